@@ -19,7 +19,7 @@ HOSTCC ?= $(CC)
 AR     ?= ar
 
 # ---- sources: found, not listed ---------------------------------------------
-FILTER_GEN := $(wildcard src/boundary/namespace/filter_gen.c)
+FILTER_GEN := $(wildcard src/confine/filter_gen.c)
 NET_GEN    := $(wildcard src/boundary/namespace/net_gen.c)
 LIB_SRC    := $(filter-out src/cli/% src/proc/% %_gen.c, \
                 $(wildcard src/*/*.c src/*/*/*.c))
@@ -183,13 +183,19 @@ $(foreach p,$(PROCS),$(eval $(call proc_rule,$p)))
 
 # The filters, and the messages that set up a cell's capture of connections, are
 # compiled here and now, so that a cell's start only loads them.
+# Named after the source: one that has moved is not asked for any more.
+gen_deps = $(foreach f,$1,$(B)/gen/$(subst /,-,$f).d)
+$(B)/gen/filter_gen: GEN_SRC = $(FILTER_GEN)
 $(B)/gen/filter_gen: GEN_LIBS = libseccomp
+$(B)/gen/net_gen: GEN_SRC = $(NET_GEN)
 $(B)/gen/net_gen: GEN_LIBS = libnftnl libmnl
-$(B)/gen/%_gen: src/boundary/namespace/%_gen.c $(B)/.state-flags
+$(B)/gen/filter_gen: $(FILTER_GEN)
+$(B)/gen/net_gen: $(NET_GEN)
+$(B)/gen/filter_gen $(B)/gen/net_gen: $(B)/.state-flags
 	@mkdir -p $(@D)
-	$(call say,HOSTCC,$<)$(HOSTCC) -std=gnu17 -O1 -g $(WARN) $(CPPFLAGS_ALL) \
-		$(filter -DCLOISTER_%,$(VARIANT_FLAGS)) -MMD -MP -MT $@ -MF $@.d \
-		$$(pkg-config --cflags $(GEN_LIBS)) $< -o $@ $$(pkg-config --libs $(GEN_LIBS))
+	$(call say,HOSTCC,$(GEN_SRC))$(HOSTCC) -std=gnu17 -O1 -g $(WARN) $(CPPFLAGS_ALL) \
+		$(filter -DCLOISTER_%,$(VARIANT_FLAGS)) -MMD -MP -MT $@ -MF $(call gen_deps,$(GEN_SRC)) \
+		$$(pkg-config --cflags $(GEN_LIBS)) $(GEN_SRC) -o $@ $$(pkg-config --libs $(GEN_LIBS))
 $(B)/gen/filter_bpf.h: $(B)/gen/filter_gen
 	$(call say,GEN,$@)$< >$@
 $(B)/gen/net_nft.h: $(B)/gen/net_gen
@@ -228,7 +234,7 @@ $(B)/gen/web_files.h: tools/web_files.sh $(B)/.state-web
 $(call obj,src/proc/serve/web.c): $(B)/gen/web_files.h $(WEB)
 
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
--include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(B)/gen/*.d)
+-include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(call gen_deps,$(FILTER_GEN) $(NET_GEN)))
 
 # ---- what people type -------------------------------------------------------------
 # A fresh machine has no compiler until `deps` is done, so what follows it is
@@ -341,6 +347,8 @@ install: all
 		"$(PREFIX)/$(STATIC)/apparmor/cloister; its first lines explain how."
 
 uninstall:
+	@[ -e "$(PLACE)/bin/cloister" ] || echo "Nothing is installed under $(PLACE): give the PREFIX of" \
+		"\`make install\`, as in \`make uninstall PREFIX=\$$HOME/.local\`."
 	$(call take_away,$(foreach f,$(INSTALLED),$(lastword $(subst =, ,$f))) $(FORMERLY))
 	@echo "Your data stays: secrets, audit logs, changes of cells." \
 		"\`$(B)/cloister purge\` removes it, after asking."

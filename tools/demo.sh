@@ -83,7 +83,7 @@ ok "calls 1.1.1.1: no way out"
 [ "$(got wipe)" = RANSOM.txt ] || wrong "could not change its own view of the project: $(got wipe)"
 ok "deletes the whole project and leaves a ransom note, or so it believes"
 
-say "What it did was kept apart, for the owner to look at"
+say "The owner reviews its changes, which were kept apart"
 show "cloister diff --name-status $cell"
 changes=$("$cloister" diff --name-status "$cell") || wrong "there is no diff"
 echo "$changes" | sed 's/^/    /'
@@ -93,14 +93,14 @@ done
 [ "$(fingerprint)" = "$before" ] || wrong "the project on the host was changed"
 ok "the real project is untouched"
 
-say "Nothing of it is wanted (\`cloister apply\` would have written it to the project)"
+say "The owner drops them (\`cloister apply\` would write them to the project)"
 show "cloister discard $cell"
 "$cloister" discard "$cell" >/dev/null || wrong "could not discard it"
 ! "$cloister" diff "$cell" >/dev/null 2>&1 || wrong "the changes are still there"
 [ "$(fingerprint)" = "$before" ] || wrong "the project on the host was changed"
 ok "gone, and the project is as it was"
 
-say "An agent that may go out gets rules for it"
+say "An agent that needs the network gets rules"
 show "cloister run --allow api.github.com -- agent"
 # shellcheck disable=SC2016  # for the shell inside the cell
 agent='getent ahosts api.github.com >/dev/null && echo "name known"
@@ -117,9 +117,9 @@ ok "looks up secret-data.paste.example: refused, and the question never left thi
 show "cloister why $out"
 why=$("$cloister" why "$out") || wrong "nothing was recorded"
 case $why in *secret-data.paste.example*) ;; *) wrong "the refusal is not explained" ;; esac
-ok "it was recorded, and can be explained, with the rule that would allow it"
+ok "explains the refusal, and prints the rule that would allow it"
 
-say "A key that it is to use never comes into its hands"
+say "An agent uses a key without ever holding it"
 show "cloister run -s DEMO_API_KEY@api.github.com --allow api.github.com --allow http://paste.example -- agent"
 # shellcheck disable=SC2016  # for the shell inside the cell
 agent='echo "key $DEMO_API_KEY"

@@ -108,6 +108,11 @@ lint_man() {
 	mandoc -Tlint -Wwarning man/*.[0-9]
 }
 
+# Sentences of documents and man pages that are hard to read.
+lint_prose() {
+	tools/check_prose.py
+}
+
 # House style that no other tool sees.
 lint_style() {
 	! grep -nE ' +$|	+$' -r --include='*.[ch]' --include='*.py' --include='*.sh' src tests tools ||
@@ -120,7 +125,7 @@ lint_style() {
 	done
 }
 
-all='layers owned order banned style compilers scripts python man cppcheck analyzer tidy'
+all='layers owned order banned style prose compilers scripts python man cppcheck analyzer tidy'
 # shellcheck disable=SC2086  # a list of words
 [ $# -gt 0 ] || set -- $all
 for check; do

@@ -1,8 +1,8 @@
-/* audit_request.h - what `cloister audit` asks of cloister-audit: its arguments.
+/* audit_request.h - the arguments by which `cloister audit` starts cloister-audit.
  *
  *   cloister-audit VERB FLAGS FORMAT KEY [WORD...]
  *
- * The command line was checked by `cloister`; this is not a language for people. */
+ * `cloister` has checked the command line; people do not write this form. */
 #ifndef CLOISTER_AUDIT_REQUEST_H
 #define CLOISTER_AUDIT_REQUEST_H
 
@@ -10,7 +10,7 @@
 #define AUDIT_FLAG_OPERATOR 'o'
 #define AUDIT_FLAG_JSON 'j'
 
-/* What `verify` says with its exit status. */
+/* Exit statuses of `verify`. */
 #define AUDIT_EXIT_SOUND 0
 #define AUDIT_EXIT_FOUND 1
 #define AUDIT_EXIT_FAILED 125

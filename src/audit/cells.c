@@ -16,7 +16,7 @@ audit_cells_free(struct audit_cells *cells)
 	*cells = (struct audit_cells){0};
 }
 
-/* Where ID is among the places, or would be: FNV-1a. */
+/* The place of ID, or where it would be: FNV-1a. */
 static uint32_t *
 place(uint32_t *places, size_t n_places, const struct audit_cell *at, const char *id)
 {
@@ -79,7 +79,7 @@ audit_cells_pick(const struct audit_cells *cells, const char *id, const unsigned
 	return newest;
 }
 
-/* A new one of that id, which others may have had before. */
+/* Adds a cell of that id, which earlier cells may have had. */
 static int
 make(struct audit_cells *cells, const char *id, struct audit_cell **ret_cell)
 {
@@ -122,7 +122,7 @@ note_end(struct audit_cell *cell, const struct audit_record *record, enum audit_
 	memcpy(cell->ended, record->time.at, AUDIT_TIME_LEN);
 }
 
-/* Of several with the id, the oldest goes first. */
+/* If several have the id, the oldest is removed first. */
 static void
 note_pruned(const struct audit_cells *cells, struct audit_cell *cell)
 {

@@ -1,5 +1,5 @@
-/* cells.h - what the operator's timeline says of cells: their keys, and where their timelines
- * end.  Pure but for memory. */
+/* cells.h - collects the operator's records of cells: their keys, and where their timelines end.
+ * Pure but for memory. */
 #ifndef CLOISTER_AUDIT_CELLS_H
 #define CLOISTER_AUDIT_CELLS_H
 #include <stdbool.h>
@@ -23,31 +23,31 @@ struct audit_cell {
 	uint64_t started_n;             /* the operator's record of it */
 	unsigned char key[AUDIT_KEY];
 	enum audit_cell_end end;
-	bool has_chain;                 /* how far its timeline came is known: */
+	bool has_chain;                 /* the end of its timeline is known: */
 	unsigned char head[AUDIT_HASH], root[AUDIT_HASH];
 	uint64_t size;
 	uint64_t status;
-	bool pruned;                    /* its timeline was removed, and that is noted */
+	bool pruned;                    /* its timeline was removed, and that is recorded */
 	uint32_t before;                /* an earlier cell of that id: its number plus one, or 0 */
 };
 
 struct audit_cells {
-	struct audit_cell *at;          /* as they were started */
+	struct audit_cell *at;          /* in order of their start */
 	size_t n, cap;
-	uint32_t *places;               /* by id: a number of at[], plus one */
+	uint32_t *places;               /* by id: an index into at[], plus one */
 	size_t n_places;
 };
 void audit_cells_free(struct audit_cells *cells);       /* for OWN() too */
-/* Take from a record of the operator's what it says of a cell, if it does.  -ENOMEM, -E2BIG. */
+/* Takes what a record of the operator's states about a cell, if anything.  -ENOMEM, -E2BIG. */
 int audit_cells_note(struct audit_cells *cells, const struct audit_record *record);
-/* The last one that was started with this id. */
+/* The last cell that was started with this id. */
 struct audit_cell *audit_cells_find(const struct audit_cells *cells, const char *id);
-/* The one before it, or NULL: an id that was chosen can be chosen again. */
+/* The cell before it with the same id, or NULL: a chosen id can be chosen again. */
 struct audit_cell *audit_cells_before(const struct audit_cells *cells,
                                       const struct audit_cell *cell);
-/* The one of this id whose key it is; of no such, or with NULL, the last one that was started. */
+/* The cell of this id with this key; without one, or with NULL, the last that was started. */
 const struct audit_cell *audit_cells_pick(const struct audit_cells *cells, const char *id,
                                           const unsigned char *key);
-/* What its timeline must come to. */
+/* The end that its timeline must have. */
 void audit_cell_anchor(const struct audit_cell *cell, struct audit_anchor *ret_anchor);
 #endif

@@ -30,7 +30,7 @@ hash_node(const unsigned char left[AUDIT_HASH], const unsigned char right[AUDIT_
 	hash_end(&h, ret);
 }
 
-/* The value of a small digit plus one, 0 of what is none: a long timeline has many. */
+/* The value of a lower-case digit plus one; 0 for other characters.  A long timeline has many. */
 static const unsigned char digits[256] = {
 	['0'] = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ['a'] = 11, 12, 13, 14, 15, 16,
 };
@@ -64,7 +64,7 @@ audit_tree_add(struct audit_tree *t, const unsigned char leaf[AUDIT_HASH])
 	unsigned char hash[AUDIT_HASH];
 
 	memcpy(hash, leaf, AUDIT_HASH);
-	/* As when one is added to a number: each bit that carries joins two parts. */
+	/* Like adding one to a number: each bit that carries joins two subtrees. */
 	for (uint64_t carry = t->size; carry & 1; carry >>= 1)
 		hash_node(t->peak[--n], hash, hash);
 	memcpy(t->peak[n], hash, AUDIT_HASH);
@@ -114,7 +114,7 @@ audit_path_add(struct audit_path *p, const unsigned char leaf[AUDIT_HASH])
 	struct audit_tree *t = &p->tree;
 	size_t n = audit_tree_peaks(t->size);
 	unsigned char hash[AUDIT_HASH];
-	uint64_t first = t->size, width = 1;    /* of the right half of what is joined */
+	uint64_t first = t->size, width = 1;    /* of the right half of the joined subtree */
 
 	memcpy(hash, leaf, AUDIT_HASH);
 	for (uint64_t carry = t->size; carry & 1; carry >>= 1) {
@@ -136,7 +136,7 @@ audit_path_end(struct audit_path *p, unsigned char ret_root[AUDIT_HASH])
 {
 	const struct audit_tree *t = &p->tree;
 	size_t n = audit_tree_peaks(t->size);
-	uint64_t first, rest = t->size;         /* FIRST: of what is in *ret_root */
+	uint64_t first, rest = t->size;         /* FIRST: of the subtree in *ret_root */
 
 	if (n == 0) {
 		audit_tree_root(t, ret_root);

@@ -1,8 +1,8 @@
-/* chain.h - hashes of records: each follows from the one before, and all are leaves of a tree.
+/* chain.h - hashes of records: each includes the one before, and all are leaves of a tree.
  *
  * Pure.  A record's hash is SHA-256(0x00 || its line without the newline).  The tree over these
- * hashes is that of RFC 6962 (an inner node is SHA-256(0x01 || left || right)); of it only the
- * complete parts are kept, at most one for each bit of the number of records. */
+ * hashes is that of RFC 6962 (an inner node is SHA-256(0x01 || left || right)).  Only its complete
+ * subtrees are kept, at most one for each bit of the number of records. */
 #ifndef CLOISTER_AUDIT_CHAIN_H
 #define CLOISTER_AUDIT_CHAIN_H
 #include <stdbool.h>
@@ -11,41 +11,40 @@
 
 #define AUDIT_HASH 32
 #define AUDIT_HEX (2 * AUDIT_HASH)
-#define AUDIT_PEAKS_MAX 53              /* records are counted to 2^53 - 1, as JSON can */
+#define AUDIT_PEAKS_MAX 53              /* records are counted to 2^53 - 1, the limit of JSON */
 
 void audit_hash_record(const char *line, size_t len, unsigned char ret_hash[AUDIT_HASH]);
-/* The other way round than hex_put() (canon/hash.h), from the middle of a text: 2 * LEN digits in
- * small letters. */
+/* The inverse of hex_put() (canon/hash.h), from the middle of a text: 2 * LEN lower-case digits. */
 bool audit_unhex(const char *text, unsigned char *ret_bytes, size_t len);
 
 struct audit_tree {
 	uint64_t size;
-	/* Roots of its complete parts, the largest first: as many as SIZE has bits set. */
+	/* Roots of its complete subtrees, the largest first: as many as SIZE has bits set. */
 	unsigned char peak[AUDIT_PEAKS_MAX][AUDIT_HASH];
 };
 size_t audit_tree_peaks(uint64_t size);
 void audit_tree_add(struct audit_tree *t, const unsigned char leaf[AUDIT_HASH]);
-/* Of no records: SHA-256 of nothing. */
+/* Without records: SHA-256 of nothing. */
 void audit_tree_root(const struct audit_tree *t, unsigned char ret_root[AUDIT_HASH]);
 
-/* How far a timeline has come. */
+/* The end of a timeline. */
 struct audit_chain {
 	struct audit_tree tree;         /* .size is the number of the last record */
 	unsigned char head[AUDIT_HASH]; /* its hash; zeros before the first */
 };
 void audit_chain_add(struct audit_chain *c, const char *line, size_t len);
 
-/* What it takes to get from one leaf to the root: the other halves on the way up. */
+/* A Merkle path from one leaf to the root: the sibling hashes on the way up. */
 #define AUDIT_PATH_MAX AUDIT_PEAKS_MAX
 struct audit_path {
 	uint64_t index;                 /* of the leaf, from 0 */
-	struct audit_tree tree;         /* as far as it was built */
+	struct audit_tree tree;         /* as far as it is built */
 	size_t n;
 	unsigned char hash[AUDIT_PATH_MAX][AUDIT_HASH];
 };
 void audit_path_begin(struct audit_path *p, uint64_t index);
 void audit_path_add(struct audit_path *p, const unsigned char leaf[AUDIT_HASH]);
-/* No more leaves: the path is complete, and *ret_root that of the tree. */
+/* Ends the leaves: the path is complete, and *ret_root is the root of the tree. */
 void audit_path_end(struct audit_path *p, unsigned char ret_root[AUDIT_HASH]);
 /* Whether LEAF at INDEX of a tree of SIZE leaves leads over the N hashes to ROOT. */
 bool audit_path_leads(const unsigned char leaf[AUDIT_HASH], uint64_t index, uint64_t size,

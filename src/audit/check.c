@@ -43,7 +43,7 @@ find_out_more(struct audit_check *check, struct audit_reader *r)
 		check->line--;
 }
 
-/* A line that was never ended: what a crash leaves, unless it is known that there was none. */
+/* An incomplete line is the trace of a crash, unless it is known that there was none. */
 static void
 check_torn(struct audit_check *check, const struct audit_reader *r)
 {
@@ -70,7 +70,7 @@ audit_check_fault(struct audit_check *check, enum audit_fault fault, const char 
 	check->line = 0;
 }
 
-/* What is wrong with one file is found of it, and keeps nobody from the others. */
+/* A fault of one file is reported for it, and does not stop the check of the others. */
 static int
 find_unreadable(struct audit_check *check, const char *file, int code, struct err *err)
 {
@@ -81,7 +81,7 @@ find_unreadable(struct audit_check *check, const char *file, int code, struct er
 	return 0;
 }
 
-/* ---- one behind the other ---- */
+/* ---- several timelines in a row ---- */
 
 static bool
 is_beginning(const struct audit_record *record)
@@ -95,13 +95,13 @@ begins_another(const struct audit_verify *v)
 {
 	if (v->refine == AUDIT_REFINE_OWNER)
 		return is_beginning(&v->failed);
-	/* An id that was chosen can be chosen again; the same record is no other timeline. */
+	/* A chosen id can be chosen again; but the same record is not another timeline. */
 	return v->refine == AUDIT_REFINE_ORDER && v->failed.n == 1 &&
 	       strcmp(v->timeline, AUDIT_OPERATOR) != 0 &&
 	       memcmp(v->failed_hash, v->first_hash, AUDIT_HASH) != 0;
 }
 
-/* To the next one, from where something was found. */
+/* Skips from the fault to the next timeline. */
 static int
 skip_rest(const struct audit_check *check, struct audit_reader *r)
 {
@@ -126,7 +126,7 @@ end_here(struct audit_check *check, const struct audit_reader *r)
 	check_torn(check, r);
 }
 
-/* MANY: as audit_check_next(). */
+/* MANY: as for audit_check_next(). */
 static int
 check_lines(struct audit_check *check, struct audit_reader *r, bool many, struct err *err)
 {

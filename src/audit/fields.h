@@ -1,4 +1,4 @@
-/* fields.h - members of JSON objects as timelines, proofs and statements have them.  Pure. */
+/* fields.h - reads members of JSON objects in timelines, proofs and statements.  Pure. */
 #ifndef CLOISTER_AUDIT_FIELDS_H
 #define CLOISTER_AUDIT_FIELDS_H
 #include <stdbool.h>
@@ -8,13 +8,13 @@
 #include "audit/chain.h"
 #include "http/json_walk.h"
 
-/* Each is false where the member is missing, is there twice, or is none of that kind. */
+/* Each is false if the member is missing, is there twice, or has another type. */
 
 bool audit_field(struct http_text object, const char *name, enum json_walk_kind kind,
                  struct json_walk_item *ret_item);
-/* A hash, or what is as long as one: a key. */
+/* A hash, or a key, which is as long. */
 bool audit_field_hash(struct http_text object, const char *name, unsigned char ret_hash[AUDIT_HASH]);
-/* A whole number from 0 to 2^53 - 1. */
+/* An integer from 0 to 2^53 - 1. */
 bool audit_field_number(struct http_text object, const char *name, uint64_t *ret_n);
 bool audit_number(struct http_text raw, uint64_t *ret_n);
 /* A text that fits into SIZE bytes with its NUL. */

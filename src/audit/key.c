@@ -62,7 +62,7 @@ make_file(int dir, const char *name, struct err *err)
 	if (fd < 0)
 		return err_errno(err, "cannot make '%s'", half);
 	r = write_all(fd, key.seed, sizeof(key.seed), err);
-	/* A key that were lost with the machine's power would leave signatures nobody made. */
+	/* If a power failure lost the key, its signatures could not be attributed to anybody. */
 	if (r == 0 && (fsync(fd) < 0 || renameat(dir, half, dir, name) < 0 || fsync(dir) < 0))
 		r = err_errno(err, "cannot keep '%s'", name);
 	return r;
@@ -132,7 +132,7 @@ audit_signature_get(const char text[AUDIT_SIGNATURE_TEXT],
 	if (!base64_decode_update(&ctx, &len, bytes, AUDIT_SIGNATURE_TEXT, text) ||
 	    !base64_decode_final(&ctx) || len != AUDIT_SIGNATURE)
 		return false;
-	/* Bits that no byte needs could be changed, and blanks put in, unseen. */
+	/* Otherwise unused bits could be changed, and blanks inserted, unnoticed. */
 	audit_signature_put(bytes, again);
 	if (memcmp(again, text, sizeof(again)) != 0)
 		return false;

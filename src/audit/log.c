@@ -14,9 +14,9 @@
 #include "base/own.h"
 #include "canon/canon_check.h"
 
-#define LAST_MAX 4096                   /* of a last record that is known by its hash */
-#define RESERVE_STEP (64 * 1024)        /* more at once, once a timeline has grown: as much as
-                                         * there is, between these two */
+#define LAST_MAX 4096                   /* of a last record that is identified by its hash */
+#define RESERVE_STEP (64 * 1024)        /* further reserve for a timeline that has grown: as much
+                                         * as it has, between these two */
 #define RESERVE_STEP_MAX (4 * 1024 * 1024)
 
 void
@@ -38,7 +38,7 @@ open_newest(struct audit_log *log, struct err *err)
 	return 0;
 }
 
-/* Where the file system cannot promise room there is nothing to be done about it. */
+/* If the file system cannot reserve space, nothing can be done about it. */
 static bool
 reserve_to(struct audit_log *log, uint64_t end)
 {
@@ -49,7 +49,7 @@ reserve_to(struct audit_log *log, uint64_t end)
 	return true;
 }
 
-/* What comes next must fit whatever else fills the disk. */
+/* The next records must fit, whatever else fills the disk. */
 static void
 reserve(struct audit_log *log, uint64_t len)
 {
@@ -61,8 +61,7 @@ reserve(struct audit_log *log, uint64_t len)
 	               !reserve_to(log, least + step) && !reserve_to(log, least);
 }
 
-/* Whether the file's last record is the one with that hash: one look, for the lines that there
- * usually are. */
+/* Whether the file's last record has that hash: a single read, for lines of the usual length. */
 static bool
 ends_with(int fd, uint64_t size, const unsigned char head[AUDIT_HASH])
 {
@@ -82,7 +81,7 @@ ends_with(int fd, uint64_t size, const unsigned char head[AUDIT_HASH])
 	return memcmp(hash, head, sizeof(hash)) == 0;
 }
 
-/* As it was left; -ESTALE. */
+/* Resumes at a recorded end; -ESTALE. */
 static int
 resume_at(struct audit_log *log, const struct audit_log_end *end, struct err *err)
 {
@@ -172,7 +171,7 @@ put_checkpoint(struct audit_log *log, const char *time)
 	snprintf(log->signed_time, sizeof(log->signed_time), "%s", time);
 }
 
-/* A file that others may one day be gone from before it begins with what they came to. */
+/* A new file begins with the state of those before it, which may be removed one day. */
 static void
 begin_file(struct audit_log *log, const char *time)
 {
@@ -224,17 +223,17 @@ turn_over(struct audit_log *log)
 
 	audit_log_name(older, log->name, log->last + 1);
 	audit_copy_turns_over(log);
-	/* It grows on where this fails: the next write tries again. */
+	/* If this fails the file grows on, and the next write tries again. */
 	if (renameat(log->dir, log->name, log->dir, older) < 0)
 		return;
 	before = TAKE_FD(log->fd);
 	log->last++;
 	log->first = log->first == 0 ? log->last : log->first;
 	log->size = log->reserved = 0;
-	/* If it cannot be now, the next write does it. */
+	/* If it fails now, the next write does it. */
 	if (open_newest(log, NULL) == 0)
 		reserve(log, 0);
-	/* Given back only now, so that nobody else has it in between; unless there is no other. */
+	/* Released only now, so that nobody else gets the space in between; unless there is no other. */
 	(void)!ftruncate(before, (off_t)end);
 	if (log->fd >= 0 && log->is_full)
 		reserve(log, 0);
@@ -244,7 +243,7 @@ turn_over(struct audit_log *log)
 static int
 give_up(struct audit_log *log, int r)
 {
-	/* Half a line would be in the way of the next one. */
+	/* Half a line would corrupt the next one. */
 	if (log->fd >= 0)
 		(void)!ftruncate(log->fd, (off_t)log->size);
 	log->reserved = log->size;
@@ -331,7 +330,7 @@ audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 
 	if (log->first == 0 || log->key == NULL)
 		return 0;
-	/* The newest file may not have any yet. */
+	/* The newest file may be empty. */
 	if (log->first == log->last && log->size == 0)
 		next = log->written.tree.size + 1;
 	else
@@ -352,7 +351,7 @@ audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 	if (unlinkat(log->dir, name, 0) < 0)
 		return err_errno(err, "cannot remove '%s'", name);
 	if (log->first == log->last)
-		log->first = 0;         /* LAST stays: numbers are not given twice */
+		log->first = 0;         /* LAST stays: numbers are never reused */
 	else
 		log->first++;
 	return 1;

@@ -1,9 +1,8 @@
-/* log_copy.c - the end of a timeline is on the disk sooner than the timeline.
+/* log_copy.c - puts the end of a timeline on the disk sooner than the timeline itself.
  *
- * To have on the disk what a file has grown by, the file system has to write down as well where
- * that is and how large the file has become, one after the other.  So lines are written once more,
- * to a file that has its size already, and only that one is synced.  When it is full, the timeline
- * is, and the copy begins anew. */
+ * To sync a file that has grown, the file system must also write where the new data is and how
+ * large the file is, one after the other.  So lines are written again, to a file of fixed size, and
+ * only that one is synced.  When it is full, the timeline is synced, and the copy begins anew. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +22,7 @@ audit_copy_name(char ret_name[AUDIT_NAME_MAX + 12], const char *name)
 	snprintf(ret_name, AUDIT_NAME_MAX + 12, "%s.sync", name);
 }
 
-/* Where it cannot be, the timeline itself is synced each time. */
+/* If it cannot be created, the timeline itself is synced each time. */
 static void
 make_copy(struct audit_log *log)
 {
@@ -99,8 +98,8 @@ audit_log_sync(struct audit_log *log, struct err *err)
 
 	if (!c->tried && log->fd >= 0)
 		make_copy(log);
-	/* A disk that fails once is not believed again.  Without a newest file, all was synced when the
-	 * one before was turned over. */
+	/* A disk that fails once is not trusted again.  Without a newest file, everything was
+	 * synced when the one before was rotated. */
 	if (c->failed == 0 && log->fd >= 0)
 		c->failed = c->follows ? write_copy(c) : sync_timeline(log);
 	return c->failed == 0 ? 0 : err_set(err, -c->failed, "the timeline does not reach the disk: %s",
@@ -119,7 +118,7 @@ audit_copy_turned_over(struct audit_log *log)
 {
 	if (!log->syncs)
 		return;
-	/* What they are called, too; not every file system can. */
+	/* Syncs the names too; not every file system can. */
 	(void)!fsync(log->dir);
 	begin_anew(log);
 }

@@ -1,4 +1,4 @@
-/* log_resume.c - finds where a timeline ends, from its end. */
+/* log_resume.c - finds the end of a timeline, reading backwards. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "base/num.h"
 #include "base/own.h"
 
-/* How much is read first, and how much at most when no checkpoint comes. */
+/* Size of the first read, and the most that is read if no checkpoint comes. */
 #define TAIL_FIRST (64 * 1024)
 #define TAIL_MAX (256u << 20)
 
@@ -58,7 +58,7 @@ damaged(const struct audit_log *log, const struct err *why, struct err *err)
 	               "audit verify`", log->name, why->text);
 }
 
-/* Go on from a record: C is where the one before it led to. */
+/* Continues with a record: C is the state after the one before it. */
 static int
 follow(struct audit_log *log, const char *line, size_t len, struct err *err)
 {
@@ -80,7 +80,7 @@ follow(struct audit_log *log, const char *line, size_t len, struct err *err)
 	return 0;
 }
 
-/* The last checkpoint among the lines from AT to END: what it tells, and where it begins. */
+/* The last checkpoint among the lines from AT to END: its state, and where it begins. */
 static const char *
 find_checkpoint(struct audit_log *log, const char *at, const char *end)
 {
@@ -116,7 +116,7 @@ follow_all(struct audit_log *log, const char *at, const char *end, struct err *e
 	return r == 0 ? 0 : damaged(log, &why, err);
 }
 
-/* The last LEN bytes of a file of SIZE bytes, of whole lines only. */
+/* The last LEN bytes of a file of SIZE bytes, whole lines only. */
 static int
 read_tail(int fd, uint64_t size, uint64_t len, char **ret_text, size_t *ret_len, struct err *err)
 {
@@ -155,7 +155,7 @@ resume_from(struct audit_log *log, int fd, uint64_t size, bool is_newest, struct
 			return 1;
 		if (end != NULL) {
 			end++;
-			/* The first line is a whole one only at the file's beginning. */
+			/* The first line is complete only at the file's beginning. */
 			at = len == size ? text : (char *)memchr(text, '\n', got) + 1;
 			from = find_checkpoint(log, at, end);
 			if (from != NULL || len == size) {
@@ -187,9 +187,9 @@ resume_from_older(struct audit_log *log, struct err *err)
 	return r == 1 ? err_set(err, EBADMSG, "'%s' has no records", name) : r;
 }
 
-/* ---- what the machine stopped before it was on the disk ---- */
+/* ---- lines that were lost when the machine stopped ---- */
 
-/* Whether the newest file has these bytes there. */
+/* Whether the newest file has these bytes at AT. */
 static bool
 has_bytes(const struct audit_log *log, uint64_t at, const char *bytes, size_t len)
 {
@@ -200,7 +200,7 @@ has_bytes(const struct audit_log *log, uint64_t at, const char *bytes, size_t le
 	       memcmp(text, bytes, len) == 0;
 }
 
-/* Lines that follow on the one that ends at AT: how many bytes. */
+/* The number of bytes in lines that chain to the line that ends at AT. */
 static size_t
 count_following(const struct audit_log *log, uint64_t at, const char *lines, const char *end)
 {

@@ -19,7 +19,7 @@
 
 #define LOCK_STEP_MS 2
 
-/* Polled: a process that was stopped while it had the lock must not stop all others for good. */
+/* Polled: a process that was stopped with the lock held must not block all others for good. */
 static int
 take_lock(struct operator *op, struct err *err)
 {
@@ -56,7 +56,7 @@ put_members(struct audit_log *log, const char *time, struct audit_member *member
 	       audit_log_put(log, time, (const char *)event.data, event.len);
 }
 
-/* What is to be said of the timeline itself: that it begins, or that half a line was cut off. */
+/* Records about the timeline itself: that it begins, or that half a line was cut off. */
 static int
 put_own(struct audit_log *log, const char *time)
 {
@@ -78,7 +78,7 @@ put_own(struct audit_log *log, const char *time)
 	return r;
 }
 
-/* Only once it is on the disk: what is said to be there must be. */
+/* Only once it is on the disk: a recorded head must exist. */
 static int
 keep_head(struct operator *op, const struct audit_log *log, struct err *err)
 {
@@ -89,15 +89,15 @@ keep_head(struct operator *op, const struct audit_log *log, struct err *err)
 	hex_put(log->written.head, AUDIT_HASH, hex);
 	snprintf(text, sizeof(text), "{\"head\":\"%s\",\"log\":\"" AUDIT_OPERATOR "\",\"n\":%llu}\n", hex,
 	         (unsigned long long)log->written.tree.size);
-	/* It only ever grows, and is one block: nobody sees half of it. */
+	/* The text only ever grows, and is one block: nobody reads half of it. */
 	if (fd < 0 || pwrite(fd, text, strlen(text), 0) != (ssize_t)strlen(text))
 		return err_errno(err, "cannot keep where the operator's timeline ends");
 	return 0;
 }
 
-/* ---- where it ends ---- */
+/* ---- the end of the timeline ---- */
 
-/* A hint, so that not every process has to look: wrong ones are found out by their hash, and
+/* A hint, so that not every process has to search.  Wrong hints are recognised by their hash, and
  * old ones by the file's size. */
 struct end_file {
 	char magic[8];
@@ -142,7 +142,7 @@ operator_load_key(struct operator *op, struct err *err)
 	return r;
 }
 
-/* Whether what is not signed has waited long enough, or will with N more. */
+/* Whether the unsigned records have waited long enough, or will have with N more. */
 static bool
 is_due(const struct audit_log *log, uint64_t n)
 {
@@ -152,7 +152,7 @@ is_due(const struct audit_log *log, uint64_t n)
 	return log->unsigned_n + n >= OPERATOR_UNSIGNED_MAX || strcmp(log->signed_time, before) < 0;
 }
 
-/* Put and written; *ret_head: there is a checkpoint on the disk that was not there before. */
+/* Puts and writes; *ret_head: a new checkpoint is on the disk. */
 static int
 append_to(struct audit_log *log, enum operator_when when, const char *event, size_t len,
           bool *ret_head, struct err *err)
@@ -179,7 +179,7 @@ has_too_many(const struct operator *op, const struct audit_log *log)
 	return log->first != 0 && log->last - log->first + 1 > op->files_max;
 }
 
-/* Under the lock.  EVENT: NULL to sign only. */
+/* Called under the lock.  EVENT: NULL to sign only. */
 static int
 append(struct operator *op, enum operator_when when, const char *event, size_t len,
        struct err *err)
@@ -191,14 +191,14 @@ append(struct operator *op, enum operator_when when, const char *event, size_t l
 
 	if (r < 0)
 		return r;
-	/* Who does not sign does without it. */
+	/* Without a signature, the key is not needed. */
 	if (when == OPERATOR_NOW || is_due(&log, 2) || log.size == 0 ||
 	    log.size + AUDIT_BATCH_MAX >= op->file_max || has_too_many(op, &log))
 		r = operator_load_key(op, err);
 	log.key = op->has_key ? &op->key : NULL;
 	if (r == 0)
 		r = append_to(&log, when, event, len, &has_head, err);
-	/* If it cannot be now, the next one does it. */
+	/* If it fails now, the next writer does it. */
 	if (r == 0 && has_too_many(op, &log)) {
 		audit_time_now(time);
 		has_head = audit_log_drop(&log, time, NULL) > 0 || has_head;
@@ -227,7 +227,7 @@ operator_open_at(int dir, struct operator *ret_op, struct err *err)
 	else if (faccessat(dir, OPERATOR_KEY, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -ENOENT;
 	if (r == -ENOENT && op.lock >= 0) {
-		/* Two that come first at once must not have a key each. */
+		/* Two processes that come first at once must not create a key each. */
 		r = take_lock(&op, err);
 		if (r == 0) {
 			r = audit_key_load(dir, OPERATOR_KEY, true, &op.key, err);
@@ -267,7 +267,7 @@ operator_close(struct operator *op)
 	op->dir = op->lock = -1;
 }
 
-/* ---- what others call ---- */
+/* ---- public functions ---- */
 
 static int
 append_and_leave(struct operator *op, enum operator_when when, const char *event, size_t len,

@@ -20,7 +20,7 @@ struct reader {
 	int dir, newest;
 	char name[AUDIT_NAME_MAX];
 	uint32_t first, last;           /* numbers of the older files; 0: there are none */
-	/* The file at hand. */
+	/* The current file. */
 	int fd;
 	uint64_t size;
 	char *data;                     /* BLOCK and a line */
@@ -34,7 +34,7 @@ close_reader(struct reader *r)
 	free(r->data);
 }
 
-/* N 0: the newest, which stays open.  1: it is there. */
+/* N 0: the newest, which stays open.  1: it exists. */
 static int
 open_file(struct reader *r, uint32_t n)
 {
@@ -79,8 +79,7 @@ read_at(struct reader *r, char *to, size_t len, uint64_t at)
 	return (ssize_t)have;
 }
 
-/* The number of the first whole line that begins at AT or behind it, and where that is; 0: there is
- * none. */
+/* The number of the first whole line that begins at AT or after it, and where; 0: there is none. */
 static int
 number_at(struct reader *r, uint64_t at, uint64_t *ret_n, uint64_t *ret_begin)
 {
@@ -105,7 +104,7 @@ number_at(struct reader *r, uint64_t at, uint64_t *ret_n, uint64_t *ret_begin)
 	return 0;
 }
 
-/* Where the first line with a number of at least N begins; the file's end if there is none. */
+/* The offset of the first line with a number of at least N; the file's end if there is none. */
 static int
 seek(struct reader *r, uint64_t n, uint64_t *ret_at)
 {
@@ -130,7 +129,7 @@ seek(struct reader *r, uint64_t n, uint64_t *ret_at)
 	return 0;
 }
 
-/* 1: the page is full, or has looked at enough. */
+/* 1: the page is full, or has examined enough. */
 static int
 take_line(struct reader *r, const char *line, size_t len)
 {
@@ -140,7 +139,7 @@ take_line(struct reader *r, const char *line, size_t len)
 
 	if (n == 0 || (page->before != 0 && n >= page->before) || (page->is_after && n <= page->after))
 		return 0;
-	/* The newest file was turned over while we looked, and comes twice. */
+	/* The newest file was rotated meanwhile, and comes twice. */
 	if (page->next != 0 && (page->is_after ? n <= page->next : n >= page->next))
 		return 0;
 	page->scanned += len + 1;
@@ -162,13 +161,13 @@ take_line(struct reader *r, const char *line, size_t len)
 	return code < 0 ? err_set(r->err, -code, "cannot keep the page: %s", strerrordesc_np(-code)) : 0;
 }
 
-/* From END back to the file's beginning.  DATA[..kept] is the beginning of a line whose end was in
- * the block behind. */
+/* Reads from END back to the file's beginning.  DATA[..kept] is the beginning of a line whose end
+ * was in the block after it. */
 static int
 go_back(struct reader *r, uint64_t end)
 {
 	size_t kept = 0;
-	bool whole = false;             /* what is kept ends in a newline */
+	bool whole = false;             /* the kept part ends in a newline */
 
 	while (end > 0) {
 		size_t step = end < BLOCK ? (size_t)end : BLOCK;
@@ -179,7 +178,7 @@ go_back(struct reader *r, uint64_t end)
 		if (len < 0)
 			return (int)len;
 		if ((size_t)len < step)
-			return 0;       /* cut off meanwhile: nothing of it was ever acknowledged */
+			return 0;       /* cut off meanwhile: none of it was ever acknowledged */
 		end -= step;
 		for (size_t stop = step + kept;;) {
 			const char *newline = stop == 0 ? NULL : memrchr(r->data, '\n', stop);
@@ -246,7 +245,7 @@ do_file(struct reader *r, uint32_t number)
 	return code;
 }
 
-/* Files are in order, and most are passed by with a few reads. */
+/* The files are in order, and most are skipped after a few reads. */
 static int
 do_all(struct reader *r)
 {
@@ -282,7 +281,7 @@ audit_page_read(struct audit_page *page, int dir, const char *name, struct err *
 		for (size_t i = 0; page->search[i] != '\0' && i < AUDIT_PAGE_SEARCH_MAX; i++)
 			page->needle[i] = page->search[i] >= 'A' && page->search[i] <= 'Z' ?
 				(char)(page->search[i] | 0x20) : page->search[i];
-	/* The newest is opened first, so that nothing is missed if it is turned over meanwhile. */
+	/* The newest is opened first, so that a rotation meanwhile loses nothing. */
 	r.newest = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (r.newest < 0 && errno != ENOENT)
 		return err_errno(err, "cannot open '%s'", name);

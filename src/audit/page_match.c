@@ -1,4 +1,4 @@
-/* page_match.c - which records a page has: by their type, and by what is in them. */
+/* page_match.c - decides which records are on a page: by their type, and by their text. */
 #include <ctype.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define TAIL "\"n\":"
 #define BEGIN "\"event\":"
-#define BEGIN_WITHIN 64                 /* what is before the event is short */
+#define BEGIN_WITHIN 64                 /* the part before the event is short */
 
 static const char *
 find_last(const char *line, size_t len, const char *word)
@@ -40,7 +40,7 @@ audit_page_number(const char *line, size_t len)
 	return num_parse_count(text, 1, UINT64_MAX, &n, NULL) == 0 ? n : 0;
 }
 
-/* The event of a record, as it is written. */
+/* The event of a record, unparsed. */
 static struct http_text
 event_of(const char *line, size_t len)
 {
@@ -105,7 +105,7 @@ value_holds(const struct json_walk_item *item, struct audit_page *page)
 	return memmem(page->low, len, page->needle, strlen(page->needle)) != NULL;
 }
 
-/* An escaped character in what is searched for is seen only where texts are decoded. */
+/* Escaped characters in the search text are only found after decoding. */
 static bool
 may_hold(struct http_text event, struct audit_page *page)
 {

@@ -50,7 +50,7 @@ keep_checkpoint(struct maker *m, const struct audit_record *record,
 	p->index = m->n - 1;
 }
 
-/* 1: that was the checkpoint behind the record. */
+/* 1: this is the checkpoint after the record. */
 static int
 make_line(struct maker *m, const char *line, size_t len, struct err *err)
 {
@@ -64,7 +64,7 @@ make_line(struct maker *m, const char *line, size_t len, struct err *err)
 	if (r < 0)
 		return r;
 	if (!m->begun && record.n > 1 && record.is_checkpoint)
-		m->path.tree = checkpoint.tree; /* those before it were dropped */
+		m->path.tree = checkpoint.tree; /* the records before it were dropped */
 	m->begun = true;
 	if (record.n != m->path.tree.size + 1)
 		return err_set(err, EBADMSG, "record %" PRIu64 " is not where it should be", record.n);
@@ -118,7 +118,7 @@ audit_proof_make(int dir, const char *name, uint64_t n, struct audit_proof *ret_
 
 /* ---- checking ---- */
 
-/* One record in one timeline, whose checkpoint KEY signed. */
+/* Checks one record in one timeline, whose checkpoint KEY signed. */
 static int
 check_one(const struct audit_proof *p, const unsigned char key[AUDIT_KEY],
           struct audit_record *ret_record, struct err *err)
@@ -146,7 +146,7 @@ check_one(const struct audit_proof *p, const unsigned char key[AUDIT_KEY],
 	return 0;
 }
 
-/* The operator's record, and the key that it says is the cell's. */
+/* Checks the operator's record, and the cell's key in it. */
 static int
 check_anchor(const struct audit_proof *anchor, const char *timeline,
              const unsigned char key[AUDIT_KEY], unsigned char ret_key[AUDIT_KEY],

@@ -1,9 +1,9 @@
-/* proof.h - that one record is in a timeline, shown to somebody who has nothing of it but the
- * operator's public key.
+/* proof.h - proves that one record is in a timeline, to somebody who only has the operator's public
+ * key.
  *
- * A proof is JSON (docs/audit.md): the record as it is, the hashes that lead from it to the root
- * that a checkpoint signs, that checkpoint, and for a cell's record the same once more for the
- * operator's record that says which key is the cell's. */
+ * A proof is JSON (docs/audit.md): the record itself, the hashes that lead from it to the root that
+ * a checkpoint signs, and that checkpoint.  For a cell's record it has the same for the operator's
+ * record of the cell's key. */
 #ifndef CLOISTER_AUDIT_PROOF_H
 #define CLOISTER_AUDIT_PROOF_H
 #include <stdbool.h>
@@ -31,8 +31,8 @@ struct audit_proof {
 };
 void audit_proof_free(struct audit_proof *proof);       /* for OWN() too */
 
-/* Of record N of the timeline NAME in DIR.  -ENOENT: there is none; -EAGAIN: there is no
- * checkpoint behind it yet.  It holds, or it is not given. */
+/* For record N of the timeline NAME in DIR.  -ENOENT: no such record; -EAGAIN: there is no
+ * checkpoint after it yet.  The proof is checked before it is returned. */
 int audit_proof_make(int dir, const char *name, uint64_t n, struct audit_proof *ret_proof,
                      struct err *err);
 /* As JSON; ANCHOR: the operator's record of the cell's key, or NULL. */
@@ -42,8 +42,8 @@ void audit_proof_put(struct buf *b, const struct audit_proof *proof,
 /* ret_anchor->record is NULL if there is none.  -EBADMSG. */
 int audit_proof_read(const char *text, size_t len, struct audit_proof *ret_proof,
                      struct audit_proof *ret_anchor, struct err *err);
-/* Whether it proves what it says, to who trusts KEY: the operator's, or without an anchor that
- * of the timeline.  -EBADMSG, and ERR tells what does not hold. */
+/* Checks the proof for a reader that trusts KEY: the operator's, or without an anchor that of the
+ * timeline.  -EBADMSG, and ERR explains what is wrong. */
 int audit_proof_check(const struct audit_proof *proof, const struct audit_proof *anchor,
                       const unsigned char key[AUDIT_KEY], struct err *err);
 #endif

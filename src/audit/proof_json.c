@@ -41,7 +41,7 @@ put_number(struct buf *b, const char *before, uint64_t n)
 	put(b, text);
 }
 
-/* The members of one, without its opening brace and what comes first. */
+/* Writes the members of one, without its opening brace and first members. */
 static void
 put_one(struct buf *b, const struct audit_proof *p)
 {

@@ -59,7 +59,7 @@ audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name, st
 	memcpy(r.name, name, strlen(name) + 1);
 	r.newest = open_file(dir, name, err);
 	code = audit_log_files(dir, name, 1, &r.next, &r.last, err);
-	/* Older ones are read all the same; what is in the newest's place is told behind them. */
+	/* Older files are read all the same; the fault of the newest is reported after them. */
 	r.is_newest_odd = r.newest < 0 && r.newest != -ENOENT;
 	if (code == 0 && r.next == 0 && r.is_newest_odd)
 		code = r.newest;
@@ -93,7 +93,7 @@ audit_reader_close(struct audit_reader *r)
 	*r = (struct audit_reader){ .dir = -1 };
 }
 
-/* It may have been turned over since: then it has been read. */
+/* If it was rotated meanwhile, it has been read already. */
 static bool
 is_same(int a, int b)
 {
@@ -103,12 +103,12 @@ is_same(int a, int b)
 	       x.st_dev == y.st_dev;
 }
 
-/* 1: the next of the older is open; 0: there are no more.  One that is missing among others
- * shows in the numbers of records; it may be millions that somebody made seem missing. */
+/* 1: the next older file is open; 0: there are no more.  A missing file shows in the numbers of
+ * records; a forged name could make millions seem missing. */
 static int
 next_older(struct audit_reader *r, struct err *err)
 {
-	uint32_t turned_over;           /* meanwhile: has another name now, and is open */
+	uint32_t turned_over;           /* rotated meanwhile: has another name now, and is open */
 	int code = 0;
 
 	while (code == 0 && r->next != 0 && r->next <= r->last) {
@@ -145,7 +145,7 @@ next_file(struct audit_reader *r, struct err *err)
 	return r->fd < 0 ? r->fd : 1;
 }
 
-/* More bytes behind those that are there; false at the end of the file. */
+/* Reads more bytes after the existing ones; false at the end of the file. */
 static int
 fill(struct audit_reader *r, struct err *err)
 {
@@ -197,14 +197,14 @@ audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len
 	}
 	r->line++;
 	*ret_line = r->data + r->at;
-	/* A line that does not end is none; it is over AUDIT_LINE_MAX. */
+	/* A line without an end is over AUDIT_LINE_MAX. */
 	*ret_len = end != NULL ? (size_t)(end - *ret_line) : r->len - r->at;
 	r->taken = *ret_len + (end != NULL);
 	r->at += r->taken;
 	return 1;
 }
 
-/* Only the newest file may end so: an older one was whole when it was turned over. */
+/* Only the newest file may end so: an older one was complete when it was rotated. */
 static bool
 pass_torn(struct audit_reader *r, struct err *err)
 {

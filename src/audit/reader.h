@@ -11,31 +11,31 @@ struct err;
 
 struct audit_reader {
 	int dir, fd;                    /* DIR is borrowed */
-	int newest;                     /* opened first: what comes later is not missed in between */
+	int newest;                     /* opened first, so that a rotation meanwhile loses nothing */
 	char name[AUDIT_NAME_MAX];
-	uint32_t next, last;            /* older files still to come; 0: there are none */
+	uint32_t next, last;            /* older files still to read; 0: none */
 	bool at_newest, is_newest_odd;  /* IS_NEWEST_ODD: it could not be opened */
-	/* where the last line was: */
+	/* position of the last line: */
 	char file[AUDIT_NAME_MAX + 12];
 	uint64_t line;
 	uint64_t torn;                  /* at the end: bytes without a newline, in .file */
-	uint64_t bytes, total;          /* read, and of all files when it was opened */
+	uint64_t bytes, total;          /* read so far; size of all files when it was opened */
 	char *data;
-	size_t at, len, taken;          /* TAKEN: by the last line, with its newline */
+	size_t at, len, taken;          /* TAKEN: length of the last line, with its newline */
 	bool file_ended;
 };
 
-/* -ENOENT: there is no such timeline. */
+/* -ENOENT: no such timeline. */
 int audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name,
                       struct err *err);
 void audit_reader_close(struct audit_reader *r);        /* for OWN() too; {.dir = -1} is fine */
-/* 1: a line, without its newline, until the next call; 0: there are no more, but see .torn.
- * Negative: .file cannot be read, or is none; the next call goes on behind it. */
+/* 1: a line, without its newline, valid until the next call; 0: there are no more, but see .torn.
+ * Negative: .file cannot be read, or is no regular file; the next call continues after it. */
 int audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len,
                       struct err *err);
-/* A line of those that can be read; false: there are no more.  Of what cannot be, the first is in ERR,
- * which is empty before: half a line at the end of an older file, too. */
+/* The next line that can be read; false: there are no more.  ERR, which is empty before, gets the
+ * first failure; half a line at the end of an older file counts as one, too. */
 bool audit_reader_any(struct audit_reader *r, const char **ret_line, size_t *ret_len, struct err *err);
-/* The line that came last comes once more; only right behind audit_reader_next(). */
+/* Makes the last line come once more; only directly after audit_reader_next(). */
 void audit_reader_back(struct audit_reader *r);
 #endif

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "canon/canon_check.h"
 
-#define CELL_ID_MAX 24                  /* more than any id has */
+#define CELL_ID_MAX 24                  /* longer than any id */
 
 struct cursor {
 	const char *from, *at, *end;
@@ -105,7 +105,7 @@ take_event(struct cursor *c, struct audit_record *record, struct err *err)
 	}
 	len = (size_t)(behind - from);
 	record->event = (struct http_text){ from, len };
-	/* Quotes that are not escaped are in no string, and one brace ends the outermost object. */
+	/* Unescaped quotes are outside strings, and one brace ends the outermost object. */
 	record->is_checkpoint = len >= sizeof(type) &&
 		memcmp(behind - (sizeof(type) - 1), type, sizeof(type) - 1) == 0;
 	c->at = behind;

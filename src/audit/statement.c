@@ -46,8 +46,8 @@ decode(struct http_text raw, struct buf *ret_payload, struct err *err)
 	return 0;
 }
 
-/* Of many, one by KEY is enough.  Which key it is by a signature says without proof: it is tried
- * whatever it says. */
+/* One signature by KEY is enough.  The key id of a signature proves nothing, so each is tried
+ * whatever its key id. */
 static int
 check_signatures(struct http_text array, const unsigned char key[AUDIT_KEY], const struct buf *pae,
                  struct err *err)
@@ -100,7 +100,7 @@ read_envelope(struct http_text text, const unsigned char key[AUDIT_KEY], struct 
 
 /* ---- the statement ---- */
 
-/* One subject: the cell, by the last record of its timeline. */
+/* One subject: the cell, identified by the last record of its timeline. */
 static int
 read_subject(struct http_text array, struct audit_cell *said, struct err *err)
 {
@@ -124,7 +124,7 @@ read_subject(struct http_text array, struct audit_cell *said, struct err *err)
 	return 0;
 }
 
-/* No type of event has more records than there are, nor have all of them. */
+/* No type of event may have more records than the timeline, and neither may their sum. */
 static bool
 events_fit(struct http_text object, uint64_t size)
 {

@@ -1,5 +1,5 @@
-/* statement.h - in-toto statements about ended cells, in DSSE envelopes (docs/audit.md): read, and
- * held against a key and what the operator's timeline tells.  Pure but for memory. */
+/* statement.h - in-toto statements about ended cells, in DSSE envelopes (docs/audit.md): reads
+ * them, and checks them against a key and the operator's timeline.  Pure but for memory. */
 #ifndef CLOISTER_AUDIT_STATEMENT_H
 #define CLOISTER_AUDIT_STATEMENT_H
 #include <stddef.h>
@@ -15,13 +15,13 @@ struct err;
 #define AUDIT_STATEMENT_MAX (64 * 1024)
 #define AUDIT_ENVELOPE_MAX (2 * AUDIT_STATEMENT_MAX)
 
-/* What DSSE signs: PAE(type, payload). */
+/* The text that DSSE signs: PAE(type, payload). */
 void audit_statement_pae(struct buf *b, const void *payload, size_t len);
-/* The envelope in TEXT, which KEY has to have signed, and what the statement in it says.  -EBADMSG:
- * ERR tells what does not hold. */
+/* Reads the envelope in TEXT, which must be signed by KEY, and its statement.  -EBADMSG: ERR
+ * explains what is wrong. */
 int audit_statement_read(const char *text, size_t len, const unsigned char key[AUDIT_KEY],
                          struct audit_cell *ret_said, struct err *err);
-/* Whether what it says is what the operator's timeline tells of that cell.  -EBADMSG, likewise. */
+/* Checks the statement against the operator's records of that cell.  -EBADMSG, likewise. */
 int audit_statement_check(const struct audit_cell *said, const struct audit_cell *cell,
                           struct err *err);
 #endif

@@ -9,7 +9,7 @@
 #include "base/own.h"
 #include "http/json_walk.h"
 
-#define MEMBERS_MAX_LEN 4096            /* of a refusal, to tell it in a few words */
+#define MEMBERS_MAX_LEN 4096            /* of a refusal, to describe it in a few words */
 #define STEP_MAX_S (1u << 24)
 
 struct line {
@@ -59,7 +59,7 @@ take_member(struct line *l, const struct json_walk_item *item)
 	}
 }
 
-/* A record has one object, its event: what is two deep is in it. */
+/* A record has one object, its event, so members at depth two are in it. */
 static bool
 read_line(const char *line, size_t len, struct line *ret_line)
 {
@@ -119,7 +119,7 @@ join_pairs(struct audit_tally *t)
 	t->step_s *= 2;
 }
 
-/* Of a clock that was set back, the last slot; of one that is far ahead, too. */
+/* If a clock was set back, or is far ahead, the last slot is used. */
 static void
 add_at(struct audit_tally *t, uint64_t at_s, const struct audit_slot *more)
 {

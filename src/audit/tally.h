@@ -1,8 +1,8 @@
-/* tally.h - what a cell's timeline comes to: how much was asked for, refused and moved, in all and
- * over time, and what was refused last.
+/* tally.h - sums up a cell's timeline: how much was requested, refused and transferred, in total
+ * and over time, and the last refusal.
  *
- * Pure, and of a fixed size: it is given one line after the other.  What it cannot read it leaves
- * out; a line is not verified here. */
+ * Pure, and of a fixed size: the caller passes one line after the other.  Lines that it cannot read
+ * are left out; nothing is verified here. */
 #ifndef CLOISTER_AUDIT_TALLY_H
 #define CLOISTER_AUDIT_TALLY_H
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "audit/record.h"
 #include "cell/cell_refusals.h"
 
-#define AUDIT_TALLY_SLOTS 256           /* when they are full, each two become one */
+#define AUDIT_TALLY_SLOTS 256           /* when they are full, they are merged in pairs */
 
 struct audit_slot {
 	uint64_t requests, refused, bytes_in, bytes_out;
@@ -21,7 +21,7 @@ struct audit_slot {
 struct audit_tally {
 	uint64_t n;                     /* the last record */
 	struct audit_slot total;
-	uint64_t since_s, step_s;       /* when the first slot begins, and how long each is */
+	uint64_t since_s, step_s;       /* start of the first slot; length of each */
 	size_t n_slots;
 	struct audit_slot slots[AUDIT_TALLY_SLOTS];
 	struct {
@@ -30,18 +30,18 @@ struct audit_tally {
 	} refusal;                      /* the last */
 };
 
-/* What a line was; bits. */
+/* Kinds of a line; bits. */
 enum audit_tally_was {
 	AUDIT_WAS_REFUSAL = 1,
-	AUDIT_WAS_CELL = 2,             /* something was done to the cell */
-	AUDIT_WAS_ASK = 4,              /* somebody is asked, or may have answered */
-	AUDIT_WAS_STEER = 8,            /* an operator changed what it may */
+	AUDIT_WAS_CELL = 2,             /* an action on the cell */
+	AUDIT_WAS_ASK = 4,              /* an approval is requested, or may be answered */
+	AUDIT_WAS_STEER = 8,            /* an operator changed the cell's rights */
 	AUDIT_WAS_BUDGET = 16,
 };
-/* LINE is without its newline.  One that was counted before counts no more. */
+/* LINE is without its newline.  A line that was counted before is ignored. */
 unsigned audit_tally_line(struct audit_tally *t, const char *line, size_t len);
 
-/* What there was over time until NOW, in at most MAX slots; how many these are, and how long each. */
+/* The sums over time until NOW, in at most MAX slots; returns their number, and their length. */
 size_t audit_tally_over_time(const struct audit_tally *t, uint64_t now_s, size_t max,
                              struct audit_slot *ret_slots, uint64_t *ret_step_s);
 #endif

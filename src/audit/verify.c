@@ -32,9 +32,9 @@ found(struct audit_verify *v, enum audit_fault fault, uint64_t n, const char *fm
 	return -EBADMSG;
 }
 
-/* ---- checkpoints, and what they tell ---- */
+/* ---- checkpoints ---- */
 
-/* The first record there is may be one, if those before it were dropped. */
+/* The first record may be a checkpoint, if those before it were dropped. */
 static int
 begin(struct audit_verify *v, const struct audit_record *record)
 {
@@ -81,7 +81,7 @@ check_checkpoint(struct audit_verify *v, const struct audit_record *record)
 		return found(v, AUDIT_CHANGED, record->n, "the checkpoint's signature does not hold: "
 		             "it, or some of the records from %" PRIu64 " on, was changed",
 		             v->signed_n + 1);
-	/* Asked last: with one byte of the key changed, nothing was swapped. */
+	/* Checked last: if one byte of the key changed, the key was not swapped. */
 	if (memcmp(checkpoint.key, v->key, AUDIT_KEY) != 0)
 		return found(v, AUDIT_SWAPPED, record->n, "the checkpoint is signed with another key "
 		             "than this timeline's: it was written by somebody else");
@@ -194,7 +194,7 @@ audit_verify_refine(struct audit_verify *v, const char *line, size_t len)
 
 	if (v->refine == AUDIT_REFINE_NOT || audit_record_read(line, len, &next, NULL) < 0)
 		return;
-	/* Whether the record in question is as the next one knows it. */
+	/* Whether the record in question matches the next record's hash of it. */
 	follows = memcmp(next.prev, v->failed_hash, AUDIT_HASH) == 0;
 	if (v->refine == AUDIT_REFINE_OWNER && strcmp(next.timeline, v->timeline) == 0)
 		found(v, AUDIT_CHANGED, want, "the cell's id in this record was changed");

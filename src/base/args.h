@@ -1,5 +1,5 @@
-/* args.h - what `cloister` says to a program that it becomes: argv is the program, the
- * command, options as "--name=value" or "--name", "--", and words.
+/* args.h - parses the argv that `cloister` passes to a helper program: the program, the command,
+ * options as "--name=value" or "--name", "--", and words.
  *
  * `cloister` has checked the options against its table. */
 #ifndef CLOISTER_ARGS_H
@@ -15,10 +15,11 @@ struct args {
 	size_t n_words;
 };
 
-/* False: this was not written by `cloister`. */
+/* False if `cloister` did not write these arguments. */
 bool args_parse(int argc, char **argv, struct args *ret_args);
-/* The value of an option, the last if there are several; "" of a flag; NULL: it was not said. */
+/* The value of an option, the last if there are several; "" for a flag; NULL: not given. */
 const char *args_get(const struct args *a, const char *name);
-/* The next one's after *AT (0 at first), for those that may be said often; NULL: no more. */
+/* The value of the next option NAME after *AT (0 at first), for options that may be repeated; NULL:
+ * no more. */
 const char *args_next(const struct args *a, const char *name, size_t *at);
 #endif

@@ -241,8 +241,7 @@ buf_dup_strv(struct buf *b, size_t max, char ***ret_v)
 	uint32_t n;
 	int r;
 
-	/* Each string takes five bytes at the least: a count that cannot be
-	 * there must not make us allocate. */
+	/* Each string takes at least five bytes: an impossible count must not make us allocate. */
 	if (buf_get_u32(b, &n) < 0 || n > max || n > buf_left(b) / 5)
 		return -EBADMSG;
 	v = calloc((size_t)n + 1, sizeof(*v));

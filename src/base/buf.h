@@ -1,9 +1,8 @@
 /* buf.h - a byte buffer with a hard maximum, and the fields of our messages.
  *
- * A buf grows up to its max and then fails; a failed put sticks (buf_failed),
- * so a message is written field by field and checked once.  Reading never goes
- * past the end: a get that finds too little returns -EBADMSG.  Numbers are
- * little-endian; a string is u32 length, bytes, NUL. */
+ * A buf grows up to its max and then fails.  A failed put sticks (buf_failed), so a message is
+ * written field by field and checked once.  Reading never goes past the end: a get that finds too
+ * few bytes returns -EBADMSG.  Numbers are little-endian; a string is u32 length, bytes, NUL. */
 #ifndef CLOISTER_BUF_H
 #define CLOISTER_BUF_H
 #include <stdbool.h>
@@ -15,12 +14,12 @@ struct buf {
 	size_t len, cap, max;
 	size_t pos;                 /* read position */
 	bool borrowed, failed;
-	bool secret;                /* what was in it is wiped */
-	size_t high;                /* with SECRET: the most that was in it since */
+	bool secret;                /* its contents are wiped */
+	size_t high;                /* with SECRET: the most bytes in it since the last wipe */
 };
 
 void buf_init(struct buf *b, size_t max);
-/* For what nobody may find afterwards: memory is wiped before it is given back or used again. */
+/* For secrets: memory is wiped before it is freed or reused. */
 void buf_init_secret(struct buf *b, size_t max);
 /* Read from DATA, which stays the caller's and must outlive B. */
 void buf_init_borrowed(struct buf *b, const void *data, size_t len);

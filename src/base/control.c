@@ -21,6 +21,6 @@ control_is_on(const char *name)
 	return 1;
 }
 #else
-/* ISO C wants a translation unit to hold something. */
+/* ISO C requires a translation unit to hold something. */
 extern int control_always_on;
 #endif

@@ -1,9 +1,8 @@
-/* control.h - one name per control, so that a test can switch it off.
+/* control.h - names each security control, so that a test can switch it off.
  *
- * In every build but the mutant one CONTROL_ON() is the constant 1: nothing at
- * run time can weaken a wall.  The mutant build (make mutant, never installed)
- * reads CLOISTER_OFF, a comma-separated list, and exists to show that for each
- * control some escape probe goes red without it. */
+ * In every build but the mutant one CONTROL_ON() is the constant 1: nothing at run time can weaken
+ * the sandbox.  The mutant build (make mutant, never installed) reads CLOISTER_OFF, a
+ * comma-separated list.  It shows that for each control some escape probe fails without it. */
 #ifndef CLOISTER_CONTROL_H
 #define CLOISTER_CONTROL_H
 

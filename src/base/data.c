@@ -23,7 +23,7 @@ const struct data_part data_parts[] = {
 	{0}
 };
 
-/* `cloister purge` removes the parts in the table; one that is missing there would stay. */
+/* `cloister purge` removes the parts in the table; a part missing there would stay. */
 static bool
 is_part(const char *name)
 {

@@ -24,7 +24,7 @@ exe_folder(char ret_path[PATH_MAX], struct err *err)
 	return 0;
 }
 
-/* Beside libexec/ where it was built, and in bin/ where it is installed. */
+/* In a build it is beside libexec/, in an installation in bin/. */
 int
 exe_find_cloister(char ret_path[PATH_MAX], struct err *err)
 {
@@ -35,7 +35,7 @@ exe_find_cloister(char ret_path[PATH_MAX], struct err *err)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
-		/* Where it is installed, the first is the helpers' own folder. */
+		/* In an installation, the first candidate is the helpers' own folder. */
 		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
 			return realpath(path, ret_path) != NULL ? 0 : err_errno(err, "cannot find cloister");
 	}

@@ -1,4 +1,4 @@
-/* exe.h - where this program stands, and where cloister does. */
+/* exe.h - finds the folder of this program, and the program `cloister`. */
 #ifndef CLOISTER_EXE_H
 #define CLOISTER_EXE_H
 #include <limits.h>
@@ -7,6 +7,6 @@ struct err;
 
 /* The folder of this program. */
 int exe_folder(char ret_path[PATH_MAX], struct err *err);
-/* Of a helper, which stands in libexec/: the program `cloister`. */
+/* For a helper in libexec/: the path of the program `cloister`. */
 int exe_find_cloister(char ret_path[PATH_MAX], struct err *err);
 #endif

@@ -93,7 +93,7 @@ read_open(int fd, const char *path, size_t max, char **ret_text, size_t *ret_len
 
 	while (n > 0) {
 		if (len == cap) {
-			/* One byte over the maximum is read to see that it is over. */
+			/* Reading one byte over the maximum detects a file that is too large. */
 			if (cap > max)
 				return err_set(err, EFBIG, "'%s' is over %zu bytes", path, max);
 			cap = cap == 0 ? 4096 : cap * 2;

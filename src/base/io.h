@@ -17,24 +17,24 @@ int write_all(int fd, const void *data, size_t len, struct err *err);
  * *ret_text.  ret_len may be NULL.  Works on /proc and /sys files. */
 int read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
                  size_t *ret_len, struct err *err);
-/* Likewise what is still to be read of FD, which is called PATH in errors. */
+/* Likewise the unread rest of FD, which errors call PATH. */
 int read_open(int fd, const char *path, size_t max, char **ret_text, size_t *ret_len,
               struct err *err);
-/* All of the file FD, which has a size, from its start and whatever its position is; otherwise as
+/* All of the file FD from its start, whatever its position; FD must have a size.  Otherwise as
  * read_file_at().  -EFBIG: it is over MAX bytes. */
 int read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err);
-/* Write TEXT to an existing file in one write, as /proc and cgroup files want. */
+/* Write TEXT to an existing file in one write, as /proc and cgroup files require. */
 int write_file_at(int dirfd, const char *path, const char *text, struct err *err);
-/* As write_file_at, the text formatted; it must fit 4 KiB. */
+/* As write_file_at with a formatted text of at most 4 KiB. */
 int write_filef_at(int dirfd, const char *path, struct err *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Create (or truncate) a regular file with these contents. */
 int create_file_at(int dirfd, const char *path, mode_t mode, const char *text,
                    struct err *err);
 
-/* Milliseconds of a clock that nobody sets. */
+/* Milliseconds of a monotonic clock. */
 int64_t io_now_ms(void);
-/* Whether FD can be read, or has ended, by DEADLINE of that clock; a negative FD cannot. */
+/* Wait until DEADLINE of that clock for FD to be readable or at its end.  False for a negative FD. */
 bool io_is_readable(int fd, int64_t deadline);
 
 /* printf into new memory; the caller owns it; NULL when out of memory. */

@@ -37,8 +37,8 @@ json_quote(FILE *out, const char *s)
 			fputs("\xef\xbf\xbd", out);
 			n = 1;
 		} else if (code == '"' || code == '\\' || utf8_is_control(code)) {
-			/* Controls are escaped though JSON allows most of them:
-			 * someone will look at this on a terminal. */
+			/* Control characters are escaped though JSON allows most of them: people
+			 * read this on a terminal. */
 			json_escape(out, code);
 		} else {
 			fwrite(s, 1, n, out);

@@ -1,7 +1,8 @@
-/* json.h - writes JSON: one value at a time, commas and escapes taken care of.
+/* json.h - writes JSON value by value, with commas and escapes.
  *
- * struct json w = { .out = stdout };
- * json_open(&w, NULL, '{'); json_str(&w, "cell", id); json_close(&w, '}');
+ *     struct json w = { .out = stdout };
+ *     json_open(&w, NULL, '{'); json_str(&w, "cell", id); json_close(&w, '}');
+ *
  * KEY is NULL inside an array and for the outermost value. */
 #ifndef CLOISTER_JSON_H
 #define CLOISTER_JSON_H

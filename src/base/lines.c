@@ -11,7 +11,7 @@
 
 struct line {
 	const char *at;
-	size_t len;                     /* without its end */
+	size_t len;                     /* without its newline */
 };
 
 static struct line *
@@ -52,12 +52,11 @@ struct diff {
 	struct buf *out;
 	const struct line *a, *b;
 	size_t n_a, n_b;
-	size_t told;                    /* lines of B up to here are told, or not worth it */
+	size_t told;                    /* lines of B before this are printed or skipped */
 	bool begun;
 };
 
-/* Lines that both have, up to B's TO: the last ones before a difference, or the first ones
- * after it. */
+/* Print common lines up to B's TO: the last ones before a difference, or the first ones after it. */
 static void
 put_common(struct diff *d, size_t to, bool more)
 {
@@ -80,7 +79,7 @@ put_common(struct diff *d, size_t to, bool more)
 	d->told = to;
 }
 
-/* Lines A0 to A1 of A became B0 to B1 of B. */
+/* Print that lines A0 to A1 of A became B0 to B1 of B. */
 static void
 put_change(struct diff *d, size_t a0, size_t a1, size_t b0, size_t b1)
 {
@@ -94,8 +93,8 @@ put_change(struct diff *d, size_t a0, size_t a1, size_t b0, size_t b1)
 	d->told = b1;
 }
 
-/* The longest that both have in common between A0, B0 and A1, B1, from its end: LEFT[i][j] is its
- * length behind the first i and j. */
+/* Longest common subsequence between A0, B0 and A1, B1, computed from the end: LEFT[i][j] is its
+ * length behind the first i and j lines. */
 static void
 put_between(struct diff *d, size_t a0, size_t a1, size_t b0, size_t b1)
 {

@@ -10,11 +10,11 @@
 #include "base/err.h"
 #include "base/own.h"
 
-/* Text from a command line goes into messages: no more of it than this. */
+/* Limits how much of the user's text an error repeats. */
 #define SHOWN 40
 
-/* The digits at *P, which is moved behind them.  Hand-made because strtoull
- * takes signs, spaces and a locale. */
+/* Parse the digits at *P, and move *P behind them. strtoull() would accept signs, spaces and a
+ * locale. */
 static int
 take_digits(const char **p, uint64_t *ret_n)
 {
@@ -58,7 +58,7 @@ num_parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret_n,
 	return 0;
 }
 
-/* K, M, G, T in either case, then B or iB; -1 when it is something else. */
+/* K, M, G, T in either case, then B or iB; -1 for anything else. */
 static int
 size_shift(const char *unit)
 {
@@ -104,7 +104,7 @@ static const struct {
 	{ "d", 86400000 }, { "h", 3600000 }, { "m", 60000 }, { "s", 1000 }, { "ms", 1 },
 };
 
-/* The unit named at *P, which is moved behind it; ARRAY_LEN(units) if none. */
+/* Parse the unit at *P, and move *P behind it; ARRAY_LEN(units) if there is none. */
 static size_t
 take_unit(const char **p)
 {
@@ -152,7 +152,7 @@ num_parse_duration(const char *text, uint64_t *ret_ms, struct err *err)
 	return r == 0 ? 0 : complain(err, r, text, "a time such as 90s, 30m or 1h30m");
 }
 
-/* With at most DIGITS behind the point, in units of the last of them. */
+/* At most DIGITS behind the point; the result is in units of the last digit. */
 static int
 parse_fraction(const char *text, int digits, uint64_t *ret_n, struct err *err)
 {
@@ -207,8 +207,8 @@ num_format_nano(char text[NUM_TEXT_MAX], uint64_t nano)
 	return text;
 }
 
-/* BYTES in units of 1 << SHIFT as tenths, rounded: 1.5 is 15, and from 10 on
- * whole ones only, 12.4 being 120. */
+/* BYTES in units of 1 << SHIFT, rounded, as tenths: 1.5 is 15.  From 10 on whole units only: 12.4
+ * is 120. */
 static uint64_t
 tenths(uint64_t bytes, int shift)
 {
@@ -246,7 +246,7 @@ num_format_duration(char text[NUM_TEXT_MAX], uint64_t ms)
 
 	while (i < ARRAY_LEN(units) - 1 && ms < units[i].ms)
 		i++;
-	/* Two neighbouring units are as exact as people want it. */
+	/* Two adjacent units are exact enough for people. */
 	if (i < 3)
 		rest = ms % units[i].ms / units[i + 1].ms;
 	if (rest > 0)

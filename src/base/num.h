@@ -1,4 +1,4 @@
-/* num.h - numbers as people write them: 2G, 1h30m, 1.5. */
+/* num.h - parses and formats numbers as people write them: 2G, 1h30m, 1.5. */
 #ifndef CLOISTER_NUM_H
 #define CLOISTER_NUM_H
 #include <stddef.h>
@@ -6,16 +6,16 @@
 
 struct err;
 
-/* A plain decimal number from MIN to MAX; no sign, no space, no leftovers. */
+/* A plain decimal number from MIN to MAX; no sign, no space, nothing behind it. */
 int num_parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret_n,
                     struct err *err);
-/* Bytes: digits and an optional K, M, G or T (binary), "B" or "iB" may follow. */
+/* Bytes: digits and an optional K, M, G or T (binary); "B" or "iB" may follow. */
 int num_parse_size(const char *text, uint64_t *ret_bytes, struct err *err);
 /* Milliseconds: "90", "90s", "250ms", "5m", "1h30m", "2d". */
 int num_parse_duration(const char *text, uint64_t *ret_ms, struct err *err);
 /* Thousandths: "2", "0.5", "1.25". */
 int num_parse_milli(const char *text, uint64_t *ret_milli, struct err *err);
-/* Thousand millionths: "5", "0.0375". */
+/* Billionths: "5", "0.0375". */
 int num_parse_nano(const char *text, uint64_t *ret_nano, struct err *err);
 
 /* The value of a hex digit in either case, or -1. */
@@ -33,8 +33,8 @@ num_hex_digit(char c)
 char *num_format_size(char text[NUM_TEXT_MAX], uint64_t bytes);
 /* "250ms", "12s", "3m20s", "2h05m", "4d". */
 char *num_format_duration(char text[NUM_TEXT_MAX], uint64_t ms);
-/* How long something is or was ago, in whole seconds: "<1s", "12s". */
+/* The age of something in whole seconds: "<1s", "12s". */
 char *num_format_age(char text[NUM_TEXT_MAX], uint64_t ms);
-/* "5.00", "0.0375": two digits behind the point, or as many as say something, up to six. */
+/* "5.00", "0.0375": two digits behind the point, or up to six if they are significant. */
 char *num_format_nano(char text[NUM_TEXT_MAX], uint64_t nano);
 #endif

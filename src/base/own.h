@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* OWN(freep) char *text = NULL;   frees text on every way out. */
+/* OWN(freep) char *text = NULL; frees text on every exit from its scope. */
 #define OWN(release) __attribute__((cleanup(release)))
 
-/* Hands an owned pointer or descriptor over: the local no longer releases it. */
+/* Hand an owned pointer or descriptor over: the local no longer releases it. */
 #define TAKE(p) __extension__({ __typeof__(p) taken_ = (p); (p) = NULL; taken_; })
 #define TAKE_FD(fd) __extension__({ int taken_ = (fd); (fd) = -1; taken_; })
 

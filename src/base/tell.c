@@ -1,4 +1,4 @@
-/* tell.c - how a program says that it failed. */
+/* tell.c - prints a program's final error. */
 #include "base/tell.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tell.h - how a program says that it failed. */
+/* tell.h - prints a program's final error. */
 #ifndef CLOISTER_TELL_H
 #define CLOISTER_TELL_H
 
@@ -6,6 +6,7 @@ struct err;
 
 #define TELL_FAILED 125                 /* the exit status of cloister's own failures */
 
-/* "cloister: TEXT" on standard error, safe on a terminal whatever is in it; returns TELL_FAILED. */
+/* Print "cloister: TEXT" to standard error, with control characters made safe for a terminal;
+ * returns TELL_FAILED. */
 int tell_error(const struct err *err);
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/utf8.h"
 
-/* Longer words are no one's typing mistake. */
+/* Longer words are not typos. */
 #define WORD_MAX 48
 
 void
@@ -38,7 +38,7 @@ min3(size_t a, size_t b, size_t c)
 	return m < c ? m : c;
 }
 
-/* Letters added, dropped, changed or swapped with their neighbour. */
+/* Counts letters added, dropped, changed or swapped with their neighbour. */
 static size_t
 edit_distance(const char *a, size_t alen, const char *b, size_t blen)
 {
@@ -67,7 +67,7 @@ text_nearest(const char *word, const char *const *names)
 	const char *best = NULL, *name;
 	size_t best_distance, distance, len, name_len;
 
-	/* An option's dashes say nothing about which one was meant. */
+	/* Ignore an option's dashes. */
 	word += strspn(word, "-");
 	len = strlen(word);
 	if (len < 2 || len > WORD_MAX)
@@ -81,7 +81,7 @@ text_nearest(const char *word, const char *const *names)
 		distance = edit_distance(word, len, name, name_len);
 		if (distance > 1 && strncmp(word, name, len) == 0)
 			distance = 1;           /* an abbreviation */
-		/* Who is wrong twice at least begins as was meant. */
+		/* With two typos, at least the first letter must be right. */
 		if (distance > 1 && word[0] != name[0])
 			continue;
 		if (distance < best_distance) {

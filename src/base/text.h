@@ -1,4 +1,4 @@
-/* text.h - text for people: safe on a terminal, and the nearest name. */
+/* text.h - text for people: makes it safe for a terminal, and finds the nearest name. */
 #ifndef CLOISTER_TEXT_H
 #define CLOISTER_TEXT_H
 #include <stdbool.h>
@@ -10,8 +10,7 @@
  * tab pass only with KEEP_LINES. */
 void text_print_safe(FILE *out, const char *s, size_t len, bool keep_lines);
 
-/* The name in NAMES (NULL-terminated) nearest to WORD, or NULL if none is near
- * enough to be meant. */
+/* The name in NAMES (NULL-terminated) nearest to WORD, or NULL if none is near enough. */
 const char *text_nearest(const char *word, const char *const *names);
 
 /* Whether OUT is a terminal that wants colour (NO_COLOR is honoured). */

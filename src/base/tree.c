@@ -14,8 +14,8 @@
 #include "base/err.h"
 #include "base/own.h"
 
-/* Descriptors and stack used at once.  A tree that is deeper is folded: the
- * folder at the limit is moved to the top, and its turn comes in a later pass. */
+/* Limits the descriptors and stack in use.  A deeper tree is folded: the folder at the limit is
+ * moved to the top, and removed in a later pass. */
 #define REMOVE_DEPTH 32
 
 bool
@@ -32,19 +32,19 @@ tree_is_beneath(const char *path, const char *folder)
 	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* ---- where a path leads ---- */
+/* ---- resolving paths ---- */
 
-#define LINKS_MAX 40                    /* as the kernel has it */
+#define LINKS_MAX 40                    /* the kernel's limit */
 
 struct following {
-	char at[PATH_MAX], rest[PATH_MAX];      /* the way so far, without links; what comes behind */
+	char at[PATH_MAX], rest[PATH_MAX];      /* resolved so far, without links; still to resolve */
 	int links;
 	int (*step)(void *arg, const char *at, int found);
 	void *arg;
 };
 
-/* REST becomes the target of the link at AT, then what it was.  1 if there is one, else 0, or
- * -errno if nothing can be said of AT. */
+/* Put the target of the link at AT in front of REST.  Returns 1 for a link, 0 for anything else, or
+ * -errno if AT cannot be examined. */
 static int
 follow_link(struct following *f)
 {
@@ -60,7 +60,7 @@ follow_link(struct following *f)
 	return 1;
 }
 
-/* AT grows by a name of LEN bytes, which REST loses. */
+/* Move a name of LEN bytes from REST to AT. */
 static int
 follow_name(struct following *f, size_t len)
 {
@@ -82,7 +82,7 @@ follow_name(struct following *f, size_t len)
 	return 1;
 }
 
-/* 1: there is more; 0: that was all. */
+/* Returns 1 if there is more, 0 at the end. */
 static int
 follow_step(struct following *f)
 {
@@ -133,7 +133,7 @@ tree_open_dir(int dir, const char *name)
 
 	if (fd < 0)
 		return -errno;
-	/* One that may be listed but not searched is of no use. */
+	/* A folder that can be listed but not searched is useless. */
 	if (fstatat(fd, ".", &st, 0) < 0 && errno == EACCES) {
 		close(fd);
 		return -EACCES;
@@ -157,7 +157,7 @@ tree_open_dir_anyway(int dir, const char *name)
 	int fd = tree_open_dir(dir, name);
 	struct stat st;
 
-	/* Not through a link: the folder may have become one by now. */
+	/* Do not follow a link: the folder may have become one by now. */
 	if (fd == -EACCES && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
 		fd = tree_open_dir(dir, name);
 	if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
@@ -176,7 +176,7 @@ fold(struct removal *rm, int dir, const char *name, struct err *err)
 	char moved[48];
 	int r;
 
-	/* The stranger may have such a name there already. */
+	/* The stranger may already have created such a name. */
 	do {
 		snprintf(moved, sizeof(moved), ".cloister-%lu.tmp", rm->moved++);
 		r = renameat2(dir, name, rm->top, moved, RENAME_NOREPLACE);
@@ -212,7 +212,7 @@ remove_one(struct removal *rm, int dir, const char *name, int depth, struct err 
 	return r;
 }
 
-/* Takes FD over. */
+/* Takes ownership of FD. */
 static int
 remove_all(struct removal *rm, int fd, int depth, struct err *err)
 {
@@ -226,8 +226,8 @@ remove_all(struct removal *rm, int fd, int depth, struct err *err)
 		close(fd);
 		return r;
 	}
-	/* Some file systems skip names while others are being removed; and what was
-	 * folded is at the top now. */
+	/* Some file systems skip names while others are being removed.  Folded folders are at the
+	 * top now. */
 	do {
 		removed = 0;
 		rewinddir(stream);
@@ -254,7 +254,7 @@ tree_empty(int dir, struct err *err)
 
 /* ---- folders of our own ---- */
 
-/* Users of services often have a home that does not exist. */
+/* Service users often have a home folder that does not exist. */
 static int
 cannot_make(const char *path, const char *otherwise, struct err *err)
 {
@@ -271,7 +271,8 @@ make_folders(const char *path, const char *otherwise, struct err *err)
 		return err_errno(err, "cannot open '%s'", path);
 	for (char *slash = partial + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
 		*slash = '\0';
-		/* Root's vault is in what becomes the state folder: not to be read before, either. */
+		/* Root's vault is inside the later state folder, so the folder must be private from
+		 * the start. */
 		if (mkdir(partial, 0700) < 0 && errno != EEXIST)
 			return cannot_make(partial, otherwise, err);
 		*slash = '/';
@@ -296,7 +297,7 @@ tree_open_made(const char *path, bool make, const char *otherwise, struct err *e
 	}
 	if (fd < 0)
 		return err_errno(err, "cannot open '%s'", path);
-	/* In a shared /tmp somebody else may have made it first. */
+	/* In a shared /tmp somebody else may have created it first. */
 	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
 		close(fd);
 		return err_set(err, EPERM, "'%s' belongs to or is writable by somebody else: "

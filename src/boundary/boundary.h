@@ -1,4 +1,4 @@
-/* boundary.h - what a cell's walls are made of: one table of functions per kind. */
+/* boundary.h - the interface to a cell's walls: one table of functions per kind. */
 #ifndef CLOISTER_BOUNDARY_H
 #define CLOISTER_BOUNDARY_H
 #include <stdbool.h>
@@ -13,31 +13,30 @@ struct cgroup;
 
 /* The cell's own certificate authority, which cloister-mint is still making. */
 struct boundary_trust {
-	int ready;                      /* a pipe with its one line, once the others are there */
+	int ready;                      /* a pipe that gets one line once the other files are complete */
 	int certificate;                /* PEM */
-	int keystore;                   /* Java's; -1 where there is no Java */
-	int authorities;                /* the operator's own, PEM; -1 if there are none */
+	int keystore;                   /* for Java; -1 without Java */
+	int authorities;                /* the operator's own, PEM; -1: none */
 };
 
 #define BOUNDARY_HIDDEN_MAX 15
 
-/* What the supervisor has made before the walls go up. */
+/* The resources that the supervisor has made before the walls go up. */
 struct boundary_ground {
 	unsigned slot;                  /* unique among this user's running cells */
 	const struct cgroup *cgroup;
 	int libexec;                    /* folder of the helper executables */
 	int changes;                    /* folder for overlays' changes, or -1: see keeps_changes */
-	bool pids_limited;              /* by the cgroup */
-	/* Cloister's own folders, under all their paths: shown by no grant.  Ends with NULL. */
+	bool pids_limited;              /* the cgroup limits processes */
+	/* Cloister's own folders, under all their paths: no grant shows them.  Ends with NULL. */
 	const char *hidden[BOUNDARY_HIDDEN_MAX + 1];
 	const struct boundary_trust *trust;     /* with a policy; else NULL */
-	/* The first INIT_SPAWN, the agent's: it waits for init in the channel, so
-	 * that the agent starts without init and supervisor asking each other.  It is sent
-	 * behind `meanwhile`. */
+	/* The first INIT_SPAWN, for the agent.  It waits for init in the channel, so that the agent
+	 * starts without a round trip between init and supervisor.  It is sent after `meanwhile`. */
 	const struct buf *spawn;
 	const int *spawn_fds;
 	size_t n_spawn_fds;
-	/* Called while the cell is being made, which takes a while; if it fails, no agent runs. */
+	/* Called while the cell is being made, which takes a while.  If it fails, no agent runs. */
 	int (*meanwhile)(void *arg, struct err *err);
 	void *arg;
 };
@@ -47,30 +46,30 @@ struct boundary_ground {
 struct boundary_cell {
 	pid_t init;                     /* as the host sees it */
 	int pidfd, channel;             /* init's; see ipc/init_channel.h */
-	int userns;                     /* for who has to enter it; -1 if nobody has */
-	/* Held so that taking them down is the supervisor's last work and not the dying
-	 * agent's: of many cells that are killed at once, all are dead sooner. */
+	int userns;                     /* for processes that have to enter it; -1 if none has */
+	/* Held open so that the supervisor takes them down last, and not the dying agent.  When
+	 * many cells are killed at once, all are dead sooner. */
 	int mntns, netns;
-	int scratch;                    /* where all that is limited by --disk is */
-	/* The gate's sockets, with a policy: TCP and DNS, each IPv4 and IPv6, and that of the
-	 * SSH agent; -1 where there is none.  Without a policy there is BOUNDARY_DNS4 alone. */
+	int scratch;                    /* holds all that --disk limits */
+	/* The gate's sockets, with a policy: TCP and DNS, each for IPv4 and IPv6, and the SSH
+	 * agent's; -1: none.  Without a policy there is only BOUNDARY_DNS4. */
 	int listeners[BOUNDARY_LISTENERS];
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
 };
 
 struct boundary {
 	const char *name;
-	/* Who, outside, the inner root of a cell in SLOT is: the one to own what is
-	 * kept of it.  An ordinary user's cell has none: the user. */
+	/* The user id, outside, of the inner root of a cell in SLOT, which owns the kept changes.
+	 * An ordinary user's cell has no inner root: then it is the user. */
 	uid_t (*inner_root)(unsigned slot);
-	/* Whether overlays' changes are in the cell's own memory until it ends.  Otherwise they need
-	 * their folder from the start. */
+	/* Whether overlays' changes stay in the cell's own memory until it ends.  Otherwise they
+	 * need their folder from the start. */
 	bool (*keeps_changes)(void);
-	/* Make the agent of that cell the owner of a pipe, where that takes a hand. */
+	/* Makes the agent of that cell the owner of a pipe, if it is not already. */
 	void (*give_to_agent)(int fd, unsigned slot, bool root);
-	/* Build the walls and start init behind them, ready to spawn (INIT_READY has
-	 * come).  On failure nothing is left; on success the caller owns the
-	 * descriptors in *ret_cell and waits for the process. */
+	/* Builds the walls and starts init behind them, ready to spawn (INIT_READY has come).  On
+	 * failure nothing is left.  On success the caller owns the descriptors in *ret_cell and
+	 * waits for the process. */
 	int (*start)(const struct cell_spec *spec, const struct boundary_ground *ground,
 	             struct boundary_cell *ret_cell, struct err *err);
 };

@@ -219,8 +219,8 @@ read_table(const char *path, char **ret_text, struct err *err)
 	return read_file_at(AT_FDCWD, path, CGROUP_TABLE_MAX, ret_text, NULL, err);
 }
 
-/* Most machines have v2 alone, where it always is.  What the table of mounts would
- * say, which may be long, is then known. */
+/* Most machines have v2 alone, at the usual place.  Guessing it avoids reading the table of mounts,
+ * which may be long. */
 static bool
 guess_hierarchy(struct cgroup_hierarchies *hs, char *own)
 {

@@ -11,7 +11,7 @@
 #include "base/own.h"
 #include "boundary/cgroup_parts.h"
 
-/* What lives in memory is counted there. */
+/* File systems in memory count against the memory limit. */
 static const char *const diskless[] = {
 	"tmpfs", "ramfs", "devtmpfs", "devpts", "proc", "sysfs", "mqueue", "cgroup", "cgroup2",
 	"hugetlbfs", "securityfs", "debugfs", "tracefs", "bpf", "rootfs", "efivarfs",
@@ -29,7 +29,7 @@ add_disk(struct cgroup_disks *d, dev_t disk)
 		d->unknown = true;
 }
 
-/* "8:1", as the `dev` files of sysfs have it. */
+/* "8:1", the format of sysfs's `dev` files. */
 static bool
 read_dev_file(const char *path, dev_t *ret_dev)
 {
@@ -98,8 +98,8 @@ cgroup_note_disk(struct cgroup_disks *d, const struct mountinfo_line *line)
 	}
 }
 
-/* A btrfs subvolume's st_dev is in no table, and one file system may have many
- * disks.  All disks of all of them are limited: more than need be, never less. */
+/* A btrfs subvolume's st_dev is in no table, and one file system may have many disks.  So all disks
+ * of all of them are limited: more than necessary, never fewer. */
 static bool
 add_btrfs_disks(struct cgroup_disks *d)
 {

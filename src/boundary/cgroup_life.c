@@ -1,4 +1,4 @@
-/* cgroup_life.c - a group while it has processes, and its end. */
+/* cgroup_life.c - reads, freezes, kills and removes a group. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,15 +28,6 @@ pause_us(long us)
 	struct timespec t = { .tv_nsec = us * NS_PER_US };
 
 	nanosleep(&t, NULL);
-}
-
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static const struct cgroup_part *
@@ -159,11 +150,11 @@ cgroup_freeze(const struct cgroup *cg, bool frozen, struct err *err)
 	}
 	if (r < 0)
 		return err_set(err, -r, "cannot %s the cell: %s", frozen ? "freeze" : "thaw",
-		               p == NULL ? "it has no cgroup that can (`cloister doctor` tells why)" : strerrordesc_np(-r));
+		               p == NULL ? "it has no cgroup that can (`cloister doctor` shows why)" : strerrordesc_np(-r));
 	return 0;
 }
 
-/* SIGKILL for each process in DIR but ourselves; returns how many there were. */
+/* Sends SIGKILL to each process in DIR but the caller; returns how many there were. */
 static size_t
 kill_listed(int dir)
 {
@@ -200,8 +191,8 @@ cgroup_kill(const struct cgroup *cg)
 		return;
 	if (list == NULL)
 		list = &cg->parts[0];
-	/* Frozen, nothing can fork between the list and the signal; a child of the
-	 * moment before is in the next list. */
+	/* Frozen processes cannot fork between the list and the signal; a child forked just before
+	 * is in the next list. */
 	for (int i = 0; i < KILL_ROUNDS_MAX; i++) {
 		cgroup_freeze(cg, true, NULL);
 		found = kill_listed(list->inside >= 0 ? list->inside : list->dir);
@@ -230,8 +221,8 @@ open_child(int dir, char name[NAME_MAX + 1])
 	return -1;
 }
 
-/* Remove a deepest group under TOP (a cell may have made some); false if there
- * is none or it cannot be removed. */
+/* Removes a deepest group under TOP (a cell may have made some); false if there is none or it
+ * cannot be removed. */
 static bool
 prune_one(int top)
 {
@@ -254,7 +245,7 @@ prune_one(int top)
 	return done;
 }
 
-/* Until the group holds no process, or the DEADLINE. */
+/* Waits until the group holds no process, or the DEADLINE. */
 static void
 wait_until_empty(const struct cgroup_part *p, int64_t deadline)
 {
@@ -264,7 +255,7 @@ wait_until_empty(const struct cgroup_part *p, int64_t deadline)
 	int64_t left;
 	ssize_t n;
 
-	while (fd >= 0 && (left = deadline - now_ms()) > 0) {
+	while (fd >= 0 && (left = deadline - io_now_ms()) > 0) {
 		n = pread(fd, text, sizeof(text) - 1, 0);
 		if (n <= 0)
 			return;
@@ -288,7 +279,7 @@ remove_part(const struct cgroup *cg, struct cgroup_part *p, int64_t deadline)
 			r = unlinkat(p->parent, cgroup_part_name(p), AT_REMOVEDIR) < 0 ? -errno : 0;
 		if (r != -EBUSY)
 			return r == -ENOENT ? 0 : r;
-		if (now_ms() >= deadline)
+		if (io_now_ms() >= deadline)
 			return r;
 		if (first)
 			cgroup_kill(cg);
@@ -297,7 +288,7 @@ remove_part(const struct cgroup *cg, struct cgroup_part *p, int64_t deadline)
 			for (int i = 0; i < PRUNE_MAX && prune_one(p->dir); i++)
 				;
 		}
-		/* v1 has no event, and v2 tells a moment before it lets go. */
+		/* v1 has no event, and v2's comes a moment before the group can be removed. */
 		if (!first || p->version == 1) {
 			pause_us(delay);
 			delay = delay < 4000 ? delay * 2 : delay;
@@ -313,7 +304,7 @@ cgroup_destroy(struct cgroup *cg)
 
 	if (cg == NULL)
 		return 0;
-	deadline = now_ms() + DESTROY_WAIT_MS;
+	deadline = io_now_ms() + DESTROY_WAIT_MS;
 	for (size_t i = 0; i < cg->n; i++) {
 		one = remove_part(cg, &cg->parts[i], deadline);
 		if (one < 0)
@@ -329,7 +320,7 @@ cgroup_paths(const struct cgroup *cg)
 	return cg->paths;
 }
 
-/* PATH as a part of CG, if it is a cgroup that we made. */
+/* PATH as a part of CG, if it is a cgroup that cloister made. */
 static void
 adopt_stale(struct cgroup *cg, char *path)
 {
@@ -363,7 +354,7 @@ adopt_stale(struct cgroup *cg, char *path)
 	p->between = version == 2 && cgroup_v2_has_between(p->path);
 }
 
-/* One group, which is in all of PATHS with SUFFIX behind each; NULL without memory. */
+/* One group with a part for each of PATHS plus SUFFIX; NULL without memory. */
 static struct cgroup *
 adopt_all(const char *paths, const char *suffix)
 {
@@ -407,7 +398,7 @@ cgroup_kill_paths(const char *paths)
 
 /* ---- forgotten ---- */
 
-#define FORGOTTEN_MAX 1024              /* looked at in one run */
+#define FORGOTTEN_MAX 1024              /* examined in one run */
 
 char *
 cgroup_paths_of(const struct cgroup *cg, const char *id, const char *other)
@@ -420,8 +411,8 @@ cgroup_paths_of(const struct cgroup *cg, const char *id, const char *other)
 	return paths;
 }
 
-/* The ids, as long as ID, of at most MAX other cells that have a group in PARENT; a helpers' is the
- * cell's. */
+/* Lists the ids, as long as ID, of at most MAX other cells that have a group in PARENT.  A helpers'
+ * group counts as its cell's. */
 static size_t
 list_cells(int parent, const char *id, char (*ids)[CGROUP_ID_MAX + 1], size_t max)
 {
@@ -461,7 +452,7 @@ is_empty(const struct cgroup *cg, time_t before)
 	return true;
 }
 
-/* What got a process meanwhile cannot be removed, and nothing is killed. */
+/* A group that meanwhile got a process cannot be removed, and nothing is killed. */
 static void
 remove_empty(struct cgroup *cg)
 {
@@ -484,7 +475,7 @@ clear_forgotten(const char *paths)
 	OWN(cgroup_freep) struct cgroup *helpers = adopt_all(paths, CGROUP_HELPERS);
 	time_t before = time(NULL) - CGROUP_FORGOTTEN_S;
 
-	/* All or none of them: where one has something in it, the cell runs, or is ending. */
+	/* All or none: if one of the groups has a process, the cell runs or is ending. */
 	if (cell == NULL || helpers == NULL || !is_empty(cell, before) || !is_empty(helpers, before))
 		return;
 	remove_empty(helpers);
@@ -498,7 +489,7 @@ cgroup_clear_forgotten(const struct cgroup *cg, const char *id,
 	char (*ids)[CGROUP_ID_MAX + 1] = calloc(FORGOTTEN_MAX, sizeof(*ids));
 	size_t n = 0;
 
-	/* A group may be in one hierarchy alone: who was started elsewhere has others of v1. */
+	/* A group may exist in one hierarchy alone: a cell that was started elsewhere has other v1 groups. */
 	for (size_t i = 0; ids != NULL && i < cg->n; i++)
 		n += list_cells(cg->parts[i].parent, id, ids + n, FORGOTTEN_MAX - n);
 	for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* cgroup_parts.h - what the files of the cgroup module share. */
+/* cgroup_parts.h - types and functions that the files of the cgroup module share. */
 #ifndef CLOISTER_CGROUP_PARTS_H
 #define CLOISTER_CGROUP_PARTS_H
 #include <limits.h>
@@ -10,7 +10,7 @@
 
 struct err;
 
-/* Beside the limits, what else a hierarchy may carry. */
+/* Other things than limits that a hierarchy may carry. */
 enum cgroup_carry {
 	CGROUP_FREEZER = 1 << 4,        /* v1 */
 	CGROUP_CPUACCT = 1 << 5,        /* v1 */
@@ -40,13 +40,13 @@ struct cgroup_hierarchies {
 	struct cgroup_hierarchy list[CGROUP_HIERARCHIES_MAX];
 	size_t n;
 };
-/* Note LINE if it mounts cgroups, unless a mount that does as well is there. */
+/* Note LINE if it mounts cgroups, unless an equally good mount is noted already. */
 void cgroup_note_mount(struct cgroup_hierarchies *hs, const struct mountinfo_line *line);
 /* Cut TEXT (/proc/self/cgroup) in place and fill in each `own`. */
 void cgroup_note_own(struct cgroup_hierarchies *hs, char *text);
-/* The directory of our own group; false where this mount does not show it. */
+/* The directory of the caller's own group; false if this mount does not show it. */
 bool cgroup_own_dir(const struct cgroup_hierarchy *h, char dir[PATH_MAX]);
-/* The limits named in a list such as "cpu io,memory"; v1's names too. */
+/* The limits named in a list such as "cpu io,memory"; knows v1's names too. */
 unsigned cgroup_parse_controllers(const char *list);
 /* The number behind KEY in lines of "key number"; 0 if it is not there. */
 uint64_t cgroup_parse_key(const char *text, const char *key);
@@ -63,15 +63,15 @@ void cgroup_name_limits(unsigned limits, char *text, size_t size);
 struct cgroup_disks {
 	dev_t list[CGROUP_DEVICES_MAX];
 	size_t n;
-	bool unknown;                   /* one that cannot be limited */
-	dev_t pending[CGROUP_DEVICES_MAX];  /* without a device number of their own */
+	bool unknown;                   /* one of them cannot be limited */
+	dev_t pending[CGROUP_DEVICES_MAX];  /* with an anonymous device number */
 	bool settled[CGROUP_DEVICES_MAX];
 	size_t n_pending;
 };
 void cgroup_disks_init(struct cgroup_disks *d, const dev_t *devices, size_t n);
 void cgroup_note_disk(struct cgroup_disks *d, const struct mountinfo_line *line);
 void cgroup_disks_finish(struct cgroup_disks *d);
-/* Put whole disks in the place of partitions, which takes a look at sysfs. */
+/* Replaces partitions by their whole disks, found in sysfs. */
 void cgroup_disks_make_whole(struct cgroup_disks *d);
 
 /* ---- the parts of a group ---- */
@@ -82,7 +82,7 @@ struct cgroup_part {
 	int parent, dir;                /* directories */
 	int inside;                     /* v2: where processes go; may be `dir` itself */
 	int tasks;                      /* v1: the file by which a process enters */
-	bool between;                   /* v2: parent is the group between, ours too */
+	bool between;                   /* v2: parent is the group between, made by cloister */
 	char *path;                     /* owned; its last part is the name in parent */
 };
 
@@ -98,25 +98,25 @@ enum cgroup_reason {
 	CGROUP_NOT_MOUNTED,
 	CGROUP_READ_ONLY,
 	CGROUP_NOT_DELEGATED,           /* may not write */
-	CGROUP_OCCUPIED,                /* v2: processes in each group we may divide */
-	CGROUP_FAILED,                  /* the errno says why */
+	CGROUP_OCCUPIED,                /* v2: processes in each group that cloister may divide */
+	CGROUP_FAILED,                  /* see the errno */
 };
 struct cgroup_making {
 	const char *id;
 	const struct cgroup_limits *limits;
 	unsigned asked, in_force;       /* enum cgroup_limit bits */
-	unsigned v1;                    /* what v1 hierarchies carry, of any kind */
+	unsigned v1;                    /* all that v1 hierarchies carry */
 	struct cgroup_disks disks;
-	enum cgroup_reason reason;      /* the first that was met */
+	enum cgroup_reason reason;      /* the first one met */
 	int error;
 };
-/* An errno that is one of the reasons counts as that, whatever REASON says. */
+/* If ERROR is specific to one of the reasons, it overrides REASON. */
 void cgroup_note_failure(struct cgroup_making *m, enum cgroup_reason reason, int error);
 
-/* cgroup_create(), with all that was learnt on the way. */
+/* cgroup_create(), with all details that were found. */
 int cgroup_make(const char *id, const struct cgroup_limits *limits,
                 struct cgroup **ret_cgroup, struct cgroup_making *ret_making, struct err *err);
-/* Why MISSING is, and what to do about it (may be empty): cgroup_report.c. */
+/* Explains why MISSING limits are missing, and what to do (may be empty): cgroup_report.c. */
 void cgroup_describe(const struct cgroup_making *m, unsigned missing, char *found,
                      size_t found_size, char *todo, size_t todo_size);
 
@@ -127,28 +127,28 @@ int cgroup_putf(int dir, const char *file, const char *fmt, ...)
 /* Read a small file; false (and "") if it cannot be read. */
 #define CGROUP_FILE_MAX 4096
 bool cgroup_get(int dir, const char *file, char text[CGROUP_FILE_MAX]);
-/* Add a part, to be filled in; there is always room for one per hierarchy. */
+/* Adds a part for the caller to fill in; there is always room for one per hierarchy. */
 struct cgroup_part *cgroup_add_part(struct cgroup *cg, int version);
-/* Forget the part added last. */
+/* Removes the part added last. */
 void cgroup_drop_part(struct cgroup *cg);
 const char *cgroup_part_name(const struct cgroup_part *part);
 
-#define CGROUP_CPU_PERIOD_US 100000     /* what the kernel gives a new group */
-/* How one version sets each limit in DIR; 0 or a negative errno. */
+#define CGROUP_CPU_PERIOD_US 100000     /* the kernel's default for a new group */
+/* How a version sets each limit in DIR; 0 or a negative errno. */
 struct cgroup_setters {
 	int (*memory)(int dir, uint64_t bytes);
 	int (*cpus)(int dir, uint64_t quota_us, uint64_t period_us);
 	int (*pids)(int dir, uint64_t pids);
 	int (*io)(int dir, dev_t disk, uint64_t bps);
 };
-/* Set those of the limits asked for that PART carries. */
+/* Sets those of the requested limits that PART carries. */
 void cgroup_set_limits(const struct cgroup_part *part, const struct cgroup_setters *set,
                        struct cgroup_making *m);
 
 /* ---- cgroup_v1.c, cgroup_v2.c ---- */
 
-/* Make the part of the group in H and set what it carries of the limits.  A
- * negative errno only for what no other hierarchy can make good. */
+/* Makes the part of the group in H and sets the limits that it carries.  A negative errno only for
+ * failures that no other hierarchy can make good. */
 int cgroup_v1_make(struct cgroup *cg, const struct cgroup_hierarchy *h,
                    struct cgroup_making *m);
 /* WANT: the limits that no v1 hierarchy carries. */
@@ -156,6 +156,6 @@ int cgroup_v2_make(struct cgroup *cg, const struct cgroup_hierarchy *h, unsigned
                    struct cgroup_making *m);
 /* Whether the group at PATH has the group between above it. */
 bool cgroup_v2_has_between(const char *path);
-/* Remove what holds no process; 0 or a negative errno. */
+/* Removes the group if it holds no process; 0 or a negative errno. */
 int cgroup_v2_remove(struct cgroup_part *part);
 #endif

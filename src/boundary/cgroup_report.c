@@ -1,4 +1,4 @@
-/* cgroup_report.c - tells people why a limit is missing and what to do. */
+/* cgroup_report.c - explains to people why a limit is missing and what to do. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +8,8 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "boundary/cgroup_parts.h"
+
+#define BOOT_WITH_V2 "boot with cgroup version 2 alone (systemd.unified_cgroup_hierarchy=1)"
 
 static bool
 has_systemd(void)
@@ -30,7 +32,7 @@ describe_undelegated(bool v2, char *found, size_t found_size, char *todo, size_t
 		snprintf(todo, todo_size, "start it as 'systemd-run --user --scope -p Delegate=yes "
 		         "cloister run ...', or as root");
 	else
-		snprintf(todo, todo_size, "start it as root");
+		snprintf(todo, todo_size, "%sstart it as root", v2 ? "" : BOOT_WITH_V2 ", or ");
 }
 
 static void
@@ -46,7 +48,7 @@ describe_controllers(char *found, size_t found_size, char *todo, size_t todo_siz
 	         "/etc/systemd/system/user@.service.d/delegate.conf, and log in again");
 }
 
-/* ... as in "io cannot be limited: FOUND: TODO". */
+/* For a sentence such as "io cannot be limited: FOUND: TODO". */
 static void
 describe_reason(const struct cgroup_making *m, bool v2, char *found, size_t found_size,
                 char *todo, size_t todo_size)
@@ -84,7 +86,7 @@ cgroup_describe(const struct cgroup_making *m, unsigned missing, char *found,
 	char names[64], reason[160];
 
 	*reason = *todo = '\0';
-	/* Processes are limited without a cgroup too, by the user namespace's own count. */
+	/* Without a cgroup, the user namespace's own count still limits processes. */
 	cgroup_name_limits(missing == CGROUP_PIDS ? missing : missing & ~(unsigned)CGROUP_PIDS, names,
 	                   sizeof(names));
 	if (missing == CGROUP_IO && m->disks.unknown) {
@@ -130,9 +132,8 @@ cgroup_examine(struct cgroup_report *ret_report)
 		cgroup_describe(&m, missing, r->text, sizeof(r->text), r->todo, sizeof(r->todo));
 	else
 		snprintf(r->text, sizeof(r->text), "version %d: %s can be limited%s", r->version, names,
-		         r->version == 1 ? ", but io not for what the kernel writes back later" : "");
+		         r->version == 1 ? ", except io that the kernel writes back later" : "");
 	if (missing == 0 && r->version == 1)
-		snprintf(r->todo, sizeof(r->todo), "boot with cgroup version 2 alone "
-		         "(systemd.unified_cgroup_hierarchy=1)");
+		snprintf(r->todo, sizeof(r->todo), BOOT_WITH_V2);
 	cgroup_destroy(cg);
 }

@@ -1,4 +1,4 @@
-/* cgroup_text.c - reads what the kernel says about cgroups and their mounts. */
+/* cgroup_text.c - parses the kernel's tables of cgroups and their mounts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +53,8 @@ parse_device(const char *s, struct mountinfo_line *l)
 	return *end == '\0';
 }
 
-/* "36 35 98:0 /root /point rw,noatime tag:1 - type source options": there are
- * any number of tags, and the source may be empty. */
+/* "36 35 98:0 /root /point rw,noatime tag:1 - type source options".  There may be any number of
+ * tags, and the source may be empty. */
 static bool
 parse_line(char *line, struct mountinfo_line *l)
 {
@@ -184,7 +184,7 @@ cgroup_own_dir(const struct cgroup_hierarchy *h, char dir[PATH_MAX])
 	if (strncmp(own, h->root, len) != 0 || (own[len] != '/' && own[len] != '\0'))
 		return false;
 	own += len;
-	/* The kernel's way to say: outside this cgroup namespace. */
+	/* The kernel writes this for a group outside this cgroup namespace. */
 	if (strncmp(own, "/..", 3) == 0 && (own[3] == '/' || own[3] == '\0'))
 		return false;
 	if (strcmp(own, "/") == 0)

@@ -20,7 +20,7 @@ limit_memory(int dir, uint64_t bytes)
 
 	if (r < 0)
 		return r;
-	/* Without this file the kernel does not count swap: then do not swap. */
+	/* Without this file the kernel does not count swap.  Then the group must not swap. */
 	r = cgroup_putf(dir, "memory.memsw.limit_in_bytes", "%" PRIu64, bytes);
 	if (r == -ENOENT)
 		r = cgroup_put(dir, "memory.swappiness", "0");
@@ -52,8 +52,7 @@ limit_cpus(int dir, uint64_t quota_us, uint64_t period_us)
 	if (r < 0)
 		return r;
 	r = cgroup_putf(dir, "cpu.cfs_quota_us", "%" PRIu64, quota_us);
-	/* A group may not be given more than one above it has, whose quota then holds
-	 * for both. */
+	/* A group may not have more than a group above it, whose quota then applies to both. */
 	return r == -EINVAL && has_quota_above(dir) ? 0 : r;
 }
 
@@ -81,8 +80,8 @@ static void
 open_part(struct cgroup_part *p, const char *name)
 {
 	p->dir = p->inside = openat(p->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* By `tasks` a process of one thread moves itself without the lock, and the
-	 * grace period, that cgroup.procs costs. */
+	/* Through `tasks`, a process of one thread moves itself without the lock and the grace
+	 * period that cgroup.procs costs. */
 	if (p->dir >= 0)
 		p->tasks = openat(p->dir, "tasks", O_WRONLY | O_CLOEXEC);
 }

@@ -1,5 +1,4 @@
-/* cgroup_v2.c - the part of a cell's group in the v2 hierarchy: where it may be,
- * and its limits. */
+/* cgroup_v2.c - the part of a cell's group in the v2 hierarchy: finds a place for it, and sets its limits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,21 +13,21 @@
 #include "base/own.h"
 #include "boundary/cgroup_parts.h"
 
-/* The group between the one we found and the cells'. */
+/* The group between the one that was found and the cells'. */
 #define BETWEEN "cloister"
-/* Where our own processes go when they alone stand in the way. */
+/* Cloister's own processes move here if only they are in the way. */
 #define ASIDE "cloister.aside"
-/* Where an ordinary user's cell runs, one below its limits. */
+/* An ordinary user's cell runs here, one level below its limits. */
 #define INSIDE "cell"
 #define INSIDE_GROUPS_MAX "64"
 
 #define LEVELS_MAX 64
 #define ASIDE_MAX  64
-/* How often another cell may come in the way. */
+/* How often another cell may get in the way. */
 #define TRIES_MAX    100
 #define TRY_AGAIN_US 200
 
-/* The directories from the mount point (level 0) down to our own group. */
+/* The directories from the mount point (level 0) down to the caller's own group. */
 struct levels {
 	char path[PATH_MAX];
 	size_t end[LEVELS_MAX];
@@ -53,7 +52,7 @@ find_levels(struct levels *l, const struct cgroup_hierarchy *h)
 
 	if (!cgroup_own_dir(h, l->path))
 		return false;
-	/* Whoever stepped aside still belongs where it stepped from. */
+	/* A process that stepped aside still belongs to the group above. */
 	last = strrchr(l->path, '/');
 	if (last != NULL && strcmp(last, "/" ASIDE) == 0)
 		*last = '\0';
@@ -75,8 +74,8 @@ open_level(const struct levels *l, size_t i)
 	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* To start a process in a group below, the kernel wants the right to write the
- * cgroup.procs of the group that has both. */
+/* To start a process in a group below, the kernel requires write access to the cgroup.procs of the
+ * common ancestor. */
 static bool
 may_divide(int dir, struct cgroup_making *m)
 {
@@ -96,8 +95,8 @@ read_controllers(int dir, const char *file)
 	return cgroup_get(dir, file, text) ? cgroup_parse_controllers(text) : 0;
 }
 
-/* Turn on what is possible of WANT for the children of level I, and for that, on
- * the levels above as far as we may.  Returns what they have of WANT. */
+/* Turns on as much of WANT as possible for the children of level I, and on the levels above it as
+ * far as permitted.  Returns the part of WANT that they have. */
 static unsigned
 offer(const struct levels *l, size_t i, unsigned want)
 {
@@ -116,8 +115,8 @@ offer(const struct levels *l, size_t i, unsigned want)
 	for (size_t c = 0; c < ARRAY_LEN(controllers) && r != -EBUSY; c++) {
 		if ((can & ~on & controllers[c].bit) == 0)
 			continue;
-		/* Some that can be on above processes would bar the others for good:
-		 * the first, memory, cannot. */
+		/* Some controllers can be on above processes, and would bar the others for good.
+		 * Memory, the first, cannot. */
 		r = cgroup_put(dir, "cgroup.subtree_control", controllers[c].on);
 		if (r == 0)
 			on |= controllers[c].bit;
@@ -125,7 +124,7 @@ offer(const struct levels *l, size_t i, unsigned want)
 	return on;
 }
 
-/* Only the real root may have both processes and children with controllers. */
+/* Only the root group may have both processes and children with controllers. */
 static bool
 is_occupied(int dir)
 {
@@ -146,7 +145,7 @@ is_ours(pid_t pid)
 		return true;
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	n = readlink(path, exe, sizeof(exe) - 1);
-	/* One that is gone, or about to be, is nobody's. */
+	/* A process that is gone, or about to be, does not count. */
 	if (n < 0 && (errno == ENOENT || errno == ESRCH))
 		return pid > 0;
 	if (pid <= 0 || n <= 0)
@@ -157,7 +156,7 @@ is_ours(pid_t pid)
 	                        strncmp(name, "/cloister-", strlen("/cloister-")) == 0);
 }
 
-/* The processes in DIR; -EBUSY if there are more than we care for. */
+/* The processes in DIR; -EBUSY if there are too many to handle. */
 static int
 read_pids(int dir, pid_t pids[ASIDE_MAX])
 {
@@ -184,8 +183,7 @@ move_all(int to, const pid_t *pids, int n)
 	return r == -ESRCH ? 0 : r;
 }
 
-/* Open and lock the group aside in DIR, or return -ENOENT if there is none and
- * none is to be MADE.  Closing unlocks. */
+/* Opens and locks the group aside in DIR; -ENOENT if there is none and MADE is false.  Closing unlocks it. */
 static int
 lock_aside(int dir, bool made)
 {
@@ -207,7 +205,7 @@ lock_aside(int dir, bool made)
 	return -EBUSY;
 }
 
-/* Undo step_aside().  ASIDE is locked. */
+/* Undoes step_aside().  ASIDE is locked. */
 static void
 step_back(int dir, int aside)
 {
@@ -219,8 +217,8 @@ step_back(int dir, int aside)
 		unlinkat(dir, ASIDE, AT_REMOVEDIR);
 }
 
-/* A service or container of our own is in a group that is ours to divide, but we
- * are in it ourselves: go one down.  Nobody else's process is ever moved. */
+/* In a service or container of its own, cloister may divide its group but is in it itself.  So it
+ * moves its processes one level down.  It never moves anybody else's process. */
 static int
 step_aside(int dir, int aside)
 {
@@ -235,12 +233,12 @@ step_aside(int dir, int aside)
 	return move_all(aside, pids, n) < 0 ? -EAGAIN : 0;
 }
 
-/* Where a cell's group can be. */
+/* A place where a cell's group can be. */
 struct site {
 	size_t level;
 	int near;                       /* that level's directory */
-	int aside;                      /* its lock; -1 if nobody stepped aside there */
-	unsigned offered;               /* what of the limits it can have there */
+	int aside;                      /* its lock; -1 if nothing stepped aside there */
+	unsigned offered;               /* the limits that it can have there */
 };
 
 static void
@@ -251,8 +249,8 @@ site_close(struct site *site)
 	*site = (struct site){ .near = -1, .aside = -1 };
 }
 
-/* The nearest level that we may divide and that can offer something of WANT; with
- * WANT 0, or failing that, the nearest.  -ENOENT if there is none. */
+/* The nearest level that cloister may divide and that offers some of WANT; with WANT 0, or if none
+ * does, the nearest.  -ENOENT if there is none. */
 static int
 find_site(const struct levels *l, unsigned want, struct cgroup_making *m,
           struct site *ret_site)
@@ -288,8 +286,8 @@ find_site(const struct levels *l, unsigned want, struct cgroup_making *m,
 	return 0;
 }
 
-/* Make SITE one that offers something of WANT, if only we are in the way: -EBUSY
- * if not, -EAGAIN if it is one of us who is just ending. */
+/* Makes SITE offer some of WANT if only cloister's own processes are in the way.  -EBUSY if others
+ * are; -EAGAIN if one of its own is just ending. */
 static int
 clear_site(const struct levels *l, unsigned want, struct site *site)
 {
@@ -309,8 +307,7 @@ clear_site(const struct levels *l, unsigned want, struct site *site)
 	return r == 0 && site->offered == 0 ? -EAGAIN : r;
 }
 
-/* Returns the group between, made and with the controllers on, or a negative
- * errno. */
+/* Returns the group between, made and with the controllers on, or a negative errno. */
 static int
 open_between(int near, unsigned offered)
 {
@@ -331,7 +328,7 @@ open_between(int near, unsigned offered)
 	return r < 0 ? r : TAKE_FD(dir);
 }
 
-/* The group between goes with the last cell in it, and we go back. */
+/* Removes the group between with the last cell in it, and moves the processes back. */
 static void
 remove_between(int near)
 {
@@ -371,8 +368,7 @@ place(const struct levels *l, const struct site *site, const char *name,
 	return -EMFILE;
 }
 
-/* Find a site and take it; -EAGAIN when another cell's end, which takes the group
- * between away, came in the way. */
+/* Finds a site and takes it.  -EAGAIN if another cell ended meanwhile and removed the group between. */
 static int
 settle(const struct levels *l, unsigned want, const char *name, struct cgroup_making *m,
        struct cgroup_part *p)
@@ -386,7 +382,7 @@ settle(const struct levels *l, unsigned want, const char *name, struct cgroup_ma
 	if (want != 0 && site.offered == 0 && m->reason == CGROUP_OCCUPIED &&
 	    clear_site(l, want, &site) == -EAGAIN)
 		return -EAGAIN;
-	/* What was in the way further down no longer matters. */
+	/* An obstacle further down no longer matters. */
 	if (site.offered != 0)
 		m->reason = CGROUP_FINE;
 	r = place(l, &site, name, p);
@@ -398,8 +394,8 @@ settle(const struct levels *l, unsigned want, const char *name, struct cgroup_ma
 	return r == -ENOENT || r == -ENODEV ? -EAGAIN : r;
 }
 
-/* The files of the group are its user's, who is also the cell's user: from a
- * group below, as the root of its cgroup namespace, the cell cannot name them. */
+/* The files of the group belong to its user, who is also the cell's user.  The cell is in a group
+ * below, the root of its cgroup namespace, so it cannot name them. */
 static int
 open_inside(struct cgroup_part *p)
 {
@@ -477,7 +473,7 @@ cgroup_v2_make(struct cgroup *cg, const struct cgroup_hierarchy *h, unsigned wan
 		return 0;
 	}
 	cgroup_drop_part(cg);
-	/* With no site, what forbids it is noted already. */
+	/* Without a site, the reason is noted already. */
 	cgroup_note_failure(m, CGROUP_FAILED, -r);
 	return r == -EEXIST ? r : 0;
 }

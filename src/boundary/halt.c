@@ -16,9 +16,9 @@
 #include "ipc/control_channel.h"
 
 #define PAUSE_MS 2
-#define FIRST_END_MS 1000               /* beyond its grace, before a stop is looked after */
+#define FIRST_END_MS 1000               /* beyond its grace, before the cell's state is checked */
 
-/* Tried once: -EAGAIN if it cannot be reached at the moment. */
+/* Tries once: -EAGAIN if the supervisor cannot be reached at the moment. */
 static void
 ask(int runtime, struct halt *h, const struct cell_steer_who *who)
 {
@@ -40,7 +40,7 @@ hang_up(struct halt *h)
 	h->socket = -1;
 }
 
-/* Until the supervisor has said that the cell is dead, or the DEADLINE. */
+/* Waits until the supervisor reports the cell dead, or the DEADLINE. */
 static void
 await(int runtime, struct halt *h, const struct cell_steer_who *who, int64_t deadline)
 {
@@ -53,7 +53,7 @@ await(int runtime, struct halt *h, const struct cell_steer_who *who, int64_t dea
 			h->state = HALT_DEAD;
 			return;
 		}
-		/* It hung up, or could not be reached. */
+		/* The supervisor hung up, or could not be reached. */
 		hang_up(h);
 		if (io_now_ms() >= deadline && cell_is_alive(runtime, &h->entry))
 			return;
@@ -67,7 +67,7 @@ force(int runtime, struct halt *h, const struct cell_steer_who *who)
 {
 	int r = halt_force(runtime, &h->entry, h->socket, who, &h->err);
 
-	/* If nothing of it ran any more, its supervisor tidies up, and will say when that is done. */
+	/* If nothing of it ran any more, its supervisor tidies up, and reports when that is done. */
 	if (r != 0)
 		hang_up(h);
 	h->forced = r > 0;
@@ -103,7 +103,7 @@ halt_kill(int runtime, struct halt *halts, size_t n, const struct cell_steer_who
 	kill_together(runtime, halts, n, who);
 }
 
-/* What its supervisor says of it: enum control_state, or CONTROL_STATE_SILENT. */
+/* The state that its supervisor reports: enum control_state, or CONTROL_STATE_SILENT. */
 static uint32_t
 look(int runtime, const struct halt *h)
 {
@@ -139,7 +139,7 @@ halt_stop(int runtime, struct halt *h, uint32_t grace_ms, const struct cell_stee
 	h->asked = h->stops = r == 0;
 	if (h->socket < 0)
 		h->socket = -1;
-	/* It answers to a stop at the very end only: so it is asked something else. */
+	/* The supervisor answers a stop only at the very end, so this asks for the state. */
 	if (r == 0 && look(runtime, h) != CONTROL_STATE_SILENT)
 		return 0;
 	force(runtime, h, who);
@@ -162,7 +162,7 @@ halt_await_end(int runtime, struct halt *h, uint32_t grace_ms, uint32_t *ret_sta
 	                    cell_control_await_end(h->socket, ret_status, cause, err);
 	if (r == 0)
 		h->state = HALT_DEAD;
-	/* Hung up on: what was ordered may not have come to pass. */
+	/* The supervisor hung up, and may not have carried out the order. */
 	if (r < 0 && h->state == HALT_ASKED) {
 		if (cell_is_alive(runtime, &h->entry) && look(runtime, h) != CONTROL_STATE_DEAD)
 			force(runtime, h, NULL);

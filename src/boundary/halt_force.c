@@ -20,7 +20,7 @@
 #include "cell/cell_dirs.h"
 #include "cell/cell_steer.h"
 
-#define DEATH_MS 8000                   /* what the kernel may take: an agent can leave it much to tidy up */
+#define DEATH_MS 8000                   /* time for the kernel: an agent can leave it much to clean up */
 #define PROC_FILE_MAX (1 << 20)
 
 static int
@@ -43,8 +43,8 @@ is_dead(int pidfd, int wait_ms)
 	return poll(&p, 1, wait_ms) == 1;
 }
 
-/* The supervisor: who holds the lock of the entry, before and after the pidfd was opened; of one
- * from before there was that lock, who listens at the other end of SOCKET. */
+/* The supervisor is the process that holds the entry's lock, both before and after its pidfd was
+ * opened.  For a supervisor from before that lock existed, it is the peer of SOCKET. */
 static int
 open_supervisor(int runtime, const struct cell_entry *entry, int socket, pid_t *ret_pid)
 {
@@ -61,8 +61,8 @@ open_supervisor(int runtime, const struct cell_entry *entry, int socket, pid_t *
 	return pidfd;
 }
 
-/* The fields behind NAME in TEXT, which is /proc/PID/status: the first and the last number, and
- * how many there are. */
+/* The fields behind NAME in TEXT, which is /proc/PID/status: the first and the last number, and how
+ * many there are. */
 static size_t
 read_numbers(const char *text, const char *name, long *ret_first, long *ret_last)
 {
@@ -96,7 +96,7 @@ is_init(pid_t pid, pid_t parent)
 	return read_numbers(text, "\nNSpid:", &first, &last) >= 2 && last == 1;
 }
 
-/* A pidfd of the cell's pid 1; -ESRCH: there is none; else it cannot be looked for. */
+/* A pidfd of the cell's pid 1.  -ESRCH: there is none; other errors: it could not be searched for. */
 static int
 open_init(pid_t supervisor)
 {
@@ -109,7 +109,8 @@ open_init(pid_t supervisor)
 	if (read_file_at(AT_FDCWD, path, PROC_FILE_MAX, &text, NULL, NULL) < 0)
 		return -EIO;
 	for (at = text; (pid = (pid_t)strtol(at, &end, 10)) > 0; at = end) {
-		/* Opened first: then what is read is of the process that it is a descriptor of. */
+		/* Opened first, so that the data read afterwards belongs to the process behind the
+		 * descriptor. */
 		pidfd = open_pid(pid);
 		if (pidfd >= 0 && is_init(pid, supervisor))
 			return pidfd;
@@ -118,7 +119,7 @@ open_init(pid_t supervisor)
 	return -ESRCH;
 }
 
-/* For the supervisor, which would not know how its cell came to die. */
+/* For the supervisor, which otherwise would not know why its cell died. */
 static void
 leave_mark(int dir, const struct cell_steer_who *who)
 {
@@ -137,15 +138,15 @@ kill_init(int dir, int init, const struct cell_steer_who *who)
 	if (is_dead(init, 0))
 		return 0;
 	leave_mark(dir, who);
-	/* What version 1 has frozen dies only when it is thawed. */
+	/* A group frozen by version 1 dies only when it is thawed. */
 	if (read_file_at(dir, "cgroups", PROC_FILE_MAX, &groups, NULL, NULL) == 0)
 		cgroup_kill_paths(groups);
 	send_signal(init, SIGKILL);
 	return is_dead(init, DEATH_MS) ? 1 : -ETIMEDOUT;
 }
 
-/* Without a pid 1 that could be found there is a cell that is only just being made, which ends with
- * its supervisor; or none any more, where there was one to be asked for. */
+/* No pid 1 was found.  If the control socket exists, the cell is already gone and its supervisor
+ * tidies up.  Otherwise the cell is only just being made, and ends with its supervisor. */
 static int
 kill_supervisor(int dir, int supervisor, bool may_tidy)
 {

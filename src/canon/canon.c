@@ -12,8 +12,8 @@
 #include "base/own.h"
 #include "canon/canon_text.h"
 
-/* UTF-8 sorts as code points do.  UTF-16 differs in one thing: what takes two units
- * (UTF-8 of F0 and up) begins with D800 to DBFF and so stands before E000 to FFFF (EE, EF). */
+/* UTF-8 sorts by code points.  UTF-16 differs in one case: characters of two units (UTF-8 F0 and
+ * up) begin with D800 to DBFF, and so sort before E000 to FFFF (EE, EF). */
 int
 canon_compare(const char *a, const char *b)
 {
@@ -184,7 +184,7 @@ check(json_t *value, unsigned depth, struct err *err)
 	return r;
 }
 
-/* Before anything is made of them: "[[],[],..." takes fifty times its length. */
+/* Checked before values are created: "[[],[],..." takes fifty times its length. */
 static bool
 has_too_many(const char *text, size_t len)
 {

@@ -1,7 +1,8 @@
-/* canon.h - canonical JSON (RFC 8785): one text for one value, so that it can be hashed.
+/* canon.h - reads and writes canonical JSON (RFC 8785): each value has one text, so that it can be
+ * hashed.
  *
- * Members are sorted by the UTF-16 code units of their names, numbers are written as
- * ECMAScript writes them, strings with the fewest escapes, and nothing stands between. */
+ * Members are sorted by the UTF-16 code units of their names.  Numbers are written as ECMAScript
+ * writes them, strings with the fewest escapes, without blanks in between. */
 #ifndef CLOISTER_CANON_H
 #define CLOISTER_CANON_H
 #include <jansson.h>
@@ -11,27 +12,27 @@
 struct buf;
 struct err;
 
-#define CANON_DEPTH_MAX 64              /* of lists and objects in each other */
-#define CANON_VALUES_MAX (256 * 1024)  /* in one text: as values they are fifty times as long */
+#define CANON_DEPTH_MAX 64              /* nesting of lists and objects */
+#define CANON_VALUES_MAX (256 * 1024)  /* in one text: in memory, values take fifty times as much */
 #define CANON_NUMBER_MAX 48             /* bytes of any number, with its NUL */
 #define CANON_INTEGER_MAX 9007199254740991      /* beyond it a double is not exact */
 
-/* Read TEXT strictly: one value, no name twice in one object, no NUL in a string, no number
+/* Parse TEXT strictly: one value, no duplicate name in an object, no NUL in a string, no number
  * beyond CANON_INTEGER_MAX, at most CANON_DEPTH_MAX deep, at most CANON_VALUES_MAX values.  The
  * caller owns *ret_value. */
 int canon_read(const char *text, size_t len, json_t **ret_value, struct err *err);
 
-/* Write VALUE at the end of B.  -EINVAL: it has a number that is none, or one that a double
- * does not hold, or is too deep; -E2BIG: B is full. */
+/* Append VALUE to B.  -EINVAL: it has a number that is not finite or not exact as a double, or is
+ * nested too deeply; -E2BIG: B is full. */
 int canon_put(struct buf *b, json_t *value, struct err *err);
 /* The same in new memory of at most MAX bytes, NUL-terminated; the caller owns it. */
 int canon_dump(json_t *value, size_t max, char **ret_text, size_t *ret_len,
                struct err *err);
 
-/* ---- for who writes without jansson; strings are in canon_text.h ---- */
+/* ---- for callers without jansson; strings are in canon_text.h ---- */
 
 /* As ECMAScript's Number::toString; NUMBER is finite. */
 void canon_number(double number, char ret_text[CANON_NUMBER_MAX]);
-/* The order of names, as strcmp's: by UTF-16 code units. */
+/* Compares names, as strcmp does, by UTF-16 code units. */
 int canon_compare(const char *a, const char *b);
 #endif

@@ -6,9 +6,9 @@
 #include "canon/canon_text.h"
 
 struct name {
-	const char *at;                 /* as it is written, between the quotes */
+	const char *at;                 /* as written, between the quotes */
 	size_t len;
-	bool plain;                     /* in ASCII and nothing escaped: bytes are in order */
+	bool plain;                     /* ASCII without escapes: bytes sort correctly */
 };
 
 struct check {
@@ -50,7 +50,7 @@ take_string(struct check *c, struct name *ret_name)
 	return true;
 }
 
-/* A character as the first of the units of UTF-16 it has, and the second. */
+/* The UTF-16 units of a character: the first one in the high half, then the second. */
 static uint32_t
 units(uint32_t code)
 {
@@ -82,7 +82,7 @@ is_before(const struct name *a, const struct name *b)
 	return p == p_end && q < q_end;
 }
 
-/* ---- the rest ---- */
+/* ---- other values ---- */
 
 static bool
 take_number(struct check *c)
@@ -97,7 +97,7 @@ take_number(struct check *c)
 		n = n * 10 + (uint64_t)(*c->at++ - '0');
 	if (c->at == from || (*from == '0' && (c->at - from > 1 || minus)))
 		return false;
-	/* What could still belong to it would make it another number. */
+	/* These characters would make it a different number. */
 	if (c->at < c->end && (*c->at == '.' || *c->at == 'e' || *c->at == 'E'))
 		return false;
 	return n <= CANON_CHECK_NUMBER_MAX;
@@ -114,7 +114,7 @@ take_word(struct check *c, const char *word)
 	return true;
 }
 
-/* A member's name and colon, where one is due. */
+/* Parse a member's name and colon, if one is due. */
 static bool
 take_name(struct check *c)
 {
@@ -141,7 +141,7 @@ open_one(struct check *c)
 	return true;
 }
 
-/* A value, but of an object or array only its beginning. */
+/* Parse a value, or only the beginning of an object or array. */
 static bool
 take_value(struct check *c)
 {
@@ -167,7 +167,7 @@ take_value(struct check *c)
 	}
 }
 
-/* Behind a value: what ends with it is closed; true if another value is due. */
+/* Behind a value: close the objects and arrays that end here; true if another value is due. */
 static bool
 close_some(struct check *c)
 {
@@ -193,7 +193,8 @@ canon_check_value(const char *at, const char *end, const char **ret_bad)
 		depth = c.depth;
 		if (!take_value(&c))
 			break;
-		/* What has just begun is closed only if it is empty: "[,1]" is nothing. */
+		/* A newly opened object or array may be closed only if it is empty: "[,1]" is
+		 * invalid. */
 		due = c.depth > depth && c.at < c.end && *c.at != '}' && *c.at != ']' ? true :
 		      close_some(&c);
 		if (!due && c.depth == 0)

@@ -1,4 +1,4 @@
-/* canon_number.c - numbers as ECMAScript writes them. */
+/* canon_number.c - writes numbers as ECMAScript does. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 
 #include "canon/canon.h"
 
-#define DIGITS_MAX 17                   /* that tell any double from its neighbours */
+#define DIGITS_MAX 17                   /* enough to distinguish any two doubles */
 
-/* The same digits, the last place one higher: "1.99e+05" is "2.00e+05". */
+/* Increase the last digit by one: "1.99e+05" becomes "2.00e+05". */
 static void
 step_up(char *text)
 {
@@ -29,7 +29,7 @@ step_up(char *text)
 	snprintf(e, CANON_NUMBER_MAX - (size_t)(e - text), "e%+03d", exponent + 1);
 }
 
-/* The fewest digits that are read as NUMBER again, and of those the nearest. */
+/* The fewest digits that parse to NUMBER again, and of those the nearest. */
 static void
 shortest(double number, char text[CANON_NUMBER_MAX])
 {
@@ -38,7 +38,7 @@ shortest(double number, char text[CANON_NUMBER_MAX])
 		if (strtod(text, NULL) == number)
 			return;
 		/* At a power of two the neighbour above is twice as far as the one below, so the
-		 * farther of two texts can be the one that is read back. */
+		 * farther of two texts can be the one that parses to NUMBER. */
 		step_up(text);
 		if (strtod(text, NULL) == number)
 			return;
@@ -46,7 +46,7 @@ shortest(double number, char text[CANON_NUMBER_MAX])
 	snprintf(text, CANON_NUMBER_MAX, "%.*e", DIGITS_MAX - 1, number);
 }
 
-/* DIGITS without its point and the zeros behind it: returns how many there are. */
+/* DIGITS without the point and trailing zeros; returns their number. */
 static int
 take_digits(const char *text, char digits[DIGITS_MAX + 1])
 {

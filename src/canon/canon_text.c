@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 
-/* Those that have a name, and the names. */
+/* Characters with a short escape, and their escapes. */
 static const char codes[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
 
 size_t
@@ -41,7 +41,7 @@ read_escape(const char *at, const char *end, uint32_t *ret_code)
 	if ((high != 0 && high != 1) || low < 0)
 		return 0;
 	*ret_code = (uint32_t)(high << 4 | low);
-	/* These have names. */
+	/* Those have short escapes. */
 	return *ret_code == 0 || strchr(codes, (int)*ret_code) != NULL ? 0 : 6;
 }
 

@@ -1,4 +1,4 @@
-/* hash.h - SHA-256, and how it is written: "sha256:" and 64 digits. */
+/* hash.h - SHA-256 and its text form: "sha256:" and 64 digits. */
 #ifndef CLOISTER_HASH_H
 #define CLOISTER_HASH_H
 #include <nettle/sha2.h>
@@ -20,15 +20,15 @@ void hash_add(struct hash *h, const void *data, size_t len);
 void hash_end(struct hash *h, unsigned char ret_hash[HASH_LEN]);
 
 void hash_of(const void *data, size_t len, unsigned char ret_hash[HASH_LEN]);
-/* Of all that FD gives from where it stands, at most MAX bytes (-EFBIG). */
+/* Hash everything from FD's position on, at most MAX bytes (-EFBIG). */
 int hash_fd(int fd, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *ret_size,
             struct err *err);
 
-/* "sha256:ab12..." and back; back is strict: small letters, nothing before or behind. */
+/* "sha256:ab12..." and back.  Parsing is strict: lower case, nothing before or behind. */
 void hash_name(const unsigned char hash[HASH_LEN], char ret_name[HASH_NAME + 1]);
 bool hash_parse_name(const char *name, unsigned char ret_hash[HASH_LEN]);
 
 void hex_put(const unsigned char *data, size_t len, char *ret_text);    /* 2 * LEN + 1 */
-/* Exactly 2 * LEN digits in small letters, and then the end of TEXT. */
+/* Parse exactly 2 * LEN lower-case digits, then the end of TEXT. */
 bool hex_get(const char *text, unsigned char *ret_data, size_t len);
 #endif

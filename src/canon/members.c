@@ -1,4 +1,4 @@
-/* members.c - see members.h: writing. */
+/* members.c - writes members; see members.h. */
 #include "canon/members.h"
 
 #include <assert.h>
@@ -143,7 +143,7 @@ members_copy(struct members *m, const struct members *from, size_t n)
 
 /* ---- sorted ---- */
 
-/* Keys are ASCII, so that bytes are ordered as RFC 8785 wants it. */
+/* Keys are ASCII, so byte order is the order of RFC 8785. */
 static bool
 comes_before(const struct members *m, const struct member *a, const struct member *b)
 {

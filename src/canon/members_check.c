@@ -1,5 +1,5 @@
-/* members_check.c - see members.h: whether a text is the members of one object, in the only
- * form that they can have. */
+/* members_check.c - checks that a text is the members of one object in canonical form; see
+ * members.h. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -46,7 +46,7 @@ take_string(struct reader *r)
 		if (take(r, '"'))
 			return true;
 		n = canon_text_next(r->at, r->end, &code);
-		/* One that is escaped does nothing. */
+		/* An escaped control character is harmless. */
 		if (n == 0 || (*r->at != '\\' && utf8_is_control(code)))
 			return false;
 		r->at += n;
@@ -100,7 +100,7 @@ take_value(struct reader *r)
 	}
 }
 
-/* Behind the one before it. */
+/* Keys must be in order: each sorts behind the one before it. */
 static bool
 take_key(struct reader *r, const char **key, size_t *len)
 {

@@ -1,5 +1,5 @@
-/* repeats.h - records that come in floods: the first are told one by one, the rest are counted, so
- * that nobody can wash a timeline away with what costs nothing. */
+/* repeats.h - limits floods of records: the first are recorded one by one, the rest are counted.
+ * So nobody can flush the timeline with cheap events. */
 #ifndef CLOISTER_REPEATS_H
 #define CLOISTER_REPEATS_H
 #include <stdbool.h>
@@ -8,13 +8,12 @@
 
 #include "canon/members.h"
 
-#define REPEATS_EVERY_MS 10000          /* then what was counted is told */
-#define REPEATS_EACH 8                  /* of one kind are told in that time, as a rule, */
-#define REPEATS_ALL 512                 /* and of all kinds; */
-#define REPEATS_ALL_AGAIN 64            /* so many right after a time with more */
-#define REPEATS_KINDS_MAX 64            /* that are counted each for itself */
-#define REPEATS_TEXT_MAX 4096           /* of the text of a kind; longer ones are counted
-                                         * together */
+#define REPEATS_EVERY_MS 10000          /* then the counts are recorded */
+#define REPEATS_EACH 8                  /* recorded of one kind in that time, by default, */
+#define REPEATS_ALL 512                 /* and of all kinds together; */
+#define REPEATS_ALL_AGAIN 64            /* all kinds, right after a flooded period */
+#define REPEATS_KINDS_MAX 64            /* kinds that are counted separately */
+#define REPEATS_TEXT_MAX 4096           /* bytes of a kind's text; longer ones are counted together */
 
 struct repeats {
 	struct repeat {
@@ -22,17 +21,17 @@ struct repeats {
 		uint64_t times, each;
 	} kinds[REPEATS_KINDS_MAX];
 	size_t n;
-	uint64_t told, untold;          /* UNTOLD: those that are counted together */
-	bool flooded;                   /* the last time had too many */
+	uint64_t told, untold;          /* recorded; counted together */
+	bool flooded;                   /* the last period had too many */
 };
 
-/* One more, TIMES over, of the kind that the first N of EVENT make, of which EACH are told.  True:
- * it is to be told; otherwise it was counted. */
+/* Take an event that happened TIMES over.  Its first N members are its kind, of which EACH are
+ * recorded in a period.  True: record it; false: it was counted. */
 bool repeats_take(struct repeats *r, const struct members *event, size_t n, uint64_t times,
                   uint64_t each);
-/* How many of KIND were counted and not told. */
+/* How many of KIND were counted and not recorded. */
 uint64_t repeats_untold(const struct repeat *kind);
-/* Begin anew. */
+/* Begin a new period. */
 void repeats_reset(struct repeats *r);
 void repeats_free(struct repeats *r);
 #endif

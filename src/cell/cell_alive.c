@@ -1,4 +1,4 @@
-/* cell_alive.c - whether a cell lives, and who its supervisor is, by the kernel's word alone. */
+/* cell_alive.c - asks the kernel whether a cell lives, and for its supervisor's pid. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -25,8 +25,8 @@ open_entry(int runtime, const struct cell_entry *entry)
 	return openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* Whether a supervisor holds the entry's own lock; *ret_pid is 0 if this pid namespace has no
- * number for it. */
+/* Whether a supervisor holds the entry's own lock; *ret_pid is 0 if its pid is not visible in this
+ * pid namespace. */
 static bool
 has_holder(int dir, pid_t *ret_pid)
 {
@@ -38,7 +38,7 @@ has_holder(int dir, pid_t *ret_pid)
 	return true;
 }
 
-/* A crashed cell leaves its entry, and another cell may have its slot by now. */
+/* A crashed cell leaves its entry, and another cell may use its slot by now. */
 static bool
 slot_is_anothers(int runtime, const struct cell_entry *entry)
 {

@@ -18,7 +18,7 @@ struct cell_budgets {
 	char *who;                      /* the principal */
 };
 
-/* ---- getting them ---- */
+/* ---- getting budgets ---- */
 
 static int
 map_ledger(int fd, struct ledger **ret_ledger, struct err *err)
@@ -29,7 +29,7 @@ map_ledger(int fd, struct ledger **ret_ledger, struct err *err)
 
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < LEDGER_SIZE)
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
-	/* It is opened as a ledger, which is written where nobody has done so before. */
+	/* Writable: ledger_open() initialises a ledger that is still empty. */
 	at = mmap(NULL, LEDGER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		return err_errno(err, "cannot read the cell's ledger");
@@ -102,7 +102,7 @@ cell_budgets_freep(struct cell_budgets **b)
 	cell_budgets_free(*b);
 }
 
-/* ---- reading them ---- */
+/* ---- reading budgets ---- */
 
 static void
 fill_line(const struct cell_budgets *b, size_t i, enum policy_kind kind, struct cell_budget_line *line)
@@ -174,7 +174,7 @@ cell_budgets_fullest(const struct cell_budgets *b, struct cell_budget_line *ret_
 	return most >= 0;
 }
 
-/* ---- raising them ---- */
+/* ---- raising budgets ---- */
 
 int
 cell_budgets_find(const struct cell_budgets *b, const char *name, enum policy_kind kind,

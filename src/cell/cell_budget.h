@@ -1,8 +1,7 @@
-/* cell_budget.h - what a running cell has used of its budgets, and raising them: for the CLI and
- * for serve alike.  All of it blocks.
+/* cell_budget.h - reads and raises the budgets of a running cell, for the CLI and serve.
  *
- * The numbers are read where couriers count them, so that looking again costs nothing of the
- * cell's and asks nobody. */
+ * All functions block.  The numbers come from the memory in which couriers count, so reading them
+ * again costs the cell nothing and asks no process. */
 #ifndef CLOISTER_CELL_BUDGET_H
 #define CLOISTER_CELL_BUDGET_H
 #include <stdbool.h>
@@ -15,42 +14,42 @@
 struct err;
 struct cell_budgets;                    /* opaque */
 
-/* One kind of one budget.  Texts are the budgets' own. */
+/* One kind of one budget.  The budgets own the texts. */
 struct cell_budget_line {
 	const char *name;               /* "cell", "secret:NAME", "rule:cloister.yaml:12:5" */
-	const char *of;                 /* the secret, the rule, the principal; "" of the cell */
-	const char *place;              /* where the policy says so */
+	const char *of;                 /* the secret, the rule, the principal; "" for the cell */
+	const char *place;              /* where the policy sets it */
 	enum policy_per per;
 	enum policy_kind kind;
 	enum policy_then then;
 	uint64_t used, limit;           /* LIMIT is the one in force */
-	bool raised, reached;           /* RAISED: it is more than the policy says */
+	bool raised, reached;           /* RAISED: LIMIT is above the policy's */
 	uint64_t key;
 };
 
-/* Of the cell at the other end of SOCKET (cell_connect()), as its policy is now; the caller
+/* Get the budgets of the cell at SOCKET (cell_connect()), under its current policy; the caller
  * frees *ret_budgets. */
 int cell_budgets_get(int socket, struct cell_budgets **ret_budgets, struct err *err);
 void cell_budgets_free(struct cell_budgets *b);         /* NULL is fine */
 void cell_budgets_freep(struct cell_budgets **b);
 
-/* What is so just now: all lines, of which as many as there is room for are put to LINES. */
+/* Read the current values.  Returns the number of lines, of which at most MAX are stored in LINES. */
 size_t cell_budgets_read(const struct cell_budgets *b, struct cell_budget_line *lines, size_t max);
-/* What the cell as a whole has used, whether or not there is a budget for it.  Of times and
- * hosts only what some budget has counted. */
+/* The use of the cell as a whole, whether or not there is a budget for it.  Times and hosts are
+ * included only if some budget counts them. */
 void cell_budgets_used(const struct cell_budgets *b, uint64_t ret_used[POLICY_KINDS]);
-/* The line of which most is used, as a part of its limit (1: all); false if there is none. */
+/* The line with the largest used part of its limit (1: all); false if there is none. */
 bool cell_budgets_fullest(const struct cell_budgets *b, struct cell_budget_line *ret_line,
                           double *ret_part);
 
-/* The one line that NAME and KIND mean, in force from the strictest on; -ENOENT says what there
- * is. */
+/* The strictest line with NAME and KIND; the message of -ENOENT helps to find the right one. */
 int cell_budgets_find(const struct cell_budgets *b, const char *name, enum policy_kind kind,
                       struct cell_budget_line *ret_line, struct err *err);
-/* TEXT is the new limit ("200", "5 USD", "1h"), or "+" and by how much: more than LINE's. */
+/* Parse TEXT as LINE's new limit ("200", "5 USD", "1h"), or "+" and an increase.  It must be above
+ * LINE's limit. */
 int cell_budget_parse(const struct cell_budget_line *line, const char *text, uint64_t *ret_limit,
                       struct err *err);
-/* From now on LIMIT, which is recorded.  SOCKET is good for one request. */
+/* Set LIMIT, and record that.  SOCKET is good for one request. */
 int cell_budget_raise(int socket, const struct cell_budget_line *line, uint64_t limit,
                       const struct cell_steer_who *who, struct err *err);
 #endif

@@ -1,4 +1,4 @@
-/* cell_connect.c - the way to a running cell's supervisor. */
+/* cell_connect.c - connects to a running cell's supervisor. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include "cell/cell_dirs.h"
 
 #define PAUSE_MS 5
-#define OTHERS 16                       /* descriptors that are open besides */
+#define OTHERS 16                       /* other open descriptors */
 
-/* A cell that is about to listen has no socket yet, and one whose supervisor is stopped has a
- * queue that is full: only its lock tells these from one that has ended. */
+/* A cell that is about to listen has no socket yet.  A stopped supervisor has a full queue.  Only
+ * the lock distinguishes them from a cell that has ended. */
 static int
 judge_failure(int runtime, const struct cell_entry *entry, struct err *err)
 {

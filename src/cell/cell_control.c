@@ -16,7 +16,7 @@
 #include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
 
-/* A supervisor that does not answer must not hang who asks. */
+/* A supervisor that does not answer must not block its client. */
 static void
 set_patience(int socket)
 {
@@ -56,7 +56,7 @@ cell_control_await_dead(int socket, struct err *err)
 	return r;
 }
 
-/* What CONTROL_REFUSED says. */
+/* Turn CONTROL_REFUSED into an error. */
 static int
 take_refusal(struct ipc_message *message, struct err *err)
 {
@@ -145,7 +145,7 @@ cell_control_ask_one(int runtime, const struct cell_entry *entry, uint32_t type,
 	       err_set(err, ENOENT, "cell %s has just ended", entry->id);
 }
 
-/* What is known of a cell whose supervisor does not answer. */
+/* Describe a cell whose supervisor does not answer. */
 static int
 describe_silent(int runtime, const struct cell_entry *entry, struct cell_info *ret_info, struct err *err)
 {
@@ -192,7 +192,7 @@ ask_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info
 		cell_spec_free(&info.spec);
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	}
-	/* One that was started before an update does not tell. */
+	/* A supervisor from before an update does not send this. */
 	(void)buf_get_u32(b, &info.waiting);
 	*ret_info = info;
 	return 0;

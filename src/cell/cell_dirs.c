@@ -1,4 +1,4 @@
-/* cell_dirs.c - the runtime and state folders, and their entries. */
+/* cell_dirs.c - opens the runtime and state folders, and lists their entries. */
 #include "cell/cell_dirs.h"
 
 #include <dirent.h>
@@ -27,7 +27,7 @@ cell_runtime_open(struct err *err)
 	return path == NULL ? -ENOMEM : tree_open_made(path, true, OTHERWISE, err);
 }
 
-/* Whoever may read a folder may lock it, for good, and every start waits for that lock. */
+/* Anyone who can read a folder can lock it for good, and every start waits for that lock. */
 static void
 shut_out_others(int folder)
 {
@@ -48,7 +48,7 @@ cell_state_open(bool make, struct err *err)
 	return fd;
 }
 
-/* "ID.SLOT.NAME" or "ID.NAME", as an entry; false for anything else. */
+/* Parse "ID.SLOT.NAME" or "ID.NAME"; false for anything else. */
 static bool
 parse_entry(const char *dir, bool runtime, struct cell_entry *ret_entry)
 {
@@ -116,7 +116,7 @@ cell_list(int folder, bool runtime, struct cell_entry **ret_entries, size_t *ret
 
 #define IDS_TOLD 4
 
-/* Which ones, so that one of them can be typed. */
+/* List the matches, so that the user can type one of them. */
 static int
 not_unique(const struct cell_entry *entries, size_t n, const char *name, size_t same, struct err *err)
 {

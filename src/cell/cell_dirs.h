@@ -1,17 +1,15 @@
-/* cell_dirs.h - where cells leave their traces, and how they are found again.
+/* cell_dirs.h - manages the runtime and state folders of cells, and finds cells in them.
  *
- * The runtime folder has one entry per running cell, `ID.SLOT.NAME/`, with its
- * control socket and the list of its cgroups.  A running cell holds a lock on
- * byte SLOT of the file `slots`, so that the kernel tells the living from the
- * dead, and no two running cells of root share a range of user ids.  It also holds a lock on the
- * entry itself, by which the kernel names its supervisor's pid.
+ * The runtime folder has one entry per running cell, `ID.SLOT.NAME/`, with its control socket and
+ * the list of its cgroups.  A running cell holds a lock on byte SLOT of the file `slots`.  So the
+ * kernel distinguishes living cells from dead ones, and no two running cells of root share a range
+ * of user ids.  The cell also holds a lock on the entry itself, from which the kernel reports its
+ * supervisor's pid.
  *
- * The state folder has one entry per cell that keeps something, `ID.NAME/`: the
- * changes of an overlay workspace, the log of a detached cell, its timeline, and, once the
- * cell has ended, its record.  The supervisor holds a lock on the entry.
- *
- * Whoever makes the entry of an id that was chosen (`run --id`) has it, and no cell of that id
- * starts again while the entry is there. */
+ * The state folder has one entry per cell that keeps something, `ID.NAME/`: the changes of an
+ * overlay workspace, the log of a detached cell, its timeline, and, once the cell has ended, its
+ * record.  The supervisor holds a lock on the entry.  For a chosen id (`run --id`), the process
+ * that creates the entry owns the id.  While the entry exists, no other cell with that id starts. */
 #ifndef CLOISTER_CELL_DIRS_H
 #define CLOISTER_CELL_DIRS_H
 #include <stdbool.h>
@@ -27,42 +25,44 @@ struct err;
 #define CELL_SLOTS_FILE "slots"
 #define CELL_ENTRY_MAX 96               /* a folder entry's name */
 #define CELL_CONTROL "control"          /* the socket in a runtime entry */
-#define CELL_KILLED "killed"            /* likewise: who killed the cell without its supervisor */
+#define CELL_KILLED "killed"            /* in a runtime entry: who killed the cell without its
+                                         * supervisor */
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
-#define CELL_STDOUT "stdout"            /* in place of a log, with --streams; none if empty */
+#define CELL_STDOUT "stdout"            /* instead of a log, with --streams; absent if empty */
 #define CELL_STDERR "stderr"
-#define CELL_STREAM_MAX (64u << 20)     /* of each; the rest is not kept */
-#define CELL_STEPS "steps.jsonl"        /* with --id or --streams: what happened, for a dispatch */
-#define CELL_LOST "lost"                /* an empty file: the supervisor was killed, and that is told */
+#define CELL_STREAM_MAX (64u << 20)     /* bytes of each; the rest is dropped */
+#define CELL_STEPS "steps.jsonl"        /* with --id or --streams: the steps of a dispatch */
+#define CELL_LOST "lost"                /* an empty file: the supervisor was killed, and the timeline
+                                         * has a record of it */
 #define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
 #define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */
 #define CELL_EVENTS "events.jsonl"      /* in a state entry: the timeline, see audit/log.h */
 
-/* The folders, made if they are missing (state: only with MAKE; else -ENOENT).
- * Refused if somebody else could write there. */
+/* Open the folders, creating them if they are missing (state: only with MAKE; else -ENOENT).
+ * Refused if somebody else can write there. */
 int cell_runtime_open(struct err *err);         /* a descriptor, or negative */
 int cell_state_open(bool make, struct err *err);
 
 struct cell_entry {
 	char dir[CELL_ENTRY_MAX];       /* the entry's name in its folder */
 	char id[CELL_ID_LEN + 1];
-	char name[CELL_NAME_MAX + 1];   /* "" if none */
+	char name[CELL_NAME_MAX + 1];   /* "" if it has none */
 	unsigned slot;                  /* runtime entries only */
 };
 
-/* A place among the running: its lock and its entry. */
+/* A running cell's slot and entry, with their locks. */
 struct cell_place {
 	int runtime, lock, dir;         /* descriptors: folder, locked file, entry */
 	struct cell_entry entry;
 };
 int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
                     struct err *err);
-/* Let the lock go; CLEARED: remove the entry. */
+/* Release the lock; CLEARED: remove the entry. */
 void cell_place_leave(struct cell_place *place, bool cleared);
-/* Every place at once: a descriptor, and while it is open no cell starts.  -EBUSY if one runs. */
+/* Take all slots: while the returned descriptor is open, no cell starts.  -EBUSY if one runs. */
 int cell_place_take_all(struct err *err);
-/* Remove what supervisors that were killed left in both folders.  LOST is told of the timeline
- * of one of them, in its state entry DIR; if it fails, the entry stays, for a later one. */
+/* Remove what killed supervisors left in both folders.  LOST is called for the timeline of each, in
+ * its state entry DIR; if LOST fails, the entry stays for a later attempt. */
 struct cell_clearer {
 	int (*clear_cgroups)(void *arg, const char *id, const char *paths);
 	int (*lost)(void *arg, int dir, const char *id);
@@ -70,90 +70,92 @@ struct cell_clearer {
 };
 void cell_clear_stale(const struct cell_place *place, const struct cell_clearer *clearer);
 
-/* Every entry of a folder, in no order; the caller frees *ret_entries. */
+/* List the entries of a folder, in no order; the caller frees *ret_entries. */
 int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
               size_t *ret_n, struct err *err);
 #define CELL_PREFIX_MIN 4
-/* The one entry that WORD means: an id, a name, or CELL_PREFIX_MIN letters or more of an id.
+/* Find the one entry that WORD means: an id, a name, or CELL_PREFIX_MIN letters or more of an id.
  * -ENOENT if none, -ENOTUNIQ if several. */
 int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
               struct err *err);
 
 /* Whether the cell of a runtime entry lives: its slot is locked.  A closed socket proves nothing. */
 bool cell_is_alive(int runtime, const struct cell_entry *entry);
-/* The pid of its supervisor, as the kernel names the holder of the entry's lock; 0 if it has none,
- * or none that this pid namespace can see. */
+/* The pid of its supervisor, from the kernel's data on the entry's lock; 0 if there is none, or
+ * none visible in this pid namespace. */
 pid_t cell_supervisor(int runtime, const struct cell_entry *entry);
-/* -EAGAIN, and the sentence: it lives, and does not answer. */
+/* Set the error for a cell that lives and does not answer; returns -EAGAIN. */
 int cell_is_silent(const struct cell_entry *entry, struct err *err);
 
-/* How long a supervisor may take to answer before it counts as silent. */
+/* A supervisor that takes longer to answer counts as silent. */
 #define CELL_ANSWER_MS 1000
-/* A connection to the supervisor of a running cell, see ipc/control_channel.h; -ENOENT if it has
+/* Connect to the supervisor of a running cell, see ipc/control_channel.h; -ENOENT if the cell has
  * just ended, -EAGAIN if it is silent. */
 int cell_connect(int runtime, const struct cell_entry *entry, struct err *err);
-/* The same, tried once: this does not block. */
+/* The same with one attempt, without blocking. */
 int cell_connect_now(int runtime, const struct cell_entry *entry, struct err *err);
-/* To how many cells this process can be connected at once; it may have as many descriptors as the
- * operator's hard limit says from then on. */
+/* The number of cells that this process can be connected to at once.  Raises the process's limit on
+ * descriptors to the hard limit. */
 size_t cell_connect_max(void);
 
-/* Whether the state entry stays until it is discarded.  The folder itself is marked, with a mode that
- * means nothing else there: a file in it would be one inode more for each dispatch. */
+/* Whether the state entry stays until it is discarded.  The mark is a mode bit of the folder that
+ * has no other use there: a file would cost one more inode per dispatch. */
 #define CELL_KEPT S_ISVTX
 bool cell_state_is_kept(int dir);
 
-/* A state entry for the cell, locked; the caller closes the descriptor.  -EEXIST: the id is
- * somebody else's. */
+/* Create and lock the cell's state entry; the caller closes the descriptor.  -EEXIST: the id is
+ * taken. */
 int cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err);
-/* Take a chosen id, so that no cell of that id can start from here on: until it is discarded
- * there is an entry with nothing in it that is kept.  -EEXIST: a cell was first. */
+/* Take a chosen id, so that no cell with that id can start: an empty, kept entry exists until it is
+ * discarded.  -EEXIST: a cell was first. */
 int cell_state_bury(const char *id, struct err *err);
-/* Whether a supervisor still holds the state entry open. */
+/* Whether a supervisor still holds the state entry's lock. */
 bool cell_state_is_live(int dir);
-/* Remove a state entry with all that is in it, but for the timeline, which goes to the ended. */
+/* Remove a state entry with everything in it.  Only the timeline stays: it moves to the folder of
+ * ended cells. */
 int cell_state_remove(int state, const char *entry, struct err *err);
 
-/* Cells of which there is nothing but a timeline, perhaps with the policy, have their entries in
- * this folder of the state folder: -ENOENT if there is none. */
+/* The folder in the state folder for cells of which only a timeline is left, perhaps with the
+ * policy.  -ENOENT if it does not exist. */
 #define CELL_ENDED "ended"
 int cell_ended_open(int state);
-/* The entry goes there; unless it IS_BARE, what else is in it is removed. */
+/* Move the entry there.  Unless IS_BARE, remove everything in it but the timeline. */
 int cell_state_retire(int state, const char *entry, bool is_bare, struct err *err);
-/* Remove the oldest, when there are so many more than are to be kept that it is worth it, and
- * those that are too old.  PRUNES is told first, and can forbid it with a negative value; TURN is
- * any number that differs from cell to cell. */
+/* Remove the oldest entries beyond CELL_TIMELINES_MAX, once there are CELL_TIMELINES_SLACK too many,
+ * and those older than CELL_TIMELINES_DAYS.  PRUNES is called before each removal, and a negative
+ * value forbids it.  TURN is any number that differs between cells. */
 #define CELL_TIMELINES_MAX 1000
 #define CELL_TIMELINES_SLACK 100
 #define CELL_TIMELINES_DAYS 90
-#define CELL_TIMELINES_LOOK 1024        /* one of so many cells looks for what is too old */
+#define CELL_TIMELINES_LOOK 1024        /* one in this many cells looks for entries that are too old */
 void cell_ended_prune(unsigned turn, int (*prunes)(void *arg, const char *id), void *arg);
 
-/* A grant in OWN, a folder of cloister's, would be one of its cells' making; what the registry
- * and dispatches have there for cells is not, as long as it cannot be changed.  Nor is it shown as
- * part of another root file system.  NULL: no folder. */
+/* Refuse grants inside OWN, a folder of cloister's own, and a root file system that contains it.
+ * Grants of the registry and of dispatches there are permitted if they are not writable.  A NULL
+ * OWN permits everything. */
 int cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err);
-/* By the links of PATH cloister finds a folder of its own: no cell may write them. */
+/* Refuse grants by which the cell could write a link on PATH: cloister finds one of its own folders
+ * by it. */
 int cell_grants_check_way(const struct cell_spec *spec, const char *path, struct err *err);
 
 enum cell_end {
-	CELL_END_EXITED,                /* the agent did, or was killed in the cell */
+	CELL_END_EXITED,                /* the agent exited, or was killed in the cell */
 	CELL_END_NOT_STARTED,           /* the agent never ran */
-	CELL_END_SETUP,                 /* likewise, because a setup failed */
+	CELL_END_SETUP,                 /* the agent never ran, because a setup command failed */
 	CELL_END_OPERATOR, CELL_END_TIME, CELL_END_TTL,
 	CELL_END_RULES,                 /* its init broke the rules */
-	CELL_END_ALARM,                 /* an exfiltration */
-	CELL_END_KILLED,                /* all of it died at once: out of memory, say */
-	CELL_END_BUDGET,                /* one was reached, of which the policy says so */
+	CELL_END_ALARM,                 /* it was stopped at an exfiltration */
+	CELL_END_KILLED,                /* all of it died at once, for example out of memory */
+	CELL_END_BUDGET,                /* a budget was reached whose effect is to end the cell */
 };
 enum cell_cut { CELL_CUT_STDOUT = 1, CELL_CUT_STDERR = 2 };
-/* Of what a cell was granted, what was taken back while it ran. */
+/* Grants that were taken back while the cell ran. */
 enum cell_taken {
-	CELL_TAKEN_POLICY = 1,          /* an operator changed it, other than by `allow` */
-	CELL_TAKEN_CONSEQUENCE = 2,     /* what the cell did narrowed its policy, or has people asked */
-	CELL_TAKEN_SECRET = 4,          /* one was revoked, by whomever */
-	CELL_TAKEN_TTL = 8,             /* an operator gave it one */
-	/* Not for good, and in no record: */
+	CELL_TAKEN_POLICY = 1,          /* an operator changed the policy, other than by `allow` */
+	CELL_TAKEN_CONSEQUENCE = 2,     /* a consequence narrowed its policy, or requires approvals */
+	CELL_TAKEN_SECRET = 4,          /* a secret was revoked, by anyone */
+	CELL_TAKEN_TTL = 8,             /* an operator set a ttl */
+	/* Temporary, and never in a record: */
 	CELL_TAKEN_FROZEN = 16, CELL_TAKEN_ENDING = 32,
 };
 
@@ -161,15 +163,15 @@ enum cell_taken {
 struct cell_record {
 	struct cell_spec spec;
 	uint64_t started_ns, ended_ns;  /* realtime clock */
-	uint32_t status;                /* exit status as `run` gives it */
-	char cause[256];                /* "" or the limit that struck */
-	uint32_t n_changes;             /* how many folders under changes/ */
-	char incomplete[256];           /* "" or why not all changes could be kept */
+	uint32_t status;                /* the exit status of `run` */
+	char cause[256];                /* "" or the limit that ended it */
+	uint32_t n_changes;             /* number of folders under changes/ */
+	char incomplete[256];           /* "" or why some changes could not be kept */
 	enum cell_end end;
-	uint32_t cut;                   /* enum cell_cut bits: what of the streams is not complete */
+	uint32_t cut;                   /* enum cell_cut bits: streams that are incomplete */
 	uint32_t taken;                 /* enum cell_taken bits */
-	/* Of each grant that is an overlay: how many FIFOs, sockets, devices and files too large for the
-	 * disk were not brought to changes/. */
+	/* For each overlay grant: how many FIFOs, sockets, devices and files too large for the disk
+	 * are missing from changes/. */
 	uint32_t left_out[CELL_GRANTS_MAX];
 };
 int cell_record_write(int state_dir, const struct cell_record *record, struct err *err);

@@ -1,4 +1,4 @@
-/* cell_ended.c - the timelines of cells of which nothing else is kept. */
+/* cell_ended.c - keeps the timelines of ended cells of which nothing else is left. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "base/tree.h"
 #include "cell/cell_dirs.h"
 
-#define SAME_ID_MAX 100                 /* timelines of one id that was chosen again and again */
+#define SAME_ID_MAX 100                 /* timelines of one reused id */
 
 int
 cell_ended_open(int state)
@@ -38,7 +38,7 @@ make_folder(int state, struct err *err)
 	                        strerrordesc_np(-fd)) : fd;
 }
 
-/* ENTRY's name among the ended: an id that was chosen may have been another's before. */
+/* ENTRY's name in the folder of ended cells: a chosen id may have been used before. */
 static void
 name_again(const char *entry, unsigned n, char ret_name[CELL_ENTRY_MAX + 8])
 {
@@ -50,7 +50,7 @@ name_again(const char *entry, unsigned n, char ret_name[CELL_ENTRY_MAX + 8])
 		snprintf(ret_name, CELL_ENTRY_MAX + 8, "%s%s%u", entry, named ? "-" : "", n);
 }
 
-/* The entry's folder goes there as it is; its name there is in RET_NAME. */
+/* Move the entry's folder there unchanged; RET_NAME is its name there. */
 static int
 move(int state, int ended, const char *entry, char ret_name[CELL_ENTRY_MAX + 8])
 {
@@ -76,7 +76,7 @@ remove_any(int dir, const char *name)
 		(void)unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-/* All but the timeline and what explains it. */
+/* Remove everything but the timeline and the policy that explains it. */
 static void
 strip(int dir)
 {
@@ -91,8 +91,8 @@ strip(int dir)
 			remove_any(dir, d->d_name);
 }
 
-/* First it is moved, which needs no room on the disk: what is left when somebody is killed at
- * this is with the ended, and goes with them. */
+/* Move first, which needs no room on the disk.  If this process is killed in between, the rest is
+ * with the ended cells, and is pruned with them. */
 int
 cell_state_retire(int state, const char *entry, bool is_bare, struct err *err)
 {
@@ -114,7 +114,7 @@ cell_state_retire(int state, const char *entry, bool is_bare, struct err *err)
 	return 0;
 }
 
-/* ---- how long ---- */
+/* ---- retention ---- */
 
 struct ended {
 	char entry[CELL_ENTRY_MAX];
@@ -133,8 +133,8 @@ newest_first(const void *a, const void *b)
 	return x->tv_nsec > y->tv_nsec ? -1 : x->tv_nsec < y->tv_nsec;
 }
 
-/* A folder's links are its folders, on most file systems: then it is known whether it is time.
- * On others it is now and then. */
+/* On most file systems a folder's link count is its number of folders, which shows whether pruning
+ * is due.  On others, prune now and then. */
 static bool
 is_time(int ended, unsigned turn)
 {
@@ -155,7 +155,7 @@ cell_ended_prune(unsigned turn, int (*prunes)(void *arg, const char *id), void *
 	size_t n, count = 0;
 	struct stat st;
 
-	/* One at a time is enough. */
+	/* One process at a time is enough. */
 	if (ended < 0 || (!is_time(ended, turn) && turn % CELL_TIMELINES_LOOK != 0) ||
 	    flock(ended, LOCK_EX | LOCK_NB) < 0 || cell_list(ended, false, &entries, &n, NULL) < 0)
 		return;
@@ -164,12 +164,12 @@ cell_ended_prune(unsigned turn, int (*prunes)(void *arg, const char *id), void *
 		if (fstatat(ended, entries[i].dir, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 			memcpy(found[count].entry, entries[i].dir, sizeof(found[count].entry));
 			memcpy(found[count].id, entries[i].id, sizeof(found[count].id));
-			/* It came here then. */
+			/* The time at which the entry was moved here. */
 			found[count++].since = st.st_ctim;
 		}
 	if (count > 0)
 		qsort(found, count, sizeof(*found), newest_first);
-	/* The oldest first: of two of one id, that is how `cloister audit` tells which is gone. */
+	/* Oldest first: if two have the same id, `cloister audit` relies on that order. */
 	for (size_t i = count; i-- > 0;)
 		if ((i >= CELL_TIMELINES_MAX ||
 		     time(NULL) - found[i].since.tv_sec > CELL_TIMELINES_DAYS * 24 * 3600L) &&

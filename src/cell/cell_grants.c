@@ -1,4 +1,4 @@
-/* cell_grants.c - which of cloister's own files a cell may be given. */
+/* cell_grants.c - decides which of cloister's own files may be granted to a cell. */
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -42,7 +42,7 @@ cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err
 		if (tree_is_beneath(grant->host, own) && !is_lent(grant, own))
 			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its own records "
 			               "there", grant->host);
-		/* In a mount namespace of its own the agent could move what holds the cover. */
+		/* In its own mount namespace the agent could move the folder that holds the cover. */
 		if (spec->profile == CELL_PROFILE_NESTED && grant->access == CELL_WRITE && is_in(own, grant->host))
 			return err_set(err, EPERM, "'%s' cannot be granted for writing with --profile nested: cloister "
 			               "keeps its own records in '%s'; grant it as ro or overlay, or a folder "

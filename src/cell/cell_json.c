@@ -1,4 +1,4 @@
-/* cell_json.c - a cell as a JSON object, for `cloister ps --json` and the API. */
+/* cell_json.c - writes a cell as a JSON object, for `cloister ps --json` and the API. */
 #include <unistd.h>
 
 #include "base/json.h"

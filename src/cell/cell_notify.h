@@ -1,4 +1,4 @@
-/* cell_notify.h - what supervisor and cloister-notify have in common. */
+/* cell_notify.h - shared by supervisor and cloister-notify. */
 #ifndef CLOISTER_CELL_NOTIFY_H
 #define CLOISTER_CELL_NOTIFY_H
 
@@ -6,11 +6,11 @@
 /* supervisor -> notify: str event ("ask", "budget", "tripwire", "consequence"), u32 n, n bytes:
  * a JSON object. */
 #define CELL_NOTIFY 1
-/* back: str what could not be told, after all tries */
+/* notify -> supervisor: str what could not be delivered, after all attempts */
 #define CELL_NOTIFY_FAILED 2
 #define CELL_NOTIFY_DATA_MAX (64 * 1024)
 
-/* The operator's file: notify.yaml in CLOISTER's folder of XDG_CONFIG_HOME or ~/.config, for root
- * in /etc/cloister.  The caller frees it; NULL: there is no place for it. */
+/* The path of the operator's notify.yaml: in cloister's folder of XDG_CONFIG_HOME or ~/.config, for
+ * root in /etc/cloister.  The caller frees it; NULL: there is no such folder. */
 char *cell_notify_file(void);
 #endif

@@ -1,4 +1,4 @@
-/* cell_place.c - a running cell's place among the others; clearing after crashes. */
+/* cell_place.c - gives a running cell its slot and entry, and clears up after crashes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 #define CGROUPS_FILE_MAX 65536
 
-/* Locks of open file descriptions: ours go when the supervisor's last
- * descriptor does, however it died. */
+/* Locks of open file descriptions: the kernel releases ours with the supervisor's last descriptor,
+ * however it died. */
 static int
 slot_lock(int fd, unsigned slot, int command, struct flock *lock)
 {
@@ -78,7 +78,7 @@ slot_is_free(int lock, unsigned slot)
 	return slot_lock(lock, slot, F_OFD_GETLK, &fl) == 0 && fl.l_type == F_UNLCK;
 }
 
-/* By a cell that runs: what is left of one that crashed has no claim. */
+/* Whether a running cell has the name: a crashed one has no claim to it. */
 static bool
 name_is_taken(int runtime, int lock, unsigned own_slot, const char *name)
 {
@@ -94,7 +94,7 @@ name_is_taken(int runtime, int lock, unsigned own_slot, const char *name)
 	return false;
 }
 
-/* What a supervisor that was killed left counts: its cgroups have that name. */
+/* A killed supervisor's entry counts too: its cgroups have that id. */
 static bool
 id_is_taken(int runtime, const char *id)
 {
@@ -141,8 +141,8 @@ cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 	dir = openat(runtime, place.entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return err_errno(err, "cannot open the cell's runtime folder");
-	/* Not inherited, and gone with any descriptor of the entry that this process closes: so it has
-	 * this one only. */
+	/* A child does not inherit this lock, and closing any descriptor of the entry in this
+	 * process would release it.  So this must be the only one. */
 	if (fcntl(dir, F_SETLK, &(struct flock){ .l_type = F_RDLCK, .l_whence = SEEK_SET }) < 0)
 		return err_errno(err, "cannot lock the cell's runtime folder");
 	place.runtime = TAKE_FD(runtime);
@@ -183,7 +183,7 @@ clear_runtime_entry(int runtime, const struct cell_entry *entry,
 	if (dir < 0)
 		return;
 	(void)read_file_at(dir, "cgroups", CGROUPS_FILE_MAX, &paths, NULL, NULL);
-	/* Something in them may still be dying; then a later run finds the entry again. */
+	/* Processes in them may still be dying; then a later run finds the entry again. */
 	if (clearer->clear_cgroups(clearer->arg, entry->id, paths != NULL ? paths : "") == 0)
 		remove_runtime_entry(runtime, dir, entry->dir);
 }
@@ -194,11 +194,11 @@ is_stale(int state, const char *entry)
 	OWN(closep) int dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
 
-	/* Alive before recorded: a supervisor that ends between the two questions has
-	 * written its record by the second. */
+	/* Check the lock before the record: a supervisor that ends in between has written its
+	 * record by the second check. */
 	if (dir < 0 || cell_state_is_live(dir) || faccessat(dir, "record", F_OK, 0) == 0)
 		return false;
-	/* What is to be kept stays, but that its timeline has ended is told once. */
+	/* A kept entry stays, but the end of its timeline is recorded once. */
 	return !cell_state_is_kept(dir) ||
 	       (faccessat(dir, CELL_EVENTS, F_OK, 0) == 0 && faccessat(dir, CELL_LOST, F_OK, 0) < 0);
 }
@@ -209,7 +209,7 @@ clear_entry(int state, const struct cell_entry *entry, const struct cell_clearer
 	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
 
-	/* Told, and then marked: whoever is killed between the two leaves it to be told again. */
+	/* Record first, then mark: if this process is killed in between, it is recorded again. */
 	if (dir >= 0 && faccessat(dir, CELL_EVENTS, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    (clearer->lost(clearer->arg, dir, entry->id) < 0 ||
 	     create_file_at(dir, CELL_LOST, 0600, "", NULL) < 0))
@@ -231,8 +231,8 @@ clear_state(const struct cell_clearer *clearer)
 	for (size_t i = 0; i < n; i++) {
 		if (!is_stale(state, entries[i].dir))
 			continue;
-		/* One that is only just being made is not locked yet: see cell_state_make(),
-		 * and ask again when nobody is at it. */
+		/* An entry that is just being created is not locked yet (see cell_state_make()).
+		 * Take the folder's lock and check again. */
 		if (!locked)
 			locked = flock(state, LOCK_EX) == 0;
 		if (is_stale(state, entries[i].dir))
@@ -250,7 +250,7 @@ cell_clear_stale(const struct cell_place *place, const struct cell_clearer *clea
 		for (size_t i = 0; i < n; i++) {
 			if (strcmp(entries[i].dir, place->entry.dir) == 0)
 				continue;
-			/* Our own slot is ours: another entry with it is left over. */
+			/* Our own slot is ours: any other entry with it is left over. */
 			if (entries[i].slot == place->entry.slot ||
 			    slot_is_free(place->lock, entries[i].slot))
 				clear_runtime_entry(place->runtime, &entries[i], clearer);

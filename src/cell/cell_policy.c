@@ -55,7 +55,7 @@ read_file(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 	       r < 0 ? err_wrap(err, "what the cell's supervisor sent") : 0;
 }
 
-/* ---- what it is ---- */
+/* ---- reading ---- */
 
 void
 cell_policy_now_free(struct cell_policy_now *now)
@@ -122,9 +122,9 @@ cell_policy_get(int runtime, const struct cell_entry *entry, struct cell_policy_
 	return 0;
 }
 
-/* ---- another one ---- */
+/* ---- replacing ---- */
 
-/* How many rules of the first layer are the same at the beginning, and then at the end. */
+/* The number of unchanged rules at the beginning of the first layer, and then at the end. */
 static void
 compare(const struct policy *from, const struct policy *to, size_t *ret_front, size_t *ret_back)
 {
@@ -140,7 +140,7 @@ compare(const struct policy *from, const struct policy *to, size_t *ret_front, s
 	*ret_back = n;
 }
 
-/* Counts as they are now, for a cell whose courier does not run; one that runs knows better. */
+/* The current counts, for a cell whose courier does not run; a running courier has newer ones. */
 static int
 carry_counts(const struct cell_policy_now *now, const struct policy *to, size_t front, size_t back,
              struct err *err)

@@ -1,4 +1,4 @@
-/* cell_policy_json.c - the policy of a running cell, as `policy show --json` and the API have it. */
+/* cell_policy_json.c - writes the policy of a running cell, for `policy show --json` and the API. */
 #include <stdio.h>
 #include <string.h>
 

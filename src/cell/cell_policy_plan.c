@@ -1,4 +1,4 @@
-/* cell_policy_plan.c - what the policy of a running cell would be: see cell_policy.h. */
+/* cell_policy_plan.c - plans a change to the policy of a running cell: see cell_policy.h. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #define HITS "# hits: "
 #define DIFF_MAX (16 * 1024 * 1024)
 
-/* Settled when a cell starts. */
+/* These are fixed when a cell starts. */
 static const char *const fixed[] = { "audit", "exfiltration", "limits", "secrets", "tripwires" };
 
 void
@@ -31,7 +31,7 @@ cell_policy_plan_free(struct cell_policy_plan *plan)
 	*plan = (struct cell_policy_plan){0};
 }
 
-/* A text that is a C string, which the caller owns. */
+/* Make B a C string, which the caller owns. */
 static int
 finish_text(struct buf *b, char **ret_text, size_t *ret_len, struct err *err)
 {
@@ -45,7 +45,7 @@ finish_text(struct buf *b, char **ret_text, size_t *ret_len, struct err *err)
 	return 0;
 }
 
-/* ---- all of a new policy, within the layers of the old one ---- */
+/* ---- a whole new policy, within the layers of the old one ---- */
 
 static int
 put_within(struct cell_policy_plan *plan, struct err *err)
@@ -93,7 +93,7 @@ check_fixed(const struct policy_flat *before, const struct policy_flat *after, c
 	return 0;
 }
 
-/* What is left out of a text stays as it was, so it is said again behind it. */
+/* Parts that the new text leaves out stay as they were, so they are appended to it. */
 static int
 add_fixed(struct cell_policy_plan *plan, const char *name, const struct policy_flat *before,
           struct policy_flat *after, struct err *err)
@@ -125,7 +125,7 @@ add_fixed(struct cell_policy_plan *plan, const char *name, const struct policy_f
 	if (r < 0 || !missing)
 		return r;
 	policy_flat_put(&all, after);
-	/* Where it does not end as most do, all of it is written anew. */
+	/* If they cannot be appended to the text as it is, rewrite the whole text. */
 	r = policy_flat_load(&again, name, (char *)text.data, text.len, NULL, NULL, NULL);
 	policy_flat_put(&whole, &again);
 	free(TAKE(plan->text));
@@ -133,7 +133,7 @@ add_fixed(struct cell_policy_plan *plan, const char *name, const struct policy_f
 	                   &text : &all, &plan->text, &plan->len, err);
 }
 
-/* PLAN has its text: the rest of it. */
+/* Complete PLAN, which has its text. */
 static int
 finish_plan(struct cell_policy_plan *plan, const char *name, struct policy_faults *faults,
             struct err *err)
@@ -153,7 +153,7 @@ finish_plan(struct cell_policy_plan *plan, const char *name, struct policy_fault
 
 /* ---- hits ---- */
 
-/* TEXT up to its end or the end of its line, without a comment of ours at its end. */
+/* The length of TEXT's first line without a hits comment of ours at its end. */
 static size_t
 line_without_hits(const char *text, size_t len)
 {
@@ -185,7 +185,7 @@ put_without_hits(struct buf *b, const char *text, size_t len)
 	}
 }
 
-/* The line of the text that rule I begins on; 0: it is in a preset. */
+/* The line of the text on which rule I begins; 0: it is in a preset. */
 static size_t
 line_of(const struct policy *p, size_t i)
 {
@@ -247,14 +247,14 @@ cell_policy_annotate(struct buf *b, const struct cell_policy_now *now)
 	if (policy_flat_load(&flat, "text", now->text, now->len, NULL, &placed, NULL) == 0 &&
 	    policy_n_own(placed) == policy_n_own(now->policy))
 		put_hits(&text, now, placed);
-	/* In the middle of a text that goes over several lines, a comment is none. */
+	/* Inside a text of several lines, a comment would be part of the text. */
 	if (text.len > 0 && means_the_same(&text, now->text, now->len))
 		buf_put(b, text.data, text.len);
 	else
 		buf_put(b, now->text, now->len);
 }
 
-/* ---- another text ---- */
+/* ---- a new text ---- */
 
 int
 cell_policy_plan_text(int runtime, const struct cell_entry *entry, const char *name,
@@ -284,9 +284,9 @@ cell_policy_plan_text(int runtime, const struct cell_entry *entry, const char *n
 	return 0;
 }
 
-/* ---- a rule in front ---- */
+/* ---- a new rule in front ---- */
 
-/* The place in a text that was made of it means nothing to anybody. */
+/* Drop the place: it is a position in generated text. */
 static int
 without_place(struct err *err, const char *rule)
 {
@@ -297,7 +297,7 @@ without_place(struct err *err, const char *rule)
 	return err_wrap(err, "'%.200s'", rule);
 }
 
-/* A policy of one rule, which is a line of YAML. */
+/* Append a policy of one rule, which is a line of YAML. */
 static void
 put_alone(struct buf *b, const char *line, size_t len)
 {
@@ -306,7 +306,7 @@ put_alone(struct buf *b, const char *line, size_t len)
 	buf_put(b, "]\n", 2);
 }
 
-/* As one line of YAML, which is good by itself. */
+/* Read the rule as one line of YAML that is valid by itself. */
 static int
 read_rule(const char *verb, const char *rule, struct buf *ret_line, struct err *err)
 {
@@ -337,7 +337,7 @@ read_rule(const char *verb, const char *rule, struct buf *ret_line, struct err *
 	return r < 0 ? without_place(err, rule) : 0;
 }
 
-/* Whether what LINE says stands in front already: said again, it would only stand there twice. */
+/* Whether LINE's rule is in front already: adding it again would only repeat it. */
 static bool
 is_in_front(const struct cell_policy_now *now, const char *line)
 {
@@ -354,12 +354,12 @@ is_in_front(const struct cell_policy_now *now, const char *line)
 	    policy_flat_load(&old, "", now->text, now->len, NULL, NULL, NULL) < 0)
 		return false;
 	n = new.rules.len;
-	/* The next rule begins behind it: otherwise the one that is there says more. */
+	/* The next rule must begin behind it: otherwise the existing rule has more keys. */
 	return n > 0 && n <= old.rules.len && memcmp(new.rules.data, old.rules.data, n) == 0 &&
 	       (n == old.rules.len || memcmp(old.rules.data + n, "  - ", 4) == 0);
 }
 
-/* Where the text has a list with a rule on each line: in a line of its own before the first. */
+/* If the text has a list with a rule on each line, insert LINE before the first one. */
 static bool
 put_before_first(struct buf *b, const struct cell_policy_now *now, const char *line)
 {
@@ -406,7 +406,7 @@ put_all_behind(struct buf *b, const struct cell_policy_now *now, const char *lin
 	return r;
 }
 
-/* That all rules that there were are behind what was added. */
+/* Whether all earlier rules are behind the added one. */
 static bool
 is_behind(const struct policy *before, const char *text, size_t len)
 {
@@ -469,7 +469,7 @@ cell_policy_add_rule(int runtime, const struct cell_entry *entry, const char *ve
 		OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
 
 		r = cell_policy_plan_rule(runtime, entry, verb, rule, &plan, err);
-		/* What is under way may still be to be cut off. */
+		/* With CUT, requests in flight may still have to be cut off. */
 		if (r == 0 && plan.diff[0] == '\0' && !cut)
 			memcpy(ret_hash, plan.now.hash, HASH_NAME + 1);
 		else if (r == 0)

@@ -1,4 +1,4 @@
-/* cell_record.c - state entries: what is kept of a cell, and how it ended. */
+/* cell_record.c - creates state entries, and stores how a cell ended. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 #include "cell/cell_dirs.h"
 
 #define RECORD_VERSION 6
-#define RECORD_BEFORE 5                 /* the same without `left_out` */
-#define RECORD_OLDEST 4                 /* and without `taken` */
+#define RECORD_BEFORE 5                 /* the format without `left_out` */
+#define RECORD_OLDEST 4                 /* the format without `left_out` and `taken` */
 
-/* The entry, new; STATE is locked from here on, because until the entry is locked or marked it
- * looks like one that was left behind, and whoever clears those has to wait. */
+/* Create the entry, with STATE locked from here on.  Until the entry is locked or marked it looks
+ * like a leftover, so processes that clear leftovers have to wait. */
 static int
 make_entry(int state, const char *id, const char *name, bool keep, struct err *err)
 {
@@ -49,7 +49,8 @@ cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
 	dir = make_entry(state, spec->id, spec->name, spec->keep, err);
 	if (dir < 0)
 		return dir;
-	/* Whoever asks whether it is live holds it for a moment: see cell_state_is_live(). */
+	/* A process that checks whether it is live holds the lock for a moment: see
+	 * cell_state_is_live(). */
 	while (flock(dir, LOCK_EX) < 0)
 		if (errno != EINTR)
 			return err_errno(err, "cannot lock the cell's state folder");
@@ -74,7 +75,7 @@ cell_state_is_kept(int dir)
 {
 	struct stat st;
 
-	/* What cannot be looked at is not removed. */
+	/* Keep an entry that cannot be examined. */
 	return fstat(dir, &st) < 0 || (st.st_mode & CELL_KEPT) != 0;
 }
 
@@ -100,8 +101,8 @@ cell_state_remove(int state, const char *entry, struct err *err)
 		return err_errno(err, "cannot open the cell's state folder");
 	if (faccessat(dir, CELL_EVENTS, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return cell_state_retire(state, entry, false, err);
-	/* The record goes last: until then the entry can be removed again.  Without one it is not kept,
-	 * so that a later run finishes this. */
+	/* The record goes last: until then the entry can be removed again.  Without a record it is
+	 * not kept, so a later run finishes this. */
 	(void)fchmod(dir, 0700);
 	r = tree_empty(dir, err);
 	if (r < 0)
@@ -145,7 +146,7 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 	return 0;
 }
 
-/* What came to it with the versions. */
+/* Read the fields that later versions added. */
 static int
 get_newer(struct buf *b, uint32_t version, struct cell_record *record)
 {

@@ -1,4 +1,4 @@
-/* cell_refusals.c - a short account of refusals, from events as they pass by. */
+/* cell_refusals.c - summarises refusals from events as they pass. */
 #include "cell/cell_refusals.h"
 
 #include <stdbool.h>
@@ -10,14 +10,14 @@
 
 #define CUT "..."
 
-/* The members of an event that are told; each cut to its room. */
+/* The members of an event that are printed; each is cut to its room. */
 struct event {
 	char type[8], verdict[8], why[16], note[160], rule[96], reason[160], method[16], scheme[8], host[96],
 		path[64], port[8], count[16], secret[40], user[40];
 };
 
-/* A string behind its opening quote, into OUT: escapes undone where they stand for
- * ASCII.  Returns what is behind the closing quote, or NULL. */
+/* Copy a string, from behind its opening quote, into OUT, decoding escapes of ASCII characters.
+ * Returns the position behind the closing quote, or NULL. */
 static const char *
 read_string(const char *at, char *out, size_t size)
 {
@@ -47,13 +47,13 @@ read_string(const char *at, char *out, size_t size)
 	}
 	if (size > 0)
 		out[n] = '\0';
-	/* Half a number would be another number. */
+	/* Mark the cut: half a number would be a different number. */
 	if (is_cut && size > sizeof(CUT))
 		memcpy(out + size - sizeof(CUT), CUT, sizeof(CUT));
 	return at + 1;
 }
 
-/* A number, a word or a list of strings; numbers are kept as text. */
+/* Copy a number or a word as text; skip a list of strings. */
 static const char *
 read_other(const char *at, char *out, size_t size)
 {
@@ -129,7 +129,7 @@ tell_what(const struct event *e, char ret_what[CELL_REFUSAL_TEXT])
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "%s %s:%s", e->type, e->host, e->port);
 }
 
-/* Allowed, but it did not work: the name, the server, what it speaks. */
+/* Allowed, but failed: the name, the server or its protocol. */
 static bool
 has_failed(const struct event *e)
 {

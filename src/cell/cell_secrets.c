@@ -13,11 +13,11 @@
 #include "base/own.h"
 #include "cell/cell_spec.h"
 
-#define EVERY_MS (5 * CELL_ANSWER_MS)   /* hundreds of them on a busy machine */
+#define EVERY_MS (5 * CELL_ANSWER_MS)   /* for hundreds of cells on a busy machine */
 
 static const struct cell_steer_who nobody;
 
-/* ---- looked at ---- */
+/* ---- listing ---- */
 
 void
 cell_secrets_free(struct cell_secret *secrets, size_t n)
@@ -104,7 +104,7 @@ static void
 put_revoke(struct buf *message, const struct cell_steer_who *who, const char *name, bool quiet)
 {
 	put_request(message, CONTROL_REVOKE, who, name);
-	/* Else it is what cells understand that were started before there was this. */
+	/* Without it, cells started by older versions understand the message too. */
 	if (quiet)
 		buf_put_u32(message, 1);
 }
@@ -144,7 +144,7 @@ cell_set_ttl(int socket, const struct cell_steer_who *who, uint64_t ms, struct e
 static void
 note(struct cell_every *every, int r, const struct err *err)
 {
-	/* One that ends meanwhile does nothing any more. */
+	/* A cell that ends meanwhile sends nothing any more. */
 	if (r == 0) {
 		every->n++;
 	} else if (r == -ENOENT) {
@@ -155,7 +155,7 @@ note(struct cell_every *every, int r, const struct err *err)
 	}
 }
 
-/* One that could not be reached, or hung up, has ended only if its lock says so. */
+/* A cell that cannot be reached, or hung up, has ended only if its lock is free. */
 static int
 await(int runtime, const struct cell_entry *entry, int socket, int64_t deadline, struct err *err)
 {
@@ -168,8 +168,8 @@ await(int runtime, const struct cell_entry *entry, int socket, int64_t deadline,
 
 struct asking {
 	const struct buf *message;
-	int fd;                         /* that goes along, or -1 */
-	int patience_ms;                /* all of them have that to answer, together */
+	int fd;                         /* descriptor to send, or -1 */
+	int patience_ms;                /* for all of them together */
 };
 
 static void

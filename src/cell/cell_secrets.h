@@ -1,7 +1,8 @@
-/* cell_secrets.h - the secrets of cells that run: looked at, taken back, replaced; and what is asked
- * of every cell at once.  All of it blocks; see cell_steer.h.
+/* cell_secrets.h - lists, revokes and replaces secrets of running cells, and sends requests to
+ * every cell at once.
  *
- * No value is ever here: a new one is in a memory file that cloister-vault wrote. */
+ * All functions block; see cell_steer.h.  No value ever passes through here: cloister-vault writes
+ * a new one to a memory file. */
 #ifndef CLOISTER_CELL_SECRETS_H
 #define CLOISTER_CELL_SECRETS_H
 #include <stdbool.h>
@@ -14,38 +15,41 @@
 
 struct cell_secret {
 	char *name, *scheme;
-	char **hosts;                   /* where it may be sent, as policies have them */
+	char **hosts;                   /* where it may be sent, as policies write them */
 	bool revoked;
-	uint64_t used;                  /* requests that it went with */
+	uint64_t used;                  /* requests that used it */
 };
 void cell_secrets_free(struct cell_secret *secrets, size_t n);
 
-/* Of the cell at SOCKET (cell_connect()), which is good for one request, as below. */
+/* The secrets of the cell at SOCKET (cell_connect()).  Here and below, SOCKET is good for one
+ * request. */
 int cell_list_secrets(int socket, struct cell_secret **ret_secrets, size_t *ret_n, struct err *err);
-/* In force when it returns.  QUIET: the agent gets what the service answers to a key that is no
- * longer good.  -ENOENT: the cell has no secret of that name. */
+/* In force when it returns.  QUIET: the agent gets the service's own response to an invalid key.
+ * -ENOENT: the cell has no secret NAME. */
 int cell_revoke(int socket, const struct cell_steer_who *who, const char *name, bool quiet,
                 struct err *err);
-/* VALUE is sealed and has one secret (bound.h). */
+/* VALUE is sealed and holds one secret (bound.h). */
 int cell_rotate(int socket, const struct cell_steer_who *who, const char *name, int value,
                 struct err *err);
-/* The cell lives for MS from now on; 0: as long as it likes. */
+/* The cell lives for MS from now on; 0: no limit. */
 int cell_set_ttl(int socket, const struct cell_steer_who *who, uint64_t ms, struct err *err);
 
-/* ---- every cell of this user that runs; they are asked before the first is waited for.  The
- * operator's timeline has one record of it, which is the caller's to add. ---- */
+/* ---- every running cell of this user ----
+ *
+ * All are asked before the first answer is awaited.  The caller adds one record to the operator's
+ * timeline. */
 
 struct cell_every {
-	size_t n;                       /* did it */
-	size_t without;                 /* have no such secret */
-	size_t failed;                  /* could not */
-	struct err first;               /* why, of the first of those */
+	size_t n;                       /* cells that did it */
+	size_t without;                 /* cells without such a secret */
+	size_t failed;                  /* cells that failed */
+	struct err first;               /* the error of the first that failed */
 };
 int cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *name, bool quiet,
                       struct cell_every *ret_every, struct err *err);
 int cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *name, int value,
                       struct cell_every *ret_every, struct err *err);
-/* CONTROL_FREEZE or CONTROL_THAW; to kill them there is boundary/halt.h. */
+/* CONTROL_FREEZE or CONTROL_THAW; to kill every cell, see boundary/halt.h. */
 int cell_do_every(int runtime, uint32_t type, const struct cell_steer_who *who,
                   struct cell_every *ret_every, struct err *err);
 #endif

@@ -237,7 +237,7 @@ get_grants(struct buf *b, struct cell_spec *spec)
 	if (spec->grants == NULL)
 		return -ENOMEM;
 	while (spec->n_grants < n) {
-		/* Counted first, so that what it holds is freed on failure. */
+		/* Count it first, so that its memory is freed on failure. */
 		r = get_grant(b, &spec->grants[spec->n_grants++]);
 		if (r < 0)
 			return r;
@@ -447,7 +447,7 @@ cell_file_ok(const char *path)
 int
 cell_make_id(char ret_id[CELL_ID_LEN + 1], struct err *err)
 {
-	/* 32 letters that are not taken for one another. */
+	/* 32 characters that are not easily confused. */
 	static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789";
 	unsigned char random[CELL_ID_LEN];
 
@@ -455,7 +455,7 @@ cell_make_id(char ret_id[CELL_ID_LEN + 1], struct err *err)
 		return err_errno(err, "cannot get random bytes");
 	for (size_t i = 0; i < CELL_ID_LEN; i++)
 		ret_id[i] = letters[random[i] % 32];
-	/* An id that begins with a letter is never taken for a number. */
+	/* An id that begins with a letter is never mistaken for a number. */
 	ret_id[0] = letters[random[0] % 24];
 	ret_id[CELL_ID_LEN] = '\0';
 	return 0;

@@ -24,7 +24,7 @@ cell_steer_begin(struct buf *message, uint32_t type, const struct cell_steer_who
 	cell_steer_put_who(message, who);
 }
 
-/* Whether the cell lives is not known here. */
+/* Whether the cell lives is unknown here. */
 static int
 hung_up(struct err *err)
 {

@@ -9,7 +9,7 @@
 const char *const cell_trust_bundles[] = {
 	"ssl/certs/ca-certificates.crt",                /* Debian, Arch, Alpine, Gentoo */
 	"pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* Fedora */
-	"pki/tls/certs/ca-bundle.crt",                  /* the same, as programs know it */
+	"pki/tls/certs/ca-bundle.crt",                  /* the same, under its usual name */
 	"ca-certificates/extracted/tls-ca-bundle.pem",  /* Arch */
 	"ssl/ca-bundle.pem",                            /* SUSE */
 	"ssl/cert.pem",                                 /* Alpine; OpenSSL's own */

@@ -17,11 +17,12 @@
 #include "base/tree.h"
 #include "cell/cell_spec.h"
 
-#define HOPS_MAX 16                     /* links and first lines, one leading to the next */
-#define FIRST_LINE_MAX 256              /* as the kernel has it */
-#define WORD_MAX (2 * PATH_MAX + 8)     /* of -v: two paths */
+#define HOPS_MAX 16                     /* nested links and interpreter lines */
+#define FIRST_LINE_MAX 256              /* the kernel's limit */
+#define WORD_MAX (2 * PATH_MAX + 8)     /* an argument of -v: two paths */
 
-/* PATH behind FOLDER, or alone if it is absolute, without dots; false if it is too long. */
+/* Join FOLDER and PATH, or take PATH alone if it is absolute, without dots; false if it is too
+ * long. */
 static bool
 join(char ret_path[PATH_MAX], const char *folder, const char *path)
 {
@@ -44,7 +45,7 @@ join(char ret_path[PATH_MAX], const char *folder, const char *path)
 	return len > 0;
 }
 
-/* What every cell has of this machine, more or less. */
+/* Host folders that every cell has, roughly. */
 static bool
 is_usual(const char *path)
 {
@@ -57,7 +58,7 @@ is_usual(const char *path)
 	return false;
 }
 
-/* Whether what is at PATH outside is in the cell too, as far as one can tell from here. */
+/* Whether the cell has the host's PATH too, as far as is visible from here. */
 static bool
 is_granted(const struct cell_spec *spec, const char *path)
 {
@@ -67,7 +68,7 @@ is_granted(const struct cell_spec *spec, const char *path)
 	return is_usual(path);
 }
 
-/* Where PATH of the cell is outside; false if that is nowhere. */
+/* The host path of the cell's PATH; false if there is none. */
 static bool
 find_host(const struct cell_spec *spec, const char *path, char ret_host[PATH_MAX])
 {
@@ -83,7 +84,7 @@ find_host(const struct cell_spec *spec, const char *path, char ret_host[PATH_MAX
 	                path + (best != NULL ? strlen(best->cell) : 0)) < PATH_MAX;
 }
 
-/* What PATH leads to at once: a link's target, or what the first line of a script names. */
+/* One step from PATH: a link's target, or the interpreter of a script. */
 static bool
 follow(const char *path, char ret_next[PATH_MAX])
 {
@@ -98,7 +99,7 @@ follow(const char *path, char ret_next[PATH_MAX])
 		(void)join(folder, path, "..");
 		return join(ret_next, folder, text);
 	}
-	/* Neither a pipe nor a terminal is waited for. */
+	/* Do not wait for a pipe or a terminal. */
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
@@ -111,13 +112,13 @@ follow(const char *path, char ret_next[PATH_MAX])
 	return name[0] == '/' && join(ret_next, "/", name);
 }
 
-/* What PATH, which is in the cell, needs and is not; false if that is not known. */
+/* Find the file that PATH, which the cell has, needs and the cell lacks; false if unknown. */
 static bool
 find_needed(const struct cell_spec *spec, const char *path, char ret_needed[PATH_MAX])
 {
 	char at[PATH_MAX];
 
-	/* Where its links lead is not for this machine's files to say. */
+	/* With another root file system, this host's links mean nothing. */
 	if (spec->rootfs[0] != '\0')
 		return false;
 	snprintf(at, sizeof(at), "%s", path);
@@ -129,7 +130,7 @@ find_needed(const struct cell_spec *spec, const char *path, char ret_needed[PATH
 	return false;
 }
 
-/* Home and its .local have a bin and a lib, too, and much that is nobody's business. */
+/* The home folder and its .local have a bin and a lib too, and much that is private. */
 static bool
 is_too_wide(const char *folder)
 {
@@ -139,7 +140,7 @@ is_too_wide(const char *folder)
 	       (tree_is_beneath(folder, home) && strcmp(folder + strlen(home), "/.local") == 0));
 }
 
-/* The folder that has PATH in its bin and a lib beside it; false if there is none, or it is too wide. */
+/* The folder with PATH in its bin and a lib beside it; false if there is none, or it is too wide. */
 static bool
 find_prefix(const char *path, char ret_prefix[PATH_MAX])
 {
@@ -158,7 +159,7 @@ find_prefix(const char *path, char ret_prefix[PATH_MAX])
 	return true;
 }
 
-/* A language's interpreter is of no use without what is beside its bin. */
+/* A language's interpreter needs the files beside its bin. */
 static void
 choose_grant(const char *path, char ret_grant[PATH_MAX])
 {
@@ -166,7 +167,8 @@ choose_grant(const char *path, char ret_grant[PATH_MAX])
 		snprintf(ret_grant, PATH_MAX, "%s", path);
 }
 
-/* -v's word for PATH: by way of a link it would be elsewhere in the cell, so that is said twice. */
+/* The -v argument for PATH.  If PATH leads through a link, the path in the cell must be given as
+ * well. */
 static const char *
 name_grant(const char *path, char ret_word[WORD_MAX])
 {
@@ -193,7 +195,7 @@ tell_needed(const char *command, const char *needed, struct err *err)
 
 /* ---- a name without a path ---- */
 
-/* Where the operator has the command. */
+/* Find the operator's copy of the command. */
 static bool
 find_outside(const char *name, char ret_path[PATH_MAX])
 {
@@ -209,14 +211,14 @@ find_outside(const char *name, char ret_path[PATH_MAX])
 	return false;
 }
 
-/* ---- what to grant for a program that is elsewhere ---- */
+/* ---- granting a program in another place ---- */
 
-/* The folder of the npm package that PATH is in; false if it is in none. */
+/* The folder of the npm package around PATH; false if there is none. */
 static bool
 find_package(const char *path, char ret_package[PATH_MAX])
 {
 	static const char modules[] = "/node_modules/";
-	/* The outermost: packages bring others along. */
+	/* The outermost package: packages contain others. */
 	const char *at = strstr(path, modules), *end;
 
 	if (at == NULL)
@@ -231,7 +233,7 @@ find_package(const char *path, char ret_package[PATH_MAX])
 	return true;
 }
 
-/* The program that a script starts by `#!/usr/bin/env NAME`, if that is not where cells have it. */
+/* The program of a script's `#!/usr/bin/env NAME`, if it is not where cells have it. */
 static bool
 find_by_env(const struct cell_spec *spec, const char *script, char ret_prefix[PATH_MAX])
 {
@@ -251,8 +253,8 @@ find_by_env(const struct cell_spec *spec, const char *script, char ret_prefix[PA
 
 #define USUAL_PATH "/usr/local/bin:/usr/bin:/bin"
 
-/* What to add to the command line so that COMMAND, which is PATH outside, runs: options, and its real
- * path where COMMAND would not do.  NULL when there is no memory for it. */
+/* Suggest arguments with which COMMAND, which is PATH outside, would run: options, and its real
+ * path if COMMAND does not suffice.  NULL if out of memory. */
 static char *
 suggest(const struct cell_spec *spec, const char *command, const char *path)
 {
@@ -262,7 +264,7 @@ suggest(const struct cell_spec *spec, const char *command, const char *path)
 
 	if (real == NULL)
 		return str_format("-v %s:ro", path);
-	/* Its link and what that leads to are in one place: there the name is enough. */
+	/* The link and its target are in one place, so the name is enough there. */
 	if (find_prefix(path, prefix) && tree_is_beneath(real, prefix))
 		return str_format("-v %s:ro -e PATH=%s/bin:" USUAL_PATH, prefix, prefix);
 	if (!find_package(real, grant))
@@ -281,7 +283,8 @@ tell_name(const struct cell_spec *spec, const char *name, struct err *err)
 
 	if (!find_outside(name, outside)) {
 		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell%s", name,
-		              strchr(name, ' ') != NULL ? ": its words are given apart, as `-- ls -l`" : "");
+		              strchr(name, ' ') != NULL ? ": its words are given apart, as `-- ls -l`" :
+		              ", nor on the PATH here: install it, or grant its folder with -v");
 	} else if (!is_granted(spec, outside)) {
 		OWN(freep) char *words = suggest(spec, name, outside);
 
@@ -297,7 +300,7 @@ tell_name(const struct cell_spec *spec, const char *name, struct err *err)
 
 /* ---- a path ---- */
 
-/* PATH is what COMMAND means in the cell, where nothing of it was granted. */
+/* Explain that COMMAND, which means PATH in the cell, is not granted. */
 static void
 tell_ungranted(const struct cell_spec *spec, const char *command, const char *path, struct err *err)
 {

@@ -11,7 +11,7 @@
 
 #define PASSWD_MAX (1024 * 1024)
 
-/* "name:x:uid:..."; cut to pieces. */
+/* "name:x:uid:..."; modifies LINE. */
 static bool
 is_of(char *line, uid_t uid)
 {

@@ -1,4 +1,4 @@
-/* cell_user.h - names of users, as /etc/passwd has them. */
+/* cell_user.h - looks up names of users in /etc/passwd. */
 #ifndef CLOISTER_CELL_USER_H
 #define CLOISTER_CELL_USER_H
 #include <stdbool.h>
@@ -6,7 +6,6 @@
 
 #define CELL_USER_MAX 64
 
-/* Without name services, which a static program cannot ask: false where the file does not know
- * UID. */
+/* Does not use name services, which a static program cannot query: false if the file has no UID. */
 bool cell_user_name(uid_t uid, char ret_name[CELL_USER_MAX]);
 #endif

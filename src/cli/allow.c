@@ -11,8 +11,8 @@
 enum { OPT_NOW, OPT_WHY, OPT_DRY_RUN };
 
 const struct cli_option cli_allow_options[] = {
-	{ "now", 0, NULL, "cut off what is under way and refused from now on", OPT_NOW },
-	{ "why", 0, "TEXT", "for the record", OPT_WHY },
+	{ "now", 0, NULL, "cut off requests under way that are now refused", OPT_NOW },
+	{ "why", 0, "TEXT", "a reason for the audit log", OPT_WHY },
 	{ "dry-run", 0, NULL, "only show what would change", OPT_DRY_RUN },
 	{0}
 };
@@ -53,7 +53,7 @@ cmd_allow(int argc, char **argv)
 	if (cli_parse(cli_allow_options, argc, argv, true, take_option, &a, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest != 2)
-		return cli_failf("which rule for which cell? cloister %s CELL RULE", verb);
+		return cli_failf("a cell and a rule are needed: cloister %s CELL RULE", verb);
 	runtime = cli_find_running(argv[rest], &entry, &err);
 	if (runtime < 0)
 		return cli_fail(&err);
@@ -65,14 +65,15 @@ cmd_allow(int argc, char **argv)
 	text_print_safe(stdout, plan.diff, strlen(plan.diff), true);
 	fflush(stdout);
 	if (plan.diff[0] == '\0') {
-		fprintf(stderr, "cloister: cell %s: that rule stands in front already%s\n", entry.id,
-		        a.now && !a.dry_run ? ", and what was under way was decided on again" : "");
+		fprintf(stderr, "cloister: cell %s: that rule is in front already%s\n", entry.id,
+		        a.now && !a.dry_run ? ", and requests under way were checked again" : "");
 		return 0;
 	}
 	if (a.dry_run)
 		return 0;
 	fprintf(stderr, "cloister: cell %s: the policy is %s\n", entry.id, hash);
 	if (policy_outer(plan.policy) != NULL && strcmp(verb, "allow") == 0)
-		fprintf(stderr, "cloister: it lies within others, each of which has to allow it too\n");
+		fprintf(stderr, "cloister: it is within other policies, and each of them must allow "
+		        "the request too\n");
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* apply.c - `cloister apply` and `discard`: what becomes of a cell's changes. */
+/* apply.c - `cloister apply` and `discard`: use or remove a cell's changes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,12 +15,12 @@
 enum { OPT_FORCE, OPT_DRY_RUN, OPT_ALL };
 
 const struct cli_option cli_apply_options[] = {
-	{ "force", 0, NULL, "overwrite what changed here since the cell started", OPT_FORCE },
-	{ "dry-run", 'n', NULL, "only tell what would be written", OPT_DRY_RUN },
+	{ "force", 0, NULL, "overwrite files that changed here since the cell started", OPT_FORCE },
+	{ "dry-run", 'n', NULL, "only show what would be written", OPT_DRY_RUN },
 	{0}
 };
 const struct cli_option cli_discard_options[] = {
-	{ "all", 0, NULL, "of every ended cell", OPT_ALL },
+	{ "all", 0, NULL, "delete the kept data of every ended cell", OPT_ALL },
 	{0}
 };
 
@@ -34,18 +34,18 @@ stop(int number)
 }
 
 #define APPLY_INCOMPLETE 1              /* the exit status if something was held back */
-#define WORDS_MAX 100                   /* of a command that is offered */
+#define WORDS_MAX 100                   /* in a suggested command */
 
 struct apply {
 	bool force, dry_run, silent;
 	const struct changes_part *part;
-	/* What was held back, as words for `cloister apply`: what is beneath a word is not another. */
+	/* The held-back paths, as words for `cloister apply`; paths beneath a word are left out. */
 	FILE *words;
 	size_t n_words;
 	const struct changes_part *last_part;
 	char *last;                     /* the last word's path */
-	size_t applied, held, left;     /* LEFT: in volumes, which nobody named */
-	size_t refs, objects;           /* of git: those that move, and all that change */
+	size_t applied, held, left;     /* LEFT: in volumes that were not named */
+	size_t refs, objects;           /* of git: refs that move, and all objects that change */
 };
 
 static void
@@ -110,7 +110,7 @@ told_git(void *arg, const struct workspace_git *sum)
 		apply->objects += sum->objects[i] + sum->packs[i];
 }
 
-/* Of commits, only what is in the tree can be read in a diff. */
+/* A diff shows only the part of commits that is in the tree. */
 static void
 tell_git(const struct apply *apply)
 {
@@ -121,11 +121,12 @@ tell_git(const struct apply *apply)
 		fprintf(stderr, "cloister: git's objects %s, and", apply->dry_run ? "would change" : "changed");
 	else
 		return;
-	fputs(" `cloister diff` shows no commits: see `git log -p`, and `git diff --cached` for what is staged\n",
+	fputs(" `cloister diff` does not show commits: see `git log -p`, and `git diff --cached` for "
+	      "staged changes\n",
 	      stderr);
 }
 
-/* One command that completes it, to be pasted. */
+/* Prints one command that completes the apply, to be pasted. */
 static void
 tell_held(const struct apply *apply, const char *cell, const char *words)
 {
@@ -167,7 +168,7 @@ apply_part(struct apply *apply, const struct changes *changes,
 	r = changes_paths_in(changes, part, paths, &chosen, err);
 	if (r < 0 || (chosen != NULL && chosen[0] == NULL))
 		return r;
-	/* What the agent was to leave there is a result, not a change to what was there. */
+	/* Files that the agent was to leave in a volume are a result, not a change to existing files. */
 	if (part->volume && chosen == NULL)
 		return count_left(apply, part, err);
 	how.paths = chosen;
@@ -178,7 +179,7 @@ apply_part(struct apply *apply, const struct changes *changes,
 	return r;
 }
 
-/* When nothing is left to apply, nothing is kept but a detached cell's log. */
+/* If nothing is left to apply, only a detached cell's log is kept. */
 static int
 forget_applied(struct changes *changes, struct err *err)
 {
@@ -207,14 +208,14 @@ apply_all(struct apply *apply, struct changes *changes, char *const *paths, stru
 	struct apply look = { .force = apply->force, .dry_run = true, .silent = true };
 	int r;
 
-	/* What is missing could stand for a deletion. */
+	/* A missing file could be taken for a deletion. */
 	if (changes->record.incomplete[0] != '\0' && !apply->force)
-		return err_set(err, EIO, "not all changes of this cell are there, so nothing is applied "
-		               "(--force does it all the same): %s", changes->record.incomplete);
+		return err_set(err, EIO, "nothing was applied, because some changes of this cell are "
+		               "missing (--force applies the rest): %s", changes->record.incomplete);
 	r = changes_check_paths(changes, paths, err);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	/* Every conflict is known before anything is written. */
+	/* Find every conflict before anything is written. */
 	for (size_t i = 0; r == 0 && i < changes->n_parts && changes->n_parts > 1; i++)
 		r = apply_part(&look, changes, &changes->parts[i], paths, err);
 	for (size_t i = 0; r == 0 && i < changes->n_parts; i++)
@@ -222,7 +223,7 @@ apply_all(struct apply *apply, struct changes *changes, char *const *paths, stru
 	return r;
 }
 
-/* What reached the real folder is the operator's doing. */
+/* The operator caused the changes to the real folder. */
 static int
 note_applied(const struct apply *apply, const char *cell, struct err *err)
 {
@@ -235,7 +236,7 @@ note_applied(const struct apply *apply, const char *cell, struct err *err)
 	int r = apply->dry_run || apply->applied == 0 ? 0 :
 	        operator_note("changes.applied", members, ARRAY_LEN(members), err);
 
-	return r < 0 ? err_wrap(err, "it is done, but not recorded") : 0;
+	return r < 0 ? err_wrap(err, "it is done, but could not be recorded") : 0;
 }
 
 int
@@ -251,7 +252,7 @@ cmd_apply(int argc, char **argv)
 	if (cli_parse(cli_apply_options, argc, argv, true, take_option, &apply, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
-		return cli_failf("which cell? cloister apply [OPTION...] CELL [PATH...]");
+		return cli_failf("no cell is given: cloister apply [OPTION...] CELL [PATH...]");
 	apply.words = open_memstream(&words, &len);
 	if (apply.words == NULL)
 		return cli_failf("out of memory");
@@ -260,7 +261,7 @@ cmd_apply(int argc, char **argv)
 		r = apply_all(&apply, &changes, argv + rest + 1, &err);
 	fflush(stdout);
 	changes_warn(&changes);
-	/* Also when it broke off in the middle. */
+	/* Also if it broke off in the middle. */
 	noted = note_applied(&apply, changes.entry.id, &why);
 	if (r == 0 && noted == 0 && !apply.dry_run && changes.state_dir >= 0)
 		r = forget_applied(&changes, &err);
@@ -270,8 +271,9 @@ cmd_apply(int argc, char **argv)
 	fflush(apply.words);
 	tell_held(&apply, argv[rest], words);
 	if (apply.left > 0)
-		fprintf(stderr, "cloister: %zu change%s to overlay volumes left alone: name what is to be applied, "
-		        "as `cloister diff %s` shows it\n", apply.left, apply.left == 1 ? "" : "s", argv[rest]);
+		fprintf(stderr, "cloister: %zu change%s to overlay volumes not applied: name the paths "
+		        "to apply, as `cloister diff %s` shows them\n", apply.left,
+		        apply.left == 1 ? "" : "s", argv[rest]);
 	else if (apply.applied == 0 && apply.held == 0 && changes.n_parts > 0)
 		fprintf(stderr, "cloister: there is nothing to apply\n");
 	changes_tell_rest(&changes, changes.n_parts == 0);
@@ -288,7 +290,7 @@ discard_one(int state, const struct cell_entry *entry, struct err *err)
 	int r;
 
 	if (dir < 0)
-		return err_errno(err, "cannot open what is kept of cell %s", entry->id);
+		return err_errno(err, "cannot open the kept data of cell %s", entry->id);
 	if (cell_state_is_live(dir) && !cli_await_tidy(entry->id))
 		return err_set(err, EBUSY, "cell '%s' is still running: `cloister stop %s` first",
 		               called, called);
@@ -296,7 +298,7 @@ discard_one(int state, const struct cell_entry *entry, struct err *err)
 	if (changes_open(entry->id, &changes, NULL) == 0)
 		for (size_t i = 0; i < changes.n_parts; i++)
 			(void)workspace_apply_undo_temporary(&changes.parts[i].ws, entry->id, NULL);
-	/* Noted first: what is gone cannot be told of. */
+	/* Recorded first: afterwards the changes are gone. */
 	r = operator_note("changes.discarded",
 	                  (struct audit_member[]){ { .name = "cell", .text = entry->id } }, 1, err);
 	return r < 0 ? r : cell_state_remove(state, entry->dir, err);
@@ -317,7 +319,7 @@ discard_all(int state, struct err *err)
 			r = 0;
 	}
 	if (r == 0 && isatty(STDOUT_FILENO))
-		printf("discarded what was kept of %zu cell%s\n", n - running, n - running == 1 ? "" : "s");
+		printf("discarded the kept data of %zu cell%s\n", n - running, n - running == 1 ? "" : "s");
 	return r;
 }
 
@@ -343,9 +345,9 @@ cmd_discard(int argc, char **argv)
 	if (cli_parse(cli_discard_options, argc, argv, true, take_all, &all, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (all && rest < argc)
-		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);
+		return cli_failf("--all means every cell: remove '%s'", argv[rest]);
 	if (!all && rest == argc)
-		return cli_failf("which cell? cloister discard CELL..., or cloister discard --all");
+		return cli_failf("no cell is given: cloister discard CELL..., or cloister discard --all");
 	state = cell_state_open(false, &err);
 	if (state < 0 && state != -ENOENT)
 		return cli_fail(&err);

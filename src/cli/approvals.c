@@ -1,4 +1,4 @@
-/* approvals.c - `cloister approvals`: what waits for people, in all cells or in one. */
+/* approvals.c - `cloister approvals`: requests that wait for approval, in all cells or in one. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,21 +11,21 @@
 #include "cli/approvals.h"
 #include "cli/cli.h"
 
-#define CELLS_MAX 1024                  /* that are followed at once */
+#define CELLS_MAX 1024                  /* followed at once */
 #define LOOK_MS 500                     /* between two looks for new cells */
 
 enum { OPTION_FOLLOW, OPTION_JSON, OPTION_ALL };
 
 const struct cli_option cli_approvals_options[] = {
-	{ "follow", 'f', NULL, "go on with what comes", OPTION_FOLLOW },
-	{ "all", 'a', NULL, "those that are answered, too", OPTION_ALL },
-	{ "json", 0, NULL, "for programs: one object a line", OPTION_JSON },
+	{ "follow", 'f', NULL, "keep printing new requests and their outcomes", OPTION_FOLLOW },
+	{ "all", 'a', NULL, "include answered requests", OPTION_ALL },
+	{ "json", 0, NULL, "print JSON for programs: one object per line", OPTION_JSON },
 	{0}
 };
 
 struct cell {
 	char id[CELL_ID_LEN + 1];
-	int fd;                         /* -1: its end was heard */
+	int fd;                         /* -1: its end was reported */
 	uint64_t seen;
 };
 
@@ -62,7 +62,7 @@ show(struct approvals *a, const char *json)
 	fflush(stdout);
 }
 
-/* ---- once ---- */
+/* ---- print once ---- */
 
 static int
 show_cell(struct approvals *a, int fd, struct err *err)
@@ -79,7 +79,7 @@ show_cell(struct approvals *a, int fd, struct err *err)
 			break;
 		show(a, json);
 	}
-	/* Then nothing waits in it. */
+	/* The cell is gone, so nothing waits in it. */
 	return r == -EPIPE ? 0 : r;
 }
 
@@ -100,7 +100,7 @@ show_all(struct approvals *a, struct err *err)
 	return r;
 }
 
-/* ---- on and on ---- */
+/* ---- follow ---- */
 
 static bool
 is_known(const struct approvals *a, const char *id)
@@ -209,7 +209,7 @@ cmd_approvals(int argc, char **argv)
 	if (cli_parse(cli_approvals_options, argc, argv, true, take_option, &a, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest > 1)
-		return cli_failf("one cell at a time: '%s' is too much", argv[rest + 1]);
+		return cli_failf("only one cell can be given: remove '%s'", argv[rest + 1]);
 	if (cells == NULL || polls == NULL)
 		return cli_failf("out of memory");
 	a.word = rest < argc ? argv[rest] : NULL;
@@ -222,6 +222,7 @@ cmd_approvals(int argc, char **argv)
 		r = fd < 0 ? fd : show_cell(&a, fd, &err);
 	}
 	if (r == 0 && a.shown == 0 && !a.follow && !a.json && isatty(STDOUT_FILENO))
-		printf("%s\n", a.all ? "no request has been asked about" : "nothing waits for approval");
+		printf("%s\n", a.all ? "no request has needed approval" : "no request waits for "
+		       "approval");
 	return r < 0 ? cli_fail(&err) : 0;
 }

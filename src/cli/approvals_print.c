@@ -36,7 +36,7 @@ line(const char *name, const char *text)
 	printf("\n");
 }
 
-/* Each of its lines behind the name, or beneath it. */
+/* Prints each line of TEXT behind the name, or beneath it. */
 static void
 lines(const char *name, const char *text)
 {
@@ -123,7 +123,7 @@ print_body(const json_t *a)
 	lines("", text_of(body, "shape"));
 }
 
-/* How long it still waits. */
+/* Prints the time until the timeout. */
 static void
 print_left(const json_t *a)
 {
@@ -136,7 +136,7 @@ print_left(const json_t *a)
 	until = timegm(&tm);
 	printf("    %-8s %s%s\n", "left", num_format_duration(time_text, until > now ?
 	       (uint64_t)(until - now) * 1000 : 0), json_is_true(json_object_get(a, "frozen")) ?
-	       ", and the cell stands still" : "");
+	       ", and the cell is frozen" : "");
 }
 
 static void

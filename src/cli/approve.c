@@ -1,4 +1,4 @@
-/* approve.c - `cloister approve` and `refuse`: answers to what `cloister approvals` shows. */
+/* approve.c - `cloister approve` and `refuse`: answer a request that `cloister approvals` shows. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,20 +11,20 @@
 enum { OPTION_ONCE, OPTION_FOR, OPTION_RULE, OPTION_WHY, OPTION_REASON };
 
 const struct cli_option cli_approve_options[] = {
-	{ "once", 0, NULL, "only this request (the default)", OPTION_ONCE },
-	{ "for", 0, "TIME", "all that the same rule asks for, for so long", OPTION_FOR },
-	{ "rule", 0, NULL, "all that the same rule asks for, as long as the cell lives", OPTION_RULE },
-	{ "why", 0, "TEXT", "for the record", OPTION_WHY },
+	{ "once", 0, NULL, "approve only this request (default)", OPTION_ONCE },
+	{ "for", 0, "TIME", "approve all that the same rule asks for, for this time", OPTION_FOR },
+	{ "rule", 0, NULL, "approve all that the same rule asks for, while the cell lives", OPTION_RULE },
+	{ "why", 0, "TEXT", "a reason for the audit log", OPTION_WHY },
 	{0}
 };
 const struct cli_option cli_refuse_options[] = {
-	{ "reason", 0, "TEXT", "what the agent is told", OPTION_REASON },
+	{ "reason", 0, "TEXT", "the reason for the agent and the audit log", OPTION_REASON },
 	{0}
 };
 
 struct answer {
 	enum control_approve how;
-	bool said;                      /* how */
+	bool said;                      /* an option chose how */
 	uint64_t ms;
 	struct cell_steer_who who;
 };
@@ -39,14 +39,15 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		return cell_steer_check_why(value, err);
 	}
 	if (a->said)
-		return err_set(err, EINVAL, "only one of --once, --for and --rule can be meant");
+		return err_set(err, EINVAL, "--once, --for and --rule exclude each other: give one of "
+		               "them");
 	a->said = true;
 	a->how = option->id == OPTION_FOR ? CONTROL_APPROVE_FOR :
 	         option->id == OPTION_RULE ? CONTROL_APPROVE_RULE : CONTROL_APPROVE_ONCE;
 	if (option->id != OPTION_FOR)
 		return 0;
 	if (num_parse_duration(value, &a->ms, NULL) < 0 || a->ms == 0 || a->ms > CONTROL_APPROVE_MS)
-		return err_set(err, EINVAL, "'--for' wants a time up to 7d, such as 10m, not '%s'", value);
+		return err_set(err, EINVAL, "--for takes a time of at most 7d, such as 10m, not '%s'", value);
 	return 0;
 }
 
@@ -57,8 +58,8 @@ connect_to(const char *id, uint64_t *ret_n, struct err *err)
 	struct cell_entry entry;
 
 	if (!cell_approval_split(id, cell, ret_n))
-		return err_set(err, EINVAL, "'%s' is not an approval, such as ab12cd34-1: see `cloister "
-		               "approvals`", id);
+		return err_set(err, EINVAL, "'%s' is not the id of an approval, such as ab12cd34-1: "
+		               "see `cloister approvals`", id);
 	return cli_connect(cell, &entry, err);
 }
 
@@ -84,7 +85,7 @@ approve(const char *id, const struct answer *a, struct err *err)
 	int r = fd < 0 ? fd : cell_approve(fd, n, a->how, a->ms, &a->who, &enough, err);
 
 	if (r == 0 && !enough)
-		printf("%s: noted; others have to approve it too\n", id);
+		printf("%s: recorded; others must approve it too\n", id);
 	else if (r == 0)
 		tell_approved(id, a);
 	return r;
@@ -114,9 +115,10 @@ each(int argc, char **argv, const struct cli_option *options,
 	if (cli_parse(options, argc, argv, true, take_option, &a, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
-		return cli_failf("which approval? cloister %s ID...: see `cloister approvals`", argv[0]);
+		return cli_failf("no approval is given: cloister %s ID... (`cloister approvals` lists "
+		                 "them)", argv[0]);
 	if (options == cli_refuse_options && a.who.why == NULL)
-		return cli_failf("say why, for the agent: cloister refuse %s --reason TEXT", argv[rest]);
+		return cli_failf("a reason for the agent is needed: cloister refuse %s --reason TEXT", argv[rest]);
 	for (int i = rest; i < argc; i++)
 		if (answer(argv[i], &a, &err) < 0)
 			status = cli_fail(&err);

@@ -1,4 +1,4 @@
-/* audit.c - `cloister audit`: says what is wanted, and becomes cloister-audit. */
+/* audit.c - `cloister audit`: checks the options, and becomes cloister-audit. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 enum { OPT_ALL, OPT_OPERATOR, OPT_KEY, OPT_FORMAT, OPT_JSON };
 
 const struct cli_option cli_audit_options[] = {
-	{ "all", 0, NULL, "verify, export: every cell; verify: and the operator's timeline", OPT_ALL },
-	{ "operator", 0, NULL, "the operator's timeline", OPT_OPERATOR },
-	{ "key", 0, "HEX", "verify: files, with this public key of the operator's", OPT_KEY },
-	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse: statements of in-toto", OPT_FORMAT },
-	{ "json", 0, NULL, "verify, key: for programs; the others print JSON anyhow", OPT_JSON },
+	{ "all", 0, NULL, "verify, export: every cell; verify: the operator's timeline too", OPT_ALL },
+	{ "operator", 0, NULL, "use the operator's timeline", OPT_OPERATOR },
+	{ "key", 0, "HEX", "verify: the operator's public key, for files", OPT_KEY },
+	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse (in-toto statements)", OPT_FORMAT },
+	{ "json", 0, NULL, "verify, key: print JSON; the others always do", OPT_JSON },
 	{0}
 };
 
@@ -43,18 +43,18 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_FORMAT:
 		cli->format = value;
 		return strcmp(value, "jsonl") == 0 || strcmp(value, "dsse") == 0 ? 0 :
-		       err_set(err, EINVAL, "there is no format '%.32s': jsonl or dsse", value);
+		       err_set(err, EINVAL, "there is no format '%.32s': use jsonl or dsse", value);
 	default:
 		cli->key = value;
 		return strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64 ? 0 :
-		       err_set(err, EINVAL, "--key takes a public key as `cloister audit key` shows it: 64 "
-		               "digits");
+		       err_set(err, EINVAL, "--key takes a public key of 64 hex digits, as `cloister "
+		               "audit key` prints it");
 	}
 }
 
-/* What each verb takes: how many words at least and at most, without and with --operator. */
+/* The words of each verb: at least and at most, without and with --operator. */
 static const struct verb {
-	const char *name, *options;     /* letters of those it takes: all, operator, key, format, json */
+	const char *name, *options;     /* letters of its options: all, operator, key, format, json */
 	int min, max, operator_min, operator_max;
 	const char *words;
 } verbs[] = {
@@ -62,7 +62,7 @@ static const struct verb {
 	{ "show", "oj", 1, 2, 0, 1, "a cell or --operator, and the number of one record if that is enough" },
 	{ "export", "aofj", 1, 4096, 0, 0, "cells, --all or --operator" },
 	{ "prove", "oj", 2, 2, 1, 1, "a cell and the number of a record, or --operator and a number" },
-	{ "key", "j", 0, 0, 0, 0, "no words" },
+	{ "key", "j", 0, 0, 0, 0, "no arguments" },
 };
 
 static int
@@ -80,9 +80,10 @@ check(const struct audit_cli *cli, const struct verb *verb, int n, struct err *e
 		if (options[i].given && strchr(verb->options, options[i].letter) == NULL)
 			return err_set(err, EINVAL, "`audit %s` takes no --%s", verb->name, options[i].name);
 	if (cli->all && (n > 0 || cli->operator || cli->key != NULL))
-		return err_set(err, EINVAL, "--all is all there is: leave the rest out");
+		return err_set(err, EINVAL, "--all takes no cell, file, --operator or --key: remove "
+		               "them");
 	if (cli->key != NULL && (n == 0 || cli->operator))
-		return err_set(err, EINVAL, "--key is for files: name one");
+		return err_set(err, EINVAL, "--key is for files only: name a file");
 	if (!cli->all && (n < min || n > max))
 		return err_set(err, EINVAL, "`audit %s` takes %s", verb->name, verb->words);
 	return 0;
@@ -141,5 +142,5 @@ cmd_audit(int argc, char **argv)
 	nearest = text_nearest(argv[0], names);
 	if (nearest != NULL)
 		return cli_failf("there is no `audit %.16s`: did you mean '%s'?", argv[0], nearest);
-	return cli_failf("there is no such thing to do with timelines: verify, show, export, prove or key");
+	return cli_failf("there is no such verb of `audit`: use verify, show, export, prove or key");
 }

@@ -1,4 +1,4 @@
-/* budget.c - `cloister budget`: what a cell has used of its budgets; and more of them. */
+/* budget.c - `cloister budget`: shows how much of its budgets a cell has used, and raises them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@
 
 enum { JSON, RAISE, WHY };
 const struct cli_option cli_budget_options[] = {
-	{ "json", 0, NULL, "for programs", JSON },
+	{ "json", 0, NULL, "print JSON for programs", JSON },
 	{ "raise", 'r', "NAME", "raise this budget to each KIND=VALUE, or by KIND=+VALUE", RAISE },
-	{ "why", 0, "TEXT", "the reason, for the record", WHY },
+	{ "why", 0, "TEXT", "a reason for the audit log", WHY },
 	{0}
 };
 
@@ -162,7 +162,7 @@ struct raise {
 	uint64_t limit;
 };
 
-/* "requests=200": checked before anything is changed. */
+/* "requests=200": checked before anything changes. */
 static int
 read_raise(const struct cell_budgets *b, const char *name, const char *word, struct raise *ret_raise,
            struct err *err)
@@ -206,7 +206,7 @@ raise_all(const struct asked *a, const struct cell_budgets *b, const char *cell,
 	if (strchr(a->raise, '=') != NULL)
 		return cli_failf(WHICH, cell, a->raise, cell);
 	if (n < 1 || n > RAISES_MAX)
-		return cli_failf("raise it to what? cloister budget %s --raise %s KIND=VALUE...", cell, a->raise);
+		return cli_failf("no new value is given: cloister budget %s --raise %s KIND=VALUE...", cell, a->raise);
 	for (int i = 0; i < n; i++)
 		if (read_raise(b, a->raise, words[i], &raises[i], &err) < 0)
 			return cli_fail(&err);
@@ -227,7 +227,7 @@ cmd_budget(int argc, char **argv)
 	if (cli_parse(cli_budget_options, argc, argv, true, take_option, &a, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
-		return cli_failf("which cell? cloister budget CELL");
+		return cli_failf("no cell is given: cloister budget CELL");
 	if (a.raise == NULL && rest + 1 < argc)
 		return cli_failf(WHICH, argv[rest], argv[rest + 1], argv[rest]);
 	b = get(argv[rest], &err);

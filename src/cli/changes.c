@@ -31,8 +31,8 @@ hold_one(void *arg, const char *path)
 	return workspace_named_add(&h->part->named, h->part->ws.real, path, h->err);
 }
 
-/* What was the operator's word once will be used again; and the links by which cloister finds its own
- * folders. */
+/* Holds back files that were once trusted as the operator's and will be used again, and the links
+ * by which cloister finds its own folders. */
 static int
 hold_believed(struct changes_part *part, struct err *err)
 {
@@ -47,7 +47,7 @@ hold_believed(struct changes_part *part, struct err *err)
 	return r;
 }
 
-/* What ruled over this cell will rule over the next one. */
+/* The next cell will have the files that set this cell's rules. */
 static int
 hold_sources(const struct cell_spec *spec, struct changes_part *part, struct err *err)
 {
@@ -79,8 +79,8 @@ open_part(struct changes *changes, size_t grant, struct err *err)
 	part->ws.real = tree_open_resolved(g->host);
 	changes->n_parts++;
 	if (part->ws.real == -ELOOP)
-		return err_set(err, ELOOP, "the workspace '%s' is behind a link by now, which was not there "
-		               "when the cell started: what is there is not what it changed", g->host);
+		return err_set(err, ELOOP, "the path of the workspace '%s' now has a link that was not "
+		               "there when the cell started: it is no longer the same folder", g->host);
 	if (part->ws.real < 0)
 		return err_set(err, -part->ws.real, "cannot open the workspace '%s': %s", g->host,
 		               strerrordesc_np(-part->ws.real));
@@ -90,8 +90,8 @@ open_part(struct changes *changes, size_t grant, struct err *err)
 static int
 no_overlay(const char *word, struct err *err)
 {
-	return err_set(err, ENOENT, "cell '%s' had no overlay workspace (`cloister run -w DIR`), so no changes of "
-	               "it were kept apart", word);
+	return err_set(err, ENOENT, "cell '%s' had no overlay workspace (`cloister run -w DIR`), so it "
+	               "has no kept changes", word);
 }
 
 static bool
@@ -109,8 +109,8 @@ has_overlay(const struct timeline_event *boot)
 	return false;
 }
 
-/* Of a cell of which nothing is kept but a timeline: 0 if that says that it had changed nothing.  What
- * was changed has been applied or discarded since. */
+/* For a cell of which only a timeline is kept.  0 if the timeline records that it changed nothing;
+ * otherwise the changes have been applied or discarded since. */
 static int
 open_unchanged(const char *word, struct cell_entry *ret_entry, struct err *err)
 {
@@ -149,7 +149,7 @@ changes_open(const char *word, struct changes *ret_changes, struct err *err)
 	if (r < 0)
 		return r;
 	*ret_changes = changes;
-	/* The record's grants, which parts point to, did not move. */
+	/* The record's grants, to which the parts point, did not move. */
 	changes = (struct changes){ .state_dir = -1 };
 	for (size_t i = 0; i < ret_changes->n_parts; i++)
 		ret_changes->parts[i].ws.named = &ret_changes->parts[i].named;
@@ -198,7 +198,7 @@ changes_paths_in(const struct changes *changes, const struct changes_part *part,
 		return 0;
 	list = calloc(strv_len(paths) + 1, sizeof(*list));
 	if (list == NULL)
-		return err_errno(err, "cannot choose paths");
+		return err_errno(err, "cannot select the paths");
 	for (; *paths != NULL; paths++) {
 		const char *inside = path_in(part, *paths);
 
@@ -206,7 +206,7 @@ changes_paths_in(const struct changes *changes, const struct changes_part *part,
 			continue;
 		list[n] = strdup(inside);
 		if (list[n++] == NULL)
-			return err_errno(err, "cannot choose paths");
+			return err_errno(err, "cannot select the paths");
 	}
 	*ret_paths = TAKE(list);
 	return 0;
@@ -223,8 +223,8 @@ changes_check_paths(const struct changes *changes, char *const *paths, struct er
 		for (size_t i = 0; i < changes->n_parts && **paths != '\0'; i++)
 			found = found || path_in(&changes->parts[i], *paths) != NULL;
 		if (!found)
-			return err_set(err, ENOENT, "'%s' is in no workspace of cell %s: give paths as "
-			               "`cloister diff` shows them", *paths, changes->entry.id);
+			return err_set(err, ENOENT, "'%s' is not in a workspace of cell %s: give paths "
+			               "as `cloister diff` shows them", *paths, changes->entry.id);
 	}
 	return 0;
 }
@@ -237,8 +237,9 @@ changes_tell_rest(const struct changes *changes, bool is_none)
 	for (size_t i = 0; i < changes->record.spec.n_grants; i++)
 		left_out += changes->record.left_out[i];
 	if (left_out > 0)
-		fprintf(stderr, "cloister: of the changes, %llu %s left out: devices, sockets, FIFOs, or files "
-		        "too large for the disk\n", (unsigned long long)left_out, left_out == 1 ? "was" : "were");
+		fprintf(stderr, "cloister: of the changes, %llu %s left out: devices, sockets, FIFOs, "
+		        "or files too large for the disk\n", (unsigned long long)left_out,
+		        left_out == 1 ? "was" : "were");
 	else if (is_none && isatty(STDERR_FILENO))
 		fputs("cloister: nothing was changed\n", stderr);
 }
@@ -248,7 +249,8 @@ changes_warn(const struct changes *changes)
 {
 	for (size_t i = 0; i < changes->n_parts; i++)
 		if (changes->parts[i].named.why.code != 0)
-			fprintf(stderr, "cloister: not all that git would run here may be held back: %s\n",
+			fprintf(stderr, "cloister: some commands of git's configuration may not be "
+			        "held back: %s\n",
 			        changes->parts[i].named.why.text);
 }
 
@@ -300,7 +302,7 @@ changes_print_word(FILE *out, const struct changes_part *part, const char *path,
 	bool bare = n + len > 0 && strspn(folder, plain) == n && strspn(path, plain) >= len;
 	bool plainly = is_printable(folder, n) && is_printable(path, len);
 
-	/* What a terminal must not see has a form in shells, too. */
+	/* Characters that a terminal must not get are escaped in shell syntax. */
 	fputs(bare ? "" : plainly ? "'" : "$'", out);
 	print_quoted(out, folder, n, plainly);
 	fputs(part->main ? "" : "/", out);

@@ -1,4 +1,4 @@
-/* cli.h - what the commands share: their table, their options, talking to cells. */
+/* cli.h - shared by all commands: their table, their options, and talking to cells. */
 #ifndef CLOISTER_CLI_H
 #define CLOISTER_CLI_H
 #include <stdbool.h>
@@ -13,12 +13,12 @@
 
 #define CLI_FAILED TELL_FAILED
 
-/* One option; a table of them ends with a NULL name.  The tables feed parsing,
- * `help`, and the test that man pages leave none out. */
+/* One option; a table of them ends with a NULL name.  The tables feed parsing, `help`, and the test
+ * that man pages omit none. */
 struct cli_option {
 	const char *name;               /* without the dashes */
 	char letter;                    /* 0 if there is none */
-	const char *arg;                /* what its value is called; NULL for a flag */
+	const char *arg;                /* the name of its value; NULL for a flag */
 	const char *help;
 	int id;
 };
@@ -48,16 +48,16 @@ extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_r
 	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
 	cli_refuse_options[], cli_purge_options[];
 
-/* Of what is registered; `policy` has them besides its own. */
+/* Ids of the registry's options; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
 #define CLI_REGISTRY_OPTIONS \
-	{ "name", 'n', "NAME", "register: what it is called", CLI_REGISTRY_FIRST }, \
-	{ "all", 'a', NULL, "list: those that are retired, too", CLI_REGISTRY_FIRST }, \
-	{ "limit", 'l', "N", "list, history: at most so many", CLI_REGISTRY_FIRST }, \
-	{ "after", 0, "NAME|N", "list, history: go on behind this one", CLI_REGISTRY_FIRST }, \
-	{ "canonical", 0, NULL, "show: only the bytes that its hash is of", CLI_REGISTRY_FIRST }, \
-	{ "undo", 0, NULL, "retire: take that back", CLI_REGISTRY_FIRST }, \
-	{ "json", 0, NULL, "for programs", CLI_REGISTRY_FIRST }
+	{ "name", 'n', "NAME", "register: use this name instead of the file's", CLI_REGISTRY_FIRST }, \
+	{ "all", 'a', NULL, "list: include retired names", CLI_REGISTRY_FIRST }, \
+	{ "limit", 'l', "N", "list, history: show at most N", CLI_REGISTRY_FIRST }, \
+	{ "after", 0, "NAME|N", "list, history: continue after this one", CLI_REGISTRY_FIRST }, \
+	{ "canonical", 0, NULL, "show: print only the bytes that the hash covers", CLI_REGISTRY_FIRST }, \
+	{ "undo", 0, NULL, "retire: make a retired version usable again", CLI_REGISTRY_FIRST }, \
+	{ "json", 0, NULL, "print JSON for programs", CLI_REGISTRY_FIRST }
 
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
@@ -98,49 +98,51 @@ int cmd_audit(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
-/* Walk the options of argv: TAKE is called for each with its value (NULL for a
- * flag) and returns 0 or a negative errno.  Options end at the first other word
- * or after "--"; its index is *ret_rest.  With ANYWHERE they may also stand
- * behind other words, which are moved to the end. */
+/* Walks the options of argv: calls TAKE for each with its value (NULL for a flag), which returns 0
+ * or a negative errno.  Options end at the first other word or after "--"; its index is *ret_rest.
+ * With ANYWHERE they may also follow other words, which are moved to the end. */
 int cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere,
               int (*take)(void *arg, const struct cli_option *option, const char *value,
                           struct err *err),
               void *arg, int *ret_rest, struct err *err);
+/* A TAKE for commands whose only option is a flag: sets the bool at ARG. */
+int cli_take_flag(void *arg, const struct cli_option *option, const char *value, struct err *err);
 
 /* "cloister: TEXT" on standard error; returns CLI_FAILED. */
 int cli_fail(const struct err *err);
 int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* FDS become the descriptors AT, which a program after cli_become() has; -1 is left out. */
+/* Makes FDS the descriptors AT, which a program after cli_become() inherits; skips -1. */
 int cli_place(const int *fds, const int *at, size_t n, struct err *err);
 /* Become the program HELPER of libexec; returns only if it cannot. */
 int cli_become(const char *helper, char *const *env, struct err *err);
-/* Start it in a session of its own, with FD as the descriptor AT. */
+/* Starts it in a session of its own, with FD as the descriptor AT. */
 int cli_start(const char *helper, int fd, int at, pid_t *ret_pid, struct err *err);
-/* Until PID, a cloister-vault, is done; where it failed it has said so itself, and this process ends. */
+/* Waits until PID, a cloister-vault, is done.  If it failed, it has printed the reason, and this
+ * process ends. */
 int cli_await_vault(pid_t pid, struct err *err);
-/* As cli_become, with words for it; the first is its name. */
+/* Like cli_become, with words for it; the first is its name. */
 int cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err);
-/* Become HELPER with argv's options, checked, and words, as base/args.h has them. */
+/* Becomes HELPER with argv's options, checked, and words, as base/args.h describes them. */
 int cli_hand_over(const char *helper, const struct cli_option *options, int argc, char **argv);
-/* "register", "list" ...: what cloister-registry does for `policy`. */
+/* The verbs of `policy` that cloister-registry handles: "register", "list" ... */
 #define CLI_REGISTRY_VERBS 6
 extern const char *const cli_registry_verbs[CLI_REGISTRY_VERBS + 1];    /* ends with NULL */
 bool cli_is_registry_verb(const char *word);
 
-/* In the operator's timeline: N cells were asked at once.  SECRET and WHY may be NULL. */
+/* Records in the operator's timeline that N cells were asked at once.  SECRET and WHY may be NULL. */
 int cli_note_every(const char *type, size_t n, const char *secret, const char *why, struct err *err);
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
-/* The same without the connection: the folder of running cells, and its entry there. */
+/* The same without the connection: returns the folder of running cells and the cell's entry there. */
 int cli_find_running(const char *word, struct cell_entry *ret_entry, struct err *err);
-/* Whether nothing of the running cell ID lives any more: then until it has been tidied up.  False:
- * it lives, or its supervisor does not say. */
+/* If nothing of the running cell ID lives any more, waits until it has been tidied up.  False: it
+ * lives, or its supervisor does not answer. */
 bool cli_await_tidy(const char *id);
 
-/* The state entry that WORD means, as cell_find(); of a cell that has none any more, that is said. */
+/* The state entry for WORD, as cell_find().  If the cell has none any more, the error explains that. */
 int cli_find_kept(int state, const char *word, struct cell_entry *ret_entry, struct err *err);
-/* The record of an ended cell, for WORD: *ret_dir is its open state entry. */
+/* Reads the record of the ended cell WORD; *ret_dir is its open state entry. */
 int cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
                     struct cell_record *ret_record, struct err *err);
 #endif

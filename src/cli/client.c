@@ -1,4 +1,4 @@
-/* client.c - talking to running cells, and finding ended ones. */
+/* client.c - connects to running cells, and finds ended ones. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
 
-#define TIDY_WAITS 1000                 /* of 5 ms: what a supervisor may take to tidy up */
+#define TIDY_WAITS 1000                 /* of 5 ms: time for a supervisor to tidy up */
 
 static bool
 has_ended(const char *word)
@@ -37,7 +37,7 @@ cli_find_running(const char *word, struct cell_entry *ret_entry, struct err *err
 		return runtime;
 	r = cell_find(runtime, true, word, ret_entry, err);
 	if (r == -ENOENT && has_ended(word))
-		return err_set(err, ENOENT, "cell '%s' has ended", word);
+		return err_set(err, ENOENT, "cell '%s' has ended: see `cloister events %s`", word, word);
 	return r < 0 ? r : TAKE_FD(runtime);
 }
 
@@ -49,7 +49,7 @@ cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
 	return runtime < 0 ? runtime : cell_connect(runtime, ret_entry, err);
 }
 
-/* Its supervisor answers nobody any more: it is at its very end. */
+/* The supervisor answers no more requests: it is at its very end. */
 static bool
 await_unlocked(const char *id)
 {
@@ -94,8 +94,8 @@ cli_find_kept(int state, const char *word, struct cell_entry *ret_entry, struct 
 	r = ended < 0 ? -ENOENT : cell_find(ended, false, word, &entry, NULL);
 	if (r == -ENOENT)
 		return -ENOENT;
-	return err_set(err, ENOENT, "cell '%s' has ended, and nothing is kept of it but its events: "
-	               "`cloister events %s`", word, word);
+	return err_set(err, ENOENT, "cell '%s' has ended, and only its events are kept: see `cloister "
+	               "events %s`", word, word);
 }
 
 int
@@ -114,14 +114,14 @@ cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
 		return r;
 	dir = openat(state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (dir < 0)
-		return err_errno(err, "cannot open what is kept of cell %s", ret_entry->id);
+		return err_errno(err, "cannot open the kept data of cell %s", ret_entry->id);
 	r = cell_record_read(dir, ret_record, err);
 	if (r == -ENOENT && cell_state_is_live(dir))
 		return err_set(err, EBUSY, "cell '%s' is still running: `cloister stop %s` first",
 		               word, word);
 	if (r == -ENOENT)
-		return err_set(err, ENOENT, "cell %s was cut off when its supervisor was killed, or there was "
-		               "no room on the disk, and what it did is lost", ret_entry->id);
+		return err_set(err, ENOENT, "the changes of cell %s are lost: its supervisor was "
+		               "killed, or the disk was full", ret_entry->id);
 	if (r < 0)
 		return r;
 	*ret_dir = TAKE_FD(dir);

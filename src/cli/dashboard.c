@@ -1,4 +1,4 @@
-/* dashboard.c - `cloister dashboard`: a link that logs a browser in, once. */
+/* dashboard.c - `cloister dashboard`: opens a link that logs a browser in, once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -20,7 +20,7 @@
 enum { OPT_OPEN, OPT_SOCKET };
 
 const struct cli_option cli_dashboard_options[] = {
-	{ "open", 'o', NULL, "open it in a browser, with xdg-open", OPT_OPEN },
+	{ "open", 'o', NULL, "open the link in a browser with xdg-open", OPT_OPEN },
 	{ "socket", 's', "PATH", "the service's socket (serve.sock in the runtime folder)", OPT_SOCKET },
 	{0}
 };
@@ -43,8 +43,8 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	return 0;
 }
 
-/* A program's words are for everybody on the machine to see, and the link is not: so what is
- * opened is a file of our own that leads there. */
+/* Everybody on the machine can see a program's arguments, but not this link.  So the browser opens
+ * a private file that leads there. */
 static int
 write_page(const char *url, char **ret_path, struct err *err)
 {
@@ -60,7 +60,7 @@ write_page(const char *url, char **ret_path, struct err *err)
 	(void)!unlinkat(dir, PAGE, 0);
 	fd = openat(dir, PAGE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return err_errno(err, "cannot make the file that leads to the dashboard");
+		return err_errno(err, "cannot create the file that opens the dashboard");
 	*ret_path = data_path("serve/" PAGE, err);
 	return *ret_path == NULL ? -ENOMEM : write_all(fd, text, strlen(text), err);
 }
@@ -99,13 +99,13 @@ cmd_dashboard(int argc, char **argv)
 	if (cli_parse(cli_dashboard_options, argc, argv, true, take_option, &d, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
-		return cli_failf("'dashboard' takes no words: '%.64s' is too much", argv[rest]);
+		return cli_failf("'dashboard' takes no arguments: remove '%.64s'", argv[rest]);
 	if (service_ask(d.socket, "POST", "/v1/session/code", &answer, &err) < 0)
 		return cli_fail(&err);
 	url = json_string_value(json_object_get(answer, "url"));
 	if (url == NULL) {
 		json_decref(answer);
-		return cli_failf("the service gave no link: is it of another version?");
+		return cli_failf("the service returned no link: is it another version?");
 	}
 	puts(url);
 	fflush(stdout);

@@ -1,4 +1,4 @@
-/* diff.c - `cloister diff`: what a cell changed in its workspace. */
+/* diff.c - `cloister diff`: prints the changes of a cell to its workspace. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,15 +19,15 @@
 enum { OPT_STAT, OPT_NAMES, OPT_JSON };
 
 const struct cli_option cli_diff_options[] = {
-	{ "stat", 0, NULL, "only how much of each file changed", OPT_STAT },
-	{ "name-status", 0, NULL, "only which files changed", OPT_NAMES },
-	{ "json", 0, NULL, "only which files changed, for programs", OPT_JSON },
+	{ "stat", 0, NULL, "only show the size of each change", OPT_STAT },
+	{ "name-status", 0, NULL, "only list the changed files", OPT_NAMES },
+	{ "json", 0, NULL, "list the changed files as JSON for programs", OPT_JSON },
 	{0}
 };
 
 struct diff {
 	bool names, json, sizes, colour;
-	bool told_unseen;               /* that commits are not shown */
+	bool told_unseen;               /* printed the note that commits are not shown */
 	const char *cell;
 	struct json out;
 	struct diff_stat stat;
@@ -91,7 +91,7 @@ show_name(const struct changes_part *part, const struct workspace_change *change
 	putchar('\n');
 }
 
-/* Not shown must not look like nothing there, nor keep what comes behind it from being shown. */
+/* A file that cannot be shown must be visible as such, and must not keep later ones from being shown. */
 static void
 show_hidden(struct diff *diff, const char *why)
 {
@@ -128,8 +128,7 @@ needs_quotes(const char *path)
 	return false;
 }
 
-/* What a patch calls PATH: as git writes it and reads it again, so that a name has no say over the
- * lines of the patch. */
+/* The name of PATH in a patch, quoted as git does, so that a name cannot forge lines of the patch. */
 static char *
 make_label(const char *side, const char *path)
 {
@@ -215,13 +214,13 @@ show_file(struct diff *diff, const struct changes_part *part, const struct works
 static void
 show_not_listed(struct diff *diff, const struct err *why)
 {
-	fputs("  (what was in it is not shown: ", stdout);
+	fputs("  (its contents are not shown: ", stdout);
 	text_print_safe(stdout, why->text, strlen(why->text), false);
 	fputs(")\n", stdout);
 	diff->hidden++;
 }
 
-/* Of a folder that is one no more, each file goes. */
+/* If a folder is replaced by something else, each of its files is deleted. */
 static int
 show_beneath(struct diff *diff, const struct changes_part *part,
              const struct workspace_change *folder, struct err *err)
@@ -250,7 +249,7 @@ show_beneath(struct diff *diff, const struct changes_part *part,
 	return r;
 }
 
-/* MORE: something else that changed is in it. */
+/* MORE: it contains other changes. */
 static int
 show_contents(struct diff *diff, const struct changes_part *part, const struct workspace_change *change,
               bool more, struct err *err)
@@ -291,8 +290,8 @@ is_in_git(const char *path)
 	return false;
 }
 
-/* A git directory that was named, or of which a part was, is shown file by file, and so is what is in it
- * for worktrees and submodules. */
+/* A git directory is shown file by file if it, or a part of it, was named.  The same holds for the
+ * directories of worktrees and submodules in it. */
 static bool
 is_named(const struct changes_part *part, char *const *paths, const struct workspace_git *sum)
 {
@@ -412,18 +411,18 @@ cmd_diff(int argc, char **argv)
 	if (cli_parse(cli_diff_options, argc, argv, true, take_option, &diff, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
-		return cli_failf("which cell? cloister diff [OPTION...] CELL [PATH...]");
+		return cli_failf("no cell is given: cloister diff [OPTION...] CELL [PATH...]");
 	if (diff.sizes && (diff.names || diff.json))
-		return cli_failf("--stat is for people, so it goes with neither --name-status nor --json");
+		return cli_failf("--stat cannot be combined with --name-status or --json");
 	diff.cell = argv[rest];
 	r = changes_open(argv[rest], &changes, &err);
 	if (r == 0)
 		r = show_all(&diff, &changes, argv + rest + 1, &err);
 	changes_warn(&changes);
 	if (r == 0 && changes.record.incomplete[0] != '\0')
-		return cli_failf("these are not all changes: %s", changes.record.incomplete);
+		return cli_failf("some changes are missing here: %s", changes.record.incomplete);
 	if (r == 0 && diff.hidden > 0)
-		return cli_failf("%zu file%s could not be shown: look in a cell", diff.hidden,
+		return cli_failf("%zu file%s could not be shown: look at them in a cell", diff.hidden,
 		                 diff.hidden == 1 ? "" : "s");
 	if (r == 0 && diff.shown == 0 && argv[rest + 1] != NULL)
 		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'%s", argv[rest], argv[rest + 1],

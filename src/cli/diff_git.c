@@ -1,4 +1,4 @@
-/* diff_git.c - what changes to git directories come to, for people. */
+/* diff_git.c - summarises changes to git directories for people. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "cli/changes.h"
 
 #define REFS_SHOWN 20
-#define ID_SHOWN 12             /* of an id: too many for an agent to make two that look alike */
+#define ID_SHOWN 12             /* of an id: too many for an agent to forge two that look alike */
 
 static void
 print_value(const char *value)
@@ -89,6 +89,6 @@ diff_print_git(const struct changes_part *part, const struct workspace_git *sum,
 	if (*told_unseen || (sum->n_refs == 0 && objects == 0 && !sum->index))
 		return;
 	*told_unseen = true;
-	fputs("git: commits, and what is staged, are not shown: see `git log -p` and `git diff --cached` in "
+	fputs("git: commits and staged changes are not shown: see `git log -p` and `git diff --cached` in "
 	      "a cell before it ends, or here after apply\n", stdout);
 }

@@ -1,4 +1,4 @@
-/* diff_stat.c - `cloister diff --stat`: how much of each file changed. */
+/* diff_stat.c - `cloister diff --stat`: prints how much of each file changed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "base/utf8.h"
 #include "cli/changes.h"
 
-#define COLUMNS 80              /* where there is no terminal */
-#define NAME_MAX_COLUMNS 60     /* longer names stick out */
+#define COLUMNS 80              /* without a terminal */
+#define NAME_MAX_COLUMNS 60     /* longer names overflow the column */
 #define BAR_MIN 10
 
 struct diff_stat_row {
@@ -22,7 +22,7 @@ struct diff_stat_row {
 	struct diff_count n;
 	uint64_t old_size, new_size;
 	bool has_lines;
-	char note[80];                  /* "" or what else there is to say */
+	char note[80];                  /* "" or a remark */
 };
 
 void
@@ -116,7 +116,7 @@ count_file(struct diff_stat_row *row, struct diff_reader *reader, const struct c
 		row->new_size = size_of(new);
 		r = diff_count_text(reader, old, new, &row->n, err);
 		row->has_lines = r == 0;
-		if (r == 0 || r != -E2BIG)
+		if (r != -E2BIG)
 			return r;
 		why = EFBIG;
 	}
@@ -150,7 +150,7 @@ diff_stat_add(struct diff_stat *stat, struct diff_reader *reader, const struct c
 	bool hidden = false;
 	int r = 0;
 
-	/* A folder is told of by what is in it. */
+	/* A folder is represented by its contents. */
 	if (S_ISDIR(change->type) && change->kind != WORKSPACE_MODIFIED && more)
 		return 0;
 	if ((S_ISREG(change->mode) || S_ISREG(change->old_mode)) && !change->mode_only)
@@ -212,7 +212,7 @@ lay_out(const struct diff_stat *stat, bool colour)
 static void
 print_bar(const struct layout *l, uint64_t lines, char sign, const char *start)
 {
-	/* What is there at all has a sign. */
+	/* Every number but 0 gets at least one sign. */
 	uint64_t n = lines == 0 || l->most <= l->bar ? lines :
 	             1 + (uint64_t)((double)lines * (double)(l->bar - 2) / (double)l->most);
 

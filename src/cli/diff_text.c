@@ -1,7 +1,7 @@
-/* diff_text.c - a unified diff of files that an agent wrote.
+/* diff_text.c - prints a unified diff of files that an agent wrote.
  *
- * cloister-compare reads them: one process for all files, started with the first.  Of what it says
- * nothing is believed but that it is text. */
+ * cloister-compare reads them: one process for all files, started with the first.  Its output is
+ * not trusted to be more than text. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ reader_start(struct diff_reader *reader, struct err *err)
 	if (reader->pid > 0)
 		return 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return err_errno(err, "cannot make a socket");
+		return err_errno(err, "cannot create a socket");
 	theirs = ends[1];
 	r = cli_start("cloister-compare", theirs, COMPARE_FD, &reader->pid, err);
 	if (r < 0) {
@@ -69,7 +69,7 @@ ask(struct diff_reader *reader, int old, int new, bool hunks, struct err *err)
 struct printer {
 	const char *old_label, *new_label;
 	bool colour, begun;
-	struct buf line;                /* the start of one that is not complete */
+	struct buf line;                /* the start of an incomplete line */
 };
 
 static void
@@ -100,7 +100,7 @@ print_label(const struct printer *p, const char *sign, const char *label)
 	fputs(p->colour ? "\033[m\n" : "\n", stdout);
 }
 
-/* A line may come in several messages, and a message have several lines. */
+/* A line may come in several messages, and a message may have several lines. */
 static int
 print_text(struct printer *p, const char *data, size_t len)
 {
@@ -157,7 +157,7 @@ take_message(struct printer *p, struct ipc_message *message, struct diff_count *
 	return 1;
 }
 
-/* One that died of a file, or talks nonsense, is replaced when the next file comes. */
+/* A process that crashed on a file, or sends nonsense, is replaced for the next file. */
 static int
 await_answer(struct diff_reader *reader, struct printer *p, struct diff_count *ret_count, struct err *err)
 {
@@ -178,9 +178,9 @@ await_answer(struct diff_reader *reader, struct printer *p, struct diff_count *r
 	while (waitpid(reader->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	reader->pid = 0;
-	/* It says why by itself. */
+	/* It prints the reason itself. */
 	return reader->answered || WIFSIGNALED(status) ? err_set(err, E2BIG, "it could not be compared") :
-	       err_set(err, EPERM, "files could not be compared safely here: use --name-status");
+	       err_set(err, EPERM, "files cannot be compared safely on this machine: use --name-status");
 }
 
 static int
@@ -203,7 +203,7 @@ diff_print_text(struct diff_reader *reader, int old, int new, const char *old_la
 
 	buf_init(&p.line, DIFF_LINE_MAX);
 	r = compare(reader, old, new, &p, &count, err);
-	/* Half a line is all that is left of one that was killed. */
+	/* Half a line is all that is left from a process that was killed. */
 	if (p.line.len > 0 && !buf_failed(&p.line))
 		print_line(&p, (const char *)p.line.data, p.line.len);
 	buf_free(&p.line);

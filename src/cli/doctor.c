@@ -1,4 +1,4 @@
-/* doctor.c - `cloister doctor`: what this machine can and cannot enforce. */
+/* doctor.c - `cloister doctor`: reports what this machine can and cannot enforce. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -16,7 +16,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "boundary/cgroup.h"
-#include "boundary/namespace/landlock.h"
+#include "confine/landlock.h"
 #include "boundary/namespace/ns_probe.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
@@ -29,7 +29,7 @@
 enum { OPT_JSON };
 
 const struct cli_option cli_doctor_options[] = {
-	{ "json", 0, NULL, "for programs", OPT_JSON },
+	{ "json", 0, NULL, "print JSON for programs", OPT_JSON },
 	{0}
 };
 
@@ -50,7 +50,7 @@ struct doctor {
 	size_t n;
 };
 
-/* Add a row; what to do about it may follow with advise(). */
+/* Adds a row; advise() may add what to do about it. */
 static struct check *__attribute__((format(printf, 4, 5)))
 report(struct doctor *d, const char *name, enum state state, const char *fmt, ...)
 {
@@ -149,7 +149,7 @@ check_clone(struct doctor *d)
 	"apparmor_parser -r /etc/apparmor.d/cloister), or lift the " \
 	"restriction for all (sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"
 
-/* What most probably forbids user namespaces. */
+/* Explains what most probably forbids user namespaces. */
 static void
 advise_userns(struct check *c, const struct ns_probe *p)
 {
@@ -193,6 +193,16 @@ check_userns(struct doctor *d)
 	advise_userns(c, p);
 }
 
+/* Whether this executable has a profile; if so, its helpers have one too. */
+static bool
+has_apparmor_profile(void)
+{
+	OWN(freep) char *label = NULL;
+
+	return read_file_at(AT_FDCWD, "/proc/self/attr/apparmor/current", 4096, &label, NULL, NULL) == 0 &&
+	       label[0] != '\0' && strncmp(label, "unconfined", strlen("unconfined")) != 0;
+}
+
 static void
 check_apparmor(struct doctor *d)
 {
@@ -202,17 +212,20 @@ check_apparmor(struct doctor *d)
 	if (restricted <= 0)
 		report(d, "apparmor", OK, "does not restrict user namespaces%s",
 		       restricted < 0 ? " here" : "");
-	else if (geteuid() == 0)
-		report(d, "apparmor", OK, "restricts user namespaces of ordinary users, not of root");
-	else if (d->probe.tmpfs == 0)
+	else if (geteuid() == 0 ? has_apparmor_profile() : d->probe.tmpfs == 0)
 		report(d, "apparmor", OK, "restricts user namespaces, and lets cloister pass");
-	else {
+	else if (geteuid() == 0) {
+		c = report(d, "apparmor", LIMITED, "restricts user namespaces: the processes that carry a cell's "
+		           "requests, which are not root, keep the host's files in sight, and Landlock alone "
+		           "keeps them from reading these");
+		advise(c, APPARMOR_ADVICE);
+	} else {
 		c = report(d, "apparmor", MISSING, "restricts user namespaces of ordinary users");
 		advise(c, APPARMOR_ADVICE);
 	}
 }
 
-/* Whether it is known what came of a trial of NAME, which needs user namespaces. */
+/* Whether NAME was tried, which needs user namespaces. */
 static bool
 is_tried(struct doctor *d, const char *name, int result)
 {
@@ -359,7 +372,7 @@ check_pty(struct doctor *d)
 	advise(c, "use a kernel that has CONFIG_UNIX98_PTYS");
 }
 
-/* Each part may work, and the whole not: so the last word is a cell's own. */
+/* Each part may work and the whole fail, so the last test is a real cell. */
 static void
 check_cell(struct doctor *d)
 {
@@ -383,7 +396,7 @@ check_cell(struct doctor *d)
 		advise(c, CONTAINER_ADVICE);
 }
 
-/* Only there is it a module; an arm64 kernel has it built in, or not at all. */
+/* Only here is it a module; an arm64 kernel has it built in, or not at all. */
 #ifdef __x86_64__
 #define LOAD_KVM "as root: modprobe -a kvm kvm_intel kvm_amd; "
 #else
@@ -422,7 +435,7 @@ check_core(struct doctor *d)
 
 /* ---- showing it ------------------------------------------------------------- */
 
-/* The text in lines of at most WIDTH from column INDENT on; 0 means one line. */
+/* Prints the text in lines of at most WIDTH from column INDENT on; 0 means one line. */
 static void
 print_wrapped(const char *text, int indent, int width)
 {

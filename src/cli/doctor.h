@@ -1,12 +1,12 @@
-/* doctor.h - what `cloister doctor` tries by running it. */
+/* doctor.h - the test of `cloister doctor` that runs a cell. */
 #ifndef CLOISTER_CLI_DOCTOR_H
 #define CLOISTER_CLI_DOCTOR_H
 #include <stdbool.h>
 
 #define DOCTOR_WHY_MAX 512
 
-/* A cell that runs `true`, started by `cloister run` as anybody's is; nothing is kept of it.  0: it
- * ran.  1: it did not, and RET_WHY is what `run` said.  Negative: it could not be tried. */
+/* Runs `true` in a cell, started by `cloister run` like any other; nothing is kept of it.  0: it
+ * ran.  1: it did not, and RET_WHY is the message of `run`.  Negative: it could not be tried. */
 int doctor_try_cell(char ret_why[DOCTOR_WHY_MAX]);
 
 bool doctor_in_container(void);

@@ -16,7 +16,7 @@
 
 #define SAID_MAX 4096
 
-/* The runtime folder is the real one: its slots keep root's cells apart. */
+/* Uses the real runtime folder: its slots keep root's cells apart. */
 _Noreturn static void
 become_run(const char *folder, int out)
 {
@@ -32,7 +32,7 @@ become_run(const char *folder, int out)
 	_exit(126);
 }
 
-/* The last line that it said, which is why it failed. */
+/* The last line of output is the reason why it failed. */
 static void
 keep_last_line(char *said, char ret_why[DOCTOR_WHY_MAX])
 {
@@ -106,7 +106,7 @@ doctor_try_cell(char ret_why[DOCTOR_WHY_MAX])
 bool
 doctor_in_container(void)
 {
-	/* Podman, Docker, and what systemd asks others to set. */
+	/* Files of Podman and Docker, and the variable that systemd asks containers to set. */
 	return access("/run/.containerenv", F_OK) == 0 || access("/.dockerenv", F_OK) == 0 ||
 	       getenv("container") != NULL;
 }

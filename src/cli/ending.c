@@ -1,4 +1,4 @@
-/* ending.c - `cloister stop`, `kill` and `wait`: all of them see cells to their end. */
+/* ending.c - `cloister stop`, `kill` and `wait`: wait for cells to end. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -23,11 +23,11 @@
 enum { OPT_TIME, OPT_ALL };
 
 const struct cli_option cli_stop_options[] = {
-	{ "time", 't', "TIME", "how long it may take before the cell is killed (10s)", OPT_TIME },
+	{ "time", 't', "TIME", "the time before a cell is killed (10s)", OPT_TIME },
 	{0}
 };
 const struct cli_option cli_kill_options[] = {
-	{ "all", 0, NULL, "the emergency stop: end every cell of this user", OPT_ALL },
+	{ "all", 0, NULL, "kill every cell of this user: the emergency stop", OPT_ALL },
 	{0}
 };
 
@@ -48,11 +48,11 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	if (num_parse_duration(value, &ending->grace_ms, err) < 0)
 		return err_wrap(err, "--time");
 	if (ending->grace_ms > 24 * 3600 * 1000)
-		return err_set(err, EINVAL, "--time '%s': a day is the most", value);
+		return err_set(err, EINVAL, "--time '%s' is too long: a day is the maximum", value);
 	return 0;
 }
 
-/* What is said of cells whose supervisors did not answer, and noted: they did not do so. */
+/* Reports and records a cell whose supervisor did not answer, since that one did neither. */
 static int
 tell_forced(const struct halt *h)
 {
@@ -68,13 +68,13 @@ tell_forced(const struct halt *h)
 		return 0;
 	(void)cli_failf("%s", text);
 	if (operator_note("cell.kill", members, ARRAY_LEN(members), &err) < 0) {
-		(void)err_wrap(&err, "it is done, but not recorded");
+		(void)err_wrap(&err, "it is done, but could not be recorded");
 		return cli_fail(&err);
 	}
 	return 0;
 }
 
-/* The entries of those among WORDS that run; what is said of the others is an error. */
+/* Finds the entries of those WORDS that run.  The others are reported as errors. */
 static size_t
 find_each(char **words, int n, struct halt *halts, int *ret_runtime, int *failed)
 {
@@ -108,7 +108,7 @@ ask_to_stop(int runtime, struct halt *halts, size_t n, uint32_t grace_ms)
 	return failed;
 }
 
-/* Ask each cell first, then wait for each: they end at the same time. */
+/* Asks each cell first, then waits for each: they end at the same time. */
 static int
 end_each(char **words, int n, const struct ending *how, bool kill)
 {
@@ -134,7 +134,7 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 			failed = cli_fail(&h->err);
 		else if (h->state == HALT_ASKED || h->state == HALT_DEAD)
 			(void)halt_await_end(runtime, h, (uint32_t)how->grace_ms, &status, cause, &err);
-		/* Whatever else it said, what counts is that nothing of it runs. */
+		/* Whatever else was reported, it counts that nothing of it runs. */
 		if (h->state == HALT_FAILED && !kill)
 			failed = cli_fail(&h->err);
 		if (tell_forced(h) != 0)
@@ -144,9 +144,9 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 	return failed;
 }
 
-/* Hanging up lets each supervisor go on: not before all are dead, and not while the
- * operator waits.  So a process of its own does it, once this one has gone, and whoever
- * waited for that has had a moment before hundreds of them want the processors. */
+/* Hanging up lets each supervisor go on.  That must not happen before all cells are dead, nor while
+ * the operator waits.  So a separate process does it after this one is gone.  It pauses first,
+ * before hundreds of supervisors compete for the processors. */
 static void
 hang_up_later(void)
 {
@@ -162,7 +162,7 @@ hang_up_later(void)
 	_exit(0);
 }
 
-/* Or what waits for a place would be next. */
+/* Otherwise a dispatch that waits for a place would start next. */
 static int
 cancel_dispatches(void)
 {
@@ -180,11 +180,12 @@ cancel_dispatches(void)
 		_exit(cli_fail(&err));
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
-		return cli_failf("dispatches that wait could not be cancelled: see `cloister dispatches`");
+		return cli_failf("some waiting dispatches could not be cancelled: see `cloister "
+		                 "dispatches`");
 	return WEXITSTATUS(status);
 }
 
-/* How many are dead; what is said of those that are not is an error. */
+/* Counts the dead cells.  The others are reported as errors. */
 static size_t
 count_dead(const struct halt *halts, size_t n, int *failed)
 {
@@ -202,7 +203,7 @@ count_dead(const struct halt *halts, size_t n, int *failed)
 	return dead;
 }
 
-/* The emergency stop is over when nothing runs; the supervisors tidy up after that. */
+/* The emergency stop is over when nothing runs; the supervisors tidy up later. */
 static int
 kill_all(void)
 {
@@ -241,7 +242,7 @@ cmd_stop(int argc, char **argv)
 	if (cli_parse(cli_stop_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
-		return cli_failf("which cell? cloister stop [-t TIME] CELL...");
+		return cli_failf("no cell is given: cloister stop [-t TIME] CELL...");
 	return end_each(argv + rest, argc - rest, &how, false);
 }
 
@@ -255,9 +256,9 @@ cmd_kill(int argc, char **argv)
 	if (cli_parse(cli_kill_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (how.all && rest < argc)
-		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);
+		return cli_failf("--all means every cell: remove '%s'", argv[rest]);
 	if (!how.all && rest == argc)
-		return cli_failf("which cell? cloister kill CELL..., or cloister kill --all");
+		return cli_failf("no cell is given: cloister kill CELL..., or cloister kill --all");
 	return how.all ? kill_all() : end_each(argv + rest, argc - rest, &how, true);
 }
 
@@ -284,7 +285,7 @@ wait_one(const char *word, uint32_t *ret_status, struct err *err)
 		r = cell_control_ask(fd, CONTROL_WAIT, err);
 		if (r == 0)
 			r = cell_control_await_end(fd, ret_status, cause, err);
-		/* It may have ended between the two; then its record tells. */
+		/* It may have ended between the two; then there is a record. */
 		if (r == 0 || cli_open_record(entry.id, &entry, &dir, &record, NULL) < 0)
 			return r == -EPIPE || r == -ECONNRESET ? explain_hang_up(&entry, err) : r;
 	} else if (fd != -ENOENT || cli_open_record(word, &entry, &dir, &record, err) < 0) {
@@ -304,7 +305,7 @@ cmd_wait(int argc, char **argv)
 	if (cli_parse(cli_no_options, argc, argv, false, NULL, NULL, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
-		return cli_failf("which cell? cloister wait CELL...");
+		return cli_failf("no cell is given: cloister wait CELL...");
 	for (int i = rest; i < argc; i++)
 		if (wait_one(argv[i], &status, &err) < 0)
 			return cli_fail(&err);

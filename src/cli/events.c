@@ -1,4 +1,4 @@
-/* events.c - `cloister events`: what befell a cell, and what it wanted of the network and got. */
+/* events.c - `cloister events`: prints the events of a cell: its life, its requests and their results. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +17,16 @@
 enum { OPT_FOLLOW, OPT_JSON };
 
 const struct cli_option cli_events_options[] = {
-	{ "follow", 'f', NULL, "go on until the cell ends", OPT_FOLLOW },
-	{ "json", 0, NULL, "for programs: one object a line", OPT_JSON },
+	{ "follow", 'f', NULL, "continue until the cell ends", OPT_FOLLOW },
+	{ "json", 0, NULL, "print JSON for programs: one object per line", OPT_JSON },
 	{0}
 };
 
 struct events {
 	bool follow, json, colour;
-	bool eyes;                      /* it is for a terminal: programs want nothing but the lines */
-	const char *none;               /* what stands in a column that an event does not have */
-	char day[TIMELINE_TIME_MAX];    /* of the last line; before that, today */
+	bool eyes;                      /* for a terminal; programs get only the lines */
+	const char *none;               /* fills a column that an event does not have */
+	char day[TIMELINE_TIME_MAX];    /* of the last line; initially today */
 };
 
 static int
@@ -50,7 +50,7 @@ print_verdict(const struct events *ev, const struct timeline_event *e)
 		const char *word, *colour;
 	} verdicts[] = { { "allow", "\033[32m" }, { "deny", "\033[31m" }, { "ask", "\033[33m" } };
 
-	/* What befell the cell was not asked for. */
+	/* Events of the cell's own life were not requests. */
 	for (size_t i = 0; strcmp(e->type, "cell") != 0 && i < ARRAY_LEN(verdicts); i++) {
 		if (strcmp(verdicts[i].word, e->verdict) == 0) {
 			printf("%s%-7s%s", ev->colour ? verdicts[i].colour : "", verdicts[i].word,
@@ -61,7 +61,7 @@ print_verdict(const struct events *ev, const struct timeline_event *e)
 	printf("%-7s", e->verdict[0] == '\0' || strcmp(e->type, "cell") == 0 ? ev->none : "?");
 }
 
-/* The lines have the time only. */
+/* The lines have only the time. */
 static void
 print_day(struct events *ev, const struct timeline_event *e)
 {
@@ -73,7 +73,7 @@ print_day(struct events *ev, const struct timeline_event *e)
 	printf("%s      %s%s\n", ev->colour ? "\033[2m" : "", day, ev->colour ? "\033[0m" : "");
 }
 
-/* An answer that is an error is not what was hoped for, whatever the verdict. */
+/* An error response is no success, whatever the verdict. */
 static void
 print_status(const struct events *ev, const struct timeline_event *e)
 {
@@ -126,7 +126,7 @@ print_event(struct events *ev, const struct timeline_event *e, struct err *err)
 		print_line(ev, e);
 		return 0;
 	}
-	/* ASCII only: nothing in it can steer a terminal. */
+	/* ASCII only: nothing in it can control a terminal. */
 	line = json_dumps(e->json, JSON_COMPACT | JSON_ENSURE_ASCII);
 	if (line == NULL)
 		return err_set(err, ENOMEM, "out of memory");
@@ -134,8 +134,8 @@ print_event(struct events *ev, const struct timeline_event *e, struct err *err)
 	return 0;
 }
 
-/* What was kept of a cell before there were records lost the oldest; what is missing from those
- * is for `cloister audit verify`. */
+/* Timelines from before there were records lost their oldest events.  Gaps in records are for
+ * `cloister audit verify`. */
 static void
 note_gap(const struct timeline_event *e)
 {
@@ -181,7 +181,7 @@ print_all(struct events *ev, struct timeline *t, struct err *err)
 	return r;
 }
 
-/* CELL is said if nobody named it. */
+/* Prints CELL if the operator did not name it. */
 static void
 print_head(struct events *ev, const char *cell)
 {
@@ -207,7 +207,7 @@ cmd_events(int argc, char **argv)
 	if (cli_parse(cli_events_options, argc, argv, true, take_option, &ev, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest > 1)
-		return cli_failf("one cell at a time: '%s' is too much", argv[rest + 1]);
+		return cli_failf("only one cell can be given: remove '%s'", argv[rest + 1]);
 	if (timeline_open(rest < argc ? argv[rest] : NULL, &t, &err) < 0)
 		return cli_fail(&err);
 	ev.colour = !ev.json && text_wants_colour(stdout);

@@ -1,4 +1,4 @@
-/* every.c - what was done to every cell at once is one record of the operator's timeline. */
+/* every.c - records an action on every cell at once as one record of the operator's timeline. */
 #include "audit/operator.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -14,5 +14,5 @@ cli_note_every(const char *type, size_t n, const char *secret, const char *why, 
 	};
 	int r = n == 0 ? 0 : operator_note(type, members, ARRAY_LEN(members), err);
 
-	return r < 0 ? err_wrap(err, "it is done, but not recorded") : 0;
+	return r < 0 ? err_wrap(err, "it is done, but could not be recorded") : 0;
 }

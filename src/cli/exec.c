@@ -1,4 +1,4 @@
-/* exec.c - `cloister exec`: another command in a running cell. */
+/* exec.c - `cloister exec`: runs another command in a running cell. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ struct exec {
 	struct loop *loop;
 	struct stdio stdio;
 	struct loop_source cell;        /* the connection to its supervisor */
-	struct cell_spec granted;       /* what that cell has */
+	struct cell_spec granted;       /* the cell's grants */
 	struct cell_entry entry;
 	const char *command;
 	bool exited;
@@ -102,7 +102,7 @@ say(const struct exec *exec, const char *text)
 	fputs(exec->stdio.raw ? "\r\n" : "\n", stderr);
 }
 
-/* The cell has ended, if its lock says so. */
+/* If its lock is free, the cell has ended. */
 static void
 explain_hang_up(struct exec *exec)
 {
@@ -189,7 +189,7 @@ send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct e
 	return r;
 }
 
-/* The cell's own description: where the command runs and as whom. */
+/* The cell's own description: where the command runs and as which user. */
 static int
 ask_spec(const char *word, struct cell_spec *ret_spec, struct err *err)
 {
@@ -288,13 +288,14 @@ cmd_exec(int argc, char **argv)
 		rest++;
 	}
 	if (argc - rest == 1)
-		return cli_failf("there is no command to run in '%s': cloister exec [OPTION...] CELL [--] "
-		                 "CMD...", argv[rest]);
+		return cli_failf("no command is given for cell '%s': cloister exec [OPTION...] CELL "
+		                 "[--] CMD...", argv[rest]);
 	if (argc - rest < 2)
-		return cli_failf("which cell and command? cloister exec [OPTION...] CELL [--] CMD...");
+		return cli_failf("no cell is given, and no command: cloister exec [OPTION...] CELL "
+		                 "[--] CMD...");
 	exec.command = argv[rest + 1];
 	if (exec.run.tty == RUN_TTY_YES && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
-		return cli_failf("-t wants standard input and output to be a terminal");
+		return cli_failf("-t needs a terminal as standard input and output");
 	exec.run.spec.tty = exec.run.tty != RUN_TTY_NO && isatty(STDIN_FILENO) &&
 	                    isatty(STDOUT_FILENO);
 	exec.status = CLI_FAILED;

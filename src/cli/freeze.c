@@ -1,4 +1,4 @@
-/* freeze.c - `cloister freeze` and `thaw`: cells stop where they are, and go on. */
+/* freeze.c - `cloister freeze` and `thaw`: pause cells and let them go on. */
 #include <stdio.h>
 
 #include "base/own.h"
@@ -20,14 +20,6 @@ const struct cli_option cli_freeze_options[] = {
 	{ "all", 0, NULL, "every cell of this user", 0 },
 	{0}
 };
-
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	(void)option, (void)value, (void)err;
-	*(bool *)arg = true;
-	return 0;
-}
 
 static int
 every(uint32_t type)
@@ -57,14 +49,14 @@ each(int argc, char **argv, uint32_t type)
 	bool all = false;
 	int rest, status = 0;
 
-	if (cli_parse(cli_freeze_options, argc, argv, true, take_option, &all, &rest, &err) < 0)
+	if (cli_parse(cli_freeze_options, argc, argv, true, cli_take_flag, &all, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (all && rest < argc)
-		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);
+		return cli_failf("--all means every cell: remove '%s'", argv[rest]);
 	if (all)
 		return every(type);
 	if (rest == argc)
-		return cli_failf("which cell? cloister %s CELL..., or cloister %s --all", argv[0], argv[0]);
+		return cli_failf("no cell is given: cloister %s CELL..., or cloister %s --all", argv[0], argv[0]);
 	for (int i = rest; i < argc; i++)
 		if (ask(argv[i], type, &err) < 0)
 			status = cli_fail(&err);

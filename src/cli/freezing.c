@@ -1,4 +1,5 @@
-/* freezing.c - says what becomes of what a policy wants frozen, on a machine where nothing can be. */
+/* freezing.c - explains what happens instead of a policy's freezes, on a machine where no cell can
+ * be frozen. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +11,9 @@
 #include "policy/policy_budget.h"
 #include "policy/policy_consequence.h"
 
-#define NOT_HERE "cells cannot be frozen here (`cloister doctor` tells why)"
+#define NOT_HERE "cells cannot be frozen here (`cloister doctor` shows why)"
 
-/* The first rule that asks while the cell stands still, or -1. */
+/* The first rule that freezes the cell while it asks, or -1. */
 static int
 find_asking(const struct policy *p)
 {
@@ -24,7 +25,7 @@ find_asking(const struct policy *p)
 	return -1;
 }
 
-/* What would be frozen is killed. */
+/* Whether the policy has any other freeze; instead of these, the cell is killed. */
 static bool
 has_others(const struct policy *p)
 {
@@ -61,10 +62,11 @@ policy_cli_freezing(const struct policy *p, bool exfiltration, struct err ret_no
 	if (report.can_freeze)
 		return 0;
 	if (asking >= 0)
-		err_set(&ret_notes[n++], ENOTSUP, NOT_HERE ", so what meets the rule at %s, which asks with `freeze: "
-		        "true`, is refused", policy_rule_place(p, asking));
+		err_set(&ret_notes[n++], ENOTSUP, NOT_HERE ", so requests that match the rule at %s, "
+		        "which asks with `freeze: true`, are refused", policy_rule_place(p, asking));
 	if (others)
-		err_set(&ret_notes[n++], ENOTSUP, NOT_HERE ", so where the policy says `freeze`, the cell is killed");
+		err_set(&ret_notes[n++], ENOTSUP, NOT_HERE ", so the cell is killed where the policy "
+		        "demands `freeze`");
 	return n;
 }
 

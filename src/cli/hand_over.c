@@ -1,4 +1,4 @@
-/* hand_over.c - commands that are a program of their own: checks the options, and becomes it. */
+/* hand_over.c - for commands that are separate programs: checks the options, and becomes the program. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/own.h"
 #include "cli/cli.h"
 
-/* What base/args.h describes. */
+/* As base/args.h describes it. */
 struct handing {
 	char **words;
 	size_t n, max;
@@ -20,7 +20,7 @@ add(struct handing *h, char *word, struct err *err)
 {
 	if (word == NULL || h->n == h->max) {
 		free(word);
-		return err_set(err, ENOMEM, "there are too many words");
+		return err_set(err, ENOMEM, "there are too many arguments");
 	}
 	h->words[h->n++] = word;
 	return 0;

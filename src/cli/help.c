@@ -1,19 +1,19 @@
-/* help.c - `cloister help`: from the tables that commands and options are read from. */
+/* help.c - `cloister help`: printed from the tables of commands and options. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/own.h"
 #include "cli/cli.h"
 
-#define USE_WIDTH 34    /* the column of verbs and options; what is longer has a line of its own */
+#define USE_WIDTH 34    /* the column of verbs and options; a longer one gets its own line */
 
 #define REGISTRY_VERBS(what) \
-	{ "register " what, "make it known; prints the name of the version" }, \
-	{ "list", "what there is" }, \
-	{ "show NAME[@HASH]", "one version, by default the newest" }, \
-	{ "diff [NAME@HASH] NAME[@HASH]", "what differs from the version before, or from that one" }, \
-	{ "history NAME", "all of its versions" }, \
-	{ "retire NAME[@HASH]", "take it out of use" }
+	{ "register " what, "register a version, and print its name" }, \
+	{ "list", "list the newest versions" }, \
+	{ "show NAME[@HASH]", "print a version, by default the newest" }, \
+	{ "diff [NAME@HASH] NAME[@HASH]", "compare with the version before, or with that one" }, \
+	{ "history NAME", "list all versions of a name" }, \
+	{ "retire NAME[@HASH]", "retire a version, or all of a name" }
 
 struct verb {
 	const char *use, *help;
@@ -22,42 +22,42 @@ struct verb {
 static const struct verb capability[] = { REGISTRY_VERBS("FOLDER..."), {0} };
 static const struct verb agent[] = { REGISTRY_VERBS("FILE..."), {0} };
 static const struct verb policy[] = {
-	{ "check [FILE...]", "tell all that is wrong with it" },
-	{ "test [FILE]", "try requests whose verdict is known" },
-	{ "explain FILE [METHOD] URL", "show the way of one request through the rules" },
-	{ "presets [NAME]", "rules that come with cloister, to be included" },
+	{ "check [FILE...]", "report all errors of a policy" },
+	{ "test [FILE]", "run test cases: requests with an expected verdict" },
+	{ "explain FILE [METHOD] URL", "show how the rules decide on a request" },
+	{ "presets [NAME]", "list the rules that come with cloister, or print some" },
 	{ "schema", "print the JSON Schema of policies" },
-	{ "show CELL", "the policy of a running cell, and how often each rule was met" },
-	{ "set CELL FILE", "give a running cell another policy" },
+	{ "show CELL", "print a running cell's policy, and how often each rule decided" },
+	{ "set CELL FILE", "replace the policy of a running cell" },
 	{ "edit CELL", "edit the policy of a running cell" },
 	REGISTRY_VERBS("FILE..."), {0}
 };
 static const struct verb secret[] = {
-	{ "add NAME", "keep a new secret; type its value, or pipe it in" },
+	{ "add NAME", "store a new secret; type its value, or pipe it in" },
 	{ "list", "list all secrets" },
 	{ "show NAME", "show a secret, without its value" },
 	{ "rotate NAME", "give a secret a new value" },
 	{ "remove NAME", "delete a secret" },
 	{ "services [SERVICE]", "list the services that cloister knows" },
-	{ "init", "make the vault, with a key of another kind" },
+	{ "init", "create the vault with another kind of key" },
 	{0}
 };
 static const struct verb dispatches[] = {
-	{ "[--state STATE] [--limit N]", "without a verb: list them, the newest first" },
-	{ "show ID", "how it stands, and what it was given" },
-	{ "events ID", "what happened" },
-	{ "output ID", "what the agent printed" },
-	{ "files ID [PATH]", "what it left in /out: which files, or the content of one" },
-	{ "cancel ID...", "end it, without waiting for that" },
-	{ "prune", "remove what is old, and what nothing refers to any more" },
+	{ "[--state STATE] [--limit N]", "without a verb: list dispatches, the newest first" },
+	{ "show ID", "show its state, and what it was given" },
+	{ "events ID", "print its events" },
+	{ "output ID", "print the agent's output" },
+	{ "files ID [PATH]", "list the files that it left in /out, or print one" },
+	{ "cancel ID...", "cancel dispatches, without waiting for their end" },
+	{ "prune", "remove old dispatches and unreferenced data" },
 	{0}
 };
 static const struct verb audit[] = {
-	{ "verify [CELL|FILE...]", "check timelines, by default all, or proofs and exports" },
-	{ "show CELL [N]", "the records of a timeline, or one" },
-	{ "export CELL...", "timelines, or statements about ended cells" },
-	{ "prove CELL N", "that this record is in what the operator signed" },
-	{ "key", "the operator's public key" },
+	{ "verify [CELL|FILE...]", "verify timelines, by default all, or proofs and exports" },
+	{ "show CELL [N]", "print the records of a timeline, or one of them" },
+	{ "export CELL...", "print timelines, or statements about ended cells" },
+	{ "prove CELL N", "print a proof that a record is in a timeline" },
+	{ "key", "print the operator's public key" },
 	{0}
 };
 
@@ -116,5 +116,5 @@ cli_help_one(const struct cli_command *c)
 		printf("  %-*s %s\n", USE_WIDTH, strlen(option) > USE_WIDTH ? "" : option, o->help);
 	}
 	if (c->options == cli_learn_options)
-		puts("\nIt takes the options of `cloister run` too, but for -p and -d.");
+		puts("\nIt also takes the options of `cloister run`, except -p and -d.");
 }

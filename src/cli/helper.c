@@ -15,7 +15,7 @@
 #include "cli/cli.h"
 
 #define CLI_PLACED_MAX 8
-#define CLI_ASIDE 16                    /* beyond all places */
+#define CLI_ASIDE 16                    /* above all of AT */
 
 int
 cli_place(const int *fds, const int *at, size_t n, struct err *err)
@@ -23,20 +23,20 @@ cli_place(const int *fds, const int *at, size_t n, struct err *err)
 	int aside[CLI_PLACED_MAX];
 
 	assert(n <= CLI_PLACED_MAX);
-	/* Out of the way first: one may be where another belongs. */
+	/* Move all out of the way first: one may be where another belongs. */
 	for (size_t i = 0; i < n; i++) {
 		aside[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, CLI_ASIDE);
 		if (fds[i] >= 0 && aside[i] < 0)
-			return err_errno(err, "cannot hand a descriptor on");
+			return err_errno(err, "cannot pass on a file descriptor");
 	}
 	for (size_t i = 0; i < n; i++)
 		if (aside[i] >= 0 && dup2(aside[i], at[i]) < 0)
-			return err_errno(err, "cannot hand a descriptor on");
+			return err_errno(err, "cannot pass on a file descriptor");
 	return 0;
 }
 
-/* They stand in libexec/ beside cloister where it was built, and in ../libexec/cloister
- * where it is installed. */
+/* They are in libexec/ beside cloister where it was built, and in ../libexec/cloister where it is
+ * installed. */
 static const char *const places[] = { "libexec", "../libexec/cloister" };
 
 int
@@ -66,7 +66,7 @@ cli_become(const char *helper, char *const *env, struct err *err)
 	return cli_become_with(helper, argv, env, err);
 }
 
-/* Not by fork(): nothing has to be copied of a process that only waits from here on. */
+/* No fork(): nothing needs to be copied from a process that only waits from here on. */
 int
 cli_start(const char *helper, int fd, int at, pid_t *ret_pid, struct err *err)
 {

@@ -1,5 +1,5 @@
-/* learn.c - `cloister learn`: runs a command with everything allowed, and writes the
- * policy that allows what it did. */
+/* learn.c - `cloister learn`: runs a command with everything allowed, and writes the policy that
+ * allows what it did. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -27,7 +27,7 @@
 enum { OPT_OUTPUT = 1000, OPT_FORCE };
 
 const struct cli_option cli_learn_options[] = {
-	{ "output", 'o', "FILE", "write the policy to FILE (cloister.yaml), or with - print it",
+	{ "output", 'o', "FILE", "write the policy to FILE (cloister.yaml); - prints it",
 	  OPT_OUTPUT },
 	{ "force", 0, NULL, "replace FILE if it exists", OPT_FORCE },
 	{0}
@@ -39,7 +39,7 @@ struct learn {
 	/* the words of the `run` that is made of it */
 	char **words;
 	size_t n_words, cap_words;
-	/* what was seen */
+	/* the recorded requests */
 	struct timeline_event *events;
 	struct policy_seen *seen;
 	size_t n_seen, cap_seen;
@@ -57,7 +57,7 @@ learn_free(struct learn *learn)
 	free(learn->seen);
 }
 
-/* WORD becomes the list's, also on failure. */
+/* The list owns WORD, also on failure. */
 static int
 add_word(struct learn *learn, char *word, struct err *err)
 {
@@ -82,7 +82,7 @@ add_word(struct learn *learn, char *word, struct err *err)
 static int
 take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
 {
-	/* --allow opens what is private, and stays closed without a rule. */
+	/* --allow is accepted: it opens private addresses, which stay closed without a rule. */
 	static const char *const senseless[] = { "policy", "detach" };
 	struct learn *learn = arg;
 
@@ -96,13 +96,13 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	}
 	for (size_t i = 0; i < ARRAY_LEN(senseless); i++)
 		if (strcmp(option->name, senseless[i]) == 0)
-			return err_set(err, EINVAL, "`learn` allows everything and waits for the command: "
-			               "leave out --%s", option->name);
+			return err_set(err, EINVAL, "`learn` allows everything and waits for the "
+			               "command: remove --%s", option->name);
 	return add_word(learn, value == NULL ? str_format("--%s", option->name) :
 	                str_format("--%s=%s", option->name, value), err);
 }
 
-/* Options of ours and of `run`, in one walk. */
+/* Walks the options of `learn` and of `run` together. */
 static int
 take_words(struct learn *learn, int argc, char **argv, struct err *err)
 {
@@ -116,7 +116,7 @@ take_words(struct learn *learn, int argc, char **argv, struct err *err)
 	     o++)
 		all[n++] = *o;
 	r = add_word(learn, strdup("run"), err);
-	/* A policy that is there is what is about to be written anew. */
+	/* An existing policy is the one about to be rewritten. */
 	if (r == 0)
 		r = add_word(learn, strdup("--no-policy"), err);
 	if (r == 0)
@@ -124,8 +124,7 @@ take_words(struct learn *learn, int argc, char **argv, struct err *err)
 	if (r == 0)
 		r = add_word(learn, strdup("--"), err);
 	if (r == 0 && rest == argc)
-		r = err_set(err, EINVAL, "there is no command to learn from: cloister learn [OPTION...] "
-		            "-- CMD...");
+		r = err_set(err, EINVAL, "no command is given: cloister learn [OPTION...] -- CMD...");
 	for (; r == 0 && rest < argc; rest++)
 		r = add_word(learn, strdup(argv[rest]), err);
 	return r;
@@ -164,8 +163,7 @@ pass_on(int signal)
 	(void)kill(cell_pid, signal);
 }
 
-/* Signals that are for the command go to the supervisor; those of the terminal reach it
- * by themselves. */
+/* Forwards signals for the command to the supervisor; those of the terminal reach it directly. */
 static void
 take_signals(void)
 {
@@ -192,7 +190,7 @@ run_cell(const struct run *run, struct err *err)
 	if (cell_pid == 0) {
 		int r;
 
-		/* As with `run`: when this process is killed, so is the cell. */
+		/* As with `run`: if this process is killed, so is the cell. */
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(CLI_FAILED);
@@ -206,7 +204,7 @@ run_cell(const struct run *run, struct err *err)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The event becomes the list's, also on failure. */
+/* The list owns the event, also on failure. */
 static int
 add_seen(struct learn *learn, struct timeline_event *e, struct err *err)
 {
@@ -224,7 +222,7 @@ add_seen(struct learn *learn, struct timeline_event *e, struct err *err)
 	}
 	if (learn->n_seen == learn->cap_seen) {
 		timeline_event_free(e);
-		return err_set(err, ENOMEM, "there are too many requests to learn from");
+		return err_set(err, ENOMEM, "the command made too many requests to learn from");
 	}
 	learn->events[learn->n_seen] = *e;
 	timeline_get_seen(e, &learn->seen[learn->n_seen]);
@@ -244,8 +242,8 @@ read_events(struct learn *learn, const char *cell, struct err *err)
 		return 0;
 	while (r == 0 && (r = timeline_next(&t, &e, err)) > 0) {
 		r = 0;
-		/* A name that does not exist is a slip, not a need; what was refused for its body alone
-		 * is one. */
+		/* A name that does not exist is a mistake, and needs no rule.  A request that was
+		 * refused only for its body needs one. */
 		if ((!timeline_is_refusal(&e) || strcmp(e.why, "secret") == 0) && strcmp(e.type, "dns") != 0 &&
 		    strcmp(e.type, "ssh") != 0 && strcmp(e.type, "intent") != 0 && e.host[0] != '\0' &&
 		    strcmp(e.why, "unresolved") != 0)
@@ -276,7 +274,7 @@ make_title(const struct learn *learn, char title[LEARN_TITLE_MAX + 64])
 	memcpy(title + strlen(title), "`", sizeof("`"));
 }
 
-/* Whole or not at all, and over nothing that --force did not give up. */
+/* Writes all of it or nothing, and replaces a file only with --force. */
 static int
 write_file(const struct learn *learn, const char *text, struct err *err)
 {
@@ -299,7 +297,7 @@ write_file(const struct learn *learn, const char *text, struct err *err)
 	return r;
 }
 
-/* What was written must be what `cloister policy check` takes. */
+/* `cloister policy check` must accept the new policy. */
 static int
 check_policy(const struct learn *learn, struct err *err)
 {
@@ -307,7 +305,7 @@ check_policy(const struct learn *learn, struct err *err)
 	struct policy_limits limits;
 	int r = policy_load_file(AT_FDCWD, learn->file, NULL, &policy, &limits, err);
 
-	return r < 0 ? err_wrap(err, "the policy that was learned does not pass its check") : 0;
+	return r < 0 ? err_wrap(err, "the learned policy does not pass `policy check`") : 0;
 }
 
 static int
@@ -339,7 +337,7 @@ tell(const struct learn *learn)
 	}
 	fputs("; '", stderr);
 	text_print_safe(stderr, learn->file, strlen(learn->file), false);
-	fputs("' allows the like of them, and nothing else\n", stderr);
+	fputs("' allows requests like these, and nothing else\n", stderr);
 	fprintf(stderr, "cloister: read it, narrow it, then: cloister run -p ");
 	text_print_safe(stderr, learn->file, strlen(learn->file), false);
 	fputs(" -- CMD\n", stderr);

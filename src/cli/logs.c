@@ -1,4 +1,4 @@
-/* logs.c - `cloister logs`: what a detached cell printed. */
+/* logs.c - `cloister logs`: prints the output of a detached cell. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,21 +16,11 @@
 enum { OPT_FOLLOW };
 
 const struct cli_option cli_logs_options[] = {
-	{ "follow", 'f', NULL, "go on until the cell ends", OPT_FOLLOW },
+	{ "follow", 'f', NULL, "continue until the cell ends", OPT_FOLLOW },
 	{0}
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	(void)option;
-	(void)value;
-	(void)err;
-	*(bool *)arg = true;
-	return 0;
-}
-
-/* The rest of FD.  On a terminal the agent's bytes are made harmless. */
+/* Prints the rest of FD.  On a terminal the agent's bytes are made harmless. */
 static int
 print_rest_to(FILE *out, int fd, struct err *err)
 {
@@ -54,8 +44,8 @@ print_rest(int fd, struct err *err)
 	return print_rest_to(stdout, fd, err);
 }
 
-/* Wait for something to happen to the log; a second at most, because the lock
- * that tells of the cell's end makes no event. */
+/* Waits for a change to the log; a second at most, because the lock that shows the cell's end
+ * causes no event. */
 static void
 await_change(int notify)
 {
@@ -79,7 +69,7 @@ watch(int dir, struct err *err)
 	return TAKE_FD(notify);
 }
 
-/* What is new of one of the streams, if it is there by now. */
+/* Prints new output of one of the streams, if its file exists by now. */
 static int
 print_stream(int dir, const char *name, FILE *to, int *fd, struct err *err)
 {
@@ -88,7 +78,7 @@ print_stream(int dir, const char *name, FILE *to, int *fd, struct err *err)
 	return *fd < 0 ? 0 : print_rest_to(to, *fd, err);
 }
 
-/* With --streams: each to its own. */
+/* With --streams: prints each stream to its own. */
 static int
 print_streams(int dir, bool goes_on, struct err *err)
 {
@@ -97,11 +87,11 @@ print_streams(int dir, bool goes_on, struct err *err)
 	int r = 0;
 
 	if (faccessat(dir, CELL_STEPS, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_set(err, ENOENT, "it has no log: only detached cells (run -d) keep one");
+		return err_set(err, ENOENT, "it has no log: only detached cells (run -d) have one");
 	if (goes_on && (notify = watch(dir, err)) < 0)
 		return notify;
 	while (r == 0 && live) {
-		/* Asked before reading: what was written before the end is read. */
+		/* Ask before reading, so that output from before the end is not missed. */
 		live = goes_on && cell_state_is_live(dir);
 		r = print_stream(dir, CELL_STDOUT, stdout, &out, err);
 		if (r == 0)
@@ -122,10 +112,10 @@ follow(int dir, int fd, struct err *err)
 	int r = notify < 0 ? notify : 0;
 
 	while (r == 0 && live) {
-		/* Asked before reading: what was written before the end is read. */
+		/* Ask before reading, so that output from before the end is not missed. */
 		live = cell_state_is_live(dir);
 		r = print_rest(current, err);
-		/* Turned over: go on with the new one. */
+		/* The log was rotated: continue with the new one. */
 		if (r == 0 && fstat(current, &now) == 0 &&
 		    fstatat(dir, CELL_LOG, &latest, 0) == 0 && now.st_ino != latest.st_ino) {
 			close(current);
@@ -147,10 +137,10 @@ cmd_logs(int argc, char **argv)
 	bool goes_on = false;
 	int rest, r;
 
-	if (cli_parse(cli_logs_options, argc, argv, true, take_option, &goes_on, &rest, &err) < 0)
+	if (cli_parse(cli_logs_options, argc, argv, true, cli_take_flag, &goes_on, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest != 1)
-		return cli_failf("which cell? cloister logs [-f] CELL");
+		return cli_failf("no cell is given: cloister logs [-f] CELL");
 	state = cell_state_open(false, &err);
 	if (state < 0 && state != -ENOENT)
 		return cli_fail(&err);

@@ -13,64 +13,64 @@ const struct cli_command cli_commands[] = {
 	{ "run", "[OPTION...] [--] CMD...", "start a cell running CMD", cli_run_options, cmd_run },
 	{ "learn", "[OPTION...] [--] CMD...", "run CMD, and write the policy that it needs",
 	  cli_learn_options, cmd_learn },
-	{ "ps", "[-a] [--json]", "show cells", cli_ps_options, cmd_ps },
-	{ "top", "", "cells and approvals, live, on the terminal", cli_no_options, cmd_top },
+	{ "ps", "[-a] [--json]", "list cells", cli_ps_options, cmd_ps },
+	{ "top", "", "show cells and approvals live on the terminal", cli_no_options, cmd_top },
 	{ "exec", "[OPTION...] CELL [--] CMD...", "run another command in a cell",
 	  cli_exec_options, cmd_exec },
-	{ "events", "[-f] [--json] [CELL]", "show what a cell asked of the network",
+	{ "events", "[-f] [--json] [CELL]", "show a cell's events and network requests",
 	  cli_events_options, cmd_events },
 	{ "why", "[CELL] [N]", "explain a refusal, and print the rule that would allow it",
 	  cli_no_options, cmd_why },
-	{ "logs", "[-f] CELL", "show what a detached cell printed", cli_logs_options, cmd_logs },
+	{ "logs", "[-f] CELL", "print the output of a detached cell", cli_logs_options, cmd_logs },
 	{ "wait", "CELL...", "wait for cells to end", cli_no_options, cmd_wait },
-	{ "stop", "[-t TIME] CELL...", "ask cells to end, then end them", cli_stop_options,
+	{ "stop", "[-t TIME] CELL...", "ask cells to end, and kill them after a timeout", cli_stop_options,
 	  cmd_stop },
-	{ "kill", "[--all] [CELL...]", "end cells, now", cli_kill_options, cmd_kill },
-	{ "freeze", "[--all] [CELL...]", "stop cells where they are, until they are thawed",
+	{ "kill", "[--all] [CELL...]", "kill cells at once", cli_kill_options, cmd_kill },
+	{ "freeze", "[--all] [CELL...]", "pause cells until they are thawed",
 	  cli_freeze_options, cmd_freeze },
-	{ "thaw", "[--all] [CELL...]", "let frozen cells go on", cli_freeze_options, cmd_thaw },
-	{ "ttl", "CELL TIME|none", "let a cell live for this long from now on", cli_ttl_options,
+	{ "thaw", "[--all] [CELL...]", "resume frozen cells", cli_freeze_options, cmd_thaw },
+	{ "ttl", "CELL TIME|none", "change the time that a cell has left", cli_ttl_options,
 	  cmd_ttl },
-	{ "allow", "CELL RULE", "put a rule in front of a running cell's policy", cli_allow_options,
+	{ "allow", "CELL RULE", "add an allow rule in front of a running cell's policy", cli_allow_options,
 	  cmd_allow },
-	{ "deny", "CELL RULE", "put a rule that refuses in front of a running cell's policy",
+	{ "deny", "CELL RULE", "add a deny rule in front of a running cell's policy",
 	  cli_allow_options, cmd_allow },
-	{ "budget", "[OPTION...] CELL [KIND=N...]", "show what a cell has used, and raise its budgets",
+	{ "budget", "[OPTION...] CELL [KIND=N...]", "show the usage of a cell, and raise its budgets",
 	  cli_budget_options, cmd_budget },
-	{ "approvals", "[-f] [CELL]", "show requests that wait for approval", cli_approvals_options,
+	{ "approvals", "[-f] [CELL]", "list requests that wait for approval", cli_approvals_options,
 	  cmd_approvals },
-	{ "approve", "[OPTION...] ID...", "let waiting requests go", cli_approve_options, cmd_approve },
-	{ "refuse", "ID... --reason TEXT", "refuse waiting requests, and give the reason", cli_refuse_options,
+	{ "approve", "[OPTION...] ID...", "approve waiting requests", cli_approve_options, cmd_approve },
+	{ "refuse", "ID... --reason TEXT", "refuse waiting requests, with a reason", cli_refuse_options,
 	  cmd_refuse },
-	{ "revoke", "CELL|--all SECRET", "take a secret back from cells, now", cli_revoke_options,
+	{ "revoke", "CELL|--all SECRET", "revoke a secret in running cells", cli_revoke_options,
 	  cmd_revoke },
-	{ "rotate", "CELL|--all SECRET", "give cells a secret's new value, under the same placeholder",
+	{ "rotate", "CELL|--all SECRET", "give running cells the new value of a secret",
 	  cli_rotate_options, cmd_rotate },
-	{ "diff", "[OPTION...] CELL [PATH...]", "show what a cell changed in its workspace",
+	{ "diff", "[OPTION...] CELL [PATH...]", "show the changes that a cell made to its workspace",
 	  cli_diff_options, cmd_diff },
 	{ "apply", "[OPTION...] CELL [PATH...]", "write a cell's changes to the real folder",
 	  cli_apply_options, cmd_apply },
-	{ "discard", "[--all] [CELL...]", "drop what is kept of ended cells",
+	{ "discard", "[--all] [CELL...]", "delete the kept changes and logs of ended cells",
 	  cli_discard_options, cmd_discard },
-	{ "purge", "[--yes]", "remove all data of this user: secrets, audit logs, changes",
+	{ "purge", "[--yes]", "delete all data of this user: secrets, audit logs, changes",
 	  cli_purge_options, cmd_purge },
 	{ "trust", "[--yes] [DIR...]", "review a folder that agents could write, and use it again",
 	  cli_trust_options, cmd_trust },
-	{ "policy", "VERB ...", "check, explain and register policies; change a running cell's",
+	{ "policy", "VERB ...", "check, test, explain and register policies; change a cell's policy",
 	  cli_policy_options, cmd_policy },
-	{ "capability", "register|list|show|diff ...", "register what agents are given",
+	{ "capability", "register|list|show|diff ...", "register folders of files and programs for agents",
 	  cli_registry_options, cmd_registry },
-	{ "agent", "register|list|show|diff ...", "register what can be dispatched",
+	{ "agent", "register|list|show|diff ...", "register agents for dispatching",
 	  cli_registry_options, cmd_registry },
 	{ "env", "register|list|show|diff ...", "register plain values for agents",
 	  cli_registry_options, cmd_registry },
-	{ "secret", "add|list|show|rotate|remove", "keep the credentials that cells never see",
+	{ "secret", "add|list|show|rotate|remove", "store credentials that cells never see",
 	  cli_secret_options, cmd_secret },
-	{ "dispatch", "[OPTION...] AGENT", "put a registered agent to work", cli_dispatch_options,
+	{ "dispatch", "[OPTION...] AGENT", "run a registered agent", cli_dispatch_options,
 	  cmd_dispatch },
-	{ "dispatches", "[VERB ID] ...", "show dispatches and their results",
+	{ "dispatches", "[VERB ID] ...", "list dispatches and their results",
 	  cli_dispatches_options, cmd_dispatches },
-	{ "serve", "[OPTION...]", "answer for this user's cells over HTTP", cli_serve_options,
+	{ "serve", "[OPTION...]", "serve this user's cells, agents and dispatches over HTTP", cli_serve_options,
 	  cmd_serve },
 	{ "dashboard", "[--open]", "log a browser in to the service's dashboard", cli_dashboard_options,
 	  cmd_dashboard },
@@ -81,7 +81,7 @@ const struct cli_command cli_commands[] = {
 	{ "doctor", "[--json]", "show what this machine can enforce", cli_doctor_options,
 	  cmd_doctor },
 	{ "help", "[COMMAND]", "explain a command and its options", cli_no_options, cmd_help },
-	{ "version", "", "show the version", cli_no_options, cmd_version },
+	{ "version", "", "print the version", cli_no_options, cmd_version },
 	{0}
 };
 
@@ -94,7 +94,7 @@ cli_find_command(const char *name)
 	return NULL;
 }
 
-/* What other tools call it. */
+/* Names that other tools use. */
 static const struct { const char *word, *here; } elsewhere[] = {
 	{ "rm", "discard" }, { "remove", "discard" }, { "prune", "discard" }, { "list", "ps" }, { "ls", "ps" },
 	{ "status", "ps" }, { "start", "run" }, { "pause", "freeze" }, { "unpause", "thaw" },
@@ -124,7 +124,7 @@ int
 cmd_version(int argc, char **argv)
 {
 	if (argc > 1)
-		return cli_failf("'%s' takes no words", argv[0]);
+		return cli_failf("'%s' takes no arguments", argv[0]);
 	puts("cloister " CLOISTER_VERSION);
 	return 0;
 }
@@ -176,7 +176,7 @@ main(int argc, char **argv)
 	}
 	status = c->run(argc - 1, argv + 1);
 	/* On a full disk, half a diff must not pass for the whole. */
-	/* One that failed earlier has left no reason. */
+	/* A write that failed earlier has left no errno. */
 	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return cli_failf("cannot write all of the output: %s", strerrordesc_np(errno != 0 ? errno : EIO));

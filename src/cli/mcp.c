@@ -3,8 +3,8 @@
 
 const struct cli_option cli_mcp_options[] = {
 	{ "http", 0, "127.0.0.1:PORT", "serve HTTP at /mcp instead of standard input", 0 },
-	{ "token-file", 0, "FILE", "what clients of --http have to show; made if it is missing", 0 },
-	{ "as", 0, "PRINCIPAL", "on whose behalf all is dispatched", 0 },
+	{ "token-file", 0, "FILE", "the token for --http; created if it does not exist", 0 },
+	{ "as", 0, "PRINCIPAL", "the principal of all dispatches", 0 },
 	{0}
 };
 

@@ -65,7 +65,7 @@ take_value(struct walk *w, const struct cli_option *option, const char *value,
 	if (option->arg == NULL && value != NULL)
 		return err_set(err, EINVAL, "the option '--%s' takes no value", option->name);
 	if (option->arg != NULL && value == NULL) {
-		/* The end of the options is nobody's value. */
+		/* "--" ends the options, and is never a value. */
 		if (w->at + 1 >= w->argc || strcmp(w->argv[w->at + 1], "--") == 0)
 			return err_set(err, EINVAL, "the option '--%s' needs a value: %s", option->name,
 			               option->arg);
@@ -119,7 +119,7 @@ move_to_end(struct walk *w)
 	w->argv[w->argc - 1] = word;
 }
 
-/* What stood before "--" comes before what stands behind it. */
+/* Words before "--" come before those after it. */
 static void
 move_back(struct walk *w, int moved)
 {
@@ -180,4 +180,14 @@ cli_failf(const char *fmt, ...)
 	vsnprintf(err.text, sizeof(err.text), fmt, args);
 	va_end(args);
 	return cli_fail(&err);
+}
+
+int
+cli_take_flag(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	(void)option;
+	(void)value;
+	(void)err;
+	*(bool *)arg = true;
+	return 0;
 }

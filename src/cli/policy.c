@@ -1,5 +1,5 @@
-/* policy.c - `cloister policy`: check, test, explain, presets, schema, and those of running cells;
- * registering is cloister-registry's. */
+/* policy.c - `cloister policy`: check, test, explain, presets, schema, and the policies of running
+ * cells; cloister-registry handles registration. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,15 +22,15 @@ enum { OPT_CASES, OPT_HEADER, OPT_BODY, OPT_WITHIN, OPT_PRINCIPAL, OPT_CHAIN, OP
        OPT_WHY, OPT_DRY_RUN };
 
 const struct cli_option cli_policy_options[] = {
-	{ "cases", 0, "FILE", "test: the cases, if not in NAME.test.yaml", OPT_CASES },
-	{ "header", 'H', "NAME:VALUE", "explain: a header of the request", OPT_HEADER },
+	{ "cases", 0, "FILE", "test: read the cases from FILE, not from NAME.test.yaml", OPT_CASES },
+	{ "header", 'H', "NAME:VALUE", "explain: add a header to the request", OPT_HEADER },
 	{ "body", 'b', "TEXT|@FILE", "explain: the body of the request", OPT_BODY },
-	{ "within", 0, "FILE", "only what this policy allows too (the outermost last)", OPT_WITHIN },
-	{ "principal", 0, "TEXT", "on whose behalf", OPT_PRINCIPAL },
-	{ "chain", 0, "A/B/C", "by which agents, the last one last", OPT_CHAIN },
-	{ "cell", 'c', NULL, "show: a running cell's, whatever is registered", OPT_CELL },
-	{ "now", 0, NULL, "set, edit: cut off what is under way and refused from now on", OPT_NOW },
-	{ "why", 0, "TEXT", "set, edit: for the record", OPT_WHY },
+	{ "within", 0, "FILE", "allow only what this policy allows too (repeat: outermost last)", OPT_WITHIN },
+	{ "principal", 0, "TEXT", "on whose behalf the cell acts", OPT_PRINCIPAL },
+	{ "chain", 0, "A/B/C", "the agents that led to the cell, the outermost first", OPT_CHAIN },
+	{ "cell", 'c', NULL, "show: the argument is a running cell", OPT_CELL },
+	{ "now", 0, NULL, "set, edit: cut off requests under way that are now refused", OPT_NOW },
+	{ "why", 0, "TEXT", "set, edit: a reason for the audit log", OPT_WHY },
 	{ "dry-run", 0, NULL, "set: only show what would change", OPT_DRY_RUN },
 	CLI_REGISTRY_OPTIONS,
 	{0}
@@ -47,8 +47,8 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	}
 	switch (option->id) {
 	case CLI_REGISTRY_FIRST:
-		return err_set(err, EINVAL, "the option '--%s' is for policies that are registered, and "
-		               "stands behind `register`, `list` ...", option->name);
+		return err_set(err, EINVAL, "the option '--%s' is only for registered policies: put it "
+		               "after `register`, `list` ...", option->name);
 	case OPT_CASES:
 		cli->cases = value;
 		break;
@@ -57,7 +57,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		break;
 	case OPT_WITHIN:
 		if (cli->n_within == ARRAY_LEN(cli->within))
-			return err_set(err, E2BIG, "--within is given over %zu times", ARRAY_LEN(cli->within));
+			return err_set(err, E2BIG, "--within is given more than %zu times", ARRAY_LEN(cli->within));
 		cli->within[cli->n_within++] = value;
 		break;
 	case OPT_PRINCIPAL:
@@ -79,7 +79,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		break;
 	default:
 		if (cli->n_headers == HTTP_FIELDS_MAX)
-			return err_set(err, E2BIG, "--header is given over %d times", HTTP_FIELDS_MAX);
+			return err_set(err, E2BIG, "--header is given more than %d times", HTTP_FIELDS_MAX);
 		cli->headers[cli->n_headers++] = value;
 		break;
 	}
@@ -88,7 +88,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 
 /* ---- check ---- */
 
-/* What the message begins with: "file:line:column: ". */
+/* Splits off the start of the message: "file:line:column: ". */
 static const char *
 split_place(const char *text, uint64_t *ret_line, uint64_t *ret_column)
 {
@@ -123,7 +123,7 @@ json_fault(struct json *out, const struct err *err)
 	json_str(out, "error", message != NULL ? message : err->text);
 }
 
-/* As compilers do, so that editors find the place. */
+/* In the format of compilers, so that editors find the place. */
 static void
 print_fault(const struct err *err)
 {
@@ -155,10 +155,10 @@ print_faults(const struct policy_faults *faults)
 	for (size_t i = 0; i < faults->n; i++)
 		print_fault(&faults->list[i]);
 	if (faults->more)
-		fprintf(stderr, "there is more after these %zu: mend them first\n", faults->n);
+		fprintf(stderr, "there are more errors after these %zu: fix these first\n", faults->n);
 }
 
-/* A port alone says nothing about encryption, which is easily overlooked: how many notes. */
+/* A port alone does not imply encryption, which is easily overlooked.  Returns how many notes. */
 static size_t
 note_schemes(const struct policy *p, struct err *ret_note)
 {
@@ -171,11 +171,12 @@ note_schemes(const struct policy *p, struct err *ret_note)
 	}
 	if (n == 0)
 		return 0;
-	err_set(ret_note, EINVAL, "%s: a port without a scheme lets plain HTTP through as well as TLS; "
-	        "`scheme: https` allows only TLS", policy_rule_place(p, first));
+	err_set(ret_note, EINVAL, "%s: a rule with a port and without a scheme allows plain HTTP and "
+	        "TLS; `scheme: https` allows only TLS", policy_rule_place(p, first));
 	if (n > 1)
-		err_set(ret_note, EINVAL, "%s and %zu more: a port without a scheme lets plain HTTP through as "
-		        "well as TLS; `scheme: https` allows only TLS", policy_rule_place(p, first), n - 1);
+		err_set(ret_note, EINVAL, "%s and %zu more: a rule with a port and without a scheme "
+		        "allows plain HTTP and TLS; `scheme: https` allows only TLS",
+		        policy_rule_place(p, first), n - 1);
 	return 1;
 }
 
@@ -247,7 +248,7 @@ check_one(const struct policy_cli *cli, struct json *out, const char *file)
 		policy_free(TAKE(p));
 		r = -EINVAL;
 	}
-	/* What ends it at once is the only one. */
+	/* A fault that ends the parsing at once is the only one. */
 	if (r < 0 && faults.n == 0)
 		list[faults.n++] = err;
 	if (cli->json)
@@ -273,7 +274,7 @@ policy_cli_default(int *argc, char ***argv)
 	if (folder < 0 || 3 * (size_t)up + sizeof(POLICY_CLI_FILE) > sizeof(name))
 		return false;
 	for (unsigned i = 0; i < up; i++)
-		memcpy(name + 3 * (size_t)i, "../", 3);
+		snprintf(name + 3 * (size_t)i, sizeof("../"), "../");
 	memcpy(name + 3 * (size_t)up, POLICY_CLI_FILE, sizeof(POLICY_CLI_FILE));
 	*argc = 1;
 	*argv = words;
@@ -311,7 +312,7 @@ show_presets(const struct policy_cli *cli, int argc, char **argv)
 	const char *nearest;
 
 	if (argc > 1)
-		return cli_failf("`policy presets` takes one name at most");
+		return cli_failf("`policy presets` takes at most one name");
 	if (argc == 1) {
 		preset = policy_find_preset(argv[0]);
 		nearest = policy_nearest_preset(argv[0]);
@@ -342,7 +343,7 @@ show_presets(const struct policy_cli *cli, int argc, char **argv)
 	return 0;
 }
 
-/* share/policy.schema.json, taken in when this is built. */
+/* share/policy.schema.json, included at build time. */
 __asm__(".section .rodata.policy_schema, \"a\"\n"
         ".globl policy_schema\n"
         "policy_schema:\n"
@@ -356,7 +357,7 @@ show_schema(const struct policy_cli *cli, int argc, char **argv)
 {
 	(void)cli, (void)argv;
 	if (argc > 0)
-		return cli_failf("`policy schema` takes no words");
+		return cli_failf("`policy schema` takes no arguments");
 	fputs(policy_schema, stdout);
 	return 0;
 }

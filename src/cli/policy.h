@@ -1,4 +1,4 @@
-/* policy.h - what the commands of `cloister policy` share. */
+/* policy.h - shared by the commands of `cloister policy`. */
 #ifndef CLOISTER_CLI_POLICY_H
 #define CLOISTER_CLI_POLICY_H
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include "policy/policy.h"
 
 #define POLICY_CLI_WRONG 1              /* exit status: a policy or a case is wrong */
-#define POLICY_CLI_FILE "cloister.yaml"  /* the policy that is meant when none is named */
+#define POLICY_CLI_FILE "cloister.yaml"  /* the default policy file */
 #define POLICY_CLI_BODY_MAX (64 * 1024 * 1024)
 
 struct policy_cli {
@@ -29,27 +29,28 @@ int policy_cli_check(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_test(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_explain(const struct policy_cli *cli, int argc, char **argv);
 
-/* ---- policy_cell.c: that of a running cell ---- */
+/* ---- policy_cell.c: the policy of a running cell ---- */
 
-/* Whether `show` with these words means a cell. */
+/* Whether `show` with these words refers to a cell. */
 bool policy_cli_is_cells(int argc, char **argv);
 int policy_cli_show(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_set(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_edit(const struct policy_cli *cli, int argc, char **argv);
 
-/* The folder, an O_PATH descriptor of the caller's, that has the cloister.yaml which is meant in START:
- * that one, or *RET_UP above it.  It is looked for upwards as far as folders are the operator's own and
- * of one file system, and not at home.  -1: there is none. */
+/* Finds the folder of the cloister.yaml that applies in START: START itself, or *RET_UP levels
+ * above.  Returns an O_PATH descriptor that the caller owns; -1: there is none.  The search goes
+ * upwards while folders belong to the operator, are not writable by everybody and are on one file
+ * system.  It never goes up to the home folder or "/". */
 int policy_cli_find(const char *start, unsigned *ret_up);
-/* With no words left, the cloister.yaml of this folder or above is the one; false if there is none. */
+/* If no words are left, uses the cloister.yaml of this folder or above; false if there is none. */
 bool policy_cli_default(int *argc, char ***argv);
-/* Tell why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */
+/* Prints why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */
 int policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct err *err);
 
 /* ---- freezing.c ---- */
 
-/* What people should know beforehand of a policy that has cells frozen, where they cannot be: how
- * many notes.  EXFILTRATION: that is said to freeze, too. */
+/* If cells cannot be frozen on this machine, the notes on what a policy's freezes do instead;
+ * returns how many.  EXFILTRATION: an exfiltration is to freeze, too. */
 #define POLICY_CLI_NOTES 2
 size_t policy_cli_freezing(const struct policy *p, bool exfiltration,
                            struct err ret_notes[POLICY_CLI_NOTES]);
@@ -57,12 +58,12 @@ void policy_cli_tell_freezing(const struct policy *p, bool exfiltration);       
 
 /* ---- policy_within.c ---- */
 
-/* The policy FILE for --principal and --chain, within those of --within. */
+/* Loads the policy FILE for --principal and --chain, within those of --within. */
 int policy_cli_load(const struct policy_cli *cli, const char *file, struct policy **ret_policy,
                     struct err *err);
-/* P, which was loaded otherwise, within them. */
+/* Puts P, which was loaded elsewhere, within them. */
 int policy_cli_within(const struct policy_cli *cli, struct policy *p, struct err *err);
-/* What they make of each rule of P. */
+/* Prints how they change each rule of P. */
 void policy_cli_show_pairs(const struct policy_cli *cli, const struct policy *p);
 
 /* ---- policy_request.c: a request as people write it ---- */
@@ -74,11 +75,11 @@ struct policy_asked {
 	char *texts;                    /* what HEAD points into */
 	const char *body;               /* borrowed; NULL: none */
 	size_t n_body;
-	char refused[256];              /* why the gate refuses it before any rule is asked, or "" */
+	char refused[256];              /* why the gate refuses it before any rule is evaluated, or "" */
 };
 
-/* METHOD may be NULL.  URL is http://, https://, ws:// or wss://, or tcp:// or tls:// with
- * a port; https without any.  HEADERS are "name: value". */
+/* METHOD may be NULL.  URL is http://, https://, ws:// or wss://, or tcp:// or tls:// with a port;
+ * the default is https.  HEADERS are "name: value". */
 int policy_asked_init(struct policy_asked *asked, const char *method, const char *url,
                       const char *const *headers, size_t n_headers, const char *body,
                       size_t n_body, struct err *err);
@@ -88,20 +89,20 @@ void policy_asked_free(struct policy_asked *asked);
 
 #define POLICY_STEP_TEXT_MAX 256
 struct policy_step;
-/* What a rule says to ASKED: "no: the method is POST". */
+/* How a rule applies to ASKED: "no: the method is POST". */
 void policy_cli_describe(const struct policy_asked *asked, const struct policy_step *step,
                          char ret_text[POLICY_STEP_TEXT_MAX]);
 
-/* ---- policy_judge.c: the answer, bodies included ---- */
+/* ---- policy_judge.c: the decision, bodies included ---- */
 
 struct policy_judge;                    /* opaque: a policy, and cloister-inspect once needed */
 
 struct policy_judgement {
 	struct policy_decision decision;        /* as the courier would act on it */
 	struct policy_logged logged;
-	char why[256];                  /* what else refused it, or "" */
+	char why[256];                  /* any other reason for a refusal, or "" */
 	unsigned char fits[POLICY_FITS_MAX];
-	size_t n_fits;                  /* 0: the body was not looked into */
+	size_t n_fits;                  /* 0: the body was not inspected */
 };
 
 /* P is borrowed. */

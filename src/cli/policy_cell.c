@@ -19,7 +19,7 @@
 #include "policy/policy_source.h"
 #include "trust/trust.h"
 
-/* ---- which is meant ---- */
+/* ---- cell, or registered name? ---- */
 
 static bool
 runs_as(const char *word)
@@ -40,7 +40,7 @@ has_ended(const char *word)
 	       (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
 }
 
-/* Whether a policy of that name is registered, which is for another program to know. */
+/* Whether a policy of that name is registered.  Only another program knows. */
 static bool
 is_registered(const char *name)
 {
@@ -74,14 +74,15 @@ policy_cli_is_cells(int argc, char **argv)
 			word = argv[i];
 	}
 	if (word == NULL) {
-		(void)cli_failf("whose policy? cloister policy show CELL, or the NAME of a registered one");
+		(void)cli_failf("no cell or policy is given: cloister policy show CELL, or the NAME of "
+		                "a registered policy");
 		exit(CLI_FAILED);
 	}
 	if (!runs_as(word)) {
 		if (strchr(word, '@') != NULL || is_registered(word))
 			return false;
 		if (!has_ended(word)) {
-			(void)cli_failf("neither a running cell nor a registered policy is called '%s': see "
+			(void)cli_failf("there is no running cell and no registered policy '%s': see "
 			                "`cloister ps` and `cloister policy list`", word);
 			exit(CLI_FAILED);
 		}
@@ -89,8 +90,8 @@ policy_cli_is_cells(int argc, char **argv)
 		exit(CLI_FAILED);
 	}
 	if (is_registered(word)) {
-		(void)cli_failf("'%s' is a running cell, and a registered policy: say `cloister policy show "
-		                "--cell %s`, or give the policy's hash behind its name, %s@sha256:...", word,
+		(void)cli_failf("'%s' is a running cell and a registered policy: use `cloister policy "
+		                "show --cell %s`, or add the policy's hash to its name, %s@sha256:...", word,
 		                word, word);
 		exit(CLI_FAILED);
 	}
@@ -132,7 +133,7 @@ policy_cli_show(const struct policy_cli *cli, int argc, char **argv)
 	struct err err = {0};
 
 	if (argc != 1)
-		return cli_failf("the policy of which cell? cloister policy show CELL");
+		return cli_failf("no cell is given: cloister policy show CELL");
 	runtime = cli_find_running(argv[0], &entry, &err);
 	if (runtime < 0 || cell_policy_get(runtime, &entry, &now, &err) < 0)
 		return cli_fail(&err);
@@ -147,7 +148,7 @@ policy_cli_show(const struct policy_cli *cli, int argc, char **argv)
 
 /* ---- set ---- */
 
-/* The plan is shown, and carried out. */
+/* Shows the plan and carries it out. */
 static int
 carry_out(const struct policy_cli *cli, int runtime, const struct cell_entry *entry,
           const struct cell_policy_plan *plan)
@@ -159,7 +160,7 @@ carry_out(const struct policy_cli *cli, int runtime, const struct cell_entry *en
 
 	text_print_safe(stdout, plan->diff, strlen(plan->diff), true);
 	if (plan->diff[0] == '\0') {
-		fprintf(stderr, "cloister: cell %s has that policy already\n", entry->id);
+		fprintf(stderr, "cloister: cell %s already has that policy\n", entry->id);
 		return 0;
 	}
 	if (cli->dry_run)
@@ -180,7 +181,7 @@ print_faults(const struct policy_faults *faults, const struct err *err)
 		fputc('\n', stderr);
 	}
 	if (faults->more)
-		fprintf(stderr, "there is more after these %zu: mend them first\n", faults->n);
+		fprintf(stderr, "there are more errors after these %zu: fix these first\n", faults->n);
 	if (faults->n == 0)
 		(void)cli_fail(err);
 }
@@ -212,7 +213,7 @@ policy_cli_set(const struct policy_cli *cli, int argc, char **argv)
 	int r;
 
 	if (argc != 2)
-		return cli_failf("which policy for which cell? cloister policy set CELL FILE");
+		return cli_failf("a cell and a policy are needed: cloister policy set CELL FILE");
 	buf_init(&text, POLICY_FILE_MAX);
 	runtime = cli_find_running(argv[0], &entry, &err);
 	if (runtime < 0)
@@ -245,7 +246,7 @@ find_editor(void)
 	return "vi";
 }
 
-/* The editor may be given with words of its own. */
+/* The editor may be given with arguments of its own. */
 static int
 run_editor(const char *path, struct err *err)
 {
@@ -264,7 +265,7 @@ run_editor(const char *path, struct err *err)
 	if (pid < 0)
 		return err_errno(err, "cannot start an editor");
 	if (pid == 0) {
-		/* Some obey files that they find in the current folder. */
+		/* Some editors obey files in the current folder. */
 		if (trust_here() || path[0] != '/' || chdir("/") == 0)
 			execl(program, "sh", "-c", script, "sh", path, (char *)NULL);
 		_exit(CLI_FAILED);
@@ -272,8 +273,8 @@ run_editor(const char *path, struct err *err)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		return err_set(err, ECANCELED, "the editor '%s' failed, so nothing was changed: VISUAL or EDITOR "
-		               "names another", editor);
+		return err_set(err, ECANCELED, "the editor '%s' failed, so nothing was changed: set "
+		               "VISUAL or EDITOR to another one", editor);
 	return 0;
 }
 
@@ -290,7 +291,7 @@ make_draft(const struct cell_entry *entry, const struct cell_policy_now *now, ch
 		return err_set(err, ENOMEM, "out of memory");
 	fd = mkostemps(path, 5, O_CLOEXEC);
 	if (fd < 0)
-		return err_errno(err, "cannot make a file in '%s'", folder);
+		return err_errno(err, "cannot create a file in '%s'", folder);
 	r = write_all(fd, now->text, now->len, err);
 	if (r < 0)
 		unlink(path);
@@ -310,7 +311,7 @@ wants_again(void)
 	return fgets(answer, sizeof(answer), stdin) != NULL && answer[0] != 'n' && answer[0] != 'N';
 }
 
-/* Until it is a policy.  0, or negative if it is left as it is. */
+/* Edits until the text is a valid policy.  0, or negative if it stays as it is. */
 static int
 edit(int runtime, const struct cell_entry *entry, const char *path, const struct cell_policy_now *now,
      struct cell_policy_plan *ret_plan)
@@ -333,8 +334,8 @@ edit(int runtime, const struct cell_entry *entry, const char *path, const struct
 		r = cell_policy_plan_text(runtime, entry, NULL, text, len, &faults, ret_plan, &err);
 		if (r == 0 && strcmp(ret_plan->now.hash, now->hash) != 0) {
 			cell_policy_plan_free(ret_plan);
-			r = err_set(&err, ESTALE, "somebody else has changed the cell's policy meanwhile: look at it "
-			            "again");
+			r = err_set(&err, ESTALE, "somebody else has changed the cell's policy meanwhile: "
+			            "look at it again");
 		}
 		if (r < 0)
 			print_faults(&faults, &err);
@@ -356,7 +357,7 @@ policy_cli_edit(const struct policy_cli *cli, int argc, char **argv)
 	int status;
 
 	if (argc != 1)
-		return cli_failf("the policy of which cell? cloister policy edit CELL");
+		return cli_failf("no cell is given: cloister policy edit CELL");
 	runtime = cli_find_running(argv[0], &entry, &err);
 	if (runtime < 0 || cell_policy_get(runtime, &entry, &now, &err) < 0 ||
 	    make_draft(&entry, &now, &path, &err) < 0)
@@ -369,6 +370,6 @@ policy_cli_edit(const struct policy_cli *cli, int argc, char **argv)
 	if (status == 0 || untouched)
 		unlink(path);
 	else
-		fprintf(stderr, "cloister: nothing was changed; what was written is in %s\n", path);
+		fprintf(stderr, "cloister: nothing was changed; your draft is in %s\n", path);
 	return status;
 }

@@ -1,4 +1,4 @@
-/* policy_explain.c - `cloister policy explain`: a request's way through the rules. */
+/* policy_explain.c - `cloister policy explain`: shows a request's way through the rules. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct explaining {
 	struct policy_asked asked;
 	struct policy_judgement got;
 	struct policy_step *steps;
-	bool open;                      /* it hangs on a body that was not given */
+	bool open;                      /* depends on a body that was not given */
 };
 
 static const char *
@@ -34,7 +34,7 @@ step_name(enum policy_step_kind kind)
 	return names[kind];
 }
 
-/* What keeps the rule from matching, of this request. */
+/* Describes what keeps the rule from matching this request. */
 static void
 describe_key(const struct policy_asked *asked, const char *key, char text[POLICY_STEP_TEXT_MAX])
 {
@@ -55,13 +55,13 @@ describe_key(const struct policy_asked *asked, const char *key, char text[POLICY
 		         (int)type.len, type.len > 0 ? type.at : "");
 	else if (strcmp(key, "upgrade") == 0)
 		snprintf(text, POLICY_STEP_TEXT_MAX, head->upgrade.len > 0 ?
-		         "no: it says nothing of WebSockets" : "no: no WebSocket is asked for");
+		         "no: it does not allow WebSockets" : "no: the request is not for a WebSocket");
 	else if (strcmp(key, "git") == 0)
-		snprintf(text, POLICY_STEP_TEXT_MAX, "no: this is not what `git` says");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `git` does not match");
 	else if (strcmp(key, "principal") == 0 || strcmp(key, "chain") == 0)
-		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `%s` is of others", key);
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `%s` does not match this cell", key);
 	else
-		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `%s` does not fit", key);
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `%s` does not match", key);
 }
 
 void
@@ -84,13 +84,13 @@ policy_cli_describe(const struct policy_asked *asked, const struct policy_step *
 		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the body is too large");
 		break;
 	case POLICY_STEP_BODY:
-		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the body does not fit");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the body does not match");
 		break;
 	case POLICY_STEP_OPEN:
-		snprintf(text, POLICY_STEP_TEXT_MAX, "if the body fits");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "if the body matches");
 		break;
 	case POLICY_STEP_LOGS:
-		snprintf(text, POLICY_STEP_TEXT_MAX, "yes: noted, and on to the next");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "yes: recorded, on to the next rule");
 		break;
 	case POLICY_STEP_DECIDES:
 		snprintf(text, POLICY_STEP_TEXT_MAX, "yes");
@@ -101,7 +101,7 @@ policy_cli_describe(const struct policy_asked *asked, const struct policy_step *
 	}
 }
 
-/* Of one layer, whose rules are those from FIRST to N. */
+/* Shows one layer, whose rules are those from FIRST to N. */
 static void
 show_layer(const struct explaining *e, size_t first, size_t n)
 {
@@ -123,7 +123,7 @@ show_layer(const struct explaining *e, size_t first, size_t n)
 	if (others > 0)
 		printf("  %zu rule%s about other hosts\n", others, others == 1 ? " is" : "s are");
 	if (behind > 0)
-		printf("  %zu rule%s behind it\n", behind, behind == 1 ? " is" : "s are");
+		printf("  %zu rule%s after it\n", behind, behind == 1 ? " is" : "s are");
 }
 
 static void
@@ -133,7 +133,7 @@ show_steps(const struct explaining *e)
 	size_t at = 0;
 
 	if (e->asked.refused[0] != '\0')
-		return;                 /* no rule is asked */
+		return;                 /* no rule is evaluated */
 	for (size_t i = 0; p != NULL; p = policy_outer(p), i++) {
 		if (i > 0)
 			printf("within %s\n", e->cli->within[i - 1]);
@@ -142,7 +142,7 @@ show_steps(const struct explaining *e)
 	}
 }
 
-/* By each layer that asks: all of them have to agree. */
+/* Shows each layer that asks: all of them have to agree. */
 static void
 show_asked(const struct explaining *e)
 {
@@ -159,11 +159,11 @@ show_asked(const struct explaining *e)
 			printf("%s%s", i > 0 ? ", " : "", q.approvers[i]);
 		printf("%s, for %s%s\n", q.n_approvers == 0 ? "any operator" : "",
 		       num_format_duration(time, q.timeout_ms),
-		       q.freeze ? ", while the cell stands still" : "");
+		       q.freeze ? ", while the cell is frozen" : "");
 	}
 }
 
-/* Whether budget I counts for what was asked. */
+/* Whether budget I counts for the request. */
 static bool
 counts(const struct explaining *e, size_t i)
 {
@@ -229,7 +229,7 @@ show_verdict(const struct explaining *e)
 	const struct policy_decision *d = &e->got.decision;
 
 	if (e->open) {
-		printf("it hangs on the body: give it with --body\n");
+		printf("it depends on the body: give one with --body\n");
 		return;
 	}
 	printf("%s", policy_verdict_name(d->verdict));
@@ -331,7 +331,7 @@ explain(struct explaining *e, const char *method, const char *url, struct err *e
 	r = r == 0 ? policy_judge_new(e->p, &judge, err) : r;
 	if (r < 0)
 		return r;
-	/* Without a word about the body, one may come. */
+	/* Without --body, the request may have one. */
 	if (e->asked.refused[0] != '\0') {
 		return policy_judge(judge, &e->asked, &e->got, err);
 	} else if (body == NULL && !http_text_is(e->asked.head.method, "GET") &&
@@ -347,7 +347,7 @@ explain(struct explaining *e, const char *method, const char *url, struct err *e
 	return r;
 }
 
-/* "POST https://x", as cases have it: the method, or NULL. */
+/* "POST https://x", as in cases: returns the method, or NULL. */
 static const char *
 cut_method(char *word, char **ret_url)
 {
@@ -372,9 +372,9 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	int r;
 
 	if (argc < (cli->n_within > 0 ? 1 : 2) || argc > 3)
-		return cli_failf("`policy explain` takes a policy and a request: "
-		                 "cloister policy explain FILE [METHOD] URL; or a policy and what it lies "
-		                 "within: cloister policy explain FILE --within FILE");
+		return cli_failf("`policy explain` takes a policy and a request: cloister policy "
+		                 "explain FILE [METHOD] URL; or two policies: cloister policy explain "
+		                 "FILE --within FILE");
 	if (policy_cli_load(cli, argv[0], &p, &err) < 0)
 		return policy_cli_refuse(cli, argv[0], &err);
 	if (argc == 1) {

@@ -15,14 +15,14 @@ is_at(const struct stat *st, const char *path)
 	return path != NULL && stat(path, &at) == 0 && at.st_dev == st->st_dev && at.st_ino == st->st_ino;
 }
 
-/* A policy there would be every project's: only who stands there means it. */
+/* A policy there would apply to every project, so it only counts for commands that run there. */
 static bool
 is_top(const struct stat *st)
 {
 	return is_at(st, getenv("HOME")) || is_at(st, "/");
 }
 
-/* In a folder of somebody else's, or where everybody may write as in /tmp, it may be anybody's. */
+/* A folder of somebody else's, or one that everybody may write, such as /tmp, may hold anybody's policy. */
 static bool
 may_look(const struct stat *below, const struct stat *above)
 {
@@ -53,7 +53,7 @@ policy_cli_find(const char *start, unsigned *ret_up)
 			*ret_up = up;
 			return TAKE_FD(folder);
 		}
-		/* Above, may_look() has seen to it. */
+		/* Further up, may_look() checks this. */
 		if (up == 0 && is_top(&st))
 			return -1;
 		next = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);

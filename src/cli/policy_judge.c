@@ -1,5 +1,4 @@
-/* policy_judge.c - decides as a cell's courier would; bodies are looked into by
- * cloister-inspect, as there. */
+/* policy_judge.c - decides as a cell's courier would; cloister-inspect inspects bodies, as there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,14 +26,14 @@ struct policy_judge {
 	struct mux *mux;
 	int channel;
 	pid_t inspect;
-	/* the question that is being asked */
+	/* the request that is being judged */
 	struct policy_asked *asked;
 	struct policy_judgement *out;
 	struct mux_stream *stream;
 	size_t sent;
 	uint32_t result;
 	char what[128];
-	const char *failed;             /* NULL while nothing has */
+	const char *failed;             /* NULL unless something failed */
 	struct loop_timer timer;
 };
 
@@ -108,7 +107,7 @@ send_more(struct policy_judge *j)
 		j->sent += n;
 	}
 	mux_send(j->mux, j->stream->id, INSPECT_END, NULL);
-	j->sent++;                      /* once */
+	j->sent++;                      /* only once */
 }
 
 static int
@@ -217,7 +216,7 @@ put_text(struct buf *b, struct http_text text)
 	buf_put(b, "", 1);
 }
 
-/* Fill in what the body fits, and what was found in it. */
+/* Fills in which conditions the body fits, and what was found in it. */
 static int
 look_into(struct policy_judge *j, struct policy_asked *asked, struct policy_judgement *out,
           struct err *err)
@@ -304,6 +303,6 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 	if (judge->result == INSPECT_UNREADABLE)
 		deny(out, "its body cannot be read: ", judge->what);
 	else if (judge->result == INSPECT_SECRET && d->must_look)
-		deny(out, "its body holds what looks like a credential: ", judge->what);
+		deny(out, "its body contains what looks like a credential: ", judge->what);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* policy_request.c - a request as people write it, in the form that policies decide on. */
+/* policy_request.c - parses a request as people write it into the form that policies decide on. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ static const struct scheme {
 	enum policy_protocol protocol;
 	enum http_scheme scheme;
 	bool websocket;
-	uint16_t port;                  /* 0: must be said */
+	uint16_t port;                  /* 0: must be given */
 } schemes[] = {
 	{ "https", POLICY_HTTP, HTTP_TLS, false, 443 },
 	{ "http", POLICY_HTTP, HTTP_PLAIN, false, 80 },
@@ -47,7 +47,7 @@ text_of(const char *text)
 	return (struct http_text){ text, strlen(text) };
 }
 
-/* A copy in ASKED's own memory, of which there is enough. */
+/* Copies to ASKED's own memory, which is large enough. */
 static char *
 keep(char **room, const char *text, size_t len)
 {
@@ -70,7 +70,7 @@ take_url(struct policy_asked *asked, const char *url, char **room, struct err *e
 	int r;
 
 	if (scheme == NULL)
-		return err_set(err, EINVAL, "'%.100s' is not a URL of http, https, ws, wss, tcp or tls",
+		return err_set(err, EINVAL, "'%.100s' is not an http, https, ws, wss, tcp or tls URL",
 		               url);
 	r = http_authority_parse((struct http_text){ url, n }, asked->host, &head->port, err);
 	if (r < 0)

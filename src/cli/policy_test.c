@@ -1,4 +1,4 @@
-/* policy_test.c - `cloister policy test`: cases beside the policy, request and verdict. */
+/* policy_test.c - `cloister policy test`: runs the cases beside a policy, each a request and its verdict. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ find_keys(struct test_case *c, struct err *err)
 		c->keys[k] = c->at->values[i];
 		if (k != KEY_HEADERS && k != KEY_PUSH && k != KEY_DELETE && k != KEY_OPTIONS &&
 		    c->keys[k]->kind != NODE_SCALAR)
-			return node_err(err, c->keys[k], "'%s' is a word", key_names[k]);
+			return node_err(err, c->keys[k], "'%s' takes one word", key_names[k]);
 	}
 	return 0;
 }
@@ -78,7 +78,7 @@ read_expected(struct test_case *c, struct err *err)
 	const char *colon;
 
 	if (node == NULL)
-		return node_err(err, c->at, "a case says what to `expect`: allow, deny or ask");
+		return node_err(err, c->at, "a case needs `expect`: allow, deny or ask");
 	for (c->expect = POLICY_DENY; c->expect <= POLICY_ASK; c->expect++)
 		if (strcmp(policy_verdict_name(c->expect), node->text) == 0)
 			break;
@@ -86,14 +86,14 @@ read_expected(struct test_case *c, struct err *err)
 		return node_err(err, node, "'%.32s' is not allow, deny or ask", node->text);
 	if (line == NULL)
 		return 0;
-	/* "12", or "cloister.yaml:12" for the eye. */
+	/* "12", or "cloister.yaml:12" for readability. */
 	colon = strrchr(line->text, ':');
 	if (num_parse_count(colon != NULL ? colon + 1 : line->text, 1, 1000000, &c->rule, NULL) < 0)
 		return node_err(err, line, "'rule' is the line of the rule that decides");
 	return 0;
 }
 
-/* "GET https://x", or `method` and `url` apart. */
+/* "GET https://x", or `method` and `url` separately. */
 static int
 read_request(struct test_case *c, struct err *err)
 {
@@ -103,7 +103,7 @@ read_request(struct test_case *c, struct err *err)
 	const char *rest;
 
 	if ((request == NULL) == (url == NULL) || (request != NULL && method != NULL))
-		return node_err(err, c->at, "a case has a `request`, or a `method` and a `url`");
+		return node_err(err, c->at, "a case needs a `request`, or a `method` and a `url`");
 	rest = space != NULL ? space + 1 + strspn(space + 1, " ") :
 	       request != NULL ? request->text : url->text;
 	if (space != NULL)
@@ -137,7 +137,7 @@ read_headers(struct test_case *c, struct err *err)
 	return 0;
 }
 
-/* A pack of nothing, which follows where something is new. */
+/* An empty pack, which follows if a ref is new. */
 static const unsigned char no_objects[] = {
 	'P', 'A', 'C', 'K', 0, 0, 0, 2, 0, 0, 0, 0,
 	0x02, 0x9d, 0x08, 0x82, 0x3b, 0xd8, 0xa8, 0xea, 0xb5, 0x10,
@@ -163,7 +163,7 @@ put_refs(struct test_case *c, const struct node *node, bool new, struct err *err
 
 		if (ref->kind != NODE_SCALAR || strncmp(ref->text, "refs/", 5) != 0 ||
 		    strlen(ref->text) > 1000)
-			return node_err(err, ref, "here stands a ref: refs/heads/main");
+			return node_err(err, ref, "this must be a ref, such as refs/heads/main");
 		first = c->body.len == 0;
 		line = str_format("%04zx%s %s %s", 4 + 40 + 1 + 40 + 1 + strlen(ref->text) +
 		                  (first ? n_able : 0), new ? ZEROS : ONES, new ? ONES : ZEROS,
@@ -176,7 +176,7 @@ put_refs(struct test_case *c, const struct node *node, bool new, struct err *err
 	return 0;
 }
 
-/* What `git push -o` adds, behind the refs. */
+/* The options of `git push -o`, behind the refs. */
 static int
 put_options(struct test_case *c, struct err *err)
 {
@@ -188,7 +188,8 @@ put_options(struct test_case *c, struct err *err)
 		OWN(freep) char *line = NULL;
 
 		if (option->kind != NODE_SCALAR || *option->text == '\0' || strlen(option->text) > 1000)
-			return node_err(err, option, "here stands an option of `git push -o`: ci.skip");
+			return node_err(err, option, "this must be an option of `git push -o`, such as "
+			                "ci.skip");
 		line = str_format("%04zx%s", 4 + strlen(option->text), option->text);
 		if (line == NULL)
 			return err_set(err, ENOMEM, "out of memory");
@@ -205,13 +206,14 @@ read_body(struct test_case *c, struct err *err)
 
 	if (c->keys[KEY_PUSH] == NULL && c->keys[KEY_DELETE] == NULL) {
 		if (c->keys[KEY_OPTIONS] != NULL)
-			return node_err(err, c->keys[KEY_OPTIONS], "options belong to a `push` or `delete`");
+			return node_err(err, c->keys[KEY_OPTIONS], "`options` needs a `push` or "
+			                "`delete`");
 		if (c->keys[KEY_BODY] != NULL)
 			buf_put(&c->body, c->keys[KEY_BODY]->text, strlen(c->keys[KEY_BODY]->text));
 		return 0;
 	}
 	if (c->keys[KEY_BODY] != NULL)
-		return node_err(err, c->keys[KEY_BODY], "a push makes its own body");
+		return node_err(err, c->keys[KEY_BODY], "a push has its own body: remove `body`");
 	free(c->method);
 	c->method = strdup("POST");
 	r = put_refs(c, c->keys[KEY_PUSH], true, err);
@@ -344,9 +346,9 @@ run_cases(struct testing *t, const char *file, struct err *err)
 	int r = read_file_at(AT_FDCWD, file, CASES_FILE_MAX, &text, &len, err);
 
 	if (r == -ENOENT && t->cli->cases == NULL)
-		return err_set(err, ENOENT, "there are no cases to test it with: write them into '%s' "
-		               "(`- {request: GET https://api.example.com/, expect: allow}`), or name "
-		               "another file with --cases", file);
+		return err_set(err, ENOENT, "there are no test cases: write them to '%s' (`- {request: "
+		               "GET https://api.example.com/, expect: allow}`), or name another file "
+		               "with --cases", file);
 	r = r == 0 ? node_parse(file, text, len, &root, err) : r;
 	if (r < 0)
 		return r;

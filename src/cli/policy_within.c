@@ -1,5 +1,5 @@
-/* policy_within.c - --within, --principal and --chain of `cloister policy`: layers are loaded,
- * and shown rule by rule. */
+/* policy_within.c - --within, --principal and --chain of `cloister policy`: loads layers, and shows
+ * them rule by rule. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ struct showing {
 	const struct policy_cli *cli;
 	const struct policy *p;
 	struct json out;
-	int rule;                       /* that pairs are shown of; -1: none yet */
+	int rule;                       /* whose pairs are shown; -1: none yet */
 	unsigned layer;
 	bool met;                       /* a rule of LAYER meets it */
 };
@@ -87,7 +87,7 @@ show_pair(void *arg, const struct policy_pair *pair)
 	else if (pair->layer == 0)
 		printf("by itself\n");
 	else
-		printf("%s %s\n", s->met ? "what else there is: no rule matches in" : "no rule matches in", file);
+		printf("%s %s\n", s->met ? "all other requests: no rule matches in" : "no rule matches in", file);
 	s->met |= pair->outer >= 0;
 }
 

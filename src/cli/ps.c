@@ -1,4 +1,4 @@
-/* ps.c - `cloister ps`: the running cells, and with -a what is kept of ended ones. */
+/* ps.c - `cloister ps`: lists the running cells, and with -a the ended ones that are kept. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,17 +19,17 @@
 enum { OPT_ALL, OPT_JSON };
 
 const struct cli_option cli_ps_options[] = {
-	{ "all", 'a', NULL, "also ended cells with a log or changes; * marks changes", OPT_ALL },
-	{ "json", 0, NULL, "for programs", OPT_JSON },
+	{ "all", 'a', NULL, "include ended cells that left something; * marks changes", OPT_ALL },
+	{ "json", 0, NULL, "print JSON for programs", OPT_JSON },
 	{0}
 };
 
 struct ps {
 	bool all, json, colour;
-	bool has_changes;               /* one of those that were shown */
+	bool has_changes;               /* a cell that was shown has changes */
 	struct json out;
 	uint64_t now_ns;
-	size_t width;                   /* of the terminal; 0: there is none */
+	size_t width;                   /* of the terminal; 0: no terminal */
 	struct cell_info *running;
 	struct cell_record *ended;
 	size_t n_running, n_ended;
@@ -49,7 +49,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	return 0;
 }
 
-/* TEXT in at most MAX characters, the last of them "..." if it was longer. */
+/* Cuts TEXT to at most MAX characters, ending with "..." if it was longer. */
 static void
 cut(char *text, size_t max)
 {
@@ -66,8 +66,8 @@ cut(char *text, size_t max)
 		memcpy(end, "...", sizeof("..."));
 }
 
-/* What it serves, as --publish has it, and the command: on a terminal what fits into the
- * line behind its N other columns. */
+/* Prints the published ports, as in --publish, and the command.  On a terminal, as much as fits
+ * into the line behind its N other columns. */
 static void
 print_command(const struct ps *ps, const struct cell_spec *spec, int n)
 {
@@ -93,7 +93,7 @@ print_command(const struct ps *ps, const struct cell_spec *spec, int n)
 
 #define AGE_MAX (NUM_TEXT_MAX + 8)
 
-/* What began or ended while we looked was just now. */
+/* A cell that began or ended during the listing shows an age of zero. */
 static void
 tell_age(const struct ps *ps, uint64_t ns, const char *behind, char ret_age[AGE_MAX])
 {
@@ -103,7 +103,7 @@ tell_age(const struct ps *ps, uint64_t ns, const char *behind, char ret_age[AGE_
 	snprintf(ret_age, AGE_MAX, "%s%s", num_format_age(text, ms), behind);
 }
 
-/* One line but for the command; SPEC's, or (NULL) the names of the columns. */
+/* Prints one line without the command; for SPEC, or (NULL) the names of the columns. */
 static void
 print_row(const struct ps *ps, const struct cell_spec *spec, const char *state, const char *colour,
           const char *age, const char *memory, const char *pids)
@@ -123,7 +123,7 @@ print_row(const struct ps *ps, const struct cell_spec *spec, const char *state, 
 		puts("COMMAND");
 }
 
-/* With how many of its requests wait for a person, if any does. */
+/* With the number of requests that wait for approval, if any. */
 static void
 tell_state(const struct cell_info *info, char ret_state[32])
 {
@@ -194,7 +194,7 @@ find_running(struct ps *ps, struct err *err)
 	ps->running = calloc(n + 1, sizeof(*ps->running));
 	if (ps->running == NULL)
 		return err_errno(err, "cannot list the cells");
-	/* One that ended meanwhile is no longer running; one that does not answer is. */
+	/* A cell that ended meanwhile is not running; one that does not answer is. */
 	for (size_t i = 0; i < n; i++)
 		if (cell_control_info(runtime, &entries[i], &ps->running[ps->n_running], NULL) == 0)
 			ps->n_running++;
@@ -210,7 +210,7 @@ by_end(const void *a, const void *b)
 	return x->ended_ns < y->ended_ns ? -1 : x->ended_ns > y->ended_ns;
 }
 
-/* At its end a cell is still running when there is a record already. */
+/* At its end a cell may still run when its record already exists. */
 static bool
 is_shown(const struct ps *ps, const char *id)
 {
@@ -258,7 +258,7 @@ show_all(struct ps *ps)
 		show_running(ps, &ps->running[i]);
 	for (size_t i = 0; i < ps->n_ended; i++)
 		show_ended(ps, &ps->ended[i]);
-	/* For eyes only: programs want nothing but cells. */
+	/* Only on a terminal: programs want only the cells. */
 	if (ps->has_changes && ps->width > 0)
 		puts("* changed its workspace: see `cloister diff CELL`");
 	if (ps->json) {
@@ -290,13 +290,13 @@ cmd_ps(int argc, char **argv)
 	if (cli_parse(cli_ps_options, argc, argv, false, take_option, &ps, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
-		return cli_failf("'ps' takes no cell: '%s' is too much", argv[rest]);
+		return cli_failf("'ps' takes no cell: remove '%s'", argv[rest]);
 	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
 		ps.width = size.ws_col;
 	clock_gettime(CLOCK_REALTIME, &now);
 	ps.colour = text_wants_colour(stdout);
 	ps.now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	/* All is found before anything is shown: half a list looks like a whole one. */
+	/* Find everything before printing: half a list looks like a whole one. */
 	r = find_running(&ps, &err);
 	if (r == 0 && ps.all)
 		r = find_ended(&ps, &err);

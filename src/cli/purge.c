@@ -1,7 +1,8 @@
-/* purge.c - `cloister purge`: remove everything that cloister keeps for this user. */
+/* purge.c - `cloister purge`: removes everything that cloister keeps for this user. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +18,8 @@
 
 #define WORD "purge"                    /* to be typed */
 #define CELLS_SHOWN 10
+#define ENDING_MS 1000                  /* how long cells may take to end */
+#define PAUSE_MS 10
 
 enum { OPT_YES };
 
@@ -25,11 +28,11 @@ const struct cli_option cli_purge_options[] = {
 	{0}
 };
 
-/* Only names that are cloister's own are removed: somebody may have set CLOISTER_DATA_DIR to a
- * folder that holds other things, too. */
+/* Only cloister's own names are removed: somebody may have set CLOISTER_DATA_DIR to a folder that
+ * holds other files, too. */
 struct purge {
 	char *data_path, *state_path;
-	int data, state;                /* -1: there is no such folder */
+	int data, state;                /* -1: no such folder */
 	struct cell_entry *cells;       /* state entries */
 	size_t n_cells, n_timelines;
 	bool found;
@@ -61,7 +64,7 @@ has(int folder, const char *name)
 	return folder >= 0 && faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* In the state folder, beside its cells. */
+/* Entries of the state folder besides its cells. */
 static const char *const state_parts[] = { CELL_ENDED, TRUST_MARKS, TRUST_BELIEVED };
 
 static bool
@@ -101,7 +104,7 @@ look(struct purge *p, struct err *err)
 	return r;
 }
 
-/* ---- nobody may be at work with it ---- */
+/* ---- nothing may be running ---- */
 
 static int
 check_service(const struct purge *p, struct err *err)
@@ -110,7 +113,7 @@ check_service(const struct purge *p, struct err *err)
 	OWN(closep) int fd = p->data < 0 ? -1 : openat(p->data, "serve/lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
-		return err_set(err, EBUSY, "the service runs, as process %d: stop it first", lock.l_pid);
+		return err_set(err, EBUSY, "the service is running as process %d: stop it first", lock.l_pid);
 	return 0;
 }
 
@@ -126,13 +129,14 @@ check_dispatches(const struct purge *p, struct err *err)
 			openat(dirfd(list), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
 		if (one >= 0 && flock(one, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-			return err_set(err, EBUSY, "dispatch %.32s is at work: `cloister dispatches cancel %.32s` first",
+			return err_set(err, EBUSY, "dispatch %.32s is running: `cloister dispatches "
+			               "cancel %.32s` first",
 			               d->d_name, d->d_name);
 	}
 	return 0;
 }
 
-/* A cell of a session with another runtime folder has no place in ours. */
+/* A cell of a session with another runtime folder has no entry in this one. */
 static int
 check_cells(const struct purge *p, struct err *err)
 {
@@ -146,7 +150,7 @@ check_cells(const struct purge *p, struct err *err)
 	return 0;
 }
 
-/* ---- what goes ---- */
+/* ---- removing ---- */
 
 static void
 print_line(const char *folder, const char *name, const char *what)
@@ -156,7 +160,7 @@ print_line(const char *folder, const char *name, const char *what)
 	printf("%s%s  (%s)\n", name[0] != '\0' ? "/" : "", name, what);
 }
 
-/* Work that nobody has looked at may be among it. */
+/* The changes may contain work that nobody has looked at. */
 static void
 print_changes(const struct purge *p)
 {
@@ -185,7 +189,7 @@ print_all(const struct purge *p)
 {
 	char what[128];
 
-	puts("This removes for good:");
+	puts("This permanently deletes:");
 	for (const struct data_part *part = data_parts; part->name != NULL; part++)
 		if (has(p->data, part->name))
 			print_line(p->data_path, part->name, part->what);
@@ -194,7 +198,7 @@ print_all(const struct purge *p)
 	if (p->n_cells > 0 || has_state(p))
 		print_line(p->state_path, "", what);
 	print_changes(p);
-	fflush(stdout);                 /* before what standard error says of it */
+	fflush(stdout);                 /* before messages on standard error */
 }
 
 static bool
@@ -236,11 +240,25 @@ remove_all(const struct purge *p, struct err *err)
 	for (const struct data_part *part = data_parts; r == 0 && p->data >= 0 && part->name != NULL; part++)
 		r = remove_named(p->data, part->name, err);
 	if (r < 0)
-		return err_wrap(err, "not all is removed, `cloister purge` again when this is mended");
-	/* Other things may be in there, which are not ours. */
+		return err_wrap(err, "some data could not be removed: fix this, then run `cloister "
+		                "purge` again");
+	/* The folder may hold other files, which are not cloister's. */
 	(void)rmdir(p->state_path);
 	(void)rmdir(p->data_path);
 	return 0;
+}
+
+/* Cells that `kill` and `stop` have ended are still being tidied up for a moment. */
+static int
+await_places(struct err *err)
+{
+	int places = cell_place_take_all(err);
+
+	for (int ms = 0; places == -EBUSY && ms < ENDING_MS; ms += PAUSE_MS) {
+		(void)poll(NULL, 0, PAUSE_MS);
+		places = cell_place_take_all(err);
+	}
+	return places;
 }
 
 int
@@ -255,9 +273,10 @@ cmd_purge(int argc, char **argv)
 	if (cli_parse(cli_purge_options, argc, argv, true, take_yes, &yes, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
-		return cli_failf("'purge' takes no cell, it means all data: `cloister discard %s` drops one cell's",
+		return cli_failf("'purge' takes no cell, because it removes all data: `cloister "
+		                 "discard %s` removes the data of one cell",
 		                 argv[rest]);
-	places = cell_place_take_all(&err);
+	places = await_places(&err);
 	if (places == -EBUSY)
 		return cli_failf("cells are running, or are still ending: `cloister kill --all`, then try again in a moment");
 	if (places < 0 || look(&p, &err) < 0 || check_cells(&p, &err) < 0 || check_service(&p, &err) < 0 ||

@@ -1,5 +1,5 @@
-/* registry.c - `cloister capability`, `agent` and `env`, and what `policy` registers: becomes
- * cloister-registry. */
+/* registry.c - `cloister capability`, `agent` and `env`, and the registry verbs of `policy`:
+ * becomes cloister-registry. */
 #include <string.h>
 
 #include "cli/cli.h"

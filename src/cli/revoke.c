@@ -1,7 +1,7 @@
-/* revoke.c - `cloister revoke`, `rotate` and `ttl`: what a running cell has is taken back, replaced,
- * or has another end.
+/* revoke.c - `cloister revoke`, `rotate` and `ttl`: takes a secret from a running cell, replaces
+ * it, or sets the cell's time to live.
  *
- * No value is ever here: cloister-vault writes it into a memory file for the courier. */
+ * No value is ever in this process: cloister-vault writes it into a memory file for the courier. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,18 +23,18 @@ enum { OPT_ALL, OPT_WHY, OPT_NEW, OPT_QUIET };
 
 const struct cli_option cli_revoke_options[] = {
 	{ "all", 0, NULL, "in every cell of this user", OPT_ALL },
-	{ "quiet", 'q', NULL, "answer as the service does to a key that has expired", OPT_QUIET },
-	{ "why", 0, "TEXT", "what is recorded with it", OPT_WHY },
+	{ "quiet", 'q', NULL, "give the agent the service's own response to an invalid key", OPT_QUIET },
+	{ "why", 0, "TEXT", "a reason for the audit log", OPT_WHY },
 	{0}
 };
 const struct cli_option cli_rotate_options[] = {
 	{ "all", 0, NULL, "in every cell of this user", OPT_ALL },
-	{ "new", 0, NULL, "ask for the value first, and keep it in the vault", OPT_NEW },
-	{ "why", 0, "TEXT", "what is recorded with it", OPT_WHY },
+	{ "new", 0, NULL, "first ask for the new value, and store it in the vault", OPT_NEW },
+	{ "why", 0, "TEXT", "a reason for the audit log", OPT_WHY },
 	{0}
 };
 const struct cli_option cli_ttl_options[] = {
-	{ "why", 0, "TEXT", "what is recorded with it", OPT_WHY },
+	{ "why", 0, "TEXT", "a reason for the audit log", OPT_WHY },
 	{0}
 };
 
@@ -58,22 +58,23 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	return cell_steer_check_why(value, err);
 }
 
-/* CELL SECRET, or with --all only the latter.  More words may be a value, so they are not repeated. */
+/* CELL SECRET, or with --all only SECRET.  Further words may be a value, so messages do not repeat them. */
 static int
 take_words(struct how *how, const char *command, int argc, char **argv, struct err *err)
 {
 	if (argc > (how->all ? 1 : 2))
-		return err_set(err, EINVAL, how->all ? "--all means every cell: `cloister %s --all SECRET`; a "
-		               "value is never given on the command line" : "`cloister %s CELL SECRET` takes no "
-		               "more: a value is never given on the command line", command);
+		return err_set(err, EINVAL, how->all ? "--all means every cell: use `cloister %s --all "
+		               "SECRET`; a value is never given on the command line" : "`cloister %s CELL SECRET` "
+		               "takes no other arguments: a value is never given on the command line", command);
 	if (argc < (how->all ? 1 : 2))
-		return err_set(err, EINVAL, "which secret, and of which cell? cloister %s CELL|--all SECRET",
+		return err_set(err, EINVAL, "a cell and a secret are needed: cloister %s CELL|--all "
+		               "SECRET",
 		               command);
 	how->cell = how->all ? NULL : argv[0];
 	how->secret = argv[argc - 1];
 	if (!secret_name_ok(how->secret))
-		return err_set(err, EINVAL, "this is not the name of a secret: up to %d letters, digits and "
-		               "'_-./'", SECRET_NAME_MAX);
+		return err_set(err, EINVAL, "this cannot be the name of a secret: use up to %d "
+		               "letters, digits and '_-./'", SECRET_NAME_MAX);
 	return 0;
 }
 
@@ -84,7 +85,7 @@ tell_one(const struct cell_entry *entry, const char *did, const char *secret)
 	return 0;
 }
 
-/* Of every cell: how many there were. */
+/* For every cell: prints how many there were. */
 static int
 tell_every(const struct cell_every *every, const char *did, const char *secret, struct err *err)
 {
@@ -93,7 +94,7 @@ tell_every(const struct cell_every *every, const char *did, const char *secret, 
 		               every->n + every->failed, every->n + every->failed == 1 ? "cell" : "cells",
 		               every->first.text);
 	if (every->n == 0)
-		return err_set(err, ENOENT, "no cell that runs has a secret '%.64s'", secret);
+		return err_set(err, ENOENT, "no running cell has a secret '%.64s'", secret);
 	printf("%s in %zu %s\n", did, every->n, every->n == 1 ? "cell" : "cells");
 	return 0;
 }
@@ -134,8 +135,8 @@ cmd_revoke(int argc, char **argv)
 
 /* ---- rotate ---- */
 
-/* Run cloister-vault with REQUEST, and what it writes of a secret in VALUE; -1: it writes none.  It
- * says itself what is wrong. */
+/* Runs cloister-vault with REQUEST, which writes a secret to VALUE; -1: it writes none.  It reports
+ * errors itself. */
 static int
 run_vault(const struct vault_request *request, int value, struct err *err)
 {
@@ -156,7 +157,7 @@ run_vault(const struct vault_request *request, int value, struct err *err)
 	if (pid < 0)
 		return r < 0 ? r : err_errno(err, "cannot start cloister-vault");
 	if (pid == 0) {
-		/* What `secret rotate` shows of it is not what was asked for. */
+		/* The output of `secret rotate` is not wanted here. */
 		if (value < 0 && freopen("/dev/null", "w", stdout) == NULL)
 			_exit(CLI_FAILED);
 		if (cli_place(fds, at, value < 0 ? 1 : ARRAY_LEN(at), err) == 0)
@@ -166,8 +167,8 @@ run_vault(const struct vault_request *request, int value, struct err *err)
 	return cli_await_vault(pid, err);
 }
 
-/* One that the vault knows nothing of has its value in a variable of its name, as -s NAME@HOST has;
- * where it may go, the cell knows. */
+/* If the vault does not know the secret, its value is in a variable of its name, as with -s
+ * NAME@HOST.  The cell knows where it may go. */
 static int
 fetch_value(const char *name, int value, struct err *err)
 {
@@ -195,8 +196,8 @@ rotate_it(const struct how *how, struct err *err)
 	int r;
 
 	if (value < 0)
-		return err_errno(err, "cannot make a memory file");
-	/* First whether there is such a cell: a new value in the vault cannot be taken back. */
+		return err_errno(err, "cannot create a memory file");
+	/* Check first that the cell exists: a new value in the vault cannot be undone. */
 	fd = how->all ? cell_runtime_open(err) : cli_connect(how->cell, &entry, err);
 	if (fd < 0)
 		return fd;
@@ -240,14 +241,15 @@ set_ttl(const struct how *how, const char *word, struct err *err)
 	if (strcmp(word, "none") != 0 && num_parse_duration(word, &ms, err) < 0)
 		return -EINVAL;
 	if (strcmp(word, "none") != 0 && ms == 0)
-		return err_set(err, EINVAL, "'%.64s': `cloister stop` ends a cell now, and `none` lets it live",
+		return err_set(err, EINVAL, "'%.64s' is not a time to live: `cloister stop` ends a "
+		               "cell now, and `none` removes the limit",
 		               word);
 	fd = cli_connect(how->cell, &entry, err);
 	r = fd < 0 ? fd : cell_set_ttl(fd, &how->who, ms, err);
 	if (r == 0 && ms == 0)
-		printf("cell %s lives for as long as it likes\n", entry.id);
+		printf("cell %s has no time to live any more\n", entry.id);
 	else if (r == 0)
-		printf("cell %s lives for another %s\n", entry.id, num_format_duration(text, ms));
+		printf("cell %s will be stopped in %s\n", entry.id, num_format_duration(text, ms));
 	return r;
 }
 
@@ -261,7 +263,7 @@ cmd_ttl(int argc, char **argv)
 	if (cli_parse(cli_ttl_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest != 2)
-		return cli_failf("which cell, and how long? cloister ttl CELL TIME|none");
+		return cli_failf("a cell and a time are needed: cloister ttl CELL TIME|none");
 	how.cell = argv[rest];
 	return set_ttl(&how, argv[rest + 1], &err) < 0 ? cli_fail(&err) : 0;
 }

@@ -31,47 +31,47 @@ const struct cli_option cli_run_options[] = {
 	{ "volume", 'v', "HOST[:CELL][:MODE]", "grant a file or folder: rw (default), ro or overlay",
 	  OPT_VOLUME },
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
-	{ "env-file", 0, "FILE", "set variables: lines NAME=VALUE, or what `env -0` writes",
+	{ "env-file", 0, "FILE", "set variables: lines NAME=VALUE, or output of `env -0`",
 	  OPT_ENV_FILE },
-	{ "setup", 0, "PATH", "run this program of the cell's before the command", OPT_SETUP },
-	{ "input", 0, "FILE", "standard input is this file, also with -d", OPT_INPUT },
-	{ "policy", 'p', "FILE", "what the cell may reach (cloister.yaml, if there is one)",
+	{ "setup", 0, "PATH", "run this program in the cell before the command", OPT_SETUP },
+	{ "input", 0, "FILE", "read standard input from this file, also with -d", OPT_INPUT },
+	{ "policy", 'p', "FILE", "the policy of the cell (cloister.yaml if it exists)",
 	  OPT_POLICY },
-	{ "allow", 0, "RULE", "let the cell reach this too: HOST, or \"GET HOST/PATH/**\"",
+	{ "allow", 0, "RULE", "also allow this: HOST, or \"GET HOST/PATH/**\"",
 	  OPT_ALLOW },
-	{ "within", 0, "FILE", "only what this policy allows too (several: the outermost last)",
+	{ "within", 0, "FILE", "allow only what this policy allows too (repeat: outermost last)",
 	  OPT_WITHIN },
-	{ "no-policy", 0, NULL, "leave a cloister.yaml alone", OPT_NO_POLICY },
-	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
+	{ "no-policy", 0, NULL, "ignore any cloister.yaml", OPT_NO_POLICY },
+	{ "ca", 0, "FILE", "also trust these certificate authorities", OPT_CA },
 	{ "secret", 's', "NAME[=VARIABLE][:FORMAT][@HOST]",
 	  "give the cell a placeholder for this secret", OPT_SECRET },
-	{ "publish", 0, "[HOSTPORT:]CELLPORT", "let this machine reach a server in the cell",
+	{ "publish", 0, "[HOSTPORT:]CELLPORT", "forward a port of this machine to a port of the cell",
 	  OPT_PUBLISH },
-	{ "name", 0, "NAME", "call the cell so", OPT_NAME },
+	{ "name", 0, "NAME", "name the cell", OPT_NAME },
 	{ "detach", 'd', NULL, "run in the background and print the cell's id", OPT_DETACH },
-	{ "streams", 0, NULL, "with -d: keep standard output and error apart, not as a log",
+	{ "streams", 0, NULL, "with -d: store standard output and error separately",
 	  OPT_STREAMS },
 	{ "id", 0, "ID", "the cell's id: 8 letters and digits, used once", OPT_ID },
-	{ "keep", 0, NULL, "keep what is left of the cell until it is discarded", OPT_KEEP },
-	{ "principal", 0, "TEXT", "on whose behalf the cell acts", OPT_PRINCIPAL },
-	{ "chain", 0, "A/B/C", "which agents led to this one, the outermost first", OPT_CHAIN },
+	{ "keep", 0, NULL, "keep the cell's data until it is discarded", OPT_KEEP },
+	{ "principal", 0, "TEXT", "record on whose behalf the cell acts", OPT_PRINCIPAL },
+	{ "chain", 0, "A/B/C", "record the agents that led to this one, the outermost first", OPT_CHAIN },
 	{ "memory", 0, "SIZE", "limit memory (4G)", OPT_MEMORY },
 	{ "cpus", 0, "N", "limit processors (all of them, 4 at most)", OPT_CPUS },
 	{ "pids", 0, "N", "limit processes and threads (1024)", OPT_PIDS },
-	{ "time", 0, "TIME", "kill the cell after this long (24h)", OPT_TIME },
-	{ "disk", 0, "SIZE", "limit what the cell may write besides rw grants (2G)", OPT_DISK },
-	{ "io", 0, "SIZE", "limit bytes a second to and from each disk (1G)", OPT_IO },
-	{ "rate", 0, "N/s", "refuse more requests than this: 10/s, 100/m, 500/h", OPT_RATE },
-	{ "bandwidth", 0, "SIZE", "let no more bytes a second pass, both ways together", OPT_BANDWIDTH },
-	{ "ttl", 0, "TIME", "stop the cell, gently, after this long", OPT_TTL },
-	{ "rootfs", 0, "DIR", "programs from DIR in place of the host's /usr", OPT_ROOTFS },
-	{ "root", 0, NULL, "be uid 0 of the cell's own namespace", OPT_ROOT },
-	{ "hostname", 0, "NAME", "the cell's host name (cell)", OPT_HOSTNAME },
-	{ "profile", 0, "NAME", "default, or nested: let the command make namespaces", OPT_PROFILE },
+	{ "time", 0, "TIME", "kill the cell after this time (24h)", OPT_TIME },
+	{ "disk", 0, "SIZE", "limit the data that the cell may write outside rw grants (2G)", OPT_DISK },
+	{ "io", 0, "SIZE", "limit bytes per second from, and to, each disk (1G)", OPT_IO },
+	{ "rate", 0, "N/s", "limit requests: 10/s, 100/m, 500/h", OPT_RATE },
+	{ "bandwidth", 0, "SIZE", "limit bytes per second, both directions together", OPT_BANDWIDTH },
+	{ "ttl", 0, "TIME", "stop the cell after this time: ask it to end, then kill it", OPT_TTL },
+	{ "rootfs", 0, "DIR", "use the programs in DIR instead of the host's /usr", OPT_ROOTFS },
+	{ "root", 0, NULL, "run as uid 0 of the cell's own namespace", OPT_ROOT },
+	{ "hostname", 0, "NAME", "the host name in the cell (cell)", OPT_HOSTNAME },
+	{ "profile", 0, "NAME", "default, or nested: let the command create namespaces", OPT_PROFILE },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
-	{ "quiet", 'q', NULL, "say nothing but errors", OPT_QUIET },
+	{ "quiet", 'q', NULL, "print nothing but errors", OPT_QUIET },
 	{0}
 };
 
@@ -104,7 +104,7 @@ set_profile(struct run *run, const char *value, struct err *err)
 	else if (strcmp(value, "nested") == 0)
 		run->spec.profile = CELL_PROFILE_NESTED;
 	else
-		return err_set(err, EINVAL, "there is no profile '%s': there are default and nested",
+		return err_set(err, EINVAL, "there is no profile '%s': use default or nested",
 		               value);
 	return 0;
 }
@@ -122,17 +122,19 @@ set_rootfs(struct run *run, const char *value, struct err *err)
 	if (r < 0)
 		return r;
 	if (!S_ISDIR(st.st_mode))
-		return err_set(err, ENOTDIR, "cannot use '%s' as the root file system: it is no folder",
+		return err_set(err, ENOTDIR, "cannot use '%s' as the root file system: it is not a "
+		               "folder",
 		               value);
 	if (strcmp(path, "/") == 0)
-		return err_set(err, EINVAL, "'/' cannot be the root file system: it is the host's");
+		return err_set(err, EINVAL, "'/' cannot be the root file system, because it is the "
+		               "host's: name another folder");
 	return set_text(&run->spec.rootfs, path);
 }
 
 static int
 too_little(const char *value, const char *least, struct err *err)
 {
-	return err_set(err, EINVAL, "'%s' is too little: under %s nothing runs", value, least);
+	return err_set(err, EINVAL, "'%s' is too small: nothing runs with less than %s", value, least);
 }
 
 static int
@@ -156,16 +158,16 @@ set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 		l->asked |= CELL_LIMIT_TIME;
 		if (num_parse_duration(value, &l->time_ms, err) < 0)
 			return -EINVAL;
-		return l->time_ms > 0 ? 0 : err_set(err, EINVAL, "'%s' is not over 0", value);
+		return l->time_ms > 0 ? 0 : err_set(err, EINVAL, "'%s' must be greater than 0", value);
 	case OPT_TTL:
 		if (num_parse_duration(value, &l->ttl_ms, err) < 0)
 			return -EINVAL;
-		return l->ttl_ms > 0 ? 0 : err_set(err, EINVAL, "'%s' is not over 0", value);
+		return l->ttl_ms > 0 ? 0 : err_set(err, EINVAL, "'%s' must be greater than 0", value);
 	case OPT_DISK:
 		l->asked |= CELL_LIMIT_DISK;
 		if (num_parse_size(value, &l->disk, err) < 0)
 			return -EINVAL;
-		/* A file for every 4 KiB, as file systems are made. */
+		/* One file per 4 KiB, as file systems are usually made. */
 		l->inodes = l->disk / 4096 + 256;
 		return l->disk >= POLICY_DISK_LEAST ? 0 : too_little(value, "64K", err);
 	default:
@@ -201,12 +203,13 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_PROFILE:   return set_profile(run, value, err);
 	case OPT_POLICY:
 		if (run->policy_file != NULL)
-			return err_set(err, EINVAL, "one policy at a time: '%s' can `include` '%s'",
+			return err_set(err, EINVAL, "only one policy can be given: '%s' can `include` "
+			               "'%s'",
 			               run->policy_file, value);
-		/* As other tools publish ports. */
+		/* Other tools publish ports this way. */
 		if (value[strspn(value, "0123456789:")] == '\0' && access(value, F_OK) < 0)
-			return err_set(err, EINVAL, "-p '%s': this names a policy; --publish HOSTPORT:CELLPORT lets this "
-			               "machine reach a server in the cell", value);
+			return err_set(err, EINVAL, "-p '%s' looks like a port, but -p names a policy: "
+			               "use --publish HOSTPORT:CELLPORT to forward a port", value);
 		run->policy_file = value;
 		return 0;
 	case OPT_ALLOW:     return run_add_allow(run, value, err);
@@ -244,9 +247,9 @@ static int
 choose_terminal(struct run *run, struct err *err)
 {
 	if (run->tty == RUN_TTY_YES && run->spec.detached)
-		return err_set(err, EINVAL, "a detached cell has no terminal: leave out -t or -d");
+		return err_set(err, EINVAL, "a detached cell has no terminal: remove -t or -d");
 	if (run->tty == RUN_TTY_YES && !is_foreground_terminal())
-		return err_set(err, ENOTTY, "-t wants standard input and output to be a terminal");
+		return err_set(err, ENOTTY, "-t needs a terminal as standard input and output");
 	run->spec.input = run->input_file != NULL;
 	run->spec.tty = run->tty != RUN_TTY_NO && !run->spec.detached && !run->spec.input &&
 	                run->spec.setups == NULL && is_foreground_terminal();
@@ -270,9 +273,9 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	if (r < 0)
 		return r;
 	if (rest >= argc)
-		return err_set(err, EINVAL, "there is no command to run: cloister run [OPTION...] -- CMD...");
+		return err_set(err, EINVAL, "no command is given: cloister run [OPTION...] -- CMD...");
 	if (argc - rest > CELL_ARGS_MAX)
-		return err_set(err, E2BIG, "the command has over %d words", CELL_ARGS_MAX);
+		return err_set(err, E2BIG, "the command has more than %d words", CELL_ARGS_MAX);
 	run->spec.argv = calloc((size_t)(argc - rest) + 1, sizeof(char *));
 	for (int i = rest; run->spec.argv != NULL && i < argc; i++)
 		if (set_text(&run->spec.argv[i - rest], argv[i]) < 0)
@@ -302,7 +305,7 @@ pack_spec(const struct cell_spec *spec, struct err *err)
 	buf_init(&b, CELL_SPEC_MAX);
 	cell_spec_put(&b, spec);
 	if (buf_failed(&b))
-		return err_set(err, E2BIG, "the command, environment and grants are over %d KiB",
+		return err_set(err, E2BIG, "the command, environment and grants are larger than %d KiB",
 		               CELL_SPEC_MAX / 1024);
 	fd = memfd_create("cell", MFD_CLOEXEC);
 	if (fd < 0)
@@ -313,7 +316,7 @@ pack_spec(const struct cell_spec *spec, struct err *err)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* Memory files as the descriptors where the supervisor looks for them. */
+/* Puts memory files at the descriptors where the supervisor expects them. */
 static int
 pack(const struct run *run, struct err *err)
 {
@@ -337,7 +340,7 @@ run_detached(const struct run *run, struct err *err)
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, "cannot make a pipe");
+		return err_errno(err, "cannot create a pipe");
 	r = cli_start("cloister-supervisor", ends[1], 4, &pid, err);
 	close(ends[1]);
 	if (r < 0)

@@ -9,37 +9,37 @@ struct err;
 struct node;
 
 #define RUN_VARIABLES_MAX (CELL_ARGS_MAX / 2)     /* -e and --env-file */
-#define RUN_WORDS_MAX 256               /* --allow, --ca, -s: of each */
+#define RUN_WORDS_MAX 256               /* each, for --allow, --ca and -s */
 
 struct run {
 	struct cell_spec spec;
 	enum { RUN_TTY_AUTO, RUN_TTY_YES, RUN_TTY_NO } tty;
 	bool has_workspace;
-	const char *as_it_is;           /* -e, and it is known to hold a key; or NULL */
+	const char *as_it_is;           /* a variable of -e that is known to hold a key; or NULL */
 	char **given;                   /* -e NAME=VALUE, in order */
 	size_t n_given;
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
 	const char *input_file;         /* --input, or NULL */
-	bool no_policy;                 /* leave a cloister.yaml alone */
-	bool policy_found;              /* nobody named it; */
-	const char *policy_folder;      /* it is in here, while it is read */
-	struct secret_wants wants;      /* what it says of secrets */
-	struct policy_source source;    /* its text */
+	bool no_policy;                 /* ignore a cloister.yaml */
+	bool policy_found;              /* the policy was found, not named */
+	const char *policy_folder;      /* the folder of a found policy, while it is read */
+	struct secret_wants wants;      /* the secrets in the policy */
+	struct policy_source source;    /* the policy's text */
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
 	size_t n_allows, n_cas, n_secrets;
 	const char *rate, *bandwidth;   /* as they were given, or NULL */
 	struct run_layer *within;       /* --within, the nearest first: run_within.c */
 	size_t n_within;
-	char **placeholders;            /* NAME=VALUE, what -s gave; NULL: nothing */
+	char **placeholders;            /* NAME=VALUE, from -s; NULL: none */
 	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets; and the
 	 * channel to spec.keeper. */
 	int policy_fd, policy_text_fd, counts_fd, cas_fd, secrets_fd, keeper_fd;
 };
 void run_free(struct run *run);         /* for OWN() too */
 
-/* run.c: what was asked for (set RUN->learn before), and then: become its supervisor,
- * or start one in the background.  An exit status, or a negative errno. */
+/* run.c: the first parses the command line (set RUN->learn before).  The second becomes the cell's
+ * supervisor, or starts one in the background; returns an exit status, or a negative errno. */
 int run_describe(int argc, char **argv, struct run *run, struct err *err);
 int run_start(const struct run *run, struct err *err);
 
@@ -47,7 +47,7 @@ int run_start(const struct run *run, struct err *err);
 int run_add_workspace(struct run *run, const char *text, struct err *err);
 int run_add_volume(struct run *run, const char *text, struct err *err);
 
-/* run_hints.c: what -e and -v may not have been meant to do. */
+/* run_hints.c: hints where -e and -v may do something else than intended. */
 void run_note_env(struct run *run, const char *text);
 void run_print_hints(const struct run *run);
 
@@ -57,27 +57,27 @@ int run_add_env_file(struct run *run, const char *file, struct err *err);
 int run_add_setup(struct run *run, const char *path, struct err *err);
 int run_set_principal(struct run *run, const char *text, struct err *err);
 int run_set_chain(struct run *run, const char *text, struct err *err);
-/* What does not go together. */
+/* Refuses options that do not go together. */
 int run_finish_hooks(const struct run *run, struct err *err);
-/* FILE becomes standard input. */
+/* Makes FILE the standard input. */
 int run_take_input(const char *file, struct err *err);
 
 /* run_policy.c */
 int run_add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word,
                  const char *option, struct err *err);
-/* Nobody changes the memory file FD any more. */
+/* Seals the memory file FD against changes. */
 int run_seal(int fd, struct err *err);
 int run_add_allow(struct run *run, const char *text, struct err *err);
 int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);
 int run_set_rate(struct run *run, const char *text, struct err *err);
 int run_set_bandwidth(struct run *run, const char *text, struct err *err);
-/* What rules over the cell comes from this file, too, so `apply` holds it back. */
+/* The cell's rules come from this file, too, so `apply` holds it back. */
 int run_add_source(struct run *run, const char *path, struct err *err);
-/* Loads the policy, if there is one; all grants are known. */
+/* Loads the policy, if there is one.  Call it when all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
 
-/* run_trust.c: from here on, this cell may have written what it may write. */
+/* run_trust.c: from here on, files that this cell may write count as written by it. */
 int run_distrust_grants(const struct run *run, struct err *err);
 
 /* run_within.c */
@@ -85,23 +85,23 @@ struct policy;
 struct vault_binding;
 int run_add_within(struct run *run, const char *file, struct err *err);
 void run_free_within(struct run *run);
-/* The rules of POLICY (NULL: there is none), the limits and what exfiltration leads to: no more
- * than what --within says too. */
+/* Narrows the rules of POLICY (NULL: there is none), the limits and the reaction to exfiltration to
+ * what every policy of --within permits too. */
 int run_finish_within(struct run *run, struct policy *policy, struct err *err);
-/* Leaves out secrets that are not in all of --within, and says so. */
+/* Leaves out secrets that are not in all of --within, and reports them. */
 int run_narrow_secrets(struct run *run, struct err *err);
-/* What they say of one that is left. */
+/* Applies their restrictions to a secret that is left. */
 void run_bind_within(struct run *run, struct vault_binding *b);
 
 /* run_secrets.c */
 int run_add_secret(struct run *run, const char *text, struct err *err);
-/* A policy_reader's; RUN is a struct run. */
+/* For a policy_reader; RUN is a struct run. */
 int run_take_secrets(void *run, const struct node *node, struct err *err);
-/* Has the vault give values to the courier and placeholders to us; the policy is known. */
+/* Makes the vault give values to the courier and placeholders to this process.  The policy is known. */
 int run_finish_secrets(struct run *run, struct err *err);
 
 /* run_env.c */
 int run_add_env(struct run *run, const char *text, struct err *err);
-/* The agent's whole environment: the documented few, placeholders, and what -e gave. */
+/* Builds the agent's whole environment: the few documented variables, placeholders, and those of -e. */
 int run_finish_env(struct run *run, struct err *err);
 #endif

@@ -1,4 +1,4 @@
-/* run_env.c - the agent's environment: a documented few, and what -e gives. */
+/* run_env.c - the agent's environment: a few documented variables, and those of -e. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,12 +41,13 @@ run_add_env(struct run *run, const char *text, struct err *err)
 	char **more, *entry;
 
 	if (!is_name(text, len))
-		return err_set(err, EINVAL, "-e '%s' does not begin with a variable's name", text);
+		return err_set(err, EINVAL, "-e '%s' does not start with the name of a variable", text);
 	if (run->n_given == RUN_VARIABLES_MAX)
 		return err_set(err, E2BIG, "there are too many variables");
 	value = text[len] == '=' ? text + len + 1 : getenv(text);
 	if (value == NULL)
-		return err_set(err, ENOENT, "-e %s: no such variable is set here; give a value: -e %s=...",
+		return err_set(err, ENOENT, "-e %s: this variable is not set here; give a value: -e "
+		               "%s=...",
 		               text, text);
 	entry = str_format("%.*s=%s", (int)len, text, value);
 	more = reallocarray(run->given, run->n_given + 1, sizeof(*more));
@@ -60,7 +61,7 @@ run_add_env(struct run *run, const char *text, struct err *err)
 	return 0;
 }
 
-/* A later entry of the same name takes an earlier one's place. */
+/* A later entry replaces an earlier one of the same name. */
 static int
 put_entry(char **env, size_t *n, const char *name, const char *value)
 {
@@ -92,7 +93,7 @@ put_whole(char **env, size_t *n, char *entry)
 	return r;
 }
 
-/* For `exec`: which of them hold placeholders. */
+/* For `exec`: records which of them hold placeholders. */
 static int
 note_names(struct run *run)
 {
@@ -109,7 +110,7 @@ note_names(struct run *run)
 	return 0;
 }
 
-/* Where programs look for the authorities that they trust, when the gate ends TLS. */
+/* The places where programs look for trusted authorities, for when the gate terminates TLS. */
 static int
 put_trust(char **env, size_t *n)
 {
@@ -118,7 +119,7 @@ put_trust(char **env, size_t *n)
 		"PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "NIX_SSL_CERT_FILE", "DENO_CERT",
 		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 	};
-	/* These add to what the program brings itself. */
+	/* These add to the program's own authorities. */
 	static const char *const extra[] = { "NODE_EXTRA_CA_CERTS", "CODEX_CA_CERTIFICATE" };
 	int r = 0;
 
@@ -129,8 +130,7 @@ put_trust(char **env, size_t *n)
 	return r;
 }
 
-/* Without a network nothing is gained by trying again: npm would, for more than a minute, whatever
- * the error is. */
+/* Without a network, retries are useless: npm would retry for more than a minute, whatever the error. */
 static int
 put_no_retries(char **env, size_t *n)
 {

@@ -1,4 +1,4 @@
-/* run_grants.c - -w and -v: which of the host's paths a cell is given, and where. */
+/* run_grants.c - -w and -v: the host paths that a cell is given, and where. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,31 +17,31 @@
 #include "vault/vault.h"
 #include "workspace/worktree.h"
 
-/* Beneath these the cell has something of its own that a grant would break. */
+/* Beneath these the cell has entries of its own that a grant would break. */
 static const char *const kept[] = { "/proc", "/sys", "/dev" };
 
 static int
 check_cell_path(const char *path, struct err *err)
 {
 	if (path[0] != '/' || strcmp(path, "/") == 0)
-		return err_set(err, EINVAL, "'%s' cannot be granted there: it wants an absolute path "
-		               "other than '/' in the cell", path);
+		return err_set(err, EINVAL, "'%s' is not a valid path in the cell: give an absolute "
+		               "path other than '/'", path);
 	for (const char *part = path; (part = strchr(part, '/')) != NULL;) {
 		size_t len = strcspn(++part, "/");
 
 		if (len > NAME_MAX || (len == 1 && part[0] == '.') ||
 		    (len == 2 && part[0] == '.' && part[1] == '.') || (len == 0 && part[0] != '\0'))
-			return err_set(err, EINVAL, "'%s' is no plain path: leave out '.', '..' and '//'",
-			               path);
+			return err_set(err, EINVAL, "'%s' is not a plain path: remove '.', '..' "
+			               "and '//'", path);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
 		if (tree_is_beneath(path, kept[i]))
-			return err_set(err, EINVAL, "'%s' cannot be granted: %s is the cell's own", path,
+			return err_set(err, EINVAL, "'%s' cannot be granted: the cell has its own %s", path,
 			               kept[i]);
 	return 0;
 }
 
-/* Its key may lie beside it. */
+/* The vault's key may be beside it. */
 static int
 check_vault(const char *real, struct err *err)
 {
@@ -49,8 +49,8 @@ check_vault(const char *real, struct err *err)
 
 	if (vault == NULL || (!tree_is_beneath(vault, real) && !tree_is_beneath(real, vault)))
 		return 0;
-	return err_set(err, EPERM, "'%s' cannot be granted: the vault of secrets is in it ('%s'); name "
-	               "folders beside that one", real, vault);
+	return err_set(err, EPERM, "'%s' cannot be granted: it would give away the vault of secrets "
+	               "('%s'); name folders beside the vault", real, vault);
 }
 
 static struct cell_grant *
@@ -76,16 +76,16 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 	int r;
 
 	if (grant == NULL)
-		return err_set(err, E2BIG, "there are over %d grants", CELL_GRANTS_MAX);
+		return err_set(err, E2BIG, "there are more than %d grants", CELL_GRANTS_MAX);
 	if (real == NULL)
 		return err_errno(err, "cannot grant '%s'", host);
-	/* An agent's link would choose what is granted. */
+	/* Through a link, an agent could choose what is granted. */
 	r = trust_path(TRUST_GRANT, host, err);
 	if (r < 0)
 		return r;
 	if (cell == NULL && strcmp(real, "/") == 0)
-		return err_set(err, EINVAL, "'%s' is the whole machine, and cannot be granted: name a "
-		               "folder of it", host);
+		return err_set(err, EINVAL, "'%s' is the whole machine and cannot be granted: name a "
+		               "folder in it", host);
 	r = check_vault(real, err);
 	if (r == 0)
 		r = check_cell_path(cell != NULL ? cell : real, err);
@@ -109,7 +109,7 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 	return 0;
 }
 
-/* Cut ":SUFFIX" off TEXT if it ends so. */
+/* Cuts ":SUFFIX" off TEXT if it ends so. */
 static bool
 cut_suffix(char *text, const char *suffix)
 {
@@ -121,7 +121,7 @@ cut_suffix(char *text, const char *suffix)
 	return true;
 }
 
-/* A linked worktree's git folder is elsewhere: without it, git is blind. */
+/* A linked worktree's git folder is elsewhere: without it, git does not work. */
 static int
 add_git_folder(struct run *run, const char *workspace, enum cell_access access,
                struct err *err)
@@ -137,9 +137,9 @@ add_git_folder(struct run *run, const char *workspace, enum cell_access access,
 	if (r < 0)
 		return r;
 	grant->workspace = grant->git_dir = true;
-	/* What was checked is what is granted, also if somebody is at it just now. */
+	/* The granted path must be the checked one, even if somebody changes it meanwhile. */
 	if (strcmp(grant->host, common) != 0)
-		return err_set(err, EAGAIN, "the git folder '%s' was moved meanwhile", common);
+		return err_set(err, EAGAIN, "the git folder '%s' was moved meanwhile: try again", common);
 	return 0;
 }
 
@@ -164,12 +164,12 @@ run_add_workspace(struct run *run, const char *text, struct err *err)
 	if (stat(dir, &st) < 0) {
 		colon = strrchr(dir, ':');
 		if (errno == ENOENT && colon != NULL && strchr(colon, '/') == NULL)
-			return err_set(err, EINVAL, "-w '%s' is not DIR[:MODE]: there is no mode '%s', only "
-			               "overlay, rw and ro", text, colon + 1);
+			return err_set(err, EINVAL, "-w '%s' is not DIR[:MODE]: there is no mode '%s'; "
+			               "use overlay, rw or ro", text, colon + 1);
 		return err_errno(err, "cannot use '%s' as a workspace", dir);
 	}
 	if (!S_ISDIR(st.st_mode))
-		return err_set(err, ENOTDIR, "cannot use '%s' as a workspace: it is no folder", dir);
+		return err_set(err, ENOTDIR, "cannot use '%s' as a workspace: it is not a folder", dir);
 	if (faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) < 0)
 		return err_errno(err, "cannot use '%s' as a workspace", dir);
 	r = add_grant(run, dir, NULL, access, &grant, err);
@@ -177,7 +177,7 @@ run_add_workspace(struct run *run, const char *text, struct err *err)
 		return r;
 	grant->workspace = true;
 	if (!run->has_workspace) {
-		/* The first is where the command starts. */
+		/* The command starts in the first. */
 		cwd = strdup(grant->cell);
 		if (cwd == NULL)
 			return err_set(err, ENOMEM, "out of memory");
@@ -206,11 +206,11 @@ run_add_volume(struct run *run, const char *text, struct err *err)
 		(void)cut_suffix(host, "rw");
 	colon = strrchr(host, ':');
 	if (colon != NULL && colon[1] != '/')
-		return err_set(err, EINVAL, "-v '%s' is not HOST[:CELL][:MODE] with an absolute path "
-		               "in the cell, and ro, rw or overlay", text);
+		return err_set(err, EINVAL, "-v '%s' is not HOST[:CELL][:MODE], with an absolute path "
+		               "CELL and a MODE of ro, rw or overlay", text);
 	if (colon != NULL)
 		*colon = '\0';
 	if (access == CELL_OVERLAY && stat(host, &st) == 0 && !S_ISDIR(st.st_mode))
-		return err_set(err, ENOTDIR, "-v '%s' cannot be an overlay: '%s' is no folder", text, host);
+		return err_set(err, ENOTDIR, "-v '%s' cannot be an overlay: '%s' is not a folder", text, host);
 	return add_grant(run, host, colon != NULL ? colon + 1 : NULL, access, NULL, err);
 }

@@ -1,4 +1,4 @@
-/* run_hints.c - a line where -e or -v does as it is told, and probably not what was meant. */
+/* run_hints.c - prints a hint if -e or -v probably does not do what was intended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ run_note_env(struct run *run, const char *text)
 	const struct catalogue_entry *known = name == NULL ? NULL : catalogue_find(name);
 	const char *value = strchr(text, '=');
 
-	/* Names of services are no names of keys, and a path is none. */
+	/* The name of a service is not the name of a key, and a path is no key. */
 	if (known == NULL || strcasecmp(known->name, name) == 0)
 		return;
 	value = value != NULL ? value + 1 : getenv(text);
@@ -30,11 +30,11 @@ hint_env(const char *text)
 {
 	int len = (int)strcspn(text, "=");
 
-	fprintf(stderr, "cloister: the cell gets %.*s as it is; `cloister secret add %.*s` and -s %.*s would "
-	        "give it a placeholder\n", len, text, len, text, len, text);
+	fprintf(stderr, "cloister: the cell gets the value of %.*s; to give it a placeholder instead, "
+	        "use `cloister secret add %.*s` and -s %.*s\n", len, text, len, text, len, text);
 }
 
-/* What a program looks for in its home, and will not find: that is elsewhere in a cell. */
+/* A program looks for this in its home and will not find it: the home is elsewhere in a cell. */
 static void
 hint_home(const char *path, size_t home_len)
 {

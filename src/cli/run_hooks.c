@@ -1,5 +1,5 @@
-/* run_hooks.c - `cloister run` for programs that start cells: chosen ids, values and input from
- * files, setups, on whose behalf. */
+/* run_hooks.c - options of `cloister run` for programs that start cells: ids, values and input from
+ * files, setups, principals. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,14 +17,14 @@ int
 run_set_id(struct run *run, const char *value, struct err *err)
 {
 	if (!cell_id_ok(value))
-		return err_set(err, EINVAL, "'%s' cannot be a cell's id: it wants %d letters and digits",
+		return err_set(err, EINVAL, "'%s' cannot be a cell's id: use %d letters and digits",
 		               value, CELL_ID_LEN);
 	memcpy(run->spec.id, value, CELL_ID_LEN + 1);
 	run->spec.claim = true;
 	return 0;
 }
 
-/* One entry of LEN bytes, the N-th.  Its value may be secret: it is in no message. */
+/* Adds one entry of LEN bytes, the N-th.  Its value may be secret, so no message contains it. */
 static int
 add_entry(struct run *run, const char *file, size_t n, const char *text, size_t len,
           struct err *err)
@@ -41,8 +41,9 @@ add_entry(struct run *run, const char *file, size_t n, const char *text, size_t 
 	return r == 0 ? 0 : err_set(err, -r, "--env-file '%s' has too many variables", file);
 }
 
-/* With a NUL in it, entries end with one each, as `env -0` writes them, and a line's end is part of
- * the value; else they are lines, and those that are empty or begin with '#' are none. */
+/* If the file contains a NUL, every entry ends with one, as `env -0` writes them, and a newline is
+ * part of the value.  Otherwise the entries are lines; blank lines and lines starting with '#' are
+ * ignored. */
 int
 run_add_env_file(struct run *run, const char *file, struct err *err)
 {
@@ -71,9 +72,9 @@ run_add_setup(struct run *run, const char *path, struct err *err)
 	size_t n = spec->setups == NULL ? 0 : strv_len(spec->setups);
 
 	if (path[0] != '/' || strlen(path) >= 4096)
-		return err_set(err, EINVAL, "--setup '%s' is no absolute path in the cell", path);
+		return err_set(err, EINVAL, "--setup '%s' is not an absolute path in the cell", path);
 	if (n == CELL_SETUPS_MAX)
-		return err_set(err, E2BIG, "there are over %d setups", CELL_SETUPS_MAX);
+		return err_set(err, E2BIG, "--setup is given more than %d times", CELL_SETUPS_MAX);
 	if (spec->setups == NULL)
 		spec->setups = calloc(CELL_SETUPS_MAX + 1, sizeof(char *));
 	if (spec->setups == NULL || (spec->setups[n] = strdup(path)) == NULL)
@@ -85,7 +86,7 @@ int
 run_set_principal(struct run *run, const char *text, struct err *err)
 {
 	if (text[0] == '\0' || !cell_principal_ok(text))
-		return err_set(err, EINVAL, "--principal wants up to %d bytes of plain text",
+		return err_set(err, EINVAL, "--principal takes up to %d bytes of plain text",
 		               CELL_PRINCIPAL_MAX);
 	free(run->spec.principal);
 	run->spec.principal = strdup(text);
@@ -109,18 +110,18 @@ run_finish_hooks(const struct run *run, struct err *err)
 	const struct cell_spec *spec = &run->spec;
 
 	if (spec->claim && spec->name[0] != '\0')
-		return err_set(err, EINVAL, "--id and --name do not go together: leave one out");
+		return err_set(err, EINVAL, "--id and --name cannot be combined: remove one");
 	if (spec->streams && !spec->detached)
-		return err_set(err, EINVAL, "--streams is for detached cells: add -d, or leave it out");
+		return err_set(err, EINVAL, "--streams is for detached cells only: add -d, or remove it");
 	if (run->tty == RUN_TTY_YES && (spec->setups != NULL || run->input_file != NULL))
-		return err_set(err, EINVAL, "with --setup or --input there is no terminal: leave out -t");
+		return err_set(err, EINVAL, "with --setup or --input there is no terminal: remove -t");
 	return 0;
 }
 
 int
 run_take_input(const char *file, struct err *err)
 {
-	/* Whatever it is, opening it must not wait. */
+	/* Opening the file must not block, whatever it is. */
 	OWN(closep) int fd = trust_open(TRUST_INPUT, file, err);
 	struct stat st;
 
@@ -129,7 +130,7 @@ run_take_input(const char *file, struct err *err)
 	if (fstat(fd, &st) < 0)
 		return err_errno(err, "cannot read --input '%s'", file);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, EINVAL, "--input '%s' is no regular file", file);
+		return err_set(err, EINVAL, "--input '%s' is not a regular file", file);
 	if (dup2(fd, STDIN_FILENO) < 0)
 		return err_errno(err, "cannot read --input '%s'", file);
 	return 0;

@@ -1,4 +1,4 @@
-/* run_policy.c - what a cell may reach: -p, --allow, a cloister.yaml, --ca, --publish.
+/* run_policy.c - the network access of a cell: -p, --allow, a cloister.yaml, --ca, --publish.
  *
  * Without any of the first three there is no network at all. */
 #include <errno.h>
@@ -31,7 +31,7 @@ run_add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word, cons
              struct err *err)
 {
 	if (*n == RUN_WORDS_MAX)
-		return err_set(err, E2BIG, "%s is given over %d times", option, RUN_WORDS_MAX);
+		return err_set(err, E2BIG, "%s is given more than %d times", option, RUN_WORDS_MAX);
 	words[(*n)++] = word;
 	return 0;
 }
@@ -59,7 +59,7 @@ run_add_port(struct run *run, const char *text, struct err *err)
 	if (host == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	if (spec->n_ports == CELL_PORTS_MAX)
-		return err_set(err, E2BIG, "--publish is given over %d times", CELL_PORTS_MAX);
+		return err_set(err, E2BIG, "--publish is given more than %d times", CELL_PORTS_MAX);
 	if (colon != NULL)
 		*colon = '\0';
 	if (num_parse_count(colon != NULL ? colon + 1 : host, 1, 65535, &inside, err) < 0 ||
@@ -96,7 +96,7 @@ run_add_source(struct run *run, const char *path, struct err *err)
 		if (strcmp(sources[i], whole) == 0)
 			return 0;
 	if (n == CELL_SOURCES_MAX)
-		return err_set(err, E2BIG, "the policy and the secrets come from over %d files",
+		return err_set(err, E2BIG, "the policy and the secrets come from more than %d files",
 		               CELL_SOURCES_MAX);
 	sources = reallocarray(sources, n + 2, sizeof(*sources));
 	if (sources == NULL)
@@ -109,8 +109,8 @@ run_add_source(struct run *run, const char *path, struct err *err)
 
 /* ---- the policy file -------------------------------------------------------------- */
 
-/* Whose word a file is that nobody named: only the operator's own.  An agent that could
- * write it once, through an earlier cell's rw grant, would set its successor's rules. */
+/* A file that nobody named counts only if it is the operator's own.  An agent that could write it
+ * once, through an earlier cell's rw grant, would set its successor's rules. */
 static int
 check_found(int folder, const char *where, struct err *err)
 {
@@ -120,22 +120,22 @@ check_found(int folder, const char *where, struct err *err)
 	if (path == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	if (fstatat(folder, POLICY_CLI_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 || fstat(folder, &above) < 0)
-		return err_errno(err, "cannot look at '%s'", path);
+		return err_errno(err, "cannot examine '%s'", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, EPERM, "'%s' is not a plain file: give the policy with -p, or "
-		               "--no-policy", path);
+		return err_set(err, EPERM, "'%s' is not a regular file: name the policy with -p, or "
+		               "use --no-policy", path);
 	if ((st.st_mode & 022) != 0)
-		return err_set(err, EPERM, "others may write '%s': `chmod go-w` it, or leave it alone "
-		               "with --no-policy", path);
+		return err_set(err, EPERM, "others may write '%s': `chmod go-w` it, or ignore it with "
+		               "--no-policy", path);
 	if (st.st_uid != 0 && st.st_uid != geteuid() &&
 	    (geteuid() != 0 || st.st_uid != above.st_uid))
-		return err_set(err, EPERM, "'%s' belongs to somebody else: look at it, and give a copy of "
-		               "yours with -p; or --no-policy", path);
+		return err_set(err, EPERM, "'%s' belongs to somebody else: read it, then name your own "
+		               "copy with -p, or use --no-policy", path);
 	return trust_path(TRUST_POLICY_FOUND, path, err) < 0 ?
-	       err_wrap(err, "this policy is not used (see --no-policy)") : 0;
+	       err_wrap(err, "no cell was started (--no-policy starts one without this policy)") : 0;
 }
 
-/* A policy_reader's: what a file that was found leads to is no more an agent's word than it is. */
+/* For a policy_reader: a file that a found policy includes must be trustworthy, too. */
 static int
 check_extended(void *arg, const struct node *node, const char *path, struct err *err)
 {
@@ -188,7 +188,7 @@ take_part(void *arg, const struct node *key, const struct node *value, struct er
 	return policy_flat_part(&run->source.flat, key, value, err);
 }
 
-/* The workspace, or else the current folder. */
+/* The search starts in the workspace, or else in the current folder. */
 static char *
 look_from(const struct run *run)
 {
@@ -198,7 +198,7 @@ look_from(const struct run *run)
 	return realpath(".", NULL);
 }
 
-/* One that is not where one stands is told of also where nobody watches. */
+/* A policy from another folder is reported even if nobody watches. */
 static void
 tell_found(const struct run *run, const char *where, bool is_above)
 {
@@ -244,7 +244,7 @@ take_limit(uint64_t *limit, uint64_t said, struct cell_limits *limits, unsigned 
 	limits->asked |= bit;
 }
 
-/* What the command line says goes before what the file says. */
+/* The command line takes precedence over the file. */
 static void
 take_limits(struct cell_limits *l, const struct policy_limits *said)
 {
@@ -279,10 +279,10 @@ run_set_bandwidth(struct run *run, const char *text, struct err *err)
 	run->bandwidth = text;
 	if (num_parse_size(text, &bytes, err) < 0)
 		return err_wrap(err, "--bandwidth");
-	return bytes > 0 ? 0 : err_set(err, EINVAL, "--bandwidth '%s': it must be over 0", text);
+	return bytes > 0 ? 0 : err_set(err, EINVAL, "--bandwidth '%s' must be greater than 0", text);
 }
 
-/* As if the policy had said so, which the command line goes before. */
+/* As if it were in the policy; the command line takes precedence. */
 static int
 put_flow(struct run *run, const char *name, const char *value, struct err *err)
 {
@@ -308,8 +308,7 @@ finish_flow(const struct run *run, struct policy *policy, struct err *err)
 	uint64_t bytes;
 
 	if (policy == NULL && (run->rate != NULL || run->bandwidth != NULL))
-		return err_set(err, EINVAL, "--rate and --bandwidth are of no use without a policy: see -p and "
-		               "--allow");
+		return err_set(err, EINVAL, "--rate and --bandwidth need a policy: add -p or --allow");
 	if (run->rate != NULL && policy_rate_parse(run->rate, &rate, NULL) == 0)
 		policy_set_rate(policy, rate);
 	if (run->bandwidth != NULL && num_parse_size(run->bandwidth, &bytes, NULL) == 0)
@@ -328,7 +327,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 
 	policy_source_init(&run->source);
 	if (run->policy_file != NULL && run->no_policy)
-		return err_set(err, EINVAL, "--no-policy and -p are given: leave one out");
+		return err_set(err, EINVAL, "--no-policy and -p cannot be combined: remove one");
 	r = put_flow(run, "rate", run->rate, err);
 	r = r == 0 ? put_flow(run, "bandwidth", run->bandwidth, err) : r;
 	if (r == 0 && run->policy_file != NULL) {
@@ -372,12 +371,13 @@ add_authority(struct buf *all, const char *path, struct err *err)
 	if (r < 0)
 		return err_wrap(err, "--ca '%s'", path);
 	if (strlen(text) != len || strstr(text, "-----BEGIN CERTIFICATE-----") == NULL)
-		return err_set(err, EINVAL, "--ca '%s': it holds no certificates in PEM form", path);
+		return err_set(err, EINVAL, "--ca '%s' has no certificates in PEM form", path);
 	if (strstr(text, "PRIVATE KEY-----") != NULL)
-		return err_set(err, EINVAL, "--ca '%s': it holds a private key, which stays outside", path);
+		return err_set(err, EINVAL, "--ca '%s' contains a private key, which must not enter "
+		               "the cell: remove it", path);
 	buf_put(all, text, len);
 	buf_put(all, "\n", 1);
-	return buf_failed(all) ? err_set(err, E2BIG, "all of --ca is over %d MiB",
+	return buf_failed(all) ? err_set(err, E2BIG, "the files of --ca are larger than %d MiB in all",
 	                                 AUTHORITIES_MAX >> 20) : 0;
 }
 
@@ -398,7 +398,7 @@ pack_authorities(struct run *run, struct err *err)
 	return run->cas_fd < 0 ? run->cas_fd : 0;
 }
 
-/* How the operator's own machine reaches the world. */
+/* The proxies by which the operator's own machine reaches the network. */
 static int
 take_proxies(struct run *run, struct err *err)
 {
@@ -428,8 +428,8 @@ take_proxies(struct run *run, struct err *err)
 	return 0;
 }
 
-/* To learn at the first request that none can be made is late.  Whether it can be reached is not
- * known before. */
+/* An unusable proxy should be reported now, not at the first request.  Only whether it can be
+ * reached is not known before. */
 static int
 check_proxies(char *const *environment, struct err *err)
 {
@@ -452,7 +452,7 @@ check_proxies(char *const *environment, struct err *err)
 	return 0;
 }
 
-/* Of all its layers. */
+/* Includes all layers. */
 static void
 take_watch(struct run *run, const struct policy *policy)
 {
@@ -478,7 +478,7 @@ run_finish_policy(struct run *run, struct err *err)
 		r = load_policy(run, &policy, err);
 	r = r == 0 ? run_finish_within(run, policy, err) : r;
 	if (r == 0 && policy == NULL && run->n_cas > 0)
-		r = err_set(err, EINVAL, "--ca is of no use without a policy: see -p and --allow");
+		r = err_set(err, EINVAL, "--ca needs a policy: add -p or --allow");
 	if (r < 0 || policy == NULL)
 		return r;
 	policy_put(&b, policy);

@@ -1,6 +1,6 @@
 /* run_secrets.c - the secrets of a cell: -s, and `secrets` in its policy.
  *
- * No value is ever here.  cloister-vault writes values into a memory file that only the
+ * No value is ever in this process.  cloister-vault writes values into a memory file that only the
  * courier reads, and placeholders into one for the cell. */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,13 +35,13 @@ run_add_secret(struct run *run, const char *text, struct err *err)
 	if (r < 0)
 		return err_wrap(err, "-s '%s'", text);
 	if (run->n_secrets == VAULT_BIND_MAX)
-		return err_set(err, E2BIG, "-s is given over %d times", VAULT_BIND_MAX);
+		return err_set(err, E2BIG, "-s is given more than %d times", VAULT_BIND_MAX);
 	return run_add_word(run->secrets, &run->n_secrets, text, "-s", err);
 }
 
-/* A secret is worth what it opens, so it is given by the operator's word alone.  A file that
- * was found in a folder may be a stranger's, as a clone's is; one that an agent could write
- * may be its word on what its successor gets. */
+/* Only the operator may give a secret to a cell.  A policy that was found in a folder may come from
+ * a stranger, as in a clone.  A policy that an agent could write may be that agent's choice of what
+ * its successor gets. */
 int
 run_take_secrets(void *arg, const struct node *node, struct err *err)
 {
@@ -49,15 +49,15 @@ run_take_secrets(void *arg, const struct node *node, struct err *err)
 	struct err why = {0};
 
 	if (run->policy_found)
-		return node_err(err, node, "this file gives the cell secrets, and was found here, not named: "
-		                "look at it, and give it with -p; or give the secrets with -s, and leave it "
-		                "alone with --no-policy");
+		return node_err(err, node, "this policy gives the cell secrets, but it was found and "
+		                "not named: read it, then name it with -p; or give the secrets with "
+		                "-s, and ignore it with --no-policy");
 	if (trust_path(TRUST_SECRET_LIST, node->file, &why) < 0)
 		return node_err(err, node, "%s", why.text);
 	return secret_wants_read(&run->wants, node, err);
 }
 
-/* Where nothing is said of where it may go, the policy knows, or the vault. */
+/* If no destination is given, the policy has it, or the vault. */
 static int
 add_said(struct run *run, struct vault_request *q, struct secret_short *s, struct err *err)
 {
@@ -83,7 +83,7 @@ add_wanted(struct vault_request *q, struct secret_want *want, struct err *err)
 		if (strcmp(q->bind[i].name, want->said.name) == 0)
 			return 0;
 	if (q->n_bind == VAULT_BIND_MAX)
-		return err_set(err, E2BIG, "the policy and -s give over %d secrets", VAULT_BIND_MAX);
+		return err_set(err, E2BIG, "the policy and -s give more than %d secrets", VAULT_BIND_MAX);
 	q->bind[q->n_bind++] = (struct vault_binding){ .name = want->said.name,
 		.variable = want->said.env, .files = want->said.files, .secret = TAKE(want->secret),
 		.unless_known = want->unless_known };
@@ -115,13 +115,13 @@ pack_request(struct run *run, int fd, struct err *err)
 		run_bind_within(run, &q.bind[i]);
 	vault_request_put(&b, &q);
 	if (buf_failed(&b))
-		return err_set(err, E2BIG, "the cell's secrets are too many");
+		return err_set(err, E2BIG, "the cell has too many secrets");
 	return write_all(fd, b.data, b.len, err);
 }
 
 #define VAULT_FDS 6
 
-/* In a child: FDS become what it expects. */
+/* Runs in a child: puts FDS where the vault expects them. */
 static void
 become_vault(const int fds[VAULT_FDS])
 {
@@ -134,7 +134,7 @@ become_vault(const int fds[VAULT_FDS])
 	_exit(cli_fail(&err));
 }
 
-/* Whether it stays, to renew what ends: then it says so. */
+/* Whether the vault stays, to renew secrets that expire: then it announces that. */
 static bool
 hears_keeper(int fd)
 {
@@ -143,7 +143,7 @@ hears_keeper(int fd)
 	return ipc_receive(fd, &message, NULL) == 0 && message.type == KEEPER_CURRENT;
 }
 
-/* It says itself what is wrong.  FDS: the last is its end of the channel to it. */
+/* The vault reports errors itself.  FDS: the last is its end of the channel to it. */
 static int
 ask_vault(struct run *run, int fds[VAULT_FDS], struct err *err)
 {
@@ -161,7 +161,7 @@ ask_vault(struct run *run, int fds[VAULT_FDS], struct err *err)
 	return cli_await_vault(pid, err);
 }
 
-/* TEXT is "NAME FIRST LAST": webhooks that come to ports of the cell. */
+/* TEXT is "NAME FIRST LAST": webhooks that go to ports of the cell. */
 static int
 take_ports(struct cell_spec *spec, const char *text, struct err *err)
 {
@@ -170,22 +170,22 @@ take_ports(struct cell_spec *spec, const char *text, struct err *err)
 	bool found = false;
 
 	if (sscanf(text, "%64s %u %u", name, &first, &last) != 3)
-		return err_set(err, EIO, "cannot read what cloister-vault wrote");
+		return err_set(err, EIO, "cannot read the output of cloister-vault");
 	for (size_t i = 0; i < spec->n_ports; i++)
 		if (spec->ports[i].cell >= first && spec->ports[i].cell <= last) {
 			spec->webhook_ports |= 1u << i;
 			found = true;
 		}
-	return found ? 0 : err_set(err, EINVAL, "the webhooks of '%s' come to the cell's port %u, which is "
-	                           "not published: --publish %u", name, first, first);
+	return found ? 0 : err_set(err, EINVAL, "the webhooks of '%s' come to the cell's port %u, "
+	                           "which is not published: add --publish %u", name, first, first);
 }
 
-/* All of the memory file FD, with a NUL behind it; the caller owns *ret_text. */
+/* Reads all of the memory file FD, and adds a NUL; the caller owns *ret_text. */
 static int
 read_back(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
 	return read_whole(fd, max, ret_text, ret_len, err) == 0 ? 0 :
-	       err_set(err, EIO, "cannot read what cloister-vault wrote");
+	       err_set(err, EIO, "cannot read the output of cloister-vault");
 }
 
 static int
@@ -204,13 +204,13 @@ take_files(struct run *run, int fd, struct err *err)
 		struct cell_file *file = &spec->files[spec->n_files];
 
 		if (spec->n_files == CELL_FILES_MAX)
-			return err_set(err, E2BIG, "the cell has over %d files of secrets", CELL_FILES_MAX);
+			return err_set(err, E2BIG, "the cell has more than %d files of secrets", CELL_FILES_MAX);
 		spec->n_files++;
 		r = buf_dup_str(&b, &file->path);
 		if (r == 0)
 			r = buf_dup_str(&b, &file->text);
 	}
-	return r < 0 ? err_set(err, EIO, "cannot read what cloister-vault wrote") : 0;
+	return r < 0 ? err_set(err, EIO, "cannot read the output of cloister-vault") : 0;
 }
 
 static int
@@ -227,7 +227,7 @@ add_described(struct cell_spec *spec, const char *text, struct err *err)
 	return 0;
 }
 
-/* What is told besides placeholders; 1: TEXT is one. */
+/* Handles lines other than placeholders; 1: TEXT is a placeholder. */
 static int
 take_told(struct run *run, const char *text, struct err *err)
 {
@@ -240,8 +240,8 @@ take_told(struct run *run, const char *text, struct err *err)
 		return take_ports(&run->spec, text + 1, err);
 	case '<':
 	case '>':
-		/* Who changes it changes the operator's secret.  The vault does not know what this cell may
-		 * write. */
+		/* A process that can change this file or command can change the operator's secret.
+		 * The vault does not know what this cell may write. */
 		r = trust_path(text[0] == '<' ? TRUST_SECRET_FILE : TRUST_SECRET_COMMAND, text + 1, err);
 		return r < 0 ? r : run_add_source(run, text + 1, err);
 	default:
@@ -291,17 +291,17 @@ run_finish_secrets(struct run *run, struct err *err)
 	if (run->n_secrets == 0 && run->wants.n == 0)
 		return 0;
 	if (!run->spec.has_policy)
-		return err_set(err, EINVAL, "a secret is of no use without a policy that lets it go "
-		               "somewhere: see -p and --allow");
+		return err_set(err, EINVAL, "a secret needs a policy that allows its hosts: add -p or "
+		               "--allow");
 	request = memfd_create("request", MFD_CLOEXEC);
 	variables = memfd_create("placeholders", MFD_CLOEXEC);
 	files = memfd_create("files", MFD_CLOEXEC);
 	hosts = memfd_create("hosts", MFD_CLOEXEC);
 	run->secrets_fd = memfd_create("secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (request < 0 || variables < 0 || files < 0 || hosts < 0 || run->secrets_fd < 0)
-		return err_errno(err, "cannot make a memory file");
+		return err_errno(err, "cannot create a memory file");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return err_errno(err, "cannot make a channel");
+		return err_errno(err, "cannot create a channel");
 	run->keeper_fd = ends[0];
 	run->spec.has_secrets = true;
 	r = pack_request(run, request, err);

@@ -1,4 +1,4 @@
-/* run_trust.c - the operator's files do not lie where the cell may write. */
+/* run_trust.c - refuses operator's files that are where the cell may write. */
 #include "cli/run.h"
 #include "trust/trust.h"
 
@@ -10,7 +10,7 @@ run_distrust_grants(const struct run *run, struct err *err)
 	for (size_t i = 0; i < run->spec.n_grants; i++)
 		if (run->spec.grants[i].access == CELL_WRITE)
 			trust_also(run->spec.grants[i].host);
-	/* Variables were read before all grants were known; nothing else was. */
+	/* Only the files of variables were read before all grants were known. */
 	for (char **file = run->spec.sources; r == 0 && file != NULL && *file != NULL; file++)
 		r = trust_path(TRUST_ENV_FILE, *file, err);
 	return r;

@@ -1,4 +1,4 @@
-/* run_within.c - --within: a cell gets no more than other policies give too. */
+/* run_within.c - --within: limits a cell to what other policies permit too. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 struct run_layer {
 	struct run *run;
 	const char *file;
-	struct secret_wants wants;      /* what it gives */
+	struct secret_wants wants;      /* the secrets that it gives */
 };
 
 int
@@ -24,7 +24,7 @@ run_add_within(struct run *run, const char *file, struct err *err)
 	struct run_layer *grown;
 
 	if (run->n_within == POLICY_GIVEN_MAX - 1)
-		return err_set(err, E2BIG, "--within is given over %d times", POLICY_GIVEN_MAX - 1);
+		return err_set(err, E2BIG, "--within is given more than %d times", POLICY_GIVEN_MAX - 1);
 	grown = realloc(run->within, (run->n_within + 1) * sizeof(*grown));
 	if (grown == NULL)
 		return err_set(err, ENOMEM, "out of memory");
@@ -100,7 +100,7 @@ narrow_limits(struct cell_spec *spec, const struct policy_limits *said)
 
 /* ---- rules ---- */
 
-/* Each for those who were there: the chain as it was one agent earlier. */
+/* Binds each layer to the chain that applied to it: one agent shorter per layer. */
 static int
 bind(const struct run *run, struct policy *p, size_t layer, struct err *err)
 {
@@ -117,7 +117,8 @@ run_finish_within(struct run *run, struct policy *policy, struct err *err)
 	int r = policy != NULL ? bind(run, policy, 0, err) : 0;
 
 	if (run->learn && run->n_within > 0)
-		return err_set(err, EINVAL, "--within does not go with learning, which allows everything");
+		return err_set(err, EINVAL, "--within cannot be used with `learn`, which allows "
+		               "everything");
 	for (size_t i = 0; r == 0 && i < run->n_within; i++) {
 		struct run_layer *layer = &run->within[i];
 		const struct policy_reader reader = { .secrets = take_secrets, .file = take_file,

@@ -1,6 +1,6 @@
-/* secret.c - `cloister secret`: says what a secret is, and has cloister-vault keep it.
+/* secret.c - `cloister secret`: describes a secret, and lets cloister-vault store it.
  *
- * No value is ever here: cloister-vault asks for it, or reads it from standard input. */
+ * No value is ever in this process: cloister-vault asks for it, or reads it from standard input. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,34 +25,34 @@ enum { OPT_LIKE, OPT_HOST, OPT_PORT, OPT_METHOD, OPT_PATH, OPT_IN, OPT_SCHEME, O
        OPT_CELL };
 
 const struct cli_option cli_secret_options[] = {
-	{ "like", 'l', "SERVICE", "add: it is of this service (see `secret services`)", OPT_LIKE },
-	{ "host", 0, "HOST[:PORT]", "add: where it may be sent", OPT_HOST },
-	{ "port", 0, "PORT", "add: of a webhook, the cell's port that it comes to", OPT_PORT },
-	{ "method", 0, "METHOD", "add: with these methods only", OPT_METHOD },
-	{ "path", 0, "GLOB", "add: with these paths only", OPT_PATH },
-	{ "in", 0, "PLACE", "add: header[:NAME], basic-password, query, path, body ...", OPT_IN },
+	{ "like", 'l', "SERVICE", "add: use the settings of this service (see `secret services`)", OPT_LIKE },
+	{ "host", 0, "HOST[:PORT]", "add: a host that it may be sent to", OPT_HOST },
+	{ "port", 0, "PORT", "add: for a webhook: the cell's port that receives it", OPT_PORT },
+	{ "method", 0, "METHOD", "add: only with this method", OPT_METHOD },
+	{ "path", 0, "GLOB", "add: only to these paths", OPT_PATH },
+	{ "in", 0, "PLACE", "add: where it may be: header[:NAME], query, path, body ...", OPT_IN },
 	{ "scheme", 0, "SCHEME", "add: how it is used: swap (default), basic, sigv4 ...", OPT_SCHEME },
-	{ "with", 0, "NAME=TEXT", "add: what the scheme is told, such as region=eu-west-1", OPT_WITH },
-	{ "shape", 0, "SHAPE", "add: what it looks like, such as 'key_{w32}'", OPT_SHAPE },
-	{ "id", 0, "ID", "add: the key id, account or user that goes with it", OPT_ID },
-	{ "env", 'e', "NAME", "add: the variable that its tools look for", OPT_ENV },
-	{ "tool-file", 0, "FORMAT", "add: it is to be in this file of tools' too: netrc, npmrc ...",
+	{ "with", 0, "NAME=TEXT", "add: a parameter of the scheme, such as region=eu-west-1", OPT_WITH },
+	{ "shape", 0, "SHAPE", "add: the format of the value, such as 'key_{w32}'", OPT_SHAPE },
+	{ "id", 0, "ID", "add: the key id, account or user that belongs to it", OPT_ID },
+	{ "env", 'e', "NAME", "add: the variable that its tools read", OPT_ENV },
+	{ "tool-file", 0, "FORMAT", "add: also write it to this tool file: netrc, npmrc ...",
 	  OPT_TOOL_FILE },
-	{ "from", 0, "SOURCE", "add: env:NAME, file:PATH or cmd:PROGRAM ARGS give the value", OPT_FROM },
-	{ "expires", 0, "TIME|/PLACE", "add: when what SOURCE gave is asked for again", OPT_EXPIRES },
-	{ "plain", 0, NULL, "add: it may go over HTTP without TLS", OPT_PLAIN },
-	{ "file", 'f', "FILE", "add: the definition of NAME is in this file", OPT_FILE },
+	{ "from", 0, "SOURCE", "add: fetch it from env:NAME, file:PATH or cmd:PROGRAM ARGS", OPT_FROM },
+	{ "expires", 0, "TIME|/PLACE", "add: when to fetch it from SOURCE again", OPT_EXPIRES },
+	{ "plain", 0, NULL, "add: allow it over HTTP without TLS", OPT_PLAIN },
+	{ "file", 'f', "FILE", "add: read the definition of NAME from this file", OPT_FILE },
 	{ "key", 0, "KEY", "init: the vault's key: file, passphrase or cmd:PROGRAM ARGS", OPT_KEY },
-	{ "cell", 'c', "CELL", "list: those of this running cell, and what became of them", OPT_CELL },
-	{ "json", 0, NULL, "for programs", OPT_JSON },
+	{ "cell", 'c', "CELL", "list: the secrets of this running cell, and their usage", OPT_CELL },
+	{ "json", 0, NULL, "print JSON for programs", OPT_JSON },
 	{0}
 };
 
-/* What the options say, as the YAML of one secret: so there is one reader. */
+/* The options, as the YAML of one secret: so there is only one parser. */
 struct secret_cli {
 	bool json;
 	const char *file, *key, *cell;
-	bool defines;                   /* something besides a name was said */
+	bool defines;                   /* an option besides the name was given */
 	const char *said[OPT_EXPIRES + 1][SECRET_LIST_MAX];
 	size_t n[OPT_EXPIRES + 1];
 	bool plain;
@@ -86,7 +86,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		if (cli->n[option->id] > 0 && (many >> option->id & 1) == 0)
 			return err_set(err, EINVAL, "the option '--%s' is given twice", option->name);
 		if (cli->n[option->id] == SECRET_LIST_MAX)
-			return err_set(err, E2BIG, "the option '--%s' is given over %d times", option->name,
+			return err_set(err, E2BIG, "the option '--%s' is given more than %d times", option->name,
 			               SECRET_LIST_MAX);
 		cli->said[option->id][cli->n[option->id]++] = value;
 		cli->defines = true;
@@ -149,10 +149,10 @@ write_definition(struct buf *b, const struct secret_cli *cli, struct err *err)
 	if (put_with(b, cli, err) < 0)
 		return -EINVAL;
 	put_text(b, "}");
-	return buf_failed(b) ? err_set(err, E2BIG, "there is too much said of this secret") : 0;
+	return buf_failed(b) ? err_set(err, E2BIG, "the definition of this secret is too long") : 0;
 }
 
-/* The place in the text that was made of the options means nothing to anybody. */
+/* The text was made from the options, so positions in it mean nothing to the user. */
 static int
 without_place(int r, struct err *err)
 {
@@ -221,7 +221,7 @@ show_services(const struct secret_cli *cli, int argc, char **argv)
 	const struct catalogue_entry *one = argc > 0 ? catalogue_find(argv[0]) : NULL;
 
 	if (argc > 1)
-		return cli_failf("`secret services` takes one name at most");
+		return cli_failf("`secret services` takes at most one name");
 	if (argc == 1 && one == NULL) {
 		const char *nearest = catalogue_nearest(argv[0]);
 
@@ -256,7 +256,7 @@ show_services(const struct secret_cli *cli, int argc, char **argv)
 	return 0;
 }
 
-/* ---- what is asked of the vault ---- */
+/* ---- requests to the vault ---- */
 
 static int
 become_vault(const struct vault_request *request, struct err *err)
@@ -287,7 +287,7 @@ static const struct verb {
 	{ "init", VAULT_INIT, false },
 };
 
-/* What stands there beyond a name may be a value, so it is not repeated. */
+/* Words after the name may be a value, so messages do not repeat them. */
 static int
 check_words(const struct verb *verb, int argc, char **argv, struct err *err)
 {
@@ -296,15 +296,16 @@ check_words(const struct verb *verb, int argc, char **argv, struct err *err)
 	if (argc < verb->wants_name)
 		return err_set(err, EINVAL, "`secret %s` takes the NAME of a secret", verb->name);
 	if (takes_value && (argc > 1 || strchr(argv[0], '=') != NULL))
-		return err_set(err, EINVAL, "a value is not given on the command line, where every process "
-		               "of this machine can read it and the shell keeps it: take it for lost and "
-		               "make a new one, then give that on standard input or when asked");
+		return err_set(err, EINVAL, "a value is not given on the command line, where every "
+		               "process of this machine can read it and the shell keeps it: consider "
+		               "it leaked and create a new one, then give that on standard input or "
+		               "when asked");
 	if (argc > verb->wants_name)
 		return err_set(err, EINVAL, "`secret %s` takes %s", verb->name,
-		               verb->wants_name ? "one name" : "no words");
+		               verb->wants_name ? "one name" : "no arguments");
 	if (verb->wants_name && !secret_name_ok(argv[0]))
-		return err_set(err, EINVAL, "this is not the name of a secret: up to %d letters, digits "
-		               "and '_-./'", SECRET_NAME_MAX);
+		return err_set(err, EINVAL, "this cannot be the name of a secret: use up to %d "
+		               "letters, digits and '_-./'", SECRET_NAME_MAX);
 	return 0;
 }
 
@@ -315,12 +316,13 @@ check_options(const struct secret_cli *cli, const struct verb *verb, struct err 
 		return err_set(err, EINVAL, "`secret %s` takes no definition: remove the secret, and add it "
 		               "again", verb->name);
 	if (cli->defines && cli->file != NULL)
-		return err_set(err, EINVAL, "--file says all of it: leave the other options out");
+		return err_set(err, EINVAL, "--file cannot be combined with other options: remove them");
 	if (cli->key != NULL && verb->verb != VAULT_INIT)
-		return err_set(err, EINVAL, "--key belongs to `cloister secret init`, before the first secret");
+		return err_set(err, EINVAL, "--key is only for `cloister secret init`, before the "
+		               "first secret");
 	if (cli->cell != NULL && verb->verb != VAULT_LIST)
-		return err_set(err, EINVAL, "--cell belongs to `cloister secret list`: `cloister revoke` and "
-		               "`rotate` change what a cell has");
+		return err_set(err, EINVAL, "--cell is only for `cloister secret list`: `cloister "
+		               "revoke` and `rotate` change a cell's secrets");
 	return 0;
 }
 
@@ -373,6 +375,6 @@ cmd_secret(int argc, char **argv)
 	nearest = text_nearest(argv[0], names);
 	if (nearest != NULL)
 		return cli_failf("there is no `secret %.16s`: did you mean '%s'?", argv[0], nearest);
-	return cli_failf("there is no such thing to do with secrets: add, list, show, rotate, remove, "
+	return cli_failf("there is no such verb of `secret`: use add, list, show, rotate, remove, "
 	                 "services or init");
 }

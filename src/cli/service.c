@@ -52,20 +52,20 @@ reach(const char *path, struct err *err)
 		return folder;
 	n = snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", folder, name);
 	if (n < 0 || (size_t)n >= sizeof(address.sun_path))
-		return err_set(err, ENAMETOOLONG, "the socket's name '%s' is too long", name);
+		return err_set(err, ENAMETOOLONG, "the path of the socket '%s' is too long", name);
 	if (fd < 0)
-		return err_errno(err, "cannot make a socket");
+		return err_errno(err, "cannot create a socket");
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
 		if (errno == ENOENT || errno == ECONNREFUSED)
-			return err_set(err, ENOENT, "no service runs: start one with `cloister serve --listen "
-			               "127.0.0.1:7878`");
+			return err_set(err, ENOENT, "no service is running: start one with `cloister "
+			               "serve --listen 127.0.0.1:7878`");
 		return err_errno(err, "cannot reach the service");
 	}
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	return TAKE_FD(fd);
 }
 
-/* Takes what there is of DATA; 1 when the answer is complete. */
+/* Consumes DATA; 1 when the response is complete. */
 static int
 take(struct h1_reader *reader, const char *data, size_t len, struct buf *body, struct err *err)
 {
@@ -85,7 +85,7 @@ take(struct h1_reader *reader, const char *data, size_t len, struct buf *body, s
 		if (event == H1_BODY)
 			buf_put(body, piece.at, piece.len);
 		if (buf_failed(body))
-			return err_set(err, EFBIG, "the service's answer is over %u MiB",
+			return err_set(err, EFBIG, "the response of the service is larger than %u MiB",
 			               SERVICE_ANSWER_MAX >> 20);
 	}
 }
@@ -105,7 +105,7 @@ read_answer(int fd, struct h1_reader *reader, struct buf *body, struct err *err)
 			return err_errno(err, "the service does not answer");
 		if (n == 0)
 			return h1_read_eof(reader, err) == H1_END ? 0 :
-			       err_set(err, EPIPE, "the service went away before it had answered");
+			       err_set(err, EPIPE, "the service ended before it answered");
 		r = take(reader, data, (size_t)n, body, err);
 	}
 	return r < 0 ? r : 0;
@@ -137,8 +137,8 @@ service_ask(const char *socket, const char *method, const char *path, json_t **r
 	if (reader.head.status >= 400) {
 		const char *said = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
 
-		err_set(err, EIO, "%s", said != NULL ? said : "the service cannot do that: is it of another "
-		        "version?");
+		err_set(err, EIO, "%s", said != NULL ? said : "the service cannot do that: is it "
+		        "another version?");
 		json_decref(answer);
 		return -EIO;
 	}

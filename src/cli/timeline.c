@@ -18,7 +18,7 @@ open_file(const struct timeline *t, const char *name)
 	return openat(t->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* The state folder, and that of the ended in it. */
+/* The state folder, and the folder of ended cells in it. */
 enum { PLACES = 2 };
 
 static int
@@ -34,7 +34,7 @@ struct newest {
 	bool found, networked;
 };
 
-/* One that used the network before one that did not, and then the one that was written last. */
+/* Prefers a cell that used the network, and then the one whose timeline was written last. */
 static void
 look_at(int folder, const struct cell_entry *entry, struct newest *newest)
 {
@@ -55,7 +55,7 @@ look_at(int folder, const struct cell_entry *entry, struct newest *newest)
 		*newest = (struct newest){ *entry, st.st_mtim, true, networked };
 }
 
-/* Of those called NAME or (NULL) of all. */
+/* Among those called NAME or (NULL) all. */
 static int
 find_newest(int state, const char *name, struct cell_entry *ret_entry, struct err *err)
 {
@@ -73,12 +73,12 @@ find_newest(int state, const char *name, struct cell_entry *ret_entry, struct er
 				look_at(folder, &entries[i], &newest);
 	}
 	if (!newest.found)
-		return err_set(err, ENOENT, "nothing is recorded of any cell");
+		return err_set(err, ENOENT, "no cell has any records");
 	*ret_entry = newest.entry;
 	return 0;
 }
 
-/* -ENOTUNIQ also where there is one in each place. */
+/* -ENOTUNIQ also if there is one in each place. */
 static int
 find_any(int state, const char *word, struct cell_entry *ret_entry, struct err *err)
 {
@@ -97,10 +97,10 @@ find_any(int state, const char *word, struct cell_entry *ret_entry, struct err *
 		}
 	}
 	return r == 0 ? 0 : err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`, or "
-	                            "`cloister audit verify` for those that left nothing but events", word);
+	                            "`cloister audit verify` for cells with only events left", word);
 }
 
-/* A running cell of which nothing is recorded yet has no state entry. */
+/* A running cell without any record yet has no state entry. */
 static bool
 find_running(const char *word, struct cell_entry *ret_entry)
 {
@@ -114,7 +114,7 @@ open_dir(struct timeline *t)
 {
 	if (t->state < 0)
 		t->state = cell_state_open(false, NULL);
-	/* In this order: it goes from the one to the other when the cell ends. */
+	/* In this order: the entry moves from the first to the second when the cell ends. */
 	for (int place = 0; t->dir < 0 && place < PLACES; place++) {
 		OWN(closep) int folder = open_place(t->state, place);
 		struct cell_entry entry;
@@ -139,7 +139,7 @@ timeline_open(const char *word, struct timeline *ret_timeline, struct err *err)
 		r = find_any(t.state, word, &t.entry, err);
 	if (r == -ENOENT && word != NULL && find_running(word, &t.entry))
 		r = 0;
-	/* A name that was used again means the one who has it now. */
+	/* If a name was used again, it means the cell that has it now. */
 	if (r == -ENOTUNIQ && find_newest(t.state, word, &t.entry, NULL) == 0)
 		r = 0;
 	if (r < 0)
@@ -163,7 +163,7 @@ timeline_close(struct timeline *t)
 	*t = (struct timeline){ .state = -1, .dir = -1, .fd = -1 };
 }
 
-/* The file that comes next: a numbered one, or the newest, which will have that number. */
+/* Opens the next file: a numbered one, or the newest, which will get that number. */
 static int
 open_next(struct timeline *t)
 {
@@ -175,7 +175,7 @@ open_next(struct timeline *t)
 	t->is_numbered = fd >= 0;
 	if (fd < 0)
 		fd = open_file(t, CELL_EVENTS);
-	/* It was turned over in between. */
+	/* The file was rotated in between. */
 	if (fd >= 0 && !t->is_numbered && faccessat(t->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
 		close(fd);
 		fd = open_file(t, name);
@@ -207,7 +207,7 @@ is_turned_over(const struct timeline *t)
 	        (now.st_ino != latest.st_ino || now.st_dev != latest.st_dev));
 }
 
-/* More bytes behind those that are there: how many, 0 at the end. */
+/* Reads more bytes behind the existing ones: returns how many, 0 at the end. */
 static ssize_t
 fill(struct timeline *t, struct err *err)
 {
@@ -223,7 +223,7 @@ fill(struct timeline *t, struct err *err)
 		t->len = 0;
 	}
 	for (;;) {
-		/* Asked before reading: what was written before the turn is read. */
+		/* Ask before reading, so that records from before the rotation are not missed. */
 		over = is_turned_over(t);
 		n = read(t->fd, t->data + t->len, TIMELINE_LINE_MAX - t->len);
 		if (n < 0 && errno == EINTR)
@@ -275,8 +275,8 @@ join_texts(const json_t *list)
 	return all;
 }
 
-/* A record as one looks at it: its number, time and cell, and then the members of its event.
- * What was written before there were records is so already. */
+/* Brings a record into a flat form: its number, time and cell, and then the members of its event.
+ * Events from before there were records are flat already. */
 static json_t *
 flatten(json_t *record)
 {
@@ -330,7 +330,7 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		.ms = number_of(o, "ms", INT64_MAX),
 		.count = number_of(o, "count", INT64_MAX),
 	};
-	/* Why an operator did something is no cause of a refusal. */
+	/* An operator's reason for an action is not the cause of a refusal. */
 	if (strcmp(ret_event->type, "steer") == 0) {
 		if (ret_event->note[0] == '\0')
 			ret_event->note = ret_event->why;
@@ -363,7 +363,7 @@ timeline_next(struct timeline *t, struct timeline_event *ret_event, struct err *
 			}
 			ret_event->before = t->seen;
 			t->seen = ret_event->n;
-			/* It says that the others are so, and nothing of the cell. */
+			/* A checkpoint vouches for the other records, and is no event of the cell. */
 			if (strcmp(ret_event->type, "checkpoint") != 0)
 				return 1;
 			timeline_event_free(ret_event);

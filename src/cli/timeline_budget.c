@@ -1,4 +1,4 @@
-/* timeline_budget.c - events of budgets in the words of people. */
+/* timeline_budget.c - prints budget events for people. */
 #include <jansson.h>
 #include <string.h>
 

@@ -1,13 +1,13 @@
-/* timeline_seen.c - a recorded request in the terms of policies. */
+/* timeline_seen.c - describes a recorded request in the terms of policies. */
 #include <string.h>
 
 #include "cli/timeline.h"
 #include "ipc/courier_channel.h"
 
-/* What was agreed on when a request became a WebSocket. */
+/* The status of a request that became a WebSocket. */
 #define SWITCHING_PROTOCOLS 101
 
-/* More than SIZE, in round numbers: of what was cut off where the rule ended, there may be more. */
+/* A round limit above SIZE.  The body was cut off at the rule's limit, so it may be larger. */
 static uint64_t
 room_for(uint64_t size)
 {

@@ -1,4 +1,4 @@
-/* timeline_text.c - an event in the words of people. */
+/* timeline_text.c - prints an event for people. */
 #include <string.h>
 #include <time.h>
 
@@ -50,7 +50,7 @@ put_port(FILE *out, const struct timeline_event *e)
 		fprintf(out, ":%u", e->port);
 }
 
-/* Which key, and whom it was to let in, or what it was to sign. */
+/* Prints the key, and the user and host it was to log in to, or what it was to sign. */
 static void
 print_ssh(FILE *out, const struct timeline_event *e)
 {
@@ -89,7 +89,7 @@ print_request(FILE *out, const struct timeline_event *e)
 	}
 }
 
-/* What an operator did, or a rule's consequence. */
+/* Prints an operator's action, or a rule's consequence. */
 static void
 print_steer(FILE *out, const struct timeline_event *e)
 {
@@ -108,7 +108,7 @@ print_steer(FILE *out, const struct timeline_event *e)
 	put(out, e->by);
 }
 
-/* What befell the cell itself. */
+/* Prints an event of the cell's own life. */
 static bool
 print_cell(FILE *out, const struct timeline_event *e)
 {
@@ -126,7 +126,7 @@ print_cell(FILE *out, const struct timeline_event *e)
 		print_steer(out, e);
 	} else if (strcmp(e->type, "cell") == 0) {
 		fputs("cell ", out);
-		put(out, strcmp(e->did, "not_notified") == 0 ? "could not tell anybody:" : e->did);
+		put(out, strcmp(e->did, "not_notified") == 0 ? "could not notify anybody:" : e->did);
 		fputs(e->by[0] != '\0' ? " by " : "", out);
 		put(out, e->by);
 		fputs(e->argv != NULL ? ": " : "", out);
@@ -180,43 +180,43 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 	}
 }
 
-/* In a few words, for a list; `cloister why` has the sentences. */
+/* Short texts for a list; `cloister why` has the sentences. */
 static const struct {
 	const char *why, *words;
 } causes[] = {
 	{ "no-rule",         "no rule allows it" },
 	{ "rule",            "a rule denies it" },
-	{ "ask",             "a person had to approve it, and did not" },
+	{ "ask",             "it needed approval and did not get it" },
 	{ "private-address", "its address is private" },
-	{ "secret",          "it carries what looks like a credential" },
+	{ "secret",          "it contains what looks like a credential" },
 	{ "exfiltration",    "exfiltration: a placeholder is where it may not be" },
-	{ "credential",      "a secret cannot be put into it" },
-	{ "expired",         "the secret in it has ended" },
+	{ "credential",      "a secret could not be inserted" },
+	{ "expired",         "the secret in it has expired" },
 	{ "revoked",         "the secret in it was revoked" },
-	{ "transfer",        "it sends far more than was usual" },
-	{ "consequence",     "what its rule leads to cannot be" },
+	{ "transfer",        "it sends far more than earlier requests" },
+	{ "consequence",     "the consequence of its rule failed" },
 	{ "not-renewed",     "no new value could be fetched" },
-	{ "guessed",         "beginnings of a secret's value were tried out" },
-	{ "login",           "nobody logs in there so" },
-	{ "mismatch",        "its names do not agree" },
-	{ "unreadable",      "its body cannot be looked into" },
+	{ "guessed",         "prefixes of a secret's value were tried out" },
+	{ "login",           "the login failed" },
+	{ "mismatch",        "its host names differ" },
+	{ "unreadable",      "its body cannot be inspected" },
 	{ "too-large",       "its body is too large" },
-	{ "certificate",     "the server's certificate is not good" },
+	{ "certificate",     "the server's certificate is not valid" },
 	{ "unresolved",      "the name does not resolve" },
 	{ "unreachable",     "the server cannot be reached" },
-	{ "protocol",        "it is not the protocol that it should be" },
-	{ "doh",             "names are not to be resolved this way" },
-	{ "malformed",       "it cannot be read in one way only" },
-	{ "unbound",         "the client does not say whom it speaks with" },
-	{ "forged",          "the session is none of that host's" },
-	{ "unknown-host",    "the host has a key that is not known for it" },
+	{ "protocol",        "it uses an unexpected protocol" },
+	{ "doh",             "names must not be resolved this way" },
+	{ "malformed",       "it is invalid or ambiguous" },
+	{ "unbound",         "the client does not name its host" },
+	{ "forged",          "the host did not sign the session" },
+	{ "unknown-host",    "the host's key is not known" },
 	{ "no-key",          "the cell has no such key" },
-	{ "signature",       "its signature is not right" },
+	{ "signature",       "its signature is wrong" },
 	{ "scope",           "no webhook like it is expected" },
 	{ "budget",          "a budget is used up" },
-	{ "rate",            "it came too soon after others" },
+	{ "rate",            "it exceeds the rate limit" },
 	{ "audit",           "there was no room to record it" },
-	{ "many",            "there were too many to tell them one by one" },
+	{ "many",            "there were too many to record one by one" },
 };
 
 void

@@ -1,4 +1,4 @@
-/* trust.c - `cloister trust`: look at what agents could write, and believe it again. */
+/* trust.c - `cloister trust`: shows what agents could write, and trusts it again. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "cli/cli.h"
 #include "trust/trust.h"
 
-#define SHOWN_MAX 500                   /* of the paths that changed */
+#define SHOWN_MAX 500                   /* changed paths */
 #define DEPTH_MAX 64
 
 enum { OPT_YES };
@@ -32,7 +32,7 @@ const struct cli_option cli_trust_options[] = {
 struct looking {
 	uint64_t since_ns;
 	size_t shown, more;
-	bool is_cut;                    /* something could not be looked into */
+	bool is_cut;                    /* a folder could not be read */
 };
 
 static void
@@ -41,7 +41,7 @@ print_safe(const char *text)
 	text_print_safe(stdout, text, strlen(text), false);
 }
 
-/* The kernel keeps this time, and an agent cannot set it. */
+/* The kernel sets this time, and an agent cannot. */
 static uint64_t
 changed_ns(const struct stat *st)
 {
@@ -62,7 +62,7 @@ show(struct looking *l, const char *path, const struct stat *st)
 	fputs(S_ISDIR(st->st_mode) ? "/\n" : S_ISLNK(st->st_mode) ? " (link)\n" : "\n", stdout);
 }
 
-/* Takes FD over. */
+/* Takes ownership of FD. */
 static void
 walk(struct looking *l, int fd, const char *path, int depth)
 {
@@ -108,7 +108,7 @@ show_time(const struct trust_mark *mark)
 	fputs(text, stdout);
 }
 
-/* What changed there since it was marked.  What was removed is not there to be shown. */
+/* Shows what has changed there since it was marked.  Removed files cannot be shown. */
 static void
 look_at(const struct trust_mark *mark, const char *path)
 {
@@ -143,17 +143,18 @@ list(const struct trust_marks *m)
 	}
 }
 
-/* The marks that are to be cleared: on FOLDER and beneath it.  How many they are; -EPERM if it is
- * only a part of what was marked. */
+/* Finds the marks to clear: on FOLDER and beneath it.  Returns how many there are; -EPERM if FOLDER
+ * is only a part of a marked folder. */
 static int
 look_beneath(const struct trust_marks *m, const char *folder, struct err *err)
 {
 	int n = 0;
 
-	/* What is looked at now would be another thing a moment later. */
+	/* A running cell could change the files after they were reviewed. */
 	for (size_t i = 0; i < m->n; i++)
 		if (m->at[i].is_held && (tree_is_beneath(m->at[i].path, folder) || strcmp(folder, "/") == 0))
-			return err_set(err, EBUSY, "a cell that runs can write '%s': stop it first (`cloister ps`)",
+			return err_set(err, EBUSY, "a running cell can write '%s': stop it first "
+			               "(`cloister ps`)",
 			               m->at[i].path);
 	for (size_t i = 0; i < m->n; i++) {
 		const char *path = m->at[i].path;
@@ -165,9 +166,10 @@ look_beneath(const struct trust_marks *m, const char *folder, struct err *err)
 	}
 	for (size_t i = 0; n == 0 && i < m->n; i++)
 		if (tree_is_beneath(folder, m->at[i].path) || strcmp(m->at[i].path, "/") == 0)
-			return err_set(err, EPERM, "agents could write all of '%s', which '%s' is in: look at that with "
-			               "`cloister trust %s`", m->at[i].path, folder, m->at[i].path);
-	/* It may have been moved since, and is known by what it is. */
+			return err_set(err, EPERM, "agents could write all of '%s', which contains "
+			               "'%s': review it with `cloister trust %s`", m->at[i].path, folder,
+			               m->at[i].path);
+	/* It may have been moved since, and is recognised by its inode. */
 	if (n == 0 && trust_path(TRUST_POLICY, folder, NULL) < 0) {
 		look_at(&(struct trust_mark){ .path = folder }, folder);
 		n++;
@@ -184,8 +186,9 @@ ask(bool yes, struct err *err)
 		return 0;
 	fflush(stdout);
 	if (!isatty(STDIN_FILENO))
-		return err_set(err, EPERM, "nothing was cleared: there is nobody to ask, so say --yes");
-	fprintf(stderr, "may cloister read and run what is there? [y/N] ");
+		return err_set(err, EPERM, "nothing was cleared, because there is no terminal to ask "
+		               "on: use --yes");
+	fprintf(stderr, "may cloister read and run files there? [y/N] ");
 	if (fgets(answer, sizeof(answer), stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y'))
 		return 0;
 	return err_set(err, ECANCELED, "nothing was cleared");
@@ -195,7 +198,7 @@ static int
 clear(const char *word, bool yes, struct err *err)
 {
 	OWN(trust_marks_free) struct trust_marks m = {0};
-	/* What was marked may be gone; then it is named as it was. */
+	/* A marked folder may be gone; then its recorded name is used. */
 	OWN(freep) char *real = realpath(word, NULL), *folder = real != NULL ? strdup(real) : strdup(word);
 	int r = trust_marks_load(&m, err);
 
@@ -204,8 +207,9 @@ clear(const char *word, bool yes, struct err *err)
 	if (folder[0] != '/')
 		return err_errno(err, "cannot find '%s'", word);
 	if (m.is_full && strcmp(folder, "/") != 0)
-		return err_set(err, EFBIG, "agents could write so many folders that everything counts as "
-		               "theirs: look at all of them, then `cloister trust /`");
+		return err_set(err, EFBIG, "agents could write so many folders that every folder "
+		               "counts as written by them: review all of them, then use `cloister "
+		               "trust /`");
 	r = m.is_full ? 1 : look_beneath(&m, folder, err);
 	if (r < 0)
 		return r;
@@ -216,16 +220,6 @@ clear(const char *word, bool yes, struct err *err)
 	                                 (struct audit_member[]){ { .name = "folder", .text = folder } }, 1, err);
 }
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	(void)option;
-	(void)value;
-	(void)err;
-	*(bool *)arg = true;
-	return 0;
-}
-
 int
 cmd_trust(int argc, char **argv)
 {
@@ -234,18 +228,19 @@ cmd_trust(int argc, char **argv)
 	bool yes = false;
 	int rest;
 
-	if (cli_parse(cli_trust_options, argc, argv, true, take_option, &yes, &rest, &err) < 0)
+	if (cli_parse(cli_trust_options, argc, argv, true, cli_take_flag, &yes, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc && yes)
-		return cli_failf("which folder? cloister trust --yes DIR...; `cloister trust` lists them");
+		return cli_failf("no folder is given: cloister trust --yes DIR... (`cloister trust` "
+		                 "lists them)");
 	if (rest == argc) {
 		if (trust_marks_load(&m, &err) < 0)
 			return cli_fail(&err);
 		if (m.is_full)
-			puts("/  (the list is full, so everything counts as written by agents)");
+			puts("/  (the list is full, so every folder counts as written by agents)");
 		list(&m);
 		if (m.n == 0 && !m.is_full && isatty(STDOUT_FILENO))
-			puts("no folder is marked: agents could write none since you last looked");
+			puts("no folder is marked: agents could write none since your last review");
 		return 0;
 	}
 	for (int i = rest; i < argc; i++)

@@ -1,5 +1,4 @@
-/* why.c - `cloister why`: a recorded refusal in plain words, and the rule that would
- * allow it. */
+/* why.c - `cloister why`: explains a recorded refusal, and prints the rule that would allow it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,81 +14,84 @@
 #include "ipc/courier_channel.h"
 #include "policy/policy_suggest.h"
 
-/* What is behind each "why" of an event. */
+/* The explanation of each "why" of an event. */
 static const struct cause {
 	const char *why;
 	bool rule_helps;                /* a rule in front of the others would allow it */
-	bool note_helps;                /* what the event notes is more than this text */
-	const char *text;               /* NULL: the rule tells */
+	bool note_helps;                /* the event's note has more than this text */
+	const char *text;               /* NULL: the rule explains it */
 } causes[] = {
-	{ "no-rule", true, false, "No rule matches it, and what no rule allows is refused." },
+	{ "no-rule", true, false, "No rule matches the request, so it is refused." },
 	{ "rule", true, false, NULL },
 	{ "ask", true, true, "The rule asks for a person's approval, and nobody gave it. `cloister "
 	  "approvals` shows the requests that wait." },
-	{ "private-address", true, true, "It leads to an address that is not a public one. Those are "
-	  "refused, unless the rule of the name says `private: true`, or an address is asked for that "
-	  "the rule names; where that is link-local or metadata, only the latter." },
-	{ "secret", true, true, "It carries something that looks like a credential, and no rule permits "
-	  "that." },
-	{ "exfiltration", false, true, "It carries the placeholder of a secret to where that secret may not "
-	  "go, or in a place where it may not stand: `cloister secret show` shows the secret's own scope. "
-	  "One rule can help: if the host is a model that the agent talks to, `placeholders: pass` lets "
-	  "placeholders in bodies go there as they are." },
-	{ "credential", false, true, "It carries the placeholder of a secret, or is signed with it, and the "
-	  "real one could not be put in its place. No rule changes that." },
-	{ "expired", false, true, "The value of a secret has ended, and no new one could be fetched." },
-	{ "revoked", false, true, "An operator, or a rule's `then`, has taken the secret back from this "
-	  "cell. No rule changes that: a cell that is to have it again is started anew." },
-	{ "budget", false, true, "A rule allows it, but a budget of the policy does not. No rule changes that: "
-	  "`cloister budget` shows what is used of what, and with `--raise` gives more of it while the "
-	  "cell runs." },
-	{ "rate", false, true, "A rule allows it, but the cell makes more requests in a while than its `rate` "
-	  "lets it. No rule changes that: what is sent again later goes." },
-	{ "transfer", false, true, "It sends far more than the cell's requests before it, and the policy has a "
-	  "tripwire for that (`tripwires: {transfer: ...}`)." },
-	{ "consequence", false, true, "A rule that it matches leads to something (`then`) that could not be put "
-	  "in force, so it does not leave." },
-	{ "not-renewed", false, true, "A secret ends, and where its value comes from gave no new one. It "
-	  "is tried again." },
-	{ "guessed", false, true, "Somebody in the cell tried out beginnings of a secret's value, by what is held "
-	  "back of answers. Some of its characters may be known: give it another value where it is from." },
-	{ "too-large", true, true, "Its body is larger than the rule permits with its `body: {max: ...}`, or "
-	  "than can be held: what is packed, or what a rule looks into, is, and never more than 64M." },
-	{ "mismatch", false, true, "The name that was looked up, the one in the TLS handshake and the one "
-	  "in the request do not agree. No rule changes that: the client must ask for the server "
-	  "that it means." },
-	{ "unreadable", false, true, "A rule depends on what is in its body, and the body cannot be read "
-	  "as what it claims to be, or is too large to be held." },
-	{ "certificate", false, true, "The server's certificate is not good for this name. No rule "
-	  "changes that: if it is your own, or by an authority of yours, `cloister run --ca FILE` trusts it." },
+	{ "private-address", true, true, "It leads to an address that is not a public one. Such an "
+	  "address is refused unless the rule of the name has `private: true`, or the request names an "
+	  "address and a rule names it too. For link-local and metadata addresses only the latter "
+	  "helps." },
+	{ "secret", true, true, "It contains something that looks like a credential, and no rule "
+	  "permits that." },
+	{ "exfiltration", false, true, "It carries the placeholder of a secret to a host that the "
+	  "secret is not for, or in a part of the request where it is not allowed: `cloister secret "
+	  "show` shows the secret's own scope. To allow the host, start the cell with `-s "
+	  "NAME@HOST:PORT`, or `cloister secret remove` it and `add` it again with another --host, and "
+	  "with --plain if the host has no TLS. One rule can help: if the host is a model that the "
+	  "agent talks to, `placeholders: pass` sends placeholders in bodies there unchanged." },
+	{ "credential", false, true, "It carries the placeholder of a secret, or is signed with it, "
+	  "and the real value could not replace it. No rule changes that." },
+	{ "expired", false, true, "The value of a secret has expired, and no new value could be "
+	  "fetched." },
+	{ "revoked", false, true, "An operator, or a rule's `then`, has revoked the secret in this "
+	  "cell. No rule changes that: start a new cell to use the secret again." },
+	{ "budget", false, true, "A rule allows it, but a budget of the policy does not. No rule "
+	  "changes that: `cloister budget` shows the usage, and `--raise` raises a budget while the "
+	  "cell is running." },
+	{ "rate", false, true, "A rule allows it, but the cell makes more requests than its `rate` "
+	  "allows. No rule changes that: send the request again later." },
+	{ "transfer", false, true, "It sends far more than the cell's earlier requests, and the policy "
+	  "has a tripwire for that (`tripwires: {transfer: ...}`)." },
+	{ "consequence", false, true, "It matches a rule with a consequence (`then`) that could not be "
+	  "enforced, so it did not leave the cell." },
+	{ "not-renewed", false, true, "A secret expires, and its source gave no new value. cloister "
+	  "tries again." },
+	{ "guessed", false, true, "Somebody in the cell tried out prefixes of a secret's value, by "
+	  "observing what is held back from responses. Some of its characters may be known: create a "
+	  "new value at the service that issued it." },
+	{ "too-large", true, true, "Its body is larger than the rule's `body: {max: ...}`, or too "
+	  "large to be held. Compressed bodies, and bodies that a rule inspects, are held, up to 64M." },
+	{ "mismatch", false, true, "The name that was looked up, the name in the TLS handshake and the "
+	  "name in the request differ. No rule changes that: the client must use one name." },
+	{ "unreadable", false, true, "A rule depends on the contents of its body, and the body does "
+	  "not have the format that it claims, or is too large to be held." },
+	{ "certificate", false, true, "The server's certificate is not valid for this name. No rule "
+	  "changes that: if it is your own, or your own authority issued it, `cloister run --ca FILE` "
+	  "trusts it." },
 	{ "unresolved", false, true, "A rule allows it, but the name could not be resolved." },
 	{ "unreachable", false, true, "A rule allows it, but the server could not be reached." },
-	{ "protocol", false, true, "What was sent is not the protocol that the rule is about." },
-	{ "malformed", false, true, "It was not sent on: it is no well-formed request, or one that two "
-	  "programs might read in two ways. No rule changes that." },
-	{ "unbound", false, true, "A signature is made only for a client that says which host it speaks "
-	  "with. OpenSSH does since 8.9; other programs often do not." },
-	{ "forged", false, true, "A signature is made only for a session that the host itself has "
-	  "signed." },
-	{ "unknown-host", false, true, "The host has a key that is in none of the operator's "
-	  "known_hosts files, nor in the secret's definition: it is another host, or has a new key." },
+	{ "protocol", false, true, "The client does not use the protocol that the rule expects." },
+	{ "malformed", false, true, "It was not forwarded: it is not a well-formed request, or two "
+	  "programs might read it in two ways. No rule changes that." },
+	{ "unbound", false, true, "The key signs only for a client that names its host. OpenSSH does "
+	  "so since 8.9; other programs often do not." },
+	{ "forged", false, true, "The key signs only for a session that the host itself has signed." },
+	{ "unknown-host", false, true, "The host's key is neither in the operator's known_hosts files "
+	  "nor in the secret's definition: it is another host, or it has a new key." },
 	{ "no-key", false, true, "The cell was not given that key: see `cloister run -s`." },
-	{ "signature", false, true, "It is a webhook, and was not signed with the secret that its sender "
-	  "should have. No rule changes that." },
-	{ "scope", false, true, "Webhooks come to this port of the cell, and no secret's scope has this "
-	  "one: see `ports`, `methods` and `paths` of the secret, or publish another port for what is "
-	  "not signed." },
-	{ "login", false, true, "A rule allows the connection, but nobody could be logged in: either the "
-	  "client did not give the placeholder of a secret that may go there, or the server did not "
-	  "take the real one. No rule changes that." },
-	{ "audit", false, true, "What happens is recorded, and there was no room for that: the disk was "
-	  "full, or the cell's timeline as large as its policy lets it become (`audit: {max: ...}`). "
-	  "Nothing leaves a cell then." },
-	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
-	  "before this one show what it was like." },
-	{ "doh", false, false, "It goes to a service that resolves names over HTTPS or TLS, or asks as one asks "
-	  "those, which would hide the names that are looked up. No rule changes that: the cell's own "
-	  "resolver answers for every name that a rule mentions." },
+	{ "signature", false, true, "It is a webhook that was not signed with its sender's secret. No "
+	  "rule changes that." },
+	{ "scope", false, true, "This port of the cell receives webhooks, and no secret's scope covers "
+	  "this one: see `ports`, `methods` and `paths` of the secret, or publish another port for "
+	  "unsigned requests." },
+	{ "login", false, true, "A rule allows the connection, but the login failed: either the client "
+	  "did not give the placeholder of a secret for this server, or the server did not accept the "
+	  "real value. No rule changes that." },
+	{ "audit", false, true, "It could not be recorded: the disk was full, or the cell's timeline "
+	  "has reached its maximum size (`audit: {max: ...}`). Then nothing leaves a cell." },
+	{ "many", false, true, "There were too many refusals in a short time to record them one by "
+	  "one. The events before this one show examples." },
+	{ "doh", false, false, "It goes to a service that resolves names over HTTPS or TLS, or uses "
+	  "the format of such a service, which would hide the names that are looked up. No rule "
+	  "changes that: the cell's own resolver answers for every name that a rule mentions." },
 };
 
 static const struct cause *
@@ -115,7 +117,7 @@ put_place(const char *rule)
 	put(cell_policy_place(text, rule));
 }
 
-/* One that was given on the command line has no place in a file. */
+/* A rule from the command line is in no file. */
 static bool
 is_in_file(const char *rule)
 {
@@ -146,6 +148,13 @@ is_useless_address(const struct timeline_event *e)
 	       strcmp(e->note + len - end, COURIER_NO_RULE_HELPS) == 0;
 }
 
+/* The status is the server's own, not the one for a missing response. */
+static bool
+is_cut(const struct timeline_event *e)
+{
+	return strcmp(e->why, "unreachable") == 0 && e->status != 0 && e->status != 502 && e->status != 504;
+}
+
 static void
 print_cause(const struct timeline_event *e, const struct cause *cause)
 {
@@ -153,6 +162,8 @@ print_cause(const struct timeline_event *e, const struct cause *cause)
 		puts("It leads to an address that a rule denies.");
 	else if (is_useless_address(e))
 		puts("It leads to an address that is not a public one.");
+	else if (is_cut(e))
+		puts("A rule allows it, but the server broke off its response.");
 	else if (cause != NULL && cause->text != NULL)
 		puts(cause->text);
 	if (is_in_file(e->rule)) {
@@ -169,7 +180,7 @@ print_cause(const struct timeline_event *e, const struct cause *cause)
 		print_line("What happened: ", e->note);
 }
 
-/* Whether TEXT can stand in quotes in a shell, and means itself in a rule. */
+/* Whether TEXT can be quoted in a shell, and is literal in a rule. */
 static bool
 is_plain(const char *text)
 {
@@ -177,7 +188,7 @@ is_plain(const char *text)
 	       strlen(text);
 }
 
-/* How to have it at once, where that fits on a line. */
+/* Prints the command to allow it at once, if that fits on a line. */
 static void
 print_allow(const struct timeline *t, const struct timeline_event *e)
 {
@@ -186,7 +197,8 @@ print_allow(const struct timeline *t, const struct timeline_event *e)
 	if ((!is_request && strcmp(e->type, "dns") != 0) || !is_plain(e->host) || !is_plain(e->path) ||
 	    (strcmp(e->why, "no-rule") != 0 && strcmp(e->why, "rule") != 0) || !timeline_is_live(t))
 		return;
-	printf("\nWhile the cell runs, this puts it in front of its rules:\n\n  cloister allow %s ",
+	printf("\nWhile the cell is running, this adds the rule in front of the others:\n\n  cloister "
+	       "allow %s ",
 	       timeline_cell(t));
 	if (!is_request) {
 		printf("%s\n", e->host);
@@ -198,8 +210,8 @@ print_allow(const struct timeline *t, const struct timeline_event *e)
 	printf(", methods: [%s], paths: [%s]}'\n", e->method, e->path);
 }
 
-/* Whether the rule that refused a name is about nothing else, so that one in front leaves nothing
- * to it: that would be an error. */
+/* Whether the rule that refused a name covers only that name.  A rule in front would then leave it
+ * nothing to match, which is an error. */
 static bool
 is_just_the_name(const struct timeline_event *e)
 {
@@ -233,7 +245,7 @@ print_suggestion(const struct timeline *t, const struct timeline_event *e)
 	}
 	text_print_safe(stdout, text, strlen(text), true);
 	if (why_is_layered(t))
-		fputs("\nThe cell's policy lies within others: each of them has to allow it.\n", stdout);
+		fputs("\nThe cell's policy is within other policies: each of them must allow it.\n", stdout);
 	else
 		print_allow(t, e);
 }
@@ -255,7 +267,7 @@ explain(const struct timeline *t, const struct timeline_event *e)
 	if (strcmp(e->why, "no-rule") == 0)
 		why_print_near(t, e);
 	if (is_denied_address(e))
-		puts("\nA rule that allows it has to stand in front of the one that denies the address.");
+		puts("\nA rule that allows it must be in front of the one that denies the address.");
 	else if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
 	         strstr(e->note, COURIER_NO_RULE_HELPS) == NULL)
 		print_suggestion(t, e);
@@ -267,7 +279,7 @@ is_asked_for(const struct timeline_event *e, uint64_t n)
 	return n != 0 ? e->n == n : timeline_is_refusal(e) || e->why[0] != '\0';
 }
 
-/* Number N, or with 0 the last that did not go well. */
+/* Finds number N, or with 0 the last failure. */
 static int
 find_event(struct timeline *t, uint64_t n, struct timeline_event *ret_event, struct err *err)
 {
@@ -289,15 +301,15 @@ find_event(struct timeline *t, uint64_t n, struct timeline_event *ret_event, str
 	if (r < 0)
 		return r;
 	if (found && !timeline_is_decision(ret_event))
-		return err_set(err, EINVAL, "event %llu of cell %s is no decision, but tells what befell the cell: "
-		               "`cloister events %s` shows it, and `cloister why %s` explains the last refusal",
+		return err_set(err, EINVAL, "event %llu of cell %s is not a decision: `cloister events "
+		               "%s` shows it, and `cloister why %s` explains the last refusal",
 		               (unsigned long long)n, timeline_cell(t), timeline_cell(t), timeline_cell(t));
 	if (found)
 		return 0;
 	if (n != 0)
 		return err_set(err, ENOENT, "cell %s has no event %llu: see `cloister events %s`",
 		               timeline_cell(t), (unsigned long long)n, timeline_cell(t));
-	return err_set(err, ENOENT, "cell %s was refused nothing", timeline_cell(t));
+	return err_set(err, ENOENT, "nothing was refused in cell %s", timeline_cell(t));
 }
 
 /* Whether WORD is the whole id or name of a cell: then it is no number. */
@@ -311,7 +323,7 @@ is_cell(const char *word)
 	       (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
 }
 
-/* CELL and N, either of which may be left out. */
+/* CELL and N, both optional. */
 static int
 take_words(int argc, char **argv, int rest, const char **ret_cell, uint64_t *ret_n,
            struct err *err)
@@ -320,7 +332,8 @@ take_words(int argc, char **argv, int rest, const char **ret_cell, uint64_t *ret
 	uint64_t n;
 
 	if (argc - rest > 2)
-		return err_set(err, EINVAL, "'%s' is too much: cloister why [CELL] [N]", argv[rest + 2]);
+		return err_set(err, EINVAL, "there are too many arguments, remove '%s': cloister why "
+		               "[CELL] [N]", argv[rest + 2]);
 	if (argc - rest == 2) {
 		*ret_cell = argv[rest];
 		number = argv[rest + 1];
@@ -331,7 +344,7 @@ take_words(int argc, char **argv, int rest, const char **ret_cell, uint64_t *ret
 			*ret_cell = argv[rest];
 	}
 	if (number != NULL && num_parse_count(number, 1, INT64_MAX, ret_n, err) < 0)
-		return err_wrap(err, "'%s' is no number of an event", number);
+		return err_wrap(err, "'%s' is not the number of an event", number);
 	return 0;
 }
 

@@ -6,9 +6,9 @@
 struct timeline;
 struct timeline_event;
 
-/* Which rules of the cell's policy are about E's host, and what keeps each from matching.
- * Nothing, if the policy is not kept or none is. */
+/* Prints the rules of the cell's policy about E's host, and what keeps each from matching.  Prints
+ * nothing if the policy is not kept or no rule is about the host. */
 void why_print_near(const struct timeline *t, const struct timeline_event *e);
-/* Whether it lies within others, so that a rule of its own does not suffice. */
+/* Whether the policy is within others, so that a rule of its own does not suffice. */
 bool why_is_layered(const struct timeline *t);
 #endif

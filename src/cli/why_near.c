@@ -1,4 +1,4 @@
-/* why_near.c - the rules that nearly matched what none of them allowed. */
+/* why_near.c - the rules that nearly matched a request that no rule allowed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "cli/why.h"
 #include "policy/policy_explain.h"
 
-#define NEAR_MAX 5                      /* rules that are shown */
+#define NEAR_MAX 5                      /* rules to show */
 
 /* The policy that the cell had, or NULL. */
 static struct policy *
@@ -50,7 +50,7 @@ ask_again(const struct timeline_event *e, struct policy_asked *ret_asked)
 	return r;
 }
 
-/* What the record cannot tell: the rule may be about any of it. */
+/* The record lacks these; the rule may depend on any of them. */
 static bool
 is_guess(const struct policy_step *step)
 {
@@ -65,11 +65,11 @@ print_step(const struct policy *p, size_t rule, const struct policy_asked *asked
 	char text[POLICY_STEP_TEXT_MAX];
 
 	if (is_push && step->kind == POLICY_STEP_OPEN)
-		snprintf(text, sizeof(text), "no: not these refs, or not what is done to them");
+		snprintf(text, sizeof(text), "no: the refs, or the changes to them, do not match");
 	else if (is_guess(step))
-		snprintf(text, sizeof(text), "no: its query or headers do not fit");
+		snprintf(text, sizeof(text), "no: its query or headers do not match");
 	else if (step->kind == POLICY_STEP_OPEN)
-		snprintf(text, sizeof(text), "no: its body does not fit");
+		snprintf(text, sizeof(text), "no: its body does not match");
 	else
 		policy_cli_describe(asked, step, text);
 	printf("    %s  %s\n        ", policy_rule_place(p, (int)rule), policy_rule_text(p, (int)rule));

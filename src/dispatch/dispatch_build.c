@@ -1,4 +1,4 @@
-/* dispatch_build.c - which cloister this is: a hash over its executables. */
+/* dispatch_build.c - identifies this build of cloister by a hash over its executables. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +93,7 @@ hash_all(json_t *paths, char ret_hash[HASH_NAME + 1], struct err *err)
 	return dispatch_hash_json(hashes, CACHE_MAX, ret_hash, err);
 }
 
-/* What was found last: in a service that is asked often, the same each time. */
+/* The last result: a service that is asked often gets the same each time. */
 static struct {
 	pthread_mutex_t lock;
 	json_t *stamps;
@@ -162,7 +162,7 @@ dispatch_build_hash(char ret_hash[HASH_NAME + 1], struct err *err)
 	if (r < 0)
 		return err_wrap(err, "cannot tell which cloister this is");
 	cache = json_pack("{s:s,s:O}", "hash", ret_hash, "stamps", stamps);
-	/* Without it, the next one takes a little longer. */
+	/* Without the cache, the next call takes a little longer. */
 	if (cache != NULL && canon_dump(cache, CACHE_MAX, &text, &len, NULL) == 0)
 		(void)dispatch_write_file(top, CACHE, text, len, false, NULL);
 	make_known(stamps, ret_hash);

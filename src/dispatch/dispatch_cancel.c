@@ -1,4 +1,4 @@
-/* dispatch_cancel.c - ends a dispatch that nobody wants any more. */
+/* dispatch_cancel.c - cancels dispatches. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
 	return dispatch_log_put(log, "dispatch.finished", event, true, err);
 }
 
-/* Nobody drives it: then the end is ours to write. */
+/* Without a driver, this process writes the end. */
 static int
 end_waiting(struct registry *reg, const char *id, struct err *err)
 {
@@ -48,7 +48,7 @@ end_waiting(struct registry *reg, const char *id, struct err *err)
 	return r < 0 ? r : dispatch_set_end(registry_db(reg), id, &end, err);
 }
 
-/* One more at a time: each that is asked to end is marked, and not found again. */
+/* One at a time: each cancelled child is marked, and not found again. */
 int
 dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
 {
@@ -70,8 +70,8 @@ dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms
 	return r;
 }
 
-/* It is marked.  A driver that begins it just now reads that once the cell is up; one that has begun
- * it has a cell. */
+/* It is marked.  A driver that is just beginning it reads the mark once the cell is up; one that
+ * has begun it has a cell. */
 static int
 see_to_end(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
 {
@@ -103,7 +103,7 @@ dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct 
 		return err_set(err, EALREADY, "dispatch %s is over already: it is %s", d.id,
 		               dispatch_state_name(d.state));
 	dispatch_tell();
-	/* From now on there are no new ones. */
+	/* From now on there are no new children. */
 	r = dispatch_cancel_children(reg, d.id, grace_ms, err);
 	return r < 0 ? r : see_to_end(reg, d.id, grace_ms, err);
 }
@@ -120,7 +120,7 @@ dispatch_cancel_all(struct registry *reg, unsigned *ret_n, struct err *err)
 	*ret_n = (unsigned)n;
 	dispatch_tell();
 	r = dispatch_list_open(registry_db(reg), &ids, err);
-	/* Also when one of them cannot be ended: the others can. */
+	/* If one of them cannot be ended, the others still can. */
 	for (char **id = ids; id != NULL && *id != NULL; id++) {
 		one = see_to_end(reg, *id, 0, r == 0 ? err : NULL);
 		r = r == 0 ? one : r;

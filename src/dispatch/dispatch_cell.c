@@ -1,4 +1,4 @@
-/* dispatch_cell.c - the cell of an attempt: whether it runs, and how it is told to end. */
+/* dispatch_cell.c - the cell of an attempt: finds its state, and ends it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "ipc/control_channel.h"
 #include "ipc/ipc.h"
 
-#define TAKEN_S 5                       /* how long a supervisor is waited for that is asked */
+#define TAKEN_S 5                       /* how long to wait for a supervisor's answer */
 #define LISTEN_MS 5
 
 /* Cells of dispatches have no names. */
@@ -66,8 +66,8 @@ dispatch_cell_look(const char *cell)
 		return DISPATCH_CELL_NONE;
 	if (cell_state_is_live(entry))
 		return DISPATCH_CELL_LIVE;
-	/* One that is only just being made is not locked yet, see cell_state_make(): ask again when
-	 * nobody is at it. */
+	/* An entry that is only just being made is not locked yet, see cell_state_make(): ask again
+	 * when nobody works on it. */
 	(void)flock(state, LOCK_EX);
 	if (cell_state_is_live(entry))
 		return DISPATCH_CELL_LIVE;
@@ -76,7 +76,7 @@ dispatch_cell_look(const char *cell)
 	return is_empty(entry) ? DISPATCH_CELL_GRAVE : DISPATCH_CELL_LOST;
 }
 
-/* The folder of running cells, and the entry there. */
+/* Finds the folder of running cells, and the cell's entry there. */
 static int
 find_running(const char *cell, struct cell_entry *ret_entry, struct err *err)
 {
@@ -127,7 +127,7 @@ dispatch_cell_stop(const char *cell, uint64_t grace_ms, struct err *err)
 	return r;
 }
 
-/* One that has only just begun does not listen yet. */
+/* A supervisor that has only just begun does not listen yet. */
 static int
 connect_to_live(const char *cell, struct err *err)
 {

@@ -1,5 +1,4 @@
-/* dispatch_confine.c - what a dispatch may have that was made by another one: no more than that
- * has itself. */
+/* dispatch_confine.c - limits a child dispatch to the rights of its parent. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ out_of_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
-/* ---- whether it may be at all ---- */
+/* ---- whether it is permitted at all ---- */
 
 bool
 dispatch_may_ask_for(const json_t *agents, const char *name, const char *hash, const char *ref)
@@ -37,7 +36,7 @@ dispatch_may_ask_for(const json_t *agents, const char *name, const char *hash, c
 	return false;
 }
 
-/* What an agent hands on is what it has. */
+/* An agent can pass on only what it has. */
 static int
 check_envs(const struct dispatch_parent *parent, const struct dispatch_request *request,
            const json_t *resolved, struct err *err)
@@ -83,7 +82,7 @@ check_asking(const struct dispatch_parent *parent, const struct dispatch_request
 
 /* ---- limits ---- */
 
-/* Until when it may run: the parent's own time, counted from its first attempt. */
+/* The deadline: the parent's own time, counted from its first attempt. */
 static int
 narrow_limits(const struct dispatch_parent *parent, json_t *resolved, struct err *err)
 {
@@ -116,8 +115,8 @@ freedom(const char *mode)
 	return strcmp(mode, "ro") == 0 ? 0 : strcmp(mode, "overlay") == 0 ? 1 : 2;
 }
 
-/* PATH is OUTER, or lies in it.  An agent that may write there could put a link to anywhere in
- * the way of a folder further down, at any time: then only the same folder is sure. */
+/* Whether PATH is OUTER, or lies in it.  An agent that may write there could at any time put a link
+ * to anywhere on the way to a folder further down.  Then only the same folder is safe. */
 static bool
 lies_in(const char *path, const char *outer, bool writable)
 {
@@ -151,7 +150,7 @@ narrow_workspace(const struct dispatch_parent *parent, json_t *resolved, json_t 
 	       out_of_memory(err) : 0;
 }
 
-/* ---- what it may dispatch in turn ---- */
+/* ---- the agents that it may dispatch itself ---- */
 
 static int
 narrow_delegate(const struct dispatch_parent *parent, json_t *resolved, struct err *err)

@@ -1,4 +1,4 @@
-/* dispatch_dirs.c - DATA/dispatches: a folder for each, which its driver holds locked. */
+/* dispatch_dirs.c - DATA/dispatches: a folder for each dispatch, locked by its driver. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 #include "dispatch/dispatch_parts.h"
 
 #define TOP "dispatches"
-#define TURN "turn"                     /* touched when there is news: waiting ones watch it */
-/* A new inode costs more than anything else here, so that what can be shared is. */
+#define TURN "turn"                     /* touched when there is news: waiting processes watch it */
+/* A new inode is the largest cost here, so folders are shared where possible. */
 #define EMPTY "out"
-#define NEXT "next"                     /* a folder made ahead, when nobody waited for it */
+#define NEXT "next"                     /* a folder made in advance, when nobody waited */
 
 static const char id_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 
@@ -218,7 +218,7 @@ dispatch_tell(void)
 	OWN(closep) int fd = top < 0 ? -1 : openat(top, TURN, O_WRONLY | O_CREAT | O_CLOEXEC |
 	                                           O_NOFOLLOW, 0600);
 
-	/* Closing what was open for writing is what watchers hear. */
+	/* Closing a file that was open for writing notifies the watchers. */
 	if (fd >= 0)
 		(void)futimens(fd, NULL);
 }

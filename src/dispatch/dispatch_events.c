@@ -1,4 +1,4 @@
-/* dispatch_events.c - what happens to a dispatch, line by line, in a file that only grows. */
+/* dispatch_events.c - the events of a dispatch, line by line, in a file that only grows. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@
 #define OUTPUT_EVENT_MAX 16384          /* bytes of output in one event */
 #define LINE_MAX_BYTES (4u << 20)
 #define END_MAX (2 * DISPATCH_RESULT_MAX)       /* of dispatch.finished */
-#define LOG_OUTPUT_MAX (64u << 20)      /* in a longer file no more output is told */
-#define LOG_MAX (256u << 20)            /* what is read back when a dispatch is adopted */
+#define LOG_OUTPUT_MAX (64u << 20)      /* a longer file gets no more output */
+#define LOG_MAX (256u << 20)            /* the most that is read back when a dispatch is adopted */
 
 static int
 log_open(int folder, const char *id, struct dispatch_log *ret_log, struct err *err)
@@ -73,7 +73,7 @@ note_output(struct dispatch_log *log, const json_t *line)
 	log->cut[stream] = log->cut[stream] || json_is_true(json_object_get(line, "cut"));
 }
 
-/* A line that is whole: what of it tells how far we were. */
+/* Takes from a complete line how far the dispatch had come. */
 static int
 note_line(struct dispatch_log *log, const char *text, size_t len, struct err *err)
 {
@@ -143,7 +143,7 @@ append(struct dispatch_log *log, const struct buf *line, bool sync, struct err *
 	log->size = (uint64_t)st.st_size + line->len;
 	if (r == 0 && sync && fdatasync(log->fd) < 0)
 		r = err_errno(err, "cannot write the events of dispatch %s", log->id);
-	/* Half a line would spoil the next one. */
+	/* Half a line would corrupt the next one. */
 	if (r < 0 && ftruncate(log->fd, st.st_size) < 0)
 		return r;
 	return r;
@@ -179,7 +179,7 @@ dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, b
 		log->steps = log->output[0] = log->output[1] = 0;
 		log->cut[0] = log->cut[1] = false;
 	}
-	/* Whatever fails from here on, it is over, and that is not told again. */
+	/* Whatever fails from here on, the dispatch is over, and that is not recorded again. */
 	if (strcmp(event, "dispatch.finished") == 0)
 		log->end = json_incref(line);
 	return 0;
@@ -211,7 +211,7 @@ base64(const unsigned char *data, size_t len)
 	return json_stringn(text, (size_t)(to - text));
 }
 
-/* How much of DATA is text: whole characters, no NUL. */
+/* The length of the text in DATA: whole characters, no NUL. */
 static size_t
 text_len(const char *data, size_t len)
 {
@@ -223,7 +223,7 @@ text_len(const char *data, size_t len)
 	return at;
 }
 
-/* Whether DATA is the beginning of a character, and not all of it. */
+/* Whether DATA is an incomplete character. */
 static bool
 is_begun(const char *data, size_t len)
 {
@@ -250,7 +250,7 @@ dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const
 
 		part = part < room ? part : room;
 		text = text_len(data, part);
-		/* A character that the end of the part splits waits for the rest of it. */
+		/* A character that the end of the part splits waits for its rest. */
 		if (text < part && is_begun(data + text, part - text)) {
 			if (text == 0 && more) {
 				json_decref(event);

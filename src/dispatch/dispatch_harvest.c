@@ -1,6 +1,6 @@
-/* dispatch_harvest.c - what a cell left becomes the result: output, and the files of /out.
+/* dispatch_harvest.c - makes the result from what a cell left: output, and the files of /out.
  *
- * The agent made that tree: it is walked as src/workspace walks changes, and bounded. */
+ * The agent made that tree, so it is walked as src/workspace walks changes, with limits. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "workspace/workspace.h"
 
 #define SMALL_MAX (256 * 1024)          /* of each stream */
-#define PATHS_MAX (DISPATCH_JSON_MAX / 8)       /* all together: as JSON a byte takes up to six */
+#define PATHS_MAX (DISPATCH_JSON_MAX / 8)       /* all together: a byte takes up to six in JSON */
 
 static int
 out_of_memory(struct err *err)
@@ -30,7 +30,7 @@ out_of_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
-/* Null where there is nothing: what is empty needs no room. */
+/* Null without output: an empty stream needs no blob. */
 static int
 harvest_stream(struct registry *reg, int entry, const char *name, bool cut, json_t **ret_stream,
                struct err *err)
@@ -106,8 +106,8 @@ reap_file(struct reaping *reap, const struct workspace_change *change, struct er
 	return 0;
 }
 
-/* Folders count as the way to files; what nobody could ask for by its path is left out, and so are
- * links, and FIFOs and the like, which did not come here. */
+/* Folders count only as the way to files.  Files that could not be requested by path are left out,
+ * and so are links.  FIFOs and the like did not come here. */
 static bool
 is_result(const struct workspace_change *change)
 {
@@ -122,7 +122,7 @@ reap_all(struct reaping *reap, int empty, struct err *err)
 	size_t n;
 	int r = workspace_list(&ws, &list, &n, err);
 
-	/* The agent's doing, and so it would be the next time. */
+	/* The agent caused this, and would again. */
 	if (r == -E2BIG || r == -ENAMETOOLONG) {
 		reap->truncated = true;
 		return 0;
@@ -142,7 +142,7 @@ reap_all(struct reaping *reap, int empty, struct err *err)
 	return r;
 }
 
-/* *ret_left_out: how many did not even come that far. */
+/* *ret_left_out: how many did not leave the cell. */
 static int
 open_changes(int entry, const struct cell_record *record, uint64_t *ret_left_out)
 {

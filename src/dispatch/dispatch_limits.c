@@ -1,4 +1,4 @@
-/* dispatch_limits.c - which limits a dispatch has, of all that were said. */
+/* dispatch_limits.c - merges all sources of limits into those of a dispatch. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static const struct {
 	{ "time", num_parse_duration }, { "disk", num_parse_size }, { "io", num_parse_size },
 };
 
-/* What MAP says of limit K, as text and as a number; false if nothing. */
+/* Limit K of MAP, as text and as a number; false if it is not set. */
 static bool
 said(const json_t *map, size_t k, char ret_text[LIMIT_TEXT_MAX], uint64_t *ret_n)
 {
@@ -75,7 +75,7 @@ dispatch_limits_merge(const json_t *agent, const json_t *policy, const json_t *c
 
 /* ---- a child's ---- */
 
-/* What a cell has if nothing is said. */
+/* A cell's default. */
 static uint64_t
 usual(size_t k)
 {

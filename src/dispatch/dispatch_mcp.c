@@ -1,5 +1,5 @@
-/* dispatch_mcp.c - the way from inside a cell to the service: where it is, and the one rule that
- * lets an agent with `delegate` go there. */
+/* dispatch_mcp.c - the way from inside a cell to the service: its address, and the one rule that
+ * lets an agent with `delegate` connect to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@
 #define PLACE_MAX 16
 #define PATH "/mcp"
 
-/* ---- where it is ---- */
+/* ---- the address ---- */
 
 int
 dispatch_mcp_announce(uint16_t port, struct err *err)
 {
-	/* Of the open file, not the process: asking whether it is there does not disturb it. */
+	/* The lock belongs to the open file, not the process: testing it does not disturb it. */
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	OWN(closep) int top = dispatch_top(err), fd = -1;
 	char text[PLACE_MAX];
@@ -34,7 +34,7 @@ dispatch_mcp_announce(uint16_t port, struct err *err)
 
 	if (top < 0)
 		return top;
-	/* Another file each time: a child of one that was killed may still have the last one open. */
+	/* A new file each time: a child of a killed service may still have the last one open. */
 	(void)unlinkat(top, PLACE_NEW, 0);
 	fd = openat(top, PLACE_NEW, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0 || fcntl(fd, F_OFD_SETLK, &lock) < 0 || pwrite(fd, text, (size_t)n, 0) != n ||
@@ -104,7 +104,7 @@ add_rule(uint16_t port, struct dispatch_plan *plan, struct err *err)
 	return 0;
 }
 
-/* Why it cannot, or NULL. */
+/* The reason why it cannot, or NULL. */
 static const char *
 find_obstacle(const json_t *parent, const json_t *resolved, const char *url)
 {

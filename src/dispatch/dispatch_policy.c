@@ -1,4 +1,4 @@
-/* dispatch_policy.c - the policy in force: the agent's, and what its capabilities need. */
+/* dispatch_policy.c - the policy in force: the agent's, plus the rules of its capabilities. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ out_of_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
-/* One by one: a rule for which the ones before leave nothing changes nothing, and is left out; a
- * policy with such a rule in it would be refused. */
+/* One by one: a rule that earlier ones make unreachable has no effect, and is left out, because a
+ * policy that contains it would be refused. */
 static int
 add_reached(json_t *document, json_t *egress, json_t *const *rules, size_t n, struct err *err)
 {
@@ -103,7 +103,7 @@ dispatch_policy_merge(const json_t *document, json_t *const *rules, size_t n,
 	for (size_t k = 0; k < n; k++)
 		if (json_array_extend(egress, rules[k]) < 0)
 			return out_of_memory(err);
-	/* Nearly always all of it fits together as it is. */
+	/* Nearly always the whole is valid as it is. */
 	if (try_load(merged, &ignored) < 0) {
 		while (json_array_size(egress) > own)
 			(void)json_array_remove(egress, json_array_size(egress) - 1);

@@ -1,4 +1,4 @@
-/* dispatch_prune.c - old dispatches go, and with them what only they refer to. */
+/* dispatch_prune.c - removes old dispatches, and blobs that only they refer to. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "registry/db.h"
 #include "registry/registry.h"
 
-/* Over, and either too old or one of too many.  Whose children go on stays. */
+/* Over, and either too old or one of too many.  One whose children go on stays. */
 #define OLD "FROM dispatches d WHERE state >= 3 AND (ended_ms < ? OR seq <= ?) AND seq > ? AND NOT " \
 	"EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id AND c.state < 3)"
 
@@ -54,7 +54,7 @@ batch_free(struct batch *b)
 		close(b->locks[--b->n]);
 }
 
-/* The next ones that nobody is at; 1 if there may be more. */
+/* The next ones that have no driver; 1 if there may be more. */
 static int
 take_batch(struct db *db, const struct bounds *bounds, int64_t *seq, struct batch *b, struct err *err)
 {
@@ -82,7 +82,8 @@ remove_rows(struct db *db, const struct batch *b, struct err *err)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; r >= 0 && i < b->n; i++) {
-		/* What a crash leaves of it looks young, and is found by who clears such folders. */
+		/* After a crash, the rest of the folder looks young, and the cleanup of such
+		 * folders finds it. */
 		(void)futimens(b->locks[i], NULL);
 		r = db_do(db, err, "DELETE FROM dispatches WHERE id = ? AND state >= 3", "s", b->ids[i]);
 	}
@@ -129,7 +130,7 @@ count_rows(struct db *db, const struct bounds *bounds, struct dispatch_pruned *p
 	return r < 0 ? r : 0;
 }
 
-/* ---- what is still referred to ---- */
+/* ---- marking blobs in use ---- */
 
 /* The files of a result are in a list, which is a blob. */
 static int
@@ -158,7 +159,7 @@ mark_result(struct registry *reg, const char *result, struct registry_marks *mar
 	return r < 0 ? r : mark_files(reg, result, marks, err);
 }
 
-/* One that is not over may have a result that its row does not tell of yet. */
+/* An unfinished dispatch may have a result that is not in its row yet. */
 static int
 mark_open(struct registry *reg, const char *id, struct registry_marks *marks, struct err *err)
 {
@@ -189,7 +190,7 @@ mark_dispatches(void *arg, struct registry_marks *marks, struct err *err)
 {
 	const struct marking *m = arg;
 	OWN(db_finish) struct db_query q = {0};
-	/* As if those that would go had gone. */
+	/* Counts as if those to be removed were gone. */
 	int r = db_ask(registry_db(m->reg), &q, err, "SELECT id, state, resolved, policy_hash, "
 	               "coalesce(result, '') FROM dispatches WHERE NOT ? OR id NOT IN (SELECT id " OLD ")",
 	               "iiii", (int64_t)m->dry_run, m->bounds.before_ms, m->bounds.last_seq, (int64_t)0);

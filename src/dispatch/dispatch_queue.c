@@ -1,6 +1,6 @@
-/* dispatch_queue.c - who is next, and what becomes of the rows of those that are under way.
+/* dispatch_queue.c - decides which dispatch is next, and updates the rows of those under way.
  *
- * Only the driver of a dispatch, who holds its lock, changes its state. */
+ * Only the driver of a dispatch, which holds its lock, changes its state. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "dispatch/dispatch_parts.h"
 #include "registry/db.h"
 
-/* From then on nobody can still be about to start a buried cell. */
+/* After this time no process can still be about to start a buried cell. */
 #define GRAVE_MS (24ull * 3600 * 1000)
 
 static int
@@ -29,8 +29,8 @@ ask_number(struct db *db, int64_t *ret_n, struct err *err, const char *sql, int6
 	return r < 0 ? r : 0;
 }
 
-/* Its place in the queue: how many run, or come before it.  One that waits for others that it has
- * dispatched lends them its place, or all places could be taken by those that wait. */
+/* Its place in the queue: how many run, or come before it.  A dispatch that waits for its children
+ * lends them its place.  Otherwise waiting dispatches could take all places. */
 static int
 count_before(struct db *db, int64_t seq, int64_t now, int64_t *ret_n, struct err *err)
 {

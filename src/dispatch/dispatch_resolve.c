@@ -1,4 +1,4 @@
-/* dispatch_resolve.c - what a request means: versions, policy, limits, secrets. */
+/* dispatch_resolve.c - resolves a request to versions, policy, limits and secrets. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +139,7 @@ put(struct resolving *v, const char *name, json_t *value)
 	return json_object_set_new(v->resolved, name, value) < 0 ? out_of_memory(v->err) : 0;
 }
 
-/* The version that REF means, as {"hash","name"} in *ret_named. */
+/* The version of REF, as {"hash","name"} in *ret_named. */
 static int
 look_up(struct resolving *v, enum registry_kind kind, const char *ref, json_t **ret_named,
         json_t **ret_content)
@@ -209,7 +209,7 @@ find_capabilities(struct resolving *v)
 	return r < 0 ? err_wrap(v->err, "the agent '%s'", dispatch_text(v->agent, "name")) : 0;
 }
 
-/* Those of the agent first, then those that were asked for: later ones win. */
+/* The agent's first, then the requested ones: later ones win. */
 static int
 find_envs(struct resolving *v)
 {
@@ -247,7 +247,7 @@ has_secret(const json_t *list, const char *word)
 	return false;
 }
 
-/* The agent says best what its variables are called. */
+/* The agent's own definition has the best names for variables. */
 static int
 find_secrets(struct resolving *v)
 {

@@ -1,4 +1,4 @@
-/* dispatch_result.c - what a dispatch gave, for those who ask. */
+/* dispatch_result.c - reads the results of a dispatch. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "dispatch/dispatch_parts.h"
 #include "registry/registry.h"
 
-/* The whole of a blob of ours that is JSON. */
+/* Reads a whole blob that is cloister's own JSON. */
 static int
 read_blob_json(struct registry *reg, const char *hash, json_t **ret_value, struct err *err)
 {
@@ -34,7 +34,7 @@ read_blob_json(struct registry *reg, const char *hash, json_t **ret_value, struc
 	return r < 0 ? r : canon_read(text, (size_t)st.st_size, ret_value, err);
 }
 
-/* While it runs, the file that the supervisor writes. */
+/* While it runs: the file that the supervisor writes. */
 static int
 open_live(const struct dispatch *d, enum dispatch_stream stream, struct err *err)
 {
@@ -66,7 +66,7 @@ dispatch_open_output(struct registry *reg, const char *id, enum dispatch_stream 
 	if (r < 0)
 		return r;
 	part = json_object_get(result, stream == DISPATCH_STDOUT ? "stdout" : "stderr");
-	/* It never came to that. */
+	/* The dispatch ended before there was any. */
 	if (!json_is_object(part)) {
 		r = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		return r < 0 ? err_errno(err, "cannot open /dev/null") : r;

@@ -1,7 +1,7 @@
 /* dispatch_spawn.c - starts the programs that do the work.
  *
- * Always another program, never a fork that goes on: whoever drives dispatches may have threads, and
- * connections that somebody waits for the end of. */
+ * Always a new program, never a fork that continues: the driver may have threads, and connections
+ * whose end somebody waits for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN
 	posix_spawn_file_actions_addchdir_np(&actions, "/");
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
-	/* What a terminal sends is not for it. */
+	/* Signals from the terminal must not reach it. */
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
 	                         POSIX_SPAWN_SETSID);
 	errno = posix_spawn(&pid, path, &actions, &attr, argv, environ);
@@ -48,7 +48,7 @@ dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN
 	return pidfd < 0 ? err_errno(err, "cannot watch '%s'", path) : pidfd;
 }
 
-/* Its program is one of ours, in libexec. */
+/* The program is cloister's own, in libexec. */
 int
 dispatch_spawn_helper(char *const *argv, const int fds[DISPATCH_SPAWN_FDS], struct err *err)
 {

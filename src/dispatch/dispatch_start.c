@@ -1,4 +1,4 @@
-/* dispatch_start.c - an attempt becomes `cloister run -d`, with exactly what was resolved. */
+/* dispatch_start.c - starts an attempt as `cloister run -d`, with exactly what was resolved. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ add_option(struct words *w, const char *option, const char *value)
 		add(w, strdup(value));
 }
 
-/* ---- what is in the folder ---- */
+/* ---- files in the folder ---- */
 
 /* "'it'\''s'" */
 static void
@@ -76,7 +76,7 @@ put_text(struct buf *b, const char *text)
 	buf_put(b, text, strlen(text));
 }
 
-/* A program that looks for the commands that capabilities need; true if there are any. */
+/* Writes a script that looks for the commands that capabilities need; true if there are any. */
 static bool
 write_tool_check(struct buf *b, const json_t *capabilities)
 {
@@ -133,7 +133,7 @@ put_variable(struct buf *b, const char *name, const char *value)
 	buf_put(b, value, strlen(value) + 1);
 }
 
-/* How it can dispatch others, if it can. */
+/* Adds the address and token for dispatching others, if it may. */
 static int
 put_mcp(struct registry *reg, const struct dispatch *d, const json_t *resolved, struct buf *b,
         struct err *err)
@@ -152,7 +152,7 @@ put_mcp(struct registry *reg, const struct dispatch *d, const json_t *resolved, 
 	return 0;
 }
 
-/* What the operator gave, and then what the agent may count on. */
+/* First the operator's variables, then those that the agent may rely on. */
 static int
 make_env(struct registry *reg, const struct dispatch *d, const json_t *resolved, int *ret_env,
          struct err *err)
@@ -193,7 +193,7 @@ make_env(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 		return r;
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the values of the envs are over %d KiB", FILE_MAX / 1024);
-	/* It is nobody else's to find, and may hold a token. */
+	/* Nobody else may find it, since it may hold a token. */
 	env = memfd_create("env", MFD_CLOEXEC);
 	if (env < 0)
 		return err_errno(err, "cannot hand over the environment");
@@ -203,7 +203,7 @@ make_env(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 	return r;
 }
 
-/* It was written when the dispatch was, but nobody waited for the disk then. */
+/* It was written with the dispatch, but without waiting for the disk. */
 static int
 make_policy_file(struct registry *reg, int folder, const char *name, const char *hash,
                  struct err *err)
@@ -252,7 +252,7 @@ add_capabilities(struct registry *reg, const json_t *capabilities, json_t *given
 	return 0;
 }
 
-/* What the dispatches that led to this one are held to. */
+/* The policies of the dispatches that led to this one. */
 static int
 add_within(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
            struct words *w, struct err *err)
@@ -274,7 +274,7 @@ add_within(struct registry *reg, int folder, const struct dispatch *d, const jso
 	return 0;
 }
 
-/* No longer than whoever asked for it may run. */
+/* No longer than the requesting dispatch may run. */
 static int
 add_time(const json_t *resolved, struct words *w, struct err *err)
 {
@@ -365,7 +365,7 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 		r = add_time(resolved, w, err);
 	if (r == 0)
 		r = add_capabilities(reg, capabilities, given, w, err);
-	/* Behind the setups: one of them may bring the tools. */
+	/* After the setups: one of them may install the tools. */
 	if (r == 0)
 		r = make_tool_check(folder, d->id, capabilities, w, err);
 	add_grants(resolved, w);

@@ -1,4 +1,4 @@
-/* dispatch_store.c - dispatches in the registry's database. */
+/* dispatch_store.c - reads dispatches from the registry's database. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,7 +141,7 @@ dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct err 
 	return r < 0 ? r : read_row(&q, ret_d, err);
 }
 
-/* ---- for everybody ---- */
+/* ---- public queries ---- */
 
 /* Its end is in its events, but not yet in its row. */
 static int
@@ -177,7 +177,7 @@ dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struc
 		               id, DISPATCH_PREFIX_MIN);
 	if (len == 0 || len > DISPATCH_ID_LEN)
 		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
-	snprintf(end, sizeof(end), "%s~", id);          /* behind every letter of an id */
+	snprintf(end, sizeof(end), "%s~", id);          /* sorts behind every letter of an id */
 	r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE id >= ? AND "
 	           "id < ? LIMIT 2", "ss", id, end);
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
@@ -199,7 +199,7 @@ dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struc
 	return 0;
 }
 
-/* A column of ID, the whole of it, which is JSON; null where there is nothing. */
+/* A JSON column of ID (in full); null if it is empty. */
 static int
 get_json(struct registry *reg, const char *sql, const char *id, json_t **ret_value, struct err *err)
 {
@@ -252,7 +252,7 @@ dispatch_list(struct registry *reg, const struct dispatch_filter *filter,
 	int64_t before = filter->before > 0 ? filter->before : INT64_MAX;
 	int r;
 
-	/* One question for each, so that each has its index. */
+	/* A separate query for each, so that each uses its index. */
 	if (filter->parent != NULL)
 		r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE parent = ? "
 		           "AND seq < ? AND (? < 0 OR state = ?) ORDER BY seq DESC LIMIT ?", "siiii",

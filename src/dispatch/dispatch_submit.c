@@ -1,4 +1,4 @@
-/* dispatch_submit.c - takes a request in: once it has answered, nothing loses it. */
+/* dispatch_submit.c - accepts a request: once it is answered, nothing loses it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "registry/db.h"
 #include "registry/registry.h"
 
-/* What is asked for, as it was said: the same key twice is to mean the same twice. */
+/* Hashes the request as it was written: a key must mean the same request both times. */
 static int
 hash_request(const struct dispatch_request *request, char ret_hash[HASH_NAME + 1], struct err *err)
 {
@@ -34,7 +34,7 @@ hash_request(const struct dispatch_request *request, char ret_hash[HASH_NAME + 1
 	return dispatch_hash_json(o, DISPATCH_JSON_MAX, ret_hash, err);
 }
 
-/* 1: there is one with that key for that request; its id is *ret_id. */
+/* 1: that key was used for that request; *ret_id is the dispatch. */
 static int
 find_key(struct db *db, const struct dispatch_request *request, const char *hash,
          char ret_id[DISPATCH_ID_LEN + 1], struct err *err)
@@ -78,15 +78,14 @@ count_children(struct db *db, const char *parent, unsigned *ret_n, struct err *e
 	return r < 0 ? r : 0;
 }
 
-/* A dispatch_parent's; ARG is the registry. */
+/* For a dispatch_parent; ARG is the registry. */
 static int
 read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struct err *err)
 {
 	return registry_read_blob(arg, hash, POLICY_FILE_MAX, ret_text, ret_len, err);
 }
 
-/* Whether the cell of D, the parent of what is asked for or one above that, has still all that it was
- * given. */
+/* Whether the cell of D, the requesting dispatch or one above it, still has all rights that it was given. */
 static int
 check_has_all(const struct dispatch *d, bool is_parent, struct err *err)
 {
@@ -100,8 +99,8 @@ check_has_all(const struct dispatch *d, bool is_parent, struct err *err)
 	if (d->state == DISPATCH_STARTING &&
 	    (state == DISPATCH_CELL_NONE || state == DISPATCH_CELL_GRAVE))
 		return 0;
-	/* What was in force there, nobody can be asked any more.  Who finishes leaves its children what
-	 * they have, and so that to theirs. */
+	/* The cell is gone, so its last state cannot be asked for.  A dispatch that finishes leaves
+	 * its children their rights, and they leave them to theirs. */
 	if (state != DISPATCH_CELL_LIVE)
 		return is_parent ? err_set(err, EPERM, "the dispatch that asks for this is over") : 0;
 	if (dispatch_cell_taken(d->cell, &taken, &reason) < 0)
@@ -112,8 +111,8 @@ check_has_all(const struct dispatch *d, bool is_parent, struct err *err)
 	                                dispatch_taken_text(taken));
 }
 
-/* What a child is held to is what its parent was resolved to, and so on up: all of their cells must
- * have that still. */
+/* A child is held to its parent's resolution, and so on up.  All of their cells must still have
+ * those rights. */
 static int
 check_in_force(struct registry *reg, const struct dispatch_request *request, struct err *err)
 {
@@ -166,13 +165,13 @@ dispatch_descend(struct registry *reg, const struct dispatch_request *request,
 		               DISPATCH_DEPTH_MAX);
 	json_object_set_new(plan->resolved, "principal", json_string(ret->parent.principal));
 	parent.resolved = resolved;
-	/* Before it is confined: this rule, too, holds only where its parent has it. */
+	/* Before confining: this rule, too, holds only if its parent has it. */
 	r = dispatch_mcp_offer(resolved, plan, err);
 	r = r == 0 ? dispatch_confine(&parent, request, plan, err) : r;
 	return r < 0 ? r : check_in_force(reg, request, err);
 }
 
-/* ---- writing it down ---- */
+/* ---- storing it ---- */
 
 struct entry {
 	struct registry *reg;
@@ -204,7 +203,7 @@ dump_resolved(struct entry *e, struct err *err)
 	return 0;
 }
 
-/* What the driver needs besides the row: the row is what counts, so it comes last. */
+/* The files that the driver needs besides the row.  The row is what counts, so it comes last. */
 static int
 write_folder(const struct entry *e, struct err *err)
 {
@@ -249,7 +248,7 @@ write_row(const struct entry *e, struct err *err)
 	return r < 0 ? r : 0;
 }
 
-/* In the same breath, if it need not wait: who asked starts this cell next. */
+/* In the same transaction, if it need not wait: the caller starts this cell next. */
 static int
 begin(const struct entry *e, struct err *err)
 {
@@ -265,7 +264,7 @@ begin(const struct entry *e, struct err *err)
 	return r < 0 ? r : 0;
 }
 
-/* What may have changed since it was asked: others were quicker, or nobody wants it any more. */
+/* Since the request, others may have been quicker, or the parent may have been cancelled. */
 static int
 check_parent(const struct entry *e, struct err *err)
 {
@@ -291,7 +290,7 @@ check_parent(const struct entry *e, struct err *err)
 	return 0;
 }
 
-/* Two at once with one key: the database lets one of them be first. */
+/* For two requests with one key at once, the database decides which is first. */
 static int
 insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
 {
@@ -333,7 +332,7 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 		*ret_created = false;
 		return r < 0 ? r : 0;
 	}
-	/* Before its input is kept; who asks at the same moment may be one too many. */
+	/* Checked before its input is stored; simultaneous requests may exceed the limit by one. */
 	r = dispatch_check_room(registry_db(reg), request->by_agent ? DISPATCH_OPEN_MAX / 2 :
 	                        DISPATCH_OPEN_MAX, err);
 	if (r == 0)
@@ -349,7 +348,7 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 	r = write_folder(&entry, err);
 	if (r == 0 && request->begin > 0)
 		r = lock = dispatch_lock(id, err);
-	/* Again, because it took a while to come here; and before anybody waits for the database. */
+	/* Check again, because time has passed; and before waiting for the database. */
 	if (r >= 0)
 		r = check_in_force(reg, request, err);
 	if (r >= 0)

@@ -1,5 +1,5 @@
-/* dispatch_token.c - what a running agent shows to dispatch others: "ID.RANDOM", of which only the
- * hash is kept. */
+/* dispatch_token.c - the token by which a running agent dispatches others: "ID.RANDOM", of which
+ * only the hash is stored. */
 #include <errno.h>
 #include <nettle/memops.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ dispatch_token_mint(struct db *db, const struct dispatch *d, char ret_token[DISP
 	return n == 1 ? 0 : n < 0 ? n : err_set(err, ESTALE, "dispatch %s is not what it was", d->id);
 }
 
-/* *ret_hash is "" where there is none. */
+/* *ret_hash is "" if there is none. */
 static int
 read_hash(struct db *db, const char *id, char ret_hash[HASH_NAME + 1], struct err *err)
 {
@@ -52,7 +52,7 @@ dispatch_token_drop(struct db *db, const char *id, struct err *err)
 	char hash[HASH_NAME + 1];
 	int r = read_hash(db, id, hash, err);
 
-	/* Most have none, and need no commit for it. */
+	/* Most have none, and need no commit. */
 	if (r < 0 || hash[0] == '\0')
 		return r;
 	r = db_do(db, err, "UPDATE dispatches SET token_hash = '' WHERE id = ?", "s", id);
@@ -69,7 +69,7 @@ dispatch_token_find(struct registry *reg, const char *token, struct dispatch *re
 	bool is_set;
 	int r;
 
-	/* Which dispatch it would be is no secret; the rest is compared as a whole. */
+	/* The id is no secret; the rest is compared as a whole. */
 	snprintf(id, sizeof(id), "%s", token);
 	r = read_hash(registry_db(reg), id, hash, err);
 	if (r < 0)

@@ -1,7 +1,7 @@
-/* dispatch_within.c - a child's rules and secrets: only those that its parent has too.
+/* dispatch_within.c - limits a child's rules and secrets to those that its parent has too.
  *
- * No rule is changed.  The child's policy is put within its parent's, and that within what the
- * parent's own lies in: each is asked, and the strictest answer counts (policy/policy.h). */
+ * No rule is changed.  The child's policy is put within its parent's, and that within the parent's
+ * own outer policies: each is evaluated, and the strictest verdict counts (policy/policy.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "policy/policy.h"
 #include "policy/policy_pairs.h"
 
-#define PAIRS_MAX 2000                  /* that are written down; `policy explain` shows all */
+#define PAIRS_MAX 2000                  /* recorded; `policy explain` shows all */
 
 static int
 out_of_memory(struct err *err)
@@ -36,7 +36,7 @@ is_named(const char *word, const char *name, size_t len)
 	return strcspn(word, "=:@") == len && strncmp(word, name, len) == 0;
 }
 
-/* Whether SECRETS, a list of words or a map of definitions, has the one that WORD names. */
+/* Whether SECRETS, a list of words or a map of definitions, contains the secret of WORD. */
 static bool
 gives(const json_t *secrets, const char *word)
 {
@@ -53,7 +53,7 @@ gives(const json_t *secrets, const char *word)
 	return false;
 }
 
-/* What the agent was given besides its policy becomes part of DOCUMENT. */
+/* Adds the agent's secrets from outside its policy to DOCUMENT. */
 static int
 add_secrets(json_t *document, const json_t *words, struct err *err)
 {
@@ -80,7 +80,7 @@ add_secrets(json_t *document, const json_t *words, struct err *err)
 	return 0;
 }
 
-/* Leaves of SECRETS what OUTER gives too; the rest goes to LEFT_OUT. */
+/* Keeps those SECRETS that OUTER gives too; the rest goes to LEFT_OUT. */
 static int
 keep_given(json_t *secrets, const json_t *outer, json_t *left_out, struct err *err)
 {
@@ -119,8 +119,8 @@ dump(json_t *document, char **ret_text, size_t *ret_len, char ret_hash[HASH_NAME
 	return 0;
 }
 
-/* The policy that the parent is held to, with all secrets that it has.  Its limits are those of
- * the dispatch, which are counted otherwise. */
+/* The policy that the parent is held to, with all secrets that it has.  Its limits are the
+ * dispatch's, which are handled separately. */
 static int
 make_outer(const struct dispatch_parent *parent, struct dispatch_plan *plan, json_t **ret_document,
            char ret_hash[HASH_NAME + 1], struct err *err)
@@ -216,7 +216,7 @@ load(const char *shown, const char *text, size_t len, const char *principal, con
 	return r;
 }
 
-/* Also the last check that all of it can be put together in the cell. */
+/* This is also the last check that all layers can be combined in the cell. */
 static int
 pair_rules(const struct dispatch_parent *parent, const struct dispatch_plan *plan,
            json_t *confined, struct err *err)
@@ -254,7 +254,7 @@ pair_rules(const struct dispatch_parent *parent, const struct dispatch_plan *pla
 
 /* ---- all of it ---- */
 
-/* A parent without a policy has no network, and so has its child. */
+/* A parent without a policy has no network, and neither has its child. */
 static int
 take_all(struct dispatch_plan *plan, json_t *confined, json_t *left_out, struct err *err)
 {

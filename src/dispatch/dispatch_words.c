@@ -1,13 +1,13 @@
-/* dispatch_words.c - why a cell did not start or ended, in the words of who registered the agent:
- * `cloister run` speaks of its options, which nobody has given. */
+/* dispatch_words.c - explains why a cell did not start or ended, in the terms of the agent's
+ * definition: `cloister run` mentions its options, which nobody gave here. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
 
-/* FROM, at the beginning of a word, becomes TO; NULL: the sentence ends before it.  The first that
- * fits counts. */
+/* Replaces FROM, at the beginning of a word, by TO; NULL: the sentence ends before it.  The first
+ * match counts. */
 static const struct {
 	const char *from, *to;
 } words[] = {
@@ -23,7 +23,7 @@ static const struct {
 	{ "which -v can grant", "which a capability can bring" },
 };
 
-/* Where NAME ends a word, so that --time is not --timeout. */
+/* Whether NAME ends a word, so that --time does not match --timeout. */
 static bool
 fits(const char *at, const char *name)
 {

@@ -1,4 +1,4 @@
-/* dispatcher.c - drives many dispatches in one loop, and looks for those that nobody drives. */
+/* dispatcher.c - drives many dispatches in one loop, and adopts those without a driver. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +21,12 @@
 #include "registry/db.h"
 #include "registry/registry.h"
 
-/* Where a driver was killed nobody tells, so that this is how long its dispatches wait. */
+/* A killed driver notifies nobody, so its dispatches wait up to this long. */
 #define TICK_MS 2000
-#define PRUNE_FIRST_MS 1000             /* once the first have been answered */
+#define PRUNE_FIRST_MS 1000             /* after the first requests were answered */
 #define PRUNE_EVERY_MS (3600 * 1000)
-/* A folder without a row is left alone for as long as it may yet get one, and looked for while that
- * may have been a crash of late. */
+/* A folder without a row is left alone while it may yet get one.  The search for such folders lasts
+ * as long as a recent crash may have left one. */
 #define ORPHAN_SECONDS 3600
 #define ORPHAN_SECONDS_MAX (7 * 24 * 3600)
 
@@ -72,7 +72,7 @@ drop_over(struct dispatcher *dispatcher)
 	}
 }
 
-/* Whoever ends makes room, so one round can be followed by another. */
+/* Each end makes room, so one round can be followed by another. */
 static void
 look_after(void *arg)
 {
@@ -96,7 +96,7 @@ take_news(struct dispatcher *dispatcher, const struct inotify_event *event)
 	char name[CELL_ENTRY_MAX];
 
 	if (event->wd == dispatcher->watch_turn) {
-		/* Who waits may have been cancelled. */
+		/* A waiting dispatch may have been cancelled. */
 		dispatcher_soon(dispatcher);
 		return;
 	}
@@ -152,7 +152,7 @@ tick_due(void *arg)
 	loop_set_timer(dispatcher->loop, &dispatcher->tick, TICK_MS);
 }
 
-/* ---- what is old ---- */
+/* ---- pruning ---- */
 
 static void
 prune_done(void *arg, uint32_t events)
@@ -203,7 +203,7 @@ watch_folders(struct dispatcher *dispatcher, struct err *err)
 	return loop_watch(dispatcher->loop, &dispatcher->notify, EPOLLIN, err);
 }
 
-/* ---- from outside ---- */
+/* ---- public functions ---- */
 
 int
 dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_options *options,
@@ -259,7 +259,7 @@ dispatcher_freep(struct dispatcher **dispatcher)
 	dispatcher_free(*dispatcher);
 }
 
-/* LOCK is taken over. */
+/* Takes ownership of LOCK. */
 static int
 add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
 {
@@ -331,7 +331,7 @@ has_row(struct db *db, const char *id)
 	return dispatch_read(db, id, &d, NULL) != -ENOENT;
 }
 
-/* Of one that never was: its writer was killed before the row was there. */
+/* Clears the folder of a dispatch whose writer was killed before its row existed. */
 static void
 clear_folders(struct registry *reg)
 {

@@ -1,7 +1,7 @@
-/* dispatcher_drive.c - one dispatch from wherever it is to its end.
+/* dispatcher_drive.c - drives one dispatch from its current state to its end.
  *
- * Whatever fails on our side, a full disk or a busy database, is tried again from the beginning
- * a little later: the row, the events and the cell's state entry tell where it was. */
+ * Any failure of the driver's own, such as a full disk or a busy database, is retried from the
+ * beginning a little later: the row, the events and the cell's state entry show how far it was. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 #include "ipc/ipc.h"
 #include "registry/registry.h"
 
-#define AGAIN_MS 1000                   /* after a failure of ours */
+#define AGAIN_MS 1000                   /* after a failure of the driver's own */
 #define LOOK_MS 5                       /* while a supervisor begins or ends */
 #define LOOK_MAX_MS 500
 #define HARVESTS_MAX 5
@@ -77,7 +77,7 @@ drive_drop(struct drive *drive)
 	free(drive);
 }
 
-/* Not now, but soon: from the beginning. */
+/* Retries soon, from the beginning. */
 static void
 again(struct drive *drive, const struct err *err)
 {
@@ -144,8 +144,8 @@ harvest_done(void *arg, uint32_t events)
 	conclude(drive, result);
 }
 
-/* Here and now.  Where the cell's state goes before it is told how the attempt ended, that is to be
- * found by whoever comes after us; otherwise it is harvested again. */
+/* Harvests here and now.  If the cell's state is removed before the end of the attempt is recorded,
+ * the next driver must find the result; otherwise it harvests again. */
 static void
 harvest_small(struct drive *drive)
 {
@@ -159,7 +159,7 @@ harvest_small(struct drive *drive)
 	conclude(drive, result);
 }
 
-/* What is much takes long: others do not wait for it. */
+/* A large result takes long, and others must not wait for it. */
 static void
 begin_harvest(struct drive *drive)
 {
@@ -218,7 +218,8 @@ control_ready(void *arg, uint32_t events)
 	(void)events;
 	if (ipc_receive(drive->control.fd, &message, NULL) == -EAGAIN)
 		return;
-	/* Whatever it said: the record tells.  If it said nothing, it may have no seat for us. */
+	/* The record decides, whatever the supervisor sent.  If it sent nothing, it may have no
+	 * room for another client. */
 	is_over = message.type == CONTROL_ENDED;
 	drop_control(drive);
 	drive->looks = is_over ? 0 : drive->looks;
@@ -236,7 +237,7 @@ was_cancelled(struct drive *drive)
 	return read_row(drive, &err) == 0 && drive->d.cancel;
 }
 
-/* Be told of the end. */
+/* Waits for the supervisor's report of the end. */
 static void
 follow(struct drive *drive, int fd)
 {
@@ -267,7 +268,7 @@ look_later(struct drive *drive)
 	loop_set_timer(drive->dispatcher->loop, &drive->timer, ms < LOOK_MAX_MS ? ms : LOOK_MAX_MS);
 }
 
-/* The cell of this attempt never was, and whoever might still be about to start it cannot. */
+/* The cell of this attempt never started, and no process that is still about to start it can. */
 static void
 start_other(struct drive *drive)
 {
@@ -295,7 +296,7 @@ look_for_none(struct drive *drive)
 	if (drive->d.state == DISPATCH_RUNNING) {
 		r = drive_fail(drive, "what was kept of its cell was discarded before it was read", true, &err);
 	} else if (!dispatch_is_of_this_boot(drive->d.boot)) {
-		/* What was on its way to the disk then is not there to tell. */
+		/* Data that was on its way to the disk at that time may be missing. */
 		r = drive_fail(drive, "the machine was restarted when it was about to begin", false, &err);
 	} else if (drive->began) {
 		r = drive_fail(drive, drive->trouble, false, &err);
@@ -305,7 +306,7 @@ look_for_none(struct drive *drive)
 			start_other(drive);
 			return;
 		}
-		/* Just now it began after all. */
+		/* It began at this very moment. */
 		if (r == -EEXIST) {
 			look_later(drive);
 			return;
@@ -315,7 +316,7 @@ look_for_none(struct drive *drive)
 		again(drive, &err);
 }
 
-/* From here on nobody takes it for one that never ran, whatever becomes of the cell's entry. */
+/* From here on the attempt counts as one that ran, whatever happens to the cell's entry. */
 static int
 note_ran(struct drive *drive, struct err *err)
 {
@@ -328,7 +329,7 @@ note_ran(struct drive *drive, struct err *err)
 	return r;
 }
 
-/* Go by what is there of the cell. */
+/* Continues according to the cell's state entry. */
 static void
 drive_look(struct drive *drive)
 {
@@ -373,7 +374,7 @@ drive_look(struct drive *drive)
 
 /* ---- starting ---- */
 
-/* The last line that `cloister run` said, without what it begins with. */
+/* Keeps the last line of `cloister run`, without its prefix. */
 static void
 note_said(struct drive *drive)
 {
@@ -405,7 +406,7 @@ run_done(void *arg, uint32_t events)
 	if (waitid(P_PIDFD, (id_t)drive->child.fd, &info, WEXITED) < 0)
 		return;
 	note_said(drive);
-	/* One that was killed may have left a supervisor that is only just beginning. */
+	/* A `cloister run` that was killed may have left a supervisor that is only just beginning. */
 	drive->began = info.si_code == CLD_EXITED;
 	drop_child(drive);
 	drive_attach(drive);
@@ -429,7 +430,7 @@ drive_launch(struct drive *drive)
 	drive->given = json_object();
 	fd = dispatch_start(dispatcher->reg, &drive->d, drive->given, &said, &err);
 	if (fd < 0) {
-		/* Nothing was started, so there is nothing to look for. */
+		/* Nothing was started, so there is no cell to look for. */
 		if (drive_fail(drive, err.text, false, &err) < 0)
 			again(drive, &err);
 		return;
@@ -471,7 +472,7 @@ drive_try(struct drive *drive)
 
 /* ---- from the beginning ---- */
 
-/* By its row, which was just read. */
+/* Continues by its row, which was just read. */
 static int
 go_on(struct drive *drive, struct err *err)
 {
@@ -485,7 +486,7 @@ go_on(struct drive *drive, struct err *err)
 	} else if (r == 0 && drive->d.state == DISPATCH_QUEUED) {
 		drive->phase = DRIVE_WAITS;
 	} else if (r == 0 && drive->is_new) {
-		/* Nobody else has had the lock. */
+		/* No other process has had the lock. */
 		drive_launch(drive);
 	} else if (r == 0 && (result = dispatch_harvest_read(drive->d.id, drive->d.cell)) != NULL) {
 		drive_attach(drive);

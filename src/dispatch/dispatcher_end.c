@@ -1,8 +1,8 @@
-/* dispatcher_end.c - how an attempt ended, whether there is another one, and the end of it all.
+/* dispatcher_end.c - ends an attempt, decides whether there is another one, and ends the dispatch.
  *
- * The order makes sure that a crash anywhere, or a full disk, loses nothing and does nothing twice:
- * the results are on the disk and dispatch.finished is told before the cell's state goes, and then
- * the row says so. */
+ * The order ensures that a crash or a full disk, at any point, loses nothing and repeats nothing.
+ * First the results are on the disk and dispatch.finished is recorded, then the cell's state is
+ * removed, and then the row is updated. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
 
-#define BACKOFF_MS 1000                 /* before the second attempt; then twice as long each */
+#define BACKOFF_MS 1000                 /* before the second attempt; doubled for each further one */
 #define BACKOFF_MAX_MS 60000
 #define CHILDREN_GRACE_MS 5000
 
@@ -31,9 +31,9 @@ backoff(unsigned attempts)
 	return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-/* Whoever reads the operator's timeline can tell what a dispatch ran and came to, and hold what it
- * was resolved to, its cell's timeline and its results against it.  Before the row: after a crash it
- * may be there twice, but never not at all. */
+/* From the operator's timeline, a reader can see what a dispatch ran and how it ended, and compare
+ * its resolution, its cell's timeline and its results.  Written before the row: after a crash it
+ * may be there twice, but is never missing. */
 static int
 note_end(const struct drive *drive, json_t *resolved, const struct dispatch_ending *end,
          struct err *err)
@@ -62,8 +62,8 @@ note_end(const struct drive *drive, json_t *resolved, const struct dispatch_endi
 	                                           ARRAY_LEN(members), err);
 }
 
-/* dispatch.finished is told: what is kept of the cell goes, and then the row says so, for all who
- * wait for a place. */
+/* dispatch.finished is recorded: removes what is kept of the cell, then updates the row, for all
+ * that wait for a place. */
 static int
 write_end(struct drive *drive, const struct dispatch_ending *end, struct err *err)
 {
@@ -72,11 +72,11 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	bool keeps;
 	int r = dispatch_get_resolved(reg, drive->d.id, &resolved, err);
 
-	/* One whose row is damaged ends, too. */
+	/* A dispatch with a damaged row ends, too. */
 	if (r < 0 && r != -EINVAL)
 		return r;
 	keeps = strcmp(dispatch_text(resolved, "state"), "keep") == 0;
-	/* What it wanted of others, nobody waits for any more. */
+	/* Nobody waits for its children any more. */
 	if (end->state != DISPATCH_FINISHED)
 		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
 	r = drive->d.cell[0] != '\0' && !keeps ?
@@ -108,7 +108,7 @@ finish(struct drive *drive, const struct dispatch_ending *end, struct err *err)
 
 /* ---- one attempt ---- */
 
-/* Who wrote it may have been the agent: it is to be one line of text. */
+/* The agent may have written it, so it is reduced to one line of text. */
 static void
 clean(char *text)
 {
@@ -159,8 +159,8 @@ try_again(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	return 0;
 }
 
-/* Why there is no other attempt, besides what the reason says; NULL: there may be one.  Another cell
- * would have again what was taken back from this one, and do again what this one was ended for. */
+/* Why there is no other attempt, besides the reason; NULL: there may be one.  Another cell would
+ * again have the rights that were taken from this one, and repeat what this one was ended for. */
 static const char *
 why_last(int ending, uint32_t taken)
 {
@@ -173,7 +173,7 @@ why_last(int ending, uint32_t taken)
 	}
 }
 
-/* The same of a cell whose record nobody else has read. */
+/* The same for a cell whose record was not read yet. */
 static const char *
 why_last_of(const char *cell)
 {
@@ -193,7 +193,7 @@ explain_last(const struct dispatch_ending *end, const char *why, char ret_reason
 	clean(ret_reason);
 }
 
-/* Whether the files that the cell had are those that were compared with their hashes. */
+/* Whether the cell's files are those that were compared with their hashes. */
 static bool
 had_what_was_given(const struct drive *drive)
 {
@@ -206,7 +206,7 @@ had_what_was_given(const struct drive *drive)
 	return true;
 }
 
-/* LAST, as of why_last(). */
+/* LAST, as from why_last(). */
 static int
 end_attempt(struct drive *drive, struct dispatch_ending end, const char *last, struct err *err)
 {
@@ -260,9 +260,9 @@ drive_cancel(struct drive *drive, struct err *err)
 	return r < 0 ? r : write_end(drive, &end, err);
 }
 
-/* ---- what was harvested ---- */
+/* ---- harvested results ---- */
 
-/* Of the check of tools, what it said is the reason. */
+/* For the check of tools, its output is the reason. */
 static void
 explain(struct drive *drive, char reason[DISPATCH_REASON_MAX])
 {
@@ -293,7 +293,7 @@ drive_conclude(struct drive *drive, const json_t *result, struct err *err)
 	struct dispatch_ending end = { .state = state_of(ending), .exit_code = -1, .reason = reason,
 	                               .result = shown };
 
-	/* All of it is there now. */
+	/* All results are available now. */
 	drive->phase = DRIVE_HARVESTS;
 	drive_tail(drive);
 	for (size_t i = 0; i < ARRAY_LEN(members); i++)
@@ -311,7 +311,7 @@ drive_conclude(struct drive *drive, const json_t *result, struct err *err)
 	                   err);
 }
 
-/* We, or somebody before us, were killed between the event and the row. */
+/* This process, or one before it, was killed between the event and the row. */
 int
 drive_end_again(struct drive *drive, struct err *err)
 {

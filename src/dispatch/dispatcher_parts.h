@@ -1,4 +1,4 @@
-/* dispatcher_parts.h - between the files that drive dispatches. */
+/* dispatcher_parts.h - shared by the files that drive dispatches. */
 #ifndef CLOISTER_DISPATCHER_PARTS_H
 #define CLOISTER_DISPATCHER_PARTS_H
 #include "dispatch/dispatch_parts.h"
@@ -7,35 +7,36 @@
 #define DRIVE_STREAMS 2
 
 enum drive_phase {
-	DRIVE_ENTERS,                   /* what it is at is looked at from the beginning */
+	DRIVE_ENTERS,                   /* its state is determined from the beginning */
 	DRIVE_WAITS,                    /* for a place, or for the time of the next attempt */
-	DRIVE_STARTS,                   /* `cloister run` is at work */
-	DRIVE_RUNS,                     /* its supervisor will tell of the end */
+	DRIVE_STARTS,                   /* `cloister run` runs */
+	DRIVE_RUNS,                     /* its supervisor will report the end */
 	DRIVE_SETTLES,                  /* its supervisor is at its end, or has only just begun */
-	DRIVE_HARVESTS,                 /* a process of ours is at work */
+	DRIVE_HARVESTS,                 /* a process harvests the results */
 	DRIVE_OVER,                     /* to be dropped */
 };
 
-/* One dispatch that we drive. */
+/* One driven dispatch. */
 struct drive {
 	struct dispatcher *dispatcher;
 	struct drive *next;
 	enum drive_phase phase;
 	int lock;
-	struct dispatch d;              /* the row, as we last knew it */
+	struct dispatch d;              /* the row, as last read */
 	struct dispatch_log log;
-	struct loop_source child;       /* a pidfd: `cloister run`, or who harvests */
-	int said;                       /* what it says goes here */
+	struct loop_source child;       /* a pidfd: `cloister run`, or the harvest */
+	int said;                       /* gets its messages */
 	struct loop_source control;     /* the connection to the supervisor */
 	struct loop_timer timer;
-	int entry, watch;               /* the cell's state entry; of inotify */
+	int entry, watch;               /* the cell's state entry; its inotify watch */
 	int streams[DRIVE_STREAMS];
 	uint64_t steps_read;            /* lines */
-	bool is_new;                    /* it was begun with its row, and nobody has started its cell */
-	bool began;                     /* `cloister run` was ours, and is over */
-	/* By hash, since when the cell's capabilities must be as they are; NULL: another process knew. */
+	bool is_new;                    /* it was begun with its row, and its cell was not started yet */
+	bool began;                     /* this process's `cloister run` is over */
+	/* By hash, the time since which the cell's capabilities must be unchanged; NULL: only
+	 * another process knew. */
 	json_t *given;
-	unsigned failures, looks;       /* in a row */
+	unsigned failures, looks;       /* consecutive */
 	char trouble[DISPATCH_REASON_MAX];      /* why the cell did not start, or was not harvested */
 };
 
@@ -55,7 +56,7 @@ struct dispatcher {
 
 /* ---- dispatcher.c ---- */
 
-/* Look after the drives soon, not from within what calls this. */
+/* Looks after the drives soon, but not from within the caller. */
 void dispatcher_soon(struct dispatcher *dispatcher);
 void dispatcher_tell(struct drive *drive);
 
@@ -64,36 +65,35 @@ void dispatcher_tell(struct drive *drive);
 int drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive **ret_drive,
               struct err *err);
 void drive_drop(struct drive *drive);
-/* DRIVE_ENTERS: go on from wherever it is. */
+/* DRIVE_ENTERS: continues from its current state. */
 void drive_enter(struct drive *drive);
-/* DRIVE_ENTERS, of one that was just submitted here: at once, before anything else. */
+/* DRIVE_ENTERS, for one that was just submitted here: at once, before anything else. */
 void drive_begin(struct drive *drive);
-/* DRIVE_WAITS: begin if there is a place; false if there is none, so that nobody behind it needs
- * to ask. */
+/* DRIVE_WAITS: begins if there is a place; false if there is none, so that those behind it need not ask. */
 bool drive_try(struct drive *drive);
-/* Its attempt has begun: start the cell. */
+/* Its attempt has begun: starts the cell. */
 void drive_launch(struct drive *drive);
 /* The state entry of its cell may have appeared. */
 void drive_attach(struct drive *drive);
 
 /* ---- dispatcher_tail.c ---- */
 
-/* Tell what the cell has printed and done since. */
+/* Records what the cell has printed and done since. */
 void drive_tail(struct drive *drive);
 void drive_tail_close(struct drive *drive);
-/* The last line of a stream, if there is one; else ret_line is untouched. */
+/* The last line of a stream, if any; else ret_line is untouched. */
 void drive_last_line(struct drive *drive, enum dispatch_stream stream,
                      char ret_line[DISPATCH_REASON_MAX]);
 
 /* ---- dispatcher_end.c ---- */
 
-/* The attempt is over: RESULT is what was harvested. */
+/* The attempt is over: RESULT has what was harvested. */
 int drive_conclude(struct drive *drive, const json_t *result, struct err *err);
-/* The attempt is over, and there is nothing to harvest.  RAN: the agent may have run, so that there is
- * no other attempt unless the cell's record tells that there may be. */
+/* The attempt is over, and there is nothing to harvest.  RAN: the agent may have run, so there is
+ * no other attempt unless the cell's record permits one. */
 int drive_fail(struct drive *drive, const char *reason, bool ran, struct err *err);
 /* The dispatch is over without an attempt. */
 int drive_cancel(struct drive *drive, struct err *err);
-/* The end is written, but for the row. */
+/* The end is recorded, but not yet in the row. */
 int drive_end_again(struct drive *drive, struct err *err);
 #endif

@@ -1,4 +1,4 @@
-/* dispatcher_tail.c - what a cell prints and does becomes events, as it happens. */
+/* dispatcher_tail.c - turns what a cell prints and does into events, as it happens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ open_beneath(const struct drive *drive, const char *name)
 	return openat(drive->entry, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* Those that are not there yet come later. */
+/* Streams that do not exist yet come later. */
 static void
 open_streams(struct drive *drive)
 {
@@ -107,7 +107,7 @@ drive_tail(struct drive *drive)
 	if (drive->entry < 0)
 		return;
 	open_streams(drive);
-	/* What comes while the steps are read waits: a step may be in front of it. */
+	/* Output that arrives while the steps are read must wait: a step may come before it. */
 	out = stream_size(drive, DISPATCH_STDOUT);
 	errors = stream_size(drive, DISPATCH_STDERR);
 	told = tail_steps(drive);

@@ -10,7 +10,7 @@ enum { RECORD_HANDSHAKE = 22, RECORD_MAX = 16384, CLIENT_HELLO = 1 };
 enum { EXTENSION_SNI = 0, EXTENSION_ALPN = 16, EXTENSION_ECH = 0xfe0d,
        EXTENSION_ESNI = 0xffce };
 
-/* Bytes not read yet.  Reading too much makes it BAD, and gives nothing. */
+/* Unread bytes.  Reading past the end sets BAD and returns nothing. */
 struct bytes {
 	const unsigned char *at;
 	size_t len;
@@ -42,7 +42,7 @@ take_number(struct bytes *from, size_t size)
 	return n;
 }
 
-/* A vector whose length stands before it in SIZE bytes. */
+/* A vector with its length in SIZE bytes before it. */
 static struct bytes
 take_vector(struct bytes *from, size_t size)
 {
@@ -97,7 +97,7 @@ read_extensions(struct bytes list, struct client_hello *hello)
 
 		if (list.bad)
 			return false;
-		/* Twice the same is for two readers to read differently. */
+		/* Two readers might read a repeated extension differently. */
 		if (type == EXTENSION_SNI && (has_sni || !read_sni(body, hello)))
 			return false;
 		if (type == EXTENSION_ALPN && (has_alpn || !read_alpn(body, hello)))
@@ -115,7 +115,7 @@ read_hello(struct bytes body, struct client_hello *hello)
 {
 	struct bytes session, suites, compression, extensions;
 
-	if (take_number(&body, 2) >> 8 != 3)    /* SSL 3 to TLS 1.2; 1.3 says 1.2 here */
+	if (take_number(&body, 2) >> 8 != 3)    /* SSL 3 to TLS 1.2; TLS 1.3 also has 1.2 here */
 		return false;
 	take(&body, 32);
 	session = take_vector(&body, 1);
@@ -130,7 +130,7 @@ read_hello(struct bytes body, struct client_hello *hello)
 	return !body.bad && body.len == 0 && read_extensions(extensions, hello);
 }
 
-/* The bytes of the first record of a handshake.  -EAGAIN: it is not all there. */
+/* The bytes of the first handshake record.  -EAGAIN: it is incomplete. */
 static int
 take_record(struct bytes *from, struct bytes *ret_record)
 {
@@ -151,8 +151,8 @@ take_record(struct bytes *from, struct bytes *ret_record)
 	return 0;
 }
 
-/* What a message is worth of which this much is there: 0 when it is complete.  The
- * hello must fill its records: nothing else may be sent before the answer. */
+/* Returns 0 if the message is complete.  The hello must fill its records: a client must not send
+ * anything else before the response. */
 static int
 check_message(const unsigned char *at, size_t len)
 {
@@ -168,8 +168,7 @@ check_message(const unsigned char *at, size_t len)
 	return len < want ? -EAGAIN : 0;
 }
 
-/* A hello that is spread over records: their bytes, without what lies between, into
- * JOINED. */
+/* Join a hello that spans records into JOINED, without the record headers. */
 static int
 join_records(struct bytes from, unsigned char joined[CLIENT_HELLO_MAX],
              struct bytes *ret_message)

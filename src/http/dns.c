@@ -15,8 +15,8 @@ number_at(const unsigned char *at)
 	return (uint16_t)(at[0] << 8 | at[1]);
 }
 
-/* The name at *AT, which must be written in full.  Returns false if it cannot be read,
- * or NAME (of DNS_NAME_MAX + 1, may be NULL) cannot say it. */
+/* Read the name at *AT, which must not be compressed.  False if it is invalid, or NAME
+ * (DNS_NAME_MAX + 1 bytes, may be NULL) cannot hold it. */
 static bool
 read_name(const unsigned char *data, size_t len, size_t *at, char *name)
 {
@@ -48,7 +48,7 @@ read_name(const unsigned char *data, size_t len, size_t *at, char *name)
 	return true;
 }
 
-/* What may follow a question: the options of EDNS, a signature. */
+/* Records that may follow a question: EDNS options, a signature. */
 static bool
 read_extra(const unsigned char *data, size_t len, size_t at, unsigned n, bool *ret_edns)
 {
@@ -91,7 +91,7 @@ dns_parse_query(const unsigned char *data, size_t len, struct dns_question *ret_
 	if (len < HEADER)
 		return -EBADMSG;
 	flags = number_at(data + 2);
-	/* Answering an answer could go on for ever. */
+	/* Answering an answer could loop forever. */
 	if ((flags & FLAG_ANSWER) != 0)
 		return -EBADMSG;
 	*q = (struct dns_question){ .id = number_at(data),
@@ -125,7 +125,7 @@ put_address(unsigned char *at, const struct dns_question *q, const void *address
 {
 	unsigned size = q->type == DNS_A ? 4 : 16;
 
-	at = put_number(at, 0xc000 | HEADER);   /* the name is the question's */
+	at = put_number(at, 0xc000 | HEADER);   /* a pointer to the question's name */
 	at = put_number(at, q->type);
 	at = put_number(at, CLASS_IN);
 	at = put_number(at, ttl >> 16);

@@ -1,11 +1,10 @@
-/* h1_fields.c - reads the fields of a message: what is kept, what is dropped, and what
- * says how the message is framed. */
+/* h1_fields.c - reads the fields of a message: keeps or drops them, and finds the framing. */
 #include <string.h>
 
 #include "http/h1_parts.h"
 #include "http/http_parts.h"
 
-/* One line "name: value CRLF"; the name is put into lower case where it stands. */
+/* One line "name: value CRLF"; the name is lower-cased in place. */
 static int
 read_field(struct h1_parse *p, struct http_field *ret_field)
 {
@@ -36,8 +35,8 @@ read_field(struct h1_parse *p, struct http_field *ret_field)
 	return 0;
 }
 
-/* The next element of a comma-separated list, without blanks around it; false at the
- * end.  Empty elements are passed over. */
+/* The next element of a comma-separated list, without blanks around it; false at the end.  Skips
+ * empty elements. */
 static bool
 next_element(struct http_text *list, struct http_text *ret_element)
 {
@@ -60,11 +59,11 @@ next_element(struct http_text *list, struct http_text *ret_element)
 	return false;
 }
 
-/* `connection` names a field as being for this hop only. */
+/* `connection` names a field that is for this hop only. */
 static int
 nominate(struct h1_parse *p, struct http_text word)
 {
-	/* It is in the reader's own text. */
+	/* The word is in the reader's own text, so it may be changed. */
 	char *at = p->r->text + (word.at - p->r->text);
 	const struct http_known *known;
 
@@ -115,11 +114,11 @@ take_coding(struct h1_parse *p, struct http_text value)
 		p->chunked = true;
 		return 0;
 	}
-	/* The name of no coding at all, until RFC 7230 took it back.  A request with it might be
-	 * read in two ways before it comes to us; an answer is written anew behind us. */
+	/* RFC 7230 removed this name for "no coding".  A request with it might have been read in
+	 * two ways before it reached us.  A response is written again before it is sent on. */
 	if (p->r->kind == H1_RESPONSES && http_text_is_nocase(value, "identity"))
 		return 0;
-	/* What is well-formed but beyond us, told apart from what is meant to deceive. */
+	/* Distinguish valid codings that we do not support from attempts to deceive. */
 	while (next_element(&list, &word)) {
 		for (size_t i = 0; i < word.len; i++)
 			if (http_name_lower[(unsigned char)word.at[i]] == 0)
@@ -131,7 +130,7 @@ take_coding(struct h1_parse *p, struct http_text value)
 	return H1_REFUSE(p, 501, "the transfer-encoding is not just 'chunked'");
 }
 
-/* RFC 9110, 8.6: an answer may say the same length several times, in fields or in a list. */
+/* RFC 9110, 8.6: a response may repeat the same length, in fields or in a list. */
 static int
 take_length(struct h1_parse *p, struct http_text value)
 {
@@ -155,7 +154,7 @@ take_length(struct h1_parse *p, struct http_text value)
 	return 0;
 }
 
-/* Of what it can say, only "trailers" is carried on: gRPC needs it. */
+/* Only "trailers" is forwarded: gRPC needs it. */
 static void
 take_te(struct h1_parse *p, struct http_text list)
 {
@@ -234,7 +233,7 @@ take_field(struct h1_parse *p, const struct http_field *field)
 	}
 }
 
-/* Take out what `connection` named. */
+/* Remove the fields that `connection` named. */
 static void
 drop_nominated(struct h1_parse *p)
 {
@@ -270,7 +269,7 @@ read_lines(struct h1_parse *p, int (*take)(struct h1_parse *, const struct http_
 		if (r < 0)
 			return r;
 	}
-	/* The empty line: every LF has a CR before it, but not every CR an LF behind it. */
+	/* The empty line.  Every LF has a CR before it, but not every CR has an LF behind it. */
 	return p->at + 2 == p->end ? 0 : H1_REFUSE(p, 400, "a line has a CR that does not end it");
 }
 

@@ -48,8 +48,8 @@ read_request_line(struct h1_parse *p)
 	return r;
 }
 
-/* Normalising writes over the path as the client wrote it, which a signature may cover.  A path that
- * needs more room has bytes that no canonical path has, and is signed in its canonical form only. */
+/* Normalising overwrites the path as the client wrote it, which a signature may cover.  A path that
+ * needs more room has bytes that no canonical path has, and is signed only in its canonical form. */
 static int
 keep_written(struct h1_reader *r, struct http_text path)
 {
@@ -65,7 +65,7 @@ keep_written(struct h1_reader *r, struct http_text path)
 	return 0;
 }
 
-/* A path that needs more room than it has is written behind the head: see make_room(). */
+/* A path that grows is written behind the head: see make_room(). */
 static int
 set_path(struct h1_parse *p, char *at, size_t len)
 {
@@ -115,7 +115,7 @@ take_absolute(struct h1_parse *p, size_t prefix)
 		head->path = (struct http_text){ all ? "*" : "/", 1 };
 		return 0;
 	}
-	/* The authority is copied: its last character can become the path's slash. */
+	/* The authority was copied, so its last character can become the path's slash. */
 	if (*path == '?')
 		*--path = '/';
 	return set_path(p, path, (size_t)(end - path));
@@ -155,7 +155,7 @@ take_target(struct h1_parse *p)
 	return H1_REFUSE(p, 400, "the target is neither a path nor an http URL");
 }
 
-/* The Host field, and whether it says what the target says. */
+/* Parse the Host field, and compare it with the target. */
 static int
 take_host_field(struct h1_parse *p)
 {
@@ -178,7 +178,7 @@ take_host_field(struct h1_parse *p)
 		if (target_port == 0)
 			target_port = http_default_port(r->head.scheme);
 	} else if (port == 0) {
-		/* Many clients leave it out with CONNECT. */
+		/* Many clients leave the port out with CONNECT. */
 		port = target_port;
 	}
 	if (strcmp(host, r->host) != 0 || port != target_port)
@@ -201,7 +201,7 @@ frame_request(struct h1_parse *p)
 	if (head->length != 0 && (http_text_is(head->method, "CONNECT") ||
 	                          http_text_is(head->method, "TRACE")))
 		return H1_REFUSE(p, 400, "%.*s has no body", (int)head->method.len, head->method.at);
-	/* Anything else than a plain request for websocket is as if not asked for. */
+	/* Any other upgrade request is ignored. */
 	if (p->upgrade && p->upgrades == 1 && p->r->version == 11 &&
 	    http_text_is(head->method, "GET")) {
 		if (head->length != 0)
@@ -307,7 +307,7 @@ parse_response(struct h1_parse *p)
 
 /* ---- both ------------------------------------------------------------------------- */
 
-/* Escapes that the path still needs make it longer.  The text must not move later. */
+/* Escaping can make the path longer.  Reserve room now: the text must not move later. */
 static int
 make_room(struct h1_reader *r, struct err *err)
 {

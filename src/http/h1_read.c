@@ -1,5 +1,6 @@
 /* h1_read.c - finds the heads, bodies and ends of messages in a stream of bytes. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,16 +9,16 @@
 #include "http/h1_parts.h"
 #include "http/http_parts.h"
 
-#define TEXT_MIN 1024           /* what a small head needs */
-#define EXTENSION_MAX 1024      /* behind the size of a chunk */
+#define TEXT_MIN 1024           /* enough for a small head */
+#define EXTENSION_MAX 1024      /* bytes behind the size of a chunk */
 
 enum state {
-	READ_HEAD,              /* or nothing of one yet */
+	READ_HEAD,              /* in a head, or before one */
 	READ_LENGTH,            /* a body of known length */
 	READ_UNTIL_CLOSE,
 	READ_CHUNK_SIZE, READ_CHUNK_EXTENSION, READ_CHUNK_SIZE_LF, READ_CHUNK, READ_CHUNK_CR, READ_CHUNK_LF,
 	READ_TRAILERS,
-	READ_END,               /* to be told */
+	READ_END,               /* H1_END is due */
 	READ_NOTHING,           /* the last message of the connection is read */
 	READ_DEAD,
 };
@@ -25,7 +26,7 @@ enum state {
 void
 h1_reader_init(struct h1_reader *r, enum h1_kind kind)
 {
-	/* Not all of it: the fields are big. */
+	/* Not the whole struct: the fields are large. */
 	memset(&r->head, 0, offsetof(struct http_head, fields));
 	r->head.n_fields = 0;
 	r->kind = kind;
@@ -33,7 +34,7 @@ h1_reader_init(struct h1_reader *r, enum h1_kind kind)
 	r->form = H1_ORIGIN;
 	r->status = r->version = 0;
 	r->state = READ_HEAD;
-	r->left = 0;
+	r->left = r->length = 0;
 	r->line = 0;
 	r->head_only = r->skipped_line = false;
 	r->text = r->written = NULL;
@@ -129,9 +130,8 @@ ends_line(const struct h1_reader *r, const char *data, size_t at)
 	return r->text_len > 0 && r->text[r->text_len - 1] == '\r';
 }
 
-/* Keep lines from DATA until the empty one.  That a line cannot be right is told as
- * soon as its end is there, and not only with the whole head: nobody should wait for
- * the answer to "GET / HTTP/1.0\n\n". */
+/* Keep lines from DATA up to the empty one.  Refuse a bad line as soon as it ends, not only with
+ * the whole head: a client that sends "GET HTTP/1.0\n\n" would wait forever. */
 static enum lines
 take_lines(struct h1_reader *r, const char *data, size_t len, size_t *ret_used,
            struct err *err)
@@ -155,7 +155,7 @@ take_lines(struct h1_reader *r, const char *data, size_t len, size_t *ret_used,
 			return keep_text(r, data + from, at - from, err) == LINES_BAD ? LINES_BAD :
 				LINES_DONE;
 		}
-		/* RFC 9112, 2.2: some clients send one behind a body. */
+		/* RFC 9112, 2.2: some clients send an empty line behind a body. */
 		if (r->kind == H1_RESPONSES || r->skipped_line)
 			return lines_bad(r, 400, err, "there is an empty line where a head should begin");
 		r->skipped_line = true;
@@ -167,7 +167,7 @@ take_lines(struct h1_reader *r, const char *data, size_t len, size_t *ret_used,
 	return keep_text(r, data + from, len - from, err);
 }
 
-/* Another head belongs to the same message. */
+/* Whether another head of the same message follows. */
 static bool
 is_interim(uint16_t status)
 {
@@ -193,7 +193,7 @@ begin_body(struct h1_reader *r)
 		r->state = READ_CHUNK_SIZE;
 	else {
 		r->state = READ_LENGTH;
-		r->left = head->length;
+		r->left = r->length = head->length;
 	}
 }
 
@@ -207,7 +207,7 @@ read_head(struct h1_reader *r, const char *data, size_t len, size_t *ret_used,
 		return lines == LINES_BAD ? H1_BAD : H1_MORE;
 	if (h1_parse_head(r, err) < 0)
 		return bad(r);
-	/* The text stays for the caller; the next head is written over it. */
+	/* The caller still uses the text; the next head overwrites it. */
 	r->text_len = 0;
 	r->skipped_line = false;
 	begin_body(r);
@@ -260,8 +260,8 @@ give_piece(struct h1_reader *r, const char *data, size_t len, size_t *ret_used,
 	return H1_BODY;
 }
 
-/* RFC 9112, 7.1.1: what is not known is to be ignored.  It is not passed on, so nobody behind
- * us reads it in another way.  In requests nobody needs it.  r->line counts from the ";" on. */
+/* RFC 9112, 7.1.1: unknown extensions must be ignored.  They are not forwarded, so nobody behind us
+ * can read them differently.  Requests do not need them. r->line counts from the ";" on. */
 static bool
 read_extension_byte(struct h1_reader *r, char c)
 {
@@ -274,7 +274,7 @@ read_extension_byte(struct h1_reader *r, char c)
 	return ++r->line <= EXTENSION_MAX && c != '\n' && http_value_end(&c, &c + 1) == &c + 1;
 }
 
-/* One byte of what lies between the data of chunks; false if it cannot be there. */
+/* Read one byte between the data of chunks; false if it is not valid there. */
 static bool
 read_chunk_byte(struct h1_reader *r, char c)
 {
@@ -377,4 +377,28 @@ h1_read_eof(struct h1_reader *r, struct err *err)
 		break;
 	}
 	return bad_because(r, 400, err, "the connection ended in the middle of a message");
+}
+
+void
+h1_reader_where(const struct h1_reader *r, char text[H1_WHERE_MAX])
+{
+	text[0] = '\0';
+	switch (r->state) {
+	case READ_HEAD:
+		if (r->text_len >= 5 && memcmp(r->text, "HTTP/", 5) == 0)
+			snprintf(text, H1_WHERE_MAX, "in the middle of the response's head");
+		break;
+	case READ_LENGTH:
+		snprintf(text, H1_WHERE_MAX, "after %llu of %llu bytes",
+		         (unsigned long long)(r->length - r->left), (unsigned long long)r->length);
+		break;
+	case READ_UNTIL_CLOSE:
+	case READ_END:
+	case READ_NOTHING:
+	case READ_DEAD:
+		break;
+	default:
+		snprintf(text, H1_WHERE_MAX, "before the last chunk of the response");
+		break;
+	}
 }

@@ -6,8 +6,8 @@
 #include "http/http_parts.h"
 
 #define NUMBER_MAX 20
-/* The longest that stands in a head beside the strings of its members: "HTTP/1.1", a
- * status with its reason, a scheme, a port, the names and values of our own fields. */
+/* The most bytes in a head besides its members' strings: "HTTP/1.1", a status with its reason, a
+ * scheme, a port, the names and values of our own fields. */
 #define LINES_MAX 320
 
 static const char *const reasons_1[] = { "Continue", "Switching Protocols", "Processing",
@@ -49,7 +49,7 @@ reason_of(uint16_t status)
 		reasons[hundred].reasons[rest] : "";
 }
 
-/* Everything here writes at AT, where there is room for it, and returns what is behind. */
+/* Each function here writes at AT, where there is room, and returns the position behind. */
 
 static char *
 put_text(char *at, struct http_text text)
@@ -115,7 +115,7 @@ put_request_line(char *at, const struct http_head *head, struct h1_style style)
 			at = put(at, head->scheme == HTTP_TLS ? "https://" : "http://");
 			at = put_authority(at, head, false);
 		}
-		/* RFC 9112, 3.2.4: all of the server has no path in absolute form. */
+		/* RFC 9112, 3.2.4: the target "*" has no path in absolute form. */
 		if (!style.absolute_form || head->path.len != 1 || head->path.at[0] != '*')
 			at = put_text(at, head->path);
 	}
@@ -134,7 +134,7 @@ put_status_line(char *at, const struct http_head *head)
 	return put(at, "\r\n");
 }
 
-/* Cookies may come apart in HTTP/2, and must be one field again here (RFC 9113, 8.2.3). */
+/* HTTP/2 may split cookies; HTTP/1.1 needs them in one field (RFC 9113, 8.2.3). */
 static char *
 put_cookies(char *at, const struct http_head *head, size_t first)
 {
@@ -165,7 +165,7 @@ put_fields(char *at, const struct http_head *head)
 	return at;
 }
 
-/* Whether a length is said. */
+/* Whether a content-length is written. */
 static bool
 has_length(const struct http_head *head)
 {
@@ -193,7 +193,7 @@ put_length(char *at, const struct http_head *head, struct h1_style style)
 static char *
 put_connection(char *at, const struct http_head *head, struct h1_style style)
 {
-	/* RFC 9110, 10.1.4: `te` is for the next hop, and must be said to be. */
+	/* RFC 9110, 10.1.4: `te` is for the next hop only, and `connection` must name it. */
 	bool te = head->status == 0 && http_head_get(head, "te").len > 0;
 
 	if (head->upgrade.len > 0) {
@@ -230,7 +230,7 @@ h1_write_head(struct buf *b, const struct http_head *head, struct h1_style style
 	at = put_length(at, head, style);
 	at = put_connection(at, head, style);
 	at = put(at, "\r\n");
-	/* What was not needed after all. */
+	/* Give back the unused room. */
 	b->len -= size - (size_t)(at - (char *)start);
 }
 

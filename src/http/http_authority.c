@@ -1,4 +1,4 @@
-/* http_authority.c - host and port as people and programs write them. */
+/* http_authority.c - parses hosts and ports as people and programs write them. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -16,8 +16,8 @@ is_name_char(char c)
 	return (c >= 'a' && c <= 'z') || http_is_digit(c) || c == '-' || c == '_';
 }
 
-/* Whether URL parsers or inet_aton would take a name that ends in this label for an
- * address: digits, or "0x" and hex digits. */
+/* Whether URL parsers or inet_aton() would read a name that ends in this label as an address:
+ * digits, or "0x" and hex digits. */
 static bool
 is_number(const char *label, size_t len)
 {
@@ -33,7 +33,7 @@ is_number(const char *label, size_t len)
 	return i == len;
 }
 
-/* Four numbers from 0 to 255 without needless zeros. */
+/* Four numbers from 0 to 255 without leading zeros. */
 static bool
 is_ipv4(const char *at, size_t len)
 {
@@ -99,7 +99,7 @@ parse_name(struct http_text text, char *ret_host, struct err *err)
 	return r;
 }
 
-/* TEXT is what stands between the brackets. */
+/* TEXT is the part between the brackets. */
 static int
 parse_ipv6(struct http_text text, char *ret_host, struct err *err)
 {

@@ -1,37 +1,37 @@
-/* http_dots.c - finds segments of a path that a lenient server could read as "." or "..".
+/* http_dots.c - finds path segments that a lenient server could read as "." or "..".
  *
- * Servers decode escapes twice, drop control characters, accept overlong UTF-8, fold
- * wide characters to ASCII, cut parameters off.  Whoever does several of these in any
- * order must still find no dot segment in a path that we accept.  So the segment is
- * read once with all of them at their most generous.  A *solid* character is one that
- * none of them removes or turns into a dot or a separator.  A part, between anything
- * that may be a separator, which has a dot and nothing solid is ambiguous.
+ * Servers decode escapes twice, drop control characters, accept overlong UTF-8, fold wide
+ * characters to ASCII, and cut parameters off.  A server that does several of these in any order
+ * must find no dot segment in a path that we accept.  So the segment is read once, as leniently as
+ * all of them together.
  *
- * The stack holds only what may still become a character: "%", hex digits behind it,
- * and the bytes of an unfinished UTF-8 sequence. */
+ * A *solid* character is one that no server removes or turns into a dot or a separator.  Anything
+ * that may be a separator divides the segment into parts.  A part with a dot and nothing solid is
+ * ambiguous.  The stack holds only bytes that may still become a character: "%", hex digits behind
+ * it, and an unfinished UTF-8 sequence. */
 #include <string.h>
 
 #include "base/num.h"
 #include "http/http_parts.h"
 
-#define DEPTH_MAX 64            /* of escapes in escapes; nobody needs three */
+#define DEPTH_MAX 64            /* nested escapes; no honest client needs three */
 
-#define TORN 0x100              /* something was left out behind this byte */
+#define TORN 0x100              /* a byte was dropped behind this one */
 #define WIDE 0x200              /* a character that may fold to a hex digit */
 
 struct reading {
 	uint16_t stack[DEPTH_MAX];
 	size_t n;
-	/* of the part that is being read */
+	/* the current part: */
 	size_t dots;
 	bool odd;               /* has more than literal dots */
 	bool solid;
 	bool wild;              /* has an escape of WIDE characters: a dot or a separator */
-	bool before;            /* something solid stands before that */
+	bool before;            /* a solid character precedes it */
 	bool bad;
 };
 
-/* What matters to a path, and the zero byte. */
+/* Characters with a meaning in paths, and the zero byte. */
 static const char separators[] = "./\\;?#%";
 
 static void take_byte(struct reading *r, unsigned byte);
@@ -42,7 +42,7 @@ is_high(uint16_t entry)
 	return (entry & 0x80) != 0 && (entry & WIDE) == 0;
 }
 
-/* What is on the stack stays what it is. */
+/* Nothing on the stack can change any more. */
 static void
 freeze(struct reading *r)
 {
@@ -84,7 +84,7 @@ is_ignored(unsigned byte)
 	return byte <= ' ' || byte == 0x7f || byte == '+';
 }
 
-/* Something that readers drop was here. */
+/* A character was here that some readers drop. */
 static void
 skip(struct reading *r)
 {
@@ -93,7 +93,7 @@ skip(struct reading *r)
 		r->stack[r->n - 1] |= TORN;
 }
 
-/* The bytes of a UTF-8 sequence that does not become complete. */
+/* Drop the bytes of an unfinished UTF-8 sequence. */
 static void
 drop_unfinished(struct reading *r)
 {
@@ -103,7 +103,7 @@ drop_unfinished(struct reading *r)
 	}
 }
 
-/* ---- escapes in what was an escape ---- */
+/* ---- escapes within escapes ---- */
 
 /* How many entries follow the last "%"; SIZE_MAX if there is none. */
 static size_t
@@ -121,11 +121,11 @@ is_long_escape(const struct reading *r, size_t since)
 	return since >= 1 && since <= 5 && (r->stack[r->n - since] | 0x20) == 'u';
 }
 
-/* Something that may be a dot, a separator or nothing, to different readers. */
+/* A character that readers may treat as a dot, a separator or nothing. */
 static void
 take_wild(struct reading *r)
 {
-	/* Nothing, it would complete an escape around it; too clever to be meant well. */
+	/* If it is nothing, it would complete an escape around it: surely an attack. */
 	r->bad |= since_percent(r) != SIZE_MAX;
 	freeze(r);
 	check_part(r);
@@ -157,12 +157,12 @@ reduce(struct reading *r, size_t n, bool is_long)
 		take_code(r, code, true);
 	else
 		take_byte(r, code);
-	/* Others have dropped what should follow a byte before they come to it. */
+	/* Other readers drop the expected next byte before they reach this one. */
 	if (r->n > 0 && is_high(r->stack[r->n - 1]))
 		r->stack[r->n - 1] |= TORN;
 }
 
-/* A character that may be a digit of an escape; false: it is none. */
+/* A character that may be a digit of an escape; false: it is not. */
 static bool
 take_digit(struct reading *r, uint16_t c)
 {
@@ -187,7 +187,8 @@ take_digit(struct reading *r, uint16_t c)
 
 /* ---- characters ---- */
 
-/* A character beyond ASCII that folds to a separator, a dot or "%", or is one to some. */
+/* Characters beyond ASCII that fold to a separator, a dot or "%", or that some readers treat as
+ * one. */
 static const struct {
 	uint32_t code;
 	char means;
@@ -199,7 +200,7 @@ static const struct {
 	{ 0xfe56, '?' }, { 0xfe5f, '#' }, { 0xfe68, '\\' }, { 0xfe6a, '%' }, { 0xff61, '.' },
 };
 
-/* Blanks, controls, and what has no width: readers trim, strip or do not see them. */
+/* Blanks, controls and characters without width: readers trim, strip or ignore them. */
 static const struct { uint32_t first, last; } ignored[] = {
 	{ 0x80, 0xa0 }, { 0xad, 0xad }, { 0x34f, 0x34f }, { 0x600, 0x605 }, { 0x61c, 0x61c },
 	{ 0x6dd, 0x6dd }, { 0x70f, 0x70f }, { 0x890, 0x891 }, { 0x8e2, 0x8e2 },
@@ -211,7 +212,7 @@ static const struct { uint32_t first, last; } ignored[] = {
 	{ 0xe0000, 0x1fffff },
 };
 
-/* What CODE, at least 0x80, means to the most generous reader: an ASCII character, 0 for
+/* The meaning of CODE (at least 0x80) to the most lenient reader: an ASCII character, 0 for
  * nothing, or -1 for itself. */
 static int
 meaning(uint32_t code)
@@ -227,7 +228,7 @@ meaning(uint32_t code)
 	return -1;
 }
 
-/* TORN: not everybody reads these bytes as one character. */
+/* TORN: not every reader sees these bytes as one character. */
 static void
 take_code(struct reading *r, uint32_t code, bool torn)
 {
@@ -267,7 +268,7 @@ take_ascii(struct reading *r, char c)
 	}
 }
 
-/* ---- UTF-8, also as nobody should write it ---- */
+/* ---- UTF-8, including invalid forms ---- */
 
 static size_t
 sequence_length(unsigned lead)
@@ -276,7 +277,7 @@ sequence_length(unsigned lead)
 		lead < 0xfc ? 5 : lead < 0xfe ? 6 : 0;
 }
 
-/* How many bytes of a sequence are on top of the stack. */
+/* The number of bytes of a sequence on top of the stack. */
 static size_t
 sequence_begun(const struct reading *r)
 {
@@ -286,8 +287,9 @@ sequence_begun(const struct reading *r)
 	return 0;
 }
 
-/* Whether BYTE, which is ASCII and no continuation, continues the N bytes on top for decoders that
- * only mask: their sequence must be overlong, and end in something that matters. */
+/* Whether decoders that only mask bits would treat BYTE as continuing the N bytes on top.  BYTE is
+ * ASCII and not a continuation.  The sequence must then be overlong, and end in a character with a
+ * meaning in paths. */
 static bool
 is_masked(const struct reading *r, size_t n, unsigned byte)
 {
@@ -335,7 +337,7 @@ continue_sequence(struct reading *r, unsigned byte)
 {
 	size_t n = sequence_begun(r);
 
-	/* Another escape may still bring what continues it. */
+	/* Another escape may still supply the continuation. */
 	if (n == 0 || byte == '%')
 		return false;
 	if ((byte & 0xc0) != 0x80 && !is_masked(r, n, byte))
@@ -354,7 +356,7 @@ continue_sequence(struct reading *r, unsigned byte)
 static void
 take_high(struct reading *r, unsigned byte)
 {
-	/* One that is not finished may go on behind this one, if this one is dropped. */
+	/* If a reader drops this sequence, an unfinished one before it may go on behind it. */
 	skip(r);
 	if (sequence_length(byte) > 0)
 		push(r, (uint16_t)byte);
@@ -372,12 +374,12 @@ take_byte(struct reading *r, unsigned byte)
 		check_part(r);
 		begin_part(r, false);
 	} else if (byte == ';' || byte == '?' || byte == '#') {
-		/* Whoever does not end the segment here sees this character in it. */
+		/* To readers that do not end the segment here, this character is part of it. */
 		freeze(r);
 		check_part(r);
 		begin_part(r, true);
 	} else if (byte == 0) {
-		/* Some end the text here, others drop it. */
+		/* Some readers end the text here, others drop the character. */
 		check_part(r);
 		skip(r);
 	} else if (is_ignored(byte)) {

@@ -1,4 +1,4 @@
-/* http_field.c - character classes, and what is special about which field. */
+/* http_field.c - character classes, and the fields that need special treatment. */
 #include <stdint.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ http_value_end(const char *at, const char *end)
 #define MATTERS (HTTP_ONCE | HTTP_NO_TRAILER | HTTP_KEEP | HTTP_NO_ALIAS)
 #define HEAD_ONLY (HTTP_NO_TRAILER | HTTP_KEEP)
 
-/* One list for each length of a name. */
+/* One list for each length of name. */
 static const struct http_known known_2[] = {
 	{ "te", HTTP_TE, HTTP_ONCE | HTTP_NO_TRAILER, 1 },
 };
@@ -201,8 +201,7 @@ http_method_is_good(struct http_text method)
 	for (size_t i = 0; i < method.len; i++) {
 		char c = method.at[i];
 
-		/* Small letters are another method to some servers and the same one to
-		 * others. */
+		/* To some servers lower case is a different method, to others the same one. */
 		if (!(c >= 'A' && c <= 'Z') &&
 		    (i == 0 || !(http_is_digit(c) || c == '-' || c == '_')))
 			return false;

@@ -1,4 +1,4 @@
-/* http_head.c - checks heads, and carries them between processes. */
+/* http_head.c - checks heads, and encodes them for other processes. */
 #include "http/http_head.h"
 
 #include <endian.h>
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "http/http_parts.h"
 
-#define SHOWN_MAX 64            /* of a name in a message */
+#define SHOWN_MAX 64            /* bytes of a name in an error */
 
 bool
 http_text_is(struct http_text text, const char *word)
@@ -73,6 +73,16 @@ http_head_get(const struct http_head *head, const char *name)
 	return (struct http_text){ "", 0 };
 }
 
+bool
+http_head_is_packed(const struct http_head *head)
+{
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (http_text_is(head->fields[i].name, "content-encoding") && head->fields[i].value.len > 0 &&
+		    !http_text_is_nocase(head->fields[i].value, "identity"))
+			return true;
+	return false;
+}
+
 int
 http_length_parse(struct http_text text, uint64_t *ret_length, struct err *err)
 {
@@ -123,7 +133,7 @@ check_field_text(const struct http_field *field, struct err *err)
 	return 0;
 }
 
-/* SEEN has a bit for each field that may be there once. */
+/* SEEN has a bit for each field that may occur once. */
 static int
 check_known(const struct http_head *head, const struct http_field *field, uint32_t *seen,
             struct err *err)
@@ -163,7 +173,7 @@ check_fields(const struct http_head *head, size_t size, struct err *err)
 	for (size_t i = 0; i < head->n_fields; i++) {
 		const struct http_field *field = &head->fields[i];
 
-		/* Each on its own first: a sum of lies could wrap. */
+		/* Check each length first: a sum of forged lengths could wrap. */
 		if (field->name.len > HTTP_HEAD_MAX || field->value.len > HTTP_HEAD_MAX)
 			return err_set(err, EMSGSIZE, "the head is too large");
 		size += field->name.len + field->value.len;
@@ -267,10 +277,10 @@ http_trailers_check(const struct http_field *fields, size_t n, struct err *err)
 
 /* ---- between processes -----------------------------------------------------------
  *
- * A head is u32 status, u32 scheme and flags, u32 port, u64 length, u32 fields; then strings,
- * each u32 length and bytes: method, host, path (those three only of a request), the path as
- * it was written (only with its flag), upgrade, and name and value of each field.  Trailers
- * are u32 fields and the same strings. */
+ * A head is u32 status, u32 scheme and flags, u32 port, u64 length, u32 fields.  Strings follow,
+ * each u32 length and bytes: method, host and path (requests only), the path as written (only with
+ * its flag), upgrade, and name and value of each field.  Trailers are u32 fields and the same
+ * strings. */
 
 #define FLAG_ZERO 2u            /* beside the scheme: says_zero */
 #define FLAG_WRITTEN 4u
@@ -377,7 +387,7 @@ get_fields(struct buf *b, struct http_field *fields, size_t n)
 	return true;
 }
 
-/* Everything of a head but its fields. */
+/* All of a head except its fields. */
 static bool
 get_line(struct buf *b, struct http_head *head, uint32_t *ret_n)
 {
@@ -389,7 +399,7 @@ get_line(struct buf *b, struct http_head *head, uint32_t *ret_n)
 	    buf_get_u32(b, &port) < 0 || port > UINT16_MAX ||
 	    buf_get_u64(b, &head->length) < 0 || buf_get_u32(b, ret_n) < 0)
 		return false;
-	/* One way to write each head. */
+	/* Each head has exactly one encoding. */
 	if (status != 0 && (scheme != 0 || port != 0))
 		return false;
 	head->status = (uint16_t)status;

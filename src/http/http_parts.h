@@ -1,4 +1,4 @@
-/* http_parts.h - what the files of http/ share: character classes and known fields. */
+/* http_parts.h - shared by the files of http/: character classes and known fields. */
 #ifndef CLOISTER_HTTP_PARTS_H
 #define CLOISTER_HTTP_PARTS_H
 #include "http/http_head.h"
@@ -6,8 +6,8 @@
 /* The lower case of a character that a field name may have, 0 for any other. */
 extern const unsigned char http_name_lower[256];
 
-/* The first byte from AT on that no field value may have (END if there is none):
- * control characters but HTAB. */
+/* The first byte from AT on that is not valid in a field value (END if all are): control characters
+ * but HTAB. */
 const char *http_value_end(const char *at, const char *end);
 
 static inline bool
@@ -28,7 +28,7 @@ http_lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/* Fields that mean something to us. */
+/* Fields with a meaning here. */
 enum http_known_id {
 	HTTP_OTHER, HTTP_CONNECTION, HTTP_CONTENT_LENGTH, HTTP_EXPECT, HTTP_HOST, HTTP_TE,
 	HTTP_TRANSFER_ENCODING, HTTP_UPGRADE,
@@ -38,25 +38,25 @@ enum http_known_flags {
 	HTTP_ONCE = 2,          /* at most one in a request */
 	HTTP_NO_TRAILER = 4,
 	HTTP_KEEP = 8,          /* `connection` must not name it */
-	HTTP_NO_ALIAS = 16,     /* must not be written with "_" for "-": servers that make
-	                         * variables of fields take both for the same */
+	HTTP_NO_ALIAS = 16,     /* must not be spelled with "_" for "-": CGI-style servers treat both
+	                         * as the same */
 };
 struct http_known {
 	const char *name;
 	uint8_t id, flags;
-	uint8_t number;         /* a bit of its own for HTTP_ONCE */
+	uint8_t number;         /* the number of its bit for HTTP_ONCE */
 };
 
 /* NAME in lower case; NULL if it is not known. */
 const struct http_known *http_known_find(const char *name, size_t len);
-/* The known field that NAME stands for with "_" read as "-", where that is forbidden. */
+/* The known field that NAME imitates with "_" for "-", if that is forbidden. */
 const struct http_known *http_known_alias(const char *name, size_t len);
 
 bool http_method_is_good(struct http_text method);
 bool http_path_is_canonical(struct http_text path);
-/* Whether a server that reads generously could take SEGMENT, of a canonical path and not a
- * dot segment itself, or a part of it, for "." or "..": "..%09", "..;", "%252e.", "..%C0%AF",
- * the fullwidth "．．", and more that http_dots.c names. */
+/* Whether a lenient server could read SEGMENT, or a part of it, as "." or "..".  SEGMENT is from a
+ * canonical path and not a dot segment itself.  Examples: "..%09", "..;", "%252e.", "..%C0%AF",
+ * the fullwidth "．．"; http_dots.c has more. */
 bool http_segment_hides_dots(struct http_text segment);
 bool http_host_is_canonical(struct http_text host);
 

@@ -1,4 +1,4 @@
-/* http_path.c - paths and queries in their one canonical form. */
+/* http_path.c - converts paths and queries to their one canonical form. */
 #include <errno.h>
 #include <string.h>
 
@@ -6,11 +6,11 @@
 #include "base/num.h"
 #include "http/http_parts.h"
 
-/* What a byte of a request target is. */
+/* Classes of bytes in a request target. */
 enum { BAD, OTHER, UNRESERVED, SLASH, QUERY, ESCAPE, BACKSLASH, HIGH };
 
 static const unsigned char kind_of[256] = {
-	/* Also what no URL may have but programs send. */
+	/* Includes characters that are invalid in URLs but that programs send. */
 	['!'] = OTHER, ['"'] = OTHER, ['$'] = OTHER, ['&'] = OTHER, ['\''] = OTHER,
 	['('] = OTHER, [')'] = OTHER, ['*'] = OTHER, ['+'] = OTHER, [','] = OTHER,
 	[':'] = OTHER, ['<'] = OTHER, ['='] = OTHER, ['>'] = OTHER, ['@'] = OTHER,
@@ -28,7 +28,7 @@ is_dots(const char *at, size_t len)
 	return (len == 1 && at[0] == '.') || (len == 2 && at[0] == '.' && at[1] == '.');
 }
 
-/* The byte that the escape at AT stands for, or -1. */
+/* The byte of the escape at AT, or -1. */
 static int
 escaped_byte(const char *at, const char *end)
 {
@@ -41,14 +41,14 @@ escaped_byte(const char *at, const char *end)
 	return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-/* Where a path is being written. */
+/* The output path. */
 struct path_out {
 	char *text;
 	size_t len;
-	size_t segment;         /* where the last one begins */
+	size_t segment;         /* start of the last segment */
 };
 
-/* The segment is complete.  1: it was a dot segment and is resolved; what is left ends
+/* The segment is complete.  Returns 1 if it was a dot segment: it is resolved, and the output ends
  * with a slash. */
 static int
 end_segment(struct path_out *out, struct err *err)
@@ -80,8 +80,8 @@ put_byte(struct path_out *out, unsigned byte)
 	out->text[out->len++] = hex[byte & 15];
 }
 
-/* What the "%" at AT begins: an escape, or nothing, and then it stands for itself.
- * Returns how many bytes that are, or a negative errno. */
+/* Write the "%" at AT: as an escape, or, if it begins none, escaped itself.  Returns how many bytes
+ * were read, or a negative errno. */
 static int
 put_escape(struct path_out *out, const char *at, const char *end, bool in_query, struct err *err)
 {
@@ -102,7 +102,7 @@ put_escape(struct path_out *out, const char *at, const char *end, bool in_query,
 	return 3;
 }
 
-/* The path behind its first slash; *RET_AT is where the query begins, or END. */
+/* Write the path behind its first slash; *RET_AT is where the query begins, or END. */
 static int
 put_path(struct path_out *out, const char *at, const char *end, const char **ret_at,
          struct err *err)
@@ -220,7 +220,7 @@ http_path_is_respelt(struct http_text text, struct http_text path)
 	return at == end && to == to_end && differs;
 }
 
-/* An escape that normalising leaves as it is. */
+/* Whether normalising leaves the escape as it is. */
 static bool
 escape_is_canonical(const char *at, const char *end, bool in_query)
 {
@@ -243,7 +243,7 @@ query_is_canonical(const char *at, const char *end)
 	return true;
 }
 
-/* Neither a dot segment nor one that some take for one. */
+/* Neither a dot segment nor one that some servers read as one. */
 static bool
 segment_is_canonical(const char *at, const char *end)
 {

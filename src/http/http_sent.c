@@ -1,4 +1,4 @@
-/* http_sent.c - the fields of a request as servers get them. */
+/* http_sent.c - iterates over the fields of a request as servers receive them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,8 @@ http_head_has_length(const struct http_head *head)
 {
 	if (head->length == HTTP_LENGTH_UNKNOWN)
 		return false;
-	/* Without a body only where one would be no surprise, or where the client said so. */
+	/* Without a body, a length is sent only if the method usually has a body, or if the client
+	 * sent one. */
 	return head->length > 0 || head->says_zero || http_text_is(head->method, "POST") ||
 		http_text_is(head->method, "PUT") || http_text_is(head->method, "PATCH");
 }
@@ -32,7 +33,7 @@ http_sent_begin(struct http_sent *sent, const struct http_head *head, struct htt
 		sent->next = head->n_fields + 1;
 }
 
-/* What is a member of a canonical head; 0: nothing of that name. */
+/* Fields that are members of a canonical head; 0: NAME is not one. */
 static int
 put_member(struct http_sent *sent)
 {

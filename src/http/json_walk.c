@@ -70,7 +70,7 @@ read_unicode(const char *at, const char *end, uint32_t *ret_code)
 	return 11;
 }
 
-/* The character at AT, escaped or not; returns how many bytes it takes, 0 if it is none. */
+/* Read the character at AT, escaped or not; returns its bytes, 0 if it is invalid. */
 static size_t
 read_char(const char *at, const char *end, uint32_t *ret_code)
 {

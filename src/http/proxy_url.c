@@ -7,7 +7,7 @@
 
 #include "base/num.h"
 
-#define PROXY_PORT 80                   /* where the variable names none */
+#define PROXY_PORT 80                   /* if the variable has none */
 
 static const char *
 take_login(struct http_text text, struct proxy_url *url)

@@ -1,7 +1,7 @@
-/* body.h - what the rules of a policy say about a body, one kind of matcher per file.
+/* body.h - matches a body against the rules of a policy, with one kind of matcher per file.
  *
- * Where a body holds several things of a kind, EVERY says whether each of them must fit or
- * one is enough: see policy_rule.h. */
+ * If a body holds several items of a kind, EVERY decides whether each of them must fit or one is
+ * enough: see policy_rule.h. */
 #ifndef CLOISTER_BODY_H
 #define CLOISTER_BODY_H
 #include <jansson.h>
@@ -15,7 +15,7 @@
 enum body_fit {
 	BODY_MISFITS,
 	BODY_FITS,
-	BODY_UNREADABLE,                /* as what the matcher speaks of */
+	BODY_UNREADABLE,                /* not in the form that the matcher reads */
 };
 
 /* A request body, decoded. */
@@ -25,21 +25,21 @@ struct body {
 	struct http_text method, path, content_type;
 };
 
-/* Whether one glob fits. */
+/* Whether one of GLOBS matches. */
 bool body_glob_any(const struct policy_list *globs, const char *text, size_t len);
 
 /* ---- body_json.c ---- */
 
 #define BODY_JSON_MEMORY_MAX (128 * 1024 * 1024)        /* of all values together */
 
-/* Strictly: a name twice in an object, be it in capitals (some readers make no difference),
- * or bytes behind the value, and it is NULL.  The caller owns the value (json_decref). */
+/* Parse strictly.  NULL: an object has a name twice, even if only case differs (some readers ignore
+ * case), or bytes follow the value.  The caller owns the value (json_decref). */
 json_t *body_json_parse(const char *data, size_t len);
-/* Whether a server that goes by the content type reads JSON in UTF-8; none is fine. */
+/* Whether a server that honours the content type reads JSON in UTF-8; no type is fine. */
 bool body_json_is_type(struct http_text content_type);
 void body_json_freep(json_t **value);
-/* The member NAME of OBJECT, or NULL.  ODD is set if there is one that only readers who know
- * no capital letters take for it. */
+/* The member NAME of OBJECT, or NULL.  ODD is set if another member matches NAME only without
+ * regard to case. */
 const json_t *body_json_get(const json_t *object, const char *name, bool *odd);
 enum body_fit body_json_fits(const json_t *root, const struct policy_body *rule, bool every);
 
@@ -51,7 +51,7 @@ enum body_fit body_jsonrpc_fits(const json_t *root, const struct policy_body *ru
 /* ---- body_graphql.c ---- */
 
 #define BODY_OPERATIONS_MAX 512
-#define BODY_NESTING_MAX 256            /* brackets in a document */
+#define BODY_NESTING_MAX 256            /* nested brackets in a document */
 
 struct body_operation {
 	enum policy_graphql type;
@@ -61,20 +61,20 @@ struct body_operation {
 struct body_operations {
 	struct body_operation at[BODY_OPERATIONS_MAX];
 	size_t n;
-	char *form;                     /* what was decoded from a form or a query */
+	char *form;                     /* decoded from a form or a query */
 };
 
-/* The operations that a server would run, or might.  ROOT is the body as JSON, or NULL.
- * They point into ROOT, BODY and themselves.  -EBADMSG: it is not GraphQL, or two readers
+/* The operations that a server would run, or might run.  ROOT is the body as JSON, or NULL.  The
+ * operations point into ROOT, BODY and themselves.  -EBADMSG: it is not GraphQL, or two readers
  * could differ. */
 int body_graphql_read(const struct body *body, const json_t *root,
                       struct body_operations *ret_ops);
 void body_graphql_free(struct body_operations *ops);    /* for OWN() too */
 enum body_fit body_graphql_fits(const struct body_operations *ops,
                                 const struct policy_body *rule, bool every);
-/* Whether something in the query of the path makes this GraphQL. */
+/* Whether the query of the path makes this request GraphQL. */
 bool body_graphql_in_query(struct http_text path);
-/* A document alone, added to *ops. */
+/* Read a single document, and add its operations to *ops. */
 int body_graphql_document(const char *text, size_t len, struct body_operations *ops);
 
 /* ---- body_regex.c ---- */
@@ -82,9 +82,9 @@ int body_graphql_document(const char *text, size_t len, struct body_operations *
 #define BODY_REGEX_CPU_MS 500           /* for all rules and one body */
 #define BODY_REGEX_HEAP_KIB (32 * 1024)
 
-struct body_regex_time { uint64_t used_us; };   /* of one body; all zeros at first */
+struct body_regex_time { uint64_t used_us; };   /* of one body; initially zero */
 
-/* Whether one of LIST is found in DATA. */
+/* Whether one of LIST matches in DATA. */
 enum body_fit body_regex_fits(const char *data, size_t len, const struct policy_list *list,
                               struct body_regex_time *time);
 #endif

@@ -1,4 +1,4 @@
-/* body_git.c - what rules say about a push. */
+/* body_git.c - matches a push against rules. */
 #include "inspect/git.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ is_meant(const struct git_push *p, const struct git_command *c, const struct pol
 	       (rule->options && p->has_options);
 }
 
-/* A push of nothing is how git asks whether it may push. */
+/* An empty push is how git asks whether it may push. */
 enum body_fit
 body_git_fits(const struct git_push *p, const struct policy_git *rule, bool every)
 {
@@ -64,7 +64,7 @@ body_git_needs_pack(const struct git_push *p, const struct policy_git *rule, boo
 		struct git_command forward = *c;
 
 		forward.descends = true;
-		/* One that does not fit at its best, or is meant as it stands, settles it. */
+		/* A command that cannot fit in the best case, or fits as it is, decides. */
 		if (every ? !may_push(&forward, rule) : is_meant(p, &forward, rule))
 			return false;
 		open = open || (is_forced(c) && ref_fits(c, rule) && rule->force != every);

@@ -1,6 +1,6 @@
-/* body_graphql.c - the operations in a GraphQL request.
+/* body_graphql.c - finds the operations in a GraphQL request.
  *
- * The document is not parsed but read: what its definitions are, and where they end. */
+ * The document is not fully parsed: only its definitions and their ends are recognised. */
 #include "base/num.h"
 #include "inspect/body.h"
 
@@ -17,7 +17,7 @@ enum token { TOKEN_END, TOKEN_BAD, TOKEN_NAME, TOKEN_OTHER, TOKEN_OPEN, TOKEN_CL
 
 struct reader {
 	const char *at, *end;
-	const char *token;              /* the last one */
+	const char *token;              /* the current one */
 	size_t n_token;
 	char brackets[BODY_NESTING_MAX];
 	size_t n_brackets;
@@ -53,7 +53,7 @@ skip_ignored(struct reader *r)
 	}
 }
 
-/* From behind the first quote; false if it has no end. */
+/* Starts after the first quote.  False: it has no end. */
 static bool
 skip_block_string(struct reader *r)
 {
@@ -127,7 +127,7 @@ next_token(struct reader *r)
 		return read_bracket(r, c);
 	if (c == '"')
 		return skip_string(r) ? TOKEN_OTHER : TOKEN_BAD;
-	/* Numbers and punctuation; their order is the server's affair. */
+	/* Numbers and punctuation; the server checks their order. */
 	return is_one_of((unsigned char)c, "0123456789+-.!$&:=@|") ? TOKEN_OTHER : TOKEN_BAD;
 }
 
@@ -146,7 +146,7 @@ add_operation(struct body_operations *ops, enum policy_graphql type)
 	return &ops->at[ops->n++];
 }
 
-/* Up to the end of the selection set; its "{" may have been read. */
+/* Read to the end of the selection set; its "{" may have been read. */
 static int
 read_rest(struct reader *r, struct body_operation *op, bool inside)
 {
@@ -199,10 +199,10 @@ body_graphql_document(const char *text, size_t len, struct body_operations *ops)
 	return ops->n > before ? 0 : -EBADMSG;
 }
 
-/* ---- what is around it ---- */
+/* ---- the request ---- */
 
-/* Of a document with several operations, the one that is named is run, if there is just
- * one of that name. */
+/* If a document has several operations, the server runs the named one, if exactly one has that
+ * name. */
 static void
 select_operation(struct body_operations *ops, size_t first, const char *name, size_t len)
 {
@@ -220,10 +220,10 @@ select_operation(struct body_operations *ops, size_t first, const char *name, si
 	ops->n = first + 1;
 }
 
-/* ---- documents that the server knows by a name ---- */
+/* ---- persisted documents ---- */
 
-/* The names that servers have for it, without "_", "-" and capitals.  Beside a document, nobody
- * knows which of the two is run. */
+/* Servers' names for it, without "_", "-" and case.  Beside a document, it is unclear which of the
+ * two is run. */
 static const char *const persisted_names[] = {
 	"id", "queryid", "documentid", "docid", "operationid", "hash", "queryhash", "documenthash",
 	"operationhash", "sha256hash", "persistedquery", "persistedqueryid", "persisteddocument",
@@ -257,7 +257,7 @@ is_extensions(const char *text, size_t len)
 	return policy_param_is_like(text, len, "extensions");
 }
 
-/* Extensions as text: JSON that is not parsed, so an escape in it may hide a name. */
+/* Extensions as text: unparsed JSON, in which an escape may hide a name. */
 static bool
 extensions_text_persists(const char *text, size_t len)
 {
@@ -288,7 +288,7 @@ json_persists(const json_t *request)
 	return false;
 }
 
-/* What only names a document, known to the server, cannot be looked into. */
+/* A request that only names a document on the server cannot be inspected. */
 static int
 read_request(const json_t *request, struct body_operations *ops)
 {
@@ -344,7 +344,7 @@ struct form {
 	bool persists;
 };
 
-/* What some servers take for one of the two, in other letters, as a list, behind ";". */
+/* Fields that some servers take for one of the two: in other case, as a list, or after ";". */
 static bool
 has_odd_field(const char *text, size_t len)
 {
@@ -362,7 +362,7 @@ has_odd_field(const char *text, size_t len)
 		    !((n_key == 5 && memcmp(p, "query", 5) == 0) ||
 		      (n_key == 13 && memcmp(p, "operationName", 13) == 0)))
 			return true;
-		/* A plain one, but only for those that know ";". */
+		/* A plain field, but only for servers that split at ";". */
 		if (p > text && p[-1] == ';' && (policy_param_is_like(p, n_key, "query") ||
 		                                 policy_param_is_like(p, n_key, "operationName")))
 			return true;
@@ -371,7 +371,7 @@ has_odd_field(const char *text, size_t len)
 	return false;
 }
 
-/* TEXT is changed. */
+/* Changes TEXT. */
 static struct form
 read_form_fields(char *text, size_t len)
 {
@@ -419,7 +419,7 @@ read_form(const char *data, size_t len, struct body_operations *ops)
 	if (has_odd_field(data, len))
 		return -EBADMSG;
 	f = read_form_fields(ops->form, len);
-	/* Of two, one server takes the first and another the last. */
+	/* If there are two, one server takes the first and another the last. */
 	if (f.queries != 1 || f.names > 1 || f.persists || f.n_query == 0 ||
 	    body_graphql_document(f.query, f.n_query, ops) < 0)
 		return -EBADMSG;
@@ -450,7 +450,7 @@ query_of(struct http_text path)
 	return (struct http_text){ mark + 1, path.len - (size_t)(mark + 1 - path.at) };
 }
 
-/* PERSISTED: the name of a document counts, too. */
+/* PERSISTED: the name of a persisted document counts too. */
 static bool
 is_in_query(struct http_text path, bool persisted)
 {

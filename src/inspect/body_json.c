@@ -1,4 +1,4 @@
-/* body_json.c - values in a JSON body, by pointers. */
+/* body_json.c - matches values in a JSON body, by JSON pointers. */
 #include "inspect/body.h"
 
 #include <malloc.h>
@@ -13,7 +13,7 @@
 
 static size_t memory_used;
 
-/* Small values take a hundred times the room that they take as text. */
+/* Small values take a hundred times as much memory as their text. */
 static void *
 count_malloc(size_t size)
 {
@@ -37,7 +37,8 @@ count_free(void *p)
 	free(p);
 }
 
-/* Names must not be made to collide; left alone, the library would open a file for that. */
+/* Seed the hash, so that names cannot be made to collide.  By default the library would open a file
+ * for that. */
 static void
 prepare(void)
 {
@@ -53,7 +54,7 @@ prepare(void)
 	json_object_seed(seed | 1);
 }
 
-/* The next character of a name, small; two beyond ASCII fold into it (U+017F, U+212A). */
+/* The next character of a name, in lower case.  Two beyond ASCII fold into it (U+017F, U+212A). */
 static unsigned char
 fold(const char **name)
 {
@@ -109,7 +110,7 @@ names_differ(json_t *object)
 	return true;
 }
 
-/* Depth is bounded by the parser's. */
+/* The parser limits the depth. */
 static bool
 all_names_differ(json_t *at)
 {
@@ -163,7 +164,7 @@ trim(struct http_text text)
 	return text;
 }
 
-/* What stands before the next ";", which is taken out of *rest. */
+/* Take the text before the next ";" from *rest. */
 static struct http_text
 next_parameter(struct http_text *rest)
 {
@@ -175,7 +176,7 @@ next_parameter(struct http_text *rest)
 	return trim(part);
 }
 
-/* application/json, or a type of RFC 6839: one slash, something before and behind it. */
+/* application/json, or a type of RFC 6839: one slash, with text before and after it. */
 static bool
 is_json(struct http_text type)
 {
@@ -196,7 +197,7 @@ is_json(struct http_text type)
 	return true;
 }
 
-/* Servers differ in what they take for a parameter: the word must stand nowhere else. */
+/* Servers parse parameters differently: "charset" may not occur anywhere else. */
 static bool
 is_harmless(struct http_text parameter)
 {
@@ -271,7 +272,7 @@ count_value(const struct policy_json *want, const json_t *got, struct tally *tal
 	}
 }
 
-/* One part of a pointer, with ~1 and ~0 undone; *pointer moves to the next "/" or the end. */
+/* One part of a pointer, with ~1 and ~0 undone; *pointer is advanced to the next "/" or the end. */
 static size_t
 next_part(const char **pointer, char out[POLICY_TEXT_MAX])
 {
@@ -289,7 +290,7 @@ next_part(const char **pointer, char out[POLICY_TEXT_MAX])
 	return n;
 }
 
-/* RFC 6901: digits, no zero in front; what is no index leads nowhere. */
+/* RFC 6901: digits without leading zeros; anything else matches no element. */
 static const json_t *
 element(const json_t *array, const char *part)
 {
@@ -308,7 +309,7 @@ element(const json_t *array, const char *part)
 static void walk(const struct policy_json *want, const char *pointer, const json_t *at,
                  struct tally *tally);
 
-/* All that a "*" stands for; nothing, if there is nothing. */
+/* Visit everything that a "*" stands for, possibly nothing. */
 static void
 walk_all(const struct policy_json *want, const char *pointer, const json_t *at,
          struct tally *tally)
@@ -328,7 +329,7 @@ walk_all(const struct policy_json *want, const char *pointer, const json_t *at,
 			walk(want, pointer, value, tally);
 }
 
-/* Depth is bounded by the parts that POLICY_TEXT_MAX has room for. */
+/* The depth is limited by the parts that fit into POLICY_TEXT_MAX. */
 static void
 walk(const struct policy_json *want, const char *pointer, const json_t *at,
      struct tally *tally)

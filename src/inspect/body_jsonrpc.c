@@ -1,4 +1,4 @@
-/* body_jsonrpc.c - the methods that a JSON-RPC 2.0 body calls. */
+/* body_jsonrpc.c - matches the methods that a JSON-RPC 2.0 body calls. */
 #include "inspect/body.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ is_version_2(const json_t *message)
 	return version != NULL && strcmp(version, "2.0") == 0;
 }
 
-/* A call or a notification has a method; an answer, which clients send too, has none. */
+/* A call or a notification has a method; a response, which clients send too, has none. */
 static bool
 count_message(const json_t *message, const struct policy_list *methods, struct tally *tally)
 {

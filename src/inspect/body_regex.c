@@ -1,4 +1,4 @@
-/* body_regex.c - regular expressions over a body, with bounds on time and memory. */
+/* body_regex.c - matches regular expressions in a body, with limits on time and memory. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "inspect/body.h"
 
@@ -8,13 +8,13 @@
 
 #include "base/own.h"
 
-#define MATCH_LIMIT 50000000            /* steps of one attempt; time is what counts */
-#define DEPTH_LIMIT 1000000             /* nested ones; the heap's limit is mostly met first */
-#define CALLS_PER_LOOK 256              /* between two looks at the clock, */
+#define MATCH_LIMIT 50000000            /* steps of one attempt; the time limit matters more */
+#define DEPTH_LIMIT 1000000             /* nested ones; the heap limit is mostly reached first */
+#define CALLS_PER_LOOK 256              /* between two checks of the clock, */
 #define CALLS_FOR_BYTES (16 * 1024)     /* in a body of this size; a larger one takes longer */
 
-/* An expression may be slow in ways that no count of steps sees, so each part of it asks
- * for the time. */
+/* An expression may be slow in ways that no count of steps shows, so each part of it checks the
+ * time. */
 struct watch {
 	uint64_t start_us, left_us;
 	unsigned calls, per_look;
@@ -54,7 +54,7 @@ regex_free(struct regex *re)
 	pcre2_code_free(re->code);
 }
 
-/* Between two calls all of the body may be gone through once. */
+/* Between two calls the whole body may be searched once. */
 static unsigned
 calls_per_look(size_t len)
 {

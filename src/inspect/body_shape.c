@@ -1,4 +1,4 @@
-/* body_shape.c - see body_shape.h: what is shown of a value, forms, and headers. */
+/* body_shape.c - see body_shape.h: describes values, forms, and headers. */
 #include "inspect/body_shape.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "inspect/inspect.h"
 #include "inspect/secrets_parts.h"
 
-#define RANDOM_LEAST 16                 /* bytes that may look drawn by chance */
-#define LAST_LINE 64                    /* kept free for it */
+#define RANDOM_LEAST 16                 /* bytes from which a text may look random */
+#define LAST_LINE 64                    /* reserved for the last line */
 
 /* ---- lines ---- */
 
@@ -47,13 +47,13 @@ shape_end(struct shape *s, const char *note)
 		s->len += (size_t)snprintf(s->text + s->len, LAST_LINE, "... %s\n", note);
 	else if (s->left_out > 0)
 		s->len += (size_t)snprintf(s->text + s->len, LAST_LINE, "... %zu more\n", s->left_out);
-	/* No line follows the last one. */
+	/* The last line has no line end. */
 	s->text[s->len > 0 ? s->len - 1 : 0] = '\0';
 }
 
-/* ---- what is shown of a text ---- */
+/* ---- showing a text ---- */
 
-/* Names under which people keep credentials of any form. */
+/* Names of credentials of any form. */
 static bool
 name_tells(const char *name)
 {
@@ -92,7 +92,7 @@ shape_cut(struct http_text text, size_t max)
 		n = utf8_next(text.at + at, text.len - at, &code);
 		if (n == 0)
 			n = 1;
-		/* Those of JSON are at most as long as this. */
+		/* Escapes of JSON are at most this long. */
 		else if (text.at[at] == '\\')
 			n = text.at[at + 1] == 'u' ? 6 : 2;
 		if (at + n > max)
@@ -134,7 +134,7 @@ shape_name(char out[SHAPE_NAME_TEXT], struct http_text raw, struct http_text tex
 
 /* ---- forms ---- */
 
-/* Decoded, but for what would break a line or is not ASCII. */
+/* Decode, except for characters that would break a line or are not ASCII. */
 static struct http_text
 decode(struct http_text in, char out[SHAPE_LOOKED_AT])
 {
@@ -207,7 +207,7 @@ add_header(struct shape *s, const struct http_field *f)
 
 	if (!shape_has_room(s, 1))
 		return;
-	/* Nothing of it breaks a line, or is more than a byte. */
+	/* Replace characters that break a line or are longer than a byte. */
 	for (size_t i = 0; i < text.len; i++)
 		room[i] = f->value.at[i] >= 0x20 && f->value.at[i] < 0x7f ? f->value.at[i] : '?';
 	shape_name(name, f->name, f->name);

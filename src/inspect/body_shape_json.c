@@ -1,4 +1,4 @@
-/* body_shape_json.c - see body_shape.h: JSON, and which it is. */
+/* body_shape_json.c - see body_shape.h: describes JSON, and chooses the format. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "inspect/body.h"
 #include "inspect/body_shape_parts.h"
 
-/* What RAW stands for; or itself, where it was cut in two. */
+/* Decode RAW; RAW itself if it was cut in the middle. */
 static struct http_text
 decode(struct http_text raw, char text[SHAPE_LOOKED_AT])
 {
@@ -20,7 +20,7 @@ decode(struct http_text raw, char text[SHAPE_LOOKED_AT])
 	return (struct http_text){ text, len };
 }
 
-/* An item that is neither an object nor an array, nor the end of one. */
+/* Write an item that is neither an object nor an array, nor the end of one. */
 static void
 put_value(char out[SHAPE_VALUE_TEXT], const struct json_walk_item *item, const char *name)
 {

@@ -1,4 +1,4 @@
-/* decode.c - undoes gzip, deflate, br and zstd, one in another. */
+/* decode.c - undoes gzip, deflate, br and zstd, also nested. */
 #include "inspect/decode.h"
 
 #include <brotli/decode.h>
@@ -15,18 +15,18 @@
 #include "inspect/one_of.h"
 
 #define PIECE DECODE_PIECE
-#define RATIO_FROM (1024 * 1024)        /* below this, a ratio means nothing */
-#define BROTLI_OVERHEAD 64              /* bytes that packing may add, besides an eighth */
+#define RATIO_FROM (1024 * 1024)        /* below this size, a ratio means nothing */
+#define BROTLI_OVERHEAD 64              /* bytes that compression may add, besides an eighth */
 
-/* Known since 1.1, which Debian 12 has not. */
+/* Available since 1.1; Debian 12 has an older version. */
 #ifdef BROTLI_COMMON_SHARED_DICTIONARY_H_
 #define HAVE_BROTLI_METADATA 1
 #endif
 
 struct stage;
 
-/* Undo as much as is at hand: from *data, which moves on, into OUT.  *ret_n is what was put
- * there; *ret_end, that the packed data are complete. */
+/* Decode as much as possible from *data, which is advanced, into OUT.  *ret_n is the number of
+ * bytes there.  *ret_end: the compressed data is complete. */
 struct coding {
 	const char *name;
 	int (*open)(struct stage *s);
@@ -37,11 +37,11 @@ struct coding {
 
 struct stage {
 	const struct coding *coding;
-	bool begun, ended;              /* bytes have come; its data were complete with the last */
-	bool hides;                     /* something that is not content */
-	bool pulled;                    /* that is no matter then */
-	bool more;                      /* there may be more without a byte of input */
-	size_t at, n;                   /* of PIECE, that the next stage has not taken; PULLED */
+	bool begun, ended;              /* bytes have come; its data was complete with the last */
+	bool hides;                     /* it contains bytes that are not content */
+	bool pulled;                    /* HIDES does not matter then */
+	bool more;                      /* there may be more output without more input */
+	size_t at, n;                   /* part of PIECE that the next stage has not taken; PULLED */
 	uint64_t in, out;
 	union {
 		z_stream zlib;
@@ -52,7 +52,7 @@ struct stage {
 };
 
 struct decode {
-	struct stage *stages[DECODE_CODINGS_MAX];       /* in the order of undoing */
+	struct stage *stages[DECODE_CODINGS_MAX];       /* in the order of decoding */
 	size_t n_stages;
 	decode_sink *sink;
 	void *arg;
@@ -66,8 +66,8 @@ open_gzip(struct stage *s)
 	return inflateInit2(&s->zlib, 15 + 16) == Z_OK ? 0 : -ENOMEM;
 }
 
-/* RFC 9110: deflate is the zlib format.  Some send it bare, and some read that; what is
- * read differently is refused. */
+/* RFC 9110: deflate is the zlib format.  Some servers send and read it bare.  If readers could
+ * differ, it is refused. */
 static int
 open_deflate(struct stage *s)
 {
@@ -93,11 +93,11 @@ step_zlib(struct stage *s, const unsigned char **data, size_t *len,
 	return r == Z_OK || r == Z_BUF_ERROR || r == Z_STREAM_END ? 0 : -EBADMSG;
 }
 
-/* Of the fourth byte of a member: FEXTRA, FNAME and FCOMMENT. */
+/* In the fourth byte of a member: FEXTRA, FNAME and FCOMMENT. */
 #define GZIP_EXTRAS 0x1c
 
-/* RFC 1952: a file may have several members.  What their headers may hold besides is not
- * content, and nobody would look at it. */
+/* RFC 1952: a file may have several members.  Their headers may hold other data, which is not
+ * content and would not be inspected. */
 static int
 step_gzip(struct stage *s, const unsigned char **data, size_t *len,
           unsigned char out[PIECE], size_t *ret_n, bool *ret_end)
@@ -105,7 +105,7 @@ step_gzip(struct stage *s, const unsigned char **data, size_t *len,
 	bool extras;
 	int r;
 
-	/* Some servers fill blocks up; no member begins with a zero. */
+	/* Some servers pad blocks; no member begins with a zero. */
 	if (s->ended && s->pulled && *len > 0 && **data == 0) {
 		while (*len > 0 && **data == 0)
 			(*data)++, (*len)--;
@@ -137,7 +137,7 @@ step_deflate(struct stage *s, const unsigned char **data, size_t *len,
 {
 	if (s->ended)
 		return -EBADMSG;
-	/* Answers are passed on unpacked: whoever reads them sees one of the two only. */
+	/* Responses are passed on decoded: the reader sees only our interpretation. */
 	if (s->pulled && s->zlib.total_in == 0 && !is_zlib_header(*data, *len) &&
 	    inflateReset2(&s->zlib, -15) != Z_OK)
 		return -EBADMSG;
@@ -152,7 +152,7 @@ close_zlib(struct stage *s)
 
 /* ---- br ---- */
 
-/* RFC 7932: a block may hold what is not content. */
+/* RFC 7932: a block may hold bytes that are not content. */
 #ifdef HAVE_BROTLI_METADATA
 static void
 note_metadata(void *arg, size_t size)
@@ -188,7 +188,8 @@ step_brotli(struct stage *s, const unsigned char **data, size_t *len,
 	r = BrotliDecoderDecompressStream(s->brotli, len, data, &room, &out, NULL);
 	*ret_n = PIECE - room;
 	*ret_end = r == BROTLI_DECODER_RESULT_SUCCESS;
-	/* Where the library does not tell of it: nobody's data become so much longer. */
+	/* If the library does not report such bytes, compressed data that is much longer than its
+	 * content reveals them. */
 	in = s->in + before - *len;
 	made = s->out + *ret_n;
 	if (*ret_end && in > made + made / 8 + BROTLI_OVERHEAD)
@@ -214,10 +215,10 @@ open_zstd(struct stage *s)
 	return 0;
 }
 
-#define ZSTD_FIRST 0x28                 /* of the magic number of a frame */
-#define ZSTD_SKIPPABLE 0x50             /* to 0x5f: likewise, of one that is skipped */
+#define ZSTD_FIRST 0x28                 /* first byte of a frame's magic number */
+#define ZSTD_SKIPPABLE 0x50             /* to 0x5f: first byte of a skippable frame */
 
-/* RFC 8878: frames may follow one another; those that hold no content are refused. */
+/* RFC 8878: frames may follow one another; frames without content are refused. */
 static int
 step_zstd(struct stage *s, const unsigned char **data, size_t *len,
           unsigned char out[PIECE], size_t *ret_n, bool *ret_end)
@@ -256,14 +257,14 @@ static const struct coding codings[] = {
 	{ "zstd",    open_zstd,    step_zstd,    close_zstd },
 };
 
-/* In front of the others: what was put on last comes off first. */
+/* Insert at the front: the coding that was applied last is undone first. */
 static int
 add_stage(struct decode *d, struct http_text name, struct err *err)
 {
 	const struct coding *coding = NULL;
 	struct stage *s;
 
-	/* "none" is what some programs write for it; nobody has a coding of that name. */
+	/* Some programs write "none" for identity; no coding has that name. */
 	if (name.len == 0 || http_text_is_nocase(name, "identity") || http_text_is_nocase(name, "none"))
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(codings); i++)
@@ -410,7 +411,7 @@ decode_finish(struct decode *d, struct err *err)
 	return 0;
 }
 
-/* ---- bit by bit ---- */
+/* ---- piece by piece ---- */
 
 int
 decode_new_pulled(struct http_text coding, struct decode **ret_decode, struct err *err)
@@ -425,7 +426,7 @@ decode_new_pulled(struct http_text coding, struct decode **ret_decode, struct er
 	return r;
 }
 
-/* Fill the piece of stage S, all of which was taken, from DATA. */
+/* Fill the piece of stage S from DATA; all of the former piece was taken. */
 static int
 fill(struct stage *s, const unsigned char **data, size_t *len, struct err *err)
 {

@@ -1,8 +1,8 @@
-/* git.h - reads what a push sends: the body of POST .../git-receive-pack.
+/* git.h - reads a push: the body of POST .../git-receive-pack.
  *
- * git_push reads the commands (gitprotocol-pack), git_pack the objects behind them, and
- * git_commits keeps the commits among these, to tell whether a ref is moved to a descendant
- * of where it was.  What cannot be shown to be one is not. */
+ * git_push reads the commands (gitprotocol-pack), and git_pack the objects that follow.
+ * git_commits keeps the commits among these, to decide whether a ref moves to a descendant of its
+ * old commit.  If that cannot be shown, it counts as no descendant. */
 #ifndef CLOISTER_GIT_H
 #define CLOISTER_GIT_H
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "inspect/body.h"
 #include "ipc/inspect_channel.h"
 
-#define GIT_LINE_MAX 65520              /* of a pkt-line, its length included */
+#define GIT_LINE_MAX 65520              /* of a pkt-line, including its length */
 #define GIT_COMMANDS_MAX 1024
 #define GIT_REF_MAX 1024
 #define GIT_CERT_MAX (1024 * 1024)      /* of a signed push */
@@ -24,7 +24,7 @@
 
 #define GIT_ID_MAX 32                   /* bytes: SHA-256 */
 
-/* The value of a digit of an id as git writes it, in lower case; or -1. */
+/* The value of a digit of an id in git's spelling, in lower case; or -1. */
 static inline int
 git_id_digit(unsigned char c)
 {
@@ -36,18 +36,18 @@ git_id_digit(unsigned char c)
 struct git_commits;                     /* opaque */
 
 /* N_ID: bytes of an id, 20 or 32. */
-struct git_commits *git_commits_new(size_t n_id);       /* NULL: no memory */
+struct git_commits *git_commits_new(size_t n_id);       /* NULL: out of memory */
 void git_commits_free(struct git_commits *c);           /* NULL is fine */
-/* CONTENT (malloc'd) is of the commit at OFFSET of the pack, which grows; it is theirs
- * now.  Without effect beyond the bounds. */
+/* Add the commit at OFFSET of the pack; offsets grow.  Takes over CONTENT (malloc'd).  Does nothing
+ * beyond the limits. */
 void git_commits_add(struct git_commits *c, uint64_t offset, unsigned char *content,
                      size_t len);
-/* A commit's content by its place in the pack or by its id, or NULL. */
+/* A commit's content by its offset in the pack or by its id, or NULL. */
 const unsigned char *git_commits_at(const struct git_commits *c, uint64_t offset,
                                     size_t *ret_len);
 const unsigned char *git_commits_by_id(const struct git_commits *c, const unsigned char *id,
                                        size_t *ret_len);
-/* Whether OLD is NEW or an ancestor of it, by the commits that are known. */
+/* Whether OLD is NEW or an ancestor of it, by the known commits. */
 bool git_commits_descends(struct git_commits *c, const unsigned char *new,
                           const unsigned char *old);
 
@@ -58,14 +58,15 @@ struct git_pack;                        /* opaque */
 /* COMMITS is borrowed.  With SECRETS, all objects are scanned for secrets. */
 struct git_pack *git_pack_new(struct git_commits *commits, size_t n_id, bool secrets);
 void git_pack_free(struct git_pack *p);
-/* -EBADMSG: it is broken, or beyond the bounds. */
+/* -EBADMSG: the pack is broken, or exceeds the limits. */
 int git_pack_feed(struct git_pack *p, const unsigned char *data, size_t len);
 bool git_pack_is_complete(const struct git_pack *p);
-/* Commits come first: whether something else has come. */
+/* Commits come first: whether other objects have come. */
 bool git_pack_is_past_commits(const struct git_pack *p);
 const char *git_pack_secret(const struct git_pack *p);  /* its kind, or NULL */
 
-/* What a delta makes of BASE: malloc'd, at most GIT_OBJECT_MAX; NULL if it is broken. */
+/* Apply a delta to BASE.  Returns malloc'd memory of at most GIT_OBJECT_MAX; NULL: the delta is
+ * broken. */
 unsigned char *git_delta_apply(const unsigned char *base, size_t n_base,
                                const unsigned char *delta, size_t n_delta, size_t *ret_len);
 
@@ -77,18 +78,18 @@ struct git_command {
 	enum git_kind kind;
 	unsigned char old[GIT_ID_MAX], new[GIT_ID_MAX];
 	char *ref;                      /* NUL-terminated */
-	bool descends;                  /* GIT_UPDATE: to a descendant, as was shown */
+	bool descends;                  /* GIT_UPDATE: the new commit was shown to be a descendant */
 };
 
 struct git_push {
 	struct git_command commands[GIT_COMMANDS_MAX];
 	size_t n_commands;
-	bool has_commands;              /* that is all of them, and of the options */
+	bool has_commands;              /* all commands and options were read */
 	bool has_options;               /* it carries push options */
-	bool wants_report, side_band;   /* of the answer */
-	bool is_over;                   /* nothing that follows can change what is known */
-	const char *secret;             /* the kind of one that was found, or NULL */
-	bool pack_broken;               /* the rest of it could not be read */
+	bool wants_report, side_band;   /* for the response */
+	bool is_over;                   /* nothing that follows can change the result */
+	const char *secret;             /* the kind of a secret that was found, or NULL */
+	bool pack_broken;               /* the rest of the pack could not be read */
 	struct git_reading *reading;    /* private */
 };
 
@@ -99,16 +100,16 @@ void git_push_freep(struct git_push **p);
 int git_push_feed(struct git_push *p, const unsigned char *data, size_t len);
 int git_push_finish(struct git_push *p);
 
-/* ---- in words: git_describe.c ---- */
+/* ---- descriptions: git_describe.c ---- */
 
-/* As INSPECT_RESULT has it. */
+/* As in INSPECT_RESULT. */
 void git_push_describe(const struct git_push *p, char ret_text[INSPECT_PUSHED_MAX]);
 
 /* ---- rules: body_git.c ---- */
 
 enum body_fit body_git_fits(const struct git_push *p, const struct policy_git *rule,
                             bool every);
-/* Whether what RULE says hangs on what is not known yet. */
+/* Whether RULE depends on parts of the pack that are not read yet. */
 bool body_git_needs_pack(const struct git_push *p, const struct policy_git *rule,
                          bool every);
 #endif

@@ -1,4 +1,4 @@
-/* git_commits.c - the commits of a pack, and who descends from whom. */
+/* git_commits.c - keeps the commits of a pack, and finds descendants. */
 #include "inspect/git.h"
 
 #include <openssl/evp.h>
@@ -13,7 +13,7 @@ struct commit {
 	unsigned char id[GIT_ID_MAX];
 	unsigned char *content;
 	size_t len;
-	bool seen;                      /* by the walk that is under way */
+	bool seen;                      /* by the current walk */
 };
 
 struct git_commits {
@@ -159,7 +159,7 @@ git_commits_add(struct git_commits *c, uint64_t offset, unsigned char *content, 
 		*slot = (uint32_t)c->n;
 }
 
-/* ---- descending ---- */
+/* ---- descendants ---- */
 
 static bool
 read_id(const unsigned char *text, size_t n_id, unsigned char id[GIT_ID_MAX])
@@ -174,7 +174,7 @@ read_id(const unsigned char *text, size_t n_id, unsigned char id[GIT_ID_MAX])
 	return true;
 }
 
-/* The line "WORD id\n" at *POS, which moves behind it. */
+/* Read the line "WORD id\n" at *POS, which is advanced. */
 static bool
 read_line(const struct git_commits *c, const struct commit *commit, size_t *pos,
           const char *word, unsigned char id[GIT_ID_MAX])

@@ -1,17 +1,17 @@
-/* git_describe.c - a push in one line, for the record and for the one who pushes. */
+/* git_describe.c - describes a push in one line, for the record and for its sender. */
 #include <stdio.h>
 #include <string.h>
 
 #include "inspect/git.h"
 #include "ipc/inspect_channel.h"
 
-/* As a refspec has it: "+" moves it by force, ":" deletes it. */
+/* As in a refspec: "+" moves it by force, ":" deletes it. */
 static const char *
 mark_of(const struct git_push *p, const struct git_command *c)
 {
 	if (c->kind == GIT_DELETE)
 		return ":";
-	/* Before the pack was read, nobody knows. */
+	/* Before the pack was read, this is unknown. */
 	return p->is_over && c->kind == GIT_UPDATE && !c->descends ? "+" : "";
 }
 
@@ -25,7 +25,7 @@ git_push_describe(const struct git_push *p, char ret_text[INSPECT_PUSHED_MAX])
 	for (size_t i = 0; i < p->n_commands; i++) {
 		const struct git_command *c = &p->commands[i];
 
-		/* Room for " ..." stays. */
+		/* Leave room for " ...". */
 		if (len + strlen(c->ref) + 8 > INSPECT_PUSHED_MAX) {
 			memcpy(ret_text + len, " ...", sizeof(" ..."));
 			return;

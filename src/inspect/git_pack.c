@@ -23,22 +23,22 @@ struct git_pack {
 	const char *secret;
 
 	enum state state;
-	unsigned char head[GIT_ID_MAX]; /* of the pack, or a base's id */
+	unsigned char head[GIT_ID_MAX]; /* of the pack, or the id of a base */
 	size_t n_head;
 	uint64_t offset;                /* of the next byte */
 	uint32_t left;                  /* objects */
 	uint64_t inflated;
 	bool past_commits;
 
-	/* the object that is being read */
+	/* the current object */
 	uint64_t object_at;
 	enum object_type type;
 	unsigned shift;
-	uint64_t size, got;             /* as said, and so far */
+	uint64_t size, got;             /* as announced, and so far */
 	uint64_t base_offset;
-	const unsigned char *base;      /* a delta's, if it is a commit that we have */
+	const unsigned char *base;      /* for a delta, if it is a known commit */
 	size_t n_base;
-	unsigned char *content;         /* what is kept of it, SIZE bytes, or NULL */
+	unsigned char *content;         /* the kept part of it, SIZE bytes, or NULL */
 	struct secrets_scan scan;
 	z_stream zlib;
 	unsigned char piece[PIECE];
@@ -110,7 +110,7 @@ delta_size(struct delta *d, size_t *ret_size)
 	return false;
 }
 
-/* The bytes of a number that BITS say are there, the lowest first. */
+/* Read the bytes of a number that BITS announce, the lowest first. */
 static bool
 delta_number(struct delta *d, unsigned bits, unsigned n, size_t *ret_number)
 {
@@ -127,7 +127,7 @@ delta_number(struct delta *d, unsigned bits, unsigned n, size_t *ret_number)
 	return true;
 }
 
-/* One instruction: what to copy, from the base or from the delta itself. */
+/* One instruction: copy from the base, or from the delta itself. */
 static bool
 delta_step(struct delta *d, const unsigned char *base, size_t n_base,
            const unsigned char **ret_from, size_t *ret_n)
@@ -216,7 +216,7 @@ end_object(struct git_pack *p)
 	p->state = p->left > 0 ? IN_TYPE : IN_TRAILER;
 }
 
-/* As much of the object as *data has; both move on. */
+/* Take as much of the object as *data has; both are advanced. */
 static int
 take_data(struct git_pack *p, const unsigned char **data, size_t *len)
 {

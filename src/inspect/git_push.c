@@ -1,4 +1,4 @@
-/* git_push.c - the commands of a push, and what the pack behind them shows. */
+/* git_push.c - reads the commands of a push, and judges them by its pack. */
 #include "inspect/git.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@ struct git_reading {
 	enum state state;
 	bool secrets;
 	bool options;                   /* were announced */
-	size_t n_id;                    /* bytes of an id, 0 as long as none was seen */
-	unsigned char line[GIT_LINE_MAX];       /* with its length in front */
+	size_t n_id;                    /* bytes of an id; 0 until one was seen */
+	unsigned char line[GIT_LINE_MAX];       /* with its length */
 	size_t n_line;
 	struct buf cert;
 	struct git_commits *commits;
 	struct git_pack *pack;
-	bool walked;                    /* once the commits were there */
+	bool walked;                    /* the commits were walked */
 };
 
 int
@@ -64,7 +64,7 @@ git_push_freep(struct git_push **p)
 
 /* ---- commands ---- */
 
-/* How many hex digits TEXT begins with, decoded into ID. */
+/* Decode the hex digits at the beginning of TEXT into ID.  Returns their number. */
 static size_t
 read_id(const char *text, size_t len, unsigned char id[GIT_ID_MAX])
 {
@@ -120,8 +120,8 @@ add_command(struct git_push *p, const char *text, size_t len)
 	return 0;
 }
 
-/* Behind the NUL of a line; words with a space between them.  Git itself takes any blank,
- * stops at a NUL and knows the word with a value too; others do not. */
+/* After the NUL of a line: words separated by a space.  Git itself accepts any blank, stops at a
+ * NUL, and also knows the words with a value; others do not. */
 static int
 read_capabilities(struct git_push *p, const char *text, size_t len)
 {
@@ -138,7 +138,7 @@ read_capabilities(struct git_push *p, const char *text, size_t len)
 			p->reading->options = true;
 		else if ((n == sizeof(report) - 1 || n == sizeof(report) + 2) &&
 		         memcmp(text, report, sizeof(report) - 1) == 0)
-			p->wants_report = true; /* also "-v2" */
+			p->wants_report = true; /* also for "-v2" */
 		else if (n == sizeof(band) - 1 && memcmp(text, band, n) == 0)
 			p->side_band = true;
 		else if (n > 12 && memcmp(text, "push-options=", 13) == 0)
@@ -175,8 +175,8 @@ take_command_line(struct git_push *p, const char *text, size_t len)
 
 /* ---- signed pushes ---- */
 
-/* The commands stand between an empty line and the signature.  Where that begins is for
- * the server to find out: what is a command after what looks like a signature counts. */
+/* The commands are between an empty line and the signature.  The server decides where the signature
+ * begins, so a command after an apparent signature counts. */
 static int
 read_cert(struct git_push *p)
 {
@@ -199,7 +199,7 @@ read_cert(struct git_push *p)
 	return 0;
 }
 
-/* Lines are put together again, however they were cut. */
+/* Joins lines again, however they were split. */
 static int
 take_cert_line(struct git_push *p, const char *text, size_t len)
 {
@@ -276,7 +276,7 @@ take_line(struct git_push *p, const char *text, size_t len)
 	}
 }
 
-/* The length in the first four bytes of a line: 0 for a flush, -EBADMSG for what is none. */
+/* The length in the first four bytes of a line.  0: a flush; -EBADMSG: invalid. */
 static int
 line_length(const unsigned char *line)
 {
@@ -292,7 +292,7 @@ line_length(const unsigned char *line)
 	return n == 0 || (n > 4 && n <= GIT_LINE_MAX) ? n : -EBADMSG;
 }
 
-/* Bytes of a line; *data moves on. */
+/* Take bytes of a line; *data is advanced. */
 static int
 take_line_bytes(struct git_push *p, const unsigned char **data, size_t *len)
 {
@@ -320,7 +320,7 @@ take_line_bytes(struct git_push *p, const unsigned char **data, size_t *len)
 
 /* ---- the pack ---- */
 
-/* Whether all that is moved was shown to go forward. */
+/* Whether all updates were shown to be fast-forwards. */
 static bool
 walk(struct git_push *p)
 {
@@ -337,7 +337,7 @@ walk(struct git_push *p)
 	return all;
 }
 
-/* What is broken here shows nothing; the commands stand. */
+/* A broken pack shows nothing; the commands still count. */
 static void
 take_pack(struct git_push *p, const unsigned char *data, size_t len)
 {

@@ -1,4 +1,4 @@
-/* inspect.c - one body: undo its coding, look for secrets, and ask what rules say of it. */
+/* inspect.c - inspects one body: undoes its coding, searches for secrets, and matches rules. */
 #include "inspect/inspect.h"
 
 #include <errno.h>
@@ -18,20 +18,20 @@
 struct inspect {
 	const struct policy *policy;
 	bool secrets, rules;
-	char *shape;                    /* NULL: it is not wanted */
-	char *head;                     /* what BODY's texts point into */
+	char *shape;                    /* NULL: not wanted */
+	char *head;                     /* BODY's texts point into it */
 	struct body body;
-	struct decode *decode;          /* NULL: its coding is not known: */
+	struct decode *decode;          /* NULL: its coding is unknown: */
 	struct err coding;
 	struct secrets_scan scan;
-	struct secrets_scan *raw;       /* of what is packed, for servers that leave it so */
+	struct secrets_scan *raw;       /* for the compressed bytes, which some servers do not decode */
 
-	bool collects;                  /* some rule wants all of it as text */
+	bool collects;                  /* some rule needs the whole body as text */
 	bool too_much;
 	char *text;
 	size_t n_text, cap;
 
-	struct git_push *git;           /* it is a push, and some rule asks what of */
+	struct git_push *git;           /* it is a push, and some rule is about it */
 	bool git_unreadable;
 
 	bool has_input, has_bytes, done;
@@ -78,7 +78,7 @@ copy_head(struct inspect *in, const struct inspect_request *req)
 	return true;
 }
 
-/* What the rules will have to know. */
+/* Find out what the rules need. */
 static int
 prepare_rules(struct inspect *in)
 {
@@ -118,11 +118,11 @@ inspect_new(const struct inspect_request *req, struct inspect **ret_inspect, str
 	if (r == 0 && (in->secrets || in->shape != NULL) && in->git == NULL &&
 	    policy_is_push(in->body.method, in->body.path))
 		r = git_push_new(in->secrets, &in->git);
-	/* What is pushed is told by its refs. */
+	/* A push is described by its refs. */
 	in->collects = in->collects || (r == 0 && in->shape != NULL && in->git == NULL);
 	if (r < 0)
 		return err_set(err, -r, "there is no memory to look into a body");
-	/* It matters only if there is a body. */
+	/* An unknown coding matters only if there is a body. */
 	(void)decode_new(req->content_coding, take_decoded, in, &in->decode, &in->coding);
 	if (in->secrets && in->decode != NULL && !decode_is_plain(in->decode)) {
 		in->raw = calloc(1, sizeof(*in->raw));
@@ -230,7 +230,7 @@ take_decoded(void *arg, const unsigned char *data, size_t len)
 
 /* ---- rules ---- */
 
-/* What is found out about a body only once. */
+/* Results that are computed once per body. */
 struct reading {
 	const struct inspect *in;
 	bool parsed, listed;
@@ -267,7 +267,7 @@ fits_graphql(struct reading *rd, const struct policy_body *rule, bool every)
 
 enum matcher { MATCH_JSON, MATCH_JSONRPC, MATCH_GRAPHQL, MATCH_REGEX, MATCHERS };
 
-/* What one matcher of a rule says; FITS where the rule has none of the kind. */
+/* The result of one matcher of a rule; FITS if the rule has no such matcher. */
 static enum body_fit
 fits_matcher(struct reading *rd, enum matcher matcher, const struct policy_body *rule,
              bool every)
@@ -300,7 +300,7 @@ fits_git(const struct inspect *in, const struct policy_rule *rule, bool every)
 {
 	if (rule->git.push.n == 0)
 		return BODY_FITS;
-	/* It counts only where the head was taken for that of a push. */
+	/* The rule applies only if the head was recognised as a push. */
 	if (in->git == NULL)
 		return BODY_UNREADABLE;
 	if (!in->has_bytes)
@@ -310,7 +310,7 @@ fits_git(const struct inspect *in, const struct policy_rule *rule, bool every)
 	return body_git_fits(in->git, &rule->git, every);
 }
 
-/* What cannot be read fits what refuses, and nothing that allows. */
+/* An unreadable body fits rules that refuse, and no rule that allows. */
 static bool
 fits_rule(struct reading *rd, const struct policy_rule *rule)
 {
@@ -345,7 +345,7 @@ evaluate(struct inspect *in)
 	in->done = true;
 }
 
-/* ---- when it is known ---- */
+/* ---- early results ---- */
 
 static bool
 git_is_known(const struct inspect *in)
@@ -366,7 +366,7 @@ git_is_known(const struct inspect *in)
 	return true;
 }
 
-/* Whether what may still come could change anything. */
+/* Whether the result is final, whatever follows. */
 static bool
 is_known(const struct inspect *in)
 {
@@ -406,7 +406,7 @@ inspect_finish(struct inspect *in)
 		return;
 	if (in->decode != NULL && decode_finish(in->decode, &err) < 0)
 		note_unreadable(in, err.text);
-	/* Whoever leaves it packed gets something else than nothing. */
+	/* A server that does not decode it gets a body that is not empty. */
 	if (in->has_input && !in->has_bytes && (in->collects || in->git != NULL))
 		note_unreadable(in, "it unpacks to nothing");
 	if (in->git != NULL && in->has_bytes && !in->git_unreadable &&

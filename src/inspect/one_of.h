@@ -1,10 +1,10 @@
-/* one_of.h - whether a byte is one of a few. */
+/* one_of.h - tests whether a byte is in a small set. */
 #ifndef CLOISTER_ONE_OF_H
 #define CLOISTER_ONE_OF_H
 #include <stdbool.h>
 #include <string.h>
 
-/* NUL is none of them. */
+/* NUL is never in the set. */
 static inline bool
 is_one_of(unsigned char c, const char *set)
 {

@@ -1,9 +1,9 @@
 /* secrets.c - finds credentials in a stream of bytes.
  *
- * Every shape of the catalogue has a mark, and so have the three forms that a mark takes
- * in base64, and escapes (%67, \u0067).  A table of pairs of bytes tells, two bytes at a
- * time, where no mark can be, at gigabytes a second; what is left is compared, and
- * then matched as a whole. */
+ * Every shape of the catalogue has a mark.  The scanner searches for the mark, for its three forms
+ * in base64, and for escapes (%67, \u0067).  A table of byte pairs excludes most places, two bytes
+ * at a time, at gigabytes a second.  At the remaining places it compares the mark, and then matches
+ * the whole shape. */
 #include "base/num.h"
 #include "inspect/inspect.h"
 
@@ -12,20 +12,20 @@
 
 #include "inspect/secrets_table.h"
 
-#define AHEAD 2048                      /* of new bytes, looked at together with the tail */
-#define ESCAPED_BEFORE 512              /* around an escape, what is unescaped */
+#define AHEAD 2048                      /* new bytes that are scanned together with the tail */
+#define ESCAPED_BEFORE 512              /* bytes around an escape that are unescaped */
 #define ESCAPED_BEHIND 4096
 #define ESCAPED_STEP 2048
 #define BASE64_BEFORE 160               /* characters before a mark in base64 */
-#define BASE64_BEHIND 512               /* bytes from it on */
+#define BASE64_BEHIND 512               /* bytes from the mark on */
 
 /* ---- a scan ---- */
 
 struct scan {
 	const struct secrets_table *table;
 	const struct secrets_view *view;
-	bool unescaped;                 /* the view is what an escape was taken out of */
-	size_t next_escape;             /* before this, escapes have been seen to */
+	bool unescaped;                 /* the view was unescaped */
+	size_t next_escape;             /* escapes before this offset were handled */
 };
 
 static const char *find_marks(struct scan *scan, size_t from, size_t to);
@@ -38,7 +38,7 @@ hex_pair(const unsigned char *p)
 	return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-/* The byte that the LEN bytes at P stand for; returns how many of them. */
+/* Decode the escape at P, of LEN bytes.  Returns its length. */
 static size_t
 unescape_one(const unsigned char *p, size_t len, unsigned char *ret_c)
 {
@@ -61,7 +61,7 @@ unescape_one(const unsigned char *p, size_t len, unsigned char *ret_c)
 	return 1;
 }
 
-/* An escape at POS: look at the bytes around it without escapes. */
+/* At an escape at POS: search the bytes around it without escapes. */
 static const char *
 find_escaped(struct scan *scan, size_t pos)
 {
@@ -81,8 +81,8 @@ find_escaped(struct scan *scan, size_t pos)
 	return find_marks(&inner, 0, plain.len);
 }
 
-/* From POS back over LEAD characters of base64, and then by fours, at most N in all, with
- * the line ends between them: how many, and where the first is. */
+/* Go back from POS over LEAD characters of base64, and then in groups of four, at most N in total,
+ * across line ends.  Returns the number of characters, and the position of the first. */
 static size_t
 base64_back(const struct secrets_view *view, size_t pos, size_t lead, size_t n,
             size_t *ret_pos)
@@ -121,7 +121,7 @@ has_mark(const struct secrets_view *view, size_t pos, const char *mark)
 	       memcmp(view->at + pos, mark, len) == 0;
 }
 
-/* The anchor's characters are at POS: decode what is around them, in fours. */
+/* The anchor's characters are at POS: decode the text around them, in groups of four. */
 static const char *
 find_base64(const struct secrets_view *view, const struct anchor *a, size_t pos)
 {
@@ -179,7 +179,7 @@ pairs_of(const unsigned char *p)
 	return (w & UINT64_C(0x007f007f007f007f)) | (w >> 1 & UINT64_C(0x3f803f803f803f80));
 }
 
-/* The buckets of which an anchor may begin at three pairs with these entries. */
+/* The buckets whose anchors may begin at three pairs with these entries. */
 static inline uint32_t
 may_be(uint32_t first, uint32_t second, uint32_t third)
 {
@@ -197,7 +197,7 @@ may_begin(const struct secrets_table *table, const unsigned char *p)
 	return (table->triples[n / 64] >> n % 64 & 1) != 0;
 }
 
-/* The N pairs from POS on that may begin an anchor.  It begins before a pair, or at one of
+/* Check the N pairs from POS on that may begin an anchor.  It begins before a pair, or at one of
  * its bytes. */
 static __attribute__((noinline)) const char *
 find_in_pairs(struct scan *scan, size_t pos, size_t n)
@@ -218,7 +218,7 @@ find_in_pairs(struct scan *scan, size_t pos, size_t n)
 	return name;
 }
 
-/* The first secret whose mark begins from FROM on and before TO. */
+/* The first secret whose mark begins at FROM or later, and before TO. */
 static const char *
 find_marks(struct scan *scan, size_t from, size_t to)
 {
@@ -297,7 +297,7 @@ secrets_find(struct secrets_scan *scan, const void *data, size_t len)
 
 	if (len == 0)
 		return NULL;
-	/* What began in the tail, and what looks back into it. */
+	/* Marks that begin in the tail, and shapes that look back into it. */
 	if (before > 0) {
 		memcpy(joint, scan->tail, before);
 		memcpy(joint + before, data, ahead);

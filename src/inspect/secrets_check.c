@@ -1,4 +1,4 @@
-/* secrets_check.c - checksums, and what else tells a token from what only begins like one. */
+/* secrets_check.c - verifies checksums and other signs that a text is a real token. */
 #include "inspect/secrets_parts.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "inspect/one_of.h"
 
-#define NEAR 512                /* bytes in which what belongs together stands */
+#define NEAR 512                /* bytes within which related values are found */
 
 /* ---- checksums ---- */
 
@@ -43,7 +43,7 @@ to_lower(unsigned char c)
 	return c >= 'A' && c <= 'Z' ? (unsigned char)(c | 0x20) : c;
 }
 
-/* BIP 173; the mark is the readable part and the "1" behind it. */
+/* BIP 173; the mark is the human-readable part and the "1" after it. */
 bool
 secrets_check_bech32(const struct secrets_hit *hit)
 {
@@ -109,7 +109,7 @@ is_aws_id(const struct secrets_hit *hit)
 	return distinct >= 7 && memmem(id, 16, "EXAMPLE", 7) == NULL;
 }
 
-/* 40 characters of base64 from *POS on that stand alone; a hash in hex is none. */
+/* 40 separate characters of base64 from *POS on; a hash in hex does not count. */
 static bool
 is_aws_secret(const struct secrets_view *view, size_t *pos)
 {
@@ -173,8 +173,8 @@ secrets_check_aws_named(const struct secrets_hit *hit)
 	return pos > hit->body && is_aws_secret(hit->view, &pos);
 }
 
-#define NAMED_MIN 24            /* characters of a value that has nothing but a name */
-#define PART_MIN 16             /* of each of a JWT's three parts */
+#define NAMED_MIN 24            /* characters of a value that is recognised only by its name */
+#define PART_MIN 16             /* of each of the three parts of a JWT */
 
 static bool
 is_jwt(const struct secrets_view *view, size_t pos)
@@ -182,7 +182,7 @@ is_jwt(const struct secrets_view *view, size_t pos)
 	for (int part = 0; part < 3; part++) {
 		size_t n = run_forward(view, pos, 'u', SECRETS_SEEN_MAX);
 
-		/* One that goes on beyond what can be seen is one all the same. */
+		/* A JWT that continues beyond the visible bytes counts as well. */
 		if (n >= PART_MIN && pos + n == view->len)
 			return part > 0;
 		if (n < PART_MIN || (part < 2 && view->at[pos + n] != '.'))
@@ -192,8 +192,8 @@ is_jwt(const struct secrets_view *view, size_t pos)
 	return true;
 }
 
-/* As with AWS's, but anybody's: only a value that looks drawn by chance counts, or a JWT.  PostHog's
- * keys for sending are public, and are sent by everything that uses it. */
+/* As for AWS, but for any service: only a random-looking value or a JWT counts.  PostHog's keys for
+ * sending are public, and every program with PostHog sends them. */
 bool
 secrets_check_named(const struct secrets_hit *hit)
 {
@@ -212,7 +212,7 @@ secrets_check_named(const struct secrets_hit *hit)
 	       secrets_looks_random(view->at + pos, n);
 }
 
-/* What somebody else's request was made with: a copied command, a log. */
+/* The token of another request: from a copied command, or a log. */
 bool
 secrets_check_bearer(const struct secrets_hit *hit)
 {
@@ -234,7 +234,7 @@ secrets_check_openai(const struct secrets_hit *hit)
 	       secrets_looks_random(view->at + hit->body, after);
 }
 
-/* The emulator's key is the same for everybody, and in every example. */
+/* The emulator's key is the same for everyone, and in every example. */
 bool
 secrets_check_azure_key(const struct secrets_hit *hit)
 {
@@ -284,9 +284,9 @@ secrets_check_terraform(const struct secrets_hit *hit)
 	       secrets_looks_random(hit->view->at + hit->body, after);
 }
 
-/* ---- the rest ---- */
+/* ---- others ---- */
 
-/* Digits of a workspace come first, perhaps behind a version. */
+/* The digits of a workspace come first, possibly after a version. */
 bool
 secrets_check_slack(const struct secrets_hit *hit)
 {
@@ -300,7 +300,7 @@ secrets_check_slack(const struct secrets_hit *hit)
 	return digits >= 9 && pos + digits < view->len && view->at[pos + digits] == '-';
 }
 
-/* "key-" and a hash is what many a cache is indexed by. */
+/* "key-" and a hash is a common key of caches. */
 bool
 secrets_check_mailgun(const struct secrets_hit *hit)
 {

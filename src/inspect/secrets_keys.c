@@ -1,4 +1,5 @@
-/* secrets_keys.c - private keys in their wrappings, and tokens that have to be unwrapped. */
+/* secrets_keys.c - recognises private keys in their formats, and tokens that have to be decoded
+ * first. */
 #include "inspect/secrets_parts.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ find(const unsigned char *at, size_t len, const char *text)
 
 /* ---- PEM ---- */
 
-/* Whether what stands before "PRIVATE KEY" is "-----BEGIN SOMETHING ". */
+/* Whether "-----BEGIN SOMETHING " precedes "PRIVATE KEY". */
 static bool
 begins_pem(const struct secrets_view *view, size_t mark)
 {
@@ -40,7 +41,7 @@ begins_pem(const struct secrets_view *view, size_t mark)
 	       find(view->at + pos, mark - pos, "BEGIN") != NULL;
 }
 
-/* Over what stands between the lines of a key that is quoted in a program. */
+/* Skip the text between the lines of a key that is quoted in a program. */
 static size_t
 skip_quoting(const struct secrets_view *view, size_t pos)
 {
@@ -58,7 +59,7 @@ skip_quoting(const struct secrets_view *view, size_t pos)
 	return pos;
 }
 
-/* Over the lines "Name: value" that old keys have before their base64. */
+/* Skip the lines "Name: value" that old keys have before their base64. */
 static size_t
 skip_headers(const struct secrets_view *view, size_t pos)
 {
@@ -78,7 +79,7 @@ skip_headers(const struct secrets_view *view, size_t pos)
 	return pos;
 }
 
-/* As many characters of base64 as a key has at least, not all of them alike. */
+/* Collect the minimum number of base64 characters of a key, if they are not all alike. */
 static size_t
 gather_base64(const struct secrets_view *view, size_t pos, char text[PEM_KEY_MIN])
 {
@@ -111,7 +112,7 @@ has_variety(const char *text, size_t len)
 	return distinct >= 16;
 }
 
-/* The header alone is in many a program and document: the key must follow. */
+/* The header alone occurs in many programs and documents: the key must follow. */
 bool
 secrets_check_pem(const struct secrets_hit *hit)
 {
@@ -134,7 +135,7 @@ secrets_check_pem(const struct secrets_hit *hit)
 	       memcmp(text, "b3BlbnNzaC1rZXktdjE", 19) == 0;
 }
 
-/* As it is written, not as a program writes it: with how many lines there are. */
+/* In the file's own form, with the number of lines, and not as a program prints it. */
 bool
 secrets_check_putty(const struct secrets_hit *hit)
 {
@@ -196,7 +197,7 @@ secrets_check_jwk(const struct secrets_hit *hit)
 
 /* ---- JWT ---- */
 
-/* The LEN bytes of base64url from POS on, decoded. */
+/* Decode the LEN bytes of base64url from POS on. */
 static size_t
 decode_part(const struct secrets_view *view, size_t pos, size_t len,
             unsigned char out[CLAIMS_MAX])
@@ -216,8 +217,8 @@ part_len(const struct secrets_view *view, size_t pos)
 	return n;
 }
 
-/* Signed, and by its claims the standing key of a service: a service account of
- * Kubernetes, or the one role of Supabase that may do everything. */
+/* A signed token whose claims mark it as a service's permanent key: a service account of
+ * Kubernetes, or the one role of Supabase with all rights. */
 bool
 secrets_check_jwt(const struct secrets_hit *hit)
 {

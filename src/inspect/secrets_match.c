@@ -1,4 +1,4 @@
-/* secrets_match.c - whether what follows a mark is a credential of that shape. */
+/* secrets_match.c - decides whether the text after a mark is a credential of that shape. */
 #include "inspect/secrets_parts.h"
 
 #include <string.h>
@@ -97,7 +97,7 @@ secrets_line_end(const struct secrets_view *view, size_t pos)
 		return 1;
 	if (left >= 3 && p[0] == '%' && p[1] == '0' && is_one_of(p[2], "AaDd"))
 		return 3;
-	/* Text that was put into a string, which was put into a string... */
+	/* Text may be nested in several levels of strings. */
 	while (slashes < left && slashes < 8 && p[slashes] == '\\')
 		slashes++;
 	if (slashes > 0 && slashes < left && (p[slashes] == 'n' || p[slashes] == 'r'))
@@ -132,9 +132,9 @@ secrets_base64_decode(const struct secrets_view *view, size_t pos, unsigned char
 	return n;
 }
 
-/* ---- chance ---- */
+/* ---- randomness ---- */
 
-/* What people write where a key would be. */
+/* Words that people write in place of a key. */
 static bool
 has_word_of_a_stand_in(const unsigned char *text, size_t len)
 {
@@ -152,7 +152,7 @@ has_word_of_a_stand_in(const unsigned char *text, size_t len)
 	return false;
 }
 
-/* The longest run that stays the same or goes on by one, up or down. */
+/* The longest run of equal, ascending or descending characters. */
 static size_t
 longest_run(const unsigned char *text, size_t len)
 {
@@ -206,13 +206,13 @@ secrets_looks_random(const unsigned char *text, size_t len)
 		changes += i > 0 && kind_of(c) != kind_of(text[i - 1]);
 		kinds |= kind_of(c);
 	}
-	/* Of 20 random hex digits fewer than 8 different ones come once in 10,000 times. */
+	/* Of 20 random hex digits, fewer than 8 are different once in 10,000 times. */
 	if (distinct < (len < 20 ? len * 2 / 5 : 8) || most > len / 4 + 1)
 		return false;
-	/* Words in camel case, and names with dashes between them. */
+	/* Words in camel case, and names with dashes. */
 	if ((kinds & 1) == 0 && changes * 10 < len * 3)
 		return false;
-	/* Two of: digits, capitals, small letters. */
+	/* It needs two of: digits, upper case, lower case. */
 	if ((kinds & (kinds - 1)) == 0)
 		return false;
 	return longest_run(text, len) < 6 && !repeats_itself(text, len) &&
@@ -221,7 +221,7 @@ secrets_looks_random(const unsigned char *text, size_t len)
 
 /* ---- tails ---- */
 
-/* The character at POS, where JSON may have "\/" for "/"; returns how many bytes. */
+/* The character at POS, where JSON may have "\/" for "/".  Returns its length. */
 static size_t
 next_char(const struct secrets_view *view, size_t pos, unsigned char *ret_c)
 {
@@ -303,8 +303,7 @@ match_literal(const struct secrets_view *view, size_t *pos, const struct item *i
 	return true;
 }
 
-/* Where what fits TAIL ends, or 0.  What it was made of, without the literals, goes to
- * CHANCE. */
+/* Where the match of TAIL ends, or 0.  Its characters, without the literals, are added to CHANCE. */
 static size_t
 match_tail(const char *tail, const struct secrets_view *view, size_t pos, bool open_end,
            unsigned char chance[CHANCE_MAX], size_t *ret_n_chance)

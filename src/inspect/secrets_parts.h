@@ -1,33 +1,33 @@
-/* secrets_parts.h - what the files of the secrets scanner share. */
+/* secrets_parts.h - declarations shared by the files of the secrets scanner. */
 #ifndef CLOISTER_SECRETS_PARTS_H
 #define CLOISTER_SECRETS_PARTS_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What can be seen around a find.  Its end counts as the end of everything, so that a
- * key at the very end of a body is found too. */
+/* The bytes visible around a match.  Their end counts as the end of the body, so that a key at the
+ * very end is found too. */
 struct secrets_view {
 	const unsigned char *at;
 	size_t len;
 };
 
-/* A mark was found at MARK; what follows it begins at BODY.  END is behind what the
- * shape's tail fits, or BODY without a tail. */
+/* A mark was found at MARK; the text after it begins at BODY.  END is the end of what the shape's
+ * tail matches, or BODY without a tail. */
 struct secrets_hit {
 	const struct secrets_view *view;
 	size_t mark, body, end;
 };
 
 enum secrets_shape_flags {
-	SHAPE_EDGE = 1,         /* no letter or digit stands right before the mark */
-	SHAPE_SURE = 2,         /* the check is a checksum: neither chance nor edges count */
+	SHAPE_EDGE = 1,         /* no letter or digit directly before the mark */
+	SHAPE_SURE = 2,         /* the check is a checksum: randomness and edges are not tested */
 };
 
 /* A kind of credential.
  *
- * TAIL says what follows the mark: items with one space between them.  An item is a
- * class and how many of it ("w36", "d9-13", "u20+"), or else it stands for itself.
+ * TAIL describes the text after the mark: items separated by one space.  An item is a class
+ * and a number of characters ("w36", "d9-13", "u20+"), or else a literal.
  *   w letters and digits     u also - and _         x base64: also + and /
  *   h hex in lower case      H hex in either        d digits
  *   a lower case and digits  A upper case and digits
@@ -42,29 +42,29 @@ extern const struct secrets_shape secrets_shapes[];
 extern const size_t secrets_n_shapes;
 
 #define SECRETS_MARK_MAX 32
-#define SECRETS_SEEN_MAX 1024           /* bytes behind a mark that are looked at */
+#define SECRETS_SEEN_MAX 1024           /* bytes after a mark that are examined */
 
 /* ---- secrets_match.c ---- */
 
 bool secrets_match(const struct secrets_shape *shape, const struct secrets_view *view,
                    size_t mark);
-/* Whether C is of the class that a tail calls by this letter. */
+/* Whether C is in the class that tails name by this letter. */
 bool secrets_in_class(char class, unsigned char c);
-/* Whether nothing that could be part of a word stands before POS; an escape such as
- * "\n" or "%3D" is no word. */
+/* Whether no character of a word precedes POS; an escape such as "\n" or "%3D" is not part of a
+ * word. */
 bool secrets_left_edge(const struct secrets_view *view, size_t pos);
-/* Whether LEN characters look drawn by chance, not typed, counted or made up. */
+/* Whether LEN characters look random, not typed, counted or made up. */
 bool secrets_looks_random(const unsigned char *text, size_t len);
-/* At most MAX characters of a class from *POS on, which moves behind them; "\/" is "/". */
+/* Take at most MAX characters of a class from *POS on, which is advanced; "\/" is "/". */
 size_t secrets_take(const struct secrets_view *view, size_t *pos, char class,
                     unsigned char *out, size_t max);
 /* The value (0 to 63) of a base64 or base64url character, or -1. */
 int secrets_base64_value(unsigned char c);
-/* Decode from POS on, over line ends and their escapes, at most SIZE bytes; stops at what
- * is not base64. */
+/* Decode from POS on, across line ends and their escapes, at most SIZE bytes.  Stops at the first
+ * byte that is not base64. */
 size_t secrets_base64_decode(const struct secrets_view *view, size_t pos,
                              unsigned char *out, size_t size);
-/* How many bytes of a line end, or of an escape that stands for one, are at POS. */
+/* The length of a line end at POS, or of an escape for one. */
 size_t secrets_line_end(const struct secrets_view *view, size_t pos);
 
 /* ---- secrets_check.c ---- */

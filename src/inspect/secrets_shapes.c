@@ -1,13 +1,12 @@
-/* secrets_shapes.c - the catalogue of credentials that are known by their looks.
+/* secrets_shapes.c - the catalogue of credentials that are recognised by their form.
  *
- * Only what a stranger could use, and only what ordinary code, logs and documents do not
- * hold: identifiers, public keys and test keys are left out, and so are passwords that
- * nothing but their surroundings give away (.netrc, connection strings).
+ * It has only credentials that a stranger could use, and that do not occur in ordinary code, logs
+ * and documents.  Identifiers, public keys and test keys are left out.  So are passwords that only
+ * their context reveals (.netrc, connection strings).
  *
- * A JWT is not refused for being one: assertions, ID tokens and sessions are made to
- * travel in bodies, and examples of them are everywhere.  Those whose claims say that
- * they are the key of a service are (secrets_check_jwt), and so are those that stand behind
- * "Bearer" or a name for keys. */
+ * A JWT alone is not refused: assertions, ID tokens and sessions are sent in bodies, and examples
+ * are everywhere.  A JWT is refused if its claims mark it as a service's key (secrets_check_jwt),
+ * or if it follows "Bearer" or a name for keys. */
 #include "inspect/secrets_parts.h"
 
 #include "base/own.h"
@@ -123,7 +122,7 @@ const struct secrets_shape secrets_shapes[] = {
 	{ "Hugging Face token", "hf_", "w34-40", EDGE, NULL },
 	{ "Hugging Face token", "api_org_", "w34-40", EDGE, NULL },
 
-	/* Talking to people. */
+	/* Messaging. */
 	{ "Slack token", "xoxa-", "u20+", 0, secrets_check_slack },
 	{ "Slack token", "xoxb-", "u20+", 0, secrets_check_slack },
 	{ "Slack token", "xoxp-", "u20+", 0, secrets_check_slack },
@@ -139,7 +138,7 @@ const struct secrets_shape secrets_shapes[] = {
 	{ "Mailgun key", "key-", "h32", EDGE, secrets_check_mailgun },
 	{ "Brevo key", "xkeysib-", "h64 - w16", EDGE, NULL },
 
-	/* Money. */
+	/* Payments. */
 	{ "Stripe key", "sk_live_", "w24+", EDGE, NULL },
 	{ "Stripe key", "rk_live_", "w24+", EDGE, NULL },
 	{ "Stripe webhook secret", "whsec_", "w32-64", EDGE, NULL },
@@ -195,7 +194,7 @@ const struct secrets_shape secrets_shapes[] = {
 	{ "Nostr key", "nsec1", "a58", SURE, secrets_check_bech32 },
 	{ "service's JWT", "eyJhbGci", NULL, EDGE, secrets_check_jwt },
 
-	/* Anybody's, by name. */
+	/* Any service, by the name of the value. */
 	{ "bearer token", "earer eyJ", NULL, 0, secrets_check_bearer },
 	{ "API key", "api_key", NULL, 0, secrets_check_named },
 	{ "API key", "API_KEY", NULL, 0, secrets_check_named },

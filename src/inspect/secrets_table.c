@@ -1,4 +1,4 @@
-/* secrets_table.c - makes the table that tells the scanner where no secret can begin. */
+/* secrets_table.c - builds the table that shows the scanner where no secret can begin. */
 #include "inspect/secrets_table.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "inspect/one_of.h"
 
-#define BASE64_MIN 4            /* characters that must be a mark's own */
+#define BASE64_MIN 4            /* characters that must depend on the mark alone */
 
 static struct secrets_table table;
 
@@ -28,7 +28,7 @@ add_anchor(const struct secrets_shape *shape, enum anchor_kind kind, unsigned ph
 	table.n_anchors++;
 }
 
-/* Of six bits from BIT on, those that are in MARK; *ret_mask tells which. */
+/* Of the six bits from BIT on, those that belong to MARK; *ret_mask shows which. */
 static unsigned
 bits_of(const char *mark, size_t len, unsigned phase, size_t bit, unsigned *ret_mask)
 {
@@ -49,7 +49,7 @@ bits_of(const char *mark, size_t len, unsigned phase, size_t bit, unsigned *ret_
 static const char base64_digits[] =
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Those characters of a mark's base64 that do not hang on what is around it. */
+/* The characters of a mark's base64 that do not depend on its surroundings. */
 static void
 add_base64(const struct secrets_shape *shape, unsigned phase)
 {
@@ -67,7 +67,7 @@ add_base64(const struct secrets_shape *shape, unsigned phase)
 
 /* ---- the table of pairs ---- */
 
-/* What a byte may be; seven bits of it count. */
+/* The possible values of a byte; seven bits of it count. */
 struct set {
 	unsigned char at[128];
 	size_t n;
@@ -83,7 +83,7 @@ set_any(void)
 	return s;
 }
 
-/* Character I of the base64 that a mark begins in: some of its bits may be the mark's. */
+/* Character I of the base64 in which a mark begins: some of its bits may be the mark's. */
 static struct set
 set_of_base64(const struct anchor *a, size_t i)
 {
@@ -97,8 +97,8 @@ set_of_base64(const struct anchor *a, size_t i)
 	return mask != 0 ? s : set_any();
 }
 
-/* Byte I of an anchor.  Behind it comes its tail, of which the table sees four bytes at
- * most: all but those that say "1" begin with more of one class. */
+/* Byte I of an anchor.  Its tail follows, of which the table sees four bytes at most: all items but
+ * those with "1" begin with more of one class. */
 static struct set
 set_of(const struct anchor *a, size_t i)
 {
@@ -120,8 +120,8 @@ set_of(const struct anchor *a, size_t i)
 	return s;
 }
 
-/* What may stand before an anchor: see secrets_left_edge(), which finds the ends of "%3D"
- * and "\u003d" too, but so does the look at what they stand for. */
+/* Bytes that may precede an anchor: see secrets_left_edge().  That also accepts the ends of "%3D"
+ * and "\u003d", but the search of the unescaped text finds these. */
 static struct set
 set_before(const struct anchor *a)
 {
@@ -145,7 +145,7 @@ set_each_pair(const struct set *first, const struct set *second, unsigned bit)
 			table.pairs[first->at[a] | second->at[b] << 7] |= UINT32_C(1) << bit;
 }
 
-/* What any pair may do is noted in *ret_open: there are many of those. */
+/* Bits that any pair may set are collected in *ret_open: there are many of those. */
 static void
 set_pairs(const struct set *first, const struct set *second, unsigned bit,
           uint32_t *ret_open)
@@ -156,7 +156,7 @@ set_pairs(const struct set *first, const struct set *second, unsigned bit,
 		set_each_pair(first, second, bit);
 }
 
-/* An anchor begins at the first byte of a pair or at the second. */
+/* An anchor begins at the first or second byte of a pair. */
 static void
 set_anchor(const struct anchor *a, unsigned bucket, uint32_t *ret_open)
 {
@@ -191,8 +191,7 @@ set_triples(const struct anchor *a)
 	}
 }
 
-/* Short anchors leave much open, each kind of them in its own way: apart from one another
- * they leave less. */
+/* Short anchors match many pairs, each kind in its own way: in separate buckets they match fewer. */
 static unsigned
 bucket_of(const struct anchor *a)
 {

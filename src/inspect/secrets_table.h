@@ -1,4 +1,4 @@
-/* secrets_table.h - what the scanner of secrets looks for, and where it need not look. */
+/* secrets_table.h - the texts that the secrets scanner searches for, and a filter that skips bytes. */
 #ifndef CLOISTER_SECRETS_TABLE_H
 #define CLOISTER_SECRETS_TABLE_H
 #include <stdint.h>
@@ -7,7 +7,7 @@
 
 #define ANCHORS_MAX 1024
 #define ANCHOR_MAX 14                   /* bytes of it that are compared at first */
-#define BUCKETS 10                      /* three times as many bits, of 32 */
+#define BUCKETS 10                      /* three bits of 32 for each */
 #define PAIRS (1 << 14)                 /* of bytes, seven bits each */
 #define TRIPLES (1 << 16)               /* of bytes, hashed */
 #define HEADS 256
@@ -17,24 +17,24 @@ enum anchor_kind { ANCHOR_PLAIN, ANCHOR_BASE64, ANCHOR_ESCAPE };
 struct anchor {
 	const struct secrets_shape *shape;
 	enum anchor_kind kind;
-	unsigned char phase;            /* BASE64: where in three bytes the mark begins */
+	unsigned char phase;            /* BASE64: offset of the mark in a group of three bytes */
 	unsigned char len;
 	char text[ANCHOR_MAX];
-	short next;                     /* with the same first two bytes; -1 */
+	short next;                     /* anchor with the same hash of its first two bytes; -1 */
 };
 
 struct secrets_table {
-	/* Three pairs in a row may begin an anchor of those buckets that the low bits of the
-	 * first one's entry, the middle ones of the second's and the high ones of the third's
-	 * have in common. */
+	/* Three successive pairs may begin an anchor in certain buckets.  These are the buckets
+	 * common to the low bits of the first pair's entry, the middle bits of the second's, and
+	 * the high bits of the third's. */
 	uint32_t pairs[PAIRS];
-	uint64_t triples[TRIPLES / 64]; /* bits: three bytes with which anchors begin */
+	uint64_t triples[TRIPLES / 64]; /* bits: the first three bytes of anchors */
 	struct anchor anchors[ANCHORS_MAX];
 	size_t n_anchors;
 	short heads[HEADS];
 };
 
-/* Made when it is first asked for. */
+/* Made at the first call. */
 const struct secrets_table *secrets_table_get(void);
 
 static inline unsigned

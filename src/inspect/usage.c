@@ -14,8 +14,9 @@
 struct usage {
 	struct decode *decode;
 	enum { SNIFF, JSON, EVENTS, FRAMES } kind;
-	struct buf piece;               /* the answer, or the line or frame that is being read */
-	bool skips;                     /* that line is too long; all that follows, of FRAMES */
+	struct buf piece;               /* the response, or the current line or frame */
+	bool skips;                     /* the line is too long; for FRAMES: everything that follows is
+	                                 * skipped */
 	struct usage_said said;
 };
 
@@ -106,7 +107,7 @@ take_decoded(void *arg, const unsigned char *data, size_t len)
 		if (*data == '{' || *data == '[')
 			u->kind = JSON;
 		else if (*data == '\0')
-			u->kind = FRAMES;       /* of AWS's: no length is so large */
+			u->kind = FRAMES;       /* a frame of AWS: no length begins with a larger byte */
 		else if (strchr(" \t\r\n", *data) == NULL)
 			u->kind = EVENTS;
 		else
@@ -121,7 +122,7 @@ take_decoded(void *arg, const unsigned char *data, size_t len)
 	return 0;
 }
 
-/* ---- from outside ---- */
+/* ---- the interface ---- */
 
 int
 usage_new(struct http_text coding, struct usage **ret_usage, struct err *err)
@@ -158,7 +159,7 @@ usage_freep(struct usage **u)
 void
 usage_feed(struct usage *u, const void *data, size_t len)
 {
-	/* What was unpacked before it broke stays. */
+	/* Output before the error is kept. */
 	if (u->decode != NULL && decode_feed(u->decode, data, len, NULL) < 0) {
 		decode_free(u->decode);
 		u->decode = NULL;

@@ -7,55 +7,53 @@
 #include "http/json_walk.h"
 #include "inspect/usage.h"
 
-#define NAMES_DEPTH 2                   /* below that, nothing of ours stands */
+#define NAMES_DEPTH 2                   /* no member that matters is deeper */
 
-enum field { MODEL, OUTPUT, CHAT_OUTPUT, RESPONSES_OUTPUT, COPIES, KEPT };
+#define IN(style) (1u << (style))
 
-/* Where each provider has it.  OUTER is the object that it is in, or NULL. */
+enum field { MODEL, OUTPUT, COPIES, KEPT };
+
+/* The members of each provider.  OUTER is the object around it, or NULL.  STYLES: the requests in
+ * which it is a limit. */
 static const struct {
 	const char *outer, *name;
 	enum field field;
+	unsigned styles;
 } rows[] = {
-	{ NULL, "model", MODEL },
-	{ NULL, "modelId", MODEL },
-	{ NULL, "max_tokens", CHAT_OUTPUT },
-	{ NULL, "max_completion_tokens", CHAT_OUTPUT },
-	{ NULL, "max_output_tokens", RESPONSES_OUTPUT },
-	{ NULL, "max_tokens_to_sample", OUTPUT },
-	{ NULL, "max_gen_len", OUTPUT },
-	{ "generationConfig", "maxOutputTokens", OUTPUT },
-	{ "generationConfig", "max_output_tokens", OUTPUT },
-	{ "generation_config", "maxOutputTokens", OUTPUT },
-	{ "generation_config", "max_output_tokens", OUTPUT },
-	{ "inferenceConfig", "maxTokens", OUTPUT },
-	{ NULL, "n", COPIES },
-	{ NULL, "best_of", COPIES },
-	{ "generationConfig", "candidateCount", COPIES },
-	{ "generationConfig", "candidate_count", COPIES },
-	{ "generation_config", "candidateCount", COPIES },
-	{ "generation_config", "candidate_count", COPIES },
-	{ NULL, "previous_response_id", KEPT },
-	{ NULL, "conversation", KEPT },
-	{ "prompt", "id", KEPT },
-	{ NULL, "cachedContent", KEPT },
-	{ NULL, "cached_content", KEPT },
+	{ NULL, "model", MODEL, 0 },
+	{ NULL, "modelId", MODEL, 0 },
+	{ NULL, "max_tokens", OUTPUT, IN(USAGE_CHAT) | IN(USAGE_MESSAGES) },
+	{ NULL, "max_completion_tokens", OUTPUT, IN(USAGE_CHAT) },
+	{ NULL, "max_output_tokens", OUTPUT, IN(USAGE_RESPONSES) },
+	{ NULL, "max_tokens_to_sample", OUTPUT, IN(USAGE_MESSAGES) },
+	{ NULL, "max_gen_len", OUTPUT, 0 },
+	{ "generationConfig", "maxOutputTokens", OUTPUT, IN(USAGE_GEMINI) },
+	{ "generationConfig", "max_output_tokens", OUTPUT, IN(USAGE_GEMINI) },
+	{ "generation_config", "maxOutputTokens", OUTPUT, IN(USAGE_GEMINI) },
+	{ "generation_config", "max_output_tokens", OUTPUT, IN(USAGE_GEMINI) },
+	{ "inferenceConfig", "maxTokens", OUTPUT, IN(USAGE_CONVERSE) },
+	{ NULL, "n", COPIES, 0 },
+	{ NULL, "best_of", COPIES, 0 },
+	{ "generationConfig", "candidateCount", COPIES, 0 },
+	{ "generationConfig", "candidate_count", COPIES, 0 },
+	{ "generation_config", "candidateCount", COPIES, 0 },
+	{ "generation_config", "candidate_count", COPIES, 0 },
+	{ NULL, "previous_response_id", KEPT, 0 },
+	{ NULL, "conversation", KEPT, 0 },
+	{ "prompt", "id", KEPT, 0 },
+	{ NULL, "cachedContent", KEPT, 0 },
+	{ NULL, "cached_content", KEPT, 0 },
 };
-
-static bool
-is_output(enum field field)
-{
-	return field == OUTPUT || field == CHAT_OUTPUT || field == RESPONSES_OUTPUT;
-}
 
 struct reading {
 	struct usage_asked *asked;
 	enum usage_style style;
-	bool limited;                   /* by a name that is written as the provider has it */
-	struct http_text outer;         /* the member of the request that is being read */
-	bool models;                    /* there are two */
-	bool unlimited;                 /* it says how much in a way that is not ours to read */
-	bool uncounted;                 /* or how many answers */
-	uint64_t prompts;               /* in a list: each is answered */
+	bool limited;                   /* by a name in the provider's exact spelling */
+	struct http_text outer;         /* the current member of the request */
+	bool models;                    /* there are two models */
+	bool unlimited;                 /* the limit is given in a form that is not read */
+	bool uncounted;                 /* the number of responses is, too */
+	uint64_t prompts;               /* in a list: each gets a response */
 };
 
 static bool
@@ -112,28 +110,27 @@ take_item(struct reading *r, enum field field, const struct json_walk_item *item
 	} else if (item->kind == JSON_WALK_NULL) {
 		return;
 	} else if (!get_number(item, &n)) {
-		r->unlimited |= is_output(field);
+		r->unlimited |= field == OUTPUT;
 		r->uncounted |= field == COPIES;
-	} else if (is_output(field) && n > a->max_output) {
+	} else if (field == OUTPUT && n > a->max_output) {
 		a->max_output = n;
 	} else if (field == COPIES && n > a->copies) {
 		a->copies = n < USAGE_COPIES_MAX ? n : USAGE_COPIES_MAX;
 	}
 }
 
-/* Whether ITEM, which row I is of, is a limit where the provider looks for it.  Many ignore all else: a limit in another
- * place is none. */
+/* Whether ITEM, of row I, is a limit in the place where the provider looks for it.  Many providers
+ * ignore a limit elsewhere. */
 static bool
 is_obeyed(const struct reading *r, size_t i, const struct json_walk_item *item)
 {
-	if (item->kind == JSON_WALK_NULL || !http_text_is(item->name, rows[i].name) ||
+	if (rows[i].field != OUTPUT || item->kind == JSON_WALK_NULL || !http_text_is(item->name, rows[i].name) ||
 	    (rows[i].outer != NULL && !http_text_is(r->outer, rows[i].outer)))
 		return false;
-	return r->style == USAGE_OTHER ? is_output(rows[i].field) :
-	       rows[i].field == (r->style == USAGE_CHAT ? CHAT_OUTPUT : RESPONSES_OUTPUT);
+	return r->style == USAGE_OTHER || (rows[i].styles & IN(r->style)) != 0;
 }
 
-/* False: it says something in a way that others may read otherwise. */
+/* False: others may read the item differently. */
 static bool
 read_item(struct reading *r, const struct json_walk_item *item)
 {
@@ -155,7 +152,7 @@ read_item(struct reading *r, const struct json_walk_item *item)
 	return true;
 }
 
-/* Sounds and pictures come so, and are answered once. */
+/* Sound and pictures come in this form, and get one response. */
 static bool
 is_multipart(const char *text, size_t len)
 {

@@ -1,4 +1,4 @@
-/* usage_parts.h - what an answer has said so far, for the parts of usage only. */
+/* usage_parts.h - what a response has reported so far; only for the files of usage. */
 #ifndef CLOISTER_USAGE_PARTS_H
 #define CLOISTER_USAGE_PARTS_H
 #include <sys/types.h>
@@ -17,13 +17,13 @@ struct usage_said {
 	char model[POLICY_MODEL_MAX + 1];
 };
 
-/* A whole answer, or what stands in one event. */
+/* Read a whole response, or the content of one event. */
 void usage_said_json(struct usage_said *s, const char *at, size_t len);
-/* A line of a stream of events, without its end. */
+/* Read a line of a stream of events, without its line end. */
 void usage_said_line(struct usage_said *s, const char *at, size_t len);
-/* The first frame of an event stream of AWS's, which is changed: how long it was; 0 if there is
- * not all of it, -EBADMSG if it is none. */
+/* Read the first frame of an AWS event stream, which is changed.  Returns its length; 0 if it is
+ * incomplete; -EBADMSG if it is invalid. */
 ssize_t usage_said_frame(struct usage_said *s, unsigned char *at, size_t len);
-/* What that comes to. */
+/* Compute the total. */
 void usage_said_sum(const struct usage_said *s, bool complete, struct usage_found *ret_found);
 #endif

@@ -1,5 +1,4 @@
-/* usage_said.c - what stands in answers of models about tokens: read in place, nothing is
- * allocated. */
+/* usage_said.c - reads token counts in models' responses, in place; allocates nothing. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,9 +6,9 @@
 #include "http/json_walk.h"
 #include "inspect/usage_parts.h"
 
-#define PATH_MAX_LEN 80                 /* of names with dots between them; longer ones are none of ours */
-#define FRAME_HEAD 12                   /* of AWS's: its length, that of its headers, a checksum; */
-#define FRAME_TAIL 4                    /* another one */
+#define PATH_MAX_LEN 80                 /* of names joined by dots; longer ones are not needed */
+#define FRAME_HEAD 12                   /* of AWS: its length, that of its headers, a checksum; */
+#define FRAME_TAIL 4                    /* another checksum */
 
 static const struct {
 	const char *path;
@@ -29,7 +28,7 @@ static const struct {
 	{ "usageMetadata.thoughtsTokenCount", USAGE_THOUGHTS },
 	{ "usageMetadata.toolUsePromptTokenCount", USAGE_TOOL },
 	{ "usageMetadata.cachedContentTokenCount", USAGE_WITHIN },
-	/* Bedrock: what it converses in, what it adds to streams, and Llama's own answers. */
+	/* Bedrock: the Converse API, its additions to streams, and Llama's own responses. */
 	{ "usage.inputTokens", USAGE_INPUT },
 	{ "usage.outputTokens", USAGE_OUTPUT },
 	{ "usage.cacheReadInputTokens", USAGE_CACHE_READ },
@@ -39,15 +38,15 @@ static const struct {
 	{ "prompt_token_count", USAGE_INPUT },
 	{ "generation_token_count", USAGE_OUTPUT },
 };
-/* Events of streams have what a whole answer has in one of these. */
+/* Events of streams have the members of a whole response in one of these. */
 static const char *const prefixes[] = { "message.", "response." };
 static const char *const models[] = { "model", "modelVersion" };
-/* Where it says that it went on from what the provider keeps. */
+/* Members that show that it continues a stored conversation. */
 static const char *const keepers[] = { "previous_response_id", "conversation.id", "prompt.id" };
 /* Types of the last event of a stream. */
 static const char *const ends[] = { "message_stop", "response.completed", "response.incomplete",
 	"response.failed" };
-/* Names of what a model wrote. */
+/* Names of members with the model's text. */
 #define NAME(word) { word, sizeof(word) - 1 }
 static const struct http_text texts[] = { NAME("text"), NAME("content"), NAME("delta"),
 	NAME("arguments"), NAME("partial_json"), NAME("thinking"), NAME("reasoning_content"),
@@ -58,7 +57,7 @@ struct walk {
 	struct http_text names[JSON_WALK_DEPTH_MAX + 1];
 };
 
-/* "usage.input_tokens", without what it is wrapped in; "" if it is none of ours. */
+/* "usage.input_tokens", without its wrapping object; "" if it is not needed. */
 static const char *
 path_of(const struct walk *w, const struct json_walk_item *item, char room[PATH_MAX_LEN])
 {
@@ -68,7 +67,7 @@ path_of(const struct walk *w, const struct json_walk_item *item, char room[PATH_
 	for (size_t i = 1; i <= item->depth; i++) {
 		struct http_text name = i == item->depth ? item->name : w->names[i];
 
-		/* The answers of a stream may stand in a list. */
+		/* The responses of a stream may be in a list. */
 		if (name.at == NULL && len == 0 && i < item->depth)
 			continue;
 		if (name.at == NULL || len + name.len + 2 > PATH_MAX_LEN) {
@@ -104,7 +103,7 @@ take_number(struct usage_said *s, const char *path, struct http_text raw)
 		}
 }
 
-/* It goes into records and is compared with globs: nothing but plain characters. */
+/* The name goes into records and is compared with globs: only plain characters. */
 static void
 take_model(struct usage_said *s, struct http_text raw)
 {
@@ -171,7 +170,7 @@ usage_said_line(struct usage_said *s, const char *at, size_t len)
 		usage_said_json(s, at + 5, len - 5);
 }
 
-/* ---- AWS's frames ---- */
+/* ---- AWS frames ---- */
 
 static uint32_t
 get_u32(const unsigned char *at)
@@ -188,7 +187,7 @@ base64_value(unsigned char c)
 	return at == NULL ? -1 : (int)(at - digits);
 }
 
-/* Over itself, up to what is no digit of it; a slash may be escaped. */
+/* Decodes in place, up to the first byte that is no digit; a slash may be escaped. */
 static size_t
 decode_base64(unsigned char *at, size_t len)
 {
@@ -212,7 +211,7 @@ decode_base64(unsigned char *at, size_t len)
 	return n;
 }
 
-/* What a model said on Bedrock is packed once more; what Bedrock says itself is not. */
+/* On Bedrock, a model's own output is encoded once more; Bedrock's own is not. */
 static void
 read_payload(struct usage_said *s, unsigned char *at, size_t len)
 {
@@ -245,7 +244,7 @@ usage_said_frame(struct usage_said *s, unsigned char *at, size_t len)
 	return (ssize_t)total;
 }
 
-/* ---- what it comes to ---- */
+/* ---- totals ---- */
 
 static void
 add_up(const struct usage_said *s, struct policy_tokens *t)
@@ -258,8 +257,8 @@ add_up(const struct usage_said *s, struct policy_tokens *t)
 	t->input = said[USAGE_INPUT] - within + said[USAGE_TOOL];
 	t->output = said[USAGE_OUTPUT] + said[USAGE_THOUGHTS];
 	t->cache_read = said[USAGE_CACHE_READ] + within;
-	/* What is kept for an hour costs 2 times the input, what is kept for five minutes 1.25:
-	 * prices have only the latter. */
+	/* Caching for an hour costs 2 times the input, for five minutes 1.25: the prices have only
+	 * the latter. */
 	t->cache_write = said[USAGE_CACHE_WRITE] + lasting * 3 / 5;
 }
 

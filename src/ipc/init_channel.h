@@ -1,7 +1,7 @@
-/* init_channel.h - what the supervisor and a cell's init say to each other.
+/* init_channel.h - messages between the supervisor and a cell's init.
  *
- * init is inside the wall: the supervisor takes nothing from it but what stands
- * here, and ends the cell at anything else. */
+ * init is inside the sandbox.  The supervisor accepts only the messages below from it, and ends the
+ * cell at anything else. */
 #ifndef CLOISTER_INIT_CHANNEL_H
 #define CLOISTER_INIT_CHANNEL_H
 
@@ -9,7 +9,7 @@
 #define INIT_LANDLOCK_FD 4              /* in init, if there is a ruleset */
 
 enum init_message {
-	/* supervisor -> the setting-up child: the id maps are written. */
+	/* supervisor -> the child that sets up the cell: the id maps are written. */
 	INIT_GO = 1,
 	/* child or init -> supervisor: u32 errno, str text.  The cell did not start. */
 	INIT_FAILED,
@@ -17,11 +17,12 @@ enum init_message {
 	INIT_UPPER,
 	/* child -> supervisor; fd: the cell's scratch space. */
 	INIT_SCRATCH,
-	/* child -> supervisor, with a policy, one for each: u32 enum init_listens; fds: the
-	 * gate's sockets in the cell's network namespace, IPv4 and, if there is one, IPv6; of
-	 * INIT_LISTENS_SSH, which only a cell with known_hosts has, one in its file system. */
+	/* child -> supervisor, with a policy, one for each kind: u32 enum init_listens; fds: the
+	 * gate's sockets in the cell's network namespace, IPv4 and, if there is one, IPv6.
+	 * INIT_LISTENS_SSH, which only a cell with known_hosts has, is one socket in its file
+	 * system. */
 	INIT_LISTENERS,
-	/* init -> supervisor: the restrictions are on, ready to spawn. */
+	/* init -> supervisor: the sandbox restrictions are in force, ready to spawn. */
 	INIT_READY,
 	/* supervisor -> init: u32 handle, u32 flags, u32 rows, u32 columns, str cwd,
 	 * strv argv, strv env; fds: stdin, stdout, stderr (with INIT_TTY: none, or
@@ -34,8 +35,8 @@ enum init_message {
 	INIT_SIGNAL,
 	/* init -> supervisor: u32 handle, u32 status as wait(2) gives it. */
 	INIT_EXITED,
-	/* supervisor -> init: u64 ms from now on: then the cell ends, whatever the supervisor does.
-	 * What init begins with is its second argument. */
+	/* supervisor -> init: u64 ms from now on, after which init ends the cell, whatever the
+	 * supervisor does. init's second argument is the first such limit. */
 	INIT_LIMIT,
 };
 
@@ -44,6 +45,6 @@ enum init_spawn_flags { INIT_TTY = 1 };
 
 /* Handle 0 is the agent: when it exits, so does init, and the cell ends. */
 #define INIT_HANDLE_AGENT 0
-#define INIT_HANDLE_SETUP UINT32_MAX    /* what runs before it */
-#define INIT_PROCESSES_MAX 64           /* started by exec, at once */
+#define INIT_HANDLE_SETUP UINT32_MAX    /* the setup command, which runs before it */
+#define INIT_PROCESSES_MAX 64           /* started by exec, at the same time */
 #endif

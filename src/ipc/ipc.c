@@ -18,9 +18,9 @@ ipc_begin(struct buf *body, uint32_t type)
 	buf_put_u32(body, type);
 }
 
-/* The kernel counts descriptors that are under way by user, and holds them against the sender's limit on open
- * files: an agent of the same user has some, too.  Beyond its own limit, which is lower (ns_child.c), there is
- * room for ours. */
+/* The kernel counts descriptors in flight per user, against the sender's limit on open files.  An
+ * agent of the same user can use that up.  Its own limit is lower (ns_child.c), so raising ours
+ * leaves room. */
 static ssize_t
 send_beyond(int socket, const struct msghdr *msg)
 {
@@ -76,8 +76,8 @@ ipc_send(int socket, const struct buf *body, const int *fds, size_t n_fds,
 	return 0;
 }
 
-/* Descriptors that came with the message; more than fit are closed by the kernel
- * and show as MSG_CTRUNC. */
+/* Take the message's descriptors.  If there are too many, the kernel closes the rest and sets
+ * MSG_CTRUNC. */
 static void
 ipc_take_rights(struct msghdr *msg, struct ipc_message *message)
 {
@@ -111,8 +111,8 @@ ipc_receive(int socket, struct ipc_message *ret_message, struct err *err)
 	                      .msg_controllen = sizeof(control.bytes) };
 	ssize_t n;
 
-	/* A peer that went away with something unread resets the connection, but what it
-	 * said before is still there. */
+	/* A peer that exits with unread messages resets the connection, but its earlier messages
+	 * are still there. */
 	do
 		n = recv(socket, NULL, 0, MSG_PEEK | MSG_TRUNC);
 	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));

@@ -1,8 +1,7 @@
-/* ipc.h - messages between processes: one datagram of a SOCK_SEQPACKET socket each.
+/* ipc.h - messages between processes, each one datagram of a SOCK_SEQPACKET socket.
  *
- * A message is a u32 type and the fields that its channel's header documents;
- * descriptors may ride along.  Who is at the other end is known from the
- * socket, never from the message. */
+ * A message is a u32 type and the fields that its channel's header documents.  Descriptors may come
+ * with it.  The socket identifies the peer, never the message. */
 #ifndef CLOISTER_IPC_H
 #define CLOISTER_IPC_H
 #include <stddef.h>
@@ -18,8 +17,8 @@ struct err;
 
 struct ipc_message {
 	uint32_t type;
-	struct buf body;                /* read position behind the type */
-	int fds[IPC_FDS_MAX];           /* close-on-exec; -1 where there is none */
+	struct buf body;                /* its read position is behind the type */
+	int fds[IPC_FDS_MAX];           /* close-on-exec; -1 if there is none */
 	size_t n_fds;
 };
 
@@ -28,11 +27,11 @@ void ipc_begin(struct buf *body, uint32_t type);
 /* Send BODY, which ipc_begin() started; borrows the descriptors. */
 int ipc_send(int socket, const struct buf *body, const int *fds, size_t n_fds,
              struct err *err);
-/* The next message: 0, or -EPIPE at the end, -EAGAIN where the socket does not
- * block, -EBADMSG for what is no message.  The caller owns *ret_message
- * (ipc_message_free), also its descriptors. */
+/* Receive the next message.  Returns 0, -EPIPE at the end, -EAGAIN on a non-blocking socket, or
+ * -EBADMSG for an invalid message.  The caller owns *ret_message (ipc_message_free) and its
+ * descriptors. */
 int ipc_receive(int socket, struct ipc_message *ret_message, struct err *err);
 void ipc_message_free(struct ipc_message *message);     /* for OWN() too */
-/* Take descriptor I over: it is the caller's now. */
+/* Take descriptor I: the caller owns it. */
 int ipc_take_fd(struct ipc_message *message, size_t i);
 #endif

@@ -64,7 +64,7 @@ mux_close(struct mux_stream *stream)
 	free(stream);
 }
 
-/* ---- the way in ---- */
+/* ---- receiving ---- */
 
 static uint32_t
 get_u32(const unsigned char *at)
@@ -116,7 +116,7 @@ mux_take_credit(struct mux *mux, uint32_t id, const unsigned char *body, uint32_
 	if (credit > MUX_WINDOW - had)
 		return -EBADMSG;
 	stream->may_send += credit;
-	/* If it is full, all are told when it no longer is. */
+	/* If the mux is full, all streams are called later, when it no longer is. */
 	if (had == 0 && !mux->was_full)
 		mux->handler->writable(mux->arg, stream);
 	return 0;
@@ -136,7 +136,7 @@ mux_take_frame(struct mux *mux, uint32_t id, uint32_t type, const unsigned char 
 	return mux->handler->frame(mux->arg, id, *mux_place(mux, id), type, &body);
 }
 
-/* Whatever is whole of what was read, and data as far as it has come. */
+/* Process all complete frames, and data as far as it has arrived. */
 static int
 mux_take(struct mux *mux)
 {
@@ -204,7 +204,7 @@ mux_read(struct mux *mux)
 	return (size_t)n == room;
 }
 
-/* ---- what the loop calls ---- */
+/* ---- callbacks of the loop ---- */
 
 static void
 mux_leave(struct mux *mux)
@@ -217,7 +217,7 @@ mux_leave(struct mux *mux)
 	free(mux);
 }
 
-/* A stream that is told may close others, or itself: look again from the start. */
+/* A handler may close any stream, also its own: start again from the beginning. */
 static void
 mux_tell_bucket(struct mux *mux, size_t bucket)
 {
@@ -242,7 +242,7 @@ mux_tell_all(struct mux *mux)
 
 	if (mux->over || !mux->was_full || mux_pending(mux) > MUX_OUT_FULL / 2)
 		return;
-	/* Those that are told fill it again; others begin then. */
+	/* The streams called first fill the mux again, so the next time others come first. */
 	mux->was_full = false;
 	start = ++mux->telling;
 	for (size_t i = 0; i < MUX_BUCKETS && !mux->over && !mux_is_full(mux); i++)

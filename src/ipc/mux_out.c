@@ -1,4 +1,4 @@
-/* mux_out.c - the way out of a mux: frames are put together, and written when the round is over. */
+/* mux_out.c - sends frames of a mux: collects them and writes them when the round is over. */
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ mux_touch(struct mux *mux)
 		loop_set_timer(mux->loop, &mux->idle, MUX_IDLE_MS);
 }
 
-/* Room for MORE bytes behind what waits; NULL ends the channel. */
+/* Make room for MORE bytes behind the pending ones; NULL: failed, and the channel ends. */
 static unsigned char *
 mux_room(struct mux *mux, size_t more)
 {
@@ -42,7 +42,7 @@ mux_room(struct mux *mux, size_t more)
 		mux_fail(mux, -ENOBUFS);
 		return NULL;
 	}
-	/* Moving is cheap as long as what moves is less than what was written. */
+	/* Moving is cheap while fewer bytes move than were written. */
 	if (pending + more > mux->out_cap || pending > mux->out_at) {
 		while (cap < pending + more || cap < 2 * pending)
 			cap *= 2;
@@ -85,7 +85,7 @@ mux_write(struct mux *mux)
 			mux->blocked = true;
 			return;
 		}
-		/* What the peer still said is read first; the end comes behind it. */
+		/* Read the peer's last messages first; the end comes behind them. */
 		mux->cannot_write = true;
 	}
 	mux->out_at = mux->out_len = 0;
@@ -108,7 +108,7 @@ put_u32(unsigned char *at, uint32_t v)
 	memcpy(at, &v, sizeof(v));
 }
 
-/* LEN bytes behind a header are where mux_room() said: that is a frame. */
+/* LEN bytes behind a header are in place at mux_room(): make them a frame. */
 static void
 mux_append(struct mux *mux, uint32_t id, uint32_t type, size_t len)
 {

@@ -1,7 +1,7 @@
 /* clipboard.c - see clipboard.h.
  *
- * Follows the usual parser of terminals: control characters within a sequence are carried out or
- * ignored and do not end it, but for CAN and SUB, which cancel it. */
+ * Follows the usual parser of terminals: control characters within a sequence are executed or
+ * ignored and do not end it, except CAN and SUB, which cancel it. */
 #include "loop/clipboard.h"
 
 #include <stdbool.h>
@@ -13,8 +13,9 @@
 #define SUB 0x1a
 #define ESC 0x1b
 #define DEL 0x7f
-/* C1 control characters as UTF-8 has them: 0xc2 and this. */
+/* C1 control characters in UTF-8: 0xc2 and one of these. */
 #define C1 0xc2
+#define C1_DCS 0x90
 #define C1_OSC 0x9d
 #define C1_ST 0x9c
 #define NUMBER_MAX 9999                 /* no sequence has a larger one */
@@ -25,7 +26,7 @@ is_ignored(unsigned char c)
 	return c == DEL || (c < ' ' && c != BEL && c != CAN && c != SUB && c != ESC);
 }
 
-/* Writes what was held back of a sequence that is none of ours. */
+/* Write the held bytes of a sequence that is not for the clipboard. */
 static size_t
 release(const struct clipboard *c, unsigned char *out)
 {
@@ -45,13 +46,22 @@ begin(struct clipboard *c, bool is_c1)
 	*c = (struct clipboard){ .state = CLIPBOARD_NUMBER, .is_c1 = is_c1 };
 }
 
-/* Outside of any sequence that is held. */
+/* Outside of any held sequence. */
 static size_t
 take_text(struct clipboard *c, unsigned char byte, unsigned char *out)
 {
 	c->state = byte == ESC ? CLIPBOARD_ESCAPE : byte == C1 ? CLIPBOARD_C1 : CLIPBOARD_TEXT;
 	if (c->state != CLIPBOARD_TEXT)
 		return 0;
+	out[0] = byte;
+	return 1;
+}
+
+/* BYTE completes the introducer of a device control string. */
+static size_t
+begin_string(struct clipboard *c, unsigned char byte, unsigned char *out)
+{
+	c->state = CLIPBOARD_STRING;
 	out[0] = byte;
 	return 1;
 }
@@ -64,11 +74,11 @@ take_escape(struct clipboard *c, unsigned char byte, unsigned char *out)
 		return 0;
 	}
 	if (is_ignored(byte) || byte == BEL) {
-		out[0] = byte;                  /* carried out at once; the sequence goes on */
+		out[0] = byte;                  /* executed at once; the sequence goes on */
 		return 1;
 	}
 	out[0] = ESC;
-	return 1 + take_text(c, byte, out + 1);
+	return 1 + (byte == 'P' ? begin_string(c, byte, out + 1) : take_text(c, byte, out + 1));
 }
 
 static size_t
@@ -79,7 +89,56 @@ take_c1(struct clipboard *c, unsigned char byte, unsigned char *out)
 		return 0;
 	}
 	out[0] = C1;
-	return 1 + take_text(c, byte, out + 1);
+	return 1 + (byte == C1_DCS ? begin_string(c, byte, out + 1) : take_text(c, byte, out + 1));
+}
+
+/* In a device control string, which ends with ST or is cancelled. */
+static size_t
+take_string(struct clipboard *c, unsigned char byte, unsigned char *out)
+{
+	size_t n = 0;
+
+	if (c->state == CLIPBOARD_STRING_ESCAPE && byte != '\\') {
+		c->is_string = true;
+		c->state = byte == ESC ? CLIPBOARD_DROP_ESCAPE : CLIPBOARD_DROP;
+		return 0;
+	}
+	if (c->state == CLIPBOARD_STRING_C1 && byte == C1_OSC) {
+		c->is_string = true;
+		c->state = CLIPBOARD_DROP;
+		return 0;
+	}
+	if (c->state == CLIPBOARD_STRING_ESCAPE || (c->state == CLIPBOARD_STRING_C1 && byte == C1_ST)) {
+		out[0] = c->state == CLIPBOARD_STRING_C1 ? C1 : ESC;
+		out[1] = byte;
+		c->state = CLIPBOARD_TEXT;
+		return 2;
+	}
+	/* Half a character at the end of one string could become a control with the next string. */
+	if (c->state == CLIPBOARD_STRING_C1 && (byte & 0xc0) == 0x80)
+		out[n++] = C1;
+	c->state = byte == ESC ? CLIPBOARD_STRING_ESCAPE : byte == C1 ? CLIPBOARD_STRING_C1 :
+	           byte == CAN || byte == SUB ? CLIPBOARD_TEXT : CLIPBOARD_STRING;
+	if (byte != ESC && byte != C1)
+		out[n++] = byte;
+	return n;
+}
+
+/* The rest of a dropped string: only its end is written. */
+static size_t
+take_dropped_string(struct clipboard *c, unsigned char byte, unsigned char *out)
+{
+	bool ends = (c->state == CLIPBOARD_DROP_ESCAPE && byte == '\\') ||
+	            (c->state == CLIPBOARD_DROP_C1 && byte == C1_ST);
+
+	if (!ends && byte != CAN && byte != SUB) {
+		c->state = byte == ESC ? CLIPBOARD_DROP_ESCAPE : byte == C1 ? CLIPBOARD_DROP_C1 : CLIPBOARD_DROP;
+		return 0;
+	}
+	*c = (struct clipboard){0};
+	out[0] = ends ? ESC : byte;
+	out[1] = '\\';
+	return ends ? 2 : 1;
 }
 
 static size_t
@@ -103,12 +162,12 @@ take_number(struct clipboard *c, unsigned char byte, unsigned char *out)
 	return n + take_text(c, byte, out + n);
 }
 
-/* Inside a sequence that sets the clipboard. */
+/* In a sequence that sets the clipboard. */
 static size_t
 take_dropped(struct clipboard *c, unsigned char byte, unsigned char *out)
 {
 	if (c->state == CLIPBOARD_DROP_ESCAPE && byte != '\\') {
-		/* Something else began. */
+		/* Another sequence began. */
 		c->state = CLIPBOARD_ESCAPE;
 		return take_escape(c, byte, out);
 	}
@@ -133,7 +192,14 @@ clipboard_filter(struct clipboard *c, const unsigned char *in, size_t len, unsig
 		case CLIPBOARD_ESCAPE: n += take_escape(c, in[i], out + n); break;
 		case CLIPBOARD_C1:     n += take_c1(c, in[i], out + n); break;
 		case CLIPBOARD_NUMBER: n += take_number(c, in[i], out + n); break;
-		default:               n += take_dropped(c, in[i], out + n); break;
+		case CLIPBOARD_STRING:
+		case CLIPBOARD_STRING_ESCAPE:
+		case CLIPBOARD_STRING_C1:
+			n += take_string(c, in[i], out + n);
+			break;
+		default:
+			n += c->is_string ? take_dropped_string(c, in[i], out + n) : take_dropped(c, in[i], out + n);
+			break;
 		}
 	}
 	return n;

@@ -15,13 +15,13 @@
 #define LOOP_BATCH 128                  /* events taken at once */
 #define LOOP_POLLED_MAX 256
 #define LOOP_WAIT_MAX_MS 86400000       /* a day, so that no sum overflows an int */
-#define LINGER_NS 150000                /* a wait is short up to this */
+#define LINGER_NS 150000                /* a wait up to this is short */
 #define LINGER_AFTER 4                  /* short waits in a row */
-#define LINGER_COST 8                   /* how many that paid make up for one in vain */
+#define LINGER_COST 8                   /* successful polls that make up for one in vain */
 #define LINGER_CREDIT_MAX 64
 #define LINGER_PAUSE_NS 100000000       /* without credit */
-#define LINGER_STALL_NS 2000000         /* so long the CPU was somebody else's */
-#define LINGER_STALL_PAUSE 50           /* times as long as that took */
+#define LINGER_STALL_NS 2000000         /* longer means that another process had the CPU */
+#define LINGER_STALL_PAUSE 50           /* times as long as the stall */
 
 struct linger {
 	bool on;
@@ -35,17 +35,17 @@ struct loop {
 	bool quit;
 	struct loop_timer *timers;      /* a pairing heap by key_ms */
 	struct loop_round *rounds, **rounds_end;
-	struct loop_round *later, **later_end;  /* asked for by those that ran already */
+	struct loop_round *later, **later_end;  /* requested by rounds that already ran */
 	uint64_t round;                 /* odd while rounds run */
 	struct loop_source signals;
 	void (*caught)(void *arg, const struct signalfd_siginfo *info);
 	void *caught_arg;
 	struct linger linger;           /* see loop_linger() */
-	/* Those that epoll has no room for.  The kernel counts them by user, so that an agent which
-	 * is the same user can leave none: yet a cell must be reached, to be killed. */
+	/* Sources that epoll refused.  The kernel limits epoll watches per user, and an agent of
+	 * the same user can use them all.  A cell must still be reachable, to be killed. */
 	struct loop_source *polled[LOOP_POLLED_MAX];
 	size_t n_polled;
-	int batch_at, batch_n;          /* what is still to be dealt with */
+	int batch_at, batch_n;          /* the events not yet handled */
 	struct epoll_event batch[LOOP_BATCH];
 };
 
@@ -93,7 +93,7 @@ loop_forget_events(struct loop *loop, const struct loop_source *source)
 			loop->batch[i].data.ptr = NULL;
 }
 
-/* Where SOURCE is among them, or n_polled. */
+/* The index of SOURCE in POLLED, or n_polled. */
 static size_t
 loop_find_polled(const struct loop *loop, const struct loop_source *source)
 {
@@ -155,8 +155,8 @@ loop_has_event(const struct loop *loop, const struct loop_source *source)
 
 /* ---- timers ----
  *
- * A timer that is moved to a later time stays where it is in the heap, under its old
- * key, and is put in its place when that key comes up. */
+ * A timer that moves to a later time keeps its old key and place in the heap.  When that key comes
+ * up, it is inserted at its new time. */
 
 uint64_t
 loop_now_ms(void)
@@ -188,7 +188,7 @@ timers_meld(struct loop_timer *a, struct loop_timer *b)
 	return a;
 }
 
-/* One heap of a list of siblings: in pairs, then all pairs from the last one on. */
+/* Meld a list of siblings into one heap: in pairs, then all pairs from the last one on. */
 static struct loop_timer *
 timers_meld_all(struct loop_timer *list)
 {
@@ -267,8 +267,7 @@ loop_run_timers(struct loop *loop)
 	uint64_t now = loop->timers == NULL ? 0 : loop_now_ms();
 	struct loop_timer *timer;
 
-	/* NOW stays as it is, so that timers which set themselves again leave events their
-	 * turn. */
+	/* NOW is not updated, so timers that set themselves again leave events their turn. */
 	while (!loop->quit && (timer = loop->timers) != NULL && timer->key_ms <= now) {
 		timers_remove(loop, timer);
 		if (timer->at_ms > timer->key_ms) {
@@ -280,7 +279,7 @@ loop_run_timers(struct loop *loop)
 	}
 }
 
-/* How long epoll may wait for the next timer. */
+/* How long epoll may wait: until the next timer. */
 static int
 loop_wait_ms(const struct loop *loop)
 {
@@ -325,7 +324,7 @@ loop_cancel_round(struct loop *loop, struct loop_round *round)
 	round->at = NULL;
 }
 
-/* Returns whether some are to run again. */
+/* Returns whether some rounds have to run again. */
 static bool
 loop_end_round(struct loop *loop)
 {
@@ -377,7 +376,7 @@ loop_catch(struct loop *loop, const sigset_t *signals,
 	return loop_watch(loop, &loop->signals, EPOLLIN, err);
 }
 
-/* They have the first half of the batch, beginning with another one each time. */
+/* Polled sources get the first half of the batch, beginning with a different one each time. */
 static int
 loop_take_polled(struct loop *loop, int wait_ms)
 {
@@ -412,8 +411,8 @@ loop_take(struct loop *loop, int wait_ms)
 
 /* ---- lingering ----
  *
- * Where CPUs are short, or a quota of them is (--cpus), lingering uses up our share, and
- * what we wait for comes later.  That shows in waits that are far too long. */
+ * If CPUs are scarce, or limited by a quota (--cpus), lingering uses up our share and delays the
+ * events that we wait for.  Waits that are far too long show that. */
 
 void
 loop_linger(struct loop *loop)
@@ -453,7 +452,7 @@ linger_was_in_vain(struct linger *l, uint64_t now, uint64_t took)
 	}
 }
 
-/* Events that come soon; 0 if none did. */
+/* Poll for events that come soon; 0 if none did. */
 static int
 loop_take_soon(struct loop *loop, uint64_t begun)
 {
@@ -505,7 +504,7 @@ loop_run_batch(struct loop *loop)
 		loop->batch_at++;
 		if (source == NULL)
 			continue;
-		/* An earlier one of this batch may have changed what it waits for. */
+		/* An earlier callback of this batch may have changed the source's events. */
 		events &= source->events | EPOLLERR | EPOLLHUP;
 		if (events != 0)
 			source->ready(source->arg, events);

@@ -1,9 +1,9 @@
 /* loop.h - an epoll loop: descriptors, timers, signals.
  *
- * Sources, timers and rounds live in their owner's structures.  Events are taken in
- * batches; a callback may still remove any source, its own included, or change what it
- * waits for: what else the batch holds for it is forgotten.  After loop_unwatch(), and
- * not before, a source may be freed and its descriptor closed. */
+ * Sources, timers and rounds live in their owner's structures.  Events are taken in batches.  A
+ * callback may remove any source, also its own, or change its events: the rest of the batch for
+ * that source is dropped.  A source may be freed and its descriptor closed only after
+ * loop_unwatch(). */
 #ifndef CLOISTER_LOOP_H
 #define CLOISTER_LOOP_H
 #include <signal.h>
@@ -32,7 +32,7 @@ struct loop_timer {
 struct loop_round {
 	void (*run)(void *arg);
 	void *arg;
-	struct loop_round *next, **at;  /* private; AT is NULL while not asked for */
+	struct loop_round *next, **at;  /* private; AT is NULL unless requested */
 	uint64_t ran;
 };
 
@@ -46,18 +46,18 @@ int loop_watch(struct loop *loop, struct loop_source *source, uint32_t events,
                struct err *err);
 void loop_unwatch(struct loop *loop, struct loop_source *source);
 
-/* Whether the events at hand include some of SOURCE's that it has not been told yet. */
+/* Whether the current batch still has events for SOURCE. */
 bool loop_has_event(const struct loop *loop, const struct loop_source *source);
 
-/* Due once, AFTER_MS from now; setting it again moves it.  Moving it to a later time,
- * as every sign of life does with the timer of an idle connection, costs next to
- * nothing.  Timers that are due at the same time come in any order. */
+/* Call DUE once, AFTER_MS from now; setting it again moves it.  Moving it to a later time, as idle
+ * connections do with every sign of life, costs next to nothing.  Timers due at the same time run
+ * in any order. */
 void loop_set_timer(struct loop *loop, struct loop_timer *timer, uint64_t after_ms);
 void loop_cancel_timer(struct loop *loop, struct loop_timer *timer);
 
-/* Run once, when the events at hand have been dealt with and before the next ones are
- * waited for; asking again before that changes nothing.  A round that asks for itself
- * runs again in the next round, which then waits for nothing. */
+/* Run ROUND once, after the current events and before the loop waits for the next ones.  Requesting
+ * it again before that changes nothing.  A round that requests itself runs again in the next round,
+ * which then does not wait. */
 void loop_at_round_end(struct loop *loop, struct loop_round *round);
 void loop_cancel_round(struct loop *loop, struct loop_round *round);
 
@@ -66,14 +66,14 @@ int loop_catch(struct loop *loop, const sigset_t *signals,
                void (*caught)(void *arg, const struct signalfd_siginfo *info),
                void *arg, struct err *err);
 
-/* From now on, look for events for a moment before sleeping, while the waits before were
- * short: between processes of one machine, waking up takes longer than answering does.
- * Whatever else wants the CPU goes first; where it is mostly in vain, it is left off. */
+/* From now on, poll for a moment before sleeping, as long as recent waits were short.  Between
+ * processes of one machine, waking up takes longer than answering.  Other users of the CPU go
+ * first, and polling pauses while it is mostly in vain. */
 void loop_linger(struct loop *loop);
 
-/* Until loop_quit(), after which nothing more is called. */
+/* Run until loop_quit(); after it no callback is called. */
 int loop_run(struct loop *loop, struct err *err);
 void loop_quit(struct loop *loop);
 
-uint64_t loop_now_ms(void);             /* CLOCK_BOOTTIME: sleep counts */
+uint64_t loop_now_ms(void);             /* CLOCK_BOOTTIME: includes sleep */
 #endif

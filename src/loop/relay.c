@@ -43,7 +43,7 @@ relay_read_pipe(int fd, void *data, size_t len)
 
 	if (n >= 0 || errno != EOPNOTSUPP)
 		return n;
-	/* Before Linux 6.4: a second reader could still get in between. */
+	/* Before Linux 6.4 there is a race: another reader may empty the pipe after the check. */
 	if (!relay_is_ready(fd, POLLIN)) {
 		errno = EAGAIN;
 		return -1;
@@ -51,8 +51,8 @@ relay_read_pipe(int fd, void *data, size_t len)
 	return read(fd, data, len);
 }
 
-/* Neither call may block: sockets are told so, everything else is asked first
- * and written to in pieces that a pipe which says it is writable must take. */
+/* Neither call may block.  Sockets get a flag for that.  Everything else is polled first, and
+ * written in pieces that a writable pipe must accept. */
 static ssize_t
 relay_read(struct relay *relay, void *data, size_t len)
 {
@@ -102,8 +102,7 @@ relay_would_block(void)
 	return errno == EAGAIN || errno == EINTR;
 }
 
-/* One read and one write.  Returns whether anything moved; *ret_over when the
- * relay has come to its end. */
+/* One read and one write.  Returns whether any bytes moved; sets *ret_over at the relay's end. */
 static bool
 relay_step(struct relay *relay, bool *ret_over)
 {
@@ -111,7 +110,7 @@ relay_step(struct relay *relay, bool *ret_over)
 	ssize_t n;
 
 	if (relay->len == 0 && !relay->from_ended) {
-		/* What a filter held back comes before what is read now. */
+		/* Leave room for the filter's held bytes before the bytes read now. */
 		unsigned char *to = relay->data + (relay->clipboard != NULL ? CLIPBOARD_HELD_MAX : 0);
 
 		n = relay_read(relay, to, (size_t)(relay->data + RELAY_BUFFER - to));
@@ -121,7 +120,7 @@ relay_step(struct relay *relay, bool *ret_over)
 			             clipboard_filter(relay->clipboard, to, (size_t)n, relay->data);
 			moved = true;
 		} else if (n == 0 || !relay_would_block()) {
-			/* A pty whose other side is closed says EIO: its end too. */
+			/* A pty whose other side is closed returns EIO: that is its end too. */
 			relay->from_ended = true;
 		}
 	}
@@ -190,7 +189,7 @@ relay_start(struct relay *relay, struct loop *loop, int from, int to, struct err
 	if (relay->data == NULL)
 		return err_errno(err, "cannot carry the cell's input and output");
 	relay->always_from = loop_watch(loop, &relay->from, EPOLLIN, NULL) == -EPERM;
-	/* Whether it can be watched at all, without watching it yet. */
+	/* Test whether TO can be watched, without watching it yet. */
 	relay->always_to = to < 0 || loop_watch(loop, &relay->to, EPOLLOUT, NULL) == -EPERM;
 	relay->from_pipe = fstat(from, &st) == 0 && S_ISFIFO(st.st_mode);
 	relay->may_block = !relay->always_to && (fcntl(to, F_GETFL) & O_NONBLOCK) == 0;

@@ -1,8 +1,7 @@
-/* relay.h - carries bytes from one descriptor to another, never blocking the loop.
+/* relay.h - copies bytes from one descriptor to another, never blocking the loop.
  *
- * What a relay holds is bounded; it reads only when it has room.  Descriptors
- * are borrowed and their flags are left as they are, because the open file may
- * be shared with other processes. */
+ * A relay's buffer is bounded; it reads only if it has room.  Descriptors are borrowed and their
+ * flags are not changed, because the open file may be shared with other processes. */
 #ifndef CLOISTER_RELAY_H
 #define CLOISTER_RELAY_H
 #include <stdbool.h>
@@ -19,37 +18,36 @@ struct err;
 struct relay {
 	struct loop *loop;
 	struct loop_source from, to;
-	unsigned char *data;            /* RELAY_BUFFER bytes, while it runs */
+	unsigned char *data;            /* RELAY_BUFFER bytes, while the relay runs */
 	size_t start, len;
 	bool from_ended;
 	bool always_from, always_to;    /* regular files are always ready */
-	int error;                      /* why TO took no more, if it was not EPIPE */
-	bool may_block;                 /* TO has no O_NONBLOCK of ours */
+	int error;                      /* why TO accepted no more, unless EPIPE */
+	bool may_block;                 /* TO lacks O_NONBLOCK */
 	bool from_pipe;
-	struct loop_timer again;        /* steps a relay that nothing can wake */
-	/* Called once, at the end of FROM (all of it carried) or when TO takes no
-	 * more.  It may free the relay. */
+	struct loop_timer again;        /* retries a relay that no event can wake */
+	/* Called once: at the end of FROM, with everything copied, or when TO accepts no more.  It
+	 * may free the relay. */
 	void (*done)(void *arg, struct relay *relay);
-	/* Instead of writing to a descriptor; returns how many bytes it took, or -1 and EAGAIN: it
-	 * is asked again in the next round. */
+	/* Replaces writing to a descriptor.  Returns how many bytes it took, or -1 and EAGAIN: then
+	 * it is called again in the next round. */
 	ssize_t (*sink)(void *arg, const unsigned char *data, size_t len);
 	void *arg, *sink_arg;
-	struct clipboard *clipboard;    /* what it filters, or NULL; borrowed */
+	struct clipboard *clipboard;    /* filters the bytes, or NULL; borrowed */
 };
 
 /* FROM and TO (-1 with a sink) are borrowed until done or relay_drop(). */
 int relay_start(struct relay *relay, struct loop *loop, int from, int to,
                 struct err *err);
-/* Everything that can be carried without waiting, right now. */
+/* Copy everything that can be copied now without waiting. */
 void relay_flush(struct relay *relay);
-/* Stop; nothing more is called. */
+/* Stop; no callback is called any more. */
 void relay_drop(struct relay *relay);
 
-/* Read from a pipe that others may read too, without ever waiting; -1 and EAGAIN if
- * there is nothing. */
+/* Read, without ever waiting, from a pipe that others may read too; -1 and EAGAIN if it is empty. */
 ssize_t relay_read_pipe(int fd, void *data, size_t len);
 
-/* The same open terminal, pipe or device as FD through a description of our own
- * that does not block; a duplicate of FD where that cannot be had. */
+/* Reopen FD's terminal, pipe or device as a non-blocking description of our own; or duplicate FD if
+ * that fails. */
 int relay_reopen(int fd, int flags);
 #endif

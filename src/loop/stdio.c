@@ -21,7 +21,7 @@ stdio_fill_closed(void)
 	do
 		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	while (fd >= 0 && fd < 2);
-	/* 0, 1 and 2 are to outlive an exec, what was opened beyond them is not. */
+	/* Descriptors 0, 1 and 2 must survive an exec; others must not. */
 	if (fd > 2)
 		close(fd);
 	for (int i = 0; i <= 2 && fd >= 0; i++)
@@ -37,7 +37,7 @@ stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *a
 	                     .ended = ended, .arg = arg };
 }
 
-/* /dev/null is the same everywhere. */
+/* Only /dev/null may pass: it is the same everywhere. */
 static bool
 may_pass(int fd)
 {
@@ -57,9 +57,9 @@ is_same(int a, int b)
 	       x.st_ino == y.st_ino;
 }
 
-/* Ours, not blocking: a terminal, pipe or device opened once more, if it is open that
- * way.  A file stays the operator's own, because it is read and written from where that
- * stands; so does a pipe that is read, because one opened anew does not tell its end. */
+/* Open a terminal, pipe or device again for ourselves, non-blocking, if its access mode permits.  A
+ * file stays the operator's own, because its position matters.  So does an input pipe: a newly
+ * opened one would not report its end. */
 static int
 open_own(int host, int flags)
 {
@@ -93,7 +93,7 @@ input_done(void *arg, struct relay *relay)
 	struct stdio *s = arg;
 
 	(void)relay;
-	/* The process reads the end of its input. */
+	/* The process sees the end of its input. */
 	close_own(&s->in_fd);
 }
 
@@ -102,7 +102,7 @@ output_done(void *arg, struct relay *relay)
 {
 	struct stdio *s = arg;
 
-	/* When nobody takes the output any more, the process is told by EPIPE. */
+	/* If nobody reads the output any more, the process gets EPIPE. */
 	close_own(relay == &s->errors ? &s->err_fd : &s->out_fd);
 	if (relay->error != 0)
 		s->write_error = relay->error;
@@ -111,10 +111,10 @@ output_done(void *arg, struct relay *relay)
 
 /* ---- a pipe as input --------------------------------------------------------
  *
- * `while read line; do cloister run -- CMD; done` must not lose its lines to a CMD
- * that reads nothing.  So the first page is shown to the process by tee(2), which
- * leaves it where it is, and taken away only as far as the process has read it.  Once
- * it has read all of that page it is a reader, and the rest is simply carried. */
+ * `while read line; do cloister run -- CMD; done` must not lose its lines to a CMD that reads
+ * nothing.  So tee(2) shows the first page to the process and leaves it in the pipe.  It is removed
+ * only as far as the process has read it.  Once the process has read the whole page, it counts as a
+ * reader, and the rest is simply relayed. */
 
 static void
 stop_peeking(struct stdio *s)
@@ -133,7 +133,7 @@ stop_peeking(struct stdio *s)
 	s->peeked = 0;
 }
 
-/* Something is to be read: show it. */
+/* Input is available: show it to the process. */
 static void
 peek_host_ready(void *arg, uint32_t events)
 {
@@ -150,7 +150,7 @@ peek_host_ready(void *arg, uint32_t events)
 	}
 	s->peeked = (size_t)n;
 	loop_unwatch(s->loop, &s->peek_host);
-	/* The pipe has one place: it can take more when this is gone. */
+	/* The pipe has one page: it accepts more only when this is gone. */
 	(void)loop_watch(s->loop, &s->peek_in, EPOLLOUT, NULL);
 }
 
@@ -279,7 +279,7 @@ stdio_open(struct stdio *s, bool tty, int ret_inside[3], struct err *err)
 		return 0;
 	}
 	if (r == 0 && ret_inside[1] >= 0 && is_same(STDOUT_FILENO, STDERR_FILENO))
-		/* One place for both, and what is written there keeps its order. */
+		/* Both go to the same place, so their output keeps its order. */
 		ret_inside[2] = fcntl(ret_inside[1], F_DUPFD_CLOEXEC, 3);
 	else if (r == 0 && may_pass(STDERR_FILENO))
 		ret_inside[2] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -315,7 +315,7 @@ stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *er
 {
 	int r;
 
-	/* Two relays and one terminal: epoll wants a descriptor for each. */
+	/* Two relays use one terminal, and epoll needs a descriptor for each. */
 	s->out_fd = master;
 	s->in_fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
 	s->host_in = relay_reopen(STDIN_FILENO, O_RDONLY);
@@ -330,8 +330,8 @@ stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *er
 	return r < 0 ? r : relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
 }
 
-/* What was read ahead of a file and not taken by the process is given back, so that
- * whoever reads on from there misses nothing. */
+/* Give back what was read ahead from a file and not used by the process, so that the next reader
+ * misses nothing. */
 static void
 give_back(struct stdio *s)
 {
@@ -342,7 +342,7 @@ give_back(struct stdio *s)
 		return;
 	if (ioctl(s->in_unread, FIONREAD, &left) == 0)
 		ahead += left;
-	/* The process can write to its own pipe: never back beyond the beginning. */
+	/* The process can write to its own pipe, so never seek back before the start. */
 	if (ahead > now - s->in_start)
 		ahead = now - s->in_start;
 	if (ahead > 0)

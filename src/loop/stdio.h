@@ -1,9 +1,8 @@
-/* stdio.h - the operator's standard input and output, carried to a process in a cell.
+/* stdio.h - relays the operator's standard input and output to a process in a cell.
  *
- * Nothing of the operator's goes in as it is: a terminal could be read and typed
- * into, a file or a pipe reopened the other way round, a folder walked out of, and a
- * socket belongs to another network.  All of it is carried, through pipes or a
- * terminal of the cell's own. */
+ * The process never gets the operator's own descriptors.  It could read and type into a terminal,
+ * reopen a file or a pipe the other way round, walk out of a folder, or use a socket of another
+ * network.  All bytes are relayed, through pipes or a terminal of the cell's own. */
 #ifndef CLOISTER_STDIO_H
 #define CLOISTER_STDIO_H
 #include <stdbool.h>
@@ -14,53 +13,53 @@
 struct stdio {
 	struct loop *loop;
 	struct relay in, out, errors;
-	int in_fd, out_fd, err_fd;              /* our ends of the cell's */
-	int host_in, host_out, host_err;        /* ours of the operator's, not blocking */
-	/* A file that is read: what the process leaves of it is given back. */
-	int in_unread;                          /* its end of the pipe, to look at only */
+	int in_fd, out_fd, err_fd;              /* our ends of the cell's pipes */
+	int host_in, host_out, host_err;        /* our own of the operator's, non-blocking */
+	/* For an input file: the part that the process does not read is given back. */
+	int in_unread;                          /* its end of the pipe, only to inspect */
 	off_t in_start;
-	/* A pipe that is read: until the process reads, nothing is taken from it. */
+	/* For an input pipe: nothing is taken from it until the process reads. */
 	struct loop_source peek_host, peek_in;
-	size_t peeked;                          /* shown to the process, still in the pipe */
+	size_t peeked;                          /* bytes shown to the process, still in the pipe */
 	bool peeking;
 	struct termios saved;
 	bool raw;
-	struct clipboard clipboard;             /* of the terminal's output */
-	int write_error;                        /* output that could not be written */
-	/* Called whenever one of the outputs has come to its end. */
+	struct clipboard clipboard;             /* filters the terminal's output */
+	int write_error;                        /* errno of output that could not be written */
+	/* Called whenever one of the outputs ends. */
 	void (*ended)(void *arg);
 	void *arg;
 };
 
-/* What is closed of 0, 1 and 2 becomes /dev/null: otherwise the next file that is
- * opened would be taken for it. */
+/* Open /dev/null for each of 0, 1 and 2 that is closed: otherwise the next file opened would take
+ * its place. */
 void stdio_fill_closed(void);
 
 void stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *arg);
 
-/* What the process will have as 0, 1 and 2; the caller closes them.  With TTY
- * only standard error, and only where that is not the terminal; the rest is -1. */
+/* Open the process's 0, 1 and 2; the caller closes them.  With TTY, only standard error is opened,
+ * and only if it is not the terminal; the others are -1. */
 int stdio_open(struct stdio *s, bool tty, int ret_inside[3], struct err *err);
-/* Where output goes instead; TAKE is as a relay's sink. */
+/* A destination for output; TAKE works as a relay's sink. */
 struct stdio_sink {
 	ssize_t (*take)(void *arg, const unsigned char *data, size_t len);
 	void *arg;
 };
-/* All output of the process goes to OUT, or what is for standard error to ERRORS if that is not
- * NULL; its input is ours with INPUT, and else nothing. */
+/* Send the process's output to OUT, and its standard error to ERRORS, or to OUT if that is NULL.
+ * With INPUT the process reads our standard input, else nothing. */
 int stdio_open_sinks(struct stdio *s, const struct stdio_sink *out, const struct stdio_sink *errors,
                      bool input, int ret_inside[3], struct err *err);
-/* MASTER, taken over, is the process's terminal: the operator's becomes raw.  Only with CLIPBOARD may
- * the process set the operator's clipboard. */
+/* Relay the process's terminal MASTER, and take ownership of it.  The operator's terminal becomes
+ * raw.  The process may set the operator's clipboard only with CLIPBOARD. */
 int stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *err);
-/* The operator's terminal has changed its size. */
+/* Pass on the new size of the operator's terminal. */
 void stdio_resize(struct stdio *s);
 
-/* The process is dead: carry what is left.  True when all is carried. */
+/* The process is dead: relay the rest.  True when everything is relayed. */
 bool stdio_finish(struct stdio *s);
-/* All that came so far is carried.  (What a process left running in the background may
- * hold its outputs open for as long as it likes.) */
+/* Whether everything that arrived so far is relayed.  Background processes may hold the outputs
+ * open for as long as they like. */
 bool stdio_is_idle(const struct stdio *s);
-/* Let go of everything and give the terminal back as it was. */
+/* Free everything and restore the terminal. */
 void stdio_close(struct stdio *s);
 #endif

@@ -15,7 +15,7 @@ jsonrpc_free(struct jsonrpc *message)
 	json_decref(message->root);
 }
 
-/* Before anything is built of it: how deep it is, and how much there would be to build. */
+/* Checks the depth and the number of values before anything is built. */
 static const char *
 what_is_wrong(const char *text, size_t len)
 {
@@ -124,7 +124,7 @@ jsonrpc_error(json_t *id, int code, const char *fmt, ...)
 	va_start(args, fmt);
 	message = json_vsprintf(fmt, args);
 	va_end(args);
-	/* What is quoted of the other side may have been cut within a character. */
+	/* A quotation from the other side may be cut within a character. */
 	if (message == NULL)
 		message = json_string("this cannot be done as it was asked");
 	return json_pack("{s:s, s:O*, s:{s:i, s:O}}", "jsonrpc", "2.0", "id", id, "error", "code", code,

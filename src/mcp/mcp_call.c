@@ -1,5 +1,4 @@
-/* mcp_call.c - the life of a call: from its arguments over what is asked of the service to its
- * result. */
+/* mcp_call.c - the life of a call: from its arguments, through requests to the service, to its result. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +8,7 @@
 #include "base/own.h"
 #include "mcp/mcp_parts.h"
 
-#define MESSAGE_MAX 200                 /* bytes of what a notification of progress says */
+#define MESSAGE_MAX 200                 /* bytes of a progress message */
 
 struct mcp_call *
 mcp_call_find(const struct mcp_peer *peer, const json_t *id)
@@ -90,7 +89,7 @@ mcp_call_new(const struct mcp_config *config, struct mcp_peer *peer, const struc
 		mcp_call_free(call);
 		return NULL;
 	}
-	/* What is already done asks for nothing. */
+	/* A call that is already done sends no request. */
 	if (begin(call) == MCP_DONE)
 		call->ask.method = NULL;
 	return call;
@@ -111,14 +110,14 @@ mcp_call_fail(struct mcp_call *call, const char *fmt, ...)
 	return MCP_DONE;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static void
 ask(struct mcp_call *call, const char *method, size_t max, const char *fmt, va_list args)
 {
 	free(call->ask.body);
 	call->ask = (struct mcp_ask){ .method = method, .max = max };
-	/* Names are escaped before they come here, and longer ones were refused. */
+	/* Names are already escaped, and longer ones were refused. */
 	(void)vsnprintf(call->ask.path, sizeof(call->ask.path), fmt, args);
 }
 
@@ -152,7 +151,7 @@ mcp_call_answer(struct mcp_call *call, const struct mcp_answer *answer)
 	return call->tool->step(call, answer);
 }
 
-/* Its wait is begun anew: the service may have been started again, and the dispatch goes on. */
+/* The wait is restarted: the service may have been restarted, and the dispatch goes on. */
 enum mcp_next
 mcp_call_broken(struct mcp_call *call, const struct err *why)
 {
@@ -167,11 +166,11 @@ enum mcp_next
 mcp_call_cancel(struct mcp_call *call)
 {
 	call->cancelled = true;
-	/* Its id is free. */
+	/* Frees its id. */
 	leave(call);
 	if (!call->waits)
 		return MCP_DONE;
-	/* What it will be called is not known before the service has answered. */
+	/* Its id is not known before the service has answered. */
 	if (call->dispatch[0] == '\0')
 		return MCP_WAIT;
 	call->waits = false;
@@ -203,7 +202,7 @@ describe(const char *event, const json_t *root)
 			return json_string(words[i].says);
 	if (text == NULL)
 		return json_string(event);
-	/* The end of what it says: its last line is the newest. */
+	/* The end of the message: its last line is the newest. */
 	len = strlen(text);
 	return mcp_text(len > MESSAGE_MAX ? text + len - MESSAGE_MAX : text,
 	                len > MESSAGE_MAX ? MESSAGE_MAX : len);
@@ -222,7 +221,7 @@ mcp_call_line(struct mcp_call *call, const char *line, size_t len, uint64_t now_
 	if (event == NULL)
 		return;
 	call->broken = 0;
-	/* After a wait that was begun anew, what was told before comes again. */
+	/* After a restart of the wait, earlier events come again. */
 	if (json_is_integer(n) && json_integer_value(n) <= (json_int_t)call->event_n)
 		return;
 	call->event_n = json_is_integer(n) ? (uint64_t)json_integer_value(n) : call->event_n;
@@ -259,7 +258,7 @@ mcp_call_result(struct mcp_call *call)
 	return jsonrpc_result(call->id, result);
 }
 
-/* ---- whether a token is good ---- */
+/* ---- checking a token ---- */
 
 static enum mcp_next
 step_check(struct mcp_call *call, const struct mcp_answer *answer)

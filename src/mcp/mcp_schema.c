@@ -1,5 +1,7 @@
-/* mcp_schema.c - holds arguments against the schema that tools/list shows, so that what is shown
- * is what is enforced.  It knows the words of JSON Schema that our own schemas use. */
+/* mcp_schema.c - checks arguments against the schema of tools/list, so that the published schema is
+ * the enforced one.
+ *
+ * It knows the keywords of JSON Schema that these schemas use. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* mcp_server.c - which methods there are, in which revision, and what they answer. */
+/* mcp_server.c - the methods of each revision, and their responses. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "mcp/mcp_parts.h"
 
 #define META "io.modelcontextprotocol/"
-#define TOOLS_TTL_MS 3600000            /* they change with cloister itself only */
+#define TOOLS_TTL_MS 3600000            /* they change only with cloister itself */
 
 enum { BAD_FIELDS = -32020, BAD_VERSION = -32022 };     /* as the specification numbers them */
 
@@ -78,7 +78,7 @@ answer(struct request *q, json_t *result)
 static void
 refuse(struct request *q, unsigned status, json_t *error)
 {
-	/* The older revisions tell everything in the message. */
+	/* The older revisions have everything in the message. */
 	q->reply->status = q->modern ? status : 200;
 	q->reply->message = error;
 }
@@ -198,10 +198,10 @@ note_nothing(struct request *q)
 
 enum { OLD = 1, NEW = 2, NOTE = 4 };
 
-/* All that can be asked; the list that is reviewed is in tests/scenario/test_agent_verbs.py. */
+/* All methods; the reviewed list is in tests/scenario/test_agent_verbs.py. */
 static const struct method {
 	const char *name;
-	int when;                       /* in which revisions; or it is a notification */
+	int when;                       /* its revisions; or it is a notification */
 	void (*run)(struct request *q);
 } methods[] = {
 	{ "initialize", OLD, do_initialize },
@@ -237,8 +237,8 @@ unsupported(const struct jsonrpc *m, const char *wanted)
 	return error;
 }
 
-/* The fields say what the message says: otherwise what stands between the two sides and reads
- * only the fields would have been told a lie. */
+/* The fields must match the message.  Otherwise an intermediary that reads only the fields would be
+ * deceived. */
 static const char *
 which_field_lies(const struct mcp_fields *fields, const struct jsonrpc *m, const char *version)
 {
@@ -247,7 +247,7 @@ which_field_lies(const struct mcp_fields *fields, const struct jsonrpc *m, const
 
 	if (fields->version == NULL || strcmp(fields->version, version) != 0)
 		return "MCP-Protocol-Version";
-	/* Which of them there are in another revision is not known. */
+	/* The methods of an unknown revision are unknown, too. */
 	if (strcmp(version, MCP_MODERN) != 0)
 		return NULL;
 	if (fields->method == NULL || strcmp(fields->method, m->method) != 0)
@@ -311,7 +311,7 @@ mcp_receive(const struct mcp_config *config, struct mcp_peer *peer,
 	}
 	if (m->kind == JSONRPC_REQUEST)
 		return receive_request(&q, fields);
-	/* Nothing was asked of the other side, so what it answers means nothing. */
+	/* No request was sent to the other side, so its response means nothing. */
 	ret_reply->status = 202;
 	method = m->kind == JSONRPC_NOTIFICATION ? find_method(m->method, NOTE) : NULL;
 	if (method != NULL)

@@ -1,4 +1,4 @@
-/* mcp_steps.c - what each tool asks of the service, and what it makes of the answers. */
+/* mcp_steps.c - the requests of each tool to the service, and its results from the responses. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ arg_number(const struct mcp_call *call, const char *name, json_int_t otherwise)
 	return value != NULL ? json_integer_value(value) : otherwise;
 }
 
-/* An answer that is JSON, or NULL with the call failed: as the service explains it. */
+/* A JSON response, or NULL with the call failed, with the service's explanation. */
 static json_t *
 read_json(struct mcp_call *call, const struct mcp_answer *answer)
 {
@@ -36,7 +36,7 @@ read_json(struct mcp_call *call, const struct mcp_answer *answer)
 	return NULL;
 }
 
-/* What a model needs to know of a dispatch. */
+/* The part of a dispatch that a model needs. */
 static void
 show_dispatch(struct mcp_call *call, const json_t *from)
 {
@@ -45,7 +45,7 @@ show_dispatch(struct mcp_call *call, const json_t *from)
 
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
 		value = json_object_get(from, members[i]);
-		/* Where there is nothing to say, nothing is said. */
+		/* Empty members are left out. */
 		if (value != NULL && !json_is_null(value))
 			(void)json_object_set(call->out, members[i], value);
 	}
@@ -115,7 +115,7 @@ ask_dispatch(struct mcp_call *call)
 	if (json_object_get(call->args, "timeout_seconds") != NULL)
 		(void)json_object_set_new(body, "timeout", json_sprintf("%ds",
 			(int)arg_number(call, "timeout_seconds", 0)));
-	/* Who starts this server says it; no agent does. */
+	/* The process that starts this server sets it; no agent can. */
 	if (call->config->principal[0] != '\0')
 		(void)json_object_set_new(body, "on_behalf_of", json_string(call->config->principal));
 	return mcp_call_post(call, body, "/v1/dispatches");
@@ -156,7 +156,7 @@ has_looked(struct mcp_call *call, const struct mcp_answer *answer)
 {
 	OWN(json_decrefp) json_t *root = NULL;
 
-	/* The service went away while it was asked. */
+	/* The service went away during the request. */
 	if (answer->status == 0)
 		return look(call);
 	root = read_json(call, answer);
@@ -239,7 +239,7 @@ mcp_step_dispatch(struct mcp_call *call, const struct mcp_answer *answer)
 {
 	if (answer == NULL)
 		return ask_dispatch(call);
-	/* Its cancelling has been asked for. */
+	/* Its cancellation was requested. */
 	if (call->cancelled && call->dispatch[0] != '\0' && !call->waits)
 		return MCP_DONE;
 	switch (call->step) {
@@ -262,7 +262,7 @@ escape_id(const struct mcp_call *call, char out[3 * 64 + 4])
 	return mcp_escape(arg_text(call, "id"), out, 3 * 64 + 4);
 }
 
-/* "." and ".." are no names, but mean something in a path. */
+/* "." and ".." are no names, but have a meaning in a path. */
 static bool
 is_dots(const char *segment, size_t len)
 {
@@ -302,7 +302,7 @@ mcp_step_cancel(struct mcp_call *call, const struct mcp_answer *answer)
 		return no_such(call, "dispatch");
 	if (call->step++ > 0)
 		return mcp_step_status(call, answer);
-	/* Of one that is over, it is told how it ended. */
+	/* If it is already over, shows how it ended. */
 	if (answer->status != 409) {
 		json_t *root = read_json(call, answer);
 
@@ -361,7 +361,7 @@ mcp_step_output(struct mcp_call *call, const struct mcp_answer *answer)
 	return show_page(call, answer);
 }
 
-/* The path of a file as the end of a URL's; false: no file has such a path. */
+/* The path of a file as the end of a URL's; false: no file can have such a path. */
 static bool
 escape_path(const char *path, char *out, size_t size)
 {

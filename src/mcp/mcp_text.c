@@ -1,4 +1,4 @@
-/* mcp_text.c - bytes of agents as JSON, and words of clients as paths. */
+/* mcp_text.c - converts bytes of agents to JSON, and words of clients to paths. */
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ mcp_escape(const char *text, char *out, size_t size)
 	return out;
 }
 
-/* How much of DATA is text; what is behind it may be the beginning of a character. */
+/* How much of DATA is text; the rest may be the beginning of a character. */
 static size_t
 text_len(const char *data, size_t len)
 {
@@ -88,7 +88,7 @@ mcp_field_decode(char *value)
 	n = EVP_DecodeBlock(out, (const unsigned char *)value + from, (int)coded);
 	if (n < 0)
 		return false;
-	/* What stands in for its last bytes is decoded as zeros. */
+	/* The padding is decoded as zeros. */
 	for (const char *pad = value + len - 3; *pad == '='; pad--)
 		n--;
 	if (memchr(out, '\0', (size_t)n) != NULL)

@@ -1,4 +1,4 @@
-/* mcp_tools.c - the tools: their names, what they say of themselves, what they take and give.
+/* mcp_tools.c - the tools: their names, descriptions, arguments and results.
  *
  * Run-time verbs only, all of them in the list of tests/scenario/test_agent_verbs.py. */
 #include <assert.h>
@@ -123,7 +123,7 @@ mcp_tools_list(void)
 			"inputSchema", parse(tool->input), "outputSchema", parse(tool->output),
 			"annotations", "readOnlyHint", tool->reads_only, "destructiveHint", tool->destroys,
 			"idempotentHint", tool->repeats,
-			/* Agents reach what their policies let them reach. */
+			/* Agents reach whatever their policies permit. */
 			"openWorldHint", tool->step == mcp_step_dispatch)) < 0) {
 			json_decref(list);
 			return NULL;

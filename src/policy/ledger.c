@@ -6,7 +6,7 @@
 #include "base/err.h"
 
 #define MAGIC 0x3172656764656c63        /* "cledger1" */
-#define HOST_TRIES 64                   /* places that a host may be at */
+#define HOST_TRIES 64                   /* slots that a host may be in */
 
 int
 ledger_open(void *memory, struct ledger **ret_ledger, struct err *err)
@@ -49,7 +49,7 @@ ledger_reserve(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount,
 	return true;
 }
 
-/* A number that starts again at zero would be a budget that does. */
+/* Saturates: a counter that wrapped to zero would give the whole budget again. */
 static void
 add(_Atomic uint64_t *at, uint64_t amount)
 {
@@ -162,7 +162,7 @@ hash_host(const struct ledger_slot *slot, const char *host)
 
 	for (; *host != '\0'; host++)
 		hash = (hash ^ (unsigned char)*host) * 0x100000001b3;
-	/* Its low bits are its place, and those of short names differ little. */
+	/* The low bits choose the place, and those of short names differ little. */
 	hash ^= hash >> 29;
 	hash *= 0xbf58476d1ce4e5b9;
 	hash ^= hash >> 32;
@@ -196,7 +196,7 @@ ledger_host(struct ledger *l, struct ledger_slot *slot, const char *host, uint64
 
 		if (atomic_compare_exchange_strong(&l->hosts[(hash + i) % LEDGER_HOSTS], &found, hash))
 			return 0;
-		if (found == hash) {    /* somebody else was faster, and has counted it */
+		if (found == hash) {    /* another process counted it first */
 			ledger_take_back(slot, POLICY_DISTINCT_HOSTS, 1);
 			return 0;
 		}

@@ -1,4 +1,4 @@
-/* policy.c - a policy's memory, and what is said about its rules. */
+/* policy.c - a policy's memory, and facts about its rules. */
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -152,7 +152,7 @@ policy_rule_wants_body(const struct policy_rule *rule)
 	       rule->body.jsonrpc || rule->git.push.n > 0;
 }
 
-/* A port that the rule names; 80 and 443 are what a rule has that names none. */
+/* Whether the rule names a port; a rule that names none has 80 and 443. */
 static bool
 names_port(const struct policy_rule *rule)
 {

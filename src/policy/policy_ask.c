@@ -1,4 +1,4 @@
-/* policy_ask.c - which rules of a decision ask, and whom; the same as a message. */
+/* policy_ask.c - finds the rules that ask for approval and their approvers, and encodes them. */
 #include <string.h>
 
 #include "policy/policy_parts.h"
@@ -39,7 +39,7 @@ policy_way_rule(const struct policy *p, const struct policy_way *way, unsigned l
 	       base + way->rule[layer];
 }
 
-/* ---- what a rule says of it ---- */
+/* ---- approval settings of a rule ---- */
 
 void
 policy_ask_default(struct policy_rule *rule)

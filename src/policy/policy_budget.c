@@ -1,4 +1,4 @@
-/* policy_budget.c - see policy_budget.h: amounts, and what all layers say together. */
+/* policy_budget.c - parses amounts and combines the budgets of all layers. */
 #include "policy/policy_budget.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ policy_kind_find(const char *name)
 
 /* ---- amounts ---- */
 
-/* "5", "$5", "5 USD": nobody is to guess at another currency. */
+/* "5", "$5", "5 USD".  Any other currency is an error. */
 static int
 parse_money(const char *text, uint64_t *ret_amount, struct err *err)
 {
@@ -137,8 +137,7 @@ uint64_t
 policy_budget_key(enum policy_per per, const char *of)
 {
 	const char *parts[] = { policy_per_name(per), of };
-	uint64_t hash = 0xcbf29ce484222325;     /* FNV-1a: who finds a second text for a key only
-	                                         * has more counted on it */
+	uint64_t hash = 0xcbf29ce484222325;     /* FNV-1a: a collision only makes a budget stricter */
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		for (const char *c = parts[i]; *c != '\0'; c++)

@@ -1,4 +1,4 @@
-/* policy_check.c - refuses rules that cannot be meant: impossible, or never reached. */
+/* policy_check.c - refuses rules that are impossible or never reached. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -143,7 +143,8 @@ policy_check_rule(const struct policy_draft *d)
 
 /* ---- rules that are never reached ----
  *
- * "A covers B": whatever B matches, A matches.  Where that is not sure, it is not so. */
+ * "A covers B" means that A matches everything that B matches.  If that is not certain, A does not
+ * cover B. */
 
 static bool
 same_or_none(const struct policy_list *a, const struct policy_list *b)
@@ -167,7 +168,7 @@ glob_covers(const char *a, const char *b, char separator)
 		return true;
 	if (policy_glob_is_plain(b))
 		return policy_glob(a, b, strlen(b), separator);
-	/* "/x/" and "**", and B begins with "/x/". */
+	/* A is "/x/" and "**", and B begins with "/x/". */
 	return n > 2 && strcmp(a + n - 2, "**") == 0 && memchr(a, '*', n - 2) == NULL &&
 	       strncmp(a, b, n - 2) == 0;
 }
@@ -231,7 +232,7 @@ host_covers(const struct policy_host *a, const struct policy_host *b)
 		return policy_host_fits(a, b->name);
 	if (a->kind == POLICY_HOST_ANY || (a->kind == b->kind && strcmp(a->name, b->name) == 0))
 		return true;
-	/* **.x holds *.x, *.y.x and **.y.x. */
+	/* **.x includes *.x, *.y.x and **.y.x. */
 	return a->kind == POLICY_HOST_UNDER && b->kind != POLICY_HOST_ANY && m >= n &&
 	       strcmp(a->name, b->name + m - n) == 0 && (m == n || b->name[m - n - 1] == '.');
 }
@@ -248,7 +249,7 @@ ports_cover(const struct policy_rule *a, const struct policy_host *on,
 
 	if (n_a == 0)
 		return true;
-	/* Whoever denies a host without a word about ports thinks of these. */
+	/* An author who denies a host without naming ports means these. */
 	if (n_b == 0) {
 		of_b = usual;
 		n_b = ARRAY_LEN(usual);
@@ -289,8 +290,8 @@ git_covers(const struct policy_rule *a, const struct policy_rule *b)
 	return globs_cover(&x->repos, &y->repos, '/');
 }
 
-/* A rule without `max` is taken to allow bodies of any size: the few that are larger are
- * hardly what a later rule was written for, unless it says so. */
+/* A rule without `max` counts as allowing bodies of any size.  A later rule is hardly written for
+ * the few larger bodies, unless it sets a size. */
 static bool
 sizes_cover(const struct policy_rule *a, const struct policy_rule *b)
 {
@@ -336,7 +337,7 @@ covers(const struct policy_rule *a, const struct policy_rule *b, const struct po
 	    !globs_cover(&a->principals, &b->principals, '\0') ||
 	    !globs_cover(&a->chains, &b->chains, '\0'))
 		return false;
-	/* What a connection carries is settled by the first rule for its host and port. */
+	/* The first rule for a host and port settles what the connection carries. */
 	if (a->protocols != spoken && a->protocols != POLICY_ANY_PROTOCOL &&
 	    b->verb != POLICY_VERB_LOG && ((a->protocols | spoken) & raw) != 0)
 		return b->protocols != POLICY_ANY_PROTOCOL;
@@ -371,8 +372,8 @@ same_file(const struct policy_rule *a, const struct policy_rule *b)
 	return file_len(a->place) == n && strncmp(a->place, b->place, n) == 0;
 }
 
-/* With ONE_FILE, rules of other files do not count: what others wrote may be overruled.
- * Nor does a rule count that is there twice because its file is. */
+/* With ONE_FILE, only rules of the same file count: a file may override the rules of others.  A
+ * rule that is there twice because its file is included twice does not count either. */
 static const struct policy_rule *
 who_covers(const struct policy *p, size_t index, bool one_file)
 {

@@ -1,4 +1,4 @@
-/* policy_consequence.c - see policy_consequence.h; and as messages. */
+/* policy_consequence.c - implements policy_consequence.h, and encodes consequences and tripwires. */
 #include "policy/policy_consequence.h"
 
 #include <string.h>
@@ -100,7 +100,7 @@ hash_more(uint64_t hash, const void *data, size_t len)
 	return hash;
 }
 
-/* By its text, which moves with it from one version of a file to the next. */
+/* Hashes the text, which stays the same when the rule moves in a newer version of the file. */
 uint64_t
 policy_consequence_hash(const char *text, const struct policy_consequence *c)
 {
@@ -158,7 +158,7 @@ policy_put_consequences(struct buf *b, const struct policy *p)
 
 /* ---- reading ---- */
 
-/* A policy of one layer, without consequences of its own. */
+/* A valid narrowing is one layer without consequences of its own. */
 static bool
 is_narrow(const unsigned char *at, size_t len)
 {
@@ -167,7 +167,7 @@ is_narrow(const unsigned char *at, size_t len)
 	struct buf b;
 	int r;
 
-	/* One in another, and so on, is nothing that was ever written. */
+	/* Our writer never nests one narrowing in another. */
 	if (inside)
 		return false;
 	buf_init_borrowed(&b, at, len);

@@ -1,4 +1,4 @@
-/* policy_decide.c - the first rule that matches; no memory is allocated. */
+/* policy_decide.c - finds the first rule that matches, without allocating memory. */
 #include <string.h>
 
 #include "policy/policy_parts.h"
@@ -8,9 +8,9 @@ struct deciding {
 	struct policy_facts facts;
 	struct policy_decision *out;
 	struct policy_logged *logged;
-	int too_large;                  /* the first rule that only the size keeps away */
-	int base;                       /* rules of the layers before this one */
-	size_t n_before;                /* of LOGGED, by them */
+	int too_large;                  /* the first rule that only the size excludes */
+	int base;                       /* number of rules in the layers before this one */
+	size_t n_before;                /* entries of LOGGED from those layers */
 };
 
 static enum policy_verdict
@@ -20,7 +20,7 @@ verdict_of(const struct policy_rule *rule)
 	       rule->verb == POLICY_VERB_ASK ? POLICY_ASK : POLICY_DENY;
 }
 
-/* Whoever writes 10.0.0.0/8 means it; 0.0.0.0/0 means the internet. */
+/* An author who writes 10.0.0.0/8 means that network; 0.0.0.0/0 means the internet. */
 static bool
 names_address(const struct policy_host *host)
 {
@@ -50,7 +50,7 @@ settle(struct deciding *d, const struct policy_rule *rule, const struct policy_h
 	out->must_look = out->verdict != POLICY_DENY && d->req->protocol == POLICY_HTTP &&
 	                 !rule->secrets;
 	out->upload_max = rule->upload_max;
-	/* It is not left to the next rule, which might not ask. */
+	/* Do not fall through to the next rule, which might allow it without asking. */
 	if (out->verdict == POLICY_ASK && d->req->protocol == POLICY_HTTP &&
 	    d->req->head->length != HTTP_LENGTH_UNKNOWN && d->req->head->length > rule->upload_max) {
 		out->verdict = POLICY_DENY;
@@ -73,7 +73,7 @@ body_fits(const struct deciding *d, const struct policy_rule *rule, int index)
 	if (req->body_fits != NULL)
 		return i / 8 < req->n_body_fits && (req->body_fits[i / 8] >> (i % 8) & 1) != 0 ?
 		       BODY_YES : BODY_NO;
-	/* GraphQL may stand in the query; nothing else fits where there is no body. */
+	/* GraphQL may be in the query.  No other body matcher fits without a body. */
 	return req->head->length == 0 && !rule->body.graphql ? BODY_NO : BODY_ASK;
 }
 
@@ -105,7 +105,7 @@ note_log(struct deciding *d, int index)
 		logged->rules[logged->n++] = d->base + index;
 }
 
-/* Whether the question is answered by this rule. */
+/* Whether this rule settles the decision. */
 static bool
 consider(struct deciding *d, const struct policy_rule *rule, const struct policy_host *host,
          int index)
@@ -170,7 +170,7 @@ decide(const struct policy *p, struct deciding *d, struct policy_decoded *decode
 		out->too_large = true;
 		out->upload_max = p->rules[d->too_large].upload_max;
 	}
-	/* What no rule looks into may be held for other reasons: it is packed, or signed. */
+	/* A body that no rule inspects may still be held: it is compressed, or has to be signed. */
 	if (!out->needs_body)
 		out->held_max = out->upload_max < POLICY_INSPECTED_MAX ? out->upload_max :
 		                                                         POLICY_INSPECTED_MAX;
@@ -184,7 +184,7 @@ decide_decoding(const struct policy *p, struct deciding *d)
 	decide(p, d, &decoded);
 }
 
-/* P as if it were alone, but for the numbers of its rules, which begin with BASE. */
+/* Decide as if P were the only layer; only its rule numbers start at BASE. */
 static void
 decide_layer(const struct policy *p, const struct policy_request *req, int base,
              struct policy_decision *ret_decision, struct policy_logged *logged)
@@ -202,7 +202,7 @@ decide_layer(const struct policy *p, const struct policy_request *req, int base,
 
 /* ---- layers ---- */
 
-/* No body can change it. */
+/* Denied for good: no body can change the verdict. */
 static bool
 is_denied(const struct policy_decision *d)
 {
@@ -215,11 +215,11 @@ strictness(enum policy_verdict verdict)
 	return verdict == POLICY_DENY ? 2 : verdict == POLICY_ASK ? 1 : 0;
 }
 
-/* Neither is denied yet: what both permit. */
+/* Neither layer denies yet: keep only what both permit. */
 static void
 narrow(struct policy_decision *out, const struct policy_decision *outer)
 {
-	/* A layer that wants no body does not say how much of one is kept for another that does. */
+	/* A layer that needs no body must not limit how much is held for a layer that does. */
 	if (outer->needs_body == out->needs_body ? outer->held_max < out->held_max
 	                                         : outer->needs_body)
 		out->held_max = outer->held_max;
@@ -239,7 +239,7 @@ narrow(struct policy_decision *out, const struct policy_decision *outer)
 		out->upload_max = outer->upload_max;
 }
 
-/* What is refused alike is refused by the nearest layer: its reason was written for this
+/* If several layers refuse equally, the nearest one is named: its reason was written for this
  * agent. */
 __attribute__((noinline)) static void
 decide_outer(const struct policy *p, const struct policy_request *req,
@@ -286,8 +286,8 @@ layer_mentions_host(const struct policy *p, const char *host)
 	while ((entry = policy_walk_next(&walk)) != NULL) {
 		const struct policy_rule *rule = &p->rules[entry->rule];
 
-		/* The reason of a refusal is told where the request would be made: its answer.  Nor
-		 * would anything follow from a request that nobody can make. */
+		/* A denied request gets the rule's reason in its response, so the agent must be
+		 * able to make it.  The same holds for a rule with a consequence. */
 		if (rule->verb == POLICY_VERB_ALLOW || rule->verb == POLICY_VERB_ASK ||
 		    (rule->verb == POLICY_VERB_DENY && (rule->reason != NULL || rule->then != NULL)))
 			return true;
@@ -347,7 +347,7 @@ layer_denies_address(const struct policy *p, int before, const char *address, ui
 
 		if (before >= 0 && entry->rule >= before)
 			break;
-		/* One that speaks of requests is decided on requests. */
+		/* A rule about requests is decided when there is a request. */
 		if (rule->verb == POLICY_VERB_DENY && rule->protocols == POLICY_ANY_PROTOCOL &&
 		    policy_port_fits(rule, &rule->hosts[entry->host], port))
 			return entry->rule;

@@ -1,4 +1,4 @@
-/* policy_doh.c - knows requests that ask somebody else for names: resolvers over HTTPS and TLS. */
+/* policy_doh.c - recognises DNS queries to other resolvers, over HTTPS and TLS. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #define HTTPS_PORT 443
 #define DOT_PORT 853                    /* DNS over TLS */
 
-/* And all names below them.  Each request is compared with all: their lengths are known. */
+/* These names and all names below them.  Every request is compared with all of them, so their
+ * lengths are precomputed. */
 #define N(text) { text, sizeof(text) - 1 }
 static const struct {
 	const char *text;
@@ -35,7 +36,7 @@ static const struct {
 	N("unfiltered.joindns4.eu"),
 };
 #undef N
-/* As inet_ntop() writes them. */
+/* In the form that inet_ntop() writes. */
 static const char *const addresses[] = {
 	/* Google */
 	"8.8.8.8", "8.8.4.4", "[2001:4860:4860::8888]", "[2001:4860:4860::8844]",
@@ -90,7 +91,7 @@ is_below(const char *host, size_t n, const char *name, size_t len)
 	return n >= len && (n == len || host[n - len - 1] == '.') && memcmp(host + n - len, name, len) == 0;
 }
 
-/* HOST as it stands in a request; an IPv4 address may be written as an IPv6 one. */
+/* HOST as a request has it; an IPv4 address may be in IPv6 form. */
 static bool
 is_resolver(const char *host)
 {
@@ -110,7 +111,7 @@ is_resolver(const char *host)
 	return false;
 }
 
-/* Each field: there may be several. */
+/* Checks every field: there may be several of one name. */
 static bool
 fields_ask(const struct http_head *head)
 {
@@ -125,8 +126,8 @@ fields_ask(const struct http_head *head)
 	return false;
 }
 
-/* Wherever it is, /dns-query is asked with ?dns=AAAB..., or else with a body, whatever that is said
- * to be. */
+/* At any host, /dns-query is a DNS query if it has ?dns=AAAB... or a body, whatever type the body
+ * claims. */
 static bool
 path_asks(const struct http_head *head)
 {
@@ -172,7 +173,7 @@ policy_asks_for_name(const struct policy_request *req)
 	return fields_ask(req->head) || path_asks(req->head);
 }
 
-/* ---- of rules ---- */
+/* ---- rules ---- */
 
 static bool
 ports_ask(const struct policy_rule *rule, const struct policy_host *host)

@@ -1,7 +1,6 @@
-/* policy_explain.c - asks every rule, as policy_decide() would, and keeps the answers.
+/* policy_explain.c - evaluates every rule as policy_decide() would, and keeps the results.
  *
- * It goes its own way through the rules, without the index: the tests hold both against
- * each other. */
+ * It deliberately does not use the index: the tests compare both. */
 #include "policy/policy_explain.h"
 
 #include "policy/policy_parts.h"

@@ -1,17 +1,17 @@
-/* policy_explain.h - why each rule matches a request, or does not. */
+/* policy_explain.h - explains why each rule matches a request or does not. */
 #ifndef CLOISTER_POLICY_EXPLAIN_H
 #define CLOISTER_POLICY_EXPLAIN_H
 #include "policy/policy.h"
 
 enum policy_step_kind {
-	POLICY_STEP_BEHIND,             /* not asked: an earlier rule has decided */
-	POLICY_STEP_HOST,               /* it is about other hosts */
+	POLICY_STEP_BEHIND,             /* not evaluated: an earlier rule decided */
+	POLICY_STEP_HOST,               /* the rule is for other hosts */
 	POLICY_STEP_PORT, POLICY_STEP_PROTOCOL,
-	POLICY_STEP_KEY,                /* what KEY says does not fit the head, or the cell */
+	POLICY_STEP_KEY,                /* KEY does not fit the head, or the cell */
 	POLICY_STEP_SIZE,               /* the body is too large for it */
 	POLICY_STEP_BODY,               /* the body does not fit */
-	POLICY_STEP_OPEN,               /* it hangs on the body, which is not known */
-	POLICY_STEP_LOGS,               /* matches, and the next rule is asked */
+	POLICY_STEP_OPEN,               /* depends on the body, which is not known */
+	POLICY_STEP_LOGS,               /* matches, and evaluation continues */
 	POLICY_STEP_DECIDES,
 };
 struct policy_step {
@@ -19,7 +19,8 @@ struct policy_step {
 	const char *key;                /* POLICY_STEP_KEY: "methods", "paths" ... */
 };
 
-/* One step for each rule of each layer, which are asked apart; RET_STEPS has room for policy_n_rules(). */
+/* Fill one step for each rule.  Each layer is evaluated on its own.  RET_STEPS has room for
+ * policy_n_rules(). */
 void policy_explain(const struct policy *p, const struct policy_request *req,
                     struct policy_step *ret_steps);
 #endif

@@ -1,4 +1,4 @@
-/* policy_field.c - the fields of messages that policies and what is like them are made of. */
+/* policy_field.c - reads and writes the fields of encoded policies and similar messages. */
 #include <string.h>
 
 #include "policy/policy_parts.h"

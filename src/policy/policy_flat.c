@@ -45,7 +45,7 @@ policy_flat_free(struct policy_flat *f)
 
 /* ---- nodes ---- */
 
-/* What means the same without quotes, wherever it stands. */
+/* Whether the scalar means the same without quotes everywhere. */
 static bool
 is_bare(const struct node *node)
 {
@@ -135,7 +135,7 @@ policy_flat_line(struct policy_flat *f, const char *line, struct err *err)
 	return buf_failed(&f->rules) ? no_memory(err) : 0;
 }
 
-/* ---- what else there is ---- */
+/* ---- other parts ---- */
 
 const struct policy_flat_part *
 policy_flat_find(const struct policy_flat *f, const char *key)
@@ -164,7 +164,7 @@ add_part(struct policy_flat *f, const char *key, struct err *err)
 	return part;
 }
 
-/* Whether NAME of KEY was said before, by a nearer file; it is from here on. */
+/* Whether a nearer file has set NAME of KEY.  It counts as set from now on. */
 static bool
 is_known(struct policy_flat *f, const char *key, const char *name, size_t len)
 {
@@ -181,7 +181,7 @@ is_known(struct policy_flat *f, const char *key, const char *name, size_t len)
 	return !buf_failed(&f->seen) && from > 0 && memmem(f->seen.data, from, new, n) != NULL;
 }
 
-/* Which of its members the courier keeps, and not the cell's walls. */
+/* Whether the courier enforces this member, not the cell's sandbox. */
 static bool
 is_loose(const char *key, const char *name)
 {
@@ -192,13 +192,13 @@ is_loose(const char *key, const char *name)
 static bool
 counts_already(struct policy_flat *f, const char *key, const struct node *item, bool is_list)
 {
-	/* Budgets of all files count, and a budget is no name. */
+	/* Budgets of all files count, and a budget is not a name. */
 	if (item->kind != NODE_SCALAR)
 		return false;
 	return is_known(f, key, item->text, is_list ? strcspn(item->text, "=:@") : strlen(item->text));
 }
 
-/* Several files say something of it: each name counts once, as the nearest file has it. */
+/* Several files set this part: each name counts once, and the nearest file wins. */
 static int
 merge(struct policy_flat *f, const struct node *key, const struct node *value, struct err *err)
 {
@@ -213,7 +213,7 @@ merge(struct policy_flat *f, const struct node *key, const struct node *value, s
 		part->is_list = is_list;
 		part->is_map = !is_list;
 	}
-	/* A list and a map cannot be one. */
+	/* A list and a map cannot be merged. */
 	for (size_t i = 0; part->is_list == is_list && i < value->n; i++) {
 		if (counts_already(f, key->text, value->items[i], is_list))
 			continue;
@@ -299,7 +299,7 @@ policy_flat_put(struct buf *b, const struct policy_flat *f)
 		b->failed = true;
 }
 
-/* ---- and read again ---- */
+/* ---- loading ---- */
 
 static int
 take_rule(void *arg, const struct node *rule, struct err *err)

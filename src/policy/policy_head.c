@@ -1,4 +1,4 @@
-/* policy_head.c - whether a rule matches what the head of a request says. */
+/* policy_head.c - decides whether a rule matches the head of a request. */
 #include <string.h>
 
 #include "base/num.h"
@@ -20,7 +20,7 @@ is_alphanumeric(char c)
 
 enum decoding { DECODE_PATH, DECODE_PATH_BUT_SLASH, DECODE_QUERY };
 
-/* Escapes undone; OUT has room for LEN bytes. */
+/* Decode escapes into OUT, which has room for LEN bytes. */
 static size_t
 decode(const char *text, size_t len, enum decoding how, char *out)
 {
@@ -71,7 +71,7 @@ find_git(struct policy_facts *facts)
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		if (!ends_with(facts, ops[i].end) || !text_is(facts->head->method, ops[i].method))
 			continue;
-		/* What a server may take for a push is one, whatever hangs on it. */
+		/* A request that a server may treat as a push is one, whatever its query. */
 		if (ops[i].op != POLICY_GIT_PUSH && !text_is(facts->query, ops[i].query))
 			continue;
 		facts->git = ops[i].op;
@@ -174,14 +174,14 @@ methods_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 	return policy_overrides_fit(facts, &rule->methods, allows);
 }
 
-/* A path that servers may read in two ways is allowed by what fits both, and refused by
- * what fits one. */
+/* Servers may read one path in two ways.  An `allow` rule must fit both readings; a rule that
+ * refuses fits if one does. */
 static bool
 paths_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	bool one = fits_any(&rule->paths, facts->path, facts->path_len, '/');
 
-	/* What a server makes of that is not known. */
+	/* The server's reading of such a path is unknown. */
 	if (facts->names_path)
 		return rule->verb != POLICY_VERB_ALLOW;
 	if (facts->other == NULL || one == (rule->verb != POLICY_VERB_ALLOW))
@@ -189,7 +189,7 @@ paths_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 	return fits_any(&rule->paths, facts->other, facts->other_len, '/');
 }
 
-/* How several values of one name count: all of them, for a rule that allows. */
+/* Counts values of one name.  For a rule that allows, all of them must fit. */
 struct tally { size_t found, fit; };
 
 static bool
@@ -203,8 +203,8 @@ tally_fits(const struct policy_rule *rule, const struct policy_field *field,
 	return tally->fit > 0;
 }
 
-/* Servers that hand fields on as variables know letters and digits, and make all else "_":
- * to them x_debug and x.debug are X-Debug. */
+/* CGI-style servers keep letters and digits and turn all else into "_".  To them x_debug and
+ * x.debug are X-Debug. */
 bool
 policy_header_is_like(struct http_text name, const char *want)
 {
@@ -231,8 +231,8 @@ policy_mentions_header(const struct policy *p, struct http_text name)
 	return false;
 }
 
-/* What is only like the name of a rule is what it speaks of for one server and not for
- * another: nothing that allows fits it, and what refuses may. */
+/* A name that only resembles the rule's is the same name to some servers and not to others.  It
+ * never fits a rule that allows, and may fit one that refuses. */
 static void
 count_value(const struct policy_rule *rule, const struct policy_field *field, bool exact,
             bool fits, struct tally *tally)
@@ -259,7 +259,7 @@ header_fits(const struct policy_rule *rule, const struct policy_field *field,
 	return tally_fits(rule, field, &tally);
 }
 
-/* Apart from its caller, which mostly does without so much memory. */
+/* Separate from its caller, which seldom needs so much stack. */
 __attribute__((noinline)) static bool
 decoded_fits(const struct policy_list *globs, const char *text, size_t len)
 {
@@ -277,7 +277,7 @@ value_fits(const struct policy_list *globs, const char *text, size_t len)
 	return decoded_fits(globs, text, len);
 }
 
-/* Names are short: a longer one is none of ours. */
+/* Names are short: a longer one cannot match. */
 static bool
 name_is(const char *text, size_t len, const char *name)
 {
@@ -289,8 +289,8 @@ name_is(const char *text, size_t len, const char *name)
 	return len == strlen(name) && memcmp(decoded, name, len) == 0;
 }
 
-/* The next character of a name as the most lenient servers read it, '\0' at its end: small
- * letters, what is behind "[" or a zero left out, "." and blanks as "_". */
+/* The next character of a name as the most lenient servers read it, '\0' at its end: lower case,
+ * cut at "[" or a zero byte, with "." and blanks as "_". */
 static char
 lenient(const char *text, size_t len, size_t i)
 {
@@ -327,7 +327,7 @@ count_param(const struct policy_rule *rule, const struct policy_field *field, co
 		            value_fits(&field->globs, value, (size_t)(stop - value)), tally);
 }
 
-/* Some servers part parameters at ";" too. */
+/* Some servers also separate parameters at ";". */
 static void
 count_parts(const struct policy_rule *rule, const struct policy_field *field, const char *at,
             const char *stop, struct tally *tally)
@@ -426,8 +426,8 @@ grpc_fits(const struct policy_rule *rule, const struct http_head *head)
 	return text_is(head->method, "POST") && content_type_fits(rule, &list, head);
 }
 
-/* Many servers know no difference between Acme/Site and acme/site: what is refused is
- * refused in all letters.  The globs of such rules are in lower case. */
+/* To many servers Acme/Site and acme/site are the same.  Rules that refuse therefore match in any
+ * letter case; their globs are in lower case. */
 static bool
 repo_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 {
@@ -451,8 +451,8 @@ git_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 		return false;
 	if (facts->git == POLICY_GIT_FETCH)
 		return git->fetch;
-	/* Asking for the refs comes before a push that nothing is known of yet: to deny
-	 * pushing some refs is not to deny the others. */
+	/* A request for the refs comes before the push, whose refs are still unknown.  A rule that
+	 * denies pushing some refs must not deny the others. */
 	if (facts->git == POLICY_GIT_PUSH_REFS)
 		return git->push.n > 0 && (rule->verb == POLICY_VERB_ALLOW ||
 		                           rule->verb == POLICY_VERB_ASK);

@@ -1,4 +1,4 @@
-/* policy_index.c - finds the rules that a host could match without asking each one. */
+/* policy_index.c - finds the rules that could match a host without checking each one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
-/* FNV-1a from the end, so that a name's hash holds those of all its suffixes. */
+/* FNV-1a from the end, so that hashing a name also yields the hashes of all its suffixes. */
 #define HASH_START 2166136261u
 
 static uint32_t
@@ -57,7 +57,7 @@ bucket_of_host(struct policy *p, const struct policy_host *host)
 	return b;
 }
 
-/* ---- glimpses ---- */
+/* ---- summaries ---- */
 
 #define ANY_METHOD UINT16_MAX
 
@@ -70,7 +70,7 @@ method_bit(const char *name, size_t len)
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (strlen(known[i]) == len && memcmp(known[i], name, len) == 0)
 			return (uint16_t)(1u << i);
-	return 1u << 15;                /* all others */
+	return 1u << 15;                /* all other methods */
 }
 
 static uint64_t
@@ -82,7 +82,7 @@ load_head(const char *text, size_t len)
 	return head;
 }
 
-/* The mask of the first N, from 1 to 7, of 8 bytes. */
+/* The mask of the first N (1 to 7) of 8 bytes. */
 static uint64_t
 first_bytes(unsigned n)
 {
@@ -93,7 +93,7 @@ first_bytes(unsigned n)
 #endif
 }
 
-/* How many bytes the paths begin with, whatever their globs stand for. */
+/* The length of the prefix that all paths share, before any glob character. */
 static size_t
 common_prefix(const struct policy_list *paths)
 {
@@ -144,9 +144,9 @@ is_ruled_out(const struct policy_walk *walk, const struct policy_entry *entry)
 	return (walk->path_head & first_bytes(entry->prefix)) != entry->tail;
 }
 
-/* ---- making ---- */
+/* ---- building ---- */
 
-/* Calls VISIT for each host of each rule that can match, in their order. */
+/* Call VISIT for each host of each rule that can match, in order. */
 static void
 each_host(struct policy *p, void (*visit)(struct policy *p, struct policy_bucket *b, size_t r,
                                           size_t h))
@@ -197,7 +197,7 @@ policy_seal(struct policy *p, struct err *err)
 	p->has_suffixes = false;
 	for (size_t r = 0; r < p->n_rules; r++) {
 		hosts += p->rules[r].n_hosts;
-		/* Who reads no files left it out. */
+		/* This loader reads no files, so the narrowing's file was never read. */
 		if (p->rules[r].then != NULL && p->rules[r].then->narrow_file != NULL)
 			return err_set(err, EINVAL, "%s: a file cannot be read from here", p->rules[r].place);
 	}
@@ -242,7 +242,7 @@ walk_names(struct policy_walk *walk, const char *host)
 	for (size_t i = strlen(host); i > 0; i--) {
 		const char *at = host + i - 1;
 
-		/* The machine itself is reached only by its name. */
+		/* Patterns never match the machine itself, only its exact name does. */
 		if (*at == '.' && p->has_suffixes && !machine) {
 			walk_list(walk, bucket_for(p, hash, POLICY_HOST_UNDER, at + 1));
 			if (at == first_dot)
@@ -262,7 +262,7 @@ walk_facts(struct policy_walk *walk, const struct policy_facts *facts)
 	walk->path = NULL;
 	if (facts == NULL)
 		return;
-	/* What may be read in two ways is for a closer look. */
+	/* A method or path with two readings gets the full check. */
 	if (!facts->names_method)
 		walk->method = method_bit(facts->head->method.at, facts->head->method.len);
 	if (facts->other != NULL || facts->names_path)
@@ -294,7 +294,7 @@ comes_before(const struct policy_entry *a, const struct policy_entry *b)
 	return a->rule != b->rule ? a->rule < b->rule : a->host < b->host;
 }
 
-/* The next of the only list. */
+/* The next entry, if there is only one list. */
 static const struct policy_entry *
 walk_one(struct policy_walk *walk)
 {

@@ -1,4 +1,4 @@
-/* policy_layers.c - policies within policies, and for whom their rules are. */
+/* policy_layers.c - nests policies, and selects rules by principal and chain. */
 #include <errno.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ policy_n_own(const struct policy *p)
 	return p->n_rules;
 }
 
-/* ---- for whom ---- */
+/* ---- principals and chains ---- */
 
 static bool
 one_fits(const struct policy_list *globs, const char *text, size_t len)

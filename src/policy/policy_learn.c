@@ -1,4 +1,4 @@
-/* policy_learn.c - a policy from what was seen: sorted, grouped, generalised. */
+/* policy_learn.c - writes a policy for recorded requests: sorts, groups and generalises them. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "base/own.h"
 #include "policy/policy_suggest_parts.h"
 
-#define SIBLINGS_MAX 8          /* names in one place, before they are "any" */
-#define PATHS_MAX 24            /* in one rule, before they are cut shorter */
+#define SIBLINGS_MAX 8          /* names in one place, before they become "*" */
+#define PATHS_MAX 24            /* in one rule, before they are shortened */
 #define SEGMENTS_MAX 16         /* of one path */
 #define METHODS_MAX 32          /* of one host */
 
@@ -24,7 +24,7 @@ struct wish {
 
 /* ---- sorting ---- */
 
-/* As strcmp, but what is below "/a" comes before "/a-b". */
+/* As strcmp, but paths below "/a" come before "/a-b". */
 static int
 compare_paths(const char *a, const char *b)
 {
@@ -87,7 +87,7 @@ looks_like_id(const char *segment, size_t len)
 	       (len >= 20 && digits >= 3 && others == 0);
 }
 
-/* Where segment LEVEL of PATH begins, or NULL if it has none. */
+/* The start of segment LEVEL of PATH, or NULL if there is none. */
 static char *
 segment_at(char *path, size_t level)
 {
@@ -132,7 +132,7 @@ make_star(char *segment)
 	memmove(segment + 1, segment + len, strlen(segment + len) + 1);
 }
 
-/* Paths FROM to TO are alike before segment LEVEL. */
+/* Paths FROM to TO are equal up to segment LEVEL. */
 static void
 star_run(char **paths, size_t from, size_t to, size_t level)
 {
@@ -179,7 +179,7 @@ generalise(char **paths, size_t n)
 	return n;
 }
 
-/* What another one says already. */
+/* Remove paths that another one covers. */
 static size_t
 drop_covered(char **paths, size_t n)
 {
@@ -199,7 +199,7 @@ drop_covered(char **paths, size_t n)
 	return kept;
 }
 
-/* Keep only the first KEEP segments of each, and all that is below them. */
+/* Keep only the first KEEP segments of each path, and allow everything below them. */
 static size_t
 shorten(char **paths, size_t n, size_t keep)
 {
@@ -242,7 +242,7 @@ learn_method(const struct wish *wishes, size_t n, struct method *m)
 			return -ENOMEM;
 		memcpy(path, wishes[i].path, strlen(wishes[i].path));
 		m->paths[m->n_paths++] = path;
-		/* What servers read in two ways is allowed by what fits both. */
+		/* If servers may read the path in two ways, both readings have to be allowed. */
 		if (suggest_other_path(path, other)) {
 			path = calloc(1, strlen(other) + 4);
 			if (path == NULL)
@@ -391,7 +391,7 @@ put_git(struct buf *b, const struct wish *wishes, size_t n, bool push,
 		suggest_put_extras(b, seen);
 }
 
-/* What is spoken with a host and port is one thing. */
+/* Only one protocol is spoken on a host and port. */
 static bool
 speaks_http(const struct wish *wishes, size_t n, const struct policy_seen *seen)
 {
@@ -430,7 +430,7 @@ put_host(struct buf *b, const struct wish *wishes, size_t n, const struct wish *
 	return put_http(b, wishes + git, n - git, &seen);
 }
 
-/* ---- all of them ---- */
+/* ---- the whole policy ---- */
 
 static int
 make_wish(const struct policy_seen *seen, struct wish *w)

@@ -1,4 +1,4 @@
-/* policy_load.c - policies from files: what a file says, and the files that it names. */
+/* policy_load.c - loads policies from files, and the files that these name. */
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -17,13 +17,13 @@
 
 struct source {
 	const char *name;               /* the path, or "preset:NAME": for errors */
-	const char *shown;              /* what places call it: nothing of the machine's folders */
+	const char *shown;              /* its name in places, without the machine's folders */
 	const char *text;
 	size_t len;
 	const struct node *root;        /* in place of TEXT */
 	dev_t dev;
 	ino_t ino;
-	const struct source *from;      /* the one that names it */
+	const struct source *from;      /* the source that names it */
 	unsigned depth;
 };
 
@@ -37,7 +37,7 @@ out_of_memory(struct policy_loading *l)
 
 /* ---- files ---- */
 
-/* Whoever may write the policy may do what it allows. */
+/* Anyone who can write the policy can do everything that it allows. */
 static int
 check_file(const char *name, const struct stat *st, struct err *err)
 {
@@ -74,7 +74,7 @@ read_path(struct policy_loading *l, struct source *source, char **ret_text)
 
 	if (++l->n_files > POLICY_FILES_MAX)
 		return err_set(l->err, E2BIG, "%s: more than %d files", source->name, POLICY_FILES_MAX);
-	/* A pipe must not hold us up. */
+	/* O_NONBLOCK: opening a pipe must not block. */
 	fd = openat(l->dirfd, source->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(l->err, "%s: cannot open this policy", source->name);
@@ -97,7 +97,7 @@ read_path(struct policy_loading *l, struct source *source, char **ret_text)
 	return 0;
 }
 
-/* NODE is what names it; NULL: the command line. */
+/* NODE names the file; NULL: the command line does. */
 static int
 load_path(struct policy_loading *l, struct source *source, const struct node *node)
 {
@@ -109,7 +109,7 @@ load_path(struct policy_loading *l, struct source *source, const struct node *no
 	return r < 0 ? r : load_source(l, source);
 }
 
-/* PATH as seen from the folder of FILE. */
+/* PATH relative to the folder of FILE. */
 static const char *
 beside(struct policy_loading *l, const char *file, const char *path)
 {
@@ -135,7 +135,7 @@ last_part(const char *path)
 	return slash != NULL ? slash + 1 : path;
 }
 
-/* ---- what a file names ---- */
+/* ---- files named in a file ---- */
 
 static bool
 is_file_name(const char *word)
@@ -206,9 +206,9 @@ load_words(struct policy_loading *l, const struct source *from, const struct nod
 	return r;
 }
 
-/* ---- what a file says ---- */
+/* ---- contents of a file ---- */
 
-/* What a rule leads to, for who writes it down. */
+/* The rules of a narrowing, for a reader that writes them out. */
 struct narrow_rules {
 	const struct policy_reader *outer;      /* or NULL */
 	struct buf text;
@@ -232,7 +232,7 @@ narrow_rule(void *arg, const struct node *rule, struct err *err)
 	return buf_failed(&rules->text) ? err_set(err, ENOMEM, "the policy is too large") : 0;
 }
 
-/* MAP with VALUE in place of what KEY stands for; VALUES is its room. */
+/* A copy of MAP with VALUE as the value of KEY; VALUES is memory for it. */
 static struct node
 replaced(const struct node *map, const char *key, struct node *value, struct node **values)
 {
@@ -244,7 +244,7 @@ replaced(const struct node *map, const char *key, struct node *value, struct nod
 	return copy;
 }
 
-/* The rule at AT, with the rules that it leads to in place of the name of their file. */
+/* Give the reader the rule at AT, with the narrowing's rules in place of its file's name. */
 static int
 tell_narrow(struct policy_loading *l, const struct node *at, struct buf *text)
 {
@@ -262,7 +262,7 @@ tell_narrow(struct policy_loading *l, const struct node *at, struct buf *text)
 	return l->reader->rule(l->reader->arg, &rule, l->err);
 }
 
-/* What the last rule, that at AT, leads to is in a file.  It is told, too. */
+/* Load the narrowing of the last rule, the one at AT, from its file.  The reader gets it too. */
 static int
 load_narrow(struct policy_loading *l, const struct source *source, const struct node *at)
 {
@@ -292,7 +292,7 @@ load_narrow(struct policy_loading *l, const struct source *source, const struct 
 	return r;
 }
 
-/* Of a secret's scope, which is read as a rule, `ports` may be what its kind usually has. */
+/* In a secret's scope, which is read as a rule, `ports` may be the default of its kind. */
 static int
 check_ports(const struct policy_loading *l, const struct node *node)
 {
@@ -357,7 +357,7 @@ load_secrets(struct policy_loading *l, const struct node *node)
 		                "[GITHUB_TOKEN]");
 	if (l->reader == NULL || l->reader->secrets == NULL)
 		return 0;
-	/* For who mends it, one after the other: each that is wrong is told. */
+	/* When errors are collected, read the items one by one so that each error is found. */
 	for (size_t i = 0; r == 0 && l->faults != NULL && i < node->n; i++) {
 		struct node one = *node;
 
@@ -473,7 +473,7 @@ load_source(struct policy_loading *l, const struct source *source)
 	return r < 0 ? r : load_root(l, source, root);
 }
 
-/* ---- from outside ---- */
+/* ---- public functions ---- */
 
 static int
 load(struct policy_loading *l, struct source *source, struct policy **ret_policy,

@@ -1,12 +1,12 @@
-/* policy_load.h - between the files that load policies; for them, and for src/vault and
- * src/registry, whose files are read as policies are. */
+/* policy_load.h - shared by the files that load policies, and by src/vault and src/registry, which
+ * read files of the same form. */
 #ifndef CLOISTER_POLICY_LOAD_H
 #define CLOISTER_POLICY_LOAD_H
 #include "policy/policy_parts.h"
 #include "policy/policy_preset.h"
 #include "policy/policy_yaml.h"
 
-#define POLICY_EXTENDS_MAX 8            /* files in files */
+#define POLICY_EXTENDS_MAX 8            /* nesting depth */
 #define POLICY_FILES_MAX 64
 
 enum policy_key {
@@ -26,9 +26,9 @@ enum policy_key {
 struct policy_draft {
 	struct policy *p;
 	struct policy_rule rule;
-	const struct node *at;     /* the rule as a whole */
-	const char *shown;              /* what places call its file */
-	const struct node *keys[POLICY_KEYS];      /* the key of each that was said */
+	const struct node *at;     /* the whole rule */
+	const char *shown;              /* its file's name in places */
+	const struct node *keys[POLICY_KEYS];      /* the key node of each key present */
 	const struct node *values[POLICY_KEYS];
 	struct err *err;
 };
@@ -44,7 +44,7 @@ int policy_load_preset(struct policy *p, const char *name, struct err *err);
 int policy_read_rule(struct policy *p, const struct node *node, const char *shown,
                      struct err *err);
 
-/* The text of a scalar that is not null; WHAT it is called in the error. */
+/* The text of a scalar that is not null.  Errors call it WHAT. */
 int policy_read_text(struct policy_draft *d, const struct node *node, const char *what,
                      const char **ret_text);
 int policy_read_bool(struct policy_draft *d, const struct node *node, const char *what,
@@ -53,7 +53,7 @@ int policy_read_bool(struct policy_draft *d, const struct node *node, const char
 typedef int policy_fix(struct policy_draft *d, const struct node *node, char *text);
 int policy_read_list(struct policy_draft *d, const struct node *node, const char *what,
                      policy_fix *fix, struct policy_list *ret_list);
-/* Complain about a key that NAMES (NULL-terminated) does not have. */
+/* Set an error for KEY, which is not in NAMES (NULL-terminated). */
 int policy_read_unknown(const struct node *key, const char *const *names,
                         const char *where, struct err *err);
 int policy_read_oom(struct policy_draft *d);
@@ -72,7 +72,7 @@ int policy_read_query(struct policy_draft *d, const struct node *node);
 
 int policy_read_hosts(struct policy_draft *d, const struct node *node);
 int policy_read_ports(struct policy_draft *d, const struct node *node);
-/* TEXT as one host pattern; the message is without its place. */
+/* Parse TEXT as one host pattern.  The error has no place. */
 int policy_parse_host(struct policy *p, const char *text, struct policy_host *ret_host,
                       struct err *err);
 
@@ -88,16 +88,16 @@ int policy_read_approvers(struct policy_draft *d, const struct node *node);
 int policy_read_approvals(struct policy_draft *d, const struct node *node);
 int policy_read_timeout(struct policy_draft *d, const struct node *node);
 int policy_read_freeze(struct policy_draft *d, const struct node *node);
-/* Refuse what only a rule that asks may say, and what nobody could fulfil. */
+/* Refuse keys that only an `ask` rule may have, and conditions that nobody can meet. */
 int policy_check_ask(const struct policy_draft *d);
 
 /* ---- policy_read_then.c ---- */
 
 int policy_read_then(struct policy_draft *d, const struct node *node);
-/* NARROW, which NODE named, is what C leads to. */
+/* Make NARROW, which NODE named, the narrowing of C. */
 int policy_set_narrow(struct policy *p, struct policy_consequence *c, const struct node *node,
                       const struct policy *narrow, struct err *err);
-/* *ret_exfiltration is what it says of that, or NULL. */
+/* *ret_exfiltration is the node for exfiltration, or NULL. */
 int policy_read_tripwires(struct policy *p, const struct node *node,
                           const struct node **ret_exfiltration, struct err *err);
 
@@ -106,7 +106,7 @@ int policy_read_tripwires(struct policy *p, const struct node *node,
 int policy_read_budget(struct policy_draft *d, const struct node *node);
 int policy_read_price(struct policy_draft *d, const struct node *node);
 int policy_read_usage(struct policy_draft *d, const struct node *node);
-/* The rule is whole: what its budget is called, and its key in the ledger. */
+/* Set the name and the ledger key of the rule's budget, once the rule is complete. */
 int policy_name_budget(struct policy_draft *d);
 /* A policy's own `budgets` and `prices`.  Places call the file SHOWN. */
 int policy_read_budgets(struct policy *p, const struct node *node, const char *shown,
@@ -115,24 +115,24 @@ int policy_read_prices(struct policy *p, const struct node *node, struct err *er
 
 /* ---- policy_check.c ---- */
 
-/* Refuse what cannot be meant: keys that exclude each other. */
+/* Refuse keys that exclude each other. */
 int policy_check_rule(const struct policy_draft *d);
-/* Refuse rule INDEX if earlier ones leave nothing for it: of the file NAME, which places
- * call SHOWN; in other files, only where the earlier one is in the same. */
+/* Refuse rule INDEX if earlier rules cover it.  In the file NAME, which places call SHOWN, any
+ * earlier rule counts.  In other files, only earlier rules of the same file count. */
 int policy_check_reach(const struct policy *p, size_t index, const char *name,
                        const char *shown, struct err *err);
-/* Whether A alone leaves nothing of B; where that is not sure, it does. */
+/* Whether A alone covers B.  False if that is not certain. */
 bool policy_rule_covers(const struct policy_rule *a, const struct policy_rule *b);
-/* The last of the rules that leave nothing of rule INDEX, or NULL. */
+/* The last of the rules that together cover rule INDEX, or NULL. */
 const struct policy_rule *policy_who_covers(const struct policy *p, size_t index);
 
 /* ---- policy_text.c ---- */
 
-/* "allow api.github.com methods [GET]"; in P's memory, NULL if there is none left. */
+/* "allow api.github.com methods [GET]", in P's memory; NULL if that is full. */
 const char *policy_text_of(struct policy *p, const struct policy_rule *rule);
 
 /* ---- policy_preset.c ---- */
 
-/* "did you mean 'npm'?", or the list of all of them. */
+/* Set the error "did you mean 'npm'?", or list all presets. */
 int policy_no_preset(const struct node *node, const char *name, struct err *err);
 #endif

@@ -1,5 +1,4 @@
-/* policy_load_parts.c - what a policy says besides rules, and does not leave to others: limits,
- * what becomes of a cell that leaks, and its timeline. */
+/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration and the timeline. */
 #include <errno.h>
 #include <string.h>
 
@@ -59,7 +58,7 @@ load_limit(struct policy_loading *l, const struct node *key, const struct node *
 		            k == 1 ? "0.01" : num_format_size(text, least[k]));
 	if (r < 0)
 		return node_err(l->err, node, "%s", err.text);
-	/* The nearer file has said so first. */
+	/* A nearer file has set it. */
 	if (*at[k] != 0)
 		return 0;
 	*at[k] = value;

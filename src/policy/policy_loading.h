@@ -1,4 +1,4 @@
-/* policy_loading.h - a policy while it is loaded: between policy_load.c and policy_load_parts.c. */
+/* policy_loading.h - a policy while it is loaded; shared by policy_load.c and policy_load_parts.c. */
 #ifndef CLOISTER_POLICY_LOADING_H
 #define CLOISTER_POLICY_LOADING_H
 #include "policy/policy.h"
@@ -12,18 +12,19 @@ struct policy_loading {
 	int dirfd;                      /* -1: no files */
 	unsigned n_files;
 	const struct policy_reader *reader;     /* or NULL */
-	struct policy_faults *faults;   /* NULL: the first one ends it */
+	struct policy_faults *faults;   /* NULL: stop at the first error */
 	struct err *err;
 };
 
-/* Whether to go on after R: what is wrong was noted, and says nothing about the rest. */
+/* Record the error R.  Returns 0 if loading may continue, because the error does not affect the
+ * rest. */
 int policy_note_fault(struct policy_loading *l, int r);
 
-/* Each is the part of one file that its name says.  The nearer file has said so first. */
+/* Each loads the part of one file that its name gives.  Values of nearer files win. */
 int policy_load_limits(struct policy_loading *l, const struct node *node);
 int policy_load_exfiltration(struct policy_loading *l, const struct node *node);
-/* BEFORE is what nearer files say of exfiltration; of one file, which may say so twice, the
- * stricter counts. */
+/* BEFORE is the nearer files' setting for exfiltration.  If one file sets it twice, the stricter
+ * one counts. */
 int policy_load_tripwires(struct policy_loading *l, const struct node *node,
                           enum policy_exfiltration before);
 int policy_load_audit(struct policy_loading *l, const struct node *node);

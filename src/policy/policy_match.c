@@ -1,4 +1,4 @@
-/* policy_match.c - globs, hosts and ports. */
+/* policy_match.c - matches globs, hosts and ports. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -6,15 +6,15 @@
 
 /* ---- globs ---- */
 
-#define STEPS_MAX 4096                  /* before time is bounded the slow way */
+#define STEPS_MAX 4096                  /* then switch to the bounded algorithm */
 
 struct glob_star {
-	const char *resume;             /* behind it; NULL: none was met */
-	size_t at;                      /* how far it reaches */
+	const char *resume;             /* the glob behind the star; NULL: no star yet */
+	size_t at;                      /* how far the star reaches in the text */
 };
 
-/* What stands at GLOB: a "*" or "**" that takes no less than RET_LEAST characters, with
- * the glob behind it returned, or NULL for any other character. */
+/* If GLOB is at a "*" or "**", return the glob behind it and set the least number of characters
+ * that it takes.  NULL for any other character. */
 static const char *
 glob_star_at(const char *start, const char *glob, char separator, bool *ret_deep,
              size_t *ret_least)
@@ -31,7 +31,7 @@ glob_star_at(const char *start, const char *glob, char separator, bool *ret_deep
 	return behind;
 }
 
-/* "/" and "**" and "/": the whole may be one "/". */
+/* "/" and "**" and "/": together they may match a single "/". */
 static bool
 glob_is_folder_skip(const char *start, const char *glob, const char *behind, char separator)
 {
@@ -39,11 +39,11 @@ glob_is_folder_skip(const char *start, const char *glob, const char *behind, cha
 	       behind - glob > 1 && *behind == separator;
 }
 
-/* Keeps, for each place in the text, all places in the glob that lead there. */
+/* Tracks, for each position in the text, all positions in the glob that lead there. */
 __attribute__((noinline)) static bool
 glob_slowly(const char *glob, const char *text, size_t len, char separator)
 {
-	/* No longer glob is ever loaded. */
+	/* The loader refuses longer globs. */
 	bool now[POLICY_TEXT_MAX + 2] = { true }, next[POLICY_TEXT_MAX + 2];
 	const char *behind;
 	size_t n = strlen(glob), least;
@@ -88,7 +88,7 @@ policy_glob(const char *glob, const char *text, size_t len, char separator)
 		if (++steps > STEPS_MAX)
 			return glob_slowly(start, text, len, separator);
 		behind = glob_star_at(start, glob, separator, &is_deep, &least);
-		/* The separator before is as good as the one behind. */
+		/* The separator before the star also serves as the one behind it. */
 		if (behind != NULL && glob_is_folder_skip(start, glob, behind, separator))
 			at--;
 		if (behind != NULL && at + least <= len && (least == 0 || text[at] != separator)) {
@@ -108,7 +108,7 @@ policy_glob(const char *glob, const char *text, size_t len, char separator)
 			at++;
 			continue;
 		}
-		/* The star met last takes one more; the shallow one stops at a separator. */
+		/* The last star takes one more character; a "*" stops at a separator. */
 		if (shallow.resume != NULL && shallow.at < len && text[shallow.at] != separator) {
 			glob = shallow.resume;
 			at = ++shallow.at;
@@ -182,7 +182,7 @@ policy_net_has(const struct policy_host *net, const unsigned char address[16])
 {
 	size_t whole = net->bits / 8u, rest = net->bits % 8u;
 
-	/* ::/0 is all of IPv6, and none of IPv4 in its IPv6 dress. */
+	/* ::/0 is all of IPv6, but no IPv4-mapped address. */
 	if (is_ipv4(address) != policy_net_is_ipv4(net))
 		return false;
 	if (memcmp(address, net->address, whole) != 0)
@@ -200,7 +200,7 @@ policy_host_fits(const struct policy_host *pattern, const char *host)
 		return pattern->kind == POLICY_HOST_NET && policy_net_has(pattern, address);
 	if (pattern->kind == POLICY_HOST_NAME)
 		return strcmp(pattern->name, host) == 0;
-	/* The machine itself is reached only by its name. */
+	/* Patterns never match the machine itself, only its exact name does. */
 	if (pattern->kind == POLICY_HOST_NET || strcmp(host, POLICY_HOST_OF_MACHINE) == 0)
 		return false;
 	if (pattern->kind == POLICY_HOST_ANY)

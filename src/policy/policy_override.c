@@ -1,6 +1,7 @@
-/* policy_override.c - fields by which many servers let a request be another than it says.
+/* policy_override.c - finds fields that make many servers treat a request as a different one.
  *
- * As with a path that is read in two ways, what allows has to fit both, and what refuses fits one. */
+ * As with a path that has two readings, an `allow` rule must fit both, and a rule that refuses fits
+ * if one does. */
 #include <string.h>
 
 #include "base/own.h"
@@ -28,7 +29,7 @@ policy_find_overrides(struct policy_facts *facts)
 	for (size_t i = 0; i < head->n_fields; i++) {
 		struct http_text name = head->fields[i].name;
 
-		/* Of nearly all fields the length says enough. */
+		/* The length excludes nearly all fields. */
 		if (name.len < strlen("x-http-method") || name.at[0] != 'x')
 			continue;
 		facts->names_method |= is_one_of(methods, ARRAY_LEN(methods), name);
@@ -36,7 +37,7 @@ policy_find_overrides(struct policy_facts *facts)
 	}
 }
 
-/* To some servers "delete" is DELETE; what is no method at all may be anything. */
+/* Some servers treat "delete" as DELETE.  A value that is not a method may be anything. */
 static bool
 may_be(struct http_text value, const struct policy_list *list)
 {

@@ -1,11 +1,11 @@
-/* policy_pairs.c - which rules of two policies can match the same request. */
+/* policy_pairs.c - finds the rules of two policies that can match the same request. */
 #include "policy/policy_pairs.h"
 
 #include <string.h>
 
 #include "policy/policy_load.h"
 
-/* ---- whether two rules can meet: where that is not sure, they can ---- */
+/* ---- whether two rules can overlap: if that is not certain, they can ---- */
 
 static bool
 ends_with(const char *name, const char *suffix)
@@ -29,7 +29,7 @@ hosts_meet(const struct policy_host *a, const struct policy_host *b)
 		return true;
 	if (a->kind == POLICY_HOST_LABEL && b->kind == POLICY_HOST_LABEL)
 		return strcmp(a->name, b->name) == 0;
-	/* A name under both ends with the longer one. */
+	/* A name under both patterns ends with the longer one. */
 	return (a->kind == POLICY_HOST_UNDER && ends_with(b->name, a->name)) ||
 	       (b->kind == POLICY_HOST_UNDER && ends_with(a->name, b->name));
 }
@@ -121,7 +121,7 @@ verdict_of(const struct policy_rule *a, const struct policy_rule *b)
 	return a->verb == POLICY_VERB_ASK || b->verb == POLICY_VERB_ASK ? POLICY_ASK : POLICY_ALLOW;
 }
 
-/* A rule that allows sets a size, where one that asks sets none. */
+/* An `allow` rule limits the size even where an `ask` rule does not. */
 static bool
 has_all_of(const struct policy_rule *outer, const struct policy_rule *rule)
 {

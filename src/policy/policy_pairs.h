@@ -1,23 +1,22 @@
-/* policy_pairs.h - what the layers around a policy make of each of its rules, for people.
+/* policy_pairs.h - shows people the effect of outer layers on each rule of a policy.
  *
- * Pairs of a rule and one of an outer layer, in the order of both, with the stricter verdict of
- * the two: read as a list of which the first that matches counts, they are what is left of the
- * policy within that layer.  Nothing is decided by them: policy_decide() asks each layer. */
+ * A pair is a rule and a rule of an outer layer, ordered by both, with the stricter verdict of the
+ * two.  Read as a first-match list, the pairs are the policy that remains within that layer.  They
+ * decide nothing: policy_decide() evaluates each layer. */
 #ifndef CLOISTER_POLICY_PAIRS_H
 #define CLOISTER_POLICY_PAIRS_H
 #include "policy/policy.h"
 
 struct policy_pair {
-	int rule;                       /* of the first layer */
-	/* Of LAYER; -1: what no rule of it matches, or with layer 0 what RULE itself denies. */
+	int rule;                       /* in the first layer */
+	/* In LAYER; -1: no rule of LAYER matches, or, with layer 0, RULE itself denies. */
 	int outer;
 	unsigned layer;
 	enum policy_verdict verdict;
 };
 
-/* Calls VISIT for the pairs whose hosts, ports, methods and paths can meet; behind the rule that
- * has all of RULE there are none.  Rules that only log, and those for others than the cell, are
- * left out. */
+/* Call VISIT for each pair whose hosts, ports, methods and paths can overlap.  Pairs behind an
+ * outer rule that covers RULE are skipped, as are `log` rules and rules for other cells. */
 void policy_each_pair(const struct policy *p,
                       void (*visit)(void *arg, const struct policy_pair *pair), void *arg);
 #endif

@@ -5,23 +5,23 @@
 #include "policy/policy_rule.h"
 
 #define POLICY_MEMORY_MAX (32 * 1024 * 1024)    /* of one policy's strings and lists */
-#define POLICY_HOSTS_MAX 65536                  /* of all rules together */
+#define POLICY_HOSTS_MAX 65536                  /* in all rules together */
 
-/* That a host of a rule may match.  What follows is a glimpse of the rule that rules it
- * out for most requests without looking at it. */
+/* A rule's host that may match.  The other members summarise the rule: for most requests they
+ * exclude it without a look at the rule itself. */
 struct policy_entry {
 	uint16_t rule, host;
 	uint16_t methods;               /* bits of policy_method_bit() */
-	uint16_t prefix;                /* how many bytes all its paths begin with alike ... */
-	uint64_t tail;                  /* ... and the last 8 of them, or fewer and zeros */
+	uint16_t prefix;                /* length of its paths' common prefix ... */
+	uint64_t tail;                  /* ... and its last 8 bytes, zero-padded */
 };
 
-/* What was said of one name: ENTRIES is in the order of rules. */
+/* The entries for one name, in the order of rules. */
 struct policy_bucket {
 	const char *name;               /* NULL: free */
 	uint32_t hash;
 	enum policy_host_kind kind;
-	uint32_t first, n;              /* of struct policy's entries */
+	uint32_t first, n;              /* in struct policy's entries */
 };
 
 struct policy {
@@ -35,17 +35,18 @@ struct policy {
 	size_t n_buckets;               /* a power of two, or 0 */
 	struct policy_bucket any, nets; /* hosts of kind ANY and NET */
 	bool has_suffixes;
-	size_t n_consequences, n_narrows;       /* of its rules */
+	size_t n_consequences, n_narrows;       /* among its rules */
 	struct policy_tripwires tripwires;
-	bool open;                      /* what no rule of it matches is left to the other layers */
-	bool is_narrow;                 /* while it is read: it is what another's rule leads to */
+	bool open;                      /* a request that matches no rule is left to other layers */
+	bool is_narrow;                 /* while it is read: it is the narrowing of another policy's
+	                                 * rule */
 	struct policy_budget *budgets;  /* besides those of rules; room for POLICY_BUDGETS_MAX */
 	size_t n_budgets;
 	size_t n_rule_budgets;
 	struct policy_model_price *prices;      /* room for POLICY_PRICES_MAX */
 	size_t n_prices;
 	struct policy_rate rate;
-	uint64_t bandwidth;             /* bytes a second; 0: none is said */
+	uint64_t bandwidth;             /* bytes a second; 0: no limit */
 	struct policy *within;          /* the next layer, or NULL */
 };
 
@@ -61,7 +62,7 @@ int policy_seal(struct policy *p, struct err *err);
 
 struct policy_getting;
 bool policy_has_consequences(const struct policy *p);   /* or tripwires, or is open */
-/* For `key`, and for `meaning` of what it narrows to. */
+/* The values of `key`, and of `meaning` for its narrowing. */
 uint64_t policy_consequence_hash(const char *text, const struct policy_consequence *c);
 uint64_t policy_narrow_hash(const struct policy *narrow);
 void policy_put_consequences(struct buf *b, const struct policy *p);
@@ -69,11 +70,11 @@ void policy_get_consequences(struct policy_getting *g); /* into g->p, which has 
 
 /* ---- policy_price.c ---- */
 
-/* The rule of the layer P, the Ith, that let it through, or NULL. */
+/* The rule by which WAY passes the layer P, the Ith, or NULL. */
 const struct policy_rule *policy_rule_of(const struct policy *p, const struct policy_way *way,
                                          size_t i);
 
-/* ---- policy_put_budget.c: what a layer says of budgets, behind its rules ---- */
+/* ---- policy_put_budget.c: a layer's budgets, encoded behind its rules ---- */
 
 struct policy_getting;
 bool policy_has_budgets(const struct policy *p);        /* or prices, or rates */
@@ -87,10 +88,10 @@ enum policy_off policy_off_for(const struct policy_rule *rule, const char *princ
 
 /* ---- policy_field.c ---- */
 
-/* A message that is being read.  What is wrong once stays wrong, and is asked for once. */
+/* A message that is being read.  After the first error, BAD stays set; callers check it once. */
 struct policy_getting {
 	struct buf *b;
-	struct policy *p;               /* whose memory it is read into */
+	struct policy *p;               /* owns the memory of the values read */
 	bool bad;
 };
 uint32_t policy_get_upto(struct policy_getting *g, uint32_t max);
@@ -101,7 +102,7 @@ void policy_put_list(struct buf *b, const struct policy_list *list);
 
 /* ---- policy_ask.c ---- */
 
-/* What a rule that asks means where it says nothing. */
+/* Set the defaults of an `ask` rule. */
 void policy_ask_default(struct policy_rule *rule);
 bool policy_ask_is_default(const struct policy_rule *rule);
 void policy_put_ask(struct buf *b, const struct policy_rule *rule);
@@ -109,12 +110,12 @@ void policy_get_ask(struct policy_getting *g, struct policy_rule *rule);
 
 /* ---- policy_doh.c ---- */
 
-/* Whether all that RULE says of HOST is policy_is_doh(). */
+/* Whether everything that RULE matches at HOST is policy_is_doh(). */
 bool policy_rule_is_doh(const struct policy_rule *rule, const struct policy_host *host);
 
 /* ---- policy_match.c ---- */
 
-/* The address that TEXT is (an IPv6 one may stand in brackets), IPv4 as ::ffff:a.b.c.d. */
+/* Parse TEXT as an address; IPv6 may be in brackets.  IPv4 becomes ::ffff:a.b.c.d. */
 bool policy_address(const char *text, unsigned char ret_address[16]);
 bool policy_net_is_ipv4(const struct policy_host *net);
 bool policy_net_has(const struct policy_host *net, const unsigned char address[16]);
@@ -124,59 +125,59 @@ bool policy_port_fits(const struct policy_rule *rule, const struct policy_host *
 /* A glob without "*". */
 bool policy_glob_is_plain(const char *glob);
 
-/* What the head of a request says, taken apart once for all rules. */
+/* The head of a request, parsed once for all rules. */
 struct policy_facts {
 	const struct http_head *head;
 	const char *path;               /* decoded, without the query */
 	size_t path_len;
-	/* The same with "%2F" left alone, if there is one: some servers take it for a slash,
-	 * others do not.  NULL otherwise. */
+	/* The same with "%2F" left alone, if there is one: some servers treat it as a slash, others
+	 * do not.  NULL otherwise. */
 	const char *other;
 	size_t other_len;
 	struct http_text query;         /* as sent, without "?" */
 	bool has_query;
-	bool names_method, names_path;  /* other ones, in fields: policy_override.c */
+	bool names_method, names_path;  /* fields name another method or path: policy_override.c */
 	enum policy_git_op { POLICY_GIT_NONE, POLICY_GIT_FETCH, POLICY_GIT_PUSH_REFS,
 	                     POLICY_GIT_PUSH } git;
-	const char *repo;               /* in PATH, where git is not NONE */
+	const char *repo;               /* points into PATH, unless git is NONE */
 	size_t repo_len;
 };
-/* Room for PATH and OTHER.  It is large, and most paths do without it. */
+/* Room for PATH and OTHER.  It is large, and most paths do not need it. */
 struct policy_decoded { char text[2][HTTP_HEAD_MAX]; };
 bool policy_wants_decoded(const struct http_head *head);
-/* DECODED, if it is wanted, must live as long as FACTS; otherwise it may be NULL. */
+/* If DECODED is wanted, it must outlive FACTS; otherwise it may be NULL. */
 void policy_facts_init(struct policy_facts *facts, const struct http_head *head,
                        struct policy_decoded *decoded);
-/* The first thing that keeps RULE from matching what the head says: the key's name, or
- * NULL if it matches.  Bodies and sizes are not looked at. */
+/* The key that keeps RULE from matching the head, or NULL if the head matches.  Ignores bodies and
+ * sizes. */
 const char *policy_head_differs(const struct policy_rule *rule,
                                 const struct policy_facts *facts);
 
-/* Whether a server may take a field of that NAME for one called WANT. */
+/* Whether a server may treat a field called NAME as WANT. */
 bool policy_header_is_like(struct http_text name, const char *want);
 
 /* ---- policy_override.c ---- */
 
 void policy_find_overrides(struct policy_facts *facts);
-/* Where FACTS name a method: whether those of LIST fit, by what fields say, a rule that allows, or
- * one that does not. */
+/* If fields of FACTS name a method, whether it fits LIST: strictly for a rule that allows (ALLOWS),
+ * loosely for others. */
 bool policy_overrides_fit(const struct policy_facts *facts, const struct policy_list *list,
                           bool allows);
 
 /* ---- policy_index.c ---- */
 
-/* The hosts of rules that fit HOST, in the order of rules; if FACTS are given, without
- * some of the rules whose methods or paths do not fit. */
-#define POLICY_WALK_MAX 136             /* labels of the longest name, and more */
+/* Iterates over the rules' hosts that fit HOST, in the order of rules.  With FACTS, it skips some
+ * rules whose methods or paths do not fit. */
+#define POLICY_WALK_MAX 136             /* more than the labels of the longest name */
 struct policy_walk {
 	const struct policy *p;
 	bool is_address;
 	unsigned char address[16];
-	/* of a request; any path and method otherwise */
+	/* of a request; otherwise any path and method */
 	uint16_t method;
 	const char *path;
 	size_t path_len;
-	uint64_t path_head;             /* its first 8 bytes, or fewer and zeros */
+	uint64_t path_head;             /* its first 8 bytes, zero-padded */
 	size_t n;
 	struct { const struct policy_entry *at, *end; } lists[POLICY_WALK_MAX];
 };

@@ -1,13 +1,13 @@
-/* policy_preset.c - policies that come with cloister. */
+/* policy_preset.c - the policies that come with cloister. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "policy/policy_load.h"
 
-/* A host or list of them that is only read from. */
+/* Allows only reading from a host or list of hosts. */
 #define READ(hosts) "  - allow: " hosts "\n    methods: [GET, HEAD]\n"
-/* What an agent tells its model may have anything in it that it has seen. */
+/* An agent's prompt to its model may contain anything that the agent has seen. */
 #define MODEL "    placeholders: pass\n"
 #define BEGIN "version: 1\negress:\n"
 
@@ -18,7 +18,7 @@ const struct policy_preset policy_presets[] = {
 	  "  - allow: '*'\n"
 	  "    methods: [GET, HEAD, OPTIONS]\n" },
 
-	/* ---- packages: reading only ---- */
+	/* ---- packages: read only ---- */
 	{ "npm", "packages of npm, yarn and pnpm",
 	  BEGIN
 	  READ("[registry.npmjs.org, registry.yarnpkg.com]")
@@ -50,7 +50,7 @@ const struct policy_preset policy_presets[] = {
 	  BEGIN READ("[archive.ubuntu.com, '*.archive.ubuntu.com', security.ubuntu.com,\n"
 	             "      ports.ubuntu.com]") },
 	{ "alpine", "packages of Alpine", BEGIN READ("dl-cdn.alpinelinux.org") },
-	/* Only stores of their own: what is in a shared one may be anybody's. */
+	/* Only the registries' own stores: anyone may own files in a shared store. */
 	{ "docker", "images of Docker Hub, GitHub, Quay and Microsoft",
 	  BEGIN
 	  READ("[registry-1.docker.io, auth.docker.io, production.cloudflare.docker.com,\n"
@@ -59,7 +59,7 @@ const struct policy_preset policy_presets[] = {
 	  READ("[quay.io, '*.quay.io']")
 	  READ("[mcr.microsoft.com, '*.data.mcr.microsoft.com']") },
 
-	/* ---- where code is ---- */
+	/* ---- code hosts ---- */
 	{ "github", "reading from GitHub: git, files, releases, API queries",
 	  BEGIN
 	  "  - allow: github.com\n"

@@ -1,9 +1,9 @@
-/* policy_price.c - what requests cost: prices of models, and of requests.
+/* policy_price.c - prices of models and requests.
  *
- * The built-in table is what the providers' own lists say for everybody, as of
- * POLICY_PRICES_AS_OF, without discounts for batches or volume and without what is cheaper for a
- * while.  A policy's `prices` go before it.  Of a family's model that it does not know, the
- * dearest of the family is assumed, and of one that nobody knows what a dear one costs. */
+ * The built-in table has the providers' public list prices as of POLICY_PRICES_AS_OF.  It ignores
+ * batch and volume discounts and temporary offers.  A policy's `prices` come first.  An unknown
+ * model of a known family is priced as the family's most expensive one.  A model of no known family
+ * is priced as an expensive one. */
 #include <string.h>
 
 #include "base/own.h"
@@ -13,10 +13,10 @@
 #define LONG(over, model, input, output, cache_read, cache_write) \
 	{ model, { USD(input), USD(output), USD(cache_read), USD(cache_write), over } }
 #define ROW(...) LONG(0, __VA_ARGS__)
-/* Anthropic writes versions with "-", who sells its models on with ".". */
+/* Anthropic writes versions with "-", resellers of its models with ".". */
 #define VERSION(name, a, b, ...) ROW(name a "-" b "*", __VA_ARGS__), ROW(name a "." b "*", __VA_ARGS__)
 
-/* The first that fits. */
+/* The first match counts. */
 const struct policy_model_price policy_builtin_prices[] = {
 	ROW("*claude*fable*", 10, 50, 1, 12.5),
 	ROW("*claude*mythos*", 10, 50, 1, 12.5),
@@ -107,7 +107,7 @@ const struct policy_model_price policy_builtin_prices[] = {
 	ROW("*", 30, 180, 30, 37.5),
 };
 
-/* The most tokens that a model writes into one answer, what it thinks included. */
+/* The most tokens in one response of a model, including its thinking. */
 static const struct {
 	const char *model;
 	uint64_t tokens;
@@ -146,7 +146,7 @@ find_price(const struct policy *p, const char *model)
 
 __extension__ typedef unsigned __int128 wide;
 
-/* Rounded up; what would not fit a number is as much as one can say. */
+/* Rounded up; saturates at the largest number. */
 static uint64_t
 cost(const struct policy_price *price, const struct policy_tokens *tokens)
 {
@@ -156,7 +156,8 @@ cost(const struct policy_price *price, const struct policy_tokens *tokens)
 	in += (wide)tokens->input * price->input;
 	in += (wide)tokens->cache_read * price->cache_read;
 	in += (wide)tokens->cache_write * price->cache_write;
-	/* All of it, not only what is over; it is the same with all who have it. */
+	/* The higher price applies to the whole prompt, not only to the excess, at all providers
+	 * that have it. */
 	if (price->long_over != 0 && prompt > price->long_over) {
 		in *= 2;
 		out += out / 2;

@@ -1,4 +1,4 @@
-/* policy_push.c - whether a request pushes, for who reads its body: as the rules see it. */
+/* policy_push.c - recognises a push for the body's parser, by the rules' own test. */
 #include "policy/policy_parts.h"
 
 bool

@@ -1,4 +1,5 @@
-/* policy_put.c - a policy as a message: from who loaded it to who decides with it. */
+/* policy_put.c - encodes a policy as a message, from the process that loads it to the one that
+ * decides. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -7,11 +8,11 @@
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
-/* They change with what follows them.  Vaults hold policies too, so that what says nothing of
- * layers, of whom rules are for and who is asked stays as it was before there were any. */
+/* These numbers change with the format.  Vaults store policies too.  A policy without layers,
+ * principals or approvals therefore keeps the oldest encoding. */
 #define FORMAT_PLAIN 0x706f6c32u
 #define FORMAT 0x706f6c35u
-/* What a rule lets pass. */
+/* Bits for what a rule lets pass. */
 #define PASS_SECRETS 1u
 #define PASS_PLACEHOLDERS 2u
 
@@ -168,7 +169,7 @@ policy_put(struct buf *b, const struct policy *p)
 	}
 }
 
-/* ---- reading: what is wrong once stays wrong, and is asked for once ---- */
+/* ---- reading: after the first error, BAD stays set and is checked once ---- */
 
 static bool
 get_bool(struct policy_getting *g)

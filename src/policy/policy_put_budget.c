@@ -1,4 +1,4 @@
-/* policy_put_budget.c - what a policy says of budgets, as a message. */
+/* policy_put_budget.c - encodes the budgets of a policy. */
 #include <string.h>
 
 #include "policy/policy_parts.h"
@@ -33,7 +33,7 @@ put_budget(struct buf *b, const struct policy_budget *budget)
 	buf_put_u64(b, budget->key);
 }
 
-/* The rules that say something of it, by their numbers. */
+/* Only the rules that have a budget, by number. */
 static void
 put_rules(struct buf *b, const struct policy *p)
 {

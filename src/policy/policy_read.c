@@ -1,4 +1,4 @@
-/* policy_read.c - reads one rule: a table of keys, and what is common to them. */
+/* policy_read.c - reads one rule by a table of keys. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -105,7 +105,7 @@ policy_read_unknown(const struct node *key, const char *const *names, const char
 	return node_err(err, key, "there is no key '%.64s' %s: it takes %s", key->text, where, all);
 }
 
-/* ---- what is permitted besides ---- */
+/* ---- permissions ---- */
 
 static int
 read_websocket(struct policy_draft *d, const struct node *node)
@@ -198,7 +198,7 @@ read_reason(struct policy_draft *d, const struct node *node)
 
 	if (r < 0)
 		return r;
-	/* It is shown on one line. */
+	/* The reason is shown on one line. */
 	for (c = (char *)(uintptr_t)d->rule.reason; *c != '\0'; c++)
 		if (*c == '\n' || *c == '\t')
 			*c = ' ';
@@ -303,7 +303,7 @@ find_verb(struct policy_draft *d)
 	return 0;
 }
 
-/* What a rule means where it says nothing. */
+/* Set the defaults of keys that are absent. */
 static int
 fill_in(struct policy_draft *d)
 {

@@ -1,5 +1,4 @@
-/* policy_read_ask.c - who is asked, how many of them, for how long: what a rule of kind `ask`
- * says besides what it matches, read and checked. */
+/* policy_read_ask.c - reads and checks the approval settings of an `ask` rule. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@ is_name(const char *text)
 	return *text != '\0' && strlen(text) <= POLICY_APPROVER_MAX - sizeof("token:");
 }
 
-/* "alice" is "user:alice", and kept so. */
+/* "alice" means "user:alice", and is stored as "alice". */
 static int
 fix_approver(struct policy_draft *d, const struct node *node, char *text)
 {

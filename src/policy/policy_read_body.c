@@ -1,4 +1,4 @@
-/* policy_read_body.c - reads what a rule says about bodies. */
+/* policy_read_body.c - reads a rule's matchers for bodies. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <errno.h>
 #include <pcre2.h>
@@ -122,7 +122,7 @@ read_json(struct policy_draft *d, const struct node *node)
 
 /* ---- regex ---- */
 
-/* It runs elsewhere; that it can is known here. */
+/* The expression runs in another process; compile it here to find errors early. */
 static int
 fix_regex(struct policy_draft *d, const struct node *node, char *text)
 {

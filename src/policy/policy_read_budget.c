@@ -1,4 +1,4 @@
-/* policy_read_budget.c - reads budgets, of policies and of rules, and prices. */
+/* policy_read_budget.c - reads the budgets of policies and rules, and prices. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define WARN_DEFAULT 80                 /* percent */
 
-/* A budget that is being read, and whose it may be. */
+/* A budget that is being read, and the scopes permitted for it. */
 struct reading {
 	struct policy *p;
 	struct policy_budget budget;
@@ -165,7 +165,7 @@ read_budget(struct reading *r, const struct node *node)
 	return 0;
 }
 
-/* ---- of a rule ---- */
+/* ---- a rule's budget ---- */
 
 int
 policy_read_budget(struct policy_draft *d, const struct node *node)
@@ -188,7 +188,7 @@ policy_read_budget(struct policy_draft *d, const struct node *node)
 	return 0;
 }
 
-/* By its text, which moves with it from one version of a file to the next. */
+/* Hashes the text, which stays the same when the rule moves in a newer version of the file. */
 int
 policy_name_budget(struct policy_draft *d)
 {
@@ -229,7 +229,7 @@ policy_read_usage(struct policy_draft *d, const struct node *node)
 	                "openai or gemini");
 }
 
-/* ---- of a policy ---- */
+/* ---- a policy's budgets ---- */
 
 static int
 add_budget(struct policy *p, const struct node *node, const char *shown, struct err *err)
@@ -301,7 +301,7 @@ read_model_price(const struct node *node, struct policy_price *ret_price, struct
 	}
 	if (r == 0 && (!said[0] || !said[1]))
 		return node_err(err, node, "a price says what `input` and what `output` costs");
-	/* Without a word, what is cached costs what it would cost otherwise. */
+	/* By default, cached tokens cost as much as others. */
 	if (r == 0 && !said[2])
 		ret_price->cache_read = ret_price->input;
 	if (r == 0 && !said[3])
@@ -309,7 +309,7 @@ read_model_price(const struct node *node, struct policy_price *ret_price, struct
 	return r;
 }
 
-/* The nearer file has said so first. */
+/* Prices of nearer files win. */
 int
 policy_read_prices(struct policy *p, const struct node *node, struct err *err)
 {

@@ -1,4 +1,4 @@
-/* policy_read_git.c - reads what a rule says about git and gRPC. */
+/* policy_read_git.c - reads a rule's matchers for git and gRPC. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ fix_repo(struct policy_draft *d, const struct node *node, char *text)
 		return node_err(d->err, node, "a repository is written owner/name, without '/' in front");
 	if (len > 4 && strcmp(text + len - 4, ".git") == 0)
 		return node_err(d->err, node, "leave '.git' out: it fits with and without");
-	/* What is refused is refused in all letters: see repo_fits(). */
+	/* Rules that refuse match in any letter case: see repo_fits(). */
 	for (char *c = text; d->rule.verb != POLICY_VERB_ALLOW && *c != '\0'; c++)
 		*c = (char)tolower((unsigned char)*c);
 	return 0;
@@ -77,7 +77,7 @@ read_git_member(struct policy_draft *d, const struct node *key,
 	return policy_read_unknown(key, names, "in `git`", d->err);
 }
 
-/* Of a rule that refuses, `force: true` alone is every forced push. */
+/* In a rule that refuses, `force: true` alone means every forced push. */
 static int
 finish_git(struct policy_draft *d, const struct node *node)
 {
@@ -108,7 +108,8 @@ policy_read_git(struct policy_draft *d, const struct node *node)
 	}
 	if (node->kind != NODE_MAP)
 		return node_err(d->err, node, "`git` is `fetch`, or a map: {push: [refs/heads/agent/*]}");
-	/* Who may push has to fetch first; who is asked about pushing is not about fetching. */
+	/* Pushing requires fetching, so `allow` includes it.  An approval for pushing is not one
+	 * for fetching. */
 	git->fetch = d->rule.verb == POLICY_VERB_ALLOW;
 	for (size_t i = 0; r == 0 && i < node->n; i++)
 		r = read_git_member(d, node->items[i], node->values[i]);
@@ -176,7 +177,7 @@ policy_read_grpc(struct policy_draft *d, const struct node *node)
 	if (services.n == 0)
 		return node_err(d->err, node, "say which `service`: its full name, or '*'");
 	d->rule.grpc = true;
-	/* `paths` and `grpc` together are refused; paths are read first. */
+	/* `paths` and `grpc` together are an error, and paths are read first. */
 	if (d->keys[POLICY_KEY_PATHS] != NULL)
 		return 0;
 	return grpc_paths(d, node, &services, &methods);

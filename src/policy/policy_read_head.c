@@ -1,4 +1,4 @@
-/* policy_read_head.c - reads what a rule says about the heads of requests. */
+/* policy_read_head.c - reads a rule's matchers for the head of a request. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "policy/policy_load.h"
 
-/* ---- the request line, and what kind of body ---- */
+/* ---- the request line and the content type ---- */
 
 int
 policy_read_protocol(struct policy_draft *d, const struct node *node)
@@ -53,8 +53,8 @@ policy_read_scheme(struct policy_draft *d, const struct node *node)
 	return 0;
 }
 
-/* Two letters swapped, or one left out: any word is a method, but a rule for this one would match
- * nothing, and a `deny` would not be one. */
+/* Finds a method with two letters swapped or one missing.  Any word is a valid method, but a rule
+ * for a typo would match nothing, and a `deny` would not deny. */
 static const char *
 find_slip(const char *word)
 {
@@ -111,7 +111,7 @@ policy_read_methods(struct policy_draft *d, const struct node *node)
 	return policy_read_list(d, node, "a method", fix_method, &d->rule.methods);
 }
 
-/* Undo escapes in place; requests are compared decoded. */
+/* Decode escapes in place: requests are compared decoded. */
 static int
 decode_path(struct policy_draft *d, const struct node *node, char *text)
 {
@@ -159,7 +159,8 @@ fix_path(struct policy_draft *d, const struct node *node, char *text)
 	return r;
 }
 
-/* What is allowed fits as some servers read it, too, and there no path has an escaped slash. */
+/* An allowed path must also fit as servers read it that decode %2F, and in that reading no path has
+ * an escaped slash. */
 static int
 check_escaped_slashes(const struct policy_draft *d, const struct node *node)
 {
@@ -293,14 +294,14 @@ fix_query(struct policy_draft *d, const struct node *node, char *text)
 	len = (size_t)snprintf(sent, sizeof(sent), "/?%s", text);
 	if (http_path_normalise((struct http_text){ sent, len }, plain, sizeof(plain), &n, &err) < 0)
 		return node_err(d->err, node, "%s: write an escape, such as %%20", err.text);
-	/* As requests are before they are compared. */
+	/* Requests are normalised like this before they are compared. */
 	if (n != len || memcmp(sent, plain, n) != 0)
 		return node_err(d->err, node, "a query is sent in its plain form: write %.*s", (int)n - 2,
 		                plain + 2);
 	return 0;
 }
 
-/* A glob of the whole, or a map of parameters. */
+/* Either a glob of the whole query, or a map of parameters. */
 int
 policy_read_query(struct policy_draft *d, const struct node *node)
 {

@@ -23,7 +23,7 @@ check_labels(const char *name, struct err *err)
 
 	if (strlen(name) > NAME_MAX_LEN)
 		return err_set(err, EINVAL, "this name is too long");
-	/* A word that was meant for something else: "--", "-x". */
+	/* Such a word was meant as something else: "--", "-x". */
 	if (strspn(name, "-_.") == strlen(name))
 		return err_set(err, EINVAL, "'%.64s' is not the name of a host", name);
 	for (;; label += n + 1) {
@@ -53,7 +53,7 @@ parse_name(struct policy *p, char *text, struct policy_host *host, struct err *e
 			return err_set(err, EINVAL, "write this name in its ASCII form (xn--...)");
 		*c = (char)tolower((unsigned char)*c);
 	}
-	/* "*." would be any name. */
+	/* Keep the dot of "*.", which would otherwise mean any name. */
 	if (len > 1 && text[len - 1] == '.' && text[len - 2] != '*')
 		text[--len] = '\0';
 	host->kind = POLICY_HOST_NAME;
@@ -94,7 +94,7 @@ is_loopback(const struct policy_host *host)
 	       (host->bits == 128 && memcmp(host->address, one, sizeof(one)) == 0);
 }
 
-/* The bits behind the prefix must be zero: something else was meant otherwise. */
+/* The bits behind the prefix must be zero: anything else is a mistake. */
 static int
 check_rest(const struct policy_host *host, bool v4, struct err *err)
 {
@@ -138,7 +138,7 @@ parse_net(char *text, struct policy_host *host, struct err *err)
 	return check_rest(host, v4, err);
 }
 
-/* Where nothing is ever sent, whatever a rule says: see courier_address.c. */
+/* Addresses that the courier never connects to, whatever a rule allows: see courier_address.c. */
 static const char *
 unusable(const struct policy_host *host)
 {

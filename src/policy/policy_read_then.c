@@ -1,4 +1,4 @@
-/* policy_read_then.c - reads what a match leads to (`then`), and `tripwires`. */
+/* policy_read_then.c - reads a rule's consequences (`then`), and `tripwires`. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ policy_set_narrow(struct policy *p, struct policy_consequence *c, const struct n
 	return c->narrow != NULL ? 0 : err_set(err, ENOMEM, "the policy is too large");
 }
 
-/* What is not said here is left to the other layers: for them, not here, are size and the like. */
+/* The narrowing decides only what it mentions.  The other layers set sizes and similar limits. */
 static void
 leave_to_others(struct policy *p)
 {
@@ -59,8 +59,8 @@ add_rules(struct policy_draft *d, struct policy *narrow, const struct node *list
 	return r;
 }
 
-/* A list is put in front of what there is; a map with `egress`, and a file, are policies: what they
- * do not allow is refused.  A file is for who loads the policy. */
+/* A list of rules is put in front of the existing ones.  A map with `egress` and a file are whole
+ * policies: they refuse what they do not allow.  The policy's loader reads the file. */
 static int
 read_narrow(struct policy_draft *d, struct policy_consequence *c, const struct node *node)
 {
@@ -84,7 +84,7 @@ read_narrow(struct policy_draft *d, struct policy_consequence *c, const struct n
 	return r == 0 ? policy_set_narrow(d->p, c, node, narrow, d->err) : r;
 }
 
-/* `ask: [hosts]`: all that goes there, whatever is spoken. */
+/* `ask: [hosts]`: asks for everything that goes there, in any protocol. */
 static int
 read_ask(struct policy_draft *d, struct policy_consequence *c, const struct node *node)
 {
@@ -251,7 +251,7 @@ read_refusals(struct policy *p, const struct node *node, struct err *err)
 	return r;
 }
 
-/* The nearer file has said so first. */
+/* Tripwires of nearer files win. */
 int
 policy_read_tripwires(struct policy *p, const struct node *node, const struct node **ret_exfiltration,
                       struct err *err)

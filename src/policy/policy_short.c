@@ -1,4 +1,4 @@
-/* policy_short.c - rules as they are written on a command line. */
+/* policy_short.c - parses rules in the command line's short form. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,7 @@ is_methods(const char *word, size_t len)
 	return len > 0;
 }
 
-/* "10.0.0.0/8:443" has a slash that begins no path, and "db:5432/tcp" one before the
- * protocol. */
+/* In "10.0.0.0/8:443" the slash begins no path.  In "db:5432/tcp" it precedes the protocol. */
 static void
 split_slash(struct shortcut *s, char *host)
 {
@@ -42,7 +41,7 @@ split_slash(struct shortcut *s, char *host)
 		s->path = slash;
 }
 
-/* Where something else than HTTP is spoken, HTTP is not what was meant. */
+/* Refuse HTTP rules for ports where another protocol is usual. */
 static int
 check_port(const char *host, struct err *err)
 {
@@ -79,7 +78,7 @@ check_split(const struct shortcut *s, const char *host, struct err *err)
 	       check_port(host, err) : 0;
 }
 
-/* One word that is no host's, most likely: as one, it would match nothing that was meant. */
+/* Refuse a single word that is probably not a host: such a rule would match nothing. */
 static int
 check_word(const char *word, struct err *err)
 {
@@ -126,7 +125,7 @@ split(struct shortcut *s, const char *text, struct err *err)
 	return check_split(s, host, err);
 }
 
-/* As YAML, so that there is one reader. */
+/* Written as YAML, so that there is only one parser of rules. */
 static void
 put_key(struct buf *b, const char *before, const char *text, size_t len)
 {
@@ -184,7 +183,7 @@ add_rule(struct policy *p, const char *text, struct err *err)
 	return rule->place != NULL ? 0 : err_set(err, ENOMEM, "the policy is too large");
 }
 
-/* To repeat what is allowed does no harm; what is refused before would stay so. */
+/* A rule may repeat an earlier `allow`.  One that an earlier rule refuses would have no effect. */
 static int
 check_reach(const struct policy *p, size_t first, struct err *err)
 {
@@ -198,7 +197,7 @@ check_reach(const struct policy *p, size_t first, struct err *err)
 	return 0;
 }
 
-/* The place in the text that was made of it means nothing to anybody. */
+/* Drop the place: it is a position in generated text. */
 static int
 wrap(struct err *err, const char *what, const char *text)
 {

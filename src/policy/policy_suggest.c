@@ -1,4 +1,4 @@
-/* policy_suggest.c - one rule for one request; policy_learn.c does it for many. */
+/* policy_suggest.c - writes one rule for one request; policy_learn.c writes rules for many. */
 #include "policy/policy_suggest.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ suggest_put(struct buf *b, const char *fmt, ...)
 		buf_put(b, text, (size_t)n);
 }
 
-/* Plain where nothing could be taken for something else. */
+/* Without quotes if the word cannot be mistaken for something else. */
 void
 suggest_put_word(struct buf *b, const char *word)
 {
@@ -77,7 +77,7 @@ must_escape(char c)
 	return (unsigned char)c <= ' ' || (unsigned char)c >= 0x7f;
 }
 
-/* A star is any text to a rule, and of a path that was cut the rest is not known. */
+/* In a rule, a star matches any text.  The rest of a cut path is unknown. */
 static bool
 can_say_path(const char *path)
 {
@@ -111,7 +111,7 @@ suggest_can_say(const struct policy_seen *seen)
 	       policy_parse_host(scratch, text, &host, NULL) == 0;
 }
 
-/* "api.github.com", "db.x:5432", "[fd00::1]:8443": the port where it is not the usual. */
+/* "api.github.com", "db.x:5432", "[fd00::1]:8443": with the port, unless it is the default. */
 void
 suggest_host(const struct policy_seen *seen, char ret_text[HTTP_HOST_MAX + 16])
 {
@@ -195,7 +195,7 @@ suggest_other_path(const char *glob, char ret_glob[POLICY_TEXT_MAX + 1])
 	return strlen(glob) != n;
 }
 
-/* The size that a limit for N bytes is rounded up to: 12M. */
+/* Round N bytes up to a readable limit: 12M. */
 static void
 put_max(struct buf *b, uint64_t n)
 {
@@ -285,7 +285,7 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 	OWN(buf_free) struct buf b;
 	OWN(freep) char *text = NULL;
 	char host[HTTP_HOST_MAX + 16];
-	/* Of a name that was only asked for, nothing else is known. */
+	/* If the event is only a DNS query, nothing else is known. */
 	const struct policy_seen name = { .host = seen->host, .port = 443, .method = "GET" };
 	bool only_name = seen->protocol == POLICY_HTTP && seen->port == 0 && seen->method == NULL;
 	int r;

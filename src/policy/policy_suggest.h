@@ -1,6 +1,6 @@
-/* policy_suggest.h - writes rules for requests that were seen: for `why` and `learn`.
+/* policy_suggest.h - writes rules for recorded requests, for `why` and `learn`.
  *
- * What it writes passes `cloister policy check`. */
+ * The output passes `cloister policy check`. */
 #ifndef CLOISTER_POLICY_SUGGEST_H
 #define CLOISTER_POLICY_SUGGEST_H
 #include <stdbool.h>
@@ -11,10 +11,10 @@
 
 struct err;
 
-#define POLICY_SEEN_MAX (1024 * 1024)   /* requests that one policy is written from */
+#define POLICY_SEEN_MAX (1024 * 1024)   /* requests for one policy */
 
-/* One request, as an event tells it.  All strings are borrowed; what is not known is NULL,
- * 0 or false. */
+/* One request, as an event records it.  All strings are borrowed.  Unknown values are NULL, 0 or
+ * false. */
 struct policy_seen {
 	enum policy_protocol protocol;
 	const char *method, *path;      /* POLICY_HTTP; the path with or without its query */
@@ -22,23 +22,23 @@ struct policy_seen {
 	uint16_t port;
 	bool plain;                     /* http://, not https:// */
 	bool websocket;
-	const char *refs;               /* of a push, with spaces between them: "+refs/heads/x" by
-	                                 * force, ":refs/heads/x" deleted */
+	const char *refs;               /* pushed refs, separated by spaces: "+refs/heads/x" forced,
+	                                 * ":refs/heads/x" deleted */
 	bool push_options;
-	bool private_address;           /* the name led to a private address */
+	bool private_address;           /* the name resolved to a private address */
 	bool secret;                    /* its body looked like a credential */
 	uint64_t sent;                  /* bytes of its body */
 };
 
-/* The rule that allows SEEN and as little else as can be said, as an item of `egress:`
- * ("  - allow: api.github.com\n    methods: [GET]\n..."), to be put in front of other
- * rules.  The caller owns *ret_text. */
+/* Write the narrowest rule that allows SEEN, as an item of `egress:`:
+ * "  - allow: api.github.com\n    methods: [GET]\n...".
+ * It belongs in front of other rules.  The caller owns *ret_text. */
 int policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct err *err);
 
-/* A whole policy with comments that allows all N that were SEEN: grouped by host, port and
- * methods; numbers and hashes in paths, and segments with many siblings, become "*".
- * TITLE goes into the first comment ("written by `cloister learn -- npm install`").  The
- * caller owns *ret_text. */
+/* Write a whole policy, with comments, that allows all N requests SEEN.  Rules are grouped by host,
+ * port and methods.  Numbers and hashes in paths, and segments with many siblings, become "*".
+ * TITLE goes into the first comment ("written by `cloister learn -- npm install`").  The caller
+ * owns *ret_text. */
 int policy_write_for(const struct policy_seen *seen, size_t n, const char *title,
                      char **ret_text, struct err *err);
 #endif

@@ -1,11 +1,11 @@
-/* policy_suggest_git.c - the `git` of a rule for a push that was seen. */
+/* policy_suggest_git.c - writes the `git` part of a rule for a recorded push. */
 #include <string.h>
 
 #include "policy/policy_suggest_parts.h"
 
-#define REFS_SHOWN 8                    /* more of them are said as a glob */
+#define REFS_SHOWN 8                    /* more of them become a glob */
 
-/* The next of the refs at *at, without its mark; false at the end of them. */
+/* Get the next ref at *at, without its mark; false at the end. */
 static bool
 next_ref(const char **at, char ret_ref[POLICY_TEXT_MAX + 1], char *ret_mark)
 {
@@ -23,7 +23,7 @@ next_ref(const char **at, char ret_ref[POLICY_TEXT_MAX + 1], char *ret_mark)
 	return true;
 }
 
-/* One that a rule can say as it is: "..." stands for those that were not told. */
+/* Whether a rule can name the ref: "..." stands for refs that were not recorded. */
 static bool
 can_say_ref(const char *ref)
 {

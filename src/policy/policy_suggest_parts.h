@@ -7,22 +7,22 @@
 enum suggest_git { SUGGEST_GIT_NO, SUGGEST_GIT_MAYBE, SUGGEST_GIT_FETCH, SUGGEST_GIT_PUSH };
 
 void suggest_put(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void suggest_put_word(struct buf *b, const char *word);         /* quoted where YAML wants it */
+void suggest_put_word(struct buf *b, const char *word);         /* quoted if YAML needs it */
 /* B's text, NUL-terminated; the caller owns it. */
 int suggest_take(struct buf *b, char **ret_text, struct err *err);
-/* That it loads: WHOLE, or as items of `egress`. */
+/* Check that TEXT loads, as a WHOLE policy or as items of `egress`. */
 int suggest_check(const char *text, bool whole, struct err *err);
 
 bool suggest_can_say(const struct policy_seen *seen);
 void suggest_host(const struct policy_seen *seen, char ret_text[HTTP_HOST_MAX + 16]);
 enum suggest_git suggest_git(const struct policy_seen *seen,
                              char ret_repo[POLICY_TEXT_MAX + 1]);
-/* The path as a glob that fits it and nothing else; false if it is none. */
+/* A glob that matches PATH and nothing else; false if there is none. */
 bool suggest_path(const char *path, char ret_glob[POLICY_TEXT_MAX + 1]);
-/* With each %2F in it taken for a slash; false if it has none. */
+/* GLOB with each %2F replaced by a slash; false if it has none. */
 bool suggest_other_path(const char *glob, char ret_glob[POLICY_TEXT_MAX + 1]);
-/* "push: [refs/heads/x], delete: true", as SEEN needs it. */
+/* Append "push: [refs/heads/x], delete: true", as SEEN needs. */
 void suggest_put_push(struct buf *b, const struct policy_seen *seen);
-/* `private` and `body: {max}`, where SEEN needs them. */
+/* Append `private` and `body: {max}`, if SEEN needs them. */
 void suggest_put_extras(struct buf *b, const struct policy_seen *seen);
 #endif

@@ -1,4 +1,4 @@
-/* policy_text.c - a rule as one line for people. */
+/* policy_text.c - writes a rule as one line for people. */
 #include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,7 +184,7 @@ policy_text_of(struct policy *p, const struct policy_rule *rule)
 	add_then(&line, rule->then);
 	if (line.len == sizeof(line.text) - 1) {
 		line.len -= 3;
-		/* Not in the middle of a character. */
+		/* Do not cut in the middle of a UTF-8 character. */
 		while (line.len > 0 && ((unsigned char)line.text[line.len] & 0xc0) == 0x80)
 			line.len--;
 		add(&line, "...");

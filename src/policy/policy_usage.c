@@ -1,4 +1,4 @@
-/* policy_usage.c - whose answers tell of tokens: providers of models, by their hosts and paths. */
+/* policy_usage.c - recognises responses that report tokens, by the providers' hosts and paths. */
 #include <string.h>
 
 #include "base/num.h"
@@ -12,13 +12,13 @@
 #define OPENAI POLICY_USAGE_OPENAI
 #define GEMINI POLICY_USAGE_GEMINI
 
-/* Those who answer as OpenAI does, and mostly have models of others. */
+/* Providers with OpenAI's response format, mostly for models of others. */
 #define LIKE_OPENAI(host, prefix) { host, NULL, { { prefix "/chat/completions", OPENAI }, \
 	{ prefix "/completions", OPENAI }, { prefix "/responses", OPENAI }, \
 	{ prefix "/embeddings", OPENAI }, { prefix "/messages", ANTHROPIC } } }
 
-/* Paths without their query; "*" is any run of characters but "/".  MODEL: behind this, and up to
- * the next "/" or the last ":", the path says which model is asked. */
+/* Paths without their query; "*" is any run of characters but "/".  MODEL: the path names the model
+ * behind this text, up to the next "/" or the last ":". */
 static const struct {
 	const char *host, *model;
 	struct {
@@ -39,13 +39,13 @@ static const struct {
 	  { "/openai/v1/responses", OPENAI } } },
 	LIKE_OPENAI("bedrock-mantle.*.api.aws", "/**"),
 	{ "bedrock.*.amazonaws.com", NULL, { { NULL, ANTHROPIC } } },
-	/* Those of Google's are there over gRPC, too, and as arrays without names. */
+	/* Google's paths also exist over gRPC, with arrays instead of names. */
 	{ "generativelanguage.googleapis.com", "/models/", { { "/*/models/*:generateContent", GEMINI },
 	  { "/*/models/*:streamGenerateContent", GEMINI }, { "/google.*/*GenerateContent", GEMINI },
 	  { "/$rpc/google.*/*GenerateContent", GEMINI }, { "/*/models/*:embedContent", GEMINI },
 	  { "/*/models/*:batchEmbedContents", GEMINI }, { "/*/openai/chat/completions", OPENAI },
 	  { "/*/openai/embeddings", OPENAI } } },
-	/* With the region in front of it, or behind it. */
+	/* The region is in front of it, or behind it. */
 	{ "*aiplatform.*googleapis.com", "/models/", { { "/**:generateContent", GEMINI },
 	  { "/**:streamGenerateContent", GEMINI }, { "/google.*PredictionService/*", GEMINI },
 	  { "/$rpc/google.*PredictionService/*", GEMINI }, { "/**:rawPredict", ANTHROPIC },
@@ -65,8 +65,8 @@ static const struct {
 	LIKE_OPENAI("models.github.ai", "/**"),
 };
 
-/* How paths end at which something is ordered that costs only later.  Below these, jobs are only
- * looked after. */
+/* Endings of paths that order work which costs money only later.  Requests below these paths only
+ * manage jobs. */
 static const char *const later[] = {
 	"/batches", "/batch/jobs", "/batchPredictionJobs", ":batchGenerateContent", "/fine_tuning/jobs",
 	"/model-invocation-job", "/async-invoke", ":predictLongRunning",
@@ -74,8 +74,8 @@ static const char *const later[] = {
 	"/BatchGenerateContent", "/CreateBatchPredictionJob", "/PredictLongRunning",
 };
 
-/* What costs nothing of what is sent to these hosts: what is only counted, kept, looked after or
- * ended, and what agents tell of themselves.  Everything else may cost something. */
+/* Free requests to these hosts: counting tokens, storing, managing or ending jobs, and agents'
+ * telemetry.  Any other request may cost money. */
 static const struct {
 	const char *host, *path;
 } free_of_charge[] = {
@@ -103,8 +103,8 @@ static const struct {
 	{ "openrouter.ai", "/api/v1/auth/keys" },
 };
 
-/* What an escape at AT is for, if that is one that servers may take for itself: not a slash, which
- * would make other segments.  -1: it stays as it is. */
+/* The character of the escape at AT, if servers may treat both alike.  Never a slash, which would
+ * change the segments.  -1: leave it as it is. */
 static int
 escaped(const char *at, size_t len)
 {
@@ -115,8 +115,8 @@ escaped(const char *at, size_t len)
 	return c > ' ' && c <= '~' && c != '/' && c != '%' ? c : -1;
 }
 
-/* PATH without its query, without slashes that servers do not mind, and with ":" for "%3A": none of
- * those above is so long that the rest would matter. */
+/* PATH without its query and redundant slashes, and with ":" for "%3A".  It may be cut: no path
+ * above is that long. */
 static size_t
 plain_path(const char *path, size_t path_len, char ret_plain[PATH_SEEN])
 {
@@ -138,17 +138,20 @@ plain_path(const char *path, size_t path_len, char ret_plain[PATH_SEEN])
 }
 
 bool
-policy_costs_later(const char *path, size_t path_len)
+policy_path_ends(const char *path, size_t path_len, const char *end)
 {
 	char plain[PATH_SEEN];
-	size_t len = plain_path(path, path_len, plain);
+	size_t len = plain_path(path, path_len, plain), n = strlen(end);
 
-	for (size_t i = 0; i < ARRAY_LEN(later); i++) {
-		size_t n = strlen(later[i]);
+	return n <= len && memcmp(plain + len - n, end, n) == 0;
+}
 
-		if (n <= len && memcmp(plain + len - n, later[i], n) == 0)
+bool
+policy_costs_later(const char *path, size_t path_len)
+{
+	for (size_t i = 0; i < ARRAY_LEN(later); i++)
+		if (policy_path_ends(path, path_len, later[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -161,7 +164,7 @@ is_metered_host(const char *host)
 	return false;
 }
 
-/* What such a method asks for was paid for when it was made, if it ever is. */
+/* Such a method costs nothing new: its result was paid for when it was ordered. */
 static bool
 only_looks(const char *method, size_t len)
 {
@@ -190,7 +193,7 @@ policy_costs_untold(const char *host, const char *method, size_t method_len, con
 	return true;
 }
 
-/* Where the last WORD in TEXT ends, or NULL. */
+/* The end of the last WORD in TEXT, or NULL. */
 static const char *
 find_last(const char *text, size_t len, const char *word)
 {
@@ -201,7 +204,7 @@ find_last(const char *text, size_t len, const char *word)
 	return found;
 }
 
-/* What stands behind WORD in the path. */
+/* The model's name behind WORD in the path. */
 static void
 get_model(const char *plain, size_t len, const char *word, char ret_model[POLICY_MODEL_MAX + 1])
 {

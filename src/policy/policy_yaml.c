@@ -58,7 +58,7 @@ node_err(struct err *err, const struct node *node, const char *fmt, ...)
 	return err_set(err, EINVAL, "%s:%zu:%zu: %s", node->file, node->line, node->column, text);
 }
 
-/* ---- what scalars are ---- */
+/* ---- types of scalars ---- */
 
 static bool
 is_one_of(const struct node *node, const char *const *words)
@@ -170,7 +170,7 @@ fail_yaml(struct parsing *p)
 
 	if (yaml->error == YAML_MEMORY_ERROR)
 		return err_set(p->err, ENOMEM, "out of memory");
-	/* The reader knows only an offset; nearly always it is the text's coding. */
+	/* libyaml's reader only gives an offset.  The cause is nearly always the text's encoding. */
 	if (yaml->error == YAML_READER_ERROR) {
 		mark.line = mark.column = 0;
 		for (size_t i = 0; i < yaml->problem_offset; i++) {
@@ -194,7 +194,7 @@ next_event(struct parsing *p)
 	return 0;
 }
 
-/* What makes a file mean something other than it seems to. */
+/* Refuse YAML features that make a file mean something other than it seems to. */
 static int
 refuse_tricks(struct parsing *p)
 {
@@ -237,7 +237,7 @@ new_node(struct parsing *p, enum node_kind kind, struct node **ret_node)
 	node->file = p->file;
 	node->line = p->event.start_mark.line + 1;
 	node->column = p->event.start_mark.column + 1;
-	/* The root stays first: it is what node_free() is given. */
+	/* The root stays first: callers pass it to node_free(). */
 	if (p->all == NULL) {
 		p->all = node;
 	} else {
@@ -336,7 +336,7 @@ take_members(struct parsing *p, struct node *node, unsigned depth)
 	}
 }
 
-/* The node that the event at hand begins. */
+/* Build the node that begins with the current event. */
 static int
 take_node(struct parsing *p, unsigned depth, struct node **ret_node)
 {

@@ -1,7 +1,7 @@
-/* policy_yaml.h - YAML as a tree of nodes that know where they stand.
+/* policy_yaml.h - parses YAML into a tree of nodes with their positions.
  *
- * The part of YAML that cannot surprise: one document of maps, lists and scalars.  No
- * anchors, aliases, tags or merge keys, no name twice in one map. */
+ * Accepts only the unsurprising part of YAML: one document of maps, lists and scalars.  It refuses
+ * anchors, aliases, tags, merge keys and duplicate names in a map. */
 #ifndef CLOISTER_POLICY_YAML_H
 #define CLOISTER_POLICY_YAML_H
 #include <stdbool.h>
@@ -18,15 +18,15 @@ enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP };
 
 struct node {
 	enum node_kind kind;
-	const char *file;               /* what errors call it */
+	const char *file;               /* its name in errors */
 	size_t line, column;            /* from 1 */
-	/* a scalar's: UTF-8 without control characters but tab and newline */
+	/* scalars: UTF-8 without control characters but tab and newline */
 	char *text;
 	bool plain;                     /* not quoted: may be a number, true, null ... */
-	/* a list's items; a map's keys, each with its value */
+	/* lists: the items; maps: the keys, each with its value */
 	struct node **items, **values;
 	size_t n;
-	struct node *next;         /* of all nodes, for node_free() */
+	struct node *next;         /* the list of all nodes, for node_free() */
 };
 
 /* The caller owns *ret_root; FILE must outlive it.  An empty text is an empty map. */
@@ -39,14 +39,14 @@ void node_freep(struct node **root);
 int node_err(struct err *err, const struct node *node, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* TEXT as a scalar, whatever is in it: in single quotes. */
+/* Append any TEXT as a scalar in single quotes. */
 void node_put_quoted(struct buf *b, const char *text, size_t len);
 
 bool node_is_null(const struct node *node);
 bool node_is_bool(const struct node *node, bool *ret_truth);
 bool node_is_number(const struct node *node, double *ret_number);
-/* The word `absent` without quotes, or where every word has quotes, {"absent": true}. */
+/* The word `absent` without quotes.  Where every word has quotes (JSON), {"absent": true}. */
 bool node_is_absent(const struct node *node);
-/* What KEY stands for in MAP, or NULL. */
+/* The value of KEY in MAP, or NULL. */
 const struct node *node_get(const struct node *map, const char *key);
 #endif

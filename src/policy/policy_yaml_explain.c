@@ -12,7 +12,7 @@
 
 enum look { LOOK_WHERE_FOUND, LOOK_WHERE_BEGUN };
 
-/* libyaml's words, and ours: "%s" is the word at the place, "%d" the line that it began on. */
+/* libyaml's messages and ours.  "%s" is the word at the place, "%d" the line where it began. */
 static const struct {
 	const char *problem, *context;
 	enum look look;
@@ -50,7 +50,7 @@ static const struct {
 	  "'\\' begins an escape in double quotes: use single quotes" },
 };
 
-/* Marks count characters; bytes are wanted. */
+/* Marks count characters; convert to bytes. */
 static size_t
 offset_of(const char *text, size_t len, const yaml_mark_t *mark)
 {
@@ -63,7 +63,7 @@ offset_of(const char *text, size_t len, const yaml_mark_t *mark)
 	return at;
 }
 
-/* The word at AT, for the message: up to what cannot be one. */
+/* Copy the word at AT for the message, up to the first character that cannot belong to it. */
 static void
 take_word(const char *text, size_t len, size_t at, char word[WORD_SHOWN + 1])
 {
@@ -76,7 +76,7 @@ take_word(const char *text, size_t len, size_t at, char word[WORD_SHOWN + 1])
 	word[n] = '\0';
 }
 
-/* A character that nothing may begin with: a tab, or what YAML keeps for itself. */
+/* A character that cannot begin anything: a tab, or one that YAML reserves. */
 static bool
 explain_character(const char *text, size_t len, const yaml_mark_t *mark,
                   char ret_text[POLICY_YAML_TEXT_MAX])

@@ -17,7 +17,7 @@
 
 #define DB_FILE "db.sqlite"
 
-/* Reading SQL takes longer than most of what it asks for, and the same is asked over and over. */
+/* Preparing SQL takes longer than most queries, and the same ones are repeated. */
 struct kept {
 	sqlite3_stmt *statement;        /* NULL: none */
 	bool lent;
@@ -25,7 +25,7 @@ struct kept {
 
 struct db {
 	sqlite3 *sqlite;
-	struct kept kept[DB_KEPT_MAX];  /* the first ones that were asked */
+	struct kept kept[DB_KEPT_MAX];  /* the first ones that were used */
 };
 
 /* ---- errors ---- */
@@ -92,7 +92,7 @@ bind(struct db_query *q, const char *types, va_list args)
 	return code;
 }
 
-/* The statement of SQL, lent from those that are kept if nobody else has it just now. */
+/* The statement for SQL, borrowed from the kept ones if it is not in use. */
 static int
 prepare(struct db *db, const char *sql, struct db_query *q)
 {
@@ -161,7 +161,7 @@ db_finish(struct db_query *q)
 	if (q->kept == NULL) {
 		sqlite3_finalize(q->statement);
 	} else {
-		/* What it failed with was told when it did. */
+		/* Its failure was reported when it happened. */
 		(void)sqlite3_reset(q->statement);
 		(void)sqlite3_clear_bindings(q->statement);
 		q->kept->lent = false;
@@ -237,7 +237,7 @@ db_last_id(const struct db *db)
 
 /* ---- opening ---- */
 
-/* SQL of several statements, none with anything in it that somebody said. */
+/* SQL of several statements, none with text from outside. */
 static int
 run_script(struct db *db, const char *sql, struct err *err)
 {
@@ -311,7 +311,7 @@ db_open(int folder, const char *path, const char *const *migrations, struct db *
 
 	if (db == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	/* Of two that make it, one would be told that it is busy, without waiting. */
+	/* If two processes create it, one would fail as busy without waiting. */
 	if (flock(folder, LOCK_EX) < 0) {
 		free(db);
 		return err_errno(err, "cannot lock '%s'", path);

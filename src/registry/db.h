@@ -1,4 +1,4 @@
-/* db.h - SQLite as we use it: WAL, every commit on the disk, prepared statements only.
+/* db.h - SQLite as cloister uses it: WAL, every commit on the disk, prepared statements only.
  *
  * OWN(db_finish) struct db_query q = {0};
  * r = db_ask(db, &q, err, "SELECT id FROM t WHERE name = ? AND n > ?", "si", name, n);
@@ -14,12 +14,12 @@ struct err;
 struct db;                              /* opaque */
 struct kept;
 
-#define DB_BUSY_MS 10000                /* how long somebody else's change is waited for */
-#define DB_KEPT_MAX 64                  /* statements that are read once and kept */
+#define DB_BUSY_MS 10000                /* how long to wait for another process's change */
+#define DB_KEPT_MAX 64                  /* prepared statements that are kept */
 
-/* Open db.sqlite in FOLDER (borrowed; PATH is its name), made if it is missing, and bring it to
- * the newest version: MIGRATIONS (NULL at the end) are SQL; the database says how many were
- * done. */
+/* Opens db.sqlite in FOLDER (borrowed; PATH is its name), creates it if it is missing, and migrates
+ * it to the newest version.  MIGRATIONS (NULL at the end) are SQL; the database records how many
+ * were done. */
 int db_open(int folder, const char *path, const char *const *migrations, struct db **ret_db,
             struct err *err);
 void db_close(struct db *db);           /* NULL is fine */
@@ -27,7 +27,7 @@ void db_close(struct db *db);           /* NULL is fine */
 struct db_query {
 	struct db *db;
 	sqlite3_stmt *statement;
-	struct kept *kept;              /* whose it is; NULL: the query's own */
+	struct kept *kept;              /* its owner; NULL: the query itself */
 };
 /* TYPES has a letter for each "?": s a string (NULL is null), i an int64_t, b a const void *
  * and a size_t. */
@@ -36,14 +36,14 @@ int db_ask(struct db *db, struct db_query *ret_query, struct err *err, const cha
 int db_next(struct db_query *q, struct err *err);       /* 1: a row, 0: no more */
 void db_finish(struct db_query *q);     /* for OWN() */
 int64_t db_int(const struct db_query *q, int column);
-/* Until the next db_next(); "" for null. */
+/* Valid until the next db_next(); "" for null. */
 const char *db_text(const struct db_query *q, int column);
 bool db_is_null(const struct db_query *q, int column);
-/* All of it, whatever it gives; returns how many rows it changed. */
+/* Runs it to the end and ignores its rows; returns how many rows it changed. */
 int db_do(struct db *db, struct err *err, const char *sql, const char *types, ...);
 
-/* A change of several steps: nobody else changes anything between.  db_end() commits if R is
- * 0, and otherwise takes back what was done; returns R or the commit's failure. */
+/* A transaction: nobody else changes anything in between.  db_end() commits if R is 0, and rolls
+ * back otherwise; returns R or the commit's failure. */
 int db_begin(struct db *db, struct err *err);
 int db_end(struct db *db, int r, struct err *err);
 int64_t db_last_id(const struct db *db);

@@ -1,4 +1,4 @@
-/* object.c - objects from files and from JSON. */
+/* object.c - makes objects from files and from JSON. */
 #include "registry/object.h"
 
 #include <errno.h>
@@ -123,11 +123,11 @@ object_read_file(enum registry_kind kind, const char *path, const char *name,
 struct json_files {
 	struct registry *r;
 	struct object_files files;
-	char *pointer;                  /* OBJECT_POINTER_MAX: where it is wrong */
+	char *pointer;                  /* OBJECT_POINTER_MAX: the place of the error */
 	struct err *err;
 };
 
-/* As RFC 4648 has it, with its padding and nothing else. */
+/* As in RFC 4648, with padding and nothing else. */
 static int
 decode(const char *text, size_t len, unsigned char **ret_data, size_t *ret_len)
 {
@@ -253,7 +253,7 @@ object_read_json(struct registry *r, enum registry_kind kind, json_t *said,
 		return err_set(err, ENOMEM, "out of memory");
 	if (kind != REGISTRY_CAPABILITY)
 		return read_said(kind, said, NULL, ret_object, ret_pointer, err);
-	/* Their contents are not for the reader of rules; and nothing is kept of what is wrong. */
+	/* The parser of rules does not see the contents; and a wrong object stores nothing. */
 	json_object_del(rest, "files");
 	n = read_said(kind, rest, list, &checked, ret_pointer, err);
 	n = n == 0 ? take_json_files(&j, json_object_get(said, "files")) : n;

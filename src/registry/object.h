@@ -1,8 +1,8 @@
-/* object.h - what a registered object is: reads what people and programs write, strictly.
+/* object.h - parses and checks registered objects, strictly.
  *
- * YAML (files) and JSON (the API) are read by one reader.  An unknown key, a wrong type or a
- * key that stands twice is an error that begins with "file:line:column: " for YAML; for JSON
- * its place is a pointer (RFC 6901).  What it gives has every member that the kind has. */
+ * YAML (files) and JSON (the API) have one parser.  An unknown key, a wrong type or a duplicate key
+ * is an error.  For YAML the message begins with "file:line:column: "; for JSON its place is a
+ * pointer (RFC 6901).  The result has every member of its kind. */
 #ifndef CLOISTER_OBJECT_H
 #define CLOISTER_OBJECT_H
 #include "registry/registry.h"
@@ -25,17 +25,17 @@ struct object {
 void object_free(struct object *o);     /* NULL is fine */
 void object_freep(struct object **o);   /* for OWN() */
 
-/* Read an agent, env or policy from the file PATH: YAML.  NAME, if it is not NULL, is what it
- * is called, whatever the file says; a policy's file says no name, and its own without ".yaml"
- * is taken.  The caller owns *ret_object. */
+/* Reads an agent, env or policy from the file PATH: YAML.  NAME, if it is not NULL, overrides the
+ * name in the file.  A policy's file contains no name; the default is the file's own name without
+ * ".yaml".  The caller owns *ret_object. */
 int object_read_file(enum registry_kind kind, const char *path, const char *name,
                      struct object **ret_object, struct err *err);
-/* Read a capability from a folder with a capability.yaml in it; its files become blobs of R with
- * the next registry_put(). */
+/* Reads a capability from a folder with a capability.yaml in it.  The next registry_put() makes its
+ * files blobs of R. */
 int object_read_folder(struct registry *r, const char *path, const char *name,
                        struct object **ret_object, struct err *err);
-/* Read any of them as the API has them (a capability's files, with their contents, become
- * blobs of R as above; otherwise R may be NULL).  On failure ret_pointer says where, or is "". */
+/* Reads an object as the API has it.  A capability's files, with their contents, become blobs of R
+ * as above; otherwise R may be NULL.  On failure ret_pointer has the place, or is "". */
 int object_read_json(struct registry *r, enum registry_kind kind, json_t *said,
                      struct object **ret_object, char ret_pointer[OBJECT_POINTER_MAX],
                      struct err *err);

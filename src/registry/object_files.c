@@ -101,7 +101,7 @@ compare_paths(const void *a, const void *b)
 	return strcmp(path_of(*(json_t *const *)a), path_of(*(json_t *const *)b));
 }
 
-/* A path is in KNOWN as a file; each of its folders is not. */
+/* The path is in KNOWN as a file; its folders must not be. */
 static int
 check_folders(json_t *known, const char *path, struct err *err)
 {

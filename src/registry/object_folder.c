@@ -1,7 +1,7 @@
-/* object_folder.c - a capability from the folder that somebody wrote it in.
+/* object_folder.c - reads a capability from the folder in which somebody wrote it.
  *
- * Only plain files and folders are taken: what a link or a device stands for is not in the
- * folder, and may be another thing tomorrow. */
+ * Only plain files and folders are accepted: the target of a link or a device is not in the folder,
+ * and may be something else tomorrow. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,9 +19,9 @@
 
 struct walk {
 	struct registry *r;
-	const char *shown;              /* the folder, as it was said */
+	const char *shown;              /* the folder, as it was given */
 	struct object_files files;
-	char path[OBJECT_PATH_MAX + 2]; /* of what is at hand, in the folder */
+	char path[OBJECT_PATH_MAX + 2]; /* of the current entry, in the folder */
 	struct err *err;
 };
 
@@ -37,7 +37,7 @@ refuse(struct walk *w, const char *what)
 static int
 take_file(struct walk *w, int dir, const char *name)
 {
-	/* It may have become a pipe since it was looked at. */
+	/* It may have become a pipe meanwhile. */
 	OWN(closep) int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	int r;
@@ -58,7 +58,7 @@ take_folder(struct walk *w, int dir, const char *name, size_t len)
 
 	if (fd < 0)
 		return err_errno(w->err, "cannot open '%s/%s'", w->shown, w->path);
-	/* Before it is entered: folders may be nested without end. */
+	/* Checked before it is entered: folders may be nested without end. */
 	r = object_check_path(w->path, w->err);
 	if (r < 0)
 		return err_wrap(w->err, "'%s'", w->shown);
@@ -150,7 +150,7 @@ object_read_folder(struct registry *r, const char *path, const char *name,
 	n = trust_path(TRUST_REGISTERED, path, err);
 	n = n == 0 ? open_about(dir, path, &text, &len, err) : n;
 	n = n == 0 ? node_parse(file, text, len, &root, err) : n;
-	/* Nothing is kept of what is wrong. */
+	/* A wrong object stores nothing. */
 	n = n == 0 ? object_read_node(REGISTRY_CAPABILITY, root, name, list, &checked, err) : n;
 	n = n == 0 ? walk_folder(&w, dir, 0) : n;
 	if (n == 0 && object_sort_files(&w.files, err) < 0)

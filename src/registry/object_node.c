@@ -1,4 +1,4 @@
-/* object_node.c - JSON as the nodes that policies are read from, and back. */
+/* object_node.c - converts JSON to the nodes from which policies are read, and back. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ take_members(struct making *m, json_t *value, unsigned depth, struct node *node)
 	json_object_foreach(value, name, member) {
 		if (r < 0)
 			break;
-		/* A key has the place of what it stands for, which comes next. */
+		/* A key has the place of its value, which comes next. */
 		m->n_values++;
 		r = new_scalar(m, name, false, &node->items[node->n]);
 		m->n_values--;
@@ -176,7 +176,7 @@ append_name(char text[OBJECT_POINTER_MAX], size_t len, const char *name)
 			text[len++] = *name;
 		}
 	}
-	/* Half a name would be a place that is not there. */
+	/* Half a name would be a place that does not exist. */
 	if (*name != '\0')
 		len = start;
 	text[len] = '\0';
@@ -204,7 +204,7 @@ find_value(struct place *p, json_t *value, size_t len)
 	return false;
 }
 
-/* "json:17:1" in TEXT, if it begins so: returns its length. */
+/* "json:17:1", if TEXT begins with it: returns its length. */
 static size_t
 take_place(json_t *value, const char *text, char ret_pointer[OBJECT_POINTER_MAX])
 {
@@ -232,7 +232,7 @@ object_find_pointer(json_t *value, char ret_pointer[OBJECT_POINTER_MAX], struct 
 		ret_pointer[0] = '\0';
 	else
 		from += n + strspn(from + n, ": ");
-	/* Another place may stand within. */
+	/* The text may contain another place. */
 	while (*from != '\0' && len + OBJECT_POINTER_MAX < sizeof(text)) {
 		n = take_place(value, from, pointer);
 		if (n == 0) {

@@ -1,4 +1,4 @@
-/* object_policy.c - policies that stand by themselves: what they name is written out. */
+/* object_policy.c - makes policies self-contained: replaces references to files by their content. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ no_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
-/* ---- what the loader tells ---- */
+/* ---- callbacks of the loader ---- */
 
 static int
 take_secrets(void *arg, const struct node *node, struct err *err)
@@ -51,7 +51,7 @@ take_rule(void *arg, const struct node *node, struct err *err)
 	return r;
 }
 
-/* KEY of the document, of this type, made if it is missing. */
+/* KEY of the document, of this type, created if it is missing. */
 static json_t *
 part_of(struct flat *f, const char *key, bool list)
 {
@@ -132,7 +132,7 @@ merge_secrets(struct flat *f, const struct node *node, struct err *err)
 	return list ? merge_names(secrets, node, err) : merge_definitions(secrets, node, err);
 }
 
-/* Those of all files count. */
+/* The budgets of all files count. */
 static int
 merge_budgets(struct flat *f, const struct node *node, struct err *err)
 {
@@ -149,7 +149,7 @@ merge_budgets(struct flat *f, const struct node *node, struct err *err)
 	return r;
 }
 
-/* The nearer file has said so first. */
+/* The nearer file takes precedence. */
 static int
 take_part(void *arg, const struct node *key, const struct node *value, struct err *err)
 {
@@ -177,7 +177,7 @@ take_part(void *arg, const struct node *key, const struct node *value, struct er
 
 /* ---- whole policies ---- */
 
-/* The document, read again, must mean what was read. */
+/* The document, read again, must have the same meaning. */
 static int
 check_document(json_t *document, const struct policy *meant, struct err *err)
 {
@@ -249,7 +249,7 @@ object_read_grants(const struct node *at, const struct node *rules, const struct
 		keys[i] = (struct node){ .kind = NODE_SCALAR, .text = text[i], .file = at->file,
 			.line = given[i]->line, .column = given[i]->column };
 		items[root.n] = &keys[i];
-		/* The reader changes nothing. */
+		/* The parser changes nothing. */
 		values[root.n++] = i == 0 ? &one : (struct node *)(uintptr_t)given[i];
 	}
 	return flatten(NULL, &root, ret_document, err);

@@ -1,4 +1,4 @@
-/* object_read.c - the members of each kind of object: one reader for YAML and JSON. */
+/* object_read.c - the members of each kind of object: one parser for YAML and JSON. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,18 +14,18 @@
 #define TEXT_MAX 4096                   /* bytes of a description or a path */
 #define LIST_MAX 64                     /* capabilities, envs, tools, agents */
 #define COMMAND_MAX 256                 /* words */
-#define WORD_MAX (128 * 1024 - 1)       /* bytes of one, as execve() has it */
+#define WORD_MAX (128 * 1024 - 1)       /* bytes of a word, the limit of execve() */
 #define VALUES_MAX 1024                 /* of an env */
 #define DEPTH_MAX 16                    /* of delegation */
 #define FAN_OUT_MAX 1000
 
-/* An object that is being read.  A member that was not said is given NULL. */
+/* An object that is being read.  A missing member is passed as NULL. */
 struct reading {
 	enum registry_kind kind;
 	const struct node *root;
 	const char *name;               /* given from outside, or NULL */
 	json_t *files;                  /* of a capability */
-	json_t *grants;                 /* what object_read_grants() made of it */
+	json_t *grants;                 /* the result of object_read_grants() */
 	struct err *err;
 };
 typedef int read_member(struct reading *o, const struct node *node, json_t **ret_value);
@@ -43,7 +43,7 @@ give(struct reading *o, json_t *value, json_t **ret_value)
 	return value == NULL ? no_memory(o) : 0;
 }
 
-/* ---- what members have in common ---- */
+/* ---- shared by all members ---- */
 
 static int
 read_words(struct reading *o, const struct node *node, const char *what, size_t n_max, size_t max,
@@ -67,7 +67,7 @@ read_words(struct reading *o, const struct node *node, const char *what, size_t 
 	return give(o, TAKE(list), ret_value);
 }
 
-/* The message of a check, at the place of NODE. */
+/* Reports a failed check, at the place of NODE. */
 static int
 refuse_at(struct reading *o, const struct node *node, const struct err *why)
 {
@@ -83,7 +83,7 @@ check_ref(struct reading *o, const struct node *node)
 	return registry_ref_parse(node->text, false, &ref, &why) < 0 ? refuse_at(o, node, &why) : 0;
 }
 
-/* References to other objects; which they are is decided at dispatch. */
+/* References to other objects, resolved at dispatch. */
 static int
 read_refs(struct reading *o, const struct node *node, const char *what, json_t **ret_value)
 {
@@ -183,7 +183,7 @@ read_description(struct reading *o, const struct node *node, json_t **ret_value)
 	return r < 0 ? r : give(o, json_string(text), ret_value);
 }
 
-/* Rules, secrets and limits were read together, as a policy's are. */
+/* Rules, secrets and limits were read together, as in a policy. */
 static int
 read_granted(struct reading *o, const char *key, bool list, json_t **ret_value)
 {
@@ -341,7 +341,7 @@ read_delegate(struct reading *o, const struct node *node, json_t **ret_value)
 	                                     fan_out), ret_value);
 }
 
-/* Absolute, and meaning one place only. */
+/* Absolute, and unambiguous. */
 static bool
 is_clear_path(const char *path)
 {
@@ -432,7 +432,7 @@ read_document(struct reading *o, const struct node *node, json_t **ret_value)
 
 #define MEMBERS_MAX 16
 
-/* What a kind has.  SAID: may be written; the rest is found out. */
+/* The members of a kind.  SAID: may be written; the others are computed. */
 static const struct member {
 	const char *name;
 	read_member *read;

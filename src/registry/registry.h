@@ -1,15 +1,16 @@
 /* registry.h - registered objects: capabilities, agents, envs and policies.
  *
- * A version is immutable and named by its content: canonical JSON (canon/canon.h), and the
- * SHA-256 of that.  A name means its newest version that is not retired.
+ * A version is immutable and named by its content: canonical JSON (canon/canon.h), and the SHA-256
+ * of that.  A name refers to its newest version that is not retired.
  *
  *   DATA/registry/     (base/data.h; 0700)
  *     db.sqlite        names and versions; WAL, every commit is on the disk
- *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them.  The
- *                      folder is locked (flock) by who removes some, and shared by who touches one
- *     trees/HEX/files/ a capability's files as a read-only folder; made when first wanted, and
+ *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them.  A
+ *                      process that removes some locks the folder (flock); one that touches some
+ *                      locks it shared
+ *     trees/HEX/files/ a capability's files as a read-only folder; made when first needed, and
  *                      checked against its hash each time.  HEX/content.json is its content
- *     tmp/             what is being written
+ *     tmp/             files that are being written
  *
  * Everything here blocks.  One handle belongs to one thread; processes share the folder. */
 #ifndef CLOISTER_REGISTRY_H
@@ -28,7 +29,7 @@ struct registry;                        /* opaque */
 
 #define REGISTRY_NAME_MAX 63
 #define REGISTRY_REF_MAX (REGISTRY_NAME_MAX + 1 + HASH_NAME)    /* "name@sha256:..." */
-#define REGISTRY_PREFIX_MIN 8           /* digits of a hash that is cut short */
+#define REGISTRY_PREFIX_MIN 8           /* digits of an abbreviated hash */
 #define REGISTRY_TIME_MAX 32            /* "2026-11-15T16:00:00.000Z" and a NUL */
 #define REGISTRY_PAGE_MAX 1000
 #define REGISTRY_BLOB_MAX (1024ull * 1024 * 1024)
@@ -42,8 +43,8 @@ extern const char *const registry_plurals[REGISTRY_KINDS + 1];
 /* [a-z0-9][a-z0-9._-]{0,62} */
 bool registry_name_ok(const char *name);
 
-/* "name", "name@sha256:HEX", and with PREFIX also hashes cut short (to REGISTRY_PREFIX_MIN
- * digits or more); HASH is "" for a bare name. */
+/* "name", "name@sha256:HEX", and with PREFIX also abbreviated hashes (of REGISTRY_PREFIX_MIN digits
+ * or more); HASH is "" for a bare name. */
 struct registry_ref {
 	char name[REGISTRY_NAME_MAX + 1];
 	char hash[HASH_NAME + 1];
@@ -51,19 +52,19 @@ struct registry_ref {
 int registry_ref_parse(const char *text, bool prefix, struct registry_ref *ret_ref,
                        struct err *err);
 
-/* What is known of a version besides its content. */
+/* Data of a version besides its content. */
 struct registry_version {
 	enum registry_kind kind;
 	char name[REGISTRY_NAME_MAX + 1];
 	char hash[HASH_NAME + 1];
-	uint64_t number;                /* of the name's versions, from 1, as they came */
-	bool newest;                    /* what the bare name means */
+	uint64_t number;                /* among the name's versions, from 1, in order of registration */
+	bool newest;                    /* the bare name refers to it */
 	uint64_t size;                  /* of the content, in bytes */
 	char created[REGISTRY_TIME_MAX];
-	char retired[REGISTRY_TIME_MAX];        /* "" if it is not */
+	char retired[REGISTRY_TIME_MAX];        /* "" if it is not retired */
 };
 
-/* Without MAKE -ENOENT where there is none yet.  The caller owns *ret_registry. */
+/* Without MAKE, -ENOENT if there is none yet.  The caller owns *ret_registry. */
 int registry_open(bool make, struct registry **ret_registry, struct err *err);
 void registry_close(struct registry *r);        /* NULL is fine */
 void registry_closep(struct registry **r);      /* for OWN() */
@@ -72,27 +73,27 @@ struct db *registry_db(struct registry *r);
 
 /* ---- versions: registry_put.c, registry_find.c ---- */
 
-/* Make OBJECT a version, the newest of its name.  What has the same content is the same
- * version: then *ret_created is false, and it is the newest again.  A capability's blobs must
- * be there (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns it is on
- * the disk: 1 if the name meant another version before, or none, else 0.  With 1, NOTE (NULL:
- * none) waits to be told. */
+/* Makes OBJECT a version, the newest of its name.  The same content is the same version: then
+ * *ret_created is false, and it becomes the newest again.  A capability's blobs must exist
+ * (-ENOENT).  A retired version stays retired: -EIDRM.  When this returns, the version is on the
+ * disk.  Returns 1 if the name referred to another version before, or to none; else 0.  With 1,
+ * NOTE (NULL: none) waits in the database. */
 int registry_put(struct registry *r, const struct object *object, const char *note,
                  struct registry_version *ret_version, bool *ret_created, struct err *err);
 
 enum registry_scope {
-	REGISTRY_LIVE,                  /* what may be dispatched: a retired one is -EIDRM */
+	REGISTRY_LIVE,                  /* for dispatching: a retired one is -EIDRM */
 	REGISTRY_ALL                    /* for looking at it */
 };
-/* What REF means; hashes may be cut short (-ENOTUNIQ if several begin so).  -ENOENT: there
- * is none, and the message may know what was meant.  RET_CONTENT may be NULL; otherwise the
- * caller owns it (json_decref). */
+/* Resolves REF; hashes may be abbreviated (-ENOTUNIQ if several match).  -ENOENT: there is none,
+ * and the message may suggest one.  RET_CONTENT may be NULL; otherwise the caller owns it
+ * (json_decref). */
 int registry_resolve(struct registry *r, enum registry_kind kind, const char *ref,
                      enum registry_scope scope, struct registry_version *ret_version,
                      json_t **ret_content, struct err *err);
 
 /* {"kind","name","hash","number","newest","size","created","retired"}: the last is null if it is
- * not.  The caller owns it; NULL when out of memory. */
+ * not retired.  The caller owns it; NULL when out of memory. */
 json_t *registry_version_json(const struct registry_version *version);
 
 /* At most LIMIT (up to REGISTRY_PAGE_MAX) of them. */
@@ -102,8 +103,8 @@ struct registry_page {
 	bool more;
 };
 void registry_page_free(struct registry_page *page);    /* for OWN() too */
-/* The newest version of each name behind AFTER ("": from the first), by name.  REGISTRY_LIVE
- * leaves out names all of whose versions are retired. */
+/* The newest version of each name after AFTER ("": from the first), by name.  REGISTRY_LIVE leaves
+ * out names all of whose versions are retired. */
 int registry_list(struct registry *r, enum registry_kind kind, enum registry_scope scope,
                   const char *after, size_t limit, struct registry_page *ret_page,
                   struct err *err);
@@ -112,28 +113,28 @@ int registry_list(struct registry *r, enum registry_kind kind, enum registry_sco
 int registry_history(struct registry *r, enum registry_kind kind, const char *name,
                      uint64_t before, size_t limit, struct registry_page *ret_page,
                      struct err *err);
-/* Retire what REF says: one version, or with a bare name all of them; BACK takes that back.
- * *ret_n: how many are not any more what they were.  If there are any, NOTE waits to be told. */
+/* Retires one version, or with a bare name all of them; BACK undoes that.  *ret_n: how many
+ * changed.  If any did, NOTE waits in the database. */
 int registry_retire(struct registry *r, enum registry_kind kind, const char *ref, bool back,
                     const char *note, size_t *ret_n, struct err *err);
 
 /* ---- notes: registry_note.c ---- */
 
-/* An event for the operator's timeline is in the database with the change that it is about, until
- * it was told: so a crash between the two loses none, but may have it told twice. */
+/* An event for the operator's timeline is stored in the database together with its change, until it
+ * is written to the timeline.  A crash between the two loses none, but may duplicate one. */
 typedef int registry_tell(void *arg, const char *event, size_t len, struct err *err);
-/* TELL all that wait, whoever left them, the oldest first, until it fails. */
+/* Calls TELL for all that wait, from any process, the oldest first, until it fails. */
 int registry_tell_notes(struct registry *r, registry_tell *tell, void *arg, struct err *err);
 
 /* ---- differences: registry_diff.c ---- */
 
-/* What differs: [{"path":"/files/a.py","from":...,"to":...}, ...]; what was added has no
- * "from", what was removed no "to".  The caller owns *ret_diff. */
+/* The differences: [{"path":"/files/a.py","from":...,"to":...}, ...].  An added member has no
+ * "from", a removed one no "to".  The caller owns *ret_diff. */
 int registry_diff(json_t *from, json_t *to, json_t **ret_diff, struct err *err);
 
 /* ---- blobs: registry_blob.c ---- */
 
-/* Keep what FD gives from where it stands, or DATA; on the disk when this returns.  -EFBIG
+/* Stores the data of FD from its current offset, or DATA; on the disk when this returns.  -EFBIG
  * beyond MAX bytes. */
 int registry_put_blob_fd(struct registry *r, int fd, uint64_t max, char ret_hash[HASH_NAME + 1],
                          uint64_t *ret_size, struct err *err);
@@ -142,8 +143,8 @@ int registry_put_blob(struct registry *r, const void *data, size_t len,
 
 #define REGISTRY_STAGED_MAX 16384
 
-/* As registry_put_blob_fd(), or with FD -1 registry_put_blob(), of many: they are on the disk,
- * and under their names, after registry_settle_staged(), which registry_put() does. */
+/* Like registry_put_blob_fd(), or with FD -1 registry_put_blob(), for many blobs.  They are on the
+ * disk, and under their names, after registry_settle_staged(), which registry_put() calls. */
 int registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t max,
                         char ret_hash[HASH_NAME + 1], uint64_t *ret_size, struct err *err);
 int registry_settle_staged(struct registry *r, struct err *err);
@@ -155,10 +156,10 @@ int registry_open_blob(struct registry *r, const char *hash, struct err *err);
 int registry_read_blob(struct registry *r, const char *hash, size_t max, char **ret_text,
                        size_t *ret_len, struct err *err);
 
-/* ---- blobs that nobody needs: registry_collect.c ---- */
+/* ---- unused blobs: registry_collect.c ---- */
 
-/* Remove those that no version refers to, and none of what MORE marks: unless they came, or were put
- * again, of late.  What is put at the same time stays. */
+/* Removes blobs that no version refers to and that MORE does not mark, unless they were put
+ * recently.  Blobs that are put at the same time stay. */
 #define REGISTRY_UNUSED_MS (24ull * 3600 * 1000)
 #define REGISTRY_MARKS_MAX (4 * 1024 * 1024)
 struct registry_marks;                  /* opaque */
@@ -172,17 +173,17 @@ struct registry_collected {
 };
 int registry_collect(struct registry *r, const struct registry_collecting *how,
                      struct registry_collected *ret_collected, struct err *err);
-/* Every "sha256:..." in TEXT. */
+/* Marks every "sha256:..." in TEXT. */
 int registry_mark_text(struct registry_marks *marks, const char *text, size_t len, struct err *err);
 
 /* ---- trees: registry_tree.c ---- */
 
-/* The folder with the files of the capability VERSION, whose content is CONTENT: made if it
- * is not there yet.  Every byte is checked against its hash, also if it was there: -EUCLEAN if
+/* The folder with the files of the capability VERSION, whose content is CONTENT; created if it does
+ * not exist yet.  Every byte is checked against its hash, also in an existing folder: -EUCLEAN if
  * somebody has changed it.  Nothing in it may be written.  The caller owns *ret_path.
- * *ret_since_ns (NULL: not wanted) is a moment before it was checked. */
+ * *ret_since_ns (NULL: not wanted) is a time before the check. */
 int registry_tree(struct registry *r, const struct registry_version *version,
                   json_t *content, char **ret_path, uint64_t *ret_since_ns, struct err *err);
-/* Whether nothing in the folder of the capability HASH was changed since that moment. */
+/* Whether nothing in the folder of the capability HASH was changed since that time. */
 bool registry_tree_is_since(struct registry *r, const char *hash, uint64_t since_ns);
 #endif

@@ -1,4 +1,4 @@
-/* registry_blob.c - contents of files, kept by their hash. */
+/* registry_blob.c - stores contents of files by their hash. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,9 +14,9 @@
 #include "base/own.h"
 #include "registry/registry_parts.h"
 
-/* What is so young counts as just touched. */
+/* A blob younger than this counts as just touched. */
 #define TOUCH_SECONDS ((time_t)(REGISTRY_UNUSED_MS / 1000 / 4))
-/* Where a blob is: "ab/cdef..." in blobs/; the folder in it is "ab". */
+/* The path of a blob in blobs/: "ab/cdef..."; its folder is "ab". */
 #define BLOB_PATH_MAX (HASH_HEX + 2)
 
 static void
@@ -34,7 +34,7 @@ is_zero(const unsigned char *data, size_t len)
 	return len > 0 && data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
 }
 
-/* A hole stays one: it took no room where an agent made it. */
+/* A hole stays a hole: it took no room where an agent made it. */
 static int
 write_block(int to, const unsigned char *data, size_t len, struct err *err)
 {
@@ -80,7 +80,7 @@ copy(int to, int fd, const void *data, uint64_t max, unsigned char ret_hash[HASH
 
 /* ---- staging ---- */
 
-/* So few are written to the disk one by one; more of them with all that the file system has. */
+/* This few are synced one by one; more are synced with the whole file system. */
 #define STAGE_FEW 16
 
 int
@@ -91,7 +91,7 @@ registry_touch_blob(struct registry *r, const unsigned char hash[HASH_LEN], uint
 	int n = 0;
 
 	blob_path(hash, path);
-	/* Nobody removes it between the two. */
+	/* Nobody may remove it between the two. */
 	(void)flock(r->blobs, LOCK_SH);
 	if (fstatat(r->blobs, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 		n = -ENOENT;
@@ -162,7 +162,7 @@ registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t max,
 		unlinkat(r->tmp, staged.tmp, 0);
 	if (n < 0)
 		return n;
-	/* Who else put the same may not have come so far. */
+	/* Another process that put the same may not have synced it yet. */
 	r->unsynced[staged.hash[0]] = true;
 	if (!there)
 		r->staged[r->n_staged++] = staged;
@@ -200,7 +200,7 @@ sync_folders(struct registry *r, struct err *err)
 			continue;
 		snprintf(name, sizeof(name), "%02x", i);
 		n = sync_folder(r, name, err);
-		/* It could not be made when there was no room. */
+		/* It could not be created when there was no room. */
 		n = n == -ENOENT ? 0 : n;
 		r->unsynced[i] = n < 0;
 	}
@@ -216,7 +216,7 @@ settle_one(struct registry *r, const struct registry_staged *staged, struct err 
 	snprintf(folder, sizeof(folder), "%.2s", path);
 	if (mkdirat(r->blobs, folder, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, "cannot make a folder for blobs");
-	/* Another may do the same at the same time: it is the same content. */
+	/* Another process may do the same at the same time: it is the same content. */
 	return renameat(r->tmp, staged->tmp, r->blobs, path) < 0 ?
 	       err_errno(err, "cannot keep a blob") : 0;
 }
@@ -226,7 +226,7 @@ registry_settle_staged(struct registry *r, struct err *err)
 {
 	int n = 0;
 
-	/* Under its name stands only what is on the disk. */
+	/* A blob gets its name only once it is on the disk. */
 	if (r->n_staged > STAGE_FEW && syncfs(r->tmp) < 0)
 		n = err_errno(err, "cannot write blobs to the disk");
 	for (size_t i = 0; n == 0 && i < r->n_staged; i++)

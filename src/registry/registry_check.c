@@ -1,7 +1,7 @@
-/* registry_check.c - whether a capability's folder has what its hash says, byte by byte.
+/* registry_check.c - checks byte by byte that a capability's folder matches its hash.
  *
- * Beside the files lies the content of the version, whose SHA-256 is the folder's name and which has
- * the SHA-256 of each file.  So a folder can be checked without the database. */
+ * Beside the files is the content of the version.  The folder's name is the content's SHA-256, and
+ * the content has the SHA-256 of each file.  So a folder can be checked without the database. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 #define DEPTH_MAX 128
 
 struct checking {
-	json_t *files;                  /* by path: {"hash","executable"}; what was seen is removed */
-	json_t *folders;                /* those above files, by path */
+	json_t *files;                  /* by path: {"hash","executable"}; removed when seen */
+	json_t *folders;                /* the folders of files, by path */
 	struct err *err;
 };
 
@@ -100,7 +100,7 @@ check_entry(struct checking *c, int dir, const char *name, const char *path, int
 	       check_folder(c, below, path, depth + 1);
 }
 
-/* Takes FD over. */
+/* Takes ownership of FD. */
 static int
 check_folder(struct checking *c, int fd, const char *path, int depth)
 {
@@ -125,7 +125,7 @@ check_folder(struct checking *c, int fd, const char *path, int depth)
 	return r;
 }
 
-/* What lies beside the files, if its hash is NAME. */
+/* Reads the content beside the files, if its hash is NAME. */
 static int
 read_content(int dir, const char *name, json_t **ret_content, struct err *err)
 {
@@ -173,7 +173,7 @@ registry_check_tree(int trees, const char *name, json_t *content, struct err *er
 	return r;
 }
 
-/* ---- since when nothing was changed ---- */
+/* ---- time of the last change ---- */
 
 static uint64_t
 changed_ns(const struct stat *st)
@@ -181,7 +181,7 @@ changed_ns(const struct stat *st)
 	return (uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec;
 }
 
-/* Takes FD over. */
+/* Takes ownership of FD. */
 static int
 find_newest(int fd, int depth, uint64_t *newest)
 {

@@ -1,7 +1,7 @@
 /* registry_collect.c - removes blobs that nothing refers to.
  *
- * A blob is there before what refers to it is, or was there already and is then touched: one that
- * is young is left alone, and who touches or takes one keeps others from it for that moment. */
+ * A blob exists before anything refers to it, or existed already and is then touched.  So a young
+ * blob is left alone.  A process that touches or removes one locks out the other for that moment. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +20,9 @@
 
 #define MARKS_FIRST 1024                /* a power of two */
 
-/* ---- what is referred to ---- */
+/* ---- marks ---- */
 
-/* Open addressing; what is all zero is free. */
+/* Open addressing; an all-zero entry is free. */
 struct registry_marks {
 	unsigned char (*at)[HASH_LEN];
 	size_t n, cap;
@@ -42,7 +42,7 @@ is_free(const unsigned char hash[HASH_LEN])
 	return memcmp(hash, zero, HASH_LEN) == 0;
 }
 
-/* Where it is, or would be. */
+/* Its position, or where it would be. */
 static size_t
 find(const struct registry_marks *m, const unsigned char hash[HASH_LEN])
 {
@@ -111,7 +111,7 @@ mark_versions(struct registry *r, struct registry_marks *m, struct err *err)
 	return n;
 }
 
-/* ---- the others ---- */
+/* ---- sweeping ---- */
 
 struct sweep {
 	const struct registry_collecting *how;

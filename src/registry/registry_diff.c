@@ -1,4 +1,4 @@
-/* registry_diff.c - what differs between two versions. */
+/* registry_diff.c - finds the differences between two versions. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ no_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
-/* PATH and one part more, escaped as RFC 6901 has it; NULL when out of memory. */
+/* PATH plus one part, escaped as in RFC 6901; NULL when out of memory. */
 static char *
 beneath(const char *path, const char *part)
 {
@@ -76,7 +76,7 @@ compare_objects(json_t *diff, const char *path, json_t *from, json_t *to, struct
 	return r;
 }
 
-/* Of lists what is alike at both ends is left out; what is between was removed and added. */
+/* For lists, equal elements at both ends are left out; those in between count as removed and added. */
 static int
 compare_lists(json_t *diff, const char *path, json_t *from, json_t *to, struct err *err)
 {

@@ -10,7 +10,7 @@
 #include "canon/canon.h"
 #include "registry/registry_parts.h"
 
-/* NEWEST is whether the bare name means it. */
+/* NEWEST: whether the bare name refers to it. */
 #define COLUMNS \
 	"n.name, v.hash, v.number, v.size, v.created, v.retired, v.id = (SELECT w.id FROM versions w " \
 	"WHERE w.name = v.name AND w.retired IS NULL ORDER BY w.turn DESC LIMIT 1)"
@@ -62,7 +62,7 @@ name_is_there(struct registry *r, enum registry_kind kind, const char *name, str
 	return n == 0 ? no_such_name(r, kind, name, err) : n < 0 ? n : 0;
 }
 
-/* A version is what its name says, whatever somebody did to the database. */
+/* The content must match the hash, whatever somebody did to the database. */
 static int
 take_content(const struct db_query *q, const struct registry_version *version,
              json_t **ret_content, struct err *err)
@@ -82,7 +82,7 @@ take_content(const struct db_query *q, const struct registry_version *version,
 	return canon_read(text, strlen(text), ret_content, err);
 }
 
-/* The newest, or where none lives, the last. */
+/* The newest, or if all are retired, the last. */
 static int
 ask_newest(struct registry *r, enum registry_kind kind, const char *name, struct db_query *q,
            struct err *err)
@@ -115,7 +115,7 @@ ask_hash(struct registry *r, enum registry_kind kind, const struct registry_ref 
 	                           registry_kinds[kind], ref->name);
 }
 
-/* The whole of a hash that was cut short, if there is one and only one that begins so. */
+/* Completes an abbreviated hash, if exactly one begins with it. */
 static int
 complete_hash(struct registry *r, enum registry_kind kind, struct registry_ref *ref,
               struct err *err)
@@ -124,7 +124,7 @@ complete_hash(struct registry *r, enum registry_kind kind, struct registry_ref *
 	char behind[sizeof(ref->hash) + 1], whole[sizeof(ref->hash)];
 	int n;
 
-	/* Behind every digit, so all that begin so lie between. */
+	/* This sorts behind every digit, so all matches lie in between. */
 	snprintf(behind, sizeof(behind), "%sg", ref->hash);
 	n = db_ask(r->db, &q, err, "SELECT v.hash FROM names n JOIN versions v ON v.name = n.id "
 	           "WHERE n.kind = ? AND n.name = ? AND v.hash >= ? AND v.hash < ? LIMIT 2", "ssss",
@@ -195,7 +195,7 @@ take_page(struct db_query *q, enum registry_kind kind, size_t limit, struct regi
 	struct registry_page page = { .at = calloc(limit + 1, sizeof(*page.at)) };
 	int n = page.at == NULL ? err_set(err, ENOMEM, "out of memory") : 1;
 
-	/* One more than asked for tells whether there are more. */
+	/* One more than requested shows whether there are more. */
 	while (n > 0 && page.n <= limit && (n = db_next(q, err)) > 0)
 		take_version(q, kind, &page.at[page.n++]);
 	if (n < 0) {

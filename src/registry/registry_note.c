@@ -1,4 +1,4 @@
-/* registry_note.c - what is to be told of changes, until somebody has told it. */
+/* registry_note.c - keeps events about changes until somebody has recorded them. */
 #include <errno.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ is_any(struct registry *r, struct err *err)
 	return n < 0 ? n : db_next(&q, err);
 }
 
-/* *ret_last: the last that was told. */
+/* *ret_last: the last that was recorded. */
 static int
 tell_all(struct registry *r, registry_tell *tell, void *arg, int64_t *ret_last, struct err *err)
 {
@@ -49,7 +49,7 @@ registry_tell_notes(struct registry *r, registry_tell *tell, void *arg, struct e
 
 	if (n <= 0)
 		return n;
-	/* Nobody else tells the same meanwhile. */
+	/* Nobody else records the same meanwhile. */
 	n = db_begin(r->db, err);
 	if (n < 0)
 		return n;

@@ -1,4 +1,4 @@
-/* registry_open.c - the registry's folders. */
+/* registry_open.c - opens and creates the registry's folders. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "base/tree.h"
 #include "registry/registry_parts.h"
 
-#define TMP_AGE_MAX (24 * 3600)         /* seconds; nobody writes for longer */
+#define TMP_AGE_MAX (24 * 3600)         /* seconds; no write takes longer */
 
 int
 registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err)

@@ -1,4 +1,4 @@
-/* registry_parts.h - between the files of the registry; for them only. */
+/* registry_parts.h - shared only by the files of the registry. */
 #ifndef CLOISTER_REGISTRY_PARTS_H
 #define CLOISTER_REGISTRY_PARTS_H
 #include "registry/db.h"
@@ -10,8 +10,8 @@ struct registry {
 	int folder, blobs, trees, tmp;  /* descriptors of folders */
 	char *path;                     /* FOLDER's */
 	struct db *db;
-	/* Blobs in tmp/ that have not got their names yet, and folders of blobs of which not
-	 * all may be on the disk. */
+	/* Blobs in tmp/ that do not have their names yet, and folders of blobs that may not be on
+	 * the disk as a whole. */
 	struct registry_staged {
 		char tmp[REGISTRY_TMP_MAX];
 		unsigned char hash[HASH_LEN];
@@ -24,19 +24,19 @@ extern const char *const registry_migrations[];         /* ends with NULL */
 
 /* ---- registry_note.c ---- */
 
-/* Within a change: NOTE (NULL: none) is to be told of it. */
+/* Within a transaction: stores NOTE (NULL: none) with the change. */
 int registry_note(struct registry *r, const char *note, struct err *err);
 
 /* ---- registry_open.c ---- */
 
-/* A name in tmp/ that nobody else has. */
+/* A unique name in tmp/. */
 int registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err);
-/* Remove what was left in tmp/ by who did not come to an end. */
+/* Removes files in tmp/ whose writers did not finish. */
 void registry_clear_tmp(struct registry *r);
 
 /* ---- registry_blob.c ---- */
 
-/* It is going to be referred to: from now on it is young.  -ENOENT. */
+/* Marks the blob as recently used, because something is about to refer to it.  -ENOENT. */
 int registry_touch_blob(struct registry *r, const unsigned char hash[HASH_LEN],
                         uint64_t *ret_size);
 #endif

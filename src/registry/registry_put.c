@@ -25,7 +25,7 @@ format_now(char ret_text[REGISTRY_TIME_MAX])
 
 /* ---- registering ---- */
 
-/* A version whose files are not there would be lost. */
+/* A version without its files would be lost. */
 static int
 check_blobs(struct registry *r, const struct object *o, struct err *err)
 {
@@ -49,7 +49,7 @@ check_blobs(struct registry *r, const struct object *o, struct err *err)
 	return 0;
 }
 
-/* *ret_id: the name's row, made if it is missing. */
+/* *ret_id: the name's row, created if it is missing. */
 static int
 put_name(struct registry *r, const struct object *o, int64_t *ret_id, struct err *err)
 {
@@ -67,7 +67,7 @@ put_name(struct registry *r, const struct object *o, int64_t *ret_id, struct err
 
 enum { NOT_THERE, IS_NEWEST, IS_NEWEST_NOW };
 
-/* Whether it is there already, and then it is the newest. */
+/* Whether the version exists already; if so, makes it the newest. */
 static int
 renew(struct registry *r, const struct object *o, int64_t name, struct err *err)
 {

@@ -1,11 +1,11 @@
-/* registry_schema.c - the tables of the registry, and how older ones become these.
+/* registry_schema.c - the tables of the registry, and the migrations from older ones.
  *
- * What stands here was done on somebody's disk: never change an entry, only add one. */
+ * These have already run on users' disks: never change an entry, only add one. */
 #include "registry/registry_parts.h"
 
 const char *const registry_migrations[] = {
 	/* 1: names and versions.  TURN is the order in which versions were last registered: the
-	 * newest of a name is the highest that is not retired. */
+	 * newest of a name has the highest that is not retired. */
 	"CREATE TABLE names ("
 	"	id INTEGER PRIMARY KEY,"
 	"	kind TEXT NOT NULL,"
@@ -28,8 +28,8 @@ const char *const registry_migrations[] = {
 	"CREATE UNIQUE INDEX versions_by_turn ON versions (name, turn);"
 	"CREATE INDEX versions_live ON versions (name, turn) WHERE retired IS NULL;",
 
-	/* 2: dispatches; STATE is enum dispatch_state, below 3 while it is not over.  PARENT is "" for
-	 * an operator's own.  Cells that may never start any more are buried. */
+	/* 2: dispatches; STATE is enum dispatch_state, below 3 while it is not over.  PARENT is ""
+	 * for an operator's own.  Cells that must never start are buried. */
 	"CREATE TABLE dispatches ("
 	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
 	"	id TEXT NOT NULL UNIQUE,"
@@ -68,8 +68,8 @@ const char *const registry_migrations[] = {
 	"	buried_ms INTEGER NOT NULL"
 	") STRICT;",
 
-	/* 3: the token that a dispatch's agent shows to dispatch others: its SHA-256, while the agent
-	 * runs, else "". */
+	/* 3: the SHA-256 of the token by which a dispatch's agent dispatches others, while the
+	 * agent runs; else "". */
 	"ALTER TABLE dispatches ADD COLUMN token_hash TEXT NOT NULL DEFAULT '';",
 
 	/* 4: events for the operator's timeline that are not in it yet. */

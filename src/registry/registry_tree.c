@@ -1,4 +1,4 @@
-/* registry_tree.c - a capability's files as a read-only folder, made of blobs. */
+/* registry_tree.c - makes a capability's files, from blobs, a read-only folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +20,7 @@
 #include "registry/registry_parts.h"
 #include "registry/registry_tree.h"
 
-/* The folder of PATH, and those above it, in DIR; *ret_name is what is left of the path. */
+/* Opens the folder of PATH, and creates those above it, in DIR; *ret_name is the rest of the path. */
 static int
 open_parents(int dir, const char *path, const char **ret_name, struct err *err)
 {
@@ -42,7 +42,7 @@ open_parents(int dir, const char *path, const char **ret_name, struct err *err)
 	return at < 0 ? err_errno(err, "cannot open a folder") : at;
 }
 
-/* Copy, and look whether it is what its name says: a disk may have forgotten. */
+/* Copies, and checks the hash: the disk may have lost data. */
 static int
 copy_blob(struct registry *r, const char *hash, int to, struct err *err)
 {
@@ -71,8 +71,8 @@ copy_blob(struct registry *r, const char *hash, int to, struct err *err)
 	return 0;
 }
 
-/* Where the file system can, nobody changes a byte of it any more, root included; it can only be
- * replaced. */
+/* If the file system supports it, nobody can change the file any more, not even root; it can only
+ * be replaced. */
 static void
 seal_file(int folder, const char *name)
 {
@@ -105,7 +105,7 @@ make_file(struct registry *r, int dir, json_t *file, struct err *err)
 	}
 	if (fchmod(fd, executable ? 0555 : 0444) < 0)
 		return err_errno(err, "cannot make '%s'", path);
-	/* Not while somebody can write to it. */
+	/* It cannot be sealed while it is open for writing. */
 	close(TAKE_FD(fd));
 	seal_file(folder, name);
 	return 0;
@@ -136,7 +136,7 @@ close_folders(int dir, struct err *err)
 	return n;
 }
 
-/* Beside the files, so that they can be checked without the database. */
+/* Stored beside the files, so that they can be checked without the database. */
 static int
 write_content(int dir, json_t *content, struct err *err)
 {
@@ -166,7 +166,7 @@ fill(struct registry *r, int dir, json_t *content, struct err *err)
 		n = make_file(r, top, json_array_get(files, i), err);
 	n = n == 0 ? close_folders(top, err) : n;
 	n = n == 0 ? write_content(dir, content, err) : n;
-	/* What a crash left half on the disk would be taken for whole. */
+	/* After a crash, half a folder would be taken for a whole one. */
 	if (n == 0 && syncfs(dir) < 0)
 		n = err_errno(err, "cannot write a capability's files to the disk");
 	return n;
@@ -187,7 +187,7 @@ build(struct registry *r, json_t *content, const char *name, struct err *err)
 	n = dir < 0 ? err_errno(err, "cannot open a folder") : fill(r, dir, content, err);
 	if (n == 0 && renameat(r->tmp, tmp, r->trees, name) == 0)
 		return 0;
-	/* Another may have been quicker. */
+	/* Another process may have been quicker. */
 	if (n == 0 && errno != EEXIST && errno != ENOTEMPTY)
 		n = err_errno(err, "cannot keep a capability's folder");
 	if (dir >= 0)
@@ -211,8 +211,8 @@ check(struct registry *r, json_t *content, const char *name, struct err *err)
 	return n;
 }
 
-/* A moment that everything in the folder is older than, in the clock that the kernel dates changes
- * with: what is changed from now on is dated no earlier.  That clock ticks 100 times a second. */
+/* A time that is later than everything in the folder, by the clock with which the kernel dates
+ * changes: later changes are dated no earlier.  That clock ticks 100 times a second. */
 static uint64_t
 take_moment(const struct registry *r, const char *name)
 {
@@ -251,7 +251,7 @@ registry_tree(struct registry *r, const struct registry_version *version, json_t
 		n = build(r, content, name, err);
 	if (n == 0 && ret_since_ns != NULL)
 		*ret_since_ns = take_moment(r, name);
-	/* Each time: whoever has the operator's uid could have changed it since. */
+	/* Every time: any process with the operator's uid could have changed it since. */
 	n = n == 0 ? check(r, content, name, err) : n;
 	if (n < 0) {
 		err_wrap(err, "the capability '%s'", version->name);

@@ -20,7 +20,7 @@ struct job_list {
 
 struct serve_pool {
 	struct loop *loop;
-	struct loop_source source;      /* an eventfd: something is done */
+	struct loop_source source;      /* an eventfd: some job is done */
 	void (*free_own)(void *own);
 	struct worker {
 		struct serve_pool *pool;
@@ -28,11 +28,11 @@ struct serve_pool {
 		void *own;
 	} workers[SERVE_THREADS_MAX];
 	unsigned n_owns, n_threads;
-	size_t busy;                    /* the loop's */
-	pthread_mutex_t lock;           /* of what follows */
+	size_t busy;                    /* used by the loop only */
+	pthread_mutex_t lock;           /* protects what follows */
 	pthread_cond_t more;
 	struct job_list waiting, heavy, done;
-	unsigned n_heavy;               /* at work */
+	unsigned n_heavy;               /* running */
 	bool ends;
 };
 

@@ -11,7 +11,7 @@
 #include "base/own.h"
 #include "base/utf8.h"
 
-/* TEXT without its escapes; NULL if it is no text then, or there is no memory. */
+/* TEXT without its escapes; NULL if the result is no text, or without memory. */
 static char *
 decode(const char *text, size_t len, bool plus_is_space)
 {
@@ -26,7 +26,7 @@ decode(const char *text, size_t len, bool plus_is_space)
 			int high = len - i > 2 ? num_hex_digit(text[i + 1]) : -1;
 			int low = high < 0 ? -1 : num_hex_digit(text[i + 2]);
 
-			/* A NUL would hide what is behind it. */
+			/* A NUL would hide the rest of the text. */
 			if (low < 0 || (high == 0 && low == 0))
 				goto bad;
 			out[n++] = (char)(high << 4 | low);
@@ -85,7 +85,7 @@ route_match(const char *pattern, const char *path, struct route_params *ret_para
 	return true;
 }
 
-/* Which of NAMES the LEN bytes at WORD are; -1: none. */
+/* The index of the LEN bytes at WORD in NAMES; -1: none. */
 static int
 index_of(const char *names, const char *word, size_t len)
 {

@@ -1,4 +1,4 @@
-/* route.h - paths and queries of requests, taken apart by patterns. */
+/* route.h - matches paths of requests with patterns, and parses queries. */
 #ifndef CLOISTER_SERVE_ROUTE_H
 #define CLOISTER_SERVE_ROUTE_H
 #include <stdbool.h>
@@ -14,14 +14,14 @@ struct route_params {
 };
 void route_params_free(struct route_params *params);    /* for OWN() too */
 
-/* Whether PATH (canonical, without its query) is of PATTERN: "/v1/cells/{id}/stop".  A part in
- * braces is one that is not empty; "{path*}" at the end takes all that is left.  The caller frees
- * *ret_params; untouched if it does not match. */
+/* Whether PATH (canonical, without its query) matches PATTERN: "/v1/cells/{id}/stop".  A part in
+ * braces must not be empty; "{path*}" at the end takes the rest.  The caller frees *ret_params;
+ * untouched if it does not match. */
 bool route_match(const char *pattern, const char *path, struct route_params *ret_params);
 
 /* The values of QUERY ("a=1&b=%20x"), decoded, in the order of NAMES ("limit after", or NULL): NULL
- * where one is missing.  -EINVAL for one that is not among NAMES, stands twice or is no UTF-8.
- * The caller frees the values. */
+ * if one is missing.  -EINVAL for one that is not among NAMES, occurs twice or is no UTF-8.  The
+ * caller frees the values. */
 int route_query(const char *query, const char *names, char *ret_values[ROUTE_QUERY_MAX],
                 struct err *err);
 void route_query_free(char *values[ROUTE_QUERY_MAX]);

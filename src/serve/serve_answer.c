@@ -1,4 +1,4 @@
-/* serve_answer.c - answers: their heads, their bodies as fast as the client takes them. */
+/* serve_answer.c - sends responses: their heads, and their bodies as fast as the client takes them. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ serve_request_free(struct serve_request *q)
 	free(q);
 }
 
-/* Who writes is not the one who sees the connection go: that is for the round's end. */
+/* A caller that writes cannot handle a lost connection: that waits for the end of the round. */
 static void
 give(struct serve_conn *c, const void *data, size_t len)
 {
@@ -103,7 +103,7 @@ give_head(struct serve_request *q, unsigned status, const char *type, uint64_t l
 	}
 	if (length == HTTP_LENGTH_UNKNOWN && is_old)
 		c->keep_alive = false;
-	/* What is left of its body is not going to be read. */
+	/* The rest of its body will not be read. */
 	if (c->step == STEP_HEAD || c->step == STEP_BODY || c->way->server->stopping)
 		c->keep_alive = false;
 	q->chunked = length == HTTP_LENGTH_UNKNOWN && !is_old;
@@ -116,7 +116,7 @@ give_head(struct serve_request *q, unsigned status, const char *type, uint64_t l
 	give(c, b.data, b.len);
 }
 
-/* ---- whole answers ---- */
+/* ---- whole responses ---- */
 
 static size_t
 next_piece(struct serve_conn *c, char piece[PIECE_MAX])
@@ -136,7 +136,7 @@ next_piece(struct serve_conn *c, char piece[PIECE_MAX])
 	do
 		n = read(c->out_fd, piece, c->out_left < PIECE_MAX ? (size_t)c->out_left : PIECE_MAX);
 	while (n < 0 && errno == EINTR);
-	/* It became shorter: the client must not take what it has for all of it. */
+	/* The file became shorter: the client must not take the part for the whole. */
 	if (n <= 0) {
 		c->failed = true;
 		loop_at_round_end(c->way->server->loop, &c->again);

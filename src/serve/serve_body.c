@@ -1,4 +1,4 @@
-/* serve_body.c - a request's body: in memory while it is short, then in a file without a name. */
+/* serve_body.c - stores a request's body: in memory while it is short, then in an unnamed file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* serve_conn.c - one connection: reads requests one after the other, strictly, and hands them on. */
+/* serve_conn.c - one connection: reads requests one after the other, strictly, and passes them to
+ * the handler. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ bury(void *arg)
 	}
 }
 
-/* Who answers later finds that nobody waits. */
+/* A later response finds that nobody waits. */
 static void
 lose_request(struct serve_conn *c)
 {
@@ -90,7 +91,7 @@ serve_conn_late(struct serve_conn *c, unsigned seconds)
 	loop_set_timer(c->way->server->loop, &c->late, (uint64_t)seconds * 1000);
 }
 
-/* Closed at once, a connection would take back what the client has not read yet. */
+/* Closing at once would discard data that the client has not read yet. */
 static void
 linger(struct serve_conn *c)
 {
@@ -131,7 +132,7 @@ new_request(struct serve_conn *c)
 	return q;
 }
 
-/* What cannot even be read is answered all the same. */
+/* A request that cannot even be parsed is answered all the same. */
 static void
 refuse_unread(struct serve_conn *c, unsigned status, const char *code, const char *message)
 {
@@ -216,8 +217,8 @@ keep_head(struct serve_conn *c, struct serve_request *q)
 	return true;
 }
 
-/* Answered before its body was read, a connection cannot go on: so who sends none is asked
- * only when there is nothing left to read. */
+/* A connection cannot continue if a request was answered before its body was read.  So a request
+ * without a body is offered only when there is nothing left to read. */
 static void
 take_head(struct serve_conn *c)
 {
@@ -284,7 +285,7 @@ take_request(struct serve_conn *c)
 	s->handler->request(s->arg, c->request);
 }
 
-/* What the reader has not used is kept for when the answer has been given. */
+/* Data that the parser has not used is kept until the response is sent. */
 static void
 keep_ahead(struct serve_conn *c, const char *data, size_t len)
 {
@@ -341,7 +342,7 @@ go_on(void *arg)
 	if (ahead.len > 0)
 		feed(c, (char *)ahead.data, ahead.len);
 	buf_free(&ahead);
-	/* Of what is not complete now nothing more will come. */
+	/* An incomplete request will get no more data. */
 	if (c->ended && (c->step == STEP_IDLE || c->step == STEP_HEAD || c->step == STEP_BODY))
 		serve_conn_drop(c, false);
 	else if (c->step != STEP_DEAD && c->ahead.len < SERVE_AHEAD_MAX && !c->ended)
@@ -365,15 +366,15 @@ serve_conn_answered(struct serve_conn *c)
 	loop_at_round_end(s->loop, &c->again);
 }
 
-/* ---- what the connection tells ---- */
+/* ---- events of the connection ---- */
 
 static void
 take_end(struct serve_conn *c)
 {
 	c->ended = true;
 	conn_pause_reading(&c->conn);
-	/* Who waits for the rest of an answer may have said all it will say; who follows a
-	 * stream has no reason to. */
+	/* A client that waits for a response may have sent all it will send; a client that follows
+	 * a stream has no reason to close its side. */
 	if (c->step != STEP_ASKED && c->step != STEP_ANSWERS &&
 	    !(c->step == STEP_IDLE && c->ahead.len > 0))
 		serve_conn_drop(c, false);
@@ -422,7 +423,7 @@ writable(void *arg)
 	}
 }
 
-/* Of who speaks HTTP where TLS is spoken. */
+/* For a client that speaks HTTP where TLS is expected. */
 static void
 tell_tls(struct serve_conn *c)
 {
@@ -433,7 +434,7 @@ tell_tls(struct serve_conn *c)
 		"of http://\"}}\n";
 	char rest[4096];
 
-	/* What is there to be read would make a reset of the end, and take this with it. */
+	/* Unread data would turn the close into a reset, and destroy this message. */
 	while (recv(c->conn.source.fd, rest, sizeof(rest), MSG_DONTWAIT) > 0)
 		;
 	(void)!send(c->conn.source.fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -1,8 +1,8 @@
-/* serve_door.c - listening sockets, and who may come in through them.
+/* serve_door.c - listening sockets, and access through them.
  *
- * A page in somebody's browser can send requests to this machine's ports, under a name of its
- * own choice: so TCP wants a token, a Host that is this machine's, and nothing that says that a
- * page asks. */
+ * A page in somebody's browser can send requests to this machine's ports, under a host name of its
+ * choice.  So TCP requires a token, a Host that is this machine's, and no header that shows that a
+ * page is asking. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +28,9 @@
 
 #define BACKLOG 128
 #define RETRY_MS 200                    /* after there was no descriptor for a connection */
-#define TOKEN_BYTES 32                  /* of a token that is made here */
+#define TOKEN_BYTES 32                  /* of a token that is created here */
 
-/* ---- who ---- */
+/* ---- identity ---- */
 
 static bool
 is_local_name(const char *host)
@@ -63,7 +63,7 @@ is_local_origin(struct http_text origin)
 	return false;
 }
 
-/* Whether it is the very origin that the request was sent to. */
+/* Whether this is the very origin to which the request was sent. */
 static bool
 is_own_origin(const struct serve_request *q, struct http_text origin)
 {
@@ -80,7 +80,7 @@ is_own_origin(const struct serve_request *q, struct http_text origin)
 	return http_text_is(q->head.host, host) && port == q->head.port;
 }
 
-/* Who shows nothing is for the judge. */
+/* The judge decides on requests that show no token. */
 static bool
 is_for_judge(const struct serve_request *q)
 {
@@ -88,7 +88,7 @@ is_for_judge(const struct serve_request *q)
 	       http_head_get(&q->head, "authorization").len == 0;
 }
 
-/* What was shown, or nothing. */
+/* The token that was shown, or nothing. */
 static struct http_text
 shown_token(const struct serve_request *q)
 {
@@ -121,7 +121,7 @@ serve_refuse_token(struct serve_request *q, const char *message)
 	serve_refuse(q, 401, "unauthorized", NULL, message);
 }
 
-/* For the handler to judge. */
+/* Leaves it to the handler to judge. */
 static bool
 hear_token(struct serve_request *q, struct http_text shown)
 {
@@ -194,13 +194,13 @@ serve_door_check(struct serve_request *q)
 	if (!(q->door->is_tcp ? check_tcp(q) : check_unix(q)))
 		return false;
 	q->conn->way->server->stats.refused--;
-	/* A token that is the handler's to judge is judged by what it answers. */
+	/* The handler judges such a token: its response shows whether the client is known. */
 	if (q->role != SERVE_GUEST && q->token[0] == '\0')
 		q->conn->is_known = true;
 	return true;
 }
 
-/* ---- coming in ---- */
+/* ---- accepting ---- */
 
 static bool
 is_wanted(const struct serve_doorway *way)
@@ -208,8 +208,8 @@ is_wanted(const struct serve_doorway *way)
 	return !way->server->stopping && way->n_conns < SERVE_CONNS_MAX;
 }
 
-/* Whoever came first of those that are not known, or they could keep all others out by not going on;
- * else who is idle the longest.  The newest are in front. */
+/* Drops the oldest unidentified client, since these could otherwise keep all others out by not
+ * continuing; else the longest idle client.  The newest are first. */
 static void
 make_room(struct serve_doorway *way)
 {
@@ -291,7 +291,7 @@ close_doors(struct serve_server *s)
 	loop_cancel_timer(s->loop, &s->retry);
 }
 
-/* Who has come in is served, also if nobody has looked yet what it says. */
+/* A client that has connected is served, even if its request was not read yet. */
 static void
 let_in_the_last(struct serve_server *s)
 {

@@ -1,4 +1,4 @@
-/* serve_parts.h - what the files of the server share. */
+/* serve_parts.h - shared by the files of the server. */
 #ifndef CLOISTER_SERVE_PARTS_H
 #define CLOISTER_SERVE_PARTS_H
 #include "http/h1.h"
@@ -11,7 +11,7 @@ enum serve_step {
 	STEP_HEAD, STEP_BODY,           /* being read */
 	STEP_ASKED,                     /* the handler has it */
 	STEP_ANSWERS, STEP_STREAMS,     /* being written */
-	STEP_LINGERS,                   /* all is said; the client may still be reading */
+	STEP_LINGERS,                   /* all is sent; the client may still be reading */
 	STEP_DEAD,
 };
 
@@ -28,18 +28,18 @@ struct serve_conn {
 	struct conn conn;
 	struct h1_reader reader;
 	enum serve_step step;
-	struct serve_request *request;  /* from its head to its answer */
+	struct serve_request *request;  /* from its head to its response */
 	struct loop_timer late;
 	struct loop_round again;
-	struct buf ahead;               /* came before the last answer was given */
+	struct buf ahead;               /* received before the last response was sent */
 	uint64_t body_since_ms;
-	uint64_t written, taken;        /* given to the conn; what of it had gone at the last look */
+	uint64_t written, taken;        /* given to the conn; sent by the last check */
 	uid_t uid;
-	bool keep_alive;                /* of the request at hand */
-	bool ended;                     /* the client says no more */
-	bool failed;                    /* nothing more can be written: dropped when the round ends */
-	bool is_known;                  /* has shown who it is, and that was judged */
-	/* Of an answer: what is still to be written. */
+	bool keep_alive;                /* of the current request */
+	bool ended;                     /* the client will send no more */
+	bool failed;                    /* nothing more can be written: dropped at the end of the round */
+	bool is_known;                  /* its identity was shown and accepted */
+	/* The rest of a response, to be written. */
 	struct buf out;
 	size_t out_at;
 	int out_fd;
@@ -67,21 +67,21 @@ struct serve_server {
 void serve_conn_take(struct serve_doorway *way, int fd);
 void serve_conn_drop(struct serve_conn *c, bool abrupt);
 void serve_conn_late(struct serve_conn *c, unsigned seconds);
-/* The answer has been handed over: on to the next request, or to the end. */
+/* The response was handed over: continues with the next request, or ends. */
 void serve_conn_answered(struct serve_conn *c);
 
 /* ---- serve_answer.c ---- */
-/* Write on; true once all of the answer has been given to the connection. */
+/* Continues writing; true once the whole response was given to the connection. */
 bool serve_conn_pump(struct serve_conn *c);
 void serve_request_free(struct serve_request *q);
 
 /* ---- serve_body.c ---- */
-/* 0, -EFBIG beyond q->body_max, -EIO where it cannot be kept. */
+/* 0, -EFBIG beyond q->body_max, -EIO if it cannot be stored. */
 int serve_body_add(struct serve_request *q, int spool, const char *data, size_t len);
 void serve_body_free(struct serve_body *body);
 
 /* ---- serve_door.c ---- */
-/* Whether Q may come in; where not, it has been refused. */
+/* Whether Q has access; if not, it has been refused. */
 bool serve_door_check(struct serve_request *q);
 void serve_doors_watch(struct serve_server *s);
 #endif

@@ -1,4 +1,4 @@
-/* serve_tls.c - the certificate that a server on TCP shows, and one of its own where none is given. */
+/* serve_tls.c - the certificate of a server on TCP: a given one, or one of its own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -16,7 +16,7 @@
 
 #define OWN_CERT "cert.pem"
 #define OWN_KEY "key.pem"
-#define OWN_DAYS 825                    /* longer is refused by some clients */
+#define OWN_DAYS 825                    /* some clients refuse a longer one */
 #define NEAR_END_S (30 * 24 * 3600)     /* then a new one is made */
 
 static void
@@ -85,7 +85,7 @@ serve_tls_load(const char *cert, const char *key, struct ssl_ctx_st **ret_tls,
 	return r;
 }
 
-/* ---- one of our own ---- */
+/* ---- an own certificate ---- */
 
 static bool
 add_extension(X509 *cert, int nid, const char *value)
@@ -117,7 +117,7 @@ fill_in(X509 *cert, EVP_PKEY *key)
 	       X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
 	                                  (const unsigned char *)"cloister serve", -1, -1, 0) == 1 &&
 	       X509_set_issuer_name(cert, name) == 1 && X509_set_pubkey(cert, key) == 1 &&
-	       /* So that a client can be told to trust it: it vouches for this machine's names only. */
+	       /* So that a client can be configured to trust it: it vouches for this machine's names only. */
 	       add_extension(cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
 	       add_extension(cert, NID_name_constraints, "critical,permitted;DNS:localhost,"
 	                     "permitted;IP:127.0.0.1/255.255.255.255,"
@@ -129,7 +129,7 @@ fill_in(X509 *cert, EVP_PKEY *key)
 	       X509_sign(cert, key, EVP_sha256()) > 0;
 }
 
-/* Whole or not at all: a temporary name, and then the real one. */
+/* Writes all or nothing: a temporary name, and then the real one. */
 static int
 write_pem(int dir, const char *name, const X509 *cert, EVP_PKEY *key, struct err *err)
 {
@@ -180,7 +180,7 @@ serve_tls_own(int dir, struct ssl_ctx_st **ret_tls, char ret_print[SERVE_PRINT_M
 	snprintf(key, sizeof(key), "/proc/self/fd/%d/" OWN_KEY, dir);
 	if (faccessat(dir, OWN_CERT, F_OK, 0) == 0 && faccessat(dir, OWN_KEY, F_OK, 0) == 0) {
 		r = serve_tls_load(cert, key, &ctx, ret_print, err);
-		/* Between the two renames of make_own() they are of different pairs. */
+		/* Between the two renames of make_own() the files do not match. */
 		if (r == 0 && X509_cmp_time(X509_get0_notAfter(SSL_CTX_get0_certificate(ctx)),
 		                            &(time_t){ time(NULL) + NEAR_END_S }) > 0) {
 			*ret_tls = TAKE(ctx);

@@ -1,7 +1,7 @@
-/* session.h - who is logged in with a browser, and one-time codes to log in with.
+/* session.h - browser logins, and one-time codes to log in with.
  *
- * All of it is in memory, and ends with the service.  Only hashes of secrets are kept, and what is
- * shown is compared with all of them in the same time.  NOW is the loop's time, in ms. */
+ * All of it is in memory, and ends with the service.  Only hashes of secrets are kept, and a shown
+ * secret is compared with all of them in constant time.  NOW is the loop's time, in ms. */
 #ifndef CLOISTER_SERVE_SESSION_H
 #define CLOISTER_SERVE_SESSION_H
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 #include "serve/serve.h"
 
-#define SESSIONS_MAX 64                 /* then the one that was used least lately makes room */
+#define SESSIONS_MAX 64                 /* beyond them, the least recently used makes room */
 #define SESSION_CODES_MAX 16            /* likewise */
 #define SESSION_LIFE_MS (12ull * 3600 * 1000)
 #define SESSION_IDLE_MS (2ull * 3600 * 1000)
@@ -18,7 +18,7 @@
 #define SESSION_SECRET_LEN 64           /* digits, of 256 bits */
 
 struct session {
-	uint64_t number;                /* 0: there is none here */
+	uint64_t number;                /* 0: unused */
 	char who[SERVE_NAME_MAX];
 	char csrf[SESSION_SECRET_LEN + 1];
 	unsigned char hash[32];
@@ -33,24 +33,24 @@ struct sessions {
 		unsigned char hash[32];
 		uint64_t made_ms;
 	} codes[SESSION_CODES_MAX];
-	uint64_t last;                  /* number that was given */
+	uint64_t last;                  /* last number that was assigned */
 };
 
-/* A code with which WHO can log in, once.  -EIO: there is no randomness. */
+/* A code with which WHO can log in, once.  -EIO: no randomness. */
 int session_mint(struct sessions *s, const char *who, uint64_t now,
                  char ret_code[SESSION_SECRET_LEN + 1]);
-/* Whether CODE is one, and whose; it is none afterwards. */
+/* Whether CODE is valid, and whose it is; it becomes invalid. */
 bool session_redeem(struct sessions *s, const char *code, uint64_t now, char ret_who[SERVE_NAME_MAX]);
 
 /* *ret_ended is the number of the session that made room, or 0. */
 int session_begin(struct sessions *s, const char *who, uint64_t now,
                   char ret_secret[SESSION_SECRET_LEN + 1], const struct session **ret_session,
                   uint64_t *ret_ended);
-/* The one of this secret, which is used now; NULL: there is none. */
+/* The session of this secret, which counts as used now; NULL: none. */
 const struct session *session_find(struct sessions *s, const char *secret, size_t len, uint64_t now);
 const struct session *session_get(const struct sessions *s, uint64_t number);  /* NULL: none */
 bool session_is_csrf(const struct session *session, const char *shown, size_t len);
 void session_end(struct sessions *s, uint64_t number);
-/* The number of one that is over now, which it is afterwards; 0: none is. */
+/* Ends one session that has expired, and returns its number; 0: none has. */
 uint64_t session_expire(struct sessions *s, uint64_t now);
 #endif

@@ -10,7 +10,7 @@
 #include "sign/scheme_parts.h"
 #include "sign/sign_schemes.h"
 
-/* From this x-ms-version on, a body of no bytes has an empty length in what is signed. */
+/* From this x-ms-version on, the length of an empty body is signed as an empty text. */
 #define EMPTY_LENGTH_VERSION "2015-02-21"
 
 struct azure_request {
@@ -18,9 +18,9 @@ struct azure_request {
 	struct http_text account;       /* as the client wrote it, in HEAD */
 	struct http_text signature;
 	bool lite, table;
-	/* What clients do not agree on; found out by what verifies. */
-	bool zero_length;               /* "0" rather than nothing */
-	bool net_order;                 /* headers in .NET's order rather than in bytes' */
+	/* Variants between clients: the one that verifies is used. */
+	bool zero_length;               /* "0" instead of nothing */
+	bool net_order;                 /* headers in .NET's order instead of byte order */
 };
 
 static bool
@@ -58,7 +58,7 @@ azure_find(const struct http_head *head, struct http_text *ret_id)
 	return true;
 }
 
-/* ACCOUNT.table.core.windows.net, and its kin elsewhere. */
+/* ACCOUNT.table.core.windows.net, and the same in other clouds. */
 static bool
 host_is_table(struct http_text host)
 {
@@ -71,8 +71,8 @@ host_is_table(struct http_text host)
 	return scheme_begins(host, ".table.");
 }
 
-/* The order of .NET's culture, which the service and some clients sort by: "-" counts
- * only between names that are otherwise the same, and other marks come before digits. */
+/* The order of .NET's culture, used by the service and some clients: "-" counts only if names are
+ * otherwise equal, and other marks come before digits. */
 static int
 net_weight(char c)
 {
@@ -99,7 +99,7 @@ compare_net(struct http_text a, struct http_text b)
 	}
 	if (i < a.len || j < b.len)
 		return i < a.len ? 1 : -1;
-	/* The one whose first differing "-" stands later comes first. */
+	/* The name whose first differing "-" is later comes first. */
 	later = a.len < b.len ? a.len : b.len;
 	for (size_t k = 0; k < later; k++)
 		if (a.at[k] != b.at[k])
@@ -138,7 +138,7 @@ put_ms_headers(struct buf *b, const struct azure_request *req)
 	qsort_r(fields, n, sizeof(void *), compare_fields, &net);
 	for (size_t i = 0; i < n; i++) {
 		if (i > 0 && scheme_same(fields[i - 1]->name, fields[i]->name)) {
-			b->len--;               /* the line goes on */
+			b->len--;               /* the line continues */
 			scheme_put_str(b, ",");
 		} else {
 			scheme_put(b, fields[i]->name);
@@ -164,8 +164,7 @@ compare_items(const void *a, const void *b)
 	return r != 0 ? r : scheme_compare(x->value, y->value);
 }
 
-/* Decodes FROM behind what is in TEXT, whose memory never moves: it is as large as the
- * query. */
+/* Decode FROM to the end of TEXT, whose memory never moves: it is as large as the query. */
 static struct http_text
 decode_behind(struct buf *text, struct http_text from, bool lower)
 {
@@ -238,8 +237,8 @@ put_line(struct buf *b, const struct http_head *head, const char *name)
 	scheme_put_str(b, "\n");
 }
 
-/* Tables sign the date that counts; the others leave the line empty for x-ms-date, which
- * is among their headers. */
+/* Tables sign the effective date.  The others leave the line empty if there is x-ms-date, which is
+ * among their headers. */
 static void
 put_date(struct buf *b, const struct azure_request *req)
 {
@@ -273,7 +272,7 @@ put_full_lines(struct buf *b, const struct azure_request *req)
 		put_line(b, head, after[i]);
 }
 
-/* The string that is signed. */
+/* The string to sign. */
 static int
 azure_base(struct buf *b, const struct azure_request *req, struct http_text account,
            struct err *err)

@@ -8,14 +8,14 @@
 #include "base/own.h"
 
 #define OLDEST "2015-04-05"
-#define WITH_RESOURCE "2018-11-09"      /* from here on sr and the snapshot are signed */
-#define WITH_SCOPE "2020-12-06"         /* and the encryption scope */
+#define WITH_RESOURCE "2018-11-09"      /* since then sr and the snapshot are signed */
+#define WITH_SCOPE "2020-12-06"         /* since then the encryption scope is signed too */
 
 struct sas {
-	struct http_text query;         /* as it is written */
+	struct http_text query;         /* as written */
 	struct http_text path;
 	struct http_text account;       /* in the host or the path */
-	bool in_path;                   /* the account is: an emulator, or an address */
+	bool in_path;                   /* the account is in the path: an emulator, or an address */
 	const char *service;            /* "blob", "file", "queue" or "table" */
 };
 
@@ -35,7 +35,7 @@ is_there(const struct sas *s, const char *name)
 	return scheme_param_find(s->query, name, &param);
 }
 
-/* Which of the services: the host's second label says it; elsewhere, what is asked for. */
+/* The service: from the host's second label, or else from the request. */
 static const char *
 service_of(const struct sas *s, struct http_text host)
 {
@@ -64,7 +64,8 @@ read_sas(const struct http_head *head, struct sas *ret)
 		return false;
 	ret->service = service_of(ret, host);
 	ret->account = (struct http_text){ host.at, dot != NULL ? (size_t)(dot - host.at) : host.len };
-	/* ACCOUNT.blob.core.windows.net has it; HOST:PORT/ACCOUNT/... is an emulator's. */
+	/* ACCOUNT.blob.core.windows.net has the account in the host; HOST:PORT/ACCOUNT/... is an
+	 * emulator. */
 	if (memmem(host.at, host.len, ".core.", 6) != NULL)
 		return true;
 	slash = ret->path.len > 1 ? memchr(ret->path.at + 1, '/', ret->path.len - 1) : NULL;
@@ -85,7 +86,7 @@ azure_sas_find(const struct http_head *head, struct http_text *ret_account)
 	return true;
 }
 
-/* ---- what is signed ------------------------------------------------------------------------ */
+/* ---- the string to sign --------------------------------------------------------------------- */
 
 static void
 put_line(struct buf *b, const struct sas *s, const char *name)
@@ -107,7 +108,7 @@ is_since(const struct sas *s, const char *version)
 	return scheme_compare(value_of(s, "sv"), scheme_text(version)) >= 0;
 }
 
-/* How many segments of the path the signature is of. */
+/* How many segments of the path are signed. */
 static size_t
 depth_of(const struct sas *s)
 {
@@ -117,7 +118,7 @@ depth_of(const struct sas *s)
 		return 1;
 	if (http_text_is(sr, "d") && depth.len == 1 && depth.at[0] >= '0' && depth.at[0] <= '9')
 		return 1 + (size_t)(depth.at[0] - '0');
-	return sr.len == 0 ? 1 : SIZE_MAX;      /* a queue has messages behind its name */
+	return sr.len == 0 ? 1 : SIZE_MAX;      /* messages follow a queue's name */
 }
 
 /* "/blob/ACCOUNT/CONTAINER/NAME", decoded. */
@@ -186,7 +187,7 @@ put_service_text(struct buf *b, const struct sas *s, struct http_text account)
 		put_lines(b, s, fields, ARRAY_LEN(fields));
 	else if (strcmp(s->service, "table") == 0)
 		put_lines(b, s, keys, ARRAY_LEN(keys));
-	/* The last line has no end. */
+	/* The last line has no line end. */
 	if (!buf_failed(b))
 		b->len--;
 }
@@ -237,7 +238,7 @@ check(const struct sas *s, const struct sign_key *from, bool *ret_ours, struct e
 	return 0;
 }
 
-/* The signature as bytes' text and as it stands in the URL, and what stood in their place. */
+/* Report the signature in base64 and as written in the URL, and what stood in its place. */
 static int
 tell_made(struct sign_memory *m, const struct buf *plain, const struct buf *coded,
           struct http_text was, struct err *err)
@@ -262,7 +263,7 @@ tell_made(struct sign_memory *m, const struct buf *plain, const struct buf *code
 	return r;
 }
 
-/* HEAD's signature by the real key, in its place. */
+/* Write the real key's signature into HEAD. */
 static int
 write_sas(const struct sas *s, const struct sign_key *to, struct http_head *head,
           struct sign_memory *m, struct err *err)
@@ -305,7 +306,7 @@ azure_sas_sign(const struct sign_key *from, const struct sign_key *to,
 
 	if (!read_sas(was, &s))
 		return err_set(err, EINVAL, "there is no shared access signature in the request");
-	/* It is in the address, which is not changed. */
+	/* The account is in the address, which does not change. */
 	if (to->id.len > 0 && !scheme_same(to->id, s.account))
 		return err_set(err, EINVAL, "the URL is of the account '%.*s', and the secret is of "
 		               "another", (int)s.account.len, s.account.at);

@@ -10,10 +10,10 @@
 #include "http/json_walk.h"
 #include "sign/capture_parts.h"
 
-#define SHORT_VALUE 8                   /* may stand elsewhere by chance */
-#define JSON_NAME_MAX 64                /* of a member that is looked for */
+#define SHORT_VALUE 8                   /* such a value may occur elsewhere by chance */
+#define JSON_NAME_MAX 64                /* for the name of a searched member */
 
-/* ---- what was found ------------------------------------------------------------------------ */
+/* ---- results ------------------------------------------------------------------------------- */
 
 int
 capture_draft_new(struct capture_drafts *d, struct capture_draft **ret_draft)
@@ -26,7 +26,7 @@ capture_draft_new(struct capture_drafts *d, struct capture_draft **ret_draft)
 	return 0;
 }
 
-/* *VALUE is USER:PASSWORD in base64; its password stays, and *ret_user is "USER:". */
+/* *VALUE is USER:PASSWORD in base64.  It becomes the password, and *ret_user is "USER:". */
 static int
 split_basic(struct capture_drafts *d, const struct capture_rule *rule, struct http_text *value,
             struct http_text *ret_user)
@@ -78,7 +78,7 @@ capture_draft_add(struct capture_drafts *d, struct capture_draft *draft,
 	return 0;
 }
 
-/* The first expiry of each rule that the set has. */
+/* For each rule, take the first of its expiries that the set has. */
 static void
 resolve_expiries(struct capture_draft *draft)
 {
@@ -147,7 +147,7 @@ malformed(const struct capture_drafts *d, int r, size_t at)
 	return err_set(d->err, EBADMSG, "the response is not the JSON it should be, at byte %zu", at);
 }
 
-/* A name that is too long for it is none that is looked for. */
+/* A longer name is none that is searched for. */
 static struct http_text
 name_of(const struct json_walk_item *item, char out[JSON_NAME_MAX])
 {
@@ -158,7 +158,7 @@ name_of(const struct json_walk_item *item, char out[JSON_NAME_MAX])
 	return (struct http_text){ out, len };
 }
 
-/* Whether the object that W, a copy, has just come into has a secret among its members. */
+/* Whether the object that W, a copy, has just entered has a secret member. */
 static bool
 has_secrets(const struct capture_kind *kind, struct json_walk w)
 {
@@ -173,8 +173,8 @@ has_secrets(const struct capture_kind *kind, struct json_walk w)
 	return false;
 }
 
-/* Behind what is in VALUES, which has room for all strings of the body, and for any of them
- * once more. */
+/* Decode to the end of VALUES, which has room for all strings of the body, and for any one of them
+ * again. */
 static struct http_text
 decode(struct capture_drafts *d, struct http_text raw)
 {
@@ -266,7 +266,7 @@ check_gone(const struct capture_drafts *d, struct http_text text)
 	return 0;
 }
 
-/* However it is escaped there. */
+/* Check that no token remains, in any escaped form. */
 static int
 check_json_gone(struct capture_drafts *d, struct http_text body)
 {
@@ -295,7 +295,7 @@ struct rewriter {
 	size_t *ret_found;
 };
 
-/* ---- forms, and all of them ---------------------------------------------------------------- */
+/* ---- forms, and all bodies ----------------------------------------------------------------- */
 
 static int
 read_form(struct capture_drafts *d, struct http_text body)
@@ -350,7 +350,7 @@ put_coded(struct buf *b, char is, struct http_text text)
 		scheme_put_encoded(b, text);
 }
 
-/* Member I of DRAFT as the body is to have it. */
+/* Write member I of DRAFT as the new body has it. */
 static void
 put_other(struct buf *b, char is, const struct capture_draft *draft, size_t i)
 {
@@ -409,12 +409,12 @@ type_has(struct http_text type, const char *word)
 	return false;
 }
 
-/* Whether it is of another kind than those that are read, which the agent may have asked for: tokens
- * in it would not be found. */
+/* Whether the body is of a type that is not read, which the agent may have requested: tokens in it
+ * would not be found. */
 static bool
 is_foreign(struct http_text type, struct http_text body)
 {
-	static const char blanks[] = { '\t', '\r', '\n' };     /* and no NUL */
+	static const char blanks[] = { '\t', '\r', '\n' };     /* without NUL */
 
 	if (type.len > 0 && !type_has(type, "text/"))
 		return true;
@@ -424,11 +424,12 @@ is_foreign(struct http_text type, struct http_text body)
 	return false;
 }
 
-/* By what the type says, or else by how it begins; 0: there is nothing; '?': it cannot be read. */
+/* The kind of body, by its type, or else by its beginning.  0: there is none; '?': it cannot be
+ * read. */
 static char
 kind_of_body(struct http_text type, struct http_text body)
 {
-	/* Its JSON has no names. */
+	/* Its JSON variant has no member names. */
 	if (type_has(type, "protobuf"))
 		return '?';
 	if (type_has(type, "json"))

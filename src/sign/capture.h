@@ -1,8 +1,7 @@
-/* capture.h - tokens that come back: finds them in a response's body, with how long they
- * are good for, and puts others in their place.
+/* capture.h - finds tokens and their lifetimes in a response's body, and replaces them by others.
  *
- * Pure: no I/O, no clock.  A body that cannot be read for certain is an error, never passed
- * on as it is. */
+ * Pure: no I/O, no clock.  A body that cannot be read for certain is an error, and is never passed
+ * on unchanged. */
 #ifndef CLOISTER_CAPTURE_H
 #define CLOISTER_CAPTURE_H
 #include <stddef.h>
@@ -16,11 +15,11 @@ struct err;
 #define CAPTURE_VALUE_MAX (32 * 1024)   /* one token */
 #define CAPTURE_MEMBERS_MAX 8           /* of one set */
 #define CAPTURE_SETS_MAX 4              /* of one body */
-#define CAPTURE_DEPTH_MAX 16            /* of objects in objects, of elements in elements */
+#define CAPTURE_DEPTH_MAX 16            /* of nested objects, or of nested elements */
 
-/* What a member is for.  The parts of an AWS credential belong together. */
+/* The purpose of a member.  The parts of an AWS credential belong together. */
 enum capture_role {
-	CAPTURE_TOKEN,                  /* an access token, or what serves as one */
+	CAPTURE_TOKEN,                  /* an access token, or a text used as one */
 	CAPTURE_REFRESH,
 	CAPTURE_ID_TOKEN,
 	CAPTURE_KEY_ID,
@@ -28,8 +27,8 @@ enum capture_role {
 	CAPTURE_SESSION_TOKEN,
 };
 
-/* One token.  VALUE is decoded; WITH is for the callback to set, and has to last until the
- * next call or the end.  EXPIRES_IN and EXPIRES_AT: as the body says, else -1. */
+/* One token.  VALUE is decoded.  The callback sets WITH, which has to last until the next call or
+ * the end.  EXPIRES_IN and EXPIRES_AT are from the body, or -1. */
 struct capture_member {
 	const char *name;               /* "access_token", "SecretAccessKey", ... */
 	enum capture_role role;
@@ -38,29 +37,29 @@ struct capture_member {
 	int64_t expires_at;             /* seconds since 1970 */
 };
 
-/* The tokens that came together. */
+/* Tokens that belong together. */
 struct capture_set {
 	struct capture_member members[CAPTURE_MEMBERS_MAX];
 	size_t n;
 };
 
-/* Sets WITH of all members.  A failure of it is capture_rewrite's. */
+/* Sets WITH of all members.  If it fails, capture_rewrite() fails. */
 typedef int capture_replace(void *arg, struct capture_set *set, struct err *err);
 
-/* Which members are secrets. */
+/* Defines which members are secrets. */
 struct capture_kind;
 
-/* "oauth2", "sts", "s3-session", "github-app", "registry", "ecr"; NULL if there is none. */
+/* "oauth2", "sts", "s3-session", "github-app", "registry", "ecr"; NULL: unknown. */
 const struct capture_kind *capture_kind_find(const char *name);
 
-/* Rewrites BODY, of the content type TYPE, into *ret_body, which the caller initialised with
- * a maximum of its own choice and wipes.  *ret_found is how many tokens there were: with 0
- * nothing was written, and the body goes on as it came.  Where a token would still stand
- * somewhere else in the body, it is an error. */
+/* Rewrite BODY, of the content type TYPE, into *ret_body.  The caller has initialised *ret_body
+ * with a maximum, and wipes it.  *ret_found is the number of tokens.  If it is 0, nothing was
+ * written, and the body goes on unchanged.  If a token would remain elsewhere in the body, it is an
+ * error. */
 int capture_rewrite(const struct capture_kind *kind, struct http_text type,
                     const void *body, size_t len, capture_replace *replace, void *arg,
                     struct buf *ret_body, size_t *ret_found, struct err *err);
 
-/* "2016-07-11T22:14:10Z", also with a fraction or an offset; -1 if it is none. */
+/* Parse "2016-07-11T22:14:10Z", also with a fraction or an offset.  -1: invalid. */
 int64_t capture_parse_time(struct http_text text);
 #endif

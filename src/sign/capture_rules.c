@@ -1,11 +1,12 @@
-/* capture_rules.c - which members of which answers are tokens, and until when they are good. */
+/* capture_rules.c - defines which members of which responses are tokens, and their expiries. */
 #include <string.h>
 #include <time.h>
 
 #include "base/own.h"
 #include "sign/capture_parts.h"
 
-#define MILLISECONDS_FROM 100000000000.0        /* in seconds, the year 5138 */
+#define MILLISECONDS_FROM 100000000000.0        /* larger numbers are milliseconds; in seconds, this is the
+                                                 * year 5138 */
 
 static const struct capture_rule oauth2_rules[] = {
 	{ "access_token", CAPTURE_TOKEN, { "expires_in", "expires_at" }, false },
@@ -14,7 +15,7 @@ static const struct capture_rule oauth2_rules[] = {
 	{ NULL, 0, { NULL, NULL }, false },
 };
 
-/* As STS and S3 name them, Cognito, the metadata services, and single sign-on. */
+/* Names in STS and S3, Cognito, the metadata services, and single sign-on. */
 static const struct capture_rule aws_rules[] = {
 	{ "AccessKeyId", CAPTURE_KEY_ID, { "Expiration", NULL }, false },
 	{ "SecretAccessKey", CAPTURE_SECRET_KEY, { "Expiration", NULL }, false },
@@ -39,7 +40,7 @@ static const struct capture_rule registry_rules[] = {
 	{ NULL, 0, { NULL, NULL }, false },
 };
 
-/* What a private registry of AWS wants as a password, of its own interface. */
+/* The password for a private registry of AWS, from its own API. */
 static const struct capture_rule ecr_rules[] = {
 	{ "authorizationToken", CAPTURE_TOKEN, { "expiresAt", NULL }, true },
 	{ NULL, 0, { NULL, NULL }, false },
@@ -110,7 +111,7 @@ take_one(struct http_text *text, const char *of)
 	return true;
 }
 
-/* "Z", "+hh:mm" or "-hhmm", at the end of TEXT; in seconds. */
+/* Parse "Z", "+hh:mm" or "-hhmm", at the end of TEXT, into seconds. */
 static bool
 take_offset(struct http_text text, int *ret_seconds)
 {

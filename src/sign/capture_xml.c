@@ -1,4 +1,4 @@
-/* capture_xml.c - a small strict reader of XML, for credentials in services' answers. */
+/* capture_xml.c - a small strict XML reader, for credentials in services' responses. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,12 +13,12 @@ static const struct {
 	{ "&lt;", '<' }, { "&gt;", '>' }, { "&amp;", '&' }, { "&quot;", '"' }, { "&apos;", '\'' },
 };
 
-/* An element that is open. */
+/* An open element. */
 struct level {
 	struct http_text name;
-	const char *text;               /* where what is in it begins */
+	const char *text;               /* where its content begins */
 	bool has_children;
-	struct capture_draft *draft;    /* of its children; NULL: none yet */
+	struct capture_draft *draft;    /* for its children; NULL: none yet */
 };
 
 struct reader {
@@ -80,7 +80,7 @@ local_name(struct http_text name)
 	return (struct http_text){ colon + 1, name.len - (size_t)(colon + 1 - name.at) };
 }
 
-/* TEXT decoded behind what is in VALUES. */
+/* Decode TEXT to the end of VALUES. */
 static int
 decode(struct reader *r, struct http_text text, struct http_text *ret_value)
 {
@@ -107,7 +107,7 @@ decode(struct reader *r, struct http_text text, struct http_text *ret_value)
 	return buf_failed(values) ? scheme_failed(r->d->err, "read a response") : 0;
 }
 
-/* A child without children has ended: is it one that is looked for? */
+/* A child without children has ended: check whether it is a secret or an expiry. */
 static int
 read_leaf(struct reader *r, struct http_text name, struct http_text text)
 {

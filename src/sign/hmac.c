@@ -28,7 +28,7 @@ sign_digest_md(enum sign_digest digest)
 	return EVP_sha256();
 }
 
-/* What is written into: the HMAC, or a digest whose outcome goes into it. */
+/* The target of writes: the HMAC, or a digest whose result goes into it. */
 struct sink {
 	EVP_MAC_CTX *mac;
 	EVP_MD_CTX *hash;
@@ -105,7 +105,7 @@ sink_hash_end(struct sink *s)
 	sink_put_buf(s, &b);
 }
 
-/* TEXT, a query or form, without the parameter whose value is RAW. */
+/* Write TEXT, a query or form, without the parameter whose value is RAW. */
 static void
 sink_put_without(struct sink *s, struct http_text text, struct http_text raw)
 {
@@ -121,7 +121,7 @@ sink_put_without(struct sink *s, struct http_text text, struct http_text raw)
 			sink_put(s, (struct http_text){ text.at,
 			         (size_t)(param.whole.at - text.at) - 1 });
 		else if (end < text.at + text.len)
-			end++;          /* the "&" behind it goes instead of the one before */
+			end++;          /* remove the "&" after it instead of the one before */
 		sink_put(s, (struct http_text){ end, (size_t)(text.at + text.len - end) });
 		return;
 	}
@@ -138,7 +138,7 @@ sink_put_target(struct sink *s, const struct hmac_view *v, struct http_text raw)
 	sink_put(s, scheme_path_of(&v->head));
 	if (query.at == NULL)
 		return;
-	/* A query that was nothing but the signature was not there when it was made. */
+	/* If the query is only the signature, there was no query when it was made. */
 	if (raw.at != NULL && scheme_param_next(&rest, &only) && only.value.at == raw.at &&
 	    rest.len == 0)
 		return;
@@ -159,7 +159,7 @@ sink_put_url(struct sink *s, const struct hmac_view *v, struct http_text raw)
 }
 
 struct pair {
-	size_t name, value, end;        /* in a buf */
+	size_t name, value, end;        /* offsets in a buf */
 	const struct buf *in;
 };
 
@@ -178,7 +178,7 @@ compare_pairs(const void *a, const void *b)
 	return r != 0 ? r : x_len < y_len ? -1 : x_len > y_len;
 }
 
-/* The same pair twice counts once, as Twilio's own checkers have it. */
+/* A repeated pair counts once, as in Twilio's own libraries. */
 static void
 sink_put_sorted(struct sink *s, const struct hmac_view *v)
 {
@@ -212,7 +212,7 @@ sink_put_sorted(struct sink *s, const struct hmac_view *v)
 			                                pairs[i].end - pairs[i].name });
 }
 
-/* A whole number, as it is written. */
+/* Whether ITEM is written as a whole number. */
 static bool
 is_whole(const struct json_walk_item *item)
 {
@@ -221,7 +221,7 @@ is_whole(const struct json_walk_item *item)
 	       memchr(item->raw.at, 'E', item->raw.len) == NULL;
 }
 
-/* A member of a JSON object in the body; a number as its digits. */
+/* Write a member of a JSON object in the body; a number as its digits. */
 static int
 sink_put_json(struct sink *s, const struct hmac_view *v, struct http_text name, struct err *err)
 {
@@ -446,7 +446,7 @@ hmac_write(const struct sign_hmac_one *one, struct hmac_view *v, const struct si
 	return hmac_put_place(v, one, &one->at, scheme_text_of(&text), m, err);
 }
 
-/* A first signature has to be there, others may. */
+/* The first signature is required, others are optional. */
 static bool
 is_there(const struct sign_hmac *hmac, size_t i, const struct hmac_view *v)
 {
@@ -492,7 +492,7 @@ hmac_sign(const void *with, const struct sign_key *from, const struct sign_key *
 		v.body = (struct http_text){ body->at, body->len };
 		v_seen.body = (struct http_text){ seen->body->at, seen->body->len };
 	}
-	/* Only its body tells that a form has no signature: then it goes as it is. */
+	/* Only the body shows that a form has no signature.  Then it is sent unchanged. */
 	if (body != NULL && hmac->one[0].at.kind == HMAC_PARAM &&
 	    hmac_find_place(&v_seen, &hmac->one[0].at, &(struct hmac_spot){0}) == 0) {
 		*ret_next = SIGN_NOTHING;
@@ -531,7 +531,7 @@ sign_hmac_find(const struct sign_hmac *hmac, const struct http_head *head,
 	if (hmac_find_place(&v, &one->id, &id) == 1)
 		*ret_id = id.raw;
 	else if (one->id.kind == HMAC_HEADER && one->at.kind == HMAC_PARAM)
-		return false;           /* a form that is somebody else's */
+		return false;           /* a form for another purpose */
 	else
 		*ret_id = (struct http_text){ NULL, 0 };
 	return true;

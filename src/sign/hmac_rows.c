@@ -1,4 +1,5 @@
-/* hmac_rows.c - well-known services whose signatures are an HMAC over parts of a request. */
+/* hmac_rows.c - templates of well-known services whose signatures are an HMAC over parts of a
+ * request. */
 #include <string.h>
 
 #include "sign/sign_hmac.h"

@@ -1,4 +1,4 @@
-/* hmac_template.c - makes HMAC templates ready: reads messages and places. */
+/* hmac_template.c - compiles HMAC templates: parses messages and places. */
 #include <errno.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ unknown_part(struct reader *r, const char *word)
 	               column(r, r->at));
 }
 
-/* "sha256:" or "sha256.hex:" at AT; its length, or 0. */
+/* Parse "sha256:" or "sha256.hex:" at AT.  Returns its length, or 0. */
 static size_t
 read_hash(const char *at, struct hmac_part *ret)
 {
@@ -164,7 +164,8 @@ read_message(struct reader *r)
 
 	while (result == 0 && *r->at != '\0') {
 		len = strcspn(r->at, "{}");
-		/* In a digest, two closing braces are its end and another's. */
+		/* In a digest, the first of two closing braces ends it, and the second ends an
+		 * outer one. */
 		if (len == 0 && r->at[0] == r->at[1] && !(r->at[0] == '}' && r->in_hash)) {
 			result = reader_add(r, (struct hmac_part){ HMAC_LITERAL, { r->at, 1 }, 0, 0 });
 			r->at += 2;
@@ -180,7 +181,7 @@ read_message(struct reader *r)
 	return result;
 }
 
-/* Here, so that who only checks templates needs no cryptography. */
+/* A copy of its own, so that a checker of templates needs no cryptography. */
 static struct http_text
 text_of(const char *s)
 {
@@ -243,7 +244,7 @@ read_places(const struct sign_hmac_template *t, struct sign_hmac_one *out, struc
 	return 0;
 }
 
-/* Whether everything that is used has a place, and what the body is needed for. */
+/* Check that every part has a place, and find out whether the body is needed. */
 static int
 check_parts(struct sign_hmac_one *out, struct err *err)
 {

@@ -84,7 +84,7 @@ find_in(struct http_text text, struct http_text name, struct hmac_spot *ret)
 	return found;
 }
 
-/* Of a header "a=1,b=2"; of several of one name, the first. */
+/* A member of a header "a=1,b=2"; if there are several headers of one name, the first. */
 static int
 find_member(const struct http_head *head, const struct hmac_place *place, struct hmac_spot *ret)
 {
@@ -176,7 +176,7 @@ is_kept_member(const struct sign_hmac_one *one, struct http_text name)
 	return false;
 }
 
-/* Other members may be signatures too, made with a key that is not theirs to see. */
+/* Other members may be signatures too, made with a key that the receiver must not see. */
 static void
 put_members(struct buf *b, const struct sign_hmac_one *one, const struct hmac_place *place,
             struct http_text list, struct http_text value)

@@ -32,12 +32,12 @@ static const struct scheme_algorithm algorithms[] = {
 	{ "EdDSA", SCHEME_ED, NULL, "ED25519", 0 },
 };
 
-/* A token's three parts as they are written, and the first two together. */
+/* The three parts of a token as written, and the first two together. */
 struct jwt {
 	struct http_text header, claims, signature, message;
 };
 
-/* What the first two say. */
+/* The first two parts, decoded. */
 struct jwt_json {
 	struct http_text header, claims;
 	unsigned char at[JWT_MAX];
@@ -56,7 +56,7 @@ jwt_split(struct http_text text, struct jwt *ret)
 	ret->claims = (struct http_text){ one + 1, (size_t)(two - one - 1) };
 	ret->signature = (struct http_text){ two + 1, (size_t)(end - two - 1) };
 	ret->message = (struct http_text){ text.at, (size_t)(two - text.at) };
-	/* "{" and what may follow it, in base64. */
+	/* "{" and its possible next characters, in base64. */
 	return scheme_begins(text, "ey") && ret->claims.len > 0;
 }
 
@@ -74,7 +74,7 @@ find_bearer(const struct http_head *head, struct http_text *ret_token)
 	return jwt_split(*ret_token, &jwt);
 }
 
-/* What is in a form shows only in the body. */
+/* An assertion in a form is visible only in the body. */
 static bool
 may_be_in_form(const struct http_head *head)
 {
@@ -93,7 +93,7 @@ jwt_find(const struct http_head *head, struct http_text *ret_id)
 	return find_bearer(head, &token) || may_be_in_form(head);
 }
 
-/* Google's services take the same key for URLs (GOOG4-RSA-SHA256), which it signs as a whole. */
+/* Google's services accept the same key for URLs (GOOG4-RSA-SHA256), which are signed as a whole. */
 static bool
 jwt_covers(const struct http_head *head)
 {
@@ -127,7 +127,7 @@ read_json(struct jwt_json *json, const struct jwt *jwt, struct err *err)
 	return 0;
 }
 
-/* 1: PART, which is called WHAT, has a member NAME; 0: it has none. */
+/* 1: PART, which errors call WHAT, has a member NAME.  0: it has none. */
 static int
 get_member(struct http_text part, const char *what, const char *name,
            struct json_walk_item *ret_item, struct err *err)
@@ -161,7 +161,7 @@ find_algorithm(struct http_text header, const struct scheme_algorithm **ret, str
 	               "RS512, PS256 to PS512, ES256 to ES512 and EdDSA");
 }
 
-/* Of several audiences each could take the token for its own. */
+/* Each of several audiences could accept the token. */
 static bool
 is_only(struct http_text array, const char *want)
 {
@@ -217,7 +217,7 @@ jwt_verify(const struct resigner *s, const struct jwt *jwt,
 	return scheme_pkey_verify(algorithm, &key, jwt->message, signature, len, ret_right, s->err);
 }
 
-/* 1: NAME is the placeholder's id, and *ret_cut makes it the real one. */
+/* 1: NAME is the placeholder's id, and *ret_cut replaces it by the real one. */
 static int
 replace_id(const struct resigner *s, struct http_text part, const char *what, const char *name,
            struct http_text with, struct scheme_cut *ret_cut)
@@ -235,8 +235,8 @@ replace_id(const struct resigner *s, struct http_text part, const char *what, co
 	return 1;
 }
 
-/* PART with the ids under NAMES replaced; what does not change keeps its very bytes, and CODED
- * all of them if nothing does. */
+/* Write PART with the ids under NAMES replaced.  Unchanged members keep their exact bytes; if
+ * nothing changes, CODED is written as it is. */
 static int
 put_part(struct buf *b, const struct resigner *s, struct http_text coded, struct http_text part,
          const char *what, const char *const names[2])
@@ -274,7 +274,7 @@ static int
 put_message(struct buf *b, const struct resigner *s, const struct jwt *jwt,
             const struct jwt_json *json)
 {
-	/* A client that asserts itself is its own subject (RFC 7523, 3). */
+	/* In a client assertion, the issuer and the subject are both the client (RFC 7523, 3). */
 	static const char *const in_header[2] = { "kid", NULL }, *const in_claims[2] = { "iss", "sub" };
 	int r = put_part(b, s, jwt->header, json->header, "header is", in_header);
 
@@ -305,7 +305,7 @@ put_token(struct buf *b, const struct resigner *s, const struct jwt *jwt,
 	return buf_failed(b) ? scheme_failed(s->err, "write a JWT") : 0;
 }
 
-/* The signature of JWT, and the one at the end of B in its place. */
+/* Report the signature of JWT, and the new one at the end of B. */
 static int
 tell_made(const struct resigner *s, const struct jwt *jwt, const struct buf *b,
           struct sign_memory *m)
@@ -315,7 +315,7 @@ tell_made(const struct resigner *s, const struct jwt *jwt, const struct buf *b,
 	int r;
 
 	if (!jwt_split(scheme_text_of(b), &new_jwt))
-		abort();                /* it was written by ourselves */
+		abort();                /* we wrote it ourselves */
 	assert(m->n_made < SIGN_MADE_MAX);
 	r = scheme_keep(m, new_jwt.signature, &made.real, s->err);
 	if (r == 0)
@@ -325,8 +325,8 @@ tell_made(const struct resigner *s, const struct jwt *jwt, const struct buf *b,
 	return r;
 }
 
-/* TOKEN signed anew into B; *ret_ours is false, and B untouched, if it is none that the
- * placeholder signed. */
+/* Sign TOKEN anew into B.  If the placeholder did not sign it, *ret_ours is false and B is
+ * untouched. */
 static int
 jwt_resign(const struct resigner *s, struct http_text token, struct buf *b,
            struct sign_memory *m, bool *ret_ours)
@@ -386,7 +386,7 @@ sign_bearer(const struct resigner *s, struct http_head *head, struct http_text t
 	return r;
 }
 
-/* Signs the parameter NAME of *FORM anew, if the placeholder signed it. */
+/* Sign the parameter NAME of *FORM anew, if the placeholder signed it. */
 static int
 sign_param(const struct resigner *s, struct http_text *form, const char *name,
            struct sign_memory *m, bool *is_there, bool *is_ours)
@@ -457,7 +457,8 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	m->n_made = 0;
 	*ret_next = SIGN_DONE;
 	if (jwt_covers(was != NULL ? was->head : head)) {
-		/* Tokens of Google's give access to all that such a URL does; other audiences do not. */
+		/* Google's tokens give at least the access of such a URL; those for other audiences
+		 * do not. */
 		if (s.options->audience != NULL && strcmp(s.options->audience, GOOGLE_TOKENS) != 0)
 			return err_set(err, EPERM, "the URL is for Google's storage, and the secret is for the "
 			               "audience '%s' only", s.options->audience);

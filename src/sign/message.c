@@ -1,5 +1,5 @@
-/* message.c - HTTP Message Signatures (RFC 9421) of requests: what the client chose to
- * cover, and nothing else, is covered anew. */
+/* message.c - HTTP Message Signatures (RFC 9421) of requests: the new signature covers exactly the
+ * components that the client chose. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +36,9 @@ message_find(const struct http_head *head, struct http_text *ret_id)
 	return true;
 }
 
-/* ---- what is signed ---------------------------------------------------------------------- */
+/* ---- the signature base -------------------------------------------------------------------- */
 
-/* As application/x-www-form-urlencoded, but with %20 for a blank (2.2.8). */
+/* As application/x-www-form-urlencoded, but with %20 for a space (2.2.8). */
 static void
 put_form_encoded(struct buf *b, struct http_text text)
 {
@@ -175,7 +175,7 @@ message_base(struct buf *b, const struct http_head *head, const struct message_i
 	return r;
 }
 
-/* ---- which of them ------------------------------------------------------------------------ */
+/* ---- choosing the signature ---------------------------------------------------------------- */
 
 static void
 put_escaped(struct buf *b, struct http_text text)
@@ -212,7 +212,7 @@ choose_input(const struct message_inputs *inputs, struct http_text id,
 	return 0;
 }
 
-/* Another signature over the one that changes would no longer be right. */
+/* A second signature that covers the changed one would become invalid. */
 static int
 check_others(const struct message_inputs *inputs, struct err *err)
 {
@@ -225,7 +225,7 @@ check_others(const struct message_inputs *inputs, struct err *err)
 	return 0;
 }
 
-/* A covered Content-Digest says what the body is (RFC 9530). */
+/* A covered Content-Digest must match the body (RFC 9530). */
 static int
 check_digest(const struct http_head *head, const struct message_input *input,
              const struct sign_body *body, struct err *err)
@@ -257,7 +257,7 @@ check_digest(const struct http_head *head, const struct message_input *input,
 
 /* ---- verifying and signing ------------------------------------------------------------------ */
 
-/* Without `alg` it is the one that the key, and the signature, are of. */
+/* Without `alg`, the key and the signature determine the algorithm. */
 static int
 message_verify(const struct message_input *input, const struct sign_message_options *options,
                const struct sign_key *from, struct http_text base, struct http_text base64,
@@ -383,14 +383,14 @@ message_resign(const struct resigner *s, struct http_head *head,
 	return 0;
 }
 
-/* The signature of WAS that the placeholder's key made. */
+/* Find the signature of WAS that the placeholder's key made. */
 static int
 message_check(const struct resigner *s, struct message_inputs *inputs, const struct sign_was *was,
               const struct message_input **ret_input,
               const struct scheme_algorithm **ret_algorithm)
 {
 	OWN(buf_free) struct buf base;
-	struct http_text base64;
+	struct http_text base64 = {0};
 	int field = -1, r;
 
 	buf_init(&base, SCHEME_BASE_MAX);

@@ -70,7 +70,7 @@ take_string(struct reader *r, struct http_text *ret_text)
 	return take(r, '"');
 }
 
-/* A number, a token, a boolean or a byte sequence: up to where the next thing begins. */
+/* A number, a token, a boolean or a byte sequence: up to its delimiter. */
 static bool
 take_bare(struct reader *r)
 {
@@ -82,7 +82,7 @@ take_bare(struct reader *r)
 }
 
 struct param {
-	struct http_text key, string;   /* string: .at NULL where it is another kind */
+	struct http_text key, string;   /* string: .at is NULL if it is another type */
 	bool has_value;
 };
 
@@ -247,7 +247,7 @@ message_read_inputs(const struct http_head *head, struct message_inputs *ret_inp
 	                         : err_set(err, EINVAL, "there is no Signature-Input in the request");
 }
 
-/* label=:base64:, with parameters that mean nothing to us. */
+/* label=:base64:, with parameters that are ignored. */
 static bool
 take_bytes(struct reader *r, struct http_text *ret_label, struct http_text *ret_base64)
 {
@@ -268,7 +268,7 @@ take_bytes(struct reader *r, struct http_text *ret_label, struct http_text *ret_
 	return true;
 }
 
-/* How often LABEL is in DICTIONARY, or -1 if that is none. */
+/* How often LABEL is in DICTIONARY, or -1 if the dictionary is invalid. */
 static int
 find_bytes(struct http_text dictionary, struct http_text label, struct http_text *ret_base64)
 {

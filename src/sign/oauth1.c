@@ -1,5 +1,5 @@
-/* oauth1.c - OAuth 1.0a (RFC 5849): parameters of the header, the query and the form, sorted
- * into one string that is signed. */
+/* oauth1.c - OAuth 1.0a (RFC 5849): sorts the parameters of the header, the query and the form into
+ * one string to sign. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,18 +21,18 @@ enum oauth_source { FROM_HEADER, FROM_QUERY, FROM_FORM, N_SOURCES };
 enum oauth_known { IS_OTHER, IS_CONSUMER, IS_TOKEN, IS_SIGNATURE, IS_METHOD, N_KNOWN };
 
 struct oauth_param {
-	struct http_text raw;           /* the value, as written where it came from */
-	struct http_text name, value;   /* encoded as RFC 5849, 3.6 wants them */
+	struct http_text raw;           /* the value, as written at its source */
+	struct http_text name, value;   /* encoded as RFC 5849, 3.6 requires */
 	enum oauth_source source;
 	enum oauth_known known;
 };
 
-/* All parameters of a request; TEXT holds the encoded ones and never moves. */
+/* All parameters of a request.  TEXT holds the encoded ones and never moves. */
 struct oauth_request {
 	struct oauth_param params[SCHEME_PARAMS_MAX];
 	size_t n;
 	struct http_text sources[N_SOURCES];
-	int known[N_KNOWN];             /* where it is in PARAMS, or -1 */
+	int known[N_KNOWN];             /* index in PARAMS, or -1 */
 	struct buf text, scratch;
 };
 
@@ -46,7 +46,7 @@ oauth_free(struct oauth_request *o)
 static int
 oauth_init(struct oauth_request *o, struct err *err)
 {
-	/* Each character is at most three when encoded. */
+	/* Encoding makes each character at most three. */
 	size_t room = 3 * (HTTP_HEAD_MAX + SCHEME_FORM_MAX);
 
 	o->n = 0;
@@ -61,7 +61,7 @@ oauth_init(struct oauth_request *o, struct err *err)
 	return 0;
 }
 
-/* The value of `authorization: OAuth`, behind the word. */
+/* The value of `authorization: OAuth`, after that word. */
 static bool
 find_header(const struct http_head *head, struct http_text *ret_text)
 {
@@ -233,7 +233,7 @@ put_uri(struct buf *b, const struct http_head *head)
 	scheme_put(b, scheme_path_of(head));
 }
 
-/* WITH: values, encoded, that stand for those of the request. */
+/* WITH: encoded values that replace those of the request. */
 static int
 oauth_base(struct buf *b, struct oauth_request *o, const struct http_head *head,
            const struct http_text with[N_KNOWN], struct err *err)
@@ -276,8 +276,7 @@ find_algorithm(const struct oauth_request *o, const struct scheme_algorithm **re
 {
 	int at = o->known[IS_METHOD];
 
-	/* What the cell holds would be all that there is to check, and the secret itself what is
-	 * sent, as it is. */
+	/* The courier could only compare the placeholder, and the real secret itself would be sent. */
 	if (at >= 0 && http_text_is(o->params[at].value, "PLAINTEXT"))
 		return err_set(err, ENOTSUP, "PLAINTEXT is no signature but the secret itself: have the "
 		               "client use HMAC-SHA1 or HMAC-SHA256");
@@ -291,7 +290,7 @@ find_algorithm(const struct oauth_request *o, const struct scheme_algorithm **re
 	               "HMAC-SHA256, HMAC-SHA512, RSA-SHA1 and RSA-SHA256");
 }
 
-/* A secret without a token's has an empty one behind its "&". */
+/* Without a token's secret, an empty one follows "&". */
 static int
 read_key(const struct scheme_algorithm *algorithm, const struct sign_key *key,
          const char *whose, struct scheme_pkey *ret_key, struct err *err)
@@ -366,7 +365,7 @@ oauth_signature(struct oauth_request *o, const struct scheme_algorithm *algorith
 	                                                 : 0;
 }
 
-/* ---- writing it back ----------------------------------------------------------------------- */
+/* ---- writing the request ------------------------------------------------------------------ */
 
 static int
 compare_cuts(const void *a, const void *b)
@@ -376,7 +375,7 @@ compare_cuts(const void *a, const void *b)
 	return x->at.at < y->at.at ? -1 : x->at.at > y->at.at;
 }
 
-/* What TEXT, of SOURCE, becomes; TEXT itself where nothing in it changes. */
+/* TEXT, of SOURCE, with its values replaced; TEXT itself if nothing changes. */
 static int
 rewrite(const struct oauth_request *o, enum oauth_source source, struct http_text text,
         const struct http_text with[N_KNOWN], struct sign_memory *m, struct http_text *ret_text,
@@ -443,7 +442,7 @@ check_known(struct oauth_request *o, enum oauth_known known, struct http_text wa
 	return err_set(err, EKEYREJECTED, "the %s is not the placeholder's", what);
 }
 
-/* O is WAS afterwards. */
+/* Afterwards O holds WAS. */
 static int
 oauth_check(struct oauth_request *o, const struct sign_key *from, const struct sign_was *was,
             const struct scheme_algorithm **ret_algorithm, struct err *err)

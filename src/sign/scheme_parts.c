@@ -224,7 +224,7 @@ scheme_put_encoded(struct buf *b, struct http_text text)
 	}
 }
 
-/* The next character of TEXT from *POS on, decoded. */
+/* Decode the next character of TEXT from *POS on. */
 static char
 next_decoded(struct http_text text, size_t *pos, bool plus)
 {
@@ -303,7 +303,7 @@ decode_base64(const char *alphabet, struct http_text text, unsigned char *out, s
 		if (i % 4 > 0)
 			out[n++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
 	}
-	/* What is left of the last character must be nothing: one value, one text. */
+	/* Leftover bits of the last character must be 0: each value has only one text. */
 	if ((text.len % 4 == 2 && (bits & 15) != 0) || (text.len % 4 == 3 && (bits & 3) != 0))
 		return -EINVAL;
 	*ret_len = n;

@@ -1,14 +1,13 @@
-/* scheme_parts.h - what the schemes are made of: codings, parameters, and texts put
- * together and taken apart. */
+/* scheme_parts.h - building blocks of the schemes: codings, parameters and text functions. */
 #ifndef CLOISTER_SCHEME_PARTS_H
 #define CLOISTER_SCHEME_PARTS_H
 #include <openssl/evp.h>
 
 #include "sign/sign.h"
 
-#define SCHEME_SECRET_MAX 4096          /* a shared secret, decoded */
-#define SCHEME_BASE_MAX (512 * 1024)    /* a string to be signed, bodies aside */
-#define SCHEME_FORM_MAX (48 * 1024)     /* a form body that a scheme reads or rewrites */
+#define SCHEME_SECRET_MAX 4096          /* bytes of a shared secret, decoded */
+#define SCHEME_BASE_MAX (512 * 1024)    /* bytes of a string to sign, without the body */
+#define SCHEME_FORM_MAX (48 * 1024)     /* bytes of a form that a scheme reads or rewrites */
 #define SCHEME_PARAMS_MAX 256           /* of a query and a form together */
 
 enum sign_coding { SIGN_RAW, SIGN_HEX, SIGN_BASE64, SIGN_BASE64URL };
@@ -20,7 +19,7 @@ struct scheme_secret {
 };
 
 void scheme_secret_wipe(struct scheme_secret *s);
-void scheme_buf_wipe(struct buf *b);    /* as buf_free, for what holds a secret */
+void scheme_buf_wipe(struct buf *b);    /* as buf_free, for a buffer that holds a secret */
 /* WHOSE is "the placeholder's" or "the real". */
 int scheme_secret_read(struct http_text secret, enum sign_coding coding, const char *whose,
                        struct scheme_secret *ret, struct err *err);
@@ -30,29 +29,29 @@ struct http_text scheme_text_of(const struct buf *b);
 bool scheme_same(struct http_text a, struct http_text b);
 int scheme_compare(struct http_text a, struct http_text b);     /* by bytes, as memcmp() */
 bool scheme_begins(struct http_text text, const char *with);
-/* Takes as long whatever differs; lengths are no secret. */
+/* Takes constant time for equal lengths; lengths are no secret. */
 bool scheme_same_secret(const void *a, size_t a_len, const void *b, size_t b_len);
 
-/* The position of the first field NAME, or -1. */
+/* The index of the first field NAME, or -1. */
 int scheme_field_at(const struct http_head *head, const char *name);
 /* Whether the content type is application/x-www-form-urlencoded. */
 bool scheme_is_form(const struct http_head *head);
 struct http_text scheme_path_of(const struct http_head *head);   /* without the query */
-struct http_text scheme_query_of(const struct http_head *head);  /* without "?"; .at NULL
-                                                                  * if there is no "?" */
-/* "host" or "host:port" as the request names it; its default port is left out. */
+struct http_text scheme_query_of(const struct http_head *head);  /* without "?"; .at is NULL if there is no
+                                                                  * "?" */
+/* Put "host" or "host:port" as in the request, without the default port. */
 void scheme_put_authority(struct buf *b, const struct http_head *head);
 
 void scheme_put(struct buf *b, struct http_text text);
 void scheme_put_str(struct buf *b, const char *s);
 void scheme_put_number(struct buf *b, uint64_t n);
 void scheme_put_coded(struct buf *b, enum sign_coding coding, const void *data, size_t len);
-/* Percent-encoded but for letters, digits and "-._~" (RFC 3986). */
+/* Percent-encode all but letters, digits and "-._~" (RFC 3986). */
 void scheme_put_encoded(struct buf *b, struct http_text text);
-/* Percent-decoded; PLUS: "+" is a blank.  A bad escape stays as it is. */
+/* Percent-decode; PLUS: "+" is a space.  An invalid escape is kept. */
 void scheme_put_decoded(struct buf *b, struct http_text text, bool plus);
-/* Strict: no blanks, no foreign character, base64 with its padding and base64url without,
- * no bits left over.  -EINVAL, or -ENOBUFS where SIZE is too little. */
+/* Strict: no blanks, no foreign characters, base64 with its padding and base64url without, no
+ * leftover bits.  -EINVAL, or -ENOBUFS if SIZE is too small. */
 int scheme_decode(enum sign_coding coding, struct http_text text, unsigned char *out,
                   size_t size, size_t *ret_len);
 
@@ -61,7 +60,7 @@ struct scheme_param {
 	struct http_text name, value;
 	struct http_text whole;
 };
-/* The next of *REST, which moves on; empty ones are passed over. */
+/* Read the next parameter, and advance *REST; empty ones are skipped. */
 bool scheme_param_next(struct http_text *rest, struct scheme_param *ret);
 /* Whether CODED, percent-decoded, is TEXT. */
 bool scheme_same_decoded(struct http_text coded, struct http_text text);
@@ -70,20 +69,20 @@ bool scheme_param_is(struct http_text name, const char *want);
 /* The first parameter WANT of TEXT. */
 bool scheme_param_find(struct http_text text, const char *want, struct scheme_param *ret);
 
-/* A part of a text, and what stands in its place. */
+/* A part of a text, and its replacement. */
 struct scheme_cut {
 	struct http_text at, with;
 };
-/* TEXT with its CUTS, which are in order and do not overlap, replaced. */
+/* Write TEXT with its CUTS replaced; they are in order and do not overlap. */
 void scheme_splice(struct buf *b, struct http_text text, const struct scheme_cut *cuts,
                    size_t n);
 
-/* A copy in M that lives as long as it does. */
+/* Copy TEXT into M, for as long as M lives. */
 int scheme_keep(struct sign_memory *m, struct http_text text, struct http_text *ret_text,
                 struct err *err);
-/* Wrong signature: one sentence for all schemes. */
+/* Report a wrong signature: the same sentence for all schemes. */
 int scheme_wrong(struct err *err, const char *scheme, const char *covers);
-int scheme_failed(struct err *err, const char *what);   /* OpenSSL or memory */
+int scheme_failed(struct err *err, const char *what);   /* for OpenSSL errors or lack of memory */
 
 int scheme_hmac(const EVP_MD *md, const struct scheme_secret *key, struct http_text message,
                 unsigned char ret_mac[SIGN_DIGEST_MAX], size_t *ret_len, struct err *err);

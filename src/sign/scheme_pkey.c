@@ -51,7 +51,7 @@ read_pem(struct http_text text, bool *ret_private)
 		key = PEM_read_bio_PUBKEY(bio, NULL, no_passphrase, NULL);
 	}
 	BIO_free(bio);
-	/* Nobody else may take these for a failure of theirs. */
+	/* Later code must not take these errors for its own. */
 	ERR_clear_error();
 	return key;
 }

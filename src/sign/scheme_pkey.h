@@ -9,14 +9,14 @@
 enum scheme_kind { SCHEME_HMAC, SCHEME_RSA, SCHEME_PSS, SCHEME_EC, SCHEME_ED };
 
 struct scheme_algorithm {
-	const char *name;               /* in the scheme's own words */
+	const char *name;               /* in the scheme's own spelling */
 	enum scheme_kind kind;
 	const char *digest;             /* OpenSSL's name; NULL for SCHEME_ED */
 	const char *curve;              /* SCHEME_EC: OpenSSL's name; SCHEME_ED: the key type */
 	size_t half;                    /* SCHEME_EC: bytes of r and of s */
 };
 
-/* A key of either kind; dropped with OWN(scheme_pkey_drop), which wipes it. */
+/* A key of either kind; freed with OWN(scheme_pkey_drop), which wipes it. */
 struct scheme_pkey {
 	EVP_PKEY *pkey;                 /* NULL for SCHEME_HMAC */
 	bool is_private;
@@ -25,17 +25,17 @@ struct scheme_pkey {
 
 void scheme_pkey_drop(struct scheme_pkey *key);
 bool scheme_is_pem(struct http_text text);
-/* TEXT for ALGORITHM: PEM (a private key, or a public one that can only verify), or for
- * SCHEME_HMAC a secret in CODING, which must not be PEM: a public key taken for a secret
- * would let anybody sign.  WHOSE as in scheme_secret_read(). */
-/* Whether one of N algorithms signs with the private key in SECRET; what is no PEM is a shared
- * secret, and fits. */
+/* Whether one of N algorithms signs with the private key in SECRET.  A text that is not PEM is a
+ * shared secret, and fits. */
 int scheme_pkey_check(const struct scheme_algorithm *algorithms, size_t n, struct http_text secret,
                       struct err *err);
+/* Read TEXT as a key for ALGORITHM: PEM (a private key, or a public one that can only verify), or
+ * for SCHEME_HMAC a secret in CODING.  Such a secret must not be PEM: a public key used as a secret
+ * would let anyone sign.  WHOSE as in scheme_secret_read(). */
 int scheme_pkey_read(const struct scheme_algorithm *algorithm, struct http_text text,
                      enum sign_coding coding, const char *whose, struct scheme_pkey *ret_key,
                      struct err *err);
-/* *ret_right says whether SIGNATURE is MESSAGE's; failing is something else. */
+/* *ret_right: SIGNATURE is right for MESSAGE.  The return value reports other failures. */
 int scheme_pkey_verify(const struct scheme_algorithm *algorithm, const struct scheme_pkey *key,
                        struct http_text message, const unsigned char *signature, size_t len,
                        bool *ret_right, struct err *err);

@@ -21,13 +21,13 @@
 
 enum state {
 	AT_HEADER, AT_DATA, AT_TRAILERS,
-	AT_TAIL,                        /* signed trailers may have an empty line behind them */
+	AT_TAIL,                        /* signed trailers may be followed by an empty line */
 	AT_END, DEAD,
 };
 
 struct side {
 	unsigned char key[SIGN_CHUNK_KEY_LEN];
-	char last[SIGN_CHUNK_SIGNATURE_LEN];    /* the signature before */
+	char last[SIGN_CHUNK_SIGNATURE_LEN];    /* the previous signature */
 };
 
 struct sign_chunks {
@@ -38,7 +38,7 @@ struct sign_chunks {
 	size_t context_len;
 	unsigned char *hold;            /* a chunk, or the trailers */
 	size_t held, cap;
-	size_t given;                   /* of HOLD, to the caller: forgotten by the next call */
+	size_t given;                   /* bytes of HOLD given to the caller: dropped at the next call */
 	size_t header, want;            /* the header's length in HOLD; the chunk's */
 	size_t tail;
 };
@@ -86,7 +86,7 @@ sign_chunks_freep(struct sign_chunks **c)
 
 /* ---- signatures ---------------------------------------------------------------------- */
 
-/* The signature that follows SIDE's last one, over what has the hash HASH. */
+/* The signature after SIDE's last one, over data with the hash HASH. */
 static int
 signature_of(const struct sign_chunks *c, const struct side *side, bool trailer,
              const char hash[SIGV4_HEX_LEN], char ret_hex[SIGN_CHUNK_SIGNATURE_LEN])
@@ -106,7 +106,7 @@ signature_of(const struct sign_chunks *c, const struct side *side, bool trailer,
 	return 0;
 }
 
-/* The signature at AT, over DATA: checked, and replaced. */
+/* Check and replace the signature at AT, over DATA. */
 static int
 replace(struct sign_chunks *c, char *at, bool trailer, const void *data, size_t len,
         struct err *err)
@@ -133,7 +133,7 @@ replace(struct sign_chunks *c, char *at, bool trailer, const void *data, size_t 
 	return 0;
 }
 
-/* ---- what is held ---------------------------------------------------------------------- */
+/* ---- held data ---------------------------------------------------------------------------- */
 
 static int
 hold(struct sign_chunks *c, const char *data, size_t len, struct err *err)
@@ -165,7 +165,7 @@ give(struct sign_chunks *c, enum state next, struct http_text *ret_piece)
 	c->state = next;
 }
 
-/* The bytes up to the next LF, at most MAX in HOLD.  1: the line is complete. */
+/* Hold the bytes up to the next LF, at most MAX in HOLD.  1: the line is complete. */
 static int
 hold_line(struct sign_chunks *c, const char *data, size_t len, size_t max, size_t *ret_used,
           struct err *err)
@@ -233,7 +233,7 @@ at_header(struct sign_chunks *c, const char *data, size_t len, size_t *ret_used,
 	if (r < 0)
 		return r;
 	c->state = AT_DATA;
-	/* The trailers stand where the last chunk's data would have ended. */
+	/* The trailers replace the end of the last chunk's data. */
 	if (c->last && c->trailers) {
 		r = check_chunk(c, err);
 		if (r == 0)
@@ -264,7 +264,7 @@ at_data(struct sign_chunks *c, const char *data, size_t len, size_t *ret_used,
 
 /* ---- trailers --------------------------------------------------------------------------- */
 
-/* One line, as it is signed: the name in lower case, no blanks around the value. */
+/* Write one line as it is signed: the name in lower case, no blanks around the value. */
 static size_t
 canonical_trailer(struct http_text line, char *ret_text)
 {
@@ -283,8 +283,8 @@ canonical_trailer(struct http_text line, char *ret_text)
 	return n;
 }
 
-/* All lines before the signature's.  Empty ones are passed over: some clients write one
- * there.  Never longer than what it is made of. */
+/* Write all lines before the signature's.  Empty lines, which some clients write there, are
+ * skipped.  The result is never longer than its source. */
 static size_t
 canonical_trailers(const char *at, const char *end, char *ret_text)
 {
@@ -344,7 +344,7 @@ at_tail(struct sign_chunks *c, const char *data, size_t *ret_used, struct http_t
 	return 0;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- the stream ----------------------------------------------------------------------------- */
 
 int
 sign_chunks_next(struct sign_chunks *c, const void *data, size_t len, size_t *ret_used,

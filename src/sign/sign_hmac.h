@@ -1,22 +1,22 @@
 /* sign_hmac.h - HMAC signatures described as data: what is signed, in which order, with
- * which digest, and where the signature stands.
+ * which digest, and where the signature is.
  *
  * A message is text with parts in braces:
  *	{method} {host} {path} {query} {target} {url} {body}
  *	                        target: path and query; host: with a port that is not the
  *	                        default; url: scheme, host and target
- *	{timestamp} {nonce}     from where the template says they stand
+ *	{timestamp} {nonce}     from the places in the template
  *	{id} {token}            of the key
- *	{header:NAME} {param:NAME}      param: of the query or the form, decoded
+ *	{header:NAME} {param:NAME}      param: of the query or form, decoded
  *	{form:sorted}           names and values of a form, decoded, sorted, nothing between
- *	{sha256:...}            digest of what is in it, as bytes; {sha256.hex:...} and
+ *	{sha256:...}            digest of the text in it, as bytes; {sha256.hex:...} and
  *	                        {sha256.base64:...} as text; sha1, sha384 and sha512 likewise
  *	{{ and }}               a brace
- * Where the signature is a parameter, query, target, url and body are without it.
+ * If the signature is a parameter, {query}, {target}, {url} and {body} leave it out.
  *
  * A place is "header:NAME"; "header:NAME:MEMBER" for one of "a=1,b=2"; "param:NAME" for a
- * parameter of the query or else of the form; "body:NAME" for one of a form, or a member
- * of a JSON object. */
+ * parameter of the query, or else of the form; "body:NAME" for a parameter of a form, or a
+ * member of a JSON object. */
 #ifndef CLOISTER_SIGN_HMAC_H
 #define CLOISTER_SIGN_HMAC_H
 #include "sign/scheme_parts.h"
@@ -31,13 +31,13 @@ struct sign_hmac_template {
 	const char *name;
 	const char *message;
 	enum sign_digest digest;
-	enum sign_coding secret;        /* how the secret is written */
+	enum sign_coding secret;        /* coding of the secret */
 	enum sign_coding signature;     /* SIGN_HEX or SIGN_BASE64 */
 	const char *prefix;             /* before the signature; NULL: nothing */
-	const char *at;                 /* where the signature stands */
-	const char *id, *token;         /* where those stand; NULL: nowhere */
+	const char *at;                 /* the place of the signature */
+	const char *id, *token;         /* their places; NULL: nowhere */
 	const char *timestamp, *nonce;
-	const struct sign_hmac_template *also;  /* a second signature that may be there */
+	const struct sign_hmac_template *also;  /* an optional second signature */
 };
 
 enum hmac_place_kind { HMAC_NOWHERE, HMAC_HEADER, HMAC_MEMBER, HMAC_PARAM, HMAC_BODY };
@@ -66,24 +66,24 @@ struct sign_hmac_one {
 	bool wants_body;
 };
 
-/* A template made ready.  What sign_hmac's WITH points to. */
+/* A compiled template: WITH of sign_hmac points to it. */
 struct sign_hmac {
 	struct sign_hmac_one one[SIGN_HMAC_ALSO_MAX];
 	size_t n;
 };
 
-/* T is borrowed for as long as *ret_hmac lives.  The message names what is wrong and where;
- * *ret_hmac is untouched on failure. */
+/* Compile T, which is borrowed for as long as *ret_hmac lives.  On failure ERR names the error and
+ * its place, and *ret_hmac is untouched. */
 int sign_hmac_compile(const struct sign_hmac_template *t, struct sign_hmac *ret_hmac,
                       struct err *err);
-/* As struct sign_scheme's find, for one template.  Where the signature is a parameter, it is
- * true for any form that could have it, and a form that does not is left as it is. */
+/* As struct sign_scheme's find, for one template.  If the signature is a parameter, it is true for
+ * any form that could have one.  A form without a signature is left unchanged. */
 bool sign_hmac_find(const struct sign_hmac *hmac, const struct http_head *head,
                     struct http_text *ret_id);
 const EVP_MD *sign_digest_md(enum sign_digest digest);
 
-/* The built-in templates by name ("github", "stripe", "binance", ...); NULL if there is
- * none.  sign_hmac_rows is in no order and ends with an empty name. */
+/* Find a built-in template by name ("github", "stripe", "binance", ...); NULL: unknown.
+ * sign_hmac_rows is in no order and ends with an empty name. */
 extern const struct sign_hmac_template sign_hmac_rows[];
 const struct sign_hmac_template *sign_hmac_row(const char *name);
 #endif

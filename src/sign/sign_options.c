@@ -13,7 +13,7 @@ enum option {
 	OPTION_AUDIENCE, OPTION_ALGORITHM, OPTION_KEY_CODING, OPTION_TABLE, OPTION_TEMPLATE,
 	OPTION_MESSAGE, OPTION_DIGEST, OPTION_CODING, OPTION_PREFIX, OPTION_AT, OPTION_ID,
 	OPTION_TOKEN, OPTION_TIMESTAMP, OPTION_NONCE,
-	/* of a file that is made of placeholders */
+	/* for files made of placeholders */
 	OPTION_PROJECT, OPTION_CLIENT_ID, OPTION_PROFILE,
 	OPTION_SERVICE, OPTION_REGION,
 	OPTIONS
@@ -30,8 +30,8 @@ static const char *const option_names[OPTIONS] = {
 	BIT(OPTION_TOKEN) | BIT(OPTION_TIMESTAMP) | BIT(OPTION_NONCE))
 
 struct reading {
-	const char *said[OPTIONS];      /* NULL: not said */
-	size_t at[OPTIONS];             /* which of the pairs that was */
+	const char *said[OPTIONS];      /* NULL: not given */
+	size_t at[OPTIONS];             /* index of its pair */
 	size_t n;
 	size_t *which;
 	struct err *err;
@@ -60,8 +60,8 @@ static const struct scheme {
 
 /* ---- words ---- */
 
-/* The number of the word that OPTION is.  It is not repeated: who mistook the option may have
- * written a key there. */
+/* The index of the word in OPTION.  Errors do not repeat the word: someone may have written a key
+ * there by mistake. */
 static int
 read_word(const struct reading *r, enum option option, const char *const *words,
           const char *all, unsigned *ret_word)
@@ -182,7 +182,7 @@ describe(struct reading *r, struct sign_hmac_template *t)
 	return e == 0 ? read_key_coding(r, &t->secret) : e;
 }
 
-/* A row of the table, or what is described: not some of both. */
+/* A row of the table, or a description, but not parts of both. */
 static int
 read_hmac(struct reading *r, struct sign_options *o)
 {
@@ -210,7 +210,7 @@ read_hmac(struct reading *r, struct sign_options *o)
 	return sign_hmac_compile(t, &o->hmac, r->err);
 }
 
-/* ---- all of them ---- */
+/* ---- all schemes ---- */
 
 static int
 take_pair(struct reading *r, const struct scheme *scheme, const char *name, const char *value,

@@ -1,7 +1,7 @@
-/* sign_options.h - what a scheme is told by a secret's definition, made ready for its signer.
+/* sign_options.h - reads a scheme's options from a secret's definition, for its signer.
  *
- * Pure, and without cryptography: who reads definitions finds here what is wrong with them,
- * so that nobody learns it from a request that is refused. */
+ * Pure, and without cryptography.  The reader of definitions reports errors from here, before a
+ * request is refused because of them. */
 #ifndef CLOISTER_SIGN_OPTIONS_H
 #define CLOISTER_SIGN_OPTIONS_H
 #include "sign/sign_hmac.h"
@@ -18,12 +18,12 @@ struct sign_options {
 		struct sign_hmac hmac;
 		struct sigv4_options sigv4;
 	};
-	struct sign_hmac_template template;     /* of an HMAC that is described */
+	struct sign_hmac_template template;     /* of an HMAC described in the definition */
 };
 
-/* What SCHEME, by its name in definitions, is told: N names and values, which are borrowed as
- * long as *ret_options lives.  A scheme that is not one of the above takes anything.  On
- * failure *ret_which is the one that is wrong, or N if something is missing. */
+/* Read the options of SCHEME, named as in definitions: N names and values, borrowed as long as
+ * *ret_options lives.  A scheme that is not listed above accepts any options.  On failure
+ * *ret_which is the index of the wrong one, or N if one is missing. */
 int sign_options_read(const char *scheme, const char *const *names, const char *const *values,
                       size_t n, struct sign_options *ret_options, size_t *ret_which,
                       struct err *err);

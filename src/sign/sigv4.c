@@ -15,16 +15,16 @@
 #define UNSIGNED "UNSIGNED-PAYLOAD"
 #define STREAMING "STREAMING-"
 
-/* ---- one request under way --------------------------------------------------------------- */
+/* ---- state of one request ----------------------------------------------------------------- */
 
 struct job {
 	const struct sigv4_row *row;
 	const struct sign_key *from, *to;
 	struct sign_memory *m;
 	struct sigv4_claim claim;
-	struct sigv4_query query;       /* of the head that is being looked at */
+	struct sigv4_query query;       /* of the current head */
 	struct sigv4_key from_key, to_key;
-	struct http_text hash;          /* of the body, or what stands for it */
+	struct http_text hash;          /* of the body, or the word in its place */
 	char hash_hex[SIGV4_HEX_LEN];
 	unsigned ways;
 	bool chunks, trailers;
@@ -37,8 +37,8 @@ job_close(struct job *job)
 	sigv4_key_close(&job->to_key);
 }
 
-/* The name of the field, or behind its prefix of the parameter, with the session token:
- * S3 Express has its own. */
+/* The name of the field with the session token, or of the parameter after its prefix: S3 Express
+ * has its own. */
 static const char *
 token_field(const struct job *job)
 {
@@ -66,7 +66,7 @@ hash_bytes(struct job *job, const void *data, size_t len, struct err *err)
 	return 0;
 }
 
-/* What the request declares is signed as it stands: the service compares. */
+/* A declared hash is signed as it is: the service compares it with the body. */
 static int
 take_declared(struct job *job, struct http_text declared, struct err *err)
 {
@@ -85,7 +85,7 @@ take_declared(struct job *job, struct http_text declared, struct err *err)
 	return 0;
 }
 
-/* 1: the body must be there. */
+/* 1: the body is needed. */
 static int
 find_hash(struct job *job, const struct http_head *head, const struct sign_body *body,
           struct err *err)
@@ -115,7 +115,7 @@ find_hash(struct job *job, const struct http_head *head, const struct sign_body 
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-/* What is signed: the label, the time, the scope, and the canonical request's hash. */
+/* The string to sign: the label, the time, the scope, and the canonical request's hash. */
 static int
 text_to_sign(const struct job *job, const struct http_head *head, struct http_text fields,
              unsigned ways, char ret_text[SIGV4_TO_SIGN_MAX], size_t *ret_len, struct err *err)
@@ -144,7 +144,7 @@ text_to_sign(const struct job *job, const struct http_head *head, struct http_te
 	return 0;
 }
 
-/* The ways in which this request can be understood differently, one after the other. */
+/* Step through the interpretations that make a difference for this request. */
 static bool
 next_way(const struct job *job, const struct http_head *head, unsigned *way)
 {
@@ -196,7 +196,7 @@ same_secret(struct http_text a, struct http_text b)
 	return a.len == b.len && (a.len == 0 || CRYPTO_memcmp(a.at, b.at, a.len) == 0);
 }
 
-/* The session token that came is the one that goes with the key: not there, or the same. */
+/* The session token in the request must be the placeholder's, or absent if that has none. */
 static int
 check_token(const struct job *job, bool found, struct http_text token, struct err *err)
 {
@@ -283,7 +283,7 @@ add_listed(struct text_out *list, struct http_text name)
 	add(list, name);
 }
 
-/* LIST with NAME in its place, or without it. */
+/* LIST with NAME inserted in order, or without it. */
 static int
 change_list(struct job *job, struct http_text list, const char *name, bool join,
             struct http_text *ret_list, struct err *err)
@@ -314,7 +314,7 @@ change_list(struct job *job, struct http_text list, const char *name, bool join,
 	return 0;
 }
 
-/* The real token comes to where the other one was, joins, or leaves. */
+/* The real token replaces the other, is added, or is removed. */
 static int
 change_token_field(struct job *job, struct http_head *head, struct http_text *fields,
                    struct err *err)
@@ -400,7 +400,7 @@ add_name(struct text_out *url, const struct sigv4_row *row, const char *suffix, 
 	add_word(url, "=");
 }
 
-/* The path and query with the key's id and token, but no signature yet. */
+/* Write the path and query with the key's id and token, but without a signature. */
 static void
 write_url(const struct job *job, const struct http_head *head, struct text_out *url)
 {
@@ -472,7 +472,7 @@ sign_url(struct job *job, struct http_head *head, struct err *err)
 	return 0;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------- */
+/* ---- the whole request ------------------------------------------------------------------------ */
 
 static int
 start_chunks(const struct job *job, const char *to_signature, struct sign_chunks **ret_chunks,
@@ -487,7 +487,7 @@ start_chunks(const struct job *job, const char *to_signature, struct sign_chunks
 	return sign_chunks_new(&start, ret_chunks, err);
 }
 
-/* Whether WAS is signed with the placeholder; 1: the body must be there. */
+/* Whether WAS is signed with the placeholder.  1: the body is needed. */
 static int
 check(struct job *job, const struct sign_was *was, struct err *err)
 {
@@ -505,7 +505,7 @@ check(struct job *job, const struct sign_was *was, struct err *err)
 	return r == 0 ? check_signature(job, was->head, err) : r;
 }
 
-/* HEAD is only changed when everything went well. */
+/* HEAD is changed only on success. */
 static int
 run(struct job *job, const struct sign_was *was, struct http_head *head,
     const struct sign_body *body, enum sign_next *ret_next, struct sign_chunks **ret_chunks,

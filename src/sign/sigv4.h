@@ -1,9 +1,8 @@
-/* sigv4.h - AWS Signature Version 4 and its relatives: what their files share.
+/* sigv4.h - AWS Signature Version 4 and related schemes: declarations shared by their files.
  *
- * A relative is a row: what differs between them is data.  Each signs a hash of the
- * request in its canonical form with a key that is made from the secret and the scope,
- * and says in `authorization`, or in the query of a presigned URL, which key, scope and
- * fields those were. */
+ * Each related scheme is a row of data.  All sign a hash of the canonical request, with a key
+ * derived from the secret and the scope.  The `authorization` field, or the query of a presigned
+ * URL, names the key, the scope and the signed fields. */
 #ifndef CLOISTER_SIGV4_H
 #define CLOISTER_SIGV4_H
 #include <openssl/evp.h>
@@ -22,39 +21,38 @@
 enum sigv4_crypt { SIGV4_HMAC, SIGV4_P256, SIGV4_RSA };
 
 enum sigv4_flags {
-	SIGV4_TWICE = 1,                /* the path is encoded again, but for S3 */
-	SIGV4_UNSIGNED_BODY = 2,        /* a hash that is not declared is UNSIGNED-PAYLOAD */
+	SIGV4_TWICE = 1,                /* the path is encoded twice, except for S3 */
+	SIGV4_UNSIGNED_BODY = 2,        /* an undeclared hash is UNSIGNED-PAYLOAD */
 	SIGV4_RAW_QUERY = 4,            /* as on the wire, not sorted */
 	SIGV4_LOWER_VALUES = 8,         /* fields' values in lower case */
-	SIGV4_TOKEN_UNSIGNED = 16,      /* a session token does not join SignedHeaders */
+	SIGV4_TOKEN_UNSIGNED = 16,      /* a session token is not added to SignedHeaders */
 	SIGV4_HASHED_WORD = 32,         /* UNSIGNED-PAYLOAD is hashed like a body */
-	SIGV4_CHUNKS = 64,              /* knows aws-chunked bodies */
+	SIGV4_CHUNKS = 64,              /* supports aws-chunked bodies */
 	SIGV4_REGION_SET = 128,         /* x-amz-region-set must be signed */
 };
 
 struct sigv4_row {
 	const char *label;              /* the algorithm's name */
-	const char *prefix;             /* what goes before the secret */
+	const char *prefix;             /* precedes the secret */
 	const char *terminator;         /* the scope's last word; NULL: there is no scope */
-	size_t n_scope;                 /* how many words the scope has */
+	size_t n_scope;                 /* number of words in the scope */
 	const char *date, *hash, *token;        /* fields, or NULL */
-	const char *query;              /* what the parameters of a presigned URL begin with,
-	                                 * or NULL: there are none */
+	const char *query;              /* prefix of a presigned URL's parameters, or NULL: there are none */
 	enum sigv4_crypt crypt;
 	unsigned flags;
 };
 
-/* How the client may have understood the specification where clients differ: what
- * verifies is also how it is signed anew. */
+/* Interpretations of the specification in which clients differ.  The one that verifies is also used
+ * for the new signature. */
 enum sigv4_way {
 	SIGV4_PLUS_IS_SPACE = 1,        /* in the query */
-	SIGV4_TOKEN_APART = 2,          /* a presigned URL's token was put there afterwards */
+	SIGV4_TOKEN_APART = 2,          /* a presigned URL's token was added after signing */
 	SIGV4_VALUES_AS_IS = 4,         /* not in lower case, for SIGV4_LOWER_VALUES */
-	SIGV4_SLASHES_AS_IS = 8,        /* "//" in the path is not one slash */
+	SIGV4_SLASHES_AS_IS = 8,        /* "//" in the path is not merged */
 	SIGV4_LAST_WAY = SIGV4_SLASHES_AS_IS,
 };
 
-/* ---- what a request says about its signature (sigv4_read.c) ------------------------ */
+/* ---- a request's claim about its signature (sigv4_read.c) ------------------------------- */
 
 struct sigv4_param {
 	struct http_text name, value;   /* as on the wire, in the head's path */
@@ -67,34 +65,33 @@ struct sigv4_query {
 
 struct sigv4_claim {
 	bool presigned;
-	bool tight;                     /* no blank behind the commas of `authorization` */
+	bool tight;                     /* no blank after the commas of `authorization` */
 	struct http_text id, scope, fields, signature;
 	struct http_text time;          /* as it is signed */
 	struct http_text service;       /* in SCOPE */
 };
 
-/* Whether HEAD carries a signature of ROW; RET_ID as in struct sign_scheme (escapes of a
- * presigned URL's key id are as on the wire). */
+/* Whether HEAD carries a signature of ROW.  RET_ID is as in struct sign_scheme; for a presigned
+ * URL, its escapes are as on the wire. */
 bool sigv4_claim_find(const struct sigv4_row *row, const struct http_head *head,
                       struct http_text *ret_id);
-/* Read it.  QUERY is the head's (sigv4_query_read).  Texts that had escapes are put into
- * M. */
+/* Read the claim.  QUERY is the head's (sigv4_query_read).  Texts that had escapes are put into M. */
 int sigv4_claim_read(const struct sigv4_row *row, const struct http_head *head,
                      const struct sigv4_query *query, struct sign_memory *m,
                      struct sigv4_claim *ret_claim, struct err *err);
 int sigv4_query_read(struct http_text path, struct sigv4_query *ret_query, struct err *err);
-/* The parameter whose name is ROW's prefix and SUFFIX, or NULL. */
+/* The parameter named ROW's prefix plus SUFFIX, or NULL. */
 const struct sigv4_param *sigv4_param_find(const struct sigv4_row *row,
                                            const struct sigv4_query *query,
                                            const char *suffix);
-/* The only field NAME: its number, -1 if it is not there; an error if it is twice. */
+/* Find the only field NAME: its index, or -1 if it is not there.  Two such fields are an error. */
 int sigv4_field_find(const struct http_head *head, const char *name, int *ret_at,
                      struct err *err);
-/* S3 and what is spoken to like it. */
+/* S3 and services with its protocol. */
 bool sigv4_is_s3(const struct sigv4_claim *claim);
-/* Room in M; NULL with an error if there is none. */
+/* Allocate in M; NULL with an error if it is full. */
 char *sigv4_room(struct sign_memory *m, size_t len, struct err *err);
-/* TEXT with its escapes resolved; TEXT itself if there are none. */
+/* Undo the escapes of TEXT.  If there are none, *ret_text is TEXT itself. */
 int sigv4_decode(struct sign_memory *m, struct http_text text, struct http_text *ret_text,
                  struct err *err);
 
@@ -105,24 +102,24 @@ struct sigv4_canon {
 	const struct http_head *head;
 	const struct sigv4_query *query;
 	struct http_text fields;        /* SignedHeaders */
-	struct http_text hash;          /* of the body, or what stands for it */
-	bool presigned, once;           /* ONCE: the path is not encoded again */
+	struct http_text hash;          /* of the body, or the word in its place */
+	bool presigned, once;           /* ONCE: the path is encoded once only */
 	unsigned ways;
 };
 
 int sigv4_canon_hash(const struct sigv4_canon *canon, char ret_hex[SIGV4_HEX_LEN],
                      struct err *err);
 void sigv4_hex(const void *data, size_t len, char *ret_hex);    /* 2 * LEN, no NUL */
-/* What a byte is in an encoded name or value: itself or an escape.  Returns the length. */
+/* Encode a byte of a name or value: itself or an escape.  Returns the length. */
 size_t sigv4_encode_byte(unsigned char byte, char ret_text[3]);
 
 /* ---- keys (sigv4_key.c, sigv4a.c) --------------------------------------------------- */
 
-/* Made of a secret and a scope. */
+/* Derived from a secret and a scope. */
 struct sigv4_key {
 	enum sigv4_crypt crypt;
 	unsigned char hmac[SIGV4_HASH_LEN];
-	size_t hmac_len;                /* 0: the secret itself, which stays borrowed */
+	size_t hmac_len;                /* 0: the secret itself is used, and stays borrowed */
 	struct http_text secret;
 	EVP_MAC_CTX *mac;
 	EVP_PKEY *pkey;
@@ -135,12 +132,12 @@ int sigv4_key_sign(const struct sigv4_key *key, const char *text, size_t len,
                    char ret_hex[SIGV4_SIGNATURE_MAX], size_t *ret_len, struct err *err);
 bool sigv4_key_fits(const struct sigv4_key *key, const char *text, size_t len,
                     struct http_text signature);
-/* The P-256 key of a secret, as SigV4A derives it.  NULL if it cannot be had. */
+/* Derive the P-256 key from a secret, as SigV4A does.  NULL: it failed. */
 EVP_PKEY *sigv4a_key(const char *label, const char *prefix, const struct sign_key *key);
 int sigv4_hmac(const void *key, size_t key_len, const void *data, size_t len,
                unsigned char ret_mac[SIGV4_HASH_LEN]);
 
-/* ---- all of it (sigv4.c), and who is in the family (sigv4_family.c) ------------------- */
+/* ---- the schemes (sigv4.c), and their table (sigv4_family.c) ------------------------------ */
 
 /* As struct sign_scheme's sign. */
 int sigv4_sign_row(const struct sigv4_row *row, const struct sign_key *from,
@@ -149,11 +146,11 @@ int sigv4_sign_row(const struct sigv4_row *row, const struct sign_key *from,
                    enum sign_next *ret_next, struct sign_chunks **ret_chunks,
                    struct err *err);
 
-/* What `sigv4` is told; patterns as for file names.  NULL: any. */
+/* Options of `sigv4`; patterns as for file names.  NULL: any. */
 struct sigv4_options {
 	const char *service, *region;
 };
-/* `sigv4` is all of them in one: which, the request says. */
+/* `sigv4` includes all of these: the request decides which one applies. */
 extern const struct sign_scheme sigv4_scheme, sigv4a_scheme, goog4_hmac_scheme,
 	goog4_rsa_scheme, acs3_scheme, tc3_scheme;
 #endif

@@ -1,4 +1,4 @@
-/* sigv4_canon.c - the canonical form of a request, hashed as it is written. */
+/* sigv4_canon.c - writes the canonical form of a request, and hashes it at once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "base/own.h"
 #include "sign/sigv4.h"
 
-#define SHOWN_MAX 64            /* of a name in a message */
+#define SHOWN_MAX 64            /* of a name in an error */
 
-/* ---- letters ------------------------------------------------------------------------ */
+/* ---- characters ---------------------------------------------------------------------- */
 
 static bool
 is_unreserved(unsigned char c)
@@ -47,7 +47,7 @@ sigv4_encode_byte(unsigned char byte, char ret_text[3])
 	return 3;
 }
 
-/* The byte at *AT, which is moved behind it. */
+/* Read the byte at *AT, and advance *AT. */
 static unsigned char
 next_byte(const char **at, const char *end, bool plus_is_space)
 {
@@ -66,7 +66,7 @@ next_byte(const char **at, const char *end, bool plus_is_space)
 	return (unsigned char)(high << 4 | low);
 }
 
-/* ---- a hash that is written to in small pieces ----------------------------------------- */
+/* ---- a hash with many small writes ------------------------------------------------------ */
 
 struct sink {
 	EVP_MD_CTX *md;
@@ -121,8 +121,8 @@ put_encoded(struct sink *s, unsigned char byte)
 
 /* ---- the path ------------------------------------------------------------------------- */
 
-/* Decoded and encoded: on the wire a client may have left as it is what others escape.  An
- * escaped slash stays one, since no client signs it as a plain one. */
+/* Decode and encode: a client may send characters unescaped that others escape.  An escaped slash
+ * stays escaped, since no client signs it as a plain one. */
 static void
 put_path_once(struct sink *s, const char *at, const char *end)
 {
@@ -138,8 +138,8 @@ put_path_once(struct sink *s, const char *at, const char *end)
 	}
 }
 
-/* Slashes joined, unless the client does not (dot segments are resolved in every canonical head), and what is on the
- * wire encoded again. */
+/* Merge slashes, unless the client does not, and encode the path on the wire again.  Dot segments
+ * are already resolved in every canonical head. */
 static void
 put_path_twice(struct sink *s, const char *at, const char *end, bool slashes_as_is)
 {
@@ -172,7 +172,7 @@ put_path(struct sink *s, const struct sigv4_canon *canon, struct err *err)
 
 /* ---- the query ------------------------------------------------------------------------- */
 
-/* The order of encoded bytes: "%" is before all that is not escaped. */
+/* The order of encoded bytes: "%" sorts before all unescaped characters. */
 static int
 rank_of(unsigned char byte)
 {
@@ -250,7 +250,7 @@ put_query(struct sink *s, const struct sigv4_canon *canon)
 
 /* ---- the fields ------------------------------------------------------------------------- */
 
-/* Runs of blanks become one space; there are none at the ends of a canonical value. */
+/* Runs of blanks become one space; a canonical value has none at its ends. */
 static void
 put_value(struct sink *s, struct http_text value, bool lower)
 {
@@ -283,7 +283,7 @@ put_field(struct sink *s, const struct sigv4_canon *canon, struct http_text name
 			put_char(s, ',');
 		put_value(s, value, lower);
 	}
-	/* Where this is signed, HTTP/1.1 is spoken: see sign_memory's h1_only. */
+	/* If this is signed, the request is sent by HTTP/1.1: see sign_memory's h1_only. */
 	if (http_text_is(name, "transfer-encoding") && canon->head->length == HTTP_LENGTH_UNKNOWN) {
 		put(s, "chunked", 7);
 		found = true;
@@ -330,7 +330,7 @@ put_fields(struct sink *s, const struct sigv4_canon *canon, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	/* A request that may be sent to any host is not one to put a real key under. */
+	/* Never sign a request with a real key if it could be sent to any host. */
 	if (!has_host)
 		return err_set(err, EBADMSG, "the signature does not cover the field 'host'");
 	put_char(s, '\n');

@@ -1,4 +1,4 @@
-/* sigv4_family.c - the members of the family, each a row; and the family as one scheme. */
+/* sigv4_family.c - the schemes of the family, each a row; and the family as one scheme. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static const struct sigv4_row tc3_row = {
 		SIGV4_HASHED_WORD,
 };
 
-/* The table of schemes has no room for a row: a function for each knows its own. */
+/* struct sign_scheme has no member for a row, so each row has functions of its own. */
 #define SCHEME(var, name_) \
 static bool \
 var##_find(const struct http_head *head, struct http_text *ret_id) \
@@ -64,7 +64,7 @@ SCHEME(goog4_rsa, "goog4-rsa");
 SCHEME(acs3, "acs3");
 SCHEME(tc3, "tc3");
 
-/* ---- whichever it is: who has a pair of id and secret may sign in each of these ways ---- */
+/* ---- `sigv4`: a pair of id and secret may sign in each of these ways ---- */
 
 static const struct sigv4_row *
 row_of(const struct http_head *head, struct http_text *ret_id)
@@ -78,7 +78,7 @@ row_of(const struct http_head *head, struct http_text *ret_id)
 	return NULL;
 }
 
-/* Word N of SCOPE as a text with an end; "" if it has none. */
+/* Word N of SCOPE, NUL-terminated; "" if it does not exist. */
 static void
 scope_word(struct http_text scope, size_t n, char ret_word[SIGV4_SCOPE_MAX])
 {

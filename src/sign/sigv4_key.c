@@ -1,4 +1,4 @@
-/* sigv4_key.c - keys made of a secret and a scope: signs, and tells whether it fits. */
+/* sigv4_key.c - keys derived from a secret and a scope: sign and verify. */
 #include <assert.h>
 #include <errno.h>
 #include <openssl/bio.h>
@@ -25,8 +25,7 @@ sigv4_hmac(const void *key, size_t key_len, const void *data, size_t len,
 	return HMAC(EVP_sha256(), key, (int)key_len, data, len, ret_mac, NULL) != NULL ? 0 : -EIO;
 }
 
-/* HMAC-SHA-256, to be used with one key after the other: finding it costs more than a
- * short text. */
+/* HMAC-SHA-256, reused with one key after the other: the lookup costs more than a short text. */
 static EVP_MAC_CTX *
 mac_new(void)
 {
@@ -57,7 +56,7 @@ mac_make(EVP_MAC_CTX *mac, const void *key, size_t key_len, const char *text, si
 		EVP_MAC_final(mac, ret_mac, &made, SIGV4_HASH_LEN) == 1 ? 0 : -EIO;
 }
 
-/* The secret behind its prefix, then one HMAC for each word of the scope. */
+/* Put the prefix before the secret, then compute one HMAC for each word of the scope. */
 static int
 derive(const struct sigv4_row *row, const struct sign_key *key, struct http_text scope,
        struct sigv4_key *ret_key)
@@ -84,7 +83,7 @@ derive(const struct sigv4_row *row, const struct sign_key *key, struct http_text
 	return r;
 }
 
-/* Without it OpenSSL would ask at the terminal for an encrypted key's. */
+/* Without it OpenSSL would ask on the terminal for the password of an encrypted key. */
 static int
 no_password(char *buf, int size, int writing, void *data)
 {
@@ -196,7 +195,7 @@ sigv4_key_sign(const struct sigv4_key *key, const char *text, size_t len,
 	return 0;
 }
 
-/* Lower or upper case; -1 if TEXT is something else. */
+/* Lower or upper case.  -1: TEXT is not hex. */
 static int
 bytes_of_hex(struct http_text text, unsigned char *ret_bytes)
 {

@@ -1,4 +1,4 @@
-/* sigv4_read.c - reads what a request says about its signature: key, scope, fields. */
+/* sigv4_read.c - reads a request's claim about its signature: key, scope, fields. */
 #include <errno.h>
 #include <string.h>
 
@@ -127,8 +127,8 @@ sigv4_param_find(const struct sigv4_row *row, const struct sigv4_query *query,
 
 /* ---- the credential ---------------------------------------------------------------- */
 
-/* ID/DATE/REGION/SERVICE/TERMINATOR, or as much of it as ROW has.  The scope is counted
- * from behind: an id may be anything. */
+/* ID/DATE/REGION/SERVICE/TERMINATOR, or the parts that ROW has.  The scope is counted from the end:
+ * an id may contain anything. */
 static int
 split_credential(const struct sigv4_row *row, struct http_text text,
                  struct sigv4_claim *claim, struct err *err)
@@ -176,7 +176,7 @@ sigv4_is_s3(const struct sigv4_claim *claim)
 
 /* ---- in `authorization` ------------------------------------------------------------ */
 
-/* What is behind the label; false if there is another one. */
+/* The text after the label; false if it is another label. */
 static bool
 behind_label(const struct sigv4_row *row, struct http_text value, struct http_text *ret_rest)
 {
@@ -188,8 +188,7 @@ behind_label(const struct sigv4_row *row, struct http_text value, struct http_te
 	return true;
 }
 
-/* The next `NAME=VALUE` of REST, which is taken from it.  False at the end; an empty name
- * is something else. */
+/* Take the next `NAME=VALUE` from REST.  False at the end; an empty name means another syntax. */
 static bool
 next_part(struct http_text *rest, struct sigv4_param *ret_part)
 {
@@ -264,8 +263,8 @@ is_iso_basic(struct http_text text)
 	return true;
 }
 
-/* "Fri, 24 May 2013 00:00:00 GMT" (RFC 9110, 5.6.7; "-0000" is a client's GMT) as the
- * time that is signed. */
+/* Convert "Fri, 24 May 2013 00:00:00 GMT" (RFC 9110, 5.6.7; some clients write "-0000" for GMT)
+ * into the signed form. */
 static int
 time_of_date(struct http_text date, struct sign_memory *m, struct http_text *ret_time,
              struct err *err)
@@ -312,7 +311,7 @@ read_time(const struct sigv4_row *row, const struct http_head *head, struct sign
 			claim->time = http_head_get(head, "date");
 	}
 	if (row->terminator == NULL)
-		return 0;               /* only among the fields */
+		return 0;               /* only among the signed fields */
 	if (claim->time.len == 0)
 		return err_set(err, EBADMSG, "the signed request has no field '%s'", row->date);
 	if (claim->time.len > SIGV4_SCOPE_MAX / 4)
@@ -372,7 +371,7 @@ read_presigned(const struct sigv4_row *row, const struct sigv4_query *query,
 	return split_credential(row, credential, claim, err);
 }
 
-/* Whether a URL's parameters have a signature of ROW. */
+/* Whether the parameters of a URL have a signature of ROW. */
 static bool
 is_presigned(const struct sigv4_row *row, const struct sigv4_query *query)
 {

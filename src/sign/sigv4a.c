@@ -1,4 +1,4 @@
-/* sigv4a.c - the P-256 key that SigV4A makes of a secret. */
+/* sigv4a.c - derives SigV4A's P-256 key from a secret. */
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -63,7 +63,7 @@ pkey_of(const BIGNUM *d, const unsigned char *point, size_t len)
 	return pkey;
 }
 
-/* The first candidate that is at most the group's order less 2, and one more. */
+/* The first candidate that is at most the group's order minus 2, plus 1. */
 static bool
 find_scalar(const char *label, const char *prefix, const struct sign_key *key,
             const EC_GROUP *group, BIGNUM *d, BIGNUM *limit)

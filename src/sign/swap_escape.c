@@ -1,5 +1,5 @@
-/* swap_escape.c - undoes one escape: those of URLs and JSON, and in answers also those of HTML, mails
- * and programming languages. */
+/* swap_escape.c - undoes one escape: those of URLs and JSON, and in responses also those of HTML,
+ * mail and programming languages. */
 #include <string.h>
 
 #include "base/err.h"
@@ -10,7 +10,12 @@
 #define CODE_DIGITS_MAX 8               /* of &#...; */
 #define CODE_MAX 0x10ffff
 
-/* N hex digits; -1 if they are none, -2 if that is not known yet. */
+const unsigned char swap_short_forms[256] = {
+	['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n',
+	['r'] = '\r', ['t'] = '\t',
+};
+
+/* Parse N hex digits.  -1: they are not; -2: not known yet. */
 static int
 hex_number(const unsigned char *at, size_t len, size_t n)
 {
@@ -53,7 +58,7 @@ put_utf8(uint32_t c, unsigned char ret[4])
 
 /* Each of these returns as swap_unescape(), which has set RET to the byte itself. */
 
-/* Two hex digits behind SKIP bytes. */
+/* Two hex digits after SKIP bytes. */
 static size_t
 unescape_hex(const unsigned char *at, size_t len, size_t skip, bool last, unsigned char ret[4])
 {
@@ -65,7 +70,7 @@ unescape_hex(const unsigned char *at, size_t len, size_t skip, bool last, unsign
 	return skip + 2;
 }
 
-/* A character's number behind SKIP bytes, and END behind that. */
+/* A character's number after SKIP bytes, followed by END. */
 static size_t
 unescape_code(const unsigned char *at, size_t len, size_t skip, unsigned base, unsigned char end,
               bool last, unsigned char ret[4], size_t *ret_n)
@@ -88,7 +93,7 @@ unescape_code(const unsigned char *at, size_t len, size_t skip, unsigned base, u
 	return i + 1;
 }
 
-/* \uXXXX, and a second one if it takes two. */
+/* \uXXXX, and a second one if it is a surrogate pair. */
 static size_t
 unescape_u(const unsigned char *at, size_t len, bool last, unsigned char ret[4], size_t *ret_n)
 {
@@ -135,11 +140,6 @@ static size_t
 unescape_backslash(const struct swap_set *set, const unsigned char *at, size_t len, bool last,
                    unsigned char ret[4], size_t *ret_n)
 {
-	static const unsigned char short_forms[256] = {
-		['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n',
-		['r'] = '\r', ['t'] = '\t',
-	};
-
 	if (set->echoed && at[1] == 'x')
 		return unescape_hex(at, len, 2, last, ret);
 	if (set->echoed && at[1] >= '0' && at[1] <= '3')
@@ -148,27 +148,32 @@ unescape_backslash(const struct swap_set *set, const unsigned char *at, size_t l
 		return unescape_code(at, len, 3, 16, '}', last, ret, ret_n);
 	if (at[1] == 'u')
 		return unescape_u(at, len, last, ret, ret_n);
-	if (short_forms[at[1]] == 0)
+	/* JSON has no escape for it; JavaScript, Python and PHP have. */
+	if (set->echoed && at[1] == '\'') {
+		ret[0] = '\'';
+		return 2;
+	}
+	if (swap_short_forms[at[1]] == 0)
 		return 1;
-	ret[0] = short_forms[at[1]];
+	ret[0] = swap_short_forms[at[1]];
 	return 2;
 }
 
-/* &#115; &#x73; and the names of characters in ASCII that are neither letters nor digits. */
+/* &#115; &#x73; and the names of ASCII characters that are neither letters nor digits. */
 static size_t
 unescape_html(const unsigned char *at, size_t len, bool last, unsigned char ret[4], size_t *ret_n)
 {
-	static const struct { char name[12]; unsigned char c; } names[] = {
-		{ "amp;", '&' }, { "lt;", '<' }, { "gt;", '>' }, { "quot;", '"' }, { "apos;", '\'' },
-		{ "sol;", '/' }, { "plus;", '+' }, { "equals;", '=' }, { "lowbar;", '_' }, { "period;", '.' },
-		{ "AMP;", '&' }, { "LT;", '<' }, { "GT;", '>' }, { "QUOT;", '"' }, { "excl;", '!' },
-		{ "num;", '#' }, { "dollar;", '$' }, { "percnt;", '%' }, { "lpar;", '(' }, { "rpar;", ')' },
-		{ "ast;", '*' }, { "midast;", '*' }, { "comma;", ',' }, { "colon;", ':' }, { "semi;", ';' },
-		{ "quest;", '?' }, { "commat;", '@' }, { "lsqb;", '[' }, { "lbrack;", '[' }, { "bsol;", '\\' },
-		{ "rsqb;", ']' }, { "rbrack;", ']' }, { "Hat;", '^' }, { "UnderBar;", '_' }, { "grave;", '`' },
-		{ "lcub;", '{' }, { "lbrace;", '{' }, { "verbar;", '|' }, { "vert;", '|' }, { "rcub;", '}' },
-		{ "rbrace;", '}' }, { "Tab;", '\t' }, { "NewLine;", '\n' },
+	/* By their first letters; each is followed by the character that it stands for. */
+	static const char *const names[256] = {
+		['A'] = "AMP;&", ['G'] = "GT;>", ['H'] = "Hat;^", ['L'] = "LT;<", ['N'] = "NewLine;\n",
+		['Q'] = "QUOT;\"", ['T'] = "Tab;\t", ['U'] = "UnderBar;_",
+		['a'] = "amp;&apos;'ast;*", ['b'] = "bsol;\\", ['c'] = "comma;,colon;:commat;@",
+		['d'] = "dollar;$", ['e'] = "equals;=excl;!", ['g'] = "gt;>grave;`",
+		['l'] = "lt;<lowbar;_lpar;(lsqb;[lbrack;[lcub;{lbrace;{", ['m'] = "midast;*", ['n'] = "num;#",
+		['p'] = "plus;+period;.percnt;%", ['q'] = "quot;\"quest;?",
+		['r'] = "rpar;)rsqb;]rbrack;]rcub;}rbrace;}", ['s'] = "sol;/semi;;", ['v'] = "verbar;|vert;|",
 	};
+	const char *name = names[at[1]];
 	bool is_open = false;
 
 	if (at[1] == '#' && len < 3)
@@ -176,13 +181,15 @@ unescape_html(const unsigned char *at, size_t len, bool last, unsigned char ret[
 	if (at[1] == '#')
 		return (at[2] | 0x20) == 'x' ? unescape_code(at, len, 3, 16, ';', last, ret, ret_n)
 		                             : unescape_code(at, len, 2, 10, ';', last, ret, ret_n);
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		size_t n = strlen(names[i].name), has = len - 1 < n ? len - 1 : n;
+	for (size_t n; name != NULL && name[0] != '\0'; name += n + 1) {
+		size_t has;
 
-		if (at[1] != (unsigned char)names[i].name[0] || memcmp(at + 1, names[i].name, has) != 0)
+		n = (size_t)(strchr(name, ';') - name) + 1;
+		has = len - 1 < n ? len - 1 : n;
+		if (memcmp(at + 1, name, has) != 0)
 			continue;
 		if (has == n) {
-			ret[0] = names[i].c;
+			ret[0] = (unsigned char)name[n];
 			return n + 1;
 		}
 		is_open = true;
@@ -190,8 +197,8 @@ unescape_html(const unsigned char *at, size_t len, bool last, unsigned char ret[
 	return is_open && !last ? 0 : 1;
 }
 
-/* Quoted-printable: =73.  A soft line break (= at a line's end) counts as a part of what follows, so
- * that no escape stands for nothing; two of them do not follow each other. */
+/* Quoted-printable: =73.  A soft line break (= at the end of a line) counts as part of what
+ * follows, so that no escape is empty.  Two of them never follow each other. */
 static size_t
 unescape_quoted(const unsigned char *at, size_t len, bool last, unsigned char ret[4])
 {

@@ -1,16 +1,17 @@
 /* swap_find.c - finds the first needle of a set in a run of bytes.
  *
- * One group of four bytes out of each seven at a pattern's beginning lies where we look, if
- * we look at every fourth: a table of bits tells, at gigabytes a second, where no pattern
- * can begin.  A pattern with an escape that early is found by the escape.  What is left is
- * followed from its first byte through the patterns in their order. */
+ * The search looks up the group of four bytes at every fourth position.  So one group within the
+ * first seven bytes of a pattern is always looked up.  A table of bits tells, at gigabytes a
+ * second, where no pattern can begin.  A pattern with an escape in its first bytes is found by the
+ * escape.  The remaining candidates are followed from their first byte through the sorted patterns. */
 #include <endian.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "sign/swap_parts.h"
 
-#define GROUP 32                        /* bytes that are looked at together */
-#define BEFORE (SAMPLED - 1)            /* an escape in a group: how much earlier it began */
+#define GROUP 32                        /* bytes that are examined together */
+#define BEFORE (SAMPLED - 1)            /* how far before an escape a pattern may begin */
 
 /* ---- one candidate ---- */
 
@@ -22,7 +23,7 @@ byte_at(const struct swap_set *set, uint32_t pattern, uint32_t depth)
 	return swap_form_byte(p->form, p->phase, set->needles[p->needle].find, depth);
 }
 
-/* Of the patterns of W, all longer than W's depth, those that go on with C. */
+/* Narrow the patterns of W, all longer than W's depth, to those that continue with C. */
 static void
 narrow(const struct swap_set *set, struct swap_walk *w, unsigned c)
 {
@@ -34,7 +35,7 @@ narrow(const struct swap_set *set, struct swap_walk *w, unsigned c)
 	} else if (end - lo == 1) {
 		w->lo += byte_at(set, lo, w->depth) != c;
 	} else if (byte_at(set, lo, w->depth) != c || byte_at(set, end - 1, w->depth) != c) {
-		/* They are in order: where both ends go on with it, all of them do. */
+		/* The patterns are sorted: if both ends continue with C, all of them do. */
 		while (lo < end) {
 			mid = lo + (end - lo) / 2;
 			if (byte_at(set, mid, w->depth) < c)
@@ -55,14 +56,14 @@ narrow(const struct swap_set *set, struct swap_walk *w, unsigned c)
 	w->depth++;
 }
 
-/* Whether C begins an escape that no needle has as it is. */
+/* Whether C begins an escape, and occurs in no needle as itself. */
 static bool
 is_escape(const struct swap_set *set, unsigned char c)
 {
 	return set->mark[c] != 0 && (set->marks & set->mark[c]) == 0;
 }
 
-/* Each walk takes the marks that its number is made of for parts of a needle. */
+/* The bits of a walk's number are the marks that it treats as parts of a needle. */
 static bool
 is_walked(const struct swap_set *set, unsigned walk)
 {
@@ -77,7 +78,7 @@ walk_begin(const struct swap_set *set, struct swap_walk walk[SWAP_WALKS])
 			walk[i].end = set->n_patterns;
 }
 
-/* Patterns that end here; in order, they are the first. */
+/* Patterns that end here are the first in sorted order. */
 static void
 walk_reached(const struct swap_set *set, struct swap_walk *w, bool counts)
 {
@@ -91,7 +92,7 @@ walk_reached(const struct swap_set *set, struct swap_walk *w, bool counts)
 	}
 }
 
-/* Only one is left, and as it is: most of it is compared here. */
+/* Only one pattern is left, in plain form: compare most of it here. */
 static void
 walk_plain(const struct swap_set *set, struct swap_walk *w, const unsigned char *at, size_t len)
 {
@@ -107,7 +108,7 @@ walk_plain(const struct swap_set *set, struct swap_walk *w, const unsigned char 
 	}
 }
 
-/* Follow W, number I, which begins at AT.  False: for now that is all there is. */
+/* Follow W, number I, which begins at AT.  False: no more bytes for now. */
 static bool
 walk_on(const struct swap_set *set, struct swap_walk *w, unsigned i, const unsigned char *at,
         size_t len, bool last)
@@ -165,7 +166,7 @@ swap_find_on(const struct swap_set *set, const unsigned char *at, size_t len, bo
 	hit->end = hit->start + best->best_pos;
 	hit->pattern = best->best;
 	hit->escapes = best->best_escapes;
-	/* The digit behind belongs to it as well, when it is there. */
+	/* The digit after it belongs to the match as well, when it has come. */
 	return hit->end == len && !last && behind(set, hit->pattern) > 0 ? SWAP_MORE : SWAP_FOUND;
 }
 
@@ -192,7 +193,7 @@ swap_widen(const struct swap_set *set, const unsigned char *at, size_t len, size
 	hit->end += hit->wide_behind;
 }
 
-/* Whether the first bytes at START may be a pattern's: cheap, and mostly not so. */
+/* Whether the first bytes at START may begin a pattern: a cheap test that mostly fails. */
 static bool
 may_begin(const struct swap_set *set, const unsigned char *at, size_t len, size_t start,
           bool last)
@@ -231,9 +232,9 @@ try_at(const struct swap_set *set, const unsigned char *at, size_t len, size_t s
 	return swap_find_on(set, at, len, last, hit);
 }
 
-/* ---- all of them ---- */
+/* ---- searching a run ---- */
 
-/* Each start from FROM to TO. */
+/* Try each start from FROM to TO. */
 static enum swap_found
 try_each(const struct swap_set *set, const unsigned char *at, size_t len, size_t from,
          size_t to, bool last, struct swap_hit *hit)
@@ -254,36 +255,60 @@ escapes_of(const unsigned char *at, bool echoed)
 	bytes16 a;
 
 	memcpy(&a, at, sizeof(a));
-	/* Of "%" and "&" one comes after the other. */
+	/* "%" and "&" are adjacent in ASCII. */
 	if (echoed)
 		return (words2)((bytes16)((bytes16)(a - (unsigned char)'%') < 2) | (bytes16)(a == '\\') |
 		                (bytes16)(a == '='));
 	return (words2)((bytes16)(a == '%') | (bytes16)(a == '\\'));
 }
 
-/* A bit for each byte of eight that is not zero but all ones. */
+/* One bit for each of eight bytes that is all ones. */
 static uint64_t
 bits_of(uint64_t mask)
 {
 	return (le64toh(mask) & UINT64_C(0x8040201008040201)) * UINT64_C(0x0101010101010101) >> 56;
 }
 
-/* Which starts from BEFORE bytes before AT on an escape in the group makes possible. */
+/* As swap_unescape(), but only the first byte counts; the most frequent cases are decided here. */
+static inline size_t
+unescape_first(const struct swap_set *set, const unsigned char *at, size_t len, bool last,
+               unsigned char ret[4])
+{
+	size_t n;
+
+	if (len > 2 && at[0] == '\\' && swap_short_forms[at[1]] != 0) {
+		ret[0] = swap_short_forms[at[1]];
+		return 2;
+	}
+	if (len > 2 && (at[0] == '%' || at[0] == '=')) {
+		int high = num_hex_digit((char)at[1]), low = num_hex_digit((char)at[2]);
+
+		if ((high | low) >= 0) {
+			ret[0] = (unsigned char)(high << 4 | low);
+			return 3;
+		}
+		if (at[0] == '%' || (at[1] != '\r' && at[1] != '\n'))
+			return 1;
+	}
+	return swap_unescape(set, at, len, last, ret, &n);
+}
+
+/* The starts that an escape in the group makes possible, from BEFORE bytes before AT on. */
 static uint64_t
 escaped_starts(const struct swap_set *set, const unsigned char *at, size_t len, bool last)
 {
 	words2 first = escapes_of(at, set->echoed), second = escapes_of(at + 16, set->echoed);
 	uint64_t escapes = bits_of(first[0]) | bits_of(first[1]) << 8 | bits_of(second[0]) << 16 |
 	                   bits_of(second[1]) << 24, starts = 0;
-	size_t used, n, after = 0;
+	size_t used, after = 0;
 
 	for (; escapes != 0; escapes &= escapes - 1) {
 		unsigned i = (unsigned)__builtin_ctzll(escapes);
 		unsigned char bytes[4];
 
-		used = swap_unescape(set, at + i, len - i, last, bytes, &n);
-		/* Bit BEFORE + i is this place.  What an earlier escape is part of, that one finds,
-		 * if it is one. */
+		used = unescape_first(set, at + i, len - i, last, bytes);
+		/* Bit BEFORE + i is this place.  If it is part of an earlier escape, that one finds
+		 * it. */
 		if (used == 0 || (used > 1 && set->early[bytes[0]]))
 			starts |= ((UINT64_C(2) << (BEFORE + i)) - 1) & ~((UINT64_C(1) << i) - 1) &
 			          ~((UINT64_C(1) << after) - 1);
@@ -293,7 +318,7 @@ escaped_starts(const struct swap_set *set, const unsigned char *at, size_t len, 
 	return starts;
 }
 
-/* Whether nothing can begin at what is looked up in the group, and there is no escape. */
+/* Whether no pattern can begin at the looked-up places of the group, and it has no escape. */
 __attribute__((always_inline)) static inline bool
 is_clear(const struct swap_set *set, const unsigned char *at, bool echoed)
 {
@@ -306,7 +331,7 @@ is_clear(const struct swap_set *set, const unsigned char *at, bool echoed)
 	return ((met & 1) | escapes[0] | escapes[1]) == 0;
 }
 
-/* The first group from POS on that is not clear, or what is left behind the last. */
+/* The first group from POS on that is not clear, or the rest after the last group. */
 __attribute__((always_inline)) static inline size_t
 skip_clear(const struct swap_set *set, const unsigned char *at, size_t len, size_t pos, bool echoed)
 {
@@ -317,7 +342,7 @@ skip_clear(const struct swap_set *set, const unsigned char *at, size_t len, size
 
 _Static_assert(GROUP == 8 * STRIDE, "eight are looked up");
 
-/* Something may begin in the group at POS, or a little before. */
+/* A pattern may begin in the group at POS, or a little before. */
 static enum swap_found
 try_group(const struct swap_set *set, const unsigned char *at, size_t len, size_t pos,
           size_t from, bool last, struct swap_hit *hit)
@@ -340,7 +365,7 @@ try_group(const struct swap_set *set, const unsigned char *at, size_t len, size_
 	return SWAP_NONE;
 }
 
-/* What is too short for a group, when nothing follows: the same. */
+/* The same for the rest that is shorter than a group, at the end. */
 static bool
 is_clear_end(const struct swap_set *set, const unsigned char *at, size_t len)
 {

@@ -1,4 +1,4 @@
-/* swap_head.c - needles in the parts of a head, also inside Basic's base64. */
+/* swap_head.c - searches the parts of a head, also inside the base64 of Basic. */
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -12,7 +12,7 @@ struct head {
 	struct sign_memory *memory;
 	struct err *err;
 	bool may_replace;
-	struct swap_hit hit;            /* the first in the text that was not clear */
+	struct swap_hit hit;            /* the first match in the text */
 };
 
 static struct http_text
@@ -62,8 +62,8 @@ is_clear(struct head *h, struct http_text text)
 	                 &h->hit) == SWAP_NONE;
 }
 
-/* TEXT, in which FIRST is the first (NULL: that is not known), as it is to be, behind what is in
- * memory; whether anything was replaced in it is *RET_CHANGED. */
+/* Write TEXT with its replacements to the end of memory.  FIRST is the first match in it (NULL:
+ * unknown).  *RET_CHANGED: something was replaced. */
 static int
 rewrite_from(struct head *h, enum swap_place place, struct http_text name, struct http_text text,
              const struct swap_hit *first, bool *ret_changed)
@@ -103,7 +103,7 @@ swap_text(struct head *h, enum swap_place place, struct http_text name, struct h
 
 /* ---- Basic ---- */
 
-/* What TEXT is the base64 of, behind what is in memory; *RET_IS says if it is any. */
+/* Decode the base64 in TEXT to the end of memory.  *RET_IS: it is base64. */
 static int
 decode(struct head *h, struct http_text text, bool *ret_is)
 {
@@ -151,7 +151,7 @@ encode(struct head *h, struct http_text text)
 	return 0;
 }
 
-/* "Basic " and what is behind it; 0 if it is something else. */
+/* The length of "Basic " and the blanks after it; 0 if it is something else. */
 static size_t
 basic_begin(struct http_text value)
 {
@@ -164,7 +164,7 @@ basic_begin(struct http_text value)
 	return n;
 }
 
-/* User and password are looked at apart from each other, and then joined again. */
+/* Search user and password separately, then join them again. */
 static int
 swap_basic(struct head *h, const struct http_field *f, struct http_text plain,
            struct http_text *ret_value, bool *ret_changed)
@@ -210,11 +210,11 @@ swap_authorization(struct head *h, struct http_field *f)
 		r = swap_basic(h, f, plain, &f->value, &changed);
 	if (!changed)
 		h->memory->used = from;
-	/* Somebody may have written it there as it is, or in a form of the set's. */
+	/* The needle may also be there unencoded, or in a form of the set. */
 	return r == 0 && !changed ? swap_text(h, SWAP_HEADER, f->name, &f->value) : r;
 }
 
-/* ---- all of a head ---- */
+/* ---- the whole head ---- */
 
 static int
 swap_path(struct head *h, struct http_text *path)
@@ -237,7 +237,7 @@ swap_path(struct head *h, struct http_text *path)
 	return r;
 }
 
-/* A name has no case, and cannot be written otherwise: its field goes or stays. */
+/* A name has no case, and cannot be rewritten: its field is removed or stays. */
 static int
 judge_name(struct head *h, const struct http_field *f, bool *ret_goes)
 {
@@ -304,7 +304,7 @@ swap_head(const struct swap_heads *how, struct http_head *head, struct sign_memo
 	return r == 0 ? swap_fields(how, head->fields, &head->n_fields, m, err) : r;
 }
 
-/* ---- what is asked for ---- */
+/* ---- response formats ---- */
 
 int
 swap_ask_plain(struct http_head *head, struct err *err)
@@ -321,14 +321,10 @@ swap_ask_plain(struct http_head *head, struct err *err)
 bool
 swap_is_plain(const struct http_head *head)
 {
-	/* Each of them: there may be several. */
-	for (size_t i = 0; i < head->n_fields; i++) {
-		const struct http_field *f = &head->fields[i];
-
-		if ((http_text_is(f->name, "content-encoding") && f->value.len > 0 &&
-		     !http_text_is_nocase(f->value, "identity")) ||
-		    (http_text_is(f->name, "sec-websocket-extensions") && f->value.len > 0))
+	/* Each field of this name: there may be several. */
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (http_text_is(head->fields[i].name, "sec-websocket-extensions") &&
+		    head->fields[i].value.len > 0)
 			return false;
-	}
-	return true;
+	return !http_head_is_packed(head);
 }

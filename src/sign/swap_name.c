@@ -1,5 +1,5 @@
-/* swap_name.c - needles in the names of fields.  Names have no case, and what is known of HTTP/2's is only
- * their lower case, so none counts. */
+/* swap_name.c - searches the names of fields.  Names have no case, and HTTP/2 names are known only
+ * in lower case, so case is ignored. */
 #include "sign/swap_parts.h"
 
 static unsigned char
@@ -7,11 +7,12 @@ fold(unsigned char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return (unsigned char)(c | 0x20);
-	/* What a name cannot have, or servers do not tell apart there, becomes another character. */
+	/* Characters that a name cannot contain, or that servers do not distinguish there, become
+	 * another one. */
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
 }
 
-/* Whether NAME, from START on, is P; UNDONE: without its escapes. */
+/* Whether NAME, from START on, is P.  UNDONE: without its escapes. */
 static bool
 is_at(const struct swap_set *set, const struct pattern *p, struct http_text name, size_t start, bool undone)
 {

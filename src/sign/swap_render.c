@@ -1,18 +1,18 @@
-/* swap_render.c - writes what is put in, in the manner of what was there. */
+/* swap_render.c - writes a replacement in the same form as the match. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "sign/swap_parts.h"
 
-#define PIECE 512                       /* written at once */
-#define TRIED 4                         /* of short escapes: the fifth is a long one */
+#define PIECE 512                       /* bytes written at once */
+#define TRIED 4                         /* short escapes to try: five of them equal a long one */
 
-#define ZEROS_MAX 5                     /* in front of a character's number in HTML: any do not matter */
+#define ZEROS_MAX 5                     /* before a character's number in HTML: leading zeros have no effect */
 
 enum style { STYLE_PLAIN, STYLE_PERCENT, STYLE_JSON, STYLE_HTML, STYLE_X, STYLE_OCTAL,
              STYLE_QUOTED };
-/* The escape that can be any byte's. */
+/* The escape that can represent any byte. */
 static const struct { const char *head, *end; size_t len; } longs[] = {
 	[STYLE_PLAIN] = { "", "", 1 },
 	[STYLE_PERCENT] = { "%", "", 3 },
@@ -28,13 +28,13 @@ struct render {
 	enum swap_form form;
 	unsigned phase;
 	struct http_text with;
-	size_t n;                       /* bytes to write, before any is escaped */
-	bool plain[256];                /* with STYLE_PERCENT: need no escape */
-	/* Escapes that are not needed: to keep the length. */
+	size_t n;                       /* bytes to write, before escaping */
+	bool plain[256];                /* with STYLE_PERCENT: needs no escape */
+	/* Unnecessary escapes, to keep the length. */
 	size_t n_long;                  /* for bytes that would be plain */
 	size_t n_longer;                /* instead of short ones */
 	size_t n_slash;                 /* \/ */
-	size_t n_zeros;                 /* in the first of them, in HTML */
+	size_t n_zeros;                 /* in the first of these, in HTML */
 };
 
 static bool
@@ -47,7 +47,7 @@ is_unreserved(unsigned c)
 static enum style
 style_of(enum swap_place place, enum swap_form form, const struct swap_hit *hit)
 {
-	/* Its zeros are no characters that one escapes. */
+	/* Its zero bytes cannot be escaped. */
 	if (form == SWAP_UTF16)
 		return STYLE_PLAIN;
 	if ((hit->escapes & SWAP_BY_PERCENT) != 0)
@@ -74,7 +74,7 @@ style_of(enum swap_place place, enum swap_form form, const struct swap_hit *hit)
 	}
 }
 
-/* What was plain there may be so again: who wrote it knew what the place takes. */
+/* Bytes that were plain in the match may be plain again: its writer knew what the place accepts. */
 static void
 learn_plain(struct render *w, const struct swap_set *set, const unsigned char *at,
             const struct swap_hit *hit)
@@ -99,7 +99,7 @@ next_byte(const struct render *w, size_t i)
 	return swap_form_byte(w->form, w->phase, w->with, i);
 }
 
-/* The letter behind the backslash, or 0. */
+/* The letter after the backslash, or 0. */
 static char
 short_escape(unsigned char c)
 {
@@ -140,8 +140,8 @@ must_escape(const struct render *w, size_t i, unsigned char c)
 /* ---- the length ---- */
 
 struct counts {
-	size_t needed;                  /* bytes more that needed escapes take */
-	size_t ascii;                   /* plain ones that may be escaped as well */
+	size_t needed;                  /* extra bytes for necessary escapes */
+	size_t ascii;                   /* plain bytes that may be escaped as well */
 	size_t slashes, shorts;
 };
 
@@ -166,7 +166,7 @@ count(const struct render *w)
 	return k;
 }
 
-/* So many bytes more, of long escapes alone. */
+/* Add MORE bytes by long escapes alone. */
 static bool
 fill_long(struct render *w, const struct counts *k, size_t more)
 {
@@ -184,7 +184,7 @@ fill_long(struct render *w, const struct counts *k, size_t more)
 	return rest <= ZEROS_MAX && (w->n_long > 0 || k->needed > 0);
 }
 
-/* So many bytes more than without any escape.  False: that cannot be. */
+/* Reach MORE bytes beyond the unescaped length.  False: impossible. */
 static bool
 fill(struct render *w, const struct counts *k, size_t more)
 {
@@ -281,7 +281,7 @@ put_byte(struct piece *p, struct render *w, size_t i)
 	}
 }
 
-/* The digit before or behind: only the bits that are the value's change. */
+/* The digit before or after: only the bits of the value change. */
 static void
 put_shared(struct piece *p, const struct render *w, unsigned char was, size_t find_len,
            bool is_before)
@@ -308,7 +308,7 @@ put_filled(struct piece *p, size_t len)
 	return put_end(p);
 }
 
-/* In most places a value is simply itself.  False: it takes more than that. */
+/* In most places a value is written as itself.  False: it needs more than that. */
 static bool
 render_as_is(const struct swap_stream *s, const struct swap_hit *hit, struct swap_out *out,
              int64_t *ret_grown, int *ret_r)

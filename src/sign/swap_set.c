@@ -1,4 +1,4 @@
-/* swap_set.c - the set of needles: all their forms in order, and where none of them can be. */
+/* swap_set.c - the set of needles: all their forms in order, and a table of where none can begin. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,16 @@
 #include "base/own.h"
 #include "sign/swap_parts.h"
 
-#define FORMS_MAX 13                    /* of one needle: raw, plus, hex twice, base64 and
-                                         * base64url at three places, upper and lower case,
-                                         * UTF-16 */
-#define GRAM_ROOM 64                    /* one bit in so many is set */
-#define GRAM_BITS_MIN 16                /* 8 KiB: the table stays in the fastest cache */
+#define FORMS_MAX 13                    /* of one needle: raw, plus, hex twice, base64 and base64url at
+                                         * three offsets, upper and lower case, UTF-16 */
+#define GRAM_ROOM 64                    /* one bit in this many is set */
+#define GRAM_BITS_MIN 16                /* 8 KiB: the table stays in the first-level cache */
 
 const char swap_digits[2][65] = {
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
 };
-/* Of a value in base64 that begins behind 0, 1 or 2 others: bits in the digit before. */
+/* For base64 that begins after 0, 1 or 2 other bytes: bits of the value in the digit before. */
 static const unsigned char lead[3] = { 0, 4, 2 };
 
 int
@@ -84,7 +83,7 @@ swap_form_len(enum swap_form form, unsigned phase, size_t len)
 	case SWAP_LOWER:
 		break;
 	case SWAP_UTF16:
-		/* What both orders of bytes have; the zero before or behind it stays. */
+		/* The bytes common to both byte orders; the zero before or after stays. */
 		return len > 0 ? 2 * len - 1 : 0;
 	case SWAP_HEX:
 	case SWAP_HEX_UPPER:
@@ -190,7 +189,7 @@ compare(const void *a, const void *b, void *arg)
 	return p->len < q->len ? -1 : p->len > q->len;
 }
 
-/* As itself comes before what it would be of another. */
+/* If patterns are equal, the plainer form comes first. */
 static int
 compare_all(const void *a, const void *b, void *arg)
 {

@@ -1,4 +1,4 @@
-/* swap_stream.c - a stream in pieces: what is held back, what goes on, what is replaced. */
+/* swap_stream.c - searches a stream in pieces: holds bytes back, passes them on, or replaces them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "sign/swap_parts.h"
 
-#define JOINED 256                      /* of new bytes, put behind what is held at first */
+#define JOINED 256                      /* new bytes that are first appended to those held */
 
 int
 swap_put(struct swap_out *out, const unsigned char *data, size_t len)
@@ -18,7 +18,7 @@ swap_put(struct swap_out *out, const unsigned char *data, size_t len)
 	return len > skip ? out->sink(out->arg, data + skip, len - skip) : 0;
 }
 
-/* The bytes from FROM to TO of AT, which may be what is held. */
+/* Pass on the bytes from FROM to TO of AT, which may be HELD. */
 static int
 pass(struct swap_stream *s, const unsigned char *at, size_t from, size_t to)
 {
@@ -43,7 +43,7 @@ ask(struct swap_stream *s, const struct swap_hit *hit)
 	return s->judge(s->arg, &seen);
 }
 
-/* What is before HIT goes on; HIT goes as was decided.  *DONE is behind it then. */
+/* Pass on the bytes before HIT, and treat HIT as judged.  Then *DONE is behind it. */
 static int
 deal_with(struct swap_stream *s, const unsigned char *at, size_t len, struct swap_hit *hit,
           size_t *done, struct err *err)
@@ -80,7 +80,7 @@ deal_with(struct swap_stream *s, const unsigned char *at, size_t len, struct swa
 
 /* ---- guesses ---- */
 
-/* How many bytes a value and what stands for it begin with alike: whoever knows this one knows them. */
+/* The length of the common prefix of a value and its placeholder, which the agent knows. */
 static size_t
 shared(const struct swap_needle *needle)
 {
@@ -104,7 +104,7 @@ is_near(const struct swap_set *set, const struct swap_walk *w)
 	return false;
 }
 
-/* All that came was looked at; what is held waits for more. */
+/* All bytes so far were examined; those held wait for more. */
 static void
 look_at_held(struct swap_stream *s)
 {
@@ -120,7 +120,7 @@ miss(struct swap_stream *s)
 	s->is_near = false;
 }
 
-/* Of LEN bytes, of which DONE are settled and KEEP could be: how many are. */
+/* DONE of LEN bytes are settled, and KEEP could be: returns how many are settled now. */
 static size_t
 steady(const struct swap_stream *s, size_t len, size_t done, size_t keep)
 {
@@ -141,7 +141,7 @@ save(struct swap_stream *s, const struct swap_hit *hit, size_t keep)
 	memcpy(s->walk, hit->walk, sizeof(s->walk));
 }
 
-/* The first needle, or the rest of the one that was being followed. */
+/* Find the first needle, or the rest of the current candidate. */
 static enum swap_found
 find_first(struct swap_stream *s, const unsigned char *at, size_t len, bool last,
            struct swap_hit *ret_hit)
@@ -161,8 +161,8 @@ find_first(struct swap_stream *s, const unsigned char *at, size_t len, bool last
 	return found == SWAP_NONE ? swap_find(s->set, at, len, s->start + 1, last, ret_hit) : found;
 }
 
-/* What of AT, behind what was held, can be settled; FIRST: what is in it, or NULL.  *RET_USED
- * bytes are done with. */
+/* Settle as much of AT as possible, after the held bytes.  FIRST is the first match, or NULL.
+ * *RET_USED bytes are done. */
 static int
 run(struct swap_stream *s, const unsigned char *at, size_t len, bool last,
     const struct swap_hit *first, size_t *ret_used, struct err *err)
@@ -182,7 +182,7 @@ run(struct swap_stream *s, const unsigned char *at, size_t len, bool last,
 			return r;
 	}
 	keep = len;
-	/* The digit before base64 may share its bits with what is there. */
+	/* The digit before the base64 may share its bits. */
 	if (found == SWAP_MORE)
 		keep = hit.start - (s->set->coded && hit.start > done);
 	else if (s->set->coded && !last && len > done && s->set->before[at[len - 1]])
@@ -231,7 +231,7 @@ used_up(struct swap_stream *s, size_t used)
 	s->gone -= used < s->gone ? used : s->gone;
 }
 
-/* What is held with some of DATA behind it.  *RET_LEN of DATA need not be given again. */
+/* Append some of DATA to the held bytes.  *RET_LEN bytes of DATA need not be given again. */
 static int
 join(struct swap_stream *s, const unsigned char *data, size_t len, size_t *ret_len,
      struct err *err)
@@ -249,7 +249,7 @@ join(struct swap_stream *s, const unsigned char *data, size_t len, size_t *ret_l
 	left = s->n_held - used;
 	used_up(s, used);
 	if (left <= some) {
-		/* The rest of it is in DATA, where it need not be copied. */
+		/* The rest is in DATA, and need not be copied. */
 		s->n_held = 0;
 		*ret_len = some - left;
 		return 0;

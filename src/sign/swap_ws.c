@@ -1,4 +1,4 @@
-/* swap_ws.c - frames of a WebSocket are taken apart, and their messages put together anew. */
+/* swap_ws.c - takes WebSocket frames apart, and writes their messages in new frames. */
 #include "sign/swap_ws.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@ enum { CONTINUATION, TEXT, BINARY, CLOSE = 8, PING, PONG };
 #define LEN_16 126
 #define LEN_64 127
 
-/* ---- frames out ---- */
+/* ---- writing frames ---- */
 
-/* The head of a frame of N bytes, right before what is at PAYLOAD; returns where it begins. */
+/* Write the head of a frame of N bytes, directly before PAYLOAD.  Returns its start. */
 static unsigned char *
 put_head(const struct swap_ws *ws, unsigned char *payload, size_t n, unsigned first)
 {
@@ -39,7 +39,7 @@ put_head(const struct swap_ws *ws, unsigned char *payload, size_t n, unsigned fi
 
 _Static_assert(SWAP_WS_FRAME <= 0xffff, "the length has 16 bits");
 
-/* What there is of a message, as a frame. */
+/* Write the bytes collected of a message as a frame. */
 static int
 put_frame(struct swap_ws *ws, bool fin)
 {
@@ -53,7 +53,7 @@ put_frame(struct swap_ws *ws, bool fin)
 	return ws->sink(ws->arg, at, len);
 }
 
-/* Of a message, swapped. */
+/* Bytes of a message, after replacement. */
 static int
 take(void *arg, const unsigned char *data, size_t len)
 {
@@ -93,7 +93,7 @@ missed(void *arg)
 	ws->missed(ws->arg);
 }
 
-/* ---- frames in ---- */
+/* ---- reading frames ---- */
 
 static bool
 is_control(const struct swap_ws *ws)
@@ -101,7 +101,7 @@ is_control(const struct swap_ws *ws)
 	return (ws->head[0] & 8) != 0;
 }
 
-/* How long the head is, as far as can be told. */
+/* The length of the head, as far as known. */
 static size_t
 head_len(const struct swap_ws *ws)
 {
@@ -183,7 +183,7 @@ end_message(struct swap_ws *ws, struct err *err)
 	return r;
 }
 
-/* A frame of control, as it is written. */
+/* A control frame while it is written. */
 struct control {
 	struct swap_ws *ws;
 	unsigned char frame[SWAP_WS_HEAD_MAX + SWAP_WS_CONTROL_MAX];
@@ -236,7 +236,7 @@ end_control(struct swap_ws *ws, struct err *err)
 	return r;
 }
 
-/* All of the frame was there. */
+/* The whole frame was read. */
 static int
 end_frame(struct swap_ws *ws, struct err *err)
 {
@@ -248,13 +248,13 @@ end_frame(struct swap_ws *ws, struct err *err)
 		return end_control(ws, err);
 	if ((ws->head[0] & FIN) != 0)
 		return end_message(ws, err);
-	/* Who sends fragments may want them to be seen. */
+	/* The sender of fragments may expect them to be seen at once. */
 	if (ws->n_out > 0)
 		r = put_frame(ws, false);
 	return r;
 }
 
-/* Behind what is in CONTROL; that it fits was checked. */
+/* Append to CONTROL; the caller has checked that it fits. */
 static void
 keep_control(struct swap_ws *ws, const unsigned char *data, size_t len)
 {
@@ -263,7 +263,7 @@ keep_control(struct swap_ws *ws, const unsigned char *data, size_t len)
 		                             data[i] ^ ws->mask[ws->n_control % 4];
 }
 
-/* Of the frame's payload. */
+/* Bytes of the frame's payload. */
 static int
 feed_payload(struct swap_ws *ws, const unsigned char *data, size_t len, struct err *err)
 {
@@ -323,7 +323,7 @@ swap_ws_feed(struct swap_ws *ws, const void *data, size_t len, struct err *err)
 	while (r >= 0 && (len > 0 || (ws->in_frame && ws->left == 0))) {
 		size_t n = ws->left < len ? (size_t)ws->left : len;
 
-		/* Nothing follows that anybody reads. */
+		/* Nothing after the close is read by anyone. */
 		if (ws->closed)
 			return 0;
 		if (!ws->in_frame) {

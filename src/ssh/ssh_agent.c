@@ -16,7 +16,7 @@ enum { RSA_SHA2_256 = 2, RSA_SHA2_512 = 4 };
 #define MAGIC "SSHSIG"
 #define MAGIC_LEN 6
 
-/* With RSA the flags tell the digest; without them it would be SHA-1. */
+/* For RSA the flags select the digest; without them it would be SHA-1. */
 static bool
 choose_algorithm(struct http_text key, uint32_t flags, char *out)
 {

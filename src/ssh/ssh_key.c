@@ -25,7 +25,7 @@ static const struct scheme_algorithm algorithms[] = {
 	{ "rsa-sha2-512", SCHEME_RSA, "SHA512", NULL, 0 },
 	{ "rsa-sha2-256", SCHEME_RSA, "SHA256", NULL, 0 },
 };
-#define RSA "ssh-rsa"                   /* the key; as an algorithm it would be SHA-1 */
+#define RSA "ssh-rsa"                   /* the type of the key; as an algorithm it would be SHA-1 */
 #define CURVE_PREFIX "ecdsa-sha2-"
 
 static const struct scheme_algorithm *
@@ -37,7 +37,7 @@ find_algorithm(struct http_text name)
 	return NULL;
 }
 
-/* Of a key's type; for RSA, either of the two. */
+/* The algorithm for a key's type; for RSA, either of the two. */
 static const struct scheme_algorithm *
 find_type(struct http_text type)
 {
@@ -131,7 +131,7 @@ read_ed25519(struct http_text *rest)
 	                                   key.len);
 }
 
-/* BLOB, all of it; *ret_algorithm is of its type.  NULL where it is none. */
+/* Read BLOB, which must be exactly one key; *ret_algorithm is for its type.  NULL: it is invalid. */
 static EVP_PKEY *
 read_public(struct http_text blob, const struct scheme_algorithm **ret_algorithm)
 {
@@ -242,7 +242,7 @@ ssh_key_print(struct http_text blob, char ret_text[SSH_PRINT_MAX])
 	buf_free(&b);
 }
 
-/* ---- as a line ---- */
+/* ---- keys as lines ---- */
 
 /* The next word of *REST. */
 static struct http_text
@@ -294,7 +294,7 @@ ssh_key_put_line(struct buf *b, struct http_text blob)
 
 /* ---- signatures ---- */
 
-/* Two numbers become halves of a fixed size. */
+/* Convert two numbers to halves of a fixed size. */
 static bool
 read_halves(struct http_text value, size_t half, unsigned char *out)
 {

@@ -94,7 +94,7 @@ read_ec(const char *ssh_name, const char *curve, struct http_text *rest)
 	return key;
 }
 
-/* n, e, d, 1/q mod p, p, q; then what OpenSSL wants besides: d mod p-1 and d mod q-1. */
+/* n, e, d, 1/q mod p, p, q; then OpenSSL's further numbers: d mod p-1 and d mod q-1. */
 static bool
 read_rsa_parts(struct http_text *rest, BIGNUM *part[RSA_PARTS])
 {
@@ -172,8 +172,8 @@ is_padding(struct http_text rest)
 	return rest.len <= PADDING_MAX;
 }
 
-/* The two halves belong together, and the outer public key is that of the inner one.  OpenSSL
- * would look whether RSA's factors are primes, which takes long and is not asked. */
+/* The two halves must belong together, and the outer public key must be that of the inner one.
+ * OpenSSL would also test RSA's factors for primality, which takes long and is not needed. */
 static bool
 is_of(const EVP_PKEY *key, struct http_text public)
 {

@@ -1,7 +1,7 @@
-/* ssh_private.h - private keys as people have them in ~/.ssh: OpenSSH's own format, which
- * OpenSSL does not read, or PEM.
+/* ssh_private.h - reads private keys as in ~/.ssh: OpenSSH's own format, which OpenSSL does not
+ * read, or PEM.
  *
- * For cloister-vault only.  No message has any of the key in it. */
+ * For cloister-vault only.  Errors contain nothing of the key. */
 #ifndef CLOISTER_SSH_PRIVATE_H
 #define CLOISTER_SSH_PRIVATE_H
 #include <openssl/evp.h>

@@ -14,13 +14,13 @@
 #include "base/own.h"
 #include "tls/conn_parts.h"
 
-/* Encrypting adds to what CONN_OUT_MAX let in. */
+/* Encryption adds to the bytes that CONN_OUT_MAX permits. */
 #define CONN_WIRE_SLACK (128 * 1024)
-/* A piece of this size is sent or encrypted from where it is rather than collected. */
+/* A piece of this size is sent or encrypted in place instead of collected. */
 #define CONN_LARGE (8 * 1024)
-#define CONN_RECORD (16 * 1024)         /* what a record of TLS holds */
+#define CONN_RECORD (16 * 1024)         /* bytes in a TLS record */
 
-/* Whose handlers are being called; NULL once it is closed. */
+/* The conn whose handlers are being called; NULL once it is closed. */
 static struct conn *telling;
 
 static void conn_finish(struct conn *c);
@@ -70,7 +70,7 @@ conn_keep(struct conn *c, const unsigned char *data, size_t len)
 		conn_fail(c, ENOMEM, NULL);
 }
 
-/* How many of LEN bytes the socket takes: all, if it takes none any more. */
+/* How many of LEN bytes the socket takes; all, if it takes none any more. */
 static size_t
 conn_push(struct conn *c, const unsigned char *data, size_t len)
 {
@@ -108,7 +108,7 @@ conn_flush(struct conn *c)
 void
 conn_send(struct conn *c, const unsigned char *data, size_t len)
 {
-	/* Under TLS it was collected before it came here. */
+	/* With TLS, the bytes were collected before they came here. */
 	bool corked = c->corked && c->ssl == NULL && len < CONN_LARGE;
 	size_t sent = 0;
 
@@ -137,7 +137,7 @@ conn_release_held(struct conn *c)
 		buf_reset(&c->held);
 }
 
-/* What is held goes in whole records while there may be more. */
+/* Held bytes are encrypted in whole records while more may follow. */
 static void
 conn_hold(struct conn *c, const void *data, size_t len)
 {
@@ -185,7 +185,7 @@ conn_write(struct conn *c, const void *data, size_t len)
 		conn_write_tls(c, data, len);
 	if (conn_is_full(c))
 		c->was_full = true;
-	c->fault_due = false;           /* the owner knows by this */
+	c->fault_due = false;           /* the return value reports it */
 	return -c->fault;
 }
 
@@ -232,7 +232,7 @@ conn_set_resets(struct conn *c, bool on)
 	(void)setsockopt(c->source.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 }
 
-/* The half-close, as soon as nothing is in its way. */
+/* Half-close as soon as nothing is pending. */
 static void
 conn_finish(struct conn *c)
 {
@@ -279,13 +279,13 @@ conn_read(struct conn *c, void *data, size_t len)
 		return -errno;
 	}
 	if (n == 0 && c->fault_out != 0) {
-		/* A reset, of which only the writer was told. */
+		/* A reset that only a write has reported. */
 		c->fault = c->fault_out;
 		return -c->fault;
 	}
 	if (n == 0)
 		c->ended_in = true;
-	/* A socket that gave less than it could has no more; epoll tells of more. */
+	/* A socket that gave less than asked has no more; epoll reports new bytes. */
 	c->drained = n < (ssize_t)len;
 	return n < 0 ? -EAGAIN : n;
 }
@@ -310,12 +310,11 @@ conn_resume_reading(struct conn *c)
 void
 conn_pause_reading(struct conn *c)
 {
-	/* The loop goes on watching until it has something to tell: most pauses are
-	 * shorter than that. */
+	/* The loop keeps watching until it has an event: most pauses are shorter than that. */
 	c->reading = false;
 }
 
-/* ---- what the loop calls ---- */
+/* ---- callbacks of the loop ---- */
 
 static void
 conn_break(struct conn *c)
@@ -333,8 +332,8 @@ conn_break(struct conn *c)
 	c->handler->broken(c->arg, &err);
 }
 
-/* The peer takes nothing any more.  What it said before, an answer perhaps, can still be
- * read: the end of that is told by conn_read(). */
+/* The peer takes nothing any more.  Its earlier bytes, perhaps a response, can still be read;
+ * conn_read() reports their end. */
 static void
 conn_tell_last_words(struct conn *c)
 {
@@ -351,8 +350,7 @@ conn_tell_last_words(struct conn *c)
 		conn_fail(c, c->fault_out, NULL);
 }
 
-/* Tell the owner what there is to tell.  It may close the conn, or take it from plain to
- * TLS, in each of them. */
+/* Call the handlers that are due.  Each of them may close the conn, or switch it from plain to TLS. */
 static void
 conn_tell(struct conn *c, bool may_read, bool all_written)
 {
@@ -392,7 +390,7 @@ conn_round(void *arg)
 	conn_tell(arg, false, false);
 }
 
-/* Nobody wants to read: do not be told again and again. */
+/* Reading is paused: stop watching for bytes. */
 static void
 conn_ignore(struct conn *c, uint32_t events)
 {
@@ -402,7 +400,7 @@ conn_ignore(struct conn *c, uint32_t events)
 	if ((events & EPOLLERR) != 0 &&
 	    getsockopt(c->source.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0)
 		conn_fail(c, error, NULL);
-	/* But for the end, of which nobody would hear otherwise before it is read. */
+	/* Except for the end, which nobody would notice otherwise before reading. */
 	if (c->handler->shut != NULL && !c->shut_told)
 		conn_watch(c, (c->source.events & ~(uint32_t)EPOLLIN) | EPOLLRDHUP);
 	else
@@ -446,7 +444,7 @@ conn_init(struct conn *c, struct loop *loop, int fd, SSL *ssl,
 	                    .round = { .run = conn_round, .arg = c } };
 	buf_init_secret(&c->out, CONN_OUT_MAX + CONN_WIRE_SLACK);
 	buf_init_secret(&c->held, CONN_OUT_MAX);
-	/* Other kinds of sockets do not have it. */
+	/* Other kinds of sockets do not support it. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	conn_watch(c, EPOLLIN);
 	if (ssl != NULL)

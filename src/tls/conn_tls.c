@@ -1,10 +1,9 @@
 /* conn_tls.c - see conn.h: OpenSSL's side of a connection.
  *
- * OpenSSL does not touch the socket.  What it reads was read in one go for several
- * records, and it is told that there is no more without asking the socket again; what it
- * writes is collected and sent in one go, while the conn is corked also over several
- * writes.  Both pass through buffers that all connections of the process share, so that an
- * idle one needs none. */
+ * OpenSSL does not touch the socket.  One read from the socket serves several records, and when its
+ * bytes are used up, OpenSSL gets no more without asking the socket again.  Its output is collected
+ * and sent at once; while the conn is corked, also over several writes.  All connections of the
+ * process share these buffers, so an idle connection needs none. */
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -17,23 +16,23 @@
 
 #define CONN_WIRE_MAX (4 * (16 * 1024 + 256))   /* four records of TLS */
 
-/* Read from the socket of OWNER, not yet taken by its SSL. */
+/* Read from the socket of OWNER, and not yet taken by its SSL. */
 static struct {
 	struct conn *owner;
 	size_t at, len;
 	unsigned char data[CONN_IN_MAX];
 } shared_in;
 
-/* Written by the SSL of OWNER, not yet sent. */
+/* Written by the SSL of OWNER, and not yet sent. */
 static struct {
 	struct conn *owner;
 	size_t len;
 	unsigned char data[CONN_WIRE_MAX];
 } shared_out;
 
-/* ---- the socket, as OpenSSL sees it ---- */
+/* ---- the socket as OpenSSL sees it ---- */
 
-/* Somebody else reads: what is left is put aside for its owner. */
+/* Another conn reads: move the remaining bytes to their owner. */
 static void
 spill(void)
 {
@@ -54,7 +53,7 @@ spill(void)
 	c->in_len = left;
 }
 
-/* Bytes that were read before; 0 if there are none. */
+/* Take bytes that were read before; 0 if there are none. */
 static int
 take_read(struct conn *c, char *to, size_t len)
 {
@@ -105,7 +104,7 @@ socket_read(BIO *bio, char *to, int len)
 		shared_in.owner = c;
 		shared_in.at = 0;
 		shared_in.len = (size_t)n;
-		/* A socket that gave less than it could has no more; epoll tells of more. */
+		/* A socket that gave less than asked has no more; epoll reports new bytes. */
 		c->drained = (size_t)n < sizeof(shared_in.data);
 		return take_read(c, to, (size_t)len);
 	}
@@ -224,7 +223,7 @@ conn_tls_attach(struct conn *c, SSL *ssl)
 	}
 	BIO_set_data(bio, c);
 	SSL_set_bio(ssl, bio, bio);
-	/* We read ahead ourselves, and a write takes all. */
+	/* We read ahead ourselves, and a write takes all bytes. */
 	SSL_set_read_ahead(ssl, 0);
 	SSL_clear_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE);
 	SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -246,8 +245,7 @@ conn_tls_detach(struct conn *c)
 	c->ssl = NULL;
 }
 
-/* SSL_get_error() goes by what is in the queue, whoever put it there.  Clearing costs
- * more than looking. */
+/* SSL_get_error() depends on the error queue, whoever filled it.  Clearing costs more than looking. */
 static void
 forget_errors(void)
 {
@@ -255,7 +253,7 @@ forget_errors(void)
 		ERR_clear_error();
 }
 
-/* SSL gave up.  What the socket said is known already. */
+/* SSL gave up.  An error of the socket is already recorded. */
 static void
 note_fault(struct conn *c)
 {
@@ -279,7 +277,7 @@ conn_tls_handshake(struct conn *c)
 	forget_errors();
 	r = SSL_do_handshake(c->ssl);
 	error = r == 1 ? SSL_ERROR_NONE : SSL_get_error(c->ssl, r);
-	/* Also the alert that says what we do not like. */
+	/* This also sends an alert that explains our refusal. */
 	conn_tls_send(c);
 	if (r == 1) {
 		c->handshaking = false;

@@ -1,4 +1,4 @@
-/* trust_believed.c - the files that cloister has used: paths with a NUL behind each. */
+/* trust_believed.c - lists the files that cloister has used: paths, each with a NUL behind it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +23,7 @@ open_list(int flags)
 	return state < 0 ? -1 : openat(state, TRUST_BELIEVED, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Nothing of these comes from a workspace. */
+/* System files never come from a workspace. */
 static bool
 is_systems(const char *path)
 {
@@ -45,7 +45,7 @@ lists(const char *text, size_t len, const char *path)
 	return false;
 }
 
-/* Of a list that is full, the older half goes: what is used is soon there again. */
+/* If the list is full, drop the older half: files in use are soon listed again. */
 static int
 drop_half(int fd, char *text, size_t *len)
 {

@@ -1,4 +1,4 @@
-/* trust_check.c - whether an agent could have written what a path leads to. */
+/* trust_check.c - checks whether an agent could have written what a path leads to. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include "base/tree.h"
 #include "trust/trust.h"
 
-#define NAMES_MAX 200000                /* that are looked at for a file's second name */
-#define DEPTH_MAX 128                   /* of folders in folders, for that */
+#define NAMES_MAX 200000                /* names searched for a file's second name */
+#define DEPTH_MAX 128                   /* nesting of folders in that search */
 
 static struct {
 	const char *at[TRUST_ALSO_MAX];
@@ -38,9 +38,9 @@ struct looking {
 	struct trust_marks marks;
 	struct trust_own own;
 	struct trust_mounts *mounts;
-	const char *step;               /* the place that is looked at */
-	char found[PATH_MAX], mark[PATH_MAX];   /* what an agent could write, and by which mark */
-	bool is_granted;                /* the mark is a grant of the cell that is being described */
+	const char *step;               /* the place being examined */
+	char found[PATH_MAX], mark[PATH_MAX];   /* what an agent could write, and the mark for it */
+	bool is_granted;                /* the mark is a grant of the cell being described */
 };
 
 static void
@@ -51,7 +51,7 @@ looking_free(struct looking *l)
 	trust_mounts_freep(&l->mounts);
 }
 
-/* 0: nothing is marked at all; 1: look. */
+/* Returns 0 if nothing is marked at all, 1 if a check is needed. */
 static int
 look_begin(struct looking *l, struct err *err)
 {
@@ -85,7 +85,7 @@ note_grant(struct looking *l, const char *folder)
 	return note(l, folder);
 }
 
-/* Under any of its paths.  Grants come first: while there is one, clearing a mark does not help. */
+/* Check one of its paths.  Grants come first: while one exists, clearing a mark does not help. */
 static int
 look_at_alias(void *arg, const char *alias)
 {
@@ -102,7 +102,7 @@ look_at_alias(void *arg, const char *alias)
 	return 0;
 }
 
-/* By what it is, whatever it is called: a folder that was marked may have been moved since. */
+/* Compare inodes: a marked folder may have been moved since. */
 static int
 look_at_inode(struct looking *l, const char *at)
 {
@@ -120,8 +120,8 @@ look_at_inode(struct looking *l, const char *at)
 	return 0;
 }
 
-/* One place on the way.  Where nothing can be said of it, it counts as the agent's, unless there is
- * nothing. */
+/* Check one place on the way.  If it cannot be examined, it counts as the agent's, unless it does
+ * not exist. */
 static int
 look_at_step(void *arg, const char *at, int found)
 {
@@ -129,7 +129,8 @@ look_at_step(void *arg, const char *at, int found)
 	int r;
 
 	l->step = at;
-	/* No cell can move a folder that leads to one of ours: what is beneath it is looked at next. */
+	/* No cell can move a folder that leads to one of ours.  The folders beneath it are checked
+	 * next. */
 	if (trust_own_covers(&l->own, at) || (found == 0 && trust_own_is_in(&l->own, at)))
 		return 0;
 	if (trust_table[l->use].kind == TRUST_LINKS && found <= 0)
@@ -152,7 +153,7 @@ struct finding {
 
 static int find_name(struct finding *f, int fd, int depth);
 
-/* One name of the folder FROM. */
+/* Check one name in the folder FROM. */
 static int
 find_in(struct finding *f, int from, const char *name, int depth)
 {
@@ -171,8 +172,8 @@ find_in(struct finding *f, int from, const char *name, int depth)
 	return below < 0 ? errno != ENOENT : find_name(f, below, depth + 1);
 }
 
-/* 1: it is there, or not everything can be looked at: an agent may have closed or nested its folders.
- * Takes FD over. */
+/* Returns 1 if it is found, or if not everything can be searched: an agent may have closed or
+ * nested its folders.  Takes ownership of FD. */
 static int
 find_name(struct finding *f, int fd, int depth)
 {
@@ -189,7 +190,7 @@ find_name(struct finding *f, int fd, int depth)
 	return r != 0 || errno != 0;
 }
 
-/* MARK: a folder, or a file that was granted alone. */
+/* MARK is a folder, or a file that was granted alone. */
 static bool
 is_in(const char *mark, const struct stat *file)
 {
@@ -220,14 +221,14 @@ look_for_names(struct looking *l, const char *path, const struct stat *st)
 	return 0;
 }
 
-/* ---- what is asked ---- */
+/* ---- public functions ---- */
 
 static int
 refuse(const struct looking *l, const char *path, struct err *err)
 {
 	const char *what = trust_table[l->use].what;
 	struct stat st;
-	/* A marked folder may have been moved. */
+	/* The marked folder may have been moved. */
 	const char *folder = stat(l->mark, &st) == 0 ? l->mark : l->found;
 
 	if (l->is_granted)
@@ -248,7 +249,7 @@ look(struct looking *l, const char *path)
 	char end[PATH_MAX];
 	int r = tree_follow(path, look_at_step, l, end);
 
-	/* Links in a ring, a name that is too long: it cannot be opened. */
+	/* A ring of links, or a name that is too long: it cannot be opened. */
 	if (r < 0 && l->found[0] == '\0') {
 		l->step = path;
 		(void)note(l, path);
@@ -256,7 +257,7 @@ look(struct looking *l, const char *path)
 	return r;
 }
 
-/* What is used with the operator's rights; not what is only handed on. */
+/* Record files that are used with the operator's rights, not those only passed on to a cell. */
 static void
 believe(enum trust_use use, const char *path)
 {
@@ -289,23 +290,26 @@ trust_path(enum trust_use use, const char *path, struct err *err)
 	return 0;
 }
 
-/* Where FD's file is, as the kernel knows it: what was opened may not be what is there now. */
+/* Check the path of FD's file as the kernel knows it: another file may be there now. */
 static int
 look_at_opened(struct looking *l, int fd)
 {
 	char link[48], path[PATH_MAX];
 	struct stat st;
 	ssize_t n;
+	int r;
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = readlink(link, path, sizeof(path) - 1);
 	if (n <= 0 || fstat(fd, &st) < 0)
 		return -EPERM;
 	path[n] = '\0';
-	/* A pipe, a memory file: no folder's. */
+	/* A pipe or memory file is in no folder. */
 	if (path[0] != '/' || !S_ISREG(st.st_mode) || st.st_nlink == 0)
 		return 0;
-	return look(l, path) < 0 ? -EPERM : look_for_names(l, path, &st);
+	r = look(l, path) < 0 ? -EPERM : look_for_names(l, path, &st);
+	l->step = NULL;                 /* it may be in PATH */
+	return r;
 }
 
 static int

@@ -1,7 +1,7 @@
-/* trust_command.c - which files of the host a command runs, as far as its words say.
+/* trust_command.c - finds the host files that a command runs, as far as its words name them.
  *
- * A word may be a script of its own (`sh -c '...'`), so that every piece of every word which is a
- * path counts.  What a program then runs or reads by itself is its own business. */
+ * A word may itself be a script (`sh -c '...'`), so every piece of every word that is a path
+ * counts.  Files that a program then runs or reads by itself are not checked. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,14 +17,15 @@
 #include "base/text.h"
 #include "trust/trust.h"
 
-#define SCRIPTS_MAX 8                   /* one interpreter leading to the next */
-#define FIRST_LINE_MAX 256              /* as the kernel has it */
-#define WORD_MAX 4096                   /* of a word whose variables were put in */
-#define USUAL_PATH "/bin:/usr/bin"      /* as execvp() has it */
+#define SCRIPTS_MAX 8                   /* interpreters of interpreters */
+#define FIRST_LINE_MAX 256              /* the kernel's limit */
+#define WORD_MAX 4096                   /* bytes of a word with its variables expanded */
+#define BASES_MAX 64                    /* folders named in a command */
+#define USUAL_PATH "/bin:/usr/bin"      /* the default of execvp() */
 
 /* ---- programs ---- */
 
-/* WORD as execvp() would find it; false if it would not. */
+/* Find WORD as execvp() would; false if it would not be found. */
 static bool
 find_program(const char *word, char ret_path[PATH_MAX])
 {
@@ -51,8 +52,8 @@ find_program(const char *word, char ret_path[PATH_MAX])
 	return false;
 }
 
-/* What the first line of the script at PATH names: a program, and perhaps a word for it.  False if it
- * is no script. */
+/* Parse the first line of the script at PATH: a program, and perhaps an argument.  False if it is
+ * not a script. */
 static bool
 read_first_line(const char *path, char ret_line[FIRST_LINE_MAX + 1], char **ret_word)
 {
@@ -60,7 +61,7 @@ read_first_line(const char *path, char ret_line[FIRST_LINE_MAX + 1], char **ret_
 	struct stat st;
 	ssize_t n;
 
-	/* To open a device may do something. */
+	/* Opening a device may have side effects. */
 	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -104,7 +105,7 @@ each_interpreter(const char *script, int depth, int (*each)(void *arg, const cha
 
 /* ---- words ---- */
 
-/* WORD with the values of its variables in it; false if it is too long. */
+/* Expand the variables in WORD; false if it is too long. */
 static bool
 put_variables(const char *word, char ret_text[WORD_MAX])
 {
@@ -136,49 +137,108 @@ put_variables(const char *word, char ret_text[WORD_MAX])
 	return true;
 }
 
-/* A piece of a word: as a path, if there is something. */
-static int
-each_piece(const char *piece, int (*each)(void *arg, const char *path), void *arg)
+/* The folders that a command may change to (`cd`, -C): all that its words name. */
+struct bases {
+	char *at[BASES_MAX];
+	size_t n;
+};
+
+static void
+bases_free(struct bases *b)
+{
+	while (b->n > 0)
+		free(b->at[--b->n]);
+}
+
+struct naming {
+	int (*each)(void *arg, const char *path);
+	void *arg;
+	struct bases *found;            /* first pass: collects folders; else NULL */
+	const struct bases *bases;      /* second pass: folders for relative pieces */
+};
+
+static bool
+is_relative(const char *piece)
+{
+	return piece[0] != '/' && piece[0] != '~';
+}
+
+/* Make PIECE a path, in FOLDER if it is relative; false if it is too long. */
+static bool
+put_piece(const char *folder, const char *piece, char ret_path[PATH_MAX])
 {
 	const char *home = getenv("HOME");
-	char here[PATH_MAX], path[PATH_MAX];
+
+	if (piece[0] == '~' && (piece[1] == '/' || piece[1] == '\0') && home != NULL)
+		return snprintf(ret_path, PATH_MAX, "%s%s", home, piece + 1) < PATH_MAX;
+	if (piece[0] == '/')
+		return snprintf(ret_path, PATH_MAX, "%s", piece) < PATH_MAX;
+	return snprintf(ret_path, PATH_MAX, "%s/%s", folder, piece) < PATH_MAX;
+}
+
+static int
+note_base(struct bases *b, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		return 0;
+	if (b->n == BASES_MAX || (b->at[b->n] = strdup(path)) == NULL)
+		return -E2BIG;
+	b->n++;
+	return 0;
+}
+
+static int
+each_seen_from(const struct naming *n, const char *folder, const char *piece)
+{
+	char path[PATH_MAX];
 	struct stat st;
 	int r;
 
-	if (piece[0] == '~' && piece[1] == '/' && home != NULL)
-		r = snprintf(path, sizeof(path), "%s%s", home, piece + 1);
-	else if (piece[0] == '/')
-		r = snprintf(path, sizeof(path), "%s", piece);
-	else if (getcwd(here, sizeof(here)) != NULL)
-		r = snprintf(path, sizeof(path), "%s/%s", here, piece);
-	else
+	/* A missing file may be created later.  A relative one is ignored here: in an agent's
+	 * folder, trust_here() already fails. */
+	if (!put_piece(folder, piece, path) || (lstat(path, &st) < 0 && is_relative(piece)))
 		return 0;
-	/* One that is not there may come; but not in this folder, if that is an agent's: see
-	 * trust_here(). */
-	if (r >= (int)sizeof(path) || (lstat(path, &st) < 0 && piece[0] != '/' && piece[0] != '~'))
-		return 0;
-	r = each(arg, path);
-	return r < 0 ? r : each_interpreter(path, 0, each, arg);
+	if (n->found != NULL)
+		return note_base(n->found, path);
+	r = n->each(n->arg, path);
+	return r < 0 ? r : each_interpreter(path, 0, n->each, n->arg);
 }
 
-/* PIECE, and if it is an option with its argument behind it (-f/etc/x, -Cfolder), that. */
+/* Treat a piece of a word as a path, if it exists. */
 static int
-each_argument(const char *piece, int (*each)(void *arg, const char *path), void *arg)
+each_piece(const struct naming *n, const char *piece)
 {
-	const char *slash = strchr(piece, '/');
-	int r = each_piece(piece, each, arg);
+	char here[PATH_MAX] = "";
+	int r = 0;
 
-	if (r == 0 && piece[0] == '-' && piece[1] != '-' && piece[1] != '\0' && piece[2] != '\0')
-		r = each_piece(piece + 2, each, arg);
-	if (r == 0 && piece[0] == '-' && slash != NULL)
-		r = each_piece(slash, each, arg);
+	if (getcwd(here, sizeof(here)) != NULL || !is_relative(piece))
+		r = each_seen_from(n, here, piece);
+	for (size_t i = 0; r == 0 && n->bases != NULL && is_relative(piece) && i < n->bases->n; i++)
+		r = each_seen_from(n, n->bases->at[i], piece);
 	return r;
 }
 
-/* The word, what is behind '=' or '@' in it, and each of its pieces; a plain name among them may be
- * a program on PATH. */
+/* Check PIECE and, if it is an option with its argument attached (-f/etc/x, -Cfolder), the
+ * argument. */
 static int
-each_in_word(const char *word, int (*each)(void *arg, const char *path), void *arg)
+each_argument(const struct naming *n, const char *piece)
+{
+	const char *slash = strchr(piece, '/');
+	int r = each_piece(n, piece);
+
+	if (r == 0 && piece[0] == '-' && piece[1] != '-' && piece[1] != '\0' && piece[2] != '\0')
+		r = each_piece(n, piece + 2);
+	if (r == 0 && piece[0] == '-' && slash != NULL)
+		r = each_piece(n, slash);
+	return r;
+}
+
+/* Check the word, the text behind '=' or '@' in it, and each of its pieces.  A plain name may be a
+ * program on PATH. */
+static int
+each_in_word(const struct naming *n, const char *word)
 {
 	char text[WORD_MAX], found[PATH_MAX], *rest = NULL;
 	int r;
@@ -187,14 +247,14 @@ each_in_word(const char *word, int (*each)(void *arg, const char *path), void *a
 		return 0;
 	if (!put_variables(word, text))
 		return -E2BIG;
-	r = each_argument(text, each, arg);
+	r = each_argument(n, text);
 	for (char *piece = strtok_r(text, TRUST_BETWEEN_WORDS ":,@", &rest); r == 0 && piece != NULL;
 	     piece = strtok_r(NULL, TRUST_BETWEEN_WORDS ":,@", &rest)) {
-		r = each_argument(piece, each, arg);
-		if (r == 0 && strchr(piece, '/') == NULL && strpbrk(word, TRUST_BETWEEN_WORDS) != NULL &&
-		    find_program(piece, found)) {
-			r = each(arg, found);
-			r = r == 0 ? each_interpreter(found, 0, each, arg) : r;
+		r = each_argument(n, piece);
+		if (r == 0 && n->found == NULL && strchr(piece, '/') == NULL &&
+		    strpbrk(word, TRUST_BETWEEN_WORDS) != NULL && find_program(piece, found)) {
+			r = n->each(n->arg, found);
+			r = r == 0 ? each_interpreter(found, 0, n->each, n->arg) : r;
 		}
 	}
 	return r;
@@ -203,6 +263,9 @@ each_in_word(const char *word, int (*each)(void *arg, const char *path), void *a
 int
 trust_each_path(char *const *words, int (*each)(void *arg, const char *path), void *arg)
 {
+	OWN(bases_free) struct bases bases = {0};
+	const struct naming folders = { .found = &bases };
+	const struct naming paths = { .each = each, .arg = arg, .bases = &bases };
 	char program[PATH_MAX];
 	int r = 0;
 
@@ -211,11 +274,13 @@ trust_each_path(char *const *words, int (*each)(void *arg, const char *path), vo
 		r = r == 0 ? each_interpreter(program, 0, each, arg) : r;
 	}
 	for (size_t i = 1; r == 0 && words[i] != NULL; i++)
-		r = each_in_word(words[i], each, arg);
+		r = each_in_word(&folders, words[i]);
+	for (size_t i = 1; r == 0 && words[i] != NULL; i++)
+		r = each_in_word(&paths, words[i]);
 	return r;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole command ---- */
 
 struct checking {
 	enum trust_use use;
@@ -236,7 +301,7 @@ believe_one(void *arg, const char *path)
 	struct stat st;
 
 	(void)arg;
-	/* A folder is an argument more often than it is obeyed. */
+	/* A folder is usually an argument, not something that is obeyed. */
 	if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
 		trust_believe(path);
 	return 0;
@@ -249,8 +314,8 @@ trust_command(enum trust_use use, char *const *words, char ret_program[PATH_MAX]
 	int r = trust_each_path(words, check_one, &c);
 
 	if (r == -E2BIG)
-		return err_set(err, E2BIG, "a word of %s is over %d bytes with its variables",
-		               trust_table[use].what, WORD_MAX);
+		return err_set(err, E2BIG, "a word of %s is over %d bytes with its variables, or its words name over "
+		               "%d folders", trust_table[use].what, WORD_MAX, BASES_MAX);
 	if (r < 0)
 		return r;
 	(void)trust_each_path(words, believe_one, NULL);

@@ -1,8 +1,8 @@
-/* trust_marks.c - the folders that agents could write.
+/* trust_marks.c - keeps the list of folders that agents could write.
  *
- * The file has texts, with a NUL behind each: a path, or '#' and what is known of the path before
- * it.  A path that begins with '-' in place of '/' was cleared.  Everything is changed in place, so
- * that an entry stays where it is: cells that can write there hold a lock on its first byte. */
+ * The file has texts, each with a NUL behind it: a path, or '#' and details of the path before it.
+ * A path that begins with '-' in place of '/' was cleared.  All changes are made in place, so that
+ * entries never move: cells that can write there hold a lock on an entry's first byte. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -44,7 +44,7 @@ open_marks(int flags, struct err *err)
 	return TAKE_FD(fd);
 }
 
-/* Which folder it is, whatever it is called by then. */
+/* Identify the folder, so that it is recognised under another name. */
 static bool
 identify(const char *path, uint64_t *ret_inode, uint64_t *ret_born_ns)
 {
@@ -81,7 +81,7 @@ add_mark(struct trust_marks *m, char *entry)
 	return 0;
 }
 
-/* All entries, those that were cleared too. */
+/* All entries, including cleared ones. */
 static int
 parse(struct trust_marks *m, size_t len, struct err *err)
 {
@@ -154,7 +154,7 @@ struct marking {
 	int fd;
 	struct trust_marks marks;
 	off_t end;
-	const char *folder;             /* that is being marked; "" is "/" */
+	const char *folder;             /* being marked; "" is "/" */
 	bool is_marked;                 /* the folder itself */
 	struct err *err;
 };
@@ -175,7 +175,7 @@ write_at(const struct marking *k, const char *text, size_t len, off_t offset)
 	       err_errno(k->err, "cannot note what the agent may write");
 }
 
-/* One that was cleared is used again, so that the list grows with new paths only. */
+/* Reuse a cleared entry, so that the list grows only with new paths. */
 static int
 revive(const struct marking *k, const struct trust_mark *mark, const char *about)
 {
@@ -200,7 +200,7 @@ mark_one(void *arg, const char *path)
 	size_t len;
 	int r;
 
-	/* What is beneath it is marked with it. */
+	/* Everything beneath a marked folder is marked too. */
 	if (k->is_marked && tree_is_beneath(path, k->folder))
 		return 0;
 	k->is_marked = true;
@@ -217,7 +217,7 @@ mark_one(void *arg, const char *path)
 		    (k->marks.at[i].since_ns == 0 || k->marks.at[i].path[0] == '-' ||
 		     (k->marks.at[i].inode == inode && k->marks.at[i].born_ns == born)))
 			return revive(k, &k->marks.at[i], entry + len);
-	/* Full: then everything counts as marked, which is safe. */
+	/* If the list is full, everything counts as marked, which is safe. */
 	if (k->end > TRUST_MARKS_MAX)
 		return 0;
 	r = write_at(k, entry, len + ABOUT_LEN + 1, k->end);
@@ -242,7 +242,7 @@ trust_mark(const char *const *folders, size_t n, struct err *err)
 		return err_errno(err, "cannot note what the agent may write");
 	r = trust_mounts_load(&mounts, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		/* What was written for the one before is there by now. */
+		/* Read the list again: the folder before may have added entries. */
 		trust_marks_free(&k.marks);
 		r = read_marks(fd, &k.marks, &len, err);
 		k.end = (off_t)len;
@@ -292,7 +292,7 @@ clear_one(void *arg, const char *folder)
 	return 0;
 }
 
-/* When nothing is marked any more, and nobody holds anything. */
+/* Empty the file if nothing is marked and nobody holds a lock. */
 static void
 tidy(struct clearing *c)
 {
@@ -325,7 +325,7 @@ trust_clear(const char *folder, struct err *err)
 		return err_errno(err, "cannot change the list of folders that agents could write");
 	r = trust_mounts_load(&mounts, err);
 	r = r == 0 ? read_marks(fd, &c.marks, &len, err) : r;
-	/* A list that is too long says nothing: with all folders it goes as a whole. */
+	/* A list that is too long means nothing: clearing "/" removes it as a whole. */
 	if (r == 0 && c.marks.is_full && strcmp(folder, "/") == 0)
 		r = ftruncate(fd, 0) == 0 ? 0 : err_errno(err, "cannot clear the list");
 	else if (r == 0)

@@ -1,7 +1,7 @@
-/* trust_mounts.c - under which other paths the same folder is mounted.
+/* trust_mounts.c - finds the other paths under which a folder is mounted.
  *
- * /proc/self/mountinfo says of each mount which folder of which file system is its root, and where
- * it is.  So a path becomes a place in a file system, and that becomes paths again. */
+ * For each mount, /proc/self/mountinfo gives the file system, the folder that is its root, and the
+ * mount point.  So a path maps to a place in a file system, and the place maps back to paths. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,7 +35,7 @@ trust_mounts_freep(struct trust_mounts **m)
 	free(*m);
 }
 
-/* "\040" and the like, in place. */
+/* Decode "\040" and the like, in place. */
 static void
 undo_escapes(char *text)
 {
@@ -106,7 +106,7 @@ trust_mounts_load(struct trust_mounts **ret_mounts, struct err *err)
 	return r < 0 ? r : trust_mounts_parse(text, ret_mounts, err);
 }
 
-/* The mount that PATH is on: the last of the longest, which is on top. */
+/* The mount that PATH is on: of the longest matches the last, which is on top. */
 static const struct mount *
 find_mount(const struct trust_mounts *m, const char *path)
 {
@@ -119,7 +119,7 @@ find_mount(const struct trust_mounts *m, const char *path)
 	return best;
 }
 
-/* Every path of what is at PLACE of DEVICE. */
+/* Call EACH with every path of PLACE on DEVICE. */
 static int
 each_place(const struct trust_mounts *m, const char *device, const char *place,
            int (*each)(void *arg, const char *alias), void *arg)

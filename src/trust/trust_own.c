@@ -1,4 +1,4 @@
-/* trust_own.c - where cloister's own folders are. */
+/* trust_own.c - finds cloister's own folders. */
 #include <stdlib.h>
 
 #include "base/data.h"

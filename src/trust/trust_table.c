@@ -1,4 +1,4 @@
-/* trust_table.c - every file of the host that cloister reads, runs or believes. */
+/* trust_table.c - lists every host file that cloister reads, runs or believes. */
 #include "trust/trust.h"
 
 const struct trust_row trust_table[TRUST_USES] = {

@@ -10,7 +10,7 @@
 #include "base/io.h"
 #include "base/own.h"
 
-#define FORMAT 0x626e6431u              /* before each; changes with what follows it */
+#define FORMAT 0x626e6431u              /* before each secret; changes with the format */
 
 /* ---- writing ---- */
 

@@ -1,7 +1,7 @@
-/* bound.h - the secrets of one cell, with their values and placeholders: what cloister-vault
- * hands to the courier, in a memory file that nobody between them reads.
+/* bound.h - the secrets of one cell, with their values and placeholders.
  *
- * Texts point into the memory that it was read into, which is guarded. */
+ * cloister-vault hands them to the courier in a memory file, which no process in between reads.
+ * Texts point into the guarded memory that holds the file's content. */
 #ifndef CLOISTER_BOUND_H
 #define CLOISTER_BOUND_H
 #include <stddef.h>
@@ -31,14 +31,14 @@ struct bound {
 	size_t n;
 };
 
-/* All of FD, from its start.  BOUND is the caller's to free, whatever comes of it. */
+/* Read all of FD, from its start.  The caller frees BOUND, even on failure. */
 int bound_read(int fd, struct bound *bound, struct err *err);
-int bound_get(struct bound *bound, struct err *err);    /* what is in its memory */
-/* The fields of one, placeholders or values, as schemes want them. */
+int bound_get(struct bound *bound, struct err *err);    /* parses its memory */
+/* The fields of one secret, placeholders or values, in the form for schemes. */
 struct sign_key bound_key(const struct http_text field[SECRET_FIELDS]);
 void bound_free(struct bound *bound);   /* for OWN() too; wipes */
 
-/* One more, behind what is in FD. */
+/* Append one secret to FD. */
 int bound_write(int fd, const struct secret *s, const struct placeholder *placeholder,
                 const struct secret_values *real, struct err *err);
 #endif

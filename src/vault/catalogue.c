@@ -1,8 +1,8 @@
 /* catalogue.c - the table of services.
  *
- * Scopes are as narrow as the service's own clients permit: the hosts that its documentation
- * names for its API, and the headers in which its clients send the credential.  Shapes that
- * services do not document are left to be guessed from the value. */
+ * Scopes are as narrow as the service's own clients permit: the hosts that its documentation names
+ * for its API, and the headers in which its clients send the credential.  If a service does not
+ * document the shape, it is guessed from the value. */
 #include "vault/catalogue.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ const struct catalogue_entry catalogue[] = {
 	  "{hosts: ['*.openai.azure.com', '*.cognitiveservices.azure.com'], "
 	  "env: AZURE_OPENAI_API_KEY, in: ['header:api-key']}" },
 
-	/* ---- searching and reading for agents ---- */
+	/* ---- search and web access for agents ---- */
 	{ "tavily", "Tavily API key", "TAVILY_API_KEY",
 	  "{shape: 'tvly-{u32+}', hosts: [api.tavily.com], env: TAVILY_API_KEY, "
 	  "in: ['header:authorization', body]}" },
@@ -216,13 +216,13 @@ const struct catalogue_entry catalogue[] = {
 	{ "supabase", "Supabase access token", "SUPABASE_ACCESS_TOKEN",
 	  "{shape: 'sbp_{h40}', hosts: [api.supabase.com], env: SUPABASE_ACCESS_TOKEN, " BEARER "}" },
 
-	/* ---- databases: their hosts are everybody's own ---- */
+	/* ---- databases: each user has hosts of their own ---- */
 	{ "postgres", "Postgres password", "PGPASSWORD POSTGRES_PASSWORD POSTGRESQL_PASSWORD",
 	  "{scheme: postgres, ports: [5432], env: PGPASSWORD}" },
 	{ "redis", "Redis password", "REDIS_PASSWORD REDISCLI_AUTH",
 	  "{scheme: redis, ports: [6379], env: REDISCLI_AUTH}" },
 
-	/* ---- talking to people ---- */
+	/* ---- messaging ---- */
 	{ "slack", "Slack bot or user token", "SLACK_BOT_TOKEN SLACK_TOKEN SLACK_USER_TOKEN",
 	  "{shape: ['xoxb-{d9-14}-{d9-14}-{w24}', 'xoxp-{d9-14}-{d9-14}-{d9-14}-{h32}'], "
 	  "hosts: [slack.com, www.slack.com, files.slack.com], env: SLACK_BOT_TOKEN, "
@@ -263,13 +263,13 @@ const struct catalogue_entry catalogue[] = {
 	  "{hosts: ['*.atlassian.net', api.atlassian.com], env: JIRA_API_TOKEN, "
 	  "in: [basic-password, 'header:authorization']}" },
 
-	/* ---- money ---- */
+	/* ---- payments ---- */
 	{ "stripe", "Stripe secret key", "STRIPE_API_KEY STRIPE_SECRET_KEY",
 	  "{shape: ['sk_live_{w24+}', 'sk_test_{w24+}', 'rk_live_{w24+}', 'rk_test_{w24+}'], "
 	  "hosts: [api.stripe.com, files.stripe.com], env: STRIPE_API_KEY, "
 	  "in: ['header:authorization', basic-user]}" },
 
-	/* ---- watching ---- */
+	/* ---- monitoring ---- */
 	{ "datadog", "Datadog API key", "DD_API_KEY DATADOG_API_KEY",
 	  "{shape: '{h32}', hosts: ['**.datadoghq.com', '**.datadoghq.eu', '**.ddog-gov.com'], "
 	  "env: DD_API_KEY, in: ['header:dd-api-key']}" },

@@ -28,7 +28,7 @@ guard_alloc(struct guard *ret_guard, size_t cap, struct err *err)
 
 	if (at == MAP_FAILED)
 		return err_errno(err, "cannot get memory for a secret");
-	/* A child that was forked has no business with it. */
+	/* A forked child must not have it. */
 	if (madvise(at, size, MADV_DONTDUMP) < 0 || madvise(at, size, MADV_WIPEONFORK) < 0 ||
 	    (cap <= GUARD_LOCKED_MAX && mlock(at, size) < 0)) {
 		r = err_errno(err, "cannot lock a secret in memory (see `ulimit -l`)");
@@ -79,7 +79,7 @@ guard_read(struct guard *g, int fd, struct err *err)
 	ssize_t n;
 
 	for (;;) {
-		/* One byte more is read to see that there is more; its place is the NUL's. */
+		/* Read one byte more to detect a larger input; it uses the place of the NUL. */
 		n = read(fd, g->at + g->len, g->cap + 1 - g->len);
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -1,4 +1,4 @@
-/* placeholder.c - mints what a secret's scheme asks for. */
+/* placeholder.c - makes the placeholder that a secret's scheme needs. */
 #include "vault/placeholder.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ placeholder_free(struct placeholder *p)
 
 /* ---- JWT ---- */
 
-/* A part of a JWT as JSON; NULL if it is none. */
+/* A part of a JWT as JSON; NULL: it is not JSON. */
 static json_t *
 part_of(const char *at, size_t len)
 {
@@ -64,7 +64,7 @@ mint_jwt(const struct guard *real, char **ret_text, struct err *err)
 	head = part_of(real->at, (size_t)(first - real->at));
 	claims = part_of(first + 1, (size_t)(second - first - 1));
 	alg = json_string_value(json_object_get(head, "alg"));
-	/* What it says goes into text as it is. */
+	/* The name is inserted into text unchanged. */
 	if (alg == NULL || strlen(alg) > 32 || strspn(alg, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn"
 	    "opqrstuvwxyz0123456789-") != strlen(alg))
 		r = err_set(err, EINVAL, "the value is not a JWT");
@@ -76,7 +76,7 @@ mint_jwt(const struct guard *real, char **ret_text, struct err *err)
 	return r;
 }
 
-/* ---- any ---- */
+/* ---- any kind ---- */
 
 int
 placeholder_mint_text(const struct policy_list *shapes, const struct guard *real, char **ret_text,

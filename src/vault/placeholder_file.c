@@ -1,4 +1,4 @@
-/* placeholder_file.c - the files in which tools look for credentials, made of placeholders. */
+/* placeholder_file.c - writes the files in which tools look for credentials, with placeholders. */
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct writing {
 	size_t n;
 	FILE *out;
 	struct err *err;
-	/* what stands in it already, and whose it is */
+	/* existing entries, and their owners */
 	const char *keys[KEYS_MAX];
 	const struct placeholder_facts *owners[KEYS_MAX];
 	size_t n_keys;
@@ -32,7 +32,7 @@ with(const struct placeholder_facts *f, const char *name, const char *otherwise)
 	return otherwise;
 }
 
-/* A line of a file: what would end it, or be a word of its own, cannot be written. */
+/* A line of a file cannot contain characters that would end it or begin another word. */
 static int
 check_word(const char *what, const char *text, struct err *err)
 {
@@ -44,7 +44,7 @@ check_word(const char *what, const char *text, struct err *err)
 	return 0;
 }
 
-/* Whether KEY is new: 1; what F has twice is written once: 0. */
+/* 1: KEY is new.  0: F has it already, and it is not written twice. */
 static int
 claim(struct writing *w, const struct placeholder_facts *f, const char *key)
 {
@@ -61,7 +61,7 @@ claim(struct writing *w, const struct placeholder_facts *f, const char *key)
 	return 1;
 }
 
-/* The hosts of F, or OTHERWISE alone; NULL ends them. */
+/* Host I of F, or only OTHERWISE; NULL after the last. */
 static const char *
 host_at(const struct placeholder_facts *f, size_t i, const char *otherwise)
 {
@@ -92,7 +92,7 @@ write_aws(struct writing *w, const struct placeholder_facts *f)
 	return 0;
 }
 
-/* It knows of no ports. */
+/* The format has no ports. */
 static int
 write_netrc(struct writing *w, const struct placeholder_facts *f)
 {
@@ -126,7 +126,7 @@ write_npmrc(struct writing *w, const struct placeholder_facts *f)
 	return r < 0 ? r : 0;
 }
 
-/* What people call it with -r; the two that everybody knows have names of their own. */
+/* The name for -r; the two well-known indexes have names of their own. */
 static const char *
 index_name(const struct placeholder_facts *f)
 {
@@ -157,7 +157,7 @@ write_pypirc(struct writing *w, const struct placeholder_facts *f)
 	return 0;
 }
 
-/* Of the old layout and of the new one, with its users. */
+/* In the old layout and in the new one, with its users. */
 static int
 write_gh(struct writing *w, const struct placeholder_facts *f)
 {
@@ -214,7 +214,7 @@ write_google(struct writing *w, const struct placeholder_facts *f)
 	return 0;
 }
 
-/* Docker's own registry goes by another name here. */
+/* Docker's own registry has another name here. */
 static const char *
 registry_name(const char *host)
 {
@@ -253,7 +253,7 @@ write_auth(struct writing *w, struct json *j, const struct placeholder_facts *f)
 	return r < 0 ? r : 0;
 }
 
-/* All of them are in one map. */
+/* All entries are in one map. */
 static int
 write_docker(struct writing *w, const struct placeholder_facts *f)
 {

@@ -1,4 +1,4 @@
-/* placeholder_key.c - mints private keys and certificates. */
+/* placeholder_key.c - makes private keys and certificates. */
 #include <errno.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -12,7 +12,7 @@
 #include "vault/placeholder.h"
 
 #define CURVE_MAX 64
-#define YEARS (10 * 365)                /* days that a certificate lasts, and more */
+#define YEARS (10 * 365)                /* days that a certificate lasts */
 
 static void
 pkey_freep(EVP_PKEY **key)
@@ -26,7 +26,7 @@ bio_freep(BIO **bio)
 	BIO_free(*bio);
 }
 
-/* Nobody is asked for the password of a key. */
+/* Refuse keys with a password instead of asking for it. */
 static int
 no_password(char *buf, int size, int write, void *arg)
 {
@@ -34,8 +34,8 @@ no_password(char *buf, int size, int write, void *arg)
 	return -1;
 }
 
-/* A key of the kind that the algorithm's name alone tells: for all but RSA that is enough, and
- * OpenSSL's reader of keys takes milliseconds. */
+/* Make a key by the name of the algorithm alone.  For all but RSA that is enough, and OpenSSL's key
+ * reader takes milliseconds. */
 static EVP_PKEY *
 same_algorithm(const PKCS8_PRIV_KEY_INFO *real)
 {
@@ -72,7 +72,7 @@ same_quickly(const struct guard *real)
 	return key;
 }
 
-/* With no digest said: the real one's is for who signs with it. */
+/* Without a digest: the real key's digest matters only to its signer. */
 static EVP_PKEY *
 pss_key(int bits)
 {
@@ -111,7 +111,7 @@ certify(EVP_PKEY *key)
 {
 	X509 *x = X509_new();
 	X509_NAME *name = x != NULL ? X509_get_subject_name(x) : NULL;
-	/* Ed25519 and its like bring their own digest. */
+	/* Ed25519 and similar keys have a digest of their own. */
 	const EVP_MD *digest = EVP_PKEY_is_a(key, "RSA") || EVP_PKEY_is_a(key, "EC") ? EVP_sha256() :
 	                                                                               NULL;
 

@@ -1,4 +1,4 @@
-/* placeholder_parts.h - between placeholder.c and placeholder_text.c. */
+/* placeholder_parts.h - shared by placeholder.c and placeholder_text.c. */
 #ifndef CLOISTER_PLACEHOLDER_PARTS_H
 #define CLOISTER_PLACEHOLDER_PARTS_H
 #include <stdint.h>
@@ -6,8 +6,8 @@
 #include "vault/placeholder.h"
 #include "vault/shape.h"
 
-/* The shape of SHAPES that fits REAL, or else one that is guessed; of those that are words,
- * what is there is taken for granted. */
+/* Choose the shape of SHAPES that fits REAL, or guess one.  A shape that is a word ("jwt") is not
+ * compared with REAL. */
 void placeholder_choose(const struct policy_list *shapes, const struct guard *real,
                         struct shape *ret_shape);
 
@@ -15,7 +15,7 @@ void placeholder_choose(const struct policy_list *shapes, const struct guard *re
 int placeholder_by_items(const struct shape *shape, const struct guard *real, char **ret_text,
                          struct err *err);
 int placeholder_base64(const struct guard *real, char **ret_text, struct err *err);
-/* ALG goes into it as it is; EXPIRES: 0 if it does not say. */
+/* ALG is inserted unchanged.  EXPIRES: 0 leaves it out. */
 int placeholder_jwt(const char *alg, int64_t expires, size_t n_signature, char **ret_text,
                     struct err *err);
 #endif

@@ -1,5 +1,6 @@
-/* placeholder_text.c - mints text by items, base64 and JWTs, without a library for JSON: also
- * for tokens that a server gives while a cell runs. */
+/* placeholder_text.c - makes placeholders by items, in base64 and as JWTs.
+ *
+ * It needs no JSON library, and is also used for tokens that a server issues while a cell runs. */
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -12,9 +13,9 @@
 #include "vault/placeholder_parts.h"
 #include "vault/seal.h"
 
-#define TRIES 64                        /* until it shares nothing with the real one */
-#define CHECKED 30                      /* characters that a {crc62} is the checksum of */
-#define JWT_HEAD_MAX 1024               /* of a token's, that its algorithm is looked for in */
+#define TRIES 64                        /* until it shares nothing with the real value */
+#define CHECKED 30                      /* characters that {crc62} covers */
+#define JWT_HEAD_MAX 1024               /* of a token, searched for its algorithm */
 #define JWT_SIGNATURE_MAX 1024
 
 /* ---- items ---- */
@@ -24,7 +25,7 @@ struct dice {
 	size_t left;
 };
 
-/* One of N, each as likely as the others. */
+/* One of N, with equal probability. */
 static int
 roll(struct dice *d, size_t n, size_t *ret_one, struct err *err)
 {
@@ -44,7 +45,7 @@ roll(struct dice *d, size_t n, size_t *ret_one, struct err *err)
 	return 0;
 }
 
-/* As many characters as the items say at least, which fitted a value or was guessed. */
+/* Each item gets its minimum number of characters; the shape fitted a value or was guessed. */
 static int
 mint_items(const struct shape *shape, char *out, struct err *err)
 {
@@ -72,7 +73,7 @@ mint_items(const struct shape *shape, char *out, struct err *err)
 	return 0;
 }
 
-/* Whether A has a part of B in it, or all of it where B is short. */
+/* Whether A contains a part of B, or all of B if B is short. */
 static bool
 shares(const char *a, size_t n, const char *b, size_t m)
 {
@@ -84,7 +85,7 @@ shares(const char *a, size_t n, const char *b, size_t m)
 	return false;
 }
 
-/* Literals within, such as the mark in the middle of OpenAI's keys, are everybody's: each run
+/* Literals inside, such as the mark in the middle of OpenAI's keys, are common to all.  So each run
  * between them is compared by itself. */
 static bool
 shares_items(const struct shape *shape, const char *minted, const struct guard *real)
@@ -182,7 +183,7 @@ placeholder_jwt(const char *alg, int64_t expires, size_t n_signature, char **ret
 
 	for (size_t i = 0; i < sizeof(random); i++)
 		snprintf(jti + 2 * i, 3, "%02x", random[i]);
-	/* Clients look whether it has ended. */
+	/* Clients check whether it has expired. */
 	if (expires > 0)
 		snprintf(exp, sizeof(exp), ",\"exp\":%lld", (long long)expires);
 	claims = str_format("{\"iss\":\"cloister\",\"sub\":\"placeholder\",\"jti\":\"%s\"%s}", jti, exp);
@@ -200,9 +201,9 @@ placeholder_jwt(const char *alg, int64_t expires, size_t n_signature, char **ret
 	return 0;
 }
 
-/* ---- any ---- */
+/* ---- any kind ---- */
 
-/* How many of its characters are drawn. */
+/* The number of random characters. */
 static size_t
 chance_of(const struct shape *shape)
 {
@@ -213,7 +214,7 @@ chance_of(const struct shape *shape)
 	return n;
 }
 
-/* So that enough is drawn: the last that is. */
+/* Lengthen the last random item, so that there are enough random characters. */
 static void
 lengthen(struct shape *shape)
 {
@@ -231,7 +232,6 @@ lengthen(struct shape *shape)
 	shape->items[last - 1].max = shape->items[last - 1].min;
 }
 
-/* The shape that fits; of those that are words, what is there is taken for granted. */
 void
 placeholder_choose(const struct policy_list *shapes, const struct guard *real,
                    struct shape *ret_shape)
@@ -255,7 +255,7 @@ placeholder_choose(const struct policy_list *shapes, const struct guard *real,
 
 /* ---- tokens ---- */
 
-/* What stands in quotes behind "alg" in the head of a JWT: a word, or it is as good as any. */
+/* Find the value of "alg" in the head of a JWT: a word; otherwise a default is used. */
 static void
 find_algorithm(const char *at, size_t len, char ret_alg[33])
 {
@@ -310,7 +310,7 @@ placeholder_mint_token(const struct policy_list *shapes, const struct guard *rea
 	}
 	if (shape.kind == SHAPE_BASE64 && real->len <= SHAPE_TEXT_MAX && real->len > PLACEHOLDER_MIN)
 		return placeholder_base64(real, ret_text, err);
-	/* Whatever a definition says of it: it has to be found, and nothing else with it. */
+	/* Whatever its definition gives, the placeholder must be found, and match nothing else. */
 	if (shape.kind != SHAPE_ITEMS || chance_of(&shape) < PLACEHOLDER_MIN)
 		shape = (struct shape){ .n = 1, .items = { { 'w', NULL, 64, 64 } } };
 	return placeholder_by_items(&shape, real, ret_text, err);

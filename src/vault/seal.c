@@ -48,7 +48,7 @@ seal_stretch(const struct guard *passphrase, const unsigned char salt[SEAL_SALT]
 
 	if (r < 0)
 		return r;
-	/* The limit is there to be over what N and r take. */
+	/* The memory limit only has to be above what N and r need. */
 	if (cost < SEAL_COST_MIN || cost > SEAL_COST_MAX ||
 	    EVP_PBE_scrypt(passphrase->at, passphrase->len, salt, SEAL_SALT, n, SCRYPT_R, SCRYPT_P,
 	                   129 * SCRYPT_R * n + (1 << 20), (unsigned char *)key.at, SEAL_KEY) != 1)

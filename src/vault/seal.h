@@ -1,5 +1,5 @@
-/* seal.h - authenticated encryption, and the keys for it: AES-256-GCM, HKDF and scrypt, as
- * OpenSSL has them.  No I/O. */
+/* seal.h - authenticated encryption and its keys: AES-256-GCM, HKDF and scrypt, by OpenSSL.  No
+ * I/O. */
 #ifndef CLOISTER_SEAL_H
 #define CLOISTER_SEAL_H
 #include <stddef.h>
@@ -15,29 +15,28 @@ struct err;
 #define SEAL_EXTRA (12 + 16)            /* bytes that sealing adds: nonce and tag */
 #define SEAL_PRINT 8                    /* bytes of a fingerprint */
 
-/* What a passphrase is stretched with; others than these are not taken from a file. */
+/* Costs of stretching a passphrase; a file with any other cost is refused. */
 #define SEAL_COST_MIN 14                /* N is two to the power of it */
 #define SEAL_COST 17                    /* 128 MiB, a third of a second */
 #define SEAL_COST_MAX 20
 
 int seal_random(void *at, size_t len, struct err *err);
 
-/* SEAL_KEY bytes out of a passphrase.  Slow, as it should be. */
+/* Derive SEAL_KEY bytes from a passphrase.  Slow on purpose. */
 int seal_stretch(const struct guard *passphrase, const unsigned char salt[SEAL_SALT],
                  unsigned cost, struct guard *ret_key, struct err *err);
-/* SEAL_KEY bytes out of KEY for the purpose USE. */
+/* Derive SEAL_KEY bytes from KEY for the purpose USE. */
 int seal_derive(const struct guard *key, const unsigned char salt[SEAL_SALT], const char *use,
                 struct guard *ret_key, struct err *err);
 
-/* Append nonce, sealed DATA and tag to OUT; opens only with the same KNOWN. */
+/* Append nonce, sealed DATA and tag to OUT; it opens only with the same KNOWN. */
 int seal_close(const struct guard *key, const void *known, size_t n_known, const void *data,
                size_t len, struct buf *out, struct err *err);
-/* -EBADMSG if it was sealed with another key, with other KNOWN, or is not as it was. */
+/* -EBADMSG: it was sealed with another key or other KNOWN, or it was changed. */
 int seal_open(const struct guard *key, const void *known, size_t n_known, const void *sealed,
               size_t len, struct guard *ret_data, struct err *err);
 
-/* Tells whether two values are the same to who has them both and KEY, and nothing else to
- * anybody. */
+/* A fingerprint.  With KEY, it shows whether two values are equal; it reveals nothing else. */
 int seal_print(const struct guard *key, const void *data, size_t len,
                unsigned char ret_print[SEAL_PRINT], struct err *err);
 #endif

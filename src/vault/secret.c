@@ -1,4 +1,4 @@
-/* secret.c - what is asked of a secret once it is there. */
+/* secret.c - questions about a secret that was read. */
 #include "vault/secret.h"
 
 #include <assert.h>
@@ -91,7 +91,42 @@ secret_in_scope(const struct secret *s, const struct policy_request *req)
 	return decision.verdict == POLICY_ALLOW;
 }
 
-/* The first layer's that does not fit; a layer of a scope is one rule. */
+/* PATH is in lower case.  Out of memory counts as a match: one too many is better than one too few. */
+static bool
+has_path_nocase(const struct policy_rule *rule, struct http_text path)
+{
+	const char *query = memchr(path.at, '?', path.len);
+	size_t len = query != NULL ? (size_t)(query - path.at) : path.len;
+
+	for (size_t i = 0; i < rule->paths.n; i++) {
+		OWN(freep) char *glob = strdup(rule->paths.at[i]);
+
+		for (char *c = glob; c != NULL && *c != '\0'; c++)
+			*c = *c >= 'A' && *c <= 'Z' ? (char)(*c | 0x20) : *c;
+		if (glob == NULL || policy_glob_path(glob, path.at, len))
+			return true;
+	}
+	return false;
+}
+
+bool
+secret_in_scope_nocase(const struct secret *s, const struct policy_request *req)
+{
+	struct policy_step steps[POLICY_LAYERS_MAX];
+	const struct policy *layer = s->scope;
+
+	assert(policy_n_rules(s->scope) <= POLICY_LAYERS_MAX);
+	policy_explain(s->scope, req, steps);
+	/* A layer of a scope is one rule. */
+	for (size_t i = 0; layer != NULL; layer = layer->within, i++)
+		if (steps[i].kind != POLICY_STEP_DECIDES &&
+		    (steps[i].key == NULL || strcmp(steps[i].key, "paths") != 0 ||
+		     !has_path_nocase(&layer->rules[0], req->head->path)))
+			return false;
+	return true;
+}
+
+/* The first layer that does not fit; a layer of a scope is one rule. */
 static struct policy_step
 find_misfit(const struct policy *scope, const struct policy_request *req)
 {

@@ -1,9 +1,9 @@
-/* secret_captures.c - reads which endpoints give out tokens, and what those may be used for.
+/* secret_captures.c - reads which endpoints issue tokens, and where the tokens may be used.
  *
  *   captures: oauth2
  *   captures: {kind: oauth2, at: {paths: [/token]}, for: {hosts: [api.example.com]}}
  *
- * `at` and `for` are scopes like the secret's own, so they are read as secrets are. */
+ * `at` and `for` are scopes like the secret's own, and are read in the same way. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,14 +14,14 @@
 #include "sign/capture.h"
 #include "vault/secret.h"
 
-#define KEYS_MAX 12                     /* of a scope that is put together here */
+#define KEYS_MAX 12                     /* of a scope that is built here */
 #define PATHS_MAX 6
 
-/* What services do unless the definition says otherwise. */
+/* Defaults of services. */
 static const struct usual {
 	const char *kind;
 	const char *paths[PATHS_MAX];   /* of its endpoint */
-	const char *scheme;             /* of what it gives */
+	const char *scheme;             /* of its tokens */
 } usual[] = {
 	{ "oauth2", { "/token", "/**/token", "/**/access_token", "/**/oauth.v2.access" }, "swap" },
 	{ "sts", { "/" }, "sigv4" },
@@ -67,7 +67,7 @@ add_paths(struct scope *scope, const struct usual *u, const struct node *place)
 	add(scope, "paths", &scope->list);
 }
 
-/* What NODE says, checked for keys that have no business there. */
+/* Begin a scope with NODE's members, after checking that each is known. */
 static int
 begin(struct scope *scope, const struct node *place, const struct node *node,
       const char *const *keys, struct err *err)
@@ -90,7 +90,7 @@ begin(struct scope *scope, const struct node *place, const struct node *node,
 	return 0;
 }
 
-/* Where the tokens go and stand unless it is said: wherever the secret may go. */
+/* Fill in the tokens' default destinations and places: wherever the secret may go. */
 static int
 end(struct scope *scope, const struct secret *s, const struct node *const said[SECRET_SAID],
     const struct node *node, struct secret **ret_secret, struct err *err)
@@ -106,7 +106,7 @@ end(struct scope *scope, const struct secret *s, const struct node *const said[S
 	scope->map.items = scope->items;
 	scope->map.values = scope->values;
 	scope->map.n = scope->n;
-	/* A name that no service has: nothing is to be filled in. */
+	/* No service has this name, so the catalogue fills nothing in. */
 	e = secret_read("token", &scope->map, &read, err);
 	if (e < 0)
 		return e;
@@ -135,7 +135,7 @@ read_gives(const struct secret *s, const struct usual *u, const struct node *pla
 	return e == 0 ? end(&scope, s, said, node, ret_secret, err) : e;
 }
 
-/* The endpoint, to which what renews a token goes in the body. */
+/* The endpoint, to which a refresh token goes in the body. */
 static int
 read_renews(const struct secret *s, const struct usual *u, const struct node *place,
             const struct node *node, const struct node *const said[SECRET_SAID],

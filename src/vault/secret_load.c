@@ -1,4 +1,4 @@
-/* secret_load.c - files and maps of secrets. */
+/* secret_load.c - reads files and maps of secrets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ secret_read_map(const struct node *map, struct secret_list *ret_list, struct err
 	if (list.at == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; e == 0 && i < map->n; i++) {
-		/* "GITHUB_TOKEN:" alone: all of it is in the catalogue. */
+		/* "GITHUB_TOKEN:" alone: the catalogue has the rest. */
 		const struct node *key = map->items[i];
 		const struct node empty = { .kind = NODE_MAP, .file = key->file, .line = key->line,
 		                            .column = key->column, .text = (char[]){ "" } };

@@ -1,4 +1,4 @@
-/* secret_narrow.c - a secret that is given twice, by policies that lie within each other. */
+/* secret_narrow.c - combines a secret that is given twice, by an outer and an inner policy. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ copy_secret(const struct secret *s, struct secret **ret_secret, struct err *err)
 	return buf_failed(&b) ? err_set(err, E2BIG, "the secret is too large") : secret_get(&b, ret_secret, err);
 }
 
-/* All but where it may go, and where the cell finds its placeholder. */
+/* Compare everything except the scope, and where the cell finds the placeholder. */
 static bool
 is_same(const struct secret *s, const struct secret *other)
 {

@@ -1,4 +1,4 @@
-/* secret_put.c - a secret's definition as a message: from who read it to who uses it. */
+/* secret_put.c - a secret's definition as a message, from its reader to its user. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "vault/secret.h"
 #include "vault/shape.h"
 
-#define FORMAT 0x73656332u              /* changes with what follows it */
+#define FORMAT 0x73656332u              /* changes with the format */
 
 /* ---- writing ---- */
 
@@ -108,7 +108,7 @@ get_rest(struct policy_getting *g, struct secret *s)
 
 static int get(struct buf *b, bool inner, struct secret **ret_secret, struct err *err);
 
-/* Tokens give no tokens: INNER has none. */
+/* Tokens issue no tokens: INNER has none. */
 static void
 get_captures(struct policy_getting *g, struct secret *s, bool inner)
 {

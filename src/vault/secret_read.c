@@ -1,7 +1,7 @@
-/* secret_read.c - secrets from YAML.
+/* secret_read.c - reads secrets from YAML.
  *
- * A secret's scope is a rule that allows, so it is read as one: hosts, ports, methods and
- * paths mean here what they mean in a policy. */
+ * A secret's scope is an allowing rule, and is read as one: hosts, ports, methods and paths have
+ * the same meaning as in a policy. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const char *const key_names[KEYS + 1] = { "like", "scheme", "shape", "fro
 
 struct reading {
 	struct secret *s;
-	struct policy_draft d;          /* lends its memory and its readers of lists */
+	struct policy_draft d;          /* provides its memory and its list readers */
 	const struct node *values[KEYS];
 	bool plain;
 };
@@ -121,7 +121,7 @@ read_from(struct reading *r)
 	return e;
 }
 
-/* "1h", or the pointer to where the output tells. */
+/* "1h", or a pointer to the member of the output with the expiry. */
 static int
 read_expires(struct reading *r)
 {
@@ -154,7 +154,7 @@ read_plain(struct reading *r)
 	       policy_read_bool(&r->d, r->values[KEY_PLAIN], "plain", &r->plain);
 }
 
-/* ---- shapes and members: of the secret, or a map by field ---- */
+/* ---- shapes and members: one for the secret, or a map by field ---- */
 
 static int
 fix_shape(struct policy_draft *d, const struct node *node, char *text)
@@ -231,7 +231,8 @@ static const struct {
 	{ "path", SECRET_IN_PATH }, { "body", SECRET_IN_BODY }, { "websocket", SECRET_IN_WEBSOCKET },
 };
 
-/* "header:x-api-key" adds to *names; without a name they are any, so the list must be empty. */
+/* "header:x-api-key" is added to *names.  Without a name any field counts, so the list must be
+ * empty. */
 static int
 take_place(struct reading *r, const struct node *node, char *text, const char **headers,
            const char **params)
@@ -297,9 +298,9 @@ read_places(struct reading *r)
 	return e;
 }
 
-/* ---- what the scheme is told ---- */
+/* ---- options of the scheme ---- */
 
-/* The signer will go by it: what is wrong is told here, where it stands. */
+/* The signer will use these options: report errors here, with their line. */
 static int
 check_with(const struct reading *r)
 {
@@ -318,7 +319,7 @@ check_with(const struct reading *r)
 	                "%s", err.text);
 }
 
-/* What is swapped is told nothing, but whose it is in a file that names users. */
+/* `swap` takes no options, except the user for files that name one. */
 static int
 check_swap(const struct reading *r)
 {
@@ -363,7 +364,7 @@ read_with(struct reading *r)
 	return check_with(r);
 }
 
-/* Whether the way to the server is encrypted is nothing to be misspelt. */
+/* A typo here could turn off encryption to the server, so it is an error. */
 static int
 check_tls(const struct reading *r)
 {
@@ -382,7 +383,8 @@ check_tls(const struct reading *r)
 
 /* ---- scope ---- */
 
-/* What comes in has ports of the cell, and a signature that is known by its template. */
+/* A secret for incoming requests needs ports of the cell, and a template that identifies its
+ * signature. */
 static int
 check_coming(struct reading *r)
 {
@@ -457,7 +459,7 @@ read_scope(struct reading *r)
 	for (size_t i = 0; i < read->n_hosts; i++)
 		if (read->hosts[i].kind == POLICY_HOST_ANY)
 			return node_err(r->d.err, hosts, "a secret that may go to any host is none: name them");
-	/* How much goes with it is not the secret's business, and a handshake is a request. */
+	/* The secret does not limit sizes, and an upgrade counts as a request. */
 	read->upload_max = UINT64_MAX;
 	read->upgrade = r->s->scheme->raw ? POLICY_UPGRADE_NO : POLICY_UPGRADE_ALSO;
 	return policy_seal(r->s->scope, r->d.err);
@@ -508,7 +510,7 @@ read_all(struct reading *r)
 	             r->values[KEY_HOSTS], r->values[KEY_PORTS], r->values[KEY_PLAIN] }, r->d.err) : e;
 }
 
-/* The service that it is of: as it says, or by its name. */
+/* Find its service: from `like`, or by its name. */
 static int
 find_like(struct reading *r, const struct node *node, const struct catalogue_entry **ret_entry)
 {
@@ -532,7 +534,7 @@ find_like(struct reading *r, const struct node *node, const struct catalogue_ent
 	return 0;
 }
 
-/* What is known of a service's credential says nothing about one that is used otherwise. */
+/* The catalogue's entry does not apply to a credential with another scheme. */
 static bool
 is_other_scheme(const struct reading *r, const struct node *known)
 {

@@ -1,4 +1,4 @@
-/* secret_short.c - secrets in the short form of the command line. */
+/* secret_short.c - parses the short form of secrets on the command line. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,7 @@ copy_word(char *to, size_t size, const char *from, size_t len)
 	return 0;
 }
 
-/* With commas between them. */
+/* Separated by commas. */
 static bool
 are_formats(const char *text)
 {
@@ -47,7 +47,7 @@ secret_short_parse(const char *text, struct secret_short *ret_short, struct err 
 	const char *equals = memchr(text, '=', len);
 	size_t name = equals != NULL ? (size_t)(equals - text) : len;
 
-	/* What is wrong here may be a value, so it is not repeated. */
+	/* The invalid text may be a value, so it is not repeated. */
 	if (copy_word(s.name, sizeof(s.name), text, name) < 0 || !secret_name_ok(s.name))
 		return err_set(err, EINVAL, "a secret is given as NAME, NAME=VARIABLE, NAME:FORMAT or "
 		               "NAME@HOST");

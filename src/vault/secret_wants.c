@@ -26,7 +26,7 @@ secret_wants_find(struct secret_wants *w, const char *name)
 	return NULL;
 }
 
-/* The nearer file has said so first. */
+/* The nearer file has defined it first. */
 static int
 add(struct secret_wants *w, const struct node *node, struct secret_want *want, struct err *err)
 {
@@ -80,8 +80,7 @@ read_names(struct secret_wants *w, const struct node *list, struct err *err)
 
 /* ---- definitions ---- */
 
-/* "GITHUB_TOKEN:" alone says nothing but its name; the catalogue helps where the vault does
- * not have it. */
+/* "GITHUB_TOKEN:" alone gives only its name; the catalogue helps if the vault does not have it. */
 static int
 read_bare(struct secret_want *want, const struct node *key, struct err *err)
 {

@@ -1,4 +1,4 @@
-/* shape.c - reads shapes, compares values with them, and guesses them. */
+/* shape.c - parses shapes, compares values with them, and guesses them. */
 #include "vault/shape.h"
 
 #include <ctype.h>
@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "base/own.h"
 
-#define CHECKED 30                      /* characters that a {crc62} is the checksum of */
-#define STEPS_MAX 200000                /* of a comparison; then it is taken not to fit */
-#define GUESSED_MIN 16                  /* characters behind a prefix */
+#define CHECKED 30                      /* characters that {crc62} covers */
+#define STEPS_MAX 200000                /* of a comparison; after that it does not fit */
+#define GUESSED_MIN 16                  /* characters after a prefix */
 
 #define DIGITS "0123456789"
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
@@ -21,7 +21,7 @@ static const struct {
 	char class;
 	const char *alphabet;
 } classes[] = {
-	/* The narrow ones first: shape_guess() takes the first that fits. */
+	/* The narrow classes first: shape_guess() takes the first that fits. */
 	{ 'd', DIGITS },
 	{ 'h', DIGITS "abcdef" },
 	{ 'H', DIGITS "abcdefABCDEF" },
@@ -59,7 +59,7 @@ bad_item(const char *at, struct err *err)
 	               "or {crc62}", (int)(strcspn(at, "}") + 1 < 24 ? strcspn(at, "}") + 1 : 24), at);
 }
 
-/* "36}", "8-16}" or "20+}"; returns what is behind it, or NULL. */
+/* Parse "36}", "8-16}" or "20+}".  Returns the text after it, or NULL. */
 static const char *
 parse_counts(const char *c, struct shape_item *item)
 {
@@ -108,7 +108,7 @@ check_items(const struct shape *shape, struct err *err)
 	for (size_t i = 0; i < shape->n; i++) {
 		const struct shape_item *item = &shape->items[i];
 
-		/* What it checks must be of one piece and of that length. */
+		/* The item that it covers must have exactly that length. */
 		if (item->class == 'c' && (i == 0 || shape->items[i - 1].class == 0 ||
 		    shape->items[i - 1].min != CHECKED || shape->items[i - 1].max != CHECKED))
 			return err_set(err, EINVAL, "{crc62} in a shape stands behind an item of %d characters, "
@@ -235,8 +235,8 @@ run_of(char class, const char *text, size_t len)
 	return n;
 }
 
-/* What services begin their tokens with, as they document it: clients look for it, and it tells nothing
- * of the one token.  Whatever else a value begins with may be a part of the secret. */
+/* The documented prefixes of services' tokens: clients look for them, and they reveal nothing of
+ * the individual token.  Any other beginning of a value may be part of the secret. */
 static const char *const prefixes[] = {
 	"AIza", "AKIA", "ASIA", "SG.", "dckr_pat_", "dop_v1_", "fc-", "gho_", "ghp_", "ghs_", "ghu_", "github_pat_",
 	"glpat-", "gsk_", "hf_", "lin_api_", "npm_", "pk_live_", "pk_test_", "pplx-", "pypi-", "r8_", "rk_live_",
@@ -274,8 +274,8 @@ class_of(const char *text, size_t len)
 	return 0;
 }
 
-/* Runs of letters and digits with one separator between each two: a UUID, a Slack token, a
- * bot's id and key.  More separators than that, and they are of the alphabet. */
+/* Runs of letters and digits, separated by single characters: a UUID, a Slack token, a bot's id and
+ * key.  If there are more separators, they belong to the alphabet. */
 static bool
 guess_parts(struct shape *shape, const char *text, size_t len)
 {
@@ -313,7 +313,7 @@ is_jwt(const char *value, size_t len)
 	return parts == 3;
 }
 
-/* Of whole bytes, padded, and more likely that than anything else. */
+/* Whether it is most likely base64 of whole bytes, with padding. */
 static bool
 is_base64(const char *value, size_t len)
 {

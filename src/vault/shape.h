@@ -1,14 +1,14 @@
-/* shape.h - what a credential looks like, told in one line of text.
+/* shape.h - describes the form of a credential in one line of text.
  *
- * Characters stand for themselves, items in braces for characters of a class:
+ * Characters are literals; items in braces stand for characters of a class:
  *   {w36}      36 of class w          {w20-40}   20 to 40        {w20+}   20 or more
  *   {crc62}    six digits of base 62 that check the 30 characters before them
- * Classes are those of the scanner of secrets (inspect/secrets_parts.h), and one more:
+ * The classes are those of the secrets scanner (inspect/secrets_parts.h), and one more:
  *   w letters and digits     u also - and _         x base64: also + and /
  *   h hex in lower case      H hex in either        d digits
  *   a lower case and digits  A upper case and digits
  *   b base32: upper case and 2 to 7
- * Or one word: "jwt", "pem" (a private key), "base64" (of bytes), "certificate". */
+ * A shape may also be one word: "jwt", "pem" (a private key), "base64" (of bytes), "certificate". */
 #ifndef CLOISTER_SHAPE_H
 #define CLOISTER_SHAPE_H
 #include <stdbool.h>
@@ -17,14 +17,14 @@
 struct err;
 
 #define SHAPE_ITEMS_MAX 32
-#define SHAPE_TEXT_MAX 4096             /* of what a shape with items stands for */
+#define SHAPE_TEXT_MAX 4096             /* length of a text that has a shape with items */
 
 enum shape_kind { SHAPE_ITEMS, SHAPE_JWT, SHAPE_PEM, SHAPE_BASE64, SHAPE_CERTIFICATE };
 
 struct shape_item {
-	char class;                     /* 0: stands for itself; 'c': the checksum */
+	char class;                     /* 0: a literal; 'c': the checksum */
 	const char *at;                 /* class 0: the characters, in the shape's text */
-	size_t min, max;                /* how many; class 0: of AT */
+	size_t min, max;                /* number of characters; class 0: length of AT */
 };
 
 struct shape {
@@ -33,21 +33,21 @@ struct shape {
 	struct shape_item items[SHAPE_ITEMS_MAX];
 };
 
-/* Read TEXT, which must outlive the shape. */
+/* Parse TEXT, which must outlive the shape. */
 int shape_parse(const char *text, struct shape *ret_shape, struct err *err);
 
-/* Whether VALUE has SHAPE, of kind SHAPE_ITEMS, its checksum included; *ret_exact is then
- * SHAPE with its counts set to those of VALUE. */
+/* Whether VALUE has SHAPE, of kind SHAPE_ITEMS, including its checksum.  If so, *ret_exact is SHAPE
+ * with the counts of VALUE. */
 bool shape_fit(const struct shape *shape, const char *value, size_t len,
                struct shape *ret_exact);
 
-/* The shape of a value that nothing is known about.  Its literals point into VALUE, and
- * are no more than a prefix that names the service, separators and padding. */
+/* Guess the shape of an unknown value.  Its literals point into VALUE.  They are only a prefix that
+ * names the service, separators and padding. */
 void shape_guess(const char *value, size_t len, struct shape *ret_shape);
 
-/* How many characters in front stand for themselves. */
+/* The number of literal characters at the beginning. */
 size_t shape_prefix(const struct shape *shape);
 
-/* The characters of a class, or NULL if there is no such class. */
+/* The characters of a class; NULL: there is no such class. */
 const char *shape_alphabet(char class);
 #endif

@@ -1,4 +1,4 @@
-/* source.c - references, and what is in the values that they give. */
+/* source.c - references to values, and the fields in the text that they give. */
 #include "vault/source.h"
 
 #include <ctype.h>
@@ -49,8 +49,8 @@ source_check(const char *from, struct err *err)
 static int
 fetch_file(const char *path, struct guard *g, struct err *err)
 {
-	/* By an agent's link it could be any file of the operator's, to be sent wherever the secret may
-	 * go. */
+	/* Through an agent's link it could be any of the operator's files, sent wherever the secret
+	 * may go. */
 	OWN(closep) int fd = trust_open(TRUST_SECRET_FILE, path, err);
 	struct stat st;
 	int r;
@@ -134,7 +134,7 @@ source_time(const char *text)
 
 /* ---- JSON ---- */
 
-/* The parser's copies of a value are wiped as it lets them go. */
+/* The parser's copies of a value are wiped when it frees them. */
 static void
 wipe_free(void *p)
 {
@@ -149,7 +149,7 @@ json_freep(json_t **json)
 	json_decref(*json);
 }
 
-/* RFC 6901 without its escapes in names that need none here: "~1" and "~0" are undone. */
+/* RFC 6901: "~1" and "~0" are undone. */
 static json_t *
 find_member(json_t *json, const char *pointer)
 {
@@ -183,7 +183,7 @@ take_expiry(const struct secret *s, json_t *root, uint64_t now, uint64_t *ret_ex
 	if (json_is_string(member))
 		*ret_expires = source_time(json_string_value(member));
 	else if (number > 0)
-		/* A life, or a moment: nothing lives for thirty years. */
+		/* A lifetime, or a point in time: no lifetime is thirty years. */
 		*ret_expires = (uint64_t)number < 1000000000 ? now + (uint64_t)number : (uint64_t)number;
 	else
 		*ret_expires = 0;

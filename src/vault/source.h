@@ -1,8 +1,7 @@
-/* source.h - values that come from elsewhere at use: a variable, a file, a program.
+/* source.h - fetches values when they are used: from a variable, a file or a program.
  *
- * Programs are the way to password managers, vaults and clouds' own tools.  They are run
- * without a shell, with nothing on standard input, for a limited time, and what they print
- * goes straight into guarded memory. */
+ * Programs connect to password managers, vaults and the clouds' own tools.  They run without a
+ * shell, with empty standard input and a timeout.  Their output goes directly into guarded memory. */
 #ifndef CLOISTER_SOURCE_H
 #define CLOISTER_SOURCE_H
 #include <stdbool.h>
@@ -26,11 +25,11 @@ struct secret_values {
 };
 void secret_values_free(struct secret_values *v);       /* for OWN() too */
 
-/* Whether FROM is "env:NAME", "file:PATH" or "cmd:PROGRAM ARGS" and well-formed. */
+/* Check that FROM is a well-formed "env:NAME", "file:PATH" or "cmd:PROGRAM ARGS". */
 int source_check(const char *from, struct err *err);
 
-/* The words of a command: blanks between them, '...' and "..." around those that have
- * some.  Nothing else is special.  Points into WORDS' own text. */
+/* The words of a command: separated by blanks, with '...' or "..." around words that contain
+ * blanks.  Nothing else is special.  AT points into TEXT. */
 struct source_words {
 	char text[SOURCE_TEXT_MAX + 1];
 	char *at[SOURCE_WORDS_MAX + 1]; /* ends with NULL */
@@ -38,23 +37,25 @@ struct source_words {
 };
 int source_split(const char *command, struct source_words *ret_words, struct err *err);
 
-/* What a program prints, into G, which has room for the most that is taken.  The program
- * and all of its group are dead afterwards, however it went. */
+/* Run a program, and read its output into G, whose size is the maximum.  Afterwards the program and
+ * its whole process group are dead, whatever the result. */
 int source_run(enum trust_use use, const char *command, unsigned timeout_ms, struct guard *g,
                struct err *err);
-/* What FROM gives, raw.  A program or file that an agent could have written is refused. */
+/* Fetch the raw text from FROM.  A program or file that an agent could have written is refused. */
 int source_fetch(const char *from, struct guard *ret_text, struct err *err);
 
-/* The fields that TEXT has for S: by S's members where TEXT is JSON; else, where S's scheme
- * wants an id that S does not say, a line each of id, secret and token; else all of it is
- * the secret.  NOW: seconds since 1970.  No message has any of it in it. */
+/* Find the fields for S in TEXT.  NOW: seconds since 1970.  Errors contain nothing of TEXT.
+ *
+ * - If TEXT is JSON, by S's members.
+ * - Otherwise, if S's scheme needs an id that S does not give: id, secret and token, one per line.
+ * - Otherwise TEXT is the secret. */
 int source_fields(const struct secret *s, const struct guard *text, uint64_t now,
                   struct secret_values *ret_values, struct err *err);
 
-/* When values that were fetched at FETCHED and end at EXPIRES should be fetched again: a
- * tenth of their life before they end, but no more than five minutes. */
+/* When to fetch values again that were fetched at FETCHED and end at EXPIRES: a tenth of their life
+ * before the end, but at most five minutes before. */
 uint64_t source_due(uint64_t fetched, uint64_t expires);
-/* "2026-11-15T10:00:00Z" (fractions and offsets too) as seconds since 1970; 0 if it is
- * no such time. */
+/* Parse "2026-11-15T10:00:00Z" (also with a fraction or an offset) into seconds since 1970; 0:
+ * invalid. */
 uint64_t source_time(const char *text);
 #endif

@@ -1,4 +1,4 @@
-/* source_run.c - runs a program for what it prints. */
+/* source_run.c - runs a program and reads its output. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,10 +9,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "vault/source.h"
 
@@ -45,7 +45,7 @@ source_split(const char *command, struct source_words *ret_words, struct err *er
 			if (*c == '\0')
 				return err_set(err, EINVAL, "a quote (%c) in this command is not closed", quote);
 		}
-		/* The blank makes room for the NUL; the last one has its own. */
+		/* The blank makes room for the NUL; the last word has its own. */
 		if (*c != '\0')
 			c++;
 		*out++ = '\0';
@@ -56,7 +56,7 @@ source_split(const char *command, struct source_words *ret_words, struct err *er
 
 /* ---- the child ---- */
 
-/* PROGRAM is what the first of ARGV was found to be.  HERE: in this folder. */
+/* PROGRAM is the file found for ARGV[0].  HERE: run in this folder. */
 _Noreturn static void
 become(const char *program, char *const *argv, bool here, int out, int failed, pid_t parent)
 {
@@ -65,7 +65,7 @@ become(const char *program, char *const *argv, bool here, int out, int failed, p
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* A group of its own, so that what it starts can be ended with it. */
+	/* A process group of its own, so that its children end with it. */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == parent && null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
@@ -78,16 +78,7 @@ become(const char *program, char *const *argv, bool here, int out, int failed, p
 	_exit(127);
 }
 
-static int64_t
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* Until FD has something or its other end is closed. */
+/* Wait until FD is readable or its other end is closed. */
 static int
 await(int fd, int64_t deadline, const char *program, struct err *err)
 {
@@ -96,7 +87,7 @@ await(int fd, int64_t deadline, const char *program, struct err *err)
 	int n;
 
 	do {
-		left = deadline - now_ms();
+		left = deadline - io_now_ms();
 		n = left > 0 ? poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left) : 0;
 	} while (n < 0 && errno == EINTR);
 	if (n == 0)
@@ -133,7 +124,7 @@ read_output(struct guard *g, int fd, int64_t deadline, const char *program, stru
 	return 0;
 }
 
-/* How it ended; a program that goes on with its output closed has until the deadline. */
+/* Read its exit status.  A program that continues with its output closed has until the deadline. */
 static int
 read_status(int pidfd, int64_t deadline, const char *program, struct err *err)
 {
@@ -159,7 +150,7 @@ watch(pid_t pid, const int out[2], const int failed[2], int64_t deadline, struct
 
 	if (pidfd < 0)
 		r = err_errno(err, "cannot watch '%.64s'", program);
-	/* Closed by execve, or says why there was none. */
+	/* execve closes it; otherwise it has the error. */
 	if (r == 0 && read(failed[0], &code, sizeof(code)) == sizeof(code))
 		r = err_set(err, code, "cannot run '%.64s', which should give the value: %s", program,
 		            strerrordesc_np(code));
@@ -199,7 +190,7 @@ source_run(enum trust_use use, const char *command, unsigned timeout_ms, struct 
 		r = err_errno(err, "cannot run '%.64s'", words.at[0]);
 	} else {
 		setpgid(pid, pid);
-		r = watch(pid, out, failed, now_ms() + timeout_ms, g, words.at[0], err);
+		r = watch(pid, out, failed, io_now_ms() + timeout_ms, g, words.at[0], err);
 		kill(-pid, SIGKILL);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);

@@ -1,4 +1,4 @@
-/* vault.c - opening, changing and saving a vault. */
+/* vault.c - opens, changes and saves a vault. */
 #include "vault/vault.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ vault_freep(struct vault **v)
 	vault_free(*v);
 }
 
-/* ---- looking ---- */
+/* ---- finding ---- */
 
 size_t
 vault_n(const struct vault *v)
@@ -149,7 +149,7 @@ no_such(const struct vault *v, const char *name, struct err *err)
 
 /* ---- values ---- */
 
-/* What a value is sealed with: it opens under no other name, field or version. */
+/* A value is sealed with this text: it opens under no other name, field or version. */
 static size_t
 known_of(const char *name, size_t field, char ret_known[SECRET_NAME_MAX + 32])
 {
@@ -182,7 +182,7 @@ seal_field(const struct vault *v, struct vault_item *item, size_t field, const s
 	return 0;
 }
 
-/* The secret's print; all of its fields have a hand in it. */
+/* The fingerprint of the secret, over all of its fields. */
 static int
 print_of(const struct vault *v, const struct secret_values *values, char ret_print[VAULT_PRINT_MAX],
          struct err *err)

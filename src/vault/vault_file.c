@@ -1,4 +1,4 @@
-/* vault_file.c - the vault's files: reading them, replacing them, and what is in them. */
+/* vault_file.c - reads and replaces the vault's files, and encodes their content. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ vault_write_own(int folder, const char *name, const void *data, size_t len, stru
 	OWN(closep) int fd = -1;
 	int r;
 
-	/* Left by who was killed here; the lock is ours. */
+	/* A process that was killed here left it; we hold the lock. */
 	unlinkat(folder, VAULT_NEW, 0);
 	fd = openat(folder, VAULT_NEW, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
@@ -105,7 +105,7 @@ vault_header_get(const void *bytes, size_t len, struct vault_header *ret_header,
 	h.cost = get_u32(at + 16);
 	memcpy(h.salt, at + 20, SEAL_SALT);
 	memcpy(h.check, at + 36, sizeof(h.check));
-	/* A stranger's cost could have us stretch for hours. */
+	/* A foreign cost could make us stretch for hours. */
 	if (h.key == VAULT_KEYS || get_u32(at + 52) != 0 ||
 	    (h.key == VAULT_KEY_PASSPHRASE ? h.cost < SEAL_COST_MIN || h.cost > SEAL_COST_MAX
 	                                   : h.cost != 0))
@@ -114,7 +114,7 @@ vault_header_get(const void *bytes, size_t len, struct vault_header *ret_header,
 	return 0;
 }
 
-/* ---- what is sealed ---- */
+/* ---- sealed content ---- */
 
 void
 vault_item_free(struct vault_item *item)

@@ -1,4 +1,4 @@
-/* vault_folder.c - where the vault is; for those, too, that never open it. */
+/* vault_folder.c - finds the vault's folder; also for programs that never open the vault. */
 #include "base/data.h"
 #include "vault/vault.h"
 

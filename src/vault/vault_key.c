@@ -1,4 +1,4 @@
-/* vault_key.c - where the vault's key comes from. */
+/* vault_key.c - gets the vault's key. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -12,7 +12,7 @@
 #include "vault/vault_parts.h"
 
 #define CONFIG_MAX (SOURCE_TEXT_MAX + 64)
-#define COMMAND_KEY_MIN 16              /* bytes that a command must give */
+#define COMMAND_KEY_MIN 16              /* bytes that a command must print */
 
 static int
 parse_key(const char *text, enum vault_key *ret_key, char *ret_command, struct err *err)
@@ -67,7 +67,7 @@ vault_init(int folder, const char *key, struct err *err)
 
 /* ---- the key file ---- */
 
-/* In hex, so that it can be printed and put into a safe. */
+/* In hex, so that it can be printed and kept in a safe. */
 static int
 make_key_file(int folder, struct err *err)
 {
@@ -179,7 +179,7 @@ vault_unlock(struct vault *v, bool new, vault_ask *ask, void *arg, struct err *e
 	}
 	if (r < 0)
 		return r;
-	/* A vault that says otherwise than its config was put there by somebody. */
+	/* If the vault and its config differ, someone has replaced one of them. */
 	if (kind != v->header.key)
 		return err_set(err, EINVAL, "the vault's key is another than its 'config' says");
 	if (kind == VAULT_KEY_FILE)

@@ -47,7 +47,7 @@ has_parameter(const struct pg_start *s, const char *name)
 	return false;
 }
 
-/* One more; of two with the same name another server might take the other. */
+/* Add a parameter.  A repeated name is refused: another server might use the other value. */
 static int
 add_parameter(struct pg_start *s, const char *name, const char *value, struct err *err)
 {
@@ -110,7 +110,7 @@ read_parameters(const char *at, size_t len, struct pg_first *f, struct err *err)
 
 /* ---- messages ---- */
 
-/* LENGTH counts itself. */
+/* LENGTH includes itself. */
 static int
 await(size_t have, size_t want, size_t *ret_need)
 {

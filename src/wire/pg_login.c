@@ -30,7 +30,7 @@ pg_login_wipe(struct pg_login *l)
 	OPENSSL_cleanse(&l->scram, sizeof(l->scram));
 }
 
-/* ---- what the server asks for ---- */
+/* ---- authentication requests ---- */
 
 static int
 send_password(struct pg_login *l, struct buf *out, struct err *err)
@@ -44,7 +44,7 @@ send_password(struct pg_login *l, struct buf *out, struct err *err)
 	return 0;
 }
 
-/* HEX is the hash of both, as text. */
+/* HEX is the hash of A and B, as text. */
 static bool
 hash(const void *a, size_t n_a, const void *b, size_t n_b, char hex[MD5_TEXT + 1])
 {
@@ -81,7 +81,7 @@ send_md5(struct pg_login *l, const unsigned char *salt, size_t len, struct buf *
 	                        "libraries do not compute");
 }
 
-/* Names, each with a NUL, and a NUL. */
+/* NAMES is a list of NUL-terminated names, ended by a NUL. */
 static bool
 offers(const char *names, size_t len, const char *name)
 {
@@ -112,7 +112,8 @@ begin_scram(struct pg_login *l, const char *names, size_t len, struct buf *out, 
 		binding = l->binding;
 		binding.header = "p=tls-server-end-point,,";
 	} else if (l->binding.len > 0) {
-		/* We could bind; a server that is offered less than it offered will notice. */
+		/* We could bind.  If someone removed the server's offer of binding, the server will
+		 * notice. */
 		binding.header = "y,,";
 	}
 	if (scram_first(&l->scram, &binding, "", l->nonce, text) < 0)
@@ -166,7 +167,7 @@ take_auth(struct pg_login *l, const unsigned char *at, size_t len, struct buf *o
 		return go_on_scram(l, text, len, out, err);
 	if (code == AUTH_SASL_FINAL && l->step == PG_LOGIN_PROVED)
 		return check_scram(l, text, len, err);
-	/* Who is half way through SCRAM has still to prove something. */
+	/* In the middle of SCRAM the server still has to prove itself. */
 	if (code == AUTH_OK && len == 0 && l->step != PG_LOGIN_SCRAM && l->step != PG_LOGIN_PROVED)
 		return 1;
 	if (l->step != PG_LOGIN_BEGINS)
@@ -185,7 +186,7 @@ take_auth(struct pg_login *l, const unsigned char *at, size_t len, struct buf *o
 
 /* ---- messages ---- */
 
-/* What is for people in an error: fields of a letter and a text. */
+/* Take the text for people from an error: fields of a letter and a text. */
 static int
 take_error(struct pg_login *l, const char *at, size_t len)
 {
@@ -194,7 +195,7 @@ take_error(struct pg_login *l, const char *at, size_t len)
 
 	for (; at < end && *at != '\0'; at += n + 1) {
 		n = strnlen(at, (size_t)(end - at));
-		/* Who was told the password could tell it here. */
+		/* A server that got the plain password could repeat it here. */
 		if (*at == 'M' && !l->told_password)
 			snprintf(l->refusal, sizeof(l->refusal), "%.*s", (int)(n - 1), at + 1);
 	}
@@ -218,7 +219,7 @@ take_message(struct pg_login *l, struct buf *out, struct err *err)
 	case 'E':
 		return take_error(l, (const char *)at, len);
 	case 'N':                       /* a notice */
-	case 'v':                       /* which options it does not know: we have none */
+	case 'v':                       /* options that it does not know: we send none */
 		return 0;
 	default:
 		return err_set(err, EPROTO, "this is no Postgres server, or not version 3");
@@ -244,7 +245,7 @@ pg_login_read(struct pg_login *l, const unsigned char *data, size_t len, size_t 
 		memcpy(l->message + l->len, data + *ret_used, n);
 		l->len += n;
 		*ret_used += n;
-		/* A message may have nothing in it. */
+		/* A message may be empty. */
 		if (l->len >= HEADER && l->len == 1 + (size_t)get_u32(l->message + 1)) {
 			r = take_message(l, out, err);
 			l->len = 0;

@@ -1,4 +1,4 @@
-/* redis.c - see redis.h: arrays, and where they end. */
+/* redis.c - see redis.h: finds the ends of arrays. */
 #include "wire/redis.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ void
 redis_reader_init(struct redis_reader *r)
 {
 	*r = (struct redis_reader){0};
-	/* Room for the line end behind the last of them, too. */
+	/* Including room for the line end after the last argument. */
 	buf_init(&r->held, REDIS_LOGIN_MAX);
 	buf_init(&r->coded, 8 * REDIS_LINE_MAX);
 }
@@ -32,7 +32,7 @@ redis_reader_free(struct redis_reader *r)
 
 /* ---- lines with a number ---- */
 
-/* Of "*3\r\n" or "$12\r\n": as servers read them, and nothing else. */
+/* Parse "*3\r\n" or "$12\r\n" exactly as servers do. */
 static int64_t
 parse_number(const char *text, size_t len, int64_t max)
 {
@@ -48,7 +48,7 @@ parse_number(const char *text, size_t len, int64_t max)
 	return n > max ? -1 : n;
 }
 
-/* Bytes for the line, up to its end; true when that is there. */
+/* Take bytes of the line, up to its end.  True: it is complete. */
 static int
 take_number(struct redis_reader *r, const unsigned char *data, size_t len, size_t *ret_n,
             struct err *err)
@@ -107,7 +107,7 @@ begin_command(struct redis_reader *r, struct err *err)
 	return 0;
 }
 
-/* Whether the command whose name is all there may be a login. */
+/* Whether the command may be a login; its name is complete. */
 static bool
 may_log_in(const struct redis_reader *r)
 {
@@ -120,8 +120,8 @@ may_log_in(const struct redis_reader *r)
 
 /* ---- bytes ---- */
 
-/* As much of DATA as belongs together; *RET_N bytes.  Each is put to HELD if it has not
- * been decided that it may pass. */
+/* Take as much of DATA as belongs together; *RET_N bytes.  Bytes go to HELD until it is decided
+ * that they may pass. */
 static int
 step(struct redis_reader *r, const unsigned char *data, size_t len, size_t *ret_n,
      struct err *err)
@@ -159,7 +159,7 @@ step(struct redis_reader *r, const unsigned char *data, size_t len, size_t *ret_
 	}
 }
 
-/* Behind a step that belongs to the command's name or to a login. */
+/* After a step that belongs to the command's name or to a login. */
 static int
 hold(struct redis_reader *r, const unsigned char *data, size_t n, bool is_body, struct err *err)
 {
@@ -182,7 +182,7 @@ is_complete(const struct redis_reader *r)
 	return r->state == REDIS_LENGTH && r->n_number == 0 && r->index == r->args;
 }
 
-/* All of a command that may be a login is there. */
+/* A possible login is complete. */
 static int
 end_gathered(struct redis_reader *r, struct redis_text *ret_piece, struct redis_login *ret_login)
 {
@@ -207,14 +207,14 @@ give_held(struct redis_reader *r, struct redis_text *ret_piece)
 	return REDIS_PASS;
 }
 
-/* What was given out is gone. */
+/* Drop what was returned. */
 static void
 forget_given(struct redis_reader *r)
 {
 	if (!r->given)
 		return;
 	r->given = false;
-	/* A login was in it. */
+	/* It contained a login. */
 	if (r->held.data != NULL)
 		explicit_bzero(r->held.data, r->held.len);
 	buf_reset(&r->held);
@@ -223,7 +223,7 @@ forget_given(struct redis_reader *r)
 	memset(r->lens, 0, sizeof(r->lens));
 }
 
-/* What may pass, as one piece: to the end of the command, or of DATA. */
+/* Pass bytes on as one piece: to the end of the command, or of DATA. */
 static int
 pass(struct redis_reader *r, const unsigned char *data, size_t len, size_t *ret_used,
      struct redis_text *ret_piece, struct err *err)
@@ -270,7 +270,7 @@ redis_read(struct redis_reader *r, const unsigned char *data, size_t len, size_t
 		if (is_complete(r) && r->mode == REDIS_GATHERS)
 			return end_gathered(r, ret_piece, ret_login);
 		if (is_complete(r))
-			start_command(r);       /* of no words: passes as it is */
+			start_command(r);       /* an empty array: passes unchanged */
 		else if (r->mode != REDIS_PASSES)
 			continue;
 		return give_held(r, ret_piece);

@@ -1,5 +1,5 @@
-/* redis_line.c - commands in a line of their own, with words as servers take them apart: in
- * blanks, and in quotes of two kinds. */
+/* redis_line.c - inline commands, split into words as servers do: by blanks, and with two kinds of
+ * quotes. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,8 +9,7 @@
 #include "base/num.h"
 #include "wire/redis_parts.h"
 
-/* A line that is being taken apart; what a word says is never longer than how it is
- * written, so it is written over it. */
+/* A line while it is split.  A word is never longer than its quoted form, so it is written over it. */
 struct line {
 	char *at, *end, *out;
 };
@@ -28,7 +27,7 @@ unescape(char c)
 	}
 }
 
-/* Behind the quote that began it.  False: it does not end, or not where a word may. */
+/* Starts after the opening quote.  False: the quote does not end, or not at the end of a word. */
 static bool
 take_quoted(struct line *l, char quote)
 {
@@ -58,7 +57,7 @@ take_word(struct line *l)
 	while (l->at < l->end && strchr(" \n\r\t", *l->at) == NULL) {
 		char c = *l->at++;
 
-		/* With the quote that ends it ends the word. */
+		/* The closing quote also ends the word. */
 		if (c == '"' || c == '\'')
 			return take_quoted(l, c);
 		*l->out++ = c;
@@ -66,14 +65,14 @@ take_word(struct line *l)
 	return true;
 }
 
-/* How many; -1: it is none that can be taken apart. */
+/* The number of words; -1: the line cannot be split. */
 static int
 split(char *text, size_t len, struct redis_text words[REDIS_WORDS_MAX])
 {
 	struct line l = { text, text + len, text };
 	int n = 0;
 
-	/* Servers would stop at one. */
+	/* Servers would stop at a NUL. */
 	if (len > 0 && memchr(text, '\0', len) != NULL)
 		return -1;
 	for (;;) {
@@ -112,7 +111,7 @@ text_of(const char *text)
 	return (struct redis_text){ text, strlen(text) };
 }
 
-/* The line is all there. */
+/* The line is complete. */
 static int
 end_line(struct redis_reader *r, struct redis_text *ret_piece, struct redis_login *ret_login,
          struct err *err)
@@ -123,7 +122,7 @@ end_line(struct redis_reader *r, struct redis_text *ret_piece, struct redis_logi
 	if (n < 0)
 		return err_set(err, EBADMSG, "a line with a Redis command cannot be taken apart");
 	r->state = REDIS_START;
-	/* Servers pass over one without words, too. */
+	/* Servers skip an empty line, too. */
 	if (n == 0) {
 		buf_reset(&r->held);
 		return REDIS_MORE;

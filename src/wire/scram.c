@@ -47,7 +47,7 @@ struct server_first {
 	int iterations;
 };
 
-/* "X=...", up to the next comma; *AT is behind that then. */
+/* Take "X=..." up to the next comma, and advance *AT past it. */
 static bool
 take(const char **at, const char *end, char name, const char **ret_value, size_t *ret_len)
 {
@@ -114,7 +114,7 @@ sign(const unsigned char key[SCRAM_KEY_SIZE], const char *text, size_t len,
 	            &n) != NULL && n == SCRAM_KEY_SIZE;
 }
 
-/* The proof for MESSAGE, and what the server will answer it with. */
+/* Compute the proof for MESSAGE, and the server's expected signature. */
 static bool
 prove(struct scram *s, const char *password, const struct server_first *f, const char *message,
       unsigned char proof[SCRAM_KEY_SIZE])
@@ -151,7 +151,7 @@ scram_first(struct scram *s, const struct scram_binding *binding, const char *us
 	return n < 0 || n >= SCRAM_MESSAGE_MAX ? -EMSGSIZE : 0;
 }
 
-/* "c=...,r=...", of which only the proof is missing. */
+/* Write "c=...,r=...", without the proof. */
 static int
 write_final(const struct scram *s, const struct server_first *f, char text[SCRAM_MESSAGE_MAX])
 {

@@ -21,7 +21,7 @@ side_free(struct compare_side *s)
 	free(s->changed);
 }
 
-/* A last line without an end is a line, and another one than with it. */
+/* A last line without a newline is a line, and differs from the same line with one. */
 static int
 side_split(struct compare_side *s, struct compare_text text)
 {
@@ -57,7 +57,7 @@ struct hunks {
 	void *arg;
 };
 
-/* Lines of both sides, from where they are in step to where they are again. */
+/* Lines of both sides, from one point where they are in step to the next. */
 struct range {
 	int32_t old, old_end, new, new_end;
 };
@@ -77,7 +77,7 @@ put_line(const struct hunks *h, char sign, const struct compare_side *s, int32_t
 	return r;
 }
 
-/* Where a range begins counts from 1; an empty one is behind the line that is named. */
+/* Line numbers count from 1; an empty range names the line before it. */
 static int
 put_place(const struct hunks *h, char sign, int32_t start, int32_t end)
 {
@@ -110,7 +110,7 @@ put_hunk(const struct hunks *h, struct range at)
 	return r;
 }
 
-/* Where the change that begins at AT ends. */
+/* Find the end of the change that begins at AT. */
 static struct range
 end_change(const struct hunks *h, struct range at)
 {
@@ -121,7 +121,7 @@ end_change(const struct hunks *h, struct range at)
 	return at;
 }
 
-/* The next change from where both are in step; false if there is none. */
+/* The next change from a point where both are in step; false if there is none. */
 static bool
 next_change(const struct hunks *h, int32_t old, int32_t new, struct range *ret)
 {

@@ -1,7 +1,7 @@
-/* compare.h - the lines by which two texts differ, as a unified diff shows them.
+/* compare.h - compares two texts line by line, as a unified diff.
  *
- * Pure: no I/O.  Any bytes are fine.  Time grows with the square root of how much differs, so that
- * large texts are compared too; then more lines may be shown than would be necessary. */
+ * Pure: no I/O.  Any bytes are fine.  Time grows with the square root of the number of differences,
+ * so that large texts can be compared too.  For these, more lines may be shown than necessary. */
 #ifndef CLOISTER_COMPARE_H
 #define CLOISTER_COMPARE_H
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 #define COMPARE_CONTEXT 3               /* lines around each change */
 #define COMPARE_LINES_MAX (1 << 29)     /* of a text */
-#define COMPARE_SNIFF 8000              /* bytes at the start of a file that say what it is */
+#define COMPARE_SNIFF 8000              /* bytes at the start of a file that decide whether it is text */
 
 struct compare_text {
 	const char *at;                 /* borrowed */
@@ -20,11 +20,12 @@ struct compare_count {
 	uint64_t added, removed;        /* lines */
 };
 
-/* Whether a file that begins with these bytes has no lines, as git decides it. */
+/* Whether a file that begins with these bytes is binary, by git's test. */
 bool compare_is_binary(const char *start, size_t len);
 
-/* TAKE gets the hunks, in pieces, without the two lines that name the files; a negative value of
- * it ends this and is returned.  NULL: they are only counted.  -ENOMEM or -E2BIG: too large. */
+/* TAKE gets the hunks in pieces, without the two lines that name the files.  A negative value from
+ * TAKE ends it and is returned.  If TAKE is NULL, lines are only counted.  -ENOMEM or -E2BIG: too
+ * large. */
 int compare_texts(struct compare_text old, struct compare_text new,
                   int (*take)(void *arg, const char *data, size_t len), void *arg,
                   struct compare_count *ret_count);

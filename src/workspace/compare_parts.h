@@ -1,4 +1,4 @@
-/* compare_parts.h - what compare.c and compare_script.c share. */
+/* compare_parts.h - shared by compare.c, compare_script.c and compare_settle.c. */
 #ifndef CLOISTER_COMPARE_PARTS_H
 #define CLOISTER_COMPARE_PARTS_H
 #include <stdbool.h>
@@ -10,9 +10,9 @@
 
 struct compare_side {
 	const char *text;
-	size_t *start;                  /* of each line, and the end of the last */
+	size_t *start;                  /* of each line, then the end of the last */
 	int32_t n;
-	bool *changed;                  /* of each line, and false for one behind the last */
+	bool *changed;                  /* of each line, then one false entry behind the last */
 };
 
 static inline size_t
@@ -29,10 +29,10 @@ compare_same_line(const struct compare_side *a, int32_t i, const struct compare_
 	return len == compare_line_len(b, j) && memcmp(a->text + a->start[i], b->text + b->start[j], len) == 0;
 }
 
-/* Marks as changed the lines of both that are not in a common sequence: in all, what is not
- * marked is the same on both sides.  -ENOMEM. */
+/* Mark the lines of both sides that are not in a common sequence.  The unmarked lines are equal on
+ * both sides.  -ENOMEM. */
 int compare_mark(struct compare_side *old, struct compare_side *new);
-/* Moves each block of changed lines of SIDE to where people expect it: as far down as it goes, or
- * to where OTHER changed too. */
+/* Move each block of changed lines of SIDE to where people expect it: as far down as it goes, or to
+ * a place where OTHER changed too. */
 void compare_settle(struct compare_side *side, const struct compare_side *other);
 #endif

@@ -1,7 +1,7 @@
-/* compare_script.c - which lines two texts have in common.
+/* compare_script.c - finds the lines that two texts have in common.
  *
- * Myers' algorithm in linear space ("An O(ND) Difference Algorithm and Its Variations", 1986), on
- * the numbers of equal lines.  Lines that the other text does not have are left out first. */
+ * Uses Myers' algorithm in linear space ("An O(ND) Difference Algorithm and Its Variations", 1986),
+ * on numbers that equal lines share.  Lines that the other text does not have are left out first. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +9,14 @@
 #include "base/own.h"
 #include "workspace/compare_parts.h"
 
-#define COST_MIN 256            /* edits up to which the shortest way is found */
+#define COST_MIN 256            /* edits up to which the shortest script is found */
 
 /* ---- equal lines get equal numbers ---- */
 
 struct line_class {
-	const struct compare_side *side;        /* NULL: a free place */
+	const struct compare_side *side;        /* NULL: a free slot */
 	int32_t line;
-	int32_t seen[2];                        /* how often in each text */
+	int32_t seen[2];                        /* count in each text */
 };
 
 static uint64_t
@@ -51,10 +51,10 @@ find_class(struct line_class *table, size_t mask, const struct compare_side *sid
 
 struct work {
 	struct compare_side *side[2];
-	uint32_t *class[2];             /* of each line that is left */
-	int32_t *line[2];               /* and which it is */
+	uint32_t *class[2];             /* class of each remaining line */
+	int32_t *line[2];               /* and its index */
 	int32_t n[2];
-	int32_t *furthest, *nearest;    /* of each diagonal; both point to diagonal 0 */
+	int32_t *furthest, *nearest;    /* per diagonal; both point to diagonal 0 */
 	int32_t cost_max;
 };
 
@@ -67,13 +67,13 @@ struct split {
 	int32_t x, y;
 };
 
-/* The diagonals from MIN to MAX that the search has come to. */
+/* The diagonals from MIN to MAX that the search has reached. */
 struct front {
 	int32_t min, max;
 };
 
-/* One edit more: the diagonals at both ends, or inside where the box ends.  OUTSIDE is what loses
- * against any value there. */
+/* Allow one more edit: add a diagonal at both ends, or drop one at the edge of the box.  OUTSIDE
+ * loses against any real value. */
 static void
 widen(struct front *f, int32_t *at, const struct box *b, int32_t outside)
 {
@@ -129,7 +129,7 @@ step_back(const struct work *w, const struct box *b, const struct front *f, cons
 	return false;
 }
 
-/* It takes too long: go on from the place that one of the two has come furthest to. */
+/* The search takes too long: continue from the farthest point that either direction reached. */
 static struct split
 give_up(const struct work *w, const struct box *b, const struct front *ahead, const struct front *back)
 {
@@ -152,8 +152,8 @@ give_up(const struct work *w, const struct box *b, const struct front *ahead, co
 	return first.x + first.y - b->x0 - b->y0 > b->x1 + b->y1 - last.x - last.y ? first : last;
 }
 
-/* A place that a shortest way leads through, neither corner of the box.  Neither side is empty, and
- * the first lines differ as the last ones do. */
+/* Find a point on a shortest path that is not a corner of the box.  Neither side is empty; the
+ * first lines differ, and so do the last ones. */
 static struct split
 find_split(const struct work *w, const struct box *b)
 {
@@ -182,7 +182,7 @@ mark(const struct work *w, int side, int32_t from, int32_t to)
 		w->side[side]->changed[w->line[side][from]] = true;
 }
 
-/* Calls itself for the smaller part only, so that it is never deep. */
+/* Recurses only into the smaller part, so recursion stays shallow. */
 static void
 compare_box(const struct work *w, struct box b)
 {
@@ -211,9 +211,10 @@ compare_box(const struct work *w, struct box b)
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- both texts ---- */
 
-/* The lines from FROM to TO that the other text has, too, by their classes; the others changed. */
+/* Keep the lines from FROM to TO that the other text has too, as classes; mark the others as
+ * changed. */
 static void
 keep_common(struct work *w, int side, int32_t from, int32_t to, const struct line_class *table)
 {

@@ -1,8 +1,8 @@
-/* compare_settle.c - where a block of changed lines is shown.
+/* compare_settle.c - chooses where a block of changed lines is shown.
  *
- * A block whose last line is also the one above it can be shown one line higher, and so on: all of
- * these mean the same.  Unchanged lines come in pairs, one on each side; a place between two of them
- * has a block on each side, which may be empty. */
+ * A block whose last line equals the line above it can be shown one line higher, and so on: all
+ * these positions mean the same.  Unchanged lines come in pairs, one on each side.  Between two
+ * pairs there is a block on each side, which may be empty. */
 #include "workspace/compare_parts.h"
 
 struct block {
@@ -29,7 +29,7 @@ block_before(const struct compare_side *s, int32_t end)
 	return b;
 }
 
-/* One line up, and what it touches there becomes part of it. */
+/* Move the block one line up, and merge it with a block that it touches there. */
 static bool
 slide_up(struct compare_side *s, struct block *b, const struct compare_side *other, struct block *beside)
 {

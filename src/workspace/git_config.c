@@ -14,12 +14,12 @@
 
 struct reader {
 	const char *at, *end;
-	size_t line, bad;               /* BAD: the first line that cannot be, 0 if none */
+	size_t line, bad;               /* BAD: the first invalid line, 0 if none */
 	char section[GIT_CONFIG_NAME_MAX], key[GIT_CONFIG_NAME_MAX];
-	char *value;                    /* room for all of the text */
+	char *value;                    /* has room for the whole text */
 };
 
-/* A line may end as in DOS. */
+/* A line may end in CR LF. */
 static int
 peek(const struct reader *r)
 {
@@ -59,7 +59,7 @@ skip_blanks(struct reader *r)
 		(void)next(r);
 }
 
-/* Letters, digits and '-', of which git makes names. */
+/* Letters, digits and '-': the characters of git's names. */
 static void
 read_name(struct reader *r, char name[GIT_CONFIG_NAME_MAX])
 {
@@ -91,7 +91,7 @@ read_section(struct reader *r)
 	return c == ']';
 }
 
-/* Behind a '\\': what it stands for, END for nothing, 0 if it cannot be. */
+/* Behind a '\\': the character that it stands for, END for nothing, 0 if it is invalid. */
 static int
 read_escape(struct reader *r)
 {
@@ -120,7 +120,7 @@ read_escape(struct reader *r)
 static bool
 read_value(struct reader *r)
 {
-	size_t n = 0, keep = 0;         /* blanks at the end do not count */
+	size_t n = 0, keep = 0;         /* trailing blanks do not count */
 	bool quoted = false;
 	int c;
 
@@ -188,7 +188,7 @@ git_config_each(const char *text, size_t len, git_config_visit *visit, void *arg
 		if (good)
 			continue;
 		r.bad = r.bad != 0 ? r.bad : line;
-		/* What could not be read may have been at its end already. */
+		/* The parser may already be at the end of the invalid line. */
 		if (r.line == line)
 			skip_line(&r);
 	}

@@ -16,7 +16,7 @@ is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* How many digits of an id TEXT begins with: 40 (SHA-1), 64 (SHA-256), or 0 if it begins with none. */
+/* The length of the id at the start of TEXT: 40 (SHA-1), 64 (SHA-256), or 0 if there is none. */
 static size_t
 id_len(const char *text, size_t len)
 {
@@ -84,7 +84,7 @@ git_ref_parse(const char *text, size_t len, char ret_value[GIT_REF_MAX])
 
 /* ---- packed-refs ---------------------------------------------------------------- */
 
-#define LINE_MIN (40 + sizeof(" HEAD"))         /* the shortest line with a ref in it */
+#define LINE_MIN (40 + sizeof(" HEAD"))         /* the shortest line with a ref */
 
 static int
 order_refs(const void *a, const void *b)
@@ -92,7 +92,7 @@ order_refs(const void *a, const void *b)
 	return strcmp(((const struct git_packed_ref *)a)->name, ((const struct git_packed_ref *)b)->name);
 }
 
-/* LINE, LEN bytes and a NUL: "ID NAME". */
+/* Parse LINE, LEN bytes and a NUL: "ID NAME". */
 static bool
 take_ref(char *line, size_t len, struct git_packed_ref *ret_ref)
 {
@@ -105,7 +105,7 @@ take_ref(char *line, size_t len, struct git_packed_ref *ret_ref)
 	return true;
 }
 
-/* "^ID": what the tag of the line before it is of. */
+/* "^ID": the object of the tag on the line before. */
 static bool
 is_peeled(const char *line, size_t len)
 {
@@ -171,7 +171,7 @@ git_packed_find(const struct git_packed *packed, const char *name)
 
 /* ---- logs ----------------------------------------------------------------------- */
 
-/* Whether the ID of DIGITS bytes is WANT; NULL is the one of zeros. */
+/* Whether the ID of DIGITS bytes is WANT; NULL stands for zeros. */
 static bool
 is_id(const char *id, size_t digits, const char *want)
 {

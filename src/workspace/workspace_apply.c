@@ -1,4 +1,4 @@
-/* workspace_apply.c - brings changes to the workspace: look, write, clear up. */
+/* workspace_apply.c - applies changes to the workspace in three passes: look, write, clear. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "base/own.h"
 #include "workspace/workspace_parts.h"
 
-/* ---- what was named ----------------------------------------------------------- */
+/* ---- named paths -------------------------------------------------------------- */
 
 struct choices {
 	struct walk_choice *list;
@@ -28,7 +28,7 @@ choices_free(struct choices *c)
 	free(c->list);
 }
 
-/* "./a//b/" is "a/b"; in place. */
+/* "./a//b/" becomes "a/b", in place. */
 static int
 tidy_path(char *path, struct err *err)
 {
@@ -125,12 +125,12 @@ apply_sweep(const struct apply *a, int real, struct err *err)
 	apply_drop_temporary(real, a->tmp);
 	if (wtree_stat(real, a->tmp, &st) < 0 || st.st_mode == 0)
 		return 0;
-	only.st_dev = st.st_dev;        /* which a later start of the machine may count anew */
+	only.st_dev = st.st_dev;        /* device numbers may change with a reboot */
 	return wtree_remove(real, a->tmp, &only, err);
 }
 
-/* On the changes while they are being applied: a run that finds it goes on with one that
- * was interrupted.  It says which folder was being removed. */
+/* An attribute of the changes while they are being applied.  A run that finds it continues an
+ * interrupted one.  Its value names the folder that was being removed. */
 #define APPLYING "user.cloister.applying"
 
 int
@@ -202,7 +202,7 @@ apply_set_dir_mode(const struct walk_node *node, int dir_real, mode_t mode, stru
 	return 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------ */
+/* ---- all passes ------------------------------------------------------------------- */
 
 static int
 name_temporary(const char *cell, char tmp[NAME_MAX + 1], struct err *err)
@@ -243,7 +243,7 @@ check_linked(const struct apply *a, struct err *err)
 	               "the cell's whole disk (%s): name what is to be applied, or --force", all, most);
 }
 
-/* While the refs are what they were. */
+/* Must be called before the refs change. */
 static int
 tell_git(const struct workspace *ws, const struct apply *a, struct err *err)
 {
@@ -292,7 +292,7 @@ apply_locked(const struct workspace *ws, struct apply *a, const struct choices *
 		r = run_pass(ws, &apply_write, a, choices, err);
 	if (r < 0)
 		return r;
-	/* Nothing is forgotten here that is not on the disk there. */
+	/* Sync first: only changes that are on the disk may be removed here. */
 	if (syncfs(ws->real) < 0)
 		return err_errno(err, "cannot write the workspace to its disk");
 	r = run_pass(ws, &apply_clear, a, choices, err);

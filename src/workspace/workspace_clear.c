@@ -1,6 +1,6 @@
-/* workspace_clear.c - applying, third pass: the changes lose what the workspace
- * has.  It looks again instead of remembering, so that an entry goes only if its
- * counterpart is there. */
+/* workspace_clear.c - applying, third pass: removes applied changes.
+ *
+ * It compares again instead of remembering, so an entry is removed only if its counterpart exists. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ fail(const struct walk_node *node, struct err *err)
 	                 wtree_show(shown, node->path));
 }
 
-/* Some file systems have no modes; what could be applied was. */
+/* Some file systems have no modes; everything that could be applied was. */
 static bool
 is_done(const struct walk_node *node)
 {
@@ -42,8 +42,8 @@ mark_opaque(int dir_changes, const char *name)
 	return fsetxattr(dir, WTREE_OPAQUE, "y", 1, 0);
 }
 
-/* An opaque folder says that whatever is not in it is removed.  Before anything is
- * taken out of it, it must say so by name; the order makes it true at any moment. */
+/* An opaque folder means that everything not in it is removed.  Before anything is taken out of it,
+ * whiteouts must express the same by name.  The order of steps keeps the meaning at every moment. */
 static int
 spell_out(const struct walk_node *node, int dir_changes, int dir_real, struct err *err)
 {

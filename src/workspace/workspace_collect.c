@@ -1,4 +1,4 @@
-/* workspace_collect.c - brings an overlay's changes to the host's file system. */
+/* workspace_collect.c - copies an overlay's changes to the host's file system. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +17,14 @@
 #include "workspace/workspace.h"
 #include "workspace/workspace_tree.h"
 
-/* Holds one link to each file that has several names, called by its inode
- * number, so that a hundred names for a large file do not fill the host's disk.
- * The name is one of ours: the agent's cannot be in its way. */
+/* Holds one link to each file with several names, named by its inode number.  So a hundred names of
+ * a large file do not fill the host's disk.  The folder's name is reserved for us, so the agent
+ * cannot block it. */
 #define LINKS ".cloister-links.tmp"
 
 struct collect {
 	int top;
-	int links;                      /* LINKS in TOP, -1 until there is need */
+	int links;                      /* LINKS in TOP, -1 until needed */
 	dev_t dev;                      /* of FROM: nothing is mounted beneath it */
 	uint64_t entries, skipped;
 	struct wtree_path path;
@@ -43,8 +43,8 @@ fail(const struct collect *c, int code, struct err *err)
 	return err_errno(err, "cannot keep '%s'", shown);
 }
 
-/* Whether the file system of TO cannot have such a file at all.  One file must
- * not cost the operator all the others. */
+/* Whether the file system of TO cannot hold such a file at all.  One file must not cost the
+ * operator all the others. */
 static bool
 cannot_be_kept(int code)
 {
@@ -65,7 +65,7 @@ link_name(const struct stat *st, char name[32])
 	snprintf(name, 32, "%" PRIu64, (uint64_t)st->st_ino);
 }
 
-/* Whether NAME became another name for a file that is already there. */
+/* Whether NAME became another link to a file that is already there. */
 static bool
 is_linked(struct collect *c, int to, const char *name, const struct stat *st)
 {
@@ -80,7 +80,7 @@ is_linked(struct collect *c, int to, const char *name, const struct stat *st)
 	link_name(st, link);
 	if (linkat(c->links, link, to, name, 0) == 0)
 		return true;
-	/* The host's file system allows fewer names: a second copy gets the next. */
+	/* The host's file system allows fewer links: the next name gets a second copy. */
 	if (errno == EMLINK)
 		unlinkat(c->links, link, 0);
 	return false;
@@ -95,7 +95,7 @@ remember_link(struct collect *c, int to, const char *name, const struct stat *st
 		return;
 	link_name(st, link);
 	if (linkat(to, name, c->links, link, 0) < 0)
-		return;                 /* the next name gets a copy, then */
+		return;                 /* then the next name gets a copy */
 }
 
 static int
@@ -216,7 +216,7 @@ collect_entry(struct collect *c, int from, int to, const char *name, int depth,
 	return r < 0 ? fail(c, -r, err) : 0;
 }
 
-/* Takes FROM over. */
+/* Takes ownership of FROM. */
 static int
 collect_dir(struct collect *c, int from, int to, int depth, struct err *err)
 {

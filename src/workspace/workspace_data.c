@@ -1,4 +1,4 @@
-/* workspace_data.c - file contents: copied and compared with holes left out. */
+/* workspace_data.c - copies and compares file contents, skipping holes. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ copy_range(int from, int to, off_t at, off_t end)
 		if (n < 0)
 			return -errno;
 		if (n == 0)
-			return -EIO;            /* cut short while we read it */
+			return -EIO;            /* the file shrank while we read it */
 		for (done = 0; done < n; done += w) {
 			w = pwrite(to, chunk + done, (size_t)(n - done), at + done);
 			if (w < 0 && errno != EINTR)
@@ -59,7 +59,7 @@ wtree_copy_data(int from, int to, uint64_t size)
 	return ftruncate(to, end) < 0 ? -errno : 0;
 }
 
-/* As many bytes as there are, up to LEN. */
+/* Read up to LEN bytes, as many as there are. */
 static ssize_t
 read_up_to(int fd, char *data, size_t len, off_t at)
 {
@@ -107,7 +107,7 @@ wtree_same_data(int a, int b, uint64_t size)
 		if (n == 0 || n != m || memcmp(chunk_a, chunk_b, (size_t)n) != 0)
 			return 0;
 		at += n;
-		/* Terabytes of hole must not take hours. */
+		/* A hole of terabytes must not take hours. */
 		if (all_zero(chunk_a, (size_t)n) && at < end) {
 			next_a = next_data(a, at, end);
 			next_b = next_data(b, at, end);

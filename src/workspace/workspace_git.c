@@ -1,7 +1,7 @@
-/* workspace_git.c - what changes to git directories come to.
+/* workspace_git.c - summarises changes to git directories.
  *
- * Names tell what is git's own, and refs are read as the text that they are.  Nothing else is read:
- * an agent wrote it, and git is not asked. */
+ * Names show which files are git's own, and refs are read as plain text.  Nothing else is read, and
+ * git is not run: an agent wrote these files. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 struct work {
 	struct workspace_git sum;
 	struct git_packed old, new;     /* NEW only if REPACKED */
-	bool bad_old, bad_new;          /* that cannot be read: what is in it is not known */
+	bool bad_old, bad_new;          /* cannot be read: its refs are not known */
 	bool repacked;
 	size_t cap;                     /* of the sum's refs */
 };
@@ -37,7 +37,7 @@ out_of_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
-/* ---- by names ------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------- */
 
 enum part { PART_UNKNOWN, PART_OBJECT, PART_PACK, PART_REF, PART_PACKED, PART_OTHER };
 
@@ -78,7 +78,7 @@ part_of_objects(const char *name)
 	return strcmp(name + n + 1, "pack") == 0 ? PART_PACK : PART_UNKNOWN;
 }
 
-/* NAME is beneath a git directory.  What is not known is shown as any other file is. */
+/* NAME is beneath a git directory.  An unknown file is shown like any other. */
 static enum part
 part_of(const char *name)
 {
@@ -113,7 +113,7 @@ is_store(const char *name)
 	return false;
 }
 
-/* Anything may look like a git directory, to hide in: by its name one is expected to be one. */
+/* Any folder may imitate a git directory to hide files.  Only one with an expected name counts. */
 static bool
 is_expected(const struct workspace *ws, const struct workspace_change *change)
 {
@@ -133,7 +133,7 @@ is_expected(const struct workspace *ws, const struct workspace_change *change)
 
 /* ---- refs ----------------------------------------------------------------------- */
 
-/* 1: *ret_value is what the file says; 0: there is none; -EINVAL: it cannot be read as a ref. */
+/* Returns 1: *ret_value is the file's content; 0: there is no file; -EINVAL: it is not a ref. */
 static int
 read_ref(int root, const char *path, char ret_value[GIT_REF_MAX])
 {
@@ -188,7 +188,7 @@ add_ref(struct work *w, const char *name, const char *old, const char *new, stru
 	       out_of_memory(err) : 0;
 }
 
-/* -EINVAL: what it is or was cannot be read. */
+/* -EINVAL: the ref's new or old value cannot be read. */
 static int
 take_ref(struct works *all, struct work *w, const struct workspace_change *change, struct err *err)
 {
@@ -219,7 +219,7 @@ sort_refs(struct workspace_git *sum)
 		qsort(sum->refs, sum->n_refs, sizeof(*sum->refs), order_refs);
 }
 
-/* A ref that is in packed-refs only.  N_OWN: how many of the refs, sorted, have files that changed. */
+/* A ref that is only in packed-refs.  N_OWN: how many of the sorted refs have files that changed. */
 static int
 take_packed(struct works *all, struct work *w, size_t n_own, const char *name, const char *old,
             const char *new, struct err *err)
@@ -232,7 +232,7 @@ take_packed(struct works *all, struct work *w, size_t n_own, const char *name, c
 		return out_of_memory(err);
 	if (n_own > 0 && bsearch(&key, w->sum.refs, n_own, sizeof(key), order_refs) != NULL)
 		return 0;
-	/* A ref's own file counts for more. */
+	/* A ref's own file takes precedence. */
 	return read_ref(all->ws->real, path, value) == 1 ? 0 : add_ref(w, name, old, new, err);
 }
 
@@ -331,7 +331,7 @@ take_file(struct works *all, struct work *w, const struct workspace_change *chan
 	}
 }
 
-/* Each file of a folder that is one no more. */
+/* Take each file of a folder that was removed or replaced. */
 static int
 take_beneath(struct works *all, struct work *w, const struct workspace_change *folder, struct err *err)
 {
@@ -354,7 +354,7 @@ take_beneath(struct works *all, struct work *w, const struct workspace_change *f
 	return r;
 }
 
-/* Git's own files are not made to be run. */
+/* Git's own files are not executable. */
 static bool
 is_plain(const struct workspace_change *change)
 {
@@ -362,7 +362,7 @@ is_plain(const struct workspace_change *change)
 	       !(S_ISREG(change->mode) && (change->mode & 0111) != 0);
 }
 
-/* -EINVAL: it is to be shown. */
+/* -EINVAL: the change must be shown by itself. */
 static int
 take_change(struct works *all, struct work *w, const struct workspace_change *change, struct err *err)
 {
@@ -380,7 +380,7 @@ take_change(struct works *all, struct work *w, const struct workspace_change *ch
 	return r;
 }
 
-/* ---- the whole ------------------------------------------------------------------ */
+/* ---- all directories -------------------------------------------------------------- */
 
 static void
 free_sum(struct workspace_git *sum)
@@ -410,7 +410,7 @@ workspace_git_free(struct workspace_git *sums, size_t n)
 	free(sums);
 }
 
-/* The git directory that CHANGE is in; NULL if it is none of those that are summed. */
+/* The git directory around CHANGE; NULL if it is not summed. */
 static struct work *
 find_work(const struct works *all, const struct workspace_change *change)
 {

@@ -1,13 +1,13 @@
-/* workspace_held.c - the names that a host would run later by itself.
+/* workspace_held.c - lists the names that the host would later run by itself.
  *
- * What is held back is what some program runs, loads or obeys without being asked
- * to, when one only enters, lists, opens or commits in a folder: above all where
- * people do not look.  What runs when one builds or tests (Makefile, package.json,
- * build.rs, conftest.py) is not: it is the agent's very work, and in plain sight.
- * Nor is what only takes effect elsewhere (.github/workflows), what only names
- * something that configuration must allow first (.gitattributes), or data
- * (.env, .editorconfig, .tool-versions, .gitignore).  .gitmodules is data too: git
- * takes no commands from it, and clones only when asked. */
+ * A file is held if some program runs, loads or obeys it unasked, when a person only enters, lists,
+ * opens or commits in a folder: above all where people do not look.  These are not held:
+ *   - files that run when a person builds or tests (Makefile, package.json, build.rs, conftest.py):
+ *     they are the agent's very work, in plain sight;
+ *   - files that only take effect elsewhere (.github/workflows);
+ *   - files that only name something which configuration must allow first (.gitattributes);
+ *   - data (.env, .editorconfig, .tool-versions, .gitignore).  .gitmodules is data too: git takes no
+ *     commands from it, and clones only when asked. */
 #include "workspace/workspace_held.h"
 
 #include <string.h>
@@ -15,23 +15,22 @@
 #include "base/own.h"
 #include "workspace/workspace.h"
 
-/* Anywhere in the tree.  Each means the thing itself and all beneath it; '*' is
- * any run of characters within a name; letter case does not matter, because it
- * does not to some file systems. */
+/* Anywhere in the tree.  Each entry means the file or folder and everything beneath it.  '*' is any
+ * run of characters within a name.  Letter case is ignored, because some file systems ignore it. */
 static const char *const held_anywhere[] = {
-	/* On entering a folder: direnv, autoenv, mise, rvm; what direnv evaluates again when it
-	 * changed, once its own file was allowed. */
+	/* On entering a folder: direnv, autoenv, mise, rvm; and files that direnv evaluates again
+	 * after a change, once its own file was allowed. */
 	".envrc", ".envrc.*", ".direnv", ".autoenv", ".autoenv.zsh", ".rvmrc",
 	"flake.nix", "shell.nix",
 	"mise.toml", ".mise.toml", "mise.*.toml", ".mise.*.toml", ".mise", ".rtx.toml",
 
-	/* On a commit, through hooks that are already there. */
+	/* On a commit, through existing hooks. */
 	".husky", ".githooks", ".git-hooks", "githooks", "git-hooks", ".hooks",
 	".pre-commit-config.yaml", ".overcommit.yml",
 	"lefthook.*", ".lefthook.*", "lefthook-local.*", ".lefthook-local.*",
 	".lintstagedrc", ".lintstagedrc.*",
 
-	/* Other version control: hooks, aliases, and where the real store is. */
+	/* Other version control: hooks, aliases, and the location of the real store. */
 	".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath",
 	".jj/repo/config.toml", ".jj/config.toml", ".svn/hooks",
 
@@ -43,13 +42,13 @@ static const char *const held_anywhere[] = {
 	".emacs", ".emacs.d", ".luarc.json", ".luarc.jsonc", ".latexmkrc", "latexmkrc",
 	".devcontainer", ".devcontainer.json", ".run/*.xml", ".ctags.d", ".venv/bin",
 
-	/* On starting another agent here: hooks, tools to start, permissions. */
+	/* On starting another agent here: hooks, tools, permissions. */
 	".claude", ".claude.json", ".mcp.json", ".cursor", ".windsurf", ".codex",
 	".gemini", ".continue", ".roo", ".kiro", ".amazonq", ".junie", ".opencode",
 	"opencode.json", "opencode.jsonc", ".crush.json", "crush.json", ".goose", ".qwen",
 	".augment", ".aider.conf.yml", ".trae", ".factory",
 
-	/* On starting the next cell here: what it may reach. */
+	/* On starting the next cell here: its policy. */
 	"cloister.yaml",
 
 	/* On starting a debugger or an interpreter here. */
@@ -60,14 +59,13 @@ static const char *const held_anywhere[] = {
 	".rdbgrc", ".Rprofile", ".Renviron", ".RData", ".ghci", ".ocamlinit", ".utop",
 	".psqlrc", ".sqliterc", ".my.cnf", ".lessfilter",
 
-	/* On any use of a package manager or build tool: which program, which shell,
-	 * which registry, which plug-ins. */
+	/* On any use of a package manager or build tool: its program, shell, registry, plug-ins. */
 	".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins",
 	".pnpmfile.cjs", ".pnpmfile.mjs", ".cargo/config", ".cargo/config.toml",
 	".cargo/credentials", ".cargo/credentials.toml", ".bazelrc", ".bazeliskrc", ".mvn",
 	".jvmopts", ".sbtopts", ".bundle/config", ".gemrc", ".rspec", ".pip", ".pypirc",
 
-	/* Where the workspace is a home, or becomes one. */
+	/* If the workspace is a home folder, or becomes one. */
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases",
 	".bash_completion", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
 	".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc",
@@ -83,18 +81,18 @@ static const char *const held_anywhere[] = {
 static const char *const held_in_git[] = {
 	"hooks",
 	"config", "config.worktree",
-	"commondir",                    /* where config and hooks are looked for instead */
+	"commondir",                    /* the place of config and hooks */
 	"info/attributes",
-	"objects/info/alternates", "objects/info/http-alternates", /* whose objects are believed */
-	/* Commands of an operation in progress, run by --continue. */
+	"objects/info/alternates", "objects/info/http-alternates", /* other stores of trusted objects */
+	/* Commands of an operation in progress, which --continue runs. */
 	"rebase-merge", "rebase-apply", "sequencer", "BISECT_RUN",
 };
 
-/* Only right beneath one: in a submodule's, whose name may have slashes in it, they look like
- * branches.  Where a remote really is. */
+/* The real location of a remote.  Only directly beneath a git directory: in a submodule's, whose
+ * name may have slashes, these look like branches. */
 static const char *const held_right_in_git[] = { "remotes/*", "branches/*" };
 
-/* The second is what file systems with 8.3 names know the first by. */
+/* The second is the short name of the first on file systems with 8.3 names. */
 static const char *const git_names[] = { ".git", "git~1" };
 
 static char
@@ -182,7 +180,7 @@ max_held(enum held a, enum held b)
 	return a > b ? a : b;
 }
 
-/* REST: names beneath a git directory. */
+/* REST is the names beneath a git directory. */
 static enum held
 match_git(const char *rest)
 {
@@ -190,7 +188,7 @@ match_git(const char *rest)
 	const char *sub = next_name(rest);
 
 	best = max_held(best, match_table(held_right_in_git, ARRAY_LEN(held_right_in_git), rest));
-	/* Submodules' git directories, whose names may have slashes in them. */
+	/* Git directories of submodules, whose names may have slashes. */
 	if (name_matches("modules", rest)) {
 		best = max_held(best, *sub == '\0' ? HELD_AROUND : HELD_NO);
 		for (; *sub != '\0' && best != HELD_YES; sub = next_name(sub))
@@ -228,7 +226,7 @@ held_path(const char *path, const struct held_git *git, bool *ret_in_git)
 		best = max_held(best, match_table(held_anywhere, ARRAY_LEN(held_anywhere), p));
 		if (!is_git_name(p))
 			continue;
-		/* As a file or link it says where the git directory is. */
+		/* As a file or link, it points to the git directory. */
 		if (*next == '\0') {
 			best = max_held(best, HELD_AROUND);
 		} else {

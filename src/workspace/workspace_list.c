@@ -1,4 +1,4 @@
-/* workspace_list.c - the changes as a list. */
+/* workspace_list.c - builds the list of changes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ workspace_changes_freep(struct workspace_change **list)
 	workspace_changes_free(*list);
 }
 
-/* Room for one more and the end. */
+/* Make room for one more entry and the end. */
 static int
 list_grow(struct walk_list *list, struct err *err)
 {

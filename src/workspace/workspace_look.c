@@ -1,4 +1,4 @@
-/* workspace_look.c - applying, first pass: what would be lost is found. */
+/* workspace_look.c - applying, first pass: finds files whose newer contents would be lost. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -26,8 +26,8 @@ add_conflict(struct apply *a, const char *path)
 	a->conflicts++;
 }
 
-/* A folder that is to go.  Its own ctime says nothing: it changes with its names,
- * also when a removal was interrupted. */
+/* A folder to be removed.  Its own ctime means nothing: it changes with the names in it, also in an
+ * interrupted removal. */
 static int
 look_into_removed(struct apply *a, int real, const char *name, struct wtree_path *path,
                   int depth, struct err *err)
@@ -63,7 +63,7 @@ look_into_removed(struct apply *a, int real, const char *name, struct wtree_path
 	return r;
 }
 
-/* A folder that did not exist when the cell began, even if nothing is in it yet. */
+/* Whether the folder did not exist when the cell started, even if it is still empty. */
 static bool
 is_born_later(const struct apply *a, const struct walk_node *node)
 {
@@ -94,8 +94,8 @@ look_visit(void *arg, const struct walk_node *node, struct err *err)
 		r = walk_list_add(&a->git, &node->change, err);
 	if (r < 0 || node->change.held || old == 0)
 		return r;
-	/* A folder's mode that is not what the cell saw may be the operator's doing; after
-	 * an interruption its ctime is ours. */
+	/* If a folder's mode differs from the one that the cell saw, the operator may have set it.
+	 * After an interruption, the ctime is from our own run. */
 	if (S_ISDIR(old) && node->change.mode_only && !a->again && is_newer(a, &node->old))
 		add_conflict(a, node->path);
 	if (node->change.mode_only)
@@ -123,7 +123,7 @@ look_enter(void *arg, const struct walk_node *node, int dir_changes, int dir_rea
 	if (dir_real >= 0 || dir_changes < 0 || !S_ISDIR(node->old.st_mode) ||
 	    !is_newer(a, &node->old))
 		return 0;
-	/* Denied to us: what is in it cannot be told apart from what is to come. */
+	/* Without access, its contents cannot be compared with the changes. */
 	r = wtree_names_load(dir_changes, &names, err);
 	if (r == 0 && names.n > 0)
 		add_conflict(a, node->path);

@@ -1,8 +1,8 @@
 /* workspace_named.c - see workspace_named.h.
  *
- * Git runs what its configuration names, wherever that is: hooks, filters, drivers, helpers.
- * The configuration is the host's, because an agent's is held back.  It is read here, and not by
- * git, because git would obey it. */
+ * Git runs the programs that its configuration names, wherever they are: hooks, filters, drivers,
+ * helpers.  The configuration is the host's, because an agent's is held back.  It is parsed here
+ * and not by git, because git would obey it. */
 #include "workspace/workspace_named.h"
 
 #include <errno.h>
@@ -24,13 +24,13 @@
 
 #define CONFIG_MAX (1 << 20)
 #define LINK_MAX_BYTES 8192
-#define INCLUDES_MAX 10                 /* within one another, as git has it */
+#define INCLUDES_MAX 10                 /* nested, as in git */
 
-/* What a value is: one path; one of another configuration; a command; a command behind '!'; one of
- * those that only a person starts. */
+/* The kind of a value: a path; the path of another configuration; a command; a command behind '!';
+ * or a command that only a person starts. */
 enum kind { A_PATH, A_CONFIG, A_COMMAND, A_SHELL, AN_ALIAS };
 
-/* Where there are subsections, in any of them; "*" is every key. */
+/* With subsections, in any of them; "*" is every key. */
 static const struct {
 	const char *section, *key;
 	enum kind kind;
@@ -108,12 +108,12 @@ list_add(struct workspace_named *named, const char *path, bool file, struct err 
 
 struct adding {
 	struct workspace_named *named;
-	const char *top;                /* of the workspace */
+	const char *top;                /* the workspace's */
 	bool file;                      /* as in struct workspace_name */
 	struct err *err;
 };
 
-/* Where a link leads on, another one would lead somewhere else. */
+/* A link on the way counts too: another link in its place could lead elsewhere. */
 static int
 add_step(void *arg, const char *at, int found)
 {
@@ -125,7 +125,7 @@ add_step(void *arg, const char *at, int found)
 	return list_add(a->named, at + len + 1, a->file, a->err);
 }
 
-/* ALL: also if the whole workspace is beneath it. */
+/* ALL: add it even if the whole workspace is beneath it. */
 static int
 add_path(struct adding *a, const char *path, bool all)
 {
@@ -133,14 +133,14 @@ add_path(struct adding *a, const char *path, bool all)
 	char end[PATH_MAX];
 	int r = tree_follow(path, add_step, a, end);
 
-	if (r < 0)              /* it leads nowhere */
+	if (r < 0)              /* the path leads nowhere */
 		return r == -ENOMEM ? r : 0;
 	if (tree_is_beneath(end, a->top) && end[len] != '\0')
 		return list_add(a->named, end + len + 1, a->file, a->err);
 	return all && tree_is_beneath(a->top, end) ? list_add(a->named, "", false, a->err) : 0;
 }
 
-/* The path of an open folder: canonical. */
+/* The canonical path of an open folder. */
 static int
 find_path(int dir, char ret_path[PATH_MAX], struct err *err)
 {
@@ -169,7 +169,7 @@ workspace_named_add(struct workspace_named *named, int real, const char *path, s
 
 struct config {
 	struct adding *adding;
-	const char *top;                /* what its paths are relative to */
+	const char *top;                /* the base of relative paths */
 	const char *file;
 	int depth;
 };
@@ -202,7 +202,7 @@ add_value(const struct config *c, const char *value, bool all)
 	return path == NULL ? out_of_memory(c) : add_path(c->adding, path, all);
 }
 
-/* Any word of a command may be what it runs; the whole may be a path with blanks in it. */
+/* Any word of a command may be the program that it runs; the whole may be a path with blanks. */
 static int
 add_command(const struct config *c, const char *value)
 {
@@ -219,9 +219,9 @@ add_command(const struct config *c, const char *value)
 	return r;
 }
 
-/* What these run is for a file to say that is not held (Makefile, package.json), or, of git, for no file
- * that its arguments name: a plain word behind them is a target or a path to look at, not a folder
- * that something is run from. */
+/* These programs run commands from files that are not held (Makefile, package.json) or, for git,
+ * from no file in their arguments.  A plain word behind them is a target or a path to examine, not
+ * a folder to run something from. */
 static bool
 takes_targets(const char *word, size_t len)
 {
@@ -233,8 +233,8 @@ takes_targets(const char *word, size_t len)
 	return false;
 }
 
-/* A command that a person starts by its short name.  What it runs by name is a file, and so is what a
- * target may be; a folder is not.  Any other word may be a folder to run something from. */
+/* A command that a person starts by its short name.  A program or a target that it names is a file,
+ * never a folder.  Any other word may be a folder to run something from. */
 static int
 add_alias(const struct config *c, const char *value)
 {
@@ -335,7 +335,7 @@ read_both(struct adding *a, const char *top, const char *common, const char *git
 	return r < 0 ? r : read_config(a, top, own, 0);
 }
 
-/* GIT: the git directory of a worktree or of a submodule, which may share another's. */
+/* GIT is the git directory of a worktree or submodule, which may share another's. */
 static int
 look_behind_link(struct adding *a, const char *top, const char *git)
 {
@@ -386,7 +386,7 @@ named_look(struct workspace_named *named, int real, int dir, bool it_is_git_dir,
 
 	if (r < 0 || (!above && faccessat(dir, ".git", F_OK, AT_SYMLINK_NOFOLLOW) < 0))
 		return r;
-	/* An agent can make its path too long. */
+	/* An agent can make the path too long. */
 	if (find_path(dir, at, &why) < 0) {
 		if (named->why.code == 0)
 			named->why = why;

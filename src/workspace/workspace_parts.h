@@ -1,5 +1,5 @@
-/* workspace_parts.h - what applying shares between looking, writing and clearing up.
- * Private to src/workspace. */
+/* workspace_parts.h - shared by the three passes of applying: look, write and clear.  Private to
+ * src/workspace. */
 #ifndef CLOISTER_WORKSPACE_PARTS_H
 #define CLOISTER_WORKSPACE_PARTS_H
 #include <limits.h>
@@ -8,43 +8,45 @@
 
 struct apply {
 	const struct workspace_apply *how;
-	char tmp[NAME_MAX + 1];         /* the name for what is not complete yet */
+	char tmp[NAME_MAX + 1];         /* the name of incomplete files */
 	size_t applied, held;
-	struct walk_list git;           /* what of git directories will be applied, if that is told */
+	struct walk_list git;           /* changes in git directories that will be applied, if they are
+	                                 * reported */
 	int changes;
 	bool again;                     /* an earlier run was interrupted; */
-	ino_t removing;                 /* this folder was under the name TMP then, or 0 */
-	uint64_t linked;                /* bytes on the disk of files with several names, for each */
+	ino_t removing;                 /* inode of the folder that then had the name TMP, or 0 */
+	uint64_t linked;                /* bytes on the disk of files with several names, counted per
+	                                 * name */
 	size_t conflicts;
 	char conflict[WORKSPACE_CONFLICTS_TOLD][WTREE_SHOWN_MAX];
 };
 
-/* First: finds conflicts, writes nothing. */
+/* First pass: finds conflicts, writes nothing. */
 extern const struct walk_hooks apply_look;
-/* Second: writes to the workspace, touches no changes. */
+/* Second pass: writes to the workspace, leaves the changes alone. */
 extern const struct walk_hooks apply_write;
-/* Third: removes from the changes what the workspace now has. */
+/* Third pass: removes applied changes. */
 extern const struct walk_hooks apply_clear;
 
 int apply_stopped(const struct apply *a, struct err *err);
 void apply_tell(struct apply *a, const struct walk_node *node);
 
-/* Remove a temporary that this run made: a folder has nothing in it yet. */
+/* Remove a temporary file of this run; a temporary folder is still empty. */
 void apply_drop_temporary(int real, const char *tmp);
-/* Remove what an earlier run left in a folder of the workspace.  A folder with something in it is
- * left alone if it is not that which was to be removed then: the name can be known, and be given to
- * somebody's. */
+/* Remove the temporary file of an earlier run from a folder of the workspace.  A folder with
+ * contents is removed only if it is the one that was being removed then: others can guess the name
+ * and use it for a folder of their own. */
 int apply_sweep(const struct apply *a, int real, struct err *err);
-/* Before a folder gets the name TMP to be removed under. */
+/* Record which folder is about to be renamed to TMP and removed. */
 int apply_note_removal(const struct apply *a, const struct walk_node *node, struct err *err);
 
-/* Whether the folder becomes what the changes say. */
+/* Whether the folder takes on the state in the changes. */
 bool apply_settles(const struct walk_node *node);
-/* An ordinary user's own folder, locked against himself, is opened while there is
- * something to do in it; apply_lock() makes it what it was before. */
+/* Open up an ordinary user's own folder that its mode locks, while there is work to do in it.
+ * apply_lock() restores the mode. */
 int apply_unlock(const struct walk_node *node, struct err *err);
 int apply_lock(const struct walk_node *node, int dir_real, struct err *err);
-/* Permission bits of a folder of the workspace; setuid and setgid stay. */
+/* Set the permission bits of a folder of the workspace; setuid and setgid stay. */
 int apply_set_dir_mode(const struct walk_node *node, int dir_real, mode_t mode,
                        struct err *err);
 int apply_fail(const struct walk_node *node, struct err *err);  /* from errno */

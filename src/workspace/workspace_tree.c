@@ -24,7 +24,7 @@ wtree_show(char shown[WTREE_SHOWN_MAX], const char *path)
 	size_t len = strlen(path), out = 0, n;
 	uint32_t code;
 
-	/* Four bytes for one that is not printed, and room for the dots. */
+	/* An escaped byte takes four; leave room for the dots. */
 	for (size_t i = 0; i < len; i += n) {
 		if (out + 8 > WTREE_SHOWN_MAX) {
 			memcpy(shown + out, "...", 4);

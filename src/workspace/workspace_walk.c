@@ -13,15 +13,15 @@
 #include "workspace/workspace_named.h"
 #include "workspace/workspace_worktree.h"
 
-/* A folder and its counterpart. */
+/* A folder of the changes and its counterpart in the workspace. */
 struct place {
 	int changes, real;              /* -1: there is none */
-	bool opaque;                    /* what is only in REAL is removed */
-	bool blocked;                   /* something held would have to go first */
-	bool released;                  /* beneath something held that was named */
-	bool completes;                 /* these names make a git directory of old parts */
-	const struct held_git *git;     /* git directories that this is in, or is */
-	struct held_git is_git;         /* for use by GIT */
+	bool opaque;                    /* names only in REAL are removed */
+	bool blocked;                   /* a held change would have to be applied first */
+	bool released;                  /* beneath a held path that was named */
+	bool completes;                 /* these names turn existing parts into a git directory */
+	const struct held_git *git;     /* git directories around this folder, or itself */
+	struct held_git is_git;         /* memory for GIT */
 	int depth;
 };
 
@@ -53,7 +53,7 @@ choose(const struct walk *walk, const char *path)
 	return best;
 }
 
-/* ---- what differs ------------------------------------------------------------ */
+/* ---- differences ------------------------------------------------------------- */
 
 static int
 same_link(const struct walk_node *node)
@@ -67,7 +67,7 @@ same_link(const struct walk_node *node)
 	return n == m && memcmp(a, b, (size_t)n) == 0;
 }
 
-/* Also finds out the mode to become. */
+/* Also sets the new mode. */
 static int
 same_file(struct walk_node *node)
 {
@@ -80,7 +80,7 @@ same_file(struct walk_node *node)
 	if (!S_ISREG(node->old.st_mode) || node->old.st_size != node->new.st_size)
 		return 0;
 	b = wtree_open_file(node->real, node->name);
-	/* Locked against its owner, perhaps by us: applying sets the time too. */
+	/* Its mode keeps its owner out, perhaps through us: compare times, which applying sets too. */
 	if (b == -EACCES)
 		return node->old.st_mtim.tv_sec == node->new.st_mtim.tv_sec &&
 		       node->old.st_mtim.tv_nsec == node->new.st_mtim.tv_nsec;
@@ -93,7 +93,7 @@ kept_bits(mode_t type)
 	return S_ISDIR(type) ? 01777 : 0777;
 }
 
-/* Whether contents and type are the same; for a removal, whether it is gone. */
+/* Whether contents and type are equal; for a removal, whether it is gone. */
 static int
 is_same(struct walk_node *node)
 {
@@ -132,7 +132,7 @@ compare(struct walk_node *node)
 	return 0;
 }
 
-/* ---- what is held ------------------------------------------------------------ */
+/* ---- held changes ------------------------------------------------------------ */
 
 static bool
 is_part_of_git_dir(const char *name)
@@ -148,16 +148,16 @@ is_held(const struct walk_node *node, const struct place *at, enum held match, b
 
 	if (at->blocked || match == HELD_YES)
 		return true;
-	/* A folder that these things are looked for in: taken away, or no folder. */
+	/* A folder in which programs look for such files is removed, or is not a folder. */
 	if (match == HELD_AROUND && (!S_ISDIR(new) || (old != 0 && !S_ISDIR(old))))
 		return true;
-	/* Git puts no links there; one could lead to hooks or config elsewhere. */
+	/* Git creates no links there; one could lead to hooks or config elsewhere. */
 	if (in_git && S_ISLNK(new))
 		return true;
 	return at->completes && old == 0 && is_part_of_git_dir(node->name);
 }
 
-/* Whether NAME will be there. */
+/* Whether NAME will exist. */
 static bool
 merged_has(const struct place *at, const char *name)
 {
@@ -170,7 +170,7 @@ merged_has(const struct place *at, const char *name)
 	return !at->opaque && wtree_stat(at->real, name, &st) == 0 && st.st_mode != 0;
 }
 
-/* Git takes a folder for a repository if it looks like one, whatever its name. */
+/* Git treats any folder that looks like a repository as one, whatever its name. */
 static bool
 looks_like_git_dir(const struct place *at)
 {
@@ -189,8 +189,8 @@ find_git_dir(struct walk *walk, struct place *at, struct err *err)
 	if (!looks_like_git_dir(at))
 		return 0;
 	at->is_git = (struct held_git){ .base = len == 0 ? 0 : len + 1, .outer = at->git };
-	/* Config and hooks may have come while this was no repository yet, unless
-	 * they are held here anyway. */
+	/* Config and hooks may have been applied before this was a repository, unless they are held
+	 * here anyway. */
 	if (!looks_like_git_dir(&now) && (merged_has(&now, "config") || merged_has(&now, "hooks") ||
 	                                  merged_has(&now, "commondir"))) {
 		r = wtree_path_push(&walk->path, "config", err);
@@ -219,7 +219,7 @@ fail(const struct walk_node *node, int code, struct err *err)
 
 static int walk_place(struct walk *walk, struct place *at, struct err *err);
 
-/* Into a folder of the changes (DIR), or (DIR -1) one that is removed. */
+/* Descend into a folder of the changes (DIR) or, if DIR is -1, into one that is removed. */
 static int
 descend(struct walk *walk, const struct place *at, const struct walk_node *node, int dir,
         bool blocked, bool released, struct err *err)
@@ -266,7 +266,7 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 			return fail(node, -dir, err);
 		node->mode = wtree_mode(dir, &node->new);
 	}
-	/* Only a folder can be on the way to something. */
+	/* Only a folder can be on the way to a choice. */
 	if (choice == CHOICE_ABOVE && dir < 0 &&
 	    !(node->new.st_mode == 0 && S_ISDIR(node->old.st_mode)))
 		return 0;
@@ -288,8 +288,8 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 	node->change.git_base = at->git != NULL ? at->git->base : 0;
 	node->change.held = node->differs && is_held(node, at, match, in_git) &&
 	                    (at->blocked || !(named || at->released));
-	/* The folder is what is held, not only what is in it: something there must go
-	 * first, or its mere being there would tell. */
+	/* The folder itself is held, not only its contents: a file there would have to be removed
+	 * first, or its mere existence would have an effect. */
 	node->blocks = at->blocked || (node->change.held && dir >= 0 &&
 	                               !S_ISDIR(node->old.st_mode) &&
 	                               (node->old.st_mode != 0 || match != HELD_YES));
@@ -325,7 +325,7 @@ walk_name(struct walk *walk, const struct place *at, const char *name, struct er
 			r = fail(&node, -r, err);
 		if (wtree_is_whiteout(&node.new))
 			node.new.st_mode = 0;
-		/* No collector makes these. */
+		/* The collector never creates these types. */
 		special = node.new.st_mode != 0 && !S_ISREG(node.new.st_mode) &&
 		          !S_ISDIR(node.new.st_mode) && !S_ISLNK(node.new.st_mode);
 		if (r == 0 && !special)

@@ -1,5 +1,4 @@
-/* workspace_walk.h - goes through changes and workspace side by side.
- * Private to src/workspace. */
+/* workspace_walk.h - walks through changes and workspace side by side.  Private to src/workspace. */
 #ifndef CLOISTER_WORKSPACE_WALK_H
 #define CLOISTER_WORKSPACE_WALK_H
 #include <stdbool.h>
@@ -10,33 +9,33 @@
 #include "workspace/workspace.h"
 #include "workspace/workspace_tree.h"
 
-/* One path an operator named. */
+/* One path that the operator named. */
 struct walk_choice {
 	char *path;                     /* "": everything */
 	bool seen;
 };
 
-/* One name, in the changes, or removed with its folder. */
+/* One name in the changes, or removed with its folder. */
 struct walk_node {
 	const char *path, *name;
-	int changes, real;              /* the folders it is in; -1: there is none */
-	struct stat new, old;           /* st_mode 0: nothing there; NEW may be a whiteout */
-	struct workspace_change change; /* set if DIFFERS; .held already allows for the
-	                                 * paths that were named */
+	int changes, real;              /* the folders around it; -1: none */
+	struct stat new, old;           /* st_mode 0: does not exist; NEW may be a whiteout */
+	struct workspace_change change; /* set if DIFFERS; .held already considers the paths that were
+	                                 * named */
 	bool differs;
-	bool chosen;                    /* named, or beneath what was named; a folder that is
-	                                 * not is only on the way to what is */
-	bool blocks;                    /* a held folder: nothing beneath it can come either */
-	mode_t mode;                    /* permission bits to become; not for links */
+	bool chosen;                    /* named, or beneath a named path; any other folder is only on
+	                                 * the way to one */
+	bool blocks;                    /* a held folder: nothing beneath it can be applied either */
+	mode_t mode;                    /* new permission bits; not for links */
 };
 
 struct walk_hooks {
-	/* Every name that is chosen, and every folder on the way; folders before what
-	 * is in them.  REAL is looked at again after this, so it may make the folder.
-	 * NULL: only folders matter, nothing is compared. */
+	/* Called for every chosen name, and every folder on the way; for a folder before its
+	 * contents.  REAL is examined again after this, so it may create the folder.  NULL: only
+	 * folders matter, nothing is compared. */
 	int (*visit)(void *arg, const struct walk_node *node, struct err *err);
-	/* Around what is in a folder.  DIR_CHANGES -1: it was removed, and a choice is
-	 * beneath it.  DIR_REAL -1: there is none, or it is denied to us. */
+	/* Called around the contents of a folder.  DIR_CHANGES -1: it was removed, and a choice is
+	 * beneath it.  DIR_REAL -1: it does not exist, or we have no access. */
 	int (*enter)(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
 	             bool opaque, struct err *err);
 	int (*leave)(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
@@ -49,15 +48,16 @@ struct walk {
 	void *arg;
 	struct walk_choice *choices;    /* NULL: everything */
 	size_t n_choices;
-	bool strict;                    /* a folder of the workspace that is mounted is an error */
+	bool strict;                    /* a mount on a folder of the workspace is an error */
 	struct wtree_path path;
 	uint64_t entries;
 };
 
-/* The top folder itself is no node. */
+/* The top folder itself is not visited. */
 int walk_run(struct walk *walk, struct err *err);
 
-/* Changes, their paths copied; if there is any, one with a NULL path behind the last. */
+/* Changes with copies of their paths.  Unless the list is empty, an entry with a NULL path follows
+ * the last. */
 struct walk_list {
 	struct workspace_change *change;        /* workspace_changes_free() */
 	size_t n, cap, bytes;

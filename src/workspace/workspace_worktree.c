@@ -13,9 +13,9 @@
 #include "workspace/workspace_held.h"
 #include "workspace/worktree.h"
 
-#define FOLDER ".git/worktrees/"        /* in the workspace: a folder for each of its worktrees */
-#define COMMON "commondir"              /* in such a folder: where config and hooks are */
-#define COMMON_HERE "../..\n"           /* the workspace's own */
+#define FOLDER ".git/worktrees/"        /* in the workspace: one folder for each of its worktrees */
+#define COMMON "commondir"              /* in such a folder: the place of config and hooks */
+#define COMMON_HERE "../..\n"           /* the workspace's own git directory */
 
 static bool
 is_name(const char *name)
@@ -23,7 +23,7 @@ is_name(const char *name)
 	return *name != '\0' && strchr(name, '/') == NULL && !tree_is_dots(name);
 }
 
-/* All of a file that is short; false if it is not that. */
+/* Read a whole short file; false if it is longer. */
 static bool
 read_short(int folder, const char *name, char *ret_text, size_t size)
 {
@@ -36,7 +36,7 @@ read_short(int folder, const char *name, char *ret_text, size_t size)
 	return true;
 }
 
-/* The folder of the worktree NAME beneath TOP, without any link on the way. */
+/* Open the folder of the worktree NAME beneath TOP, with no link on the way. */
 static int
 open_folder(int top, const char *name)
 {
@@ -54,7 +54,7 @@ is_common_here(int folder)
 	return read_short(folder, COMMON, text, sizeof(text)) && strcmp(text, COMMON_HERE) == 0;
 }
 
-/* What will be there: the changes' if they have one, else what is there. */
+/* The future content: from the changes if they have it, else from the workspace. */
 static bool
 has_config_here(const struct workspace *ws, const char *name)
 {
@@ -80,7 +80,7 @@ links_to_own(const struct workspace *ws, const struct walk_node *node)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", ws->real);
 	n = readlink(path, top, sizeof(top) - 1);
 	len = strlen(text);
-	/* One line, as git writes it. */
+	/* Exactly one line, as git writes it. */
 	link = strchr(text, '\n') == text + len - 1 ? worktree_parse_link(text) : NULL;
 	if (n <= 0 || link == NULL)
 		return false;
@@ -92,7 +92,7 @@ links_to_own(const struct workspace *ws, const struct walk_node *node)
 	       has_config_here(ws, link + len + 1 + strlen(FOLDER));
 }
 
-/* Whether the folder that NODE is in is held for itself. */
+/* Whether the folder around NODE is itself held. */
 static bool
 is_in_held(const struct walk_node *node)
 {

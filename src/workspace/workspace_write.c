@@ -1,7 +1,7 @@
-/* workspace_write.c - applying, second pass: the workspace is written.
+/* workspace_write.c - applying, second pass: writes to the workspace.
  *
- * Everything is made under a temporary name in the folder where it belongs, so
- * that it takes on what new files there get, and put in its place by a rename. */
+ * Everything is created under a temporary name in its own folder, so that it gets the attributes of
+ * new files there, and then renamed into place. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "base/tree.h"
 #include "workspace/workspace_parts.h"
 
-/* What is replaced keeps its owner; what is new belongs to its folder's. */
+/* A replaced file keeps its owner; a new one belongs to its folder's owner. */
 static int
 wanted_owner(const struct walk_node *node, uid_t *ret_uid, gid_t *ret_gid)
 {
@@ -38,14 +38,14 @@ give_to_owner(const struct walk_node *node, int fd)
 		return -1;
 	if (geteuid() == 0)
 		return fchown(fd, uid, gid);
-	/* A group of which the user is no member is lost, as in any editor. */
+	/* A group that the user is not in is lost, as in any editor. */
 	if (node->old.st_mode != 0 && fchown(fd, (uid_t)-1, gid) < 0 && errno != EPERM)
 		return -1;
 	return 0;
 }
 
-/* Remove the folder that was there, which has the temporary name now.  If it is another one, because
- * somebody was faster, it gets its name back. */
+/* Remove the old folder, which now has the temporary name.  If it is a different folder, because
+ * somebody replaced it meanwhile, rename it back. */
 static int
 remove_old(const struct apply *a, const struct walk_node *node, unsigned back, struct err *err)
 {
@@ -56,7 +56,7 @@ remove_old(const struct apply *a, const struct walk_node *node, unsigned back, s
 	return r;
 }
 
-/* Put the complete temporary into its place. */
+/* Rename the complete temporary file into place. */
 static int
 put_in_place(const struct apply *a, const struct walk_node *node, struct err *err)
 {
@@ -76,7 +76,7 @@ put_in_place(const struct apply *a, const struct walk_node *node, struct err *er
 		r = renameat2(real, a->tmp, real, node->name, RENAME_EXCHANGE);
 		if (r == 0)
 			return remove_old(a, node, RENAME_EXCHANGE, err);
-		/* Not every file system can do it at once. */
+		/* Not every file system can exchange names. */
 		if (errno != EINVAL)
 			return apply_fail(node, err);
 		r = wtree_remove(real, node->name, &node->old, err);
@@ -87,7 +87,7 @@ put_in_place(const struct apply *a, const struct walk_node *node, struct err *er
 	return r < 0 ? apply_fail(node, err) : 0;
 }
 
-/* The makers return -1 with errno and may leave a part of what they made. */
+/* The makers return -1 with errno, and may leave an incomplete file. */
 static int
 make_file(const struct apply *a, const struct walk_node *node)
 {
@@ -114,8 +114,8 @@ make_file(const struct apply *a, const struct walk_node *node)
 	return r < 0 ? -1 : 0;
 }
 
-/* What stands at the temporary name may be something else by now, which root must not give away:
- * that it is a link of ours, to TARGET, is looked at by the descriptor that is used. */
+/* The temporary name may be something else by now, which root must not give away.  So check,
+ * through the same descriptor, that it is our link to TARGET. */
 static int
 open_made_link(const struct apply *a, const struct walk_node *node, const char *target)
 {
@@ -160,7 +160,7 @@ make_link(const struct apply *a, const struct walk_node *node)
 	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH);
 }
 
-/* Likewise: as it was made, and nothing in it. */
+/* The same for a folder: as it was created, and empty. */
 static bool
 is_made_dir(int dir, const struct stat *st)
 {
@@ -195,7 +195,7 @@ make_dir(const struct apply *a, const struct walk_node *node)
 		errno = EBUSY;
 		return -1;
 	}
-	/* The owner can get in until all is written; apply_clear sets the rest. */
+	/* The owner keeps access until everything is written; apply_clear sets the rest. */
 	if (give_to_owner(node, dir) < 0 ||
 	    fchmod(dir, (st.st_mode & 02000) | node->mode | 0700) < 0)
 		return -1;
@@ -213,7 +213,7 @@ write_deletion(const struct apply *a, const struct walk_node *node, struct err *
 	r = apply_note_removal(a, node, err);
 	if (r < 0)
 		return r;
-	/* At once for whoever looks, and whole again for none. */
+	/* The folder disappears in one step: nobody sees it partly removed. */
 	if (renameat(node->real, node->name, node->real, a->tmp) < 0)
 		return apply_fail(node, err);
 	return remove_old(a, node, RENAME_NOREPLACE, err);
@@ -235,7 +235,7 @@ write_change(const struct apply *a, const struct walk_node *node, struct err *er
 	else if (S_ISLNK(node->new.st_mode))
 		r = make_link(a, node);
 	else if (S_ISDIR(node->old.st_mode))
-		return 0;               /* only its mode, when all is in it */
+		return 0;               /* only its mode, once its contents are written */
 	else
 		r = make_dir(a, node);
 	r = r < 0 ? apply_fail(node, err) : put_in_place(a, node, err);
@@ -254,7 +254,7 @@ write_visit(void *arg, const struct walk_node *node, struct err *err)
 		r = apply_unlock(node, err);
 	if (r < 0 || !node->differs)
 		return r;
-	/* On the way to what was named: the folder is needed, its mode is not. */
+	/* On the way to a named path: the folder is needed, its mode is not. */
 	if (!node->chosen)
 		return S_ISDIR(node->old.st_mode) || node->blocks ? 0 : write_change(a, node, err);
 	if (!node->change.held)

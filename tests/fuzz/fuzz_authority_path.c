@@ -41,9 +41,11 @@ decode_escapes(char *text, size_t len)
 		bool is_escape = text[i] == '%' && i + 2 < len && num_hex_digit(text[i + 1]) >= 0 &&
 			num_hex_digit(text[i + 2]) >= 0;
 
-		text[n] = is_escape ? (char)(num_hex_digit(text[i + 1]) << 4 | num_hex_digit(text[i + 2])) :
-			text[i];
-		i += is_escape ? 2 : 0;
+		text[n] = text[i];
+		if (is_escape) {
+			text[n] = (char)(num_hex_digit(text[i + 1]) << 4 | num_hex_digit(text[i + 2]));
+			i += 2;
+		}
 	}
 	return n;
 }

@@ -18,9 +18,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	n += clipboard_filter(&c, data + half, size - half, out + n);
 	assert(n <= size);
 	assert(memmem(out, n, "\033]52;", 5) == NULL && memmem(out, n, "\xc2\x9d" "52;", 5) == NULL);
-	/* What it lets through, it lets through again, but for a beginning that is still held. */
+	/* Nothing is left to take out, but for a beginning that is still held. */
 	m = clipboard_filter(&again, out, n, twice);
-	assert(m <= n && n - m <= CLIPBOARD_HELD_MAX && memcmp(out, twice, m) == 0);
+	assert(m <= n && n - m <= CLIPBOARD_HELD_MAX);
 	free(out);
 	free(twice);
 	return 0;

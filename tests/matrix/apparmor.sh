@@ -9,7 +9,7 @@ set -eu
 place=$(mktemp -d "${TMPDIR:-/tmp}/cloister-apparmor.XXXXXX")
 trap 'rm -rf "$place"' EXIT
 export CLOISTER_STATE_DIR="$place/state" CLOISTER_DATA_DIR="$place/data"
-share=/usr/local/share/cloister/apparmor
+share=/usr/local/share/doc/cloister/apparmor
 
 fail() {
 	echo "NOT SO: $*"
@@ -45,7 +45,6 @@ if [ ! -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ]; then
 	cat >"$place/profile" <<'END'
 profile matrix-no-mounts flags=(attach_disconnected) {
   file,
-  /** pix,
   capability,
   network,
   signal,

@@ -1,4 +1,4 @@
-"""Timelines made without cloister: docs/audit.md written down once more, in another language."""
+"""Timelines made without cloister: docs/audit-format.md written down once more, in another language."""
 import base64
 import hashlib
 import json

@@ -64,7 +64,7 @@ WRITINGS = {
 }
 
 
-# Of these, what is not looked for; docs/secrets.md says why.
+# Of these, what is not looked for; docs/secrets-scrubbing.md explains why.
 UNSEEN = ["base64 twice", "base64 in lines"]
 # The parts of an answer.
 PARTS = ["reason", "name", "value", "location", "challenge", "interim", "trailer", "trailer name", "extension",

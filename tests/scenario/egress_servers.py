@@ -207,8 +207,12 @@ async def locked(x):
 
 
 async def raw(x):
-    """Bytes that a test put into FOLDER/raw/NAME."""
+    """Bytes that a test put into FOLDER/raw/NAME; with &bare=1 TLS ends without close_notify."""
     x.write((FOLDER / "raw" / x.query["name"]).read_bytes())
+    if "bare" in x.query:
+        await x.writer.drain()
+        await asyncio.sleep(0.05)
+        x.writer.transport.abort()
     raise ConnectionError("done")
 
 

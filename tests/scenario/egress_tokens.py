@@ -106,8 +106,9 @@ def wrong_signature(handler, body):
 
 
 def as_some_do(path):
-    """Rails, Tomcat and IIS take a path in more spellings than one."""
-    path = re.sub("//+", "/", re.sub(";[^/]*", "", unquote(path)).lower())
+    """Rails, Tomcat and IIS take a path in more spellings than one; others strip it."""
+    path = re.sub(r"#.*|[^!-~]", "", unquote(path, "latin-1"))
+    path = re.sub("//+", "/", re.sub(";[^/]*", "", path).lower())
     return re.sub(r"\.json$", "", path.rstrip("/")) or "/"
 
 
@@ -141,7 +142,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         note("seen.jsonl", server="tokens", method=self.command, target=self.path,
              host=self.headers["host"], fields=[[k.lower(), v] for k, v in self.headers.items()],
              body=body.decode("latin-1"))
-        paths = {"/oauth2/token": self.oauth2, "/device/code": self.device, "/api": self.api,
+        paths = {"/oauth2/token": self.oauth2, "/realm/token": self.oauth2, "/device/code": self.device, "/api": self.api,
                  "/": self.sts, "/token": self.registry, "/session": self.echo_session,
                  "/upgrade": self.upgrade, "/v2": self.ecr}
         if url.path.startswith("/app/installations/"):

@@ -308,3 +308,15 @@ def copy_programs(to, program=CLOISTER):
     for path in [to, to / "libexec", to / "cloister", *(to / "libexec").iterdir()]:
         path.chmod(0o755)
     return to / "cloister"
+
+
+def copy_mutant(ground):
+    """The mutant build's programs, whose controls CLOISTER_OFF switches off, in GROUND."""
+    if not IS_STATIC:
+        pytest.skip("the mutant build is made of the plain one")
+    if not (BUILD / "mutant" / "cloister").exists():
+        subprocess.run(["make", "-C", TREE, "mutant"], check=True, stdout=subprocess.DEVNULL)
+    (ground / "mutant").mkdir(exist_ok=True)
+    if (ground / "mutant" / "cloister").exists():
+        return ground / "mutant" / "cloister"
+    return copy_programs(ground / "mutant", BUILD / "mutant" / "cloister")

@@ -108,19 +108,20 @@ def test_options_stand_anywhere_before_two_dashes(operator, workspace):
     assert not (workspace / "-n").exists()
     operator.cloister("apply", "--", id, "-n").ok()
     assert (workspace / "-n").read_text() == "x\n" and (workspace / "a").read_text() == "one\n"
-    operator.cloister("discard", id, "--all").sentence("every cell", f"leave '{id}' out")
-    operator.cloister("kill", "no-such", "--all").sentence("leave 'no-such' out")
+    operator.cloister("discard", id, "--all").sentence("every cell", f"remove '{id}'")
+    operator.cloister("kill", "no-such", "--all").sentence("remove 'no-such'")
 
 
 def test_discarding_all_is_told_on_a_terminal(operator, workspace):
     operator.change(workspace, "echo more >>a")
     operator.cloister("run", "-d", "--name", "busy", "--", "sleep", "infinity").ok()
     terminal = Terminal(operator, operator.program, "discard", "--all")
-    assert (terminal.end(), terminal.text) == (0, "discarded what was kept of 1 cell\r\n")
+    assert (terminal.end(), terminal.text) == (0, "discarded the kept data of 1 cell\r\n")
     operator.cloister("kill", "busy").ok()
     assert operator.cloister("discard", "--all").ok() == ""
     # Of what has ended, and left nothing but its events, that is said.
-    operator.cloister("secret", "list", "--cell", "busy").sentence("cell 'busy' has ended")
+    operator.cloister("secret", "list", "--cell", "busy").sentence("cell 'busy' has ended",
+                                                                           "`cloister events busy`")
 
 
 def test_a_path_that_did_not_change(operator, workspace):
@@ -143,7 +144,7 @@ def test_twice(operator, workspace):
     id = operator.change(workspace, "echo more >>a")
     operator.cloister("apply", id).ok()
     for command in ("apply", "diff", "discard", "logs"):
-        operator.cloister(command, id).sentence(id, "nothing is kept of it", f"`cloister events {id}`")
+        operator.cloister(command, id).sentence(id, "only its events are kept", f"`cloister events {id}`")
     assert "cell ended with 0" in operator.cloister("events", id).ok()
 
 
@@ -288,7 +289,7 @@ def test_held_by_gits_configuration(operator, workspace):
                          "echo evil >tools/clean.sh; echo fine >tools/fine")
     assert "M scripts/hooks/pre-commit  (held back" in operator.cloister("diff", id).ok()
     done = operator.cloister("apply", id)
-    assert done.status == 1 and "2 changes are held back" in done.err and "not all" not in done.err
+    assert done.status == 1 and "2 changes are held back" in done.err and "may not be held back" not in done.err
     assert (workspace / "scripts/hooks/pre-commit").read_text() == "#!/bin/sh\n"
     assert not (workspace / "tools/clean.sh").exists() and (workspace / "tools/fine").exists()
     operator.cloister("apply", id, "scripts/hooks", "tools/clean.sh").ok()
@@ -310,7 +311,7 @@ def test_gits_configuration_cannot_be_read(operator, workspace):
     id = operator.change(workspace, "echo fine >fine")
     for word in ("diff", "apply"):
         done = operator.cloister(word, id)
-        assert done.status == 0 and "not all that git would run here" in done.err
+        assert done.status == 0 and "may not be held back" in done.err
         assert ".git/config': line 2 is not as git writes it" in done.err
     assert (workspace / "fine").exists()
 
@@ -498,7 +499,7 @@ def test_killed_and_repeated(operator, workspace):
             process.wait(chance.random() * whole)
             said = process.stderr.read()
             # The one before may have been killed when all was done, and nothing kept of the cell.
-            assert process.returncode == 0 or interrupted and b"nothing is kept of it" in said, said
+            assert process.returncode == 0 or interrupted and b"only its events are kept" in said, said
             break
         except subprocess.TimeoutExpired:
             end(process.pid)

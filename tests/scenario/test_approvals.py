@@ -28,7 +28,7 @@ def me(operator):
 
 def test_where_nothing_waits_a_person_is_told(operator):
     terminal = Terminal(operator, operator.program, "approvals")
-    terminal.expect("nothing waits for approval\r\n")
+    terminal.expect("no request waits for approval\r\n")
     assert terminal.end() == 0
     assert operator.cloister("approvals").ok() == ""
 
@@ -88,10 +88,10 @@ def test_approved_refused_and_what_is_shown(online):
     a.answer("refuse", f"{a.cell}-1", "--reason", "x").sentence("was refused by")
     a.answer("approve", f"{a.cell}-77").sentence(f"there is no approval {a.cell}-77")
     a.answer("approve", "nobody-1").sentence("nobody")
-    a.answer("approve", "rubbish").sentence("is not an approval")
-    a.answer("refuse", f"{a.cell}-1").sentence("say why")
-    a.answer("approve", "--once", "--rule", f"{a.cell}-1").sentence("only one of")
-    a.answer("approve", "--for", "9d", f"{a.cell}-1").sentence("up to 7d")
+    a.answer("approve", "rubbish").sentence("is not the id of an approval")
+    a.answer("refuse", f"{a.cell}-1").sentence("a reason for the agent is needed")
+    a.answer("approve", "--once", "--rule", f"{a.cell}-1").sentence("exclude each other")
+    a.answer("approve", "--for", "9d", f"{a.cell}-1").sentence("at most 7d")
 
 
 def test_nobody_is_asked_for_what_is_refused_anyway(online):
@@ -129,9 +129,9 @@ def test_for_a_time_and_for_the_rule(online):
     # A courier that comes after this one knows.
     assert "asks for while the cell lives\n" in a.answer("approve", shown["id"], "--rule").ok()
     assert a.outcome(process) == "204"
-    courier = helpers_of(a.operator, a.cell)["courier"]
-    os.kill(courier, signal.SIGKILL)
-    wait_until(lambda: helpers_of(a.operator, a.cell).get("courier") != courier, "its end")
+    before = helpers_of(a.operator, a.cell)
+    os.kill(before["courier"], signal.SIGKILL)
+    wait_until(lambda: not set(before.values()) & set(helpers_of(a.operator, a.cell).values()), "the end of all of them")
     assert a.outcome(a.curl(f"{UP}/204")) == "204" and a.outcome(a.curl(f"{UP}/echo")) == "200"
     process, shown = a.ask(*JSON, "-d", '{"kind": "a"}', f"{UP}/echo")
     assert 'kind: "a"' in shown["body"]["shape"] and "json /kind" in shown["rule"]
@@ -155,7 +155,7 @@ def test_who_may_answer(online):
     # Two people, and not one of them twice.
     process, shown = a.ask(f"{UP}/echo")
     assert shown["needs"] == 2
-    assert "others have to approve it too" in a.answer("approve", shown["id"], "--rule").ok()
+    assert "others must approve it too" in a.answer("approve", shown["id"], "--rule").ok()
     a.answer("approve", shown["id"]).sentence("has approved it already")
     assert [g["by"] for g in a.list()[0]["given"]] == [f"uid:{uid}"]
     assert process.poll() is None
@@ -394,7 +394,7 @@ def test_who_sits_at_another_command_is_told(online):
     a = Asking(online, "  - ask: up.example.test\n", "--name", "desk")
     process, shown = a.ask(f"{UP}/204")
     wanted = f"cloister: a person has to approve GET up.example.test: `cloister approvals`, then " \
-             f"`cloister approve {shown['id']}` or `cloister refuse {shown['id']}`\n"
+             f"`cloister approve {shown['id']}` or `cloister refuse {shown['id']} --reason TEXT`\n"
     listed = a.operator.cloister("ps").ok().splitlines()[-1]
     assert listed.split()[1:4] == ["desk", "waiting", "(1)"], listed
     [cell] = json.loads(a.operator.cloister("ps", "--json").ok())
@@ -415,10 +415,10 @@ def test_who_dispatched_it_is_told(online):
                              stderr=subprocess.PIPE)
     said = ""
     for n, answer in (1, ["approve"]), (2, ["refuse", "--reason", "once is enough"]):
-        told = read_until(process.stderr.fileno(), f"-{n}`\n".encode()).decode()
+        told = read_until(process.stderr.fileno(), f"-{n} --reason TEXT`\n".encode()).decode()
         assert "cloister: a person has to approve GET up.example.test: `cloister approvals`" in told
         said += told
-        id = told.rpartition("cloister refuse ")[2].rstrip("`\n")
+        id = told.rpartition("cloister refuse ")[2].removesuffix(" --reason TEXT`\n")
         operator.cloister(answer[0], id, *answer[1:]).ok()
     cell = id.rpartition("-")[0]
     out, err = process.communicate(timeout=SECONDS)

@@ -12,7 +12,7 @@ def test_the_cell_stands_still(online):
     process, shown = a.ask(f"{UP}/204")
     assert shown["frozen"] and state(a.operator, a.cell) == "frozen"
     wait_until(lambda: is_frozen(a.cell), "all of it is frozen")
-    assert "stands still" in a.operator.cloister("approvals").ok()
+    assert "the cell is frozen" in a.operator.cloister("approvals").ok()
     a.operator.cloister("exec", a.cell, "--", "true").sentence("stands still", "cloister approvals")
     a.answer("approve", shown["id"]).ok()
     assert a.outcome(process) == "204" and state(a.operator, a.cell) == "running"

@@ -1,7 +1,7 @@
 """`cloister audit`: whatever is done to a timeline is found, and said where.
 
 The timelines here are written by audit_world.py, which shares nothing with cloister but
-docs/audit.md; the proofs and statements are checked likewise."""
+docs/audit-format.md; the proofs and statements (docs/audit.md) are checked likewise."""
 import base64
 import hashlib
 import json
@@ -1073,8 +1073,8 @@ def test_what_people_get_wrong(world):
     world.cloister("audit", "export", "--format", "pdf", "x").sentence("jsonl or dsse")
     world.cloister("audit", "export").sentence("takes cells, --all or --operator")
     world.cloister("audit", "show").sentence("a cell or --operator")
-    world.cloister("audit", "verify", "x", "--key", "12").sentence("64 digits")
-    world.cloister("audit", "verify", "--all", "x").sentence("leave the rest out")
+    world.cloister("audit", "verify", "x", "--key", "12").sentence("64 hex digits")
+    world.cloister("audit", "verify", "--all", "x").sentence("remove them")
     world.cloister("audit", "verify", "./nothing.jsonl").sentence("nothing.jsonl")
     world.cloister("audit", "show", "--format", "dsse", "x").sentence("no --format")
     world.cloister("audit", "verify", "nothere").sentence("nothere")

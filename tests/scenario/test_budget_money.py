@@ -3,6 +3,9 @@ say nothing a guess is."""
 import gzip
 import json
 import subprocess
+import uuid
+
+import pytest
 
 from egress_lab import CURL, await_event, needs_npm
 from operators import SECONDS, only_user, wait_until
@@ -241,4 +244,52 @@ def test_of_what_no_answer_tells(online):
     assert post(online, "https://api.openai.com/v1/moderations", input="x") == "404"
     assert online.inside(*CURL, "-o", "/dev/null", "-w", "%{http_code}", "https://api.openai.com/v1/videos/1").out == "404"
     spent(online, 3 * DOLLAR)
+    online.operator.cloister("kill", online.cell).ok()
+
+
+ONE = f"{' '.join(CURL)} -d \"$1\" \"$2\""
+TWO = f"for i in 1 2; do {' '.join(CURL)} --max-time 3 -d \"$1\" \"$2\" & done; wait"
+
+
+def leaving(online, lab, path, **request):
+    """How many of three requests leave while nobody answers the first; the other two give up."""
+    mark = f"mark={uuid.uuid4().hex}"
+    words = "sh", json.dumps(request), f"https://up.example.test{path}{mark}"
+    operator = online.operator
+    first = operator.spawn(operator.program, "exec", online.cell, "--", "sh", "-c", ONE, *words)
+    wait_until(lambda: lab.seen(mark), "the first has left")
+    online.inside("sh", "-c", TWO, *words)
+    n_left = len(lab.seen(mark))
+    assert first.poll() is None
+    first.kill()
+    return n_left
+
+
+@pytest.mark.parametrize("usage, path, limit, n_left", [
+    ("openai", "/silent?", {"max_tokens": 1}, 3),
+    ("openai", "/silent?a=/responses&", {"max_output_tokens": 1}, 1),
+    ("anthropic", "/silent?", {"max_tokens": 1}, 3),
+    ("anthropic", "/silent?", {"generationConfig": {"maxOutputTokens": 1}}, 1),
+    ("gemini", "/silent?", {"max_tokens": 1}, 1)])
+def test_a_limit_that_the_server_does_not_look_at(online, lab, usage, path, limit, n_left):
+    """It is none, and without a limit one request leaves at a time."""
+    online.start(money(100000, usage=usage), "sleep", "1000")
+    assert leaving(online, lab, path, model="a-model", **limit) == n_left
+    online.operator.cloister("kill", online.cell).ok()
+
+
+AT_ONCE = f"for i in 1 2 3; do {' '.join(CURL)} -d \"$1\" \"$2&i=$i\" & done; wait"
+
+
+def test_input_of_one_byte_tokens(online, lab):
+    """The agent may write what has a token for each byte: the limit holds all the same."""
+    online.start(money(1000, usage="openai"), "sleep", "1000")
+    request = json.dumps({**HELLO, "max_tokens": 1, "more": "x" * 500})
+    path = lab.judge("def judge(method, url, fields, body):\n"
+                     "    return {'model': 'm', 'usage': {'prompt_tokens': SIZE, 'completion_tokens': 1}}\n",
+                     SIZE=len(request))
+    online.inside("sh", "-c", AT_ONCE, "sh", request, f"https://up.example.test{path}?").ok()
+    most = (len(request) + 1) * DOLLAR
+    wait_until(lambda: used(online, "cell", "money") > 1000 * DOLLAR, "it is spent")
+    assert used(online, "cell", "money") < 1000 * DOLLAR + most
     online.operator.cloister("kill", online.cell).ok()

@@ -363,7 +363,10 @@ def test_published_at_a_free_port(operator, option):
 def test_published_where_it_cannot_be(operator):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        operator.run("--publish", f"{number}:80", "--", "true").sentence(number, "in use")
+        operator.run("--publish", f"{number}:80", "--", "true").sentence(number, "in use",
+                                                                            "another port of this machine: --publish PORT:80")
+    if not operator.is_root:
+        operator.run("--publish", "80:80", "--", "true").sentence("only root", "--publish PORT:80")
     for word in ("x", "0", "65536", "65536:80", "80:", ":80", "80:0", "80:81:82", "-1"):
         operator.run(f"--publish={word}", "--", "true").sentence("--publish", word)
     operator.run("--publish", "8000:80", "--publish", "8000:81", "--", "true").sentence("8000", "twice")
@@ -477,7 +480,7 @@ def test_not_what_others_can_write(operator):
         operator.run("--", "true", cwd=project).sentence("others may write", "`chmod go-w` it")
     (project / "cloister.yaml").unlink()
     (project / "cloister.yaml").symlink_to(operator.file("elsewhere.yaml", DENY_ALL))
-    operator.run("--", "true", cwd=project).sentence("cloister.yaml", "plain file")
+    operator.run("--", "true", cwd=project).sentence("cloister.yaml", "regular file")
 
 
 @only_root

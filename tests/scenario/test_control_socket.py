@@ -78,3 +78,17 @@ def test_many_connections_do_not_starve_the_operator(operator):
         peer.close()
     wait_until(lambda: operator.cloister("exec", cell, "--", "true").status == 0, "exec works")
     operator.cloister("kill", cell).ok()
+
+
+def test_a_kill_of_what_is_dead_is_answered(operator):
+    """While the supervisor still waits for whoever killed it first."""
+    kill, dead = struct.pack("<I", 5), struct.pack("<I", 6)
+    cell = operator.detach("sleep", "1000")
+    first, second = connect(operator, cell), connect(operator, cell)
+    first.send(kill)
+    assert first.recv(64) == dead
+    second.send(kill)
+    assert second.recv(64) == dead
+    first.close()
+    second.close()
+    wait_until(lambda: not operator.cells(), "it has ended")

@@ -11,7 +11,7 @@ from trees import tree
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no git")
 
-UNSEEN = ("git: commits, and what is staged, are not shown: see `git log -p` and `git diff --cached` in a cell "
+UNSEEN = ("git: commits and staged changes are not shown: see `git log -p` and `git diff --cached` in a cell "
           "before it ends, or here after apply\n")
 
 
@@ -167,12 +167,12 @@ def test_a_status_is_no_commit(operator, repo):
     said = operator.cloister("diff", id).ok()
     assert said.startswith("git: 1 object added, 1 other file of its own; ") and UNSEEN in said
     done = operator.cloister("apply", "-n", id)
-    assert done.err.startswith("cloister: git's objects would change, and `cloister diff` shows no commits: ")
+    assert done.err.startswith("cloister: git's objects would change, and `cloister diff` does not show commits: ")
 
 
 def test_apply_tells_of_commits(operator, repo):
     id = commit(operator, repo, "echo x >>a; git commit -q -a -m x; git tag v1; echo y >>a")
-    told = "and `cloister diff` shows no commits: see `git log -p`, and `git diff --cached` for what is staged\n"
+    told = "and `cloister diff` does not show commits: see `git log -p`, and `git diff --cached` for staged changes\n"
     assert operator.cloister("apply", "-n", id).err == f"cloister: 2 refs of git would move, {told}"
     assert operator.cloister("apply", id, "a").err == ""
     done = operator.cloister("apply", id)

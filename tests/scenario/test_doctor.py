@@ -26,6 +26,13 @@ def test_for_programs(report):
     assert platform.machine() == "x86_64" or "kvm_intel" not in (kvm["todo"] or "")
 
 
+def test_cgroups_of_version_1(report):
+    cgroups = next(c for c in report["checks"] if c["name"] == "cgroups")
+    if "version 1" not in cgroups["found"]:
+        pytest.skip("this machine has none")
+    assert "boot with cgroup version 2 alone" in cgroups["todo"]
+
+
 def test_for_people(operator, report):
     said = operator.cloister("doctor").ok()
     for check in report["checks"]:

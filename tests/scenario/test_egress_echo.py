@@ -274,4 +274,4 @@ def test_what_is_held_back_gives_no_value_away(online):
     assert all(n >= 30 for n in held[4:]), held
     event, = online.events(type="secret")
     assert (event["verdict"], event["why"]) == ("deny", "guessed")
-    assert "tried out beginnings of a secret's value" in online.operator.cloister("why", online.cell).ok()
+    assert "tried out prefixes of a secret's value" in online.operator.cloister("why", online.cell).ok()

@@ -1,4 +1,5 @@
 """Things break on the way: what runs goes on, or is there again for the next request."""
+import json
 import os
 import signal
 import time
@@ -7,7 +8,7 @@ import uuid
 import pytest
 
 from egress_lab import CURL, helpers_of
-from operators import SECONDS, read_until, wait_until
+from operators import SECONDS, children_of, read_until, wait_until
 
 OPEN = "  - allow: '*.example.test'\n    body: {max: 1G}\n"
 CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
@@ -27,6 +28,16 @@ def test_nothing_runs_before_it_is_needed(online):
     assert helpers_of(online.operator, cell) == {}
     assert online.inside(*CURL, *CODE, f"{UP}/echo").ok() == "200"
     assert {"gate", "courier"} <= helpers_of(online.operator, cell).keys()
+
+
+def test_who_starts_them_has_only_what_they_need(online):
+    """A descriptor that it kept by accident could be the other end of its own channel: then it never ends."""
+    cell = online.start(OPEN, "sleep", "1000")
+    info = online.operator.cell(cell)
+    starter, = (pid for pid in children_of(info["supervisor"]) if pid != info["init"])
+    held = {os.readlink(f"/proc/{starter}/fd/{fd}") for fd in os.listdir(f"/proc/{starter}/fd")}
+    other = {link for link in held if not link.startswith(("socket:", "/memfd:names", "/dev/null"))}
+    assert len(other) == 1 and other.pop().endswith("/libexec"), held
 
 
 @pytest.mark.parametrize("victim", ["gate", "courier", "inspect"])
@@ -125,6 +136,69 @@ def test_upstream_breaks_off(cell, path, says, version):
         assert done.status != 0, done
     else:
         assert done.out in (says, "403") if says == "502" else done.out == says, done
+
+
+LENGTH = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\n\r\n"
+CUT = "the server closed the connection "
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+@pytest.mark.parametrize("answer, note", [
+    (LENGTH + b"all of it", None), (LENGTH + b"all", CUT + "after 3 of 9 bytes"),
+    (LENGTH, CUT + "after 0 of 9 bytes"),
+    (CHUNKED + b"9\r\nall of it\r\n0\r\n\r\n", None),
+    (CHUNKED + b"9\r\nall of it\r\n", CUT + "before the last chunk of the response"),
+    (CHUNKED + b"9\r\nall", CUT + "before the last chunk of the response"),
+    (CHUNKED + b"9\r\nall of it\r\n0\r\n", CUT + "before the last chunk of the response"),
+    (UNTIL_CLOSE + b"all of it", CUT + "without ending TLS, so the response may be incomplete"),
+], ids=["length", "length-short", "length-none", "chunked", "chunked-short", "chunk-short", "trailers-short",
+        "until-close"])
+def test_tls_ends_without_close_notify(cell, answer, note, version):
+    """A complete response is good.  If only the end of the connection ends it, it may have been cut."""
+    path = cell.lab.raw(answer)
+    done = cell.inside(*CURL, version, f"{UP}{path}&bare=1")
+    if note is None:
+        assert done.ok() == "all of it"
+    else:
+        assert done.status != 0, done
+        assert cell.events(type="http", path="/raw")[-1]["note"] == note
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("answer, note", [
+    (LENGTH + b"all", CUT + "after 3 of 9 bytes"),
+    (CHUNKED + b"9\r\nall", CUT + "before the last chunk of the response"),
+], ids=["length", "chunked"])
+def test_a_short_body_is_explained(cell, answer, note, scheme):
+    done = cell.inside(*CURL, f"{scheme}://up.example.test{cell.lab.raw(answer)}")
+    assert done.status != 0
+    assert cell.events(type="http", path="/raw")[-1]["note"] == note
+    said = cell.operator.cloister("why", cell.cell).ok()
+    assert f"What happened: {note}\n" in said and "broke off its response" in said and "reached" not in said
+
+
+def test_a_short_head_is_explained(online):
+    """The server speaks HTTP: no hint about https://."""
+    path = online.lab.raw(b"HTTP/1.1 200 OK\r\ncontent-le")
+    done = online.curl("  - allow: host.cloister.internal:8080\n", f"http://host.cloister.internal:8080{path}")
+    said = json.loads(done.out)
+    assert said["reason"] == CUT + "in the middle of the response's head"
+    assert said["hint"] == "Try again later."
+
+
+def test_a_short_body_over_http2_is_explained(cell):
+    done = cell.inside(*CURL, "https://www.example.test/up/short")
+    assert done.status != 0
+    assert cell.events(type="http", path="/up/short")[-1]["note"] == (
+        "the server ended the response after 9 of 100 bytes: INTERNAL_ERROR")
+
+
+def test_a_reset_is_explained(cell):
+    cell.inside(*CURL, f"{UP}/reset?after=10")
+    assert cell.events(type="http", path="/reset")[-1]["note"] == (
+        "the connection to the server broke after 10 of 100 bytes: Connection reset by peer")
 
 
 def test_upstream_is_not_there(cell):

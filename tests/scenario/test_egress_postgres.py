@@ -95,7 +95,7 @@ def test_a_wrong_password(db):
     event = db.refusal()
     assert event["why"] == "login" and event["user"] == "scram"
     told = db.operator.cloister("why", event["cell"]).ok()
-    assert "logged in" in told and "egress:" not in told
+    assert "the login failed" in told and "egress:" not in told
 
 
 def test_a_server_that_refuses(db, passwords):

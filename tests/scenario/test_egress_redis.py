@@ -271,6 +271,24 @@ def test_a_program(db):
     assert done.ok().split() == ["5000", "30000000", "now"]
 
 
+BURSTS = TALK[:TALK.index("for piece")] + """
+s.sendall(cmd("AUTH", key))
+s.recv(100)
+for i in range(200):
+    s.sendall(cmd("SET", "burst", "v" * int(sys.argv[3])))
+    assert s.recv(100) == b"+OK\\r\\n"
+print("all")
+"""
+
+
+@pytest.mark.parametrize("size", [50000, 122000, 130000, 250000])
+def test_bursts(db, size):
+    """All of a command is passed on, however many reads it takes, before the client sends more."""
+    db.give("default")
+    done = db.python(RULES, BURSTS, "db.example.test", "6379", str(size), options=("-s", "KV"))
+    assert done.ok() == "all\n"
+
+
 @pytest.mark.skipif(not IS_STATIC, reason="a sanitizer's processes look different")
 def test_it_is_in_no_process_but_the_courier(db):
     real = db.give("default")

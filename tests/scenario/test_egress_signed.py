@@ -370,9 +370,9 @@ def test_a_wrong_hmac_is_refused(online):
 
 
 def documented():
-    """The example of docs/secrets.md: the definition."""
+    """The example of docs/secrets-signing.md: the definition."""
     return re.search(r"```yaml\n(version: 1\nsecrets:\n  PAYMENTS:\n.*?)```",
-                     (DOCS / "secrets.md").read_text(), re.S).group(1)
+                     (DOCS / "secrets-signing.md").read_text(), re.S).group(1)
 
 
 PAYMENTS = """

@@ -123,6 +123,20 @@ def test_however_the_endpoint_is_spelled(online, server, path):
     clean(server, done.out)
 
 
+@pytest.mark.parametrize("path", ["/Realm/Token", "/realm/token", "/Realm/Token/", "/REALM/TOKEN.json",
+                                  "/Realm/Token%0a", "/Realm/%09Token%20%ff", "/Realm/Token%23x",
+                                  "/Realm/Token" + "%20" * 3000])
+def test_an_endpoint_with_capital_letters(online, server, path):
+    """Also with characters in it that servers overlook: nginx takes "$" for the place before a last newline."""
+    define(online, server.right["client_secret"],
+           OAUTH2.replace("kind: oauth2", "kind: oauth2, at: {paths: [/Realm/Token]}"))
+    before = len(server.issued("access"))
+    done = online.sh(OPEN, f"{GET_TOKEN} --path-as-is '{AUTH}{path}'", options=("-s", "KEY"))
+    assert json.loads(done.out)["access_token"].startswith("ya29.")
+    assert len(server.issued("access")) == before + 1
+    clean(server, done.out)
+
+
 @pytest.mark.parametrize("path, field", [
     ("/oauth2/token", "X-Original-URL: /x"), ("/x", "X-Rewrite-URL: /oauth2/token"),
     ("/oauth2/token", "X-HTTP-Method-Override: GET"), ("/oauth2/token", "Range: bytes=0-9")])

@@ -51,6 +51,15 @@ def name_of(pid):
         return ""
 
 
+def seconds_left(init):
+    """Until the cell's init ends the cell, whatever its supervisor does; 0: it is over."""
+    for file in Path(f"/proc/{init}/fdinfo").iterdir():
+        for line in file.read_text().splitlines():
+            if line.startswith("it_value: ("):
+                return int(line.split("(")[1].split(",")[0])
+    raise AssertionError("init has no timer")
+
+
 def stop_process(pid):
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: stat_of(pid) == "T", f"{pid} is stopped")
@@ -250,8 +259,52 @@ def test_a_ttl_that_is_changed_holds_without_it(operator):
     # And one that is taken back does not strike.
     cell, supervisor, pids = start(operator, "--ttl", "1s")
     operator.cloister("ttl", cell, "none").ok()
-    time.sleep(14)
+    wait_until(lambda: seconds_left(pids[0]) > 3600, "init has the new limit")
     assert all(is_alive(pid) for pid in pids)
+    operator.cloister("kill", cell).ok()
+
+
+def with_budget(operator, text):
+    """The option that gives a cell this budget."""
+    file = operator.home / "budget.yaml"
+    file.write_text(f"version: 1\negress: [{{allow: www.test}}]\nbudgets: [{{{text}}}]\n")
+    return "-p", str(file)
+
+
+@pytest.mark.parametrize("then", ["kill", "freeze"])
+def test_a_budget_of_time_holds_without_it(operator, then):
+    cell, supervisor, pids = start(operator, *with_budget(operator, f"time: 3s, then: {then}"))
+    stop_process(supervisor)
+    wait_until(lambda: is_over(pids), "its budget ends it", seconds=60)
+    assert stat_of(supervisor) == "T"
+    os.kill(supervisor, signal.SIGCONT)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    ended, = operator.cells("-a")
+    assert ended["status"] == 137 and "the budget 'cell' is used up" in ended["cause"], ended
+
+
+@only_root
+def test_a_budget_of_processors_holds_without_it(operator):
+    cell, supervisor, pids = start(operator, *with_budget(operator, "cpu: 3s, then: kill"),
+                                   command=["sh", "-c", "while :; do :; done"])
+    stop_process(supervisor)
+    wait_until(lambda: is_over(pids), "its budget ends it", seconds=60)
+    os.kill(supervisor, signal.SIGCONT)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    ended, = operator.cells("-a")
+    # On a busy machine it did not get as much.
+    assert "of processors" in ended["cause"] or "could have been used up" in ended["cause"], ended
+
+
+@only_root
+def test_time_that_it_was_frozen_counts_for_no_budget(operator):
+    cell, supervisor, pids = start(operator, *with_budget(operator, "time: 2s, then: freeze"))
+    await_frozen(cell)
+    wait_until(lambda: seconds_left(pids[0]) == 0, "init would end it if it could")
+    operator.cloister("budget", cell, "--raise", "cell", "time=+1h").ok()
+    operator.cloister("thaw", cell).ok()
+    operator.cloister("exec", cell, "--", "true").ok()
+    assert not is_over(pids)
     operator.cloister("kill", cell).ok()
 
 

@@ -201,8 +201,8 @@ def leave_a_removed_folder():
 
 
 def test_a_key_that_is_passed_as_it_is_gets_a_hint(operator):
-    hint = "cloister: the cell gets OPENAI_API_KEY as it is; `cloister secret add OPENAI_API_KEY` and " \
-           "-s OPENAI_API_KEY would give it a placeholder\n"
+    hint = "cloister: the cell gets the value of OPENAI_API_KEY; to give it a placeholder instead, " \
+           "use `cloister secret add OPENAI_API_KEY` and -s OPENAI_API_KEY\n"
     operator.run("--", "true").ok()     # what is said once was said
     for words, env in (["OPENAI_API_KEY=sk-1"], {}), (["OPENAI_API_KEY"], {"OPENAI_API_KEY": "sk-2"}):
         done = operator.run("-e", *words, "--", "true", env=env)

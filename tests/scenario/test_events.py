@@ -71,8 +71,8 @@ def test_today_is_not_said(operator, record):
 
 
 def test_nothing_recorded(operator):
-    operator.cloister("events").sentence("nothing is recorded of any cell")
-    operator.cloister("why").sentence("nothing is recorded of any cell")
+    operator.cloister("events").sentence("no cell has any records")
+    operator.cloister("why").sentence("no cell has any records")
     operator.cloister("events", "x").sentence("there is no cell 'x'", "audit verify")
 
 
@@ -144,7 +144,7 @@ def test_what_befell_a_cell_is_no_decision(operator, record):
               {"type": "approval", "did": "asked"}, {"type": "budget", "did": "reached"}]
     record(EVENT, *[{"n": n, "time": EVENT["time"], **event} for n, event in enumerate(befell, 2)], name="job")
     for n in range(2, 2 + len(befell)):
-        operator.cloister("why", "job", str(n)).sentence(f"event {n} of cell job is no decision",
+        operator.cloister("why", "job", str(n)).sentence(f"event {n} of cell job is not a decision",
                                                          "`cloister events job`", "`cloister why job`")
     assert "(event 1, " in operator.cloister("why", "job").ok()
 

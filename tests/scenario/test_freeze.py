@@ -52,7 +52,7 @@ def test_it_stops_and_goes_on(operator):
     operator.cloister("thaw", cell).ok()
     operator.cloister("kill", cell).ok()
     operator.cloister("freeze", cell).sentence("has ended")
-    operator.cloister("freeze").sentence("which cell?")
+    operator.cloister("freeze").sentence("no cell is given")
 
 
 @only_root
@@ -116,8 +116,8 @@ def test_without_a_cgroup_it_is_refused(operator):
     # Who wants it is told before it is too late.
     asks = operator.file("asks.yaml", "version: 1\negress:\n  - allow: a.example\n  - ask: b.example\n    freeze: true\n")
     kills = operator.file("kills.yaml", "version: 1\negress: []\nbudgets: [{per: cell, requests: 5, then: freeze}]\n")
-    for file, said in ((asks, r"the rule at asks.yaml:4:5, which asks with `freeze: true`, is refused\n"),
-                       (kills, r"where the policy says `freeze`, the cell is killed\n")):
+    for file, said in ((asks, r"the rule at asks.yaml:4:5, which asks with `freeze: true`, are refused\n"),
+                       (kills, r"the cell is killed where the policy demands `freeze`\n")):
         for done in (operator.cloister("policy", "check", file), operator.run("-p", file, "--", "true")):
             assert done.status == 0 and re.fullmatch(r"cloister: cells cannot be frozen here .*, so .*" + said, done.err), done
         told, = json.loads(operator.cloister("policy", "check", "--json", file).ok())
@@ -164,7 +164,7 @@ def test_it_freezes(online):
     # It was told before it was done.
     assert online.events(type="http", why="exfiltration")[0]["n"] < event["n"]
     assert re.search(r" -( +-)+  cell frozen", online.operator.cloister("events", online.cell).ok())
-    assert "where that secret may not go" in online.operator.cloister("why", online.cell).ok()
+    assert "to a host that the secret is not for" in online.operator.cloister("why", online.cell).ok()
     # An operator lets it go on: the next one stops it again, though it is of the same kind.
     online.operator.cloister("thaw", online.cell).ok()
     thawed = await_event(online, type="cell", did="thawed")

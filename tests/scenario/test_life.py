@@ -257,9 +257,9 @@ def test_exec(operator):
 
 
 def test_exec_of_nothing(operator):
-    operator.cloister("exec").sentence("which cell and command?")
-    operator.cloister("exec", "job").sentence("there is no command to run in 'job'")
-    operator.cloister("exec", "job", "--").sentence("there is no command to run in 'job'")
+    operator.cloister("exec").sentence("no cell is given, and no command")
+    operator.cloister("exec", "job").sentence("no command is given for cell 'job'")
+    operator.cloister("exec", "job", "--").sentence("no command is given for cell 'job'")
 
 
 def test_exec_words_are_the_commands(operator):
@@ -498,7 +498,7 @@ def test_discard(operator):
     operator.cloister("wait", another).ok()
     operator.cloister("discard", "--all").ok()
     assert [c["cell"] for c in operator.cells("-a")] == [runs]
-    operator.cloister("discard", "--all", runs).sentence(f"leave '{runs}' out")
+    operator.cloister("discard", "--all", runs).sentence(f"remove '{runs}'")
     operator.detach("--name", "called", "--", "sleep", "1000")
     for verb in ("discard", "diff", "apply"):
         operator.cloister(verb, "called").sentence("cell 'called' is still running: `cloister stop called`")

@@ -53,7 +53,7 @@ def test_check_mentions_a_port_without_a_scheme(operator):
                                                 "- allow: t.y:22", "  protocol: tcp"))
     done = operator.cloister("policy", "check", plain)
     assert done.status == 0 and done.out == f"{plain}: 4 rules\n"
-    assert done.err == ("plain.yaml:4:5 and 1 more: a port without a scheme lets plain HTTP through as well as TLS; "
+    assert done.err == ("plain.yaml:4:5 and 1 more: a rule with a port and without a scheme allows plain HTTP and TLS; "
                         "`scheme: https` allows only TLS\n")
     note, = json.loads(operator.cloister("policy", "check", "--json", plain).ok())[0]["notes"]
     assert note == done.err.strip()
@@ -96,7 +96,7 @@ def test_check_tells_everything(operator):
     assert "none.yaml: cannot open this policy: No such file" in done.err
     many = operator.file("p/many.yaml", words(*["- alow: a.b"] * 50))
     lines = operator.cloister("policy", "check", many).err.splitlines()
-    assert len(lines) == 21 and lines[20] == "there is more after these 20: mend them first"
+    assert len(lines) == 21 and lines[20] == "there are more errors after these 20: fix these first"
     keys = operator.file("p/keys.yaml", "version: 1\nsecrets:\n  a: {hosts: a.b, shap: x}\n  b: {hosts: a.b}\n"
                                         "  c: {hosts: '*'}\negress: []\n")
     done = operator.cloister("policy", "check", keys)
@@ -251,16 +251,16 @@ def test_secrets_in_cases(operator, policy):
 
 
 @pytest.mark.parametrize("case, error", [
-    ("- request: GET https://x.y", "1:3: a case says what to `expect`"),
+    ("- request: GET https://x.y", "1:3: a case needs `expect`"),
     ("- {url: https://x.y, expect: maybe}", "1:30: 'maybe' is not allow, deny or ask"),
-    ("- {expect: deny}", "1:3: a case has a `request`"),
+    ("- {expect: deny}", "1:3: a case needs a `request`"),
     ("- {requst: https://x.y, expect: deny}", "1:4: there is no key 'requst' in a case: "
                                               "did you mean 'request'?"),
-    ("- {request: ftp://x.y, expect: deny}", "1:3: 'ftp://x.y' is not a URL"),
+    ("- {request: ftp://x.y, expect: deny}", "1:3: 'ftp://x.y' is not an http, https, ws, wss, tcp or tls URL"),
     ("- {request: 'https://1.2.3/', expect: deny}", "1:3: "),
-    ("- {request: https://x.y, push: main, expect: deny}", "1:32: here stands a ref"),
-    ("- {request: https://x.y, options: a, expect: deny}", "1:35: options belong to"),
-    ("- {request: https://x.y, push: refs/a, options: '', expect: deny}", "1:49: here stands an"),
+    ("- {request: https://x.y, push: main, expect: deny}", "1:32: this must be a ref"),
+    ("- {request: https://x.y, options: a, expect: deny}", "1:35: `options` needs"),
+    ("- {request: https://x.y, push: refs/a, options: '', expect: deny}", "1:49: this must be an option"),
     ("[]", "1:1: cases are a list"),
     ("a: b", "1:1: cases are a list"),
 ])
@@ -271,7 +271,7 @@ def test_cases_that_are_none(operator, policy, case, error):
 
 
 def test_no_cases(operator, policy):
-    operator.cloister("policy", "test", policy).sentence("no cases to test it with",
+    operator.cloister("policy", "test", policy).sentence("there are no test cases",
                                                          "cloister.test.yaml")
 
 
@@ -292,7 +292,7 @@ def test_explain(operator, policy):
         "      no: the path is /x\n"
         "  cloister.yaml:9:5  ask api.github.com\n"
         "      yes\n"
-        "  4 rules are behind it\n"
+        "  4 rules are after it\n"
         "ask, by cloister.yaml:9:5\n"
         "asked: 1 of any operator, for 10m\n"
         "reason: writes to GitHub need a person\n")
@@ -324,15 +324,15 @@ def test_resolvers_are_refused_as_in_a_cell(operator):
 def test_explain_bodies(operator, policy):
     graphql = ("policy", "explain", policy, "POST", "https://api.github.com/graphql")
     json_type = ("-H", "Content-Type: application/json")
-    assert operator.cloister(*graphql).ok().endswith("it hangs on the body: give it with --body\n")
+    assert operator.cloister(*graphql).ok().endswith("it depends on the body: give one with --body\n")
     said = operator.cloister(*graphql, *json_type, "--body", '{"query": "{ a }"}').ok()
     assert said.endswith("allow, by cloister.yaml:6:5\n")
     body = operator.file("body.json", '{"query": "mutation { a }"}')
     said = operator.cloister(*graphql, *json_type, "-b", f"@{body}").ok()
-    assert "no: the body does not fit\n" in said and "ask, by cloister.yaml:9:5" in said
+    assert "no: the body does not match\n" in said and "ask, by cloister.yaml:9:5" in said
     said = operator.cloister("policy", "explain", policy, "https://a.example", "-b",
                              PRIVATE_KEY).ok()
-    assert "deny, by cloister.yaml:17:5: its body holds what looks like a credential" in said
+    assert "deny, by cloister.yaml:17:5: its body contains what looks like a credential" in said
 
 
 def test_explain_for_programs(operator, policy):
@@ -400,7 +400,7 @@ def test_words(operator, policy):
     operator.cloister("policy", "chekc", policy).sentence("did you mean 'check'?")
     operator.cloister("policy", "check", cwd="/").sentence("there is no cloister.yaml here")
     operator.cloister("policy", "test", policy, policy).sentence("takes one policy")
-    operator.cloister("policy", "schema", "x").sentence("takes no words")
+    operator.cloister("policy", "schema", "x").sentence("takes no arguments")
 
 
 # ---- short forms ---------------------------------------------------------------------------------

@@ -44,7 +44,8 @@ def test_the_nearest(operator, below):
 
 def test_not_what_an_agent_can_write(operator, below):
     operator.run("-w", f"{below.parent.parent}:rw", "--no-policy", "--", "true").ok()
-    operator.run("--", "true", cwd=below).sentence("project/cloister.yaml", "agent", "cloister trust", "--no-policy")
+    operator.run("--", "true", cwd=below).sentence("project/cloister.yaml", "agent", "cloister trust", "--no-policy",
+                                                     "no cell was started")
 
 
 def test_not_what_is_at_home(operator):

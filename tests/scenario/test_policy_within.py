@@ -40,7 +40,7 @@ def test_only_what_both_allow(online):
     assert [(e["rule"], e["reason"], e["layer"]) for e in refused] == [("outer0.yaml:4:5", "only reading", 1)]
     assert {e.get("layer", 0) for e in online.events(why="no-rule", type="http")} == {0, 1}
     # Each rule of the policy itself says no more in `why` than it can keep.
-    assert "each of them has to allow it" in online.operator.cloister("why", online.cell).ok()
+    assert "each of them must allow it" in online.operator.cloister("why", online.cell).ok()
 
 
 def test_three_deep(online):
@@ -157,8 +157,8 @@ def test_what_is_wrong_is_said(online):
     wrong = online.policy("  - alow: x\n", "wrong.yaml")
     online.operator.run("-p", policy, "--within", wrong, "--", "true").sentence(f"{wrong}:3:5:", "did you mean 'allow'")
     many = [word for _ in range(8) for word in ("--within", policy)]
-    online.operator.run("-p", policy, *many, "--", "true").sentence("--within", "over 7 times")
-    online.operator.cloister("learn", "--within", policy, "--", "true").sentence("--within", "learning")
+    online.operator.run("-p", policy, *many, "--", "true").sentence("--within", "more than 7 times")
+    online.operator.cloister("learn", "--within", policy, "--", "true").sentence("--within", "`learn`")
 
 
 # ---- `cloister policy` ------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_pairs(operator):
         "    allow  o.yaml:4:5  allow *.x",
         "c.yaml:4:5  ask b.x",
         "    ask    o.yaml:4:5  allow *.x",
-        f"    deny   what else there is: no rule matches in {outer}",
+        f"    deny   all other requests: no rule matches in {outer}",
         "c.yaml:5:5  deny *",
         "    deny   by itself"]
     pairs = json.loads(operator.cloister("policy", "explain", child, "--within", outer, "--json").ok())

@@ -73,7 +73,7 @@ def test_it_asks(filled):
         terminal.close()
     assert tree(filled.base / "data") == before
     terminal = Terminal(filled, filled.program, "purge")
-    terminal.expect(r"This removes for good:")
+    terminal.expect(r"This permanently deletes:")
     terminal.expect(r'Type "purge" to go on: ')
     terminal.type("purge\n")
     assert terminal.end() == 0, terminal.text
@@ -90,7 +90,7 @@ def test_nobody_to_be_asked(filled):
 
 def test_the_list_comes_before_the_refusal(filled):
     said = filled.host(f"{filled.program} purge </dev/null 2>&1 || true")
-    assert said.startswith("This removes for good:") and "nothing was removed" in said.splitlines()[-1]
+    assert said.startswith("This permanently deletes:") and "nothing was removed" in said.splitlines()[-1]
 
 
 def test_while_a_cell_runs(filled):
@@ -107,6 +107,13 @@ def test_while_a_cell_runs(filled):
     assert left(filled) == []
 
 
+def test_right_after_the_emergency_stop(filled):
+    filled.detach("--", "sleep", "1000")
+    filled.cloister("kill", "--all").ok()
+    filled.cloister("purge", "--yes").ok()
+    assert left(filled) == []
+
+
 def test_no_cell_starts_meanwhile(filled):
     terminal = Terminal(filled, filled.program, "purge")
     terminal.expect(r"to go on: ")
@@ -119,7 +126,7 @@ def test_no_cell_starts_meanwhile(filled):
 
 def test_while_the_service_runs(filled):
     service = Service(filled)
-    filled.cloister("purge", "--yes").sentence("the service runs", "stop it first")
+    filled.cloister("purge", "--yes").sentence("the service is running", "stop it first")
     service.stop()
     filled.cloister("purge", "--yes").ok()
 

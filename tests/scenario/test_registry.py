@@ -61,7 +61,7 @@ def registry(operator):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_life(operator, kind):
-    operator.cloister(kind, "show", "x1").sentence("'x1'", "neither a running cell nor a registered policy"
+    operator.cloister(kind, "show", "x1").sentence("'x1'", "no running cell and no registered policy"
                                                    if kind == "policy" else "nothing is registered yet")
     assert operator.cloister(kind, "list").ok() == "" and listed(operator, kind) == []
     first = registered(operator, kind, written(operator, kind, "x1"))

@@ -169,7 +169,7 @@ def test_in_every_cell(online):
     assert first not in told
     online.cell = without
     assert "error" not in inside(online) and online.lab.seen(second)
-    online.operator.cloister("revoke", "--all", "NONE").sentence("no cell that runs has a secret 'NONE'")
+    online.operator.cloister("revoke", "--all", "NONE").sentence("no running cell has a secret 'NONE'")
     online.operator.cloister("revoke", "--all", "KEY", "value").sentence("never given on the command line")
     online.operator.cloister("kill", "--all").ok()
 
@@ -217,8 +217,8 @@ def test_how_long_it_lives(online):
     cell = online.start(OPEN, "sleep", "infinity", options=["--ttl", "1h"])
     assert online.operator.cloister("ttl", cell, "never").sentence().count("never") == 1
     online.operator.cloister("ttl", cell, "0").sentence("cloister stop")
-    assert online.operator.cloister("ttl", cell, "none").ok() == f"cell {cell} lives for as long as it likes\n"
-    assert online.operator.cloister("ttl", cell, "100ms", "--why", "enough").ok() == f"cell {cell} lives for another 100ms\n"
+    assert online.operator.cloister("ttl", cell, "none").ok() == f"cell {cell} has no time to live any more\n"
+    assert online.operator.cloister("ttl", cell, "100ms", "--why", "enough").ok() == f"cell {cell} will be stopped in 100ms\n"
     assert online.operator.cloister("wait", cell).status != 0
     assert "time to live was over" in str(online.operator.cloister("ps", "-a", "--json").ok())
     assert [(e["did"], e["ttl_ms"]) for e in online.events(type="steer")] == [("ttl", 0), ("ttl", 100)]

@@ -331,7 +331,7 @@ def test_overlay_volume_is_within_the_disk_limit(operator):
 
 def test_overlay_volume_that_is_none(operator):
     file = operator.file("file", "x")
-    operator.run("-v", f"{file}:/out:overlay", "--", "true").sentence("no folder")
+    operator.run("-v", f"{file}:/out:overlay", "--", "true").sentence("not a folder")
     operator.run("-v", f"{operator.home}:/out:over", "--", "true").sentence("overlay")
 
 

@@ -157,7 +157,7 @@ def test_what_a_definition_says_is_shown(operator):
     (["add", "X"], "(--host)"),
     (["add", "X", "--host", "*"], "any host is none"),
     (["add", "X", "--like", "gihub"], "did you mean 'github'"),
-    (["list", "X"], "takes no words"),
+    (["list", "X"], "takes no arguments"),
     (["show", "X", "--host", "a.x"], "takes no definition"),
     (["add", "X", "--key", "file"], "secret init"),
     (["add", "X", "--host", "a.x", "--with", "region"], "NAME=TEXT"),
@@ -190,6 +190,7 @@ def test_a_value_that_is_refused_is_not_repeated(operator, value):
     said = add(operator, "KEY", value)
     assert CANARY not in said.sentence()
     assert CANARY[:12] not in said.err
+    assert ("pipe it in" in said.err) == (value.strip() == "")
 
 
 def reading(operator, value=CANARY, *options, **how):

@@ -125,7 +125,7 @@ def test_what_has_ended_is_refused_until_there_is_another(online):
     assert "'KEY' has ended" in said["reason"]
     assert await_event(online, type="http", verdict="deny")["why"] == "expired"
     assert "no new value" in online.operator.cloister("events", online.cell).ok()
-    assert "has ended" in online.operator.cloister("why", online.cell).ok()
+    assert "has expired" in online.operator.cloister("why", online.cell).ok()
     # It was tried again all the time.
     source.plan.write_text(f"{second} 3600\n")
     wait_until(lambda: fetch(online) and online.lab.seen(second), "the second value was sent")

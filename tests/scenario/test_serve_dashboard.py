@@ -268,8 +268,8 @@ def test_logging_out_ends_streams(plain, operator):
 # ---- the command
 
 def test_command_errors(operator):
-    operator.cloister("dashboard").sentence("no service runs", "cloister serve --listen")
-    operator.cloister("dashboard", "x").sentence("takes no words")
+    operator.cloister("dashboard").sentence("no service is running", "cloister serve --listen")
+    operator.cloister("dashboard", "x").sentence("takes no arguments")
     service = Service(operator)
     operator.cloister("dashboard").sentence("TCP", "--listen 127.0.0.1:")
     service.stop()

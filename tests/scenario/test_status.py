@@ -57,6 +57,7 @@ def test_command_that_is_not_there(operator, command):
     done = operator.run("--", command)
     assert done.status == 127 and done.out == ""
     assert done.err.startswith("cloister: ") and command in done.err and done.err.count("\n") == 1
+    assert ("install it" in done.err) == ("/" not in command)
     assert operator.do("env", command).status == 127
 
 
@@ -237,7 +238,7 @@ def test_the_hint_for_an_installed_program_leads_to_it(operator, place, by_path)
 
 
 def test_port_as_other_tools_publish_it(operator):
-    operator.run("-p", "8080:80", "--", "true").sentence("-p '8080:80': this names a policy", "--publish HOSTPORT:CELLPORT")
+    operator.run("-p", "8080:80", "--", "true").sentence("-p '8080:80' looks like a port, but -p names a policy", "--publish HOSTPORT:CELLPORT")
 
 
 def test_command_and_its_words_in_one(operator):
@@ -353,7 +354,7 @@ def test_unknown_cells(operator):
 
 def test_commands_without_a_cell(operator):
     for command in ("exec", "logs", "stop", "kill", "wait", "diff", "apply", "discard"):
-        operator.cloister(command).sentence("which cell", command)
+        operator.cloister(command).sentence("no cell is given", command)
 
 
 def test_words_too_many(operator):

@@ -71,7 +71,7 @@ def test_rules_in_front(online):
     assert rules[0]["reason"] == "no more" and rules[0]["place"] == "live policy:4:5"
     # Said twice, a rule stands there once, and nothing is recorded; what says less is another one.
     again = operator.cloister("deny", cell, "{deny: www.example.test, paths: [/hello], reason: 'no more'}")
-    assert again.ok() == "" and "stands in front already" in again.err
+    assert again.ok() == "" and "is in front already" in again.err
     assert len(show(online)["rules"]) == 4
     assert "+  - deny: www.example.test" in operator.cloister(
         "deny", cell, "{deny: www.example.test, paths: [/hello]}", "--dry-run").ok()
@@ -102,13 +102,13 @@ def test_a_name_that_means_a_cell_and_what_is_registered(online):
     online.start(file, "sleep", "1000", options=("--name", "both"))
     assert "# hits: 0" in operator.cloister("policy", "show", "both").ok()
     operator.cloister("policy", "register", "-n", "both", file).ok()
-    operator.cloister("policy", "show", "both").sentence("is a running cell, and a registered policy", "--cell")
+    operator.cloister("policy", "show", "both").sentence("is a running cell and a registered policy", "--cell")
     assert "# hits: 0" in operator.cloister("policy", "show", "--cell", "both").ok()
     # The cell's id and what is registered under no cell's name are what they were.
     assert "# hits: 0" in operator.cloister("policy", "show", online.cell).ok()
     operator.cloister("kill", "both").ok()
     assert "hits" not in operator.cloister("policy", "show", "both").ok()
-    operator.cloister("policy", "show", "bothh").sentence("neither a running cell nor a registered policy",
+    operator.cloister("policy", "show", "bothh").sentence("no running cell and no registered policy",
                                                           "'bothh'")
 
 
@@ -163,7 +163,7 @@ def test_set_and_edit(online):
     assert done.status == 1 and "nothing was changed" in done.err
     os.unlink(re.search(r"is in (\S+)", done.err)[1])
     done = operator.cloister("policy", "edit", cell, env={"EDITOR": "false"})
-    assert done.status == 1 and "the editor 'false' failed" in done.err and "written" not in done.err
+    assert done.status == 1 and "the editor 'false' failed" in done.err and "draft" not in done.err
     assert [(e["did"], e["why"]) for e in steered(online)] == [("policy", "narrower"), ("policy", "was wrong")]
     operator.cloister("kill", cell).ok()
 
@@ -175,7 +175,7 @@ def test_layers_around_it_stay(online):
     cell = online.start(online.policy("  - deny: '*'\n    reason: nothing\n"), "sleep", "1000",
                         options=("--within", outer, "--principal", "bob"))
     done = operator.cloister("allow", cell, "{allow: '*.example.test', principal: bob}")
-    assert "+  - allow: '*.example.test'" in done.ok() and "lies within others" in done.err
+    assert "+  - allow: '*.example.test'" in done.ok() and "is within other policies" in done.err
     assert [code(online, f"{UP}/echo"), code(online, f"{WWW}/hello")] == ["200", "000"]
     # For somebody else it opens nothing.
     operator.cloister("deny", cell, "{deny: up.example.test, principal: alice}").ok()

@@ -147,7 +147,7 @@ def test_look_and_clear(operator, work):
 
 def test_not_while_a_cell_writes(operator, work):
     cell = operator.detach("-v", f"{work}:/w", "--", "sleep", "100")
-    operator.cloister("trust", "--yes", work).sentence("runs", "stop")
+    operator.cloister("trust", "--yes", work).sentence("running", "stop")
     assert "running" in operator.cloister("trust").ok()
     operator.cloister("kill", cell).ok()
     wait_until(lambda: operator.cloister("trust", "--yes", work).status == 0, "it has ended")

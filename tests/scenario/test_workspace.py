@@ -230,7 +230,7 @@ def test_what_there_is_no_room_for_is_not_called_kept(operator, workspace):
         done = operator.cloister("run", "-q", "-w", workspace, "--name", "none", "--", "sh", "-c", "echo x >new",
                                  env=env)
         assert "cloister: what the cell left is lost: " in done.err and "kept" not in done.err, done
-        operator.cloister("diff", "none", env=env).sentence("no room on the disk", "is lost")
+        operator.cloister("diff", "none", env=env).sentence("the disk was full", "are lost")
     finally:
         subprocess.run(["umount", small], check=True)
 
@@ -239,7 +239,7 @@ def test_what_was_discarded_is_not_called_unchanged(operator, workspace):
     id = operator.change(workspace, "echo x >new")
     operator.cloister("discard", id).ok()
     for command in ("diff", "apply"):
-        operator.cloister(command, id).sentence("nothing is kept of it")
+        operator.cloister(command, id).sentence("only its events are kept")
 
 
 def test_the_operator_is_told(operator, workspace):
@@ -454,7 +454,7 @@ def test_sparse_file(operator, workspace):
 
 
 def test_what_is_no_workspace(operator, workspace):
-    operator.run("-w", f"{workspace}:rx", "--", "true").sentence("there is no mode 'rx'", "overlay, rw and ro")
+    operator.run("-w", f"{workspace}:rx", "--", "true").sentence("there is no mode 'rx'", "overlay, rw or ro")
     operator.run("-w", "/", "--", "true").sentence("'/' is the whole machine")
     operator.run("-w", f"{workspace}/none", "--", "true").sentence("No such file")
     id = operator.change(workspace, "touch x")

@@ -2,11 +2,9 @@
 
 The mutant build leaves the attributes out on any kernel.
 """
-import subprocess
-
 import pytest
 
-from operators import BUILD, IS_STATIC, TREE, copy_programs
+from operators import copy_mutant
 from trees import tree
 
 FILES = {"a": "one\n", "d/b": "two\n", "d/e/c": "three\n"}
@@ -17,14 +15,7 @@ mv d/e n/e; chmod 0 n/x; mkdir closed; echo y >closed/y; chmod 0 closed"""
 @pytest.fixture
 def program(ground):
     """In place of the fixture that `operator` uses."""
-    if not IS_STATIC:
-        pytest.skip("the mutant build is made of the plain one")
-    if not (BUILD / "mutant" / "cloister").exists():
-        subprocess.run(["make", "-C", TREE, "mutant"], check=True, stdout=subprocess.DEVNULL)
-    (ground / "older").mkdir(exist_ok=True)
-    if (ground / "older" / "cloister").exists():
-        return ground / "older" / "cloister"
-    return copy_programs(ground / "older", BUILD / "mutant" / "cloister")
+    return copy_mutant(ground)
 
 
 def change_and_apply(operator, name, off):

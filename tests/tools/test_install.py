@@ -59,13 +59,14 @@ def test_the_home_folder(home, prefix):
     # Nothing of the installation is where the data is.
     assert {p for p in there if p.startswith(".local/share/cloister")} == {p for p in before if
                                                                           p.startswith(".local/share/cloister")}
-    make(home, "uninstall", prefix)
+    said = make(home, "uninstall", prefix)
+    assert "Your data stays" in said and "the PREFIX" not in said
     assert tree(home) == before
 
 
 def test_uninstall_twice(home):
     before = tree(home)
-    make(home, "uninstall", f"PREFIX={home}/.local")
+    assert "the PREFIX" in make(home, "uninstall", f"PREFIX={home}/.local")
     assert tree(home) == before
 
 

@@ -40,7 +40,7 @@ def test_refused(tmp_path, name, include):
     ("loop/a.c", "base/err.h"),
     ("boundary/namespace/a.c", "boundary/boundary.h"),
     ("boundary/namespace/a.c", "cell/cell.h"),
-    ("boundary/namespace/a.c", "filter_bpf.h"),
+    ("confine/a.c", "filter_bpf.h"),
     ("policy/a.c", "ipc/ipc.h"),
     ("cli/a.c", "boundary/boundary.h"),
     ("proc/init/a.c", "proc/init/init.h"),

@@ -183,3 +183,38 @@ TEST(h1_response_bad)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		lab_check_refused(LAB_RESPONSES, bad[i].bytes, bad[i].len, 502);
 }
+
+static const struct {
+	const char *data, *want;
+} where_cases[] = {
+	{ "", "" },
+	{ "\x15\x03\x01", "" },
+	{ "HTTP/1.1 200 O", "in the middle of the response's head" },
+	{ "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", "after 0 of 9 bytes" },
+	{ "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nall", "after 3 of 9 bytes" },
+	{ "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nall", "" },
+	{ "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "before the last chunk of the response" },
+	{ "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nall\r\n0\r\n",
+	  "before the last chunk of the response" },
+	{ "HTTP/1.1 200 OK\r\n\r\nall", "" },
+};
+
+TEST(h1_response_where)
+{
+	for (size_t i = 0; i < ARRAY_LEN(where_cases); i++) {
+		const char *at = where_cases[i].data;
+		size_t len = strlen(at), used;
+		char text[H1_WHERE_MAX];
+		struct http_text piece;
+		struct h1_reader r;
+
+		h1_reader_init(&r, H1_RESPONSES);
+		while (h1_read(&r, at, len, &used, &piece, NULL) != H1_MORE) {
+			at += used;
+			len -= used;
+		}
+		h1_reader_where(&r, text);
+		CHECK_STR(text, where_cases[i].want);
+		h1_reader_free(&r);
+	}
+}

@@ -163,6 +163,33 @@ TEST(http_head_fields)
 	}
 }
 
+static const struct {
+	const char *first, *second;     /* of content-encoding; NULL: there is none */
+	bool want;
+} packed_cases[] = {
+	{ NULL, NULL, false },
+	{ "", NULL, false },
+	{ "identity", NULL, false },
+	{ "Identity", "", false },
+	{ "gzip", NULL, true },
+	{ "identity", "gzip", true },
+	{ "identity, gzip", NULL, true },
+	{ "aws-chunked", NULL, true },
+};
+
+TEST(http_head_is_packed)
+{
+	for (size_t i = 0; i < ARRAY_LEN(packed_cases); i++) {
+		const char *values[] = { packed_cases[i].first, packed_cases[i].second };
+		struct http_head head = {0};
+
+		for (size_t k = 0; k < ARRAY_LEN(values) && values[k] != NULL; k++)
+			head.fields[head.n_fields++] = (struct http_field){
+				{ "content-encoding", 16 }, { values[k], strlen(values[k]) } };
+		CHECK(http_head_is_packed(&head) == packed_cases[i].want);
+	}
+}
+
 TEST(http_field_is_hop)
 {
 	static const char *const hops[] = { "host", "connection", "keep-alive", "upgrade",

@@ -288,6 +288,15 @@ TEST(usage_asked_in_other_places)
 		{ "{\"max_tokens\":null,\"MAX_TOKENS\":5}", USAGE_OTHER, 0 },
 		{ "{\"GenerationConfig\":{\"maxOutputTokens\":5}}", USAGE_OTHER, 0 },
 		{ "{\"max_tokens\":5,\"max_gen_len\":900}", USAGE_CHAT, 900 },
+		{ "{\"max_tokens\":5}", USAGE_MESSAGES, 5 },
+		{ "{\"max_tokens_to_sample\":5}", USAGE_MESSAGES, 5 },
+		{ "{\"max_gen_len\":5}", USAGE_MESSAGES, 0 },
+		{ "{\"inferenceConfig\":{\"maxTokens\":5}}", USAGE_MESSAGES, 0 },
+		{ "{\"inferenceConfig\":{\"maxTokens\":5}}", USAGE_CONVERSE, 5 },
+		{ "{\"max_tokens\":5}", USAGE_CONVERSE, 0 },
+		{ "{\"generationConfig\":{\"maxOutputTokens\":5}}", USAGE_GEMINI, 5 },
+		{ "{\"generation_config\":{\"max_output_tokens\":5}}", USAGE_GEMINI, 5 },
+		{ "{\"max_tokens\":5}", USAGE_GEMINI, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {

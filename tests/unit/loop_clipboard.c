@@ -18,8 +18,16 @@ static const struct {
 	{ "a\033\001]52;c;aGk=\007b", "a\001b" },
 	{ "a\033]5522;type=write\007b", "ab" },
 	{ "a\033]52\007b", "ab" },
-	/* Wrapped for tmux and screen. */
-	{ "a\033Ptmux;\033\033]52;c;aGk=\007\033\\b", "a\033Ptmux;\033\033\\b" },
+	/* Wrapped for tmux and screen, also in two parts. */
+	{ "a\033Ptmux;\033\033]52;c;aGk=\007\033\\b", "a\033Ptmux;\033\\b" },
+	{ "a\033P\033]5\033\\\033P2;c;aGk=\007\033\\b", "a\033P\033\\\033P2;c;aGk=\007\033\\b" },
+	{ "a\033P\033\033\\\033P]52;c;aGk=\007\033\\b", "a\033P\033\\\033P]52;c;aGk=\007\033\\b" },
+	{ "a\xc2\x90\xc2\x9d" "5\xc2\x9c\033P2;c;aGk=\033\\b", "a\xc2\x90\033\\\033P2;c;aGk=\033\\b" },
+	{ "a\033P\xc2\xc2\033\\\033P\x9d" "52;c;aGk=\033\\b", "a\033P\033\\\033P\x9d" "52;c;aGk=\033\\b" },
+	{ "a\033P\033[31m\030b", "a\033P\030b" },
+	/* Pictures and questions stay. */
+	{ "\033Pq#0;2;0;0;0\xc2\xa7~-\033\\b", "\033Pq#0;2;0;0;0\xc2\xa7~-\033\\b" },
+	{ "\033P+q544e\xc2\x9c" "b", "\033P+q544e\xc2\x9c" "b" },
 	/* One ends, the next begins. */
 	{ "\033]52;c;aGk=\033]52;c;aGk=\007x", "x" },
 	{ "\033]52;c;\xc2\x9d" "52;c;aGk=\007x", "x" },

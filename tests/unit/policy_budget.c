@@ -325,6 +325,21 @@ TEST(policy_usage_of_odd_paths)
 		CHECK(policy_costs_later(paths[i].path, strlen(paths[i].path)) == paths[i].later);
 }
 
+TEST(policy_path_ends)
+{
+	static const struct {
+		const char *path;
+		bool ends;
+	} cases[] = {
+		{ "/v1/responses", true }, { "/v1/responses/?api-version=1", true }, { "//v1//%72esponses", true },
+		{ "/v1/chat/completions?a=/responses", false }, { "/v1/responses/resp_1", false },
+		{ "/openai/deployments/responses/chat/completions", false }, { "/v1/responses%2F", false }, { "", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		CHECK(policy_path_ends(cases[i].path, strlen(cases[i].path), "/responses") == cases[i].ends);
+}
+
 TEST(policy_amounts)
 {
 	char text[POLICY_AMOUNT_TEXT];

@@ -112,6 +112,21 @@ TEST(swap_echoed)
 		}
 }
 
+/* As JavaScript's and Python's strings have it. */
+TEST(swap_echoed_quote)
+{
+	static const struct swap_needle needles[] = { { { "tok'AAAAbbbb/cc+dd", 18 }, { REAL, 18 } } };
+	OWN(swap_set_freep) struct swap_set *set = set_of(needles, 1, SWAP_CODED | SWAP_ECHOED);
+	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
+	static const char in[] = "'tok\\'AAAAbbbb/cc+dd' 'tok\\'AAAA'";
+
+	for (size_t step = 1; step < sizeof(in); step++) {
+		CHECK_OK(swap_lab_run(lab, set, SWAP_BODY, SWAP_FIT_LENGTH, in, strlen(in), step));
+		CHECK(strstr(swap_lab_text(lab), "AAAAbbbb") == NULL);
+		CHECK(strstr(swap_lab_text(lab), " 'tok\\'AAAA'") != NULL);
+	}
+}
+
 /* In either order of bytes, in pieces of any size. */
 TEST(swap_utf16)
 {

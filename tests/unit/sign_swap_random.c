@@ -111,6 +111,10 @@ slow_unescape(const char *at, size_t len, unsigned how, char *ret)
 	if ((how & ECHOED) != 0 && (at[1] == 'x' || (at[1] >= '0' && at[1] <= '3') ||
 	                            (len > 2 && at[1] == 'u' && at[2] == '{')))
 		return slow_backslash(at, len, ret);
+	if ((how & ECHOED) != 0 && at[1] == '\'') {
+		*ret = '\'';
+		return 2;
+	}
 	for (size_t i = 0; from[i] != '\0'; i++)
 		if (at[1] == from[i]) {
 			*ret = to[i];
@@ -280,7 +284,7 @@ check_stream(struct swap_lab *lab, const struct swap_set *set, unsigned flags,
 TEST(swap_random)
 {
 	static const char *const alphabets[] = { "ab", "ab/4", "ab%6\\u01", "abcdefghijklmnop%\\\"",
-		"ab&#9;x", "aAbB/-", "ab\\x6{}1u", "ab=/&6\\",
+		"ab&#9;x", "aAbB/-", "ab\\x6{}1u", "ab\\'", "ab=/&6\\",
 		"ab=1\r\n" };
 	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
 	char texts[NEEDLES][16], text[TEXT_MAX];

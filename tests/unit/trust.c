@@ -290,6 +290,29 @@ TEST(trust_of_commands)
 	CHECK_OK(run_check("sh", "-c", "echo x"));
 }
 
+/* A relative path is seen from wherever the command goes. */
+TEST(trust_of_commands_that_go_elsewhere)
+{
+	OWN(freep) char *theirs = here("theirs"), *tok = here("theirs/tok");
+	OWN(freep) char *cd = str_format("cd %s && cat theirs/tok", test_dir());
+	OWN(freep) char *option = str_format("-C%s", test_dir());
+
+	use_own_folders();
+	CHECK_OK(mkdir("theirs", 0700));
+	CHECK_OK(mkdir("ours", 0700));
+	make_file(tok, "", 0600);
+	make_file("ours/tok", "", 0600);
+	mark(theirs);
+	setenv("HOME", test_dir(), 1);
+	CHECK_OK(chdir("/"));
+	CHECK_ERR(run_check("sh", "-c", cd), EPERM);
+	CHECK_ERR(run_check("sh", "-c", "cd ~; ./theirs/tok"), EPERM);
+	CHECK_ERR(run_check("sh", "-c", "cd ~/ours && cat ../theirs/tok"), EPERM);
+	CHECK_ERR(run_check("make", option, "theirs/tok"), EPERM);
+	CHECK_OK(run_check("make", option, "ours/tok"));
+	CHECK_OK(run_check("sh", "-c", "cat theirs/tok"));
+}
+
 static int
 count(void *arg, const char *path)
 {

@@ -61,7 +61,8 @@ clone_child(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		                 "what this machine lacks)");
 	}
 	if (cell->init == 0) {
-		/* With the supervisor's end open, its death would not be the channel's. */
+		/* If the child kept the supervisor's end open, the channel would not end with the
+		 * supervisor. */
 		close(cell->channel);
 		ns_child_run(plan);
 	}
@@ -79,7 +80,7 @@ let_go(const struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		return r;
 	ipc_begin(&message, INIT_GO);
 	r = ipc_send(cell->channel, &message, NULL, 0, err);
-	/* Gone already: what it said before tells why. */
+	/* The child is gone: its earlier messages explain why. */
 	return r == -EPIPE ? 0 : r;
 }
 
@@ -122,7 +123,7 @@ take_listeners(struct boundary_cell *cell, struct ipc_message *message)
 	return 0;
 }
 
-/* What the child says while no agent runs yet: it is still our own code. */
+/* Reads the child's messages while no agent runs yet: it is still cloister's own code. */
 static int
 await_ready(const struct cell_spec *spec, struct boundary_cell *cell, struct err *err)
 {
@@ -188,9 +189,9 @@ abandon(struct boundary_cell *cell)
 		closep(&cell->listeners[i]);
 }
 
-/* The cell is to have a limit of one byte on core files (ns_child.c).  sudo and careful
- * machines leave a hard limit of zero, which only root can raise.  Zero is as good where no
- * program of the host's is started for a crash. */
+/* The cell gets a limit of one byte on core files (ns_child.c).  sudo and careful machines leave a
+ * hard limit of zero, which only root can raise.  Zero is as good if the host starts no program for
+ * a crash. */
 static int
 raise_core_limit(struct err *err)
 {
@@ -227,10 +228,10 @@ start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 	cell->channel = ends[0];
 	plan->channel = ends[1];
 	r = clone_child(plan, cell, err);
-	/* So that the child's death is the channel's end. */
+	/* Then the channel ends with the child. */
 	closep(&plan->channel);
 	plan->channel = -1;
-	/* The namespace is open before an agent runs in it, and can vanish. */
+	/* Open the namespace before an agent runs in it and it can vanish. */
 	if (r == 0 && (cell_spec_has_overlay(plan->spec) || plan->spec->n_ports > 0))
 		r = open_userns(cell, err);
 	if (r == 0)

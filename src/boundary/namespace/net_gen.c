@@ -1,7 +1,7 @@
-/* net_gen.c - at build time, writes the netlink messages that make a network namespace
- * a cell's little internet: C on stdout, sent as it is by ns_net.c.
+/* net_gen.c - at build time, writes the netlink messages that make a network namespace a cell's
+ * private internet: C on stdout, sent unchanged by ns_net.c.
  *
- * libnftnl and libmnl know how messages look.  Nothing in them depends on the cell: in a
+ * libnftnl and libmnl know the format of the messages.  Nothing in them depends on the cell: in a
  * new namespace the loopback is always interface 1. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,7 +32,7 @@
 #define NAT_CHAIN "names"
 #define FILTER_CHAIN "reject"
 #define DNS_PORT 53
-#define TCP_FLAGS 13                    /* where they are in its head */
+#define TCP_FLAGS 13                    /* their offset in the header */
 #define TCP_SYN 0x02
 #define TCP_SYN_ACK 0x12
 #define PART_MAX 16384
@@ -41,8 +41,8 @@ static const struct family {
 	const char *name;
 	int af, nfproto;
 	uint8_t icmp;                   /* protocol */
-	uint8_t unreachable;            /* the code for a port */
-	unsigned size, from, to;        /* of an address; where in a packet's head */
+	uint8_t unreachable;            /* the code for an unreachable port */
+	unsigned size, from, to;        /* of an address; offsets in a packet's header */
 	const char *gate, *cell, *loopback;
 	unsigned loopback_bits;
 } families[] = {
@@ -52,7 +52,7 @@ static const struct family {
 	  CELL_NET_CELL6, "::1", 128 },
 };
 
-/* One array of the output: messages one behind the other. */
+/* One array of the output: messages, one behind the other. */
 static struct part {
 	char bytes[PART_MAX];
 	size_t len;
@@ -149,7 +149,7 @@ add_address(const struct family *f)
 	done(message);
 }
 
-/* Every address is here. */
+/* Makes every address local. */
 static void
 add_route(const struct family *f)
 {
@@ -300,7 +300,7 @@ name_gate(const struct family *f, uint16_t port)
 	put_in(NFT_REG_2, &wire, sizeof(wire));
 }
 
-/* The gate's socket gets it with the address that it was for. */
+/* The gate's socket gets the packet with its original address. */
 static void
 give_to_gate(const struct family *f, uint16_t port)
 {
@@ -314,7 +314,7 @@ give_to_gate(const struct family *f, uint16_t port)
 	add(e);
 }
 
-/* The address becomes the gate's, and in the answers its own again. */
+/* Replaces the address by the gate's, and restores it in the answers. */
 static void
 send_to_gate(const struct family *f, uint16_t port)
 {
@@ -393,10 +393,9 @@ add_table(const struct family *f)
 	done(message);
 }
 
-/* TCP goes to the gate; what goes to the cell itself is let alone.  Only the packet that
- * opens a connection has to be pointed there: the others find its socket.  Nothing is
- * rewritten, so no connection has to be tracked, which would cost each packet more than
- * all of this. */
+/* TCP goes to the gate, except for connections to the cell itself.  Only the packet that opens a
+ * connection has to be redirected: the others find its socket.  Nothing is rewritten, so no
+ * connection has to be tracked, which would cost each packet more than all of this. */
 static void
 add_capture(const struct family *f)
 {
@@ -414,7 +413,7 @@ add_capture(const struct family *f)
 	end_rule(f);
 }
 
-/* Questions for names go to the gate too, whichever server is asked. */
+/* DNS queries go to the gate too, whichever server is asked. */
 static void
 add_names(const struct family *f)
 {
@@ -427,8 +426,8 @@ add_names(const struct family *f)
 	end_rule(f);
 }
 
-/* The rest is refused aloud, so that clients fall back at once: whoever sends is told by
- * the call itself, and whoever waits by ICMP. */
+/* The rest is refused explicitly, so that clients fall back at once: a sender gets an error from
+ * the call itself, and a waiting client gets ICMP. */
 static void
 add_refusal(const struct family *f)
 {
@@ -443,7 +442,7 @@ add_refusal(const struct family *f)
 	end_rule(f);
 	begin_rule(f, FILTER_CHAIN);
 	address_is(f, f->to, f->cell);
-	/* The gate's answers, and the cell's word with itself. */
+	/* Answers of the gate, and the cell's traffic with itself. */
 	accept_it();
 	end_rule(f);
 	begin_rule(f, FILTER_CHAIN);

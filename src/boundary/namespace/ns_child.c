@@ -1,8 +1,7 @@
 /* ns_child.c - the cell's first process, from clone to init.
  *
- * It starts as the supervisor's twin with every capability in the new user
- * namespace and none outside, builds the cell around itself, gives all of it up
- * and becomes init. */
+ * It starts as a copy of the supervisor, with every capability in the new user namespace and none
+ * outside.  It builds the cell around itself, gives all capabilities up and becomes init. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -27,8 +26,8 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/cgroup.h"
-#include "boundary/namespace/filter.h"
-#include "boundary/namespace/landlock.h"
+#include "confine/filter.h"
+#include "confine/landlock.h"
 #include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
@@ -44,7 +43,7 @@ wait_for_maps(const struct ns_plan *plan, struct err *err)
 	return message.type == INIT_GO ? 0 : err_set(err, EBADMSG, "unexpected message");
 }
 
-/* From here on this process is root of its namespaces, in name too. */
+/* From here on this process has the ids of root in its namespaces. */
 static int
 become_inner_root(const struct ns_plan *plan, struct err *err)
 {
@@ -67,21 +66,21 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
 	if (CONTROL_ON("netns")) {
 		r = spec->has_policy ? ns_make_net(plan, err) : ns_make_no_net(plan, err);
-		/* Without capabilities, port 80 would be out of the agent's reach. */
+		/* Without capabilities, the agent could otherwise not bind port 80. */
 		if (r == 0)
 			(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start",
 			                    "0", NULL);
 	}
 	if (r == 0 && spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("max-userns"))
 		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", err);
-	/* Counted with the operator's own, of whom this leaves most. */
+	/* The kernel counts these with the operator's own; this leaves the operator most. */
 	if (r == 0 && CONTROL_ON("limit-user"))
 		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "32", err);
 	return r;
 }
 
-/* Soft limits are the operator's own habit.  A cell begins with the usual ones; hard limits,
- * which bind the operator too, stay. */
+/* Soft limits are the operator's own preference, so a cell begins with the usual ones.  Hard
+ * limits, which bind the operator too, stay. */
 static void
 reset_soft_limits(void)
 {
@@ -99,18 +98,18 @@ reset_soft_limits(void)
 		if (getrlimit(limits[i].what, &now) < 0)
 			continue;
 		now.rlim_cur = limits[i].usual < now.rlim_max ? limits[i].usual : now.rlim_max;
-		(void)setrlimit(limits[i].what, &now);  /* within the hard limit everybody may */
+		(void)setrlimit(limits[i].what, &now);  /* anyone may, within the hard limit */
 	}
-	/* A lower priority is the operator's wish; a higher one is not for the agent. */
+	/* The agent keeps a lower priority that the operator chose, but not a higher one. */
 	if (getpriority(PRIO_PROCESS, 0) < 0)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 }
 
 #define FILES_SPARED 1024               /* descriptors */
 
-/* Descriptors that are under way in sockets are counted with the operator's own, and nobody who has more of them
- * than its limit on open files can send any: neither could cloister, for whatever other cell.  So the agent's
- * limit is below the operator's. */
+/* The kernel counts descriptors in flight in sockets with the operator's own.  A user with more of
+ * them than the limit on open files cannot send any: then cloister could not either, for any other
+ * cell.  So the agent's limit is below the operator's. */
 static struct rlimit
 files_of(const struct ns_plan *plan)
 {
@@ -126,13 +125,13 @@ files_of(const struct ns_plan *plan)
 static int
 set_limits(const struct ns_plan *plan, struct err *err)
 {
-	/* Of this user in this user namespace, threads included; init is one.  A cgroup's
-	 * limit is to strike first, because it counts how often it did. */
+	/* Counts this user's processes in this user namespace, threads included; init is one.  A
+	 * cgroup's limit should apply first, because it counts how often it did. */
 	const rlim_t most = plan->spec->limits.pids + 1 + (plan->ground->pids_limited ? 64 : 0);
 	struct rlimit pids = { most, most };
-	/* One, not zero: at zero a core_pattern pipe would still be run, by the host. */
+	/* One, not zero: at zero the host would still run a core_pattern pipe. */
 	struct rlimit core = { 1, 1 };
-	/* Queued signals are counted with the operator's own. */
+	/* The kernel counts queued signals with the operator's own. */
 	struct rlimit signals = { 4096, 4096 };
 	struct rlimit now, files;
 
@@ -140,7 +139,7 @@ set_limits(const struct ns_plan *plan, struct err *err)
 		pids = (struct rlimit){ now.rlim_max, now.rlim_max };
 	if (getrlimit(RLIMIT_SIGPENDING, &now) == 0 && now.rlim_max / 4 < signals.rlim_max)
 		signals = (struct rlimit){ now.rlim_max / 4, now.rlim_max / 4 };
-	/* Then the supervisor has seen to it that zero is as good. */
+	/* The supervisor has checked that zero is as good. */
 	if (getrlimit(RLIMIT_CORE, &now) == 0 && now.rlim_max == 0)
 		core = now;
 	reset_soft_limits();
@@ -205,13 +204,13 @@ choose_filter(const struct cell_spec *spec)
 		return FILTER_DEFAULT;
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].access == CELL_WRITE ||
-		    /* Whose changes are on the host's disk from the start. */
+		    /* Its changes are on the host's disk from the start. */
 		    (spec->grants[i].access == CELL_OVERLAY && !ns_keeps_changes()))
 			return FILTER_NESTED;
 	return FILTER_NESTED_APART;
 }
 
-/* Descriptors where init expects them; nothing else crosses the exec. */
+/* Puts descriptors where init expects them; nothing else survives the exec. */
 static int
 become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
@@ -258,7 +257,7 @@ build_cell(const struct ns_plan *plan, struct err *err)
 {
 	int landlock, r;
 
-	/* By itself: a process that is moved by another costs the kernel a wait. */
+	/* The process enters by itself: moving another process costs the kernel a wait. */
 	r = cgroup_enter_self(plan->ground->cgroup, err);
 	if (r == 0)
 		r = wait_for_maps(plan, err);
@@ -289,7 +288,7 @@ ns_child_run(struct ns_plan *plan)
 	/* The supervisor may die at any moment. */
 	if (CONTROL_ON("pdeath"))
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* What the supervisor ignores, the agent must not. */
+	/* The agent must not inherit signals that the supervisor ignores. */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGTTOU, SIG_DFL);
 	sigemptyset(&none);

@@ -1,13 +1,15 @@
-/* ns_cover.c - cloister's own folders, where a grant brings them along: covered, and not to be moved.
+/* ns_cover.c - covers cloister's own folders where a grant contains them, and keeps the cover from
+ * being moved.
  *
- * To an ordinary user's other cells, the agent would be their operator.  An empty folder that is
- * mounted over each of them hides it.  That alone is not enough: an agent that renames a folder above
- * the cover moves what is beneath it to a path that no cell has covered.  So each folder between the
- * grant and the cover is mounted on itself.  The kernel moves, exchanges and removes no folder on
- * which something is mounted in the caller's mount namespace (EBUSY), whatever path leads to it.
+ * With access to them, the agent would act as operator of an ordinary user's other cells.  An empty
+ * folder, mounted over each of them, hides it.  That alone is not enough: an agent that renames a
+ * folder above the cover moves the hidden files to a path that no cell has covered.  So each folder
+ * between the grant and the cover is mounted on itself.  The kernel does not move, exchange or
+ * remove a folder on which something is mounted in the caller's mount namespace (EBUSY), whatever
+ * path leads to it.
  *
- * An agent that makes mount namespaces of its own could leave these mounts behind, so the supervisor
- * grants it no such folder for writing (cell_grants.c). */
+ * An agent that makes mount namespaces of its own could leave these mounts behind, so the
+ * supervisor grants it no such folder for writing (cell_grants.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +25,7 @@
 #include "base/tree.h"
 #include "boundary/namespace/ns_plan.h"
 
-/* Beneath one that is covered already. */
+/* Whether PATH is beneath a covered one. */
 static bool
 is_covered(const struct boundary_ground *ground, const char *const *own)
 {
@@ -33,7 +35,7 @@ is_covered(const struct boundary_ground *ground, const char *const *own)
 	return false;
 }
 
-/* Whether something is mounted there: then it is pinned already. */
+/* Whether something is mounted there: then it is already pinned. */
 static bool
 is_mount(int target)
 {
@@ -53,11 +55,11 @@ pin(int target, const char *path, struct err *err)
 	mount = open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
 	if (mount < 0)
 		return err_errno(err, "cannot take the mount of '%s'", path);
-	return ns_attach(mount, target, "", err);
+	return mounts_attach(mount, target, "", err);
 }
 
-/* Every folder above PATH that is beneath the grant's own LEN bytes, the outermost first; and PATH
- * itself, if ALL.  Where one is not there, nothing beneath it is. */
+/* Pins every folder above PATH and beneath the grant's own LEN bytes, the outermost first; and PATH
+ * itself, if ALL.  Stops at a folder that does not exist. */
 static int
 pin_way(int root, const char *path, size_t len, bool all, struct err *err)
 {
@@ -74,7 +76,7 @@ pin_way(int root, const char *path, size_t len, bool all, struct err *err)
 		if (was == '\0' && !all)
 			return 0;
 		slash[more] = '\0';
-		target = ns_open_inside(root, part);
+		target = mounts_open_inside(root, part);
 		if (target < 0 && (errno == ENOENT || errno == ENOTDIR))
 			return 0;
 		r = target < 0 ? err_errno(err, "cannot open '%s' in the cell", part) : pin(target, part, err);
@@ -84,7 +86,7 @@ pin_way(int root, const char *path, size_t len, bool all, struct err *err)
 	return r;
 }
 
-/* INSIDE: where the grant has one of them; its first LEN bytes are the grant's. */
+/* INSIDE: the folder's path in the grant; its first LEN bytes are the grant's. */
 static int
 cover(const struct ns_plan *plan, int root, const char *inside, size_t len, enum cell_access access,
       bool is_there, struct err *err)
@@ -95,15 +97,16 @@ cover(const struct ns_plan *plan, int root, const char *inside, size_t len, enum
 
 	if (r < 0 || !is_there)
 		return r;
-	target = ns_make_target(root, inside, false, agent, err);
-	return target < 0 ? target : ns_bind(root, "sys", target, "", NS_QUIET | MOUNT_ATTR_RDONLY, err);
+	target = mounts_make_target(root, inside, false, agent, err);
+	return target < 0 ? target : mounts_bind(root, "sys", target, "", MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
 }
 
 int
 ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err)
 {
 	const struct cell_grant *grant = &plan->spec->grants[i];
-	/* The whole machine, which only real root can prepare: here "/" is the cell's own by now. */
+	/* The grant is the whole machine, which only real root can prepare: here "/" is already the
+	 * cell's own. */
 	size_t len = plan->range && strcmp(grant->host, "/") == 0 ? 0 : strlen(grant->host);
 
 	for (const char *const *own = plan->ground->hidden; *own != NULL; own++) {

@@ -1,5 +1,5 @@
-/* ns_etc.c - the generated /etc: enough for programs to find names, time zone,
- * libraries and certificates, and nothing that tells of this host. */
+/* ns_etc.c - the generated /etc: enough for programs to find names, time zone, libraries and
+ * certificates, and nothing that identifies this host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const char gate_names[] = CELL_NET_GATE4 "\t" CELL_NET_GATE_NAME "\n"
 static const char gate_resolver[] = "nameserver " CELL_NET_GATE4 "\n"
                                     "options timeout:2 attempts:3\n";
 
-/* For whoever looks why names do not resolve. */
+/* For people who wonder why names do not resolve. */
 static const char no_resolver[] =
 	"# This cell has no policy, and so no network: see `cloister help run`.\n"
 	"# The supervisor answers here, at once, that there is no such name.\n"
@@ -53,8 +53,7 @@ write_names(int etc, const struct cell_spec *spec, struct err *err)
 	return r;
 }
 
-/* What of the host's /etc is code and data of its packages, not its own
- * configuration. */
+/* The parts of the host's /etc that are code and data of its packages, not its own configuration. */
 static const char *const shown[] = {
 	"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
 	"pki/ca-trust/extracted", "ca-certificates/extracted", "crypto-policies",
@@ -99,10 +98,10 @@ show_one(int host, int etc, const char *name, struct err *err)
 	if (S_ISDIR(st.st_mode) ? mkdirat(etc, name, 0755) < 0
 	                        : mknodat(etc, name, S_IFREG | 0644, 0) < 0)
 		return err_errno(err, "cannot make /etc/%s", name);
-	return ns_bind(host, name, etc, name, NS_QUIET | MOUNT_ATTR_RDONLY, err);
+	return mounts_bind(host, name, etc, name, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
 }
 
-/* The host's time zone, if it is one that everybody has under /usr. */
+/* Links the host's time zone, if it is one that every system has under /usr. */
 static void
 link_time_zone(int host, int etc)
 {

@@ -1,5 +1,5 @@
-/* ns_home.c - files that tools look for in the agent's home: placeholders in the formats of
- * theirs. */
+/* ns_home.c - makes files that tools look for in the agent's home, with placeholders in the tools'
+ * own formats. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/own.h"
 #include "boundary/namespace/ns_plan.h"
 
-/* The home is new, and nobody is in it yet: what is there was made here. */
+/* The home is new and no process uses it yet, so every file in it was made here. */
 static int
 make_file(int home, const struct cell_file *file, uid_t agent, struct err *err)
 {

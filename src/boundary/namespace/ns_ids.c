@@ -1,8 +1,8 @@
-/* ns_ids.c - who is who on both sides of the wall.
+/* ns_ids.c - maps user and group ids between the cell and the host.
  *
- * An ordinary user's cell has one user: the agent, who is that user outside.
- * Root's cell has a range of ids of its own that mean nobody outside, and the
- * paths it is granted are id-mapped, so that their owner is the agent inside. */
+ * An ordinary user's cell has one user: the agent, who is that user outside.  Root's cell has a
+ * range of ids of its own that belong to nobody outside.  The paths it is granted are id-mapped, so
+ * that their owner is the agent inside. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -24,8 +24,8 @@
 #include "boundary/namespace/ns_plan.h"
 #include "cell/cell_dirs.h"
 
-/* Whether this process is root where ids are what they are: a root inside some
- * other user namespace has no such range, and is an ordinary user outside. */
+/* Whether this process is root in the initial user namespace.  Root inside another user namespace
+ * has no such range, and is an ordinary user outside. */
 bool
 ns_has_range(void)
 {
@@ -90,7 +90,7 @@ struct id_map {
 	unsigned uid, gid, to, size;    /* as on disk, as ids outside the cell */
 };
 
-/* A user namespace that only says which id is which. */
+/* Makes a user namespace that only serves as an id map. */
 static int
 make_map_ns(const struct id_map *map, struct err *err)
 {
@@ -118,7 +118,7 @@ make_map_ns(const struct id_map *map, struct err *err)
 	return r < 0 ? r : ns;
 }
 
-/* The last one that was made: most grants of a cell have one owner. */
+/* The last map that was made: most grants of a cell have one owner. */
 struct last_map {
 	struct id_map map;
 	int ns;
@@ -145,8 +145,7 @@ map_mount(int mount, const char *path, const struct id_map *map, struct last_map
 	return 0;
 }
 
-/* As ns_copy_tree, without what is mounted below: each mount would want a map of
- * its own file system. */
+/* Like mounts_copy_tree, without the mounts below: each would need a map of its own file system. */
 static int
 copy_mapped(const char *path, bool whole_range, const struct ns_plan *plan, struct last_map *last,
             struct err *err)
@@ -172,7 +171,7 @@ copy_mapped(const char *path, bool whole_range, const struct ns_plan *plan, stru
 	return r < 0 ? r : TAKE_FD(mount);
 }
 
-/* The folder for changes as it is: the supervisor made the inner root its owner. */
+/* Copies the folder for changes without a map: the supervisor made the inner root its owner. */
 static int
 copy_changes(struct ns_plan *plan, struct err *err)
 {
@@ -185,8 +184,8 @@ copy_changes(struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
-/* Whether COPY, of one mount, has something at PATH: where another mount is there on the host,
- * what lies beneath it, which may be the same folder. */
+/* Whether COPY, of one mount, has a file at PATH.  If the host has another mount there, this looks
+ * beneath that mount, and may find the same folder. */
 static bool
 has_path(int copy, const char *path)
 {

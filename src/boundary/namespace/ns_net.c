@@ -1,7 +1,7 @@
-/* ns_net.c - a network namespace becomes the cell's little internet: every address is
- * local, and TCP and questions for names go to the gate; see cell/cell_net.h.
+/* ns_net.c - makes a network namespace the cell's private internet: every address is local, and TCP
+ * and DNS queries go to the gate; see cell/cell_net.h.
  *
- * The messages were made at build time, by net_gen.c. */
+ * net_gen.c made the messages at build time. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #define BACKLOG 1024
 #define DNS_PORT 53
 
-/* Messages of one family, answered while they are sent: silence is consent. */
+/* Sends the messages of one family.  The kernel answers while they are sent, and only errors count. */
 static int
 tell_kernel(int protocol, const struct iovec *parts, size_t n)
 {
@@ -79,13 +79,13 @@ capture(bool *ipv6)
 		*ipv6 = false;
 		r = tell_kernel(NETLINK_NETFILTER, v4, ARRAY_LEN(v4));
 	}
-	/* A loopback has no congestion to be careful of; what the host chose may pace what is
-	 * sent.  This one every kernel has. */
+	/* A loopback has no congestion, and the host's algorithm may pace the traffic.  Every
+	 * kernel has this one. */
 	(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/tcp_congestion_control", "reno", NULL);
 	return r;
 }
 
-/* Whoever is accepted inherits these. */
+/* Accepted connections inherit these. */
 static int
 set_tcp_options(int fd, int family)
 {
@@ -96,7 +96,7 @@ set_tcp_options(int fd, int family)
 	                         : setsockopt(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, &on, sizeof(on));
 }
 
-/* Where the gate takes what is captured; -1 where there is no IPv6. */
+/* The socket where the gate gets captured traffic; -1 without IPv6. */
 static int
 listen_at(int family, int type, struct err *err)
 {

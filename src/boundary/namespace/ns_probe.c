@@ -25,7 +25,7 @@
 #include "base/own.h"
 #include "boundary/namespace/ns_plan.h"
 
-/* Whatever a child runs into, it is not long. */
+/* No child may take longer. */
 #define CHILD_SECONDS 10
 
 static int
@@ -50,8 +50,8 @@ try_pty(void)
 	return 0;
 }
 
-/* User attributes by the upper folder's own, then the overlay with its marks in
- * them, then something that needs a mark: removing what is below. */
+/* Tests user attributes on the upper folder, then an overlay that keeps its marks in them, then an
+ * operation that needs a mark: removing a lower file. */
 static void
 try_overlay(struct ns_probe *p)
 {
@@ -147,7 +147,7 @@ try_idmap(pid_t child)
 	                             sizeof(attr)));
 }
 
-/* Runs in the child, which goes on once the pipe is closed. */
+/* Runs in the child, which continues once the pipe is closed. */
 static void
 child_main(struct ns_probe *shared, const int go[2])
 {

@@ -1,7 +1,7 @@
-/* ns_probe.h - tries in a child what a cell of namespaces is made of.
+/* ns_probe.h - tries in a child every step by which a cell is made of namespaces.
  *
- * Nothing is left behind; each step is really taken, because what a kernel has
- * and what a machine's policy allows are two things. */
+ * Nothing is left behind.  Each step is really taken, because a kernel may have a feature that the
+ * machine's policy forbids. */
 #ifndef CLOISTER_NS_PROBE_H
 #define CLOISTER_NS_PROBE_H
 
@@ -12,11 +12,11 @@ struct ns_probe {
 	int clone;              /* clone3 with CLONE_PIDFD, in the namespaces as they are */
 	int userns;             /* a new user and mount namespace */
 	int maps;               /* its user and group ids */
-	int tmpfs;              /* mounting in it, which AppArmor refuses last of all */
+	int tmpfs;              /* mounting in it, which AppArmor may refuse */
 	int others;             /* the pid, network, ipc, uts and cgroup namespaces */
 	int pty;                /* a terminal of a new devpts */
-	int nftables;           /* capturing what a network namespace sends */
-	int ipv6;               /* likewise, of IPv6 */
+	int nftables;           /* capturing the traffic of a network namespace */
+	int ipv6;               /* likewise, for IPv6 */
 	int user_xattr;         /* user attributes on tmpfs */
 	int overlay;            /* an overlay of tmpfs folders with userxattr */
 	int idmap;              /* an id-mapped mount of /usr; real root only */

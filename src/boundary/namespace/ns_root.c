@@ -1,9 +1,8 @@
-/* ns_root.c - the cell's file system: a read-only skeleton on a small tmpfs, the
- * host's programs, a scratch space that is limited in bytes and files, and the
- * grants.
+/* ns_root.c - the cell's file system: a read-only skeleton on a small tmpfs, the host's programs, a
+ * scratch space that is limited in bytes and files, and the grants.
  *
- * Built from the outside in: the new root is mounted over "/", which this process
- * does not see until it turns into it, so host paths can still be opened. */
+ * Built from the outside in: the new root is mounted over "/", which this process does not see
+ * until it enters it, so host paths can still be opened. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +46,7 @@ make_folders(int root, struct err *err)
 	return 0;
 }
 
-/* One entry of the programs' tree: a folder is bound, a link is made again. */
+/* Shows one entry of the programs' tree: a folder is bound, a link is recreated. */
 static int
 show_entry(int from, const char *name, int root, struct err *err)
 {
@@ -70,7 +69,7 @@ show_entry(int from, const char *name, int root, struct err *err)
 		return 0;
 	if (mkdirat(root, name, 0755) < 0 && errno != EEXIST)
 		return err_errno(err, "cannot make '/%s'", name);
-	return ns_bind(from, name, root, name, NS_QUIET | MOUNT_ATTR_RDONLY, err);
+	return mounts_bind(from, name, root, name, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
 }
 
 static int
@@ -86,7 +85,7 @@ show_host(int root, struct err *err)
 	return r;
 }
 
-/* What a root file system does not bring itself, or may not. */
+/* Entries that cloister provides itself or does not take from a root file system. */
 static bool
 is_ours(const char *name)
 {
@@ -104,9 +103,9 @@ show_rootfs_etc(int root, struct err *err)
 {
 	/* The generated files over those of the root file system. */
 	const char *const layers[] = { "lowerdir", "etc:.lower/etc", NULL };
-	OWN(closep) int etc = ns_new_fs("overlay", layers, NS_QUIET | MOUNT_ATTR_RDONLY, err);
+	OWN(closep) int etc = mounts_new_fs("overlay", layers, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
 
-	return etc < 0 ? etc : ns_attach(etc, root, "etc", err);
+	return etc < 0 ? etc : mounts_attach(etc, root, "etc", err);
 }
 
 static int
@@ -119,12 +118,12 @@ show_rootfs(const struct ns_plan *plan, int root, struct err *err)
 	int r;
 
 	if (mount < 0)
-		mount = ns_copy_tree(AT_FDCWD, plan->spec->rootfs, err);
+		mount = mounts_copy_tree(AT_FDCWD, plan->spec->rootfs, err);
 	if (mount < 0)
 		return mount;
-	r = ns_set_attrs(mount, NS_QUIET | MOUNT_ATTR_RDONLY, true, err);
+	r = mounts_set_attrs(mount, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, true, err);
 	if (r == 0)
-		r = ns_attach(mount, root, ".lower", err);
+		r = mounts_attach(mount, root, ".lower", err);
 	if (r < 0)
 		return r;
 	from = openat(root, ".lower", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -149,13 +148,13 @@ make_dev(int root, struct err *err)
 		{ "dev/stdout", "/proc/self/fd/1" }, { "dev/stderr", "/proc/self/fd/2" },
 		{ "dev/ptmx", "pts/ptmx" }, { "var/run", "/run" },
 	};
-	/* Terminals are counted for the whole machine, too. */
+	/* The kernel also counts terminals for the whole machine. */
 	const char *const pts_options[] = { "mode", "0620", "ptmxmode", "0666", "max", "256", NULL };
 	OWN(closep) int pts = -1;
 	char from[32];
 	int r = 0;
 
-	/* "/dev/null" is the host's still, "dev/null" the cell's. */
+	/* "/dev/null" is still the host's, "dev/null" the cell's. */
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(nodes); i++) {
 		snprintf(from, sizeof(from), "/dev/%s", nodes[i]);
 		if (mknodat(root, from + 1, S_IFREG | 0644, 0) < 0 ||
@@ -167,12 +166,12 @@ make_dev(int root, struct err *err)
 			r = err_errno(err, "cannot make '/%s'", links[i].name);
 	if (r < 0)
 		return r;
-	pts = ns_new_fs("devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
-	return pts < 0 ? pts : ns_attach(pts, root, "dev/pts", err);
+	pts = mounts_new_fs("devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+	return pts < 0 ? pts : mounts_attach(pts, root, "dev/pts", err);
 }
 
-/* What /proc tells of the host or could change in it.  Most of it is guarded by
- * the agent being nobody outside; this does not rest on that. */
+/* Files of /proc that describe the host or could change it.  For most of them the agent, who is
+ * nobody outside, has no access; this protects them without relying on that. */
 static const char *const masked_files[] = {
 	"proc/buddyinfo", "proc/cmdline", "proc/config.gz", "proc/consoles", "proc/locks",
 	 "proc/crypto", "proc/diskstats", "proc/dma", "proc/interrupts",
@@ -188,7 +187,7 @@ static const char *const masked_folders[] = {
 	"proc/dynamic_debug", "proc/fs", "proc/irq", "proc/pressure", "proc/scsi", "proc/tty",
 };
 
-/* In the new root, which is the working folder: the old way to bind is one call. */
+/* Runs in the new root, which is the working folder.  The old way to bind is a single call. */
 static int
 mask(const char *const *paths, size_t n, const char *with, struct err *err)
 {
@@ -227,14 +226,14 @@ mask_proc(int root, struct err *err)
 {
 	int r = mask(masked_files, ARRAY_LEN(masked_files), "dev/null", err);
 
-	/* The empty /sys, made read-only first: copies of a mount are as it is. */
+	/* The empty /sys is made read-only first: copies of a mount inherit that. */
 	if (r == 0)
-		r = ns_bind(root, "sys", root, "sys", NS_QUIET | MOUNT_ATTR_RDONLY, err);
+		r = mounts_bind(root, "sys", root, "sys", MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
 	if (r == 0)
 		r = mask(masked_folders, ARRAY_LEN(masked_folders), "sys", err);
 	if (r == 0)
-		r = ns_bind(root, "proc/sys", root, "proc/sys",
-		            NS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, err);
+		r = mounts_bind(root, "proc/sys", root, "proc/sys",
+		            MOUNTS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, err);
 	return r < 0 || !CONTROL_ON("boot-id") ? r : make_boot_id(root, err);
 }
 
@@ -246,29 +245,29 @@ make_proc(const struct ns_plan *plan, int root, struct err *err)
 	int r;
 
 	/* Without a pid namespace of its own there is no /proc of its own to mount. */
-	proc = CONTROL_ON("pidns") ? ns_new_fs("proc", none, NS_QUIET | MOUNT_ATTR_NOEXEC, err)
-	                           : ns_copy_tree(AT_FDCWD, "/proc", err);
+	proc = CONTROL_ON("pidns") ? mounts_new_fs("proc", none, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err)
+	                           : mounts_copy_tree(AT_FDCWD, "/proc", err);
 	if (proc < 0)
 		return proc;
-	r = ns_attach(proc, root, "proc", err);
-	/* A nested sandbox may mount a /proc of its own only if it sees all of this
-	 * one: there the agent being nobody has to do. */
+	r = mounts_attach(proc, root, "proc", err);
+	/* A nested sandbox may mount a /proc of its own only if it sees all of this one.  There the
+	 * only protection is that the agent is nobody outside. */
 	if (r == 0 && plan->spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("proc-mask"))
 		r = mask_proc(root, err);
 	if (r == 0 && !CONTROL_ON("sys-empty"))
-		r = ns_bind(AT_FDCWD, "/sys", root, "sys", 0, err);
+		r = mounts_bind(AT_FDCWD, "/sys", root, "sys", 0, err);
 	return r;
 }
 
-/* Everything that the cell may write, in one place with one limit. */
+/* Everything that the cell may write is in one place, with one limit. */
 static int
 make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err *err)
 {
 	static const struct { const char *name, *at; mode_t mode; bool agents; } places[] = {
-		{ NS_SCRATCH "/var-tmp", "var/tmp", 01777, false },
-		{ NS_SCRATCH "/shm", "dev/shm", 01777, false },
-		{ NS_SCRATCH "/home", "home/agent", 0700, true },
-		{ NS_SCRATCH "/tmp", "tmp", 01777, false },     /* last: it hides the others */
+		{ MOUNTS_SCRATCH "/var-tmp", "var/tmp", 01777, false },
+		{ MOUNTS_SCRATCH "/shm", "dev/shm", 01777, false },
+		{ MOUNTS_SCRATCH "/home", "home/agent", 0700, true },
+		{ MOUNTS_SCRATCH "/tmp", "tmp", 01777, false },     /* last: it hides the others */
 	};
 	const struct cell_limits *limits = &plan->spec->limits;
 	char size[32], inodes[32];
@@ -281,14 +280,14 @@ make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err 
 	         (unsigned long long)(CONTROL_ON("limit-disk") ? limits->disk : 1ULL << 40));
 	snprintf(inodes, sizeof(inodes), "%llu",
 	         (unsigned long long)(CONTROL_ON("limit-disk") ? limits->inodes : 1ULL << 30));
-	scratch = ns_new_fs("tmpfs", options, NS_QUIET, err);
-	r = scratch < 0 ? scratch : ns_attach(scratch, root, NS_SCRATCH, err);
+	scratch = mounts_new_fs("tmpfs", options, MOUNTS_QUIET, err);
+	r = scratch < 0 ? scratch : mounts_attach(scratch, root, MOUNTS_SCRATCH, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
 		if (mkdirat(root, places[i].name, 0700) < 0 ||
 		    fchmodat(root, places[i].name, places[i].mode, 0) < 0 ||
 		    (places[i].agents && fchownat(root, places[i].name, agent, agent, 0) < 0))
 			return err_errno(err, "cannot make '/%s'", places[i].at);
-		r = ns_bind(root, places[i].name, root, places[i].at, 0, err);
+		r = mounts_bind(root, places[i].name, root, places[i].at, 0, err);
 	}
 	if (r == 0)
 		*ret_scratch = TAKE_FD(scratch);
@@ -321,8 +320,8 @@ has_user_attributes(int folder)
 	return takes_user_attribute(fd);
 }
 
-/* Where overlays' changes go: the scratch space, where limits count, or else the
- * state folder on the host's disk, where they do not. */
+/* Overlays' changes go to the scratch space, where limits count; or else to the state folder on the
+ * host's disk, where they do not. */
 static int
 open_changes(const struct ns_plan *plan, int root, int scratch, struct err *err)
 {
@@ -343,13 +342,13 @@ open_changes(const struct ns_plan *plan, int root, int scratch, struct err *err)
 		if (n < 0)
 			return err_errno(err, "cannot find the state folder");
 		path[n] = '\0';
-		mount = ns_copy_tree(AT_FDCWD, path, err);
+		mount = mounts_copy_tree(AT_FDCWD, path, err);
 	}
 	if (mount < 0)
 		return mount;
-	r = ns_set_attrs(mount, NS_QUIET, false, err);
+	r = mounts_set_attrs(mount, MOUNTS_QUIET, false, err);
 	if (r == 0)
-		r = ns_attach(mount, root, ".changes", err);
+		r = mounts_attach(mount, root, ".changes", err);
 	return r < 0 ? r : TAKE_FD(mount);
 }
 
@@ -373,9 +372,8 @@ make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
 	return ns_send_folder(plan, INIT_UPPER, grant, upper, err);
 }
 
-/* Put MOUNT, the workspace, below an upper folder; the overlay takes its place in
- * *MOUNT.  Folders are named by descriptor: what an agent can read of its mounts
- * tells nothing then. */
+/* Puts MOUNT, the workspace, below an upper folder, and the overlay into *MOUNT.  Folders are given
+ * by descriptor, so that the agent's list of mounts reveals no path. */
 static int
 lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *mount,
          struct err *err)
@@ -389,10 +387,10 @@ lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *m
 	snprintf(work, sizeof(work), "/proc/self/fd/%d/work%zu", changes, grant);
 	r = make_upper(plan, *mount, changes, grant, err);
 	if (r == 0)
-		r = ns_attach(*mount, root, ".lower", err);
+		r = mounts_attach(*mount, root, ".lower", err);
 	if (r < 0)
 		return r;
-	overlay = ns_new_fs("overlay", options, NS_QUIET, err);
+	overlay = mounts_new_fs("overlay", options, MOUNTS_QUIET, err);
 	if (overlay < 0)
 		return err_wrap(err, "the workspace (try -w DIR:ro or -w DIR:rw)");
 	umount2(".lower", MNT_DETACH);
@@ -407,26 +405,26 @@ attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, struct
 	const struct cell_grant *grant = &plan->spec->grants[i];
 	OWN(closep) int mount = plan->grants[i];
 	OWN(closep) int target = -1;
-	unsigned attrs = NS_QUIET;
+	unsigned attrs = MOUNTS_QUIET;
 	struct stat st;
 	int r;
 
 	if (mount < 0)
-		mount = ns_copy_tree(AT_FDCWD, grant->host, err);
+		mount = mounts_copy_tree(AT_FDCWD, grant->host, err);
 	if (mount < 0)
 		return mount;
 	if (grant->access != CELL_WRITE && (grant->access == CELL_READ ||
 	                                    CONTROL_ON("workspace-overlay")))
 		attrs |= MOUNT_ATTR_RDONLY;
-	r = ns_set_attrs(mount, attrs, true, err);
+	r = mounts_set_attrs(mount, attrs, true, err);
 	if (r == 0 && grant->access == CELL_OVERLAY && CONTROL_ON("workspace-overlay"))
 		r = lay_over(plan, root, changes, i, &mount, err);
 	if (r < 0)
 		return r;
 	if (fstat(mount, &st) < 0)
 		return err_errno(err, "cannot look at '%s'", grant->host);
-	target = ns_make_target(root, grant->cell, !S_ISDIR(st.st_mode), agent_id(plan), err);
-	return target < 0 ? target : ns_attach(mount, target, "", err);
+	target = mounts_make_target(root, grant->cell, !S_ISDIR(st.st_mode), agent_id(plan), err);
+	return target < 0 ? target : mounts_attach(mount, target, "", err);
 }
 
 static int
@@ -442,12 +440,12 @@ attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err
 	}
 	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
 		r = attach_grant(plan, root, changes, i, err);
-	/* Only there if the changes go to disk. */
+	/* Exists only if the changes go to disk. */
 	umount2(".changes", MNT_DETACH);
 	return r;
 }
 
-/* Leave the host's tree and let go of it. */
+/* Leaves the host's tree and detaches it. */
 static int
 enter_root(int root, struct err *err)
 {
@@ -467,13 +465,13 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	OWN(closep) int root = -1, scratch = -1;
 	int r;
 
-	/* What is mounted from here on is seen nowhere else. */
+	/* Mounts made from here on are seen nowhere else. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
-	root = ns_new_fs("tmpfs", options, NS_QUIET, err);
+	root = mounts_new_fs("tmpfs", options, MOUNTS_QUIET, err);
 	if (root < 0)
 		return err_wrap(err, "the cell's root (see `cloister doctor`)");
-	r = ns_attach(root, AT_FDCWD, "/", err);
+	r = mounts_attach(root, AT_FDCWD, "/", err);
 	if (r == 0 && fchdir(root) < 0)
 		r = err_errno(err, "cannot enter the cell's root");
 	if (r == 0)
@@ -497,7 +495,7 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 		r = ns_make_home(root, plan->spec, err);
 	if (r == 0)
 		r = ns_send_folder(plan, INIT_SCRATCH, 0, scratch, err);
-	/* Late, because it is waited for. */
+	/* Done late, because it has to be waited for. */
 	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
 		r = ns_make_trust(root, plan, err);
 	if (r == 0)
@@ -510,5 +508,5 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	    unlinkat(root, ".changes", AT_REMOVEDIR) < 0)
 		return err_errno(err, "cannot tidy the cell's root");
 	r = enter_root(root, err);
-	return r < 0 ? r : ns_set_attrs(root, NS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+	return r < 0 ? r : mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
 }

@@ -1,5 +1,5 @@
-/* ns_ssh.c - what ssh finds in a cell that has keys for it: the hosts' keys, so that it need
- * not ask, and an agent that holds no key. */
+/* ns_ssh.c - makes the files for ssh in a cell that has SSH keys: the hosts' keys, so that ssh need
+ * not ask, and the socket of an agent that holds no key. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,8 +18,8 @@
 #define BACKLOG 64
 #define SOCKET (&CELL_NET_SSH_AGENT[1])         /* from the root */
 
-/* All of it is on the cell's root, which becomes read-only: nobody puts another socket in its
- * place.  Connecting is for whoever the agent is. */
+/* All of it is on the cell's root, which becomes read-only, so nobody can replace the socket.  The
+ * mode lets the agent connect, whichever user it is. */
 static int
 listen_at(int root, struct err *err)
 {

@@ -1,5 +1,5 @@
-/* ns_trust.c - the cell's own certificate authority, where programs look for those that
- * they trust: beside the system's, in its bundle, its folder and Java's store. */
+/* ns_trust.c - puts the cell's own certificate authority where programs look for trusted ones:
+ * beside the system's, in its bundle, its folder and Java's store. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -24,12 +24,12 @@
 #define BUNDLE IN_ETC(CELL_NET_BUNDLE)
 #define CA IN_ETC(CELL_NET_CA)
 
-/* Folders of the host's that are shown with the cell's own files on top. */
+/* Folders of the host that are shown with the cell's own files on top. */
 const char *const ns_trust_folders[] = {
 	"ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates/extracted", NULL
 };
 
-/* It has been in the making since before the cell was. */
+/* Waits for the authority, which was begun before the cell. */
 static int
 await(int pipe, char ret_hash[HASH_LEN + 1], struct err *err)
 {
@@ -75,7 +75,7 @@ new_file(int etc, const char *path, struct err *err)
 	return fd >= 0 ? fd : err_errno(err, "cannot make /etc/%s", path);
 }
 
-/* All of FROM behind what is in TO; nothing where there is no FROM. */
+/* Appends all of FROM to TO; does nothing without FROM. */
 static int
 append(int to, int from, struct err *err)
 {
@@ -87,7 +87,7 @@ append(int to, int from, struct err *err)
 	return n < 0 ? err_errno(err, "cannot copy the trusted certificates") : 0;
 }
 
-/* The system's bundle, that of a root file system if it has one. */
+/* Opens the system's bundle, or that of a root file system if it has one. */
 static int
 open_bundle(const struct cell_spec *spec)
 {
@@ -146,7 +146,7 @@ write_files(int etc, const struct cell_spec *spec, const struct boundary_trust *
 	return r;
 }
 
-/* What is between the lines of a certificate in PEM form, as one line. */
+/* Reads the text between the marker lines of a PEM certificate, as one line. */
 static int
 read_base64(int certificate, char ret_text[PEM_MAX], struct err *err)
 {
@@ -166,7 +166,7 @@ read_base64(int certificate, char ret_text[PEM_MAX], struct err *err)
 	return 0;
 }
 
-/* Browsers have a list of authorities of their own, and are told by policy of one more. */
+/* Browsers have their own list of authorities; a browser policy adds one more. */
 static int
 tell_browsers(int etc, const struct boundary_trust *trust, struct err *err)
 {
@@ -191,8 +191,8 @@ tell_browsers(int etc, const struct boundary_trust *trust, struct err *err)
 	return r < 0 ? r : create_file_at(etc, "firefox/policies/policies.json", 0644, firefox, err);
 }
 
-/* Our files over a folder of the host's.  Where that cannot be mounted (a kernel without
- * overlays for everybody, or a host that is one itself), ours have to do. */
+/* Lays cloister's files over a folder of the host.  If that cannot be mounted (a kernel without
+ * unprivileged overlays, or a host that is an overlay itself), cloister's files have to suffice. */
 static void
 lay_over_host(int root, const char *folder)
 {
@@ -205,9 +205,9 @@ lay_over_host(int root, const char *folder)
 	snprintf(both, sizeof(both), "%s:/%s", ours, ours);
 	if (lstat(both + strlen(ours) + 1, &st) < 0 || !S_ISDIR(st.st_mode))
 		return;
-	mount = ns_new_fs("overlay", options, NS_QUIET | MOUNT_ATTR_RDONLY, NULL);
+	mount = mounts_new_fs("overlay", options, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, NULL);
 	if (mount >= 0)
-		(void)ns_attach(mount, root, ours, NULL);
+		(void)mounts_attach(mount, root, ours, NULL);
 }
 
 int
@@ -225,7 +225,7 @@ ns_make_trust(int root, const struct ns_plan *plan, struct err *err)
 		r = write_files(etc, plan->spec, trust, hash, err);
 	if (r == 0)
 		r = tell_browsers(etc, trust, err);
-	/* A root file system's own /etc is laid under ours as a whole. */
+	/* A root file system's own /etc is laid under cloister's as a whole. */
 	if (r == 0 && plan->spec->rootfs[0] == '\0')
 		for (size_t i = 0; ns_trust_folders[i] != NULL; i++)
 			lay_over_host(root, ns_trust_folders[i]);

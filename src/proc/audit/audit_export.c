@@ -1,5 +1,5 @@
-/* audit_export.c - `cloister audit export`: timelines for others, as they are, or as in-toto
- * statements about ended cells in DSSE envelopes. */
+/* audit_export.c - `cloister audit export`: writes timelines unchanged, or as in-toto statements
+ * about ended cells in DSSE envelopes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,9 +21,9 @@
 #include "http/json_walk.h"
 #include "proc/audit/audit_proc.h"
 
-#define TYPES_MAX MEMBERS_MAX           /* kinds of events that are counted by name */
+#define TYPES_MAX MEMBERS_MAX           /* types of events that are counted by name */
 
-/* ---- as they are ---- */
+/* ---- unchanged ---- */
 
 static int
 export_lines(int dir, const char *name, struct err *err)
@@ -186,7 +186,7 @@ put_envelope(struct buf *b, const struct buf *statement, const struct audit_key 
 	return buf_failed(b) ? -ENOMEM : 0;
 }
 
-/* What is not sound is not vouched for. */
+/* A timeline that is not sound gets no statement. */
 static int
 export_statement(int dir, const struct cell_entry *entry, const struct audit_cell *cell,
                  const struct audit_key *key, struct err *err)
@@ -213,7 +213,7 @@ export_statement(int dir, const struct cell_entry *entry, const struct audit_cel
 	return 0;
 }
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
 struct export {
 	const struct audit_args *args;
@@ -224,7 +224,7 @@ struct export {
 	struct err bad;                 /* of the first */
 };
 
-/* Of files that are none, or cannot be read, the rest is exported. */
+/* If a file is no regular file, or cannot be read, the rest is exported. */
 static int
 export_timeline(int dir, const struct cell_entry *entry, struct err *err)
 {
@@ -251,7 +251,7 @@ export_entry(struct export *x, int dir, const struct cell_entry *entry, struct e
 	return export_statement(dir, entry, cell, &x->op.key, err);
 }
 
-/* What somebody did to one does not keep the others from being exported. */
+/* A damaged timeline does not keep the others from being exported. */
 static int
 export_or_note(struct export *x, int dir, const struct cell_entry *entry, struct err *err)
 {
@@ -321,7 +321,7 @@ learn_of_cells(struct export *x, struct err *err)
 	return r;
 }
 
-/* What leaves the machine is signed to its end. */
+/* Everything that leaves the machine is signed to its end. */
 static int
 sign_all(struct err *err)
 {

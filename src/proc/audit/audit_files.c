@@ -86,7 +86,7 @@ get_key(const struct audit_verifier *v, unsigned char ret_key[AUDIT_KEY])
 	return v->args->key[0] != '\0' && hex_get(v->args->key, ret_key, AUDIT_KEY);
 }
 
-/* The key that was given is the operator's, who tells of those of cells. */
+/* The given key is the operator's, whose timeline has those of cells. */
 static void
 pick(struct audit_verify *seen, const unsigned char *key)
 {
@@ -116,8 +116,8 @@ note(void *arg, const struct audit_record *record, const char *line, size_t len)
 	       audit_cells_note(&v->given, record);
 }
 
-/* What the timeline itself cannot tell: whether it is a cell's that the operator knows, and by which
- * key.  The state to tell. */
+/* Checks what the timeline itself cannot show: whether it belongs to a cell that the operator
+ * knows, and with which key.  Returns the state to print. */
 static const char *
 judge_cell(const struct audit_verifier *v, struct audit_check *check, const char *file)
 {
@@ -152,7 +152,7 @@ judge(struct audit_verifier *v, struct audit_check *check, const char *file, boo
 	return v->args->key[0] != '\0' ? "by that key" : "by the key it names itself";
 }
 
-/* What is not signed anybody may have put behind the rest: of cells, it tells nothing. */
+/* Anybody could have appended unsigned records, so they prove nothing about cells. */
 static int
 find_signed(struct audit_verifier *v, int dir, const char *name, struct err *err)
 {
@@ -190,7 +190,7 @@ verify_timelines(struct audit_verifier *v, int dir, const char *name, bool is_op
 
 /* ---- statements ---- */
 
-/* Whether it is signed, and where the operator's timeline was given, what that tells, too. */
+/* Checks the signature, and, if the operator's timeline was given, the content. */
 static int
 judge_statement(const struct audit_verifier *v, const char *line, size_t len, const unsigned char *key,
                 struct audit_cell *ret_said, struct err *err)
@@ -208,7 +208,7 @@ judge_statement(const struct audit_verifier *v, const char *line, size_t len, co
 	return audit_statement_check(ret_said, cell, err);
 }
 
-/* SAID is there if there is no finding. */
+/* SAID is set if there is no finding. */
 static void
 tell_statement(struct audit_verifier *v, const char *path, uint64_t line, const struct audit_cell *said,
                const char *finding)
@@ -254,7 +254,7 @@ verify_statements(struct audit_verifier *v, int dir, const char *name, const cha
 		struct audit_cell said = {0};
 		struct err why = {0};
 
-		/* The last may lack its newline, but nothing else. */
+		/* The last line may lack its newline, but nothing else. */
 		if (more == 0 && r.torn > 0) {
 			line = r.data + r.at;
 			len = r.torn;

@@ -1,5 +1,4 @@
-/* audit_policy.c - the file `policy` beside a cell's timeline: whether it is the one that the records
- * tell of. */
+/* audit_policy.c - checks that the file `policy` beside a cell's timeline is the one in the records. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,9 +13,9 @@
 #include "http/json_walk.h"
 #include "proc/audit/audit_proc.h"
 
-#define POLICY_MAX (8u << 20)           /* as supervisors take them */
+#define POLICY_MAX (8u << 20)           /* the limit of supervisors */
 
-/* The mark is quick to look for, and rare; texts have their quotes escaped. */
+/* The mark is quick to find, and rare; quotes in texts are escaped. */
 static bool
 has(struct http_text event, const char *mark)
 {

@@ -1,4 +1,4 @@
-/* audit_proc.h - cloister-audit: verifies, shows, exports and proves what was recorded. */
+/* audit_proc.h - cloister-audit: verifies, shows, exports and proves records. */
 #ifndef CLOISTER_AUDIT_PROC_H
 #define CLOISTER_AUDIT_PROC_H
 #include <stdbool.h>
@@ -14,30 +14,30 @@
 struct err;
 
 struct audit_args {
-	const char *verb, *format, *key;        /* "" where it is not given */
+	const char *verb, *format, *key;        /* "" if not given */
 	bool all, operator, json;
 	char **words;
 	int n_words;
 };
 
-/* Verbs: an exit status, or negative with ERR. */
+/* Verbs: return an exit status, or negative with ERR. */
 int audit_do_verify(const struct audit_args *args, struct err *err);
 int audit_do_show(const struct audit_args *args, struct err *err);
 int audit_do_export(const struct audit_args *args, struct err *err);
 int audit_do_prove(const struct audit_args *args, struct err *err);
 int audit_do_key(const struct audit_args *args, struct err *err);
 
-/* audit_where.c: where timelines are. */
+/* audit_where.c: finds timelines. */
 
 #define AUDIT_PATH_TEXT 4096
-/* The path of what a descriptor has open, for people. */
+/* The path of an open descriptor, for people. */
 void audit_path_of(int fd, char ret_path[AUDIT_PATH_TEXT]);
-/* The operator's folder, or -ENOENT where nothing was ever recorded. */
+/* The operator's folder, or -ENOENT if nothing was ever recorded. */
 int audit_open_operator(struct err *err);
-/* The entry of the cell that WORD means, among those of which more is kept or the ended. */
+/* The entry of the cell WORD, among those with full state or the ended ones. */
 int audit_open_cell(const char *word, struct cell_entry *ret_entry, struct err *err);
 
-/* Every cell of which something is kept: in the state folder, and in that of the ended in it. */
+/* Every cell that has an entry: in the state folder, or in the folder of ended cells in it. */
 #define AUDIT_PLACES 2
 struct audit_list {
 	int folder[AUDIT_PLACES];       /* -1 if there is none */
@@ -46,15 +46,15 @@ struct audit_list {
 };
 int audit_list_cells(struct audit_list *ret_list, struct err *err);
 void audit_list_free(struct audit_list *list);          /* for OWN() too */
-/* One of them, wherever it is by now; negative if it is gone. */
+/* Opens one of them, wherever it is by now; negative if it is gone. */
 int audit_list_open(const struct audit_list *list, int place, size_t i);
 /* The operator's public key: false if there is none. */
 bool audit_operator_key(int dir, unsigned char ret_key[AUDIT_KEY]);
 
-/* audit_progress.c: on a terminal, for what takes longer than people like to wait. */
+/* audit_progress.c: shows progress on a terminal, for long operations. */
 struct audit_progress {
 	const char *what;
-	uint64_t started_ms, shown_ms;
+	int64_t started_ms, shown_ms;
 };
 void audit_progress_begin(struct audit_progress *p, const char *what);
 void audit_progress_show(struct audit_progress *p, uint64_t done, uint64_t total);
@@ -62,34 +62,34 @@ void audit_progress_end(struct audit_progress *p);
 
 /* audit_policy.c: the policy beside a cell's timeline. */
 struct audit_policy {
-	bool is_told;                   /* what the cell was given is known */
-	uint64_t n;                     /* the newest record that has its hash; 0: there is none */
+	bool is_told;                   /* the cell's initial policy is known */
+	uint64_t n;                     /* the newest record with its hash; 0: none */
 	unsigned char hash[AUDIT_HASH];
-	bool is_used;                   /* the cell has used the network: then the file was written */
-	bool may_be_gone;               /* there may have been no room for it, or for a newer one */
+	bool is_used;                   /* the cell has used the network, so the file was written */
+	bool may_be_gone;               /* the disk may have had no room for it, or for a newer one */
 };
 void audit_policy_note(struct audit_policy *p, const struct audit_record *record);
-/* Of a cell that has ended: until then it may be written just now. */
+/* Only for a cell that has ended: before, the file may just be being written. */
 void audit_policy_check(const struct audit_policy *p, int dir, struct audit_check *check);
 
-/* audit_timeline.c: one timeline verified. */
+/* audit_timeline.c: verifies one timeline. */
 struct audit_seen {
 	struct audit_check check;
 	struct audit_progress progress;
-	struct audit_cells *cells;      /* NULL: what is said of cells is not gathered */
+	struct audit_cells *cells;      /* NULL: records about cells are not collected */
 	struct audit_policy policy;     /* of an ended cell */
 	bool wants_policy;
-	const char *untied;             /* why the operator's timeline may not know of a cell; or NULL */
+	const char *untied;             /* why the operator's timeline may lack a cell; or NULL */
 	int (*note)(void *arg, const struct audit_record *record, const char *line, size_t len);
 	void *arg;                      /* for NOTE, which may be NULL */
 };
-/* The operator's; what it says of cells comes to *cells. */
+/* The operator's timeline; its records about cells go to *cells. */
 int audit_see_operator(int dir, struct audit_seen *seen, struct err *err);
-/* What the operator's timeline says of the cell whose timeline is in DIR: NULL if nothing. */
+/* The operator's record of the cell whose timeline is in DIR; NULL if none. */
 const struct audit_cell *audit_pick_cell(const struct audit_cells *cells, int dir, const char *id);
-/* CELL: that.  -ENOENT: there is no file. */
+/* CELL: that record, or NULL.  -ENOENT: there is no file. */
 int audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell *cell,
                    struct audit_seen *seen, struct err *err);
-/* It was written by a cloister that did not chain records yet. */
+/* Whether a version of cloister wrote it that did not chain records yet. */
 bool audit_is_old(int dir, const char *name);
 #endif

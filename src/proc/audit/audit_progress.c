@@ -1,33 +1,24 @@
-/* audit_progress.c - tells that something goes on, to who waits at a terminal. */
+/* audit_progress.c - shows progress on a terminal. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "proc/audit/audit_proc.h"
 
 #define PATIENCE_MS 2000
 #define STEP_MS 250
 
-static uint64_t
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void
 audit_progress_begin(struct audit_progress *p, const char *what)
 {
-	*p = (struct audit_progress){ .what = what, .started_ms = isatty(2) ? now_ms() : 0 };
+	*p = (struct audit_progress){ .what = what, .started_ms = isatty(2) ? io_now_ms() : 0 };
 }
 
 void
 audit_progress_show(struct audit_progress *p, uint64_t done, uint64_t total)
 {
-	uint64_t now = p->started_ms == 0 ? 0 : now_ms();
+	int64_t now = p->started_ms == 0 ? 0 : io_now_ms();
 
 	if (now < p->started_ms + PATIENCE_MS || now < p->shown_ms + STEP_MS || total == 0)
 		return;

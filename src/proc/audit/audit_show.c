@@ -1,5 +1,5 @@
-/* audit_show.c - `cloister audit show`, `key` and `prove`: records as they are, and the proof that
- * one of them is. */
+/* audit_show.c - `cloister audit show`, `key` and `prove`: prints records unchanged, and proofs for
+ * single records. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ get_number(const struct audit_args *args, uint64_t *ret_n, struct err *err)
 static void
 show_line(const char *line, size_t len, bool is_terminal)
 {
-	/* Names and paths in it were chosen by an agent. */
+	/* An agent chose names and paths in it. */
 	if (is_terminal)
 		text_print_safe(stdout, line, len, false);
 	else
@@ -78,7 +78,7 @@ audit_do_show(const struct audit_args *args, struct err *err)
 		show_line(line, len, is_terminal);
 		shown = true;
 	}
-	/* Who asked for one record, and has it, misses nothing. */
+	/* If one record was requested and found, nothing is missing. */
 	if (odd.code != 0 && (n == 0 || !shown)) {
 		*err = odd;
 		return err_wrap(err, "not all of the timeline can be read");
@@ -106,7 +106,7 @@ audit_do_key(const struct audit_args *args, struct err *err)
 
 /* ---- prove ---- */
 
-/* Of a record of the operator's: signed now, if it is not yet. */
+/* For a record of the operator's: signs it now, if it is unsigned. */
 static int
 prove_operator(uint64_t n, struct audit_proof *ret_proof, struct err *err)
 {

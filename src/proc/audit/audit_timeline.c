@@ -1,4 +1,4 @@
-/* audit_timeline.c - one timeline of the operator's or a cell's, verified. */
+/* audit_timeline.c - verifies one timeline of the operator's or a cell's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 	snprintf(v->timeline, sizeof(v->timeline), "%s", AUDIT_OPERATOR);
 	v->has_key = has_key;
 	seen->check.may_be_torn = true;
-	/* Read first: what is added meanwhile comes behind it. */
+	/* Read first: records that are added meanwhile come after it. */
 	if (read_file_at(dir, OPERATOR_HEAD, HEAD_FILE_MAX, &head, NULL, NULL) == 0)
 		bad_head = !read_head(head, &v->anchor);
 	r = run(seen, dir, OPERATOR_LOG, err);
@@ -93,7 +93,7 @@ audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 	if (bad_head)
 		audit_check_fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is no number and hash of "
 		                  "a record");
-	/* A crash can come between the first checkpoint and the first note of it, and no later. */
+	/* A crash can come between the first checkpoint and the first operator.head, but no later. */
 	if (head == NULL && v->checkpoints > 1)
 		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_HEAD, "the note of where the timeline "
 		                  "ends is gone, so that nothing tells whether records behind it are");
@@ -111,7 +111,7 @@ audit_is_old(int dir, const char *name)
 	return fd >= 0 && pread(fd, first, 5, 0) == 5 && memcmp(first, "{\"n\":", 5) == 0;
 }
 
-/* The key that the timeline names itself. */
+/* The key in the timeline itself. */
 static bool
 first_key(int dir, unsigned char ret_key[AUDIT_KEY])
 {
@@ -164,8 +164,8 @@ audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell 
 	r = run(seen, dir, CELL_EVENTS, err);
 	if (r < 0)
 		return r;
-	/* It may have been started since the operator's timeline was read.  Whose supervisor was killed
-	 * before that has a file, and nothing in it. */
+	/* The cell may have been started after the operator's timeline was read.  If its supervisor
+	 * was killed earlier, it has an empty file. */
 	if (!is_known && !is_live && v->chain.tree.size > 0 && seen->untied != NULL)
 		audit_check_fault(&seen->check, AUDIT_UNTIED, CELL_EVENTS, seen->untied);
 	else if (!is_known && !is_live && v->chain.tree.size > 0)

@@ -1,4 +1,4 @@
-/* audit_trees.c - whether the capabilities that cells are given are still what was registered. */
+/* audit_trees.c - checks that the capabilities for cells are still what was registered. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ audit_verify_trees(struct audit_verifier *v, struct err *err)
 		struct err why = {0};
 		int r;
 
-		/* A name that is no hash is nobody's: no dispatch looks for it. */
+		/* A name that is no hash belongs to nothing: no dispatch looks for it. */
 		if (strlen(d->d_name) != HASH_HEX || strspn(d->d_name, "0123456789abcdef") != HASH_HEX)
 			continue;
 		v->trees++;

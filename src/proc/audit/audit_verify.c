@@ -1,4 +1,4 @@
-/* audit_verify.c - `cloister audit verify`: whether timelines are as they were written. */
+/* audit_verify.c - `cloister audit verify`: checks that timelines are as they were written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,9 +17,9 @@
 #include "canon/hash.h"
 #include "proc/audit/audit_verifier.h"
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
-/* How many records there are before what was found, or at all. */
+/* How many records there are before the fault, or in all. */
 static uint64_t
 sound_records(const struct audit_verify *seen)
 {
@@ -62,7 +62,7 @@ tell_fault(const struct audit_check *check, const char *called, const char *path
 
 	if (check->line > 0)
 		snprintf(where, sizeof(where), ":%" PRIu64, check->line);
-	/* Of a file whose first line is no record, nobody knows whose it would be. */
+	/* If its first line is no record, the owner of a file is unknown. */
 	if (seen->timeline[0] == '\0')
 		text_print_safe(stdout, check->file, strlen(check->file), false);
 	printf("%s%s: %s\n  ", seen->timeline, called, audit_fault_name(seen->fault));
@@ -158,7 +158,7 @@ state_of(const struct audit_cell *cell, int dir)
 	return dir >= 0 && cell_state_is_live(dir) ? "running" : "open";
 }
 
-/* A timeline is known, and there is no file of it in the cell's entry, which is DIR or (-1) gone too. */
+/* The timeline is known, but has no file in the cell's entry, which is DIR or (-1) gone too. */
 static void
 tell_missing(struct audit_verifier *v, const struct audit_cell *cell, int dir)
 {
@@ -171,13 +171,13 @@ tell_missing(struct audit_verifier *v, const struct audit_cell *cell, int dir)
 	         v->untied == NULL ? "it is not noted that it was removed" : "whether it is noted that it "
 	         "was removed cannot be told: the operator's timeline is not sound",
 	         cell->has_chain ? "" : "; how long it was is unknown");
-	/* An entry has the cell's name behind the id, which nobody knows any more. */
+	/* The entry's name contains the cell's name, which is unknown now. */
 	if (dir < 0)
 		snprintf(check.file, sizeof(check.file), "%s.*/" CELL_EVENTS, cell->id);
 	audit_tell(v, &check, dir < 0 ? state : dir, state_of(cell, -1));
 }
 
-/* Of one that has not ended there is an entry as well: it was made first. */
+/* A cell that has not ended must have an entry as well: it was made first. */
 static bool
 is_owed(const struct audit_cell *cell)
 {
@@ -210,7 +210,7 @@ note_there(struct audit_verifier *v, const struct audit_cell *cell, struct err *
 	return 0;
 }
 
-/* From before there were records; to who is known to have written some, that is no excuse. */
+/* From before there were records; no excuse for a cell that is known to have written some. */
 static bool
 is_old(const struct audit_cell *cell, int dir)
 {
@@ -237,7 +237,7 @@ verify_entry(struct audit_verifier *v, int dir, const struct cell_entry *entry,
 		v->name = NULL;
 		return cell == NULL ? 0 : note_there(v, cell, err);
 	}
-	/* Of all, who is missing is told at the end. */
+	/* With --all, missing ones are reported at the end. */
 	if (r != -ENOENT || v->args->all)
 		return r == -ENOENT ? 0 : r;
 	if (is_owed(cell)) {
@@ -295,8 +295,8 @@ any_absent(const struct audit_verifier *v)
 	return false;
 }
 
-/* Cells come and go meanwhile.  Who is known has an entry, unless it is noted later that it was
- * removed: so those are looked for between two readings of the operator's timeline. */
+/* Cells come and go meanwhile.  A known cell has an entry, unless a later record notes its removal.
+ * So missing entries are looked for between two readings of the operator's timeline. */
 static int
 verify_absent(struct audit_verifier *v, struct err *err)
 {
@@ -318,7 +318,7 @@ static int
 verify_all(struct audit_verifier *v, struct err *err)
 {
 	OWN(audit_list_free) struct audit_list list = { .folder = { -1, -1 } };
-	/* Listed first: then whatever is listed has been noted by the operator. */
+	/* Listed first: then the operator's timeline has every listed cell. */
 	int r = audit_list_cells(&list, err);
 
 	r = r == 0 ? verify_operator(v, TELL_ALL, err) : r;
@@ -328,7 +328,7 @@ verify_all(struct audit_verifier *v, struct err *err)
 
 /* ---- all together ---- */
 
-/* No cell's name has these in it. */
+/* No cell's name contains these. */
 static bool
 is_file(const struct audit_args *args, int i)
 {
@@ -346,7 +346,7 @@ verify_words(struct audit_verifier *v, struct err *err)
 		wants_cells |= !is_file(args, i);
 	if (args->operator || wants_cells)
 		r = verify_operator(v, args->operator ? TELL_ALL : TELL_FAULTS, err);
-	/* The operator's come first, for what they tell of the others. */
+	/* The operator's come first, since they have the keys of the others. */
 	for (int i = 0; r == 0 && i < args->n_words; i++)
 		if (is_file(args, i) && audit_is_operators(args->words[i]))
 			r = audit_verify_file(v, args->words[i], true, err);

@@ -1,4 +1,4 @@
-/* audit_where.c - where timelines are. */
+/* audit_where.c - finds timelines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ audit_open_cell(const char *word, struct cell_entry *ret_entry, struct err *err)
 
 	if (state < 0 && state != -ENOENT)
 		return state;
-	/* A name may have been another's before; what is not among the ended is newer. */
+	/* A name may have belonged to another cell before; a cell that is not among the ended is newer. */
 	for (int place = 0; place < AUDIT_PLACES && state >= 0; place++) {
 		OWN(closep) int folder = open_place(state, place);
 		int fd;
@@ -102,7 +102,7 @@ audit_list_open(const struct audit_list *list, int place, size_t i)
 	const char *name = list->entries[place][i].dir;
 	int fd = open_entry(list->folder[place], name);
 
-	/* It may have gone to the ended meanwhile, who may not have been there yet. */
+	/* It may have moved to the ended meanwhile, whose folder may not have existed yet. */
 	if (fd < 0 && place == 0) {
 		OWN(closep) int ended = open_place(list->folder[0], 1);
 

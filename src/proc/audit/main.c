@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tell.h"
-#include "boundary/namespace/filter.h"
-#include "boundary/namespace/landlock.h"
+#include "confine/filter.h"
+#include "confine/landlock.h"
 #include "proc/audit/audit_proc.h"
 
 static const struct {
@@ -21,8 +21,9 @@ static const struct {
 	{ "prove", audit_do_prove }, { "key", audit_do_key },
 };
 
-/* What is in timelines, agents have written: whoever reads them changes nothing but the operator's own
- * folder of them, where the lock and the key are.  `key` reads none, and may have to make it. */
+/* Agents have written parts of timelines.  So a process that reads them can change only the
+ * operator's own audit folder, with the lock and the key.  `key` reads none, and may have to create
+ * the folder. */
 static int
 lock_down(struct err *err)
 {

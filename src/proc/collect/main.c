@@ -1,10 +1,10 @@
-/* main.c - cloister-collect: brings a dead cell's changes to the host's disk.
+/* main.c - cloister-collect: copies a dead cell's changes to the host's disk.
  *
- * The supervisor starts it inside the cell's user namespace, where it may read
- * whatever the agent made and owns nothing else:
+ * The supervisor starts it inside the cell's user namespace, where it may read whatever the agent
+ * made and owns nothing else:
  *   fd 3  the overlay's upper folder
  *   fd 4  an empty folder on the host, to be filled
- *   fd 5  a pipe for the one line it says: "ok SKIPPED" or "err ERRNO TEXT" */
+ *   fd 5  a pipe for its one line of output: "ok SKIPPED" or "err ERRNO TEXT" */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,14 +15,14 @@
 
 #include "base/err.h"
 #include "base/io.h"
-#include "boundary/namespace/filter.h"
+#include "confine/filter.h"
 #include "workspace/workspace.h"
 
 enum { FROM = 3, TO = 4, RESULT = 5 };
 
 #define TEXT_MAX 512
 
-/* Nothing of the tree has been looked at yet. */
+/* Nothing of the tree has been read yet. */
 static int
 lock_down(struct err *err)
 {

@@ -1,7 +1,7 @@
-/* main.c - cloister-compare: tells by which lines files differ that an agent wrote.
+/* main.c - cloister-compare: finds the lines in which files that an agent wrote differ.
  *
- * `cloister diff` starts it, and sends it two descriptors for each file.  It can write nothing, open
- * nothing and reach nobody: see ipc/compare_channel.h. */
+ * `cloister diff` starts it, and sends it two descriptors for each file.  It can write nothing,
+ * open nothing and reach nobody: see ipc/compare_channel.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,12 +13,12 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "boundary/namespace/lockdown.h"
+#include "confine/lockdown.h"
 #include "ipc/compare_channel.h"
 #include "ipc/ipc.h"
 #include "workspace/compare.h"
 
-#define MEMORY_MAX ((rlim_t)2 << 30)    /* of addresses */
+#define MEMORY_MAX ((rlim_t)2 << 30)    /* of address space */
 #define SECONDS_MAX 20                  /* of processor time, for each file */
 #define GROWTH (1 << 20)
 
@@ -27,10 +27,10 @@ struct file {
 	size_t len, cap;
 };
 
-/* The two files stay the same memory from question to question. */
+/* The memory of the two files is reused from request to request. */
 struct state {
 	struct file files[2];
-	struct buf text;                /* hunks that are not yet sent */
+	struct buf text;                /* hunks not yet sent */
 	struct err err;
 };
 
@@ -47,7 +47,7 @@ grow(struct file *f)
 	return 0;
 }
 
-/* At most MAX bytes more of it. */
+/* Reads at most MAX more bytes of it. */
 static int
 load(struct file *f, int fd, size_t max)
 {
@@ -64,7 +64,7 @@ load(struct file *f, int fd, size_t max)
 	return 0;
 }
 
-/* A file of gigabytes of zeros is not read to be told from text. */
+/* A file with gigabytes of zeros is not read as a whole to recognise it as binary. */
 static int
 load_both(struct state *s, const int *fds, bool *ret_binary)
 {
@@ -129,7 +129,7 @@ answer(struct state *s, uint32_t wanted, const int *fds)
 	return ipc_send(COMPARE_FD, &done, NULL, 0, &s->err);
 }
 
-/* Whoever takes longer for one file is killed by the kernel, and the next is started for the rest. */
+/* If a file takes longer, the kernel kills this process, and another is started for the rest. */
 static void
 limit_time(void)
 {

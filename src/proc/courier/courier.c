@@ -1,4 +1,4 @@
-/* courier.c - see courier.h: what holds its parts together. */
+/* courier.c - see courier.h: sets up and runs the parts of the courier. */
 #include "proc/courier/courier.h"
 
 #include <assert.h>
@@ -24,18 +24,18 @@ courier_wipe_in(struct courier *c, size_t len)
 void
 courier_queue(struct buf *b, const void *data, size_t len)
 {
-	/* Moving is cheap as long as what moves is less than what was read. */
+	/* Moving is cheap as long as less is moved than was read. */
 	if (b->pos > 0 && b->pos >= buf_left(b)) {
 		memmove(b->data, b->data + b->pos, buf_left(b));
 		b->len -= b->pos;
 		b->pos = 0;
 	}
 	buf_put(b, data, len);
-	/* A hole in a body would be worse than no courier. */
+	/* A gap in a body would be worse than a crash. */
 	assert(!buf_failed(b));
 }
 
-/* ---- time ---- */
+/* ---- timers ---- */
 
 static void
 give_memory_back(struct courier *c)
@@ -52,7 +52,8 @@ give_memory_back(struct courier *c)
 	malloc_trim(0);
 }
 
-/* The first that is late; those that it takes along are no longer in the list. */
+/* Expire the first late exchange.  It may take others with it, so the list is searched anew each
+ * time. */
 static bool
 expire_one(struct courier *c)
 {
@@ -94,7 +95,7 @@ tick_due(void *arg)
 	} else if (!c->rests && c->quiet_since_s + COURIER_QUIET_S <= c->now_s) {
 		c->rests = true;
 		give_memory_back(c);
-		/* Started again, it sees what the machine's resolver is now. */
+		/* A restarted courier reads the machine's current resolver settings. */
 		if (resolver_is_stale(c->resolver))
 			loop_quit(c->loop);
 	}
@@ -121,7 +122,7 @@ round_over(void *arg)
 	courier_cut_over(c);
 	courier_budget_settled(c);
 	pool_round_over(c->pool);
-	/* Recorded only now, when the gate has its answers. */
+	/* Record only now, after the gate has its responses. */
 	while ((ex = c->over) != NULL) {
 		c->over = ex->next;
 		exchange_record_last(ex);

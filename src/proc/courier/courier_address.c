@@ -8,7 +8,7 @@
 
 #include "base/own.h"
 
-#define ADDRESSES_MAX 64                /* that are put into an order */
+#define ADDRESSES_MAX 64                /* that can be put into order */
 
 struct range {
 	unsigned char bytes[16];
@@ -17,19 +17,19 @@ struct range {
 	const char *what;
 };
 
-/* The first that fits; what is in none of them is public. */
+/* The first matching range counts; an address in none of them is public. */
 static const struct range ranges4[] = {
 	{ { 0 },                8, ADDRESS_UNUSABLE, "unspecified" },
 	{ { 10 },               8, ADDRESS_PRIVATE,  "private" },
-	/* Where Alibaba's metadata are, in the middle of what carriers share. */
+	/* Alibaba's metadata, inside the range that carriers share. */
 	{ { 100, 100, 100, 200 }, 32, ADDRESS_LOCAL, "metadata" },
 	{ { 100, 64 },         10, ADDRESS_PRIVATE,  "shared by carriers" },
 	{ { 127 },              8, ADDRESS_PRIVATE,  "loopback" },
-	/* Azure's, which looks like a public one. */
+	/* Azure's metadata, at an address that looks public. */
 	{ { 168, 63, 129, 16 }, 32, ADDRESS_LOCAL,   "metadata" },
 	{ { 169, 254 },        16, ADDRESS_LOCAL,    "link-local" },
 	{ { 172, 16 },         12, ADDRESS_PRIVATE,  "private" },
-	/* Oracle's metadata are in here. */
+	/* This range includes Oracle's metadata. */
 	{ { 192, 0, 0 },       24, ADDRESS_LOCAL,    "reserved for protocols" },
 	{ { 192, 0, 2 },       24, ADDRESS_UNUSABLE, "for documentation" },
 	{ { 192, 88, 99 },     24, ADDRESS_UNUSABLE, "a relay" },
@@ -43,7 +43,7 @@ static const struct range ranges4[] = {
 static const struct range ranges6[] = {
 	{ { [15] = 1 },       128, ADDRESS_PRIVATE,  "loopback" },
 	{ { 0 },              128, ADDRESS_UNUSABLE, "unspecified" },
-	/* Where NAT64 of one's own keeps what it translates. */
+	/* Private NAT64 translators use this range. */
 	{ { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, ADDRESS_PRIVATE, "translated" },
 	/* Metadata of AWS, Scaleway, Oracle, Alibaba, Akamai and Google; OpenStack's and others'
 	 * are link-local. */
@@ -59,19 +59,19 @@ static const struct range ranges6[] = {
 	{ { 0xfe, 0x80 },      10, ADDRESS_LOCAL,    "link-local" },
 	{ { 0xfe, 0xc0 },      10, ADDRESS_PRIVATE,  "private" },
 	{ { 0xff },             8, ADDRESS_UNUSABLE, "multicast" },
-	/* Teredo: an IPv4 address of somebody's, behind two layers of disguise. */
+	/* Teredo: an IPv4 address in two layers of encoding. */
 	{ { 0x20, 0x01, 0, 0 }, 32, ADDRESS_UNUSABLE, "a tunnel" },
 	{ { 0x20, 0x01, 0, 2, 0, 0 }, 48, ADDRESS_UNUSABLE, "for benchmarks" },
 	{ { 0x20, 0x01, 0, 0x10 }, 28, ADDRESS_UNUSABLE, "not routed" },
 	{ { 0x20, 0x01, 0, 0x20 }, 28, ADDRESS_UNUSABLE, "not routed" },
 	{ { 0x20, 0x01, 0x0d, 0xb8 }, 32, ADDRESS_UNUSABLE, "for documentation" },
 	{ { 0x3f, 0xff },      20, ADDRESS_UNUSABLE, "for documentation" },
-	/* Of the rest of the space only 2000::/3 has been given out. */
+	/* In the rest of the space, only 2000::/3 is allocated. */
 	{ { 0x20 },             3, ADDRESS_PUBLIC,   "public" },
 	{ { 0 },                0, ADDRESS_UNUSABLE, "reserved" },
 };
 
-/* IPv4 addresses in IPv6 ones: at byte AT, where the first BITS are these. */
+/* IPv4 addresses in IPv6 ones: at byte AT, if the first BITS are these. */
 static const struct {
 	unsigned char bytes[16];
 	unsigned bits, at;
@@ -92,8 +92,8 @@ has_prefix(const unsigned char *bytes, const unsigned char *prefix, unsigned bit
 	return rest == 0 || ((bytes[whole] ^ prefix[whole]) >> (8 - rest)) == 0;
 }
 
-/* ISATAP is a form of the lower half, under any prefix.  The bits of its first byte say
- * whether the IPv4 address is unique, and do not matter. */
+/* ISATAP defines the lower half, under any prefix.  Bits of its first byte mark whether the IPv4
+ * address is unique; they are ignored. */
 static bool
 has_isatap(const unsigned char *bytes)
 {
@@ -113,7 +113,7 @@ take_inner(struct address *inner, const unsigned char *high, const unsigned char
 size_t
 address_embedded(const struct address *a, struct address ret_inner[ADDRESS_EMBEDDED_MAX])
 {
-	/* RFC 8215: what NAT64 of one's own keeps here, as RFC 6052 lays it out or at the end. */
+	/* RFC 8215: a private NAT64 puts the address here as RFC 6052 defines, or at the end. */
 	static const unsigned char own_nat64[] = { 0, 0x64, 0xff, 0x9b, 0, 1 };
 	const unsigned char *bytes = a->bytes;
 	size_t n = 0;
@@ -170,7 +170,7 @@ judge6(const unsigned char *bytes, const char **ret_what)
 		*ret_what = what;
 		return inner;
 	}
-	/* Metadata stay what they are behind a translator of one's own. */
+	/* Metadata addresses remain forbidden behind a private translator. */
 	memcpy(a.bytes, bytes, sizeof(a.bytes));
 	n = kind == ADDRESS_PRIVATE ? address_embedded(&a, embedded) : 0;
 	for (size_t i = 0; i < n; i++)
@@ -203,7 +203,7 @@ address_is_allowed(const struct address *a, bool may_use_private, bool named,
 	case ADDRESS_PRIVATE:
 		return may_use_private;
 	case ADDRESS_LOCAL:
-		/* A name that somebody else may point anywhere is not enough for these. */
+		/* A name is not enough for these: its owner may point it anywhere. */
 		return may_use_private && named;
 	case ADDRESS_UNUSABLE:
 		return false;

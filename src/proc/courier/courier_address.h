@@ -13,15 +13,15 @@ struct address {
 
 #define ADDRESS_TEXT_MAX 48
 
-/* What an address is good for. */
+/* How an address may be used. */
 enum address_kind {
 	ADDRESS_PUBLIC,
-	ADDRESS_PRIVATE,                /* networks of one's own, and this machine */
-	ADDRESS_LOCAL,                  /* link-local, and where clouds keep metadata */
-	ADDRESS_UNUSABLE,               /* nobody's: multicast, unspecified, the cell's own */
+	ADDRESS_PRIVATE,                /* private networks, and this machine */
+	ADDRESS_LOCAL,                  /* link-local, and cloud metadata */
+	ADDRESS_UNUSABLE,               /* multicast, unspecified, the cell's own */
 };
 
-/* TEXT is a plain address, IPv6 with or without brackets.  False: it is none. */
+/* TEXT is a plain address, IPv6 with or without brackets.  False: it is not an address. */
 bool address_parse(const char *text, struct address *ret_address);
 /* Without brackets.  Returns TEXT. */
 char *address_format(const struct address *a, char text[ADDRESS_TEXT_MAX]);
@@ -29,14 +29,14 @@ bool address_is_same(const struct address *a, const struct address *b);
 socklen_t address_to_socket(const struct address *a, uint16_t port,
                             struct sockaddr_storage *ret_socket);
 
-/* IPv4 addresses inside IPv6 ones (mapped, NAT64, 6to4, ISATAP) are looked at for what
- * they are.  *RET_WHAT, if asked for, names the range: "link-local". */
+/* An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4, ISATAP) is judged as IPv4.  *RET_WHAT,
+ * if not NULL, names the range: "link-local". */
 enum address_kind address_judge(const struct address *a, const char **ret_what);
 #define ADDRESS_EMBEDDED_MAX 3
-/* The IPv4 addresses that A may lead to by way of a translator: how many there are. */
+/* Find the IPv4 addresses that A may lead to through a translator.  Returns their number. */
 size_t address_embedded(const struct address *a, struct address ret_inner[ADDRESS_EMBEDDED_MAX]);
-/* Whether a connection to A may be made.  MAY_USE_PRIVATE: a rule says so; NAMED: the
- * agent asked for the address itself, so that the rule names it. */
+/* Whether a connection to A may be made.  MAY_USE_PRIVATE: a rule allows private addresses.  NAMED:
+ * the agent asked for the address itself, so the rule names it. */
 bool address_is_allowed(const struct address *a, bool may_use_private, bool named,
                         const char **ret_what);
 

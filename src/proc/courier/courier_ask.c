@@ -17,9 +17,9 @@
 #include "proc/courier/courier_git.h"
 #include "proc/courier/courier_secrets_parts.h"
 
-#define LATE_S 60                       /* beyond the time that the supervisor counts */
+#define LATE_S 60                       /* longer than the supervisor's own timeout */
 
-/* ---- rules that are open ---- */
+/* ---- open rules ---- */
 
 static bool
 name_rule(const struct policy *p, int rule, struct ask_rule *ret_rule)
@@ -98,7 +98,7 @@ ask_of(struct exchange *ex)
 	return ex->ask;
 }
 
-/* At most MAX bytes of TEXT; what is cut is said to be. */
+/* Write at most MAX bytes of TEXT, and mark a cut. */
 static void
 put_cut(struct buf *b, struct http_text text, size_t max)
 {
@@ -129,7 +129,7 @@ put_head(struct buf *b, const struct exchange *ex)
 	put_cut(b, (struct http_text){ shown, strlen(shown) }, INSPECT_SHAPE_MAX - 1);
 }
 
-/* "refs/heads/x": what is pushed says more than its bytes. */
+/* "refs/heads/x": the pushed refs explain more than the bytes of the body. */
 static void
 put_shape(struct buf *b, const struct exchange *ex)
 {
@@ -156,8 +156,8 @@ put_body(struct buf *b, struct exchange *ex)
 	put_shape(b, ex);
 }
 
-/* Whether its placeholder stands in the part of the body that has come: what is packed or encoded is
- * not known before it is filled in. */
+/* Whether SECRET's placeholder is in the part of the body that has come.  In a compressed or
+ * encoded body that is unknown until it is replaced. */
 static bool
 is_in_body(const struct exchange *ex, const struct bound_secret *secret)
 {
@@ -216,7 +216,8 @@ put_question(struct buf *b, struct exchange *ex, const struct courier_question *
 	put_headers(b, ex);
 }
 
-/* Nobody approves what they cannot see; a query is told by its shape, a path is told whole. */
+/* People cannot approve what they cannot see.  A query is shown by its shape, a path is shown
+ * whole. */
 static bool
 can_be_shown(const struct exchange *ex)
 {
@@ -224,7 +225,7 @@ can_be_shown(const struct exchange *ex)
 	       memchr(ex->path.at, '?', COURIER_ASK_PATH + 1) != NULL;
 }
 
-/* Why nobody can be asked, or NULL. */
+/* Why no question can be asked, or NULL. */
 static const char *
 cannot_ask(const struct exchange *ex)
 {
@@ -281,7 +282,7 @@ exchange_ask(struct exchange *ex, const struct courier_question *q,
 	return false;
 }
 
-/* The next rule of the policy that asks for EX and was not answered; -1: none. */
+/* Find the next rule of the policy that asks about EX and has no answer.  -1: none. */
 static int
 next_rule(const struct exchange *ex, struct courier_question *ret_q)
 {
@@ -320,7 +321,7 @@ exchange_wants_shape(const struct exchange *ex)
 	if (!ex->has_body || ex->is_grpc || ex->courier->inspect == NULL || !ex->policy->asks ||
 	    (ex->length != HTTP_LENGTH_UNKNOWN && ex->length > COURIER_ASK_HELD))
 		return false;
-	/* Where the body decides, it may come to that. */
+	/* If the body decides, a question may follow. */
 	return d->needs_body || (d->verdict == POLICY_ASK && next_rule(ex, &q) >= 0);
 }
 
@@ -331,7 +332,7 @@ exchange_keep_shape(struct exchange *ex, const char *shape)
 		snprintf(ex->ask->shape, sizeof(ex->ask->shape), "%s", shape);
 }
 
-/* ---- what comes of it ---- */
+/* ---- answers ---- */
 
 bool
 exchange_is_asked_for(const struct exchange *ex)
@@ -363,7 +364,7 @@ exchange_stop_asking(struct exchange *ex)
 	if (!exchange_is_asked_for(ex))
 		return;
 	exchange_withdraw(ex);
-	/* Nobody has allowed it; who refuses it says more. */
+	/* Nobody has allowed it.  A later refusal is more specific. */
 	ex->refused = true;
 	ex->why = "ask";
 }
@@ -395,7 +396,7 @@ approved(struct exchange *ex)
 		ask->go_on(ex);
 }
 
-/* The record has the rule's reason apart. */
+/* The record has the rule's reason separately. */
 static void
 refused(struct exchange *ex, const char *text)
 {
@@ -423,7 +424,7 @@ courier_take_answer(struct courier *c, uint64_t steer, struct ipc_message *messa
 	    buf_left(&message->body) != 0)
 		return -EBADMSG;
 	ex = find(c, number);
-	/* It has gone in between. */
+	/* The exchange has ended in between. */
 	if (ex == NULL)
 		return 0;
 	snprintf(ex->ask->id, sizeof(ex->ask->id), "%s", id);
@@ -446,7 +447,7 @@ exchange_has_question(struct exchange *ex)
 	return ex->decision.verdict == POLICY_ASK && next_rule(ex, &q) >= 0;
 }
 
-/* EX waits by a policy that is in force no more. */
+/* EX waits under a policy that is no longer in force. */
 static void
 ask_again(struct exchange *ex)
 {
@@ -461,7 +462,7 @@ ask_again(struct exchange *ex)
 		(void)exchange_settle(ex);
 		return;
 	}
-	/* The same question, of what was dealt with as it would be now. */
+	/* The new policy asks the same question, and treats the request as before. */
 	if (ex->decision.verdict == POLICY_ASK && !ex->decision.needs_body && next_rule(ex, &q) >= 0 &&
 	    same_rule(&q.rule, &ex->ask->rule) && ex->decision.must_look == before.must_look &&
 	    ex->decision.may_carry_secrets == before.may_carry_secrets &&
@@ -477,7 +478,7 @@ courier_ask_again(struct courier *c)
 {
 	struct exchange *ex = c->exchanges;
 
-	/* Others may go with the one that does. */
+	/* Continuing one exchange may end others. */
 	while (ex != NULL) {
 		if (exchange_is_asked_for(ex) && ex->policy != c->policy) {
 			ask_again(ex);

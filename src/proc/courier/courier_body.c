@@ -1,5 +1,5 @@
-/* courier_body.c - request bodies on their way: looked at for secrets as they pass, or
- * held until cloister-inspect has looked into them. */
+/* courier_body.c - request bodies: scans them for secrets as they pass, or holds them until
+ * cloister-inspect has inspected them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "ipc/inspect_channel.h"
 #include "proc/courier/courier_upstream.h"
 
-/* ---- on ---- */
+/* ---- sending on ---- */
 
 bool
 exchange_pass_on(struct exchange *ex, const unsigned char *data, size_t len)
@@ -47,7 +47,7 @@ exchange_pay(struct exchange *ex)
 	ex->owed = 0;
 }
 
-/* Values that were put in may be in it. */
+/* The data may contain real values. */
 static void
 wipe(const struct exchange *ex, void *data, size_t len)
 {
@@ -75,7 +75,7 @@ tail_is_due(void *arg)
 	let_tail_go(arg);
 }
 
-/* A secret that lies across two pieces must not be half gone when it is found. */
+/* A secret that spans two pieces must not be half sent when it is found. */
 static void
 pass_but_tail(struct exchange *ex, const unsigned char *data, size_t len)
 {
@@ -94,8 +94,7 @@ pass_but_tail(struct exchange *ex, const unsigned char *data, size_t len)
 		return;
 	memcpy(ex->tail + ex->n_tail, data + of_data, len - of_data);
 	ex->n_tail += len - of_data;
-	/* Nothing can follow; or who waits for an answer to what it has sent so far must get
-	 * it. */
+	/* Nothing can follow; or the client waits for a response to the part that it has sent. */
 	if (ex->came == ex->length)
 		let_tail_go(ex);
 	else if (ex->length == HTTP_LENGTH_UNKNOWN)
@@ -105,7 +104,7 @@ pass_but_tail(struct exchange *ex, const unsigned char *data, size_t len)
 bool
 exchange_scan(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	/* What was put in is to be there, and is a blank to who looks for others. */
+	/* A value that the courier put in is legitimate: the scan sees a space instead. */
 	bool ours = exchange_is_filling(ex);
 	const char *found = ex->scans ? secrets_find(&ex->scan, ours ? (const unsigned char *)" " : data,
 	                                             ours ? 1 : len) : NULL;
@@ -141,7 +140,7 @@ stream(struct exchange *ex, const unsigned char *data, size_t len)
 	}
 }
 
-/* ---- held ---- */
+/* ---- holding ---- */
 
 static bool
 looks_for_secrets(const struct exchange *ex)
@@ -151,14 +150,12 @@ looks_for_secrets(const struct exchange *ex)
 	return d->must_look && !d->may_carry_secrets && ex->has_body && CONTROL_ON("secrets");
 }
 
-/* S3's chunks are bytes as they are with lines in between: nothing of them is packed. */
+/* The chunks of S3 are plain bytes with lines in between: nothing is compressed. */
 static bool
 is_packed(const struct http_head *head)
 {
-	struct http_text coding = http_head_get(head, "content-encoding");
-
-	return coding.len > 0 && !http_text_is_nocase(coding, "identity") &&
-	       !http_text_is_nocase(coding, "aws-chunked");
+	return http_head_is_packed(head) &&
+	       !http_text_is_nocase(http_head_get(head, "content-encoding"), "aws-chunked");
 }
 
 static void
@@ -192,7 +189,7 @@ held_max(const struct exchange *ex)
 	return ex->decision.held_max < COURIER_HELD_MAX ? ex->decision.held_max : COURIER_HELD_MAX;
 }
 
-/* As much is held of what nobody has to see whole: to be shown, priced or searched. */
+/* The limit for a body that is held only to be shown, priced or searched. */
 static uint64_t
 enough(const struct exchange *ex)
 {
@@ -201,8 +198,7 @@ enough(const struct exchange *ex)
 	return most < held_max(ex) ? most : held_max(ex);
 }
 
-/* What was held for no other reason turns out to be too much for that: it goes the way of what is
- * not held. */
+/* A body that was held only for this is too large for it: send it as one that is not held. */
 static bool
 hold_no_more(struct exchange *ex)
 {
@@ -218,7 +214,7 @@ hold_no_more(struct exchange *ex)
 	ex->scan = (struct secrets_scan){0};
 	ex->holds_back = ex->scans;
 	ex->step = STEP_WAIT;
-	/* The gate has its credit back for it. */
+	/* The gate has its credit back for these bytes. */
 	if (!exchange_use_body(ex, held.data, held.len, stream_piece))
 		return true;
 	if (exchange_may_pass(ex, pool_send))
@@ -226,7 +222,7 @@ hold_no_more(struct exchange *ex)
 	return true;
 }
 
-/* What a rule may help against, `cloister why` tells. */
+/* `cloister why` shows which rule would help. */
 static void
 refuse_to_hold(struct exchange *ex)
 {
@@ -273,7 +269,7 @@ hold(struct exchange *ex, const unsigned char *data, size_t len)
 	c->held += len;
 	mux_consumed(ex->stream, len);
 	exchange_touch(ex, COURIER_IDLE_S);
-	/* With secrets, it is searched as it is filled in. */
+	/* With secrets, the body is searched when its placeholders are replaced. */
 	if (ex->secrets == NULL && ex->inspect_wanted == 0 && !exchange_scan(ex, data, len))
 		return;
 	feed_inspect(ex);
@@ -308,7 +304,7 @@ put_text(struct buf *b, struct http_text text)
 	buf_put(b, "", 1);
 }
 
-/* False: it was refused. */
+/* False: EX was refused. */
 static bool
 ask_inspect(struct exchange *ex)
 {
@@ -320,7 +316,7 @@ ask_inspect(struct exchange *ex)
 		exchange_refuse(ex, "unreadable", "nobody is there to look into the body");
 		return false;
 	}
-	/* One that began under another policy goes by that to its end. */
+	/* An inspection that began under another policy uses that policy to its end. */
 	if (c->inspect_knows != ex->policy->number)
 		send_policy(c, ex->policy);
 	ex->inspect_at = 0;
@@ -336,7 +332,7 @@ ask_inspect(struct exchange *ex)
 	return true;
 }
 
-/* The client waits for this before it sends the body that we want to see. */
+/* The client waits for this before it sends the body to be inspected. */
 static void
 send_continue(struct exchange *ex)
 {
@@ -349,7 +345,7 @@ send_continue(struct exchange *ex)
 
 static void send_approved(struct exchange *ex);
 
-/* Whoever signs it, fills it in, searches it or looks for its price wants all of it. */
+/* Signing, replacing, searching and pricing need the whole body. */
 static void
 send_held(struct exchange *ex)
 {
@@ -371,8 +367,8 @@ bool
 exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 {
 	const struct policy_decision *d = &ex->decision;
-	/* Where one of ours may stand in the body, it would be taken for a stray one: so that body
-	 * is searched when it is filled in. */
+	/* If the body may contain our placeholders, inspection would report them as stray.  So such
+	 * a body is searched when they are replaced. */
 	bool ours = !is_packed(head) && (exchange_may_fill_body(ex) || exchange_may_pass_placeholders(ex));
 	bool secrets = looks_for_secrets(ex), shape = exchange_wants_shape(ex);
 	bool inspect = d->needs_body || (secrets && is_packed(head)) || shape;
@@ -385,7 +381,7 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	if (ex->scans)
 		ex->scan = (struct secrets_scan){0};
 	if (!inspect && !exchange_signs_body(ex) && !looks) {
-		/* Messages of both sides take turns in gRPC: none of it can wait. */
+		/* In gRPC, messages of both sides alternate: nothing can be held back. */
 		ex->holds_back = ex->scans && !ex->is_grpc;
 		return true;
 	}
@@ -393,7 +389,7 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 		refuse_to_hold(ex);
 		return false;
 	}
-	/* Which rule it will be, and whether that one permits secrets, the body decides. */
+	/* The body decides which rule applies, and whether that rule permits secrets. */
 	ex->scans_filled = inspect && ours;
 	if (inspect)
 		ex->inspect_wanted = (ours ? 0u : INSPECT_SECRETS) | (d->needs_body ? INSPECT_RULES : 0u) |
@@ -413,9 +409,9 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	return false;
 }
 
-/* ---- what the gate sends ---- */
+/* ---- bytes from the gate ---- */
 
-/* For everything that has come, wherever it is now. */
+/* For all bytes that have come, wherever they are now. */
 static void
 give_credit(struct exchange *ex)
 {
@@ -428,7 +424,7 @@ exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 	if (ex->step != STEP_DRAIN && ex->step != STEP_OVER &&
 	    !exchange_may_send(ex, ex->came))
 		return;
-	/* What comes behind a login waits for it. */
+	/* Bytes behind a login wait for its end. */
 	switch (ex->wire != NULL && ex->step == STEP_WAIT ? STEP_RAW : ex->step) {
 	case STEP_HOLD:
 		hold(ex, data, len);
@@ -516,9 +512,9 @@ exchange_drain(struct exchange *ex)
 		give_credit(ex);
 }
 
-/* ---- what was found ---- */
+/* ---- the result of the inspection ---- */
 
-/* The body was looked into: all of it, or nothing of the rest could change anything. */
+/* The inspection is over: it saw the whole body, or the rest could not change the result. */
 static void
 judge(struct exchange *ex)
 {
@@ -527,7 +523,7 @@ judge(struct exchange *ex)
 	bool looked;
 
 	if (ex->inspect_wanted & INSPECT_RULES) {
-		/* The rules have changed in between, and with them what the bits mean. */
+		/* The rules have changed in between, and so has the meaning of the bits. */
 		if (ex->inspect_policy != ex->policy->number) {
 			exchange_refuse(ex, "unreadable", "the policy changed while the body was looked into");
 			return;
@@ -572,7 +568,7 @@ take_result(struct exchange *ex, struct buf *body)
 		return -EBADMSG;
 	snprintf(ex->inspect_what, sizeof(ex->inspect_what), "%s", what);
 	snprintf(ex->pushed, sizeof(ex->pushed), "%s", pushed);
-	/* None is not the same as not looked at. */
+	/* No match is not the same as no inspection: FITS must not be NULL. */
 	ex->fits = calloc(1, (size_t)n + 1);
 	if (ex->fits == NULL)
 		return -ENOMEM;
@@ -616,7 +612,7 @@ inspect_writable(void *arg, struct mux_stream *stream)
 		feed_inspect(stream->arg);
 }
 
-/* The three of them live and die together. */
+/* Gate, courier and inspect end together. */
 static void
 inspect_ended(void *arg, int error)
 {

@@ -1,4 +1,5 @@
-/* courier_budget.c - see courier_budget.h: budgets, before a request leaves and as it passes. */
+/* courier_budget.c - see courier_budget.h: checks budgets before a request leaves and as its bytes
+ * pass. */
 #include "proc/courier/courier_budget.h"
 
 #include <errno.h>
@@ -13,9 +14,9 @@
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
-#define ASK_MS (10 * 60 * 1000)         /* that people have to answer */
+#define ASK_MS (10 * 60 * 1000)         /* time for people to answer */
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
 static void
 record_budget(struct courier *c, const struct budget_row *row, enum policy_kind kind,
@@ -48,7 +49,8 @@ tell_row(struct courier *c, const struct budget_row *row, enum policy_kind kind)
 	limit = ledger_limit(row->slot, kind, b->limits[kind]);
 	for (size_t i = 0; i < b->n_warns; i++) {
 		at = policy_warns_at(limit, b->warns[i]);
-		/* Of a small one, a warning would come with the end, and be told in its place. */
+		/* In a small budget, the warning would coincide with the limit: only the limit is
+		 * reported. */
 		if (at < limit && ledger_tell(row->slot, kind, at))
 			record_budget(c, row, kind, b->warns[i], limit);
 	}
@@ -76,9 +78,8 @@ tell(struct courier *c, const struct courier_policy *p, struct ledger_slot *cons
 
 /* ---- money in the ledgers ---- */
 
-/* What is reserved in the principal's ledger is also noted in the cell's own: whoever comes after
- * this courier finds it there.  A courier that dies in between leaves too much reserved, not too
- * little. */
+/* An amount reserved in the principal's ledger is also noted in the cell's own, where the next
+ * courier finds it.  A courier that dies in between leaves too much reserved, never too little. */
 static bool
 is_principals(const struct courier *c, const struct ledger_slot *slot)
 {
@@ -117,7 +118,7 @@ courier_settle(struct courier *c, const struct courier_policy *p, struct ledger_
 	courier_at_round_end(c);
 }
 
-/* ---- what a request counts for ---- */
+/* ---- the budgets of a request ---- */
 
 static bool
 carries(const struct exchange *ex, const char *name)
@@ -146,7 +147,7 @@ counts_for(const struct exchange *ex, const struct budget_row *row)
 	}
 }
 
-/* False: they are too many, or one of them cannot be counted. */
+/* False: there are too many, or one of them cannot be counted. */
 static bool
 find_slots(struct exchange *ex)
 {
@@ -165,7 +166,7 @@ find_slots(struct exchange *ex)
 	return b->slots[0] != NULL;
 }
 
-/* What people are asked for when it is reached: more of this kind. */
+/* The question to people when the budget is reached: more of KIND. */
 static struct ask_rule
 ask_for(const struct policy_budget *budget, enum policy_kind kind)
 {
@@ -177,7 +178,7 @@ ask_for(const struct policy_budget *budget, enum policy_kind kind)
 	return rule;
 }
 
-/* Whether people have said that EX may have more than there is. */
+/* Whether people have allowed EX to exceed the budget. */
 static bool
 is_forgiven(const struct exchange *ex, const struct budget_row *row, enum policy_kind kind)
 {
@@ -190,7 +191,7 @@ is_forgiven(const struct exchange *ex, const struct budget_row *row, enum policy
 	return exchange_is_answered(ex, &rule);
 }
 
-/* The budget that ends first of those that are counted in SLOT, or NULL. */
+/* Of the budgets counted in SLOT, the one that ends first; or NULL. */
 static const struct budget_row *
 least(const struct exchange *ex, const struct ledger_slot *slot, enum policy_kind kind,
       uint64_t *ret_limit)
@@ -215,7 +216,7 @@ least(const struct exchange *ex, const struct ledger_slot *slot, enum policy_kin
 	return found;
 }
 
-/* ---- what becomes of it ---- */
+/* ---- when a budget is reached ---- */
 
 struct reached {
 	const struct budget_row *row;   /* NULL: none is */
@@ -244,7 +245,7 @@ describe(const struct reached *r, char *text, size_t size)
 	         policy_amount_format(limit, r->kind, r->limit), units[r->kind]);
 }
 
-/* The cell is stopped by who can. */
+/* The supervisor can stop the cell. */
 static void
 raise_reached(struct courier *c, const struct reached *r, const char *text)
 {
@@ -267,7 +268,7 @@ go_on(struct exchange *ex)
 		pool_connect(ex);
 }
 
-/* As a rule that asks does; what is under way already is not asked for. */
+/* Ask as a rule does.  An exchange that is already under way does not ask. */
 static void
 ask_reached(struct exchange *ex, const struct reached *r, const char *text)
 {
@@ -287,7 +288,8 @@ refuse_reached(struct exchange *ex, const struct reached *r)
 	char text[COURIER_REACHED_MAX + 1];
 
 	describe(r, text, sizeof(text));
-	/* Also of what is refused before it can be counted: the limit itself was not told of yet. */
+	/* A request that is refused before it is counted may be the first to reach the limit:
+	 * report it. */
 	if (ledger_used(r->row->slot, r->kind) >= r->limit)
 		tell_row(c, r->row, r->kind);
 	if (r->row->budget->then == POLICY_THEN_ASK && !ex->budget.counted) {
@@ -298,7 +300,7 @@ refuse_reached(struct exchange *ex, const struct reached *r)
 	raise_reached(c, r, text);
 }
 
-/* ---- before it leaves ---- */
+/* ---- before a request leaves ---- */
 
 static void
 check_slot(const struct exchange *ex, struct ledger_slot *slot, struct reached *ret)
@@ -325,7 +327,7 @@ check_slot(const struct exchange *ex, struct ledger_slot *slot, struct reached *
 	}
 }
 
-/* Its price, and the most that it may cost besides. */
+/* Reserve the rule's price and the highest further cost. */
 static enum ledger_answer
 reserve_money(const struct exchange *ex, struct ledger_slot *slot, struct reached *ret)
 {
@@ -354,7 +356,7 @@ take_back(const struct exchange *ex, struct ledger_slot *slot)
 		settle(ex->courier, slot, ex->budget.most, 0);
 }
 
-/* Of what others count too, the last may be gone in between. */
+/* Others count in the same slot: the rest may be gone since the check. */
 static enum ledger_answer
 reserve_slot(const struct exchange *ex, struct ledger_slot *slot, struct reached *ret)
 {
@@ -402,13 +404,14 @@ reserve(struct exchange *ex, struct reached *ret)
 		answer = reserve_slot(ex, b->slots[i], ret);
 	if (answer == LEDGER_YES)
 		return LEDGER_YES;
-	/* The last one has taken nothing. */
+	/* Slot i has taken nothing. */
 	while (--i > 0)
 		take_back(ex, b->slots[i - 1]);
 	return answer;
 }
 
-/* Until others have settled what they may cost: then there is room, or all is really used up. */
+/* Wait until others have settled what they reserved.  Then there is room, or the budget is really
+ * used up. */
 static void
 wait_for_others(struct exchange *ex)
 {
@@ -416,7 +419,7 @@ wait_for_others(struct exchange *ex)
 
 	courier_meters_hurry(ex->courier);
 	ex->step = STEP_WAIT;
-	/* The first time counts. */
+	/* The deadline counts from the first wait. */
 	if (!ex->budget.waited)
 		exchange_touch(ex, COURIER_ANSWER_S);
 	ex->budget.waited = true;
@@ -451,7 +454,7 @@ exchange_refuse_waiting(struct exchange *ex)
 	return true;
 }
 
-/* Those that still have to wait stand behind one another as before. */
+/* Exchanges that still have to wait keep their order. */
 static void
 try_waiting(struct courier *c)
 {
@@ -475,7 +478,7 @@ courier_budget_settled(struct courier *c)
 	try_waiting(c);
 }
 
-/* Whether there is enough now for EX, which people were asked for because there was not. */
+/* Whether EX, which waits for an approval because of a budget, now fits into that budget. */
 static bool
 may_have_it(struct exchange *ex)
 {
@@ -493,7 +496,7 @@ courier_budget_tick(struct courier *c)
 	struct exchange *ex = c->exchanges;
 
 	try_waiting(c);
-	/* Others may go with the one that does. */
+	/* Continuing one exchange may end others. */
 	while (ex != NULL) {
 		if (may_have_it(ex)) {
 			exchange_withdraw(ex);
@@ -512,7 +515,7 @@ is_too_fast(struct exchange *ex)
 	uint64_t wait_s;
 	char reason[96];
 
-	/* What waited in between, for people or for meters, is no other request. */
+	/* A request that waited in between, for people or for meters, is not a new request. */
 	if (ex->budget.paced || courier_may_ask(ex->courier, &ex->policy->budgets.rate, &wait_s)) {
 		ex->budget.paced = true;
 		return false;
@@ -585,7 +588,7 @@ exchange_afford_secret(struct exchange *ex, const char *name, char *text, size_t
 			tell_row(ex->courier, row, POLICY_REQUESTS);
 			continue;
 		}
-		/* It is half sent, and cannot wait for others to settle. */
+		/* The request is partly sent, and cannot wait for others to settle. */
 		if (reached.row == NULL) {
 			snprintf(text, size, "what other requests may cost leaves nothing of a budget of money");
 			return false;
@@ -598,7 +601,7 @@ exchange_afford_secret(struct exchange *ex, const char *name, char *text, size_t
 	return true;
 }
 
-/* ---- as its bytes pass ---- */
+/* ---- as bytes pass ---- */
 
 void
 exchange_used(struct exchange *ex, enum policy_kind kind, size_t len)
@@ -614,7 +617,7 @@ exchange_used(struct exchange *ex, enum policy_kind kind, size_t len)
 	if (!ex->policy->budgets.bytes)
 		return;
 	tell(c, ex->policy, b->slots, b->n, kind);
-	/* Not from within what reads or writes it. */
+	/* Not from within the functions that read or write it. */
 	if (!b->is_cut) {
 		b->is_cut = true;
 		b->cut_next = c->budgets.cuts;
@@ -623,7 +626,7 @@ exchange_used(struct exchange *ex, enum policy_kind kind, size_t len)
 	}
 }
 
-/* Whether a budget of bytes is over that EX counts for. */
+/* Whether EX counts for a budget of bytes that is exceeded. */
 static void
 find_over(const struct exchange *ex, struct reached *ret)
 {

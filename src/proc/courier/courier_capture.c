@@ -1,5 +1,5 @@
-/* courier_capture.c - tokens that come back: an answer that has some is held until all of it is
- * there, the tokens stay here, and placeholders go on in their place. */
+/* courier_capture.c - captures tokens in responses: holds the whole response, keeps the tokens, and
+ * sends placeholders in their place. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 
 #define CAPTURED_MAX (4 * CAPTURE_BODY_MAX)     /* a body with placeholders in it */
 #define TOKENS_AT_ONCE (CAPTURE_SETS_MAX * CAPTURE_MEMBERS_MAX)
-#define PLAIN_PATH_MAX 2048             /* what is longer is no endpoint */
-#define TOKEN_LIFE_MAX_S (10u * 366 * 86400)    /* what says more is taken for this */
+#define PLAIN_PATH_MAX 2048             /* a longer path is no token endpoint */
+#define TOKEN_LIFE_MAX_S (10u * 366 * 86400)    /* a longer lifetime is cut to this */
 
-/* ---- where tokens come from ---- */
+/* ---- endpoints ---- */
 
 static bool
 has_label(const char *host, const char *word)
@@ -49,7 +49,7 @@ has(struct http_text text, const char *word)
 	return text.len > 0 && memmem(text.at, text.len, word, strlen(word)) != NULL;
 }
 
-/* Other answers of that service have no tokens in them, and are large. */
+/* Other responses of that service contain no tokens, and are large. */
 static bool
 is_for_ecr(const struct http_head *head)
 {
@@ -62,8 +62,8 @@ is_for_ecr(const struct http_head *head)
 	return http_text_has_nocase(head->path, act);
 }
 
-/* AWS has everything at "/", and answers of other services may be large: so it takes a sign that
- * this is the one that gives out credentials. */
+/* AWS has everything at "/", and responses of other services may be large.  So the request must
+ * show that it asks for credentials. */
 static bool
 is_of_kind(const struct exchange *ex, const struct secret_capture *c, const struct http_head *head)
 {
@@ -83,10 +83,19 @@ is_of_kind(const struct exchange *ex, const struct secret_capture *c, const stru
 	       (is_named(c->renews->scope, ex->host) && scheme_is_form(head));
 }
 
-/* PATH as the laxest of servers reads it: in small letters, without escapes, parameters (";x"),
- * slashes too many and what follows its end.  0: it is too long. */
+/* Blanks, control characters and non-ASCII bytes: some servers trim, strip or ignore them.  In many
+ * regular expressions "$" also matches before a final newline. */
+static bool
+is_overlooked(char c)
+{
+	return c <= ' ' || c == 0x7f || c == '+' || (c & 0x80) != 0;
+}
+
+/* Write PATH as the most lenient server reads it: in lower case, without escapes, parameters
+ * (";x"), repeated slashes and anything after its end.  STRIP also removes the bytes that some
+ * servers overlook.  0: it is too long. */
 static size_t
-write_plain(struct http_text path, char ret_path[PLAIN_PATH_MAX])
+write_plain(struct http_text path, bool strip, char ret_path[PLAIN_PATH_MAX])
 {
 	size_t n = 0;
 	bool in_param = false;
@@ -99,8 +108,10 @@ write_plain(struct http_text path, char ret_path[PLAIN_PATH_MAX])
 			c = (char)(num_hex_digit(path.at[i + 1]) << 4 | num_hex_digit(path.at[i + 2]));
 			i += 2;
 		}
+		if (c == '#')
+			break;
 		in_param = c == ';' || (in_param && c != '/');
-		if (in_param || (c == '/' && n > 0 && ret_path[n - 1] == '/'))
+		if (in_param || (strip && is_overlooked(c)) || (c == '/' && n > 0 && ret_path[n - 1] == '/'))
 			continue;
 		if (n == PLAIN_PATH_MAX)
 			return 0;
@@ -111,7 +122,7 @@ write_plain(struct http_text path, char ret_path[PLAIN_PATH_MAX])
 	return n;
 }
 
-/* "/oauth/token.json" is the same to some. */
+/* Some servers treat "/oauth/token.json" as the same path. */
 static size_t
 without_format(const char *path, size_t len)
 {
@@ -120,29 +131,37 @@ without_format(const char *path, size_t len)
 	return dot != NULL && slash != NULL && dot > slash + 1 ? (size_t)(dot - path) : len;
 }
 
-/* Whether PATH is S's, in any spelling. */
 static bool
-is_path_of(struct exchange *ex, const struct secret *s, struct http_text path)
+fits_plain(struct exchange *ex, const struct secret *s, struct http_text path, bool strip)
 {
 	struct http_head *head = exchange_head(ex);
+	const struct policy_request req = { .protocol = POLICY_HTTP, .head = head, .host = ex->host,
+	                                    .port = ex->port };
 	char plain[PLAIN_PATH_MAX];
-	size_t len = write_plain(path, plain);
+	size_t len = write_plain(path, strip, plain);
 	struct http_text as_it_is = head->path;
 	bool is;
 
 	if (len == 0)
 		return false;
 	head->path = (struct http_text){ plain, len };
-	is = exchange_fits_scope(ex, s);
+	is = secret_in_scope_nocase(s, &req);
 	head->path.len = without_format(plain, len);
-	is = is || exchange_fits_scope(ex, s);
+	is = is || secret_in_scope_nocase(s, &req);
 	head->path = as_it_is;
 	return is;
 }
 
-/* Whether tokens come from where EX goes.  The agent chooses how a path is spelled and which fields
- * are to override it, and the server what it makes of that; a scope does not fit where that is open.
- * Here it is the other way: an answer too many that is held is better than a token that passes. */
+/* Whether PATH is one of S's, in any spelling. */
+static bool
+is_path_of(struct exchange *ex, const struct secret *s, struct http_text path)
+{
+	return fits_plain(ex, s, path, false) || fits_plain(ex, s, path, true);
+}
+
+/* Whether EX's destination issues tokens.  The agent chooses the spelling of the path and the
+ * fields that override it, and servers interpret these differently.  A scope does not fit in such a
+ * case.  Here it is the reverse: holding one response too many is better than passing a token. */
 static bool
 is_endpoint(struct exchange *ex, const struct secret *s)
 {
@@ -176,8 +195,8 @@ is_captured(struct exchange *ex, const struct secret_capture *c)
 	return is_of_kind(ex, c, exchange_head(ex)) && is_endpoint(ex, c->renews);
 }
 
-/* One whose secret is in the request, or else the first: who logs in with a device has no secret
- * to send. */
+/* Prefer a capture whose secret is in the request; otherwise the first.  A client that logs in with
+ * a device code sends no secret. */
 const struct secret_capture *
 exchange_find_capture(struct exchange *ex, size_t *ret_of)
 {
@@ -201,7 +220,7 @@ exchange_find_capture(struct exchange *ex, size_t *ret_of)
 	return found;
 }
 
-/* ---- held ---- */
+/* ---- holding ---- */
 
 bool
 exchange_is_held(const struct exchange *ex)
@@ -228,7 +247,7 @@ exchange_drop_held(struct exchange *ex)
 
 	if (x == NULL)
 		return;
-	/* The gate has not heard of it. */
+	/* The gate has not received this response. */
 	if (x->answer_held != NULL)
 		ex->answered = false;
 	exchange_free_held(x);
@@ -248,7 +267,7 @@ exchange_hold(struct exchange *ex, const struct http_head *head, const char **re
 		return false;
 	x->answer_held = held;
 	held->capture = exchange_find_capture(ex, &held->of);
-	/* They are not to grow: that would leave copies behind. */
+	/* The buffers must not grow: that would leave copies of secrets in memory. */
 	buf_init(&held->head, MUX_FRAME_MAX);
 	buf_init(&held->body, CAPTURE_BODY_MAX);
 	if (held->capture == NULL || buf_add(&held->head, MUX_FRAME_MAX) == NULL ||
@@ -300,7 +319,7 @@ end_of(const struct capture_member *member)
 
 	if (in >= 0)
 		return now + ((uint64_t)in > TOKEN_LIFE_MAX_S ? TOKEN_LIFE_MAX_S : (uint64_t)in);
-	/* 0 would be never. */
+	/* 0 means never. */
 	return member->expires_at < 0 ? 0 : member->expires_at == 0 ? 1 : (uint64_t)member->expires_at;
 }
 
@@ -311,7 +330,7 @@ field_of(enum capture_role role)
 	       SECRET_SECRET;
 }
 
-/* The same value as before, used alike, keeps its placeholder. */
+/* A value that was captured before, for the same use, keeps its placeholder. */
 static struct token *
 find_token(const struct capturing *c, const struct secret *as, enum secret_field field,
            struct http_text value)
@@ -349,7 +368,7 @@ keep_values(struct token *t, const struct capture_set *set, size_t first, size_t
 	return r;
 }
 
-/* A token of the N members from FIRST on, in WITH of which is its placeholder then. */
+/* Make a token of N members from FIRST on.  Each member's WITH is then its placeholder. */
 static int
 add_token(struct capturing *c, const struct secret *as, struct capture_set *set, size_t first,
           size_t n, struct err *err)
@@ -369,7 +388,7 @@ add_token(struct capturing *c, const struct secret *as, struct capture_set *set,
 		struct http_text real = t->known.real[field];
 		const struct guard value = { (char *)(uintptr_t)real.at, real.len, real.len };
 
-		/* Which of the two would be meant later, nobody could tell. */
+		/* Later it would be unclear which of the two is meant. */
 		if (t->fake[field] != NULL)
 			return err_set(err, EBADMSG, "it gives one part of a key twice");
 		t->known.expires = end_of(&set->members[i]);
@@ -381,7 +400,7 @@ add_token(struct capturing *c, const struct secret *as, struct capture_set *set,
 	return r;
 }
 
-/* Parts of one credential; or else each token is one by itself. */
+/* Whether the members are parts of one credential.  Otherwise each token stands alone. */
 static bool
 is_key(const struct capture_set *set)
 {
@@ -419,9 +438,9 @@ replace(void *arg, struct capture_set *set, struct err *err)
 	return r;
 }
 
-/* ---- on ---- */
+/* ---- sending on ---- */
 
-/* The tokens that CAPTURE tells of are taken out of *BODY. */
+/* Replace the tokens that CAPTURE describes in *BODY. */
 static int
 take_tokens_of(struct exchange *ex, const struct secret_capture *capture, struct http_text type,
                struct buf *body, struct err *err)
@@ -444,8 +463,8 @@ take_tokens_of(struct exchange *ex, const struct secret_capture *capture, struct
 	return r;
 }
 
-/* What is to be sent instead of the body that was held, in *ret_body.  The agent can make a request
- * look like one for another kind of token: so it is read as all that it may be. */
+/* Make the body to send instead of the held one.  The agent can make a request look like one for
+ * another kind of token, so the body is read as every kind that it may be. */
 static int
 take_tokens(struct exchange *ex, struct http_text type, struct buf *ret_body, struct err *err)
 {
@@ -477,7 +496,7 @@ exchange_let_go(struct exchange *ex)
 	buf_init(&body, CAPTURED_MAX);
 	buf_init_borrowed(&encoded, held->head.data, held->head.len);
 	if (!http_head_decode_checked(&encoded, &head))
-		abort();                /* it was encoded by ourselves */
+		abort();                /* we encoded it ourselves */
 	if (take_tokens(ex, http_head_get(&head, "content-type"), &body, &err) < 0) {
 		snprintf(x->reason, sizeof(x->reason), "tokens of the secret '%s' may be in it, and %.150s",
 		         held->capture->gives->name, err.text);
@@ -488,7 +507,7 @@ exchange_let_go(struct exchange *ex)
 	ok = exchange_scrub_fields(ex, &head, &why);
 	if (!ok)
 		snprintf(x->reason, sizeof(x->reason), "%s", why);
-	/* From here on the answer has begun. */
+	/* From here on the response has begun. */
 	ok = ok && exchange_send_head(ex, &head, true);
 	exchange_free_held(x);
 	return ok && exchange_scrub_plain(ex, body.data, body.len);

@@ -6,7 +6,7 @@
 #include "base/own.h"
 #include "sign/scheme_parts.h"
 
-/* The service in TEXT, "ID/DATE/REGION/SERVICE/TERMINATOR" with slashes or their escapes. */
+/* Find the service in TEXT, "ID/DATE/REGION/SERVICE/TERMINATOR" with slashes or their escapes. */
 static struct http_text
 service_in(struct http_text text)
 {
@@ -102,7 +102,7 @@ put(struct buf *b, const char *text)
 	buf_put(b, text, strlen(text));
 }
 
-/* What XML cannot have at all becomes a question mark. */
+/* Characters that XML cannot represent become a question mark. */
 static void
 put_escaped(struct buf *b, const char *text)
 {

@@ -1,4 +1,4 @@
-/* courier_decide.c - decides on exactly what will be sent. */
+/* courier_decide.c - decides on exactly the request that will be sent. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,8 @@ exchange_way(const struct exchange *ex)
 	return ex->learned ? (struct policy_way){0} : ex->decision.way;
 }
 
-/* While it is only watched, everything goes; but what is private stays so, and so do credentials. */
+/* In learn mode everything is allowed.  But private addresses still need a rule, and credentials
+ * are still searched for. */
 static void
 learn(struct exchange *ex)
 {
@@ -72,7 +73,8 @@ decide(struct exchange *ex, const struct http_head *head, const unsigned char *f
 		learn(ex);
 }
 
-/* Whatever rule allows it.  What none does is refused for that, unless it is plainly a question. */
+/* Refuse DNS over HTTPS, whatever rule allows it.  A request that no rule allows is refused for
+ * that reason, unless it plainly is a DNS query. */
 static bool
 refuse_doh(struct exchange *ex, const struct http_head *head)
 {
@@ -81,7 +83,7 @@ refuse_doh(struct exchange *ex, const struct http_head *head)
 
 	if (!CONTROL_ON("doh") || !policy_is_doh(&req) || (denied && !policy_asks_for_name(&req)))
 		return false;
-	/* The rule is not why. */
+	/* The rule is not the reason. */
 	ex->decision = (struct policy_decision){ .verdict = POLICY_DENY, .rule = -1 };
 	exchange_refuse(ex, "doh", NULL);
 	return true;
@@ -102,7 +104,7 @@ exchange_settle(struct exchange *ex)
 	return false;
 }
 
-/* The name that a connection is for, and the one that is asked for over it. */
+/* Whether the name of the connection and the name in the request agree. */
 static bool
 names_agree(const char *host, const char *asked)
 {
@@ -146,7 +148,7 @@ exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n)
 	decide(ex, exchange_head(ex), fits, n);
 }
 
-/* What is under way was allowed by another policy than P is; by that one it goes from now on. */
+/* EX was allowed by a policy other than P, and uses P from now on. */
 void
 exchange_decide_again(struct exchange *ex, struct courier_policy *p)
 {
@@ -173,12 +175,12 @@ exchange_decide_again(struct exchange *ex, struct courier_policy *p)
 static void
 route_answer(struct exchange *ex, enum egress_routed routed)
 {
-	ex->recorded = true;            /* what is decided later is recorded then */
+	ex->recorded = true;            /* a later decision is recorded then */
 	exchange_routed(ex, routed, "", "");
 	exchange_over(ex);
 }
 
-/* Raw bytes, if a rule says so. */
+/* Pass raw bytes if a rule allows it. */
 static void
 route_raw(struct exchange *ex, enum exchange_kind kind)
 {
@@ -240,8 +242,9 @@ exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni)
 	}
 	switch (looks) {
 	case EGRESS_LOOKS_UNKNOWN:
-		/* No rule says whose server speaks first, and somebody waits for it: to be let through, or
-		 * to be refused, as HTTP is with an answer. */
+		/* In a protocol where the server speaks first, the client sends nothing.  Without a
+		 * rule for the connection, do not wait long for its bytes before it is let through
+		 * or refused. */
 		route_answer(ex, ex->courier->learn || route == POLICY_ROUTE_NONE ? EGRESS_LOOK_BRIEFLY
 		                                                                  : EGRESS_LOOK);
 		break;

@@ -72,7 +72,7 @@ attempt_ready(void *arg, uint32_t events)
 	}
 	d->error = error;
 	give_up(a);
-	/* The next one's turn, or the end of it: not while events are being dealt with. */
+	/* Try the next address, or finish: not while events are being handled. */
 	loop_set_timer(d->loop, &d->timer, 0);
 }
 

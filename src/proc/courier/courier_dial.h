@@ -14,11 +14,11 @@
 
 struct dial_attempt {
 	struct dial *dial;
-	struct loop_source source;      /* source.fd is its own; -1: none */
+	struct loop_source source;      /* owns source.fd; -1: none */
 	size_t address;
 };
 
-/* Lives in its owner, and holds no memory. */
+/* Embedded in its owner; allocates nothing. */
 struct dial {
 	struct loop *loop;
 	struct address addresses[DIAL_ADDRESSES_MAX];
@@ -27,18 +27,18 @@ struct dial {
 	struct dial_attempt attempts[DIAL_ADDRESSES_MAX];
 	size_t n_attempts;              /* under way */
 	struct loop_timer timer;
-	int error;                      /* of the last that failed, a positive errno */
-	/* Called once, never from within dial_start(): FD, the owner's from then on, is
-	 * connected to ADDRESS; or it is -1, and ERROR says why. */
+	int error;                      /* of the last failed attempt, a positive errno */
+	/* Called once, never from within dial_start().  FD is connected to ADDRESS, and the owner
+	 * closes it.  If FD is -1, ERROR is the reason. */
 	void (*done)(void *arg, int fd, const struct address *address, int error);
 	void *arg;
 };
 
-/* The addresses are tried in this order (see address_interleave).  Whoever wants it over in
- * time calls dial_drop(). */
+/* Try the addresses in this order (see address_interleave).  There is no timeout: the caller ends
+ * it with dial_drop(). */
 void dial_start(struct dial *d, struct loop *loop, const struct address *addresses, size_t n,
                 uint16_t port,
                 void (*done)(void *arg, int fd, const struct address *address, int error),
                 void *arg);
-void dial_drop(struct dial *d);         /* nothing more is called; twice is fine */
+void dial_drop(struct dial *d);         /* DONE is not called any more; twice is fine */
 #endif

@@ -82,7 +82,7 @@ put_length(struct buf *b, const char *text, size_t len)
 	buf_put(b, "", 1);
 }
 
-/* As a string of the message, of which the length is known only afterwards. */
+/* As a string of the message; its length is known only afterwards. */
 static void
 put_members(struct buf *b, const struct members *m)
 {
@@ -129,7 +129,7 @@ event_done_awaited(struct events *e, uint64_t number)
 void
 event_done(struct events *e, bool refused, const char *what)
 {
-	/* Texts are cut so that this cannot be. */
+	/* Texts are cut so that this cannot happen. */
 	if (members_failed(&e->line)) {
 		members_reset(&e->line);
 		return;
@@ -145,7 +145,7 @@ event_done(struct events *e, bool refused, const char *what)
 		put_event(e, refused, what);
 }
 
-/* What was only counted becomes an event of each kind, and one of all other kinds. */
+/* Write counted refusals as one event per kind, and one for all other kinds. */
 static void
 tell_repeats(struct events *e)
 {
@@ -196,19 +196,19 @@ repeats_due(void *arg)
 {
 	struct events *e = arg;
 
-	/* What was counted stays so until there is room. */
+	/* Counts are kept until there is room. */
 	if (e->halted) {
 		loop_set_timer(e->loop, &e->repeats_timer, REPEATS_EVERY_MS);
 		return;
 	}
 	tell_repeats(e);
-	/* Once more, so that what was a flood is known to be over. */
+	/* Run once more, to notice the end of a flood. */
 	if (e->repeats.flooded)
 		loop_set_timer(e->loop, &e->repeats_timer, REPEATS_EVERY_MS);
 	events_flush(e, false);
 }
 
-/* 0, or -EAGAIN if the supervisor has to read first, or -ENOBUFS if there is no memory. */
+/* 0, or -EAGAIN if the supervisor has to read first, or -ENOBUFS if out of memory. */
 static int
 send_batch(struct events *e)
 {
@@ -223,7 +223,7 @@ send_batch(struct events *e)
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
 		return errno == EAGAIN ? -EAGAIN : -ENOBUFS;
-	/* Of a supervisor that has gone, the channel's end tells. */
+	/* If the supervisor has gone, the end of the channel reveals it. */
 	e->n = 0;
 	e->awaited = 0;
 	e->urgent = false;
@@ -252,7 +252,7 @@ events_flush(struct events *e, bool all)
 			loop_set_timer(e->loop, &e->timer, EVENTS_EVERY_MS);
 			return;
 		}
-		/* What cannot be recorded must not happen: everything waits. */
+		/* An action that cannot be recorded must not happen: everything waits. */
 		(void)poll(&pollfd, r == -EAGAIN, r == -EAGAIN ? -1 : EVENTS_EVERY_MS);
 	}
 }

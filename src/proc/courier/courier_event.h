@@ -1,5 +1,5 @@
-/* courier_event.h - events: members of a record (members.h), batched into messages to the
- * supervisor. */
+/* courier_event.h - writes events as members of a record (members.h), and sends them in batches to
+ * the supervisor. */
 #ifndef CLOISTER_COURIER_EVENT_H
 #define CLOISTER_COURIER_EVENT_H
 #include <stdbool.h>
@@ -13,19 +13,19 @@
 
 struct err;
 
-#define EVENT_MAX (48 * 1024)           /* of one event: what follows, all of it escaped */
-#define EVENT_TEXT_MAX 1024             /* bytes of a text in it; longer ones are cut */
-#define EVENT_ITEM_MAX 200              /* of one in a list */
+#define EVENT_MAX (48 * 1024)           /* of one event with all its members, escaped */
+#define EVENT_TEXT_MAX 1024             /* bytes of a text in it; longer texts are cut */
+#define EVENT_ITEM_MAX 200              /* bytes of one text in a list */
 #define EVENTS_FLUSH_AT (32 * 1024)
-#define EVENTS_EVERY_MS 10              /* at most so often, but for refusals */
+#define EVENTS_EVERY_MS 10              /* at most this often, except for refusals */
 
 struct events {
 	struct loop *loop;
 	int fd;                         /* borrowed: the supervisor's channel */
 	struct members line;            /* the event being written */
-	size_t n_kind;                  /* of them, what makes it one of a kind; 0: all */
-	uint64_t times;                 /* that it stands for */
-	struct buf batch;               /* a message, but for the number of events in it */
+	size_t n_kind;                  /* the members that define its kind; 0: all */
+	uint64_t times;                 /* how many occurrences the event stands for */
+	struct buf batch;               /* a message, without the number of its events */
 	uint32_t n;
 	uint64_t awaited;               /* see event_done_awaited(); 0: none */
 	bool halted;                    /* see events_halt() */
@@ -40,7 +40,7 @@ struct events {
 void events_init(struct events *e, struct loop *loop, int fd);
 void events_free(struct events *e);
 
-/* Write one: begin, members, done.  WHAT is for the summary of refusals, or NULL. */
+/* Write one event: begin, members, done. */
 void event_begin(struct events *e, const char *type);
 void event_text(struct events *e, const char *key, const char *text, size_t len);
 void event_str(struct events *e, const char *key, const char *text);
@@ -48,23 +48,24 @@ void event_u64(struct events *e, const char *key, uint64_t value);
 void event_true(struct events *e, const char *key);
 /* An array of strings. */
 void event_list(struct events *e, const char *key, const char *const *texts, size_t n);
-/* Go on with one that was begun before: its members so far. */
+/* Continue an event that was begun before, with its members so far. */
 void event_resume(struct events *e, const struct members *begun);
-/* What comes after this differs from one to the next of a kind. */
+/* The members after this one differ between events of the same kind. */
 void event_kind_ends(struct events *e);
-/* It stands for TIMES of them. */
+/* The event stands for TIMES occurrences. */
 void event_times(struct events *e, uint64_t times);
-/* Of refusals that come in floods, most are only counted (repeats.h). */
+/* WHAT is for the summary of refusals, or NULL.  In a flood of refusals, most are only counted
+ * (repeats.h). */
 void event_done(struct events *e, bool refused, const char *what);
-/* Something waits for this one to be recorded, under a NUMBER that grows. */
+/* As event_done(); something waits until this event is recorded.  NUMBER grows with each. */
 void event_done_awaited(struct events *e, uint64_t number);
 
-/* While there is no room for records, refusals are only counted; then their number is told. */
+/* While there is no room for records, refusals are only counted.  Afterwards their number is
+ * recorded. */
 void events_halt(struct events *e, bool halted);
 
-/* Send what should not wait any longer; ALL: everything, waiting for the supervisor if
- * it must be. */
+/* Send the events that are due.  ALL: send all events, and block until the supervisor takes them. */
 void events_flush(struct events *e, bool all);
-/* Also what was only counted until now. */
+/* Send everything, including refusals that were only counted. */
 void events_finish(struct events *e);
 #endif

@@ -1,4 +1,4 @@
-/* courier_exchange.c - an exchange's life, and what the gate is told of it. */
+/* courier_exchange.c - the life of an exchange, and its messages to the gate. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ exchange_new(struct courier *c, uint32_t id, enum exchange_kind kind)
 	ex->kind = kind;
 	ex->frame = frame;
 	ex->decision.rule = -1;
-	/* Until it is known what it is, there is nothing to record. */
+	/* There is nothing to record until its kind is known. */
 	ex->recorded = true;
 	ex->stream = mux_open_as(c->gate, id, ex);
 	if (ex->stream == NULL) {
@@ -76,7 +76,7 @@ exchange_recycle(struct exchange *ex)
 {
 	struct courier *c = ex->courier;
 
-	/* Not sooner: it may have been on its way through a search. */
+	/* Not sooner: a search may still have been using it. */
 	exchange_secrets_free(ex);
 	exchange_wire_free(ex);
 	exchange_ssh_free(ex);
@@ -96,7 +96,7 @@ exchange_recycle(struct exchange *ex)
 	c->n_spare++;
 }
 
-/* The gate does not take any more for now. */
+/* Whether the gate takes no more for now. */
 static bool
 exchange_is_full(const struct exchange *ex)
 {
@@ -107,8 +107,8 @@ bool
 exchange_give_way(struct exchange *ex)
 {
 	struct courier_failure failure;
-	/* What the server does not take is not the agent's fault, nor is a body that is to wait for
-	 * a word from it. */
+	/* The agent is not to blame if the server takes nothing, or if the body has to wait for the
+	 * server. */
 	bool agents_turn = ex->step == STEP_WAIT ? buf_left(&ex->body) < MUX_WINDOW / 2 :
 	                                           buf_left(&ex->body) == 0;
 
@@ -249,7 +249,7 @@ exchange_head(struct exchange *ex)
 	return &c->head;
 }
 
-/* ---- what the gate is told ---- */
+/* ---- messages to the gate ---- */
 
 bool
 exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
@@ -258,7 +258,7 @@ exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
 	const char *why;
 
 	exchange_meter_head(ex, head, has_body);
-	/* Servers that speak HTTP/3 say so; it goes nowhere from a cell. */
+	/* Servers announce HTTP/3 here, which a cell cannot use. */
 	http_head_drop(head, "alt-svc");
 	if (exchange_is_scrubbed(ex) && !exchange_scrub_head(ex, head, has_body, &why)) {
 		courier_failure_set(&failure, 502, "protocol", "upstream answers nonsense",
@@ -372,7 +372,7 @@ exchange_reserve(struct exchange *ex, size_t *ret_room)
 void
 exchange_commit(struct exchange *ex, size_t len)
 {
-	/* Not afterwards: what is committed may be sent, and gone. */
+	/* Before the commit: committed bytes may be sent and gone. */
 	if (len > 0)
 		exchange_came_in(ex, ex->courier->reserved, len);
 	mux_commit(ex->stream, len);
@@ -382,7 +382,7 @@ exchange_commit(struct exchange *ex, size_t len)
 	exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_IDLE_S);
 }
 
-/* The answer has ended, or will have when the gate has taken it. */
+/* The response has ended, or ends when the gate has taken it. */
 static void
 exchange_try_end(struct exchange *ex, const struct buf *end)
 {
@@ -393,7 +393,7 @@ exchange_try_end(struct exchange *ex, const struct buf *end)
 	if (!ex->ended && !ex->bodiless)
 		mux_send(c->gate, ex->stream->id, EGRESS_END, end);
 	ex->ended = true;
-	if (ex->upstream != NULL)       /* raw, and the other way is still open */
+	if (ex->upstream != NULL)       /* raw, and the other direction is still open */
 		return;
 	if (ex->came_all)
 		exchange_over(ex);
@@ -401,8 +401,7 @@ exchange_try_end(struct exchange *ex, const struct buf *end)
 		exchange_record(ex);
 }
 
-/* The rest of the request has nowhere to go, whether or not the gate has taken the answer
- * yet. */
+/* The rest of the request has no receiver, whether or not the gate has taken the response. */
 static void
 drain_request(struct exchange *ex)
 {
@@ -417,7 +416,7 @@ end_with(struct exchange *ex, const struct http_field *trailers, size_t n)
 	struct buf *end = buf_left(&ex->pending) > 0 ? &ex->end : &c->out;
 
 	if (!ex->ending && !ex->bodiless) {
-		/* What a hostile server puts there is left out, not passed on. */
+		/* Invalid trailers of a hostile server are left out. */
 		if (n > 0 && http_trailers_check(trailers, n, NULL) < 0)
 			n = 0;
 		buf_reset(end);
@@ -445,7 +444,7 @@ end_scrubbed(struct exchange *ex, struct http_field *trailers, size_t n)
 	}
 }
 
-/* Apart, because the array is cleared with each call. */
+/* A separate function, because the array is cleared with each call. */
 __attribute__((noinline)) static void
 end_with_trailers(struct exchange *ex, const struct http_field *trailers, size_t n)
 {

@@ -49,7 +49,7 @@ is_fired(const struct courier *c, uint64_t key)
 	return false;
 }
 
-/* Once: what it adds is in force from here on. */
+/* Once: its layer is in force from here on. */
 static int
 fire(struct courier *c, uint64_t key, const void *narrow, size_t len, struct err *err)
 {
@@ -70,7 +70,7 @@ fire(struct courier *c, uint64_t key, const void *narrow, size_t len, struct err
 	return 0;
 }
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 static void
 put_cut(struct buf *b, const char *text)
@@ -116,7 +116,7 @@ tell(struct exchange *ex, int rule, const struct policy_consequence *q, const ch
 	courier_say_all(ex->courier);
 }
 
-/* ---- and done ---- */
+/* ---- consequences ---- */
 
 static int
 fire_rule(struct exchange *ex, int rule, struct err *err)
@@ -142,10 +142,10 @@ fire_rule(struct exchange *ex, int rule, struct err *err)
 		return r;
 	snprintf(why, sizeof(why), "a request to %.100s led to that", ex->host);
 	for (size_t i = 0; !again && (name = policy_consequence_revokes(q, i)) != NULL; i++)
-		/* One that the cell has not got is of no use already. */
+		/* A secret that the cell does not have needs no revocation. */
 		(void)courier_revoke(c, name, why, false, ex, NULL);
 	tell(ex, rule, q, why, again);
-	/* What has begun before could take out what EX brings in. */
+	/* An exchange that began earlier could send out what EX brings in. */
 	if (!again && len > 0)
 		courier_decide_what_sends(c, ex);
 	return 0;
@@ -175,7 +175,7 @@ exchange_fire(struct exchange *ex)
 	return false;
 }
 
-/* At the start: what led to it was another courier's. */
+/* At the start: the consequence was caused under a former courier. */
 int
 courier_take_fired(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
 {

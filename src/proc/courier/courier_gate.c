@@ -1,7 +1,6 @@
-/* courier_gate.c - what the gate says.
+/* courier_gate.c - handles messages of the gate.
  *
- * The gate may be an attacker's: whatever does not fit ends the channel, and with it the
- * courier. */
+ * The gate may be compromised: any invalid message ends the channel, and the courier with it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +20,7 @@ take_resolve(struct courier *c, uint32_t id, struct buf *body)
 	if (buf_get_str(body, &name) < 0 || buf_get_u32(body, &type) < 0 || buf_left(body) != 0 ||
 	    strlen(name) > HTTP_HOST_MAX)
 		return -EBADMSG;
-	/* Programs ask for all kinds of names; one that is no host's is nobody's. */
+	/* Programs look up all kinds of names; a name that is no valid host has no address. */
 	if (http_authority_parse((struct http_text){ name, strlen(name) }, host, &port, NULL) < 0 ||
 	    strcmp(host, name) != 0)
 		host[0] = '\0';
@@ -29,8 +28,8 @@ take_resolve(struct courier *c, uint32_t id, struct buf *body)
 	return 0;
 }
 
-/* NAME is canonical, or ADDRESS is an address, and not both.  The host is copied out as it
- * stands in URLs. */
+/* Either NAME is a canonical name or ADDRESS is an address, not both.  The host is copied out as it
+ * is written in URLs. */
 static int
 take_host(const char *name, const char *address, char ret_host[HTTP_HOST_MAX + 1])
 {
@@ -118,7 +117,7 @@ take_head(struct exchange *ex, uint32_t flags)
 	return 0;
 }
 
-/* The client's, if there is one. */
+/* The client's key, if there is one. */
 static int
 take_key(struct exchange *ex, uint32_t flags)
 {
@@ -186,7 +185,7 @@ take_note(struct courier *c, struct buf *body)
 	return 0;
 }
 
-/* Rules have judged the head; servers may add the trailers to it. */
+/* Rules have judged the head, and servers may add the trailers to it. */
 static bool
 trailers_are_governed(const struct exchange *ex, const struct http_field *fields, size_t n,
                       char reason[COURIER_NOTE_MAX])
@@ -211,11 +210,11 @@ take_end(struct exchange *ex, struct buf *body)
 
 	if (ex->came_all || http_fields_decode(body, fields, &n, NULL) < 0 || buf_left(body) != 0)
 		return -EBADMSG;
-	/* More or less than was announced would be read as another request. */
+	/* A server would read more or fewer bytes than announced as another request. */
 	if (ex->kind == EXCHANGE_HTTP && ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN &&
 	    ex->came != ex->length)
 		return -EBADMSG;
-	/* Raw bytes can only follow once they were agreed on. */
+	/* Raw bytes may follow only after they were agreed on. */
 	if ((ex->kind != EXCHANGE_HTTP || !ex->has_body) && ex->step != STEP_RAW &&
 	    ex->step != STEP_DRAIN && !exchange_wire_has_bytes(ex))
 		return -EBADMSG;

@@ -1,5 +1,7 @@
-/* courier_git.c - refusals that git shows: it tells its user nothing of an error's body
- * unless that is plain text, and of a push only what the report on its refs says. */
+/* courier_git.c - refusals that git shows to its user.
+ *
+ * Git shows the body of an error only if it is plain text.  For a push, it shows only the report on
+ * the refs. */
 #include "proc/courier/courier_git.h"
 
 #include <stdio.h>
@@ -11,7 +13,7 @@
 #define REPORT_MAX (32 * 1024)
 #define REASON_SHOWN 240
 
-/* ---- what was pushed ---- */
+/* ---- pushed refs ---- */
 
 size_t
 courier_git_refs(const char *pushed, char room[INSPECT_PUSHED_MAX],
@@ -37,7 +39,7 @@ courier_git_has(const char *pushed, char flag)
 
 /* ---- the report ---- */
 
-/* One line of the protocol: its length in four digits, itself included. */
+/* One line of the protocol: its length in four digits, including themselves. */
 static void
 put_line(struct buf *b, const char *text, size_t len)
 {
@@ -48,7 +50,7 @@ put_line(struct buf *b, const char *text, size_t len)
 	buf_put(b, text, len);
 }
 
-/* REASON as a part of a line: nothing that would begin another. */
+/* Write REASON as part of a line, without anything that would begin another line. */
 static void
 make_reason(const char *reason, char ret_text[REASON_SHOWN])
 {
@@ -77,7 +79,7 @@ put_report(struct buf *b, const char *pushed, const char *reason)
 	buf_put(b, "0000", 4);
 }
 
-/* Whether all refs are known, and all of the request: git reads no answer before. */
+/* Whether all refs are known, and the whole request has come: git reads no response before that. */
 static bool
 can_report(const struct exchange *ex)
 {

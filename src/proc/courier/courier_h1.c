@@ -1,4 +1,4 @@
-/* courier_h1.c - HTTP/1.1 towards servers: one exchange at a time on a connection. */
+/* courier_h1.c - HTTP/1.1 to servers: one exchange at a time on a connection. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ h1_start(struct upstream *up, struct exchange *ex)
 		h1_fail(up, "upstream unreachable", "there is no memory");
 		return;
 	}
-	/* The body, or what there is of it, goes into the same packet. */
+	/* The body, as far as it has come, goes into the same packet. */
 	if (ex->has_body)
 		upstream_touch(up);
 	written = upstream_write(up, c->out.data, c->out.len);
@@ -129,9 +129,9 @@ h1_more(struct upstream *up, struct exchange *ex)
 		h1_finish_request(up, ex);
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* EX has all of its answer; REST bytes behind it belong to nobody. */
+/* EX has its whole response; REST bytes behind it belong to no exchange. */
 static void
 h1_answered(struct upstream *up, const struct http_field *trailers, size_t n, size_t rest)
 {
@@ -149,7 +149,7 @@ h1_answered(struct upstream *up, const struct http_field *trailers, size_t n, si
 		upstream_drop(up, false);
 }
 
-/* After 101 there is no HTTP any more. */
+/* After 101 the connection is no longer HTTP. */
 static void
 h1_upgraded(struct upstream *up, const unsigned char *rest, size_t len)
 {
@@ -165,7 +165,7 @@ h1_upgraded(struct upstream *up, const unsigned char *rest, size_t len)
 		upstream_raw.readable(up);
 }
 
-/* False: no more is to be read. */
+/* False: stop reading. */
 static bool
 h1_head(struct upstream *up)
 {
@@ -190,9 +190,9 @@ h1_head(struct upstream *up)
 	return up->step == UP_READY;
 }
 
-/* Feed what was read.  Pieces of the body go to DATA's own beginning, and how many bytes
- * there are then is *RET_BODY; with NULL they are given to the exchange at once.  False:
- * the answer is over, or the connection. */
+/* Feed bytes to the parser.  Pieces of the body are moved to the beginning of DATA, and *RET_BODY
+ * is their length.  If RET_BODY is NULL, they go to the exchange at once.  False: the response or
+ * the connection is over. */
 static bool
 h1_feed(struct upstream *up, unsigned char *data, size_t len, size_t *ret_body)
 {
@@ -212,7 +212,7 @@ h1_feed(struct upstream *up, unsigned char *data, size_t len, size_t *ret_body)
 		case H1_BODY:
 			if (ret_body == NULL) {
 				exchange_give(ex, piece.at, piece.len);
-				/* It may be nothing to pass on. */
+				/* The response may have been refused. */
 				if (up->exchange != ex || up->step != UP_READY)
 					return false;
 			} else {
@@ -238,7 +238,7 @@ h1_feed(struct upstream *up, unsigned char *data, size_t len, size_t *ret_body)
 	}
 }
 
-/* The connection has ended, ERROR says how; 0: in order. */
+/* The connection has ended.  ERROR is the reason; 0: an orderly end. */
 static void
 h1_ended(struct upstream *up, int error)
 {
@@ -249,16 +249,17 @@ h1_ended(struct upstream *up, int error)
 		upstream_drop(up, false);
 		return;
 	}
+	/* Do this first: the reader is freed if this is not the end of the response. */
+	upstream_failure(&failure, up, error);
 	if (error == 0 && h1_read_eof(up->reader, &err) == H1_END) {
 		up->reader->keep_alive = false;
 		h1_answered(up, NULL, 0, 0);
 		return;
 	}
-	upstream_failure(&failure, up, error);
 	upstream_fail(up, &failure);
 }
 
-/* Into the gate's own buffer, once there can be nothing but body. */
+/* Read directly into the gate's own buffer, when only body bytes can follow. */
 static ssize_t
 h1_read_body(struct upstream *up)
 {
@@ -303,7 +304,7 @@ h1_readable(struct upstream *up)
 		n = conn_read(&up->conn, c->in, sizeof(c->in));
 		if (n <= 0)
 			break;
-		/* Nobody asked for anything. */
+		/* The server sends bytes without a request. */
 		if (up->exchange == NULL) {
 			upstream_drop(up, true);
 			return;
@@ -332,15 +333,15 @@ h1_resume(struct upstream *up, struct exchange *ex)
 	h1_readable(up);
 }
 
-/* Whether a byte of an answer has come, be it nonsense. */
+/* Whether any byte of a response has come, even an invalid one. */
 static bool
 has_answered(const struct upstream *up)
 {
 	return up->reader != NULL && up->reader->text_len > 0;
 }
 
-/* A connection that was kept may have been closed by the server just when the request was
- * sent.  Nothing was answered; if nothing is lost by it, another one is tried. */
+/* The server may close a kept connection just as the request is sent.  If it answered nothing, and
+ * repeating the request is safe, another connection is tried. */
 static void
 h1_broken(struct upstream *up, const struct courier_failure *failure)
 {

@@ -1,8 +1,9 @@
-/* courier_h2.c - HTTP/2 towards servers, through nghttp2: many exchanges on a connection.
+/* courier_h2.c - HTTP/2 to servers, through nghttp2: many exchanges on a connection.
  *
- * A server has credit for as much as the gate will take, so that neither a slow agent nor
- * a fast server makes us hold more than H2_WINDOW of an answer. */
+ * A server gets as much credit as the gate will take.  So neither a slow agent nor a fast server
+ * makes the courier hold more than H2_WINDOW of a response. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,11 @@
 #include "base/own.h"
 #include "proc/courier/courier_h2.h"
 
-#define H2_WINDOW (1024 * 1024)         /* of one answer; below COURIER_PENDING_MAX */
-#define H2_WINDOW_ALL (4 * 1024 * 1024) /* of all on a connection */
+#define H2_WINDOW (1024 * 1024)         /* of one response; below COURIER_PENDING_MAX */
+#define H2_WINDOW_ALL (4 * 1024 * 1024) /* of all responses on a connection */
 #define H2_STREAMS_MAX 200              /* at once, if the server permits as many */
 
-/* ---- which exchange ---- */
+/* ---- exchanges of a connection ---- */
 
 struct exchange *
 h2_find(const struct upstream *up, int32_t id)
@@ -38,7 +39,7 @@ h2_unlink(struct upstream *up, struct exchange *ex)
 	ex->upstream = NULL;
 	if (h2->reading == ex)
 		h2->reading = NULL;
-	/* What the gate has not taken yet no longer counts against the connection. */
+	/* Bytes that the gate has not taken no longer count against the connection. */
 	if (ex->h2_unconsumed > 0)
 		(void)nghttp2_session_consume_connection(h2->session, ex->h2_unconsumed);
 	ex->h2_unconsumed = 0;
@@ -123,7 +124,7 @@ h2_read_body(nghttp2_session *session, int32_t id, uint8_t *data, size_t len, ui
 	return (ssize_t)n;
 }
 
-/* Everything but the fields that are there; returns how many. */
+/* Write the pseudo-fields and others that are not in the head's list.  Returns their number. */
 static size_t
 h2_put_special(nghttp2_nv *nva, const struct exchange *ex, const struct http_head *head,
                char authority[HTTP_HOST_MAX + 8], char length[24])
@@ -159,15 +160,17 @@ h2_start(struct upstream *up, struct exchange *ex)
 	for (size_t i = 0; i < head->n_fields; i++)
 		if (exchange_expects(ex) || !http_text_is(head->fields[i].name, "expect"))
 			n += h2_put_fields(nva + n, &head->fields[i], 1);
-	/* The table of what was sent before would keep values. */
+	/* The dynamic table would keep secret values. */
 	for (size_t i = 0; exchange_is_scrubbed(ex) && i < n; i++)
 		nva[i].flags |= NGHTTP2_NV_FLAG_NO_INDEX;
 	ex->h2_unconsumed = 0;
+	ex->h2_length = HTTP_LENGTH_UNKNOWN;
+	ex->h2_came = 0;
 	ex->h2_deferred = false;
 	ex->sent_all = !ex->has_body;
 	ex->h2_id = nghttp2_submit_request(up->h2->session, NULL, nva, n,
 	                                   ex->has_body ? &provider : NULL, NULL);
-	/* It may have been paused for those that were there before. */
+	/* Reading may have been paused for earlier exchanges. */
 	conn_resume_reading(&up->conn);
 	ex->up_next = up->exchange;
 	up->exchange = ex;
@@ -201,6 +204,73 @@ h2_cancel(struct upstream *up, struct exchange *ex)
 	upstream_touch(up);
 }
 
+/* ---- memory ---- */
+
+/* nghttp2 copies heads, and frees the copies without overwriting them. */
+struct h2_memory {
+	_Alignas(max_align_t) size_t len;
+	unsigned char data[];
+};
+
+static struct h2_memory *
+h2_memory_of(void *data)
+{
+	return (struct h2_memory *)(void *)((unsigned char *)data - offsetof(struct h2_memory, data));
+}
+
+static void *
+h2_calloc(size_t n, size_t size, void *arg)
+{
+	struct h2_memory *m;
+	size_t len, all;
+
+	(void)arg;
+	if (__builtin_mul_overflow(n, size, &len) || __builtin_add_overflow(len, sizeof(*m), &all) ||
+	    (m = calloc(1, all)) == NULL)
+		return NULL;
+	m->len = len;
+	return m->data;
+}
+
+static void *
+h2_malloc(size_t len, void *arg)
+{
+	struct h2_memory *m;
+	size_t all;
+
+	(void)arg;
+	if (__builtin_add_overflow(len, sizeof(*m), &all) || (m = malloc(all)) == NULL)
+		return NULL;
+	m->len = len;
+	return m->data;
+}
+
+static void
+h2_wipe_free(void *data, void *arg)
+{
+	struct h2_memory *m;
+
+	(void)arg;
+	if (data == NULL)
+		return;
+	m = h2_memory_of(data);
+	explicit_bzero(m->data, m->len);
+	free(m);
+}
+
+static void *
+h2_realloc(void *data, size_t len, void *arg)
+{
+	size_t old = data == NULL ? 0 : h2_memory_of(data)->len;
+	void *grown = h2_malloc(len, arg);
+
+	if (grown == NULL || data == NULL)
+		return grown;
+	memcpy(grown, data, old < len ? old : len);
+	h2_wipe_free(data, arg);
+	return grown;
+}
+
 /* ---- the connection ---- */
 
 static nghttp2_session_callbacks *
@@ -220,10 +290,12 @@ h2_begin(struct upstream *up)
 		{ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_WINDOW },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_HEAD_MAX },
-		/* The last, only where there are secrets: a table of what servers have told would keep them. */
+		/* The last one only if there are secrets: the table of the server's fields would
+		 * keep them. */
 		{ NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0 },
 	};
 	struct h2 *h2 = calloc(1, sizeof(*h2));
+	nghttp2_mem memory = { NULL, h2_malloc, h2_wipe_free, h2_calloc, h2_realloc };
 	nghttp2_option *option = NULL;
 	int r = -1;
 
@@ -232,7 +304,7 @@ h2_begin(struct upstream *up)
 		return -ENOMEM;
 	nghttp2_option_set_no_auto_window_update(option, 1);
 	nghttp2_option_set_no_closed_streams(option, 1);
-	r = nghttp2_session_client_new2(&h2->session, h2_callbacks(), up, option);
+	r = nghttp2_session_client_new3(&h2->session, h2_callbacks(), up, option, &memory);
 	nghttp2_option_del(option);
 	if (r != 0 ||
 	    nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings,
@@ -254,8 +326,8 @@ h2_fail(struct upstream *up, const char *note)
 	upstream_fail(up, &failure);
 }
 
-/* A frame that was sent is in nghttp2's own buffer, until the next of its size.  The first thing that it
- * sends is a constant. */
+/* A sent frame stays in nghttp2's own buffer until the next one of its size.  The first bytes that
+ * it sends are a constant. */
 static void
 wipe_sent(const struct courier *c, const uint8_t *data, size_t len)
 {
@@ -284,7 +356,7 @@ h2_flush(struct upstream *up)
 		if (!written)
 			return;
 	}
-	/* nghttp2 has said goodbye to a server that broke the rules. */
+	/* nghttp2 has sent GOAWAY to a server that violated the protocol. */
 	if (up->step == UP_READY && !nghttp2_session_want_read(up->h2->session) &&
 	    !nghttp2_session_want_write(up->h2->session)) {
 		conn_uncork(&up->conn);
@@ -314,7 +386,7 @@ h2_readable(struct upstream *up)
 			return;
 		}
 		upstream_touch(up);
-		/* The gate is behind: others have their turn first. */
+		/* The gate is behind: other streams go first. */
 		if (mux_is_full(c->gate) || (up->h2->n > 0 && courier_is_slowed(c))) {
 			conn_pause_reading(&up->conn);
 			break;
@@ -340,6 +412,22 @@ h2_writable(struct upstream *up)
 	upstream_touch(up);
 }
 
+/* Fail EX with the connection's FAILURE, and add how much of the response came. */
+static void
+h2_fail_exchange(struct exchange *ex, const struct courier_failure *failure)
+{
+	struct courier_failure own;
+
+	if (!ex->answered || ex->h2_length == HTTP_LENGTH_UNKNOWN) {
+		exchange_fail(ex, failure);
+		return;
+	}
+	courier_failure_set(&own, failure->status, failure->why, failure->error,
+	                    "%.300s (after %llu of %llu bytes)", failure->note,
+	                    (unsigned long long)ex->h2_came, (unsigned long long)ex->h2_length);
+	exchange_fail(ex, &own);
+}
+
 static void
 h2_broken(struct upstream *up, const struct courier_failure *failure)
 {
@@ -351,7 +439,7 @@ h2_broken(struct upstream *up, const struct courier_failure *failure)
 		    !http_text_is(ex->method, "POST") && !http_text_is(ex->method, "PATCH"))
 			pool_retry(ex);
 		else
-			exchange_fail(ex, failure);
+			h2_fail_exchange(ex, failure);
 	}
 }
 

@@ -1,4 +1,4 @@
-/* courier_h2_answer.c - what servers answer over HTTP/2. */
+/* courier_h2_answer.c - responses of servers over HTTP/2. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +10,19 @@ h2_lost(struct upstream *up, struct exchange *ex, uint32_t code)
 	struct courier_failure failure;
 
 	h2_unlink(up, ex);
-	/* RFC 9113, 8.7: the server has not looked at it. */
+	/* RFC 9113, 8.7: the server has not processed the request. */
 	if (code == NGHTTP2_REFUSED_STREAM && ex->sent == 0 && !ex->retried && ex->status == 0) {
 		pool_retry(ex);
 		return;
 	}
-	courier_failure_set(&failure, 502, "unreachable", "upstream broke off",
-	                    "the server ended the request: %s", nghttp2_http2_strerror(code));
+	if (ex->answered && ex->h2_length != HTTP_LENGTH_UNKNOWN)
+		courier_failure_set(&failure, 502, "unreachable", "upstream broke off",
+		                    "the server ended the response after %llu of %llu bytes: %s",
+		                    (unsigned long long)ex->h2_came, (unsigned long long)ex->h2_length,
+		                    nghttp2_http2_strerror(code));
+	else
+		courier_failure_set(&failure, 502, "unreachable", "upstream broke off",
+		                    "the server ended the request: %s", nghttp2_http2_strerror(code));
 	exchange_fail(ex, &failure);
 }
 
@@ -132,6 +138,7 @@ h2_block_ended(struct upstream *up, bool ends_stream)
 		(void)exchange_respond(ex, head, false);
 		return;
 	}
+	ex->h2_length = head->length;
 	has_body = !ends_stream && !ex->is_head && head->status != 204 && head->status != 304 &&
 	           head->length != 0;
 	if (!has_body && !ex->is_head && (head->status != 304 || head->length == HTTP_LENGTH_UNKNOWN))
@@ -152,7 +159,7 @@ h2_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 	case NGHTTP2_HEADERS:
 		if (up->h2->reading != NULL) {
 			h2_block_ended(up, ends_stream);
-			/* Its server may have told a value in it. */
+			/* The server may have sent a secret value in it. */
 			if (up->h2->block != NULL)
 				explicit_bzero(up->h2->block->text, up->h2->block->len);
 		}
@@ -171,7 +178,7 @@ h2_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 	return 0;
 }
 
-/* So much of what EX got has gone on. */
+/* LEN bytes of EX's response have gone on: give the server credit. */
 static void
 h2_give_credit(struct upstream *up, struct exchange *ex, size_t len)
 {
@@ -179,7 +186,7 @@ h2_give_credit(struct upstream *up, struct exchange *ex, size_t len)
 		(void)nghttp2_session_consume(up->h2->session, ex->h2_id, len);
 }
 
-/* Of what came, that the gate does not take yet.  What was unpacked is no measure of it. */
+/* Received bytes that the gate has not taken.  The size of decompressed data is no measure of it. */
 static size_t
 h2_kept(const struct exchange *ex)
 {
@@ -204,14 +211,15 @@ h2_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data
 		h2_refuse(up, ex, "the server's answer has no head");
 		return 0;
 	}
+	ex->h2_came += len;
 	exchange_give(ex, data, len);
-	/* It may be nothing to pass on. */
+	/* The response may have been refused. */
 	if (ex->upstream != up) {
 		(void)nghttp2_session_consume(session, id, len);
 		return 0;
 	}
 	owed = ex->h2_unconsumed + len;
-	/* What was held back before counts no second time. */
+	/* Bytes held back before must not count twice. */
 	ex->h2_unconsumed = h2_kept(ex) < owed ? h2_kept(ex) : owed;
 	h2_give_credit(up, ex, owed - ex->h2_unconsumed);
 	return 0;

@@ -1,5 +1,4 @@
-/* courier_known.c - the secrets of the cell, and the tokens that were given for them, as one set
- * that is searched for. */
+/* courier_known.c - the cell's secrets, and the tokens issued for them, as one set to search for. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -40,26 +39,26 @@ secrets_view_release(struct secrets_view *view)
 	free(view);
 }
 
-/* KNOWN is what secret I is, whether or not it is revoked. */
+/* KNOWN is secret I, whether or not it is revoked. */
 static void
 add_needle(struct secrets_view *v, size_t i, const struct bound_secret *known, size_t field)
 {
 	struct http_text fake = known->placeholder[field], real = known->real[field];
 
-	/* An id that is the same inside and outside is no secret. */
+	/* An id that is the same inside and outside the cell is no secret. */
 	if (fake.len < SWAP_NEEDLE_MIN || scheme_same(fake, real) || (real.len == 0 && i < v->n_bound))
 		return;
 	v->leaving[v->n] = (struct swap_needle){ fake, real.len > 0 && v->at[i] == known ? real : fake };
 	v->owner[v->n] = (uint16_t)i;
 	v->field[v->n] = (unsigned char)field;
 	v->n++;
-	/* What is too short to be told from anything else cannot be looked for. */
+	/* A value that is too short cannot be recognised. */
 	if (real.len >= SWAP_NEEDLE_MIN)
 		v->coming[v->n_coming++] = (struct swap_needle){ real, fake };
 }
 
-/* What a secret was before may still be good, and come back: in the answer to a request that began
- * with it, or from where it was left. */
+/* A former value may still be valid and come back: in the response to a request that began with it,
+ * or from a server that stored it. */
 static void
 add_former(struct secrets_view *v, size_t i, const struct bound_secret *former)
 {
@@ -71,8 +70,8 @@ add_former(struct secrets_view *v, size_t i, const struct bound_secret *former)
 	}
 }
 
-/* A key of PEM may leave alone, or with other line ends; then it is known by one of its lines, and
- * never replaced. */
+/* A PEM key may leave without its frame, or with other line ends.  It is then recognised by one of
+ * its lines, and never replaced. */
 static void
 add_lines(struct secrets_view *v, size_t i)
 {
@@ -105,7 +104,7 @@ add_signer(struct secrets_view *v, size_t i, struct err *err)
 	                         secret->with.n, v->options[i], &which, err);
 }
 
-/* What there is of a secret that is revoked.  What is shown of an SSH key is no secret. */
+/* The remaining parts of a revoked secret.  The public parts of an SSH key are no secret. */
 static const struct bound_secret *
 view_dead(struct secrets_view *v, size_t i, const struct bound_secret *known)
 {
@@ -124,7 +123,7 @@ bound_now(const struct secrets *s, size_t i)
 	return s->renewed[i] != NULL ? &s->renewed[i]->known : &s->bound.at[i];
 }
 
-/* Secret I, and all that it was. */
+/* Add secret I and all its former values. */
 static void
 add_bound(const struct secrets *s, struct secrets_view *v, size_t i)
 {
@@ -239,8 +238,8 @@ is_buried(const struct token *token)
 	return token->memory.at == NULL;
 }
 
-/* What is left of TOKEN when its value is of no use any more: its placeholder, so that who still
- * has that is told.  NULL: no memory. */
+/* Keep TOKEN's placeholder when its value has ended, so that its next use gets an explanation.
+ * NULL: out of memory. */
 static struct token *
 bury(const struct token *token)
 {
@@ -265,8 +264,8 @@ bury(const struct token *token)
 	return left;
 }
 
-/* Which of N may go: what nobody looks for any more, or else what has ended.  N: none of them; one
- * that is still good would come back as it is if it were forgotten. */
+/* Find a token that may be dropped: one that is no longer searched for, or else one that has ended.
+ * N: there is none.  A valid token is never dropped: it would come back unreplaced. */
 static size_t
 find_useless(struct token *const *tokens, size_t n)
 {
@@ -296,13 +295,13 @@ set_sweep(struct courier *c)
 	if (first == UINT64_MAX || c->loop == NULL)
 		return;
 	first += TOKEN_GRACE_S;
-	/* A clock that is set in between costs no more than a look a day. */
+	/* If the clock is changed in between, this costs at most one check a day. */
 	first = first > now ? first - now : 1;
 	s->sweep = (struct loop_timer){ .due = sweep_due, .arg = c, .at_ms = s->sweep.at_ms };
 	loop_set_timer(c->loop, &s->sweep, (first > 86400 ? 86400 : first) * 1000);
 }
 
-/* Values whose time is long over are let go. */
+/* Drop values that ended long ago. */
 static void
 sweep_due(void *arg)
 {

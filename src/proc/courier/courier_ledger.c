@@ -1,5 +1,5 @@
-/* courier_ledger.c - where budgets are counted: the ledgers that the supervisor hands over, and
- * which budget of a policy is in which of their slots. */
+/* courier_ledger.c - assigns a policy's budgets to slots of the ledgers that the supervisor hands
+ * over. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ map_ledger(int fd, struct ledger **ret_ledger, struct err *err)
 	return ledger_open(at, ret_ledger, err);
 }
 
-/* What a courier before this one has reserved, and did not live to settle, counts as spent. */
+/* Amounts that a former courier reserved, and did not live to settle, count as spent. */
 static void
 take_over(struct budgets *b)
 {
@@ -50,12 +50,12 @@ courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *mess
 		return r;
 	take_over(b);
 	b->slot = ledger_slot(b->cell, policy_budget_key(POLICY_PER_CELL, ""), true);
-	/* What cannot be counted is refused, request by request. */
+	/* If a budget has no counter, each of its requests is refused. */
 	(void)courier_bind_budgets(c, c->policy, NULL);
 	return 0;
 }
 
-/* What the supervisor watches by itself. */
+/* Send the supervisor the limits that it watches itself. */
 static void
 tell_watch(struct courier *c, const struct policy *p)
 {
@@ -83,7 +83,7 @@ bind_row(struct courier *c, const struct policy *p, struct budget_row *row, int 
 
 	row->rule = -1;
 	row->ledger = b->per == POLICY_PER_PRINCIPAL ? c->budgets.principal : c->budgets.cell;
-	/* What nobody counts is not let go either. */
+	/* A budget without a counter refuses its requests. */
 	row->slot = row->ledger == NULL || !is_counted(c, b) ? NULL : ledger_slot(row->ledger, b->key, true);
 	for (; rule >= 0 && p != NULL; p = policy_outer(p), row->layer++) {
 		if ((size_t)rule < policy_n_own(p)) {

@@ -1,8 +1,8 @@
-/* courier_look.c - what looks like a credential in the head of a request: its path, its query and its
- * fields, as the agent wrote them.
+/* courier_look.c - searches the head of a request for credentials: its path, query and fields, as
+ * the agent wrote them.
  *
- * Fields and parameters whose names say that they are for a credential are where one belongs, and are
- * not searched.  Placeholders of the cell's own are made to look like what they stand for. */
+ * Fields and parameters that are named for credentials may contain one, and are not searched.  The
+ * cell's own placeholders look like the values that they stand for. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -12,9 +12,9 @@
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
-#define KEY_MIN 20                      /* bytes: no credential that the catalogue knows is shorter */
+#define KEY_MIN 20                      /* bytes: the catalogue knows no shorter credential */
 
-/* How such names begin and end, in whatever case. */
+/* Beginnings and ends of such names, in any case. */
 static const char *const begins[] = { "x-amz-", "x-goog-", "sec-websocket-" };
 static const char *const ends[] = { "authorization", "authentication", "auth", "cookie", "token", "key", "keyid",
 	"key-id", "secret", "signature", "sig", "credential", "password", "session", "jwt" };

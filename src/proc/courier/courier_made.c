@@ -1,5 +1,7 @@
-/* courier_made.c - signatures that were made here with a real key: each is as good as that for what it
- * signs, so the answer is searched for them too. */
+/* courier_made.c - remembers signatures made with a real key, so that the response is searched for
+ * them too.
+ *
+ * Each is as good as the key for what it signs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +11,13 @@
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
-/* What an exchange made, and all that its answer is searched for. */
+/* Signatures of an exchange, and everything that its response is searched for. */
 struct exchange_made {
 	struct swap_needle at[EXCHANGE_MADE_MAX];
 	size_t n;
-	struct swap_needle *needles;    /* with those of the view that SET is of */
-	struct swap_set *set;           /* NULL: not yet */
-	char *texts;                    /* of AT */
+	struct swap_needle *needles;    /* together with those of SET's view */
+	struct swap_set *set;           /* NULL: not made yet */
+	char *texts;                    /* memory of AT */
 	size_t size, room;
 };
 
@@ -30,7 +32,7 @@ keep(struct exchange_made *made, struct http_text text)
 	return (struct http_text){ at, text.len };
 }
 
-/* With no TEXTS yet, how much they will need is only counted. */
+/* Before TEXTS is allocated, this only counts the bytes needed. */
 static int
 add(void *arg, struct http_text real, struct http_text agents)
 {
@@ -52,7 +54,8 @@ add_all(const struct sign_memory *m, bool token, const struct http_head *before,
 	int r = 0;
 
 	made->n = 0;
-	/* Of a token it is told which part makes it good.  The request around it may be signed later. */
+	/* For a token, the signer reports the part that makes it valid.  The request around it may
+	 * be signed later. */
 	for (size_t i = 0; r == 0 && i < m->n_made; i++)
 		r = add(made, m->made[i].real, m->made[i].agents);
 	if (r < 0 || (token && m->n_made > 0))

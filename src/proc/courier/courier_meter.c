@@ -1,10 +1,11 @@
-/* courier_meter.c - what models' answers cost: small ones that are not packed are read here, of
- * others a copy goes to cloister-inspect, which unpacks and reads them.
+/* courier_meter.c - measures the cost of models' responses.
  *
- * What it was goes into the record of the exchange, which waits for that.  The most that it may
- * cost was reserved before the request left, and is settled when that is known.
- * Whoever is to know what something cost need not wait for it to be over: a meter outlives its
- * exchange. */
+ * Small uncompressed responses are read here.  For others, a copy goes to cloister-inspect, which
+ * decompresses and reads it.
+ *
+ * The record of the exchange includes the cost, and waits for it.  The highest possible cost was
+ * reserved before the request left, and is settled when the cost is known.  A meter outlives its
+ * exchange, so the agent need not wait for it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,32 +20,32 @@
 struct meter {
 	struct courier *courier;
 	struct meter *next, **at;
-	struct exchange *exchange;      /* NULL once that is recorded or over */
-	struct members *record;         /* its record, but for what it cost; or NULL */
+	struct exchange *exchange;      /* NULL once it is recorded or over */
+	struct members *record;         /* its record without the cost; or NULL */
 	struct courier_policy *policy;
 	size_t n_slots;
-	uint64_t most;                  /* what is reserved for it */
+	uint64_t most;                  /* reserved for it */
 	enum policy_usage usage;
-	bool sure;                      /* it is known to be a model's answer */
-	struct mux_stream *stream;      /* while it is read */
-	bool reads;                     /* it is to be read; */
-	bool is_lazy;                   /* in its time, with others */
-	bool is_plain;                  /* not packed */
-	struct buf pending;             /* of the answer, for STREAM */
-	bool lost;                      /* not all of it could be kept */
-	bool ended, complete, told;     /* the answer is; all of it came; cloister-inspect knows */
-	bool answered;                  /* the server has: that it gives something */
+	bool sure;                      /* it is known to be a model's response */
+	struct mux_stream *stream;      /* to cloister-inspect, while it reads the response */
+	bool reads;                     /* the response is read; */
+	bool is_lazy;                   /* later, together with others */
+	bool is_plain;                  /* not compressed */
+	struct buf pending;             /* of the response, for STREAM */
+	bool lost;                      /* some of it could not be kept */
+	bool ended, complete, told;     /* the response is over; it came whole; cloister-inspect knows */
+	bool answered;                  /* the server has begun a successful response */
 	uint64_t sent, received;
 	uint64_t began_ms;
-	/* What it was, once that is known. */
+	/* The result, once it is known. */
 	bool settled, costs, estimated;
 	struct policy_tokens tokens;
 	uint64_t price;
 
-	/* Not cleared for each: */
+	/* Not cleared for each meter: */
 	struct ledger_slot *slots[BUDGET_SLOTS_MAX];
-	char coding[64];                /* of the answer */
-	char model[POLICY_MODEL_MAX + 1];       /* until it is settled the one that was asked for; or "" */
+	char coding[64];                /* of the response */
+	char model[POLICY_MODEL_MAX + 1];       /* the requested one until it is settled; or "" */
 	char host[HTTP_HOST_MAX + 1];
 };
 
@@ -81,7 +82,7 @@ meter_free(struct meter *m)
 	c->budgets.n_spare++;
 }
 
-/* One that was used before, or another; NULL if there is none. */
+/* Reuse a spare meter or make one.  NULL: out of memory. */
 static struct meter *
 meter_take(struct courier *c)
 {
@@ -208,7 +209,7 @@ exchange_meter_also(struct exchange *ex, struct ledger_slot *slot)
 		m->slots[m->n_slots++] = slot;
 }
 
-/* It came to nothing that costs. */
+/* The request has cost nothing. */
 static void
 meter_drop(struct meter *m)
 {
@@ -216,9 +217,9 @@ meter_drop(struct meter *m)
 	meter_free(m);
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* What answers that tell of tokens are: JSON, lines of it, or events. */
+/* The types of responses that report tokens: JSON, lines of JSON, or events. */
 static bool
 may_tell(const struct http_head *head)
 {
@@ -241,8 +242,8 @@ exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_
 		return;
 	}
 	m->answered = true;
-	m->is_plain = coding.len == 0 || http_text_is_nocase(coding, "identity");
-	/* Of what is packed so often that it takes more words, nothing is known either. */
+	m->is_plain = !http_head_is_packed(head);
+	/* A response with a very long list of codings cannot be read either. */
 	m->reads = m->is_plain || (ex->courier->inspect != NULL && coding.len < sizeof(m->coding));
 	if (m->reads && coding.len > 0)
 		snprintf(m->coding, sizeof(m->coding), "%.*s", (int)coding.len, coding.at);
@@ -263,7 +264,7 @@ meter_open(struct meter *m)
 	mux_send(c->inspect, m->stream->id, INSPECT_USAGE, &body);
 }
 
-/* As far as it is taken; the answer itself does not wait for it. */
+/* Push what cloister-inspect takes.  The response itself does not wait for it. */
 static void
 meter_push(struct meter *m)
 {
@@ -310,10 +311,11 @@ exchange_meter_feed(struct exchange *ex, const void *data, size_t len)
 		courier_queue(&m->pending, (const char *)data + taken, len - taken);
 }
 
-/* ---- what it was ---- */
+/* ---- the result ---- */
 
-/* What the answer does not say.  Rather too much: what was sent, and what came, as small tokens;
- * what the provider keeps of a conversation; and what a model can think meanwhile, unseen. */
+/* Estimate what the response does not report, and rather too much.  The estimate counts the bytes
+ * sent and received as small tokens, the conversation that the provider keeps, and the tokens that
+ * a model can generate unseen in that time. */
 static void
 estimate(const struct meter *m, struct usage_found *f)
 {
@@ -351,8 +353,8 @@ put_usage(struct events *e, const struct meter *m)
 		event_true(e, "estimated");
 }
 
-/* It is part of the exchange's record: of one that is still to come, or waits for it.  What was
- * cut off is recorded at once, and what it cost for itself. */
+/* The cost is part of the exchange's record, which is still to come or waits for it.  An exchange
+ * that was cut off is recorded at once, and its cost separately. */
 static void
 tell(struct meter *m)
 {
@@ -396,9 +398,9 @@ settle(struct meter *m, struct usage_found *found)
 	tell(m);
 }
 
-/* Who does not wait for an answer has asked for it all the same, and so has one who is told by us
- * that none came: a model may have thought for all of that time.  What the server itself says no
- * to was dropped before. */
+/* A client that leaves early has still made the request, and so has one that gets our timeout: the
+ * model may have worked all that time.  A request that the server itself refused was dropped
+ * before. */
 static bool
 came_to_nothing(const struct exchange *ex, const struct meter *m)
 {
@@ -416,7 +418,7 @@ exchange_meter_end(struct exchange *ex, bool complete)
 	if (m == NULL || m->ended)
 		return;
 	m->sent = ex->sent;
-	/* A server may answer before it was given all of it. */
+	/* A server may answer before it has the whole body. */
 	if (m->answered && ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN && ex->length > m->sent)
 		m->sent = ex->length;
 	if (came_to_nothing(ex, m)) {
@@ -486,9 +488,9 @@ courier_meters_finish(struct courier *c)
 	}
 }
 
-/* ---- all of them ---- */
+/* ---- all meters ---- */
 
-/* Many at once cost little more than one: the answers come back together, too. */
+/* Many at once cost little more than one: their results come back together too. */
 void
 courier_meters_hurry(struct courier *c)
 {

@@ -36,7 +36,7 @@ chain_freep(STACK_OF(X509) **chain)
 	sk_X509_pop_free(*chain, X509_free);
 }
 
-/* Nobody is asked for the password of a key. */
+/* Refuse keys with a password instead of asking for it. */
 static int
 no_password(char *buf, int size, int write, void *arg)
 {
@@ -128,9 +128,9 @@ exchange_use_certificate(struct exchange *ex)
 	return true;
 }
 
-/* ---- real ones ---- */
+/* ---- real certificates ---- */
 
-/* The first is whose key it is; what follows leads to an authority. */
+/* The first certificate is that of the key; the others lead to an authority. */
 static STACK_OF(X509) *
 read_chain(BIO *in)
 {

@@ -1,9 +1,9 @@
-/* courier_mtls.h - client certificates: the agent's TLS proves a placeholder's key to the gate,
- * and the real certificate is shown to the server.
+/* courier_mtls.h - client certificates: the agent proves a placeholder's key to the gate, and the
+ * courier shows the real certificate to the server.
  *
- * A connection that was made with one serves only requests that may have it (struct origin), and
- * its TLS sessions are its own.  Real keys are read out of guarded memory for each handshake,
- * and let go after it. */
+ * A connection made with a certificate serves only requests that may use it (struct origin).  Its
+ * TLS sessions are not shared.  The courier reads real keys out of guarded memory for each
+ * handshake, and releases them afterwards. */
 #ifndef CLOISTER_COURIER_MTLS_H
 #define CLOISTER_COURIER_MTLS_H
 #include <openssl/ssl.h>
@@ -23,14 +23,15 @@ struct mtls_keys {
 	bool is[BOUND_MAX];
 };
 
-/* Once, of S's placeholders. */
+/* Read the public keys from S's placeholders; once. */
 int mtls_open(struct secrets *s, struct err *err);
-/* Whether a client that connects to HOST may have one to show. */
+/* Whether a client that connects to HOST may have a certificate to show. */
 bool mtls_is_wanted(const struct secrets *s, const char *host);
-/* Which certificate EX goes with, in ex->certificate.  False: EX is refused. */
+/* Set ex->certificate to the certificate that EX uses.  False: EX is refused. */
 bool exchange_use_certificate(struct exchange *ex);
 
-/* CERTIFICATE is an exchange's or an origin's: 0 for none.  Before the handshake, and after it. */
+/* Call mtls_show() before the handshake, and mtls_shown() after it.  CERTIFICATE is that of an
+ * exchange or origin; 0 for none. */
 int mtls_show(const struct secrets *s, unsigned certificate, SSL *ssl, struct err *err);
 void mtls_shown(unsigned certificate, SSL *ssl);
 #endif

@@ -1,4 +1,4 @@
-/* courier_origin.c - what is known about the servers that are spoken with. */
+/* courier_origin.c - remembers what is known about servers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ bucket_of(const struct exchange *ex)
 	return (hash ^ hash >> 12) % POOL_BUCKETS;
 }
 
-/* gRPC is nothing without HTTP/2; other requests are served by old servers too. */
+/* gRPC requires HTTP/2; old servers can serve other requests. */
 static bool
 is_h2_unasked(const struct exchange *ex)
 {

@@ -1,4 +1,4 @@
-/* courier_pem.c - what a key in PEM is known by when it leaves without the rest of its text. */
+/* courier_pem.c - finds the line by which a PEM key is recognised when it leaves without its frame. */
 #include <string.h>
 
 #include "proc/courier/courier_secrets_parts.h"
@@ -11,8 +11,8 @@ find(const char *at, const char *end, const char *word)
 	return memmem(at, (size_t)(end - at), word, strlen(word));
 }
 
-/* The first lines of two keys or certificates of one kind may be the same, the last are not; and
- * base64 that was put on one line, or has other line ends, still has it in it. */
+/* The first lines of two keys or certificates of one kind may be equal, the last are not.  Base64
+ * that was put on one line, or has other line ends, still contains this line. */
 bool
 pem_line(struct http_text pem, const char *kind, struct http_text *ret_line)
 {

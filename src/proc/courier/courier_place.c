@@ -1,4 +1,4 @@
-/* courier_place.c - where a placeholder may be, and what is said of one that is elsewhere. */
+/* courier_place.c - decides where a placeholder may be, and explains misplaced ones. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -24,8 +24,8 @@ exchange_tell_misfit(struct exchange *ex, const struct secret *s, char *text, si
 	secret_misfit_text(s, &req, text, size);
 }
 
-/* The name of the parameter that what was seen is in; a name in another spelling is
- * another name. */
+/* Whether the placeholder is in a parameter that S names.  A different spelling of the name does
+ * not match. */
 static bool
 fits_param(const struct secret *s, const struct http_head *head, const struct swap_seen *seen)
 {
@@ -81,8 +81,8 @@ place_text(const struct swap_seen *seen)
 	return texts[seen->place];
 }
 
-/* A key's id or token, in a request that is signed with it: the signature is made anew, and
- * those with it.  Or it is where they do no harm. */
+/* A key's id or token, in a request signed with it: both are replaced with the signature.  In a
+ * header or query they do no harm. */
 static bool
 is_signers(const struct exchange *ex, const struct swap_seen *seen)
 {
@@ -96,7 +96,7 @@ is_signers(const struct exchange *ex, const struct swap_seen *seen)
 	        exchange_is_signer(ex, owner));
 }
 
-/* A key's id goes also with requests that are not signed, where a template says it stands. */
+/* A template may also put a key's id into requests that are not signed. */
 static bool
 is_lone_id(const struct exchange *ex, const struct swap_seen *seen)
 {
@@ -128,7 +128,7 @@ exchange_has_ended(struct exchange *ex, size_t owner)
 	if (!secret_has_ended(known))
 		return false;
 	if (owner >= x->view->n_bound) {
-		/* At that, clients get a new one. */
+		/* Clients get a new token after this status. */
 		x->ended = 401;
 		snprintf(x->reason, sizeof(x->reason), "the token that was given for the secret '%s' has "
 		         "ended", known->secret->name);
@@ -153,7 +153,7 @@ exchange_note_carried(struct exchange *ex, size_t owner)
 	ex->secrets->carried[of] = 1;
 }
 
-/* Of the secret, also where OWNER is a token that was given for it. */
+/* The name of the secret, also if OWNER is a token that was issued for it. */
 static const char *
 name_of(const struct exchange *ex, size_t owner)
 {
@@ -185,8 +185,9 @@ tell_misplaced(struct exchange *ex, const struct secret *s, const struct swap_se
 	         "it is a key that signs, and is never sent", s->places != 0 ? why : "");
 }
 
-/* A placeholder is worth nothing.  Where the policy trusts a host with what the agent says, one that
- * is in what it says passes as it is: it would be in every later turn of the conversation, too. */
+/* A placeholder is worth nothing.  If the policy trusts a host with what the agent says, a
+ * placeholder in it passes unchanged.  Otherwise it would block every later turn of the
+ * conversation too. */
 static bool
 passes(const struct exchange *ex, const struct swap_seen *seen)
 {
@@ -201,7 +202,7 @@ passes(const struct exchange *ex, const struct swap_seen *seen)
 	}
 }
 
-/* Whether that was recorded of HOST before; it is from now on. */
+/* Whether a passed placeholder was recorded for HOST before; marks it as recorded. */
 static bool
 is_noted(struct secrets *s, const char *host)
 {
@@ -264,7 +265,7 @@ exchange_judge(void *arg, const struct swap_seen *seen)
 		return SWAP_STOP;
 	if (in_scope && is_signers(ex, seen) && (!fits || exchange_is_signer(ex, owner)))
 		return SWAP_LEAVE;
-	/* Messages come behind the request that was signed. */
+	/* Messages come after the signed request, so the signature does not cover them. */
 	if (fits && (!x->covered || seen->place == SWAP_MESSAGE)) {
 		if (!exchange_afford_secret(ex, name_of(ex, owner), x->reason, sizeof(x->reason))) {
 			x->ended = 429;

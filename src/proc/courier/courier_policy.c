@@ -1,5 +1,5 @@
-/* courier_policy.c - the policies that exchanges go by: the one in force, and those before it as
- * long as something goes on under them. */
+/* courier_policy.c - the policies of exchanges: the one in force, and former ones as long as an
+ * exchange uses them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ courier_set_policy(struct courier *c, struct policy *policy, struct err *err)
 	return 0;
 }
 
-/* ---- as the supervisor sends it ---- */
+/* ---- reading policies ---- */
 
 int
 courier_read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
@@ -103,9 +103,9 @@ courier_read_policy(int fd, struct policy **ret_policy, struct err *err)
 	return policy_get(&encoded, ret_policy, err);
 }
 
-/* ---- how often each rule decided ---- */
+/* ---- matches per rule ---- */
 
-/* A file whose size is sealed: nobody can take the memory away again. */
+/* The size of the file is sealed: the sender cannot take the memory away. */
 static int
 map_counts(struct courier_policy *p, int fd, struct err *err)
 {
@@ -141,7 +141,7 @@ count(struct courier_policy *p, size_t rule)
 		__atomic_add_fetch(&p->counts[rule], 1, __ATOMIC_RELAXED);
 }
 
-/* What let it through is a rule of each layer; what refused it is one. */
+/* An allowed exchange has one rule per layer; a refused one has a single rule. */
 void
 exchange_count(const struct exchange *ex)
 {
@@ -165,10 +165,10 @@ exchange_count(const struct exchange *ex)
 	}
 }
 
-/* ---- another one ---- */
+/* ---- replacing the policy ---- */
 
-/* The rules that stay keep their counts: FRONT at the beginning of the first layer, BACK at its
- * end, and all of the layers around it. */
+/* Rules that stay keep their counts: FRONT at the beginning of the first layer, BACK at its end,
+ * and all rules of the outer layers. */
 static void
 carry_counts(const struct courier_policy *from, struct courier_policy *to, size_t front,
              size_t back)
@@ -195,7 +195,7 @@ copy_policy(const struct policy *p, struct policy **ret_copy, struct err *err)
 	                        policy_get(&b, ret_copy, err);
 }
 
-/* The rules that there were keep their numbers, and so their counts. */
+/* Existing rules keep their numbers, and so their counts. */
 int
 courier_narrow(struct courier *c, const void *layer, size_t len, struct err *err)
 {
@@ -224,12 +224,13 @@ courier_narrow(struct courier *c, const void *layer, size_t len, struct err *err
 	return r;
 }
 
-/* The first that goes by another policy; those that it takes along are no longer in the list. */
+/* Decide on the first exchange with another policy.  It may take others with it, so the list is
+ * searched anew each time. */
 static bool
 decide_one_again(struct courier *c, const struct exchange *spared, bool sends)
 {
 	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next) {
-		/* Of what was answered already, nothing leaves any more. */
+		/* An exchange that was answered already sends nothing more. */
 		if (ex == spared || ex->policy == c->policy || ex->step == STEP_DRAIN || ex->recorded ||
 		    (sends && ex->came_all))
 			continue;
@@ -261,14 +262,15 @@ courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *mess
 	    buf_left(&message->body) != 0 || message->n_fds != 2)
 		return -EBADMSG;
 	r = courier_read_policy(message->fds[0], &policy, err);
-	/* What it is made of is not the supervisor's to know. */
+	/* The supervisor does not check the policy's content, so an invalid one does not mean a
+	 * broken supervisor. */
 	if (r < 0)
 		return r == -EBADMSG ? -EINVAL : r;
 	p = new_policy(policy, err);
 	if (p == NULL)
 		return -ENOMEM;
 	r = map_counts(p, message->fds[1], err);
-	/* What was taken away stays so. */
+	/* Narrowed layers stay in force. */
 	r = r == 0 ? courier_narrow_again(c, p->policy, err) : r;
 	look_at(p);
 	r = r == 0 ? courier_bind_budgets(c, p, err) : r;

@@ -1,5 +1,5 @@
-/* courier_pool.c - connections by where they go: which of them an exchange is put on, and
- * when new ones are made. */
+/* courier_pool.c - pools connections by destination: chooses one for each exchange, and makes new
+ * ones. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define UPSTREAMS_MAX 768               /* at once; fewer if descriptors are short */
 #define UPSTREAMS_PER_ORIGIN 64
 #define DESCRIPTORS_LEFT 64             /* for everything else */
-#define ORIGIN_KEEP_S 300               /* what is known about a server, unused */
+#define ORIGIN_KEEP_S 300               /* how long an unused origin is remembered */
 
 int
 pool_new(struct courier *c, struct pool **ret_pool, struct err *err)
@@ -118,7 +118,7 @@ pool_round_over(struct pool *pool)
 
 /* ---- making connections ---- */
 
-/* The connection that has been idle longest, of all. */
+/* Close the connection that has been idle longest, of all origins. */
 static bool
 close_oldest_idle(struct pool *pool)
 {
@@ -155,7 +155,7 @@ new_upstream(struct courier *c, const struct exchange *ex)
 	return up;
 }
 
-/* For the exchange that waits first; false: there are too many. */
+/* For the first waiting exchange.  False: there are too many. */
 static bool
 open_upstream(struct origin *o)
 {
@@ -179,8 +179,8 @@ open_upstream(struct origin *o)
 	return true;
 }
 
-/* As many as are worth it.  Until it is known what the server speaks, one is tried first:
- * HTTP/2 needs no more. */
+/* Open as many as are useful.  Until the server's protocol is known, only one is opened: HTTP/2
+ * needs no more. */
 static void
 open_more(struct origin *o)
 {
@@ -220,7 +220,7 @@ pool_connect(struct exchange *ex)
 	upstream_start(up);
 }
 
-/* ---- giving them out ---- */
+/* ---- assigning connections ---- */
 
 void
 pool_forget(struct exchange *ex)
@@ -245,7 +245,7 @@ put_in_queue(struct origin *o, struct exchange *ex, bool in_front)
 	ex->origin = o;
 	ex->upstream = NULL;
 	ex->step = STEP_WAIT;
-	/* What takes so long has time-outs of its own; this is for the queue. */
+	/* This deadline is for the queue; connecting has timeouts of its own. */
 	exchange_touch(ex, COURIER_QUEUE_S);
 	o->n_waiting++;
 	if (in_front) {
@@ -260,7 +260,7 @@ put_in_queue(struct origin *o, struct exchange *ex, bool in_front)
 	o->waiting_end = &ex->wait_next;
 }
 
-/* What must not be sent twice goes on a connection that the server has hardly closed. */
+/* A request that must not be sent twice needs a connection that the server has hardly closed. */
 static bool
 is_replayable(const struct exchange *ex)
 {
@@ -272,15 +272,15 @@ is_replayable(const struct exchange *ex)
 	return false;
 }
 
-/* A server that has closed an idle connection, or sent something on it that nobody asked
- * for: the next answer would be the wrong one. */
+/* Whether the server has neither closed the idle connection nor sent anything on it.  Unsolicited
+ * bytes would be taken for the next response. */
 static bool
 is_quiet(const struct upstream *up)
 {
 	return !loop_has_event(up->courier->loop, &up->conn.source);
 }
 
-/* A connection for EX that is there; NULL if there is none. */
+/* Pick an existing connection for EX.  NULL: there is none. */
 static struct upstream *
 pick(struct origin *o, const struct exchange *ex)
 {
@@ -353,7 +353,7 @@ pool_is_pressed(const struct exchange *ex)
 	return o != NULL && o->n_waiting > 0 && o->n_upstreams > o->n_connecting;
 }
 
-/* Whoever waits gets what there is; whoever then waits gets new ones. */
+/* Assign existing connections to waiting exchanges, and open new ones for the rest. */
 void
 pool_serve(struct origin *o)
 {
@@ -427,7 +427,7 @@ pool_ready(struct upstream *up)
 		pool_serve(o);
 		return;
 	}
-	/* The one that has waited longest has it, whatever pick() thinks of retries. */
+	/* The exchange that has waited longest gets it, without pick()'s rule about retries. */
 	conn_resume_reading(&up->conn);
 	ex = o->waiting;
 	if (ex == NULL || !upstream_suits(up, ex)) {
@@ -455,8 +455,8 @@ pool_failed(struct upstream *up, const struct courier_failure *failure)
 		}
 		return;
 	}
-	/* Each connection was made for one of those that wait; the last that fails, for all
-	 * that are left. */
+	/* Each connection was made for one waiting exchange.  If the last one fails, all that wait
+	 * fail. */
 	n = o->n_upstreams == 0 ? o->n_waiting : 1;
 	while (n-- > 0 && (ex = o->waiting) != NULL) {
 		pool_forget(ex);
@@ -495,7 +495,7 @@ pool_forget_certificate(struct pool *pool, unsigned certificate, bool now)
 		}
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
 static bool
 expire(struct pool *pool, struct upstream *list)

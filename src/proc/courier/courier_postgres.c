@@ -1,5 +1,5 @@
-/* courier_postgres.c - a Postgres server until it has let us in: TLS, the login with the real
- * password, and then bytes. */
+/* courier_postgres.c - logs in to a Postgres server: TLS, the login with the real password, then
+ * raw bytes. */
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -24,7 +24,7 @@ wire_free_login(struct exchange_wire *w)
 	free(TAKE(w->login));
 }
 
-/* ---- what the gate says ---- */
+/* ---- messages of the gate ---- */
 
 static bool
 is_asked_for(const struct exchange *ex)
@@ -33,7 +33,7 @@ is_asked_for(const struct exchange *ex)
 	       ex->step == STEP_WAIT;
 }
 
-/* All that the agent wrote but its password. */
+/* Everything that the agent wrote, except its password. */
 static bool
 judge_login(struct exchange *ex, const struct pg_start *start, const char *password)
 {
@@ -105,7 +105,7 @@ fail(struct upstream *up, const char *format, const char *text)
 	upstream_fail(up, &failure);
 }
 
-/* From here on it is bytes, of which REST has come already. */
+/* From here on bytes pass through; REST has come already. */
 static void
 begin_raw(struct upstream *up, struct exchange *ex, const unsigned char *rest, size_t len)
 {
@@ -116,7 +116,7 @@ begin_raw(struct upstream *up, struct exchange *ex, const unsigned char *rest, s
 	ex->step = STEP_RAW;
 	ex->first_ms = loop_now_ms();
 	exchange_touch(ex, COURIER_RAW_IDLE_S);
-	/* One who was told the password could tell it again. */
+	/* A server that got the password could send it back. */
 	if (w->login != NULL)
 		ex->secrets->carries = w->login->told_password;
 	wire_free_login(w);
@@ -143,7 +143,7 @@ send_cancel(struct upstream *up, struct exchange *ex)
 		begin_raw(up, ex, NULL, 0);
 }
 
-/* RFC 5929: a hash of the server's certificate, by the one that it is signed with. */
+/* RFC 5929: a hash of the server's certificate, with the hash of the certificate's signature. */
 static void
 find_binding(const struct upstream *up, struct scram_binding *binding)
 {
@@ -218,7 +218,7 @@ postgres_start(struct upstream *up, struct exchange *ex)
 	}
 }
 
-/* One byte, and not one more: what is behind it is TLS. */
+/* Read exactly one byte: TLS follows it. */
 static void
 read_tls_answer(struct upstream *up)
 {
@@ -236,8 +236,7 @@ read_tls_answer(struct upstream *up)
 		fail(up, "%s", n == 1 ? "this is no Postgres server" : "the server closed the connection");
 }
 
-/* What of the server's bytes belongs to the login.  0: all of it; 1: the login is done; -1: EX
- * is over. */
+/* Feed the server's bytes to the login.  0: it used all; 1: the login is done; -1: EX is over. */
 static int
 feed_login(struct upstream *up, struct exchange *ex, const unsigned char *data, size_t len,
            size_t *ret_used)

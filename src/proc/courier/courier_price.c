@@ -1,18 +1,19 @@
-/* courier_price.c - what a request may cost at most, before it leaves.
+/* courier_price.c - computes the highest cost of a request before it leaves.
  *
- * A request to a model says in its body which model, and how much that may write.  So while a
- * budget of money is in force such a body is held until it is there, up to COURIER_LOOK_HELD.
- * One that cannot be read (it is packed, larger, or no JSON) may cost as much as a dear model's
- * longest answer does. */
+ * The body of a request to a model names the model and limits its output.  So while a budget of
+ * money is in force, such a body is held until it is complete, up to COURIER_LOOK_HELD.  A body
+ * that cannot be read (compressed, larger, or not JSON) counts as the longest response of an
+ * expensive model. */
 #include <string.h>
 
+#include "base/own.h"
 #include "inspect/usage.h"
 #include "inspect/usage_asked.h"
 #include "proc/courier/courier.h"
 
-#define UNREAD_TOKENS 1000000           /* of a body that nobody knows the length of */
+#define UNREAD_TOKENS 1000000           /* for a body of unknown length */
 
-/* Why nobody could tell what it costs, or NULL. */
+/* Why the cost cannot be measured, or NULL. */
 static const char *
 cannot_meter(const struct exchange *ex)
 {
@@ -42,7 +43,7 @@ look(struct exchange *ex)
 		return;
 	b->usage = policy_usage_of(ex->policy->policy, &ex->decision.way, ex->host, ex->path.at,
 	                           ex->path.len, &sure, ex->model);
-	/* What is fetched may be the answer to what was asked before, or anything else. */
+	/* A GET may fetch the result of an earlier request, or anything else. */
 	b->sure = b->usage != POLICY_USAGE_NONE && sure && !http_text_is(ex->method, "GET");
 }
 
@@ -55,18 +56,18 @@ exchange_wants_price(struct exchange *ex)
 	return ex->budget.sure;
 }
 
-/* All of its body is here, or there is none. */
+/* Whether the whole body is here, not empty, and none of it is sent. */
 static bool
 is_whole(const struct exchange *ex)
 {
 	return ex->has_body && ex->came_all && ex->sent == 0 && ex->body.pos == 0 && ex->body.len > 0;
 }
 
-/* What is in a packed body is not known here. */
+/* The content of a compressed body is unknown here. */
 static bool
 is_packed(struct exchange *ex)
 {
-	return ex->has_body && !swap_is_plain(exchange_head(ex));
+	return ex->has_body && http_head_is_packed(exchange_head(ex));
 }
 
 static uint64_t
@@ -77,9 +78,9 @@ input_of(struct exchange *ex, const struct usage_asked *asked)
 	if (is_packed(ex))
 		tokens = UNREAD_TOKENS;
 	else if (is_whole(ex))
-		tokens = ex->body.len / USAGE_BYTES_PER_TOKEN;
+		tokens = ex->body.len / USAGE_BYTES_AT_LEAST;
 	else if (ex->has_body)
-		tokens = ex->length != HTTP_LENGTH_UNKNOWN ? ex->length / USAGE_BYTES_PER_TOKEN
+		tokens = ex->length != HTTP_LENGTH_UNKNOWN ? ex->length / USAGE_BYTES_AT_LEAST
 		                                           : UNREAD_TOKENS;
 	if (asked->kept)
 		tokens += context > 0 ? context : USAGE_KEPT_TOKENS;
@@ -89,12 +90,30 @@ input_of(struct exchange *ex, const struct usage_asked *asked)
 static enum usage_style
 style_of(const struct exchange *ex)
 {
-	static const char responses[] = "/responses";
+	/* The agent writes the query, and may name a deployment: only the end of the path
+	 * identifies the call. */
+	static const struct {
+		enum policy_usage usage;
+		const char *end;
+		enum usage_style style;
+	} ends[] = {
+		{ POLICY_USAGE_OPENAI, "/responses", USAGE_RESPONSES },
+		{ POLICY_USAGE_OPENAI, "", USAGE_CHAT },
+		{ POLICY_USAGE_ANTHROPIC, "/converse", USAGE_CONVERSE },
+		{ POLICY_USAGE_ANTHROPIC, "/converse-stream", USAGE_CONVERSE },
+		/* Bedrock has models of many makers, and rejects field names that a model does not
+		 * know. */
+		{ POLICY_USAGE_ANTHROPIC, "/invoke", USAGE_OTHER },
+		{ POLICY_USAGE_ANTHROPIC, "/invoke-with-response-stream", USAGE_OTHER },
+		{ POLICY_USAGE_ANTHROPIC, "", USAGE_MESSAGES },
+		{ POLICY_USAGE_GEMINI, "", USAGE_GEMINI },
+	};
 
-	if (ex->budget.usage != POLICY_USAGE_OPENAI)
-		return USAGE_OTHER;
-	return memmem(ex->path.at, ex->path.len, responses, sizeof(responses) - 1) != NULL ? USAGE_RESPONSES :
-	                                                                                     USAGE_CHAT;
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (ex->budget.usage == ends[i].usage &&
+		    policy_path_ends(ex->path.at, ex->path.len, ends[i].end))
+			return ends[i].style;
+	return USAGE_OTHER;
 }
 
 static uint64_t
@@ -104,12 +123,12 @@ most_of(struct exchange *ex)
 	struct policy_tokens plain = {0}, cached = {0};
 	uint64_t input, output, a, b;
 
-	/* Anthropic gives one answer to a request; others as many as the body asks for. */
+	/* Anthropic gives one response per request; others give as many as the body asks for. */
 	if (is_packed(ex))
 		asked.copies = ex->budget.usage == POLICY_USAGE_ANTHROPIC ? 1 : USAGE_COPIES_MAX;
 	else if (is_whole(ex))
 		(void)usage_read_asked((const char *)ex->body.data, ex->body.len, style_of(ex), &asked);
-	/* The path goes before the body, as it does with who has both. */
+	/* The path takes precedence over the body, as it does at providers with both. */
 	if (ex->model[0] == '\0')
 		memcpy(ex->model, asked.model, sizeof(ex->model));
 	input = input_of(ex, &asked);

@@ -29,7 +29,7 @@ proxy_parse(const char *text, struct proxy *ret_proxy)
 	OPENSSL_cleanse(&url, sizeof(url));
 }
 
-/* The value of NAME; NULL if it is not set or empty. */
+/* The value of NAME; NULL if it is unset or empty. */
 static const char *
 look_up(char *const *environment, const char *name)
 {
@@ -63,7 +63,7 @@ proxies_free(struct proxies *p)
 	free(TAKE(p->no_proxy));
 }
 
-/* A range of addresses, or one. */
+/* Whether A is in the range, or is the single address. */
 static bool
 net_has(const char *text, const char *bits_text, const struct address *a)
 {
@@ -82,7 +82,7 @@ net_has(const char *text, const char *bits_text, const struct address *a)
 	return true;
 }
 
-/* NAME is HOST or ends it, at a dot. */
+/* Whether HOST is NAME or a subdomain of it. */
 static bool
 name_has(const char *name, const char *host)
 {

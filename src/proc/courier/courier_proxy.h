@@ -1,8 +1,8 @@
-/* courier_proxy.h - the operator's own proxy: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, and
- * what NO_PROXY says is reached without it.
+/* courier_proxy.h - the operator's own proxy: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, and the
+ * exceptions in NO_PROXY.
  *
- * A proxy that resolves a name may be led to another address than the one that was vetted.  So
- * it is asked to CONNECT to that address, for plain HTTP too, unless the operator says otherwise. */
+ * A proxy that resolves a name may reach another address than the vetted one.  So the courier asks
+ * it to CONNECT to that address, for plain HTTP too, unless the operator changes this. */
 #ifndef CLOISTER_COURIER_PROXY_H
 #define CLOISTER_COURIER_PROXY_H
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 struct err;
 
-#define PROXY_NO_MAX 8192               /* of NO_PROXY; what is beyond it is not read */
+#define PROXY_NO_MAX 8192               /* bytes of NO_PROXY; the rest is not read */
 
 struct proxy {
 	bool used;
@@ -23,24 +23,24 @@ struct proxy {
 };
 
 struct proxies {
-	struct proxy for_plain, for_tls;        /* the second for raw TCP too */
+	struct proxy for_plain, for_tls;        /* FOR_TLS is for raw TCP too */
 	char *no_proxy;                         /* NULL: none */
-	bool resolves;                          /* CLOISTER_PROXY_RESOLVES: names are the proxy's
-	                                         * to resolve; else it is given addresses */
+	bool resolves;                          /* CLOISTER_PROXY_RESOLVES: the proxy resolves names;
+	                                         * otherwise it gets addresses */
 };
 
-/* From "NAME=value" strings; in lower case they count more, as everywhere.  A proxy that
- * cannot be understood is kept with its problem: to go around it unasked would be worse. */
+/* Load from "NAME=value" strings; lower-case names take precedence, as usual.  A proxy that cannot
+ * be parsed is kept with its problem: bypassing it silently would be worse. */
 void proxies_load(struct proxies *ret_proxies, char *const *environment);
 void proxies_free(struct proxies *p);
 
-/* NULL: straight.  This machine itself is always reached straight. */
+/* NULL: connect directly.  This machine itself is always reached directly. */
 const struct proxy *proxies_for(const struct proxies *p, enum http_scheme scheme,
                                 const char *host, uint16_t port);
 
-/* Whether LIST (NO_PROXY) has HOST: names with what is beneath them, addresses, ranges,
- * each with or without a port, or "*". */
+/* Whether LIST (NO_PROXY) contains HOST.  Its entries are names (with their subdomains), addresses,
+ * ranges, each with or without a port, or "*". */
 bool proxy_list_has(const char *list, const char *host, uint16_t port);
-/* A proxy's address as in the variables: [http://][user[:password]@]host[:port][/]. */
+/* Parse a proxy's address as in the variables: [http://][user[:password]@]host[:port][/]. */
 void proxy_parse(const char *text, struct proxy *ret_proxy);
 #endif

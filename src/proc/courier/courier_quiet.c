@@ -1,8 +1,8 @@
-/* courier_quiet.c - refusals of a secret that was revoked quietly: what the service itself answers
- * to a key that is no longer good.  Nothing in them names cloister.
+/* courier_quiet.c - refuses a quietly revoked secret with the service's own error for an invalid
+ * key.  Nothing in it names cloister.
  *
- * The texts are the services' own, as their documentation and their servers have them, but for
- * numbers of requests and parts of the key. */
+ * The texts are the services' own, from their documentation and their servers, without request ids
+ * and parts of the key. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,12 +16,12 @@
 #define JSON "application/json"
 #define XML "application/xml"
 
-/* HOST and SCHEME are globs; FIELD, if it is not NULL, is one that the request has, and VALUE what
- * that begins with.  The first that fits; the last always does. */
+/* HOST and SCHEME are globs.  FIELD, if not NULL, is a field that the request must have, with a
+ * value that begins with VALUE.  The first match counts; the last row always matches. */
 static const struct quiet {
 	const char *host, *scheme, *field, *value;
 	uint16_t status;
-	const char *type, *challenge, *body;    /* CHALLENGE: of WWW-Authenticate, or NULL */
+	const char *type, *challenge, *body;    /* CHALLENGE: for WWW-Authenticate, or NULL */
 } rows[] = {
 	{ "api.anthropic.com", "*", "authorization", "", 401, JSON, NULL,
 	  "{\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",\"message\":\"OAuth token has expired. "
@@ -37,7 +37,7 @@ static const struct quiet {
 	{ "*github.com", "*", NULL, NULL, 401, "text/plain; charset=UTF-8", "Basic realm=\"GitHub\"",
 	  "Invalid username or token. Password authentication is not supported for Git operations." },
 	{ "*gitlab.com", "*", NULL, NULL, 401, JSON, NULL, "{\"message\":\"401 Unauthorized\"}" },
-	/* Slack says so in the body alone. */
+	/* Slack reports the error in the body alone. */
 	{ "*slack.com", "*", NULL, NULL, 200, "application/json; charset=utf-8", NULL,
 	  "{\"ok\":false,\"error\":\"token_expired\"}" },
 	{ "api.stripe.com", "*", NULL, NULL, 401, JSON, "Basic realm=\"Stripe\"",
@@ -53,7 +53,7 @@ static const struct quiet {
 	  "Expected OAuth 2 access token, login cookie or other valid authentication credential. See "
 	  "https://developers.google.com/identity/sign-in/web/devconsole-project.\",\n    \"status\": "
 	  "\"UNAUTHENTICATED\"\n  }\n}\n" },
-	/* AWS and who signs as it does: services that speak JSON, S3, and the others. */
+	/* AWS and compatible services: JSON services, S3, and the others. */
 	{ "*", "sigv4", "x-amz-target", "", 400, "application/x-amz-json-1.0", NULL,
 	  "{\"__type\":\"com.amazon.coral.service#UnrecognizedClientException\",\"message\":\"The security token "
 	  "included in the request is invalid.\"}" },
@@ -108,7 +108,7 @@ field(const char *name, const char *value)
 	return (struct http_field){ { name, strlen(name) }, { value, strlen(value) } };
 }
 
-/* As servers write it, whatever language this process was started in. */
+/* In English, whatever the locale of this process. */
 static void
 format_date(char text[DATE_MAX])
 {

@@ -1,12 +1,12 @@
-/* courier_rate.c - how fast a cell may go: requests are refused, bytes wait. */
+/* courier_rate.c - limits the rate of a cell: refuses requests, and delays bytes. */
 #include "base/own.h"
 #include "proc/courier/courier_upstream.h"
 
-#define BURST_S 0.1                     /* of bytes, that may pass at once */
+#define BURST_S 0.1                     /* seconds' worth of bytes that may pass at once */
 #define BURST_LEAST (64 * 1024)
 #define SLOWED_LEAST_MS 5
 
-/* Bytes of both ways wait until as many may pass as have passed already. */
+/* Bytes of both directions wait until the debt of those that passed is paid off. */
 static void
 refill(struct budgets *b, uint64_t bandwidth)
 {
@@ -77,14 +77,14 @@ again_due(void *arg)
 	struct exchange *ex = c->exchanges, *first = NULL;
 	size_t skip = c->n_exchanges > 0 ? c->budgets.turn++ % c->n_exchanges : 0;
 
-	/* Each time another one is first, or the others would never get anything. */
+	/* Another exchange goes first each time; otherwise some would never get anything. */
 	while (ex != NULL && skip-- > 0)
 		ex = ex->next;
 	for (first = ex; ex != NULL && ex->step != STEP_OVER; ex = ex->next)
 		go_on(ex);
 	for (ex = c->exchanges; ex != NULL && ex != first && ex->step != STEP_OVER; ex = ex->next)
 		go_on(ex);
-	/* One that ended on the way is in another list. */
+	/* An exchange that ended on the way is in another list. */
 	if (ex != first && c->budgets.again.at_ms == 0)
 		loop_set_timer(c->loop, &c->budgets.again, SLOWED_LEAST_MS);
 }
@@ -95,7 +95,7 @@ courier_rate_init(struct courier *c)
 	c->budgets.again = (struct loop_timer){ .due = again_due, .arg = c };
 }
 
-/* How long the rest was to wait was reckoned by the bandwidth that there was. */
+/* The current delay was computed for the old bandwidth. */
 void
 courier_rate_changed(struct courier *c)
 {

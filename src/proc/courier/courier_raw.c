@@ -1,5 +1,5 @@
-/* courier_raw.c - bytes both ways: TCP that a rule allows, TLS that is passed through, and
- * what follows an upgrade.  Each side may end before the other. */
+/* courier_raw.c - passes bytes both ways: TCP that a rule allows, TLS that is passed through, and
+ * connections after an upgrade.  Each side may end before the other. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "proc/courier/courier_upstream.h"
 
-/* Both have ended. */
+/* Finish when both sides have ended. */
 static void
 raw_check_end(struct upstream *up, struct exchange *ex)
 {
@@ -60,7 +60,7 @@ raw_more(struct upstream *up, struct exchange *ex)
 	}
 }
 
-/* As conn_read(), and what was read has gone on. */
+/* As conn_read(), and passes the bytes on. */
 static ssize_t
 raw_read(struct upstream *up, struct exchange *ex)
 {

@@ -1,5 +1,4 @@
-/* courier_record.c - what is recorded of an exchange: never a body, a header's value or a
- * query. */
+/* courier_record.c - records exchanges; never a body, a header's value or a query. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,13 +8,13 @@
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_git.h"
 
-#define NAMES_RECENT 32                 /* of which questions are recorded once */
+#define NAMES_RECENT 32                 /* names whose lookups are recorded once */
 #define NAMES_RECENT_MS 10000
 
 static const char *const types[] = { "http", "tcp", "tls" };
 static const char *const vias[] = { "transparent", "connect", "socks" };
 
-/* What the rule says, if there is one. */
+/* Describe the rule, if there is one. */
 static void
 put_rule(struct events *e, const struct exchange *ex)
 {
@@ -98,7 +97,7 @@ put_outcome(struct events *e, const struct exchange *ex)
 		event_u64(e, "upstream_ms", ex->first_ms - ex->left_ms);
 }
 
-/* Not with the events that are only counted when there are many: each of them counts. */
+/* Not with the events that are only counted in a flood: each alarm matters. */
 void
 courier_raise_alarm(struct courier *c, const char *why)
 {
@@ -182,8 +181,8 @@ exchange_record_last(struct exchange *ex)
 	courier_policy_release(TAKE(ex->policy));
 }
 
-/* Programs ask for a name once per family, and again for each connection: one event of a
- * kind in a while is enough. */
+/* Programs look up a name once per family, and again for each connection.  One event per kind in a
+ * while is enough. */
 static bool
 was_just_recorded(const char *name, bool permitted)
 {
@@ -206,7 +205,7 @@ was_just_recorded(const char *name, bool permitted)
 	return false;
 }
 
-/* Why NAME has no address: a rule that denies what is asked for there first of all, or none. */
+/* Explain why NAME has no address: the rule that denies its most likely request, or no rule. */
 static void
 put_name_refused(struct events *e, const struct courier *c, const char *name)
 {
@@ -238,10 +237,10 @@ courier_record_name(struct courier *c, const char *name, bool permitted, const c
 {
 	struct events *e = &c->events;
 
-	/* Where something follows from it, each counts: the cell may have been thawed meanwhile. */
+	/* If alarms follow, each lookup counts: the cell may have been thawed meanwhile. */
 	if (was_just_recorded(name, permitted) && (stray == NULL || !c->alarms))
 		return;
-	/* It does not leave the machine, and there may be very many. */
+	/* The lookup does not leave the machine, and there may be very many. */
 	if (e->halted && stray == NULL)
 		return;
 	event_begin(e, "dns");

@@ -1,5 +1,5 @@
-/* courier_refuse.c - answers of our own: a small JSON body that an agent can act on, or what its
- * library shows it. */
+/* courier_refuse.c - the courier's own responses: a small JSON body that an agent can act on, or
+ * the form that its library shows. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define PATH_SHOWN 1024
 #define REFUSED "refused by cloister"
 
-/* What a refusal means where the rule has no reason of its own, and what to do. */
+/* The meaning of each refusal, if the rule gives no reason, and what to do. */
 static const struct {
 	const char *why, *reason, *hint;
 } meanings[] = {
@@ -31,8 +31,8 @@ static const struct {
 	{ "secret", "the request carries what looks like a credential",
 	  "Take it out of the request; the operator can permit it with `secrets: allow`." },
 	{ "exfiltration", "the placeholder of a secret is where it may not be",
-	  "Send it only where the secret is for; the operator can say where that is: `-s NAME@HOST`, or "
-	  "`cloister secret remove`, and `add` with another --host." },
+	  "Send it only to the hosts that the secret is for. The operator can name others: `-s NAME@HOST:PORT`, "
+	  "or `cloister secret remove`, and `add` with another --host, and with --plain if it has no TLS." },
 	{ "credential", "a secret cannot be put into the request",
 	  "Check how the request is made and signed." },
 	{ "expired", "a secret or a token has ended",
@@ -80,11 +80,11 @@ reason_for(const struct exchange *ex, const char *why)
 	return "this is not allowed";
 }
 
-/* What a server that speaks something else was asked for. */
+/* A hint if the server speaks another protocol than the request. */
 static const char *
 hint_for_scheme(const struct exchange *ex, const char *why, const char *reason)
 {
-	/* What begins as HTTP does, and is wrong further on, is HTTP. */
+	/* A response that begins as HTTP, and has an error later, is HTTP. */
 	if (strcmp(why, "protocol") == 0 && strstr(reason, "HTTP version") == NULL &&
 	    strstr(reason, "TLS") == NULL)
 		return "The server is at fault; try again later.";
@@ -96,7 +96,7 @@ hint_for_scheme(const struct exchange *ex, const char *why, const char *reason)
 	                                    : "Try again later.";
 }
 
-/* What helps where an address is not a public one, if it is not what helps with most names. */
+/* A hint for addresses that are not public, if the usual hint for names does not help. */
 static const char *
 hint_for_address(const struct exchange *ex, const char *reason)
 {
@@ -181,7 +181,8 @@ put_what(struct buf *b, const struct exchange *ex)
 	put(b, "\"");
 }
 
-/* In the words of a cloud; false: it has none for it, and what is in B goes among other members. */
+/* Write the cloud's error document.  False: it has none for this, and B holds members to be added
+ * to other ones. */
 static bool
 write_for_cloud(struct buf *b, const struct exchange *ex, const struct answer_cloud *cloud,
                 const char *error, const char *why, const char *reason, bool refused)
@@ -235,7 +236,7 @@ exchange_answer(struct exchange *ex, struct http_head *head, const struct buf *b
 	exchange_end(ex, NULL, 0);
 }
 
-/* When to try again; clients of models' providers that are not told so try for minutes. */
+/* When to retry.  Without it, clients of model providers retry for minutes. */
 static void
 put_retry(struct http_head *head, uint32_t retry_after_s, char seconds[16])
 {
@@ -249,7 +250,7 @@ put_retry(struct http_head *head, uint32_t retry_after_s, char seconds[16])
 	*field = (struct http_field){ { "retry-after", 11 }, { seconds, strlen(seconds) } };
 }
 
-/* The cloud's own words, and its fields. */
+/* The cloud's error code and its fields. */
 static struct answer_cloud
 cloud_for(struct exchange *ex, struct http_head *head, const char *why, bool refused)
 {

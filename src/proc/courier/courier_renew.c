@@ -1,8 +1,7 @@
-/* courier_renew.c - new values for secrets that end, while the cell runs: they come from
- * cloister-vault, which keeps watch over their time.
+/* courier_renew.c - receives new values of expiring secrets while the cell runs, from
+ * cloister-vault, which watches their lifetimes.
  *
- * The placeholder stays.  Requests that are on their way keep the values that they began
- * with. */
+ * The placeholder stays.  Running requests keep the values that they began with. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@
 #include "proc/courier/courier.h"
 #include "sign/scheme_parts.h"
 
-#define FIRST_ANSWER_MS 40000           /* a program that gives a value has 30 s */
+#define FIRST_ANSWER_MS 40000           /* a program that provides a value has 30 s */
 
 struct renewed *
 renewed_use(struct renewed *renewed)
@@ -62,7 +61,7 @@ secrets_renew(struct secrets *s, const char *name, uint64_t expires,
 	if (!secrets_named(s, name, &at))
 		return err_set(err, ENOENT, "the cell has no secret '%.64s'", name);
 	b = &s->bound.at[at];
-	/* A placeholder that stands for nothing would be sent as it is. */
+	/* A placeholder without a value would be sent unreplaced. */
 	for (size_t i = 0; i < SECRET_FIELDS; i++)
 		if (b->placeholder[i].len > 0 && real[i].len == 0)
 			return err_set(err, EBADMSG, "the new value of '%.64s' has no %s", name,
@@ -115,7 +114,7 @@ record(struct courier *c, const char *name, const char *why)
 	events_flush(&c->events, true);
 }
 
-/* Straight into guarded memory: values are in it. */
+/* Read directly into guarded memory: the message contains values. */
 static int
 receive(int fd, struct guard *ret_message, struct err *err)
 {
@@ -138,7 +137,7 @@ receive(int fd, struct guard *ret_message, struct err *err)
 	return 0;
 }
 
-/* What is said again, to who asked. */
+/* Whether the message repeats the current values, as an answer to a question does. */
 static bool
 is_same(struct secrets *s, const char *name, uint64_t expires,
         const struct http_text real[SECRET_FIELDS])
@@ -149,7 +148,7 @@ is_same(struct secrets *s, const char *name, uint64_t expires,
 	if (!secrets_named(s, name, &at))
 		return false;
 	known = s->view->at[at];
-	/* A keeper that was not told may have the one before still. */
+	/* A keeper that has not heard of the rotation may still have the old value. */
 	if (s->rotated[at] && !secret_has_ended(known))
 		return true;
 	for (size_t i = 0; i < SECRET_FIELDS; i++)
@@ -177,13 +176,13 @@ take_values(struct courier *c, struct buf *b, struct guard *memory, struct err *
 		return -EBADMSG;
 	if (is_same(&c->secrets, name, expires, real))
 		return 0;
-	/* The name is in the memory that the secret takes over, and stays there. */
+	/* NAME points into the memory that the secret takes over, so it stays valid. */
 	r = secrets_renew(&c->secrets, name, expires, real, memory, err);
 	record(c, name, r == 0 ? NULL : err->text);
 	return 0;
 }
 
-/* One message: its type, or a negative errno. */
+/* Receive one message.  Returns its type, or a negative errno. */
 static int
 hear(struct courier *c, uint32_t *ret_number)
 {
@@ -238,12 +237,12 @@ keeper_ready(void *arg, uint32_t events)
 	(void)events;
 	if (type >= 0 || type == -EAGAIN)
 		return;
-	/* It has gone: what has an end will end. */
+	/* The keeper has gone: secrets with an expiry will expire. */
 	loop_unwatch(c->loop, &c->keeper);
 	c->keeper.fd = -1;
 }
 
-/* What was given to the cell may have ended since. */
+/* The values given to the cell may have expired since. */
 static void
 await_first(struct courier *c)
 {

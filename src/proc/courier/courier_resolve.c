@@ -16,13 +16,13 @@
 #include "base/own.h"
 #include "http/http_head.h"
 
-#define SOCKETS_MAX 32                  /* of c-ares at once: one per server, and TCP */
-#define TRY_MS 1500                     /* for a server; doubled with each of three tries */
+#define SOCKETS_MAX 32                  /* sockets of c-ares at once: one per server, and TCP */
+#define TRY_MS 1500                     /* per server; doubled with each of three tries */
 #define TRIES 3
-#define OTHER_FAMILY_MS 50              /* to wait for it, once one is there: RFC 8305 */
-#define TTL_MIN 5                       /* seconds that an answer is kept */
+#define OTHER_FAMILY_MS 50              /* wait for the other family after one has answered: RFC 8305 */
+#define TTL_MIN 5                       /* seconds that an answer is cached */
 #define TTL_MAX 60
-#define TTL_NONE 5                      /* of a name that is not there */
+#define TTL_NONE 5                      /* for a name that does not exist */
 
 struct name;
 struct query {
@@ -39,7 +39,7 @@ struct name {
 	struct query queries[2];
 	struct address addresses[RESOLVE_ADDRESSES_MAX];
 	size_t n;
-	bool settled;                   /* who waited was told */
+	bool settled;                   /* the waiting requests were answered */
 	bool telling;
 	uint64_t expires_ms;
 	struct resolve_wait *waits;
@@ -54,11 +54,11 @@ struct socket {
 struct resolver {
 	struct loop *loop;
 	ares_channel channel;
-	struct socket sockets[SOCKETS_MAX];     /* source.fd is -1 where there is none */
+	struct socket sockets[SOCKETS_MAX];     /* source.fd is -1 if unused */
 	struct loop_timer timer;
-	struct name *names;                     /* the last one asked for first */
+	struct name *names;                     /* the most recently used first */
 	size_t n_names;
-	struct stat conf;                       /* what /etc/resolv.conf was */
+	struct stat conf;                       /* of /etc/resolv.conf when it was read */
 	bool unanswered;
 };
 
@@ -111,7 +111,7 @@ socket_changed(void *arg, ares_socket_t fd, int readable, int writable)
 		if (s == NULL && r->sockets[i].source.fd < 0)
 			s = &r->sockets[i];
 	}
-	/* One too many is not watched: its queries go to another server in time. */
+	/* A socket beyond the limit is not watched: c-ares retries with another server. */
 	if (s == NULL || (events == 0 && s->source.fd != fd))
 		return;
 	s->source.fd = fd;
@@ -120,7 +120,7 @@ socket_changed(void *arg, ares_socket_t fd, int readable, int writable)
 		s->source.fd = -1;
 }
 
-/* Search domains are left out: a rule that allows one name must not lead to another. */
+/* No search domains: a rule that allows one name must not lead to another. */
 static int
 make_channel(struct resolver *r, struct err *err)
 {
@@ -194,7 +194,7 @@ resolver_is_stale(const struct resolver *r)
 {
 	struct stat now;
 
-	/* A file that was replaced is still there for us, but has no name any more. */
+	/* If the file was replaced, we still see the old one, whose link count is then different. */
 	return r->unanswered && stat("/etc/resolv.conf", &now) == 0 &&
 	       (now.st_nlink != r->conf.st_nlink || now.st_ino != r->conf.st_ino ||
 	        now.st_mtim.tv_sec != r->conf.st_mtim.tv_sec ||
@@ -206,7 +206,7 @@ problem_of(const struct name *n)
 {
 	int status = ARES_ETIMEOUT;
 
-	/* What IPv4 came to says more: few names have IPv6 alone. */
+	/* The IPv4 result is more useful: few names have only IPv6. */
 	for (size_t i = 0; i < 2; i++)
 		if (!n->queries[i].pending && n->queries[i].status != ARES_SUCCESS &&
 		    (i == 0 || status == ARES_ENODATA))
@@ -336,7 +336,7 @@ is_busy(const struct name *n)
 	return n->queries[0].pending || n->queries[1].pending;
 }
 
-/* Room for one more: the one that has not been asked for the longest time goes. */
+/* Make room for one more: drop the name that was not used for the longest time. */
 static bool
 make_room(struct resolver *r)
 {
@@ -357,7 +357,7 @@ make_room(struct resolver *r)
 	return true;
 }
 
-/* Found and put in front, or made. */
+/* Find NAME and move it to the front, or add it. */
 static struct name *
 look_up(struct resolver *r, const char *text)
 {
@@ -404,7 +404,7 @@ resolver_ask(struct resolver *r, const char *name, struct resolve_wait *wait)
 	if (!is_busy(n)) {
 		begin(n);
 	} else if (n->settled) {
-		/* Out of date, and a server still owes an answer. */
+		/* The entry has expired, and a query is still pending. */
 		n->settled = false;
 		loop_set_timer(r->loop, &n->patience, RESOLVE_MS);
 	}

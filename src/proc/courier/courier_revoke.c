@@ -1,7 +1,7 @@
-/* courier_revoke.c - a secret is taken back, or its value replaced, while the cell runs.
+/* courier_revoke.c - revokes a secret, or replaces its value, while the cell runs.
  *
- * The placeholder stays known either way.  The value of one that is revoked stays here too, but
- * only to be looked for: what was left of it with a server may come back with any answer. */
+ * The placeholder stays known either way.  The value of a revoked secret is kept to search
+ * responses for it: a server may have stored it, and may return it in any response. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ secrets_is_revoked(const struct secrets *s, const struct secrets_view *view, siz
 	return true;
 }
 
-/* What is drained has nothing to do with a server any more. */
+/* A draining exchange uses no server any more. */
 static bool
 goes_with(const struct exchange *ex, size_t secret)
 {
@@ -35,7 +35,7 @@ goes_with(const struct exchange *ex, size_t secret)
 	return ex->certificate == secret + 1 || (ex->secrets != NULL && ex->secrets->carried[secret] != 0);
 }
 
-/* Those that it takes along are no longer in the list, so it is gone through from the start. */
+/* Cutting one exchange may cut others, so the list is searched from the start each time. */
 static bool
 cut_one(struct courier *c, size_t secret, const struct exchange *spared)
 {
@@ -66,7 +66,8 @@ courier_revoke(struct courier *c, const char *name, const char *why, bool quiet,
 	s->revoked[at] = true;
 	s->quiet[at] = quiet;
 	snprintf(s->why[at], sizeof(s->why[at]), "%.*s", SECRETS_WHY_MAX - 1, why);
-	/* Without memory for another view, the one that there is is asked for what is revoked. */
+	/* If there is no memory for a new view, the old view stays, and secrets_is_revoked() still
+	 * refuses. */
 	(void)secrets_look_again(s, NULL);
 	while (cut_one(c, at, spared))
 		;
@@ -100,7 +101,7 @@ courier_rotate(struct courier *c, int fd, struct err *err)
 	if (s->revoked[at])
 		return err_set(err, EPERM, "the secret '%.64s' was revoked in this cell, and stays so",
 		               fresh->secret->name);
-	/* What there is of such a key is of another form. */
+	/* The stored parts of an SSH key differ in form. */
 	if (is_ssh(fresh->secret) != is_ssh(s->bound.at[at].secret))
 		return err_set(err, EINVAL, "the secret '%.64s' is defined otherwise in this cell",
 		               fresh->secret->name);
@@ -113,7 +114,7 @@ courier_rotate(struct courier *c, int fd, struct err *err)
 	return 0;
 }
 
-/* ---- what the supervisor says, and is told ---- */
+/* ---- messages of the supervisor ---- */
 
 int
 courier_take_revoke(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
@@ -149,6 +150,6 @@ courier_tell_used(struct courier *c)
 	buf_put_u32(&message, (uint32_t)s->bound.n);
 	for (size_t i = 0; i < s->bound.n; i++)
 		buf_put_u64(&message, s->used[i]);
-	/* A supervisor that does not read hears of it a second later. */
+	/* If the supervisor does not read, the report is repeated a second later. */
 	s->used_more = send(c->events.fd, message.data, message.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0;
 }

@@ -1,5 +1,5 @@
-/* courier_scrub.c - what comes back to a request that carried something real: real values
- * become placeholders again. */
+/* courier_scrub.c - cleans the response to a request that carried a real value: replaces real
+ * values by placeholders. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,8 @@ judge_answer(void *arg, const struct swap_seen *seen)
 	return SWAP_REPLACE;
 }
 
-/* What is held back of an answer was the beginning of a value, and no more of it came: more often
- * than by chance only for somebody who tries out beginnings. */
+/* The bytes held back were the beginning of a value, but the rest did not follow.  If this happens
+ * more often than by chance, someone is testing beginnings. */
 static void
 answer_missed(void *arg)
 {
@@ -58,13 +58,13 @@ answer_sink(void *arg, const unsigned char *data, size_t len)
 	return 0;
 }
 
-/* What is known now, from here on, is in x->coming.  False: there is no memory. */
+/* Make x->coming from the current view.  False: out of memory. */
 static bool
 use_known(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
 
-	/* What was set up by another goes with it. */
+	/* The stream was set up with the former set, so it is freed too. */
 	swap_free(&x->answer);
 	x->answer.set = x->coming = NULL;
 	secrets_view_release(x->known);
@@ -97,7 +97,8 @@ exchange_scrub_fields(struct exchange *ex, struct http_head *head, const char **
 	return true;
 }
 
-/* Some bytes of something; lists have parts of their own, of which nothing is cut. */
+/* Whether the response is a range of bytes.  Ranges in other units are lists of whole items, in
+ * which no value is cut. */
 static bool
 is_part(const struct http_head *head)
 {
@@ -114,8 +115,8 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	bool plain = swap_is_plain(head);
 	bool holds = x->captures && has_body && ex->upstream != NULL && head->status >= 200 &&
 	             head->status < 300;
-	/* What is packed at rest, as objects are, is checked and cut by its bytes, and has nothing of this
-	 * request in it.  Other answers may tell its signature. */
+	/* A stored object that is compressed is checked and cut by its bytes, and contains nothing
+	 * of this request.  Other responses may repeat the signature. */
 	bool as_it_is = !plain && (x->signs[0] != NULL || x->signs[1] != NULL) && !x->whole &&
 	                !x->swapped && !holds && head->status < 300;
 
@@ -135,8 +136,8 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	return true;
 }
 
-/* Whether something is known now that STREAM does not look for.  What it has half of is settled
- * first. */
+/* Whether the current view has values that STREAM does not search for.  A half-found value is
+ * settled first. */
 static bool
 is_behind(const struct exchange *ex, const struct swap_stream *stream)
 {
@@ -180,7 +181,8 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 	return x->received != NULL && swap_ws_feed(x->received, data, len, NULL) == 0;
 }
 
-/* R of a search in the answer.  False: some of it is missing, so none of it is passed on. */
+/* Handle the result R of a search in the response.  False: a part is missing, so nothing more is
+ * passed on. */
 static bool
 searched(struct exchange *ex, int r)
 {
@@ -203,14 +205,13 @@ exchange_scrub_plain(struct exchange *ex, const void *data, size_t len)
 		return true;
 	}
 	r = swap_feed(&ex->secrets->answer, data, len, NULL);
-	/* Who waits for what was sent so far gets it; what is left back is the beginning of a
-	 * secret, or its like. */
+	/* The client gets all bytes so far.  Only a possible beginning of a secret is held back. */
 	if (r == 0)
 		r = swap_let_go(&ex->secrets->answer);
 	return searched(ex, r);
 }
 
-/* The answer comes to nothing. */
+/* Fail the response. */
 static bool
 fail(struct exchange *ex)
 {
@@ -240,7 +241,7 @@ scrub_trailers(struct exchange *ex, struct http_field *trailers, size_t *n)
 	       searched(ex, swap_fields(&how, trailers, n, exchange_scratch(ex), NULL)) || fail(ex);
 }
 
-/* Nothing of it waits any more. */
+/* No byte waits any more. */
 static bool
 end(struct exchange *ex)
 {

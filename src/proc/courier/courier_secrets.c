@@ -1,5 +1,5 @@
-/* courier_secrets.c - what leaves: placeholders become real where they may, signatures are
- * made anew. */
+/* courier_secrets.c - puts secrets into requests: replaces placeholders where permitted, and makes
+ * signatures anew. */
 #include "proc/courier/courier_secrets.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
-/* ---- an exchange's ---- */
+/* ---- state of an exchange ---- */
 
 static void
 free_messages(struct swap_ws *ws)
@@ -105,14 +105,14 @@ exchange_refuse_secret(struct exchange *ex, int r, const struct err *err)
 
 /* ---- requests ---- */
 
-/* A signed token that is nobody's, and no placeholder either. */
+/* Whether the head has a signed token that no secret signed, and that is no placeholder. */
 static bool
 is_wrong(const struct exchange *ex)
 {
 	return ex->secrets->wrong.code != 0 && !ex->secrets->swapped;
 }
 
-/* What was sent there before, by whomever, may come back with any answer. */
+/* A value that was sent there before, by any exchange, may come back in any response. */
 static void
 find_what_returns(struct exchange *ex)
 {
@@ -124,16 +124,16 @@ find_what_returns(struct exchange *ex)
 		if (!policy_mentions_host(secret->scope, ex->host))
 			continue;
 		x->carries = true;
-		/* A key that only signs is told to nobody. */
+		/* A key that only signs is never sent. */
 		x->whole |= secret->places != 0;
 	}
 }
 
-/* HEAD asks for no part of the answer. */
+/* Make HEAD ask for the whole response. */
 static int
 ask_whole(const struct exchange_secrets *x, struct http_head *head, struct err *err)
 {
-	/* Azure has one of its own, and Apache a former one. */
+	/* Azure has a range field of its own, and Apache an old one. */
 	static const char *const names[] = { "range", "request-range", "x-ms-range" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -147,7 +147,7 @@ ask_whole(const struct exchange_secrets *x, struct http_head *head, struct err *
 	return 0;
 }
 
-/* HEAD is what is sent.  False: EX is refused. */
+/* HEAD is the head to send.  False: EX is refused. */
 static bool
 keep_head(struct exchange *ex, struct http_head *head)
 {
@@ -159,8 +159,8 @@ keep_head(struct exchange *ex, struct http_head *head)
 	if (!x->carries)
 		return true;
 	head->written = (struct http_text){ "", 0 };
-	/* What comes back has to be seen.  A signature has no secret in it that could come
-	 * back, and may cover the field. */
+	/* The response must be readable to be searched.  A signature contains no secret that could
+	 * come back, and may cover the field. */
 	r = x->covered ? 0 : swap_ask_plain(head, &err);
 	x->whole |= x->captures || x->made_token;
 	if (r == 0 && x->whole)
@@ -169,7 +169,7 @@ keep_head(struct exchange *ex, struct http_head *head)
 		r = http_head_check(head, &err);
 	if (r < 0)
 		return exchange_refuse_secret(ex, r, &err);
-	/* HEAD may point into the one that was kept before. */
+	/* HEAD may point into the head that was kept before. */
 	buf_init_secret(&encoded, MUX_FRAME_MAX);
 	http_head_encode(&encoded, head);
 	wipe_scratch(ex);
@@ -182,7 +182,7 @@ keep_head(struct exchange *ex, struct http_head *head)
 	return true;
 }
 
-/* Placeholders in HEAD become real where they may.  False: EX is refused. */
+/* Replace placeholders in HEAD where permitted.  False: EX is refused. */
 static bool
 swap_in_head(struct exchange *ex, struct http_head *head)
 {
@@ -217,7 +217,7 @@ exchange_use_secrets(struct exchange *ex)
 		return false;
 	if (is_wrong(ex))
 		return exchange_refuse_secret(ex, -EBADMSG, &ex->secrets->wrong);
-	/* By the time one is found in the body or a message, the head has gone. */
+	/* When a placeholder is found in the body or a message, the head has already been sent. */
 	ex->secrets->captures = exchange_find_capture(ex, &of) != NULL;
 	if (ex->is_upgrade || ex->secrets->captures)
 		ex->secrets->carries = true;
@@ -234,7 +234,7 @@ exchange_head_to_send(struct exchange *ex)
 	if (ex->secrets == NULL || ex->secrets->head.len == 0)
 		return exchange_head(ex);
 	buf_init_borrowed(&encoded, ex->secrets->head.data, ex->secrets->head.len);
-	/* It was encoded by ourselves. */
+	/* We encoded it ourselves. */
 	if (!http_head_decode_checked(&encoded, &c->head))
 		abort();
 	c->head_of = NULL;
@@ -266,7 +266,7 @@ exchange_may_fill_body(struct exchange *ex)
 bool
 exchange_may_pass_placeholders(const struct exchange *ex)
 {
-	/* Which rule it will be, the body may decide. */
+	/* The body may decide which rule applies. */
 	return ex->secrets != NULL && ex->secrets->view->out != NULL &&
 	       (ex->decision.may_pass_placeholders || ex->decision.needs_body);
 }
@@ -277,7 +277,7 @@ exchange_signs_body(const struct exchange *ex)
 	return ex->secrets != NULL && (ex->secrets->signs_body || ex->secrets->measures);
 }
 
-/* Values may be longer than what stood for them. */
+/* Values may be longer than their placeholders. */
 static bool
 has_room(const struct exchange *ex, size_t len)
 {
@@ -314,7 +314,7 @@ begin_body(struct exchange *ex, swap_judge *judges, swap_sink *sink)
 	};
 }
 
-/* What came of a search.  False: EX is refused, or takes no more. */
+/* Handle the result R of a search.  False: EX is refused, or takes no more. */
 static bool
 went(struct exchange *ex, int r, struct err *err)
 {
@@ -325,7 +325,7 @@ went(struct exchange *ex, int r, struct err *err)
 	return r == 0 || exchange_refuse_secret(ex, r, err);
 }
 
-/* Through the needles' search; false: EX is refused, or takes no more. */
+/* Search and replace in bytes of the body.  False: EX is refused, or takes no more. */
 static bool
 feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
 {
@@ -492,7 +492,7 @@ swap_held(struct exchange *ex)
 		buf_free(&x->held);
 		return false;
 	}
-	/* Credit for it was given when it was held. */
+	/* The gate got its credit when the body was held. */
 	ex->body_free = x->held.len;
 	buf_free(&ex->body);
 	ex->body = x->held;
@@ -500,7 +500,7 @@ swap_held(struct exchange *ex)
 	return true;
 }
 
-/* Values may have another length than what stood for them.  False: EX is refused. */
+/* Values may differ in length from their placeholders.  False: EX is refused. */
 static bool
 measure_held(struct exchange *ex)
 {
@@ -522,7 +522,7 @@ sign_held(struct exchange *ex)
 
 	if (!exchange_sign_body(ex, &head, &body))
 		return false;
-	/* Nobody signed it: what was left to a signer goes like all else. */
+	/* No secret signed it: placeholders that were left for a signer are replaced as usual. */
 	if (ex->secrets->signs[0] == NULL && ex->secrets->signs[1] == NULL && !swap_in_head(ex, &head))
 		return false;
 	if (m->body.at != NULL) {
@@ -541,8 +541,8 @@ exchange_use_held(struct exchange *ex)
 
 	if (x == NULL)
 		return true;
-	/* In what is signed nothing is put in: it is searched, and stays.  A token is signed as it
-	 * came, and what is around it is filled in afterwards. */
+	/* A signed body is searched but not changed.  A token is signed as it came; the text around
+	 * it is replaced afterwards. */
 	if ((signs && !covered && !sign_held(ex)) || !swap_held(ex) || !measure_held(ex) ||
 	    (signs && covered && !sign_held(ex)))
 		return false;

@@ -1,7 +1,8 @@
-/* courier_sign.c - whose placeholder a request is signed with, and its signature made anew.
+/* courier_sign.c - finds the placeholder that a request is signed with, and makes the signature
+ * anew.
  *
- * What is checked is the request as the agent made it: as long as its signature is not known
- * to be right there is nothing real in it, which the agent could try its guesses on. */
+ * The check uses the request as the agent made it.  Until its signature is known to be right, the
+ * request contains no real value that the agent could test guesses on. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 #include "proc/courier/courier_secrets_parts.h"
 #include "sign/scheme_parts.h"
 
-/* Whether HEAD may be signed with the placeholder of secret I; *ret_id: the key that it
- * names, or empty. */
+/* Whether the placeholder of secret I may have signed HEAD.  *ret_id is the key id in HEAD, or
+ * empty. */
 static bool
 may_be_signed(const struct secrets_view *s, size_t i, const struct http_head *head,
               struct http_text *ret_id)
@@ -25,11 +26,11 @@ may_be_signed(const struct secrets_view *s, size_t i, const struct http_head *he
 	if (scheme == NULL || !(scheme == &sign_hmac ? sign_hmac_find(s->options[i]->with, head, ret_id)
 	                                             : scheme->find(head, ret_id)))
 		return false;
-	/* In a URL it may be escaped. */
+	/* In a URL the id may be escaped. */
 	return ret_id->len == 0 || scheme_same(*ret_id, fake) || scheme_same_decoded(*ret_id, fake);
 }
 
-/* The request as the agent made it, with its path as it was spelled. */
+/* The request as the agent made it, with the original spelling of its path. */
 static const struct http_head *
 as_signed(struct exchange *ex)
 {
@@ -47,8 +48,8 @@ is_alone(const struct exchange *ex, size_t i)
 	return sign_is_alone(ex->secrets->view->schemes[i], &ex->courier->secrets.signed_head);
 }
 
-/* HEAD and BODY from the placeholder of secret I to TO; WAS is what the agent signed.  What a
- * failure has written is wiped. */
+/* Change the signature of HEAD and BODY from the placeholder of secret I to TO.  WAS is what the
+ * agent signed.  On failure, everything written is wiped. */
 static int
 sign_with(struct exchange *ex, size_t i, const struct http_text to[SECRET_FIELDS],
           const struct sign_was *was, struct http_head *head, const struct sign_body *body,
@@ -73,7 +74,7 @@ sign_with(struct exchange *ex, size_t i, const struct http_text to[SECRET_FIELDS
 	return r;
 }
 
-/* The same of a copy, with no key but the placeholder's. */
+/* As sign_with(), on a copy, and with the placeholder's key only. */
 static int
 try_with(struct exchange *ex, size_t i, const struct sign_was *was, const struct http_head *head,
          enum sign_next *ret_next, struct err *err)
@@ -91,7 +92,7 @@ try_with(struct exchange *ex, size_t i, const struct sign_was *was, const struct
 	return r;
 }
 
-/* Whether the placeholder of secret I signed HEAD, as far as the head tells. */
+/* Whether the placeholder of secret I signed HEAD, judged by the head alone. */
 static bool
 is_signed(struct exchange *ex, size_t i, const struct sign_was *was, const struct http_head *head)
 {
@@ -99,11 +100,11 @@ is_signed(struct exchange *ex, size_t i, const struct sign_was *was, const struc
 	struct err err = {0};
 	int r = try_with(ex, i, was, head, &next, &err);
 
-	/* Not permitted: but it was right. */
+	/* Not permitted, but the signature was right. */
 	return r == 0 ? next != SIGN_WANTS_BODY && next != SIGN_NOTHING : r == -EPERM;
 }
 
-/* Secret I has signed it. */
+/* Secret I has signed the request. */
 static void
 take_signer(struct exchange *ex, size_t i, enum sign_next next)
 {
@@ -121,17 +122,17 @@ take_signer(struct exchange *ex, size_t i, enum sign_next next)
 		ex->body.max += 2 * SIGN_CHUNK_MAX;
 }
 
-/* Those of MAYBE whose schemes sign a token alone, or those that sign the request. */
+/* Candidates whose schemes sign only a token, or those that sign the request. */
 struct attempt {
 	const bool *maybe;
 	bool alone;
-	bool waits;             /* a token may still be put into the body: only look */
+	bool waits;             /* a token may still be put into the body: only check */
 	struct sign_was was;
 	const struct sign_body *body;
 };
 
-/* Secret I.  1: it has signed HEAD, which is signed anew; 0: the body will tell (x->maybe), or
- * there is nothing signed after all; -ESTALE: it has ended. */
+/* Try secret I.  1: it has signed HEAD, which is signed anew.  0: the body will decide (x->maybe),
+ * or nothing is signed after all.  -ESTALE: the secret has ended. */
 static int
 try_one(struct exchange *ex, const struct attempt *try, size_t i, struct http_head *head,
         struct err *err)
@@ -144,7 +145,7 @@ try_one(struct exchange *ex, const struct attempt *try, size_t i, struct http_he
 	int r;
 
 	http_head_copy(before, head);
-	/* Of what has ended there may be no value any more. */
+	/* An ended secret may have no value any more. */
 	r = try->waits ? try_with(ex, i, &try->was, head, &next, err) :
 	                 sign_with(ex, i, ended ? known->placeholder : known->real, &try->was, head,
 	                           try->body, &next, err);
@@ -163,8 +164,8 @@ try_one(struct exchange *ex, const struct attempt *try, size_t i, struct http_he
 	return exchange_keep_made(ex, try->alone, before, head, try->body, err) < 0 ? -ENOMEM : 1;
 }
 
-/* All of TRY.  1: one has signed HEAD; 0: nobody, or the body will tell.  A failure is that of
- * the one which came closest. */
+/* Try all candidates.  1: one has signed HEAD.  0: none has, or the body will decide.  A failure is
+ * that of the closest candidate. */
 static int
 try_kind(struct exchange *ex, const struct attempt *try, struct http_head *head, struct err *err)
 {
@@ -194,11 +195,12 @@ try_kind(struct exchange *ex, const struct attempt *try, struct http_head *head,
 	return waits || err->code == 0 ? 0 : -err->code;
 }
 
-/* Who of MAYBE has signed HEAD.  There may be two: one a token, and one the request with the
- * token in it, in whatever order the secrets were given.  The token is signed anew first; the
- * other signature is checked over what the agent sent, and made over what is sent now.
- * 1: somebody has; 0: nobody, or the body will tell, and then x->signs_body is set and x->maybe
- * says who of; else EX is to be refused. */
+/* Find the signers of HEAD among MAYBE.  There may be two, in any order of the secrets: one signs a
+ * token, and one signs the request that contains the token.  The token is signed anew first.  The
+ * other signature is checked over the agent's request, and made over the new one.
+ *
+ * 1: there is a signer.  0: there is none, or the body will decide; then x->signs_body is set and
+ * x->maybe has the candidates.  Negative: EX has to be refused. */
 static int
 try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_head *head,
         const struct sign_body *body, struct err *err)
@@ -225,7 +227,7 @@ try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_he
 	if (made.at != NULL)
 		try.body = &made;
 	r = try_kind(ex, &try, head, err);
-	/* A token that is none of the placeholder's may be a placeholder itself. */
+	/* A token that no placeholder has signed may be a placeholder itself. */
 	if (token < 0)
 		x->wrong = wrong;
 	return r != 0 ? r : token > 0;
@@ -242,7 +244,7 @@ settle(struct exchange *ex, int r, const struct err *err)
 	return exchange_refuse_secret(ex, -EBADMSG, err);
 }
 
-/* Who may have signed HEAD, into the courier's own memory; false: nobody. */
+/* Collect the possible signers of HEAD in the courier's own memory.  False: there are none. */
 static bool
 find_signers(struct exchange *ex, const struct http_head *head)
 {
@@ -256,7 +258,7 @@ find_signers(struct exchange *ex, const struct http_head *head)
 
 		who->maybe[i] = may && exchange_fits_scope(ex, s->at[i]->secret);
 		who->strays[i] = may && !who->maybe[i];
-		/* An id that is the same outside may also be that of another key. */
+		/* An id that the agent sees unchanged may also belong to another key. */
 		who->named[i] = may && id.len > 0 && !scheme_same(s->at[i]->placeholder[SECRET_ID],
 		                                                  s->at[i]->real[SECRET_ID]);
 		any |= may;

@@ -1,8 +1,8 @@
-/* courier_signed.c - what signing has changed of a request: signatures by the real key.
+/* courier_signed.c - finds what signing has changed in a request: signatures by the real key.
  *
- * A signature is good for what it signs, whoever sends it: a presigned URL for as long as it says.  So
- * whatever scheme it is of, what is in the signed request and was not in the agent's is looked for in the
- * answer.  The words of both are compared in their order: schemes put one for another. */
+ * Anyone can use a signature for what it signs; a presigned URL, until it expires.  So the response
+ * is searched for everything that is in the signed request and was not in the agent's, whatever the
+ * scheme.  The words of both are compared in order: schemes replace one by one. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,18 +11,18 @@
 #include "proc/courier/courier_secrets_parts.h"
 #include "sign/scheme_parts.h"
 
-#define WORD_MAX 8192                   /* of a longer one, its beginning */
+#define WORD_MAX 8192                   /* bytes; only the beginning of a longer word is kept */
 #define DIFFER_MAX 1024                 /* words; signing changes a few */
 
 /* A text that is read word by word. */
 struct words {
 	struct http_text text;
-	bool undone;                    /* what is escaped for URLs is */
+	bool undone;                    /* escapes for URLs are undone */
 	size_t pos, len;
 	char word[WORD_MAX];
 };
 
-/* Of base64 and base64url, but for its padding; or their escapes. */
+/* Characters of base64 and base64url without padding, or their escapes. */
 static bool
 is_of_word(const struct words *w, unsigned char c)
 {
@@ -65,7 +65,7 @@ is_same(const struct words *a, const struct words *b)
 	return a->len == b->len && memcmp(a->word, b->word, a->len) == 0;
 }
 
-/* A word that only has another place is none that was made. */
+/* A word that only moved was not made by signing. */
 static bool
 is_known(struct http_text before, const struct words *w)
 {
@@ -103,13 +103,13 @@ exchange_compare_texts(struct http_text before, struct http_text after, exchange
 {
 	int r = compare(before, after, true, found, arg);
 
-	/* A server may write what is escaped in a form of its own. */
+	/* A server may write escaped text in a form of its own. */
 	if (r == 0 && after.len > 0 && memchr(after.at, '%', after.len) != NULL)
 		r = compare(before, after, false, found, arg);
 	return r;
 }
 
-/* The value of the field of BEFORE that AFTER's field I was. */
+/* The value in BEFORE of the field that is field I of AFTER. */
 static struct http_text
 value_before(const struct http_head *before, const struct http_head *after, size_t i)
 {

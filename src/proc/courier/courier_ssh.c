@@ -14,25 +14,25 @@
 #include "ssh/ssh_agent.h"
 #include "ssh/ssh_key.h"
 
-#define SIGNED_MAX (3 * SSH_BLOB_MAX)   /* what is signed, put together */
+#define SIGNED_MAX (3 * SSH_BLOB_MAX)   /* the signed bytes, put together */
 
 struct exchange_ssh {
 	size_t len;
 	unsigned char heard[COURIER_SSH_HEARD_MAX];
 };
 
-/* What the gate asks for, and what is found out about it. */
+/* A signing request of the gate, and what the courier finds out about it. */
 struct signing {
 	struct courier *c;
 	uint32_t kind;                  /* enum egress_ssh */
 	struct ssh_request r;
 	bool hostbound, forwarded;
-	struct http_text bound;         /* the session that the client spoke of */
+	struct http_text bound;         /* the session that the client named */
 	struct http_text host_key, signature;
-	const struct bound_secret *of;  /* whose key it is; NULL: nobody's */
+	const struct bound_secret *of;  /* the key's secret; NULL: none of the cell's */
 	size_t of_at;                   /* its number */
-	struct exchange *ex;            /* the connection that the session is on, or NULL */
-	const char *why;                /* as in events; NULL: it is allowed */
+	struct exchange *ex;            /* the connection of the session, or NULL */
+	const char *why;                /* as in events; NULL: allowed */
 	char note[COURIER_NOTE_MAX];
 };
 
@@ -44,7 +44,7 @@ is_ssh(const struct bound_secret *b)
 	return strcmp(b->secret->scheme->name, "ssh") == 0;
 }
 
-/* The public half, which cloister-vault has put beside the other. */
+/* The public half, which cloister-vault has stored beside the private one. */
 static bool
 public_of(const struct bound_secret *b, struct buf *ret_blob)
 {
@@ -142,8 +142,8 @@ exchange_ssh_free(struct exchange *ex)
 	free(TAKE(ex->ssh));
 }
 
-/* What is encrypted does not count: a client who knows the key of the session can have the
- * server say any bytes there, those of another machine's session too. */
+/* Encrypted bytes do not count.  A client that knows the session's key can make the server send any
+ * bytes there, including those of another machine's session. */
 static bool
 has_heard(const struct exchange_ssh *ssh, struct http_text signature)
 {
@@ -152,7 +152,7 @@ has_heard(const struct exchange_ssh *ssh, struct http_text signature)
 	return memmem(said.at, ssh_clear_len(said), signature.at, signature.len) != NULL;
 }
 
-/* The server has said this signature in the clear, on a connection that is still open. */
+/* Find an open connection on which the server has sent this signature unencrypted. */
 static struct exchange *
 find_connection(const struct courier *c, struct http_text signature)
 {
@@ -163,7 +163,7 @@ find_connection(const struct courier *c, struct http_text signature)
 	return NULL;
 }
 
-/* Lines of "host port type base64", which cloister-vault found. */
+/* Lines of "host port type base64", collected by cloister-vault. */
 static bool
 is_known(const struct bound_secret *b, const struct exchange *ex, struct http_text host_key)
 {
@@ -197,9 +197,8 @@ refuse(struct signing *s, const char *why, const char *note)
 	snprintf(s->note, sizeof(s->note), "%.*s", (int)sizeof(s->note) - 1, note);
 }
 
-/* That the host has signed the session and that the courier heard it do so on a connection of
- * this cell's leaves nothing to the client's word: the connection's host is the one that the
- * courier dialled. */
+/* The host has signed the session, and the courier saw that signature on a connection of this cell.
+ * So nothing depends on the client's word: the host is the one that the courier dialled. */
 static void
 judge_login(struct signing *s)
 {
@@ -257,13 +256,13 @@ judge(struct signing *s)
 		judge_text(s);
 	else
 		judge_login(s);
-	/* The connection was counted before anybody knew what it is for. */
+	/* The connection was counted before its purpose was known. */
 	if (s->why == NULL && s->ex != NULL &&
 	    !exchange_afford_secret(s->ex, s->of->secret->name, reason, sizeof(reason)))
 		refuse(s, "budget", reason);
 }
 
-/* ---- what is recorded ---- */
+/* ---- records ---- */
 
 static void
 record(const struct signing *s)
@@ -298,7 +297,7 @@ record(const struct signing *s)
 	courier_at_round_end(s->c);
 }
 
-/* ---- the gate's question ---- */
+/* ---- requests of the gate ---- */
 
 static int
 take_login(struct signing *s, struct http_text *rest)
@@ -367,7 +366,7 @@ courier_ssh_sign(struct courier *c, uint32_t id, struct buf *body)
 	judge(&s);
 	if (s.why == NULL)
 		sign(&s, &signature);
-	/* What was logged in with it goes with it. */
+	/* From now on the connection depends on this key. */
 	if (s.why == NULL && s.ex != NULL && s.ex->secrets != NULL)
 		exchange_note_carried(s.ex, s.of_at);
 	record(&s);

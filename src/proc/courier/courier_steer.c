@@ -35,8 +35,7 @@ struct steered {
 	struct buf message;
 };
 
-/* What was decided before has to be told before; if the supervisor does not read, all of it
- * waits. */
+/* Messages keep their order: if the supervisor does not read, all of them wait. */
 static void
 send_waiting(struct courier *c)
 {
@@ -107,10 +106,10 @@ courier_say(struct courier *c, struct buf *message)
 	struct steered_queue *q = &c->steered;
 	struct steered *s = calloc(1, sizeof(*s));
 
-	/* An agent can make more of it than a supervisor with a slow disk reads. */
+	/* An agent can cause more messages than a supervisor with a slow disk reads. */
 	if (q->n >= STEERED_WAITING_MAX)
 		courier_say_all(c);
-	/* Somebody would wait for it for ever. */
+	/* Without this message, its receiver would wait for ever. */
 	assert(s != NULL && !buf_failed(message));
 	s->message = *message;
 	*message = (struct buf){0};
@@ -151,7 +150,7 @@ courier_steer(struct courier *c, struct ipc_message *message)
 			r = kinds[i].take(c, number, message, &err);
 	if (r == -EBADMSG)
 		return r;
-	/* Of what is handed over at the start, nothing may be left out. */
+	/* Changes handed over at the start are all required. */
 	if (r < 0 && number == 0)
 		return r;
 	if (r < 0 && err.code == 0)

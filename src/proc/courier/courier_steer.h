@@ -1,6 +1,6 @@
-/* courier_steer.h - what operators change while the courier runs: COURIER_STEER.
+/* courier_steer.h - applies operators' changes while the courier runs: COURIER_STEER.
  *
- * How a new kind is made is said at enum courier_steer. */
+ * The comment at enum courier_steer explains how to add a kind. */
 #ifndef CLOISTER_COURIER_STEER_H
 #define CLOISTER_COURIER_STEER_H
 #include <stdint.h>
@@ -14,11 +14,11 @@ struct ipc_message;
 
 #define STEERED_WAITING_MAX 4096        /* messages that the supervisor has not read */
 
-/* It is not in force yet, and is answered with courier_steered() later. */
+/* The change is not in force yet; courier_steered() answers it later. */
 #define COURIER_STEER_LATER 1
 
-/* Take a message of one kind, from behind its number and kind.  0: it is in force.  -EBADMSG:
- * the supervisor is not what it should be, and the courier ends.  Else ERR says why not. */
+/* Handle a message of one kind; its number and kind were read already.  0: the change is in force.
+ * -EBADMSG: the supervisor is broken, and the courier ends.  For other errors, ERR has the reason. */
 typedef int courier_steer_take(struct courier *c, uint64_t number, struct ipc_message *message,
                                struct err *err);
 courier_steer_take courier_take_policy, courier_take_counts, courier_take_answer,
@@ -33,12 +33,12 @@ struct steered_queue {
 
 void courier_steer_init(struct courier *c);
 void courier_steer_close(struct courier *c);
-/* Until the supervisor has all that was said. */
+/* Block until the supervisor has taken all messages. */
 void courier_say_all(struct courier *c);
-/* COURIER_STEER, as it came. */
+/* Handle COURIER_STEER as received. */
 int courier_steer(struct courier *c, struct ipc_message *message);
-/* Send MESSAGE (ipc_begin()), which is taken over, behind what was decided so far. */
+/* Send MESSAGE (ipc_begin()) after the messages queued so far.  Takes over MESSAGE. */
 void courier_say(struct courier *c, struct buf *message);
-/* Tell that NUMBER is in force (ERR->code is 0), or why it is not; nothing for number 0. */
+/* Report that NUMBER is in force (ERR->code is 0), or why it is not.  Number 0 is not reported. */
 void courier_steered(struct courier *c, uint64_t number, const struct err *err);
 #endif

@@ -1,5 +1,5 @@
-/* courier_stray.c - placeholders in what is refused anyway, and in names.  Nothing of it leaves; but
- * where it was to go is told. */
+/* courier_stray.c - finds placeholders in names, and in requests that are refused anyway.  Nothing
+ * of these leaves, but the attempt is recorded with its destination. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/* Names have no case, and a label holds 63 bytes: what is longer has dots in it that mean nothing. */
+/* Names have no case, and a label holds 63 bytes: a longer text has dots in it without meaning. */
 static size_t
 squeeze(const char *name, char ret_text[HTTP_HOST_MAX])
 {
@@ -71,9 +71,9 @@ exchange_strays_in_name(struct exchange *ex, const char *name, const char *what)
 	return true;
 }
 
-/* ---- what is refused ---- */
+/* ---- refused requests ---- */
 
-/* What it is searched for is found in its body, which is still to come. */
+/* The search has found a placeholder in the body: record that. */
 static void
 tell_stray(struct exchange *ex)
 {
@@ -84,7 +84,7 @@ tell_stray(struct exchange *ex)
 	exchange_record(ex);
 }
 
-/* The record waits for the rest of the body no longer, but the search goes on. */
+/* The record stops waiting for the rest of the body, but the search goes on. */
 static void
 is_late(void *arg)
 {
@@ -115,7 +115,7 @@ exchange_find_stray(struct exchange *ex)
 	struct http_head *head = &ex->courier->secrets.head;
 	struct swap_heads how = { NULL, SWAP_ANY_LENGTH, exchange_judge_stray, ex };
 
-	/* With secrets of its own it was searched. */
+	/* A request with secrets of its own was searched already. */
 	if (ex->kind != EXCHANGE_HTTP || ex->secrets != NULL || s == NULL || s->out == NULL ||
 	    !exchange_secrets_new(ex))
 		return NULL;

@@ -1,5 +1,7 @@
-/* courier_strict.c - nothing leaves without a record: not before it is on the disk, where the
- * policy wants that, and not at all where there is no room for it. */
+/* courier_strict.c - lets nothing leave without a record.
+ *
+ * If the policy requires it, a request waits until its record is on disk.  If there is no room for
+ * records, no request leaves. */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,7 +60,7 @@ exchange_may_leave(struct exchange *ex)
 	    (ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN &&
 	     !exchange_may_send(ex, ex->length)) || !exchange_afford(ex) || !exchange_fire(ex))
 		return false;
-	/* Also what is tried a second time: its record is there. */
+	/* Also for a retry, whose record is already there. */
 	if (!c->strict || ex->intent != 0) {
 		ex->left_ms = ex->left_ms != 0 ? ex->left_ms : loop_now_ms();
 		return true;

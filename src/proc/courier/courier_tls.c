@@ -18,24 +18,24 @@
 #include "base/own.h"
 #include "proc/courier/courier_address.h"
 
-/* Where distributions keep their stores, and where the links in them lead. */
+/* Where distributions keep their certificate stores, and where their links lead. */
 const char *const tls_readable[] = {
 	"/etc/ssl/certs", "/usr/lib/ssl", "/etc/pki", "/usr/share/ca-certificates",
 	"/usr/share/pki", "/usr/local/share/ca-certificates", "/etc/ca-certificates",
 	"/var/lib/ca-certificates", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem", NULL,
 };
-/* With one file per certificate, named by the hash of its subject: read when needed. */
+/* Folders with one file per certificate, named by the hash of its subject: read on demand. */
 static const char *const hashed_folders[] = {
 	"/etc/ssl/certs", "/etc/pki/ca-trust/extracted/pem/directory-hash", "/etc/pki/tls/certs",
 	NULL,
 };
-/* All in one file, which costs a megabyte of memory. */
+/* All certificates in one file, which takes a megabyte of memory. */
 static const char *const bundles[] = {
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
 	"/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem", NULL,
 };
 
-static int session_arg = -1;            /* OpenSSL's number for the ARG of a connection */
+static int session_arg = -1;            /* OpenSSL's index for the ARG of a connection */
 static void (*session_keep)(void *arg, SSL_SESSION *session);
 
 static const char *
@@ -57,7 +57,7 @@ complain(struct tls *t, const char *what, const char *path, const char *why)
 		snprintf(t->problem, sizeof(t->problem), "%s '%s': %s", what, path, why);
 }
 
-/* Every certificate of TEXT; returns how many. */
+/* Add every certificate in TEXT.  Returns their number. */
 static size_t
 add_certificates(X509_STORE *store, const char *text, size_t len)
 {
@@ -110,7 +110,7 @@ add_folder(struct tls *t, const char *path)
 	return lookup != NULL && X509_LOOKUP_add_dir(lookup, path, X509_FILETYPE_PEM) == 1;
 }
 
-/* ---- a bundle that is read when a certificate is found nowhere else ---- */
+/* ---- a bundle that is read only if a certificate is found nowhere else ---- */
 
 static int
 bundle_look_up(X509_LOOKUP *lookup, X509_LOOKUP_TYPE type, const X509_NAME *name,
@@ -153,9 +153,9 @@ add_bundle(struct tls *t, const char *path)
 		X509_LOOKUP_set_method_data(lookup, (void *)(uintptr_t)path);
 }
 
-/* ---- what is believed ---- */
+/* ---- trusted certificates ---- */
 
-/* Both have the same certificates in them, unless somebody added to the bundle alone. */
+/* The folder and the bundle have the same certificates, unless someone added to the bundle alone. */
 static void
 add_default(struct tls *t)
 {
@@ -179,7 +179,7 @@ is_default(const char *file)
 	return false;
 }
 
-/* The machine's own store, or what SSL_CERT_FILE and SSL_CERT_DIR put in its place. */
+/* The machine's own store, or its replacements SSL_CERT_FILE and SSL_CERT_DIR. */
 static void
 add_system(struct tls *t, char *const *environment)
 {
@@ -227,7 +227,7 @@ tls_open(struct tls *ret_tls, char *const *environment, const char *pem, size_t 
 	X509_VERIFY_PARAM *param;
 
 	*t = (struct tls){0};
-	/* The machine's openssl.cnf may switch things off; and it takes time to read. */
+	/* The machine's openssl.cnf may weaken checks; it also takes time to read. */
 	OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	t->ctx = SSL_CTX_new(TLS_client_method());
 	if (t->ctx == NULL)
@@ -245,7 +245,7 @@ tls_open(struct tls *ret_tls, char *const *environment, const char *pem, size_t 
 	SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_CLIENT |
 	                               SSL_SESS_CACHE_NO_INTERNAL);
 	SSL_CTX_sess_set_new_cb(t->ctx, new_session);
-	/* A certificate that the operator gave is believed whoever signed it. */
+	/* A certificate from the operator is trusted whoever signed it. */
 	param = SSL_CTX_get0_param(t->ctx);
 	X509_VERIFY_PARAM_set_flags(param, X509_V_FLAG_PARTIAL_CHAIN);
 	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -277,7 +277,7 @@ tls_client_raw(struct tls *t, const char *host)
 	if (address_parse(host, &a))
 		ok = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), address_format(&a, text));
 	else
-		/* The macro casts what is const away. */
+		/* The macro casts const away. */
 		ok = SSL_set1_host(ssl, host) == 1 &&
 		     SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
 		              (void *)(uintptr_t)host) == 1;

@@ -1,5 +1,6 @@
-/* courier_tripwire.c - tripwires: see courier_fire.h.  What happened before is in the ledger, so
- * that a courier which is started again knows it. */
+/* courier_tripwire.c - tripwires: see courier_fire.h.
+ *
+ * The history is in the ledger, so that a restarted courier knows it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ trip(struct courier *c, const char *which, enum policy_trip then, const char *wh
 	courier_say(c, &message);
 }
 
-/* The bytes that a request has sent on the average, without those of EX. */
+/* The average number of bytes sent per request, without EX. */
 static uint64_t
 usual(const struct exchange *ex)
 {
@@ -35,7 +36,7 @@ usual(const struct exchange *ex)
 	return requests == 0 ? 0 : bytes / requests;
 }
 
-/* Where no policy says anything, people hear of it. */
+/* If no policy sets a tripwire, people are notified. */
 static const struct policy_tripwires unsaid = { .transfer = { .then = POLICY_TRIP_NOTIFY,
 	.times = POLICY_TRANSFER_TIMES, .least = POLICY_TRANSFER_LEAST } };
 
@@ -49,7 +50,7 @@ is_far_more(const struct policy_tripwires *t, uint64_t size, uint64_t mean)
 	return size > limit && size >= t->transfer.least;
 }
 
-/* What is to become of a request that sends SIZE bytes, where others sent MEAN. */
+/* Decide on a request that sends SIZE bytes, where others sent MEAN. */
 static enum policy_trip
 judge_size(const struct policy *p, uint64_t size, uint64_t mean)
 {
@@ -92,7 +93,7 @@ exchange_may_send(struct exchange *ex, uint64_t size)
 	return false;
 }
 
-/* Whether COUNT refusals came in WITHIN_MS. */
+/* Whether COUNT refusals came within WITHIN_MS. */
 static bool
 is_burst(const struct fires *f, uint64_t count, uint64_t within_ms, uint64_t now)
 {

@@ -1,5 +1,5 @@
-/* courier_unpack.c - answers that are packed are unpacked as they stream, so that they can be
- * searched: no more at a time than the gate takes. */
+/* courier_unpack.c - decompresses responses as they stream, so that they can be searched; at most
+ * as much at a time as the gate takes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ exchange_drop_unpack(struct courier *c, struct exchange_secrets *x)
 	buf_free(&x->trailers);
 }
 
-/* What is unpacked has other bytes than what its tag and its digests are of (RFC 9110, 8.8.3). */
+/* The tag and the digests are of the compressed bytes (RFC 9110, 8.8.3), so they no longer apply. */
 static void
 fix_head(struct exchange *ex, struct http_head *head)
 {
@@ -88,7 +88,7 @@ exchange_unpack_begin(struct exchange *ex, struct http_head *head, bool has_body
 	return true;
 }
 
-/* As much of *DATA as the gate takes.  False: it is broken, or cannot be passed on. */
+/* Decompress as much of *DATA as the gate takes.  False: it is broken, or cannot be passed on. */
 static bool
 unpack_some(struct exchange *ex, const unsigned char **data, size_t *len)
 {

@@ -13,8 +13,11 @@
 #include "http/h1.h"
 #include "ipc/courier_channel.h"
 
-/* How the operator lets the proxy resolve names. */
+/* The setting by which the operator lets the proxy resolve names. */
 #define PROXY_RESOLVES "CLOISTER_PROXY_RESOLVES=1"
+
+/* Part of the response has come, so the server's protocol is not in doubt. */
+#define UPSTREAM_CUT "upstream broke off its response"
 
 static void checked(void *arg, const struct address *addresses, size_t n, const char *problem);
 
@@ -93,7 +96,7 @@ upstream_fail(struct upstream *up, const struct courier_failure *failure)
 
 	if (step == UP_DEAD)
 		return;
-	/* Out of the way first: whoever is told may look for another one. */
+	/* Drop it first: the callback may look for another connection. */
 	upstream_drop(up, true);
 	if (step == UP_READY)
 		kind->broken(up, failure);
@@ -147,13 +150,27 @@ upstream_late(struct upstream *up)
 void
 upstream_failure(struct courier_failure *ret_failure, const struct upstream *up, int error)
 {
-	(void)up;
-	courier_failure_set(ret_failure, 502, "unreachable", "upstream broke off",
-	                    "the connection to the server broke: %s",
-	                    error == 0 ? "it was closed" : strerror(error));
+	bool closed = error == 0 || (up->has_conn && up->conn.met_end);
+	char where[H1_WHERE_MAX] = "";
+
+	if (up->step == UP_READY && up->kind == &upstream_h1 && up->exchange != NULL && up->reader != NULL) {
+		h1_reader_where(up->reader, where);
+		if (where[0] == '\0' && closed && error != 0 && up->exchange->answered)
+			snprintf(where, sizeof(where), "without ending TLS, so the response may be incomplete");
+	}
+	if (where[0] == '\0')
+		courier_failure_set(ret_failure, 502, "unreachable", "upstream broke off",
+		                    "the connection to the server broke: %s",
+		                    error == 0 ? "it was closed" : strerror(error));
+	else if (closed)
+		courier_failure_set(ret_failure, 502, "unreachable", UPSTREAM_CUT,
+		                    "the server closed the connection %s", where);
+	else
+		courier_failure_set(ret_failure, 502, "unreachable", UPSTREAM_CUT,
+		                    "the connection to the server broke %s: %s", where, strerror(error));
 }
 
-/* ---- what the connection tells ---- */
+/* ---- events of the connection ---- */
 
 static void
 conn_is_ready(void *arg)
@@ -274,7 +291,7 @@ upstream_secure(struct upstream *up)
 	conn_start_tls(&up->conn, ssl);
 }
 
-/* The way to the server is open. */
+/* The connection to the server exists. */
 static void
 reached(struct upstream *up)
 {
@@ -289,7 +306,7 @@ reached(struct upstream *up)
 
 /* ---- the operator's proxy ---- */
 
-/* What the proxy is to connect to. */
+/* The host that the proxy has to connect to. */
 static void
 proxy_target(const struct upstream *up, char text[HTTP_HOST_MAX + 1])
 {
@@ -360,7 +377,7 @@ proxy_answered(struct upstream *up, const char *rest, size_t n_rest)
 		proxy_refused(up, status);
 		return;
 	}
-	/* Of a TLS server nothing can have come yet; of others their first words. */
+	/* A TLS server cannot have sent anything yet; a raw one may have sent its greeting. */
 	if (n_rest > 0 && (!up->is_raw || up->exchange->wire != NULL)) {
 		fail(up, 502, "protocol", "upstream unreachable", "the proxy said too much");
 		return;
@@ -377,7 +394,7 @@ proxy_readable(struct upstream *up)
 	struct http_text piece;
 	struct err err = {0};
 	size_t used;
-	/* Little, so that nothing behind the head is read that cannot be passed on. */
+	/* Read little: bytes behind the head may have no receiver yet. */
 	ssize_t n = conn_read(&up->conn, c->in, 2048);
 
 	if (n == -EAGAIN)
@@ -445,8 +462,8 @@ begin_dial(struct upstream *up, const struct address *addresses, size_t n)
 
 /* ---- which addresses ---- */
 
-/* The rule before those of WAY that denies an address, itself (unless the agent NAMED it, and
- * rules were asked about it) or for what it leads to; -1: none. */
+/* Find a rule before those of WAY that denies ADDRESS, or an address that it leads to.  The address
+ * itself is not checked if the agent NAMED it and rules have judged it already.  -1: no rule does. */
 static int
 upstream_denied_by(const struct policy *policy, const struct policy_way *way,
                    const struct address *address, uint16_t port, bool named)
@@ -463,8 +480,8 @@ upstream_denied_by(const struct policy *policy, const struct policy_way *way,
 	return denied;
 }
 
-/* Those of ADDRESSES that may be used, to the front; how many.  None, if one of them is of a kind
- * that may not be reached.  If there are none, TEXT is a sentence that says why. */
+/* Move the usable ADDRESSES to the front, and return their number.  If one of them is of a
+ * forbidden kind, none is usable.  If none is usable, TEXT explains why. */
 static size_t
 vet(const struct upstream *up, struct address *addresses, size_t n, char *text, size_t size)
 {
@@ -489,7 +506,8 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 				         address_is_allowed(&addresses[i], true, named, NULL) ? ""
 				         : address_is_allowed(&addresses[i], true, true, NULL)
 				         ? "; " COURIER_NO_RULE_HELPS " for a name" : "; " COURIER_NO_RULE_HELPS);
-			/* Whoever points a name at a public and at another address means the other. */
+			/* A name with both a public and a forbidden address is an attempt to reach
+			 * the second. */
 			return 0;
 		}
 		rule = upstream_denied_by(up->policy->policy, &up->way, &addresses[i], up->port, named);
@@ -526,14 +544,14 @@ resolved(void *arg, const struct address *addresses, size_t n, const char *probl
 		return;
 	}
 	memcpy(list, addresses, n * sizeof(*addresses));
-	/* The proxy is the operator's, wherever it is. */
+	/* The proxy is the operator's own, so its address is not vetted. */
 	if (up->proxy == NULL)
 		kept = vet(up, list, n, text, sizeof(text));
 	if (kept == 0) {
 		refuse_address(up, text);
 		return;
 	}
-	/* On this machine IPv4 goes first: that is what is documented. */
+	/* On this machine IPv4 goes first, as documented. */
 	if (strcmp(up->host, CELL_NET_HOST_NAME) != 0)
 		address_interleave(list, kept);
 	begin_dial(up, list, kept);
@@ -559,7 +577,7 @@ begin_resolve(struct upstream *up)
 		resolver_ask(up->courier->resolver, host, &up->resolving);
 }
 
-/* IPv4 if there is any: fewer proxies speak IPv6. */
+/* Prefer IPv4: fewer proxies support IPv6. */
 static const struct address *
 choose_target(const struct address *addresses, size_t n)
 {
@@ -569,8 +587,8 @@ choose_target(const struct address *addresses, size_t n)
 	return &addresses[0];
 }
 
-/* Behind a proxy: where the name leads must be harmless, and it is where the proxy connects to.
- * What has no meaning here is for the proxy to resolve only if the operator says so. */
+/* Behind a proxy: the addresses of the name must be permitted, and the proxy connects to one of
+ * them.  If the name does not resolve here, the proxy resolves it only if the operator allows that. */
 static void
 checked(void *arg, const struct address *addresses, size_t n, const char *problem)
 {
@@ -617,7 +635,7 @@ upstream_start(struct upstream *up)
 		upstream_fail(up, &failure);
 		return;
 	}
-	/* Without an answer the proxy is asked, or nobody. */
+	/* On a timeout, the proxy resolves the name if it may; otherwise the request fails. */
 	set_step(up, UP_CHECK, up->courier->proxies.resolves ? UPSTREAM_CHECK_S : UPSTREAM_RESOLVE_S);
 	up->resolving = (struct resolve_wait){ .done = checked, .arg = up };
 	if (address_parse(up->host, &literal))
@@ -641,7 +659,7 @@ upstream_suits(struct upstream *up, const struct exchange *ex)
 	                       up->has_target ? &up->target : &up->address, up->port,
 	                       address_parse(up->host, &literal)) >= 0)
 		return false;
-	/* The next one by this way need not ask again. */
+	/* The next exchange with this policy and way need not be checked again. */
 	courier_policy_release(up->policy);
 	up->policy = courier_policy_use(ex->policy);
 	up->way = way;

@@ -1,7 +1,7 @@
-/* courier_upstream.h - one connection to a server, from its name to its last byte.
+/* courier_upstream.h - one connection to a server, from resolving its name to its last byte.
  *
- * It resolves the name, vets the addresses, dials, goes through the operator's proxy and
- * TLS where there are any, and then speaks as its kind says. */
+ * It resolves the name, vets the addresses, dials, passes the operator's proxy and TLS where
+ * needed, and then works as its kind defines. */
 #ifndef CLOISTER_COURIER_UPSTREAM_H
 #define CLOISTER_COURIER_UPSTREAM_H
 #include <stdbool.h>
@@ -15,41 +15,41 @@
 struct h1_reader;
 struct h2;
 
-/* In seconds, for each step of the way. */
+/* Timeouts of each step, in seconds. */
 #define UPSTREAM_CHECK_S 2              /* a name that the proxy may resolve; see UP_CHECK */
-#define UPSTREAM_RESOLVE_S 11           /* the resolver itself gives up first */
+#define UPSTREAM_RESOLVE_S 11           /* longer than the resolver's own timeout */
 #define UPSTREAM_CONNECT_S 10
 #define UPSTREAM_PROXY_S 10
 #define UPSTREAM_TLS_S 10
-#define UPSTREAM_KEEP_S 60              /* idle, then it is closed */
-#define UPSTREAM_FRESH_S 4              /* idle for less, a server has hardly closed it */
+#define UPSTREAM_KEEP_S 60              /* an idle connection is closed after this time */
+#define UPSTREAM_FRESH_S 4              /* idle for less: the server has hardly closed it */
 
 enum upstream_step {
-	UP_CHECK,                       /* where does the name lead, behind a proxy? */
+	UP_CHECK,                       /* resolve and vet the name that a proxy will resolve */
 	UP_RESOLVE, UP_DIAL, UP_PROXY, UP_TLS, UP_READY, UP_DEAD,
 };
 
-/* How a connection that is there is used. */
+/* How a ready connection is used. */
 struct upstream_kind {
-	/* EX is on it: send its head. */
+	/* EX was put on the connection: send its head. */
 	void (*start)(struct upstream *up, struct exchange *ex);
-	/* As much of these bytes of the body as can be taken now; 0 is fine. */
+	/* Take as many bytes of the body as possible now; 0 is fine. */
 	size_t (*send)(struct upstream *up, struct exchange *ex, const void *data, size_t len);
-	/* There is more in ex->body, or it is complete. */
+	/* ex->body has more bytes, or is complete. */
 	void (*more)(struct upstream *up, struct exchange *ex);
 	/* The gate takes bytes again. */
 	void (*resume)(struct upstream *up, struct exchange *ex);
-	/* It took bytes that were kept for it; may be NULL. */
+	/* The gate took bytes that were kept for it; may be NULL. */
 	void (*given)(struct upstream *up, struct exchange *ex);
-	/* EX wants nothing more of it. */
+	/* EX needs the connection no more. */
 	void (*cancel)(struct upstream *up, struct exchange *ex);
 	void (*readable)(struct upstream *up);
 	void (*writable)(struct upstream *up);  /* may be NULL */
-	/* It is broken, ERROR says why; or, without one, it was dropped. */
+	/* The connection is broken because of FAILURE. */
 	void (*broken)(struct upstream *up, const struct courier_failure *failure);
-	/* Before what was collected in this round is written; may be NULL. */
+	/* Called before the output of this round is written; may be NULL. */
 	void (*flush)(struct upstream *up);
-	/* It has nothing to do: give memory back; may be NULL. */
+	/* The connection is idle: free memory; may be NULL. */
 	void (*rest)(struct upstream *up);
 	void (*free)(struct upstream *up);      /* may be NULL */
 };
@@ -57,8 +57,8 @@ extern const struct upstream_kind upstream_h1, upstream_h2, upstream_raw, upstre
 
 struct upstream {
 	struct courier *courier;
-	struct origin *origin;          /* NULL: EXCHANGE's own */
-	struct upstream *next, **at;    /* of its origin's, or the pool's raw ones */
+	struct origin *origin;          /* NULL: it belongs to EXCHANGE alone */
+	struct upstream *next, **at;    /* list of its origin, or of the pool's raw connections */
 	struct upstream *idle_next;
 	struct upstream *touched_next;
 	struct upstream *dead_next;
@@ -67,74 +67,74 @@ struct upstream {
 	uint64_t n_started;             /* exchanges that were put on it */
 	bool is_touched, is_idle, has_conn;
 
-	/* Where it goes; of the origin or the exchange, and as long as they are there. */
+	/* The destination, borrowed from the origin or the exchange. */
 	const char *host;
 	uint16_t port;
 	enum http_scheme scheme;
 	bool may_use_private, h1_only, is_raw;
-	uint8_t certificate;            /* that is shown: courier_mtls.h */
-	bool is_stale;                  /* that has another value by now */
+	uint8_t certificate;            /* the client certificate to show: courier_mtls.h */
+	bool is_stale;                  /* that certificate has been replaced */
 	const struct proxy *proxy;
-	bool is_absolute;               /* the proxy is told the whole URL; no CONNECT */
+	bool is_absolute;               /* the proxy gets the whole URL; no CONNECT */
 	bool has_target;                /* TARGET is the address that the proxy connects to */
 	struct address target;
-	struct courier_policy *policy;  /* and WAY: which addresses are denied */
+	struct courier_policy *policy;  /* with WAY: decides which addresses are denied */
 	struct policy_way way;
 
 	struct resolve_wait resolving;
-	struct dial *dial;              /* while it dials */
-	struct address address;         /* where it led; of the proxy if there is one */
+	struct dial *dial;              /* while dialing */
+	struct address address;         /* the connected address; the proxy's if there is one */
 	struct conn conn;
 	const struct upstream_kind *kind;
-	struct exchange *exchange;      /* of h1 and raw ones */
-	struct h1_reader *reader;       /* of h1 ones, and while the proxy answers */
+	struct exchange *exchange;      /* for h1 and raw connections */
+	struct h1_reader *reader;       /* for h1, and while the proxy answers */
 	struct h2 *h2;
 	bool h1_chunked;
 };
 
 /* Connect.  Ends with pool_ready() or pool_failed(). */
 void upstream_start(struct upstream *up);
-/* Nothing is owed to anybody any more; freed when the round ends. */
+/* Close the connection and call no callbacks.  It is freed when the round ends. */
 void upstream_drop(struct upstream *up, bool abrupt);
-/* Of a kind whose connection serves one exchange at a time, when that wants no more. */
+/* Implements cancel for kinds that serve one exchange at a time. */
 void upstream_cancel(struct upstream *up, struct exchange *ex);
-/* The same, when it is broken: EX is told. */
+/* Implements broken for the same kinds: EX fails. */
 void upstream_broken(struct upstream *up, const struct courier_failure *failure);
-/* Of a kind that asks for the body when it can be sent. */
+/* Implements send for kinds that fetch the body when they can send it; takes nothing. */
 size_t upstream_send_later(struct upstream *up, struct exchange *ex, const void *data, size_t len);
-/* The same, and whoever is on it is told. */
+/* As upstream_drop(), and fail the exchanges on it. */
 void upstream_fail(struct upstream *up, const struct courier_failure *failure);
 void upstream_late(struct upstream *up);
-/* Collect what is written until the round ends. */
+/* Collect output until the round ends. */
 void upstream_touch(struct upstream *up);
 void upstream_flush(struct upstream *up);
-/* False: it failed. */
+/* False: the connection failed. */
 bool upstream_write(struct upstream *up, const void *data, size_t len);
 void upstream_free(struct upstream *up);
-/* TLS on a connection that is there, if it is EX's own; ends as upstream_start(). */
+/* Start TLS on a connection that exists.  Ends as upstream_start(). */
 void upstream_secure(struct upstream *up);
-/* Whether the policy of EX lets it use a connection that is already there. */
+/* Whether EX's policy lets it use this existing connection. */
 bool upstream_suits(struct upstream *up, const struct exchange *ex);
 
-/* What became of the connection, told to its kind as a failure. */
+/* Describe the error of a connection as a failure. */
 void upstream_failure(struct courier_failure *ret_failure, const struct upstream *up, int error);
 
 /* ---- courier_pool.c ---- */
 
 void pool_ready(struct upstream *up);
 void pool_failed(struct upstream *up, const struct courier_failure *failure);
-/* An HTTP/1.1 connection has nothing to do. */
+/* An HTTP/1.1 connection is idle. */
 void pool_idle(struct upstream *up);
-/* An HTTP/2 connection has room again, or none any more. */
+/* An HTTP/2 connection has room again, or has none any more. */
 void pool_serve(struct origin *origin);
 void pool_remove(struct upstream *up);
 void pool_touched(struct upstream *up);
 void pool_dead(struct upstream *up);
-/* To be resumed, borrowed; or NULL. */
+/* The TLS session to resume, borrowed; or NULL. */
 SSL_SESSION *pool_session(const struct upstream *up);
-/* EX goes to a connection that is not there yet, once; its body has not been sent. */
+/* Move EX to a new connection, once.  Its body has not been sent. */
 void pool_retry(struct exchange *ex);
 
-size_t h2_room(const struct upstream *up);      /* more exchanges that it takes */
+size_t h2_room(const struct upstream *up);      /* how many more exchanges it takes */
 int h2_begin(struct upstream *up);
 #endif

@@ -1,6 +1,6 @@
 /* courier_webhook.c - see courier_webhook.h.
  *
- * The question is cloister-publish's, which reads what anybody outside sends: what does not fit
+ * Requests come from cloister-publish, which reads input from anyone outside.  An invalid request
  * ends the channel, and webhooks with it. */
 #include "proc/courier/courier_webhook.h"
 
@@ -26,11 +26,11 @@ struct question {
 	struct http_text method, path;  /* as they came */
 };
 
-/* What became of it: STATUS is 0 if it may go on. */
+/* The result: STATUS is 0 if the webhook may go on. */
 struct outcome {
 	uint16_t status;
-	const char *why;                /* as in events; NULL: nothing is wrong */
-	const char *secret;             /* whose signature it has; NULL: nobody's */
+	const char *why;                /* as in events; NULL: no problem */
+	const char *secret;             /* whose key signed it; NULL: none */
 	char reason[COURIER_NOTE_MAX];
 };
 
@@ -69,8 +69,8 @@ fits_scope(const struct question *q, const struct secret *s)
 	return secret_in_scope(s, &req);
 }
 
-/* Behind a tunnel or another server, the address that was signed is not the one that is seen
- * here: `url` in the definition says what it begins with. */
+/* Behind a tunnel or another server, the signed address differs from the address seen here.  `url`
+ * in the definition gives its beginning. */
 static int
 set_address(struct http_head *head, const char *url, char host[HTTP_HOST_MAX + 1], struct err *err)
 {
@@ -89,7 +89,7 @@ set_address(struct http_head *head, const char *url, char host[HTTP_HOST_MAX + 1
 	return 0;
 }
 
-/* With the key of secret I; what was right is in HEAD, signed with its placeholder. */
+/* Check with the key of secret I.  If right, HEAD is signed with its placeholder. */
 static int
 sign(struct courier *c, size_t i, const struct question *q, struct http_head *head,
      struct err *err)
@@ -109,7 +109,7 @@ sign(struct courier *c, size_t i, const struct question *q, struct http_head *he
 	m->body = (struct sign_body){0};
 	r = set_address(head, secret_with(b->secret, "url"), host, err);
 	http_head_copy(seen, head);
-	/* The server in the cell gets the canonical path, and a signature of that. */
+	/* The server in the cell gets the canonical path, with a signature of that path. */
 	if (seen->written.len > 0)
 		seen->path = seen->written;
 	head->written = (struct http_text){ "", 0 };
@@ -124,7 +124,8 @@ sign(struct courier *c, size_t i, const struct question *q, struct http_head *he
 	return r;
 }
 
-/* What is wrong with a signature is for who signs in the cell; who is outside is told less. */
+/* The sender outside gets a general reason for a wrong signature: its details are for signers in
+ * the cell. */
 static void
 judge(struct courier *c, const struct question *q, struct http_head *head, struct outcome *o)
 {
@@ -161,9 +162,9 @@ judge(struct courier *c, const struct question *q, struct http_head *head, struc
 	}
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
-/* A memory file that nobody changes any more, so that it is what it is while it is read. */
+/* A sealed memory file: its content cannot change while it is read. */
 static int
 read_body(int fd, uint64_t length, struct buf *ret_body)
 {
@@ -249,7 +250,7 @@ webhooks_check(struct courier *c, struct ipc_message *message, struct buf *answe
 
 /* ---- the channel ---- */
 
-/* All that publish may ask. */
+/* All requests that publish may make. */
 static const struct {
 	uint32_t type;
 	int (*answer)(struct courier *c, struct ipc_message *message, struct buf *answer);
@@ -270,7 +271,7 @@ answer(struct courier *c)
 	for (size_t i = 0; i < ARRAY_LEN(publish_may_ask); i++)
 		if (publish_may_ask[i].type == message.type)
 			r = publish_may_ask[i].answer(c, &message, &reply);
-	/* Who does not read its answers waits for them in vain. */
+	/* If publish does not read its responses, they are dropped. */
 	if (r == 0)
 		(void)ipc_send(c->webhooks.channel.fd, &reply, NULL, 0, NULL);
 	return r;

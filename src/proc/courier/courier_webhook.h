@@ -1,5 +1,7 @@
-/* courier_webhook.h - webhooks that come to the cell: what the sender signed with the real key is
- * checked, and signed anew with the placeholder, for who checks it in the cell has no other. */
+/* courier_webhook.h - checks webhooks that come to the cell against the real key, and signs them
+ * again with the placeholder.
+ *
+ * The receiver in the cell has only the placeholder to check with. */
 #ifndef CLOISTER_COURIER_WEBHOOK_H
 #define CLOISTER_COURIER_WEBHOOK_H
 #include "loop/loop.h"
@@ -16,11 +18,11 @@ struct webhooks {
 	bool is[BOUND_MAX];
 };
 
-/* The templates of the cell's secrets, once they are there. */
+/* Load the templates of the cell's secrets, which must be open. */
 int webhooks_prepare(struct courier *c, struct err *err);
-/* Answer on FD, which is borrowed (COURIER_WEBHOOK_FD); the loop is there. */
+/* Answer on FD, which is borrowed (COURIER_WEBHOOK_FD).  The loop must exist. */
 int webhooks_start(struct courier *c, int fd, struct err *err);
 
-/* What WEBHOOK_CHECK asks, and WEBHOOK_CHECKED in ANSWER; -EBADMSG: publish would not ask that. */
+/* Answer WEBHOOK_CHECK with WEBHOOK_CHECKED in ANSWER.  -EBADMSG: publish sent an invalid request. */
 int webhooks_check(struct courier *c, struct ipc_message *message, struct buf *answer);
 #endif

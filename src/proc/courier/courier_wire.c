@@ -1,5 +1,5 @@
-/* courier_wire.c - see courier_wire.h: which connections a credential goes with, what is looked
- * for in all of them, and Redis. */
+/* courier_wire.c - see courier_wire.h: chooses the connections that use a credential, searches all
+ * raw bytes, and logs in to Redis. */
 #include "proc/courier/courier_wire.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "wire/pg.h"
 #include "wire/redis.h"
 
-/* ---- what it is ---- */
+/* ---- protocol ---- */
 
 static const struct {
 	const char *scheme;
@@ -47,7 +47,7 @@ wire_wants_tls(const struct bound_secret *b)
 	return said == NULL || strcmp(said, "off") != 0;
 }
 
-/* The first secret that is for this destination says what is spoken there. */
+/* The first secret for this destination defines the protocol. */
 static int
 find_wire(struct exchange *ex)
 {
@@ -79,7 +79,7 @@ exchange_wire_begin(struct exchange *ex)
 		return;
 	}
 	if (ex->wire == NULL || ex->wire->kind == EGRESS_REDIS) {
-		/* Redis knows the passwords themselves, and shows them to who may ask. */
+		/* Redis stores the passwords themselves, and shows them to privileged users. */
 		if (ex->wire != NULL)
 			ex->secrets->carries = true;
 		pool_connect(ex);
@@ -119,7 +119,7 @@ exchange_wire_logs_in(const struct exchange *ex)
 	return ex->wire != NULL && ex->wire->kind == EGRESS_POSTGRES;
 }
 
-/* ---- what it may not carry ---- */
+/* ---- searching ---- */
 
 static enum swap_verdict
 judge(void *arg, const struct swap_seen *seen)
@@ -142,9 +142,9 @@ refuse_found(struct exchange *ex, int r, const struct err *err)
 	exchange_refuse(ex, r == -EACCES ? "exfiltration" : "credential", reason);
 }
 
-/* Bytes are passed on as they come, because somebody may wait for an answer to them: of a
- * placeholder in pieces all but the last has gone when it is found, and then the
- * connection. */
+/* Bytes are passed on at once, because the client may wait for a response to them.  So if a
+ * placeholder comes in pieces, all but its last piece has gone when it is found.  Then the
+ * connection is closed. */
 bool
 exchange_search(struct exchange *ex, const void *data, size_t len)
 {
@@ -185,7 +185,7 @@ search_text(struct exchange *ex, struct http_text text)
 
 /* ---- logins ---- */
 
-/* Who it is for, if it is not for everybody. */
+/* The user that the secret is for; empty: any user. */
 static struct http_text
 user_of(const struct bound_secret *b)
 {
@@ -194,7 +194,7 @@ user_of(const struct bound_secret *b)
 	return (struct http_text){ b->secret->id, strlen(b->secret->id) };
 }
 
-/* A placeholder where it belongs, by the wrong user or the right one. */
+/* Find the secret whose placeholder is in the right place.  *ret_other_user: the user is wrong. */
 static const struct bound_secret *
 find_secret(const struct exchange *ex, const struct wire_attempt *a, bool *ret_other_user)
 {
@@ -273,7 +273,7 @@ wire_judge(struct exchange *ex, const struct wire_attempt *a, size_t *ret_secret
 		                "fetched");
 		good = false;
 	}
-	/* EX is not freed before the round ends. */
+	/* EX still exists here: exchanges are freed when the round ends. */
 	w->judging = false;
 	if (!good)
 		return false;
@@ -315,7 +315,7 @@ send_login(struct exchange *ex, const struct redis_login *login, const struct bo
 		snprintf(ex->wire->user, sizeof(ex->wire->user), "%.63s", user.at);
 	}
 	password = (struct redis_text){ b->real[SECRET_SECRET].at, b->real[SECRET_SECRET].len };
-	/* It is not to grow: that would leave copies behind. */
+	/* The buffer must not grow: that would leave copies of the password in memory. */
 	buf_init(&command, REDIS_LOGIN_MAX + 2 * SECRET_VALUE_MAX);
 	(void)buf_add(&command, login->version.len + user.len + password.len + login->name.len + 256);
 	buf_reset(&command);
@@ -363,7 +363,7 @@ exchange_wire_login(struct exchange *ex, struct buf *body)
 	return ex->wire->kind == EGRESS_REDIS ? take_redis(ex, body) : wire_take_postgres(ex, body);
 }
 
-/* ---- what is told, and recorded ---- */
+/* ---- responses and records ---- */
 
 static const char *
 sqlstate(const char *why, bool quiet)

@@ -1,8 +1,8 @@
-/* courier_wire.h - credentials of protocols that are no HTTP: a client of Postgres or Redis logs
- * in with a placeholder, and the server is told, or shown, the real password.
+/* courier_wire.h - credentials for Postgres and Redis: the client logs in with a placeholder, and
+ * the courier logs in to the server with the real password.
  *
- * The gate has read how the connection begins, and says who logs in and with what; everything
- * else passes as bytes, in which placeholders are looked for. */
+ * The gate reads the start of the connection, and reports the user and the password.  All other
+ * bytes pass through, and are searched for placeholders. */
 #ifndef CLOISTER_COURIER_WIRE_H
 #define CLOISTER_COURIER_WIRE_H
 #include <stdbool.h>
@@ -17,38 +17,38 @@ struct events;
 struct exchange;
 struct pg_login;
 
-#define WIRE_LOGIN_S 30                 /* for all of a login */
-#define WIRE_NAME_MAX 64                /* of a user or database, as it is recorded */
+#define WIRE_LOGIN_S 30                 /* for the whole login */
+#define WIRE_NAME_MAX 64                /* bytes of a user or database in the record */
 
 struct exchange_wire {
 	enum egress_routed kind;        /* EGRESS_POSTGRES or EGRESS_REDIS */
 	bool tls;                       /* towards the server */
-	bool asked;                     /* Postgres: what it wants is known, in ex->frame */
+	bool asked;                     /* Postgres: its startup is known, in ex->frame */
 	bool is_cancel;
-	bool done;                      /* Postgres: the rest is bytes */
-	bool judging;                   /* a login is: whoever logs in is told */
-	bool owes_logged;               /* Redis: EGRESS_LOGGED, once all has gone */
-	size_t secret;                  /* of the cell's, that it is logged in with */
+	bool done;                      /* Postgres: the login is over, and bytes pass through */
+	bool judging;                   /* a login is being judged: a refusal is explained to its client */
+	bool owes_logged;               /* Redis: EGRESS_LOGGED is due once all was sent */
+	size_t secret;                  /* the number of the cell's secret used for the login */
 	struct pg_login *login;
 	char nonce[32];
 	/* For the record. */
 	char name[SECRET_NAME_MAX + 1], user[WIRE_NAME_MAX], database[WIRE_NAME_MAX];
 };
 
-/* A connection that a rule allows: goes on raw, or as what a secret of the cell is for. */
+/* Start a connection that a rule allows: raw, or with the protocol of a fitting secret. */
 void exchange_wire_begin(struct exchange *ex);
 void exchange_wire_free(struct exchange *ex);
-/* What the gate says; a negative errno ends the channel. */
+/* Handle the gate's messages.  A negative errno ends the channel. */
 int exchange_wire_login(struct exchange *ex, struct buf *body);
 int exchange_wire_cancel(struct exchange *ex, struct buf *body);
-/* Whether bytes may come from the gate though there is no server yet. */
+/* Whether the gate may send bytes before there is a server. */
 bool exchange_wire_has_bytes(const struct exchange *ex);
 /* Whether EX's connection begins with TLS, or with a login. */
 bool exchange_wire_begins_tls(const struct exchange *ex);
 bool exchange_wire_logs_in(const struct exchange *ex);
-/* All that came has gone to the server. */
+/* All bytes so far have gone to the server. */
 void exchange_wire_went(struct exchange *ex);
-/* Tell the client in its own terms why it is over, if that can be: then EX is, too. */
+/* Explain the end to the client in its own protocol, if possible.  True: it was, and EX is over. */
 bool exchange_wire_tell(struct exchange *ex, const char *why, const char *reason);
 void exchange_wire_record(struct events *e, const struct exchange *ex);
 

@@ -1,21 +1,21 @@
-/* courier_wire_parts.h - between courier_wire.c and courier_postgres.c. */
+/* courier_wire_parts.h - shared by courier_wire.c and courier_postgres.c. */
 #ifndef CLOISTER_COURIER_WIRE_PARTS_H
 #define CLOISTER_COURIER_WIRE_PARTS_H
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
-/* Somebody who logs in.  OTHERS are texts that no placeholder may be in. */
+/* A login attempt.  OTHERS are texts that may contain no placeholder. */
 struct wire_attempt {
 	struct http_text password, user;
 	const struct http_text *others;
 	size_t n_others;
 };
 
-/* The number of the secret whose placeholder the password is; false: EX is refused. */
+/* Find the secret whose placeholder is the password.  False: EX is refused. */
 bool wire_judge(struct exchange *ex, const struct wire_attempt *attempt, size_t *ret_secret);
-/* Whether B is for EX's destination, as this. */
+/* Whether B is for EX's destination and for this KIND. */
 bool wire_fits(const struct exchange *ex, const struct bound_secret *b, enum egress_routed kind);
-/* The secret NUMBER as it is now: a connection may live longer than a value. */
+/* The current state of secret NUMBER: a connection may outlive a value. */
 const struct bound_secret *wire_secret(const struct exchange *ex, size_t number);
 bool wire_wants_tls(const struct bound_secret *b);
 

@@ -1,12 +1,11 @@
-/* main.c - cloister-courier: decides on what the agent asks for, and carries it.
+/* main.c - cloister-courier: decides on the agent's requests, and sends them.
  *
- *   fd 3  the supervisor: its policy and orders come from there, events go there
+ *   fd 3  the supervisor: sends the policy and orders, receives events
  *   fd 4  the gate's mux
  *   fd 5  cloister-inspect's mux
  *   fd 6  cloister-publish, if webhooks come to the cell
  *
- * What it was told at the start is read before it locks itself down, what the gate says
- * only afterwards. */
+ * It reads its start message before it locks itself down, and messages of the gate only afterwards. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -21,7 +20,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "boundary/namespace/lockdown.h"
+#include "confine/lockdown.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "ipc/webhook_channel.h"
@@ -34,7 +33,7 @@ static struct courier courier;
 
 struct orders {
 	uint64_t flags;
-	uint32_t n_steers;              /* that follow */
+	uint32_t n_steers;              /* steer messages that follow */
 	char **environment;
 	struct policy *policy;
 	char *pem;
@@ -52,7 +51,7 @@ orders_free(struct orders *o)
 	closep(&o->keeper);
 }
 
-/* The policy is the rest of the message, or in a descriptor beside it. */
+/* The policy is the rest of the message, or in a descriptor with it. */
 static int
 take_policy(struct ipc_message *message, struct policy **ret_policy, struct err *err)
 {
@@ -94,7 +93,7 @@ take_orders(struct orders *ret_orders, struct err *err)
 	return r < 0 ? r : take_policy(&message, &ret_orders->policy, err);
 }
 
-/* Folders of SSL_CERT_DIR, with ":" between them, which is cut to pieces. */
+/* Add the folders of SSL_CERT_DIR.  LIST is separated by ":", and is cut into pieces. */
 static size_t
 add_folders(char *list, const char **readable, size_t n)
 {
@@ -106,7 +105,7 @@ add_folders(char *list, const char **readable, size_t n)
 	return n;
 }
 
-/* Certificates are looked up when a server shows one, and /etc/hosts with each name. */
+/* The courier reads certificates when a server shows one, and /etc/hosts for each name. */
 static int
 lock_down(char **environment, int keep_fds, struct err *err)
 {
@@ -164,7 +163,7 @@ hear(struct courier *c, struct ipc_message *message)
 	return -EBADMSG;
 }
 
-/* The supervisor has something to say, or has gone. */
+/* The supervisor has sent a message, or has gone. */
 static void
 supervisor_ready(void *arg, uint32_t events)
 {
@@ -182,7 +181,7 @@ supervisor_ready(void *arg, uint32_t events)
 		loop_quit(c->loop);
 }
 
-/* What is to be in force before anything is decided on. */
+/* Apply the changes that must be in force before the first decision. */
 static int
 take_first(struct courier *c, uint32_t n, struct err *err)
 {
@@ -220,7 +219,7 @@ run(struct courier *c, struct loop *loop, int inspect, int webhooks, uint32_t n_
 		return r;
 	c->supervisor = (struct loop_source){ .fd = EGRESS_SUPERVISOR_FD, .ready = supervisor_ready,
 	                                      .arg = c };
-	/* What was recorded is delivered before it ends. */
+	/* Deliver the records before the process ends. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	r = loop_catch(loop, &signals, caught, c, err);
@@ -253,7 +252,7 @@ place_keeper(struct orders *o, struct err *err)
 	return 0;
 }
 
-/* As many descriptors as it may have: each connection is one. */
+/* Each connection needs a descriptor, so use as many as permitted. */
 static void
 raise_limit(void)
 {
@@ -265,26 +264,26 @@ raise_limit(void)
 	}
 }
 
-#define FREED 0x5a                      /* what freed memory is overwritten with */
+#define FREED 0x5a                      /* the byte that overwrites freed memory */
 
 int
 main(void)
 {
 	OWN(orders_free) struct orders orders = { .secrets = -1, .keeper = -1 };
 	OWN(loop_freep) struct loop *loop = NULL;
-	/* Without it, what would have to be looked into is refused. */
+	/* Without inspect, a request that needs inspection is refused. */
 	int inspect = fcntl(COURIER_INSPECT_FD, F_GETFD) < 0 ? -1 : COURIER_INSPECT_FD;
 	int webhooks = fcntl(COURIER_WEBHOOK_FD, F_GETFD) < 0 ? -1 : COURIER_WEBHOOK_FD;
 	struct err err = {0};
 	int r;
 
-	/* What is typed at the operator's terminal is for the cell. */
+	/* Signals from the operator's terminal are for the cell. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	raise_limit();
-	/* What libraries let go of is overwritten as well: heads and bodies with values in them pass
-	 * through their buffers. */
+	/* Memory freed by libraries is overwritten too: heads and bodies with values pass through
+	 * their buffers. */
 	(void)mallopt(M_PERTURB, FREED);
 	r = take_orders(&orders, &err);
 	if (r == 0)
@@ -300,7 +299,7 @@ main(void)
 	courier.keeper.fd = -1;
 	if (r == 0 && orders.keeper >= 0)
 		r = place_keeper(&orders, &err);
-	/* Whatever it is: nothing that was opened so far is needed. */
+	/* Without webhooks, close this number whatever it is: nothing opened so far is needed. */
 	if (webhooks < 0)
 		close(COURIER_WEBHOOK_FD);
 	if (r == 0)

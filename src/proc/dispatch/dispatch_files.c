@@ -1,4 +1,5 @@
-/* dispatch_files.c - `cloister dispatches files`: what the agent put in /out. */
+/* dispatch_files.c - `cloister dispatches files`: lists, prints and copies the files that the agent
+ * put in /out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ print_list(const json_t *files)
 
 /* ---- --to ---- */
 
-/* The folder of PATH beneath DIR, made as far as it is missing; *ret_name: the last part. */
+/* Opens the folder of PATH beneath DIR, and creates missing parts; *ret_name: the last part. */
 static int
 open_parent(int dir, const char *path, const char **ret_name, struct err *err)
 {
@@ -57,7 +58,7 @@ open_parent(int dir, const char *path, const char **ret_name, struct err *err)
 	while (at >= 0 && (slash = strchr(path, '/')) != NULL) {
 		free(part);
 		part = strndup(path, (size_t)(slash - path));
-		/* The list is ours, and has no such names. */
+		/* Cloister wrote the list, which has no such names. */
 		if (part == NULL || part[0] == '\0' || tree_is_dots(part))
 			return err_set(err, EINVAL, "a file of the result has no plain path");
 		if (mkdirat(at, part, 0777) < 0 && errno != EEXIST)
@@ -106,7 +107,7 @@ write_all_to(struct registry *reg, const json_t *files, const char *to, struct e
 	size_t i;
 	int r = 0;
 
-	/* Nothing that is there can be overwritten, or lead elsewhere. */
+	/* A new folder: nothing in it can be overwritten, or lead elsewhere. */
 	if (mkdir(to, 0777) < 0)
 		return errno == EEXIST ? err_set(err, EEXIST, "'%s' is there already: --to takes the name of a "
 		                                 "new folder", to) :

@@ -1,4 +1,4 @@
-/* dispatch_look.c - `cloister dispatches`: what there is, and what came of it. */
+/* dispatch_look.c - `cloister dispatches`: lists dispatches, shows their results, and cancels them. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Without any there is nothing to open, and nothing wrong either. */
+/* If there are no dispatches, there is nothing to open, and that is no error. */
 static int
 open_one(const struct said *said, struct registry **ret_reg, struct dispatch *ret_d, struct err *err)
 {
@@ -112,7 +112,7 @@ proc_list(const struct said *said)
 		return tell_error(&err);
 	if (reg == NULL)
 		return 0;
-	/* Whoever looks sees to it that what was left alone goes on. */
+	/* This command also makes sure that dispatches without a driver go on. */
 	orphans = dispatch_has_orphans(reg, NULL);
 	registry_close(TAKE(reg));
 	if (orphans)
@@ -193,7 +193,7 @@ proc_show(const struct said *said)
 
 /* ---- events and output ---- */
 
-/* Until there is something new, or it is time to look whether anybody drives ID. */
+/* Waits until there is something new, or it is time to check whether ID has a driver. */
 static int
 await_news(int notify, const char *id, struct err *err)
 {
@@ -262,7 +262,7 @@ proc_output(const struct said *said)
 
 /* ---- cancel ---- */
 
-/* The id may be cut short; what is recorded has the whole of it. */
+/* The id may be abbreviated; the record has all of it. */
 static int
 cancel_one(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
 {

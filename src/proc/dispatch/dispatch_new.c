@@ -1,4 +1,4 @@
-/* dispatch_new.c - `cloister dispatch`: takes a request in, and drives it or has it driven. */
+/* dispatch_new.c - `cloister dispatch`: submits a request, and drives it or leaves that to others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 
 /* ---- the request ---- */
 
-/* All of FILE, or of standard input for "-". */
+/* Reads all of FILE, or of standard input for "-". */
 static int
 read_input(const char *file, char **ret_data, size_t *ret_len, struct err *err)
 {
@@ -83,7 +83,7 @@ struct waiting {
 	struct loop_source notify;
 	struct loop_timer look;
 	bool asked_to_end;
-	int signal;                     /* a second one: leave it to others */
+	int signal;                     /* a second signal: leave it to others */
 };
 
 static void
@@ -115,7 +115,7 @@ over(void *arg)
 	check_over(w);
 }
 
-/* Whoever drives it may have been killed, and then it is ours. */
+/* If its driver was killed, this process takes over. */
 static void
 look_due(void *arg)
 {
@@ -165,7 +165,7 @@ watch(struct waiting *w, struct err *err)
 	return r < 0 ? r : loop_watch(w->loop, &w->notify, EPOLLIN, err);
 }
 
-/* Of what events hold only the beginning of, the rest. */
+/* Prints the rest of output that is cut in the events. */
 static int
 show_rest(struct waiting *w, enum dispatch_stream stream, struct err *err)
 {
@@ -188,7 +188,7 @@ wait_for(struct waiting *w, struct err *err)
 
 	if (r == 0)
 		r = dispatcher_take(w->dispatcher, w->id, err);
-	/* Somebody was quicker, or it is an earlier one's. */
+	/* Another driver was quicker, or an earlier request made it. */
 	if (r == -EBUSY || r == -EALREADY)
 		r = 0;
 	if (r == 0)
@@ -231,7 +231,7 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 
 /* ---- the command ---- */
 
-/* Before it is taken in: nothing runs of which nobody is told. */
+/* Called before it is accepted: nothing runs without a record. */
 static int
 note_asked(void *arg, const char *id, const char *resolved, struct err *err)
 {
@@ -275,7 +275,7 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 	return r;
 }
 
-/* What somebody pipes to us is meant for the agent. */
+/* Piped input is probably meant for the agent. */
 static void
 mention_input(const struct said *said)
 {
@@ -320,7 +320,7 @@ proc_dispatch(const struct said *said)
 			return tell_error(&err);
 	}
 	r = drive_here(reg, id, said, &err);
-	/* Only now: whoever writes it may not have been so quick. */
+	/* Only now: the writer of the pipe may be slow. */
 	mention_input(said);
 	return r < 0 ? tell_error(&err) : r;
 }

@@ -1,4 +1,4 @@
-/* dispatch_print.c - events for people and for programs. */
+/* dispatch_print.c - prints events for people and for programs. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 #define LINE_MAX_BYTES (8u << 20)
 #define JSON_MAX (64u << 20)
-#define SHORT_HASH (7 + 12)             /* "sha256:" and some digits: enough to tell them apart */
+#define SHORT_HASH (7 + 12)             /* "sha256:" and some digits: enough to distinguish them */
 
 static const char *
 text(const json_t *o, const char *name)
@@ -51,7 +51,7 @@ print_words(FILE *out, const char *what, const json_t *list)
 	fputc('\n', out);
 }
 
-/* What those who led to it leave of it, rule by rule. */
+/* Prints the rights that its ancestors leave it, rule by rule. */
 static void
 print_confined(FILE *out, const json_t *resolved)
 {
@@ -86,7 +86,7 @@ print_confined(FILE *out, const json_t *resolved)
 		fprintf(out, "  %-11sits policy: that dispatch has no network\n", "left out");
 }
 
-/* 1200000ms is 20m, if nothing is lost by saying so. */
+/* 1200000ms becomes 20m, if that is exact. */
 static const char *
 nicer_time(const char *given, char text[NUM_TEXT_MAX])
 {
@@ -152,7 +152,7 @@ proc_print_json(json_t *value, struct err *err)
 
 /* ---- output ---- */
 
-/* What an agent printed must not drive the operator's terminal. */
+/* An agent's output must not control the operator's terminal. */
 static void
 write_out(FILE *out, const char *data, size_t len)
 {
@@ -259,8 +259,8 @@ print_asked(const json_t *event)
 	text_print_safe(stderr, text(event, "method"), strlen(text(event, "method")), false);
 	fputc(' ', stderr);
 	text_print_safe(stderr, text(event, "host"), strlen(text(event, "host")), false);
-	fprintf(stderr, ": `cloister approvals`, then `cloister approve %s` or `cloister refuse %s`\n", id,
-	        id);
+	fprintf(stderr, ": `cloister approvals`, then `cloister approve %s` or `cloister refuse %s "
+	        "--reason TEXT`\n", id, id);
 }
 
 /* As `cloister run` does at its end. */
@@ -332,7 +332,7 @@ proc_follower_free(struct follower *f)
 	json_decref(f->refused);
 }
 
-/* What was refused comes behind all that the agent printed. */
+/* Refusals are printed after all output of the agent. */
 static void
 show(struct follower *f, json_t *event)
 {

@@ -12,12 +12,12 @@
 
 #define PROC_TIMED_OUT 124
 #define PROC_CANCELLED 130
-#define PROC_LOOK_MS 2000               /* how often who follows looks whether anybody drives */
+#define PROC_LOOK_MS 2000               /* between a follower's checks for a driver */
 
 struct err;
 struct registry;
 
-/* What the command line said. */
+/* The parsed command line. */
 struct said {
 	const char *envs[DISPATCH_ENVS_MAX];
 	size_t n_envs;
@@ -35,8 +35,8 @@ int proc_status(enum dispatch_state state, int exit_code);
 /* ---- main.c ---- */
 
 unsigned proc_concurrency(void);
-/* In the background: drive ID (NULL: none), and all that nobody drives, until they are over.
- * No registry may be open.  The pid, or negative. */
+/* In the background: drives ID (NULL: none), and all dispatches without a driver, until they are
+ * over.  No registry may be open.  Returns the pid, or negative. */
 int proc_drive_behind(const char *id, struct err *err);
 
 /* ---- dispatch_new.c ---- */
@@ -50,7 +50,7 @@ int proc_show(const struct said *said);
 int proc_events(const struct said *said);
 int proc_output(const struct said *said);
 int proc_cancel(const struct said *said);
-/* All of them: the rest of `cloister kill --all`. */
+/* Cancels all: a part of `cloister kill --all`. */
 int proc_cancel_all(void);
 
 /* ---- prune.c ---- */
@@ -63,21 +63,21 @@ int proc_files(const struct said *said);
 
 /* ---- dispatch_print.c ---- */
 
-/* One event: as it stands, or for people. */
+/* Prints one event: unchanged, or for people. */
 void proc_print_event(const char *line, size_t len, bool json);
-/* What was resolved, for people: on standard error, or where they asked for nothing else. */
+/* Prints the resolution for people: on standard error, or to OUT if it was all they asked for. */
 void proc_print_resolved(FILE *out, const json_t *resolved);
-/* As canonical JSON, on a line; takes it over. */
+/* As canonical JSON, on a line; takes ownership. */
 int proc_print_json(json_t *value, struct err *err);
-/* All of FD to OUT; what an agent wrote is made safe for a terminal. */
+/* Copies all of FD to OUT; an agent's text is made safe for a terminal. */
 int proc_copy_out(int fd, FILE *out, struct err *err);
 /* Reads the events of a dispatch as they come. */
 struct follower {
 	int fd;
-	char *text;                     /* a line that is not complete */
+	char *text;                     /* an incomplete line */
 	size_t len, cap;
 	bool json, quiet;
-	bool over;                      /* dispatch.finished was there, and says so: */
+	bool over;                      /* dispatch.finished has come, with: */
 	int status;
 	uint64_t shown[2];              /* bytes of each stream */
 	bool cut[2];

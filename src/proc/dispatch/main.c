@@ -1,4 +1,4 @@
-/* main.c - cloister-dispatch: what `cloister dispatch` and `cloister dispatches` become. */
+/* main.c - cloister-dispatch: the program of `cloister dispatch` and `cloister dispatches`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -47,7 +47,7 @@ proc_status(enum dispatch_state state, int exit_code)
 	}
 }
 
-/* How many may run at a time, over all of this user's dispatches. */
+/* How many may run at a time, among all of this user's dispatches. */
 unsigned
 proc_concurrency(void)
 {
@@ -116,13 +116,13 @@ proc_drive_behind(const char *id, struct err *err)
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
 		(void)dup2(null, fd);
-	/* Whoever waits for our output would wait for this one too. */
+	/* Otherwise a process that waits for the end of this one's output would wait for the child too. */
 	closefrom(STDERR_FILENO + 1);
 	(void)!chdir("/");
 	_exit(drive(id));
 }
 
-/* ---- what was said ---- */
+/* ---- the command line ---- */
 
 static int
 get_number(const struct args *args, const char *name, uint64_t max, uint64_t *ret_n, struct err *err)
@@ -212,8 +212,8 @@ run_verb(struct said *said)
 	                  "or cancel, and then the id; or prune", word);
 }
 
-/* For a driver, PARENT, who has locked it, and has lent us the lock.  Without it there is nobody who
- * would take what we gather: another driver begins anew. */
+/* Runs for a driver, PARENT, which holds the lock and has passed it on.  If the driver is gone,
+ * nobody would use the result: another driver begins anew. */
 static int
 harvest(const char *id, const char *parent)
 {
@@ -243,7 +243,7 @@ main(int argc, char **argv)
 	if (get_said(&args, &said, &err) < 0)
 		return tell_error(&err);
 	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);
-	/* One that failed earlier has left no reason. */
+	/* A write that failed earlier has left no errno. */
 	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return proc_failf("cannot write all of the output: %s", strerrordesc_np(errno != 0 ? errno : EIO));

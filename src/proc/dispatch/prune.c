@@ -1,4 +1,4 @@
-/* prune.c - `cloister dispatches prune`: what is old goes. */
+/* prune.c - `cloister dispatches prune`: removes old dispatches. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
 
-/* Before they do. */
+/* Called before they are removed. */
 static int
 note(void *arg, const char *const *ids, size_t n, struct err *err)
 {

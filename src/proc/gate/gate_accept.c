@@ -1,4 +1,4 @@
-/* gate_accept.c - takes connections, and finds out where they were going. */
+/* gate_accept.c - accepts connections, and finds out their destination. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define DNS_PORT 53
 
-/* ---- where to ---- */
+/* ---- destinations ---- */
 
 uint32_t
 gate_synthetic_number(const struct sockaddr_storage *to)
@@ -61,7 +61,7 @@ gate_set_host(struct gate_conn *gc, const char *host, size_t len, uint16_t port)
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&to;
 	char text[HTTP_HOST_MAX + 1];
 
-	/* An IPv6 address has its brackets. */
+	/* An IPv6 address has brackets. */
 	if (len > 1 && host[0] == '[') {
 		host++;
 		len -= 2;
@@ -105,13 +105,13 @@ accept_start(struct gate *g, int fd, bool is_ssh)
 		gate_ssh_start(gc);
 		return;
 	}
-	/* A captured connection keeps the address that it was for. */
+	/* A captured connection keeps its original destination as its local address. */
 	if (getsockname(fd, (struct sockaddr *)&to, &len) < 0) {
 		gate_conn_drop(gc, true);
 		return;
 	}
 	gate_set_destination(gc, &to);
-	/* Whichever server is asked, names are answered here. */
+	/* The gate answers queries to any DNS server. */
 	if (gc->port == DNS_PORT)
 		gate_dns_start(gc);
 	else if (!accept_is_for_us(gc))
@@ -126,7 +126,7 @@ accept_start(struct gate *g, int fd, bool is_ssh)
 
 /* ---- listening ---- */
 
-/* The oldest that stopped in the middle of what it was sending. */
+/* The oldest connection that stopped in the middle of sending. */
 static struct gate_conn *
 accept_find_silent(const struct gate *g)
 {
@@ -148,7 +148,7 @@ accept_make_room(struct gate *g)
 		return true;
 	silent = g->idle.first != NULL ? g->idle.first : accept_find_silent(g);
 	if (silent != NULL) {
-		/* One that has ended its side and is still there waits for an answer. */
+		/* A connection that has closed its side and still exists waits for a response. */
 		gate_conn_drop(silent, silent != g->idle.first || silent->has_ended);
 		return true;
 	}
@@ -216,8 +216,8 @@ gate_listen(struct gate *g, size_t i, int fd, struct err *err)
 	};
 	const struct linger reset = { .l_onoff = 1 };
 
-	/* Inherited by what is accepted: when the gate dies, an answer that was under way is cut
-	 * off by a reset, not ended. */
+	/* Accepted sockets inherit this.  If the gate dies, an unfinished response is cut off by a
+	 * reset, and does not look complete. */
 	if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) < 0)
 		return err_errno(err, "cannot set up a listener");
 	g->listeners[i] = (struct loop_source){ .fd = fd, .ready = ready[i], .arg = g };

@@ -93,7 +93,7 @@ conn_stalled(void *arg)
 		loop_set_timer(gc->gate->loop, &gc->stall, GATE_STALL_MS);
 }
 
-/* ---- when the courier does not keep up ---- */
+/* ---- when the courier is slow ---- */
 
 void
 gate_conn_wait_for_mux(struct gate_conn *gc)
@@ -116,7 +116,7 @@ conn_unblock_list(struct gate_list *list)
 		}
 }
 
-/* The mux tells only those that have a stream. */
+/* The mux informs only connections that have a stream. */
 static void
 conn_unblock(void *arg)
 {
@@ -130,7 +130,7 @@ conn_unblock(void *arg)
 	conn_unblock_list(&g->idle);
 }
 
-/* ---- what tls/conn.h tells us ---- */
+/* ---- callbacks of tls/conn.h ---- */
 
 static void
 conn_on_ready(void *arg)
@@ -323,11 +323,11 @@ conn_round_end(void *arg)
 	}
 	if (g->busy.first == NULL && g->trim.at_ms == 0)
 		loop_set_timer(g->loop, &g->trim, GATE_TRIM_MS);
-	/* What was said to the courier just now may be behind its own end of the round. */
+	/* Frames written in this round may come after the mux's own flush. */
 	mux_flush(g->mux);
 }
 
-/* Memory is given back once nothing has been going on for a while. */
+/* Free memory after some idle time. */
 static void
 conn_trim(void *arg)
 {
@@ -348,7 +348,7 @@ conn_trim(void *arg)
 	malloc_trim(0);
 }
 
-/* Somebody may have been silent for long enough by now. */
+/* A connection may have been silent for long enough by now. */
 static void
 conn_pressed(void *arg)
 {
@@ -364,7 +364,7 @@ gate_conn_init(struct gate *g)
 	g->trim = (struct loop_timer){ .due = conn_trim, .arg = g };
 }
 
-/* ---- goodbye ---- */
+/* ---- closing ---- */
 
 static void
 linger_writable(struct gate_conn *gc)
@@ -373,8 +373,8 @@ linger_writable(struct gate_conn *gc)
 		gate_conn_drop(gc, false);
 }
 
-/* Closing with something unread would reset the connection, and the agent might never
- * see the answer: what it still sends is read and thrown away, for a while. */
+/* Closing with unread bytes would reset the connection, and the agent might never see the response.
+ * So the gate reads and discards what the agent still sends, for a while. */
 static void
 linger_readable(struct gate_conn *gc)
 {
@@ -403,7 +403,7 @@ linger_readable(struct gate_conn *gc)
 static void
 linger_late(struct gate_conn *gc)
 {
-	/* What does not move at all is given up by conn_stalled(). */
+	/* If nothing moves at all, conn_stalled() gives up. */
 	if (conn_left(gc) != 0)
 		gate_conn_set_late(gc, GATE_LINGER_MS);
 	else

@@ -1,5 +1,5 @@
-/* gate_dns.c - the cell's resolver: a name that a rule mentions gets a synthetic address,
- * any other one does not exist. */
+/* gate_dns.c - the cell's resolver: gives a synthetic address to a name that a rule mentions; any
+ * other name does not exist. */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -17,11 +17,11 @@
 #include "proc/gate/gate_names.h"
 #include "proc/gate/gate_tls.h"
 
-#define DNS_TTL 30                      /* seconds: what a policy says may change */
-#define DNS_QUESTIONS_MAX 256           /* waiting for the courier */
+#define DNS_TTL 30                      /* seconds: the policy may change */
+#define DNS_QUESTIONS_MAX 256           /* that wait for the courier */
 #define DNS_BATCH 32
 
-/* Who asked: a connection, or an address behind one of the two sockets. */
+/* The client: a connection, or an address at one of the two sockets. */
 struct dns_client {
 	struct gate_conn *gc;           /* NULL: over UDP */
 	int fd;
@@ -38,14 +38,14 @@ struct dns_pending {
 	unsigned char query[];
 };
 
-/* A connection that asks one question after the other. */
+/* A connection that sends one query after the other. */
 struct gate_dns {
 	struct dns_pending *pending;
 	size_t len;
 	unsigned char data[2 + DNS_MESSAGE_MAX];
 };
 
-/* ---- answering ---- */
+/* ---- responses ---- */
 
 static void
 dns_send(const struct dns_client *client, const unsigned char *answer, size_t len)
@@ -71,8 +71,8 @@ dns_answer(const struct dns_client *client, const unsigned char *query,
 	dns_send(client, answer, dns_write_answer(query, question, code, address, DNS_TTL, answer));
 }
 
-/* The address of number NUMBER, in the form that the question asks for; NULL if it asks
- * for something else. */
+/* The address of number NUMBER, in the form that the query asks for.  NULL: it asks for something
+ * else. */
 static const void *
 dns_synthetic(uint16_t type, uint32_t number, unsigned char ret_address[16])
 {
@@ -99,7 +99,7 @@ dns_answer_number(const struct dns_client *client, const unsigned char *query,
 	           dns_synthetic(question->type, number, address));
 }
 
-/* ---- what needs no courier ---- */
+/* ---- answers without the courier ---- */
 
 static void
 dns_answer_ptr(struct gate *g, const struct dns_client *client, const unsigned char *query,
@@ -124,7 +124,7 @@ dns_is_localhost(const char *name)
 	       (len > 10 && strcmp(name + len - 10, ".localhost") == 0);
 }
 
-/* Whether it was answered. */
+/* True: it was answered. */
 static bool
 dns_answer_locally(struct gate *g, const struct dns_client *client, const unsigned char *query,
                    const struct dns_question *question)
@@ -134,7 +134,7 @@ dns_answer_locally(struct gate *g, const struct dns_client *client, const unsign
 	                       question->type == DNS_AAAA ? (const void *)&in6addr_loopback : NULL;
 	struct sockaddr_storage address;
 
-	/* What is no address's is a name like others, and may be there to be heard. */
+	/* Any other name here is an ordinary name, which may be an attempt at exfiltration. */
 	if (question->type == DNS_PTR && gate_dns_ptr_parse(question->name, &address) == 0)
 		dns_answer_ptr(g, client, query, question, &address);
 	else if (dns_is_localhost(question->name))
@@ -148,7 +148,7 @@ dns_answer_locally(struct gate *g, const struct dns_client *client, const unsign
 
 /* ---- asking the courier ---- */
 
-/* Before it is answered: an answer that cannot be written ends the connection. */
+/* Detach first: if the response cannot be written, the connection ends. */
 static void
 dns_detach(struct dns_pending *p)
 {
@@ -171,7 +171,7 @@ dns_frame(void *owner, uint32_t type, struct buf *body)
 	if (type == EGRESS_RESET) {
 		dns_answer(&p->client, p->query, &p->question, DNS_SERVFAIL, NULL);
 	} else if (permitted == 0) {
-		/* Resolvers try again after REFUSED; this they believe. */
+		/* Resolvers retry after REFUSED, but accept this. */
 		dns_answer(&p->client, p->query, &p->question, DNS_NXDOMAIN, NULL);
 	} else {
 		number = gate_names_add(p->gate->names, p->question.name, loop_now_ms());
@@ -213,7 +213,7 @@ dns_ask(struct gate *g, const struct dns_client *client, const unsigned char *qu
 	return p;
 }
 
-/* The question that waits for the courier, if it has to. */
+/* Handle a query.  Returns it if it waits for the courier. */
 static struct dns_pending *
 dns_take(struct gate *g, const struct dns_client *client, const unsigned char *query, size_t len)
 {
@@ -279,7 +279,7 @@ gate_dns_listen(struct gate *g, size_t i, int fd, struct err *err)
 	return loop_watch(g->loop, &g->resolvers[i], EPOLLIN, err);
 }
 
-/* ---- TCP: each message has its length before it ---- */
+/* ---- TCP: each message is preceded by its length ---- */
 
 static void
 dns_ended(struct gate_conn *gc)

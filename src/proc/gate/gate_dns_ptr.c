@@ -35,7 +35,7 @@ hex_value(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* 32 hex digits with dots between them, the last one first. */
+/* 32 hex digits separated by dots, in reverse order. */
 static int
 parse_v6(const char *name, size_t len, struct sockaddr_in6 *ret_in6)
 {
@@ -83,7 +83,7 @@ gate_dns_ptr_write(const unsigned char *query, const struct dns_question *questi
 	struct dns_question plain = *question;
 	size_t len, label, left = strlen(name);
 
-	/* Without EDNS nothing stands behind the question. */
+	/* Without EDNS nothing follows the question. */
 	plain.has_edns = false;
 	len = dns_write_answer(query, &plain, DNS_OK, NULL, ttl, ret_answer);
 	if (len + 12 + left + 2 > DNS_MESSAGE_MAX)

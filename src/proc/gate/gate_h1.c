@@ -1,5 +1,5 @@
-/* gate_h1.c - HTTP/1.1 with the agent: one request at a time becomes a stream to the
- * courier, and its answer is written back. */
+/* gate_h1.c - HTTP/1.1 with the agent: each request becomes a stream to the courier, one at a time,
+ * and its response is written back. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static const struct gate_protocol h1;
 static void h1_feed(struct gate_h1 *h, const unsigned char *data, size_t len);
 static size_t h1_room(struct gate_h1 *h);
 
-/* ---- taking and giving back ---- */
+/* ---- allocation ---- */
 
 static struct gate_h1 *
 h1_take(struct gate_conn *gc)
@@ -94,7 +94,7 @@ h1_rest(struct gate_conn *gc)
 	conn_resume_reading(&gc->conn);
 }
 
-/* An exchange is over: false if the connection is, too. */
+/* An exchange is over.  False: the connection is over too. */
 static bool
 h1_turn(struct gate_h1 *h)
 {
@@ -107,7 +107,7 @@ h1_turn(struct gate_h1 *h)
 	h->request = REQUEST_HEAD;
 	h->answer = ANSWER_NONE;
 	h->is_timed = false;
-	/* The next one may not be for the same host, and may not say for which. */
+	/* The next request may be for another host, and may not name it. */
 	if (h->gc->is_proxy)
 		gate_set_host(h->gc, "", 0, 0);
 	return true;
@@ -138,7 +138,7 @@ gate_h1_answered(struct gate_h1 *h)
 	struct gate_conn *gc = h->gc;
 
 	if (h->request != REQUEST_DONE) {
-		/* It waited for leave to send its body, and got its answer instead. */
+		/* The client waited for 100 to send its body, and got its final response instead. */
 		if (h->waits_for_100)
 			gate_conn_finish(gc);
 		return;
@@ -160,7 +160,7 @@ gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason, const cha
 {
 	struct gate_conn *gc = h->gc;
 
-	/* What came to nothing on the other side was recorded there. */
+	/* The courier has recorded a failed upstream itself. */
 	if (status != 502 && status != 504)
 		gate_note(gc->gate, gc, EGRESS_NOTE_HTTP, status, reason);
 	if (h->answer == ANSWER_BODY || h->answer == ANSWER_DONE) {
@@ -174,7 +174,7 @@ gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason, const cha
 
 /* ---- the agent's request ---- */
 
-/* To go on as a proxy's connection once the request is complete. */
+/* Continue as a proxy's connection once the request is complete. */
 static bool
 h1_begin_connect(struct gate_h1 *h)
 {
@@ -224,7 +224,7 @@ h1_begin(struct gate_h1 *h)
 	return true;
 }
 
-/* A copy of LEN bytes (none if there are none); false: the connection was dropped. */
+/* Keep a copy of LEN bytes (NULL for 0).  False: the connection was dropped. */
 static bool
 h1_keep(struct gate_h1 *h, unsigned char **to, size_t *n, const void *data, size_t len)
 {
@@ -241,14 +241,14 @@ h1_keep(struct gate_h1 *h, unsigned char **to, size_t *n, const void *data, size
 	return true;
 }
 
-/* What is behind it has to wait if it cannot be sent on: see h1_room(). */
+/* If it cannot be sent, the bytes behind it have to wait: see h1_room(). */
 static void
 h1_body(struct gate_h1 *h, struct http_text piece)
 {
 	size_t n;
 
 	h->waits_for_100 = false;
-	if (h->stream.mux == NULL)      /* the answer stood before */
+	if (h->stream.mux == NULL)      /* the response came first */
 		return;
 	n = mux_send_data(h->stream.mux, piece.at, piece.len);
 	(void)h1_keep(h, &h->stuck, &h->n_stuck, piece.at + n, piece.len - n);
@@ -271,7 +271,7 @@ h1_connect(struct gate_h1 *h, size_t left)
 	gate_route_start(gc);
 }
 
-/* The request is complete; LEN more bytes at DATA wait until it is answered. */
+/* The request is complete.  LEN more bytes at DATA wait until it is answered. */
 static void
 h1_complete(struct gate_h1 *h, const unsigned char *data, size_t len)
 {
@@ -306,7 +306,7 @@ h1_feed(struct gate_h1 *h, const unsigned char *data, size_t len)
 		len -= used;
 		switch (event) {
 		case H1_MORE:
-			/* For the whole head, however slowly it comes. */
+			/* The deadline is for the whole head, however slowly it comes. */
 			if (h->request == REQUEST_HEAD && !h->is_timed) {
 				h->is_timed = true;
 				gate_conn_set_idle(gc, false);
@@ -336,7 +336,7 @@ h1_feed(struct gate_h1 *h, const unsigned char *data, size_t len)
 	}
 }
 
-/* How much may be read now. */
+/* How many bytes may be read now. */
 static size_t
 h1_room(struct gate_h1 *h)
 {
@@ -362,9 +362,10 @@ h1_eof(struct gate_h1 *h)
 	if (h->request == REQUEST_BODY || (h->request == REQUEST_DONE && gc->conn.ssl != NULL))
 		gate_conn_drop(gc, true);
 	else if (h->request == REQUEST_HEAD)
-		gate_conn_finish(gc);   /* its last answer may not be written yet */
+		gate_conn_finish(gc);   /* the last response may not be written yet */
 	else {
-		/* It may still want its answer, or be gone: it makes room for others. */
+		/* The agent may still want its response, or be gone: the connection may be dropped
+		 * to make room. */
 		gate_conn_set_idle(gc, true);
 		gate_stream_shut(&h->stream);
 	}
@@ -377,7 +378,7 @@ h1_readable(struct gate_conn *gc)
 	size_t room;
 	ssize_t n;
 
-	/* A few times, so that one busy connection leaves the others their turn. */
+	/* Only a few times, so that other connections get their turn. */
 	for (int i = 0; i < 8 && h != NULL; i++) {
 		room = h1_room(h);
 		if (room == 0) {
@@ -405,7 +406,7 @@ h1_readable(struct gate_conn *gc)
 		gate_conn_drop(gc, true);
 }
 
-/* What it sent before it ended waits to be read. */
+/* Bytes that were sent before the end still wait to be read. */
 static void
 h1_shut(struct gate_conn *gc)
 {
@@ -427,7 +428,7 @@ h1_late(struct gate_conn *gc)
 {
 	struct gate_h1 *h = gc->state;
 
-	/* The timer is left alone while a request is under way. */
+	/* The timer is not touched while a request is under way. */
 	if (h == NULL || h->request == REQUEST_HEAD)
 		gate_conn_drop(gc, h != NULL);
 }
@@ -451,7 +452,7 @@ void
 gate_h1_start(struct gate_conn *gc)
 {
 	gate_conn_use(gc, &h1, NULL);
-	/* The first head is awaited as any part of one. */
+	/* The first head has the same deadline as the rest of one. */
 	gate_conn_set_idle(gc, true);
 	gate_conn_set_late(gc, GATE_HEAD_MS);
 	conn_resume_reading(&gc->conn);

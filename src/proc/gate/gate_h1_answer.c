@@ -1,4 +1,4 @@
-/* gate_h1_answer.c - what the courier answers, written as HTTP/1.1. */
+/* gate_h1_answer.c - writes the courier's responses as HTTP/1.1. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,8 @@ h1_upgraded(struct gate_h1 *h)
 	free(ahead);
 }
 
-/* An answer that comes before the request is complete ends the connection, because the
- * rest of the request may never come, or be no end of. */
+/* A response before the end of the request ends the connection: the rest of the request may never
+ * come, or never end. */
 static bool
 h1_may_stay(const struct gate_h1 *h, const struct http_head *head, bool has_body)
 {

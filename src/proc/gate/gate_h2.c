@@ -9,7 +9,7 @@
 
 /* ---- floods ---- */
 
-/* Of what costs its sender nothing, so much may come in a second. */
+/* Whether more frames than allowed came in this second, of a kind that costs its sender nothing. */
 static bool
 h2_is_flooded(struct gate_h2 *h2, const nghttp2_frame_hd *hd)
 {
@@ -49,7 +49,7 @@ h2_on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ar
 	return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
-/* ---- what comes in ---- */
+/* ---- receiving ---- */
 
 static void
 h2_drop_head(struct gate_h2 *h2)
@@ -122,7 +122,7 @@ h2_on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 	return r < 0 ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* What the library refuses by itself. */
+/* The library itself refuses a frame. */
 static int
 h2_on_invalid(nghttp2_session *session, const nghttp2_frame *frame, int error, void *arg)
 {
@@ -137,7 +137,7 @@ h2_on_invalid(nghttp2_session *session, const nghttp2_frame *frame, int error, v
 	return 0;
 }
 
-/* A field that newer versions of the library would only leave out. */
+/* Newer versions of the library would only leave such a field out. */
 static int
 h2_on_invalid_field(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *arg)
@@ -172,7 +172,7 @@ h2_on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *a
 	struct gate_h2_stream *st = nghttp2_session_get_stream_user_data(session, id);
 	struct gate_h2 *h2 = arg;
 
-	/* The library found something wrong with its head. */
+	/* The library has found an error in the head. */
 	if (h2->head != NULL && h2->head_id == id)
 		h2_drop_head(h2);
 	if (st != NULL) {
@@ -195,7 +195,7 @@ h2_on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 	return 0;
 }
 
-/* ---- the connection's side ---- */
+/* ---- callbacks of the connection ---- */
 
 static void
 h2_check_idle(struct gate_h2 *h2)
@@ -213,7 +213,7 @@ h2_check_idle(struct gate_h2 *h2)
 	}
 }
 
-/* Give the connection what the session has for it, as long as it takes it. */
+/* Write the session's output, as long as the connection takes it. */
 static void
 h2_flush(struct gate_conn *gc)
 {
@@ -260,7 +260,7 @@ h2_readable(struct gate_conn *gc)
 		if (taken != n) {
 			if (!h2->is_over)
 				gate_note(gc->gate, gc, EGRESS_NOTE_HTTP, 0, "this is not HTTP/2");
-			/* Say why, if the library has something to say. */
+			/* Send the library's GOAWAY, if it has one. */
 			h2->is_over = true;
 			conn_pause_reading(&gc->conn);
 			return;
@@ -282,7 +282,7 @@ h2_late(struct gate_conn *gc)
 {
 	struct gate_h2 *h2 = gc->state;
 
-	/* The timer is left alone while there are streams. */
+	/* The timer is not touched while there are streams. */
 	if (h2->n_streams != 0 && !h2->is_timed)
 		return;
 	nghttp2_session_terminate_session(h2->session, NGHTTP2_NO_ERROR);
@@ -308,7 +308,7 @@ static const struct gate_protocol h2_protocol = {
 	.late = h2_late, .ended = h2_ended,
 };
 
-/* ---- the beginning ---- */
+/* ---- starting ---- */
 
 static nghttp2_session_callbacks *
 h2_callbacks(void)
@@ -344,7 +344,7 @@ h2_open_session(struct gate_h2 *h2)
 
 	if (callbacks == NULL || nghttp2_option_new(&option) != 0)
 		return -ENOMEM;
-	/* The agent may send more when the courier took what it sent before. */
+	/* The agent may send more only when the courier has taken the earlier bytes. */
 	nghttp2_option_set_no_auto_window_update(option, 1);
 	nghttp2_option_set_no_closed_streams(option, 1);
 	r = nghttp2_session_server_new2(&h2->session, callbacks, h2, option);

@@ -1,4 +1,4 @@
-/* gate_h2_head.c - the fields of an HTTP/2 request as a canonical head. */
+/* gate_h2_head.c - turns the fields of an HTTP/2 request into a canonical head. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "proc/gate/gate_h2.h"
 
-/* ---- taking and giving back ---- */
+/* ---- allocation ---- */
 
 struct gate_h2_head *
 gate_h2_head_take(struct gate *g, bool is_trailers)
@@ -68,7 +68,7 @@ gate_h2_trim(struct gate *g)
 	g->n_spare_heads = 0;
 }
 
-/* ---- coming in ---- */
+/* ---- receiving ---- */
 
 static struct gate_h2_span
 keep(struct gate_h2_head *h, struct http_text text)
@@ -84,7 +84,7 @@ add_pseudo(struct gate_h2_head *h, struct http_text name, struct http_text value
 {
 	struct gate_h2_span span = keep(h, value);
 
-	/* The library sees to it that each is there once, and no other ones are. */
+	/* The library ensures that each occurs once, and that there are no others. */
 	if (http_text_is(name, ":method"))
 		h->method = span;
 	else if (http_text_is(name, ":scheme"))
@@ -149,7 +149,7 @@ gate_h2_head_add(struct gate_h2_head *h, struct http_text name, struct http_text
 	return true;
 }
 
-/* ---- complete ---- */
+/* ---- the complete head ---- */
 
 static struct http_text
 get(const struct gate_h2_head *h, struct gate_h2_span span)
@@ -157,7 +157,7 @@ get(const struct gate_h2_head *h, struct gate_h2_span span)
 	return (struct http_text){ (const char *)h->text.data + span.at, span.len };
 }
 
-/* RFC 9113, 8.3.1: a Host beside the authority has to say the same. */
+/* RFC 9113, 8.3.1: a Host beside the authority has to be equal to it. */
 static int
 finish_authority(struct gate_h2_head *h, struct http_head *head, struct err *err)
 {
@@ -198,7 +198,7 @@ finish_path(struct gate_h2_head *h, struct http_head *head, struct err *err)
 	return r;
 }
 
-/* Room for a path that becomes longer; the text may move now, and not later. */
+/* Make room for a path that becomes longer.  The text may move now, and not later. */
 static int
 make_room(struct gate_h2_head *h, struct err *err)
 {

@@ -1,4 +1,4 @@
-/* gate_h2_stream.c - one request of HTTP/2 and its answer. */
+/* gate_h2_stream.c - one request of HTTP/2 and its response. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ stream_new(struct gate_h2 *h2, int32_t id)
 	return st;
 }
 
-/* IS_DONE: the agent has had all it wanted of it. */
+/* IS_DONE: the agent has the whole response that it wanted. */
 void
 gate_h2_stream_free(struct gate_h2_stream *st, bool is_done)
 {
@@ -105,12 +105,12 @@ stream_reset(struct gate_h2_stream *st, uint32_t error)
 	gate_conn_touch(st->h2->gc);
 }
 
-/* ---- the answer's way out ---- */
+/* ---- sending the response ---- */
 
-/* What is being handed to the library. */
+/* Scratch for the fields passed to the library. */
 static nghttp2_nv fields_nv[HTTP_FIELDS_MAX + 2];
 
-/* The library takes what it copies for something that it may write to. */
+/* The library copies the data, but declares it writable. */
 static nghttp2_nv
 make_nv(struct http_text name, struct http_text value)
 {
@@ -166,7 +166,7 @@ gate_h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t 
 	struct gate_h2_stream *st = source->ptr;
 
 	(void)session;
-	(void)frame;                    /* padding there is none */
+	(void)frame;                    /* there is no padding */
 	if (conn_is_full(&h2->gc->conn))
 		return NGHTTP2_ERR_WOULDBLOCK;
 	if (conn_write(&h2->gc->conn, header, 9) < 0 ||
@@ -190,7 +190,7 @@ stream_resume(struct gate_h2_stream *st)
 	gate_conn_touch(st->h2->gc);
 }
 
-/* ---- heads of answers ---- */
+/* ---- heads of responses ---- */
 
 static int
 stream_submit(struct gate_h2_stream *st, const struct http_head *head, bool has_body)
@@ -216,7 +216,7 @@ stream_submit(struct gate_h2_stream *st, const struct http_head *head, bool has_
 	return nghttp2_submit_response(st->h2->session, st->id, nv, n, has_body ? &provider : NULL);
 }
 
-/* The gate's own answer. */
+/* Send the gate's own response. */
 static int
 stream_refuse(struct gate_h2_stream *st, uint16_t status, const char *reason)
 {
@@ -234,7 +234,7 @@ stream_refuse(struct gate_h2_stream *st, uint16_t status, const char *reason)
 	return stream_submit(st, &g->head, true) == 0 ? 0 : -ENOMEM;
 }
 
-/* ---- the courier's answer ---- */
+/* ---- the courier's response ---- */
 
 static int
 stream_on_response(struct gate_h2_stream *st, struct buf *body)
@@ -262,7 +262,7 @@ stream_on_end(struct gate_h2_stream *st, struct buf *body)
 		return -EBADMSG;
 	st->answer_ended = true;
 	st->n_trailers = buf_left(body);
-	/* A count of none is four bytes. */
+	/* An empty list is a count of four bytes. */
 	if (st->n_trailers > 4) {
 		st->trailers = malloc(st->n_trailers);
 		if (st->trailers == NULL)
@@ -382,8 +382,8 @@ gate_h2_request(struct gate_h2 *h2, int32_t id, bool has_end)
 	return 0;
 }
 
-/* RFC 9113, 8.1: an answered request may be reset with NO_ERROR.  Clients that are still
- * sending take that for a failure, curl before 8.0 among them, so it is put off. */
+/* RFC 9113, 8.1: an answered request may be reset with NO_ERROR.  Clients that are still sending,
+ * such as curl before 8.0, treat that as a failure, so the reset is delayed. */
 static void
 stream_swallow(struct gate_h2_stream *st, size_t len)
 {
@@ -405,7 +405,7 @@ gate_h2_request_data(struct gate_h2_stream *st, const unsigned char *data, size_
 	if (n > 0 && nghttp2_session_consume(session, st->id, n) != 0)
 		return -ENOMEM;
 	if (n < len && !queue_put(st->h2->gc->gate, &st->in, data + n, len - n)) {
-		/* It waits in vain, and the connection's window must not. */
+		/* These bytes are discarded; they must not block the connection's window. */
 		nghttp2_session_consume_connection(session, len - n);
 		stream_reset(st, NGHTTP2_ENHANCE_YOUR_CALM);
 	}

@@ -1,4 +1,4 @@
-/* gate_leaf.c - certificates for the names that the cell speaks to, signed by the cell's
+/* gate_leaf.c - makes certificates for the names that the cell connects to, signed by the cell's
  * own authority. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 struct leaf {
 	char *host;
 	X509 *certificate;
-	time_t until;                   /* then it is made again */
+	time_t until;                   /* after this it is made again */
 	struct leaf *next;              /* in its bucket */
 	struct leaf *newer;             /* by age */
 };
@@ -86,7 +86,7 @@ gate_leaves_key(const struct gate_leaves *leaves)
 	return leaves->key;
 }
 
-/* ---- making one ---- */
+/* ---- making a certificate ---- */
 
 static bool
 leaf_extend(X509 *leaf, X509 *authority, int nid, const char *value)
@@ -103,8 +103,8 @@ leaf_extend(X509 *leaf, X509 *authority, int nid, const char *value)
 	return ok;
 }
 
-/* RFC 5280, 4.1.2.6 and 4.2.1.6: a name too long for a subject leaves it empty, and the
- * alternative name is critical then. */
+/* RFC 5280, 4.1.2.6 and 4.2.1.6: if a name is too long for a subject, the subject is empty, and the
+ * alternative name is critical. */
 static bool
 leaf_name(X509 *leaf, const char *host)
 {
@@ -138,7 +138,7 @@ leaf_set_serial(X509 *leaf)
 	return ok;
 }
 
-/* Neither end may lie outside the authority's own time. */
+/* Its validity must lie within that of the authority. */
 static bool
 leaf_set_time(const struct gate_leaves *leaves, X509 *leaf)
 {
@@ -160,7 +160,7 @@ leaf_make(const struct gate_leaves *leaves, const char *host)
 {
 	X509 *leaf = X509_new(), *ca = leaves->authority;
 
-	/* Strict verifiers want the key identifiers. */
+	/* Strict verifiers require the key identifiers. */
 	if (leaf != NULL && X509_set_version(leaf, X509_VERSION_3) == 1 && leaf_set_serial(leaf) &&
 	    leaf_set_time(leaves, leaf) &&
 	    X509_set_issuer_name(leaf, X509_get_subject_name(ca)) == 1 &&
@@ -177,7 +177,7 @@ leaf_make(const struct gate_leaves *leaves, const char *host)
 	return NULL;
 }
 
-/* ---- keeping them ---- */
+/* ---- the cache ---- */
 
 static struct leaf **
 leaves_bucket(struct gate_leaves *leaves, const char *host)
@@ -236,7 +236,7 @@ gate_leaves_get(struct gate_leaves *leaves, const char *host)
 {
 	struct leaf *leaf = *leaves_bucket(leaves, host);
 
-	/* One that is too old lies behind its successor until its turn comes. */
+	/* An expired certificate stays behind its successor until its turn comes. */
 	while (leaf != NULL && (strcmp(leaf->host, host) != 0 || leaf->until < time(NULL)))
 		leaf = leaf->next;
 	if (leaf == NULL)

@@ -14,9 +14,8 @@
 #include "cell/cell_net.h"
 #include "http/http_head.h"
 
-/* One entry of the memory file; entry I is for number I.  The first one, which is for no
- * name, holds in ASKED_MS how many are in use: the rest of the file was never touched and
- * takes no memory. */
+/* One entry of the memory file; entry I is for number I.  Entry 0 has no name; its ASKED_MS is the
+ * number of entries in use.  The rest of the file was never touched and takes no memory. */
 struct names_entry {
 	uint64_t asked_ms;
 	char name[HTTP_HOST_MAX + 1];
@@ -27,11 +26,11 @@ struct names_entry {
 
 struct gate_names {
 	struct names_entry *entries;            /* the file */
-	uint32_t used;                          /* the first that was never given */
+	uint32_t used;                          /* the first number that was never given */
 	uint16_t slots[NAMES_SLOTS];            /* a hash table of numbers; 0: free */
 };
 
-/* The file may hold anything: a name is one only if it ends, and is canonical. */
+/* The file may hold anything: a name is valid only if it is terminated and canonical. */
 static bool
 names_is_good(const struct names_entry *entry)
 {
@@ -55,7 +54,7 @@ names_hash(const char *name)
 	return h % NAMES_SLOTS;
 }
 
-/* Its slot, or the free one where it would go. */
+/* The slot of NAME, or the free one where it belongs. */
 static uint16_t *
 names_slot(struct gate_names *names, const char *name)
 {
@@ -66,7 +65,7 @@ names_slot(struct gate_names *names, const char *name)
 	return &names->slots[i];
 }
 
-/* Make the hash table anew of what is in the file. */
+/* Rebuild the hash table from the file. */
 static void
 names_index(struct gate_names *names)
 {
@@ -128,7 +127,7 @@ gate_names_free(struct gate_names *names)
 	free(names);
 }
 
-/* All are given: the one that was not asked for the longest, if that is long enough. */
+/* All numbers are taken: reuse the one that was not asked for the longest, if that is long enough. */
 static uint32_t
 names_reuse(struct gate_names *names, uint64_t now_ms)
 {

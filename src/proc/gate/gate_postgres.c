@@ -1,5 +1,5 @@
-/* gate_postgres.c - a client of Postgres until it has logged in: the courier gets one frame of
- * it, and then its bytes. */
+/* gate_postgres.c - a Postgres client until it has logged in: the courier gets one frame for the
+ * login, and then the client's bytes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 struct gate_postgres {
 	struct buf first, password;     /* messages, as far as they have come */
-	bool asks_password;             /* FIRST is all there, and says who it is */
+	bool asks_password;             /* FIRST is complete, and names the user */
 	bool saw_ssl, saw_gss;
 };
 
@@ -45,9 +45,9 @@ postgres_refuse(struct gate_conn *gc, const char *reason)
 		gate_conn_finish(gc);
 }
 
-/* ---- what it says ---- */
+/* ---- the client's messages ---- */
 
-/* False: it goes on elsewhere, or not at all. */
+/* False: it continues elsewhere, or is over. */
 static bool
 postgres_secure(struct gate_conn *gc, struct gate_postgres *pg)
 {
@@ -58,7 +58,7 @@ postgres_secure(struct gate_conn *gc, struct gate_postgres *pg)
 	pg->saw_ssl = true;
 	if (gate_tls_get(gc->gate) == NULL)
 		return gate_conn_write(gc, "N", 1);
-	/* Whatever follows in the clear is taken for TLS: nothing of it was read. */
+	/* Any bytes that follow are taken for TLS: none of them was read before. */
 	if (gate_conn_write(gc, "S", 1))
 		(void)gate_wire_secure(gc);
 	return false;
@@ -78,7 +78,7 @@ postgres_ask_password(struct gate_conn *gc, struct gate_postgres *pg,
 	return gate_conn_write(gc, g->text.data, g->text.len);
 }
 
-/* The rest is bytes. */
+/* From here on bytes pass through. */
 static void
 postgres_go_on(struct gate_conn *gc, uint32_t type)
 {
@@ -125,7 +125,7 @@ postgres_log_in(struct gate_conn *gc, struct gate_postgres *pg, const char *pass
 	struct pg_first first;
 	size_t need;
 
-	/* It was good before. */
+	/* It was valid before. */
 	if (pg_first_read(pg->first.data, pg->first.len, &need, &first, NULL) < 0)
 		abort();
 	buf_reset(&g->frame);
@@ -136,9 +136,9 @@ postgres_log_in(struct gate_conn *gc, struct gate_postgres *pg, const char *pass
 		postgres_go_on(gc, EGRESS_LOGIN);
 }
 
-/* ---- bytes ---- */
+/* ---- reading ---- */
 
-/* So many bytes that there are NEED in B; false: not now. */
+/* Read until B has NEED bytes.  False: not yet. */
 static bool
 postgres_fill(struct gate_conn *gc, struct buf *b, size_t need)
 {
@@ -193,7 +193,7 @@ postgres_secured(struct gate_conn *gc)
 	postgres_readable(gc);
 }
 
-/* All that it sends until then is its login. */
+/* Everything that it sends until then is its login. */
 static bool
 postgres_waits(const struct gate_conn *gc)
 {

@@ -1,4 +1,4 @@
-/* gate_proxy.c - for programs that insist on a proxy: HTTP and SOCKS, on one port. */
+/* gate_proxy.c - an HTTP and SOCKS proxy on one port, for programs that require a proxy. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct gate_socks_state {
 	unsigned char data[GATE_SOCKS_MAX];
 };
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static void
 proxy_write_socks(struct gate_conn *gc, enum gate_owes kind, unsigned char code)
@@ -96,7 +96,7 @@ socks_go(struct gate_conn *gc, enum gate_owes kind, const struct gate_socks *soc
 	gate_route_start(gc);
 }
 
-/* What has come so far: whether to read on, for up to *ret_need bytes in all. */
+/* Handle the bytes so far.  True: read on, up to *ret_need bytes in total. */
 static bool
 socks_step(struct gate_conn *gc, size_t *ret_need)
 {
@@ -135,7 +135,7 @@ socks_readable(struct gate_conn *gc)
 	size_t need = 2;
 	ssize_t n;
 
-	/* Never a byte too many: what follows is for others to read. */
+	/* Never read a byte too many: another reader handles what follows. */
 	do {
 		if (s->len > 0 && !socks_step(gc, &need))
 			return;
@@ -154,7 +154,7 @@ static const struct gate_protocol socks_protocol = {
 	.readable = socks_readable, .ended = socks_ended,
 };
 
-/* ---- which of them ---- */
+/* ---- recognising the protocol ---- */
 
 static void
 proxy_readable(struct gate_conn *gc)

@@ -1,5 +1,4 @@
-/* gate_redis.c - a client of Redis: its commands are followed, so that those that log in can be
- * told from the others. */
+/* gate_redis.c - follows the commands of a Redis client, to recognise logins. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +9,18 @@
 
 #define IN_MAX (16 * 1024)
 #define OUT_MAX (256 * 1024)
+#define READS_MAX 8                     /* in a row */
 
 struct gate_redis {
 	struct gate_conn *gc;
 	struct gate_stream *stream;
 	struct redis_reader reader;
 	struct buf out;                 /* waits for credit */
-	size_t at, len;                 /* of IN, not looked at yet */
+	size_t at, len;                 /* of IN, not parsed yet */
 	bool ended;                     /* the agent sends no more */
-	bool has_login;                 /* LOGIN goes behind what is in OUT */
+	bool has_login;                 /* LOGIN goes after the bytes in OUT */
 	bool logs_in;                   /* the courier has not answered it yet */
-	struct redis_login login;       /* its texts are the reader's */
+	struct redis_login login;       /* its texts belong to the reader */
 	unsigned char in[IN_MAX];
 };
 
@@ -58,7 +58,7 @@ gate_redis_logged(struct gate_redis *rd)
 	return asked;
 }
 
-/* Whether all of it has gone. */
+/* True: all of OUT was sent. */
 static bool
 redis_flush(struct gate_redis *rd)
 {
@@ -106,7 +106,7 @@ redis_look(struct gate_redis *rd)
 	return buf_failed(&rd->out) ? -ENOBUFS : 0;
 }
 
-/* As much of IN as there is room for. */
+/* Parse as much of IN as there is room for. */
 static int
 redis_look_on(struct gate_redis *rd)
 {
@@ -121,11 +121,10 @@ int
 gate_redis_pump(struct gate_redis *rd)
 {
 	struct conn *conn = &rd->gc->conn;
+	int r, reads = 0;
 	ssize_t n;
-	int r;
 
-	/* A few times, so that one busy connection leaves the others their turn. */
-	for (int reads = 0; reads < 8; ) {
+	for (;;) {
 		if (rd->logs_in || mux_is_full(rd->gc->gate->mux) || !redis_flush(rd)) {
 			conn_pause_reading(conn);
 			return 0;
@@ -138,13 +137,15 @@ gate_redis_pump(struct gate_redis *rd)
 			continue;
 		if (rd->ended)
 			return 1;
+		/* Other connections get their turn.  No byte that was read waits here: the agent
+		 * may send no more before it gets a response. */
+		if (reads++ == READS_MAX)
+			return 0;
 		n = conn_read(conn, rd->in, IN_MAX);
 		if (n < 0)
 			return n == -EAGAIN ? 0 : (int)n;
 		rd->ended = n == 0;
 		rd->at = 0;
 		rd->len = (size_t)n;
-		reads++;
 	}
-	return 0;
 }

@@ -1,4 +1,4 @@
-/* gate_request.c - requests as the courier gets them, and the gate's own refusals. */
+/* gate_request.c - completes requests for the courier, and writes the gate's own refusals. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,9 @@
 #include "http/h1.h"
 #include "proc/gate/gate.h"
 
-/* A request for another name than the connection's is for the courier to refuse and
- * record, and so was a handshake for another one: this is where the two could cancel. */
+/* The courier refuses and records a request, or a handshake, for another name than the
+ * connection's.  Here the two names are compared with each other, because two mismatches could
+ * cancel out. */
 static uint16_t
 request_check_sni(const struct gate_conn *gc, const struct http_head *head, struct err *err)
 {
@@ -87,7 +88,7 @@ gate_note(struct gate *g, const struct gate_conn *gc, enum egress_note kind, uin
 {
 	char shown[EGRESS_REASON_MAX];
 
-	/* The next one stands for this one too. */
+	/* The next note counts for this one too. */
 	if (mux_is_full(g->mux)) {
 		g->unnoted += g->unnoted < UINT32_MAX - 1;
 		return;
@@ -106,7 +107,7 @@ gate_note(struct gate *g, const struct gate_conn *gc, enum egress_note kind, uin
 	mux_send(g->mux, 0, EGRESS_NOTE, &g->frame);
 }
 
-/* What helps, where the refusal is the gate's own. */
+/* The hint for a refusal by the gate itself. */
 static const char *
 hint_for(uint16_t status)
 {
@@ -138,7 +139,7 @@ put_member(struct buf *b, const char *key, const char *value)
 	for (; *value != '\0'; value++) {
 		unsigned char c = (unsigned char)*value;
 
-		/* What the agent sent may be quoted in it. */
+		/* The text may quote bytes of the agent. */
 		if (c == '"' || c == '\\')
 			buf_put(b, "\\", 1);
 		buf_put(b, c < 0x20 || c > 0x7e ? "?" : value, 1);
@@ -146,7 +147,7 @@ put_member(struct buf *b, const char *key, const char *value)
 	buf_put(b, "\"", 1);
 }
 
-/* "https://api.github.com": more of it may not be readable. */
+/* "https://api.github.com": the rest may not be readable. */
 static void
 put_what(struct buf *b, const struct gate_conn *gc)
 {

@@ -1,4 +1,4 @@
-/* gate_route.c - what a new connection is, and what the courier says to do with it. */
+/* gate_route.c - recognises a new connection, and does with it what the courier decides. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@ static void route_look(struct gate_conn *gc);
 
 /* ---- refusing ---- */
 
-/* RFC 8446, 6: a fatal alert, as it may be sent before anything was agreed on. */
+/* RFC 8446, 6: a fatal alert, in the form for an unfinished handshake. */
 static const unsigned char alert_access_denied[] = { 21, 3, 3, 0, 2, 2, 49 };
 
 static void
@@ -35,7 +35,7 @@ route_refuse(struct gate_conn *gc, const char *reason, const char *hint)
 	}
 }
 
-/* ---- going on ---- */
+/* ---- proceeding ---- */
 
 static void
 waiting_readable(struct gate_conn *gc)
@@ -45,7 +45,7 @@ waiting_readable(struct gate_conn *gc)
 
 static const struct gate_protocol waiting = { .readable = waiting_readable };
 
-/* For the rest of a handshake, or of the first bytes. */
+/* Whether the rest of a handshake, or of the first bytes, is missing. */
 static bool
 looking_waits(const struct gate_conn *gc)
 {
@@ -104,7 +104,7 @@ gate_route_secured(struct gate_conn *gc)
 	route_speak_http(gc);
 }
 
-/* ---- the question ---- */
+/* ---- asking the courier ---- */
 
 static void
 route_wait_for_bytes(struct gate_conn *gc, unsigned ms)
@@ -118,7 +118,7 @@ route_wait_for_bytes(struct gate_conn *gc, unsigned ms)
 	route_look(gc);
 }
 
-/* The stream that the question was asked on carries the connection. */
+/* The stream of the question then carries the connection. */
 static void
 route_stay(struct gate_conn *gc, enum egress_routed routed)
 {
@@ -159,7 +159,7 @@ route_frame(void *owner, uint32_t type, struct buf *body)
 	           (routed == EGRESS_REFUSED && gc->owes != GATE_OWES_NOTHING)) {
 		route_refuse(gc, reason, hint);
 	} else {
-		/* What the client speaks tells how to refuse it, too. */
+		/* The client's protocol also decides how to refuse it. */
 		gc->refusal = routed == EGRESS_REFUSED ? strdup(reason) : NULL;
 		gc->hint = routed == EGRESS_REFUSED ? strdup(hint) : NULL;
 		gc->may_speak = routed == EGRESS_SPEAK;
@@ -177,7 +177,7 @@ route_ask(struct gate_conn *gc)
 	struct gate *g = gc->gate;
 
 	gate_conn_use(gc, &waiting, NULL);
-	/* The courier has deadlines of its own. */
+	/* The courier has timeouts of its own. */
 	gate_conn_set_late(gc, 0);
 	conn_pause_reading(&gc->conn);
 	if (!gate_stream_open(g, &gc->route, &route_handler, gc)) {
@@ -196,8 +196,8 @@ route_ask(struct gate_conn *gc)
 
 /* ---- the first bytes ---- */
 
-/* Be woken only when there is more than the N bytes that were not enough: they stay in
- * the socket, because OpenSSL reads them from there. */
+/* Wake up only for more than the N bytes that were not enough.  They stay in the socket, because
+ * OpenSSL reads them from there. */
 static void
 route_set_low_water(struct gate_conn *gc, size_t n)
 {
@@ -209,8 +209,8 @@ route_set_low_water(struct gate_conn *gc, size_t n)
 	gc->low_water = n;
 }
 
-/* How many bytes are there, once the connection is known for what it is or there are
- * none; 0 if there are none yet; -EAGAIN if more are needed. */
+/* The number of bytes that came, once they identify the connection, or at its end.  0: none yet.
+ * -EAGAIN: more are needed. */
 static ssize_t
 route_peek(struct gate_conn *gc)
 {
@@ -267,7 +267,7 @@ looking_late(struct gate_conn *gc)
 		gate_conn_drop(gc, true);
 		return;
 	}
-	/* Nothing came, or not enough in all this time to be anything. */
+	/* Nothing came, or too little to identify anything. */
 	route_set_low_water(gc, 0);
 	gc->looks = EGRESS_LOOKS_OTHER;
 	route_ask(gc);
@@ -285,8 +285,8 @@ gate_route_start(struct gate_conn *gc)
 		gate_conn_drop(gc, true);
 		return;
 	}
-	/* Of too little as of nothing: where a rule allows raw bytes, the client may have sent all
-	 * that it sends before it is answered. */
+	/* Too little is treated as nothing.  If a rule allows raw bytes, the client may have sent
+	 * all that it sends before the server answers. */
 	route_set_low_water(gc, 0);
 	route_ask(gc);
 }

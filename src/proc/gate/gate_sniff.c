@@ -30,8 +30,8 @@ is_letter(unsigned char c)
 	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-/* A method, a blank, and what a target begins with: other protocols' commands have
- * the first two as well. */
+/* A method, a space, and the beginning of a target.  Commands of other protocols have the first two
+ * as well. */
 static enum gate_sniffed
 sniff_http(const unsigned char *data, size_t len)
 {

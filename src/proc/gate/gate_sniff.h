@@ -1,4 +1,4 @@
-/* gate_sniff.h - what a connection's first bytes are.  Pure. */
+/* gate_sniff.h - recognises a connection's protocol by its first bytes.  Pure. */
 #ifndef CLOISTER_GATE_SNIFF_H
 #define CLOISTER_GATE_SNIFF_H
 #include <stddef.h>
@@ -6,7 +6,7 @@
 struct client_hello;
 
 enum gate_sniffed {
-	GATE_SNIFF_MORE,                /* cannot be told yet */
+	GATE_SNIFF_MORE,                /* more bytes are needed */
 	GATE_SNIFF_TLS,                 /* a whole ClientHello, in *ret_hello */
 	GATE_SNIFF_HTTP,                /* a request line */
 	GATE_SNIFF_HTTP2,               /* the preface of HTTP/2 */

@@ -23,7 +23,7 @@ need(size_t bytes, size_t *ret_need)
 	return -EAGAIN;
 }
 
-/* Some clients send an address as a name, an IPv6 one without brackets. */
+/* Some clients send an address as a name, and IPv6 without brackets. */
 static int
 set_name(struct gate_socks *socks, const unsigned char *name, size_t len)
 {

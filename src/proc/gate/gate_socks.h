@@ -1,4 +1,4 @@
-/* gate_socks.h - what a SOCKS client says (RFC 1928; SOCKS4 and 4a).  Pure. */
+/* gate_socks.h - parses messages of a SOCKS client (RFC 1928; SOCKS4 and 4a).  Pure. */
 #ifndef CLOISTER_GATE_SOCKS_H
 #define CLOISTER_GATE_SOCKS_H
 #include <stddef.h>
@@ -6,24 +6,24 @@
 
 #include "http/http_head.h"
 
-#define GATE_SOCKS_MAX 600              /* of any message, with SOCKS4's two strings */
+#define GATE_SOCKS_MAX 600              /* bytes of any message, with SOCKS4's two strings */
 
 struct gate_socks {
-	char host[HTTP_HOST_MAX + 1];   /* canonical, as http_authority_parse() gives it */
+	char host[HTTP_HOST_MAX + 1];   /* canonical, as from http_authority_parse() */
 	uint16_t port;
 };
 
-/* Each looks at the LEN bytes that have come: 0 when the message is complete and good;
- * -EAGAIN when it is not, with *ret_need set to how many bytes there must be at least;
- * -EBADMSG for what is no such message.  No byte behind the message is ever asked for. */
+/* Each function parses the LEN bytes that have come.  0: the message is complete and valid.
+ * -EAGAIN: it is incomplete, and *ret_need is the least total number of bytes.  -EBADMSG: it is no
+ * such message.  A function never asks for bytes behind the message. */
 
-/* SOCKS5, first: -EPERM if the client insists on proving who it is. */
+/* The first message of SOCKS5.  -EPERM: the client insists on authentication. */
 int gate_socks5_greeting(const unsigned char *data, size_t len, size_t *ret_need);
-/* SOCKS5, then.  -ENOTSUP: another command than CONNECT; -EAFNOSUPPORT: another kind of
- * address; -EINVAL: a host that is none. */
+/* The second message of SOCKS5.  -ENOTSUP: a command other than CONNECT; -EAFNOSUPPORT: an unknown
+ * kind of address; -EINVAL: an invalid host. */
 int gate_socks5_request(const unsigned char *data, size_t len, size_t *ret_need,
                         struct gate_socks *ret_socks);
-/* SOCKS4: its only message; errors as above. */
+/* The only message of SOCKS4; errors as above. */
 int gate_socks4_request(const unsigned char *data, size_t len, size_t *ret_need,
                         struct gate_socks *ret_socks);
 #endif

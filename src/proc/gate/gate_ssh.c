@@ -1,7 +1,7 @@
-/* gate_ssh.c - an SSH agent that holds no key: what clients ask for becomes questions to the
- * courier, who has them, and decides.
+/* gate_ssh.c - an SSH agent without keys: passes clients' requests to the courier, which has the
+ * keys and decides.
  *
- * A client is answered one message after the other. */
+ * A client gets one response after the other. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +15,16 @@
 
 struct gate_ssh {
 	struct gate_conn *gc;
-	struct gate_stream stream;      /* a question that is not answered yet */
-	uint32_t awaits;                /* the type of its answer */
-	struct ssh_bind bind;           /* what the client said of its session, in BOUND */
-	char *bound;                    /* NULL: nothing */
-	bool forwarded;                 /* the client is another machine's */
+	struct gate_stream stream;      /* the pending request to the courier */
+	uint32_t awaits;                /* the type of its response */
+	struct ssh_bind bind;           /* the client's session as it described it, in BOUND */
+	char *bound;                    /* NULL: none */
+	bool forwarded;                 /* the client is on another machine */
 	size_t len;                     /* of DATA */
 	unsigned char data[LENGTH + SSH_AGENT_MESSAGE_MAX];
 };
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static void
 answer(struct gate_ssh *s, enum ssh_agent_answer type, const void *body, size_t len)
@@ -53,7 +53,7 @@ ssh_frame(void *owner, uint32_t type, struct buf *body)
 	if (type != s->awaits)
 		return -EBADMSG;
 	gate_stream_forget(&s->stream);
-	/* Its fields are those of the answer. */
+	/* Its fields are those of the SSH response. */
 	if (type == EGRESS_SSH_KEYS)
 		answer(s, SSH_AGENT_IDENTITIES, body->data, body->len);
 	else if (body->len <= sizeof(empty))
@@ -67,9 +67,9 @@ ssh_frame(void *owner, uint32_t type, struct buf *body)
 
 static const struct gate_stream_handler ssh_handler = { .frame = ssh_frame };
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
-/* With what is in the gate's frame. */
+/* Send the request in the gate's frame. */
 static void
 ask(struct gate_ssh *s, uint32_t type, uint32_t awaits)
 {
@@ -99,7 +99,7 @@ ask_login(struct gate_ssh *s, const struct ssh_request *r)
 {
 	struct buf *frame = &s->gc->gate->frame;
 
-	/* Both are the client's word, and the courier is told of one only. */
+	/* Both come from the client, and the courier gets only one of them. */
 	if (r->host_key.at != NULL && s->bound != NULL &&
 	    (r->host_key.len != s->bind.host_key.len ||
 	     memcmp(r->host_key.at, s->bind.host_key.at, r->host_key.len) != 0)) {
@@ -137,8 +137,8 @@ ask_text(struct gate_ssh *s, const struct ssh_request *r)
 	ask(s, EGRESS_SSH_SIGN, EGRESS_SSH_SIGNED);
 }
 
-/* A client speaks for one session.  That of a forwarded agent is somebody else's, who may
- * bind sessions of their own after it: none of them is the cell's. */
+/* A client speaks for one session.  A forwarded agent's session belongs to someone else, who may
+ * bind further sessions after it.  None of these is the cell's. */
 static bool
 take_bind(struct gate_ssh *s, const struct ssh_bind *bind)
 {
@@ -199,7 +199,7 @@ ssh_ended(struct gate_conn *gc)
 {
 	struct gate_ssh *s = gc->state;
 
-	/* The courier answers all the same, and nobody hears it. */
+	/* The courier still answers, and the response is dropped. */
 	gate_stream_forget(&s->stream);
 	gc->state = NULL;
 	free(s->bound);
@@ -273,7 +273,7 @@ gate_ssh_start(struct gate_conn *gc)
 	s->bind = (struct ssh_bind){ .host_key = { "", 0 }, .session = { "", 0 },
 	                             .signature = { "", 0 } };
 	gate_conn_use(gc, &ssh, s);
-	/* Clients keep it open for as long as they like; when there are too many, these go first. */
+	/* Clients may keep it open.  When there are too many, these connections are dropped first. */
 	gate_conn_set_idle(gc, true);
 	conn_resume_reading(&gc->conn);
 }

@@ -1,4 +1,4 @@
-/* gate_stream.c - the channel to the courier: each stream's frames go to its owner. */
+/* gate_stream.c - the channel to the courier: passes each stream's frames to its owner. */
 #include <errno.h>
 
 #include "base/err.h"
@@ -54,7 +54,7 @@ gate_stream_shut(struct gate_stream *s)
 	mux_send(s->mux->mux, s->mux->id, EGRESS_SHUT, NULL);
 }
 
-/* ---- what the mux tells us ---- */
+/* ---- callbacks of the mux ---- */
 
 static int
 stream_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
@@ -64,7 +64,7 @@ stream_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
 
 	(void)arg;
 	(void)id;
-	if (stream == NULL)             /* it was about to answer when we let go */
+	if (stream == NULL)             /* the courier's frame crossed with our reset */
 		return 0;
 	s = stream->arg;
 	return s->handler->frame(s->owner, type, body);
@@ -92,7 +92,7 @@ stream_writable(void *arg, struct mux_stream *stream)
 		s->handler->writable(s->owner);
 }
 
-/* Gate and courier live and die together. */
+/* Gate and courier end together. */
 static void
 stream_ended(void *arg, int error)
 {

@@ -16,8 +16,8 @@ struct gate_tls {
 	struct gate_leaves *leaves;
 };
 
-/* The name in the ClientHello that OpenSSL reads is the one that we read: the two
- * parsers cannot be told different stories. */
+/* The name that OpenSSL reads in the ClientHello must be the one that we read.  Otherwise a client
+ * could show the two parsers different names. */
 static bool
 tls_name_agrees(const SSL *ssl, const struct gate_conn *gc)
 {
@@ -29,7 +29,7 @@ tls_name_agrees(const SSL *ssl, const struct gate_conn *gc)
 		return gc->is_wire || gc->sni[0] == '\0';
 	if (http_authority_parse((struct http_text){ sni, strlen(sni) }, host, &port, NULL) < 0)
 		return false;
-	/* Behind a first word in the clear, nobody has read the name before. */
+	/* If TLS starts after plain bytes, the gate has not read the name before. */
 	return port == 0 && strcmp(host, gc->is_wire ? gc->name : gc->sni) == 0;
 }
 
@@ -39,7 +39,7 @@ gate_tls_agrees(const struct gate_conn *gc)
 	return tls_name_agrees(gc->conn.ssl, gc);
 }
 
-/* Also called where there is no name; a name has to be accepted to be kept in tickets. */
+/* Also called if there is no name.  A name must be accepted to be kept in tickets. */
 static int
 tls_on_name(SSL *ssl, int *alert, void *arg)
 {
@@ -92,8 +92,7 @@ gate_tls_chose_h2(const struct gate_conn *gc)
 	return len == 2 && memcmp(chosen, "h2", 2) == 0;
 }
 
-/* Which certificates are good is not for the gate to say: that the client has the key is what
- * the handshake proves. */
+/* The gate does not judge certificates.  The handshake proves that the client has the key. */
 static int
 tls_on_client_certificate(X509_STORE_CTX *ctx, void *arg)
 {
@@ -108,7 +107,7 @@ tls_ask(SSL *ssl)
 	static const unsigned char context[] = "asks";
 
 	SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
-	/* Sessions of connections that were not asked are not resumed here. */
+	/* Do not resume sessions of connections that were not asked for a certificate. */
 	SSL_set_session_id_context(ssl, context, sizeof(context));
 }
 
@@ -131,8 +130,7 @@ tls_set_up(struct gate_tls *tls)
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 	                         SSL_OP_CIPHER_SERVER_PREFERENCE |
 	                         SSL_OP_IGNORE_UNEXPECTED_EOF);
-	/* All three are safe; this is the order of their speed where there is hardware for
-	 * AES. */
+	/* All three are safe; this is the order of their speed with AES hardware. */
 	SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
 	                         "TLS_CHACHA20_POLY1305_SHA256");
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);

@@ -1,5 +1,5 @@
-/* gate_tunnel.c - raw bytes: TCP that a rule allows, TLS that is passed through, and what
- * follows an upgrade.  Each side may end before the other. */
+/* gate_tunnel.c - passes raw bytes: TCP that a rule allows, TLS that is passed through, and
+ * connections after an upgrade.  Each side may end before the other. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,9 +9,9 @@
 struct gate_tunnel {
 	struct gate_conn *gc;
 	struct gate_stream stream;
-	struct gate_redis *redis;       /* reads the agent's bytes; NULL: nobody does */
-	size_t unreturned;              /* received and not written yet */
-	bool ended_in, ended_out;       /* the agent's bytes; the courier's */
+	struct gate_redis *redis;       /* parses the agent's bytes; NULL: not Redis */
+	size_t unreturned;              /* bytes received and not yet written */
+	bool ended_in, ended_out;       /* of the agent's bytes; of the courier's bytes */
 };
 
 static void
@@ -70,7 +70,7 @@ tunnel_readable(struct gate_conn *gc)
 		tunnel_pump(t);
 		return;
 	}
-	/* A few times, so that one busy tunnel leaves the others their turn. */
+	/* Only a few times, so that other tunnels get their turn. */
 	for (int i = 0; i < 4; i++) {
 		room = mux_is_full(gc->gate->mux) || t->ended_in ? NULL :
 			mux_reserve(t->stream.mux, &size);
@@ -105,7 +105,7 @@ tunnel_stream_writable(void *owner)
 		tunnel_pump(t);
 }
 
-/* ---- the courier's ---- */
+/* ---- the courier's bytes ---- */
 
 static void
 tunnel_return(struct gate_tunnel *t)
@@ -137,7 +137,7 @@ tunnel_frame(void *owner, uint32_t type, struct buf *body)
 {
 	struct gate_tunnel *t = owner;
 
-	(void)body;                     /* trailers there are none */
+	(void)body;                     /* there are no trailers */
 	if (type == EGRESS_RESET) {
 		gate_stream_forget(&t->stream);
 		gate_conn_drop(t->gc, true);
@@ -153,7 +153,7 @@ tunnel_frame(void *owner, uint32_t type, struct buf *body)
 		return -EBADMSG;
 	t->ended_out = true;
 	conn_shut(&t->gc->conn);
-	/* A login that waits for an answer gets none. */
+	/* A pending login will get no response. */
 	if (t->redis != NULL && !t->ended_in && gate_redis_logged(t->redis))
 		tunnel_end_in(t);
 	else

@@ -1,5 +1,5 @@
-/* gate_wire.c - connections that a credential goes with and that are no HTTP: whether they begin
- * with TLS. */
+/* gate_wire.c - starts Postgres and Redis connections that use a credential: finds out whether they
+ * begin with TLS. */
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -34,7 +34,7 @@ redis_begins(struct gate_conn *gc)
 	gate_tunnel_start_redis(gc, &gc->route);
 }
 
-/* The first byte, which stays in the socket: 0 when there is none yet, -1 at the end. */
+/* Peek at the first byte, which stays in the socket.  0: none yet; -1: the end. */
 static int
 wire_peek(const struct gate_conn *gc)
 {
@@ -109,7 +109,7 @@ gate_wire_start(struct gate_conn *gc, enum egress_routed as)
 
 	gc->is_wire = true;
 	gate_conn_use(gc, postgres ? &postgres_first : &redis_first, NULL);
-	/* Pools open connections to Redis that wait for work; a client of Postgres logs in. */
+	/* Connection pools keep idle connections to Redis; a Postgres client logs in at once. */
 	gate_conn_set_late(gc, postgres ? GATE_HEAD_MS : 0);
 	wire_look(gc, postgres ? postgres_begins : redis_begins);
 }

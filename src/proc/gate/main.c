@@ -1,5 +1,7 @@
-/* main.c - cloister-gate: takes what the agent sends, makes canonical requests of it, and
- * hands them to the courier.  It has no secret and no authority. */
+/* main.c - cloister-gate: turns the agent's bytes into canonical requests, and hands them to the
+ * courier.
+ *
+ * It has no secret and no authority. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/rand.h>
@@ -13,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "boundary/namespace/lockdown.h"
+#include "confine/lockdown.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "proc/gate/gate.h"
@@ -22,7 +24,7 @@
 #define KEPT_FDS (GATE_SSH_FD + 1)
 #define SPARE_FDS 32
 
-/* The supervisor has nothing more to say: it has gone. */
+/* The supervisor never sends anything here, so it has gone. */
 static void
 supervisor_ready(void *arg, uint32_t events)
 {
@@ -54,7 +56,7 @@ gate_read_start(struct gate *g, struct err *err)
 	return r;
 }
 
-/* As many connections as there may be descriptors. */
+/* Allow as many connections as there may be descriptors. */
 static void
 gate_set_limits(struct gate *g)
 {
@@ -69,7 +71,7 @@ gate_set_limits(struct gate *g)
 		g->conns_max = limit.rlim_cur > 2 * SPARE_FDS ? limit.rlim_cur - SPARE_FDS : SPARE_FDS;
 }
 
-/* With everything that needs more than the lock-down leaves. */
+/* Do everything that is not possible after the lock-down. */
 static int
 gate_prepare(struct gate *g, struct err *err)
 {
@@ -77,8 +79,8 @@ gate_prepare(struct gate *g, struct err *err)
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);
-	/* No configuration file has a say in what the agent's TLS is like.  What else the
-	 * library reads of the system it reads now. */
+	/* No configuration file may change the agent's TLS.  The library reads everything else that
+	 * it needs from the system now. */
 	OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	if (RAND_bytes(seed, sizeof(seed)) != 1)
 		return err_set(err, EIO, "there is no randomness");
@@ -90,15 +92,15 @@ gate_prepare(struct gate *g, struct err *err)
 	return r == 0 ? gate_read_start(g, err) : r;
 }
 
-/* A machine without IPv6 has no sockets for it.  To be asked before anything is opened: that
- * would take their numbers. */
+/* A machine without IPv6 has no sockets for it.  Check before anything is opened, which would take
+ * their numbers. */
 static bool
 gate_has_ipv6(void)
 {
 	return fcntl(GATE_TCP6_FD, F_GETFD) >= 0 && fcntl(GATE_UDP6_FD, F_GETFD) >= 0;
 }
 
-/* Likewise, of the SSH agent's. */
+/* The same for the SSH agent's socket. */
 static bool
 gate_has_ssh(void)
 {

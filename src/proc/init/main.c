@@ -1,9 +1,9 @@
 /* main.c - cloister-init: pid 1 of a cell.
  *
- * Puts the last restrictions on itself, so that everything it starts has them,
- * starts the agent and what `exec` asks for, reaps, and dies with the agent.
- * It knows nothing and may do nothing that the agent may not, except to speak
- * to the supervisor: so it is not dumpable, and the agent cannot look into it. */
+ * Puts the last restrictions on itself, so that everything it starts has them.  Starts the agent
+ * and the commands of `exec`, reaps, and dies with the agent.  It knows and may do no more than the
+ * agent, except that it talks to the supervisor: so it is not dumpable, and the agent cannot look
+ * into it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,27 +20,27 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/control.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
-#include "boundary/namespace/filter.h"
-#include "boundary/namespace/landlock.h"
+#include "confine/filter.h"
+#include "confine/landlock.h"
 #include "cell/cell_spec.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
 
 #define SLICE_NS UINT64_C(5000000)
-#define BECOME_MS 5000                  /* what a process may take to become its command */
-#define REPORT_FD 3                     /* in a process that is yet to become its command */
+#define BECOME_MS 5000                  /* how long a process may take to exec its command */
+#define REPORT_FD 3                     /* in a process that has yet to exec its command */
 
 struct process {
 	pid_t pid;                      /* 0: free */
 	uint32_t handle;
-	/* Until it has become its command: the pipe that ends with that, the terminal's master side or
-	 * -1, and when it is given up. */
+	/* Until it has executed its command: the pipe that ends with the exec, the terminal's
+	 * master side or -1, and the time at which init gives up. */
 	bool becomes, given_up;
 	int report, master;
 	int64_t deadline_ms;
@@ -69,8 +69,7 @@ die(const struct err *err)
 	_exit(125);
 }
 
-/* If the supervisor is gone, the channel ends and so does init; nothing else in
- * the cell outlives pid 1. */
+/* If the supervisor is gone, the channel ends and so does init; nothing else in the cell outlives pid 1. */
 static void
 send_or_exit(const struct buf *message, const int *fds, size_t n_fds)
 {
@@ -83,7 +82,7 @@ lock_down(enum filter_profile filter, bool has_landlock)
 {
 	struct err err = {0};
 
-	/* Asked for again: changing ids has cleared it. */
+	/* Set again: changing ids has cleared it. */
 	if (CONTROL_ON("pdeath") && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
 		(void)err_errno(&err, "cannot tie the cell to its supervisor");
 		die(&err);
@@ -109,14 +108,14 @@ find_process(pid_t pid)
 	return NULL;
 }
 
-/* Slices longer than the 1 to 3 ms that Linux gives: threads that work together switch less,
- * which wins back what the walls cost, and whoever did not ask for more goes first, so the
- * operator's own programs stay quick.  Before Linux 6.12 nothing comes of it.  An operator
- * who chose another policy for the whole cell (chrt(1)) has his way. */
+/* Asks for time slices longer than Linux's 1 to 3 ms.  Threads that work together switch less,
+ * which makes up for the cost of the walls.  Programs that did not ask for more go first, so the
+ * operator's own stay quick.  Before Linux 6.12 this has no effect.  If an operator chose another
+ * policy for the whole cell (chrt(1)), that one stays. */
 static void
 ask_for_long_slices(void)
 {
-	/* The first version of the kernel's struct sched_attr, which each later one takes. */
+	/* The first version of the kernel's struct sched_attr, which later kernels still accept. */
 	struct {
 		uint32_t size, policy;
 		uint64_t flags;
@@ -146,7 +145,7 @@ become_process(struct spawn *spawn, int *report)
 			return;
 	if (spawn->tty >= 0 && ioctl(spawn->tty, TIOCSCTTY, 0) < 0)
 		return;
-	/* In place of init's own channel. */
+	/* Takes the place of init's own channel. */
 	if (dup3(*report, REPORT_FD, O_CLOEXEC) < 0)
 		return;
 	*report = REPORT_FD;
@@ -193,7 +192,7 @@ report_spawned(uint32_t handle, pid_t pid, int error, int master)
 		_exit(0);
 }
 
-/* PATH is searched as the agent's own environment says. */
+/* PATH is searched as in the agent's own environment. */
 static const char *
 path_of(char *const *env)
 {
@@ -203,16 +202,7 @@ path_of(char *const *env)
 	return "/usr/bin:/bin";
 }
 
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Here and below nothing may be changed that is the parent's: it may be a vfork. */
+/* From here on nothing of the parent may change: this may be a vfork. */
 _Noreturn static void
 run_child(struct spawn *spawn, int report)
 {
@@ -224,9 +214,9 @@ run_child(struct spawn *spawn, int report)
 	_exit(127);
 }
 
-/* The pipe ends when the child has become its command, or brings why it cannot.  A vfork, which is
- * quicker, waits for that: so it is only for the first child.  Any other can be stopped by the
- * agent, as all that runs in the cell. */
+/* The pipe ends when the child has executed its command, or carries the reason why it cannot.  A
+ * vfork is quicker, but waits for that: so it is used only for the first child.  The agent can stop
+ * any later one, like everything in the cell. */
 static int
 fork_process(struct spawn *spawn, struct process *process)
 {
@@ -247,11 +237,11 @@ fork_process(struct spawn *spawn, struct process *process)
 		return error;
 	}
 	*process = (struct process){ .pid = pid, .handle = spawn->handle, .becomes = true, .report = ends[0],
-	                             .master = -1, .deadline_ms = now_ms() + BECOME_MS };
+	                             .master = -1, .deadline_ms = io_now_ms() + BECOME_MS };
 	return 0;
 }
 
-/* It has become its command, or could not, or is dead. */
+/* The process has executed its command, or could not, or is dead. */
 static void
 settle(struct process *process)
 {
@@ -323,7 +313,7 @@ take_signal(struct ipc_message *message)
 	if (buf_get_u32(&message->body, &handle) < 0 ||
 	    buf_get_u32(&message->body, &number) < 0 || number == 0 || number >= NSIG)
 		return -EBADMSG;
-	/* As a terminal does: a shell that is interrupted waits for its command to end. */
+	/* As a terminal does: an interrupted shell waits for its command to end. */
 	group = number == SIGINT || number == SIGQUIT;
 	for (size_t i = 0; i < ARRAY_LEN(processes); i++)
 		if (processes[i].pid > 0 && processes[i].handle == handle)
@@ -331,7 +321,7 @@ take_signal(struct ipc_message *message)
 	return 0;
 }
 
-/* When the cell is over, whatever the supervisor does: it may be stopped, and its clock with it. */
+/* Sets when the cell is over, whatever the supervisor does: it may be stopped, and its clock with it. */
 static int
 set_limit(uint64_t ms)
 {
@@ -383,8 +373,8 @@ report_exited(struct process *process, int status)
 	process->pid = 0;
 }
 
-/* Reap whatever died: what was started here is reported, orphans are not.  What was stopped before
- * it became its command goes on. */
+/* Reaps dead processes.  Those that init started are reported, orphans are not.  A process that was
+ * stopped before it executed its command is continued. */
 static void
 reap(void)
 {
@@ -408,11 +398,11 @@ reap(void)
 	}
 }
 
-/* Those that take too long are killed; how long until the next does, or -1. */
+/* Kills processes that take too long; returns the time until the next one does, or -1. */
 static int
 give_up_late(void)
 {
-	int64_t now = now_ms(), next = -1;
+	int64_t now = io_now_ms(), next = -1;
 
 	for (size_t i = 0; i < ARRAY_LEN(processes); i++) {
 		struct process *p = &processes[i];
@@ -431,7 +421,7 @@ give_up_late(void)
 
 enum { WATCH_CHANNEL, WATCH_CHILDREN, WATCH_LIMIT, WATCHES };
 
-/* Wait for something to happen, and deal with it. */
+/* Waits for one event, and handles it. */
 static void
 take_turn(int children)
 {
@@ -463,7 +453,7 @@ take_turn(int children)
 			;
 		reap();
 	}
-	/* First: it may bring another limit. */
+	/* Handle this first: it may bring another limit. */
 	if ((fds[WATCH_CHANNEL].revents & (POLLIN | POLLHUP)) != 0)
 		take_message();
 	else if (fds[WATCH_LIMIT].revents != 0)

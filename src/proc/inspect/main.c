@@ -1,7 +1,7 @@
-/* main.c - cloister-inspect: looks into request bodies for the courier, and into what models answer.
+/* main.c - cloister-inspect: inspects request bodies and models' responses for the courier.
  *
- * Decoders, a parser of JSON and regular expressions run here on what an agent sends and is
- * answered, in a process that has nothing: its one descriptor is the channel to the courier. */
+ * Decoders, a JSON parser and regular expressions run here on what an agent sends and receives, in
+ * a process that has nothing: its one descriptor is the channel to the courier. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "boundary/namespace/lockdown.h"
+#include "confine/lockdown.h"
 #include "inspect/inspect.h"
 #include "inspect/usage.h"
 #include "ipc/courier_channel.h"
@@ -25,7 +25,7 @@
                                                  * its own: windows of decoders */
 #define IDLE_MS (5 * 60 * 1000)                 /* a body that nobody ends is dropped */
 
-/* A policy stays as long as somebody goes by it. */
+/* A policy is kept as long as something uses it. */
 struct rules {
 	struct policy *policy;
 	size_t users;
@@ -43,7 +43,7 @@ struct question {
 	struct server *server;
 	struct mux_stream *stream;
 	struct rules *rules;
-	struct inspect *inspect;        /* NULL: it is about an answer */
+	struct inspect *inspect;        /* NULL: it is a response */
 	struct usage *usage;
 	struct loop_timer idle;
 };
@@ -92,7 +92,7 @@ take_policy(struct server *s, struct buf *body)
 	return 0;
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
 static void
 send_result(struct server *s, uint32_t id, const struct inspect_findings *f)
@@ -148,7 +148,7 @@ question_is_idle(void *arg)
 	question_drop(arg);
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static int
 get_text(struct buf *body, struct http_text *ret_text)
@@ -213,7 +213,7 @@ take_question(struct server *s, uint32_t id, struct buf *body)
 	return 0;
 }
 
-/* ---- answers of models ---- */
+/* ---- responses of models ---- */
 
 static void
 send_used(struct server *s, uint32_t id, const struct usage_found *found)
@@ -233,7 +233,7 @@ send_used(struct server *s, uint32_t id, const struct usage_found *found)
 	mux_send(s->mux, id, INSPECT_USED, &answer);
 }
 
-/* What cannot be looked into has still to be answered for when it ends. */
+/* A response that cannot be inspected still needs a result at its end. */
 static int
 take_answer(struct server *s, uint32_t id, struct buf *body)
 {
@@ -342,7 +342,7 @@ courier_is_gone(void *arg, int error)
 
 /* ---- the process ---- */
 
-/* What needs more than the lock-down leaves. */
+/* Does what needs more rights than the lock-down leaves. */
 static void
 prepare(void)
 {

@@ -1,8 +1,8 @@
 /* main.c - cloister-mcp: an MCP server for orchestrating agents.
  *
- * `cloister mcp` becomes it: see base/args.h, and the options in cli/mcp.c.
- * Of its two halves this one, the keeper, reads nothing that an agent sent: it starts the worker
- * with an empty environment, and connects it to the service when it asks. */
+ * `cloister mcp` becomes it: see base/args.h, and the options in cli/mcp.c.  It has two halves.
+ * This one, the keeper, reads nothing that an agent sent: it starts the worker with an empty
+ * environment, and connects it to the service on request. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +29,7 @@
 
 struct options {
 	const char *http, *token_file, *principal;
-	/* Started by cloister-serve, whose process this is, for agents in cells; 0: it is not. */
+	/* Set if cloister-serve, whose process this is, started it for agents in cells; else 0. */
 	uint64_t port, parent;
 };
 
@@ -140,7 +140,7 @@ send_beginning(int channel, const struct options *o, const struct door *door, st
 		snprintf(hash + 2 * i, 3, "%02x", door->token.hash[i]);
 	ipc_begin(&b, MCP_BEGIN);
 	buf_put_str(&b, o->principal);
-	/* Of a dispatch: what is dispatched with it is its child. */
+	/* The dispatch's token: dispatches made with it are its children. */
 	buf_put_str(&b, for_service != NULL && o->port == 0 ? for_service : "");
 	buf_put_u32(&b, door->port);
 	buf_put_str(&b, hash);
@@ -174,7 +174,7 @@ start_worker(const struct options *o, const struct door *door, int *ret_channel,
 	return 0;
 }
 
-/* ---- keeping ---- */
+/* ---- the keeper ---- */
 
 static int
 answer(int channel, int runtime, bool may_start, struct err *err)
@@ -187,7 +187,7 @@ answer(int channel, int runtime, bool may_start, struct err *err)
 
 	if (r < 0)
 		return r;
-	/* The one thing that it may ask. */
+	/* The only request that the worker may make. */
 	if (message.type != MCP_CONNECT || buf_left(&message.body) != 0 || message.n_fds != 0)
 		return err_set(err, EBADMSG, "cloister-mcp's worker asked for what it may not have");
 	fd = keeper_connect(runtime, may_start, &why);
@@ -215,7 +215,7 @@ keep(int channel, int runtime, bool may_start, pid_t worker)
 	return tell_error(&err);
 }
 
-/* Without its service there is nothing that it could do, and another one would have its own. */
+/* Without its service it can do nothing, and another service would start its own. */
 static int
 stay_with_parent(const struct options *o, struct err *err)
 {
@@ -244,7 +244,7 @@ main(int argc, char **argv)
 	r = r == 0 ? open_door(&o, &door, &err) : r;
 	if (r == 0) {
 		runtime = cell_runtime_open(&err);
-		/* So that a service that cannot be had is told here and now. */
+		/* An unreachable service should be reported here and now. */
 		fd = runtime < 0 ? runtime : keeper_connect(runtime, o.port == 0, &err);
 		r = fd < 0 ? fd : start_worker(&o, &door, &channel, &worker, &err);
 	}

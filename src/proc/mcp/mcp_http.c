@@ -1,5 +1,5 @@
-/* mcp_http.c - MCP over HTTP at /mcp: who may come in is the door's business (serve.h), what is
- * asked mcp's; here the one is made of the other. */
+/* mcp_http.c - MCP over HTTP at /mcp: connects the server, whose door decides on access (serve.h),
+ * with the protocol in mcp/. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define FIELD_MAX 512
 
-/* What the fields of a request say; those that are missing are NULL. */
+/* The fields of a request; missing ones are NULL. */
 struct asked {
 	char session[FIELD_MAX], version[FIELD_MAX], method[FIELD_MAX], name[FIELD_MAX],
 		last[FIELD_MAX];
@@ -25,7 +25,7 @@ read_field(const struct serve_request *q, const char *name, char out[FIELD_MAX])
 {
 	struct http_text value = http_head_get(&q->head, name);
 
-	/* What is too long is not what anybody here has said. */
+	/* A value that is too long cannot be valid here. */
 	snprintf(out, FIELD_MAX, "%.*s", (int)(value.len < FIELD_MAX ? value.len : FIELD_MAX - 1),
 	         value.len > 0 ? value.at : "");
 	return value.len > 0;
@@ -112,7 +112,7 @@ reply(struct serve_request *q, struct session *s, const struct jsonrpc *m, const
 		serve_answer(q, r.status, NULL, NULL, 0);
 }
 
-/* Of the older revisions: the session that it says it belongs to. */
+/* For the older revisions: the session that the request names. */
 static struct session *
 find_session(struct serve_request *q, const struct asked *a)
 {
@@ -150,12 +150,12 @@ post(struct serve_request *q, const struct asked *a)
 			return;
 		}
 		reply(q, s, &m, a);
-		/* It did not come to one. */
+		/* The request did not begin a session. */
 		if (s->peer.version == NULL)
 			session_end(s);
 		return;
 	}
-	/* A version that nobody speaks is told before a session that is not there. */
+	/* An unknown version is reported before an unknown session. */
 	s = mcp_speaks(a->fields.version) ? find_session(q, a) : NULL;
 	if (s != NULL || !mcp_speaks(a->fields.version))
 		reply(q, s, &m, a);
@@ -168,7 +168,7 @@ get(struct serve_request *q, const struct asked *a)
 {
 	struct session *s;
 
-	/* There is nothing that we would say unasked. */
+	/* This server sends nothing on its own. */
 	if (!a->has_last || !a->has_session) {
 		serve_field(q, "allow", a->has_session ? "POST, DELETE" : "POST");
 		serve_refuse(q, 405, "method", NULL, "there is nothing to listen to: send a message by POST");
@@ -198,7 +198,7 @@ delete(struct serve_request *q, const struct asked *a)
 
 /* ---- requests ---- */
 
-/* "ID.HEX"; nothing else can be a dispatch's. */
+/* "ID.HEX"; nothing else can be a dispatch's token. */
 static bool
 is_of_dispatch(const char *token)
 {
@@ -238,7 +238,7 @@ deal_with(struct serve_request *q)
 	}
 }
 
-/* ---- who shows a token that is not ours ---- */
+/* ---- requests with a token that is not the server's own ---- */
 
 static void
 checked(struct job *job, json_t *message, bool last)
@@ -257,7 +257,7 @@ checked(struct job *job, json_t *message, bool last)
 		serve_refuse(q, 503, "unavailable", NULL, "the service cannot be asked: try again later");
 }
 
-/* Each request anew: a dispatch may be over. */
+/* Checked for each request: a dispatch may be over. */
 static void
 take_request(void *arg, struct serve_request *q)
 {

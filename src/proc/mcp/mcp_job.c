@@ -1,5 +1,5 @@
-/* mcp_job.c - carries a call through: asks the service what the call wants to know, one connection
- * for each question, until it has its result. */
+/* mcp_job.c - runs a call: sends its requests to the service, one connection each, until it has its
+ * result. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "proc/mcp/mcp_proc.h"
 #include "tls/conn.h"
 
-#define ANSWER_S 120                    /* for an answer that is not followed line by line */
-#define LINE_MAX_BYTES (1u << 20)       /* a longer one is passed over */
+#define ANSWER_S 120                    /* for a response that is not followed line by line */
+#define LINE_MAX_BYTES (1u << 20)       /* a longer one is skipped */
 #define TOKEN_MAX 512
 #define PIECE_MAX (32 * 1024)
 
@@ -23,9 +23,9 @@ struct link {
 	struct h1_reader reader;
 	struct job *job;
 	struct loop_timer late;
-	struct buf body;                /* or the line that is coming */
+	struct buf body;                /* or the current line */
 	uint64_t skipped;
-	size_t sent;                    /* of the question's body */
+	size_t sent;                    /* of the request's body */
 	unsigned status;
 	bool is_cut, line_too_long;
 };
@@ -93,7 +93,7 @@ broken(struct job *job, const struct err *why)
 	go_on(job, mcp_call_broken(job->call, why));
 }
 
-/* ---- what comes back ---- */
+/* ---- responses ---- */
 
 static void
 take_line(struct link *link)
@@ -140,7 +140,7 @@ take_body(struct link *link, struct http_text piece)
 		take_lines(link, piece);
 		return;
 	}
-	/* An error is told from its beginning. */
+	/* The text of an error is never skipped. */
 	if (link->status == 200 && left > 0) {
 		n = piece.len < left ? piece.len : (size_t)left;
 		link->skipped += n;
@@ -171,7 +171,7 @@ answered(struct job *job)
 	go_on(job, next);
 }
 
-/* True: the answer is not complete yet. */
+/* True: the response is not complete yet. */
 static bool
 take(struct link *link, size_t len, struct err *err)
 {
@@ -192,7 +192,7 @@ take(struct link *link, size_t len, struct err *err)
 			return false;
 		else
 			return err_set(err, EPROTO, "the service does not speak HTTP as it should") == 0;
-		/* The rest is of no use. */
+		/* The rest is not needed. */
 		if (link->is_cut)
 			return false;
 	}
@@ -224,7 +224,7 @@ readable(void *arg)
 		answered(job);
 }
 
-/* What is asked may be long. */
+/* The request may be long. */
 static void
 writable(void *arg)
 {
@@ -256,7 +256,7 @@ is_late(void *arg)
 	broken(((struct link *)arg)->job, &err);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static struct http_text
 text_of(const char *s)
@@ -345,7 +345,7 @@ connected(void *arg, uint32_t events)
 
 	(void)arg;
 	(void)events;
-	/* Without its other half there is nothing that this one could do. */
+	/* Without its other half this one can do nothing. */
 	if (ipc_receive(MCP_CHANNEL_FD, &message, &err) < 0)
 		exit(125);
 	fd = ipc_take_fd(&message, 0);
@@ -387,7 +387,7 @@ job_start(const char *token)
 	(void)loop_watch(mcp_loop, &channel, EPOLLIN, NULL);
 }
 
-/* One agent must not take what there is for all. */
+/* One agent must not use up what there is for all. */
 static bool
 has_room(const char *token)
 {
@@ -429,7 +429,7 @@ job_cancel(struct job *job)
 	if (next == MCP_WAIT)
 		return;
 	link_close(job);
-	/* Who waits for a connection asks the new question over it. */
+	/* If it still waits for a connection, that one will carry the new request. */
 	if (next == MCP_DONE || !job->is_waiting)
 		go_on(job, next);
 }

@@ -1,4 +1,4 @@
-/* mcp_keeper.c - reaches the service on its run-time socket, and starts it if none runs. */
+/* mcp_keeper.c - connects to the service on its run-time socket, and starts it if none runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 #include "proc/mcp/mcp_proc.h"
 
 #define START_MS 10000                  /* for the service to come up */
-#define LOOK_MS 10                      /* whether it has */
+#define LOOK_MS 10                      /* between two checks */
 
 static int
 try_connect(int runtime)
@@ -30,7 +30,7 @@ try_connect(int runtime)
 	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : TAKE_FD(fd);
 }
 
-/* It belongs to nobody: it is there for others too, and goes when nobody needs it. */
+/* The service is independent: it serves others too, and ends when nobody needs it. */
 static void
 become_service(const char *path)
 {

@@ -1,5 +1,5 @@
 /* mcp_session.c - HTTP sessions of the older revisions: `initialize` begins one, DELETE or an hour
- * of silence ends it. */
+ * without requests ends it. */
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "proc/mcp/mcp_proc.h"
 
-static struct session *sessions;        /* those last used are in front */
+static struct session *sessions;        /* the most recently used are first */
 static size_t n_sessions;
 static struct loop_timer idle;
 
@@ -28,7 +28,7 @@ end_idle(void *arg)
 		loop_set_timer(mcp_loop, &idle, SESSION_IDLE_S * 1000 / 4);
 }
 
-/* Of those with TOKEN, or of all. */
+/* Among those with TOKEN, or all. */
 static void
 end_oldest(const char *token)
 {

@@ -1,4 +1,4 @@
-/* mcp_stdio.c - MCP over standard input and output: a message is a line. */
+/* mcp_stdio.c - MCP over standard input and output: one message per line. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 #include "proc/mcp/mcp_proc.h"
 
 #define READ_MAX (64 * 1024)
-#define WRITE_MAX 4096                  /* a pipe that takes anything takes as much as this */
-#define OUT_FULL (1u << 20)             /* nothing is read while so much is to be written */
+#define WRITE_MAX 4096                  /* a writable pipe takes at least this much */
+#define OUT_FULL (1u << 20)             /* nothing is read while so much waits to be written */
 #define OUT_MAX (128u << 20)
-#define END_MS 5000                     /* for what was asked before the end */
-#define LOOK_MS 20                      /* whether it is there */
+#define END_MS 5000                     /* for requests from before the end */
+#define LOOK_MS 20                      /* between two checks */
 
 static struct loop_source input = { .fd = STDIN_FILENO }, output = { .fd = STDOUT_FILENO };
-static struct loop_round input_round;   /* where it cannot be watched: a file */
+static struct loop_round input_round;   /* for input that cannot be watched: a file */
 static struct loop_timer end_timer;
 static uint64_t end_ms;
 static struct mcp_peer peer;
@@ -54,7 +54,7 @@ write_output(void *arg, uint32_t events)
 	ssize_t n;
 
 	(void)arg;
-	/* Nobody listens any more. */
+	/* The reader is gone. */
 	if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLOUT) == 0)
 		exit(0);
 	n = write(STDOUT_FILENO, out.data + out_at, left < WRITE_MAX ? left : WRITE_MAX);
@@ -165,8 +165,7 @@ receive_lines(const char *data, size_t len)
 	}
 }
 
-/* What was asked is answered yet, within reason; only what may take as long as it likes is not
- * waited for. */
+/* Requests are still answered for a limited time; calls that may take any time are not waited for. */
 static void
 look_for_end(void *arg)
 {

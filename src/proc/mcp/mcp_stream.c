@@ -1,7 +1,7 @@
-/* mcp_stream.c - the answer to one request over HTTP: one JSON object, or server-sent events.
+/* mcp_stream.c - the response to one HTTP request: one JSON object, or server-sent events.
  *
- * In a session, what was said stays for a while, and a client whose connection broke hears the rest
- * on another one.  Without sessions a client that goes has cancelled what it asked for. */
+ * In a session, sent events are kept for a while, and a client whose connection broke gets the rest
+ * on another one.  Without sessions, a client that disconnects cancels its request. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +30,13 @@ forget_first(struct stream *stream)
 	free(event);
 }
 
-/* Lets go of the request.  CUT: the client is to see that there was more to come. */
+/* Detaches the request.  CUT: the client must see that more was to come. */
 static void
 detach(struct stream *stream, bool cut)
 {
 	struct serve_request *q = TAKE(stream->q);
 
-	/* Of an event that was cut nothing counts. */
+	/* An event that was cut is sent again as a whole. */
 	stream->sent = 0;
 	loop_cancel_timer(mcp_loop, &stream->alive);
 	if (q == NULL)
@@ -66,7 +66,7 @@ stream_free(struct stream *stream)
 	free(stream);
 }
 
-/* ---- saying ---- */
+/* ---- sending ---- */
 
 static void
 pump(struct stream *stream)
@@ -117,7 +117,7 @@ add_event(struct stream *stream, const char *data)
 	if (stream->at == NULL)
 		stream->at = event;
 	stream->kept += event->len;
-	/* The oldest are of the least use; who was slower than that misses some progress. */
+	/* The oldest are the least useful; a slow client misses some progress. */
 	while (stream->kept > STREAM_KEPT_MAX && stream->events != event && stream->sent == 0)
 		forget_first(stream);
 }
@@ -141,7 +141,7 @@ say(struct job *job, json_t *message, bool last)
 	}
 	if (!last)
 		return;
-	/* Nothing else will be asked of it. */
+	/* Nothing else will use this request. */
 	if (text != NULL && stream->q != NULL)
 		serve_answer(TAKE(stream->q), 200, "application/json", text, strlen(text));
 	stream_free(stream);
@@ -166,7 +166,7 @@ gone(struct serve_request *q)
 	detach(stream, true);
 	if (stream->session != NULL)
 		return;
-	/* It outlives the stream, to cancel what it dispatched. */
+	/* The job outlives the stream, to cancel what it dispatched. */
 	stream->job = NULL;
 	if (job != NULL) {
 		job->arg = NULL;
@@ -176,7 +176,7 @@ gone(struct serve_request *q)
 	stream_free(stream);
 }
 
-/* So that nobody in between takes the silence for the end, and we notice who is gone. */
+/* Keeps intermediaries from taking silence for the end, and detects clients that are gone. */
 static void
 show_life(void *arg)
 {
@@ -250,7 +250,7 @@ stream_begin(struct stream *stream, struct mcp_call *call)
 	if (!stream->streams)
 		return;
 	attach(stream, q);
-	/* From 2025-11-25 on a client is told where it is before there is anything to say. */
+	/* From 2025-11-25 on, a client gets its position before there is any event. */
 	if (stream->session != NULL && strcmp(stream->session->peer.version, "2025-11-25") == 0) {
 		add_event(stream, "");
 		pump(stream);
@@ -270,7 +270,7 @@ stream_resume(struct session *s, struct serve_request *q, const char *last)
 		stream = stream->next;
 	if (stream == NULL || !stream->streams || n >= stream->n_events)
 		return false;
-	/* Who comes back has lost the old connection, whatever it looks like from here. */
+	/* A client that comes back has lost the old connection, whatever its state here. */
 	detach(stream, true);
 	attach(stream, q);
 	stream->at = stream->events;

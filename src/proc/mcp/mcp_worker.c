@@ -1,8 +1,8 @@
-/* mcp_worker.c - the half of cloister-mcp that reads what orchestrating agents send.
+/* mcp_worker.c - the half of cloister-mcp that reads messages of orchestrating agents.
  *
- * It has nothing but its standard input and output or a listening socket, and a channel over which
- * it is given connections to the service's run-time socket.  It gives up all else before the first
- * byte is read. */
+ * It has only its standard input and output or a listening socket, and a channel over which it gets
+ * connections to the service's run-time socket.  It gives up everything else before it reads the
+ * first byte. */
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/version.h"
-#include "boundary/namespace/lockdown.h"
+#include "confine/lockdown.h"
 #include "ipc/ipc.h"
 #include "ipc/mcp_channel.h"
 #include "proc/mcp/mcp_proc.h"
@@ -26,7 +26,7 @@ struct mcp_config mcp_config = { .version = CLOISTER_VERSION };
 const struct mcp_config mcp_guest_config = { .version = CLOISTER_VERSION, .principal = "" };
 
 struct beginning {
-	struct ipc_message message;     /* what the strings point into */
+	struct ipc_message message;     /* owns the strings */
 	const char *token, *hash;
 	uint32_t port;
 };
@@ -58,7 +58,7 @@ begin_http(const struct beginning *b, struct err *err)
 	return http_begin((uint16_t)b->port, b->hash[0] != '\0' ? &token : NULL, err);
 }
 
-/* What libraries would open at their first use. */
+/* Does what libraries would do at their first use. */
 static void
 prepare(void)
 {

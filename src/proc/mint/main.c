@@ -1,10 +1,10 @@
-/* main.c - cloister-mint: makes the certificate authority of one cell, and is gone.
+/* main.c - cloister-mint: makes the certificate authority of one cell, and exits.
  *
  * cloister-mint ID SECONDS [java], started by the supervisor with
  *   fd 3  a memory file for the certificate, PEM
  *   fd 4  a memory file for its key, PEM
- *   fd 5  a pipe: "HASH\n" when both are written, HASH being what OpenSSL looks a
- *         certificate up by; nothing if it failed
+ *   fd 5  a pipe: "HASH\n" when both are written; HASH is OpenSSL's lookup hash of the
+ *         certificate; nothing if it failed
  *   fd 6  with "java": a memory file for a key store of everything that is trusted
  *   fd 7  certificates of the operator's own, PEM, if there are any
  * It reads nothing that an agent wrote. */
@@ -117,7 +117,7 @@ write_pem(int fd, const X509 *x, const EVP_PKEY *key, struct err *err)
 	return r;
 }
 
-/* All of a file; a memory file is shared, so its position is nobody's. */
+/* Reads all of a file; a memory file is shared, so its offset cannot be relied on. */
 static BIO *
 open_file(int fd)
 {
@@ -161,7 +161,7 @@ mint(const char *id, const char *seconds, bool java, struct err *err)
 {
 	OWN(pkey_freep) EVP_PKEY *key = NULL;
 	OWN(x509_freep) X509 *x = NULL;
-	/* Before anything else takes its place. */
+	/* Checked before another file takes that descriptor. */
 	bool has_authorities = fcntl(AUTHORITIES, F_GETFD) >= 0;
 	char line[16];
 	uint64_t n;
@@ -196,7 +196,7 @@ main(int argc, char **argv)
 		return 125;
 	}
 	if (mint(argv[1], argv[2], argc > 3, &err) == 0)
-		/* What is in memory, the kernel takes back sooner. */
+		/* The kernel frees memory sooner than this process could. */
 		_exit(0);
 	fprintf(stderr, "cloister: %s\n", err.text);
 	return 125;

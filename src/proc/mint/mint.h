@@ -5,10 +5,9 @@
 
 struct err;
 
-/* Java's oldest form of key store, which every Java reads, with the password that
- * everybody knows: what is in OLD, the system's own of LEN bytes, and the certificates in
- * MORE (PEM, may be NULL); or, if OLD is of another form, those and the ones in ALL.
- * Written to FD. */
+/* Writes a key store to FD, in Java's oldest format, which every Java reads, with the well-known
+ * password.  It contains OLD, the system's own of LEN bytes, and the certificates in MORE (PEM, may
+ * be NULL).  If OLD has another format, it contains MORE and the certificates in ALL. */
 int mint_write_keystore(const unsigned char *old, size_t len, BIO *const *more, size_t n,
                         BIO *all, int fd, struct err *err);
 #endif

@@ -1,7 +1,7 @@
 /* mint_keystore.c - writes a Java key store (JKS) of trusted certificates.
  *
- * Big-endian: magic, version, how many; of each a tag, an alias, a date, the kind and
- * the bytes of the certificate; then a SHA-1 of the password, a phrase and all that. */
+ * Big-endian: magic, version, number of entries; for each a tag, an alias, a date, the type and the
+ * bytes of the certificate; then a SHA-1 of the password, a phrase and all of that. */
 #include <errno.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -22,7 +22,7 @@
 #define PASSWORD "changeit"
 #define PHRASE "Mighty Aphrodite"
 #define KEYSTORE_MAX (8 << 20)
-#define COUNT_AT 8                      /* where the number of entries is */
+#define COUNT_AT 8                      /* offset of the number of entries */
 #define HEAD 12
 #define DIGEST 20                       /* at the end */
 
@@ -99,7 +99,7 @@ get_number(const unsigned char *at)
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* How many entries are there already. */
+/* Returns the number of existing entries. */
 static uint32_t
 begin(struct buf *b, const unsigned char *old, size_t len)
 {

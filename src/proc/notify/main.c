@@ -1,7 +1,8 @@
-/* main.c - cloister-notify: started with a cell by its supervisor where the operator has a
- * notify.yaml, and there until the cell has ended and all was told.
+/* main.c - cloister-notify: sends notifications for one cell.
  *
- * Each telling is a process of its own, so that one that hangs keeps no other back. */
+ * The supervisor starts it with the cell if the operator has a notify.yaml.  It runs until the cell
+ * has ended and everything is delivered.  Each delivery is a process of its own, so that one that
+ * hangs does not delay the others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,11 +23,11 @@
 #include "ipc/ipc.h"
 #include "proc/notify/notify.h"
 
-#define WORKERS_MAX 16                  /* at once; then the channel waits */
+#define WORKERS_MAX 16                  /* at once; beyond them the channel waits */
 
 static const unsigned pauses[NOTIFY_TRIES - 1] = { 1, 5, 20, 60 };       /* in seconds */
 
-/* To people, and to the cell's timeline as long as there is one. */
+/* Reports to people, and to the cell's timeline as long as there is one. */
 static void
 complain(const char *text)
 {
@@ -67,7 +68,7 @@ make_id(char ret_id[NOTIFY_ID_MAX])
 		n += (size_t)snprintf(ret_id + n, NOTIFY_ID_MAX - n, "%02x", bytes[i]);
 }
 
-/* {"type":"ask","timestamp":"...","data":{...}}: as Standard Webhooks has it. */
+/* {"type":"ask","timestamp":"...","data":{...}}: the format of Standard Webhooks. */
 static void
 put_body(struct buf *b, const char *event, const void *data, size_t len)
 {
@@ -83,7 +84,7 @@ put_body(struct buf *b, const char *event, const void *data, size_t len)
 	buf_put(b, "}", 1);
 }
 
-/* How many were put to work. */
+/* Returns how many processes were started. */
 static size_t
 tell(const char *event, const void *data, size_t len)
 {
@@ -96,7 +97,7 @@ tell(const char *event, const void *data, size_t len)
 	pid_t pid;
 
 	buf_init(&body, CELL_NOTIFY_DATA_MAX + 256);
-	/* It may have changed since the last time. */
+	/* The file may have changed since the last time. */
 	if (file == NULL || notify_config_load(file, &config, &err) < 0) {
 		complain(file == NULL ? "there is no folder for notify.yaml" : err.text);
 		return 0;
@@ -116,7 +117,7 @@ tell(const char *event, const void *data, size_t len)
 	return n;
 }
 
-/* False: the supervisor has gone. */
+/* False: the supervisor is gone. */
 static bool
 hear(size_t *workers)
 {
@@ -171,7 +172,7 @@ main(void)
 		fprintf(stderr, "cloister-notify is started by cloister-supervisor only\n");
 		return 125;
 	}
-	/* What is under way is told, whatever becomes of the cell. */
+	/* A delivery under way is completed, whatever happens to the cell. */
 	prctl(PR_SET_PDEATHSIG, 0);
 	(void)fcntl(CELL_NOTIFY_FD, F_SETFD, FD_CLOEXEC);
 	signal(SIGPIPE, SIG_IGN);

@@ -1,5 +1,5 @@
-/* notify.h - cloister-notify: tells the operator's own programs and webhooks what a cell's
- * supervisor says, and tries again where that fails. */
+/* notify.h - cloister-notify: sends a supervisor's events to the operator's own programs and
+ * webhooks, and retries failures. */
 #ifndef CLOISTER_NOTIFY_H
 #define CLOISTER_NOTIFY_H
 #include <stdbool.h>
@@ -11,11 +11,11 @@ struct err;
 #define NOTIFY_TARGETS_MAX 16
 #define NOTIFY_WORDS_MAX 64             /* of a command */
 #define NOTIFY_FILE_MAX (64 * 1024)
-#define NOTIFY_SECRET_MAX 64            /* bytes, as Standard Webhooks has it; at least 24 */
+#define NOTIFY_SECRET_MAX 64            /* bytes, as in Standard Webhooks; at least 24 */
 #define NOTIFY_SECRET_LEAST 24
 #define NOTIFY_ID_MAX 48
 #define NOTIFY_TRIES 5
-#define NOTIFY_COMMAND_S 30             /* that a command may take */
+#define NOTIFY_COMMAND_S 30             /* time limit of a command */
 #define NOTIFY_WEBHOOK_S 10
 
 /* Bits. */
@@ -36,7 +36,7 @@ struct notify_config {
 
 /* ---- notify_config.c ---- */
 
-/* The operator's file at PATH, which nobody else may write.  Errors begin with the place. */
+/* Reads the operator's file at PATH, which nobody else may write.  Errors begin with the place. */
 int notify_config_load(const char *path, struct notify_config *ret_config, struct err *err);
 void notify_config_free(struct notify_config *c);       /* for OWN() too */
 /* Its bit; 0: there is no such event. */
@@ -44,14 +44,14 @@ unsigned notify_event_bit(const char *event);
 
 /* ---- notify_send.c ---- */
 
-/* What is told, to all and with each try. */
+/* The message, the same for all targets and tries. */
 struct notify_message {
 	const char *event;
 	char id[NOTIFY_ID_MAX];
 	const char *body;               /* {"type":...,"timestamp":...,"data":{...}} */
 	size_t len;
 };
-/* Once.  -ECANCELED: and never again. */
+/* Sends once.  -ECANCELED: do not retry. */
 int notify_send(const struct notify_target *target, const struct notify_message *message,
                 struct err *err);
 

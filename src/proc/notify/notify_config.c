@@ -1,6 +1,6 @@
-/* notify_config.c - notify.yaml: whom to tell what.
+/* notify_config.c - reads notify.yaml: the targets and their events.
  *
- * Programs are named here and nowhere else: a policy may have been written by an agent. */
+ * Programs are named only here: an agent may have written a policy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ read_command(struct notify_target *t, const struct node *node, struct err *err)
 	return t->command != NULL ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
-/* Without TLS only to this machine: what is told is nobody else's business. */
+/* Without TLS, only this machine may get events: they are confidential. */
 static bool
 may_be_told(const char *url)
 {
@@ -156,7 +156,7 @@ read_target(struct notify_config *c, const struct node *node, struct err *err)
 	if (node->kind != NODE_MAP)
 		return node_err(err, node, "each is a map: `- command: [...]`");
 	*t = (struct notify_target){ .on = NOTIFY_ALL };
-	/* What was read of it is freed with the others. */
+	/* A partly read target is freed with the others. */
 	c->n++;
 	for (size_t i = 0; r == 0 && i < node->n; i++)
 		r = read_key(t, node->items[i], node->values[i], err);
@@ -170,7 +170,7 @@ read_target(struct notify_config *c, const struct node *node, struct err *err)
 
 /* ---- the file ---- */
 
-/* Who can write it has programs run. */
+/* Anyone who can write the file can have programs run. */
 static int
 check_owner(int fd, const char *path, struct err *err)
 {

@@ -1,4 +1,4 @@
-/* notify_send.c - one try: a program that gets the message as its input, or a webhook. */
+/* notify_send.c - makes one try: runs a program with the message as its input, or calls a webhook. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ become(const char *program, const struct notify_target *t, const struct notify_m
 	_exit(127);
 }
 
-/* Its status; what takes too long is killed. */
+/* Returns its status; kills it if it takes too long. */
 static int
 await(pid_t pid)
 {
@@ -70,7 +70,7 @@ run_command(const struct notify_target *t, const struct notify_message *m, struc
 
 	if (input < 0)
 		return input;
-	/* Each time: a cell may write there since. */
+	/* Checked each time: a cell may have been granted the path since. */
 	r = trust_command(TRUST_NOTIFY_COMMAND, t->command, program, err);
 	if (r < 0)
 		return r == -EPERM ? -ECANCELED : r;
@@ -160,7 +160,7 @@ post(const struct notify_target *t, const struct notify_message *m, struct err *
 		return 0;
 	if (code != CURLE_OK)
 		return err_set(err, EIO, "%.200s: %s", t->webhook, curl_easy_strerror(code));
-	/* Gone: whoever it was wants no more of it. */
+	/* 410 Gone: the receiver wants no more events. */
 	(void)err_set(err, EIO, "%.200s answers with %ld", t->webhook, status);
 	return status == 410 ? -ECANCELED : -EIO;
 }

@@ -1,13 +1,12 @@
-/* main.c - cloister-publish: carries connections from ports of the host to servers in
- * the cell.
+/* main.c - cloister-publish: forwards connections from ports of the host to servers in the cell.
  *
  * cloister-publish [webhook:]PORT..., started by the supervisor with
  *   fd 3  the cell's user namespace
  *   fd 4  its network namespace
  *   fd 5  the courier, if webhooks come to a PORT: see webhook_channel.h
  *   fd 6  listening on the host for the first PORT, IPv4; 7: IPv6, or closed; and so on
- * It joins both and gives up all else, so that what it connects to is the cell's, and
- * only the sockets that it was given are the host's. */
+ * It joins both and gives up everything else.  So it connects only within the cell, and has only
+ * the given sockets of the host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -25,7 +24,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
-#include "boundary/namespace/lockdown.h"
+#include "confine/lockdown.h"
 #include "cell/cell_spec.h"
 #include "ipc/webhook_channel.h"
 #include "loop/loop.h"
@@ -34,24 +33,24 @@
 
 enum { USERNS = 3, NETNS = 4, LISTENERS = PUBLISH_WEBHOOK_FD + 1 };
 
-#define INNER_ID 0xfffdu                /* nobody in particular, where it is mapped */
+#define INNER_ID 0xfffdu                /* an unused id, if it is mapped */
 
 struct port {
 	uint16_t number;
-	bool webhooks;                  /* come to it, and are checked */
+	bool webhooks;                  /* its connections carry webhooks, which are checked */
 	struct loop_source listeners[2];
 };
 
 struct connection {
 	int host;
-	struct loop_source cell;        /* while it is being connected */
-	unsigned n_tried;               /* of its families */
+	struct loop_source cell;        /* while connecting */
+	unsigned n_tried;               /* families tried */
 	uint16_t port;
-	int host_again, cell_again;     /* the same sockets, for the way out: a loop
-	                                 * watches a descriptor for one purpose */
+	int host_again, cell_again;     /* duplicates of the sockets for the way out: a loop watches
+	                                 * a descriptor for one purpose */
 	struct relay in, out;           /* into the cell, out of it */
-	unsigned open;                  /* relays that still run */
-	struct connection *next;        /* in the list of those that are over */
+	unsigned open;                  /* running relays */
+	struct connection *next;        /* in the list of ended ones */
 };
 
 struct loop *publish_loop;
@@ -60,7 +59,7 @@ static size_t n_ports, n_connections;
 static struct connection *gone;
 static struct loop_round bury;
 
-/* Freed when no event of this round can be for it any more. */
+/* Freed when no event of this round can refer to it any more. */
 static void
 bury_gone(void *arg)
 {
@@ -114,7 +113,7 @@ carried(void *arg, struct relay *relay)
 {
 	struct connection *c = arg;
 
-	/* One way is over; the other may have something to say yet. */
+	/* One direction has ended; the other may still have data. */
 	shutdown(relay == &c->in ? c->cell.fd : c->host, SHUT_WR);
 	if (relay->error != 0 && c->open == 2) {
 		relay_drop(relay == &c->in ? &c->out : &c->in);
@@ -198,7 +197,7 @@ try_connect(struct connection *c)
 		closep(&c->cell.fd);
 		c->cell.fd = -1;
 	}
-	/* Nobody listens: the client sees that too. */
+	/* Nobody listens: the client must see that too. */
 	(void)setsockopt(c->host, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	drop(c);
 }
@@ -273,7 +272,7 @@ enter_cell(struct err *err)
 		return err_errno(err, "cannot enter the cell's network");
 	close(USERNS);
 	close(NETNS);
-	/* Where the cell has ids of its own, be nobody; else the operator is all there is. */
+	/* If the cell has ids of its own, becomes nobody; else the operator's is the only id. */
 	(void)!setgroups(0, NULL);
 	if (setresgid(INNER_ID, INNER_ID, INNER_ID) == 0 &&
 	    setresuid(INNER_ID, INNER_ID, INNER_ID) < 0)

@@ -1,8 +1,8 @@
-/* publish_webhook.c - one request of a connection from outside: read whole, checked by the courier,
- * and sent on as the courier says; the answer goes back as it comes.
+/* publish_webhook.c - one webhook request from outside: reads it completely, has the courier check
+ * it, forwards it as the courier directs, and returns the response as it comes.
  *
- * Each connection carries one request.  What comes in is read as strictly as what goes out of a
- * cell; nothing of it reaches the cell but what was checked, written anew. */
+ * Each connection carries one request.  Input is parsed as strictly as requests that leave a cell.
+ * Only the checked request, written anew, reaches the cell. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,19 +26,19 @@
 enum webhook_step { READS, ASKS, CONNECTS, ANSWERS, LINGERS, GONE };
 
 struct webhook {
-	struct webhook *next, **at;     /* of all; then of those that are gone */
+	struct webhook *next, **at;     /* of all; then of ended ones */
 	enum webhook_step step;
-	uint32_t number;                /* of its question */
+	uint32_t number;                /* of its request to the courier */
 	uint16_t port;
 	struct loop_source host, cell;
 	struct loop_timer late;
-	struct h1_reader reader;        /* of the request, then of the answer */
+	struct h1_reader reader;        /* for the request, then for the response */
 	struct buf head, body;          /* the request: its head encoded */
 	struct buf to_cell, to_host;    /* not written yet */
-	unsigned n_tried;               /* of the families that a server may listen in */
+	unsigned n_tried;               /* families tried, in which a server may listen */
 	bool is_head;
-	bool answers;                   /* something of the answer has come */
-	bool blind;                     /* it is no HTTP that we know: it ends with the connection */
+	bool answers;                   /* the response has begun */
+	bool blind;                     /* unknown HTTP: the response ends with the connection */
 	bool ends;                      /* all of it is in TO_HOST */
 };
 
@@ -120,7 +120,7 @@ set_late(struct webhook *w, unsigned seconds)
 	loop_set_timer(publish_loop, &w->late, (uint64_t)seconds * 1000);
 }
 
-/* Closed at once, a connection would take back what the client has not read yet. */
+/* Closing at once would discard data that the client has not read yet. */
 static void
 linger(struct webhook *w)
 {
@@ -146,7 +146,7 @@ late(void *arg)
 
 /* ---- to the client ---- */
 
-/* False: there is more to write, or nobody to write to. */
+/* False: there is more to write, or the peer is gone. */
 static bool
 flush(struct loop_source *to, struct buf *b)
 {
@@ -220,9 +220,9 @@ refuse(struct webhook *w, uint16_t status, const char *reason)
 	flush_host(w);
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* How much of the LEN bytes in IN is of it. */
+/* How many of the LEN bytes in IN belong to the response. */
 static size_t
 follow(struct webhook *w, size_t len)
 {
@@ -277,7 +277,7 @@ flush_cell(struct webhook *w)
 		watch(w, &w->cell, EPOLLOUT | (buf_left(&w->to_host) > 0 ? 0 : EPOLLIN));
 		return;
 	}
-	/* A server that takes no more may have answered already. */
+	/* A server that reads no more may have answered already. */
 	buf_free(&w->to_cell);
 	buf_init(&w->to_cell, 0);
 	if (buf_left(&w->to_host) == 0)
@@ -308,7 +308,7 @@ cell_ready(void *arg, uint32_t events)
 		take_answer(w);
 }
 
-/* On 127.0.0.1, or else on ::1. */
+/* Tries 127.0.0.1, then ::1. */
 static void
 begin_connect(struct webhook *w)
 {
@@ -345,7 +345,7 @@ ask(struct webhook *w)
 	int r;
 
 	loop_unwatch(publish_loop, &w->host);
-	/* It was encoded by ourselves. */
+	/* This process encoded it. */
 	if (http_head_decode(&w->head, &head, NULL) < 0)
 		abort();
 	head.length = w->body.len;

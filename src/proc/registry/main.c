@@ -1,6 +1,6 @@
-/* main.c - cloister-registry: the commands that read and change what is registered.
+/* main.c - cloister-registry: the commands that read and change registered objects.
  *
- * `cloister` becomes it; what it is told is in base/args.h. */
+ * `cloister` becomes it; see base/args.h for its arguments. */
 #include <errno.h>
 #include <string.h>
 

@@ -24,7 +24,7 @@ struct asked {
 	char **words;                   /* behind the verb */
 	size_t n_words;
 	bool json;
-	struct registry *r;             /* NULL: there is none yet */
+	struct registry *r;             /* NULL: not created yet */
 	struct err *err;
 };
 
@@ -54,7 +54,7 @@ tell_registered(struct asked *a, const struct registry_version *v, bool created)
 
 #define NOTE_MEMBERS_MAX 2
 
-/* For the operator's timeline: what becomes of an object of this kind. */
+/* For the operator's timeline: the change to an object of this kind. */
 static int
 put_note(struct asked *a, const char *becomes, const struct audit_member *members, size_t n,
          struct buf *ret_text)
@@ -81,7 +81,7 @@ tell(void *arg, const char *event, size_t len, struct err *err)
 	return r < 0 ? r : operator_append(op, OPERATOR_NOW, event, len, err);
 }
 
-/* What waits to be told, perhaps since somebody was killed. */
+/* Records events that wait, perhaps since a process was killed. */
 static int
 tell_notes(struct registry *reg, struct err *err)
 {
@@ -90,7 +90,7 @@ tell_notes(struct registry *reg, struct err *err)
 	return registry_tell_notes(reg, tell, &op, err);
 }
 
-/* What standard input holds becomes a file, which can be read as others are. */
+/* Copies standard input to a file, which can be read like others. */
 static int
 keep_stdin(struct err *err)
 {
@@ -159,7 +159,7 @@ register_one(struct asked *a, const char *path, const char *name)
 	if (r < 0)
 		return r;
 	note_missing(a, o);
-	/* Also of an older one, which the name means again. */
+	/* Also for an older version, to which the name refers again. */
 	r = tell_notes(a->r, a->err);
 	return r < 0 ? err_wrap(a->err, "it is done, and will be recorded once that is possible") :
 	       tell_registered(a, &v, created);
@@ -191,7 +191,7 @@ get_limit(struct asked *a, size_t *ret_limit)
 	return r < 0 ? err_wrap(a->err, "--limit") : 0;
 }
 
-/* NEXT is what --after takes to go on; NULL: that was all. */
+/* NEXT is the value for --after to continue; NULL: that was all. */
 static int
 tell_page(struct asked *a, const struct registry_page *page, bool history, const char *next)
 {
@@ -268,7 +268,7 @@ show(struct asked *a)
 	return objects_print_json(told, a->err);
 }
 
-/* The version that came before the newest one of the bare name REF. */
+/* The version before the newest one of the bare name REF. */
 static int
 resolve_previous(struct asked *a, const struct registry_version *newest, json_t **ret_content,
                  struct registry_version *ret_version)
@@ -344,7 +344,7 @@ retire(struct asked *a)
 /* ---- verbs ---- */
 
 static const struct verb {
-	const char *name, *takes;       /* what is said if the words are not so many */
+	const char *name, *takes;       /* TAKES: the message if the number of words is wrong */
 	size_t min, max;
 	const char *options[5];         /* besides --json */
 	int (*run)(struct asked *a);

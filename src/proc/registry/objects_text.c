@@ -1,4 +1,4 @@
-/* objects_text.c - registered objects, for people and for programs. */
+/* objects_text.c - prints registered objects, for people and for programs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "proc/registry/registry_proc.h"
 #include "registry/object.h"
 
-#define TEXT_MAX (2 * OBJECT_TEXT_MAX)  /* of anything that is printed */
-#define DIGITS 12                       /* of a hash, where it is one of many */
+#define TEXT_MAX (2 * OBJECT_TEXT_MAX)  /* of anything printed */
+#define DIGITS 12                       /* of a hash in a list */
 
 int
 objects_print_canonical(json_t *value, struct err *err)

@@ -1,4 +1,4 @@
-/* api.c - a request finds its route, is carried out in a thread, and is answered. */
+/* api.c - finds the route of a request, handles it in a thread, and answers it. */
 #include "proc/serve/api.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ api_fail_with(struct api_call *c, unsigned status, const char *code, const char 
 	return api_fail_as(c, status, code);
 }
 
-/* ---- what a handler asks ---- */
+/* ---- parameters for handlers ---- */
 
 const char *
 api_query(const struct api_call *c, const char *name)
@@ -171,7 +171,7 @@ read_body(struct api_call *c)
 	return 0;
 }
 
-/* ---- carrying out ---- */
+/* ---- handling ---- */
 
 static void
 call_free(struct api_call *c)
@@ -202,7 +202,7 @@ api_answer(struct api_call *c)
 	} else if (c->answer != NULL) {
 		size_t len;
 
-		/* ASCII only: nothing in it can steer a terminal. */
+		/* ASCII only: nothing in it can control a terminal. */
 		text = json_dumps(c->answer, JSON_COMPACT | JSON_ENSURE_ASCII);
 		len = text != NULL ? strlen(text) : 0;
 		if (text != NULL)
@@ -234,7 +234,7 @@ done(struct serve_job *job)
 	call_free(c);
 }
 
-/* Who shows a token is the agent of that dispatch, whatever else is said, or nobody. */
+/* A client that shows a token is the agent of that dispatch, whatever else it claims, or nobody. */
 static int
 find_parent(struct api_call *c)
 {
@@ -257,7 +257,7 @@ find_parent(struct api_call *c)
 	return 0;
 }
 
-/* Members that nobody looks at would be a mistake that nobody notices. */
+/* An unknown member would be a mistake that nobody notices. */
 static int
 take_body(struct api_call *c)
 {
@@ -314,7 +314,7 @@ refuse_method(struct serve_request *q, const char *allow)
 	serve_refuse(q, 405, "method_not_allowed", NULL, "this path has other methods: see 'Allow'");
 }
 
-/* What a role may not do does not exist for it. */
+/* A route that a role may not use does not exist for it. */
 static const struct api_route *
 find_route(struct serve_request *q, struct route_params *ret_params)
 {
@@ -381,7 +381,8 @@ take_request(void *arg, struct serve_request *q)
 	struct api_call *c = q->app;
 
 	c->stats = *serve_stats(api->server);
-	/* What had no place in memory: few are read at once, and nobody else waits for them. */
+	/* The body did not fit in memory: few of these are read at once, and no other request waits
+	 * for them. */
 	c->job.heavy = q->body.fd >= 0;
 	serve_pool_add(api->pool, &c->job);
 }
@@ -413,7 +414,7 @@ api_print_routes(void)
 		       route->path);
 }
 
-/* What was under way when the last service ended is ours now. */
+/* Takes over what was under way when the last service ended. */
 static int
 take_over(struct api *api, uint64_t retain_ms, struct err *err)
 {

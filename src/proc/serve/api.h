@@ -1,7 +1,7 @@
-/* api.h - the service's API: one table of routes, and how a request is carried out by one.
+/* api.h - the service's API: one table of routes, and the handling of a request by its route.
  *
- * What blocks runs in a thread of a pool, with a registry handle of its own; the loop's thread
- * only reads and writes.  Who may use a route is in the table, and nowhere else. */
+ * Blocking work runs in a thread of a pool, with a registry handle of its own; the loop's thread
+ * only reads and writes.  The table alone decides who may use a route. */
 #ifndef CLOISTER_API_H
 #define CLOISTER_API_H
 #include <jansson.h>
@@ -15,11 +15,11 @@
 #include "serve/serve.h"
 #include "serve/session.h"
 
-#define API_THREADS 8                   /* what blocks is the disk, or a supervisor */
+#define API_THREADS 8                   /* they block on the disk, or on a supervisor */
 #define API_POINTER_MAX 256
 #define API_PAGE_MAX 1000
-#define API_PATIENCE_S 30               /* for what a supervisor should answer at once */
-#define API_PAGE 100                    /* rows, unless asked for more */
+#define API_PATIENCE_S 30               /* for answers that a supervisor should give at once */
+#define API_PAGE 100                    /* rows, by default */
 #define API_ID_MAX 32
 #define API_STEER_MAX (16u << 10)       /* a few words */
 #define API_OBJECT_MAX (4u << 20)       /* the JSON of an object; of a capability SERVE_BODY_MAX */
@@ -40,15 +40,15 @@ struct api_route {
 	unsigned roles;                 /* enum serve_role, one bit each */
 	const char *id;                 /* of the operation: "listCells" */
 	const char *summary;
-	const char *query;              /* names of parameters with blanks between; NULL: none */
-	const char *body;               /* schema of the body; NULL: there is none, "?X": there may be */
-	const char *answer;             /* schema of the answer, or a media type */
-	uint16_t status;                /* when it went well */
+	const char *query;              /* names of parameters, separated by blanks; NULL: none */
+	const char *body;               /* schema of the body; NULL: none, "?X": optional */
+	const char *answer;             /* schema of the response, or a media type */
+	uint16_t status;                /* on success */
 	uint64_t body_max;
-	/* In a thread: 0, or what api_fail() returned. */
+	/* In a thread: returns 0, or the value of api_fail(). */
 	int (*work)(struct api_call *c);
-	/* In the loop, when WORK has returned 0: it answers, or sends C to a thread again
-	 * (api_go_on).  NULL: what WORK left is the answer. */
+	/* In the loop, when WORK has returned 0: answers, or sends C to a thread again (api_go_on).
+	 * NULL: WORK's result is the response. */
 	void (*begin)(struct api_call *c);
 };
 extern const struct api_route api_routes[];     /* ends with a NULL method */
@@ -61,16 +61,16 @@ struct api {
 	struct tallies *tallies;
 	struct live *live;
 	struct checker *checker;
-	struct registry *registry;      /* the loop's */
+	struct registry *registry;      /* used by the loop only */
 	struct dispatcher *dispatcher;
 	unsigned concurrency;           /* of dispatches */
 	char build[80];                 /* the hash of this build's programs, or "" */
 	uint64_t started_ms;            /* realtime */
-	bool stopping;                  /* nothing new is begun */
-	/* Of browsers; the loop's. */
+	bool stopping;                  /* nothing new begins */
+	/* Browser sessions; used by the loop only. */
 	struct sessions sessions;
 	struct loop_timer expire;
-	uint16_t page_port;             /* where they come; 0: nowhere */
+	uint16_t page_port;             /* the dashboard's port; 0: none */
 	bool page_tls;
 	struct serve_job settle;
 	struct loop_timer settle_due;
@@ -84,13 +84,13 @@ struct api_call {
 	int (*then)(struct api_call *c); /* instead of the route's WORK, the second time */
 	struct route_params params;
 	char *query[ROUTE_QUERY_MAX];   /* in the route's order */
-	struct serve_stats stats;       /* when it came */
-	/* The dispatch whose agent asks, by its token; "": none.  What it may is in DELEGATE. */
+	struct serve_stats stats;       /* as of the request */
+	/* The dispatch of the requesting agent, by its token; "": none.  DELEGATE has its rights. */
 	char parent[API_ID_MAX];
 	json_t *delegate;
 	json_t *body;
 	void *own;                      /* in a thread: struct api_thread */
-	/* The answer: one of these, */
+	/* The response: one of these, */
 	unsigned status;                /* 0: the route's */
 	json_t *answer;
 	char *text;                     /* of type TYPE */
@@ -98,13 +98,13 @@ struct api_call {
 	int fd;                         /* FD_LEN bytes of it; -1: none */
 	uint64_t fd_len;
 	const char *type;
-	/* or why there is none. */
+	/* or the reason why there is none. */
 	const char *code;
 	char pointer[API_POINTER_MAX];
 	struct err err;
 	/* For BEGIN. */
 	struct follow_source *source;
-	bool is_all_told;               /* of SOURCE nothing is left */
+	bool is_all_told;               /* SOURCE has nothing left */
 	char id[API_ID_MAX];            /* of a dispatch */
 	int lock;                       /* of one that is to begin, or -1 */
 };
@@ -112,9 +112,9 @@ struct api_call {
 void api_freep(struct api **api);
 int api_start(struct loop *loop, int spool, const struct serve_options *options,
               struct api **ret_api, struct err *err);
-/* Nothing new is begun; DONE is called when all that was asked is answered. */
+/* Begins nothing new; calls DONE when all requests are answered. */
 void api_stop(struct api *api, void (*done)(void *arg), void *arg);
-/* Nothing is under way. */
+/* Whether nothing is under way. */
 bool api_is_idle(const struct api *api);
 /* The table, for people and tests: roles, method, path. */
 void api_print_routes(void);
@@ -123,7 +123,7 @@ extern const struct serve_handler api_handler;
 
 /* ---- for WORK ---- */
 
-/* Fails with CALL->err as it is: the status is of its code. */
+/* Fails with CALL->err as it is: its code determines the status. */
 int api_fail(struct api_call *c);
 /* The same with this status. */
 int api_fail_as(struct api_call *c, unsigned status, const char *code);
@@ -139,33 +139,33 @@ int api_query_number(struct api_call *c, const char *name, uint64_t min, uint64_
 int api_query_bool(struct api_call *c, const char *name, bool otherwise, bool *ret_value);
 /* In BEGIN: THEN, in a thread, makes the answer. */
 void api_go_on(struct api_call *c, int (*then)(struct api_call *c));
-/* The state entry of the cell WORD, open; -ENOENT.  BARE: also of one that has but a timeline, as most
- * have that are over. */
+/* The state entry of the cell WORD, open; -ENOENT.  BARE: also of a cell with only a timeline, as
+ * most ended cells have. */
 int api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err);
-/* A connection to the supervisor of the cell that is the path's first parameter, whose id is in C->id
- * then; or it has failed. */
+/* A connection to the supervisor of the cell in the path's first parameter, whose id is in C->id
+ * then; otherwise the call has failed. */
 int api_reach(struct api_call *c, unsigned patience_s);
-/* The runtime folder, open, and the cell's entry there; else as api_reach(). */
+/* The runtime folder, open, and the cell's entry there; fails like api_reach(). */
 int api_find_running(struct api_call *c, struct cell_entry *ret_entry);
-/* In BEGIN: what was left in C is the answer. */
+/* In BEGIN: sends the response that is in C. */
 void api_answer(struct api_call *c);
-/* In the operator's timeline: TYPE, who it was, and MEMBERS (name and text; NULL is left out).
- * NOW: signed and on the disk. */
+/* Records in the operator's timeline: TYPE, the requester, and MEMBERS (name and text; NULL is left
+ * out).  NOW: signed and on the disk. */
 int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],
              size_t n);
-/* The same before it is done; what failed is in c->err, and no answer yet. */
+/* The same before the action; a failure is in c->err, and not answered yet. */
 int api_note_first(struct api_call *c, const char *type, const char *const (*members)[2], size_t n);
-/* The same as a text for registry_put() and the like, with a NUL behind it. */
+/* The same as a text for registry_put() and the like, NUL-terminated. */
 int api_note_text(struct api_call *c, const char *type, const char *const (*members)[2], size_t n,
                   struct buf *ret_text);
-/* What waits in the registry to be told is told. */
+/* Writes the events that wait in the registry to the timeline. */
 int api_tell_notes(struct api_call *c);
-/* From now on, what waits is told and what is not signed is, every few seconds. */
+/* From now on, every few seconds, writes waiting events and signs unsigned ones. */
 void api_settle_begin(struct api *api);
 /* Now, without a pool. */
 void api_settle(struct registry *registry);
 
-/* A JSON text that was written with base/json.h: taken over. */
+/* A JSON text that was written with base/json.h; takes ownership. */
 int api_answer_text(struct api_call *c, char *text, size_t len, const char *type);
 
 /* ---- bodies (api_body.c) ---- */
@@ -176,10 +176,10 @@ struct api_member {
 	enum api_type type;
 	bool required;
 };
-/* Whether the body is an object with these members only, each of its type (or null). */
+/* Checks that the body is an object with only these members, each of its type (or null). */
 int api_body_check(struct api_call *c, const struct api_member *members);
 const json_t *api_body_get(const struct api_call *c, const char *name);        /* or json_null() */
-/* MEMBER is what R, the failure, is about; returns R. */
+/* MEMBER caused the failure R; returns R. */
 int api_body_wrong(struct api_call *c, const char *member, int r);
 
 /* ---- browsers (api_session.c) ---- */
@@ -187,7 +187,7 @@ int api_body_wrong(struct api_call *c, const char *member, int r);
 /* For a door's judge(); ARG is the api. */
 bool api_judge(void *arg, struct serve_request *q);
 void api_sessions_start(struct api *api);
-/* What every answer says. */
+/* The fields of every response. */
 void api_common_fields(struct serve_request *q);
 
 /* ---- routes ---- */
@@ -255,7 +255,7 @@ int api_cell_traffic(struct api_call *c);
 int api_live(struct api_call *c);
 void api_live_begin(struct api_call *c);
 void api_audit_state_begin(struct api_call *c);
-/* What the client says of how it wants C->source; ALWAYS: it is followed unless it says no. */
+/* Reads how the client wants C->source; ALWAYS: it is followed unless the client declines. */
 int api_follow_prepare(struct api_call *c, bool always);
 void api_follow_begin(struct api_call *c);
 #endif

@@ -1,4 +1,4 @@
-/* api_about.c - what the service tells of itself: version, health, metrics. */
+/* api_about.c - the service's own data: version, health, metrics. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* api_approvals.c - requests that wait for people, of all cells: looked at and answered. */
+/* api_approvals.c - requests that wait for approval, in all cells: lists and answers them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "proc/serve/api.h"
 #include "proc/serve/api_steer.h"
 
-#define APPROVALS_MAX 4096              /* that are told at once */
+#define APPROVALS_MAX 4096              /* in one list */
 #define PATIENCE_S 2                    /* a supervisor that does not answer must not hang a list */
 
-/* ---- looking ---- */
+/* Adds those of one cell that are in STATE (NULL: any) to LIST. */
 
 /* Those of one cell that are in STATE (NULL: any), to LIST. */
 static void
@@ -36,7 +36,7 @@ add_of(int runtime, const struct cell_entry *entry, const char *state, json_t *l
 			return;
 		one = json_loads(text, 0, NULL);
 		its = json_string_value(json_object_get(one, "state"));
-		/* One that was too long for words is an object with nothing in it. */
+		/* An approval that was too long for the message is an empty object. */
 		if (its != NULL && (state == NULL || strcmp(its, state) == 0))
 			json_array_append(list, one);
 		json_decref(one);
@@ -97,7 +97,7 @@ api_approvals_list(struct api_call *c)
 
 /* ---- answering ---- */
 
-/* The cell and the number that the path names: a connection. */
+/* Connects to the cell of the approval in the path, and gets its number. */
 static int
 reach(struct api_call *c, uint64_t *ret_n)
 {
@@ -116,7 +116,7 @@ reach(struct api_call *c, uint64_t *ret_n)
 	return api_reach(c, CELL_STEER_S);
 }
 
-/* How it stands now. */
+/* Answers with its current state. */
 static int
 answer_approval(struct api_call *c, uint64_t n)
 {

@@ -1,4 +1,4 @@
-/* api_body.c - a body against a table of its members: nothing unknown, nothing of another type. */
+/* api_body.c - checks a body against a table of its members: no unknown ones, no other types. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

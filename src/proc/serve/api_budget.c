@@ -1,4 +1,4 @@
-/* api_budget.c - what a running cell has used of what it may, and more of it. */
+/* api_budget.c - shows and raises the budgets of a running cell. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define LINES_MAX (POLICY_BUDGETS_MAX * POLICY_KINDS)
 
-/* Dollars, seconds, or as it is counted. */
+/* Dollars, seconds, or the raw count. */
 static json_t *
 amount(enum policy_kind kind, uint64_t value)
 {
@@ -83,7 +83,7 @@ find_kind(struct api_call *c, const char *word, enum policy_kind *ret_kind)
 	                                               "bytes_in, bytes_out, hosts, time, cpu or money", word));
 }
 
-/* A number is fine where a text would be one. */
+/* A number is accepted in place of a text. */
 static int
 read_limit(struct api_call *c, char *text, size_t size)
 {

@@ -1,4 +1,4 @@
-/* api_cells.c - cells that run: looked at, ended, frozen; through their supervisors. */
+/* api_cells.c - lists, ends and freezes running cells, through their supervisors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -82,7 +82,7 @@ api_reach(struct api_call *c, unsigned patience_s)
 
 /* ---- looking ---- */
 
-/* The caller frees *ret_put: the entries of those that were. */
+/* The caller frees *ret_put: the entries of those that were listed. */
 static void
 put_running(struct json *w, int runtime, struct cell_entry **ret_put, size_t *ret_n)
 {
@@ -92,7 +92,7 @@ put_running(struct json *w, int runtime, struct cell_entry **ret_put, size_t *re
 
 	if (cell_list(runtime, true, &entries, &n, NULL) < 0)
 		return;
-	/* One that ended meanwhile is no longer running. */
+	/* A cell that ended meanwhile is no longer running. */
 	for (size_t i = 0; i < n; i++) {
 		if (cell_control_info(runtime, &entries[i], &info, NULL) < 0)
 			continue;
@@ -113,7 +113,7 @@ is_among(const struct cell_entry *entries, size_t n, const char *id)
 	return false;
 }
 
-/* But for those of PUT: at its end a cell is still running when there is a record already. */
+/* Except those in PUT: at its end a cell may still run when its record already exists. */
 static void
 put_ended(struct json *w, const struct cell_entry *put, size_t n_put)
 {
@@ -219,7 +219,7 @@ api_cell_show(struct api_call *c)
 
 /* ---- ending and freezing ---- */
 
-/* How it ended.  Of one whose supervisor did not answer only that it is dead is known. */
+/* Answers how it ended.  If the supervisor did not answer, only the death is known. */
 static int
 answer_end(struct api_call *c, int runtime, struct halt *h, uint32_t grace_ms)
 {
@@ -236,7 +236,7 @@ answer_end(struct api_call *c, int runtime, struct halt *h, uint32_t grace_ms)
 	return 0;
 }
 
-/* Recorded before it is done: whoever ends a cell may do so also when nothing can be recorded. */
+/* Recorded before the action; but a cell can be ended even if nothing can be recorded. */
 static void
 note(struct api_call *c, const char *type)
 {
@@ -318,7 +318,7 @@ api_cell_thaw(struct api_call *c)
 
 /* ---- events ---- */
 
-/* Without a state entry yet there is nothing to follow but that there will be. */
+/* Without a state entry yet, there is nothing to follow until there is one. */
 int
 api_cell_events(struct api_call *c)
 {

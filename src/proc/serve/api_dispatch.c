@@ -1,9 +1,8 @@
-/* api_dispatch.c - dispatches over the API: asked for, looked at, cancelled.
+/* api_dispatch.c - dispatches over the API: makes, shows and cancels them.
  *
- * Who comes in as an agent sees and cancels only what agents asked for: those have a mark in
- * their folder.  Who shows the token of a dispatch sees and cancels only what that one asked for,
- * and nobody else's agent does.  What an agent calls a key is kept apart from what operators call
- * so. */
+ * A client with the agents' role sees and cancels only dispatches that agents made: those have a
+ * mark in their folder.  A client with a dispatch's token sees and cancels only that dispatch's
+ * children, and no other agent does.  The keys of agents are kept apart from those of operators. */
 #include <errno.h>
 #include <fcntl.h>
 #include <nettle/base64.h>
@@ -39,7 +38,7 @@ folder_of(const char *id)
 	return top < 0 ? top : openat(top, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* ---- asking ---- */
+/* ---- making ---- */
 
 struct asked {
 	struct dispatch_request request;
@@ -155,8 +154,8 @@ read_asked(struct api_call *c, struct asked *a)
 	if (c->parent[0] != '\0' && a->request.principal != NULL)
 		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
 			"an agent acts on behalf of whom it was dispatched for: leave 'on_behalf_of' out"));
-	/* Rules may match on it, and that token is in an agent's hands; the socket is in ours, who says
-	 * it there is cloister-mcp. */
+	/* Rules may match on the principal, and an agent holds that token.  On the socket, which
+	 * the operator controls, only cloister-mcp sets it. */
 	if (c->q->role == SERVE_AGENT && c->q->door->is_tcp && a->request.principal != NULL)
 		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
 			"an agent does not say on whose behalf it acts"));
@@ -193,7 +192,7 @@ answer_one(struct api_call *c, const char *id)
 	return 0;
 }
 
-/* That it was asked is recorded before it is taken in: nothing runs of which nobody is told. */
+/* Recorded before it is accepted: nothing runs without a record. */
 static int
 note_asked(void *arg, const char *id, const char *resolved, struct err *err)
 {
@@ -235,7 +234,7 @@ answer_asked(struct api_call *c)
 	return answer_one(c, c->id);
 }
 
-/* The row is there: it can begin while the answer is made. */
+/* The row exists: it can begin while the response is made. */
 void
 api_dispatch_begin(struct api_call *c)
 {
@@ -261,8 +260,8 @@ may_see(const struct api_call *c, const struct dispatch *d)
 	return folder >= 0 && faccessat(folder, MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The dispatch that is asked for, if it is one that may be seen.  To an agent, one of somebody
- * else's is as one that there is not, also by the beginning of its id. */
+/* The requested dispatch, if the client may see it.  To an agent, somebody else's dispatch does not
+ * exist, nor does the beginning of its id. */
 static int
 find(struct api_call *c, struct dispatch *ret_d)
 {
@@ -412,7 +411,7 @@ api_dispatch_file(struct api_call *c)
 
 /* ---- events ---- */
 
-/* A browser that follows to the end comes again with the last number: then that is all. */
+/* A browser that followed to the end comes again with the last number: then nothing is left. */
 static bool
 is_all_told(int folder, uint64_t after)
 {

@@ -1,4 +1,4 @@
-/* api_follow.c - how a client wants to follow something: by its Accept, its query and Last-Event-ID. */
+/* api_follow.c - how a client wants to follow a source: by its Accept, its query and Last-Event-ID. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "proc/serve/follow.h"
 #include "proc/serve/live.h"
 
-/* Whether TYPE stands in Accept, whatever its weight. */
+/* Whether TYPE is in Accept, whatever its weight. */
 static bool
 accepts(const struct serve_request *q, const char *type)
 {
@@ -66,7 +66,7 @@ api_follow_begin(struct api_call *c)
 	c->q = NULL;
 }
 
-/* It has no end that a client which wants something else would wait for. */
+/* The stream has no end, so a client that accepts only other types would wait for ever. */
 int
 api_live(struct api_call *c)
 {

@@ -1,4 +1,4 @@
-/* api_note.c - what operators do through the service, in their timeline. */
+/* api_note.c - records actions through the service in the operator's timeline. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -47,7 +47,7 @@ api_registry(struct api_call *c)
 	return ((struct api_thread *)c->own)->registry;
 }
 
-/* Who it was, and MEMBERS. */
+/* The requester, and MEMBERS. */
 static size_t
 put_members(const struct api_call *c, const char *const (*members)[2], size_t n,
             struct audit_member ret_all[MEMBERS_MAX])
@@ -86,7 +86,7 @@ api_note(struct api_call *c, bool now, const char *type, const char *const (*mem
 	return api_fail_as(c, 500, "not_recorded");
 }
 
-/* ---- what waits in the registry ---- */
+/* ---- events that wait in the registry ---- */
 
 int
 api_note_text(struct api_call *c, const char *type, const char *const (*members)[2], size_t n,
@@ -118,7 +118,7 @@ api_tell_notes(struct api_call *c)
 	return api_fail_as(c, 500, "not_recorded");
 }
 
-/* ---- what nobody waits for ---- */
+/* ---- background work ---- */
 
 static void
 settle(struct serve_job *job, void *own)

@@ -1,4 +1,4 @@
-/* api_openapi.c - the OpenAPI document: the table of routes, and the schemas of share/. */
+/* api_openapi.c - builds the OpenAPI document from the table of routes and the schemas of share/. */
 #include <errno.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/version.h"
 #include "proc/serve/api.h"
 
-/* share/openapi.schemas.json, taken in when this is built. */
+/* share/openapi.schemas.json, included at build time. */
 __asm__(".section .rodata.api_schemas, \"a\"\n"
         ".globl api_schemas\n"
         "api_schemas:\n"
@@ -77,7 +77,7 @@ schema_ref(const char *name)
 	return json_pack("{s:s++}", "$ref", "#/components/schemas/", name, "");
 }
 
-/* A schema's name, or a media type: then it is some text. */
+/* A schema's name, or a media type: then the content is some text. */
 static json_t *
 content(const char *what)
 {
@@ -121,7 +121,7 @@ operation(const struct api_route *route)
 	return op;
 }
 
-/* "{path*}" is "{path}" there. */
+/* "{path*}" becomes "{path}". */
 static void
 add_path(json_t *paths, const struct api_route *route)
 {

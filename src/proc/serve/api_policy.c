@@ -1,4 +1,4 @@
-/* api_policy.c - the policy of a running cell: looked at, checked while it is written, changed. */
+/* api_policy.c - the policy of a running cell: shows it, checks drafts, changes it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ api_cell_policy(struct api_call *c)
 
 /* ---- checking ---- */
 
-/* "live policy:5:3: what is wrong" in its parts; line 0: nowhere in particular. */
+/* Splits "live policy:5:3: what is wrong"; line 0: no particular place. */
 static json_t *
 one_fault(const char *text)
 {
@@ -75,7 +75,7 @@ answer_check(struct api_call *c, const struct policy_faults *faults, int r, cons
 	return 0;
 }
 
-/* What is wrong with a text is the answer; what is wrong with the cell is not. */
+/* A fault of the text is the response; a fault of the cell is an error. */
 static bool
 is_of_the_text(int r)
 {

@@ -10,7 +10,7 @@
 #include "proc/serve/api.h"
 #include "registry/object.h"
 
-/* "/v1/agents/..." is of agents. */
+/* "/v1/agents/..." has the kind agent. */
 static enum registry_kind
 kind_of(const struct api_call *c)
 {
@@ -53,7 +53,7 @@ api_register(struct api_call *c)
 	n = registry_put(r, o, (char *)note.data, &v, &created, &c->err);
 	if (n < 0)
 		return api_fail(c);
-	/* Also of an older one, which the name means again. */
+	/* Also for an older version, to which the name refers again. */
 	if (api_tell_notes(c) < 0)
 		return -EIO;
 	c->answer = registry_version_json(&v);
@@ -65,7 +65,7 @@ api_register(struct api_call *c)
 
 /* ---- looking ---- */
 
-/* An agent may know what others are for, not what they hold. */
+/* An agent may see the purpose of others, not their contents. */
 static json_t *
 shown_content(const struct api_call *c, json_t *content)
 {
@@ -107,7 +107,7 @@ compare_texts(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What an agent may dispatch: what its `delegate` names and there is. */
+/* The agents that an agent may dispatch: those of its `delegate` that exist. */
 static int
 list_delegate(struct api_call *c, const char *after, uint64_t limit)
 {
@@ -198,7 +198,7 @@ api_show(struct api_call *c)
 	if (r == NULL)
 		return -EIO;
 	if (registry_resolve(r, kind_of(c), c->params.at[0], scope, &v, &content, &c->err) < 0) {
-		/* What there is that it may not ask for is not told either. */
+		/* The existence of agents that it may not request is not revealed either. */
 		return c->parent[0] == '\0' ? api_fail(c) : refuse_agent(c);
 	}
 	if (c->parent[0] != '\0' && !dispatch_may_ask_for(json_object_get(c->delegate, "agents"), v.name,
@@ -212,7 +212,7 @@ api_show(struct api_call *c)
 
 /* ---- comparing ---- */
 
-/* The version of NAME that HASH says, or without one the newest but SKIP. */
+/* The version HASH of NAME, or without a hash the newest but SKIP. */
 static int
 resolve_one(struct api_call *c, const char *hash, uint64_t skip, struct registry_version *ret_v,
             json_t **ret_content)

@@ -1,7 +1,7 @@
-/* api_routes.c - the table of what can be asked, and by whom.
+/* api_routes.c - the table of all requests, and who may make them.
  *
- * It feeds the routing, the OpenAPI document and `cloister serve --routes`.  What an agent may
- * ask for is what does not widen anything: a new line with SERVE_AGENT in it is a decision. */
+ * It feeds the routing, the OpenAPI document and `cloister serve --routes`.  An agent may make only
+ * requests that widen nothing: a new line with SERVE_AGENT in it is a decision. */
 #include "proc/serve/api.h"
 
 #define OPERATOR SERVE_OPERATOR
@@ -10,7 +10,7 @@
 
 #define A_VERSION(name) "/v1/" name "/{name}"
 
-/* The same for each kind of what is registered: its plural, its name in ids, its schema. */
+/* The same for each kind of registered object: its plural, its name in ids, its schema. */
 #define REGISTERED(plural, One, Many, max, who) \
 	{ "POST", "/v1/" plural, OPERATOR, "register" One, "Register a version; one that is there already " \
 	  "stays as it is.", NULL, One, "Registered", 201, max, api_register, NULL }, \

@@ -1,5 +1,7 @@
-/* api_secrets.c - secrets of running cells taken back and replaced, how long cells live, and what is
- * done to every cell at once.  No value is ever here. */
+/* api_secrets.c - revokes and replaces secrets of running cells, sets their time to live, and acts
+ * on every cell at once.
+ *
+ * No value is ever in this process. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +60,7 @@ api_secrets_list(struct api_call *c)
 	return 0;
 }
 
-/* ---- taking back and replacing ---- */
+/* ---- revoking and replacing ---- */
 
 static int
 answer_done(struct api_call *c, const struct cell_every *every, const char *secret)
@@ -82,14 +84,14 @@ answer_one(struct api_call *c)
 	return answer_done(c, &(struct cell_every){ .n = 1 }, NULL);
 }
 
-/* The cell, and for whom something is asked of it. */
+/* Connects to the cell, and gets for whom the change is made. */
 static int
 reach_for(struct api_call *c, struct cell_steer_who *ret_who)
 {
 	return api_steer_who(c, NULL, ret_who) < 0 ? -EINVAL : api_reach(c, API_PATIENCE_S);
 }
 
-/* The same of a secret that is taken back. */
+/* The same for a secret to be revoked. */
 static const struct api_member revokes[] = { { "why", API_TEXT, false }, { "quiet", API_TRUTH, false }, {0} };
 
 static bool
@@ -113,7 +115,7 @@ api_cell_revoke(struct api_call *c)
 	return answer_one(c);
 }
 
-/* The new value is the vault's: `cloister secret rotate` put it there. */
+/* The new value is in the vault: `cloister secret rotate` put it there. */
 int
 api_cell_rotate(struct api_call *c)
 {
@@ -165,7 +167,7 @@ api_secret_rotate(struct api_call *c)
 	return answer_done(c, &every, name);
 }
 
-/* ---- how long ---- */
+/* ---- time to live ---- */
 
 int
 api_cell_ttl(struct api_call *c)
@@ -202,14 +204,14 @@ do_every(struct api_call *c, uint32_t type, const char *note)
 
 	if (runtime < 0)
 		return api_fail(c);
-	/* Recorded before it is done, and done also when it cannot be recorded. */
+	/* Recorded before the action, which happens even if it cannot be recorded. */
 	api_steer_note(c, note, NULL, NULL);
 	if (cell_do_every(runtime, type, &who, &every, &c->err) < 0)
 		return api_fail(c);
 	return answer_done(c, &every, NULL);
 }
 
-/* All are dead before the first is hung up on: then its supervisor goes on to tidy. */
+/* All are dead before the first connection is closed: then its supervisor goes on to tidy up. */
 static int
 kill_every(struct api_call *c)
 {
@@ -247,7 +249,7 @@ api_cells_kill(struct api_call *c)
 	unsigned n = 0;
 	int r = kill_every(c);
 
-	/* Or what waits for a place would be next. */
+	/* Otherwise a dispatch that waits for a place would start next. */
 	if (dispatch_cancel_all(api_registry(c), &n, &why) < 0 && r == 0)
 		json_array_append_new(json_object_get(c->answer, "failed"),
 		                      json_sprintf("dispatches could not be cancelled: %s", why.text));

@@ -1,8 +1,9 @@
 /* api_session.c - the dashboard's pages, and logging in with a browser.
  *
- * Who asks through TCP and shows no token is judged here: by the cookie of a session, if what the
- * browser says of the page that asks is that it is ours.  Everything but reading also wants the
- * session's own word (x-cloister-csrf), which no other page can know.  Sessions are the loop's. */
+ * Requests over TCP without a token are judged here: by the cookie of a session, if the browser's
+ * headers show that the requesting page is the dashboard's own.  Everything but reading also
+ * requires the session's own word (x-cloister-csrf), which no other page can know.  Sessions are
+ * used by the loop only. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +20,8 @@
 
 /* ---- cookies ---- */
 
-/* Browsers send cookies to every port of a host: so the port is in the name.  With "__Host-" they
- * see to it that it is encrypted, and nobody else's. */
+/* Browsers send cookies to every port of a host, so the port is in the name.  With "__Host-",
+ * browsers ensure that the cookie is encrypted and set by this host alone. */
 static void
 cookie_name(const struct serve_request *q, char ret_name[COOKIE_MAX])
 {
@@ -69,7 +70,7 @@ is_safe(const struct serve_request *q)
 	return http_text_is(q->head.method, "GET") || http_text_is(q->head.method, "HEAD");
 }
 
-/* What another page asks for, also one at another port of this machine, comes from nobody. */
+/* A request from another page, even one at another port of this machine, is anonymous. */
 static bool
 is_asked_by_others(const struct serve_request *q)
 {
@@ -108,7 +109,7 @@ api_judge(void *arg, struct serve_request *q)
 
 	q->role = SERVE_GUEST;
 	snprintf(q->who, sizeof(q->who), "guest");
-	/* Logging in again is for who is not logged in, too. */
+	/* Logging in again works without a valid session, too. */
 	if (session == NULL || strcmp(q->path, "/login") == 0)
 		return true;
 	if (!check_csrf(q, session))
@@ -139,7 +140,7 @@ api_sessions_start(struct api *api)
 
 /* ---- logging in and out ---- */
 
-/* In the loop: the session begins, and the cookie goes with whatever is answered. */
+/* In the loop: begins the session, and adds the cookie to the response. */
 static const struct session *
 begin_session(struct api_call *c, const char *who)
 {
@@ -247,7 +248,7 @@ api_session_begin(struct api_call *c)
 	api_answer(c);
 }
 
-/* Who can reach the unix socket is the operator; a session cannot make another one. */
+/* Anyone who can reach the unix socket is the operator; a session cannot create another one. */
 void
 api_login_code_begin(struct api_call *c)
 {
@@ -267,7 +268,7 @@ api_login_code_begin(struct api_call *c)
 		api_fail_with(c, 503, "unavailable", "there is no randomness for a code");
 		return;
 	}
-	/* What is behind the mark is for the page, which shows it once; browsers do not send it. */
+	/* The part after the "#" is for the page, which uses it once; browsers do not send it. */
 	snprintf(url, sizeof(url), "%s://127.0.0.1:%u/#code=%s", api->page_tls ? "https" : "http",
 	         api->page_port, code);
 	c->answer = json_pack("{s:s, s:s, s:I}", "url", url, "code", code, "ends",

@@ -1,4 +1,4 @@
-/* api_thread.h - what each thread of the pool has for itself. */
+/* api_thread.h - the data that each thread of the pool owns. */
 #ifndef CLOISTER_API_THREAD_H
 #define CLOISTER_API_THREAD_H
 #include "audit/operator.h"

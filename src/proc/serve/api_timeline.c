@@ -1,4 +1,4 @@
-/* api_timeline.c - a cell's timeline in pages, filtered and searched; what it came to over time. */
+/* api_timeline.c - a cell's timeline in pages, filtered and searched; and its sums over time. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct out {
 	size_t n, bytes;
 };
 
-/* A record is JSON as it stands. */
+/* A record is valid JSON as it is. */
 static int
 put_record(void *arg, const char *line, size_t len)
 {

@@ -70,7 +70,7 @@ spawn(struct beside *b, struct err *err)
 	posix_spawn_file_actions_adddup2(&actions, b->listener, MCP_GIVEN_FD);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
-	/* What a terminal sends is for the service, which ends it. */
+	/* Signals from the terminal are for the service, which ends the child. */
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
 	                         POSIX_SPAWN_SETSID);
 	r = posix_spawn(&pid, b->path, &actions, &attr, argv, environ);
@@ -118,7 +118,7 @@ ended(void *arg, uint32_t events)
 	loop_set_timer(b->loop, &b->again, AGAIN_MS);
 }
 
-/* The port that cells know, which the end of a service that was killed may free only in a moment. */
+/* The port that cells know; after a killed service it may only be free in a moment. */
 static int
 listen_again(const char *host, int host_len, uint16_t last, uint16_t *ret_port)
 {
@@ -142,7 +142,7 @@ listen_at(struct beside *b, const char *address, struct err *err)
 	const char *colon = strrchr(address, ':');
 	uint16_t last = dispatch_mcp_last();
 
-	/* Cells come to 127.0.0.1 first: whoever is there would be shown their tokens. */
+	/* Cells connect to 127.0.0.1 first: any process that listened there would get their tokens. */
 	if (strncmp(address, "127.0.0.1:", 10) != 0)
 		return err_set(err, EINVAL, "--mcp '%s': cells find it at 127.0.0.1:PORT only", address);
 	if (colon != NULL && strcmp(colon, ":0") == 0 && last != 0)

@@ -40,9 +40,9 @@ struct checker {
 	struct word last;
 	uint64_t version, began_ms, due_ms;
 	bool busy;
-	/* The job's while it is. */
+	/* Used by the job while it runs. */
 	struct word found;
-	pthread_mutex_t lock;           /* of what follows */
+	pthread_mutex_t lock;           /* protects what follows */
 	pid_t child;                    /* 0: none */
 	bool stopping;
 };
@@ -111,7 +111,7 @@ reap(struct checker *c)
 
 	while (waitid(P_PID, (id_t)c->child, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
 		;
-	/* From here on its number may be somebody else's. */
+	/* From here on its pid may belong to another process. */
 	pthread_mutex_lock(&c->lock);
 	(void)waitpid(c->child, &status, 0);
 	c->child = 0;

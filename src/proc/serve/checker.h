@@ -1,8 +1,8 @@
-/* checker.h - whether all timelines are as they were written: found out in the background, again and
- * again while somebody wants to know, by cloister-audit, whose word it is.
+/* checker.h - verifies all timelines in the background, again and again while somebody wants to
+ * know, by running cloister-audit.
  *
- * How long it waits between two times is by how long one takes, so that it is never much of the
- * machine.  All of this is the loop's. */
+ * The pause between two runs depends on how long one takes, so that it never uses much of the
+ * machine.  Call all of this from the loop. */
 #ifndef CLOISTER_CHECKER_H
 #define CLOISTER_CHECKER_H
 #include <jansson.h>
@@ -12,17 +12,17 @@ struct api;
 struct checker;                         /* opaque */
 struct err;
 
-#define CHECKER_PAUSE_MS 60000          /* between two times, at least */
-#define CHECKER_SHARE 20                /* and one in so many of its time at most */
+#define CHECKER_PAUSE_MS 60000          /* between two runs, at least */
+#define CHECKER_SHARE 20                /* at most one part in so many of the time */
 #define CHECKER_ANSWER_MAX (64u << 20)
 
 int checker_new(struct api *api, struct checker **ret_checker, struct err *err);
-/* What is under way is ended. */
+/* Ends a run that is under way. */
 void checker_stop(struct checker *c);   /* NULL is fine */
 void checker_free(struct checker *c);   /* likewise; the pool is gone */
-/* Somebody wants to know: {"state","at","records","timelines","detail"}; the caller's.  It is begun
- * with, if it is time. */
+/* The last result: {"state","at","records","timelines","detail"}; the caller owns it.  Starts a
+ * run, if one is due. */
 json_t *checker_state(struct checker *c);
-/* Counts up with each new word. */
+/* Increases with each new result. */
 uint64_t checker_version(const struct checker *c);
 #endif

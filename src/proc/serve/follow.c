@@ -16,7 +16,7 @@
 #include "serve/serve.h"
 
 #define PIECE_MAX (128 * 1024)
-#define LINES_AT_ONCE 256               /* then others have their turn */
+#define LINES_AT_ONCE 256               /* then others get their turn */
 
 struct stream {
 	struct stream *next, **at;
@@ -85,7 +85,7 @@ send(struct stream *s, const char *text, size_t len)
 	}
 }
 
-/* Whether nothing follows this one. */
+/* Whether this line is the last. */
 static bool
 tell(struct stream *s, const char *line, size_t len)
 {
@@ -102,7 +102,7 @@ tell(struct stream *s, const char *line, size_t len)
 		s->seen = (uint64_t)n;
 	if (is_new && s->seen > source->after) {
 		s->told++;
-		if (source->sse && name != NULL)        /* names are ours, and short */
+		if (source->sse && name != NULL)        /* names are cloister's own, and short */
 			snprintf(head, sizeof(head), "id: %lld\nevent: %.100s\ndata: ", (long long)n, name);
 		else
 			snprintf(head, sizeof(head), "id: %lld\ndata: ", (long long)n);
@@ -115,7 +115,7 @@ tell(struct stream *s, const char *line, size_t len)
 	return last || (source->limit > 0 && s->told == source->limit);
 }
 
-/* Everything that there is and that the client takes. */
+/* Sends all that is available and that the client takes. */
 static void
 go_on(void *arg)
 {
@@ -217,7 +217,7 @@ follow_begin(struct follow *f, struct serve_request *q, struct follow_source *so
 	q->app = s;
 	q->writable = writable;
 	q->gone = gone;
-	/* Before reading: what is written meanwhile is told. */
+	/* Before reading, so that lines that are written meanwhile are not missed. */
 	if (source->follow)
 		watch(s);
 	serve_stream(q, 200, source->sse ? "text/event-stream" : "application/x-ndjson");

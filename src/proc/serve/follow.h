@@ -1,8 +1,9 @@
-/* follow.h - files of lines that grow, to clients: as server-sent events, or a JSON object a line.
+/* follow.h - streams growing files of lines to clients: as server-sent events, or one JSON object
+ * per line.
  *
- * A line is a JSON object with a number `n` that counts up; that is the event's id, so that a
- * client that lost its connection gets what it missed (Last-Event-ID).  Nothing is read that the
- * client does not take. */
+ * A line is a JSON object with an increasing number `n`, which is the event's id.  So a client that
+ * lost its connection gets what it missed (Last-Event-ID).  Nothing is read before the client takes
+ * it. */
 #ifndef CLOISTER_FOLLOW_H
 #define CLOISTER_FOLLOW_H
 #include <stdbool.h>
@@ -14,20 +15,20 @@ struct follow;                          /* opaque */
 struct loop;
 struct serve_request;
 
-#define FOLLOW_LINE_MAX (1u << 20)      /* a longer line is left out */
-#define FOLLOW_PING_MS 15000            /* a comment, so that both sides see that the other is there */
-#define FOLLOW_LOOK_MS 500              /* whether what is followed still lives */
+#define FOLLOW_LINE_MAX (1u << 20)      /* a longer line is skipped */
+#define FOLLOW_PING_MS 15000            /* a comment that shows both sides that the other is there */
+#define FOLLOW_LOOK_MS 500              /* between checks whether the source still lives */
 
-/* Where lines come from: NAME in the folder DIR, and before it NAME.1, NAME.2 ... */
+/* The source of the lines: NAME in the folder DIR, and before it NAME.1, NAME.2 ... */
 struct follow_source {
-	int dir;                        /* the source's own */
+	int dir;                        /* owned by the source */
 	char name[64];
-	uint64_t after;                 /* lines up to this number are left out */
-	uint64_t limit;                 /* how many lines at most; 0: no such end */
-	bool follow;                    /* go on when all that there is was told */
+	uint64_t after;                 /* lines up to this number are skipped */
+	uint64_t limit;                 /* maximum of lines; 0: none */
+	bool follow;                    /* wait for more at the end */
 	bool sse;                       /* else JSON lines */
-	const char *key;                /* the member that the event's name is in; NULL: it has none */
-	const char *last;               /* the event after which there is none; NULL: none is */
+	const char *key;                /* the member with the event's name; NULL: no name */
+	const char *last;               /* the final event; NULL: there is none */
 	bool (*is_live)(int dir);       /* NULL: for ever, or until LAST */
 	/* private */
 	int fd;
@@ -36,17 +37,17 @@ struct follow_source {
 	size_t len, at, cap;
 	bool skipping;
 };
-/* DIR becomes the source's, also on failure. */
+/* The source owns DIR, also on failure. */
 struct follow_source *follow_source_new(int dir, const char *name);
 void follow_source_free(struct follow_source *s);       /* NULL is fine */
 
 int follow_new(struct loop *loop, struct follow **ret_follow, struct err *err);
 void follow_free(struct follow *f);                     /* NULL is fine; no stream is left */
-/* Answers Q with what SOURCE (taken over) gives, to its end. */
+/* Answers Q with the lines of SOURCE, of which it takes ownership, to its end. */
 void follow_begin(struct follow *f, struct serve_request *q, struct follow_source *source);
 
 /* ---- lines (follow_lines.c) ---- */
 
-/* 1 and the next line, until the next call; 0: none as yet; -errno. */
+/* 1 and the next line, valid until the next call; 0: none yet; -errno. */
 int follow_next_line(struct follow_source *s, const char **ret_line, size_t *ret_len);
 #endif

@@ -1,4 +1,4 @@
-/* follow_lines.c - the lines of a file that grows and is turned over now and then. */
+/* follow_lines.c - reads the lines of a file that grows and is sometimes rotated. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ next_segment(const struct follow_source *s, uint64_t above)
 	return lowest;
 }
 
-/* The file behind the one that is open now; false: there is none as yet. */
+/* Opens the file after the current one; false: there is none yet. */
 static bool
 open_next(struct follow_source *s, uint64_t above)
 {
@@ -113,7 +113,7 @@ make_room(struct follow_source *s)
 	return 0;
 }
 
-/* More bytes behind those that are there: how many, 0 at the end. */
+/* Reads more bytes after the existing ones: returns how many, 0 at the end. */
 static ssize_t
 fill(struct follow_source *s)
 {
@@ -123,7 +123,7 @@ fill(struct follow_source *s)
 	if (make_room(s) < 0)
 		return -ENOMEM;
 	for (;;) {
-		/* Asked before reading: what was written before the turn is read. */
+		/* Ask before reading, so that lines from before the rotation are not missed. */
 		over = s->segment != NEWEST || is_turned_over(s);
 		n = read(s->fd, s->data + s->len, s->cap - s->len);
 		if (n < 0 && errno == EINTR)
@@ -133,8 +133,8 @@ fill(struct follow_source *s)
 		s->len += (size_t)n;
 		if (n > 0 || !over)
 			return n;
-		/* After a turn it is not known what this one is called now: begin again, and what
-		 * the client has is left out by its number. */
+		/* After a rotation the new name of this file is unknown: start again, and skip by
+		 * number what the client has. */
 		if (!open_next(s, s->segment == NEWEST ? 0 : s->segment))
 			return 0;
 		s->len = s->at = 0;

@@ -1,4 +1,4 @@
-/* live.c - see live.h: who follows, and how fast. */
+/* live.c - see live.h: the clients that follow, and their pace. */
 #include "proc/serve/live.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ struct stream {
 	struct serve_request *q;
 	uint64_t pinged_ms;
 	bool full;                      /* it takes no more for now */
-	bool is_new;                    /* or missed something: it gets all there is */
-	uint64_t audit;                 /* the word on verification that it has */
+	bool is_new;                    /* or missed something: it gets a full snapshot */
+	uint64_t audit;                 /* version of the verification result that it has */
 };
 
 struct live {
@@ -29,8 +29,8 @@ struct live {
 	struct api *api;
 	struct stream *streams;
 	struct loop_timer tick;
-	bool busy;                      /* the job is under way */
-	/* The job's while it is. */
+	bool busy;                      /* the job runs */
+	/* Used by the job while it runs. */
 	struct live_look *look;
 	bool wants_all;
 	struct buf delta, all;
@@ -72,7 +72,7 @@ send(struct stream *s, const void *data, size_t len)
 	}
 }
 
-/* What it missed is not told any more: how things are now is. */
+/* The missed events are not sent: the client gets the current state. */
 static void
 writable(struct serve_request *q)
 {
@@ -191,7 +191,7 @@ live_begin(struct live *l, struct serve_request *q)
 		end(s);
 		return;
 	}
-	/* At once, so that who came knows that it is heard. */
+	/* At once, so that the client knows that it is connected. */
 	send(s, "retry: 2000\n\n", 13);
 	look_soon(l, 0);
 }

@@ -1,4 +1,4 @@
-/* live_look.c - looks at all cells, and tells what has changed since it last did. */
+/* live_look.c - looks at all cells, and reports the changes since the last time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,39 +16,39 @@
 #include "proc/serve/live.h"
 #include "proc/serve/tallies.h"
 
-#define COMMAND_MAX 512                 /* bytes of a command that are told */
-#define MEMORY_STEP (64 * 1024)         /* smaller changes are none */
+#define COMMAND_MAX 512                 /* bytes of a command that are sent */
+#define MEMORY_STEP (64 * 1024)         /* smaller changes do not count */
 #define APPROVALS_AT_ONCE 1024
 
-/* A supervisor that does not answer must not hang us. */
+/* A supervisor that does not answer must not block this thread. */
 static const struct timeval patience = { .tv_sec = 2 };
 
 struct cell {
 	struct cell_entry entry;
-	char *fixed;                    /* members that never change; NULL: not known yet */
+	char *fixed;                    /* constant members; NULL: not known yet */
 	const char *state;
 	uint64_t memory, pids;
 	uint64_t hung_ms;
 	struct audit_slot sum;
 	uint64_t refused_told;
-	uint64_t approvals, approvals_told;     /* records that tell of any */
-	uint64_t approvals_seen;                /* the supervisor's last change that was told */
-	struct cell_budgets *budgets;   /* NULL: there are none, or they are not known */
+	uint64_t approvals, approvals_told;     /* records about approvals */
+	uint64_t approvals_seen;                /* the supervisor's last change that was sent */
+	struct cell_budgets *budgets;   /* NULL: none, or not known */
 	bool has_policy, asks_budgets;
 	struct cell_budget_line fullest;
-	double part;                    /* of the fullest that is used; below 0: there is none */
+	double part;                    /* of the fullest budget; below 0: none */
 	char time[AUDIT_TIME_LEN + 1], what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
-	char *text;                     /* as it was told last */
+	char *text;                     /* as last sent */
 	bool is_there, changed;
-	bool is_vague;                  /* `fixed` is of a supervisor that did not answer */
+	bool is_vague;                  /* `fixed` is incomplete: the supervisor did not answer */
 };
 
 struct live_look {
 	struct api *api;
 	struct cell **cells;            /* sorted by id */
 	size_t n, cap;
-	size_t turn;                    /* whose supervisor is asked next */
-	FILE *to;                       /* what is being written, in TEXT */
+	size_t turn;                    /* the supervisor that is asked next */
+	FILE *to;                       /* writes to TEXT */
 	char *text;
 	size_t size;
 };
@@ -94,7 +94,7 @@ begin(struct live_look *look, struct json *w)
 	return look->to != NULL;
 }
 
-/* What was written since; the caller's. */
+/* Returns what was written since; the caller owns it. */
 static char *
 finish(struct live_look *look)
 {
@@ -102,7 +102,7 @@ finish(struct live_look *look)
 	return look->text;
 }
 
-/* JSON has no newlines of its own. */
+/* JSON contains no newlines of its own. */
 static void
 put_event(struct buf *out, const char *name, const char *text)
 {
@@ -163,7 +163,7 @@ ask_supervisor(struct live_look *look, struct cell *cell, int runtime)
 	if (cell_control_info(runtime, &cell->entry, &info, NULL) < 0)
 		return;
 	cell->hung_ms = info.state == CONTROL_STATE_SILENT ? loop_now_ms() : 0;
-	/* What little was known of it before it answered. */
+	/* The incomplete data from before it answered. */
 	if (cell->is_vague && cell->hung_ms == 0) {
 		free(cell->fixed);
 		cell->fixed = NULL;
@@ -183,8 +183,7 @@ ask_supervisor(struct live_look *look, struct cell *cell, int runtime)
 	cell_spec_free(&info.spec);
 }
 
-/* What was used is read where it is counted; which budgets there are is asked when that may have
- * changed. */
+/* The usage is read from the ledger.  The list of budgets is requested only if it may have changed. */
 static void
 look_at_budgets(struct cell *cell, int runtime)
 {
@@ -203,13 +202,13 @@ look_at_budgets(struct cell *cell, int runtime)
 	}
 	if (cell->budgets == NULL || !cell_budgets_fullest(cell->budgets, &cell->fullest, &part))
 		part = -1;
-	/* Smaller changes than a thousandth are none. */
+	/* Changes below a thousandth do not count. */
 	part = part < 0 ? -1 : (double)(int64_t)(part * 1000) / 1000;
 	cell->changed |= part < cell->part || part > cell->part;
 	cell->part = part;
 }
 
-/* Those that changed after *SEEN. */
+/* Adds those that changed after *SEEN. */
 static void
 put_approvals(const struct cell *cell, int runtime, uint64_t *seen, bool only_pending, struct buf *out)
 {
@@ -227,7 +226,7 @@ put_approvals(const struct cell *cell, int runtime, uint64_t *seen, bool only_pe
 	}
 }
 
-/* What its timeline says; true: ask its supervisor. */
+/* Reads its timeline; true: its supervisor must be asked. */
 static bool
 read_timeline(struct live_look *look, struct cell *cell, int state)
 {
@@ -303,7 +302,7 @@ put_cell(struct live_look *look, const struct cell *cell)
 	return finish(look);
 }
 
-/* Not of those that were there before anybody looked. */
+/* Except refusals from before anybody looked. */
 static void
 tell_refusal(struct live_look *look, struct cell *cell, bool is_new, struct buf *out)
 {
@@ -390,7 +389,7 @@ note_entry(struct live_look *look, const struct cell_entry *entry)
 		look->cells[i]->is_there = true;
 		return;
 	}
-	/* The same id in another place is another cell: the old one is gone first. */
+	/* The same id in another place is another cell: the old one is removed first. */
 	if (i < look->n && strcmp(look->cells[i]->entry.id, entry->id) == 0)
 		return;
 	if (look->n == look->cap) {
@@ -441,7 +440,7 @@ drop_gone(struct live_look *look, struct buf *out)
 	look->n = kept;
 }
 
-/* Memory and processes change all the time, and nobody tells: a few supervisors are asked each time. */
+/* Memory and processes change all the time without notice: a few supervisors are asked each time. */
 static bool
 is_its_turn(const struct live_look *look, size_t i)
 {

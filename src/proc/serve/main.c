@@ -1,7 +1,7 @@
 /* main.c - cloister-serve: the API of this user's cells, agents and dispatches.
  *
- * `cloister serve` becomes it; what it is told is in base/args.h.  It may do what the operator may:
- * it is the operator's own process, and starts cells as `cloister run` does.  Cells outlive it. */
+ * `cloister serve` becomes it; see base/args.h for its arguments.  It is the operator's own process
+ * with the operator's rights, and starts cells as `cloister run` does.  Cells outlive it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,7 +28,7 @@
 #include "proc/serve/serve_options.h"
 #include "proc/serve/systemd.h"
 
-#define STOP_S 30                       /* what answers under way may take */
+#define STOP_S 30                       /* for responses under way */
 #define OPERATOR_SOCKET "serve.sock"
 #define AGENTS_SOCKET "agents.sock"
 
@@ -36,14 +36,14 @@ struct service {
 	struct serve_options options;
 	struct loop *loop;
 	struct api *api;
-	struct beside *beside;          /* NULL: there is none */
+	struct beside *beside;          /* NULL: none */
 	int folder, runtime, lock;      /* DATA/serve, the runtime folder, the lock */
 	struct serve_token tokens[2];
 	size_t n_tokens;
 	SSL_CTX *tls;
 	char print[SERVE_PRINT_MAX];
 	struct loop_timer late, idle;   /* a stop that takes too long; --idle-exit */
-	bool made[2];                   /* sockets of our own, to be removed */
+	bool made[2];                   /* own sockets, to be removed */
 	bool stopping;
 };
 
@@ -244,7 +244,7 @@ caught(void *arg, const struct signalfd_siginfo *info)
 	stop(arg);
 }
 
-/* Nobody is there, and nothing is to be done: whoever comes next has us started again. */
+/* No client is there, and nothing is to be done: the next client has the service started again. */
 static void
 look_idle(void *arg)
 {
@@ -262,8 +262,8 @@ look_idle(void *arg)
 static int
 take_lock(struct service *s, struct err *err)
 {
-	/* Not of the descriptor's: a child that is only just becoming another program has that too,
-	 * and may for a moment outlive us. */
+	/* A lock of the process, not of the descriptor: a child that is just executing another
+	 * program has the descriptor too, and may briefly outlive this process. */
 	struct flock own = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char pid[32];
 
@@ -278,7 +278,7 @@ take_lock(struct service *s, struct err *err)
 		               (int)strcspn(pid, "\n"), pid);
 	}
 	snprintf(pid, sizeof(pid), "%d\n", getpid());
-	/* Only for who comes second: without room it does without. */
+	/* Only for the message of a second service: does without if there is no room. */
 	if (ftruncate(s->lock, 0) == 0)
 		(void)write_all(s->lock, pid, strlen(pid), NULL);
 	return 0;
@@ -308,7 +308,7 @@ set_up(struct service *s, struct err *err)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	r = loop_new(&s->loop, err);
-	/* Before there are threads: what is blocked then is blocked in all. */
+	/* Before there are threads: they inherit the signal mask. */
 	r = r == 0 ? loop_catch(s->loop, &signals, caught, s, err) : r;
 	r = r == 0 ? api_start(s->loop, s->folder, &s->options, &s->api, err) : r;
 	return r == 0 ? open_doors(s, err) : r;

@@ -1,4 +1,4 @@
-/* serve_options.h - what `cloister serve` was asked for. */
+/* serve_options.h - the options of `cloister serve`. */
 #ifndef CLOISTER_SERVE_OPTIONS_H
 #define CLOISTER_SERVE_OPTIONS_H
 #include <stdbool.h>
@@ -13,10 +13,10 @@ struct serve_options {
 	const char *token_file, *agent_token_file;
 	const char *tls_cert, *tls_key;
 	bool no_tls, routes;
-	uint64_t concurrency;                   /* 0: as dispatch has it */
-	uint64_t retain_ms;                     /* of dispatches that are over; 0: for good */
+	uint64_t concurrency;                   /* 0: the default of dispatch */
+	uint64_t retain_ms;                     /* how long finished dispatches are kept; 0: for good */
 	uint64_t idle_exit_ms;                  /* 0: never */
 };
-/* What they mean together is checked here, too.  The values are argv's. */
+/* Also checks combinations of options.  The values are borrowed from argv. */
 int serve_options_read(int argc, char **argv, struct serve_options *ret_options, struct err *err);
 #endif

@@ -14,7 +14,7 @@
 #include "base/num.h"
 #include "base/own.h"
 
-#define FIRST 3                         /* where the descriptors begin */
+#define FIRST 3                         /* the first descriptor */
 
 int
 systemd_take_sockets(struct systemd_socket ret_sockets[SYSTEMD_SOCKETS_MAX], size_t *ret_n,
@@ -43,7 +43,7 @@ systemd_take_sockets(struct systemd_socket ret_sockets[SYSTEMD_SOCKETS_MAX], siz
 			names += len + (names[len] == ':');
 	}
 	*ret_n = n;
-	/* What is started later was not meant. */
+	/* Processes that are started later must not see it. */
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");

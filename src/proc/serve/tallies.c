@@ -56,7 +56,7 @@ tallies_free(struct tallies *t)
 
 /* ---- finding ---- */
 
-/* Where ID is, or would be. */
+/* The position of ID, or where it would be. */
 static size_t
 place_of(const struct tallies *t, const char *id)
 {
@@ -126,7 +126,7 @@ take_line(struct tally *tally, const char *line, size_t len)
 	tally->was |= was;
 }
 
-/* The file at hand, and whether it has been turned over: then nothing more comes to it. */
+/* The current file, and whether it was rotated: then it gets no more lines. */
 static int
 open_current(const struct tally *tally, int dir, bool *ret_is_over)
 {
@@ -139,7 +139,7 @@ open_current(const struct tally *tally, int dir, bool *ret_is_over)
 	if (fd >= 0)
 		return fd;
 	fd = openat(dir, CELL_EVENTS, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	/* It was turned over in between. */
+	/* It was rotated in between. */
 	if (fd >= 0 && faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
 		close(fd);
 		fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -148,7 +148,7 @@ open_current(const struct tally *tally, int dir, bool *ret_is_over)
 	return fd;
 }
 
-/* Whole lines from FD, at most *BUDGET bytes; true if that is all there is. */
+/* Reads whole lines from FD, at most *BUDGET bytes; true if that is all there is. */
 static bool
 read_lines(struct tallies *t, struct tally *tally, int fd, uint64_t *budget)
 {
@@ -162,7 +162,7 @@ read_lines(struct tallies *t, struct tally *tally, int fd, uint64_t *budget)
 			take_line(tally, line, (size_t)(end - line));
 			line = end + 1;
 		}
-		/* What is longer than a line can be is none. */
+		/* A line over the maximum length is no record. */
 		if (line == t->data && len == BLOCK)
 			line = t->data + len;
 		if (line == t->data)

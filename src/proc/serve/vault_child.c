@@ -21,9 +21,9 @@
 #include "base/own.h"
 #include "vault/vault_request.h"
 
-#define HIGH_FD 32                      /* above those that the child has by number */
+#define HIGH_FD 32                      /* above the child's fixed descriptors */
 
-/* A memory file out of the way of the numbers. */
+/* A memory file above the fixed descriptors. */
 static int
 make_file(const char *name)
 {
@@ -32,7 +32,7 @@ make_file(const char *name)
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
 }
 
-/* What is in FD, at most VAULT_SAYS_MAX; the caller's. */
+/* The content of FD, at most VAULT_SAYS_MAX; the caller owns it. */
 static char *
 read_back(int fd, size_t *ret_len)
 {
@@ -42,7 +42,7 @@ read_back(int fd, size_t *ret_len)
 	return text;
 }
 
-/* The one sentence with which it failed. */
+/* Fails with the one sentence that the vault printed. */
 static int
 fail_as_said(int said, struct err *err)
 {
@@ -87,7 +87,7 @@ spawn(const int (*places)[2], size_t n, pid_t *ret_pid, struct err *err)
 	return r == 0 ? 0 : err_set(err, r, "cannot start '%s': %s", path, strerror(r));
 }
 
-/* VALUE -1: none is wanted.  OUT gets what it prints. */
+/* VALUE -1: no value is wanted.  OUT gets its output. */
 static int
 run(const struct vault_request *request, int value, int out, struct err *err)
 {
@@ -133,7 +133,7 @@ vault_child_list(json_t **ret_list, struct err *err)
 	return 0;
 }
 
-/* Where it may go, the cell knows. */
+/* The cell knows where it may go. */
 int
 vault_child_value(const char *name, struct err *err)
 {

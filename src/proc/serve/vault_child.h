@@ -1,4 +1,4 @@
-/* vault_child.h - asking cloister-vault, which alone opens the vault.  All of it blocks. */
+/* vault_child.h - runs cloister-vault, which alone opens the vault.  All of it blocks. */
 #ifndef CLOISTER_VAULT_CHILD_H
 #define CLOISTER_VAULT_CHILD_H
 #include <jansson.h>
@@ -7,8 +7,8 @@ struct err;
 
 #define VAULT_SAYS_MAX (4u << 20)
 
-/* What `cloister secret list --json` prints: names, schemes and scopes, never values. */
+/* The output of `cloister secret list --json`: names, schemes and scopes, never values. */
 int vault_child_list(json_t **ret_list, struct err *err);
-/* A sealed memory file with the value that the secret NAME has now, for a cell's courier. */
+/* A sealed memory file with the current value of the secret NAME, for a cell's courier. */
 int vault_child_value(const char *name, struct err *err);
 #endif

@@ -1,4 +1,4 @@
-/* web.h - the dashboard's files, which are part of the program: web/ as it was when this was built. */
+/* web.h - the dashboard's files, which are part of the program: web/ at build time. */
 #ifndef CLOISTER_WEB_H
 #define CLOISTER_WEB_H
 #include <stddef.h>
@@ -14,8 +14,8 @@ extern const struct web_file web_files[];
 
 /* NULL: there is none. */
 const struct web_file *web_find(const char *name);
-/* The media type that a browser takes it for, by its name's end. */
+/* The media type, by the end of its name. */
 const char *web_type(const char *name);
-/* As an ETag field has it: of its bytes. */
+/* The value for an ETag field: a hash of its bytes. */
 void web_etag(const struct web_file *file, char ret_etag[WEB_ETAG_MAX]);
 #endif

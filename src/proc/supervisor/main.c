@@ -24,8 +24,8 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/tree.h"
-#include "boundary/namespace/filter.h"
-#include "boundary/namespace/landlock.h"
+#include "confine/filter.h"
+#include "confine/landlock.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 #include "trust/trust.h"
@@ -45,7 +45,7 @@ read_spec(struct supervisor *sv, struct err *err)
 	close(SUPERVISOR_SPEC_FD);
 	buf_init_borrowed(&b, text, len);
 	r = cell_spec_get(&b, &sv->spec, err);
-	/* Whatever else the operator's shell had open is none of ours. */
+	/* Close every other descriptor that the operator's shell left open. */
 	if (r == 0 && sv->spec.has_policy)
 		first = sv->spec.keeper != 0 ? CELL_KEEPER_FD + 1 : sv->spec.has_secrets ? CELL_SECRETS_FD + 1 :
 		        sv->spec.has_authorities ? CELL_AUTHORITIES_FD + 1 : CELL_COUNTS_FD + 1;
@@ -71,9 +71,9 @@ open_libexec(struct supervisor *sv, struct err *err)
 	return 0;
 }
 
-/* The session's keyring may hold the operator's keys, and the cell would inherit it.
- * An empty one takes its place, the same for all of this user's cells: each key counts
- * against what the user may have. */
+/* The session's keyring may hold the operator's keys, and the cell would inherit it.  An empty
+ * keyring takes its place, shared by all of this user's cells: each key counts against the user's
+ * quota. */
 static int
 leave_keyring(struct err *err)
 {
@@ -103,8 +103,8 @@ list_devices(const struct cell_spec *spec, dev_t devices[CGROUP_DEVICES_MAX])
 	return n;
 }
 
-/* Once for as long as the runtime folder lives: until the next start of the
- * machine or the user's log-out.  `cloister doctor` always tells. */
+/* True once for as long as the runtime folder lives: until the machine restarts or the user logs
+ * out.  `cloister doctor` reports it every time. */
 static bool
 is_first_time(const struct supervisor *sv, const char *what)
 {
@@ -114,8 +114,8 @@ is_first_time(const struct supervisor *sv, const char *what)
 	return fd >= 0;
 }
 
-/* Which limits are not in force: an error for those that were asked for, one
- * plain line for the defaults. */
+/* Reports the limits that are not in force: an error if the operator asked for one, one plain line
+ * for the defaults. */
 static int
 judge_missing(struct supervisor *sv, const char *why, struct err *err)
 {
@@ -126,7 +126,7 @@ judge_missing(struct supervisor *sv, const char *why, struct err *err)
 	};
 	char names[64] = "";
 
-	/* Processes are limited without a cgroup too, by RLIMIT_NPROC. */
+	/* Without a cgroup, RLIMIT_NPROC still limits processes. */
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if ((sv->unlimited & rows[i].bit) == 0)
 			continue;
@@ -161,7 +161,7 @@ make_cgroup(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : judge_missing(sv, why, err);
 }
 
-/* Changes that are kept on disk from the start are beyond the disk limit. */
+/* Changes that are written to disk from the start are not under the disk limit. */
 static void
 judge_changes(struct supervisor *sv)
 {
@@ -175,7 +175,7 @@ judge_changes(struct supervisor *sv)
 			               "kernel's tmpfs cannot hold them, Linux 6.6 can (this is said once)");
 }
 
-/* Where the timeline will be; the entry is made with the first event. */
+/* Checks where the timeline will be; the entry is made with the first event. */
 static int
 check_state_folder(struct err *err)
 {
@@ -184,7 +184,7 @@ check_state_folder(struct err *err)
 	return state < 0 ? state : 0;
 }
 
-/* The one with this id: where there was such a cell before, no agent runs. */
+/* Makes the state entry for this id.  If a cell with this id existed before, no agent runs. */
 static int
 make_state(struct supervisor *sv, struct err *err)
 {
@@ -194,7 +194,7 @@ make_state(struct supervisor *sv, struct err *err)
 	       sv->spec.has_policy ? check_state_folder(err) : 0;
 }
 
-/* From now on, what the agent may write is not the operator's word. */
+/* From now on, files that the agent may write are not trusted as the operator's. */
 static int
 mark_grants(struct supervisor *sv, struct err *err)
 {
@@ -210,14 +210,14 @@ mark_grants(struct supervisor *sv, struct err *err)
 	return sv->marks < 0 ? sv->marks : 0;
 }
 
-/* While the walls go up: all of it takes the disk's time. */
+/* Runs while the walls go up, because the disk is slow. */
 static int
 make_files(void *arg, struct err *err)
 {
 	struct supervisor *sv = arg;
 	int r = make_state(sv, err);
 
-	/* Not before: a cell that was refused wrote nothing. */
+	/* Only now: a cell that was refused has written nothing. */
 	if (r == 0)
 		r = mark_grants(sv, err);
 	if (r == 0) {
@@ -226,11 +226,11 @@ make_files(void *arg, struct err *err)
 	}
 	if (r == 0)
 		r = supervisor_make_logs(sv, err);
-	/* Who has no right to give them away later. */
+	/* The supervisor cannot change their owner later. */
 	return r == 0 && sv->changes < 0 && sv->has_inner_root ? supervisor_make_changes(sv, err) : r;
 }
 
-/* The walls, and the agent behind them. */
+/* Builds the walls and starts the agent behind them. */
 static int
 start_cell(struct supervisor *sv, struct err *err)
 {
@@ -252,7 +252,7 @@ start_cell(struct supervisor *sv, struct err *err)
 	if (r == 0)
 		r = supervisor_describe_first(sv, &spawn, inside, err);
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;
-	/* A script that opens /dev/stdout opens the pipe again, as the agent. */
+	/* A script that opens /dev/stdout reopens the pipe, as the agent. */
 	for (int i = 0; r == 0 && i < 3; i++) {
 		boundary_namespace.give_to_agent(inside[i], sv->place.entry.slot, sv->spec.root);
 		boundary_namespace.give_to_agent(sv->setup.inside[i], sv->place.entry.slot,
@@ -276,7 +276,7 @@ init_exited(void *arg, uint32_t events)
 		return;
 	sv->dead = true;
 	loop_unwatch(sv->loop, &sv->exited);
-	/* What it still had to say: a bounded number of words, and no waiting for more. */
+	/* Read init's last messages: a bounded number, without waiting for more. */
 	for (int i = 0; i < 4 * INIT_PROCESSES_MAX && sv->channel.events != 0; i++)
 		supervisor_channel_ready(sv, 0);
 	loop_unwatch(sv->loop, &sv->channel);
@@ -351,14 +351,14 @@ watch_cell(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : loop_watch(sv->loop, &sv->exited, EPOLLIN, err);
 }
 
-/* It may write to its own folders and to cgroups, and nowhere else.  The changes of
- * overlays are named one by one: once the cell is dead they are beneath no root. */
+/* The supervisor may write to its own folders and to cgroups, nowhere else.  The changes of
+ * overlays are listed one by one: once the cell is dead they are beneath no root. */
 static int
 make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 {
 	char paths[CELL_GRANTS_MAX + 3][32];
 	const char *writable[CELL_GRANTS_MAX + 5] = { "/sys/fs/cgroup" };
-	/* Where the timeline is, and where it goes when the cell has ended. */
+	/* The timeline is here, and moves there when the cell has ended. */
 	OWN(closep) int state = cell_state_open(false, NULL);
 	size_t n = 0;
 
@@ -375,10 +375,10 @@ make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 	return landlock_make(LANDLOCK_SUPERVISOR, writable, ret_fd, err);
 }
 
-/* Everything is in place: from here on the supervisor answers an agent, and needs
- * next to nothing of root's.  Killing the cell and reading its changes rests on
- * owning its user namespace.  CAP_DAC_OVERRIDE stays, because the folders that
- * cgroups are removed from are writable to nobody. */
+/* Everything is in place.  From here on the supervisor serves an agent, and needs almost none of
+ * root's rights.  It can kill the cell and read its changes because it owns the cell's user
+ * namespace.  CAP_DAC_OVERRIDE stays: the folders from which cgroups are removed are writable to
+ * nobody. */
 static int
 lock_down(const struct supervisor *sv, struct err *err)
 {
@@ -413,13 +413,13 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_take_ports(sv, err);
 	if (r == 0)
 		r = start_cell(sv, err);
-	/* They are in the cell, or never will be. */
+	/* The files are in the cell by now, or never will be. */
 	cell_spec_free_files(&sv->spec);
 	if (r == 0) {
 		judge_changes(sv);
 		supervisor_watch_net(sv);
-		supervisor_budget_begin(sv);
 		r = watch_cell(sv, err);
+		supervisor_budget_begin(sv);
 	}
 	if (r == 0 && sv->spec.has_policy)
 		r = supervisor_egress_start(sv, err);
@@ -430,8 +430,8 @@ start(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : supervisor_listen(sv, err);
 }
 
-/* Of a supervisor that was killed: the list that it wrote, and in case it did not come
- * to that, its name wherever this cell has one. */
+/* Clears the cgroups of a supervisor that was killed: those in its list, and, in case it had not
+ * written the list yet, its name wherever this cell has a group. */
 static int
 clear_cgroups(void *arg, const char *id, const char *written)
 {
@@ -457,8 +457,8 @@ by_id(const void *a, const void *b)
 	return strcmp(((const struct cell_entry *)a)->id, ((const struct cell_entry *)b)->id);
 }
 
-/* A cell has its entry before it has a cgroup, and until it has none: so entries are listed behind the
- * cgroups. */
+/* A cell's entry exists before its cgroup and until after it.  So the entries must be listed after
+ * the cgroups. */
 static bool
 is_known(void *arg, const char *id)
 {
@@ -476,7 +476,8 @@ is_known(void *arg, const char *id)
 	return known->n > 0 && bsearch(&like, known->entries, known->n, sizeof(like), by_id) != NULL;
 }
 
-/* Of cells whose runtime entries went before they did, as when somebody clears that folder. */
+/* Clears the cgroups of cells whose runtime entries are already gone, for example because somebody
+ * emptied that folder. */
 static void
 clear_forgotten(const struct supervisor *sv)
 {
@@ -492,8 +493,8 @@ supervise(struct supervisor *sv, struct err *err)
 	const struct cell_clearer clearer = { clear_cgroups, supervisor_timeline_lost, sv };
 	int r = start(sv, err);
 
-	/* All of this while the agent starts; nothing is heard of it until the
-	 * supervisor has locked itself down. */
+	/* All of this happens while the agent starts.  The supervisor reads nothing from it before
+	 * it has locked itself down. */
 	if (r == 0) {
 		cell_clear_stale(&sv->place, &clearer);
 		clear_forgotten(sv);
@@ -523,8 +524,8 @@ give_up(struct supervisor *sv, const struct err *err)
 	return 125;
 }
 
-/* What the operator's shell ignored (SIGCHLD, say) is not ignored here, nor in the cell.
- * By the system call, because the C library keeps two signals to itself. */
+/* Signals that the operator's shell ignored (SIGCHLD, say) are not ignored here or in the cell.
+ * This uses the system call because the C library reserves two signals. */
 static void
 reset_signals(void)
 {
@@ -535,8 +536,8 @@ reset_signals(void)
 		(void)syscall(SYS_rt_sigaction, number, &standard, NULL, sizeof(standard.mask));
 }
 
-/* In a real-time class the agent could keep a processor from everybody else, and no cgroup
- * would take it. */
+/* In a real-time class the agent could keep a processor from everybody else, and a cgroup would not
+ * accept it. */
 static void
 leave_real_time(void)
 {
@@ -586,7 +587,7 @@ main(void)
 		r = leave_keyring(&err);
 	if (r == 0)
 		r = open_libexec(&sv, &err);
-	/* First, because it takes longest: beside all that follows. */
+	/* This takes longest, so it runs beside all that follows. */
 	if (r == 0 && sv.spec.has_policy)
 		r = supervisor_egress_prepare(&sv, &err);
 	if (r == 0)

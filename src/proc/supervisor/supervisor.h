@@ -1,5 +1,5 @@
-/* supervisor.h - the supervisor of one cell: builds the walls, owns the cell's
- * life, limits, input and output, and its control socket.
+/* supervisor.h - the supervisor of one cell: builds the walls, owns the cell's life, limits, input,
+ * output and control socket.
  *
  * It parses nothing that the agent wrote.  If it dies, the cell dies. */
 #ifndef CLOISTER_SUPERVISOR_H
@@ -29,16 +29,16 @@
 #include "proc/supervisor/supervisor_taken.h"
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
-#define SUPERVISOR_STARTED_FD 4         /* detached: '+' is written once the agent runs */
+#define SUPERVISOR_STARTED_FD 4         /* detached: the supervisor writes '+' once the agent runs */
 #define SUPERVISOR_CLIENTS_MAX 96
-#define SUPERVISOR_STAY_MAX 64          /* of them may stay; the others' seats are for ending the cell */
-#define SUPERVISOR_LOG_MAX (8u << 20)   /* then the log is turned over; two are kept */
-#define SUPERVISOR_EVENTS_MAX (32u << 20)       /* of the timeline's newest file; all are kept */
+#define SUPERVISOR_STAY_MAX 64          /* may stay connected; the rest are for ending the cell */
+#define SUPERVISOR_LOG_MAX (8u << 20)   /* at this size the log is rotated; two files are kept */
+#define SUPERVISOR_EVENTS_MAX (32u << 20)       /* size of the timeline's newest file; all files are kept */
 
 struct supervisor;
 
-/* supervisor_own.c: cloister's own folders, under all paths that the grants contain; -EPERM if such a
- * grant cannot be given. */
+/* supervisor_own.c: finds cloister's own folders, under every path that the grants contain.  -EPERM
+ * if such a grant cannot be given. */
 struct own_paths {
 	char *at[BOUNDARY_HIDDEN_MAX];
 	size_t n;
@@ -51,26 +51,26 @@ struct client {
 	struct loop_source source;
 	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_KILLS, CLIENT_EXEC, CLIENT_STEERS,
 	       CLIENT_APPROVALS } state;
-	uint32_t handle;                /* of the process, with CLIENT_EXEC */
+	uint32_t handle;                /* with CLIENT_EXEC: of the process */
 	bool started;
-	bool stays;                     /* it waits, as long as it likes */
-	uint64_t seen;                  /* with CLIENT_APPROVALS: the last change */
-	bool follows;                   /* it waits for the next */
+	bool stays;                     /* it may stay connected as long as it likes */
+	uint64_t seen;                  /* with CLIENT_APPROVALS: the last change that it got */
+	bool follows;                   /* it waits for the next change */
 	struct client *next;
 };
 
-/* With a policy: the processes of egress and what they are given. */
+/* With a policy: the egress processes, and the descriptors that they get. */
 struct egress {
 	struct boundary_trust trust;
-	int key;                        /* of the cell's certificate authority: a memory file */
+	int key;                        /* the certificate authority's private key: a memory file */
 	struct cell_policy policy;
-	int names;                      /* a memory file, the gate's own */
-	int secrets;                    /* the courier's own: it is not read here */
-	int keeper, keeper_process;     /* likewise its channel to who renews them, and a pidfd of that */
-	pid_t mint, starter;            /* 0 if there is none */
-	struct cgroup *cgroup;          /* the helpers' own */
+	int names;                      /* a memory file; only the gate reads it */
+	int secrets;                    /* a memory file; only the courier reads it */
+	int keeper, keeper_process;     /* the courier's channel to the secrets' keeper; the keeper's pidfd */
+	pid_t mint, starter;            /* 0: none */
+	struct cgroup *cgroup;          /* the helpers' group */
 	struct loop_source starter_channel, listeners[BOUNDARY_LISTENERS];
-	struct loop_source webhooks;    /* the courier's end of publish's channel; it is not read here */
+	struct loop_source webhooks;    /* the courier's end of publish's channel; never read here */
 	struct loop_source gate, courier;       /* while they run */
 	struct loop_timer again, patience;
 	uint64_t started_ms;
@@ -78,13 +78,13 @@ struct egress {
 	bool running, stopping, finishing, over;
 };
 
-#define TIMELINE_LAST_WORDS (8 * 1024)  /* of the room on a full disk, for the supervisor's own */
-#define TIMELINE_SLACK (4u << 20)       /* beyond `max`: what was under way */
+#define TIMELINE_LAST_WORDS (8 * 1024)  /* room kept on a full disk for the supervisor's own records */
+#define TIMELINE_SLACK (4u << 20)       /* above `max`: room for requests that are under way */
 
-/* Why nothing may leave, from the least to the most. */
+/* Why nothing may leave the cell, the least severe first. */
 enum timeline_halt { HALT_NOT, HALT_ROOM, HALT_MAX, HALT_FAILED };
 
-#define ACTS_MAX 64                     /* of operators, that wait for their timeline */
+#define ACTS_MAX 64                     /* events of operators that wait for the operator's timeline */
 struct acts {
 	struct buf at[ACTS_MAX];        /* events */
 	size_t n;
@@ -92,56 +92,56 @@ struct acts {
 };
 
 struct timeline {
-	struct audit_log log;           /* .fd -1 while there is none */
+	struct audit_log log;           /* .fd is -1 while it is not open */
 	struct audit_key key;
-	struct operator operator;       /* .dir -1 where there is none */
+	struct operator operator;       /* .dir is -1 if there is none */
 	struct acts acts;
-	unsigned char last[AUDIT_HASH]; /* the hash of the last record of the supervisor's own */
+	unsigned char last[AUDIT_HASH]; /* the hash of the supervisor's own last record */
 	struct buf event;
 	uint64_t bytes;                 /* of all its files */
-	bool has_key, has_policy;       /* made; kept beside it */
-	bool failed;                    /* and that was said */
-	bool started;                   /* the operator's timeline knows of the cell */
+	bool has_key, has_policy;       /* the key was made; the policy is stored beside the timeline */
+	bool failed;                    /* writing failed, and the operator was informed */
+	bool started;                   /* the operator's timeline has a record of the cell */
 	bool ended, kept;
 	struct loop_timer sign, again;
 
 	enum timeline_halt halt;
 	char halted[COURIER_HALT_MAX + 1];
-	bool untold;                    /* the courier does not know */
-	struct buf held;                /* a message of the courier's, for which there is no room */
+	bool untold;                    /* the courier has not got the last COURIER_HALT */
+	struct buf held;                /* a message from the courier that did not fit on the disk */
 	bool holds;
-	/* Numbers of the courier's requests: whose records were written, are on the disk, and were
-	 * told to be. */
+	/* Numbers of the courier's requests: the last whose record was written, the last whose
+	 * record is on the disk, and the last that the courier was sent as recorded. */
 	uint64_t awaited, synced, told;
 	struct loop_round sync;
-	struct loop_timer gather;       /* others, before it syncs */
-	uint64_t together;              /* so many requests the last sync was for */
+	struct loop_timer gather;       /* lets records of other requests join before the sync */
+	uint64_t together;              /* number of requests that the last sync covered */
 	struct cell_refusals refusals;
 };
 
-/* With --setup: what runs before the agent. */
+/* With --setup: the commands that run before the agent. */
 struct setup {
-	size_t next;                    /* which of spec.setups it is */
-	bool runs, spawned;             /* the agent is still to come; this one was started */
+	size_t next;                    /* index into spec.setups */
+	bool runs, spawned;             /* the agent has yet to start; the current setup was started */
 	struct buf agent;               /* the agent's INIT_SPAWN, and its descriptors */
 	int inside[3], null;
 	int steps;                      /* CELL_STEPS, or -1 */
 };
 
-/* What the agent can bring about as often as it likes: supervisor_fold.c. */
+/* Records that the agent can cause as often as it likes: supervisor_fold.c. */
 struct fold {
 	struct repeats repeats;
-	struct loop_timer due;          /* when what was counted is told */
+	struct loop_timer due;          /* when the counted records are written */
 };
 
-#define NOTIFY_MINUTE_MAX 60            /* things of a kind that are told of in a minute */
+#define NOTIFY_MINUTE_MAX 60            /* notifications of a kind in one minute */
 #define NOTIFY_KINDS 4
 struct notifier {
-	struct loop_source channel;     /* to cloister-notify; -1: there is none */
-	struct loop_timer minute;       /* while it lasts */
+	struct loop_source channel;     /* to cloister-notify; .fd -1: none */
+	struct loop_timer minute;       /* armed while the minute lasts */
 	struct {
-		unsigned told;          /* in this minute */
-		uint64_t untold;        /* likewise; LAST is the last of them */
+		unsigned told;          /* sent in this minute */
+		uint64_t untold;        /* held back in this minute; LAST is the newest of them */
 		struct buf last;
 	} kinds[NOTIFY_KINDS];
 };
@@ -149,7 +149,7 @@ struct notifier {
 struct stream {
 	const struct supervisor *sv;
 	const char *name;
-	int fd;                         /* -1 until there is something to keep */
+	int fd;                         /* -1 until there is output to store */
 	size_t size;
 	bool cut;
 };
@@ -159,14 +159,14 @@ struct supervisor {
 	struct cell_place place;
 	struct cgroup *cgroup;
 	struct boundary_cell cell;
-	int libexec, state, changes;    /* folders; -1 where nothing is kept */
-	int marks;                      /* open for as long as the agent may write to the host: trust_mark() */
-	unsigned unlimited;             /* enum cgroup_limit bits: not in force by the cgroup */
-	bool has_inner_root;            /* root's cells: who fills the folder of changes */
+	int libexec, state, changes;    /* folders; -1 if nothing is kept */
+	int marks;                      /* held open while the agent may write to the host: trust_mark() */
+	unsigned unlimited;             /* enum cgroup_limit bits: limits that the cgroup does not enforce */
+	bool has_inner_root;            /* cells of root: the inner root fills the folder of changes */
 	struct loop *loop;
 	struct loop_source channel, exited, listener;
 	struct loop_timer time, ttl, grace, patience;
-	bool ttl_set;                   /* the ttl, by an operator */
+	bool ttl_set;                   /* an operator changed the ttl */
 	struct client *clients;
 	size_t n_clients, n_staying;
 	uint32_t next_handle;
@@ -180,55 +180,56 @@ struct supervisor {
 	struct notifier notifier;
 	struct fold fold;
 	struct timeline timeline;
-	int counters;                   /* of the cell's network, if it has no policy; or -1 */
-	struct loop_source resolver;    /* likewise: it knows no name */
-	bool told_net;                  /* that there is no network */
-	pid_t publish;                  /* 0 if there is none */
-	int ports[2 * CELL_PORTS_MAX];  /* listening on the host, IPv4 and IPv6 of each */
+	int counters;                   /* without a policy: the cell's network counters; else -1 */
+	struct loop_source resolver;    /* without a policy: a DNS server that knows no name */
+	bool told_net;                  /* the user was informed that there is no network */
+	pid_t publish;                  /* 0: none */
+	int ports[2 * CELL_PORTS_MAX];  /* listening sockets on the host, IPv4 and IPv6 for each port */
 	int webhooks;                   /* publish's end of its channel to the courier, or -1 */
 
 	struct stdio stdio;
-	int log;                        /* a detached cell's, or -1 */
+	int log;                        /* of a detached cell; else -1 */
 	uint64_t log_size;
-	struct stream streams[2];       /* or these: stdout, stderr */
+	struct stream streams[2];       /* instead of the log: stdout, stderr */
 	struct setup setup;
 
 	/* the end */
 	uint64_t started_ns;
-	bool begun;                     /* something was started: the first setup, or the agent */
+	bool begun;                     /* the first setup or the agent was started */
 	bool gave_up;                   /* the cell could not be made */
 	bool agent_ran, agent_exited, dead, ending;
-	int agent_status;               /* as wait(2) gives it */
+	int agent_status;               /* as wait(2) returns it */
 	int spawn_error;
 	int killed_by;                  /* enum supervisor_reason */
 	bool frozen;
-	bool frozen_for_approval;       /* and by nothing else: it goes on with the answer */
-	char not_frozen[160];           /* why it could not be, when it had to */
+	bool frozen_for_approval;       /* only an approval froze the cell; the answer thaws it */
+	char not_frozen[160];           /* why a freeze that the policy requires failed */
 	char cause[256];
 };
 
 enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_BY_TTL,
                          KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP, KILLED_BY_BUDGET };
 
-/* supervisor_agent.c: the setups and the agent.  The first of them, described, with what it
- * gets as input and output. */
+/* supervisor_agent.c: the setups and the agent.  Describes the first process to run, and makes its
+ * input and output. */
 int supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
                               struct err *err);
-/* What init says of a setup; -EBADMSG if there is none to say it of. */
+/* init reports on a setup.  -EBADMSG if none is being started or running. */
 int supervisor_setup_spawned(struct supervisor *sv, uint32_t error);
 int supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status);
-/* The cell is dead, or the agent's turn: nothing more is held for it. */
+/* The cell is dead, or the agent starts: close all that was held for the setups. */
 void supervisor_setup_over(struct supervisor *sv);
 void supervisor_agent_started(const struct supervisor *sv);
 
-/* supervisor_log.c: a detached cell's output goes to its log, or its two streams. */
+/* supervisor_log.c: a detached cell's output goes to its log, or to a file for each stream. */
 int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err);
-/* The log, and the list of steps: before the agent runs.  A stream's file comes with its first byte. */
+/* Makes the log and the list of steps, before the agent runs.  A stream's file is made with its
+ * first byte. */
 int supervisor_make_logs(struct supervisor *sv, struct err *err);
 
-/* supervisor_steps.c: a line of CELL_STEPS; false: there is no such file.  Between the two, members
- * are written with .w. */
-#define STEPS_ASKED_MAX 1000            /* approvals that are told of: who reads it takes 1 MiB */
+/* supervisor_steps.c: writes one line of CELL_STEPS.  Begin returns false if there is no such file.
+ * Between begin and end, the caller writes members with .w. */
+#define STEPS_ASKED_MAX 1000            /* approvals listed: its reader takes at most 1 MiB */
 struct step {
 	struct json w;
 	char *text;
@@ -243,15 +244,15 @@ void supervisor_client_send(struct client *client, const struct buf *message, co
                             size_t n_fds);
 void supervisor_client_refuse(struct client *client, const struct err *err);
 void supervisor_client_drop(struct client *client);
-/* Who it is, for the record: as the kernel says. */
+/* Describes the client for the record, from what the kernel reports. */
 uid_t supervisor_client_describe(const struct client *client, char *ret_by, size_t size);
 void supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master);
 void supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status);
-/* To whoever sits at a command of `exec`. */
+/* Prints TEXT to everyone who runs a command with `exec`. */
 void supervisor_say_to_execs(const struct supervisor *sv, const char *text);
-/* Whoever had it killed is told that it is dead. */
+/* Reports the death to every client that had the cell killed. */
 void supervisor_tell_dead(struct supervisor *sv);
-/* Whether one of them is still to answer to that. */
+/* Whether a client is still to get that report. */
 bool supervisor_is_awaited(const struct supervisor *sv);
 void supervisor_tell_ended(struct supervisor *sv, uint32_t status);
 
@@ -260,34 +261,36 @@ void supervisor_watch_net(struct supervisor *sv);
 void supervisor_tell_net(struct supervisor *sv);
 
 /* supervisor_init.c: the channel to init. */
-/* Something runs: `run -d` may go. */
+/* A process of the cell runs: `run -d` may return. */
 void supervisor_begun(struct supervisor *sv);
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);
-/* How long the cell may live was changed: init watches that, too. */
+/* The cell's time limit has changed: init enforces it too. */
 void supervisor_tell_limit(struct supervisor *sv);
+/* Sends the same once a second if a budget of time may end the cell.  Init ends the cell when this stops. */
+void supervisor_renew_lease(struct supervisor *sv);
 void supervisor_channel_ready(void *arg, uint32_t events);
 
 /* supervisor_spawn.c */
 #define SPAWN_FDS_MAX (3 + 2 * CELL_PORTS_MAX)
 struct spawn_how {
 	char *const *argv;              /* the first names the executable */
-	const int *fds;                 /* to be 3 and what follows; -1: closed */
+	const int *fds;                 /* become 3 and up; -1: closed */
 	size_t n_fds;
-	uid_t uid;                      /* who it is to be; 0: who this process is */
-	bool silent;                    /* nothing on standard error */
+	uid_t uid;                      /* to run as this user; 0: as this process's */
+	bool silent;                    /* its standard error is discarded */
 	char **env;                     /* NULL: none */
 };
-/* The caller waits for it; it dies with the caller. */
+/* The caller waits for the process, which dies with the caller. */
 pid_t supervisor_spawn(int libexec, const struct spawn_how *how, struct err *err);
 
-/* supervisor_starter.c, and what is said over its channel: */
+/* supervisor_starter.c, and the messages on its channel. */
 enum starter_helper { STARTER_GATE, STARTER_COURIER, STARTER_INSPECT, STARTER_HELPERS };
 enum starter_message {
 	STARTER_START = 1,              /* fds: the gate's and the courier's channel */
 	STARTER_STOP,                   /* kill them */
-	STARTER_ENDED,                  /* back: u32 who (or STARTER_HELPERS), u32 status */
+	STARTER_ENDED,                  /* reply: u32 helper (or STARTER_HELPERS), u32 status */
 };
 int supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
                             struct err *err);
@@ -295,96 +298,100 @@ int supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_
 /* supervisor_egress.c; all but the first three do nothing without a policy. */
 int supervisor_egress_prepare(struct supervisor *sv, struct err *err);
 int supervisor_egress_start(struct supervisor *sv, struct err *err);
-/* A channel has ended. */
+/* CHANNEL was closed by its peer. */
 void supervisor_egress_hung_up(struct supervisor *sv, struct loop_source *channel);
 void supervisor_egress_stop(struct supervisor *sv);
-/* The cell is going: let them say what they have to, and go. */
+/* The cell ends: let the helpers send their last messages and exit. */
 void supervisor_egress_finish(struct supervisor *sv);
 bool supervisor_egress_is_over(const struct supervisor *sv);
-/* -EBUSY when something is left in their cgroup. */
+/* -EBUSY if a process is left in their cgroup. */
 int supervisor_egress_close(struct supervisor *sv);
 
-/* supervisor_events.c: one message of the courier's; -EAGAIN if there is none. */
+/* supervisor_events.c: handles one message from the courier; -EAGAIN if there is none. */
 int supervisor_hear_courier(struct supervisor *sv);
 void supervisor_courier_ready(void *arg, uint32_t events);
-/* Again, what there was no room for. */
+/* Tries again to record the message that did not fit. */
 void supervisor_hear_held(struct supervisor *sv);
-/* The courier that said it has gone, and nobody waits for it. */
+/* The courier that sent the held message is gone, so no request waits for it. */
 void supervisor_held_is_anothers(struct supervisor *sv);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
 
-/* supervisor_timeline.c: every cell has one, if it can be had. */
+/* supervisor_timeline.c: every cell has a timeline, unless it cannot be created. */
 void supervisor_timeline_begin(struct supervisor *sv);
-/* 0 if it is open; else it is tried. */
+/* 0 if the timeline is open; otherwise tries to open it. */
 int supervisor_timeline_open(struct supervisor *sv);
-/* The courier starts: there is room for what it will tell, or it is told that there is none. */
+/* A courier starts: make room for its records, or send it COURIER_HALT. */
 void supervisor_timeline_egress(struct supervisor *sv);
-/* There is another policy than the one that was kept beside it. */
+/* The policy has changed: store the new one beside the timeline. */
 void supervisor_timeline_keep_policy(struct supervisor *sv);
-/* Whether LEN bytes may be put; nothing leaves the cell any more once it gets close. */
+/* Whether LEN bytes may be put.  Close to the limit, this stops all egress of the cell. */
 bool supervisor_timeline_has_room(struct supervisor *sv, size_t len);
-/* Members of an event, as members_put() gives them; and then write all that was put. */
+/* Appends the members of an event, as members_put() writes them.  The second function writes all
+ * that was put. */
 int supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len);
 int supervisor_timeline_write(struct supervisor *sv);
-/* Something waits for what was written to be on the disk. */
+/* Requests wait for their records to be on the disk: sync, now or soon. */
 void supervisor_timeline_sync(struct supervisor *sv);
-/* The last record, signed, and tied to the operator's timeline; once only. */
+/* Writes the last record, signs it, and ties it to the operator's timeline; only the first call counts. */
 void supervisor_timeline_end(struct supervisor *sv, int status, bool is_changed);
-/* Timelines of others: that of one whose supervisor was killed is closed, and the oldest go. */
+/* Timelines of other cells.  The first closes the timeline of a cell whose supervisor was killed;
+ * the second removes the oldest ones. */
 int supervisor_timeline_lost(void *arg, int dir, const char *id);
 void supervisor_timeline_prune(struct supervisor *sv);
-/* What befell the cell itself, and who did it; NOTE may be "". */
+/* Records what happened to the cell itself, and BY whom; NOTE may be "". */
 void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
 int supervisor_put_members(struct supervisor *sv, const struct members *members);
 void supervisor_record_members(struct supervisor *sv, const struct members *members);
 
-/* supervisor_operator.c: what was done to the cell is in the operator's timeline too: M, which was
- * recorded just now, as TYPE.  Nobody waits for who else writes there. */
+/* supervisor_operator.c: copies M, an action on the cell that was just recorded, to the operator's
+ * timeline as TYPE.  If another process is writing there, this tries again later, unless ACTS_MAX
+ * events already wait. */
 void supervisor_tell_operator(struct supervisor *sv, const char *type, const struct members *m);
-/* What still waits, now. */
+/* Writes all that still waits, now. */
 void supervisor_tell_operator_all(struct supervisor *sv);
 
-/* supervisor_fold.c: a record of the kind that the first N of its members make.  In floods EACH of
- * a kind are recorded one by one, the rest is counted: false. */
+/* supervisor_fold.c: records M.  Its first N members are its kind.  In a flood, EACH records of a
+ * kind are written one by one and the rest are only counted: then false. */
 bool supervisor_record_folded(struct supervisor *sv, const struct members *m, size_t n, uint64_t each);
-/* What was counted is told, the last time. */
+/* Writes the counts for the last time. */
 void supervisor_fold_end(struct supervisor *sv);
 
 /* supervisor_records.c */
 int supervisor_record_boot(struct supervisor *sv, struct err *err);
-void supervisor_put_end(struct supervisor *sv, int status, bool is_changed);     /* and not written yet */
+void supervisor_put_end(struct supervisor *sv, int status, bool is_changed);     /* not written yet */
 void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
 void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);
 
-/* supervisor_freeze.c; BY is for the record. */
+/* supervisor_freeze.c.  BY is for the record. */
 int supervisor_freeze(struct supervisor *sv, const char *by, struct err *err);
 int supervisor_thaw(struct supervisor *sv, const char *by, struct err *err);
-/* While the approval ID is waited for; an operator's word goes before. */
+/* Freezes the cell while approval ID is pending.  An operator's freeze or thaw takes precedence. */
 int supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err);
 void supervisor_thaw_after(struct supervisor *sv, const char *id);
-/* SIGTSTP, the terminal's Ctrl-Z: the cell stands still with its supervisor, and goes on with it.  One
- * that cannot be frozen goes on, and so does the supervisor. */
+/* SIGTSTP, the terminal's Ctrl-Z: freezes the cell, stops the supervisor, and thaws the cell when
+ * it continues.  If the cell cannot be frozen, neither stops. */
 void supervisor_suspend(struct supervisor *sv);
-/* Whether what a policy says, to FREEZE or to kill, is still to be done.  Who stands still already
- * can be killed: an operator's thaw must not save them. */
+/* Whether the policy's order, to FREEZE or to kill, is still to be carried out.  A frozen cell can
+ * still be killed: otherwise an operator's thaw would save it. */
 bool supervisor_is_to_stop(const struct supervisor *sv, bool freeze);
-/* The courier has seen an exfiltration: what the policy says for that.  What should be frozen
- * and cannot be is killed. */
+/* The courier detected an exfiltration: do what the policy orders.  If a freeze is ordered and
+ * fails, the cell is killed. */
 void supervisor_alarm(struct supervisor *sv);
 
-/* supervisor_notify.c: tells the operator's own programs, if there is a file that names any. */
-/* Before the supervisor locks itself down. */
+/* supervisor_notify.c: notifies the operator's own programs, if a file names any. */
+/* Call this before the supervisor locks itself down. */
 void supervisor_notify_start(struct supervisor *sv);
-/* EVENT is "ask", "budget", "tripwire" or "consequence"; DATA a JSON object.  Of more than
- * NOTIFY_MINUTE_MAX in a minute, the last is told when that is over, with the number of others. */
+/* EVENT is "ask", "budget", "tripwire" or "consequence"; DATA is a JSON object.  After
+ * NOTIFY_MINUTE_MAX of a kind in a minute, only the newest is sent, at the end of that minute, with
+ * the number of those left out. */
 void supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data);
-/* The same of DATA that does not say which cell it is of. */
+/* The same for DATA that does not name its cell: adds the cell's id, name and principal. */
 void supervisor_notify_own(struct supervisor *sv, const char *event, const struct buf *data);
 
-/* The cell ends: what waits for the minute to be over. */
+/* The cell ends: sends at once what waits for the end of the minute. */
 void supervisor_notify_end(struct supervisor *sv);
 
-/* supervisor_publish.c: the host's ports are taken before the cell is made. */
+/* supervisor_publish.c: binds the host's ports before the cell is made. */
 int supervisor_take_ports(struct supervisor *sv, struct err *err);
 int supervisor_publish(struct supervisor *sv, struct err *err);
 void supervisor_unpublish(struct supervisor *sv);
@@ -392,26 +399,26 @@ void supervisor_unpublish(struct supervisor *sv);
 /* supervisor_end.c */
 void supervisor_kill(struct supervisor *sv, enum supervisor_reason reason);
 void supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason);
-/* The cell is dead: why, where neither the agent nor this process brought that about.  It was killed
- * without us (boundary/halt_force.h), or init ended it at its limit because we did not. */
+/* The cell is dead, and neither its agent nor this process ended it: find out why.  It was killed
+ * without the supervisor (boundary/halt_force.h), or init enforced the limit. */
 void supervisor_find_reason(struct supervisor *sv);
-/* Exit status for `run`; also fills in the cause. */
+/* The exit status of `run`; also fills in the cause. */
 int supervisor_status(struct supervisor *sv);
-/* Folders for the changes, each the inner root's, who will fill it. */
+/* Makes the folders for changes, owned by the inner root, which fills them. */
 int supervisor_make_changes(struct supervisor *sv, struct err *err);
-/* Keep what is to be kept, remove everything else. */
+/* Keeps the records and changes that are to be kept; removes everything else. */
 void supervisor_clean_up(struct supervisor *sv, int status);
-/* If the last output is carried and init is reaped, leave the loop. */
+/* Leaves the loop if all output is forwarded and init is reaped. */
 void supervisor_check_end(struct supervisor *sv);
 
 uint64_t supervisor_now_ns(void);       /* since 1970 */
 
-/* To standard error.  Nobody may ever read it: a full pipe, or a terminal that was told to wait, must
- * not keep us from the cell.  Once that was so, the rest is not waited for. */
+/* Prints to standard error without blocking for long: a full pipe or a paused terminal must not
+ * keep the supervisor from the cell.  Once a write had to wait, later ones do not wait at all. */
 void supervisor_print(const char *text, size_t len);
-/* One line there, safe on a terminal whatever is in it. */
+/* Prints one line to standard error, with control characters made safe for a terminal. */
 void supervisor_complain(const char *text);
-/* The same for what is no error: not when detached or with -q. */
+/* The same for messages that are not errors.  Prints nothing when detached or with -q. */
 void supervisor_say(const struct supervisor *sv, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 #endif

@@ -1,5 +1,5 @@
-/* supervisor_agent.c - what is started in the cell at the operator's word: the setups, one after
- * the other, and then the agent. */
+/* supervisor_agent.c - starts the operator's commands in the cell: the setups, one after the other,
+ * and then the agent. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_
 	                      : stdio_open(&sv->stdio, sv->spec.tty, ret_inside, err);
 	if (r < 0 || sv->spec.setups[0] == NULL)
 		return r < 0 ? r : describe(sv, INIT_HANDLE_AGENT, sv->spec.argv, ret_spawn, err);
-	/* The agent's too, so that what it cannot have is known now. */
+	/* Describe the agent too, so that a resource it cannot have is reported now. */
 	r = describe(sv, INIT_HANDLE_AGENT, sv->spec.argv, &setup->agent, err);
 	for (int i = 0; r == 0 && i < 3; i++) {
 		setup->inside[i] = fcntl(ret_inside[i], F_DUPFD_CLOEXEC, 3);
@@ -65,7 +65,7 @@ supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_
 	}
 	if (r < 0)
 		return r;
-	/* Input is the agent's alone. */
+	/* Only the agent gets the input. */
 	closep(&ret_inside[0]);
 	ret_inside[0] = setup->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	setup->null = fcntl(setup->null, F_DUPFD_CLOEXEC, 3);
@@ -91,7 +91,7 @@ supervisor_setup_over(struct supervisor *sv)
 	setup->runs = false;
 }
 
-/* The cell ends; what it has printed is still carried. */
+/* Ends the cell; the output so far is still forwarded. */
 static void
 fail(struct supervisor *sv, const char *why)
 {
@@ -119,7 +119,7 @@ note_step(const struct supervisor *sv, const char *path, int status)
 	supervisor_step_end(sv, &step);
 }
 
-/* Once this one is gone; init is, if it cannot be sent. */
+/* Call once the current setup has ended.  If sending fails, init is gone. */
 static void
 start_next(struct supervisor *sv)
 {

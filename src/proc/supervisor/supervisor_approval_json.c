@@ -1,5 +1,5 @@
-/* supervisor_approval_json.c - an approval as others see it: an object for who answers and who
- * is notified, and in the cell's timeline. */
+/* supervisor_approval_json.c - writes an approval as a JSON object, for answers and notifications,
+ * and as a record in the cell's timeline. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "proc/supervisor/supervisor.h"
 
 #define JSON_MAX (48 * 1024)
-#define APPROVAL_KIND 2                 /* members that make records one of a kind: type, did */
+#define APPROVAL_KIND 2                 /* members that form a record's kind: type, did */
 
 static const char *const states[] = {
 	[APPROVAL_PENDING] = "pending", [APPROVAL_APPROVED] = "approved",
@@ -170,7 +170,7 @@ approval_record(const struct approval *a, const char *did, const struct steer_wh
 	}
 	members_str(&m, "approval", id);
 	put_asked(&m, &a->q);
-	/* All that can wait at once are told one by one. */
+	/* As many as can be pending at once get a record each. */
 	if (who == NULL)
 		return supervisor_record_folded(a->sv, &m, APPROVAL_KIND, APPROVALS_PENDING_MAX);
 	steer_record(a->sv, did, who, &m);

@@ -27,7 +27,7 @@ approval_free(struct approval *a)
 
 /* ---- one more ---- */
 
-/* The oldest that is answered makes room. */
+/* Drops the oldest answered approval to make room. */
 static void
 forget_oldest(struct approvals *all)
 {
@@ -43,7 +43,7 @@ forget_oldest(struct approvals *all)
 	approval_free(a);
 }
 
-/* To the courier, without anybody who waits for that. */
+/* Refuses A to the courier; no client waits for that. */
 static void
 answer_no(struct approval *a, const char *by, const char *text)
 {
@@ -51,7 +51,7 @@ answer_no(struct approval *a, const char *by, const char *text)
 	struct steer *s = steer_begin(a->sv, NULL, STEER_ANSWER, &nobody, NULL, NULL);
 	char id[APPROVAL_ID_MAX];
 
-	/* Its own time is up a little later. */
+	/* The courier's own timeout refuses it a little later. */
 	if (s == NULL)
 		return;
 	approval_id(a, id);
@@ -80,7 +80,7 @@ time_is_up(void *arg)
 	approval_close(a, APPROVAL_TIMED_OUT);
 }
 
-/* The cell is to stand still.  What cannot be done is not left out. */
+/* Freezes the cell if the rule requires it.  If that fails, A is refused. */
 static bool
 stand_still(struct approval *a)
 {
@@ -102,7 +102,7 @@ stand_still(struct approval *a)
 	return false;
 }
 
-/* To whoever sits at the cell, at a command in it, or at its dispatch. */
+/* Prints to the terminal of the cell, of commands in it, and to its dispatch. */
 static void
 say_asked(const struct approval *a, const char *id)
 {
@@ -111,7 +111,7 @@ say_asked(const struct approval *a, const char *id)
 	char text[ERR_TEXT_MAX];
 
 	snprintf(text, sizeof(text), "a person has to approve %s %s: `cloister approvals`, then `cloister "
-	         "approve %s` or `cloister refuse %s`", method, a->q.host, id, id);
+	         "approve %s` or `cloister refuse %s --reason TEXT`", method, a->q.host, id, id);
 	supervisor_say(a->sv, "%s", text);
 	supervisor_say_to_execs(a->sv, text);
 	if (a->n > STEPS_ASKED_MAX || !supervisor_step_begin(a->sv, &step, "approval.asked"))
@@ -122,7 +122,7 @@ say_asked(const struct approval *a, const char *id)
 	supervisor_step_end(a->sv, &step);
 }
 
-/* SAYS: not only to who is notified. */
+/* SAYS: print it too, not only notify. */
 static void
 announce(struct approval *a, bool says)
 {

@@ -1,9 +1,10 @@
-/* supervisor_approvals.h - requests of the cell that wait for people, from the question to the
- * answer.
+/* supervisor_approvals.h - requests of the cell that wait for an operator's approval, from question
+ * to answer.
  *
- * The courier holds the request and says what it is; here it gets an id, a time-out and answers.
- * All that it says is text of an attacker's: it is passed on and recorded as such, and decides
- * nothing but who may answer.  What opens a rule is kept here, because couriers come and go. */
+ * The courier holds the request and describes it; the supervisor gives it an id, a timeout and an
+ * answer.  An attacker may have written the description: the supervisor only forwards and records
+ * it, and it decides nothing but who may answer.  Rules that approvals open are kept here, because
+ * couriers come and go. */
 #ifndef CLOISTER_SUPERVISOR_APPROVALS_H
 #define CLOISTER_SUPERVISOR_APPROVALS_H
 #include <stdbool.h>
@@ -24,15 +25,15 @@ struct steer_who;
 struct supervisor;
 
 #define APPROVALS_PENDING_MAX 64
-#define APPROVALS_KEPT_MAX 64           /* that are answered, for who asks what became of them */
+#define APPROVALS_KEPT_MAX 64           /* answered ones, for callers that ask for the outcome */
 #define APPROVALS_OPEN_MAX 64           /* rules */
 #define APPROVAL_ID_MAX (CELL_ID_LEN + 24)
-#define APPROVAL_NAMES 3                /* by which a person may be meant */
+#define APPROVAL_NAMES 3                /* names by which a person may be addressed */
 
 enum approval_state { APPROVAL_PENDING, APPROVAL_APPROVED, APPROVAL_REFUSED, APPROVAL_TIMED_OUT,
                       APPROVAL_GONE };
 
-/* What COURIER_ASK says; texts are in the approval's own BODY. */
+/* The content of COURIER_ASK; the texts are in the approval's own BODY. */
 struct approval_question {
 	uint64_t number, ms, size;
 	uint32_t needs, freeze, port;
@@ -51,18 +52,18 @@ struct approval_answer {
 struct approval {
 	struct approval *next;
 	struct supervisor *sv;
-	uint64_t n, change;             /* of its id; of its last change */
+	uint64_t n, change;             /* the number of its id; of its last change */
 	struct buf body;
 	struct approval_question q;
 	enum approval_state state;
 	uint64_t asked_ns, until_ns;
 	struct loop_timer timer;
-	bool froze;                     /* the cell stands still for it */
+	bool froze;                     /* the cell is frozen until the answer */
 	struct approval_answer given[COURIER_ASK_APPROVALS], last;
 	size_t n_given;
-	enum control_approve how;       /* what all of them agree on */
+	enum control_approve how;       /* what all answers agree on */
 	uint64_t for_ms;
-	char why[CONTROL_WHY_MAX + 1];  /* of the last answer */
+	char why[CONTROL_WHY_MAX + 1];  /* from the last answer */
 };
 
 struct approvals {
@@ -78,7 +79,7 @@ struct approvals {
 
 /* ---- supervisor_question.c ---- */
 
-/* -EBADMSG if it breaks the rules.  Its texts point into B. */
+/* -EBADMSG if the message is malformed.  The texts point into B. */
 int approval_question_get(struct buf *b, struct approval_question *q);
 
 /* ---- supervisor_approvals.c ---- */
@@ -86,18 +87,18 @@ int approval_question_get(struct buf *b, struct approval_question *q);
 /* COURIER_ASK and COURIER_WITHDRAW. */
 int supervisor_asked(struct supervisor *sv, struct ipc_message *message);
 int supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message);
-/* The courier has gone, or the cell has: nothing waits any more. */
+/* The courier or the cell is gone: close every pending approval. */
 void supervisor_approvals_gone(struct supervisor *sv, const char *why);
 void supervisor_approvals_free(struct supervisor *sv);
-/* For supervisor_steer.c: the rules that are open. */
+/* For supervisor_steer.c: sends the rules that are open. */
 int supervisor_approvals_tell(struct supervisor *sv);
 
 void approval_id(const struct approval *a, char ret_id[APPROVAL_ID_MAX]);
-/* It has changed: who follows is told. */
+/* A has changed: inform the clients that follow. */
 void approval_changed(struct approval *a);
-/* No more waiting: for this one, and in the record; the answer to the courier is the caller's. */
+/* Ends the waiting for A and records that.  The caller answers the courier. */
 void approval_close(struct approval *a, enum approval_state state);
-/* Nobody is asked for its rule for MS, or any more; -E2BIG. */
+/* Requests of A's rule need no approval for MS, or from now on; -E2BIG. */
 int approval_open_rule(struct approval *a, uint64_t ms);
 
 /* ---- supervisor_approve.c: the control socket's side ---- */
@@ -105,13 +106,13 @@ int approval_open_rule(struct approval *a, uint64_t ms);
 int supervisor_answer_approvals(struct client *client, struct ipc_message *message);
 int supervisor_answer_approve(struct client *client, struct ipc_message *message);
 int supervisor_answer_refuse_asked(struct client *client, struct ipc_message *message);
-/* Whoever waits for the next change is told. */
+/* Informs every client that waits for the next change. */
 void supervisor_tell_approvals(struct supervisor *sv);
 
 /* ---- supervisor_approval_json.c ---- */
 
 void approval_json(const struct approval *a, struct buf *out);
-/* Records: DID is "asked", "approve", "refuse", "timed_out", "gone"; WHO may be NULL.  False: there
- * are so many that it is only counted. */
+/* DID is "asked", "approve", "refuse", "timed_out" or "gone"; WHO may be NULL.  False: in a flood,
+ * the record is only counted. */
 bool approval_record(const struct approval *a, const char *did, const struct steer_who *who);
 #endif

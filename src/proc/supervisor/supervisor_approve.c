@@ -1,4 +1,5 @@
-/* supervisor_approve.c - who answers, whether they may, and what follows from it. */
+/* supervisor_approve.c - identifies the person who answers an approval, checks that they may, and
+ * applies the answer. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +12,8 @@
 
 /* ---- who ---- */
 
-/* The names by which a rule, or the cell's principal, may mean somebody; the first one is for
- * people and records, and nobody else has it. */
+/* The names by which a rule, or the cell's principal, may refer to a person.  The first is unique,
+ * and is used for people and records. */
 struct person {
 	char names[APPROVAL_NAMES][COURIER_ASK_BY + 1];
 	size_t n;
@@ -24,7 +25,7 @@ add_name(struct person *p, const char *before, const char *name)
 	snprintf(p->names[p->n++], COURIER_ASK_BY + 1, "%s%s", before, name);
 }
 
-/* "uid N" and "token NAME" are what serve says of those whom it acts for. */
+/* The service writes "uid N" and "token NAME" for the people it acts for. */
 static void
 find_person(const struct steer_who *who, struct person *ret_person)
 {
@@ -57,7 +58,7 @@ is_named(const struct person *p, const char *name)
 	return false;
 }
 
-/* A token is also known by its bare name to who wrote `--principal`. */
+/* With `--principal`, a token may also be given by its bare name. */
 static bool
 is_principal(const struct person *p, const char *principal)
 {
@@ -146,7 +147,7 @@ put_answer(struct steer *s, const struct approval *a, bool yes, const char *text
 	buf_put_str(&s->message, text);
 }
 
-/* Others that wait for the rule that was opened with A. */
+/* Approves the others that wait for the rule that A opened. */
 static void
 answer_others(struct approval *a, const struct steer_who *who)
 {
@@ -161,7 +162,7 @@ answer_others(struct approval *a, const struct steer_who *who)
 			return;
 		b->last = a->last;
 		b->how = a->how;
-		/* Who opened the rule has approved this, too. */
+		/* The people who opened the rule have approved this request, too. */
 		memcpy(b->given, a->given, sizeof(b->given));
 		b->n_given = a->n_given;
 		snprintf(b->why, sizeof(b->why), "%s", a->why);
@@ -176,14 +177,14 @@ static void
 give(struct approval *a, enum control_approve how, uint64_t ms)
 {
 	a->given[a->n_given++] = a->last;
-	/* The least that any of them says. */
+	/* The narrowest of all answers counts. */
 	if (how < a->how || (how == a->how && ms < a->for_ms)) {
 		a->how = how;
 		a->for_ms = ms;
 	}
 }
 
-/* Enough have: from here on it is approved. */
+/* Enough people have approved. */
 static int
 approve(struct approval *a, struct client *client, const struct steer_who *who, struct err *err)
 {
@@ -191,7 +192,7 @@ approve(struct approval *a, struct client *client, const struct steer_who *who, 
 	struct steer *s;
 	int r = 0;
 
-	/* The rule and the answer, or neither: what is refused must not have opened anything. */
+	/* Open the rule and send the answer, or do neither: a refused request must not open a rule. */
 	if (a->how != CONTROL_APPROVE_ONCE)
 		r = steer_has_room(sv, 2) ?
 		    approval_open_rule(a, a->how == CONTROL_APPROVE_FOR ? a->for_ms : 0) : -EBUSY;
@@ -294,9 +295,9 @@ supervisor_answer_refuse_asked(struct client *client, struct ipc_message *messag
 	return steer_send(sv, s);
 }
 
-/* ---- what there is ---- */
+/* ---- listing ---- */
 
-/* The one that changed first after SEEN. */
+/* The approval that changed first after SEEN. */
 static struct approval *
 next_change(struct supervisor *sv, uint64_t seen)
 {
@@ -308,7 +309,7 @@ next_change(struct supervisor *sv, uint64_t seen)
 	return next;
 }
 
-/* False: there is nothing that it has not seen. */
+/* False if the client has seen every change. */
 static bool
 show_next(struct client *client)
 {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -18,6 +19,7 @@
 
 #define FOLDER "budgets"                /* in the data folder */
 #define TICK_MS 1000
+#define LEASE_MS 5000                   /* allowed delay of a busy supervisor */
 
 /* ---- ledgers ---- */
 
@@ -33,15 +35,15 @@ static int
 make_cells(struct supervisor_budgets *b, struct err *err)
 {
 	b->cell_fd = memfd_create("ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	/* Nobody takes the memory away again from who has it mapped. */
+	/* The seals keep anyone from shrinking memory that others have mapped. */
 	if (b->cell_fd < 0 || ftruncate(b->cell_fd, LEDGER_SIZE) < 0 ||
 	    fcntl(b->cell_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return err_errno(err, "cannot make a ledger");
 	return map_ledger(b->cell_fd, &b->cell, err);
 }
 
-/* Every cell that uses it has it locked, for as long as one of its processes lives.  If there is no
- * other, whoever reserved something in it is gone. */
+/* Every cell that uses the ledger holds a lock on it while one of its processes lives.  If no other
+ * cell does, all reservations in it are void. */
 static int
 share_principals(struct supervisor_budgets *b, struct err *err)
 {
@@ -52,7 +54,7 @@ share_principals(struct supervisor_budgets *b, struct err *err)
 	return 0;
 }
 
-/* All zeros is a ledger in which nothing was used, so that it makes no difference who is first. */
+/* A ledger of zeros means that nothing was used, so it does not matter which cell creates it. */
 static int
 open_principals(struct supervisor_budgets *b, const char *principal, struct err *err)
 {
@@ -83,11 +85,12 @@ supervisor_budget_prepare(struct supervisor *sv, struct err *err)
 
 	if (!sv->spec.has_policy)
 		return 0;
+	b->processors = sysconf(_SC_NPROCESSORS_ONLN);
 	r = make_cells(b, err);
 	if (r == 0 && !cgroup_counts_cpu(sv->cgroup)) {
 		atomic_store(&b->cell->uncounted, 1u << POLICY_CPU);
 		r = sv->spec.watch.cpu ? err_set(err, ENOTSUP, "of processors' time there is no count without a "
-		                                 "cgroup (`cloister doctor` tells why there is none)") : 0;
+		                                 "cgroup (`cloister doctor` shows why there is none)") : 0;
 	}
 	if (r == 0 && sv->spec.watch.principal)
 		r = open_principals(b, sv->spec.principal != NULL ? sv->spec.principal : "", err);
@@ -108,7 +111,7 @@ supervisor_budget_tell(struct supervisor *sv)
 	return r == 0 && b->principal_fd >= 0 ? steer_add_fd(s, b->principal_fd) : r;
 }
 
-/* ---- what is done ---- */
+/* ---- consequences ---- */
 
 static void
 stop_cell(struct supervisor *sv, enum policy_then then, const char *what)
@@ -123,7 +126,7 @@ stop_cell(struct supervisor *sv, enum policy_then then, const char *what)
 		               "`cloister thaw %s`, or `cloister kill %s`", cell, what, cell, cell, cell);
 		return;
 	}
-	/* What should be frozen and cannot be is killed. */
+	/* If the freeze fails, the cell is killed. */
 	snprintf(sv->not_frozen, sizeof(sv->not_frozen), "%.150s", err.text);
 	supervisor_record(sv, "killed", "budget", what);
 	snprintf(sv->cause, sizeof(sv->cause), "%.200s", what);
@@ -147,6 +150,7 @@ supervisor_reached(struct supervisor *sv, struct ipc_message *message)
 /* ---- time ---- */
 
 static const enum policy_kind times[] = { POLICY_TIME, POLICY_CPU };
+static const enum policy_per pers[] = { POLICY_PER_CELL, POLICY_PER_PRINCIPAL };        /* as in policy_watch */
 
 static void
 record_reached(struct supervisor *sv, const char *name, enum policy_kind kind, uint64_t used,
@@ -171,14 +175,14 @@ record_reached(struct supervisor *sv, const char *name, enum policy_kind kind, u
 	supervisor_notify_own(sv, "budget", &data);
 }
 
-/* Of the strictest that is reached. */
-static void
-look_at(struct supervisor *sv, unsigned per, struct ledger *l, const struct policy_watch *watch)
+/* The strictest budget of L that is used up, if any: its consequence, and a sentence. */
+static bool
+is_reached(struct supervisor *sv, unsigned per, struct ledger *l, const struct policy_watch *watch,
+           enum policy_then *ret_then, char ret_what[COURIER_REACHED_MAX])
 {
-	const char *name = policy_per_name(per == 0 ? POLICY_PER_CELL : POLICY_PER_PRINCIPAL);
-	struct ledger_slot *slot = ledger_slot(l, policy_budget_key(per == 0 ? POLICY_PER_CELL :
-	                                                            POLICY_PER_PRINCIPAL, ""), true);
-	char used_text[POLICY_AMOUNT_TEXT], limit_text[POLICY_AMOUNT_TEXT], what[COURIER_REACHED_MAX];
+	const char *name = policy_per_name(pers[per]);
+	struct ledger_slot *slot = ledger_slot(l, policy_budget_key(pers[per], ""), true);
+	char used_text[POLICY_AMOUNT_TEXT], limit_text[POLICY_AMOUNT_TEXT];
 
 	for (unsigned k = 0; slot != NULL && k < ARRAY_LEN(times); k++)
 		for (unsigned kills = 2; kills-- > 0;) {
@@ -189,13 +193,55 @@ look_at(struct supervisor *sv, unsigned per, struct ledger *l, const struct poli
 				continue;
 			if (ledger_tell(slot, times[k], limit))
 				record_reached(sv, name, times[k], used, limit, then);
-			snprintf(what, sizeof(what), "the budget '%s' is used up: %s of %s%s", name,
+			snprintf(ret_what, COURIER_REACHED_MAX, "the budget '%s' is used up: %s of %s%s", name,
 			         policy_amount_format(used_text, times[k], used),
 			         policy_amount_format(limit_text, times[k], limit),
 			         k == 1 ? " of processors" : "");
-			stop_cell(sv, then, what);
-			return;
+			*ret_then = then;
+			return true;
 		}
+	return false;
+}
+
+/* How soon the first limit of L can be reached. */
+static uint64_t
+soonest_ms(const struct supervisor_budgets *b, unsigned per, struct ledger *l,
+           const struct policy_watch *watch)
+{
+	struct ledger_slot *slot = ledger_slot(l, policy_budget_key(pers[per], ""), true);
+	uint64_t soonest = UINT64_MAX;
+
+	for (unsigned k = 0; slot != NULL && k < ARRAY_LEN(times); k++)
+		for (unsigned kills = 0; kills < 2; kills++) {
+			uint64_t limit = watch->limits[per][k][kills], used = ledger_used(slot, times[k]), left;
+
+			if (limit == 0)
+				continue;
+			limit = ledger_limit(slot, times[k], limit);
+			left = limit > used ? limit - used : 0;
+			/* With all processors busy, CPU time passes faster than the clock. */
+			if (times[k] == POLICY_CPU && b->processors > 1)
+				left /= (uint64_t)b->processors;
+			soonest = left < soonest ? left : soonest;
+		}
+	return soonest;
+}
+
+uint64_t
+supervisor_budget_lease_ms(const struct supervisor *sv)
+{
+	const struct supervisor_budgets *b = &sv->budgets;
+	uint64_t soonest, principals = UINT64_MAX;
+	struct policy_watch watch;
+
+	if (b->cell == NULL)
+		return UINT64_MAX;
+	ledger_watched(b->cell, &watch);
+	soonest = soonest_ms(b, 0, b->cell, &watch);
+	if (b->principal != NULL)
+		principals = soonest_ms(b, 1, b->principal, &watch);
+	soonest = principals < soonest ? principals : soonest;
+	return soonest < UINT64_MAX - LEASE_MS ? soonest + LEASE_MS : UINT64_MAX;
 }
 
 static void
@@ -209,34 +255,65 @@ add_times(struct ledger *l, enum policy_per per, uint64_t ms, uint64_t cpu_ms)
 	ledger_add(slot, POLICY_CPU, cpu_ms);
 }
 
+/* Add the time since the last count. */
 static void
-tick_due(void *arg)
+count_times(struct supervisor *sv)
 {
-	struct supervisor *sv = arg;
 	struct supervisor_budgets *b = &sv->budgets;
 	uint64_t now = loop_now_ms(), ms = now - b->counted_ms, cpu_ms;
-	struct policy_watch watch;
 	struct cgroup_usage usage;
 
-	if (sv->dead)
-		return;
 	cgroup_read_usage(sv->cgroup, &usage);
 	cpu_ms = usage.cpu_us / 1000;
-	/* Whoever stands still spends no time. */
+	/* A frozen cell spends no time. */
 	ms = sv->frozen ? 0 : ms;
 	add_times(b->cell, POLICY_PER_CELL, ms, cpu_ms - b->cpu_ms);
 	add_times(b->principal, POLICY_PER_PRINCIPAL, ms, cpu_ms - b->cpu_ms);
 	b->counted_ms = now;
 	b->cpu_ms = cpu_ms;
+}
+
+static void
+tick_due(void *arg)
+{
+	struct supervisor *sv = arg;
+	struct supervisor_budgets *b = &sv->budgets;
+	char what[COURIER_REACHED_MAX];
+	struct policy_watch watch;
+	enum policy_then then;
+
+	if (sv->dead)
+		return;
+	count_times(sv);
 	ledger_watched(b->cell, &watch);
-	look_at(sv, 0, b->cell, &watch);
-	if (b->principal != NULL)
-		look_at(sv, 1, b->principal, &watch);
+	if (is_reached(sv, 0, b->cell, &watch, &then, what))
+		stop_cell(sv, then, what);
+	if (b->principal != NULL && is_reached(sv, 1, b->principal, &watch, &then, what))
+		stop_cell(sv, then, what);
+	supervisor_renew_lease(sv);
 	loop_set_timer(sv->loop, &b->tick, TICK_MS);
 }
 
-/* What it says of time is not known here before a courier has read it: so from now on the clock
- * is looked at in any case. */
+bool
+supervisor_budget_ended(struct supervisor *sv, char ret_what[COURIER_REACHED_MAX])
+{
+	struct supervisor_budgets *b = &sv->budgets;
+	struct policy_watch watch;
+	enum policy_then then;
+
+	if (b->cell == NULL || b->lease_until_ms == 0 || loop_now_ms() < b->lease_until_ms)
+		return false;
+	count_times(sv);
+	ledger_watched(b->cell, &watch);
+	if (!is_reached(sv, 0, b->cell, &watch, &then, ret_what) &&
+	    (b->principal == NULL || !is_reached(sv, 1, b->principal, &watch, &then, ret_what)))
+		snprintf(ret_what, COURIER_REACHED_MAX, "its supervisor stood still for so long that a budget "
+		         "could have been used up");
+	return true;
+}
+
+/* The supervisor learns the budgets of time only after a courier has read the policy.  So from now
+ * on it watches the clock in any case. */
 void
 supervisor_budget_look(struct supervisor *sv)
 {
@@ -253,8 +330,10 @@ supervisor_budget_begin(struct supervisor *sv)
 
 	b->tick = (struct loop_timer){ .due = tick_due, .arg = sv };
 	b->counted_ms = loop_now_ms();
-	if (sv->spec.watch.times)
+	if (sv->spec.watch.times) {
 		supervisor_budget_look(sv);
+		supervisor_renew_lease(sv);
+	}
 }
 
 /* ---- what operators ask ---- */
@@ -321,7 +400,7 @@ supervisor_answer_raise(struct client *client, struct ipc_message *message)
 		              "the cell has no such budget");
 		return steer_refuse(client, &err);
 	}
-	/* Couriers see it with their next request: the ledger is theirs too. */
+	/* Couriers share the ledger, and see the new limit with their next request. */
 	ledger_raise(slot, kind, limit);
 	record_raise(sv, &who, name, kind, limit);
 	ipc_begin(&answer, CONTROL_DONE);

@@ -1,10 +1,14 @@
-/* supervisor_budget.h - the ledgers of a cell and its principal: kept here so that they outlive
- * couriers; what passes by itself, which is time; and what an operator raises.
+/* supervisor_budget.h - the ledgers of a cell and its principal, which outlive couriers; the
+ * budgets of time; and raises by an operator.
  *
- * The cell's is a memory file that cannot shrink and goes with the cell.  The principal's is a
- * file in the data folder, which all cells of that principal share. */
+ * The cell's ledger is a memory file that cannot shrink and goes with the cell.  The principal's
+ * ledger is a file in the data folder, shared by all cells of that principal. */
 #ifndef CLOISTER_SUPERVISOR_BUDGET_H
 #define CLOISTER_SUPERVISOR_BUDGET_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ipc/courier_channel.h"
 #include "loop/loop.h"
 #include "policy/ledger.h"
 
@@ -16,17 +20,25 @@ struct supervisor_budgets {
 	int cell_fd, principal_fd;      /* -1: none */
 	struct ledger *cell, *principal;
 	struct loop_timer tick;
-	uint64_t counted_ms, cpu_ms;    /* as of the last tick */
+	uint64_t counted_ms, cpu_ms;    /* at the last tick */
+	uint64_t lease_until_ms;        /* 0: none; see supervisor_renew_lease() */
+	long processors;
 };
 
 /* Before the supervisor locks itself down. */
 int supervisor_budget_prepare(struct supervisor *sv, struct err *err);
-/* The cell runs. */
+/* The cell starts to run. */
 void supervisor_budget_begin(struct supervisor *sv);
-/* A courier is started: what it has to know. */
+/* A courier starts: send it the budgets. */
 int supervisor_budget_tell(struct supervisor *sv);
-/* The policy is another. */
+/* The policy has changed. */
 void supervisor_budget_look(struct supervisor *sv);
+/* How long the cell may run without this supervisor: no budget of time can run out much earlier.
+ * UINT64_MAX: there is none. */
+uint64_t supervisor_budget_lease_ms(const struct supervisor *sv);
+/* Whether init ended the cell because this supervisor did not run for longer than that.  If so,
+ * *ret_what is a sentence. */
+bool supervisor_budget_ended(struct supervisor *sv, char ret_what[COURIER_REACHED_MAX]);
 /* COURIER_REACHED. */
 int supervisor_reached(struct supervisor *sv, struct ipc_message *message);
 /* CONTROL_GET_BUDGET, CONTROL_RAISE. */

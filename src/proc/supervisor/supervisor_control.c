@@ -1,4 +1,4 @@
-/* supervisor_control.c - the control socket: what operators' tools may ask. */
+/* supervisor_control.c - the control socket: the requests that operators' tools may make. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ supervisor_client_refuse(struct client *client, const struct err *err)
 	supervisor_client_send(client, &message, NULL, 0);
 }
 
-/* The agent's pid outside: init's first child, as the kernel lists them. */
+/* The agent's pid on the host: init's first child, as the kernel lists them. */
 static uint32_t
 agent_pid(const struct supervisor *sv)
 {
@@ -113,7 +113,7 @@ supervisor_client_describe(const struct client *client, char *ret_by, size_t siz
 	return peer.uid;
 }
 
-/* Who asks is behind the request, or only known by the socket. */
+/* The requester is named behind the request, or else known only by the socket. */
 static int
 take_who(struct client *client, struct buf *body, struct steer_who *ret_who)
 {
@@ -125,7 +125,7 @@ take_who(struct client *client, struct buf *body, struct steer_who *ret_who)
 	return steer_take_who(client, body, ret_who) < 0 || buf_left(body) != 0 ? -EBADMSG : 0;
 }
 
-/* Of what was just recorded. */
+/* Copies the last record to the operator's timeline. */
 static void
 tell_operator(struct supervisor *sv, const char *type, const struct steer_who *who)
 {
@@ -156,12 +156,18 @@ answer_stop(struct client *client, struct ipc_message *message)
 static int
 answer_kill(struct client *client, struct ipc_message *message)
 {
+	/* The clients that had the cell killed were informed already, so this one must be answered here. */
+	bool is_late = client->sv->dead && supervisor_egress_is_over(client->sv);
+	OWN(buf_free) struct buf answer;
 	struct steer_who who;
 
+	ipc_begin(&answer, CONTROL_DEAD);
 	if (take_who(client, &message->body, &who) < 0)
 		return -EBADMSG;
 	client->state = CLIENT_KILLS;
-	/* First it dies; then that is written down. */
+	if (is_late)
+		supervisor_client_send(client, &answer, NULL, 0);
+	/* Kill first, then record it. */
 	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
 	supervisor_record(client->sv, "killed", who.by, who.why);
 	tell_operator(client->sv, "cell.kill", &who);
@@ -207,8 +213,7 @@ answer_thaw(struct client *client, struct ipc_message *message)
 	return freeze_or_thaw(client, message, false);
 }
 
-/* The client's own tool made sure of this; it is made sure of again, because
- * what passes here ends up behind the wall. */
+/* The client's own tool checked this.  It is checked again, because the descriptor passes into the cell. */
 static bool
 may_enter(int fd)
 {
@@ -218,7 +223,7 @@ may_enter(int fd)
 	       (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)));
 }
 
-/* Whether init will understand it: a mistake there would end the cell. */
+/* Whether init will understand the message: a mistake there would end the cell. */
 static bool
 is_spawn(const struct ipc_message *message)
 {
@@ -295,7 +300,7 @@ answer_signal(struct client *client, struct ipc_message *message)
 	return 0;
 }
 
-/* What a client may ask, and when; anything else and it is dropped. */
+/* The requests that a client may make, and when.  Any other drops the client. */
 static const struct route {
 	uint32_t type;
 	int state;
@@ -325,7 +330,8 @@ static const struct route {
 	{ CONTROL_REFUSE_ASKED, CLIENT_NEW, supervisor_answer_refuse_asked },
 };
 
-/* Whoever asks that stays as long as it likes.  Whoever had the cell killed waits for its end. */
+/* Clients that make these requests stay as long as they like.  A client that had the cell killed
+ * stays until its end. */
 static bool
 wants_seat(const struct client *client, uint32_t type)
 {
@@ -377,7 +383,7 @@ client_ready(void *arg, uint32_t events)
 	r = answer(client, route, &message);
 	if (r == 0)
 		return;
-	/* Whoever started a process and went away has hung up. */
+	/* The client started a process and went away: hang up the process. */
 	if (client->state == CLIENT_EXEC && client->started)
 		supervisor_signal(client->sv, client->handle, SIGHUP);
 	sv = client->sv;
@@ -395,14 +401,14 @@ may_connect(int fd)
 	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
-/* There is always a seat for one more, who may want to end the cell.  The oldest that has said
- * nothing makes room, or else the oldest whose order was carried out, or soon is. */
+/* There is always room for one more client, which may want to end the cell.  The oldest client
+ * without a request yields, or else the oldest whose request is done, or soon will be. */
 static void
 make_room(struct supervisor *sv)
 {
 	struct client *silent = NULL, *served = NULL;
 
-	/* The newest are first. */
+	/* The list has the newest first. */
 	for (struct client *c = sv->clients; c != NULL; c = c->next) {
 		silent = c->state == CLIENT_NEW ? c : silent;
 		served = !c->stays ? c : served;
@@ -442,7 +448,7 @@ supervisor_listen(struct supervisor *sv, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	/* By way of /proc, because a path may be longer than an address can be. */
+	/* Use /proc: a path may be longer than a socket address can be. */
 	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CELL_CONTROL,
 	         sv->place.dir);
 	sv->listener = (struct loop_source){ .ready = listener_ready, .arg = sv,

@@ -1,7 +1,7 @@
-/* supervisor_egress.c - gate and courier, seen from the supervisor: made ready with the
- * cell, started by its first connection or question, ended with it.
+/* supervisor_egress.c - the gate and the courier, seen from the supervisor: prepared with the cell,
+ * started by its first connection or question, ended with it.
  *
- * The supervisor reads nothing from the gate, and from the courier only events. */
+ * The supervisor reads nothing from the gate, and only events from the courier. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,18 +23,18 @@
 #include "proc/supervisor/supervisor.h"
 
 #define PEM_MAX 8192
-#define LAST_WORDS_MS 500               /* for events that the courier still has */
-#define LAST_WORDS_KILLED_MS 250        /* the same in an emergency: twice the period of a quota of processors */
+#define LAST_WORDS_MS 500               /* for events that the courier has yet to send */
+#define LAST_WORDS_KILLED_MS 250        /* the same in an emergency: two periods of a CPU quota */
 #define STOP_MS 5000                    /* to kill them */
-#define QUICK_MS 2000                   /* who ends sooner is broken, not unlucky */
-#define QUICK_ENDS 3                    /* so often it is started again at once */
+#define QUICK_MS 2000                   /* a helper that ends sooner is broken, not unlucky */
+#define QUICK_ENDS 3                    /* restarts without a delay */
 #define PAUSE_MAX_MS 10000
-#define ENDED_MAX 512                   /* bytes of the record that they ended */
-/* What the helpers may use beside the cell, which works them.  The bodies that they hold are
- * bounded by less. */
+#define ENDED_MAX 512                   /* bytes of the record of their end */
+/* Memory that the helpers may use besides the cell, which makes them work.  The bodies that they
+ * hold have a smaller limit. */
 #define HELPERS_MEMORY ((uint64_t)1536 * 1024 * 1024)
 #define HELPERS_PIDS 16
-#define KEEPER_PIDS 240                 /* and as many for programs that give values */
+#define KEEPER_PIDS 240                 /* as many again for programs that provide secrets */
 
 /* ---- before the cell --------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ start_mint(struct supervisor *sv, struct err *err)
 	return 0;
 }
 
-/* Its certificate is made while the cell is. */
+/* The certificate is made while the cell is. */
 int
 supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 {
@@ -84,7 +84,8 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 		return err_errno(err, "the policy did not reach the supervisor");
 	if (sv->spec.keeper != 0) {
 		e->keeper = CELL_KEEPER_FD;
-		/* A child of ours, or of who waits for the cell to start: it is the one. */
+		/* The keeper is a child of this process, or of the process that waits for the cell
+		 * to start, so the pid cannot have been reused. */
 		e->keeper_process = (int)syscall(SYS_pidfd_open, sv->spec.keeper, 0);
 		if (fcntl(e->keeper, F_SETFD, FD_CLOEXEC) < 0 || e->keeper_process < 0)
 			return err_errno(err, "the keeper of the cell's secrets has gone");
@@ -112,7 +113,7 @@ read_pem(int fd, char ret_text[PEM_MAX], struct err *err)
 	return 0;
 }
 
-/* What a helper is to know waits in its channel before it is started. */
+/* The helper's first messages wait in its channel before it is started. */
 static int
 send_start(const struct supervisor *sv, int gate, int courier, uint32_t n_steers, struct err *err)
 {
@@ -177,7 +178,7 @@ close_channels(struct supervisor *sv)
 		}
 }
 
-/* Its own end follows, and the starter tells of it; if not, it is helped along. */
+/* The helper's own end follows, and the starter reports it.  If not, the timer kills it. */
 void
 supervisor_egress_hung_up(struct supervisor *sv, struct loop_source *channel)
 {
@@ -185,7 +186,7 @@ supervisor_egress_hung_up(struct supervisor *sv, struct loop_source *channel)
 	loop_set_timer(sv->loop, &sv->egress.patience, LAST_WORDS_MS);
 }
 
-/* The gate has nothing to say: what comes is its end, or a lie. */
+/* The gate sends nothing, so its channel has ended, or the gate misbehaves. */
 static void
 gate_ready(void *arg, uint32_t events)
 {
@@ -197,7 +198,7 @@ gate_ready(void *arg, uint32_t events)
 	if (recv(sv->egress.gate.fd, &byte, 1, MSG_DONTWAIT) <= 0)
 		return;
 	supervisor_say(sv, "the cell's gate broke the rules, so it was killed");
-	/* With the courier, which has to tell first of what was under way, the gate ends too. */
+	/* The courier first sends the records of what was under way; the gate ends with it. */
 	shutdown(sv->egress.courier.fd, SHUT_WR);
 }
 
@@ -252,7 +253,7 @@ listener_ready(void *arg, uint32_t events)
 		supervisor_complain(err.text);
 }
 
-/* Publish asks the courier something, or has gone. */
+/* Publish asks the courier something, or is gone. */
 static void
 webhooks_ready(void *arg, uint32_t events)
 {
@@ -276,7 +277,7 @@ again_due(void *arg)
 	watch_listeners(arg, true);
 }
 
-/* Ready for the next connection: at once, unless they keep dying. */
+/* Prepares for the next connection: at once, unless the helpers keep dying. */
 static void
 wait_for_next(struct supervisor *sv)
 {
@@ -289,7 +290,7 @@ wait_for_next(struct supervisor *sv)
 	loop_set_timer(sv->loop, &e->again, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
 }
 
-/* In the timeline as well: what a courier had not told of when it was killed is not there. */
+/* Recorded in the timeline too: whatever a killed courier had not sent is missing there. */
 static void
 tell_ended(struct supervisor *sv, uint32_t which, int status)
 {
@@ -309,8 +310,8 @@ tell_ended(struct supervisor *sv, uint32_t which, int status)
 	               names[which], how);
 }
 
-/* All of it is over for good: with the cell, or because there is nobody to start it
- * again.  Then the cell goes on, and who connects is refused. */
+/* Egress is over for good: the cell ended, or nothing is left to restart the helpers.  In the
+ * second case the cell goes on, and its connections are refused. */
 static void
 end_for_good(struct supervisor *sv)
 {
@@ -348,7 +349,7 @@ starter_ready(void *arg, uint32_t events)
 		return;
 	if (r == 0 && message.type == STARTER_ENDED && buf_get_u32(&message.body, &which) == 0)
 		(void)buf_get_u32(&message.body, &status);
-	/* All that the courier said before it went. */
+	/* Read all that the courier sent before it went. */
 	while (e->courier.fd >= 0 && e->courier.events != 0 && supervisor_hear_courier(sv) == 0)
 		;
 	close_channels(sv);
@@ -358,7 +359,7 @@ starter_ready(void *arg, uint32_t events)
 	supervisor_approvals_gone(sv, sv->dead ? "the cell has ended" :
 	                          "the cell's courier has gone, and the request with it");
 	if (r < 0 || e->finishing) {
-		/* As a rule the courier has told all, and ended by itself. */
+		/* As a rule the courier has sent everything and ended by itself. */
 		if (cut_off)
 			tell_ended(sv, STARTER_HELPERS, 0);
 		end_for_good(sv);
@@ -380,12 +381,12 @@ patience_over(void *arg)
 		loop_set_timer(sv->loop, &e->patience, STOP_MS);
 		return;
 	}
-	/* Even the starter does not answer. */
+	/* Not even the starter answers. */
 	kill(e->starter, SIGKILL);
 }
 
-/* Beside the cell's group, so that the agent can neither use more of the machine through
- * its helpers than it was given, nor starve them. */
+/* The group is beside the cell's.  So the agent can neither use more of the machine through its
+ * helpers than it was granted, nor starve them. */
 static int
 make_group(struct supervisor *sv, struct err *err)
 {
@@ -399,7 +400,7 @@ make_group(struct supervisor *sv, struct err *err)
 
 	if (id == NULL)
 		return err_errno(err, "cannot make a cgroup");
-	/* What cannot be had was said when the cell's own was made. */
+	/* Missing limits were reported when the cell's own group was made. */
 	r = cgroup_create(id, &limits, &sv->egress.cgroup, &missing, why, sizeof(why), err);
 	return r < 0 || sv->spec.keeper == 0 ? r : cgroup_enter(sv->egress.cgroup,
 	                                                        (pid_t)sv->spec.keeper, err);
@@ -411,7 +412,7 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 	struct egress *e = &sv->egress;
 	int channel, r;
 
-	/* The child has waited for it already. */
+	/* The child has already waited for it. */
 	if (e->mint > 0)
 		waitpid(e->mint, NULL, 0);
 	e->mint = 0;
@@ -484,7 +485,7 @@ supervisor_egress_close(struct supervisor *sv)
 	close_channels(sv);
 	supervisor_secrets_close(sv);
 	supervisor_fired_close(sv);
-	/* It would go by itself, once a program that it waits for has ended. */
+	/* Left alone, it would only go once a program that it waits for has ended. */
 	if (e->keeper_process >= 0)
 		(void)syscall(SYS_pidfd_send_signal, e->keeper_process, SIGKILL, NULL, 0);
 	closep(&e->keeper);
@@ -492,7 +493,7 @@ supervisor_egress_close(struct supervisor *sv)
 	e->keeper = e->keeper_process = -1;
 	closep(&e->starter_channel.fd);
 	e->starter_channel.fd = -1;
-	/* The channel's end is its own, and theirs that it started. */
+	/* The end of the channel ends the starter and the helpers that it started. */
 	if (e->starter > 0)
 		waitpid(e->starter, NULL, 0);
 	e->mint = e->starter = 0;

@@ -1,4 +1,4 @@
-/* supervisor_end.c - how a cell ends, what is kept of it, and that nothing else is. */
+/* supervisor_end.c - ends a cell, keeps its record and changes, and removes everything else. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
-#define COMPLAIN_MS 500                 /* how long a line waits for whoever reads it */
+#define COMPLAIN_MS 500                 /* how long a line waits for its reader */
 
 void
 supervisor_print(const char *text, size_t len)
@@ -45,7 +45,7 @@ supervisor_print(const char *text, size_t len)
 			patience_ms = 0;
 			return;
 		}
-		/* So much a pipe that says that it is writable takes at once. */
+		/* A writable pipe takes this much at once. */
 		n = write(STDERR_FILENO, text, len < PIPE_BUF ? len : PIPE_BUF);
 		if (n <= 0)
 			return;
@@ -61,7 +61,7 @@ supervisor_complain(const char *text)
 	size_t len = 0;
 	FILE *out = open_memstream(&line, &len);
 	struct termios t;
-	/* While the agent has the terminal, a line does not end by itself. */
+	/* In raw mode, which the agent may have set, a newline does not return the carriage. */
 	bool raw = tcgetattr(STDERR_FILENO, &t) == 0 && (t.c_oflag & OPOST) == 0;
 
 	if (out == NULL)
@@ -92,12 +92,12 @@ supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
 {
 	if (sv->killed_by == KILLED_NOT || reason == KILLED_BY_PEER)
 		sv->killed_by = reason;
-	/* What is frozen by version 1 dies only when it is thawed: not an instruction later. */
+	/* A group frozen by version 1 dies only when it is thawed, and runs not one instruction more. */
 	if (sv->frozen)
 		cgroup_kill(sv->cgroup);
 	sv->frozen = false;
-	/* pid 1 of the cell: the kernel takes everything else with it, and what is
-	 * being carried to a reader who does not read is let go. */
+	/* This is pid 1 of the cell: the kernel kills everything else with it.  Output that nobody
+	 * reads is dropped. */
 	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
 	supervisor_egress_finish(sv);
 	sv->ending = true;
@@ -108,6 +108,7 @@ void
 supervisor_find_reason(struct supervisor *sv)
 {
 	OWN(freep) char *by = NULL;
+	char what[COURIER_REACHED_MAX];
 	uint64_t now = loop_now_ms();
 
 	if (sv->killed_by != KILLED_NOT || sv->agent_exited)
@@ -119,6 +120,10 @@ supervisor_find_reason(struct supervisor *sv)
 		sv->killed_by = KILLED_BY_TIME;
 	} else if (sv->ttl.at_ms != 0 && sv->ttl.at_ms <= now) {
 		sv->killed_by = KILLED_BY_TTL;
+	} else if (supervisor_budget_ended(sv, what)) {
+		sv->killed_by = KILLED_BY_BUDGET;
+		supervisor_record(sv, "killed", "budget", what);
+		snprintf(sv->cause, sizeof(sv->cause), "%.200s", what);
 	}
 }
 
@@ -133,7 +138,7 @@ grace_over(void *arg)
 void
 supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason)
 {
-	/* It could not end by itself. */
+	/* A frozen cell cannot end by itself. */
 	if (sv->frozen) {
 		supervisor_kill(sv, reason);
 		return;
@@ -152,7 +157,7 @@ supervisor_check_end(struct supervisor *sv)
 		loop_quit(sv->loop);
 }
 
-/* Whether the scratch space is full: the last thing to look at before it goes. */
+/* Whether the scratch space is full: looked at last, before it goes. */
 static bool
 disk_is_full(const struct supervisor *sv)
 {
@@ -205,20 +210,20 @@ tell_spawn_error(struct supervisor *sv)
 	struct err err;
 	int status = cell_tell_unrun(&sv->spec, sv->spec.argv[0], sv->spawn_error, &err);
 
-	/* An error, so also with -q; and with -d, whose `run` is still waiting. */
+	/* This is an error, so it is printed with -q too; and with -d, whose `run` is still waiting. */
 	supervisor_complain(err.text);
 	snprintf(sv->cause, sizeof(sv->cause), "%.255s", err.text);
 	return status;
 }
 
-/* What the operator calls the cell. */
+/* The operator's name for the cell. */
 static const char *
 called(const struct supervisor *sv)
 {
 	return sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
 }
 
-/* By its name only if no other kept cell has that. */
+/* Uses the name only if no other kept cell has it. */
 static void
 tell_changes(struct supervisor *sv, bool whole)
 {
@@ -254,7 +259,7 @@ supervisor_status(struct supervisor *sv)
 	return 128 + SIGKILL;
 }
 
-/* What cannot be read is not taken for nothing: it would be thrown away. */
+/* A folder that cannot be read does not count as empty: it would be thrown away. */
 static bool
 is_empty(int folder)
 {
@@ -269,8 +274,8 @@ is_empty(int folder)
 	return dir != NULL;
 }
 
-/* Capabilities that outlive the exec: the collector reads files whatever modes
- * the agent gave them.  They count in the cell's user namespace only. */
+/* Keeps capabilities across the exec: the collector reads files whatever modes the agent gave them.
+ * They count in the cell's user namespace only. */
 static int
 keep_reading_rights(void)
 {
@@ -335,7 +340,7 @@ supervisor_make_changes(struct supervisor *sv, struct err *err)
 	return 0;
 }
 
-/* Of "err ERRNO TEXT" what is for people. */
+/* The part of "err ERRNO TEXT" that is for people. */
 static const char *
 words_of(const char *line)
 {
@@ -345,7 +350,7 @@ words_of(const char *line)
 	return line + strspn(line, " ");
 }
 
-/* Copy one overlay's changes out, in a process of the cell's own user namespace. */
+/* Copies one overlay's changes out, in a process in the cell's own user namespace. */
 static int
 collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err *err)
 {
@@ -394,8 +399,8 @@ supervisor_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* Where this kernel's tmpfs cannot hold them, an overlay has its own folders beside the
- * changes.  In the scratch space they end with the cell. */
+/* If this kernel's tmpfs cannot hold them, an overlay has its own folders beside the changes.  In
+ * the scratch space they end with the cell. */
 static void
 remove_overlay_folders(struct supervisor *sv, size_t grant)
 {
@@ -458,7 +463,7 @@ keep_state(struct supervisor *sv, int status)
 	                              .cut = (sv->streams[0].cut ? CELL_CUT_STDOUT : 0) |
 	                                     (sv->streams[1].cut ? CELL_CUT_STDERR : 0),
 	                              .taken = supervisor_taken(sv) };
-	/* Values given with -e may be secret, and are of no use any more. */
+	/* Values given with -e may be secret, and are not needed any more. */
 	char *no_env[] = { NULL };
 	OWN(closep) int folder = -1;
 	char entry[CELL_ENTRY_MAX];
@@ -500,7 +505,7 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	supervisor_tell_net(sv);
 	keep_state(sv, status);
 	supervisor_timeline_prune(sv);
-	/* If something in it would not die, the entry stays, for a later run to clear. */
+	/* If a process in it would not die, the entry stays for a later run to clear. */
 	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0 && left == 0);
 	sv->cgroup = NULL;
 	closep(&sv->state);

@@ -1,7 +1,7 @@
-/* supervisor_events.c - what the courier reports goes to the cell's timeline.
+/* supervisor_events.c - writes the courier's events to the cell's timeline.
  *
- * The courier reads the world's answers and may be compromised: what it sends must not be able
- * to forge or to break a record, or to do anything to a terminal. */
+ * The courier reads the world's answers and may be compromised.  Its messages must not be able to
+ * forge or break a record, or to affect a terminal. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,11 +12,10 @@
 #include "ipc/courier_channel.h"
 #include "proc/supervisor/supervisor.h"
 
-#define WRAP_MAX 256                    /* what is put around an event, its share of a
-                                         * checkpoint included */
+#define WRAP_MAX 256                    /* added around an event, share of a checkpoint included */
 #define BATCH_MAX 16                    /* messages in one round */
 
-/* Members of a record, of a kind that is for the courier to tell of. */
+/* Whether TEXT is the members of a record, of a type that the courier may write. */
 static bool
 is_event(const char *text)
 {
@@ -24,7 +23,7 @@ is_event(const char *text)
 	const char *type;
 	size_t len;
 
-	/* What is longer could not be recorded, and would be kept here for good. */
+	/* A longer one could not be recorded, and would be held here for ever. */
 	if (strlen(text) > AUDIT_EVENT_MAX - 2 || !members_check(text, strlen(text), &type, &len))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
@@ -33,7 +32,7 @@ is_event(const char *text)
 	return false;
 }
 
-/* People hear of budgets. */
+/* Notifies people of budgets. */
 static void
 notify_of(struct supervisor *sv, const char *event)
 {
@@ -41,7 +40,7 @@ notify_of(struct supervisor *sv, const char *event)
 	const char *type;
 	size_t len;
 
-	/* Nearly all of them are something else. */
+	/* Nearly all events are something else. */
 	if (strstr(event, "\"type\":\"budget\"") == NULL ||
 	    !members_check(event, strlen(event), &type, &len) || len != 6 || memcmp(type, "budget", 6) != 0)
 		return;
@@ -53,7 +52,7 @@ notify_of(struct supervisor *sv, const char *event)
 		supervisor_notify_own(sv, "budget", &data);
 }
 
-/* With RECORD: for good. */
+/* Checks the event; with RECORD, records it. */
 static int
 take_event(struct supervisor *sv, struct buf *body, bool record)
 {
@@ -66,7 +65,7 @@ take_event(struct supervisor *sv, struct buf *body, bool record)
 		return -EBADMSG;
 	if (!record)
 		return 0;
-	/* What was allowed and went well has no cause. */
+	/* An allowed request that succeeded has no "why". */
 	if (refused == 1 || strstr(event, "\"why\":") != NULL)
 		cell_refusals_note(&sv->timeline.refusals, event);
 	if (refused == 0)
@@ -74,7 +73,7 @@ take_event(struct supervisor *sv, struct buf *body, bool record)
 	return supervisor_timeline_put(sv, event, strlen(event));
 }
 
-/* Twice: a message is recorded as a whole, or breaks the rules as a whole. */
+/* Called twice, so that a message is recorded as a whole or rejected as a whole. */
 static int
 read_events(struct supervisor *sv, struct buf body, bool record)
 {
@@ -126,12 +125,12 @@ take_events(struct supervisor *sv, struct ipc_message *message)
 
 	if (r < 0)
 		return r;
-	/* A courier goes on until it has heard that nothing may leave any more; not for long. */
+	/* A courier may go on until it has read that nothing may leave any more, but not for long. */
 	if (t->bytes > sv->spec.audit_max + TIMELINE_SLACK)
 		return -EBADMSG;
 	if (record_events(sv, &message->body) == 0)
 		return 0;
-	/* It is kept here, and the courier waits. */
+	/* Hold the message here, and let the courier wait. */
 	t->held = message->body;
 	message->body = (struct buf){0};
 	t->holds = true;
@@ -152,14 +151,14 @@ supervisor_hear_held(struct supervisor *sv)
 		(void)loop_watch(sv->loop, &sv->egress.courier, EPOLLIN, NULL);
 }
 
-/* Its numbers would be taken for those of the requests of the courier that came after it, which
- * would leave before their records are there. */
+/* The held message's numbers would be taken for requests of the next courier.  Those would then
+ * leave before their records are written. */
 void
 supervisor_held_is_anothers(struct supervisor *sv)
 {
 	struct buf *held = &sv->timeline.held;
 
-	/* Behind the number of events: see COURIER_EVENTS. */
+	/* The field behind the number of events: see COURIER_EVENTS. */
 	memset(held->data + held->pos + 4, 0, 8);
 }
 
@@ -172,7 +171,7 @@ take_alarm(struct supervisor *sv, struct ipc_message *message)
 	return 0;
 }
 
-/* What the courier may say; anything else and it is killed. */
+/* The messages that the courier may send.  Any other kills it. */
 static const struct {
 	uint32_t type;
 	int (*take)(struct supervisor *sv, struct ipc_message *message);
@@ -224,7 +223,7 @@ supervisor_courier_ready(void *arg, uint32_t events)
 		;
 }
 
-/* For who dispatched it. */
+/* For the dispatch that started the cell. */
 static void
 note_refusals(const struct supervisor *sv)
 {

@@ -30,7 +30,7 @@ keep(struct supervisor *sv, const struct fired_message *f, const struct buf *res
 	return 0;
 }
 
-/* ---- told ---- */
+/* ---- records and notifications ---- */
 
 static void
 notify(struct supervisor *sv, const char *event, const struct members *m)
@@ -62,7 +62,7 @@ record(struct supervisor *sv, const struct fired_message *f)
 		members_list(&m, "revoked", f->revoked, f->n_revoked, MEMBERS_STR_MAX);
 	if ((f->flags & COURIER_FIRED_FREEZE) != 0)
 		members_bool(&m, "freeze", true);
-	/* The first time it changes something. */
+	/* Only the first time changes something. */
 	if ((f->flags & COURIER_FIRED_AGAIN) == 0)
 		supervisor_record_members(sv, &m);
 	else
@@ -88,9 +88,9 @@ supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *th
 	notify(sv, "tripwire", &m);
 }
 
-/* ---- done ---- */
+/* ---- consequences ---- */
 
-/* What should be frozen and cannot be is killed. */
+/* If the freeze fails, the cell is killed. */
 static void
 stop_cell(struct supervisor *sv, bool freeze, const char *by, const char *what)
 {

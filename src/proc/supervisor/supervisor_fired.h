@@ -1,5 +1,7 @@
-/* supervisor_fired.h - what a cell's own requests led to, as its policy says: it is recorded, and
- * kept for couriers that are started again; what it is made of is not read here. */
+/* supervisor_fired.h - consequences that a cell's own requests triggered under its policy: records
+ * them, and keeps them for couriers that are restarted.
+ *
+ * The supervisor does not parse a consequence's content. */
 #ifndef CLOISTER_SUPERVISOR_FIRED_H
 #define CLOISTER_SUPERVISOR_FIRED_H
 #include <stddef.h>
@@ -19,11 +21,11 @@ struct supervisor_fired {
 	size_t n;
 };
 
-/* COURIER_FIRED, within bounds; borrowed from the message. */
+/* COURIER_FIRED, checked for size; borrowed from the message. */
 struct fired_message {
 	uint64_t key;
 	uint32_t flags, n_revoked;
-	uint32_t len;                   /* of what is to be known again, which follows */
+	uint32_t len;                   /* of the bytes that follow, which the next courier gets again */
 	const char *place, *rule, *what, *why;
 	const char *revoked[COURIER_FIRED_REVOKES];
 };
@@ -33,10 +35,10 @@ int fired_get_text(struct buf *b, const char **ret_text);
 /* COURIER_FIRED and COURIER_TRIPPED. */
 int supervisor_take_fired(struct supervisor *sv, struct ipc_message *message);
 int supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message);
-/* Somebody is told that the tripwire WHICH has tripped. */
+/* Notifies the operator that the tripwire WHICH has tripped. */
 void supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *then,
                              const char *what);
-/* For supervisor_steer.c: what a courier gets that is started. */
+/* For supervisor_steer.c: what a new courier gets. */
 int supervisor_fired_tell(struct supervisor *sv);
 void supervisor_fired_close(struct supervisor *sv);
 #endif

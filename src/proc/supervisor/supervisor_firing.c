@@ -1,5 +1,5 @@
-/* supervisor_firing.c - what a courier says of a consequence: it reads the world's answers and may
- * be compromised, so nothing of it is beyond bounds. */
+/* supervisor_firing.c - parses a consequence from the courier, which reads the world's answers and
+ * may be compromised: every field is checked against its limit. */
 #include <errno.h>
 #include <string.h>
 

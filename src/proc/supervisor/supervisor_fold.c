@@ -1,11 +1,11 @@
-/* supervisor_fold.c - records that the agent can bring about as often as it likes: in floods the
- * first are told one by one, the rest are counted, as the courier does with refusals. */
+/* supervisor_fold.c - folds records that the agent can cause as often as it likes: in a flood the
+ * first are written one by one and the rest counted, as the courier does with refusals. */
 #include <string.h>
 
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
 
-/* What was only counted becomes a record of each kind, and one of all other kinds. */
+/* Writes a record with the count of each kind, and one for all other kinds. */
 static void
 tell_counts(struct supervisor *sv)
 {
@@ -39,7 +39,7 @@ counts_due(void *arg)
 	struct supervisor *sv = arg;
 
 	tell_counts(sv);
-	/* Once more, so that what was a flood is known to be over. */
+	/* Run once more, to notice that the flood is over. */
 	if (sv->fold.repeats.flooded)
 		loop_set_timer(sv->loop, &sv->fold.due, REPEATS_EVERY_MS);
 }

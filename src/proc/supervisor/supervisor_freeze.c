@@ -1,11 +1,11 @@
-/* supervisor_freeze.c - stops all of a cell for a while: an operator's word, or what its policy
- * says of a secret that goes where it may not.
+/* supervisor_freeze.c - freezes a cell: for an operator, or because its policy orders it after an
+ * exfiltration or during an approval.
  *
- * Only a cgroup can: a signal that stops processes is undone by any of them that it has not
- * reached yet. */
+ * Only a cgroup can freeze: a stop signal can be undone by any process that it has not reached yet. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -42,6 +42,15 @@ supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err)
 	return 0;
 }
 
+/* init gets its new lease first: the old one ran out while it was frozen. */
+static int
+let_go(struct supervisor *sv, struct err *err)
+{
+	if (supervisor_budget_lease_ms(sv) != UINT64_MAX)
+		supervisor_tell_limit(sv);
+	return cgroup_freeze(sv->cgroup, false, err);
+}
+
 void
 supervisor_thaw_after(struct supervisor *sv, const char *id)
 {
@@ -49,7 +58,7 @@ supervisor_thaw_after(struct supervisor *sv, const char *id)
 
 	if (!sv->frozen_for_approval || sv->dead)
 		return;
-	if (cgroup_freeze(sv->cgroup, false, &err) < 0) {
+	if (let_go(sv, &err) < 0) {
 		supervisor_say(sv, "cell %s cannot go on: %s", sv->spec.id, err.text);
 		return;
 	}
@@ -60,7 +69,7 @@ supervisor_thaw_after(struct supervisor *sv, const char *id)
 int
 supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
 {
-	int r = sv->frozen ? cgroup_freeze(sv->cgroup, false, err) : 0;
+	int r = sv->frozen ? let_go(sv, err) : 0;
 
 	if (r < 0 || !sv->frozen)
 		return r;
@@ -69,8 +78,7 @@ supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
 	return 0;
 }
 
-/* Limits go by the clock, which did not stop: what is over them by now is killed as it is, by the
- * timers that are due. */
+/* The clock of the limits did not stop.  If one has run out, the cell stays frozen and the timers kill it. */
 static bool
 is_over(const struct supervisor *sv)
 {

@@ -42,14 +42,28 @@ left_ms(const struct loop_timer *timer)
 void
 supervisor_tell_limit(struct supervisor *sv)
 {
+	uint64_t over = cell_limits_over_ms(left_ms(&sv->time), left_ms(&sv->ttl));
+	uint64_t lease = supervisor_budget_lease_ms(sv);
 	OWN(buf_free) struct buf message;
 
 	ipc_begin(&message, INIT_LIMIT);
-	buf_put_u64(&message, cell_limits_over_ms(left_ms(&sv->time), left_ms(&sv->ttl)));
+	buf_put_u64(&message, lease < over ? lease : over);
 	(void)ipc_send(sv->cell.channel, &message, NULL, 0, NULL);
+	sv->budgets.lease_until_ms = lease == UINT64_MAX ? 0 : loop_now_ms() + lease;
 }
 
-/* `cloister run -d` waits for this, and goes. */
+void
+supervisor_renew_lease(struct supervisor *sv)
+{
+	uint64_t until = sv->budgets.lease_until_ms;
+
+	/* A frozen init reads nothing, so its socket would fill up.  An expired lease cannot be renewed. */
+	if (!sv->frozen && !sv->dead && (until == 0 || loop_now_ms() < until) &&
+	    supervisor_budget_lease_ms(sv) != UINT64_MAX)
+		supervisor_tell_limit(sv);
+}
+
+/* `cloister run -d` waits for this, and returns. */
 static void
 tell_started(void)
 {
@@ -136,7 +150,7 @@ supervisor_channel_ready(void *arg, uint32_t events)
 	if (r == -EAGAIN)
 		return;
 	if (r == -EPIPE) {
-		/* init is going; its exit says the rest. */
+		/* init is ending; its exit status carries the rest. */
 		loop_unwatch(sv->loop, &sv->channel);
 		return;
 	}
@@ -146,7 +160,7 @@ supervisor_channel_ready(void *arg, uint32_t events)
 		r = take_exited(sv, &message);
 	else
 		r = -EBADMSG;
-	/* init is behind the wall: one wrong word and the cell is over. */
+	/* init is behind the wall: one malformed message ends the cell. */
 	if (r < 0)
 		supervisor_kill(sv, KILLED_BY_PEER);
 }

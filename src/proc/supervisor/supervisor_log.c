@@ -1,4 +1,4 @@
-/* supervisor_log.c - a detached cell's output: its log, or its two streams. */
+/* supervisor_log.c - stores a detached cell's output: in its log, or in a file for each stream. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,8 +9,7 @@
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
 
-/* A log that is full is turned over, so that a flood of lines costs no more than
- * two logs. */
+/* A full log is rotated, so that a flood of lines costs no more than two logs. */
 static ssize_t
 log_sink(void *arg, const unsigned char *data, size_t len)
 {
@@ -23,7 +22,7 @@ log_sink(void *arg, const unsigned char *data, size_t len)
 		                 O_CLOEXEC, 0600);
 		sv->log_size = 0;
 	}
-	/* A full disk must not stop the agent: what cannot be kept is lost. */
+	/* A full disk must not stop the agent: output that cannot be stored is lost. */
 	if (sv->log >= 0 && write_all(sv->log, data, len, NULL) == 0)
 		sv->log_size += len;
 	return (ssize_t)len;
@@ -37,8 +36,8 @@ make_file(const struct supervisor *sv, const char *name, struct err *err)
 	return fd < 0 ? err_errno(err, "cannot make the cell's '%s'", name) : fd;
 }
 
-/* What the agent prints is kept only once it is noted that it was started: it may be quicker than
- * its init is to tell. */
+/* The agent's output is stored only after its start was noted: the agent may be quicker than init's
+ * report. */
 static bool
 is_early(const struct supervisor *sv)
 {
@@ -46,8 +45,8 @@ is_early(const struct supervisor *sv)
 	       !sv->dead;
 }
 
-/* What is kept is always the beginning, without a gap: once something could not be, nothing
- * more is.  The agent goes on. */
+/* The file always holds the beginning, without a gap: after the first failure nothing more is
+ * written.  The agent goes on. */
 static ssize_t
 stream_sink(void *arg, const unsigned char *data, size_t len)
 {

@@ -1,5 +1,5 @@
-/* supervisor_net.c - a cell without a policy: its resolver, to which no name is known, and the hint
- * that there is no network, because programs say no more than that names do not resolve. */
+/* supervisor_net.c - for a cell without a policy: a resolver that knows no name, and the hint that
+ * there is no network, since programs only report that names do not resolve. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "proc/supervisor/supervisor.h"
 
 #define COUNTERS_MAX 4096
-#define QUESTION_MAX 1232               /* of DNS: larger ones are cut off, and not answered */
-#define QUESTIONS_AT_ONCE 64            /* others wait their turn, too */
+#define QUESTION_MAX 1232               /* of DNS; a larger one is truncated, and not answered */
+#define QUESTIONS_AT_ONCE 64            /* then others get their turn */
 #define DNS_HEADER 12
 
 static void
@@ -26,8 +26,8 @@ tell(struct supervisor *sv)
 	sv->told_net = true;
 }
 
-/* The question comes back with "there is no such name" in its header; it is not looked into.
- * Silence would be EAI_AGAIN, at which programs try again, for minutes. */
+/* Returns the question with "no such name" in its header, without parsing it.  Silence would be
+ * EAI_AGAIN, which programs retry for minutes. */
 static void
 answer(void *arg, uint32_t events)
 {
@@ -43,10 +43,10 @@ answer(void *arg, uint32_t events)
 
 		if (n < 0)
 			return;
-		/* An answer must not be answered, or two of these would go on for ever. */
+		/* A response must not be answered, or two resolvers would go on for ever. */
 		if (n < DNS_HEADER || n > QUESTION_MAX || (question[2] & 0x80) != 0)
 			continue;
-		question[2] = (unsigned char)(0x80 | (question[2] & 0x79));     /* opcode and RD as they were */
+		question[2] = (unsigned char)(0x80 | (question[2] & 0x79));     /* opcode and RD unchanged */
 		question[3] = 0x80 | 3;                                         /* RA, NXDOMAIN */
 		(void)sendto(sv->resolver.fd, question, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL,
 		             (struct sockaddr *)&from, len);
@@ -66,7 +66,7 @@ supervisor_watch_net(struct supervisor *sv)
 		(void)loop_watch(sv->loop, &sv->resolver, EPOLLIN, NULL);
 	if (sv->spec.quiet || sv->spec.detached)
 		return;
-	/* Open from now on: it holds the namespace, whose counters outlive the cell so. */
+	/* Keep this open: it holds the namespace, so its counters outlive the cell. */
 	snprintf(path, sizeof(path), "/proc/%d/net/snmp", (int)sv->cell.init);
 	sv->counters = open(path, O_RDONLY | O_CLOEXEC);
 }
@@ -96,7 +96,7 @@ supervisor_tell_net(struct supervisor *sv)
 
 	closep(&sv->counters);
 	sv->counters = -1;
-	/* Addresses that are nowhere, and resolvers that are not there. */
+	/* Packets without a route, and DNS servers that do not exist. */
 	if (n <= 0 || (count_of(text, "Ip: ", " OutNoRoutes") == 0 &&
 	               count_of(text, "Udp: ", " NoPorts") == 0))
 		return;

@@ -1,8 +1,8 @@
-/* supervisor_notify.c - tells of what people should know soon: cloister-notify is started with
- * the cell, where the operator has a file that says whom to tell, and hears of it over a channel.
+/* supervisor_notify.c - sends urgent events to cloister-notify, which starts with the cell if the
+ * operator has a file that names programs to notify.
  *
- * It is started before the supervisor locks itself down, because it runs the operator's own
- * programs; it outlives the cell until all was told. */
+ * It starts before the supervisor locks itself down, because it runs the operator's own programs.
+ * It outlives the cell until everything is delivered. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ hang_up(struct supervisor *sv)
 	channel->fd = -1;
 }
 
-/* What people should have been told is not to be missed in silence. */
+/* Records a notification that did not get through, so that it is not lost in silence. */
 static void
 record_missed(struct supervisor *sv, const char *why)
 {
@@ -43,7 +43,7 @@ record_missed(struct supervisor *sv, const char *why)
 	(void)supervisor_record_folded(sv, &m, m.n, REPEATS_EACH);
 }
 
-/* Something could not be told, or it has gone. */
+/* cloister-notify reports a failure, or is gone. */
 static void
 notifier_ready(void *arg, uint32_t events)
 {
@@ -90,7 +90,7 @@ supervisor_notify_start(struct supervisor *sv)
 
 static const char *const kinds[NOTIFY_KINDS] = { "ask", "budget", "tripwire", "consequence" };
 
-/* UNTOLD: so many of the kind were not told before it. */
+/* UNTOLD: how many of the kind were left out before this one. */
 static void
 tell(struct supervisor *sv, const char *event, const struct buf *data, uint64_t untold)
 {
@@ -115,7 +115,7 @@ tell(struct supervisor *sv, const char *event, const struct buf *data, uint64_t 
 		hang_up(sv);
 }
 
-/* One of each kind stands for those that were too many. */
+/* Sends the newest of each kind in place of all that were held back. */
 static void
 tell_untold(struct supervisor *sv)
 {
@@ -150,8 +150,8 @@ supervisor_notify_end(struct supervisor *sv)
 	tell_untold(sv);
 }
 
-/* Each kind has its own count: whoever is in the cell makes as much noise as it likes with some,
- * and is not to keep people from hearing of the others. */
+/* Each kind has its own limit.  The agent can flood some kinds, and must not keep people from
+ * hearing of the others. */
 void
 supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data)
 {

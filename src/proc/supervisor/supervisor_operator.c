@@ -1,5 +1,5 @@
-/* supervisor_operator.c - what operators do to the cell, in their own timeline: before they are
- * answered, if nobody else is writing there, and soon after that otherwise. */
+/* supervisor_operator.c - copies operators' actions on the cell to the operator's timeline: before
+ * they are answered if nobody else writes there, otherwise soon after. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "canon/hash.h"
 #include "proc/supervisor/supervisor.h"
 
-#define AGAIN_MS 4                      /* and up to so much more: not all cells at once */
+#define AGAIN_MS 4                      /* plus up to as much again, so that cells do not retry together */
 
 static void
 drop_first(struct acts *a)
@@ -19,7 +19,7 @@ drop_first(struct acts *a)
 	memmove(a->at, a->at + 1, a->n * sizeof(a->at[0]));
 }
 
-/* In their order.  PATIENT: however long others write. */
+/* Writes them in order.  PATIENT: wait however long others write. */
 static void
 append(struct supervisor *sv, bool patient)
 {
@@ -48,7 +48,7 @@ again_due(void *arg)
 	append(arg, false);
 }
 
-/* TYPE, the cell, the record in its timeline, and what that has but for what kind it is. */
+/* The event: TYPE, the cell, the hash of its record, and that record's members but "type" and "did". */
 static void
 put_event(struct supervisor *sv, const char *type, const struct members *m, struct buf *ret_event)
 {

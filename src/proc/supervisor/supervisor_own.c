@@ -1,4 +1,4 @@
-/* supervisor_own.c - which of cloister's own folders a cell's grants bring along. */
+/* supervisor_own.c - finds the folders of cloister's own that a cell's grants contain. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ is_near(const struct cell_spec *spec, const char *path)
 	return spec->rootfs[0] != '\0' && tree_is_beneath(path, spec->rootfs);
 }
 
-/* One of the paths of a folder. */
+/* Adds one of the paths of a folder. */
 static int
 add_path(void *arg, const char *path)
 {
@@ -60,7 +60,7 @@ add_path(void *arg, const char *path)
 	return own->at[own->n++] != NULL ? 0 : err_set(a->err, ENOMEM, "out of memory");
 }
 
-/* An agent that could make it would be its owner: so it is made first. */
+/* If the agent made the folder, the agent would own it.  So the supervisor makes it first. */
 static int
 make_folder(const struct cell_spec *spec, const char *path, struct err *err)
 {

@@ -16,7 +16,7 @@
 
 #define NO_POLICY "the cell was started without a policy, so it has no network, and cannot get any: start " \
 	"another one with -p or --allow"
-#define POLICY_MAX ((off_t)8 * 1024 * 1024)     /* of each of the files */
+#define POLICY_MAX ((off_t)8 * 1024 * 1024)     /* for each of the files */
 #define SEALED_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 #define SEALED (SEALED_SIZE | F_SEAL_WRITE)
 
@@ -86,7 +86,7 @@ record_set(struct supervisor *sv, const struct steer *s, const char *before)
 	steer_record(sv, setting->did, &s->who, &m);
 }
 
-/* One more that is allowed, in front: what else it was is for who reads policies to tell. */
+/* One more allowing rule, in front.  Judging any other change would take a parser of policies. */
 static bool
 only_widens(const struct setting *setting)
 {
@@ -118,7 +118,7 @@ is_set(struct supervisor *sv, struct steer *s, const struct err *err)
 	free(setting);
 }
 
-/* Nobody can change it any more: what was checked is what is used. */
+/* A sealed file cannot change any more, so the one that was checked is the one that is used. */
 static bool
 is_sealed(int fd, int seals)
 {

@@ -1,6 +1,6 @@
-/* supervisor_publish.c - ports of the host that lead to servers in the cell.
+/* supervisor_publish.c - opens ports of the host that lead to servers in the cell.
  *
- * Only this machine reaches them: they are on its loopback. */
+ * They are on loopback: only this machine reaches them. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
 
-#define TRIES 16                        /* for a port that is free in both families */
+#define TRIES 16                        /* to find a port that is free in both families */
 #define BACKLOG 128
 
 /* A listening socket on loopback at *PORT, which is filled in if it was 0; or -errno. */
@@ -48,12 +48,21 @@ listen_both(uint16_t *port, int ret_fds[2])
 
 	if (v4 < 0)
 		return v4;
-	/* A machine without IPv6 has one name the less for itself. */
+	/* Without IPv6, the machine has one address fewer to listen on. */
 	if (v6 < 0 && v6 != -EAFNOSUPPORT && v6 != -EADDRNOTAVAIL)
 		return v6;
 	ret_fds[0] = TAKE_FD(v4);
 	ret_fds[1] = v6 < 0 ? -1 : v6;
 	return 0;
+}
+
+/* Explains why --publish cannot have PORT, and what to do. */
+static int
+port_refused(const struct cell_port *port, int error, struct err *err)
+{
+	return err_set(err, error, "cannot publish the cell's port %u on port %u of this machine: %s: name "
+	               "another port of this machine: --publish PORT:%u", port->cell, port->host,
+	               error == EACCES ? "only root may listen there" : strerrordesc_np(error), port->cell);
 }
 
 static int
@@ -68,11 +77,13 @@ take_port(struct supervisor *sv, size_t i, struct err *err)
 		host = 0;
 		r = listen_both(&host, sv->ports + 2 * i);
 	}
+	if (r < 0 && !any)
+		return port_refused(port, -r, err);
 	if (r < 0)
-		return err_set(err, -r, "cannot publish the cell's port %u on port %u of this machine: %s",
-		               port->cell, any ? port->cell : port->host, strerrordesc_np(-r));
+		return err_set(err, -r, "cannot publish the cell's port %u on any port of this machine: %s",
+		               port->cell, strerrordesc_np(-r));
 	port->host = host;
-	/* Two numbers in the wrong order would be noticed late. */
+	/* Swapped port numbers would otherwise be noticed late. */
 	if ((any || host != port->cell) && !sv->spec.quiet) {
 		char line[96];
 
@@ -82,7 +93,7 @@ take_port(struct supervisor *sv, size_t i, struct err *err)
 	return 0;
 }
 
-/* Neither end waits for the other. */
+/* Both ends are non-blocking. */
 static int
 make_channel(struct supervisor *sv, struct err *err)
 {
@@ -141,7 +152,7 @@ supervisor_unpublish(struct supervisor *sv)
 {
 	if (sv->publish <= 0)
 		return;
-	/* It is in the cell's user namespace, whose owner this process is. */
+	/* It is in the cell's user namespace, which this process owns. */
 	kill(sv->publish, SIGKILL);
 	waitpid(sv->publish, NULL, 0);
 	sv->publish = 0;

@@ -1,4 +1,5 @@
-/* supervisor_question.c - what the courier says of a request that waits for people: COURIER_ASK. */
+/* supervisor_question.c - parses COURIER_ASK: the courier's description of a request that waits for
+ * approval. */
 #include <errno.h>
 #include <string.h>
 

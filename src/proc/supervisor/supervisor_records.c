@@ -1,5 +1,5 @@
-/* supervisor_records.c - what the supervisor itself tells of: how the cell began and ended, and
- * what was done to it. */
+/* supervisor_records.c - the supervisor's own records: how the cell began and ended, and what was
+ * done to it. */
 #include <elf.h>
 #include <link.h>
 #include <stdio.h>
@@ -12,12 +12,12 @@
 #include "proc/supervisor/supervisor.h"
 
 #define GRANT_MAX (48 * 1024)
-#define WORD_MAX MEMBERS_STR_MAX        /* of a word of the command */
-#define WORDS_MAX (12 * 1024)           /* of all of one list */
+#define WORD_MAX MEMBERS_STR_MAX        /* for a word of the command */
+#define WORDS_MAX (12 * 1024)           /* for a whole list */
 #define BUILD_ID_MAX 64
 
-/* A list of texts as long as it may be; how many there were is said where some are left out.
- * UP_TO: of each only what is in front of that character; '\0': all. */
+/* Writes as many texts as fit; if some are left out, their total number too.  UP_TO: cut each text
+ * before that character; '\0': do not. */
 static void
 put_words(struct members *m, const char *key, char *const *words, char up_to)
 {
@@ -67,7 +67,7 @@ put_grants(struct members *m, const struct cell_spec *spec)
 		members_u64(m, "n_grants", spec->n_grants);
 }
 
-/* Those that are in force; without a cgroup there is a limit on processes all the same. */
+/* The limits in force; without a cgroup, processes are limited all the same. */
 static void
 put_limits(struct members *m, const struct supervisor *sv)
 {
@@ -110,7 +110,7 @@ put_ports(struct members *m, const struct cell_spec *spec)
 	members_raw(m, "ports", list.data, list.len);
 }
 
-/* As it is beside the timeline, once the cell asked for anything. */
+/* The policy as it is stored beside the timeline, once the cell has made a request. */
 static void
 put_policy(struct members *m, struct supervisor *sv)
 {
@@ -123,7 +123,7 @@ put_policy(struct members *m, struct supervisor *sv)
 		members_bool(m, "learn", true);
 }
 
-/* What the linker made of all that this program is. */
+/* Finds the build id, which the linker computes from the whole program. */
 static int
 find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -146,7 +146,7 @@ find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
 			at = id + ((note->n_descsz + 3) & ~3u);
 		}
 	}
-	/* The program itself comes first, and is the only one meant. */
+	/* The program itself comes first, and is the only one wanted. */
 	return 1;
 }
 
@@ -175,8 +175,8 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	members_put_object(&m, ret_grant);
 }
 
-/* The operator's timeline knows of the cell before anything is recorded of it: what it does not
- * know would look as if somebody had put it there. */
+/* The operator's timeline must mention the cell before anything about it is recorded.  A record
+ * that it does not mention would look forged. */
 static int
 tell_operator(struct supervisor *sv, const char *grant, struct err *err)
 {
@@ -224,7 +224,7 @@ supervisor_put_end(struct supervisor *sv, int status, bool is_changed)
 	members_str(&m, "type", "cell.end");
 	members_u64(&m, "status", (uint64_t)status);
 	members_str(&m, "cause", sv->cause);
-	/* Of a cell that had changed nothing, this is all that tells. */
+	/* For a cell that changed nothing, there is no other trace. */
 	if (cell_spec_has_overlay(&sv->spec))
 		members_bool(&m, "changed", is_changed);
 	(void)supervisor_put_members(sv, &m);

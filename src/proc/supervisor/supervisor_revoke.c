@@ -35,7 +35,8 @@ supervisor_find_secret(const struct supervisor *sv, const char *name, size_t *re
 	return false;
 }
 
-/* Who asks, for which secret, and whether more was said.  -EBADMSG: drop it; else ERR says why it cannot be. */
+/* Reads who asks, which secret is meant, and whether more follows.  -EBADMSG: drop the client; else
+ * ERR explains the refusal. */
 static int
 take_name(struct client *client, struct ipc_message *message, struct steer_who *ret_who,
           size_t *ret_at, uint32_t *ret_flag, struct err *err)
@@ -89,7 +90,7 @@ too_much(struct client *client)
 	return steer_refuse(client, &err);
 }
 
-/* ---- taken back ---- */
+/* ---- revoked ---- */
 
 static void
 note_revoked(struct supervisor *sv, struct steer *s, const struct err *err, bool quiet)
@@ -98,7 +99,7 @@ note_revoked(struct supervisor *sv, struct steer *s, const struct err *err, bool
 
 	if (err->code != 0)
 		return;
-	/* Whoever was told before knows. */
+	/* If the first revocation was not quiet, the agent already knows. */
 	sv->secrets.at[at].quiet = sv->secrets.at[at].revoked ? sv->secrets.at[at].quiet : quiet;
 	sv->secrets.at[at].revoked = true;
 	record(sv, "revoke", &s->who, at, quiet);
@@ -134,7 +135,7 @@ supervisor_answer_revoke(struct client *client, struct ipc_message *message)
 	if (s == NULL)
 		return too_much(client);
 	put_name(&s->message, sv, at);
-	/* What an operator says of it is for the record, not for the agent. */
+	/* The operator's reason is for the record, not for the agent. */
 	buf_put_str(&s->message, "");
 	buf_put_u32(&s->message, quiet);
 	return steer_send(sv, s);
@@ -193,7 +194,7 @@ supervisor_answer_rotate(struct client *client, struct ipc_message *message)
 	return steer_send(sv, s);
 }
 
-/* ---- looked at ---- */
+/* ---- listed ---- */
 
 int
 supervisor_answer_secrets(struct client *client, struct ipc_message *message)
@@ -239,7 +240,7 @@ supervisor_secrets_tell(struct supervisor *sv)
 
 		sv->secrets.at[i].used_before += sv->secrets.at[i].used;
 		sv->secrets.at[i].used = 0;
-		/* First the value, which is looked for also when it is of no use any more. */
+		/* The value first: the courier scans for a value even after it was revoked. */
 		if (sv->secrets.at[i].rotated &&
 		    ((s = steer_tell(sv, STEER_ROTATE)) == NULL ||
 		     steer_add_fd(s, sv->secrets.at[i].value) < 0))
@@ -266,7 +267,7 @@ supervisor_secrets_close(struct supervisor *sv)
 	}
 }
 
-/* ---- how long the cell lives ---- */
+/* ---- the cell's time to live ---- */
 
 int
 supervisor_answer_ttl(struct client *client, struct ipc_message *message)
@@ -285,7 +286,7 @@ supervisor_answer_ttl(struct client *client, struct ipc_message *message)
 		(void)err_set(&err, ESRCH, "the cell is ending");
 		return steer_refuse(client, &err);
 	}
-	/* So the end of it is told by the last that was said. */
+	/* The reported cause of the end is then the last limit that was set. */
 	sv->spec.limits.ttl_ms = ms;
 	sv->ttl_set = ms > 0;
 	if (ms > 0)

@@ -1,5 +1,6 @@
-/* supervisor_revoke.h - a cell's secrets, as far as the supervisor knows of them: their names, and
- * which were taken back or replaced.  What they are is not read here. */
+/* supervisor_revoke.h - the names of a cell's secrets, and which were revoked or replaced.
+ *
+ * The supervisor never reads their values. */
 #ifndef CLOISTER_SUPERVISOR_REVOKE_H
 #define CLOISTER_SUPERVISOR_REVOKE_H
 #include <stdbool.h>
@@ -17,8 +18,8 @@ struct supervisor;
 /* In the order of spec.secrets. */
 struct cell_secrets {
 	struct {
-		bool revoked, quiet;    /* QUIET: as if the service had done it */
-		char why[REVOKED_WHY_MAX + 1];  /* for the agent */
+		bool revoked, quiet;    /* QUIET: the refusal looks as if it came from the service */
+		char why[REVOKED_WHY_MAX + 1];  /* shown to the agent */
 		bool rotated;
 		int value;              /* with ROTATED: a memory file that the courier reads */
 		uint64_t used, used_before;     /* by this courier; by those before it */
@@ -34,7 +35,7 @@ int supervisor_answer_ttl(struct client *client, struct ipc_message *message);
 int supervisor_secrets_used(struct supervisor *sv, struct ipc_message *message);
 /* The number of the secret NAME; false: the cell has none. */
 bool supervisor_find_secret(const struct supervisor *sv, const char *name, size_t *ret_at);
-/* For supervisor_steer.c: what a courier gets that is started. */
+/* For supervisor_steer.c: what a new courier gets. */
 int supervisor_secrets_tell(struct supervisor *sv);
 void supervisor_secrets_close(struct supervisor *sv);
 #endif

@@ -1,5 +1,4 @@
-/* supervisor_spawn.c - starts a helper executable with exactly the descriptors it is
- * to have. */
+/* supervisor_spawn.c - starts a helper executable with exactly the descriptors that it is to have. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -17,7 +16,7 @@
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
 #endif
-#define FIRST 3                         /* where a helper's descriptors begin */
+#define FIRST 3                         /* a helper's first descriptor */
 #define ASIDE 128                       /* beyond them */
 
 static void
@@ -28,7 +27,7 @@ become(const struct spawn_how *how, int exe, char *const *envp, pid_t parent)
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* Out of reach of the terminal's keys. */
+	/* The terminal's keys must not reach it. */
 	setsid();
 	exe = fcntl(exe, F_DUPFD_CLOEXEC, ASIDE);
 	null = fcntl(open("/dev/null", O_RDWR | O_CLOEXEC), F_DUPFD_CLOEXEC, ASIDE);
@@ -46,13 +45,13 @@ become(const struct spawn_how *how, int exe, char *const *envp, pid_t parent)
 	if (how->uid != 0 && (setgroups(0, NULL) < 0 || setresgid(how->uid, how->uid, how->uid) < 0 ||
 	                      setresuid(how->uid, how->uid, how->uid) < 0))
 		return;
-	/* Asked for last: changing ids clears it. */
+	/* Set last: changing ids clears it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		return;
 	syscall(SYS_execveat, exe, "", how->argv, envp, AT_EMPTY_PATH);
 }
 
-/* Nothing, but in the mutant build for what is switched off. */
+/* Empty, except in the mutant build: the checks that are switched off. */
 static char **
 environment(void)
 {
@@ -65,7 +64,7 @@ environment(void)
 	return env;
 }
 
-/* In the child of the vfork nothing of the parent's memory may change. */
+/* The child of a vfork must not change the parent's memory. */
 pid_t
 supervisor_spawn(int libexec, const struct spawn_how *how, struct err *err)
 {

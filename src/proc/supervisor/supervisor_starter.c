@@ -1,9 +1,9 @@
-/* supervisor_starter.c - the process that starts gate, courier and inspect when the cell
- * first needs them, and again when they died.
+/* supervisor_starter.c - the process that starts the gate, the courier and inspect when the cell
+ * first needs them, and again after they died.
  *
- * It is forked before the supervisor locks itself down and does nothing but this, at the
- * supervisor's word.  The three live and die together.  As root it gives each a user id
- * of its own that means nobody, from the end of the cell's range. */
+ * It is forked before the supervisor locks itself down and does only this, on the supervisor's
+ * order.  The three live and die together.  As root it gives each a user id of its own that belongs
+ * to nobody, from the end of the cell's range. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -25,17 +25,17 @@
 #include "proc/supervisor/supervisor.h"
 
 #define ID_OFFSET 0xfff0u               /* the helpers' ids in the cell's range */
-#define COURIER_LAST_MS 400             /* for what it has to tell; the supervisor waits longer */
-#define OTHERS_MS 100                   /* until who was killed can be waited for */
+#define COURIER_LAST_MS 400             /* for its last messages; the supervisor waits longer */
+#define OTHERS_MS 100                   /* until a killed process can be waited for */
 
 struct starter {
 	int channel, libexec, names, webhooks;
 	int listeners[BOUNDARY_LISTENERS];
-	uid_t base;                     /* 0: they are who the operator is */
+	uid_t base;                     /* 0: they run as the operator */
 	bool silent;
 	pid_t pids[STARTER_HELPERS];    /* 0: not running */
 	int pidfds[STARTER_HELPERS];
-	int inspect;                    /* what it is to be given, until it is started */
+	int inspect;                    /* its descriptor, until it is started */
 };
 
 static const char *const names[STARTER_HELPERS] = {
@@ -62,9 +62,9 @@ start(struct starter *s, enum starter_helper which, const int *fds, size_t n)
 	return s->pidfds[which] < 0 ? -errno : 0;
 }
 
-/* The gate reads what the agent sends, and inspect what it packed: whoever makes one of them end
- * must not be able to take the record of what was under way along.  The courier, whose channels
- * have ended with them, ends by itself, and tells of that first. */
+/* The gate reads what the agent sends, and inspect what the agent packed.  An agent that crashes
+ * one of them must not destroy the record of what was under way.  The courier sees its channels
+ * end, sends its records, and exits by itself. */
 static void
 let_courier_tell(struct starter *s)
 {
@@ -76,8 +76,8 @@ let_courier_tell(struct starter *s)
 		(void)poll(&courier, 1, COURIER_LAST_MS);
 }
 
-/* Whoever was killed took the others along, which may have been seen to end before it: a courier
- * that ends because of it does not end in order. */
+/* A killed helper takes the others along, and they may be seen to end first.  A courier that exits
+ * for that reason exits with an error. */
 static void
 find_first(struct starter *s, uint32_t *which, int *status)
 {
@@ -100,7 +100,7 @@ find_first(struct starter *s, uint32_t *which, int *status)
 	}
 }
 
-/* Kill what is left of the three, and say so once they are gone. */
+/* Kills the rest of the three, and reports once they are gone. */
 static void
 end(struct starter *s, uint32_t which, int status)
 {
@@ -150,7 +150,7 @@ start_all(struct starter *s, const struct ipc_message *message)
 	return r;
 }
 
-/* It starts when the courier has something for it. */
+/* Started when the courier first needs it. */
 static int
 start_inspect(struct starter *s)
 {
@@ -204,7 +204,7 @@ serve(struct starter *s)
 			take_message(s);
 			continue;
 		}
-		/* The courier's death shows here too, and says more. */
+		/* The courier's death shows here too, and is more precise. */
 		for (size_t i = 0; i < STARTER_HELPERS; i++)
 			if (fds[i].revents != 0) {
 				reap(s, i);
@@ -216,8 +216,9 @@ serve(struct starter *s)
 	}
 }
 
-/* As root it keeps what it takes to change ids and to signal who has changed them; as root of
- * a user namespace, which has no ids for them, what helpers need to be root of one beneath. */
+/* As root, keeps the capabilities to change ids and to signal processes that changed them.  As root
+ * of a user namespace without ids for them, keeps what helpers need to be root of a namespace
+ * beneath. */
 static int
 restrict_self(bool has_ids)
 {
@@ -252,20 +253,22 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 	for (size_t i = 0; i < ARRAY_LEN(from); i++) {
 		if (aside[i] >= 0)
 			dup3(aside[i], 10 + (int)i, O_CLOEXEC);
+		else    /* This may be the supervisor's end of the channel, which then would never end. */
+			close(10 + (int)i);
 		if (i >= 3)
 			*(i == ARRAY_LEN(from) - 1 ? &s.webhooks : &s.listeners[i - 3]) = aside[i] >= 0 ? 10 + (int)i : -1;
 	}
 	syscall(SYS_close_range, 3u, 9u, 0u);
 	syscall(SYS_close_range, 10u + (unsigned)ARRAY_LEN(from), ~0u, 0u);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	/* A detached cell's `run` ends when nobody has its output open any more. */
+	/* A detached cell's `run` ends when no process has its output open any more. */
 	for (int i = 0; i < (sv->spec.detached ? 3 : 2); i++)
 		dup2(null, i);
 	if (restrict_self(s.base != 0) == 0)
 		serve(&s);
 }
 
-/* What it starts is where it is: in the helpers' cgroup. */
+/* Its children inherit the helpers' cgroup. */
 static pid_t
 fork_into(const struct cgroup *cgroup)
 {

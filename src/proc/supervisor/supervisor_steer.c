@@ -13,9 +13,9 @@
 #include "proc/supervisor/supervisor_policy.h"
 #include "proc/supervisor/supervisor_revoke.h"
 
-#define AGAIN_MS 5                      /* until a courier that does not read is tried again */
+#define AGAIN_MS 5                      /* until a courier that does not read gets another try */
 
-/* What a courier gets before it decides on anything. */
+/* Everything that a courier gets before it decides on a request. */
 static int (*const courier_is_told[])(struct supervisor *sv) = {
 	supervisor_policy_tell,
 	supervisor_secrets_tell,
@@ -45,7 +45,7 @@ unlink_one(struct supervisor *sv, const struct steer *s)
 	sv->steering.n--;
 }
 
-/* It is over; S is in no list. */
+/* S is over, and in no list. */
 static void
 finish(struct supervisor *sv, struct steer *s, const struct err *err)
 {
@@ -89,7 +89,7 @@ supervisor_steer_flush(struct supervisor *sv)
 			continue;
 		r = ipc_send(sv->egress.courier.fd, &s->message, s->fds, s->n_fds, NULL);
 		s->sent = r == 0;
-		/* Nothing will be heard of it. */
+		/* The courier does not confirm this one. */
 		if (r == 0 && s->number == 0) {
 			unlink_one(sv, s);
 			steer_free(s);
@@ -97,7 +97,7 @@ supervisor_steer_flush(struct supervisor *sv)
 	}
 	book->again.due = again_due;
 	book->again.arg = sv;
-	/* Of a courier that has gone, the end of its channel tells. */
+	/* If the courier is gone, the end of its channel is handled elsewhere. */
 	if (r == -EAGAIN)
 		loop_set_timer(sv->loop, &book->again, AGAIN_MS);
 }
@@ -246,7 +246,7 @@ int
 supervisor_steer_prepare(struct supervisor *sv, uint32_t *ret_n, struct err *err)
 {
 	supervisor_steer_gone(sv);
-	/* One that knows less than it should is worse than none. */
+	/* A courier that knows less than it should is worse than none. */
 	for (size_t i = 0; i < ARRAY_LEN(courier_is_told); i++)
 		if (courier_is_told[i](sv) < 0)
 			return err_set(err, ENOMEM, "the cell's courier cannot be told all that it has to know");

@@ -1,9 +1,9 @@
-/* supervisor_steer.h - what operators change about a running cell: from the control socket to
- * the courier, and back when it is in force.
+/* supervisor_steer.h - changes that operators make to a running cell: from the control socket to
+ * the courier, and back once they are in force.
  *
- * Where no courier runs it is in force at once, because the next one is told at its start.  The
- * same is so when a courier dies that was told: whatever a `done` keeps is what the next one
- * gets.  The supervisor understands none of it beyond fixed fields and bounded texts. */
+ * If no courier runs, a change is in force at once, because the next courier gets it at its start.
+ * The same holds if the courier dies after it was sent a change: the next one gets whatever the
+ * `done` function keeps.  The supervisor understands only fixed fields and bounded texts. */
 #ifndef CLOISTER_SUPERVISOR_STEER_H
 #define CLOISTER_SUPERVISOR_STEER_H
 #include <stdbool.h>
@@ -22,82 +22,82 @@ struct members;
 struct steer;
 struct supervisor;
 
-#define STEERS_MAX 256                  /* under way; what a courier is told at its start beside it */
+#define STEERS_MAX 256                  /* under way, besides those that a courier gets at its start */
 
-/* Who asked for it, and why. */
+/* The person who asked for the change, and the reason. */
 struct steer_who {
 	char by[CONTROL_BY_MAX + 1];
 	char why[CONTROL_WHY_MAX + 1];
 	uid_t uid;                      /* of the peer */
-	bool tells;                     /* the operator's timeline, itself */
-	bool named;                     /* BY was in the request: it is not the peer's own doing */
+	bool tells;                     /* the caller writes to the operator's timeline itself */
+	bool named;                     /* BY was in the request: the peer acts for somebody else */
 };
 
-/* Called once: ERR->code is 0 if it is in force; else it is not, and nothing is to be kept.
- * What CONTROL_DONE is to carry may be put to s->answer, and descriptors to be sent with it to
- * answer_fds, which are borrowed. */
+/* Called once.  ERR->code is 0 if the change is in force; otherwise it is not, and must not be
+ * kept.  The function may add to s->answer (CONTROL_DONE), and to answer_fds descriptors to send
+ * with it, which are borrowed. */
 typedef void steer_done(struct supervisor *sv, struct steer *s, const struct err *err);
 
 struct steer {
 	struct steer *next;
-	struct client *client;          /* who waits for it, or NULL */
+	struct client *client;          /* waits for the outcome, or NULL */
 	uint64_t number;
 	struct steer_who who;
 	struct buf message;             /* COURIER_STEER, up to the fields of its kind */
-	int fds[IPC_FDS_MAX];           /* its own */
+	int fds[IPC_FDS_MAX];           /* owned */
 	size_t n_fds;
 	bool sent;
 	steer_done *done;
-	void *arg;                      /* DONE's own */
+	void *arg;                      /* for DONE */
 	struct buf answer;              /* CONTROL_DONE */
 	int answer_fds[IPC_FDS_MAX];
 	size_t n_answer_fds;
 };
 
-/* The book of what is under way. */
+/* The changes that are under way. */
 struct steering {
 	struct steer *first;
 	size_t n;
-	uint64_t number;                /* of the last */
+	uint64_t number;                /* of the last change */
 	struct loop_timer again;
 };
 
-/* The first fields of a request.  -EBADMSG: the client is to be dropped. */
+/* Reads the first fields of a request.  -EBADMSG: drop the client. */
 int steer_take_who(struct client *client, struct buf *body, struct steer_who *ret_who);
 
-/* For N more that steer_begin() is to make. */
+/* Whether steer_begin() has room for N more. */
 bool steer_has_room(const struct supervisor *sv, size_t n);
-/* One for the courier, whose fields then go to ->message; NULL if there are too many.  CLIENT
- * waits for it, and may be NULL. */
+/* Begins a change for the courier; the caller adds the fields to ->message.  NULL if there are too
+ * many.  CLIENT waits for the outcome, and may be NULL. */
 struct steer *steer_begin(struct supervisor *sv, struct client *client, enum courier_steer kind,
                           const struct steer_who *who, steer_done *done, void *arg);
-/* A copy of FD rides along. */
+/* Sends a copy of FD along. */
 int steer_add_fd(struct steer *s, int fd);
-/* On its way, or done already.  What an answer of supervisor_control.c then returns. */
+/* Sends S, or completes it if no courier runs.  Handlers of supervisor_control.c return this value. */
 int steer_send(struct supervisor *sv, struct steer *s);
-/* Why there was none: -EBUSY. */
+/* The error for a steer_begin() that returned NULL: -EBUSY. */
 int steer_busy(struct err *err);
-/* For a request that never gets to a courier: the client is told that it is refused. */
+/* Refuses a request that never reaches a courier. */
 int steer_refuse(struct client *client, const struct err *err);
 
-/* The beginning of a record of it: type "steer", did, by, why; the caller adds what it has, and
- * gives it to steer_record(), for the cell's timeline and the operator's. */
+/* Begins a record of the change: type "steer", did, by, why.  The caller adds its own members and
+ * passes it to steer_record(), which writes to the cell's timeline and the operator's. */
 void steer_members(struct members *m, const char *did, const struct steer_who *who);
 void steer_record(struct supervisor *sv, const char *did, const struct steer_who *who,
                   const struct members *m);
 
-/* For the functions in courier_is_told: one more that the courier gets at its start. */
+/* For the functions in courier_is_told: begins one more message that the courier gets at its start. */
 struct steer *steer_tell(struct supervisor *sv, enum courier_steer kind);
 
 /* ---- for the rest of the supervisor ---- */
 
-/* A courier is about to be started: what it has to know, and how many that are. */
+/* A courier is about to start: collects what it must know, and counts the messages. */
 int supervisor_steer_prepare(struct supervisor *sv, uint32_t *ret_n, struct err *err);
 void supervisor_steer_flush(struct supervisor *sv);
 /* COURIER_STEERED. */
 int supervisor_steered(struct supervisor *sv, struct ipc_message *message);
-/* The courier has gone. */
+/* The courier is gone. */
 void supervisor_steer_gone(struct supervisor *sv);
-/* The client has gone: nobody waits any more. */
+/* The client is gone: nobody waits for its changes any more. */
 void supervisor_steer_forget(struct supervisor *sv, const struct client *client);
 #endif

@@ -1,4 +1,5 @@
-/* supervisor_steps.c - lines of CELL_STEPS, from which a dispatch tells what happens in its cell. */
+/* supervisor_steps.c - writes the lines of CELL_STEPS, from which a dispatch reports what happens
+ * in its cell. */
 #include <stdlib.h>
 
 #include "base/io.h"

@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
 
-/* Many times what a channel holds: a courier that goes on and on is not waited for. */
+/* Many times what a channel holds: a courier that never stops sending is not waited for. */
 #define HEARD_MAX 4096
 
 uint32_t
@@ -25,8 +25,8 @@ supervisor_taken(const struct supervisor *sv)
 	return taken;
 }
 
-/* A courier has told of a consequence before it lets go what led to it, and so before anything
- * can leave that came after: it is on its way here at the latest. */
+/* A courier reports a consequence before it lets the request go that triggered it, and so before
+ * any later request can leave.  The report is at least on its way here. */
 static int
 hear_all(struct supervisor *sv, struct err *err)
 {

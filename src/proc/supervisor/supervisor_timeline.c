@@ -1,5 +1,5 @@
-/* supervisor_timeline.c - the cell's timeline: what befell it, chained and signed with a key of
- * its own (audit/log.h), and tied to the operator's timeline at both ends. */
+/* supervisor_timeline.c - the cell's timeline: the events of its life, chained and signed with a
+ * key of its own (audit/log.h), and tied to the operator's timeline at both ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
 
-#define BUSY_MS 500                     /* until it is tried again */
-#define GATHER_MS 1                     /* a request's record may wait for others' */
+#define BUSY_MS 500                     /* until the next try */
+#define GATHER_MS 1                     /* a request's record may wait this long for others */
 
 /* ---- no room ---- */
 
@@ -24,7 +24,7 @@ tell_courier(struct supervisor *sv)
 
 	ipc_begin(&message, COURIER_HALT);
 	buf_put_str(&message, sv->timeline.halted);
-	/* If it does not read, the next look tells it. */
+	/* If the courier does not read, the timer sends it again. */
 	if (sv->egress.courier.fd >= 0)
 		sv->timeline.untold = ipc_send(sv->egress.courier.fd, &message, NULL, 0, NULL) == -EAGAIN;
 }
@@ -66,7 +66,7 @@ look_again(void *arg)
 		loop_set_timer(sv->loop, &t->again, BUSY_MS);
 }
 
-/* Nothing leaves the cell from here on. */
+/* Stops all egress of the cell. */
 static void
 halt(struct supervisor *sv, enum timeline_halt how, const char *why)
 {
@@ -102,7 +102,7 @@ supervisor_timeline_has_room(struct supervisor *sv, size_t len)
 	if (left == UINT64_MAX)
 		return true;
 	halt(sv, HALT_ROOM, "there is no room on the disk for the cell's timeline");
-	/* What was under way is still told, as long as the end can be as well. */
+	/* Requests under way are still recorded, as long as the end can be recorded as well. */
 	return left >= len + TIMELINE_LAST_WORDS;
 }
 
@@ -167,8 +167,8 @@ sync_now(void *arg)
 	tell_recorded(sv);
 }
 
-/* At the end of a round.  The disk takes as long for one as for all, and as many as the last time
- * are likely to come again. */
+/* Runs at the end of a round.  A sync takes as long for one record as for all, and as many requests
+ * as last time are likely to come again. */
 static void
 sync_due(void *arg)
 {
@@ -204,9 +204,9 @@ supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len)
 	if (buf_failed(&t->event))
 		return -EMSGSIZE;
 	audit_time_now(time);
-	/* Its members were put together by members_put(), or checked to be as if they were. */
+	/* The members come from members_put(), or were checked to look as if they did. */
 	r = audit_log_put_known(&t->log, time, (char *)t->event.data, t->event.len);
-	/* Written sooner than it would have been. */
+	/* Write earlier than planned, to make room. */
 	if (r == -ENOBUFS && supervisor_timeline_write(sv) == 0)
 		r = audit_log_put_known(&t->log, time, (char *)t->event.data, t->event.len);
 	return r;
@@ -290,7 +290,7 @@ supervisor_timeline_open(struct supervisor *sv)
 	return 0;
 }
 
-/* While the cell is being made, and before the supervisor locks itself down. */
+/* Called while the cell is being made, before the supervisor locks itself down. */
 void
 supervisor_timeline_begin(struct supervisor *sv)
 {
@@ -306,7 +306,7 @@ supervisor_timeline_begin(struct supervisor *sv)
 	(void)supervisor_timeline_open(sv);
 }
 
-/* The policy too, so that what was refused can be understood later. */
+/* Stores the policy too, so that refusals can be understood later. */
 static int
 keep_policy(struct supervisor *sv)
 {
@@ -321,7 +321,7 @@ keep_policy(struct supervisor *sv)
 		r = write_all(fd, bytes, (size_t)n, NULL);
 		at += n;
 	}
-	/* Half of it would be taken for all. */
+	/* Half a policy would be taken for all of it. */
 	if (r < 0)
 		unlinkat(sv->state, CELL_POLICY, 0);
 	return r;
@@ -332,7 +332,7 @@ supervisor_timeline_keep_policy(struct supervisor *sv)
 {
 	struct timeline *t = &sv->timeline;
 
-	/* Until the courier starts, it has no place and is not missed. */
+	/* Before the courier starts, the policy has no place yet, and is not needed. */
 	if (t->has_policy)
 		t->has_policy = keep_policy(sv) == 0;
 }
@@ -344,7 +344,7 @@ supervisor_timeline_egress(struct supervisor *sv)
 
 	t->log.keeps_room = true;
 	t->log.syncs = sv->spec.audit_strict;
-	/* It counts anew. */
+	/* A new courier counts from the start. */
 	t->awaited = t->synced = t->told = 0;
 	if (t->holds) {
 		supervisor_held_is_anothers(sv);
@@ -407,14 +407,13 @@ supervisor_timeline_lost(void *arg, int dir, const char *id)
 
 	if (sv->timeline.operator.dir < 0)
 		return 0;
-	/* Its key went with its supervisor: what there is of it is vouched for by the operator's
-	 * timeline. */
+	/* Its key went with its supervisor: the operator's timeline vouches for the rest. */
 	snprintf(name, sizeof(name), "cell/%s", id);
 	r = audit_log_open(&log, dir, CELL_EVENTS, name, NULL, SUPERVISOR_EVENTS_MAX, NULL);
 	told = operator_cell_lost(&sv->timeline.operator, id, r < 0 ? NULL : &log.written, NULL);
 	if (r == 0)
 		audit_log_close(&log);
-	/* What can never be told is not to stay for ever. */
+	/* A timeline whose loss can never be recorded must not stay for ever. */
 	return told == -ENOSPC || told == -EDQUOT ? told : 0;
 }
 

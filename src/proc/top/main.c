@@ -1,28 +1,19 @@
-/* main.c - cloister-top: what `cloister top` becomes. */
+/* main.c - cloister-top: the program of `cloister top`. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 
 #include "base/args.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "base/tell.h"
 #include "base/text.h"
 #include "proc/top/top.h"
-
-uint64_t
-top_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 void
 top_safe_lines(char *ret_text, size_t max, const char *text, bool lines)
@@ -58,31 +49,31 @@ top_say(struct top *t, bool bad, const char *fmt, ...)
 	t->said_bad = bad;
 }
 
-/* What is chosen has gone, or nothing was: the first there is; and who waits comes first. */
+/* If the selection is gone, or there is none, selects the first row; waiting approvals come first. */
 static void
 settle(struct top *t)
 {
 	if (top_find_cell(t, t->cell) == NULL)
 		snprintf(t->cell, sizeof(t->cell), "%s", t->n_cells > 0 ? t->cells[0].entry.id : "");
 	if (top_chosen_asked(t) == NULL) {
-		/* The reason that is being typed was for the one that is gone. */
+		/* The reason being typed was for the approval that is gone. */
 		if (t->reason != NULL)
 			top_say(t, true, "it does not wait any more");
 		free(TAKE(t->reason));
 		if (t->n_asked > 0 && t->approval[0] == '\0')
 			t->pane = TOP_ASKED;
 		snprintf(t->approval, sizeof(t->approval), "%s", t->n_asked > 0 ? t->asked[0].id : "");
-		t->chosen_ms = top_now_ms();
+		t->chosen_ms = io_now_ms();
 	}
 	if (t->n_asked == 0)
 		t->pane = TOP_CELLS;
 }
 
-/* Until the next look, or until a key counts for what was chosen. */
+/* The time until the next look, or until a key applies to the selection. */
 static unsigned
-patience(const struct top *t, uint64_t looked)
+patience(const struct top *t, int64_t looked)
 {
-	uint64_t now = top_now_ms(), end = looked + TOP_LOOK_MS, seen = t->chosen_ms + TOP_EYE_MS;
+	int64_t now = io_now_ms(), end = looked + TOP_LOOK_MS, seen = t->chosen_ms + TOP_EYE_MS;
 
 	if (t->n_asked > 0 && seen > now && seen < end)
 		end = seen;
@@ -92,16 +83,16 @@ patience(const struct top *t, uint64_t looked)
 static int
 watch(struct top *t, struct err *err)
 {
-	uint64_t looked = 0;
+	int64_t looked = 0;
 	int r = 0, key;
 
 	while (!t->quit && r == 0) {
-		uint64_t now = top_now_ms();
+		int64_t now = io_now_ms();
 
 		if (looked == 0 || now - looked >= TOP_LOOK_MS) {
 			r = top_look(t, err);
 			settle(t);
-			looked = top_now_ms();
+			looked = io_now_ms();
 		}
 		top_draw(t);
 		key = top_key(patience(t, looked));

@@ -1,8 +1,7 @@
-/* top.h - cloister-top: the cells and what waits for an answer, on a terminal.
+/* top.h - cloister-top: shows the cells and waiting approvals on a terminal.
  *
- * One thread looks at the cells a few times a second, over their control sockets and in their
- * timelines, and draws what it found; no service is needed.  All text of agents is made safe before
- * it is drawn. */
+ * One thread looks at the cells a few times a second, through their control sockets and timelines,
+ * and draws the result; no service is needed.  All text of agents is made safe before it is drawn. */
 #ifndef CLOISTER_TOP_H
 #define CLOISTER_TOP_H
 #include <stdbool.h>
@@ -16,26 +15,26 @@
 
 #define TOP_CELLS_MAX CELL_SLOTS
 #define TOP_ASKED_MAX 256               /* approvals that are shown; others wait behind these */
-#define TOP_TEXT 1024                   /* of one text, safe and cut */
-#define TOP_SHAPE 4096                  /* of what a body or query looks like, in lines */
-#define TOP_READ_MAX (4u << 20)         /* bytes of a timeline at a look */
+#define TOP_TEXT 1024                   /* of one text, safe and truncated */
+#define TOP_SHAPE 4096                  /* of the shape of a body or query, in lines */
+#define TOP_READ_MAX (4u << 20)         /* bytes of a timeline per look */
 #define TOP_LOOK_MS 500
-#define TOP_HUNG_MS 30000               /* a cell that does not answer is left alone for so long */
-#define TOP_EYE_MS 350                  /* no key answers what has been in view for less */
+#define TOP_HUNG_MS 30000               /* how long a cell that does not answer is left alone */
+#define TOP_EYE_MS 350                  /* keys do not answer an approval that was in view for less */
 #define TOP_SURE_MS 5000                /* for the second press */
 #define TOP_FOR_MS (10 * 60 * 1000)
 
 struct top_cell {
 	struct cell_entry entry;
 	bool seen, answers, has_policy;
-	uint64_t hung_until_ms;
+	int64_t hung_until_ms;
 	uint32_t state;                 /* enum control_state */
 	uint64_t started_ns, memory, pids;
 	char command[TOP_TEXT], principal[TOP_TEXT];
 	struct audit_tally sum;
-	uint64_t inode, at;             /* how far its timeline was read */
-	uint64_t change;                /* of approvals, that was seen last */
-	struct cell_budgets *budgets;   /* NULL: there are none, or they are not known */
+	uint64_t inode, at;             /* position in its timeline */
+	uint64_t change;                /* the last change of approvals that was seen */
+	struct cell_budgets *budgets;   /* NULL: none, or not known */
 	bool asked_budgets;
 };
 
@@ -44,7 +43,7 @@ struct top_asked {
 	uint64_t number;
 	bool pending;
 	int64_t until_s;                /* 0: not known */
-	char since[40];                 /* as records have it */
+	char since[40];                 /* in the format of records */
 	char what[TOP_TEXT], who[TOP_TEXT], reason[TOP_TEXT], rule[TOP_TEXT], body[TOP_TEXT],
 	     secrets[TOP_TEXT], approvers[TOP_TEXT], shape[TOP_SHAPE], query[TOP_SHAPE],
 	     headers[TOP_SHAPE];
@@ -53,24 +52,23 @@ struct top_asked {
 enum top_pane { TOP_CELLS, TOP_ASKED };
 
 struct top {
-	struct top_cell *cells;         /* by their start */
+	struct top_cell *cells;         /* in order of their start */
 	size_t n_cells;
 	struct top_asked *asked;        /* the oldest first */
 	size_t n_asked;
 	enum top_pane pane;
-	char cell[CELL_ID_LEN + 1];     /* what is chosen, by id: rows come and go */
+	char cell[CELL_ID_LEN + 1];     /* the selection, by id: rows come and go */
 	char approval[64];
-	uint64_t chosen_ms;             /* since when the approval is */
-	char armed;                     /* a key that wants a second press, and until when */
-	uint64_t armed_until_ms;
-	char said[TOP_TEXT];            /* what was done, or why not */
+	int64_t chosen_ms;              /* when the approval was selected */
+	char armed;                     /* a key that needs a second press, and until when */
+	int64_t armed_until_ms;
+	char said[TOP_TEXT];            /* the last result or error */
 	bool said_bad, help, quit, colour;
-	char *reason;                   /* being typed: why it is refused; NULL: nothing is */
-	size_t first_cell;              /* of the list, in view */
+	char *reason;                   /* the reason for a refusal while it is typed; else NULL */
+	size_t first_cell;              /* first visible row of the list */
 };
 
-uint64_t top_now_ms(void);
-/* TEXT made safe for the terminal, and cut to SIZE; with LINES it may have several. */
+/* Makes TEXT safe for the terminal, and cuts it to SIZE; with LINES it may have several lines. */
 void top_safe_lines(char *ret_text, size_t size, const char *text, bool lines);
 void top_safe(char ret_text[TOP_TEXT], const char *text);
 void top_say(struct top *t, bool bad, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -83,10 +81,10 @@ struct top_cell *top_find_cell(const struct top *t, const char *id);
 
 /* ---- top_asked.c ---- */
 
-/* Looked at cell by cell, they come in any order. */
+/* Sorts them: they are collected cell by cell. */
 void top_sort_asked(struct top *t);
 
-/* What CELL asks for now.  RUNTIME is the runtime folder. */
+/* Updates the approvals of CELL.  RUNTIME is the runtime folder. */
 void top_look_asked(struct top *t, int runtime, struct top_cell *cell);
 /* A cell has ended: nothing of it waits. */
 void top_drop_asked(struct top *t, const char *cell);
@@ -100,7 +98,7 @@ int top_answer(struct top *t, const struct top_asked *asked, uint64_t ms, const 
 int top_screen_open(struct top *t, struct err *err);
 void top_screen_close(void);
 void top_draw(struct top *t);
-/* A key, or ERR when MS are over. */
+/* A key, or ERR after MS. */
 int top_key(unsigned ms);
 
 /* ---- top_keys.c ---- */

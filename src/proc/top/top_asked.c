@@ -1,4 +1,4 @@
-/* top_asked.c - what waits for somebody's word, and giving it. */
+/* top_asked.c - lists approvals, and answers them. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "cell/cell_policy.h"
 #include "proc/top/top.h"
 
-#define CHANGES_MAX 256                 /* of one cell at a look */
+#define CHANGES_MAX 256                 /* of one cell per look */
 
 static void
 drop_json(json_t **value)
@@ -52,7 +52,7 @@ put_list(char ret_text[TOP_TEXT], const json_t *list, const char *member)
 	top_safe(ret_text, joined);
 }
 
-/* Seconds since 1970, of a time as records have it. */
+/* Seconds since 1970, from a time in the format of records. */
 static int64_t
 time_of(const char *text)
 {

@@ -1,4 +1,4 @@
-/* top_keys.c - what keys do. */
+/* top_keys.c - handles keys. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 
+#include "base/io.h"
 #include "base/own.h"
 #include "boundary/halt.h"
 #include "ipc/control_channel.h"
@@ -24,7 +25,7 @@ choose_asked(struct top *t, const char *id)
 	if (strcmp(t->approval, id) == 0)
 		return;
 	snprintf(t->approval, sizeof(t->approval), "%s", id);
-	t->chosen_ms = top_now_ms();
+	t->chosen_ms = io_now_ms();
 }
 
 static void
@@ -50,7 +51,7 @@ move_in_cells(struct top *t, int by)
 
 /* ---- approvals ---- */
 
-/* Whoever presses a key must have seen what it is about. */
+/* The operator must have seen an approval before a key answers it. */
 static struct top_asked *
 answerable(struct top *t)
 {
@@ -58,7 +59,7 @@ answerable(struct top *t)
 
 	if (asked == NULL)
 		top_say(t, true, "nothing is chosen that waits");
-	else if (top_now_ms() - t->chosen_ms >= TOP_EYE_MS)
+	else if (io_now_ms() - t->chosen_ms >= TOP_EYE_MS)
 		return asked;
 	return NULL;
 }
@@ -83,7 +84,7 @@ give_answer(struct top *t, uint64_t ms, const char *reason)
 		top_say(t, false, "%s: %s", reason != NULL ? "refused" : r == 0 ?
 		        "noted, another's word is needed" : ms > 0 ? "approved for 10 minutes" : "approved once",
 		        what);
-	/* What was typed ahead was not meant for the next one. */
+	/* Keys typed ahead were not meant for the next one. */
 	flushinp();
 }
 
@@ -193,16 +194,16 @@ freeze_all(struct top *t)
 		        done == 1 ? "" : "s");
 }
 
-/* The first press tells what the second will do. */
+/* The first press shows what the second will do. */
 static bool
 is_sure(struct top *t, char key, const char *what)
 {
-	if (t->armed == key && top_now_ms() < t->armed_until_ms) {
+	if (t->armed == key && io_now_ms() < t->armed_until_ms) {
 		t->armed = 0;
 		return true;
 	}
 	t->armed = key;
-	t->armed_until_ms = top_now_ms() + TOP_SURE_MS;
+	t->armed_until_ms = io_now_ms() + TOP_SURE_MS;
 	top_say(t, true, "press %c again to %s", key, what);
 	return false;
 }

@@ -1,4 +1,4 @@
-/* top_look.c - what there is now: the cells, and what their timelines come to. */
+/* top_look.c - collects the current state: the cells, and the sums of their timelines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/own.h"
 #include "ipc/control_channel.h"
 #include "proc/top/top.h"
@@ -31,7 +32,7 @@ take_lines(struct top_cell *cell, int fd, char *room)
 	char *line = room, *end = n > 0 ? room + n : room, *newline;
 
 	while ((newline = memchr(line, '\n', (size_t)(end - line))) != NULL) {
-		/* What operators change may be a budget. */
+		/* An operator's change may be to a budget. */
 		if (audit_tally_line(&cell->sum, line, (size_t)(newline - line)) & AUDIT_WAS_STEER)
 			cell->asked_budgets = false;
 		line = newline + 1;
@@ -39,7 +40,7 @@ take_lines(struct top_cell *cell, int fd, char *room)
 	cell->at += (uint64_t)(line - room);
 }
 
-/* On from where it was left; a new file begins when the old one has become large. */
+/* Reads on from the last position; a new file begins when the old one is large. */
 static void
 read_timeline(struct top_cell *cell, int state, char *room)
 {
@@ -47,7 +48,7 @@ read_timeline(struct top_cell *cell, int state, char *room)
 	OWN(closep) int fd = -1;
 	struct stat st;
 
-	/* A state entry's name lacks the slot that the runtime entry's has. */
+	/* A state entry's name lacks the slot of the runtime entry's name. */
 	snprintf(path, sizeof(path), "%s.%s/" CELL_EVENTS, cell->entry.id, cell->entry.name);
 	fd = openat(state, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -78,7 +79,7 @@ put_command(struct top_cell *cell, const struct cell_spec *spec)
 	top_safe(cell->principal, spec->principal);
 }
 
-/* Which there are is asked for when that may have changed; what is used is read by itself. */
+/* The list of budgets is requested if it may have changed; the usage is read directly. */
 static void
 ask_budgets(struct top_cell *cell, int runtime)
 {
@@ -104,8 +105,8 @@ ask_cell(struct top *t, int runtime, struct top_cell *cell)
 	int r = cell_control_info(runtime, &cell->entry, &info, NULL);
 
 	cell->answers = r == 0 && info.state != CONTROL_STATE_SILENT;
-	/* One that hangs must not hold up the others each time. */
-	cell->hung_until_ms = r == 0 && !cell->answers ? top_now_ms() + TOP_HUNG_MS : 0;
+	/* A cell that hangs must not delay the others each time. */
+	cell->hung_until_ms = r == 0 && !cell->answers ? io_now_ms() + TOP_HUNG_MS : 0;
 	if (r == -ENOENT)
 		cell->seen = false;
 	if (r < 0)
@@ -196,7 +197,7 @@ top_look(struct top *t, struct err *err)
 	for (size_t i = 0; i < t->n_cells; i++) {
 		struct top_cell *cell = &t->cells[i];
 
-		if (cell->seen && top_now_ms() >= cell->hung_until_ms)
+		if (cell->seen && io_now_ms() >= cell->hung_until_ms)
 			ask_cell(t, runtime, cell);
 		if (cell->seen && state >= 0)
 			read_timeline(cell, state, room);

@@ -1,4 +1,4 @@
-/* top_screen.c - draws: what waits above, the cells below, what can be pressed in the last line. */
+/* top_screen.c - draws the screen: approvals above, the cells below, the keys in the last line. */
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -12,6 +12,7 @@
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 
+#include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
@@ -19,7 +20,7 @@
 #include "proc/top/top.h"
 
 #define ASKED_ROWS 5                    /* of the list of approvals, at most */
-#define CARD_ROWS 8                     /* of what is told of the chosen one */
+#define CARD_ROWS 8                     /* of the details of the selected one */
 
 enum ink { INK_PLAIN, INK_OK, INK_WARN, INK_BAD, INK_COLD, INK_DIM, INK_BAR };
 
@@ -30,7 +31,7 @@ top_screen_open(struct top *t, struct err *err)
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return err_set(err, ENOTTY, "'top' needs a terminal: `cloister ps` prints what runs");
-	/* What is drawn is UTF-8. */
+	/* The output is UTF-8. */
 	if (setlocale(LC_ALL, "") == NULL || strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
 		(void)setlocale(LC_ALL, "C.UTF-8");
 	if (newterm(NULL, stdout, stdin) == NULL)
@@ -69,8 +70,8 @@ top_key(unsigned ms)
 
 /* ---- text ---- */
 
-/* TEXT from column X in at most WIDTH columns; where it ended.  What has no width on a terminal
- * is left out. */
+/* Prints TEXT from column X in at most WIDTH columns; returns where it ended.  Characters without a
+ * width are left out. */
 static int
 put(int y, int x, int width, const char *text)
 {
@@ -144,7 +145,7 @@ draw_fact(const struct top *t, int y, const char *name, const char *text)
 	put(y, 12, COLS - 13, text[0] != '\0' ? text : "-");
 }
 
-/* As many lines as there is room for, down to LAST. */
+/* Prints as many lines as there is room for, down to LAST. */
 static int
 draw_lines(const struct top *t, int y, int last, const char *name, const char *text)
 {
@@ -193,7 +194,7 @@ draw_asked_row(const struct top *t, const struct top_asked *asked, int y)
 	ink(t, chosen ? INK_BAR : INK_WARN, true);
 	fill_line(y);
 	/* From now on a key answers it. */
-	if (chosen && top_now_ms() - t->chosen_ms >= TOP_EYE_MS)
+	if (chosen && io_now_ms() - t->chosen_ms >= TOP_EYE_MS)
 		put(y, 0, 1, ">");
 	put(y, 1, COLS - 16, asked->what);
 	ink(t, chosen ? INK_BAR : seconds < 60 ? INK_BAD : INK_PLAIN, false);
@@ -201,7 +202,7 @@ draw_asked_row(const struct top *t, const struct top_asked *asked, int y)
 	return y + 1;
 }
 
-/* The chosen one stays in view. */
+/* Keeps the selected one in view. */
 static int
 draw_asked(struct top *t, int y)
 {
@@ -226,9 +227,9 @@ draw_asked(struct top *t, int y)
 
 struct column {
 	const char *name;
-	int width;                      /* 0: what is left of the line */
+	int width;                      /* 0: the rest of the line */
 	bool right;
-	int from;                       /* columns that the terminal must have for it */
+	int from;                       /* minimum width of the terminal to show it */
 };
 static const struct column columns[] = {
 	{ "STATE", 7, false, 0 }, { "CELL", 18, false, 0 }, { "AGE", 8, true, 60 }, { "MEMORY", 8, true, 120 },
@@ -249,7 +250,7 @@ put_column(int y, int x, const struct column *column, const char *text)
 	return x + width + 1;
 }
 
-/* How much of the fullest budget is used, in percent; -1: there is none. */
+/* Use of the fullest budget in percent; -1: none. */
 static int
 format_budget(char text[NUM_TEXT_MAX], const struct top_cell *cell)
 {

@@ -1,8 +1,8 @@
 /* main.c - cloister-vault: the one process that opens the vault.
  *
- * `cloister secret` becomes it, with what it asks for in descriptor 3, and `cloister run` starts
- * it; where a cell's secrets end, it stays until the cell does.  Nobody may look into it, and it
- * leaves no core dump. */
+ * `cloister secret` becomes it, with its request in descriptor 3, and `cloister run` starts it.  If
+ * a cell's secrets expire, it stays as long as the cell.  Nobody may look into it, and it leaves no
+ * core dump. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -44,7 +44,7 @@ read_request(struct buf *b, struct vault_request *ret_request, struct err *err)
 	return vault_request_get(b, ret_request, err);
 }
 
-/* A token that was pasted in the wrong place is told now, not when it is refused. */
+/* A token that was pasted in the wrong place is reported now, not when it is refused. */
 static void
 note_shape(const struct secret *s, const struct secret_values *values)
 {
@@ -58,12 +58,12 @@ note_shape(const struct secret *s, const struct secret_values *values)
 			return;
 	if (shapes->n > 0 && value->len > 0)
 		fprintf(stderr, "cloister: this does not look like a credential of %s; it is kept all the same, and "
-		        "its placeholder will look like it\n", *s->like != '\0' ? s->like : s->name);
+		        "its placeholder will look like this value\n", *s->like != '\0' ? s->like : s->name);
 }
 
 /* ---- the operator's timeline ---- */
 
-/* What was done to the secret S, or the one called NAME; nothing of its value. */
+/* Records an action on the secret S, or on the one called NAME; nothing of its value. */
 static int
 note(const char *type, const char *name, const struct secret *s, struct err *err)
 {
@@ -78,7 +78,7 @@ note(const char *type, const char *name, const struct secret *s, struct err *err
 	return r < 0 ? err_wrap(err, "it is done, but not recorded") : 0;
 }
 
-/* Whether it could be recorded is known before anything is done. */
+/* Checks that it can be recorded before anything is done. */
 static int
 can_note(struct err *err)
 {
@@ -90,7 +90,7 @@ can_note(struct err *err)
 
 /* ---- verbs ---- */
 
-/* Before its value is typed. */
+/* Called before its value is typed. */
 static int
 check_new(int folder, const char *name, struct guard *kept, struct err *err)
 {
@@ -100,7 +100,7 @@ check_new(int folder, const char *name, struct guard *kept, struct err *err)
 	return r < 0 ? r : vault_check_new(v, name, err);
 }
 
-/* What `run` will do with it, so that it is refused here if it would be there. */
+/* Tries what `run` will do with it, to refuse here what would fail there. */
 static int
 check_usable(const struct secret *s, const struct secret_values *values, struct err *err)
 {
@@ -237,7 +237,7 @@ serve(struct vault_request *q, struct keeper *keeper, struct err *err)
 	bool makes = q->verb == VAULT_ADD || q->verb == VAULT_INIT;
 
 	folder = vault_folder(makes, err);
-	/* No vault is an empty one. */
+	/* No vault counts as an empty one. */
 	if (folder == -ENOENT && q->verb == VAULT_LIST) {
 		if (q->json)
 			puts("[]");

@@ -14,9 +14,9 @@
 #include "vault/bound.h"
 #include "vault/vault_request.h"
 
-#define DESCRIBED_MAX 4096              /* more hosts than fit are left out */
+#define DESCRIBED_MAX 4096              /* hosts beyond this size are left out */
 
-/* Where programs look for the other parts of what is in a variable. */
+/* The variables in which programs look for the related parts of a secret. */
 static const struct {
 	const char *secret, *id, *token;
 } companions[] = {
@@ -24,7 +24,7 @@ static const struct {
 	{ "PGPASSWORD", "PGUSER", NULL },
 };
 
-/* From where the cell's own definition says; else the vault's value; else that of the
+/* The value comes from the source in the cell's own definition; else from the vault; else from the
  * operator's variable of the same name. */
 static int
 fetch(const struct vault *v, const struct secret *s, const struct vault_entry *entry, uint64_t now,
@@ -64,7 +64,7 @@ put_variable(const char *name, const char *value, struct err *err)
 	return write_all(VAULT_VARIABLES_FD, b.data, b.len, err);
 }
 
-/* Whether NAME is one as variables have: in capitals. */
+/* Whether NAME looks like a variable: upper case. */
 static bool
 is_variable(const char *name)
 {
@@ -72,7 +72,7 @@ is_variable(const char *name)
 	       !isdigit((unsigned char)name[0]);
 }
 
-/* Where programs look for it. */
+/* The variable in which programs look for it. */
 static const char *
 variable_of(const struct secret *s, const char *variable)
 {
@@ -95,20 +95,21 @@ put_variables(const struct secret *s, const char *variable, const struct placeho
 			id = companions[i].id;
 			token = companions[i].token;
 		}
-	/* An id that nobody in the cell could know otherwise. */
+	/* An id that no process in the cell could know otherwise. */
 	if (id == NULL && s->scheme->mints_id) {
 		id = named_id;
 		token = named_token;
 	}
 	r = put_variable(name, p->field[SECRET_SECRET], err);
-	/* Whoever asks for it by a name for variables finds it there, too, wherever its tools look. */
+	/* If it was requested by a name for variables, it is also in that variable, wherever its
+	 * tools look. */
 	if (r == 0 && *variable == '\0' && strcmp(name, s->name) != 0 && is_variable(s->name))
 		r = put_variable(s->name, p->field[SECRET_SECRET], err);
 	r = r == 0 ? put_variable(id, p->field[SECRET_ID], err) : r;
 	return r == 0 ? put_variable(token, p->field[SECRET_TOKEN], err) : r;
 }
 
-/* Where what comes in is to be looked at on its way. */
+/* The ports whose incoming requests are to be checked. */
 static int
 put_ports(const struct secret *s, struct err *err)
 {
@@ -143,7 +144,7 @@ put_host(struct buf *b, const struct policy_host *host)
 	buf_put(b, text, strlen(text));
 }
 
-/* For who looks at the cell's secrets while it runs. */
+/* For `cloister secret list --cell` while the cell runs. */
 static int
 put_described(const struct secret *s, struct err *err)
 {
@@ -179,7 +180,7 @@ put_path(void *arg, const char *path)
 	return put_source('>', path, arg);
 }
 
-/* What an agent must not change unseen: the file that has the value, or any that a command names. */
+/* The files that an agent must not change unseen: the one with the value, or those that a command names. */
 static int
 put_sources(const char *from, struct err *err)
 {
@@ -204,14 +205,14 @@ no_such(const char *name, const char *nearest, struct err *err)
 	               name, name);
 }
 
-/* Of a definition that somebody may have made, and what the vault says. */
+/* Chooses between a definition, if there is one, and the vault's entry. */
 static const struct secret *
 choose(const struct secret *defined, bool unless_known, const struct vault_entry *entry)
 {
 	return entry != NULL && (defined == NULL || unless_known) ? entry->secret : defined;
 }
 
-/* One that other policies must give too goes only where all of them say. */
+/* A secret that other policies must give too goes only where all of them permit. */
 static int
 narrow(struct bound_one *one, const struct vault_entry *entry, struct err *err)
 {
@@ -264,7 +265,7 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keep
 	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
 }
 
-/* The second one would stand in for the first, which then is not given at all. */
+/* A second one would replace the first, which then would not be given at all. */
 static int
 check_variables(const struct bound_one *all, size_t n, struct err *err)
 {

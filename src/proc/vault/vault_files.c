@@ -1,5 +1,5 @@
-/* vault_files.c - the files in which a cell's tools look for credentials: those of all its
- * secrets that are to be in one, together. */
+/* vault_files.c - makes the files in which a cell's tools look for credentials: each with all
+ * secrets that belong in it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #include "proc/vault/vault_proc.h"
 #include "vault/vault_request.h"
 
-#define HOSTS_MAX 256                   /* of one secret, as a policy's lists are */
+#define HOSTS_MAX 256                   /* for one secret, the limit of a policy's lists */
 #define HOST_MAX (255 + 6 + 1)
 
-/* What the file is told of one secret. */
+/* The data of one secret for the file. */
 struct entry {
 	char host[HOSTS_MAX][HOST_MAX];
 	const char *hosts[HOSTS_MAX + 1];
@@ -44,7 +44,7 @@ is_wanted(const struct bound_one *one, const struct placeholder_file *file)
 	return is_in(one->asked->files, file->name);
 }
 
-/* Of its scope, the hosts that have a name of their own. */
+/* The hosts of its scope that are exact names. */
 static void
 list_hosts(const struct secret *s, struct entry *e)
 {

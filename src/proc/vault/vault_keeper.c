@@ -1,9 +1,9 @@
-/* vault_keeper.c - keeps watch over the secrets of one cell that end: fetches them again
- * before they do, and hands the new values to the courier.
+/* vault_keeper.c - renews the expiring secrets of one cell: fetches them again in time, and passes
+ * the new values to the courier.
  *
- * Of the vault nothing is left in this process by then, neither its key nor its values: it has
- * the definitions of these few secrets, and what it fetched.  It runs the operator's programs,
- * as the operator, so there is little else that it could give up. */
+ * By then nothing of the vault is left in this process, neither its key nor its values: it has the
+ * definitions of these few secrets, and the fetched values.  It runs the operator's programs, as
+ * the operator, so there is little else that it could give up. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,9 +21,9 @@
 #include "proc/vault/vault_proc.h"
 #include "vault/vault_request.h"
 
-#define LOOK_EVERY_S 60                 /* at least: the clock may be set, the machine sleep */
+#define LOOK_EVERY_S 60                 /* at least: the clock may be set, the machine may sleep */
 #define RETRY_MAX_S 60
-#define PATIENCE_MS 5000                /* for a courier that asked, and does not read */
+#define PATIENCE_MS 5000                /* for a courier that has sent a request, and does not read */
 
 static uint64_t
 now(void)
@@ -41,7 +41,7 @@ keeper_add(struct keeper *k, const struct secret *source, struct secret_values *
 
 	if (*source->from == '\0' || values->expires == 0)
 		return 0;
-	/* The vault that SOURCE is of will be closed. */
+	/* The vault that owns SOURCE will be closed. */
 	buf_init(&b, SECRET_ENCODED_MAX);
 	secret_put(&b, source);
 	r = buf_failed(&b) ? err_set(err, E2BIG, "the secret '%s' is too large", source->name) :
@@ -55,7 +55,7 @@ keeper_add(struct keeper *k, const struct secret *source, struct secret_values *
 	return 0;
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 /* WAIT: for room, if there is none. */
 static void
@@ -64,7 +64,7 @@ send_message(const void *data, size_t len, bool wait)
 	struct pollfd p = { .fd = VAULT_KEEPER_FD, .events = POLLOUT };
 
 	while (send(VAULT_KEEPER_FD, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		/* Who does not read asks again, sooner or later. */
+		/* A courier that does not read asks again, sooner or later. */
 		if (errno != EINTR && (errno != EAGAIN || !wait || poll(&p, 1, PATIENCE_MS) <= 0))
 			return;
 }
@@ -113,7 +113,7 @@ tell_current(uint32_t number)
 	send_message(b.data, b.len, true);
 }
 
-/* ---- what is done ---- */
+/* ---- renewing ---- */
 
 static int
 fetch(const struct secret *s, struct secret_values *ret_values, struct err *err)
@@ -150,13 +150,13 @@ renew(struct kept *kept, bool wait)
 	kept->values = values;
 	kept->failures = 0;
 	kept->due = source_due(now(), values.expires);
-	/* Whatever it says of its end: not in a circle. */
+	/* Whatever the expiry date: never in a busy loop. */
 	if (kept->due <= now())
 		kept->due = now() + 1;
 	tell_values(kept, wait);
 }
 
-/* One question; false: whoever is there breaks the rules, or has gone. */
+/* Handles one request; false: the peer broke the protocol, or is gone. */
 static bool
 answer(struct keeper *k)
 {
@@ -184,7 +184,7 @@ wait_ms(const struct keeper *k)
 {
 	uint64_t first = now() + LOOK_EVERY_S;
 
-	/* Nobody has use for new ones yet. */
+	/* Nobody needs new values yet. */
 	if (!k->asked)
 		return -1;
 	for (size_t i = 0; i < k->n; i++)
@@ -193,7 +193,7 @@ wait_ms(const struct keeper *k)
 	return first > now() ? (int)(first - now()) * 1000 : 0;
 }
 
-/* Nothing of the operator's terminal or shell stays, and nothing stays open for it. */
+/* Lets go of the operator's terminal and shell, and of everything open. */
 static int
 leave(struct err *err)
 {

@@ -1,4 +1,4 @@
-/* vault_proc.h - between the files of cloister-vault. */
+/* vault_proc.h - shared by the files of cloister-vault. */
 #ifndef CLOISTER_VAULT_PROC_H
 #define CLOISTER_VAULT_PROC_H
 #include "vault/bound.h"
@@ -9,35 +9,35 @@
 
 /* ---- vault_prompt.c ---- */
 
-/* One line that somebody types and nobody sees, at the controlling terminal; -ENOTTY if
- * there is none.  WHAT: "value of GITHUB_TOKEN".  May be empty. */
+/* Reads one line, without echo, at the controlling terminal; -ENOTTY if there is none.  WHAT:
+ * "value of GITHUB_TOKEN".  May be empty. */
 int prompt_hidden(const char *what, struct guard *ret_line, struct err *err);
-/* A vault_ask; ARG is a struct guard that keeps the answer, so that it is given once. */
+/* A vault_ask; ARG is a struct guard that keeps the answer, so that it is typed once. */
 int prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct err *err);
-/* The fields of S: from standard input, or from who sits there if that is a terminal. */
+/* Reads the fields of S: from standard input, or by prompts if that is a terminal. */
 int prompt_values(const struct secret *s, uint64_t now, struct secret_values *ret_values,
                   struct err *err);
 
 /* ---- vault_keeper.c ---- */
 
-/* A secret that ends. */
+/* A secret that expires. */
 struct kept {
-	struct secret *secret;          /* that says where its value comes from */
+	struct secret *secret;          /* with the source of its value */
 	struct secret_values values;
-	uint64_t due;                   /* when it is fetched next: seconds since 1970 */
-	unsigned failures;              /* in a row */
+	uint64_t due;                   /* when it is next fetched: seconds since 1970 */
+	unsigned failures;              /* consecutive */
 };
 struct keeper {
 	struct kept at[BOUND_MAX];
 	size_t n;
-	bool asked;                     /* somebody has use for new values */
+	bool asked;                     /* the courier needs new values */
 };
-/* VALUES, which SOURCE gave, become the keeper's if they end and can be had again; else they
- * are left alone. */
+/* If VALUES, from SOURCE, expire and can be fetched again, the keeper takes ownership of them; else
+ * they are left alone. */
 int keeper_add(struct keeper *k, const struct secret *source, struct secret_values *values,
                uint64_t fetched, struct err *err);
 void keeper_free(struct keeper *k);     /* for OWN() too */
-/* Until the cell is over. */
+/* Runs until the cell is over. */
 int keeper_run(struct keeper *k, struct err *err);
 
 /* ---- vault_bind.c ---- */
@@ -45,18 +45,18 @@ int keeper_run(struct keeper *k, struct err *err);
 struct vault_binding;
 struct vault_request;
 
-/* A secret that the cell has got. */
+/* A secret that was given to the cell. */
 struct bound_one {
 	const struct vault_binding *asked;
 	const struct secret *secret;
-	struct secret *narrowed;        /* SECRET, where that is the cell's alone; or NULL */
+	struct secret *narrowed;        /* SECRET, if this cell has its own copy; or NULL */
 	struct placeholder fake;
 };
-/* NAME=VALUE for the cell's environment; NULLs and "" are left out. */
+/* NAME=VALUE for the cell's environment; NULL and "" are left out. */
 int put_variable(const char *name, const char *value, struct err *err);
 
-/* V: NULL where there is no vault: then values can come from elsewhere only.  What ends is in
- * KEEPER too, which the caller frees whatever comes of it. */
+/* V: NULL without a vault: then values can only come from elsewhere.  Expiring ones are in KEEPER
+ * too, which the caller frees in any case. */
 int bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
              struct keeper *keeper, struct err *err);
 
@@ -67,10 +67,10 @@ int bind_files(const struct bound_one *all, size_t n, struct err *err);
 /* ---- vault_ssh.c ---- */
 
 bool ssh_is_scheme(const struct secret *s);
-/* Whether VALUES have a private key that S can be used with. */
+/* Whether VALUES contain a private key that S can use. */
 int ssh_check(const struct secret *s, const struct secret_values *values, struct err *err);
-/* The same for a cell: its key to the courier, the keys of its hosts to both.  VARIABLE:
- * where the public key goes. */
+/* The same for a cell: passes its key to the courier, and the keys of its hosts to both.  VARIABLE:
+ * for the public key. */
 int ssh_bind(const struct secret *s, const struct secret_values *values, const char *variable,
              struct err *err);
 

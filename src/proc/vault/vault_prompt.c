@@ -1,4 +1,4 @@
-/* vault_prompt.c - asks for values without showing them. */
+/* vault_prompt.c - prompts for values without echo. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,8 +14,7 @@
 
 #define PASSPHRASE_MIN 8
 
-/* A line, byte by byte: what the terminal would hold back for editing would be in the
- * kernel's memory for longer. */
+/* Reads a line byte by byte: with line editing, the kernel would keep the text in memory for longer. */
 static int
 read_line(int tty, struct guard *g, struct err *err)
 {
@@ -58,7 +57,7 @@ prompt_hidden(const char *what, struct guard *ret_line, struct err *err)
 	r = guard_alloc(&g, SECRET_VALUE_MAX, err);
 	if (r < 0)
 		return r;
-	/* Whatever ends us does so with the terminal as it was. */
+	/* A signal must not leave the terminal without echo. */
 	sigfillset(&ends);
 	sigprocmask(SIG_BLOCK, &ends, &old);
 	silent = before;
@@ -102,7 +101,7 @@ prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct err 
 	return r;
 }
 
-/* One after the other, as the lines of standard input would be. */
+/* Prompts one after the other, as the lines of standard input would be. */
 static int
 ask_fields(const struct secret *s, struct guard *text, struct err *err)
 {
@@ -147,5 +146,7 @@ prompt_values(const struct secret *s, uint64_t now, struct secret_values *ret_va
 	if (r < 0)
 		return r;
 	guard_chomp(&text);
+	if (text.len == 0)
+		return err_set(err, EINVAL, "the value of '%s' is empty: type it, or pipe it in", s->name);
 	return source_fields(s, &text, now, ret_values, err);
 }

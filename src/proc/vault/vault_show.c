@@ -1,4 +1,4 @@
-/* vault_show.c - tells about secrets; never a value. */
+/* vault_show.c - prints secrets; never a value. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -152,7 +152,7 @@ struct widths {
 	size_t name, scheme, scope;
 };
 
-/* As much as is needed; a long name takes from the scope, but not all. */
+/* As wide as needed; a long name takes from the scope, but not all of it. */
 static struct widths
 find_widths(const struct vault *v)
 {
@@ -171,7 +171,7 @@ find_widths(const struct vault *v)
 	return w;
 }
 
-/* What of TEXT fits in WIDTH; what is cut ends in "...". */
+/* Prints as much of TEXT as fits in WIDTH; a truncated text ends in "...". */
 static void
 print_cut(const char *text, size_t width)
 {

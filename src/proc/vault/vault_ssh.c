@@ -1,5 +1,5 @@
-/* vault_ssh.c - SSH keys for a cell: the courier gets the private one and the keys of the hosts
- * that it is for; the cell gets what is public. */
+/* vault_ssh.c - SSH keys for a cell: the courier gets the private key and its hosts' keys; the cell
+ * gets the public parts. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include "vault/bound.h"
 #include "vault/vault_request.h"
 
-#define TARGETS_MAX 128                 /* hosts that one key is for, with their ports */
+#define TARGETS_MAX 128                 /* hosts of one key, with their ports */
 #define RANGE_MAX 16                    /* ports of a range that are looked up one by one */
 
 bool
@@ -53,7 +53,7 @@ pem_of(EVP_PKEY *key, struct guard *ret_pem, struct err *err)
 	return r;
 }
 
-/* Whoever damaged it, a signature tells. */
+/* A signature shows whether the key is damaged. */
 static int
 try_key(const struct guard *pem, struct http_text blob, struct err *err)
 {
@@ -88,16 +88,16 @@ read_key(const struct secret_values *values, struct guard *ret_pem, struct buf *
 /* ---- hosts ---- */
 
 struct target {
-	char host[HTTP_HOST_MAX + 1];   /* as policies have it: an IPv6 address in brackets */
+	char host[HTTP_HOST_MAX + 1];   /* as in policies: an IPv6 address in brackets */
 	uint16_t port;
-	bool said;                      /* in the definition, not found in a file */
+	bool said;                      /* from the definition, not from a file */
 };
 
 struct hosts {
 	const struct secret *s;
 	struct target at[TARGETS_MAX];
 	size_t n;
-	char *files[4];                 /* known_hosts, as far as they are there */
+	char *files[4];                 /* known_hosts, those that exist */
 	struct buf keys;                /* "host port type base64" */
 	struct buf shown;               /* the same for the cell's own known_hosts */
 };
@@ -137,7 +137,7 @@ add_ports(struct hosts *h, const struct policy_rule *rule, const char *host, uin
 			add_target(h, host, (uint16_t)p, true);
 }
 
-/* What the definition names outright. */
+/* Adds hosts that the definition names exactly. */
 static void
 add_said(struct hosts *h)
 {
@@ -158,7 +158,7 @@ add_said(struct hosts *h)
 	}
 }
 
-/* What a file names, and the definition by a pattern. */
+/* Adds hosts that a file names and that match a pattern of the definition. */
 static void
 add_found(struct hosts *h, struct http_text file)
 {
@@ -181,7 +181,7 @@ add_found(struct hosts *h, struct http_text file)
 	}
 }
 
-/* As ssh looks for it: an IPv6 address without its brackets. */
+/* The name that ssh looks up: an IPv6 address without its brackets. */
 static void
 name_of(const struct target *t, uint16_t port, char ret_name[SSH_HOST_MAX])
 {
@@ -217,7 +217,7 @@ is_revoked(const struct hosts *h, const struct target *t, struct http_text blob)
 	return found;
 }
 
-/* True: it is one. */
+/* True: it is a key. */
 static bool
 add_key(struct hosts *h, const struct target *t, struct http_text line)
 {
@@ -263,7 +263,7 @@ find_keys(struct hosts *h, const struct target *t, uint16_t port)
 	return found;
 }
 
-/* Keys in the definition: one a line, or with commas between them. */
+/* Keys in the definition: one per line, or separated by commas. */
 static int
 add_given(struct hosts *h, const char *given, struct err *err)
 {
@@ -284,8 +284,8 @@ add_given(struct hosts *h, const char *given, struct err *err)
 	return 0;
 }
 
-/* The operator's, and the machine's.  What cannot be read is as good as empty: if that leaves
- * nothing, it is told. */
+/* Reads the operator's files, and the machine's.  An unreadable file counts as empty; if no key is
+ * left, that is reported. */
 static int
 read_files(struct hosts *h, struct err *err)
 {
@@ -299,7 +299,7 @@ read_files(struct hosts *h, struct err *err)
 
 		if (path == NULL || access(path, F_OK) < 0)
 			continue;
-		/* Whoever can write it says which server is the right one. */
+		/* Anyone who can write it decides which server is trusted. */
 		if ((r = trust_path(TRUST_KNOWN_HOSTS, path, err)) < 0)
 			return r;
 		n += trust_read(TRUST_KNOWN_HOSTS, path, SSH_HOSTS_FILE_MAX, &h->files[n], NULL, NULL) == 0;
@@ -322,7 +322,7 @@ find_hosts(struct hosts *h, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(h->files) && h->files[i] != NULL; i++)
 		add_found(h, scheme_text(h->files[i]));
 	for (size_t i = 0; i < h->n; i++)
-		/* ssh takes the key of the usual port where there is none of another. */
+		/* ssh uses the key of the default port if another port has none. */
 		if (!find_keys(h, &h->at[i], h->at[i].port) && h->at[i].port != SSH_PORT)
 			(void)find_keys(h, &h->at[i], SSH_PORT);
 	r = given != NULL ? add_given(h, given, err) : 0;
@@ -362,7 +362,7 @@ ssh_check(const struct secret *s, const struct secret_values *values, struct err
 	return values == NULL ? 0 : read_key(values, &pem, &blob, err);
 }
 
-/* Public, so no guarded memory is needed; it is where the others are. */
+/* Public, so it needs no guarded memory; but the other fields are there. */
 static int
 keep(struct guard *field, const struct buf *b, struct err *err)
 {

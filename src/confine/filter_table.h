@@ -1,14 +1,12 @@
-/* filter_table.h - what each profile may ask of the kernel, row by row.
+/* filter_table.h - the system calls that each profile may make, row by row.
  *
- * Only filter_gen.c (which turns this into BPF) and the tests read it.  A row
- * answers for the system calls it names, either with one verdict or with cases,
- * the first that fits.  Where two tables of a profile name the same call, the
- * earlier table has the word.
+ * Only filter_gen.c (which turns this into BPF) and the tests read it.  A row answers for the
+ * system calls it names, either with one verdict or with cases, the first that fits.  If two tables
+ * of a profile name the same call, the earlier table decides.
  *
- * Every tested argument is tested by its lower 32 bits: each of them is an int,
- * an unsigned int or flags of which the kernel itself uses no more, so what is
- * in the upper half can neither open nor close anything.  The one pointer that is
- * tested, for being NULL, is tested in both halves. */
+ * Every tested argument is tested by its lower 32 bits: each of them is an int, an unsigned int or
+ * flags of which the kernel itself uses no more, so the upper half can neither open nor close
+ * anything.  The one pointer that is tested, for being NULL, is tested in both halves. */
 #ifndef CLOISTER_FILTER_TABLE_H
 #define CLOISTER_FILTER_TABLE_H
 #include <errno.h>
@@ -28,7 +26,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "boundary/namespace/filter.h"
+#include "confine/filter.h"
 
 /* ---- how to read a row -------------------------------------------------------- */
 
@@ -38,7 +36,7 @@
 #define DENY      ERRNO(EPERM)      /* known, and dangerous */
 #define ABSENT    ERRNO(ENOSYS)     /* programs fall back as on an older kernel */
 
-/* The mutant build has one more filter for each of these, with its rows open. */
+/* The mutant build has one more filter for each of these, with its rows opened. */
 enum filter_group {
 	GROUP_NONE,
 	GROUP_CLONE, GROUP_SOCKET, GROUP_IOCTL, GROUP_ARCH, GROUP_KEYRING, GROUP_IOURING,
@@ -60,7 +58,7 @@ struct filter_case {            /* fits if all its tests do; one without tests e
 	struct filter_test tests[FILTER_TESTS_MAX];
 };
 struct filter_row {
-	const char *names;          /* one space between them */
+	const char *names;          /* separated by one space */
 	uint32_t verdict;           /* or: */
 	const struct filter_case *cases;
 	enum filter_group group;
@@ -80,8 +78,8 @@ struct filter_row {
 #define NAMESPACE_FLAGS (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | \
 	CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 
-/* A user namespace of one's own opens most of the kernel's privileged code, where
- * most escapes of recent years began. */
+/* A user namespace of one's own opens most of the kernel's privileged code, where most escapes of
+ * recent years began. */
 static const struct filter_case filter_clone[] = {
 	{ ALLOW, { NO_BITS(0, NAMESPACE_FLAGS) } },
 	{ DENY,  { END } },
@@ -92,9 +90,9 @@ static const struct filter_case filter_unshare[] = {
 	{ DENY,  { END } },
 };
 
-/* The type is tested too: SOCK_SEQPACKET with protocol 0 would be SCTP.  The answer
- * is that of a kernel without the family: PAM goes on when NETLINK_AUDIT is not
- * supported, but gives up when it is forbidden. */
+/* The type is tested too: SOCK_SEQPACKET with protocol 0 would be SCTP.  The error is that of a
+ * kernel without the family: PAM goes on if NETLINK_AUDIT is not supported, but gives up if it is
+ * forbidden. */
 #define SOCKET_TYPE (~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK))
 static const struct filter_case filter_socket[] = {
 	{ ALLOW, { IS(0, AF_UNIX) } },
@@ -108,10 +106,10 @@ static const struct filter_case filter_socketpair[] = {
 	{ ERRNO(EAFNOSUPPORT), { END } },
 };
 
-/* The one list of what is closed: a list of the ioctls that programs need has no
- * end.  Devices are kept out by the cell's /dev; what is left is the terminal. */
+/* The only list of forbidden values: a list of the ioctls that programs need has no end.  The
+ * cell's /dev keeps devices out; this is about the terminal. */
 static const struct filter_case filter_ioctl[] = {
-	{ DENY,  { IS(1, TIOCSTI,           /* types on the terminal for its owner */
+	{ DENY,  { IS(1, TIOCSTI,           /* types on the terminal as its owner */
 	                 TIOCLINUX,         /* the same by selecting and pasting */
 	                 TIOCSETD,          /* loads line disciplines, a source of holes */
 	                 TIOCCONS,          /* takes the console's output */
@@ -119,18 +117,17 @@ static const struct filter_case filter_ioctl[] = {
 	{ ALLOW, { END } },
 };
 
-/* Query, reset, and the one flag without which ThreadSanitizer's programs do not
- * start and gdb cannot repeat a run: it weakens nothing but the caller itself.  The
- * rest maps page zero, makes data executable, or brings old systems' quirks. */
+/* Query, reset, and one flag without which programs under ThreadSanitizer do not start and gdb
+ * cannot repeat a run.  It weakens only the caller itself.  The rest maps page zero, makes data
+ * executable, or emulates the quirks of old systems. */
 static const struct filter_case filter_personality[] = {
 	{ ALLOW, { IS(0, 0, 0xffffffff, ADDR_NO_RANDOMIZE) } },
 	{ DENY,  { END } },
 };
 
-/* The limit on core files is 1, at which the kernel starts no handler for a crash.
- * At 0 it would start the host's, as the host's root, on the agent's memory.  Programs
- * that guard secrets ask for 0 and give up when it is refused: they are told that it
- * is done, and core files there are none either way. */
+/* The limit on core files is 1, at which the kernel starts no crash handler.  At 0 it would start
+ * the host's, as the host's root, on the agent's memory.  Programs that guard secrets ask for 0 and
+ * give up if it is refused.  So the call reports success; there are no core files either way. */
 static const struct filter_case filter_setrlimit[] = {
 	{ ERRNO(0), { IS(0, RLIMIT_CORE) } },
 	{ ALLOW, { END } },
@@ -141,8 +138,8 @@ static const struct filter_case filter_prlimit[] = {
 	{ ALLOW, { END } },
 };
 
-/* Filters of the agent's own can only narrow ours.  But where two filters notify, the
- * later one's listener answers, and may let the call go on. */
+/* The agent's own filters can only narrow cloister's.  But if two filters notify, the later one's
+ * listener answers, and may let the call go on. */
 static const struct filter_case filter_seccomp[] = {
 	{ ALLOW, { IS(0, SECCOMP_SET_MODE_FILTER),
 	           ONLY_BITS(1, SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG |
@@ -152,9 +149,8 @@ static const struct filter_case filter_seccomp[] = {
 	{ DENY,  { END } },
 };
 
-/* A file that runs as its owner is of use to nobody in the cell, where mounts and
- * no_new_privs make the bits void.  In a folder that the operator granted it is a way to
- * become the operator, for whoever else is on the host. */
+/* A set-id file is of no use in the cell, where mounts and no_new_privs make the bits void.  In a
+ * folder that the operator granted, anyone else on the host could use it to become the operator. */
 #define SETID (S_ISUID | S_ISGID)
 #define HAS_SETID(arg) BITS(arg, SETID, S_ISUID, S_ISGID, SETID)
 #define TMPFILE 020000000       /* the bit of O_TMPFILE that is its own */
@@ -176,8 +172,8 @@ static const struct filter_case filter_fchmodat[] = {
 	{ ALLOW, { END } },
 };
 
-/* A lease on a file of the host, even one that can only be read, makes whoever opens it
- * there wait; a notification tells of what others do. */
+/* A lease on a file of the host, even one that is only readable, blocks every process that opens
+ * the file there.  A notification reveals what others do. */
 static const struct filter_case filter_fcntl[] = {
 	{ DENY,  { IS(1, F_SETLEASE, F_NOTIFY) } },
 	{ ALLOW, { END } },
@@ -208,7 +204,7 @@ static const struct filter_case filter_mknodat[] = {
 #define PR_SET_SHADOW_STACK_STATUS 75
 #define PR_LOCK_SHADOW_STACK_STATUS 76
 #endif
-/* The answer to the rest is that of a kernel that does not know the option. */
+/* For the rest, the error is that of a kernel that does not know the option. */
 static const struct filter_case filter_prctl[] = {
 	{ ALLOW, { IS(0, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_SET_PDEATHSIG,
 	                 PR_GET_PDEATHSIG, PR_SET_DUMPABLE, PR_GET_DUMPABLE,
@@ -227,7 +223,7 @@ static const struct filter_case filter_prctl[] = {
 	                 PR_PAC_RESET_KEYS, PR_PAC_SET_ENABLED_KEYS, PR_PAC_GET_ENABLED_KEYS,
 	                 PR_SET_TAGGED_ADDR_CTRL, PR_GET_TAGGED_ADDR_CTRL) } },
 	{ DENY,  { IS(0, PR_SET_MM,             /* forges /proc/self/exe and the argv others see */
-	                 PR_SET_MEMORY_MERGE,   /* pages shared with others tell what is in them */
+	                 PR_SET_MEMORY_MERGE,   /* merged pages reveal what other processes' memory holds */
 	                 PR_SCHED_CORE,         /* idles a core's siblings for everybody */
 	                 PR_MCE_KILL, PR_SET_IO_FLUSHER) } },
 	{ ERRNO(EINVAL), { END } },
@@ -246,12 +242,12 @@ static const struct filter_row filter_agent[] = {
 	{ "timerfd_create timerfd_settime timerfd_gettime inotify_init inotify_init1 "
 	  "inotify_add_watch inotify_rm_watch", .verdict = ALLOW },
 	/* The old asynchronous interface, for databases: it is small and long settled. */
-	/* Counted for the whole machine, so one cell could leave the others none; programs
-	 * fall back to threads. */
+	/* Counted for the whole machine, so one cell could leave none for the others; programs fall
+	 * back to threads. */
 	{ "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents",
 	  .verdict = ABSENT, .group = GROUP_AIO },
 
-	/* Files: what may be reached is for the mounts and Landlock to say. */
+	/* Files: the mounts and Landlock decide which can be reached. */
 	/* A queue is a file, too, which an overlay could copy. */
 	{ "open mq_open", .cases = filter_open, .group = GROUP_SETID },
 	{ "openat", .cases = filter_openat, .group = GROUP_SETID },
@@ -280,7 +276,7 @@ static const struct filter_row filter_agent[] = {
 	/* Placement of one's own pages; libnuma, the JVM and numeric libraries ask. */
 	{ "get_mempolicy set_mempolicy mbind", .verdict = ALLOW },
 
-	/* Processes, threads, signals, identity (there are no capabilities to gain by). */
+	/* Processes, threads, signals, identity (there are no capabilities to gain). */
 	{ "fork vfork execve execveat exit exit_group wait4 waitid set_tid_address "
 	  "set_robust_list get_robust_list futex futex_waitv futex_wait futex_wake "
 	  "futex_requeue rseq membarrier arch_prctl restart_syscall", .verdict = ALLOW },
@@ -297,8 +293,8 @@ static const struct filter_row filter_agent[] = {
 	  "sched_setattr sched_getparam sched_setparam sched_getscheduler sched_setscheduler "
 	  "sched_get_priority_max sched_get_priority_min sched_rr_get_interval getcpu",
 	  .verdict = ALLOW },
-	/* Debuggers, strace and LeakSanitizer need these.  They reach what a process may
-	 * already signal: the pid namespace and the user namespace are their bounds. */
+	/* Debuggers, strace and LeakSanitizer need these.  They reach only processes that the
+	 * caller may already signal: the pid namespace and the user namespace are their bounds. */
 	{ "ptrace process_vm_readv process_vm_writev kcmp", .verdict = ALLOW },
 	/* An agent that walls in its own children makes its cell stronger. */
 	{ "landlock_create_ruleset landlock_add_rule landlock_restrict_self", .verdict = ALLOW },
@@ -315,7 +311,7 @@ static const struct filter_row filter_agent[] = {
 	  "msgctl mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr",
 	  .verdict = ALLOW },
 
-	/* By their arguments. */
+	/* Decided by their arguments. */
 	{ "clone", .cases = filter_clone, .group = GROUP_CLONE },
 	{ "unshare", .cases = filter_unshare, .group = GROUP_CLONE },
 	{ "socket", .cases = filter_socket, .group = GROUP_SOCKET },
@@ -327,22 +323,22 @@ static const struct filter_row filter_agent[] = {
 	{ "mknod", .cases = filter_mknod, .group = GROUP_MKNOD },
 	{ "mknodat", .cases = filter_mknodat, .group = GROUP_MKNOD },
 
-	/* Absent, as on an older kernel, so that programs fall back: clone3's flags are
-	 * in memory, where a filter cannot see them; io_uring does what filters forbid. */
+	/* Absent, as on an older kernel, so that programs fall back.  clone3's flags are in memory,
+	 * where a filter cannot see them; io_uring does what filters forbid. */
 	{ "clone3", .verdict = ABSENT },
 	{ "io_uring_setup io_uring_enter io_uring_register",
 	  .verdict = ABSENT, .group = GROUP_IOURING },
-	/* Also absent, by not being listed: cachestat tells what others read from shared
-	 * files; memfd_secret hides memory from the host; statmount and listmount tell of
-	 * mounts; remap_file_pages, sysfs, ustat, uselib and the like are of the past. */
+	/* Also absent, because they are not listed: cachestat reveals what others read from shared
+	 * files; memfd_secret hides memory from the host; statmount and listmount reveal mounts;
+	 * remap_file_pages, sysfs, ustat, uselib and the like are obsolete. */
 
-	/* Dangerous, or none of a cell's business. */
+	/* Dangerous, or not needed in a cell. */
 	{ "setns", .verdict = DENY, .group = GROUP_CLONE },
 	{ "mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig "
 	  "fsmount fspick mount_setattr", .verdict = DENY, .group = GROUP_MOUNT },
 	{ "bpf", .verdict = DENY, .group = GROUP_BPF },
 	{ "perf_event_open", .verdict = DENY, .group = GROUP_PERF },
-	/* Stops the kernel in mid-copy, the tool of choice for winning its races. */
+	/* Stops the kernel in mid-copy, the usual tool to win its races. */
 	{ "userfaultfd", .verdict = DENY, .group = GROUP_UFFD },
 	/* Keys are kept per user id, which cells of one user share. */
 	{ "keyctl add_key request_key", .verdict = DENY, .group = GROUP_KEYRING },
@@ -361,9 +357,9 @@ static const struct filter_row filter_agent[] = {
 	  .verdict = DENY },
 };
 
-/* What bubblewrap, a browser's own sandbox and the like need instead.  The
- * namespaces that they make are owned by the cell's, so that none of this reaches
- * out of it; what is given up is the smaller kernel. */
+/* For bubblewrap, a browser's own sandbox and the like.  The namespaces that they make are owned by
+ * the cell's, so none of this reaches out of it.  The cost is a larger attack surface of the
+ * kernel. */
 static const struct filter_row filter_nested[] = {
 	{ "clone unshare setns", .verdict = ALLOW, .group = GROUP_CLONE },
 	{ "mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig "
@@ -371,25 +367,25 @@ static const struct filter_row filter_nested[] = {
 	{ "sethostname setdomainname", .verdict = ALLOW },
 };
 
-/* Where a folder of the host's can be written.  In a user namespace of its own an agent may give
- * a program capabilities, and in a folder of root's, whose owner it is inside, they are the
- * host's.  Which attribute is set is in memory, where a filter cannot look: the answer is that
- * of a file system without any. */
+/* For cells that can write a folder of the host.  In a user namespace of its own an agent may give
+ * a program capabilities.  In a folder of root's, which the agent owns inside, these are valid on
+ * the host.  A filter cannot see which attribute is set, because that is in memory.  So the error
+ * is that of a file system without attributes. */
 static const struct filter_row filter_beside[] = {
 	{ "setxattr lsetxattr fsetxattr setxattrat", .verdict = ERRNO(EOPNOTSUPP),
 	  .group = GROUP_SETID },
 };
 
-/* Where none can.  bubblewrap as Debian 13 builds it does not start without.  What could make
- * a set-id file with it makes one in memory that ends with the cell: changes are collected
- * from there without the bits. */
+/* For cells that cannot.  bubblewrap as Debian 13 builds it does not start without this.  A set-id
+ * file made this way is in memory and ends with the cell: changes are collected from there without
+ * the bits. */
 static const struct filter_row filter_apart[] = {
 	{ "openat2", .verdict = ALLOW, .group = GROUP_SETID },
 };
 
-/* ---- the helpers: what is not listed kills ---------------------------------------- */
+/* ---- the helpers: a call that is not listed kills --------------------------------- */
 
-/* New code never becomes executable: what is run is what was linked. */
+/* New code never becomes executable: only linked code runs. */
 static const struct filter_case filter_no_exec[] = {
 	{ ALLOW, { NO_BITS(2, PROT_EXEC) } },
 	{ KILL,  { END } },
@@ -415,7 +411,7 @@ static const struct filter_row filter_collect[] = {
 	{ "fgetxattr fsetxattr flistxattr fremovexattr getxattr setxattr listxattr lgetxattr "
 	  "lsetxattr llistxattr lremovexattr", .verdict = ALLOW },
 	{ "mknodat", .cases = filter_collect_mknodat },
-	/* What the C library does unasked: memory (qsort() asks how much there is), locks,
+	/* Calls that the C library makes by itself: memory (qsort() asks how much there is), locks,
 	 * time, assert(). */
 	{ "brk munmap mremap madvise sysinfo futex getrandom clock_gettime clock_nanosleep time",
 	  .verdict = ALLOW },
@@ -424,7 +420,7 @@ static const struct filter_row filter_collect[] = {
 	  "tgkill exit exit_group", .verdict = ALLOW },
 };
 
-/* What glibc's tcgetattr() and tcsetattr() use from 2.42 on: TCGETS2 and its kin. */
+/* glibc's tcgetattr() and tcsetattr() use these from 2.42 on: TCGETS2 and its kin. */
 #define TERMIOS2 0x802c542a, 0x402c542b, 0x402c542c, 0x402c542d
 static const struct filter_case filter_terminal[] = {
 	{ ALLOW, { IS(1, TCGETS, TCSETS, TCSETSW, TCSETSF, TERMIOS2, TIOCGWINSZ, TIOCSWINSZ,
@@ -480,8 +476,8 @@ static const struct filter_row filter_supervisor[] = {
 	  "clock_getres gettimeofday nanosleep sched_yield membarrier", .verdict = ALLOW },
 };
 
-/* What every process of egress does: memory, time, an epoll loop, bytes over sockets
- * that exist, and dying. */
+/* Calls that every egress process makes: memory, time, an epoll loop, bytes over existing sockets,
+ * and dying. */
 static const struct filter_row filter_egress[] = {
 	{ "read write readv writev recvmsg sendmsg recvfrom sendto recvmmsg sendmmsg shutdown "
 	  "close fcntl", .verdict = ALLOW },
@@ -494,8 +490,8 @@ static const struct filter_row filter_egress[] = {
 	  "tgkill exit exit_group", .verdict = ALLOW },
 };
 
-/* It takes connections and asks where they were going; it makes none.  The table of
- * names is mapped before. */
+/* The gate accepts connections and asks for their destination; it makes none.  The table of names
+ * is mapped before. */
 static const struct filter_case filter_gate_getsockopt[] = {
 	{ ALLOW, { IS(1, SOL_SOCKET), IS(2, SO_ERROR) } },
 	{ KILL,  { END } },
@@ -520,8 +516,8 @@ static const struct filter_case filter_socket_ioctl[] = {
 	{ ALLOW, { IS(1, FIONBIO, FIONREAD) } },
 	{ KILL,  { END } },
 };
-/* It resolves and dials, and reads the certificates that it trusts: what may be read is
- * for the mounts and Landlock to say. */
+/* The courier resolves and dials, and reads the certificates that it trusts: the mounts and
+ * Landlock decide which files it can read. */
 static const struct filter_row filter_courier[] = {
 	{ "socket", .cases = filter_dial },
 	{ "connect getsockopt setsockopt getsockname getpeername bind", .verdict = ALLOW },
@@ -529,16 +525,16 @@ static const struct filter_row filter_courier[] = {
 	  "faccessat2 getdents64 lseek pread64 getuid geteuid getgid getegid uname",
 	  .verdict = ALLOW },
 	{ "ioctl", .cases = filter_socket_ioctl },
-	/* New values of secrets, and tokens that servers give, are locked in memory as well. */
+	/* New values of secrets, and tokens from servers, are locked in memory as well. */
 	{ "mlock", .verdict = ALLOW },
 };
 
-/* The body comes over its one socket, and the answer goes back there. */
+/* The body comes over inspect's one socket, and the answer goes back there. */
 static const struct filter_row filter_inspect[] = {
 	{ "getuid geteuid getgid getegid", .verdict = ALLOW },
 };
 
-/* It connects where its network namespace is: the cell's. */
+/* Publish connects in its network namespace: the cell's. */
 static const struct filter_case filter_reach[] = {
 	{ ALLOW, { IS(0, AF_INET, AF_INET6), BITS(1, SOCKET_TYPE, SOCK_STREAM),
 	           IS(2, 0, IPPROTO_TCP) } },
@@ -560,17 +556,16 @@ static const struct filter_case filter_mcp_getsockopt[] = {
 	{ ALLOW, { IS(1, SOL_SOCKET), IS(2, SO_ERROR, SO_PEERCRED) } },
 	{ KILL,  { END } },
 };
-/* Its input, its output, the connections that come and those that it is given: it takes some, and
- * makes none. */
+/* Its input, its output, the connections that it accepts and those that it is given; it makes none. */
 static const struct filter_row filter_mcp[] = {
 	{ "accept4 getsockname getpeername", .verdict = ALLOW },
 	{ "getsockopt", .cases = filter_mcp_getsockopt },
 	{ "setsockopt", .cases = filter_gate_setsockopt },
-	/* A peer's user, held against ours. */
+	/* To compare a peer's user with its own. */
 	{ "getuid geteuid getgid getegid", .verdict = ALLOW },
 };
 
-/* Files come over its one socket, and the answer goes back there.  It may give itself more time for
+/* Files come over its one socket, and the answer goes back there.  It may raise its time limit for
  * the next one. */
 static const struct filter_case filter_own_time[] = {
 	{ ALLOW, { IS(0, 0), IS(1, RLIMIT_CPU) } },
@@ -580,14 +575,14 @@ static const struct filter_row filter_compare[] = {
 	{ "prlimit64", .cases = filter_own_time },
 };
 
-/* Whether its output is a terminal, and how wide. */
+/* To find out whether its output is a terminal, and how wide. */
 static const struct filter_case filter_audit_ioctl[] = {
 	{ ALLOW, { IS(1, TCGETS, TERMIOS2, TIOCGWINSZ) } },
 	{ KILL,  { END } },
 };
-/* It reads timelines, writes to its output, and finishes what a killed writer of the operator's own
- * left half done: which files those are is for Landlock to say.  It starts nothing, signals nobody,
- * and has no network. */
+/* It reads timelines, writes to its output, and completes what a killed writer of the operator's
+ * timeline left half done: Landlock decides which files those are.  It starts nothing, signals
+ * nobody, and has no network. */
 static const struct filter_row filter_audit[] = {
 	{ "read write readv writev pread64 pwrite64 lseek close dup fcntl flock fsync fdatasync",
 	  .verdict = ALLOW },
@@ -597,7 +592,7 @@ static const struct filter_row filter_audit[] = {
 	  .verdict = ALLOW },
 	{ "ioctl", .cases = filter_audit_ioctl },
 	{ "getuid geteuid getgid getegid uname", .verdict = ALLOW },
-	/* What the C library does unasked. */
+	/* Calls that the C library makes by itself. */
 	{ "brk munmap mremap madvise sysinfo sched_getaffinity futex getrandom clock_gettime "
 	  "clock_nanosleep gettimeofday time", .verdict = ALLOW },
 	{ "mmap mprotect", .cases = filter_no_exec },
@@ -655,7 +650,7 @@ static const struct filter_profile_spec {
 	[FILTER_COMPARE] = { "compare", EGRESS(compare) },
 };
 
-/* What CLOISTER_OFF calls a group; see control.h. */
+/* The names of the groups in CLOISTER_OFF; see control.h. */
 static const char *const filter_groups[GROUPS] = {
 	[GROUP_CLONE] = "seccomp-clone",
 	[GROUP_SOCKET] = "seccomp-socket",
@@ -677,7 +672,7 @@ static const char *const filter_groups[GROUPS] = {
 	[GROUP_SETID] = "seccomp-setid", [GROUP_AIO] = "seccomp-aio", [GROUP_LEASE] = "seccomp-lease",
 };
 
-/* Numbers of calls younger than some libseccomp that we build with.  Since 5.1 all
+/* Numbers of calls that are newer than the oldest supported libseccomp.  Since 5.1 all
  * architectures number new calls alike. */
 static const struct { const char *name; int nr; } filter_numbers[] = {
 	{ "pidfd_send_signal", 424 }, { "io_uring_setup", 425 }, { "io_uring_enter", 426 },

@@ -1,6 +1,6 @@
-/* boundary_filter_load.c - the filters as this kernel enforces them.  What they say
- * of every call is in boundary_filter.c. */
-#include "boundary/namespace/filter.h"
+/* confine_filter_load.c - the filters as this kernel enforces them.  What they say
+ * of every call is in confine_filter.c. */
+#include "confine/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>

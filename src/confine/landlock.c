@@ -1,5 +1,5 @@
 /* landlock.c - the cell's Landlock ruleset; see landlock.h. */
-#include "boundary/namespace/landlock.h"
+#include "confine/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,7 @@
 #include "base/err.h"
 #include "base/own.h"
 
-/* The kernel's header of a distribution is older than its kernels may be, so the
- * interface is written out here. */
+/* A distribution's kernel header may be older than its kernels, so the interface is declared here. */
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
 #define SYS_landlock_add_rule 445
@@ -29,7 +28,7 @@ enum {
 	FS_READ_DIR    = 1 << 3,
 	FS_MAKE_CHAR   = 1 << 6,
 	FS_MAKE_BLOCK  = 1 << 11,
-	FS_FIRST       = (1 << 13) - 1,     /* all that the first ABI has */
+	FS_FIRST       = (1 << 13) - 1,     /* all rights of the first ABI */
 	FS_REFER       = 1 << 13,           /* ABI 2 */
 	FS_TRUNCATE    = 1 << 14,           /* ABI 3 */
 	FS_IOCTL_DEV   = 1 << 15,           /* ABI 5 */
@@ -48,7 +47,7 @@ enum {
 #define ABI_IOCTL    5
 #define ABI_SCOPES   6
 
-/* A kernel that knows fewer fields wants the others zero, whatever size we say. */
+/* A kernel that knows fewer fields requires the others to be zero, whatever size is passed. */
 struct ruleset_attr {
 	uint64_t handled_fs, handled_net, scoped;
 };
@@ -97,14 +96,14 @@ allow_beneath(int ruleset, const char *path, uint64_t rights, struct err *err)
 	return 0;
 }
 
-/* Terminals need FS_IOCTL_DEV, and the cell's /dev holds no device to fear; it is
- * handled all the same, so that a device outside the root has none. */
+/* Terminals need FS_IOCTL_DEV, and the cell's /dev holds no dangerous device.  The right is handled
+ * all the same, so that devices outside the root do not have it. */
 static int
 allow_files(int ruleset, enum landlock_kind kind, uint64_t known,
             const char *const *writable, struct err *err)
 {
 	const uint64_t read = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR | FS_IOCTL_DEV;
-	/* A shell's > truncates, also what is in /proc. */
+	/* A shell's > truncates, in /proc too. */
 	const uint64_t as_it_stands = FS_WRITE_FILE | FS_TRUNCATE;
 	const uint64_t nodes = kind == LANDLOCK_SUPERVISOR ? FS_MAKE_BLOCK
 	                                                   : FS_MAKE_BLOCK | FS_MAKE_CHAR;
@@ -130,8 +129,7 @@ landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
 	OWN(closep) int fd = -1;
 	int r;
 
-	/* The first ABI forbids every rename from one folder to another; npm and
-	 * cargo do not work without. */
+	/* The first ABI forbids every rename between folders, without which npm and cargo do not work. */
 	if (kind != LANDLOCK_SCOPES_ONLY && abi >= ABI_REFER)
 		attr.handled_fs = known_rights(abi);
 	if (kind != LANDLOCK_SUPERVISOR && abi >= ABI_SCOPES)

@@ -1,5 +1,5 @@
 /* filter.c - loads a filter made at build time; see filter_gen.c. */
-#include "boundary/namespace/filter.h"
+#include "confine/filter.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>

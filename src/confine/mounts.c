@@ -1,4 +1,6 @@
-/* ns_mount.c - small steps with the new mount interface. */
+/* mounts.c - see mounts.h. */
+#include "confine/mounts.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -12,10 +14,9 @@
 #include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "boundary/namespace/ns_plan.h"
 
 int
-ns_new_fs(const char *type, const char *const *options, unsigned attrs, struct err *err)
+mounts_new_fs(const char *type, const char *const *options, unsigned attrs, struct err *err)
 {
 	OWN(closep) int fs = fsopen(type, FSOPEN_CLOEXEC);
 	int mount;
@@ -35,7 +36,7 @@ ns_new_fs(const char *type, const char *const *options, unsigned attrs, struct e
 }
 
 int
-ns_copy_tree(int dir, const char *path, struct err *err)
+mounts_copy_tree(int dir, const char *path, struct err *err)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
 	                        .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
@@ -52,7 +53,7 @@ ns_copy_tree(int dir, const char *path, struct err *err)
 }
 
 int
-ns_set_attrs(int mount, unsigned attrs, bool below_too, struct err *err)
+mounts_set_attrs(int mount, unsigned attrs, bool below_too, struct err *err)
 {
 	struct mount_attr attr = { .attr_set = attrs };
 	unsigned flags = AT_EMPTY_PATH | (below_too ? AT_RECURSIVE : 0);
@@ -69,7 +70,7 @@ ns_set_attrs(int mount, unsigned attrs, bool below_too, struct err *err)
 }
 
 int
-ns_attach(int mount, int dir, const char *path, struct err *err)
+mounts_attach(int mount, int dir, const char *path, struct err *err)
 {
 	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH;
 
@@ -81,16 +82,16 @@ ns_attach(int mount, int dir, const char *path, struct err *err)
 }
 
 int
-ns_bind(int from_dir, const char *from, int dir, const char *path, unsigned attrs,
+mounts_bind(int from_dir, const char *from, int dir, const char *path, unsigned attrs,
         struct err *err)
 {
-	OWN(closep) int mount = ns_copy_tree(from_dir, from, err);
+	OWN(closep) int mount = mounts_copy_tree(from_dir, from, err);
 	int r;
 
 	if (mount < 0)
 		return mount;
-	r = attrs == 0 ? 0 : ns_set_attrs(mount, attrs, true, err);
-	return r < 0 ? r : ns_attach(mount, dir, path, err);
+	r = attrs == 0 ? 0 : mounts_set_attrs(mount, attrs, true, err);
+	return r < 0 ? r : mounts_attach(mount, dir, path, err);
 }
 
 static int
@@ -103,7 +104,7 @@ open_inside(int root, const char *path, uint64_t flags)
 }
 
 int
-ns_open_inside(int root, const char *path)
+mounts_open_inside(int root, const char *path)
 {
 	return open_inside(root, path, O_PATH);
 }
@@ -119,7 +120,7 @@ is_with(int dir, int root, const char *path)
 }
 
 int
-ns_make_target(int root, const char *path, bool file, uid_t owner, struct err *err)
+mounts_make_target(int root, const char *path, bool file, uid_t owner, struct err *err)
 {
 	OWN(freep) char *partial = strdup(path);
 	OWN(closep) int dir = -1;
@@ -136,18 +137,18 @@ ns_make_target(int root, const char *path, bool file, uid_t owner, struct err *e
 	*slash = '\0';
 	name = slash + 1;
 	dir = slash == partial ? open_inside(root, "/", O_PATH)
-	                       : ns_make_target(root, partial, false, owner, err);
+	                       : mounts_make_target(root, partial, false, owner, err);
 	if (dir < 0)
 		return dir;
-	/* The skeleton and the scratch space are tmpfs of this cell: what is made there
-	 * is not made on the host. */
-	scratch = is_with(dir, root, NS_SCRATCH);
+	/* The skeleton and the scratch space are tmpfs of this cell: files made there are not made
+	 * on the host. */
+	scratch = is_with(dir, root, MOUNTS_SCRATCH);
 	if (!scratch && !is_with(dir, root, "."))
 		return err_set(err, ENOENT, "'%s' does not exist in the cell and is not made, because "
 		               "what it would be in is the host's: choose another place", path);
 	if (file ? mknodat(dir, name, S_IFREG | 0644, 0) < 0 : mkdirat(dir, name, 0755) < 0)
 		return err_errno(err, "cannot make '%s' in the cell", path);
-	/* A grant in ~/.config keeps nothing else out of it. */
+	/* A grant in ~/.config must not keep other programs out of that folder. */
 	if (scratch && fchownat(dir, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_errno(err, "cannot give '%s' to the agent", path);
 	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

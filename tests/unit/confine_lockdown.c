@@ -1,5 +1,5 @@
-/* boundary_lockdown.c - tests of what a helper process is left with. */
-#include "boundary/namespace/lockdown.h"
+/* confine_lockdown.c - tests of what a helper process is left with. */
+#include "confine/lockdown.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
-#include "boundary/namespace/landlock.h"
+#include "confine/landlock.h"
 #include "test.h"
 
 #define SOMEBODY 54321

@@ -1,13 +1,13 @@
 /* filter_gen.c - at build time, turns filter_table.h into BPF: C on stdout.
  *
- * libseccomp knows the numbers of the calls.  The code is made here, because its
- * rules cannot say "one of these values in the lower 32 bits, else this errno",
- * and because ranges of numbers, instead of numbers, make a filter less
- * than half as long and so quicker to load: every cell's start pays for that.
+ * libseccomp knows the numbers of the calls.  The code is generated here for two reasons.
+ * libseccomp's rules cannot express "one of these values in the lower 32 bits, else this errno".
+ * And ranges of numbers make a filter less than half as long and so quicker to load, which speeds
+ * up every cell's start.
  *
- * The shape: architecture, then a binary search over ranges of call numbers.  A
- * call without cases is decided by its number alone, which the kernel notices and
- * keeps in a bitmap: such a call never runs the filter. */
+ * The shape: architecture, then a binary search over ranges of call numbers.  A call without cases
+ * is decided by its number alone, which the kernel notices and keeps in a bitmap: such a call never
+ * runs the filter. */
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <seccomp.h>
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "boundary/namespace/filter_table.h"
+#include "confine/filter_table.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define NUMBERS_MAX 1024        /* calls of one architecture */
@@ -35,11 +35,11 @@ static const struct arch {
 	{ "aarch64", "__aarch64__", SCMP_ARCH_AARCH64, false },
 };
 
-struct answer {                 /* what one call gets */
+struct answer {                 /* the verdict for one call */
 	uint32_t verdict;
 	const struct filter_case *cases;
 };
-struct range {                  /* from START to the next range's */
+struct range {                  /* from START to the next range's START */
 	uint32_t start;
 	struct answer answer;
 };
@@ -67,7 +67,7 @@ fail(const char *fmt, ...)
 
 /* ---- names ----------------------------------------------------------------------- */
 
-/* -1 where the architecture has no such call; a name that nobody knows is a slip. */
+/* -1 if the architecture has no such call; a name that nobody knows is a typo. */
 static int
 number_of(const struct arch *arch, const char *name)
 {
@@ -160,7 +160,7 @@ ranges_make(const struct arch *arch, const struct filter_profile_spec *profile,
 		ranges_add(ret_ranges, nr, answers[nr]);
 	ranges_add(ret_ranges, NUMBERS_MAX, otherwise);
 	if (arch->has_x32) {
-		/* A foreign architecture that shares our token.  -1 is no call of it but a
+		/* A foreign architecture that shares this token.  -1 is not one of its calls, but a
 		 * tracer's way to skip one. */
 		uint32_t verdict = open == GROUP_ARCH ? ALLOW : KILL;
 
@@ -186,7 +186,7 @@ emit_return(struct code *c, uint32_t verdict)
 	emit(c, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
 }
 
-/* From instruction AT to the one that comes next. */
+/* The distance from instruction AT to the next one to be emitted. */
 static unsigned char
 distance(const struct code *c, size_t at)
 {
@@ -197,8 +197,7 @@ distance(const struct code *c, size_t at)
 	return (unsigned char)n;
 }
 
-/* Falls through if the test holds; else jumps from the instruction returned, whose
- * target is still open. */
+/* Falls through if the test holds; else jumps from the returned instruction, whose target is still open. */
 static size_t
 emit_test(struct code *c, const struct filter_test *t)
 {
@@ -234,8 +233,7 @@ emit_cases(struct code *c, const struct filter_case *cases)
 	}
 }
 
-/* Ranges FIRST to LAST, both included: the lower half falls through, the upper
- * half is behind it. */
+/* Ranges FIRST to LAST, both included: the lower half falls through, the upper half follows it. */
 static void
 emit_search(struct code *c, const struct ranges *r, size_t first, size_t last)
 {

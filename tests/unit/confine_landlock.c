@@ -1,5 +1,5 @@
-/* boundary_landlock.c - tests of boundary/namespace/landlock, on this kernel. */
-#include "boundary/namespace/landlock.h"
+/* confine_landlock.c - tests of confine/landlock, on this kernel. */
+#include "confine/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

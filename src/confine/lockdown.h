@@ -1,0 +1,23 @@
+/* lockdown.h - makes a helper process give up everything it does not need, before it reads its
+ * first untrusted byte. */
+#ifndef CLOISTER_LOCKDOWN_H
+#define CLOISTER_LOCKDOWN_H
+#include <stdbool.h>
+
+#include "confine/filter.h"
+
+struct err;
+
+struct lockdown {
+	enum filter_profile filter;
+	bool network;                   /* it dials: keep the host's network */
+	const char *const *readable;    /* NULL-terminated paths it may still read; NULL: an
+	                                 * empty root */
+};
+/* Call this as any user, before there is a second thread.  The process becomes not dumpable and
+ * cannot gain privileges.  It gets its own user, mount, ipc, uts and (without NETWORK) net
+ * namespaces; a root and Landlock with READABLE alone; no capabilities; and the filter.  A file
+ * that is replaced later is not seen.  If this machine forbids namespaces or their use, or has no
+ * Landlock, the other restrictions hold.  Descriptors from KEEP_FDS on are closed. */
+int lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err);
+#endif
