@@ -5,11 +5,15 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 from bench import Samples, Unmeasured, group
 from lab import await_quiet, descendants, private_bytes, processes
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "scenario"))
+from ports import free_port  # noqa: E402
 
 NAME = "host.cloister.internal"
 MIB = 1024 * 1024
@@ -67,12 +71,6 @@ backend origin
     http-request set-header Host {name}:{origin}
     server one 127.0.0.1:{origin} ssl verify required ca-file {top}/ca.pem verifyhost {name} sni str({name})
 """
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def openssl(*argv):

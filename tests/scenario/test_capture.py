@@ -15,6 +15,7 @@ import pytest
 from egress_lab import CURL, await_event, helpers_of, needs
 from operators import (IS_STATIC, SECONDS, is_alive, only_root, only_user, read_until, status_of,
                        wait_until)
+from ports import free_port
 
 ALLOW = ("--allow", "www.example.test")
 GATE, CELL = "198.18.0.1", "198.18.0.2"
@@ -308,11 +309,6 @@ def talk(to, data):
         while more := s.recv(1 << 16):
             got += more
     return got
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 @pytest.mark.parametrize("at", ["127.0.0.1", "::1", "0.0.0.0"])

@@ -4,12 +4,16 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("CLOISTER_BUILD", ROOT / "build")).resolve()
 OUT = BUILD / "tests" / "escape"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+sys.path.append(str(ROOT / "tests" / "scenario"))
+from ports import free_port  # noqa: E402, F401  (the probes ask for it here)
 
 
 def build(name, folder):

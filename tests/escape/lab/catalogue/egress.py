@@ -8,6 +8,7 @@ import socket
 import subprocess
 
 from ..cell import NotApplicable, NotRun
+from ..tools import free_port
 from ..verdict import probe
 
 GATE, PUBLIC, PUBLIC6, RESOLVER = "198.18.0.1", "93.184.216.10", "2606:2800:220:1::10", "93.184.216.53"
@@ -208,7 +209,7 @@ def steer(w):
 @probe("reaches a port that another cell publishes", group="egress")
 def published(w):
     w.box.need("publish")
-    token, port = w.token(), 20000 + secrets.randbelow(20000)
+    token, port = w.token(), free_port()
     server = w.spawn("listen", port, token, publish=port)
     server.pid()
     # The host itself does reach it.

@@ -4,6 +4,7 @@ import secrets
 import socket
 
 from ..cell import NotApplicable
+from ..tools import free_port
 from ..verdict import probe
 from ..world import ROOT
 
@@ -67,7 +68,7 @@ def two_boxes(w):
 @probe("connects to a server in another box")
 def other_box(w):
     two_boxes(w)
-    token, port = w.token(), 20000 + secrets.randbelow(20000)
+    token, port = w.token(), free_port()
     server = w.spawn("listen", port, token)
     server.pid()
     return token.encode() in w.run("connect", "tcp", port, *LOOPBACK).out
