@@ -37,9 +37,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$1)
 
 LIB  := $(B)/libcloister.a
 # What processes are made of, but for their main(): for the tests.
-PARTS_SRC := $(filter-out %/main.c,$(wildcard src/proc/gate/*.c src/proc/courier/*.c)) \
-             $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c question.c firing.c \
-             approvals.c approval_json.c approve.c fired.c fold.c operator.c revoke.c steer.c steps.c)
+PARTS_SRC := $(filter-out %/main.c,$(PROC_SRC))
 PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)

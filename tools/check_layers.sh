@@ -8,13 +8,14 @@ exec awk '
 BEGIN {
 	rank("cli proc", 8)
 	rank("dispatch serve mcp", 7)
-	rank("registry audit", 6)
-	rank("target boundary vault state workspace cell", 5)
+	rank("registry audit egress", 6)
+	rank("upstream target boundary vault state workspace cell", 5)
 	rank("policy sign http inspect tls wire ssh confine", 4)
 	rank("ipc loop", 3)
 	rank("canon trust", 2)
 	rank("base", 1)
 	peers["boundary", "cell"] = 1
+	peers["upstream", "cell"] = 1
 	peers["ipc", "loop"] = 1
 	peers["policy", "http"] = 1
 	peers["sign", "http"] = 1

@@ -16,9 +16,10 @@
 
 #include "base/own.h"
 #include "canon/members.h"
+#include "egress/courier.h"
 #include "fuzz.h"
 #include "ipc/courier_channel.h"
-#include "proc/courier/courier.h"
+#include "proc/courier/courier_gate.h"
 
 #define HOST "host.cloister.internal"
 #define FAR "93.184.215.14"             /* only asked of a proxy */
@@ -263,7 +264,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		port = listen_somewhere(s);
 	snprintf(proxy, sizeof(proxy), "HTTPS_PROXY=http://me:pass@127.0.0.1:%u", port);
 	assert(courier_init(&s->courier, make_policy(port), false, environment, NULL, 0, NULL) == 0);
-	assert(courier_start(&s->courier, s->loop, supervisor[0], gate[0], -1, NULL) == 0);
+	assert(courier_start(&s->courier, s->loop, supervisor[0], gate[0], &courier_gate_handler, -1, NULL) == 0);
 	if ((s->does & FROM_SERVER) != 0)
 		ask_server(s, port);
 	else

@@ -6,7 +6,7 @@
 
 #include "base/own.h"
 #include "fuzz.h"
-#include "proc/courier/courier_proxy.h"
+#include "upstream/proxy.h"
 
 static const char *const hosts[] = { "a.example", "x.a.example", "10.0.0.1", "[fd00::1]" };
 

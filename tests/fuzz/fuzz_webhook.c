@@ -12,10 +12,10 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "egress/courier.h"
 #include "fuzz.h"
 #include "ipc/ipc.h"
 #include "ipc/webhook_channel.h"
-#include "proc/courier/courier.h"
 #include "sign/sign_schemes.h"
 
 #define REAL "the real secret of the sender"

@@ -7,7 +7,8 @@
 #include <strings.h>
 
 #include "base/err.h"
-#include "proc/courier/courier.h"
+#include "egress/courier.h"
+#include "proc/courier/courier_gate.h"
 
 static int
 take_resolve(struct courier *c, uint32_t id, struct buf *body)
@@ -68,8 +69,8 @@ take_route(struct courier *c, uint32_t id, struct buf *body)
 	ex = exchange_new(c, id, EXCHANGE_TCP);
 	if (ex == NULL)
 		return -ENOMEM;
-	ex->via = via;
-	ex->port = (uint16_t)port;
+	ex->request.via = via;
+	ex->t.port = (uint16_t)port;
 	if (take_host(name, address, ex->host) < 0)
 		return -EBADMSG;
 	exchange_route(ex, looks, sni);
@@ -91,29 +92,29 @@ take_head(struct exchange *ex, uint32_t flags)
 	struct buf encoded;
 	struct http_head *head = &c->head;
 
-	buf_init_borrowed(&encoded, ex->frame.data, ex->frame.len);
-	encoded.pos = ex->head_at;
+	buf_init_borrowed(&encoded, ex->request.frame.data, ex->request.frame.len);
+	encoded.pos = ex->request.head_at;
 	c->head_of = NULL;
 	if (http_head_decode(&encoded, head, NULL) < 0 || buf_left(&encoded) != 0 ||
 	    head->status != 0 || head->host.len > HTTP_HOST_MAX)
 		return -EBADMSG;
 	c->head_of = ex;
-	ex->method = head->method;
-	ex->path = head->path;
-	ex->scheme = head->scheme;
-	ex->port = head->port;
-	ex->length = head->length;
+	ex->t.method = head->method;
+	ex->request.path = head->path;
+	ex->t.scheme = head->scheme;
+	ex->t.port = head->port;
+	ex->request.length = head->length;
 	memcpy(ex->host, head->host.at, head->host.len);
 	ex->host[head->host.len] = '\0';
-	ex->has_body = (flags & EGRESS_HAS_BODY) != 0;
-	ex->is_head = http_text_is(head->method, "HEAD");
-	ex->is_upgrade = ex->h1_only = head->upgrade.len > 0;
-	ex->is_grpc = is_grpc(head);
-	ex->expects = http_head_get(head, "expect").len > 0;
-	if (flags > (EGRESS_HAS_BODY | EGRESS_HAS_KEY) || ex->has_body != (head->length != 0) ||
-	    (ex->has_body && ex->is_upgrade))
+	ex->t.has_body = (flags & EGRESS_HAS_BODY) != 0;
+	ex->t.is_head = http_text_is(head->method, "HEAD");
+	ex->t.is_upgrade = ex->t.h1_only = head->upgrade.len > 0;
+	ex->request.is_grpc = is_grpc(head);
+	ex->request.expects = http_head_get(head, "expect").len > 0;
+	if (flags > (EGRESS_HAS_BODY | EGRESS_HAS_KEY) || ex->t.has_body != (head->length != 0) ||
+	    (ex->t.has_body && ex->t.is_upgrade))
 		return -EBADMSG;
-	ex->came_all = !ex->has_body && !ex->is_upgrade;
+	ex->t.came_all = !ex->t.has_body && !ex->t.is_upgrade;
 	return 0;
 }
 
@@ -121,13 +122,13 @@ take_head(struct exchange *ex, uint32_t flags)
 static int
 take_key(struct exchange *ex, uint32_t flags)
 {
-	ex->has_key = (flags & EGRESS_HAS_KEY) != 0;
-	if (!ex->has_key)
+	ex->request.has_key = (flags & EGRESS_HAS_KEY) != 0;
+	if (!ex->request.has_key)
 		return 0;
-	if (buf_left(&ex->frame) < EGRESS_KEY)
+	if (buf_left(&ex->request.frame) < EGRESS_KEY)
 		return -EBADMSG;
-	memcpy(ex->key, ex->frame.data + ex->frame.pos, EGRESS_KEY);
-	ex->frame.pos += EGRESS_KEY;
+	memcpy(ex->request.key, ex->request.frame.data + ex->request.frame.pos, EGRESS_KEY);
+	ex->request.frame.pos += EGRESS_KEY;
 	return 0;
 }
 
@@ -141,19 +142,19 @@ take_request(struct courier *c, uint32_t id, struct buf *body)
 
 	if (ex == NULL)
 		return -ENOMEM;
-	buf_put(&ex->frame, body->data, body->len);
-	if (buf_failed(&ex->frame))
+	buf_put(&ex->request.frame, body->data, body->len);
+	if (buf_failed(&ex->request.frame))
 		return -ENOMEM;
-	if (buf_get_str(&ex->frame, &name) < 0 || buf_get_str(&ex->frame, &address) < 0 ||
-	    buf_get_u32(&ex->frame, &port) < 0 || buf_get_u32(&ex->frame, &via) < 0 ||
-	    buf_get_u32(&ex->frame, &version) < 0 || buf_get_u32(&ex->frame, &flags) < 0 ||
+	if (buf_get_str(&ex->request.frame, &name) < 0 || buf_get_str(&ex->request.frame, &address) < 0 ||
+	    buf_get_u32(&ex->request.frame, &port) < 0 || buf_get_u32(&ex->request.frame, &via) < 0 ||
+	    buf_get_u32(&ex->request.frame, &version) < 0 || buf_get_u32(&ex->request.frame, &flags) < 0 ||
 	    via > EGRESS_SOCKS || (version != 10 && version != 11 && version != 20) ||
 	    port == 0 || port > 65535 || take_host(name, address, host) < 0 || take_key(ex, flags) < 0)
 		return -EBADMSG;
-	ex->via = via;
-	ex->version = version;
+	ex->request.via = via;
+	ex->request.version = version;
 	ex->heard_s = c->now_s;
-	ex->head_at = ex->frame.pos;
+	ex->request.head_at = ex->request.frame.pos;
 	if (take_head(ex, flags) < 0)
 		return -EBADMSG;
 	exchange_decide(ex, host, (uint16_t)port);
@@ -208,21 +209,21 @@ take_end(struct exchange *ex, struct buf *body)
 	char reason[COURIER_NOTE_MAX];
 	size_t n, start = body->pos;
 
-	if (ex->came_all || http_fields_decode(body, fields, &n, NULL) < 0 || buf_left(body) != 0)
+	if (ex->t.came_all || http_fields_decode(body, fields, &n, NULL) < 0 || buf_left(body) != 0)
 		return -EBADMSG;
 	/* A server would read more or fewer bytes than announced as another request. */
-	if (ex->kind == EXCHANGE_HTTP && ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN &&
-	    ex->came != ex->length)
+	if (ex->kind == EXCHANGE_HTTP && ex->t.has_body && ex->request.length != HTTP_LENGTH_UNKNOWN &&
+	    ex->flow.came != ex->request.length)
 		return -EBADMSG;
 	/* Raw bytes may follow only after they were agreed on. */
-	if ((ex->kind != EXCHANGE_HTTP || !ex->has_body) && ex->step != STEP_RAW &&
-	    ex->step != STEP_DRAIN && !exchange_wire_has_bytes(ex))
+	if ((ex->kind != EXCHANGE_HTTP || !ex->t.has_body) && ex->state != EXCHANGE_PASSES &&
+	    ex->state != EXCHANGE_DRAINS && !exchange_wire_has_bytes(ex))
 		return -EBADMSG;
-	if (n > 0 && ex->kind == EXCHANGE_HTTP && ex->step != STEP_DRAIN &&
+	if (n > 0 && ex->kind == EXCHANGE_HTTP && ex->state != EXCHANGE_DRAINS &&
 	    trailers_are_governed(ex, fields, n, reason))
 		exchange_refuse(ex, "malformed", reason);
-	else if (n > 0 && ex->step != STEP_DRAIN && exchange_use_trailers(ex, fields, n))
-		buf_put(&ex->trailers, body->data + start, body->len - start);
+	else if (n > 0 && ex->state != EXCHANGE_DRAINS && exchange_use_trailers(ex, fields, n))
+		buf_put(&ex->t.trailers, body->data + start, body->len - start);
 	exchange_body_end(ex);
 	return 0;
 }
@@ -234,7 +235,7 @@ take_reset(struct exchange *ex, struct buf *body)
 
 	if (buf_get_u32(body, &why) < 0 || buf_left(body) != 0 || why > EGRESS_RESET_DONE)
 		return -EBADMSG;
-	if (!ex->ended && ex->note[0] == '\0')
+	if (!ex->response.ended && ex->note[0] == '\0')
 		snprintf(ex->note, sizeof(ex->note), "the client went away");
 	exchange_over(ex);
 	return 0;
@@ -243,7 +244,7 @@ take_reset(struct exchange *ex, struct buf *body)
 static int
 take_shut(struct exchange *ex, const struct buf *body)
 {
-	if (ex->kind != EXCHANGE_HTTP || ex->is_shut || buf_left(body) != 0)
+	if (ex->kind != EXCHANGE_HTTP || ex->request.is_shut || buf_left(body) != 0)
 		return -EBADMSG;
 	exchange_shut(ex);
 	return 0;
@@ -288,15 +289,15 @@ gate_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_
 	struct exchange *ex = stream->arg;
 
 	(void)arg;
-	if (ex->came_all)
+	if (ex->t.came_all)
 		return -EBADMSG;
-	if (ex->kind == EXCHANGE_HTTP && ex->has_body) {
-		if (ex->length != HTTP_LENGTH_UNKNOWN && len > ex->length - ex->came)
+	if (ex->kind == EXCHANGE_HTTP && ex->t.has_body) {
+		if (ex->request.length != HTTP_LENGTH_UNKNOWN && len > ex->request.length - ex->flow.came)
 			return -EBADMSG;
-	} else if (ex->step != STEP_RAW && ex->step != STEP_DRAIN && !exchange_wire_has_bytes(ex)) {
+	} else if (ex->state != EXCHANGE_PASSES && ex->state != EXCHANGE_DRAINS && !exchange_wire_has_bytes(ex)) {
 		return -EBADMSG;
 	}
-	ex->came += len;
+	ex->flow.came += len;
 	ex->heard_s = ex->courier->now_s;
 	exchange_body(ex, data, len);
 	return 0;

@@ -21,10 +21,11 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "confine/lockdown.h"
+#include "egress/courier.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "ipc/webhook_channel.h"
-#include "proc/courier/courier.h"
+#include "proc/courier/courier_gate.h"
 
 #define ENVIRONMENT_MAX 64
 #define READABLE_MAX 20
@@ -213,7 +214,8 @@ run(struct courier *c, struct loop *loop, int inspect, int webhooks, uint32_t n_
     struct err *err)
 {
 	sigset_t signals;
-	int r = courier_start(c, loop, EGRESS_SUPERVISOR_FD, EGRESS_MUX_FD, inspect, err);
+	int r = courier_start(c, loop, EGRESS_SUPERVISOR_FD, EGRESS_MUX_FD, &courier_gate_handler,
+	                      inspect, err);
 
 	if (r < 0)
 		return r;

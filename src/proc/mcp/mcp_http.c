@@ -116,7 +116,7 @@ reply(struct serve_request *q, struct session *s, const struct jsonrpc *m, const
 static struct session *
 find_session(struct serve_request *q, const struct asked *a)
 {
-	struct session *s = a->has_session ? session_find(a->session, q->token) : NULL;
+	struct session *s = a->has_session ? mcp_session_find(a->session, q->token) : NULL;
 
 	if (!a->has_session)
 		serve_refuse(q, 400, "session", NULL, "'Mcp-Session-Id' is missing: say `initialize` first");
@@ -144,7 +144,7 @@ post(struct serve_request *q, const struct asked *a)
 		return;
 	}
 	if (m.kind == JSONRPC_REQUEST && strcmp(m.method, "initialize") == 0 && !a->has_session) {
-		s = session_new(q->token);
+		s = mcp_session_new(q->token);
 		if (s == NULL) {
 			serve_refuse(q, 503, "memory", NULL, "out of memory");
 			return;
@@ -152,7 +152,7 @@ post(struct serve_request *q, const struct asked *a)
 		reply(q, s, &m, a);
 		/* The request did not begin a session. */
 		if (s->peer.version == NULL)
-			session_end(s);
+			mcp_session_end(s);
 		return;
 	}
 	/* An unknown version is reported before an unknown session. */
@@ -192,7 +192,7 @@ delete(struct serve_request *q, const struct asked *a)
 	s = find_session(q, a);
 	if (s == NULL)
 		return;
-	session_end(s);
+	mcp_session_end(s);
 	serve_answer(q, 204, NULL, NULL, 0);
 }
 

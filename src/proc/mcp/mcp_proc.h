@@ -89,10 +89,10 @@ struct session {
 
 /* The least recently used session makes room, one of the same token if that has many.  NULL: out of
  * memory. */
-struct session *session_new(const char *token);
-struct session *session_find(const char *id, const char *token);
+struct session *mcp_session_new(const char *token);
+struct session *mcp_session_find(const char *id, const char *token);
 /* Drops its calls and ends its streams; its dispatches go on. */
-void session_end(struct session *s);
+void mcp_session_end(struct session *s);
 
 /* ---- mcp_stream.c: the response to one HTTP request ---- */
 

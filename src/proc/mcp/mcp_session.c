@@ -22,7 +22,7 @@ end_idle(void *arg)
 	for (s = sessions; s != NULL; s = next) {
 		next = s->next;
 		if (now - s->used_ms > SESSION_IDLE_S * 1000 && s->peer.n_calls == 0)
-			session_end(s);
+			mcp_session_end(s);
 	}
 	if (sessions != NULL)
 		loop_set_timer(mcp_loop, &idle, SESSION_IDLE_S * 1000 / 4);
@@ -39,7 +39,7 @@ end_oldest(const char *token)
 		    (oldest == NULL || s->used_ms <= oldest->used_ms))
 			oldest = s;
 	if (oldest != NULL)
-		session_end(oldest);
+		mcp_session_end(oldest);
 }
 
 static void
@@ -56,7 +56,7 @@ make_room(const char *token)
 }
 
 struct session *
-session_new(const char *token)
+mcp_session_new(const char *token)
 {
 	struct session *s = calloc(1, sizeof(*s));
 	unsigned char random[SESSION_ID_LEN / 2];
@@ -81,7 +81,7 @@ session_new(const char *token)
 }
 
 struct session *
-session_find(const char *id, const char *token)
+mcp_session_find(const char *id, const char *token)
 {
 	if (strlen(id) != SESSION_ID_LEN)
 		return NULL;
@@ -94,7 +94,7 @@ session_find(const char *id, const char *token)
 }
 
 void
-session_end(struct session *s)
+mcp_session_end(struct session *s)
 {
 	struct session **at = &sessions;
 

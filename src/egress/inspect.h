@@ -1,0 +1,47 @@
+/* inspect.h - holds request bodies until cloister-inspect has inspected them, or until they are
+ * complete. */
+#ifndef CLOISTER_EGRESS_INSPECT_H
+#define CLOISTER_EGRESS_INSPECT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ipc/inspect_channel.h"
+#include "ipc/mux.h"
+
+struct exchange;
+
+#define COURIER_INSPECT_S 30
+#define COURIER_HELD_MAX ((size_t)64 * 1024 * 1024)     /* of one body, whatever the rules allow */
+#define COURIER_HELD_ALL ((size_t)256 * 1024 * 1024)    /* of all bodies together */
+#define COURIER_LOOK_HELD ((size_t)10 * 1024 * 1024)    /* of a body that is only searched for its price or
+                                                         * for credentials */
+
+struct exchange_inspect {
+	bool begun;                     /* it is known whether the body is held */
+	bool holds;                     /* the body is held */
+	bool judged;                    /* the result was applied */
+	struct mux_stream *stream;      /* to cloister-inspect, until its result is here */
+	uint32_t wanted;                /* INSPECT_RULES and others; 0: it is not asked */
+	uint32_t policy;                /* the number of the policy that cloister-inspect has */
+	size_t at;                      /* offset in the body */
+	bool ended;
+	uint32_t result;
+	unsigned char *fits;            /* the inspection's result */
+	size_t n_fits, held;
+	/* Not cleared for each exchange: */
+	char what[128];
+	char pushed[INSPECT_PUSHED_MAX];        /* as in INSPECT_RESULT, or "" */
+};
+
+extern const struct mux_handler courier_inspect_handler;
+
+/* Bytes of a held body came. */
+void exchange_hold_piece(struct exchange *ex, const unsigned char *data, size_t len);
+/* The held body is complete. */
+void exchange_hold_end(struct exchange *ex);
+/* Forget the inspection and its memory. */
+void exchange_drop_inspect(struct exchange *ex);
+/* Whether the decision requires EX's body to be searched for credentials. */
+bool exchange_looks_for_secrets(const struct exchange *ex);
+#endif

@@ -1,0 +1,159 @@
+/* misplaced.c - finds placeholders in names, and in requests that are refused anyway.  Nothing
+ * of these leaves, but the attempt is recorded with its destination. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "egress/courier.h"
+#include "egress/secrets_parts.h"
+
+/* ---- names ---- */
+
+static char
+lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* Names have no case, and a label holds 63 bytes: a longer text has dots in it without meaning. */
+static size_t
+squeeze(const char *name, char ret_text[HTTP_HOST_MAX])
+{
+	size_t n = 0;
+
+	for (; *name != '\0' && n < HTTP_HOST_MAX; name++)
+		if (*name != '.')
+			ret_text[n++] = lower(*name);
+	return n;
+}
+
+static bool
+begins_with(const char *text, size_t len, struct http_text find)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < find.len; i++) {
+		if (find.at[i] == '.')
+			continue;
+		if (n == len || text[n++] != lower(find.at[i]))
+			return false;
+	}
+	return n >= SWAP_NEEDLE_MIN;
+}
+
+bool
+courier_strays_in_name(const struct courier *c, const char *name, const char *what,
+                       char *ret_reason, size_t size)
+{
+	const struct secrets_view *s = c->secrets.view;
+	char text[HTTP_HOST_MAX];
+	size_t len = s == NULL ? 0 : squeeze(name, text);
+
+	for (size_t i = 0; len >= SWAP_NEEDLE_MIN && i < s->n; i++)
+		for (size_t at = 0; at <= len - SWAP_NEEDLE_MIN; at++)
+			if (begins_with(text + at, len - at, s->leaving[i].find)) {
+				snprintf(ret_reason, size, "the placeholder of the secret '%s' is in %s, "
+				         "where it may not be", s->at[s->owner[i]]->secret->name, what);
+				return true;
+			}
+	return false;
+}
+
+bool
+exchange_strays_in_name(struct exchange *ex, const char *name, const char *what)
+{
+	char reason[COURIER_NOTE_MAX];
+
+	if (!courier_strays_in_name(ex->courier, name, what, reason, sizeof(reason)))
+		return false;
+	exchange_refuse(ex, "exfiltration", reason);
+	return true;
+}
+
+/* ---- refused requests ---- */
+
+/* The search has found a placeholder in the body: record that. */
+static void
+tell_stray(struct exchange *ex)
+{
+	ex->secrets->watched = false;
+	ex->outcome.why = "exfiltration";
+	snprintf(ex->note, sizeof(ex->note), "%s", ex->secrets->reason);
+	ex->outcome.recorded = false;
+	exchange_record(ex);
+}
+
+/* The record stops waiting for the rest of the body, but the search goes on. */
+static void
+is_late(void *arg)
+{
+	struct exchange *ex = arg;
+
+	ex->secrets->waits = false;
+	exchange_record(ex);
+}
+
+static void
+watch(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	x->watched = x->waits = true;
+	x->body = (struct swap_stream){
+		.set = x->view->out, .place = swap_body_place(http_head_get(exchange_head(ex), "content-type")),
+		.lengths = SWAP_ANY_LENGTH, .judge = exchange_judge_stray, .sink = exchange_no_sink, .arg = ex,
+	};
+	ex->scan.timer = (struct loop_timer){ .due = is_late, .arg = ex };
+	loop_set_timer(ex->courier->loop, &ex->scan.timer, COURIER_STRAY_MS);
+}
+
+const char *
+exchange_find_stray(struct exchange *ex)
+{
+	const struct secrets_view *s = ex->courier->secrets.view;
+	struct http_head *head = &ex->courier->secrets.head;
+	struct swap_heads how = { NULL, SWAP_ANY_LENGTH, exchange_judge_stray, ex };
+
+	/* A request with secrets of its own was searched already. */
+	if (ex->kind != EXCHANGE_HTTP || ex->secrets != NULL || s == NULL || s->out == NULL ||
+	    !exchange_secrets_new(ex))
+		return NULL;
+	how.set = s->out;
+	http_head_copy(head, exchange_head(ex));
+	if (swap_head(&how, head, exchange_scratch(ex), NULL) == -EACCES)
+		return ex->secrets->reason;
+	if (ex->t.has_body && !ex->t.came_all)
+		watch(ex);
+	return NULL;
+}
+
+bool
+exchange_awaits_stray(const struct exchange *ex)
+{
+	return ex->secrets != NULL && ex->secrets->watched && ex->secrets->waits;
+}
+
+void
+exchange_watch(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	if (x != NULL && x->watched && swap_feed(&x->body, data, len, NULL) == -EACCES)
+		tell_stray(ex);
+}
+
+void
+exchange_watch_end(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	if (x == NULL || !x->watched)
+		return;
+	if (swap_finish(&x->body, NULL) == -EACCES) {
+		tell_stray(ex);
+		return;
+	}
+	x->watched = false;
+	exchange_record(ex);
+}

@@ -1,0 +1,58 @@
+/* stage.h - the row of stages that each exchange passes on its way out (stages.c).
+ *
+ * A stage that waits is resumed by exchange_resume(): its run() is called again, and answers
+ * again.  A new stage is one row in stages.c and one file. */
+#ifndef CLOISTER_EGRESS_STAGE_H
+#define CLOISTER_EGRESS_STAGE_H
+struct exchange;
+
+enum stage_answer {
+	STAGE_CONTINUE,
+	STAGE_WAIT,                     /* exchange_resume() will be called */
+	STAGE_REFUSE,                   /* it was refused, with exchange_refuse() */
+	STAGE_ANSWER,                   /* it was answered, with exchange_answer() */
+};
+
+enum stage_kinds { STAGE_HTTP = 1, STAGE_RAW = 2, STAGE_BOTH = 3 };
+
+struct stage {
+	const char *name;
+	enum stage_kinds kinds;         /* of exchanges that pass it */
+	enum stage_answer (*run)(struct exchange *ex);
+	/* EX no longer waits here: it has ended, or was refused elsewhere.  May be NULL. */
+	void (*stop)(struct exchange *ex);
+	/* EX has waited here for as long as it may: fail or refuse it.  NULL: it never waits here. */
+	void (*late)(struct exchange *ex);
+};
+
+/* Put EX, which is new, at the beginning of the row. */
+void exchange_begin(struct exchange *ex);
+/* What EX's stage waits for has come. */
+void exchange_resume(struct exchange *ex);
+/* EX waits no longer, and goes no further. */
+void exchange_stop(struct exchange *ex);
+/* EX's deadline has passed at its stage. */
+void exchange_late_at_stage(struct exchange *ex);
+
+enum stage_answer stage_decide(struct exchange *ex);
+enum stage_answer stage_look(struct exchange *ex);
+enum stage_answer stage_certificate(struct exchange *ex);
+enum stage_answer stage_swap(struct exchange *ex);
+enum stage_answer stage_inspect(struct exchange *ex);
+enum stage_answer stage_ask(struct exchange *ex);
+enum stage_answer stage_sign(struct exchange *ex);
+enum stage_answer stage_login(struct exchange *ex);
+enum stage_answer stage_tripwire(struct exchange *ex);
+enum stage_answer stage_budget(struct exchange *ex);
+enum stage_answer stage_consequence(struct exchange *ex);
+enum stage_answer stage_strict(struct exchange *ex);
+
+void ask_stop(struct exchange *ex);
+void budget_stop(struct exchange *ex);
+void strict_stop(struct exchange *ex);
+void inspect_late(struct exchange *ex);
+void ask_late(struct exchange *ex);
+void login_late(struct exchange *ex);
+void budget_late(struct exchange *ex);
+void strict_late(struct exchange *ex);
+#endif

@@ -1,0 +1,104 @@
+/* stages.c - the row of stages, and how an exchange goes along it. */
+#include <assert.h>
+
+#include "base/own.h"
+#include "egress/courier.h"
+
+/* On the way out, in this order.  The order has reasons:
+ * - The decision comes first, so that a request that no rule allows costs little.
+ * - Placeholders are found before the body is inspected: an inspection would take them for
+ *   credentials.
+ * - The body is inspected before people are asked, so that they see what it is.
+ * - Signing comes after that: it needs the whole body as it is sent.
+ * - Only a request that is about to leave counts for budgets and has consequences, and its record
+ *   is the last thing that it waits for. */
+static const struct stage way_out[] = {
+	{ "decide",      STAGE_BOTH, stage_decide,      NULL,              NULL },
+	{ "look",        STAGE_HTTP, stage_look,        NULL,              NULL },
+	{ "certificate", STAGE_HTTP, stage_certificate, NULL,              NULL },
+	{ "swap",        STAGE_HTTP, stage_swap,        NULL,              NULL },
+	{ "inspect",     STAGE_HTTP, stage_inspect,     NULL,              inspect_late },
+	{ "ask",         STAGE_BOTH, stage_ask,         ask_stop,          ask_late },
+	{ "sign",        STAGE_HTTP, stage_sign,        NULL,              NULL },
+	{ "login",       STAGE_RAW,  stage_login,       NULL,              login_late },
+	{ "tripwire",    STAGE_BOTH, stage_tripwire,    NULL,              NULL },
+	{ "budget",      STAGE_BOTH, stage_budget,      budget_stop,       budget_late },
+	{ "consequence", STAGE_BOTH, stage_consequence, NULL,              NULL },
+	{ "strict",      STAGE_BOTH, stage_strict,      strict_stop,       strict_late },
+};
+
+static enum stage_kinds
+kind_of(const struct exchange *ex)
+{
+	return ex->kind == EXCHANGE_HTTP ? STAGE_HTTP : STAGE_RAW;
+}
+
+/* Nothing holds EX back any more. */
+static void
+leave(struct exchange *ex)
+{
+	ex->stage = NULL;
+	ex->times.left_ms = loop_now_ms();
+	ex->t.may_use_private = ex->decision.may_use_private;
+	/* gRPC requires HTTP/2; old servers can serve other requests. */
+	ex->t.h2_unasked = ex->t.scheme == HTTP_PLAIN && ex->request.version == 20 &&
+	                   ex->request.is_grpc;
+	if (ex->kind == EXCHANGE_HTTP)
+		pool_send(&ex->t);
+	else
+		pool_connect(&ex->t);
+}
+
+static void
+run(struct exchange *ex, const struct stage *from)
+{
+	for (const struct stage *s = from; s < way_out + ARRAY_LEN(way_out); s++) {
+		if ((s->kinds & kind_of(ex)) == 0)
+			continue;
+		ex->stage = s;
+		switch (s->run(ex)) {
+		case STAGE_CONTINUE:
+			break;
+		case STAGE_WAIT:
+			assert(s->late != NULL);
+			if (ex->state != EXCHANGE_HOLDS)
+				exchange_set(ex, EXCHANGE_WAITS);
+			return;
+		case STAGE_REFUSE:
+		case STAGE_ANSWER:
+			assert(ex->state == EXCHANGE_DRAINS || ex->state == EXCHANGE_OVER);
+			return;
+		}
+	}
+	leave(ex);
+}
+
+void
+exchange_begin(struct exchange *ex)
+{
+	run(ex, way_out);
+}
+
+void
+exchange_resume(struct exchange *ex)
+{
+	assert(ex->stage != NULL && (ex->state == EXCHANGE_HOLDS || ex->state == EXCHANGE_WAITS));
+	/* Something may have been stopped while EX waited. */
+	if (!exchange_is_halted(ex))
+		run(ex, ex->stage);
+}
+
+void
+exchange_stop(struct exchange *ex)
+{
+	const struct stage *s = TAKE(ex->stage);
+
+	if (s != NULL && s->stop != NULL)
+		s->stop(ex);
+}
+
+void
+exchange_late_at_stage(struct exchange *ex)
+{
+	ex->stage->late(ex);
+}
