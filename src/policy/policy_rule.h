@@ -181,6 +181,8 @@ struct policy_rule {
 	struct policy_consequence *then;        /* or NULL */
 	uint64_t price;                 /* of each request, in units of POLICY_MONEY */
 	enum policy_usage usage;
+	const struct policy_rewrite *rewrite;   /* or NULL; not in rules that refuse or log */
+	const struct policy_hook *hook;         /* likewise */
 	const char *reason;             /* or NULL */
 	const char *place, *text;       /* see policy_rule_place(), policy_rule_text() */
 };
