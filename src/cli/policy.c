@@ -343,25 +343,6 @@ show_presets(const struct policy_cli *cli, int argc, char **argv)
 	return 0;
 }
 
-/* share/policy.schema.json, included at build time. */
-__asm__(".section .rodata.policy_schema, \"a\"\n"
-        ".globl policy_schema\n"
-        "policy_schema:\n"
-        ".incbin \"share/policy.schema.json\"\n"
-        ".byte 0\n"
-        ".previous\n");
-extern const char policy_schema[];
-
-static int
-show_schema(const struct policy_cli *cli, int argc, char **argv)
-{
-	(void)cli, (void)argv;
-	if (argc > 0)
-		return cli_failf("`policy schema` takes no arguments");
-	fputs(policy_schema, stdout);
-	return 0;
-}
-
 /* ---- the command ---- */
 
 static const struct {
@@ -372,7 +353,7 @@ static const struct {
 	{ "test", policy_cli_test },
 	{ "explain", policy_cli_explain },
 	{ "presets", show_presets },
-	{ "schema", show_schema },
+	{ "schema", policy_cli_schema },
 	{ "set", policy_cli_set },
 	{ "edit", policy_cli_edit },
 };
