@@ -238,7 +238,8 @@ static int
 check_one(const struct policy_cli *cli, struct json *out, const char *file)
 {
 	OWN(secret_wants_free) struct secret_wants wants = {0};
-	const struct policy_reader reader = { .secrets = secret_wants_read, .arg = &wants };
+	const struct policy_reader reader = { .secrets = secret_wants_read, .hook = policy_any_hook,
+	                                      .arg = &wants };
 	OWN(policy_freep) struct policy *p = NULL;
 	struct err list[POLICY_FAULTS_MAX], err = {0};
 	struct policy_faults faults = { .list = list };

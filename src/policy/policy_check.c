@@ -115,6 +115,10 @@ policy_check_rule(const struct policy_draft *d)
 	if (r == 0 && (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG))
 		r = refuse(d, policy_draft_key(d, POLICY_KEY_PERMITS),
 		           "permits something: it belongs to allow or ask");
+	if (r == 0 && (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG))
+		r = refuse(d, policy_draft_key(d, POLICY_KEY_SENDS),
+		           "is about requests that are sent: it belongs to allow or ask");
+	r = r == 0 ? policy_check_rewrite(d) : r;
 	if (r < 0)
 		return r;
 	if (rule->protocols == 1u << POLICY_TCP || rule->protocols == 1u << POLICY_TLS)

@@ -25,6 +25,8 @@ enum policy_key_flags {
 	POLICY_KEY_PERMITS = 16,        /* only in a rule that allows or asks */
 	POLICY_KEY_NOT_GIT = 32,        /* not beside `git` */
 	POLICY_KEY_NOT_GRPC = 64,       /* not beside `grpc` */
+	POLICY_KEY_SENDS = 128,         /* about a request that is sent: only in a rule that allows or
+	                                 * asks */
 };
 
 /* A rule that is being read. */
@@ -88,6 +90,13 @@ int policy_parse_host(struct policy *p, const char *text, struct policy_host *re
 int policy_read_body(struct policy_draft *d, const struct node *node);
 int policy_read_grpc(struct policy_draft *d, const struct node *node);
 int policy_read_git(struct policy_draft *d, const struct node *node);
+
+/* ---- policy_read_rewrite.c, policy_read_hook.c ---- */
+
+int policy_read_rewrite(struct policy_draft *d, const struct node *node);
+/* Refuse edits that the rule's other keys make impossible. */
+int policy_check_rewrite(const struct policy_draft *d);
+int policy_read_hook(struct policy_draft *d, const struct node *node);
 
 /* ---- policy_read_ask.c ---- */
 

@@ -113,6 +113,18 @@ uint32_t policy_n_added(const struct policy_rule *rule);
 void policy_put_added(struct buf *b, const struct policy_rule *rule);
 void policy_get_added(struct policy_getting *g, struct policy_rule *rule);
 
+/* ---- policy_edits.c ---- */
+
+void policy_put_rewrite(struct buf *b, const struct policy_rule *rule);
+void policy_get_rewrite(struct policy_getting *g, struct policy_rule *rule);
+
+/* ---- policy_put_hook.c ---- */
+
+/* Whether the hook can be called as it is written.  The error has no place. */
+int policy_check_hook(const struct policy_hook *hook, struct err *err);
+void policy_put_hook(struct buf *b, const struct policy_rule *rule);
+void policy_get_hook(struct policy_getting *g, struct policy_rule *rule);
+
 /* ---- policy_ask.c ---- */
 
 /* Set the defaults of an `ask` rule. */

@@ -313,6 +313,18 @@ get_chain(struct policy_getting *g, struct policy_rule *rule)
 	rule->chains = policy_get_list(g, POLICY_LIST_MAX);
 }
 
+static bool
+has_rewrite(const struct policy_rule *rule)
+{
+	return rule->rewrite != NULL;
+}
+
+static bool
+has_hook(const struct policy_rule *rule)
+{
+	return rule->hook != NULL;
+}
+
 /* ---- the table ---- */
 
 static const struct {

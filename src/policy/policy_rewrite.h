@@ -71,6 +71,11 @@ const char *policy_edit_text(const struct policy_edit *edit, char ret_text[POLIC
 void policy_decide_outside(const struct policy *p, unsigned n, const struct policy_request *req,
                            struct policy_decision *ret_decision);
 
+/* Whether the host to which RW sends requests of RULE may be a private address: the rule has
+ * `private`, or RW names an address or the host of this machine itself. */
+bool policy_rewrite_may_use_private(const struct policy *p, int rule,
+                                    const struct policy_rewrite *rw);
+
 /* ---- for readers of rewrites ---- */
 
 /* Check EDIT: names and values are canonical, and a rule may change that part.  The error has no

@@ -138,6 +138,8 @@ struct policy_ask {
 enum policy_off { POLICY_ON, POLICY_OFF_PRINCIPAL, POLICY_OFF_CHAIN, POLICY_OFFS };
 
 struct node;
+struct policy_hook;
+struct policy_rewrite;
 
 struct policy_consequence {
 	const unsigned char *narrow;    /* encoded by policy_put(); see policy_consequence_narrow() */

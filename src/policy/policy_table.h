@@ -111,5 +111,12 @@ SETTING(USAGE, "usage", POLICY_KEY_OF_HTTP | POLICY_KEY_PERMITS,
 SETTING(THEN, "then", 0, policy_read_then, NULL, NULL, NULL, NULL,
         then, "")
 
+SETTING(REWRITE, "rewrite", POLICY_KEY_OF_REQUEST | POLICY_KEY_SENDS,
+        policy_read_rewrite, print_rewrite, policy_put_rewrite, policy_get_rewrite, has_rewrite,
+        rewrite, "changes what is sent after it was allowed")
+SETTING(HOOK, "hook", POLICY_KEY_OF_REQUEST | POLICY_KEY_SENDS,
+        policy_read_hook, print_hook, policy_put_hook, policy_get_hook, has_hook,
+        hook, "a program or a service of the operator's that judges each request")
+
 #undef CONDITION
 #undef SETTING

@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "base/own.h"
+#include "policy/policy_hook.h"
 #include "policy/policy_load.h"
 
 struct line {
@@ -213,6 +214,36 @@ static void
 print_chain(struct line *line, const struct policy_rule *rule)
 {
 	add_list(line, "chain", &rule->chains);
+}
+
+static void
+print_rewrite(struct line *line, const struct policy_rule *rule)
+{
+	char text[POLICY_EDIT_TEXT_MAX];
+
+	for (size_t i = 0; rule->rewrite != NULL && i < rule->rewrite->n; i++)
+		add(line, "%s%s", i == 0 ? " rewrite [" : ", ",
+		    policy_edit_text(&rule->rewrite->edits[i], text));
+	add(line, "%s", rule->rewrite != NULL ? "]" : "");
+}
+
+static void
+print_hook(struct line *line, const struct policy_rule *rule)
+{
+	const struct policy_hook *hook = rule->hook;
+	char text[NUM_TEXT_MAX];
+
+	if (hook == NULL)
+		return;
+	if (hook->socket != NULL)
+		add(line, " hook unix:%s", hook->socket);
+	for (size_t i = 0; hook->argv != NULL && hook->argv[i] != NULL; i++)
+		add(line, "%s%s", i == 0 ? " hook [" : ", ", hook->argv[i]);
+	add(line, "%s", hook->argv != NULL ? "]" : "");
+	if (hook->timeout_ms != POLICY_HOOK_TIMEOUT_MS)
+		add(line, " timeout %s", num_format_duration(text, hook->timeout_ms));
+	if (hook->body_max > 0)
+		add(line, " body %s", num_format_size(text, hook->body_max));
 }
 
 static void (*const printers[])(struct line *line, const struct policy_rule *rule) = {
