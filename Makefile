@@ -224,7 +224,7 @@ $(addprefix $(B)/tests/,resign audit_append): $(B)/tests/%: $(B)/obj/tests/scena
 	$(call link,unit)
 
 # Taken into the program as it is.
-$(call obj,src/cli/policy.c): share/policy.schema.json
+$(call obj,src/cli/policy_schema.c): share/policy.schema.json share/policy.shapes.json
 $(call obj,src/proc/serve/api_openapi.c): share/openapi.schemas.json
 $(B)/gen/web_files.h: tools/web_files.sh $(B)/.state-web
 	@mkdir -p $(@D)

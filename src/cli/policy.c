@@ -238,7 +238,8 @@ static int
 check_one(const struct policy_cli *cli, struct json *out, const char *file)
 {
 	OWN(secret_wants_free) struct secret_wants wants = {0};
-	const struct policy_reader reader = { .secrets = secret_wants_read, .arg = &wants };
+	const struct policy_reader reader = { .secrets = secret_wants_read, .hook = policy_any_hook,
+	                                      .arg = &wants };
 	OWN(policy_freep) struct policy *p = NULL;
 	struct err list[POLICY_FAULTS_MAX], err = {0};
 	struct policy_faults faults = { .list = list };
@@ -343,25 +344,6 @@ show_presets(const struct policy_cli *cli, int argc, char **argv)
 	return 0;
 }
 
-/* share/policy.schema.json, included at build time. */
-__asm__(".section .rodata.policy_schema, \"a\"\n"
-        ".globl policy_schema\n"
-        "policy_schema:\n"
-        ".incbin \"share/policy.schema.json\"\n"
-        ".byte 0\n"
-        ".previous\n");
-extern const char policy_schema[];
-
-static int
-show_schema(const struct policy_cli *cli, int argc, char **argv)
-{
-	(void)cli, (void)argv;
-	if (argc > 0)
-		return cli_failf("`policy schema` takes no arguments");
-	fputs(policy_schema, stdout);
-	return 0;
-}
-
 /* ---- the command ---- */
 
 static const struct {
@@ -372,7 +354,7 @@ static const struct {
 	{ "test", policy_cli_test },
 	{ "explain", policy_cli_explain },
 	{ "presets", show_presets },
-	{ "schema", show_schema },
+	{ "schema", policy_cli_schema },
 	{ "set", policy_cli_set },
 	{ "edit", policy_cli_edit },
 };

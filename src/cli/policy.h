@@ -28,6 +28,7 @@ struct policy_cli {
 int policy_cli_check(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_test(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_explain(const struct policy_cli *cli, int argc, char **argv);
+int policy_cli_schema(const struct policy_cli *cli, int argc, char **argv);
 
 /* ---- policy_cell.c: the policy of a running cell ---- */
 

@@ -17,7 +17,8 @@ load(const struct policy_cli *cli, const char *file, size_t layer, struct policy
      struct err *err)
 {
 	OWN(secret_wants_free) struct secret_wants wants = {0};
-	const struct policy_reader reader = { .secrets = secret_wants_read, .arg = &wants };
+	const struct policy_reader reader = { .secrets = secret_wants_read, .hook = policy_any_hook,
+	                                      .arg = &wants };
 	OWN(policy_freep) struct policy *p = NULL;
 	char chain[POLICY_CHAIN_MAX + 1];
 	int r = policy_load_file(AT_FDCWD, file, &reader, &p, NULL, err);

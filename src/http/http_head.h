@@ -64,6 +64,8 @@ struct http_head {
 struct http_text http_head_get(const struct http_head *head, const char *name);
 /* Whether HEAD has a content-encoding other than "identity".  Responses may have several. */
 bool http_head_is_packed(const struct http_head *head);
+/* Whether a server that honours the content type reads JSON in UTF-8; no type is fine. */
+bool http_type_is_json(struct http_text content_type);
 /* Remove every field NAME (lower case). */
 void http_head_drop(struct http_head *head, const char *name);
 bool http_text_is(struct http_text text, const char *word);       /* same bytes */

@@ -183,6 +183,28 @@ json_walk_decode(struct http_text raw, char *out, size_t size, size_t *ret_len)
 	return 0;
 }
 
+unsigned char
+json_walk_fold(const char **at, const char *end)
+{
+	size_t left = (size_t)(end - *at), n = 1;
+	unsigned char c;
+
+	if (left == 0)
+		return '\0';
+	c = (unsigned char)**at;
+	if (c >= 'A' && c <= 'Z') {
+		c = (unsigned char)(c - 'A' + 'a');
+	} else if (left >= 2 && memcmp(*at, "\xc5\xbf", 2) == 0) {
+		c = 's';
+		n = 2;
+	} else if (left >= 3 && memcmp(*at, "\xe2\x84\xaa", 3) == 0) {
+		c = 'k';
+		n = 3;
+	}
+	*at += n;
+	return c;
+}
+
 void
 json_walk_put(struct buf *b, struct http_text text)
 {

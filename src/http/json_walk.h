@@ -44,6 +44,9 @@ bool json_walk_is(struct http_text raw, const char *word);
 /* Decode a string, without adding a NUL.  -ENOBUFS if it needs more than SIZE bytes.  It never
  * needs more than raw.len bytes. */
 int json_walk_decode(struct http_text raw, char *out, size_t size, size_t *ret_len);
+/* The next character of a decoded name at *AT as readers see it that ignore case, and '\0' at END.
+ * Two characters beyond ASCII fold into it (U+017F, U+212A).  Advances *AT. */
+unsigned char json_walk_fold(const char **at, const char *end);
 /* Append TEXT, which is UTF-8, escaped for use between quotes. */
 void json_walk_put(struct buf *b, struct http_text text);
 

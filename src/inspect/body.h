@@ -35,8 +35,6 @@ bool body_glob_any(const struct policy_list *globs, const char *text, size_t len
 /* Parse strictly.  NULL: an object has a name twice, even if only case differs (some readers ignore
  * case), or bytes follow the value.  The caller owns the value (json_decref). */
 json_t *body_json_parse(const char *data, size_t len);
-/* Whether a server that honours the content type reads JSON in UTF-8; no type is fine. */
-bool body_json_is_type(struct http_text content_type);
 void body_json_freep(json_t **value);
 /* The member NAME of OBJECT, or NULL.  ODD is set if another member matches NAME only without
  * regard to case. */

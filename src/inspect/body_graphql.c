@@ -489,7 +489,7 @@ body_graphql_read(const struct body *body, const json_t *root,
 		return body_graphql_document(body->data, body->len, ret_ops);
 	if (type_is(body->content_type, "application/x-www-form-urlencoded"))
 		return read_form(body->data, body->len, ret_ops);
-	return body_json_is_type(body->content_type) ? read_json(root, ret_ops) : -EBADMSG;
+	return http_type_is_json(body->content_type) ? read_json(root, ret_ops) : -EBADMSG;
 }
 
 void

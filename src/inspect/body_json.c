@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #include "base/own.h"
-#include "inspect/one_of.h"
+#include "http/json_walk.h"
 
 /* ---- parsing ---- */
 
@@ -54,36 +54,16 @@ prepare(void)
 	json_object_seed(seed | 1);
 }
 
-/* The next character of a name, in lower case.  Two beyond ASCII fold into it (U+017F, U+212A). */
-static unsigned char
-fold(const char **name)
-{
-	const char *at = *name;
-	unsigned char c = (unsigned char)*at;
-	size_t n = 1;
-
-	if (c >= 'A' && c <= 'Z') {
-		c = (unsigned char)(c - 'A' + 'a');
-	} else if (strncmp(at, "\xc5\xbf", 2) == 0) {
-		c = 's';
-		n = 2;
-	} else if (strncmp(at, "\xe2\x84\xaa", 3) == 0) {
-		c = 'k';
-		n = 3;
-	}
-	*name += n;
-	return c;
-}
-
 static int
 compare_names(const void *a, const void *b)
 {
 	const char *left = *(const char *const *)a, *right = *(const char *const *)b;
+	const char *left_end = left + strlen(left), *right_end = right + strlen(right);
 	unsigned char l, r;
 
 	do {
-		l = fold(&left);
-		r = fold(&right);
+		l = json_walk_fold(&left, left_end);
+		r = json_walk_fold(&right, right_end);
 	} while (l == r && l != '\0');
 	return l - r;
 }
@@ -150,77 +130,6 @@ void
 body_json_freep(json_t **value)
 {
 	json_decref(*value);
-}
-
-/* ---- content types ---- */
-
-static struct http_text
-trim(struct http_text text)
-{
-	while (text.len > 0 && is_one_of((unsigned char)*text.at, " \t"))
-		text = (struct http_text){ text.at + 1, text.len - 1 };
-	while (text.len > 0 && is_one_of((unsigned char)text.at[text.len - 1], " \t"))
-		text.len--;
-	return text;
-}
-
-/* Take the text before the next ";" from *rest. */
-static struct http_text
-next_parameter(struct http_text *rest)
-{
-	const char *stop = memchr(rest->at, ';', rest->len);
-	struct http_text part = { rest->at, stop != NULL ? (size_t)(stop - rest->at) : rest->len };
-	size_t n = part.len + (stop != NULL);
-
-	*rest = (struct http_text){ rest->at + n, rest->len - n };
-	return trim(part);
-}
-
-/* application/json, or a type of RFC 6839: one slash, with text before and after it. */
-static bool
-is_json(struct http_text type)
-{
-	const char *slash = type.len > 0 ? memchr(type.at, '/', type.len) : NULL;
-
-	if (http_text_is_nocase(type, "application/json"))
-		return true;
-	if (slash == NULL || slash == type.at || type.at + type.len - slash < 7 ||
-	    !http_text_is_nocase((struct http_text){ type.at + type.len - 5, 5 }, "+json"))
-		return false;
-	for (size_t i = 0; i < type.len; i++) {
-		unsigned char c = (unsigned char)type.at[i];
-		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-
-		if (!plain && !is_one_of(c, "-._+") && type.at + i != slash)
-			return false;
-	}
-	return true;
-}
-
-/* Servers parse parameters differently: "charset" may not occur anywhere else. */
-static bool
-is_harmless(struct http_text parameter)
-{
-	if (http_text_is_nocase(parameter, "charset=utf-8") ||
-	    http_text_is_nocase(parameter, "charset=\"utf-8\""))
-		return true;
-	for (size_t i = 0; i + 7 <= parameter.len; i++)
-		if (http_text_is_nocase((struct http_text){ parameter.at + i, 7 }, "charset"))
-			return false;
-	return true;
-}
-
-bool
-body_json_is_type(struct http_text content_type)
-{
-	if (content_type.len == 0)
-		return true;
-	if (!is_json(next_parameter(&content_type)))
-		return false;
-	while (content_type.len > 0)
-		if (!is_harmless(next_parameter(&content_type)))
-			return false;
-	return true;
 }
 
 /* ---- pointers ---- */

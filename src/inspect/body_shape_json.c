@@ -106,6 +106,6 @@ body_shape(struct http_text content_type, const char *data, size_t len,
 		return;
 	if (is_form(content_type))
 		body_shape_form((struct http_text){ data, len }, ret_shape);
-	else if (body_json_is_type(content_type) && begins_json(data, len))
+	else if (http_type_is_json(content_type) && begins_json(data, len))
 		shape_json(data, len, ret_shape);
 }

@@ -283,7 +283,7 @@ fits_matcher(struct reading *rd, enum matcher matcher, const struct policy_body 
 		return fits_graphql(rd, rule, every);
 	if (in->n_text == 0)
 		return BODY_MISFITS;
-	if (matcher != MATCH_REGEX && !body_json_is_type(in->body.content_type))
+	if (matcher != MATCH_REGEX && !http_type_is_json(in->body.content_type))
 		return BODY_UNREADABLE;
 	switch (matcher) {
 	case MATCH_JSON:

@@ -18,6 +18,7 @@
 struct err;
 struct node;
 struct policy;                          /* opaque; defined in policy_parts.h */
+struct policy_hook;
 
 #define POLICY_RULES_MAX 4096
 #define POLICY_LAYERS_MAX 16            /* itself included */
@@ -170,6 +171,10 @@ struct policy_reader {
 	void *arg;
 	/* Whether the loader may read the file PATH, which NODE names; NULL: any file. */
 	int (*file)(void *arg, const struct node *node, const char *path, struct err *err);
+	/* Whether the policy may have HOOK, at NODE; NULL: it may have none.  A caller that runs hooks
+	 * checks that no agent could have written them (trust_command). */
+	int (*hook)(void *arg, const struct node *node, const struct policy_hook *hook,
+	            struct err *err);
 	/* For callers that write the policy out as one file; NULL otherwise.  `rule` gets each rule
 	 * in order of precedence.  `part` gets every other part of a file except `extends`, nearest
 	 * file first. */
@@ -179,6 +184,10 @@ struct policy_reader {
 	int (*text)(void *arg, const char *text, size_t len, struct err *err);
 	bool may_cover;                 /* a rule that earlier rules cover is not an error */
 };
+
+/* For policy_reader.hook, in callers that only look at the policy: accepts any. */
+int policy_any_hook(void *arg, const struct node *node, const struct policy_hook *hook,
+                    struct err *err);
 
 /* Load the file at PATH (relative to DIRFD) and the files that it extends and includes.  Every
  * error is one sentence that begins with "file:line:column: ".  On success the caller owns

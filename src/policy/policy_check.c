@@ -10,19 +10,10 @@
 /* ---- keys that exclude each other ---- */
 
 static int
-refuse_keys(const struct policy_draft *d, const enum policy_key *keys, size_t n,
-            const char *why)
+refuse(const struct policy_draft *d, const struct node *key, const char *why)
 {
-	for (size_t i = 0; i < n; i++)
-		if (d->keys[keys[i]] != NULL)
-			return node_err(d->err, d->keys[keys[i]], "'%s' %s", d->keys[keys[i]]->text, why);
-	return 0;
+	return key == NULL ? 0 : node_err(d->err, key, "'%s' %s", key->text, why);
 }
-
-#define REFUSE_KEYS(d, why, ...)                                               \
-	refuse_keys(d, (const enum policy_key[]){ __VA_ARGS__ },                   \
-	            sizeof((const enum policy_key[]){ __VA_ARGS__ }) /             \
-	            sizeof(enum policy_key), why)
 
 static int
 check_raw(const struct policy_draft *d)
@@ -30,14 +21,9 @@ check_raw(const struct policy_draft *d)
 	const struct policy_rule *rule = &d->rule;
 	bool tcp = rule->protocols == 1u << POLICY_TCP;
 	const struct node *where = d->values[rule->verb];
-	int r = REFUSE_KEYS(d, tcp ? "cannot be seen in raw TCP: leave it or `protocol: tcp` out" :
-	                    "cannot be seen in TLS that is passed through: leave it or "
-	                    "`protocol: tls` out",
-	                    POLICY_KEY_SCHEME, POLICY_KEY_METHODS, POLICY_KEY_PATHS,
-	                    POLICY_KEY_QUERY, POLICY_KEY_HEADERS, POLICY_KEY_CONTENT_TYPE,
-	                    POLICY_KEY_BODY, POLICY_KEY_GRPC, POLICY_KEY_GIT,
-	                    POLICY_KEY_WEBSOCKET, POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS,
-	                    POLICY_KEY_PLACEHOLDERS, POLICY_KEY_USAGE);
+	int r = refuse(d, policy_draft_key(d, POLICY_KEY_OF_HTTP), tcp ?
+	               "cannot be seen in raw TCP: leave it or `protocol: tcp` out" :
+	               "cannot be seen in TLS that is passed through: leave it or `protocol: tls` out");
 
 	for (size_t i = 0; r == 0 && i < rule->n_hosts; i++) {
 		const struct node *item = where->kind == NODE_LIST ? where->items[i] : where;
@@ -84,23 +70,20 @@ check_http(const struct policy_draft *d)
 	int r = 0;
 
 	if (d->keys[POLICY_KEY_GIT] != NULL)
-		r = REFUSE_KEYS(d, "does not go with `git`, which says all of it",
-		                POLICY_KEY_METHODS, POLICY_KEY_PATHS, POLICY_KEY_QUERY,
-		                POLICY_KEY_CONTENT_TYPE, POLICY_KEY_GRPC, POLICY_KEY_WEBSOCKET,
-		                POLICY_KEY_UPGRADE);
+		r = refuse(d, policy_draft_key(d, POLICY_KEY_NOT_GIT),
+		           "does not go with `git`, which says all of it");
 	if (r == 0 && d->keys[POLICY_KEY_GIT] != NULL && (looks || rule->body.graphql))
 		r = node_err(d->err, d->keys[POLICY_KEY_BODY], "of a body only `max` goes with `git`");
 	if (r == 0 && d->keys[POLICY_KEY_GRPC] != NULL)
-		r = REFUSE_KEYS(d, "does not go with `grpc`, which says all of it",
-		                POLICY_KEY_METHODS, POLICY_KEY_PATHS, POLICY_KEY_QUERY,
-		                POLICY_KEY_CONTENT_TYPE, POLICY_KEY_WEBSOCKET, POLICY_KEY_UPGRADE);
+		r = refuse(d, policy_draft_key(d, POLICY_KEY_NOT_GRPC),
+		           "does not go with `grpc`, which says all of it");
 	if (r == 0 && rule->grpc && (looks || rule->body.graphql))
 		r = node_err(d->err, d->keys[POLICY_KEY_BODY], "of a body only `max` goes with `grpc`");
 	if (r == 0 && looks && only_methods(rule, bodyless))
 		r = node_err(d->err, d->keys[POLICY_KEY_BODY], "requests of these methods have no body");
 	if (r == 0 && d->keys[POLICY_KEY_UPGRADE] != NULL)
-		r = REFUSE_KEYS(d, "does not go with `upgrade: websocket`", POLICY_KEY_WEBSOCKET,
-		                POLICY_KEY_BODY);
+		r = refuse(d, d->keys[d->keys[POLICY_KEY_WEBSOCKET] != NULL ? POLICY_KEY_WEBSOCKET :
+		                      POLICY_KEY_BODY], "does not go with `upgrade: websocket`");
 	if (r == 0 && rule->upgrade != POLICY_UPGRADE_NO && !has_method(rule, "GET"))
 		r = node_err(d->err, d->keys[POLICY_KEY_METHODS], "a WebSocket begins with GET");
 	return r;
@@ -130,10 +113,12 @@ policy_check_rule(const struct policy_draft *d)
 		r = check_resolvers(d);
 
 	if (r == 0 && (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG))
-		r = REFUSE_KEYS(d, "permits something: it belongs to allow or ask",
-		                POLICY_KEY_SECRETS, POLICY_KEY_PLACEHOLDERS, POLICY_KEY_PRIVATE,
-		                POLICY_KEY_WEBSOCKET,
-		                POLICY_KEY_BUDGET, POLICY_KEY_PRICE, POLICY_KEY_USAGE);
+		r = refuse(d, policy_draft_key(d, POLICY_KEY_PERMITS),
+		           "permits something: it belongs to allow or ask");
+	if (r == 0 && (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG))
+		r = refuse(d, policy_draft_key(d, POLICY_KEY_SENDS),
+		           "is about requests that are sent: it belongs to allow or ask");
+	r = r == 0 ? policy_check_rewrite(d) : r;
 	if (r < 0)
 		return r;
 	if (rule->protocols == 1u << POLICY_TCP || rule->protocols == 1u << POLICY_TLS)
@@ -290,11 +275,13 @@ git_covers(const struct policy_rule *a, const struct policy_rule *b)
 	return globs_cover(&x->repos, &y->repos, '/');
 }
 
-/* A rule without `max` counts as allowing bodies of any size.  A later rule is hardly written for
- * the few larger bodies, unless it sets a size. */
+/* No two conditions on bodies are compared.  A rule without `max` counts as allowing bodies of any
+ * size.  A later rule is hardly written for the few larger bodies, unless it sets a size. */
 static bool
-sizes_cover(const struct policy_rule *a, const struct policy_rule *b)
+body_covers(const struct policy_rule *a, const struct policy_rule *b)
 {
+	if (policy_rule_wants_body(a) && !a->git.present)
+		return false;
 	if (a->verb != POLICY_VERB_ALLOW)
 		return true;
 	if (b->upload_said && b->upload_max > a->upload_max)
@@ -312,19 +299,78 @@ upgrades_cover(const struct policy_rule *a, const struct policy_rule *b)
 }
 
 static bool
-requests_cover(const struct policy_rule *a, const struct policy_rule *b)
+schemes_cover(const struct policy_rule *a, const struct policy_rule *b)
 {
-	if (policy_rule_wants_body(a) && !a->git.present)
-		return false;
-	if (a->grpc && !b->grpc)
-		return false;
-	return (a->schemes & b->schemes) == b->schemes && names_cover(&a->methods, &b->methods) &&
-	       globs_cover(&a->paths, &b->paths, '/') &&
-	       (!a->has_query || (b->has_query && same_or_none(&a->query, &b->query))) &&
-	       fields_cover(a->params, a->n_params, b->params, b->n_params) &&
-	       fields_cover(a->headers, a->n_headers, b->headers, b->n_headers) &&
-	       same_or_none(&a->content_types, &b->content_types) && git_covers(a, b) &&
-	       sizes_cover(a, b) && upgrades_cover(a, b);
+	return (a->schemes & b->schemes) == b->schemes;
+}
+
+static bool
+methods_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return names_cover(&a->methods, &b->methods);
+}
+
+static bool
+paths_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return globs_cover(&a->paths, &b->paths, '/');
+}
+
+static bool
+queries_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return (!a->has_query || (b->has_query && same_or_none(&a->query, &b->query))) &&
+	       fields_cover(a->params, a->n_params, b->params, b->n_params);
+}
+
+static bool
+headers_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return fields_cover(a->headers, a->n_headers, b->headers, b->n_headers);
+}
+
+static bool
+content_types_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return same_or_none(&a->content_types, &b->content_types);
+}
+
+static bool
+grpc_covers(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return !a->grpc || b->grpc;
+}
+
+static bool
+principals_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return globs_cover(&a->principals, &b->principals, '\0');
+}
+
+static bool
+chains_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return globs_cover(&a->chains, &b->chains, '\0');
+}
+
+static const struct {
+	bool (*covers)(const struct policy_rule *a, const struct policy_rule *b);
+	unsigned flags;
+} conditions[] = {
+#define CONDITION(id, name, flags, read, fits, covers, ...) { covers, flags },
+#define SETTING(...)
+#include "policy/policy_table.h"
+};
+
+/* By the conditions about the cell, or by those about requests. */
+static bool
+conditions_cover(const struct policy_rule *a, const struct policy_rule *b, bool of_cell)
+{
+	for (size_t i = 0; i < ARRAY_LEN(conditions); i++)
+		if (((conditions[i].flags & POLICY_KEY_OF_CELL) != 0) == of_cell &&
+		    !conditions[i].covers(a, b))
+			return false;
+	return true;
 }
 
 static bool
@@ -333,15 +379,13 @@ covers(const struct policy_rule *a, const struct policy_rule *b, const struct po
 	unsigned raw = 1u << POLICY_TCP | 1u << POLICY_TLS;
 	unsigned spoken = b->protocols == POLICY_ANY_PROTOCOL ? 1u << POLICY_HTTP : b->protocols;
 
-	if (a->verb == POLICY_VERB_LOG || !places_cover(a, b, host) ||
-	    !globs_cover(&a->principals, &b->principals, '\0') ||
-	    !globs_cover(&a->chains, &b->chains, '\0'))
+	if (a->verb == POLICY_VERB_LOG || !places_cover(a, b, host) || !conditions_cover(a, b, true))
 		return false;
 	/* The first rule for a host and port settles what the connection carries. */
 	if (a->protocols != spoken && a->protocols != POLICY_ANY_PROTOCOL &&
 	    b->verb != POLICY_VERB_LOG && ((a->protocols | spoken) & raw) != 0)
 		return b->protocols != POLICY_ANY_PROTOCOL;
-	return (a->protocols & spoken) == spoken && requests_cover(a, b);
+	return (a->protocols & spoken) == spoken && conditions_cover(a, b, false);
 }
 
 bool

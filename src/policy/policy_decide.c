@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "policy/policy_parts.h"
+#include "policy/policy_rewrite.h"
 
 struct deciding {
 	const struct policy_request *req;
@@ -239,16 +240,14 @@ narrow(struct policy_decision *out, const struct policy_decision *outer)
 		out->upload_max = outer->upload_max;
 }
 
-/* If several layers refuse equally, the nearest one is named: its reason was written for this
- * agent. */
+/* Add to OUT, the decision of layers before, the decisions of P, the layer LAYER, and of all layers
+ * around it.  If several layers refuse equally, the nearest one is named: its reason was written
+ * for this agent. */
 __attribute__((noinline)) static void
-decide_outer(const struct policy *p, const struct policy_request *req,
+decide_outer(const struct policy *p, unsigned layer, int base, const struct policy_request *req,
              struct policy_decision *out, struct policy_logged *logged)
 {
-	int base = (int)p->n_rules;
-	unsigned layer = 1;
-
-	for (p = p->within; p != NULL; base += (int)p->n_rules, p = p->within, layer++) {
+	for (; p != NULL; base += (int)p->n_rules, p = p->within, layer++) {
 		struct policy_way way = out->way;
 		struct policy_decision outer;
 
@@ -271,7 +270,26 @@ policy_decide(const struct policy *p, const struct policy_request *req,
 		ret_logged->n = 0;
 	decide_layer(p, req, 0, ret_decision, ret_logged);
 	if (p->within != NULL)
-		decide_outer(p, req, ret_decision, ret_logged);
+		decide_outer(p->within, 1, (int)p->n_rules, req, ret_decision, ret_logged);
+}
+
+void
+policy_decide_outside(const struct policy *p, unsigned n, const struct policy_request *req,
+                      struct policy_decision *ret_decision)
+{
+	/* The layers inside have nothing against it. */
+	struct policy_decision out = { .verdict = POLICY_ALLOW, .rule = -1, .may_carry_secrets = true,
+	                               .may_pass_placeholders = true, .may_use_private = true,
+	                               .upload_max = UINT64_MAX, .held_max = POLICY_INSPECTED_MAX };
+	unsigned layer = 0;
+	int base = 0;
+
+	for (size_t i = 0; i < POLICY_LAYERS_MAX; i++)
+		out.way.rule[i] = -1;
+	for (; p != NULL && layer < n; base += (int)p->n_rules, p = p->within)
+		layer++;
+	decide_outer(p, layer, base, req, &out, NULL);
+	*ret_decision = out;
 }
 
 /* ---- before there is a request ---- */

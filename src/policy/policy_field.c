@@ -49,3 +49,28 @@ policy_get_list(struct policy_getting *g, uint32_t max)
 		at[i] = policy_get_text(g, POLICY_TEXT_MAX);
 	return (struct policy_list){ at, g->bad ? 0 : n };
 }
+
+bool
+policy_get_bool(struct policy_getting *g)
+{
+	return policy_get_upto(g, 1) != 0;
+}
+
+uint64_t
+policy_get_u64(struct policy_getting *g)
+{
+	uint64_t v = 0;
+
+	if (g->bad || buf_get_u64(g->b, &v) < 0)
+		g->bad = true;
+	return v;
+}
+
+void *
+policy_get_room(struct policy_getting *g, size_t n, size_t size)
+{
+	void *room = g->bad ? NULL : policy_alloc(g->p, n, size);
+
+	g->bad |= room == NULL;
+	return room;
+}

@@ -318,7 +318,7 @@ policy_flat_load(struct policy_flat *f, const char *name, const char *text, size
                  struct policy_faults *faults, struct policy **ret_policy, struct err *err)
 {
 	const struct policy_reader reader = { .rule = take_rule, .part = take_part, .arg = f,
-	                                      .may_cover = true };
+	                                      .hook = policy_any_hook, .may_cover = true };
 	OWN(policy_freep) struct policy *p = NULL;
 	int r = policy_load_text_all(name, text, len, &reader, &p, faults, err);
 

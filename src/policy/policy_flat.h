@@ -51,7 +51,8 @@ int policy_flat_take(struct policy_flat *f, const struct policy_flat *from, cons
 /* Append the whole policy as YAML. */
 void policy_flat_put(struct buf *b, const struct policy_flat *f);
 
-/* Parse TEXT, which names no files, into F and *ret_policy.  Places use NAME for the file.  Covered
+/* Parse TEXT, which names no files, into F and *ret_policy.  Places use NAME for the file.  It may
+ * have any hooks: a caller that puts *ret_policy into force checks them.  Covered
  * rules are not an error: a rule inserted in front of them later may cover them.  FAULTS and
  * RET_POLICY may be NULL. */
 int policy_flat_load(struct policy_flat *f, const char *name, const char *text, size_t len,

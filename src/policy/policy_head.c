@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/own.h"
 #include "policy/policy_parts.h"
 
 /* ---- the request ---- */
@@ -165,10 +166,20 @@ fits_any(const struct policy_list *globs, const char *text, size_t len, char sep
 }
 
 static bool
+scheme_fits(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	unsigned scheme = facts->head->scheme == HTTP_TLS ? POLICY_SCHEME_TLS : POLICY_SCHEME_PLAIN;
+
+	return (rule->schemes & scheme) != 0;
+}
+
+static bool
 methods_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	bool allows = rule->verb == POLICY_VERB_ALLOW, one = list_has(&rule->methods, facts->head->method);
 
+	if (rule->methods.n == 0)
+		return true;
 	if (!facts->names_method || one != allows)
 		return one;
 	return policy_overrides_fit(facts, &rule->methods, allows);
@@ -181,6 +192,8 @@ paths_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	bool one = fits_any(&rule->paths, facts->path, facts->path_len, '/');
 
+	if (rule->paths.n == 0)
+		return true;
 	/* The server's reading of such a path is unknown. */
 	if (facts->names_path)
 		return rule->verb != POLICY_VERB_ALLOW;
@@ -364,7 +377,7 @@ param_fits(const struct policy_rule *rule, const struct policy_field *field,
 }
 
 static bool
-query_fits(const struct policy_rule *rule, const struct http_text *query)
+whole_query_fits(const struct policy_rule *rule, const struct http_text *query)
 {
 	bool parted = query->len > 0 && memchr(query->at, ';', query->len) != NULL;
 
@@ -376,8 +389,10 @@ query_fits(const struct policy_rule *rule, const struct http_text *query)
 }
 
 static bool
-params_fit(const struct policy_rule *rule, const struct policy_facts *facts)
+query_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 {
+	if (rule->has_query && !whole_query_fits(rule, &facts->query))
+		return false;
 	for (size_t i = 0; i < rule->n_params; i++)
 		if (!param_fits(rule, &rule->params[i], &facts->query))
 			return false;
@@ -401,8 +416,8 @@ media_type(struct http_text value, char ret_type[POLICY_TEXT_MAX])
 }
 
 static bool
-content_type_fits(const struct policy_rule *rule, const struct policy_list *globs,
-                  const struct http_head *head)
+media_type_fits(const struct policy_rule *rule, const struct policy_list *globs,
+                const struct http_head *head)
 {
 	static const struct policy_field field = { .name = "content-type" };
 	char type[POLICY_TEXT_MAX];
@@ -418,12 +433,19 @@ content_type_fits(const struct policy_rule *rule, const struct policy_list *glob
 }
 
 static bool
-grpc_fits(const struct policy_rule *rule, const struct http_head *head)
+content_type_fits(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	return rule->content_types.n == 0 || media_type_fits(rule, &rule->content_types, facts->head);
+}
+
+static bool
+grpc_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	static const char *const types[] = { "application/grpc", "application/grpc+*" };
 	static const struct policy_list list = { types, 2 };
 
-	return text_is(head->method, "POST") && content_type_fits(rule, &list, head);
+	return !rule->grpc || (text_is(facts->head->method, "POST") &&
+	                       media_type_fits(rule, &list, facts->head));
 }
 
 /* To many servers Acme/Site and acme/site are the same.  Rules that refuse therefore match in any
@@ -445,6 +467,8 @@ git_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	const struct policy_git *git = &rule->git;
 
+	if (!git->present)
+		return true;
 	if (facts->git == POLICY_GIT_NONE ||
 	    (facts->other != NULL && rule->verb == POLICY_VERB_ALLOW) ||
 	    (git->repos.n > 0 && !repo_fits(rule, facts)))
@@ -460,47 +484,37 @@ git_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 }
 
 static bool
-upgrade_fits(const struct policy_rule *rule, const struct http_head *head)
+upgrade_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 {
-	if (head->upgrade.len == 0)
+	if (facts->head->upgrade.len == 0)
 		return rule->upgrade != POLICY_UPGRADE_ONLY;
 	return rule->verb != POLICY_VERB_ALLOW || rule->upgrade != POLICY_UPGRADE_NO;
 }
 
 static bool
-headers_fit(const struct policy_rule *rule, const struct http_head *head)
+headers_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	for (size_t i = 0; i < rule->n_headers; i++)
-		if (!header_fits(rule, &rule->headers[i], head))
+		if (!header_fits(rule, &rule->headers[i], facts->head))
 			return false;
 	return true;
 }
 
+static const struct {
+	const char *name;
+	bool (*fits)(const struct policy_rule *rule, const struct policy_facts *facts);
+} conditions[] = {
+#define CONDITION(id, name, flags, read, fits, ...) { name, fits },
+#define SETTING(...)
+#include "policy/policy_table.h"
+};
+
 const char *
 policy_head_differs(const struct policy_rule *rule, const struct policy_facts *facts)
 {
-	const struct http_head *head = facts->head;
-
-	if ((rule->schemes & (head->scheme == HTTP_TLS ? POLICY_SCHEME_TLS :
-	                      POLICY_SCHEME_PLAIN)) == 0)
-		return "scheme";
-	if (rule->methods.n > 0 && !methods_fit(rule, facts))
-		return "methods";
-	if (rule->paths.n > 0 && !paths_fit(rule, facts))
-		return rule->grpc ? "grpc" : "paths";
-	if (rule->grpc && !grpc_fits(rule, head))
-		return "grpc";
-	if (!upgrade_fits(rule, head))
-		return "upgrade";
-	if (rule->git.present && !git_fits(rule, facts))
-		return "git";
-	if (rule->has_query && !query_fits(rule, &facts->query))
-		return "query";
-	if (!params_fit(rule, facts))
-		return "query";
-	if (!headers_fit(rule, head))
-		return "headers";
-	if (rule->content_types.n > 0 && !content_type_fits(rule, &rule->content_types, head))
-		return "content_type";
+	for (size_t i = 0; i < ARRAY_LEN(conditions); i++)
+		if (conditions[i].fits != NULL && !conditions[i].fits(rule, facts))
+			/* The paths of a gRPC rule are those of its services. */
+			return rule->grpc && conditions[i].fits == paths_fit ? "grpc" : conditions[i].name;
 	return NULL;
 }

@@ -306,12 +306,28 @@ check_ports(const struct policy_loading *l, const struct node *node)
 	       node_err(l->err, ports, "each host here has a port of its own: leave `ports` out");
 }
 
+/* A hook runs with the operator's rights, so each caller decides which hooks it accepts. */
+static int
+check_hook(const struct policy_loading *l, const struct node *node)
+{
+	const struct policy_hook *hook = l->p->rules[l->p->n_rules - 1].hook;
+	const struct node *at = node_get(node, "hook");
+
+	if (hook == NULL)
+		return 0;
+	if (l->reader == NULL || l->reader->hook == NULL)
+		return node_err(l->err, at, "a hook is the operator's own program: only a policy that is given "
+		                "with -p or --within can have one");
+	return l->reader->hook(l->reader->arg, at, hook, l->err);
+}
+
 static int
 load_rule(struct policy_loading *l, const struct source *source, const struct node *node)
 {
 	int r = policy_read_rule(l->p, node, source->shown, l->err);
 
 	r = r == 0 ? check_ports(l, node) : r;
+	r = r == 0 ? check_hook(l, node) : r;
 	if (r == 0 && l->p->rules[l->p->n_rules - 1].then != NULL &&
 	    l->p->rules[l->p->n_rules - 1].then->narrow_file != NULL)
 		return load_narrow(l, source, node);

@@ -10,16 +10,23 @@
 #define POLICY_FILES_MAX 64
 
 enum policy_key {
-	POLICY_KEY_ALLOW, POLICY_KEY_DENY, POLICY_KEY_ASK, POLICY_KEY_LOG,
-	POLICY_KEY_PROTOCOL, POLICY_KEY_PORTS, POLICY_KEY_SCHEME, POLICY_KEY_METHODS,
-	POLICY_KEY_PATHS, POLICY_KEY_QUERY, POLICY_KEY_HEADERS, POLICY_KEY_CONTENT_TYPE,
-	POLICY_KEY_BODY, POLICY_KEY_GRPC, POLICY_KEY_GIT, POLICY_KEY_WEBSOCKET,
-	POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS, POLICY_KEY_PLACEHOLDERS, POLICY_KEY_PRIVATE,
-	POLICY_KEY_PRINCIPAL, POLICY_KEY_CHAIN, POLICY_KEY_REASON, POLICY_KEY_APPROVERS, POLICY_KEY_APPROVALS,
-	POLICY_KEY_TIMEOUT, POLICY_KEY_FREEZE,
-	POLICY_KEY_BUDGET, POLICY_KEY_PRICE, POLICY_KEY_USAGE,
-	POLICY_KEY_THEN,
+#define CONDITION(id, ...) POLICY_KEY_##id,
+#define SETTING(id, ...) POLICY_KEY_##id,
+#include "policy/policy_table.h"
 	POLICY_KEYS
+};
+
+enum policy_key_flags {
+	POLICY_KEY_OF_HTTP = 1,         /* not for raw TCP, or TLS that is passed through */
+	POLICY_KEY_IS_HTTP = 2,         /* a rule with it is for HTTP only */
+	POLICY_KEY_OF_REQUEST = POLICY_KEY_OF_HTTP | POLICY_KEY_IS_HTTP,
+	POLICY_KEY_OF_CELL = 4,         /* about the cell, not the request */
+	POLICY_KEY_OF_ASK = 8,          /* only in a rule that asks */
+	POLICY_KEY_PERMITS = 16,        /* only in a rule that allows or asks */
+	POLICY_KEY_NOT_GIT = 32,        /* not beside `git` */
+	POLICY_KEY_NOT_GRPC = 64,       /* not beside `grpc` */
+	POLICY_KEY_SENDS = 128,         /* about a request that is sent: only in a rule that allows or
+	                                 * asks */
 };
 
 /* A rule that is being read. */
@@ -57,6 +64,8 @@ int policy_read_list(struct policy_draft *d, const struct node *node, const char
 int policy_read_unknown(const struct node *key, const char *const *names,
                         const char *where, struct err *err);
 int policy_read_oom(struct policy_draft *d);
+/* The first key of the rule that has FLAG, of enum policy_key_flags, or NULL. */
+const struct node *policy_draft_key(const struct policy_draft *d, unsigned flag);
 
 /* ---- policy_read_head.c ---- */
 
@@ -81,6 +90,13 @@ int policy_parse_host(struct policy *p, const char *text, struct policy_host *re
 int policy_read_body(struct policy_draft *d, const struct node *node);
 int policy_read_grpc(struct policy_draft *d, const struct node *node);
 int policy_read_git(struct policy_draft *d, const struct node *node);
+
+/* ---- policy_read_rewrite.c, policy_read_hook.c ---- */
+
+int policy_read_rewrite(struct policy_draft *d, const struct node *node);
+/* Refuse edits that the rule's other keys make impossible. */
+int policy_check_rewrite(const struct policy_draft *d);
+int policy_read_hook(struct policy_draft *d, const struct node *node);
 
 /* ---- policy_read_ask.c ---- */
 

@@ -96,9 +96,34 @@ struct policy_getting {
 };
 uint32_t policy_get_upto(struct policy_getting *g, uint32_t max);
 uint64_t policy_get_u64(struct policy_getting *g);
+bool policy_get_bool(struct policy_getting *g);
+/* Memory for N items, all zero; NULL if it is bad, or becomes so. */
+void *policy_get_room(struct policy_getting *g, size_t n, size_t size);
 const char *policy_get_text(struct policy_getting *g, size_t max);      /* "" if it is bad */
 struct policy_list policy_get_list(struct policy_getting *g, uint32_t max);
 void policy_put_list(struct buf *b, const struct policy_list *list);
+
+/* ---- policy_put_keys.c ---- */
+
+/* The keys that every message has room for.  PLAIN: without those about the cell. */
+void policy_put_keys(struct buf *b, const struct policy_rule *rule, bool plain);
+void policy_get_keys(struct policy_getting *g, struct policy_rule *rule, bool plain);
+/* The other keys, each with its name. */
+uint32_t policy_n_added(const struct policy_rule *rule);
+void policy_put_added(struct buf *b, const struct policy_rule *rule);
+void policy_get_added(struct policy_getting *g, struct policy_rule *rule);
+
+/* ---- policy_edits.c ---- */
+
+void policy_put_rewrite(struct buf *b, const struct policy_rule *rule);
+void policy_get_rewrite(struct policy_getting *g, struct policy_rule *rule);
+
+/* ---- policy_put_hook.c ---- */
+
+/* Whether the hook can be called as it is written.  The error has no place. */
+int policy_check_hook(const struct policy_hook *hook, struct err *err);
+void policy_put_hook(struct buf *b, const struct policy_rule *rule);
+void policy_get_hook(struct policy_getting *g, struct policy_rule *rule);
 
 /* ---- policy_ask.c ---- */
 

@@ -92,14 +92,14 @@ policy_read_unknown(const struct node *key, const char *const *names, const char
                     struct err *err)
 {
 	const char *nearest = text_nearest(key->text, names);
-	char all[320] = "";
+	char all[512] = "";
 
 	if (strcmp(key->text, "preset") == 0)
 		return node_err(err, key, "a preset is included: `- include: NAME`");
 	if (nearest != NULL)
 		return node_err(err, key, "there is no key '%.64s' %s: did you mean '%s'?", key->text,
 		                where, nearest);
-	for (size_t len = 0; *names != NULL; names++)
+	for (size_t len = 0; *names != NULL && len < sizeof(all); names++)
 		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", len > 0 ? ", " : "",
 		                        *names);
 	return node_err(err, key, "there is no key '%.64s' %s: it takes %s", key->text, where, all);
@@ -212,39 +212,21 @@ read_reason(struct policy_draft *d, const struct node *node)
 static const struct {
 	const char *name;
 	int (*read)(struct policy_draft *d, const struct node *value);
+	unsigned flags;
 } keys[POLICY_KEYS] = {
-	[POLICY_KEY_ALLOW] = { "allow", policy_read_hosts },
-	[POLICY_KEY_DENY] = { "deny", policy_read_hosts },
-	[POLICY_KEY_ASK] = { "ask", policy_read_hosts },
-	[POLICY_KEY_LOG] = { "log", policy_read_hosts },
-	[POLICY_KEY_PROTOCOL] = { "protocol", policy_read_protocol },
-	[POLICY_KEY_PORTS] = { "ports", policy_read_ports },
-	[POLICY_KEY_SCHEME] = { "scheme", policy_read_scheme },
-	[POLICY_KEY_METHODS] = { "methods", policy_read_methods },
-	[POLICY_KEY_PATHS] = { "paths", policy_read_paths },
-	[POLICY_KEY_QUERY] = { "query", policy_read_query },
-	[POLICY_KEY_HEADERS] = { "headers", policy_read_headers },
-	[POLICY_KEY_CONTENT_TYPE] = { "content_type", policy_read_content_type },
-	[POLICY_KEY_BODY] = { "body", policy_read_body },
-	[POLICY_KEY_GRPC] = { "grpc", policy_read_grpc },
-	[POLICY_KEY_GIT] = { "git", policy_read_git },
-	[POLICY_KEY_WEBSOCKET] = { "websocket", read_websocket },
-	[POLICY_KEY_UPGRADE] = { "upgrade", read_upgrade },
-	[POLICY_KEY_SECRETS] = { "secrets", read_secrets },
-	[POLICY_KEY_PLACEHOLDERS] = { "placeholders", read_placeholders },
-	[POLICY_KEY_PRIVATE] = { "private", read_private },
-	[POLICY_KEY_PRINCIPAL] = { "principal", read_principal },
-	[POLICY_KEY_CHAIN] = { "chain", read_chain },
-	[POLICY_KEY_REASON] = { "reason", read_reason },
-	[POLICY_KEY_APPROVERS] = { "approvers", policy_read_approvers },
-	[POLICY_KEY_APPROVALS] = { "approvals", policy_read_approvals },
-	[POLICY_KEY_TIMEOUT] = { "timeout", policy_read_timeout },
-	[POLICY_KEY_FREEZE] = { "freeze", policy_read_freeze },
-	[POLICY_KEY_THEN] = { "then", policy_read_then },
-	[POLICY_KEY_BUDGET] = { "budget", policy_read_budget },
-	[POLICY_KEY_PRICE] = { "price", policy_read_price },
-	[POLICY_KEY_USAGE] = { "usage", policy_read_usage },
+#define CONDITION(id, name, flags, read, ...) { name, read, flags },
+#define SETTING(id, name, flags, read, ...) { name, read, flags },
+#include "policy/policy_table.h"
 };
+
+const struct node *
+policy_draft_key(const struct policy_draft *d, unsigned flag)
+{
+	for (size_t k = 0; k < POLICY_KEYS; k++)
+		if (d->keys[k] != NULL && (keys[k].flags & flag) != 0)
+			return d->keys[k];
+	return NULL;
+}
 
 static int
 unknown_key(const struct node *key, struct err *err)
@@ -316,9 +298,8 @@ fill_in(struct policy_draft *d)
 		rule->protocols = 1u << POLICY_HTTP;
 		if (refuses)
 			rule->protocols = POLICY_ANY_PROTOCOL;
-		for (unsigned k = POLICY_KEY_SCHEME; k <= POLICY_KEY_UPGRADE; k++)
-			if (d->keys[k] != NULL)
-				rule->protocols = 1u << POLICY_HTTP;
+		if (policy_draft_key(d, POLICY_KEY_IS_HTTP) != NULL)
+			rule->protocols = 1u << POLICY_HTTP;
 	}
 	if (rule->n_ports > 0 || refuses || rule->protocols == 1u << POLICY_TCP)
 		return 0;

@@ -96,11 +96,10 @@ int
 policy_check_ask(const struct policy_draft *d)
 {
 	const struct policy_ask *ask = &d->rule.ask;
+	const struct node *key = policy_draft_key(d, POLICY_KEY_OF_ASK);
 
-	for (unsigned k = POLICY_KEY_APPROVERS; k <= POLICY_KEY_FREEZE; k++)
-		if (d->keys[k] != NULL && d->rule.verb != POLICY_VERB_ASK)
-			return node_err(d->err, d->keys[k], "'%s' is about asking: it belongs to ask",
-			                d->keys[k]->text);
+	if (key != NULL && d->rule.verb != POLICY_VERB_ASK)
+		return node_err(d->err, key, "'%s' is about asking: it belongs to ask", key->text);
 	if (ask->approvers.n > 0 && ask->approvals > ask->approvers.n)
 		return node_err(d->err, d->keys[POLICY_KEY_APPROVALS], "%u approvals cannot come from %zu "
 		                "approver%s", ask->approvals, ask->approvers.n,

@@ -246,7 +246,7 @@ policy_read_body(struct policy_draft *d, const struct node *node)
 	r = read_parts(d, node, parts, "in `body`");
 	if (r < 0)
 		return r;
-	if (policy_rule_wants_body(rule) && rule->upload_said &&
+	if (policy_rule_wants_body(rule) && !rule->git.present && rule->upload_said &&
 	    rule->upload_max > POLICY_INSPECTED_MAX)
 		return node_err(d->err, node, "a body that is looked into is held in memory: its `max` "
 		                "is at most %dM", POLICY_INSPECTED_MAX >> 20);

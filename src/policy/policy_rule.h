@@ -138,6 +138,8 @@ struct policy_ask {
 enum policy_off { POLICY_ON, POLICY_OFF_PRINCIPAL, POLICY_OFF_CHAIN, POLICY_OFFS };
 
 struct node;
+struct policy_hook;
+struct policy_rewrite;
 
 struct policy_consequence {
 	const unsigned char *narrow;    /* encoded by policy_put(); see policy_consequence_narrow() */
@@ -181,6 +183,8 @@ struct policy_rule {
 	struct policy_consequence *then;        /* or NULL */
 	uint64_t price;                 /* of each request, in units of POLICY_MONEY */
 	enum policy_usage usage;
+	const struct policy_rewrite *rewrite;   /* or NULL; not in rules that refuse or log */
+	const struct policy_hook *hook;         /* likewise */
 	const char *reason;             /* or NULL */
 	const char *place, *text;       /* see policy_rule_place(), policy_rule_text() */
 };

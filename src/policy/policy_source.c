@@ -102,7 +102,7 @@ policy_source_load(int dirfd, const char *path, struct policy_faults *faults,
 	OWN(policy_freep) struct policy *p = NULL;
 	const struct policy_reader reader = { .arg = &s, .file = take_file, .rule = take_rule,
 	                                      .part = take_part, .text = take_text,
-	                                      .may_cover = true };
+	                                      .hook = policy_any_hook, .may_cover = true };
 	int r;
 
 	policy_source_init(&s);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/own.h"
+#include "policy/policy_hook.h"
 #include "policy/policy_load.h"
 
 struct line {
@@ -87,8 +89,6 @@ add_where(struct line *line, const struct policy_rule *rule)
 	}
 	if (raw)
 		add(line, " protocol %s", rule->protocols == 1u << POLICY_TCP ? "tcp" : "tls");
-	if (rule->schemes == POLICY_SCHEME_PLAIN || rule->schemes == POLICY_SCHEME_TLS)
-		add(line, " scheme %s", rule->schemes == POLICY_SCHEME_PLAIN ? "http" : "https");
 }
 
 static void
@@ -103,9 +103,51 @@ add_fields(struct line *line, const char *name, const struct policy_field *field
 	}
 }
 
+/* ---- the keys, in the order of the table ---- */
+
 static void
-add_git(struct line *line, const struct policy_git *git)
+print_scheme(struct line *line, const struct policy_rule *rule)
 {
+	if (rule->schemes == POLICY_SCHEME_PLAIN || rule->schemes == POLICY_SCHEME_TLS)
+		add(line, " scheme %s", rule->schemes == POLICY_SCHEME_PLAIN ? "http" : "https");
+}
+
+static void
+print_methods(struct line *line, const struct policy_rule *rule)
+{
+	add_list(line, "methods", &rule->methods);
+}
+
+static void
+print_paths(struct line *line, const struct policy_rule *rule)
+{
+	add_list(line, rule->grpc ? "grpc" : "paths", &rule->paths);
+}
+
+static void
+print_query(struct line *line, const struct policy_rule *rule)
+{
+	add_list(line, "query", &rule->query);
+	add_fields(line, "query", rule->params, rule->n_params);
+}
+
+static void
+print_headers(struct line *line, const struct policy_rule *rule)
+{
+	add_fields(line, "header", rule->headers, rule->n_headers);
+}
+
+static void
+print_content_type(struct line *line, const struct policy_rule *rule)
+{
+	add_list(line, "content_type", &rule->content_types);
+}
+
+static void
+print_git(struct line *line, const struct policy_rule *rule)
+{
+	const struct policy_git *git = &rule->git;
+
 	if (!git->present)
 		return;
 	add(line, " git%s", git->fetch ? " fetch" : "");
@@ -116,9 +158,10 @@ add_git(struct line *line, const struct policy_git *git)
 }
 
 static void
-add_body(struct line *line, const struct policy_body *body)
+print_body(struct line *line, const struct policy_rule *rule)
 {
 	static const char *const types[] = { "query", "mutation", "subscription" };
+	const struct policy_body *body = &rule->body;
 
 	for (size_t i = 0; i < body->n_json; i++)
 		add(line, " json %s", *body->json[i].pointer != '\0' ? body->json[i].pointer : "\"\"");
@@ -131,6 +174,85 @@ add_body(struct line *line, const struct policy_body *body)
 	add_list(line, "names", &body->graphql_names);
 	add_list(line, "jsonrpc", &body->jsonrpc_methods);
 }
+
+static void
+print_upgrade_and_max(struct line *line, const struct policy_rule *rule)
+{
+	char size[NUM_TEXT_MAX];
+
+	if (rule->upgrade != POLICY_UPGRADE_NO)
+		add(line, rule->upgrade == POLICY_UPGRADE_ONLY ? " upgrade websocket" : " websocket");
+	if (rule->upload_said)
+		add(line, " max %s", num_format_size(size, rule->upload_max));
+}
+
+static void
+print_secrets(struct line *line, const struct policy_rule *rule)
+{
+	add(line, "%s", rule->secrets ? " secrets" : "");
+}
+
+static void
+print_placeholders(struct line *line, const struct policy_rule *rule)
+{
+	add(line, "%s", rule->placeholders ? " placeholders" : "");
+}
+
+static void
+print_private(struct line *line, const struct policy_rule *rule)
+{
+	add(line, "%s", rule->private ? " private" : "");
+}
+
+static void
+print_principal(struct line *line, const struct policy_rule *rule)
+{
+	add_list(line, "principal", &rule->principals);
+}
+
+static void
+print_chain(struct line *line, const struct policy_rule *rule)
+{
+	add_list(line, "chain", &rule->chains);
+}
+
+static void
+print_rewrite(struct line *line, const struct policy_rule *rule)
+{
+	char text[POLICY_EDIT_TEXT_MAX];
+
+	for (size_t i = 0; rule->rewrite != NULL && i < rule->rewrite->n; i++)
+		add(line, "%s%s", i == 0 ? " rewrite [" : ", ",
+		    policy_edit_text(&rule->rewrite->edits[i], text));
+	add(line, "%s", rule->rewrite != NULL ? "]" : "");
+}
+
+static void
+print_hook(struct line *line, const struct policy_rule *rule)
+{
+	const struct policy_hook *hook = rule->hook;
+	char text[NUM_TEXT_MAX];
+
+	if (hook == NULL)
+		return;
+	if (hook->socket != NULL)
+		add(line, " hook unix:%s", hook->socket);
+	for (size_t i = 0; hook->argv != NULL && hook->argv[i] != NULL; i++)
+		add(line, "%s%s", i == 0 ? " hook [" : ", ", hook->argv[i]);
+	add(line, "%s", hook->argv != NULL ? "]" : "");
+	if (hook->timeout_ms != POLICY_HOOK_TIMEOUT_MS)
+		add(line, " timeout %s", num_format_duration(text, hook->timeout_ms));
+	if (hook->body_max > 0)
+		add(line, " body %s", num_format_size(text, hook->body_max));
+}
+
+static void (*const printers[])(struct line *line, const struct policy_rule *rule) = {
+#define CONDITION(id, name, flags, read, fits, covers, print, ...) print,
+#define SETTING(id, name, flags, read, print, ...) print,
+#include "policy/policy_table.h"
+};
+
+/* ---- the rest of a rule ---- */
 
 static void
 add_ask(struct line *line, const struct policy_rule *rule)
@@ -161,25 +283,11 @@ const char *
 policy_text_of(struct policy *p, const struct policy_rule *rule)
 {
 	struct line line = {0};
-	char size[NUM_TEXT_MAX];
 
 	add_where(&line, rule);
-	add_list(&line, "methods", &rule->methods);
-	add_list(&line, rule->grpc ? "grpc" : "paths", &rule->paths);
-	add_list(&line, "query", &rule->query);
-	add_fields(&line, "query", rule->params, rule->n_params);
-	add_fields(&line, "header", rule->headers, rule->n_headers);
-	add_list(&line, "content_type", &rule->content_types);
-	add_git(&line, &rule->git);
-	add_body(&line, &rule->body);
-	if (rule->upgrade != POLICY_UPGRADE_NO)
-		add(&line, rule->upgrade == POLICY_UPGRADE_ONLY ? " upgrade websocket" : " websocket");
-	if (rule->upload_said)
-		add(&line, " max %s", num_format_size(size, rule->upload_max));
-	add(&line, "%s%s%s", rule->secrets ? " secrets" : "", rule->placeholders ? " placeholders" : "",
-	    rule->private ? " private" : "");
-	add_list(&line, "principal", &rule->principals);
-	add_list(&line, "chain", &rule->chains);
+	for (size_t i = 0; i < ARRAY_LEN(printers); i++)
+		if (printers[i] != NULL)
+			printers[i](&line, rule);
 	add_ask(&line, rule);
 	add_then(&line, rule->then);
 	if (line.len == sizeof(line.text) - 1) {
