@@ -8,6 +8,8 @@
 #define COURIER_INSPECT_FD 5            /* courier: the channel to cloister-inspect */
 #define COURIER_KEEPER_FD 7             /* courier: the channel to the keeper, which renews secrets, if
                                          * there is one (keeper_channel.h) */
+#define COURIER_HOOK_FD 8               /* courier: the channel to cloister-hook (hook_channel.h); not open
+                                         * if the cell has no hooks */
 #define INSPECT_COURIER_FD 3            /* cloister-inspect: its only descriptor */
 #define GATE_TCP_FD 5                   /* gate: accepts captured connections */
 #define GATE_TCP6_FD 6                  /* not open if the host has no IPv6 */

@@ -17,7 +17,7 @@
 #define POLICY_HOOK_TIMEOUT_MOST_MS (60 * 1000)
 #define POLICY_HOOK_BODY_MAX (1024 * 1024)      /* the most that `body` may be */
 #define POLICY_HOOK_REASON_MAX 512
-#define POLICY_HOOK_ANSWER_MAX (64 * 1024)      /* bytes of an answer, with its newline */
+#define POLICY_HOOK_ANSWER_MAX (32 * 1024)      /* bytes of an answer, with its newline */
 #define POLICY_HOOK_QUESTION_MAX (8 * 1024 * 1024)
 
 struct policy_hook {
@@ -35,6 +35,10 @@ const struct policy_hook *policy_hook_of(const struct policy *p, int rule);
 bool policy_hooks(const struct policy *p);
 /* Whether both call the same program or service in the same way. */
 bool policy_hook_same(const struct policy_hook *a, const struct policy_hook *b);
+/* Append what HOOK calls: its program and words, or its socket.  Two hooks call the same if these
+ * bytes are equal, at most POLICY_HOOK_CALL_MAX. */
+#define POLICY_HOOK_CALL_MAX (40 * 1024)
+void policy_hook_put_call(struct buf *b, const struct policy_hook *hook);
 
 /* A request to judge.  Everything is borrowed; strings may be "". */
 struct policy_hook_question {

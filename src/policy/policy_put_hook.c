@@ -1,4 +1,5 @@
 /* policy_put_hook.c - checks a rule's `hook`, and encodes it. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -35,10 +36,11 @@ policy_check_hook(const struct policy_hook *hook, struct err *err)
 	return 0;
 }
 
+static_assert(POLICY_HOOK_CALL_MAX > (POLICY_HOOK_ARGS_MAX + 1) * (POLICY_TEXT_MAX + 8), "calls fit");
+
 void
-policy_put_hook(struct buf *b, const struct policy_rule *rule)
+policy_hook_put_call(struct buf *b, const struct policy_hook *hook)
 {
-	const struct policy_hook *hook = rule->hook;
 	uint32_t n = 0;
 
 	while (hook->argv != NULL && hook->argv[n] != NULL)
@@ -47,6 +49,14 @@ policy_put_hook(struct buf *b, const struct policy_rule *rule)
 	for (uint32_t i = 0; i < n; i++)
 		buf_put_str(b, hook->argv[i]);
 	buf_put_str(b, hook->socket != NULL ? hook->socket : "");
+}
+
+void
+policy_put_hook(struct buf *b, const struct policy_rule *rule)
+{
+	const struct policy_hook *hook = rule->hook;
+
+	policy_hook_put_call(b, hook);
 	buf_put_u64(b, hook->timeout_ms);
 	buf_put_u64(b, hook->body_max);
 }
