@@ -152,7 +152,7 @@ take(struct exchange *ex)
 		snprintf(x->reason, sizeof(x->reason), "%s", x->answer.reason);
 		return STAGE_CONTINUE;
 	default:
-		snprintf(reason, sizeof(reason), "%.400s", x->answer.reason[0] != '\0' ? x->answer.reason :
+		snprintf(reason, sizeof(reason), "%.300s", x->answer.reason[0] != '\0' ? x->answer.reason :
 		         "the operator's hook denies it");
 		exchange_refuse(ex, "hook", reason);
 		return STAGE_REFUSE;
@@ -163,7 +163,7 @@ take(struct exchange *ex)
 static enum stage_answer
 hold_for(struct exchange *ex, const struct policy_hook *hook)
 {
-	enum stage_answer answer = exchange_hold(ex);
+	enum stage_answer answer = exchange_begin_hold(ex);
 
 	if (answer != STAGE_CONTINUE || hook->body_max == 0)
 		return answer;

@@ -132,6 +132,17 @@ note_changes(struct exchange_rewrite *x, const struct policy_rewrite *rw, uint64
 		}
 }
 
+static uint64_t
+edits_of_body(const struct policy_rewrite *rw)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < rw->n; i++)
+		if (policy_edit_part(&rw->edits[i]) == POLICY_PART_BODY)
+			bits |= (uint64_t)1 << i;
+	return bits;
+}
+
 /* HEAD replaces EX's head. */
 static int
 replace_head(struct exchange *ex, const struct http_head *head)
@@ -257,10 +268,11 @@ ask_inspect(struct exchange *ex, const struct rewrites *all)
 	x->ended = false;
 	courier_show_policy(c, ex->policy);
 	buf_reset(&c->out);
-	buf_put_text(&c->out, http_head_get(head, "content-type"));
-	buf_put_text(&c->out, http_head_get(head, "content-encoding"));
-	buf_put_u32(&c->out, policy_rewrite_of(ex->policy->policy, all->rule) != NULL ? (uint32_t)all->rule + 1 : 0);
-	buf_put_text(&c->out, answer);
+	http_text_put(&c->out, http_head_get(head, "content-type"));
+	http_text_put(&c->out, http_head_get(head, "content-encoding"));
+	buf_put_u32(&c->out, policy_rewrite_of(ex->policy->policy, all->rule) == NULL ? 0 :
+	                     (uint32_t)all->rule + 1);
+	http_text_put(&c->out, answer);
 	mux_send(c->inspect, x->stream->id, INSPECT_REWRITE, &c->out);
 	transfer_touch(&ex->t, COURIER_INSPECT_S);
 	exchange_rewrite_feed(ex);
@@ -293,7 +305,7 @@ exchange_take_rewritten(struct exchange *ex, struct buf *body)
 	mux_close(TAKE(x->stream));
 	snprintf(x->why, sizeof(x->why), "%s", why);
 	for (size_t i = 0; why[0] == '\0' && i < all.n; i++)
-		note_changes(x, all.at[i], changed[i] & policy_rewrite_body_edits(all.at[i]));
+		note_changes(x, all.at[i], changed[i] & edits_of_body(all.at[i]));
 	x->body_done = true;
 	exchange_resume(ex);
 	return 0;
