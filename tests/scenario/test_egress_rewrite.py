@@ -1,0 +1,162 @@
+"""Requests that a rule rewrites: what arrives, what is recorded, and what is refused."""
+import hashlib
+import json
+
+import pytest
+
+from egress_lab import CURL, needs_python
+from test_egress_signed import give_aws
+
+UP = "https://up.example.test"
+JSON = ["-H", "Content-Type: application/json"]
+
+
+def rule(rewrite, more=""):
+    return f"  - allow: up.example.test\n    rewrite: {rewrite}{more}"
+
+
+def ask(online, rules, *words, **how):
+    """What arrived at the server, as it tells; its fields as a map."""
+    told = json.loads(online.curl(rules, *words, **how).ok())
+    told["fields"] = {name.lower(): value for name, value in told["fields"]}
+    return told
+
+
+def event(online):
+    return [e for e in online.events(type="http")][-1]
+
+
+HEADS = {
+    "set": ("{headers: {set: {X-Team: red}}}", [f"{UP}/echo"], {"x-team": "red"}, "/echo"),
+    "replace": ("{headers: {set: {x-team: red}}}", ["-H", "X-Team: blue", f"{UP}/echo"], {"x-team": "red"}, "/echo"),
+    "remove": ("{headers: {remove: [X-Debug]}}", ["-H", "x-debug: 1", f"{UP}/echo"], {"x-debug": None}, "/echo"),
+    "query": ("{query: {set: {a: 'b c'}, remove: [drop]}}", [f"{UP}/echo?drop=1&a=2&keep=%2F"], {},
+              "/echo?a=b%20c&keep=%2F"),
+    "path": ("{path: {from: /old/, to: /}}", [f"{UP}/old/echo?x=1"], {}, "/echo?x=1"),
+    "host": ("{host: www.example.test, path: {from: /, to: /up/}}", [f"{UP}/echo"],
+             {"host": "www.example.test"}, "/echo"),
+}
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+@pytest.mark.parametrize("what", HEADS)
+def test_the_head_arrives_rewritten(online, what, version):
+    rewrite, words, fields, target = HEADS[what]
+    told = ask(online, rule(rewrite), version, *words)
+    for name, value in fields.items():
+        if what != "host":
+            assert told["fields"].get(name) == value, told
+    assert told["target"].replace("+", "%20") == target, told
+    seen = event(online)
+    assert seen["verdict"] == "allow" and seen["rewritten"], seen
+    assert seen["host"] == ("www.example.test" if what == "host" else "up.example.test"), seen
+
+
+def test_nothing_is_noted_if_nothing_changed(online):
+    ask(online, rule("{headers: {remove: [x-debug]}}"), f"{UP}/echo")
+    assert "rewritten" not in event(online)
+
+
+BODY = '{"max_tokens": 9000, "model": "big", "keep" : [1,  2], "user": "me"}'
+WANTED = '{"max_tokens": 100, "model": "small", "keep" : [1,  2]'
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_the_body_arrives_rewritten(online, chunked):
+    rewrite = "{json: {max: {/max_tokens: 100}, set: {/model: small, /store: false}, remove: [/user]}}"
+    coding = ["-H", "Transfer-Encoding: chunked"] if chunked else []
+    told = ask(online, rule(rewrite), *JSON, *coding, "-d", BODY, f"{UP}/echo")
+    wanted = [WANTED + end for end in (',"store":false}', ', "store": false}', ', "store":false}')]
+    assert told["sha256"] in [hashlib.sha256(w.encode()).hexdigest() for w in wanted], told
+    assert told["fields"]["content-length"] == str(told["size"])
+    assert len(event(online)["rewritten"]) == 4, event(online)
+
+
+def test_a_body_that_cannot_be_rewritten_is_refused(online):
+    rules = rule("{json: {set: {/store: false}}}")
+    for body in ('{"a": 1, "store": true, "store": false}', "{", "[" * 5000):
+        told = online.curl(rules, *JSON, "-d", body, f"{UP}/echo").out
+        assert "cannot be changed" in told, (body, told)
+        assert online.refusal()["why"] == "rewrite"
+
+
+def test_the_body_decides_first(online):
+    """The rule is known after the inspection, and the request is decided on as it came."""
+    rules = rule("{json: {set: {/model: small}}}", "\n    body: {json: {/model: big}}")
+    told = ask(online, rules, *JSON, "-d", '{"model":"big"}', f"{UP}/echo")
+    assert told["sha256"] == hashlib.sha256(b'{"model":"small"}').hexdigest()
+    online.curl(rules, *JSON, "-d", '{"model":"small"}', f"{UP}/echo")
+    assert online.refusal()["why"] == "no-rule"
+
+
+def test_the_outer_policy_judges_what_is_sent(online):
+    """An inner layer cannot rewrite a request into one that an outer layer refuses."""
+    outer = online.policy("  - allow: up.example.test\n    paths: [/a/**, /echo]", name="outer.yaml")
+    inner = online.policy("  - allow: up.example.test\n    rewrite: {path: {from: /a/, to: /}}")
+    told = online.run(inner, *CURL, f"{UP}/a/echo", options=("--within", outer))
+    assert '"target": "/echo"' in told.out, told
+    told = online.run(inner, *CURL, f"{UP}/a/204", options=("--within", outer))
+    assert "no rule of those who started this agent allows this" in told.out, told
+    assert online.refusal()["path"] == "/204"
+
+
+def test_the_secret_scan_sees_what_is_sent(online):
+    """A rewrite may take a credential out of the request before it is looked for."""
+    key = "ghp_" + "x" * 36
+    rules = rule("{headers: {remove: [x-note]}}")
+    assert "x-note" not in ask(online, rules, "-H", f"X-Note: {key}", f"{UP}/echo")["fields"]
+
+
+# In the cell: a request that botocore signs with the key in the environment, or with one of its own.
+SIGNED = """
+import os, sys, urllib.request
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+url, body = sys.argv[1], b'{"max_tokens": 9000}'
+request = AWSRequest("POST", url, {"content-type": "application/json", "x-debug": "1"}, body)
+key = Credentials(*sys.argv[2:] or (os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]))
+SigV4Auth(key, "execute-api", "eu-west-1").add_auth(request)
+try:
+    print(urllib.request.urlopen(urllib.request.Request(url, body, dict(request.headers))).read().decode())
+except urllib.error.HTTPError as error:
+    print(error.read().decode())
+"""
+JUDGE = """
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+def judge(method, url, fields, body):
+    assert body == b'{"max_tokens": 5}', body
+    names = fields["authorization"].split("SignedHeaders=")[1].split(",")[0].split(";")
+    class Signer(SigV4Auth):
+        def headers_to_sign(self, request):
+            return {name: fields[name] for name in names}
+        def canonical_headers(self, signed):
+            return "\\n".join(f"{name}:{signed[name]}" for name in names)
+        def signed_headers(self, signed):
+            return ";".join(names)
+    signer = Signer(Credentials(ID, SECRET), "execute-api", "eu-west-1")
+    request = AWSRequest(method, url, {name: value for name, value in fields.items() if name != "authorization"}, body)
+    request.context["timestamp"] = fields["x-amz-date"]
+    text = signer.string_to_sign(request, signer.canonical_request(request))
+    assert signer.signature(text, request) == fields["authorization"].split("Signature=")[1]
+    return {"signed": True}
+"""
+CAPPED = rule("{json: {max: {/max_tokens: 5}}}")
+
+
+@needs_python("botocore")
+def test_what_a_secret_signs_is_signed_as_it_is_sent(online):
+    """The agent's signature is checked over what it made, and made anew over what is sent."""
+    where = online.lab.judge(JUDGE, **give_aws(online))
+    told = online.python(CAPPED, SIGNED, UP + where, options=("-s", "AWS")).ok()
+    assert json.loads(told) == {"signed": True}
+
+
+@needs_python("botocore")
+def test_what_nobody_can_sign_anew_is_refused(online):
+    """A key of the agent's own: the rewrite would break its signature."""
+    told = online.python(CAPPED, SIGNED, f"{UP}/echo", "AKIAIOSFODNN7EXAMPLE", "not a key of the cell").out
+    assert "has signed" in told, told
+    assert online.refusal()["why"] == "rewrite"
