@@ -80,7 +80,7 @@ TEST(policy_hook_refused)
 TEST(policy_hook_put_rule)
 {
 	OWN(policy_freep) struct policy *p = lab_rules(
-		"- {allow: a.x, hook: [/x/y, z], rewrite: {host: h}}\n- {allow: b.x, hook: 'unix:/s'}\n");
+		"- {allow: a.x, hook: [/x/y, z], cookies: {s: absent, t: [a, b]}, rewrite: {host: h}}\n- {allow: b.x, hook: 'unix:/s'}\n");
 	OWN(policy_freep) struct policy *again = NULL, *bad = NULL;
 	OWN(buf_free) struct buf b, second;
 	unsigned char *at;
