@@ -54,8 +54,7 @@ ask_again(const struct timeline_event *e, struct policy_asked *ret_asked)
 static bool
 is_guess(const struct policy_step *step)
 {
-	return step->kind == POLICY_STEP_KEY && (strcmp(step->key, "query") == 0 ||
-	       strcmp(step->key, "headers") == 0 || strcmp(step->key, "content_type") == 0);
+	return step->kind == POLICY_STEP_KEY && !policy_key_is_recorded(step->key);
 }
 
 static void

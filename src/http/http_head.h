@@ -75,6 +75,8 @@ bool http_text_is_nocase(struct http_text text, const char *word); /* ignoring t
 bool http_text_is_one_of(struct http_text text, const char *const *words, size_t n);
 bool http_text_has_nocase(struct http_text text, const char *word); /* anywhere */
 
+struct http_text http_trim(struct http_text text);      /* without blanks around it */
+
 /* Whether the request HEAD is sent with a content-length. */
 bool http_head_has_length(const struct http_head *head);
 

@@ -3,8 +3,8 @@
 
 #include "http/http_parts.h"
 
-static struct http_text
-trim(struct http_text text)
+struct http_text
+http_trim(struct http_text text)
 {
 	while (text.len > 0 && http_is_blank(*text.at))
 		text = (struct http_text){ text.at + 1, text.len - 1 };
@@ -22,7 +22,7 @@ next_parameter(struct http_text *rest)
 	size_t n = part.len + (stop != NULL);
 
 	*rest = (struct http_text){ rest->at + n, rest->len - n };
-	return trim(part);
+	return http_trim(part);
 }
 
 /* application/json, or a type of RFC 6839: one slash, with text before and after it. */

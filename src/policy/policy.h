@@ -112,8 +112,8 @@ const char *policy_rule_reason(const struct policy *p, int rule);       /* or NU
  * and TLS there; -1: none.  Rules of presets are skipped: the reader cannot change them. */
 int policy_rule_of_any_scheme(const struct policy *p, size_t from);
 size_t policy_n_rules(const struct policy *p);          /* in all layers */
-/* Whether the `headers` of any rule name the field NAME, or a field that servers may confuse with
- * it. */
+/* Whether the `headers` or `cookies` of any rule depend on the field NAME, or on a field that servers
+ * may confuse with it. */
 bool policy_mentions_header(const struct policy *p, struct http_text name);
 
 /* ---- approvals: policy_ask.c ---- */

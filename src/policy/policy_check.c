@@ -330,6 +330,12 @@ headers_cover(const struct policy_rule *a, const struct policy_rule *b)
 }
 
 static bool
+cookies_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return fields_cover(a->cookies, a->n_cookies, b->cookies, b->n_cookies);
+}
+
+static bool
 content_types_cover(const struct policy_rule *a, const struct policy_rule *b)
 {
 	return same_or_none(&a->content_types, &b->content_types);

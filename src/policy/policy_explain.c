@@ -3,7 +3,10 @@
  * It deliberately does not use the index: the tests compare both. */
 #include "policy/policy_explain.h"
 
-#include "policy/policy_parts.h"
+#include <string.h>
+
+#include "base/own.h"
+#include "policy/policy_load.h"
 
 static enum policy_step_kind
 explain_place(const struct policy_rule *rule, const struct policy_request *req)
@@ -78,4 +81,19 @@ policy_explain(const struct policy *p, const struct policy_request *req,
 			decided |= ret_steps[at].kind == POLICY_STEP_DECIDES;
 		}
 	}
+}
+
+bool
+policy_key_is_recorded(const char *name)
+{
+	static const struct { const char *name; unsigned flags; } keys[] = {
+#define CONDITION(id, name, flags, ...) { name, flags },
+#define SETTING(...)
+#include "policy/policy_table.h"
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (strcmp(keys[i].name, name) == 0)
+			return (keys[i].flags & POLICY_KEY_UNRECORDED) == 0;
+	return true;
 }

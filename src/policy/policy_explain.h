@@ -23,4 +23,6 @@ struct policy_step {
  * policy_n_rules(). */
 void policy_explain(const struct policy *p, const struct policy_request *req,
                     struct policy_step *ret_steps);
+/* Whether a timeline has what the key NAME is about. */
+bool policy_key_is_recorded(const char *name);
 #endif

@@ -240,6 +240,8 @@ policy_mentions_header(const struct policy *p, struct http_text name)
 		for (size_t k = 0; k < rule->n_headers; k++)
 			if (policy_header_is_like(name, rule->headers[k].name))
 				return true;
+		if (rule->n_cookies > 0 && policy_header_is_like(name, "cookie"))
+			return true;
 	}
 	return false;
 }
@@ -496,6 +498,70 @@ headers_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	for (size_t i = 0; i < rule->n_headers; i++)
 		if (!header_fits(rule, &rule->headers[i], facts->head))
+			return false;
+	return true;
+}
+
+/* A cookie is "name=value".  To some servers the value may be in quotes, and a comma or a quote
+ * splits or joins cookies. */
+static void
+count_cookie(const struct policy_rule *rule, const struct policy_field *field, const char *at,
+             const char *stop, struct tally *tally)
+{
+	const char *equals = memchr(at, '=', (size_t)(stop - at)), *value;
+	struct http_text name;
+
+	name = http_trim((struct http_text){ at, (size_t)((equals != NULL ? equals : stop) - at) });
+	value = equals != NULL ? equals + 1 : stop;
+	if (text_is(name, field->name) || policy_param_is_like(name.at, name.len, field->name)) {
+		struct http_text text = http_trim((struct http_text){ value, (size_t)(stop - value) });
+
+		count_value(rule, field, text_is(name, field->name),
+		            fits_any(&field->globs, text.at, text.len, '\0'), tally);
+	}
+}
+
+static void
+count_cookies(const struct policy_rule *rule, const struct policy_field *field,
+              struct http_text cookies, const char *separators, struct tally *tally)
+{
+	const char *at = cookies.at, *end = cookies.at + cookies.len, *stop;
+
+	for (; at < end; at = stop + 1) {
+		for (stop = at; stop < end && strchr(separators, *stop) == NULL; stop++)
+			;
+		count_cookie(rule, field, at, stop, tally);
+	}
+}
+
+static bool
+cookie_fits(const struct policy_rule *rule, const struct policy_field *field,
+            const struct http_head *head)
+{
+	bool allows = rule->verb == POLICY_VERB_ALLOW;
+	struct tally tally = {0};
+
+	for (size_t i = 0; i < head->n_fields; i++) {
+		struct http_text value = head->fields[i].value;
+		bool odd = value.len > 0 && (memchr(value.at, ',', value.len) != NULL ||
+		                             memchr(value.at, '"', value.len) != NULL);
+
+		if (!policy_header_is_like(head->fields[i].name, "cookie"))
+			continue;
+		if (odd && allows)
+			return false;
+		count_cookies(rule, field, value, ";", &tally);
+		if (odd && !field->absent)
+			count_cookies(rule, field, value, ";,\"", &tally);
+	}
+	return tally_fits(rule, field, &tally);
+}
+
+static bool
+cookies_fit(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	for (size_t i = 0; i < rule->n_cookies; i++)
+		if (!cookie_fits(rule, &rule->cookies[i], facts->head))
 			return false;
 	return true;
 }

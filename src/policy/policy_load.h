@@ -27,6 +27,7 @@ enum policy_key_flags {
 	POLICY_KEY_NOT_GRPC = 64,       /* not beside `grpc` */
 	POLICY_KEY_SENDS = 128,         /* about a request that is sent: only in a rule that allows or
 	                                 * asks */
+	POLICY_KEY_UNRECORDED = 256,    /* about parts of a request that timelines leave out */
 };
 
 /* A rule that is being read. */
@@ -75,6 +76,7 @@ int policy_read_methods(struct policy_draft *d, const struct node *node);
 int policy_read_paths(struct policy_draft *d, const struct node *node);
 int policy_read_content_type(struct policy_draft *d, const struct node *node);
 int policy_read_headers(struct policy_draft *d, const struct node *node);
+int policy_read_cookies(struct policy_draft *d, const struct node *node);
 int policy_read_query(struct policy_draft *d, const struct node *node);
 
 /* ---- policy_read_host.c ---- */

@@ -314,6 +314,24 @@ get_chain(struct policy_getting *g, struct policy_rule *rule)
 }
 
 static bool
+has_cookies(const struct policy_rule *rule)
+{
+	return rule->n_cookies > 0;
+}
+
+static void
+put_cookies(struct buf *b, const struct policy_rule *rule)
+{
+	put_fields(b, rule->cookies, rule->n_cookies);
+}
+
+static void
+get_cookies(struct policy_getting *g, struct policy_rule *rule)
+{
+	rule->cookies = get_fields(g, &rule->n_cookies);
+}
+
+static bool
 has_rewrite(const struct policy_rule *rule)
 {
 	return rule->rewrite != NULL;

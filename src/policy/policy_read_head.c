@@ -268,11 +268,55 @@ read_fields(struct policy_draft *d, const struct node *node, policy_fix *fix,
 	return 0;
 }
 
+/* A list of names: each must be present, with any value. */
+static int
+read_names(struct policy_draft *d, const struct node *node, policy_fix *fix,
+           const struct policy_field **ret_fields, size_t *ret_n)
+{
+	static const char *const any[] = { "*" };
+	struct policy_field *fields;
+	struct policy_list names;
+	int r = policy_read_list(d, node, "a name", fix, &names);
+
+	if (r < 0)
+		return r;
+	fields = policy_alloc(d->p, names.n, sizeof(*fields));
+	if (fields == NULL)
+		return policy_read_oom(d);
+	for (size_t i = 0; i < names.n; i++) {
+		fields[i] = (struct policy_field){ .name = names.at[i], .globs = { any, 1 } };
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(names.at[i], names.at[k]) == 0)
+				return node_err(d->err, node->items[i], "'%.64s' is here twice", names.at[i]);
+	}
+	*ret_fields = fields;
+	*ret_n = names.n;
+	return 0;
+}
+
+/* As browsers and servers agree on it (RFC 6265). */
+static int
+fix_cookie_name(struct policy_draft *d, const struct node *node, char *text)
+{
+	for (const char *c = text; *c != '\0'; c++)
+		if (!isalnum((unsigned char)*c) && strchr("!#$%&'*+-.^_`|~", *c) == NULL)
+			return node_err(d->err, node, "'%.64s' is not the name of a cookie", text);
+	return *text != '\0' ? 0 : node_err(d->err, node, "a cookie has a name");
+}
+
+int
+policy_read_cookies(struct policy_draft *d, const struct node *node)
+{
+	if (node->kind != NODE_MAP)
+		return read_names(d, node, fix_cookie_name, &d->rule.cookies, &d->rule.n_cookies);
+	return read_fields(d, node, fix_cookie_name, &d->rule.cookies, &d->rule.n_cookies);
+}
+
 int
 policy_read_headers(struct policy_draft *d, const struct node *node)
 {
 	if (node->kind != NODE_MAP)
-		return node_err(d->err, node, "headers are a map: {x-name: value}");
+		return read_names(d, node, fix_header_name, &d->rule.headers, &d->rule.n_headers);
 	return read_fields(d, node, fix_header_name, &d->rule.headers, &d->rule.n_headers);
 }
 

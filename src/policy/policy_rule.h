@@ -52,7 +52,7 @@ struct policy_ports { uint16_t first, last; };
 /* Stands for a %2F that is not treated as a slash.  No path that is sent has a backslash. */
 #define POLICY_ESCAPED_SLASH '\\'
 
-/* A header or a parameter of the query. */
+/* A header, a cookie, or a parameter of the query. */
 struct policy_field {
 	const char *name;               /* lower case for a header */
 	bool absent;                    /* must be absent */
@@ -163,8 +163,8 @@ struct policy_rule {
 	struct policy_list paths;       /* globs, escapes decoded */
 	bool has_query;                 /* QUERY is set; "" is no query */
 	struct policy_list query;       /* globs of the whole query */
-	const struct policy_field *params, *headers;
-	size_t n_params, n_headers;
+	const struct policy_field *params, *headers, *cookies;
+	size_t n_params, n_headers, n_cookies;
 	struct policy_list content_types; /* globs, in lower case, without parameters */
 	bool grpc;                      /* PATHS are those of a gRPC service and its methods */
 	enum policy_upgrade upgrade;

@@ -46,15 +46,17 @@ CONDITION(METHODS, "methods", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLIC
 CONDITION(PATHS, "paths", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
           policy_read_paths, paths_fit, paths_cover, print_paths, put_paths, get_paths, NULL,
           paths, "globs: * within a segment, ** across")
-CONDITION(QUERY, "query", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
+CONDITION(QUERY, "query", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC |
+          POLICY_KEY_UNRECORDED,
           policy_read_query, query_fits, queries_cover, print_query, put_query, get_query, NULL,
           query, "a glob of the whole query ('' is none), or a map of parameters; `absent` for one "
           "that must not be there")
-CONDITION(HEADERS, "headers", POLICY_KEY_OF_REQUEST,
+CONDITION(HEADERS, "headers", POLICY_KEY_OF_REQUEST | POLICY_KEY_UNRECORDED,
           policy_read_headers, headers_fit, headers_cover, print_headers, put_headers, get_headers,
-          NULL, fields, "globs of values; `absent` for one that must not be there")
+          NULL, fields, "names that must be there, or a map of globs; `absent` for one that must not "
+          "be there")
 CONDITION(CONTENT_TYPE, "content_type",
-          POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
+          POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC | POLICY_KEY_UNRECORDED,
           policy_read_content_type, content_type_fits, content_types_cover, print_content_type,
           put_content_type, get_content_type, NULL,
           content_types, "globs, without parameters")
@@ -111,6 +113,10 @@ SETTING(USAGE, "usage", POLICY_KEY_OF_HTTP | POLICY_KEY_PERMITS,
 SETTING(THEN, "then", 0, policy_read_then, NULL, NULL, NULL, NULL,
         then, "")
 
+CONDITION(COOKIES, "cookies", POLICY_KEY_OF_REQUEST | POLICY_KEY_UNRECORDED,
+          policy_read_cookies, cookies_fit, cookies_cover, print_cookies, put_cookies, get_cookies,
+          has_cookies, fields, "names that must be there, or a map of globs; `absent` for one that must "
+          "not be there")
 SETTING(REWRITE, "rewrite", POLICY_KEY_OF_REQUEST | POLICY_KEY_SENDS,
         policy_read_rewrite, print_rewrite, policy_put_rewrite, policy_get_rewrite, has_rewrite,
         rewrite, "changes what is sent after it was allowed")

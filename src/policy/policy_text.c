@@ -217,6 +217,12 @@ print_chain(struct line *line, const struct policy_rule *rule)
 }
 
 static void
+print_cookies(struct line *line, const struct policy_rule *rule)
+{
+	add_fields(line, "cookie", rule->cookies, rule->n_cookies);
+}
+
+static void
 print_rewrite(struct line *line, const struct policy_rule *rule)
 {
 	char text[POLICY_EDIT_TEXT_MAX];

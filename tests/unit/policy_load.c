@@ -159,7 +159,12 @@ static const struct {
 	{ "- {allow: x.y, paths: /a%2ab}", "3:23: '%2a' in a path cannot be matched" },
 	{ "- {allow: x.y, paths: /a%2}", "3:23: '%' begins an escape of two hex digits: write %25" },
 	{ "- {allow: x.y, query: '?a'}", "3:23: leave out the '?'" },
-	{ "- {allow: x.y, headers: [a]}", "3:25: headers are a map: {x-name: value}" },
+	{ "- {allow: x.y, headers: []}", "3:25: an empty list matches nothing: leave the key out" },
+	{ "- {allow: x.y, headers: [a, A]}", "3:29: 'a' is here twice" },
+	{ "- {allow: x.y, headers: [host]}", "3:26: 'host' belongs to the connection and cannot be matched" },
+	{ "- {allow: x.y, cookies: {a b: c}}", "3:26: 'a b' is not the name of a cookie" },
+	{ "- {allow: x.y, cookies: ['']}", "3:26: a cookie has a name" },
+	{ "- {allow: 'x.y:1', protocol: tcp, cookies: a}", "3:35: 'cookies' cannot be seen in raw TCP: leave it or `protocol: tcp` out" },
 	{ "- {allow: x.y, headers: {Host: a}}",
 	  "3:26: 'host' belongs to the connection and cannot be matched" },
 	{ "- {allow: x.y, headers: {X-A: a, x-a: b}}", "3:34: 'x-a' is here twice" },
@@ -241,6 +246,8 @@ static const struct {
 	/* never reached */
 	{ "- allow: x.y\n- deny: x.y", "4:3: this rule is never reached: the one at p:3:3 (allow x.y) "
 	  "matches first; put the narrower rule in front" },
+	{ "- {allow: x.y, cookies: a}\n- {deny: x.y, cookies: [a, b]}", "4:3: this rule is never reached: "
+	  "the one at p:3:3 (allow x.y cookie a [*]) matches first; put the narrower rule in front" },
 	{ "- allow: '*.y'\n- {deny: x.y, methods: POST}", "4:3: this rule is never reached: the one at "
 	  "p:3:3 (allow *.y) matches first; put the narrower rule in front" },
 	{ "- {deny: x.y, methods: [GET, POST]}\n- {allow: x.y, methods: POST, paths: /a}", "4:3: this "
