@@ -3,10 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "dispatch/dispatch.h"
 #include "ipc/mcp_channel.h"
 #include "loop/loop.h"
@@ -31,57 +29,24 @@ struct beside {
 	struct loop *loop;
 	int listener, announced;
 	uint16_t port;
-	char path[PATH_MAX + 32];       /* of the program */
 	struct loop_source child;       /* a pidfd */
 	struct loop_timer again;
 };
 
-static int
-find_program(char path[PATH_MAX + 32], struct err *err)
-{
-	char exe[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-	if (n < 0)
-		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
-	exe[n] = '\0';
-	snprintf(path, PATH_MAX + 32, "%s/cloister-mcp", dirname(exe));
-	return 0;
-}
-
+/* Signals from the terminal are for the service, which ends the child. */
 static int
 spawn(struct beside *b, struct err *err)
 {
 	char port[32], parent[32], program[] = "cloister-mcp", command[] = "mcp", end[] = "--";
-	char *const argv[] = { program, command, port, parent, end, NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
+	const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { b->listener, MCP_GIVEN_FD } };
+	const struct spawn how = { .argv = (char *[]){ program, command, port, parent, end, NULL }, .fds = fds,
+		.n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART };
 	pid_t pid;
-	int r;
 
 	snprintf(port, sizeof(port), "--beside=%u", b->port);
 	snprintf(parent, sizeof(parent), "--parent=%d", getpid());
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attr);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, b->listener, MCP_GIVEN_FD);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	/* Signals from the terminal are for the service, which ends the child. */
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-	                         POSIX_SPAWN_SETSID);
-	r = posix_spawn(&pid, b->path, &actions, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
-	if (r != 0)
-		return err_set(err, r, "cannot start '%s': %s", b->path, strerror(r));
-	b->child.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (b->child.fd < 0)
-		return err_errno(err, "cannot watch cloister-mcp");
-	return loop_watch(b->loop, &b->child, EPOLLIN, err);
+	pid = spawn_start(&how, &b->child.fd, err);
+	return pid < 0 ? pid : loop_watch(b->loop, &b->child, EPOLLIN, err);
 }
 
 static void
@@ -162,8 +127,7 @@ beside_start(struct loop *loop, const char *address, struct beside **ret_beside,
 		return err_set(err, ENOMEM, "out of memory");
 	*b = (struct beside){ .loop = loop, .listener = -1, .announced = -1,
 		.child = { .fd = -1, .ready = ended, .arg = b }, .again = { .due = start_again, .arg = b } };
-	r = find_program(b->path, err);
-	r = r == 0 ? listen_at(b, address, err) : r;
+	r = listen_at(b, address, err);
 	r = r == 0 ? spawn(b, err) : r;
 	if (r == 0) {
 		b->announced = dispatch_mcp_announce(b->port, err);

@@ -271,7 +271,7 @@ void supervisor_renew_lease(struct supervisor *sv);
 void supervisor_channel_ready(void *arg, uint32_t events);
 
 /* supervisor_spawn.c */
-#define SPAWN_FDS_MAX (3 + 2 * CELL_PORTS_MAX)
+#define SUPERVISOR_FDS_MAX (3 + 2 * CELL_PORTS_MAX)
 struct spawn_how {
 	char *const *argv;              /* the first names the executable */
 	const int *fds;                 /* become 3 and up; -1: closed */
