@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "audit/log.h"
+#include "base/codec.h"
 #include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
@@ -70,7 +71,7 @@ put_own(struct audit_log *log, const char *time)
 	int r = 0;
 
 	if (log->chain.tree.size == 0)
-		hex_put(log->key->public, AUDIT_KEY, key);
+		codec_hex(log->key->public, AUDIT_KEY, key);
 	if (log->chain.tree.size == 0)
 		r = put_members(log, time, begun, ARRAY_LEN(begun));
 	if (r == 0 && log->torn > 0)
@@ -86,7 +87,7 @@ keep_head(struct operator *op, const struct audit_log *log, struct err *err)
 	OWN(closep) int fd = openat(op->dir, OPERATOR_HEAD, O_WRONLY | O_CREAT | O_NOFOLLOW |
 	                            O_CLOEXEC, 0600);
 
-	hex_put(log->written.head, AUDIT_HASH, hex);
+	codec_hex(log->written.head, AUDIT_HASH, hex);
 	snprintf(text, sizeof(text), "{\"head\":\"%s\",\"log\":\"" AUDIT_OPERATOR "\",\"n\":%llu}\n", hex,
 	         (unsigned long long)log->written.tree.size);
 	/* The text only ever grows, and is one block: nobody reads half of it. */
@@ -357,7 +358,7 @@ operator_cell_started(struct operator *op, const char *cell,
 		{ .name = "grant", .text = grant },
 	};
 
-	hex_put(key, AUDIT_KEY, hex);
+	codec_hex(key, AUDIT_KEY, hex);
 	return operator_append_members(op, OPERATOR_LATER, "cell.started", members,
 	                               ARRAY_LEN(members), err);
 }
@@ -374,8 +375,8 @@ append_end(struct operator *op, const char *type, const char *cell,
 
 	if (chain != NULL) {
 		audit_tree_root(&chain->tree, root);
-		hex_put(root, AUDIT_HASH, root_hex);
-		hex_put(chain->head, AUDIT_HASH, head);
+		codec_hex(root, AUDIT_HASH, root_hex);
+		codec_hex(chain->head, AUDIT_HASH, head);
 		members[n++] = (struct audit_member){ .name = "head", .text = head };
 		members[n++] = (struct audit_member){ .name = "root", .text = root_hex };
 		members[n++] = (struct audit_member){ .name = "size", .kind = AUDIT_NUMBER,

@@ -11,6 +11,7 @@
 #include "audit/proof.h"
 #include "audit/reader.h"
 #include "audit/statement.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -83,7 +84,8 @@ given_cell(const struct audit_verifier *v, const char *timeline, const unsigned 
 static bool
 get_key(const struct audit_verifier *v, unsigned char ret_key[AUDIT_KEY])
 {
-	return v->args->key[0] != '\0' && hex_get(v->args->key, ret_key, AUDIT_KEY);
+	return v->args->key[0] != '\0' && strlen(v->args->key) == 2 * AUDIT_KEY &&
+	       codec_unhex_lower(v->args->key, ret_key, AUDIT_KEY);
 }
 
 /* The given key is the operator's, whose timeline has those of cells. */

@@ -10,6 +10,7 @@
 #include "audit/proof.h"
 #include "audit/reader.h"
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
@@ -99,7 +100,7 @@ audit_do_key(const struct audit_args *args, struct err *err)
 		r = operator_load_key(&op, err);
 	if (r < 0)
 		return r;
-	hex_put(op.key.public, AUDIT_KEY, hex);
+	codec_hex(op.key.public, AUDIT_KEY, hex);
 	printf(args->json ? "{\"key\":\"%s\"}\n" : "%s\n", hex);
 	return 0;
 }

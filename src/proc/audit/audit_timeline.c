@@ -7,6 +7,7 @@
 
 #include "audit/operator.h"
 #include "audit/reader.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -58,7 +59,7 @@ read_head(const char *text, struct audit_anchor *ret_anchor)
 	if (strncmp(text, front, strlen(front)) != 0)
 		return false;
 	text += strlen(front);
-	if (strnlen(text, AUDIT_HEX) < AUDIT_HEX || !audit_unhex(text, ret_anchor->head, AUDIT_HASH) ||
+	if (strnlen(text, AUDIT_HEX) < AUDIT_HEX || !codec_unhex_lower(text, ret_anchor->head, AUDIT_HASH) ||
 	    strncmp(text + AUDIT_HEX, middle, strlen(middle)) != 0)
 		return false;
 	text += AUDIT_HEX + strlen(middle);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
@@ -103,9 +103,8 @@ write_plain(struct http_text path, bool strip, char ret_path[PLAIN_PATH_MAX])
 	for (size_t i = 0; i < path.len && path.at[i] != '?'; i++) {
 		char c = path.at[i];
 
-		if (c == '%' && i + 2 < path.len && num_hex_digit(path.at[i + 1]) >= 0 &&
-		    num_hex_digit(path.at[i + 2]) >= 0) {
-			c = (char)(num_hex_digit(path.at[i + 1]) << 4 | num_hex_digit(path.at[i + 2]));
+		if (codec_percent_byte(path.at + i, path.len - i) >= 0) {
+			c = (char)codec_percent_byte(path.at + i, path.len - i);
 			i += 2;
 		}
 		if (c == '#')

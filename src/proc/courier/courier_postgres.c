@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/courier/courier_upstream.h"
@@ -169,7 +170,7 @@ make_nonce(struct exchange_wire *w)
 
 	_Static_assert(SCRAM_NONCE_SIZE / 3 * 4 < sizeof(w->nonce), "its text has room");
 	return RAND_bytes(bytes, sizeof(bytes)) == 1 &&
-	       EVP_EncodeBlock((unsigned char *)w->nonce, bytes, sizeof(bytes)) > 0;
+	       codec_base64(CODEC_BASE64, bytes, sizeof(bytes), w->nonce) > 0;
 }
 
 static void

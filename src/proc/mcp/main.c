@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/args.h"
+#include "base/codec.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "base/spawn.h"
@@ -129,8 +130,8 @@ send_beginning(int channel, const struct options *o, const struct door *door, st
 	char hash[2 * sizeof(door->token.hash) + 1] = "";
 	OWN(buf_free) struct buf b;
 
-	for (size_t i = 0; door->listener >= 0 && o->port == 0 && i < sizeof(door->token.hash); i++)
-		snprintf(hash + 2 * i, 3, "%02x", door->token.hash[i]);
+	if (door->listener >= 0 && o->port == 0)
+		codec_hex(door->token.hash, sizeof(door->token.hash), hash);
 	ipc_begin(&b, MCP_BEGIN);
 	buf_put_str(&b, o->principal);
 	/* The dispatch's token: dispatches made with it are its children. */
