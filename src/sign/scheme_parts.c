@@ -19,14 +19,6 @@ scheme_secret_wipe(struct scheme_secret *s)
 	OPENSSL_cleanse(s, sizeof(*s));
 }
 
-void
-scheme_buf_wipe(struct buf *b)
-{
-	if (b->data != NULL && !b->borrowed)
-		OPENSSL_cleanse(b->data, b->cap);
-	buf_free(b);
-}
-
 int
 scheme_secret_read(struct http_text secret, enum sign_coding coding, const char *whose,
                    struct scheme_secret *ret, struct err *err)

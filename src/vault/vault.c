@@ -319,7 +319,7 @@ vault_save(struct vault *v, struct err *err)
 	unsigned char header[VAULT_HEADER];
 	int r;
 
-	buf_init(&plain, VAULT_FILE_MAX - VAULT_HEADER - SEAL_EXTRA);
+	buf_init_secret(&plain, VAULT_FILE_MAX - VAULT_HEADER - SEAL_EXTRA);
 	buf_init(&file, VAULT_FILE_MAX);
 	vault_items_put(&plain, v->items, v->n);
 	if (buf_failed(&plain))

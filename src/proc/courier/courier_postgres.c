@@ -253,7 +253,7 @@ feed_login(struct upstream *up, struct exchange *ex, const unsigned char *data, 
 	r = pg_login_read(w->login, data, len, ret_used, &c->out, &err);
 	if (c->out.len > 0) {
 		ok = upstream_write(up, c->out.data, c->out.len);
-		explicit_bzero(c->out.data, c->out.len);
+		buf_reset(&c->out);
 	}
 	if (!ok)
 		return -1;

@@ -118,6 +118,7 @@ send_start(const struct supervisor *sv, int gate, int courier, uint32_t n_steers
 	size_t n = 0;
 
 	ipc_begin(&to_gate, GATE_START);
+	to_gate.wipes = true;
 	ipc_begin(&to_courier, COURIER_START);
 	r = read_pem(e->trust.certificate, certificate, err);
 	if (r == 0)
