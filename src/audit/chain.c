@@ -30,25 +30,6 @@ hash_node(const unsigned char left[AUDIT_HASH], const unsigned char right[AUDIT_
 	hash_end(&h, ret);
 }
 
-/* The value of a lower-case digit plus one; 0 for other characters.  A long timeline has many. */
-static const unsigned char digits[256] = {
-	['0'] = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ['a'] = 11, 12, 13, 14, 15, 16,
-};
-
-bool
-audit_unhex(const char *text, unsigned char *ret_bytes, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		unsigned high = digits[(unsigned char)text[2 * i]];
-		unsigned low = high == 0 ? 0 : digits[(unsigned char)text[2 * i + 1]];
-
-		if (low == 0)
-			return false;
-		ret_bytes[i] = (unsigned char)((high - 1) << 4 | (low - 1));
-	}
-	return true;
-}
-
 /* ---- the tree ---- */
 
 size_t

@@ -14,8 +14,6 @@
 #define AUDIT_PEAKS_MAX 53              /* records are counted to 2^53 - 1, the limit of JSON */
 
 void audit_hash_record(const char *line, size_t len, unsigned char ret_hash[AUDIT_HASH]);
-/* The inverse of hex_put() (canon/hash.h), from the middle of a text: 2 * LEN lower-case digits. */
-bool audit_unhex(const char *text, unsigned char *ret_bytes, size_t len);
 
 struct audit_tree {
 	uint64_t size;

@@ -1,6 +1,7 @@
 /* fields.c - see fields.h. */
 #include "audit/fields.h"
 
+#include "base/codec.h"
 #include "canon/canon_check.h"
 
 bool
@@ -16,7 +17,7 @@ audit_field_hash(struct http_text object, const char *name, unsigned char ret_ha
 	struct json_walk_item item;
 
 	return audit_field(object, name, JSON_WALK_STRING, &item) && item.raw.len == AUDIT_HEX &&
-	       audit_unhex(item.raw.at, ret_hash, AUDIT_HASH);
+	       codec_unhex_lower(item.raw.at, ret_hash, AUDIT_HASH);
 }
 
 bool

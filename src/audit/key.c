@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -116,25 +117,18 @@ void
 audit_signature_put(const unsigned char signature[AUDIT_SIGNATURE],
                     char ret_text[AUDIT_SIGNATURE_TEXT])
 {
-	base64_encode_raw(ret_text, AUDIT_SIGNATURE, signature);
+	codec_base64_digits(CODEC_BASE64, signature, AUDIT_SIGNATURE, ret_text);
 }
 
 bool
 audit_signature_get(const char text[AUDIT_SIGNATURE_TEXT],
                     unsigned char ret_signature[AUDIT_SIGNATURE])
 {
-	unsigned char bytes[BASE64_DECODE_LENGTH(AUDIT_SIGNATURE_TEXT)];
-	char again[AUDIT_SIGNATURE_TEXT];
-	struct base64_decode_ctx ctx;
-	size_t len = sizeof(bytes);
+	unsigned char bytes[AUDIT_SIGNATURE];
+	size_t len;
 
-	base64_decode_init(&ctx);
-	if (!base64_decode_update(&ctx, &len, bytes, AUDIT_SIGNATURE_TEXT, text) ||
-	    !base64_decode_final(&ctx) || len != AUDIT_SIGNATURE)
-		return false;
-	/* Otherwise unused bits could be changed, and blanks inserted, unnoticed. */
-	audit_signature_put(bytes, again);
-	if (memcmp(again, text, sizeof(again)) != 0)
+	if (codec_unbase64(CODEC_BASE64, text, AUDIT_SIGNATURE_TEXT, bytes, sizeof(bytes), &len) < 0 ||
+	    len != AUDIT_SIGNATURE)
 		return false;
 	memcpy(ret_signature, bytes, AUDIT_SIGNATURE);
 	return true;

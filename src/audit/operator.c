@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "audit/log.h"
+#include "base/codec.h"
 #include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
@@ -70,7 +71,7 @@ put_own(struct audit_log *log, const char *time)
 	int r = 0;
 
 	if (log->chain.tree.size == 0)
-		hex_put(log->key->public, AUDIT_KEY, key);
+		codec_hex(log->key->public, AUDIT_KEY, key);
 	if (log->chain.tree.size == 0)
 		r = put_members(log, time, begun, ARRAY_LEN(begun));
 	if (r == 0 && log->torn > 0)
@@ -86,7 +87,7 @@ keep_head(struct operator *op, const struct audit_log *log, struct err *err)
 	OWN(closep) int fd = openat(op->dir, OPERATOR_HEAD, O_WRONLY | O_CREAT | O_NOFOLLOW |
 	                            O_CLOEXEC, 0600);
 
-	hex_put(log->written.head, AUDIT_HASH, hex);
+	codec_hex(log->written.head, AUDIT_HASH, hex);
 	snprintf(text, sizeof(text), "{\"head\":\"%s\",\"log\":\"" AUDIT_OPERATOR "\",\"n\":%llu}\n", hex,
 	         (unsigned long long)log->written.tree.size);
 	/* The text only ever grows, and is one block: nobody reads half of it. */
@@ -111,7 +112,7 @@ open_log(struct operator *op, struct audit_log *ret_log, struct err *err)
 	struct end_file file;
 	unsigned char hash[HASH_LEN];
 
-	if (op->end >= 0 && pread(op->end, &file, sizeof(file), 0) == sizeof(file) &&
+	if (op->end > 0 && pread(op->end, &file, sizeof(file), 0) == sizeof(file) &&
 	    memcmp(file.magic, OPERATOR_END_MAGIC, sizeof(file.magic)) == 0) {
 		hash_of(&file, offsetof(struct end_file, hash), hash);
 		if (memcmp(hash, file.hash, sizeof(hash)) == 0 &&
@@ -129,7 +130,7 @@ keep_end(struct operator *op, const struct audit_log *log)
 
 	audit_log_get_end(log, &file.end);
 	hash_of(&file, offsetof(struct end_file, hash), file.hash);
-	if (op->end >= 0)
+	if (op->end > 0)
 		(void)!pwrite(op->end, &file, sizeof(file), 0);
 }
 
@@ -226,7 +227,7 @@ operator_open_at(int dir, struct operator *ret_op, struct err *err)
 		r = err_errno(err, "cannot open the lock of the operator's timeline");
 	else if (faccessat(dir, OPERATOR_KEY, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -ENOENT;
-	if (r == -ENOENT && op.lock >= 0) {
+	if (r == -ENOENT && op.lock > 0) {
 		/* Two processes that come first at once must not create a key each. */
 		r = take_lock(&op, err);
 		if (r == 0) {
@@ -256,15 +257,10 @@ operator_open(struct operator *ret_op, struct err *err)
 void
 operator_close(struct operator *op)
 {
-	if (op->dir < 0)
-		return;
-	close(op->dir);
-	if (op->lock >= 0)
-		close(op->lock);
-	if (op->end >= 0)
-		close(op->end);
+	close_fd(&op->dir);
+	close_fd(&op->lock);
+	close_fd(&op->end);
 	audit_key_wipe(&op->key);
-	op->dir = op->lock = -1;
 }
 
 /* ---- public functions ---- */
@@ -334,7 +330,7 @@ operator_note(const char *type, struct audit_member *members, size_t n, struct e
 	struct audit_member all[OPERATOR_MEMBERS_MAX] = {
 		{ .name = "uid", .kind = AUDIT_NUMBER, .number = getuid() },
 	};
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 	int r = operator_open(&op, err);
 
 	assert(n < OPERATOR_MEMBERS_MAX - 1);
@@ -357,7 +353,7 @@ operator_cell_started(struct operator *op, const char *cell,
 		{ .name = "grant", .text = grant },
 	};
 
-	hex_put(key, AUDIT_KEY, hex);
+	codec_hex(key, AUDIT_KEY, hex);
 	return operator_append_members(op, OPERATOR_LATER, "cell.started", members,
 	                               ARRAY_LEN(members), err);
 }
@@ -374,8 +370,8 @@ append_end(struct operator *op, const char *type, const char *cell,
 
 	if (chain != NULL) {
 		audit_tree_root(&chain->tree, root);
-		hex_put(root, AUDIT_HASH, root_hex);
-		hex_put(chain->head, AUDIT_HASH, head);
+		codec_hex(root, AUDIT_HASH, root_hex);
+		codec_hex(chain->head, AUDIT_HASH, head);
 		members[n++] = (struct audit_member){ .name = "head", .text = head };
 		members[n++] = (struct audit_member){ .name = "root", .text = root_hex };
 		members[n++] = (struct audit_member){ .name = "size", .kind = AUDIT_NUMBER,

@@ -8,6 +8,7 @@
 #include "audit/fields.h"
 #include "audit/proof.h"
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon_text.h"
@@ -27,7 +28,7 @@ put_hex(struct buf *b, const char *before, const unsigned char hash[AUDIT_HASH])
 	char hex[AUDIT_HEX + 1];
 
 	put(b, before);
-	hex_put(hash, AUDIT_HASH, hex);
+	codec_hex(hash, AUDIT_HASH, hex);
 	put(b, hex);
 }
 
@@ -121,7 +122,7 @@ read_path(struct http_text array, struct audit_proof *p, struct err *err)
 	(void)json_walk_next(&w, &item);
 	while (json_walk_next(&w, &item) == 1 && item.kind != JSON_WALK_CLOSE) {
 		if (p->n_path == AUDIT_PATH_MAX || item.kind != JSON_WALK_STRING ||
-		    item.raw.len != AUDIT_HEX || !audit_unhex(item.raw.at, p->path[p->n_path], AUDIT_HASH))
+		    item.raw.len != AUDIT_HEX || !codec_unhex_lower(item.raw.at, p->path[p->n_path], AUDIT_HASH))
 			return bad("path", err);
 		p->n_path++;
 	}

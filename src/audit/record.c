@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "canon/canon_check.h"
 
@@ -33,7 +34,7 @@ take(struct cursor *c, const char *text)
 static bool
 take_hex(struct cursor *c, unsigned char *ret_bytes, size_t len)
 {
-	if ((size_t)(c->end - c->at) < 2 * len || !audit_unhex(c->at, ret_bytes, len))
+	if ((size_t)(c->end - c->at) < 2 * len || !codec_unhex_lower(c->at, ret_bytes, len))
 		return false;
 	c->at += 2 * len;
 	return true;

@@ -7,6 +7,7 @@
 
 #include "audit/record.h"
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "canon/hash.h"
 #include "canon/members.h"
@@ -65,7 +66,7 @@ put_hex(struct buf *b, const unsigned char hash[AUDIT_HASH])
 	char text[AUDIT_HEX + 3];
 
 	text[0] = '"';
-	hex_put(hash, AUDIT_HASH, text + 1);
+	codec_hex(hash, AUDIT_HASH, text + 1);
 	text[AUDIT_HEX + 1] = '"';
 	buf_put(b, text, AUDIT_HEX + 2);
 }
@@ -133,7 +134,7 @@ audit_checkpoint_text(char ret_text[AUDIT_CHECKPOINT_TEXT_MAX], const char *time
 	char hex[AUDIT_HEX + 1];
 	int n;
 
-	hex_put(root, AUDIT_HASH, hex);
+	codec_hex(root, AUDIT_HASH, hex);
 	n = snprintf(ret_text, AUDIT_CHECKPOINT_TEXT_MAX,
 	             "cloister checkpoint v1\n%s\n%" PRIu64 "\n%s\n%.*s\n", timeline, size, hex,
 	             AUDIT_TIME_LEN, time);

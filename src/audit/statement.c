@@ -2,12 +2,12 @@
 #include "audit/statement.h"
 
 #include <errno.h>
-#include <nettle/base64.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "audit/fields.h"
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon_check.h"
@@ -34,13 +34,11 @@ bad(const char *what, struct err *err)
 static int
 decode(struct http_text raw, struct buf *ret_payload, struct err *err)
 {
-	unsigned char *at = buf_add(ret_payload, BASE64_DECODE_LENGTH(raw.len));
-	struct base64_decode_ctx ctx;
-	size_t len = ret_payload->len;
+	unsigned char *at = buf_add(ret_payload, CODEC_BYTES_LEN(raw.len));
+	size_t len;
 
-	base64_decode_init(&ctx);
-	if (at == NULL || raw.len == 0 || !base64_decode_update(&ctx, &len, at, raw.len, raw.at) ||
-	    !base64_decode_final(&ctx))
+	if (at == NULL || raw.len == 0 ||
+	    codec_unbase64(CODEC_BASE64, raw.at, raw.len, at, ret_payload->len, &len) < 0)
 		return bad("payload", err);
 	ret_payload->len = len;
 	return 0;

@@ -16,13 +16,13 @@ buf_init(struct buf *b, size_t max)
 void
 buf_init_secret(struct buf *b, size_t max)
 {
-	*b = (struct buf){ .max = max, .secret = true };
+	*b = (struct buf){ .max = max, .wipes = true };
 }
 
 static void
-wipe(struct buf *b)
+buf_wipe(struct buf *b)
 {
-	if (b->secret && b->data != NULL)
+	if (b->wipes && b->data != NULL)
 		explicit_bzero(b->data, b->high);
 	b->high = 0;
 }
@@ -38,16 +38,16 @@ buf_init_borrowed(struct buf *b, const void *data, size_t len)
 void
 buf_free(struct buf *b)
 {
-	wipe(b);
+	buf_wipe(b);
 	if (!b->borrowed)
 		free(b->data);
-	*b = (struct buf){ .max = b->max, .secret = b->secret };
+	*b = (struct buf){ .max = b->max, .wipes = b->wipes };
 }
 
 void
 buf_reset(struct buf *b)
 {
-	wipe(b);
+	buf_wipe(b);
 	b->len = b->pos = 0;
 	b->failed = false;
 }
@@ -60,7 +60,7 @@ buf_failed(const struct buf *b)
 
 /* realloc() would leave a copy behind. */
 static unsigned char *
-grow_secret(struct buf *b, size_t cap)
+buf_grow_wiping(struct buf *b, size_t cap)
 {
 	unsigned char *data = malloc(cap);
 
@@ -68,7 +68,7 @@ grow_secret(struct buf *b, size_t cap)
 		return NULL;
 	if (b->len > 0)
 		memcpy(data, b->data, b->len);
-	wipe(b);
+	buf_wipe(b);
 	free(b->data);
 	return data;
 }
@@ -91,7 +91,7 @@ buf_reserve(struct buf *b, size_t more)
 		want *= 2;
 	if (want > b->max)
 		want = b->max;
-	data = b->secret ? grow_secret(b, want) : realloc(b->data, want);
+	data = b->wipes ? buf_grow_wiping(b, want) : realloc(b->data, want);
 	if (data == NULL) {
 		b->failed = true;
 		return false;

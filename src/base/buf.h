@@ -14,12 +14,12 @@ struct buf {
 	size_t len, cap, max;
 	size_t pos;                 /* read position */
 	bool borrowed, failed;
-	bool secret;                /* its contents are wiped */
-	size_t high;                /* with SECRET: the most bytes in it since the last wipe */
+	bool wipes;                 /* memory is wiped before it is freed or reused: for secrets */
+	size_t high;                /* the most bytes in it since the last wipe */
 };
 
 void buf_init(struct buf *b, size_t max);
-/* For secrets: memory is wiped before it is freed or reused. */
+/* A buffer that wipes itself, for secrets. */
 void buf_init_secret(struct buf *b, size_t max);
 /* Read from DATA, which stays the caller's and must outlive B. */
 void buf_init_borrowed(struct buf *b, const void *data, size_t len);

@@ -41,3 +41,21 @@ exe_find_cloister(char ret_path[PATH_MAX], struct err *err)
 	}
 	return r < 0 ? r : err_errno(err, "cannot find '%s'", path);
 }
+
+/* A helper is beside the other helpers.  `cloister` has them in libexec/ where it was built, and in
+ * ../libexec/cloister where it is installed. */
+int
+exe_find_helper(const char *name, char ret_path[PATH_MAX], struct err *err)
+{
+	static const char *const places[] = { ".", "libexec", "../libexec/cloister" };
+	char dir[PATH_MAX];
+	int r = exe_folder(dir, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (snprintf(ret_path, PATH_MAX, "%s/%s/%s", dir, places[i], name) < PATH_MAX &&
+		    access(ret_path, F_OK) == 0)
+			return 0;
+	return err_errno(err, "cannot find '%.200s'", name);
+}

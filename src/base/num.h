@@ -18,16 +18,6 @@ int num_parse_milli(const char *text, uint64_t *ret_milli, struct err *err);
 /* Billionths: "5", "0.0375". */
 int num_parse_nano(const char *text, uint64_t *ret_nano, struct err *err);
 
-/* The value of a hex digit in either case, or -1. */
-static inline int
-num_hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 #define NUM_TEXT_MAX 32
 /* "512M", "1.5G": short, for people.  Returns TEXT. */
 char *num_format_size(char text[NUM_TEXT_MAX], uint64_t bytes);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/num.h"
+#include "base/codec.h"
 #include "base/utf8.h"
 
 /* Characters with a short escape, and their escapes. */
@@ -37,7 +37,7 @@ read_escape(const char *at, const char *end, uint32_t *ret_code)
 	if (end - at < 6 || memcmp(at, "\\u00", 4) != 0)
 		return 0;
 	high = at[4] - '0';
-	low = at[5] >= 'A' && at[5] <= 'F' ? -1 : num_hex_digit(at[5]);
+	low = at[5] >= 'A' && at[5] <= 'F' ? -1 : codec_hex_value(at[5]);
 	if ((high != 0 && high != 1) || low < 0)
 		return 0;
 	*ret_code = (uint32_t)(high << 4 | low);

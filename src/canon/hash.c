@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 
 void
@@ -64,7 +65,7 @@ void
 hash_name(const unsigned char hash[HASH_LEN], char ret_name[HASH_NAME + 1])
 {
 	memcpy(ret_name, HASH_PREFIX, sizeof(HASH_PREFIX));
-	hex_put(hash, HASH_LEN, ret_name + sizeof(HASH_PREFIX) - 1);
+	codec_hex(hash, HASH_LEN, ret_name + sizeof(HASH_PREFIX) - 1);
 }
 
 bool
@@ -72,38 +73,6 @@ hash_parse_name(const char *name, unsigned char ret_hash[HASH_LEN])
 {
 	const size_t prefix = sizeof(HASH_PREFIX) - 1;
 
-	return strncmp(name, HASH_PREFIX, prefix) == 0 && hex_get(name + prefix, ret_hash, HASH_LEN);
-}
-
-void
-hex_put(const unsigned char *data, size_t len, char *ret_text)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < len; i++) {
-		*ret_text++ = digits[data[i] >> 4];
-		*ret_text++ = digits[data[i] & 15];
-	}
-	*ret_text = '\0';
-}
-
-static int
-digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-bool
-hex_get(const char *text, unsigned char *ret_data, size_t len)
-{
-	if (strlen(text) != 2 * len)
-		return false;
-	for (size_t i = 0; i < 2 * len; i++)
-		if (digit(text[i]) < 0)
-			return false;
-	for (size_t i = 0; i < len; i++)
-		ret_data[i] = (unsigned char)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
-	return true;
+	return strlen(name) == HASH_NAME && strncmp(name, HASH_PREFIX, prefix) == 0 &&
+	       codec_unhex_lower(name + prefix, ret_hash, HASH_LEN);
 }

@@ -27,8 +27,4 @@ int hash_fd(int fd, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *re
 /* "sha256:ab12..." and back.  Parsing is strict: lower case, nothing before or behind. */
 void hash_name(const unsigned char hash[HASH_LEN], char ret_name[HASH_NAME + 1]);
 bool hash_parse_name(const char *name, unsigned char ret_hash[HASH_LEN]);
-
-void hex_put(const unsigned char *data, size_t len, char *ret_text);    /* 2 * LEN + 1 */
-/* Parse exactly 2 * LEN lower-case digits, then the end of TEXT. */
-bool hex_get(const char *text, unsigned char *ret_data, size_t len);
 #endif

@@ -390,6 +390,23 @@ cell_spec_has_overlay(const struct cell_spec *spec)
 }
 
 bool
+cell_spec_has_fd(const struct cell_spec *spec, int fd)
+{
+	const bool has[CELL_FDS_END] = {
+		[CELL_SPEC_FD] = true,
+		[CELL_STARTED_FD] = spec->detached,
+		[CELL_POLICY_FD] = spec->has_policy,
+		[CELL_POLICY_TEXT_FD] = spec->has_policy,
+		[CELL_COUNTS_FD] = spec->has_policy,
+		[CELL_AUTHORITIES_FD] = spec->has_policy && spec->has_authorities,
+		[CELL_SECRETS_FD] = spec->has_policy && spec->has_secrets,
+		[CELL_KEEPER_FD] = spec->has_policy && spec->keeper != 0,
+	};
+
+	return fd >= 0 && fd < CELL_FDS_END && has[fd];
+}
+
+bool
 cell_spec_has_state(const struct cell_spec *spec)
 {
 	return cell_spec_has_overlay(spec) || spec->detached || spec->claim || spec->keep;

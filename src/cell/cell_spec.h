@@ -30,7 +30,9 @@ struct err;
 #define CELL_CHAIN_MAX 1024             /* bytes */
 #define CELL_CHAIN_DEPTH_MAX 16
 
-/* The supervisor's descriptors of memory files besides the description itself. */
+/* The descriptors that the supervisor is started with; see cell_spec_has_fd(). */
+#define CELL_SPEC_FD 3                  /* a memory file: the description, see cell_spec_put() */
+#define CELL_STARTED_FD 4               /* if detached: it writes "+" here once the cell runs */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
 #define CELL_POLICY_TEXT_FD 6           /* the policy as YAML that includes nothing */
 #define CELL_COUNTS_FD 7                /* a u64 for each of its rules, of all layers */
@@ -38,6 +40,7 @@ struct err;
 #define CELL_SECRETS_MAX 64
 #define CELL_SECRETS_FD 9               /* with has_secrets; only the courier reads it */
 #define CELL_KEEPER_FD 10               /* with a keeper: the courier's channel to it */
+#define CELL_FDS_END 11
 
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
 
@@ -148,6 +151,8 @@ void cell_spec_free_files(struct cell_spec *spec);
 /* Whether PATH is valid for a file in the home folder: no "..", no empty part. */
 bool cell_file_ok(const char *path);
 bool cell_spec_has_overlay(const struct cell_spec *spec);
+/* Whether the cell's supervisor is started with the descriptor FD, CELL_SPEC_FD and up. */
+bool cell_spec_has_fd(const struct cell_spec *spec, int fd);
 /* Whether the cell has a state entry from the start. */
 bool cell_spec_has_state(const struct cell_spec *spec);
 /* Whether TEXT is one line of UTF-8 without hidden characters; "" is fine. */

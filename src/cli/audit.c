@@ -6,6 +6,7 @@
 
 #include "audit/audit_request.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/text.h"
 #include "cli/cli.h"
 
@@ -113,7 +114,7 @@ become_audit(const struct audit_cli *cli, const struct verb *verb, int n, char *
 	argv[3] = (char *)(uintptr_t)(cli->format != NULL ? cli->format : "jsonl");
 	argv[4] = (char *)(uintptr_t)(cli->key != NULL ? cli->key : "");
 	memcpy(argv + 5, words, (size_t)n * sizeof(*words));
-	(void)cli_become_with("cloister-audit", argv, environ, &err);
+	(void)spawn_become(&(struct spawn){ .argv = argv }, &err);
 	return cli_fail(&err);
 }
 

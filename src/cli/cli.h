@@ -112,17 +112,9 @@ int cli_take_flag(void *arg, const struct cli_option *option, const char *value,
 int cli_fail(const struct err *err);
 int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Makes FDS the descriptors AT, which a program after cli_become() inherits; skips -1. */
-int cli_place(const int *fds, const int *at, size_t n, struct err *err);
-/* Become the program HELPER of libexec; returns only if it cannot. */
-int cli_become(const char *helper, char *const *env, struct err *err);
-/* Starts it in a session of its own, with FD as the descriptor AT. */
-int cli_start(const char *helper, int fd, int at, pid_t *ret_pid, struct err *err);
 /* Waits until PID, a cloister-vault, is done.  If it failed, it has printed the reason, and this
  * process ends. */
 int cli_await_vault(pid_t pid, struct err *err);
-/* Like cli_become, with words for it; the first is its name. */
-int cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err);
 /* Becomes HELPER with argv's options, checked, and words, as base/args.h describes them. */
 int cli_hand_over(const char *helper, const struct cli_option *options, int argc, char **argv);
 /* The verbs of `policy` that cloister-registry handles: "register", "list" ... */

@@ -1,16 +1,15 @@
 /* dashboard.c - `cloister dashboard`: opens a link that logs a browser in, once. */
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/service.h"
 #include "trust/trust.h"
@@ -70,21 +69,18 @@ open_browser(const char *url, struct err *err)
 {
 	OWN(freep) char *path = NULL;
 	char program[] = "xdg-open", found[PATH_MAX];
-	int r = write_page(url, &path, err), status;
+	int r = write_page(url, &path, err);
 	char *argv[] = { program, path, NULL };
-	pid_t pid;
 
 	if (r < 0)
 		return r;
 	r = trust_command(TRUST_BROWSER, argv, found, err);
 	if (r < 0)
 		return r;
-	r = posix_spawnp(&pid, found, NULL, NULL, argv, environ);
-	if (r != 0)
-		return err_set(err, r, "cannot start xdg-open: %s; open the link yourself", strerror(r));
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return status == 0 ? 0 : err_set(err, EIO, "xdg-open found no browser: open the link yourself");
+	r = spawn_run(&(struct spawn){ .argv = argv, .path = found, .flags = SPAWN_COMMAND }, err);
+	if (r < 0)
+		return err_wrap(err, "open the link yourself");
+	return r == 0 ? 0 : err_set(err, EIO, "xdg-open found no browser: open the link yourself");
 }
 
 int

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/text.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
@@ -31,17 +32,18 @@ static int
 reader_start(struct diff_reader *reader, struct err *err)
 {
 	OWN(closep) int theirs = -1;
-	int ends[2], r;
+	int ends[2];
 
 	if (reader->pid > 0)
 		return 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_errno(err, "cannot create a socket");
 	theirs = ends[1];
-	r = cli_start("cloister-compare", theirs, COMPARE_FD, &reader->pid, err);
-	if (r < 0) {
+	reader->pid = spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-compare" }, NULL },
+		.fds = &(struct spawn_fd){ theirs, COMPARE_FD }, .n_fds = 1, .flags = SPAWN_APART }, NULL, err);
+	if (reader->pid < 0) {
 		close(ends[0]);
-		return r;
+		return reader->pid;
 	}
 	reader->channel = ends[0];
 	return 0;

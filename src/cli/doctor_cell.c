@@ -6,30 +6,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/tree.h"
 
 #define SAID_MAX 4096
 
 /* Uses the real runtime folder: its slots keep root's cells apart. */
-_Noreturn static void
-become_run(const char *folder, int out)
+static pid_t
+start_run(const char *folder, int out, struct err *err)
 {
 	char *argv[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-q" }, (char[]){ "--no-policy" },
 	                 (char[]){ "--time" }, (char[]){ "30s" }, (char[]){ "--" }, (char[]){ "true" }, NULL };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	OWN(freep) char *state = str_format("CLOISTER_STATE_DIR=%s", folder);
+	OWN(freep) char *data = str_format("CLOISTER_DATA_DIR=%s", folder);
+	OWN(freep) char **env = state == NULL || data == NULL ? NULL : spawn_env((char *[]){ state, data, NULL });
+	const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { SPAWN_NULL, STDOUT_FILENO },
+		{ out, STDERR_FILENO } };
 
-	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
-	    dup2(out, STDERR_FILENO) >= 0 && setenv("CLOISTER_STATE_DIR", folder, 1) == 0 &&
-	    setenv("CLOISTER_DATA_DIR", folder, 1) == 0 && chdir("/") == 0)
-		execv("/proc/self/exe", argv);
-	dprintf(out, "cloister: cannot run cloister: %s\n", strerrordesc_np(errno));
-	_exit(126);
+	return env == NULL ? err_set(err, ENOMEM, "out of memory") :
+	       spawn_start(&(struct spawn){ .argv = argv, .path = "/proc/self/exe", .env = env, .cwd = "/",
+	                   .fds = fds, .n_fds = ARRAY_LEN(fds) }, NULL, err);
 }
 
 /* The last line of output is the reason why it failed. */
@@ -53,17 +54,15 @@ static int
 run_true(const char *folder, char ret_why[DOCTOR_WHY_MAX])
 {
 	char said[SAID_MAX] = "", rest[256];
+	struct err err = {0};
 	size_t len = 0;
 	int ends[2], status;
 	ssize_t n;
 	pid_t pid;
 
-	fflush(stdout);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	pid = fork();
-	if (pid == 0)
-		become_run(folder, ends[1]);
+	pid = start_run(folder, ends[1], &err);
 	close(ends[1]);
 	while (pid > 0 && (n = read(ends[0], rest, sizeof(rest))) != 0) {
 		if (n < 0 && errno != EINTR)
@@ -73,12 +72,10 @@ run_true(const char *folder, char ret_why[DOCTOR_WHY_MAX])
 				said[len++] = rest[i];
 	}
 	close(ends[0]);
-	if (pid < 0)
-		return -errno;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	status = pid < 0 ? pid : spawn_await(pid, &err);
+	if (status < 0)
+		snprintf(said, sizeof(said), "%s", err.text);
+	if (status == 0)
 		return 0;
 	keep_last_line(said, ret_why);
 	return 1;

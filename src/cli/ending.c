@@ -12,6 +12,7 @@
 #include "base/data.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "boundary/halt.h"
 #include "cell/cell_control.h"
 #include "cell/cell_steer.h"
@@ -84,7 +85,6 @@ find_each(char **words, int n, struct halt *halts, int *ret_runtime, int *failed
 		struct err err = {0};
 		OWN(closep) int runtime = cli_find_running(words[i], &halts[found].entry, &err);
 
-		halts[found].socket = -1;
 		if (runtime < 0) {
 			*failed = cli_fail(&err);
 			continue;
@@ -170,19 +170,16 @@ cancel_dispatches(void)
 	OWN(closep) int folder = data_folder("dispatches", false, NULL);
 	struct err err = {0};
 	int status;
-	pid_t pid;
 
 	if (folder == -ENOENT)
 		return 0;
-	pid = fork();
-	if (pid == 0) {
-		(void)cli_become_with(argv[0], argv, environ, &err);
-		_exit(cli_fail(&err));
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+	status = spawn_run(&(struct spawn){ .argv = argv }, &err);
+	if (status < 0)
+		return cli_fail(&err);
+	if (status > SPAWN_KILLED)
 		return cli_failf("some waiting dispatches could not be cancelled: see `cloister "
 		                 "dispatches`");
-	return WEXITSTATUS(status);
+	return status;
 }
 
 /* Counts the dead cells.  The others are reported as errors. */

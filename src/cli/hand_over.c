@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "cli/cli.h"
 
 /* As base/args.h describes it. */
@@ -50,6 +51,6 @@ cli_hand_over(const char *helper, const struct cli_option *options, int argc, ch
 	for (int i = rest; r == 0 && i < argc; i++)
 		r = add(&h, strdup(argv[i]), &err);
 	if (r == 0)
-		cli_become_with(helper, words, environ, &err);
+		spawn_become(&(struct spawn){ .argv = words }, &err);
 	return cli_fail(&err);
 }

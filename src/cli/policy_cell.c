@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/text.h"
 #include "cell/cell_policy.h"
 #include "cli/cli.h"
@@ -46,20 +47,10 @@ is_registered(const char *name)
 {
 	char *argv[] = { (char[]){ "cloister-registry" }, (char[]){ "policy" }, (char[]){ "--json" },
 	                 (char[]){ "--" }, (char[]){ "show" }, (char *)(uintptr_t)name, NULL };
-	struct err err = {0};
-	int status = 0, null;
-	pid_t pid = fork();
+	const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { SPAWN_NULL, STDOUT_FILENO },
+		{ SPAWN_NULL, STDERR_FILENO } };
 
-	if (pid == 0) {
-		null = open("/dev/null", O_RDWR | O_CLOEXEC);
-		if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
-			_exit(CLI_FAILED);
-		(void)cli_become_with(argv[0], argv, environ, &err);
-		_exit(CLI_FAILED);
-	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	return spawn_run(&(struct spawn){ .argv = argv, .fds = fds, .n_fds = ARRAY_LEN(fds) }, NULL) == 0;
 }
 
 bool
@@ -253,26 +244,20 @@ run_editor(const char *path, struct err *err)
 	const char *editor = find_editor();
 	OWN(freep) char *script = str_format("exec %s \"$1\"", editor);
 	char shell[] = "/bin/sh", program[PATH_MAX];
-	int status = 0, r;
-	pid_t pid;
+	int r;
 
 	if (script == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = trust_command(TRUST_EDITOR, (char *[]){ shell, script, NULL }, program, err);
 	if (r < 0)
 		return r;
-	pid = fork();
-	if (pid < 0)
-		return err_errno(err, "cannot start an editor");
-	if (pid == 0) {
-		/* Some editors obey files in the current folder. */
-		if (trust_here() || path[0] != '/' || chdir("/") == 0)
-			execl(program, "sh", "-c", script, "sh", path, (char *)NULL);
-		_exit(CLI_FAILED);
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+	/* Some editors obey files in the current folder. */
+	r = spawn_run(&(struct spawn){ .argv = (char *[]){ (char[]){ "sh" }, (char[]){ "-c" }, script,
+		(char[]){ "sh" }, (char *)(uintptr_t)path, NULL }, .path = program,
+		.cwd = trust_here() || path[0] != '/' ? NULL : "/" }, err);
+	if (r < 0)
+		return r;
+	if (r != 0)
 		return err_set(err, ECANCELED, "the editor '%s' failed, so nothing was changed: set "
 		               "VISUAL or EDITOR to another one", editor);
 	return 0;

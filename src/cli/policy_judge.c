@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "ipc/courier_channel.h"
@@ -51,7 +52,6 @@ policy_judge_new(const struct policy *p, struct policy_judge **ret_judge, struct
 	if (judge == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	judge->p = p;
-	judge->channel = -1;
 	*ret_judge = judge;
 	return 0;
 }
@@ -65,7 +65,7 @@ policy_judge_freep(struct policy_judge **judge)
 		return;
 	mux_free(j->mux);
 	loop_free(j->loop);
-	closep(&j->channel);
+	close_fd(&j->channel);
 	if (j->inspect > 0) {
 		kill(j->inspect, SIGKILL);
 		waitpid(j->inspect, NULL, 0);
@@ -74,16 +74,6 @@ policy_judge_freep(struct policy_judge **judge)
 }
 
 /* ---- cloister-inspect ---- */
-
-static void
-become_inspect(int channel)
-{
-	char *env[] = { NULL };
-
-	if ((channel == INSPECT_COURIER_FD ? fcntl(channel, F_SETFD, 0) :
-	     dup2(channel, INSPECT_COURIER_FD)) >= 0)
-		(void)cli_become("cloister-inspect", env, NULL);
-}
 
 static void
 quit_failing(struct policy_judge *j, const char *why)
@@ -191,16 +181,13 @@ start_inspect(struct policy_judge *j, struct err *err)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_errno(err, "cannot start cloister-inspect");
-	fflush(NULL);
-	j->inspect = fork();
-	if (j->inspect == 0) {
-		become_inspect(ends[1]);
-		_exit(127);
-	}
+	j->inspect = spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-inspect" }, NULL },
+		.env = (char *[]){ NULL }, .fds = &(struct spawn_fd){ ends[1], INSPECT_COURIER_FD }, .n_fds = 1 },
+		NULL, err);
 	close(ends[1]);
 	j->channel = ends[0];
 	if (j->inspect < 0)
-		return err_errno(err, "cannot start cloister-inspect");
+		return j->inspect;
 	signal(SIGPIPE, SIG_IGN);
 	fcntl(j->channel, F_SETFL, O_NONBLOCK);
 	r = loop_new(&j->loop, err);

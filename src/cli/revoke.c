@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "cell/cell_secrets.h"
 #include "cli/cli.h"
 #include "cli/run.h"
@@ -140,31 +141,25 @@ cmd_revoke(int argc, char **argv)
 static int
 run_vault(const struct vault_request *request, int value, struct err *err)
 {
-	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD, VAULT_FILES_FD,
-	                          VAULT_HOSTS_FD };
 	OWN(closep) int asked = memfd_create("vault-request", MFD_CLOEXEC);
 	OWN(closep) int others = memfd_create("others", MFD_CLOEXEC);
+	/* The output of `secret rotate` is not wanted here. */
+	const struct spawn_fd fds[] = { { asked, VAULT_REQUEST_FD },
+		{ value < 0 ? SPAWN_NULL : -1, STDOUT_FILENO }, { value, VAULT_BOUND_FD },
+		{ others, VAULT_VARIABLES_FD }, { others, VAULT_FILES_FD }, { others, VAULT_HOSTS_FD } };
+	const struct spawn how = { .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL }, .fds = fds,
+		.n_fds = value < 0 ? 2 : ARRAY_LEN(fds) };
 	OWN(buf_free) struct buf b;
-	int fds[] = { asked, value, others, others, others }, r;
 	pid_t pid;
+	int r;
 
 	buf_init(&b, VAULT_REQUEST_MAX);
 	vault_request_put(&b, request);
 	if (asked < 0 || others < 0 || buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");
 	r = write_all(asked, b.data, b.len, err);
-	pid = r == 0 ? fork() : -1;
-	if (pid < 0)
-		return r < 0 ? r : err_errno(err, "cannot start cloister-vault");
-	if (pid == 0) {
-		/* The output of `secret rotate` is not wanted here. */
-		if (value < 0 && freopen("/dev/null", "w", stdout) == NULL)
-			_exit(CLI_FAILED);
-		if (cli_place(fds, at, value < 0 ? 1 : ARRAY_LEN(at), err) == 0)
-			(void)cli_become("cloister-vault", environ, err);
-		_exit(cli_fail(err));
-	}
-	return cli_await_vault(pid, err);
+	pid = r < 0 ? r : spawn_start(&how, NULL, err);
+	return pid < 0 ? pid : cli_await_vault(pid, err);
 }
 
 /* If the vault does not know the secret, its value is in a variable of its name, as with -s

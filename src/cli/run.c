@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "trust/trust.h"
@@ -316,55 +317,46 @@ pack_spec(const struct cell_spec *spec, struct err *err)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* Puts memory files at the descriptors where the supervisor expects them. */
 static int
-pack(const struct run *run, struct err *err)
+run_detached(const struct run *run, struct spawn *supervisor, struct spawn_fd *started, struct err *err)
 {
-	const int fds[] = { pack_spec(&run->spec, err), run->spec.has_policy ? run->policy_fd : -1,
-	              run->spec.has_policy ? run->policy_text_fd : -1,
-	              run->spec.has_policy ? run->counts_fd : -1,
-	              run->spec.has_authorities ? run->cas_fd : -1,
-	              run->spec.has_secrets ? run->secrets_fd : -1,
-	              run->spec.keeper != 0 ? run->keeper_fd : -1 };
-	static const int at[] = { 3, CELL_POLICY_FD, CELL_POLICY_TEXT_FD, CELL_COUNTS_FD,
-	                          CELL_AUTHORITIES_FD, CELL_SECRETS_FD, CELL_KEEPER_FD };
-
-	return fds[0] < 0 ? fds[0] : cli_place(fds, at, ARRAY_LEN(at), err);
-}
-
-static int
-run_detached(const struct run *run, struct err *err)
-{
-	int ends[2], status, r;
+	int ends[2], status;
 	char plus;
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot create a pipe");
-	r = cli_start("cloister-supervisor", ends[1], 4, &pid, err);
+	started->fd = ends[1];
+	supervisor->flags = SPAWN_APART;
+	pid = spawn_start(supervisor, NULL, err);
 	close(ends[1]);
-	if (r < 0)
-		return r;
+	if (pid < 0)
+		return pid;
 	if (read(ends[0], &plus, 1) == 1) {
 		puts(run->spec.id);
 		return 0;
 	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
+	status = spawn_await(pid, err);
+	return status > SPAWN_KILLED ? CLI_FAILED : status;
 }
 
 int
 run_start(const struct run *run, struct err *err)
 {
+	struct spawn_fd fds[] = { { -1, CELL_SPEC_FD }, { -1, CELL_STARTED_FD },
+		{ run->policy_fd, CELL_POLICY_FD }, { run->policy_text_fd, CELL_POLICY_TEXT_FD },
+		{ run->counts_fd, CELL_COUNTS_FD }, { run->cas_fd, CELL_AUTHORITIES_FD },
+		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD } };
+	struct spawn supervisor = { .argv = (char *[]){ (char[]){ "cloister-supervisor" }, NULL },
+		.fds = fds, .n_fds = ARRAY_LEN(fds) };
 	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);
 
 	if (r == 0)
-		r = pack(run, err);
+		r = fds[0].fd = pack_spec(&run->spec, err);
 	if (r < 0)
 		return r;
-	return run->spec.detached ? run_detached(run, err) :
-	                            cli_become("cloister-supervisor", environ, err);
+	return run->spec.detached ? run_detached(run, &supervisor, &fds[1], err) :
+	                            spawn_become(&supervisor, err);
 }
 
 int

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "ipc/ipc.h"
@@ -119,21 +120,6 @@ pack_request(struct run *run, int fd, struct err *err)
 	return write_all(fd, b.data, b.len, err);
 }
 
-#define VAULT_FDS 6
-
-/* Runs in a child: puts FDS where the vault expects them. */
-static void
-become_vault(const int fds[VAULT_FDS])
-{
-	static const int at[VAULT_FDS] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD,
-	                                   VAULT_FILES_FD, VAULT_KEEPER_FD, VAULT_HOSTS_FD };
-	struct err err = {0};
-
-	if (cli_place(fds, at, ARRAY_LEN(at), &err) == 0)
-		(void)cli_become("cloister-vault", environ, &err);
-	_exit(cli_fail(&err));
-}
-
 /* Whether the vault stays, to renew secrets that expire: then it announces that. */
 static bool
 hears_keeper(int fd)
@@ -143,21 +129,22 @@ hears_keeper(int fd)
 	return ipc_receive(fd, &message, NULL) == 0 && message.type == KEEPER_CURRENT;
 }
 
-/* The vault reports errors itself.  FDS: the last is its end of the channel to it. */
+/* The vault reports errors itself.  KEEPER is its end of the channel, which is closed here. */
 static int
-ask_vault(struct run *run, int fds[VAULT_FDS], struct err *err)
+ask_vault(struct run *run, const struct spawn_fd *fds, size_t n, int keeper, struct err *err)
 {
-	pid_t pid = fork();
+	const struct spawn how = { .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL }, .fds = fds,
+		.n_fds = n };
+	pid_t pid = spawn_start(&how, NULL, err);
 
+	close(keeper);
 	if (pid < 0)
-		return err_errno(err, "cannot start cloister-vault");
-	if (pid == 0)
-		become_vault(fds);
-	closep(&fds[4]);
+		return pid;
 	if (hears_keeper(run->keeper_fd)) {
 		run->spec.keeper = (uint32_t)pid;
 		return 0;
 	}
+	close(TAKE_FD(run->keeper_fd));
 	return cli_await_vault(pid, err);
 }
 
@@ -305,9 +292,13 @@ run_finish_secrets(struct run *run, struct err *err)
 	run->keeper_fd = ends[0];
 	run->spec.has_secrets = true;
 	r = pack_request(run, request, err);
-	if (r == 0)
-		r = ask_vault(run, (int[VAULT_FDS]){ request, run->secrets_fd, variables, files, ends[1],
-		                                     hosts }, err);
+	if (r == 0) {
+		const struct spawn_fd fds[] = { { request, VAULT_REQUEST_FD }, { run->secrets_fd, VAULT_BOUND_FD },
+			{ variables, VAULT_VARIABLES_FD }, { files, VAULT_FILES_FD }, { ends[1], VAULT_KEEPER_FD },
+			{ hosts, VAULT_HOSTS_FD } };
+
+		r = ask_vault(run, fds, ARRAY_LEN(fds), ends[1], err);
+	}
 	if (r == 0)
 		r = run_seal(run->secrets_fd, err);
 	if (r == 0)

@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/secret.h"
@@ -270,11 +271,8 @@ become_vault(const struct vault_request *request, struct err *err)
 	if (fd < 0 || buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");
 	r = write_all(fd, b.data, b.len, err);
-	if (r < 0)
-		return r;
-	if (fd == VAULT_REQUEST_FD ? fcntl(fd, F_SETFD, 0) < 0 : dup2(fd, VAULT_REQUEST_FD) < 0)
-		return err_errno(err, "cannot ask the vault");
-	return cli_become("cloister-vault", environ, err);
+	return r < 0 ? r : spawn_become(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL },
+		.fds = &(struct spawn_fd){ fd, VAULT_REQUEST_FD }, .n_fds = 1 }, err);
 }
 
 static const struct verb {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -39,8 +40,7 @@ log_open(int folder, const char *id, struct dispatch_log *ret_log, struct err *e
 void
 dispatch_log_close(struct dispatch_log *log)
 {
-	closep(&log->fd);
-	log->fd = -1;
+	close_fd(&log->fd);
 	json_decref(log->end);
 	log->end = NULL;
 }
@@ -48,14 +48,14 @@ dispatch_log_close(struct dispatch_log *log)
 int
 dispatch_log_make(int folder, const char *id, struct dispatch_log *ret_log, struct err *err)
 {
-	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	OWN(dispatch_log_close) struct dispatch_log log = {0};
 	int r = log_open(folder, id, &log, err);
 	off_t size = r < 0 ? 0 : lseek(log.fd, 0, SEEK_END);
 
 	if (r < 0 || size != 0)
 		return r < 0 ? r : err_set(err, EEXIST, "dispatch %s has events already", id);
 	*ret_log = log;
-	log = (struct dispatch_log){ .fd = -1 };
+	log = (struct dispatch_log){0};
 	return 0;
 }
 
@@ -103,7 +103,7 @@ note_line(struct dispatch_log *log, const char *text, size_t len, struct err *er
 int
 dispatch_log_open(const char *id, struct dispatch_log *ret_log, struct err *err)
 {
-	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	OWN(dispatch_log_close) struct dispatch_log log = {0};
 	OWN(closep) int folder = dispatch_folder(id, true, err);
 	OWN(freep) char *text = NULL;
 	size_t len = 0, at = 0;
@@ -125,7 +125,7 @@ dispatch_log_open(const char *id, struct dispatch_log *ret_log, struct err *err)
 		return r;
 	log.size = at;
 	*ret_log = log;
-	log = (struct dispatch_log){ .fd = -1 };
+	log = (struct dispatch_log){0};
 	return 0;
 }
 
@@ -187,28 +187,12 @@ dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, b
 
 /* ---- output ---- */
 
-static const char base64_digits[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 static json_t *
-base64(const unsigned char *data, size_t len)
+base64(const void *data, size_t len)
 {
-	OWN(freep) char *text = malloc(len / 3 * 4 + 8);
-	char *to = text;
+	OWN(freep) char *text = malloc(CODEC_BASE64_LEN(len) + 1);
 
-	if (text == NULL)
-		return NULL;
-	for (size_t i = 0; i < len; i += 3) {
-		size_t left = len - i;
-		uint32_t v = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
-		             (left > 2 ? data[i + 2] : 0);
-
-		*to++ = base64_digits[v >> 18];
-		*to++ = base64_digits[v >> 12 & 63];
-		*to++ = left > 1 ? base64_digits[v >> 6 & 63] : '=';
-		*to++ = left > 2 ? base64_digits[v & 63] : '=';
-	}
-	return json_stringn(text, (size_t)(to - text));
+	return text == NULL ? NULL : json_stringn(text, codec_base64(CODEC_BASE64, data, len, text));
 }
 
 /* The length of the text in DATA: whole characters, no NUL. */
@@ -266,7 +250,7 @@ dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const
 		if (text >= part)
 			json_object_set_new(event, "text", json_stringn(data, part));
 		else
-			json_object_set_new(event, "base64", base64((const unsigned char *)data, part));
+			json_object_set_new(event, "base64", base64(data, part));
 		if (cut)
 			json_object_set_new(event, "cut", json_true());
 		r = dispatch_log_put(log, "agent.output", event, false, err);

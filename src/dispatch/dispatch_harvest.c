@@ -289,7 +289,7 @@ dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err)
 
 	snprintf(id, sizeof(id), "%s", d->id);
 	snprintf(parent, sizeof(parent), "%d", getpid());
-	return dispatch_spawn_helper(argv, (const int[]){ -1, -1, -1, lock }, err);
+	return dispatch_spawn(NULL, argv, (const int[]){ -1, -1, -1, lock }, err);
 }
 
 json_t *

@@ -236,13 +236,10 @@ int dispatch_clear_graves(struct db *db, struct err *err);
 /* ---- dispatch_spawn.c ---- */
 
 #define DISPATCH_SPAWN_FDS 4
-/* Starts the program at PATH: returns a pidfd.  FDS become its first descriptors; -1 is /dev/null,
- * or none. */
+/* Starts the program at PATH, or the helper argv[0] if it is NULL: returns a pidfd.  FDS become its
+ * first descriptors; -1 is /dev/null, or none. */
 int dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN_FDS],
                    struct err *err);
-
-/* The same for a program in libexec, named by ARGV[0]. */
-int dispatch_spawn_helper(char *const *argv, const int fds[DISPATCH_SPAWN_FDS], struct err *err);
 /* Runs `cloister dispatches prune` for those that ended this long ago: a pidfd. */
 int dispatch_prune_start(uint64_t older_ms, struct err *err);
 

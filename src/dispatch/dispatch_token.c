@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
@@ -24,7 +25,7 @@ dispatch_token_mint(struct db *db, const struct dispatch *d, char ret_token[DISP
 
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return err_errno(err, "cannot get random bytes");
-	hex_put(random, sizeof(random), hex);
+	codec_hex(random, sizeof(random), hex);
 	snprintf(ret_token, DISPATCH_TOKEN_MAX, "%s.%s", d->id, hex);
 	hash_of(ret_token, strlen(ret_token), hash);
 	hash_name(hash, name);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "egress/courier.h"
 #include "egress/secrets_parts.h"
@@ -103,9 +103,8 @@ write_plain(struct http_text path, bool strip, char ret_path[PLAIN_PATH_MAX])
 	for (size_t i = 0; i < path.len && path.at[i] != '?'; i++) {
 		char c = path.at[i];
 
-		if (c == '%' && i + 2 < path.len && num_hex_digit(path.at[i + 1]) >= 0 &&
-		    num_hex_digit(path.at[i + 2]) >= 0) {
-			c = (char)(num_hex_digit(path.at[i + 1]) << 4 | num_hex_digit(path.at[i + 2]));
+		if (codec_percent_byte(path.at + i, path.len - i) >= 0) {
+			c = (char)codec_percent_byte(path.at + i, path.len - i);
 			i += 2;
 		}
 		if (c == '#')
@@ -235,8 +234,8 @@ exchange_free_held(struct exchange_secrets *x)
 
 	if (held == NULL)
 		return;
-	scheme_buf_wipe(&held->head);
-	scheme_buf_wipe(&held->body);
+	buf_free(&held->head);
+	buf_free(&held->body);
 	free(held);
 }
 
@@ -267,9 +266,8 @@ exchange_hold(struct exchange *ex, const struct http_head *head, const char **re
 		return false;
 	x->answer_held = held;
 	held->capture = exchange_find_capture(ex, &held->of);
-	/* The buffers must not grow: that would leave copies of secrets in memory. */
-	buf_init(&held->head, MUX_FRAME_MAX);
-	buf_init(&held->body, CAPTURE_BODY_MAX);
+	buf_init_secret(&held->head, MUX_FRAME_MAX);
+	buf_init_secret(&held->body, CAPTURE_BODY_MAX);
 	if (held->capture == NULL || buf_add(&held->head, MUX_FRAME_MAX) == NULL ||
 	    buf_add(&held->body, CAPTURE_BODY_MAX) == NULL)
 		return false;
@@ -446,12 +444,12 @@ take_tokens_of(struct exchange *ex, const struct secret_capture *capture, struct
                struct buf *body, struct err *err)
 {
 	struct capturing c = { .ex = ex, .held = ex->secrets->answer_held, .capture = capture };
-	OWN(scheme_buf_wipe) struct buf other;
+	OWN(buf_free) struct buf other;
 	struct buf swap;
 	size_t found = 0;
 	int r;
 
-	buf_init(&other, CAPTURED_MAX);
+	buf_init_secret(&other, CAPTURED_MAX);
 	r = capture_rewrite(capture_kind_find(capture->kind), type, body->data, body->len, replace, &c,
 	                    &other, &found, err);
 	if (r == 0 && c.n > 0)
@@ -486,14 +484,14 @@ exchange_let_go(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
 	struct exchange_held *held = x->answer_held;
-	OWN(scheme_buf_wipe) struct buf body;
+	OWN(buf_free) struct buf body;
 	struct http_head head;
 	struct buf encoded;
 	struct err err = {0};
 	const char *why = "its head is malformed";
 	bool ok;
 
-	buf_init(&body, CAPTURED_MAX);
+	buf_init_secret(&body, CAPTURED_MAX);
 	buf_init_borrowed(&encoded, held->head.data, held->head.len);
 	if (!http_head_decode_checked(&encoded, &head))
 		abort();                /* we encoded it ourselves */

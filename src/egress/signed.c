@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "egress/courier.h"
 #include "egress/secrets_parts.h"
 #include "sign/scheme_parts.h"
@@ -34,10 +34,11 @@ static unsigned char
 next_char(struct words *w)
 {
 	const char *at = w->text.at + w->pos;
+	int byte = w->undone ? codec_percent_byte(at, w->text.len - w->pos) : -1;
 
-	if (w->undone && *at == '%' && w->text.len - w->pos > 2 && num_hex_digit(at[1]) >= 0 && num_hex_digit(at[2]) >= 0) {
+	if (byte >= 0) {
 		w->pos += 3;
-		return (unsigned char)(num_hex_digit(at[1]) << 4 | num_hex_digit(at[2]));
+		return (unsigned char)byte;
 	}
 	w->pos++;
 	return (unsigned char)*at;

@@ -22,7 +22,7 @@ exchange_drop_unpack(struct courier *c, struct exchange_secrets *x)
 	if (x->unpack != NULL)
 		c->secrets.n_unpacking--;
 	decode_free(TAKE(x->unpack));
-	scheme_buf_wipe(&x->packed);
+	buf_free(&x->packed);
 	buf_free(&x->trailers);
 }
 
@@ -82,7 +82,7 @@ exchange_unpack_begin(struct exchange *ex, struct http_head *head, bool has_body
 		return false;
 	}
 	ex->courier->secrets.n_unpacking += has_body;
-	buf_init(&x->packed, COURIER_PENDING_MAX);
+	buf_init_secret(&x->packed, COURIER_PENDING_MAX);
 	buf_init(&x->trailers, MUX_FRAME_MAX);
 	fix_head(ex, head);
 	return true;

@@ -321,16 +321,12 @@ send_login(struct exchange *ex, const struct redis_login *login, const struct bo
 		snprintf(ex->wire->user, sizeof(ex->wire->user), "%.63s", user.at);
 	}
 	password = (struct redis_text){ b->real[SECRET_SECRET].at, b->real[SECRET_SECRET].len };
-	/* The buffer must not grow: that would leave copies of the password in memory. */
-	buf_init(&command, REDIS_LOGIN_MAX + 2 * SECRET_VALUE_MAX);
-	(void)buf_add(&command, login->version.len + user.len + password.len + login->name.len + 256);
-	buf_reset(&command);
+	buf_init_secret(&command, REDIS_LOGIN_MAX + 2 * SECRET_VALUE_MAX);
 	redis_login_write(&command, login, has_user ? &user : NULL, password);
 	if (buf_failed(&command)) {
 		exchange_refuse(ex, "credential", "there is no memory");
 	} else {
 		went = exchange_pass_on(ex, command.data, command.len);
-		explicit_bzero(command.data, command.len);
 		ex->wire->owes_logged = true;
 		if (went)
 			exchange_wire_went(ex);

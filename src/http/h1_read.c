@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "http/h1_parts.h"
 #include "http/http_parts.h"
 
@@ -282,7 +282,7 @@ read_chunk_byte(struct h1_reader *r, char c)
 
 	switch (r->state) {
 	case READ_CHUNK_SIZE:
-		digit = num_hex_digit(c);
+		digit = codec_hex_value(c);
 		if (digit >= 0 && r->line < 16 && r->left <= HTTP_LENGTH_MAX >> 4) {
 			r->left = r->left << 4 | (uint64_t)digit;
 			r->line++;

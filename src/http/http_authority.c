@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "http/http_parts.h"
 
 #define LABEL_MAX 63
@@ -24,7 +24,7 @@ is_number(const char *label, size_t len)
 	size_t i = 0;
 
 	if (len >= 2 && label[0] == '0' && label[1] == 'x') {
-		for (i = 2; i < len && num_hex_digit(label[i]) >= 0; i++)
+		for (i = 2; i < len && codec_hex_value(label[i]) >= 0; i++)
 			;
 		return i == len;
 	}

@@ -11,7 +11,7 @@
  * it, and an unfinished UTF-8 sequence. */
 #include <string.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "http/http_parts.h"
 
 #define DEPTH_MAX 64            /* nested escapes; no honest client needs three */
@@ -147,7 +147,7 @@ reduce(struct reading *r, size_t n, bool is_long)
 
 	for (size_t i = 0; i < n; i++) {
 		wide |= digits[i] == WIDE;
-		code = code << 4 | (uint32_t)(wide ? 0 : num_hex_digit((char)digits[i]));
+		code = code << 4 | (uint32_t)(wide ? 0 : codec_hex_value((char)digits[i]));
 	}
 	r->n -= n + 1 + is_long;
 	r->odd = true;
@@ -167,7 +167,7 @@ static bool
 take_digit(struct reading *r, uint16_t c)
 {
 	size_t since = since_percent(r);
-	bool hex = c == WIDE || num_hex_digit((char)c) >= 0;
+	bool hex = c == WIDE || codec_hex_value((char)c) >= 0;
 
 	if (since == SIZE_MAX || since > 5)
 		return false;
@@ -401,8 +401,7 @@ http_segment_hides_dots(struct http_text segment)
 			take_byte(&r, (unsigned char)segment.at[i]);
 			continue;
 		}
-		take_byte(&r, (unsigned)(num_hex_digit(segment.at[i + 1]) << 4 |
-		                         num_hex_digit(segment.at[i + 2])));
+		take_byte(&r, (unsigned)codec_hex_byte(segment.at + i + 1));
 		i += 2;
 	}
 	freeze(&r);

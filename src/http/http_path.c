@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "http/http_parts.h"
 
 /* Classes of bytes in a request target. */
@@ -26,19 +26,6 @@ static bool
 is_dots(const char *at, size_t len)
 {
 	return (len == 1 && at[0] == '.') || (len == 2 && at[0] == '.' && at[1] == '.');
-}
-
-/* The byte of the escape at AT, or -1. */
-static int
-escaped_byte(const char *at, const char *end)
-{
-	int high, low;
-
-	if (end - at < 3)
-		return -1;
-	high = num_hex_digit(at[1]);
-	low = num_hex_digit(at[2]);
-	return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
 /* The output path. */
@@ -85,7 +72,7 @@ put_byte(struct path_out *out, unsigned byte)
 static int
 put_escape(struct path_out *out, const char *at, const char *end, bool in_query, struct err *err)
 {
-	int byte = escaped_byte(at, end);
+	int byte = codec_percent_byte(at, (size_t)(end - at));
 
 	if (byte < 0) {
 		put_byte(out, '%');
@@ -170,7 +157,7 @@ http_path_room(struct http_text text)
 	for (const char *at = text.at; at < end; at++) {
 		unsigned char kind = kind_of[(unsigned char)*at];
 
-		if (kind == HIGH || (kind == ESCAPE && escaped_byte(at, end) < 0))
+		if (kind == HIGH || (kind == ESCAPE && codec_percent_byte(at, (size_t)(end - at)) < 0))
 			room += 2;
 	}
 	return room;
@@ -206,12 +193,12 @@ http_path_is_respelt(struct http_text text, struct http_text path)
 	bool differs = false;
 
 	while (at < end && to < to_end) {
-		int byte = *at == '%' ? escaped_byte(at, end) : -1;
+		int byte = *at == '%' ? codec_percent_byte(at, (size_t)(end - at)) : -1;
 		size_t len = *to == '%' ? 3 : 1;
 
 		if (byte < 0 ? *at != *to || *to == '%' :
 		    len == 1 ? (char)byte != *to || kind_of[byte] != UNRESERVED :
-		               escaped_byte(to, to_end) != byte)
+		               codec_percent_byte(to, (size_t)(to_end - to)) != byte)
 			return false;
 		differs |= byte >= 0 && (len == 1 || memcmp(at, to, len) != 0);
 		at += byte < 0 ? 1 : 3;
@@ -224,7 +211,7 @@ http_path_is_respelt(struct http_text text, struct http_text path)
 static bool
 escape_is_canonical(const char *at, const char *end, bool in_query)
 {
-	int byte = escaped_byte(at, end);
+	int byte = codec_percent_byte(at, (size_t)(end - at));
 
 	return byte >= 0 && at[1] < 'a' && at[2] < 'a' && kind_of[byte] != UNRESERVED &&
 		(in_query || (byte != '\0' && byte != '\\'));

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/num.h"
+#include "base/codec.h"
 #include "base/utf8.h"
 
 void
@@ -43,7 +43,7 @@ read_four(const char *at, const char *end)
 	if (end - at < 4)
 		return -1;
 	for (int i = 0; i < 4; i++) {
-		int digit = num_hex_digit(at[i]);
+		int digit = codec_hex_value(at[i]);
 
 		if (digit < 0)
 			return -1;

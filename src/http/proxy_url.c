@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 
 #define PROXY_PORT 80                   /* if the variable has none */
 
@@ -13,18 +13,14 @@ static const char *
 take_login(struct http_text text, struct proxy_url *url)
 {
 	size_t n = 0;
+	int byte;
 
 	for (size_t i = 0; i < text.len; i++) {
 		if (n >= sizeof(url->login) - 1)
 			return "its name and password are too long";
-		if (text.at[i] == '%' && i + 2 < text.len && num_hex_digit(text.at[i + 1]) >= 0 &&
-		    num_hex_digit(text.at[i + 2]) >= 0) {
-			url->login[n++] = (char)(num_hex_digit(text.at[i + 1]) << 4 |
-			                         num_hex_digit(text.at[i + 2]));
-			i += 2;
-		} else {
-			url->login[n++] = text.at[i];
-		}
+		byte = codec_percent_byte(text.at + i, text.len - i);
+		url->login[n++] = byte >= 0 ? (char)byte : text.at[i];
+		i += byte >= 0 ? 2 : 0;
 	}
 	if (memchr(url->login, ':', n) == NULL)
 		url->login[n++] = ':';

@@ -1,7 +1,7 @@
 /* body_graphql.c - finds the operations in a GraphQL request.
  *
  * The document is not fully parsed: only its definitions and their ends are recognised. */
-#include "base/num.h"
+#include "base/codec.h"
 #include "inspect/body.h"
 
 #include <errno.h>
@@ -327,13 +327,10 @@ form_decode(char *text, size_t len)
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		if (text[i] == '%' && len - i > 2 && num_hex_digit(text[i + 1]) >= 0 &&
-		    num_hex_digit(text[i + 2]) >= 0) {
-			text[n++] = (char)(num_hex_digit(text[i + 1]) << 4 | num_hex_digit(text[i + 2]));
-			i += 2;
-		} else {
-			text[n++] = text[i] == '+' ? ' ' : text[i];
-		}
+		int byte = codec_percent_byte(text + i, len - i);
+
+		text[n++] = byte >= 0 ? (char)byte : text[i] == '+' ? ' ' : text[i];
+		i += byte >= 0 ? 2 : 0;
 	}
 	return n;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "inspect/body_shape_parts.h"
@@ -138,22 +138,17 @@ shape_name(char out[SHAPE_NAME_TEXT], struct http_text raw, struct http_text tex
 static struct http_text
 decode(struct http_text in, char out[SHAPE_LOOKED_AT])
 {
-	static const char hex[] = "0123456789ABCDEF";
 	size_t n = 0;
 
 	for (size_t i = 0; i < in.len && n < SHAPE_LOOKED_AT - 3; i++) {
-		int high = in.at[i] == '%' && i + 2 < in.len ? num_hex_digit(in.at[i + 1]) : -1;
-		int low = high >= 0 ? num_hex_digit(in.at[i + 2]) : -1;
-		int c = low >= 0 ? high << 4 | low : in.at[i] == '+' ? ' ' : (unsigned char)in.at[i];
+		int byte = codec_percent_byte(in.at + i, in.len - i);
+		int c = byte >= 0 ? byte : in.at[i] == '+' ? ' ' : (unsigned char)in.at[i];
 
-		if (c >= 0x20 && c < 0x7f) {
+		if (c >= 0x20 && c < 0x7f)
 			out[n++] = (char)c;
-		} else {
-			out[n++] = '%';
-			out[n++] = hex[c >> 4];
-			out[n++] = hex[c & 15];
-		}
-		i += low >= 0 ? 2 : 0;
+		else
+			n += codec_percent((unsigned char)c, out + n);
+		i += byte >= 0 ? 2 : 0;
 	}
 	return (struct http_text){ out, n };
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "inspect/body.h"
 #include "ipc/inspect_channel.h"
 
@@ -28,7 +28,7 @@
 static inline int
 git_id_digit(unsigned char c)
 {
-	return c >= 'A' && c <= 'F' ? -1 : num_hex_digit((char)c);
+	return c >= 'A' && c <= 'F' ? -1 : codec_hex_value((char)c);
 }
 
 /* ---- commits: git_commits.c ---- */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/num.h"
+#include "base/codec.h"
 #include "base/own.h"
 
 enum state { IN_COMMANDS, IN_CERT, IN_OPTIONS, IN_PACK, IN_NOTHING };
@@ -283,7 +283,7 @@ line_length(const unsigned char *line)
 	int n = 0;
 
 	for (size_t i = 0; i < 4; i++) {
-		int digit = num_hex_digit((char)line[i]);
+		int digit = codec_hex_value((char)line[i]);
 
 		if (digit < 0)
 			return -EBADMSG;

@@ -4,7 +4,7 @@
  * in base64, and for escapes (%67, \u0067).  A table of byte pairs excludes most places, two bytes
  * at a time, at gigabytes a second.  At the remaining places it compares the mark, and then matches
  * the whole shape. */
-#include "base/num.h"
+#include "base/codec.h"
 #include "inspect/inspect.h"
 
 #include <endian.h>
@@ -30,26 +30,18 @@ struct scan {
 
 static const char *find_marks(struct scan *scan, size_t from, size_t to);
 
-static int
-hex_pair(const unsigned char *p)
-{
-	int high = num_hex_digit((char)p[0]), low = num_hex_digit((char)p[1]);
-
-	return high < 0 || low < 0 ? -1 : high << 4 | low;
-}
-
 /* Decode the escape at P, of LEN bytes.  Returns its length. */
 static size_t
 unescape_one(const unsigned char *p, size_t len, unsigned char *ret_c)
 {
 	int c;
 
-	if (p[0] == '%' && len >= 3 && (c = hex_pair(p + 1)) >= 0) {
+	if ((c = codec_percent_byte((const char *)p, len)) >= 0) {
 		*ret_c = (unsigned char)c;
 		return 3;
 	}
 	if (p[0] == '\\' && len >= 6 && memcmp(p, "\\u00", 4) == 0 &&
-	    (c = hex_pair(p + 4)) >= 0) {
+	    (c = codec_hex_byte((const char *)p + 4)) >= 0) {
 		*ret_c = (unsigned char)c;
 		return 6;
 	}
@@ -99,7 +91,7 @@ base64_back(const struct secrets_view *view, size_t pos, size_t lead, size_t n,
 				pos--;
 		} else if (c == '\n' || c == '\r') {
 			pos--;
-		} else if (secrets_base64_value(c) >= 0) {
+		} else if (codec_base64_value(c) >= 0) {
 			pos--;
 			if (++done >= lead && (done - lead) % 4 == 0) {
 				*ret_pos = pos;

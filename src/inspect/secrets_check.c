@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/checksum.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "inspect/one_of.h"
 
@@ -16,9 +16,9 @@ bool
 secrets_check_crc62(const struct secrets_hit *hit)
 {
 	const unsigned char *token = hit->view->at + hit->body;
-	char digits[CHECKSUM_CRC62_LEN];
+	char digits[CODEC_CRC62_LEN];
 
-	checksum_crc62(token, 30, digits);
+	codec_crc62(token, 30, digits);
 	return memcmp(token + 30, digits, sizeof(digits)) == 0;
 }
 

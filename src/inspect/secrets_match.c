@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/own.h"
 #include "inspect/one_of.h"
 
@@ -56,20 +57,6 @@ secrets_in_class(char class, unsigned char c)
 	}
 }
 
-int
-secrets_base64_value(unsigned char c)
-{
-	if (is_upper(c))
-		return c - 'A';
-	if (is_lower(c))
-		return c - 'a' + 26;
-	if (is_digit(c))
-		return c - '0' + 52;
-	if (c == '+' || c == '-')
-		return 62;
-	return c == '/' || c == '_' ? 63 : -1;
-}
-
 bool
 secrets_left_edge(const struct secrets_view *view, size_t pos)
 {
@@ -114,7 +101,7 @@ secrets_base64_decode(const struct secrets_view *view, size_t pos, unsigned char
 	size_t n = 0;
 
 	while (pos < view->len && n < size) {
-		int value = secrets_base64_value(view->at[pos]);
+		int value = codec_base64_value(view->at[pos]);
 		size_t skip = value < 0 ? secrets_line_end(view, pos) : 1;
 
 		if (skip == 0)

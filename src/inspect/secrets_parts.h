@@ -58,8 +58,6 @@ bool secrets_looks_random(const unsigned char *text, size_t len);
 /* Take at most MAX characters of a class from *POS on, which is advanced; "\/" is "/". */
 size_t secrets_take(const struct secrets_view *view, size_t *pos, char class,
                     unsigned char *out, size_t max);
-/* The value (0 to 63) of a base64 or base64url character, or -1. */
-int secrets_base64_value(unsigned char c);
 /* Decode from POS on, across line ends and their escapes, at most SIZE bytes.  Stops at the first
  * byte that is not base64. */
 size_t secrets_base64_decode(const struct secrets_view *view, size_t pos,

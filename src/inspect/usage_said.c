@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/own.h"
 #include "http/json_walk.h"
 #include "inspect/usage_parts.h"
@@ -178,15 +179,6 @@ get_u32(const unsigned char *at)
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-static int
-base64_value(unsigned char c)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c == '\0' ? NULL : strchr(digits, c);
-
-	return at == NULL ? -1 : (int)(at - digits);
-}
-
 /* Decodes in place, up to the first byte that is no digit; a slash may be escaped. */
 static size_t
 decode_base64(unsigned char *at, size_t len)
@@ -195,7 +187,7 @@ decode_base64(unsigned char *at, size_t len)
 	size_t n_bits = 0, n = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		int value = base64_value(at[i]);
+		int value = codec_base64_value(at[i]);
 
 		if (at[i] == '\\')
 			continue;

@@ -133,7 +133,7 @@ ipc_receive(int socket, struct ipc_message *ret_message, struct err *err)
 		return err_errno(err, "cannot hear from another process of the cell");
 	ipc_take_rights(&msg, &message);
 	message.body = (struct buf){ .data = TAKE(data), .len = (size_t)n,
-	                             .cap = (size_t)n, .max = (size_t)n };
+	                             .cap = (size_t)n, .max = (size_t)n, .high = (size_t)n };
 	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
 	    buf_get_u32(&message.body, &message.type) < 0)
 		return err_set(err, EBADMSG, "a message between processes is malformed");

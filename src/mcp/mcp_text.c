@@ -1,11 +1,11 @@
 /* mcp_text.c - converts bytes of agents to JSON, and words of clients to paths. */
 #include <errno.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "mcp/mcp_parts.h"
@@ -13,12 +13,10 @@
 char *
 mcp_escape(const char *text, char *out, size_t size)
 {
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
 	size_t len = 0;
 
 	for (; *text != '\0' && len + 4 <= size; text++)
-		len += (size_t)snprintf(out + len, size - len, strchr(plain, *text) != NULL ? "%c" : "%%%02X",
-		                        (unsigned char)*text);
+		len += codec_percent((unsigned char)*text, out + len);
 	out[len] = '\0';
 	return out;
 }
@@ -46,10 +44,10 @@ mcp_put_bytes(json_t *into, const char *data, size_t len, bool is_cut, size_t *r
 		*ret_used = text;
 		return json_object_set_new(into, "text", json_stringn(data, text)) < 0 ? -ENOMEM : 0;
 	}
-	coded = malloc(len / 3 * 4 + 8);
+	coded = malloc(CODEC_BASE64_LEN(len) + 1);
 	if (coded == NULL)
 		return -ENOMEM;
-	EVP_EncodeBlock((unsigned char *)coded, (const unsigned char *)data, (int)len);
+	codec_base64(CODEC_BASE64, data, len, coded);
 	return json_object_set_new(into, "base64", json_string(coded)) < 0 ? -ENOMEM : 0;
 }
 
@@ -73,27 +71,15 @@ bool
 mcp_field_decode(char *value)
 {
 	static const char begin[] = "=?base64?", end[] = "?=";
-	size_t len = strlen(value), from = sizeof(begin) - 1, coded;
+	size_t len = strlen(value), from = sizeof(begin) - 1, n;
 	unsigned char out[256];
-	int n;
 
 	if (len < from + 2 || strncmp(value, begin, from) != 0 || strcmp(value + len - 2, end) != 0)
 		return true;
-	coded = len - from - 2;
-	value[len - 2] = '\0';
-	if (coded == 0 || coded % 4 != 0 || coded > sizeof(out) ||
-	    strspn(value + from, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") <
-	    coded - 2)
+	if (codec_unbase64(CODEC_BASE64, value + from, len - from - 2, out, sizeof(out), &n) < 0 || n == 0 ||
+	    memchr(out, '\0', n) != NULL)
 		return false;
-	n = EVP_DecodeBlock(out, (const unsigned char *)value + from, (int)coded);
-	if (n < 0)
-		return false;
-	/* The padding is decoded as zeros. */
-	for (const char *pad = value + len - 3; *pad == '='; pad--)
-		n--;
-	if (memchr(out, '\0', (size_t)n) != NULL)
-		return false;
-	memcpy(value, out, (size_t)n);
+	memcpy(value, out, n);
 	value[n] = '\0';
 	return true;
 }

@@ -1,7 +1,7 @@
 /* policy_head.c - decides whether a rule matches the head of a request. */
 #include <string.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
@@ -28,9 +28,9 @@ decode(const char *text, size_t len, enum decoding how, char *out)
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		bool escape = text[i] == '%' && len - i > 2 && num_hex_digit(text[i + 1]) >= 0 &&
-		              num_hex_digit(text[i + 2]) >= 0;
-		char c = escape ? (char)(num_hex_digit(text[i + 1]) * 16 + num_hex_digit(text[i + 2])) : text[i];
+		int byte = codec_percent_byte(text + i, len - i);
+		bool escape = byte >= 0;
+		char c = escape ? (char)byte : text[i];
 
 		if (escape) {
 			out[n++] = c == '/' && how == DECODE_PATH_BUT_SLASH ? POLICY_ESCAPED_SLASH : c;

@@ -1,7 +1,7 @@
 /* policy_usage.c - recognises responses that report tokens, by the providers' hosts and paths. */
 #include <string.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
@@ -108,9 +108,7 @@ static const struct {
 static int
 escaped(const char *at, size_t len)
 {
-	int high = len > 2 && *at == '%' ? num_hex_digit(at[1]) : -1;
-	int low = high >= 0 ? num_hex_digit(at[2]) : -1;
-	int c = low >= 0 ? high << 4 | low : -1;
+	int c = codec_percent_byte(at, len);
 
 	return c > ' ' && c <= '~' && c != '/' && c != '%' ? c : -1;
 }

@@ -3,12 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <nettle/base64.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -131,19 +131,13 @@ struct json_files {
 static int
 decode(const char *text, size_t len, unsigned char **ret_data, size_t *ret_len)
 {
-	OWN(freep) unsigned char *data = malloc(BASE64_DECODE_LENGTH(len) + 1);
-	struct base64_decode_ctx ctx;
-	size_t n = BASE64_DECODE_LENGTH(len);
+	OWN(freep) unsigned char *data = malloc(CODEC_BYTES_LEN(len) + 1);
+	int r = data == NULL ? -ENOMEM :
+	        codec_unbase64(CODEC_BASE64, text, len, data, CODEC_BYTES_LEN(len), ret_len);
 
-	if (data == NULL)
-		return -ENOMEM;
-	base64_decode_init(&ctx);
-	if (strpbrk(text, " \t\r\n\f\v") != NULL || !base64_decode_update(&ctx, &n, data, len, text) ||
-	    !base64_decode_final(&ctx))
-		return -EINVAL;
-	*ret_data = TAKE(data);
-	*ret_len = n;
-	return 0;
+	if (r == 0)
+		*ret_data = TAKE(data);
+	return r;
 }
 
 static int

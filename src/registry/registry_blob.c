@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -24,7 +25,7 @@ blob_path(const unsigned char hash[HASH_LEN], char ret_path[BLOB_PATH_MAX])
 {
 	char hex[HASH_HEX + 1];
 
-	hex_put(hash, HASH_LEN, hex);
+	codec_hex(hash, HASH_LEN, hex);
 	snprintf(ret_path, BLOB_PATH_MAX, "%.2s/%s", hex, hex + 2);
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/data.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -24,7 +25,7 @@ registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err)
 
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return err_errno(err, "cannot get random bytes");
-	hex_put(random, sizeof(random), ret_name);
+	codec_hex(random, sizeof(random), ret_name);
 	return 0;
 }
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "base/utf8.h"
 
@@ -23,13 +23,12 @@ decode(const char *text, size_t len, bool plus_is_space)
 		return NULL;
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] == '%') {
-			int high = len - i > 2 ? num_hex_digit(text[i + 1]) : -1;
-			int low = high < 0 ? -1 : num_hex_digit(text[i + 2]);
+			int byte = codec_percent_byte(text + i, len - i);
 
 			/* A NUL would hide the rest of the text. */
-			if (low < 0 || (high == 0 && low == 0))
+			if (byte <= 0)
 				goto bad;
-			out[n++] = (char)(high << 4 | low);
+			out[n++] = (char)byte;
 			i += 2;
 		} else {
 			out[n++] = text[i] == '+' && plus_is_space ? ' ' : text[i];

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/codec.h"
+
 /* 256 bits, in digits. */
 static int
 make_secret(char ret_text[SESSION_SECRET_LEN + 1])
@@ -16,8 +18,7 @@ make_secret(char ret_text[SESSION_SECRET_LEN + 1])
 
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return -EIO;
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(ret_text + 2 * i, 3, "%02x", random[i]);
+	codec_hex(random, sizeof(random), ret_text);
 	OPENSSL_cleanse(random, sizeof(random));
 	return 0;
 }

@@ -354,14 +354,14 @@ put_coded(struct buf *b, char is, struct http_text text)
 static void
 put_other(struct buf *b, char is, const struct capture_draft *draft, size_t i)
 {
-	OWN(scheme_buf_wipe) struct buf plain = {0}, basic = {0};
+	OWN(buf_free) struct buf plain = {0}, basic = {0};
 
 	if (!draft->rules[i]->basic) {
 		put_coded(b, is, draft->set.members[i].with);
 		return;
 	}
-	buf_init(&plain, 2 * CAPTURE_VALUE_MAX);
-	buf_init(&basic, 4 * CAPTURE_VALUE_MAX);
+	buf_init_secret(&plain, 2 * CAPTURE_VALUE_MAX);
+	buf_init_secret(&basic, 4 * CAPTURE_VALUE_MAX);
 	scheme_put(&plain, draft->users[i]);
 	scheme_put(&plain, draft->set.members[i].with);
 	scheme_put_coded(&basic, SIGN_BASE64, plain.data, plain.len);
@@ -382,7 +382,7 @@ rewrite_text(struct capture_drafts *d, struct http_text body, char is,
 		r = ask_for_others(d, w->replace, w->arg, w->ret_found);
 	for (size_t i = 0; r == 0 && i < d->n; i++) {
 		for (size_t j = 0; j < d->list[i].set.n; j++, n++) {
-			buf_init(&coded[n], 6 * CAPTURE_VALUE_MAX);
+			buf_init_secret(&coded[n], 6 * CAPTURE_VALUE_MAX);
 			put_other(&coded[n], is, &d->list[i], j);
 			cuts[n] = (struct scheme_cut){ d->list[i].spots[j], scheme_text_of(&coded[n]) };
 			if (buf_failed(&coded[n]))
@@ -469,7 +469,7 @@ capture_rewrite(const struct capture_kind *kind, struct http_text type,
 	d->kind = kind;
 	d->n = 0;
 	d->err = err;
-	buf_init(&d->values, 3 * len + 1);
+	buf_init_secret(&d->values, 3 * len + 1);
 	if (buf_add(&d->values, 3 * len + 1) == NULL)
 		return scheme_failed(err, "read a response");
 	d->values.len = 0;
@@ -484,7 +484,7 @@ capture_rewrite(const struct capture_kind *kind, struct http_text type,
 		r = check_gone(d, scheme_text_of(ret_body));
 	if (r == 0 && found > 0 && is == 'j')
 		r = check_json_gone(d, text);
-	scheme_buf_wipe(&d->values);
+	buf_free(&d->values);
 	if (r == 0)
 		*ret_found = found;
 	return r;

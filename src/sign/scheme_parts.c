@@ -9,27 +9,14 @@
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/num.h"
-
-static const char base64_plain[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-static const char base64_url[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-static const char hex_digits[] = "0123456789abcdef";
 
 void
 scheme_secret_wipe(struct scheme_secret *s)
 {
 	OPENSSL_cleanse(s, sizeof(*s));
-}
-
-void
-scheme_buf_wipe(struct buf *b)
-{
-	if (b->data != NULL && !b->borrowed)
-		OPENSSL_cleanse(b->data, b->cap);
-	buf_free(b);
 }
 
 int
@@ -164,83 +151,42 @@ scheme_put_number(struct buf *b, uint64_t n)
 	scheme_put_str(b, text);
 }
 
-static void
-put_base64(struct buf *b, const char *alphabet, bool pad, const unsigned char *at, size_t len)
-{
-	for (size_t i = 0; i < len; i += 3) {
-		size_t have = len - i < 3 ? len - i : 3;
-		uint32_t bits = (uint32_t)at[i] << 16;
-		char four[4];
-
-		bits |= have > 1 ? (uint32_t)at[i + 1] << 8 : 0;
-		bits |= have > 2 ? (uint32_t)at[i + 2] : 0;
-		for (size_t j = 0; j < 4; j++)
-			four[j] = j <= have ? alphabet[bits >> (18 - 6 * j) & 63] : '=';
-		buf_put(b, four, pad ? 4 : have + 1);
-	}
-}
-
 void
 scheme_put_coded(struct buf *b, enum sign_coding coding, const void *data, size_t len)
 {
-	const unsigned char *at = data;
+	enum codec_base64 form = coding == SIGN_BASE64 ? CODEC_BASE64 : CODEC_BASE64URL;
+	size_t room = coding == SIGN_HEX ? 2 * len : CODEC_BASE64_LEN(len);
+	unsigned char *to;
 
-	switch (coding) {
-	case SIGN_RAW:
+	if (coding == SIGN_RAW) {
 		buf_put(b, data, len);
-		break;
-	case SIGN_HEX:
-		for (size_t i = 0; i < len; i++)
-			buf_put(b, (char[]){ hex_digits[at[i] >> 4], hex_digits[at[i] & 15] }, 2);
-		break;
-	case SIGN_BASE64:
-		put_base64(b, base64_plain, true, at, len);
-		break;
-	case SIGN_BASE64URL:
-		put_base64(b, base64_url, false, at, len);
-		break;
+		return;
 	}
-}
-
-static bool
-is_unreserved(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '-' || c == '.' || c == '_' || c == '~';
+	to = buf_add(b, room);
+	if (to != NULL && coding == SIGN_HEX)
+		codec_hex_digits(data, len, (char *)to);
+	else if (to != NULL)
+		b->len -= room - codec_base64_digits(form, data, len, (char *)to);
 }
 
 void
 scheme_put_encoded(struct buf *b, struct http_text text)
 {
-	static const char upper[] = "0123456789ABCDEF";
+	char coded[3];
 
-	for (size_t i = 0; i < text.len; i++) {
-		unsigned char c = (unsigned char)text.at[i];
-
-		if (is_unreserved(text.at[i]))
-			buf_put(b, &c, 1);
-		else
-			buf_put(b, (char[]){ '%', upper[c >> 4], upper[c & 15] }, 3);
-	}
+	for (size_t i = 0; i < text.len; i++)
+		buf_put(b, coded, codec_percent((unsigned char)text.at[i], coded));
 }
 
 /* Decode the next character of TEXT from *POS on. */
 static char
 next_decoded(struct http_text text, size_t *pos, bool plus)
 {
-	char c = text.at[(*pos)++];
-	int high, low;
+	int byte = codec_percent_byte(text.at + *pos, text.len - *pos);
+	char c = text.at[*pos];
 
-	if (c == '+' && plus)
-		return ' ';
-	if (c != '%' || text.len - *pos < 2)
-		return c;
-	high = num_hex_digit(text.at[*pos]);
-	low = num_hex_digit(text.at[*pos + 1]);
-	if (high < 0 || low < 0)
-		return c;
-	*pos += 2;
-	return (char)(high << 4 | low);
+	*pos += byte < 0 ? 1 : 3;
+	return byte >= 0 ? (char)byte : c == '+' && plus ? ' ' : c;
 }
 
 void
@@ -253,86 +199,24 @@ scheme_put_decoded(struct buf *b, struct http_text text, bool plus)
 	}
 }
 
-static int
-decode_hex(struct http_text text, unsigned char *out, size_t size, size_t *ret_len)
-{
-	if (text.len % 2 != 0)
-		return -EINVAL;
-	if (text.len / 2 > size)
-		return -ENOBUFS;
-	for (size_t i = 0; i < text.len; i += 2) {
-		int high = num_hex_digit(text.at[i]), low = num_hex_digit(text.at[i + 1]);
-
-		if (high < 0 || low < 0)
-			return -EINVAL;
-		out[i / 2] = (unsigned char)(high << 4 | low);
-	}
-	*ret_len = text.len / 2;
-	return 0;
-}
-
-static int
-base64_value(const char *alphabet, char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == alphabet[62] ? 62 : c == alphabet[63] ? 63 : -1;
-}
-
-static int
-decode_base64(const char *alphabet, struct http_text text, unsigned char *out, size_t size,
-              size_t *ret_len)
-{
-	size_t n = 0;
-	uint32_t bits = 0;
-
-	if (text.len % 4 == 1)
-		return -EINVAL;
-	if (text.len / 4 * 3 + (text.len % 4 > 0 ? text.len % 4 - 1 : 0) > size)
-		return -ENOBUFS;
-	for (size_t i = 0; i < text.len; i++) {
-		int value = base64_value(alphabet, text.at[i]);
-
-		if (value < 0)
-			return -EINVAL;
-		bits = bits << 6 | (uint32_t)value;
-		if (i % 4 > 0)
-			out[n++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
-	}
-	/* Leftover bits of the last character must be 0: each value has only one text. */
-	if ((text.len % 4 == 2 && (bits & 15) != 0) || (text.len % 4 == 3 && (bits & 3) != 0))
-		return -EINVAL;
-	*ret_len = n;
-	return 0;
-}
-
 int
 scheme_decode(enum sign_coding coding, struct http_text text, unsigned char *out,
               size_t size, size_t *ret_len)
 {
-	switch (coding) {
-	case SIGN_HEX:
-		return decode_hex(text, out, size, ret_len);
-	case SIGN_BASE64:
-		if (text.len % 4 != 0)
-			return -EINVAL;
-		for (int i = 0; i < 2 && text.len > 0 && text.at[text.len - 1] == '='; i++)
-			text.len--;
-		return decode_base64(base64_plain, text, out, size, ret_len);
-	case SIGN_BASE64URL:
-		return decode_base64(base64_url, text, out, size, ret_len);
-	case SIGN_RAW:
-		break;
-	}
-	if (text.len > size)
+	size_t len = coding == SIGN_HEX ? text.len / 2 : text.len;
+
+	if (coding == SIGN_BASE64 || coding == SIGN_BASE64URL)
+		return codec_unbase64(coding == SIGN_BASE64 ? CODEC_BASE64 : CODEC_BASE64URL, text.at, text.len,
+		                      out, size, ret_len);
+	if (coding == SIGN_HEX && text.len % 2 != 0)
+		return -EINVAL;
+	if (len > size)
 		return -ENOBUFS;
-	if (text.len > 0)
-		memcpy(out, text.at, text.len);
-	*ret_len = text.len;
+	if (coding == SIGN_HEX && !codec_unhex(text.at, out, len))
+		return -EINVAL;
+	if (coding == SIGN_RAW && len > 0)
+		memcpy(out, text.at, len);
+	*ret_len = len;
 	return 0;
 }
 

@@ -19,7 +19,6 @@ struct scheme_secret {
 };
 
 void scheme_secret_wipe(struct scheme_secret *s);
-void scheme_buf_wipe(struct buf *b);    /* as buf_free, for a buffer that holds a secret */
 /* WHOSE is "the placeholder's" or "the real". */
 int scheme_secret_read(struct http_text secret, enum sign_coding coding, const char *whose,
                        struct scheme_secret *ret, struct err *err);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "sign/sigv4.h"
 
@@ -102,7 +102,7 @@ signature_of(const struct sign_chunks *c, const struct side *side, bool trailer,
 	if (n < 0 || (size_t)n >= sizeof(text) ||
 	    sigv4_hmac(side->key, sizeof(side->key), text, (size_t)n, mac) < 0)
 		return -EIO;
-	sigv4_hex(mac, sizeof(mac), ret_hex);
+	codec_hex_digits(mac, sizeof(mac), ret_hex);
 	return 0;
 }
 
@@ -117,7 +117,7 @@ replace(struct sign_chunks *c, char *at, bool trailer, const void *data, size_t 
 
 	if (EVP_Digest(data, len, hash, NULL, EVP_sha256(), NULL) != 1)
 		return err_set(err, EIO, "cannot hash a chunk: SHA-256 fails");
-	sigv4_hex(hash, sizeof(hash), hex);
+	codec_hex_digits(hash, sizeof(hash), hex);
 	if (signature_of(c, &c->from, trailer, hex, from) < 0 ||
 	    signature_of(c, &c->to, trailer, hex, to) < 0)
 		return err_set(err, EIO, "cannot sign a chunk: HMAC fails");
@@ -197,7 +197,7 @@ read_header(struct sign_chunks *c, struct err *err)
 	if (memcmp(at + digits, WORD, sizeof(WORD) - 1) != 0 || at[c->held - 2] != '\r')
 		return err_set(err, EBADMSG, "the upload has a chunk that is not signed");
 	for (size_t i = 0; i < digits; i++) {
-		int digit = num_hex_digit(at[i]);
+		int digit = codec_hex_value(at[i]);
 
 		if (digit < 0)
 			return err_set(err, EBADMSG, "the upload has a chunk without a size");

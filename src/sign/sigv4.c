@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "sign/sign_chunks.h"
@@ -61,7 +62,7 @@ hash_bytes(struct job *job, const void *data, size_t len, struct err *err)
 
 	if (EVP_Digest(data, len, hash, NULL, EVP_sha256(), NULL) != 1)
 		return err_set(err, EIO, "cannot hash the body: SHA-256 fails");
-	sigv4_hex(hash, sizeof(hash), job->hash_hex);
+	codec_hex_digits(hash, sizeof(hash), job->hash_hex);
 	job->hash = (struct http_text){ job->hash_hex, sizeof(job->hash_hex) };
 	return 0;
 }
@@ -387,7 +388,7 @@ static void
 add_encoded(struct text_out *url, struct http_text text)
 {
 	for (size_t i = 0; i < text.len; i++)
-		url->len += sigv4_encode_byte((unsigned char)text.at[i], url->at + url->len);
+		url->len += codec_percent((unsigned char)text.at[i], url->at + url->len);
 }
 
 static void

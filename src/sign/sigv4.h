@@ -109,9 +109,6 @@ struct sigv4_canon {
 
 int sigv4_canon_hash(const struct sigv4_canon *canon, char ret_hex[SIGV4_HEX_LEN],
                      struct err *err);
-void sigv4_hex(const void *data, size_t len, char *ret_hex);    /* 2 * LEN, no NUL */
-/* Encode a byte of a name or value: itself or an escape.  Returns the length. */
-size_t sigv4_encode_byte(unsigned char byte, char ret_text[3]);
 
 /* ---- keys (sigv4_key.c, sigv4a.c) --------------------------------------------------- */
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "sign/sigv4.h"
 
@@ -13,57 +13,15 @@
 
 /* ---- characters ---------------------------------------------------------------------- */
 
-static bool
-is_unreserved(unsigned char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		c == '-' || c == '.' || c == '_' || c == '~';
-}
-
-void
-sigv4_hex(const void *data, size_t len, char *ret_hex)
-{
-	static const char digits[] = "0123456789abcdef";
-	const unsigned char *at = data;
-
-	for (size_t i = 0; i < len; i++) {
-		ret_hex[2 * i] = digits[at[i] >> 4];
-		ret_hex[2 * i + 1] = digits[at[i] & 15];
-	}
-}
-
-size_t
-sigv4_encode_byte(unsigned char byte, char ret_text[3])
-{
-	static const char digits[] = "0123456789ABCDEF";
-
-	if (is_unreserved(byte)) {
-		ret_text[0] = (char)byte;
-		return 1;
-	}
-	ret_text[0] = '%';
-	ret_text[1] = digits[byte >> 4];
-	ret_text[2] = digits[byte & 15];
-	return 3;
-}
-
 /* Read the byte at *AT, and advance *AT. */
 static unsigned char
 next_byte(const char **at, const char *end, bool plus_is_space)
 {
-	unsigned char c = (unsigned char)*(*at)++;
-	int high, low;
+	int byte = codec_percent_byte(*at, (size_t)(end - *at));
+	unsigned char c = (unsigned char)**at;
 
-	if (c == '+' && plus_is_space)
-		return ' ';
-	if (c != '%' || end - *at < 2)
-		return c;
-	high = num_hex_digit((*at)[0]);
-	low = num_hex_digit((*at)[1]);
-	if (high < 0 || low < 0)
-		return c;
-	*at += 2;
-	return (unsigned char)(high << 4 | low);
+	*at += byte < 0 ? 1 : 3;
+	return byte >= 0 ? (unsigned char)byte : c == '+' && plus_is_space ? ' ' : c;
 }
 
 /* ---- a hash with many small writes ------------------------------------------------------ */
@@ -114,7 +72,7 @@ static void
 put_encoded(struct sink *s, unsigned char byte)
 {
 	char text[3];
-	size_t n = sigv4_encode_byte(byte, text);
+	size_t n = codec_percent(byte, text);
 
 	put(s, text, n);
 }
@@ -176,7 +134,7 @@ put_path(struct sink *s, const struct sigv4_canon *canon, struct err *err)
 static int
 rank_of(unsigned char byte)
 {
-	return is_unreserved(byte) ? 256 + byte : byte;
+	return codec_is_unreserved(byte) ? 256 + byte : byte;
 }
 
 static int
@@ -369,6 +327,6 @@ sigv4_canon_hash(const struct sigv4_canon *canon, char ret_hex[SIGV4_HEX_LEN],
 	sink_flush(&s);
 	if (s.failed || EVP_DigestFinal_ex(md, hash, NULL) != 1)
 		return err_set(err, EIO, "cannot hash the request: SHA-256 fails");
-	sigv4_hex(hash, sizeof(hash), ret_hex);
+	codec_hex_digits(hash, sizeof(hash), ret_hex);
 	return 0;
 }

@@ -10,8 +10,8 @@
 #include <openssl/rsa.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "sign/sigv4.h"
 
@@ -190,24 +190,8 @@ sigv4_key_sign(const struct sigv4_key *key, const char *text, size_t len,
 		    EVP_DigestSign(md, made, &n, (const unsigned char *)text, len) != 1)
 			return err_set(err, EIO, "cannot sign the request: the private key fails");
 	}
-	sigv4_hex(made, n, ret_hex);
+	codec_hex_digits(made, n, ret_hex);
 	*ret_len = 2 * n;
-	return 0;
-}
-
-/* Lower or upper case.  -1: TEXT is not hex. */
-static int
-bytes_of_hex(struct http_text text, unsigned char *ret_bytes)
-{
-	if (text.len % 2 != 0)
-		return -EBADMSG;
-	for (size_t i = 0; i < text.len; i += 2) {
-		int high = num_hex_digit(text.at[i]), low = num_hex_digit(text.at[i + 1]);
-
-		if (high < 0 || low < 0)
-			return -EBADMSG;
-		ret_bytes[i / 2] = (unsigned char)(high << 4 | low);
-	}
 	return 0;
 }
 
@@ -220,7 +204,7 @@ sigv4_key_fits(const struct sigv4_key *key, const char *text, size_t len,
 	bool fits;
 
 	if (signature.len == 0 || signature.len > SIGV4_SIGNATURE_MAX ||
-	    bytes_of_hex(signature, given) < 0)
+	    signature.len % 2 != 0 || !codec_unhex(signature.at, given, signature.len / 2))
 		return false;
 	if (key->crypt == SIGV4_HMAC) {
 		fits = signature.len == SIGV4_HEX_LEN && mac_of(key, text, len, mac) == 0 &&

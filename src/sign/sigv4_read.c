@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "sign/sigv4.h"
 
@@ -41,18 +41,10 @@ sigv4_decode(struct sign_memory *m, struct http_text text, struct http_text *ret
 	if (out == NULL)
 		return -EMSGSIZE;
 	for (size_t i = 0; i < text.len; i++) {
-		int high = -1, low = -1;
+		int byte = codec_percent_byte(text.at + i, text.len - i);
 
-		if (text.at[i] == '%' && text.len - i > 2) {
-			high = num_hex_digit(text.at[i + 1]);
-			low = num_hex_digit(text.at[i + 2]);
-		}
-		if (high >= 0 && low >= 0) {
-			out[n++] = (char)(high << 4 | low);
-			i += 2;
-		} else {
-			out[n++] = text.at[i];
-		}
+		out[n++] = byte >= 0 ? (char)byte : text.at[i];
+		i += byte >= 0 ? 2 : 0;
 	}
 	*ret_text = (struct http_text){ out, n };
 	return 0;

@@ -2,8 +2,8 @@
  * mail and programming languages. */
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "sign/swap_parts.h"
 
@@ -22,7 +22,7 @@ hex_number(const unsigned char *at, size_t len, size_t n)
 	int v = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		int d = i < len ? num_hex_digit((char)at[i]) : -2;
+		int d = i < len ? codec_hex_value((char)at[i]) : -2;
 
 		if (d < 0)
 			return d;
@@ -79,7 +79,7 @@ unescape_code(const unsigned char *at, size_t len, size_t skip, unsigned base, u
 	size_t i = skip;
 
 	for (; i < len && i - skip < CODE_DIGITS_MAX; i++) {
-		int d = num_hex_digit((char)at[i]);
+		int d = codec_hex_value((char)at[i]);
 
 		if (d < 0 || (unsigned)d >= base)
 			break;

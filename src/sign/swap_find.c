@@ -7,7 +7,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "sign/swap_parts.h"
 
 #define GROUP 32                        /* bytes that are examined together */
@@ -180,12 +180,12 @@ swap_widen(const struct swap_set *set, const unsigned char *at, size_t len, size
 	int v;
 
 	if (lead > 0 && hit->start > from) {
-		v = swap_digit_value(at[hit->start - 1]);
+		v = codec_base64_value(at[hit->start - 1]);
 		hit->wide_before = v >= 0 && (v & ((1 << lead) - 1)) ==
 		                   (unsigned char)find.at[0] >> (8 - lead);
 	}
 	if (rest > 0 && hit->end < len) {
-		v = swap_digit_value(at[hit->end]);
+		v = codec_base64_value(at[hit->end]);
 		hit->wide_behind = v >= 0 &&
 			v >> (6 - rest) == ((unsigned char)find.at[find.len - 1] & ((1 << rest) - 1));
 	}
@@ -281,10 +281,10 @@ unescape_first(const struct swap_set *set, const unsigned char *at, size_t len, 
 		return 2;
 	}
 	if (len > 2 && (at[0] == '%' || at[0] == '=')) {
-		int high = num_hex_digit((char)at[1]), low = num_hex_digit((char)at[2]);
+		int byte = codec_hex_byte((const char *)at + 1);
 
-		if ((high | low) >= 0) {
-			ret[0] = (unsigned char)(high << 4 | low);
+		if (byte >= 0) {
+			ret[0] = (unsigned char)byte;
 			return 3;
 		}
 		if (at[0] == '%' || (at[1] != '\r' && at[1] != '\n'))

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "sign/sign.h"
 #include "sign/swap_parts.h"
@@ -121,7 +122,7 @@ decode(struct head *h, struct http_text text, bool *ret_is)
 	if (text.len / 4 * 3 + 3 > sizeof(m->at) - m->used)
 		return too_large(h);
 	for (size_t i = 0; i < text.len; i++) {
-		int v = swap_digit_value((unsigned char)text.at[i]);
+		int v = codec_base64_value((unsigned char)text.at[i]);
 
 		if (v < 0)
 			return 0;
@@ -137,15 +138,10 @@ static int
 encode(struct head *h, struct http_text text)
 {
 	for (size_t i = 0; i < text.len; i += 3) {
-		uint32_t group = 0;
-		size_t n = text.len - i < 3 ? text.len - i : 3;
 		char out[4];
+		size_t n = codec_base64_digits(CODEC_BASE64, text.at + i, text.len - i < 3 ? text.len - i : 3, out);
 
-		for (size_t k = 0; k < 3; k++)
-			group = group << 8 | (k < n ? (unsigned char)text.at[i + k] : 0);
-		for (size_t k = 0; k < 4; k++)
-			out[k] = k <= n ? swap_digits[0][group >> (18 - 6 * k) & 63] : '=';
-		if (append(h, out, 4) < 0)
+		if (append(h, out, n) < 0)
 			return -E2BIG;
 	}
 	return 0;

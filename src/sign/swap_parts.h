@@ -30,10 +30,6 @@ struct swap_set {
 	uint64_t *grams;                /* a bit for each possible gram */
 };
 
-extern const char swap_digits[2][65];   /* of base64 and base64url */
-/* The value of a digit of either alphabet, or -1. */
-int swap_digit_value(unsigned char c);
-
 /* Byte I of VALUE in this form.  Past its end, VALUE is padded with "x". */
 unsigned char swap_form_byte(enum swap_form form, unsigned phase, struct http_text value,
                              size_t i);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "sign/swap_parts.h"
 
@@ -36,13 +37,6 @@ struct render {
 	size_t n_slash;                 /* \/ */
 	size_t n_zeros;                 /* in the first of these, in HTML */
 };
-
-static bool
-is_unreserved(unsigned c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '-' || c == '.' || c == '_' || c == '~';
-}
 
 static enum style
 style_of(enum swap_place place, enum swap_form form, const struct swap_hit *hit)
@@ -83,7 +77,7 @@ learn_plain(struct render *w, const struct swap_set *set, const unsigned char *a
 	size_t used, n;
 
 	for (unsigned c = 0; c < 256; c++)
-		w->plain[c] = is_unreserved(c);
+		w->plain[c] = codec_is_unreserved((unsigned char)c);
 	for (size_t i = hit->start; i < hit->end; i += used) {
 		used = swap_unescape(set, at + i, hit->end - i, true, bytes, &n);
 		if (used == 1 && bytes[0] != '%')
@@ -288,7 +282,7 @@ put_shared(struct piece *p, const struct render *w, unsigned char was, size_t fi
 {
 	unsigned bits = is_before ? swap_form_before(w->form, w->phase)
 	                          : swap_form_behind(w->form, w->phase, find_len);
-	unsigned v = (unsigned)swap_digit_value(was), mask = (1u << bits) - 1, byte;
+	unsigned v = (unsigned)codec_base64_value(was), mask = (1u << bits) - 1, byte;
 	unsigned char c;
 
 	byte = swap_form_byte(SWAP_RAW, 0, w->with, is_before ? 0 : find_len - 1);
@@ -296,7 +290,7 @@ put_shared(struct piece *p, const struct render *w, unsigned char was, size_t fi
 		v = (v & ~mask) | byte >> (8 - bits);
 	else
 		v = (v & ~(mask << (6 - bits))) | (byte & mask) << (6 - bits);
-	c = (unsigned char)swap_digits[w->form == SWAP_BASE64URL][v & 63];
+	c = (unsigned char)codec_base64_alphabet[w->form == SWAP_BASE64URL][v & 63];
 	put_bytes(p, &c, 1);
 }
 

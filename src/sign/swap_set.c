@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "sign/swap_parts.h"
@@ -12,26 +13,8 @@
 #define GRAM_ROOM 64                    /* one bit in this many is set */
 #define GRAM_BITS_MIN 16                /* 8 KiB: the table stays in the first-level cache */
 
-const char swap_digits[2][65] = {
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
-};
 /* For base64 that begins after 0, 1 or 2 other bytes: bits of the value in the digit before. */
 static const unsigned char lead[3] = { 0, 4, 2 };
-
-int
-swap_digit_value(unsigned char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	if (c == '+' || c == '-')
-		return 62;
-	return c == '/' || c == '_' ? 63 : -1;
-}
 
 /* ---- forms ---- */
 
@@ -68,7 +51,7 @@ swap_form_byte(enum swap_form form, unsigned phase, struct http_text value, size
 	case SWAP_BASE64:
 	case SWAP_BASE64URL:
 		c = byte_of(value, bit / 8) << 8 | byte_of(value, bit / 8 + 1);
-		return (unsigned char)swap_digits[form == SWAP_BASE64URL][c >> (10 - bit % 8) & 63];
+		return (unsigned char)codec_base64_alphabet[form == SWAP_BASE64URL][c >> (10 - bit % 8) & 63];
 	}
 	return (unsigned char)byte_of(value, i);
 }
@@ -166,7 +149,7 @@ add_needle(struct swap_set *set, size_t i)
 	}
 	for (unsigned c = 0; c < 256; c++)
 		for (unsigned phase = 1; phase < 3; phase++) {
-			int v = swap_digit_value((unsigned char)c), mask = (1 << lead[phase]) - 1;
+			int v = codec_base64_value((unsigned char)c), mask = (1 << lead[phase]) - 1;
 
 			if (v >= 0 && (v & mask) == (unsigned char)find.at[0] >> (8 - lead[phase]))
 				set->before[c] = true;

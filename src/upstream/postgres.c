@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "upstream/upstream.h"
@@ -94,7 +95,7 @@ make_nonce(struct postgres *p)
 
 	_Static_assert(SCRAM_NONCE_SIZE / 3 * 4 < sizeof(p->nonce), "its text has room");
 	return RAND_bytes(bytes, sizeof(bytes)) == 1 &&
-	       EVP_EncodeBlock((unsigned char *)p->nonce, bytes, sizeof(bytes)) > 0;
+	       codec_base64(CODEC_BASE64, bytes, sizeof(bytes), p->nonce) > 0;
 }
 
 static void
@@ -177,7 +178,7 @@ feed_login(struct upstream *up, struct transfer *t, const unsigned char *data, s
 	r = pg_login_read(p->login, data, len, ret_used, &pool->out, &err);
 	if (pool->out.len > 0) {
 		ok = upstream_write(up, pool->out.data, pool->out.len);
-		explicit_bzero(pool->out.data, pool->out.len);
+		buf_reset(&pool->out);
 	}
 	if (!ok)
 		return -1;

@@ -1,11 +1,12 @@
 /* proxy.c - see proxy.h. */
 #include "upstream/proxy.h"
 
-#include <openssl/evp.h>
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/codec.h"
 #include "base/own.h"
 #include "cell/cell_net.h"
 #include "upstream/address.h"
@@ -23,8 +24,7 @@ proxy_parse(const char *text, struct proxy *ret_proxy)
 	}
 	if (ret_proxy->problem == NULL && url.login_len > 0) {
 		memcpy(ret_proxy->authorization, "Basic ", 6);
-		EVP_EncodeBlock((unsigned char *)ret_proxy->authorization + 6,
-		                (unsigned char *)url.login, (int)url.login_len);
+		codec_base64(CODEC_BASE64, url.login, url.login_len, ret_proxy->authorization + 6);
 	}
 	OPENSSL_cleanse(&url, sizeof(url));
 }

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -30,23 +30,17 @@ static json_t *
 part_of(const char *at, size_t len)
 {
 	OWN(freep) unsigned char *bytes = NULL;
-	OWN(freep) char *text = NULL;
-	size_t padded = (len + 3) / 4 * 4;
-	json_t *json;
-	int n;
+	json_t *json = NULL;
+	size_t n;
 
 	if (len == 0 || len > JWT_PART_MAX)
 		return NULL;
-	text = malloc(padded + 1);
-	bytes = malloc(padded);
-	if (text == NULL || bytes == NULL)
+	bytes = malloc(CODEC_BYTES_LEN(len));
+	if (bytes == NULL)
 		return NULL;
-	for (size_t i = 0; i < padded; i++)
-		text[i] = i >= len ? '=' : at[i] == '-' ? '+' : at[i] == '_' ? '/' : at[i];
-	n = EVP_DecodeBlock(bytes, (unsigned char *)text, (int)padded);
-	json = n > 0 ? json_loadb((char *)bytes, (size_t)n - (padded - len), 0, NULL) : NULL;
-	explicit_bzero(text, padded);
-	explicit_bzero(bytes, padded);
+	if (codec_unbase64(CODEC_BASE64URL, at, len, bytes, CODEC_BYTES_LEN(len), &n) == 0)
+		json = json_loadb((char *)bytes, n, 0, NULL);
+	explicit_bzero(bytes, CODEC_BYTES_LEN(len));
 	return json;
 }
 

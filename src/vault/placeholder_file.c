@@ -1,9 +1,9 @@
 /* placeholder_file.c - writes the files in which tools look for credentials, with placeholders. */
 #include <errno.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
@@ -192,8 +192,7 @@ write_google(struct writing *w, const struct placeholder_facts *f)
 	r = r == 0 ? claim(w, f, "the service account") : r;
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(id + 2 * i, 3, "%02x", random[i]);
+	codec_hex(random, sizeof(random), id);
 	/* name@PROJECT.iam.gserviceaccount.com */
 	snprintf(project, sizeof(project), "%.*s", (int)strcspn(at + 1, "."), at + 1);
 	snprintf(url, sizeof(url), "%s%.400s", certs, f->id);
@@ -238,10 +237,10 @@ write_auth(struct writing *w, struct json *j, const struct placeholder_facts *f)
 		pair = NULL;
 		return err_set(w->err, ENOMEM, "out of memory");
 	}
-	coded = malloc((size_t)n / 3 * 4 + 8);
+	coded = malloc(CODEC_BASE64_LEN((size_t)n) + 1);
 	if (coded == NULL)
 		return err_set(w->err, ENOMEM, "out of memory");
-	EVP_EncodeBlock((unsigned char *)coded, (unsigned char *)pair, n);
+	codec_base64(CODEC_BASE64, pair, (size_t)n, coded);
 	for (size_t i = 0; r >= 0 && (host = host_at(f, i, "docker.io")) != NULL; i++) {
 		r = claim(w, f, registry_name(host));
 		if (r > 0) {

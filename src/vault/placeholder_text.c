@@ -2,11 +2,10 @@
  *
  * It needs no JSON library, and is also used for tokens that a server issues while a cell runs. */
 #include <errno.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checksum.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -58,7 +57,7 @@ mint_items(const struct shape *shape, char *out, struct err *err)
 		const char *alphabet = shape_alphabet(item->class);
 
 		if (item->class == 'c')
-			checksum_crc62(out + at - CHECKED, CHECKED, out + at);
+			codec_crc62(out + at - CHECKED, CHECKED, out + at);
 		else if (item->class == 0)
 			memcpy(out + at, item->at, item->min);
 		for (size_t k = 0; alphabet != NULL && k < item->min; k++) {
@@ -145,7 +144,7 @@ placeholder_base64(const struct guard *real, char **ret_text, struct err *err)
 		r = seal_random(random, bytes, err);
 		if (r < 0)
 			return r;
-		EVP_EncodeBlock((unsigned char *)text, random, (int)bytes);
+		codec_base64(CODEC_BASE64, random, bytes, text);
 		if (!shares(text, real->len, real->at, real->len)) {
 			*ret_text = TAKE(text);
 			return 0;
@@ -155,19 +154,6 @@ placeholder_base64(const struct guard *real, char **ret_text, struct err *err)
 }
 
 /* ---- JWT ---- */
-
-static size_t
-base64url(const void *data, size_t len, char *out)
-{
-	size_t n = (size_t)EVP_EncodeBlock((unsigned char *)out, data, (int)len);
-
-	while (n > 0 && out[n - 1] == '=')
-		n--;
-	out[n] = '\0';
-	for (size_t i = 0; i < n; i++)
-		out[i] = out[i] == '+' ? '-' : out[i] == '/' ? '_' : out[i];
-	return n;
-}
 
 int
 placeholder_jwt(const char *alg, int64_t expires, size_t n_signature, char **ret_text,
@@ -181,8 +167,7 @@ placeholder_jwt(const char *alg, int64_t expires, size_t n_signature, char **ret
 	size_t n;
 	int r = seal_random(random, sizeof(random), err);
 
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(jti + 2 * i, 3, "%02x", random[i]);
+	codec_hex(random, sizeof(random), jti);
 	/* Clients check whether it has expired. */
 	if (expires > 0)
 		snprintf(exp, sizeof(exp), ",\"exp\":%lld", (long long)expires);
@@ -192,11 +177,11 @@ placeholder_jwt(const char *alg, int64_t expires, size_t n_signature, char **ret
 	r = r == 0 ? seal_random(signature, n_signature, err) : r;
 	if (r < 0)
 		return r;
-	n = base64url(head, strlen(head), text);
+	n = codec_base64(CODEC_BASE64URL, head, strlen(head), text);
 	text[n++] = '.';
-	n += base64url(claims, strlen(claims), text + n);
+	n += codec_base64(CODEC_BASE64URL, claims, strlen(claims), text + n);
 	text[n++] = '.';
-	base64url(signature, n_signature, text + n);
+	codec_base64(CODEC_BASE64URL, signature, n_signature, text + n);
 	*ret_text = TAKE(text);
 	return 0;
 }
@@ -260,19 +245,13 @@ static void
 find_algorithm(const char *at, size_t len, char ret_alg[33])
 {
 	unsigned char plain[JWT_HEAD_MAX];
-	char coded[JWT_HEAD_MAX + 4];
 	const char *alg, *end;
-	size_t padded = (len + 3) / 4 * 4;
-	int n = -1;
+	size_t n;
 
 	memcpy(ret_alg, "RS256", sizeof("RS256"));
-	if (len > JWT_HEAD_MAX)
+	if (codec_unbase64(CODEC_BASE64URL, at, len, plain, sizeof(plain), &n) < 0)
 		return;
-	for (size_t i = 0; i < padded; i++)
-		coded[i] = i >= len ? '=' : at[i] == '-' ? '+' : at[i] == '_' ? '/' : at[i];
-	if (padded <= sizeof(plain) / 3 * 4)
-		n = EVP_DecodeBlock(plain, (unsigned char *)coded, (int)padded);
-	alg = n > 0 ? memmem(plain, (size_t)n, "\"alg\"", 5) : NULL;
+	alg = memmem(plain, n, "\"alg\"", 5);
 	if (alg == NULL)
 		return;
 	end = (const char *)plain + n;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/checksum.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 
@@ -89,7 +89,7 @@ static const char *
 parse_item(const char *c, struct shape_item *item)
 {
 	if (strncmp(c, "{crc62}", 7) == 0) {
-		*item = (struct shape_item){ 'c', NULL, CHECKSUM_CRC62_LEN, CHECKSUM_CRC62_LEN };
+		*item = (struct shape_item){ 'c', NULL, CODEC_CRC62_LEN, CODEC_CRC62_LEN };
 		return c + 7;
 	}
 	if (*c != '{') {
@@ -169,9 +169,9 @@ struct fitting {
 static bool
 checksum_fits(const char *value, size_t at)
 {
-	char digits[CHECKSUM_CRC62_LEN];
+	char digits[CODEC_CRC62_LEN];
 
-	checksum_crc62(value + at - CHECKED, CHECKED, digits);
+	codec_crc62(value + at - CHECKED, CHECKED, digits);
 	return memcmp(value + at, digits, sizeof(digits)) == 0;
 }
 

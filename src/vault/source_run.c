@@ -4,16 +4,14 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "vault/source.h"
 
 /* ---- words ---- */
@@ -54,29 +52,7 @@ source_split(const char *command, struct source_words *ret_words, struct err *er
 	return w->n > 0 && *w->at[0] != '\0' ? 0 : err_set(err, EINVAL, "there is no program in it");
 }
 
-/* ---- the child ---- */
-
-/* PROGRAM is the file found for ARGV[0].  HERE: run in this folder. */
-_Noreturn static void
-become(const char *program, char *const *argv, bool here, int out, int failed, pid_t parent)
-{
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code;
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* A process group of its own, so that its children end with it. */
-	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == parent && null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
-	    dup2(out, STDOUT_FILENO) >= 0 && (here || chdir("/") == 0)) {
-		execvp(program, argv);
-		code = errno;
-		while (write(failed, &code, sizeof(code)) < 0 && errno == EINTR)
-			;
-	}
-	_exit(127);
-}
+/* ---- the program ---- */
 
 /* Wait until FD is readable or its other end is closed. */
 static int
@@ -141,61 +117,36 @@ read_status(int pidfd, int64_t deadline, const char *program, struct err *err)
 	               info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
 }
 
-static int
-watch(pid_t pid, const int out[2], const int failed[2], int64_t deadline, struct guard *g,
-      const char *program, struct err *err)
-{
-	OWN(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	int code = 0, r = 0;
-
-	if (pidfd < 0)
-		r = err_errno(err, "cannot watch '%.64s'", program);
-	/* execve closes it; otherwise it has the error. */
-	if (r == 0 && read(failed[0], &code, sizeof(code)) == sizeof(code))
-		r = err_set(err, code, "cannot run '%.64s', which should give the value: %s", program,
-		            strerrordesc_np(code));
-	r = r == 0 ? read_output(g, out[0], deadline, program, err) : r;
-	r = r == 0 ? read_status(pidfd, deadline, program, err) : r;
-	return r;
-}
-
+/* A process group of its own, so that its children end with it. */
 int
 source_run(enum trust_use use, const char *command, unsigned timeout_ms, struct guard *g,
            struct err *err)
 {
+	OWN(closep) int pidfd = -1, out = -1;
 	struct source_words words;
 	char program[PATH_MAX];
-	int out[2], failed[2];
-	pid_t pid, parent = getpid();
-	int r = source_split(command, &words, err);
-	bool here = trust_here();
+	int64_t deadline;
+	int ends[2], r = source_split(command, &words, err);
+	pid_t pid;
 
 	r = r == 0 ? trust_command(use, words.at, program, err) : r;
 	if (r < 0)
 		return r;
-	if (pipe2(out, O_CLOEXEC) < 0)
+	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot make a pipe");
-	if (pipe2(failed, O_CLOEXEC) < 0) {
-		r = err_errno(err, "cannot make a pipe");
-		close(out[0]);
-		close(out[1]);
-		return r;
-	}
-	pid = fork();
-	if (pid == 0)
-		become(program, words.at, here, out[1], failed[1], parent);
-	close(out[1]);
-	close(failed[1]);
-	if (pid < 0) {
-		r = err_errno(err, "cannot run '%.64s'", words.at[0]);
-	} else {
-		setpgid(pid, pid);
-		r = watch(pid, out, failed, io_now_ms() + timeout_ms, g, words.at[0], err);
-		kill(-pid, SIGKILL);
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-	}
-	close(out[0]);
-	close(failed[0]);
+	out = ends[0];
+	pid = spawn_start(&(struct spawn){ .argv = words.at, .path = program, .cwd = trust_here() ? NULL : "/",
+		.fds = (struct spawn_fd[]){ { SPAWN_NULL, STDIN_FILENO }, { ends[1], STDOUT_FILENO } }, .n_fds = 2,
+		.flags = SPAWN_GROUP | SPAWN_DIES | SPAWN_COMMAND }, &pidfd, err);
+	close(ends[1]);
+	if (pid < 0)
+		return err_set(err, -pid, "cannot run '%.64s', which should give the value: %s", words.at[0],
+		               strerrordesc_np(-pid));
+	deadline = io_now_ms() + timeout_ms;
+	r = read_output(g, out, deadline, words.at[0], err);
+	r = r == 0 ? read_status(pidfd, deadline, words.at[0], err) : r;
+	kill(-pid, SIGKILL);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -194,8 +195,8 @@ print_of(const struct vault *v, const struct secret_values *values, char ret_pri
 		if (values->field[f].len > 0)
 			r = seal_print(&v->print, values->field[f].at, values->field[f].len, prints[f], err);
 	r = r == 0 ? seal_print(&v->print, prints, sizeof(prints), print, err) : r;
-	for (size_t i = 0; r == 0 && i < SEAL_PRINT; i++)
-		snprintf(ret_print + 2 * i, 3, "%02x", print[i]);
+	if (r == 0)
+		codec_hex(print, SEAL_PRINT, ret_print);
 	return r;
 }
 
@@ -318,7 +319,7 @@ vault_save(struct vault *v, struct err *err)
 	unsigned char header[VAULT_HEADER];
 	int r;
 
-	buf_init(&plain, VAULT_FILE_MAX - VAULT_HEADER - SEAL_EXTRA);
+	buf_init_secret(&plain, VAULT_FILE_MAX - VAULT_HEADER - SEAL_EXTRA);
 	buf_init(&file, VAULT_FILE_MAX);
 	vault_items_put(&plain, v->items, v->n);
 	if (buf_failed(&plain))

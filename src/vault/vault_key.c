@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "vault/vault_parts.h"
 
@@ -78,8 +78,7 @@ make_key_file(int folder, struct err *err)
 	r = r == 0 ? seal_random(random.at, SEAL_KEY, err) : r;
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < SEAL_KEY; i++)
-		snprintf(text.at + 2 * i, 3, "%02x", (unsigned char)random.at[i]);
+	codec_hex_digits(random.at, SEAL_KEY, text.at);
 	text.at[2 * SEAL_KEY] = '\n';
 	return vault_write_own(folder, VAULT_KEYFILE, text.at, 2 * SEAL_KEY + 1, err);
 }
@@ -88,7 +87,7 @@ static int
 read_key_file(int folder, bool new, struct guard *ret_key, struct err *err)
 {
 	OWN(guard_free) struct guard text = {0}, key = {0};
-	int r = vault_read_own(folder, VAULT_KEYFILE, 4096, &text, err), high, low;
+	int r = vault_read_own(folder, VAULT_KEYFILE, 4096, &text, err);
 
 	if (r == -ENOENT && !new)
 		return err_set(err, ENOENT, "the file 'key' beside the vault is gone: put it back, or "
@@ -101,16 +100,10 @@ read_key_file(int folder, bool new, struct guard *ret_key, struct err *err)
 	if (r < 0)
 		return r;
 	guard_chomp(&text);
-	for (size_t i = 0; text.len == 2 * SEAL_KEY && i < SEAL_KEY; i++) {
-		high = num_hex_digit(text.at[2 * i]);
-		low = num_hex_digit(text.at[2 * i + 1]);
-		if (high < 0 || low < 0)
-			break;
-		key.at[key.len++] = (char)(high << 4 | low);
-	}
-	if (key.len != SEAL_KEY)
+	if (text.len != 2 * SEAL_KEY || !codec_unhex(text.at, (unsigned char *)key.at, SEAL_KEY))
 		return err_set(err, EBADMSG, "the file 'key' beside the vault is not %d hex digits",
 		               2 * SEAL_KEY);
+	key.len = SEAL_KEY;
 	*ret_key = guard_take(&key);
 	return 0;
 }

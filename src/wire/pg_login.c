@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 
 #define HEADER 5                        /* type and length */
@@ -55,8 +56,8 @@ hash(const void *a, size_t n_a, const void *b, size_t n_b, char hex[MD5_TEXT + 1
 	          EVP_DigestUpdate(ctx, a, n_a) == 1 && EVP_DigestUpdate(ctx, b, n_b) == 1 &&
 	          EVP_DigestFinal_ex(ctx, digest, &n) == 1 && n * 2 == MD5_TEXT;
 
-	for (unsigned i = 0; ok && i < n; i++)
-		snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
+	if (ok)
+		codec_hex(digest, n, hex);
 	EVP_MD_CTX_free(ctx);
 	OPENSSL_cleanse(digest, sizeof(digest));
 	return ok;

@@ -17,15 +17,13 @@ redis_reader_init(struct redis_reader *r)
 {
 	*r = (struct redis_reader){0};
 	/* Including room for the line end after the last argument. */
-	buf_init(&r->held, REDIS_LOGIN_MAX);
-	buf_init(&r->coded, 8 * REDIS_LINE_MAX);
+	buf_init_secret(&r->held, REDIS_LOGIN_MAX);
+	buf_init_secret(&r->coded, 8 * REDIS_LINE_MAX);
 }
 
 void
 redis_reader_free(struct redis_reader *r)
 {
-	if (r->held.data != NULL)
-		explicit_bzero(r->held.data, r->held.cap);
 	buf_free(&r->held);
 	buf_free(&r->coded);
 }
@@ -214,9 +212,6 @@ forget_given(struct redis_reader *r)
 	if (!r->given)
 		return;
 	r->given = false;
-	/* It contained a login. */
-	if (r->held.data != NULL)
-		explicit_bzero(r->held.data, r->held.len);
 	buf_reset(&r->held);
 	buf_reset(&r->coded);
 	memset(r->at, 0, sizeof(r->at));

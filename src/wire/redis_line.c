@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "wire/redis_parts.h"
 
 /* A line while it is split.  A word is never longer than its quoted form, so it is written over it. */
@@ -37,8 +37,8 @@ take_quoted(struct line *l, char quote)
 		if (c == quote)
 			return l->at == l->end || isspace((unsigned char)*l->at);
 		if (c == '\\' && quote == '"' && l->end - l->at >= 3 && l->at[0] == 'x' &&
-		    num_hex_digit(l->at[1]) >= 0 && num_hex_digit(l->at[2]) >= 0) {
-			*l->out++ = (char)(num_hex_digit(l->at[1]) << 4 | num_hex_digit(l->at[2]));
+		    codec_hex_byte(l->at + 1) >= 0) {
+			*l->out++ = (char)codec_hex_byte(l->at + 1);
 			l->at += 3;
 		} else if (c == '\\' && quote == '"' && l->at < l->end) {
 			*l->out++ = unescape(*l->at++);

@@ -11,39 +11,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 
 #define SALT_MAX 128
 #define SIGNATURE_TEXT 44               /* 32 bytes in base64 */
-
-/* ---- base64 ---- */
-
-/* Strict: the alphabet, and padding only at the end. */
-static int
-decode(const char *text, size_t len, unsigned char *out, size_t size)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	size_t pad = 0;
-	int n;
-
-	while (pad < 2 && pad < len && text[len - 1 - pad] == '=')
-		pad++;
-	for (size_t i = 0; i < len - pad; i++)
-		if (text[i] == '\0' || strchr(digits, text[i]) == NULL)
-			return -EBADMSG;
-	if (len == 0 || len % 4 != 0 || len / 4 * 3 > size)
-		return -EBADMSG;
-	n = EVP_DecodeBlock(out, (const unsigned char *)text, (int)len);
-	return n < 0 ? -EBADMSG : n - (int)pad;
-}
 
 /* ---- a server's first message ---- */
 
 struct server_first {
 	const char *nonce;
 	size_t n_nonce;
-	unsigned char salt[SALT_MAX + 3];
-	int n_salt;
+	unsigned char salt[SALT_MAX];
+	size_t n_salt;
 	int iterations;
 };
 
@@ -92,9 +72,10 @@ parse_first(const struct scram *s, const char *server, size_t len, struct server
 	for (size_t i = 0; i < f->n_nonce; i++)
 		if (f->nonce[i] <= ' ' || f->nonce[i] > '~')
 			return err_set(err, EBADMSG, "the server's nonce is not text");
-	f->n_salt = decode(salt, n_salt, f->salt, sizeof(f->salt));
+	if (codec_unbase64(CODEC_BASE64, salt, n_salt, f->salt, sizeof(f->salt), &f->n_salt) < 0)
+		f->n_salt = 0;
 	f->iterations = parse_iterations(count, n_count);
-	if (f->n_salt <= 0 || f->iterations <= 0)
+	if (f->n_salt == 0 || f->iterations <= 0)
 		return err_set(err, EBADMSG, "the server's salt is none");
 	if (f->iterations > SCRAM_ITERATIONS_MAX)
 		return err_set(err, E2BIG, "the server wants %d iterations of a hash, and over %d are too "
@@ -120,7 +101,7 @@ prove(struct scram *s, const char *password, const struct server_first *f, const
       unsigned char proof[SCRAM_KEY_SIZE])
 {
 	unsigned char salted[SCRAM_KEY_SIZE], key[SCRAM_KEY_SIZE], stored[SCRAM_KEY_SIZE];
-	bool ok = PKCS5_PBKDF2_HMAC(password, (int)strlen(password), f->salt, f->n_salt,
+	bool ok = PKCS5_PBKDF2_HMAC(password, (int)strlen(password), f->salt, (int)f->n_salt,
 	                            f->iterations, EVP_sha256(), sizeof(salted), salted) == 1;
 
 	ok = ok && sign(salted, "Client Key", 10, key) && SHA256(key, sizeof(key), stored) != NULL &&
@@ -155,7 +136,8 @@ scram_first(struct scram *s, const struct scram_binding *binding, const char *us
 static int
 write_final(const struct scram *s, const struct server_first *f, char text[SCRAM_MESSAGE_MAX])
 {
-	unsigned char bound[64 + SCRAM_BINDING_MAX], coded[sizeof(bound) / 3 * 4 + 8];
+	unsigned char bound[64 + SCRAM_BINDING_MAX];
+	char coded[CODEC_BASE64_LEN(sizeof(bound)) + 1];
 	size_t n = strlen(s->binding.header);
 	int r;
 
@@ -163,8 +145,8 @@ write_final(const struct scram *s, const struct server_first *f, char text[SCRAM
 		return -EMSGSIZE;
 	memcpy(bound, s->binding.header, n);
 	memcpy(bound + n, s->binding.data, s->binding.len);
-	EVP_EncodeBlock(coded, bound, (int)(n + s->binding.len));
-	r = snprintf(text, SCRAM_MESSAGE_MAX - SIGNATURE_TEXT - 4, "c=%s,r=%.*s", (char *)coded,
+	codec_base64(CODEC_BASE64, bound, n + s->binding.len, coded);
+	r = snprintf(text, SCRAM_MESSAGE_MAX - SIGNATURE_TEXT - 4, "c=%s,r=%.*s", coded,
 	             (int)f->n_nonce, f->nonce);
 	return r < 0 || r >= SCRAM_MESSAGE_MAX - SIGNATURE_TEXT - 4 ? -EMSGSIZE : r;
 }
@@ -174,7 +156,8 @@ scram_final(struct scram *s, const char *password, const char *server, size_t le
             char text[SCRAM_MESSAGE_MAX], struct err *err)
 {
 	char message[3 * SCRAM_MESSAGE_MAX];
-	unsigned char proof[SCRAM_KEY_SIZE], coded[SIGNATURE_TEXT + 1];
+	unsigned char proof[SCRAM_KEY_SIZE];
+	char coded[SIGNATURE_TEXT + 1];
 	struct server_first f = {0};
 	int r = len < SCRAM_MESSAGE_MAX ? parse_first(s, server, len, &f, err) :
 	        err_set(err, EBADMSG, "the server's first message is too long");
@@ -187,20 +170,20 @@ scram_final(struct scram *s, const char *password, const char *server, size_t le
 	snprintf(message, sizeof(message), "%s,%.*s,%s", s->bare, (int)len, server, text);
 	if (!prove(s, password, &f, message, proof))
 		return err_set(err, ENOMEM, "the login cannot be computed");
-	EVP_EncodeBlock(coded, proof, sizeof(proof));
-	snprintf(text + n, SCRAM_MESSAGE_MAX - (size_t)n, ",p=%s", (char *)coded);
+	codec_base64(CODEC_BASE64, proof, sizeof(proof), coded);
+	snprintf(text + n, SCRAM_MESSAGE_MAX - (size_t)n, ",p=%s", coded);
 	return 0;
 }
 
 int
 scram_check(const struct scram *s, const char *server, size_t len, struct err *err)
 {
-	unsigned char signature[SCRAM_KEY_SIZE + 3];
+	unsigned char signature[SCRAM_KEY_SIZE];
 	const char *end = server + len, *value;
 	size_t n;
 
 	if (!take(&server, end, 'v', &value, &n) || n != SIGNATURE_TEXT ||
-	    decode(value, n, signature, sizeof(signature)) != SCRAM_KEY_SIZE ||
+	    codec_unbase64(CODEC_BASE64, value, n, signature, sizeof(signature), &n) < 0 || n != SCRAM_KEY_SIZE ||
 	    CRYPTO_memcmp(signature, s->expected, SCRAM_KEY_SIZE) != 0)
 		return err_set(err, EBADMSG, "the server does not know the password");
 	return 0;

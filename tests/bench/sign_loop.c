@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "sign/sign_chunks.h"
@@ -160,11 +161,11 @@ measure_chunks(void)
 	memset(body + at + 66, 'x', CHUNK);
 	if (EVP_Digest(body + at + 66, CHUNK, hash, NULL, EVP_sha256(), NULL) != 1)
 		give_up("chunks", "no SHA-256");
-	sigv4_hex(hash, sizeof(hash), hex);
+	codec_hex_digits(hash, sizeof(hash), hex);
 	n = snprintf(text, sizeof(text), "AWS4-HMAC-SHA256-PAYLOAD\n" TIME "\ns\n" SIGNATURE "\n"
 	             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n%.64s", hex);
 	sigv4_hmac(a, 32, text, (size_t)n, hash);
-	sigv4_hex(hash, sizeof(hash), body + at);
+	codec_hex_digits(hash, sizeof(hash), body + at);
 	memcpy(body + at + 64, "\r\n", 2);
 	memcpy(body + at + 66 + CHUNK, "\r\n", 2);
 	for (int round = 0; round < 200; round++) {

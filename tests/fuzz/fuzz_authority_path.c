@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "fuzz.h"
 #include "http/http_parts.h"
@@ -38,12 +38,12 @@ decode_escapes(char *text, size_t len)
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++, n++) {
-		bool is_escape = text[i] == '%' && i + 2 < len && num_hex_digit(text[i + 1]) >= 0 &&
-			num_hex_digit(text[i + 2]) >= 0;
+		bool is_escape = text[i] == '%' && i + 2 < len && codec_hex_value(text[i + 1]) >= 0 &&
+			codec_hex_value(text[i + 2]) >= 0;
 
 		text[n] = text[i];
 		if (is_escape) {
-			text[n] = (char)(num_hex_digit(text[i + 1]) << 4 | num_hex_digit(text[i + 2]));
+			text[n] = (char)(codec_hex_value(text[i + 1]) << 4 | codec_hex_value(text[i + 2]));
 			i += 2;
 		}
 	}

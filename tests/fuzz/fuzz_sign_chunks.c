@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "fuzz.h"
@@ -33,11 +34,11 @@ make(const char *label, const char *last, const char *empty, const void *data, s
 	int n;
 
 	assert(EVP_Digest(data, len, hash, NULL, EVP_sha256(), NULL) == 1);
-	sigv4_hex(hash, 32, hex);
+	codec_hex_digits(hash, 32, hex);
 	n = snprintf(text, sizeof(text), "%s\n" TIME "\n" SCOPE "\n%.64s\n%s%.64s", label, last, empty,
 	             hex);
 	assert(sigv4_hmac(key_a, 32, text, (size_t)n, mac) == 0);
-	sigv4_hex(mac, 32, ret_hex);
+	codec_hex_digits(mac, 32, ret_hex);
 }
 
 /* Puts right what looks like a chunk, or behind the last one like a trailer with its

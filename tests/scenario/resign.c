@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "sign/sign.h"
 #include "sign/sign_chunks.h"
@@ -46,8 +46,8 @@ body_of(struct http_text hex)
 	if (bytes == NULL)
 		abort();
 	for (size_t i = 0; i + 1 < hex.len; i += 2)
-		bytes[i / 2] = (unsigned char)(num_hex_digit(hex.at[i]) << 4 |
-		                               num_hex_digit(hex.at[i + 1]));
+		bytes[i / 2] = (unsigned char)(codec_hex_value(hex.at[i]) << 4 |
+		                               codec_hex_value(hex.at[i + 1]));
 	return (struct sign_body){ bytes, hex.len / 2 };
 }
 

@@ -162,3 +162,35 @@ TEST(buf_dup_strv_refuses)
 		CHECK(v == NULL);
 	}
 }
+
+static bool
+is_zero(const unsigned char *at, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (at[i] != 0)
+			return false;
+	return true;
+}
+
+TEST(buf_that_wipes_leaves_nothing_when_reused)
+{
+	OWN(buf_free) struct buf b;
+	unsigned char *data;
+
+	buf_init_secret(&b, 4096);
+	buf_put(&b, "secret", 6);
+	data = b.data;
+	/* Also what was cut off. */
+	b.len = 1;
+	buf_reset(&b);
+	CHECK(b.data == data && is_zero(data, 6));
+	memset(buf_add(&b, 1000), 'x', 1000);
+	CHECK(b.len == 1000 && b.data[999] == 'x');
+	buf_reset(&b);
+	CHECK(is_zero(b.data, 1000));
+	/* Another buffer keeps its bytes. */
+	b.wipes = false;
+	buf_put(&b, "plain", 5);
+	buf_reset(&b);
+	CHECK(memcmp(b.data, "plain", 5) == 0);
+}

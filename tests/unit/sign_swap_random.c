@@ -2,7 +2,7 @@
  * random needles and texts of few characters. */
 #include <ctype.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "swap_lab.h"
 
 #define TEXT_MAX 400
@@ -96,8 +96,8 @@ slow_unescape(const char *at, size_t len, unsigned how, char *ret)
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 	char hex[5] = {0};
 
-	if (percent && len >= 3 && at[0] == '%' && num_hex_digit(at[1]) >= 0 &&
-	    num_hex_digit(at[2]) >= 0) {
+	if (percent && len >= 3 && at[0] == '%' && codec_hex_value(at[1]) >= 0 &&
+	    codec_hex_value(at[2]) >= 0) {
 		memcpy(hex, at + 1, 2);
 		*ret = (char)strtoul(hex, NULL, 16);
 		return 3;
@@ -123,7 +123,7 @@ slow_unescape(const char *at, size_t len, unsigned how, char *ret)
 	if (len < 6 || at[1] != 'u')
 		return 0;
 	for (size_t i = 2; i < 6; i++)
-		if (num_hex_digit(at[i]) < 0)
+		if (codec_hex_value(at[i]) < 0)
 			return 0;
 	memcpy(hex, at + 2, 4);
 	*ret = ascii(strtoul(hex, NULL, 16));

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <nettle/base64.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "audit/reader.h"
 #include "audit/statement.h"
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon_text.h"
@@ -28,7 +28,7 @@
 static int
 export_lines(int dir, const char *name, struct err *err)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	const char *line;
 	size_t len;
 	int code = audit_reader_open(&r, dir, name, err);
@@ -114,8 +114,8 @@ put_predicate(struct buf *b, const struct audit_cell *cell, const struct counts 
 
 	buf_init(&counts, AUDIT_STATEMENT_MAX / 2);
 	put_counts(&counts, c);
-	hex_put(cell->key, AUDIT_KEY, key);
-	hex_put(cell->root, AUDIT_HASH, root);
+	codec_hex(cell->key, AUDIT_KEY, key);
+	codec_hex(cell->root, AUDIT_HASH, root);
 	struct audit_member members[] = {
 		{ .name = "cell", .text = cell->id },
 		{ .name = "ended", .text = cell->ended },
@@ -144,7 +144,7 @@ put_statement(struct buf *b, const struct audit_cell *cell, const struct counts 
 {
 	char head[AUDIT_HEX + 1];
 
-	hex_put(cell->head, AUDIT_HASH, head);
+	codec_hex(cell->head, AUDIT_HASH, head);
 	put_text(b, "{\"_type\":\"" AUDIT_STATEMENT_TYPE "\",\"predicate\":");
 	put_predicate(b, cell, c);
 	put_text(b, ",\"predicateType\":\"" AUDIT_PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
@@ -157,10 +157,10 @@ put_statement(struct buf *b, const struct audit_cell *cell, const struct counts 
 static void
 put_base64(struct buf *b, const void *data, size_t len)
 {
-	unsigned char *at = buf_add(b, BASE64_ENCODE_RAW_LENGTH(len));
+	unsigned char *at = buf_add(b, CODEC_BASE64_LEN(len));
 
 	if (at != NULL)
-		base64_encode_raw((char *)at, len, data);
+		codec_base64_digits(CODEC_BASE64, data, len, (char *)at);
 }
 
 static int
@@ -175,7 +175,7 @@ put_envelope(struct buf *b, const struct buf *statement, const struct audit_key 
 	if (buf_failed(&pae) || buf_failed(statement))
 		return -ENOMEM;
 	audit_key_sign(key, pae.data, pae.len, signature);
-	hex_put(key->public, AUDIT_KEY, hex);
+	codec_hex(key->public, AUDIT_KEY, hex);
 	put_text(b, "{\"payload\":\"");
 	put_base64(b, statement->data, statement->len);
 	put_text(b, "\",\"payloadType\":\"" AUDIT_PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
@@ -325,7 +325,7 @@ learn_of_cells(struct export *x, struct err *err)
 static int
 sign_all(struct err *err)
 {
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 	int r = operator_open(&op, err);
 
 	return r < 0 ? r : operator_checkpoint(&op, err);
@@ -334,7 +334,7 @@ sign_all(struct err *err)
 int
 audit_do_export(const struct audit_args *args, struct err *err)
 {
-	struct export x = { .args = args, .op = { .dir = -1 }, .dsse = strcmp(args->format, "dsse") == 0 };
+	struct export x = { .args = args, .dsse = strcmp(args->format, "dsse") == 0 };
 	int r = 0;
 
 	if (x.dsse && args->operator)

@@ -7,6 +7,7 @@
 
 #include "audit/operator.h"
 #include "audit/reader.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -58,7 +59,7 @@ read_head(const char *text, struct audit_anchor *ret_anchor)
 	if (strncmp(text, front, strlen(front)) != 0)
 		return false;
 	text += strlen(front);
-	if (strnlen(text, AUDIT_HEX) < AUDIT_HEX || !audit_unhex(text, ret_anchor->head, AUDIT_HASH) ||
+	if (strnlen(text, AUDIT_HEX) < AUDIT_HEX || !codec_unhex_lower(text, ret_anchor->head, AUDIT_HASH) ||
 	    strncmp(text + AUDIT_HEX, middle, strlen(middle)) != 0)
 		return false;
 	text += AUDIT_HEX + strlen(middle);
@@ -115,7 +116,7 @@ audit_is_old(int dir, const char *name)
 static bool
 first_key(int dir, unsigned char ret_key[AUDIT_KEY])
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	struct audit_checkpoint checkpoint;
 	struct audit_record record;
 	const char *line;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
+
 static const char v4_suffix[] = ".in-addr.arpa", v6_suffix[] = ".ip6.arpa";
 
 static int
@@ -26,15 +28,6 @@ parse_v4(const char *name, size_t len, struct sockaddr_in *ret_in)
 	return 0;
 }
 
-/* The value of a hex digit (names are in lower case), or -1. */
-static int
-hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* 32 hex digits separated by dots, in reverse order. */
 static int
 parse_v6(const char *name, size_t len, struct sockaddr_in6 *ret_in6)
@@ -45,7 +38,7 @@ parse_v6(const char *name, size_t len, struct sockaddr_in6 *ret_in6)
 		return -EINVAL;
 	memset(ret_in6, 0, sizeof(*ret_in6));
 	for (size_t i = 0; i < 32; i++) {
-		digit = hex_value(name[2 * i]);
+		digit = codec_hex_value(name[2 * i]);
 		if (digit < 0 || (i < 31 && name[2 * i + 1] != '.'))
 			return -EINVAL;
 		ret_in6->sin6_addr.s6_addr[15 - i / 2] |=

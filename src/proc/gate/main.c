@@ -43,6 +43,7 @@ gate_read_start(struct gate *g, struct err *err)
 
 	if (r < 0)
 		return r;
+	message.body.wipes = true;
 	if (message.type != GATE_START || buf_get_str(&message.body, &certificate) < 0 ||
 	    buf_get_str(&message.body, &key) < 0)
 		return err_set(err, EBADMSG, "the first message is not the one expected");
@@ -52,7 +53,6 @@ gate_read_start(struct gate *g, struct err *err)
 		if (g->ca_certificate == NULL || g->ca_key == NULL)
 			r = err_set(err, ENOMEM, "there is no memory");
 	}
-	OPENSSL_cleanse(message.body.data, message.body.len);
 	return r;
 }
 

@@ -15,8 +15,10 @@
 #include <unistd.h>
 
 #include "base/args.h"
+#include "base/codec.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/tell.h"
 #include "base/utf8.h"
 #include "cell/cell_dirs.h"
@@ -79,27 +81,19 @@ check_principal(const char *text, struct err *err)
 
 /* ---- the worker ---- */
 
-static _Noreturn void
-become_worker(int channel, int listener, pid_t parent)
+/* It has an empty environment and, besides standard input and output, what FDS lists. */
+static pid_t
+spawn_worker(int channel, int listener, struct err *err)
 {
-	char *const argv[] = { (char *)(uintptr_t)WORKER, NULL };
 	char *env[2] = { NULL };
-	int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 
 #ifdef CLOISTER_MUTANT
-	if (getenv("CLOISTER_OFF") != NULL && asprintf(&env[0], "CLOISTER_OFF=%s",
-	                                               getenv("CLOISTER_OFF")) < 0)
-		_exit(127);
+	if (getenv("CLOISTER_OFF") != NULL && asprintf(&env[0], "CLOISTER_OFF=%s", getenv("CLOISTER_OFF")) < 0)
+		return err_set(err, ENOMEM, "out of memory");
 #endif
-	exe = fcntl(exe, F_DUPFD_CLOEXEC, ASIDE);
-	channel = fcntl(channel, F_DUPFD_CLOEXEC, ASIDE);
-	listener = listener < 0 ? -1 : fcntl(listener, F_DUPFD_CLOEXEC, ASIDE);
-	if (dup2(channel, MCP_CHANNEL_FD) < 0 || (listener >= 0 && dup2(listener, MCP_LISTENER_FD) < 0))
-		_exit(127);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-		_exit(127);
-	(void)fexecve(exe, argv, env);
-	_exit(127);
+	return spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ WORKER }, NULL },
+		.path = "/proc/self/exe", .env = env, .n_fds = 2, .fds = (struct spawn_fd[]){
+		{ channel, MCP_CHANNEL_FD }, { listener, MCP_LISTENER_FD } }, .flags = SPAWN_DIES }, NULL, err);
 }
 
 struct door {
@@ -136,8 +130,8 @@ send_beginning(int channel, const struct options *o, const struct door *door, st
 	char hash[2 * sizeof(door->token.hash) + 1] = "";
 	OWN(buf_free) struct buf b;
 
-	for (size_t i = 0; door->listener >= 0 && o->port == 0 && i < sizeof(door->token.hash); i++)
-		snprintf(hash + 2 * i, 3, "%02x", door->token.hash[i]);
+	if (door->listener >= 0 && o->port == 0)
+		codec_hex(door->token.hash, sizeof(door->token.hash), hash);
 	ipc_begin(&b, MCP_BEGIN);
 	buf_put_str(&b, o->principal);
 	/* The dispatch's token: dispatches made with it are its children. */
@@ -152,18 +146,15 @@ start_worker(const struct options *o, const struct door *door, int *ret_channel,
              struct err *err)
 {
 	OWN(closep) int ours = -1, theirs = -1;
-	pid_t parent = getpid();
 	int pair[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(err, "cannot make a channel");
 	ours = pair[0];
 	theirs = pair[1];
-	*ret_pid = fork();
-	if (*ret_pid == 0)
-		become_worker(theirs, door->listener, parent);
+	*ret_pid = spawn_worker(theirs, door->listener, err);
 	if (*ret_pid < 0)
-		return err_errno(err, "cannot start the worker");
+		return *ret_pid;
 	r = send_beginning(ours, o, door, err);
 	if (r < 0)
 		return r;

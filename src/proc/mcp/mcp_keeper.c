@@ -6,12 +6,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/exe.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "loop/loop.h"
 #include "proc/mcp/mcp_proc.h"
 
@@ -30,37 +31,29 @@ try_connect(int runtime)
 	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : TAKE_FD(fd);
 }
 
-/* The service is independent: it serves others too, and ends when nobody needs it. */
-static void
-become_service(const char *path)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	(void)setsid();
-	if (fork() != 0)
-		_exit(0);
-	if (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	    dup2(null, STDERR_FILENO) < 0)
-		_exit(127);
-	execl(path, "cloister", "serve", "--idle-exit", "60s", (char *)NULL);
-	_exit(127);
-}
-
+/* The service is independent: it serves others too, and ends when nobody needs it.  So it is not a
+ * child of this process, but of one that ends at once. */
 static int
 start_service(struct err *err)
 {
+	static const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { SPAWN_NULL, STDOUT_FILENO },
+		{ SPAWN_NULL, STDERR_FILENO } };
 	char path[PATH_MAX];
-	int r = exe_find_cloister(path, err), status;
+	const struct spawn how = { .argv = (char *[]){ (char[]){ "cloister" }, (char[]){ "serve" },
+		(char[]){ "--idle-exit" }, (char[]){ "60s" }, NULL }, .path = path, .fds = fds,
+		.n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART };
+	int r = exe_find_cloister(path, err);
 	pid_t pid;
 
 	if (r < 0)
 		return r;
 	pid = fork();
 	if (pid == 0)
-		become_service(path);
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		_exit(spawn_start(&how, NULL, NULL) < 0);
+	if (pid < 0)
 		return err_errno(err, "cannot start `cloister serve`");
-	return 0;
+	r = spawn_await(pid, err);
+	return r <= 0 ? r : err_set(err, EIO, "cannot start `cloister serve`: '%.200s' cannot be run", path);
 }
 
 int

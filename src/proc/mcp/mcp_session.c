@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/codec.h"
 #include "proc/mcp/mcp_proc.h"
 
 static struct session *sessions;        /* the most recently used are first */
@@ -67,8 +68,7 @@ mcp_session_new(const char *token)
 	}
 	make_room(token);
 	snprintf(s->token, sizeof(s->token), "%s", token);
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(s->id + 2 * i, 3, "%02x", random[i]);
+	codec_hex(random, sizeof(random), s->id);
 	s->used_ms = loop_now_ms();
 	s->next = sessions;
 	sessions = s;

@@ -13,7 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/num.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "base/version.h"
 #include "confine/lockdown.h"
@@ -52,9 +52,8 @@ begin_http(const struct beginning *b, struct err *err)
 {
 	static struct serve_token token = { .name = "mcp", .role = SERVE_AGENT };
 
-	for (size_t i = 0; i < sizeof(token.hash) && b->hash[2 * i] != '\0'; i++)
-		token.hash[i] = (unsigned char)(num_hex_digit(b->hash[2 * i]) << 4 |
-		                                num_hex_digit(b->hash[2 * i + 1]));
+	if (b->hash[0] != '\0' && !codec_unhex_lower(b->hash, token.hash, sizeof(token.hash)))
+		return err_set(err, EBADMSG, "cloister-mcp's halves are of two versions");
 	return http_begin((uint16_t)b->port, b->hash[0] != '\0' ? &token : NULL, err);
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "cell/cell_notify.h"
@@ -60,12 +61,12 @@ static void
 make_id(char ret_id[NOTIFY_ID_MAX])
 {
 	unsigned char bytes[12] = {0};
-	size_t n = (size_t)snprintf(ret_id, NOTIFY_ID_MAX, "msg_");
+	char digits[2 * sizeof(bytes) + 1];
 
 	if (getrandom(bytes, sizeof(bytes), 0) < 0)
 		abort();
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		n += (size_t)snprintf(ret_id + n, NOTIFY_ID_MAX - n, "%02x", bytes[i]);
+	codec_hex(bytes, sizeof(bytes), digits);
+	snprintf(ret_id, NOTIFY_ID_MAX, "msg_%s", digits);
 }
 
 /* {"type":"ask","timestamp":"...","data":{...}}: the format of Standard Webhooks. */

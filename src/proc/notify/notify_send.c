@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/version.h"
 #include "proc/notify/notify.h"
 #include "trust/trust.h"
@@ -34,36 +33,25 @@ message_file(const struct notify_message *m, struct err *err)
 	return TAKE_FD(fd);
 }
 
-_Noreturn static void
-become(const char *program, const struct notify_target *t, const struct notify_message *m, int input)
+static pid_t
+start_command(const char *program, const struct notify_target *t, const struct notify_message *m, int input,
+              int *ret_pidfd, struct err *err)
 {
-	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	OWN(freep) char *event = str_format("CLOISTER_EVENT=%s", m->event);
+	OWN(freep) char **env = event == NULL ? NULL : spawn_env((char *[]){ event, NULL });
+	const struct spawn_fd fds[] = { { input, STDIN_FILENO }, { SPAWN_NULL, STDOUT_FILENO } };
 
-	setsid();
-	if (dup2(input, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
-	    setenv("CLOISTER_EVENT", m->event, 1) == 0 && (trust_here() || chdir("/") == 0))
-		execvp(program, t->command);
-	_exit(127);
-}
-
-/* Returns its status; kills it if it takes too long. */
-static int
-await(pid_t pid)
-{
-	OWN(closep) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int status = -1;
-
-	if (poll(&p, 1, NOTIFY_COMMAND_S * 1000) == 0)
-		kill(-pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	return status;
+	return env == NULL ? err_set(err, ENOMEM, "out of memory") :
+	       spawn_start(&(struct spawn){ .argv = t->command, .path = program, .env = env,
+	                   .cwd = trust_here() ? NULL : "/", .fds = fds, .n_fds = ARRAY_LEN(fds),
+	                   .flags = SPAWN_APART | SPAWN_COMMAND }, ret_pidfd, err);
 }
 
 static int
 run_command(const struct notify_target *t, const struct notify_message *m, struct err *err)
 {
-	OWN(closep) int input = message_file(m, err);
+	OWN(closep) int input = message_file(m, err), pidfd = -1;
+	struct pollfd over = { .events = POLLIN };
 	char program[PATH_MAX];
 	int status, r;
 	pid_t pid;
@@ -74,19 +62,17 @@ run_command(const struct notify_target *t, const struct notify_message *m, struc
 	r = trust_command(TRUST_NOTIFY_COMMAND, t->command, program, err);
 	if (r < 0)
 		return r == -EPERM ? -ECANCELED : r;
-	pid = fork();
-	if (pid == 0)
-		become(program, t, m, input);
+	pid = start_command(program, t, m, input, &pidfd, err);
 	if (pid < 0)
-		return err_errno(err, "cannot start '%s'", t->command[0]);
-	status = await(pid);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		return err_set(err, ENOENT, "'%.200s' cannot be run", t->command[0]);
+		return pid;
+	over.fd = pidfd;
+	if (poll(&over, 1, NOTIFY_COMMAND_S * 1000) == 0)
+		kill(-pid, SIGKILL);
+	status = spawn_await(pid, err);
+	if (status <= 0)
+		return status;
 	return err_set(err, EIO, "'%.200s' ended with %s %d", t->command[0],
-	               WIFEXITED(status) ? "status" : "signal",
-	               WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+	               status < SPAWN_KILLED ? "status" : "signal", status % SPAWN_KILLED);
 }
 
 /* ---- webhooks ---- */

@@ -1,11 +1,11 @@
 /* notify_sign.c - signatures of Standard Webhooks: https://www.standardwebhooks.com */
 #include <errno.h>
 #include <inttypes.h>
-#include <nettle/base64.h>
 #include <nettle/hmac.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "proc/notify/notify.h"
 
 void
@@ -22,28 +22,23 @@ notify_sign(const unsigned char *secret, size_t n_secret, const char *id, uint64
 	hmac_sha256_update(&hmac, len, (const uint8_t *)body);
 	hmac_sha256_digest(&hmac, sizeof(digest), digest);
 	memcpy(ret_signature, "v1,", 3);
-	base64_encode_raw(ret_signature + 3, sizeof(digest), digest);
-	ret_signature[3 + BASE64_ENCODE_RAW_LENGTH(sizeof(digest))] = '\0';
+	codec_base64(CODEC_BASE64, digest, sizeof(digest), ret_signature + 3);
 	explicit_bzero(&hmac, sizeof(hmac));
 }
 
 int
 notify_read_secret(const char *text, unsigned char ret_secret[NOTIFY_SECRET_MAX], size_t *ret_n)
 {
-	unsigned char secret[BASE64_DECODE_LENGTH(128)];
-	size_t n = sizeof(secret), len = strlen(text);
-	struct base64_decode_ctx ctx;
-	int r = 0;
+	unsigned char secret[NOTIFY_SECRET_MAX];
+	size_t n;
+	int r = -EINVAL;
 
-	if (strncmp(text, "whsec_", 6) != 0 || len > 6 + 128)
-		return -EINVAL;
-	base64_decode_init(&ctx);
-	if (base64_decode_update(&ctx, &n, secret, len - 6, text + 6) != 1 ||
-	    base64_decode_final(&ctx) != 1 || n < NOTIFY_SECRET_LEAST || n > NOTIFY_SECRET_MAX)
-		r = -EINVAL;
-	if (r == 0) {
+	if (strncmp(text, "whsec_", 6) == 0 &&
+	    codec_unbase64(CODEC_BASE64, text + 6, strlen(text + 6), secret, sizeof(secret), &n) == 0 &&
+	    n >= NOTIFY_SECRET_LEAST) {
 		memcpy(ret_secret, secret, n);
 		*ret_n = n;
+		r = 0;
 	}
 	explicit_bzero(secret, sizeof(secret));
 	return r;

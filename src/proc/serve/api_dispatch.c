@@ -5,13 +5,13 @@
  * children, and no other agent does.  The keys of agents are kept apart from those of operators. */
 #include <errno.h>
 #include <fcntl.h>
-#include <nettle/base64.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/data.h"
 #include "base/num.h"
 #include "base/own.h"
@@ -63,14 +63,9 @@ text_of(const struct api_call *c, const char *name)
 static bool
 decode(const char *text, size_t len, struct asked *a)
 {
-	struct base64_decode_ctx ctx;
-
-	a->request.input_len = BASE64_DECODE_LENGTH(len);
-	a->input = malloc(a->request.input_len + 1);
-	base64_decode_init(&ctx);
-	return a->input != NULL && strpbrk(text, " \t\r\n\f\v") == NULL &&
-	       base64_decode_update(&ctx, &a->request.input_len, a->input, len, text) == 1 &&
-	       base64_decode_final(&ctx) == 1;
+	a->input = malloc(CODEC_BYTES_LEN(len) + 1);
+	return a->input != NULL && codec_unbase64(CODEC_BASE64, text, len, (unsigned char *)a->input,
+	                                          CODEC_BYTES_LEN(len), &a->request.input_len) == 0;
 }
 
 static int

@@ -3,10 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "dispatch/dispatch.h"
 #include "ipc/mcp_channel.h"
 #include "loop/loop.h"
@@ -31,57 +29,24 @@ struct beside {
 	struct loop *loop;
 	int listener, announced;
 	uint16_t port;
-	char path[PATH_MAX + 32];       /* of the program */
 	struct loop_source child;       /* a pidfd */
 	struct loop_timer again;
 };
 
-static int
-find_program(char path[PATH_MAX + 32], struct err *err)
-{
-	char exe[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-	if (n < 0)
-		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
-	exe[n] = '\0';
-	snprintf(path, PATH_MAX + 32, "%s/cloister-mcp", dirname(exe));
-	return 0;
-}
-
+/* Signals from the terminal are for the service, which ends the child. */
 static int
 spawn(struct beside *b, struct err *err)
 {
 	char port[32], parent[32], program[] = "cloister-mcp", command[] = "mcp", end[] = "--";
-	char *const argv[] = { program, command, port, parent, end, NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
+	const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { b->listener, MCP_GIVEN_FD } };
+	const struct spawn how = { .argv = (char *[]){ program, command, port, parent, end, NULL }, .fds = fds,
+		.n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART };
 	pid_t pid;
-	int r;
 
 	snprintf(port, sizeof(port), "--beside=%u", b->port);
 	snprintf(parent, sizeof(parent), "--parent=%d", getpid());
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attr);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, b->listener, MCP_GIVEN_FD);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	/* Signals from the terminal are for the service, which ends the child. */
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-	                         POSIX_SPAWN_SETSID);
-	r = posix_spawn(&pid, b->path, &actions, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
-	if (r != 0)
-		return err_set(err, r, "cannot start '%s': %s", b->path, strerror(r));
-	b->child.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (b->child.fd < 0)
-		return err_errno(err, "cannot watch cloister-mcp");
-	return loop_watch(b->loop, &b->child, EPOLLIN, err);
+	pid = spawn_start(&how, &b->child.fd, err);
+	return pid < 0 ? pid : loop_watch(b->loop, &b->child, EPOLLIN, err);
 }
 
 static void
@@ -103,8 +68,7 @@ reap(struct beside *b)
 
 	loop_unwatch(b->loop, &b->child);
 	(void)waitid(P_PIDFD, (id_t)b->child.fd, &info, WEXITED);
-	closep(&b->child.fd);
-	b->child.fd = -1;
+	close_fd(&b->child.fd);
 }
 
 static void
@@ -147,7 +111,7 @@ listen_at(struct beside *b, const char *address, struct err *err)
 		return err_set(err, EINVAL, "--mcp '%s': cells find it at 127.0.0.1:PORT only", address);
 	if (colon != NULL && strcmp(colon, ":0") == 0 && last != 0)
 		b->listener = listen_again(address, (int)(colon - address), last, &b->port);
-	if (b->listener < 0)
+	if (b->listener <= 0)
 		b->listener = serve_listen_tcp(address, &b->port, err);
 	return b->listener < 0 ? err_wrap(err, "--mcp") : 0;
 }
@@ -160,10 +124,9 @@ beside_start(struct loop *loop, const char *address, struct beside **ret_beside,
 
 	if (b == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	*b = (struct beside){ .loop = loop, .listener = -1, .announced = -1,
-		.child = { .fd = -1, .ready = ended, .arg = b }, .again = { .due = start_again, .arg = b } };
-	r = find_program(b->path, err);
-	r = r == 0 ? listen_at(b, address, err) : r;
+	*b = (struct beside){ .loop = loop,
+		.child = { .ready = ended, .arg = b }, .again = { .due = start_again, .arg = b } };
+	r = listen_at(b, address, err);
 	r = r == 0 ? spawn(b, err) : r;
 	if (r == 0) {
 		b->announced = dispatch_mcp_announce(b->port, err);
@@ -183,12 +146,12 @@ beside_stop(struct beside *b)
 {
 	if (b == NULL)
 		return;
-	closep(&b->announced);
+	close_fd(&b->announced);
 	loop_cancel_timer(b->loop, &b->again);
-	if (b->child.fd >= 0) {
+	if (b->child.fd > 0) {
 		(void)syscall(SYS_pidfd_send_signal, b->child.fd, SIGKILL, NULL, 0);
 		reap(b);
 	}
-	closep(&b->listener);
+	close_fd(&b->listener);
 	free(b);
 }

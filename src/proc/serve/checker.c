@@ -3,11 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +17,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
 
@@ -36,7 +34,6 @@ struct word {
 struct checker {
 	struct serve_job job;           /* first */
 	struct api *api;
-	char path[PATH_MAX + 32];       /* of the program */
 	struct word last;
 	uint64_t version, began_ms, due_ms;
 	bool busy;
@@ -54,34 +51,21 @@ spawn(struct checker *c, int *ret_fd)
 {
 	char program[] = "cloister-audit", verb[] = "verify", flags[] = "-aj", format[] = "jsonl", key[] = "";
 	char *const argv[] = { program, verb, flags, format, key, NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int ends[2], r;
-	pid_t pid = 0;
+	int ends[2];
+	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attr);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
 	pthread_mutex_lock(&c->lock);
-	r = c->stopping ? ECANCELED : posix_spawn(&pid, c->path, &actions, &attr, argv, environ);
-	c->child = pid;
+	pid = c->stopping ? -ECANCELED : spawn_start(&(struct spawn){ .argv = argv, .n_fds = 3,
+		.fds = (struct spawn_fd[]){ { SPAWN_NULL, STDIN_FILENO }, { ends[1], STDOUT_FILENO },
+		{ SPAWN_NULL, STDERR_FILENO } }, .flags = SPAWN_APART }, NULL, NULL);
+	c->child = pid < 0 ? 0 : pid;
 	pthread_mutex_unlock(&c->lock);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
 	close(ends[1]);
-	if (r != 0) {
+	if (pid < 0) {
 		close(ends[0]);
-		return -r;
+		return pid;
 	}
 	(void)setpriority(PRIO_PROCESS, (id_t)pid, NICE);
 	*ret_fd = ends[0];
@@ -216,18 +200,12 @@ int
 checker_new(struct api *api, struct checker **ret_checker, struct err *err)
 {
 	struct checker *c = calloc(1, sizeof(*c));
-	char exe[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
-	if (c == NULL || n < 0) {
-		free(c);
-		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
-	}
-	exe[n] = '\0';
+	if (c == NULL)
+		return err_set(err, ENOMEM, "out of memory");
 	*c = (struct checker){ .job = { .work = work, .done = done, .heavy = true }, .api = api,
 	                       .last = { .state = "checking" }, .version = 1 };
 	pthread_mutex_init(&c->lock, NULL);
-	snprintf(c->path, sizeof(c->path), "%s/cloister-audit", dirname(exe));
 	*ret_checker = c;
 	return 0;
 }

@@ -3,33 +3,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "vault/vault_request.h"
 
-#define HIGH_FD 32                      /* above the child's fixed descriptors */
-
-/* A memory file above the fixed descriptors. */
 static int
 make_file(const char *name)
 {
-	OWN(closep) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+	return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
 /* The content of FD, at most VAULT_SAYS_MAX; the caller owns it. */
@@ -57,60 +46,26 @@ fail_as_said(int said, struct err *err)
 	               at != NULL && *at != '\0' ? at : "the vault cannot be opened");
 }
 
-static int
-spawn(const int (*places)[2], size_t n, pid_t *ret_pid, struct err *err)
-{
-	char folder[PATH_MAX], path[PATH_MAX + 32], program[] = "cloister-vault";
-	char *const argv[] = { program, NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int r;
-
-	r = exe_folder(folder, err);
-	if (r < 0)
-		return r;
-	snprintf(path, sizeof(path), "%s/cloister-vault", folder);
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attr);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	for (size_t i = 0; i < n; i++)
-		posix_spawn_file_actions_adddup2(&actions, places[i][0], places[i][1]);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-	r = posix_spawn(ret_pid, path, &actions, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
-	return r == 0 ? 0 : err_set(err, r, "cannot start '%s': %s", path, strerror(r));
-}
-
 /* VALUE -1: no value is wanted.  OUT gets its output. */
 static int
 run(const struct vault_request *request, int value, int out, struct err *err)
 {
 	OWN(closep) int asked = make_file("vault-request"), said = make_file("said"), others = make_file("others");
-	const int places[][2] = { { asked, VAULT_REQUEST_FD }, { out, STDOUT_FILENO }, { said, STDERR_FILENO },
-		{ value, VAULT_BOUND_FD }, { others, VAULT_VARIABLES_FD }, { others, VAULT_FILES_FD },
-		{ others, VAULT_HOSTS_FD } };
+	const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { asked, VAULT_REQUEST_FD },
+		{ out, STDOUT_FILENO }, { said, STDERR_FILENO }, { value, VAULT_BOUND_FD },
+		{ others, VAULT_VARIABLES_FD }, { others, VAULT_FILES_FD }, { others, VAULT_HOSTS_FD } };
+	const struct spawn how = { .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL }, .fds = fds,
+		.n_fds = value < 0 ? 4 : ARRAY_LEN(fds), .flags = SPAWN_APART };
 	OWN(buf_free) struct buf b;
-	int status = 0, r;
-	pid_t pid;
+	int r;
 
 	buf_init(&b, VAULT_REQUEST_MAX);
 	vault_request_put(&b, request);
 	if (asked < 0 || said < 0 || others < 0 || out < 0 || buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");
 	r = write_all(asked, b.data, b.len, err);
-	r = r == 0 ? spawn(places, value < 0 ? 3 : ARRAY_LEN(places), &pid, err) : r;
-	if (r < 0)
-		return r;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_errno(err, "cannot wait for cloister-vault");
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : fail_as_said(said, err);
+	r = r == 0 ? spawn_run(&how, err) : r;
+	return r <= 0 ? r : fail_as_said(said, err);
 }
 
 int

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/own.h"
 
 /* The files' bytes, and the table of them: made by tools/web_files.sh. */
@@ -43,11 +44,9 @@ void
 web_etag(const struct web_file *file, char ret_etag[WEB_ETAG_MAX])
 {
 	unsigned char hash[SHA256_DIGEST_LENGTH];
-	char *at = ret_etag;
 
 	SHA256((const unsigned char *)file->data, (size_t)(file->end - file->data), hash);
-	*at++ = '"';
-	for (size_t i = 0; i < 16; i++)
-		at += snprintf(at, 3, "%02x", hash[i]);
-	memcpy(at, "\"", 2);
+	ret_etag[0] = '"';
+	codec_hex_digits(hash, 16, ret_etag + 1);
+	memcpy(ret_etag + 33, "\"", 2);
 }

@@ -34,7 +34,6 @@ static int
 read_spec(struct supervisor *sv, struct err *err)
 {
 	OWN(freep) char *text = NULL;
-	unsigned first = SUPERVISOR_STARTED_FD + 1;
 	struct buf b;
 	size_t len;
 	int r;
@@ -42,17 +41,17 @@ read_spec(struct supervisor *sv, struct err *err)
 	r = read_file_at(AT_FDCWD, "/proc/self/fd/3", CELL_SPEC_MAX, &text, &len, err);
 	if (r < 0)
 		return err_set(err, EINVAL, "cloister-supervisor is started by `cloister run` only");
-	close(SUPERVISOR_SPEC_FD);
+	close(CELL_SPEC_FD);
 	buf_init_borrowed(&b, text, len);
 	r = cell_spec_get(&b, &sv->spec, err);
+	for (int fd = CELL_STARTED_FD; r == 0 && fd < CELL_FDS_END; fd++)
+		if (cell_spec_has_fd(&sv->spec, fd) && fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+			r = err_errno(err, "a file of the cell's description did not reach the supervisor");
+		else if (!cell_spec_has_fd(&sv->spec, fd) && CONTROL_ON("fds"))
+			close(fd);
 	/* Close every other descriptor that the operator's shell left open. */
-	if (r == 0 && sv->spec.has_policy)
-		first = sv->spec.keeper != 0 ? CELL_KEEPER_FD + 1 : sv->spec.has_secrets ? CELL_SECRETS_FD + 1 :
-		        sv->spec.has_authorities ? CELL_AUTHORITIES_FD + 1 : CELL_COUNTS_FD + 1;
-	if (CONTROL_ON("fds") && r == 0 && sv->spec.has_secrets && !sv->spec.has_authorities)
-		close(CELL_AUTHORITIES_FD);
 	if (CONTROL_ON("fds"))
-		syscall(SYS_close_range, first, ~0u, 0u);
+		syscall(SYS_close_range, (unsigned)CELL_FDS_END, ~0u, 0u);
 	return r;
 }
 
@@ -365,7 +364,7 @@ make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 	snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->place.runtime);
 	if (state >= 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", state);
-	if (sv->timeline.operator.dir >= 0)
+	if (sv->timeline.operator.dir > 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->timeline.operator.dir);
 	for (size_t i = 0; i < sv->spec.n_grants; i++)
 		if (sv->cell.uppers[i] >= 0)
@@ -570,7 +569,7 @@ main(void)
 		            .webhooks.fd = -1 },
 		.notifier.channel.fd = -1,
 		.budgets = { .cell_fd = -1, .principal_fd = -1 },
-		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
+		.timeline.log.fd = -1,
 	};
 	struct err err = {0};
 	int r, status;
@@ -581,8 +580,6 @@ main(void)
 	reset_signals();
 	leave_real_time();
 	r = read_spec(&sv, &err);
-	if (r == 0 && !sv.spec.detached)
-		close(SUPERVISOR_STARTED_FD);
 	if (r == 0)
 		r = leave_keyring(&err);
 	if (r == 0)

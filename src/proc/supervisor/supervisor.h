@@ -28,8 +28,6 @@
 #include "proc/supervisor/supervisor_steer.h"
 #include "proc/supervisor/supervisor_taken.h"
 
-#define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
-#define SUPERVISOR_STARTED_FD 4         /* detached: the supervisor writes '+' once the agent runs */
 #define SUPERVISOR_CLIENTS_MAX 96
 #define SUPERVISOR_STAY_MAX 64          /* may stay connected; the rest are for ending the cell */
 #define SUPERVISOR_LOG_MAX (8u << 20)   /* at this size the log is rotated; two files are kept */
@@ -273,7 +271,7 @@ void supervisor_renew_lease(struct supervisor *sv);
 void supervisor_channel_ready(void *arg, uint32_t events);
 
 /* supervisor_spawn.c */
-#define SPAWN_FDS_MAX (3 + 2 * CELL_PORTS_MAX)
+#define SUPERVISOR_FDS_MAX (3 + 2 * CELL_PORTS_MAX)
 struct spawn_how {
 	char *const *argv;              /* the first names the executable */
 	const int *fds;                 /* become 3 and up; -1: closed */

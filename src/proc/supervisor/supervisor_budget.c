@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/data.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -67,7 +68,7 @@ open_principals(struct supervisor_budgets *b, const char *principal, struct err 
 	if (folder < 0)
 		return folder;
 	hash_of(principal, strlen(principal), hash);
-	hex_put(hash, HASH_LEN, name);
+	codec_hex(hash, HASH_LEN, name);
 	b->principal_fd = openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (b->principal_fd < 0 || fstat(b->principal_fd, &st) < 0 ||
 	    ((uint64_t)st.st_size < LEDGER_SIZE && ftruncate(b->principal_fd, LEDGER_SIZE) < 0))

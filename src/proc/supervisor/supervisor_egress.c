@@ -76,18 +76,12 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 		e->trust.authorities = CELL_AUTHORITIES_FD;
 	if (sv->spec.has_secrets)
 		e->secrets = CELL_SECRETS_FD;
-	if (fcntl(e->policy.policy, F_SETFD, FD_CLOEXEC) < 0 ||
-	    fcntl(e->policy.text, F_SETFD, FD_CLOEXEC) < 0 ||
-	    fcntl(e->policy.counts, F_SETFD, FD_CLOEXEC) < 0 ||
-	    (e->trust.authorities >= 0 && fcntl(e->trust.authorities, F_SETFD, FD_CLOEXEC) < 0) ||
-	    (e->secrets >= 0 && fcntl(e->secrets, F_SETFD, FD_CLOEXEC) < 0))
-		return err_errno(err, "the policy did not reach the supervisor");
 	if (sv->spec.keeper != 0) {
 		e->keeper = CELL_KEEPER_FD;
 		/* The keeper is a child of this process, or of the process that waits for the cell
 		 * to start, so the pid cannot have been reused. */
 		e->keeper_process = (int)syscall(SYS_pidfd_open, sv->spec.keeper, 0);
-		if (fcntl(e->keeper, F_SETFD, FD_CLOEXEC) < 0 || e->keeper_process < 0)
+		if (e->keeper_process < 0)
 			return err_errno(err, "the keeper of the cell's secrets has gone");
 	}
 	e->trust.certificate = memfd_create("ca", MFD_CLOEXEC);
@@ -124,6 +118,7 @@ send_start(const struct supervisor *sv, int gate, int courier, uint32_t n_steers
 	size_t n = 0;
 
 	ipc_begin(&to_gate, GATE_START);
+	to_gate.wipes = true;
 	ipc_begin(&to_courier, COURIER_START);
 	r = read_pem(e->trust.certificate, certificate, err);
 	if (r == 0)

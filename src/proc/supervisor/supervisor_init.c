@@ -69,8 +69,8 @@ tell_started(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	(void)!write(SUPERVISOR_STARTED_FD, "+", 1);
-	close(SUPERVISOR_STARTED_FD);
+	(void)!write(CELL_STARTED_FD, "+", 1);
+	close(CELL_STARTED_FD);
 	for (int i = 0; null >= 0 && i < 3; i++)
 		dup2(null, i);
 	closep(&null);

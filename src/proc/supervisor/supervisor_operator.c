@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/hash.h"
@@ -59,7 +60,7 @@ put_event(struct supervisor *sv, const char *type, const struct members *m, stru
 	members_init(&all, AUDIT_EVENT_MAX);
 	members_str(&all, "type", type);
 	members_str(&all, "cell", sv->spec.id);
-	hex_put(sv->timeline.last, AUDIT_HASH, hash);
+	codec_hex(sv->timeline.last, AUDIT_HASH, hash);
 	if (sv->timeline.log.fd >= 0)
 		members_str(&all, "record", hash);
 	for (size_t i = 0; i < m->n; i++) {
@@ -79,7 +80,7 @@ supervisor_tell_operator(struct supervisor *sv, const char *type, const struct m
 {
 	struct acts *a = &sv->timeline.acts;
 
-	if (sv->timeline.operator.dir < 0)
+	if (sv->timeline.operator.dir <= 0)
 		return;
 	if (a->n == ACTS_MAX)
 		append(sv, true);
@@ -96,7 +97,7 @@ supervisor_tell_operator(struct supervisor *sv, const char *type, const struct m
 void
 supervisor_tell_operator_all(struct supervisor *sv)
 {
-	if (sv->timeline.operator.dir < 0)
+	if (sv->timeline.operator.dir <= 0)
 		return;
 	append(sv, true);
 	loop_cancel_timer(sv->loop, &sv->timeline.acts.again);

@@ -125,7 +125,7 @@ supervisor_publish(struct supervisor *sv, struct err *err)
 {
 	char numbers[CELL_PORTS_MAX][16];
 	char *argv[CELL_PORTS_MAX + 2] = { (char[]){ "cloister-publish" } };
-	int fds[SPAWN_FDS_MAX] = { sv->cell.userns, sv->cell.netns, sv->webhooks };
+	int fds[SUPERVISOR_FDS_MAX] = { sv->cell.userns, sv->cell.netns, sv->webhooks };
 	struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = 3 + 2 * sv->spec.n_ports,
 	                         .silent = sv->spec.detached };
 	pid_t pid;

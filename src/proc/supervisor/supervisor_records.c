@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/hash.h"
@@ -140,7 +141,7 @@ find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
 
 			if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
 			    memcmp(at + sizeof(*note), "GNU", 4) == 0 && note->n_descsz <= BUILD_ID_MAX / 2) {
-				hex_put((const unsigned char *)id, note->n_descsz, ret_hex);
+				codec_hex((const unsigned char *)id, note->n_descsz, ret_hex);
 				return 1;
 			}
 			at = id + ((note->n_descsz + 3) & ~3u);
@@ -181,7 +182,7 @@ static int
 tell_operator(struct supervisor *sv, const char *grant, struct err *err)
 {
 	struct timeline *t = &sv->timeline;
-	int r = t->started || t->operator.dir < 0 ? 0 :
+	int r = t->started || t->operator.dir <= 0 ? 0 :
 	        operator_cell_started(&t->operator, sv->spec.id, t->key.public, grant, err);
 
 	t->started = t->started || r == 0;
