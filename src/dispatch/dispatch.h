@@ -5,8 +5,10 @@
  * DATA/dispatches/ID/.  It is queued, starting, running, and then in one of four final states.  Its
  * driver holds a lock in its folder.  The next dispatcher that looks (dispatcher_recover) adopts
  * every unfinished dispatch without a driver.  Each attempt has one cell, whose id is committed
- * before the cell is started.  The cell's state entry is the claim that keeps it from being started
- * twice.
+ * before the cell is started.  The id is the claim that keeps it from being started twice.
+ *
+ * A target (target/target.h) runs the cells.  Whether a cell lives, what it prints and what it left
+ * are known through the target alone.
  *
  * Nothing here has a thread or prints.  Asynchronous parts live in the caller's struct loop. */
 #ifndef CLOISTER_DISPATCH_H
@@ -28,6 +30,7 @@ struct registry;
 #define DISPATCH_CAPABILITIES_MAX 31    /* each may have a setup, plus one that checks tools */
 #define DISPATCH_SECRETS_MAX 128
 #define DISPATCH_INPUT_MAX (64u << 20)
+#define DISPATCH_TARGET "local"         /* the default */
 #define DISPATCH_KEY_MAX 255            /* an idempotency key; printable ASCII */
 #define DISPATCH_AGENT_KEYS "agent/"    /* prefix of the keys of agents, and of no others */
 #define DISPATCH_PRINCIPAL_MAX 255      /* UTF-8 without control characters */
@@ -64,7 +67,7 @@ struct dispatch_request {
 	const void *input;              /* the agent's standard input; NULL: nothing */
 	size_t input_len;
 	const char *principal;          /* the user it acts for; NULL or "": the operator */
-	const char *target;             /* NULL or "local" */
+	const char *target;             /* where it runs; NULL: DISPATCH_TARGET */
 	uint64_t timeout_ms;            /* of each attempt; 0: from the agent's limits */
 	unsigned retries;
 	const char *key;                /* idempotency key; NULL: none */
