@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "http/http_head.h"
 #include "policy/policy.h"
+#include "policy/policy_rewrite.h"
 
 #define POLICY_CLI_WRONG 1              /* exit status: a policy or a case is wrong */
 #define POLICY_CLI_FILE "cloister.yaml"  /* the default policy file */
@@ -101,7 +102,7 @@ struct policy_judge;                    /* opaque: a policy, and cloister-inspec
 struct policy_judgement {
 	struct policy_decision decision;        /* as the courier would act on it */
 	struct policy_logged logged;
-	char why[256];                  /* any other reason for a refusal, or "" */
+	char why[ERR_TEXT_MAX];         /* any other reason for a refusal, or "" */
 	unsigned char fits[POLICY_FITS_MAX];
 	size_t n_fits;                  /* 0: the body was not inspected */
 };
@@ -112,5 +113,37 @@ void policy_judge_freep(struct policy_judge **judge);
 int policy_judge(struct policy_judge *judge, struct policy_asked *asked,
                  struct policy_judgement *ret_judgement, struct err *err);
 
+/* Make the request as it is sent, if JUDGEMENT lets it through.  If it cannot be rewritten, it is
+ * denied.  *ret_sent is the caller's (policy_sent_freep); NULL if it is denied. */
+struct policy_sent;
+int policy_judge_sent(struct policy_judge *judge, const struct policy_asked *asked,
+                      struct policy_judgement *judgement, struct policy_sent **ret_sent,
+                      struct err *err);
+/* Set only the members of *ret_judgement about the body of ASKED. */
+int policy_judge_inspect(struct policy_judge *judge, struct policy_asked *asked,
+                         struct policy_judgement *ret_judgement, struct err *err);
+
 const char *policy_verdict_name(enum policy_verdict verdict);
+
+/* ---- policy_sent.c: the request after the rewrites of its rules ---- */
+
+struct json;
+struct policy_sent {
+	struct http_head head;
+	struct buf body;
+	char *paths[POLICY_LAYERS_MAX];         /* memory for HEAD */
+	const struct policy_edit *edits[POLICY_LAYERS_MAX * POLICY_EDITS_MAX];  /* that changed it */
+	size_t n_edits;
+};
+
+/* Make ASKED as it is sent by D, the decision of P, which lets it through.  JUDGE is that of P.  Edits of a body are made only if there is
+ * one.  An error explains why the request is refused after all.  P and ASKED must outlive the
+ * result, which the caller owns. */
+int policy_sent_make(struct policy_judge *judge, const struct policy *p,
+                     const struct policy_asked *asked, const struct policy_decision *d,
+                     struct policy_sent **ret_sent, struct err *err);
+void policy_sent_freep(struct policy_sent **sent);      /* for OWN() */
+/* Both print nothing if nothing was changed. */
+void policy_sent_print(const struct policy_sent *sent);
+void policy_sent_json(struct json *out, const struct policy_sent *sent);        /* as "sent" */
 #endif

@@ -15,6 +15,7 @@
 #include "cli/policy.h"
 #include "policy/policy_budget.h"
 #include "policy/policy_explain.h"
+#include "policy/policy_hook.h"
 
 struct explaining {
 	const struct policy_cli *cli;
@@ -23,6 +24,7 @@ struct explaining {
 	struct policy_judgement got;
 	struct policy_step *steps;
 	bool open;                      /* depends on a body that was not given */
+	struct policy_sent *sent;       /* or NULL: it is refused, or depends on the body */
 };
 
 static const char *
@@ -223,6 +225,48 @@ json_budgets(struct json *out, const struct explaining *e)
 	json_close(out, ']');
 }
 
+/* Shows each layer's hook: all of them have to agree. */
+static void
+show_hooks(const struct explaining *e)
+{
+	for (unsigned layer = 0; e->sent != NULL && layer < POLICY_LAYERS_MAX; layer++) {
+		int rule = policy_way_rule(e->p, &e->got.decision.way, layer);
+		const struct policy_hook *hook = policy_hook_of(e->p, rule);
+
+		if (hook != NULL)
+			printf("if the hook of %s agrees: %s%s\n", policy_rule_place(e->p, rule),
+			       hook->socket != NULL ? "unix:" : "",
+			       hook->socket != NULL ? hook->socket : hook->argv[0]);
+	}
+}
+
+static void
+json_hooks(const struct explaining *e, struct json *out)
+{
+	json_open(out, "hooks", '[');
+	for (unsigned layer = 0; layer < POLICY_LAYERS_MAX; layer++) {
+		int rule = policy_way_rule(e->p, &e->got.decision.way, layer);
+		const struct policy_hook *hook = policy_hook_of(e->p, rule);
+
+		if (hook == NULL)
+			continue;
+		json_open(out, NULL, '{');
+		json_str(out, "rule", policy_rule_place(e->p, rule));
+		if (hook->socket != NULL)
+			json_str(out, "socket", hook->socket);
+		else
+			json_open(out, "program", '[');
+		for (size_t i = 0; hook->argv != NULL && hook->argv[i] != NULL; i++)
+			json_str(out, NULL, hook->argv[i]);
+		if (hook->argv != NULL)
+			json_close(out, ']');
+		json_u64(out, "timeout_ms", hook->timeout_ms);
+		json_u64(out, "body", hook->body_max);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
 static void
 show_verdict(const struct explaining *e)
 {
@@ -245,6 +289,9 @@ show_verdict(const struct explaining *e)
 		show_asked(e);
 	if (d->reason != NULL && d->verdict != POLICY_ALLOW)
 		printf("reason: %s\n", d->reason);
+	show_hooks(e);
+	if (e->sent != NULL)
+		policy_sent_print(e->sent);
 	show_budgets(e);
 }
 
@@ -289,6 +336,11 @@ show_json(const struct explaining *e)
 	json_str(&out, "why", e->got.why[0] != '\0' ? e->got.why : NULL);
 	if (d->verdict == POLICY_ASK && !e->open)
 		json_asked(e, &out);
+	if (e->sent != NULL) {
+		policy_sent_json(&out, e->sent);
+		if (policy_hooks(e->p))
+			json_hooks(e, &out);
+	}
 	json_open(&out, "rules", '[');
 	for (size_t i = 0; e->asked.refused[0] == '\0' && i < policy_n_rules(e->p); i++) {
 		json_open(&out, NULL, '{');
@@ -342,9 +394,10 @@ explain(struct explaining *e, const char *method, const char *url, struct err *e
 	} else {
 		r = policy_judge(judge, &e->asked, &e->got, err);
 	}
-	if (r == 0)
-		policy_explain(e->p, &e->asked.req, e->steps);
-	return r;
+	if (r < 0)
+		return r;
+	policy_explain(e->p, &e->asked.req, e->steps);
+	return e->open ? 0 : policy_judge_sent(judge, &e->asked, &e->got, &e->sent, err);
 }
 
 /* "POST https://x", as in cases: returns the method, or NULL. */
@@ -365,6 +418,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 {
 	OWN(policy_freep) struct policy *p = NULL;
 	OWN(freep) struct policy_step *steps = NULL;
+	OWN(policy_sent_freep) struct policy_sent *sent = NULL;
 	struct explaining e = { .cli = cli };
 	struct err err = {0};
 	char *url = argc > 0 ? argv[argc - 1] : NULL;
@@ -387,6 +441,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 		return cli_failf("out of memory");
 	method = argc == 3 ? argv[1] : cut_method(argv[1], &url);
 	r = explain(&e, method, url, &err);
+	sent = e.sent;
 	if (r < 0) {
 		policy_asked_free(&e.asked);
 		return cli_fail(&err);

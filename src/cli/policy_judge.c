@@ -216,10 +216,9 @@ put_text(struct buf *b, struct http_text text)
 	buf_put(b, "", 1);
 }
 
-/* Fills in which conditions the body fits, and what was found in it. */
-static int
-look_into(struct policy_judge *j, struct policy_asked *asked, struct policy_judgement *out,
-          struct err *err)
+int
+policy_judge_inspect(struct policy_judge *j, struct policy_asked *asked,
+                     struct policy_judgement *out, struct err *err)
 {
 	OWN(buf_free) struct buf b;
 	const struct http_head *head = &asked->head;
@@ -292,7 +291,7 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 		     num_format_size(size, d->held_max));
 		return 0;
 	}
-	r = look_into(judge, asked, out, err);
+	r = policy_judge_inspect(judge, asked, out, err);
 	if (r < 0)
 		return r;
 	asked->req.body_fits = out->fits;
@@ -304,5 +303,24 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 		deny(out, "its body cannot be read: ", judge->what);
 	else if (judge->result == INSPECT_SECRET && d->must_look)
 		deny(out, "its body contains what looks like a credential: ", judge->what);
+	return 0;
+}
+
+int
+policy_judge_sent(struct policy_judge *judge, const struct policy_asked *asked,
+                  struct policy_judgement *judgement, struct policy_sent **ret_sent,
+                  struct err *err)
+{
+	struct err why = {0};
+	int r;
+
+	*ret_sent = NULL;
+	if (judgement->decision.verdict == POLICY_DENY || asked->req.protocol != POLICY_HTTP)
+		return 0;
+	r = policy_sent_make(judge, judge->p, asked, &judgement->decision, ret_sent, &why);
+	if (r == -ENOMEM)
+		return err_set(err, ENOMEM, "%s", why.text);
+	if (r < 0)
+		deny(judgement, "", why.text);
 	return 0;
 }

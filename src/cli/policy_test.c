@@ -265,7 +265,8 @@ show_got(FILE *out, const struct policy *p, const struct policy_judgement *got)
 }
 
 static void
-show(struct testing *t, const struct test_case *c, const struct policy_judgement *got, bool passed)
+show(struct testing *t, const struct test_case *c, const struct policy_judgement *got,
+     const struct policy_sent *sent, bool passed)
 {
 	const char *name = c->keys[KEY_NAME] != NULL ? c->keys[KEY_NAME]->text : NULL;
 	int rule = got->decision.rule;
@@ -281,6 +282,8 @@ show(struct testing *t, const struct test_case *c, const struct policy_judgement
 		json_str(&t->out, "got", policy_verdict_name(got->decision.verdict));
 		json_str(&t->out, "rule", rule >= 0 ? policy_rule_place(t->p, rule) : NULL);
 		json_str(&t->out, "why", got->why[0] != '\0' ? got->why : NULL);
+		if (sent != NULL)
+			policy_sent_json(&t->out, sent);
 		json_close(&t->out, '}');
 	} else if (!passed) {
 		printf("%s:%zu:%zu: %s%s%s%s%s\n- %s", c->at->file, c->at->line, c->at->column,
@@ -299,6 +302,7 @@ static int
 run_case(struct testing *t, struct test_case *c, struct err *err)
 {
 	struct policy_asked asked = {0};
+	OWN(policy_sent_freep) struct policy_sent *sent = NULL;
 	struct policy_judgement got;
 	bool passed;
 	int r = find_keys(c, err);
@@ -314,14 +318,17 @@ run_case(struct testing *t, struct test_case *c, struct err *err)
 	r = policy_asked_init(&asked, c->method, c->url, c->headers, c->n_headers,
 	                      c->body.len > 0 ? (const char *)c->body.data : NULL, c->body.len, err);
 	r = r == 0 ? policy_judge(t->judge, &asked, &got, err) : r;
-	policy_asked_free(&asked);
-	if (r < 0)
+	r = r == 0 ? policy_judge_sent(t->judge, &asked, &got, &sent, err) : r;
+	if (r < 0) {
+		policy_asked_free(&asked);
 		return err_wrap(err, "%s:%zu:%zu", c->at->file, c->at->line, c->at->column);
+	}
 	passed = got.decision.verdict == c->expect &&
 	         (c->rule == 0 || c->rule == line_of(t->p, got.decision.rule));
 	t->passed += passed;
 	t->failed += !passed;
-	show(t, c, &got, passed);
+	show(t, c, &got, sent, passed);
+	policy_asked_free(&asked);
 	return 0;
 }
 

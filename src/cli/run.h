@@ -79,6 +79,11 @@ int run_finish_policy(struct run *run, struct err *err);
 
 /* run_trust.c: from here on, files that this cell may write count as written by it. */
 int run_distrust_grants(const struct run *run, struct err *err);
+/* For policy_reader.hook: refuses a hook that an agent could have written, and one that cannot run. */
+struct node;
+struct policy_hook;
+int run_take_hook(void *arg, const struct node *node, const struct policy_hook *hook,
+                  struct err *err);
 
 /* run_within.c */
 struct policy;

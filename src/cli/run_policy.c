@@ -320,7 +320,7 @@ static int
 load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 {
 	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run,
-	                                      .file = take_file, .rule = take_rule,
+	                                      .file = take_file, .hook = run_take_hook, .rule = take_rule,
 	                                      .part = take_part, .text = take_text };
 	struct policy_limits limits = {0};
 	int r = 0;

@@ -122,7 +122,7 @@ run_finish_within(struct run *run, struct policy *policy, struct err *err)
 	for (size_t i = 0; r == 0 && i < run->n_within; i++) {
 		struct run_layer *layer = &run->within[i];
 		const struct policy_reader reader = { .secrets = take_secrets, .file = take_file,
-		                                      .arg = layer };
+		                                      .hook = run_take_hook, .arg = layer };
 		OWN(policy_freep) struct policy *outer = NULL;
 		struct policy_limits limits = {0};
 

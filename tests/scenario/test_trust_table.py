@@ -208,6 +208,19 @@ class NotifySecret(Notify):
                        f"- command: [sh, -c, 'echo x > {self.operator.base}/told/told']\n")
 
 
+class HookCommand(Use):
+    text, mode, call = SCRIPT, 0o755, "{}"
+
+    def go(self, path):
+        hook = self.call.format(path)
+        file = self.operator.file("hooked.yaml", f"version: 1\negress:\n- {{allow: a.example, hook: '{hook}'}}\n")
+        return self.run("-p", file)
+
+
+class HookSocket(HookCommand):
+    call = "unix:{}"
+
+
 class Editor(Use):
     text, mode = "#!/bin/sh\nexit 0\n", 0o755
 
@@ -242,6 +255,7 @@ USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": Policy
         "secret-command:quoted": SecretQuoted, "key-command": KeyCommand, "secret-definition": SecretDefinition,
         "env-file": EnvFile, "authority": Authority, "known-hosts": KnownHosts, "registered": Registered,
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
+        "hook-command": HookCommand, "hook-socket": HookSocket,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
 # Each of these is checked by the same call as another of its kind.
 ELSEWHERE = {"browser": "test_serve_dashboard.py", "rootfs": "as grant: test_rootfs below"}

@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "test.h"
 
+static const struct policy_reader reader = { .hook = policy_any_hook };
+
 struct policy *
 lab_rules(const char *rules)
 {
@@ -14,7 +16,7 @@ lab_rules(const char *rules)
 	char text[65536];
 
 	snprintf(text, sizeof(text), "version: 1\negress:\n%s", rules);
-	if (policy_load_text("p", text, strlen(text), &p, NULL, &err) < 0)
+	if (policy_load_text_all("p", text, strlen(text), &reader, &p, NULL, &err) < 0)
 		test_fail(__FILE__, __LINE__, "%s in\n%s", err.text, text);
 	return p;
 }
@@ -26,7 +28,7 @@ lab_refuses_file(const char *text)
 	struct policy *p = NULL;
 
 	err = (struct err){0};
-	if (policy_load_text("p", text, strlen(text), &p, NULL, &err) == 0) {
+	if (policy_load_text_all("p", text, strlen(text), &reader, &p, NULL, &err) == 0) {
 		policy_free(p);
 		return "";
 	}

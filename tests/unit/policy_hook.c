@@ -1,0 +1,234 @@
+/* policy_hook.c - tests of policy/policy_hook. */
+#include "policy/policy_hook.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "policy_lab.h"
+#include "test.h"
+
+/* ---- reading ---- */
+
+TEST(policy_hook_read)
+{
+	OWN(policy_freep) struct policy *p = lab_rules(
+		"- {allow: a.x, hook: /usr/bin/check}\n"
+		"- {ask: b.x, hook: [/usr/bin/check, --strict, x]}\n"
+		"- {allow: c.x, hook: 'unix:/run/team.sock'}\n"
+		"- {allow: d.x, hook: {call: 'unix:/run/team.sock', timeout: 250ms, body: 64K}}\n"
+		"- {allow: e.x}\n");
+	const struct policy_hook *hook = policy_hook_of(p, 0);
+
+	CHECK_STR(hook->argv[0], "/usr/bin/check");
+	CHECK(hook->argv[1] == NULL && hook->socket == NULL);
+	CHECK(hook->timeout_ms == 5000 && hook->body_max == 0);
+	hook = policy_hook_of(p, 1);
+	CHECK_STR(hook->argv[2], "x");
+	CHECK(hook->argv[3] == NULL);
+	CHECK_STR(policy_hook_of(p, 2)->socket, "/run/team.sock");
+	hook = policy_hook_of(p, 3);
+	CHECK(hook->timeout_ms == 250 && hook->body_max == 65536 && hook->argv == NULL);
+	CHECK(policy_hook_of(p, 4) == NULL && policy_hook_of(p, -1) == NULL && policy_hooks(p));
+	CHECK(policy_hook_same(policy_hook_of(p, 2), policy_hook_of(p, 2)));
+	for (int i = 0; i < 4; i++)
+		for (int k = 0; k < i; k++)
+			CHECK(!policy_hook_same(policy_hook_of(p, i), policy_hook_of(p, k)));
+	CHECK_STR(policy_rule_text(p, 1), "ask b.x hook [/usr/bin/check, --strict, x]");
+	CHECK_STR(policy_rule_text(p, 3), "allow d.x hook unix:/run/team.sock timeout 250ms body 64K");
+}
+
+TEST(policy_hook_refused)
+{
+	static const struct { const char *hook, *why; } cases[] = {
+		{ "check", "absolute path" },
+		{ "[]", "empty list" },
+		{ "/usr/../bin/x", "absolute path without dots" },
+		{ "/usr//x", "absolute path without dots" },
+		{ "/usr/x/", "absolute path without dots" },
+		{ "'unix:run.sock'", "absolute path" },
+		{ "['unix:/run.sock', x]", "takes no arguments" },
+		{ "{timeout: 2s}", "say what to `call`" },
+		{ "{call: /x, timeout: 1ms}", "from 10ms to 60s" },
+		{ "{call: /x, timeout: 2m}", "from 10ms to 60s" },
+		{ "{call: /x, timeout: soon}", "from 10ms to 60s" },
+		{ "{call: /x, body: 2M}", "at most 1M" },
+		{ "{call: /x, body: all}", "`body: 64K`" },
+		{ "{call: /x, args: y}", "it takes call, timeout, body" },
+	};
+	static const char text[] = "version: 1\negress:\n- {allow: a.x, hook: /usr/bin/check}\n";
+	struct policy *p = NULL;
+	struct err err = {0};
+	char rules[512];
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const char *why;
+
+		snprintf(rules, sizeof(rules), "- {allow: a.x, hook: %s}\n", cases[i].hook);
+		why = lab_refuses(rules);
+		if (*why == '\0' || strstr(why, cases[i].why) == NULL)
+			printf("%s: %s\n", cases[i].hook, why);
+		CHECK(*why != '\0' && strstr(why, cases[i].why) != NULL);
+	}
+	CHECK(strstr(lab_refuses("- {deny: a.x, hook: /x}\n"), "belongs to allow or ask") != NULL);
+	/* Only who runs hooks may accept them. */
+	CHECK(policy_load_text("p", text, strlen(text), &p, NULL, &err) < 0);
+	CHECK(strstr(err.text, "p:3:22: a hook is the operator's own program") != NULL);
+}
+
+TEST(policy_hook_put_rule)
+{
+	OWN(policy_freep) struct policy *p = lab_rules(
+		"- {allow: a.x, hook: [/x/y, z], rewrite: {host: h}}\n- {allow: b.x, hook: 'unix:/s'}\n");
+	OWN(policy_freep) struct policy *again = NULL, *bad = NULL;
+	OWN(buf_free) struct buf b, second;
+	unsigned char *at;
+
+	buf_init(&b, 65536);
+	buf_init(&second, 65536);
+	policy_put(&b, p);
+	CHECK_OK(policy_get(&b, &again, NULL));
+	policy_put(&second, again);
+	CHECK(b.len == second.len && memcmp(b.data, second.data, b.len) == 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(policy_hook_same(policy_hook_of(p, i), policy_hook_of(again, i)));
+	at = memmem(second.data, second.len, "/x/y", 4);
+	CHECK(at != NULL);
+	*at = 'x';
+	CHECK(policy_get(&second, &bad, NULL) < 0);
+}
+
+/* ---- the question ---- */
+
+static const char *
+ask(const char *request, const char *body)
+{
+	static struct buf b;
+	struct lab_request lab;
+	struct policy_hook_question question = { .head = &lab.head, .has_body = body != NULL,
+		.body = body, .n_body = body != NULL ? strlen(body) : 0, .cell = "c1", .agent = "",
+		.principal = "ann", .rule = "allow \"a\"", .place = "p:1:2" };
+
+	buf_free(&b);
+	buf_init(&b, 65536);
+	lab_request(&lab, request);
+	policy_hook_put(&b, &question);
+	buf_put(&b, "", 1);
+	CHECK(!buf_failed(&b));
+	return (const char *)b.data;
+}
+
+#define ABOUT "{\"version\":1,\"cell\":\"c1\",\"agent\":\"\",\"principal\":\"ann\"," \
+	"\"rule\":\"allow \\\"a\\\"\",\"place\":\"p:1:2\","
+
+TEST(policy_hook_question)
+{
+	CHECK_STR(ask("GET https://a.x/p?q", NULL), ABOUT "\"method\":\"GET\",\"url\":\"https://a.x/p?q\","
+	          "\"host\":\"a.x\",\"port\":443,\"headers\":[]}\n");
+	CHECK_STR(ask("PUT http://a.x:81/\nx-a: b\nauthorization: Bearer t\nx_api_key: t\ncookie: t\n"
+	              "x-amz-security-token: t", "{\"k\":\"\xc3\xa9\"}"),
+	          ABOUT "\"method\":\"PUT\",\"url\":\"http://a.x:81/\",\"host\":\"a.x\",\"port\":81,"
+	          "\"headers\":[[\"x-a\",\"b\"],[\"authorization\",null],[\"x_api_key\",null],"
+	          "[\"cookie\",null],[\"x-amz-security-token\",null]],"
+	          "\"body\":\"{\\\"k\\\":\\\"\xc3\xa9\\\"}\"}\n");
+	CHECK(strstr(ask("PUT https://a.x/\nx-a: \xe9", ""), "[[\"x-a\",\"\xc3\xa9\"]],\"body\":\"\"}\n") != NULL);
+	CHECK(strstr(ask("PUT https://a.x/", "\xff"), "\"body_base64\":\"/w==\"}\n") != NULL);
+	CHECK(strstr(ask("PUT https://a.x/", "\xff" "a"), "\"body_base64\":\"/2E=\"}\n") != NULL);
+	CHECK(strstr(ask("PUT https://a.x/", "\xff" "ab?"), "\"body_base64\":\"/2FiPw==\"}\n") != NULL);
+	/* One line, whatever is in it. */
+	CHECK(strchr(ask("PUT https://a.x/", "a\nb"), '\n')[1] == '\0');
+}
+
+/* ---- the answer ---- */
+
+static const struct {
+	const char *answer;
+	enum policy_verdict verdict;
+	const char *reason;
+	const char *edit;               /* its first edit, or NULL */
+	const char *why;                /* it is refused; NULL: it is not */
+} answers[] = {
+	{ "{\"verdict\":\"allow\"}\n", POLICY_ALLOW, "", NULL, NULL },
+	{ " { \"verdict\" : \"ask\" , \"reason\" : \"why not\" } ", POLICY_ASK, "why not", NULL, NULL },
+	{ "{\"reason\":\"a\\nb\\u0007\\u202e\xc3\xa9\",\"verdict\":\"deny\"}", POLICY_DENY, "a b  \xc3\xa9", NULL, NULL },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"y\"}}}}", POLICY_ALLOW, "",
+	  "header x=y", NULL },
+	{ "{\"verdict\":\"ask\",\"rewrite\":{\"headers\":{\"remove\":[\"x\",\"y\"]}}}", POLICY_ASK, "",
+	  "header x removed", NULL },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"json\":{\"max\":{\"/a\":5},\"set\":{\"/b\":\"\\u0041\"}}}}",
+	  POLICY_ALLOW, "", "json /b=\"\\u0041\"", NULL },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"host\":\"b.x:81\",\"path\":{\"to\":\"/\",\"from\":\"/v/\"}}}",
+	  POLICY_ALLOW, "", "host b.x:81", NULL },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"query\":{\"set\":{\"\\u0071\":\"1\"}}}}", POLICY_ALLOW, "",
+	  "query q=1", NULL },
+	{ "", 0, NULL, NULL, "not one JSON object" },
+	{ "[]", 0, NULL, NULL, "not one JSON object" },
+	{ "{}", 0, NULL, NULL, "no verdict" },
+	{ "{\"verdict\":\"allow\"} x", 0, NULL, NULL, "not one JSON object" },
+	{ "{\"verdict\":\"allow\"}{}", 0, NULL, NULL, "not one JSON object" },
+	{ "{\"verdict\":\"allow\"", 0, NULL, NULL, "not one JSON object" },
+	{ "{\"verdict\":\"Allow\"}", 0, NULL, NULL, "not allow, deny or ask" },
+	{ "{\"verdict\":true}", 0, NULL, NULL, "not allow, deny or ask" },
+	{ "{\"verdict\":\"deny\",\"verdict\":\"allow\"}", 0, NULL, NULL, "a name twice" },
+	{ "{\"verdict\":\"allow\",\"x\":1}", 0, NULL, NULL, "a name other than" },
+	{ "{\"verdict\":\"allow\",\"reason\":1}", 0, NULL, NULL, "not a text" },
+	{ "{\"verdict\":\"deny\",\"rewrite\":{\"host\":\"b\"}}", 0, NULL, NULL, "denies, and has a rewrite" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{}}", 0, NULL, NULL, "changes nothing" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{}}}}", 0, NULL, NULL, "changes nothing" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":[]}", 0, NULL, NULL, "not an object" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"body\":{}}}", 0, NULL, NULL, "unknown name" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"max\":{\"x\":1}}}}", 0, NULL, NULL, "unknown name" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":1}}}}", 0, NULL, NULL, "not a text" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"host\":\"x\"}}}}", 0, NULL, NULL,
+	  "frames the request" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"a\\r\\nb\"}}}}", 0, NULL, NULL,
+	  "control character" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"1\"},\"remove\":[\"x\"]}}}", 0,
+	  NULL, NULL, "rewritten twice" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"json\":{\"set\":{\"/a\":[1]}}}}", 0, NULL, NULL, "not a short text" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"path\":{\"from\":\"/\"}}}", 0, NULL, NULL, "begins and ends" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"path\":{\"from\":\"/\",\"from\":\"/\"}}}", 0, NULL, NULL, "once each" },
+	{ "{\"verdict\":\"allow\",\"rewrite\":{\"host\":1}}", 0, NULL, NULL, "`host` is a text" },
+};
+
+TEST(policy_hook_answer)
+{
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+		OWN(policy_hook_answer_free) struct policy_hook_answer answer = {0};
+		char text[POLICY_EDIT_TEXT_MAX];
+		struct err err = {0};
+		int r = policy_hook_get(answers[i].answer, strlen(answers[i].answer), &answer, &err);
+
+		if (answers[i].why != NULL) {
+			if (r == 0 || strstr(err.text, answers[i].why) == NULL)
+				printf("%s: %s\n", answers[i].answer, err.text);
+			CHECK(r < 0 && strstr(err.text, answers[i].why) != NULL && answer.memory == NULL);
+			continue;
+		}
+		if (r < 0)
+			printf("%s: %s\n", answers[i].answer, err.text);
+		CHECK(r == 0 && answer.verdict == answers[i].verdict);
+		CHECK_STR(answer.reason, answers[i].reason);
+		CHECK((answer.rewrite != NULL) == (answers[i].edit != NULL));
+		if (answer.rewrite != NULL)
+			CHECK_STR(policy_edit_text(&answer.rewrite->edits[0], text), answers[i].edit);
+	}
+}
+
+TEST(policy_hook_answer_bounds)
+{
+	OWN(policy_hook_answer_free) struct policy_hook_answer answer = {0};
+	static char text[POLICY_HOOK_ANSWER_MAX + 1];
+	int n = snprintf(text, sizeof(text), "{\"verdict\":\"deny\",\"reason\":\"");
+
+	memset(text + n, 'x', POLICY_HOOK_REASON_MAX);
+	memcpy(text + n + POLICY_HOOK_REASON_MAX, "\"}", 3);
+	CHECK_OK(policy_hook_get(text, strlen(text), &answer, NULL));
+	CHECK(strlen(answer.reason) == POLICY_HOOK_REASON_MAX);
+	memcpy(text + n + POLICY_HOOK_REASON_MAX, "x\"}", 4);
+	CHECK(policy_hook_get(text, strlen(text), &answer, NULL) < 0);
+	n = snprintf(text, sizeof(text), "{\"verdict\":\"deny\"}");
+	memset(text + n, ' ', sizeof(text) - (size_t)n);
+	CHECK(policy_hook_get(text, sizeof(text), &answer, NULL) < 0);
+}
