@@ -17,6 +17,7 @@
 #include "inspect/body_shape.h"
 #include "ipc/ipc.h"
 
+#define HOOK_ASK_MS (10 * 60 * 1000)    /* time for people to answer, if a hook asks */
 #define LATE_S 60                       /* longer than the supervisor's own timeout */
 
 /* ---- open rules ---- */
@@ -299,14 +300,30 @@ next_rule(const struct exchange *ex, struct courier_question *ret_q)
 	return -1;
 }
 
+/* A hook wants people to approve EX.  The answer is for EX alone. */
+static enum stage_answer
+ask_for_hook(struct exchange *ex)
+{
+	const char *reason = exchange_hook_asks(ex);
+	struct courier_question q = { .text = "a hook asks for approval", .place = "",
+		.of = { .approvals = 1, .timeout_ms = HOOK_ASK_MS, .reason = reason } };
+	char text[POLICY_HOOK_REASON_MAX + 64];
+	int n = snprintf(text, sizeof(text), "hook %llu %s", (unsigned long long)ex->times.began_ms, reason);
+
+	(void)EVP_Digest(text, (size_t)n, q.rule.hash, NULL, EVP_sha256(), NULL);
+	return exchange_ask(ex, &q);
+}
+
 enum stage_answer
 stage_ask(struct exchange *ex)
 {
 	struct courier_question q;
 
-	if (ex->decision.verdict != POLICY_ASK || !CONTROL_ON("policy") || next_rule(ex, &q) < 0)
+	if (!CONTROL_ON("policy"))
 		return STAGE_CONTINUE;
-	return exchange_ask(ex, &q);
+	if (ex->decision.verdict == POLICY_ASK && next_rule(ex, &q) >= 0)
+		return exchange_ask(ex, &q);
+	return exchange_hook_asks(ex) == NULL ? STAGE_CONTINUE : ask_for_hook(ex);
 }
 
 void
@@ -461,6 +478,11 @@ ask_again(struct exchange *ex)
 	struct policy_decision before = ex->decision;
 	struct courier_question q;
 
+	if (ex->rewrite != NULL || ex->hook != NULL) {
+		exchange_refuse(ex, "ask", "the policy was changed while this waited for an answer: send it "
+		                "again");
+		return;
+	}
 	courier_policy_release(ex->policy);
 	ex->policy = courier_policy_use(c->policy);
 	exchange_decide_anew(ex);

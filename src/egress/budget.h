@@ -158,6 +158,8 @@ void courier_meters_finish(struct courier *c);
 /* Handle a message from cloister-inspect if STREAM belongs to a meter; the result is in *ret_r. */
 bool meter_hears(struct courier *c, struct mux_stream *stream, uint32_t type, struct buf *body,
                  int *ret_r);
+/* Whether STREAM belongs to a meter. */
+bool meter_owns(struct courier *c, const struct mux_stream *stream);
 bool meter_writable(struct courier *c, struct mux_stream *stream);
 void courier_meters_init(struct courier *c);
 void courier_meters_trim(struct courier *c);     /* frees spare meters */

@@ -203,6 +203,8 @@ courier_close(struct courier *c)
 	}
 	mux_free(c->gate);
 	mux_free(c->inspect);
+	mux_free(c->hooks);
+	mux_free(c->dead_hooks);
 	courier_policy_release(c->policy);
 	buf_free(&c->out);
 }

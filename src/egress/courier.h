@@ -21,6 +21,7 @@
 #include "policy/policy.h"
 #include "upstream/pool.h"
 
+#define COURIER_ID_MAX 32
 #define COURIER_IDLE_S 300              /* seconds between two pieces of a body */
 #define COURIER_PRESSED_S 3             /* the same, while others wait */
 #define COURIER_INTERIM_MAX 64          /* interim heads before the final one (such as 103) */
@@ -35,6 +36,7 @@ struct courier_policy {
 	uint32_t number;
 	size_t users;
 	bool asks;                      /* some rule asks for approval */
+	bool rewrites;                  /* some rule has a hook or a rewrite */
 	bool fires, tripwires;          /* the policy has consequences or tripwires: consequence.h */
 	struct courier_policy *before;  /* the policy that owns COUNTS; NULL: this one does */
 	uint64_t *counts;               /* matches per rule, shared with the supervisor; NULL: not counted */
@@ -44,7 +46,9 @@ struct courier_policy {
 
 struct courier {
 	struct loop *loop;
-	struct mux *gate, *inspect;
+	char id[COURIER_ID_MAX];        /* the cell's */
+	struct mux *gate, *inspect, *hooks;     /* the last two may be NULL */
+	struct mux *dead_hooks;         /* cloister-hook has ended */
 	int gate_error;                 /* why the gate has gone, a negative errno; 0: it has not */
 	bool bereft;                    /* gate or inspect has gone, so the courier ends too */
 	struct loop_source supervisor;

@@ -67,7 +67,10 @@ decide(struct exchange *ex, const struct http_head *head, const unsigned char *f
 
 	req.body_fits = fits;
 	req.n_body_fits = n;
-	policy_decide(ex->policy->policy, &req, &ex->decision, &ex->logged);
+	if (ex->rewrite != NULL && ex->rewrite->n_decided > 0)
+		exchange_decide_outside(ex, &req);
+	else
+		policy_decide(ex->policy->policy, &req, &ex->decision, &ex->logged);
 	if (ex->courier->learn)
 		learn(ex);
 }
@@ -159,6 +162,11 @@ exchange_decide_again(struct exchange *ex, struct courier_policy *p)
 	const struct policy_decision *d = &ex->decision;
 	bool looks;
 
+	if (exchange_is_rewritten(ex)) {
+		exchange_refuse(ex, "rule", "the policy was changed, and a rule of the former one had changed "
+		                "this request: send it again");
+		return;
+	}
 	courier_policy_release(ex->policy);
 	ex->policy = courier_policy_use(p);
 	decide(ex, ex->kind == EXCHANGE_HTTP ? exchange_head(ex) : NULL, NULL, 0);

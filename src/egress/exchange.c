@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -22,6 +23,8 @@ exchange_free(struct exchange *ex)
 	exchange_wire_free(ex);
 	exchange_ssh_free(ex);
 	exchange_ask_free(ex);
+	exchange_hook_free(ex);
+	exchange_rewrite_free(ex);
 	buf_free(&ex->request.frame);
 	buf_free(&ex->t.body);
 	buf_free(&ex->t.trailers);
@@ -91,6 +94,8 @@ exchange_recycle(struct exchange *ex)
 	exchange_wire_free(ex);
 	exchange_ssh_free(ex);
 	exchange_ask_free(ex);
+	exchange_hook_free(ex);
+	exchange_rewrite_free(ex);
 	if (c->n_spare >= COURIER_SPARE_MAX) {
 		exchange_free(ex);
 		return;
@@ -253,6 +258,43 @@ exchange_reset(struct exchange *ex, enum egress_reset why)
 	buf_init_borrowed(&body, code, sizeof(code));
 	mux_send(ex->courier->gate, ex->stream->id, EGRESS_RESET, &body);
 	exchange_over(ex);
+}
+
+static bool
+is_grpc(const struct http_head *head)
+{
+	struct http_text type = http_head_get(head, "content-type");
+
+	return type.len >= 16 && strncasecmp(type.at, "application/grpc", 16) == 0;
+}
+
+int
+exchange_take_head(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+	struct http_head *head = &c->head;
+	struct buf encoded;
+
+	buf_init_borrowed(&encoded, ex->request.frame.data, ex->request.frame.len);
+	encoded.pos = ex->request.head_at;
+	c->head_of = NULL;
+	if (http_head_decode(&encoded, head, NULL) < 0 || buf_left(&encoded) != 0 ||
+	    head->status != 0 || head->host.len > HTTP_HOST_MAX)
+		return -EBADMSG;
+	c->head_of = ex;
+	ex->t.method = head->method;
+	ex->request.path = head->path;
+	ex->t.scheme = head->scheme;
+	ex->t.port = head->port;
+	ex->request.length = head->length;
+	memcpy(ex->host, head->host.at, head->host.len);
+	ex->host[head->host.len] = '\0';
+	ex->t.has_body = head->length != 0;
+	ex->t.is_head = http_text_is(head->method, "HEAD");
+	ex->t.is_upgrade = ex->t.h1_only = head->upgrade.len > 0;
+	ex->request.is_grpc = is_grpc(head);
+	ex->request.expects = http_head_get(head, "expect").len > 0;
+	return 0;
 }
 
 struct http_head *

@@ -16,7 +16,9 @@
 #include "egress/body.h"
 #include "egress/budget.h"
 #include "egress/consequence.h"
+#include "egress/hook.h"
 #include "egress/inspect.h"
+#include "egress/rewrite.h"
 #include "egress/secrets.h"
 #include "egress/ssh.h"
 #include "egress/strict.h"
@@ -99,6 +101,8 @@ struct exchange {
 	struct exchange_response response;
 
 	/* The state of stages. */
+	struct exchange_hook *hook;     /* NULL: no hook was asked */
+	struct exchange_rewrite *rewrite;       /* NULL: nothing is changed */
 	struct exchange_ask *ask;       /* NULL: no approval was asked for, and none will be */
 	struct exchange_budget budget;
 	struct exchange_consequence consequence;
@@ -122,6 +126,8 @@ void exchange_set(struct exchange *ex, enum exchange_state state);
 
 /* For the stream ID, which the gate has opened.  NULL: there are too many. */
 struct exchange *exchange_new(struct courier *c, uint32_t id, enum exchange_kind kind);
+/* EX's head is in request.frame: read it, and set what follows from it.  -EBADMSG: it is invalid. */
+int exchange_take_head(struct exchange *ex);
 /* The head of EX's request, which the caller may change.  Valid until the next call for any
  * exchange. */
 struct http_head *exchange_head(struct exchange *ex);

@@ -76,8 +76,8 @@ hold_no_more(struct exchange *ex)
 {
 	OWN(buf_free) struct buf held = {0};
 
-	if ((ex->inspect.wanted & INSPECT_RULES) != 0 || exchange_signs_body(ex) ||
-	    is_packed(exchange_head(ex)))
+	if (!ex->inspect.begun || ex->rewrite != NULL || (ex->inspect.wanted & INSPECT_RULES) != 0 ||
+	    exchange_signs_body(ex) || is_packed(exchange_head(ex)))
 		return false;
 	drop_stream(ex);
 	held = ex->t.body;
@@ -100,6 +100,7 @@ refuse_to_hold(struct exchange *ex)
 
 	snprintf(reason, sizeof(reason), "%s too large %s: over %s%s",
 	         !signs && is_packed(exchange_head(ex)) ? COURIER_IS_PACKED : "the body is",
+	         ex->rewrite != NULL ? "for a rule to change it or for a hook to judge it" :
 	         signs ? "for a secret to sign it or be put into it" : "to be looked into",
 	         num_format_size(size, held_max(ex)),
 	         signs && held_max(ex) == COURIER_HELD_MAX ? "; " COURIER_NO_RULE_HELPS : "");
@@ -144,12 +145,15 @@ exchange_hold_piece(struct exchange *ex, const unsigned char *data, size_t len)
 	feed_inspect(ex);
 }
 
-static void
-send_policy(struct courier *c, const struct courier_policy *p)
+void
+courier_show_policy(struct courier *c, const struct courier_policy *p)
 {
-	OWN(buf_free) struct buf policy, piece;
+	OWN(buf_free) struct buf policy = {0}, piece = {0};
 	size_t n;
 
+	/* An inspection that began under another policy uses that policy to its end. */
+	if (c->inspect_knows == p->number)
+		return;
 	buf_init(&policy, POLICY_ENCODED_MAX);
 	buf_init(&piece, MUX_FRAME_MAX);
 	policy_put(&policy, p->policy);
@@ -165,14 +169,6 @@ send_policy(struct courier *c, const struct courier_policy *p)
 	c->inspect_knows = p->number;
 }
 
-static void
-put_text(struct buf *b, struct http_text text)
-{
-	buf_put_u32(b, (uint32_t)text.len);
-	buf_put(b, text.at, text.len);
-	buf_put(b, "", 1);
-}
-
 /* False: EX was refused. */
 static bool
 ask_inspect(struct exchange *ex)
@@ -185,17 +181,15 @@ ask_inspect(struct exchange *ex)
 		exchange_refuse(ex, "unreadable", "nobody is there to look into the body");
 		return false;
 	}
-	/* An inspection that began under another policy uses that policy to its end. */
-	if (c->inspect_knows != ex->policy->number)
-		send_policy(c, ex->policy);
+	courier_show_policy(c, ex->policy);
 	ex->inspect.at = 0;
 	ex->inspect.ended = false;
 	ex->inspect.policy = ex->policy->number;
 	buf_reset(&c->out);
-	put_text(&c->out, head->method);
-	put_text(&c->out, head->path);
-	put_text(&c->out, http_head_get(head, "content-type"));
-	put_text(&c->out, http_head_get(head, "content-encoding"));
+	http_text_put(&c->out, head->method);
+	http_text_put(&c->out, head->path);
+	http_text_put(&c->out, http_head_get(head, "content-type"));
+	http_text_put(&c->out, http_head_get(head, "content-encoding"));
 	buf_put_u32(&c->out, ex->inspect.wanted);
 	mux_send(c->inspect, ex->inspect.stream->id, INSPECT_BODY, &c->out);
 	return true;
@@ -220,6 +214,31 @@ needs_all(const struct exchange *ex)
 	       (ex->secrets != NULL || ex->inspect.wanted == 0 || ex->budget.sure);
 }
 
+enum stage_answer
+exchange_begin_hold(struct exchange *ex)
+{
+	if (!ex->t.has_body || ex->inspect.holds)
+		return STAGE_CONTINUE;
+	if (ex->request.length != HTTP_LENGTH_UNKNOWN && ex->request.length > held_max(ex)) {
+		refuse_to_hold(ex);
+		return STAGE_REFUSE;
+	}
+	ex->t.body.max = COURIER_HELD_MAX + 4 * MUX_WINDOW;
+	ex->inspect.holds = true;
+	exchange_set(ex, EXCHANGE_HOLDS);
+	transfer_touch(&ex->t, COURIER_IDLE_S);
+	send_continue(ex);
+	return STAGE_CONTINUE;
+}
+
+enum stage_answer
+exchange_hold_all(struct exchange *ex)
+{
+	enum stage_answer answer = exchange_begin_hold(ex);
+
+	return answer == STAGE_CONTINUE && !ex->t.came_all && ex->t.has_body ? STAGE_WAIT : answer;
+}
+
 /* Find out whether the body is held, and for what.  False: EX is refused. */
 static bool
 begin(struct exchange *ex)
@@ -237,28 +256,33 @@ begin(struct exchange *ex)
 
 	/* In gRPC, messages of both sides alternate: nothing can be held back. */
 	exchange_scan_as_it_passes(ex, !inspect && secrets && !is_packed(head), !ex->request.is_grpc);
-	if (!inspect && !exchange_signs_body(ex) && !looks)
+	if (!inspect && !exchange_signs_body(ex) && !looks && !ex->inspect.holds)
 		return true;
 	ex->scan.holds_back = false;
-	if (ex->request.length != HTTP_LENGTH_UNKNOWN && ex->request.length > held_max(ex)) {
-		refuse_to_hold(ex);
-		return false;
-	}
 	/* The body decides which rule applies, and whether that rule permits secrets. */
 	ex->scan.on_filled = inspect && ours;
 	if (inspect)
 		ex->inspect.wanted = (ours ? 0u : INSPECT_SECRETS) | (d->needs_body ? INSPECT_RULES : 0u) |
 		                     (shape ? INSPECT_SHAPE : 0u);
-	ex->t.body.max = COURIER_HELD_MAX + 4 * MUX_WINDOW;
-	ex->inspect.holds = true;
-	exchange_set(ex, EXCHANGE_HOLDS);
-	transfer_touch(&ex->t, COURIER_IDLE_S);
 	if (inspect && !ask_inspect(ex))
 		return false;
-	send_continue(ex);
-	if (ex->t.came_all || !ex->t.has_body)
-		feed_inspect(ex);
-	return true;
+	if (exchange_begin_hold(ex) == STAGE_REFUSE)
+		return false;
+	/* Some of it may be here already. */
+	feed_inspect(ex);
+	return ex->secrets != NULL || inspect || exchange_scan(ex, ex->t.body.data, ex->t.body.len);
+}
+
+/* The decision is final, and the rule changes the request: begin again with what it makes of it. */
+static void
+begin_again(struct exchange *ex)
+{
+	free(TAKE(ex->inspect.fits));
+	ex->inspect.n_fits = 0;
+	ex->inspect.wanted = 0;
+	ex->inspect.begun = ex->inspect.judged = ex->inspect.ended = false;
+	ex->inspect.at = 0;
+	exchange_secrets_free(ex);
 }
 
 void
@@ -337,6 +361,10 @@ stage_inspect(struct exchange *ex)
 		ex->inspect.judged = true;
 		if (!judge(ex))
 			return STAGE_REFUSE;
+		if (exchange_is_to_be_rewritten(ex)) {
+			begin_again(ex);
+			return STAGE_AGAIN;
+		}
 	}
 	if (needs_all(ex) && !ex->t.came_all)
 		return STAGE_WAIT;
@@ -385,6 +413,15 @@ take_result(struct exchange *ex, struct buf *body)
 	return 0;
 }
 
+/* Whether STREAM, which belongs to an exchange, is for its rewrite. */
+static bool
+is_for_rewrite(const struct mux_stream *stream)
+{
+	const struct exchange *ex = stream->arg;
+
+	return ex->rewrite != NULL && ex->rewrite->stream == stream;
+}
+
 static int
 inspect_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
               struct buf *body)
@@ -394,25 +431,33 @@ inspect_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
 	(void)id;
 	if (meter_hears(arg, stream, type, body, &r))
 		return r;
-	if (type != INSPECT_RESULT)
+	switch (type) {
+	case INSPECT_RESULT:
+		return stream == NULL ? 0 : is_for_rewrite(stream) ? -EBADMSG : take_result(stream->arg, body);
+	case INSPECT_REWRITTEN:
+		return stream == NULL ? 0 : !is_for_rewrite(stream) ? -EBADMSG :
+		       exchange_take_rewritten(stream->arg, body);
+	default:
 		return -EBADMSG;
-	return stream == NULL ? 0 : take_result(stream->arg, body);
+	}
 }
 
 static int
 inspect_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len)
 {
-	(void)arg;
-	(void)stream;
-	(void)data;
-	(void)len;
-	return -EBADMSG;
+	if (meter_owns(arg, stream) || !is_for_rewrite(stream))
+		return -EBADMSG;
+	return exchange_take_rewritten_data(stream->arg, data, len);
 }
 
 static void
 inspect_writable(void *arg, struct mux_stream *stream)
 {
-	if (!meter_writable(arg, stream))
+	if (meter_writable(arg, stream))
+		return;
+	if (is_for_rewrite(stream))
+		exchange_rewrite_feed(stream->arg);
+	else
 		feed_inspect(stream->arg);
 }
 

@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "egress/stage.h"
 #include "ipc/inspect_channel.h"
 #include "ipc/mux.h"
 
+struct courier;
+struct courier_policy;
 struct exchange;
 
 #define COURIER_INSPECT_S 30
@@ -36,6 +39,12 @@ struct exchange_inspect {
 
 extern const struct mux_handler courier_inspect_handler;
 
+/* Hold EX's body from now on, if it has one: CONTINUE or REFUSE. */
+enum stage_answer exchange_begin_hold(struct exchange *ex);
+/* As exchange_begin_hold(), and WAIT until all of it is there. */
+enum stage_answer exchange_hold_all(struct exchange *ex);
+/* Send P to cloister-inspect, unless it is the policy that was sent last. */
+void courier_show_policy(struct courier *c, const struct courier_policy *p);
 /* Bytes of a held body came. */
 void exchange_hold_piece(struct exchange *ex, const unsigned char *data, size_t len);
 /* The held body is complete. */

@@ -560,6 +560,12 @@ meter_hears(struct courier *c, struct mux_stream *stream, uint32_t type, struct 
 }
 
 bool
+meter_owns(struct courier *c, const struct mux_stream *stream)
+{
+	return find_meter(c, stream) != NULL;
+}
+
+bool
 meter_writable(struct courier *c, struct mux_stream *stream)
 {
 	struct meter *m = find_meter(c, stream);

@@ -48,6 +48,7 @@ static void
 look_at(struct courier_policy *p)
 {
 	p->asks = policy_asks(p->policy);
+	p->rewrites = policy_rewrites(p->policy) || policy_hooks(p->policy);
 	p->fires = policy_leads_on(p->policy);
 	p->tripwires = policy_has_tripwires(p->policy);
 }

@@ -71,6 +71,7 @@ put_target(struct events *e, const struct exchange *ex)
 		if (ex->inspect.pushed[0] != '\0')
 			put_refs(e, ex->inspect.pushed);
 	}
+	exchange_rewrite_record(e, ex);
 	exchange_wire_record(e, ex);
 	event_str(e, "via", vias[ex->request.via]);
 	if (ex->kind == EXCHANGE_HTTP)

@@ -559,9 +559,28 @@ use_held(struct exchange *ex)
 	return true;
 }
 
+/* Whether the agent's own signature covers what a rule has changed, and no secret signs it anew.
+ * Then EX is refused. */
+static bool
+breaks_signature(struct exchange *ex)
+{
+	struct http_head *made = &ex->courier->secrets.signed_head;
+
+	if (!exchange_is_rewritten(ex) || (ex->secrets != NULL && ex->secrets->signs[0] != NULL))
+		return false;
+	exchange_made_head(ex, made);
+	if (!sign_is_signed(made))
+		return false;
+	exchange_refuse(ex, "rewrite", "a rule changes what the agent has signed, and no secret of the cell "
+	                "can sign it anew");
+	return true;
+}
+
 enum stage_answer
 stage_sign(struct exchange *ex)
 {
 	/* Other bodies are changed as they pass. */
-	return !ex->inspect.holds || use_held(ex) ? STAGE_CONTINUE : STAGE_REFUSE;
+	if (ex->inspect.holds && !use_held(ex))
+		return STAGE_REFUSE;
+	return breaks_signature(ex) ? STAGE_REFUSE : STAGE_CONTINUE;
 }

@@ -36,7 +36,7 @@ as_signed(struct exchange *ex)
 {
 	struct http_head *signed_head = &ex->courier->secrets.signed_head;
 
-	http_head_copy(signed_head, exchange_head(ex));
+	exchange_made_head(ex, signed_head);
 	if (signed_head->written.len > 0)
 		signed_head->path = signed_head->written;
 	return signed_head;
@@ -208,8 +208,9 @@ try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_he
 	struct exchange_secrets *x = ex->secrets;
 	const struct sign_memory *m = &ex->courier->secrets.scratch;
 	struct sign_body made;
-	struct attempt try = { .maybe = maybe, .alone = true, .was = { as_signed(ex), body },
-	                       .body = body };
+	struct sign_body as_made = exchange_made_body(ex);
+	struct attempt try = { .maybe = maybe, .alone = true,
+	                       .was = { as_signed(ex), body == NULL ? NULL : &as_made }, .body = body };
 	struct err wrong = {0};
 	int token, r;
 

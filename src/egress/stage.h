@@ -11,6 +11,8 @@ enum stage_answer {
 	STAGE_WAIT,                     /* exchange_resume() will be called */
 	STAGE_REFUSE,                   /* it was refused, with exchange_refuse() */
 	STAGE_ANSWER,                   /* it was answered, with exchange_answer() */
+	STAGE_AGAIN,                    /* the request changed, or a layer of the policy is next: go on at
+	                                 * the stage "hook" */
 };
 
 enum stage_kinds { STAGE_HTTP = 1, STAGE_RAW = 2, STAGE_BOTH = 3 };
@@ -35,6 +37,8 @@ void exchange_stop(struct exchange *ex);
 void exchange_late_at_stage(struct exchange *ex);
 
 enum stage_answer stage_decide(struct exchange *ex);
+enum stage_answer stage_hook(struct exchange *ex);
+enum stage_answer stage_rewrite(struct exchange *ex);
 enum stage_answer stage_look(struct exchange *ex);
 enum stage_answer stage_certificate(struct exchange *ex);
 enum stage_answer stage_swap(struct exchange *ex);
@@ -47,9 +51,12 @@ enum stage_answer stage_budget(struct exchange *ex);
 enum stage_answer stage_consequence(struct exchange *ex);
 enum stage_answer stage_strict(struct exchange *ex);
 
+void hook_stop(struct exchange *ex);
+void rewrite_stop(struct exchange *ex);
 void ask_stop(struct exchange *ex);
 void budget_stop(struct exchange *ex);
 void strict_stop(struct exchange *ex);
+void hook_late(struct exchange *ex);
 void inspect_late(struct exchange *ex);
 void ask_late(struct exchange *ex);
 void login_late(struct exchange *ex);

@@ -1,11 +1,13 @@
 /* stages.c - the row of stages, and how an exchange goes along it. */
 #include <assert.h>
+#include <string.h>
 
 #include "base/own.h"
 #include "egress/courier.h"
 
 /* On the way out, in this order.  The order has reasons:
  * - The decision comes first, so that a request that no rule allows costs little.
+ * - Hooks and rewrites come next: everything that follows judges the request as it will be sent.
  * - Placeholders are found before the body is inspected: an inspection would take them for
  *   credentials.
  * - The body is inspected before people are asked, so that they see what it is.
@@ -14,6 +16,8 @@
  *   is the last thing that it waits for. */
 static const struct stage way_out[] = {
 	{ "decide",      STAGE_BOTH, stage_decide,      NULL,              NULL },
+	{ "hook",        STAGE_HTTP, stage_hook,        hook_stop,         hook_late },
+	{ "rewrite",     STAGE_HTTP, stage_rewrite,     rewrite_stop,      inspect_late },
 	{ "look",        STAGE_HTTP, stage_look,        NULL,              NULL },
 	{ "certificate", STAGE_HTTP, stage_certificate, NULL,              NULL },
 	{ "swap",        STAGE_HTTP, stage_swap,        NULL,              NULL },
@@ -31,6 +35,16 @@ static enum stage_kinds
 kind_of(const struct exchange *ex)
 {
 	return ex->kind == EXCHANGE_HTTP ? STAGE_HTTP : STAGE_RAW;
+}
+
+static const struct stage *
+find(const char *name)
+{
+	const struct stage *s = way_out;
+
+	while (strcmp(s->name, name) != 0)
+		s++;
+	return s;
 }
 
 /* Nothing holds EX back any more. */
@@ -64,6 +78,9 @@ run(struct exchange *ex, const struct stage *from)
 			if (ex->state != EXCHANGE_HOLDS)
 				exchange_set(ex, EXCHANGE_WAITS);
 			return;
+		case STAGE_AGAIN:
+			s = find("hook") - 1;
+			break;
 		case STAGE_REFUSE:
 		case STAGE_ANSWER:
 			assert(ex->state == EXCHANGE_DRAINS || ex->state == EXCHANGE_OVER);

@@ -73,6 +73,14 @@ http_head_get(const struct http_head *head, const char *name)
 	return (struct http_text){ "", 0 };
 }
 
+void
+http_text_put(struct buf *b, struct http_text text)
+{
+	buf_put_u32(b, (uint32_t)text.len);
+	buf_put(b, text.at, text.len);
+	buf_put(b, "", 1);
+}
+
 bool
 http_head_is_packed(const struct http_head *head)
 {

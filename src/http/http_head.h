@@ -62,6 +62,8 @@ struct http_head {
 
 /* The value of the first field NAME (lower case); empty if absent. */
 struct http_text http_head_get(const struct http_head *head, const char *name);
+/* Append TEXT as buf_put_str() does. */
+void http_text_put(struct buf *b, struct http_text text);
 /* Whether HEAD has a content-encoding other than "identity".  Responses may have several. */
 bool http_head_is_packed(const struct http_head *head);
 /* Whether a server that honours the content type reads JSON in UTF-8; no type is fine. */

@@ -39,6 +39,15 @@ enum inspect_frame {
 	 * INSPECT_MODEL_MAX plain characters); u64 each: input tokens, output tokens, tokens read
 	 * from a cache, tokens written to it; u64 bytes of text. */
 	INSPECT_USED,
+
+	/* courier -> inspect: opens a stream for a body to change (policy_rewrite.h).  str content
+	 * type, str content coding, u32 1 + the rule whose `rewrite` is made (0: none), str a hook's
+	 * answer whose rewrite is made first ("": none).  MUX_DATA and INSPECT_END follow. */
+	INSPECT_REWRITE,
+	/* inspect -> courier: str why the body could not be changed ("": it was); u64 the bits of
+	 * the edits that changed something, of the hook's rewrite and of the rule's, or of the only
+	 * one.  The changed body came before as MUX_DATA.  Ends the stream. */
+	INSPECT_REWRITTEN,
 };
 #define INSPECT_MODEL_MAX 128
 #define INSPECT_PUSHED_MAX 1024

@@ -35,3 +35,14 @@ sign_is_alone(const struct sign_scheme *scheme, const struct http_head *head)
 {
 	return scheme->alone && (scheme->covers == NULL || !scheme->covers(head));
 }
+
+bool
+sign_is_signed(const struct http_head *head)
+{
+	struct http_text id;
+
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+		if (schemes[i]->find != NULL && !sign_is_alone(schemes[i], head) && schemes[i]->find(head, &id))
+			return true;
+	return false;
+}

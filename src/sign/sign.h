@@ -88,6 +88,9 @@ struct sign_scheme {
 
 bool sign_is_alone(const struct sign_scheme *scheme, const struct http_head *head);
 
+/* Whether HEAD carries a signature that covers more than itself, of any scheme that is found without
+ * configuration. */
+bool sign_is_signed(const struct http_head *head);
 /* Find a scheme by name; NULL: unknown. */
 const struct sign_scheme *sign_scheme_find(const char *name);
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/err.h"
 #include "egress/courier.h"
@@ -77,42 +76,11 @@ take_route(struct courier *c, uint32_t id, struct buf *body)
 	return 0;
 }
 
-static bool
-is_grpc(const struct http_head *head)
-{
-	struct http_text type = http_head_get(head, "content-type");
-
-	return type.len >= 16 && strncasecmp(type.at, "application/grpc", 16) == 0;
-}
-
 static int
 take_head(struct exchange *ex, uint32_t flags)
 {
-	struct courier *c = ex->courier;
-	struct buf encoded;
-	struct http_head *head = &c->head;
-
-	buf_init_borrowed(&encoded, ex->request.frame.data, ex->request.frame.len);
-	encoded.pos = ex->request.head_at;
-	c->head_of = NULL;
-	if (http_head_decode(&encoded, head, NULL) < 0 || buf_left(&encoded) != 0 ||
-	    head->status != 0 || head->host.len > HTTP_HOST_MAX)
-		return -EBADMSG;
-	c->head_of = ex;
-	ex->t.method = head->method;
-	ex->request.path = head->path;
-	ex->t.scheme = head->scheme;
-	ex->t.port = head->port;
-	ex->request.length = head->length;
-	memcpy(ex->host, head->host.at, head->host.len);
-	ex->host[head->host.len] = '\0';
-	ex->t.has_body = (flags & EGRESS_HAS_BODY) != 0;
-	ex->t.is_head = http_text_is(head->method, "HEAD");
-	ex->t.is_upgrade = ex->t.h1_only = head->upgrade.len > 0;
-	ex->request.is_grpc = is_grpc(head);
-	ex->request.expects = http_head_get(head, "expect").len > 0;
-	if (flags > (EGRESS_HAS_BODY | EGRESS_HAS_KEY) || ex->t.has_body != (head->length != 0) ||
-	    (ex->t.has_body && ex->t.is_upgrade))
+	if (exchange_take_head(ex) < 0 || flags > (EGRESS_HAS_BODY | EGRESS_HAS_KEY) ||
+	    ex->t.has_body != ((flags & EGRESS_HAS_BODY) != 0) || (ex->t.has_body && ex->t.is_upgrade))
 		return -EBADMSG;
 	ex->t.came_all = !ex->t.has_body && !ex->t.is_upgrade;
 	return 0;

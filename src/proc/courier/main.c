@@ -4,6 +4,8 @@
  *   fd 4  the gate's mux
  *   fd 5  cloister-inspect's mux
  *   fd 6  cloister-publish, if webhooks come to the cell
+ *   fd 7  the keeper, if secrets expire
+ *   fd 8  cloister-hook, if rules have hooks
  *
  * It reads its start message before it locks itself down, and messages of the gate only afterwards. */
 #include <errno.h>
@@ -35,6 +37,7 @@ static struct courier courier;
 struct orders {
 	uint64_t flags;
 	uint32_t n_steers;              /* steer messages that follow */
+	char id[COURIER_ID_MAX];
 	char **environment;
 	struct policy *policy;
 	char *pem;
@@ -79,6 +82,7 @@ take_orders(struct orders *ret_orders, struct err *err)
 	    buf_get_str(&message.body, &id) < 0 || buf_get_str(&message.body, &name) < 0 ||
 	    buf_dup_strv(&message.body, ENVIRONMENT_MAX, &ret_orders->environment) < 0)
 		return err_set(err, EBADMSG, "the supervisor's first message is malformed");
+	snprintf(ret_orders->id, sizeof(ret_orders->id), "%s", id);
 	if ((ret_orders->flags & COURIER_SECRETS) != 0) {
 		size_t last = message.n_fds - ((ret_orders->flags & COURIER_KEEPER) != 0 ? 2 : 1);
 
@@ -210,7 +214,7 @@ caught(void *arg, const struct signalfd_siginfo *info)
 }
 
 static int
-run(struct courier *c, struct loop *loop, int inspect, int webhooks, uint32_t n_steers,
+run(struct courier *c, struct loop *loop, int inspect, int webhooks, int hooks, uint32_t n_steers,
     struct err *err)
 {
 	sigset_t signals;
@@ -233,6 +237,8 @@ run(struct courier *c, struct loop *loop, int inspect, int webhooks, uint32_t n_
 		r = courier_start_keeper(c, err);
 	if (r == 0 && webhooks >= 0)
 		r = webhooks_start(c, webhooks, err);
+	if (r == 0 && hooks >= 0)
+		r = courier_start_hooks(c, hooks, err);
 	if (r == 0) {
 		loop_linger(loop);
 		r = loop_run(loop, err);
@@ -276,6 +282,7 @@ main(void)
 	/* Without inspect, a request that needs inspection is refused. */
 	int inspect = fcntl(COURIER_INSPECT_FD, F_GETFD) < 0 ? -1 : COURIER_INSPECT_FD;
 	int webhooks = fcntl(COURIER_WEBHOOK_FD, F_GETFD) < 0 ? -1 : COURIER_WEBHOOK_FD;
+	int hooks = fcntl(COURIER_HOOK_FD, F_GETFD) < 0 ? -1 : COURIER_HOOK_FD;
 	struct err err = {0};
 	int r;
 
@@ -296,21 +303,24 @@ main(void)
 	if (r == 0)
 		r = webhooks_prepare(&courier, &err);
 	closep(&orders.secrets);
+	memcpy(courier.id, orders.id, sizeof(courier.id));
 	courier.alarms = (orders.flags & COURIER_ALARMS) != 0;
 	courier.strict = (orders.flags & COURIER_STRICT) != 0;
 	courier.keeper.fd = -1;
 	if (r == 0 && orders.keeper >= 0)
 		r = place_keeper(&orders, &err);
-	/* Without webhooks, close this number whatever it is: nothing opened so far is needed. */
+	/* Close these numbers, whatever they are, without their users: nothing else opened so far is
+	 * needed. */
 	if (webhooks < 0)
 		close(COURIER_WEBHOOK_FD);
+	if (courier.keeper.fd < 0)
+		close(COURIER_KEEPER_FD);
 	if (r == 0)
-		r = lock_down(orders.environment, courier.keeper.fd >= 0 ? COURIER_KEEPER_FD + 1 :
-		              webhooks >= 0 ? COURIER_WEBHOOK_FD + 1 : COURIER_WEBHOOK_FD, &err);
+		r = lock_down(orders.environment, hooks >= 0 ? COURIER_HOOK_FD + 1 : COURIER_HOOK_FD, &err);
 	if (r == 0)
 		r = loop_new(&loop, &err);
 	if (r == 0)
-		r = run(&courier, loop, inspect, webhooks, orders.n_steers, &err);
+		r = run(&courier, loop, inspect, webhooks, hooks, orders.n_steers, &err);
 	if (courier.pool != NULL)
 		courier_close(&courier);
 	if (r < 0)

@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "confine/lockdown.h"
 #include "inspect/inspect.h"
+#include "inspect/rewriting.h"
 #include "inspect/usage.h"
 #include "ipc/courier_channel.h"
 #include "ipc/inspect_channel.h"
@@ -43,8 +44,9 @@ struct question {
 	struct server *server;
 	struct mux_stream *stream;
 	struct rules *rules;
-	struct inspect *inspect;        /* NULL: it is a response */
+	struct inspect *inspect;        /* one of these three */
 	struct usage *usage;
+	struct rewriting *rewriting;    /* NULL: nothing is changed */
 	struct loop_timer idle;
 };
 
@@ -121,12 +123,32 @@ refuse(struct server *s, uint32_t id, const char *why)
 }
 
 static void
+tell_rewritten(struct server *s, uint32_t id, const char *why, const uint64_t changed[2])
+{
+	OWN(buf_free) struct buf answer;
+
+	buf_init(&answer, MUX_FRAME_MAX);
+	buf_put_str(&answer, why);
+	buf_put_u64(&answer, changed[0]);
+	buf_put_u64(&answer, changed[1]);
+	mux_send(s->mux, id, INSPECT_REWRITTEN, &answer);
+}
+
+static int
+refuse_rewrite(struct server *s, uint32_t id)
+{
+	tell_rewritten(s, id, "too much is looked into at once", (uint64_t[2]){0});
+	return 0;
+}
+
+static void
 question_drop(struct question *q)
 {
 	loop_cancel_timer(q->server->loop, &q->idle);
 	mux_close(q->stream);
 	inspect_free(q->inspect);
 	usage_free(q->usage);
+	rewriting_free(q->rewriting);
 	rules_drop(q->rules);
 	q->server->n_bodies--;
 	free(q);
@@ -146,6 +168,24 @@ static void
 question_is_idle(void *arg)
 {
 	question_drop(arg);
+}
+
+/* The changed body as far as the courier takes it, then the result. */
+static void
+send_rewritten(struct question *q)
+{
+	struct rewriting *w = q->rewriting;
+
+	if (!w->done)
+		return;
+	if (w->why[0] == '\0' && buf_left(&w->out) > 0) {
+		w->out.pos += mux_send_data(q->stream, w->out.data + w->out.pos, buf_left(&w->out));
+		loop_set_timer(q->server->loop, &q->idle, IDLE_MS);
+		if (buf_left(&w->out) > 0)
+			return;
+	}
+	tell_rewritten(q->server, q->stream->id, w->why, w->changed);
+	question_drop(q);
 }
 
 /* ---- requests ---- */
@@ -274,6 +314,53 @@ end_answer(struct server *s, uint32_t id, struct mux_stream *stream, struct buf 
 	return 0;
 }
 
+/* ---- changes ---- */
+
+static int
+take_rewrite(struct server *s, uint32_t id, struct buf *body)
+{
+	OWN(freep) struct question *q = calloc(1, sizeof(*q));
+	struct rewriting_order order;
+	uint32_t rule;
+
+	if (get_text(body, &order.content_type) < 0 || get_text(body, &order.content_coding) < 0 ||
+	    buf_get_u32(body, &rule) < 0 || get_text(body, &order.answer) < 0 || buf_left(body) != 0 ||
+	    s->rules == NULL || rule > policy_n_rules(s->rules->policy))
+		return -EBADMSG;
+	order.policy = s->rules->policy;
+	order.rule = (int)rule - 1;
+	if (q == NULL || s->n_bodies >= BODIES_MAX || rewriting_new(&order, &q->rewriting) < 0)
+		return refuse_rewrite(s, id);
+	q->stream = mux_open_as(s->mux, id, q);
+	if (q->stream == NULL) {
+		rewriting_free(q->rewriting);
+		return -EBADMSG;
+	}
+	q->server = s;
+	q->rules = s->rules;
+	q->rules->users++;
+	q->idle = (struct loop_timer){ .due = question_is_idle, .arg = q };
+	loop_set_timer(s->loop, &q->idle, IDLE_MS);
+	s->n_bodies++;
+	(void)TAKE(q);
+	return 0;
+}
+
+static int
+end_question(struct question *q)
+{
+	if (q->usage != NULL)
+		return -EBADMSG;
+	if (q->rewriting != NULL) {
+		rewriting_finish(q->rewriting);
+		send_rewritten(q);
+		return 0;
+	}
+	inspect_finish(q->inspect);
+	question_answer(q);
+	return 0;
+}
+
 static int
 take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
            struct buf *body)
@@ -286,15 +373,9 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
 	case INSPECT_BODY:
 		return stream == NULL ? take_question(s, id, body) : -EBADMSG;
 	case INSPECT_END:
-		if (stream != NULL) {
-			struct question *q = stream->arg;
-
-			if (q->inspect == NULL)
-				return -EBADMSG;
-			inspect_finish(q->inspect);
-			question_answer(q);
-		}
-		return 0;
+		return stream == NULL ? 0 : end_question(stream->arg);
+	case INSPECT_REWRITE:
+		return stream == NULL ? take_rewrite(s, id, body) : -EBADMSG;
 	case INSPECT_DROP:
 		if (stream != NULL)
 			question_drop(stream->arg);
@@ -316,6 +397,9 @@ take_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_
 	(void)arg;
 	if (q->usage != NULL) {
 		usage_feed(q->usage, data, len);
+	} else if (q->rewriting != NULL) {
+		if (!rewriting_feed(q->rewriting, data, len))
+			return -EBADMSG;
 	} else if (inspect_feed(q->inspect, data, len) == INSPECT_DONE) {
 		question_answer(q);
 		return 0;
@@ -328,7 +412,11 @@ take_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_
 static void
 is_writable(void *arg, struct mux_stream *stream)
 {
-	(void)arg, (void)stream;
+	struct question *q = stream->arg;
+
+	(void)arg;
+	if (q->rewriting != NULL)
+		send_rewritten(q);
 }
 
 static void
