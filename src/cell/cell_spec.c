@@ -77,7 +77,7 @@ get_limits(struct buf *b, struct cell_limits *l)
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
        FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128,
        FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAG_STRICT = 4096,
-       FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAGS = 32767 };
+       FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAGS = 65535 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -111,7 +111,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->claim ? FLAG_CLAIM : 0) | (spec->keep ? FLAG_KEEP : 0) |
 	               (spec->streams ? FLAG_STREAMS : 0) | (spec->input ? FLAG_INPUT : 0) |
 	               (spec->audit_strict ? FLAG_STRICT : 0) | (spec->clipboard ? FLAG_CLIPBOARD : 0) |
-	               (spec->sources != NULL ? FLAG_SOURCES : 0));
+	               (spec->sources != NULL ? FLAG_SOURCES : 0) | (spec->has_hooks ? FLAG_HOOKS : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -341,6 +341,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.has_authorities = (flags & FLAG_AUTHORITIES) != 0;
 	spec.learn = (flags & FLAG_LEARN) != 0;
 	spec.has_secrets = (flags & FLAG_SECRETS) != 0;
+	spec.has_hooks = (flags & FLAG_HOOKS) != 0;
 	spec.claim = (flags & FLAG_CLAIM) != 0;
 	spec.keep = (flags & FLAG_KEEP) != 0;
 	spec.streams = (flags & FLAG_STREAMS) != 0;

@@ -108,6 +108,7 @@ struct cell_spec {
 	bool has_policy;                /* without one there is no network */
 	bool has_authorities;
 	bool has_secrets;               /* with a policy only */
+	bool has_hooks;                 /* a rule of the policy asks a program of the operator's */
 	bool learn;                     /* everything is allowed and recorded */
 	char **sources;                 /* the operator's files that rules came from; NULL: none */
 	char **egress_env;              /* the operator's proxies, for the courier */

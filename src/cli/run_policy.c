@@ -21,6 +21,7 @@
 #include "http/proxy_url.h"
 #include "policy/policy.h"
 #include "policy/policy_budget.h"
+#include "policy/policy_hook.h"
 #include "policy/policy_yaml.h"
 #include "trust/trust.h"
 
@@ -535,6 +536,7 @@ run_finish_policy(struct run *run, struct err *err)
 		policy_cli_tell_freezing(policy, run->spec.exfiltration == CELL_FREEZE);
 	take_watch(run, policy);
 	run->spec.has_policy = true;
+	run->spec.has_hooks = policy_hooks(policy);
 	run->spec.learn = run->learn;
 	r = pack_authorities(run, err);
 	if (r == 0)

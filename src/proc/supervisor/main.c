@@ -564,7 +564,7 @@ main(void)
 		          .mntns = -1, .netns = -1 },
 		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1,
 		            .policy = { .policy = -1, .text = -1, .counts = -1 },
-		            .secrets = -1, .keeper = -1, .keeper_process = -1, .names = -1,
+		            .secrets = -1, .keeper = -1, .keeper_process = -1, .names = -1, .hooks = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
 		.notifier.channel.fd = -1,

@@ -64,8 +64,9 @@ struct egress {
 	struct cell_policy policy;
 	int names;                      /* a memory file; only the gate reads it */
 	int secrets;                    /* a memory file; only the courier reads it */
+	int hooks;                      /* the starter's channel to cloister-hook, until there is a starter */
 	int keeper, keeper_process;     /* the courier's channel to the secrets' keeper; the keeper's pidfd */
-	pid_t mint, starter;            /* 0: none */
+	pid_t mint, starter, hook;      /* 0: none */
 	struct cgroup *cgroup;          /* the helpers' group */
 	struct loop_source starter_channel, listeners[BOUNDARY_LISTENERS];
 	struct loop_source webhooks;    /* the courier's end of publish's channel; never read here */
@@ -292,6 +293,10 @@ enum starter_message {
 };
 int supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
                             struct err *err);
+
+/* supervisor_hook.c: if the policy has hooks, starts cloister-hook and waits until it is ready.  Call
+ * this before the supervisor locks itself down. */
+int supervisor_hook_start(struct supervisor *sv, struct err *err);
 
 /* supervisor_egress.c; all but the first three do nothing without a policy. */
 int supervisor_egress_prepare(struct supervisor *sv, struct err *err);

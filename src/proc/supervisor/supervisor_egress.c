@@ -69,6 +69,7 @@ int
 supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 {
 	struct egress *e = &sv->egress;
+	int r;
 
 	e->policy = (struct cell_policy){ .policy = CELL_POLICY_FD, .text = CELL_POLICY_TEXT_FD,
 	                                  .counts = CELL_COUNTS_FD };
@@ -91,7 +92,8 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 		e->trust.keystore = memfd_create("keystore", MFD_CLOEXEC);
 	if (e->trust.certificate < 0 || e->key < 0 || e->names < 0)
 		return err_errno(err, "cannot make a memory file");
-	return start_mint(sv, err);
+	r = start_mint(sv, err);
+	return r < 0 || !sv->spec.has_hooks ? r : supervisor_hook_start(sv, err);
 }
 
 /* ---- starting ------------------------------------------------------------------------ */
@@ -419,6 +421,8 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 		r = supervisor_fork_starter(sv, &channel, &e->starter, err);
 	if (r < 0)
 		return r;
+	closep(&e->hooks);
+	e->hooks = -1;
 	(void)fcntl(channel, F_SETFL, O_NONBLOCK);
 	e->starter_channel = (struct loop_source){ .fd = channel, .ready = starter_ready, .arg = sv };
 	e->again = (struct loop_timer){ .due = again_due, .arg = sv };
@@ -491,7 +495,12 @@ supervisor_egress_close(struct supervisor *sv)
 	/* The end of the channel ends the starter and the helpers that it started. */
 	if (e->starter > 0)
 		waitpid(e->starter, NULL, 0);
-	e->mint = e->starter = 0;
+	/* It ends with the starter, or with this descriptor. */
+	closep(&e->hooks);
+	e->hooks = -1;
+	if (e->hook > 0)
+		waitpid(e->hook, NULL, 0);
+	e->mint = e->starter = e->hook = 0;
 	r = cgroup_destroy(e->cgroup);
 	e->cgroup = NULL;
 	return r;

@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "ipc/courier_channel.h"
+#include "ipc/hook_channel.h"
 #include "proc/supervisor/supervisor.h"
 
 #define ID_OFFSET 0xfff0u               /* the helpers' ids in the cell's range */
@@ -30,6 +31,7 @@
 
 struct starter {
 	int channel, libexec, names, webhooks;
+	int hooks;                      /* the channel to cloister-hook, or -1 */
 	int listeners[BOUNDARY_LISTENERS];
 	uid_t base;                     /* 0: they run as the operator */
 	bool silent;
@@ -128,24 +130,49 @@ end(struct starter *s, uint32_t which, int status)
 	(void)ipc_send(s->channel, &message, NULL, 0, NULL);
 }
 
+/* If cloister-hook is gone, the courier finds its channel closed, and refuses requests that need a
+ * hook. */
+static int
+connect_hooks(struct starter *s, int *ret_courier)
+{
+	OWN(buf_free) struct buf message;
+	struct err err = {0};
+	int ends[2];
+
+	*ret_courier = -1;
+	ipc_begin(&message, HOOK_SERVE);
+	if (s->hooks < 0)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	if (ipc_send(s->hooks, &message, &ends[1], 1, &err) < 0)
+		supervisor_complain("cloister-hook has ended: requests that need a hook are refused");
+	close(ends[1]);
+	*ret_courier = ends[0];
+	return 0;
+}
+
 static int
 start_all(struct starter *s, const struct ipc_message *message)
 {
-	int mux[2] = { -1, -1 }, body[2] = { -1, -1 }, r = 0;
+	int mux[2] = { -1, -1 }, body[2] = { -1, -1 }, hooks = -1, r = 0;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, mux) < 0 ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, body) < 0)
 		r = -errno;
+	if (r == 0)
+		r = connect_hooks(s, &hooks);
 	if (r == 0)
 		r = start(s, STARTER_GATE, (int[]){ message->fds[0], mux[0], s->listeners[0],
 		          s->listeners[1], s->listeners[2], s->listeners[3], s->names,
 		          s->listeners[4] }, 8);
 	if (r == 0)
 		r = start(s, STARTER_COURIER, (int[]){ message->fds[1], mux[1], body[0],
-		          s->webhooks }, 4);
+		          s->webhooks, -1, hooks }, 6);
 	closep(&mux[0]);
 	closep(&mux[1]);
 	closep(&body[0]);
+	closep(&hooks);
 	s->inspect = body[1];
 	return r;
 }
@@ -236,30 +263,33 @@ restrict_self(bool has_ids)
 static void
 become_starter(const struct supervisor *sv, int channel, pid_t parent)
 {
-	struct starter s = { .channel = 10, .libexec = 11, .names = 12, .webhooks = -1, .inspect = -1,
+	struct starter s = { .inspect = -1,
 		.pidfds = { -1, -1, -1 }, .silent = sv->spec.detached,
 		.base = sv->has_inner_root ? boundary_namespace.inner_root(sv->place.entry.slot) : 0 };
-	const int *from[] = { &channel, &sv->libexec, &sv->egress.names,
-		&sv->cell.listeners[0], &sv->cell.listeners[1], &sv->cell.listeners[2],
-		&sv->cell.listeners[3], &sv->cell.listeners[4], &sv->egress.webhooks.fd };
-	int aside[ARRAY_LEN(from)], null;
+	const struct { int from, *to; } given[] = {
+		{ channel, &s.channel }, { sv->libexec, &s.libexec }, { sv->egress.names, &s.names },
+		{ sv->cell.listeners[0], &s.listeners[0] }, { sv->cell.listeners[1], &s.listeners[1] },
+		{ sv->cell.listeners[2], &s.listeners[2] }, { sv->cell.listeners[3], &s.listeners[3] },
+		{ sv->cell.listeners[4], &s.listeners[4] }, { sv->egress.webhooks.fd, &s.webhooks },
+		{ sv->egress.hooks, &s.hooks },
+	};
+	int aside[ARRAY_LEN(given)], null;
 
 	setsid();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
 	    cgroup_enter_self(sv->egress.cgroup, NULL) < 0)
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(from); i++)
-		aside[i] = *from[i] < 0 ? -1 : fcntl(*from[i], F_DUPFD_CLOEXEC, 100);
-	for (size_t i = 0; i < ARRAY_LEN(from); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(given); i++)
+		aside[i] = given[i].from < 0 ? -1 : fcntl(given[i].from, F_DUPFD_CLOEXEC, 100);
+	for (size_t i = 0; i < ARRAY_LEN(given); i++) {
 		if (aside[i] >= 0)
 			dup3(aside[i], 10 + (int)i, O_CLOEXEC);
 		else    /* This may be the supervisor's end of the channel, which then would never end. */
 			close(10 + (int)i);
-		if (i >= 3)
-			*(i == ARRAY_LEN(from) - 1 ? &s.webhooks : &s.listeners[i - 3]) = aside[i] >= 0 ? 10 + (int)i : -1;
+		*given[i].to = aside[i] >= 0 ? 10 + (int)i : -1;
 	}
 	syscall(SYS_close_range, 3u, 9u, 0u);
-	syscall(SYS_close_range, 10u + (unsigned)ARRAY_LEN(from), ~0u, 0u);
+	syscall(SYS_close_range, 10u + (unsigned)ARRAY_LEN(given), ~0u, 0u);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	/* A detached cell's `run` ends when no process has its output open any more. */
 	for (int i = 0; i < (sv->spec.detached ? 3 : 2); i++)
