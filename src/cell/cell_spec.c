@@ -22,6 +22,13 @@ cell_limits_over_ms(uint64_t time_ms, uint64_t ttl_ms)
 	return ms + CELL_OVER_MS;
 }
 
+/* One file per 4 KiB, as file systems are usually made. */
+uint64_t
+cell_limits_inodes(uint64_t disk)
+{
+	return disk / 4096 + 256;
+}
+
 void
 cell_limits_default(struct cell_limits *ret_limits)
 {

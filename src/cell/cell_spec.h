@@ -141,6 +141,8 @@ uint64_t cell_limits_over_ms(uint64_t time_ms, uint64_t ttl_ms);
 
 /* 4 GiB, every CPU up to 4, 1024 processes, 24 h, 2 GiB, 1 GiB/s. */
 void cell_limits_default(struct cell_limits *ret_limits);
+/* The number of files that a disk of so many bytes may have. */
+uint64_t cell_limits_inodes(uint64_t disk);
 
 void cell_spec_put(struct buf *b, const struct cell_spec *spec);
 /* On failure *ret_spec is untouched; on success the caller frees it. */

@@ -49,7 +49,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	struct exec *exec = arg;
 
 	if (option->id == OPT_ENV)
-		return run_add_env(&exec->run, value, err);
+		return run_add_env(&exec->run, value, NULL, err);
 	if (option->id == OPT_CLIPBOARD) {
 		exec->run.spec.clipboard = true;
 		return 0;

@@ -24,7 +24,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
-       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH };
+       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -73,6 +73,8 @@ const struct cli_option cli_run_options[] = {
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
 	{ "quiet", 'q', NULL, "print nothing but errors", OPT_QUIET },
+	{ "doc", 0, "FILE", "run the cell that this document describes", OPT_DOC },
+	{ "print-doc", 0, NULL, "print the cell's document instead of running it", OPT_PRINT_DOC },
 	{0}
 };
 
@@ -168,8 +170,7 @@ set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 		l->asked |= CELL_LIMIT_DISK;
 		if (num_parse_size(value, &l->disk, err) < 0)
 			return -EINVAL;
-		/* One file per 4 KiB, as file systems are usually made. */
-		l->inodes = l->disk / 4096 + 256;
+		l->inodes = cell_limits_inodes(l->disk);
 		return l->disk >= POLICY_DISK_LEAST ? 0 : too_little(value, "64K", err);
 	default:
 		l->asked |= CELL_LIMIT_IO;
@@ -180,9 +181,8 @@ set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 }
 
 static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+take(struct run *run, const struct cli_option *option, const char *value, struct err *err)
 {
-	struct run *run = arg;
 	int r;
 
 	switch (option->id) {
@@ -190,7 +190,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_VOLUME:    return run_add_volume(run, value, err);
 	case OPT_ENV:
 		run_note_env(run, value);
-		return run_add_env(run, value, err);
+		return run_add_env(run, value, NULL, err);
 	case OPT_ENV_FILE:  return run_add_env_file(run, value, err);
 	case OPT_ID:        return run_set_id(run, value, err);
 	case OPT_SETUP:     return run_add_setup(run, value, err);
@@ -231,10 +231,47 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_NO_TTY:    run->tty = RUN_TTY_NO; return 0;
 	case OPT_CLIPBOARD: run->spec.clipboard = true; return 0;
 	case OPT_QUIET:     run->spec.quiet = true; return 0;
+	case OPT_DOC:       return run_take_doc(run, value, err);
+	case OPT_PRINT_DOC: run->print_doc = true; return 0;
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);
 		return r < 0 ? err_wrap(err, "--%s", option->name) : 0;
 	}
+}
+
+/* Whether an option is about this start of the cell, and not about the cell.  The values of an
+ * --env-file may be too secret for a document. */
+static bool
+is_of_start(int id)
+{
+	switch (id) {
+	case OPT_DOC: case OPT_PRINT_DOC: case OPT_ENV_FILE: case OPT_NAME: case OPT_ID: case OPT_KEEP:
+	case OPT_DETACH: case OPT_STREAMS: case OPT_TTY: case OPT_NO_TTY: case OPT_CLIPBOARD:
+	case OPT_QUIET:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct run *run = arg;
+
+	if (!is_of_start(option->id))
+		run->described = option->name;
+	return take(run, option, value, err);
+}
+
+int
+run_take_option(struct run *run, const char *name, const char *value, struct err *err)
+{
+	const struct cli_option *option = cli_run_options;
+
+	while (strcmp(option->name, name) != 0)
+		option++;
+	return take(run, option, value, err);
 }
 
 static bool
@@ -257,6 +294,26 @@ choose_terminal(struct run *run, struct err *err)
 	return 0;
 }
 
+static int
+take_command(struct run *run, int argc, char **argv, struct err *err)
+{
+	if (run->doc != NULL && (argc > 0 || run->described != NULL))
+		return err_set(err, EINVAL, "--doc describes the cell already: remove %s%s",
+		               run->described != NULL ? "--" : "the command ",
+		               run->described != NULL ? run->described : argv[0]);
+	if (run->doc != NULL)
+		return 0;
+	if (argc == 0)
+		return err_set(err, EINVAL, "no command is given: cloister run [OPTION...] -- CMD...");
+	if (argc > CELL_ARGS_MAX)
+		return err_set(err, E2BIG, "the command has more than %d words", CELL_ARGS_MAX);
+	run->spec.argv = calloc((size_t)argc + 1, sizeof(char *));
+	for (int i = 0; i < argc; i++)
+		if (run->spec.argv == NULL || set_text(&run->spec.argv[i], argv[i]) < 0)
+			return err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
 int
 run_describe(int argc, char **argv, struct run *run, struct err *err)
 {
@@ -271,21 +328,18 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
-	if (r < 0)
-		return r;
-	if (rest >= argc)
-		return err_set(err, EINVAL, "no command is given: cloister run [OPTION...] -- CMD...");
-	if (argc - rest > CELL_ARGS_MAX)
-		return err_set(err, E2BIG, "the command has more than %d words", CELL_ARGS_MAX);
-	run->spec.argv = calloc((size_t)(argc - rest) + 1, sizeof(char *));
-	for (int i = rest; run->spec.argv != NULL && i < argc; i++)
-		if (set_text(&run->spec.argv[i - rest], argv[i]) < 0)
-			return err_set(err, ENOMEM, "out of memory");
-	r = run_finish_hooks(run, err);
+	if (r == 0)
+		r = take_command(run, argc - rest, argv + rest, err);
+	if (r == 0)
+		r = run_finish_hooks(run, err);
 	if (r == 0)
 		r = choose_terminal(run, err);
+	run->asked = run->spec.limits;
 	if (r == 0)
 		r = run_finish_policy(run, err);
+	/* A document has the names of secrets, so the vault need not be open. */
+	if (r < 0 || run->print_doc)
+		return r;
 	if (r == 0)
 		r = run_finish_secrets(run, err);
 	if (r == 0)
@@ -368,6 +422,6 @@ cmd_run(int argc, char **argv)
 
 	r = run_describe(argc, argv, &run, &err);
 	if (r == 0)
-		r = run_start(&run, &err);
+		r = run.print_doc ? run_print_doc(&run, &err) : run_start(&run, &err);
 	return r < 0 ? cli_fail(&err) : r;
 }

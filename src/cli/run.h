@@ -1,6 +1,8 @@
 /* run.h - the parts of `cloister run`. */
 #ifndef CLOISTER_CLI_RUN_H
 #define CLOISTER_CLI_RUN_H
+#include <jansson.h>
+
 #include "cell/cell_spec.h"
 #include "policy/policy_source.h"
 #include "vault/secret_wants.h"
@@ -16,11 +18,25 @@ struct run {
 	enum { RUN_TTY_AUTO, RUN_TTY_YES, RUN_TTY_NO } tty;
 	bool has_workspace;
 	const char *as_it_is;           /* a variable of -e that is known to hold a key; or NULL */
-	char **given;                   /* -e NAME=VALUE, in order */
+	struct run_variable {
+		char *entry;            /* NAME=VALUE */
+		const char *file;       /* of --env-file; NULL: from -e */
+	} *given;                       /* in order */
 	size_t n_given;
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
 	const char *input_file;         /* --input, or NULL */
+	/* --doc: run_doc.c.  The strings of DOC are borrowed by other members. */
+	json_t *doc;                    /* or NULL */
+	const char *doc_file;
+	const char *described;          /* an option that a document has instead; or NULL */
+	bool print_doc;
+	struct cell_limits asked;       /* without those of policies */
+	const char *input_blob;         /* the document's, or NULL */
+	char *input_path;               /* the file of that blob; or NULL */
+	const char *blobs[CELL_GRANTS_MAX];     /* the hash of a grant that is a capability; or NULL */
+	const char *policy_name, *policy_text;  /* the document's, or NULL */
+	const char *authorities;        /* the document's, or NULL */
 	bool no_policy;                 /* ignore a cloister.yaml */
 	bool policy_found;              /* the policy was found, not named */
 	const char *policy_folder;      /* the folder of a found policy, while it is read */
@@ -42,10 +58,26 @@ void run_free(struct run *run);         /* for OWN() too */
  * supervisor, or starts one in the background; returns an exit status, or a negative errno. */
 int run_describe(int argc, char **argv, struct run *run, struct err *err);
 int run_start(const struct run *run, struct err *err);
+/* Takes the option NAME with VALUE, as if it were on the command line. */
+int run_take_option(struct run *run, const char *name, const char *value, struct err *err);
+
+/* run_doc.c: the first takes the cell from the document FILE.  The second prints the document of
+ * RUN, whose policy is known. */
+int run_take_doc(struct run *run, const char *file, struct err *err);
+int run_print_doc(const struct run *run, struct err *err);
+
+/* run_blobs.c: the path of the folder of a capability, and of a blob, which match their hash.  The
+ * caller owns *ret_path. */
+int run_find_capability(const char *hash, char **ret_path, struct err *err);
+int run_find_blob(const char *hash, char **ret_path, struct err *err);
 
 /* run_grants.c */
 int run_add_workspace(struct run *run, const char *text, struct err *err);
 int run_add_volume(struct run *run, const char *text, struct err *err);
+/* The same without parsing.  CELL may be NULL: the same path as on the host. */
+int run_grant_workspace(struct run *run, const char *dir, enum cell_access access, struct err *err);
+int run_grant_path(struct run *run, const char *host, const char *cell, enum cell_access access,
+                   struct err *err);
 
 /* run_hints.c: hints where -e and -v may do something else than intended. */
 void run_note_env(struct run *run, const char *text);
@@ -74,6 +106,15 @@ int run_set_rate(struct run *run, const char *text, struct err *err);
 int run_set_bandwidth(struct run *run, const char *text, struct err *err);
 /* The cell's rules come from this file, too, so `apply` holds it back. */
 int run_add_source(struct run *run, const char *path, struct err *err);
+/* Loads a policy from TEXT.  It may include presets only. */
+struct policy;
+struct policy_limits;
+struct policy_reader;
+int run_load_policy_text(const char *name, const char *text, const struct policy_reader *reader,
+                         struct policy **ret_policy, struct policy_limits *ret_limits,
+                         struct err *err);
+/* The certificates of --ca, checked, PEM. */
+int run_read_authorities(const struct run *run, struct buf *ret_all, struct err *err);
 /* Loads the policy, if there is one.  Call it when all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
 
@@ -86,9 +127,12 @@ int run_take_hook(void *arg, const struct node *node, const struct policy_hook *
                   struct err *err);
 
 /* run_within.c */
-struct policy;
 struct vault_binding;
 int run_add_within(struct run *run, const char *file, struct err *err);
+/* The same with the text of the policy, which a document has. */
+int run_add_within_text(struct run *run, const char *name, const char *text, struct err *err);
+/* Appends them to LIST, for a document. */
+int run_put_within(const struct run *run, json_t *list, struct err *err);
 void run_free_within(struct run *run);
 /* Narrows the rules of POLICY (NULL: there is none), the limits and the reaction to exfiltration to
  * what every policy of --within permits too. */
@@ -106,7 +150,7 @@ int run_take_secrets(void *run, const struct node *node, struct err *err);
 int run_finish_secrets(struct run *run, struct err *err);
 
 /* run_env.c */
-int run_add_env(struct run *run, const char *text, struct err *err);
+int run_add_env(struct run *run, const char *text, const char *file, struct err *err);
 /* Builds the agent's whole environment: the few documented variables, placeholders, and those of -e. */
 int run_finish_env(struct run *run, struct err *err);
 #endif

@@ -16,8 +16,10 @@ void
 run_free(struct run *run)
 {
 	for (size_t i = 0; i < run->n_given; i++)
-		free(run->given[i]);
+		free(run->given[i].entry);
 	free(run->given);
+	json_decref(run->doc);
+	free(run->input_path);
 	strv_free(run->placeholders);
 	secret_wants_free(&run->wants);
 	policy_source_free(&run->source);
@@ -34,11 +36,12 @@ is_name(const char *text, size_t len)
 }
 
 int
-run_add_env(struct run *run, const char *text, struct err *err)
+run_add_env(struct run *run, const char *text, const char *file, struct err *err)
 {
 	size_t len = strcspn(text, "=");
+	struct run_variable *more;
 	const char *value;
-	char **more, *entry;
+	char *entry;
 
 	if (!is_name(text, len))
 		return err_set(err, EINVAL, "-e '%s' does not start with the name of a variable", text);
@@ -57,7 +60,7 @@ run_add_env(struct run *run, const char *text, struct err *err)
 		free(entry);
 		return err_set(err, ENOMEM, "out of memory");
 	}
-	run->given[run->n_given++] = entry;
+	run->given[run->n_given++] = (struct run_variable){ entry, file };
 	return 0;
 }
 
@@ -174,6 +177,6 @@ run_finish_env(struct run *run, struct err *err)
 	for (char **p = run->placeholders; r == 0 && p != NULL && *p != NULL; p++)
 		r = put_whole(run->spec.env, &n, *p);
 	for (size_t i = 0; r == 0 && i < run->n_given; i++)
-		r = put_whole(run->spec.env, &n, run->given[i]);
+		r = put_whole(run->spec.env, &n, run->given[i].entry);
 	return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }

@@ -144,30 +144,15 @@ add_git_folder(struct run *run, const char *workspace, enum cell_access access,
 }
 
 int
-run_add_workspace(struct run *run, const char *text, struct err *err)
+run_grant_workspace(struct run *run, const char *dir, enum cell_access access, struct err *err)
 {
-	OWN(freep) char *dir = strdup(text);
-	enum cell_access access = CELL_OVERLAY;
 	struct cell_grant *grant;
-	char *cwd, *colon;
 	struct stat st;
+	char *cwd;
 	int r;
 
-	if (dir == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	if (cut_suffix(dir, "rw"))
-		access = CELL_WRITE;
-	else if (cut_suffix(dir, "ro"))
-		access = CELL_READ;
-	else
-		(void)cut_suffix(dir, "overlay");
-	if (stat(dir, &st) < 0) {
-		colon = strrchr(dir, ':');
-		if (errno == ENOENT && colon != NULL && strchr(colon, '/') == NULL)
-			return err_set(err, EINVAL, "-w '%s' is not DIR[:MODE]: there is no mode '%s'; "
-			               "use overlay, rw or ro", text, colon + 1);
+	if (stat(dir, &st) < 0)
 		return err_errno(err, "cannot use '%s' as a workspace", dir);
-	}
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, ENOTDIR, "cannot use '%s' as a workspace: it is not a folder", dir);
 	if (faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) < 0)
@@ -189,11 +174,44 @@ run_add_workspace(struct run *run, const char *text, struct err *err)
 }
 
 int
+run_add_workspace(struct run *run, const char *text, struct err *err)
+{
+	OWN(freep) char *dir = strdup(text);
+	enum cell_access access = CELL_OVERLAY;
+	struct stat st;
+	char *colon;
+
+	if (dir == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (cut_suffix(dir, "rw"))
+		access = CELL_WRITE;
+	else if (cut_suffix(dir, "ro"))
+		access = CELL_READ;
+	else
+		(void)cut_suffix(dir, "overlay");
+	colon = strrchr(dir, ':');
+	if (colon != NULL && strchr(colon, '/') == NULL && stat(dir, &st) < 0 && errno == ENOENT)
+		return err_set(err, EINVAL, "-w '%s' is not DIR[:MODE]: there is no mode '%s'; "
+		               "use overlay, rw or ro", text, colon + 1);
+	return run_grant_workspace(run, dir, access, err);
+}
+
+int
+run_grant_path(struct run *run, const char *host, const char *cell, enum cell_access access,
+               struct err *err)
+{
+	struct stat st;
+
+	if (access == CELL_OVERLAY && stat(host, &st) == 0 && !S_ISDIR(st.st_mode))
+		return err_set(err, ENOTDIR, "'%s' cannot be an overlay: it is not a folder", host);
+	return add_grant(run, host, cell, access, NULL, err);
+}
+
+int
 run_add_volume(struct run *run, const char *text, struct err *err)
 {
 	OWN(freep) char *host = strdup(text);
 	enum cell_access access = CELL_WRITE;
-	struct stat st;
 	char *colon;
 
 	if (host == NULL)
@@ -210,7 +228,5 @@ run_add_volume(struct run *run, const char *text, struct err *err)
 		               "CELL and a MODE of ro, rw or overlay", text);
 	if (colon != NULL)
 		*colon = '\0';
-	if (access == CELL_OVERLAY && stat(host, &st) == 0 && !S_ISDIR(st.st_mode))
-		return err_set(err, ENOTDIR, "-v '%s' cannot be an overlay: '%s' is not a folder", text, host);
-	return add_grant(run, host, colon != NULL ? colon + 1 : NULL, access, NULL, err);
+	return run_grant_path(run, host, colon != NULL ? colon + 1 : NULL, access, err);
 }

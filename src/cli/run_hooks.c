@@ -35,7 +35,7 @@ add_entry(struct run *run, const char *file, size_t n, const char *text, size_t 
 	if (entry == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	if (strchr(entry, '=') != NULL)
-		r = run_add_env(run, entry, NULL);
+		r = run_add_env(run, entry, file, NULL);
 	if (r == -EINVAL)
 		return err_set(err, EINVAL, "--env-file '%s': entry %zu is not NAME=VALUE", file, n);
 	return r == 0 ? 0 : err_set(err, -r, "--env-file '%s' has too many variables", file);
@@ -109,6 +109,8 @@ run_finish_hooks(const struct run *run, struct err *err)
 {
 	const struct cell_spec *spec = &run->spec;
 
+	if (run->print_doc && run->learn)
+		return err_set(err, EINVAL, "--print-doc cannot be used with `learn`, which starts a cell");
 	if (spec->claim && spec->name[0] != '\0')
 		return err_set(err, EINVAL, "--id and --name cannot be combined: remove one");
 	if (spec->streams && !spec->detached)

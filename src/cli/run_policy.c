@@ -257,7 +257,7 @@ take_limits(struct cell_limits *l, const struct policy_limits *said)
 	take_limit(&l->pids, said->pids, l, CELL_LIMIT_PIDS);
 	take_limit(&l->time_ms, said->time_ms, l, CELL_LIMIT_TIME);
 	if (!disk_is_given && said->disk != 0)
-		l->inodes = said->disk / 4096 + 256;
+		l->inodes = cell_limits_inodes(said->disk);
 }
 
 /* ---- how fast it goes -------------------------------------------------------------- */
@@ -316,6 +316,19 @@ finish_flow(const struct run *run, struct policy *policy, struct err *err)
 	return 0;
 }
 
+int
+run_load_policy_text(const char *name, const char *text, const struct policy_reader *reader,
+                     struct policy **ret_policy, struct policy_limits *ret_limits,
+                     struct err *err)
+{
+	OWN(node_freep) struct node *root = NULL;
+	size_t len = strlen(text);
+	int r = node_parse(name, text, len, &root, err);
+
+	r = r == 0 ? reader->text(reader->arg, text, len, err) : r;
+	return r < 0 ? r : policy_load_node(root, reader, ret_policy, ret_limits, err);
+}
+
 static int
 load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 {
@@ -336,7 +349,11 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 		r = r == 0 ? policy_load_file(AT_FDCWD, run->policy_file, &reader, ret_policy, &limits,
 		                              err) : r;
 	}
-	if (r == 0 && run->policy_file == NULL && !run->no_policy)
+	if (r == 0 && run->policy_text != NULL)
+		r = run_load_policy_text(run->policy_name, run->policy_text, &reader, ret_policy, &limits,
+		                         err);
+	/* A document without a policy has no network, wherever it runs. */
+	if (r == 0 && run->policy_file == NULL && !run->no_policy && run->doc == NULL)
 		r = find_policy(run, ret_policy, &limits, err);
 	for (size_t i = 0; r == 0 && i < run->n_allows; i++)
 		if ((r = policy_add_short(ret_policy, run->allows[i], err)) == 0)
@@ -382,16 +399,36 @@ add_authority(struct buf *all, const char *path, struct err *err)
 }
 
 static int
+add_authorities_of_doc(struct buf *all, const char *text, struct err *err)
+{
+	if (strstr(text, "-----BEGIN CERTIFICATE-----") == NULL || strstr(text, "PRIVATE KEY-----") != NULL)
+		return err_set(err, EINVAL, "the cell document's authorities must be certificates in PEM "
+		               "form, without a private key");
+	buf_put(all, text, strlen(text));
+	return 0;
+}
+
+int
+run_read_authorities(const struct run *run, struct buf *ret_all, struct err *err)
+{
+	int r = run->authorities == NULL ? 0 : add_authorities_of_doc(ret_all, run->authorities, err);
+
+	for (size_t i = 0; r == 0 && i < run->n_cas; i++)
+		r = add_authority(ret_all, run->cas[i], err);
+	return r;
+}
+
+static int
 pack_authorities(struct run *run, struct err *err)
 {
 	OWN(buf_free) struct buf all;
-	int r = 0;
+	int r;
 
 	buf_init(&all, AUTHORITIES_MAX);
+	r = run_read_authorities(run, &all, err);
 	for (size_t i = 0; r == 0 && i < run->n_cas; i++)
-		if ((r = add_authority(&all, run->cas[i], err)) == 0)
-			r = run_add_source(run, run->cas[i], err);
-	if (r < 0 || run->n_cas == 0)
+		r = run_add_source(run, run->cas[i], err);
+	if (r < 0 || all.len == 0)
 		return r;
 	run->cas_fd = cell_policy_seal("authorities", all.data, all.len, err);
 	run->spec.has_authorities = run->cas_fd >= 0;
@@ -477,7 +514,7 @@ run_finish_policy(struct run *run, struct err *err)
 	if (r == 0)
 		r = load_policy(run, &policy, err);
 	r = r == 0 ? run_finish_within(run, policy, err) : r;
-	if (r == 0 && policy == NULL && run->n_cas > 0)
+	if (r == 0 && policy == NULL && (run->n_cas > 0 || run->authorities != NULL))
 		r = err_set(err, EINVAL, "--ca needs a policy: add -p or --allow");
 	if (r < 0 || policy == NULL)
 		return r;

@@ -53,7 +53,8 @@ run_take_secrets(void *arg, const struct node *node, struct err *err)
 		return node_err(err, node, "this policy gives the cell secrets, but it was found and "
 		                "not named: read it, then name it with -p; or give the secrets with "
 		                "-s, and ignore it with --no-policy");
-	if (trust_path(TRUST_SECRET_LIST, node->file, &why) < 0)
+	/* A document was checked as a whole. */
+	if (run->policy_text == NULL && trust_path(TRUST_SECRET_LIST, node->file, &why) < 0)
 		return node_err(err, node, "%s", why.text);
 	return secret_wants_read(&run->wants, node, err);
 }

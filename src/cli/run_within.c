@@ -15,11 +15,13 @@
 struct run_layer {
 	struct run *run;
 	const char *file;
+	const char *text;               /* a document's; NULL: it is in FILE */
+	struct policy_source source;    /* its text, once it is loaded */
 	struct secret_wants wants;      /* the secrets that it gives */
 };
 
 int
-run_add_within(struct run *run, const char *file, struct err *err)
+run_add_within_text(struct run *run, const char *name, const char *text, struct err *err)
 {
 	struct run_layer *grown;
 
@@ -31,15 +33,27 @@ run_add_within(struct run *run, const char *file, struct err *err)
 	run->within = grown;
 	memset(&grown[run->n_within], 0, sizeof(*grown));
 	grown[run->n_within].run = run;
-	grown[run->n_within++].file = file;
+	grown[run->n_within].text = text;
+	policy_source_init(&grown[run->n_within].source);
+	grown[run->n_within++].file = name;
 	return 0;
+}
+
+int
+run_add_within(struct run *run, const char *file, struct err *err)
+{
+	return run_add_within_text(run, file, NULL, err);
 }
 
 void
 run_free_within(struct run *run)
 {
-	while (run->n_within > 0)
-		secret_wants_free(&run->within[--run->n_within].wants);
+	while (run->n_within > 0) {
+		struct run_layer *layer = &run->within[--run->n_within];
+
+		secret_wants_free(&layer->wants);
+		policy_source_free(&layer->source);
+	}
 	free(TAKE(run->within));
 }
 
@@ -49,7 +63,7 @@ take_secrets(void *arg, const struct node *node, struct err *err)
 	struct run_layer *layer = arg;
 	struct err why = {0};
 
-	if (trust_path(TRUST_SECRET_LIST, node->file, &why) < 0)
+	if (layer->text == NULL && trust_path(TRUST_SECRET_LIST, node->file, &why) < 0)
 		return node_err(err, node, "%s", why.text);
 	return secret_wants_read(&layer->wants, node, err);
 }
@@ -57,11 +71,31 @@ take_secrets(void *arg, const struct node *node, struct err *err)
 static int
 take_file(void *arg, const struct node *node, const char *path, struct err *err)
 {
+	struct run_layer *layer = arg;
 	struct err why = {0};
 
+	layer->source.is_more = true;
 	if (trust_path(TRUST_POLICY_EXTENDED, path, &why) < 0)
 		return node_err(err, node, "%s", why.text);
-	return run_add_source(((struct run_layer *)arg)->run, path, err);
+	return run_add_source(layer->run, path, err);
+}
+
+static int
+take_text(void *arg, const char *text, size_t len, struct err *err)
+{
+	return policy_source_text(&((struct run_layer *)arg)->source, text, len, err);
+}
+
+static int
+take_rule(void *arg, const struct node *rule, struct err *err)
+{
+	return policy_flat_rule(&((struct run_layer *)arg)->source.flat, rule, err);
+}
+
+static int
+take_part(void *arg, const struct node *key, const struct node *value, struct err *err)
+{
+	return policy_flat_part(&((struct run_layer *)arg)->source.flat, key, value, err);
 }
 
 /* ---- limits ---- */
@@ -85,7 +119,7 @@ narrow_limits(struct cell_spec *spec, const struct policy_limits *said)
 
 	narrow_limit(&l->memory, said->memory, l, CELL_LIMIT_MEMORY);
 	if (said->disk != 0 && said->disk <= l->disk)
-		l->inodes = said->disk / 4096 + 256;
+		l->inodes = cell_limits_inodes(said->disk);
 	narrow_limit(&l->disk, said->disk, l, CELL_LIMIT_DISK);
 	narrow_limit(&l->io, said->io, l, CELL_LIMIT_IO);
 	narrow_limit(&l->cpus_milli, said->cpus_milli, l, CELL_LIMIT_CPUS);
@@ -111,6 +145,39 @@ bind(const struct run *run, struct policy *p, size_t layer, struct err *err)
 	return policy_bind(p, spec->principal != NULL ? spec->principal : "", chain, err);
 }
 
+static int
+load(struct run_layer *layer, struct policy **ret_policy, struct policy_limits *ret_limits,
+     struct err *err)
+{
+	const struct policy_reader reader = { .secrets = take_secrets, .file = take_file,
+	                                      .hook = run_take_hook, .rule = take_rule,
+	                                      .part = take_part, .text = take_text, .arg = layer };
+	int r;
+
+	if (layer->text != NULL)
+		return run_load_policy_text(layer->file, layer->text, &reader, ret_policy, ret_limits, err);
+	r = trust_path(TRUST_WITHIN, layer->file, err);
+	r = r == 0 ? run_add_source(layer->run, layer->file, err) : r;
+	return r < 0 ? r : policy_load_file(AT_FDCWD, layer->file, &reader, ret_policy, ret_limits, err);
+}
+
+int
+run_put_within(const struct run *run, json_t *list, struct err *err)
+{
+	for (size_t i = 0; i < run->n_within; i++) {
+		OWN(buf_free) struct buf text;
+
+		buf_init(&text, POLICY_FILE_MAX);
+		policy_source_put(&text, &run->within[i].source);
+		if (buf_failed(&text) ||
+		    json_array_append_new(list, json_pack("{s:s,s:s%}", "name", run->within[i].file, "text",
+		                                          (const char *)text.data, text.len)) < 0)
+			return err_set(err, E2BIG, "the policy '%s' does not fit a document",
+			               run->within[i].file);
+	}
+	return 0;
+}
+
 int
 run_finish_within(struct run *run, struct policy *policy, struct err *err)
 {
@@ -120,15 +187,10 @@ run_finish_within(struct run *run, struct policy *policy, struct err *err)
 		return err_set(err, EINVAL, "--within cannot be used with `learn`, which allows "
 		               "everything");
 	for (size_t i = 0; r == 0 && i < run->n_within; i++) {
-		struct run_layer *layer = &run->within[i];
-		const struct policy_reader reader = { .secrets = take_secrets, .file = take_file,
-		                                      .hook = run_take_hook, .arg = layer };
 		OWN(policy_freep) struct policy *outer = NULL;
 		struct policy_limits limits = {0};
 
-		r = trust_path(TRUST_WITHIN, layer->file, err);
-		r = r == 0 ? run_add_source(run, layer->file, err) : r;
-		r = r == 0 ? policy_load_file(AT_FDCWD, layer->file, &reader, &outer, &limits, err) : r;
+		r = load(&run->within[i], &outer, &limits, err);
 		r = r == 0 ? bind(run, outer, i + 1, err) : r;
 		if (r < 0)
 			return r;

@@ -14,6 +14,7 @@ const struct trust_row trust_table[TRUST_USES] = {
 	[TRUST_WITHIN] = { "within", TRUST_READ, "a policy of --within" },
 	[TRUST_SECRET_LIST] = { "secret-list", TRUST_READ, "a policy that gives secrets" },
 	[TRUST_POLICY_SET] = { "policy-set", TRUST_READ, "the policy for a cell that runs" },
+	[TRUST_DOCUMENT] = { "document", TRUST_READ, "the cell document" },
 	[TRUST_SECRET_FILE] = { "secret-file", TRUST_READ, "the file that has a secret's value" },
 	[TRUST_SECRET_DEFINITION] = { "secret-definition", TRUST_READ, "the definition of a secret" },
 	[TRUST_ENV_FILE] = { "env-file", TRUST_READ, "a file of variables" },

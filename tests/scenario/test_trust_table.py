@@ -122,6 +122,13 @@ class EnvFile(Use):
         return self.run("--env-file", path)
 
 
+class Document(Use):
+    text = '{"version": 1, "command": ["true"]}'
+
+    def go(self, path):
+        return self.operator.run("--doc", path)
+
+
 class Authority(Use):
     text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
@@ -253,7 +260,8 @@ class Grant(Use):
 USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": PolicyExtended, "within": Within,
         "secret-list": SecretList, "policy-set": PolicySet, "secret-file": SecretFile, "secret-command": SecretCommand,
         "secret-command:quoted": SecretQuoted, "key-command": KeyCommand, "secret-definition": SecretDefinition,
-        "env-file": EnvFile, "authority": Authority, "known-hosts": KnownHosts, "registered": Registered,
+        "env-file": EnvFile, "document": Document, "authority": Authority, "known-hosts": KnownHosts,
+        "registered": Registered,
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
         "hook-command": HookCommand, "hook-socket": HookSocket,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}

@@ -1,0 +1,481 @@
+/* run_doc.c - --doc and --print-doc: a cell from its document, and the document of a cell.
+ *
+ * A document is taken as the options of the command line would be, with the same checks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "cell/cell_doc.h"
+#include "cli/policy.h"
+#include "cli/run.h"
+#include "policy/policy.h"
+#include "trust/trust.h"
+
+#define UNNAMED "policy"                /* a policy of --allow alone */
+
+static int
+no_memory(struct err *err)
+{
+	return err_set(err, ENOMEM, "out of memory");
+}
+
+/* cell_doc_read() has checked that it is a string, or absent: NULL. */
+static const char *
+text_of(const json_t *object, const char *name)
+{
+	return json_string_value(json_object_get(object, name));
+}
+
+static const struct {
+	const char *name;
+	enum cell_access access;
+} accesses[] = { { "ro", CELL_READ }, { "rw", CELL_WRITE }, { "overlay", CELL_OVERLAY } };
+
+/* In a document they are numbers. */
+static const struct {
+	const char *name;
+	size_t at;
+	unsigned asked;                 /* enum cell_limit; 0: it has no default */
+} limits[] = {
+	{ "memory", offsetof(struct cell_limits, memory), CELL_LIMIT_MEMORY },
+	{ "cpus_milli", offsetof(struct cell_limits, cpus_milli), CELL_LIMIT_CPUS },
+	{ "pids", offsetof(struct cell_limits, pids), CELL_LIMIT_PIDS },
+	{ "time_ms", offsetof(struct cell_limits, time_ms), CELL_LIMIT_TIME },
+	{ "disk", offsetof(struct cell_limits, disk), CELL_LIMIT_DISK },
+	{ "io", offsetof(struct cell_limits, io), CELL_LIMIT_IO },
+	{ "ttl_ms", offsetof(struct cell_limits, ttl_ms), 0 },
+};
+
+static uint64_t *
+limit_of(const struct cell_limits *l, size_t i)
+{
+	return (uint64_t *)((uintptr_t)l + limits[i].at);
+}
+
+/* Members that are options of the same meaning. */
+static const struct {
+	const char *member, *option;
+} options[] = {
+	{ "chain", "chain" }, { "hostname", "hostname" }, { "principal", "principal" },
+	{ "profile", "profile" }, { "rootfs", "rootfs" },
+	/* These are lists. */
+	{ "secrets", "secret" }, { "setups", "setup" },
+};
+
+/* ---- taking one ---- */
+
+static int
+take_command(struct run *run, const json_t *words, struct err *err)
+{
+	const json_t *word;
+	size_t i;
+
+	run->spec.argv = calloc(json_array_size(words) + 1, sizeof(char *));
+	json_array_foreach(words, i, word)
+		if (run->spec.argv == NULL || (run->spec.argv[i] = strdup(json_string_value(word))) == NULL)
+			return no_memory(err);
+	return 0;
+}
+
+static int
+take_env(struct run *run, const json_t *env, struct err *err)
+{
+	const json_t *variable;
+	size_t i;
+	int r;
+
+	json_array_foreach(env, i, variable) {
+		const char *file = text_of(variable, "file"), *name = text_of(variable, "name");
+		OWN(freep) char *entry = NULL;
+
+		if (file != NULL) {
+			r = run_add_env_file(run, file, err);
+		} else if (strchr(name, '=') != NULL) {
+			r = err_set(err, EINVAL, "the cell document's env[%zu].name has a '='", i);
+		} else {
+			entry = str_format("%s=%s", name, text_of(variable, "value"));
+			r = entry == NULL ? no_memory(err) : run_add_env(run, entry, NULL, err);
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int
+take_grant(struct run *run, const json_t *grant, struct err *err)
+{
+	const char *host = text_of(grant, "host"), *cell = text_of(grant, "cell");
+	const char *blob = text_of(grant, "blob"), *access = text_of(grant, "access");
+	OWN(freep) char *path = NULL;
+	size_t i = 0;
+	int r;
+
+	if (blob != NULL) {
+		r = run_find_capability(blob, &path, err);
+		r = r == 0 ? run_grant_path(run, path, cell, CELL_READ, err) : r;
+		if (r == 0)
+			run->blobs[run->spec.n_grants - 1] = blob;
+		return r;
+	}
+	while (strcmp(accesses[i].name, access) != 0)
+		i++;
+	if (json_is_true(json_object_get(grant, "workspace")))
+		return run_grant_workspace(run, host, accesses[i].access, err);
+	return run_grant_path(run, host, cell, accesses[i].access, err);
+}
+
+static int
+take_limits(struct cell_limits *l, const json_t *given)
+{
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		const json_t *value = json_object_get(given, limits[i].name);
+
+		if (value == NULL)
+			continue;
+		*limit_of(l, i) = (uint64_t)json_integer_value(value);
+		l->asked |= limits[i].asked;
+		if (limits[i].asked == CELL_LIMIT_DISK)
+			l->inodes = cell_limits_inodes(l->disk);
+	}
+	return 0;
+}
+
+static int
+take_port(struct run *run, const json_t *port, struct err *err)
+{
+	/* Without "host" it is 0: any port. */
+	json_int_t host = json_integer_value(json_object_get(port, "host"));
+	json_int_t cell = json_integer_value(json_object_get(port, "cell"));
+	char text[64];
+
+	snprintf(text, sizeof(text), "%lld:%lld", (long long)host, (long long)cell);
+	return run_add_port(run, text, err);
+}
+
+static int
+take_each(struct run *run, const json_t *list,
+          int (*take)(struct run *run, const json_t *item, struct err *err), struct err *err)
+{
+	const json_t *item;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach(list, i, item)
+		if ((r = take(run, item, err)) < 0)
+			break;
+	return r;
+}
+
+static int
+take_layer(struct run *run, const json_t *layer, struct err *err)
+{
+	return run_add_within_text(run, text_of(layer, "name"), text_of(layer, "text"), err);
+}
+
+static int
+take_input(struct run *run, const json_t *input, struct err *err)
+{
+	int r = 0;
+
+	run->input_blob = text_of(input, "blob");
+	run->input_file = text_of(input, "host");
+	if (run->input_blob != NULL) {
+		r = run_find_blob(run->input_blob, &run->input_path, err);
+		run->input_file = run->input_path;
+	}
+	return r;
+}
+
+static int
+take_options(struct run *run, const json_t *doc, struct err *err)
+{
+	int r = json_is_true(json_object_get(doc, "root")) ? run_take_option(run, "root", NULL, err) : 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(options); i++) {
+		const json_t *value = json_object_get(doc, options[i].member);
+
+		if (json_is_string(value))
+			r = run_take_option(run, options[i].option, json_string_value(value), err);
+		for (size_t k = 0; r == 0 && k < json_array_size(value); k++)
+			r = run_take_option(run, options[i].option, json_string_value(json_array_get(value, k)),
+			                    err);
+	}
+	return r;
+}
+
+static int
+take_all(struct run *run, const json_t *doc, struct err *err)
+{
+	const json_t *policy = json_object_get(doc, "policy");
+	int r = take_command(run, json_object_get(doc, "command"), err);
+
+	run->policy_name = text_of(policy, "name");
+	run->policy_text = text_of(policy, "text");
+	run->authorities = text_of(doc, "authorities");
+	r = r == 0 ? take_limits(&run->spec.limits, json_object_get(doc, "limits")) : r;
+	r = r == 0 ? take_env(run, json_object_get(doc, "env"), err) : r;
+	r = r == 0 ? take_each(run, json_object_get(doc, "grants"), take_grant, err) : r;
+	r = r == 0 ? take_each(run, json_object_get(doc, "ports"), take_port, err) : r;
+	r = r == 0 ? take_each(run, json_object_get(doc, "within"), take_layer, err) : r;
+	r = r == 0 ? take_options(run, doc, err) : r;
+	return r == 0 && json_object_get(doc, "input") != NULL ?
+	       take_input(run, json_object_get(doc, "input"), err) : r;
+}
+
+/* FILE may be a pipe: run --doc <(...). */
+static int
+read_doc(const char *file, json_t **ret_doc, struct err *err)
+{
+	OWN(closep) int fd = trust_open(TRUST_DOCUMENT, file, err);
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	if (fcntl(fd, F_SETFL, 0) < 0)
+		return err_errno(err, "cannot read '%s'", file);
+	r = read_open(fd, file, CELL_DOC_MAX, &text, &len, err);
+	return r < 0 ? r : cell_doc_read(text, len, ret_doc, err);
+}
+
+int
+run_take_doc(struct run *run, const char *file, struct err *err)
+{
+	int r;
+
+	if (run->doc != NULL)
+		return err_set(err, EINVAL, "--doc is given twice: a cell has one document");
+	r = read_doc(file, &run->doc, err);
+	if (r < 0)
+		return err_wrap(err, "--doc '%s'", file);
+	run->doc_file = file;
+	r = take_all(run, run->doc, err);
+	return r < 0 ? err_wrap(err, "--doc '%s'", file) : run_add_source(run, file, err);
+}
+
+/* ---- printing one ---- */
+
+/* An absolute path. */
+static json_t *
+path_of(const char *path)
+{
+	OWN(freep) char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+	OWN(freep) char *whole = path[0] == '/' ? strdup(path) : here == NULL ? NULL :
+	                         str_format("%s/%s", here, path);
+
+	return whole == NULL ? NULL : json_string(whole);
+}
+
+static int
+not_text(struct err *err, const char *what, const char *of)
+{
+	return err_set(err, EILSEQ, "the cell has no document: %s '%s' is not UTF-8", what, of);
+}
+
+static int
+put_text(json_t *doc, const char *name, const char *text, struct err *err)
+{
+	if (text == NULL || text[0] == '\0')
+		return 0;
+	return json_object_set_new(doc, name, json_string(text)) < 0 ? not_text(err, name, text) : 0;
+}
+
+static int
+put_words(json_t *doc, const char *name, char *const *words, struct err *err)
+{
+	json_t *list = words == NULL ? NULL : json_array();
+
+	for (; words != NULL && *words != NULL; words++)
+		if (json_array_append_new(list, json_string(*words)) < 0) {
+			json_decref(list);
+			return not_text(err, "the word", *words);
+		}
+	if (list != NULL && json_array_size(list) > 0)
+		return json_object_set_new(doc, name, list) < 0 ? no_memory(err) : 0;
+	json_decref(list);
+	return 0;
+}
+
+/* Appends ITEM, which may be NULL, to the list NAME; makes the list if it is missing. */
+static int
+append(json_t *doc, const char *name, json_t *item)
+{
+	json_t *list = json_object_get(doc, name);
+
+	if (list == NULL && json_object_set_new(doc, name, list = json_array()) < 0)
+		return -ENOMEM;
+	return json_array_append_new(list, item);
+}
+
+static int
+put_env(json_t *doc, const struct run *run, struct err *err)
+{
+	const char *file = NULL;
+
+	for (size_t i = 0; i < run->n_given; i++) {
+		const struct run_variable *v = &run->given[i];
+		int len = (int)strcspn(v->entry, "=");
+		json_t *item;
+
+		/* All variables of a file are one item, so that no value is here. */
+		if (v->file != NULL && v->file == file)
+			continue;
+		file = v->file;
+		item = file != NULL ? json_pack("{s:o}", "file", path_of(file)) :
+		       json_pack("{s:s%,s:s}", "name", v->entry, (size_t)len, "value", v->entry + len + 1);
+		if (append(doc, "env", item) < 0)
+			return err_set(err, EILSEQ, "the cell has no document: the value of %.*s is not UTF-8", len,
+			               v->entry);
+	}
+	return 0;
+}
+
+static int
+put_grants(json_t *doc, const struct run *run, struct err *err)
+{
+	for (size_t i = 0; i < run->spec.n_grants; i++) {
+		const struct cell_grant *g = &run->spec.grants[i];
+		size_t k = 0;
+		json_t *item;
+
+		/* It comes with its workspace. */
+		if (g->git_dir)
+			continue;
+		while (accesses[k].access != g->access)
+			k++;
+		item = run->blobs[i] != NULL ?
+		       json_pack("{s:s,s:s}", "blob", run->blobs[i], "cell", g->cell) : g->workspace ?
+		       json_pack("{s:s,s:s,s:b}", "access", accesses[k].name, "host", g->host, "workspace", 1) :
+		       json_pack("{s:s,s:s,s:s}", "access", accesses[k].name, "cell", g->cell, "host", g->host);
+		if (append(doc, "grants", item) < 0)
+			return not_text(err, "the path", g->host);
+	}
+	return 0;
+}
+
+static int
+put_limits(json_t *doc, const struct run *run, struct err *err)
+{
+	OWN(json_decrefp) json_t *list = json_object();
+
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		uint64_t value = *limit_of(&run->asked, i);
+
+		if (limits[i].asked != 0 ? (run->asked.asked & limits[i].asked) == 0 : value == 0)
+			continue;
+		if (value > INT64_MAX ||
+		    json_object_set_new(list, limits[i].name, json_integer((json_int_t)value)) < 0)
+			return err_set(err, ERANGE, "the limit '%s' is too large for a document", limits[i].name);
+	}
+	return json_object_size(list) > 0 && json_object_set(doc, "limits", list) < 0 ? no_memory(err) : 0;
+}
+
+static int
+put_ports(json_t *doc, const struct run *run, struct err *err)
+{
+	for (size_t i = 0; i < run->spec.n_ports; i++) {
+		json_t *item = json_pack("{s:i}", "cell", (int)run->spec.ports[i].cell);
+
+		if (append(doc, "ports", item) < 0 || (run->spec.ports[i].host != 0 &&
+		    json_object_set_new(item, "host", json_integer(run->spec.ports[i].host)) < 0))
+			return no_memory(err);
+	}
+	return 0;
+}
+
+/* The rules of all options and files as one text. */
+static int
+put_policy(json_t *doc, const struct run *run, struct err *err)
+{
+	const char *name = run->policy_name != NULL ? run->policy_name :
+	                   run->policy_file != NULL ? run->policy_file :
+	                   run->policy_found ? POLICY_CLI_FILE : UNNAMED;
+	OWN(json_decrefp) json_t *list = json_array();
+	OWN(buf_free) struct buf b;
+	int r;
+
+	buf_init(&b, POLICY_FILE_MAX);
+	if (run->spec.has_policy) {
+		policy_source_put(&b, &run->source);
+		if (buf_failed(&b) ||
+		    json_object_set_new(doc, "policy", json_pack("{s:s,s:s%}", "name", name, "text",
+		                                                 (const char *)b.data, b.len)) < 0)
+			return err_set(err, E2BIG, "the policy does not fit a document");
+		buf_reset(&b);
+		r = run_read_authorities(run, &b, err);
+		if (r == 0 && b.len > 0 &&
+		    json_object_set_new(doc, "authorities", json_stringn((const char *)b.data, b.len)) < 0)
+			r = err_set(err, EILSEQ, "the files of --ca are not UTF-8");
+		if (r < 0)
+			return r;
+	}
+	r = run_put_within(run, list, err);
+	return r == 0 && json_array_size(list) > 0 && json_object_set(doc, "within", list) < 0 ?
+	       no_memory(err) : r;
+}
+
+static int
+put_input(json_t *doc, const struct run *run, struct err *err)
+{
+	json_t *input = run->input_file == NULL ? NULL : run->input_blob != NULL ?
+	                json_pack("{s:s}", "blob", run->input_blob) :
+	                json_pack("{s:o}", "host", path_of(run->input_file));
+
+	return run->input_file != NULL && json_object_set_new(doc, "input", input) < 0 ?
+	       not_text(err, "the path", run->input_file) : 0;
+}
+
+static int
+describe(const struct run *run, json_t *doc, struct err *err)
+{
+	const struct cell_spec *spec = &run->spec;
+	int r = json_object_set_new(doc, "version", json_integer(CELL_DOC_VERSION)) < 0 ||
+	        (spec->root && json_object_set_new(doc, "root", json_true()) < 0) ? no_memory(err) : 0;
+
+	r = r == 0 ? put_text(doc, "chain", spec->chain, err) : r;
+	r = r == 0 ? put_text(doc, "principal", spec->principal, err) : r;
+	r = r == 0 ? put_text(doc, "rootfs", spec->rootfs, err) : r;
+	if (r == 0 && strcmp(spec->hostname, "cell") != 0)
+		r = put_text(doc, "hostname", spec->hostname, err);
+	if (r == 0 && spec->profile == CELL_PROFILE_NESTED)
+		r = put_text(doc, "profile", "nested", err);
+	for (size_t i = 0; r == 0 && i < run->n_secrets; i++)
+		r = append(doc, "secrets", json_string(run->secrets[i])) < 0 ? no_memory(err) : 0;
+	r = r == 0 ? put_words(doc, "command", spec->argv, err) : r;
+	r = r == 0 ? put_words(doc, "setups", spec->setups, err) : r;
+	r = r == 0 ? put_env(doc, run, err) : r;
+	r = r == 0 ? put_grants(doc, run, err) : r;
+	r = r == 0 ? put_limits(doc, run, err) : r;
+	r = r == 0 ? put_ports(doc, run, err) : r;
+	r = r == 0 ? put_policy(doc, run, err) : r;
+	return r == 0 ? put_input(doc, run, err) : r;
+}
+
+int
+run_print_doc(const struct run *run, struct err *err)
+{
+	OWN(json_decrefp) json_t *doc = json_object();
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r;
+
+	/* It would be readable by everybody who gets the document. */
+	if (run->as_it_is != NULL)
+		return err_set(err, EPERM, "a document has no keys: use `cloister secret add %.*s`, and "
+		               "-s instead of -e", (int)strcspn(run->as_it_is, "="), run->as_it_is);
+	r = doc == NULL ? no_memory(err) : describe(run, doc, err);
+	r = r == 0 ? cell_doc_write(doc, &text, &len, err) : r;
+	if (r < 0)
+		return r;
+	return puts(text) < 0 || fflush(stdout) != 0 ? err_errno(err, "cannot write the document") : 0;
+}
