@@ -8,8 +8,8 @@ exec awk '
 BEGIN {
 	rank("cli proc", 8)
 	rank("dispatch serve mcp", 7)
-	rank("registry audit egress", 6)
-	rank("upstream target boundary vault state workspace cell", 5)
+	rank("registry audit egress target", 6)
+	rank("upstream boundary vault state workspace cell", 5)
 	rank("policy sign http inspect tls wire ssh confine", 4)
 	rank("ipc loop", 3)
 	rank("canon trust", 2)

@@ -28,6 +28,7 @@ struct registry;
 #define DISPATCH_CAPABILITIES_MAX 31    /* each may have a setup, plus one that checks tools */
 #define DISPATCH_SECRETS_MAX 128
 #define DISPATCH_INPUT_MAX (64u << 20)
+#define DISPATCH_TARGET "local"         /* the default */
 #define DISPATCH_KEY_MAX 255            /* an idempotency key; printable ASCII */
 #define DISPATCH_AGENT_KEYS "agent/"    /* prefix of the keys of agents, and of no others */
 #define DISPATCH_PRINCIPAL_MAX 255      /* UTF-8 without control characters */
@@ -64,7 +65,7 @@ struct dispatch_request {
 	const void *input;              /* the agent's standard input; NULL: nothing */
 	size_t input_len;
 	const char *principal;          /* the user it acts for; NULL or "": the operator */
-	const char *target;             /* NULL or "local" */
+	const char *target;             /* where it runs; NULL: DISPATCH_TARGET */
 	uint64_t timeout_ms;            /* of each attempt; 0: from the agent's limits */
 	unsigned retries;
 	const char *key;                /* idempotency key; NULL: none */

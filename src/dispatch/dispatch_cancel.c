@@ -76,14 +76,16 @@ static int
 see_to_end(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
 {
 	OWN(dispatch_free) struct dispatch now = {0};
+	struct target_order stop = { .verb = TARGET_STOP, .grace_ms = grace_ms };
+	const struct target *target;
 	int r = dispatch_read(registry_db(reg), id, &now, err);
 
 	if (r == 0 && now.state == DISPATCH_QUEUED) {
 		r = end_waiting(reg, id, err);
 		return r == -EBUSY ? 0 : r;
 	}
-	if (r == 0 && !dispatch_state_is_over(now.state))
-		(void)dispatch_cell_stop(now.cell, grace_ms, NULL);
+	if (r == 0 && !dispatch_state_is_over(now.state) && (r = dispatch_target(&now, &target, err)) == 0)
+		(void)target->control(now.cell, &stop, NULL);
 	return r;
 }
 

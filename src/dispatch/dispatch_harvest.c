@@ -1,7 +1,6 @@
 /* dispatch_harvest.c - makes the result from what a cell left: output, and the files of /out.
  *
- * The agent made that tree, so it is walked as src/workspace walks changes, with limits. */
-#include <dirent.h>
+ * The agent made those files: their number, sizes and paths have limits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,13 +12,10 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "base/tree.h"
 #include "base/utf8.h"
 #include "canon/canon.h"
-#include "cell/cell_dirs.h"
 #include "dispatch/dispatch_parts.h"
 #include "registry/registry.h"
-#include "workspace/workspace.h"
 
 #define SMALL_MAX (256 * 1024)          /* of each stream */
 #define PATHS_MAX (DISPATCH_JSON_MAX / 8)       /* all together: a byte takes up to six in JSON */
@@ -32,10 +28,10 @@ out_of_memory(struct err *err)
 
 /* Null without output: an empty stream needs no blob. */
 static int
-harvest_stream(struct registry *reg, int entry, const char *name, bool cut, json_t **ret_stream,
-               struct err *err)
+harvest_stream(struct registry *reg, const struct target *target, const char *cell,
+               enum target_stream stream, bool cut, json_t **ret_stream, struct err *err)
 {
-	OWN(closep) int fd = openat(entry, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	OWN(closep) int fd = target->stream(cell, stream);
 	char hash[HASH_NAME + 1];
 	uint64_t size = 0;
 	struct stat st;
@@ -47,7 +43,7 @@ harvest_stream(struct registry *reg, int entry, const char *name, bool cut, json
 	}
 	r = registry_put_blob_fd(reg, fd, CELL_STREAM_MAX, hash, &size, err);
 	if (r < 0)
-		return err_wrap(err, "cannot keep the agent's %s", name);
+		return err_wrap(err, "cannot keep the agent's %s", stream == TARGET_STDOUT ? "stdout" : "stderr");
 	*ret_stream = json_pack("{s:s,s:I,s:b}", "hash", hash, "size", (json_int_t)size, "truncated",
 	                        (int)cut);
 	return *ret_stream != NULL ? 0 : out_of_memory(err);
@@ -57,7 +53,7 @@ harvest_stream(struct registry *reg, int entry, const char *name, bool cut, json
 
 struct reaping {
 	struct registry *reg;
-	int changes;
+	const struct target *target;
 	json_t *files;
 	uint64_t size, skipped;
 	size_t paths;                   /* bytes */
@@ -77,7 +73,7 @@ is_text(const char *path)
 }
 
 static int
-reap_file(struct reaping *reap, const struct workspace_change *change, struct err *err)
+reap_file(struct reaping *reap, const struct target_file *left, struct err *err)
 {
 	OWN(closep) int fd = -1;
 	char hash[HASH_NAME + 1];
@@ -86,113 +82,83 @@ reap_file(struct reaping *reap, const struct workspace_change *change, struct er
 	int r;
 
 	if (json_array_size(reap->files) == DISPATCH_FILES_MAX ||
-	    change->size > DISPATCH_FILES_BYTES_MAX - reap->size ||
-	    strlen(change->path) > PATHS_MAX - reap->paths) {
+	    left->size > DISPATCH_FILES_BYTES_MAX - reap->size ||
+	    strlen(left->path) > PATHS_MAX - reap->paths) {
 		reap->truncated = true;
 		return 0;
 	}
-	fd = workspace_open(reap->changes, change->path, err);
+	fd = reap->target->open_file(left, err);
 	if (fd < 0)
 		return fd;
-	r = registry_stage_blob(reap->reg, fd, NULL, change->size, hash, &size, err);
+	r = registry_stage_blob(reap->reg, fd, NULL, left->size, hash, &size, err);
 	if (r < 0)
 		return r;
-	file = json_pack("{s:b,s:s,s:s,s:I}", "executable", (change->mode & 0111) != 0, "hash", hash,
-	                 "path", change->path, "size", (json_int_t)size);
+	file = json_pack("{s:b,s:s,s:s,s:I}", "executable", (left->mode & 0111) != 0, "hash", hash,
+	                 "path", left->path, "size", (json_int_t)size);
 	if (file == NULL || json_array_append_new(reap->files, file) < 0)
 		return out_of_memory(err);
 	reap->size += size;
-	reap->paths += strlen(change->path);
+	reap->paths += strlen(left->path);
 	return 0;
 }
 
 /* Folders count only as the way to files.  Files that could not be requested by path are left out,
  * and so are links.  FIFOs and the like did not come here. */
-static bool
-is_result(const struct workspace_change *change)
+static int
+reap_one(void *arg, const struct target_file *left, struct err *err)
 {
-	return S_ISREG(change->type) && is_text(change->path) && strlen(change->path) < PATH_MAX;
+	struct reaping *reap = arg;
+
+	if (S_ISREG(left->mode) && is_text(left->path) && strlen(left->path) < PATH_MAX)
+		return reap_file(reap, left, err);
+	reap->skipped++;
+	return 0;
 }
 
+/* The files are staged as blobs. */
 static int
-reap_all(struct reaping *reap, int empty, struct err *err)
+reap_all(struct reaping *reap, const char *cell, struct target_end *ret_end, struct err *err)
 {
-	OWN(workspace_changes_freep) struct workspace_change *list = NULL;
-	const struct workspace ws = { .changes = reap->changes, .real = empty };
-	size_t n;
-	int r = workspace_list(&ws, &list, &n, err);
+	const struct target_harvest how = { .folder = DISPATCH_OUT, .file = reap_one, .arg = reap };
+	OWN(closep) int empty = dispatch_empty(err);
+	int r = empty < 0 ? empty : reap->target->harvest(cell, &how, ret_end, err);
 
-	/* The agent caused this, and would again. */
-	if (r == -E2BIG || r == -ENAMETOOLONG) {
-		reap->truncated = true;
-		return 0;
-	}
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (list[i].kind != WORKSPACE_ADDED || S_ISDIR(list[i].type))
-			continue;
-		if (!is_result(&list[i]))
-			reap->skipped++;
-		else
-			r = reap_file(reap, &list[i], err);
-	}
 	if (r == 0 && json_array_size(reap->files) > 0)
 		r = registry_settle_staged(reap->reg, err);
-	if (r < 0)
+	if (r < 0) {
 		registry_drop_staged(reap->reg);
-	return r;
-}
-
-/* *ret_left_out: how many did not leave the cell. */
-static int
-open_changes(int entry, const struct cell_record *record, uint64_t *ret_left_out)
-{
-	char name[64];
-
-	*ret_left_out = 0;
-	for (size_t i = 0; i < record->spec.n_grants; i++)
-		if (strcmp(record->spec.grants[i].cell, DISPATCH_OUT) == 0) {
-			*ret_left_out = record->left_out[i];
-			snprintf(name, sizeof(name), CELL_CHANGES "/%zu", i);
-			return openat(entry, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		}
-	return -1;
+		return err_wrap(err, "cannot keep the files of " DISPATCH_OUT);
+	}
+	reap->skipped += ret_end->left_out;
+	reap->truncated |= ret_end->too_many;
+	return 0;
 }
 
 static int
-harvest_files(struct registry *reg, int entry, const struct cell_record *record, json_t **ret_files,
-              struct err *err)
+describe_files(const struct reaping *reap, json_t **ret_files, struct err *err)
 {
-	OWN(json_decrefp) json_t *files = json_array(), *list = NULL;
-	struct reaping reap = { .reg = reg, .files = files };
-	OWN(closep) int changes = open_changes(entry, record, &reap.skipped), empty = -1;
+	OWN(json_decrefp) json_t *list = NULL;
 	OWN(freep) char *text = NULL;
 	char hash[HASH_NAME + 1];
 	size_t len;
-	int r = 0;
+	int r;
 
-	reap.changes = changes;
-	if (changes >= 0)
-		r = empty = dispatch_empty(err);
-	if (r >= 0 && changes >= 0)
-		r = reap_all(&reap, empty, err);
-	if (r < 0)
-		return err_wrap(err, "cannot keep the files of " DISPATCH_OUT);
-	if (json_array_size(files) == 0 && reap.skipped == 0 && !reap.truncated) {
+	if (json_array_size(reap->files) == 0 && reap->skipped == 0 && !reap->truncated) {
 		*ret_files = json_null();
 		return 0;
 	}
-	list = json_pack("{s:O,s:I,s:b}", "files", files, "skipped", (json_int_t)reap.skipped,
-	                 "truncated", (int)reap.truncated);
+	list = json_pack("{s:O,s:I,s:b}", "files", reap->files, "skipped", (json_int_t)reap->skipped,
+	                 "truncated", (int)reap->truncated);
 	if (list == NULL)
 		return out_of_memory(err);
 	r = canon_dump(list, DISPATCH_JSON_MAX, &text, &len, err);
 	if (r == 0)
-		r = registry_put_blob(reg, text, len, hash, err);
+		r = registry_put_blob(reap->reg, text, len, hash, err);
 	if (r < 0)
 		return r;
-	*ret_files = json_pack("{s:I,s:s,s:I,s:I,s:b}", "count", (json_int_t)json_array_size(files),
-	                       "hash", hash, "size", (json_int_t)reap.size, "skipped",
-	                       (json_int_t)reap.skipped, "truncated", (int)reap.truncated);
+	*ret_files = json_pack("{s:I,s:s,s:I,s:I,s:b}", "count", (json_int_t)json_array_size(reap->files),
+	                       "hash", hash, "size", (json_int_t)reap->size, "skipped",
+	                       (json_int_t)reap->skipped, "truncated", (int)reap->truncated);
 	return *ret_files != NULL ? 0 : out_of_memory(err);
 }
 
@@ -210,31 +176,28 @@ int
 dispatch_harvest_take(struct registry *reg, const struct dispatch *d, json_t **ret_result,
                       struct err *err)
 {
-	OWN(cell_record_free) struct cell_record record = {0};
-	OWN(json_decrefp) json_t *result = json_object();
-	OWN(closep) int entry = dispatch_cell_open(d->cell);
+	OWN(json_decrefp) json_t *result = json_object(), *list = json_array();
 	json_t *out = NULL, *errors = NULL, *files = NULL;
-	int r;
+	struct reaping reap = { .reg = reg, .files = list };
+	struct target_end end = {0};
+	int r = dispatch_target(d, &reap.target, err);
 
-	if (entry < 0)
-		return err_set(err, ENOENT, "what was kept of cell %s is gone", d->cell);
-	r = cell_record_read(entry, &record, err);
+	r = r == 0 ? reap_all(&reap, d->cell, &end, err) : r;
 	if (r == 0)
-		r = harvest_stream(reg, entry, CELL_STDOUT, (record.cut & CELL_CUT_STDOUT) != 0, &out, err);
+		r = harvest_stream(reg, reap.target, d->cell, TARGET_STDOUT, end.cut[0], &out, err);
 	if (r == 0)
-		r = harvest_stream(reg, entry, CELL_STDERR, (record.cut & CELL_CUT_STDERR) != 0, &errors,
-		                   err);
+		r = harvest_stream(reg, reap.target, d->cell, TARGET_STDERR, end.cut[1], &errors, err);
 	if (r == 0)
-		r = harvest_files(reg, entry, &record, &files, err);
+		r = describe_files(&reap, &files, err);
 	json_object_set_new(result, "stdout", out != NULL ? out : json_null());
 	json_object_set_new(result, "stderr", errors != NULL ? errors : json_null());
 	json_object_set_new(result, "files", files != NULL ? files : json_null());
 	json_object_set_new(result, "cell", json_string(d->cell));
-	json_object_set_new(result, "cause", safe_text(record.cause));
-	json_object_set_new(result, "incomplete", safe_text(record.incomplete));
-	json_object_set_new(result, "end", json_integer(record.end));
-	json_object_set_new(result, "status", json_integer(record.status));
-	json_object_set_new(result, "taken", json_integer(record.taken));
+	json_object_set_new(result, "cause", safe_text(end.cause));
+	json_object_set_new(result, "incomplete", safe_text(end.incomplete));
+	json_object_set_new(result, "end", json_integer(end.end));
+	json_object_set_new(result, "status", json_integer(end.status));
+	json_object_set_new(result, "taken", json_integer(end.taken));
 	if (r == 0)
 		*ret_result = TAKE(result);
 	return r;
@@ -255,33 +218,29 @@ dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err
 }
 
 static bool
-is_small_file(int entry, const char *name)
+is_small(const struct target *target, const char *cell, enum target_stream stream)
 {
+	OWN(closep) int fd = target->stream(cell, stream);
 	struct stat st;
 
-	return fstatat(entry, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_size <= SMALL_MAX;
+	return fd < 0 || fstat(fd, &st) < 0 || st.st_size <= SMALL_MAX;
 }
 
 bool
 dispatch_harvest_is_small(const struct dispatch *d)
 {
-	OWN(cell_record_free) struct cell_record record = {0};
-	uint64_t left_out;
-	OWN(closep) int entry = dispatch_cell_open(d->cell);
-	OWN(closep) int changes = entry < 0 || cell_record_read(entry, &record, NULL) < 0 ? -1 :
-	                          open_changes(entry, &record, &left_out);
-	int copy = changes < 0 ? -1 : openat(changes, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *e;
+	const struct target_harvest how = { .folder = DISPATCH_OUT };
+	const struct target *target;
+	struct target_end end;
 
-	while (dir != NULL && (e = readdir(dir)) != NULL)
-		if (!tree_is_dots(e->d_name))
-			return false;
-	return entry >= 0 && is_small_file(entry, CELL_STDOUT) && is_small_file(entry, CELL_STDERR);
+	return dispatch_target(d, &target, NULL) == 0 && target->harvest(d->cell, &how, &end, NULL) == 0 &&
+	       !end.has_files && is_small(target, d->cell, TARGET_STDOUT) &&
+	       is_small(target, d->cell, TARGET_STDERR);
 }
 
 int
-dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err)
+dispatch_harvest_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child,
+                       struct err *err)
 {
 	char id[DISPATCH_ID_LEN + 1], parent[32];
 	char *const argv[] = { (char[]){ "cloister-dispatch" }, (char[]){ "harvest" }, (char[]){ "--" },
@@ -289,7 +248,7 @@ dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err)
 
 	snprintf(id, sizeof(id), "%s", d->id);
 	snprintf(parent, sizeof(parent), "%d", getpid());
-	return dispatch_spawn(NULL, argv, (const int[]){ -1, -1, -1, lock }, err);
+	return dispatch_spawn(child, loop, argv, lock, err);
 }
 
 json_t *

@@ -23,9 +23,11 @@ parse_count(const char *text, uint64_t *ret_n, struct err *err)
 static const struct {
 	const char *name;
 	int (*parse)(const char *text, uint64_t *ret_n, struct err *err);
+	const char *member;             /* in a cell document */
 } limits[] = {
-	{ "memory", num_parse_size }, { "cpus", num_parse_milli }, { "pids", parse_count },
-	{ "time", num_parse_duration }, { "disk", num_parse_size }, { "io", num_parse_size },
+	{ "memory", num_parse_size, "memory" }, { "cpus", num_parse_milli, "cpus_milli" },
+	{ "pids", parse_count, "pids" }, { "time", num_parse_duration, "time_ms" },
+	{ "disk", num_parse_size, "disk" }, { "io", num_parse_size, "io" },
 };
 
 /* Limit K of MAP, as text and as a number; false if it is not set. */
@@ -141,5 +143,26 @@ dispatch_limits_time(const json_t *map)
 	for (size_t k = 0; k < ARRAY_LEN(limits); k++)
 		if (is_time(k))
 			return said(map, k, text, &n) ? n : usual(k);
+	return 0;
+}
+
+int
+dispatch_limits_number(const json_t *map, uint64_t time_ms, json_t **ret_numbers, struct err *err)
+{
+	OWN(json_decrefp) json_t *numbers = json_object();
+	char text[LIMIT_TEXT_MAX];
+	uint64_t n = 0;
+
+	for (size_t k = 0; k < ARRAY_LEN(limits); k++) {
+		bool has = said(map, k, text, &n);
+
+		if (is_time(k) && time_ms > 0) {
+			n = time_ms;
+			has = true;
+		}
+		if (has && json_object_set_new(numbers, limits[k].member, json_integer((json_int_t)n)) < 0)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	*ret_numbers = TAKE(numbers);
 	return 0;
 }

@@ -7,7 +7,9 @@
 #include "canon/hash.h"
 #include "cell/cell_spec.h"
 #include "dispatch/dispatch.h"
+#include "target/target.h"
 
+struct child;
 struct db;
 struct dispatch_plan;
 struct dispatcher;
@@ -192,10 +194,14 @@ int dispatch_limits_narrow(const json_t *limits, const json_t *outer, uint64_t l
                            json_t **ret_limits, struct err *err);
 /* The time of LIMITS, in ms. */
 uint64_t dispatch_limits_time(const json_t *limits);
-
+/* LIMITS as the numbers of a cell document.  The time is TIME_MS, if that is not 0. */
+int dispatch_limits_number(const json_t *limits, uint64_t time_ms, json_t **ret_numbers,
+                           struct err *err);
 
 /* ---- dispatch_store.c ---- */
 
+/* Where it runs. */
+int dispatch_target(const struct dispatch *d, const struct target **ret_target, struct err *err);
 /* By its exact id. */
 int dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct err *err);
 /* Ids of all unfinished dispatches, the oldest first; strv_free(). */
@@ -231,30 +237,31 @@ int dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending
 int dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
                      const struct dispatch_ending *end, struct err *err);
 /* Clears cells that were buried long ago: nobody can start them any more. */
-int dispatch_clear_graves(struct db *db, struct err *err);
+int dispatch_clear_graves(struct db *db, const struct target *target, struct err *err);
 
 /* ---- dispatch_spawn.c ---- */
 
-#define DISPATCH_SPAWN_FDS 4
-/* Starts the program at PATH, or the helper argv[0] if it is NULL: returns a pidfd.  FDS become its
- * first descriptors; -1 is /dev/null, or none. */
-int dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN_FDS],
+/* Starts `cloister-dispatch` with the words ARGV, in LOOP.  It inherits LOCK as descriptor 3; -1:
+ * none. */
+int dispatch_spawn(struct child *child, struct loop *loop, char *const *argv, int lock,
                    struct err *err);
-/* Runs `cloister dispatches prune` for those that ended this long ago: a pidfd. */
-int dispatch_prune_start(uint64_t older_ms, struct err *err);
+/* The same for `cloister dispatches prune`, of those that ended this long ago. */
+int dispatch_prune_start(struct child *child, struct loop *loop, uint64_t older_ms, struct err *err);
 
 /* ---- dispatch_words.c ---- */
 
 /* Rewrites a message of `cloister run` or a supervisor in the terms of a dispatch. */
 void dispatch_own_words(char text[DISPATCH_REASON_MAX]);
 
+/* Describes one of the rights that a cell has lost (enum cell_taken bits), to follow "because". */
+const char *dispatch_taken_text(uint32_t taken);
+
 /* ---- dispatch_start.c ---- */
 
-/* Starts `cloister run -d` for the attempt: returns a pidfd, and *ret_said, a memory file that gets
- * its messages.  The caller closes both. */
-/* GIVEN gets, by the hash of each capability, the time since which its files must not change. */
-int dispatch_start(struct registry *reg, const struct dispatch *d, json_t *given, int *ret_said,
-                   struct err *err);
+/* Starts the attempt's cell, of LINK.  GIVEN gets, by the hash of each capability, the time since
+ * which its files must not change. */
+int dispatch_start(struct registry *reg, const struct dispatch *d, const struct target *target,
+                   struct target_link *link, json_t *given, struct err *err);
 
 /* ---- dispatch_harvest.c ---- */
 
@@ -266,30 +273,11 @@ int dispatch_harvest_take(struct registry *reg, const struct dispatch *d, json_t
 int dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err);
 /* Whether the results are so small that others can wait for them. */
 bool dispatch_harvest_is_small(const struct dispatch *d);
-/* The same in a separate process, `cloister-dispatch harvest`: a pidfd.  It ends with this process
- * and inherits LOCK, so that a dispatcher that adopts the dispatch waits for its end. */
-int dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err);
+/* The same in a separate process, `cloister-dispatch harvest`.  It ends with this process and
+ * inherits LOCK, so that a dispatcher that adopts the dispatch waits for its end. */
+int dispatch_harvest_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child,
+                           struct err *err);
 /* The result that it wrote, if it belongs to CELL; else NULL.  The caller owns it. */
 json_t *dispatch_harvest_read(const char *id, const char *cell);
 
-/* ---- dispatch_cell.c ---- */
-
-enum dispatch_cell_state {
-	DISPATCH_CELL_NONE,             /* no entry: it may yet start */
-	DISPATCH_CELL_GRAVE,            /* it never ran, and never will */
-	DISPATCH_CELL_LIVE,             /* its supervisor runs */
-	DISPATCH_CELL_ENDED,            /* there is a record */
-	DISPATCH_CELL_LOST,             /* its supervisor was killed */
-};
-enum dispatch_cell_state dispatch_cell_look(const char *cell);
-int dispatch_cell_open(const char *cell);       /* its state entry; a descriptor or -ENOENT */
-/* A non-blocking connection to its supervisor, with a request to report the end; -ENOENT. */
-int dispatch_cell_wait(const char *cell, struct err *err);
-int dispatch_cell_stop(const char *cell, uint64_t grace_ms, struct err *err);
-/* The rights that the cell has lost: enum cell_taken bits.  It must be live. */
-int dispatch_cell_taken(const char *cell, uint32_t *ret_taken, struct err *err);
-/* Describes one of them, to follow "because". */
-const char *dispatch_taken_text(uint32_t taken);
-/* Removes what is kept of it. */
-int dispatch_cell_discard(const char *cell, struct err *err);
 #endif

@@ -160,7 +160,7 @@ dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *en
 }
 
 int
-dispatch_clear_graves(struct db *db, struct err *err)
+dispatch_clear_graves(struct db *db, const struct target *target, struct err *err)
 {
 	int64_t before = (int64_t)(dispatch_now_ms() - GRAVE_MS);
 	OWN(db_finish) struct db_query q = {0};
@@ -174,7 +174,7 @@ dispatch_clear_graves(struct db *db, struct err *err)
 	}
 	db_finish(&q);
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		r = dispatch_cell_discard(cells[i], err);
+		r = target->discard(cells[i], err);
 		if (r == 0)
 			r = db_do(db, err, "DELETE FROM graves WHERE cell = ?", "s", cells[i]);
 	}

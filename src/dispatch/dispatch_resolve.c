@@ -80,15 +80,23 @@ check_key(const char *key, bool by_agent, struct err *err)
 	return 0;
 }
 
+static const char *
+target_of(const struct dispatch_request *request)
+{
+	return request->target != NULL ? request->target : DISPATCH_TARGET;
+}
+
 int
 dispatch_check_request(const struct dispatch_request *request, struct err *err)
 {
-	int r = 0;
+	const struct target *target;
+	int r;
 
 	if (request->agent == NULL || request->agent[0] == '\0')
 		return err_set(err, EINVAL, "which agent?");
-	if (request->target != NULL && strcmp(request->target, "local") != 0)
-		return err_set(err, EINVAL, "there is no target '%.64s': there is local", request->target);
+	r = target_find(target_of(request), &target, err);
+	if (r < 0)
+		return r;
 	if (request->n_envs > DISPATCH_ENVS_MAX)
 		return err_set(err, E2BIG, "there are over %d envs", DISPATCH_ENVS_MAX);
 	if (request->retries > DISPATCH_RETRIES_MAX)
@@ -348,7 +356,7 @@ find_rest(struct resolving *v)
 	}
 	if (r == 0)
 		r = put(v, "principal", json_string(request->principal != NULL ? request->principal : ""));
-	return r < 0 ? r : put(v, "target", json_string("local"));
+	return r < 0 ? r : put(v, "target", json_string(target_of(request)));
 }
 
 int

@@ -10,7 +10,6 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
-#include "cell/cell_dirs.h"
 #include "dispatch/dispatch_parts.h"
 #include "registry/registry.h"
 
@@ -34,14 +33,16 @@ read_blob_json(struct registry *reg, const char *hash, json_t **ret_value, struc
 	return r < 0 ? r : canon_read(text, (size_t)st.st_size, ret_value, err);
 }
 
-/* While it runs: the file that the supervisor writes. */
+/* While it runs: what there is so far. */
 static int
 open_live(const struct dispatch *d, enum dispatch_stream stream, struct err *err)
 {
-	OWN(closep) int entry = dispatch_cell_open(d->cell);
-	int fd = entry < 0 ? -1 : openat(entry, stream == DISPATCH_STDOUT ? CELL_STDOUT : CELL_STDERR,
-	                                 O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	const struct target *target;
+	int fd = dispatch_target(d, &target, err);
 
+	if (fd < 0)
+		return fd;
+	fd = target->stream(d->cell, stream == DISPATCH_STDOUT ? TARGET_STDOUT : TARGET_STDERR);
 	if (fd < 0)
 		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? err_errno(err, "cannot open the output of dispatch %s", d->id) : fd;

@@ -1,33 +1,26 @@
 /* dispatch_spawn.c - starts the programs that do the work. */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/own.h"
-#include "base/spawn.h"
 #include "dispatch/dispatch_parts.h"
+#include "loop/child.h"
 
 /* Signals from the terminal must not reach it. */
 int
-dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN_FDS], struct err *err)
+dispatch_spawn(struct child *child, struct loop *loop, char *const *argv, int lock, struct err *err)
 {
-	struct spawn_fd places[DISPATCH_SPAWN_FDS];
-	const struct spawn how = { .argv = argv, .path = path, .cwd = "/", .fds = places,
-		.n_fds = ARRAY_LEN(places), .flags = SPAWN_APART };
-	int pidfd, r;
+	const struct spawn_fd fds[] = { { SPAWN_NULL, 0 }, { SPAWN_NULL, 1 }, { SPAWN_NULL, 2 }, { lock, 3 } };
 
-	for (int i = 0; i < DISPATCH_SPAWN_FDS; i++)
-		places[i] = (struct spawn_fd){ fds[i] < 0 && i <= STDERR_FILENO ? SPAWN_NULL : fds[i], i };
-	r = spawn_start(&how, &pidfd, err);
-	return r < 0 ? r : pidfd;
+	return child_start(child, loop, &(struct spawn){ .argv = argv, .cwd = "/", .fds = fds,
+		.n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART }, err);
 }
 
 int
-dispatch_prune_start(uint64_t older_ms, struct err *err)
+dispatch_prune_start(struct child *child, struct loop *loop, uint64_t older_ms, struct err *err)
 {
 	char older[48];
 
 	snprintf(older, sizeof(older), "--older=%llums", (unsigned long long)older_ms);
-	return dispatch_spawn(NULL, (char *[]){ (char[]){ "cloister-dispatch" },
-		(char[]){ "dispatches" }, older, (char[]){ "--" }, (char[]){ "prune" }, NULL },
-		(const int[]){ -1, -1, -1, -1 }, err);
+	return dispatch_spawn(child, loop, (char *[]){ (char[]){ "cloister-dispatch" },
+		(char[]){ "dispatches" }, older, (char[]){ "--" }, (char[]){ "prune" }, NULL }, -1, err);
 }

@@ -1,58 +1,36 @@
-/* dispatch_start.c - starts an attempt as `cloister run -d`, with exactly what was resolved. */
+/* dispatch_start.c - makes the cell document of an attempt, with exactly what was resolved, and starts it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "canon/canon.h"
+#include "cell/cell_doc.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
 #include "registry/registry.h"
 
-#define WORDS_MAX 8192
 #define FILE_MAX CELL_SPEC_MAX           /* more would not fit the cell's description */
 
-/* The words of the command line; NULL-terminated. */
-struct words {
-	char **at;
-	size_t n;
-	bool failed;
-};
-
-static void
-words_free(struct words *w)
+static int
+no_memory(struct err *err)
 {
-	strv_free(w->at);
+	return err_set(err, ENOMEM, "out of memory");
 }
 
-static void
-add(struct words *w, char *owned)
+/* Appends ITEM, which may be NULL, to the list NAME of DOC; creates the list if it is missing. */
+static int
+append(json_t *doc, const char *name, json_t *item, struct err *err)
 {
-	if (w->at == NULL)
-		w->at = calloc(WORDS_MAX + 1, sizeof(*w->at));
-	if (w->at == NULL || owned == NULL || w->n == WORDS_MAX) {
-		w->failed = true;
-		free(owned);
-		return;
-	}
-	w->at[w->n++] = owned;
-}
+	json_t *list = json_object_get(doc, name);
 
-static void
-add_option(struct words *w, const char *option, const char *value)
-{
-	add(w, strdup(option));
-	if (value != NULL)
-		add(w, strdup(value));
+	if (list == NULL && json_object_set_new(doc, name, list = json_array()) < 0)
+		list = NULL;
+	return list == NULL || json_array_append_new(list, item) < 0 ? no_memory(err) : 0;
 }
 
 /* ---- files in the folder ---- */
@@ -101,7 +79,7 @@ write_tool_check(struct buf *b, const json_t *capabilities)
 }
 
 static int
-make_tool_check(int folder, const char *id, const json_t *capabilities, struct words *w,
+make_tool_check(int folder, const char *id, const json_t *capabilities, json_t *doc,
                 struct err *err)
 {
 	OWN(freep) char *path = NULL;
@@ -119,27 +97,20 @@ make_tool_check(int folder, const char *id, const json_t *capabilities, struct w
 	path = r == 0 ? dispatch_path(id, DISPATCH_TOOLS_FILE, err) : NULL;
 	if (path == NULL)
 		return r < 0 ? r : -ENOENT;
-	add(w, strdup("-v"));
-	add(w, str_format("%s:" DISPATCH_TOOLS ":ro", path));
-	add_option(w, "--setup", DISPATCH_TOOLS);
-	return 0;
+	r = append(doc, "grants", json_pack("{s:s,s:s,s:s}", "host", path, "cell", DISPATCH_TOOLS, "access",
+	                                    "ro"), err);
+	return r < 0 ? r : append(doc, "setups", json_string(DISPATCH_TOOLS), err);
 }
 
-static void
-put_variable(struct buf *b, const char *name, const char *value)
-{
-	put_text(b, name);
-	buf_put(b, "=", 1);
-	buf_put(b, value, strlen(value) + 1);
-}
+/* ---- variables ---- */
 
-/* Adds the address and token for dispatching others, if it may. */
+/* The address and token for dispatching others, if it may.  A token must not be in a document. */
 static int
 put_mcp(struct registry *reg, const struct dispatch *d, const json_t *resolved, struct buf *b,
         struct err *err)
 {
 	const char *url = dispatch_text(json_object_get(resolved, "mcp"), "url");
-	char token[DISPATCH_TOKEN_MAX];
+	char token[DISPATCH_TOKEN_MAX], line[sizeof("CLOISTER_MCP_TOKEN=") + DISPATCH_TOKEN_MAX];
 	int r;
 
 	if (url[0] == '\0')
@@ -147,24 +118,30 @@ put_mcp(struct registry *reg, const struct dispatch *d, const json_t *resolved, 
 	r = dispatch_token_mint(registry_db(reg), d, token, err);
 	if (r < 0)
 		return r;
-	put_variable(b, "CLOISTER_MCP_URL", url);
-	put_variable(b, "CLOISTER_MCP_TOKEN", token);
-	return 0;
+	put_text(b, "CLOISTER_MCP_URL=");
+	buf_put(b, url, strlen(url) + 1);
+	snprintf(line, sizeof(line), "CLOISTER_MCP_TOKEN=%s", token);
+	buf_put(b, line, strlen(line) + 1);
+	return buf_failed(b) ? no_memory(err) : 0;
 }
 
-/* First the operator's variables, then those that the agent may rely on. */
 static int
-make_env(struct registry *reg, const struct dispatch *d, const json_t *resolved, int *ret_env,
-         struct err *err)
+add_variable(json_t *doc, const char *name, const char *value, size_t *size, struct err *err)
 {
-	OWN(buf_free) struct buf b;
-	OWN(closep) int env = -1;
-	char number[16];
+	*size += strlen(name) + strlen(value) + 2;
+	if (*size > FILE_MAX)
+		return err_set(err, E2BIG, "the values of the envs are over %d KiB", FILE_MAX / 1024);
+	return append(doc, "env", json_pack("{s:s,s:s}", "name", name, "value", value), err);
+}
+
+/* The operator's own. */
+static int
+add_envs(struct registry *reg, const json_t *resolved, json_t *doc, size_t *size, struct err *err)
+{
 	json_t *named;
 	size_t i;
-	int r;
+	int r = 0;
 
-	buf_init(&b, FILE_MAX);
 	json_array_foreach(json_object_get(resolved, "envs"), i, named) {
 		OWN(json_decrefp) json_t *content = NULL;
 		OWN(freep) char *ref = str_format("%s@%s", dispatch_text(named, "name"),
@@ -173,54 +150,87 @@ make_env(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 		const char *name;
 		json_t *value;
 
-		r = ref == NULL ? err_set(err, ENOMEM, "out of memory") :
+		r = ref == NULL ? no_memory(err) :
 		    registry_resolve(reg, REGISTRY_ENV, ref, REGISTRY_ALL, &version, &content, err);
 		if (r < 0)
 			return r;
 		json_object_foreach(json_object_get(content, "values"), name, value)
-			put_variable(&b, name, json_string_value(value));
+			if ((r = add_variable(doc, name, json_string_value(value), size, err)) < 0)
+				return r;
 	}
+	return 0;
+}
+
+/* First the operator's variables, then those that the agent may rely on. */
+static int
+add_env(struct registry *reg, const struct dispatch *d, const json_t *resolved, json_t *doc,
+        struct err *err)
+{
+	char number[16];
+	const struct { const char *name, *value; } own[] = {
+		{ "CLOISTER_DISPATCH", d->id }, { "CLOISTER_ATTEMPT", number }, { "CLOISTER_AGENT", d->agent },
+		{ "CLOISTER_CHAIN", d->chain }, { "CLOISTER_PRINCIPAL", d->principal },
+		{ "CLOISTER_OUT", DISPATCH_OUT }, { "CLOISTER_CAPABILITIES", DISPATCH_CAPABILITIES },
+	};
+	size_t size = 0;
+	int r = add_envs(reg, resolved, doc, &size, err);
+
 	snprintf(number, sizeof(number), "%u", d->attempts);
-	put_variable(&b, "CLOISTER_DISPATCH", d->id);
-	put_variable(&b, "CLOISTER_ATTEMPT", number);
-	put_variable(&b, "CLOISTER_AGENT", d->agent);
-	put_variable(&b, "CLOISTER_CHAIN", d->chain);
-	put_variable(&b, "CLOISTER_PRINCIPAL", d->principal);
-	put_variable(&b, "CLOISTER_OUT", DISPATCH_OUT);
-	put_variable(&b, "CLOISTER_CAPABILITIES", DISPATCH_CAPABILITIES);
-	r = put_mcp(reg, d, resolved, &b, err);
-	if (r < 0)
-		return r;
-	if (buf_failed(&b))
-		return err_set(err, E2BIG, "the values of the envs are over %d KiB", FILE_MAX / 1024);
-	/* Nobody else may find it, since it may hold a token. */
-	env = memfd_create("env", MFD_CLOEXEC);
-	if (env < 0)
-		return err_errno(err, "cannot hand over the environment");
-	r = write_all(env, b.data, b.len, err);
-	if (r == 0)
-		*ret_env = TAKE_FD(env);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(own); i++)
+		r = add_variable(doc, own[i].name, own[i].value, &size, err);
 	return r;
 }
 
-/* It was written with the dispatch, but without waiting for the disk. */
+/* ---- rules ---- */
+
+/* {"name","text"} of the policy HASH, which is also kept in the folder as NAME. */
 static int
-make_policy_file(struct registry *reg, int folder, const char *name, const char *hash,
-                 struct err *err)
+take_policy(struct registry *reg, int folder, const char *id, const char *name, const char *hash,
+            json_t **ret_policy, struct err *err)
 {
-	OWN(freep) char *text = NULL;
+	OWN(freep) char *text = NULL, *path = dispatch_path(id, name, err);
 	size_t len;
-	int r = registry_read_blob(reg, hash, POLICY_FILE_MAX, &text, &len, err);
+	int r = path == NULL ? -ENOENT : registry_read_blob(reg, hash, POLICY_FILE_MAX, &text, &len, err);
 
 	if (r < 0)
 		return err_wrap(err, "cannot read the policy in force");
-	return dispatch_write_file(folder, name, text, len, false, err);
+	/* It was written with the dispatch, but without waiting for the disk. */
+	r = dispatch_write_file(folder, name, text, len, false, err);
+	if (r < 0)
+		return r;
+	*ret_policy = json_pack("{s:s,s:s%}", "name", path, "text", text, len);
+	return *ret_policy == NULL ? no_memory(err) : 0;
 }
 
-/* ---- the command line ---- */
+static int
+add_policies(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
+             json_t *doc, struct err *err)
+{
+	char name[DISPATCH_WITHIN_MAX];
+	json_t *named, *policy;
+	size_t i;
+	int r = 0;
+
+	if (d->policy_hash[0] != '\0') {
+		r = take_policy(reg, folder, d->id, DISPATCH_POLICY_FILE, d->policy_hash, &policy, err);
+		if (r == 0 && json_object_set_new(doc, "policy", policy) < 0)
+			r = no_memory(err);
+	}
+	/* The policies of the dispatches that led to this one. */
+	json_array_foreach(json_object_get(resolved, "within"), i, named) {
+		if (r < 0)
+			return r;
+		dispatch_within_name(i, dispatch_text(named, "agent"), name);
+		r = take_policy(reg, folder, d->id, name, dispatch_text(named, "hash"), &policy, err);
+		r = r == 0 ? append(doc, "within", policy, err) : r;
+	}
+	return r;
+}
+
+/* ---- grants ---- */
 
 static int
-add_capabilities(struct registry *reg, const json_t *capabilities, json_t *given, struct words *w,
+add_capabilities(struct registry *reg, const json_t *capabilities, json_t *given, json_t *doc,
                  struct err *err)
 {
 	json_t *named;
@@ -228,189 +238,117 @@ add_capabilities(struct registry *reg, const json_t *capabilities, json_t *given
 
 	json_array_foreach(capabilities, i, named) {
 		OWN(json_decrefp) json_t *content = NULL;
-		OWN(freep) char *path = NULL;
+		OWN(freep) char *path = NULL, *inside = NULL, *setup = NULL;
 		OWN(freep) char *ref = str_format("%s@%s", dispatch_text(named, "name"),
 		                                  dispatch_text(named, "hash"));
 		struct registry_version version;
 		uint64_t since = 0;
-		int r = ref == NULL ? err_set(err, ENOMEM, "out of memory") :
+		int r = ref == NULL ? no_memory(err) :
 		        registry_resolve(reg, REGISTRY_CAPABILITY, ref, REGISTRY_ALL, &version, &content, err);
 
+		/* The document has the hash; this makes its folder. */
 		if (r == 0)
 			r = registry_tree(reg, &version, content, &path, &since, err);
-		if (r == 0 && json_object_set_new(given, version.hash, json_integer((json_int_t)since)) < 0)
-			r = err_set(err, ENOMEM, "out of memory");
 		if (r < 0)
 			return r;
-		add(w, strdup("-v"));
-		add(w, str_format("%s:" DISPATCH_CAPABILITIES "/%s:ro", path, version.name));
-		if (json_is_true(json_object_get(named, "setup"))) {
-			add(w, strdup("--setup"));
-			add(w, str_format(DISPATCH_CAPABILITIES "/%s/setup.sh", version.name));
-		}
+		inside = str_format(DISPATCH_CAPABILITIES "/%s", version.name);
+		setup = str_format(DISPATCH_CAPABILITIES "/%s/setup.sh", version.name);
+		if (inside == NULL || setup == NULL ||
+		    json_object_set_new(given, version.hash, json_integer((json_int_t)since)) < 0)
+			return no_memory(err);
+		r = append(doc, "grants", json_pack("{s:s,s:s}", "blob", version.hash, "cell", inside), err);
+		if (r == 0 && json_is_true(json_object_get(named, "setup")))
+			r = append(doc, "setups", json_string(setup), err);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
 
-/* The policies of the dispatches that led to this one. */
 static int
-add_within(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
-           struct words *w, struct err *err)
+add_folders(const json_t *resolved, json_t *doc, struct err *err)
 {
-	char name[DISPATCH_WITHIN_MAX];
-	json_t *named;
-	size_t i;
+	OWN(freep) char *out = dispatch_empty_path(err);
+	const json_t *workspace = json_object_get(resolved, "workspace");
+	int r = out == NULL ? -ENOENT :
+	        append(doc, "grants", json_pack("{s:s,s:s,s:s}", "host", out, "cell", DISPATCH_OUT, "access",
+	                                        "overlay"), err);
 
-	json_array_foreach(json_object_get(resolved, "within"), i, named) {
-		int r;
-
-		dispatch_within_name(i, dispatch_text(named, "agent"), name);
-		r = make_policy_file(reg, folder, name, dispatch_text(named, "hash"), err);
-		if (r < 0)
-			return r;
-		add(w, strdup("--within"));
-		add(w, dispatch_path(d->id, name, err));
-	}
-	return 0;
+	if (r == 0 && json_is_object(workspace))
+		r = append(doc, "grants", json_pack("{s:s,s:s,s:b}", "host", dispatch_text(workspace, "path"),
+		                                    "access", dispatch_text(workspace, "mode"), "workspace", 1),
+		           err);
+	return r;
 }
+
+/* ---- the document ---- */
 
 /* No longer than the requesting dispatch may run. */
 static int
-add_time(const json_t *resolved, struct words *w, struct err *err)
+add_limits(const json_t *resolved, json_t *doc, struct err *err)
 {
+	const json_t *limits = json_object_get(resolved, "limits");
 	const json_t *deadline = json_object_get(resolved, "deadline_ms");
-	uint64_t most = dispatch_limits_time(json_object_get(resolved, "limits"));
-	uint64_t until = (uint64_t)json_integer_value(deadline), now = dispatch_now_ms();
+	uint64_t most = dispatch_limits_time(limits), now = dispatch_now_ms();
+	uint64_t until = (uint64_t)json_integer_value(deadline), time_ms = 0;
+	json_t *numbers;
+	int r;
 
-	if (!json_is_integer(deadline))
-		return 0;
-	if (until <= now)
-		return err_set(err, ETIME, "the time of the dispatch that asked for it is over");
-	add(w, strdup("--time"));
-	add(w, str_format("%llums", (unsigned long long)(until - now < most ? until - now : most)));
-	return 0;
+	if (json_is_integer(deadline)) {
+		if (until <= now)
+			return err_set(err, ETIME, "the time of the dispatch that asked for it is over");
+		time_ms = until - now < most ? until - now : most;
+	}
+	r = dispatch_limits_number(limits, time_ms, &numbers, err);
+	return r == 0 && json_object_set_new(doc, "limits", numbers) < 0 ? no_memory(err) : r;
 }
 
-static void
-add_grants(const json_t *resolved, struct words *w)
-{
-	bool timed = json_is_integer(json_object_get(resolved, "deadline_ms"));
-	const json_t *workspace = json_object_get(resolved, "workspace");
-	const char *name;
-	json_t *value;
-	size_t i;
-
-	if (json_is_object(workspace)) {
-		add(w, strdup("-w"));
-		add(w, str_format("%s:%s", dispatch_text(workspace, "path"),
-		                  dispatch_text(workspace, "mode")));
-	}
-	json_array_foreach(json_object_get(resolved, "secrets"), i, value)
-		add_option(w, "-s", json_string_value(value));
-	json_object_foreach(json_object_get(resolved, "limits"), name, value) {
-		if (timed && strcmp(name, "time") == 0)
-			continue;
-		add(w, str_format("--%s", name));
-		add(w, strdup(json_string_value(value)));
-	}
-}
-
+/* Members that are in the resolution, or in the row, as they are. */
 static int
-add_files(struct registry *reg, int folder, const struct dispatch *d, struct words *w,
-          struct err *err)
+add_rest(const struct dispatch *d, const json_t *resolved, json_t *doc, struct err *err)
 {
-	OWN(freep) char *out = dispatch_empty_path(err);
-	OWN(freep) char *policy = dispatch_path(d->id, DISPATCH_POLICY_FILE, err);
-	int r = 0;
+	const char *input = dispatch_text(json_object_get(resolved, "input"), "hash");
 
-	if (out == NULL || policy == NULL)
-		return -ENOENT;
-	if (d->policy_hash[0] != '\0')
-		r = make_policy_file(reg, folder, DISPATCH_POLICY_FILE, d->policy_hash, err);
-	add(w, strdup("-v"));
-	add(w, str_format("%s:" DISPATCH_OUT ":overlay", out));
-	add_option(w, "--env-file", "/proc/self/fd/3");
-	if (d->policy_hash[0] != '\0')
-		add_option(w, "-p", policy);
-	else
-		add_option(w, "--no-policy", NULL);
-	return r;
+	if (json_object_set_new(doc, "version", json_integer(CELL_DOC_VERSION)) < 0 ||
+	    json_object_set(doc, "command", json_object_get(resolved, "command")) < 0 ||
+	    json_object_set(doc, "secrets", json_object_get(resolved, "secrets")) < 0 ||
+	    json_object_set_new(doc, "chain", json_string(d->chain)) < 0 ||
+	    (d->principal[0] != '\0' &&
+	     json_object_set_new(doc, "principal", json_string(d->principal)) < 0) ||
+	    (input[0] != '\0' && json_object_set_new(doc, "input", json_pack("{s:s}", "blob", input)) < 0))
+		return no_memory(err);
+	return 0;
 }
 
 static int
 describe(struct registry *reg, const struct dispatch *d, const json_t *resolved, json_t *given,
-         struct words *w, struct err *err)
+         json_t *doc, struct err *err)
 {
 	OWN(closep) int folder = dispatch_folder(d->id, true, err);
 	const json_t *capabilities = json_object_get(resolved, "capabilities");
-	json_t *word;
-	size_t i;
-	int r;
+	int r = folder < 0 ? folder : add_rest(d, resolved, doc, err);
 
-	if (folder < 0)
-		return folder;
-	add_option(w, "cloister", "run");
-	add_option(w, "-d", "--keep");
-	add_option(w, "--streams", NULL);
-	add_option(w, "--id", d->cell);
-	add_option(w, "--chain", d->chain);
-	if (d->principal[0] != '\0')
-		add_option(w, "--principal", d->principal);
-	if (json_is_object(json_object_get(resolved, "input")))
-		add_option(w, "--input", "/proc/self/fd/0");
-	r = add_files(reg, folder, d, w, err);
-	if (r == 0)
-		r = add_within(reg, folder, d, resolved, w, err);
-	if (r == 0)
-		r = add_time(resolved, w, err);
-	if (r == 0)
-		r = add_capabilities(reg, capabilities, given, w, err);
+	r = r == 0 ? add_env(reg, d, resolved, doc, err) : r;
+	r = r == 0 ? add_folders(resolved, doc, err) : r;
+	r = r == 0 ? add_policies(reg, folder, d, resolved, doc, err) : r;
+	r = r == 0 ? add_limits(resolved, doc, err) : r;
+	r = r == 0 ? add_capabilities(reg, capabilities, given, doc, err) : r;
 	/* After the setups: one of them may install the tools. */
-	if (r == 0)
-		r = make_tool_check(folder, d->id, capabilities, w, err);
-	add_grants(resolved, w);
-	add(w, strdup("--"));
-	json_array_foreach(json_object_get(resolved, "command"), i, word)
-		add(w, strdup(json_string_value(word)));
-	if (r == 0 && w->failed)
-		r = err_set(err, ENOMEM, "the command line of the cell is too long");
-	return r;
+	return r == 0 ? make_tool_check(folder, d->id, capabilities, doc, err) : r;
 }
 
 int
-dispatch_start(struct registry *reg, const struct dispatch *d, json_t *given, int *ret_said,
-               struct err *err)
+dispatch_start(struct registry *reg, const struct dispatch *d, const struct target *target,
+               struct target_link *link, json_t *given, struct err *err)
 {
-	OWN(json_decrefp) json_t *resolved = NULL;
-	OWN(words_free) struct words w = {0};
-	OWN(closep) int input = -1, said = -1, env = -1;
-	char path[PATH_MAX];
-	const char *hash;
-	int pidfd, r = dispatch_get_resolved(reg, d->id, &resolved, err);
+	OWN(json_decrefp) json_t *resolved = NULL, *doc = json_object();
+	OWN(buf_free) struct buf env;
+	int r;
 
-	if (r == 0)
-		r = describe(reg, d, resolved, given, &w, err);
-	if (r == 0)
-		r = make_env(reg, d, resolved, &env, err);
-	if (r < 0)
-		return r;
-	hash = dispatch_text(json_object_get(resolved, "input"), "hash");
-	if (hash[0] != '\0') {
-		input = registry_open_blob(reg, hash, err);
-		if (input < 0)
-			return err_wrap(err, "cannot read the input");
-	} else {
-		input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	}
-	said = memfd_create("said", MFD_CLOEXEC);
-	if (input < 0 || said < 0)
-		return err_errno(err, "cannot start a cell");
-	r = exe_find_cloister(path, err);
-	if (r < 0)
-		return r;
-	pidfd = dispatch_spawn(path, w.at, (const int[]){ input, -1, said, env }, err);
-	if (pidfd < 0)
-		return pidfd;
-	*ret_said = TAKE_FD(said);
-	return pidfd;
+	buf_init(&env, FILE_MAX);
+	r = dispatch_get_resolved(reg, d->id, &resolved, err);
+	r = r == 0 ? describe(reg, d, resolved, given, doc, err) : r;
+	r = r == 0 ? put_mcp(reg, d, resolved, &env, err) : r;
+	return r < 0 ? r : target->start(link, &(struct target_work){ .doc = doc, .env = env.data,
+	                                                              .env_len = env.len }, err);
 }

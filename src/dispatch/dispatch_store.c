@@ -86,6 +86,12 @@ read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
 	return 0;
 }
 
+int
+dispatch_target(const struct dispatch *d, const struct target **ret_target, struct err *err)
+{
+	return target_find(d->target, ret_target, err);
+}
+
 static void
 set_time(json_t *o, const char *name, uint64_t ms)
 {

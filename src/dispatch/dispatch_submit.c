@@ -89,26 +89,30 @@ read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struc
 static int
 check_has_all(const struct dispatch *d, bool is_parent, struct err *err)
 {
-	enum dispatch_cell_state state;
+	struct target_order ask = { .verb = TARGET_TAKEN };
+	const struct target *target;
+	enum target_state state;
 	struct err reason = {0};
-	uint32_t taken = 0;
+	int r;
 
 	if (d->state == DISPATCH_QUEUED)
 		return 0;
-	state = dispatch_cell_look(d->cell);
-	if (d->state == DISPATCH_STARTING &&
-	    (state == DISPATCH_CELL_NONE || state == DISPATCH_CELL_GRAVE))
+	r = dispatch_target(d, &target, err);
+	if (r < 0)
+		return r;
+	state = target->look(d->cell);
+	if (d->state == DISPATCH_STARTING && (state == TARGET_NONE || state == TARGET_BURIED))
 		return 0;
 	/* The cell is gone, so its last state cannot be asked for.  A dispatch that finishes leaves
 	 * its children their rights, and they leave them to theirs. */
-	if (state != DISPATCH_CELL_LIVE)
+	if (state != TARGET_LIVE)
 		return is_parent ? err_set(err, EPERM, "the dispatch that asks for this is over") : 0;
-	if (dispatch_cell_taken(d->cell, &taken, &reason) < 0)
+	if (target->control(d->cell, &ask, &reason) < 0)
 		return err_set(err, EPERM, "the agent '%s' may not dispatch others now: its cell %s cannot be "
 		               "asked what it still has: %s", d->agent, d->cell, reason.text);
-	return taken == 0 ? 0 : err_set(err, EPERM, "the agent '%s' may not dispatch others any more%s: %s",
+	return ask.taken == 0 ? 0 : err_set(err, EPERM, "the agent '%s' may not dispatch others any more%s: %s",
 	                                d->agent, is_parent ? "" : ", and so may none that it dispatched",
-	                                dispatch_taken_text(taken));
+	                                dispatch_taken_text(ask.taken));
 }
 
 /* A child is held to its parent's resolution, and so on up.  All of their cells must still have
@@ -238,11 +242,12 @@ write_row(const struct entry *e, struct err *err)
 	int r = db_do(registry_db(e->reg), err,
 	          "INSERT INTO dispatches (id, state, agent, agent_hash, principal, parent, chain, depth, "
 	          "target, policy_hash, build_hash, key, request_hash, resolved, retries, timeout_ms, "
-	          "created_ms) VALUES (?, 0, ?, ?, ?, ?, ?, ?, 'local', ?, ?, ?, ?, ?, ?, ?, ?)",
-	          "ssssssisssssiii", e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
+	          "created_ms) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	          "ssssssissssssiii", e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
 	          dispatch_text(resolved, "principal"),
 	          e->request->parent != NULL ? e->request->parent : "", e->descent->chain,
-	          (int64_t)e->descent->depth, dispatch_text(json_object_get(resolved, "policy"), "hash"),
+	          (int64_t)e->descent->depth, dispatch_text(resolved, "target"),
+	          dispatch_text(json_object_get(resolved, "policy"), "hash"),
 	          dispatch_text(resolved, "build"), e->request->key, e->request_hash, e->resolved,
 	          (int64_t)e->request->retries, (int64_t)e->request->timeout_ms, (int64_t)e->now);
 	return r < 0 ? r : 0;

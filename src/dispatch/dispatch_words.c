@@ -14,8 +14,6 @@ static const struct {
 	{ ", or -s ", NULL },
 	{ "--memory", "limits: memory" }, { "--cpus", "limits: cpus" }, { "--pids", "limits: pids" },
 	{ "--time", "limits: time" }, { "--disk", "limits: disk" }, { "--io", "limits: io" },
-	{ "--input '/proc/self/fd/0'", "the input" },
-	{ "--env-file '/proc/self/fd/3'", "the env" },
 	{ "-s ", "secrets: " },
 	{ "use -w DIR:ro", "use the workspace's mode ro" },
 	{ "try -w DIR:ro or -w DIR:rw", "try its mode ro or rw" },
@@ -57,4 +55,25 @@ dispatch_own_words(char text[DISPATCH_REASON_MAX])
 	}
 	out[n] = '\0';
 	memcpy(text, out, n + 1);
+}
+
+const char *
+dispatch_taken_text(uint32_t taken)
+{
+	static const struct {
+		uint32_t bit;
+		const char *text;
+	} all[] = {
+		{ CELL_TAKEN_POLICY, "an operator changed its policy while it ran" },
+		{ CELL_TAKEN_CONSEQUENCE, "its policy was narrowed while it ran, by what a request led to" },
+		{ CELL_TAKEN_SECRET, "a secret of its was revoked while it ran" },
+		{ CELL_TAKEN_TTL, "an operator limited how long it runs" },
+		{ CELL_TAKEN_FROZEN, "its cell is frozen" },
+		{ CELL_TAKEN_ENDING, "its cell is being ended" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if ((taken & all[i].bit) != 0)
+			return all[i].text;
+	return "something was taken back from it while it ran";
 }

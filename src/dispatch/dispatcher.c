@@ -5,10 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,7 +13,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "cell/cell_dirs.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/db.h"
 #include "registry/registry.h"
@@ -90,41 +86,12 @@ look_after(void *arg)
 
 /* ---- news ---- */
 
+/* A waiting dispatch may have a place now, or may have been cancelled. */
 static void
-take_news(struct dispatcher *dispatcher, const struct inotify_event *event)
+turn_changed(void *arg, const char *name)
 {
-	char name[CELL_ENTRY_MAX];
-
-	if (event->wd == dispatcher->watch_turn) {
-		/* A waiting dispatch may have been cancelled. */
-		dispatcher_soon(dispatcher);
-		return;
-	}
-	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next) {
-		if (event->wd == dispatcher->watch_state && drive->phase == DRIVE_STARTS) {
-			snprintf(name, sizeof(name), "%s.", drive->d.cell);
-			if (event->len > 0 && strcmp(event->name, name) == 0)
-				drive_attach(drive);
-		} else if (drive->watch == event->wd) {
-			drive_tail(drive);
-		}
-	}
-}
-
-static void
-notify_ready(void *arg, uint32_t events)
-{
-	struct dispatcher *dispatcher = arg;
-	_Alignas(struct inotify_event) char data[16384];
-	const struct inotify_event *event;
-	ssize_t n;
-
-	(void)events;
-	while ((n = read(dispatcher->notify.fd, data, sizeof(data))) > 0)
-		for (ssize_t at = 0; at < n; at += (ssize_t)(sizeof(*event) + event->len)) {
-			event = (const struct inotify_event *)(data + at);
-			take_news(dispatcher, event);
-		}
+	(void)name;
+	dispatcher_soon(arg);
 }
 
 static int
@@ -155,16 +122,11 @@ tick_due(void *arg)
 /* ---- pruning ---- */
 
 static void
-prune_done(void *arg, uint32_t events)
+prune_done(void *arg, bool exited, int status)
 {
-	struct dispatcher *dispatcher = arg;
-	siginfo_t info = {0};
-
-	(void)events;
-	(void)waitid(P_PIDFD, (id_t)dispatcher->pruning.fd, &info, WEXITED);
-	loop_unwatch(dispatcher->loop, &dispatcher->pruning);
-	closep(&dispatcher->pruning.fd);
-	dispatcher->pruning.fd = -1;
+	(void)arg;
+	(void)exited;
+	(void)status;
 }
 
 static void
@@ -173,34 +135,20 @@ prune_due(void *arg)
 	struct dispatcher *dispatcher = arg;
 
 	loop_set_timer(dispatcher->loop, &dispatcher->prune, PRUNE_EVERY_MS);
-	if (dispatcher->pruning.fd >= 0 || dispatcher->draining)
-		return;
-	dispatcher->pruning.fd = dispatch_prune_start(dispatcher->options.prune_ms, NULL);
-	if (dispatcher->pruning.fd >= 0)
-		(void)loop_watch(dispatcher->loop, &dispatcher->pruning, EPOLLIN, NULL);
-	else
-		dispatcher->pruning.fd = -1;
+	if (!child_runs(&dispatcher->pruning) && !dispatcher->draining)
+		(void)dispatch_prune_start(&dispatcher->pruning, dispatcher->loop,
+		                           dispatcher->options.prune_ms, NULL);
 }
 
 static int
-watch_folders(struct dispatcher *dispatcher, struct err *err)
+open_all(struct dispatcher *dispatcher, struct err *err)
 {
 	OWN(closep) int top = dispatch_top(err);
-	OWN(closep) int state = top < 0 ? -1 : cell_state_open(true, err);
-	char path[64];
+	int r = top < 0 ? top : target_find(DISPATCH_TARGET, &dispatcher->target, err);
 
-	if (top < 0 || state < 0)
-		return top < 0 ? top : state;
-	dispatcher->notify.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (dispatcher->notify.fd < 0)
-		return err_errno(err, "cannot watch the queue");
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", top);
-	dispatcher->watch_turn = inotify_add_watch(dispatcher->notify.fd, path, IN_CLOSE_WRITE);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", state);
-	dispatcher->watch_state = inotify_add_watch(dispatcher->notify.fd, path, IN_CREATE);
-	if (dispatcher->watch_turn < 0 || dispatcher->watch_state < 0)
-		return err_errno(err, "cannot watch the queue");
-	return loop_watch(dispatcher->loop, &dispatcher->notify, EPOLLIN, err);
+	r = r == 0 ? dispatcher->target->check(err) : r;
+	r = r == 0 ? dispatcher->target->open(dispatcher->loop, &dispatcher->place, err) : r;
+	return r < 0 ? r : loop_watch_file(dispatcher->loop, &dispatcher->turn, top, LOOP_FILE_WRITTEN, err);
 }
 
 /* ---- public functions ---- */
@@ -222,9 +170,9 @@ dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_
 	dispatcher->round = (struct loop_round){ .run = look_after, .arg = dispatcher };
 	dispatcher->tick = (struct loop_timer){ .due = tick_due, .arg = dispatcher };
 	dispatcher->prune = (struct loop_timer){ .due = prune_due, .arg = dispatcher };
-	dispatcher->pruning = (struct loop_source){ .fd = -1, .ready = prune_done, .arg = dispatcher };
-	dispatcher->notify = (struct loop_source){ .fd = -1, .ready = notify_ready, .arg = dispatcher };
-	r = watch_folders(dispatcher, err);
+	dispatcher->pruning = (struct child){ .ended = prune_done };
+	dispatcher->turn = (struct loop_file){ .changed = turn_changed, .arg = dispatcher };
+	r = open_all(dispatcher, err);
 	if (r < 0)
 		return r;
 	loop_set_timer(loop, &dispatcher->tick, TICK_MS);
@@ -246,10 +194,10 @@ dispatcher_free(struct dispatcher *dispatcher)
 	loop_cancel_round(dispatcher->loop, &dispatcher->round);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->tick);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->prune);
-	loop_unwatch(dispatcher->loop, &dispatcher->pruning);
-	closep(&dispatcher->pruning.fd);
-	loop_unwatch(dispatcher->loop, &dispatcher->notify);
-	closep(&dispatcher->notify.fd);
+	child_drop(&dispatcher->pruning);
+	loop_unwatch_file(dispatcher->loop, &dispatcher->turn);
+	if (dispatcher->target != NULL)
+		dispatcher->target->close(dispatcher->place);
 	free(dispatcher);
 }
 
@@ -379,6 +327,6 @@ dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err
 	if (ret_n != NULL)
 		*ret_n = n;
 	clear_folders(dispatcher->reg);
-	(void)dispatch_clear_graves(registry_db(dispatcher->reg), NULL);
+	(void)dispatch_clear_graves(registry_db(dispatcher->reg), dispatcher->target, NULL);
 	return 0;
 }

@@ -1,75 +1,43 @@
 /* dispatcher_drive.c - drives one dispatch from its current state to its end.
  *
  * Any failure of the driver's own, such as a full disk or a busy database, is retried from the
- * beginning a little later: the row, the events and the cell's state entry show how far it was. */
+ * beginning a little later: the row, the events and the target show how far it was. */
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/inotify.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
-#include "cell/cell_dirs.h"
 #include "dispatch/dispatcher_parts.h"
-#include "ipc/control_channel.h"
-#include "ipc/ipc.h"
 #include "registry/registry.h"
 
 #define AGAIN_MS 1000                   /* after a failure of the driver's own */
-#define LOOK_MS 5                       /* while a supervisor begins or ends */
+#define LOOK_MS 5                       /* while a cell begins or ends */
 #define LOOK_MAX_MS 500
 #define HARVESTS_MAX 5
 #define CANCEL_GRACE_MS 10000
-#define SAID_MAX 4096
 
 static void drive_look(struct drive *drive);
 static void look_later(struct drive *drive);
 
 /* ---- a drive by itself ---- */
 
-static void
-drop_child(struct drive *drive)
+void
+drive_detach(struct drive *drive)
 {
-	loop_unwatch(drive->dispatcher->loop, &drive->child);
-	closep(&drive->child.fd);
-	closep(&drive->said);
-	drive->child.fd = drive->said = -1;
-}
-
-static void
-drop_control(struct drive *drive)
-{
-	loop_unwatch(drive->dispatcher->loop, &drive->control);
-	closep(&drive->control.fd);
-	drive->control.fd = -1;
-}
-
-static void
-detach(struct drive *drive)
-{
-	struct dispatcher *dispatcher = drive->dispatcher;
-
-	drop_child(drive);
-	drop_control(drive);
-	loop_cancel_timer(dispatcher->loop, &drive->timer);
-	if (drive->watch >= 0)
-		(void)inotify_rm_watch(dispatcher->notify.fd, drive->watch);
-	drive->watch = -1;
+	child_drop(&drive->harvest);
+	drive->dispatcher->target->detach(TAKE(drive->link));
+	loop_cancel_timer(drive->dispatcher->loop, &drive->timer);
 	drive_tail_close(drive);
 }
 
 void
 drive_drop(struct drive *drive)
 {
-	detach(drive);
+	drive_detach(drive);
 	dispatch_log_close(&drive->log);
 	dispatch_free(&drive->d);
 	json_decref(drive->given);
@@ -82,7 +50,7 @@ static void
 again(struct drive *drive, const struct err *err)
 {
 	snprintf(drive->trouble, sizeof(drive->trouble), "%.*s", DISPATCH_REASON_MAX - 1, err->text);
-	detach(drive);
+	drive_detach(drive);
 	drive->phase = DRIVE_SETTLES;
 	loop_set_timer(drive->dispatcher->loop, &drive->timer, AGAIN_MS);
 }
@@ -130,17 +98,13 @@ conclude(struct drive *drive, const json_t *result)
 }
 
 static void
-harvest_done(void *arg, uint32_t events)
+harvest_done(void *arg, bool exited, int status)
 {
 	struct drive *drive = arg;
-	OWN(json_decrefp) json_t *result = NULL;
-	siginfo_t info = {0};
+	OWN(json_decrefp) json_t *result = dispatch_harvest_read(drive->d.id, drive->d.cell);
 
-	(void)events;
-	if (waitid(P_PIDFD, (id_t)drive->child.fd, &info, WEXITED) < 0)
-		return;
-	drop_child(drive);
-	result = dispatch_harvest_read(drive->d.id, drive->d.cell);
+	(void)exited;
+	(void)status;
 	conclude(drive, result);
 }
 
@@ -164,69 +128,65 @@ static void
 begin_harvest(struct drive *drive)
 {
 	struct err err = {0};
-	int r = 0;
 
-	drop_control(drive);
 	drive->phase = DRIVE_HARVESTS;
 	if (dispatch_harvest_is_small(&drive->d)) {
 		harvest_small(drive);
 		return;
 	}
-	drive->child = (struct loop_source){ .ready = harvest_done, .arg = drive,
-	                                     .fd = dispatch_harvest_start(&drive->d, drive->lock, &err) };
-	if (drive->child.fd < 0)
-		r = drive->child.fd = -1;
-	else
-		r = loop_watch(drive->dispatcher->loop, &drive->child, EPOLLIN, &err);
-	if (r < 0)
+	drive->harvest = (struct child){ .ended = harvest_done, .arg = drive };
+	if (dispatch_harvest_start(&drive->d, drive->lock, drive->dispatcher->loop, &drive->harvest, &err) < 0)
 		again(drive, &err);
 }
 
 /* ---- the cell ---- */
 
-void
-drive_attach(struct drive *drive)
-{
-	struct dispatcher *dispatcher = drive->dispatcher;
-	char path[64];
+static void run_done(void *arg, bool sure, const char *said);
+static void attach(struct drive *drive);
 
-	if (drive->entry >= 0)
+static void
+has_news(void *arg)
+{
+	struct drive *drive = arg;
+
+	if (drive->appeared)
+		drive_tail(drive);
+	else
+		attach(drive);
+}
+
+static void
+has_left(void *arg, bool ended)
+{
+	struct drive *drive = arg;
+
+	if (!ended) {
+		look_later(drive);
 		return;
-	drive->entry = dispatch_cell_open(drive->d.cell);
-	if (drive->entry < 0)
+	}
+	drive->looks = 0;
+	drive_look(drive);
+}
+
+/* Connects to its cell, which may have appeared. */
+static void
+attach(struct drive *drive)
+{
+	const struct target_hooks hooks = { .started = run_done, .news = has_news, .left = has_left,
+	                                    .arg = drive };
+	struct dispatcher *dispatcher = drive->dispatcher;
+
+	if (dispatcher->target->attach(dispatcher->place, drive->d.cell, &hooks, &drive->link, NULL) <= 0 ||
+	    drive->appeared)
 		return;
 	if (strcmp(drive->log.cell, drive->d.cell) != 0 &&
 	    dispatch_log_put(&drive->log, "cell.boot",
 	                     json_pack("{s:i,s:s}", "attempt", (int)drive->d.attempts, "cell",
-	                               drive->d.cell), false, NULL) < 0) {
-		drive_tail_close(drive);
+	                               drive->d.cell), false, NULL) < 0)
 		return;
-	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", drive->entry);
-	drive->watch = inotify_add_watch(dispatcher->notify.fd, path, IN_MODIFY | IN_CREATE);
+	drive->appeared = true;
 	dispatcher_tell(drive);
 	drive_tail(drive);
-}
-
-static void
-control_ready(void *arg, uint32_t events)
-{
-	struct drive *drive = arg;
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	bool is_over;
-
-	(void)events;
-	if (ipc_receive(drive->control.fd, &message, NULL) == -EAGAIN)
-		return;
-	/* The record decides, whatever the supervisor sent.  If it sent nothing, it may have no
-	 * room for another client. */
-	is_over = message.type == CONTROL_ENDED;
-	drop_control(drive);
-	drive->looks = is_over ? 0 : drive->looks;
-	if (is_over)
-		drive_look(drive);
-	else
-		look_later(drive);
 }
 
 static bool
@@ -237,25 +197,25 @@ was_cancelled(struct drive *drive)
 	return read_row(drive, &err) == 0 && drive->d.cancel;
 }
 
-/* Waits for the supervisor's report of the end. */
+/* Its cell lives, and the target will report the end. */
 static void
-follow(struct drive *drive, int fd)
+note_runs(struct drive *drive)
 {
+	struct target_order stop = { .verb = TARGET_STOP };
 	struct err err = {0};
 
-	drive_attach(drive);
 	drive->phase = DRIVE_RUNS;
-	drive->control = (struct loop_source){ .fd = fd, .ready = control_ready, .arg = drive };
-	if (loop_watch(drive->dispatcher->loop, &drive->control, EPOLLIN, &err) < 0 ||
-	    dispatch_set_running(registry_db(drive->dispatcher->reg), drive->d.id, &err) < 0) {
+	if (dispatch_set_running(registry_db(drive->dispatcher->reg), drive->d.id, &err) < 0) {
 		again(drive, &err);
 		return;
 	}
 	drive->d.state = DISPATCH_RUNNING;
 	drive->failures = 0;
 	dispatcher_tell(drive);
-	if (was_cancelled(drive))
-		(void)dispatch_cell_stop(drive->d.cell, drive->d.cancel_now ? 0 : CANCEL_GRACE_MS, NULL);
+	if (!was_cancelled(drive))
+		return;
+	stop.grace_ms = drive->d.cancel_now ? 0 : CANCEL_GRACE_MS;
+	(void)drive->dispatcher->target->control(drive->d.cell, &stop, NULL);
 }
 
 static void
@@ -290,6 +250,7 @@ start_other(struct drive *drive)
 static void
 look_for_none(struct drive *drive)
 {
+	struct target_order bury = { .verb = TARGET_BURY };
 	struct err err = {0};
 	int r;
 
@@ -301,7 +262,7 @@ look_for_none(struct drive *drive)
 	} else if (drive->began) {
 		r = drive_fail(drive, drive->trouble, false, &err);
 	} else {
-		r = cell_state_bury(drive->d.cell, &err);
+		r = drive->dispatcher->target->control(drive->d.cell, &bury, &err);
 		if (r == 0) {
 			start_other(drive);
 			return;
@@ -329,44 +290,44 @@ note_ran(struct drive *drive, struct err *err)
 	return r;
 }
 
-/* Continues according to the cell's state entry. */
+/* Continues according to the state of its cell. */
 static void
 drive_look(struct drive *drive)
 {
+	const struct target *target = drive->dispatcher->target;
 	struct err err = {0};
-	int fd;
 
-	switch (dispatch_cell_look(drive->d.cell)) {
-	case DISPATCH_CELL_LIVE:
-		fd = dispatch_cell_wait(drive->d.cell, &err);
-		if (fd >= 0)
-			follow(drive, fd);
+	switch (target->look(drive->d.cell)) {
+	case TARGET_LIVE:
+		attach(drive);
+		if (drive->link != NULL && target->follow(drive->link, &err) == 0)
+			note_runs(drive);
 		else
 			look_later(drive);
 		return;
-	case DISPATCH_CELL_ENDED:
-		drive_attach(drive);
+	case TARGET_ENDED:
+		attach(drive);
 		if (note_ran(drive, &err) == 0 &&
 		    dispatch_token_drop(registry_db(drive->dispatcher->reg), drive->d.id, &err) == 0)
 			begin_harvest(drive);
 		else
 			again(drive, &err);
 		return;
-	case DISPATCH_CELL_LOST:
-		drive_attach(drive);
+	case TARGET_LOST:
+		attach(drive);
 		drive_tail(drive);
 		if (note_ran(drive, &err) < 0 ||
 		    drive_fail(drive, "the supervisor of its cell was killed, and the cell with it", true,
 		               &err) < 0)
 			again(drive, &err);
 		return;
-	case DISPATCH_CELL_GRAVE:
+	case TARGET_BURIED:
 		if (drive->began || !dispatch_is_of_this_boot(drive->d.boot))
 			look_for_none(drive);
 		else
 			start_other(drive);
 		return;
-	case DISPATCH_CELL_NONE:
+	case TARGET_NONE:
 		look_for_none(drive);
 		return;
 	}
@@ -374,42 +335,16 @@ drive_look(struct drive *drive)
 
 /* ---- starting ---- */
 
-/* Keeps the last line of `cloister run`, without its prefix. */
 static void
-note_said(struct drive *drive)
-{
-	OWN(freep) char *text = NULL;
-	char path[64], *line, *end;
-
-	snprintf(drive->trouble, sizeof(drive->trouble), "its cell could not be started");
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", drive->said);
-	if (read_file_at(AT_FDCWD, path, 1 << 20, &text, NULL, NULL) < 0)
-		return;
-	for (end = text + strlen(text); end > text && end[-1] == '\n'; end--)
-		end[-1] = '\0';
-	line = strrchr(text, '\n');
-	line = line != NULL ? line + 1 : text;
-	if (strncmp(line, "cloister: ", 10) == 0)
-		line += 10;
-	if (*line != '\0')
-		snprintf(drive->trouble, sizeof(drive->trouble), "%.*s", DISPATCH_REASON_MAX - 1, line);
-	dispatch_own_words(drive->trouble);
-}
-
-static void
-run_done(void *arg, uint32_t events)
+run_done(void *arg, bool sure, const char *said)
 {
 	struct drive *drive = arg;
-	siginfo_t info = {0};
 
-	(void)events;
-	if (waitid(P_PIDFD, (id_t)drive->child.fd, &info, WEXITED) < 0)
-		return;
-	note_said(drive);
-	/* A `cloister run` that was killed may have left a supervisor that is only just beginning. */
-	drive->began = info.si_code == CLD_EXITED;
-	drop_child(drive);
-	drive_attach(drive);
+	snprintf(drive->trouble, sizeof(drive->trouble), "%s",
+	         said[0] != '\0' ? said : "its cell could not be started");
+	dispatch_own_words(drive->trouble);
+	drive->began = sure;
+	attach(drive);
 	drive->looks = 0;
 	drive_look(drive);
 }
@@ -419,25 +354,20 @@ drive_launch(struct drive *drive)
 {
 	struct dispatcher *dispatcher = drive->dispatcher;
 	struct err err = {0};
-	int said = -1, fd;
+	int r;
 
-	detach(drive);
+	drive_detach(drive);
 	drive->phase = DRIVE_STARTS;
 	drive->is_new = drive->began = false;
 	drive->failures = 0;
 	dispatcher_tell(drive);
 	json_decref(drive->given);
 	drive->given = json_object();
-	fd = dispatch_start(dispatcher->reg, &drive->d, drive->given, &said, &err);
-	if (fd < 0) {
-		/* Nothing was started, so there is no cell to look for. */
-		if (drive_fail(drive, err.text, false, &err) < 0)
-			again(drive, &err);
-		return;
-	}
-	drive->said = said;
-	drive->child = (struct loop_source){ .fd = fd, .ready = run_done, .arg = drive };
-	if (loop_watch(dispatcher->loop, &drive->child, EPOLLIN, &err) < 0)
+	attach(drive);
+	r = drive->link == NULL ? err_set(&err, ENOMEM, "out of memory") :
+	    dispatch_start(dispatcher->reg, &drive->d, dispatcher->target, drive->link, drive->given, &err);
+	/* If nothing was started, there is no cell to look for. */
+	if (r == -EINPROGRESS || (r < 0 && drive_fail(drive, err.text, false, &err) < 0))
 		again(drive, &err);
 }
 
@@ -489,10 +419,10 @@ go_on(struct drive *drive, struct err *err)
 		/* No other process has had the lock. */
 		drive_launch(drive);
 	} else if (r == 0 && (result = dispatch_harvest_read(drive->d.id, drive->d.cell)) != NULL) {
-		drive_attach(drive);
+		attach(drive);
 		r = drive_conclude(drive, result, err);
 	} else if (r == 0) {
-		drive_attach(drive);
+		attach(drive);
 		drive_look(drive);
 	}
 	return r;
@@ -535,11 +465,12 @@ drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive 
 	if (drive == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	*drive = (struct drive){ .dispatcher = dispatcher, .phase = DRIVE_ENTERS, .lock = -1,
-		.said = -1, .entry = -1, .watch = -1, .streams = { -1, -1 },
-		.child = { .fd = -1 }, .control = { .fd = -1 },
+		.streams = { -1, -1, -1 },
 		.timer = { .due = timer_due, .arg = drive } };
 	snprintf(drive->d.id, sizeof(drive->d.id), "%s", id);
 	r = read_row(drive, err);
+	if (r == 0 && strcmp(drive->d.target, dispatcher->target->name) != 0)
+		r = err_set(err, EINVAL, "dispatch %s is for another target: %s", id, drive->d.target);
 	if (r == 0 && dispatch_state_is_over(drive->d.state))
 		r = err_set(err, EALREADY, "dispatch %s is over: it is %s", id,
 		            dispatch_state_name(drive->d.state));

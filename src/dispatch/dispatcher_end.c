@@ -13,7 +13,6 @@
 #include "base/utf8.h"
 #include "canon/canon.h"
 #include "canon/hash.h"
-#include "cell/cell_dirs.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
 
@@ -80,7 +79,7 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	if (end->state != DISPATCH_FINISHED)
 		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
 	r = drive->d.cell[0] != '\0' && !keeps ?
-	    dispatch_cell_discard(drive->d.cell, err) : 0;
+	    drive->dispatcher->target->discard(drive->d.cell, err) : 0;
 	r = r == 0 ? note_end(drive, resolved, end, err) : r;
 	r = r == 0 ? dispatch_set_end(registry_db(reg), drive->d.id, end, err) : r;
 	if (r < 0)
@@ -133,7 +132,7 @@ try_again(struct drive *drive, const struct dispatch_ending *end, struct err *er
 {
 	uint64_t ms = backoff(drive->d.attempts);
 	json_t *event = json_object();
-	int r = dispatch_cell_discard(drive->d.cell, err);
+	int r = drive->dispatcher->target->discard(drive->d.cell, err);
 
 	json_object_set_new(event, "attempt", json_integer((json_int_t)drive->d.attempts));
 	json_object_set_new(event, "again_ms", json_integer((json_int_t)ms));
@@ -151,7 +150,7 @@ try_again(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	if (r < 0)
 		return r;
 	dispatch_tell();
-	drive_tail_close(drive);
+	drive_detach(drive);
 	drive->phase = DRIVE_ENTERS;
 	drive->d.state = DISPATCH_QUEUED;
 	dispatcher_tell(drive);
@@ -173,16 +172,16 @@ why_last(int ending, uint32_t taken)
 	}
 }
 
-/* The same for a cell whose record was not read yet. */
+/* The same for a cell that was not harvested yet. */
 static const char *
-why_last_of(const char *cell)
+why_last_of(const struct drive *drive)
 {
-	OWN(cell_record_free) struct cell_record record = {0};
-	OWN(closep) int entry = dispatch_cell_open(cell);
+	const struct target_harvest how = { .folder = DISPATCH_OUT };
+	struct target_end end;
 
-	if (entry < 0 || cell_record_read(entry, &record, NULL) < 0)
+	if (drive->dispatcher->target->harvest(drive->d.cell, &how, &end, NULL) < 0)
 		return "it is not known whether something was taken back from it while it ran";
-	return why_last(record.end, record.taken);
+	return why_last(end.end, end.taken);
 }
 
 static void
@@ -247,7 +246,7 @@ drive_fail(struct drive *drive, const char *reason, bool ran, struct err *err)
 	/* REASON may be in *ERR. */
 	snprintf(text, sizeof(text), "%s", reason);
 	clean(text);
-	return end_attempt(drive, end, ran ? why_last_of(drive->d.cell) : NULL, err);
+	return end_attempt(drive, end, ran ? why_last_of(drive) : NULL, err);
 }
 
 int

@@ -2,16 +2,15 @@
 #ifndef CLOISTER_DISPATCHER_PARTS_H
 #define CLOISTER_DISPATCHER_PARTS_H
 #include "dispatch/dispatch_parts.h"
+#include "loop/child.h"
 #include "loop/loop.h"
-
-#define DRIVE_STREAMS 2
 
 enum drive_phase {
 	DRIVE_ENTERS,                   /* its state is determined from the beginning */
 	DRIVE_WAITS,                    /* for a place, or for the time of the next attempt */
-	DRIVE_STARTS,                   /* `cloister run` runs */
-	DRIVE_RUNS,                     /* its supervisor will report the end */
-	DRIVE_SETTLES,                  /* its supervisor is at its end, or has only just begun */
+	DRIVE_STARTS,                   /* the target starts its cell */
+	DRIVE_RUNS,                     /* the target will report the end */
+	DRIVE_SETTLES,                  /* its cell is at its end, or has only just begun */
 	DRIVE_HARVESTS,                 /* a process harvests the results */
 	DRIVE_OVER,                     /* to be dropped */
 };
@@ -24,15 +23,14 @@ struct drive {
 	int lock;
 	struct dispatch d;              /* the row, as last read */
 	struct dispatch_log log;
-	struct loop_source child;       /* a pidfd: `cloister run`, or the harvest */
-	int said;                       /* gets its messages */
-	struct loop_source control;     /* the connection to the supervisor */
+	struct child harvest;           /* of large results */
+	struct target_link *link;       /* to its cell; NULL: none */
 	struct loop_timer timer;
-	int entry, watch;               /* the cell's state entry; its inotify watch */
-	int streams[DRIVE_STREAMS];
+	bool appeared;                  /* its cell is there, and cell.boot is recorded */
+	int streams[TARGET_STREAMS];    /* -1: not open */
 	uint64_t steps_read;            /* lines */
 	bool is_new;                    /* it was begun with its row, and its cell was not started yet */
-	bool began;                     /* this process's `cloister run` is over */
+	bool began;                     /* this process has started its cell, or could not */
 	/* By hash, the time since which the cell's capabilities must be unchanged; NULL: only
 	 * another process knew. */
 	json_t *given;
@@ -47,10 +45,11 @@ struct dispatcher {
 	struct drive *drives;           /* the oldest first */
 	struct loop_round round;
 	struct loop_timer tick;
-	struct loop_source notify;      /* inotify */
-	int watch_turn, watch_state;
+	const struct target *target;
+	struct target_place *place;
+	struct loop_file turn;          /* the folder of dispatches: a place may be free */
 	struct loop_timer prune;
-	struct loop_source pruning;     /* a pidfd */
+	struct child pruning;
 	bool adopting, draining;
 };
 
@@ -73,8 +72,8 @@ void drive_begin(struct drive *drive);
 bool drive_try(struct drive *drive);
 /* Its attempt has begun: starts the cell. */
 void drive_launch(struct drive *drive);
-/* The state entry of its cell may have appeared. */
-void drive_attach(struct drive *drive);
+/* Lets go of its cell, which goes on. */
+void drive_detach(struct drive *drive);
 
 /* ---- dispatcher_tail.c ---- */
 

@@ -11,26 +11,18 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
-#include "cell/cell_dirs.h"
 #include "dispatch/dispatcher_parts.h"
 
 #define TAIL_BLOCK 65536
 #define STEPS_MAX (1u << 20)
 
-static int
-open_beneath(const struct drive *drive, const char *name)
-{
-	return openat(drive->entry, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-}
-
 /* Streams that do not exist yet come later. */
 static void
 open_streams(struct drive *drive)
 {
-	if (drive->streams[0] < 0)
-		drive->streams[0] = open_beneath(drive, CELL_STDOUT);
-	if (drive->streams[1] < 0)
-		drive->streams[1] = open_beneath(drive, CELL_STDERR);
+	for (int i = 0; i < TARGET_STREAMS; i++)
+		if (drive->streams[i] < 0)
+			drive->streams[i] = drive->dispatcher->target->stream(drive->d.cell, (enum target_stream)i);
 }
 
 static uint64_t
@@ -62,7 +54,7 @@ tail_stream(struct drive *drive, enum dispatch_stream stream, uint64_t end)
 	return at > before;
 }
 
-/* One line of CELL_STEPS: {"event":"setup.ran",...}. */
+/* One line of TARGET_STEPS: {"event":"setup.ran",...}. */
 static void
 tell_step(struct drive *drive, const char *text, size_t len)
 {
@@ -85,7 +77,8 @@ tail_steps(struct drive *drive)
 	char *end, *at;
 	size_t len;
 
-	if (read_file_at(drive->entry, CELL_STEPS, STEPS_MAX, &text, &len, NULL) < 0)
+	if (drive->streams[TARGET_STEPS] < 0 ||
+	    read_whole(drive->streams[TARGET_STEPS], STEPS_MAX, &text, &len, NULL) < 0)
 		return false;
 	drive->steps_read = 0;
 	for (at = text; (end = memchr(at, '\n', len - (size_t)(at - text))) != NULL; at = end + 1) {
@@ -104,7 +97,7 @@ drive_tail(struct drive *drive)
 	uint64_t out, errors;
 	bool told;
 
-	if (drive->entry < 0)
+	if (!drive->appeared)
 		return;
 	open_streams(drive);
 	/* Output that arrives while the steps are read must wait: a step may come before it. */
@@ -120,12 +113,11 @@ drive_tail(struct drive *drive)
 void
 drive_tail_close(struct drive *drive)
 {
-	for (int i = 0; i < DRIVE_STREAMS; i++) {
+	for (int i = 0; i < TARGET_STREAMS; i++) {
 		closep(&drive->streams[i]);
 		drive->streams[i] = -1;
 	}
-	closep(&drive->entry);
-	drive->entry = -1;
+	drive->appeared = false;
 }
 
 void

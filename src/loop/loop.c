@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "loop/loop_parts.h"
 
 #define LOOP_BATCH 128                  /* events taken at once */
 #define LOOP_POLLED_MAX 256
@@ -41,6 +42,7 @@ struct loop {
 	void (*caught)(void *arg, const struct signalfd_siginfo *info);
 	void *caught_arg;
 	struct linger linger;           /* see loop_linger() */
+	struct loop_files *files;       /* see loop_watch_file(); NULL: none was watched */
 	/* Sources that epoll refused.  The kernel limits epoll watches per user, and an agent of
 	 * the same user can use them all.  A cell must still be reachable, to be killed. */
 	struct loop_source *polled[LOOP_POLLED_MAX];
@@ -72,9 +74,19 @@ loop_free(struct loop *loop)
 {
 	if (loop == NULL)
 		return;
+	if (loop->files != NULL) {
+		closep(&loop->files->source.fd);
+		free(loop->files);
+	}
 	closep(&loop->epoll);
 	closep(&loop->signals.fd);
 	free(loop);
+}
+
+struct loop_files **
+loop_files(struct loop *loop)
+{
+	return &loop->files;
 }
 
 void

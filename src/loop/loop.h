@@ -36,6 +36,15 @@ struct loop_round {
 	uint64_t ran;
 };
 
+/* A file or folder that other processes change. */
+struct loop_file {
+	/* NAME is that of a changed entry of a folder; else "".  May remove any watch. */
+	void (*changed)(void *arg, const char *name);
+	void *arg;
+	int watch;                      /* private, as is what follows; 0 while it is not watched */
+	struct loop_file *next;
+};
+
 int loop_new(struct loop **ret_loop, struct err *err);
 void loop_free(struct loop *loop);      /* NULL is fine */
 void loop_freep(struct loop **loop);
@@ -48,6 +57,21 @@ void loop_unwatch(struct loop *loop, struct loop_source *source);
 
 /* Whether the current batch still has events for SOURCE. */
 bool loop_has_event(const struct loop *loop, const struct loop_source *source);
+
+/* ---- files: loop_files.c ---- */
+
+enum loop_file_event {
+	LOOP_FILE_CREATED = 1,          /* a new entry of a folder */
+	LOOP_FILE_MODIFIED = 2,         /* written */
+	LOOP_FILE_WRITTEN = 4,          /* closed by a process that could write it */
+};
+/* Call CHANGED at each of EVENTS (enum loop_file_event bits) of the file or folder FD, which may be
+ * closed then.  All watches of a loop share one descriptor. */
+int loop_watch_file(struct loop *loop, struct loop_file *file, int fd, unsigned events,
+                    struct err *err);
+void loop_unwatch_file(struct loop *loop, struct loop_file *file);
+
+/* ---- timers and rounds ---- */
 
 /* Call DUE once, AFTER_MS from now; setting it again moves it.  Moving it to a later time, as idle
  * connections do with every sign of life, costs next to nothing.  Timers due at the same time run

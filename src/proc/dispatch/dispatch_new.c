@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,7 +78,7 @@ struct waiting {
 	struct dispatcher *dispatcher;
 	const char *id;
 	struct follower follower;
-	struct loop_source notify;
+	struct loop_file events;
 	struct loop_timer look;
 	bool asked_to_end;
 	int signal;                     /* a second signal: leave it to others */
@@ -94,14 +92,11 @@ check_over(struct waiting *w)
 }
 
 static void
-notify_ready(void *arg, uint32_t events)
+events_changed(void *arg, const char *name)
 {
 	struct waiting *w = arg;
-	char data[4096];
 
-	(void)events;
-	while (read(w->notify.fd, data, sizeof(data)) > 0)
-		;
+	(void)name;
 	(void)proc_follow(&w->follower, NULL);
 	check_over(w);
 }
@@ -145,24 +140,18 @@ caught(void *arg, const struct signalfd_siginfo *info)
 static int
 watch(struct waiting *w, struct err *err)
 {
-	OWN(freep) char *path = dispatch_events_path(w->id, err);
 	sigset_t set;
 	int r;
 
-	if (path == NULL)
-		return -ENOENT;
 	w->follower.fd = dispatch_open_events(w->reg, w->id, err);
 	if (w->follower.fd < 0)
 		return w->follower.fd;
-	w->notify.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (w->notify.fd < 0 || inotify_add_watch(w->notify.fd, path, IN_MODIFY) < 0)
-		return err_errno(err, "cannot watch '%s'", path);
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	r = loop_catch(w->loop, &set, caught, w, err);
-	return r < 0 ? r : loop_watch(w->loop, &w->notify, EPOLLIN, err);
+	return r < 0 ? r : loop_watch_file(w->loop, &w->events, w->follower.fd, LOOP_FILE_MODIFIED, err);
 }
 
 /* Prints the rest of output that is cut in the events. */
@@ -208,7 +197,7 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 	OWN(loop_freep) struct loop *loop = NULL;
 	OWN(dispatcher_freep) struct dispatcher *dispatcher = NULL;
 	struct waiting w = { .reg = reg, .id = id, .follower = { .json = said->json },
-	                     .notify = { .fd = -1, .ready = notify_ready, .arg = &w },
+	                     .events = { .changed = events_changed, .arg = &w },
 	                     .look = { .due = look_due, .arg = &w } };
 	const struct dispatcher_options options = { .concurrency = proc_concurrency(), .over = over,
 	                                            .arg = &w };
@@ -223,8 +212,7 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 	loop_set_timer(loop, &w.look, PROC_LOOK_MS);
 	r = wait_for(&w, err);
 	loop_cancel_timer(loop, &w.look);
-	loop_unwatch(loop, &w.notify);
-	closep(&w.notify.fd);
+	loop_unwatch_file(loop, &w.events);
 	proc_follower_free(&w.follower);
 	return r;
 }

@@ -1,4 +1,4 @@
-/* dispatch_cell.c - the cell of an attempt: finds its state, and ends it. */
+/* local_cell.c - a local cell by its folders and its control socket. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,16 +14,15 @@
 #include "base/own.h"
 #include "base/tree.h"
 #include "boundary/halt.h"
-#include "cell/cell_dirs.h"
 #include "cell/cell_steer.h"
-#include "dispatch/dispatch_parts.h"
 #include "ipc/control_channel.h"
 #include "ipc/ipc.h"
+#include "target/local_parts.h"
 
 #define TAKEN_S 5                       /* how long to wait for a supervisor's answer */
 #define LISTEN_MS 5
 
-/* Cells of dispatches have no names. */
+/* Cells of targets have no names. */
 static int
 open_entry(int state, const char *cell)
 {
@@ -34,7 +33,7 @@ open_entry(int state, const char *cell)
 }
 
 int
-dispatch_cell_open(const char *cell)
+local_open_entry(const char *cell)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	int fd = state < 0 ? -1 : open_entry(state, cell);
@@ -56,24 +55,24 @@ is_empty(int entry)
 	return dir != NULL;
 }
 
-enum dispatch_cell_state
-dispatch_cell_look(const char *cell)
+enum target_state
+local_look(const char *cell)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(closep) int entry = state < 0 ? -1 : open_entry(state, cell);
 
 	if (entry < 0)
-		return DISPATCH_CELL_NONE;
+		return TARGET_NONE;
 	if (cell_state_is_live(entry))
-		return DISPATCH_CELL_LIVE;
+		return TARGET_LIVE;
 	/* An entry that is only just being made is not locked yet, see cell_state_make(): ask again
 	 * when nobody works on it. */
 	(void)flock(state, LOCK_EX);
 	if (cell_state_is_live(entry))
-		return DISPATCH_CELL_LIVE;
+		return TARGET_LIVE;
 	if (faccessat(entry, "record", F_OK, 0) == 0)
-		return DISPATCH_CELL_ENDED;
-	return is_empty(entry) ? DISPATCH_CELL_GRAVE : DISPATCH_CELL_LOST;
+		return TARGET_ENDED;
+	return is_empty(entry) ? TARGET_BURIED : TARGET_LOST;
 }
 
 /* Finds the folder of running cells, and the cell's entry there. */
@@ -98,7 +97,7 @@ connect_to(const char *cell, struct err *err)
 }
 
 int
-dispatch_cell_wait(const char *cell, struct err *err)
+local_await(const char *cell, struct err *err)
 {
 	OWN(closep) int fd = connect_to(cell, err);
 	OWN(buf_free) struct buf message = {0};
@@ -113,8 +112,8 @@ dispatch_cell_wait(const char *cell, struct err *err)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-int
-dispatch_cell_stop(const char *cell, uint64_t grace_ms, struct err *err)
+static int
+stop(const char *cell, uint64_t grace_ms, struct err *err)
 {
 	struct halt h = {0};
 	OWN(closep) int runtime = find_running(cell, &h.entry, err);
@@ -135,15 +134,15 @@ connect_to_live(const char *cell, struct err *err)
 	int fd = connect_to(cell, err);
 
 	for (int i = 0; fd < 0 && i < TAKEN_S * 1000 / LISTEN_MS &&
-	     dispatch_cell_look(cell) == DISPATCH_CELL_LIVE; i++) {
+	     local_look(cell) == TARGET_LIVE; i++) {
 		(void)nanosleep(&pause, NULL);
 		fd = connect_to(cell, err);
 	}
 	return fd;
 }
 
-int
-dispatch_cell_taken(const char *cell, uint32_t *ret_taken, struct err *err)
+static int
+ask_taken(const char *cell, uint32_t *ret_taken, struct err *err)
 {
 	static const struct cell_steer_who nobody;
 	const struct timeval patience = { .tv_sec = TAKEN_S };
@@ -164,29 +163,29 @@ dispatch_cell_taken(const char *cell, uint32_t *ret_taken, struct err *err)
 	return r;
 }
 
-const char *
-dispatch_taken_text(uint32_t taken)
+int
+local_control(const char *cell, struct target_order *order, struct err *err)
 {
-	static const struct {
-		uint32_t bit;
-		const char *text;
-	} all[] = {
-		{ CELL_TAKEN_POLICY, "an operator changed its policy while it ran" },
-		{ CELL_TAKEN_CONSEQUENCE, "its policy was narrowed while it ran, by what a request led to" },
-		{ CELL_TAKEN_SECRET, "a secret of its was revoked while it ran" },
-		{ CELL_TAKEN_TTL, "an operator limited how long it runs" },
-		{ CELL_TAKEN_FROZEN, "its cell is frozen" },
-		{ CELL_TAKEN_ENDING, "its cell is being ended" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		if ((taken & all[i].bit) != 0)
-			return all[i].text;
-	return "something was taken back from it while it ran";
+	switch (order->verb) {
+	case TARGET_STOP:  return stop(cell, order->grace_ms, err);
+	case TARGET_TAKEN: return ask_taken(cell, &order->taken, err);
+	case TARGET_BURY:  return cell_state_bury(cell, err);
+	}
+	return err_set(err, ENOSYS, "the target local knows no verb %d", order->verb);
 }
 
 int
-dispatch_cell_discard(const char *cell, struct err *err)
+local_stream(const char *cell, enum target_stream stream)
+{
+	static const char *const names[TARGET_STREAMS] = { CELL_STDOUT, CELL_STDERR, CELL_STEPS };
+	OWN(closep) int entry = local_open_entry(cell);
+	int fd = entry < 0 ? -1 : openat(entry, names[stream], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd < 0 ? -ENOENT : fd;
+}
+
+int
+local_discard(const char *cell, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	char entry[CELL_ENTRY_MAX];
