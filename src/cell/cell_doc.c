@@ -129,6 +129,8 @@ static const struct member port_members[] = {
 static const struct type port = { .kind = OBJECT, .members = port_members };
 static const struct type ports = { .kind = LIST, .most = CELL_PORTS_MAX, .item = &port };
 
+static const char *const boundaries[] = { "namespace", NULL };
+static const struct type boundary = { .kind = WORD, .words = boundaries };
 static const char *const profiles[] = { "default", "nested", NULL };
 static const struct type profile = { .kind = WORD, .words = profiles };
 static const struct type hostname = { .kind = TEXT, .least = 1, .most = 63 };
@@ -137,6 +139,7 @@ static const struct type chain = { .kind = TEXT, .least = 1, .most = CELL_CHAIN_
 
 static const struct member document_members[] = {
 	{ .name = "authorities", .type = &authorities },
+	{ .name = "boundary", .type = &boundary },
 	{ .name = "chain", .type = &chain },
 	{ .name = "command", .type = &command, .with = "" },
 	{ .name = "env", .type = &env },

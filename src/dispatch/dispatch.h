@@ -5,8 +5,10 @@
  * DATA/dispatches/ID/.  It is queued, starting, running, and then in one of four final states.  Its
  * driver holds a lock in its folder.  The next dispatcher that looks (dispatcher_recover) adopts
  * every unfinished dispatch without a driver.  Each attempt has one cell, whose id is committed
- * before the cell is started.  The cell's state entry is the claim that keeps it from being started
- * twice.
+ * before the cell is started.  The id is the claim that keeps it from being started twice.
+ *
+ * A target (target/target.h) runs the cells.  Whether a cell lives, what it prints and what it left
+ * are known through the target alone.
  *
  * Nothing here has a thread or prints.  Asynchronous parts live in the caller's struct loop. */
 #ifndef CLOISTER_DISPATCH_H

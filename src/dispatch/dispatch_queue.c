@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon.h"
-#include "cell/cell_dirs.h"
 #include "dispatch/dispatch_parts.h"
 #include "registry/db.h"
 

@@ -13,7 +13,7 @@
 #define DOC(more) "{\"command\":[\"sh\",\"\"]," more "\"version\":1}"
 
 static const char everything[] =
-	"{\"authorities\":\"-----BEGIN\",\"chain\":\"a/b\",\"command\":[\"sh\",\"\"],"
+	"{\"authorities\":\"-----BEGIN\",\"boundary\":\"namespace\",\"chain\":\"a/b\",\"command\":[\"sh\",\"\"],"
 	"\"env\":[{\"name\":\"A\",\"value\":\"\"},{\"file\":\"/e\"}],"
 	"\"grants\":[{\"access\":\"overlay\",\"host\":\"/w\",\"workspace\":true},"
 	"{\"access\":\"ro\",\"cell\":\"/c\",\"host\":\"/h\"},{\"blob\":\"" BLOB "\",\"cell\":\"/b\"}],"
@@ -84,6 +84,7 @@ static const struct {
 	{ DOC("\"ports\":[{\"cell\":0}],"), "ports[0].cell is 0" },
 	{ DOC("\"principal\":\"\","), "principal is empty" },
 	{ DOC("\"profile\":\"x\","), "profile must be default or nested" },
+	{ "{\"boundary\":\"paper\",\"command\":[\"a\"],\"version\":1}", "boundary must be namespace" },
 	{ DOC("\"rootfs\":\"r\","), "rootfs must be an absolute path" },
 	{ DOC("\"hostname\":\"0123456789012345678901234567890123456789012345678901234567890123\","),
 	  "hostname is longer than 63 bytes" },

@@ -1,12 +1,10 @@
 /* loop_files.c - tests of watched files in a loop. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/own.h"
-#include "base/tree.h"
 #include "loop/loop.h"
 #include "test.h"
 
@@ -41,7 +39,7 @@ begin(struct noted *n, struct loop *loop, char *text, char letter, int fd, unsig
 }
 
 struct lab {
-	char path[32], text[64];
+	char text[64];
 	int folder;
 	struct loop *loop;
 };
@@ -49,8 +47,6 @@ struct lab {
 static void
 lab_free(struct lab *lab)
 {
-	(void)tree_empty(lab->folder, NULL);
-	(void)rmdir(lab->path);
 	close(lab->folder);
 	loop_free(lab->loop);
 }
@@ -58,9 +54,7 @@ lab_free(struct lab *lab)
 static void
 lab_make(struct lab *lab)
 {
-	*lab = (struct lab){ .path = "/tmp/loop-files-XXXXXX" };
-	CHECK(mkdtemp(lab->path) != NULL);
-	lab->folder = open(lab->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	*lab = (struct lab){ .folder = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
 	CHECK(lab->folder >= 0);
 	CHECK_OK(loop_new(&lab->loop, NULL));
 }
