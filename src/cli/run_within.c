@@ -150,8 +150,8 @@ load(struct run_layer *layer, struct policy **ret_policy, struct policy_limits *
      struct err *err)
 {
 	const struct policy_reader reader = { .secrets = take_secrets, .file = take_file,
-	                                      .hook = run_take_hook, .rule = take_rule, .part = take_part,
-	                                      .text = take_text, .arg = layer };
+	                                      .hook = run_take_hook, .rule = take_rule,
+	                                      .part = take_part, .text = take_text, .arg = layer };
 	int r;
 
 	if (layer->text != NULL)

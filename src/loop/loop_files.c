@@ -15,7 +15,7 @@ pass_on(struct loop_files *files, const struct inotify_event *event)
 {
 	for (struct loop_file *file = files->list; file != NULL; file = files->after) {
 		files->after = file->next;
-		if (file->watch == event->wd)
+		if (file->watch == event->wd && (event->mask & IN_IGNORED) == 0)
 			file->changed(file->arg, event->len > 0 ? event->name : "");
 	}
 }
