@@ -16,6 +16,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "base/timing.h"
 #include "cli/cli.h"
 #include "trust/trust.h"
 
@@ -23,7 +24,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
-       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH };
+       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_TIMING, OPT_JSON };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -72,6 +73,8 @@ const struct cli_option cli_run_options[] = {
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
 	{ "quiet", 'q', NULL, "print nothing but errors", OPT_QUIET },
+	{ "timing", 0, NULL, "print how long each step of start and end took", OPT_TIMING },
+	{ "json", 0, NULL, "with --timing: print JSON", OPT_JSON },
 	{0}
 };
 
@@ -230,6 +233,8 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_NO_TTY:    run->tty = RUN_TTY_NO; return 0;
 	case OPT_CLIPBOARD: run->spec.clipboard = true; return 0;
 	case OPT_QUIET:     run->spec.quiet = true; return 0;
+	case OPT_TIMING:    run->timing = true; return 0;
+	case OPT_JSON:      run->json = true; return 0;
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);
 		return r < 0 ? err_wrap(err, "--%s", option->name) : 0;
@@ -261,6 +266,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 {
 	int rest, r;
 
+	run->begun_ns = timing_now_ns();
 	cell_limits_default(&run->spec.limits);
 	run->spec.audit_max = CELL_AUDIT_MAX;
 	r = cell_make_id(run->spec.id, err);
@@ -325,9 +331,9 @@ pack(const struct run *run, struct err *err)
 	              run->spec.has_policy ? run->counts_fd : -1,
 	              run->spec.has_authorities ? run->cas_fd : -1,
 	              run->spec.has_secrets ? run->secrets_fd : -1,
-	              run->spec.keeper != 0 ? run->keeper_fd : -1 };
+	              run->spec.keeper != 0 ? run->keeper_fd : -1, timing_file };
 	static const int at[] = { 3, CELL_POLICY_FD, CELL_POLICY_TEXT_FD, CELL_COUNTS_FD,
-	                          CELL_AUTHORITIES_FD, CELL_SECRETS_FD, CELL_KEEPER_FD };
+	                          CELL_AUTHORITIES_FD, CELL_SECRETS_FD, CELL_KEEPER_FD, 4 };
 
 	return fds[0] < 0 ? fds[0] : cli_place(fds, at, ARRAY_LEN(at), err);
 }
@@ -354,17 +360,28 @@ run_detached(const struct run *run, struct err *err)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
 }
 
+static int
+become_supervisor(const struct run *run, struct err *err)
+{
+	char *const argv[] = { (char[]){ "cloister-supervisor" },
+	                       !run->timing ? NULL : run->json ? (char[]){ "json" } : (char[]){ "table" }, NULL };
+
+	timing_mark(TIMING_DESCRIBED);
+	return cli_become_with(argv[0], argv, environ, err);
+}
+
 int
 run_start(const struct run *run, struct err *err)
 {
 	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);
 
+	if (r == 0 && run->timing)
+		r = timing_make(run->begun_ns, err);
 	if (r == 0)
 		r = pack(run, err);
 	if (r < 0)
 		return r;
-	return run->spec.detached ? run_detached(run, err) :
-	                            cli_become("cloister-supervisor", environ, err);
+	return run->spec.detached ? run_detached(run, err) : become_supervisor(run, err);
 }
 
 int

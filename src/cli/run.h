@@ -18,6 +18,8 @@ struct run {
 	const char *as_it_is;           /* a variable of -e that is known to hold a key; or NULL */
 	char **given;                   /* -e NAME=VALUE, in order */
 	size_t n_given;
+	bool timing, json;              /* --timing, --json */
+	uint64_t begun_ns;              /* see base/timing.h */
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
 	const char *input_file;         /* --input, or NULL */

@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/timing.h"
 #include "base/tree.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
@@ -274,6 +275,7 @@ init_exited(void *arg, uint32_t events)
 	(void)events;
 	if (waitid(P_PIDFD, (id_t)sv->cell.pidfd, &info, WEXITED) < 0)
 		return;
+	timing_mark(TIMING_DEAD);
 	sv->dead = true;
 	loop_unwatch(sv->loop, &sv->exited);
 	/* Read init's last messages: a bounded number, without waiting for more. */
@@ -404,6 +406,7 @@ start(struct supervisor *sv, struct err *err)
 
 	sv->started_ns = supervisor_now_ns();
 	r = make_cgroup(sv, err);
+	timing_mark(TIMING_LIMITED);
 	sv->has_inner_root = boundary_namespace.inner_root(sv->place.entry.slot) != geteuid();
 	if (r == 0 && cell_spec_has_overlay(&sv->spec) && !boundary_namespace.keeps_changes()) {
 		r = make_state(sv, err);
@@ -427,7 +430,10 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_publish(sv, err);
 	if (r == 0)
 		supervisor_notify_start(sv);
-	return r < 0 ? r : supervisor_listen(sv, err);
+	if (r == 0)
+		r = supervisor_listen(sv, err);
+	timing_mark(TIMING_LISTENS);
+	return r;
 }
 
 /* Clears the cgroups of a supervisor that was killed: those in its list, and, in case it had not
@@ -498,7 +504,9 @@ supervise(struct supervisor *sv, struct err *err)
 	if (r == 0) {
 		cell_clear_stale(&sv->place, &clearer);
 		clear_forgotten(sv);
+		timing_mark(TIMING_CLEARED);
 		r = lock_down(sv, err);
+		timing_mark(TIMING_LOCKED);
 	}
 	return r < 0 ? r : loop_run(sv->loop, err);
 }
@@ -555,7 +563,7 @@ output_ended(void *arg)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	static struct supervisor sv = {
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
@@ -580,8 +588,10 @@ main(void)
 	umask(077);
 	reset_signals();
 	leave_real_time();
-	r = read_spec(&sv, &err);
-	if (r == 0 && !sv.spec.detached)
+	r = argc > 1 ? supervisor_timing_begin(&sv, argv[1], &err) : 0;
+	if (r == 0)
+		r = read_spec(&sv, &err);
+	if (r == 0 && !sv.spec.detached && argc < 2)
 		close(SUPERVISOR_STARTED_FD);
 	if (r == 0)
 		r = leave_keyring(&err);
@@ -598,6 +608,7 @@ main(void)
 	}
 	if (r == 0)
 		r = cell_place_take(&sv.spec, &sv.place, &err);
+	timing_mark(TIMING_PLACED);
 	if (r < 0) {
 		supervisor_egress_close(&sv);
 		supervisor_complain(err.text);
@@ -607,5 +618,6 @@ main(void)
 		return give_up(&sv, &err);
 	status = supervisor_status(&sv);
 	supervisor_clean_up(&sv, status);
+	supervisor_timing_print(&sv);
 	return status;
 }

@@ -30,6 +30,7 @@
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
 #define SUPERVISOR_STARTED_FD 4         /* detached: the supervisor writes '+' once the agent runs */
+#define SUPERVISOR_TIMING_FD 4          /* not detached, with --timing: base/timing.h */
 #define SUPERVISOR_CLIENTS_MAX 96
 #define SUPERVISOR_STAY_MAX 64          /* may stay connected; the rest are for ending the cell */
 #define SUPERVISOR_LOG_MAX (8u << 20)   /* at this size the log is rotated; two files are kept */
@@ -163,6 +164,7 @@ struct supervisor {
 	int marks;                      /* held open while the agent may write to the host: trust_mark() */
 	unsigned unlimited;             /* enum cgroup_limit bits: limits that the cgroup does not enforce */
 	bool has_inner_root;            /* cells of root: the inner root fills the folder of changes */
+	bool timing_json;               /* print the times as JSON */
 	struct loop *loop;
 	struct loop_source channel, exited, listener;
 	struct loop_timer time, ttl, grace, patience;
@@ -416,6 +418,11 @@ uint64_t supervisor_now_ns(void);       /* since 1970 */
 /* Prints to standard error without blocking for long: a full pipe or a paused terminal must not
  * keep the supervisor from the cell.  Once a write had to wait, later ones do not wait at all. */
 void supervisor_print(const char *text, size_t len);
+
+/* supervisor_timing.c: for `cloister run --timing`.  MODE, the supervisor's argument, is "table" or
+ * "json". */
+int supervisor_timing_begin(struct supervisor *sv, const char *mode, struct err *err);
+void supervisor_timing_print(const struct supervisor *sv);
 /* Prints one line to standard error, with control characters made safe for a terminal. */
 void supervisor_complain(const char *text);
 /* The same for messages that are not errors.  Prints nothing when detached or with -q. */
