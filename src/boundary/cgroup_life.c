@@ -411,38 +411,58 @@ cgroup_paths_of(const struct cgroup *cg, const char *id, const char *other)
 	return paths;
 }
 
-/* Lists the ids, as long as ID, of at most MAX other cells that have a group in PARENT.  A helpers'
+/* Whether the group was made or changed too lately to be forgotten. */
+static bool
+is_recent(int parent, const char *name)
+{
+	struct stat st;
+
+	return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	       st.st_mtime > time(NULL) - CGROUP_FORGOTTEN_S;
+}
+
+typedef char cell_id[CGROUP_ID_MAX + 1];
+
+static bool
+is_listed(const cell_id *ids, size_t n, const char *id, size_t len)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(ids[i], id, len) == 0)
+			return true;
+	return false;
+}
+
+/* Adds the ids, as long as ID, of other cells with a group in PARENT to the N in IDS.  A helpers'
  * group counts as its cell's. */
 static size_t
-list_cells(int parent, const char *id, char (*ids)[CGROUP_ID_MAX + 1], size_t max)
+list_cells(int parent, const char *id, cell_id *ids, size_t n)
 {
 	int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN(closedirp) DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *e;
-	size_t n = 0;
 
-	while (d != NULL && n < max && (e = readdir(d)) != NULL) {
+	while (d != NULL && n < FORGOTTEN_MAX && (e = readdir(d)) != NULL) {
 		const char *at = strchr(e->d_name, '-');
 		size_t len = at == NULL ? 0 : strcspn(at + 1, "-_");
 
 		if (e->d_type == DT_DIR && cgroup_is_cell_name(e->d_name) && len == strlen(id) &&
 		    strncmp(at + 1, id, len) != 0 &&
-		    (at[1 + len] == '\0' || strcmp(at + 1 + len, CGROUP_HELPERS) == 0))
+		    (at[1 + len] == '\0' || strcmp(at + 1 + len, CGROUP_HELPERS) == 0) &&
+		    !is_listed(ids, n, at + 1, len) && !is_recent(parent, e->d_name))
 			snprintf(ids[n++], sizeof(ids[0]), "%.*s", (int)len, at + 1);
 	}
 	return n;
 }
 
 static bool
-is_empty(const struct cgroup *cg, time_t before)
+is_empty(const struct cgroup *cg)
 {
 	char text[CGROUP_FILE_MAX];
-	struct stat st;
 
 	for (size_t i = 0; i < cg->n; i++) {
 		const struct cgroup_part *p = &cg->parts[i];
 
-		if (fstat(p->dir, &st) < 0 || st.st_mtime > before)
+		if (is_recent(p->parent, cgroup_part_name(p)))
 			return false;
 		if (p->version == 2 ? !cgroup_get(p->dir, "cgroup.events", text) ||
 		                      cgroup_parse_key(text, "populated") != 0
@@ -473,10 +493,9 @@ clear_forgotten(const char *paths)
 {
 	OWN(cgroup_freep) struct cgroup *cell = adopt_all(paths, "");
 	OWN(cgroup_freep) struct cgroup *helpers = adopt_all(paths, CGROUP_HELPERS);
-	time_t before = time(NULL) - CGROUP_FORGOTTEN_S;
 
 	/* All or none: if one of the groups has a process, the cell runs or is ending. */
-	if (cell == NULL || helpers == NULL || !is_empty(cell, before) || !is_empty(helpers, before))
+	if (cell == NULL || helpers == NULL || !is_empty(cell) || !is_empty(helpers))
 		return;
 	remove_empty(helpers);
 	remove_empty(cell);
@@ -486,12 +505,12 @@ void
 cgroup_clear_forgotten(const struct cgroup *cg, const char *id,
                        bool (*is_known)(void *arg, const char *id), void *arg)
 {
-	char (*ids)[CGROUP_ID_MAX + 1] = calloc(FORGOTTEN_MAX, sizeof(*ids));
+	cell_id *ids = cg->n > 0 ? malloc(FORGOTTEN_MAX * sizeof(*ids)) : NULL;
 	size_t n = 0;
 
 	/* A group may exist in one hierarchy alone: a cell that was started elsewhere has other v1 groups. */
 	for (size_t i = 0; ids != NULL && i < cg->n; i++)
-		n += list_cells(cg->parts[i].parent, id, ids + n, FORGOTTEN_MAX - n);
+		n = list_cells(cg->parts[i].parent, id, ids, n);
 	for (size_t i = 0; i < n; i++) {
 		OWN(freep) char *paths = is_known(arg, ids[i]) ? NULL : cgroup_paths_of(cg, id, ids[i]);
 

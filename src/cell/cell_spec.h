@@ -40,7 +40,8 @@ struct err;
 #define CELL_SECRETS_MAX 64
 #define CELL_SECRETS_FD 9               /* with has_secrets; only the courier reads it */
 #define CELL_KEEPER_FD 10               /* with a keeper: the courier's channel to it */
-#define CELL_FDS_END 11
+#define CELL_TIMING_FD 11               /* with `run --timing`: base/timing.h */
+#define CELL_FDS_END 12
 
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
 

@@ -17,6 +17,7 @@
 #include "base/own.h"
 #include "base/spawn.h"
 #include "base/text.h"
+#include "base/timing.h"
 #include "cli/cli.h"
 #include "trust/trust.h"
 
@@ -24,7 +25,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
-       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC };
+       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -75,6 +76,8 @@ const struct cli_option cli_run_options[] = {
 	{ "quiet", 'q', NULL, "print nothing but errors", OPT_QUIET },
 	{ "doc", 0, "FILE", "run the cell that this document describes", OPT_DOC },
 	{ "print-doc", 0, NULL, "print the cell's document instead of running it", OPT_PRINT_DOC },
+	{ "timing", 0, NULL, "print how long each step of start and end took", OPT_TIMING },
+	{ "json", 0, NULL, "with --timing: print JSON", OPT_JSON },
 	{0}
 };
 
@@ -233,6 +236,8 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_QUIET:     run->spec.quiet = true; return 0;
 	case OPT_DOC:       return run_take_doc(run, value, err);
 	case OPT_PRINT_DOC: run->print_doc = true; return 0;
+	case OPT_TIMING:    run->timing = true; return 0;
+	case OPT_JSON:      run->json = true; return 0;
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);
 		return r < 0 ? err_wrap(err, "--%s", option->name) : 0;
@@ -319,6 +324,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 {
 	int rest, r;
 
+	run->begun_ns = timing_now_ns();
 	cell_limits_default(&run->spec.limits);
 	run->spec.audit_max = CELL_AUDIT_MAX;
 	r = cell_make_id(run->spec.id, err);
@@ -394,23 +400,39 @@ run_detached(const struct run *run, struct spawn *supervisor, struct spawn_fd *s
 	return status > SPAWN_KILLED ? CLI_FAILED : status;
 }
 
+static int
+become_supervisor(const struct run *run, struct spawn *supervisor, struct err *err)
+{
+	char *argv[] = { supervisor->argv[0], run->json ? (char[]){ "json" } : (char[]){ "table" }, NULL };
+
+	if (run->timing)
+		supervisor->argv = argv;
+	timing_mark(TIMING_DESCRIBED);
+	return spawn_become(supervisor, err);
+}
+
 int
 run_start(const struct run *run, struct err *err)
 {
 	struct spawn_fd fds[] = { { -1, CELL_SPEC_FD }, { -1, CELL_STARTED_FD },
 		{ run->policy_fd, CELL_POLICY_FD }, { run->policy_text_fd, CELL_POLICY_TEXT_FD },
 		{ run->counts_fd, CELL_COUNTS_FD }, { run->cas_fd, CELL_AUTHORITIES_FD },
-		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD } };
+		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD },
+		{ -1, CELL_TIMING_FD } };
 	struct spawn supervisor = { .argv = (char *[]){ (char[]){ "cloister-supervisor" }, NULL },
 		.fds = fds, .n_fds = ARRAY_LEN(fds) };
 	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);
 
+	if (r == 0 && run->timing)
+		r = timing_make(run->begun_ns, err);
 	if (r == 0)
 		r = fds[0].fd = pack_spec(&run->spec, err);
+	if (r >= 0 && run->timing)
+		fds[8].fd = timing_file;
 	if (r < 0)
 		return r;
 	return run->spec.detached ? run_detached(run, &supervisor, &fds[1], err) :
-	                            spawn_become(&supervisor, err);
+	                            become_supervisor(run, &supervisor, err);
 }
 
 int

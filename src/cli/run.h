@@ -23,6 +23,8 @@ struct run {
 		const char *file;       /* of --env-file; NULL: from -e */
 	} *given;                       /* in order */
 	size_t n_given;
+	bool timing, json;              /* --timing, --json */
+	uint64_t begun_ns;              /* see base/timing.h */
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
 	const char *input_file;         /* --input, or NULL */

@@ -117,6 +117,10 @@ run_finish_hooks(const struct run *run, struct err *err)
 		return err_set(err, EINVAL, "--streams is for detached cells only: add -d, or remove it");
 	if (run->tty == RUN_TTY_YES && (spec->setups != NULL || run->input_file != NULL))
 		return err_set(err, EINVAL, "with --setup or --input there is no terminal: remove -t");
+	if (run->timing && spec->detached)
+		return err_set(err, EINVAL, "--timing prints when the cell has ended: remove -d");
+	if (run->json && !run->timing)
+		return err_set(err, EINVAL, "--json is for --timing: add that, or remove it");
 	return 0;
 }
 

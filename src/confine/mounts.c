@@ -70,6 +70,16 @@ mounts_set_attrs(int mount, unsigned attrs, bool below_too, struct err *err)
 }
 
 int
+mounts_make_writable(int mount, struct err *err)
+{
+	struct mount_attr attr = { .attr_clr = MOUNT_ATTR_RDONLY };
+
+	if (mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return err_errno(err, "cannot make a mount writable");
+	return 0;
+}
+
+int
 mounts_attach(int mount, int dir, const char *path, struct err *err)
 {
 	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH;

@@ -19,6 +19,7 @@ int mounts_new_fs(const char *type, const char *const *options, unsigned attrs,
 /* A detached copy of the mounts at a path; follows no link in it. */
 int mounts_copy_tree(int dir, const char *path, struct err *err);
 int mounts_set_attrs(int mount, unsigned attrs, bool below_too, struct err *err);
+int mounts_make_writable(int mount, struct err *err);
 int mounts_attach(int mount, int dir, const char *path, struct err *err);
 /* Binds the mounts at FROM, restricted by ATTRS, to the existing DIR/PATH. */
 int mounts_bind(int from_dir, const char *from, int dir, const char *path, unsigned attrs,

@@ -7,6 +7,7 @@
 
 #define INIT_CHANNEL_FD 3               /* in init */
 #define INIT_LANDLOCK_FD 4              /* in init, if there is a ruleset */
+#define INIT_TIMING_FD 5                /* in init, with --timing: base/timing.h */
 
 enum init_message {
 	/* supervisor -> the child that sets up the cell: the id maps are written. */

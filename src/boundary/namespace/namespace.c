@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/timing.h"
 #include "boundary/boundary.h"
 #include "boundary/cgroup.h"
 #include "boundary/namespace/ns_plan.h"
@@ -227,7 +228,9 @@ start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		return err_errno(err, "cannot make a channel to the cell");
 	cell->channel = ends[0];
 	plan->channel = ends[1];
+	timing_mark(TIMING_PREPARED);
 	r = clone_child(plan, cell, err);
+	timing_mark(TIMING_CLONED);
 	/* Then the channel ends with the child. */
 	closep(&plan->channel);
 	plan->channel = -1;
@@ -240,10 +243,15 @@ start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		return r;
 	cell->mntns = open_namespace(cell, "mnt");
 	cell->netns = open_namespace(cell, "net");
+	timing_mark(TIMING_MAPPED);
 	r = plan->ground->meanwhile(plan->ground->arg, err);
 	if (r == 0)
 		r = send_spawn(plan->ground, cell, err);
-	return r < 0 ? r : await_ready(plan->spec, cell, err);
+	timing_mark(TIMING_RECORDED);
+	if (r == 0)
+		r = await_ready(plan->spec, cell, err);
+	timing_mark(TIMING_READY);
+	return r;
 }
 
 static int

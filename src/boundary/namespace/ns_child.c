@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/timing.h"
 #include "boundary/cgroup.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
@@ -216,10 +217,10 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
 	const struct cell_limits *limits = &plan->spec->limits;
 	char filter[2] = { (char)('0' + choose_filter(plan->spec)), '\0' }, over[24];
-	char *argv[] = { (char[]){ "cloister-init" }, filter, over, landlock >= 0 ? (char[]){ "L" } : NULL,
-	                 NULL };
+	char has[] = { landlock >= 0 ? 'L' : '-', timing_file >= 0 ? 'T' : '-', '\0' };
+	char *argv[] = { (char[]){ "cloister-init" }, filter, over, has, NULL };
 	char *envp[] = { NULL, NULL };
-	int null, channel, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
+	int null, channel, timing = timing_file, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
 
 #ifdef CLOISTER_MUTANT
 	const char *off = getenv("CLOISTER_OFF");
@@ -231,9 +232,12 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 	channel = fcntl(plan->channel, F_DUPFD_CLOEXEC, 100);
 	if (landlock >= 0)
 		landlock = fcntl(landlock, F_DUPFD_CLOEXEC, 100);
+	if (timing >= 0)
+		timing = fcntl(timing, F_DUPFD_CLOEXEC, 100);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (exe < 0 || channel < 0 || dup2(channel, INIT_CHANNEL_FD) < 0 ||
 	    (landlock >= 0 && dup2(landlock, INIT_LANDLOCK_FD) < 0) ||
+	    (timing >= 0 && dup2(timing, INIT_TIMING_FD) < 0) ||
 	    dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		return err_errno(err, "cannot arrange init's descriptors");
 	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
@@ -261,12 +265,14 @@ build_cell(const struct ns_plan *plan, struct err *err)
 	r = cgroup_enter_self(plan->ground->cgroup, err);
 	if (r == 0)
 		r = wait_for_maps(plan, err);
+	timing_mark(TIMING_ENTERED);
 	if (r == 0)
 		r = become_inner_root(plan, err);
 	if (r == 0 && CONTROL_ON("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
 		r = err_errno(err, "cannot make a cgroup namespace (see `cloister doctor`)");
 	if (r == 0)
 		r = set_kernel(plan, err);
+	timing_mark(TIMING_NETWORK);
 	if (r == 0)
 		r = ns_build_root(plan, err);
 	if (r == 0)
@@ -275,6 +281,7 @@ build_cell(const struct ns_plan *plan, struct err *err)
 		r = make_landlock(plan, &landlock, err);
 	if (r == 0)
 		r = drop_everything(plan, err);
+	timing_mark(TIMING_DROPPED);
 	return r < 0 ? r : become_init(plan, landlock, err);
 }
 

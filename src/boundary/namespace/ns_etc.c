@@ -70,11 +70,12 @@ is_trust(const char *name)
 	return false;
 }
 
+/* Binds in the old way, which is a single call.  The working folder is the cell's root. */
 static int
 show_one(int host, int etc, const char *name, struct err *err)
 {
 	OWN(freep) char *parents = strdup(name);
-	char link[256];
+	char link[256], from[64];
 	struct stat st;
 	ssize_t n;
 
@@ -98,7 +99,10 @@ show_one(int host, int etc, const char *name, struct err *err)
 	if (S_ISDIR(st.st_mode) ? mkdirat(etc, name, 0755) < 0
 	                        : mknodat(etc, name, S_IFREG | 0644, 0) < 0)
 		return err_errno(err, "cannot make /etc/%s", name);
-	return mounts_bind(host, name, etc, name, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
+	snprintf(from, sizeof(from), "/etc/%s", name);
+	if (mount(from, from + 1, NULL, MS_BIND | MS_REC, NULL) < 0)
+		return err_errno(err, "cannot show '%s' in the cell", from);
+	return 0;
 }
 
 /* Links the host's time zone, if it is one that every system has under /usr. */
@@ -137,5 +141,8 @@ ns_make_etc(int root, const struct cell_spec *spec, struct err *err)
 		/* With a policy these come later, with the cell's own authority in them. */
 		if (!spec->has_policy || !is_trust(shown[i]))
 			r = show_one(host, etc, shown[i], err);
-	return r;
+	/* All of them with one call; then this file system, which still has to be filled, without it. */
+	if (r == 0)
+		r = mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, true, err);
+	return r < 0 ? r : mounts_make_writable(root, err);
 }

@@ -60,7 +60,7 @@ int ns_make_no_net(const struct ns_plan *plan, struct err *err);
 /* Tries to capture without a gate: 0 or a negative errno. */
 int ns_try_net(bool *ret_ipv6);
 
-/* ns_etc.c: makes the generated /etc in the folder ROOT. */
+/* ns_etc.c: makes the generated /etc in ROOT, which is the working folder and has no mounts yet. */
 int ns_make_etc(int root, const struct cell_spec *spec, struct err *err);
 
 /* ns_home.c: makes the files of the agent's home, before any grant is attached. */

@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/timing.h"
 #include "base/tree.h"
 #include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
@@ -485,14 +486,18 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = plan->spec->rootfs[0] == '\0' ? show_host(root, err)
 		                                  : show_rootfs(plan, root, err);
+	timing_mark(TIMING_SKELETON);
 	if (r == 0)
 		r = make_dev(root, err);
+	timing_mark(TIMING_DEVICES);
 	if (r == 0)
 		r = make_proc(plan, root, err);
+	timing_mark(TIMING_PROC);
 	if (r == 0)
 		r = make_scratch(plan, root, &scratch, err);
 	if (r == 0)
 		r = ns_make_home(root, plan->spec, err);
+	timing_mark(TIMING_SCRATCH);
 	if (r == 0)
 		r = ns_send_folder(plan, INIT_SCRATCH, 0, scratch, err);
 	/* Done late, because it has to be waited for. */
@@ -504,9 +509,13 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 		r = ns_cover_own(plan, root, i, err);
 	if (r < 0)
 		return r;
+	timing_mark(TIMING_GRANTED);
 	if (unlinkat(root, ".lower", AT_REMOVEDIR) < 0 ||
 	    unlinkat(root, ".changes", AT_REMOVEDIR) < 0)
 		return err_errno(err, "cannot tidy the cell's root");
 	r = enter_root(root, err);
-	return r < 0 ? r : mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+	if (r == 0)
+		r = mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+	timing_mark(TIMING_ROOT);
+	return r;
 }

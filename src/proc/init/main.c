@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/timing.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
 #include "cell/cell_spec.h"
@@ -230,6 +231,8 @@ fork_process(struct spawn *spawn, struct process *process)
 	if (pid == 0)
 		run_child(spawn, ends[1]);
 	error = errno;
+	if (spawn->handle == INIT_HANDLE_AGENT)
+		timing_mark(TIMING_AGENT);
 	has_begun = true;
 	close(ends[1]);
 	if (pid < 0) {
@@ -364,6 +367,8 @@ report_exited(struct process *process, int status)
 {
 	OWN(buf_free) struct buf message;
 
+	if (process->handle == INIT_HANDLE_AGENT)
+		timing_mark(TIMING_AGENT_ENDED);
 	ipc_begin(&message, INIT_EXITED);
 	buf_put_u32(&message, process->handle);
 	buf_put_u32(&message, (uint32_t)status);
@@ -464,17 +469,21 @@ int
 main(int argc, char **argv)
 {
 	OWN(buf_free) struct buf ready = {0};
+	const bool has_landlock = argc > 3 && argv[3][0] == 'L', is_timed = argc > 3 && argv[3][1] == 'T';
 	sigset_t child;
 	int children;
 
+	if (is_timed && timing_attach(INIT_TIMING_FD, NULL) == 0)
+		timing_mark(TIMING_INIT);
 	if (CONTROL_ON("fds"))
-		syscall(SYS_close_range, argc > 3 ? INIT_LANDLOCK_FD + 1u : INIT_LANDLOCK_FD + 0u, ~0u, 0u);
-	if (argc < 3 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0) {
+		syscall(SYS_close_range, INIT_LANDLOCK_FD + 1u, ~0u, 0u);
+	if (argc < 4 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0) {
 		fprintf(stderr, "cloister-init is started by cloister-supervisor only\n");
 		return 125;
 	}
 	lock_down(argv[1][0] == '0' + FILTER_NESTED_APART ? FILTER_NESTED_APART :
-	          argv[1][0] == '0' + FILTER_NESTED ? FILTER_NESTED : FILTER_DEFAULT, argc > 3);
+	          argv[1][0] == '0' + FILTER_NESTED ? FILTER_NESTED : FILTER_DEFAULT, has_landlock);
+	timing_mark(TIMING_CONFINED);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);

@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/timing.h"
 #include "base/tree.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
@@ -44,11 +45,14 @@ read_spec(struct supervisor *sv, struct err *err)
 	close(CELL_SPEC_FD);
 	buf_init_borrowed(&b, text, len);
 	r = cell_spec_get(&b, &sv->spec, err);
-	for (int fd = CELL_STARTED_FD; r == 0 && fd < CELL_FDS_END; fd++)
-		if (cell_spec_has_fd(&sv->spec, fd) && fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+	for (int fd = CELL_STARTED_FD; r == 0 && fd < CELL_FDS_END; fd++) {
+		bool has = fd == CELL_TIMING_FD ? timing_file >= 0 : cell_spec_has_fd(&sv->spec, fd);
+
+		if (has && fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			r = err_errno(err, "a file of the cell's description did not reach the supervisor");
-		else if (!cell_spec_has_fd(&sv->spec, fd) && CONTROL_ON("fds"))
+		else if (!has && CONTROL_ON("fds"))
 			close(fd);
+	}
 	/* Close every other descriptor that the operator's shell left open. */
 	if (CONTROL_ON("fds"))
 		syscall(SYS_close_range, (unsigned)CELL_FDS_END, ~0u, 0u);
@@ -273,6 +277,7 @@ init_exited(void *arg, uint32_t events)
 	(void)events;
 	if (waitid(P_PIDFD, (id_t)sv->cell.pidfd, &info, WEXITED) < 0)
 		return;
+	timing_mark(TIMING_DEAD);
 	sv->dead = true;
 	loop_unwatch(sv->loop, &sv->exited);
 	/* Read init's last messages: a bounded number, without waiting for more. */
@@ -403,6 +408,7 @@ start(struct supervisor *sv, struct err *err)
 
 	sv->started_ns = supervisor_now_ns();
 	r = make_cgroup(sv, err);
+	timing_mark(TIMING_LIMITED);
 	sv->has_inner_root = boundary_namespace.inner_root(sv->place.entry.slot) != geteuid();
 	if (r == 0 && cell_spec_has_overlay(&sv->spec) && !boundary_namespace.keeps_changes()) {
 		r = make_state(sv, err);
@@ -426,7 +432,10 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_publish(sv, err);
 	if (r == 0)
 		supervisor_notify_start(sv);
-	return r < 0 ? r : supervisor_listen(sv, err);
+	if (r == 0)
+		r = supervisor_listen(sv, err);
+	timing_mark(TIMING_LISTENS);
+	return r;
 }
 
 /* Clears the cgroups of a supervisor that was killed: those in its list, and, in case it had not
@@ -497,7 +506,9 @@ supervise(struct supervisor *sv, struct err *err)
 	if (r == 0) {
 		cell_clear_stale(&sv->place, &clearer);
 		clear_forgotten(sv);
+		timing_mark(TIMING_CLEARED);
 		r = lock_down(sv, err);
+		timing_mark(TIMING_LOCKED);
 	}
 	return r < 0 ? r : loop_run(sv->loop, err);
 }
@@ -554,7 +565,7 @@ output_ended(void *arg)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	static struct supervisor sv = {
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
@@ -579,7 +590,9 @@ main(void)
 	umask(077);
 	reset_signals();
 	leave_real_time();
-	r = read_spec(&sv, &err);
+	r = argc > 1 ? supervisor_timing_begin(&sv, argv[1], &err) : 0;
+	if (r == 0)
+		r = read_spec(&sv, &err);
 	if (r == 0)
 		r = leave_keyring(&err);
 	if (r == 0)
@@ -595,6 +608,7 @@ main(void)
 	}
 	if (r == 0)
 		r = cell_place_take(&sv.spec, &sv.place, &err);
+	timing_mark(TIMING_PLACED);
 	if (r < 0) {
 		supervisor_egress_close(&sv);
 		supervisor_complain(err.text);
@@ -604,5 +618,6 @@ main(void)
 		return give_up(&sv, &err);
 	status = supervisor_status(&sv);
 	supervisor_clean_up(&sv, status);
+	supervisor_timing_print(&sv);
 	return status;
 }

@@ -162,6 +162,7 @@ struct supervisor {
 	int marks;                      /* held open while the agent may write to the host: trust_mark() */
 	unsigned unlimited;             /* enum cgroup_limit bits: limits that the cgroup does not enforce */
 	bool has_inner_root;            /* cells of root: the inner root fills the folder of changes */
+	bool timing_json;               /* print the times as JSON */
 	struct loop *loop;
 	struct loop_source channel, exited, listener;
 	struct loop_timer time, ttl, grace, patience;
@@ -419,6 +420,11 @@ uint64_t supervisor_now_ns(void);       /* since 1970 */
 /* Prints to standard error without blocking for long: a full pipe or a paused terminal must not
  * keep the supervisor from the cell.  Once a write had to wait, later ones do not wait at all. */
 void supervisor_print(const char *text, size_t len);
+
+/* supervisor_timing.c: for `cloister run --timing`.  MODE, the supervisor's argument, is "table" or
+ * "json". */
+int supervisor_timing_begin(struct supervisor *sv, const char *mode, struct err *err);
+void supervisor_timing_print(const struct supervisor *sv);
 /* Prints one line to standard error, with control characters made safe for a terminal. */
 void supervisor_complain(const char *text);
 /* The same for messages that are not errors.  Prints nothing when detached or with -q. */

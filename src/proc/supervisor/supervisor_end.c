@@ -25,6 +25,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "base/timing.h"
 #include "base/tree.h"
 #include "cell/cell_unrun.h"
 #include "ipc/control_channel.h"
@@ -505,8 +506,10 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	supervisor_tell_net(sv);
 	keep_state(sv, status);
 	supervisor_timeline_prune(sv);
+	timing_mark(TIMING_KEPT);
 	/* If a process in it would not die, the entry stays for a later run to clear. */
 	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0 && left == 0);
+	timing_mark(TIMING_REMOVED);
 	sv->cgroup = NULL;
 	closep(&sv->state);
 	sv->state = -1;

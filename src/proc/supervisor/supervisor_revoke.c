@@ -261,8 +261,10 @@ void
 supervisor_secrets_close(struct supervisor *sv)
 {
 	for (size_t i = 0; i < CELL_SECRETS_MAX; i++) {
-		if (sv->secrets.at[i].rotated)
-			close(sv->secrets.at[i].value);
+		/* Most were never touched, and have no memory yet. */
+		if (!sv->secrets.at[i].rotated)
+			continue;
+		close(sv->secrets.at[i].value);
 		sv->secrets.at[i].rotated = false;
 	}
 }
