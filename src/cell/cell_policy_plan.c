@@ -137,8 +137,7 @@ add_fixed(struct cell_policy_plan *plan, const char *name, const struct policy_f
 /* A live change may keep or drop the hooks that the cell was started with.  It cannot add one: that
  * would start another program with the operator's rights. */
 static int
-check_hooks(const struct policy *before, const struct policy *after, const char *name,
-            struct err *err)
+check_hooks(const struct policy *before, const struct policy *after, struct err *err)
 {
 	for (size_t i = 0; i < policy_n_own(after); i++) {
 		const struct policy_hook *new = policy_hook_of(after, (int)i), *old = NULL;
@@ -148,8 +147,8 @@ check_hooks(const struct policy *before, const struct policy *after, const char 
 			old = old != NULL && policy_hook_same(old, new) ? old : NULL;
 		}
 		if (new != NULL && old == NULL)
-			return err_set(err, EINVAL, "%s: the hooks are settled when a cell starts: leave out the "
-			               "one of '%s'", name, policy_rule_text(after, (int)i));
+			return err_set(err, EINVAL, "%s: the hooks are settled when a cell starts: leave this one "
+			               "out", policy_rule_place(after, (int)i));
 	}
 	return 0;
 }
@@ -166,7 +165,7 @@ finish_plan(struct cell_policy_plan *plan, const char *name, struct policy_fault
 	policy_flat_init(&after);
 	r = policy_flat_load(&before, name, plan->now.text, plan->now.len, NULL, NULL, err);
 	r = r == 0 ? policy_flat_load(&after, name, plan->text, plan->len, faults, &plan->policy, err) : r;
-	r = r == 0 ? check_hooks(plan->now.policy, plan->policy, name, err) : r;
+	r = r == 0 ? check_hooks(plan->now.policy, plan->policy, err) : r;
 	r = r == 0 ? check_fixed(&before, &after, name, err) : r;
 	r = r == 0 ? add_fixed(plan, name, &before, &after, err) : r;
 	r = r == 0 ? show_diff(plan, &before, &after, err) : r;

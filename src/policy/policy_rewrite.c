@@ -376,7 +376,7 @@ is_fixed_header(struct http_text name)
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		if (policy_header_is_like(name, fixed[i]))
 			return true;
-	return http_field_is_hop(name);
+	return false;
 }
 
 static int

@@ -352,6 +352,98 @@ def test_explain_refuses(operator, policy):
     operator.cloister("policy", "explain", policy, "-H", "x", "https://x").sentence("'x'")
 
 
+# ---- rewrites and hooks ------------------------------------------------------------------------
+
+REWRITES = """version: 1
+egress:
+- allow: api.example.com
+  hook: {call: [/usr/bin/check, strict], body: 1K}
+  rewrite:
+    host: gateway.example.com:8443
+    path: {from: /v1/, to: /o/}
+    query: {remove: debug}
+    headers: {set: {x-team: red}}
+    json: {set: {/store: false}, max: {/max_tokens: 10}}
+"""
+
+
+def test_explain_shows_what_is_sent(operator):
+    file = operator.file("rewrites.yaml", REWRITES)
+    request = ["POST", "https://api.example.com/v1/x?debug=1", "-H", "content-type: application/json",
+               "--body", '{"max_tokens": 99, "n": [1]}']
+    out = operator.cloister("policy", "explain", file, *request).ok()
+    assert "if the hook of rewrites.yaml:3:3 agrees: /usr/bin/check\n" in out
+    assert out.endswith("""
+sent as: POST https://gateway.example.com:8443/o/x
+  content-type: application/json
+  x-team: red
+  {"max_tokens": 10, "n": [1],"store":false}
+""")
+    explained = json.loads(operator.cloister("policy", "explain", "--json", file, *request).ok())
+    assert explained["sent"]["url"] == "https://gateway.example.com:8443/o/x"
+    assert json.loads(explained["sent"]["body"]) == {"max_tokens": 10, "n": [1], "store": False}
+    assert explained["sent"]["rewritten"][-1] == "json /max_tokens max 10"
+    assert explained["hooks"] == [{"rule": "rewrites.yaml:3:3", "program": ["/usr/bin/check", "strict"],
+                                   "timeout_ms": 5000, "body": 1024}]
+
+
+@pytest.mark.parametrize("url, body, why", [
+    ("https://api.example.com/v2/x", "{}", "does not begin with '/v1/'"),
+    ("https://api.example.com/v1/x", "[]", "is not a JSON object"),
+    ("https://api.example.com/v1/x", '{"max_tokens": "99"}', "is not a number"),
+])
+def test_a_request_that_cannot_be_rewritten_is_denied(operator, url, body, why):
+    file = operator.file("rewrites.yaml", REWRITES)
+    out = operator.cloister("policy", "explain", file, "POST", url, "-H", "content-type: application/json",
+                            "--body", body).ok()
+    assert re.search(f"^deny, by rewrites.yaml:3:3: .*{re.escape(why)}", out, flags=re.M), out
+
+
+def test_cases_see_rewrites(operator):
+    file = operator.file("rewrites.yaml", REWRITES)
+    operator.file("rewrites.test.yaml", """
+- {request: GET https://api.example.com/v1/x, expect: allow}
+- {request: GET https://api.example.com/v2/x, expect: deny}
+""")
+    first, second = json.loads(operator.cloister("policy", "test", "--json", file).ok())
+    assert first["sent"]["url"] == "https://gateway.example.com:8443/o/x"
+    assert "sent" not in second and "does not begin with" in second["why"]
+
+
+def test_outer_policies_judge_what_is_sent(operator):
+    file = operator.file("rewrites.yaml", REWRITES)
+    request = ["POST", "https://api.example.com/v1/x", "-H", "content-type: application/json", "--body", "{}"]
+    for outer, verdict in (("- allow: api.example.com", "deny"),
+                           ("- allow: [api.example.com, 'gateway.example.com:8443']", "allow"),
+                           ("- allow: api.example.com\n- {allow: 'gateway.example.com:8443', body: {json: {/store: true}}}",
+                            "deny"),
+                           ("- allow: api.example.com\n- {allow: 'gateway.example.com:8443', body: {json: {/store: false}}}",
+                            "allow")):
+        within = operator.file("outer.yaml", words(*outer.splitlines()))
+        got = json.loads(operator.cloister("policy", "explain", "--json", file, "--within", within, *request).ok())
+        assert got["verdict"] == verdict, (outer, got)
+
+
+def test_only_policies_that_are_named_have_hooks(operator):
+    folder = operator.file("found/cloister.yaml", REWRITES).parent
+    operator.run("--", "true", cwd=folder).sentence("only a policy that is given with -p or --within")
+    operator.run("-p", folder / "cloister.yaml", "--", "true").sentence("the program of this hook, cannot be run")
+    cell = operator.detach("--allow", "a.example", "--", "sleep", "100")
+    done = operator.cloister("policy", "set", cell, folder / "cloister.yaml")
+    assert done.status == 1 and "cloister.yaml:3:3: the hooks are settled when a cell starts" in done.err
+    operator.cloister("kill", cell).ok()
+
+
+def test_a_live_change_keeps_the_hooks_of_a_cell(operator):
+    file = operator.file("hooked.yaml", words("- {allow: a.example, hook: /bin/cat}"))
+    cell = operator.detach("-p", file, "--", "sleep", "100")
+    operator.cloister("allow", cell, "b.example").ok()
+    assert "hook" in operator.cloister("policy", "show", cell).ok()
+    done = operator.cloister("policy", "set", cell, operator.file("other.yaml", file.read_text().replace("cat", "true")))
+    assert done.status == 1 and "the hooks are settled" in done.err
+    operator.cloister("kill", cell).ok()
+
+
 # ---- presets and schema ------------------------------------------------------------------------
 
 def test_presets(operator):
@@ -379,7 +471,8 @@ def test_the_schema_is_of_the_same_policies(operator):
     schema = json.loads(text)
     rule = schema["definitions"]["rule"]["properties"]
     unknown = "qqqqqqqqqqqqqqqqqqqq: 1"
-    git = [part for part in rule["git"]["anyOf"] if "properties" in part][0]
+    git, hook = ([part for part in rule[key]["anyOf"] if "properties" in part][0] for key in ("git", "hook"))
+    rewrite = rule["rewrite"]["properties"]
     for text, part in (
             (f"version: 1\n{unknown}", schema),
             (f"version: 1\nlimits: {{{unknown}}}", schema["properties"]["limits"]),
@@ -388,6 +481,10 @@ def test_the_schema_is_of_the_same_policies(operator):
             (words(f"- {{allow: x.y, body: {{{unknown}}}}}"), rule["body"]),
             (words(f"- {{allow: x.y, git: {{{unknown}}}}}"), git),
             (words(f"- {{allow: x.y, grpc: {{{unknown}}}}}"), rule["grpc"]),
+            (words(f"- {{allow: x.y, hook: {{{unknown}}}}}"), hook),
+            (words(f"- {{allow: x.y, rewrite: {{{unknown}}}}}"), rule["rewrite"]),
+            *((words(f"- {{allow: x.y, rewrite: {{{part}: {{{unknown}}}}}}}"), rewrite[part])
+              for part in ("query", "headers", "json")),
             (words(f"- {{allow: x.y, body: {{graphql: {{{unknown}}}}}}}"),
              rule["body"]["properties"]["graphql"]),
             (words(f"- {{allow: x.y, body: {{jsonrpc: {{{unknown}}}}}}}"),

@@ -107,6 +107,25 @@ TEST(policy_rewrite_head)
 	}
 }
 
+/* The client's spelling belongs to the path that it wrote. */
+TEST(policy_rewrite_head_written)
+{
+	static const char *const rewrites[] = { "{headers: {remove: x}}", "{query: {set: {v: 1}}}",
+	                                        "{path: {from: /, to: /b/}}" };
+
+	for (size_t i = 0; i < ARRAY_LEN(rewrites); i++) {
+		OWN(policy_freep) struct policy *p = rules_of(rewrites[i]);
+		OWN(freep) char *path = NULL;
+		struct lab_request lab;
+		uint64_t changed;
+
+		lab_request(&lab, "GET https://a.x/~a");
+		lab.head.written = (struct http_text){ "/%7ea", 5 };
+		CHECK_OK(policy_rewrite_head(policy_rewrite_of(p, 0), &lab.head, &path, &changed, NULL));
+		CHECK((lab.head.written.len > 0) == (i == 0));
+	}
+}
+
 /* A head that is refused is left as it was. */
 TEST(policy_rewrite_head_untouched)
 {
