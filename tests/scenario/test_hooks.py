@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -330,10 +331,10 @@ def test_without_cloister_hook_the_cell_does_not_start(operator, tmp_path):
     policy = operator.file("policy.yaml", f"version: 1\negress:\n  - {{allow: a.example, hook: {program}}}\n")
     operator.run("-p", policy, "--", "true").ok()
     helper = tmp_path / "libexec" / "cloister-hook"
-    helper.write_bytes(b"#!/bin/sh\nexit 1\n")
+    helper.write_bytes(pathlib.Path("/bin/false").read_bytes())
     operator.run("-p", policy, "--", "true").sentence("cloister-hook did not start, and the policy has hooks")
     helper.unlink()
-    operator.run("-p", policy, "--", "true").sentence("cannot find cloister-hook")
+    operator.run("-p", policy, "--", "true").sentence("cannot run 'cloister-hook'")
     operator.run("--allow", "a.example", "--", "true").ok()
 
 
