@@ -465,7 +465,6 @@ drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive 
 	if (drive == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	*drive = (struct drive){ .dispatcher = dispatcher, .phase = DRIVE_ENTERS, .lock = -1,
-		.streams = { -1, -1, -1 },
 		.timer = { .due = timer_due, .arg = drive } };
 	snprintf(drive->d.id, sizeof(drive->d.id), "%s", id);
 	r = read_row(drive, err);

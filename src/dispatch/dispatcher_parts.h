@@ -27,7 +27,7 @@ struct drive {
 	struct target_link *link;       /* to its cell; NULL: none */
 	struct loop_timer timer;
 	bool appeared;                  /* its cell is there, and cell.boot is recorded */
-	int streams[TARGET_STREAMS];    /* -1: not open */
+	int streams[TARGET_STREAMS];    /* 0: not open */
 	uint64_t steps_read;            /* lines */
 	bool is_new;                    /* it was begun with its row, and its cell was not started yet */
 	bool began;                     /* this process has started its cell, or could not */

@@ -21,7 +21,7 @@ static void
 open_streams(struct drive *drive)
 {
 	for (int i = 0; i < TARGET_STREAMS; i++)
-		if (drive->streams[i] < 0)
+		if (drive->streams[i] <= 0)
 			drive->streams[i] = drive->dispatcher->target->stream(drive->d.cell, (enum target_stream)i);
 }
 
@@ -30,7 +30,7 @@ stream_size(const struct drive *drive, enum dispatch_stream stream)
 {
 	struct stat st;
 
-	return drive->streams[stream] < 0 || fstat(drive->streams[stream], &st) < 0 ? 0 :
+	return drive->streams[stream] <= 0 || fstat(drive->streams[stream], &st) < 0 ? 0 :
 	       (uint64_t)st.st_size;
 }
 
@@ -77,7 +77,7 @@ tail_steps(struct drive *drive)
 	char *end, *at;
 	size_t len;
 
-	if (drive->streams[TARGET_STEPS] < 0 ||
+	if (drive->streams[TARGET_STEPS] <= 0 ||
 	    read_whole(drive->streams[TARGET_STEPS], STEPS_MAX, &text, &len, NULL) < 0)
 		return false;
 	drive->steps_read = 0;
@@ -113,10 +113,8 @@ drive_tail(struct drive *drive)
 void
 drive_tail_close(struct drive *drive)
 {
-	for (int i = 0; i < TARGET_STREAMS; i++) {
-		closep(&drive->streams[i]);
-		drive->streams[i] = -1;
-	}
+	for (int i = 0; i < TARGET_STREAMS; i++)
+		close_fd(&drive->streams[i]);
 	drive->appeared = false;
 }
 
@@ -124,7 +122,7 @@ void
 drive_last_line(struct drive *drive, enum dispatch_stream stream, char ret_line[DISPATCH_REASON_MAX])
 {
 	char text[DISPATCH_REASON_MAX], *line;
-	off_t end = drive->streams[stream] < 0 ? 0 : lseek(drive->streams[stream], 0, SEEK_END);
+	off_t end = drive->streams[stream] <= 0 ? 0 : lseek(drive->streams[stream], 0, SEEK_END);
 	off_t at = end > (off_t)sizeof(text) - 1 ? end - (off_t)sizeof(text) + 1 : 0;
 	ssize_t n = end <= 0 ? 0 : pread(drive->streams[stream], text, sizeof(text) - 1, at);
 

@@ -42,7 +42,7 @@ child_drop(struct child *child)
 	if (child->loop == NULL)
 		return;
 	loop_unwatch(child->loop, &child->source);
-	closep(&child->source.fd);
+	close_fd(&child->source.fd);
 	child->loop = NULL;
 }
 

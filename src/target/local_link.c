@@ -40,8 +40,8 @@ struct target_link {
 	char cell[CELL_ID_LEN + 1];
 	struct target_hooks hooks;
 	struct child run;               /* `cloister run` */
-	int said;                       /* a memory file that gets its messages; -1 while none runs */
-	struct loop_source control;     /* a connection to the supervisor; fd -1: none */
+	int said;                       /* a memory file that gets its messages */
+	struct loop_source control;     /* a connection to the supervisor */
 	struct loop_file entry;         /* the cell's state entry */
 	bool appeared;
 };
@@ -111,8 +111,7 @@ new_link(struct target_place *place, const char *cell, const struct target_hooks
 
 	if (link == NULL)
 		return NULL;
-	*link = (struct target_link){ .place = place, .next = place->links, .hooks = *hooks, .said = -1,
-	                              .control = { .fd = -1 },
+	*link = (struct target_link){ .place = place, .next = place->links, .hooks = *hooks,
 	                              .entry = { .changed = entry_changed, .arg = link } };
 	snprintf(link->cell, sizeof(link->cell), "%s", cell);
 	place->links = link;
@@ -145,8 +144,7 @@ static void
 drop_control(struct target_link *link)
 {
 	loop_unwatch(link->place->loop, &link->control);
-	closep(&link->control.fd);
-	link->control.fd = -1;
+	close_fd(&link->control.fd);
 }
 
 void
@@ -160,7 +158,7 @@ local_detach(struct target_link *link)
 		;
 	*at = link->next;
 	child_drop(&link->run);
-	closep(&link->said);
+	close_fd(&link->said);
 	drop_control(link);
 	loop_unwatch_file(link->place->loop, &link->entry);
 	free(link);
@@ -197,8 +195,7 @@ run_ended(void *arg, bool exited, int status)
 
 	(void)status;
 	read_said(link->said, said);
-	closep(&link->said);
-	link->said = -1;
+	close_fd(&link->said);
 	/* A `cloister run` that was killed may have left a supervisor that is only just beginning. */
 	link->hooks.started(link->hooks.arg, exited, said);
 }
