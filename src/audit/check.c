@@ -170,7 +170,7 @@ audit_check_next(struct audit_check *check, struct audit_reader *r, struct err *
 int
 audit_check_run(struct audit_check *check, int dir, const char *name, struct err *err)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	int code = audit_reader_open(&r, dir, name, err);
 
 	return code < 0 ? find_unreadable(check, name, code, err) : check_lines(check, &r, false, err);

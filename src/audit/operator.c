@@ -112,7 +112,7 @@ open_log(struct operator *op, struct audit_log *ret_log, struct err *err)
 	struct end_file file;
 	unsigned char hash[HASH_LEN];
 
-	if (op->end >= 0 && pread(op->end, &file, sizeof(file), 0) == sizeof(file) &&
+	if (op->end > 0 && pread(op->end, &file, sizeof(file), 0) == sizeof(file) &&
 	    memcmp(file.magic, OPERATOR_END_MAGIC, sizeof(file.magic)) == 0) {
 		hash_of(&file, offsetof(struct end_file, hash), hash);
 		if (memcmp(hash, file.hash, sizeof(hash)) == 0 &&
@@ -130,7 +130,7 @@ keep_end(struct operator *op, const struct audit_log *log)
 
 	audit_log_get_end(log, &file.end);
 	hash_of(&file, offsetof(struct end_file, hash), file.hash);
-	if (op->end >= 0)
+	if (op->end > 0)
 		(void)!pwrite(op->end, &file, sizeof(file), 0);
 }
 
@@ -227,7 +227,7 @@ operator_open_at(int dir, struct operator *ret_op, struct err *err)
 		r = err_errno(err, "cannot open the lock of the operator's timeline");
 	else if (faccessat(dir, OPERATOR_KEY, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -ENOENT;
-	if (r == -ENOENT && op.lock >= 0) {
+	if (r == -ENOENT && op.lock > 0) {
 		/* Two processes that come first at once must not create a key each. */
 		r = take_lock(&op, err);
 		if (r == 0) {
@@ -257,15 +257,10 @@ operator_open(struct operator *ret_op, struct err *err)
 void
 operator_close(struct operator *op)
 {
-	if (op->dir < 0)
-		return;
-	close(op->dir);
-	if (op->lock >= 0)
-		close(op->lock);
-	if (op->end >= 0)
-		close(op->end);
+	close_fd(&op->dir);
+	close_fd(&op->lock);
+	close_fd(&op->end);
 	audit_key_wipe(&op->key);
-	op->dir = op->lock = -1;
 }
 
 /* ---- public functions ---- */
@@ -335,7 +330,7 @@ operator_note(const char *type, struct audit_member *members, size_t n, struct e
 	struct audit_member all[OPERATOR_MEMBERS_MAX] = {
 		{ .name = "uid", .kind = AUDIT_NUMBER, .number = getuid() },
 	};
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 	int r = operator_open(&op, err);
 
 	assert(n < OPERATOR_MEMBERS_MAX - 1);

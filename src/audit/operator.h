@@ -42,7 +42,7 @@ struct err;
 #define OPERATOR_MEMBERS_MAX 32
 
 struct operator {
-	int dir, lock, end;             /* END may be -1 */
+	int dir, lock, end;             /* END may be closed */
 	struct audit_key key;
 	bool has_key;                   /* read when something is to be signed */
 	uint64_t file_max;              /* OPERATOR_FILE_MAX and OPERATOR_FILES_MAX, except in tests */
@@ -55,7 +55,7 @@ int operator_open(struct operator *ret_op, struct err *err);
 int operator_open_at(int dir, struct operator *ret_op, struct err *err);
 /* For callers that need the key for more than signing what they add. */
 int operator_load_key(struct operator *op, struct err *err);
-void operator_close(struct operator *op);               /* for OWN() too; {.dir = -1} is fine */
+void operator_close(struct operator *op);               /* for OWN() too; {0} is fine */
 
 enum operator_when {
 	OPERATOR_NOW,                   /* signed, and on the disk on return */

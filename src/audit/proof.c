@@ -88,7 +88,7 @@ int
 audit_proof_make(int dir, const char *name, uint64_t n, struct audit_proof *ret_proof,
                  struct err *err)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	OWN(audit_proof_free) struct audit_proof proof = {0};
 	struct maker m = { .proof = &proof, .n = n };
 	const char *line;

@@ -44,14 +44,14 @@ count_bytes(struct audit_reader *r)
 			break;
 		r->total += (uint64_t)st.st_size;
 	}
-	if (r->newest >= 0 && fstat(r->newest, &st) == 0)
+	if (r->newest > 0 && fstat(r->newest, &st) == 0)
 		r->total += (uint64_t)st.st_size;
 }
 
 int
 audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name, struct err *err)
 {
-	struct audit_reader r = { .dir = dir, .fd = -1 };
+	struct audit_reader r = { .dir = dir };
 	int code;
 
 	if (strlen(name) >= sizeof(r.name))
@@ -70,8 +70,7 @@ audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name, st
 		code = r.data == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 	}
 	if (code < 0) {
-		if (r.newest >= 0)
-			close(r.newest);
+		close_fd(&r.newest);
 		return code;
 	}
 	count_bytes(&r);
@@ -83,14 +82,10 @@ audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name, st
 void
 audit_reader_close(struct audit_reader *r)
 {
-	if (r->dir < 0)
-		return;
-	if (r->fd >= 0)
-		close(r->fd);
-	if (r->newest >= 0)
-		close(r->newest);
+	close_fd(&r->fd);
+	close_fd(&r->newest);
 	free(r->data);
-	*r = (struct audit_reader){ .dir = -1 };
+	*r = (struct audit_reader){0};
 }
 
 /* If it was rotated meanwhile, it has been read already. */
@@ -99,7 +94,7 @@ is_same(int a, int b)
 {
 	struct stat x, y;
 
-	return a >= 0 && b >= 0 && fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino &&
+	return a > 0 && b > 0 && fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino &&
 	       x.st_dev == y.st_dev;
 }
 
@@ -129,7 +124,7 @@ next_older(struct audit_reader *r, struct err *err)
 static int
 next_file(struct audit_reader *r, struct err *err)
 {
-	OWN(closep) int before = TAKE_FD(r->fd);
+	OWN(close_fd) int before = TAKE_FD(r->fd);
 	int code = next_older(r, err);
 
 	r->line = 0;
@@ -137,7 +132,7 @@ next_file(struct audit_reader *r, struct err *err)
 	r->file_ended = false;
 	if (code != 0)
 		return code;
-	if (r->at_newest || (r->newest < 0 && !r->is_newest_odd) || is_same(before, r->newest))
+	if (r->at_newest || (r->newest <= 0 && !r->is_newest_odd) || is_same(before, r->newest))
 		return 0;
 	r->at_newest = true;
 	audit_log_name(r->file, r->name, 0);
@@ -172,7 +167,7 @@ audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len
 	int more = 1;
 
 	for (;;) {
-		if (r->fd < 0 || r->file_ended) {
+		if (r->fd <= 0 || r->file_ended) {
 			if (r->torn > 0)
 				return 0;
 			more = next_file(r, err);

@@ -28,7 +28,7 @@ struct audit_reader {
 /* -ENOENT: no such timeline. */
 int audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name,
                       struct err *err);
-void audit_reader_close(struct audit_reader *r);        /* for OWN() too; {.dir = -1} is fine */
+void audit_reader_close(struct audit_reader *r);        /* for OWN() too; {0} is fine */
 /* 1: a line, without its newline, valid until the next call; 0: there are no more, but see .torn.
  * Negative: .file cannot be read, or is no regular file; the next call continues after it. */
 int audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len,

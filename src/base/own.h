@@ -28,6 +28,16 @@ closep(const int *fd)
 		close(*fd);
 }
 
+/* For a member of a struct.  It is open if it is above 0, so that {0} is closed, as -1 is: in all
+ * processes of cloister, descriptor 0 is standard input (stdio_fill_closed). */
+static inline void
+close_fd(int *fd)
+{
+	if (*fd > 0)
+		close(*fd);
+	*fd = 0;
+}
+
 static inline void
 closedirp(DIR **dir)
 {

@@ -24,7 +24,7 @@ ask(int runtime, struct halt *h, const struct cell_steer_who *who)
 {
 	OWN(closep) int fd = cell_connect_now(runtime, &h->entry, &h->err);
 
-	h->socket = -1;
+	h->socket = 0;
 	if (fd == -ENOENT)
 		h->state = h->asked ? HALT_DEAD : HALT_GONE;
 	if (fd < 0 || cell_control_ask_for(fd, CONTROL_KILL, who, &h->err) < 0)
@@ -36,8 +36,7 @@ ask(int runtime, struct halt *h, const struct cell_steer_who *who)
 static void
 hang_up(struct halt *h)
 {
-	closep(&h->socket);
-	h->socket = -1;
+	close_fd(&h->socket);
 }
 
 /* Waits until the supervisor reports the cell dead, or the DEADLINE. */
@@ -47,9 +46,9 @@ await(int runtime, struct halt *h, const struct cell_steer_who *who, int64_t dea
 	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
 
 	while (h->state == HALT_ASKED) {
-		if (h->socket >= 0 && !io_is_readable(h->socket, deadline))
+		if (h->socket > 0 && !io_is_readable(h->socket, deadline))
 			return;
-		if (h->socket >= 0 && cell_control_await_dead(h->socket, &h->err) == 0) {
+		if (h->socket > 0 && cell_control_await_dead(h->socket, &h->err) == 0) {
 			h->state = HALT_DEAD;
 			return;
 		}
@@ -94,8 +93,6 @@ halt_kill(int runtime, struct halt *halts, size_t n, const struct cell_steer_who
 {
 	size_t max = cell_connect_max();
 
-	for (size_t i = 0; i < n; i++)
-		halts[i].socket = -1;
 	for (; n > max; halts += max, n -= max) {
 		kill_together(runtime, halts, max, who);
 		halt_close(halts, max);
@@ -132,13 +129,10 @@ halt_stop(int runtime, struct halt *h, uint32_t grace_ms, const struct cell_stee
 	h->socket = cell_connect(runtime, &h->entry, err);
 	if (h->socket == -ENOENT) {
 		h->state = HALT_GONE;
-		h->socket = -1;
 		return -ENOENT;
 	}
 	r = h->socket < 0 ? h->socket : cell_control_ask_stop(h->socket, grace_ms, who, err);
 	h->asked = h->stops = r == 0;
-	if (h->socket < 0)
-		h->socket = -1;
 	/* The supervisor answers a stop only at the very end, so this asks for the state. */
 	if (r == 0 && look(runtime, h) != CONTROL_STATE_SILENT)
 		return 0;
@@ -153,12 +147,12 @@ halt_await_end(int runtime, struct halt *h, uint32_t grace_ms, uint32_t *ret_sta
 	int64_t deadline = io_now_ms() + grace_ms + FIRST_END_MS;
 	int r;
 
-	if (h->socket >= 0 && h->state == HALT_DEAD && !h->stops)
+	if (h->socket > 0 && h->state == HALT_DEAD && !h->stops)
 		(void)cell_control_ask(h->socket, CONTROL_WAIT, NULL);
-	if (h->socket >= 0 && h->state == HALT_ASKED && !io_is_readable(h->socket, deadline) &&
+	if (h->socket > 0 && h->state == HALT_ASKED && !io_is_readable(h->socket, deadline) &&
 	    look(runtime, h) != CONTROL_STATE_DEAD)
 		force(runtime, h, NULL);
-	r = h->socket < 0 ? err_set(err, EPIPE, "the cell is dead, and its supervisor says no more") :
+	r = h->socket <= 0 ? err_set(err, EPIPE, "the cell is dead, and its supervisor says no more") :
 	                    cell_control_await_end(h->socket, ret_status, cause, err);
 	if (r == 0)
 		h->state = HALT_DEAD;

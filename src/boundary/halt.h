@@ -24,7 +24,7 @@ enum halt_state {
 };
 struct halt {
 	struct cell_entry entry;
-	int socket;                     /* to its supervisor, which tidies up once it is closed; or -1 */
+	int socket;                     /* to its supervisor, which tidies up once it is closed */
 	enum halt_state state;
 	bool forced;                    /* the supervisor did not answer: the kernel killed it */
 	bool asked;                     /* the supervisor has the order, if it still lives */

@@ -55,7 +55,7 @@ open_supervisor(int runtime, const struct cell_entry *entry, int socket, pid_t *
 
 	if (pidfd >= 0 && cell_supervisor(runtime, entry) != pid)
 		closep(&pidfd), pidfd = -1;
-	if (pid <= 0 && socket >= 0 && getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
+	if (pid <= 0 && socket > 0 && getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
 		pidfd = open_pid(pid = peer.pid);
 	*ret_pid = pid;
 	return pidfd;

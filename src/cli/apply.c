@@ -242,7 +242,7 @@ note_applied(const struct apply *apply, const char *cell, struct err *err)
 int
 cmd_apply(int argc, char **argv)
 {
-	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+	OWN(changes_free) struct changes changes = {0};
 	OWN(freep) char *words = NULL;
 	OWN(apply_free) struct apply apply = {0};
 	struct err err = {0}, why = {0};
@@ -263,7 +263,7 @@ cmd_apply(int argc, char **argv)
 	changes_warn(&changes);
 	/* Also if it broke off in the middle. */
 	noted = note_applied(&apply, changes.entry.id, &why);
-	if (r == 0 && noted == 0 && !apply.dry_run && changes.state_dir >= 0)
+	if (r == 0 && noted == 0 && !apply.dry_run && changes.state_dir > 0)
 		r = forget_applied(&changes, &err);
 	if (r < 0 || noted < 0)
 		return cli_fail(r < 0 ? &err : &why);
@@ -285,7 +285,7 @@ discard_one(int state, const struct cell_entry *entry, struct err *err)
 {
 	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
-	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+	OWN(changes_free) struct changes changes = {0};
 	const char *called = entry->name[0] != '\0' ? entry->name : entry->id;
 	int r;
 

@@ -114,7 +114,7 @@ has_overlay(const struct timeline_event *boot)
 static int
 open_unchanged(const char *word, struct cell_entry *ret_entry, struct err *err)
 {
-	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	OWN(timeline_close) struct timeline t = {0};
 	bool is_bare = false, is_unchanged = false;
 	struct timeline_event e;
 
@@ -134,7 +134,7 @@ open_unchanged(const char *word, struct cell_entry *ret_entry, struct err *err)
 int
 changes_open(const char *word, struct changes *ret_changes, struct err *err)
 {
-	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+	OWN(changes_free) struct changes changes = {0};
 	const struct cell_spec *spec = &changes.record.spec;
 	int r;
 
@@ -150,7 +150,7 @@ changes_open(const char *word, struct changes *ret_changes, struct err *err)
 		return r;
 	*ret_changes = changes;
 	/* The record's grants, to which the parts point, did not move. */
-	changes = (struct changes){ .state_dir = -1 };
+	changes = (struct changes){0};
 	for (size_t i = 0; i < ret_changes->n_parts; i++)
 		ret_changes->parts[i].ws.named = &ret_changes->parts[i].named;
 	return 0;
@@ -160,13 +160,13 @@ void
 changes_free(struct changes *changes)
 {
 	for (size_t i = 0; i < changes->n_parts; i++) {
-		closep(&changes->parts[i].ws.changes);
-		closep(&changes->parts[i].ws.real);
+		close_fd(&changes->parts[i].ws.changes);
+		close_fd(&changes->parts[i].ws.real);
 		workspace_named_free(&changes->parts[i].named);
 	}
-	closep(&changes->state_dir);
+	close_fd(&changes->state_dir);
 	cell_record_free(&changes->record);
-	*changes = (struct changes){ .state_dir = -1 };
+	*changes = (struct changes){0};
 }
 
 /* PATH relative to PART, or NULL if it is not in it. */

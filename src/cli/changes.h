@@ -25,7 +25,7 @@ struct changes {
 	size_t n_parts;
 };
 
-/* A cell that had an overlay and changed nothing has no parts, and may have no state_dir (-1).
+/* A cell that had an overlay and changed nothing has no parts, and may have no state_dir.
  * -ENOENT also if it had no overlay.  The struct must not be moved: the parts point into it. */
 int changes_open(const char *word, struct changes *ret_changes, struct err *err);
 void changes_free(struct changes *changes);     /* for OWN() too */

@@ -403,7 +403,7 @@ diff_free(struct diff *diff)
 int
 cmd_diff(int argc, char **argv)
 {
-	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+	OWN(changes_free) struct changes changes = {0};
 	OWN(diff_free) struct diff diff = { .out = { .out = stdout }, .colour = text_wants_colour(stdout) };
 	struct err err = {0};
 	int rest, r;

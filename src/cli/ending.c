@@ -85,7 +85,6 @@ find_each(char **words, int n, struct halt *halts, int *ret_runtime, int *failed
 		struct err err = {0};
 		OWN(closep) int runtime = cli_find_running(words[i], &halts[found].entry, &err);
 
-		halts[found].socket = -1;
 		if (runtime < 0) {
 			*failed = cli_fail(&err);
 			continue;

@@ -199,7 +199,7 @@ print_head(struct events *ev, const char *cell)
 int
 cmd_events(int argc, char **argv)
 {
-	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	OWN(timeline_close) struct timeline t = {0};
 	struct events ev = {0};
 	struct err err = {0};
 	int rest;

@@ -233,7 +233,7 @@ add_seen(struct learn *learn, struct timeline_event *e, struct err *err)
 static int
 read_events(struct learn *learn, const char *cell, struct err *err)
 {
-	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	OWN(timeline_close) struct timeline t = {0};
 	struct timeline_event e;
 	int r = timeline_open(cell, &t, err);
 

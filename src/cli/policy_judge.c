@@ -52,7 +52,6 @@ policy_judge_new(const struct policy *p, struct policy_judge **ret_judge, struct
 	if (judge == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	judge->p = p;
-	judge->channel = -1;
 	*ret_judge = judge;
 	return 0;
 }
@@ -66,7 +65,7 @@ policy_judge_freep(struct policy_judge **judge)
 		return;
 	mux_free(j->mux);
 	loop_free(j->loop);
-	closep(&j->channel);
+	close_fd(&j->channel);
 	if (j->inspect > 0) {
 		kill(j->inspect, SIGKILL);
 		waitpid(j->inspect, NULL, 0);

@@ -44,8 +44,8 @@ purge_free(struct purge *p)
 	free(p->data_path);
 	free(p->state_path);
 	free(p->cells);
-	closep(&p->data);
-	closep(&p->state);
+	close_fd(&p->data);
+	close_fd(&p->state);
 }
 
 static int
@@ -93,7 +93,7 @@ look(struct purge *p, struct err *err)
 	p->state = cell_state_open(false, err);
 	if (p->state < 0 && p->state != -ENOENT)
 		return p->state;
-	if (p->state >= 0)
+	if (p->state > 0)
 		r = cell_list(p->state, false, &p->cells, &p->n_cells, err);
 	ended = p->state < 0 ? -1 : cell_ended_open(p->state);
 	if (r == 0 && ended >= 0)
@@ -235,9 +235,9 @@ remove_all(const struct purge *p, struct err *err)
 
 	for (size_t i = 0; r == 0 && i < p->n_cells; i++)
 		r = remove_named(p->state, p->cells[i].dir, err);
-	for (size_t i = 0; r == 0 && p->state >= 0 && i < ARRAY_LEN(state_parts); i++)
+	for (size_t i = 0; r == 0 && p->state > 0 && i < ARRAY_LEN(state_parts); i++)
 		r = remove_named(p->state, state_parts[i], err);
-	for (const struct data_part *part = data_parts; r == 0 && p->data >= 0 && part->name != NULL; part++)
+	for (const struct data_part *part = data_parts; r == 0 && p->data > 0 && part->name != NULL; part++)
 		r = remove_named(p->data, part->name, err);
 	if (r < 0)
 		return err_wrap(err, "some data could not be removed: fix this, then run `cloister "
@@ -264,7 +264,7 @@ await_places(struct err *err)
 int
 cmd_purge(int argc, char **argv)
 {
-	OWN(purge_free) struct purge p = { .data = -1, .state = -1 };
+	OWN(purge_free) struct purge p = {0};
 	OWN(closep) int places = -1;
 	struct err err = {0};
 	bool yes = false;

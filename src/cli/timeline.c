@@ -112,10 +112,10 @@ find_running(const char *word, struct cell_entry *ret_entry)
 static void
 open_dir(struct timeline *t)
 {
-	if (t->state < 0)
+	if (t->state <= 0)
 		t->state = cell_state_open(false, NULL);
 	/* In this order: the entry moves from the first to the second when the cell ends. */
-	for (int place = 0; t->dir < 0 && place < PLACES; place++) {
+	for (int place = 0; t->dir <= 0 && place < PLACES; place++) {
 		OWN(closep) int folder = open_place(t->state, place);
 		struct cell_entry entry;
 
@@ -127,7 +127,7 @@ open_dir(struct timeline *t)
 int
 timeline_open(const char *word, struct timeline *ret_timeline, struct err *err)
 {
-	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	OWN(timeline_close) struct timeline t = {0};
 	int r;
 
 	t.state = cell_state_open(false, err);
@@ -149,18 +149,18 @@ timeline_open(const char *word, struct timeline *ret_timeline, struct err *err)
 		return err_errno(err, "cannot read the events");
 	open_dir(&t);
 	*ret_timeline = t;
-	t = (struct timeline){ .state = -1, .dir = -1, .fd = -1 };
+	t = (struct timeline){0};
 	return 0;
 }
 
 void
 timeline_close(struct timeline *t)
 {
-	closep(&t->state);
-	closep(&t->dir);
-	closep(&t->fd);
+	close_fd(&t->state);
+	close_fd(&t->dir);
+	close_fd(&t->fd);
 	free(t->data);
-	*t = (struct timeline){ .state = -1, .dir = -1, .fd = -1 };
+	*t = (struct timeline){0};
 }
 
 /* Opens the next file: a numbered one, or the newest, which will get that number. */
@@ -188,12 +188,12 @@ open_next(struct timeline *t)
 static bool
 open_first(struct timeline *t)
 {
-	if (t->fd >= 0)
+	if (t->fd > 0)
 		return true;
 	open_dir(t);
-	if (t->dir >= 0)
+	if (t->dir > 0)
 		t->fd = open_next(t);
-	return t->fd >= 0;
+	return t->fd > 0;
 }
 
 static bool
@@ -380,7 +380,7 @@ timeline_is_live(const struct timeline *t)
 {
 	struct cell_entry entry;
 
-	return t->dir >= 0 ? cell_state_is_live(t->dir) : find_running(t->entry.id, &entry);
+	return t->dir > 0 ? cell_state_is_live(t->dir) : find_running(t->entry.id, &entry);
 }
 
 const char *

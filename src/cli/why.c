@@ -351,7 +351,7 @@ take_words(int argc, char **argv, int rest, const char **ret_cell, uint64_t *ret
 int
 cmd_why(int argc, char **argv)
 {
-	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	OWN(timeline_close) struct timeline t = {0};
 	OWN(timeline_event_free) struct timeline_event e = {0};
 	const char *cell = NULL;
 	struct err err = {0};

@@ -23,7 +23,7 @@ load_policy(const struct timeline *t)
 	struct buf b;
 	size_t len;
 
-	if (t->dir < 0 || read_file_at(t->dir, CELL_POLICY, POLICY_ENCODED_MAX, &text, &len, NULL) < 0)
+	if (t->dir <= 0 || read_file_at(t->dir, CELL_POLICY, POLICY_ENCODED_MAX, &text, &len, NULL) < 0)
 		return NULL;
 	buf_init_borrowed(&b, (unsigned char *)text, len);
 	return policy_get(&b, &p, NULL) == 0 ? p : NULL;

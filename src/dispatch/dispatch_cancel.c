@@ -35,7 +35,7 @@ end_waiting(struct registry *reg, const char *id, struct err *err)
 {
 	OWN(closep) int lock = dispatch_lock(id, err);
 	OWN(dispatch_free) struct dispatch d = {0};
-	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	OWN(dispatch_log_close) struct dispatch_log log = {0};
 	struct dispatch_ending end = { .state = DISPATCH_CANCELLED, .exit_code = -1, .reason = "",
 	                               .ended_ms = dispatch_now_ms() };
 	int r = lock < 0 ? lock : dispatch_read(registry_db(reg), id, &d, err);

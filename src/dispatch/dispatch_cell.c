@@ -116,7 +116,7 @@ dispatch_cell_wait(const char *cell, struct err *err)
 int
 dispatch_cell_stop(const char *cell, uint64_t grace_ms, struct err *err)
 {
-	struct halt h = { .socket = -1 };
+	struct halt h = {0};
 	OWN(closep) int runtime = find_running(cell, &h.entry, err);
 	int r;
 

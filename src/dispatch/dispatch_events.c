@@ -40,8 +40,7 @@ log_open(int folder, const char *id, struct dispatch_log *ret_log, struct err *e
 void
 dispatch_log_close(struct dispatch_log *log)
 {
-	closep(&log->fd);
-	log->fd = -1;
+	close_fd(&log->fd);
 	json_decref(log->end);
 	log->end = NULL;
 }
@@ -49,14 +48,14 @@ dispatch_log_close(struct dispatch_log *log)
 int
 dispatch_log_make(int folder, const char *id, struct dispatch_log *ret_log, struct err *err)
 {
-	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	OWN(dispatch_log_close) struct dispatch_log log = {0};
 	int r = log_open(folder, id, &log, err);
 	off_t size = r < 0 ? 0 : lseek(log.fd, 0, SEEK_END);
 
 	if (r < 0 || size != 0)
 		return r < 0 ? r : err_set(err, EEXIST, "dispatch %s has events already", id);
 	*ret_log = log;
-	log = (struct dispatch_log){ .fd = -1 };
+	log = (struct dispatch_log){0};
 	return 0;
 }
 
@@ -104,7 +103,7 @@ note_line(struct dispatch_log *log, const char *text, size_t len, struct err *er
 int
 dispatch_log_open(const char *id, struct dispatch_log *ret_log, struct err *err)
 {
-	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	OWN(dispatch_log_close) struct dispatch_log log = {0};
 	OWN(closep) int folder = dispatch_folder(id, true, err);
 	OWN(freep) char *text = NULL;
 	size_t len = 0, at = 0;
@@ -126,7 +125,7 @@ dispatch_log_open(const char *id, struct dispatch_log *ret_log, struct err *err)
 		return r;
 	log.size = at;
 	*ret_log = log;
-	log = (struct dispatch_log){ .fd = -1 };
+	log = (struct dispatch_log){0};
 	return 0;
 }
 

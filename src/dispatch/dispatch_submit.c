@@ -208,7 +208,7 @@ static int
 write_folder(const struct entry *e, struct err *err)
 {
 	OWN(closep) int folder = dispatch_new_folder(e->id, err);
-	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	OWN(dispatch_log_close) struct dispatch_log log = {0};
 	char hash[HASH_NAME + 1];
 	int r = folder < 0 ? folder : 0;
 

@@ -479,7 +479,7 @@ go_on(struct drive *drive, struct err *err)
 	OWN(json_decrefp) json_t *result = NULL;
 	int r = 0;
 
-	if (drive->log.fd < 0)
+	if (drive->log.fd <= 0)
 		r = dispatch_log_open(drive->d.id, &drive->log, err);
 	if (r == 0 && drive->log.end != NULL) {
 		r = drive_end_again(drive, err);
@@ -535,7 +535,7 @@ drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive 
 	if (drive == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	*drive = (struct drive){ .dispatcher = dispatcher, .phase = DRIVE_ENTERS, .lock = -1,
-		.log = { .fd = -1 }, .said = -1, .entry = -1, .watch = -1, .streams = { -1, -1 },
+		.said = -1, .entry = -1, .watch = -1, .streams = { -1, -1 },
 		.child = { .fd = -1 }, .control = { .fd = -1 },
 		.timer = { .due = timer_due, .arg = drive } };
 	snprintf(drive->d.id, sizeof(drive->d.id), "%s", id);

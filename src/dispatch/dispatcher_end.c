@@ -38,7 +38,7 @@ static int
 note_end(const struct drive *drive, json_t *resolved, const struct dispatch_ending *end,
          struct err *err)
 {
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 	char hash[HASH_NAME + 1], what[HASH_NAME + 1], code[16];
 	struct audit_member members[] = {
 		{ .name = "dispatch", .text = drive->d.id },

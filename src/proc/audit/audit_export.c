@@ -28,7 +28,7 @@
 static int
 export_lines(int dir, const char *name, struct err *err)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	const char *line;
 	size_t len;
 	int code = audit_reader_open(&r, dir, name, err);
@@ -325,7 +325,7 @@ learn_of_cells(struct export *x, struct err *err)
 static int
 sign_all(struct err *err)
 {
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 	int r = operator_open(&op, err);
 
 	return r < 0 ? r : operator_checkpoint(&op, err);
@@ -334,7 +334,7 @@ sign_all(struct err *err)
 int
 audit_do_export(const struct audit_args *args, struct err *err)
 {
-	struct export x = { .args = args, .op = { .dir = -1 }, .dsse = strcmp(args->format, "dsse") == 0 };
+	struct export x = { .args = args, .dsse = strcmp(args->format, "dsse") == 0 };
 	int r = 0;
 
 	if (x.dsse && args->operator)

@@ -158,7 +158,7 @@ judge(struct audit_verifier *v, struct audit_check *check, const char *file, boo
 static int
 find_signed(struct audit_verifier *v, int dir, const char *name, struct err *err)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	struct audit_check check = { .verify = { .pick = pick, .arg = v } };
 	int code = audit_reader_open(&r, dir, name, err);
 
@@ -171,7 +171,7 @@ find_signed(struct audit_verifier *v, int dir, const char *name, struct err *err
 static int
 verify_timelines(struct audit_verifier *v, int dir, const char *name, bool is_operators, struct err *err)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	int more = is_operators ? find_signed(v, dir, name, err) : 0;
 
 	if (more == 0)
@@ -242,7 +242,7 @@ tell_statement(struct audit_verifier *v, const char *path, uint64_t line, const 
 static int
 verify_statements(struct audit_verifier *v, int dir, const char *name, const char *path, struct err *err)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	unsigned char key[AUDIT_KEY];
 	const char *line;
 	size_t len;
@@ -272,7 +272,7 @@ verify_statements(struct audit_verifier *v, int dir, const char *name, const cha
 bool
 audit_is_operators(const char *path)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	OWN(freep) char *copy = strdup(path), *base = strdup(path);
 	OWN(closep) int dir = copy == NULL ? -1 : open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct audit_record record;

@@ -54,7 +54,7 @@ show_line(const char *line, size_t len, bool is_terminal)
 int
 audit_do_show(const struct audit_args *args, struct err *err)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	struct cell_entry entry;
 	OWN(closep) int dir = open_timeline(args, &entry, err);
 	bool is_terminal = isatty(1), shown = false;
@@ -92,7 +92,7 @@ audit_do_show(const struct audit_args *args, struct err *err)
 int
 audit_do_key(const struct audit_args *args, struct err *err)
 {
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 	char hex[2 * AUDIT_KEY + 1];
 	int r = operator_open(&op, err);
 
@@ -111,7 +111,7 @@ audit_do_key(const struct audit_args *args, struct err *err)
 static int
 prove_operator(uint64_t n, struct audit_proof *ret_proof, struct err *err)
 {
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 	int r = operator_open(&op, err);
 
 	if (r < 0)

@@ -116,7 +116,7 @@ audit_is_old(int dir, const char *name)
 static bool
 first_key(int dir, unsigned char ret_key[AUDIT_KEY])
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	OWN(audit_reader_close) struct audit_reader r = {0};
 	struct audit_checkpoint checkpoint;
 	struct audit_record record;
 	const char *line;

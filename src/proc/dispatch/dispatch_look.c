@@ -215,7 +215,7 @@ proc_events(const struct said *said)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
 	OWN(dispatch_free) struct dispatch d = {0};
-	OWN(proc_follower_free) struct follower follower = { .fd = -1, .json = said->json };
+	OWN(proc_follower_free) struct follower follower = { .json = said->json };
 	OWN(freep) char *path = NULL;
 	OWN(closep) int notify = -1;
 	struct err err = {0};

@@ -207,7 +207,7 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 {
 	OWN(loop_freep) struct loop *loop = NULL;
 	OWN(dispatcher_freep) struct dispatcher *dispatcher = NULL;
-	struct waiting w = { .reg = reg, .id = id, .follower = { .fd = -1, .json = said->json },
+	struct waiting w = { .reg = reg, .id = id, .follower = { .json = said->json },
 	                     .notify = { .fd = -1, .ready = notify_ready, .arg = &w },
 	                     .look = { .due = look_due, .arg = &w } };
 	const struct dispatcher_options options = { .concurrency = proc_concurrency(), .over = over,

@@ -327,7 +327,7 @@ proc_print_event(const char *line, size_t len, bool json)
 void
 proc_follower_free(struct follower *f)
 {
-	closep(&f->fd);
+	close_fd(&f->fd);
 	free(f->text);
 	json_decref(f->refused);
 }

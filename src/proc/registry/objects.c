@@ -76,7 +76,7 @@ static int
 tell(void *arg, const char *event, size_t len, struct err *err)
 {
 	struct operator *op = arg;
-	int r = op->dir < 0 ? operator_open(op, err) : 0;
+	int r = op->dir <= 0 ? operator_open(op, err) : 0;
 
 	return r < 0 ? r : operator_append(op, OPERATOR_NOW, event, len, err);
 }
@@ -85,7 +85,7 @@ tell(void *arg, const char *event, size_t len, struct err *err)
 static int
 tell_notes(struct registry *reg, struct err *err)
 {
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 
 	return registry_tell_notes(reg, tell, &op, err);
 }

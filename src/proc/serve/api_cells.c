@@ -250,7 +250,7 @@ api_cell_stop(struct api_call *c)
 	const char *grace = api_query(c, "grace");
 	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
 	uint64_t grace_ms = 10 * 1000;
-	struct halt h = { .socket = -1 };
+	struct halt h = {0};
 	OWN(closep) int runtime = -1;
 	int r;
 
@@ -271,7 +271,7 @@ int
 api_cell_kill(struct api_call *c)
 {
 	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
-	struct halt h = { .socket = -1 };
+	struct halt h = {0};
 	OWN(closep) int runtime = api_find_running(c, &h.entry);
 	int r;
 

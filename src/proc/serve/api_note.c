@@ -23,7 +23,6 @@ api_thread_new(struct err *err)
 		err_set(err, ENOMEM, "out of memory");
 		return NULL;
 	}
-	t->op.dir = -1;
 	if (registry_open(true, &t->registry, err) < 0 || operator_open(&t->op, err) < 0) {
 		api_thread_free(t);
 		return NULL;
@@ -159,7 +158,7 @@ api_settle_begin(struct api *api)
 void
 api_settle(struct registry *registry)
 {
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 
 	if (operator_open(&op, NULL) < 0)
 		return;

@@ -68,8 +68,7 @@ reap(struct beside *b)
 
 	loop_unwatch(b->loop, &b->child);
 	(void)waitid(P_PIDFD, (id_t)b->child.fd, &info, WEXITED);
-	closep(&b->child.fd);
-	b->child.fd = -1;
+	close_fd(&b->child.fd);
 }
 
 static void
@@ -112,7 +111,7 @@ listen_at(struct beside *b, const char *address, struct err *err)
 		return err_set(err, EINVAL, "--mcp '%s': cells find it at 127.0.0.1:PORT only", address);
 	if (colon != NULL && strcmp(colon, ":0") == 0 && last != 0)
 		b->listener = listen_again(address, (int)(colon - address), last, &b->port);
-	if (b->listener < 0)
+	if (b->listener <= 0)
 		b->listener = serve_listen_tcp(address, &b->port, err);
 	return b->listener < 0 ? err_wrap(err, "--mcp") : 0;
 }
@@ -125,8 +124,8 @@ beside_start(struct loop *loop, const char *address, struct beside **ret_beside,
 
 	if (b == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	*b = (struct beside){ .loop = loop, .listener = -1, .announced = -1,
-		.child = { .fd = -1, .ready = ended, .arg = b }, .again = { .due = start_again, .arg = b } };
+	*b = (struct beside){ .loop = loop,
+		.child = { .ready = ended, .arg = b }, .again = { .due = start_again, .arg = b } };
 	r = listen_at(b, address, err);
 	r = r == 0 ? spawn(b, err) : r;
 	if (r == 0) {
@@ -147,12 +146,12 @@ beside_stop(struct beside *b)
 {
 	if (b == NULL)
 		return;
-	closep(&b->announced);
+	close_fd(&b->announced);
 	loop_cancel_timer(b->loop, &b->again);
-	if (b->child.fd >= 0) {
+	if (b->child.fd > 0) {
 		(void)syscall(SYS_pidfd_send_signal, b->child.fd, SIGKILL, NULL, 0);
 		reap(b);
 	}
-	closep(&b->listener);
+	close_fd(&b->listener);
 	free(b);
 }

@@ -364,7 +364,7 @@ make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 	snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->place.runtime);
 	if (state >= 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", state);
-	if (sv->timeline.operator.dir >= 0)
+	if (sv->timeline.operator.dir > 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->timeline.operator.dir);
 	for (size_t i = 0; i < sv->spec.n_grants; i++)
 		if (sv->cell.uppers[i] >= 0)
@@ -569,7 +569,7 @@ main(void)
 		            .webhooks.fd = -1 },
 		.notifier.channel.fd = -1,
 		.budgets = { .cell_fd = -1, .principal_fd = -1 },
-		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
+		.timeline.log.fd = -1,
 	};
 	struct err err = {0};
 	int r, status;

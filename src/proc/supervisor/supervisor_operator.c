@@ -80,7 +80,7 @@ supervisor_tell_operator(struct supervisor *sv, const char *type, const struct m
 {
 	struct acts *a = &sv->timeline.acts;
 
-	if (sv->timeline.operator.dir < 0)
+	if (sv->timeline.operator.dir <= 0)
 		return;
 	if (a->n == ACTS_MAX)
 		append(sv, true);
@@ -97,7 +97,7 @@ supervisor_tell_operator(struct supervisor *sv, const char *type, const struct m
 void
 supervisor_tell_operator_all(struct supervisor *sv)
 {
-	if (sv->timeline.operator.dir < 0)
+	if (sv->timeline.operator.dir <= 0)
 		return;
 	append(sv, true);
 	loop_cancel_timer(sv->loop, &sv->timeline.acts.again);

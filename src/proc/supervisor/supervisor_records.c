@@ -182,7 +182,7 @@ static int
 tell_operator(struct supervisor *sv, const char *grant, struct err *err)
 {
 	struct timeline *t = &sv->timeline;
-	int r = t->started || t->operator.dir < 0 ? 0 :
+	int r = t->started || t->operator.dir <= 0 ? 0 :
 	        operator_cell_started(&t->operator, sv->spec.id, t->key.public, grant, err);
 
 	t->started = t->started || r == 0;

@@ -381,7 +381,7 @@ supervisor_timeline_end(struct supervisor *sv, int status, bool is_changed)
 		(void)audit_log_checkpoint(&t->log, time);
 		(void)supervisor_timeline_write(sv);
 		supervisor_tell_operator_all(sv);
-		if (t->operator.dir >= 0 && operator_cell_ended(&t->operator, sv->spec.id,
+		if (t->operator.dir > 0 && operator_cell_ended(&t->operator, sv->spec.id,
 		                                                &t->log.written, (uint32_t)status, &err) < 0)
 			supervisor_say(sv, "%s", err.text);
 		loop_cancel_timer(sv->loop, &t->sign);
@@ -405,7 +405,7 @@ supervisor_timeline_lost(void *arg, int dir, const char *id)
 	struct audit_log log;
 	int r, told;
 
-	if (sv->timeline.operator.dir < 0)
+	if (sv->timeline.operator.dir <= 0)
 		return 0;
 	/* Its key went with its supervisor: the operator's timeline vouches for the rest. */
 	snprintf(name, sizeof(name), "cell/%s", id);
@@ -423,7 +423,7 @@ prunes(void *arg, const char *id)
 	struct supervisor *sv = arg;
 	struct timeline *t = &sv->timeline;
 
-	if (t->operator.dir < 0 && operator_open(&t->operator, NULL) < 0)
+	if (t->operator.dir <= 0 && operator_open(&t->operator, NULL) < 0)
 		return -EIO;
 	return operator_cell_pruned(&t->operator, id, "retention", NULL);
 }

@@ -126,7 +126,7 @@ static int
 do_to(const struct top_cell *cell, uint32_t what, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
-	struct halt h = { .entry = cell->entry, .socket = -1 };
+	struct halt h = { .entry = cell->entry };
 
 	if (runtime < 0)
 		return runtime;

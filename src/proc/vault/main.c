@@ -82,7 +82,7 @@ note(const char *type, const char *name, const struct secret *s, struct err *err
 static int
 can_note(struct err *err)
 {
-	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(operator_close) struct operator op = {0};
 	int r = operator_open(&op, err);
 
 	return r < 0 ? r : operator_checkpoint(&op, err);
