@@ -12,7 +12,7 @@ BEGIN {
 	rank("upstream boundary vault state workspace cell", 5)
 	rank("policy sign http inspect tls wire ssh confine", 4)
 	rank("ipc loop", 3)
-	rank("canon trust", 2)
+	rank("canon trust credential", 2)
 	rank("base", 1)
 	peers["boundary", "cell"] = 1
 	peers["upstream", "cell"] = 1

@@ -124,7 +124,7 @@ next_older(struct audit_reader *r, struct err *err)
 static int
 next_file(struct audit_reader *r, struct err *err)
 {
-	OWN(closep) int before = TAKE_FD(r->fd);
+	OWN(close_fd) int before = TAKE_FD(r->fd);
 	int code = next_older(r, err);
 
 	r->line = 0;

@@ -1,5 +1,8 @@
 /* json.h - writes JSON value by value, with commas and escapes.
  *
+ * This is the writer for output: it streams, and escapes whatever could control a terminal.  Text that is
+ * hashed is written by canon/canon.h, and records, whose members are sorted, by canon/members.h.
+ *
  *     struct json w = { .out = stdout };
  *     json_open(&w, NULL, '{'); json_str(&w, "cell", id); json_close(&w, '}');
  *

@@ -223,3 +223,12 @@ canon_read(const char *text, size_t len, json_t **ret_value, struct err *err)
 	*ret_value = TAKE(value);
 	return 0;
 }
+
+json_t *
+canon_value(const char *text, size_t len)
+{
+	json_t *value = NULL;
+
+	(void)canon_read(text, len, &value, NULL);
+	return value;
+}

@@ -1,5 +1,10 @@
-/* canon.h - reads and writes canonical JSON (RFC 8785): each value has one text, so that it can be
- * hashed.
+/* canon.h - reads JSON into values, and writes canonical JSON (RFC 8785): each value has one text, so
+ * that it can be hashed.
+ *
+ * This is the reader for whoever needs values.  Where bytes of a peer are searched without making values
+ * of them, http/json_walk.h reads in place.  Three readers differ, each for its reason: mcp/jsonrpc
+ * answers each fault with its own code, inspect/body_json accepts whatever servers accept, and
+ * vault/source keeps secrets in memory that is wiped.
  *
  * Members are sorted by the UTF-16 code units of their names.  Numbers are written as ECMAScript
  * writes them, strings with the fewest escapes, without blanks in between. */
@@ -21,6 +26,8 @@ struct err;
  * beyond CANON_INTEGER_MAX, at most CANON_DEPTH_MAX deep, at most CANON_VALUES_MAX values.  The
  * caller owns *ret_value. */
 int canon_read(const char *text, size_t len, json_t **ret_value, struct err *err);
+/* The same for callers that need no reason.  NULL: TEXT is invalid. */
+json_t *canon_value(const char *text, size_t len);
 
 /* Append VALUE to B.  -EINVAL: it has a number that is not finite or not exact as a double, or is
  * nested too deeply; -E2BIG: B is full. */

@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "canon/canon.h"
 #include "cell/cell_policy.h"
 
 static const char *
@@ -160,7 +161,7 @@ print_answers(const json_t *a)
 void
 approvals_print(const char *json, bool behind_others)
 {
-	json_t *a = json_loads(json, 0, NULL);
+	json_t *a = canon_value(json, strlen(json));
 	char place[CELL_POLICY_PLACE];
 
 	if (a == NULL)

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "canon/canon.h"
 #include "cell/cell_dirs.h"
 #include "http/h1.h"
 
@@ -133,7 +134,7 @@ service_ask(const char *socket, const char *method, const char *path, json_t **r
 	r = r == 0 ? read_answer(fd, &reader, &body, err) : r;
 	if (r < 0)
 		return r;
-	answer = json_loadb((char *)body.data, body.len, 0, NULL);
+	answer = canon_value((char *)body.data, body.len);
 	if (reader.head.status >= 400) {
 		const char *said = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
 

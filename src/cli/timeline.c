@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "canon/canon.h"
 
 static int
 open_file(const struct timeline *t, const char *name)
@@ -296,7 +297,7 @@ flatten(json_t *record)
 static bool
 parse(const char *line, size_t len, struct timeline_event *ret_event)
 {
-	json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *o = canon_value(line, len);
 
 	if (!json_is_object(o)) {
 		json_decref(o);

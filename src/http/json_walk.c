@@ -205,25 +205,6 @@ json_walk_fold(const char **at, const char *end)
 	return c;
 }
 
-void
-json_walk_put(struct buf *b, struct http_text text)
-{
-	static const char hex[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < text.len; i++) {
-		unsigned char c = (unsigned char)text.at[i];
-
-		if (c < 0x20) {
-			buf_put(b, "\\u00", 4);
-			buf_put(b, (char[]){ hex[c >> 4], hex[c & 15] }, 2);
-			continue;
-		}
-		if (c == '"' || c == '\\')
-			buf_put(b, "\\", 1);
-		buf_put(b, &c, 1);
-	}
-}
-
 /* ---- numbers and words ---- */
 
 static bool

@@ -1,5 +1,8 @@
 /* json_walk.h - parses JSON (RFC 8259) in place, item by item, without copying or allocating.
  *
+ * For bytes of a peer: what is found can be cut out and replaced where it stands, and a hostile text costs
+ * no memory.  canon/canon.h reads JSON into values.
+ *
  * Strict: UTF-8 only, only the four blanks, nothing behind the value.  Where the specification
  * leaves a choice, U+0000 and half a surrogate pair are refused.  Callers handle duplicate names in
  * an object; json_walk_member() refuses them. */
@@ -47,8 +50,6 @@ int json_walk_decode(struct http_text raw, char *out, size_t size, size_t *ret_l
 /* The next character of a decoded name at *AT as readers see it that ignore case, and '\0' at END.
  * Two characters beyond ASCII fold into it (U+017F, U+212A).  Advances *AT. */
 unsigned char json_walk_fold(const char **at, const char *end);
-/* Append TEXT, which is UTF-8, escaped for use between quotes. */
-void json_walk_put(struct buf *b, struct http_text text);
 
 /* Find the member NAME of the object TEXT, and validate all of TEXT.  An object or array is
  * returned whole, with its brackets.  Returns 1: found; 0: not found; -EEXIST: found twice;

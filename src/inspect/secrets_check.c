@@ -3,24 +3,13 @@
 
 #include <string.h>
 
-#include "base/codec.h"
 #include "base/own.h"
+#include "credential/shape.h"
 #include "inspect/one_of.h"
 
 #define NEAR 512                /* bytes within which related values are found */
 
 /* ---- checksums ---- */
-
-/* Thirty characters and their CRC, in six digits of base 62. */
-bool
-secrets_check_crc62(const struct secrets_hit *hit)
-{
-	const unsigned char *token = hit->view->at + hit->body;
-	char digits[CODEC_CRC62_LEN];
-
-	codec_crc62(token, 30, digits);
-	return memcmp(token + 30, digits, sizeof(digits)) == 0;
-}
 
 static uint32_t
 bech32_step(uint32_t sum, uint32_t value)
@@ -73,7 +62,7 @@ run_forward(const struct secrets_view *view, size_t pos, char class, size_t max)
 {
 	size_t n = 0;
 
-	while (n < max && pos + n < view->len && secrets_in_class(class, view->at[pos + n]))
+	while (n < max && pos + n < view->len && shape_class_has(class, view->at[pos + n]))
 		n++;
 	return n;
 }
@@ -83,7 +72,7 @@ run_backward(const struct secrets_view *view, size_t pos, char class, size_t max
 {
 	size_t n = 0;
 
-	while (n < max && n < pos && secrets_in_class(class, view->at[pos - n - 1]))
+	while (n < max && n < pos && shape_class_has(class, view->at[pos - n - 1]))
 		n++;
 	return n;
 }
@@ -98,7 +87,7 @@ is_aws_id(const struct secrets_hit *hit)
 	bool seen[256] = {0};
 	size_t distinct = 0;
 
-	if (hit->end < view->len && secrets_in_class('u', view->at[hit->end]))
+	if (hit->end < view->len && shape_class_has('u', view->at[hit->end]))
 		return false;
 	for (size_t i = 0; i < 16; i++) {
 		if (is_one_of(id[i], "0189"))
@@ -116,13 +105,13 @@ is_aws_secret(const struct secrets_view *view, size_t *pos)
 	unsigned char text[41];
 	bool hex = true;
 
-	if (*pos > 0 && secrets_in_class('x', view->at[*pos - 1]) &&
+	if (*pos > 0 && shape_class_has('x', view->at[*pos - 1]) &&
 	    !secrets_left_edge(view, *pos))
 		return false;
 	if (secrets_take(view, pos, 'x', text, sizeof(text)) != 40)
 		return false;
 	for (size_t i = 0; i < 40; i++)
-		hex = hex && secrets_in_class('H', text[i]);
+		hex = hex && shape_class_has('H', text[i]);
 	return !hex && (*pos >= view->len || view->at[*pos] != '=') &&
 	       secrets_looks_random(text, 40);
 }
@@ -251,7 +240,7 @@ secrets_check_azure_app(const struct secrets_hit *hit)
 	if (run_backward(view, hit->mark, 'u', 3) < 3)
 		return false;
 	while (hit->body + n < view->len && n < 35 &&
-	       (secrets_in_class('u', view->at[hit->body + n]) ||
+	       (shape_class_has('u', view->at[hit->body + n]) ||
 	        is_one_of(view->at[hit->body + n], "~.")))
 		n++;
 	return n >= 31 && n <= 34 && secrets_looks_random(view->at + hit->body, n);

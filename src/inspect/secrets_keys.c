@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "credential/shape.h"
 #include "inspect/one_of.h"
 
 #define PEM_LABEL_MAX 24        /* "ENCRYPTED ", "OPENSSH ", "PGP ", ... */
@@ -33,7 +34,7 @@ begins_pem(const struct secrets_view *view, size_t mark)
 
 		if (c == '-')
 			break;
-		if (!secrets_in_class('A', c) && c != ' ' && c != '+')
+		if (!shape_class_has('A', c) && c != ' ' && c != '+')
 			return false;
 		pos--;
 	}
@@ -68,7 +69,7 @@ skip_headers(const struct secrets_view *view, size_t pos)
 	while (pos < view->len && pos < end) {
 		size_t n = 0;
 
-		while (n < 32 && pos + n < view->len && secrets_in_class('u', view->at[pos + n]))
+		while (n < 32 && pos + n < view->len && shape_class_has('u', view->at[pos + n]))
 			n++;
 		if (n < 4 || pos + n >= view->len || view->at[pos + n] != ':')
 			return pos;
@@ -86,7 +87,7 @@ gather_base64(const struct secrets_view *view, size_t pos, char text[PEM_KEY_MIN
 	size_t n = 0, end = pos + 4 * PEM_KEY_MIN;
 
 	while (n < PEM_KEY_MIN && pos < view->len && pos < end) {
-		if (secrets_in_class('x', view->at[pos])) {
+		if (shape_class_has('x', view->at[pos])) {
 			text[n++] = (char)view->at[pos++];
 		} else {
 			size_t next = skip_quoting(view, pos);
@@ -147,7 +148,7 @@ secrets_check_putty(const struct secrets_hit *hit)
 		len = SECRETS_SEEN_MAX;
 	lines = find(view->at + hit->body, len, "Public-Lines: ");
 	return lines != NULL && (size_t)(lines - view->at) + 14 < view->len &&
-	       secrets_in_class('d', lines[14]) &&
+	       shape_class_has('d', lines[14]) &&
 	       find(view->at + hit->body, len, "Encryption: ") != NULL;
 }
 
@@ -175,7 +176,7 @@ has_member(const unsigned char *at, size_t len, const char *name, size_t min)
 		p += strlen(name);
 		while (p < end && is_one_of(*p, " \t\r\n\\:\""))
 			p++;
-		while (p + n < end && secrets_in_class('u', p[n]))
+		while (p + n < end && shape_class_has('u', p[n]))
 			n++;
 		if (n >= min && secrets_looks_random(p, n))
 			return true;
@@ -212,7 +213,7 @@ part_len(const struct secrets_view *view, size_t pos)
 {
 	size_t n = 0;
 
-	while (n < PART_MAX && pos + n < view->len && secrets_in_class('u', view->at[pos + n]))
+	while (n < PART_MAX && pos + n < view->len && shape_class_has('u', view->at[pos + n]))
 		n++;
 	return n;
 }

@@ -5,6 +5,7 @@
 
 #include "base/codec.h"
 #include "base/own.h"
+#include "credential/shape.h"
 #include "inspect/one_of.h"
 
 #define CHANCE_MAX 512          /* characters that are judged */
@@ -39,22 +40,6 @@ static bool
 is_hex(unsigned char c)
 {
 	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
-bool
-secrets_in_class(char class, unsigned char c)
-{
-	switch (class) {
-	case 'w': return is_word(c);
-	case 'u': return is_word(c) || c == '-' || c == '_';
-	case 'x': return is_word(c) || c == '+' || c == '/';
-	case 'h': return is_digit(c) || (c >= 'a' && c <= 'f');
-	case 'H': return is_hex(c);
-	case 'd': return is_digit(c);
-	case 'a': return is_lower(c) || is_digit(c);
-	case 'A': return is_upper(c) || is_digit(c);
-	default: return false;
-	}
 }
 
 bool
@@ -227,67 +212,39 @@ secrets_take(const struct secrets_view *view, size_t *pos, char class, unsigned 
 	unsigned char c;
 	size_t n = 0, step;
 
-	while (n < max && (step = next_char(view, *pos, &c)) > 0 && secrets_in_class(class, c)) {
+	while (n < max && (step = next_char(view, *pos, &c)) > 0 && shape_class_has(class, c)) {
 		out[n++] = c;
 		*pos += step;
 	}
 	return n;
 }
 
-struct item {
-	char class;             /* 0: a literal */
-	size_t min, max;        /* max SIZE_MAX: any number */
-	const char *literal;
-	size_t n_literal;
-};
-
-static size_t
-read_number(const char **text)
-{
-	size_t n = 0;
-
-	while (is_digit((unsigned char)**text))
-		n = n * 10 + (size_t)(*(*text)++ - '0');
-	return n;
-}
-
-/* The next item of a tail, or NULL at its end. */
-static const char *
-next_item(const char *text, struct item *ret_item)
-{
-	struct item item = { .literal = text, .n_literal = strcspn(text, " ") };
-	const char *p = text + 1;
-
-	if (*text == '\0')
-		return NULL;
-	if (strchr("wuxhHdaA", *text) != NULL && is_digit((unsigned char)*p)) {
-		item.class = *text;
-		item.min = item.max = read_number(&p);
-		if (*p == '+') {
-			item.max = SIZE_MAX;
-		} else if (*p == '-') {
-			p++;
-			item.max = read_number(&p);
-		}
-	}
-	*ret_item = item;
-	text += item.n_literal;
-	return *text == ' ' ? text + 1 : text;
-}
-
 static bool
-match_literal(const struct secrets_view *view, size_t *pos, const struct item *item)
+match_literal(const struct secrets_view *view, size_t *pos, const struct shape_item *item)
 {
 	unsigned char c;
 
-	for (size_t i = 0; i < item->n_literal; i++) {
+	for (size_t i = 0; i < item->min; i++) {
 		size_t step = next_char(view, *pos, &c);
 
-		if (step == 0 || c != (unsigned char)item->literal[i])
+		if (step == 0 || c != (unsigned char)item->at[i])
 			return false;
 		*pos += step;
 	}
 	return true;
+}
+
+/* The six digits at *POS, after the characters in CHANCE that they check. */
+static bool
+match_checksum(const struct secrets_view *view, size_t *pos, const unsigned char *chance, size_t n)
+{
+	char want[CODEC_CRC62_LEN];
+	unsigned char is[CODEC_CRC62_LEN];
+
+	if (n < SHAPE_CHECKED || secrets_take(view, pos, 'w', is, sizeof(is)) < sizeof(is))
+		return false;
+	codec_crc62(chance + n - SHAPE_CHECKED, SHAPE_CHECKED, want);
+	return memcmp(is, want, sizeof(want)) == 0;
 }
 
 /* Where the match of TAIL ends, or 0.  Its characters, without the literals, are added to CHANCE. */
@@ -295,15 +252,16 @@ static size_t
 match_tail(const char *tail, const struct secrets_view *view, size_t pos, bool open_end,
            unsigned char chance[CHANCE_MAX], size_t *ret_n_chance)
 {
-	struct item item = {0};
+	struct shape_item item = {0};
 	size_t n = 0;
 
-	while ((tail = next_item(tail, &item)) != NULL) {
+	while (*tail != '\0' && (tail = shape_next_item(tail, &item)) != NULL) {
 		size_t room = CHANCE_MAX - n, run;
 		unsigned char c;
 
-		if (item.class == 0) {
-			if (!match_literal(view, &pos, &item))
+		if (item.class == 0 || item.class == 'c') {
+			if (item.class == 0 ? !match_literal(view, &pos, &item) :
+			                      !match_checksum(view, &pos, chance, n))
 				return 0;
 			continue;
 		}
@@ -314,7 +272,7 @@ match_tail(const char *tail, const struct secrets_view *view, size_t pos, bool o
 			return 0;
 		n += run;
 		if (*tail == '\0' && !open_end && run == item.max &&
-		    next_char(view, pos, &c) > 0 && secrets_in_class(item.class, c))
+		    next_char(view, pos, &c) > 0 && shape_class_has(item.class, c))
 			return 0;
 	}
 	*ret_n_chance = n;

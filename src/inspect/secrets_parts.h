@@ -21,16 +21,12 @@ struct secrets_hit {
 
 enum secrets_shape_flags {
 	SHAPE_EDGE = 1,         /* no letter or digit directly before the mark */
-	SHAPE_SURE = 2,         /* the check is a checksum: randomness and edges are not tested */
+	SHAPE_SURE = 2,         /* it has a checksum: randomness and edges are not tested */
 };
 
 /* A kind of credential.
  *
- * TAIL describes the text after the mark: items separated by one space.  An item is a class
- * and a number of characters ("w36", "d9-13", "u20+"), or else a literal.
- *   w letters and digits     u also - and _         x base64: also + and /
- *   h hex in lower case      H hex in either        d digits
- *   a lower case and digits  A upper case and digits
+ * TAIL is the shape of the text after the mark (credential/shape.h); NULL: only CHECK knows it.
  * The last item must not be followed by more of its class. */
 struct secrets_shape {
 	const char *name, *mark, *tail;
@@ -48,8 +44,6 @@ extern const size_t secrets_n_shapes;
 
 bool secrets_match(const struct secrets_shape *shape, const struct secrets_view *view,
                    size_t mark);
-/* Whether C is in the class that tails name by this letter. */
-bool secrets_in_class(char class, unsigned char c);
 /* Whether no character of a word precedes POS; an escape such as "\n" or "%3D" is not part of a
  * word. */
 bool secrets_left_edge(const struct secrets_view *view, size_t pos);
@@ -67,7 +61,6 @@ size_t secrets_line_end(const struct secrets_view *view, size_t pos);
 
 /* ---- secrets_check.c ---- */
 
-bool secrets_check_crc62(const struct secrets_hit *hit);
 bool secrets_check_bech32(const struct secrets_hit *hit);
 bool secrets_check_slack(const struct secrets_hit *hit);
 bool secrets_check_openai(const struct secrets_hit *hit);

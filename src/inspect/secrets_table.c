@@ -4,7 +4,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/own.h"
+#include "credential/shape.h"
 #include "inspect/one_of.h"
 
 #define BASE64_MIN 4            /* characters that must depend on the mark alone */
@@ -46,9 +48,6 @@ bits_of(const char *mark, size_t len, unsigned phase, size_t bit, unsigned *ret_
 	return value;
 }
 
-static const char base64_digits[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 /* The characters of a mark's base64 that do not depend on its surroundings. */
 static void
 add_base64(const struct secrets_shape *shape, unsigned phase)
@@ -61,7 +60,7 @@ add_base64(const struct secrets_shape *shape, unsigned phase)
 	if (to - from < BASE64_MIN)
 		return;
 	for (size_t i = from; i < to; i++)
-		text[i - from] = base64_digits[bits_of(shape->mark, len, phase, 6 * i, &mask)];
+		text[i - from] = codec_base64_alphabet[CODEC_BASE64][bits_of(shape->mark, len, phase, 6 * i, &mask)];
 	add_anchor(shape, ANCHOR_BASE64, phase, text, to - from);
 }
 
@@ -93,17 +92,18 @@ set_of_base64(const struct anchor *a, size_t i)
 
 	for (unsigned value = 0; mask != 0 && value < 64; value++)
 		if ((value & mask) == bits)
-			s.at[s.n++] = (unsigned char)base64_digits[value];
+			s.at[s.n++] = (unsigned char)codec_base64_alphabet[CODEC_BASE64][value];
 	return mask != 0 ? s : set_any();
 }
 
 /* Byte I of an anchor.  Its tail follows, of which the table sees four bytes at most: all items but
- * those with "1" begin with more of one class. */
+ * those of one character begin with more of one class. */
 static struct set
 set_of(const struct anchor *a, size_t i)
 {
 	const char *tail = a->kind == ANCHOR_PLAIN ? a->shape->tail
-	                   : a->kind == ANCHOR_ESCAPE && i == 2 && a->len == 2 ? "H2" : NULL;
+	                   : a->kind == ANCHOR_ESCAPE && i == 2 && a->len == 2 ? "{H2}" : NULL;
+	struct shape_item item = {0};
 	struct set s = { .n = 0 };
 
 	if (i < a->len) {
@@ -112,10 +112,10 @@ set_of(const struct anchor *a, size_t i)
 	}
 	if (a->kind == ANCHOR_BASE64)
 		return set_of_base64(a, (8u * a->phase + 5) / 6 + i);
-	if (tail == NULL || tail[1] < '2' || tail[1] > '9')
+	if (tail == NULL || shape_next_item(tail, &item) == NULL || item.class == 0 || item.min < 2)
 		return set_any();
 	for (unsigned char c = 0; c < 128; c++)
-		if (secrets_in_class(tail[0], c) || (tail[0] == 'x' && c == '\\'))
+		if (shape_class_has(item.class, c) || (item.class == 'x' && c == '\\'))
 			s.at[s.n++] = c;
 	return s;
 }
@@ -132,7 +132,7 @@ set_before(const struct anchor *a)
 	if (a->kind != ANCHOR_PLAIN || (a->shape->flags & SHAPE_EDGE) == 0)
 		return set_any();
 	for (unsigned char c = 0; c < 128; c++)
-		if (!secrets_in_class('w', c) || is_one_of(c, "nrtbfv"))
+		if (!shape_class_has('w', c) || is_one_of(c, "nrtbfv"))
 			s.at[s.n++] = c;
 	return s;
 }
@@ -195,7 +195,7 @@ set_triples(const struct anchor *a)
 static unsigned
 bucket_of(const struct anchor *a)
 {
-	bool hex = a->shape != NULL && a->shape->tail != NULL && a->shape->tail[0] == 'h';
+	bool hex = a->shape != NULL && a->shape->tail != NULL && strncmp(a->shape->tail, "{h", 2) == 0;
 
 	if (a->kind == ANCHOR_ESCAPE)
 		return 0;

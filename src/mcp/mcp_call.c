@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "canon/canon.h"
 #include "mcp/mcp_parts.h"
 
 #define MESSAGE_MAX 200                 /* bytes of a progress message */
@@ -212,7 +213,7 @@ void
 mcp_call_line(struct mcp_call *call, const char *line, size_t len, uint64_t now_ms,
               json_t **ret_progress)
 {
-	OWN(json_decrefp) json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+	OWN(json_decrefp) json_t *root = canon_value(line, len);
 	const char *event = json_string_value(json_object_get(root, "event"));
 	const json_t *n = json_object_get(root, "n");
 	bool is_output;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "canon/canon.h"
 #include "mcp/mcp_parts.h"
 
 static const char *
@@ -24,7 +25,7 @@ arg_number(const struct mcp_call *call, const char *name, json_int_t otherwise)
 static json_t *
 read_json(struct mcp_call *call, const struct mcp_answer *answer)
 {
-	json_t *root = json_loadb(answer->body, answer->len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *root = canon_value(answer->body, answer->len);
 	const char *message = json_string_value(json_object_get(json_object_get(root, "error"), "message"));
 
 	if (answer->status >= 200 && answer->status < 300 && json_is_object(root))
@@ -226,7 +227,7 @@ collect(struct mcp_call *call, const struct mcp_answer *answer)
 		show_stream(call, "stderr", answer);
 		return mcp_call_get(call, MCP_JSON_MAX, "/v1/dispatches/%s/files", call->dispatch);
 	default:
-		root = answer->status == 200 ? json_loadb(answer->body, answer->len, 0, NULL) : NULL;
+		root = answer->status == 200 ? canon_value(answer->body, answer->len) : NULL;
 		if (root != NULL)
 			show_files(call, root);
 		json_decref(root);

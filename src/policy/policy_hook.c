@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
+#include "canon/canon_text.h"
 #include "http/json_walk.h"
 #include "policy/policy_edit.h"
 
@@ -81,13 +82,13 @@ put_string(struct buf *b, struct http_text text)
 		unsigned char c = (unsigned char)text.at[i];
 
 		if (c < 0x80)
-			json_walk_put(b, (struct http_text){ text.at + i, 1 });
+			canon_text_put(b, text.at + i, 1, false);
 		else
 			buf_put(b, (unsigned char[]){ (unsigned char)(0xc0 | c >> 6),
 			        (unsigned char)(0x80 | (c & 0x3f)) }, 2);
 	}
 	if (plain)
-		json_walk_put(b, text);
+		canon_text_put(b, text.at, text.len, false);
 	buf_put(b, "\"", 1);
 }
 

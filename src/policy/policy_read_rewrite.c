@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "canon/canon_text.h"
 #include "http/json_walk.h"
 #include "policy/policy_edit.h"
 #include "policy/policy_load.h"
@@ -51,7 +52,7 @@ put_json(struct buf *b, const struct node *node)
 			buf_put(b, node->text, strlen(node->text));
 		} else {
 			buf_put(b, "\"", 1);
-			json_walk_put(b, (struct http_text){ node->text, strlen(node->text) });
+			canon_text_put(b, node->text, strlen(node->text), false);
 			buf_put(b, "\"", 1);
 		}
 	}

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "canon/canon_text.h"
 #include "http/json_walk.h"
 #include "policy/policy_edit.h"
 
@@ -283,7 +284,7 @@ static void
 put_name(struct buf *out, struct http_text name)
 {
 	buf_put(out, "\"", 1);
-	json_walk_put(out, name);
+	canon_text_put(out, name.at, name.len, false);
 	buf_put(out, "\":", 2);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "canon/canon_text.h"
 #include "http/json_walk.h"
 #include "sign/capture_parts.h"
 
@@ -343,7 +344,7 @@ static void
 put_coded(struct buf *b, char is, struct http_text text)
 {
 	if (is == 'j')
-		json_walk_put(b, text);
+		canon_text_put(b, text.at, text.len, false);
 	else if (is == 'x')
 		capture_put_xml(b, text);
 	else

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "canon/canon_text.h"
 #include "http/json_walk.h"
 #include "sign/scheme_pkey.h"
 #include "sign/sign_schemes.h"
@@ -249,7 +250,7 @@ put_part(struct buf *b, const struct resigner *s, struct http_text coded, struct
 	buf_init(&with, 6 * JWT_ID_MAX);
 	buf_init(&json, 2 * JWT_MAX);
 	if (s->from->id.len > 0 && s->to->id.len > 0 && !scheme_same(s->from->id, s->to->id)) {
-		json_walk_put(&with, s->to->id);
+		canon_text_put(&with, s->to->id.at, s->to->id.len, false);
 		for (size_t i = 0; r >= 0 && i < 2 && names[i] != NULL; i++) {
 			r = replace_id(s, part, what, names[i], scheme_text_of(&with), &cuts[n]);
 			n += r == 1;

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "credential/forms.h"
 
 #define BEARER "in: ['header:authorization']"
 #define TOKEN_OR_BASIC "in: ['header:authorization', basic-user, basic-password]"
@@ -23,27 +24,27 @@ const struct catalogue_entry catalogue[] = {
 	/* ---- models ---- */
 	{ "anthropic", "Anthropic API key", "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN "
 	  "CLAUDE_CODE_OAUTH_TOKEN",
-	  "{shape: ['sk-ant-{a3-8}-{u80+}AA', 'sk-ant-{a3-8}-{u80+}'], hosts: [api.anthropic.com], "
+	  "{shape: ['sk-ant-{a3-8}-{u80+}AA', " FORM(ANTHROPIC) "], hosts: [api.anthropic.com], "
 	  "env: ANTHROPIC_API_KEY, in: ['header:x-api-key', 'header:authorization']}" },
 	{ "openai", "OpenAI API key", "OPENAI_API_KEY",
 	  "{shape: ['sk-proj-{u40+}T3BlbkFJ{u40+}', 'sk-svcacct-{u40+}T3BlbkFJ{u40+}', "
 	  "'sk-admin-{u40+}T3BlbkFJ{u40+}', 'sk-{w20}T3BlbkFJ{w20}'], hosts: [api.openai.com], "
 	  "env: OPENAI_API_KEY, in: ['header:authorization', 'header:sec-websocket-protocol']}" },
 	{ "gemini", "Google Gemini API key", "GEMINI_API_KEY",
-	  "{shape: 'AIza{u35}', hosts: [generativelanguage.googleapis.com], env: GEMINI_API_KEY, "
+	  "{shape: " FORM(GOOGLE) ", hosts: [generativelanguage.googleapis.com], env: GEMINI_API_KEY, "
 	  "in: ['header:x-goog-api-key', 'header:authorization', 'query:key']}" },
 	{ "mistral", "Mistral API key", "MISTRAL_API_KEY",
 	  "{hosts: [api.mistral.ai, codestral.mistral.ai], env: MISTRAL_API_KEY, " BEARER "}" },
 	{ "groq", "Groq API key", "GROQ_API_KEY",
-	  "{shape: 'gsk_{w52}', hosts: [api.groq.com], env: GROQ_API_KEY, " BEARER "}" },
+	  "{shape: " FORM(GROQ) ", hosts: [api.groq.com], env: GROQ_API_KEY, " BEARER "}" },
 	{ "openrouter", "OpenRouter API key", "OPENROUTER_API_KEY",
-	  "{shape: 'sk-or-v1-{h64}', hosts: [openrouter.ai], env: OPENROUTER_API_KEY, " BEARER "}" },
+	  "{shape: " FORM(OPENROUTER) ", hosts: [openrouter.ai], env: OPENROUTER_API_KEY, " BEARER "}" },
 	{ "xai", "xAI API key", "XAI_API_KEY",
-	  "{shape: 'xai-{w80}', hosts: [api.x.ai], env: XAI_API_KEY, " BEARER "}" },
+	  "{shape: " FORM(XAI) ", hosts: [api.x.ai], env: XAI_API_KEY, " BEARER "}" },
 	{ "perplexity", "Perplexity API key", "PERPLEXITY_API_KEY PPLX_API_KEY",
-	  "{shape: 'pplx-{w40-64}', hosts: [api.perplexity.ai], env: PERPLEXITY_API_KEY, " BEARER "}" },
+	  "{shape: " FORM(PERPLEXITY) ", hosts: [api.perplexity.ai], env: PERPLEXITY_API_KEY, " BEARER "}" },
 	{ "deepseek", "DeepSeek API key", "DEEPSEEK_API_KEY",
-	  "{shape: 'sk-{h32}', hosts: [api.deepseek.com], env: DEEPSEEK_API_KEY, "
+	  "{shape: " FORM(PLAIN_SK) ", hosts: [api.deepseek.com], env: DEEPSEEK_API_KEY, "
 	  "in: ['header:authorization', 'header:x-api-key']}" },
 	{ "cohere", "Cohere API key", "COHERE_API_KEY CO_API_KEY",
 	  "{hosts: [api.cohere.com, api.cohere.ai], env: CO_API_KEY, " BEARER "}" },
@@ -52,18 +53,18 @@ const struct catalogue_entry catalogue[] = {
 	{ "fireworks", "Fireworks API key", "FIREWORKS_API_KEY",
 	  "{hosts: [api.fireworks.ai], env: FIREWORKS_API_KEY, " BEARER "}" },
 	{ "replicate", "Replicate token", "REPLICATE_API_TOKEN",
-	  "{shape: 'r8_{w37}', hosts: [api.replicate.com], env: REPLICATE_API_TOKEN, " BEARER "}" },
+	  "{shape: " FORM(REPLICATE) ", hosts: [api.replicate.com], env: REPLICATE_API_TOKEN, " BEARER "}" },
 	{ "cerebras", "Cerebras API key", "CEREBRAS_API_KEY",
-	  "{shape: 'csk-{a48}', hosts: [api.cerebras.ai], env: CEREBRAS_API_KEY, " BEARER "}" },
+	  "{shape: " FORM(CEREBRAS) ", hosts: [api.cerebras.ai], env: CEREBRAS_API_KEY, " BEARER "}" },
 	{ "nvidia", "NVIDIA API key", "NVIDIA_API_KEY",
-	  "{shape: 'nvapi-{u64}', hosts: [integrate.api.nvidia.com, ai.api.nvidia.com], "
+	  "{shape: " FORM(NVIDIA) ", hosts: [integrate.api.nvidia.com, ai.api.nvidia.com], "
 	  "env: NVIDIA_API_KEY, " BEARER "}" },
 	{ "elevenlabs", "ElevenLabs API key", "ELEVENLABS_API_KEY",
-	  "{shape: 'sk_{h48}', hosts: [api.elevenlabs.io, '*.elevenlabs.io'], "
+	  "{shape: " FORM(ELEVENLABS) ", hosts: [api.elevenlabs.io, '*.elevenlabs.io'], "
 	  "env: ELEVENLABS_API_KEY, in: ['header:xi-api-key']}" },
 	{ "huggingface", "Hugging Face token", "HF_TOKEN HUGGING_FACE_HUB_TOKEN "
 	  "HUGGINGFACEHUB_API_TOKEN",
-	  "{shape: 'hf_{w34-40}', hosts: [huggingface.co, router.huggingface.co, "
+	  "{shape: " FORM(HUGGINGFACE) ", hosts: [huggingface.co, router.huggingface.co, "
 	  "api-inference.huggingface.co], env: HF_TOKEN, " TOKEN_OR_BASIC "}" },
 	{ "azure-openai", "Azure OpenAI key", "AZURE_OPENAI_API_KEY",
 	  "{hosts: ['*.openai.azure.com', '*.cognitiveservices.azure.com'], "
@@ -71,33 +72,33 @@ const struct catalogue_entry catalogue[] = {
 
 	/* ---- search and web access for agents ---- */
 	{ "tavily", "Tavily API key", "TAVILY_API_KEY",
-	  "{shape: 'tvly-{u32+}', hosts: [api.tavily.com], env: TAVILY_API_KEY, "
+	  "{shape: " FORM(TAVILY) ", hosts: [api.tavily.com], env: TAVILY_API_KEY, "
 	  "in: ['header:authorization', body]}" },
 	{ "brave", "Brave Search API key", "BRAVE_API_KEY",
 	  "{hosts: [api.search.brave.com], env: BRAVE_API_KEY, in: ['header:x-subscription-token']}" },
 	{ "exa", "Exa API key", "EXA_API_KEY",
 	  "{hosts: [api.exa.ai], env: EXA_API_KEY, in: ['header:x-api-key', 'header:authorization']}" },
 	{ "firecrawl", "Firecrawl API key", "FIRECRAWL_API_KEY",
-	  "{shape: 'fc-{h32}', hosts: [api.firecrawl.dev], env: FIRECRAWL_API_KEY, " BEARER "}" },
+	  "{shape: " FORM(FIRECRAWL) ", hosts: [api.firecrawl.dev], env: FIRECRAWL_API_KEY, " BEARER "}" },
 
 	/* ---- code ---- */
 	{ "github", "GitHub token (classic, fine-grained, OAuth, app)", "GITHUB_TOKEN GH_TOKEN "
 	  "GITHUB_PERSONAL_ACCESS_TOKEN",
-	  "{shape: ['ghp_{w30}{crc62}', 'github_pat_{w22}_{w59}', 'gho_{w30}{crc62}', "
-	  "'ghs_{w30}{crc62}', 'ghu_{w30}{crc62}', '{h40}'], "
+	  "{shape: [" FORM(GITHUB_CLASSIC) ", " FORM(GITHUB_FINE) ", " FORM(GITHUB_OAUTH) ", "
+	  "" FORM(GITHUB_APP) ", " FORM(GITHUB_USER) ", '{h40}'], "
 	  "hosts: [" GITHUB "], env: GITHUB_TOKEN, " TOKEN_OR_BASIC ", captures: {kind: registry, "
 	  "at: {hosts: [ghcr.io], paths: [/token]}, for: {hosts: [ghcr.io], " BEARER "}}}" },
 	{ "github-app", "GitHub App private key", "GITHUB_APP_PRIVATE_KEY",
 	  "{scheme: jwt, shape: pem, hosts: [api.github.com], paths: [/app, /app/**], "
 	  "env: GITHUB_APP_PRIVATE_KEY, with: {algorithm: RS256}, captures: {kind: github-app, "
-	  "for: {hosts: [" GITHUB "], shape: ['ghs_{w30}{crc62}', 'ghs_{u36+}'], " TOKEN_OR_BASIC
+	  "for: {hosts: [" GITHUB "], shape: [" FORM(GITHUB_APP) ", 'ghs_{u36+}'], " TOKEN_OR_BASIC
 	  "}}}" },
 	{ "github-oauth", "GitHub OAuth client secret", "GITHUB_CLIENT_SECRET",
 	  "{shape: '{h40}', hosts: [github.com], paths: [/login/**], env: GITHUB_CLIENT_SECRET, "
 	  "in: [body, basic-password], captures: {kind: oauth2, at: {paths: "
 	  "[/login/oauth/access_token]}, for: {hosts: [" GITHUB "], " TOKEN_OR_BASIC "}}}" },
 	{ "gitlab", "GitLab token", "GITLAB_TOKEN GITLAB_PRIVATE_TOKEN",
-	  "{shape: ['glpat-{u20}', 'glpat-{u20+}'], hosts: [gitlab.com, registry.gitlab.com], "
+	  "{shape: ['glpat-{u20}', " FORM(GITLAB) "], hosts: [gitlab.com, registry.gitlab.com], "
 	  "env: GITLAB_TOKEN, in: ['header:private-token', 'header:authorization', basic-user, "
 	  "basic-password], captures: {kind: registry, at: {hosts: [gitlab.com], paths: [/jwt/auth]}, "
 	  "for: {hosts: [registry.gitlab.com], " BEARER "}}}" },
@@ -108,7 +109,7 @@ const struct catalogue_entry catalogue[] = {
 	{ "bitbucket", "Bitbucket app password or token", "BITBUCKET_TOKEN BITBUCKET_APP_PASSWORD",
 	  "{hosts: [api.bitbucket.org, bitbucket.org], env: BITBUCKET_TOKEN, " TOKEN_OR_BASIC "}" },
 	{ "linear", "Linear API key", "LINEAR_API_KEY",
-	  "{shape: 'lin_api_{w40}', hosts: [api.linear.app], env: LINEAR_API_KEY, " BEARER "}" },
+	  "{shape: " FORM(LINEAR) ", hosts: [api.linear.app], env: LINEAR_API_KEY, " BEARER "}" },
 	{ "sentry", "Sentry token", "SENTRY_AUTH_TOKEN",
 	  "{hosts: [sentry.io, '*.sentry.io'], env: SENTRY_AUTH_TOKEN, " BEARER "}" },
 	{ "vercel", "Vercel token", "VERCEL_TOKEN",
@@ -134,20 +135,20 @@ const struct catalogue_entry catalogue[] = {
 
 	/* ---- packages ---- */
 	{ "npm", "npm token", "NPM_TOKEN NODE_AUTH_TOKEN",
-	  "{shape: 'npm_{w30}{crc62}', hosts: [registry.npmjs.org], env: NPM_TOKEN, "
+	  "{shape: " FORM(NPM) ", hosts: [registry.npmjs.org], env: NPM_TOKEN, "
 	  "in: ['header:authorization', basic-password]}" },
 	{ "pypi", "PyPI token", "PYPI_TOKEN TWINE_PASSWORD UV_PUBLISH_TOKEN",
-	  "{shape: 'pypi-AgEIcHlwaS5vcmc{u50+}', hosts: [upload.pypi.org], env: TWINE_PASSWORD, "
+	  "{shape: " FORM(PYPI) ", hosts: [upload.pypi.org], env: TWINE_PASSWORD, "
 	  "in: [basic-password]}" },
 	{ "testpypi", "TestPyPI token", "TEST_PYPI_TOKEN",
-	  "{shape: 'pypi-AgENdGVzdC5weXBpLm9yZ{u50+}', hosts: [test.pypi.org], env: TWINE_PASSWORD, "
+	  "{shape: " FORM(PYPI_TEST) ", hosts: [test.pypi.org], env: TWINE_PASSWORD, "
 	  "in: [basic-password]}" },
 	{ "crates", "crates.io token", "CARGO_REGISTRY_TOKEN",
-	  "{shape: 'cio{w32}', hosts: [crates.io], env: CARGO_REGISTRY_TOKEN, " BEARER "}" },
+	  "{shape: " FORM(CRATES) ", hosts: [crates.io], env: CARGO_REGISTRY_TOKEN, " BEARER "}" },
 	{ "rubygems", "RubyGems key", "GEM_HOST_API_KEY RUBYGEMS_API_KEY",
-	  "{shape: 'rubygems_{h48}', hosts: [rubygems.org], env: GEM_HOST_API_KEY, " BEARER "}" },
+	  "{shape: " FORM(RUBYGEMS) ", hosts: [rubygems.org], env: GEM_HOST_API_KEY, " BEARER "}" },
 	{ "docker", "Docker Hub token", "DOCKER_TOKEN DOCKER_PASSWORD DOCKERHUB_TOKEN",
-	  "{scheme: basic, shape: ['dckr_pat_{u27}', 'dckr_oat_{u32}'], "
+	  "{scheme: basic, shape: [" FORM(DOCKER) ", " FORM(DOCKER_ORG) "], "
 	  "hosts: [auth.docker.io, registry-1.docker.io, index.docker.io, hub.docker.com], "
 	  "env: DOCKER_PASSWORD, in: [basic-password, body], captures: ["
 	  "{kind: registry, at: {hosts: [auth.docker.io]}, for: {hosts: [registry-1.docker.io, "
@@ -155,7 +156,7 @@ const struct catalogue_entry catalogue[] = {
 	  "[/v2/users/login, /v2/users/2fa-login, /v2/auth/token]}, for: {hosts: [hub.docker.com], "
 	  BEARER "}}]}" },
 	{ "ghcr", "GitHub container registry", "GHCR_TOKEN",
-	  "{scheme: basic, shape: ['ghp_{w30}{crc62}', 'ghs_{w30}{crc62}'], hosts: [ghcr.io], "
+	  "{scheme: basic, shape: [" FORM(GITHUB_CLASSIC) ", " FORM(GITHUB_APP) "], hosts: [ghcr.io], "
 	  "env: GHCR_TOKEN, in: ['header:authorization', basic-password], captures: registry}" },
 	{ "quay", "Quay.io robot token", "QUAY_TOKEN QUAY_PASSWORD",
 	  "{scheme: basic, hosts: [quay.io], env: QUAY_PASSWORD, in: [basic-password], "
@@ -185,7 +186,7 @@ const struct catalogue_entry catalogue[] = {
 	  "{hosts: [oauth2.googleapis.com], paths: [/token], env: GOOGLE_REFRESH_TOKEN, in: [body], "
 	  "captures: {kind: oauth2, for: {hosts: ['*.googleapis.com'], " BEARER "}}}" },
 	{ "google", "Google API key", "GOOGLE_API_KEY",
-	  "{shape: 'AIza{u35}', hosts: ['*.googleapis.com'], env: GOOGLE_API_KEY, "
+	  "{shape: " FORM(GOOGLE) ", hosts: ['*.googleapis.com'], env: GOOGLE_API_KEY, "
 	  "in: ['header:x-goog-api-key', 'query:key']}" },
 	{ "azure-storage", "Azure storage account key", "AZURE_STORAGE_KEY",
 	  "{scheme: azure-sharedkey, shape: base64, hosts: ['*.blob.core.windows.net', "
@@ -202,7 +203,7 @@ const struct catalogue_entry catalogue[] = {
 	{ "cloudflare-key", "Cloudflare global API key", "CLOUDFLARE_API_KEY CF_API_KEY",
 	  "{hosts: [api.cloudflare.com], env: CLOUDFLARE_API_KEY, in: ['header:x-auth-key']}" },
 	{ "digitalocean", "DigitalOcean token", "DIGITALOCEAN_TOKEN DIGITALOCEAN_ACCESS_TOKEN",
-	  "{shape: ['dop_v1_{h64}', 'doo_v1_{h64}'], hosts: [api.digitalocean.com], "
+	  "{shape: [" FORM(DIGITALOCEAN) ", " FORM(DIGITALOCEAN_OAUTH) "], hosts: [api.digitalocean.com], "
 	  "env: DIGITALOCEAN_TOKEN, " TOKEN_OR_BASIC "}" },
 	{ "hetzner", "Hetzner Cloud token", "HCLOUD_TOKEN",
 	  "{shape: '{w64}', hosts: [api.hetzner.cloud], env: HCLOUD_TOKEN, " BEARER "}" },
@@ -214,7 +215,7 @@ const struct catalogue_entry catalogue[] = {
 	{ "heroku", "Heroku API key", "HEROKU_API_KEY",
 	  "{hosts: [api.heroku.com, git.heroku.com], env: HEROKU_API_KEY, " TOKEN_OR_BASIC "}" },
 	{ "supabase", "Supabase access token", "SUPABASE_ACCESS_TOKEN",
-	  "{shape: 'sbp_{h40}', hosts: [api.supabase.com], env: SUPABASE_ACCESS_TOKEN, " BEARER "}" },
+	  "{shape: " FORM(SUPABASE) ", hosts: [api.supabase.com], env: SUPABASE_ACCESS_TOKEN, " BEARER "}" },
 
 	/* ---- databases: each user has hosts of their own ---- */
 	{ "postgres", "Postgres password", "PGPASSWORD POSTGRES_PASSWORD POSTGRESQL_PASSWORD",
@@ -234,7 +235,7 @@ const struct catalogue_entry catalogue[] = {
 	  "/api/oauth.v2.exchange, /api/openid.connect.token]}, for: {hosts: [slack.com, "
 	  "www.slack.com, files.slack.com], in: ['header:authorization', body]}}}" },
 	{ "slack-app", "Slack app-level token", "SLACK_APP_TOKEN",
-	  "{shape: 'xapp-{d1}-{A9-13}-{d9-14}-{h64}', hosts: [slack.com], env: SLACK_APP_TOKEN, "
+	  "{shape: " FORM(SLACK_APP) ", hosts: [slack.com], env: SLACK_APP_TOKEN, "
 	  "in: ['header:authorization', body]}" },
 	{ "discord", "Discord bot token", "DISCORD_TOKEN DISCORD_BOT_TOKEN",
 	  "{hosts: [discord.com, gateway.discord.gg], env: DISCORD_TOKEN, "
@@ -246,7 +247,7 @@ const struct catalogue_entry catalogue[] = {
 	  "{scheme: basic, shape: '{h32}', hosts: [api.twilio.com, '*.twilio.com'], "
 	  "env: TWILIO_AUTH_TOKEN, in: [basic-password]}" },
 	{ "sendgrid", "SendGrid API key", "SENDGRID_API_KEY",
-	  "{shape: 'SG.{u22}.{u43}', hosts: [api.sendgrid.com, api.eu.sendgrid.com], "
+	  "{shape: " FORM(SENDGRID) ", hosts: [api.sendgrid.com, api.eu.sendgrid.com], "
 	  "env: SENDGRID_API_KEY, " BEARER "}" },
 	{ "mailgun", "Mailgun API key", "MAILGUN_API_KEY",
 	  "{scheme: basic, hosts: [api.mailgun.net, api.eu.mailgun.net], env: MAILGUN_API_KEY, "
@@ -254,7 +255,7 @@ const struct catalogue_entry catalogue[] = {
 	{ "resend", "Resend API key", "RESEND_API_KEY",
 	  "{hosts: [api.resend.com], env: RESEND_API_KEY, " BEARER "}" },
 	{ "notion", "Notion token", "NOTION_TOKEN NOTION_API_KEY",
-	  "{shape: ['ntn_{w46}', 'secret_{w43}'], hosts: [api.notion.com], env: NOTION_TOKEN, "
+	  "{shape: [" FORM(NOTION) ", " FORM(NOTION_OLD) "], hosts: [api.notion.com], env: NOTION_TOKEN, "
 	  BEARER "}" },
 	{ "airtable", "Airtable token", "AIRTABLE_API_KEY",
 	  "{shape: 'pat{w14}.{h64}', hosts: [api.airtable.com, content.airtable.com], "
@@ -265,7 +266,7 @@ const struct catalogue_entry catalogue[] = {
 
 	/* ---- payments ---- */
 	{ "stripe", "Stripe secret key", "STRIPE_API_KEY STRIPE_SECRET_KEY",
-	  "{shape: ['sk_live_{w24+}', 'sk_test_{w24+}', 'rk_live_{w24+}', 'rk_test_{w24+}'], "
+	  "{shape: [" FORM(STRIPE) ", 'sk_test_{w24+}', " FORM(STRIPE_RESTRICTED) ", 'rk_test_{w24+}'], "
 	  "hosts: [api.stripe.com, files.stripe.com], env: STRIPE_API_KEY, "
 	  "in: ['header:authorization', basic-user]}" },
 

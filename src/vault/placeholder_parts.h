@@ -3,8 +3,8 @@
 #define CLOISTER_PLACEHOLDER_PARTS_H
 #include <stdint.h>
 
+#include "credential/shape.h"
 #include "vault/placeholder.h"
-#include "vault/shape.h"
 
 /* Choose the shape of SHAPES that fits REAL, or guess one.  A shape that is a word ("jwt") is not
  * compared with REAL. */

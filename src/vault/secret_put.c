@@ -5,12 +5,12 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "credential/shape.h"
 #include "policy/policy_parts.h"
 #include "sign/capture.h"
 #include "sign/sign_options.h"
 #include "vault/placeholder.h"
 #include "vault/secret.h"
-#include "vault/shape.h"
 
 #define FORMAT 0x73656332u              /* changes with the format */
 

@@ -12,13 +12,13 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "credential/shape.h"
 #include "policy/policy_load.h"
 #include "sign/sign_hmac.h"
 #include "sign/sign_options.h"
 #include "vault/catalogue.h"
 #include "vault/placeholder.h"
 #include "vault/secret.h"
-#include "vault/shape.h"
 #include "vault/source.h"
 
 enum key { KEY_LIKE, KEY_SCHEME, KEY_SHAPE, KEY_FROM, KEY_EXPIRES, KEY_MEMBERS, KEY_ID, KEY_HOSTS,

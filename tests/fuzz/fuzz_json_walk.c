@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "canon/canon_text.h"
 #include "fuzz.h"
 #include "http/json_walk.h"
 
@@ -37,7 +38,7 @@ check_string(struct http_text raw, const json_t *want)
 	assert(memcmp(json_string_value(want), text, len) == 0);
 	/* What is written is read as the same. */
 	buf_init(&b, 8 * len + 16);
-	json_walk_put(&b, (struct http_text){ text, len });
+	canon_text_put(&b, text, len, false);
 	assert(!buf_failed(&b));
 	if (len == 0)
 		return;

@@ -5,8 +5,8 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "credential/shape.h"
 #include "fuzz.h"
-#include "vault/shape.h"
 #include "vault/source.h"
 
 static size_t

@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 
 #include "audit/operator.h"
+#include "audit/reader.h"
 #include "audit_lab.h"
+#include "base/io.h"
 
 static void
 lab_again(struct lab *lab)
@@ -404,4 +406,24 @@ TEST(operator_drops_the_oldest)
 		audit_log_close(&log);
 	}
 	operator_close(&op);
+}
+
+TEST(audit_reader_leaves_standard_input_open)
+{
+	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(audit_reader_close) struct audit_reader r = {0};
+	struct err err = {0};
+	struct stat was, is;
+	const char *line;
+	size_t len;
+
+	CHECK(fstat(STDIN_FILENO, &was) == 0);
+	CHECK_OK(create_file_at(dir, "t.jsonl", 0600, "new\n", &err));
+	CHECK_OK(create_file_at(dir, "t.jsonl.1", 0600, "old\n", &err));
+	CHECK_OK(audit_reader_open(&r, dir, "t.jsonl", &err));
+	CHECK(audit_reader_next(&r, &line, &len, &err) == 1 && memcmp(line, "old", 3) == 0);
+	CHECK(audit_reader_next(&r, &line, &len, &err) == 1 && memcmp(line, "new", 3) == 0);
+	CHECK(audit_reader_next(&r, &line, &len, &err) == 0);
+	audit_reader_close(&r);
+	CHECK(fstat(STDIN_FILENO, &is) == 0 && is.st_ino == was.st_ino && is.st_dev == was.st_dev);
 }

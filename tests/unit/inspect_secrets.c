@@ -5,6 +5,7 @@
  * that are not are written in two parts, for the sake of other scanners. */
 #include "inspect/inspect.h"
 
+#include "credential/shape.h"
 #include "inspect/secrets_parts.h"
 #include "test.h"
 
@@ -27,27 +28,12 @@ put_class(char *text, char class, size_t n)
 	for (text += strlen(text); n > 0;) {
 		unsigned char c = (unsigned char)chance(128);
 
-		if (!secrets_in_class(class, c))
+		if (!shape_class_has(class, c))
 			continue;
 		*text++ = (char)c;
 		n--;
 	}
 	*text = '\0';
-}
-
-/* A tail is written as secrets_parts.h says. */
-static void
-put_tail(char *text, const char *tail)
-{
-	while (*tail != '\0') {
-		size_t len = strcspn(tail, " ");
-
-		if (strchr("wuxhHdaA", *tail) != NULL && tail[1] >= '0' && tail[1] <= '9')
-			put_class(text, *tail, (size_t)strtoul(tail + 1, NULL, 10));
-		else
-			strncat(text, tail, len);
-		tail += len + (tail[len] == ' ');
-	}
 }
 
 static void
@@ -69,19 +55,31 @@ put_crc62(char *text, const char *body)
 	snprintf(text + strlen(text), 7, "%.6s", sum);
 }
 
+static void
+put_tail(char *text, const char *tail)
+{
+	struct shape_item item;
+
+	while (*tail != '\0') {
+		tail = shape_next_item(tail, &item);
+		CHECK(tail != NULL);
+		if (item.class == 'c')
+			put_crc62(text, text + strlen(text) - SHAPE_CHECKED);
+		else if (item.class != 0)
+			put_class(text, item.class, item.min);
+		else
+			strncat(text, item.at, item.min);
+	}
+}
+
 /* A key of this shape; false if a test of its own makes one. */
 static bool
 make_key(const struct secrets_shape *s, char text[TEXT_MAX])
 {
 	text[0] = '\0';
 	strncat(text, s->mark, TEXT_MAX - 1);
-	if (s->check == secrets_check_crc62) {
-		put_class(text, 'w', 30);
-		put_crc62(text, text + strlen(s->mark));
-		return true;
-	}
 	if (s->check == secrets_check_slack) {
-		put_tail(text, "d12 - d12 - w24");
+		put_tail(text, "{d12}-{d12}-{w24}");
 		return true;
 	}
 	if ((s->check != NULL && s->check != secrets_check_azure_key) || s->tail == NULL)
@@ -181,13 +179,13 @@ check_wrapped(const struct secrets_shape *s, const char *key)
 static void
 check_longer(const struct secrets_shape *s, char *key)
 {
-	const char *space = strrchr(s->tail, ' ');
-	const char *last = space != NULL ? space + 1 : s->tail;
+	struct shape_item last = {0};
 
-	if ((s->flags & SHAPE_SURE) != 0 || strchr("wuxhHdaA", *last) == NULL ||
-	    last[1] < '0' || last[1] > '9' || strpbrk(last, "+-") != NULL)
+	for (const char *tail = s->tail; *tail != '\0';)
+		tail = shape_next_item(tail, &last);
+	if ((s->flags & SHAPE_SURE) != 0 || last.class == 0 || last.min != last.max)
 		return;
-	put_class(key, *last, 1);
+	put_class(key, last.class, 1);
 	if (find_text(key) != NULL)
 		test_fail(__FILE__, __LINE__, "%s is found with a character too many: %s", s->name,
 		          key);

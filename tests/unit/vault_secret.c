@@ -2,11 +2,11 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "credential/shape.h"
 #include "policy_lab.h"
 #include "test.h"
 #include "vault/catalogue.h"
 #include "vault/secret.h"
-#include "vault/shape.h"
 
 static struct secret_list
 load(const char *text)

@@ -7,6 +7,7 @@
 
 #include "base/num.h"
 #include "base/own.h"
+#include "canon/canon.h"
 #include "cell/cell_approvals.h"
 #include "cell/cell_dirs.h"
 #include "proc/serve/api.h"
@@ -34,7 +35,7 @@ add_of(int runtime, const struct cell_entry *entry, const char *state, json_t *l
 
 		if (cell_approvals_ask(fd, seen, false, NULL) < 0 || cell_approvals_take(fd, &seen, &text, NULL) != 1)
 			return;
-		one = json_loads(text, 0, NULL);
+		one = canon_value(text, strlen(text));
 		its = json_string_value(json_object_get(one, "state"));
 		/* An approval that was too long for the message is an empty object. */
 		if (its != NULL && (state == NULL || strcmp(its, state) == 0))

@@ -4,6 +4,7 @@
 
 #include "base/own.h"
 #include "base/version.h"
+#include "canon/canon.h"
 #include "proc/serve/api.h"
 
 /* share/openapi.schemas.json, included at build time. */
@@ -156,7 +157,7 @@ api_openapi_document(unsigned role)
 	                 "openapi", "3.0.3", "info", "title", "cloister", "version", CLOISTER_VERSION,
 	                 "description", "Runs AI agents in throwaway cells.", "license", "name", "see LICENSE",
 	                 "servers", "url", "/", "paths", paths,
-	                 "components", "schemas", json_loads(api_schemas, JSON_REJECT_DUPLICATES, NULL),
+	                 "components", "schemas", canon_value(api_schemas, strlen(api_schemas)),
 	                 "securitySchemes", "token", "type", "http", "scheme", "bearer",
 	                 "security", "token");
 }

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/spawn.h"
+#include "canon/canon.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
 
@@ -141,7 +142,7 @@ work(struct serve_job *job, void *own)
 		read_all(fd, &out);
 		close(fd);
 		status = reap(c);
-		said = buf_failed(&out) ? NULL : json_loadb((char *)out.data, out.len, 0, NULL);
+		said = buf_failed(&out) ? NULL : canon_value((char *)out.data, out.len);
 	}
 	if (said != NULL && (status == AUDIT_EXIT_SOUND || status == AUDIT_EXIT_FOUND)) {
 		take_timelines(w, json_object_get(said, "timelines"));

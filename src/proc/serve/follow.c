@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "canon/canon.h"
 #include "loop/loop.h"
 #include "serve/serve.h"
 
@@ -90,7 +91,7 @@ static bool
 tell(struct stream *s, const char *line, size_t len)
 {
 	const struct follow_source *source = s->source;
-	json_t *object = json_loadb(line, len, 0, NULL);
+	json_t *object = canon_value(line, len);
 	json_int_t n = json_integer_value(json_object_get(object, "n"));
 	const char *name = source->key == NULL ? NULL :
 		json_string_value(json_object_get(object, source->key));

@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
+#include "canon/canon.h"
 #include "vault/vault_request.h"
 
 static int
@@ -81,7 +82,7 @@ vault_child_list(json_t **ret_list, struct err *err)
 	if (r < 0)
 		return r;
 	text = read_back(out, &len);
-	list = text == NULL ? NULL : json_loadb(text, len, 0, NULL);
+	list = text == NULL ? NULL : canon_value(text, len);
 	if (list == NULL)
 		return err_set(err, EIO, "cloister-vault did not say which secrets there are");
 	*ret_list = list;

@@ -11,6 +11,7 @@
 
 #include "base/num.h"
 #include "base/own.h"
+#include "canon/canon.h"
 #include "cell/cell_approvals.h"
 #include "cell/cell_policy.h"
 #include "proc/top/top.h"
@@ -161,7 +162,7 @@ remove_one(struct top *t, struct top_asked *asked)
 static void
 take(struct top *t, const char *cell, const char *text)
 {
-	OWN(drop_json) json_t *a = json_loads(text, 0, NULL);
+	OWN(drop_json) json_t *a = canon_value(text, strlen(text));
 	const char *id = text_of(a, "id"), *dash = strrchr(id, '-');
 	struct top_asked *asked = find(t, id), *more;
 

@@ -17,9 +17,9 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tell.h"
+#include "credential/shape.h"
 #include "proc/vault/vault_proc.h"
 #include "vault/placeholder.h"
-#include "vault/shape.h"
 #include "vault/vault_request.h"
 
 static uint64_t

@@ -1,5 +1,5 @@
 /* shape.c - parses shapes, compares values with them, and guesses them. */
-#include "vault/shape.h"
+#include "credential/shape.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/own.h"
 
-#define CHECKED 30                      /* characters that {crc62} covers */
 #define STEPS_MAX 200000                /* of a comparison; after that it does not fit */
 #define GUESSED_MIN 16                  /* characters after a prefix */
 
@@ -42,12 +41,23 @@ shape_alphabet(char class)
 	return NULL;
 }
 
-static bool
-is_of(char class, char c)
+bool
+shape_class_has(char class, unsigned char c)
 {
-	const char *alphabet = shape_alphabet(class);
+	bool digit = c >= '0' && c <= '9', lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
 
-	return c != '\0' && alphabet != NULL && strchr(alphabet, c) != NULL;
+	switch (class) {
+	case 'd': return digit;
+	case 'h': return digit || (c >= 'a' && c <= 'f');
+	case 'H': return digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+	case 'b': return upper || (c >= '2' && c <= '7');
+	case 'a': return digit || lower;
+	case 'A': return digit || upper;
+	case 'w': return digit || lower || upper;
+	case 'u': return digit || lower || upper || c == '-' || c == '_';
+	case 'x': return digit || lower || upper || c == '+' || c == '/';
+	default: return false;
+	}
 }
 
 /* ---- reading ---- */
@@ -85,19 +95,19 @@ parse_counts(const char *c, struct shape_item *item)
 	return *c == '}' && item->min > 0 && item->min <= item->max ? c + 1 : NULL;
 }
 
-static const char *
-parse_item(const char *c, struct shape_item *item)
+const char *
+shape_next_item(const char *text, struct shape_item *ret_item)
 {
-	if (strncmp(c, "{crc62}", 7) == 0) {
-		*item = (struct shape_item){ 'c', NULL, CODEC_CRC62_LEN, CODEC_CRC62_LEN };
-		return c + 7;
+	if (strncmp(text, "{crc62}", 7) == 0) {
+		*ret_item = (struct shape_item){ 'c', NULL, CODEC_CRC62_LEN, CODEC_CRC62_LEN };
+		return text + 7;
 	}
-	if (*c != '{') {
-		*item = (struct shape_item){ 0, c, strcspn(c, "{"), strcspn(c, "{") };
-		return c + item->min;
+	if (*text != '{') {
+		*ret_item = (struct shape_item){ 0, text, strcspn(text, "{"), strcspn(text, "{") };
+		return text + ret_item->min;
 	}
-	*item = (struct shape_item){ .class = c[1] };
-	return c[1] != '\0' && shape_alphabet(c[1]) != NULL ? parse_counts(c + 2, item) : NULL;
+	*ret_item = (struct shape_item){ .class = text[1] };
+	return text[1] != '\0' && shape_alphabet(text[1]) != NULL ? parse_counts(text + 2, ret_item) : NULL;
 }
 
 static int
@@ -110,9 +120,9 @@ check_items(const struct shape *shape, struct err *err)
 
 		/* The item that it covers must have exactly that length. */
 		if (item->class == 'c' && (i == 0 || shape->items[i - 1].class == 0 ||
-		    shape->items[i - 1].min != CHECKED || shape->items[i - 1].max != CHECKED))
+		    shape->items[i - 1].min != SHAPE_CHECKED || shape->items[i - 1].max != SHAPE_CHECKED))
 			return err_set(err, EINVAL, "{crc62} in a shape stands behind an item of %d characters, "
-			               "such as {w%d}", CHECKED, CHECKED);
+			               "such as {w%d}", SHAPE_CHECKED, SHAPE_CHECKED);
 		for (size_t k = 0; item->class == 0 && k < item->min; k++)
 			if ((unsigned char)item->at[k] <= ' ' || (unsigned char)item->at[k] > '~' ||
 			    item->at[k] == '}')
@@ -147,7 +157,7 @@ shape_parse(const char *text, struct shape *ret_shape, struct err *err)
 	for (const char *c = text; *c != '\0'; c = next) {
 		if (shape.n == SHAPE_ITEMS_MAX)
 			return err_set(err, EINVAL, "a shape has at most %d items", SHAPE_ITEMS_MAX);
-		next = parse_item(c, &shape.items[shape.n++]);
+		next = shape_next_item(c, &shape.items[shape.n++]);
 		if (next == NULL)
 			return bad_item(c, err);
 	}
@@ -171,7 +181,7 @@ checksum_fits(const char *value, size_t at)
 {
 	char digits[CODEC_CRC62_LEN];
 
-	codec_crc62(value + at - CHECKED, CHECKED, digits);
+	codec_crc62(value + at - SHAPE_CHECKED, SHAPE_CHECKED, digits);
 	return memcmp(value + at, digits, sizeof(digits)) == 0;
 }
 
@@ -193,7 +203,7 @@ fit_from(struct fitting *f, size_t i, size_t at)
 		                         : checksum_fits(f->value, at)) &&
 		       fit_from(f, i + 1, at + item->min);
 	}
-	while (n < left && n < item->max && is_of(item->class, f->value[at + n]))
+	while (n < left && n < item->max && shape_class_has(item->class, (unsigned char)f->value[at + n]))
 		n++;
 	for (; n >= item->min; n--) {
 		f->counts[i] = n;
@@ -230,7 +240,7 @@ run_of(char class, const char *text, size_t len)
 {
 	size_t n = 0;
 
-	while (n < len && is_of(class, text[n]))
+	while (n < len && shape_class_has(class, (unsigned char)text[n]))
 		n++;
 	return n;
 }

@@ -1,9 +1,9 @@
-/* vault_shape.c - tests of vault/shape. */
+/* credential_shape.c - tests of credential/shape. */
 #include <errno.h>
 
 #include "base/err.h"
+#include "credential/shape.h"
 #include "test.h"
-#include "vault/shape.h"
 
 static const struct {
 	const char *shape, *value;
@@ -125,4 +125,15 @@ TEST(vault_shape_guesses)
 {
 	for (size_t i = 0; i < ARRAY_LEN(guess_cases); i++)
 		CHECK_STR(guess(guess_cases[i].value), guess_cases[i].shape);
+}
+
+TEST(shape_classes_have_their_alphabets)
+{
+	for (int class = 1; class < 128; class++) {
+		const char *alphabet = shape_alphabet((char)class);
+
+		for (int c = 0; c < 256; c++)
+			CHECK(shape_class_has((char)class, (unsigned char)c) ==
+			      (c != 0 && alphabet != NULL && strchr(alphabet, c) != NULL));
+	}
 }

@@ -1,9 +1,10 @@
-/* shape.h - describes the form of a credential in one line of text.
+/* shape.h - describes the form of a credential in one line of text: the vault mints placeholders by
+ * shapes, and the secrets scanner finds keys by them.
  *
  * Characters are literals; items in braces stand for characters of a class:
  *   {w36}      36 of class w          {w20-40}   20 to 40        {w20+}   20 or more
  *   {crc62}    six digits of base 62 that check the 30 characters before them
- * The classes are those of the secrets scanner (inspect/secrets_parts.h), and one more:
+ * The classes are:
  *   w letters and digits     u also - and _         x base64: also + and /
  *   h hex in lower case      H hex in either        d digits
  *   a lower case and digits  A upper case and digits
@@ -48,6 +49,13 @@ void shape_guess(const char *value, size_t len, struct shape *ret_shape);
 /* The number of literal characters at the beginning. */
 size_t shape_prefix(const struct shape *shape);
 
+/* Parse the item, or the literal before the next one, that TEXT begins with.  Returns the text behind
+ * it, or NULL if it is malformed. */
+const char *shape_next_item(const char *text, struct shape_item *ret_item);
+
 /* The characters of a class; NULL: there is no such class. */
 const char *shape_alphabet(char class);
+bool shape_class_has(char class, unsigned char c);
+
+#define SHAPE_CHECKED 30                /* characters that {crc62} covers */
 #endif
