@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "boundary/boundary.h"
 #include "cell/cell_control.h"
-#include "cell/cell_unrun.h"
+#include "cell/cell_exec_error.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "ipc/control_channel.h"
@@ -84,7 +84,7 @@ take_started(struct exec *exec, struct ipc_message *message)
 		return;
 	}
 	if (error != 0) {
-		exec->status = cell_tell_unrun(&exec->granted, exec->command, (int)error, &exec->err);
+		exec->status = cell_explain_exec_error(&exec->granted, exec->command, (int)error, &exec->err);
 		loop_quit(exec->loop);
 		return;
 	}

@@ -101,8 +101,8 @@ enum control_message {
 	CONTROL_SECRETS,
 	/* u64 ms that the cell lives from now on; 0: no limit. */
 	CONTROL_TTL,
-	/* The answer: u32 enum cell_taken bits: grants that the cell has lost. */
-	CONTROL_TAKEN,
+	/* The answer: u32 enum cell_lost bits: grants that the cell has lost. */
+	CONTROL_LOST_RIGHTS,
 };
 /* The client itself writes to the operator's timeline: for all cells at once, or as serve. */
 enum control_who { CONTROL_WHO_TELLS = 1 };

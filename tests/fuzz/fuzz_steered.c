@@ -321,7 +321,7 @@ step(const uint8_t *data, size_t size, int *ret_r)
 		courier_comes();
 		break;
 	case 5:
-		supervisor_fold_end(&sv);
+		supervisor_repeats_end(&sv);
 		break;
 	case 6:
 		sv.frozen = false;
@@ -356,7 +356,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		drain(ends[1]);
 	}
 	courier_goes();
-	supervisor_fold_end(&sv);
+	supervisor_repeats_end(&sv);
 	supervisor_approvals_free(&sv);
 	for (size_t i = 0; i < sv.fired.n; i++)
 		buf_free(&sv.fired.at[i].bytes);

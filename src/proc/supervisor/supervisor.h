@@ -26,7 +26,7 @@
 #include "proc/supervisor/supervisor_fired.h"
 #include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
-#include "proc/supervisor/supervisor_taken.h"
+#include "proc/supervisor/supervisor_lost_rights.h"
 
 #define SUPERVISOR_CLIENTS_MAX 96
 #define SUPERVISOR_STAY_MAX 64          /* may stay connected; the rest are for ending the cell */
@@ -127,9 +127,9 @@ struct setup {
 	int steps;                      /* CELL_STEPS, or -1 */
 };
 
-/* Records that the agent can cause as often as it likes: supervisor_fold.c. */
-struct fold {
-	struct repeats repeats;
+/* Records that the agent can cause as often as it likes: supervisor_repeats.c. */
+struct supervisor_repeats {
+	struct repeats seen;
 	struct loop_timer due;          /* when the counted records are written */
 };
 
@@ -178,7 +178,7 @@ struct supervisor {
 	struct supervisor_budgets budgets;
 	struct approvals approvals;
 	struct notifier notifier;
-	struct fold fold;
+	struct supervisor_repeats repeats;
 	struct timeline timeline;
 	int counters;                   /* without a policy: the cell's network counters; else -1 */
 	struct loop_source resolver;    /* without a policy: a DNS server that knows no name */
@@ -354,11 +354,11 @@ void supervisor_tell_operator(struct supervisor *sv, const char *type, const str
 /* Writes all that still waits, now. */
 void supervisor_tell_operator_all(struct supervisor *sv);
 
-/* supervisor_fold.c: records M.  Its first N members are its kind.  In a flood, EACH records of a
+/* supervisor_repeats.c: records M.  Its first N members are its kind.  In a flood, EACH records of a
  * kind are written one by one and the rest are only counted: then false. */
-bool supervisor_record_folded(struct supervisor *sv, const struct members *m, size_t n, uint64_t each);
+bool supervisor_record_repeated(struct supervisor *sv, const struct members *m, size_t n, uint64_t each);
 /* Writes the counts for the last time. */
-void supervisor_fold_end(struct supervisor *sv);
+void supervisor_repeats_end(struct supervisor *sv);
 
 /* supervisor_records.c */
 int supervisor_record_boot(struct supervisor *sv, struct err *err);

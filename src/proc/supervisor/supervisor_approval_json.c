@@ -172,7 +172,7 @@ approval_record(const struct approval *a, const char *did, const struct steer_wh
 	put_asked(&m, &a->q);
 	/* As many as can be pending at once get a record each. */
 	if (who == NULL)
-		return supervisor_record_folded(a->sv, &m, APPROVAL_KIND, APPROVALS_PENDING_MAX);
+		return supervisor_record_repeated(a->sv, &m, APPROVAL_KIND, APPROVALS_PENDING_MAX);
 	steer_record(a->sv, did, who, &m);
 	return true;
 }

@@ -321,7 +321,7 @@ static const struct route {
 	{ CONTROL_ROTATE, CLIENT_NEW, supervisor_answer_rotate },
 	{ CONTROL_SECRETS, CLIENT_NEW, supervisor_answer_secrets },
 	{ CONTROL_TTL, CLIENT_NEW, supervisor_answer_ttl },
-	{ CONTROL_TAKEN, CLIENT_NEW, supervisor_answer_taken },
+	{ CONTROL_LOST_RIGHTS, CLIENT_NEW, supervisor_answer_lost_rights },
 	{ CONTROL_GET_BUDGET, CLIENT_NEW, supervisor_answer_get_budget },
 	{ CONTROL_RAISE, CLIENT_NEW, supervisor_answer_raise },
 	{ CONTROL_APPROVALS, CLIENT_NEW, supervisor_answer_approvals },

@@ -66,7 +66,7 @@ record(struct supervisor *sv, const struct fired_message *f)
 	if ((f->flags & COURIER_FIRED_AGAIN) == 0)
 		supervisor_record_members(sv, &m);
 	else
-		(void)supervisor_record_folded(sv, &m, kind, REPEATS_EACH);
+		(void)supervisor_record_repeated(sv, &m, kind, REPEATS_EACH);
 	if ((f->flags & COURIER_FIRED_NOTIFY) != 0)
 		notify(sv, "consequence", &m);
 }
@@ -84,7 +84,7 @@ supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *th
 	members_str(&m, "then", then);
 	kind = m.n;
 	members_str(&m, "note", what);
-	(void)supervisor_record_folded(sv, &m, kind, REPEATS_EACH);
+	(void)supervisor_record_repeated(sv, &m, kind, REPEATS_EACH);
 	notify(sv, "tripwire", &m);
 }
 

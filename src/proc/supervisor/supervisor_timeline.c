@@ -375,7 +375,7 @@ supervisor_timeline_end(struct supervisor *sv, int status, bool is_changed)
 		if (t->holds)
 			supervisor_say(sv, "the cell's timeline is incomplete: there was no room on the disk");
 		supervisor_notify_end(sv);
-		supervisor_fold_end(sv);
+		supervisor_repeats_end(sv);
 		supervisor_put_end(sv, status, is_changed);
 		audit_time_now(time);
 		(void)audit_log_checkpoint(&t->log, time);
