@@ -156,8 +156,7 @@ caught(void *arg, const struct signalfd_siginfo *info)
 		stdio_resize(&exec->stdio);
 		return;
 	}
-	ipc_begin(&message, CONTROL_SIGNAL);
-	buf_put_u32(&message, info->ssi_signo);
+	steer_put(&message, &(struct steer_request){ .verb = VERB_SIGNAL, .n = { info->ssi_signo } });
 	(void)ipc_send(exec->cell.fd, &message, NULL, 0, NULL);
 }
 
@@ -174,7 +173,7 @@ send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct e
 		boundary_namespace.give_to_agent(inside[i], exec->entry.slot, cell->root);
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
-	ipc_begin(&message, CONTROL_EXEC);
+	steer_put(&message, &(struct steer_request){ .verb = VERB_EXEC });
 	buf_put_u32(&message, tty ? INIT_TTY : 0);
 	buf_put_u32(&message, size.ws_row);
 	buf_put_u32(&message, size.ws_col);

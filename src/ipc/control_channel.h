@@ -55,9 +55,9 @@ enum control_message {
 	 * CONTROL_DONE, with the request's own fields, once the change is in force.  If it is
 	 * CONTROL_REFUSED, nothing has changed.
 	 *
-	 * To add a request: give it a number here, in the block of its kind; add a row in
-	 * supervisor_control.c; answer it in a file of its own, using supervisor_steer.h; send it
-	 * from cell_steer.h. */
+	 * To add a request: give it a number here, in the block of its kind, and a row in
+	 * steer/steer.c; answer it in a file of its own, using supervisor_steer.h; send it with
+	 * cell_steer.h. */
 
 	/* str action ("policy", "allow", "deny") and str the rule added or "", both for the
 	 * timeline; str hash of the policy to replace ("": any; -ESTALE if it has changed since);

@@ -61,7 +61,7 @@ enum target_stream {
 
 enum target_verb {
 	TARGET_STOP,                    /* ask the agent to end, and kill it after grace_ms */
-	TARGET_LOST_RIGHTS,                   /* report the rights that the cell has lost; it must be live */
+	TARGET_LOST_RIGHTS,             /* report the rights that the cell has lost; it must be live */
 	TARGET_BURY,                    /* the cell must not start any more; -EEXIST: it has */
 };
 struct target_order {

@@ -47,12 +47,11 @@ int supervisor_find_own(const struct cell_spec *spec, struct own_paths *own, str
 struct client {
 	struct supervisor *sv;
 	struct loop_source source;
-	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_KILLS, CLIENT_EXEC, CLIENT_STEERS,
-	       CLIENT_APPROVALS } state;
-	uint32_t handle;                /* with CLIENT_EXEC: of the process */
+	uint32_t request;               /* the last one, enum control_message; 0: none yet */
+	uint32_t handle;                /* with CONTROL_EXEC: of the process */
 	bool started;
 	bool stays;                     /* it may stay connected as long as it likes */
-	uint64_t seen;                  /* with CLIENT_APPROVALS: the last change that it got */
+	uint64_t seen;                  /* with CONTROL_APPROVALS: the last change that it got */
 	bool follows;                   /* it waits for the next change */
 	struct client *next;
 };
@@ -238,8 +237,12 @@ struct step {
 bool supervisor_step_begin(const struct supervisor *sv, struct step *ret_step, const char *event);
 void supervisor_step_end(const struct supervisor *sv, struct step *step);
 
-/* supervisor_control.c */
+/* supervisor_control.c: the control socket. */
 int supervisor_listen(struct supervisor *sv, struct err *err);
+
+/* supervisor_client.c */
+/* Whether it is the cell's user or root, as the kernel reports. */
+bool supervisor_client_is_operator(const struct client *client);
 void supervisor_client_send(struct client *client, const struct buf *message, const int *fds,
                             size_t n_fds);
 void supervisor_client_refuse(struct client *client, const struct err *err);

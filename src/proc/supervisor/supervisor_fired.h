@@ -38,7 +38,7 @@ int supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message);
 /* Notifies the operator that the tripwire WHICH has tripped. */
 void supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *then,
                              const char *what);
-/* For supervisor_steer.c: what a new courier gets. */
+/* For supervisor_courier_start.c: what a new courier gets. */
 int supervisor_fired_tell(struct supervisor *sv);
 void supervisor_fired_close(struct supervisor *sv);
 #endif

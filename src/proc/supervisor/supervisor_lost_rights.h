@@ -4,11 +4,11 @@
 #include <stdint.h>
 
 struct client;
-struct ipc_message;
+struct steer_call;
 struct supervisor;
 
 /* Rights lost since the cell started: bits of enum cell_lost, without those for its momentary state. */
 uint32_t supervisor_lost_rights(const struct supervisor *sv);
 /* CONTROL_LOST_RIGHTS. */
-int supervisor_answer_lost_rights(struct client *client, struct ipc_message *message);
+int supervisor_answer_lost_rights(struct client *client, struct steer_call *call);
 #endif
