@@ -269,8 +269,10 @@ answer(bool yes, uint64_t n, uint8_t who)
 		(void)supervisor_answer_approve(&client, &call);
 	else
 		(void)supervisor_answer_refuse_asked(&client, &call);
-	/* It goes as supervisor_control.c lets it. */
-	supervisor_steer_forget(&sv, &client);
+	/* It goes as supervisor_client_drop() lets it. */
+	for (struct steer *s = sv.steering.first; s != NULL; s = s->next)
+		if (s->client == &client)
+			s->client = NULL;
 }
 
 static void

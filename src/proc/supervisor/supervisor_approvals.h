@@ -105,9 +105,12 @@ int approval_open_rule(struct approval *a, uint64_t ms);
 
 /* ---- supervisor_approve.c: the control socket's side ---- */
 
-int supervisor_answer_approvals(struct client *client, struct steer_call *call);
 int supervisor_answer_approve(struct client *client, struct steer_call *call);
 int supervisor_answer_refuse_asked(struct client *client, struct steer_call *call);
+
+/* ---- supervisor_approvals_list.c ---- */
+
+int supervisor_answer_approvals(struct client *client, struct steer_call *call);
 /* Informs every client that waits for the next change. */
 void supervisor_tell_approvals(struct supervisor *sv);
 

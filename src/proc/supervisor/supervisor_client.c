@@ -22,7 +22,10 @@ supervisor_client_drop(struct client *client)
 	*at = client->next;
 	sv->n_clients--;
 	sv->n_staying -= client->stays;
-	supervisor_steer_forget(sv, client);
+	/* Nobody waits for its changes any more. */
+	for (struct steer *s = sv->steering.first; s != NULL; s = s->next)
+		if (s->client == client)
+			s->client = NULL;
 	loop_unwatch(sv->loop, &client->source);
 	close(client->source.fd);
 	free(client);

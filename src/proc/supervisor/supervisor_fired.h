@@ -35,6 +35,9 @@ int fired_get_text(struct buf *b, const char **ret_text);
 /* COURIER_FIRED and COURIER_TRIPPED. */
 int supervisor_take_fired(struct supervisor *sv, struct ipc_message *message);
 int supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message);
+/* The courier detected an exfiltration: do what the policy orders.  If a freeze is ordered and
+ * fails, the cell is killed. */
+void supervisor_alarm(struct supervisor *sv);
 /* Notifies the operator that the tripwire WHICH has tripped. */
 void supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *then,
                              const char *what);

@@ -20,31 +20,6 @@
 #define SEALED_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 #define SEALED (SEALED_SIZE | F_SEAL_WRITE)
 
-static void
-hash_file(int fd, char ret_hash[HASH_NAME + 1])
-{
-	unsigned char hash[HASH_LEN], bytes[16384];
-	struct hash h;
-	off_t at = 0;
-	ssize_t n;
-
-	hash_begin(&h);
-	for (; (n = pread(fd, bytes, sizeof(bytes), at)) > 0; at += n)
-		hash_add(&h, bytes, (size_t)n);
-	hash_end(&h, hash);
-	hash_name(hash, ret_hash);
-}
-
-const char *
-supervisor_policy_hash(struct supervisor *sv)
-{
-	struct cell_policy *p = &sv->egress.policy;
-
-	if (p->hash[0] == '\0')
-		hash_file(p->policy, p->hash);
-	return p->hash;
-}
-
 int
 supervisor_policy_tell(struct supervisor *sv)
 {
@@ -143,7 +118,7 @@ take_files(struct ipc_message *message)
 	setting->policy->policy = ipc_take_fd(message, 0);
 	setting->policy->text = ipc_take_fd(message, 1);
 	setting->policy->counts = ipc_take_fd(message, 2);
-	hash_file(setting->policy->policy, setting->policy->hash);
+	cell_policy_hash(setting->policy);
 	return setting;
 }
 

@@ -21,6 +21,8 @@ struct cell_policy {
 	char hash[HASH_NAME + 1];       /* of POLICY; "" until it is first needed */
 };
 
+/* supervisor_policy_hash.c: the first fills in P->hash; the second answers the cell's own. */
+void cell_policy_hash(struct cell_policy *p);
 const char *supervisor_policy_hash(struct supervisor *sv);
 /* CONTROL_SET_POLICY and CONTROL_GET_POLICY. */
 int supervisor_answer_set_policy(struct client *client, struct steer_call *call);

@@ -213,14 +213,6 @@ supervisor_steer_gone(struct supervisor *sv)
 	}
 }
 
-void
-supervisor_steer_forget(struct supervisor *sv, const struct client *client)
-{
-	for (struct steer *s = sv->steering.first; s != NULL; s = s->next)
-		if (s->client == client)
-			s->client = NULL;
-}
-
 /* ---- at a courier's start ---- */
 
 struct steer *

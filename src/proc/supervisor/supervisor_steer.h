@@ -113,6 +113,4 @@ void supervisor_steer_flush(struct supervisor *sv);
 int supervisor_steered(struct supervisor *sv, struct ipc_message *message);
 /* The courier is gone. */
 void supervisor_steer_gone(struct supervisor *sv);
-/* The client is gone: nobody waits for its changes any more. */
-void supervisor_steer_forget(struct supervisor *sv, const struct client *client);
 #endif
