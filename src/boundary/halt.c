@@ -27,7 +27,7 @@ ask(int runtime, struct halt *h, const struct cell_steer_who *who)
 	h->socket = 0;
 	if (fd == -ENOENT)
 		h->state = h->asked ? HALT_DEAD : HALT_GONE;
-	if (fd < 0 || cell_control_ask_for(fd, CONTROL_KILL, who, &h->err) < 0)
+	if (fd < 0 || cell_control_ask(fd, VERB_KILL, who, &h->err) < 0)
 		return;
 	h->asked = true;
 	h->socket = TAKE_FD(fd);
@@ -148,7 +148,7 @@ halt_await_end(int runtime, struct halt *h, uint32_t grace_ms, uint32_t *ret_sta
 	int r;
 
 	if (h->socket > 0 && h->state == HALT_DEAD && !h->stops)
-		(void)cell_control_ask(h->socket, CONTROL_WAIT, NULL);
+		(void)cell_control_ask(h->socket, VERB_WAIT, NULL, NULL);
 	if (h->socket > 0 && h->state == HALT_ASKED && !io_is_readable(h->socket, deadline) &&
 	    look(runtime, h) != CONTROL_STATE_DEAD)
 		force(runtime, h, NULL);

@@ -25,12 +25,9 @@ cell_approval_split(const char *id, char ret_cell[CELL_NAME_MAX + 1], uint64_t *
 int
 cell_approvals_ask(int socket, uint64_t seen, bool wait, struct err *err)
 {
-	static const struct cell_steer_who nobody;
 	OWN(buf_free) struct buf message;
 
-	cell_steer_begin(&message, CONTROL_APPROVALS, &nobody);
-	buf_put_u64(&message, seen);
-	buf_put_u32(&message, wait);
+	cell_steer_put(&message, NULL, &(struct steer_request){ .verb = VERB_APPROVALS, .n = { seen, wait } });
 	return ipc_send(socket, &message, NULL, 0, err);
 }
 
@@ -71,10 +68,7 @@ cell_approve(int socket, uint64_t n, enum control_approve how, uint64_t ms,
 	uint32_t enough = 0;
 	int r;
 
-	cell_steer_begin(&message, CONTROL_APPROVE, who);
-	buf_put_u64(&message, n);
-	buf_put_u32(&message, how);
-	buf_put_u64(&message, ms);
+	cell_steer_put(&message, who, &(struct steer_request){ .verb = VERB_APPROVE, .n = { n, how, ms } });
 	r = cell_steer(socket, &message, NULL, 0, &answer, err);
 	if (r == 0 && buf_get_u32(&answer.body, &enough) < 0)
 		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
@@ -88,7 +82,6 @@ cell_refuse(int socket, uint64_t n, const struct cell_steer_who *who, struct err
 {
 	OWN(buf_free) struct buf message;
 
-	cell_steer_begin(&message, CONTROL_REFUSE_ASKED, who);
-	buf_put_u64(&message, n);
+	cell_steer_put(&message, who, &(struct steer_request){ .verb = VERB_REFUSE, .n = { n } });
 	return cell_steer(socket, &message, NULL, 0, NULL, err);
 }

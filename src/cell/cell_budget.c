@@ -61,13 +61,12 @@ read_policy(int fd, struct policy **ret_policy, struct err *err)
 int
 cell_budgets_get(int socket, struct cell_budgets **ret_budgets, struct err *err)
 {
-	const struct cell_steer_who nobody = {0};
 	OWN(cell_budgets_freep) struct cell_budgets *b = calloc(1, sizeof(*b));
 	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
 	OWN(buf_free) struct buf message;
 	int r;
 
-	cell_steer_begin(&message, CONTROL_GET_BUDGET, &nobody);
+	cell_steer_put(&message, NULL, &(struct steer_request){ .verb = VERB_GET_BUDGET });
 	if (b == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = cell_steer(socket, &message, NULL, 0, &answer, err);
@@ -232,11 +231,7 @@ cell_budget_raise(int socket, const struct cell_budget_line *line, uint64_t limi
 {
 	OWN(buf_free) struct buf message;
 
-	cell_steer_begin(&message, CONTROL_RAISE, who);
-	buf_put_u32(&message, line->per);
-	buf_put_u64(&message, line->key);
-	buf_put_u32(&message, line->kind);
-	buf_put_u64(&message, limit);
-	buf_put_str(&message, line->name);
+	cell_steer_put(&message, who, &(struct steer_request){ .verb = VERB_BUDGET,
+		.n = { line->per, line->key, line->kind, limit }, .text = { line->name } });
 	return cell_steer(socket, &message, NULL, 0, NULL, err);
 }

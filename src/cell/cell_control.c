@@ -26,22 +26,11 @@ set_patience(int socket)
 }
 
 int
-cell_control_ask(int socket, uint32_t type, struct err *err)
+cell_control_ask(int socket, enum steer_verb verb, const struct cell_steer_who *who, struct err *err)
 {
 	OWN(buf_free) struct buf message;
 
-	ipc_begin(&message, type);
-	return ipc_send(socket, &message, NULL, 0, err);
-}
-
-int
-cell_control_ask_for(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, type);
-	if (who != NULL)
-		cell_steer_put_who(&message, who);
+	cell_steer_put(&message, who, &(struct steer_request){ .verb = verb });
 	return ipc_send(socket, &message, NULL, 0, err);
 }
 
@@ -92,7 +81,7 @@ cell_control_await_end(int socket, uint32_t *ret_status, char cause[256], struct
 int
 cell_control_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state, struct err *err)
 {
-	int r = cell_control_ask(socket, CONTROL_INFO, err);
+	int r = cell_control_ask(socket, VERB_INFO, NULL, err);
 
 	if (r == 0)
 		r = ipc_receive(socket, ret_message, err);
@@ -108,18 +97,15 @@ cell_control_ask_stop(int socket, uint32_t grace_ms, const struct cell_steer_who
 {
 	OWN(buf_free) struct buf message;
 
-	ipc_begin(&message, CONTROL_STOP);
-	buf_put_u32(&message, grace_ms);
-	if (who != NULL)
-		cell_steer_put_who(&message, who);
+	cell_steer_put(&message, who, &(struct steer_request){ .verb = VERB_STOP, .n = { grace_ms } });
 	return ipc_send(socket, &message, NULL, 0, err);
 }
 
 int
-cell_control_do(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err)
+cell_control_do(int socket, enum steer_verb verb, const struct cell_steer_who *who, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
-	int r = cell_control_ask_for(socket, type, who, err);
+	int r = cell_control_ask(socket, verb, who, err);
 
 	if (r == 0)
 		r = ipc_receive(socket, &message, err);
@@ -129,7 +115,7 @@ cell_control_do(int socket, uint32_t type, const struct cell_steer_who *who, str
 }
 
 int
-cell_control_ask_one(int runtime, const struct cell_entry *entry, uint32_t type,
+cell_control_ask_one(int runtime, const struct cell_entry *entry, enum steer_verb verb,
                      const struct cell_steer_who *who, struct err *err)
 {
 	OWN(closep) int fd = cell_connect(runtime, entry, err);
@@ -137,7 +123,7 @@ cell_control_ask_one(int runtime, const struct cell_entry *entry, uint32_t type,
 
 	if (fd >= 0) {
 		set_patience(fd);
-		r = cell_control_do(fd, type, who, err);
+		r = cell_control_do(fd, verb, who, err);
 	}
 	if (r != -EPIPE && r != -ECONNRESET && r != -EAGAIN)
 		return r;

@@ -7,16 +7,15 @@
 
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
+#include "steer/steer.h"
 
 struct cell_steer_who;
 struct err;
 struct json;
 
-/* Send a message that has only a type. */
-int cell_control_ask(int socket, uint32_t type, struct err *err);
-/* The same for CONTROL_KILL, CONTROL_FREEZE and CONTROL_THAW, on behalf of WHO.  Here and below, a
- * NULL WHO is the user of this process. */
-int cell_control_ask_for(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err);
+/* Send a request without numbers and texts, on behalf of WHO.  Here and below, a NULL WHO is the user
+ * of this process. */
+int cell_control_ask(int socket, enum steer_verb verb, const struct cell_steer_who *who, struct err *err);
 int cell_control_ask_stop(int socket, uint32_t grace_ms, const struct cell_steer_who *who,
                           struct err *err);
 /* CONTROL_KILL's first answer: no process of the cell is left.  No other result, nor the end of the
@@ -25,11 +24,11 @@ int cell_control_await_dead(int socket, struct err *err);
 /* Wait for the end of a cell: its status and cause ("" if none).  -EPIPE: the supervisor hung up,
  * and only cell_is_alive() knows about the cell. */
 int cell_control_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err);
-/* Send CONTROL_FREEZE or CONTROL_THAW, and wait until it is done or refused. */
-int cell_control_do(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err);
+/* Send VERB_FREEZE or VERB_THAW, and wait until it is done or refused. */
+int cell_control_do(int socket, enum steer_verb verb, const struct cell_steer_who *who, struct err *err);
 /* The same, including the connection: -ENOENT if the cell has ended, -EAGAIN if it lives and does
  * not answer within CELL_ANSWER_MS. */
-int cell_control_ask_one(int runtime, const struct cell_entry *entry, uint32_t type,
+int cell_control_ask_one(int runtime, const struct cell_entry *entry, enum steer_verb verb,
                          const struct cell_steer_who *who, struct err *err);
 
 /* Send CONTROL_INFO.  *ret_message has the rest of the answer, behind the state. */

@@ -150,13 +150,13 @@ enum cell_end {
 };
 enum cell_cut { CELL_CUT_STDOUT = 1, CELL_CUT_STDERR = 2 };
 /* Grants that were taken back while the cell ran. */
-enum cell_taken {
-	CELL_TAKEN_POLICY = 1,          /* an operator changed the policy, other than by `allow` */
-	CELL_TAKEN_CONSEQUENCE = 2,     /* a consequence narrowed its policy, or requires approvals */
-	CELL_TAKEN_SECRET = 4,          /* a secret was revoked, by anyone */
-	CELL_TAKEN_TTL = 8,             /* an operator set a ttl */
+enum cell_lost {
+	CELL_LOST_POLICY = 1,           /* an operator changed the policy, other than by `allow` */
+	CELL_LOST_CONSEQUENCE = 2,      /* a consequence narrowed its policy, or requires approvals */
+	CELL_LOST_SECRET = 4,           /* a secret was revoked, by anyone */
+	CELL_LOST_TTL = 8,              /* an operator set a ttl */
 	/* Temporary, and never in a record: */
-	CELL_TAKEN_FROZEN = 16, CELL_TAKEN_ENDING = 32,
+	CELL_LOST_FROZEN = 16, CELL_LOST_ENDING = 32,
 };
 
 /* How a cell ended. */
@@ -169,7 +169,7 @@ struct cell_record {
 	char incomplete[256];           /* "" or why some changes could not be kept */
 	enum cell_end end;
 	uint32_t cut;                   /* enum cell_cut bits: streams that are incomplete */
-	uint32_t taken;                 /* enum cell_taken bits */
+	uint32_t lost;                  /* enum cell_lost bits */
 	/* For each overlay grant: how many FIFOs, sockets, devices and files too large for the disk
 	 * are missing from changes/. */
 	uint32_t left_out[CELL_GRANTS_MAX];

@@ -106,13 +106,12 @@ cell_policy_get(int runtime, const struct cell_entry *entry, struct cell_policy_
 	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
 	OWN(cell_policy_now_free) struct cell_policy_now now = {0};
 	OWN(closep) int socket = cell_connect(runtime, entry, err);
-	static const struct cell_steer_who nobody;
 	OWN(buf_free) struct buf message = {0};
 	int r;
 
 	if (socket < 0)
 		return socket;
-	cell_steer_begin(&message, CONTROL_GET_POLICY, &nobody);
+	cell_steer_put(&message, NULL, &(struct steer_request){ .verb = VERB_GET_POLICY });
 	r = cell_steer(socket, &message, NULL, 0, &answer, err);
 	r = r == 0 ? read_now(&answer, &now, err) : r;
 	if (r < 0)
@@ -170,13 +169,9 @@ cell_policy_carry_out(int runtime, const struct cell_entry *entry,
 	int r;
 
 	compare(plan->now.policy, plan->policy, &front, &back);
-	cell_steer_begin(&message, CONTROL_SET_POLICY, &order->who);
-	buf_put_str(&message, order->did);
-	buf_put_str(&message, order->rule);
-	buf_put_str(&message, plan->now.hash);
-	buf_put_u32(&message, order->cut ? CONTROL_POLICY_NOW : 0);
-	buf_put_u32(&message, (uint32_t)front);
-	buf_put_u32(&message, (uint32_t)back);
+	cell_steer_put(&message, &order->who, &(struct steer_request){ .verb = order->verb,
+		.text = { order->rule, plan->now.hash },
+		.n = { order->cut ? CONTROL_POLICY_NOW : 0, front, back } });
 	buf_init(&encoded, POLICY_ENCODED_MAX);
 	policy_put(&encoded, plan->policy);
 	if (buf_failed(&encoded))

@@ -66,16 +66,17 @@ int cell_policy_plan_text(int runtime, const struct cell_entry *entry, const cha
                           const char *text, size_t len, struct policy_faults *faults,
                           struct cell_policy_plan *ret_plan, struct err *err);
 /* Plan to put RULE in front: a short form as for `run --allow`, or a map in one line, such as
- * "{allow: api.example.com, methods: [GET]}".  VERB is "allow" or "deny".  If the rule is in front
- * already, nothing changes. */
-int cell_policy_plan_rule(int runtime, const struct cell_entry *entry, const char *verb,
+ * "{allow: api.example.com, methods: [GET]}".  VERB is VERB_ALLOW or VERB_DENY.  If the rule is in
+ * front already, nothing changes. */
+int cell_policy_plan_rule(int runtime, const struct cell_entry *entry, enum steer_verb verb,
                           const char *rule, struct cell_policy_plan *ret_plan, struct err *err);
-/* Carry the plan out.  CUT: cut off requests in flight that it refuses.  DID is "policy", "allow"
- * or "deny", RULE the added rule or "", both for the timeline.  -ESTALE: the policy has changed
+/* Carry the plan out.  CUT: cut off requests in flight that it refuses.  VERB is VERB_POLICY,
+ * VERB_ALLOW or VERB_DENY; RULE is the added rule or "", for the timeline.  -ESTALE: the policy has changed
  * since, so plan again. */
 struct cell_policy_order {
 	bool cut;
-	const char *did, *rule;
+	enum steer_verb verb;
+	const char *rule;
 	struct cell_steer_who who;
 };
 int cell_policy_carry_out(int runtime, const struct cell_entry *entry,
@@ -83,7 +84,7 @@ int cell_policy_carry_out(int runtime, const struct cell_entry *entry,
                           char ret_hash[HASH_NAME + 1], struct err *err);
 /* Plan a rule and carry it out, and try again if somebody else was first.  *RET_PLAN is the plan
  * carried out.  A plan that changes nothing is carried out only with CUT. */
-int cell_policy_add_rule(int runtime, const struct cell_entry *entry, const char *verb,
+int cell_policy_add_rule(int runtime, const struct cell_entry *entry, enum steer_verb verb,
                          const char *rule, bool cut, const struct cell_steer_who *who,
                          struct cell_policy_plan *ret_plan, char ret_hash[HASH_NAME + 1],
                          struct err *err);

@@ -446,7 +446,7 @@ is_behind(const struct policy *before, const char *text, size_t len)
 }
 
 int
-cell_policy_plan_rule(int runtime, const struct cell_entry *entry, const char *verb,
+cell_policy_plan_rule(int runtime, const struct cell_entry *entry, enum steer_verb verb,
                       const char *rule, struct cell_policy_plan *ret_plan, struct err *err)
 {
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
@@ -455,7 +455,7 @@ cell_policy_plan_rule(int runtime, const struct cell_entry *entry, const char *v
 
 	buf_init(&line, POLICY_FILE_MAX);
 	buf_init(&text, POLICY_FILE_MAX);
-	r = read_rule(verb, rule, &line, err);
+	r = read_rule(steer_rows[verb].name, rule, &line, err);
 	r = r == 0 ? cell_policy_get(runtime, entry, &plan.now, err) : r;
 	if (r < 0)
 		return r;
@@ -476,12 +476,12 @@ cell_policy_plan_rule(int runtime, const struct cell_entry *entry, const char *v
 }
 
 int
-cell_policy_add_rule(int runtime, const struct cell_entry *entry, const char *verb,
+cell_policy_add_rule(int runtime, const struct cell_entry *entry, enum steer_verb verb,
                      const char *rule, bool cut, const struct cell_steer_who *who,
                      struct cell_policy_plan *ret_plan, char ret_hash[HASH_NAME + 1],
                      struct err *err)
 {
-	const struct cell_policy_order order = { .cut = cut, .did = verb, .rule = rule, .who = *who };
+	const struct cell_policy_order order = { .cut = cut, .verb = verb, .rule = rule, .who = *who };
 	int r = -ESTALE;
 
 	if (strlen(rule) > CONTROL_RULE_MAX)

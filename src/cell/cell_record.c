@@ -16,7 +16,7 @@
 
 #define RECORD_VERSION 6
 #define RECORD_BEFORE 5                 /* the format without `left_out` */
-#define RECORD_OLDEST 4                 /* the format without `left_out` and `taken` */
+#define RECORD_OLDEST 4                 /* the format without `left_out` and `lost` */
 
 /* Create the entry, with STATE locked from here on.  Until the entry is locked or marked it looks
  * like a leftover, so processes that clear leftovers have to wait. */
@@ -130,7 +130,7 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 	buf_put_str(&b, record->incomplete);
 	buf_put_u32(&b, record->end);
 	buf_put_u32(&b, record->cut);
-	buf_put_u32(&b, record->taken);
+	buf_put_u32(&b, record->lost);
 	for (size_t i = 0; i < record->spec.n_grants; i++)
 		buf_put_u32(&b, record->left_out[i]);
 	if (buf_failed(&b))
@@ -150,7 +150,7 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 static int
 get_newer(struct buf *b, uint32_t version, struct cell_record *record)
 {
-	int r = version >= RECORD_BEFORE ? buf_get_u32(b, &record->taken) : 0;
+	int r = version >= RECORD_BEFORE ? buf_get_u32(b, &record->lost) : 0;
 
 	for (size_t i = 0; r == 0 && version >= RECORD_VERSION && i < record->spec.n_grants; i++)
 		r = buf_get_u32(b, &record->left_out[i]);

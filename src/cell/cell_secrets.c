@@ -15,8 +15,6 @@
 
 #define EVERY_MS (5 * CELL_ANSWER_MS)   /* for hundreds of cells on a busy machine */
 
-static const struct cell_steer_who nobody;
-
 /* ---- listing ---- */
 
 void
@@ -72,7 +70,7 @@ cell_list_secrets(int socket, struct cell_secret **ret_secrets, size_t *ret_n, s
 	uint32_t n, i = 0;
 	int r;
 
-	cell_steer_begin(&message, CONTROL_SECRETS, &nobody);
+	cell_steer_put(&message, NULL, &(struct steer_request){ .verb = VERB_SECRETS });
 	r = cell_steer(socket, &message, NULL, 0, &answer, err);
 	if (r < 0)
 		return r;
@@ -93,20 +91,12 @@ cell_list_secrets(int socket, struct cell_secret **ret_secrets, size_t *ret_n, s
 
 /* ---- one cell ---- */
 
+/* QUIET is for VERB_REVOKE only. */
 static void
-put_request(struct buf *message, uint32_t type, const struct cell_steer_who *who, const char *name)
+put_secret(struct buf *message, enum steer_verb verb, const struct cell_steer_who *who, const char *name,
+           bool quiet)
 {
-	cell_steer_begin(message, type, who);
-	buf_put_str(message, name);
-}
-
-static void
-put_revoke(struct buf *message, const struct cell_steer_who *who, const char *name, bool quiet)
-{
-	put_request(message, CONTROL_REVOKE, who, name);
-	/* Without it, cells started by older versions understand the message too. */
-	if (quiet)
-		buf_put_u32(message, 1);
+	cell_steer_put(message, who, &(struct steer_request){ .verb = verb, .text = { name }, .n = { quiet } });
 }
 
 int
@@ -115,7 +105,7 @@ cell_revoke(int socket, const struct cell_steer_who *who, const char *name, bool
 {
 	OWN(buf_free) struct buf message;
 
-	put_revoke(&message, who, name, quiet);
+	put_secret(&message, VERB_REVOKE, who, name, quiet);
 	return cell_steer(socket, &message, NULL, 0, NULL, err);
 }
 
@@ -125,7 +115,7 @@ cell_rotate(int socket, const struct cell_steer_who *who, const char *name, int 
 {
 	OWN(buf_free) struct buf message;
 
-	put_request(&message, CONTROL_ROTATE, who, name);
+	put_secret(&message, VERB_ROTATE, who, name, false);
 	return cell_steer(socket, &message, &value, 1, NULL, err);
 }
 
@@ -134,8 +124,7 @@ cell_set_ttl(int socket, const struct cell_steer_who *who, uint64_t ms, struct e
 {
 	OWN(buf_free) struct buf message;
 
-	cell_steer_begin(&message, CONTROL_TTL, who);
-	buf_put_u64(&message, ms);
+	cell_steer_put(&message, who, &(struct steer_request){ .verb = VERB_TTL, .n = { ms } });
 	return cell_steer(socket, &message, NULL, 0, NULL, err);
 }
 
@@ -220,7 +209,7 @@ cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *nam
 	const struct cell_steer_who tells = { who->by, who->why, true };
 	OWN(buf_free) struct buf message;
 
-	put_revoke(&message, &tells, name, quiet);
+	put_secret(&message, VERB_REVOKE, &tells, name, quiet);
 	return ask_every(runtime, &(struct asking){ &message, -1, CELL_STEER_S * 1000 }, ret_every, err);
 }
 
@@ -231,17 +220,17 @@ cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *nam
 	const struct cell_steer_who tells = { who->by, who->why, true };
 	OWN(buf_free) struct buf message;
 
-	put_request(&message, CONTROL_ROTATE, &tells, name);
+	put_secret(&message, VERB_ROTATE, &tells, name, false);
 	return ask_every(runtime, &(struct asking){ &message, value, CELL_STEER_S * 1000 }, ret_every, err);
 }
 
 int
-cell_do_every(int runtime, uint32_t type, const struct cell_steer_who *who,
+cell_do_every(int runtime, enum steer_verb verb, const struct cell_steer_who *who,
               struct cell_every *ret_every, struct err *err)
 {
 	const struct cell_steer_who tells = { who->by, who->why, true };
 	OWN(buf_free) struct buf message;
 
-	cell_steer_begin(&message, type, &tells);
+	cell_steer_put(&message, &tells, &(struct steer_request){ .verb = verb });
 	return ask_every(runtime, &(struct asking){ &message, -1, EVERY_MS }, ret_every, err);
 }

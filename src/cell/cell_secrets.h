@@ -49,7 +49,7 @@ int cell_revoke_every(int runtime, const struct cell_steer_who *who, const char 
                       struct cell_every *ret_every, struct err *err);
 int cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *name, int value,
                       struct cell_every *ret_every, struct err *err);
-/* CONTROL_FREEZE or CONTROL_THAW; to kill every cell, see boundary/halt.h. */
-int cell_do_every(int runtime, uint32_t type, const struct cell_steer_who *who,
+/* VERB_FREEZE or VERB_THAW; to kill every cell, see boundary/halt.h. */
+int cell_do_every(int runtime, enum steer_verb verb, const struct cell_steer_who *who,
                   struct cell_every *ret_every, struct err *err);
 #endif

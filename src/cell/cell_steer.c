@@ -10,18 +10,16 @@
 #include "base/own.h"
 
 void
-cell_steer_put_who(struct buf *message, const struct cell_steer_who *who)
+cell_steer_put(struct buf *message, const struct cell_steer_who *who, const struct steer_request *q)
 {
-	buf_put_str(message, who->by != NULL ? who->by : "");
-	buf_put_str(message, who->why != NULL ? who->why : "");
-	buf_put_u32(message, who->tells ? CONTROL_WHO_TELLS : 0);
-}
+	struct steer_request all = *q;
 
-void
-cell_steer_begin(struct buf *message, uint32_t type, const struct cell_steer_who *who)
-{
-	ipc_begin(message, type);
-	cell_steer_put_who(message, who);
+	if (who != NULL) {
+		all.by = who->by;
+		all.why = who->why;
+		all.tells = who->tells;
+	}
+	steer_put(message, &all);
 }
 
 /* Whether the cell lives is unknown here. */

@@ -1,8 +1,8 @@
 /* cell_steer.h - changes a running cell through its supervisor, for the CLI and serve: see
  * ipc/control_channel.h.
  *
- * All functions block.  To add a request, write a function in a file of its own that builds its
- * message with cell_steer_begin() and sends it with cell_steer(). */
+ * All functions block.  A function for a request builds its message with cell_steer_put() and sends
+ * it with cell_steer(). */
 #ifndef CLOISTER_CELL_STEER_H
 #define CLOISTER_CELL_STEER_H
 #include <stdbool.h>
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "ipc/control_channel.h"
 #include "ipc/ipc.h"
+#include "steer/steer.h"
 
 struct err;
 
@@ -25,10 +25,8 @@ struct cell_steer_who {
 	bool tells;
 };
 
-/* Append the fields that all requests begin with. */
-void cell_steer_put_who(struct buf *message, const struct cell_steer_who *who);
-/* Initialise MESSAGE and append those fields. */
-void cell_steer_begin(struct buf *message, uint32_t type, const struct cell_steer_who *who);
+/* Write Q to MESSAGE (steer_put()), for WHO; NULL: for the user of this process, and without a reason. */
+void cell_steer_put(struct buf *message, const struct cell_steer_who *who, const struct steer_request *q);
 /* Send a request over SOCKET (cell_connect()), which is good for one.  Returns 0 once it is in
  * force, or a negative errno.  *RET_ANSWER, unless NULL, gets the content of CONTROL_DONE; the
  * caller frees it. */

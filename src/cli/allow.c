@@ -42,7 +42,7 @@ int
 cmd_allow(int argc, char **argv)
 {
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
-	const char *verb = argv[0];
+	enum steer_verb verb = strcmp(argv[0], "allow") == 0 ? VERB_ALLOW : VERB_DENY;
 	OWN(closep) int runtime = -1;
 	char hash[HASH_NAME + 1];
 	struct cell_entry entry;
@@ -53,7 +53,7 @@ cmd_allow(int argc, char **argv)
 	if (cli_parse(cli_allow_options, argc, argv, true, take_option, &a, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest != 2)
-		return cli_failf("a cell and a rule are needed: cloister %s CELL RULE", verb);
+		return cli_failf("a cell and a rule are needed: cloister %s CELL RULE", argv[0]);
 	runtime = cli_find_running(argv[rest], &entry, &err);
 	if (runtime < 0)
 		return cli_fail(&err);
@@ -72,7 +72,7 @@ cmd_allow(int argc, char **argv)
 	if (a.dry_run)
 		return 0;
 	fprintf(stderr, "cloister: cell %s: the policy is %s\n", entry.id, hash);
-	if (policy_outer(plan.policy) != NULL && strcmp(verb, "allow") == 0)
+	if (policy_outer(plan.policy) != NULL && verb == VERB_ALLOW)
 		fprintf(stderr, "cloister: it is within other policies, and each of them must allow "
 		        "the request too\n");
 	return 0;

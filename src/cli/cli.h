@@ -10,6 +10,7 @@
 #include "base/tell.h"
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
+#include "steer/steer.h"
 
 #define CLI_FAILED TELL_FAILED
 
@@ -123,7 +124,7 @@ extern const char *const cli_registry_verbs[CLI_REGISTRY_VERBS + 1];    /* ends 
 bool cli_is_registry_verb(const char *word);
 
 /* Records in the operator's timeline that N cells were asked at once.  SECRET and WHY may be NULL. */
-int cli_note_every(const char *type, size_t n, const char *secret, const char *why, struct err *err);
+int cli_note_every(enum steer_verb verb, size_t n, const char *secret, const char *why, struct err *err);
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
 /* The same without the connection: returns the folder of running cells and the cell's entry there. */

@@ -223,7 +223,7 @@ kill_all(void)
 	dead = count_dead(halts, n, &failed);
 	printf("killed %zu %s\n", dead, dead == 1 ? "cell" : "cells");
 	fflush(stdout);
-	r = cli_note_every("cells.kill", dead, NULL, NULL, &err);
+	r = cli_note_every(VERB_KILL, dead, NULL, NULL, &err);
 	status = cancel_dispatches();
 	hang_up_later();
 	return r < 0 ? cli_fail(&err) : failed != 0 ? failed : status;
@@ -279,7 +279,7 @@ wait_one(const char *word, uint32_t *ret_status, struct err *err)
 
 	fd = cli_connect(word, &entry, err);
 	if (fd >= 0) {
-		r = cell_control_ask(fd, CONTROL_WAIT, err);
+		r = cell_control_ask(fd, VERB_WAIT, NULL, err);
 		if (r == 0)
 			r = cell_control_await_end(fd, ret_status, cause, err);
 		/* It may have ended between the two; then there is a record. */

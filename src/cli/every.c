@@ -5,14 +5,14 @@
 #include "cli/cli.h"
 
 int
-cli_note_every(const char *type, size_t n, const char *secret, const char *why, struct err *err)
+cli_note_every(enum steer_verb verb, size_t n, const char *secret, const char *why, struct err *err)
 {
 	struct audit_member members[] = {
 		{ .name = "cells", .kind = AUDIT_NUMBER, .number = n },
 		{ .name = "secret", .text = secret },
 		{ .name = "why", .text = why },
 	};
-	int r = n == 0 ? 0 : operator_note(type, members, ARRAY_LEN(members), err);
+	int r = n == 0 ? 0 : operator_note(steer_rows[verb].record_every, members, ARRAY_LEN(members), err);
 
 	return r < 0 ? err_wrap(err, "it is done, but could not be recorded") : 0;
 }

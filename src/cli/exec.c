@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "boundary/boundary.h"
 #include "cell/cell_control.h"
-#include "cell/cell_unrun.h"
+#include "cell/cell_exec_error.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "ipc/control_channel.h"
@@ -84,7 +84,7 @@ take_started(struct exec *exec, struct ipc_message *message)
 		return;
 	}
 	if (error != 0) {
-		exec->status = cell_tell_unrun(&exec->granted, exec->command, (int)error, &exec->err);
+		exec->status = cell_explain_exec_error(&exec->granted, exec->command, (int)error, &exec->err);
 		loop_quit(exec->loop);
 		return;
 	}
@@ -156,8 +156,7 @@ caught(void *arg, const struct signalfd_siginfo *info)
 		stdio_resize(&exec->stdio);
 		return;
 	}
-	ipc_begin(&message, CONTROL_SIGNAL);
-	buf_put_u32(&message, info->ssi_signo);
+	steer_put(&message, &(struct steer_request){ .verb = VERB_SIGNAL, .n = { info->ssi_signo } });
 	(void)ipc_send(exec->cell.fd, &message, NULL, 0, NULL);
 }
 
@@ -174,7 +173,7 @@ send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct e
 		boundary_namespace.give_to_agent(inside[i], exec->entry.slot, cell->root);
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
-	ipc_begin(&message, CONTROL_EXEC);
+	steer_put(&message, &(struct steer_request){ .verb = VERB_EXEC });
 	buf_put_u32(&message, tty ? INIT_TTY : 0);
 	buf_put_u32(&message, size.ws_row);
 	buf_put_u32(&message, size.ws_col);

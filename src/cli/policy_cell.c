@@ -144,7 +144,7 @@ static int
 carry_out(const struct policy_cli *cli, int runtime, const struct cell_entry *entry,
           const struct cell_policy_plan *plan)
 {
-	const struct cell_policy_order order = { .cut = cli->now, .did = "policy", .rule = "",
+	const struct cell_policy_order order = { .cut = cli->now, .verb = VERB_POLICY, .rule = "",
 	                                         .who = { .why = cli->why } };
 	char hash[HASH_NAME + 1];
 	struct err err = {0};

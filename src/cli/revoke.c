@@ -117,7 +117,7 @@ revoke_it(const struct how *how, struct err *err)
 	}
 	fd = cell_runtime_open(err);
 	r = fd < 0 ? fd : cell_revoke_every(fd, &how->who, how->secret, how->quiet, &every, err);
-	r = r < 0 ? r : cli_note_every("cells.revoke", every.n, how->secret, how->who.why, err);
+	r = r < 0 ? r : cli_note_every(VERB_REVOKE, every.n, how->secret, how->who.why, err);
 	return r < 0 ? r : tell_every(&every, "revoked", how->secret, err);
 }
 
@@ -205,7 +205,7 @@ rotate_it(const struct how *how, struct err *err)
 		return r < 0 ? r : tell_one(&entry, "rotated", how->secret);
 	}
 	r = cell_rotate_every(fd, &how->who, how->secret, value, &every, err);
-	r = r < 0 ? r : cli_note_every("cells.rotate", every.n, how->secret, how->who.why, err);
+	r = r < 0 ? r : cli_note_every(VERB_ROTATE, every.n, how->secret, how->who.why, err);
 	return r < 0 ? r : tell_every(&every, "rotated", how->secret, err);
 }
 

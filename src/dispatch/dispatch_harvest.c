@@ -197,7 +197,7 @@ dispatch_harvest_take(struct registry *reg, const struct dispatch *d, json_t **r
 	json_object_set_new(result, "incomplete", safe_text(end.incomplete));
 	json_object_set_new(result, "end", json_integer(end.end));
 	json_object_set_new(result, "status", json_integer(end.status));
-	json_object_set_new(result, "taken", json_integer(end.taken));
+	json_object_set_new(result, "taken", json_integer(end.lost));
 	if (r == 0)
 		*ret_result = TAKE(result);
 	return r;

@@ -253,8 +253,8 @@ int dispatch_prune_start(struct child *child, struct loop *loop, uint64_t older_
 /* Rewrites a message of `cloister run` or a supervisor in the terms of a dispatch. */
 void dispatch_own_words(char text[DISPATCH_REASON_MAX]);
 
-/* Describes one of the rights that a cell has lost (enum cell_taken bits), to follow "because". */
-const char *dispatch_taken_text(uint32_t taken);
+/* Describes one of the rights that a cell has lost (enum cell_lost bits), to follow "because". */
+const char *dispatch_lost_text(uint32_t lost);
 
 /* ---- dispatch_start.c ---- */
 

@@ -89,7 +89,7 @@ read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struc
 static int
 check_has_all(const struct dispatch *d, bool is_parent, struct err *err)
 {
-	struct target_order ask = { .verb = TARGET_TAKEN };
+	struct target_order ask = { .verb = TARGET_LOST_RIGHTS };
 	const struct target *target;
 	enum target_state state;
 	struct err reason = {0};
@@ -110,9 +110,9 @@ check_has_all(const struct dispatch *d, bool is_parent, struct err *err)
 	if (target->control(d->cell, &ask, &reason) < 0)
 		return err_set(err, EPERM, "the agent '%s' may not dispatch others now: its cell %s cannot be "
 		               "asked what it still has: %s", d->agent, d->cell, reason.text);
-	return ask.taken == 0 ? 0 : err_set(err, EPERM, "the agent '%s' may not dispatch others any more%s: %s",
+	return ask.lost == 0 ? 0 : err_set(err, EPERM, "the agent '%s' may not dispatch others any more%s: %s",
 	                                d->agent, is_parent ? "" : ", and so may none that it dispatched",
-	                                dispatch_taken_text(ask.taken));
+	                                dispatch_lost_text(ask.lost));
 }
 
 /* A child is held to its parent's resolution, and so on up.  All of their cells must still have

@@ -58,22 +58,22 @@ dispatch_own_words(char text[DISPATCH_REASON_MAX])
 }
 
 const char *
-dispatch_taken_text(uint32_t taken)
+dispatch_lost_text(uint32_t lost)
 {
 	static const struct {
 		uint32_t bit;
 		const char *text;
 	} all[] = {
-		{ CELL_TAKEN_POLICY, "an operator changed its policy while it ran" },
-		{ CELL_TAKEN_CONSEQUENCE, "its policy was narrowed while it ran, by what a request led to" },
-		{ CELL_TAKEN_SECRET, "a secret of its was revoked while it ran" },
-		{ CELL_TAKEN_TTL, "an operator limited how long it runs" },
-		{ CELL_TAKEN_FROZEN, "its cell is frozen" },
-		{ CELL_TAKEN_ENDING, "its cell is being ended" },
+		{ CELL_LOST_POLICY, "an operator changed its policy while it ran" },
+		{ CELL_LOST_CONSEQUENCE, "its policy was narrowed while it ran, by what a request led to" },
+		{ CELL_LOST_SECRET, "a secret of its was revoked while it ran" },
+		{ CELL_LOST_TTL, "an operator limited how long it runs" },
+		{ CELL_LOST_FROZEN, "its cell is frozen" },
+		{ CELL_LOST_ENDING, "its cell is being ended" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		if ((taken & all[i].bit) != 0)
+		if ((lost & all[i].bit) != 0)
 			return all[i].text;
 	return "something was taken back from it while it ran";
 }

@@ -161,14 +161,14 @@ try_again(struct drive *drive, const struct dispatch_ending *end, struct err *er
 /* Why there is no other attempt, besides the reason; NULL: there may be one.  Another cell would
  * again have the rights that were taken from this one, and repeat what this one was ended for. */
 static const char *
-why_last(int ending, uint32_t taken)
+why_last(int ending, uint32_t lost)
 {
 	switch (ending) {
 	case CELL_END_OPERATOR:
 	case CELL_END_RULES:
 	case CELL_END_ALARM:
 	case CELL_END_BUDGET: return "";
-	default:              return taken != 0 ? dispatch_taken_text(taken) : NULL;
+	default:              return lost != 0 ? dispatch_lost_text(lost) : NULL;
 	}
 }
 
@@ -181,7 +181,7 @@ why_last_of(const struct drive *drive)
 
 	if (drive->dispatcher->target->harvest(drive->d.cell, &how, &end, NULL) < 0)
 		return "it is not known whether something was taken back from it while it ran";
-	return why_last(end.end, end.taken);
+	return why_last(end.end, end.lost);
 }
 
 static void

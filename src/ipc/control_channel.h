@@ -55,9 +55,9 @@ enum control_message {
 	 * CONTROL_DONE, with the request's own fields, once the change is in force.  If it is
 	 * CONTROL_REFUSED, nothing has changed.
 	 *
-	 * To add a request: give it a number here, in the block of its kind; add a row in
-	 * supervisor_control.c; answer it in a file of its own, using supervisor_steer.h; send it
-	 * from cell_steer.h. */
+	 * To add a request: give it a number here, in the block of its kind, and a row in
+	 * steer/steer.c; answer it in a file of its own, using supervisor_steer.h; send it with
+	 * cell_steer.h. */
 
 	/* str action ("policy", "allow", "deny") and str the rule added or "", both for the
 	 * timeline; str hash of the policy to replace ("": any; -ESTALE if it has changed since);
@@ -101,8 +101,8 @@ enum control_message {
 	CONTROL_SECRETS,
 	/* u64 ms that the cell lives from now on; 0: no limit. */
 	CONTROL_TTL,
-	/* The answer: u32 enum cell_taken bits: grants that the cell has lost. */
-	CONTROL_TAKEN,
+	/* The answer: u32 enum cell_lost bits: grants that the cell has lost. */
+	CONTROL_LOST_RIGHTS,
 };
 /* The client itself writes to the operator's timeline: for all cells at once, or as serve. */
 enum control_who { CONTROL_WHO_TELLS = 1 };

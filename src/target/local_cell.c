@@ -14,12 +14,13 @@
 #include "base/own.h"
 #include "base/tree.h"
 #include "boundary/halt.h"
+#include "cell/cell_control.h"
 #include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
 #include "ipc/ipc.h"
 #include "target/local_parts.h"
 
-#define TAKEN_S 5                       /* how long to wait for a supervisor's answer */
+#define LOST_S 5                        /* how long to wait for a supervisor's answer */
 #define LISTEN_MS 5
 
 /* Cells of targets have no names. */
@@ -100,13 +101,11 @@ int
 local_await(const char *cell, struct err *err)
 {
 	OWN(closep) int fd = connect_to(cell, err);
-	OWN(buf_free) struct buf message = {0};
 	int r;
 
 	if (fd < 0)
 		return fd;
-	ipc_begin(&message, CONTROL_WAIT);
-	r = ipc_send(fd, &message, NULL, 0, err);
+	r = cell_control_ask(fd, VERB_WAIT, NULL, err);
 	if (r == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		r = err_errno(err, "cannot wait for cell %s", cell);
 	return r < 0 ? r : TAKE_FD(fd);
@@ -133,7 +132,7 @@ connect_to_live(const char *cell, struct err *err)
 	const struct timespec pause = { .tv_nsec = LISTEN_MS * 1000000L };
 	int fd = connect_to(cell, err);
 
-	for (int i = 0; fd < 0 && i < TAKEN_S * 1000 / LISTEN_MS &&
+	for (int i = 0; fd < 0 && i < LOST_S * 1000 / LISTEN_MS &&
 	     local_look(cell) == TARGET_LIVE; i++) {
 		(void)nanosleep(&pause, NULL);
 		fd = connect_to(cell, err);
@@ -142,10 +141,9 @@ connect_to_live(const char *cell, struct err *err)
 }
 
 static int
-ask_taken(const char *cell, uint32_t *ret_taken, struct err *err)
+ask_lost_rights(const char *cell, uint32_t *ret_lost, struct err *err)
 {
-	static const struct cell_steer_who nobody;
-	const struct timeval patience = { .tv_sec = TAKEN_S };
+	const struct timeval patience = { .tv_sec = LOST_S };
 	OWN(closep) int fd = connect_to_live(cell, err);
 	OWN(ipc_message_free) struct ipc_message answer = {0};
 	OWN(buf_free) struct buf message = {0};
@@ -154,10 +152,10 @@ ask_taken(const char *cell, uint32_t *ret_taken, struct err *err)
 	if (fd < 0)
 		return fd;
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	cell_steer_begin(&message, CONTROL_TAKEN, &nobody);
+	cell_steer_put(&message, NULL, &(struct steer_request){ .verb = VERB_LOST_RIGHTS });
 	r = ipc_send(fd, &message, NULL, 0, err);
 	r = r == 0 ? ipc_receive(fd, &answer, err) : r;
-	if (r == 0 && (answer.type != CONTROL_DONE || buf_get_u32(&answer.body, ret_taken) < 0 ||
+	if (r == 0 && (answer.type != CONTROL_DONE || buf_get_u32(&answer.body, ret_lost) < 0 ||
 	               buf_left(&answer.body) != 0))
 		r = err_set(err, EBADMSG, "the cell's supervisor does not say");
 	return r;
@@ -167,9 +165,9 @@ int
 local_control(const char *cell, struct target_order *order, struct err *err)
 {
 	switch (order->verb) {
-	case TARGET_STOP:  return stop(cell, order->grace_ms, err);
-	case TARGET_TAKEN: return ask_taken(cell, &order->taken, err);
-	case TARGET_BURY:  return cell_state_bury(cell, err);
+	case TARGET_STOP:        return stop(cell, order->grace_ms, err);
+	case TARGET_LOST_RIGHTS: return ask_lost_rights(cell, &order->lost, err);
+	case TARGET_BURY:        return cell_state_bury(cell, err);
 	}
 	return err_set(err, ENOSYS, "the target local knows no verb %d", order->verb);
 }

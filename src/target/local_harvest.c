@@ -67,7 +67,7 @@ local_harvest(const char *cell, const struct target_harvest *how, struct target_
 	r = cell_record_read(entry, &record, err);
 	if (r < 0)
 		return r;
-	end = (struct target_end){ .end = record.end, .status = record.status, .taken = record.taken,
+	end = (struct target_end){ .end = record.end, .status = record.status, .lost = record.lost,
 		.cut = { (record.cut & CELL_CUT_STDOUT) != 0, (record.cut & CELL_CUT_STDERR) != 0 } };
 	snprintf(end.cause, sizeof(end.cause), "%s", record.cause);
 	snprintf(end.incomplete, sizeof(end.incomplete), "%s", record.incomplete);

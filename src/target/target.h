@@ -61,20 +61,20 @@ enum target_stream {
 
 enum target_verb {
 	TARGET_STOP,                    /* ask the agent to end, and kill it after grace_ms */
-	TARGET_TAKEN,                   /* report the rights that the cell has lost; it must be live */
+	TARGET_LOST_RIGHTS,             /* report the rights that the cell has lost; it must be live */
 	TARGET_BURY,                    /* the cell must not start any more; -EEXIST: it has */
 };
 struct target_order {
 	enum target_verb verb;
 	uint64_t grace_ms;
-	uint32_t taken;                 /* the answer: enum cell_taken bits */
+	uint32_t lost;                  /* the answer: enum cell_lost bits */
 };
 
 /* How a cell ended. */
 struct target_end {
 	enum cell_end end;
 	uint32_t status;                /* the exit status of the agent */
-	uint32_t taken;                 /* enum cell_taken bits */
+	uint32_t lost;                  /* enum cell_lost bits */
 	char cause[256];                /* "", or what ended it */
 	char incomplete[256];           /* "", or why some files are missing */
 	bool cut[2];                    /* stdout, stderr: the end is missing */

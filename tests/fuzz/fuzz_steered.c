@@ -157,6 +157,13 @@ supervisor_client_describe(const struct client *client, char *ret_by, size_t siz
 	return 1000;
 }
 
+bool
+supervisor_client_is_operator(const struct client *client)
+{
+	(void)client;
+	return true;
+}
+
 void
 supervisor_client_send(struct client *client, const struct buf *message, const int *fds, size_t n_fds)
 {
@@ -249,22 +256,23 @@ static void
 answer(bool yes, uint64_t n, uint8_t who)
 {
 	struct client client = { .sv = &sv };
-	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
+	uint64_t how = who % 3;
+	struct steer_call call = { .q = {
+		.verb = yes ? VERB_APPROVE : VERB_REFUSE, .by = (who & 1) != 0 ? "token ops" : "", .why = "why",
+		.tells = (who & 2) != 0, .n = { n, how, how == CONTROL_APPROVE_FOR ? 60000 : 0 } } };
+	struct err err = {0};
 
-	buf_init(&message.body, IPC_MESSAGE_MAX);
-	buf_put_str(&message.body, (who & 1) != 0 ? "token ops" : "");
-	buf_put_str(&message.body, "why");
-	buf_put_u32(&message.body, (who & 2) != 0);
-	buf_put_u64(&message.body, n);
-	if (yes) {
-		buf_put_u32(&message.body, who % 3);
-		buf_put_u64(&message.body, who % 3 == CONTROL_APPROVE_FOR ? 60000 : 0);
-		(void)supervisor_answer_approve(&client, &message);
-	} else {
-		(void)supervisor_answer_refuse_asked(&client, &message);
-	}
-	/* It goes as supervisor_control.c lets it. */
-	supervisor_steer_forget(&sv, &client);
+	steer_find_who(&client, &call);
+	if (supervisor_may_ask(&client, &call, &err) < 0)
+		assert(err.code != 0);
+	else if (yes)
+		(void)supervisor_answer_approve(&client, &call);
+	else
+		(void)supervisor_answer_refuse_asked(&client, &call);
+	/* It goes as supervisor_client_drop() lets it. */
+	for (struct steer *s = sv.steering.first; s != NULL; s = s->next)
+		if (s->client == &client)
+			s->client = NULL;
 }
 
 static void
@@ -321,7 +329,7 @@ step(const uint8_t *data, size_t size, int *ret_r)
 		courier_comes();
 		break;
 	case 5:
-		supervisor_fold_end(&sv);
+		supervisor_repeats_end(&sv);
 		break;
 	case 6:
 		sv.frozen = false;
@@ -356,7 +364,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		drain(ends[1]);
 	}
 	courier_goes();
-	supervisor_fold_end(&sv);
+	supervisor_repeats_end(&sv);
 	supervisor_approvals_free(&sv);
 	for (size_t i = 0; i < sv.fired.n; i++)
 		buf_free(&sv.fired.at[i].bytes);

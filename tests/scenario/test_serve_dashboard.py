@@ -102,6 +102,25 @@ def test_pages(plain):
     plain.get("/", socket=plain.agents).error(404, "not_found")
 
 
+def parts_of(path):
+    """What stands for a parameter is None."""
+    return [None if "{" in part else part for part in re.sub(r"\$?\{[^}]*\}", "{}", path).split("/")]
+
+
+def test_paths_are_routes(operator):
+    """Whatever the pages ask for, the service has."""
+    routes = [line.split()[-1] for line in operator.cloister("serve", "--routes").ok().splitlines()]
+    text = "\n".join(path.read_text() for path in sorted((TREE / "web").glob("*.js")))
+    asked = set(re.findall(r"[\"`](/v1/[^\"`?]*)[\"`?]", text))
+    asked -= {path for path in asked if path.endswith("${rest}")}
+    asked |= {"/v1/cells/{}" + rest for rest in re.findall(r"cellPath\([\w.]+, [\"`](/[^\"`]*)[\"`]\)", text)}
+    assert len(asked) > 15
+    for path in asked:
+        want = parts_of(path)
+        assert any(len(want) == len(parts) and all(None in pair or pair[0] == pair[1] for pair in zip(want, parts))
+                   for parts in map(parts_of, routes)), path
+
+
 def test_nothing_from_elsewhere(who):
     """No file of the dashboard's names another place."""
     for path in (TREE / "web").iterdir():

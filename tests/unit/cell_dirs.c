@@ -268,7 +268,7 @@ TEST(cell_record_outlives_its_supervisor)
 	OWN(cell_record_free) struct cell_record out = {0};
 	struct cell_record in = { .started_ns = 1, .ended_ns = 2, .status = 137,
 	                          .cause = "it was so", .n_changes = 1,
-	                          .taken = CELL_TAKEN_SECRET };
+	                          .lost = CELL_LOST_SECRET };
 	OWN(freep) char *entry = str_format("%s.kept", spec.id);
 	OWN(closep) int state = -1;
 	struct cell_place place;
@@ -288,7 +288,7 @@ TEST(cell_record_outlives_its_supervisor)
 	CHECK(!cell_state_is_live(dir));
 	CHECK_OK(cell_record_read(dir, &out, NULL));
 	CHECK(out.status == 137 && out.n_changes == 1 && out.started_ns == 1);
-	CHECK(out.taken == CELL_TAKEN_SECRET);
+	CHECK(out.lost == CELL_LOST_SECRET);
 	CHECK_STR(out.cause, "it was so");
 	close(dir);
 	cell_place_leave(&place, true);
@@ -300,7 +300,7 @@ TEST(cell_record_of_the_versions_before)
 	struct cell_grant grant = { .host = (char[]){ "/a" }, .cell = (char[]){ "/a" } };
 	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN(spec_done) struct cell_spec spec = spec_called("old");
-	struct cell_record in = { .spec = spec, .status = 3, .taken = 1, .left_out = { 7 } };
+	struct cell_record in = { .spec = spec, .status = 3, .lost = 1, .left_out = { 7 } };
 	OWN(freep) char *text = NULL;
 	OWN(closep) int fd = -1;
 	size_t len;
@@ -318,7 +318,7 @@ TEST(cell_record_of_the_versions_before)
 		CHECK(before == 0 || cell_record_read(dir, &out, NULL) == -EBADMSG);
 		CHECK_OK(ftruncate(fd, (off_t)(len - before * 4)));
 		CHECK_OK(cell_record_read(dir, &out, NULL));
-		CHECK(out.status == 3 && out.taken == (before < 2) && out.left_out[0] == (before == 0 ? 7 : 0));
+		CHECK(out.status == 3 && out.lost == (before < 2) && out.left_out[0] == (before == 0 ? 7 : 0));
 	}
 }
 

@@ -171,7 +171,7 @@ load(const char *rule)
 /* The bits, and how much of the body it took to know them. */
 static unsigned
 inspect_at(const char *path, const struct policy *policy, const char *data, size_t len,
-           size_t *ret_taken)
+           size_t *ret_lost)
 {
 	OWN(inspect_freep) struct inspect *in = NULL;
 	struct inspect_request req = {
@@ -187,15 +187,15 @@ inspect_at(const char *path, const struct policy *policy, const char *data, size
 	inspect_finish(in);
 	inspect_result(in, &f);
 	CHECK(f.n_fits == 1 && !f.unreadable);
-	if (ret_taken != NULL)
-		*ret_taken = n;
+	if (ret_lost != NULL)
+		*ret_lost = n;
 	return f.fits[0];
 }
 
 static unsigned
-inspect_push(const struct policy *policy, const char *data, size_t len, size_t *ret_taken)
+inspect_push(const struct policy *policy, const char *data, size_t len, size_t *ret_lost)
 {
-	return inspect_at(PUSH_PATH, policy, data, len, ret_taken);
+	return inspect_at(PUSH_PATH, policy, data, len, ret_lost);
 }
 
 TEST(git_rules)

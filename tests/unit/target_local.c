@@ -39,7 +39,7 @@ TEST(target_is_found_by_its_name)
 TEST(target_local_buries_a_cell)
 {
 	const struct target *target = local();
-	struct target_order bury = { .verb = TARGET_BURY }, ask = { .verb = TARGET_TAKEN };
+	struct target_order bury = { .verb = TARGET_BURY }, ask = { .verb = TARGET_LOST_RIGHTS };
 	struct target_end end;
 
 	CHECK(target->look(CELL) == TARGET_NONE);

@@ -47,11 +47,11 @@ read_options(int argc, char **argv, struct options *o, struct err *err)
 	o->http = args_get(&args, "http");
 	o->token_file = args_get(&args, "token-file");
 	o->principal = args_get(&args, "as");
-	if (args_get(&args, "beside") != NULL &&
-	    (num_parse_count(args_get(&args, "beside"), 1, UINT16_MAX, &o->port, err) < 0 ||
+	if (args_get(&args, "serve-port") != NULL &&
+	    (num_parse_count(args_get(&args, "serve-port"), 1, UINT16_MAX, &o->port, err) < 0 ||
 	     args_get(&args, "parent") == NULL ||
 	     num_parse_count(args_get(&args, "parent"), 1, INT32_MAX, &o->parent, err) < 0))
-		return err_set(err, EINVAL, "--beside is for cloister-serve");
+		return err_set(err, EINVAL, "--serve-port is for cloister-serve");
 	if (o->principal == NULL)
 		o->principal = "";
 	if (*o->principal != '\0' && getenv("CLOISTER_MCP_TOKEN") != NULL)

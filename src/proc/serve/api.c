@@ -321,7 +321,7 @@ find_route(struct serve_request *q, struct route_params *ret_params)
 	char allow[ALLOW_MAX] = "";
 	struct route_params params = {0};
 
-	for (const struct api_route *route = api_routes; route->method != NULL; route++) {
+	for (const struct api_route *route = api_routes(); route->method != NULL; route++) {
 		if ((route->roles & q->role) == 0 || !route_match(route->path, q->path, &params))
 			continue;
 		if (has_method(q, route)) {
@@ -408,7 +408,7 @@ api_is_idle(const struct api *api)
 void
 api_print_routes(void)
 {
-	for (const struct api_route *route = api_routes; route->method != NULL; route++)
+	for (const struct api_route *route = api_routes(); route->method != NULL; route++)
 		printf("%-14s %-6s %s\n", (route->roles & SERVE_GUEST) != 0 ? "operator,guest" :
 		       (route->roles & SERVE_AGENT) != 0 ? "operator,agent" : "operator", route->method,
 		       route->path);

@@ -14,6 +14,7 @@
 #include "serve/route.h"
 #include "serve/serve.h"
 #include "serve/session.h"
+#include "steer/steer.h"
 
 #define API_THREADS 8                   /* they block on the disk, or on a supervisor */
 #define API_POINTER_MAX 256
@@ -21,7 +22,6 @@
 #define API_PATIENCE_S 30               /* for answers that a supervisor should give at once */
 #define API_PAGE 100                    /* rows, by default */
 #define API_ID_MAX 32
-#define API_STEER_MAX (16u << 10)       /* a few words */
 #define API_OBJECT_MAX (4u << 20)       /* the JSON of an object; of a capability SERVE_BODY_MAX */
 #define API_DISPATCH_MAX (96u << 20)    /* an input of 64 MiB in base64, and the rest */
 
@@ -50,8 +50,11 @@ struct api_route {
 	/* In the loop, when WORK has returned 0: answers, or sends C to a thread again (api_go_on).
 	 * NULL: WORK's result is the response. */
 	void (*begin)(struct api_call *c);
+	/* Of a request to a running cell: */
+	enum steer_verb verb;
+	const char *record;             /* in the operator's timeline */
 };
-extern const struct api_route api_routes[];     /* ends with a NULL method */
+const struct api_route *api_routes(void);       /* ends with a NULL method */
 
 struct api {
 	struct loop *loop;
@@ -227,14 +230,12 @@ int api_cells_list(struct api_call *c);
 int api_cell_show(struct api_call *c);
 int api_cell_stop(struct api_call *c);
 int api_cell_kill(struct api_call *c);
-int api_cell_freeze(struct api_call *c);
-int api_cell_thaw(struct api_call *c);
+int api_cell_freeze_or_thaw(struct api_call *c);
 int api_cell_events(struct api_call *c);
 int api_cell_policy(struct api_call *c);
 int api_cell_policy_check(struct api_call *c);
 int api_cell_policy_set(struct api_call *c);
-int api_cell_allow(struct api_call *c);
-int api_cell_deny(struct api_call *c);
+int api_cell_add_rule(struct api_call *c);
 int api_approvals_list(struct api_call *c);
 int api_approve(struct api_call *c);
 int api_refuse(struct api_call *c);
@@ -245,8 +246,7 @@ int api_cell_revoke(struct api_call *c);
 int api_cell_rotate(struct api_call *c);
 int api_cell_ttl(struct api_call *c);
 int api_cells_kill(struct api_call *c);
-int api_cells_freeze(struct api_call *c);
-int api_cells_thaw(struct api_call *c);
+int api_cells_freeze_or_thaw(struct api_call *c);
 int api_secrets_list(struct api_call *c);
 int api_secret_revoke(struct api_call *c);
 int api_secret_rotate(struct api_call *c);

@@ -17,8 +17,6 @@
 #define PATIENCE_S 2                    /* a supervisor that does not answer must not hang a list */
 
 /* Adds those of one cell that are in STATE (NULL: any) to LIST. */
-
-/* Those of one cell that are in STATE (NULL: any), to LIST. */
 static void
 add_of(int runtime, const struct cell_entry *entry, const char *state, json_t *list)
 {
@@ -196,7 +194,7 @@ api_approve(struct api_call *c)
 	r = cell_approve(fd, n, how, ms, &who, &enough, &c->err);
 	if (r < 0)
 		return fail_to_answer(c, r);
-	api_steer_note(c, "approval.approve", "approval", c->params.at[1]);
+	api_steer_note(c, "approval", c->params.at[1]);
 	return answer_approval(c, n);
 }
 
@@ -220,6 +218,6 @@ api_refuse(struct api_call *c)
 	r = cell_refuse(fd, n, &who, &c->err);
 	if (r < 0)
 		return fail_to_answer(c, r);
-	api_steer_note(c, "approval.refuse", "approval", c->params.at[1]);
+	api_steer_note(c, "approval", c->params.at[1]);
 	return answer_approval(c, n);
 }

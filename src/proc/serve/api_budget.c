@@ -129,7 +129,7 @@ api_cell_budget_raise(struct api_call *c)
 		return fd;
 	if (cell_budget_raise(fd, &line, limit, &who, &c->err) < 0)
 		return api_fail(c);
-	api_steer_note(c, "cell.budget", "budget", line.name);
+	api_steer_note(c, "budget", line.name);
 	c->answer = all_lines(b);
 	return 0;
 }

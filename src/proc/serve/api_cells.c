@@ -17,8 +17,8 @@
 #include "boundary/halt.h"
 #include "cell/cell_control.h"
 #include "cell/cell_steer.h"
-#include "ipc/control_channel.h"
 #include "proc/serve/api.h"
+#include "proc/serve/api_steer.h"
 #include "proc/serve/follow.h"
 
 #define GRACE_MAX_MS (60 * 1000)
@@ -217,7 +217,9 @@ api_cell_show(struct api_call *c)
 	return api_answer_text(c, text, size, "application/json");
 }
 
-/* ---- ending and freezing ---- */
+/* ---- ending and freezing ----
+ *
+ * Recorded before the action; but a cell can be ended even if nothing can be recorded. */
 
 /* Answers how it ended.  If the supervisor did not answer, only the death is known. */
 static int
@@ -236,14 +238,6 @@ answer_end(struct api_call *c, int runtime, struct halt *h, uint32_t grace_ms)
 	return 0;
 }
 
-/* Recorded before the action; but a cell can be ended even if nothing can be recorded. */
-static void
-note(struct api_call *c, const char *type)
-{
-	if (api_note(c, true, type, (const char *const[][2]){ { "cell", c->id } }, 1) < 0)
-		c->code = NULL;
-}
-
 int
 api_cell_stop(struct api_call *c)
 {
@@ -260,7 +254,7 @@ api_cell_stop(struct api_call *c)
 	runtime = api_find_running(c, &h.entry);
 	if (runtime < 0)
 		return runtime;
-	note(c, "cell.stop");
+	api_steer_note(c, NULL, NULL);
 	r = halt_stop(runtime, &h, (uint32_t)grace_ms, &who, &c->err);
 	r = r < 0 ? api_fail(c) : answer_end(c, runtime, &h, (uint32_t)grace_ms);
 	halt_close(&h, 1);
@@ -277,7 +271,7 @@ api_cell_kill(struct api_call *c)
 
 	if (runtime < 0)
 		return runtime;
-	note(c, "cell.kill");
+	api_steer_note(c, NULL, NULL);
 	halt_kill(runtime, &h, 1, &who);
 	if (h.state == HALT_GONE || h.state == HALT_FAILED) {
 		c->err = h.err;
@@ -289,8 +283,8 @@ api_cell_kill(struct api_call *c)
 	return r;
 }
 
-static int
-freeze_or_thaw(struct api_call *c, uint32_t type)
+int
+api_cell_freeze_or_thaw(struct api_call *c)
 {
 	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
 	struct cell_entry entry;
@@ -298,22 +292,10 @@ freeze_or_thaw(struct api_call *c, uint32_t type)
 
 	if (runtime < 0)
 		return runtime;
-	note(c, type == CONTROL_FREEZE ? "cell.freeze" : "cell.thaw");
-	if (cell_control_ask_one(runtime, &entry, type, &who, &c->err) < 0)
+	api_steer_note(c, NULL, NULL);
+	if (cell_control_ask_one(runtime, &entry, c->route->verb, &who, &c->err) < 0)
 		return api_fail(c);
 	return api_cell_show(c);
-}
-
-int
-api_cell_freeze(struct api_call *c)
-{
-	return freeze_or_thaw(c, CONTROL_FREEZE);
-}
-
-int
-api_cell_thaw(struct api_call *c)
-{
-	return freeze_or_thaw(c, CONTROL_THAW);
 }
 
 /* ---- events ---- */

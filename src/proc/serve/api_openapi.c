@@ -150,7 +150,7 @@ api_openapi_document(unsigned role)
 {
 	json_t *paths = json_object();
 
-	for (const struct api_route *route = api_routes; route->method != NULL; route++)
+	for (const struct api_route *route = api_routes(); route->method != NULL; route++)
 		if ((route->roles & role) != 0)
 			add_path(paths, route);
 	return json_pack("{s:s, s:{s:s, s:s, s:s, s:{s:s}}, s:[{s:s}], s:o, s:{s:o, s:{s:{s:s, s:s}}}, s:[{}, {s:[]}]}",

@@ -149,7 +149,7 @@ api_cell_policy_set(struct api_call *c)
 	static const struct api_member members[] = { { "text", API_TEXT, true }, { "why", API_TEXT, false },
 		{ "now", API_TRUTH, false }, { "hash", API_TEXT, false }, {0} };
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
-	struct cell_policy_order order = { .did = "policy", .rule = "" };
+	struct cell_policy_order order = { .verb = VERB_POLICY, .rule = "" };
 	OWN(closep) int runtime = -1;
 	struct cell_entry entry;
 	char hash[HASH_NAME + 1];
@@ -170,12 +170,12 @@ api_cell_policy_set(struct api_call *c)
 		return refuse_stale(c);
 	if (r < 0)
 		return api_fail(c);
-	api_steer_note(c, "cell.policy", "policy", hash);
+	api_steer_note(c, "policy", hash);
 	return answer_changed(c, hash, plan.diff);
 }
 
-static int
-add_rule(struct api_call *c, const char *verb)
+int
+api_cell_add_rule(struct api_call *c)
 {
 	static const struct api_member members[] = { { "rule", API_TEXT, true }, { "why", API_TEXT, false },
 		{ "now", API_TRUTH, false }, {0} };
@@ -195,7 +195,7 @@ add_rule(struct api_call *c, const char *verb)
 	if (runtime < 0)
 		return runtime;
 	cut = json_is_true(api_body_get(c, "now"));
-	r = cell_policy_add_rule(runtime, &entry, verb, rule, cut, &who, &plan, hash, &c->err);
+	r = cell_policy_add_rule(runtime, &entry, c->route->verb, rule, cut, &who, &plan, hash, &c->err);
 	if (r < 0 && is_of_the_text(r)) {
 		api_fail_as(c, 400, "invalid");
 		return api_body_wrong(c, "rule", -EINVAL);
@@ -203,18 +203,6 @@ add_rule(struct api_call *c, const char *verb)
 	if (r < 0)
 		return r == -ESTALE ? refuse_stale(c) : fail(c);
 	if (plan.diff[0] != '\0' || cut)
-		api_steer_note(c, verb[0] == 'a' ? "cell.allow" : "cell.deny", "rule", rule);
+		api_steer_note(c, "rule", rule);
 	return answer_changed(c, hash, plan.diff);
-}
-
-int
-api_cell_allow(struct api_call *c)
-{
-	return add_rule(c, "allow");
-}
-
-int
-api_cell_deny(struct api_call *c)
-{
-	return add_rule(c, "deny");
 }

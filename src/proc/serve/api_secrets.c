@@ -111,7 +111,7 @@ api_cell_revoke(struct api_call *c)
 		return fd;
 	if (cell_revoke(fd, &who, name, is_quiet(c), &c->err) < 0)
 		return api_fail(c);
-	api_steer_note(c, "cell.revoke", "secret", name);
+	api_steer_note(c, "secret", name);
 	return answer_one(c);
 }
 
@@ -128,7 +128,7 @@ api_cell_rotate(struct api_call *c)
 	value = vault_child_value(name, &c->err);
 	if (value < 0 || cell_rotate(fd, &who, name, value, &c->err) < 0)
 		return api_fail(c);
-	api_steer_note(c, "cell.rotate", "secret", name);
+	api_steer_note(c, "secret", name);
 	return answer_one(c);
 }
 
@@ -145,7 +145,7 @@ api_secret_revoke(struct api_call *c)
 	runtime = cell_runtime_open(&c->err);
 	if (runtime < 0 || cell_revoke_every(runtime, &who, name, is_quiet(c), &every, &c->err) < 0)
 		return api_fail(c);
-	api_steer_note(c, "cells.revoke", "secret", name);
+	api_steer_note(c, "secret", name);
 	return answer_done(c, &every, name);
 }
 
@@ -163,7 +163,7 @@ api_secret_rotate(struct api_call *c)
 	value = runtime < 0 ? -1 : vault_child_value(name, &c->err);
 	if (value < 0 || cell_rotate_every(runtime, &who, name, value, &every, &c->err) < 0)
 		return api_fail(c);
-	api_steer_note(c, "cells.rotate", "secret", name);
+	api_steer_note(c, "secret", name);
 	return answer_done(c, &every, name);
 }
 
@@ -189,14 +189,14 @@ api_cell_ttl(struct api_call *c)
 		return fd;
 	if (cell_set_ttl(fd, &who, ms, &c->err) < 0)
 		return api_fail(c);
-	api_steer_note(c, "cell.ttl", "ttl", ttl);
+	api_steer_note(c, "ttl", ttl);
 	return answer_one(c);
 }
 
 /* ---- every cell ---- */
 
-static int
-do_every(struct api_call *c, uint32_t type, const char *note)
+int
+api_cells_freeze_or_thaw(struct api_call *c)
 {
 	const struct cell_steer_who who = { .by = c->q->who };
 	OWN(closep) int runtime = cell_runtime_open(&c->err);
@@ -205,8 +205,8 @@ do_every(struct api_call *c, uint32_t type, const char *note)
 	if (runtime < 0)
 		return api_fail(c);
 	/* Recorded before the action, which happens even if it cannot be recorded. */
-	api_steer_note(c, note, NULL, NULL);
-	if (cell_do_every(runtime, type, &who, &every, &c->err) < 0)
+	api_steer_note(c, NULL, NULL);
+	if (cell_do_every(runtime, c->route->verb, &who, &every, &c->err) < 0)
 		return api_fail(c);
 	return answer_done(c, &every, NULL);
 }
@@ -224,7 +224,7 @@ kill_every(struct api_call *c)
 
 	if (runtime < 0)
 		return api_fail(c);
-	api_steer_note(c, "cells.kill", NULL, NULL);
+	api_steer_note(c, NULL, NULL);
 	if (cell_list(runtime, true, &entries, &n, &c->err) < 0)
 		return api_fail(c);
 	halts = calloc(n + 1, sizeof(*halts));
@@ -253,19 +253,8 @@ api_cells_kill(struct api_call *c)
 	if (dispatch_cancel_all(api_registry(c), &n, &why) < 0 && r == 0)
 		json_array_append_new(json_object_get(c->answer, "failed"),
 		                      json_sprintf("dispatches could not be cancelled: %s", why.text));
-	if (n > 0)
-		api_steer_note(c, "dispatches.cancelled", NULL, NULL);
+	/* The cells are dead already, even if this cannot be recorded. */
+	if (n > 0 && api_note(c, true, "dispatches.cancelled", NULL, 0) < 0)
+		c->code = NULL;
 	return r;
-}
-
-int
-api_cells_freeze(struct api_call *c)
-{
-	return do_every(c, CONTROL_FREEZE, "cells.freeze");
-}
-
-int
-api_cells_thaw(struct api_call *c)
-{
-	return do_every(c, CONTROL_THAW, "cells.thaw");
 }

@@ -21,7 +21,7 @@ api_steer_who(struct api_call *c, const struct api_member *members, struct cell_
 }
 
 void
-api_steer_note(struct api_call *c, const char *type, const char *name, const char *value)
+api_steer_note(struct api_call *c, const char *name, const char *value)
 {
 	const char *why = json_string_value(api_body_get(c, "why"));
 	const char *reason = json_string_value(api_body_get(c, "reason"));
@@ -31,6 +31,6 @@ api_steer_note(struct api_call *c, const char *type, const char *name, const cha
 		{ name, value },
 	};
 
-	if (api_note(c, true, type, members, name != NULL ? 3 : 2) < 0)
+	if (api_note(c, true, c->route->record, members, name != NULL ? 3 : 2) < 0)
 		c->code = NULL;
 }

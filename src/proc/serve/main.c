@@ -24,7 +24,7 @@
 #include "cell/cell_dirs.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
-#include "proc/serve/beside.h"
+#include "proc/serve/mcp_child.h"
 #include "proc/serve/serve_options.h"
 #include "proc/serve/systemd.h"
 
@@ -36,7 +36,7 @@ struct service {
 	struct serve_options options;
 	struct loop *loop;
 	struct api *api;
-	struct beside *beside;          /* NULL: none */
+	struct mcp_child *mcp;          /* NULL: none */
 	int folder, runtime, lock;      /* DATA/serve, the runtime folder, the lock */
 	struct serve_token tokens[2];
 	size_t n_tokens;
@@ -187,7 +187,7 @@ open_doors(struct service *s, struct err *err)
 		r = r == 0 ? open_tcp(s, err) : r;
 	}
 	if (r == 0 && s->options.mcp != NULL)
-		r = beside_start(s->loop, s->options.mcp, &s->beside, err);
+		r = mcp_child_start(s->loop, s->options.mcp, &s->mcp, err);
 	if (r == 0 && s->made[0])
 		say_where(s);
 	return r;
@@ -229,7 +229,7 @@ stop(struct service *s)
 	}
 	s->stopping = true;
 	systemd_notify("STOPPING=1");
-	beside_stop(TAKE(s->beside));
+	mcp_child_stop(TAKE(s->mcp));
 	remove_sockets(s);
 	loop_cancel_timer(s->loop, &s->idle);
 	s->late = (struct loop_timer){ .due = too_late, .arg = s };
@@ -338,7 +338,7 @@ main(int argc, char **argv)
 	}
 	if (!s.stopping)
 		remove_sockets(&s);
-	beside_stop(s.beside);
+	mcp_child_stop(s.mcp);
 	api_free(s.api);
 	SSL_CTX_free(s.tls);
 	loop_free(s.loop);

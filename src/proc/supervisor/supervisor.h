@@ -26,7 +26,7 @@
 #include "proc/supervisor/supervisor_fired.h"
 #include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
-#include "proc/supervisor/supervisor_taken.h"
+#include "proc/supervisor/supervisor_lost_rights.h"
 
 #define SUPERVISOR_CLIENTS_MAX 96
 #define SUPERVISOR_STAY_MAX 64          /* may stay connected; the rest are for ending the cell */
@@ -47,12 +47,11 @@ int supervisor_find_own(const struct cell_spec *spec, struct own_paths *own, str
 struct client {
 	struct supervisor *sv;
 	struct loop_source source;
-	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_KILLS, CLIENT_EXEC, CLIENT_STEERS,
-	       CLIENT_APPROVALS } state;
-	uint32_t handle;                /* with CLIENT_EXEC: of the process */
+	uint32_t request;               /* the last one, enum control_message; 0: none yet */
+	uint32_t handle;                /* with CONTROL_EXEC: of the process */
 	bool started;
 	bool stays;                     /* it may stay connected as long as it likes */
-	uint64_t seen;                  /* with CLIENT_APPROVALS: the last change that it got */
+	uint64_t seen;                  /* with CONTROL_APPROVALS: the last change that it got */
 	bool follows;                   /* it waits for the next change */
 	struct client *next;
 };
@@ -127,9 +126,9 @@ struct setup {
 	int steps;                      /* CELL_STEPS, or -1 */
 };
 
-/* Records that the agent can cause as often as it likes: supervisor_fold.c. */
-struct fold {
-	struct repeats repeats;
+/* Records that the agent can cause as often as it likes: supervisor_repeats.c. */
+struct supervisor_repeats {
+	struct repeats seen;
 	struct loop_timer due;          /* when the counted records are written */
 };
 
@@ -178,7 +177,7 @@ struct supervisor {
 	struct supervisor_budgets budgets;
 	struct approvals approvals;
 	struct notifier notifier;
-	struct fold fold;
+	struct supervisor_repeats repeats;
 	struct timeline timeline;
 	int counters;                   /* without a policy: the cell's network counters; else -1 */
 	struct loop_source resolver;    /* without a policy: a DNS server that knows no name */
@@ -238,8 +237,12 @@ struct step {
 bool supervisor_step_begin(const struct supervisor *sv, struct step *ret_step, const char *event);
 void supervisor_step_end(const struct supervisor *sv, struct step *step);
 
-/* supervisor_control.c */
+/* supervisor_control.c: the control socket. */
 int supervisor_listen(struct supervisor *sv, struct err *err);
+
+/* supervisor_client.c */
+/* Whether it is the cell's user or root, as the kernel reports. */
+bool supervisor_client_is_operator(const struct client *client);
 void supervisor_client_send(struct client *client, const struct buf *message, const int *fds,
                             size_t n_fds);
 void supervisor_client_refuse(struct client *client, const struct err *err);
@@ -299,49 +302,65 @@ int supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_
  * this before the supervisor locks itself down. */
 int supervisor_hook_start(struct supervisor *sv, struct err *err);
 
-/* supervisor_egress.c; all but the first three do nothing without a policy. */
+/* supervisor_egress.c: the egress processes. */
 int supervisor_egress_prepare(struct supervisor *sv, struct err *err);
 int supervisor_egress_start(struct supervisor *sv, struct err *err);
+/* -EBUSY if a process is left in their cgroup. */
+int supervisor_egress_close(struct supervisor *sv);
+
+/* supervisor_egress_end.c */
+/* Whether a connection or a query of the cell starts them. */
+void supervisor_egress_listen(struct supervisor *sv, bool on);
 /* CHANNEL was closed by its peer. */
 void supervisor_egress_hung_up(struct supervisor *sv, struct loop_source *channel);
 void supervisor_egress_stop(struct supervisor *sv);
 /* The cell ends: let the helpers send their last messages and exit. */
 void supervisor_egress_finish(struct supervisor *sv);
 bool supervisor_egress_is_over(const struct supervisor *sv);
-/* -EBUSY if a process is left in their cgroup. */
-int supervisor_egress_close(struct supervisor *sv);
 
 /* supervisor_events.c: handles one message from the courier; -EAGAIN if there is none. */
 int supervisor_hear_courier(struct supervisor *sv);
 void supervisor_courier_ready(void *arg, uint32_t events);
 /* Tries again to record the message that did not fit. */
 void supervisor_hear_held(struct supervisor *sv);
-/* The courier that sent the held message is gone, so no request waits for it. */
+/* A new courier starts: no request waits for the held message of the one before it. */
 void supervisor_held_is_anothers(struct supervisor *sv);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
 
-/* supervisor_timeline.c: every cell has a timeline, unless it cannot be created. */
+/* supervisor_timeline_life.c: every cell has a timeline, unless it cannot be created. */
 void supervisor_timeline_begin(struct supervisor *sv);
-/* 0 if the timeline is open; otherwise tries to open it. */
-int supervisor_timeline_open(struct supervisor *sv);
 /* A courier starts: make room for its records, or send it COURIER_HALT. */
 void supervisor_timeline_egress(struct supervisor *sv);
-/* The policy has changed: store the new one beside the timeline. */
-void supervisor_timeline_keep_policy(struct supervisor *sv);
-/* Whether LEN bytes may be put.  Close to the limit, this stops all egress of the cell. */
-bool supervisor_timeline_has_room(struct supervisor *sv, size_t len);
-/* Appends the members of an event, as members_put() writes them.  The second function writes all
- * that was put. */
-int supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len);
-int supervisor_timeline_write(struct supervisor *sv);
-/* Requests wait for their records to be on the disk: sync, now or soon. */
-void supervisor_timeline_sync(struct supervisor *sv);
 /* Writes the last record, signs it, and ties it to the operator's timeline; only the first call counts. */
 void supervisor_timeline_end(struct supervisor *sv, int status, bool is_changed);
 /* Timelines of other cells.  The first closes the timeline of a cell whose supervisor was killed;
  * the second removes the oldest ones. */
 int supervisor_timeline_lost(void *arg, int dir, const char *id);
 void supervisor_timeline_prune(struct supervisor *sv);
+
+/* supervisor_timeline_room.c */
+/* 0 if the timeline is open; otherwise tries to open it. */
+int supervisor_timeline_open(struct supervisor *sv);
+/* Makes room for the records of a new courier, or sends it COURIER_HALT. */
+void supervisor_timeline_make_room(struct supervisor *sv);
+/* The policy has changed: store the new one beside the timeline. */
+void supervisor_timeline_keep_policy(struct supervisor *sv);
+/* Whether LEN bytes may be put.  Close to the limit, this stops all egress of the cell. */
+bool supervisor_timeline_has_room(struct supervisor *sv, size_t len);
+/* The timer is due: does what could not be done yet.  The second sets it again if more is left. */
+void supervisor_timeline_try_again(struct supervisor *sv);
+void supervisor_timeline_wait(struct supervisor *sv);
+/* Requests wait for their records to be on the disk: sync, now or soon. */
+void supervisor_timeline_sync(struct supervisor *sv);
+/* For the round and the timer that carry that out. */
+void supervisor_timeline_sync_due(void *arg);
+void supervisor_timeline_sync_now(void *arg);
+
+/* supervisor_timeline.c */
+/* Appends the members of an event, as members_put() writes them.  The second function writes all
+ * that was put. */
+int supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len);
+int supervisor_timeline_write(struct supervisor *sv);
 /* Records what happened to the cell itself, and BY whom; NOTE may be "". */
 void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
 int supervisor_put_members(struct supervisor *sv, const struct members *members);
@@ -354,11 +373,11 @@ void supervisor_tell_operator(struct supervisor *sv, const char *type, const str
 /* Writes all that still waits, now. */
 void supervisor_tell_operator_all(struct supervisor *sv);
 
-/* supervisor_fold.c: records M.  Its first N members are its kind.  In a flood, EACH records of a
+/* supervisor_repeats.c: records M.  Its first N members are its kind.  In a flood, EACH records of a
  * kind are written one by one and the rest are only counted: then false. */
-bool supervisor_record_folded(struct supervisor *sv, const struct members *m, size_t n, uint64_t each);
+bool supervisor_record_repeated(struct supervisor *sv, const struct members *m, size_t n, uint64_t each);
 /* Writes the counts for the last time. */
-void supervisor_fold_end(struct supervisor *sv);
+void supervisor_repeats_end(struct supervisor *sv);
 
 /* supervisor_records.c */
 int supervisor_record_boot(struct supervisor *sv, struct err *err);
@@ -378,9 +397,6 @@ void supervisor_suspend(struct supervisor *sv);
 /* Whether the policy's order, to FREEZE or to kill, is still to be carried out.  A frozen cell can
  * still be killed: otherwise an operator's thaw would save it. */
 bool supervisor_is_to_stop(const struct supervisor *sv, bool freeze);
-/* The courier detected an exfiltration: do what the policy orders.  If a freeze is ordered and
- * fails, the cell is killed. */
-void supervisor_alarm(struct supervisor *sv);
 
 /* supervisor_notify.c: notifies the operator's own programs, if a file names any. */
 /* Call this before the supervisor locks itself down. */

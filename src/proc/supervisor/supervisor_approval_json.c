@@ -20,6 +20,12 @@ static const char *const hows[] = {
 	[CONTROL_APPROVE_ONCE] = "once", [CONTROL_APPROVE_FOR] = "for", [CONTROL_APPROVE_RULE] = "rule",
 };
 
+void
+approval_id(const struct approval *a, char ret_id[APPROVAL_ID_MAX])
+{
+	snprintf(ret_id, APPROVAL_ID_MAX, "%s-%llu", a->sv->spec.id, (unsigned long long)a->n);
+}
+
 static void
 put_time(struct members *m, const char *key, uint64_t ns)
 {
@@ -148,31 +154,42 @@ approval_json(const struct approval *a, struct buf *out)
 	members_put_object(&m, out);
 }
 
-bool
-approval_record(const struct approval *a, const char *did, const struct steer_who *who)
+static void
+put_which(struct members *m, const struct approval *a)
 {
-	OWN(members_free) struct members m;
 	char id[APPROVAL_ID_MAX];
 
-	members_init(&m, AUDIT_EVENT_MAX);
 	approval_id(a, id);
-	if (who != NULL) {
-		steer_members(&m, did, who);
-		members_str(&m, "approver", a->last.by);
-		if (strcmp(did, "approve") == 0) {
-			members_str(&m, "how", hows[a->how]);
-			members_bool(&m, "enough", a->n_given >= a->q.needs);
-		}
-	} else {
-		members_str(&m, "type", "approval");
-		members_str(&m, "did", did);
-		members_str(&m, "note", a->why);
-	}
-	members_str(&m, "approval", id);
-	put_asked(&m, &a->q);
+	members_str(m, "approval", id);
+	put_asked(m, &a->q);
+}
+
+bool
+approval_record(const struct approval *a, const char *did)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	members_str(&m, "type", "approval");
+	members_str(&m, "did", did);
+	members_str(&m, "note", a->why);
+	put_which(&m, a);
 	/* As many as can be pending at once get a record each. */
-	if (who == NULL)
-		return supervisor_record_folded(a->sv, &m, APPROVAL_KIND, APPROVALS_PENDING_MAX);
-	steer_record(a->sv, did, who, &m);
-	return true;
+	return supervisor_record_repeated(a->sv, &m, APPROVAL_KIND, APPROVALS_PENDING_MAX);
+}
+
+void
+approval_record_answer(const struct approval *a, enum steer_verb verb, const struct steer_who *who)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	steer_members(&m, steer_rows[verb].name, who);
+	members_str(&m, "approver", a->last.by);
+	if (verb == VERB_APPROVE) {
+		members_str(&m, "how", hows[a->how]);
+		members_bool(&m, "enough", a->n_given >= a->q.needs);
+	}
+	put_which(&m, a);
+	steer_record(a->sv, verb, who, &m);
 }

@@ -12,10 +12,14 @@
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
 
-void
-approval_id(const struct approval *a, char ret_id[APPROVAL_ID_MAX])
+struct approval *
+approval_find(const struct supervisor *sv, uint64_t n)
 {
-	snprintf(ret_id, APPROVAL_ID_MAX, "%s-%llu", a->sv->spec.id, (unsigned long long)a->n);
+	struct approval *a = sv->approvals.first;
+
+	while (a != NULL && a->n != n)
+		a = a->next;
+	return a;
 }
 
 static void
@@ -162,7 +166,7 @@ supervisor_asked(struct supervisor *sv, struct ipc_message *message)
 	*at = a;
 	all->n++;
 	all->n_pending++;
-	recorded = approval_record(a, "asked", NULL);
+	recorded = approval_record(a, "asked");
 	if (!stand_still(a))
 		return 0;
 	loop_set_timer(sv->loop, &a->timer, a->q.ms);
@@ -199,7 +203,7 @@ approval_close(struct approval *a, enum approval_state state)
 	a->state = state;
 	sv->approvals.n_pending--;
 	if (state == APPROVAL_TIMED_OUT || state == APPROVAL_GONE)
-		approval_record(a, state == APPROVAL_GONE ? "gone" : "timed_out", NULL);
+		approval_record(a, state == APPROVAL_GONE ? "gone" : "timed_out");
 	approval_changed(a);
 	if (!a->froze)
 		return;

@@ -13,14 +13,15 @@
 
 #include "base/buf.h"
 #include "cell/cell_spec.h"
-#include "ipc/control_channel.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "loop/loop.h"
+#include "steer/steer.h"
 
 struct client;
 struct err;
 struct members;
+struct steer_call;
 struct steer_who;
 struct supervisor;
 
@@ -90,10 +91,11 @@ int supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message);
 /* The courier or the cell is gone: close every pending approval. */
 void supervisor_approvals_gone(struct supervisor *sv, const char *why);
 void supervisor_approvals_free(struct supervisor *sv);
-/* For supervisor_steer.c: sends the rules that are open. */
+/* For supervisor_courier_start.c: sends the rules that are open. */
 int supervisor_approvals_tell(struct supervisor *sv);
 
-void approval_id(const struct approval *a, char ret_id[APPROVAL_ID_MAX]);
+/* The approval of that number, or NULL. */
+struct approval *approval_find(const struct supervisor *sv, uint64_t n);
 /* A has changed: inform the clients that follow. */
 void approval_changed(struct approval *a);
 /* Ends the waiting for A and records that.  The caller answers the courier. */
@@ -103,16 +105,21 @@ int approval_open_rule(struct approval *a, uint64_t ms);
 
 /* ---- supervisor_approve.c: the control socket's side ---- */
 
-int supervisor_answer_approvals(struct client *client, struct ipc_message *message);
-int supervisor_answer_approve(struct client *client, struct ipc_message *message);
-int supervisor_answer_refuse_asked(struct client *client, struct ipc_message *message);
+int supervisor_answer_approve(struct client *client, struct steer_call *call);
+int supervisor_answer_refuse_asked(struct client *client, struct steer_call *call);
+
+/* ---- supervisor_approvals_list.c ---- */
+
+int supervisor_answer_approvals(struct client *client, struct steer_call *call);
 /* Informs every client that waits for the next change. */
 void supervisor_tell_approvals(struct supervisor *sv);
 
 /* ---- supervisor_approval_json.c ---- */
 
+void approval_id(const struct approval *a, char ret_id[APPROVAL_ID_MAX]);
 void approval_json(const struct approval *a, struct buf *out);
-/* DID is "asked", "approve", "refuse", "timed_out" or "gone"; WHO may be NULL.  False: in a flood,
- * the record is only counted. */
-bool approval_record(const struct approval *a, const char *did, const struct steer_who *who);
+/* DID is "asked", "timed_out" or "gone".  False: in a flood, the record is only counted. */
+bool approval_record(const struct approval *a, const char *did);
+/* VERB is VERB_APPROVE or VERB_REFUSE. */
+void approval_record_answer(const struct approval *a, enum steer_verb verb, const struct steer_who *who);
 #endif

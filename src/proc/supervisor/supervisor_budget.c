@@ -340,16 +340,14 @@ supervisor_budget_begin(struct supervisor *sv)
 /* ---- what operators ask ---- */
 
 int
-supervisor_answer_get_budget(struct client *client, struct ipc_message *message)
+supervisor_answer_get_budget(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	const struct supervisor_budgets *b = &sv->budgets;
 	OWN(buf_free) struct buf answer = {0};
-	struct steer_who who;
 	struct err err = {0};
 
-	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
-		return -EBADMSG;
+	(void)call;
 	if (b->cell == NULL) {
 		(void)err_set(&err, ENOTSUP, "the cell was started without a policy, so it has no budgets");
 		return steer_refuse(client, &err);
@@ -368,42 +366,35 @@ record_raise(struct supervisor *sv, const struct steer_who *who, const char *nam
 	OWN(members_free) struct members m;
 
 	members_init(&m, AUDIT_EVENT_MAX);
-	steer_members(&m, "budget", who);
+	steer_members(&m, steer_rows[VERB_BUDGET].name, who);
 	members_str(&m, "budget", name);
 	members_str(&m, "kind", policy_kind_name(kind));
 	members_u64(&m, "limit", limit);
-	steer_record(sv, "budget", who, &m);
+	steer_record(sv, VERB_BUDGET, who, &m);
 }
 
 int
-supervisor_answer_raise(struct client *client, struct ipc_message *message)
+supervisor_answer_raise(struct client *client, struct steer_call *call)
 {
+	uint64_t per = call->q.n[0], key = call->q.n[1], kind = call->q.n[2], limit = call->q.n[3];
+	const char *name = call->q.text[0];
 	struct supervisor *sv = client->sv;
 	OWN(buf_free) struct buf answer = {0};
 	struct ledger_slot *slot;
-	struct steer_who who;
 	struct err err = {0};
-	const char *name;
-	uint32_t per, kind;
-	uint64_t key, limit;
 	struct ledger *l;
 
-	if (steer_take_who(client, &message->body, &who) < 0 || buf_get_u32(&message->body, &per) < 0 ||
-	    per >= POLICY_PERS || buf_get_u64(&message->body, &key) < 0 || key == 0 ||
-	    buf_get_u32(&message->body, &kind) < 0 || kind >= POLICY_KINDS ||
-	    buf_get_u64(&message->body, &limit) < 0 || buf_get_str(&message->body, &name) < 0 ||
-	    strlen(name) > POLICY_BUDGET_NAME_MAX || buf_left(&message->body) != 0)
+	if (per >= POLICY_PERS || key == 0 || kind >= POLICY_KINDS || strlen(name) > POLICY_BUDGET_NAME_MAX)
 		return -EBADMSG;
 	l = per == POLICY_PER_PRINCIPAL ? sv->budgets.principal : sv->budgets.cell;
 	slot = l == NULL ? NULL : ledger_slot(l, key, true);
-	if (slot == NULL || sv->dead) {
-		(void)err_set(&err, sv->dead ? ESRCH : ENOENT, sv->dead ? "the cell is ending" :
-		              "the cell has no such budget");
+	if (slot == NULL) {
+		(void)err_set(&err, ENOENT, "the cell has no such budget");
 		return steer_refuse(client, &err);
 	}
 	/* Couriers share the ledger, and see the new limit with their next request. */
-	ledger_raise(slot, kind, limit);
-	record_raise(sv, &who, name, kind, limit);
+	ledger_raise(slot, (enum policy_kind)kind, limit);
+	record_raise(sv, &call->who, name, (enum policy_kind)kind, limit);
 	ipc_begin(&answer, CONTROL_DONE);
 	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;

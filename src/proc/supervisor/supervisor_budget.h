@@ -14,6 +14,7 @@
 
 struct client;
 struct ipc_message;
+struct steer_call;
 struct supervisor;
 
 struct supervisor_budgets {
@@ -42,6 +43,6 @@ bool supervisor_budget_ended(struct supervisor *sv, char ret_what[COURIER_REACHE
 /* COURIER_REACHED. */
 int supervisor_reached(struct supervisor *sv, struct ipc_message *message);
 /* CONTROL_GET_BUDGET, CONTROL_RAISE. */
-int supervisor_answer_get_budget(struct client *client, struct ipc_message *message);
-int supervisor_answer_raise(struct client *client, struct ipc_message *message);
+int supervisor_answer_get_budget(struct client *client, struct steer_call *call);
+int supervisor_answer_raise(struct client *client, struct steer_call *call);
 #endif

@@ -18,41 +18,6 @@
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
-void
-supervisor_client_drop(struct client *client)
-{
-	struct supervisor *sv = client->sv;
-	struct client **at = &sv->clients;
-
-	while (*at != client)
-		at = &(*at)->next;
-	*at = client->next;
-	sv->n_clients--;
-	sv->n_staying -= client->stays;
-	supervisor_steer_forget(sv, client);
-	loop_unwatch(sv->loop, &client->source);
-	close(client->source.fd);
-	free(client);
-}
-
-void
-supervisor_client_send(struct client *client, const struct buf *message, const int *fds,
-                       size_t n_fds)
-{
-	(void)ipc_send(client->source.fd, message, fds, n_fds, NULL);
-}
-
-void
-supervisor_client_refuse(struct client *client, const struct err *err)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, CONTROL_REFUSED);
-	buf_put_u32(&message, (uint32_t)err->code);
-	buf_put_str(&message, err->text);
-	supervisor_client_send(client, &message, NULL, 0);
-}
-
 /* The agent's pid on the host: init's first child, as the kernel lists them. */
 static uint32_t
 agent_pid(const struct supervisor *sv)
@@ -69,14 +34,13 @@ agent_pid(const struct supervisor *sv)
 }
 
 static int
-answer_info(struct client *client, struct ipc_message *message)
+answer_info(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	OWN(buf_free) struct buf answer = {0};
 	struct cgroup_usage usage;
 
-	if (buf_left(&message->body) != 0)
-		return -EBADMSG;
+	(void)call;
 	cgroup_read_usage(sv->cgroup, &usage);
 	ipc_begin(&answer, CONTROL_IS);
 	buf_put_u32(&answer, sv->dead ? CONTROL_STATE_DEAD :
@@ -95,122 +59,73 @@ answer_info(struct client *client, struct ipc_message *message)
 }
 
 static int
-answer_wait(struct client *client, struct ipc_message *message)
+answer_wait(struct client *client, struct steer_call *call)
 {
-	client->state = CLIENT_WAITS;
+	(void)call;
 	supervisor_check_end(client->sv);
-	return buf_left(&message->body) == 0 ? 0 : -EBADMSG;
-}
-
-uid_t
-supervisor_client_describe(const struct client *client, char *ret_by, size_t size)
-{
-	struct ucred peer = { .pid = 0, .uid = (uid_t)-1 };
-	socklen_t len = sizeof(peer);
-
-	(void)getsockopt(client->source.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
-	snprintf(ret_by, size, "uid %u, pid %d", (unsigned)peer.uid, (int)peer.pid);
-	return peer.uid;
-}
-
-/* The requester is named behind the request, or else known only by the socket. */
-static int
-take_who(struct client *client, struct buf *body, struct steer_who *ret_who)
-{
-	*ret_who = (struct steer_who){0};
-	if (buf_left(body) == 0) {
-		ret_who->uid = supervisor_client_describe(client, ret_who->by, sizeof(ret_who->by));
-		return 0;
-	}
-	return steer_take_who(client, body, ret_who) < 0 || buf_left(body) != 0 ? -EBADMSG : 0;
+	return 0;
 }
 
 /* Copies the last record to the operator's timeline. */
 static void
-tell_operator(struct supervisor *sv, const char *type, const struct steer_who *who)
+tell_operator(struct supervisor *sv, const struct steer_call *call)
 {
 	OWN(members_free) struct members m;
 
 	members_init(&m, AUDIT_EVENT_MAX);
-	members_str(&m, "by", who->by);
-	members_str(&m, "why", who->why);
-	if (!who->tells)
-		supervisor_tell_operator(sv, type, &m);
+	members_str(&m, "by", call->who.by);
+	members_str(&m, "why", call->who.why);
+	if (!call->who.tells)
+		supervisor_tell_operator(sv, steer_rows[call->q.verb].record, &m);
 }
 
 static int
-answer_stop(struct client *client, struct ipc_message *message)
+answer_stop(struct client *client, struct steer_call *call)
 {
-	struct steer_who who;
-	uint32_t grace;
-
-	if (buf_get_u32(&message->body, &grace) < 0 || take_who(client, &message->body, &who) < 0)
-		return -EBADMSG;
-	client->state = CLIENT_WAITS;
-	supervisor_record(client->sv, "stopped", who.by, who.why);
-	tell_operator(client->sv, "cell.stop", &who);
-	supervisor_stop(client->sv, grace, KILLED_BY_OPERATOR);
+	supervisor_record(client->sv, "stopped", call->who.by, call->who.why);
+	tell_operator(client->sv, call);
+	supervisor_stop(client->sv, call->q.n[0], KILLED_BY_OPERATOR);
 	return 0;
 }
 
 static int
-answer_kill(struct client *client, struct ipc_message *message)
+answer_kill(struct client *client, struct steer_call *call)
 {
 	/* The clients that had the cell killed were informed already, so this one must be answered here. */
 	bool is_late = client->sv->dead && supervisor_egress_is_over(client->sv);
 	OWN(buf_free) struct buf answer;
-	struct steer_who who;
 
 	ipc_begin(&answer, CONTROL_DEAD);
-	if (take_who(client, &message->body, &who) < 0)
-		return -EBADMSG;
-	client->state = CLIENT_KILLS;
 	if (is_late)
 		supervisor_client_send(client, &answer, NULL, 0);
 	/* Kill first, then record it. */
 	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
-	supervisor_record(client->sv, "killed", who.by, who.why);
-	tell_operator(client->sv, "cell.kill", &who);
+	supervisor_record(client->sv, "killed", call->who.by, call->who.why);
+	tell_operator(client->sv, call);
 	return 0;
 }
 
 static int
-freeze_or_thaw(struct client *client, struct ipc_message *message, bool freeze)
+answer_freeze_or_thaw(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
+	bool freeze = call->q.verb == VERB_FREEZE;
 	bool changes = freeze ? !sv->frozen || sv->frozen_for_approval : sv->frozen;
 	OWN(buf_free) struct buf answer;
-	struct steer_who who;
 	struct err err = {0};
 
 	ipc_begin(&answer, CONTROL_DONE);
-	if (take_who(client, &message->body, &who) < 0)
-		return -EBADMSG;
-	if (!sv->begun || sv->dead)
-		(void)err_set(&err, ESRCH, "the cell is ending");
-	else if (freeze)
-		(void)supervisor_freeze(sv, who.by, &err);
+	if (freeze)
+		(void)supervisor_freeze(sv, call->who.by, &err);
 	else
-		(void)supervisor_thaw(sv, who.by, &err);
+		(void)supervisor_thaw(sv, call->who.by, &err);
 	if (err.code == 0 && changes)
-		tell_operator(sv, freeze ? "cell.freeze" : "cell.thaw", &who);
+		tell_operator(sv, call);
 	if (err.code != 0)
 		supervisor_client_refuse(client, &err);
 	else
 		supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;
-}
-
-static int
-answer_freeze(struct client *client, struct ipc_message *message)
-{
-	return freeze_or_thaw(client, message, true);
-}
-
-static int
-answer_thaw(struct client *client, struct ipc_message *message)
-{
-	return freeze_or_thaw(client, message, false);
 }
 
 /* The client's own tool checked this.  It is checked again, because the descriptor passes into the cell. */
@@ -245,99 +160,73 @@ is_spawn(const struct ipc_message *message)
 }
 
 static void
-record_exec(struct client *client, struct buf body)
+record_exec(struct supervisor *sv, const struct steer_call *call)
 {
 	OWN(strv_freep) char **argv = NULL;
+	struct buf body = call->message->body;  /* a reader of its own */
 	uint32_t flags, rows, columns;
 	const char *cwd;
-	char by[48];
 
 	if (buf_get_u32(&body, &flags) < 0 || buf_get_u32(&body, &rows) < 0 ||
 	    buf_get_u32(&body, &columns) < 0 || buf_get_str(&body, &cwd) < 0 ||
 	    buf_dup_strv(&body, CELL_ARGS_MAX, &argv) < 0)
 		return;
-	(void)supervisor_client_describe(client, by, sizeof(by));
-	supervisor_record_exec(client->sv, by, argv);
+	supervisor_record_exec(sv, call->who.by, argv);
 }
 
 static int
-answer_exec(struct client *client, struct ipc_message *message)
+answer_exec(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
+	struct ipc_message *message = call->message;
 	struct err err = {0};
 
 	if (!is_spawn(message))
 		return -EBADMSG;
-	client->state = CLIENT_EXEC;
 	client->handle = ++sv->next_handle;
-	if (!sv->begun || sv->dead)
-		(void)err_set(&err, ESRCH, "the cell is ending");
-	else if (sv->frozen_for_approval)
-		(void)err_set(&err, EBUSY, "the cell stands still until what it asks for is answered: see "
-		              "`cloister approvals %s`", sv->spec.id);
-	else if (sv->frozen)
-		(void)err_set(&err, EBUSY, "the cell is frozen: `cloister thaw %s` first", sv->spec.id);
-	else
-		(void)supervisor_send_spawn(sv, client->handle, &message->body, message->fds,
-		                            message->n_fds, &err);
-	if (err.code != 0) {
-		supervisor_client_refuse(client, &err);
-		return -EPIPE;
-	}
-	record_exec(client, message->body);
+	if (supervisor_send_spawn(sv, client->handle, &message->body, message->fds, message->n_fds,
+	                          &err) < 0)
+		return steer_refuse(client, &err);
+	record_exec(sv, call);
 	return 0;
 }
 
 static int
-answer_signal(struct client *client, struct ipc_message *message)
+answer_signal(struct client *client, struct steer_call *call)
 {
-	uint32_t number;
+	uint64_t number = call->q.n[0];
 
-	if (buf_get_u32(&message->body, &number) < 0 || buf_left(&message->body) != 0 ||
-	    number == 0 || number > 64)
+	if (number == 0 || number > 64)
 		return -EBADMSG;
 	supervisor_signal(client->sv, client->handle, (int)number);
 	return 0;
 }
 
-/* The requests that a client may make, and when.  Any other drops the client. */
-static const struct route {
-	uint32_t type;
-	int state;
-	int (*answer)(struct client *client, struct ipc_message *message);
-} client_may_ask[] = {
-	{ CONTROL_INFO, CLIENT_NEW, answer_info },
-	{ CONTROL_FREEZE, CLIENT_NEW, answer_freeze },
-	{ CONTROL_THAW, CLIENT_NEW, answer_thaw },
-	{ CONTROL_WAIT, CLIENT_NEW, answer_wait },
-	{ CONTROL_WAIT, CLIENT_KILLS, answer_wait },
-	{ CONTROL_STOP, CLIENT_NEW, answer_stop },
-	{ CONTROL_KILL, CLIENT_NEW, answer_kill },
-	{ CONTROL_EXEC, CLIENT_NEW, answer_exec },
-	{ CONTROL_SIGNAL, CLIENT_EXEC, answer_signal },
-	{ CONTROL_SET_POLICY, CLIENT_NEW, supervisor_answer_set_policy },
-	{ CONTROL_GET_POLICY, CLIENT_NEW, supervisor_answer_get_policy },
-	{ CONTROL_REVOKE, CLIENT_NEW, supervisor_answer_revoke },
-	{ CONTROL_ROTATE, CLIENT_NEW, supervisor_answer_rotate },
-	{ CONTROL_SECRETS, CLIENT_NEW, supervisor_answer_secrets },
-	{ CONTROL_TTL, CLIENT_NEW, supervisor_answer_ttl },
-	{ CONTROL_TAKEN, CLIENT_NEW, supervisor_answer_taken },
-	{ CONTROL_GET_BUDGET, CLIENT_NEW, supervisor_answer_get_budget },
-	{ CONTROL_RAISE, CLIENT_NEW, supervisor_answer_raise },
-	{ CONTROL_APPROVALS, CLIENT_NEW, supervisor_answer_approvals },
-	{ CONTROL_APPROVALS, CLIENT_APPROVALS, supervisor_answer_approvals },
-	{ CONTROL_APPROVE, CLIENT_NEW, supervisor_answer_approve },
-	{ CONTROL_REFUSE_ASKED, CLIENT_NEW, supervisor_answer_refuse_asked },
+/* The functions that carry out the requests of steer/steer.c, once supervisor_may_ask() permits them. */
+static int (*const answers[STEER_VERBS])(struct client *client, struct steer_call *call) = {
+	[VERB_INFO] = answer_info,
+	[VERB_WAIT] = answer_wait,
+	[VERB_STOP] = answer_stop,
+	[VERB_KILL] = answer_kill,
+	[VERB_FREEZE] = answer_freeze_or_thaw,
+	[VERB_THAW] = answer_freeze_or_thaw,
+	[VERB_EXEC] = answer_exec,
+	[VERB_SIGNAL] = answer_signal,
+	[VERB_TTL] = supervisor_answer_ttl,
+	[VERB_GET_POLICY] = supervisor_answer_get_policy,
+	[VERB_POLICY] = supervisor_answer_set_policy,
+	[VERB_ALLOW] = supervisor_answer_set_policy,
+	[VERB_DENY] = supervisor_answer_set_policy,
+	[VERB_GET_BUDGET] = supervisor_answer_get_budget,
+	[VERB_BUDGET] = supervisor_answer_raise,
+	[VERB_APPROVALS] = supervisor_answer_approvals,
+	[VERB_APPROVE] = supervisor_answer_approve,
+	[VERB_REFUSE] = supervisor_answer_refuse_asked,
+	[VERB_SECRETS] = supervisor_answer_secrets,
+	[VERB_REVOKE] = supervisor_answer_revoke,
+	[VERB_ROTATE] = supervisor_answer_rotate,
+	[VERB_LOST_RIGHTS] = supervisor_answer_lost_rights,
 };
-
-/* Clients that make these requests stay as long as they like.  A client that had the cell killed
- * stays until its end. */
-static bool
-wants_seat(const struct client *client, uint32_t type)
-{
-	return client->state == CLIENT_NEW && (type == CONTROL_WAIT || type == CONTROL_EXEC ||
-	                                       type == CONTROL_APPROVALS);
-}
 
 static bool
 take_seat(struct client *client)
@@ -356,12 +245,33 @@ take_seat(struct client *client)
 	return true;
 }
 
-static int
-answer(struct client *client, const struct route *route, struct ipc_message *message)
+/* Whether the request may come at this point of the connection. */
+static bool
+is_in_turn(const struct client *client, const struct steer_row *row)
 {
-	if (route == NULL || (wants_seat(client, route->type) && !take_seat(client)))
+	return client->request == 0 ? !row->later : client->request == (uint32_t)row->after;
+}
+
+/* Anything but 0 drops the client. */
+static int
+answer(struct client *client, struct ipc_message *message)
+{
+	struct steer_call call = { .message = message };
+	const struct steer_row *row;
+	struct err err = {0};
+
+	if (steer_get(message->type, &message->body, message->n_fds, &call.q) < 0)
+		return -EBADMSG;
+	row = &steer_rows[call.q.verb];
+	if (!is_in_turn(client, row))
+		return -EBADMSG;
+	steer_find_who(client, &call);
+	if (supervisor_may_ask(client, &call, &err) < 0)
+		return steer_refuse(client, &err);
+	if (row->stays && client->request == 0 && !take_seat(client))
 		return -EPIPE;
-	return route->answer(client, message);
+	client->request = message->type;
+	return answers[call.q.verb](client, &call);
 }
 
 static void
@@ -370,35 +280,20 @@ client_ready(void *arg, uint32_t events)
 	struct client *client = arg;
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	int r = ipc_receive(client->source.fd, &message, NULL);
-	const struct route *route = NULL;
 	struct supervisor *sv;
 
 	(void)events;
 	if (r == -EAGAIN)
 		return;
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(client_may_ask); i++)
-		if (client_may_ask[i].type == message.type &&
-		    client_may_ask[i].state == (int)client->state)
-			route = &client_may_ask[i];
-	r = answer(client, route, &message);
+	r = r == 0 ? answer(client, &message) : r;
 	if (r == 0)
 		return;
 	/* The client started a process and went away: hang up the process. */
-	if (client->state == CLIENT_EXEC && client->started)
+	if (client->request == CONTROL_EXEC && client->started)
 		supervisor_signal(client->sv, client->handle, SIGHUP);
 	sv = client->sv;
 	supervisor_client_drop(client);
 	supervisor_check_end(sv);
-}
-
-static bool
-may_connect(int fd)
-{
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
 /* There is always room for one more client, which may want to end the cell.  The oldest client
@@ -410,7 +305,7 @@ make_room(struct supervisor *sv)
 
 	/* The list has the newest first. */
 	for (struct client *c = sv->clients; c != NULL; c = c->next) {
-		silent = c->state == CLIENT_NEW ? c : silent;
+		silent = c->request == 0 ? c : silent;
 		served = !c->stays ? c : served;
 	}
 	if (sv->n_clients == SUPERVISOR_CLIENTS_MAX)
@@ -425,7 +320,7 @@ listener_ready(void *arg, uint32_t events)
 	struct client *client;
 
 	(void)events;
-	if (fd < 0 || !may_connect(fd))
+	if (fd < 0 || !supervisor_client_is_operator(&(struct client){ .source = { .fd = fd } }))
 		return;
 	make_room(sv);
 	client = calloc(1, sizeof(*client));
@@ -460,100 +355,3 @@ supervisor_listen(struct supervisor *sv, struct err *err)
 	return loop_watch(sv->loop, &sv->listener, EPOLLIN, err);
 }
 
-static struct client *
-find_exec(struct supervisor *sv, uint32_t handle)
-{
-	struct client *client = sv->clients;
-
-	while (client != NULL && (client->state != CLIENT_EXEC || client->handle != handle))
-		client = client->next;
-	return client;
-}
-
-void
-supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master)
-{
-	struct client *client = find_exec(sv, handle);
-	OWN(buf_free) struct buf message = {0};
-
-	if (client == NULL) {
-		supervisor_signal(sv, handle, SIGHUP);
-		return;
-	}
-	client->started = error == 0;
-	ipc_begin(&message, CONTROL_STARTED);
-	buf_put_u32(&message, error);
-	supervisor_client_send(client, &message, &master, master >= 0 ? 1 : 0);
-	if (error != 0)
-		supervisor_client_drop(client);
-}
-
-void
-supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
-{
-	struct client *client = find_exec(sv, handle);
-	OWN(buf_free) struct buf message = {0};
-
-	if (client == NULL)
-		return;
-	ipc_begin(&message, CONTROL_EXITED);
-	buf_put_u32(&message, status);
-	supervisor_client_send(client, &message, NULL, 0);
-	supervisor_client_drop(client);
-}
-
-void
-supervisor_say_to_execs(const struct supervisor *sv, const char *text)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, CONTROL_SAYS);
-	buf_put_str(&message, text);
-	for (struct client *c = sv->clients; c != NULL; c = c->next)
-		if (c->state == CLIENT_EXEC && c->started)
-			supervisor_client_send(c, &message, NULL, 0);
-}
-
-static void
-patience_over(void *arg)
-{
-	supervisor_check_end(arg);
-}
-
-void
-supervisor_tell_dead(struct supervisor *sv)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, CONTROL_DEAD);
-	for (struct client *c = sv->clients; c != NULL; c = c->next)
-		if (c->state == CLIENT_KILLS)
-			supervisor_client_send(c, &message, NULL, 0);
-	sv->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
-	loop_set_timer(sv->loop, &sv->patience, 1000);
-}
-
-bool
-supervisor_is_awaited(const struct supervisor *sv)
-{
-	const struct client *c = sv->clients;
-
-	while (c != NULL && c->state != CLIENT_KILLS)
-		c = c->next;
-	return c != NULL && sv->patience.at_ms != 0;
-}
-
-void
-supervisor_tell_ended(struct supervisor *sv, uint32_t status)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, CONTROL_ENDED);
-	buf_put_u32(&message, status);
-	buf_put_str(&message, sv->cause);
-	while (sv->clients != NULL) {
-		if (sv->clients->state == CLIENT_WAITS || sv->clients->state == CLIENT_KILLS)
-			supervisor_client_send(sv->clients, &message, NULL, 0);
-		supervisor_client_drop(sv->clients);
-	}
-}

@@ -23,8 +23,6 @@
 #include "proc/supervisor/supervisor.h"
 
 #define PEM_MAX 8192
-#define LAST_WORDS_MS 500               /* for events that the courier has yet to send */
-#define LAST_WORDS_KILLED_MS 250        /* the same in an emergency: two periods of a CPU quota */
 #define STOP_MS 5000                    /* to kill them */
 #define QUICK_MS 2000                   /* a helper that ends sooner is broken, not unlucky */
 #define QUICK_ENDS 3                    /* restarts without a delay */
@@ -153,16 +151,6 @@ send_start(const struct supervisor *sv, int gate, int courier, uint32_t n_steers
 }
 
 static void
-watch_listeners(struct supervisor *sv, bool on)
-{
-	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
-		if (sv->egress.listeners[i].fd >= 0)
-			(void)loop_watch(sv->loop, &sv->egress.listeners[i], on ? EPOLLIN : 0, NULL);
-	if (sv->egress.webhooks.fd >= 0)
-		(void)loop_watch(sv->loop, &sv->egress.webhooks, on ? EPOLLIN : 0, NULL);
-}
-
-static void
 close_channels(struct supervisor *sv)
 {
 	struct loop_source *const both[] = { &sv->egress.gate, &sv->egress.courier };
@@ -173,14 +161,6 @@ close_channels(struct supervisor *sv)
 			close(both[i]->fd);
 			both[i]->fd = -1;
 		}
-}
-
-/* The helper's own end follows, and the starter reports it.  If not, the timer kills it. */
-void
-supervisor_egress_hung_up(struct supervisor *sv, struct loop_source *channel)
-{
-	loop_unwatch(sv->loop, channel);
-	loop_set_timer(sv->loop, &sv->egress.patience, LAST_WORDS_MS);
 }
 
 /* The gate sends nothing, so its channel has ended, or the gate misbehaves. */
@@ -245,7 +225,7 @@ listener_ready(void *arg, uint32_t events)
 	struct err err = {0};
 
 	(void)events;
-	watch_listeners(sv, false);
+	supervisor_egress_listen(sv, false);
 	if (activate(sv, &err) < 0)
 		supervisor_complain(err.text);
 }
@@ -271,7 +251,7 @@ webhooks_ready(void *arg, uint32_t events)
 static void
 again_due(void *arg)
 {
-	watch_listeners(arg, true);
+	supervisor_egress_listen(arg, true);
 }
 
 /* Prepares for the next connection: at once, unless the helpers keep dying. */
@@ -319,7 +299,7 @@ end_for_good(struct supervisor *sv)
 	if (!e->finishing) {
 		supervisor_say(sv, "the process that starts the cell's gate was killed: the cell has no "
 		               "network any more");
-		watch_listeners(sv, false);
+		supervisor_egress_listen(sv, false);
 		for (size_t i = 0; i < BOUNDARY_LISTENERS; i++) {
 			closep(&sv->cell.listeners[i]);
 			sv->cell.listeners[i] = e->listeners[i].fd = -1;
@@ -432,43 +412,8 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 			.ready = listener_ready, .arg = sv };
 	e->webhooks.ready = webhooks_ready;
 	e->webhooks.arg = sv;
-	watch_listeners(sv, true);
+	supervisor_egress_listen(sv, true);
 	return loop_watch(sv->loop, &e->starter_channel, EPOLLIN, err);
-}
-
-void
-supervisor_egress_stop(struct supervisor *sv)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, STARTER_STOP);
-	if (sv->egress.running)
-		(void)ipc_send(sv->egress.starter_channel.fd, &message, NULL, 0, NULL);
-}
-
-void
-supervisor_egress_finish(struct supervisor *sv)
-{
-	struct egress *e = &sv->egress;
-
-	if (!sv->spec.has_policy || e->finishing)
-		return;
-	e->finishing = true;
-	watch_listeners(sv, false);
-	loop_cancel_timer(sv->loop, &e->again);
-	if (!e->running) {
-		e->over = true;
-		return;
-	}
-	shutdown(e->courier.fd, SHUT_WR);
-	loop_set_timer(sv->loop, &e->patience,
-	               sv->killed_by == KILLED_NOT ? LAST_WORDS_MS : LAST_WORDS_KILLED_MS);
-}
-
-bool
-supervisor_egress_is_over(const struct supervisor *sv)
-{
-	return !sv->spec.has_policy || sv->egress.over;
 }
 
 int

@@ -27,7 +27,7 @@
 #include "base/text.h"
 #include "base/timing.h"
 #include "base/tree.h"
-#include "cell/cell_unrun.h"
+#include "cell/cell_exec_error.h"
 #include "ipc/control_channel.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
@@ -209,7 +209,7 @@ static int
 tell_spawn_error(struct supervisor *sv)
 {
 	struct err err;
-	int status = cell_tell_unrun(&sv->spec, sv->spec.argv[0], sv->spawn_error, &err);
+	int status = cell_explain_exec_error(&sv->spec, sv->spec.argv[0], sv->spawn_error, &err);
 
 	/* This is an error, so it is printed with -q too; and with -d, whose `run` is still waiting. */
 	supervisor_complain(err.text);
@@ -463,7 +463,7 @@ keep_state(struct supervisor *sv, int status)
 	                              .status = (uint32_t)status, .end = how_ended(sv),
 	                              .cut = (sv->streams[0].cut ? CELL_CUT_STDOUT : 0) |
 	                                     (sv->streams[1].cut ? CELL_CUT_STDERR : 0),
-	                              .taken = supervisor_taken(sv) };
+	                              .lost = supervisor_lost_rights(sv) };
 	/* Values given with -e may be secret, and are not needed any more. */
 	char *no_env[] = { NULL };
 	OWN(closep) int folder = -1;

@@ -158,8 +158,11 @@ supervisor_held_is_anothers(struct supervisor *sv)
 {
 	struct buf *held = &sv->timeline.held;
 
+	if (!sv->timeline.holds)
+		return;
 	/* The field behind the number of events: see COURIER_EVENTS. */
 	memset(held->data + held->pos + 4, 0, 8);
+	(void)loop_watch(sv->loop, &sv->egress.courier, 0, NULL);
 }
 
 static int

@@ -66,7 +66,7 @@ record(struct supervisor *sv, const struct fired_message *f)
 	if ((f->flags & COURIER_FIRED_AGAIN) == 0)
 		supervisor_record_members(sv, &m);
 	else
-		(void)supervisor_record_folded(sv, &m, kind, REPEATS_EACH);
+		(void)supervisor_record_repeated(sv, &m, kind, REPEATS_EACH);
 	if ((f->flags & COURIER_FIRED_NOTIFY) != 0)
 		notify(sv, "consequence", &m);
 }
@@ -84,7 +84,7 @@ supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *th
 	members_str(&m, "then", then);
 	kind = m.n;
 	members_str(&m, "note", what);
-	(void)supervisor_record_folded(sv, &m, kind, REPEATS_EACH);
+	(void)supervisor_record_repeated(sv, &m, kind, REPEATS_EACH);
 	notify(sv, "tripwire", &m);
 }
 
@@ -150,6 +150,28 @@ supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
 	if (then >= POLICY_TRIP_FREEZE)
 		stop_cell(sv, then == POLICY_TRIP_FREEZE, "tripwire", what);
 	return 0;
+}
+
+void
+supervisor_alarm(struct supervisor *sv)
+{
+	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
+	struct err err = {0};
+
+	if (!supervisor_is_to_stop(sv, sv->spec.exfiltration == CELL_FREEZE))
+		return;
+	supervisor_tell_tripped(sv, "exfiltration", sv->spec.exfiltration == CELL_FREEZE ? "freeze" : "kill",
+	                        "it sent a secret to where that may not go");
+	if (sv->spec.exfiltration == CELL_FREEZE && supervisor_freeze(sv, "exfiltration", &err) == 0) {
+		supervisor_say(sv, "cell %s: it sent a secret to where that may not go, and is frozen: "
+		               "`cloister why %s`, then `cloister thaw %s` or `cloister kill %s`", cell, cell,
+		               cell, cell);
+		return;
+	}
+	if (sv->spec.exfiltration == CELL_FREEZE)
+		snprintf(sv->not_frozen, sizeof(sv->not_frozen), "%.150s", err.text);
+	supervisor_record(sv, "killed", "exfiltration", sv->not_frozen);
+	supervisor_kill(sv, KILLED_BY_ALARM);
 }
 
 /* ---- at a courier's start ---- */

@@ -35,10 +35,13 @@ int fired_get_text(struct buf *b, const char **ret_text);
 /* COURIER_FIRED and COURIER_TRIPPED. */
 int supervisor_take_fired(struct supervisor *sv, struct ipc_message *message);
 int supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message);
+/* The courier detected an exfiltration: do what the policy orders.  If a freeze is ordered and
+ * fails, the cell is killed. */
+void supervisor_alarm(struct supervisor *sv);
 /* Notifies the operator that the tripwire WHICH has tripped. */
 void supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *then,
                              const char *what);
-/* For supervisor_steer.c: what a new courier gets. */
+/* For supervisor_courier_start.c: what a new courier gets. */
 int supervisor_fired_tell(struct supervisor *sv);
 void supervisor_fired_close(struct supervisor *sv);
 #endif

@@ -108,25 +108,3 @@ supervisor_is_to_stop(const struct supervisor *sv, bool freeze)
 	return !sv->dead && sv->killed_by == KILLED_NOT &&
 	       !(freeze && sv->frozen && !sv->frozen_for_approval);
 }
-
-void
-supervisor_alarm(struct supervisor *sv)
-{
-	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
-	struct err err = {0};
-
-	if (!supervisor_is_to_stop(sv, sv->spec.exfiltration == CELL_FREEZE))
-		return;
-	supervisor_tell_tripped(sv, "exfiltration", sv->spec.exfiltration == CELL_FREEZE ? "freeze" : "kill",
-	                        "it sent a secret to where that may not go");
-	if (sv->spec.exfiltration == CELL_FREEZE && supervisor_freeze(sv, "exfiltration", &err) == 0) {
-		supervisor_say(sv, "cell %s: it sent a secret to where that may not go, and is frozen: "
-		               "`cloister why %s`, then `cloister thaw %s` or `cloister kill %s`", cell, cell,
-		               cell, cell);
-		return;
-	}
-	if (sv->spec.exfiltration == CELL_FREEZE)
-		snprintf(sv->not_frozen, sizeof(sv->not_frozen), "%.150s", err.text);
-	supervisor_record(sv, "killed", "exfiltration", sv->not_frozen);
-	supervisor_kill(sv, KILLED_BY_ALARM);
-}

@@ -40,7 +40,7 @@ record_missed(struct supervisor *sv, const char *why)
 	members_str(&m, "verdict", "allow");
 	members_str(&m, "did", "not_notified");
 	members_str(&m, "note", why);
-	(void)supervisor_record_folded(sv, &m, m.n, REPEATS_EACH);
+	(void)supervisor_record_repeated(sv, &m, m.n, REPEATS_EACH);
 }
 
 /* cloister-notify reports a failure, or is gone. */

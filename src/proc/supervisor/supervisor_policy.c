@@ -20,31 +20,6 @@
 #define SEALED_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 #define SEALED (SEALED_SIZE | F_SEAL_WRITE)
 
-static void
-hash_file(int fd, char ret_hash[HASH_NAME + 1])
-{
-	unsigned char hash[HASH_LEN], bytes[16384];
-	struct hash h;
-	off_t at = 0;
-	ssize_t n;
-
-	hash_begin(&h);
-	for (; (n = pread(fd, bytes, sizeof(bytes), at)) > 0; at += n)
-		hash_add(&h, bytes, (size_t)n);
-	hash_end(&h, hash);
-	hash_name(hash, ret_hash);
-}
-
-const char *
-supervisor_policy_hash(struct supervisor *sv)
-{
-	struct cell_policy *p = &sv->egress.policy;
-
-	if (p->hash[0] == '\0')
-		hash_file(p->policy, p->hash);
-	return p->hash;
-}
-
 int
 supervisor_policy_tell(struct supervisor *sv)
 {
@@ -66,7 +41,8 @@ free_policy(struct cell_policy *p)
 
 struct setting {
 	struct cell_policy *policy;
-	char did[16], rule[CONTROL_RULE_MAX + 1];
+	enum steer_verb verb;           /* VERB_POLICY, VERB_ALLOW or VERB_DENY */
+	char rule[CONTROL_RULE_MAX + 1];
 	bool now;
 };
 
@@ -77,20 +53,20 @@ record_set(struct supervisor *sv, const struct steer *s, const char *before)
 	OWN(members_free) struct members m;
 
 	members_init(&m, AUDIT_EVENT_MAX);
-	steer_members(&m, setting->did, &s->who);
+	steer_members(&m, steer_rows[setting->verb].name, &s->who);
 	members_str(&m, "rule", setting->rule);
 	members_str(&m, "policy", sv->egress.policy.hash);
 	members_str(&m, "before", before);
 	if (setting->now)
 		members_bool(&m, "now", true);
-	steer_record(sv, setting->did, &s->who, &m);
+	steer_record(sv, setting->verb, &s->who, &m);
 }
 
 /* One more allowing rule, in front.  Judging any other change would take a parser of policies. */
 static bool
 only_widens(const struct setting *setting)
 {
-	return strcmp(setting->did, "allow") == 0 &&
+	return setting->verb == VERB_ALLOW &&
 	       setting->rule[strspn(setting->rule, " ")] != '{';
 }
 
@@ -142,39 +118,32 @@ take_files(struct ipc_message *message)
 	setting->policy->policy = ipc_take_fd(message, 0);
 	setting->policy->text = ipc_take_fd(message, 1);
 	setting->policy->counts = ipc_take_fd(message, 2);
-	hash_file(setting->policy->policy, setting->policy->hash);
+	cell_policy_hash(setting->policy);
 	return setting;
 }
 
+/* The fields of the request. */
 struct order {
-	struct steer_who who;
-	const char *did, *rule, *after;
+	const char *rule, *after;
 	uint32_t flags, front, back;
 };
 
 static int
-take_order(struct client *client, struct ipc_message *message, struct order *o)
+take_order(const struct steer_call *call, struct order *ret_order)
 {
-	struct buf *b = &message->body;
+	const int *fds = call->message->fds;
+	const struct steer_request *q = &call->q;
 
-	if (steer_take_who(client, b, &o->who) < 0 || buf_get_str(b, &o->did) < 0 ||
-	    buf_get_str(b, &o->rule) < 0 || buf_get_str(b, &o->after) < 0 ||
-	    buf_get_u32(b, &o->flags) < 0 || (o->flags & ~(uint32_t)CONTROL_POLICY_NOW) != 0 ||
-	    buf_get_u32(b, &o->front) < 0 || buf_get_u32(b, &o->back) < 0 || buf_left(b) != 0 ||
-	    (strcmp(o->did, "policy") != 0 && strcmp(o->did, "allow") != 0 &&
-	     strcmp(o->did, "deny") != 0) ||
-	    strlen(o->rule) > CONTROL_RULE_MAX || message->n_fds != 3 ||
-	    !is_sealed(message->fds[0], SEALED) || !is_sealed(message->fds[1], SEALED) ||
-	    !is_sealed(message->fds[2], SEALED_SIZE))
-		return -EBADMSG;
-	return 0;
+	*ret_order = (struct order){ q->text[0], q->text[1], (uint32_t)q->n[0], (uint32_t)q->n[1],
+	                             (uint32_t)q->n[2] };
+	return (ret_order->flags & ~(uint32_t)CONTROL_POLICY_NOW) == 0 &&
+	       strlen(ret_order->rule) <= CONTROL_RULE_MAX && is_sealed(fds[0], SEALED) &&
+	       is_sealed(fds[1], SEALED) && is_sealed(fds[2], SEALED_SIZE) ? 0 : -EBADMSG;
 }
 
 static int
 may_be_set(struct supervisor *sv, const struct order *o, struct err *err)
 {
-	if (sv->dead)
-		return err_set(err, ESRCH, "the cell is ending");
 	if (!sv->spec.has_policy)
 		return err_set(err, ENOTSUP, NO_POLICY);
 	if (sv->egress.policy.changing ||
@@ -185,7 +154,7 @@ may_be_set(struct supervisor *sv, const struct order *o, struct err *err)
 }
 
 int
-supervisor_answer_set_policy(struct client *client, struct ipc_message *message)
+supervisor_answer_set_policy(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	struct setting *setting;
@@ -193,12 +162,12 @@ supervisor_answer_set_policy(struct client *client, struct ipc_message *message)
 	struct order o;
 	struct steer *s;
 
-	if (take_order(client, message, &o) < 0)
+	if (take_order(call, &o) < 0)
 		return -EBADMSG;
 	if (may_be_set(sv, &o, &err) < 0)
 		return steer_refuse(client, &err);
-	setting = take_files(message);
-	s = setting == NULL ? NULL : steer_begin(sv, client, STEER_POLICY, &o.who, is_set, setting);
+	setting = take_files(call->message);
+	s = setting == NULL ? NULL : steer_begin(sv, client, STEER_POLICY, &call->who, is_set, setting);
 	if (s == NULL) {
 		if (setting != NULL) {
 			free_policy(setting->policy);
@@ -208,7 +177,7 @@ supervisor_answer_set_policy(struct client *client, struct ipc_message *message)
 		return steer_refuse(client, &err);
 	}
 	setting->now = o.flags != 0;
-	snprintf(setting->did, sizeof(setting->did), "%s", o.did);
+	setting->verb = call->q.verb;
 	snprintf(setting->rule, sizeof(setting->rule), "%s", o.rule);
 	buf_put_u32(&s->message, o.flags);
 	buf_put_u32(&s->message, o.front);
@@ -220,16 +189,14 @@ supervisor_answer_set_policy(struct client *client, struct ipc_message *message)
 }
 
 int
-supervisor_answer_get_policy(struct client *client, struct ipc_message *message)
+supervisor_answer_get_policy(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	const struct cell_policy *p = &sv->egress.policy;
 	OWN(buf_free) struct buf answer = {0};
-	struct steer_who who;
 	struct err err = {0};
 
-	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
-		return -EBADMSG;
+	(void)call;
 	if (!sv->spec.has_policy) {
 		(void)err_set(&err, ENOTSUP, NO_POLICY);
 		return steer_refuse(client, &err);

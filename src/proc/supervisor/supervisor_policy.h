@@ -7,7 +7,7 @@
 #include "canon/hash.h"
 
 struct client;
-struct ipc_message;
+struct steer_call;
 struct supervisor;
 
 /* Memory files.  The supervisor does not parse their content. */
@@ -21,10 +21,12 @@ struct cell_policy {
 	char hash[HASH_NAME + 1];       /* of POLICY; "" until it is first needed */
 };
 
+/* supervisor_policy_hash.c: the first fills in P->hash; the second answers the cell's own. */
+void cell_policy_hash(struct cell_policy *p);
 const char *supervisor_policy_hash(struct supervisor *sv);
 /* CONTROL_SET_POLICY and CONTROL_GET_POLICY. */
-int supervisor_answer_set_policy(struct client *client, struct ipc_message *message);
-int supervisor_answer_get_policy(struct client *client, struct ipc_message *message);
-/* For supervisor_steer.c: what a new courier gets. */
+int supervisor_answer_set_policy(struct client *client, struct steer_call *call);
+int supervisor_answer_get_policy(struct client *client, struct steer_call *call);
+/* For supervisor_courier_start.c: what a new courier gets. */
 int supervisor_policy_tell(struct supervisor *sv);
 #endif

@@ -35,40 +35,26 @@ supervisor_find_secret(const struct supervisor *sv, const char *name, size_t *re
 	return false;
 }
 
-/* Reads who asks, which secret is meant, and whether more follows.  -EBADMSG: drop the client; else
- * ERR explains the refusal. */
 static int
-take_name(struct client *client, struct ipc_message *message, struct steer_who *ret_who,
-          size_t *ret_at, uint32_t *ret_flag, struct err *err)
+find_secret(const struct supervisor *sv, const char *name, size_t *ret_at, struct err *err)
 {
-	const char *name;
-
-	*ret_flag = 0;
-	if (steer_take_who(client, &message->body, ret_who) < 0 ||
-	    buf_get_str(&message->body, &name) < 0 ||
-	    (buf_left(&message->body) != 0 && buf_get_u32(&message->body, ret_flag) < 0) ||
-	    *ret_flag > 1 || buf_left(&message->body) != 0)
-		return -EBADMSG;
-	if (client->sv->dead)
-		return err_set(err, ESRCH, "the cell is ending");
-	if (!supervisor_find_secret(client->sv, name, ret_at))
-		return err_set(err, ENOENT, "the cell has no secret '%.64s': see `cloister secret list --cell "
-		               "%s`", name, client->sv->spec.id);
-	return 0;
+	return supervisor_find_secret(sv, name, ret_at) ? 0 :
+	       err_set(err, ENOENT, "the cell has no secret '%.64s': see `cloister secret list --cell %s`",
+	               name, sv->spec.id);
 }
 
 static void
-record(struct supervisor *sv, const char *did, const struct steer_who *who, size_t at, bool quiet)
+record(struct supervisor *sv, enum steer_verb verb, const struct steer_who *who, size_t at, bool quiet)
 {
 	const char *text = sv->spec.secrets[at];
 	OWN(members_free) struct members m;
 
 	members_init(&m, AUDIT_EVENT_MAX);
-	steer_members(&m, did, who);
+	steer_members(&m, steer_rows[verb].name, who);
 	members_text(&m, "secret", text, strcspn(text, " "), MEMBERS_STR_MAX);
 	if (quiet)
 		members_bool(&m, "quiet", true);
-	steer_record(sv, did, who, &m);
+	steer_record(sv, verb, who, &m);
 }
 
 static void
@@ -102,7 +88,7 @@ note_revoked(struct supervisor *sv, struct steer *s, const struct err *err, bool
 	/* If the first revocation was not quiet, the agent already knows. */
 	sv->secrets.at[at].quiet = sv->secrets.at[at].revoked ? sv->secrets.at[at].quiet : quiet;
 	sv->secrets.at[at].revoked = true;
-	record(sv, "revoke", &s->who, at, quiet);
+	record(sv, VERB_REVOKE, &s->who, at, quiet);
 }
 
 static void
@@ -118,26 +104,26 @@ is_revoked_quietly(struct supervisor *sv, struct steer *s, const struct err *err
 }
 
 int
-supervisor_answer_revoke(struct client *client, struct ipc_message *message)
+supervisor_answer_revoke(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
-	struct steer_who who;
+	uint64_t quiet = call->q.n[0];
 	struct err err = {0};
 	struct steer *s;
-	uint32_t quiet;
 	size_t at;
-	int r = take_name(client, message, &who, &at, &quiet, &err);
 
-	if (r < 0)
-		return r == -EBADMSG ? r : steer_refuse(client, &err);
-	s = steer_begin(sv, client, STEER_REVOKE, &who, quiet != 0 ? is_revoked_quietly : is_revoked,
+	if (quiet > 1)
+		return -EBADMSG;
+	if (find_secret(sv, call->q.text[0], &at, &err) < 0)
+		return steer_refuse(client, &err);
+	s = steer_begin(sv, client, STEER_REVOKE, &call->who, quiet != 0 ? is_revoked_quietly : is_revoked,
 	                (void *)(uintptr_t)at);
 	if (s == NULL)
 		return too_much(client);
 	put_name(&s->message, sv, at);
 	/* The operator's reason is for the record, not for the agent. */
 	buf_put_str(&s->message, "");
-	buf_put_u32(&s->message, quiet);
+	buf_put_u32(&s->message, quiet != 0);
 	return steer_send(sv, s);
 }
 
@@ -155,7 +141,7 @@ is_rotated(struct supervisor *sv, struct steer *s, const struct err *err)
 	sv->secrets.at[at].value = TAKE_FD(s->fds[0]);
 	sv->secrets.at[at].rotated = true;
 	s->n_fds = 0;
-	record(sv, "rotate", &s->who, at, false);
+	record(sv, VERB_ROTATE, &s->who, at, false);
 }
 
 static bool
@@ -169,27 +155,26 @@ is_value(int fd)
 }
 
 int
-supervisor_answer_rotate(struct client *client, struct ipc_message *message)
+supervisor_answer_rotate(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
-	struct steer_who who;
+	int r, value = call->message->fds[0];
 	struct err err = {0};
 	struct steer *s;
-	uint32_t more;
 	size_t at;
-	int r = take_name(client, message, &who, &at, &more, &err);
 
-	if (r == -EBADMSG || more != 0 || message->n_fds != 1 || !is_value(message->fds[0]))
+	if (!is_value(value))
 		return -EBADMSG;
+	r = find_secret(sv, call->q.text[0], &at, &err);
 	if (r == 0 && sv->secrets.at[at].revoked)
 		r = err_set(&err, EPERM, "the secret was revoked in cell %s, and stays so",
 		            sv->spec.id);
 	if (r < 0)
 		return steer_refuse(client, &err);
-	s = steer_begin(sv, client, STEER_ROTATE, &who, is_rotated, (void *)(uintptr_t)at);
+	s = steer_begin(sv, client, STEER_ROTATE, &call->who, is_rotated, (void *)(uintptr_t)at);
 	if (s == NULL)
 		return too_much(client);
-	if (steer_add_fd(s, message->fds[0]) < 0)
+	if (steer_add_fd(s, value) < 0)
 		s->message.failed = true;
 	return steer_send(sv, s);
 }
@@ -197,15 +182,13 @@ supervisor_answer_rotate(struct client *client, struct ipc_message *message)
 /* ---- listed ---- */
 
 int
-supervisor_answer_secrets(struct client *client, struct ipc_message *message)
+supervisor_answer_secrets(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	size_t n = count_secrets(sv);
 	OWN(buf_free) struct buf answer = {0};
-	struct steer_who who;
 
-	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
-		return -EBADMSG;
+	(void)call;
 	ipc_begin(&answer, CONTROL_DONE);
 	buf_put_u32(&answer, (uint32_t)n);
 	for (size_t i = 0; i < n; i++) {
@@ -272,22 +255,13 @@ supervisor_secrets_close(struct supervisor *sv)
 /* ---- the cell's time to live ---- */
 
 int
-supervisor_answer_ttl(struct client *client, struct ipc_message *message)
+supervisor_answer_ttl(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	OWN(members_free) struct members m = {0};
 	OWN(buf_free) struct buf answer = {0};
-	struct steer_who who;
-	struct err err = {0};
-	uint64_t ms;
+	uint64_t ms = call->q.n[0];
 
-	if (steer_take_who(client, &message->body, &who) < 0 || buf_get_u64(&message->body, &ms) < 0 ||
-	    buf_left(&message->body) != 0)
-		return -EBADMSG;
-	if (!sv->begun || sv->dead || sv->killed_by != KILLED_NOT) {
-		(void)err_set(&err, ESRCH, "the cell is ending");
-		return steer_refuse(client, &err);
-	}
 	/* The reported cause of the end is then the last limit that was set. */
 	sv->spec.limits.ttl_ms = ms;
 	sv->ttl_set = ms > 0;
@@ -297,9 +271,9 @@ supervisor_answer_ttl(struct client *client, struct ipc_message *message)
 		loop_cancel_timer(sv->loop, &sv->ttl);
 	supervisor_tell_limit(sv);
 	members_init(&m, AUDIT_EVENT_MAX);
-	steer_members(&m, "ttl", &who);
+	steer_members(&m, steer_rows[VERB_TTL].name, &call->who);
 	members_u64(&m, "ttl_ms", ms);
-	steer_record(sv, "ttl", &who, &m);
+	steer_record(sv, VERB_TTL, &call->who, &m);
 	ipc_begin(&answer, CONTROL_DONE);
 	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;

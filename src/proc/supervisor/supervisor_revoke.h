@@ -11,6 +11,7 @@
 
 struct client;
 struct ipc_message;
+struct steer_call;
 struct supervisor;
 
 #define REVOKED_WHY_MAX 159
@@ -27,15 +28,15 @@ struct cell_secrets {
 };
 
 /* CONTROL_REVOKE and what follows it. */
-int supervisor_answer_revoke(struct client *client, struct ipc_message *message);
-int supervisor_answer_rotate(struct client *client, struct ipc_message *message);
-int supervisor_answer_secrets(struct client *client, struct ipc_message *message);
-int supervisor_answer_ttl(struct client *client, struct ipc_message *message);
+int supervisor_answer_revoke(struct client *client, struct steer_call *call);
+int supervisor_answer_rotate(struct client *client, struct steer_call *call);
+int supervisor_answer_secrets(struct client *client, struct steer_call *call);
+int supervisor_answer_ttl(struct client *client, struct steer_call *call);
 /* COURIER_USED. */
 int supervisor_secrets_used(struct supervisor *sv, struct ipc_message *message);
 /* The number of the secret NAME; false: the cell has none. */
 bool supervisor_find_secret(const struct supervisor *sv, const char *name, size_t *ret_at);
-/* For supervisor_steer.c: what a new courier gets. */
+/* For supervisor_courier_start.c: what a new courier gets. */
 int supervisor_secrets_tell(struct supervisor *sv);
 void supervisor_secrets_close(struct supervisor *sv);
 #endif

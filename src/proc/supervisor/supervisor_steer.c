@@ -10,19 +10,8 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
-#include "proc/supervisor/supervisor_policy.h"
-#include "proc/supervisor/supervisor_revoke.h"
 
 #define AGAIN_MS 5                      /* until a courier that does not read gets another try */
-
-/* Everything that a courier gets before it decides on a request. */
-static int (*const courier_is_told[])(struct supervisor *sv) = {
-	supervisor_policy_tell,
-	supervisor_secrets_tell,
-	supervisor_fired_tell,
-	supervisor_budget_tell,
-	supervisor_approvals_tell,
-};
 
 static void
 steer_free(struct steer *s)
@@ -162,8 +151,6 @@ steer_send(struct supervisor *sv, struct steer *s)
 	if (buf_failed(&s->message))
 		(void)err_set(&err, E2BIG, "that is too much to tell the cell's courier at once");
 	if (err.code == 0 && sv->egress.running && sv->egress.courier.fd >= 0) {
-		if (client != NULL)
-			client->state = CLIENT_STEERS;
 		supervisor_steer_flush(sv);
 		return 0;
 	}
@@ -226,14 +213,6 @@ supervisor_steer_gone(struct supervisor *sv)
 	}
 }
 
-void
-supervisor_steer_forget(struct supervisor *sv, const struct client *client)
-{
-	for (struct steer *s = sv->steering.first; s != NULL; s = s->next)
-		if (s->client == client)
-			s->client = NULL;
-}
-
 /* ---- at a courier's start ---- */
 
 struct steer *
@@ -242,36 +221,18 @@ steer_tell(struct supervisor *sv, enum courier_steer kind)
 	return sv->steering.n < COURIER_STEERS_FIRST ? add(sv, kind, false) : NULL;
 }
 
-int
-supervisor_steer_prepare(struct supervisor *sv, uint32_t *ret_n, struct err *err)
-{
-	supervisor_steer_gone(sv);
-	/* A courier that knows less than it should is worse than none. */
-	for (size_t i = 0; i < ARRAY_LEN(courier_is_told); i++)
-		if (courier_is_told[i](sv) < 0)
-			return err_set(err, ENOMEM, "the cell's courier cannot be told all that it has to know");
-	*ret_n = (uint32_t)sv->steering.n;
-	return 0;
-}
-
 /* ---- who, and why ---- */
 
-int
-steer_take_who(struct client *client, struct buf *body, struct steer_who *ret_who)
+void
+steer_find_who(const struct client *client, struct steer_call *call)
 {
-	const char *by, *why;
-	uint32_t flags;
+	struct steer_who *who = &call->who;
 
-	if (buf_get_str(body, &by) < 0 || buf_get_str(body, &why) < 0 ||
-	    strlen(by) > CONTROL_BY_MAX || strlen(why) > CONTROL_WHY_MAX ||
-	    buf_get_u32(body, &flags) < 0 || flags > CONTROL_WHO_TELLS)
-		return -EBADMSG;
-	*ret_who = (struct steer_who){ .named = *by != '\0', .tells = flags == CONTROL_WHO_TELLS };
-	ret_who->uid = supervisor_client_describe(client, ret_who->by, sizeof(ret_who->by));
-	if (ret_who->named)
-		snprintf(ret_who->by, sizeof(ret_who->by), "%s", by);
-	snprintf(ret_who->why, sizeof(ret_who->why), "%s", why);
-	return 0;
+	*who = (struct steer_who){ .named = call->q.by[0] != '\0', .tells = call->q.tells };
+	who->uid = supervisor_client_describe(client, who->by, sizeof(who->by));
+	if (who->named)
+		snprintf(who->by, sizeof(who->by), "%s", call->q.by);
+	snprintf(who->why, sizeof(who->why), "%s", call->q.why);
 }
 
 void
@@ -284,14 +245,10 @@ steer_members(struct members *m, const char *did, const struct steer_who *who)
 }
 
 void
-steer_record(struct supervisor *sv, const char *did, const struct steer_who *who,
+steer_record(struct supervisor *sv, enum steer_verb verb, const struct steer_who *who,
              const struct members *m)
 {
-	bool answers = strcmp(did, "approve") == 0 || strcmp(did, "refuse") == 0;
-	char type[32];
-
 	supervisor_record_members(sv, m);
-	snprintf(type, sizeof(type), "%s.%s", answers ? "approval" : "cell", did);
 	if (!who->tells)
-		supervisor_tell_operator(sv, type, m);
+		supervisor_tell_operator(sv, steer_rows[verb].record, m);
 }

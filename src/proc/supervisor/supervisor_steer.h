@@ -11,10 +11,10 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
-#include "ipc/control_channel.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "loop/loop.h"
+#include "steer/steer.h"
 
 struct client;
 struct err;
@@ -62,8 +62,22 @@ struct steering {
 	struct loop_timer again;
 };
 
-/* Reads the first fields of a request.  -EBADMSG: drop the client. */
-int steer_take_who(struct client *client, struct buf *body, struct steer_who *ret_who);
+/* A request of a client.  Handlers in the answers of supervisor_control.c get it once it is permitted;
+ * they check the values of its fields.  They return 0, or a negative number to drop the client. */
+struct steer_call {
+	struct steer_request q;
+	struct steer_who who;
+	struct ipc_message *message;    /* for its descriptors, and the bytes behind the fields */
+};
+
+/* supervisor_may_ask.c: the only decision about who may ask for what, and when, for every request.
+ * Otherwise ERR is the reason for the client. */
+int supervisor_may_ask(struct client *client, const struct steer_call *call, struct err *err);
+/* The unique name of the person who asks, for records and for people. */
+void supervisor_name_person(const struct steer_who *who, char ret_name[COURIER_ASK_BY + 1]);
+
+/* Fills in call->who: the name in the request, or else the peer as the kernel reports it. */
+void steer_find_who(const struct client *client, struct steer_call *call);
 
 /* Whether steer_begin() has room for N more. */
 bool steer_has_room(const struct supervisor *sv, size_t n);
@@ -83,21 +97,20 @@ int steer_refuse(struct client *client, const struct err *err);
 /* Begins a record of the change: type "steer", did, by, why.  The caller adds its own members and
  * passes it to steer_record(), which writes to the cell's timeline and the operator's. */
 void steer_members(struct members *m, const char *did, const struct steer_who *who);
-void steer_record(struct supervisor *sv, const char *did, const struct steer_who *who,
+void steer_record(struct supervisor *sv, enum steer_verb verb, const struct steer_who *who,
                   const struct members *m);
 
-/* For the functions in courier_is_told: begins one more message that the courier gets at its start. */
+/* For the functions in supervisor_courier_start.c: begins one more message that the courier gets at its start. */
 struct steer *steer_tell(struct supervisor *sv, enum courier_steer kind);
 
 /* ---- for the rest of the supervisor ---- */
 
-/* A courier is about to start: collects what it must know, and counts the messages. */
+/* supervisor_courier_start.c: a courier is about to start.  Collects what it must know, and counts the
+ * messages. */
 int supervisor_steer_prepare(struct supervisor *sv, uint32_t *ret_n, struct err *err);
 void supervisor_steer_flush(struct supervisor *sv);
 /* COURIER_STEERED. */
 int supervisor_steered(struct supervisor *sv, struct ipc_message *message);
 /* The courier is gone. */
 void supervisor_steer_gone(struct supervisor *sv);
-/* The client is gone: nobody waits for its changes any more. */
-void supervisor_steer_forget(struct supervisor *sv, const struct client *client);
 #endif

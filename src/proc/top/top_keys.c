@@ -123,15 +123,15 @@ begin_reason(struct top *t)
 /* ---- cells ---- */
 
 static int
-do_to(const struct top_cell *cell, uint32_t what, struct err *err)
+do_to(const struct top_cell *cell, enum steer_verb verb, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
 	struct halt h = { .entry = cell->entry };
 
 	if (runtime < 0)
 		return runtime;
-	if (what != CONTROL_KILL)
-		return cell_control_ask_one(runtime, &cell->entry, what, NULL, err);
+	if (verb != VERB_KILL)
+		return cell_control_ask_one(runtime, &cell->entry, verb, NULL, err);
 	halt_kill(runtime, &h, 1, NULL);
 	halt_close(&h, 1);
 	return h.state == HALT_FAILED ? err_set(err, h.err.code, "%s", h.err.text) : 0;
@@ -152,7 +152,7 @@ freeze_or_thaw(struct top *t)
 
 	if (cell == NULL)
 		return;
-	if (do_to(cell, thaws ? CONTROL_THAW : CONTROL_FREEZE, &err) < 0)
+	if (do_to(cell, thaws ? VERB_THAW : VERB_FREEZE, &err) < 0)
 		top_say(t, true, "%s", err.text);
 	else
 		top_say(t, false, "%s %s", thaws ? "thawed" : "froze", called(cell));
@@ -166,7 +166,7 @@ kill_one(struct top *t)
 
 	if (cell == NULL)
 		return;
-	if (do_to(cell, CONTROL_KILL, &err) < 0)
+	if (do_to(cell, VERB_KILL, &err) < 0)
 		top_say(t, true, "%s", err.text);
 	else
 		top_say(t, false, "killed %s", called(cell));
@@ -181,7 +181,7 @@ freeze_all(struct top *t)
 	for (size_t i = 0; i < t->n_cells; i++) {
 		if (t->cells[i].state != CONTROL_STATE_RUNS && t->cells[i].state != CONTROL_STATE_SILENT)
 			continue;
-		if (do_to(&t->cells[i], CONTROL_FREEZE, &err) == 0)
+		if (do_to(&t->cells[i], VERB_FREEZE, &err) == 0)
 			done++;
 		else
 			failed++;

@@ -1,5 +1,5 @@
-/* supervisor_taken.c - see supervisor_taken.h. */
-#include "proc/supervisor/supervisor_taken.h"
+/* supervisor_lost_rights.c - see supervisor_lost_rights.h. */
+#include "proc/supervisor/supervisor_lost_rights.h"
 
 #include <errno.h>
 
@@ -11,18 +11,18 @@
 #define HEARD_MAX 4096
 
 uint32_t
-supervisor_taken(const struct supervisor *sv)
+supervisor_lost_rights(const struct supervisor *sv)
 {
-	uint32_t taken = (sv->egress.policy.narrowed ? CELL_TAKEN_POLICY : 0) |
-	                 (sv->ttl_set ? CELL_TAKEN_TTL : 0);
+	uint32_t lost = (sv->egress.policy.narrowed ? CELL_LOST_POLICY : 0) |
+	                 (sv->ttl_set ? CELL_LOST_TTL : 0);
 
 	for (size_t i = 0; i < sv->fired.n; i++)
 		if (sv->fired.at[i].bytes.len > 0)
-			taken |= CELL_TAKEN_CONSEQUENCE;
+			lost |= CELL_LOST_CONSEQUENCE;
 	for (size_t i = 0; i < CELL_SECRETS_MAX; i++)
 		if (sv->secrets.at[i].revoked)
-			taken |= CELL_TAKEN_SECRET;
-	return taken;
+			lost |= CELL_LOST_SECRET;
+	return lost;
 }
 
 /* A courier reports a consequence before it lets the request go that triggered it, and so before
@@ -40,21 +40,19 @@ hear_all(struct supervisor *sv, struct err *err)
 }
 
 int
-supervisor_answer_taken(struct client *client, struct ipc_message *message)
+supervisor_answer_lost_rights(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	OWN(buf_free) struct buf answer = {0};
-	struct steer_who who;
 	struct err err = {0};
 
-	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
-		return -EBADMSG;
+	(void)call;
 	if (hear_all(sv, &err) < 0)
 		return steer_refuse(client, &err);
 	ipc_begin(&answer, CONTROL_DONE);
-	buf_put_u32(&answer, supervisor_taken(sv) |
-	                     (sv->frozen && !sv->frozen_for_approval ? CELL_TAKEN_FROZEN : 0) |
-	                     (sv->killed_by != KILLED_NOT ? CELL_TAKEN_ENDING : 0));
+	buf_put_u32(&answer, supervisor_lost_rights(sv) |
+	                     (sv->frozen && !sv->frozen_for_approval ? CELL_LOST_FROZEN : 0) |
+	                     (sv->killed_by != KILLED_NOT ? CELL_LOST_ENDING : 0));
 	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;
 }

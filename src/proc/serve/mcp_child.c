@@ -1,5 +1,5 @@
-/* beside.c - see beside.h. */
-#include "proc/serve/beside.h"
+/* mcp_child.c - see mcp_child.h. */
+#include "proc/serve/mcp_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #define PORT_TRIES 100
 #define PORT_PAUSE_NS 20000000
 
-struct beside {
+struct mcp_child {
 	struct loop *loop;
 	int listener, announced;
 	uint16_t port;
@@ -35,7 +35,7 @@ struct beside {
 
 /* Signals from the terminal are for the service, which ends the child. */
 static int
-spawn(struct beside *b, struct err *err)
+spawn(struct mcp_child *b, struct err *err)
 {
 	char port[32], parent[32], program[] = "cloister-mcp", command[] = "mcp", end[] = "--";
 	const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { b->listener, MCP_GIVEN_FD } };
@@ -43,7 +43,7 @@ spawn(struct beside *b, struct err *err)
 		.n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART };
 	pid_t pid;
 
-	snprintf(port, sizeof(port), "--beside=%u", b->port);
+	snprintf(port, sizeof(port), "--serve-port=%u", b->port);
 	snprintf(parent, sizeof(parent), "--parent=%d", getpid());
 	pid = spawn_start(&how, &b->child.fd, err);
 	return pid < 0 ? pid : loop_watch(b->loop, &b->child, EPOLLIN, err);
@@ -52,7 +52,7 @@ spawn(struct beside *b, struct err *err)
 static void
 start_again(void *arg)
 {
-	struct beside *b = arg;
+	struct mcp_child *b = arg;
 	struct err err = {0};
 
 	if (spawn(b, &err) == 0)
@@ -62,7 +62,7 @@ start_again(void *arg)
 }
 
 static void
-reap(struct beside *b)
+reap(struct mcp_child *b)
 {
 	siginfo_t info = {0};
 
@@ -74,7 +74,7 @@ reap(struct beside *b)
 static void
 ended(void *arg, uint32_t events)
 {
-	struct beside *b = arg;
+	struct mcp_child *b = arg;
 
 	(void)events;
 	reap(b);
@@ -101,7 +101,7 @@ listen_again(const char *host, int host_len, uint16_t last, uint16_t *ret_port)
 }
 
 static int
-listen_at(struct beside *b, const char *address, struct err *err)
+listen_at(struct mcp_child *b, const char *address, struct err *err)
 {
 	const char *colon = strrchr(address, ':');
 	uint16_t last = dispatch_mcp_last();
@@ -117,14 +117,14 @@ listen_at(struct beside *b, const char *address, struct err *err)
 }
 
 int
-beside_start(struct loop *loop, const char *address, struct beside **ret_beside, struct err *err)
+mcp_child_start(struct loop *loop, const char *address, struct mcp_child **ret_child, struct err *err)
 {
-	struct beside *b = calloc(1, sizeof(*b));
+	struct mcp_child *b = calloc(1, sizeof(*b));
 	int r;
 
 	if (b == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	*b = (struct beside){ .loop = loop,
+	*b = (struct mcp_child){ .loop = loop,
 		.child = { .ready = ended, .arg = b }, .again = { .due = start_again, .arg = b } };
 	r = listen_at(b, address, err);
 	r = r == 0 ? spawn(b, err) : r;
@@ -133,16 +133,16 @@ beside_start(struct loop *loop, const char *address, struct beside **ret_beside,
 		r = b->announced < 0 ? b->announced : 0;
 	}
 	if (r < 0) {
-		beside_stop(b);
+		mcp_child_stop(b);
 		return r;
 	}
 	fprintf(stderr, "cloister: agents in cells find MCP at port %u\n", b->port);
-	*ret_beside = b;
+	*ret_child = b;
 	return 0;
 }
 
 void
-beside_stop(struct beside *b)
+mcp_child_stop(struct mcp_child *b)
 {
 	if (b == NULL)
 		return;

@@ -1,13 +1,13 @@
-/* cell_unrun.h - explains why a command cannot run in a cell, and what to grant.
+/* cell_exec_error.h - explains why a command cannot run in a cell, and what to grant.
  *
  * It examines the files outside, as they are now, and does not see files that exist only in the
  * cell's side of an overlay.  ERR may quote those files: print it with text_print_safe(). */
-#ifndef CLOISTER_CELL_UNRUN_H
-#define CLOISTER_CELL_UNRUN_H
+#ifndef CLOISTER_CELL_EXEC_ERROR_H
+#define CLOISTER_CELL_EXEC_ERROR_H
 struct cell_spec;
 struct err;
 
 /* Set ERR to the sentence for COMMAND, which the kernel refused in the cell with ERROR; returns the
  * exit status for the operator. */
-int cell_tell_unrun(const struct cell_spec *spec, const char *command, int error, struct err *err);
+int cell_explain_exec_error(const struct cell_spec *spec, const char *command, int error, struct err *err);
 #endif

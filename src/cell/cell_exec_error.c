@@ -1,5 +1,5 @@
-/* cell_unrun.c - see cell_unrun.h. */
-#include "cell/cell_unrun.h"
+/* cell_exec_error.c - see cell_exec_error.h. */
+#include "cell/cell_exec_error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -334,7 +334,7 @@ tell_path(const struct cell_spec *spec, const char *command, struct err *err)
 }
 
 int
-cell_tell_unrun(const struct cell_spec *spec, const char *command, int error, struct err *err)
+cell_explain_exec_error(const struct cell_spec *spec, const char *command, int error, struct err *err)
 {
 	if (error == ENOENT && strchr(command, '/') == NULL)
 		tell_name(spec, command, err);

@@ -1,4 +1,4 @@
-/* supervisor_fold.c - folds records that the agent can cause as often as it likes: in a flood the
+/* supervisor_repeats.c - limits records that the agent can cause as often as it likes: in a flood the
  * first are written one by one and the rest counted, as the courier does with refusals. */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 static void
 tell_counts(struct supervisor *sv)
 {
-	struct repeats *r = &sv->fold.repeats;
+	struct repeats *r = &sv->repeats.seen;
 	OWN(members_free) struct members m;
 
 	members_init(&m, AUDIT_EVENT_MAX);
@@ -40,29 +40,29 @@ counts_due(void *arg)
 
 	tell_counts(sv);
 	/* Run once more, to notice that the flood is over. */
-	if (sv->fold.repeats.flooded)
-		loop_set_timer(sv->loop, &sv->fold.due, REPEATS_EVERY_MS);
+	if (sv->repeats.seen.flooded)
+		loop_set_timer(sv->loop, &sv->repeats.due, REPEATS_EVERY_MS);
 }
 
 bool
-supervisor_record_folded(struct supervisor *sv, const struct members *m, size_t n, uint64_t each)
+supervisor_record_repeated(struct supervisor *sv, const struct members *m, size_t n, uint64_t each)
 {
-	struct fold *f = &sv->fold;
+	struct supervisor_repeats *f = &sv->repeats;
 
 	f->due.due = counts_due;
 	f->due.arg = sv;
 	if (f->due.at_ms == 0)
 		loop_set_timer(sv->loop, &f->due, REPEATS_EVERY_MS);
-	if (!repeats_take(&f->repeats, m, n, 1, each))
+	if (!repeats_take(&f->seen, m, n, 1, each))
 		return false;
 	supervisor_record_members(sv, m);
 	return true;
 }
 
 void
-supervisor_fold_end(struct supervisor *sv)
+supervisor_repeats_end(struct supervisor *sv)
 {
-	loop_cancel_timer(sv->loop, &sv->fold.due);
+	loop_cancel_timer(sv->loop, &sv->repeats.due);
 	tell_counts(sv);
-	repeats_free(&sv->fold.repeats);
+	repeats_free(&sv->repeats.seen);
 }
