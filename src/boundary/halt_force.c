@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_steer.h"
 

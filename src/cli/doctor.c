@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 #include "confine/landlock.h"
 #include "boundary/namespace/ns_probe.h"
 #include "cli/cli.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_budget.h"

@@ -19,7 +19,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/boundary.h"
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 #include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"

@@ -25,7 +25,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
 #include "boundary/namespace/ns_plan.h"

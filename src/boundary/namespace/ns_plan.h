@@ -52,7 +52,7 @@ bool ns_keeps_changes(void);            /* see boundary.h */
 int ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
                    struct err *err);
 
-/* ns_net.c: with a policy, captures the cell's traffic.  Called in the child, which is root of its
+/* capture.c: with a policy, captures the cell's traffic.  Called in the child, which is root of its
  * network namespace.  Sends the gate's sockets to the supervisor. */
 int ns_make_net(const struct ns_plan *plan, struct err *err);
 /* Without a policy: loopback, and a resolver's socket, which is sent to the supervisor. */

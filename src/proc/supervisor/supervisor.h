@@ -10,7 +10,7 @@
 #include "audit/operator.h"
 #include "base/json.h"
 #include "boundary/boundary.h"
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_refusals.h"
 #include "cell/cell_spec.h"

@@ -1,7 +1,7 @@
-/* ns_net.c - makes a network namespace the cell's private internet: every address is local, and TCP
+/* capture.c - makes a network namespace the cell's private internet: every address is local, and TCP
  * and DNS queries go to the gate; see cell/cell_net.h.
  *
- * net_gen.c made the messages at build time. */
+ * capture_gen.c made the messages at build time. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "cell/cell_net.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
-#include "net_nft.h"
+#include "capture_nft.h"
 
 #define BACKLOG 1024
 #define DNS_PORT 53
