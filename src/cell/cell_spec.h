@@ -29,6 +29,7 @@ struct err;
 #define CELL_PRINCIPAL_MAX 256          /* bytes */
 #define CELL_CHAIN_MAX 1024             /* bytes */
 #define CELL_CHAIN_DEPTH_MAX 16
+#define CELL_BOUNDARY_MAX 32            /* bytes of its name */
 
 /* The supervisor's descriptors of memory files besides the description itself. */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
@@ -82,6 +83,7 @@ enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
 struct cell_spec {
 	char id[CELL_ID_LEN + 1];
 	char *name;                     /* "" if none */
+	char boundary[CELL_BOUNDARY_MAX + 1];   /* the kind of its walls; "" for the default */
 	char *hostname, *cwd;
 	char *rootfs;                   /* "" for the host's own /usr */
 	char **argv, **env;

@@ -166,12 +166,15 @@ send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct e
 {
 	struct winsize size = {0};
 	OWN(buf_free) struct buf message;
+	const struct boundary *boundary = boundary_find(cell->boundary, err);
 	bool tty = exec->run.spec.tty;
 	int inside[3], r;
 
+	if (boundary == NULL)
+		return -EINVAL;
 	r = stdio_open(&exec->stdio, tty, inside, err);
 	for (int i = 0; i < 3; i++)
-		boundary_namespace.give_to_agent(inside[i], exec->entry.slot, cell->root);
+		boundary->give_to_agent(inside[i], exec->entry.slot, cell->root);
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	ipc_begin(&message, CONTROL_EXEC);

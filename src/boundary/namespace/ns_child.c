@@ -127,7 +127,7 @@ set_limits(const struct ns_plan *plan, struct err *err)
 {
 	/* Counts this user's processes in this user namespace, threads included; init is one.  A
 	 * cgroup's limit should apply first, because it counts how often it did. */
-	const rlim_t most = plan->spec->limits.pids + 1 + (plan->ground->pids_limited ? 64 : 0);
+	const rlim_t most = plan->spec->limits.pids + 1 + (plan->pids_limited ? 64 : 0);
 	struct rlimit pids = { most, most };
 	/* One, not zero: at zero the host would still run a core_pattern pipe. */
 	struct rlimit core = { 1, 1 };
@@ -258,7 +258,7 @@ build_cell(const struct ns_plan *plan, struct err *err)
 	int landlock, r;
 
 	/* The process enters by itself: moving another process costs the kernel a wait. */
-	r = cgroup_enter_self(plan->ground->cgroup, err);
+	r = cgroup_enter_self(plan->cgroup, err);
 	if (r == 0)
 		r = wait_for_maps(plan, err);
 	if (r == 0)

@@ -11,6 +11,7 @@
 #include "boundary/boundary.h"
 #include "confine/mounts.h"
 
+struct cgroup;
 struct err;
 
 #define NS_RANGE_FIRST 0x70000000u      /* beyond the ranges that distributions assign */
@@ -19,6 +20,8 @@ struct err;
 struct ns_plan {
 	const struct cell_spec *spec;
 	const struct boundary_ground *ground;
+	const struct cgroup *cgroup;    /* the cell's */
+	bool pids_limited;              /* it limits processes */
 	bool range;                     /* the cell has an id range of its own (real root only) */
 	uid_t base;                     /* the range's first id */
 	int channel;                    /* the child's end */

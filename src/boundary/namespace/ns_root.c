@@ -332,10 +332,6 @@ open_changes(const struct ns_plan *plan, int root, int scratch, struct err *err)
 
 	if (has_user_attributes(scratch))
 		return fcntl(scratch, F_DUPFD_CLOEXEC, 0);
-	if ((plan->spec->limits.asked & CELL_LIMIT_DISK) != 0)
-		return err_set(err, ENOTSUP, "--disk cannot be enforced on an overlay workspace: this "
-		               "kernel's tmpfs has no user attributes (Linux 6.6 has): leave it out, or "
-		               "use -w DIR:ro");
 	if (mount < 0) {
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", plan->ground->changes);
 		n = readlink(link, path, sizeof(path) - 1);

@@ -21,6 +21,7 @@
 #include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "boundary/cgroup/cgroup.h"
 #include "ipc/courier_channel.h"
 #include "proc/supervisor/supervisor.h"
 
@@ -30,7 +31,7 @@
 
 struct starter {
 	int channel, libexec, names, webhooks;
-	int listeners[BOUNDARY_LISTENERS];
+	int listeners[BOUNDARY_SOCKETS];
 	uid_t base;                     /* 0: they run as the operator */
 	bool silent;
 	pid_t pids[STARTER_HELPERS];    /* 0: not running */
@@ -238,10 +239,10 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 {
 	struct starter s = { .channel = 10, .libexec = 11, .names = 12, .webhooks = -1, .inspect = -1,
 		.pidfds = { -1, -1, -1 }, .silent = sv->spec.detached,
-		.base = sv->has_inner_root ? boundary_namespace.inner_root(sv->place.entry.slot) : 0 };
+		.base = sv->has_inner_root ? sv->boundary->inner_root(sv->place.entry.slot) : 0 };
 	const int *from[] = { &channel, &sv->libexec, &sv->egress.names,
-		&sv->cell.listeners[0], &sv->cell.listeners[1], &sv->cell.listeners[2],
-		&sv->cell.listeners[3], &sv->cell.listeners[4], &sv->egress.webhooks.fd };
+		&sv->sockets[0], &sv->sockets[1], &sv->sockets[2],
+		&sv->sockets[3], &sv->sockets[4], &sv->egress.webhooks.fd };
 	int aside[ARRAY_LEN(from)], null;
 
 	setsid();
