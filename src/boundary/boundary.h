@@ -158,7 +158,10 @@ const struct boundary *boundary_find(const char *name, struct err *err);
  * version's. */
 const struct boundary *boundary_of(int entry);
 
-/* boundary_names.c: whether there is such a kind, without what it is made of.  -EINVAL if not. */
+/* boundary_names.c: the names alone, for programs that make no cells; the default is first, and NULL
+ * ends the list. */
 #define BOUNDARY_DEFAULT "namespace"
+extern const char *const boundary_names[];
+/* -EINVAL, with an error that lists the names, if there is no such kind. */
 int boundary_check_name(const char *name, struct err *err);
 #endif

@@ -13,6 +13,7 @@
 #include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "boundary/boundary.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
@@ -343,6 +344,7 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 {
 	OWN(closep) int folder = dispatch_folder(d->id, true, err);
 	const json_t *capabilities = json_object_get(resolved, "capabilities");
+	const char *boundary = dispatch_text(resolved, "boundary");
 	json_t *word;
 	size_t i;
 	int r;
@@ -356,6 +358,8 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 	add_option(w, "--chain", d->chain);
 	if (d->principal[0] != '\0')
 		add_option(w, "--principal", d->principal);
+	if (strcmp(boundary, BOUNDARY_DEFAULT) != 0)
+		add_option(w, "--boundary", boundary);
 	if (json_is_object(json_object_get(resolved, "input")))
 		add_option(w, "--input", "/proc/self/fd/0");
 	r = add_files(reg, folder, d, w, err);
