@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "boundary/capture/capture.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_spec.h"
 
@@ -52,10 +53,10 @@ struct boundary_ground {
 	void *arg;
 };
 
-/* The gate's sockets, with a policy: TCP and DNS, each for IPv4 and IPv6, and the SSH agent's.
- * Without a policy there is only BOUNDARY_DNS4. */
-#define BOUNDARY_SOCKETS 5
-#define BOUNDARY_DNS4 2
+/* The gate's sockets, with a policy: enum capture_socket, and the SSH agent's.  Without a policy there
+ * is only CAPTURE_DNS4. */
+#define BOUNDARY_SSH CAPTURE_SOCKETS
+#define BOUNDARY_SOCKETS (CAPTURE_SOCKETS + 1)
 
 #define BOUNDARY_NET_FDS 2
 

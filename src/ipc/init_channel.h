@@ -17,11 +17,11 @@ enum init_message {
 	INIT_UPPER,
 	/* child -> supervisor; fd: the cell's scratch space. */
 	INIT_SCRATCH,
-	/* child -> supervisor, with a policy, one for each kind: u32 enum init_listens; fds: the
-	 * gate's sockets in the cell's network namespace, IPv4 and, if there is one, IPv6.
-	 * INIT_LISTENS_SSH, which only a cell with known_hosts has, is one socket in its file
-	 * system. */
-	INIT_LISTENERS,
+	/* child -> supervisor: u32 bits, 1 << enum capture_socket; fds: the cell's network namespace,
+	 * and these of the gate's sockets in it. */
+	INIT_NET,
+	/* child -> supervisor, in a cell with known_hosts; fd: the SSH agent's socket. */
+	INIT_SSH,
 	/* init -> supervisor: the sandbox restrictions are in force, ready to spawn. */
 	INIT_READY,
 	/* supervisor -> init: u32 handle, u32 flags, u32 rows, u32 columns, str cwd,
@@ -40,7 +40,6 @@ enum init_message {
 	INIT_LIMIT,
 };
 
-enum init_listens { INIT_LISTENS_TCP, INIT_LISTENS_DNS, INIT_LISTENS_SSH };
 enum init_spawn_flags { INIT_TTY = 1 };
 
 /* Handle 0 is the agent: when it exits, so does init, and the cell ends. */

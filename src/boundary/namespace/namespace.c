@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/boundary.h"
+#include "boundary/capture/capture.h"
 #include "boundary/namespace/ns_plan.h"
 #include "boundary/namespace/ns_walls.h"
 #include "boundary/port/port.h"
@@ -32,8 +33,6 @@ namespaces(void)
 
 	if (CONTROL_ON("pidns"))
 		flags |= CLONE_NEWPID;
-	if (CONTROL_ON("netns"))
-		flags |= CLONE_NEWNET;
 	if (CONTROL_ON("ipcns"))
 		flags |= CLONE_NEWIPC;
 	if (CONTROL_ON("utsns"))
@@ -106,21 +105,19 @@ take_upper(struct walls *w, struct ipc_message *message, size_t n_grants)
 }
 
 static int
-take_sockets(struct walls *w, struct ipc_message *message)
+take_net(struct walls *w, struct ipc_message *message)
 {
 	uint32_t which;
-	int *at;
+	size_t n = 0;
 
 	if (buf_get_u32(&message->body, &which) < 0 || buf_left(&message->body) != 0 ||
-	    which > INIT_LISTENS_SSH || message->n_fds < 1 ||
-	    message->n_fds > (which == INIT_LISTENS_SSH ? 1 : 2))
+	    which >> CAPTURE_SOCKETS != 0 || w->netns >= 0 ||
+	    message->n_fds != 1 + (size_t)__builtin_popcount(which))
 		return -EBADMSG;
-	at = w->sockets + 2 * which;
-	if (at[0] >= 0)
-		return -EBADMSG;
-	at[0] = ipc_take_fd(message, 0);
-	if (which != INIT_LISTENS_SSH)
-		at[1] = ipc_take_fd(message, 1);
+	w->netns = ipc_take_fd(message, n++);
+	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
+		if ((which >> i & 1) != 0)
+			w->sockets[i] = ipc_take_fd(message, n++);
 	return 0;
 }
 
@@ -144,8 +141,12 @@ await_ready(const struct cell_spec *spec, struct walls *w, struct err *err)
 		}
 		if (message.type == INIT_UPPER && take_upper(w, &message, spec->n_grants) == 0)
 			continue;
-		if (message.type == INIT_LISTENERS && take_sockets(w, &message) == 0)
+		if (message.type == INIT_NET && take_net(w, &message) == 0)
 			continue;
+		if (message.type == INIT_SSH && w->sockets[BOUNDARY_SSH] < 0) {
+			w->sockets[BOUNDARY_SSH] = ipc_take_fd(&message, 0);
+			continue;
+		}
 		if (message.type == INIT_FAILED && buf_get_u32(&message.body, &code) == 0 &&
 		    buf_get_str(&message.body, &text) == 0 && code > 0 && code < 4096)
 			return err_set(err, (int)code, "%s", text);
@@ -272,7 +273,6 @@ start_plan(struct ns_plan *plan, struct walls *w, struct err *err)
 	if (r < 0)
 		return r;
 	w->mntns = open_namespace(w, "mnt");
-	w->netns = open_namespace(w, "net");
 	r = plan->ground->meanwhile(plan->ground->arg, w, err);
 	if (r == 0)
 		r = send_spawn(plan->ground, w, err);

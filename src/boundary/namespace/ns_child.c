@@ -25,10 +25,11 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "boundary/capture/capture.h"
 #include "boundary/cgroup/cgroup.h"
+#include "boundary/namespace/ns_plan.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
-#include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
 
@@ -55,6 +56,39 @@ become_inner_root(const struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
+int
+ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const int *fds, size_t n_fds,
+            struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, type);
+	if (type == INIT_UPPER || type == INIT_NET)
+		buf_put_u32(&message, number);
+	return ipc_send(plan->channel, &message, fds, n_fds, err);
+}
+
+/* Makes the cell's network, and sends it to the supervisor. */
+static int
+make_net(const struct ns_plan *plan, struct err *err)
+{
+	OWN(capture_close) struct capture c = { -1, { -1, -1, -1, -1 } };
+	int r = plan->spec->has_policy ? capture_make(&c, err) : capture_make_none(&c, err);
+	int fds[1 + CAPTURE_SOCKETS] = { c.netns };
+	uint32_t which = 0;
+	size_t n = 1;
+
+	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
+		if (c.sockets[i] >= 0) {
+			which |= 1u << i;
+			fds[n++] = c.sockets[i];
+		}
+	/* Without capabilities, the agent could otherwise not bind port 80. */
+	if (r == 0)
+		(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", NULL);
+	return r < 0 ? r : ns_send_fds(plan, INIT_NET, which, fds, n, err);
+}
+
 /* Kernel settings of the cell's own namespaces. */
 static int
 set_kernel(const struct ns_plan *plan, struct err *err)
@@ -64,13 +98,8 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 
 	if (CONTROL_ON("utsns") && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
-	if (CONTROL_ON("netns")) {
-		r = spec->has_policy ? ns_make_net(plan, err) : ns_make_no_net(plan, err);
-		/* Without capabilities, the agent could otherwise not bind port 80. */
-		if (r == 0)
-			(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start",
-			                    "0", NULL);
-	}
+	if (CONTROL_ON("netns"))
+		r = make_net(plan, err);
 	if (r == 0 && spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("max-userns"))
 		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", err);
 	/* The kernel counts these with the operator's own; this leaves the operator most. */
@@ -238,18 +267,6 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 		return err_errno(err, "cannot arrange init's descriptors");
 	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
 	return err_errno(err, "cannot run cloister-init");
-}
-
-int
-ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
-               struct err *err)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, type);
-	if (type == INIT_UPPER)
-		buf_put_u32(&message, (uint32_t)grant);
-	return ipc_send(plan->channel, &message, &folder, 1, err);
 }
 
 static int

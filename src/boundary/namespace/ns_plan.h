@@ -51,17 +51,10 @@ int ns_build_root(const struct ns_plan *plan, struct err *err);
 /* ns_cover.c: hides cloister's own folders in grant I, for good. */
 int ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err);
 bool ns_keeps_changes(void);            /* see boundary.h */
-/* Sends a folder to the supervisor: INIT_SCRATCH, or INIT_UPPER of GRANT. */
-int ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
-                   struct err *err);
-
-/* capture.c: with a policy, captures the cell's traffic.  Called in the child, which is root of its
- * network namespace.  Sends the gate's sockets to the supervisor. */
-int ns_make_net(const struct ns_plan *plan, struct err *err);
-/* Without a policy: loopback, and a resolver's socket, which is sent to the supervisor. */
-int ns_make_no_net(const struct ns_plan *plan, struct err *err);
-/* Tries to capture without a gate: 0 or a negative errno. */
-int ns_try_net(bool *ret_ipv6);
+/* Sends descriptors to the supervisor: INIT_SCRATCH, INIT_UPPER, INIT_NET or INIT_SSH.  NUMBER is the
+ * first field of the second and third. */
+int ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const int *fds, size_t n_fds,
+                struct err *err);
 
 /* ns_etc.c: makes the generated /etc in the folder ROOT. */
 int ns_make_etc(int root, const struct cell_spec *spec, struct err *err);

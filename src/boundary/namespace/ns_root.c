@@ -365,7 +365,7 @@ make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
 	upper = openat(changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (upper < 0 || fchown(upper, agent, agent) < 0 || fchmod(upper, st.st_mode & 0777) < 0)
 		return err_errno(err, "cannot make room for the workspace's changes");
-	return ns_send_folder(plan, INIT_UPPER, grant, upper, err);
+	return ns_send_fds(plan, INIT_UPPER, (uint32_t)grant, &upper, 1, err);
 }
 
 /* Puts MOUNT, the workspace, below an upper folder, and the overlay into *MOUNT.  Folders are given
@@ -490,7 +490,7 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = ns_make_home(root, plan->spec, err);
 	if (r == 0)
-		r = ns_send_folder(plan, INIT_SCRATCH, 0, scratch, err);
+		r = ns_send_fds(plan, INIT_SCRATCH, 0, &scratch, 1, err);
 	/* Done late, because it has to be waited for. */
 	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
 		r = ns_make_trust(root, plan, err);

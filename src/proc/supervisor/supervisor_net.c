@@ -59,7 +59,7 @@ supervisor_watch_net(struct supervisor *sv)
 {
 	if (sv->spec.has_policy)
 		return;
-	sv->resolver = (struct loop_source){ .fd = sv->sockets[BOUNDARY_DNS4], .ready = answer, .arg = sv };
+	sv->resolver = (struct loop_source){ .fd = sv->sockets[CAPTURE_DNS4], .ready = answer, .arg = sv };
 	if (sv->resolver.fd >= 0)
 		(void)loop_watch(sv->loop, &sv->resolver, EPOLLIN, NULL);
 	if (sv->spec.quiet || sv->spec.detached)
