@@ -22,6 +22,7 @@
 #include "boundary/capture/capture.h"
 #include "boundary/namespace/ns_plan.h"
 #include "boundary/namespace/ns_walls.h"
+#include "boundary/overlay/overlay.h"
 #include "boundary/port/port.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
@@ -235,7 +236,7 @@ raise_core_limit(struct err *err)
 static int
 namespace_check(const struct cell_spec *spec, struct err *err)
 {
-	if ((spec->limits.asked & CELL_LIMIT_DISK) != 0 && cell_spec_has_overlay(spec) && !ns_keeps_changes())
+	if ((spec->limits.asked & CELL_LIMIT_DISK) != 0 && cell_spec_has_overlay(spec) && !overlay_fits_memory())
 		return err_set(err, ENOTSUP, "--disk cannot be enforced on an overlay workspace: this "
 		               "kernel's tmpfs has no user attributes (Linux 6.6 has): leave it out, or "
 		               "use -w DIR:ro");
@@ -339,7 +340,7 @@ namespace_can(void)
 const struct boundary boundary_namespace = {
 	.name = BOUNDARY_DEFAULT,
 	.can = namespace_can, .check = namespace_check, .inner_root = namespace_inner_root,
-	.keeps_changes = ns_keeps_changes, .give_to_agent = namespace_give_to_agent,
+	.keeps_changes = overlay_fits_memory, .give_to_agent = namespace_give_to_agent,
 	.start = namespace_start, .port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill,
 	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids,
 	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters,

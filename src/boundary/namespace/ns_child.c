@@ -28,6 +28,7 @@
 #include "boundary/capture/capture.h"
 #include "boundary/cgroup/cgroup.h"
 #include "boundary/namespace/ns_plan.h"
+#include "boundary/overlay/overlay.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
 #include "ipc/init_channel.h"
@@ -234,7 +235,7 @@ choose_filter(const struct cell_spec *spec)
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].access == CELL_WRITE ||
 		    /* Its changes are on the host's disk from the start. */
-		    (spec->grants[i].access == CELL_OVERLAY && !ns_keeps_changes()))
+		    (spec->grants[i].access == CELL_OVERLAY && !overlay_fits_memory()))
 			return FILTER_NESTED;
 	return FILTER_NESTED_APART;
 }

@@ -1,5 +1,4 @@
 /* ns_collect.c - takes the changes of overlay workspaces out of a dead cell. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -14,28 +13,13 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "base/tree.h"
 #include "boundary/namespace/ns_walls.h"
-
-/* A folder that cannot be read does not count as empty: it would be thrown away. */
-static bool
-is_empty(int folder)
-{
-	OWN(closedirp) DIR *dir = NULL;
-	struct dirent *d;
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	while (dir != NULL && (d = readdir(dir)) != NULL)
-		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-			return false;
-	return dir != NULL;
-}
+#include "boundary/overlay/overlay.h"
 
 bool
 ns_is_changed(const struct walls *w, size_t grant)
 {
-	return w->uppers[grant] >= 0 && !is_empty(w->uppers[grant]);
+	return w->uppers[grant] >= 0 && overlay_is_changed(w->uppers[grant]);
 }
 
 /* Keeps capabilities across the exec: the collector reads files whatever modes the agent gave them.
@@ -120,28 +104,11 @@ ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, st
 	               n > 0 ? words_of(line) : "the collector died");
 }
 
-/* If this kernel's tmpfs cannot hold them, an overlay has its own folders beside the changes.  In
- * the scratch space they end with the cell. */
-static void
-remove_folders(int changes, size_t grant)
-{
-	static const char *const kinds[] = { "upper", "work" };
-
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		OWN(closep) int fd = -1;
-		char name[32];
-
-		snprintf(name, sizeof(name), "%s%zu", kinds[i], grant);
-		fd = openat(changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (fd >= 0 && tree_empty(fd, NULL) == 0)
-			(void)unlinkat(changes, name, AT_REMOVEDIR);
-	}
-}
-
+/* In the scratch space they end with the cell. */
 void
 ns_remove_overlay_folders(const struct walls *w)
 {
 	for (size_t i = 0; w->changes >= 0 && i < CELL_GRANTS_MAX; i++)
 		if (w->uppers[i] >= 0)
-			remove_folders(w->changes, i);
+			overlay_remove(w->changes, i);
 }
