@@ -8,7 +8,12 @@
 #include "base/io.h"
 #include "base/own.h"
 
-static const struct boundary *const kinds[] = { &boundary_namespace };
+static const struct boundary *const kinds[] = {
+	&boundary_namespace,
+#ifdef CLOISTER_MUTANT
+	&boundary_stream,
+#endif
+};
 
 const struct boundary *
 boundary_find(const char *name, struct err *err)

@@ -6,7 +6,13 @@
 #include "base/err.h"
 #include "boundary/boundary.h"
 
-const char *const boundary_names[] = { BOUNDARY_DEFAULT, NULL };
+const char *const boundary_names[] = {
+	BOUNDARY_DEFAULT,
+#ifdef CLOISTER_MUTANT
+	BOUNDARY_STREAM,
+#endif
+	NULL
+};
 
 int
 boundary_check_name(const char *name, struct err *err)

@@ -1,5 +1,9 @@
 /* init_channel.h - messages between the supervisor and a cell's init.
  *
+ * They are datagrams with descriptors, or frames of a mux where walls pass no descriptors: then a
+ * frame's type is INIT_FRAME() of the message, and streams take the place of descriptors.  Before the
+ * first frame, init sends INIT_READY or INIT_FAILED behind its length, a u32.
+ *
  * init is inside the sandbox.  The supervisor accepts only the messages below from it, and ends the
  * cell at anything else. */
 #ifndef CLOISTER_INIT_CHANNEL_H
@@ -7,6 +11,10 @@
 
 #define INIT_CHANNEL_FD 3               /* in init */
 #define INIT_LANDLOCK_FD 4              /* in init, if there is a ruleset */
+
+/* Letters in init's third argument. */
+#define INIT_HAS_LANDLOCK 'L'
+#define INIT_BY_STREAM 'S'
 
 enum init_message {
 	/* supervisor -> the child that sets up the cell: the id maps are written. */
@@ -38,7 +46,18 @@ enum init_message {
 	/* supervisor -> init: u64 ms from now on, after which init ends the cell, whatever the
 	 * supervisor does. init's second argument is the first such limit. */
 	INIT_LIMIT,
+
+	/* Only over a mux.  There, INIT_SPAWN begins with u32 stream, u32 stream: standard input and
+	 * output, or the terminal; and standard error, the same if it goes to the same place, or 0 if
+	 * it goes to the terminal.  INIT_PART holds bytes that belong before those of the next
+	 * INIT_SPAWN, behind its streams. */
+	INIT_PART,
+	/* supervisor -> init: u32 handle, u32 rows, u32 columns. */
+	INIT_RESIZE,
+	/* Both ways, on a stream: no more bytes come, or no more bytes are taken. */
+	INIT_END, INIT_SHUT,
 };
+#define INIT_FRAME(message) (8 + (uint32_t)(message))   /* MUX_TYPES: a mux's own are below */
 
 enum init_spawn_flags { INIT_TTY = 1 };
 

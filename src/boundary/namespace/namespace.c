@@ -42,7 +42,7 @@ namespaces(void)
 }
 
 static int
-clone_child(struct ns_plan *plan, struct walls *w, struct err *err)
+clone_child(struct ns_plan *plan, struct walls *w, int stream, struct err *err)
 {
 	int into = cgroup_clone_fd(w->cgroup);
 	struct clone_args args = {
@@ -65,6 +65,7 @@ clone_child(struct ns_plan *plan, struct walls *w, struct err *err)
 		/* If the child kept the supervisor's end open, the channel would not end with the
 		 * supervisor. */
 		close(w->channel);
+		closep(&stream);
 		ns_child_run(plan);
 	}
 	return 0;
@@ -122,9 +123,10 @@ take_net(struct walls *w, struct ipc_message *message)
 	return 0;
 }
 
-/* Reads the child's messages while no agent runs yet: it is still cloister's own code. */
+/* Reads the child's messages while no agent runs yet: it is still cloister's own code.  If init is not
+ * to have the channel, it ends when the child becomes init. */
 static int
-await_ready(const struct cell_spec *spec, struct walls *w, struct err *err)
+await_ready(const struct cell_spec *spec, struct walls *w, bool by_stream, struct err *err)
 {
 	for (;;) {
 		OWN(ipc_message_free) struct ipc_message message = {0};
@@ -132,6 +134,8 @@ await_ready(const struct cell_spec *spec, struct walls *w, struct err *err)
 		const char *text;
 		int r = ipc_receive(w->channel, &message, err);
 
+		if (r == -EPIPE && by_stream)
+			return 0;
 		if (r < 0)
 			return err_set(err, EPIPE, "the cell's first process died before it was ready");
 		if (message.type == INIT_READY)
@@ -208,6 +212,8 @@ abandon(struct walls *w)
 		closep(&w->sockets[i]);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		closep(fds[i]);
+	if (w->port == NULL)
+		closep(&w->channel);
 	w->changes = -1;
 	(void)ns_close(w);
 }
@@ -243,10 +249,30 @@ namespace_check(const struct cell_spec *spec, struct err *err)
 	return raise_core_limit(err);
 }
 
+/* Init gets the channel by which the walls were made; or, BY_STREAM, a byte stream instead. */
 static int
-start_plan(struct ns_plan *plan, struct walls *w, struct err *err)
+make_channels(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_stream, struct err *err)
 {
-	int ends[2], r;
+	int ends[2], stream[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel to the cell");
+	w->channel = ends[0];
+	plan->channel = ends[1];
+	if (!by_stream)
+		return port_by_descriptors(plan->ground->loop, w->channel, &w->port, err);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream) < 0)
+		return err_errno(err, "cannot make a channel to the cell");
+	*ret_stream = stream[0];
+	plan->stream = stream[1];
+	return 0;
+}
+
+static int
+start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *err)
+{
+	OWN(closep) int stream = -1;
+	int r;
 
 	r = ns_prepare_grants(plan, err);
 	if (r < 0)
@@ -254,18 +280,13 @@ start_plan(struct ns_plan *plan, struct walls *w, struct err *err)
 	plan->init_exe = openat(plan->ground->libexec, "cloister-init", O_PATH | O_CLOEXEC);
 	if (plan->init_exe < 0)
 		return err_errno(err, "cannot find cloister-init beside the other helpers");
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return err_errno(err, "cannot make a channel to the cell");
-	w->channel = ends[0];
-	plan->channel = ends[1];
-	r = port_by_descriptors(plan->ground->loop, w->channel, &w->port, err);
-	if (r < 0)
-		closep(&w->channel);
-	else
-		r = clone_child(plan, w, err);
+	r = make_channels(plan, w, by_stream, &stream, err);
+	if (r == 0)
+		r = clone_child(plan, w, stream, err);
 	/* Then the channel ends with the child. */
 	closep(&plan->channel);
-	plan->channel = -1;
+	closep(&plan->stream);
+	plan->channel = plan->stream = -1;
 	/* Open the namespace before an agent runs in it and it can vanish. */
 	if (r == 0 && (cell_spec_has_overlay(plan->spec) || plan->spec->n_ports > 0))
 		r = open_userns(w, err);
@@ -275,16 +296,26 @@ start_plan(struct ns_plan *plan, struct walls *w, struct err *err)
 		return r;
 	w->mntns = open_namespace(w, "mnt");
 	r = plan->ground->meanwhile(plan->ground->arg, w, err);
-	if (r == 0)
+	if (r == 0 && !by_stream)
 		r = send_spawn(plan->ground, w, err);
-	return r < 0 ? r : await_ready(plan->spec, w, err);
+	if (r == 0)
+		r = await_ready(plan->spec, w, by_stream, err);
+	if (r < 0 || !by_stream)
+		return r;
+	r = port_by_stream(plan->ground->loop, stream, &w->port, err);
+	if (r < 0)
+		return r;
+	stream = -1;
+	closep(&w->channel);
+	w->channel = -1;
+	return send_spawn(plan->ground, w, err);
 }
 
 static int
-namespace_start(const struct cell_spec *spec, const struct boundary_ground *ground,
-                struct walls **ret_walls, struct err *err)
+start_walls(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
+            struct walls **ret_walls, struct err *err)
 {
-	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .init_exe = -1,
+	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .stream = -1, .init_exe = -1,
 	                        .rootfs = -1, .changes = -1 };
 	struct walls *w = walls_new(spec, ground);
 	int r;
@@ -298,7 +329,7 @@ namespace_start(const struct cell_spec *spec, const struct boundary_ground *grou
 	plan.cgroup = w->cgroup;
 	plan.pids_limited = (w->unlimited & CGROUP_PIDS) == 0;
 	if (r == 0)
-		r = start_plan(&plan, w, err);
+		r = start_plan(&plan, w, by_stream, err);
 	closep(&plan.init_exe);
 	closep(&plan.rootfs);
 	closep(&plan.changes);
@@ -310,6 +341,13 @@ namespace_start(const struct cell_spec *spec, const struct boundary_ground *grou
 	}
 	*ret_walls = w;
 	return 0;
+}
+
+static int
+namespace_start(const struct cell_spec *spec, const struct boundary_ground *ground,
+                struct walls **ret_walls, struct err *err)
+{
+	return start_walls(spec, ground, false, ret_walls, err);
 }
 
 static uid_t
@@ -337,13 +375,28 @@ namespace_can(void)
 	return report.can_freeze ? BOUNDARY_CAN_FREEZE : 0;
 }
 
+#define NAMESPACE_EXCEPT_START \
+	.can = namespace_can, .check = namespace_check, .inner_root = namespace_inner_root, \
+	.keeps_changes = overlay_fits_memory, .give_to_agent = namespace_give_to_agent, \
+	.port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill, \
+	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids, \
+	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, \
+	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close, \
+	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown
+
 const struct boundary boundary_namespace = {
-	.name = BOUNDARY_DEFAULT,
-	.can = namespace_can, .check = namespace_check, .inner_root = namespace_inner_root,
-	.keeps_changes = overlay_fits_memory, .give_to_agent = namespace_give_to_agent,
-	.start = namespace_start, .port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill,
-	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids,
-	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters,
-	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close,
-	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown,
+	.name = BOUNDARY_DEFAULT, .start = namespace_start, NAMESPACE_EXCEPT_START,
 };
+
+#ifdef CLOISTER_MUTANT
+static int
+stream_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
+             struct err *err)
+{
+	return start_walls(spec, ground, true, ret_walls, err);
+}
+
+const struct boundary boundary_stream = {
+	.name = BOUNDARY_STREAM, .start = stream_start, NAMESPACE_EXCEPT_START,
+};
+#endif

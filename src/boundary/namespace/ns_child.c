@@ -246,8 +246,7 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
 	const struct cell_limits *limits = &plan->spec->limits;
 	char filter[2] = { (char)('0' + choose_filter(plan->spec)), '\0' }, over[24];
-	char *argv[] = { (char[]){ "cloister-init" }, filter, over, landlock >= 0 ? (char[]){ "L" } : NULL,
-	                 NULL };
+	char flags[3] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
 	char *envp[] = { NULL, NULL };
 	int null, channel, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
 
@@ -258,7 +257,9 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 #endif
 	snprintf(over, sizeof(over), "%llu",
 	         (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));
-	channel = fcntl(plan->channel, F_DUPFD_CLOEXEC, 100);
+	snprintf(flags, sizeof(flags), "%s%s", landlock >= 0 ? (char[]){ INIT_HAS_LANDLOCK, '\0' } : "",
+	         plan->stream >= 0 ? (char[]){ INIT_BY_STREAM, '\0' } : "");
+	channel = fcntl(plan->stream >= 0 ? plan->stream : plan->channel, F_DUPFD_CLOEXEC, 100);
 	if (landlock >= 0)
 		landlock = fcntl(landlock, F_DUPFD_CLOEXEC, 100);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -25,6 +25,7 @@ struct ns_plan {
 	bool range;                     /* the cell has an id range of its own (real root only) */
 	uid_t base;                     /* the range's first id */
 	int channel;                    /* the child's end */
+	int stream;                     /* init's end of a byte stream, or -1: init gets CHANNEL */
 	int init_exe;
 	/* Grants that only real root can prepare: detached, id-mapped mounts; -1 if the child opens
 	 * the path itself. */

@@ -30,6 +30,19 @@ port_signal(struct port *port, uint32_t handle, int number)
 }
 
 void
+port_resize(struct port *port, uint32_t handle, uint32_t rows, uint32_t columns)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, INIT_RESIZE);
+	buf_put_u32(&message, handle);
+	buf_put_u32(&message, rows);
+	buf_put_u32(&message, columns);
+	if (port->maker->resizes)
+		(void)port->maker->send(port, &message, NULL, 0, NULL);
+}
+
+void
 port_limit(struct port *port, uint64_t ms)
 {
 	OWN(buf_free) struct buf message;

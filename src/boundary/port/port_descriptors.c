@@ -90,7 +90,8 @@ free_port(struct port *port)
 int
 port_by_descriptors(struct loop *loop, int channel, struct port **ret_port, struct err *err)
 {
-	static const struct port_maker maker = { send_message, watch, finish, free_port };
+	static const struct port_maker maker = { .send = send_message, .watch = watch, .finish = finish,
+	                                         .free = free_port };
 	struct by_descriptors *p = calloc(1, sizeof(*p));
 
 	if (p == NULL)

@@ -12,6 +12,7 @@ struct port_maker {
 	int (*watch)(struct port *port, struct err *err);
 	bool (*finish)(struct port *port);
 	void (*free)(struct port *port);
+	bool resizes;                   /* the terminal is on the other side */
 };
 
 /* Each maker's own structure begins with it. */

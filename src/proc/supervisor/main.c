@@ -522,6 +522,7 @@ main(void)
 		r = loop_new(&sv.loop, &err);
 	if (r == 0) {
 		stdio_init(&sv.stdio, sv.loop, output_ended, &sv);
+		sv.stdio.resize = supervisor_resize;
 		r = catch_signals(&sv, &err);
 	}
 	if (r == 0)

@@ -270,6 +270,8 @@ void supervisor_begun(struct supervisor *sv);
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);
+/* For struct stdio: the agent's terminal is behind walls that pass no descriptors. */
+void supervisor_resize(void *arg, unsigned rows, unsigned columns);
 /* The cell's time limit has changed: init enforces it too. */
 void supervisor_tell_limit(struct supervisor *sv);
 /* Sends the same once a second if a budget of time may end the cell.  Init ends the cell when this stops. */

@@ -287,6 +287,19 @@ answer_signal(struct client *client, struct ipc_message *message)
 	return 0;
 }
 
+static int
+answer_resize(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	uint32_t rows, columns;
+
+	if (buf_get_u32(&message->body, &rows) < 0 || buf_get_u32(&message->body, &columns) < 0 ||
+	    buf_left(&message->body) != 0)
+		return -EBADMSG;
+	port_resize(sv->boundary->port(sv->walls), client->handle, rows, columns);
+	return 0;
+}
+
 /* The requests that a client may make, and when.  Any other drops the client. */
 static const struct route {
 	uint32_t type;
@@ -302,6 +315,7 @@ static const struct route {
 	{ CONTROL_KILL, CLIENT_NEW, answer_kill },
 	{ CONTROL_EXEC, CLIENT_NEW, answer_exec },
 	{ CONTROL_SIGNAL, CLIENT_EXEC, answer_signal },
+	{ CONTROL_RESIZE, CLIENT_EXEC, answer_resize },
 	{ CONTROL_SET_POLICY, CLIENT_NEW, supervisor_answer_set_policy },
 	{ CONTROL_GET_POLICY, CLIENT_NEW, supervisor_answer_get_policy },
 	{ CONTROL_REVOKE, CLIENT_NEW, supervisor_answer_revoke },

@@ -76,6 +76,14 @@ supervisor_begun(struct supervisor *sv)
 	sv->begun = true;
 }
 
+void
+supervisor_resize(void *arg, unsigned rows, unsigned columns)
+{
+	struct supervisor *sv = arg;
+
+	port_resize(sv->boundary->port(sv->walls), INIT_HANDLE_AGENT, rows, columns);
+}
+
 static int
 process_started(void *arg, uint32_t handle, uint32_t error, int terminal)
 {
