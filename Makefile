@@ -20,7 +20,7 @@ AR     ?= ar
 
 # ---- sources: found, not listed ---------------------------------------------
 FILTER_GEN := $(wildcard src/confine/filter_gen.c)
-NET_GEN    := $(wildcard src/boundary/namespace/net_gen.c)
+CAPTURE_GEN := $(wildcard src/boundary/capture/capture_gen.c)
 LIB_SRC    := $(filter-out src/cli/% src/proc/% %_gen.c, \
                 $(wildcard src/*/*.c src/*/*/*.c))
 CLI_SRC    := $(if $(wildcard src/cli/main.c),$(wildcard src/cli/*.c))
@@ -42,7 +42,7 @@ PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
 UNIT := $(if $(UNIT_SRC),$(B)/tests/unit)
-GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h) $(if $(NET_GEN),$(B)/gen/net_nft.h) \
+GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h) $(if $(CAPTURE_GEN),$(B)/gen/capture_nft.h) \
         $(B)/gen/web_files.h
 REPLAY := $(FUZZERS:%=$(B)/tests/replay_%)
 
@@ -185,18 +185,18 @@ $(foreach p,$(PROCS),$(eval $(call proc_rule,$p)))
 gen_deps = $(foreach f,$1,$(B)/gen/$(subst /,-,$f).d)
 $(B)/gen/filter_gen: GEN_SRC = $(FILTER_GEN)
 $(B)/gen/filter_gen: GEN_LIBS = libseccomp
-$(B)/gen/net_gen: GEN_SRC = $(NET_GEN)
-$(B)/gen/net_gen: GEN_LIBS = libnftnl libmnl
+$(B)/gen/capture_gen: GEN_SRC = $(CAPTURE_GEN)
+$(B)/gen/capture_gen: GEN_LIBS = libnftnl libmnl
 $(B)/gen/filter_gen: $(FILTER_GEN)
-$(B)/gen/net_gen: $(NET_GEN)
-$(B)/gen/filter_gen $(B)/gen/net_gen: $(B)/.state-flags
+$(B)/gen/capture_gen: $(CAPTURE_GEN)
+$(B)/gen/filter_gen $(B)/gen/capture_gen: $(B)/.state-flags
 	@mkdir -p $(@D)
 	$(call say,HOSTCC,$(GEN_SRC))$(HOSTCC) -std=gnu17 -O1 -g $(WARN) $(CPPFLAGS_ALL) \
 		$(filter -DCLOISTER_%,$(VARIANT_FLAGS)) -MMD -MP -MT $@ -MF $(call gen_deps,$(GEN_SRC)) \
 		$$(pkg-config --cflags $(GEN_LIBS)) $(GEN_SRC) -o $@ $$(pkg-config --libs $(GEN_LIBS))
 $(B)/gen/filter_bpf.h: $(B)/gen/filter_gen
 	$(call say,GEN,$@)$< >$@
-$(B)/gen/net_nft.h: $(B)/gen/net_gen
+$(B)/gen/capture_nft.h: $(B)/gen/capture_gen
 	$(call say,GEN,$@)$< >$@
 
 # ---- tests ----------------------------------------------------------------------
@@ -232,7 +232,7 @@ $(B)/gen/web_files.h: tools/web_files.sh $(B)/.state-web
 $(call obj,src/proc/serve/web.c): $(B)/gen/web_files.h $(WEB)
 
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
--include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(call gen_deps,$(FILTER_GEN) $(NET_GEN)))
+-include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(call gen_deps,$(FILTER_GEN) $(CAPTURE_GEN)))
 
 # ---- what people type -------------------------------------------------------------
 # A fresh machine has no compiler until `deps` is done, so what follows it is

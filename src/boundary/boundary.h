@@ -1,15 +1,24 @@
-/* boundary.h - the interface to a cell's walls: one table of functions per kind. */
+/* boundary.h - the interface to a cell's walls: one table of functions per kind.
+ *
+ * Only a kind's own folder knows what its walls are made of.  Everybody else has the cell's
+ * description, this table and a pointer. */
 #ifndef CLOISTER_BOUNDARY_H
 #define CLOISTER_BOUNDARY_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "boundary/capture/capture.h"
+#include "cell/cell_dirs.h"
 #include "cell/cell_spec.h"
 
+struct cell_steer_who;
 struct err;
-struct cgroup;
+struct loop;
+struct port;
+struct walls;                           /* opaque; each kind has its own */
 
 /* The cell's own certificate authority, which cloister-mint is still making. */
 struct boundary_trust {
@@ -21,44 +30,60 @@ struct boundary_trust {
 
 #define BOUNDARY_HIDDEN_MAX 15
 
-/* The resources that the supervisor has made before the walls go up. */
+/* The resources that the supervisor has made before the walls go up.  Borrowed: descriptors until
+ * the walls are closed, the rest until start() returns. */
 struct boundary_ground {
 	unsigned slot;                  /* unique among this user's running cells */
-	const struct cgroup *cgroup;
+	int entry;                      /* the cell's runtime folder, for CELL_WALLS */
 	int libexec;                    /* folder of the helper executables */
 	int changes;                    /* folder for overlays' changes, or -1: see keeps_changes */
-	bool pids_limited;              /* the cgroup limits processes */
 	/* Cloister's own folders, under all their paths: no grant shows them.  Ends with NULL. */
 	const char *hidden[BOUNDARY_HIDDEN_MAX + 1];
 	const struct boundary_trust *trust;     /* with a policy; else NULL */
-	/* The first INIT_SPAWN, for the agent.  It waits for init in the channel, so that the agent
-	 * starts without a round trip between init and supervisor.  It is sent after `meanwhile`. */
+	struct loop *loop;              /* of the port */
+	/* The first INIT_SPAWN, for the agent: the agent starts without a round trip between init and
+	 * supervisor.  It is sent after `meanwhile`. */
 	const struct buf *spawn;
 	const int *spawn_fds;
 	size_t n_spawn_fds;
 	/* Called while the cell is being made, which takes a while.  If it fails, no agent runs. */
-	int (*meanwhile)(void *arg, struct err *err);
+	int (*meanwhile)(void *arg, struct walls *walls, struct err *err);
+	/* Tells the operator that a default is not in force, once for each TOPIC. */
+	void (*tell_once)(void *arg, const char *topic, const char *text);
 	void *arg;
 };
 
-#define BOUNDARY_LISTENERS 5
-#define BOUNDARY_DNS4 2
-struct boundary_cell {
-	pid_t init;                     /* as the host sees it */
-	int pidfd, channel;             /* init's; see ipc/init_channel.h */
-	int userns;                     /* for processes that have to enter it; -1 if none has */
-	/* Held open so that the supervisor takes them down last, and not the dying agent.  When
-	 * many cells are killed at once, all are dead sooner. */
-	int mntns, netns;
-	int scratch;                    /* holds all that --disk limits */
-	/* The gate's sockets, with a policy: TCP and DNS, each for IPv4 and IPv6, and the SSH
-	 * agent's; -1: none.  Without a policy there is only BOUNDARY_DNS4. */
-	int listeners[BOUNDARY_LISTENERS];
-	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
+/* The gate's sockets, with a policy: enum capture_socket, and the SSH agent's.  Without a policy there
+ * is only CAPTURE_DNS4. */
+#define BOUNDARY_SSH CAPTURE_SOCKETS
+#define BOUNDARY_SOCKETS (CAPTURE_SOCKETS + 1)
+
+#define BOUNDARY_NET_FDS 2
+
+enum boundary_can { BOUNDARY_CAN_FREEZE = 1 };
+
+struct boundary_usage {
+	uint64_t memory, memory_peak, cpu_us, pids;     /* 0: unknown */
+	uint64_t oom_kills, pids_refused;       /* number of times each limit applied */
+	bool disk_full;                         /* the scratch space is */
+};
+
+/* What is in force for one cell; it does not change. */
+struct boundary_facts {
+	unsigned unlimited;             /* enum cell_limit bits: limits that are not in force */
+	bool counts_cpu;                /* its use of processors is known */
+	bool can_freeze;
 };
 
 struct boundary {
 	const char *name;
+
+	/* ---- before a cell is made ---- */
+
+	/* What its cells can do on this machine: enum boundary_can bits. */
+	unsigned (*can)(void);
+	/* Refuses a cell that this kind cannot hold on this machine. */
+	int (*check)(const struct cell_spec *spec, struct err *err);
 	/* The user id, outside, of the inner root of a cell in SLOT, which owns the kept changes.
 	 * An ordinary user's cell has no inner root: then it is the user. */
 	uid_t (*inner_root)(unsigned slot);
@@ -67,12 +92,82 @@ struct boundary {
 	bool (*keeps_changes)(void);
 	/* Makes the agent of that cell the owner of a pipe, if it is not already. */
 	void (*give_to_agent)(int fd, unsigned slot, bool root);
-	/* Builds the walls and starts init behind them, ready to spawn (INIT_READY has come).  On
-	 * failure nothing is left.  On success the caller owns the descriptors in *ret_cell and
-	 * waits for the process. */
+
+	/* ---- life ---- */
+
+	/* Builds the walls and starts init behind them, ready to spawn.  On failure nothing is left.
+	 * On success the caller owns *ret_walls: close(). */
 	int (*start)(const struct cell_spec *spec, const struct boundary_ground *ground,
-	             struct boundary_cell *ret_cell, struct err *err);
+	             struct walls **ret_walls, struct err *err);
+	/* The way to the processes inside; borrowed. */
+	struct port *(*port)(const struct walls *w);
+	/* A descriptor that is readable once the cell is dead; borrowed. */
+	int (*died)(const struct walls *w);
+	/* Whether the cell is dead; with WAIT, waits for its death. */
+	bool (*reap)(struct walls *w, bool wait);
+	/* Kills everything inside, frozen or not; does not wait. */
+	void (*kill)(struct walls *w);
+	int (*freeze)(struct walls *w, struct err *err);
+	int (*thaw)(struct walls *w, struct err *err);
+	void (*usage)(const struct walls *w, struct boundary_usage *ret_usage);
+	struct boundary_facts (*facts)(const struct walls *w);
+	/* Host pids of the first process and of the agent, which was started; 0: unknown. */
+	void (*pids)(const struct walls *w, pid_t *ret_first, pid_t *ret_agent);
+
+	/* ---- the network ---- */
+
+	/* The gate's sockets, or -1 each.  The caller owns them. */
+	void (*sockets)(struct walls *w, int ret_sockets[BOUNDARY_SOCKETS]);
+	/* The descriptors with which capture_enter() joins the cell's network; borrowed.  Only with
+	 * published ports. */
+	void (*enter_net)(const struct walls *w, int ret_fds[BOUNDARY_NET_FDS]);
+	/* The network's counters, as /proc/net/snmp has them, or -1.  The caller owns it.  It outlives
+	 * the cell. */
+	int (*counters)(const struct walls *w);
+
+	/* ---- the end ---- */
+
+	/* The folders that collect() reads: the supervisor keeps its access to them.  Returns how
+	 * many there are. */
+	size_t (*folders)(const struct walls *w, int ret_fds[CELL_GRANTS_MAX]);
+	/* Whether there are changes in overlay grant GRANT, or it cannot be known. */
+	bool (*is_changed)(const struct walls *w, size_t grant);
+	/* Copies the changes of a dead cell's overlay grant into the folder TARGET. */
+	int (*collect)(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err);
+	/* Frees the walls of a dead cell.  -EBUSY if something is left, which clear() removes. */
+	int (*close)(struct walls *w);
+
+	/* ---- without the cell's supervisor ---- */
+
+	/* Kills a cell whose supervisor does not answer: returns 1 if nothing of the cell runs any
+	 * more; 0 if nothing of it ran and its supervisor tidies up; or a negative errno if it may
+	 * live.  SOCKET, which may be -1, is a connection to the supervisor. */
+	int (*halt)(int runtime, const struct cell_entry *entry, int socket,
+	            const struct cell_steer_who *who, struct err *err);
+	/* Kills and removes what is left of the cell ID, whose supervisor is gone and whose runtime
+	 * folder is ENTRY.  W is a cell of the same user, or NULL.  -EBUSY: try again later. */
+	int (*clear)(const struct walls *w, int entry, const char *id);
+	/* The same for old cells that have no runtime folder any more. */
+	void (*clear_unknown)(const struct walls *w, bool (*is_known)(void *arg, const char *id), void *arg);
 };
 
 extern const struct boundary boundary_namespace;
+#ifdef CLOISTER_MUTANT
+/* For tests: the same walls, behind which init has one byte stream and gets no descriptors. */
+#define BOUNDARY_STREAM "stream"
+extern const struct boundary boundary_stream;
+#endif
+
+/* The kind with this name, "" for the default; NULL with an error that lists the names. */
+const struct boundary *boundary_find(const char *name, struct err *err);
+/* The kind of the cell whose runtime folder is ENTRY (-1: it is gone); NULL if it is none of this
+ * version's. */
+const struct boundary *boundary_of(int entry);
+
+/* boundary_names.c: the names alone, for programs that make no cells; the default is first, and NULL
+ * ends the list. */
+#define BOUNDARY_DEFAULT "namespace"
+extern const char *const boundary_names[];
+/* -EINVAL, with an error that lists the names, if there is no such kind. */
+int boundary_check_name(const char *name, struct err *err);
 #endif

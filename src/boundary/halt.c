@@ -2,6 +2,7 @@
 #include "boundary/halt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/halt_force.h"
+#include "boundary/boundary.h"
 #include "cell/cell_control.h"
 #include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
@@ -61,10 +62,23 @@ await(int runtime, struct halt *h, const struct cell_steer_who *who, int64_t dea
 	}
 }
 
+/* Kills the cell without its supervisor, as its boundary does it. */
+static int
+halt_by_kernel(int runtime, struct halt *h, const struct cell_steer_who *who)
+{
+	OWN(closep) int entry = openat(runtime, h->entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	const struct boundary *kind = boundary_of(entry);
+
+	if (kind == NULL && cell_is_alive(runtime, &h->entry))
+		return err_set(&h->err, ENOTSUP, "cell %s does not answer, and this version of cloister does "
+		               "not know its boundary: kill it with the version that started it", h->entry.id);
+	return kind == NULL ? 0 : kind->halt(runtime, &h->entry, h->socket, who, &h->err);
+}
+
 static void
 force(int runtime, struct halt *h, const struct cell_steer_who *who)
 {
-	int r = halt_force(runtime, &h->entry, h->socket, who, &h->err);
+	int r = halt_by_kernel(runtime, h, who);
 
 	/* If nothing of it ran any more, its supervisor tidies up, and reports when that is done. */
 	if (r != 0)

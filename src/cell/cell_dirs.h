@@ -1,7 +1,7 @@
 /* cell_dirs.h - manages the runtime and state folders of cells, and finds cells in them.
  *
  * The runtime folder has one entry per running cell, `ID.SLOT.NAME/`, with its control socket and
- * the list of its cgroups.  A running cell holds a lock on byte SLOT of the file `slots`.  So the
+ * what its boundary needs to end it.  A running cell holds a lock on byte SLOT of the file `slots`.  So the
  * kernel distinguishes living cells from dead ones, and no two running cells of root share a range
  * of user ids.  The cell also holds a lock on the entry itself, from which the kernel reports its
  * supervisor's pid.
@@ -25,6 +25,10 @@ struct err;
 #define CELL_SLOTS_FILE "slots"
 #define CELL_ENTRY_MAX 96               /* a folder entry's name */
 #define CELL_CONTROL "control"          /* the socket in a runtime entry */
+#define CELL_BOUNDARY "boundary"        /* in a runtime entry: the kind of its walls, unless it is
+                                         * the default */
+#define CELL_WALLS "cgroups"            /* in a runtime entry: what the boundary needs to kill and
+                                         * clear the cell without its supervisor */
 #define CELL_KILLED "killed"            /* in a runtime entry: who killed the cell without its
                                          * supervisor */
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
@@ -61,10 +65,11 @@ int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 void cell_place_leave(struct cell_place *place, bool cleared);
 /* Take all slots: while the returned descriptor is open, no cell starts.  -EBUSY if one runs. */
 int cell_place_take_all(struct err *err);
-/* Remove what killed supervisors left in both folders.  LOST is called for the timeline of each, in
- * its state entry DIR; if LOST fails, the entry stays for a later attempt. */
+/* Remove what killed supervisors left in both folders.  CLEAR_WALLS is called for each runtime entry
+ * DIR.  LOST is called for the timeline of each, in its state entry DIR.  If one fails, the entry
+ * stays for a later attempt. */
 struct cell_clearer {
-	int (*clear_cgroups)(void *arg, const char *id, const char *paths);
+	int (*clear_walls)(void *arg, int dir, const char *id);
 	int (*lost)(void *arg, int dir, const char *id);
 	void *arg;
 };

@@ -129,8 +129,7 @@ static const struct member port_members[] = {
 static const struct type port = { .kind = OBJECT, .members = port_members };
 static const struct type ports = { .kind = LIST, .most = CELL_PORTS_MAX, .item = &port };
 
-static const char *const boundaries[] = { "namespace", NULL };
-static const struct type boundary = { .kind = WORD, .words = boundaries };
+static const struct type boundary = { .kind = TEXT, .least = 1, .most = CELL_BOUNDARY_MAX };
 static const char *const profiles[] = { "default", "nested", NULL };
 static const struct type profile = { .kind = WORD, .words = profiles };
 static const struct type hostname = { .kind = TEXT, .least = 1, .most = 63 };

@@ -14,8 +14,6 @@
 #include "base/own.h"
 #include "cell/cell_dirs.h"
 
-#define CGROUPS_FILE_MAX 65536
-
 /* Locks of open file descriptions: the kernel releases ours with the supervisor's last descriptor,
  * however it died. */
 static int
@@ -145,6 +143,11 @@ cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 	 * process would release it.  So this must be the only one. */
 	if (fcntl(dir, F_SETLK, &(struct flock){ .l_type = F_RDLCK, .l_whence = SEEK_SET }) < 0)
 		return err_errno(err, "cannot lock the cell's runtime folder");
+	if (spec->boundary[0] != '\0') {
+		r = create_file_at(dir, CELL_BOUNDARY, 0600, spec->boundary, err);
+		if (r < 0)
+			return r;
+	}
 	place.runtime = TAKE_FD(runtime);
 	place.lock = TAKE_FD(lock);
 	place.dir = TAKE_FD(dir);
@@ -156,7 +159,8 @@ static void
 remove_runtime_entry(int runtime, int dir, const char *name)
 {
 	unlinkat(dir, CELL_CONTROL, 0);
-	unlinkat(dir, "cgroups", 0);
+	unlinkat(dir, CELL_WALLS, 0);
+	unlinkat(dir, CELL_BOUNDARY, 0);
 	unlinkat(dir, CELL_KILLED, 0);
 	unlinkat(runtime, name, AT_REMOVEDIR);
 }
@@ -178,13 +182,9 @@ clear_runtime_entry(int runtime, const struct cell_entry *entry,
 {
 	OWN(closep) int dir = openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
-	OWN(freep) char *paths = NULL;
 
-	if (dir < 0)
-		return;
-	(void)read_file_at(dir, "cgroups", CGROUPS_FILE_MAX, &paths, NULL, NULL);
-	/* Processes in them may still be dying; then a later run finds the entry again. */
-	if (clearer->clear_cgroups(clearer->arg, entry->id, paths != NULL ? paths : "") == 0)
+	/* Its processes may still be dying; then a later run finds the entry again. */
+	if (dir >= 0 && clearer->clear_walls(clearer->arg, dir, entry->id) == 0)
 		remove_runtime_entry(runtime, dir, entry->dir);
 }
 

@@ -77,7 +77,8 @@ get_limits(struct buf *b, struct cell_limits *l)
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
        FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128,
        FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAG_STRICT = 4096,
-       FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAGS = 65535 };
+       FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAG_BOUNDARY = 65536,
+       FLAGS = 131071 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -111,7 +112,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->claim ? FLAG_CLAIM : 0) | (spec->keep ? FLAG_KEEP : 0) |
 	               (spec->streams ? FLAG_STREAMS : 0) | (spec->input ? FLAG_INPUT : 0) |
 	               (spec->audit_strict ? FLAG_STRICT : 0) | (spec->clipboard ? FLAG_CLIPBOARD : 0) |
-	               (spec->sources != NULL ? FLAG_SOURCES : 0) | (spec->has_hooks ? FLAG_HOOKS : 0));
+	               (spec->sources != NULL ? FLAG_SOURCES : 0) | (spec->has_hooks ? FLAG_HOOKS : 0) |
+	               (spec->boundary[0] != '\0' ? FLAG_BOUNDARY : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -137,6 +139,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->watch.cpu ? 4 : 0));
 	if (spec->sources != NULL)
 		buf_put_strv(b, spec->sources);
+	if (spec->boundary[0] != '\0')
+		buf_put_str(b, spec->boundary);
 }
 
 static int
@@ -164,6 +168,17 @@ get_sources(struct buf *b, struct cell_spec *spec)
 		if (spec->sources[i] == NULL || spec->sources[i][0] != '/')
 			r = -EBADMSG;
 	return r;
+}
+
+static int
+get_boundary(struct buf *b, struct cell_spec *spec)
+{
+	const char *name;
+
+	if (buf_get_str(b, &name) < 0 || name[0] == '\0' || strlen(name) > CELL_BOUNDARY_MAX)
+		return -EBADMSG;
+	memcpy(spec->boundary, name, strlen(name) + 1);
+	return 0;
 }
 
 static int
@@ -329,6 +344,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_watch(b, &spec);
 	if (r == 0 && (flags & FLAG_SOURCES) != 0)
 		r = get_sources(b, &spec);
+	if (r == 0 && (flags & FLAG_BOUNDARY) != 0)
+		r = get_boundary(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;

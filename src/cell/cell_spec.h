@@ -29,6 +29,7 @@ struct err;
 #define CELL_PRINCIPAL_MAX 256          /* bytes */
 #define CELL_CHAIN_MAX 1024             /* bytes */
 #define CELL_CHAIN_DEPTH_MAX 16
+#define CELL_BOUNDARY_MAX 32            /* bytes of its name */
 
 /* The descriptors that the supervisor is started with; see cell_spec_has_fd(). */
 #define CELL_SPEC_FD 3                  /* a memory file: the description, see cell_spec_put() */
@@ -86,6 +87,7 @@ enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
 struct cell_spec {
 	char id[CELL_ID_LEN + 1];
 	char *name;                     /* "" if none */
+	char boundary[CELL_BOUNDARY_MAX + 1];   /* the kind of its walls; "" for the default */
 	char *hostname, *cwd;
 	char *rootfs;                   /* "" for the host's own /usr */
 	char **argv, **env;

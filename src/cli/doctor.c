@@ -15,11 +15,11 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "boundary/cgroup.h"
-#include "confine/landlock.h"
+#include "boundary/cgroup/cgroup.h"
 #include "boundary/namespace/ns_probe.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
+#include "confine/landlock.h"
 
 #define CHECKS_MAX   24
 #define TEXT_MAX     512

@@ -160,17 +160,32 @@ caught(void *arg, const struct signalfd_siginfo *info)
 	(void)ipc_send(exec->cell.fd, &message, NULL, 0, NULL);
 }
 
+static void
+resize(void *arg, unsigned rows, unsigned columns)
+{
+	struct exec *exec = arg;
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, CONTROL_RESIZE);
+	buf_put_u32(&message, rows);
+	buf_put_u32(&message, columns);
+	(void)ipc_send(exec->cell.fd, &message, NULL, 0, NULL);
+}
+
 static int
 send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct err *err)
 {
 	struct winsize size = {0};
 	OWN(buf_free) struct buf message;
+	const struct boundary *boundary = boundary_find(cell->boundary, err);
 	bool tty = exec->run.spec.tty;
 	int inside[3], r;
 
+	if (boundary == NULL)
+		return -EINVAL;
 	r = stdio_open(&exec->stdio, tty, inside, err);
 	for (int i = 0; i < 3; i++)
-		boundary_namespace.give_to_agent(inside[i], exec->entry.slot, cell->root);
+		boundary->give_to_agent(inside[i], exec->entry.slot, cell->root);
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	steer_put(&message, &(struct steer_request){ .verb = VERB_EXEC });
@@ -262,6 +277,7 @@ start(struct exec *exec, const char *word, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	stdio_init(&exec->stdio, exec->loop, check_end, exec);
+	exec->stdio.resize = resize;
 	exec->cell = (struct loop_source){ .ready = cell_ready, .arg = exec,
 	                                   .fd = cli_connect(word, &exec->entry, err) };
 	if (exec->cell.fd < 0)

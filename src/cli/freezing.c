@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "boundary/cgroup.h"
+#include "boundary/boundary.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_budget.h"
@@ -49,17 +49,16 @@ has_others(const struct policy *p)
 }
 
 size_t
-policy_cli_freezing(const struct policy *p, bool exfiltration, struct err ret_notes[POLICY_CLI_NOTES])
+policy_cli_freezing(const struct policy *p, const struct boundary *boundary, bool exfiltration,
+                    struct err ret_notes[POLICY_CLI_NOTES])
 {
 	int asking = find_asking(p);
 	bool others = exfiltration || has_others(p);
-	struct cgroup_report report;
 	size_t n = 0;
 
 	if (asking < 0 && !others)
 		return 0;
-	cgroup_examine(&report);
-	if (report.can_freeze)
+	if ((boundary->can() & BOUNDARY_CAN_FREEZE) != 0)
 		return 0;
 	if (asking >= 0)
 		err_set(&ret_notes[n++], ENOTSUP, NOT_HERE ", so requests that match the rule at %s, "
@@ -71,10 +70,10 @@ policy_cli_freezing(const struct policy *p, bool exfiltration, struct err ret_no
 }
 
 void
-policy_cli_tell_freezing(const struct policy *p, bool exfiltration)
+policy_cli_tell_freezing(const struct policy *p, const struct boundary *boundary, bool exfiltration)
 {
 	struct err notes[POLICY_CLI_NOTES];
-	size_t n = policy_cli_freezing(p, exfiltration, notes);
+	size_t n = policy_cli_freezing(p, boundary, exfiltration, notes);
 
 	for (size_t i = 0; i < n; i++) {
 		fprintf(stderr, "cloister: ");

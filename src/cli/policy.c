@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "boundary/boundary.h"
 #include "cell/cell_steer.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
@@ -189,7 +190,7 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_bool(out, "ok", p != NULL);
 	if (p != NULL) {
 		struct err notes[POLICY_CLI_NOTES + 1];
-		size_t n = policy_cli_freezing(p, false, notes);
+		size_t n = policy_cli_freezing(p, boundary_find("", NULL), false, notes);
 
 		n += note_schemes(p, &notes[n]);
 		json_u64(out, "rules", policy_n_own(p));
@@ -229,7 +230,7 @@ print_checked(const struct policy_cli *cli, const char *file, const struct polic
 	}
 	printf("\n");
 	fflush(stdout);
-	policy_cli_tell_freezing(all, false);
+	policy_cli_tell_freezing(all, boundary_find("", NULL), false);
 	if (note_schemes(all, &note) > 0)
 		fprintf(stderr, "%s\n", note.text);
 }

@@ -13,6 +13,7 @@
 #define POLICY_CLI_FILE "cloister.yaml"  /* the default policy file */
 #define POLICY_CLI_BODY_MAX (64 * 1024 * 1024)
 
+struct boundary;
 struct policy_cli {
 	bool json;
 	const char *cases;              /* --cases */
@@ -51,12 +52,14 @@ int policy_cli_refuse(const struct policy_cli *cli, const char *file, const stru
 
 /* ---- freezing.c ---- */
 
-/* If cells cannot be frozen on this machine, the notes on what a policy's freezes do instead;
- * returns how many.  EXFILTRATION: an exfiltration is to freeze, too. */
+/* If cells of this BOUNDARY cannot be frozen on this machine, the notes on what a policy's freezes do
+ * instead; returns how many.  EXFILTRATION: an exfiltration is to freeze, too. */
 #define POLICY_CLI_NOTES 2
-size_t policy_cli_freezing(const struct policy *p, bool exfiltration,
+size_t policy_cli_freezing(const struct policy *p, const struct boundary *boundary, bool exfiltration,
                            struct err ret_notes[POLICY_CLI_NOTES]);
-void policy_cli_tell_freezing(const struct policy *p, bool exfiltration);       /* on stderr */
+/* Prints them on stderr. */
+void policy_cli_tell_freezing(const struct policy *p, const struct boundary *boundary,
+                              bool exfiltration);
 
 /* ---- policy_within.c ---- */
 

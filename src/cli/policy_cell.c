@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "base/spawn.h"
 #include "base/text.h"
+#include "boundary/boundary.h"
 #include "cell/cell_policy.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
@@ -146,6 +147,8 @@ carry_out(const struct policy_cli *cli, int runtime, const struct cell_entry *en
 {
 	const struct cell_policy_order order = { .cut = cli->now, .verb = VERB_POLICY, .rule = "",
 	                                         .who = { .why = cli->why } };
+	OWN(closep) int dir = openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	const struct boundary *boundary = boundary_of(dir);
 	char hash[HASH_NAME + 1];
 	struct err err = {0};
 
@@ -160,7 +163,8 @@ carry_out(const struct policy_cli *cli, int runtime, const struct cell_entry *en
 	if (cell_policy_carry_out(runtime, entry, plan, &order, hash, &err) < 0)
 		return cli_fail(&err);
 	fprintf(stderr, "cloister: cell %s: the policy is %s\n", entry->id, hash);
-	policy_cli_tell_freezing(plan->policy, false);
+	if (boundary != NULL)
+		policy_cli_tell_freezing(plan->policy, boundary, false);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "base/spawn.h"
 #include "base/text.h"
 #include "base/timing.h"
+#include "boundary/boundary.h"
 #include "cli/cli.h"
 #include "trust/trust.h"
 
@@ -25,7 +26,8 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
-       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON };
+       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
+       OPT_BOUNDARY };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -70,6 +72,7 @@ const struct cli_option cli_run_options[] = {
 	{ "root", 0, NULL, "run as uid 0 of the cell's own namespace", OPT_ROOT },
 	{ "hostname", 0, "NAME", "the host name in the cell (cell)", OPT_HOSTNAME },
 	{ "profile", 0, "NAME", "default, or nested: let the command create namespaces", OPT_PROFILE },
+	{ "boundary", 0, "NAME", "what the cell's walls are made of (namespace)", OPT_BOUNDARY },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
@@ -113,6 +116,17 @@ set_profile(struct run *run, const char *value, struct err *err)
 		return err_set(err, EINVAL, "there is no profile '%s': use default or nested",
 		               value);
 	return 0;
+}
+
+static int
+set_boundary(struct run *run, const char *value, struct err *err)
+{
+	int r = boundary_check_name(value, err);
+
+	if (r == 0)
+		snprintf(run->spec.boundary, sizeof(run->spec.boundary), "%s",
+		         strcmp(value, BOUNDARY_DEFAULT) == 0 ? "" : value);
+	return r;
 }
 
 static int
@@ -205,6 +219,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_ROOTFS:    return set_rootfs(run, value, err);
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
+	case OPT_BOUNDARY:  return set_boundary(run, value, err);
 	case OPT_POLICY:
 		if (run->policy_file != NULL)
 			return err_set(err, EINVAL, "only one policy can be given: '%s' can `include` "
@@ -332,6 +347,11 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	               set_text(&run->spec.hostname, "cell") < 0 ||
 	               set_text(&run->spec.cwd, CELL_HOME) < 0))
 		r = err_set(err, ENOMEM, "out of memory");
+#ifdef CLOISTER_MUTANT
+	/* So that any test can run over any boundary. */
+	if (r == 0 && getenv("CLOISTER_BOUNDARY") != NULL)
+		r = set_boundary(run, getenv("CLOISTER_BOUNDARY"), err);
+#endif
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
 	if (r == 0)

@@ -64,7 +64,7 @@ limit_of(const struct cell_limits *l, size_t i)
 static const struct {
 	const char *member, *option;
 } options[] = {
-	{ "chain", "chain" }, { "hostname", "hostname" }, { "principal", "principal" },
+	{ "boundary", "boundary" }, { "chain", "chain" }, { "hostname", "hostname" }, { "principal", "principal" },
 	{ "profile", "profile" }, { "rootfs", "rootfs" },
 	/* These are lists. */
 	{ "secrets", "secret" }, { "setups", "setup" },
@@ -442,6 +442,7 @@ describe(const struct run *run, json_t *doc, struct err *err)
 	int r = json_object_set_new(doc, "version", json_integer(CELL_DOC_VERSION)) < 0 ||
 	        (spec->root && json_object_set_new(doc, "root", json_true()) < 0) ? no_memory(err) : 0;
 
+	r = r == 0 ? put_text(doc, "boundary", spec->boundary, err) : r;
 	r = r == 0 ? put_text(doc, "chain", spec->chain, err) : r;
 	r = r == 0 ? put_text(doc, "principal", spec->principal, err) : r;
 	r = r == 0 ? put_text(doc, "rootfs", spec->rootfs, err) : r;

@@ -14,6 +14,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "boundary/boundary.h"
 #include "cell/cell_policy.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
@@ -533,7 +534,8 @@ run_finish_policy(struct run *run, struct err *err)
 	if (run->counts_fd < 0)
 		return run->policy_text_fd < 0 ? run->policy_text_fd : run->counts_fd;
 	if (!run->spec.quiet)
-		policy_cli_tell_freezing(policy, run->spec.exfiltration == CELL_FREEZE);
+		policy_cli_tell_freezing(policy, boundary_find(run->spec.boundary, NULL),
+		                         run->spec.exfiltration == CELL_FREEZE);
 	take_watch(run, policy);
 	run->spec.has_policy = true;
 	run->spec.has_hooks = policy_hooks(policy);

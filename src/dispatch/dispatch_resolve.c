@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/utf8.h"
+#include "boundary/boundary.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
@@ -170,9 +171,8 @@ find_agent(struct resolving *v)
 	if (r < 0)
 		return r;
 	r = put(v, "agent", named);
-	if (r == 0 && strcmp(dispatch_text(v->agent, "boundary"), "namespace") != 0)
-		r = err_set(v->err, ENOTSUP, "the agent '%s' wants the boundary '%s', and there is only "
-		            "namespace", dispatch_text(v->agent, "name"), dispatch_text(v->agent, "boundary"));
+	if (r == 0 && boundary_check_name(dispatch_text(v->agent, "boundary"), v->err) < 0)
+		r = err_wrap(v->err, "the agent '%s'", dispatch_text(v->agent, "name"));
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "boundary/boundary.h"
 #include "cell/cell_doc.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
@@ -308,6 +309,7 @@ static int
 add_rest(const struct dispatch *d, const json_t *resolved, json_t *doc, struct err *err)
 {
 	const char *input = dispatch_text(json_object_get(resolved, "input"), "hash");
+	const char *boundary = dispatch_text(resolved, "boundary");
 
 	if (json_object_set_new(doc, "version", json_integer(CELL_DOC_VERSION)) < 0 ||
 	    json_object_set(doc, "command", json_object_get(resolved, "command")) < 0 ||
@@ -315,6 +317,8 @@ add_rest(const struct dispatch *d, const json_t *resolved, json_t *doc, struct e
 	    json_object_set_new(doc, "chain", json_string(d->chain)) < 0 ||
 	    (d->principal[0] != '\0' &&
 	     json_object_set_new(doc, "principal", json_string(d->principal)) < 0) ||
+	    (strcmp(boundary, BOUNDARY_DEFAULT) != 0 &&
+	     json_object_set_new(doc, "boundary", json_string(boundary)) < 0) ||
 	    (input[0] != '\0' && json_object_set_new(doc, "input", json_pack("{s:s}", "blob", input)) < 0))
 		return no_memory(err);
 	return 0;

@@ -29,7 +29,7 @@ enum control_message {
 	/* as INIT_SPAWN without the handle; the descriptors must be pipes or
 	 * /dev/null; answered with CONTROL_STARTED, later CONTROL_EXITED */
 	CONTROL_EXEC,
-	/* u32 errno (0: it runs); fd: the terminal's master side */
+	/* u32 errno (0: it runs); fd: the terminal's master side, or a socket that stands for it */
 	CONTROL_STARTED,
 	/* u32 status as wait(2) gives it */
 	CONTROL_EXITED,
@@ -44,6 +44,8 @@ enum control_message {
 	CONTROL_REFUSED,
 	/* on an exec's connection: str text, to show to the user */
 	CONTROL_SAYS,
+	/* on an exec's connection, if a socket stands for its terminal: u32 rows, u32 columns */
+	CONTROL_RESIZE,
 
 	/* Steering requests.  Each begins with:
 	 *   str by   who asks, at most CONTROL_BY_MAX bytes.  "": the peer, as the kernel reports it.

@@ -1,5 +1,9 @@
 /* init_channel.h - messages between the supervisor and a cell's init.
  *
+ * They are datagrams with descriptors, or frames of a mux where walls pass no descriptors: then a
+ * frame's type is INIT_FRAME() of the message, and streams take the place of descriptors.  Before the
+ * first frame, init sends INIT_READY or INIT_FAILED behind its length, a u32.
+ *
  * init is inside the sandbox.  The supervisor accepts only the messages below from it, and ends the
  * cell at anything else. */
 #ifndef CLOISTER_INIT_CHANNEL_H
@@ -8,6 +12,11 @@
 #define INIT_CHANNEL_FD 3               /* in init */
 #define INIT_LANDLOCK_FD 4              /* in init, if there is a ruleset */
 #define INIT_TIMING_FD 5                /* in init, with --timing: base/timing.h */
+
+/* Letters in init's third argument. */
+#define INIT_HAS_LANDLOCK 'L'
+#define INIT_BY_STREAM 'S'
+#define INIT_IS_TIMED 'T'
 
 enum init_message {
 	/* supervisor -> the child that sets up the cell: the id maps are written. */
@@ -18,11 +27,11 @@ enum init_message {
 	INIT_UPPER,
 	/* child -> supervisor; fd: the cell's scratch space. */
 	INIT_SCRATCH,
-	/* child -> supervisor, with a policy, one for each kind: u32 enum init_listens; fds: the
-	 * gate's sockets in the cell's network namespace, IPv4 and, if there is one, IPv6.
-	 * INIT_LISTENS_SSH, which only a cell with known_hosts has, is one socket in its file
-	 * system. */
-	INIT_LISTENERS,
+	/* child -> supervisor: u32 bits, 1 << enum capture_socket; fds: the cell's network namespace,
+	 * and these of the gate's sockets in it. */
+	INIT_NET,
+	/* child -> supervisor, in a cell with known_hosts; fd: the SSH agent's socket. */
+	INIT_SSH,
 	/* init -> supervisor: the sandbox restrictions are in force, ready to spawn. */
 	INIT_READY,
 	/* supervisor -> init: u32 handle, u32 flags, u32 rows, u32 columns, str cwd,
@@ -39,9 +48,19 @@ enum init_message {
 	/* supervisor -> init: u64 ms from now on, after which init ends the cell, whatever the
 	 * supervisor does. init's second argument is the first such limit. */
 	INIT_LIMIT,
-};
 
-enum init_listens { INIT_LISTENS_TCP, INIT_LISTENS_DNS, INIT_LISTENS_SSH };
+	/* Only over a mux.  There, INIT_SPAWN begins with u32 stream, u32 stream: standard input and
+	 * output, or the terminal; and standard error, the same if it goes to the same place, or 0 if
+	 * it goes to the terminal.  INIT_PART holds bytes that belong before those of the next
+	 * INIT_SPAWN, behind its streams. */
+	INIT_PART,
+	/* supervisor -> init: u32 handle, u32 rows, u32 columns. */
+	INIT_RESIZE,
+	/* Both ways, on a stream: no more bytes come, or no more bytes are taken. */
+	INIT_END, INIT_SHUT,
+};
+#define INIT_FRAME(message) (8 + (uint32_t)(message))   /* MUX_TYPES: a mux's own are below */
+
 enum init_spawn_flags { INIT_TTY = 1 };
 
 /* Handle 0 is the agent: when it exits, so does init, and the cell ends. */

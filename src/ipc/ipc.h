@@ -13,7 +13,7 @@ struct err;
 
 /* Fits the default socket buffer with room for the kernel's bookkeeping. */
 #define IPC_MESSAGE_MAX (144 * 1024)
-#define IPC_FDS_MAX 4
+#define IPC_FDS_MAX 5
 
 struct ipc_message {
 	uint32_t type;

@@ -89,6 +89,8 @@ void mux_consumed(struct mux_stream *stream, size_t len);
 /* Whether so much waits to be written that producers should pause.  Then data is not accepted;
  * other frames still are.  The handler's writable() is called when it is over. */
 bool mux_is_full(const struct mux *mux);
+/* Whether all frames are written. */
+bool mux_is_flushed(const struct mux *mux);
 /* Write the collected frames now, as far as the socket accepts them. */
 void mux_flush(struct mux *mux);
 #endif

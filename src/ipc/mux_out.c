@@ -209,6 +209,12 @@ mux_consumed(struct mux_stream *stream, size_t len)
 }
 
 bool
+mux_is_flushed(const struct mux *mux)
+{
+	return mux_pending(mux) == 0;
+}
+
+bool
 mux_is_full(const struct mux *mux)
 {
 	return mux_pending(mux) >= MUX_OUT_FULL;

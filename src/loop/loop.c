@@ -525,6 +525,29 @@ loop_run_batch(struct loop *loop)
 }
 
 int
+loop_fd(const struct loop *loop)
+{
+	return loop->epoll;
+}
+
+int
+loop_turn(struct loop *loop, struct err *err)
+{
+	loop->quit = false;
+	loop->batch_n = loop_take(loop, 0);
+	if (loop->batch_n < 0) {
+		loop->batch_n = 0;
+		if (errno != EINTR)
+			return err_errno(err, "cannot wait for events");
+	}
+	loop_run_batch(loop);
+	loop_run_timers(loop);
+	while (!loop->quit && loop_end_round(loop))
+		;
+	return 0;
+}
+
+int
 loop_run(struct loop *loop, struct err *err)
 {
 	bool again;

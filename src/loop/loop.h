@@ -99,5 +99,10 @@ void loop_linger(struct loop *loop);
 int loop_run(struct loop *loop, struct err *err);
 void loop_quit(struct loop *loop);
 
+/* For a process that waits elsewhere: a descriptor that is readable when a source is ready, and one
+ * turn of the loop that does not wait.  Timers run with the next turn. */
+int loop_fd(const struct loop *loop);
+int loop_turn(struct loop *loop, struct err *err);
+
 uint64_t loop_now_ms(void);             /* CLOCK_BOOTTIME: includes sleep */
 #endif

@@ -306,8 +306,9 @@ stdio_resize(struct stdio *s)
 {
 	struct winsize size;
 
-	if (s->raw && s->out_fd >= 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
-		(void)ioctl(s->out_fd, TIOCSWINSZ, &size);
+	if (s->raw && s->out_fd >= 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 &&
+	    ioctl(s->out_fd, TIOCSWINSZ, &size) < 0 && s->resize != NULL)
+		s->resize(s->arg, size.ws_row, size.ws_col);
 }
 
 int

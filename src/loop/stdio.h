@@ -28,6 +28,8 @@ struct stdio {
 	int write_error;                        /* errno of output that could not be written */
 	/* Called whenever one of the outputs ends. */
 	void (*ended)(void *arg);
+	/* Sets the size of a terminal that a socket stands for; NULL if there is none such. */
+	void (*resize)(void *arg, unsigned rows, unsigned columns);
 	void *arg;
 };
 
@@ -49,7 +51,7 @@ struct stdio_sink {
  * With INPUT the process reads our standard input, else nothing. */
 int stdio_open_sinks(struct stdio *s, const struct stdio_sink *out, const struct stdio_sink *errors,
                      bool input, int ret_inside[3], struct err *err);
-/* Relay the process's terminal MASTER, and take ownership of it.  The operator's terminal becomes
+/* Relay the process's terminal MASTER, or the socket that stands for it, and take ownership of it.  The operator's terminal becomes
  * raw.  The process may set the operator's clipboard only with CLIPBOARD. */
 int stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *err);
 /* Pass on the new size of the operator's terminal. */

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "boundary/boundary.h"
 #include "canon/canon.h"
 #include "policy/policy_load.h"
 #include "registry/object_parts.h"
@@ -268,9 +269,7 @@ read_command(struct reading *o, const struct node *node, json_t **ret_value)
 static int
 read_boundary(struct reading *o, const struct node *node, json_t **ret_value)
 {
-	static const char *const names[] = { "namespace", NULL };
-
-	return read_one_of(o, node, "the boundary", names, ret_value);
+	return read_one_of(o, node, "the boundary", boundary_names, ret_value);
 }
 
 static int

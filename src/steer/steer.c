@@ -38,6 +38,8 @@ const struct steer_row steer_rows[STEER_VERBS] = {
 		.when = STARTED | STEER_THAWED, .stays = true },
 	[VERB_SIGNAL] = { "signal", CONTROL_SIGNAL, "u", .who = STEER_OPERATOR, .later = true,
 		.after = CONTROL_EXEC },
+	[VERB_RESIZE] = { "resize", CONTROL_RESIZE, "uu", .who = STEER_OPERATOR, .later = true,
+		.after = CONTROL_EXEC },
 	[VERB_TTL] = { "ttl", CONTROL_TTL, "wU", .who = STEER_OPERATOR, .when = STARTED | STEER_LASTING,
 		.record = "cell.ttl",
 		.one = { "POST", CELL "ttl", "setCellTtl", "How long a cell lives from now on.", NULL, "Ttl", "Done",

@@ -7,7 +7,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/own.h"
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 #include "fuzz.h"
 
 static void

@@ -15,7 +15,7 @@ import pytest
 
 import leftovers
 from egress_lab import lab, online  # noqa: F401  fixtures
-from operators import CLOISTER, IS_ROOT, Operator, copy_programs
+from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -54,13 +54,31 @@ def who(request):
     return request.param
 
 
+# These run a second time with walls that pass no descriptors: the mutant build's boundary `stream`.
+OVER_BOTH = {"test_life", "test_terminal"}
+
+
+def pytest_generate_tests(metafunc):
+    if metafunc.module.__name__ in OVER_BOTH and "boundary" in metafunc.fixturenames:
+        metafunc.parametrize("boundary", ["namespace", "stream"])
+
+
+@pytest.fixture
+def boundary():
+    return "namespace"
+
+
 numbers = itertools.count(1)
 
 
 @pytest.fixture
-def operator(who, ground, program):
+def operator(who, ground, program, boundary):
     mounts = leftovers.mounts()
+    if boundary != "namespace":
+        program = copy_mutant(ground)
     operator = Operator(who, ground / f"{who}{next(numbers)}", program)
+    if boundary != "namespace":
+        operator.env["CLOISTER_BOUNDARY"] = boundary
     operator.witness = leftovers.Witness(operator.runtime)
     yield operator
     operator.close()

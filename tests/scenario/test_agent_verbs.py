@@ -49,8 +49,9 @@ GUESTS = {("GET", "/"), ("GET", "/assets/{name}"), ("POST", "/login")}
 # Messages between processes, where one side has read an agent's bytes or is inside the wall.
 MESSAGES = {
     "init_channel.h": {     # the cell's init and the supervisor
-        "INIT_GO", "INIT_FAILED", "INIT_UPPER", "INIT_SCRATCH", "INIT_LISTENERS", "INIT_READY",
-        "INIT_SPAWN", "INIT_SPAWNED", "INIT_SIGNAL", "INIT_EXITED", "INIT_LIMIT"},
+        "INIT_GO", "INIT_FAILED", "INIT_UPPER", "INIT_SCRATCH", "INIT_NET", "INIT_SSH", "INIT_READY",
+        "INIT_SPAWN", "INIT_SPAWNED", "INIT_SIGNAL", "INIT_EXITED", "INIT_LIMIT",
+        "INIT_PART", "INIT_RESIZE", "INIT_END", "INIT_SHUT"},
     "egress_channel.h": {   # the gate and the courier
         "EGRESS_RESOLVE", "EGRESS_RESOLVED", "EGRESS_ROUTE", "EGRESS_ROUTED", "EGRESS_REQUEST",
         "EGRESS_RESPONSE", "EGRESS_END", "EGRESS_RESET", "EGRESS_NOTE", "EGRESS_LOGIN", "EGRESS_CANCEL",
@@ -67,7 +68,8 @@ VARIABLES = {"CLOISTER_DISPATCH", "CLOISTER_ATTEMPT", "CLOISTER_AGENT", "CLOISTE
              "CLOISTER_OUT", "CLOISTER_CAPABILITIES", "CLOISTER_MCP_URL", "CLOISTER_MCP_TOKEN"}
 # Where a cell finds something of cloister's own: names, and sockets that listen for it.
 NAMES = {"gate.cloister.internal", "host.cloister.internal", "cell.cloister.internal"}
-LISTENERS = {"INIT_LISTENS_TCP", "INIT_LISTENS_DNS", "INIT_LISTENS_SSH"}
+LISTENERS = {"CAPTURE_TCP4", "CAPTURE_TCP6", "CAPTURE_DNS4", "CAPTURE_DNS6"}
+OTHER_LISTENERS = {"BOUNDARY_SSH"}
 # Sockets of cloister's that nothing in a cell can reach.
 OUT_OF_REACH = ["control", "serve.sock", "agents.sock"]
 
@@ -174,8 +176,11 @@ def test_every_channel_is_known():
 
 
 def test_what_listens_in_a_cell():
-    text = enumerated((TREE / "src/ipc/init_channel.h").read_text())
-    assert set(re.findall(r"\bINIT_LISTENS_[A-Z0-9]+", text)) == LISTENERS
+    text = enumerated((TREE / "src/boundary/capture/capture.h").read_text())
+    assert set(re.findall(r"\bCAPTURE_[A-Z0-9]+", text)) - {"CAPTURE_SOCKETS"} == LISTENERS
+    text = (TREE / "src/boundary/boundary.h").read_text()
+    assert re.search(r"#define BOUNDARY_SOCKETS \(CAPTURE_SOCKETS \+ 1\)", text)
+    assert set(re.findall(r"#define (BOUNDARY_\w+) CAPTURE_SOCKETS", text)) == OTHER_LISTENERS
     names = set()
     for path in (TREE / "src").rglob("*.[ch]"):
         names |= set(re.findall(r"\b[a-z0-9-]+\.cloister\.internal\b", path.read_text()))

@@ -2,7 +2,7 @@
  *
  * A limit is tested by a process that runs into it.  Without a cgroup of our own
  * (an ordinary user without delegation) those tests are skipped, with the reason. */
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* boundary_cgroup_text.c - tests of what is read about cgroups and their mounts. */
 #include <sys/sysmacros.h>
 
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 #include "test.h"
 
 static const char hybrid[] =

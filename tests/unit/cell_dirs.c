@@ -33,10 +33,13 @@ no_room(void *arg, int dir, const char *id)
 }
 
 static int
-remember_cgroups(void *arg, const char *id, const char *paths)
+remember_walls(void *arg, int dir, const char *id)
 {
+	OWN(freep) char *text = NULL;
+
 	CHECK(arg == cleared && strlen(id) == CELL_ID_LEN);
-	snprintf(cleared, sizeof(cleared), "%s", paths);
+	if (read_file_at(dir, CELL_WALLS, sizeof(cleared) - 1, &text, NULL, NULL) == 0)
+		snprintf(cleared, sizeof(cleared), "%s", text);
 	return 0;
 }
 
@@ -136,7 +139,7 @@ die_with_a_place(const char *id_file)
 		int state;
 
 		if (cell_place_take(&spec, &place, NULL) < 0 ||
-		    create_file_at(place.dir, "cgroups", 0600, "/sys/fs/cgroup/x\n", NULL) < 0 ||
+		    create_file_at(place.dir, CELL_WALLS, 0600, "/sys/fs/cgroup/x\n", NULL) < 0 ||
 		    cell_state_make(&spec, &state, NULL) < 0 || mkdirat(state, "changes", 0700) < 0 ||
 		    create_file_at(AT_FDCWD, id_file, 0600, spec.id, NULL) < 0)
 			_exit(1);
@@ -165,7 +168,7 @@ TEST(cell_stale_remains_are_cleared)
 	CHECK_OK(state);
 	CHECK(count_entries(a.runtime, true) == 2 && count_entries(state, false) == 2);
 	CHECK_OK(cell_place_take(&mine, &b, NULL));
-	cell_clear_stale(&b, &(struct cell_clearer){ remember_cgroups, no_timeline, cleared });
+	cell_clear_stale(&b, &(struct cell_clearer){ remember_walls, no_timeline, cleared });
 	CHECK_STR(cleared, "/sys/fs/cgroup/x\n");
 	CHECK_ERR(cell_find(b.runtime, true, "dead", &found, NULL), ENOENT);
 	CHECK_OK(cell_find(b.runtime, true, "live", &found, NULL));
@@ -280,7 +283,7 @@ TEST(cell_record_outlives_its_supervisor)
 	CHECK_OK(cell_record_write(dir, &in, NULL));
 	close(dir);
 	CHECK_OK(cell_place_take(&other, &place, NULL));
-	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_timeline, cleared });
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_walls, no_timeline, cleared });
 	state = cell_state_open(false, NULL);
 	CHECK(count_entries(state, false) == 1);
 	dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -431,7 +434,7 @@ TEST(cell_id_is_claimed_once)
 	/* Its supervisor is killed. */
 	close(fd);
 	CHECK_OK(cell_place_take(&other, &place, NULL));
-	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_timeline, cleared });
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_walls, no_timeline, cleared });
 	cell_place_leave(&place, true);
 	state = cell_state_open(false, NULL);
 	CHECK(count_entries(state, false) == 2);
@@ -476,13 +479,13 @@ TEST(cell_lost_is_told_before_it_goes)
 		CHECK_OK(create_file_at(dir, CELL_EVENTS, 0600, "", NULL));
 	}
 	CHECK_OK(cell_place_take(&other, &place, NULL));
-	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_room, cleared });
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_walls, no_room, cleared });
 	state = cell_state_open(false, NULL);
 	CHECK(count_entries(state, false) == 2);
-	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_timeline, cleared });
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_walls, no_timeline, cleared });
 	CHECK(count_entries(state, false) == 1);
 	/* It was told of the one that is kept as well. */
-	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_room, cleared });
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_walls, no_room, cleared });
 	CHECK(count_entries(state, false) == 1);
 	cell_place_leave(&place, true);
 }

@@ -20,8 +20,11 @@
 #include "base/own.h"
 #include "base/timing.h"
 #include "boundary/boundary.h"
-#include "boundary/cgroup.h"
+#include "boundary/capture/capture.h"
 #include "boundary/namespace/ns_plan.h"
+#include "boundary/namespace/ns_walls.h"
+#include "boundary/overlay/overlay.h"
+#include "boundary/port/port.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
 
@@ -32,8 +35,6 @@ namespaces(void)
 
 	if (CONTROL_ON("pidns"))
 		flags |= CLONE_NEWPID;
-	if (CONTROL_ON("netns"))
-		flags |= CLONE_NEWNET;
 	if (CONTROL_ON("ipcns"))
 		flags |= CLONE_NEWIPC;
 	if (CONTROL_ON("utsns"))
@@ -42,12 +43,12 @@ namespaces(void)
 }
 
 static int
-clone_child(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
+clone_child(struct ns_plan *plan, struct walls *w, int stream, struct err *err)
 {
-	int into = cgroup_clone_fd(plan->ground->cgroup);
+	int into = cgroup_clone_fd(w->cgroup);
 	struct clone_args args = {
 		.flags = namespaces() | CLONE_PIDFD,
-		.pidfd = (uint64_t)(uintptr_t)&cell->pidfd,
+		.pidfd = (uint64_t)(uintptr_t)&w->pidfd,
 		.exit_signal = SIGCHLD,
 	};
 
@@ -55,97 +56,103 @@ clone_child(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)into;
 	}
-	cell->init = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (cell->init < 0) {
-		cell->init = 0;
+	w->init = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (w->init < 0) {
+		w->init = 0;
 		return err_errno(err, "cannot make the cell's namespaces (`cloister doctor` tells "
 		                 "what this machine lacks)");
 	}
-	if (cell->init == 0) {
+	if (w->init == 0) {
 		/* If the child kept the supervisor's end open, the channel would not end with the
 		 * supervisor. */
-		close(cell->channel);
+		close(w->channel);
+		closep(&stream);
 		ns_child_run(plan);
 	}
 	return 0;
 }
 
 static int
-let_go(const struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
+let_go(const struct ns_plan *plan, struct walls *w, struct err *err)
 {
 	OWN(buf_free) struct buf message = {0};
 	int r;
 
-	r = ns_write_maps(plan, cell->init, err);
+	r = ns_write_maps(plan, w->init, err);
 	if (r < 0)
 		return r;
 	ipc_begin(&message, INIT_GO);
-	r = ipc_send(cell->channel, &message, NULL, 0, err);
+	r = ipc_send(w->channel, &message, NULL, 0, err);
 	/* The child is gone: its earlier messages explain why. */
 	return r == -EPIPE ? 0 : r;
 }
 
 static int
-send_spawn(const struct boundary_ground *ground, const struct boundary_cell *cell, struct err *err)
+send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err)
 {
-	int r = ipc_send(cell->channel, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err);
+	int r = port_start(w->port, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err);
 
 	return r == -EPIPE ? 0 : r;
 }
 
 static int
-take_upper(struct boundary_cell *cell, struct ipc_message *message, size_t n_grants)
+take_upper(struct walls *w, struct ipc_message *message, size_t n_grants)
 {
 	uint32_t grant;
 
 	if (buf_get_u32(&message->body, &grant) < 0 || buf_left(&message->body) != 0 ||
-	    grant >= n_grants || message->n_fds != 1 || cell->uppers[grant] >= 0)
+	    grant >= n_grants || message->n_fds != 1 || w->uppers[grant] >= 0)
 		return -EBADMSG;
-	cell->uppers[grant] = ipc_take_fd(message, 0);
+	w->uppers[grant] = ipc_take_fd(message, 0);
 	return 0;
 }
 
 static int
-take_listeners(struct boundary_cell *cell, struct ipc_message *message)
+take_net(struct walls *w, struct ipc_message *message)
 {
 	uint32_t which;
-	int *at;
+	size_t n = 0;
 
 	if (buf_get_u32(&message->body, &which) < 0 || buf_left(&message->body) != 0 ||
-	    which > INIT_LISTENS_SSH || message->n_fds < 1 ||
-	    message->n_fds > (which == INIT_LISTENS_SSH ? 1 : 2))
+	    which >> CAPTURE_SOCKETS != 0 || w->netns >= 0 ||
+	    message->n_fds != 1 + (size_t)__builtin_popcount(which))
 		return -EBADMSG;
-	at = cell->listeners + 2 * which;
-	if (at[0] >= 0)
-		return -EBADMSG;
-	at[0] = ipc_take_fd(message, 0);
-	if (which != INIT_LISTENS_SSH)
-		at[1] = ipc_take_fd(message, 1);
+	w->netns = ipc_take_fd(message, n++);
+	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
+		if ((which >> i & 1) != 0)
+			w->sockets[i] = ipc_take_fd(message, n++);
 	return 0;
 }
 
-/* Reads the child's messages while no agent runs yet: it is still cloister's own code. */
+/* Reads the child's messages while no agent runs yet: it is still cloister's own code.  If init is not
+ * to have the channel, it ends when the child becomes init. */
 static int
-await_ready(const struct cell_spec *spec, struct boundary_cell *cell, struct err *err)
+await_ready(const struct cell_spec *spec, struct walls *w, bool by_stream, struct err *err)
 {
 	for (;;) {
 		OWN(ipc_message_free) struct ipc_message message = {0};
 		uint32_t code;
 		const char *text;
-		int r = ipc_receive(cell->channel, &message, err);
+		int r = ipc_receive(w->channel, &message, err);
 
+		if (r == -EPIPE && by_stream)
+			return 0;
 		if (r < 0)
 			return err_set(err, EPIPE, "the cell's first process died before it was ready");
 		if (message.type == INIT_READY)
 			return 0;
-		if (message.type == INIT_SCRATCH && cell->scratch < 0) {
-			cell->scratch = ipc_take_fd(&message, 0);
+		if (message.type == INIT_SCRATCH && w->scratch < 0) {
+			w->scratch = ipc_take_fd(&message, 0);
 			continue;
 		}
-		if (message.type == INIT_UPPER && take_upper(cell, &message, spec->n_grants) == 0)
+		if (message.type == INIT_UPPER && take_upper(w, &message, spec->n_grants) == 0)
 			continue;
-		if (message.type == INIT_LISTENERS && take_listeners(cell, &message) == 0)
+		if (message.type == INIT_NET && take_net(w, &message) == 0)
 			continue;
+		if (message.type == INIT_SSH && w->sockets[BOUNDARY_SSH] < 0) {
+			w->sockets[BOUNDARY_SSH] = ipc_take_fd(&message, 0);
+			continue;
+		}
 		if (message.type == INIT_FAILED && buf_get_u32(&message.body, &code) == 0 &&
 		    buf_get_str(&message.body, &text) == 0 && code > 0 && code < 4096)
 			return err_set(err, (int)code, "%s", text);
@@ -154,40 +161,62 @@ await_ready(const struct cell_spec *spec, struct boundary_cell *cell, struct err
 }
 
 static int
-open_namespace(const struct boundary_cell *cell, const char *kind)
+open_namespace(const struct walls *w, const char *kind)
 {
 	char path[40];
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/%s", cell->init, kind);
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", w->init, kind);
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 static int
-open_userns(struct boundary_cell *cell, struct err *err)
+open_userns(struct walls *w, struct err *err)
 {
-	cell->userns = open_namespace(cell, "user");
-	if (cell->userns < 0)
+	w->userns = open_namespace(w, "user");
+	if (w->userns < 0)
 		return err_errno(err, "cannot open the cell's user namespace");
 	return 0;
 }
 
-static void
-abandon(struct boundary_cell *cell)
+static struct walls *
+walls_new(const struct cell_spec *spec, const struct boundary_ground *ground)
 {
-	if (cell->init > 0) {
-		kill(cell->init, SIGKILL);
-		waitpid(cell->init, NULL, 0);
-	}
-	closep(&cell->pidfd);
-	closep(&cell->channel);
-	closep(&cell->userns);
-	closep(&cell->scratch);
-	closep(&cell->mntns);
-	closep(&cell->netns);
+	struct walls *w = calloc(1, sizeof(*w));
+
+	if (w == NULL)
+		return NULL;
+	memcpy(w->id, spec->id, sizeof(w->id));
+	w->pidfd = w->channel = w->userns = w->mntns = w->netns = w->scratch = -1;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		closep(&cell->uppers[i]);
-	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
-		closep(&cell->listeners[i]);
+		w->uppers[i] = -1;
+	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
+		w->sockets[i] = -1;
+	w->changes = ground->changes;
+	w->libexec = ground->libexec;
+	w->has_range = ns_has_range();
+	return w;
+}
+
+/* The cell could not be made: nothing of it stays. */
+static void
+abandon(struct walls *w)
+{
+	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns };
+
+	if (w->init > 0) {
+		ns_kill(w);
+		(void)ns_reap(w, true);
+	}
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		closep(&w->uppers[i]);
+	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
+		closep(&w->sockets[i]);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		closep(fds[i]);
+	if (w->port == NULL)
+		closep(&w->channel);
+	w->changes = -1;
+	(void)ns_close(w);
 }
 
 /* The cell gets a limit of one byte on core files (ns_child.c).  sudo and careful machines leave a
@@ -212,75 +241,119 @@ raise_core_limit(struct err *err)
 }
 
 static int
-start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
+namespace_check(const struct cell_spec *spec, struct err *err)
 {
-	int ends[2], r;
+	if ((spec->limits.asked & CELL_LIMIT_DISK) != 0 && cell_spec_has_overlay(spec) && !overlay_fits_memory())
+		return err_set(err, ENOTSUP, "--disk cannot be enforced on an overlay workspace: this "
+		               "kernel's tmpfs has no user attributes (Linux 6.6 has): leave it out, or "
+		               "use -w DIR:ro");
+	return raise_core_limit(err);
+}
 
-	r = raise_core_limit(err);
-	if (r == 0)
-		r = ns_prepare_grants(plan, err);
+/* Init gets the channel by which the walls were made; or, BY_STREAM, a byte stream instead. */
+static int
+make_channels(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_stream, struct err *err)
+{
+	int ends[2], stream[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel to the cell");
+	w->channel = ends[0];
+	plan->channel = ends[1];
+	if (!by_stream)
+		return port_by_descriptors(plan->ground->loop, w->channel, &w->port, err);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream) < 0)
+		return err_errno(err, "cannot make a channel to the cell");
+	*ret_stream = stream[0];
+	plan->stream = stream[1];
+	return 0;
+}
+
+static int
+start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *err)
+{
+	OWN(closep) int stream = -1;
+	int r;
+
+	r = ns_prepare_grants(plan, err);
 	if (r < 0)
 		return r;
 	plan->init_exe = openat(plan->ground->libexec, "cloister-init", O_PATH | O_CLOEXEC);
 	if (plan->init_exe < 0)
 		return err_errno(err, "cannot find cloister-init beside the other helpers");
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return err_errno(err, "cannot make a channel to the cell");
-	cell->channel = ends[0];
-	plan->channel = ends[1];
+	r = make_channels(plan, w, by_stream, &stream, err);
 	timing_mark(TIMING_PREPARED);
-	r = clone_child(plan, cell, err);
+	if (r == 0)
+		r = clone_child(plan, w, stream, err);
 	timing_mark(TIMING_CLONED);
 	/* Then the channel ends with the child. */
 	closep(&plan->channel);
-	plan->channel = -1;
+	closep(&plan->stream);
+	plan->channel = plan->stream = -1;
 	/* Open the namespace before an agent runs in it and it can vanish. */
 	if (r == 0 && (cell_spec_has_overlay(plan->spec) || plan->spec->n_ports > 0))
-		r = open_userns(cell, err);
+		r = open_userns(w, err);
 	if (r == 0)
-		r = let_go(plan, cell, err);
+		r = let_go(plan, w, err);
 	if (r < 0)
 		return r;
-	cell->mntns = open_namespace(cell, "mnt");
-	cell->netns = open_namespace(cell, "net");
+	w->mntns = open_namespace(w, "mnt");
 	timing_mark(TIMING_MAPPED);
-	r = plan->ground->meanwhile(plan->ground->arg, err);
-	if (r == 0)
-		r = send_spawn(plan->ground, cell, err);
+	r = plan->ground->meanwhile(plan->ground->arg, w, err);
+	if (r == 0 && !by_stream)
+		r = send_spawn(plan->ground, w, err);
 	timing_mark(TIMING_RECORDED);
 	if (r == 0)
-		r = await_ready(plan->spec, cell, err);
+		r = await_ready(plan->spec, w, by_stream, err);
 	timing_mark(TIMING_READY);
-	return r;
+	if (r < 0 || !by_stream)
+		return r;
+	r = port_by_stream(plan->ground->loop, stream, &w->port, err);
+	if (r < 0)
+		return r;
+	stream = -1;
+	closep(&w->channel);
+	w->channel = -1;
+	return send_spawn(plan->ground, w, err);
 }
 
 static int
-namespace_start(const struct cell_spec *spec, const struct boundary_ground *ground,
-                struct boundary_cell *ret_cell, struct err *err)
+start_walls(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
+            struct walls **ret_walls, struct err *err)
 {
-	struct boundary_cell cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
-	                              .mntns = -1, .netns = -1 };
-	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .init_exe = -1,
+	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .stream = -1, .init_exe = -1,
 	                        .rootfs = -1, .changes = -1 };
+	struct walls *w = walls_new(spec, ground);
 	int r;
 
+	if (w == NULL)
+		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		cell.uppers[i] = plan.grants[i] = -1;
-	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
-		cell.listeners[i] = -1;
+		plan.grants[i] = -1;
 	ns_choose_ids(&plan);
-	r = start_plan(&plan, &cell, err);
+	r = ns_make_cgroup(spec, ground, w, err);
+	plan.cgroup = w->cgroup;
+	plan.pids_limited = (w->unlimited & CGROUP_PIDS) == 0;
+	if (r == 0)
+		r = start_plan(&plan, w, by_stream, err);
 	closep(&plan.init_exe);
 	closep(&plan.rootfs);
 	closep(&plan.changes);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&plan.grants[i]);
 	if (r < 0) {
-		abandon(&cell);
+		abandon(w);
 		return r;
 	}
-	*ret_cell = cell;
+	*ret_walls = w;
 	return 0;
+}
+
+static int
+namespace_start(const struct cell_spec *spec, const struct boundary_ground *ground,
+                struct walls **ret_walls, struct err *err)
+{
+	return start_walls(spec, ground, false, ret_walls, err);
 }
 
 static uid_t
@@ -299,7 +372,37 @@ namespace_give_to_agent(int fd, unsigned slot, bool root)
 		(void)!fchown(fd, agent, agent);
 }
 
+static unsigned
+namespace_can(void)
+{
+	struct cgroup_report report;
+
+	cgroup_examine(&report);
+	return report.can_freeze ? BOUNDARY_CAN_FREEZE : 0;
+}
+
+#define NAMESPACE_EXCEPT_START \
+	.can = namespace_can, .check = namespace_check, .inner_root = namespace_inner_root, \
+	.keeps_changes = overlay_fits_memory, .give_to_agent = namespace_give_to_agent, \
+	.port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill, \
+	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids, \
+	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, \
+	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close, \
+	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown
+
 const struct boundary boundary_namespace = {
-	.name = "namespace", .inner_root = namespace_inner_root,
-	.keeps_changes = ns_keeps_changes, .give_to_agent = namespace_give_to_agent, .start = namespace_start,
+	.name = BOUNDARY_DEFAULT, .start = namespace_start, NAMESPACE_EXCEPT_START,
 };
+
+#ifdef CLOISTER_MUTANT
+static int
+stream_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
+             struct err *err)
+{
+	return start_walls(spec, ground, true, ret_walls, err);
+}
+
+const struct boundary boundary_stream = {
+	.name = BOUNDARY_STREAM, .start = stream_start, NAMESPACE_EXCEPT_START,
+};
+#endif

@@ -26,10 +26,12 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/timing.h"
-#include "boundary/cgroup.h"
+#include "boundary/capture/capture.h"
+#include "boundary/cgroup/cgroup.h"
+#include "boundary/namespace/ns_plan.h"
+#include "boundary/overlay/overlay.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
-#include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
 
@@ -56,6 +58,39 @@ become_inner_root(const struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
+int
+ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const int *fds, size_t n_fds,
+            struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, type);
+	if (type == INIT_UPPER || type == INIT_NET)
+		buf_put_u32(&message, number);
+	return ipc_send(plan->channel, &message, fds, n_fds, err);
+}
+
+/* Makes the cell's network, and sends it to the supervisor. */
+static int
+make_net(const struct ns_plan *plan, struct err *err)
+{
+	OWN(capture_close) struct capture c = { -1, { -1, -1, -1, -1 } };
+	int r = plan->spec->has_policy ? capture_make(&c, err) : capture_make_none(&c, err);
+	int fds[1 + CAPTURE_SOCKETS] = { c.netns };
+	uint32_t which = 0;
+	size_t n = 1;
+
+	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
+		if (c.sockets[i] >= 0) {
+			which |= 1u << i;
+			fds[n++] = c.sockets[i];
+		}
+	/* Without capabilities, the agent could otherwise not bind port 80. */
+	if (r == 0)
+		(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", NULL);
+	return r < 0 ? r : ns_send_fds(plan, INIT_NET, which, fds, n, err);
+}
+
 /* Kernel settings of the cell's own namespaces. */
 static int
 set_kernel(const struct ns_plan *plan, struct err *err)
@@ -65,13 +100,8 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 
 	if (CONTROL_ON("utsns") && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
-	if (CONTROL_ON("netns")) {
-		r = spec->has_policy ? ns_make_net(plan, err) : ns_make_no_net(plan, err);
-		/* Without capabilities, the agent could otherwise not bind port 80. */
-		if (r == 0)
-			(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start",
-			                    "0", NULL);
-	}
+	if (CONTROL_ON("netns"))
+		r = make_net(plan, err);
 	if (r == 0 && spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("max-userns"))
 		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", err);
 	/* The kernel counts these with the operator's own; this leaves the operator most. */
@@ -128,7 +158,7 @@ set_limits(const struct ns_plan *plan, struct err *err)
 {
 	/* Counts this user's processes in this user namespace, threads included; init is one.  A
 	 * cgroup's limit should apply first, because it counts how often it did. */
-	const rlim_t most = plan->spec->limits.pids + 1 + (plan->ground->pids_limited ? 64 : 0);
+	const rlim_t most = plan->spec->limits.pids + 1 + (plan->pids_limited ? 64 : 0);
 	struct rlimit pids = { most, most };
 	/* One, not zero: at zero the host would still run a core_pattern pipe. */
 	struct rlimit core = { 1, 1 };
@@ -206,7 +236,7 @@ choose_filter(const struct cell_spec *spec)
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].access == CELL_WRITE ||
 		    /* Its changes are on the host's disk from the start. */
-		    (spec->grants[i].access == CELL_OVERLAY && !ns_keeps_changes()))
+		    (spec->grants[i].access == CELL_OVERLAY && !overlay_fits_memory()))
 			return FILTER_NESTED;
 	return FILTER_NESTED_APART;
 }
@@ -217,8 +247,7 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
 	const struct cell_limits *limits = &plan->spec->limits;
 	char filter[2] = { (char)('0' + choose_filter(plan->spec)), '\0' }, over[24];
-	char has[] = { landlock >= 0 ? 'L' : '-', timing_file >= 0 ? 'T' : '-', '\0' };
-	char *argv[] = { (char[]){ "cloister-init" }, filter, over, has, NULL };
+	char flags[4] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
 	char *envp[] = { NULL, NULL };
 	int null, channel, timing = timing_file, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
 
@@ -229,7 +258,10 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 #endif
 	snprintf(over, sizeof(over), "%llu",
 	         (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));
-	channel = fcntl(plan->channel, F_DUPFD_CLOEXEC, 100);
+	snprintf(flags, sizeof(flags), "%s%s%s", landlock >= 0 ? (char[]){ INIT_HAS_LANDLOCK, '\0' } : "",
+	         plan->stream >= 0 ? (char[]){ INIT_BY_STREAM, '\0' } : "",
+	         timing >= 0 ? (char[]){ INIT_IS_TIMED, '\0' } : "");
+	channel = fcntl(plan->stream >= 0 ? plan->stream : plan->channel, F_DUPFD_CLOEXEC, 100);
 	if (landlock >= 0)
 		landlock = fcntl(landlock, F_DUPFD_CLOEXEC, 100);
 	if (timing >= 0)
@@ -244,25 +276,13 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 	return err_errno(err, "cannot run cloister-init");
 }
 
-int
-ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
-               struct err *err)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, type);
-	if (type == INIT_UPPER)
-		buf_put_u32(&message, (uint32_t)grant);
-	return ipc_send(plan->channel, &message, &folder, 1, err);
-}
-
 static int
 build_cell(const struct ns_plan *plan, struct err *err)
 {
 	int landlock, r;
 
 	/* The process enters by itself: moving another process costs the kernel a wait. */
-	r = cgroup_enter_self(plan->ground->cgroup, err);
+	r = cgroup_enter_self(plan->cgroup, err);
 	if (r == 0)
 		r = wait_for_maps(plan, err);
 	timing_mark(TIMING_ENTERED);

@@ -11,6 +11,7 @@
 #include "boundary/boundary.h"
 #include "confine/mounts.h"
 
+struct cgroup;
 struct err;
 
 #define NS_RANGE_FIRST 0x70000000u      /* beyond the ranges that distributions assign */
@@ -19,9 +20,12 @@ struct err;
 struct ns_plan {
 	const struct cell_spec *spec;
 	const struct boundary_ground *ground;
+	const struct cgroup *cgroup;    /* the cell's */
+	bool pids_limited;              /* it limits processes */
 	bool range;                     /* the cell has an id range of its own (real root only) */
 	uid_t base;                     /* the range's first id */
 	int channel;                    /* the child's end */
+	int stream;                     /* init's end of a byte stream, or -1: init gets CHANNEL */
 	int init_exe;
 	/* Grants that only real root can prepare: detached, id-mapped mounts; -1 if the child opens
 	 * the path itself. */
@@ -47,18 +51,10 @@ _Noreturn void ns_child_run(struct ns_plan *plan);
 int ns_build_root(const struct ns_plan *plan, struct err *err);
 /* ns_cover.c: hides cloister's own folders in grant I, for good. */
 int ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err);
-bool ns_keeps_changes(void);            /* see boundary.h */
-/* Sends a folder to the supervisor: INIT_SCRATCH, or INIT_UPPER of GRANT. */
-int ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
-                   struct err *err);
-
-/* ns_net.c: with a policy, captures the cell's traffic.  Called in the child, which is root of its
- * network namespace.  Sends the gate's sockets to the supervisor. */
-int ns_make_net(const struct ns_plan *plan, struct err *err);
-/* Without a policy: loopback, and a resolver's socket, which is sent to the supervisor. */
-int ns_make_no_net(const struct ns_plan *plan, struct err *err);
-/* Tries to capture without a gate: 0 or a negative errno. */
-int ns_try_net(bool *ret_ipv6);
+/* Sends descriptors to the supervisor: INIT_SCRATCH, INIT_UPPER, INIT_NET or INIT_SSH.  NUMBER is the
+ * first field of the second and third. */
+int ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const int *fds, size_t n_fds,
+                struct err *err);
 
 /* ns_etc.c: makes the generated /etc in ROOT, which is the working folder and has no mounts yet. */
 int ns_make_etc(int root, const struct cell_spec *spec, struct err *err);

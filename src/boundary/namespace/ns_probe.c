@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "boundary/capture/capture.h"
 #include "boundary/namespace/ns_plan.h"
 
 /* No child may take longer. */
@@ -84,7 +85,7 @@ child_steps(struct ns_probe *p)
 	if (p->others == 0) {
 		bool ipv6 = false;
 
-		p->nftables = -ns_try_net(&ipv6);
+		p->nftables = -capture_try(&ipv6);
 		p->ipv6 = p->nftables != 0 ? NS_PROBE_NOT_TRIED : ipv6 ? 0 : EAFNOSUPPORT;
 	}
 	try_overlay(p);

@@ -10,12 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/control.h"
@@ -25,6 +23,7 @@
 #include "base/timing.h"
 #include "base/tree.h"
 #include "boundary/namespace/ns_plan.h"
+#include "boundary/overlay/overlay.h"
 #include "ipc/init_channel.h"
 
 static uid_t
@@ -38,7 +37,7 @@ make_folders(int root, struct err *err)
 {
 	static const char *const folders[] = {
 		"dev", "dev/pts", "dev/shm", "home", "home/agent", "proc", "run", "sys",
-		"tmp", "usr", "var", "var/tmp", ".changes", ".lower",
+		"tmp", "usr", "var", "var/tmp", OVERLAY_CHANGES, OVERLAY_LOWER,
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(folders); i++)
@@ -91,7 +90,7 @@ static bool
 is_ours(const char *name)
 {
 	static const char *const ours[] = { ".", "..", "dev", "etc", "home", "proc", "run",
-	                                    "sys", "tmp", ".changes", ".lower" };
+	                                    "sys", "tmp", OVERLAY_CHANGES, OVERLAY_LOWER };
 
 	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
 		if (strcmp(name, ours[i]) == 0)
@@ -103,7 +102,7 @@ static int
 show_rootfs_etc(int root, struct err *err)
 {
 	/* The generated files over those of the root file system. */
-	const char *const layers[] = { "lowerdir", "etc:.lower/etc", NULL };
+	const char *const layers[] = { "lowerdir", "etc:" OVERLAY_LOWER "/etc", NULL };
 	OWN(closep) int etc = mounts_new_fs("overlay", layers, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
 
 	return etc < 0 ? etc : mounts_attach(etc, root, "etc", err);
@@ -124,10 +123,10 @@ show_rootfs(const struct ns_plan *plan, int root, struct err *err)
 		return mount;
 	r = mounts_set_attrs(mount, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, true, err);
 	if (r == 0)
-		r = mounts_attach(mount, root, ".lower", err);
+		r = mounts_attach(mount, root, OVERLAY_LOWER, err);
 	if (r < 0)
 		return r;
-	from = openat(root, ".lower", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	from = openat(root, OVERLAY_LOWER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dir = from < 0 ? NULL : fdopendir(dup(from));
 	if (dir == NULL)
 		return err_errno(err, "cannot list '%s'", plan->spec->rootfs);
@@ -136,7 +135,7 @@ show_rootfs(const struct ns_plan *plan, int root, struct err *err)
 			r = show_entry(from, d->d_name, root, err);
 	if (r == 0 && faccessat(from, "etc", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		r = show_rootfs_etc(root, err);
-	umount2(".lower", MNT_DETACH);
+	umount2(OVERLAY_LOWER, MNT_DETACH);
 	return r;
 }
 
@@ -295,109 +294,14 @@ make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err 
 	return r;
 }
 
-static bool
-takes_user_attribute(int fd)
-{
-	return CONTROL_ON("tmpfs-xattr") && fd >= 0 &&
-	       (fsetxattr(fd, "user.overlay.cloister", "", 0, 0) == 0 || errno != EOPNOTSUPP);
-}
-
-/* A memory file is on a tmpfs, too. */
-bool
-ns_keeps_changes(void)
-{
-	OWN(closep) int fd = memfd_create("tmpfs", MFD_CLOEXEC);
-
-	return takes_user_attribute(fd);
-}
-
-/* Whether an overlay can keep its marks there: tmpfs has user attributes since
- * Linux 6.6. */
-static bool
-has_user_attributes(int folder)
-{
-	OWN(closep) int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return takes_user_attribute(fd);
-}
-
-/* Overlays' changes go to the scratch space, where limits count; or else to the state folder on the
- * host's disk, where they do not. */
+/* Puts the workspace in *MOUNT below an upper folder, which is sent to the supervisor. */
 static int
-open_changes(const struct ns_plan *plan, int root, int scratch, struct err *err)
+lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *mount, struct err *err)
 {
-	OWN(closep) int mount = plan->changes;
-	char link[48], path[PATH_MAX];
-	ssize_t n;
-	int r;
-
-	if (has_user_attributes(scratch))
-		return fcntl(scratch, F_DUPFD_CLOEXEC, 0);
-	if ((plan->spec->limits.asked & CELL_LIMIT_DISK) != 0)
-		return err_set(err, ENOTSUP, "--disk cannot be enforced on an overlay workspace: this "
-		               "kernel's tmpfs has no user attributes (Linux 6.6 has): leave it out, or "
-		               "use -w DIR:ro");
-	if (mount < 0) {
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", plan->ground->changes);
-		n = readlink(link, path, sizeof(path) - 1);
-		if (n < 0)
-			return err_errno(err, "cannot find the state folder");
-		path[n] = '\0';
-		mount = mounts_copy_tree(AT_FDCWD, path, err);
-	}
-	if (mount < 0)
-		return mount;
-	r = mounts_set_attrs(mount, MOUNTS_QUIET, false, err);
-	if (r == 0)
-		r = mounts_attach(mount, root, ".changes", err);
-	return r < 0 ? r : TAKE_FD(mount);
-}
-
-static int
-make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
-           struct err *err)
-{
-	uid_t agent = agent_id(plan);
 	OWN(closep) int upper = -1;
-	char name[32], work[32];
-	struct stat st;
+	int r = overlay_mount(root, changes, grant, agent_id(plan), mount, &upper, err);
 
-	snprintf(name, sizeof(name), "upper%zu", grant);
-	snprintf(work, sizeof(work), "work%zu", grant);
-	if (fstat(lower, &st) < 0 || mkdirat(changes, name, 0700) < 0 ||
-	    mkdirat(changes, work, 0700) < 0)
-		return err_errno(err, "cannot make room for the workspace's changes");
-	upper = openat(changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (upper < 0 || fchown(upper, agent, agent) < 0 || fchmod(upper, st.st_mode & 0777) < 0)
-		return err_errno(err, "cannot make room for the workspace's changes");
-	return ns_send_folder(plan, INIT_UPPER, grant, upper, err);
-}
-
-/* Puts MOUNT, the workspace, below an upper folder, and the overlay into *MOUNT.  Folders are given
- * by descriptor, so that the agent's list of mounts reveals no path. */
-static int
-lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *mount,
-         struct err *err)
-{
-	char upper[48], work[48];
-	const char *const options[] = { "lowerdir", ".lower", "upperdir", upper,
-	                                "workdir", work, "userxattr", NULL, NULL };
-	int overlay, r;
-
-	snprintf(upper, sizeof(upper), "/proc/self/fd/%d/upper%zu", changes, grant);
-	snprintf(work, sizeof(work), "/proc/self/fd/%d/work%zu", changes, grant);
-	r = make_upper(plan, *mount, changes, grant, err);
-	if (r == 0)
-		r = mounts_attach(*mount, root, ".lower", err);
-	if (r < 0)
-		return r;
-	overlay = mounts_new_fs("overlay", options, MOUNTS_QUIET, err);
-	if (overlay < 0)
-		return err_wrap(err, "the workspace (try -w DIR:ro or -w DIR:rw)");
-	umount2(".lower", MNT_DETACH);
-	close(*mount);
-	*mount = overlay;
-	return 0;
+	return r < 0 ? r : ns_send_fds(plan, INIT_UPPER, (uint32_t)grant, &upper, 1, err);
 }
 
 static int
@@ -435,14 +339,14 @@ attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err
 	int r = 0;
 
 	if (cell_spec_has_overlay(plan->spec)) {
-		changes = open_changes(plan, root, scratch, err);
+		changes = overlay_open_changes(root, scratch, plan->ground->changes, plan->changes, err);
 		if (changes < 0)
 			return changes;
 	}
 	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
 		r = attach_grant(plan, root, changes, i, err);
 	/* Exists only if the changes go to disk. */
-	umount2(".changes", MNT_DETACH);
+	umount2(OVERLAY_CHANGES, MNT_DETACH);
 	return r;
 }
 
@@ -499,7 +403,7 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 		r = ns_make_home(root, plan->spec, err);
 	timing_mark(TIMING_SCRATCH);
 	if (r == 0)
-		r = ns_send_folder(plan, INIT_SCRATCH, 0, scratch, err);
+		r = ns_send_fds(plan, INIT_SCRATCH, 0, &scratch, 1, err);
 	/* Done late, because it has to be waited for. */
 	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
 		r = ns_make_trust(root, plan, err);
@@ -510,8 +414,8 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r < 0)
 		return r;
 	timing_mark(TIMING_GRANTED);
-	if (unlinkat(root, ".lower", AT_REMOVEDIR) < 0 ||
-	    unlinkat(root, ".changes", AT_REMOVEDIR) < 0)
+	if (unlinkat(root, OVERLAY_LOWER, AT_REMOVEDIR) < 0 ||
+	    unlinkat(root, OVERLAY_CHANGES, AT_REMOVEDIR) < 0)
 		return err_errno(err, "cannot tidy the cell's root");
 	r = enter_root(root, err);
 	if (r == 0)

@@ -13,7 +13,6 @@
 #include "boundary/namespace/ns_plan.h"
 #include "cell/cell_net.h"
 #include "ipc/init_channel.h"
-#include "ipc/ipc.h"
 
 #define BACKLOG 64
 #define SOCKET (&CELL_NET_SSH_AGENT[1])         /* from the root */
@@ -37,17 +36,14 @@ listen_at(int root, struct err *err)
 int
 ns_make_ssh(int root, const struct ns_plan *plan, struct err *err)
 {
-	OWN(buf_free) struct buf message;
 	OWN(closep) int fd = -1;
 	int r;
 
-	ipc_begin(&message, INIT_LISTENERS);
-	buf_put_u32(&message, INIT_LISTENS_SSH);
 	if (mkdirat(root, "etc/ssh", 0755) < 0 && errno != EEXIST)
 		return err_errno(err, "cannot make /etc/ssh");
 	r = create_file_at(root, "etc/ssh/ssh_known_hosts", 0644, plan->spec->known_hosts, err);
 	if (r < 0)
 		return r;
 	fd = listen_at(root, err);
-	return fd < 0 ? fd : ipc_send(plan->channel, &message, &fd, 1, err);
+	return fd < 0 ? fd : ns_send_fds(plan, INIT_SSH, 0, &fd, 1, err);
 }

@@ -27,11 +27,12 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/timing.h"
+#include "cell/cell_spec.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
-#include "cell/cell_spec.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
+#include "proc/init/init.h"
 
 #define SLICE_NS UINT64_C(5000000)
 #define BECOME_MS 5000                  /* how long a process may take to exec its command */
@@ -49,6 +50,7 @@ struct process {
 
 static struct process processes[INIT_PROCESSES_MAX];
 static int limit = -1;                  /* a timer: see set_limit() */
+static bool by_stream;                  /* the channel is a byte stream: init_stream.c */
 
 struct spawn {
 	uint32_t handle, flags, rows, columns;
@@ -58,6 +60,15 @@ struct spawn {
 	int tty;                        /* the slave side, or -1 */
 };
 
+/* If the supervisor is gone, the channel ends and so does init; nothing else in the cell outlives pid 1. */
+static void
+send_or_exit(const struct buf *message, const int *fds, size_t n_fds)
+{
+	if ((by_stream ? init_stream_send(message, fds, n_fds) :
+	     ipc_send(INIT_CHANNEL_FD, message, fds, n_fds, NULL)) < 0)
+		_exit(125);
+}
+
 _Noreturn static void
 die(const struct err *err)
 {
@@ -66,16 +77,8 @@ die(const struct err *err)
 	ipc_begin(&message, INIT_FAILED);
 	buf_put_u32(&message, (uint32_t)err->code);
 	buf_put_str(&message, err->text);
-	(void)ipc_send(INIT_CHANNEL_FD, &message, NULL, 0, NULL);
+	send_or_exit(&message, NULL, 0);
 	_exit(125);
-}
-
-/* If the supervisor is gone, the channel ends and so does init; nothing else in the cell outlives pid 1. */
-static void
-send_or_exit(const struct buf *message, const int *fds, size_t n_fds)
-{
-	if (ipc_send(INIT_CHANNEL_FD, message, fds, n_fds, NULL) < 0)
-		_exit(125);
 }
 
 static void
@@ -179,6 +182,15 @@ open_terminal(struct spawn *spawn, int *ret_master)
 	return 0;
 }
 
+/* The agent has ended, or does not run: so ends the cell.  A byte stream has yet to carry its output. */
+static void
+end(void)
+{
+	if (!by_stream)
+		_exit(0);
+	init_stream_end();
+}
+
 static void
 report_spawned(uint32_t handle, pid_t pid, int error, int master)
 {
@@ -190,7 +202,7 @@ report_spawned(uint32_t handle, pid_t pid, int error, int master)
 	buf_put_u32(&message, error == 0 ? (uint32_t)pid : 0);
 	send_or_exit(&message, &master, master >= 0 && error == 0 ? 1 : 0);
 	if (error != 0 && handle == INIT_HANDLE_AGENT)
-		_exit(0);
+		end();
 }
 
 /* PATH is searched as in the agent's own environment. */
@@ -344,20 +356,22 @@ take_limit(struct ipc_message *message)
 	return set_limit(ms);
 }
 
+int
+init_take(struct ipc_message *message)
+{
+	return message->type == INIT_SPAWN ? take_spawn(message) :
+	       message->type == INIT_SIGNAL ? take_signal(message) :
+	       message->type == INIT_LIMIT ? take_limit(message) : -EBADMSG;
+}
+
 static void
 take_message(void)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
-	int r = ipc_receive(INIT_CHANNEL_FD, &message, NULL);
+	int r = by_stream ? init_stream_turn() : ipc_receive(INIT_CHANNEL_FD, &message, NULL);
 
-	if (r == 0 && message.type == INIT_SPAWN)
-		r = take_spawn(&message);
-	else if (r == 0 && message.type == INIT_SIGNAL)
-		r = take_signal(&message);
-	else if (r == 0 && message.type == INIT_LIMIT)
-		r = take_limit(&message);
-	else
-		r = -EBADMSG;
+	if (r == 0 && !by_stream)
+		r = init_take(&message);
 	if (r < 0)
 		_exit(125);
 }
@@ -372,10 +386,13 @@ report_exited(struct process *process, int status)
 	ipc_begin(&message, INIT_EXITED);
 	buf_put_u32(&message, process->handle);
 	buf_put_u32(&message, (uint32_t)status);
-	send_or_exit(&message, NULL, 0);
-	if (process->handle == INIT_HANDLE_AGENT)
-		_exit(0);
+	if (by_stream)
+		init_stream_exited(process->handle, &message);
+	else
+		send_or_exit(&message, NULL, 0);
 	process->pid = 0;
+	if (process->handle == INIT_HANDLE_AGENT)
+		end();
 }
 
 /* Reaps dead processes.  Those that init started are reported, orphans are not.  A process that was
@@ -431,7 +448,7 @@ static void
 take_turn(int children)
 {
 	struct pollfd fds[WATCHES + INIT_PROCESSES_MAX] = {
-		[WATCH_CHANNEL] = { .fd = INIT_CHANNEL_FD, .events = POLLIN },
+		[WATCH_CHANNEL] = { .fd = by_stream ? init_stream_fd() : INIT_CHANNEL_FD, .events = POLLIN },
 		[WATCH_CHILDREN] = { .fd = children, .events = POLLIN },
 		[WATCH_LIMIT] = { .fd = limit, .events = POLLIN },
 	};
@@ -469,18 +486,20 @@ int
 main(int argc, char **argv)
 {
 	OWN(buf_free) struct buf ready = {0};
-	const bool has_landlock = argc > 3 && argv[3][0] == 'L', is_timed = argc > 3 && argv[3][1] == 'T';
+	const bool has_landlock = argc > 3 && strchr(argv[3], INIT_HAS_LANDLOCK) != NULL;
+	const bool is_timed = argc > 3 && strchr(argv[3], INIT_IS_TIMED) != NULL;
 	sigset_t child;
 	int children;
 
 	if (is_timed && timing_attach(INIT_TIMING_FD, NULL) == 0)
 		timing_mark(TIMING_INIT);
 	if (CONTROL_ON("fds"))
-		syscall(SYS_close_range, INIT_LANDLOCK_FD + 1u, ~0u, 0u);
+		syscall(SYS_close_range, has_landlock ? INIT_LANDLOCK_FD + 1u : INIT_LANDLOCK_FD + 0u, ~0u, 0u);
 	if (argc < 4 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0) {
 		fprintf(stderr, "cloister-init is started by cloister-supervisor only\n");
 		return 125;
 	}
+	by_stream = strchr(argv[3], INIT_BY_STREAM) != NULL;
 	lock_down(argv[1][0] == '0' + FILTER_NESTED_APART ? FILTER_NESTED_APART :
 	          argv[1][0] == '0' + FILTER_NESTED ? FILTER_NESTED : FILTER_DEFAULT, has_landlock);
 	timing_mark(TIMING_CONFINED);
@@ -497,6 +516,8 @@ main(int argc, char **argv)
 	}
 	ipc_begin(&ready, INIT_READY);
 	send_or_exit(&ready, NULL, 0);
+	if (by_stream && init_stream_open() < 0)
+		return 125;
 	for (;;)
 		take_turn(children);
 }

@@ -1,11 +1,10 @@
 /* main.c - cloister-publish: forwards connections from ports of the host to servers in the cell.
  *
  * cloister-publish [webhook:]PORT..., started by the supervisor with
- *   fd 3  the cell's user namespace
- *   fd 4  its network namespace
+ *   fd 3  and 4: the cell's network, see capture_enter()
  *   fd 5  the courier, if webhooks come to a PORT: see webhook_channel.h
  *   fd 6  listening on the host for the first PORT, IPv4; 7: IPv6, or closed; and so on
- * It joins both and gives up everything else.  So it connects only within the cell, and has only
+ * It joins that network and gives up everything else.  So it connects only within the cell, and has only
  * the given sockets of the host. */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,14 +23,15 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
-#include "confine/lockdown.h"
+#include "boundary/capture/capture.h"
 #include "cell/cell_spec.h"
+#include "confine/lockdown.h"
 #include "ipc/webhook_channel.h"
 #include "loop/loop.h"
 #include "loop/relay.h"
 #include "proc/publish/publish.h"
 
-enum { USERNS = 3, NETNS = 4, LISTENERS = PUBLISH_WEBHOOK_FD + 1 };
+enum { NETWORK = 3, LISTENERS = PUBLISH_WEBHOOK_FD + 1 };
 
 #define INNER_ID 0xfffdu                /* an unused id, if it is mapped */
 
@@ -268,10 +268,12 @@ find_ports(int argc, char **argv, struct err *err)
 static int
 enter_cell(struct err *err)
 {
-	if (setns(USERNS, CLONE_NEWUSER) < 0 || setns(NETNS, CLONE_NEWNET) < 0)
-		return err_errno(err, "cannot enter the cell's network");
-	close(USERNS);
-	close(NETNS);
+	int r = capture_enter((const int[]){ NETWORK, NETWORK + 1 }, err);
+
+	if (r < 0)
+		return r;
+	close(NETWORK);
+	close(NETWORK + 1);
 	/* If the cell has ids of its own, becomes nobody; else the operator's is the only id. */
 	(void)!setgroups(0, NULL);
 	if (setresgid(INNER_ID, INNER_ID, INNER_ID) == 0 &&
@@ -292,7 +294,7 @@ main(int argc, char **argv)
 	bool has_webhooks = fcntl(PUBLISH_WEBHOOK_FD, F_GETFD) >= 0;
 	int r;
 
-	if (argc < 2 || fcntl(NETNS, F_GETFD) < 0) {
+	if (argc < 2 || fcntl(NETWORK + 1, F_GETFD) < 0) {
 		fprintf(stderr, "cloister-publish is started by cloister-supervisor only\n");
 		return 125;
 	}

@@ -53,6 +53,8 @@ read_spec(struct supervisor *sv, struct err *err)
 		else if (!has && CONTROL_ON("fds"))
 			close(fd);
 	}
+	if (r == 0 && (sv->boundary = boundary_find(sv->spec.boundary, err)) == NULL)
+		r = -EINVAL;
 	/* Close every other descriptor that the operator's shell left open. */
 	if (CONTROL_ON("fds"))
 		syscall(SYS_close_range, (unsigned)CELL_FDS_END, ~0u, 0u);
@@ -88,24 +90,6 @@ leave_keyring(struct err *err)
 	return 0;
 }
 
-static size_t
-list_devices(const struct cell_spec *spec, dev_t devices[CGROUP_DEVICES_MAX])
-{
-	size_t n = 0;
-	struct stat st;
-
-	for (size_t i = 0; i <= spec->n_grants && n < CGROUP_DEVICES_MAX; i++) {
-		const char *path = i == 0 ? "/usr" : spec->grants[i - 1].host;
-		bool known = stat(path, &st) < 0;
-
-		for (size_t k = 0; k < n; k++)
-			known = known || devices[k] == st.st_dev;
-		if (!known)
-			devices[n++] = st.st_dev;
-	}
-	return n;
-}
-
 /* True once for as long as the runtime folder lives: until the machine restarts or the user logs
  * out.  `cloister doctor` reports it every time. */
 static bool
@@ -117,65 +101,13 @@ is_first_time(const struct supervisor *sv, const char *what)
 	return fd >= 0;
 }
 
-/* Reports the limits that are not in force: an error if the operator asked for one, one plain line
- * for the defaults. */
-static int
-judge_missing(struct supervisor *sv, const char *why, struct err *err)
-{
-	static const struct { unsigned bit, limit; const char *option, *name; } rows[] = {
-		{ CGROUP_MEMORY, CELL_LIMIT_MEMORY, "--memory", "memory" },
-		{ CGROUP_CPUS, CELL_LIMIT_CPUS, "--cpus", "cpus" },
-		{ CGROUP_IO, CELL_LIMIT_IO, "--io", "io" },
-	};
-	char names[64] = "";
-
-	/* Without a cgroup, RLIMIT_NPROC still limits processes. */
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		if ((sv->unlimited & rows[i].bit) == 0)
-			continue;
-		if ((sv->spec.limits.asked & rows[i].limit) != 0)
-			return err_set(err, ENOTSUP, "%s cannot be enforced: %s", rows[i].option, why);
-		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
-		         names[0] == '\0' ? "" : ", ", rows[i].name);
-	}
-	if (names[0] != '\0' && is_first_time(sv, "told-limits"))
-		supervisor_say(sv, "%s (this is said once)", why);
-	return 0;
-}
-
-static int
-make_cgroup(struct supervisor *sv, struct err *err)
-{
-	dev_t devices[CGROUP_DEVICES_MAX];
-	struct cgroup_limits limits = {
-		.memory = CONTROL_ON("limit-memory") ? sv->spec.limits.memory : 1ULL << 50,
-		.cpus_milli = sv->spec.limits.cpus_milli,
-		.pids = CONTROL_ON("limit-pids") ? sv->spec.limits.pids + 1 : 1 << 20,
-		.io = sv->spec.limits.io,
-		.devices = devices,
-		.n_devices = list_devices(&sv->spec, devices),
-	};
-	char why[512] = "";
-	int r;
-
-	r = cgroup_create(sv->spec.id, &limits, &sv->cgroup, &sv->unlimited, why, sizeof(why), err);
-	if (r == 0 && cgroup_paths(sv->cgroup)[0] != '\0')
-		r = create_file_at(sv->place.dir, "cgroups", 0600, cgroup_paths(sv->cgroup), err);
-	return r < 0 ? r : judge_missing(sv, why, err);
-}
-
-/* Changes that are written to disk from the start are not under the disk limit. */
 static void
-judge_changes(struct supervisor *sv)
+tell_once(void *arg, const char *topic, const char *text)
 {
-	struct stat upper, changes;
+	const struct supervisor *sv = arg;
 
-	for (size_t i = 0; i < sv->spec.n_grants; i++)
-		if (sv->cell.uppers[i] >= 0 && fstat(sv->cell.uppers[i], &upper) == 0 &&
-		    fstat(sv->changes, &changes) == 0 && upper.st_dev == changes.st_dev &&
-		    is_first_time(sv, "told-disk"))
-			supervisor_say(sv, "changes to overlay workspaces have no limit on disk here: this "
-			               "kernel's tmpfs cannot hold them, Linux 6.6 can (this is said once)");
+	if (is_first_time(sv, topic))
+		supervisor_say(sv, "%s (this is said once)", text);
 }
 
 /* Checks where the timeline will be; the entry is made with the first event. */
@@ -215,11 +147,12 @@ mark_grants(struct supervisor *sv, struct err *err)
 
 /* Runs while the walls go up, because the disk is slow. */
 static int
-make_files(void *arg, struct err *err)
+make_files(void *arg, struct walls *walls, struct err *err)
 {
 	struct supervisor *sv = arg;
 	int r = make_state(sv, err);
 
+	sv->walls = walls;
 	/* Only now: a cell that was refused has written nothing. */
 	if (r == 0)
 		r = mark_grants(sv, err);
@@ -242,11 +175,11 @@ start_cell(struct supervisor *sv, struct err *err)
 	bool tty = sv->spec.tty;
 	int inside[3] = { -1, -1, -1 };
 	struct boundary_ground ground = {
-		.slot = sv->place.entry.slot, .cgroup = sv->cgroup, .libexec = sv->libexec,
-		.changes = sv->changes, .pids_limited = (sv->unlimited & CGROUP_PIDS) == 0,
+		.slot = sv->place.entry.slot, .entry = sv->place.dir, .libexec = sv->libexec,
+		.changes = sv->changes, .loop = sv->loop,
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
-		.meanwhile = make_files, .arg = sv,
+		.meanwhile = make_files, .tell_once = tell_once, .arg = sv,
 	};
 	int r = supervisor_find_own(&sv->spec, &own, err);
 
@@ -257,33 +190,23 @@ start_cell(struct supervisor *sv, struct err *err)
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;
 	/* A script that opens /dev/stdout reopens the pipe, as the agent. */
 	for (int i = 0; r == 0 && i < 3; i++) {
-		boundary_namespace.give_to_agent(inside[i], sv->place.entry.slot, sv->spec.root);
-		boundary_namespace.give_to_agent(sv->setup.inside[i], sv->place.entry.slot,
-		                                 sv->spec.root);
+		sv->boundary->give_to_agent(inside[i], sv->place.entry.slot, sv->spec.root);
+		sv->boundary->give_to_agent(sv->setup.inside[i], sv->place.entry.slot, sv->spec.root);
 	}
 	if (r == 0)
-		r = boundary_namespace.start(&sv->spec, &ground, &sv->cell, err);
+		r = sv->boundary->start(&sv->spec, &ground, &sv->walls, err);
+	if (r < 0)
+		sv->walls = NULL;
 	for (int i = 0; i < 3; i++)
 		closep(&inside[i]);
 	return r;
 }
 
-static void
-init_exited(void *arg, uint32_t events)
+void
+supervisor_cell_died(struct supervisor *sv)
 {
-	struct supervisor *sv = arg;
-	siginfo_t info;
-
-	(void)events;
-	if (waitid(P_PIDFD, (id_t)sv->cell.pidfd, &info, WEXITED) < 0)
-		return;
 	timing_mark(TIMING_DEAD);
 	sv->dead = true;
-	loop_unwatch(sv->loop, &sv->exited);
-	/* Read init's last messages: a bounded number, without waiting for more. */
-	for (int i = 0; i < 4 * INIT_PROCESSES_MAX && sv->channel.events != 0; i++)
-		supervisor_channel_ready(sv, 0);
-	loop_unwatch(sv->loop, &sv->channel);
 	supervisor_find_reason(sv);
 	loop_cancel_timer(sv->loop, &sv->grace);
 	supervisor_unpublish(sv);
@@ -292,6 +215,19 @@ init_exited(void *arg, uint32_t events)
 	if (supervisor_egress_is_over(sv))
 		supervisor_tell_dead(sv);
 	supervisor_check_end(sv);
+}
+
+static void
+walls_died(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+
+	(void)events;
+	if (!sv->boundary->reap(sv->walls, false))
+		return;
+	loop_unwatch(sv->loop, &sv->died);
+	if (port_finish(sv->boundary->port(sv->walls)))
+		supervisor_cell_died(sv);
 }
 
 static void
@@ -342,17 +278,15 @@ watch_cell(struct supervisor *sv, struct err *err)
 {
 	int r;
 
-	(void)fcntl(sv->cell.channel, F_SETFL, O_NONBLOCK);
-	sv->channel = (struct loop_source){ .fd = sv->cell.channel, .arg = sv,
-	                                    .ready = supervisor_channel_ready };
-	sv->exited = (struct loop_source){ .fd = sv->cell.pidfd, .arg = sv, .ready = init_exited };
+	sv->boundary->sockets(sv->walls, sv->sockets);
+	sv->died = (struct loop_source){ .fd = sv->boundary->died(sv->walls), .arg = sv, .ready = walls_died };
 	sv->time = (struct loop_timer){ .due = time_over, .arg = sv };
 	sv->ttl = (struct loop_timer){ .due = ttl_over, .arg = sv };
 	loop_set_timer(sv->loop, &sv->time, sv->spec.limits.time_ms);
 	if (sv->spec.limits.ttl_ms > 0)
 		loop_set_timer(sv->loop, &sv->ttl, sv->spec.limits.ttl_ms);
-	r = loop_watch(sv->loop, &sv->channel, EPOLLIN, err);
-	return r < 0 ? r : loop_watch(sv->loop, &sv->exited, EPOLLIN, err);
+	r = supervisor_watch_port(sv, err);
+	return r < 0 ? r : loop_watch(sv->loop, &sv->died, EPOLLIN, err);
 }
 
 /* The supervisor may write to its own folders and to cgroups, nowhere else.  The changes of
@@ -364,16 +298,16 @@ make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 	const char *writable[CELL_GRANTS_MAX + 5] = { "/sys/fs/cgroup" };
 	/* The timeline is here, and moves there when the cell has ended. */
 	OWN(closep) int state = cell_state_open(false, NULL);
-	size_t n = 0;
+	int folders[CELL_GRANTS_MAX];
+	size_t n = 0, n_folders = sv->boundary->folders(sv->walls, folders);
 
 	snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->place.runtime);
 	if (state >= 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", state);
 	if (sv->timeline.operator.dir > 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->timeline.operator.dir);
-	for (size_t i = 0; i < sv->spec.n_grants; i++)
-		if (sv->cell.uppers[i] >= 0)
-			snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->cell.uppers[i]);
+	for (size_t i = 0; i < n_folders; i++)
+		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", folders[i]);
 	for (size_t i = 0; i < n; i++)
 		writable[i + 1] = paths[i];
 	return landlock_make(LANDLOCK_SUPERVISOR, writable, ret_fd, err);
@@ -404,13 +338,14 @@ lock_down(const struct supervisor *sv, struct err *err)
 static int
 start(struct supervisor *sv, struct err *err)
 {
+	bool on_disk = cell_spec_has_overlay(&sv->spec) && !sv->boundary->keeps_changes();
 	int r;
 
 	sv->started_ns = supervisor_now_ns();
-	r = make_cgroup(sv, err);
+	r = sv->boundary->check(&sv->spec, err);
 	timing_mark(TIMING_LIMITED);
-	sv->has_inner_root = boundary_namespace.inner_root(sv->place.entry.slot) != geteuid();
-	if (r == 0 && cell_spec_has_overlay(&sv->spec) && !boundary_namespace.keeps_changes()) {
+	sv->has_inner_root = sv->boundary->inner_root(sv->place.entry.slot) != geteuid();
+	if (r == 0 && on_disk) {
 		r = make_state(sv, err);
 		r = r < 0 ? r : supervisor_make_changes(sv, err);
 	}
@@ -420,10 +355,13 @@ start(struct supervisor *sv, struct err *err)
 		r = start_cell(sv, err);
 	/* The files are in the cell by now, or never will be. */
 	cell_spec_free_files(&sv->spec);
+	/* Changes that are written to disk from the start are not under the disk limit. */
+	if (r == 0 && on_disk)
+		tell_once(sv, "told-disk", "changes to overlay workspaces have no limit on disk here: this "
+		          "kernel's tmpfs cannot hold them, Linux 6.6 can");
 	if (r == 0) {
-		judge_changes(sv);
-		supervisor_watch_net(sv);
 		r = watch_cell(sv, err);
+		supervisor_watch_net(sv);
 		supervisor_budget_begin(sv);
 	}
 	if (r == 0 && sv->spec.has_policy)
@@ -438,18 +376,15 @@ start(struct supervisor *sv, struct err *err)
 	return r;
 }
 
-/* Clears the cgroups of a supervisor that was killed: those in its list, and, in case it had not
- * written the list yet, its name wherever this cell has a group. */
+/* Clears what is left of a cell whose supervisor was killed. */
 static int
-clear_cgroups(void *arg, const char *id, const char *written)
+clear_walls(void *arg, int dir, const char *id)
 {
 	const struct supervisor *sv = arg;
-	OWN(freep) char *paths = cgroup_paths_of(sv->cgroup, sv->spec.id, id);
-	int r = cgroup_clear_stale(written);
+	const struct boundary *kind = boundary_of(dir);
 
-	if (paths != NULL && cgroup_clear_stale(paths) < 0)
-		r = -EBUSY;
-	return r;
+	/* Another version of cloister clears what this one does not know. */
+	return kind == NULL ? -ENOTSUP : kind->clear(kind == sv->boundary ? sv->walls : NULL, dir, id);
 }
 
 struct known {
@@ -465,8 +400,8 @@ by_id(const void *a, const void *b)
 	return strcmp(((const struct cell_entry *)a)->id, ((const struct cell_entry *)b)->id);
 }
 
-/* A cell's entry exists before its cgroup and until after it.  So the entries must be listed after
- * the cgroups. */
+/* A cell's entry exists before its walls and until after them.  So the entries must be listed after
+ * the walls. */
 static bool
 is_known(void *arg, const char *id)
 {
@@ -484,21 +419,21 @@ is_known(void *arg, const char *id)
 	return known->n > 0 && bsearch(&like, known->entries, known->n, sizeof(like), by_id) != NULL;
 }
 
-/* Clears the cgroups of cells whose runtime entries are already gone, for example because somebody
+/* Clears what is left of cells whose runtime entries are already gone, for example because somebody
  * emptied that folder. */
 static void
 clear_forgotten(const struct supervisor *sv)
 {
 	struct known known = { .runtime = sv->place.runtime };
 
-	cgroup_clear_forgotten(sv->cgroup, sv->spec.id, is_known, &known);
+	sv->boundary->clear_unknown(sv->walls, is_known, &known);
 	free(known.entries);
 }
 
 static int
 supervise(struct supervisor *sv, struct err *err)
 {
-	const struct cell_clearer clearer = { clear_cgroups, supervisor_timeline_lost, sv };
+	const struct cell_clearer clearer = { clear_walls, supervisor_timeline_lost, sv };
 	int r = start(sv, err);
 
 	/* All of this happens while the agent starts.  The supervisor reads nothing from it before
@@ -517,19 +452,15 @@ supervise(struct supervisor *sv, struct err *err)
 static int
 give_up(struct supervisor *sv, const struct err *err)
 {
-	if (sv->cell.init > 0 && !sv->dead) {
-		kill(sv->cell.init, SIGKILL);
-		waitpid(sv->cell.init, NULL, 0);
+	if (sv->walls != NULL && !sv->dead) {
+		sv->boundary->kill(sv->walls);
+		(void)sv->boundary->reap(sv->walls, true);
 	}
 	supervisor_setup_over(sv);
 	stdio_close(&sv->stdio);
 	supervisor_complain(err->text);
 	snprintf(sv->cause, sizeof(sv->cause), "%.255s", err->text);
 	sv->spec.quiet = sv->gave_up = true;
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++) {
-		closep(&sv->cell.uppers[i]);
-		sv->cell.uppers[i] = -1;
-	}
 	supervisor_clean_up(sv, 125);
 	return 125;
 }
@@ -571,8 +502,7 @@ main(int argc, char **argv)
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
 		.counters = -1, .webhooks = -1, .streams = { { .fd = -1 }, { .fd = -1 } },
 		.setup = { .inside = { -1, -1, -1 }, .null = -1, .steps = -1 },
-		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
-		          .mntns = -1, .netns = -1 },
+		.sockets = { -1, -1, -1, -1, -1 },
 		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1,
 		            .policy = { .policy = -1, .text = -1, .counts = -1 },
 		            .secrets = -1, .keeper = -1, .keeper_process = -1, .names = -1, .hooks = -1,
@@ -585,8 +515,6 @@ main(int argc, char **argv)
 	struct err err = {0};
 	int r, status;
 
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		sv.cell.uppers[i] = -1;
 	umask(077);
 	reset_signals();
 	leave_real_time();
@@ -604,6 +532,7 @@ main(int argc, char **argv)
 		r = loop_new(&sv.loop, &err);
 	if (r == 0) {
 		stdio_init(&sv.stdio, sv.loop, output_ended, &sv);
+		sv.stdio.resize = supervisor_resize;
 		r = catch_signals(&sv, &err);
 	}
 	if (r == 0)

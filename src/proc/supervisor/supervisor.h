@@ -10,29 +10,30 @@
 #include "audit/operator.h"
 #include "base/json.h"
 #include "boundary/boundary.h"
-#include "boundary/cgroup.h"
+#include "boundary/port/port.h"
+#include "canon/members.h"
+#include "canon/repeats.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_refusals.h"
 #include "cell/cell_spec.h"
-#include "canon/members.h"
-#include "canon/repeats.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "loop/loop.h"
 #include "loop/stdio.h"
-#include "proc/supervisor/supervisor_budget.h"
 #include "proc/supervisor/supervisor_approvals.h"
-#include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_budget.h"
 #include "proc/supervisor/supervisor_fired.h"
+#include "proc/supervisor/supervisor_lost_rights.h"
+#include "proc/supervisor/supervisor_policy.h"
 #include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
-#include "proc/supervisor/supervisor_lost_rights.h"
 
 #define SUPERVISOR_CLIENTS_MAX 96
 #define SUPERVISOR_STAY_MAX 64          /* may stay connected; the rest are for ending the cell */
 #define SUPERVISOR_LOG_MAX (8u << 20)   /* at this size the log is rotated; two files are kept */
 #define SUPERVISOR_EVENTS_MAX (32u << 20)       /* size of the timeline's newest file; all files are kept */
 
+struct cgroup;
 struct supervisor;
 
 /* supervisor_own.c: finds cloister's own folders, under every path that the grants contain.  -EPERM
@@ -67,7 +68,7 @@ struct egress {
 	int keeper, keeper_process;     /* the courier's channel to the secrets' keeper; the keeper's pidfd */
 	pid_t mint, starter, hook;      /* 0: none */
 	struct cgroup *cgroup;          /* the helpers' group */
-	struct loop_source starter_channel, listeners[BOUNDARY_LISTENERS];
+	struct loop_source starter_channel, listeners[BOUNDARY_SOCKETS];
 	struct loop_source webhooks;    /* the courier's end of publish's channel; never read here */
 	struct loop_source gate, courier;       /* while they run */
 	struct loop_timer again, patience;
@@ -155,15 +156,15 @@ struct stream {
 struct supervisor {
 	struct cell_spec spec;
 	struct cell_place place;
-	struct cgroup *cgroup;
-	struct boundary_cell cell;
+	const struct boundary *boundary;
+	struct walls *walls;            /* NULL before they are built */
+	int sockets[BOUNDARY_SOCKETS];  /* the gate's */
 	int libexec, state, changes;    /* folders; -1 if nothing is kept */
 	int marks;                      /* held open while the agent may write to the host: trust_mark() */
-	unsigned unlimited;             /* enum cgroup_limit bits: limits that the cgroup does not enforce */
 	bool has_inner_root;            /* cells of root: the inner root fills the folder of changes */
 	bool timing_json;               /* print the times as JSON */
 	struct loop *loop;
-	struct loop_source channel, exited, listener;
+	struct loop_source died, listener;
 	struct loop_timer time, ttl, grace, patience;
 	bool ttl_set;                   /* an operator changed the ttl */
 	struct client *clients;
@@ -263,17 +264,21 @@ void supervisor_tell_ended(struct supervisor *sv, uint32_t status);
 void supervisor_watch_net(struct supervisor *sv);
 void supervisor_tell_net(struct supervisor *sv);
 
-/* supervisor_init.c: the channel to init. */
+/* supervisor_port.c: the cell's port. */
+int supervisor_watch_port(struct supervisor *sv, struct err *err);
+/* The cell is dead, and so is all that it sent. */
+void supervisor_cell_died(struct supervisor *sv);
 /* A process of the cell runs: `run -d` may return. */
 void supervisor_begun(struct supervisor *sv);
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);
+/* For struct stdio: the agent's terminal is behind walls that pass no descriptors. */
+void supervisor_resize(void *arg, unsigned rows, unsigned columns);
 /* The cell's time limit has changed: init enforces it too. */
 void supervisor_tell_limit(struct supervisor *sv);
 /* Sends the same once a second if a budget of time may end the cell.  Init ends the cell when this stops. */
 void supervisor_renew_lease(struct supervisor *sv);
-void supervisor_channel_ready(void *arg, uint32_t events);
 
 /* supervisor_spawn.c */
 #define SUPERVISOR_FDS_MAX (3 + 2 * CELL_PORTS_MAX)
@@ -417,10 +422,12 @@ int supervisor_publish(struct supervisor *sv, struct err *err);
 void supervisor_unpublish(struct supervisor *sv);
 
 /* supervisor_end.c */
+/* All 0 while there are no walls. */
+void supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage);
 void supervisor_kill(struct supervisor *sv, enum supervisor_reason reason);
 void supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason);
 /* The cell is dead, and neither its agent nor this process ended it: find out why.  It was killed
- * without the supervisor (boundary/halt_force.h), or init enforced the limit. */
+ * without the supervisor (boundary/halt.h), or init enforced the limit. */
 void supervisor_find_reason(struct supervisor *sv);
 /* The exit status of `run`; also fills in the cause. */
 int supervisor_status(struct supervisor *sv);

@@ -2,11 +2,9 @@
  * and then the agent. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,7 +99,7 @@ fail(struct supervisor *sv, const char *why)
 		         sv->spec.setups[sv->setup.next], why);
 	}
 	supervisor_setup_over(sv);
-	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
+	sv->boundary->kill(sv->walls);
 }
 
 /* PATH is NULL for the agent. */
@@ -129,14 +127,14 @@ start_next(struct supervisor *sv)
 	struct err err = {0};
 
 	if (sv->spec.setups[setup->next] == NULL) {
-		(void)ipc_send(sv->cell.channel, &setup->agent, setup->inside, 3, NULL);
+		(void)port_start(sv->boundary->port(sv->walls), &setup->agent, setup->inside, 3, NULL);
 		supervisor_setup_over(sv);
 		return;
 	}
 	if (describe_setup(sv, &spawn, &err) < 0)
 		fail(sv, err.text);
 	else
-		(void)ipc_send(sv->cell.channel, &spawn, fds, 3, NULL);
+		(void)port_start(sv->boundary->port(sv->walls), &spawn, fds, 3, NULL);
 }
 
 int

@@ -88,7 +88,7 @@ supervisor_budget_prepare(struct supervisor *sv, struct err *err)
 		return 0;
 	b->processors = sysconf(_SC_NPROCESSORS_ONLN);
 	r = make_cells(b, err);
-	if (r == 0 && !cgroup_counts_cpu(sv->cgroup)) {
+	if (r == 0 && !sv->boundary->facts(sv->walls).counts_cpu) {
 		atomic_store(&b->cell->uncounted, 1u << POLICY_CPU);
 		r = sv->spec.watch.cpu ? err_set(err, ENOTSUP, "of processors' time there is no count without a "
 		                                 "cgroup (`cloister doctor` shows why there is none)") : 0;
@@ -262,9 +262,9 @@ count_times(struct supervisor *sv)
 {
 	struct supervisor_budgets *b = &sv->budgets;
 	uint64_t now = loop_now_ms(), ms = now - b->counted_ms, cpu_ms;
-	struct cgroup_usage usage;
+	struct boundary_usage usage;
 
-	cgroup_read_usage(sv->cgroup, &usage);
+	supervisor_usage(sv, &usage);
 	cpu_ms = usage.cpu_us / 1000;
 	/* A frozen cell spends no time. */
 	ms = sv->frozen ? 0 : ms;

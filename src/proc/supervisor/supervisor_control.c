@@ -18,41 +18,28 @@
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
-/* The agent's pid on the host: init's first child, as the kernel lists them. */
-static uint32_t
-agent_pid(const struct supervisor *sv)
-{
-	OWN(freep) char *children = NULL;
-	char path[64];
-
-	if (!sv->agent_ran)
-		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", sv->cell.init, sv->cell.init);
-	if (read_file_at(AT_FDCWD, path, 1 << 20, &children, NULL, NULL) < 0)
-		return 0;
-	return (uint32_t)strtoul(children, NULL, 10);
-}
-
 static int
 answer_info(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	OWN(buf_free) struct buf answer = {0};
-	struct cgroup_usage usage;
+	struct boundary_usage usage;
+	pid_t first, agent;
 
 	(void)call;
-	cgroup_read_usage(sv->cgroup, &usage);
+	supervisor_usage(sv, &usage);
+	sv->boundary->pids(sv->walls, &first, &agent);
 	ipc_begin(&answer, CONTROL_IS);
 	buf_put_u32(&answer, sv->dead ? CONTROL_STATE_DEAD :
 	                     sv->frozen ? CONTROL_STATE_FROZEN : CONTROL_STATE_RUNS);
 	cell_spec_put(&answer, &sv->spec);
 	buf_put_u64(&answer, sv->started_ns);
 	buf_put_u32(&answer, (uint32_t)getpid());
-	buf_put_u32(&answer, (uint32_t)sv->cell.init);
-	buf_put_u32(&answer, agent_pid(sv));
+	buf_put_u32(&answer, (uint32_t)first);
+	buf_put_u32(&answer, sv->agent_ran ? (uint32_t)agent : 0);
 	buf_put_u64(&answer, usage.memory);
 	buf_put_u64(&answer, usage.pids);
-	buf_put_u32(&answer, cgroup_can_freeze(sv->cgroup));
+	buf_put_u32(&answer, sv->boundary->facts(sv->walls).can_freeze);
 	buf_put_u32(&answer, (uint32_t)sv->approvals.n_pending);
 	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;
@@ -202,6 +189,16 @@ answer_signal(struct client *client, struct steer_call *call)
 	return 0;
 }
 
+static int
+answer_resize(struct client *client, struct steer_call *call)
+{
+	struct supervisor *sv = client->sv;
+
+	port_resize(sv->boundary->port(sv->walls), client->handle, (uint32_t)call->q.n[0],
+	            (uint32_t)call->q.n[1]);
+	return 0;
+}
+
 /* The functions that carry out the requests of steer/steer.c, once supervisor_may_ask() permits them. */
 static int (*const answers[STEER_VERBS])(struct client *client, struct steer_call *call) = {
 	[VERB_INFO] = answer_info,
@@ -212,6 +209,7 @@ static int (*const answers[STEER_VERBS])(struct client *client, struct steer_cal
 	[VERB_THAW] = answer_freeze_or_thaw,
 	[VERB_EXEC] = answer_exec,
 	[VERB_SIGNAL] = answer_signal,
+	[VERB_RESIZE] = answer_resize,
 	[VERB_TTL] = supervisor_answer_ttl,
 	[VERB_GET_POLICY] = supervisor_answer_get_policy,
 	[VERB_POLICY] = supervisor_answer_set_policy,

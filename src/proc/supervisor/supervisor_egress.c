@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "boundary/cgroup/cgroup.h"
 #include "cell/cell_trust.h"
 #include "ipc/courier_channel.h"
 #include "proc/supervisor/supervisor.h"
@@ -300,9 +301,9 @@ end_for_good(struct supervisor *sv)
 		supervisor_say(sv, "the process that starts the cell's gate was killed: the cell has no "
 		               "network any more");
 		supervisor_egress_listen(sv, false);
-		for (size_t i = 0; i < BOUNDARY_LISTENERS; i++) {
-			closep(&sv->cell.listeners[i]);
-			sv->cell.listeners[i] = e->listeners[i].fd = -1;
+		for (size_t i = 0; i < BOUNDARY_SOCKETS; i++) {
+			closep(&sv->sockets[i]);
+			sv->sockets[i] = e->listeners[i].fd = -1;
 		}
 	}
 	e->over = true;
@@ -407,8 +408,8 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 	e->starter_channel = (struct loop_source){ .fd = channel, .ready = starter_ready, .arg = sv };
 	e->again = (struct loop_timer){ .due = again_due, .arg = sv };
 	e->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
-	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
-		e->listeners[i] = (struct loop_source){ .fd = sv->cell.listeners[i],
+	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
+		e->listeners[i] = (struct loop_source){ .fd = sv->sockets[i],
 			.ready = listener_ready, .arg = sv };
 	e->webhooks.ready = webhooks_ready;
 	e->webhooks.arg = sv;

@@ -12,7 +12,7 @@
 void
 supervisor_egress_listen(struct supervisor *sv, bool on)
 {
-	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
+	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
 		if (sv->egress.listeners[i].fd >= 0)
 			(void)loop_watch(sv->loop, &sv->egress.listeners[i], on ? EPOLLIN : 0, NULL);
 	if (sv->egress.webhooks.fd >= 0)

@@ -89,17 +89,21 @@ supervisor_say(const struct supervisor *sv, const char *fmt, ...)
 }
 
 void
+supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage)
+{
+	*ret_usage = (struct boundary_usage){0};
+	if (sv->walls != NULL)
+		sv->boundary->usage(sv->walls, ret_usage);
+}
+
+void
 supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
 {
 	if (sv->killed_by == KILLED_NOT || reason == KILLED_BY_PEER)
 		sv->killed_by = reason;
-	/* A group frozen by version 1 dies only when it is thawed, and runs not one instruction more. */
-	if (sv->frozen)
-		cgroup_kill(sv->cgroup);
 	sv->frozen = false;
-	/* This is pid 1 of the cell: the kernel kills everything else with it.  Output that nobody
-	 * reads is dropped. */
-	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
+	/* Output that nobody reads is dropped. */
+	sv->boundary->kill(sv->walls);
 	supervisor_egress_finish(sv);
 	sv->ending = true;
 	supervisor_check_end(sv);
@@ -158,25 +162,16 @@ supervisor_check_end(struct supervisor *sv)
 		loop_quit(sv->loop);
 }
 
-/* Whether the scratch space is full: looked at last, before it goes. */
-static bool
-disk_is_full(const struct supervisor *sv)
-{
-	struct statvfs fs;
-
-	return fstatvfs(sv->cell.scratch, &fs) == 0 && (fs.f_bavail == 0 || fs.f_favail == 0);
-}
-
 static void
 tell_cause(struct supervisor *sv)
 {
 	const struct cell_limits *limits = &sv->spec.limits;
-	struct cgroup_usage usage;
+	struct boundary_usage usage;
 	char text[NUM_TEXT_MAX];
 
 	if (sv->cause[0] != '\0')
 		return;
-	cgroup_read_usage(sv->cgroup, &usage);
+	supervisor_usage(sv, &usage);
 	if (sv->killed_by == KILLED_BY_TIME)
 		snprintf(sv->cause, sizeof(sv->cause), "it reached its time limit (--time %s)",
 		         num_format_duration(text, limits->time_ms));
@@ -200,7 +195,7 @@ tell_cause(struct supervisor *sv)
 	else if (usage.pids_refused > 0)
 		snprintf(sv->cause, sizeof(sv->cause), "it reached its limit of processes (--pids %llu)",
 		         (unsigned long long)limits->pids);
-	else if (disk_is_full(sv))
+	else if (usage.disk_full)
 		snprintf(sv->cause, sizeof(sv->cause), "its disk was full (--disk %s)",
 		         num_format_size(text, limits->disk));
 }
@@ -260,67 +255,10 @@ supervisor_status(struct supervisor *sv)
 	return 128 + SIGKILL;
 }
 
-/* A folder that cannot be read does not count as empty: it would be thrown away. */
-static bool
-is_empty(int folder)
-{
-	OWN(closedirp) DIR *dir = NULL;
-	struct dirent *d;
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	while (dir != NULL && (d = readdir(dir)) != NULL)
-		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-			return false;
-	return dir != NULL;
-}
-
-/* Keeps capabilities across the exec: the collector reads files whatever modes the agent gave them.
- * They count in the cell's user namespace only. */
-static int
-keep_reading_rights(void)
-{
-	const unsigned rights = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH |
-	                        1u << CAP_FOWNER;
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { rights, rights, rights }, { 0, 0, 0 } };
-
-	if (syscall(SYS_capset, &header, data) < 0)
-		return -errno;
-	for (int cap = 0; cap < 32; cap++)
-		if ((rights & 1u << cap) != 0 &&
-		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
-			return -errno;
-	return 0;
-}
-
-_Noreturn static void
-become_collector(const struct supervisor *sv, int upper, int target, int result)
-{
-	char *argv[] = { (char[]){ "cloister-collect" }, NULL };
-	char *envp[] = { NULL };
-	int exe = openat(sv->libexec, "cloister-collect", O_PATH | O_CLOEXEC);
-	int fds[] = { upper, target, result };
-
-	for (int i = 0; i < 3; i++)
-		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
-	exe = fcntl(exe, F_DUPFD_CLOEXEC, 100);
-	for (int i = 0; i < 3; i++)
-		if (dup2(fds[i], 3 + i) < 0)
-			_exit(125);
-	if (setns(sv->cell.userns, CLONE_NEWUSER) < 0 ||
-	    (sv->has_inner_root &&
-	     (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)) ||
-	    keep_reading_rights() < 0)
-		_exit(125);
-	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
-	_exit(125);
-}
-
 int
 supervisor_make_changes(struct supervisor *sv, struct err *err)
 {
-	uid_t owner = boundary_namespace.inner_root(sv->place.entry.slot);
+	uid_t owner = sv->boundary->inner_root(sv->place.entry.slot);
 	gid_t group = owner == geteuid() ? (gid_t)-1 : owner;
 	char name[32];
 
@@ -341,25 +279,13 @@ supervisor_make_changes(struct supervisor *sv, struct err *err)
 	return 0;
 }
 
-/* The part of "err ERRNO TEXT" that is for people. */
-static const char *
-words_of(const char *line)
-{
-	if (strncmp(line, "err ", 4) != 0)
-		return line;
-	line += 4 + strspn(line + 4, "0123456789");
-	return line + strspn(line, " ");
-}
-
-/* Copies one overlay's changes out, in a process in the cell's own user namespace. */
+/* Copies one overlay's changes out of the cell. */
 static int
 collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err *err)
 {
-	OWN(closep) int target = -1, result = -1;
-	char name[32], line[600] = "";
-	int ends[2], status;
-	ssize_t n;
-	pid_t pid;
+	OWN(closep) int target = -1;
+	char name[32];
+	int r;
 
 	if (sv->changes < 0 && supervisor_make_changes(sv, err) < 0)
 		return -err->code;
@@ -367,28 +293,12 @@ collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err 
 	target = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (target < 0)
 		return err_errno(err, "cannot keep the workspace's changes");
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, "cannot keep the workspace's changes");
-	result = ends[0];
-	pid = fork();
-	if (pid == 0)
-		become_collector(sv, sv->cell.uppers[grant], target, ends[1]);
-	close(ends[1]);
-	if (pid < 0)
-		return err_errno(err, "cannot keep the workspace's changes");
-	n = read(result, line, sizeof(line) - 1);
-	waitpid(pid, &status, 0);
-	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0) {
-		*ret_left_out = (uint32_t)strtoul(line + 3, NULL, 10);
-		if (*ret_left_out > 0)
-			supervisor_say(sv, "of the workspace's changes, %u %s left out: devices, sockets, "
-			               "FIFOs, or files too large for the disk", *ret_left_out,
-			               *ret_left_out == 1 ? "was" : "were");
-		return 0;
-	}
-	line[strcspn(line, "\n")] = '\0';
-	return err_set(err, EIO, "cannot keep all changes of the workspace: %s",
-	               n > 0 ? words_of(line) : "the collector died");
+	r = sv->boundary->collect(sv->walls, grant, target, ret_left_out, err);
+	if (r == 0 && *ret_left_out > 0)
+		supervisor_say(sv, "of the workspace's changes, %u %s left out: devices, sockets, "
+		               "FIFOs, or files too large for the disk", *ret_left_out,
+		               *ret_left_out == 1 ? "was" : "were");
+	return r;
 }
 
 uint64_t
@@ -400,41 +310,21 @@ supervisor_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* If this kernel's tmpfs cannot hold them, an overlay has its own folders beside the changes.  In
- * the scratch space they end with the cell. */
-static void
-remove_overlay_folders(struct supervisor *sv, size_t grant)
-{
-	static const char *const kinds[] = { "upper", "work" };
-
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		OWN(closep) int fd = -1;
-		char name[32];
-
-		snprintf(name, sizeof(name), "%s%zu", kinds[i], grant);
-		fd = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (fd >= 0 && tree_empty(fd, NULL) == 0)
-			(void)unlinkat(sv->changes, name, AT_REMOVEDIR);
-	}
-}
-
 static size_t
 collect_all(struct supervisor *sv, struct cell_record *record)
 {
 	struct err err = {0};
 	size_t kept = 0;
 
-	for (size_t i = 0; i < sv->spec.n_grants; i++) {
-		if (sv->cell.uppers[i] < 0)
+	/* No agent ran in a cell that could not be made. */
+	for (size_t i = 0; !sv->gave_up && i < sv->spec.n_grants; i++) {
+		if (!sv->boundary->is_changed(sv->walls, i))
 			continue;
-		if (!is_empty(sv->cell.uppers[i])) {
-			if (collect(sv, i, &record->left_out[i], &err) < 0) {
-				supervisor_complain(err.text);
-				snprintf(record->incomplete, sizeof(record->incomplete), "%.255s", err.text);
-			}
-			kept++;
+		if (collect(sv, i, &record->left_out[i], &err) < 0) {
+			supervisor_complain(err.text);
+			snprintf(record->incomplete, sizeof(record->incomplete), "%.255s", err.text);
 		}
-		remove_overlay_folders(sv, i);
+		kept++;
 	}
 	return kept;
 }
@@ -508,9 +398,11 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	supervisor_timeline_prune(sv);
 	timing_mark(TIMING_KEPT);
 	/* If a process in it would not die, the entry stays for a later run to clear. */
-	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0 && left == 0);
+	if (sv->walls != NULL && sv->boundary->close(sv->walls) < 0)
+		left = -EBUSY;
+	sv->walls = NULL;
+	cell_place_leave(&sv->place, left == 0);
 	timing_mark(TIMING_REMOVED);
-	sv->cgroup = NULL;
 	closep(&sv->state);
 	sv->state = -1;
 	supervisor_tell_ended(sv, (uint32_t)status);

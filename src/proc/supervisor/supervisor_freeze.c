@@ -1,7 +1,5 @@
 /* supervisor_freeze.c - freezes a cell: for an operator, or because its policy orders it after an
- * exfiltration or during an approval.
- *
- * Only a cgroup can freeze: a stop signal can be undone by any process that it has not reached yet. */
+ * exfiltration or during an approval. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -21,7 +19,7 @@ supervisor_freeze(struct supervisor *sv, const char *by, struct err *err)
 
 	if (sv->frozen && !sv->frozen_for_approval)
 		return 0;
-	r = sv->frozen ? 0 : cgroup_freeze(sv->cgroup, true, err);
+	r = sv->frozen ? 0 : sv->boundary->freeze(sv->walls, err);
 	if (r < 0)
 		return r;
 	sv->frozen = true;
@@ -33,7 +31,7 @@ supervisor_freeze(struct supervisor *sv, const char *by, struct err *err)
 int
 supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err)
 {
-	int r = sv->frozen ? 0 : cgroup_freeze(sv->cgroup, true, err);
+	int r = sv->frozen ? 0 : sv->boundary->freeze(sv->walls, err);
 
 	if (r < 0 || sv->frozen)
 		return r;
@@ -48,7 +46,7 @@ let_go(struct supervisor *sv, struct err *err)
 {
 	if (supervisor_budget_lease_ms(sv) != UINT64_MAX)
 		supervisor_tell_limit(sv);
-	return cgroup_freeze(sv->cgroup, false, err);
+	return sv->boundary->thaw(sv->walls, err);
 }
 
 void

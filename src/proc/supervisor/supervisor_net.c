@@ -57,18 +57,14 @@ answer(void *arg, uint32_t events)
 void
 supervisor_watch_net(struct supervisor *sv)
 {
-	char path[64];
-
 	if (sv->spec.has_policy)
 		return;
-	sv->resolver = (struct loop_source){ .fd = sv->cell.listeners[BOUNDARY_DNS4], .ready = answer, .arg = sv };
+	sv->resolver = (struct loop_source){ .fd = sv->sockets[CAPTURE_DNS4], .ready = answer, .arg = sv };
 	if (sv->resolver.fd >= 0)
 		(void)loop_watch(sv->loop, &sv->resolver, EPOLLIN, NULL);
 	if (sv->spec.quiet || sv->spec.detached)
 		return;
-	/* Keep this open: it holds the namespace, so its counters outlive the cell. */
-	snprintf(path, sizeof(path), "/proc/%d/net/snmp", (int)sv->cell.init);
-	sv->counters = open(path, O_RDONLY | O_CLOEXEC);
+	sv->counters = sv->boundary->counters(sv->walls);
 }
 
 /* Counter NAME of protocol KIND: a line of names, and one with their values. */

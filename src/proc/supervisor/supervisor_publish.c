@@ -125,7 +125,7 @@ supervisor_publish(struct supervisor *sv, struct err *err)
 {
 	char numbers[CELL_PORTS_MAX][16];
 	char *argv[CELL_PORTS_MAX + 2] = { (char[]){ "cloister-publish" } };
-	int fds[SUPERVISOR_FDS_MAX] = { sv->cell.userns, sv->cell.netns, sv->webhooks };
+	int fds[SUPERVISOR_FDS_MAX] = { -1, -1, sv->webhooks };
 	struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = 3 + 2 * sv->spec.n_ports,
 	                         .silent = sv->spec.detached };
 	pid_t pid;
@@ -136,6 +136,7 @@ supervisor_publish(struct supervisor *sv, struct err *err)
 		argv[i + 1] = numbers[i];
 		memcpy(fds + 3 + 2 * i, sv->ports + 2 * i, 2 * sizeof(int));
 	}
+	sv->boundary->enter_net(sv->walls, fds);
 	pid = supervisor_spawn(sv->libexec, &how, err);
 	for (size_t i = 0; i < 2 * sv->spec.n_ports; i++)
 		closep(&sv->ports[i]);

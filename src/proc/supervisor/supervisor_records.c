@@ -68,22 +68,23 @@ put_grants(struct members *m, const struct cell_spec *spec)
 		members_u64(m, "n_grants", spec->n_grants);
 }
 
-/* The limits in force; without a cgroup, processes are limited all the same. */
+/* The limits in force. */
 static void
 put_limits(struct members *m, const struct supervisor *sv)
 {
 	const struct cell_limits *l = &sv->spec.limits;
+	const unsigned unlimited = sv->walls == NULL ? 0 : sv->boundary->facts(sv->walls).unlimited;
 	OWN(members_free) struct members limits;
 	OWN(buf_free) struct buf text;
 
 	members_init(&limits, GRANT_MAX);
 	buf_init(&text, GRANT_MAX);
-	if ((sv->unlimited & CGROUP_CPUS) == 0)
+	if ((unlimited & CELL_LIMIT_CPUS) == 0)
 		members_u64(&limits, "cpus_milli", l->cpus_milli);
 	members_u64(&limits, "disk", l->disk);
-	if ((sv->unlimited & CGROUP_IO) == 0)
+	if ((unlimited & CELL_LIMIT_IO) == 0)
 		members_u64(&limits, "io", l->io);
-	if ((sv->unlimited & CGROUP_MEMORY) == 0)
+	if ((unlimited & CELL_LIMIT_MEMORY) == 0)
 		members_u64(&limits, "memory", l->memory);
 	members_u64(&limits, "pids", l->pids);
 	members_u64(&limits, "time_ms", l->time_ms);
@@ -171,6 +172,7 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	members_str(&m, "cwd", spec->cwd);
 	members_str(&m, "name", spec->name);
 	members_str(&m, "rootfs", spec->rootfs);
+	members_str(&m, "boundary", spec->boundary);
 	members_str(&m, "profile", spec->profile == CELL_PROFILE_NESTED ? "nested" : "default");
 	members_bool(&m, "root", spec->root);
 	members_put_object(&m, ret_grant);

@@ -21,6 +21,7 @@
 #include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "boundary/cgroup/cgroup.h"
 #include "ipc/courier_channel.h"
 #include "ipc/hook_channel.h"
 #include "proc/supervisor/supervisor.h"
@@ -32,7 +33,7 @@
 struct starter {
 	int channel, libexec, names, webhooks;
 	int hooks;                      /* the channel to cloister-hook, or -1 */
-	int listeners[BOUNDARY_LISTENERS];
+	int listeners[BOUNDARY_SOCKETS];
 	uid_t base;                     /* 0: they run as the operator */
 	bool silent;
 	pid_t pids[STARTER_HELPERS];    /* 0: not running */
@@ -265,12 +266,12 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 {
 	struct starter s = { .inspect = -1,
 		.pidfds = { -1, -1, -1 }, .silent = sv->spec.detached,
-		.base = sv->has_inner_root ? boundary_namespace.inner_root(sv->place.entry.slot) : 0 };
+		.base = sv->has_inner_root ? sv->boundary->inner_root(sv->place.entry.slot) : 0 };
 	const struct { int from, *to; } given[] = {
 		{ channel, &s.channel }, { sv->libexec, &s.libexec }, { sv->egress.names, &s.names },
-		{ sv->cell.listeners[0], &s.listeners[0] }, { sv->cell.listeners[1], &s.listeners[1] },
-		{ sv->cell.listeners[2], &s.listeners[2] }, { sv->cell.listeners[3], &s.listeners[3] },
-		{ sv->cell.listeners[4], &s.listeners[4] }, { sv->egress.webhooks.fd, &s.webhooks },
+		{ sv->sockets[0], &s.listeners[0] }, { sv->sockets[1], &s.listeners[1] },
+		{ sv->sockets[2], &s.listeners[2] }, { sv->sockets[3], &s.listeners[3] },
+		{ sv->sockets[4], &s.listeners[4] }, { sv->egress.webhooks.fd, &s.webhooks },
 		{ sv->egress.hooks, &s.hooks },
 	};
 	int aside[ARRAY_LEN(given)], null;

@@ -1,5 +1,5 @@
 /* cgroup.c - makes a cell's group; see cgroup.h. */
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 
 int
 cgroup_put(int dir, const char *file, const char *text)

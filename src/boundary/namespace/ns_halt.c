@@ -1,6 +1,4 @@
-/* halt_force.c - see halt_force.h. */
-#include "boundary/halt_force.h"
-
+/* ns_halt.c - kills a cell through the kernel, without its supervisor. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,8 +14,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/cgroup.h"
-#include "cell/cell_dirs.h"
+#include "boundary/namespace/ns_walls.h"
 #include "cell/cell_steer.h"
 
 #define DEATH_MS 8000                   /* time for the kernel: an agent can leave it much to clean up */
@@ -139,7 +136,7 @@ kill_init(int dir, int init, const struct cell_steer_who *who)
 		return 0;
 	leave_mark(dir, who);
 	/* A group frozen by version 1 dies only when it is thawed. */
-	if (read_file_at(dir, "cgroups", PROC_FILE_MAX, &groups, NULL, NULL) == 0)
+	if (read_file_at(dir, CELL_WALLS, PROC_FILE_MAX, &groups, NULL, NULL) == 0)
 		cgroup_kill_paths(groups);
 	send_signal(init, SIGKILL);
 	return is_dead(init, DEATH_MS) ? 1 : -ETIMEDOUT;
@@ -156,9 +153,11 @@ kill_supervisor(int dir, int supervisor, bool may_tidy)
 	return is_dead(supervisor, DEATH_MS) ? 1 : -ETIMEDOUT;
 }
 
+/* The supervisor itself is spared, because it still has to keep the cell's changes.  It gets SIGCONT,
+ * in case somebody stopped it.  It is killed only if no pid 1 is found. */
 int
-halt_force(int runtime, const struct cell_entry *entry, int socket, const struct cell_steer_who *who,
-           struct err *err)
+ns_halt(int runtime, const struct cell_entry *entry, int socket, const struct cell_steer_who *who,
+        struct err *err)
 {
 	OWN(closep) int dir = openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	OWN(closep) int supervisor = -1, init = -1;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "boundary/cgroup.h"
+#include "boundary/cgroup/cgroup.h"
 
 struct err;
 

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 
 #define BOOT_WITH_V2 "boot with cgroup version 2 alone (systemd.unified_cgroup_hierarchy=1)"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/own.h"
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 
 #define CELL_PREFIX "cloister-"
 

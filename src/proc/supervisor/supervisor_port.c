@@ -1,4 +1,4 @@
-/* supervisor_init.c - the supervisor's side of the channel to init. */
+/* supervisor_port.c - the processes of the cell: starts and signals them, and handles their ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,18 +17,13 @@ supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
 	ipc_begin(&message, INIT_SPAWN);
 	buf_put_u32(&message, handle);
 	buf_put(&message, rest->data + rest->pos, buf_left(rest));
-	return ipc_send(sv->cell.channel, &message, fds, n_fds, err);
+	return port_start(sv->boundary->port(sv->walls), &message, fds, n_fds, err);
 }
 
 void
 supervisor_signal(struct supervisor *sv, uint32_t handle, int number)
 {
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, INIT_SIGNAL);
-	buf_put_u32(&message, handle);
-	buf_put_u32(&message, (uint32_t)number);
-	(void)ipc_send(sv->cell.channel, &message, NULL, 0, NULL);
+	port_signal(sv->boundary->port(sv->walls), handle, number);
 }
 
 static uint64_t
@@ -44,11 +39,8 @@ supervisor_tell_limit(struct supervisor *sv)
 {
 	uint64_t over = cell_limits_over_ms(left_ms(&sv->time), left_ms(&sv->ttl));
 	uint64_t lease = supervisor_budget_lease_ms(sv);
-	OWN(buf_free) struct buf message;
 
-	ipc_begin(&message, INIT_LIMIT);
-	buf_put_u64(&message, lease < over ? lease : over);
-	(void)ipc_send(sv->cell.channel, &message, NULL, 0, NULL);
+	port_limit(sv->boundary->port(sv->walls), lease < over ? lease : over);
 	sv->budgets.lease_until_ms = lease == UINT64_MAX ? 0 : loop_now_ms() + lease;
 }
 
@@ -84,18 +76,21 @@ supervisor_begun(struct supervisor *sv)
 	sv->begun = true;
 }
 
-static int
-take_spawned(struct supervisor *sv, struct ipc_message *message)
+void
+supervisor_resize(void *arg, unsigned rows, unsigned columns)
 {
-	uint32_t handle, error, pid;
-	OWN(closep) int master = -1;
+	struct supervisor *sv = arg;
+
+	port_resize(sv->boundary->port(sv->walls), INIT_HANDLE_AGENT, rows, columns);
+}
+
+static int
+process_started(void *arg, uint32_t handle, uint32_t error, int terminal)
+{
+	struct supervisor *sv = arg;
+	OWN(closep) int master = terminal;
 	struct err err;
 
-	if (buf_get_u32(&message->body, &handle) < 0 ||
-	    buf_get_u32(&message->body, &error) < 0 || error >= 4096 ||
-	    buf_get_u32(&message->body, &pid) < 0 || buf_left(&message->body) != 0)
-		return -EBADMSG;
-	master = ipc_take_fd(message, 0);
 	if (handle == INIT_HANDLE_SETUP)
 		return supervisor_setup_spawned(sv, error);
 	if (handle != INIT_HANDLE_AGENT) {
@@ -118,14 +113,10 @@ take_spawned(struct supervisor *sv, struct ipc_message *message)
 }
 
 static int
-take_exited(struct supervisor *sv, struct ipc_message *message)
+process_exited(void *arg, uint32_t handle, uint32_t status)
 {
-	uint32_t handle, status;
+	struct supervisor *sv = arg;
 
-	if (buf_get_u32(&message->body, &handle) < 0 ||
-	    buf_get_u32(&message->body, &status) < 0 || status > 0xffff ||
-	    buf_left(&message->body) != 0 || message->n_fds != 0)
-		return -EBADMSG;
 	if (handle == INIT_HANDLE_SETUP)
 		return supervisor_setup_exited(sv, status);
 	if (handle != INIT_HANDLE_AGENT) {
@@ -139,28 +130,23 @@ take_exited(struct supervisor *sv, struct ipc_message *message)
 	return 0;
 }
 
-void
-supervisor_channel_ready(void *arg, uint32_t events)
+static void
+port_broken(void *arg)
 {
-	struct supervisor *sv = arg;
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	int r = ipc_receive(sv->cell.channel, &message, NULL);
+	supervisor_kill(arg, KILLED_BY_PEER);
+}
 
-	(void)events;
-	if (r == -EAGAIN)
-		return;
-	if (r == -EPIPE) {
-		/* init is ending; its exit status carries the rest. */
-		loop_unwatch(sv->loop, &sv->channel);
-		return;
-	}
-	if (r == 0 && message.type == INIT_SPAWNED)
-		r = take_spawned(sv, &message);
-	else if (r == 0 && message.type == INIT_EXITED)
-		r = take_exited(sv, &message);
-	else
-		r = -EBADMSG;
-	/* init is behind the wall: one malformed message ends the cell. */
-	if (r < 0)
-		supervisor_kill(sv, KILLED_BY_PEER);
+static void
+port_finished(void *arg)
+{
+	supervisor_cell_died(arg);
+}
+
+int
+supervisor_watch_port(struct supervisor *sv, struct err *err)
+{
+	static const struct port_handler handler = { process_started, process_exited, port_broken,
+	                                             port_finished };
+
+	return port_watch(sv->boundary->port(sv->walls), &handler, sv, err);
 }

@@ -1,7 +1,6 @@
-/* ns_net.c - makes a network namespace the cell's private internet: every address is local, and TCP
- * and DNS queries go to the gate; see cell/cell_net.h.
- *
- * net_gen.c made the messages at build time. */
+/* capture.c - see capture.h.  capture_gen.c made the messages to the kernel at build time. */
+#include "boundary/capture/capture.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +8,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -18,11 +18,8 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/namespace/ns_plan.h"
+#include "capture_nft.h"
 #include "cell/cell_net.h"
-#include "ipc/init_channel.h"
-#include "ipc/ipc.h"
-#include "net_nft.h"
 
 #define BACKLOG 1024
 #define DNS_PORT 53
@@ -67,7 +64,7 @@ route_everything(bool *ret_ipv6, struct err *err)
 }
 
 static int
-capture(bool *ipv6)
+redirect(bool *ipv6)
 {
 	static const struct iovec both[] = { PART(net_batch_begin), PART(net_rules4),
 	                                     PART(net_rules6), PART(net_batch_end) };
@@ -125,52 +122,74 @@ listen_at(int family, int type, struct err *err)
 }
 
 static int
-send_listeners(const struct ns_plan *plan, int type, bool ipv6, struct err *err)
+listen_both(struct capture *c, enum capture_socket at, int type, bool ipv6, struct err *err)
 {
-	OWN(buf_free) struct buf message;
-	OWN(closep) int v4 = listen_at(AF_INET, type, err), v6 = -1;
+	c->sockets[at] = listen_at(AF_INET, type, err);
+	if (c->sockets[at] < 0 || !ipv6)
+		return c->sockets[at] < 0 ? c->sockets[at] : 0;
+	c->sockets[at + 1] = listen_at(AF_INET6, type, err);
+	return c->sockets[at + 1] < 0 ? c->sockets[at + 1] : 0;
+}
 
-	ipc_begin(&message, INIT_LISTENERS);
-	buf_put_u32(&message, type == SOCK_STREAM ? INIT_LISTENS_TCP : INIT_LISTENS_DNS);
-	if (v4 < 0)
-		return v4;
-	if (ipv6) {
-		v6 = listen_at(AF_INET6, type, err);
-		if (v6 < 0)
-			return v6;
-	}
-	return ipc_send(plan->channel, &message, (int[]){ v4, v6 }, v6 >= 0 ? 2 : 1, err);
+/* A network of its own for the calling process. */
+static int
+make_namespace(struct capture *c, struct err *err)
+{
+	*c = (struct capture){ -1, { -1, -1, -1, -1 } };
+	if (unshare(CLONE_NEWNET) < 0)
+		return err_errno(err, "cannot make the cell's network (see `cloister doctor`)");
+	c->netns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	return c->netns < 0 ? err_errno(err, "cannot open the cell's network") : 0;
+}
+
+void
+capture_close(struct capture *capture)
+{
+	closep(&capture->netns);
+	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
+		closep(&capture->sockets[i]);
+	*capture = (struct capture){ -1, { -1, -1, -1, -1 } };
 }
 
 int
-ns_make_net(const struct ns_plan *plan, struct err *err)
+capture_make(struct capture *ret_capture, struct err *err)
 {
+	OWN(capture_close) struct capture c;
 	bool ipv6 = false;
-	int r = route_everything(&ipv6, err);
+	int r = make_namespace(&c, err);
 
+	if (r == 0)
+		r = route_everything(&ipv6, err);
 	if (r == 0) {
-		r = capture(&ipv6);
+		r = redirect(&ipv6);
 		if (r < 0)
 			return err_set(err, -r, "a policy cannot be enforced here, because this kernel has "
 			               "no nftables with NAT, tproxy and reject (see `cloister doctor`): %s",
 			               strerrordesc_np(-r));
 	}
 	if (r == 0)
-		r = send_listeners(plan, SOCK_STREAM, ipv6, err);
-	return r < 0 ? r : send_listeners(plan, SOCK_DGRAM, ipv6, err);
+		r = listen_both(&c, CAPTURE_TCP4, SOCK_STREAM, ipv6, err);
+	if (r == 0)
+		r = listen_both(&c, CAPTURE_DNS4, SOCK_DGRAM, ipv6, err);
+	if (r < 0)
+		return r;
+	*ret_capture = c;
+	c = (struct capture){ -1, { -1, -1, -1, -1 } };
+	return 0;
 }
 
 int
-ns_make_no_net(const struct ns_plan *plan, struct err *err)
+capture_make_none(struct capture *ret_capture, struct err *err)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(DNS_PORT) };
-	OWN(closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-	OWN(buf_free) struct buf message;
+	OWN(capture_close) struct capture c;
 	const int on = 1;
+	int r = make_namespace(&c, err), fd;
 
-	ipc_begin(&message, INIT_LISTENERS);
-	buf_put_u32(&message, INIT_LISTENS_DNS);
+	if (r < 0)
+		return r;
+	fd = c.sockets[CAPTURE_DNS4] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
 		return err_errno(err, "cannot bring the cell's loopback up");
 	/* An agent's own resolver may listen at all addresses. */
@@ -178,13 +197,23 @@ ns_make_no_net(const struct ns_plan *plan, struct err *err)
 	(void)inet_pton(AF_INET, CELL_NET_NOBODY4, &at.sin_addr);
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
 		return err_errno(err, "cannot make the cell's resolver");
-	return ipc_send(plan->channel, &message, &fd, 1, err);
+	*ret_capture = c;
+	c = (struct capture){ -1, { -1, -1, -1, -1 } };
+	return 0;
 }
 
 int
-ns_try_net(bool *ret_ipv6)
+capture_enter(const int fds[2], struct err *err)
+{
+	if (setns(fds[0], CLONE_NEWUSER) < 0 || setns(fds[1], CLONE_NEWNET) < 0)
+		return err_errno(err, "cannot enter the cell's network");
+	return 0;
+}
+
+int
+capture_try(bool *ret_ipv6)
 {
 	int r = route_everything(ret_ipv6, NULL);
 
-	return r < 0 ? r : capture(ret_ipv6);
+	return r < 0 ? r : redirect(ret_ipv6);
 }

@@ -11,7 +11,7 @@
 
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 
 /* The group between the one that was found and the cells'. */
 #define BETWEEN "cloister"

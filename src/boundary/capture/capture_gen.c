@@ -1,5 +1,5 @@
-/* net_gen.c - at build time, writes the netlink messages that make a network namespace a cell's
- * private internet: C on stdout, sent unchanged by ns_net.c.
+/* capture_gen.c - at build time, writes the netlink messages that make a network namespace a cell's
+ * private internet: C on stdout, sent unchanged by capture.c.
  *
  * libnftnl and libmnl know the format of the messages.  Nothing in them depends on the cell: in a
  * new namespace the loopback is always interface 1. */
@@ -62,7 +62,7 @@ static uint32_t sequence;
 static void __attribute__((noreturn))
 fail(const char *what)
 {
-	fprintf(stderr, "net_gen: %s\n", what);
+	fprintf(stderr, "capture_gen: %s\n", what);
 	exit(1);
 }
 
@@ -468,7 +468,7 @@ add_refusal(const struct family *f)
 int
 main(void)
 {
-	printf("/* Made by net_gen.c. */\n");
+	printf("/* Made by capture_gen.c. */\n");
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
 		const struct family *f = &families[i];
 

@@ -9,7 +9,7 @@
 
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 
 #define LEVELS_MAX 32
 

@@ -9,7 +9,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/own.h"
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 
 /* File systems in memory count against the memory limit. */
 static const char *const diskless[] = {

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/cgroup_parts.h"
+#include "boundary/cgroup/cgroup_parts.h"
 
 #define DESTROY_WAIT_MS 2000
 #define KILL_ROUNDS_MAX 200

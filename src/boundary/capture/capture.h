@@ -1,0 +1,33 @@
+/* capture.h - a network namespace in which every address is local and leads to the gate: see
+ * cell/cell_net.h.
+ *
+ * It exists on its own.  A namespace cell is made in it, another runtime gets its path, and a
+ * virtual machine's tap is moved into it. */
+#ifndef CLOISTER_CAPTURE_H
+#define CLOISTER_CAPTURE_H
+#include <stdbool.h>
+
+struct err;
+
+enum capture_socket { CAPTURE_TCP4, CAPTURE_TCP6, CAPTURE_DNS4, CAPTURE_DNS6, CAPTURE_SOCKETS };
+
+struct capture {
+	int netns;                      /* the namespace */
+	int sockets[CAPTURE_SOCKETS];   /* the gate's, listening in it; -1: none */
+};
+
+/* Makes the namespace, moves the calling process into it, and captures all of its traffic.  The caller
+ * may administer its user namespace, which will own the network.  On success the caller owns the
+ * descriptors (capture_close). */
+int capture_make(struct capture *ret_capture, struct err *err);
+/* The same for a cell without a policy: loopback, and at CAPTURE_DNS4 the socket of a resolver. */
+int capture_make_none(struct capture *ret_capture, struct err *err);
+void capture_close(struct capture *capture);    /* for OWN() too */
+
+/* Moves the calling process into a network: FDS are its user and its network namespace. */
+int capture_enter(const int fds[2], struct err *err);
+
+/* Whether the namespace that the calling process is in can capture, without a gate: 0 or a negative
+ * errno. */
+int capture_try(bool *ret_ipv6);
+#endif

@@ -1,0 +1,114 @@
+/* ns_collect.c - takes the changes of overlay workspaces out of a dead cell. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_walls.h"
+#include "boundary/overlay/overlay.h"
+
+bool
+ns_is_changed(const struct walls *w, size_t grant)
+{
+	return w->uppers[grant] >= 0 && overlay_is_changed(w->uppers[grant]);
+}
+
+/* Keeps capabilities across the exec: the collector reads files whatever modes the agent gave them.
+ * They count in the cell's user namespace only. */
+static int
+keep_reading_rights(void)
+{
+	const unsigned rights = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH |
+	                        1u << CAP_FOWNER;
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { rights, rights, rights }, { 0, 0, 0 } };
+
+	if (syscall(SYS_capset, &header, data) < 0)
+		return -errno;
+	for (int cap = 0; cap < 32; cap++)
+		if ((rights & 1u << cap) != 0 &&
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+			return -errno;
+	return 0;
+}
+
+_Noreturn static void
+become_collector(const struct walls *w, int upper, int target, int result)
+{
+	char *argv[] = { (char[]){ "cloister-collect" }, NULL };
+	char *envp[] = { NULL };
+	int exe = openat(w->libexec, "cloister-collect", O_PATH | O_CLOEXEC);
+	int fds[] = { upper, target, result };
+
+	for (int i = 0; i < 3; i++)
+		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
+	exe = fcntl(exe, F_DUPFD_CLOEXEC, 100);
+	for (int i = 0; i < 3; i++)
+		if (dup2(fds[i], 3 + i) < 0)
+			_exit(125);
+	if (setns(w->userns, CLONE_NEWUSER) < 0 ||
+	    (w->has_range &&
+	     (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)) ||
+	    keep_reading_rights() < 0)
+		_exit(125);
+	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
+	_exit(125);
+}
+
+/* The part of "err ERRNO TEXT" that is for people. */
+static const char *
+words_of(const char *line)
+{
+	if (strncmp(line, "err ", 4) != 0)
+		return line;
+	line += 4 + strspn(line + 4, "0123456789");
+	return line + strspn(line, " ");
+}
+
+/* The collector is a process in the cell's own user namespace. */
+int
+ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err)
+{
+	OWN(closep) int result = -1;
+	char line[600] = "";
+	int ends[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot keep the workspace's changes");
+	result = ends[0];
+	pid = fork();
+	if (pid == 0)
+		become_collector(w, w->uppers[grant], target, ends[1]);
+	close(ends[1]);
+	if (pid < 0)
+		return err_errno(err, "cannot keep the workspace's changes");
+	n = read(result, line, sizeof(line) - 1);
+	waitpid(pid, &status, 0);
+	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0) {
+		*ret_left_out = (uint32_t)strtoul(line + 3, NULL, 10);
+		return 0;
+	}
+	line[strcspn(line, "\n")] = '\0';
+	return err_set(err, EIO, "cannot keep all changes of the workspace: %s",
+	               n > 0 ? words_of(line) : "the collector died");
+}
+
+/* In the scratch space they end with the cell. */
+void
+ns_remove_overlay_folders(const struct walls *w)
+{
+	for (size_t i = 0; w->changes >= 0 && i < CELL_GRANTS_MAX; i++)
+		if (w->uppers[i] >= 0)
+			overlay_remove(w->changes, i);
+}

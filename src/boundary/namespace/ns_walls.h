@@ -1,0 +1,58 @@
+/* ns_walls.h - the walls of a cell that is made of namespaces, as its supervisor holds them. */
+#ifndef CLOISTER_NS_WALLS_H
+#define CLOISTER_NS_WALLS_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "boundary/boundary.h"
+#include "boundary/cgroup/cgroup.h"
+
+struct walls {
+	char id[CELL_ID_LEN + 1];
+	struct cgroup *cgroup;
+	unsigned unlimited;             /* enum cgroup_limit bits: limits that it does not enforce */
+	struct port *port;
+	pid_t init;                     /* as the host sees it; 0: none */
+	int pidfd;                      /* init's */
+	int channel;                    /* to the child; the port's, if init has it too */
+	int userns;                     /* for processes that have to enter it; -1 if none has */
+	/* Held open so that the supervisor takes them down last, and not the dying agent.  When
+	 * many cells are killed at once, all are dead sooner. */
+	int mntns, netns;
+	int scratch;                    /* holds all that --disk limits */
+	int sockets[BOUNDARY_SOCKETS];
+	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
+	int changes, libexec;           /* borrowed: see boundary_ground */
+	bool has_range;                 /* the cell has an id range of its own, and an inner root */
+	bool frozen, reaped;
+};
+
+/* ns_limits.c: makes the cell's cgroup, and refuses a cell whose limits cannot be enforced. */
+int ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls *w,
+                   struct err *err);
+
+/* ns_collect.c, ns_halt.c, ns_walls.c: see boundary.h. */
+bool ns_is_changed(const struct walls *w, size_t grant);
+int ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err);
+/* Removes the overlays' own folders beside the kept changes. */
+void ns_remove_overlay_folders(const struct walls *w);
+int ns_halt(int runtime, const struct cell_entry *entry, int socket, const struct cell_steer_who *who,
+            struct err *err);
+struct port *ns_port(const struct walls *w);
+int ns_died(const struct walls *w);
+bool ns_reap(struct walls *w, bool wait);
+void ns_kill(struct walls *w);
+int ns_freeze(struct walls *w, struct err *err);
+int ns_thaw(struct walls *w, struct err *err);
+void ns_usage(const struct walls *w, struct boundary_usage *ret_usage);
+struct boundary_facts ns_facts(const struct walls *w);
+void ns_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent);
+void ns_sockets(struct walls *w, int ret_sockets[BOUNDARY_SOCKETS]);
+void ns_enter_net(const struct walls *w, int ret_fds[BOUNDARY_NET_FDS]);
+int ns_counters(const struct walls *w);
+size_t ns_folders(const struct walls *w, int ret_fds[CELL_GRANTS_MAX]);
+int ns_close(struct walls *w);
+int ns_clear(const struct walls *w, int entry, const char *id);
+void ns_clear_unknown(const struct walls *w, bool (*is_known)(void *arg, const char *id), void *arg);
+#endif

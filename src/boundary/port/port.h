@@ -1,0 +1,57 @@
+/* port.h - the supervisor's way to the processes behind a cell's walls: starts, signals and resizes
+ * them, carries their streams, and reports how they end.
+ *
+ * There are two makers.  By descriptors, the processes get the given descriptors themselves.  By one
+ * byte stream, for walls that pass no descriptors, the port carries the bytes of each.
+ *
+ * The other side is cloister-init, inside the sandbox.  Anything but the messages that it may send
+ * breaks the port. */
+#ifndef CLOISTER_PORT_H
+#define CLOISTER_PORT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct err;
+struct loop;
+struct port;                            /* opaque */
+
+struct port_handler {
+	/* The process HANDLE runs, or could not be started: ERROR is an errno.  TERMINAL, the near
+	 * side of its terminal or a socket that stands for it, is the callee's; -1 without one.  A negative return value of these
+	 * two means that the other side broke the rules. */
+	int (*started)(void *arg, uint32_t handle, uint32_t error, int terminal);
+	/* STATUS is as wait(2) gives it. */
+	int (*exited)(void *arg, uint32_t handle, uint32_t status);
+	/* The other side broke the rules: end the cell. */
+	void (*broken)(void *arg);
+	/* All that it sent has been handled: see port_finish(). */
+	void (*finished)(void *arg);
+};
+
+/* Makes a port of CHANNEL, a SOCK_SEQPACKET socket to cloister-init.  Takes the descriptor on success. */
+int port_by_descriptors(struct loop *loop, int channel, struct port **ret_port, struct err *err);
+/* Makes a port of SOCKET, a SOCK_STREAM socket to cloister-init, once init is ready: waits for that.
+ * Takes the descriptor on success. */
+int port_by_stream(struct loop *loop, int socket, struct port **ret_port, struct err *err);
+
+/* Starts a process.  SPAWN is the INIT_SPAWN message, and FDS are its descriptors: see
+ * ipc/init_channel.h.  Borrows them. */
+int port_start(struct port *port, const struct buf *spawn, const int *fds, size_t n_fds, struct err *err);
+void port_signal(struct port *port, uint32_t handle, int number);
+/* The terminal of HANDLE has another size.  For a port that passes descriptors, whoever has the
+ * terminal sets its size. */
+void port_resize(struct port *port, uint32_t handle, uint32_t rows, uint32_t columns);
+/* Init ends the cell after MS, whatever the supervisor does. */
+void port_limit(struct port *port, uint64_t ms);
+
+/* From now on the loop calls HANDLER, which must outlive the port. */
+int port_watch(struct port *port, const struct port_handler *handler, void *arg, struct err *err);
+/* The cell is dead.  Handles all that it still sent: true if that is done.  Otherwise the loop calls
+ * the handler's `finished` once it is.  Then no handler is called any more, but output that nobody
+ * has read yet is still carried. */
+bool port_finish(struct port *port);
+void port_free(struct port *port);      /* NULL is fine */
+#endif

@@ -1,0 +1,25 @@
+/* init.h - the parts of cloister-init. */
+#ifndef CLOISTER_INIT_H
+#define CLOISTER_INIT_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct ipc_message;
+
+/* main.c: does what a message of the supervisor asks for.  -EBADMSG: it is none of those. */
+int init_take(struct ipc_message *message);
+
+/* init_stream.c: the channel over one byte stream, for walls that pass no descriptors.  Before
+ * init_stream_open(), messages are sent behind their length. */
+int init_stream_open(void);
+/* A descriptor that is readable when init_stream_turn() has something to do. */
+int init_stream_fd(void);
+int init_stream_turn(void);
+int init_stream_send(const struct buf *message, const int *fds, size_t n_fds);
+/* Sends INIT_EXITED of a process, once its output is sent. */
+void init_stream_exited(uint32_t handle, const struct buf *message);
+/* Kills everything else in the cell, and exits once the agent's output is sent. */
+void init_stream_end(void);
+#endif

@@ -1,0 +1,398 @@
+/* init_stream.c - init's channel over one byte stream, which carries the bytes of every process.
+ *
+ * The rest of init sees the messages and descriptors that it would get over a channel that passes
+ * descriptors. */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "ipc/init_channel.h"
+#include "ipc/ipc.h"
+#include "ipc/mux.h"
+#include "ipc/mux_carry.h"
+#include "loop/loop.h"
+#include "proc/init/init.h"
+
+enum { MAIN, ERRORS, CARRIES };
+
+struct carried {
+	struct carried *next;
+	uint32_t handle, streams[CARRIES];
+	struct mux_carry carries[CARRIES];
+	bool is_carried[CARRIES];
+	bool has_exited;
+	struct buf exited;              /* INIT_EXITED, while output is ahead of it */
+};
+
+static struct loop *loop;
+static struct mux *mux;
+static struct carried *all;
+static struct loop_round round_end = { 0 };
+static struct buf parts = { .max = IPC_MESSAGE_MAX };   /* of the next INIT_SPAWN */
+static bool is_ending;                  /* the agent has ended */
+
+static const struct mux_carry_types types = { INIT_FRAME(INIT_END), INIT_FRAME(INIT_SHUT) };
+
+static void
+send_frame(const struct buf *message)
+{
+	OWN(buf_free) struct buf body;
+	struct buf reader = *message;
+	uint32_t type;
+
+	buf_init(&body, MUX_FRAME_MAX);
+	reader.pos = 0;
+	if (buf_get_u32(&reader, &type) < 0)
+		abort();
+	buf_put(&body, reader.data + reader.pos, buf_left(&reader));
+	mux_send(mux, 0, INIT_FRAME(type), &body);
+	mux_flush(mux);
+}
+
+/* ---- the streams of a process ---- */
+
+static struct carried *
+find(uint32_t handle)
+{
+	struct carried *c = all;
+
+	while (c != NULL && c->handle != handle)
+		c = c->next;
+	return c;
+}
+
+static bool
+is_reading(const struct carried *c)
+{
+	for (size_t i = 0; i < CARRIES; i++)
+		if (c->is_carried[i] && (is_ending ? c->carries[i].from.fd >= 0 : c->carries[i].last))
+			return true;
+	return false;
+}
+
+static bool
+is_over(const struct carried *c)
+{
+	for (size_t i = 0; i < CARRIES; i++)
+		if (c->is_carried[i] && !mux_carry_is_over(&c->carries[i]))
+			return false;
+	return true;
+}
+
+/* Sends exits that no output is ahead of any more, and frees what is over. */
+static void
+settle(void *arg)
+{
+	struct carried **at = &all, *c;
+
+	(void)arg;
+	while ((c = *at) != NULL) {
+		if (c->exited.len > 0 && !is_reading(c)) {
+			send_frame(&c->exited);
+			buf_reset(&c->exited);
+		}
+		if (c->has_exited && c->exited.len == 0 && is_over(c)) {
+			*at = c->next;
+			for (size_t i = 0; i < CARRIES; i++)
+				if (c->is_carried[i])
+					mux_carry_drop(&c->carries[i]);
+			buf_free(&c->exited);
+			free(c);
+		} else {
+			at = &c->next;
+		}
+	}
+}
+
+static void
+changed(void *arg)
+{
+	(void)arg;
+	loop_at_round_end(loop, &round_end);
+}
+
+static int
+set_nonblocking(int fd)
+{
+	return fcntl(fd, F_SETFL, O_NONBLOCK);
+}
+
+/* Takes the descriptors. */
+static int
+carry(struct carried *c, size_t which, int from, int to, bool is_terminal)
+{
+	struct mux_stream *stream = mux_open_as(mux, c->streams[which], NULL);
+
+	if (stream == NULL)
+		return -EBADMSG;
+	c->carries[which] = (struct mux_carry){ .hangs_up = is_terminal, .emptied = changed, .written = changed };
+	c->is_carried[which] = true;
+	mux_carry_start(&c->carries[which], loop, stream, &types, from, to);
+	return 0;
+}
+
+static int
+make_pipe(int ret_ends[2], int ours)
+{
+	return pipe2(ret_ends, O_CLOEXEC) < 0 || set_nonblocking(ret_ends[ours]) < 0 ? -errno : 0;
+}
+
+/* Makes the pipes of a process, and puts its ends into MESSAGE. */
+static int
+make_pipes(struct carried *c, bool is_terminal, struct ipc_message *message)
+{
+	int in[2], out[2], errors[2], r;
+	const bool apart = c->streams[ERRORS] != 0 && c->streams[ERRORS] != c->streams[MAIN];
+
+	if (!is_terminal) {
+		if (make_pipe(in, 1) < 0 || make_pipe(out, 0) < 0)
+			return -errno;
+		r = carry(c, MAIN, out[0], in[1], false);
+		if (r < 0)
+			return r;
+		message->fds[message->n_fds++] = in[0];
+		message->fds[message->n_fds++] = out[1];
+		if (!apart)
+			message->fds[message->n_fds++] = fcntl(out[1], F_DUPFD_CLOEXEC, 3);
+	}
+	if (!apart)
+		return 0;
+	r = make_pipe(errors, 0);
+	if (r == 0)
+		r = carry(c, ERRORS, errors[0], -1, false);
+	if (r == 0)
+		message->fds[message->n_fds++] = errors[1];
+	return r;
+}
+
+/* ---- from the supervisor ---- */
+
+/* BODY is INIT_SPAWN's: its streams, and the last bytes of its description. */
+static int
+take_spawn(struct buf *body)
+{
+	OWN(ipc_message_free) struct ipc_message message = { .type = INIT_SPAWN, .fds = { -1, -1, -1, -1, -1 } };
+	struct carried *c = calloc(1, sizeof(*c));
+	struct buf reader;
+	uint32_t flags;
+	int r;
+
+	if (c == NULL)
+		return -ENOMEM;
+	buf_init(&c->exited, IPC_MESSAGE_MAX);
+	c->next = all;
+	all = c;
+	if (buf_get_u32(body, &c->streams[MAIN]) < 0 || buf_get_u32(body, &c->streams[ERRORS]) < 0)
+		return -EBADMSG;
+	buf_put(&parts, body->data + body->pos, buf_left(body));
+	if (buf_failed(&parts))
+		return -EBADMSG;
+	message.body = parts;
+	parts = (struct buf){ .max = IPC_MESSAGE_MAX };
+	reader = message.body;
+	if (buf_get_u32(&reader, &c->handle) < 0 || buf_get_u32(&reader, &flags) < 0)
+		return -EBADMSG;
+	r = make_pipes(c, (flags & INIT_TTY) != 0, &message);
+	return r < 0 ? r : init_take(&message);
+}
+
+static int
+take_resize(struct buf *body)
+{
+	uint32_t handle, rows, columns;
+	struct winsize size;
+	struct carried *c;
+
+	if (buf_get_u32(body, &handle) < 0 || buf_get_u32(body, &rows) < 0 || buf_get_u32(body, &columns) < 0 ||
+	    buf_left(body) != 0)
+		return -EBADMSG;
+	c = find(handle);
+	size = (struct winsize){ .ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns };
+	if (c != NULL && c->is_carried[MAIN] && c->carries[MAIN].from.fd >= 0)
+		(void)ioctl(c->carries[MAIN].from.fd, TIOCSWINSZ, &size);
+	return 0;
+}
+
+static int
+take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, struct buf *body)
+{
+	struct ipc_message message = { .type = type - INIT_FRAME(0), .body = *body };
+
+	(void)arg;
+	switch (message.type) {
+	case INIT_END:
+		if (stream != NULL)
+			mux_carry_ended(stream->arg);
+		return id == 0 ? -EBADMSG : 0;
+	case INIT_SHUT:
+		if (stream != NULL)
+			mux_carry_shut(stream->arg);
+		return id == 0 ? -EBADMSG : 0;
+	case INIT_PART:
+		buf_put(&parts, body->data + body->pos, buf_left(body));
+		return buf_failed(&parts) ? -EBADMSG : 0;
+	case INIT_SPAWN:
+		return take_spawn(body);
+	case INIT_RESIZE:
+		return take_resize(body);
+	default:
+		return init_take(&message);
+	}
+}
+
+static int
+take_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len)
+{
+	(void)arg;
+	return mux_carry_data(stream->arg, data, len);
+}
+
+static void
+has_room(void *arg, struct mux_stream *stream)
+{
+	(void)arg;
+	mux_carry_writable(stream->arg);
+}
+
+/* If the supervisor is gone, so is the cell. */
+static void
+mux_ended(void *arg, int error)
+{
+	(void)arg;
+	(void)error;
+	_exit(125);
+}
+
+/* ---- to the supervisor ---- */
+
+/* The near side of a terminal is carried here.  Until then its bytes wait in the kernel. */
+static int
+take_terminal(const struct buf *message, int master)
+{
+	struct buf reader = *message;
+	uint32_t type, handle;
+	struct carried *c;
+	int from, to;
+
+	reader.pos = 0;
+	if (buf_get_u32(&reader, &type) < 0 || buf_get_u32(&reader, &handle) < 0 || (c = find(handle)) == NULL)
+		return -EBADMSG;
+	from = fcntl(master, F_DUPFD_CLOEXEC, 3);
+	to = fcntl(master, F_DUPFD_CLOEXEC, 3);
+	if (from < 0 || to < 0 || set_nonblocking(from) < 0)
+		return -errno;
+	return carry(c, MAIN, from, to, true);
+}
+
+/* A process that does not run has no streams. */
+static void
+forget_unstarted(const struct buf *message)
+{
+	struct buf reader = *message;
+	uint32_t type, handle, error;
+	struct carried *c;
+
+	reader.pos = 0;
+	if (buf_get_u32(&reader, &type) < 0 || type != INIT_SPAWNED || buf_get_u32(&reader, &handle) < 0 ||
+	    buf_get_u32(&reader, &error) < 0 || error == 0 || (c = find(handle)) == NULL)
+		return;
+	for (size_t i = 0; i < CARRIES; i++)
+		if (c->is_carried[i])
+			mux_carry_cut(&c->carries[i]);
+	c->has_exited = true;
+	changed(NULL);
+}
+
+int
+init_stream_send(const struct buf *message, const int *fds, size_t n_fds)
+{
+	uint32_t len = htole32((uint32_t)message->len);
+	int r;
+
+	if (mux == NULL) {
+		r = write_all(INIT_CHANNEL_FD, &len, sizeof(len), NULL);
+		return r < 0 ? r : write_all(INIT_CHANNEL_FD, message->data, message->len, NULL);
+	}
+	r = n_fds == 1 ? take_terminal(message, fds[0]) : 0;
+	if (r < 0)
+		return r;
+	send_frame(message);
+	forget_unstarted(message);
+	return 0;
+}
+
+void
+init_stream_exited(uint32_t handle, const struct buf *message)
+{
+	struct carried *c = find(handle);
+
+	if (c == NULL) {
+		send_frame(message);
+		return;
+	}
+	buf_put(&c->exited, message->data, message->len);
+	c->has_exited = true;
+	/* Once the agent has ended, its output is read to the end. */
+	is_ending = is_ending || handle == INIT_HANDLE_AGENT;
+	for (size_t i = 0; !is_ending && i < CARRIES; i++)
+		if (c->is_carried[i]) {
+			c->carries[i].last = true;
+			mux_carry_drain(&c->carries[i]);
+		}
+	settle(NULL);
+	mux_flush(mux);
+}
+
+static void
+exit_if_done(void)
+{
+	const struct carried *agent = find(INIT_HANDLE_AGENT);
+
+	if (is_ending && (agent == NULL || (agent->exited.len == 0 && !is_reading(agent))) && mux_is_flushed(mux))
+		_exit(0);
+}
+
+void
+init_stream_end(void)
+{
+	is_ending = true;
+	/* Everything that could still write to the agent's streams. */
+	(void)kill(-1, SIGKILL);
+	exit_if_done();
+}
+
+int
+init_stream_open(void)
+{
+	static const struct mux_handler handler = { take_frame, take_data, has_room, mux_ended };
+	int r = loop_new(&loop, NULL);
+
+	round_end = (struct loop_round){ .run = settle };
+	return r < 0 ? r : mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
+}
+
+int
+init_stream_fd(void)
+{
+	return loop_fd(loop);
+}
+
+int
+init_stream_turn(void)
+{
+	int r = loop_turn(loop, NULL);
+
+	if (is_ending)
+		settle(NULL);
+	exit_if_done();
+	return r;
+}
