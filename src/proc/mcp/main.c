@@ -81,7 +81,7 @@ check_principal(const char *text, struct err *err)
 
 /* ---- the worker ---- */
 
-/* It has an empty environment and, besides standard input and output, what FDS lists. */
+/* Its environment is empty. */
 static pid_t
 spawn_worker(int channel, int listener, struct err *err)
 {
