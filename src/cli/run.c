@@ -267,7 +267,7 @@ is_of_start(int id)
 	switch (id) {
 	case OPT_DOC: case OPT_PRINT_DOC: case OPT_ENV_FILE: case OPT_NAME: case OPT_ID: case OPT_KEEP:
 	case OPT_DETACH: case OPT_STREAMS: case OPT_TTY: case OPT_NO_TTY: case OPT_CLIPBOARD:
-	case OPT_QUIET:
+	case OPT_QUIET: case OPT_TIMING: case OPT_JSON:
 		return true;
 	default:
 		return false;

@@ -111,6 +111,7 @@ def test_options_of_the_start_go_with_a_document(operator):
     operator.cloister("stop", id).ok()
     assert operator.cloister("logs", id).ok() == "token\n"
     operator.cloister("discard", id).ok()
+    assert "the agent runs" in operator.run("--doc", doc(operator), "--timing").err
 
 
 @pytest.mark.parametrize("words, why", [
