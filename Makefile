@@ -298,7 +298,7 @@ growth: deps-test
 	$(SUB) all
 	@$(call JUDGE,$(B)) tests/soak/growth.py $(ARGS)
 	@CLOISTER_UPLOAD_MB=4096 $(call JUDGE,$(B)) -m pytest -q \
-		-p no:cacheprovider tests/scenario/test_egress_s3.py -k flat_memory
+		-p no:cacheprovider tests/scenario/secrets/test_egress_s3.py -k flat_memory
 
 # Makes no build here: each system gets its own.
 matrix:
@@ -307,7 +307,7 @@ matrix:
 
 screenshots: deps-test
 	@CLOISTER_SHOTS=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
-		tests/scenario/test_dashboard.py -k screenshots
+		tests/scenario/steer/test_dashboard.py -k screenshots
 
 lint: deps-lint
 	$(SUB) all tests
@@ -362,7 +362,7 @@ FORCE:
 ## make             build into build/, runnable in place as build/cloister
 ## make run         install what is missing, build, and show what a cell does
 ## make test        install what is missing, build, and run all tests
-## make test SUITES="unit seeds"   only these of unit seeds tools scenario egress secrets
+## make test SUITES="unit seeds"   only these of unit seeds tools cell egress secrets
 ##                  registry files steer escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers

@@ -84,11 +84,10 @@ def seeds(log):
     return total
 
 
-def pytest(folder, only=None, but=None):
-    """The files of FOLDER whose names match ONLY, or all BUT those that match."""
+def pytest(folder):
+    """The files of FOLDER."""
     def suite(log):
-        files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).rglob("test_*.py"))
-                 if (not only or re.match(only, path.name)) and not (but and re.match(but, path.name))]
+        files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).rglob("test_*.py"))]
         if not files:
             return 0, 0, 0
         report = log.with_suffix(".xml")
@@ -139,20 +138,14 @@ def try_again(logs, results):
     return unsteady
 
 
-SECRETS = ("test_(secret|sign|tool_files|policy_secrets|egress_(cloud|echo|look|mirror|mtls|placeholders|"
-           "postgres|redis|s3|secrets|services|signed|ssh|tokens|webhooks))")
-EGRESS = "test_(egress|capture|policy|events|inspect)"
-REGISTRY = "test_(registry|dispatch|delegation|serve|mcp|agent_verbs|audit|timeline|clients|run_hooks)"
-STEER = "test_(steer|approvals|budget|revoke|consequences|notify|dashboard|serve_steer|serve_dashboard|top)"
-FILES = "test_(apply|diff|git|own_folders|purge|trust|workspace)"
 # Those that take long first.
 SUITES = {
-    "egress": pytest("tests/scenario", only=EGRESS, but=SECRETS),
-    "secrets": pytest("tests/scenario", only=SECRETS),
-    "scenario": pytest("tests/scenario", but=f"{EGRESS}|{SECRETS}|{REGISTRY}|{STEER}|{FILES}"),
-    "registry": pytest("tests/scenario", only=REGISTRY, but=STEER),
-    "files": pytest("tests/scenario", only=FILES),
-    "steer": pytest("tests/scenario", only=STEER),
+    "egress": pytest("tests/scenario/egress"),
+    "secrets": pytest("tests/scenario/secrets"),
+    "cell": pytest("tests/scenario/cell"),
+    "registry": pytest("tests/scenario/registry"),
+    "files": pytest("tests/scenario/files"),
+    "steer": pytest("tests/scenario/steer"),
     "escape": pytest("tests/escape"),
     "unit": unit,
     "seeds": seeds,

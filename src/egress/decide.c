@@ -162,9 +162,10 @@ exchange_decide_again(struct exchange *ex, struct courier_policy *p)
 	const struct policy_decision *d = &ex->decision;
 	bool looks;
 
-	if (exchange_is_rewritten(ex)) {
-		exchange_refuse(ex, "rule", "the policy was changed, and a rule of the former one had changed "
-		                "this request: send it again");
+	/* The answer of a hook, or a rewrite, of the former policy means nothing in the new one. */
+	if (ex->rewrite != NULL || ex->hook != NULL) {
+		exchange_refuse(ex, "rule", "the policy was changed, and a rule of the former one had a hook or a "
+		                "rewrite for this request: send it again");
 		return;
 	}
 	courier_policy_release(ex->policy);

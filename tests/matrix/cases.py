@@ -29,7 +29,7 @@ class Case:
 def scenario(name, about, files, *, places=("root", "user"), seconds=3600, k=""):
     """Some scenarios. As root they also run as an ordinary user without a session."""
     only = f"-k '{k}' " if k else ""
-    paths = " ".join(f"tests/scenario/{file}.py" for file in files.split())
+    paths = " ".join(f"tests/scenario/*/{file}.py" for file in files.split())
     return Case(name, about, f"{JUDGE} {PYTEST} --junitxml=$RESULT.xml {only}{paths}", places, seconds,
                 ("tcg",))
 

@@ -8,14 +8,18 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-import leftovers
-from egress_lab import lab, online  # noqa: F401  fixtures
-from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs
+# Tests of one folder use what those of another have.
+sys.path[:0] = sorted(str(path) for path in Path(__file__).parent.iterdir() if path.is_dir())
+
+import leftovers  # noqa: E402
+from egress_lab import lab, online  # noqa: E402, F401  fixtures
+from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 

@@ -10,7 +10,7 @@ RUN_TESTS = Path(__file__).resolve().parents[2] / "tools" / "run_tests.py"
 
 def tree(tmp_path, unit="3 passed, 0 failed", status=0):
     """A small tree of the same shape, with a unit binary that says UNIT."""
-    for folder in ("tools", "build/tests", "tests/scenario", "tests/fuzz", "tests/seeds/x"):
+    for folder in ("tools", "build/tests", "tests/scenario/cell", "tests/fuzz", "tests/seeds/x"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(RUN_TESTS, tmp_path / "tools")
     program(tmp_path / "build/tests/unit", unit, status)
@@ -34,7 +34,7 @@ def test_adds_up(tmp_path):
     (top / "tests/fuzz/fuzz_x.c").write_text("")
     (top / "tests/seeds/x/one").write_text("")
     program(top / "build/tests/replay_x", "1 passed, 0 failed")
-    (top / "tests/scenario/test_a.py").write_text(
+    (top / "tests/scenario/cell/test_a.py").write_text(
         "import pytest\n"
         "def test_good(): pass\n"
         "@pytest.mark.skip(reason='not here')\n"
@@ -46,7 +46,7 @@ def test_adds_up(tmp_path):
 
 def test_a_failing_scenario(tmp_path):
     top = tree(tmp_path)
-    (top / "tests/scenario/test_a.py").write_text(
+    (top / "tests/scenario/cell/test_a.py").write_text(
         "import pytest\n"
         "@pytest.fixture\n"
         "def broken(): raise OSError('set-up')\n"
@@ -60,7 +60,7 @@ def test_a_failing_scenario(tmp_path):
 
 def test_an_unsteady_scenario(tmp_path):
     top = tree(tmp_path)
-    (top / "tests/scenario/test_a.py").write_text(
+    (top / "tests/scenario/cell/test_a.py").write_text(
         "import os\n"
         "def test_second_time():\n"
         "    os.mkdir('once') if not os.path.isdir('once') else None\n"
@@ -69,12 +69,12 @@ def test_an_unsteady_scenario(tmp_path):
         "    assert n == 1, 'the first time'\n")
     status, last, out = run(top)
     assert (status, last, out.splitlines()[-2]) == (0, "4 passed, 0 failed", "1 unsteady")
-    assert "the first time" in out and "UNSTEADY tests/scenario/test_a.py::test_second_time" in out
+    assert "the first time" in out and "UNSTEADY tests/scenario/cell/test_a.py::test_second_time" in out
 
 
 def test_many_are_no_chance(tmp_path):
     top = tree(tmp_path)
-    (top / "tests/scenario/test_a.py").write_text(
+    (top / "tests/scenario/cell/test_a.py").write_text(
         "import os, pytest\n"
         "@pytest.mark.parametrize('n', range(6))\n"
         "def test_second_time(n):\n"
@@ -100,7 +100,7 @@ def test_an_escape_is_not_tried_again(tmp_path):
 
 def test_a_scenario_that_cannot_be_read(tmp_path):
     top = tree(tmp_path)
-    (top / "tests/scenario/test_a.py").write_text("import nothing_of_this_name\n")
+    (top / "tests/scenario/cell/test_a.py").write_text("import nothing_of_this_name\n")
     status, last, _ = run(top)
     assert (status, last) == (1, "3 passed, 1 failed")
 

@@ -17,7 +17,7 @@ from egress_lab import CURL, NPM, needs, needs_npm_module, needs_python
 OPEN = "  - allow: '*.example.test'\n"
 UP = "https://up.example.test"
 OTHER = "https://up2.example.test"      # the same server, where no secret may go
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def word(n=32):

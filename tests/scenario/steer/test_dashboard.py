@@ -14,7 +14,7 @@ from dashboard_fake import BIDI, RECORDS, SCRIPT, START, TOKEN, WEB, Fake, appro
 pytestmark = needs_browser
 
 SHOTS = os.environ.get("CLOISTER_SHOTS")
-DOCS = Path(__file__).resolve().parents[2] / "docs/images"
+DOCS = Path(__file__).resolve().parents[3] / "docs/images"
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from operators import IS_ROOT, wait_until
 WROTE = "an agent can or could write"
 RULES = "version: 1\negress: []\n"
 SCRIPT = "#!/bin/sh\necho t0ken-t0ken-t0ken\n"
-TABLE = (Path(__file__).parents[2] / "src/trust/trust_table.c").read_text()
+TABLE = (Path(__file__).parents[3] / "src/trust/trust_table.c").read_text()
 ROWS = dict(re.findall(r'\{ "([a-z-]+)", (TRUST_\w+),', TABLE))
 
 
