@@ -195,7 +195,7 @@ TEST(hook_program_breaks_the_protocol)
 		{ SH("read q; printf \"a\\nb\"; sleep 100"), "answered with more than one line" },
 		{ SH("read q; printf \"a\\000b\\n\"; sleep 100"), "answered with a zero byte" },
 		{ SH("read q; yes | tr -d \"\\n\"; sleep 100"), "answered with too much: an answer is at most 32 KiB" },
-		{ "/nonexistent/hook", "cannot be run: check that it is executable" },
+		{ "/nonexistent/hook", "No such file" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
