@@ -176,7 +176,7 @@ static int
 send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct err *err)
 {
 	struct winsize size = {0};
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 	const struct boundary *boundary = boundary_find(cell->boundary, err);
 	bool tty = exec->run.spec.tty;
 	int inside[3], r;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cell/cell_spec.h"
 #include "egress/event.h"
 #include "egress/exchange.h"
 #include "egress/stage.h"
@@ -21,7 +22,6 @@
 #include "policy/policy.h"
 #include "upstream/pool.h"
 
-#define COURIER_ID_MAX 32
 #define COURIER_IDLE_S 300              /* seconds between two pieces of a body */
 #define COURIER_PRESSED_S 3             /* the same, while others wait */
 #define COURIER_INTERIM_MAX 64          /* interim heads before the final one (such as 103) */
@@ -44,9 +44,16 @@ struct courier_policy {
 	struct courier_budgets budgets;
 };
 
+/* The cell, and who it acts for. */
+struct courier_who {
+	char cell[CELL_ID_LEN + 1];
+	char chain[CELL_CHAIN_MAX + 1];
+	char principal[CELL_PRINCIPAL_MAX + 1];
+};
+
 struct courier {
 	struct loop *loop;
-	char id[COURIER_ID_MAX];        /* the cell's */
+	struct courier_who who;
 	struct mux *gate, *inspect, *hooks;     /* the last two may be NULL */
 	struct mux *dead_hooks;         /* cloister-hook has ended */
 	int gate_error;                 /* why the gate has gone, a negative errno; 0: it has not */

@@ -92,7 +92,8 @@ write_question(struct exchange *ex, const struct policy_hook *hook, int rule)
 	const struct policy_hook_question question = {
 		.head = exchange_head(ex), .has_body = hook->body_max > 0,
 		.body = (const char *)ex->t.body.data, .n_body = hook->body_max > 0 ? ex->t.body.len : 0,
-		.cell = ex->courier->id, .agent = "", .principal = "",
+		.cell = ex->courier->who.cell, .agent = ex->courier->who.chain,
+		.principal = ex->courier->who.principal,
 		.rule = policy_rule_text(p, rule), .place = policy_rule_place(p, rule),
 	};
 
@@ -244,7 +245,7 @@ take_answer(struct exchange *ex, struct buf *body)
 	if (result == HOOK_FAILED)
 		snprintf(x->why, sizeof(x->why), "%s", text[0] != '\0' ? text : "it failed");
 	else if (policy_hook_get(text, strlen(text), &x->answer, &err) < 0)
-		snprintf(x->why, sizeof(x->why), "its answer is invalid: %.200s", err.text);
+		snprintf(x->why, sizeof(x->why), "%.300s", err.text);
 	else if ((x->text = strdup(text)) == NULL)
 		snprintf(x->why, sizeof(x->why), "there is no memory");
 	exchange_resume(ex);

@@ -33,7 +33,8 @@
 enum courier_message {
 	/* supervisor -> courier, once, first: u64 flags (COURIER_LEARN); u32 number of
 	 * COURIER_STEER that follow and are in force before the first request is decided; str id;
-	 * str cell's name; strv environment ("NAME=value"); the policy (policy_put).
+	 * str cell's name; str the agents that it was delegated through, or ""; str principal, or
+	 * ""; strv environment ("NAME=value"); the policy (policy_put).
 	 *
 	 * The environment has HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY in either case;
 	 * SSL_CERT_FILE and SSL_CERT_DIR, which replace the system's store; and CLOISTER_CA_FILES,

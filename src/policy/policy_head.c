@@ -188,18 +188,22 @@ methods_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 /* Servers may read one path in two ways.  An `allow` rule must fit both readings; a rule that
  * refuses fits if one does. */
 static bool
-paths_fit(const struct policy_rule *rule, const struct policy_facts *facts)
+path_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	bool one = fits_any(&rule->paths, facts->path, facts->path_len, '/');
 
-	if (rule->paths.n == 0)
-		return true;
 	/* The server's reading of such a path is unknown. */
 	if (facts->names_path)
 		return rule->verb != POLICY_VERB_ALLOW;
 	if (facts->other == NULL || one == (rule->verb != POLICY_VERB_ALLOW))
 		return one;
 	return fits_any(&rule->paths, facts->other, facts->other_len, '/');
+}
+
+static bool
+paths_fit(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	return rule->paths.n == 0 || rule->grpc || path_fits(rule, facts);
 }
 
 /* Counts values of one name.  For a rule that allows, all of them must fit. */
@@ -446,7 +450,7 @@ grpc_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 	static const char *const types[] = { "application/grpc", "application/grpc+*" };
 	static const struct policy_list list = { types, 2 };
 
-	return !rule->grpc || (text_is(facts->head->method, "POST") &&
+	return !rule->grpc || (path_fits(rule, facts) && text_is(facts->head->method, "POST") &&
 	                       media_type_fits(rule, &list, facts->head));
 }
 
@@ -566,21 +570,21 @@ cookies_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 	return true;
 }
 
-static const struct {
-	const char *name;
-	bool (*fits)(const struct policy_rule *rule, const struct policy_facts *facts);
-} conditions[] = {
-#define CONDITION(id, name, flags, read, fits, ...) { name, fits },
-#define SETTING(...)
-#include "policy/policy_table.h"
-};
+static bool
+any_fits(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	(void)rule, (void)facts;
+	return true;
+}
 
 const char *
 policy_head_differs(const struct policy_rule *rule, const struct policy_facts *facts)
 {
-	for (size_t i = 0; i < ARRAY_LEN(conditions); i++)
-		if (conditions[i].fits != NULL && !conditions[i].fits(rule, facts))
-			/* The paths of a gRPC rule are those of its services. */
-			return rule->grpc && conditions[i].fits == paths_fit ? "grpc" : conditions[i].name;
+	/* Calls that the compiler can see: this runs for every rule about a host. */
+#define CONDITION(id, name, flags, read, fits, ...) \
+	if (!fits(rule, facts)) \
+		return name;
+#define SETTING(...)
+#include "policy/policy_table.h"
 	return NULL;
 }

@@ -9,8 +9,8 @@
  *   id, name     POLICY_KEY_id in policy_load.h, and the key in YAML
  *   flags        which other keys and verbs it excludes: enum policy_key_flags, policy_check.c
  *   read         from YAML into the draft of a rule: policy_read.c
- *   fits         whether a request's head fits.  NULL: src/inspect matches the body, or
- *                policy_bind() the cell: policy_head.c
+ *   fits         whether a request's head fits: policy_head.c.  Of a condition on bodies, which
+ *                src/inspect matches, or on the cell, which policy_bind() matches, any head fits
  *   covers       whether rule A matches everything that rule B matches, as far as this key goes:
  *                policy_check.c
  *   print        as part of the rule's one line: policy_text.c
@@ -70,7 +70,7 @@ CONDITION(GIT, "git", POLICY_KEY_OF_REQUEST,
           policy_read_git, git_fits, git_covers, print_git, put_git, get_git, NULL,
           git, "only requests of git over HTTP")
 CONDITION(BODY, "body", POLICY_KEY_OF_REQUEST,
-          policy_read_body, NULL, body_covers, print_body, put_body, get_body, NULL,
+          policy_read_body, any_fits, body_covers, print_body, put_body, get_body, NULL,
           body, "what the body must be")
 SETTING(WEBSOCKET, "websocket", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC |
         POLICY_KEY_PERMITS, read_websocket, print_upgrade_and_max, NULL, NULL, NULL,
@@ -86,10 +86,10 @@ SETTING(PRIVATE, "private", POLICY_KEY_PERMITS,
         read_private, print_private, put_private, get_private, NULL,
         boolean, "the names may lead to private addresses")
 CONDITION(PRINCIPAL, "principal", POLICY_KEY_OF_CELL,
-          read_principal, NULL, principals_cover, print_principal, put_principal, get_principal,
+          read_principal, any_fits, principals_cover, print_principal, put_principal, get_principal,
           NULL, principals, "globs: on whose behalf the cell acts")
 CONDITION(CHAIN, "chain", POLICY_KEY_OF_CELL,
-          read_chain, NULL, chains_cover, print_chain, put_chain, get_chain, NULL,
+          read_chain, any_fits, chains_cover, print_chain, put_chain, get_chain, NULL,
           chains, "globs of the names of agents: one of the chain that led to the cell")
 
 SETTING(REASON, "reason", 0, read_reason, NULL, NULL, NULL, NULL,

@@ -59,7 +59,7 @@ MESSAGES = {
     "compare_channel.h": {"COMPARE_ASK", "COMPARE_TEXT", "COMPARE_DONE"},    # who compares files, and `diff`
     "inspect_channel.h": {  # who looks into bodies, and the courier
         "INSPECT_POLICY", "INSPECT_BODY", "INSPECT_END", "INSPECT_RESULT", "INSPECT_DROP",
-        "INSPECT_USAGE", "INSPECT_USAGE_END", "INSPECT_USED"},
+        "INSPECT_USAGE", "INSPECT_USAGE_END", "INSPECT_USED", "INSPECT_REWRITE", "INSPECT_REWRITTEN"},
     "mcp_channel.h": {      # the half of cloister-mcp that reads, and its keeper
         "MCP_BEGIN", "MCP_CONNECT", "MCP_CONNECTED", "MCP_REFUSED"},
 }
@@ -170,7 +170,8 @@ def test_messages_between_processes(header):
 
 def test_every_channel_is_known():
     """A new header of src/ipc/ is reviewed too: is an agent behind one of its ends?"""
-    between_trusted = {"control_channel.h", "courier_channel.h", "keeper_channel.h", "webhook_channel.h"}
+    between_trusted = {"control_channel.h", "courier_channel.h", "hook_channel.h", "keeper_channel.h",
+                       "webhook_channel.h"}
     found = {path.name for path in (TREE / "src/ipc").glob("*_channel.h")}
     assert found == set(MESSAGES) | between_trusted
 

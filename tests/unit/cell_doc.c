@@ -84,7 +84,7 @@ static const struct {
 	{ DOC("\"ports\":[{\"cell\":0}],"), "ports[0].cell is 0" },
 	{ DOC("\"principal\":\"\","), "principal is empty" },
 	{ DOC("\"profile\":\"x\","), "profile must be default or nested" },
-	{ "{\"boundary\":\"paper\",\"command\":[\"a\"],\"version\":1}", "boundary must be namespace" },
+	{ "{\"boundary\":\"\",\"command\":[\"a\"],\"version\":1}", "boundary is empty" },
 	{ DOC("\"rootfs\":\"r\","), "rootfs must be an absolute path" },
 	{ DOC("\"hostname\":\"0123456789012345678901234567890123456789012345678901234567890123\","),
 	  "hostname is longer than 63 bytes" },

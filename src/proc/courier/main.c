@@ -37,7 +37,7 @@ static struct courier courier;
 struct orders {
 	uint64_t flags;
 	uint32_t n_steers;              /* steer messages that follow */
-	char id[COURIER_ID_MAX];
+	struct courier_who who;
 	char **environment;
 	struct policy *policy;
 	char *pem;
@@ -70,7 +70,7 @@ take_orders(struct orders *ret_orders, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
 	OWN(closep) int pem = -1;
-	const char *id, *name;
+	const char *id, *name, *chain, *principal;
 	int r = ipc_receive(EGRESS_SUPERVISOR_FD, &message, err);
 
 	if (r < 0)
@@ -80,9 +80,12 @@ take_orders(struct orders *ret_orders, struct err *err)
 	    buf_get_u32(&message.body, &ret_orders->n_steers) < 0 ||
 	    ret_orders->n_steers > COURIER_STEERS_FIRST ||
 	    buf_get_str(&message.body, &id) < 0 || buf_get_str(&message.body, &name) < 0 ||
+	    buf_get_str(&message.body, &chain) < 0 || buf_get_str(&message.body, &principal) < 0 ||
 	    buf_dup_strv(&message.body, ENVIRONMENT_MAX, &ret_orders->environment) < 0)
 		return err_set(err, EBADMSG, "the supervisor's first message is malformed");
-	snprintf(ret_orders->id, sizeof(ret_orders->id), "%s", id);
+	snprintf(ret_orders->who.cell, sizeof(ret_orders->who.cell), "%s", id);
+	snprintf(ret_orders->who.chain, sizeof(ret_orders->who.chain), "%s", chain);
+	snprintf(ret_orders->who.principal, sizeof(ret_orders->who.principal), "%s", principal);
 	if ((ret_orders->flags & COURIER_SECRETS) != 0) {
 		size_t last = message.n_fds - ((ret_orders->flags & COURIER_KEEPER) != 0 ? 2 : 1);
 
@@ -303,7 +306,7 @@ main(void)
 	if (r == 0)
 		r = webhooks_prepare(&courier, &err);
 	closep(&orders.secrets);
-	memcpy(courier.id, orders.id, sizeof(courier.id));
+	courier.who = orders.who;
 	courier.alarms = (orders.flags & COURIER_ALARMS) != 0;
 	courier.strict = (orders.flags & COURIER_STRICT) != 0;
 	courier.keeper.fd = -1;

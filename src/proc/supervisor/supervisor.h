@@ -421,11 +421,15 @@ int supervisor_take_ports(struct supervisor *sv, struct err *err);
 int supervisor_publish(struct supervisor *sv, struct err *err);
 void supervisor_unpublish(struct supervisor *sv);
 
-/* supervisor_end.c */
+/* supervisor_kill.c */
 /* All 0 while there are no walls. */
 void supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage);
 void supervisor_kill(struct supervisor *sv, enum supervisor_reason reason);
 void supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason);
+/* Leaves the loop if all output is forwarded and init is reaped. */
+void supervisor_check_end(struct supervisor *sv);
+
+/* supervisor_end.c */
 /* The cell is dead, and neither its agent nor this process ended it: find out why.  It was killed
  * without the supervisor (boundary/halt.h), or init enforced the limit. */
 void supervisor_find_reason(struct supervisor *sv);
@@ -435,19 +439,17 @@ int supervisor_status(struct supervisor *sv);
 int supervisor_make_changes(struct supervisor *sv, struct err *err);
 /* Keeps the records and changes that are to be kept; removes everything else. */
 void supervisor_clean_up(struct supervisor *sv, int status);
-/* Leaves the loop if all output is forwarded and init is reaped. */
-void supervisor_check_end(struct supervisor *sv);
-
-uint64_t supervisor_now_ns(void);       /* since 1970 */
-
-/* Prints to standard error without blocking for long: a full pipe or a paused terminal must not
- * keep the supervisor from the cell.  Once a write had to wait, later ones do not wait at all. */
-void supervisor_print(const char *text, size_t len);
 
 /* supervisor_timing.c: for `cloister run --timing`.  MODE, the supervisor's argument, is "table" or
  * "json". */
 int supervisor_timing_begin(struct supervisor *sv, const char *mode, struct err *err);
 void supervisor_timing_print(const struct supervisor *sv);
+
+/* supervisor_say.c */
+uint64_t supervisor_now_ns(void);       /* since 1970 */
+/* Prints to standard error without blocking for long: a full pipe or a paused terminal must not
+ * keep the supervisor from the cell.  Once a write had to wait, later ones do not wait at all. */
+void supervisor_print(const char *text, size_t len);
 /* Prints one line to standard error, with control characters made safe for a terminal. */
 void supervisor_complain(const char *text);
 /* The same for messages that are not errors.  Prints nothing when detached or with -q. */

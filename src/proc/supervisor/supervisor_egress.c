@@ -140,6 +140,8 @@ send_start(const struct supervisor *sv, int gate, int courier, uint32_t n_steers
 	buf_put_u32(&to_courier, n_steers);
 	buf_put_str(&to_courier, sv->spec.id);
 	buf_put_str(&to_courier, sv->spec.name);
+	buf_put_str(&to_courier, sv->spec.chain != NULL ? sv->spec.chain : "");
+	buf_put_str(&to_courier, sv->spec.principal != NULL ? sv->spec.principal : "");
 	buf_put_strv(&to_courier, sv->spec.egress_env);
 	fds[n++] = e->policy.policy;
 	if (e->trust.authorities >= 0)

@@ -1,13 +1,10 @@
-/* supervisor_end.c - ends a cell, keeps its record and changes, and removes everything else. */
+/* supervisor_end.c - explains the end of a cell, keeps its record and changes, and removes everything else. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +13,6 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,90 +20,11 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
-#include "base/text.h"
 #include "base/timing.h"
 #include "base/tree.h"
 #include "cell/cell_exec_error.h"
 #include "ipc/control_channel.h"
-#include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
-
-#define COMPLAIN_MS 500                 /* how long a line waits for its reader */
-
-void
-supervisor_print(const char *text, size_t len)
-{
-	static int patience_ms = COMPLAIN_MS;
-	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
-	ssize_t n;
-
-	while (len > 0) {
-		if (poll(&out, 1, patience_ms) != 1) {
-			patience_ms = 0;
-			return;
-		}
-		/* A writable pipe takes this much at once. */
-		n = write(STDERR_FILENO, text, len < PIPE_BUF ? len : PIPE_BUF);
-		if (n <= 0)
-			return;
-		text += n;
-		len -= (size_t)n;
-	}
-}
-
-void
-supervisor_complain(const char *text)
-{
-	OWN(freep) char *line = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&line, &len);
-	struct termios t;
-	/* In raw mode, which the agent may have set, a newline does not return the carriage. */
-	bool raw = tcgetattr(STDERR_FILENO, &t) == 0 && (t.c_oflag & OPOST) == 0;
-
-	if (out == NULL)
-		return;
-	fputs(raw ? "\r\ncloister: " : "cloister: ", out);
-	text_print_safe(out, text, strlen(text), false);
-	fputs(raw ? "\r\n" : "\n", out);
-	if (fclose(out) == 0)
-		supervisor_print(line, len);
-}
-
-void
-supervisor_say(const struct supervisor *sv, const char *fmt, ...)
-{
-	char line[ERR_TEXT_MAX + 64];
-	va_list args;
-
-	if (sv->spec.quiet || sv->spec.detached)
-		return;
-	va_start(args, fmt);
-	vsnprintf(line, sizeof(line), fmt, args);
-	va_end(args);
-	supervisor_complain(line);
-}
-
-void
-supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage)
-{
-	*ret_usage = (struct boundary_usage){0};
-	if (sv->walls != NULL)
-		sv->boundary->usage(sv->walls, ret_usage);
-}
-
-void
-supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
-{
-	if (sv->killed_by == KILLED_NOT || reason == KILLED_BY_PEER)
-		sv->killed_by = reason;
-	sv->frozen = false;
-	/* Output that nobody reads is dropped. */
-	sv->boundary->kill(sv->walls);
-	supervisor_egress_finish(sv);
-	sv->ending = true;
-	supervisor_check_end(sv);
-}
 
 void
 supervisor_find_reason(struct supervisor *sv)
@@ -130,36 +47,6 @@ supervisor_find_reason(struct supervisor *sv)
 		supervisor_record(sv, "killed", "budget", what);
 		snprintf(sv->cause, sizeof(sv->cause), "%.200s", what);
 	}
-}
-
-static void
-grace_over(void *arg)
-{
-	struct supervisor *sv = arg;
-
-	supervisor_kill(sv, (enum supervisor_reason)sv->killed_by);
-}
-
-void
-supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason)
-{
-	/* A frozen cell cannot end by itself. */
-	if (sv->frozen) {
-		supervisor_kill(sv, reason);
-		return;
-	}
-	if (sv->killed_by == KILLED_NOT)
-		sv->killed_by = reason;
-	supervisor_signal(sv, sv->setup.runs ? INIT_HANDLE_SETUP : INIT_HANDLE_AGENT, SIGTERM);
-	sv->grace = (struct loop_timer){ .due = grace_over, .arg = sv };
-	loop_set_timer(sv->loop, &sv->grace, grace_ms);
-}
-
-void
-supervisor_check_end(struct supervisor *sv)
-{
-	if (sv->dead && supervisor_egress_is_over(sv) && !supervisor_is_awaited(sv) && (stdio_finish(&sv->stdio) || sv->ending))
-		loop_quit(sv->loop);
 }
 
 static void
@@ -299,15 +186,6 @@ collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err 
 		               "FIFOs, or files too large for the disk", *ret_left_out,
 		               *ret_left_out == 1 ? "was" : "were");
 	return r;
-}
-
-uint64_t
-supervisor_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
 static size_t

@@ -1,0 +1,56 @@
+/* supervisor_kill.c - kills or stops the cell, and leaves the loop once it is dead. */
+#include <signal.h>
+
+#include "ipc/init_channel.h"
+#include "proc/supervisor/supervisor.h"
+
+void
+supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage)
+{
+	*ret_usage = (struct boundary_usage){0};
+	if (sv->walls != NULL)
+		sv->boundary->usage(sv->walls, ret_usage);
+}
+
+void
+supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
+{
+	if (sv->killed_by == KILLED_NOT || reason == KILLED_BY_PEER)
+		sv->killed_by = reason;
+	sv->frozen = false;
+	/* Output that nobody reads is dropped. */
+	sv->boundary->kill(sv->walls);
+	supervisor_egress_finish(sv);
+	sv->ending = true;
+	supervisor_check_end(sv);
+}
+
+static void
+grace_over(void *arg)
+{
+	struct supervisor *sv = arg;
+
+	supervisor_kill(sv, (enum supervisor_reason)sv->killed_by);
+}
+
+void
+supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason)
+{
+	/* A frozen cell cannot end by itself. */
+	if (sv->frozen) {
+		supervisor_kill(sv, reason);
+		return;
+	}
+	if (sv->killed_by == KILLED_NOT)
+		sv->killed_by = reason;
+	supervisor_signal(sv, sv->setup.runs ? INIT_HANDLE_SETUP : INIT_HANDLE_AGENT, SIGTERM);
+	sv->grace = (struct loop_timer){ .due = grace_over, .arg = sv };
+	loop_set_timer(sv->loop, &sv->grace, grace_ms);
+}
+
+void
+supervisor_check_end(struct supervisor *sv)
+{
+	if (sv->dead && supervisor_egress_is_over(sv) && !supervisor_is_awaited(sv) && (stdio_finish(&sv->stdio) || sv->ending))
+		loop_quit(sv->loop);
+}

@@ -1,0 +1,187 @@
+/* boundary_port.c - tests of boundary/port against an init that keeps the rules, and one that does not. */
+#include "boundary/port/port.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "boundary/boundary.h"
+#include "ipc/init_channel.h"
+#include "ipc/ipc.h"
+#include "loop/loop.h"
+#include "test.h"
+
+struct seen {
+	struct loop *loop;
+	unsigned broken;
+	uint32_t handle, error, exited, status;
+	bool ended_first;               /* the output had ended when the exit was reported */
+	int output;
+};
+
+static int
+started(void *arg, uint32_t handle, uint32_t error, int terminal)
+{
+	struct seen *seen = arg;
+
+	CHECK(terminal < 0);
+	seen->handle = handle;
+	seen->error = error;
+	return 0;
+}
+
+static int
+exited(void *arg, uint32_t handle, uint32_t status)
+{
+	struct seen *seen = arg;
+	char text[16] = "";
+
+	seen->exited = handle;
+	seen->status = status;
+	seen->ended_first = read(seen->output, text, sizeof(text)) == 5 && strcmp(text, "words") == 0;
+	loop_quit(seen->loop);
+	return 0;
+}
+
+static void
+broken(void *arg)
+{
+	struct seen *seen = arg;
+
+	seen->broken++;
+	loop_quit(seen->loop);
+}
+
+static void
+finished(void *arg)
+{
+	(void)arg;
+}
+
+static const struct port_handler handler = { started, exited, broken, finished };
+
+static void
+put_first(int fd, const struct buf *message)
+{
+	uint32_t len = htole32((uint32_t)message->len);
+
+	CHECK_OK(write_all(fd, &len, sizeof(len), NULL));
+	CHECK_OK(write_all(fd, message->data, message->len, NULL));
+}
+
+static void
+put_frame(int fd, uint32_t id, uint32_t type, const void *body, uint32_t len)
+{
+	const uint32_t header[] = { htole32(id), htole32(type), htole32(len) };
+
+	CHECK_OK(write_all(fd, header, sizeof(header), NULL));
+	CHECK_OK(write_all(fd, body, len, NULL));
+}
+
+/* A port whose other end is *ret_peer, and process 7 behind it, whose output is SEEN->output. */
+static struct port *
+open_port(struct seen *seen, int *ret_peer)
+{
+	OWN(buf_free) struct buf ready, spawn;
+	int ends[2], in[2], out[2];
+	struct port *port = NULL;
+
+	ipc_begin(&ready, INIT_READY);
+	ipc_begin(&spawn, INIT_SPAWN);
+	buf_put_u32(&spawn, 7);
+	CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	CHECK_OK(pipe2(in, O_CLOEXEC));
+	CHECK_OK(pipe2(out, O_CLOEXEC));
+	CHECK_OK(loop_new(&seen->loop, NULL));
+	put_first(ends[1], &ready);
+	CHECK_OK(port_by_stream(seen->loop, ends[0], &port, NULL));
+	CHECK_OK(port_watch(port, &handler, seen, NULL));
+	CHECK_OK(port_start(port, &spawn, (const int[]){ in[0], out[1], out[1] }, 3, NULL));
+	close(in[0]);
+	close(out[1]);
+	seen->output = out[0];
+	*ret_peer = ends[1];
+	return port;
+}
+
+TEST(port_stream_explains_why_init_is_not_ready)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	OWN(buf_free) struct buf failed;
+	struct port *port = NULL;
+	struct err err = {0};
+	int ends[2];
+
+	ipc_begin(&failed, INIT_FAILED);
+	buf_put_u32(&failed, EPERM);
+	buf_put_str(&failed, "no filter");
+	CHECK_OK(loop_new(&loop, NULL));
+	CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	put_first(ends[1], &failed);
+	CHECK_ERR(port_by_stream(loop, ends[0], &port, &err), EPERM);
+	CHECK_STR(err.text, "no filter");
+	close(ends[1]);
+	CHECK_ERR(port_by_stream(loop, ends[0], &port, &err), EPIPE);
+	close(ends[0]);
+}
+
+TEST(port_stream_reports_an_exit_behind_the_output)
+{
+	const uint32_t runs[] = { htole32(7), 0, htole32(2) }, ended[] = { htole32(7), htole32(0x300) };
+	struct seen seen = {0};
+	int peer;
+	struct port *port = open_port(&seen, &peer);
+
+	put_frame(peer, 0, INIT_FRAME(INIT_SPAWNED), runs, sizeof(runs));
+	put_frame(peer, 1, 1, "words", 5);
+	put_frame(peer, 0, INIT_FRAME(INIT_EXITED), ended, sizeof(ended));
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.handle == 7 && seen.error == 0 && seen.broken == 0);
+	CHECK(seen.exited == 7 && seen.status == 0x300 && seen.ended_first);
+	port_free(port);
+	close(peer);
+	close(seen.output);
+	loop_free(seen.loop);
+}
+
+TEST(port_stream_breaks_at_anything_else)
+{
+	static const struct { uint32_t id, type; const char *body; uint32_t len; } cases[] = {
+		{ 0, INIT_FRAME(INIT_SPAWN), "", 0 },                           /* not init's to send */
+		{ 0, INIT_FRAME(INIT_SPAWNED), "\x08\0\0\0\0\0\0\0\0\0\0\0", 12 },      /* an unknown process */
+		{ 0, INIT_FRAME(INIT_SPAWNED), "\x07\0\0\0\0\x10\0\0\0\0\0\0", 12 },    /* no errno */
+		{ 0, INIT_FRAME(INIT_SPAWNED), "\x07\0\0\0", 4 },
+		{ 0, INIT_FRAME(INIT_EXITED), "\x07\0\0\0\0\0\x01\0", 8 },      /* no status */
+		{ 0, INIT_FRAME(INIT_EXITED), "\x08\0\0\0\0\0\0\0", 8 },
+		{ 0, INIT_FRAME(INIT_END), "", 0 },                             /* on no stream */
+		{ 1, INIT_FRAME(INIT_END), "x", 1 },
+		{ 0, INIT_FRAME(99), "", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct seen seen = {0};
+		int peer;
+		struct port *port = open_port(&seen, &peer);
+
+		put_frame(peer, cases[i].id, cases[i].type, cases[i].body, cases[i].len);
+		CHECK_OK(loop_run(seen.loop, NULL));
+		CHECK(seen.broken == 1);
+		port_free(port);
+		close(peer);
+		close(seen.output);
+		loop_free(seen.loop);
+	}
+}
+
+TEST(boundary_names_are_listed)
+{
+	struct err err = {0};
+
+	CHECK_OK(boundary_check_name(BOUNDARY_DEFAULT, NULL));
+	CHECK(boundary_find("", NULL) == &boundary_namespace && boundary_find("namespace", NULL) == &boundary_namespace);
+	CHECK(boundary_find("cardboard", &err) == NULL);
+	CHECK_STR(err.text, "there is no boundary 'cardboard': use namespace");
+}
