@@ -195,7 +195,7 @@ TEST(hook_program_breaks_the_protocol)
 		{ SH("read q; printf \"a\\nb\"; sleep 100"), "answered with more than one line" },
 		{ SH("read q; printf \"a\\000b\\n\"; sleep 100"), "answered with a zero byte" },
 		{ SH("read q; yes | tr -d \"\\n\"; sleep 100"), "answered with too much: an answer is at most 32 KiB" },
-		{ "/nonexistent/hook", "cannot be run: check that it is executable" },
+		{ "/nonexistent/hook", "No such file" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -455,6 +455,17 @@ TEST(hook_pool_joins_the_same)
 
 /* ---- trust ---- */
 
+/* An agent can write the test's folder from now on. */
+static void
+distrust(void)
+{
+	/* cloister's own folders are elsewhere: those count as covered. */
+	CHECK(setenv("XDG_STATE_HOME", "/nonexistent/state", 1) == 0);
+	CHECK(setenv("XDG_RUNTIME_DIR", "/nonexistent/runtime", 1) == 0);
+	CHECK(setenv("XDG_DATA_HOME", "/nonexistent/data", 1) == 0);
+	trust_also(test_dir());
+}
+
 /* A program that an agent could have changed since the policy was loaded is not run. */
 TEST(hook_program_is_not_trusted)
 {
@@ -465,11 +476,7 @@ TEST(hook_program_is_not_trusted)
 	CHECK_OK(create_file_at(AT_FDCWD, path, 0700, "#!/bin/sh\nwhile read -r q; do echo allow; done\n",
 	                        NULL));
 	lab_start(&lab, path);
-	/* cloister's own folders are elsewhere: those count as covered. */
-	CHECK(setenv("XDG_STATE_HOME", "/nonexistent/state", 1) == 0);
-	CHECK(setenv("XDG_RUNTIME_DIR", "/nonexistent/runtime", 1) == 0);
-	CHECK(setenv("XDG_DATA_HOME", "/nonexistent/data", 1) == 0);
-	trust_also(test_dir());
+	distrust();
 	a = lab_one(&lab, "x\n");
 	CHECK(a->result == HOOK_FAILED);
 	CHECK(strstr(a->text, path) != NULL);
@@ -552,6 +559,22 @@ TEST(hook_service)
 	CHECK(a->result == HOOK_FAILED && strstr(a->text, "closed the connection") != NULL);
 	a = lab_one(&lab, "again\n");
 	CHECK(a->result == HOOK_ANSWERED);
+	lab_end(&lab);
+}
+
+/* An agent could have put a socket of its own in its place. */
+TEST(hook_service_is_not_trusted)
+{
+	struct lab lab;
+	int fd = lab_listen(&lab);
+	struct asked *a;
+	pthread_t thread;
+
+	CHECK(pthread_create(&thread, NULL, serve, (void *)(intptr_t)fd) == 0);
+	distrust();
+	a = lab_one(&lab, "x\n");
+	CHECK(a->result == HOOK_FAILED && strstr(a->text, "/sock") != NULL);
+	CHECK(lab.pool->hooks[0].n_workers == 0);
 	lab_end(&lab);
 }
 

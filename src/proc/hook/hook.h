@@ -119,8 +119,8 @@ void hook_worker_free(struct hook_worker *w);
 
 /* Check that no agent could have written what the hook calls, and call it.  The caller owns the
  * descriptors, which do not block. */
-int hook_start_program(const struct policy_hook *call, pid_t *ret_pid, int *ret_in, int *ret_out,
-                       struct err *err);
+int hook_start_program(const struct policy_hook *call, pid_t *ret_pid, int *ret_pidfd, int *ret_in,
+                       int *ret_out, struct err *err);
 int hook_connect(const struct policy_hook *call, int *ret_in, int *ret_out, struct err *err);
 
 /* ---- hook_serve.c ---- */

@@ -3,47 +3,42 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "proc/hook/hook.h"
 #include "trust/trust.h"
 
 /* It keeps the operator's rights and environment, and nothing of this process. */
-static void
-become(const char *program, char *const *argv, int in, int out, pid_t parent)
+static pid_t
+start(const char *program, char *const *argv, int in, int out, int *ret_pidfd, struct err *err)
 {
-	sigset_t none;
+	const struct spawn_fd fds[] = { { in, STDIN_FILENO }, { out, STDOUT_FILENO } };
 
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	setsid();
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return;
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-	    syscall(SYS_close_range, 3u, ~0u, 0u) < 0 || (!trust_here() && chdir("/") < 0))
-		return;
-	execv(program, argv);
+	/* The program inherits this. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, "cannot give up privileges");
+	return spawn_start(&(struct spawn){ .argv = argv, .path = program, .fds = fds, .n_fds = 2,
+	                                    .cwd = trust_here() ? NULL : "/",
+	                                    .flags = SPAWN_APART | SPAWN_DIES | SPAWN_ONLY },
+	                   ret_pidfd, err);
 }
 
 int
-hook_start_program(const struct policy_hook *call, pid_t *ret_pid, int *ret_in, int *ret_out,
-                   struct err *err)
+hook_start_program(const struct policy_hook *call, pid_t *ret_pid, int *ret_pidfd, int *ret_in,
+                   int *ret_out, struct err *err)
 {
 	char *const *argv = (char *const *)(uintptr_t)call->argv;
 	OWN(closep) int in_read = -1, in_write = -1, out_read = -1, out_write = -1;
 	char program[PATH_MAX];
-	pid_t parent = getpid(), pid;
 	int ends[2], r;
+	pid_t pid;
 
 	/* Checked each time: a cell may have been granted the path since. */
 	r = trust_command(TRUST_HOOK_COMMAND, argv, program, err);
@@ -59,13 +54,9 @@ hook_start_program(const struct policy_hook *call, pid_t *ret_pid, int *ret_in, 
 	out_write = ends[1];
 	if (fcntl(in_write, F_SETFL, O_NONBLOCK) < 0 || fcntl(out_read, F_SETFL, O_NONBLOCK) < 0)
 		return err_errno(err, "cannot start the hook '%.200s'", argv[0]);
-	pid = fork();
-	if (pid == 0) {
-		become(program, argv, in_read, out_write, parent);
-		_exit(127);
-	}
+	pid = start(program, argv, in_read, out_write, ret_pidfd, err);
 	if (pid < 0)
-		return err_errno(err, "cannot start the hook '%.200s'", argv[0]);
+		return err_wrap(err, "cannot start the hook");
 	*ret_pid = pid;
 	*ret_in = TAKE_FD(in_write);
 	*ret_out = TAKE_FD(out_read);

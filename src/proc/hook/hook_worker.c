@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,23 +68,11 @@ worker_fail(struct hook_worker *w, const char *why, int status)
 	else if (w->pid == 0)
 		snprintf(text, sizeof(text), "the hook '%.200s' closed the connection before it answered",
 		         worker_name(w));
-	else if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		snprintf(text, sizeof(text), "the hook '%.200s' cannot be run: check that it is executable",
-		         worker_name(w));
 	else
 		snprintf(text, sizeof(text), "the hook '%.200s' ended with %s %d before it answered",
 		         worker_name(w), WIFEXITED(status) ? "status" : "signal",
 		         WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 	hook_question_answer(w->question, HOOK_FAILED, text);
-}
-
-/* Everything that the program started and that did not leave its group.  The group may not exist
- * yet: the program makes it. */
-static void
-worker_kill(const struct hook_worker *w)
-{
-	kill(w->pid, SIGKILL);
-	kill(-w->pid, SIGKILL);
 }
 
 void
@@ -102,7 +89,8 @@ hook_worker_end(struct hook_worker *w, const char *why)
 	}
 	w->is_ending = true;
 	worker_close(w);
-	worker_kill(w);
+	/* With all that it started and that did not leave its group. */
+	kill(-w->pid, SIGKILL);
 }
 
 void
@@ -113,7 +101,7 @@ hook_worker_free(struct hook_worker *w)
 		hook_question_answer(w->question, HOOK_FAILED, "");
 	}
 	if (w->pid > 0) {
-		worker_kill(w);
+		kill(-w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
 	}
 	worker_remove(w);
@@ -276,13 +264,8 @@ static int
 worker_watch(struct hook_worker *w, struct err *err)
 {
 	struct loop *loop = w->hook->pool->loop;
-	int r = 0;
+	int r = w->pid > 0 ? loop_watch(loop, &w->exited, EPOLLIN, err) : 0;
 
-	if (w->pid > 0) {
-		w->exited.fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
-		r = w->exited.fd < 0 ? err_errno(err, "cannot watch '%.200s'", worker_name(w)) :
-		                       loop_watch(loop, &w->exited, EPOLLIN, err);
-	}
 	return r < 0 ? r : loop_watch(loop, &w->out, EPOLLIN, err);
 }
 
@@ -304,7 +287,7 @@ hook_worker_new(struct hook *hook, struct hook_worker **ret_worker, struct err *
 	hook->workers = w;
 	hook->n_workers++;
 	r = hook->call->socket != NULL ? hook_connect(hook->call, &w->in.fd, &w->out.fd, err) :
-	    hook_start_program(hook->call, &w->pid, &w->in.fd, &w->out.fd, err);
+	    hook_start_program(hook->call, &w->pid, &w->exited.fd, &w->in.fd, &w->out.fd, err);
 	r = r < 0 ? r : worker_watch(w, err);
 	if (r < 0) {
 		hook_worker_free(w);
