@@ -101,13 +101,12 @@ write_question(struct exchange *ex, const struct policy_hook *hook, int rule)
 	policy_hook_put(&ex->hook->question, &question);
 }
 
+/* The record has the details.  The agent does not see them: they name the operator's programs. */
 static enum stage_answer
 refuse(struct exchange *ex, const char *why)
 {
-	char reason[COURIER_NOTE_MAX];
-
-	snprintf(reason, sizeof(reason), "the hook that must judge this request did not: %.300s", why);
-	exchange_refuse(ex, "hook", reason);
+	snprintf(ex->note, sizeof(ex->note), "%.300s", why);
+	exchange_refuse(ex, "hook", "the operator's hook must judge this request, and gave no valid answer");
 	return STAGE_REFUSE;
 }
 
