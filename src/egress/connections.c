@@ -10,16 +10,10 @@ struct rules {
 	struct policy_way way;
 };
 
-static const struct exchange *
-owner_of(const struct transfer *t)
-{
-	return exchange_of((struct transfer *)(uintptr_t)t);
-}
-
 static void *
 take_rules(const struct transfer *t)
 {
-	const struct exchange *ex = owner_of(t);
+	const struct exchange *ex = exchange_of_const(t);
 	struct rules *rules = malloc(sizeof(*rules));
 
 	if (rules != NULL)
@@ -39,7 +33,7 @@ release_rules(void *arg)
 static bool
 has_rules(const struct transfer *t, const void *arg)
 {
-	const struct exchange *ex = owner_of(t);
+	const struct exchange *ex = exchange_of_const(t);
 	const struct rules *rules = arg;
 	struct policy_way way = exchange_way(ex);
 

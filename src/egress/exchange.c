@@ -567,8 +567,8 @@ exchange_of(struct transfer *t)
 	return (struct exchange *)(void *)((unsigned char *)t - offsetof(struct exchange, t));
 }
 
-static const struct exchange *
-const_exchange_of(const struct transfer *t)
+const struct exchange *
+exchange_of_const(const struct transfer *t)
 {
 	return (const struct exchange *)(const void *)((const unsigned char *)t -
 	                                               offsetof(struct exchange, t));
@@ -583,7 +583,7 @@ head_to_send(struct transfer *t)
 static bool
 expects(const struct transfer *t)
 {
-	return exchange_expects(const_exchange_of(t));
+	return exchange_expects(exchange_of_const(t));
 }
 
 static void
@@ -613,13 +613,13 @@ give(struct transfer *t, const void *data, size_t len)
 static bool
 is_changed(const struct transfer *t)
 {
-	return exchange_is_scrubbed(const_exchange_of(t));
+	return exchange_is_scrubbed(exchange_of_const(t));
 }
 
 static size_t
 kept(const struct transfer *t)
 {
-	return exchange_packed(const_exchange_of(t));
+	return exchange_packed(exchange_of_const(t));
 }
 
 static bool

@@ -119,6 +119,7 @@ struct exchange {
 };
 
 struct exchange *exchange_of(struct transfer *t);
+const struct exchange *exchange_of_const(const struct transfer *t);
 /* The only place where the state changes. */
 void exchange_set(struct exchange *ex, enum exchange_state state);
 

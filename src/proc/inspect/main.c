@@ -145,7 +145,8 @@ static void
 question_drop(struct question *q)
 {
 	loop_cancel_timer(q->server->loop, &q->idle);
-	mux_close(q->stream);
+	if (q->stream != NULL)
+		mux_close(q->stream);
 	inspect_free(q->inspect);
 	usage_free(q->usage);
 	rewriting_free(q->rewriting);
@@ -220,6 +221,25 @@ read_question(struct server *s, struct buf *body, struct inspect_request *ret_re
 	return 0;
 }
 
+/* Q, which was just made for the stream ID, is under way.  On failure it is freed. */
+static int
+question_open(struct server *s, uint32_t id, struct question *q)
+{
+	q->server = s;
+	q->idle = (struct loop_timer){ .due = question_is_idle, .arg = q };
+	q->rules = s->rules;
+	if (q->rules != NULL)
+		q->rules->users++;
+	s->n_bodies++;
+	q->stream = mux_open_as(s->mux, id, q);
+	if (q->stream == NULL) {
+		question_drop(q);
+		return -EBADMSG;
+	}
+	loop_set_timer(s->loop, &q->idle, IDLE_MS);
+	return 0;
+}
+
 static int
 take_question(struct server *s, uint32_t id, struct buf *body)
 {
@@ -237,20 +257,7 @@ take_question(struct server *s, uint32_t id, struct buf *body)
 		refuse(s, id, "there is no memory to look into it");
 		return 0;
 	}
-	q->stream = mux_open_as(s->mux, id, q);
-	if (q->stream == NULL) {
-		inspect_free(q->inspect);
-		return -EBADMSG;
-	}
-	q->server = s;
-	q->rules = s->rules;
-	if (q->rules != NULL)
-		q->rules->users++;
-	q->idle = (struct loop_timer){ .due = question_is_idle, .arg = q };
-	loop_set_timer(s->loop, &q->idle, IDLE_MS);
-	s->n_bodies++;
-	(void)TAKE(q);
-	return 0;
+	return question_open(s, id, TAKE(q));
 }
 
 /* ---- responses of models ---- */
@@ -284,17 +291,7 @@ take_answer(struct server *s, uint32_t id, struct buf *body)
 		return -EBADMSG;
 	if (q == NULL || s->n_bodies >= BODIES_MAX || usage_new(coding, &q->usage, NULL) < 0)
 		return 0;
-	q->stream = mux_open_as(s->mux, id, q);
-	if (q->stream == NULL) {
-		usage_free(q->usage);
-		return -EBADMSG;
-	}
-	q->server = s;
-	q->idle = (struct loop_timer){ .due = question_is_idle, .arg = q };
-	loop_set_timer(s->loop, &q->idle, IDLE_MS);
-	s->n_bodies++;
-	(void)TAKE(q);
-	return 0;
+	return question_open(s, id, TAKE(q));
 }
 
 static int
@@ -331,19 +328,7 @@ take_rewrite(struct server *s, uint32_t id, struct buf *body)
 	order.rule = (int)rule - 1;
 	if (q == NULL || s->n_bodies >= BODIES_MAX || rewriting_new(&order, &q->rewriting) < 0)
 		return refuse_rewrite(s, id);
-	q->stream = mux_open_as(s->mux, id, q);
-	if (q->stream == NULL) {
-		rewriting_free(q->rewriting);
-		return -EBADMSG;
-	}
-	q->server = s;
-	q->rules = s->rules;
-	q->rules->users++;
-	q->idle = (struct loop_timer){ .due = question_is_idle, .arg = q };
-	loop_set_timer(s->loop, &q->idle, IDLE_MS);
-	s->n_bodies++;
-	(void)TAKE(q);
-	return 0;
+	return question_open(s, id, TAKE(q));
 }
 
 static int
