@@ -143,9 +143,6 @@ uint64_t courier_price_of(struct courier_policy *p, const char *model,
 bool exchange_meter_begin(struct exchange *ex);
 /* Settle EX's response in SLOT too; EX's highest cost was reserved there. */
 void exchange_meter_also(struct exchange *ex, struct ledger_slot *slot);
-/* The head of the response, as the server sent it. */
-void exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_body);
-void exchange_meter_feed(struct exchange *ex, const void *data, size_t len);
 /* The exchange or its response is over.  COMPLETE: all of the response came. */
 void exchange_meter_end(struct exchange *ex, bool complete);
 /* Add the cost to EX's record, which is being written.  True: the cost is not known yet, and the

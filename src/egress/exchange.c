@@ -19,12 +19,8 @@ static const struct transfer_owner owner;
 void
 exchange_free(struct exchange *ex)
 {
-	exchange_secrets_free(ex);
-	exchange_wire_free(ex);
+	exchange_free_stages(ex);
 	exchange_ssh_free(ex);
-	exchange_ask_free(ex);
-	exchange_hook_free(ex);
-	exchange_rewrite_free(ex);
 	buf_free(&ex->request.frame);
 	buf_free(&ex->t.body);
 	buf_free(&ex->t.trailers);
@@ -90,12 +86,8 @@ exchange_recycle(struct exchange *ex)
 	struct courier *c = ex->courier;
 
 	/* Not sooner: a search may still have been using it. */
-	exchange_secrets_free(ex);
-	exchange_wire_free(ex);
+	exchange_free_stages(ex);
 	exchange_ssh_free(ex);
-	exchange_ask_free(ex);
-	exchange_hook_free(ex);
-	exchange_rewrite_free(ex);
 	if (c->n_spare >= COURIER_SPARE_MAX) {
 		exchange_free(ex);
 		return;
@@ -319,25 +311,19 @@ exchange_head(struct exchange *ex)
 bool
 exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
 {
-	struct failure failure;
-	const char *why;
-
-	exchange_meter_head(ex, head, has_body);
 	/* Servers announce HTTP/3 here, which a cell cannot use. */
 	http_head_drop(head, "alt-svc");
-	if (exchange_is_scrubbed(ex) && !exchange_scrub_head(ex, head, has_body, &why)) {
-		failure_set(&failure, 502, "protocol", "upstream answers nonsense",
-		                    "the server's answer cannot be passed on: %s", why);
-		exchange_detach(ex);
-		exchange_fail(ex, &failure);
+	switch (exchange_pass_head(ex, head, has_body)) {
+	case STAGE_CONTINUE:
+		return exchange_send_head(ex, head, has_body);
+	case STAGE_WAIT:
+		ex->t.status = head->status;
+		ex->t.answered = true;
+		transfer_touch(&ex->t, COURIER_IDLE_S);
+		return true;
+	default:
 		return false;
 	}
-	if (!exchange_is_held(ex))
-		return exchange_send_head(ex, head, has_body);
-	ex->t.status = head->status;
-	ex->t.answered = true;
-	transfer_touch(&ex->t, COURIER_IDLE_S);
-	return true;
 }
 
 bool
@@ -390,23 +376,10 @@ exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reas
 }
 
 void
-exchange_came_in(struct exchange *ex, const void *data, size_t len)
-{
-	exchange_meter_feed(ex, data, len);
-	exchange_used(ex, POLICY_BYTES_IN, len);
-}
-
-void
 exchange_give(struct exchange *ex, const void *data, size_t len)
 {
-	if (ex->t.upstream != NULL)
-		exchange_came_in(ex, data, len);
-	if (!exchange_is_scrubbed(ex))
+	if (exchange_pass_data(ex, data, len) == STAGE_CONTINUE)
 		exchange_give_plain(ex, data, len);
-	else if (ex->state != EXCHANGE_PASSES)
-		(void)exchange_scrub(ex, data, len);
-	else if (!exchange_scrub_raw(ex, data, len))
-		exchange_reset(ex, EGRESS_RESET_UPSTREAM);
 }
 
 void
@@ -443,7 +416,7 @@ commit(struct transfer *t, size_t len)
 
 	/* Before the commit: committed bytes may be sent and gone. */
 	if (len > 0)
-		exchange_came_in(ex, ex->courier->reserved, len);
+		(void)meter_data(ex, ex->courier->reserved, len);
 	mux_commit(ex->stream, len);
 	if (len == 0)
 		return;
@@ -627,7 +600,7 @@ give_raw(struct transfer *t, const void *data, size_t len)
 {
 	struct exchange *ex = exchange_of(t);
 
-	exchange_came_in(ex, data, len);
+	(void)meter_data(ex, data, len);
 	exchange_ssh_hear(ex, data, len);
 	return exchange_scrub_raw(ex, data, len);
 }

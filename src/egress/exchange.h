@@ -142,8 +142,6 @@ bool exchange_send_head(struct exchange *ex, struct http_head *head, bool has_bo
 /* Give bytes of the response's body to the gate.  Bytes that the gate does not take are kept.  The
  * caller ensures that these never exceed COURIER_PENDING_MAX. */
 void exchange_give(struct exchange *ex, const void *data, size_t len);
-/* Count bytes as read from a server, before they are changed. */
-void exchange_came_in(struct exchange *ex, const void *data, size_t len);
 /* As exchange_give(), for bytes that cannot contain secrets any more. */
 void exchange_give_plain(struct exchange *ex, const void *data, size_t len);
 /* The response is complete, or the server has closed its side of a raw connection. */

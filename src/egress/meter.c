@@ -229,17 +229,17 @@ may_tell(const struct http_head *head)
 	       http_text_has_nocase(type, "event-stream") || http_text_has_nocase(type, "eventstream");
 }
 
-void
-exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_body)
+enum stage_answer
+meter_head(struct exchange *ex, struct http_head *head, bool has_body)
 {
 	struct meter *m = ex->budget.meter;
 	struct http_text coding = http_head_get(head, "content-encoding");
 
 	if (m == NULL || head->status < 200 || ex->t.upstream == NULL)
-		return;
+		return STAGE_CONTINUE;
 	if (head->status >= 300 || !has_body || (!m->sure && !may_tell(head))) {
 		meter_drop(m);
-		return;
+		return STAGE_CONTINUE;
 	}
 	m->answered = true;
 	m->is_plain = !http_head_is_packed(head);
@@ -247,6 +247,7 @@ exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_
 	m->reads = m->is_plain || (ex->courier->inspect != NULL && coding.len < sizeof(m->coding));
 	if (m->reads && coding.len > 0)
 		snprintf(m->coding, sizeof(m->coding), "%.*s", (int)coding.len, coding.at);
+	return STAGE_CONTINUE;
 }
 
 static void
@@ -286,8 +287,8 @@ meter_push(struct meter *m)
 	}
 }
 
-void
-exchange_meter_feed(struct exchange *ex, const void *data, size_t len)
+static void
+feed(struct exchange *ex, const void *data, size_t len)
 {
 	struct meter *m = ex->budget.meter;
 	size_t taken = 0;
@@ -309,6 +310,18 @@ exchange_meter_feed(struct exchange *ex, const void *data, size_t len)
 		m->lost = true;
 	else if (taken < len)
 		courier_queue(&m->pending, (const char *)data + taken, len - taken);
+}
+
+/* Before the bytes are changed. */
+enum stage_answer
+meter_data(struct exchange *ex, const void *data, size_t len)
+{
+	/* Our own responses cost nothing. */
+	if (ex->t.upstream == NULL)
+		return STAGE_CONTINUE;
+	feed(ex, data, len);
+	exchange_used(ex, POLICY_BYTES_IN, len);
+	return STAGE_CONTINUE;
 }
 
 /* ---- the result ---- */

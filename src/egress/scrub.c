@@ -107,9 +107,8 @@ is_part(const struct http_head *head)
 	return head->status == 206 && (range.len == 0 || http_text_has_nocase(range, "bytes"));
 }
 
-bool
-exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
-                    const char **ret_why)
+static bool
+clean_head(struct exchange *ex, struct http_head *head, bool has_body, const char **ret_why)
 {
 	struct exchange_secrets *x = ex->secrets;
 	bool plain = swap_is_plain(head);
@@ -134,6 +133,23 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	if (as_it_is)
 		x->answer.set = NULL;
 	return true;
+}
+
+enum stage_answer
+scrub_head(struct exchange *ex, struct http_head *head, bool has_body)
+{
+	struct failure failure;
+	const char *why;
+
+	if (!exchange_is_scrubbed(ex))
+		return STAGE_CONTINUE;
+	if (clean_head(ex, head, has_body, &why))
+		return exchange_is_held(ex) ? STAGE_WAIT : STAGE_CONTINUE;
+	failure_set(&failure, 502, "protocol", "upstream answers nonsense",
+	            "the server's answer cannot be passed on: %s", why);
+	exchange_detach(ex);
+	exchange_fail(ex, &failure);
+	return STAGE_REFUSE;
 }
 
 /* Whether the current view has values that STREAM does not search for.  A half-found value is
@@ -230,6 +246,18 @@ exchange_scrub(struct exchange *ex, const void *data, size_t len)
 	                                      : exchange_scrub_plain(ex, data, len);
 
 	return ok || fail(ex);
+}
+
+enum stage_answer
+scrub_data(struct exchange *ex, const void *data, size_t len)
+{
+	if (!exchange_is_scrubbed(ex))
+		return STAGE_CONTINUE;
+	if (ex->state != EXCHANGE_PASSES)
+		(void)exchange_scrub(ex, data, len);
+	else if (!exchange_scrub_raw(ex, data, len))
+		exchange_reset(ex, EGRESS_RESET_UPSTREAM);
+	return STAGE_WAIT;
 }
 
 static bool

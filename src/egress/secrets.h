@@ -216,12 +216,9 @@ bool exchange_awaits_stray(const struct exchange *ex);
 void exchange_watch(struct exchange *ex, const unsigned char *data, size_t len);
 void exchange_watch_end(struct exchange *ex);
 
-/* Clean the response to a request that carried a real value: head, body and end.  False: the head
- * cannot be passed on, for the reason in *ret_why.  With HAS_BODY, the response may be held from
- * then on: exchange_is_held(). */
+/* Whether the response is cleaned: its request carried a real value.  It may be held from its head
+ * on: exchange_is_held(). */
 bool exchange_is_scrubbed(const struct exchange *ex);
-bool exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
-                         const char **ret_why);
 /* False: the bytes cannot be passed on; the exchange's note has the reason. */
 bool exchange_scrub(struct exchange *ex, const void *data, size_t len);
 /* The gate takes more: continue decompressing.  False: the response is over. */

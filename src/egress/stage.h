@@ -1,10 +1,14 @@
-/* stage.h - the row of stages that each exchange passes on its way out (stages.c).
+/* stage.h - the rows of stages that each exchange passes on its way out and back (stages.c).
  *
  * A stage that waits is resumed by exchange_resume(): its run() is called again, and answers
  * again.  A new stage is one row in stages.c and one file. */
 #ifndef CLOISTER_EGRESS_STAGE_H
 #define CLOISTER_EGRESS_STAGE_H
+#include <stdbool.h>
+#include <stddef.h>
+
 struct exchange;
+struct http_head;
 
 enum stage_answer {
 	STAGE_CONTINUE,
@@ -25,6 +29,18 @@ struct stage {
 	void (*stop)(struct exchange *ex);
 	/* EX has waited here for as long as it may: fail or refuse it.  NULL: it never waits here. */
 	void (*late)(struct exchange *ex);
+	/* EX is over: free the stage's own state.  May be NULL. */
+	void (*free)(struct exchange *ex);
+};
+
+/* A stage that responses pass. */
+struct answer_stage {
+	const char *name;
+	/* A head came, and may be changed.  WAIT: the stage keeps it, and passes it on later.  REFUSE: EX
+	 * has failed. */
+	enum stage_answer (*head)(struct exchange *ex, struct http_head *head, bool has_body);
+	/* Bytes came.  WAIT: the stage has taken them, and passes on what becomes of them. */
+	enum stage_answer (*data)(struct exchange *ex, const void *data, size_t len);
 };
 
 /* Put EX, which is new, at the beginning of the row. */
@@ -35,6 +51,12 @@ void exchange_resume(struct exchange *ex);
 void exchange_stop(struct exchange *ex);
 /* EX's deadline has passed at its stage. */
 void exchange_late_at_stage(struct exchange *ex);
+/* Free what the stages keep of EX. */
+void exchange_free_stages(struct exchange *ex);
+/* Pass a response head, or bytes of a server, along the way back.  CONTINUE: send the result to the
+ * gate. */
+enum stage_answer exchange_pass_head(struct exchange *ex, struct http_head *head, bool has_body);
+enum stage_answer exchange_pass_data(struct exchange *ex, const void *data, size_t len);
 
 enum stage_answer stage_decide(struct exchange *ex);
 enum stage_answer stage_hook(struct exchange *ex);
@@ -50,6 +72,11 @@ enum stage_answer stage_tripwire(struct exchange *ex);
 enum stage_answer stage_budget(struct exchange *ex);
 enum stage_answer stage_consequence(struct exchange *ex);
 enum stage_answer stage_strict(struct exchange *ex);
+
+enum stage_answer meter_head(struct exchange *ex, struct http_head *head, bool has_body);
+enum stage_answer meter_data(struct exchange *ex, const void *data, size_t len);
+enum stage_answer scrub_head(struct exchange *ex, struct http_head *head, bool has_body);
+enum stage_answer scrub_data(struct exchange *ex, const void *data, size_t len);
 
 void hook_stop(struct exchange *ex);
 void rewrite_stop(struct exchange *ex);

@@ -1,4 +1,4 @@
-/* stages.c - the row of stages, and how an exchange goes along it. */
+/* stages.c - the rows of stages, and how an exchange goes along them. */
 #include <assert.h>
 #include <string.h>
 
@@ -15,20 +15,28 @@
  * - Only a request that is about to leave counts for budgets and has consequences, and its record
  *   is the last thing that it waits for. */
 static const struct stage way_out[] = {
-	{ "decide",      STAGE_BOTH, stage_decide,      NULL,              NULL },
-	{ "hook",        STAGE_HTTP, stage_hook,        hook_stop,         hook_late },
-	{ "rewrite",     STAGE_HTTP, stage_rewrite,     rewrite_stop,      inspect_late },
-	{ "look",        STAGE_HTTP, stage_look,        NULL,              NULL },
-	{ "certificate", STAGE_HTTP, stage_certificate, NULL,              NULL },
-	{ "swap",        STAGE_HTTP, stage_swap,        NULL,              NULL },
-	{ "inspect",     STAGE_HTTP, stage_inspect,     NULL,              inspect_late },
-	{ "ask",         STAGE_BOTH, stage_ask,         ask_stop,          ask_late },
-	{ "sign",        STAGE_HTTP, stage_sign,        NULL,              NULL },
-	{ "login",       STAGE_RAW,  stage_login,       NULL,              login_late },
-	{ "tripwire",    STAGE_BOTH, stage_tripwire,    NULL,              NULL },
-	{ "budget",      STAGE_BOTH, stage_budget,      budget_stop,       budget_late },
-	{ "consequence", STAGE_BOTH, stage_consequence, NULL,              NULL },
-	{ "strict",      STAGE_BOTH, stage_strict,      strict_stop,       strict_late },
+	{ "decide",      STAGE_BOTH, stage_decide,      NULL,         NULL,         NULL },
+	{ "hook",        STAGE_HTTP, stage_hook,        hook_stop,    hook_late,    exchange_hook_free },
+	{ "rewrite",     STAGE_HTTP, stage_rewrite,     rewrite_stop, inspect_late, exchange_rewrite_free },
+	{ "look",        STAGE_HTTP, stage_look,        NULL,         NULL,         NULL },
+	{ "certificate", STAGE_HTTP, stage_certificate, NULL,         NULL,         NULL },
+	{ "swap",        STAGE_HTTP, stage_swap,        NULL,         NULL,         exchange_secrets_free },
+	{ "inspect",     STAGE_HTTP, stage_inspect,     NULL,         inspect_late, NULL },
+	{ "ask",         STAGE_BOTH, stage_ask,         ask_stop,     ask_late,     exchange_ask_free },
+	{ "sign",        STAGE_HTTP, stage_sign,        NULL,         NULL,         NULL },
+	{ "login",       STAGE_RAW,  stage_login,       NULL,         login_late,   exchange_wire_free },
+	{ "tripwire",    STAGE_BOTH, stage_tripwire,    NULL,         NULL,         NULL },
+	{ "budget",      STAGE_BOTH, stage_budget,      budget_stop,  budget_late,  NULL },
+	{ "consequence", STAGE_BOTH, stage_consequence, NULL,         NULL,         NULL },
+	{ "strict",      STAGE_BOTH, stage_strict,      strict_stop,  strict_late,  NULL },
+};
+
+/* On the way back.  The meter sees what the server sent; scrubbing holds responses that contain
+ * tokens (capture.c), and takes values out of the others.  Each exchange ends with its record
+ * (record.c). */
+static const struct answer_stage way_back[] = {
+	{ "meter", meter_head, meter_data },
+	{ "scrub", scrub_head, scrub_data },
 };
 
 static enum stage_kinds
@@ -112,6 +120,34 @@ exchange_stop(struct exchange *ex)
 
 	if (s != NULL && s->stop != NULL)
 		s->stop(ex);
+}
+
+void
+exchange_free_stages(struct exchange *ex)
+{
+	for (size_t i = 0; i < ARRAY_LEN(way_out); i++)
+		if (way_out[i].free != NULL)
+			way_out[i].free(ex);
+}
+
+enum stage_answer
+exchange_pass_head(struct exchange *ex, struct http_head *head, bool has_body)
+{
+	enum stage_answer answer = STAGE_CONTINUE;
+
+	for (size_t i = 0; answer == STAGE_CONTINUE && i < ARRAY_LEN(way_back); i++)
+		answer = way_back[i].head(ex, head, has_body);
+	return answer;
+}
+
+enum stage_answer
+exchange_pass_data(struct exchange *ex, const void *data, size_t len)
+{
+	enum stage_answer answer = STAGE_CONTINUE;
+
+	for (size_t i = 0; answer == STAGE_CONTINUE && i < ARRAY_LEN(way_back); i++)
+		answer = way_back[i].data(ex, data, len);
+	return answer;
 }
 
 void
