@@ -296,7 +296,7 @@ body_sink(void *arg, const unsigned char *data, size_t len)
 {
 	struct exchange *ex = arg;
 
-	if (ex->state != EXCHANGE_HOLDS && !has_room(ex, len)) {
+	if (!ex->inspect.holds && !has_room(ex, len)) {
 		ex->secrets->grew = true;
 		return -ECANCELED;
 	}
@@ -315,7 +315,7 @@ begin_body(struct exchange *ex, swap_judge *judges, swap_sink *sink)
 	x->body = (struct swap_stream){
 		.set = ex->secrets->view->out,
 		.place = swap_body_place(http_head_get(head, "content-type")),
-		.lengths = ex->request.length == HTTP_LENGTH_UNKNOWN || ex->state == EXCHANGE_HOLDS ? SWAP_ANY_LENGTH
+		.lengths = ex->request.length == HTTP_LENGTH_UNKNOWN || ex->inspect.holds ? SWAP_ANY_LENGTH
 		                                                                      : SWAP_SAME_LENGTH,
 		.judge = judges, .sink = sink, .arg = ex,
 	};
