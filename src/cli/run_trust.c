@@ -41,5 +41,7 @@ run_take_hook(void *arg, const struct node *node, const struct policy_hook *hook
 		return node_err(err, node, "%s", why.text);
 	if (hook->socket == NULL && access(path, X_OK) < 0)
 		return node_err(err, node, "'%.128s', the program of this hook, cannot be run: %m", path);
+	if (hook->socket == NULL && trust_program(program, &why) < 0)
+		return node_err(err, node, "%s", why.text);
 	return 0;
 }

@@ -193,6 +193,8 @@ static const struct {
 	{ "credential",      "a secret could not be inserted" },
 	{ "expired",         "the secret in it has expired" },
 	{ "revoked",         "the secret in it was revoked" },
+	{ "hook",            "the rule's hook refused it or failed" },
+	{ "rewrite",         "it cannot be rewritten as the rule asks" },
 	{ "transfer",        "it sends far more than earlier requests" },
 	{ "consequence",     "the consequence of its rule failed" },
 	{ "not-renewed",     "no new value could be fetched" },

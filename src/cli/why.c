@@ -48,6 +48,10 @@ static const struct cause {
 	  "cell is running." },
 	{ "rate", false, true, "A rule allows it, but the cell makes more requests than its `rate` "
 	  "allows. No rule changes that: send the request again later." },
+	{ "hook", false, true, "A rule allows it, but the rule's `hook` refused it or gave no valid answer. "
+	  "Change the hook, or repair it: a rule without the hook would let such requests pass unjudged." },
+	{ "rewrite", false, true, "A rule allows it and rewrites such requests, but this one cannot be "
+	  "rewritten for certain. Send it in another form, or change the rule's `rewrite`." },
 	{ "transfer", false, true, "It sends far more than the cell's earlier requests, and the policy "
 	  "has a tripwire for that (`tripwires: {transfer: ...}`)." },
 	{ "consequence", false, true, "It matches a rule with a consequence (`then`) that could not be "
@@ -269,7 +273,7 @@ explain(const struct timeline *t, const struct timeline_event *e)
 	if (is_denied_address(e))
 		puts("\nA rule that allows it must be in front of the one that denies the address.");
 	else if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
-	         strstr(e->note, COURIER_NO_RULE_HELPS) == NULL)
+	         strstr(e->note, COURIER_NO_RULE_HELPS) == NULL && strstr(e->rule_text, " hook ") == NULL)
 		print_suggestion(t, e);
 }
 

@@ -24,7 +24,7 @@ policy_check_hook(const struct policy_hook *hook, struct err *err)
 	const char *path = hook->socket != NULL ? hook->socket : hook->argv[0];
 
 	if (!is_plain_path(path))
-		return err_set(err, EINVAL, "'%.64s' is not an absolute path without dots", path);
+		return err_set(err, EINVAL, "'%.64s' is not a plain absolute path: begin it with /, and leave out '.', '..' and double slashes", path);
 	if (hook->socket != NULL && strlen(path) > POLICY_HOOK_SOCKET_MAX)
 		return err_set(err, EINVAL, "the path of a socket has at most %d bytes",
 		               POLICY_HOOK_SOCKET_MAX);

@@ -68,7 +68,7 @@ policy_read_hook(struct policy_draft *d, const struct node *node)
 	if (r < 0)
 		return r;
 	if (hook->argv == NULL && hook->socket == NULL)
-		return node_err(d->err, node, "say what to `call`: a program, or unix:/PATH of a socket");
+		return node_err(d->err, node, "`hook` needs `call`: a program, or unix:/PATH of a socket");
 	if (policy_check_hook(hook, &why) < 0)
 		return node_err(d->err, node, "%s", why.text);
 	d->rule.hook = hook;

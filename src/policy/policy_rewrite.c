@@ -387,7 +387,7 @@ check_header(const struct policy_edit *edit, struct err *err)
 	size_t n = strlen(edit->value);
 
 	if (*edit->name == '\0' || strspn(edit->name, letters) != name.len)
-		return err_set(err, EINVAL, "'%.64s' is not the name of a header in small letters", edit->name);
+		return err_set(err, EINVAL, "'%.64s' is not the name of a header in lower case", edit->name);
 	if (is_fixed_header(name))
 		return err_set(err, EINVAL, "the header '%s' frames the request or its body: a rule cannot "
 		               "rewrite it", edit->name);

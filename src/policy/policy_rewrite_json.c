@@ -70,7 +70,7 @@ policy_edit_check_json(const struct policy_edit *edit, struct err *err)
 		               edit->name);
 	if (edit->kind == POLICY_EDIT_JSON_MAX &&
 	    (item.kind != JSON_WALK_NUMBER || item.raw.len >= NUMBER_MAX))
-		return err_set(err, EINVAL, "the most for '%.64s' is a number", edit->name);
+		return err_set(err, EINVAL, "`max` of '%.64s' must be a number", edit->name);
 	return 0;
 }
 

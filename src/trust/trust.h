@@ -77,6 +77,9 @@ int trust_each_path(char *const *words, int (*each)(void *arg, const char *path)
  * first word, and executing it fails. */
 int trust_command(enum trust_use use, char *const *words, char ret_program[PATH_MAX], struct err *err);
 
+/* Whether nobody but root and this user may write PROGRAM, which runs with this user's rights. */
+int trust_program(const char *program, struct err *err);
+
 /* ---- trust_marks.c ---- */
 
 #define TRUST_MARKS "writable"          /* in the state folder */

@@ -323,3 +323,18 @@ trust_command(enum trust_use use, char *const *words, char ret_program[PATH_MAX]
 		return err_set(err, ENAMETOOLONG, "'%.64s...' is too long", words[0]);
 	return 0;
 }
+
+int
+trust_program(const char *program, struct err *err)
+{
+	struct stat st;
+
+	if (stat(program, &st) < 0)
+		return err_errno(err, "cannot look at the program '%.200s'", program);
+	if ((st.st_mode & 022) != 0)
+		return err_set(err, EPERM, "others may write the program '%.200s': `chmod go-w` it", program);
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return err_set(err, EPERM, "the program '%.200s' belongs to uid %u, neither you nor root", program,
+		               (unsigned)st.st_uid);
+	return 0;
+}

@@ -327,7 +327,7 @@ TEST(policy_rewrite_refused)
 		{ "{json: {set: {/a/*: 1}}}", "name each one" },
 		{ "{json: {set: {/a~2: 1}}}", "~0" },
 		{ "{json: {set: {/a/b/c/d/e/f/g/h/i: 1}}}", "at most 8 names" },
-		{ "{json: {max: {/a: x}}}", "is a number" },
+		{ "{json: {max: {/a: x}}}", "must be a number" },
 		{ "{json: {set: {/a: 1}, max: {/a: 1}}}", "'/a' is rewritten twice" },
 	};
 	char rules[1024];

@@ -42,6 +42,8 @@ hook_start_program(const struct policy_hook *call, pid_t *ret_pid, int *ret_pidf
 
 	/* Checked each time: a cell may have been granted the path since. */
 	r = trust_command(TRUST_HOOK_COMMAND, argv, program, err);
+	if (r == 0)
+		r = trust_program(program, err);
 	if (r < 0)
 		return r;
 	if (pipe2(ends, O_CLOEXEC) < 0)

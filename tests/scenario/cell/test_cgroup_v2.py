@@ -82,7 +82,7 @@ def libraries(program):
 
 def boot(tmp_path_factory, script, files, modules=()):
     """What was printed in each place."""
-    out = vm.run(tmp_path_factory.mktemp("vm"), SETUP + script, files, modules, disk=64)
+    out = vm.run(tmp_path_factory.mktemp("vm"), SETUP + script, files, modules, disk=128)
     parts = re.split(r"^=== (\w+)\n", out, flags=re.M)
     assert len(parts) > 1, out
     return dict(zip(parts[1::2], parts[2::2]))

@@ -35,7 +35,7 @@ sh -c 'kill -SEGV $$'
 @pytest.mark.skipif(not IS_STATIC, reason="the sanitizers' programs are not static")
 def test_core_limit(tmp_path):
     files = {f"opt/libexec/{p.name}": p for p in (BUILD / "libexec").iterdir()}
-    out = vm.run(tmp_path, SCRIPT, {**files, "opt/cloister": BUILD / "cloister"}, ["overlay"], disk=64)
+    out = vm.run(tmp_path, SCRIPT, {**files, "opt/cloister": BUILD / "cloister"}, ["overlay"], disk=128)
     parts = [part.split("\n")[:2] for part in re.sub(r"limit (\d) .*", r"limit \1", out).split("=== ")[1:]]
     assert parts[:4] == [["root", "limit 1"], ["root, none", "limit 1"], ["user", "limit 1"],
                          ["user, none", "limit 0"]], out

@@ -90,7 +90,7 @@ def test_kernel(tmp_path, append):
     files = {f"opt/libexec/{p.name}": p for p in (BUILD / "libexec").iterdir()}
     for name in ("gate", "courier"):
         files |= libraries(BUILD / "libexec" / f"cloister-{name}")
-    out = vm.run(tmp_path, SCRIPT, {**files, "opt/cloister": BUILD / "cloister"}, MODULES, disk=64,
+    out = vm.run(tmp_path, SCRIPT, {**files, "opt/cloister": BUILD / "cloister"}, MODULES, disk=128,
                  append=append)
     assert ("if_inet6: No such file" in out) == bool(append), out
     assert ("this machine has no IPv6" in out) == bool(append), out

@@ -190,6 +190,20 @@ def test_a_program_that_is_not_there_is_an_error(online):
     online.operator.run("-p", policy, "--", "true").sentence("policy.yaml:3:", "/nonexistent/hook")
 
 
+def test_a_program_that_others_may_write_is_an_error(online):
+    hook = Hook(online)
+    hook.path.chmod(0o777)
+    policy = online.policy(hook.rules)
+    online.operator.run("-p", policy, "--", "true").sentence("others may write", str(hook.path))
+
+
+def test_why_suggests_no_rule_without_the_hook(online):
+    hook = Hook(online, body="""print('{"verdict": "deny", "reason": "not on Fridays"}', flush=True)""")
+    assert hook.curl(ECHO)[0] == 403
+    told = online.operator.cloister("why", online.cell).ok()
+    assert "hook" in told and "would allow it" not in told, told
+
+
 # ---- pools --------------------------------------------------------------------------------
 
 @only_user
