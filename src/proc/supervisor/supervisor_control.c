@@ -268,7 +268,9 @@ answer(struct client *client, struct ipc_message *message)
 		return steer_refuse(client, &err);
 	if (row->stays && client->request == 0 && !take_seat(client))
 		return -EPIPE;
-	client->request = message->type;
+	/* A later request is about the first one, whose answer is still due. */
+	if (!row->later)
+		client->request = message->type;
 	return answers[call.q.verb](client, &call);
 }
 

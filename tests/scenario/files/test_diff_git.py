@@ -81,11 +81,11 @@ def test_named_it_is_shown_file_by_file(operator, repo, path):
 def test_what_is_held_or_unknown_is_shown(operator, repo):
     id = commit(operator, repo, "echo x >>a; git commit -q -a -m x; git config x.y z; echo evil >.git/hooks/pre-commit;"
                 "echo hidden >.git/hidden; echo '#!/bin/sh' >.git/logs/HEAD; chmod +x .git/logs/HEAD;"
-                "echo junk >.git/refs/heads/junk; printf x >.git/objects/ab")
+                "echo junk >.git/refs/heads/junk; printf x >.git/objects/junk")
     for options in ([], ["--stat"]):
         said = operator.cloister("diff", *options, id).ok()
         assert "git: .git/refs/heads/main " in said
-        for path in ("config", "hooks/pre-commit", "hidden", "logs/HEAD", "refs/heads/junk", "objects/ab"):
+        for path in ("config", "hooks/pre-commit", "hidden", "logs/HEAD", "refs/heads/junk", "objects/junk"):
             assert f" .git/{path} " in said or f" .git/{path}\n" in said, (options, path)
 
 
