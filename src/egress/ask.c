@@ -280,23 +280,34 @@ exchange_ask(struct exchange *ex, const struct courier_question *q)
 	return STAGE_WAIT;
 }
 
-/* Find the next rule of the policy that asks about EX and has no answer.  -1: none. */
-static int
-next_rule(const struct exchange *ex, struct courier_question *ret_q)
+/* Whether RULE asks about EX and has no answer. */
+static bool
+is_open(const struct exchange *ex, int rule, struct courier_question *ret_q)
 {
 	const struct policy *p = ex->policy->policy;
 
-	for (unsigned layer = 0; layer < POLICY_LAYERS_MAX; layer++) {
-		int rule = policy_way_rule(p, &ex->decision.way, layer);
+	if (!policy_question(p, rule, &ret_q->of) ||
+	    (name_rule(p, rule, &ret_q->rule) && exchange_is_answered(ex, &ret_q->rule)))
+		return false;
+	ret_q->text = policy_rule_text(p, rule);
+	ret_q->place = policy_rule_place(p, rule);
+	return true;
+}
 
-		if (!policy_question(p, rule, &ret_q->of))
-			continue;
-		if (name_rule(p, rule, &ret_q->rule) && exchange_is_answered(ex, &ret_q->rule))
-			continue;
-		ret_q->text = policy_rule_text(p, rule);
-		ret_q->place = policy_rule_place(p, rule);
-		return rule;
+/* Find the next rule of the policy that asks about EX, as it is or as it was before it was rewritten, and
+ * has no answer.  -1: none. */
+static int
+next_rule(const struct exchange *ex, struct courier_question *ret_q)
+{
+	for (unsigned layer = 0; layer < POLICY_LAYERS_MAX; layer++) {
+		int rule = policy_way_rule(ex->policy->policy, &ex->decision.way, layer);
+
+		if (is_open(ex, rule, ret_q))
+			return rule;
 	}
+	for (size_t i = 0; ex->rewrite != NULL && i < ex->rewrite->n_asked; i++)
+		if (is_open(ex, ex->rewrite->asked[i], ret_q))
+			return ex->rewrite->asked[i];
 	return -1;
 }
 
@@ -308,7 +319,8 @@ ask_for_hook(struct exchange *ex)
 	struct courier_question q = { .text = "a hook asks for approval", .place = "",
 		.of = { .approvals = 1, .timeout_ms = HOOK_ASK_MS, .reason = reason } };
 	char text[POLICY_HOOK_REASON_MAX + 64];
-	int n = snprintf(text, sizeof(text), "hook %llu %s", (unsigned long long)ex->times.began_ms, reason);
+	int n = snprintf(text, sizeof(text), "hook %llu %u %s", (unsigned long long)ex->times.began_ms,
+	                 ex->stream->id, reason);
 
 	(void)EVP_Digest(text, (size_t)n, q.rule.hash, NULL, EVP_sha256(), NULL);
 	return exchange_ask(ex, &q);
@@ -342,11 +354,13 @@ exchange_wants_shape(const struct exchange *ex)
 	const struct policy_decision *d = &ex->decision;
 	struct courier_question q;
 
-	if (!ex->t.has_body || ex->request.is_grpc || ex->courier->inspect == NULL || !ex->policy->asks ||
+	if (!ex->t.has_body || ex->request.is_grpc || ex->courier->inspect == NULL ||
+	    (!ex->policy->asks && exchange_hook_asks(ex) == NULL) ||
 	    (ex->request.length != HTTP_LENGTH_UNKNOWN && ex->request.length > COURIER_ASK_HELD))
 		return false;
 	/* If the body decides, a question may follow. */
-	return d->needs_body || (d->verdict == POLICY_ASK && next_rule(ex, &q) >= 0);
+	return d->needs_body || exchange_hook_asks(ex) != NULL ||
+	       (d->verdict == POLICY_ASK && next_rule(ex, &q) >= 0);
 }
 
 void
@@ -491,7 +505,8 @@ ask_again(struct exchange *ex)
 		return;
 	}
 	/* The new policy asks the same question, and treats the request as before. */
-	if (ex->decision.verdict == POLICY_ASK && !ex->decision.needs_body && next_rule(ex, &q) >= 0 &&
+	if (ex->decision.verdict == POLICY_ASK && !ex->decision.needs_body &&
+	    !exchange_is_to_be_rewritten(ex) && next_rule(ex, &q) >= 0 &&
 	    same_rule(&q.rule, &ex->ask->rule) && ex->decision.must_look == before.must_look &&
 	    ex->decision.may_carry_secrets == before.may_carry_secrets &&
 	    ex->decision.may_pass_placeholders == before.may_pass_placeholders &&

@@ -77,8 +77,8 @@ decide(struct exchange *ex, const struct http_head *head, const unsigned char *f
 
 /* Refuse DNS over HTTPS, whatever rule allows it.  A request that no rule allows is refused for
  * that reason, unless it plainly is a DNS query. */
-static bool
-refuse_doh(struct exchange *ex, const struct http_head *head)
+bool
+exchange_refuse_doh(struct exchange *ex, const struct http_head *head)
 {
 	const struct policy_request req = request_of(ex, head);
 	bool denied = ex->decision.verdict == POLICY_DENY && !ex->decision.needs_body;
@@ -121,7 +121,7 @@ stage_decide(struct exchange *ex)
 	if (exchange_is_halted(ex))
 		return STAGE_REFUSE;
 	decide(ex, head, NULL, 0);
-	if (refuse_doh(ex, head) || (!ex->decision.needs_body && !exchange_settle(ex)))
+	if (exchange_refuse_doh(ex, head) || (!ex->decision.needs_body && !exchange_settle(ex)))
 		return STAGE_REFUSE;
 	return STAGE_CONTINUE;
 }
@@ -176,6 +176,9 @@ exchange_decide_again(struct exchange *ex, struct courier_policy *p)
 	if (d->needs_body || looks)
 		exchange_refuse(ex, "rule", "the policy was changed, and what it says of this request hangs on "
 		                "its body, which was not looked into for that");
+	else if (exchange_is_to_be_rewritten(ex))
+		exchange_refuse(ex, "rule", "the policy was changed, and a rule has a hook or a rewrite for this "
+		                "request, which was under way: send it again");
 	else if (exchange_has_question(ex))
 		exchange_refuse(ex, "ask", "the policy was changed, and somebody is to be asked for this "
 		                "request, which was under way: send it again");

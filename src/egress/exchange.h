@@ -176,6 +176,8 @@ void exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t
 void exchange_decide_again(struct exchange *ex, struct courier_policy *p);
 /* Decide by EX's current policy, without the body. */
 void exchange_decide_anew(struct exchange *ex);
+/* Whether EX with HEAD is DNS over HTTPS, which is refused. */
+bool exchange_refuse_doh(struct exchange *ex, const struct http_head *head);
 /* True: EX is allowed, or people have to approve it (ask.h).  Otherwise EX is refused. */
 bool exchange_settle(struct exchange *ex);
 /* Decide what to do with a new connection that looks like LOOKS. */

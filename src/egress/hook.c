@@ -165,7 +165,15 @@ hold_for(struct exchange *ex, const struct policy_hook *hook)
 {
 	enum stage_answer answer = exchange_begin_hold(ex);
 
-	if (answer != STAGE_CONTINUE || hook->body_max == 0)
+	if (answer != STAGE_CONTINUE)
+		return answer;
+	/* They came while the body decided which rule applies. */
+	if (ex->t.trailers.len > 0) {
+		exchange_refuse(ex, "malformed", "the rule's hook does not see trailers, so the request cannot "
+		                "have any");
+		return STAGE_REFUSE;
+	}
+	if (hook->body_max == 0)
 		return answer;
 	answer = exchange_hold_all(ex);
 	if (answer == STAGE_CONTINUE && ex->t.body.len > hook->body_max) {

@@ -353,7 +353,8 @@ stage_inspect(struct exchange *ex)
 		if (!begin(ex))
 			return STAGE_REFUSE;
 	}
-	if (!ex->inspect.holds)
+	/* Without a body, rules may still ask about the query. */
+	if (!ex->inspect.holds && (ex->t.has_body || ex->inspect.wanted == 0))
 		return STAGE_CONTINUE;
 	if (ex->inspect.stream != NULL)
 		return STAGE_WAIT;

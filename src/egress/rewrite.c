@@ -273,6 +273,8 @@ ask_inspect(struct exchange *ex, const struct rewrites *all)
 	buf_put_u32(&c->out, policy_rewrite_of(ex->policy->policy, all->rule) == NULL ? 0 :
 	                     (uint32_t)all->rule + 1);
 	http_text_put(&c->out, answer);
+	if (buf_failed(&c->out) || c->out.len > MUX_FRAME_MAX)
+		return refuse(ex, all->rule, "the head and the answer of the hook are too large together");
 	mux_send(c->inspect, x->stream->id, INSPECT_REWRITE, &c->out);
 	transfer_touch(&ex->t, COURIER_INSPECT_S);
 	exchange_rewrite_feed(ex);
@@ -320,10 +322,16 @@ change_body(struct exchange *ex, int rule)
 
 	if (x->why[0] != '\0')
 		return refuse(ex, rule, x->why);
-	if (x->body.len == ex->t.body.len && memcmp(x->body.data, ex->t.body.data, x->body.len) == 0) {
+	if (x->body.len == ex->t.body.len &&
+	    (x->body.len == 0 || memcmp(x->body.data, ex->t.body.data, x->body.len) == 0)) {
 		buf_free(&x->body);
 		return STAGE_CONTINUE;
 	}
+	/* The body as the agent made it is kept for its signature. */
+	if (x->body.len > COURIER_HELD_ALL - ex->courier->held)
+		return refuse(ex, rule, "too much of other bodies is held");
+	ex->courier->held += x->body.len;
+	ex->inspect.held += x->body.len;
 	if (!x->has_made_body) {
 		x->made_body = ex->t.body;
 		x->has_made_body = true;
@@ -377,6 +385,8 @@ is_allowed_outside(struct exchange *ex)
 
 	if (ex->rewrite->n_decided != ex->rewrite->layer + 1)
 		return true;
+	if (exchange_refuse_doh(ex, req.head))
+		return false;
 	exchange_decide_outside(ex, &req);
 	return ex->decision.needs_body || exchange_settle(ex);
 }
@@ -415,6 +425,15 @@ exchange_decide_outside(struct exchange *ex, const struct policy_request *req)
 	struct policy_decision inner = ex->decision, *d = &ex->decision;
 	unsigned n = ex->rewrite->n_decided;
 
+	/* Otherwise it is not known yet whether these rules apply. */
+	for (unsigned i = inner.needs_body ? POLICY_LAYERS_MAX : n;
+	     i < POLICY_LAYERS_MAX && ex->rewrite->n_asked < ARRAY_LEN(ex->rewrite->asked); i++) {
+		int rule = exchange_rule_of_layer(ex, i);
+		struct policy_question q;
+
+		if (policy_question(ex->policy->policy, rule, &q))
+			ex->rewrite->asked[ex->rewrite->n_asked++] = rule;
+	}
 	policy_decide_outside(ex->policy->policy, n, req, d);
 	memcpy(d->way.rule, inner.way.rule, n * sizeof(d->way.rule[0]));
 	d->may_carry_secrets &= inner.may_carry_secrets;

@@ -40,6 +40,10 @@ struct exchange_rewrite {
 	size_t head_at;
 	bool has_made_body;
 
+	/* Rules of outer layers that asked about the request before it was changed. */
+	int asked[POLICY_LAYERS_MAX * POLICY_LAYERS_MAX];
+	size_t n_asked;
+
 	struct buf texts;               /* about each change, NUL-terminated, for the record */
 	size_t n_texts;
 };

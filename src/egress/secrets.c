@@ -196,6 +196,21 @@ swap_in_head(struct exchange *ex, struct http_head *head)
 	return r == 0 || exchange_refuse_secret(ex, r, &err);
 }
 
+/* Trailers that came before this stage.  False: EX is refused. */
+static bool
+search_trailers(struct exchange *ex)
+{
+	struct http_field fields[HTTP_FIELDS_MAX];
+	struct buf encoded;
+	size_t n = 0;
+
+	buf_init_borrowed(&encoded, ex->t.trailers.data, ex->t.trailers.len);
+	/* They were decoded before. */
+	if (ex->t.trailers.len > 0 && http_fields_decode(&encoded, fields, &n, NULL) < 0)
+		abort();
+	return exchange_use_trailers(ex, fields, n);
+}
+
 /* Make EX's head as it is to be sent.  False: EX is refused. */
 static bool
 use_secrets(struct exchange *ex)
@@ -210,6 +225,8 @@ use_secrets(struct exchange *ex)
 		exchange_refuse(ex, "credential", "there is no memory");
 		return false;
 	}
+	if (!search_trailers(ex))
+		return false;
 	http_head_copy(head, exchange_head(ex));
 	(void)exchange_scratch(ex);
 	if (!exchange_sign_head(ex, head))

@@ -4,6 +4,7 @@
 #include "base/codec.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
+#include "policy/policy_rewrite.h"
 
 /* ---- the request ---- */
 
@@ -246,6 +247,10 @@ policy_mentions_header(const struct policy *p, struct http_text name)
 				return true;
 		if (rule->n_cookies > 0 && policy_header_is_like(name, "cookie"))
 			return true;
+		for (size_t k = 0; rule->rewrite != NULL && k < rule->rewrite->n; k++)
+			if (policy_edit_part(&rule->rewrite->edits[k]) == POLICY_PART_HEADER &&
+			    policy_header_is_like(name, rule->rewrite->edits[k].name))
+				return true;
 	}
 	return false;
 }

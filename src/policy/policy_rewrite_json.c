@@ -247,6 +247,7 @@ find_field(struct http_text body, const struct pointer *pointer, struct place *r
 				               (int)(item.name.len < 64 ? item.name.len : 64), item.name.at, exact);
 			if (place.level + 1 < pointer->n) {
 				place.is_blocked = item.kind != JSON_WALK_OBJECT;
+				place.kind = item.kind;
 				if (place.is_blocked)
 					break;
 				place.level++;
@@ -365,6 +366,11 @@ make_edit(const struct policy_edit *edit, struct http_text body, struct buf *out
 	r = r == 0 ? find_field(body, &pointer, &place, err) : r;
 	if (r < 0)
 		return r;
+	/* Its items may have the field; a server that takes one item or many reads it there. */
+	if (place.is_blocked && place.kind == JSON_WALK_ARRAY &&
+	    (edit->kind == POLICY_EDIT_JSON_MAX || edit->kind == POLICY_EDIT_JSON_REMOVE))
+		return err_set(err, EINVAL, "the body has a list on the way to '%s', which the rule cannot rewrite",
+		               edit->name);
 	is_missing = !place.found || place.kind == JSON_WALK_NULL;
 	switch (edit->kind) {
 	case POLICY_EDIT_JSON_MAX:

@@ -107,8 +107,12 @@ settle(void *arg)
 	struct process **at = &p->processes, *process;
 
 	while ((process = *at) != NULL) {
-		if (process->has_exited && !process->is_told && (p->over || !is_carrying(process, true)))
+		if (process->has_exited && !process->is_told && (p->over || !is_carrying(process, true))) {
+			/* The handler may have started another. */
 			tell_exited(p, process);
+			at = &p->processes;
+			continue;
+		}
 		if ((process->is_told || p->over) && !is_carrying(process, false)) {
 			*at = process->next;
 			free_process(process);

@@ -159,6 +159,11 @@ static bool
 trailers_are_governed(const struct exchange *ex, const struct http_field *fields, size_t n,
                       char reason[COURIER_NOTE_MAX])
 {
+	if (n > 0 && ex->hook != NULL) {
+		snprintf(reason, COURIER_NOTE_MAX, "the rule's hook does not see trailers, so the request cannot "
+		         "have any");
+		return true;
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (!policy_mentions_header(ex->policy->policy, fields[i].name))
 			continue;

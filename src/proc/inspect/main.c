@@ -383,8 +383,11 @@ take_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_
 	if (q->usage != NULL) {
 		usage_feed(q->usage, data, len);
 	} else if (q->rewriting != NULL) {
-		if (!rewriting_feed(q->rewriting, data, len))
-			return -EBADMSG;
+		if (!rewriting_feed(q->rewriting, data, len)) {
+			tell_rewritten(q->server, stream->id, "the body is too large", (uint64_t[2]){0});
+			question_drop(q);
+			return 0;
+		}
 	} else if (inspect_feed(q->inspect, data, len) == INSPECT_DONE) {
 		question_answer(q);
 		return 0;

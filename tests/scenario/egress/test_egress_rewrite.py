@@ -1,10 +1,12 @@
 """Requests that a rule rewrites: what arrives, what is recorded, and what is refused."""
+import base64
 import hashlib
 import json
 
 import pytest
 
 from egress_lab import CURL, needs_python
+from test_egress_secrets import canary, give
 from test_egress_signed import give_aws
 
 UP = "https://up.example.test"
@@ -160,3 +162,73 @@ def test_what_nobody_can_sign_anew_is_refused(online):
     told = online.python(CAPPED, SIGNED, f"{UP}/echo", "AKIAIOSFODNN7EXAMPLE", "not a key of the cell").out
     assert "has signed" in told, told
     assert online.refusal()["why"] == "rewrite"
+
+
+# ---- ways around ---------------------------------------------------------------------------
+
+# In the cell: bytes as they are, over TLS; what came back.
+RAW = """
+import base64, os, socket, ssl, sys
+s = ssl.create_default_context().wrap_socket(socket.create_connection(("up.example.test", 443), 20),
+                                             server_hostname="up.example.test")
+s.sendall(base64.b64decode(sys.argv[1]).replace(b"$KEY", os.environ.get("KEY", "").encode()))
+out = b""
+while more := s.recv(65536):
+    out += more
+print(out.decode("latin-1"))
+"""
+
+
+def with_trailers(online, rules, *trailers, body="abc", content_type="text/plain", **how):
+    """A request in chunks that ends with TRAILERS."""
+    end = "".join(f"{line}\r\n" for line in trailers)
+    text = (f"POST /echo HTTP/1.1\r\nHost: up.example.test\r\nContent-Type: {content_type}\r\n"
+            f"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n{len(body):x}\r\n{body}\r\n0\r\n{end}\r\n")
+    return online.python(rules, RAW, base64.b64encode(text.encode()).decode(), **how).out
+
+
+def test_a_query_without_a_body_is_judged(online):
+    """GraphQL in the URL; also if the server does not answer before the inspection."""
+    rules = "  - allow: up.example.test\n    body: {graphql: {operations: [query]}}"
+    code = ["-g", "-o", "/dev/null", "-w", "%{http_code}"]
+    assert online.curl(rules, *code, f"{UP}/echo?query=query{{a}}").out == "200"
+    for path in ("/echo", "/silent"):
+        assert online.curl(rules, *code, f"{UP}{path}?query=mutation{{a}}").out == "403"
+        assert online.refusal()["why"] == "no-rule"
+
+
+def test_trailers_do_not_undo_a_rewrite(online):
+    rules = rule("{headers: {set: {x-team: red}, remove: [x-debug]}}")
+    for trailer in ("X-Team: blue", "X-Debug: 1"):
+        assert "cannot be a trailer" in with_trailers(online, rules, trailer)
+    assert " 200 " in with_trailers(online, rules, "X-Sum: 1")
+
+
+def test_placeholders_in_trailers_are_found_beside_a_rewrite(online):
+    give(online, canary())
+    rules = rule("{json: {remove: [/zz]}}")
+    how = {"body": "{}", "content_type": "application/json", "options": ("-s", "KEY")}
+    assert " 403 " in with_trailers(online, rules, "X-Sum: $KEY", **how)
+    assert online.refusal()["why"] == "exfiltration"
+
+
+def test_the_question_of_an_outer_policy_is_asked(online):
+    """It asks about the request as it came, and the inner layer rewrites that."""
+    outer = online.policy("  - ask: up.example.test\n    paths: [/a/**]\n  - allow: up.example.test\n"
+                          "    paths: [/echo]\n", name="outer.yaml")
+    inner = online.policy("  - allow: up.example.test\n    rewrite: {path: {from: /a/, to: /}}")
+    done = online.run(inner, "curl", "-sS", "--max-time", "3", f"{UP}/a/echo", options=("--within", outer))
+    assert done.status == 28, done
+    assert online.refusal(type="http")["verdict"] == "ask"
+
+
+def test_a_list_on_the_way_to_a_field_is_refused(online):
+    rules = rule("{json: {remove: [/a/b]}}")
+    assert "list on the way" in online.curl(rules, *JSON, "-d", '{"a":[{"b":1}]}', f"{UP}/echo").out
+
+
+def test_dns_over_https_is_refused_after_a_rewrite(online):
+    rules = rule("{path: {from: /q/, to: /}}")
+    words = ["-H", "Content-Type: application/dns-message", "--data-binary", "x", f"{UP}/q/dns-query"]
+    online.curl(rules, *words)
+    assert online.refusal()["why"] == "doh"

@@ -204,6 +204,37 @@ def test_why_suggests_no_rule_without_the_hook(online):
     assert "hook" in told and "would allow it" not in told, told
 
 
+@only_user
+def test_a_hook_sees_everything_that_is_sent(online):
+    """So a request that it judges has no trailers."""
+    hook = Hook(online)
+    told = online.python(hook.rules, """
+import socket, ssl
+s = ssl.create_default_context().wrap_socket(socket.create_connection(("up.example.test", 443), 20),
+                                             server_hostname="up.example.test")
+s.sendall(b"POST /echo HTTP/1.1\\r\\nHost: up.example.test\\r\\nTransfer-Encoding: chunked\\r\\n"
+          b"Connection: close\\r\\n\\r\\n3\\r\\nabc\\r\\n0\\r\\nX-Admin: yes\\r\\n\\r\\n")
+out = b""
+while more := s.recv(65536):
+    out += more
+print(out.decode())
+""").out
+    assert "does not see trailers" in told, told
+
+
+@only_user
+def test_a_large_head_and_a_large_answer_are_refused_together(online):
+    hook = Hook(online, body="""print(json.dumps({"verdict": "allow", "rewrite": {"json": {"set": {
+        "/a" + str(i): "x" * 900 for i in range(30)}}}}), flush=True)""")
+    hook.start()
+    before = helpers_of(online.operator, online.cell)
+    told = online.inside("sh", "-c", "printf 'content-type: application/json; x=' >/tmp/h; head -c 45000 /dev/zero | "
+                         f"tr '\\0' a >>/tmp/h; curl -sS --http1.1 -H @/tmp/h -d '{{}}' {ECHO}").out
+    assert "too large together" in told, told
+    after = helpers_of(online.operator, online.cell)
+    assert all(after[name] == pid for name, pid in before.items()), (before, after)
+
+
 # ---- pools --------------------------------------------------------------------------------
 
 @only_user
