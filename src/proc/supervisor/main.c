@@ -202,21 +202,6 @@ start_cell(struct supervisor *sv, struct err *err)
 	return r;
 }
 
-void
-supervisor_cell_died(struct supervisor *sv)
-{
-	timing_mark(TIMING_DEAD);
-	sv->dead = true;
-	supervisor_find_reason(sv);
-	loop_cancel_timer(sv->loop, &sv->grace);
-	supervisor_unpublish(sv);
-	supervisor_setup_over(sv);
-	supervisor_egress_finish(sv);
-	if (supervisor_egress_is_over(sv))
-		supervisor_tell_dead(sv);
-	supervisor_check_end(sv);
-}
-
 static void
 walls_died(void *arg, uint32_t events)
 {

@@ -286,3 +286,18 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	supervisor_tell_ended(sv, (uint32_t)status);
 	supervisor_approvals_free(sv);
 }
+
+void
+supervisor_cell_died(struct supervisor *sv)
+{
+	timing_mark(TIMING_DEAD);
+	sv->dead = true;
+	supervisor_find_reason(sv);
+	loop_cancel_timer(sv->loop, &sv->grace);
+	supervisor_unpublish(sv);
+	supervisor_setup_over(sv);
+	supervisor_egress_finish(sv);
+	if (supervisor_egress_is_over(sv))
+		supervisor_tell_dead(sv);
+	supervisor_check_end(sv);
+}
