@@ -80,7 +80,7 @@ TEST(codec_unbase64_is_strict)
 		if (codec_unbase64(base64_wrong[i].form, base64_wrong[i].text, strlen(base64_wrong[i].text), bytes,
 		                   sizeof(bytes), &n) != -EINVAL)
 			test_fail(__FILE__, __LINE__, "'%s' is accepted", base64_wrong[i].text);
-	CHECK_ERR(codec_unbase64(CODEC_BASE64, "Zm9v\0", 8, bytes, sizeof(bytes), &n), EINVAL);
+	CHECK_ERR(codec_unbase64(CODEC_BASE64, "Zm9v\0\0\0", 8, bytes, sizeof(bytes), &n), EINVAL);
 	CHECK_ERR(codec_unbase64(CODEC_BASE64, "Zm9v", 4, bytes, 2, &n), ENOBUFS);
 	CHECK_ERR(codec_unbase64(CODEC_BASE64, "Zm8=", 4, bytes, 1, &n), ENOBUFS);
 	CHECK(n == 77);

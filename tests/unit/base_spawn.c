@@ -37,7 +37,8 @@ say(const char *script, const struct spawn_fd *fds, size_t n, struct spawn how)
 	ssize_t len;
 	int r;
 
-	memcpy(all + 1, fds, n * sizeof(*fds));
+	if (n > 0)
+		memcpy(all + 1, fds, n * sizeof(*fds));
 	how.argv = shell(script);
 	how.path = "/bin/sh";
 	how.fds = all;
