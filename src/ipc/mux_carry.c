@@ -167,8 +167,11 @@ mux_carry_start(struct mux_carry *carry, struct loop *loop, struct mux_stream *s
 }
 
 int
-mux_carry_data(struct mux_carry *carry, const unsigned char *data, size_t len)
+mux_carry_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len)
 {
+	struct mux_carry *carry = stream->arg;
+
+	(void)arg;
 	/* Sent before the other side learned that nobody takes it. */
 	if (carry->to.fd < 0) {
 		mux_consumed(carry->stream, len);
@@ -193,8 +196,11 @@ mux_carry_data(struct mux_carry *carry, const unsigned char *data, size_t len)
 }
 
 void
-mux_carry_writable(struct mux_carry *carry)
+mux_carry_writable(void *arg, struct mux_stream *stream)
 {
+	struct mux_carry *carry = stream->arg;
+
+	(void)arg;
 	if (carry->last)
 		mux_carry_drain(carry);
 	else

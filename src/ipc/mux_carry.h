@@ -34,9 +34,10 @@ struct mux_carry {
  * Fill in `hangs_up` and the callbacks first.  STREAM->arg becomes CARRY. */
 void mux_carry_start(struct mux_carry *carry, struct loop *loop, struct mux_stream *stream,
                      const struct mux_carry_types *types, int from, int to);
-/* For the mux's handler: bytes, room and the frames of a stream that is carried. */
-int mux_carry_data(struct mux_carry *carry, const unsigned char *data, size_t len);
-void mux_carry_writable(struct mux_carry *carry);
+/* For the handler of a mux whose streams are all carried: its `data` and `writable`. */
+int mux_carry_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len);
+void mux_carry_writable(void *arg, struct mux_stream *stream);
+/* The frames of such a stream. */
 void mux_carry_ended(struct mux_carry *carry);
 void mux_carry_shut(struct mux_carry *carry);
 /* Closes the stream: FROM is over, and what was received is still written. */

@@ -166,7 +166,7 @@ h1_upgraded(struct upstream *up, const unsigned char *rest, size_t len)
 
 	up->kind = &upstream_raw;
 	t->sent_all = false;
-	transfer_moved(t, TRANSFER_RAW);
+	t->owner->moved(t, TRANSFER_RAW);
 	transfer_touch(t, TRANSFER_RAW_IDLE_S);
 	if (len > 0)
 		t->owner->give(t, rest, len);

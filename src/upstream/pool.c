@@ -251,7 +251,7 @@ pool_connect(struct transfer *t)
 	up->is_raw = true;
 	up->transfer = t;
 	t->upstream = up;
-	transfer_moved(t, TRANSFER_QUEUED);
+	t->owner->moved(t, TRANSFER_QUEUED);
 	up->proxy = proxies_for(&pool->proxies, HTTP_TLS, t->host, t->port);
 	list_add(&pool->raw, up);
 	upstream_start(up);
@@ -281,7 +281,7 @@ put_in_queue(struct origin *o, struct transfer *t, bool in_front)
 {
 	t->origin = o;
 	t->upstream = NULL;
-	transfer_moved(t, TRANSFER_QUEUED);
+	t->owner->moved(t, TRANSFER_QUEUED);
 	/* This deadline is for the queue; connecting has timeouts of its own. */
 	transfer_touch(t, TRANSFER_QUEUE_S);
 	o->n_waiting++;
@@ -349,7 +349,7 @@ put_on(struct upstream *up, struct transfer *t)
 {
 	leave_idle(up);
 	t->upstream = up;
-	transfer_moved(t, TRANSFER_SENT);
+	t->owner->moved(t, TRANSFER_SENT);
 	transfer_touch(t, TRANSFER_ANSWER_S);
 	up->n_started++;
 	up->kind->start(up, t);

@@ -43,7 +43,7 @@ begin_raw(struct upstream *up, struct transfer *t, const unsigned char *rest, si
 	up->kind = &upstream_raw;
 	postgres_end(p);
 	p->logged_in(t, told);
-	transfer_moved(t, TRANSFER_RAW);
+	t->owner->moved(t, TRANSFER_RAW);
 	transfer_touch(t, TRANSFER_RAW_IDLE_S);
 	if (len > 0)
 		t->owner->give(t, rest, len);

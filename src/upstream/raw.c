@@ -22,7 +22,7 @@ raw_check_end(struct upstream *up, struct transfer *t)
 static void
 raw_start(struct upstream *up, struct transfer *t)
 {
-	transfer_moved(t, TRANSFER_RAW);
+	t->owner->moved(t, TRANSFER_RAW);
 	transfer_touch(t, TRANSFER_RAW_IDLE_S);
 	conn_resume_reading(&up->conn);
 }

@@ -22,12 +22,6 @@ failure_set(struct failure *f, uint16_t status, const char *why, const char *err
 }
 
 void
-transfer_moved(struct transfer *t, enum transfer_step step)
-{
-	t->owner->moved(t, step);
-}
-
-void
 transfer_touch(struct transfer *t, uint64_t seconds)
 {
 	t->deadline_s = t->pool->now_s + seconds + 1;

@@ -118,10 +118,6 @@ bool upstream_suits(struct upstream *up, const struct transfer *t);
 /* Describe the error of a connection as a failure. */
 void upstream_failure(struct failure *ret_failure, const struct upstream *up, int error);
 
-/* ---- transfer.c ---- */
-
-void transfer_moved(struct transfer *t, enum transfer_step step);
-
 /* ---- pool.c ---- */
 
 /* T no longer waits. */

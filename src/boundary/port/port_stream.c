@@ -345,20 +345,6 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 	return message.type == INIT_END || message.type == INIT_SHUT ? 0 : -EBADMSG;
 }
 
-static int
-take_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len)
-{
-	(void)arg;
-	return mux_carry_data(stream->arg, data, len);
-}
-
-static void
-has_room(void *arg, struct mux_stream *stream)
-{
-	(void)arg;
-	mux_carry_writable(stream->arg);
-}
-
 static void
 mux_ended(void *arg, int error)
 {
@@ -439,7 +425,7 @@ port_by_stream(struct loop *loop, int socket, struct port **ret_port, struct err
 {
 	static const struct port_maker maker = { .send = send_message, .watch = watch, .finish = finish,
 	                                         .free = free_port, .resizes = true };
-	static const struct mux_handler handler = { take_frame, take_data, has_room, mux_ended };
+	static const struct mux_handler handler = { take_frame, mux_carry_data, mux_carry_writable, mux_ended };
 	int r = await_ready(socket, err);
 	struct by_stream *p = r < 0 ? NULL : calloc(1, sizeof(*p));
 

@@ -249,20 +249,6 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 	}
 }
 
-static int
-take_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len)
-{
-	(void)arg;
-	return mux_carry_data(stream->arg, data, len);
-}
-
-static void
-has_room(void *arg, struct mux_stream *stream)
-{
-	(void)arg;
-	mux_carry_writable(stream->arg);
-}
-
 /* If the supervisor is gone, so is the cell. */
 static void
 mux_ended(void *arg, int error)
@@ -373,7 +359,7 @@ init_stream_end(void)
 int
 init_stream_open(void)
 {
-	static const struct mux_handler handler = { take_frame, take_data, has_room, mux_ended };
+	static const struct mux_handler handler = { take_frame, mux_carry_data, mux_carry_writable, mux_ended };
 	int r = loop_new(&loop, NULL);
 
 	round_end = (struct loop_round){ .run = settle };
