@@ -29,14 +29,15 @@
 static void
 spawn_set_signals(const struct spawn *how)
 {
-	const struct sigaction usual = { .sa_handler = SIG_DFL };
+	/* The kernel's own form of SIG_DFL: the C library refuses the signals that it uses itself. */
+	static const unsigned long usual[4];
 	struct sigaction now;
 	sigset_t none;
 
 	for (int number = 1; number < NSIG; number++)
-		if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
-		    (now.sa_handler != SIG_IGN || (how->flags & SPAWN_APART) != 0))
-			(void)sigaction(number, &usual, NULL);
+		if ((how->flags & SPAWN_APART) != 0 ||
+		    (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN))
+			(void)syscall(SYS_rt_sigaction, number, usual, NULL, NSIG / 8);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
