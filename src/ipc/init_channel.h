@@ -27,8 +27,7 @@ enum init_message {
 	INIT_UPPER,
 	/* child -> supervisor; fd: the cell's scratch space. */
 	INIT_SCRATCH,
-	/* child -> supervisor: u32 bits, 1 << enum capture_socket; fds: the cell's network namespace,
-	 * and these of the gate's sockets in it. */
+	/* supervisor -> child; fd: the cell's network namespace. */
 	INIT_NET,
 	/* child -> supervisor, in a cell with known_hosts; fd: the SSH agent's socket. */
 	INIT_SSH,

@@ -11,8 +11,10 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -135,7 +137,6 @@ listen_both(struct capture *c, enum capture_socket at, int type, bool ipv6, stru
 static int
 make_namespace(struct capture *c, struct err *err)
 {
-	*c = (struct capture){ -1, { -1, -1, -1, -1 } };
 	if (unshare(CLONE_NEWNET) < 0)
 		return err_errno(err, "cannot make the cell's network (see `cloister doctor`)");
 	c->netns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -151,15 +152,13 @@ capture_close(struct capture *capture)
 	*capture = (struct capture){ -1, { -1, -1, -1, -1 } };
 }
 
-int
-capture_make(struct capture *ret_capture, struct err *err)
+/* A network whose traffic all goes to the gate. */
+static int
+make_captured(struct capture *c, struct err *err)
 {
-	OWN(capture_close) struct capture c;
 	bool ipv6 = false;
-	int r = make_namespace(&c, err);
+	int r = route_everything(&ipv6, err);
 
-	if (r == 0)
-		r = route_everything(&ipv6, err);
 	if (r == 0) {
 		r = redirect(&ipv6);
 		if (r < 0)
@@ -168,28 +167,21 @@ capture_make(struct capture *ret_capture, struct err *err)
 			               strerrordesc_np(-r));
 	}
 	if (r == 0)
-		r = listen_both(&c, CAPTURE_TCP4, SOCK_STREAM, ipv6, err);
+		r = listen_both(c, CAPTURE_TCP4, SOCK_STREAM, ipv6, err);
 	if (r == 0)
-		r = listen_both(&c, CAPTURE_DNS4, SOCK_DGRAM, ipv6, err);
-	if (r < 0)
-		return r;
-	*ret_capture = c;
-	c = (struct capture){ -1, { -1, -1, -1, -1 } };
-	return 0;
+		r = listen_both(c, CAPTURE_DNS4, SOCK_DGRAM, ipv6, err);
+	return r;
 }
 
-int
-capture_make_none(struct capture *ret_capture, struct err *err)
+/* A network of loopback alone. */
+static int
+make_closed(struct capture *c, struct err *err)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(DNS_PORT) };
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-	OWN(capture_close) struct capture c;
 	const int on = 1;
-	int r = make_namespace(&c, err), fd;
+	int fd = c->sockets[CAPTURE_DNS4] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (r < 0)
-		return r;
-	fd = c.sockets[CAPTURE_DNS4] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
 		return err_errno(err, "cannot bring the cell's loopback up");
 	/* An agent's own resolver may listen at all addresses. */
@@ -197,8 +189,54 @@ capture_make_none(struct capture *ret_capture, struct err *err)
 	(void)inet_pton(AF_INET, CELL_NET_NOBODY4, &at.sin_addr);
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
 		return err_errno(err, "cannot make the cell's resolver");
-	*ret_capture = c;
-	c = (struct capture){ -1, { -1, -1, -1, -1 } };
+	return 0;
+}
+
+struct job {
+	struct capture capture;
+	struct err *err;
+	int userns, result;
+	bool has_policy;
+};
+
+static int
+make_inside(void *arg)
+{
+	struct job *job = arg;
+	struct capture *c = &job->capture;
+	int r = setns(job->userns, CLONE_NEWUSER) < 0 ?
+	        err_errno(job->err, "cannot enter the cell's user namespace") : make_namespace(c, job->err);
+
+	if (r == 0)
+		r = job->has_policy ? make_captured(c, job->err) : make_closed(c, job->err);
+	/* Without capabilities, the agent could otherwise not bind port 80. */
+	if (r == 0)
+		(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", NULL);
+	job->result = r;
+	_exit(0);
+}
+
+/* A process that has entered a user namespace cannot leave it.  So another one does it, which shares
+ * memory and descriptors with this one; this one waits for it meanwhile. */
+int
+capture_make(int userns, bool has_policy, struct capture *ret_capture, struct err *err)
+{
+	static _Alignas(64) char stack[64 << 10];
+	struct job job = { { -1, { -1, -1, -1, -1 } }, err, userns, -EIO, has_policy };
+	const int dumpable = prctl(PR_GET_DUMPABLE);
+	pid_t pid = clone(make_inside, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES, &job);
+
+	if (pid < 0)
+		return err_errno(err, "cannot make the cell's network");
+	/* Its change of rights made the shared memory private to root. */
+	(void)prctl(PR_SET_DUMPABLE, dumpable);
+	(void)waitpid(pid, NULL, __WALL);
+	if (job.result < 0) {
+		capture_close(&job.capture);
+		return job.result == -EIO ? err_set(err, EIO, "the process that makes the cell's network died")
+		                          : job.result;
+	}
+	*ret_capture = job.capture;
 	return 0;
 }
 

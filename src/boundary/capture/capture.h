@@ -16,12 +16,10 @@ struct capture {
 	int sockets[CAPTURE_SOCKETS];   /* the gate's, listening in it; -1: none */
 };
 
-/* Makes the namespace, moves the calling process into it, and captures all of its traffic.  The caller
- * may administer its user namespace, which will own the network.  On success the caller owns the
- * descriptors (capture_close). */
-int capture_make(struct capture *ret_capture, struct err *err);
-/* The same for a cell without a policy: loopback, and at CAPTURE_DNS4 the socket of a resolver. */
-int capture_make_none(struct capture *ret_capture, struct err *err);
+/* Makes the namespace, which the user namespace USERNS will own, and captures all of its traffic; or,
+ * without a policy, gives it loopback and at CAPTURE_DNS4 the socket of a resolver.  The calling
+ * process stays where it is.  On success the caller owns the descriptors (capture_close). */
+int capture_make(int userns, bool has_policy, struct capture *ret_capture, struct err *err);
 void capture_close(struct capture *capture);    /* for OWN() too */
 
 /* Moves the calling process into a network: FDS are its user and its network namespace. */

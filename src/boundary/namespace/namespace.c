@@ -87,6 +87,24 @@ let_go(const struct ns_plan *plan, struct walls *w, struct err *err)
 	return r == -EPIPE ? 0 : r;
 }
 
+/* Makes the cell's network while the child builds the root, which takes about as long. */
+static int
+make_net(const struct ns_plan *plan, struct walls *w, struct err *err)
+{
+	OWN(buf_free) struct buf message = {0};
+	struct capture made;
+	int r = capture_make(w->userns, plan->spec->has_policy, &made, err);
+
+	if (r < 0)
+		return r;
+	w->netns = made.netns;
+	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
+		w->sockets[i] = made.sockets[i];
+	ipc_begin(&message, INIT_NET);
+	r = ipc_send(w->channel, &message, &w->netns, 1, err);
+	return r == -EPIPE ? 0 : r;
+}
+
 static int
 send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err)
 {
@@ -104,23 +122,6 @@ take_upper(struct walls *w, struct ipc_message *message, size_t n_grants)
 	    grant >= n_grants || message->n_fds != 1 || w->uppers[grant] >= 0)
 		return -EBADMSG;
 	w->uppers[grant] = ipc_take_fd(message, 0);
-	return 0;
-}
-
-static int
-take_net(struct walls *w, struct ipc_message *message)
-{
-	uint32_t which;
-	size_t n = 0;
-
-	if (buf_get_u32(&message->body, &which) < 0 || buf_left(&message->body) != 0 ||
-	    which >> CAPTURE_SOCKETS != 0 || w->netns >= 0 ||
-	    message->n_fds != 1 + (size_t)__builtin_popcount(which))
-		return -EBADMSG;
-	w->netns = ipc_take_fd(message, n++);
-	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
-		if ((which >> i & 1) != 0)
-			w->sockets[i] = ipc_take_fd(message, n++);
 	return 0;
 }
 
@@ -146,8 +147,6 @@ await_ready(const struct cell_spec *spec, struct walls *w, bool by_stream, struc
 			continue;
 		}
 		if (message.type == INIT_UPPER && take_upper(w, &message, spec->n_grants) == 0)
-			continue;
-		if (message.type == INIT_NET && take_net(w, &message) == 0)
 			continue;
 		if (message.type == INIT_SSH && w->sockets[BOUNDARY_SSH] < 0) {
 			w->sockets[BOUNDARY_SSH] = ipc_take_fd(&message, 0);
@@ -291,7 +290,7 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	closep(&plan->stream);
 	plan->channel = plan->stream = -1;
 	/* Open the namespace before an agent runs in it and it can vanish. */
-	if (r == 0 && (cell_spec_has_overlay(plan->spec) || plan->spec->n_ports > 0))
+	if (r == 0)
 		r = open_userns(w, err);
 	if (r == 0)
 		r = let_go(plan, w, err);
@@ -299,7 +298,11 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 		return r;
 	w->mntns = open_namespace(w, "mnt");
 	timing_mark(TIMING_MAPPED);
-	r = plan->ground->meanwhile(plan->ground->arg, w, err);
+	if (CONTROL_ON("netns"))
+		r = make_net(plan, w, err);
+	timing_mark(TIMING_CAPTURED);
+	if (r == 0)
+		r = plan->ground->meanwhile(plan->ground->arg, w, err);
 	if (r == 0 && !by_stream)
 		r = send_spawn(plan->ground, w, err);
 	timing_mark(TIMING_RECORDED);

@@ -6,14 +6,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/securebits.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/capability.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -26,7 +24,6 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/timing.h"
-#include "boundary/capture/capture.h"
 #include "boundary/cgroup/cgroup.h"
 #include "boundary/namespace/ns_plan.h"
 #include "boundary/overlay/overlay.h"
@@ -44,6 +41,20 @@ wait_for_maps(const struct ns_plan *plan, struct err *err)
 	if (r < 0)
 		return r;
 	return message.type == INIT_GO ? 0 : err_set(err, EBADMSG, "unexpected message");
+}
+
+/* The supervisor made the network meanwhile. */
+static int
+enter_net(const struct ns_plan *plan, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(plan->channel, &message, err);
+
+	if (r < 0)
+		return r;
+	if (message.type != INIT_NET || message.n_fds != 1)
+		return err_set(err, EBADMSG, "unexpected message");
+	return setns(message.fds[0], CLONE_NEWNET) < 0 ? err_errno(err, "cannot enter the cell's network") : 0;
 }
 
 /* From here on this process has the ids of root in its namespaces. */
@@ -65,30 +76,9 @@ ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const in
 	OWN(buf_free) struct buf message;
 
 	ipc_begin(&message, type);
-	if (type == INIT_UPPER || type == INIT_NET)
+	if (type == INIT_UPPER)
 		buf_put_u32(&message, number);
 	return ipc_send(plan->channel, &message, fds, n_fds, err);
-}
-
-/* Makes the cell's network, and sends it to the supervisor. */
-static int
-make_net(const struct ns_plan *plan, struct err *err)
-{
-	OWN(capture_close) struct capture c = { -1, { -1, -1, -1, -1 } };
-	int r = plan->spec->has_policy ? capture_make(&c, err) : capture_make_none(&c, err);
-	int fds[1 + CAPTURE_SOCKETS] = { c.netns };
-	uint32_t which = 0;
-	size_t n = 1;
-
-	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
-		if (c.sockets[i] >= 0) {
-			which |= 1u << i;
-			fds[n++] = c.sockets[i];
-		}
-	/* Without capabilities, the agent could otherwise not bind port 80. */
-	if (r == 0)
-		(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", NULL);
-	return r < 0 ? r : ns_send_fds(plan, INIT_NET, which, fds, n, err);
 }
 
 /* Kernel settings of the cell's own namespaces. */
@@ -100,9 +90,7 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 
 	if (CONTROL_ON("utsns") && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
-	if (CONTROL_ON("netns"))
-		r = make_net(plan, err);
-	if (r == 0 && spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("max-userns"))
+	if (spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("max-userns"))
 		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", err);
 	/* The kernel counts these with the operator's own; this leaves the operator most. */
 	if (r == 0 && CONTROL_ON("limit-user"))
@@ -292,9 +280,11 @@ build_cell(const struct ns_plan *plan, struct err *err)
 		r = err_errno(err, "cannot make a cgroup namespace (see `cloister doctor`)");
 	if (r == 0)
 		r = set_kernel(plan, err);
-	timing_mark(TIMING_NETWORK);
 	if (r == 0)
 		r = ns_build_root(plan, err);
+	if (r == 0 && CONTROL_ON("netns"))
+		r = enter_net(plan, err);
+	timing_mark(TIMING_NETWORK);
 	if (r == 0)
 		r = set_limits(plan, err);
 	if (r == 0)

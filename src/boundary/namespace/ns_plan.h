@@ -51,8 +51,8 @@ _Noreturn void ns_child_run(struct ns_plan *plan);
 int ns_build_root(const struct ns_plan *plan, struct err *err);
 /* ns_cover.c: hides cloister's own folders in grant I, for good. */
 int ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err);
-/* Sends descriptors to the supervisor: INIT_SCRATCH, INIT_UPPER, INIT_NET or INIT_SSH.  NUMBER is the
- * first field of the second and third. */
+/* Sends descriptors to the supervisor: INIT_SCRATCH, INIT_UPPER or INIT_SSH.  NUMBER is the
+ * first field of INIT_UPPER. */
 int ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const int *fds, size_t n_fds,
                 struct err *err);
 
