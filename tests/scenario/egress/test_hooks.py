@@ -12,6 +12,7 @@ import pytest
 from approvals import UP, Asking
 from egress_lab import CURL, helpers_of
 from operators import TREE, copy_programs, descendants_of, is_alive, only_user, wait_until
+from test_egress_secrets import canary, give
 
 CODE = [*CURL, "-w", "\n%{http_code}"]
 ECHO = f"{UP}/echo"
@@ -119,6 +120,23 @@ def test_a_hook_gets_the_body(online):
     # A larger body is not cut: the request is refused, and the hook not asked.
     assert hook.curl("-d", "x" * 1025, ECHO, rules=rules)[0] != 200
     assert len(hook.questions()) == 2
+
+
+@pytest.mark.parametrize("keys", [{}, {"body": "1M"}], ids=["head", "body"])
+@pytest.mark.parametrize("size", [0, 300000])
+def test_a_denied_body_is_searched_for_placeholders(online, keys, size):
+    """As that of any refused request, also if the hook had it already."""
+    give(online, canary())
+    hook = Hook(online, "say('deny', reason='not on Fridays')")
+    rules = hook.rule(**keys)
+    online.sh(rules, f"(printf %s \"$KEY\"; head -c {size} /dev/zero) | tr '\\0' a >/tmp/b; "
+              + " ".join([*CURL, "--data-binary", "@/tmp/b", ECHO]), options=("-s", "KEY"))
+    refusal = online.refusal(type="http")
+    assert refusal["why"] == "exfiltration" and "in the body" in refusal["note"], refusal
+    assert len(hook.questions()) == 1
+    # Without a placeholder, the reason is that of the hook.
+    assert hook.curl("-d", "some", ECHO, rules=rules, options=("-s", "KEY"))[0] == 403
+    assert online.refusal(type="http")["why"] == "hook"
 
 
 def test_a_hook_asks_people(online):
