@@ -322,6 +322,12 @@ TEST(policy_rewrite_refused)
 		{ "{path: {from: /a/}}", "`path` in `rewrite` replaces a prefix" },
 		{ "{host: 'https://b'}", "" },
 		{ "{host: gate.cloister.internal}", "no request can be sent" },
+		/* Resolvers: the courier would refuse every request. */
+		{ "{host: dns.google}", "3:32: nothing is ever sent to this host" },
+		{ "{host: 'x.cloudflare-dns.com:8443'}", "nothing is ever sent to this host" },
+		{ "{host: 8.8.8.8}", "nothing is ever sent to this host" },
+		{ "{host: '[2606:4700:4700::1111]:80'}", "nothing is ever sent to this host" },
+		{ "{host: '[::ffff:1.1.1.1]'}", "nothing is ever sent to this host" },
 		{ "{json: {set: {a: 1}}}", "begins with '/': write /a" },
 		{ "{json: {set: {/a: [1]}}}", "a value is a word" },
 		{ "{json: {set: {/a/*: 1}}}", "name each one" },
@@ -341,6 +347,7 @@ TEST(policy_rewrite_refused)
 			printf("%s: %s\n", cases[i].rewrite, why);
 		CHECK(*why != '\0' && strstr(why, cases[i].why) != NULL);
 	}
+	CHECK_STR(lab_refuses("- {allow: a.x, rewrite: {host: dns.google.example}}\n"), "");
 	CHECK(strstr(lab_refuses("- {deny: a.x, rewrite: {host: b}}\n"), "belongs to allow or ask") != NULL);
 	CHECK(strstr(lab_refuses("- {log: a.x, rewrite: {host: b}}\n"), "belongs to allow or ask") != NULL);
 	CHECK(strstr(lab_refuses("- {allow: 'a.x:1', protocol: tcp, rewrite: {host: b}}\n"), "raw TCP") != NULL);
