@@ -232,3 +232,42 @@ def test_dns_over_https_is_refused_after_a_rewrite(online):
     words = ["-H", "Content-Type: application/dns-message", "--data-binary", "x", f"{UP}/q/dns-query"]
     online.curl(rules, *words)
     assert online.refusal()["why"] == "doh"
+
+
+# ---- `policy explain` makes the same request -------------------------------------------------
+
+OUTER = {
+    # The rule of the outer policy is chosen by the request as the inner one made it.
+    "another rule": "  - {allow: up.example.test, paths: [/a/**], rewrite: {headers: {set: {x-rule: a}}}}\n"
+                    "  - {allow: up.example.test, rewrite: {headers: {set: {x-rule: b}}}}",
+    "another body": "  - {allow: up.example.test, body: {json: {/team: green}}, rewrite: {headers: {set: {x-rule: a}}}}\n"
+                    "  - {allow: up.example.test, body: {json: {/team: red}}, rewrite: {headers: {set: {x-rule: b}}}}",
+    "a rule that denies other bodies": "  - {deny: up.example.test, body: {json: {/team: blue}}}\n"
+                                       "  - {allow: up.example.test, rewrite: {headers: {set: {x-rule: b}}}}",
+    "a rule that asks about other bodies": "  - {ask: up.example.test, body: {json: {/team: blue}}}\n"
+                                           "  - {allow: up.example.test, rewrite: {headers: {set: {x-rule: b}}}}",
+}
+
+
+@pytest.mark.parametrize("outer", OUTER)
+def test_explain_shows_what_is_sent(online, outer):
+    outer = online.policy(OUTER[outer], name="outer.yaml")
+    inner = online.policy("  - allow: up.example.test\n    rewrite: {path: {from: /a/, to: /}, json: {set: {/team: red}}}")
+    words = ["-H", "Content-Type: application/json", "-d", '{"team":"green"}', f"{UP}/a/echo"]
+    told = json.loads(online.run(inner, *CURL, *words, options=("--within", outer)).ok())
+    explained = json.loads(online.operator.cloister(
+        "policy", "explain", inner, "--within", outer, "--json", "--body", '{"team":"green"}',
+        "--header", "content-type: application/json", "POST", f"{UP}/a/echo").ok())
+    assert explained["verdict"] == "allow"
+    assert dict(told["fields"])["x-rule"] == "b" and ["x-rule", "b"] in explained["sent"]["headers"], explained
+    assert told["target"] == "/echo" and explained["sent"]["url"] == f"{UP}/echo"
+    assert told["sha256"] == hashlib.sha256(explained["sent"]["body"].encode()).hexdigest()
+    assert explained["sent"]["rewritten"] == event(online)["rewritten"]
+
+
+def test_explain_refuses_what_asks_for_names_once_rewritten(online):
+    inner = online.policy(rule("{path: {from: /q/, to: /dns-query/}}"))
+    online.run(inner, *CURL, "-d", "x", f"{UP}/q/")
+    assert online.refusal()["why"] == "doh"
+    told = online.operator.cloister("policy", "explain", inner, "--body", "x", "POST", f"{UP}/q/").ok()
+    assert "deny" in told and "asks for names over HTTPS" in told, told
