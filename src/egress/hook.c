@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "base/codec.h"
+#include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "egress/courier.h"
@@ -168,6 +169,8 @@ take(struct exchange *ex)
 		snprintf(x->reason, sizeof(x->reason), "%s", x->answer.reason);
 		return STAGE_CONTINUE;
 	default:
+		if (!CONTROL_ON("hook"))
+			return STAGE_CONTINUE;
 		snprintf(reason, sizeof(reason), "%.300s", x->answer.reason[0] != '\0' ? x->answer.reason :
 		         "the operator's hook denies it");
 		exchange_refuse(ex, "hook", reason);
