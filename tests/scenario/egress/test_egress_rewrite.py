@@ -2,10 +2,13 @@
 import base64
 import hashlib
 import json
+import secrets
 
 import pytest
 
+from approvals import Asking
 from egress_lab import CURL, needs_python
+from operators import wait_until
 from test_egress_secrets import canary, give
 from test_egress_signed import give_aws
 
@@ -232,6 +235,51 @@ def test_dns_over_https_is_refused_after_a_rewrite(online):
     words = ["-H", "Content-Type: application/dns-message", "--data-binary", "x", f"{UP}/q/dns-query"]
     online.curl(rules, *words)
     assert online.refusal()["why"] == "doh"
+
+
+@pytest.mark.parametrize("body", ["", "{}"])
+def test_a_chunked_body_that_may_be_empty(online, body):
+    rules = rule("{json: {set: {/a: 1}}, headers: {set: {x-team: red}}}")
+    told = json.loads(online.curl(rules, *JSON, "-H", "Transfer-Encoding: chunked", "-d", body, f"{UP}/echo").ok())
+    # An empty body has no field to set, and stays empty.
+    sent = '{"a":1}' if body else ""
+    assert (told["size"], told["sha256"]) == (len(sent), hashlib.sha256(sent.encode()).hexdigest())
+    assert dict(told["fields"])["x-team"] == "red"
+
+
+# ---- a policy that changes -------------------------------------------------------------------
+
+def test_a_live_change_brings_a_rewrite(online):
+    """What is under way was not rewritten, so it ends with --now; what follows is."""
+    operator = online.operator
+    cell = online.start("  - allow: up.example.test", "sh", "-c", f"{' '.join(CURL)} --max-time 1000 -N -o /tmp/got "
+                        f"'{UP}/events?n=1000000&every=0.01'; echo $? >/tmp/status; exec sleep 1000")
+    wait_until(lambda: online.inside("sh", "-c", "stat -c %s /tmp/got 2>/dev/null || echo 0").out > "1", "the download")
+    policy = online.policy(rule("{headers: {set: {x-team: red}}, json: {set: {/a: 1}}}"), name="next.yaml")
+    operator.cloister("policy", "set", cell, policy).ok()
+    told = json.loads(online.inside(*CURL, *JSON, "-d", "{}", f"{UP}/echo").ok())
+    assert dict(told["fields"])["x-team"] == "red" and told["size"] == len('{"a":1}')
+    assert online.inside("test", "-e", "/tmp/status").status == 1
+    policy = online.policy(rule("{headers: {set: {x-team: blue}}}"), name="last.yaml")
+    operator.cloister("policy", "set", cell, policy, "--now").ok()
+    wait_until(lambda: online.inside("test", "-e", "/tmp/status").status == 0, "its end")
+    cut = wait_until(lambda: online.events(type="http", path="/events"), "its record")[-1]
+    assert cut["verdict"] == "deny" and "has a hook or a rewrite for this request" in cut["note"], cut
+    assert dict(json.loads(online.inside(*CURL, f"{UP}/echo").ok())["fields"])["x-team"] == "blue"
+
+
+def test_a_question_waits_and_the_policy_brings_a_rewrite(online):
+    """People saw another request than would be sent: it is refused, not sent as it was."""
+    outer = online.policy("  - ask: up.example.test", name="outer.yaml")
+    asking = Asking(online, "  - allow: up.example.test", "--within", outer)
+    path = f"/echo?waits{secrets.token_hex(8)}"
+    process, approval = asking.ask(f"{UP}{path}")
+    policy = online.policy(rule("{headers: {set: {x-team: red}}}"), name="next.yaml")
+    online.operator.cloister("policy", "set", asking.cell, policy, "--now").ok()
+    asking.answer("approve", approval["id"])
+    code, body = asking.end(process)
+    assert code == "403" and "send it again" in body, body
+    assert not online.lab.seen(path)
 
 
 # ---- `policy explain` makes the same request -------------------------------------------------

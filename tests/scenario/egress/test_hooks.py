@@ -151,6 +151,28 @@ def test_a_hook_asks_people(online):
     assert asking.outcome(process) == "403"
 
 
+def test_people_see_the_body_that_a_hook_asks_about(online):
+    """As with a rule that asks; the shape is that of the body as it would be sent."""
+    hook = Hook(online, """say("ask", rewrite={"json": {"max": {"/amount": 100}}})""")
+    asking = Asking(online, hook.rules)
+    order = ["-H", "Content-Type: application/json", "-d", '{"to":"ann","amount":700}', ECHO]
+    process, approval = asking.ask(*order)
+    shape = approval["body"]["shape"]
+    assert 'to: "ann"' in shape and "amount: 100" in shape and "700" not in shape, approval
+    asking.answer("approve", approval["id"]).ok()
+    assert asking.outcome(process) == "200"
+
+
+@pytest.mark.parametrize("body", ["", "x"])
+@pytest.mark.parametrize("keys", [{}, {"body": "1K"}], ids=["head", "body"])
+def test_a_chunked_body_that_may_be_empty(online, keys, body):
+    hook = Hook(online)
+    code, told = hook.curl("-H", "Transfer-Encoding: chunked", "-d", body, ECHO, rules=hook.rule(**keys))
+    assert code == 200 and json.loads(told)["size"] == len(body)
+    [[_, question]] = hook.questions()
+    assert question.get("body") == (body if keys else None)
+
+
 def test_a_hook_rewrites_a_request(online):
     hook = Hook(online, body="""say("allow", rewrite={
         "headers": {"set": {"x-judged": "yes"}, "remove": ["x-internal"]},
