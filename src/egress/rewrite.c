@@ -336,6 +336,8 @@ change_body(struct exchange *ex, int rule)
 		x->made_body = ex->t.body;
 		x->has_made_body = true;
 	} else {
+		ex->courier->held -= ex->t.body.len;
+		ex->inspect.held -= ex->t.body.len;
 		buf_free(&ex->t.body);
 	}
 	ex->t.body = x->body;
