@@ -75,6 +75,9 @@ open_browser(const char *url, struct err *err)
 	if (r < 0)
 		return r;
 	r = trust_command(TRUST_BROWSER, argv, found, err);
+	/* If it is missing, its start explains that. */
+	if (r == 0 && access(found, F_OK) == 0)
+		r = trust_program(found, err);
 	if (r < 0)
 		return r;
 	r = spawn_run(&(struct spawn){ .argv = argv, .path = found, .flags = SPAWN_COMMAND }, err);

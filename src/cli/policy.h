@@ -139,11 +139,12 @@ struct policy_sent {
 	size_t n_edits;
 };
 
-/* Make ASKED as it is sent by D, the decision of P, which lets it through.  JUDGE is that of P.  Edits of a body are made only if there is
- * one.  An error explains why the request is refused after all.  P and ASKED must outlive the
- * result, which the caller owns. */
+/* Make ASKED as it is sent by *DECISION of P, which lets it through, and which becomes the decision on
+ * the result.  JUDGE is that of P.  Edits of a body are made only if there is one.  An error explains
+ * why the request is refused after all; *DECISION stays then.  P and ASKED must outlive the result,
+ * which the caller owns. */
 int policy_sent_make(struct policy_judge *judge, const struct policy *p,
-                     const struct policy_asked *asked, const struct policy_decision *d,
+                     const struct policy_asked *asked, struct policy_decision *decision,
                      struct policy_sent **ret_sent, struct err *err);
 void policy_sent_freep(struct policy_sent **sent);      /* for OWN() */
 /* Both print nothing if nothing was changed. */

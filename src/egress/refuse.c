@@ -302,13 +302,14 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 void
 exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, const char *reason)
 {
+	OWN(buf_free) struct buf held = exchange_take_unsearched(ex);
 	const char *stray;
 
 	if (reason == NULL)
 		reason = reason_for(ex, why);
 	exchange_drain(ex);
 	exchange_drop_held(ex);
-	stray = exchange_find_stray(ex);
+	stray = exchange_find_stray(ex, &held);
 	if (stray != NULL) {
 		status = 403;
 		why = "exfiltration";

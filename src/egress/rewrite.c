@@ -336,6 +336,8 @@ change_body(struct exchange *ex, int rule)
 		x->made_body = ex->t.body;
 		x->has_made_body = true;
 	} else {
+		ex->courier->held -= ex->t.body.len;
+		ex->inspect.held -= ex->t.body.len;
 		buf_free(&ex->t.body);
 	}
 	ex->t.body = x->body;
@@ -419,36 +421,33 @@ rewrite_stop(struct exchange *ex)
 	exchange_rewrite_drop(ex);
 }
 
+/* Outer layers that asked about the request before it was changed have not agreed to it yet. */
+static void
+note_asked(struct exchange *ex)
+{
+	struct exchange_rewrite *x = ex->rewrite;
+	struct policy_question q;
+
+	for (unsigned i = x->n_decided; i < POLICY_LAYERS_MAX && x->n_asked < ARRAY_LEN(x->asked); i++) {
+		int rule = exchange_rule_of_layer(ex, i);
+
+		if (policy_question(ex->policy->policy, rule, &q))
+			x->asked[x->n_asked++] = rule;
+	}
+}
+
 void
 exchange_decide_outside(struct exchange *ex, const struct policy_request *req)
 {
-	struct policy_decision inner = ex->decision, *d = &ex->decision;
-	unsigned n = ex->rewrite->n_decided;
+	struct exchange_rewrite *x = ex->rewrite;
 
-	/* Otherwise it is not known yet whether these rules apply. */
-	for (unsigned i = inner.needs_body ? POLICY_LAYERS_MAX : n;
-	     i < POLICY_LAYERS_MAX && ex->rewrite->n_asked < ARRAY_LEN(ex->rewrite->asked); i++) {
-		int rule = exchange_rule_of_layer(ex, i);
-		struct policy_question q;
-
-		if (policy_question(ex->policy->policy, rule, &q))
-			ex->rewrite->asked[ex->rewrite->n_asked++] = rule;
+	/* EX comes here again if its body is needed, and is not decided then. */
+	if (x->n_inner != x->n_decided) {
+		x->n_inner = x->n_decided;
+		x->inner = ex->decision;
+		note_asked(ex);
 	}
-	policy_decide_outside(ex->policy->policy, n, req, d);
-	memcpy(d->way.rule, inner.way.rule, n * sizeof(d->way.rule[0]));
-	d->may_carry_secrets &= inner.may_carry_secrets;
-	d->may_pass_placeholders &= inner.may_pass_placeholders;
-	d->may_use_private &= inner.may_use_private;
-	d->must_look |= inner.must_look;
-	d->upload_max = inner.upload_max < d->upload_max ? inner.upload_max : d->upload_max;
-	d->held_max = inner.held_max < d->held_max ? inner.held_max : d->held_max;
-	if (d->verdict != POLICY_ALLOW)
-		return;
-	/* The inner layers have decided, if the outer ones have nothing against it. */
-	d->verdict = inner.verdict;
-	d->rule = inner.rule;
-	d->layer = inner.layer;
-	d->reason = inner.reason;
+	policy_decide_outside(ex->policy->policy, x->n_decided, req, &x->inner, &ex->decision);
 }
 
 void

@@ -27,6 +27,8 @@ struct sign_body;
 struct exchange_rewrite {
 	unsigned layer;                 /* the layer that is next, or at work */
 	unsigned n_decided;             /* layers that have decided on the request before it was changed */
+	unsigned n_inner;               /* layers whose decision INNER is; 0: none yet */
+	struct policy_decision inner;   /* on the request before they changed it */
 	bool head_done;                 /* LAYER has changed the head */
 	bool body_done;                 /* cloister-inspect has answered */
 	struct mux_stream *stream;      /* to cloister-inspect, until it has answered */

@@ -209,9 +209,11 @@ bool exchange_strays_in_name(struct exchange *ex, const char *name, const char *
 
 #define COURIER_STRAY_MS 1000           /* how long a refusal's record waits for the body */
 
-/* The reason why a placeholder in EX's head is misplaced, or NULL if none is.  If NULL, the body is
- * searched as it comes, and the record waits for it. */
-const char *exchange_find_stray(struct exchange *ex);
+/* Take the body that EX holds, unless it was searched for placeholders.  The caller owns it. */
+struct buf exchange_take_unsearched(struct exchange *ex);
+/* The reason why a placeholder in EX's head, or in the body that was HELD, is misplaced, or NULL if
+ * none is.  If NULL, the rest of the body is searched as it comes, and the record waits for it. */
+const char *exchange_find_stray(struct exchange *ex, const struct buf *held);
 bool exchange_awaits_stray(const struct exchange *ex);
 void exchange_watch(struct exchange *ex, const unsigned char *data, size_t len);
 void exchange_watch_end(struct exchange *ex);

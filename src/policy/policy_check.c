@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_load.h"
+#include "policy/policy_rewrite.h"
 
 /* ---- keys that exclude each other ---- */
 
@@ -90,16 +91,26 @@ check_http(const struct policy_draft *d)
 }
 
 static int
+refuse_resolver(const struct policy_draft *d, const struct node *where)
+{
+	return node_err(d->err, where, "nothing is ever sent to this host: it resolves names over HTTPS, which "
+	                "would hide them; the cell's own resolver needs no rule");
+}
+
+/* The hosts of the rule, and the one to which its rewrite sends requests. */
+static int
 check_resolvers(const struct policy_draft *d)
 {
 	const struct policy_rule *rule = &d->rule;
+	const struct policy_rewrite *rw = rule->rewrite;
 	const struct node *where = d->values[rule->verb];
 
 	for (size_t i = 0; i < rule->n_hosts; i++)
 		if (policy_rule_is_doh(rule, &rule->hosts[i]))
-			return node_err(d->err, where->kind == NODE_LIST ? where->items[i] : where, "nothing is "
-			                "ever sent to this host: it resolves names over HTTPS, which would hide "
-			                "them; the cell's own resolver needs no rule");
+			return refuse_resolver(d, where->kind == NODE_LIST ? where->items[i] : where);
+	for (size_t i = 0; rw != NULL && i < rw->n; i++)
+		if (rw->edits[i].kind == POLICY_EDIT_HOST && policy_is_resolver(rw->edits[i].name))
+			return refuse_resolver(d, node_get(d->values[POLICY_KEY_REWRITE], "host"));
 	return 0;
 }
 

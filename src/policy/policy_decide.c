@@ -273,9 +273,28 @@ policy_decide(const struct policy *p, const struct policy_request *req,
 		decide_outer(p->within, 1, (int)p->n_rules, req, ret_decision, ret_logged);
 }
 
+static void
+join_inner(struct policy_decision *d, const struct policy_decision *inner, unsigned n)
+{
+	memcpy(d->way.rule, inner->way.rule, n * sizeof(d->way.rule[0]));
+	d->may_carry_secrets &= inner->may_carry_secrets;
+	d->may_pass_placeholders &= inner->may_pass_placeholders;
+	d->may_use_private &= inner->may_use_private;
+	d->must_look |= inner->must_look;
+	d->upload_max = inner->upload_max < d->upload_max ? inner->upload_max : d->upload_max;
+	d->held_max = inner->held_max < d->held_max ? inner->held_max : d->held_max;
+	if (d->verdict != POLICY_ALLOW)
+		return;
+	/* The inner layers have decided, if the outer ones have nothing against it. */
+	d->verdict = inner->verdict;
+	d->rule = inner->rule;
+	d->layer = inner->layer;
+	d->reason = inner->reason;
+}
+
 void
 policy_decide_outside(const struct policy *p, unsigned n, const struct policy_request *req,
-                      struct policy_decision *ret_decision)
+                      const struct policy_decision *inner, struct policy_decision *ret_decision)
 {
 	/* The layers inside have nothing against it. */
 	struct policy_decision out = { .verdict = POLICY_ALLOW, .rule = -1, .may_carry_secrets = true,
@@ -289,6 +308,7 @@ policy_decide_outside(const struct policy *p, unsigned n, const struct policy_re
 	for (; p != NULL && layer < n; base += (int)p->n_rules, p = p->within)
 		layer++;
 	decide_outer(p, layer, base, req, &out, NULL);
+	join_inner(&out, inner, n);
 	*ret_decision = out;
 }
 

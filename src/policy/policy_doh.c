@@ -91,9 +91,8 @@ is_below(const char *host, size_t n, const char *name, size_t len)
 	return n >= len && (n == len || host[n - len - 1] == '.') && memcmp(host + n - len, name, len) == 0;
 }
 
-/* HOST as a request has it; an IPv4 address may be in IPv6 form. */
-static bool
-is_resolver(const char *host)
+bool
+policy_is_resolver(const char *host)
 {
 	struct policy_host net = { .kind = POLICY_HOST_NET, .bits = 128 };
 	char text[INET_ADDRSTRLEN];
@@ -161,7 +160,7 @@ port_asks(enum policy_protocol protocol, uint16_t port)
 bool
 policy_is_doh(const struct policy_request *req)
 {
-	return (port_asks(req->protocol, req->port) && is_resolver(req->host)) ||
+	return (port_asks(req->protocol, req->port) && policy_is_resolver(req->host)) ||
 	       policy_asks_for_name(req);
 }
 
@@ -169,7 +168,7 @@ bool
 policy_asks_for_name(const struct policy_request *req)
 {
 	if (req->protocol != POLICY_HTTP)
-		return req->port == DOT_PORT && is_resolver(req->host);
+		return req->port == DOT_PORT && policy_is_resolver(req->host);
 	return fields_ask(req->head) || path_asks(req->head);
 }
 
@@ -197,7 +196,7 @@ policy_rule_is_doh(const struct policy_rule *rule, const struct policy_host *hos
 	if (!ports_ask(rule, host))
 		return false;
 	if (host->kind == POLICY_HOST_NAME)
-		return is_resolver(host->name);
+		return policy_is_resolver(host->name);
 	if (host->kind != POLICY_HOST_NET || host->bits != 128)
 		return false;
 	if (policy_net_is_ipv4(host)) {
@@ -206,5 +205,5 @@ policy_rule_is_doh(const struct policy_rule *rule, const struct policy_host *hos
 		inet_ntop(AF_INET6, host->address, text + 1, INET6_ADDRSTRLEN);
 		memcpy(text + strlen(text), "]", 2);
 	}
-	return is_resolver(text);
+	return policy_is_resolver(text);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
@@ -52,6 +53,8 @@ policy_hook_same(const struct policy_hook *a, const struct policy_hook *b)
 }
 
 /* ---- the question ---- */
+
+#define QUESTION_START "{\"id\":\""     /* cloister-hook finds the id behind it, without parsing */
 
 static void
 put_word(struct buf *b, const char *word)
@@ -186,7 +189,9 @@ policy_hook_put(struct buf *b, const struct policy_hook_question *question)
 	struct http_text body = { question->body, question->n_body };
 	char port[24];
 
-	put_word(b, "{\"version\":1");
+	put_word(b, QUESTION_START);
+	put_word(b, question->id);
+	put_word(b, "\",\"version\":1");
 	put_text(b, "cell", question->cell);
 	put_text(b, "agent", question->agent);
 	put_text(b, "principal", question->principal);
@@ -208,14 +213,54 @@ policy_hook_put(struct buf *b, const struct policy_hook_question *question)
 	put_word(b, "}\n");
 }
 
+static bool
+is_id(const char *text)
+{
+	unsigned char bytes[POLICY_HOOK_ID / 2];
+
+	return codec_unhex_lower(text, bytes, sizeof(bytes));
+}
+
+bool
+policy_hook_id(const void *text, size_t len, char ret_id[POLICY_HOOK_ID + 1])
+{
+	const size_t n = strlen(QUESTION_START);
+	const char *id = (const char *)text + n;
+
+	if (len <= n + POLICY_HOOK_ID || memcmp(text, QUESTION_START, n) != 0 || !is_id(id) ||
+	    id[POLICY_HOOK_ID] != '"')
+		return false;
+	memcpy(ret_id, id, POLICY_HOOK_ID);
+	ret_id[POLICY_HOOK_ID] = '\0';
+	return true;
+}
+
 /* ---- the answer ---- */
+
+const char *
+policy_hook_stray(const char *text, size_t len, const char *id)
+{
+	struct json_walk_item item;
+
+	switch (json_walk_member((struct http_text){ text, len }, "id", &item)) {
+	case 1:
+		return item.kind == JSON_WALK_STRING && json_walk_is(item.raw, id) ? NULL :
+		       "answered another question: the id is not that of the question";
+	case 0:
+		return "answered without the id of the question";
+	case -EEXIST:
+		return "answered with two ids";
+	default:
+		return "answered with something that is not one JSON object";
+	}
+}
 
 struct reading {
 	struct json_walk w;
 	struct json_walk_item item;
 	struct policy_edits edits;
 	struct policy_hook_answer answer;
-	bool has_verdict, has_reason, has_rewrite;
+	bool has_id, has_verdict, has_reason, has_rewrite;
 	struct err *err;
 };
 
@@ -242,6 +287,22 @@ decode(struct reading *rd, struct http_text raw, char text[POLICY_TEXT_MAX + 1])
 		return bad_answer(rd, "a text is too long");
 	text[n] = '\0';
 	return 0;
+}
+
+static int
+read_id(struct reading *rd)
+{
+	char text[POLICY_TEXT_MAX + 1];
+	int r;
+
+	if (rd->item.kind != JSON_WALK_STRING)
+		return bad_answer(rd, "its id is not a text");
+	r = decode(rd, rd->item.raw, text);
+	if (r == 0 && (strlen(text) != POLICY_HOOK_ID || !is_id(text)))
+		r = bad_answer(rd, "its id is not that of a question");
+	if (r == 0)
+		memcpy(rd->answer.id, text, sizeof(rd->answer.id));
+	return r;
 }
 
 static int
@@ -420,6 +481,7 @@ read_answer(struct reading *rd)
 		int (*read)(struct reading *rd);
 		size_t seen;
 	} members[] = {
+		{ "id", read_id, offsetof(struct reading, has_id) },
 		{ "verdict", read_verdict, offsetof(struct reading, has_verdict) },
 		{ "reason", read_reason, offsetof(struct reading, has_reason) },
 		{ "rewrite", read_rewrite, offsetof(struct reading, has_rewrite) },
@@ -435,7 +497,7 @@ read_answer(struct reading *rd)
 		while (k < ARRAY_LEN(members) && !json_walk_is(rd->item.name, members[k].name))
 			k++;
 		if (k == ARRAY_LEN(members))
-			return bad_answer(rd, "it has a name other than verdict, reason and rewrite");
+			return bad_answer(rd, "it has a name other than id, verdict, reason and rewrite");
 		seen = (bool *)((char *)rd + members[k].seen);
 		if (*seen)
 			return bad_answer(rd, "it has a name twice");
@@ -444,6 +506,8 @@ read_answer(struct reading *rd)
 	}
 	if (r == 0 && json_walk_next(&rd->w, &rd->item) != 0)
 		r = bad_answer(rd, "it is not one JSON object");
+	if (r == 0 && !rd->has_id)
+		r = bad_answer(rd, "it has no id");
 	if (r == 0 && !rd->has_verdict)
 		r = bad_answer(rd, "it has no verdict");
 	if (r == 0 && rd->has_rewrite && rd->answer.verdict == POLICY_DENY)

@@ -3,6 +3,8 @@
  * Pure: no sockets, no processes.  The question and the answer are one line of JSON each, which
  * ends with a newline.  A program reads questions from standard input and writes answers to
  * standard output, one after the other.  A service does the same on each connection to its socket.
+ * Each question has an id of its own, which its answer must repeat: a late or second answer is never
+ * taken for that of another question.
  *
  * Fails closed: if the hook gives no valid answer in time, the request must be refused. */
 #ifndef CLOISTER_POLICY_HOOK_H
@@ -19,6 +21,7 @@
 #define POLICY_HOOK_REASON_MAX 512
 #define POLICY_HOOK_ANSWER_MAX (32 * 1024)      /* bytes of an answer, with its newline */
 #define POLICY_HOOK_QUESTION_MAX (8 * 1024 * 1024)
+#define POLICY_HOOK_ID 32               /* hex digits of an id */
 
 struct policy_hook {
 	/* One of the two. */
@@ -42,6 +45,7 @@ void policy_hook_put_call(struct buf *b, const struct policy_hook *hook);
 
 /* A request to judge.  Everything is borrowed; strings may be "". */
 struct policy_hook_question {
+	const char *id;                 /* POLICY_HOOK_ID digits in lower case, used once */
 	const struct http_head *head;
 	bool has_body;                  /* the hook gets the body, which may be empty */
 	const char *body;
@@ -51,8 +55,14 @@ struct policy_hook_question {
 };
 /* Append the question, with its newline.  Values of headers that carry credentials are null. */
 void policy_hook_put(struct buf *b, const struct policy_hook_question *question);
+/* Copy the id of a question of policy_hook_put(), which begins with it.  False: TEXT is none. */
+bool policy_hook_id(const void *text, size_t len, char ret_id[POLICY_HOOK_ID + 1]);
+
+/* Why TEXT cannot be the answer to the question ID, or NULL.  Checks nothing but the id. */
+const char *policy_hook_stray(const char *text, size_t len, const char *id);
 
 struct policy_hook_answer {
+	char id[POLICY_HOOK_ID + 1];    /* of the question: the caller compares it */
 	enum policy_verdict verdict;
 	char reason[POLICY_HOOK_REASON_MAX + 1];        /* "": none; printable UTF-8 */
 	const struct policy_rewrite *rewrite;   /* NULL: none; in MEMORY */

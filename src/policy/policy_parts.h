@@ -135,6 +135,8 @@ void policy_get_ask(struct policy_getting *g, struct policy_rule *rule);
 
 /* ---- policy_doh.c ---- */
 
+/* Whether HOST, as a request has it, is a known resolver.  An IPv4 address may be in IPv6 form. */
+bool policy_is_resolver(const char *host);
 /* Whether everything that RULE matches at HOST is policy_is_doh(). */
 bool policy_rule_is_doh(const struct policy_rule *rule, const struct policy_host *host);
 

@@ -64,11 +64,12 @@ enum policy_part policy_edit_part(const struct policy_edit *edit);
 /* Write EDIT for people: "json /max_tokens max 1024", "header x-debug removed". */
 const char *policy_edit_text(const struct policy_edit *edit, char ret_text[POLICY_EDIT_TEXT_MAX]);
 
-/* Decide on REQ as the layers around the first N layers do.  REQ is the request after the rewrites
- * of those N layers, so an inner layer cannot rewrite a request into one that an outer layer
- * refuses.  Members of the decision are as for policy_decide().  If there are no more layers, the
- * verdict is POLICY_ALLOW. */
+/* Decide on REQ as the layers around the first N layers do, and join that with INNER.  REQ is the
+ * request after the rewrites of those N layers, so an inner layer cannot rewrite a request into one
+ * that an outer layer refuses.  INNER is the decision on the request before the last of these
+ * rewrites.  If *ret_decision needs the body, decide again with the same INNER. */
 void policy_decide_outside(const struct policy *p, unsigned n, const struct policy_request *req,
+                           const struct policy_decision *inner,
                            struct policy_decision *ret_decision);
 
 /* Whether the host to which RW sends requests of RULE may be a private address: the rule has

@@ -130,6 +130,9 @@ source_run(enum trust_use use, const char *command, unsigned timeout_ms, struct 
 	pid_t pid;
 
 	r = r == 0 ? trust_command(use, words.at, program, err) : r;
+	/* If it is missing, its start explains that. */
+	if (r == 0 && access(program, F_OK) == 0)
+		r = trust_program(program, err);
 	if (r < 0)
 		return r;
 	if (pipe2(ends, O_CLOEXEC) < 0)

@@ -101,6 +101,11 @@ CASES = [
     Case("secrets", "secret-body", USER),
     Case("doh", "dns-https", USER),
     Case("caps", "own-address", options=("--root",)),
+    # Whom the operator asks about it.
+    Case("hook", "hook-denied", USER),
+    Case("hook-trust", "hook-program"),
+    Case("hook-trust", "hook-socket", USER),
+    Case("pidns", "hook-process", USER, under="landlock"),
     # What those who serve it could do.
     Case("helper-ids", "helper-uid", ROOT, besides="helper-namespaces"),
     Case("helper-ids", "taken-signal", ROOT, besides="helper-namespaces,seccomp,landlock"),

@@ -20,7 +20,25 @@ struct seen {
 	uint32_t handle, error, exited, status;
 	bool ended_first;               /* the output had ended when the exit was reported */
 	int output;
+	struct port *starts;            /* the exit of process 7 starts process 8; NULL: it does not */
 };
+
+static void
+start_process(struct port *port, uint32_t handle, int *ret_output)
+{
+	OWN(buf_free) struct buf spawn;
+	int in[2], out[2];
+
+	ipc_begin(&spawn, INIT_SPAWN);
+	buf_put_u32(&spawn, handle);
+	CHECK_OK(pipe2(in, O_CLOEXEC));
+	CHECK_OK(pipe2(out, O_CLOEXEC));
+	CHECK_OK(port_start(port, &spawn, (const int[]){ in[0], out[1], out[1] }, 3, NULL));
+	close(in[0]);
+	close(in[1]);
+	close(out[1]);
+	*ret_output = out[0];
+}
 
 static int
 started(void *arg, uint32_t handle, uint32_t error, int terminal)
@@ -41,8 +59,14 @@ exited(void *arg, uint32_t handle, uint32_t status)
 
 	seen->exited = handle;
 	seen->status = status;
-	seen->ended_first = read(seen->output, text, sizeof(text)) == 5 && strcmp(text, "words") == 0;
 	loop_quit(seen->loop);
+	if (seen->starts != NULL && handle == 7) {
+		close(seen->output);
+		start_process(seen->starts, 8, &seen->output);
+	}
+	if (seen->starts != NULL)
+		return 0;
+	seen->ended_first = read(seen->output, text, sizeof(text)) == 5 && strcmp(text, "words") == 0;
 	return 0;
 }
 
@@ -85,24 +109,17 @@ put_frame(int fd, uint32_t id, uint32_t type, const void *body, uint32_t len)
 static struct port *
 open_port(struct seen *seen, int *ret_peer)
 {
-	OWN(buf_free) struct buf ready, spawn;
-	int ends[2], in[2], out[2];
+	OWN(buf_free) struct buf ready;
 	struct port *port = NULL;
+	int ends[2];
 
 	ipc_begin(&ready, INIT_READY);
-	ipc_begin(&spawn, INIT_SPAWN);
-	buf_put_u32(&spawn, 7);
 	CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
-	CHECK_OK(pipe2(in, O_CLOEXEC));
-	CHECK_OK(pipe2(out, O_CLOEXEC));
 	CHECK_OK(loop_new(&seen->loop, NULL));
 	put_first(ends[1], &ready);
 	CHECK_OK(port_by_stream(seen->loop, ends[0], &port, NULL));
 	CHECK_OK(port_watch(port, &handler, seen, NULL));
-	CHECK_OK(port_start(port, &spawn, (const int[]){ in[0], out[1], out[1] }, 3, NULL));
-	close(in[0]);
-	close(out[1]);
-	seen->output = out[0];
+	start_process(port, 7, &seen->output);
 	*ret_peer = ends[1];
 	return port;
 }
@@ -142,6 +159,32 @@ TEST(port_stream_reports_an_exit_behind_the_output)
 	CHECK(seen.handle == 7 && seen.error == 0 && seen.broken == 0);
 	CHECK(seen.exited == 7 && seen.status == 0x300 && seen.ended_first);
 	port_free(port);
+	close(peer);
+	close(seen.output);
+	loop_free(seen.loop);
+}
+
+/* The list of processes changes while the exit is reported. */
+TEST(port_stream_starts_a_process_at_an_exit)
+{
+	const uint32_t runs[][3] = { { htole32(7), 0, htole32(2) }, { htole32(8), 0, htole32(2) } };
+	const uint32_t ended[][2] = { { htole32(7), 0 }, { htole32(8), htole32(0x200) } };
+	struct seen seen = {0};
+	int peer;
+
+	seen.starts = open_port(&seen, &peer);
+	/* All its streams have ended, so that it is freed with its exit. */
+	put_frame(peer, 0, INIT_FRAME(INIT_SPAWNED), runs[0], sizeof(runs[0]));
+	put_frame(peer, 1, INIT_FRAME(INIT_END), "", 0);
+	put_frame(peer, 1, INIT_FRAME(INIT_SHUT), "", 0);
+	put_frame(peer, 0, INIT_FRAME(INIT_EXITED), ended[0], sizeof(ended[0]));
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.exited == 7 && seen.broken == 0);
+	put_frame(peer, 0, INIT_FRAME(INIT_SPAWNED), runs[1], sizeof(runs[1]));
+	put_frame(peer, 0, INIT_FRAME(INIT_EXITED), ended[1], sizeof(ended[1]));
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.broken == 0 && seen.handle == 8 && seen.exited == 8 && seen.status == 0x200);
+	port_free(seen.starts);
 	close(peer);
 	close(seen.output);
 	loop_free(seen.loop);

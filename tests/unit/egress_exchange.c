@@ -1,5 +1,11 @@
 /* egress_exchange.c - tests of exchanges between a gate and a server. */
+#include <endian.h>
 #include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "egress_lab.h"
 #include "test.h"
@@ -417,4 +423,115 @@ TEST(courier_is_halted)
 	courier_recorded(&lab.courier, 2);
 	lab_run(&lab, is_asked);
 	lab_end(&lab);
+}
+
+/* ---- bodies that rules change ---- */
+
+/* The test plays cloister-inspect, on the descriptor that is returned. */
+static int
+play_inspect(void)
+{
+	int ends[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+	CHECK_OK(mux_new(lab.loop, ends[0], &courier_inspect_handler, &lab.courier, &lab.courier.inspect,
+	                 NULL));
+	return ends[1];
+}
+
+static void
+put_rewritten(int fd, uint32_t id, const char *body)
+{
+	OWN(buf_free) struct buf b;
+	size_t len = strlen(body);
+
+	buf_init(&b, 4096);
+	buf_put_u32(&b, id);
+	buf_put_u32(&b, MUX_DATA);
+	buf_put_u32(&b, (uint32_t)len);
+	buf_put(&b, body, len);
+	buf_put_u32(&b, id);
+	buf_put_u32(&b, INSPECT_REWRITTEN);
+	buf_put_u32(&b, 4 + 1 + 8 + 8);
+	buf_put_str(&b, "");
+	buf_put_u64(&b, 1);
+	buf_put_u64(&b, 0);
+	CHECK(!buf_failed(&b) && send(fd, b.data, b.len, MSG_NOSIGNAL) == (ssize_t)b.len);
+	lab_settle(&lab);
+}
+
+#define CHANGES "    secrets: allow\n    rewrite: {json: {set: {/a: 1}}}\n"
+
+/* The memory for a body counts as long as it is there, and once. */
+TEST(courier_counts_rewritten_bodies)
+{
+	static const char made[] = "{\"b\":2}", first[] = "{\"b\":2,\"a\":1}", last[] = "{\"a\":1}";
+	OWN(policy_freep) struct policy *outer = NULL;
+	struct policy_limits limits;
+	char text[512];
+	int inspect;
+
+	lab_start(&lab, RULE CHANGES);
+	snprintf(text, sizeof(text), "version: 1\negress:\n  - allow: " LAB_HOST ":%u\n" CHANGES, lab.port);
+	CHECK_OK(policy_load_text("o.yaml", text, strlen(text), &outer, &limits, NULL));
+	CHECK_OK(policy_within(lab.courier.policy->policy, &outer, NULL));
+	inspect = play_inspect();
+	lab_ask(&lab, 1, "POST", strlen(made));
+	lab_send(&lab, 1, MUX_DATA, made, strlen(made));
+	lab_send_end(&lab, 1);
+	lab_settle(&lab);
+	CHECK_U64(lab.courier.held, strlen(made));
+	/* The body as the agent made it is kept for its signature, beside the changed one. */
+	put_rewritten(inspect, 1, first);
+	CHECK_U64(lab.courier.held, strlen(made) + strlen(first));
+	put_rewritten(inspect, 2, last);
+	CHECK_U64(lab.courier.held, strlen(made) + strlen(last));
+	lab_run(&lab, is_asked);
+	CHECK(lab_heard(&lab, "content-length: 7\r\n"));
+	lab_answer(&lab, "HTTP/1.1 204 No Content\r\n\r\n");
+	lab_run(&lab, is_over);
+	lab_settle(&lab);
+	CHECK_U64(lab.courier.held, 0);
+	lab_end(&lab);
+	close(inspect);
+}
+
+/* ---- states ---- */
+
+/* Whether exchange_set() ends the process. */
+static bool
+aborts(enum exchange_state from, enum exchange_state to)
+{
+	static struct exchange ex;
+	const struct rlimit none = {0};
+	int status = 0;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		/* The message of the assertion, and a core file. */
+		close(STDERR_FILENO);
+		setrlimit(RLIMIT_CORE, &none);
+		ex.state = from;
+		exchange_set(&ex, to);
+		_exit(ex.state != to);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGABRT : WEXITSTATUS(status) == 0);
+	return WIFSIGNALED(status);
+}
+
+TEST(courier_exchange_states)
+{
+	/* From each state, to NEW, HOLDS, WAITS, SENT, PASSES, DRAINS, OVER. */
+	static const char *const may[] = {
+		[EXCHANGE_NEW] = ".yyy.yy", [EXCHANGE_HOLDS] = ".yyy.yy", [EXCHANGE_WAITS] = "..yyyyy",
+		[EXCHANGE_SENT] = "..y.yyy", [EXCHANGE_PASSES] = ".....yy", [EXCHANGE_DRAINS] = ".....yy",
+		[EXCHANGE_OVER] = ".......",
+	};
+
+	for (unsigned from = 0; from <= EXCHANGE_OVER; from++)
+		for (unsigned to = 0; to <= EXCHANGE_OVER; to++)
+			if (aborts(from, to) != (may[from][to] == '.'))
+				test_fail(__FILE__, __LINE__, "from state %u to state %u", from, to);
 }

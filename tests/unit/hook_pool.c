@@ -51,7 +51,10 @@ answered(void *arg, enum hook_result result, const char *text)
 	CHECK(!a->done);
 	a->done = true;
 	a->result = result;
-	snprintf(a->text, sizeof(a->text), "%s", text);
+	/* The lab's hooks say something in the member "a". */
+	if (result == HOOK_ANSWERED && sscanf(text, "{\"id\":\"%*[0-9a-f]\",\"a\":\"%599[^\"]", a->text) == 1)
+		text = a->text;
+	memmove(a->text, text, strnlen(text, sizeof(a->text) - 1) + 1);
 	if (++a->lab->n_done == a->lab->until)
 		loop_quit(a->lab->loop);
 }
@@ -80,17 +83,22 @@ lab_end(struct lab *lab)
 	loop_free(lab->loop);
 }
 
+/* A question about TEXT, which ends with a newline. */
 static struct asked *
 lab_ask(struct lab *lab, const char *text, uint64_t timeout_ms)
 {
 	const struct buf *name = &lab->pool->hooks[0].name;
 	struct asked *a = &lab->asked[lab->n++];
+	char id[64];
+	int n = snprintf(id, sizeof(id), "{\"id\":\"%032zu\",\"q\":\"", lab->n);
 
 	CHECK(lab->n <= ASKED_MAX);
 	a->lab = lab;
 	CHECK_OK(hook_question_new(lab->pool, name->data, name->len, timeout_ms, answered, a,
 	                           &a->question, NULL));
-	CHECK_OK(hook_question_add(a->question, text, strlen(text)));
+	CHECK_OK(hook_question_add(a->question, id, (size_t)n));
+	CHECK_OK(hook_question_add(a->question, text, strlen(text) - 1));
+	CHECK_OK(hook_question_add(a->question, "\"}\n", 3));
 	CHECK_OK(hook_question_end(a->question));
 	return a;
 }
@@ -137,8 +145,10 @@ lab_await_end(struct lab *lab)
 		CHECK_OK(loop_run(lab->loop, NULL));
 }
 
-#define ECHO "while read -r q; do echo \"$$ $q\"; done"
-#define SH(script) "[/bin/sh, -c, '" script "']"
+/* In a script, `say TEXT` answers the question $q. */
+#define SAY "say() { i=${q#???????}; i=${i%%\\\"*}; echo \"{\\\"id\\\":\\\"$i\\\",\\\"a\\\":\\\"$1\\\"}\"; }; "
+#define ECHO "while read -r q; do w=${q##*:\\\"}; w=${w%%\\\"*}; say \"$$ $w\"; done"
+#define SH(script) "[/bin/sh, -c, '" SAY script "']"
 
 /* ---- programs ---- */
 
@@ -195,6 +205,10 @@ TEST(hook_program_breaks_the_protocol)
 		{ SH("read q; printf \"a\\nb\"; sleep 100"), "answered with more than one line" },
 		{ SH("read q; printf \"a\\000b\\n\"; sleep 100"), "answered with a zero byte" },
 		{ SH("read q; yes | tr -d \"\\n\"; sleep 100"), "answered with too much: an answer is at most 32 KiB" },
+		{ SH("read q; echo allow; sleep 100"), "answered with something that is not one JSON object" },
+		{ SH("read q; echo {}; sleep 100"), "answered without the id of the question" },
+		{ SH("read q; q=0000000$q; say x; sleep 100"), "answered another question" },
+		{ SH("read q; q=${q%%1*}2; say x; sleep 100"), "answered another question" },
 		{ "/nonexistent/hook", "No such file" },
 	};
 
@@ -211,6 +225,23 @@ TEST(hook_program_breaks_the_protocol)
 		lab_await_end(&lab);
 		lab_end(&lab);
 	}
+}
+
+/* It answers each question as it did the one before. */
+TEST(hook_program_answers_late)
+{
+	struct lab lab;
+	struct asked *a, *b, *c;
+
+	lab_start(&lab, SH("read -r q; say $$; read -r other; say $$; sleep 100"));
+	a = lab_one(&lab, "x\n");
+	b = lab_one(&lab, "y\n");
+	CHECK(a->result == HOOK_ANSWERED && b->result == HOOK_FAILED);
+	CHECK(strstr(b->text, "answered another question") != NULL);
+	/* The next one gets another process. */
+	c = lab_one(&lab, "z\n");
+	CHECK(c->result == HOOK_ANSWERED && atol(c->text) > 0 && atol(c->text) != atol(a->text));
+	lab_end(&lab);
 }
 
 /* What it writes without a question is not the next question's answer. */
@@ -252,9 +283,10 @@ TEST(hook_program_gets_all_of_a_question)
 
 	memset(question, 'q', sizeof(question) - 2);
 	question[sizeof(question) - 2] = '\n';
-	lab_start(&lab, SH("head -n 1 | wc -c"));
+	lab_start(&lab, SH("q=$(head -n 1); n=${#q}; q=$(echo \"$q\" | cut -c -60); say $n"));
 	a = lab_one(&lab, question);
-	CHECK(a->result == HOOK_ANSWERED && atol(a->text) == (long)sizeof(question) - 1);
+	/* With 46 bytes before the text, and two behind it. */
+	CHECK(a->result == HOOK_ANSWERED && atol(a->text) == (long)sizeof(question) - 2 + 48);
 	lab_end(&lab);
 }
 
@@ -339,7 +371,7 @@ TEST(hook_programs_end_with_the_pool)
 	struct lab lab;
 	long pid;
 
-	lab_start(&lab, SH("read q; sleep 1000 <&- >&- & echo $!; wait"));
+	lab_start(&lab, SH("read q; sleep 1000 <&- >&- & say $!; wait"));
 	CHECK(lab_one(&lab, "x\n")->result == HOOK_ANSWERED);
 	pid = atol(lab.asked[0].text);
 	CHECK(pid > 0 && !is_dead(pid));
@@ -358,7 +390,7 @@ TEST(hook_program_inherits_nothing)
 	CHECK(leak >= 50);
 	/* `ls` has one more: the folder that it lists. */
 	lab_start(&lab, SH("read q; set -- $(ls /proc/self/fd); n=$(grep NoNewPrivs /proc/$$/status); "
-	                   "echo \"$# ${n#*:} $(cut -d\\  -f5 /proc/$$/stat) $$\""));
+	                   "say \"$# ${n#*:?} $(cut -d\\  -f5 /proc/$$/stat) $$\""));
 	a = lab_one(&lab, "x\n");
 	CHECK(a->result == HOOK_ANSWERED);
 	CHECK(sscanf(a->text, "%d %d %d %d", &fds, &privs, &group, &pid) == 4);
@@ -393,6 +425,10 @@ TEST(hook_question_is_one_line)
 	CHECK_OK(hook_question_new(lab.pool, name->data, name->len, 1000, answered, NULL, &q, NULL));
 	CHECK_ERR(hook_question_end(q), EBADMSG);
 	CHECK_OK(hook_question_add(q, "no end", 6));
+	CHECK_ERR(hook_question_end(q), EBADMSG);
+	hook_question_drop(q);
+	CHECK_OK(hook_question_new(lab.pool, name->data, name->len, 1000, answered, NULL, &q, NULL));
+	CHECK_OK(hook_question_add(q, "{\"no\":\"id\"}\n", 12));
 	CHECK_ERR(hook_question_end(q), EBADMSG);
 	hook_question_drop(q);
 	lab_end(&lab);
@@ -495,12 +531,16 @@ serve_one(void *arg)
 	char line[256];
 
 	while (fgets(line, sizeof(line), in) != NULL) {
-		if (strcmp(line, "bye\n") == 0)
+		char id[POLICY_HOOK_ID + 1], word[64];
+
+		CHECK(sscanf(line, "{\"id\":\"%32[0-9]\",\"q\":\"%63[a-z]", id, word) == 2);
+		if (strcmp(word, "bye") == 0)
 			break;
-		if (strcmp(line, "twice\n") == 0)
+		if (strcmp(word, "twice") == 0)
 			CHECK(send(fd, "a\nb\n", 4, MSG_NOSIGNAL) == 4);
 		else
-			CHECK(dprintf(fd, "%d %s", fd, line) > 0);
+			CHECK(dprintf(fd, "{\"id\":\"%s\",\"a\":\"%d %s\"}\n", strcmp(word, "other") == 0 ?
+			              "00000000000000000000000000000000" : id, fd, word) > 0);
 	}
 	return NULL;
 }
@@ -555,6 +595,8 @@ TEST(hook_service)
 
 	a = lab_one(&lab, "twice\n");
 	CHECK(a->result == HOOK_FAILED && strstr(a->text, "more than one line") != NULL);
+	a = lab_one(&lab, "other\n");
+	CHECK(a->result == HOOK_FAILED && strstr(a->text, "answered another question") != NULL);
 	a = lab_one(&lab, "bye\n");
 	CHECK(a->result == HOOK_FAILED && strstr(a->text, "closed the connection") != NULL);
 	a = lab_one(&lab, "again\n");

@@ -13,6 +13,9 @@
 #include "proc/hook/hook.h"
 #include "test.h"
 
+#define ID "0123456789abcdef0123456789abcdef"
+#define QUESTION "{\"id\":\"" ID "\",\"q\":"
+
 /* A courier, as cloister-hook sees it. */
 struct client {
 	struct rig *rig;
@@ -41,6 +44,9 @@ client_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, s
 	CHECK_OK(buf_get_str(body, &text));
 	CHECK(buf_left(body) == 0);
 	snprintf(c->text, sizeof(c->text), "%s", text);
+	/* The hooks here say something in the member "a". */
+	if (c->result == HOOK_ANSWERED)
+		CHECK(sscanf(text, "{\"id\":\"" ID "\",\"a\":\"%255[^\"]", c->text) == 1);
 	c->id = id;
 	c->n_answers++;
 	if (stream != NULL)
@@ -146,8 +152,13 @@ client_send(struct client *c, struct mux_stream *stream, const char *text)
 	mux_send(c->mux, stream->id, HOOK_END, NULL);
 }
 
-#define RULES "- {allow: a.x, hook: [/bin/sh, -c, 'while read -r q; do echo \"a $q\"; done']}\n" \
-              "- {allow: b.x, hook: [/bin/sh, -c, 'while read -r q; do echo \"b $q\"; done']}\n"
+/* They answer with a letter and the text of the question. */
+#define HOOK(letter) "[/bin/sh, -c, 'while read -r q; do q=${q#*,?q??}; " \
+	"echo \"{\\\"id\\\":\\\"" ID "\\\",\\\"a\\\":\\\"" letter " ${q%?}\\\"}\"; done']"
+#define RULES "- {allow: a.x, hook: " HOOK("a") "}\n- {allow: b.x, hook: " HOOK("b") "}\n"
+/* It answers with the number of characters of the question. */
+#define COUNTS "- {allow: a.x, hook: [/bin/sh, -c, 'q=$(head -n 1); " \
+	"echo \"{\\\"id\\\":\\\"" ID "\\\",\\\"a\\\":\\\"${#q}\\\"}\"']}\n"
 
 TEST(hook_serve_answers)
 {
@@ -158,16 +169,16 @@ TEST(hook_serve_answers)
 	rig_start(&rig, RULES);
 	client_start(&one, &rig);
 	client_start(&two, &rig);
-	client_send(&one, client_ask(&one, other, 0, 30 * 1000), "1\n");
+	client_send(&one, client_ask(&one, other, 0, 30 * 1000), QUESTION "1}\n");
 	CHECK_OK(loop_run(rig.loop, NULL));
 	CHECK(one.result == HOOK_ANSWERED && one.id == 1);
 	CHECK_STR(one.text, "a 1");
-	client_send(&two, client_ask(&two, other, 1, 30 * 1000), "2\n");
+	client_send(&two, client_ask(&two, other, 1, 30 * 1000), QUESTION "2}\n");
 	CHECK_OK(loop_run(rig.loop, NULL));
 	CHECK(two.result == HOOK_ANSWERED && one.n_answers == 1);
 	CHECK_STR(two.text, "b 2");
 	/* The cell was not started with this one. */
-	client_send(&one, client_ask(&one, other, 2, 30 * 1000), "3\n");
+	client_send(&one, client_ask(&one, other, 2, 30 * 1000), QUESTION "3}\n");
 	CHECK_OK(loop_run(rig.loop, NULL));
 	CHECK(one.result == HOOK_FAILED && one.id == 2 && !one.is_gone);
 	CHECK(strstr(one.text, "not started with this hook") != NULL);
@@ -188,12 +199,12 @@ TEST(hook_serve_large_question)
 	static char text[MUX_WINDOW];
 	struct client c;
 	struct rig rig;
-	OWN(policy_freep) struct policy *p =
-		lab_rules("- {allow: a.x, hook: [/bin/sh, -c, 'head -n 1 | wc -c']}\n");
+	OWN(policy_freep) struct policy *p = lab_rules(COUNTS);
 	struct mux_stream *stream;
 
 	memset(text, 'q', sizeof(text));
-	rig_start(&rig, "- {allow: a.x, hook: [/bin/sh, -c, 'head -n 1 | wc -c']}\n");
+	memcpy(text, QUESTION, strlen(QUESTION));
+	rig_start(&rig, COUNTS);
 	client_start(&c, &rig);
 	stream = client_ask(&c, p, 0, 30 * 1000);
 	for (size_t left = sizeof(text); left > 0;) {
@@ -210,7 +221,7 @@ TEST(hook_serve_large_question)
 	}
 	client_send(&c, stream, "end\n");
 	CHECK_OK(loop_run(rig.loop, NULL));
-	CHECK(c.result == HOOK_ANSWERED && atol(c.text) == MUX_WINDOW + 4);
+	CHECK(c.result == HOOK_ANSWERED && atol(c.text) == MUX_WINDOW + 3);
 	client_end(&c);
 	rig_end(&rig);
 }
@@ -231,15 +242,15 @@ TEST(hook_serve_drops)
 	/* Its later frames are ignored. */
 	mux_send(c.mux, 1, HOOK_END, NULL);
 	mux_send(c.mux, 1, HOOK_DROP, NULL);
-	client_send(&c, client_ask(&c, p, 0, 30 * 1000), "x\n");
+	client_send(&c, client_ask(&c, p, 0, 30 * 1000), QUESTION "x}\n");
 	CHECK_OK(loop_run(rig.loop, NULL));
 	CHECK(c.n_answers == 1 && c.id == 2 && c.result == HOOK_ANSWERED);
 	/* A courier that is gone takes its questions along, and no others. */
 	(void)client_ask(&c, p, 0, 30 * 1000);
-	client_send(&c, client_ask(&c, p, 1, 30 * 1000), "y\n");
+	client_send(&c, client_ask(&c, p, 1, 30 * 1000), QUESTION "y}\n");
 	mux_flush(c.mux);
 	client_end(&c);
-	client_send(&other, client_ask(&other, p, 0, 30 * 1000), "z\n");
+	client_send(&other, client_ask(&other, p, 0, 30 * 1000), QUESTION "z}\n");
 	CHECK_OK(loop_run(rig.loop, NULL));
 	CHECK_STR(other.text, "a z");
 	CHECK(rig.server.n_couriers == 1);
@@ -267,7 +278,7 @@ TEST(hook_serve_bad_peer)
 {
 	OWN(policy_freep) struct policy *p = lab_rules(RULES);
 
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 9; i++) {
 		struct client c;
 		struct rig rig;
 		struct mux_stream *stream = NULL;
@@ -281,9 +292,10 @@ TEST(hook_serve_bad_peer)
 		case 1: mux_send(c.mux, 1, HOOK_ASK, NULL); break;
 		case 2: mux_send(c.mux, 1, HOOK_DROP + 1, NULL); break;
 		case 5: mux_send(c.mux, stream->id, HOOK_END, NULL); break;
-		case 6: client_send(&c, stream, "a\nb\n"); break;
+		case 6: client_send(&c, stream, QUESTION "a}\nb\n"); break;
+		case 8: client_send(&c, stream, "{\"q\":1}\n"); break;
 		case 7:
-			client_send(&c, stream, "a\n");
+			client_send(&c, stream, QUESTION "a}\n");
 			CHECK(mux_send_data(stream, "b\n", 2) == 2);
 			break;
 		}

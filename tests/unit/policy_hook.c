@@ -101,12 +101,15 @@ TEST(policy_hook_put_rule)
 
 /* ---- the question ---- */
 
+#define ID "0123456789abcdef0123456789abcdef"
+#define OTHER_ID "0123456789abcdef0123456789abcdee"
+
 static const char *
 ask(const char *request, const char *body)
 {
 	static struct buf b;
 	struct lab_request lab;
-	struct policy_hook_question question = { .head = &lab.head, .has_body = body != NULL,
+	struct policy_hook_question question = { .id = ID, .head = &lab.head, .has_body = body != NULL,
 		.body = body, .n_body = body != NULL ? strlen(body) : 0, .cell = "c1", .agent = "",
 		.principal = "ann", .rule = "allow \"a\"", .place = "p:1:2" };
 
@@ -119,7 +122,7 @@ ask(const char *request, const char *body)
 	return (const char *)b.data;
 }
 
-#define ABOUT "{\"version\":1,\"cell\":\"c1\",\"agent\":\"\",\"principal\":\"ann\"," \
+#define ABOUT "{\"id\":\"" ID "\",\"version\":1,\"cell\":\"c1\",\"agent\":\"\",\"principal\":\"ann\"," \
 	"\"rule\":\"allow \\\"a\\\"\",\"place\":\"p:1:2\","
 
 TEST(policy_hook_question)
@@ -149,47 +152,54 @@ static const struct {
 	const char *edit;               /* its first edit, or NULL */
 	const char *why;                /* it is refused; NULL: it is not */
 } answers[] = {
-	{ "{\"verdict\":\"allow\"}\n", POLICY_ALLOW, "", NULL, NULL },
-	{ " { \"verdict\" : \"ask\" , \"reason\" : \"why not\" } ", POLICY_ASK, "why not", NULL, NULL },
-	{ "{\"reason\":\"a\\nb\\u0007\\u202e\xc3\xa9\",\"verdict\":\"deny\"}", POLICY_DENY, "a b  \xc3\xa9", NULL, NULL },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"y\"}}}}", POLICY_ALLOW, "",
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\"}\n", POLICY_ALLOW, "", NULL, NULL },
+	{ " { \"id\":\"" ID "\",\"verdict\" : \"ask\" , \"reason\" : \"why not\" } ", POLICY_ASK, "why not", NULL, NULL },
+	{ "{\"id\":\"" ID "\",\"reason\":\"a\\nb\\u0007\\u202e\xc3\xa9\",\"verdict\":\"deny\"}", POLICY_DENY, "a b  \xc3\xa9", NULL, NULL },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"y\"}}}}", POLICY_ALLOW, "",
 	  "header x=y", NULL },
-	{ "{\"verdict\":\"ask\",\"rewrite\":{\"headers\":{\"remove\":[\"x\",\"y\"]}}}", POLICY_ASK, "",
+	{ "{\"id\":\"" ID "\",\"verdict\":\"ask\",\"rewrite\":{\"headers\":{\"remove\":[\"x\",\"y\"]}}}", POLICY_ASK, "",
 	  "header x removed", NULL },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"json\":{\"max\":{\"/a\":5},\"set\":{\"/b\":\"\\u0041\"}}}}",
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"json\":{\"max\":{\"/a\":5},\"set\":{\"/b\":\"\\u0041\"}}}}",
 	  POLICY_ALLOW, "", "json /b=\"\\u0041\"", NULL },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"host\":\"b.x:81\",\"path\":{\"to\":\"/\",\"from\":\"/v/\"}}}",
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"host\":\"b.x:81\",\"path\":{\"to\":\"/\",\"from\":\"/v/\"}}}",
 	  POLICY_ALLOW, "", "host b.x:81", NULL },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"query\":{\"set\":{\"\\u0071\":\"1\"}}}}", POLICY_ALLOW, "",
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"query\":{\"set\":{\"\\u0071\":\"1\"}}}}", POLICY_ALLOW, "",
 	  "query q=1", NULL },
 	{ "", 0, NULL, NULL, "not one JSON object" },
 	{ "[]", 0, NULL, NULL, "not one JSON object" },
-	{ "{}", 0, NULL, NULL, "no verdict" },
-	{ "{\"verdict\":\"allow\"} x", 0, NULL, NULL, "not one JSON object" },
-	{ "{\"verdict\":\"allow\"}{}", 0, NULL, NULL, "not one JSON object" },
-	{ "{\"verdict\":\"allow\"", 0, NULL, NULL, "not one JSON object" },
-	{ "{\"verdict\":\"Allow\"}", 0, NULL, NULL, "not allow, deny or ask" },
-	{ "{\"verdict\":true}", 0, NULL, NULL, "not allow, deny or ask" },
-	{ "{\"verdict\":\"deny\",\"verdict\":\"allow\"}", 0, NULL, NULL, "a name twice" },
-	{ "{\"verdict\":\"allow\",\"x\":1}", 0, NULL, NULL, "a name other than" },
-	{ "{\"verdict\":\"allow\",\"reason\":1}", 0, NULL, NULL, "not a text" },
-	{ "{\"verdict\":\"deny\",\"rewrite\":{\"host\":\"b\"}}", 0, NULL, NULL, "denies, and has a rewrite" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{}}", 0, NULL, NULL, "changes nothing" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{}}}}", 0, NULL, NULL, "changes nothing" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":[]}", 0, NULL, NULL, "not an object" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"body\":{}}}", 0, NULL, NULL, "unknown name" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"max\":{\"x\":1}}}}", 0, NULL, NULL, "unknown name" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":1}}}}", 0, NULL, NULL, "not a text" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"host\":\"x\"}}}}", 0, NULL, NULL,
+	{ "{}", 0, NULL, NULL, "no id" },
+	{ "{\"verdict\":\"allow\"}", 0, NULL, NULL, "no id" },
+	{ "{\"id\":\"" ID "\"}", 0, NULL, NULL, "no verdict" },
+	{ "{\"id\":\"" ID "\",\"id\":\"" ID "\",\"verdict\":\"allow\"}", 0, NULL, NULL, "a name twice" },
+	{ "{\"id\":1,\"verdict\":\"allow\"}", 0, NULL, NULL, "id is not a text" },
+	{ "{\"id\":\"" ID "0\",\"verdict\":\"allow\"}", 0, NULL, NULL, "id is not that of a question" },
+	{ "{\"id\":\"0123456789ABCDEF0123456789abcdef\",\"verdict\":\"allow\"}", 0, NULL, NULL,
+	  "id is not that of a question" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\"} x", 0, NULL, NULL, "not one JSON object" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\"}{}", 0, NULL, NULL, "not one JSON object" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\"", 0, NULL, NULL, "not one JSON object" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"Allow\"}", 0, NULL, NULL, "not allow, deny or ask" },
+	{ "{\"id\":\"" ID "\",\"verdict\":true}", 0, NULL, NULL, "not allow, deny or ask" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"deny\",\"verdict\":\"allow\"}", 0, NULL, NULL, "a name twice" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"x\":1}", 0, NULL, NULL, "a name other than" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"reason\":1}", 0, NULL, NULL, "not a text" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"deny\",\"rewrite\":{\"host\":\"b\"}}", 0, NULL, NULL, "denies, and has a rewrite" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{}}", 0, NULL, NULL, "changes nothing" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{}}}}", 0, NULL, NULL, "changes nothing" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":[]}", 0, NULL, NULL, "not an object" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"body\":{}}}", 0, NULL, NULL, "unknown name" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"max\":{\"x\":1}}}}", 0, NULL, NULL, "unknown name" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":1}}}}", 0, NULL, NULL, "not a text" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"host\":\"x\"}}}}", 0, NULL, NULL,
 	  "frames the request" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"a\\r\\nb\"}}}}", 0, NULL, NULL,
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"a\\r\\nb\"}}}}", 0, NULL, NULL,
 	  "control character" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"1\"},\"remove\":[\"x\"]}}}", 0,
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"headers\":{\"set\":{\"x\":\"1\"},\"remove\":[\"x\"]}}}", 0,
 	  NULL, NULL, "rewritten twice" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"json\":{\"set\":{\"/a\":[1]}}}}", 0, NULL, NULL, "not a short text" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"path\":{\"from\":\"/\"}}}", 0, NULL, NULL, "begins and ends" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"path\":{\"from\":\"/\",\"from\":\"/\"}}}", 0, NULL, NULL, "once each" },
-	{ "{\"verdict\":\"allow\",\"rewrite\":{\"host\":1}}", 0, NULL, NULL, "`host` is a text" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"json\":{\"set\":{\"/a\":[1]}}}}", 0, NULL, NULL, "not a short text" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"path\":{\"from\":\"/\"}}}", 0, NULL, NULL, "begins and ends" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"path\":{\"from\":\"/\",\"from\":\"/\"}}}", 0, NULL, NULL, "once each" },
+	{ "{\"id\":\"" ID "\",\"verdict\":\"allow\",\"rewrite\":{\"host\":1}}", 0, NULL, NULL, "`host` is a text" },
 };
 
 TEST(policy_hook_answer)
@@ -209,6 +219,7 @@ TEST(policy_hook_answer)
 		if (r < 0)
 			printf("%s: %s\n", answers[i].answer, err.text);
 		CHECK(r == 0 && answer.verdict == answers[i].verdict);
+		CHECK_STR(answer.id, ID);
 		CHECK_STR(answer.reason, answers[i].reason);
 		CHECK((answer.rewrite != NULL) == (answers[i].edit != NULL));
 		if (answer.rewrite != NULL)
@@ -216,11 +227,42 @@ TEST(policy_hook_answer)
 	}
 }
 
+/* cloister-hook compares the ids of questions and answers, and reads nothing else of them. */
+TEST(policy_hook_ids)
+{
+	static const struct { const char *answer, *why; } cases[] = {
+		{ "{\"verdict\":[{\"id\":1}],\"id\":\"" ID "\"}\n", NULL },
+		{ "{\"id\":\"\\u0030123456789abcdef0123456789abcdef\"}", NULL },
+		{ "{\"id\":\"" OTHER_ID "\"}", "another question" },
+		{ "{\"id\":null}", "another question" },
+		{ "{\"id\":[\"" ID "\"]}", "another question" },
+		{ "{\"x\":{\"id\":\"" ID "\"}}", "without the id" },
+		{ "{\"id\":\"" ID "\",\"i\\u0064\":\"" OTHER_ID "\"}", "two ids" },
+		{ "{\"id\":\"" ID "\"} x", "not one JSON object" },
+		{ "\"" ID "\"", "not one JSON object" },
+		{ "", "not one JSON object" },
+	};
+	const char *question = ask("GET https://a.x/p", NULL);
+	char id[POLICY_HOOK_ID + 1] = "";
+
+	CHECK(policy_hook_id(question, strlen(question), id));
+	CHECK_STR(id, ID);
+	for (size_t n = 0; n < strlen("{\"id\":\"" ID "\""); n++)
+		CHECK(!policy_hook_id(question, n, id));
+	CHECK(!policy_hook_id(question + 1, strlen(question + 1), id));
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const char *why = policy_hook_stray(cases[i].answer, strlen(cases[i].answer), ID);
+
+		if ((why == NULL) != (cases[i].why == NULL) || (why != NULL && strstr(why, cases[i].why) == NULL))
+			test_fail(__FILE__, __LINE__, "%s: %s", cases[i].answer, why != NULL ? why : "taken");
+	}
+}
+
 TEST(policy_hook_answer_bounds)
 {
 	OWN(policy_hook_answer_free) struct policy_hook_answer answer = {0};
 	static char text[POLICY_HOOK_ANSWER_MAX + 1];
-	int n = snprintf(text, sizeof(text), "{\"verdict\":\"deny\",\"reason\":\"");
+	int n = snprintf(text, sizeof(text), "{\"id\":\"" ID "\",\"verdict\":\"deny\",\"reason\":\"");
 
 	memset(text + n, 'x', POLICY_HOOK_REASON_MAX);
 	memcpy(text + n + POLICY_HOOK_REASON_MAX, "\"}", 3);
@@ -228,7 +270,7 @@ TEST(policy_hook_answer_bounds)
 	CHECK(strlen(answer.reason) == POLICY_HOOK_REASON_MAX);
 	memcpy(text + n + POLICY_HOOK_REASON_MAX, "x\"}", 4);
 	CHECK(policy_hook_get(text, strlen(text), &answer, NULL) < 0);
-	n = snprintf(text, sizeof(text), "{\"verdict\":\"deny\"}");
+	n = snprintf(text, sizeof(text), "{\"id\":\"" ID "\",\"verdict\":\"deny\"}");
 	memset(text + n, ' ', sizeof(text) - (size_t)n);
 	CHECK(policy_hook_get(text, sizeof(text), &answer, NULL) < 0);
 }

@@ -322,6 +322,12 @@ TEST(policy_rewrite_refused)
 		{ "{path: {from: /a/}}", "`path` in `rewrite` replaces a prefix" },
 		{ "{host: 'https://b'}", "" },
 		{ "{host: gate.cloister.internal}", "no request can be sent" },
+		/* Resolvers: the courier would refuse every request. */
+		{ "{host: dns.google}", "3:32: nothing is ever sent to this host" },
+		{ "{host: 'x.cloudflare-dns.com:8443'}", "nothing is ever sent to this host" },
+		{ "{host: 8.8.8.8}", "nothing is ever sent to this host" },
+		{ "{host: '[2606:4700:4700::1111]:80'}", "nothing is ever sent to this host" },
+		{ "{host: '[::ffff:1.1.1.1]'}", "nothing is ever sent to this host" },
 		{ "{json: {set: {a: 1}}}", "begins with '/': write /a" },
 		{ "{json: {set: {/a: [1]}}}", "a value is a word" },
 		{ "{json: {set: {/a/*: 1}}}", "name each one" },
@@ -341,6 +347,7 @@ TEST(policy_rewrite_refused)
 			printf("%s: %s\n", cases[i].rewrite, why);
 		CHECK(*why != '\0' && strstr(why, cases[i].why) != NULL);
 	}
+	CHECK_STR(lab_refuses("- {allow: a.x, rewrite: {host: dns.google.example}}\n"), "");
 	CHECK(strstr(lab_refuses("- {deny: a.x, rewrite: {host: b}}\n"), "belongs to allow or ask") != NULL);
 	CHECK(strstr(lab_refuses("- {log: a.x, rewrite: {host: b}}\n"), "belongs to allow or ask") != NULL);
 	CHECK(strstr(lab_refuses("- {allow: 'a.x:1', protocol: tcp, rewrite: {host: b}}\n"), "raw TCP") != NULL);
@@ -412,27 +419,53 @@ TEST(policy_rewrite_get_refuses)
 
 TEST(policy_rewrite_layers)
 {
-	OWN(policy_freep) struct policy *p = lab_rules("- {allow: a.x, rewrite: {host: b.x}}\n");
+	OWN(policy_freep) struct policy *p = lab_rules("- {allow: a.x, private: true, rewrite: {host: b.x}}\n");
 	OWN(policy_freep) struct policy *outer = lab_rules("- allow: a.x\n- {ask: c.x}\n- {allow: b.x, methods: [GET]}\n");
-	struct policy_decision d;
+	struct policy_decision inner, d;
 	struct lab_request lab;
 
+	lab_request(&lab, "POST https://a.x/");
+	policy_decide(p, &lab.req, &inner, NULL);
 	lab_request(&lab, "POST https://b.x/");
-	policy_decide_outside(p, 1, &lab.req, &d);
-	CHECK(d.verdict == POLICY_ALLOW && d.rule == -1 && d.may_use_private);
+	policy_decide_outside(p, 1, &lab.req, &inner, &d);
+	CHECK(d.verdict == POLICY_ALLOW && d.rule == 0 && d.may_use_private);
 	CHECK_OK(policy_within(p, &outer, NULL));
-	policy_decide_outside(p, 1, &lab.req, &d);
+	policy_decide_outside(p, 1, &lab.req, &inner, &d);
 	CHECK(d.verdict == POLICY_DENY && d.layer == 1);
 	lab_request(&lab, "GET https://b.x/");
-	policy_decide_outside(p, 1, &lab.req, &d);
-	CHECK(d.verdict == POLICY_ALLOW && d.way.rule[0] == -1 && d.way.rule[1] == 2);
+	policy_decide_outside(p, 1, &lab.req, &inner, &d);
+	CHECK(d.verdict == POLICY_ALLOW && d.rule == 0 && d.way.rule[0] == 0 && d.way.rule[1] == 2);
 	CHECK(policy_way_rule(p, &d.way, 1) == 3 && !d.may_use_private);
 	lab_request(&lab, "GET https://c.x/");
-	policy_decide_outside(p, 1, &lab.req, &d);
+	policy_decide_outside(p, 1, &lab.req, &inner, &d);
 	CHECK(d.verdict == POLICY_ASK && d.rule == 2);
 	/* The whole of it decides as policy_decide() does. */
-	policy_decide_outside(p, 0, &lab.req, &d);
+	policy_decide_outside(p, 0, &lab.req, &inner, &d);
 	CHECK(d.verdict == POLICY_DENY && d.rule == -1 && d.layer == 0);
+}
+
+/* A decision that needed the body is made again with it. */
+TEST(policy_rewrite_layers_and_bodies)
+{
+	OWN(policy_freep) struct policy *p = lab_rules("- {allow: a.x, rewrite: {headers: {remove: x}}}\n");
+	OWN(policy_freep) struct policy *outer = lab_rules("- {deny: a.x, body: {regex: no}}\n- {allow: a.x}\n");
+	const unsigned char none[POLICY_FITS_MAX] = {0}, all[POLICY_FITS_MAX] = { 0xff };
+	struct policy_decision inner, d;
+	struct lab_request lab;
+
+	lab_request(&lab, "POST https://a.x/");
+	lab.head.length = 3;
+	policy_decide(p, &lab.req, &inner, NULL);
+	CHECK_OK(policy_within(p, &outer, NULL));
+	policy_decide_outside(p, 1, &lab.req, &inner, &d);
+	CHECK(d.needs_body && d.verdict == POLICY_DENY);
+	lab.req.n_body_fits = 1;
+	lab.req.body_fits = all;
+	policy_decide_outside(p, 1, &lab.req, &inner, &d);
+	CHECK(!d.needs_body && d.verdict == POLICY_DENY && d.rule == 1);
+	lab.req.body_fits = none;
+	policy_decide_outside(p, 1, &lab.req, &inner, &d);
+	CHECK(!d.needs_body && d.verdict == POLICY_ALLOW && d.rule == 0 && d.way.rule[1] == 1);
 }
 
 TEST(policy_rewrite_private)

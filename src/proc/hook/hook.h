@@ -1,8 +1,8 @@
 /* hook.h - cloister-hook: asks the operator's own programs and services about requests.
  *
  * Each hook has workers: running programs, or connections to a service.  A worker answers one
- * question at a time: a line in, a line out.  Questions wait in line for the next free worker.  A
- * worker that breaks this protocol is ended, and its question fails.  Nothing is asked twice,
+ * question at a time: a line in, a line out, with the id of the question.  Questions wait in line for
+ * the next free worker.  A worker that breaks this protocol is ended, and its question fails.  Nothing is asked twice,
  * because an operator's program may have side effects. */
 #ifndef CLOISTER_HOOK_H
 #define CLOISTER_HOOK_H
@@ -36,6 +36,7 @@ struct hook_question {
 	struct hook *hook;
 	struct hook_worker *worker;     /* NULL: it waits, or is not complete */
 	struct buf text;
+	char id[POLICY_HOOK_ID + 1];    /* once the question is complete; its answer must repeat it */
 	size_t held;                    /* bytes of TEXT that count as held */
 	bool is_complete;
 	struct loop_timer deadline;
@@ -75,7 +76,7 @@ void hook_pool_freep(struct hook_pool **pool);
 int hook_question_new(struct hook_pool *pool, const void *name, size_t len, uint64_t timeout_ms,
                       hook_answered *answered, void *arg, struct hook_question **ret_question,
                       struct err *err);
-/* -EBADMSG: the question is not one line.  Adding may call ANSWERED: there is a limit. */
+/* -EBADMSG: the question is not one line that begins with its id.  Adding may call ANSWERED: there is a limit. */
 int hook_question_add(struct hook_question *q, const void *data, size_t len);
 int hook_question_end(struct hook_question *q);
 /* The answer is not wanted any more.  If a worker has the question, the worker still has to answer. */

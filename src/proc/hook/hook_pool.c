@@ -195,7 +195,8 @@ hook_question_end(struct hook_question *q)
 {
 	struct hook_question **at = &q->hook->first;
 
-	if (q->is_complete || q->text.len == 0 || q->text.data[q->text.len - 1] != '\n')
+	if (q->is_complete || q->text.len == 0 || q->text.data[q->text.len - 1] != '\n' ||
+	    !policy_hook_id(q->text.data, q->text.len, q->id))
 		return -EBADMSG;
 	q->is_complete = true;
 	while (*at != NULL)

@@ -145,7 +145,7 @@ find_fault(const struct hook_worker *w, int r)
 		return "answered with more than one line";
 	if (a->len > 0 && memchr(a->data, '\0', a->len) != NULL)
 		return "answered with a zero byte";
-	return NULL;
+	return newline == NULL ? NULL : policy_hook_stray((const char *)a->data, a->len, w->question->id);
 }
 
 /* False: the worker was ended. */

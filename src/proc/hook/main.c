@@ -4,7 +4,8 @@
  *   fd 4  the policy, which names the hooks
  *
  * The supervisor starts it before the cell.  It runs programs of the operator's with the operator's
- * rights and environment, so it is not confined; it parses nothing that an agent or a hook wrote. */
+ * rights and environment, so it is not confined; it parses nothing that an agent wrote, and of
+ * an answer only the id. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -60,6 +60,9 @@ run_command(const struct notify_target *t, const struct notify_message *m, struc
 		return input;
 	/* Checked each time: a cell may have been granted the path since. */
 	r = trust_command(TRUST_NOTIFY_COMMAND, t->command, program, err);
+	/* If it is missing, its start explains that. */
+	if (r == 0 && access(program, F_OK) == 0)
+		r = trust_program(program, err);
 	if (r < 0)
 		return r == -EPERM ? -ECANCELED : r;
 	pid = start_command(program, t, m, input, &pidfd, err);

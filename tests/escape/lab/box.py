@@ -115,7 +115,7 @@ class CloisterPolicy(Cloister):
         super().__init__(*options, name=name, **how)
 
     def words(self, world):
-        return [*self.options, "-p", str(world.lab.policy)]
+        return [*self.options, "-p", str(world.policy or world.lab.policy)]
 
     def grants(self, request):
         authority = ["--ca", str(request.internet.ca)] if request.internet else []

@@ -71,6 +71,7 @@ class World:
         self.cells = []
         self.heard = b""                # what reached the listeners
         self.tool = None
+        self.policy = None              # of cells that have one; None: the lab's
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="w", dir=lab.base))
         self.base.chmod(0o755)
         self.own(self.base)

@@ -2,10 +2,13 @@
 import base64
 import hashlib
 import json
+import secrets
 
 import pytest
 
+from approvals import Asking
 from egress_lab import CURL, needs_python
+from operators import wait_until
 from test_egress_secrets import canary, give
 from test_egress_signed import give_aws
 
@@ -232,3 +235,87 @@ def test_dns_over_https_is_refused_after_a_rewrite(online):
     words = ["-H", "Content-Type: application/dns-message", "--data-binary", "x", f"{UP}/q/dns-query"]
     online.curl(rules, *words)
     assert online.refusal()["why"] == "doh"
+
+
+@pytest.mark.parametrize("body", ["", "{}"])
+def test_a_chunked_body_that_may_be_empty(online, body):
+    rules = rule("{json: {set: {/a: 1}}, headers: {set: {x-team: red}}}")
+    told = json.loads(online.curl(rules, *JSON, "-H", "Transfer-Encoding: chunked", "-d", body, f"{UP}/echo").ok())
+    # An empty body has no field to set, and stays empty.
+    sent = '{"a":1}' if body else ""
+    assert (told["size"], told["sha256"]) == (len(sent), hashlib.sha256(sent.encode()).hexdigest())
+    assert dict(told["fields"])["x-team"] == "red"
+
+
+# ---- a policy that changes -------------------------------------------------------------------
+
+def test_a_live_change_brings_a_rewrite(online):
+    """What is under way was not rewritten, so it ends with --now; what follows is."""
+    operator = online.operator
+    cell = online.start("  - allow: up.example.test", "sh", "-c", f"{' '.join(CURL)} --max-time 1000 -N -o /tmp/got "
+                        f"'{UP}/events?n=1000000&every=0.01'; echo $? >/tmp/status; exec sleep 1000")
+    wait_until(lambda: online.inside("sh", "-c", "stat -c %s /tmp/got 2>/dev/null || echo 0").out > "1", "the download")
+    policy = online.policy(rule("{headers: {set: {x-team: red}}, json: {set: {/a: 1}}}"), name="next.yaml")
+    operator.cloister("policy", "set", cell, policy).ok()
+    told = json.loads(online.inside(*CURL, *JSON, "-d", "{}", f"{UP}/echo").ok())
+    assert dict(told["fields"])["x-team"] == "red" and told["size"] == len('{"a":1}')
+    assert online.inside("test", "-e", "/tmp/status").status == 1
+    policy = online.policy(rule("{headers: {set: {x-team: blue}}}"), name="last.yaml")
+    operator.cloister("policy", "set", cell, policy, "--now").ok()
+    wait_until(lambda: online.inside("test", "-e", "/tmp/status").status == 0, "its end")
+    cut = wait_until(lambda: online.events(type="http", path="/events"), "its record")[-1]
+    assert cut["verdict"] == "deny" and "has a hook or a rewrite for this request" in cut["note"], cut
+    assert dict(json.loads(online.inside(*CURL, f"{UP}/echo").ok())["fields"])["x-team"] == "blue"
+
+
+def test_a_question_waits_and_the_policy_brings_a_rewrite(online):
+    """People saw another request than would be sent: it is refused, not sent as it was."""
+    outer = online.policy("  - ask: up.example.test", name="outer.yaml")
+    asking = Asking(online, "  - allow: up.example.test", "--within", outer)
+    path = f"/echo?waits{secrets.token_hex(8)}"
+    process, approval = asking.ask(f"{UP}{path}")
+    policy = online.policy(rule("{headers: {set: {x-team: red}}}"), name="next.yaml")
+    online.operator.cloister("policy", "set", asking.cell, policy, "--now").ok()
+    asking.answer("approve", approval["id"])
+    code, body = asking.end(process)
+    assert code == "403" and "send it again" in body, body
+    assert not online.lab.seen(path)
+
+
+# ---- `policy explain` makes the same request -------------------------------------------------
+
+OUTER = {
+    # The rule of the outer policy is chosen by the request as the inner one made it.
+    "another rule": "  - {allow: up.example.test, paths: [/a/**], rewrite: {headers: {set: {x-rule: a}}}}\n"
+                    "  - {allow: up.example.test, rewrite: {headers: {set: {x-rule: b}}}}",
+    "another body": "  - {allow: up.example.test, body: {json: {/team: green}}, rewrite: {headers: {set: {x-rule: a}}}}\n"
+                    "  - {allow: up.example.test, body: {json: {/team: red}}, rewrite: {headers: {set: {x-rule: b}}}}",
+    "a rule that denies other bodies": "  - {deny: up.example.test, body: {json: {/team: blue}}}\n"
+                                       "  - {allow: up.example.test, rewrite: {headers: {set: {x-rule: b}}}}",
+    "a rule that asks about other bodies": "  - {ask: up.example.test, body: {json: {/team: blue}}}\n"
+                                           "  - {allow: up.example.test, rewrite: {headers: {set: {x-rule: b}}}}",
+}
+
+
+@pytest.mark.parametrize("outer", OUTER)
+def test_explain_shows_what_is_sent(online, outer):
+    outer = online.policy(OUTER[outer], name="outer.yaml")
+    inner = online.policy("  - allow: up.example.test\n    rewrite: {path: {from: /a/, to: /}, json: {set: {/team: red}}}")
+    words = ["-H", "Content-Type: application/json", "-d", '{"team":"green"}', f"{UP}/a/echo"]
+    told = json.loads(online.run(inner, *CURL, *words, options=("--within", outer)).ok())
+    explained = json.loads(online.operator.cloister(
+        "policy", "explain", inner, "--within", outer, "--json", "--body", '{"team":"green"}',
+        "--header", "content-type: application/json", "POST", f"{UP}/a/echo").ok())
+    assert explained["verdict"] == "allow"
+    assert dict(told["fields"])["x-rule"] == "b" and ["x-rule", "b"] in explained["sent"]["headers"], explained
+    assert told["target"] == "/echo" and explained["sent"]["url"] == f"{UP}/echo"
+    assert told["sha256"] == hashlib.sha256(explained["sent"]["body"].encode()).hexdigest()
+    assert explained["sent"]["rewritten"] == event(online)["rewritten"]
+
+
+def test_explain_refuses_what_asks_for_names_once_rewritten(online):
+    inner = online.policy(rule("{path: {from: /q/, to: /dns-query/}}"))
+    online.run(inner, *CURL, "-d", "x", f"{UP}/q/")
+    assert online.refusal()["why"] == "doh"
+    told = online.operator.cloister("policy", "explain", inner, "--body", "x", "POST", f"{UP}/q/").ok()
+    assert "deny" in told and "asks for names over HTTPS" in told, told

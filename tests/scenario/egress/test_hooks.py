@@ -12,14 +12,19 @@ import pytest
 from approvals import UP, Asking
 from egress_lab import CURL, helpers_of
 from operators import TREE, copy_programs, descendants_of, is_alive, only_user, wait_until
+from test_egress_secrets import canary, give
 
 CODE = [*CURL, "-w", "\n%{http_code}"]
 ECHO = f"{UP}/echo"
 
-# A program whose answers ANSWER(question) makes; each question is in a file, with the process.
+# A program that runs BODY for each question; each question is in a file, with the process.
 PROGRAM = """#!/usr/bin/python3
 import json, os, sys, time
 count = 0
+
+def say(verdict, **more):
+    print(json.dumps(dict(id=question["id"], verdict=verdict, **more)), flush=True)
+
 for line in sys.stdin:
     count += 1
     question = json.loads(line)
@@ -27,7 +32,7 @@ for line in sys.stdin:
         seen.write(json.dumps([os.getpid(), question]) + "\\n")
     {body}
 """
-ALLOW = """print('{"verdict": "allow"}', flush=True)"""
+ALLOW = "say('allow')"
 
 
 class Hook:
@@ -89,7 +94,7 @@ def test_a_hook_allows_a_request(online):
 
 
 def test_a_hook_is_asked_only_for_requests_of_its_rule(online):
-    hook = Hook(online, body="""print('{"verdict": "deny"}', flush=True)""")
+    hook = Hook(online, body="say('deny')")
     rules = "  - allow: up.example.test\n    methods: [GET]\n" + hook.rules
     assert hook.curl(ECHO, rules=rules)[0] == 200
     assert hook.questions() == []
@@ -98,7 +103,7 @@ def test_a_hook_is_asked_only_for_requests_of_its_rule(online):
 
 
 def test_a_hook_denies_with_a_reason(online):
-    hook = Hook(online, body="""print('{"verdict": "deny", "reason": "not on Fridays"}', flush=True)""")
+    hook = Hook(online, body="say('deny', reason='not on Fridays')")
     code, body = hook.curl(ECHO)
     assert code == 403 and "not on Fridays" in body
     refusal = online.refusal(type="http")
@@ -106,7 +111,7 @@ def test_a_hook_denies_with_a_reason(online):
 
 
 def test_a_hook_gets_the_body(online):
-    hook = Hook(online, """print(json.dumps({"verdict": "deny" if "drop" in question["body"] else "allow"}), flush=True)""")
+    hook = Hook(online, "say('deny' if 'drop' in question['body'] else 'allow')")
     rules = hook.rule(body="1K")
     code, body = hook.curl("-d", "select", ECHO, rules=rules)
     assert code == 200 and json.loads(body)["size"] == len("select")
@@ -117,8 +122,25 @@ def test_a_hook_gets_the_body(online):
     assert len(hook.questions()) == 2
 
 
+@pytest.mark.parametrize("keys", [{}, {"body": "1M"}], ids=["head", "body"])
+@pytest.mark.parametrize("size", [0, 300000])
+def test_a_denied_body_is_searched_for_placeholders(online, keys, size):
+    """As that of any refused request, also if the hook had it already."""
+    give(online, canary())
+    hook = Hook(online, "say('deny', reason='not on Fridays')")
+    rules = hook.rule(**keys)
+    online.sh(rules, f"(printf %s \"$KEY\"; head -c {size} /dev/zero) | tr '\\0' a >/tmp/b; "
+              + " ".join([*CURL, "--data-binary", "@/tmp/b", ECHO]), options=("-s", "KEY"))
+    refusal = online.refusal(type="http")
+    assert refusal["why"] == "exfiltration" and "in the body" in refusal["note"], refusal
+    assert len(hook.questions()) == 1
+    # Without a placeholder, the reason is that of the hook.
+    assert hook.curl("-d", "some", ECHO, rules=rules, options=("-s", "KEY"))[0] == 403
+    assert online.refusal(type="http")["why"] == "hook"
+
+
 def test_a_hook_asks_people(online):
-    hook = Hook(online, body="""print('{"verdict": "ask", "reason": "a large order"}', flush=True)""")
+    hook = Hook(online, body="say('ask', reason='a large order')")
     asking = Asking(online, hook.rules)
     process, approval = asking.ask(ECHO)
     assert "a large order" in json.dumps(approval)
@@ -129,10 +151,32 @@ def test_a_hook_asks_people(online):
     assert asking.outcome(process) == "403"
 
 
+def test_people_see_the_body_that_a_hook_asks_about(online):
+    """As with a rule that asks; the shape is that of the body as it would be sent."""
+    hook = Hook(online, """say("ask", rewrite={"json": {"max": {"/amount": 100}}})""")
+    asking = Asking(online, hook.rules)
+    order = ["-H", "Content-Type: application/json", "-d", '{"to":"ann","amount":700}', ECHO]
+    process, approval = asking.ask(*order)
+    shape = approval["body"]["shape"]
+    assert 'to: "ann"' in shape and "amount: 100" in shape and "700" not in shape, approval
+    asking.answer("approve", approval["id"]).ok()
+    assert asking.outcome(process) == "200"
+
+
+@pytest.mark.parametrize("body", ["", "x"])
+@pytest.mark.parametrize("keys", [{}, {"body": "1K"}], ids=["head", "body"])
+def test_a_chunked_body_that_may_be_empty(online, keys, body):
+    hook = Hook(online)
+    code, told = hook.curl("-H", "Transfer-Encoding: chunked", "-d", body, ECHO, rules=hook.rule(**keys))
+    assert code == 200 and json.loads(told)["size"] == len(body)
+    [[_, question]] = hook.questions()
+    assert question.get("body") == (body if keys else None)
+
+
 def test_a_hook_rewrites_a_request(online):
-    hook = Hook(online, body="""print(json.dumps({"verdict": "allow", "rewrite": {
+    hook = Hook(online, body="""say("allow", rewrite={
         "headers": {"set": {"x-judged": "yes"}, "remove": ["x-internal"]},
-        "query": {"set": {"limit": "10"}}}}), flush=True)""")
+        "query": {"set": {"limit": "10"}}})""")
     rules = hook.rules.rstrip() + "\n    rewrite: {query: {set: {safe: 'on'}}}\n"
     code, _ = hook.curl("-H", "x-internal: 1", ECHO + "?limit=1000", rules=rules)
     assert code == 200
@@ -150,12 +194,16 @@ FAILURES = {
     "crash": ("sys.exit(3)", "ended with status 3 before it answered"),
     "killed": ("os.kill(os.getpid(), 9)", "ended with signal 9 before it answered"),
     "garbage": ("print('yes', flush=True)", "not one JSON object"),
-    "verdict": ("""print('{"verdict": "maybe"}', flush=True)""", "not allow, deny or ask"),
-    "two lines": ("""print('{"verdict": "allow"}\\n{"verdict": "allow"}', flush=True)""",
+    "verdict": ("say('maybe')", "not allow, deny or ask"),
+    "two lines": ("line = json.dumps(dict(id=question['id'], verdict='allow')); print(line + '\\n' + line, flush=True)",
                   "more than one line"),
-    "long": ("""print('{"verdict": "allow", "reason": "' + "x" * 40000 + '"}', flush=True)""",
-             "too much"),
+    "long": ("say('allow', reason='x' * 40000)", "too much"),
     "zero": ("""print('{"verdict": "allow"}\\0', flush=True)""", "zero byte"),
+    "no id": ("""print('{"verdict": "allow"}', flush=True)""", "answered without the id of the question"),
+    "wrong id": ("question['id'] = '0' * 32; say('allow')", "answered another question"),
+    "number as id": ("question['id'] = 1; say('allow')", "answered another question"),
+    "two ids": ("""print('{"id": "%s", "id": "%s", "verdict": "allow"}' % (question["id"], question["id"]), flush=True)""",
+                "answered with two ids"),
 }
 
 
@@ -184,6 +232,19 @@ def test_a_hook_that_failed_is_asked_the_next_question(online):
 
 
 @only_user
+def test_the_answer_to_another_question_is_not_taken(online):
+    """Neither by the request that waits now, nor by the next one: that process is ended."""
+    hook = Hook(online, body="first = question if count == 1 else first; question = first; say('allow')")
+    hook.start()
+    assert hook.inside(ECHO)[0] == 200
+    assert hook.inside("-d", "x", ECHO)[0] == 403
+    assert "answered another question" in json.dumps(online.refusal(type="http"))
+    assert hook.inside(ECHO)[0] == 200
+    pids = [pid for pid, _ in hook.questions()]
+    assert pids[0] == pids[1] != pids[2]
+
+
+@only_user
 def test_a_program_that_is_not_there_is_an_error(online):
     rules = "version: 1\negress:\n  - {allow: up.example.test, hook: /nonexistent/hook}\n"
     policy = online.operator.file("policy.yaml", rules)
@@ -198,7 +259,7 @@ def test_a_program_that_others_may_write_is_an_error(online):
 
 
 def test_why_suggests_no_rule_without_the_hook(online):
-    hook = Hook(online, body="""print('{"verdict": "deny", "reason": "not on Fridays"}', flush=True)""")
+    hook = Hook(online, body="say('deny', reason='not on Fridays')")
     assert hook.curl(ECHO)[0] == 403
     told = online.operator.cloister("why", online.cell).ok()
     assert "hook" in told and "would allow it" not in told, told
@@ -224,8 +285,8 @@ print(out.decode())
 
 @only_user
 def test_a_large_head_and_a_large_answer_are_refused_together(online):
-    hook = Hook(online, body="""print(json.dumps({"verdict": "allow", "rewrite": {"json": {"set": {
-        "/a" + str(i): "x" * 900 for i in range(30)}}}}), flush=True)""")
+    hook = Hook(online, body="""say("allow", rewrite={"json": {"set": {
+        "/a" + str(i): "x" * 900 for i in range(30)}}})""")
     hook.start()
     before = helpers_of(online.operator, online.cell)
     told = online.inside("sh", "-c", "printf 'content-type: application/json; x=' >/tmp/h; head -c 45000 /dev/zero | "
@@ -270,7 +331,8 @@ class Handler(socketserver.StreamRequestHandler):
         for line in self.rfile:
             question = json.loads(line)
             allowed = question["method"] == "GET"
-            self.wfile.write(json.dumps({"verdict": "allow" if allowed else "deny"}).encode() + b"\\n")
+            answer = {"id": question["id"], "verdict": "allow" if allowed else "deny"}
+            self.wfile.write(json.dumps(answer).encode() + b"\\n")
 
 server = socketserver.ThreadingUnixStreamServer(sys.argv[1], Handler)
 server.daemon_threads = True

@@ -384,6 +384,37 @@ def test_held(operator, name):
     assert path.read_text() == use.text and (operator.base / "work/plain").read_text() == "x\n"
 
 
+# ---- other users -----------------------------------------------------------------------------------------
+
+COMMANDS = [name for name in USES if ROWS.get(name) == "TRUST_RUN"]
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_program_that_others_may_write_is_not_run(operator, name, mode):
+    operator.folder("told")
+    use = USES[name](operator)
+    path = make(operator, use, "work")
+    use.prepare(path)
+    path.chmod(mode)
+    said = use.go(path)
+    assert said.status != 0 and f"others may write the program '{path}': `chmod go-w` it" in said.err, said
+    path.chmod(0o755)
+    assert "others may write" not in use.go(path).err
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give a file away")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_program_of_another_user_is_not_run(operator, name):
+    operator.folder("told")
+    use = USES[name](operator)
+    path = make(operator, use, "work")
+    use.prepare(path)
+    os.chown(path, 12345, -1)
+    said = use.go(path)
+    assert said.status != 0 and f"the program '{path}' belongs to uid 12345, neither you nor root" in said.err, said
+
+
 def test_rootfs(operator):
     root, work = operator.folder("rootfs"), operator.folder("work")
     (work / "link").symlink_to(root)

