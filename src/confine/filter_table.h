@@ -424,7 +424,7 @@ static const struct filter_row filter_collect[] = {
 #define TERMIOS2 0x802c542a, 0x402c542b, 0x402c542c, 0x402c542d
 static const struct filter_case filter_terminal[] = {
 	{ ALLOW, { IS(1, TCGETS, TCSETS, TCSETSW, TCSETSF, TERMIOS2, TIOCGWINSZ, TIOCSWINSZ,
-	                 TIOCGPTN, TIOCSPTLCK, TIOCGPTPEER, FIONBIO, FIONREAD, FIOCLEX) } },
+	                 TIOCGPTN, TIOCSPTLCK, TIOCGPTPEER, TIOCGPGRP, FIONBIO, FIONREAD, FIOCLEX) } },
 	{ KILL,  { END } },
 };
 /* To start the collector: a child in no new namespace, which joins the cell's. */

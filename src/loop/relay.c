@@ -16,6 +16,8 @@
 #include "base/err.h"
 #include "base/own.h"
 
+#define BEHIND_MS 200
+
 int
 relay_reopen(int fd, int flags)
 {
@@ -102,6 +104,16 @@ relay_would_block(void)
 	return errno == EAGAIN || errno == EINTR;
 }
 
+/* A terminal that is not this session's own stops nobody. */
+static bool
+relay_look_behind(struct relay *relay)
+{
+	pid_t front = relay->group == 0 ? -1 : tcgetpgrp(relay->from.fd);
+
+	relay->is_behind = front >= 0 && front != relay->group;
+	return relay->is_behind;
+}
+
 /* One read and one write.  Returns whether any bytes moved; sets *ret_over at the relay's end. */
 static bool
 relay_step(struct relay *relay, bool *ret_over)
@@ -109,7 +121,7 @@ relay_step(struct relay *relay, bool *ret_over)
 	bool moved = false;
 	ssize_t n;
 
-	if (relay->len == 0 && !relay->from_ended) {
+	if (relay->len == 0 && !relay->from_ended && !relay_look_behind(relay)) {
 		/* Leave room for the filter's held bytes before the bytes read now. */
 		unsigned char *to = relay->data + (relay->clipboard != NULL ? CLIPBOARD_HELD_MAX : 0);
 
@@ -143,7 +155,7 @@ relay_step(struct relay *relay, bool *ret_over)
 static void
 relay_rewatch(struct relay *relay)
 {
-	bool wants_read = relay->len == 0 && !relay->from_ended;
+	bool wants_read = relay->len == 0 && !relay->from_ended && !relay->is_behind;
 	bool wants_write = relay->len > 0;
 
 	if (!relay->always_from)
@@ -152,6 +164,9 @@ relay_rewatch(struct relay *relay)
 		(void)loop_watch(relay->loop, &relay->to, wants_write ? EPOLLOUT : 0, NULL);
 	if ((wants_read && relay->always_from) || (wants_write && relay->always_to))
 		loop_set_timer(relay->loop, &relay->again, 0);
+	else if (relay->is_behind && !wants_write)
+		/* No event tells that the group is in front. */
+		loop_set_timer(relay->loop, &relay->again, BEHIND_MS);
 }
 
 static void
@@ -184,7 +199,7 @@ relay_start(struct relay *relay, struct loop *loop, int from, int to, struct err
 	relay->to = (struct loop_source){ .fd = to, .ready = relay_ready, .arg = relay };
 	relay->again = (struct loop_timer){ .due = relay_advance, .arg = relay };
 	relay->start = relay->len = 0;
-	relay->from_ended = false;
+	relay->from_ended = relay->is_behind = false;
 	relay->data = malloc(RELAY_BUFFER);
 	if (relay->data == NULL)
 		return err_errno(err, "cannot carry the cell's input and output");

@@ -25,6 +25,10 @@ struct relay {
 	int error;                      /* why TO accepted no more, unless EPIPE */
 	bool may_block;                 /* TO lacks O_NONBLOCK */
 	bool from_pipe;
+	/* FROM is the terminal of this process group, or 0.  In the background, a read would stop the
+	 * group: nothing is read then, and the relay looks again after a while. */
+	pid_t group;
+	bool is_behind;
 	struct loop_timer again;        /* retries a relay that no event can wake */
 	/* Called once: at the end of FROM, with everything copied, or when TO accepts no more.  It
 	 * may free the relay. */

@@ -35,6 +35,7 @@ stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *a
 	                     .host_in = -1, .host_out = -1, .host_err = -1,
 	                     .in_unread = -1,
 	                     .ended = ended, .arg = arg };
+	s->group = getpgrp();
 }
 
 /* Only /dev/null may pass: it is the same everywhere. */
@@ -195,6 +196,7 @@ carry_in(struct stdio *s, int *ret_inside, struct err *err)
 	s->host_in = open_own(STDIN_FILENO, O_RDONLY);
 	s->in.done = input_done;
 	s->in.arg = s;
+	s->in.group = isatty(STDIN_FILENO) ? s->group : 0;
 	if (S_ISREG(st.st_mode)) {
 		s->in_start = lseek(s->host_in, 0, SEEK_CUR);
 		s->in_unread = fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
@@ -326,6 +328,7 @@ stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *er
 	s->in.done = input_done;
 	s->out.done = output_done;
 	s->in.arg = s->out.arg = s;
+	s->in.group = s->group;
 	s->out.clipboard = clipboard ? NULL : &s->clipboard;
 	r = relay_start(&s->out, s->loop, s->out_fd, s->host_out, err);
 	return r < 0 ? r : relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);

@@ -22,6 +22,7 @@ struct stdio {
 	struct loop_source peek_host, peek_in;
 	size_t peeked;                          /* bytes shown to the process, still in the pipe */
 	bool peeking;
+	pid_t group;                            /* our process group */
 	struct termios saved;
 	bool raw;
 	struct clipboard clipboard;             /* filters the terminal's output */

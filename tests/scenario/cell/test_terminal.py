@@ -323,6 +323,17 @@ def test_in_the_background(operator, shell):
     leave(shell)
 
 
+def test_in_the_background_while_text_waits(operator, shell):
+    """Text that no program has read yet is there for the next one in front."""
+    shell.type("$C run -q sh -c 'sleep 1; echo from the ce''ll' & wait $!; read -r line; "
+               "echo g''ot $line\n")
+    wait_until(lambda: operator.running(), "the cell runs")
+    shell.type("for the shell\n")
+    shell.expect("from the cell\r\n")
+    shell.expect("got for the shell\r\n")
+    leave(shell)
+
+
 def test_in_the_background_and_reading(operator, shell):
     """As any program: stopped until it is brought to the front, and then it reads."""
     shell.type("$C run -q -T cat &\n")
