@@ -49,9 +49,8 @@ leave_lock(struct operator *op)
 static int
 put_members(struct audit_log *log, const char *time, struct audit_member *members, size_t n)
 {
-	OWN(buf_free) struct buf event;
+	OWN(buf_free) struct buf event = BUF(256);
 
-	buf_init(&event, 256);
 	audit_event_put(&event, members, n);
 	return buf_failed(&event) ? -ENOMEM :
 	       audit_log_put(log, time, (const char *)event.data, event.len);

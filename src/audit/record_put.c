@@ -148,9 +148,8 @@ audit_checkpoint_put(struct buf *b, struct audit_chain *c, const char *timeline,
 	unsigned char root[AUDIT_HASH], signature[AUDIT_SIGNATURE];
 	char text[AUDIT_CHECKPOINT_TEXT_MAX], base64[AUDIT_SIGNATURE_TEXT];
 	size_t peaks = audit_tree_peaks(c->tree.size);
-	OWN(buf_free) struct buf event;
+	OWN(buf_free) struct buf event = BUF(512 + AUDIT_PEAKS_MAX * (AUDIT_HEX + 3));
 
-	buf_init(&event, 512 + AUDIT_PEAKS_MAX * (AUDIT_HEX + 3));
 	audit_tree_root(&c->tree, root);
 	audit_key_sign(key, text, audit_checkpoint_text(text, timeline, c->tree.size, root, time),
 	               signature);

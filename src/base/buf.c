@@ -10,13 +10,13 @@
 void
 buf_init(struct buf *b, size_t max)
 {
-	*b = (struct buf){ .max = max };
+	*b = BUF(max);
 }
 
 void
 buf_init_secret(struct buf *b, size_t max)
 {
-	*b = (struct buf){ .max = max, .wipes = true };
+	*b = BUF_SECRET(max);
 }
 
 static void

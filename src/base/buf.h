@@ -18,8 +18,10 @@ struct buf {
 	size_t high;                /* the most bytes in it since the last wipe */
 };
 
+/* An empty buffer; BUF_SECRET wipes itself, for secrets. */
+#define BUF(bytes) ((struct buf){ .max = (bytes) })
+#define BUF_SECRET(bytes) ((struct buf){ .max = (bytes), .wipes = true })
 void buf_init(struct buf *b, size_t max);
-/* A buffer that wipes itself, for secrets. */
 void buf_init_secret(struct buf *b, size_t max);
 /* Read from DATA, which stays the caller's and must outlive B. */
 void buf_init_borrowed(struct buf *b, const void *data, size_t len);

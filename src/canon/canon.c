@@ -142,10 +142,9 @@ canon_put(struct buf *b, json_t *value, struct err *err)
 int
 canon_dump(json_t *value, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(max + 1);
 	int r;
 
-	buf_init(&b, max + 1);
 	r = canon_put(&b, value, err);
 	buf_put(&b, "", 1);
 	if (r < 0)

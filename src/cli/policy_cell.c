@@ -95,11 +95,10 @@ policy_cli_is_cells(int argc, char **argv)
 static void
 print_text(const struct cell_policy_now *now)
 {
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(POLICY_FLAT_MAX);
 	const struct policy *layer = policy_outer(now->policy);
 	size_t i = policy_n_own(now->policy), end = i;
 
-	buf_init(&text, POLICY_FLAT_MAX);
 	cell_policy_annotate(&text, now);
 	text_print_safe(stdout, (char *)text.data, text.len, true);
 	if (text.len > 0 && text.data[text.len - 1] != '\n')

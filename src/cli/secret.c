@@ -168,11 +168,10 @@ static int
 define_by_options(const struct secret_cli *cli, const char *name, struct secret **ret_secret,
                   struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(64 * 1024);
 	OWN(node_freep) struct node *root = NULL;
 	int r;
 
-	buf_init(&b, 64 * 1024);
 	r = write_definition(&b, cli, err);
 	r = r == 0 ? node_parse("", (const char *)b.data, b.len, &root, err) : r;
 	r = r == 0 ? secret_read(name, root, ret_secret, err) : r;
@@ -262,11 +261,10 @@ show_services(const struct secret_cli *cli, int argc, char **argv)
 static int
 become_vault(const struct vault_request *request, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(VAULT_REQUEST_MAX);
 	OWN(closep) int fd = memfd_create("vault-request", MFD_CLOEXEC);
 	int r;
 
-	buf_init(&b, VAULT_REQUEST_MAX);
 	vault_request_put(&b, request);
 	if (fd < 0 || buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");

@@ -84,10 +84,9 @@ make_tool_check(int folder, const char *id, const json_t *capabilities, json_t *
                 struct err *err)
 {
 	OWN(freep) char *path = NULL;
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(FILE_MAX);
 	int r;
 
-	buf_init(&b, FILE_MAX);
 	if (!write_tool_check(&b, capabilities))
 		return 0;
 	if (buf_failed(&b))
@@ -346,10 +345,9 @@ dispatch_start(struct registry *reg, const struct dispatch *d, const struct targ
                struct target_link *link, json_t *given, struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL, *doc = json_object();
-	OWN(buf_free) struct buf env;
+	OWN(buf_free) struct buf env = BUF(FILE_MAX);
 	int r;
 
-	buf_init(&env, FILE_MAX);
 	r = dispatch_get_resolved(reg, d->id, &resolved, err);
 	r = r == 0 ? describe(reg, d, resolved, given, doc, err) : r;
 	r = r == 0 ? put_mcp(reg, d, resolved, &env, err) : r;

@@ -94,7 +94,7 @@ can_report(const struct exchange *ex)
 bool
 courier_git_refuse(struct exchange *ex, const char *reason)
 {
-	OWN(buf_free) struct buf report, body;
+	OWN(buf_free) struct buf report = BUF(REPORT_MAX), body = BUF(REPORT_MAX + 64);
 	bool banded = courier_git_has(ex->inspect.pushed, 's');
 	struct http_head head = {
 		.status = 200, .n_fields = 3,
@@ -104,8 +104,6 @@ courier_git_refuse(struct exchange *ex, const char *reason)
 		            { { "x-cloister-verdict", 18 }, { "deny", 4 } } },
 	};
 
-	buf_init(&report, REPORT_MAX);
-	buf_init(&body, REPORT_MAX + 64);
 	if (!can_report(ex))
 		return false;
 	buf_put(&report, "\1", banded ? 1 : 0);

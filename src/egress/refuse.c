@@ -278,7 +278,7 @@ static void
 answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
        const char *reason, bool refused)
 {
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = BUF(BODY_MAX);
 	struct http_head head = {
 		.status = status, .n_fields = 3,
 		.fields = { { { "content-type", 12 }, { "application/json", 16 } },
@@ -294,7 +294,6 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 		head.fields[0].value = (struct http_text){ "text/plain", 10 };
 	if (refused && status == 429)
 		put_retry(&head, ex->outcome.retry_after_s, seconds);
-	buf_init(&body, BODY_MAX);
 	write_body(&body, ex, &cloud, error, why, reason, refused);
 	exchange_answer(ex, &head, &body);
 }

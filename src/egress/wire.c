@@ -313,7 +313,7 @@ send_login(struct exchange *ex, const struct redis_login *login, const struct bo
 	struct redis_text user = login->user, password;
 	struct http_text id = user_of(b);
 	bool has_user = login->has_user, went;
-	struct buf command;
+	struct buf command = BUF_SECRET(REDIS_LOGIN_MAX + 2 * SECRET_VALUE_MAX);
 
 	if (id.len > 0) {
 		user = (struct redis_text){ id.at, id.len };
@@ -321,7 +321,6 @@ send_login(struct exchange *ex, const struct redis_login *login, const struct bo
 		snprintf(ex->wire->user, sizeof(ex->wire->user), "%.63s", user.at);
 	}
 	password = (struct redis_text){ b->real[SECRET_SECRET].at, b->real[SECRET_SECRET].len };
-	buf_init_secret(&command, REDIS_LOGIN_MAX + 2 * SECRET_VALUE_MAX);
 	redis_login_write(&command, login, has_user ? &user : NULL, password);
 	if (buf_failed(&command)) {
 		exchange_refuse(ex, "credential", "there is no memory");

@@ -167,12 +167,11 @@ put_headers(struct buf *b, const struct http_head *head)
 static void
 put_url(struct buf *b, const struct http_head *head)
 {
-	OWN(buf_free) struct buf url;
+	OWN(buf_free) struct buf url = BUF(HTTP_HEAD_MAX + HTTP_HOST_MAX + 64);
 	char port[8] = "";
 
 	if (head->port != (head->scheme == HTTP_TLS ? 443 : 80))
 		snprintf(port, sizeof(port), ":%u", head->port);
-	buf_init(&url, HTTP_HEAD_MAX + HTTP_HOST_MAX + 64);
 	put_word(&url, head->scheme == HTTP_TLS ? "https://" : "http://");
 	buf_put(&url, head->host.at, head->host.len);
 	put_word(&url, port);

@@ -159,14 +159,13 @@ write_rule(struct buf *b, const char *verb, const struct shortcut *s)
 static int
 add_rule(struct policy *p, const char *text, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(4 * POLICY_TEXT_MAX);
 	OWN(node_freep) struct node *root = NULL;
 	struct shortcut s = {0};
 	struct policy_rule *rule;
 	char place[POLICY_TEXT_MAX + 16];
 	int r;
 
-	buf_init(&b, 4 * POLICY_TEXT_MAX);
 	r = split(&s, text, err);
 	if (r < 0)
 		return r;

@@ -266,10 +266,9 @@ int
 suggest_check(const char *text, bool whole, struct err *err)
 {
 	OWN(policy_freep) struct policy *p = NULL;
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX * 2);
 	int r;
 
-	buf_init(&b, POLICY_FILE_MAX * 2);
 	if (!whole)
 		suggest_put(&b, "version: 1\negress:\n");
 	buf_put(&b, text, strlen(text));
@@ -282,7 +281,7 @@ suggest_check(const char *text, bool whole, struct err *err)
 int
 policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(16 * POLICY_TEXT_MAX);
 	OWN(freep) char *text = NULL;
 	char host[HTTP_HOST_MAX + 16];
 	/* If the event is only a DNS query, nothing else is known. */
@@ -290,7 +289,6 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 	bool only_name = seen->protocol == POLICY_HTTP && seen->port == 0 && seen->method == NULL;
 	int r;
 
-	buf_init(&b, 16 * POLICY_TEXT_MAX);
 	if (!suggest_can_say(only_name ? &name : seen))
 		return err_set(err, EINVAL, "no rule can be written that allows just '%.32s %.100s'",
 		               seen->method != NULL ? seen->method : "",

@@ -86,7 +86,7 @@ give_head(struct serve_request *q, unsigned status, const char *type, uint64_t l
 	struct http_head head = { .status = (uint16_t)status, .length = length };
 	bool is_old = c->reader.version == 10;
 	char date[DATE_MAX];
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(32 * 1024);
 
 	assert(!buf_failed(&q->extra));
 	put_date(date);
@@ -107,7 +107,6 @@ give_head(struct serve_request *q, unsigned status, const char *type, uint64_t l
 	if (c->step == STEP_HEAD || c->step == STEP_BODY || c->way->server->stopping)
 		c->keep_alive = false;
 	q->chunked = length == HTTP_LENGTH_UNKNOWN && !is_old;
-	buf_init(&b, 32 * 1024);
 	h1_write_head(&b, &head, (struct h1_style){ .keep_alive = c->keep_alive,
 		.plain_body = is_old, .no_body = q->is_head, .to_http10 = is_old });
 	c->way->server->stats.statuses[status / 100 % 6]++;

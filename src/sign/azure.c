@@ -181,11 +181,10 @@ static int
 put_query(struct buf *b, struct http_text query, struct err *err)
 {
 	struct query_item items[SCHEME_PARAMS_MAX];
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(query.len + 1);
 	struct scheme_param param;
 	size_t n = 0;
 
-	buf_init(&text, query.len + 1);
 	if (buf_add(&text, query.len + 1) == NULL)
 		return scheme_failed(err, "read a query");
 	text.len = 0;
@@ -333,10 +332,9 @@ azure_verify(struct azure_request *req, const struct scheme_secret *key, struct 
              struct err *err)
 {
 	bool old = may_have_zero(req);
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(256);
 	int r;
 
-	buf_init(&text, 256);
 	for (int try = 0; try < (old ? 4 : 2); try++) {
 		req->net_order = (try & 1) != 0;
 		req->zero_length = (try & 2) != 0;
@@ -356,11 +354,9 @@ azure_write(const struct azure_request *req, const struct sign_key *to, struct b
 {
 	struct http_text account = to->id.len > 0 ? to->id : req->account;
 	OWN(scheme_secret_wipe) struct scheme_secret key = {0};
-	OWN(buf_free) struct buf text, value;
+	OWN(buf_free) struct buf text = BUF(256), value = BUF(HTTP_HEAD_MAX);
 	int r;
 
-	buf_init(&text, 256);
-	buf_init(&value, HTTP_HEAD_MAX);
 	r = scheme_secret_read(to->secret, SIGN_BASE64, "the real", &key, err);
 	if (r == 0)
 		r = azure_signature(req, account, &key, base, &text, err);

@@ -197,11 +197,10 @@ sas_signature(const struct sas *s, struct http_text account, const struct scheme
               struct buf *ret_base64, struct err *err)
 {
 	unsigned char mac[SIGN_DIGEST_MAX];
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(SCHEME_BASE_MAX);
 	size_t len;
 	int r;
 
-	buf_init(&text, SCHEME_BASE_MAX);
 	if (is_there(s, "ss") && is_there(s, "srt"))
 		put_account_text(&text, s, account);
 	else
@@ -221,11 +220,9 @@ static int
 check(const struct sas *s, const struct sign_key *from, bool *ret_ours, struct err *err)
 {
 	OWN(scheme_secret_wipe) struct scheme_secret key = {0};
-	OWN(buf_free) struct buf want, is;
+	OWN(buf_free) struct buf want = BUF(256), is = BUF(HTTP_HEAD_MAX);
 	int r;
 
-	buf_init(&want, 256);
-	buf_init(&is, HTTP_HEAD_MAX);
 	if (!is_since(s, OLDEST))
 		return 0;
 	r = scheme_secret_read(from->secret, SIGN_BASE64, "the placeholder's", &key, err);
@@ -243,12 +240,11 @@ static int
 tell_made(struct sign_memory *m, const struct buf *plain, const struct buf *coded,
           struct http_text was, struct err *err)
 {
-	OWN(buf_free) struct buf was_plain;
+	OWN(buf_free) struct buf was_plain = BUF(HTTP_HEAD_MAX);
 	const struct http_text real[] = { scheme_text_of(plain), scheme_text_of(coded) };
 	struct http_text agents[2];
 	int r = 0;
 
-	buf_init(&was_plain, HTTP_HEAD_MAX);
 	scheme_put_decoded(&was_plain, was, false);
 	agents[0] = scheme_text_of(&was_plain);
 	agents[1] = was;
@@ -269,14 +265,11 @@ write_sas(const struct sas *s, const struct sign_key *to, struct http_head *head
           struct sign_memory *m, struct err *err)
 {
 	OWN(scheme_secret_wipe) struct scheme_secret key = {0};
-	OWN(buf_free) struct buf plain, coded, path;
+	OWN(buf_free) struct buf plain = BUF(256), coded = BUF(1024), path = BUF(SIGN_MEMORY_MAX);
 	struct scheme_cut cut = { value_of(s, "sig"), {0} };
 	struct http_text kept;
 	int r;
 
-	buf_init(&plain, 256);
-	buf_init(&coded, 1024);
-	buf_init(&path, SIGN_MEMORY_MAX);
 	r = scheme_secret_read(to->secret, SIGN_BASE64, "the real", &key, err);
 	if (r == 0)
 		r = sas_signature(s, s->account, &key, &plain, err);

@@ -242,13 +242,11 @@ static int
 put_part(struct buf *b, const struct resigner *s, struct http_text coded, struct http_text part,
          const char *what, const char *const names[2])
 {
-	OWN(buf_free) struct buf with, json;
+	OWN(buf_free) struct buf with = BUF(6 * JWT_ID_MAX), json = BUF(2 * JWT_MAX);
 	struct scheme_cut cuts[2], swap;
 	size_t n = 0;
 	int r = 0;
 
-	buf_init(&with, 6 * JWT_ID_MAX);
-	buf_init(&json, 2 * JWT_MAX);
 	if (s->from->id.len > 0 && s->to->id.len > 0 && !scheme_same(s->from->id, s->to->id)) {
 		canon_text_put(&with, s->to->id.at, s->to->id.len, false);
 		for (size_t i = 0; r >= 0 && i < 2 && names[i] != NULL; i++) {
@@ -366,12 +364,10 @@ sign_bearer(const struct resigner *s, struct http_head *head, struct http_text t
             struct sign_memory *m)
 {
 	struct http_text kept;
-	OWN(buf_free) struct buf b, value;
+	OWN(buf_free) struct buf b = BUF(2 * JWT_MAX), value = BUF(2 * JWT_MAX + 8);
 	bool ours;
 	int r;
 
-	buf_init(&b, 2 * JWT_MAX);
-	buf_init(&value, 2 * JWT_MAX + 8);
 	r = jwt_resign(s, token, &b, m, &ours);
 	if (r < 0)
 		return r;

@@ -232,10 +232,9 @@ void
 ssh_key_print(struct http_text blob, char ret_text[SSH_PRINT_MAX])
 {
 	unsigned char digest[SHA256_DIGEST_LENGTH];
-	struct buf b;
+	struct buf b = BUF(SSH_PRINT_MAX);
 
 	SHA256((const unsigned char *)blob.at, blob.len, digest);
-	buf_init(&b, SSH_PRINT_MAX);
 	buf_put(&b, "SHA256:", 7);
 	scheme_put_coded(&b, SIGN_BASE64, digest, sizeof(digest));
 	snprintf(ret_text, SSH_PRINT_MAX, "%.*s", (int)b.len - 1, (const char *)b.data);
@@ -339,12 +338,11 @@ ssh_sign(struct http_text pem, const char *algorithm, struct http_text message, 
 {
 	const struct scheme_algorithm *a = find_algorithm(scheme_text(algorithm));
 	OWN(scheme_pkey_drop) struct scheme_pkey key = {0};
-	OWN(buf_free) struct buf value;
+	OWN(buf_free) struct buf value = BUF(SSH_BLOB_MAX);
 	unsigned char signature[SCHEME_SIGNATURE_MAX];
 	size_t len;
 	int r;
 
-	buf_init(&value, SSH_BLOB_MAX);
 	if (a == NULL)
 		return err_set(err, EINVAL, "there is no algorithm '%.32s'", algorithm);
 	r = scheme_pkey_read(a, pem, SIGN_RAW, "the real", &key, err);

@@ -315,12 +315,11 @@ vault_remove(struct vault *v, const char *name, struct err *err)
 int
 vault_save(struct vault *v, struct err *err)
 {
-	OWN(buf_free) struct buf plain, file;
+	OWN(buf_free) struct buf plain = BUF_SECRET(VAULT_FILE_MAX - VAULT_HEADER - SEAL_EXTRA),
+	                         file = BUF(VAULT_FILE_MAX);
 	unsigned char header[VAULT_HEADER];
 	int r;
 
-	buf_init_secret(&plain, VAULT_FILE_MAX - VAULT_HEADER - SEAL_EXTRA);
-	buf_init(&file, VAULT_FILE_MAX);
 	vault_items_put(&plain, v->items, v->n);
 	if (buf_failed(&plain))
 		return err_set(err, E2BIG, "the vault is full: it holds %d MiB", VAULT_FILE_MAX >> 20);

@@ -110,9 +110,8 @@ static void
 put_predicate(struct buf *b, const struct audit_cell *cell, const struct counts *c)
 {
 	char key[AUDIT_HEX + 1], root[AUDIT_HEX + 1];
-	OWN(buf_free) struct buf counts;
+	OWN(buf_free) struct buf counts = BUF(AUDIT_STATEMENT_MAX / 2);
 
-	buf_init(&counts, AUDIT_STATEMENT_MAX / 2);
 	put_counts(&counts, c);
 	codec_hex(cell->key, AUDIT_KEY, key);
 	codec_hex(cell->root, AUDIT_HASH, root);
@@ -168,9 +167,8 @@ put_envelope(struct buf *b, const struct buf *statement, const struct audit_key 
 {
 	unsigned char signature[AUDIT_SIGNATURE];
 	char hex[AUDIT_HEX + 1];
-	OWN(buf_free) struct buf pae;
+	OWN(buf_free) struct buf pae = BUF(AUDIT_ENVELOPE_MAX);
 
-	buf_init(&pae, AUDIT_ENVELOPE_MAX);
 	audit_statement_pae(&pae, statement->data, statement->len);
 	if (buf_failed(&pae) || buf_failed(statement))
 		return -ENOMEM;
@@ -192,12 +190,10 @@ export_statement(int dir, const struct cell_entry *entry, const struct audit_cel
                  const struct audit_key *key, struct err *err)
 {
 	OWN(freep) struct counts *counts = calloc(1, sizeof(*counts));
-	OWN(buf_free) struct buf statement, envelope;
+	OWN(buf_free) struct buf statement = BUF(AUDIT_STATEMENT_MAX), envelope = BUF(AUDIT_ENVELOPE_MAX);
 	struct audit_seen seen = { .note = count, .arg = counts };
 	int r;
 
-	buf_init(&statement, AUDIT_STATEMENT_MAX);
-	buf_init(&envelope, AUDIT_ENVELOPE_MAX);
 	if (counts == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = audit_see_cell(dir, entry, cell, &seen, err);

@@ -29,9 +29,8 @@ struct hook_courier {
 static void
 send_answer(struct hook_courier *c, uint32_t id, enum hook_result result, const char *text)
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = BUF(MUX_FRAME_MAX);
 
-	buf_init(&answer, MUX_FRAME_MAX);
 	buf_put_u32(&answer, result);
 	buf_put_str(&answer, text);
 	/* Without memory the courier gets no answer, and the request does not leave. */

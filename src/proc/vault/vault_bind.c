@@ -149,10 +149,9 @@ static int
 put_described(const struct secret *s, struct err *err)
 {
 	const struct policy_rule *rule = policy_rule_at(s->scope, 0);
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(DESCRIBED_MAX);
 	char text[SECRET_NAME_MAX + 64];
 
-	buf_init(&b, DESCRIBED_MAX);
 	snprintf(text, sizeof(text), "*%s %.32s", s->name, s->scheme->name);
 	buf_put(&b, text, strlen(text));
 	for (size_t i = 0; i < rule->n_hosts && b.len + HTTP_HOST_MAX + 64 < DESCRIBED_MAX; i++)
@@ -165,9 +164,8 @@ put_described(const struct secret *s, struct err *err)
 static int
 put_source(char kind, const char *path, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(SOURCE_TEXT_MAX + 2);
 
-	buf_init(&b, SOURCE_TEXT_MAX + 2);
 	buf_put(&b, &kind, 1);
 	buf_put(&b, path, strlen(path) + 1);
 	return buf_failed(&b) ? err_set(err, ENOMEM, "out of memory") :
