@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
+
 struct buf {
 	unsigned char *data;
 	size_t len, cap, max;
@@ -35,6 +37,9 @@ unsigned char *buf_add(struct buf *b, size_t len);
 void buf_put_u32(struct buf *b, uint32_t v);
 void buf_put_u64(struct buf *b, uint64_t v);
 void buf_put_str(struct buf *b, const char *s);
+/* The bytes of TEXT alone; a number in decimal digits. */
+void buf_put_text(struct buf *b, const char *text);
+void buf_put_decimal(struct buf *b, uint64_t n);
 /* A NULL-terminated list of strings. */
 void buf_put_strv(struct buf *b, char *const *v);
 
@@ -49,6 +54,6 @@ int buf_dup_str(struct buf *b, char **ret_s);
 int buf_dup_strv(struct buf *b, size_t max, char ***ret_v);
 
 void strv_free(char **v);               /* NULL is fine */
-void strv_freep(char ***v);
+OWN_BY(strv_freep, char **, strv_free)
 size_t strv_len(char *const *v);
 #endif

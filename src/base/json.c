@@ -93,13 +93,6 @@ json_u64(struct json *w, const char *key, uint64_t value)
 }
 
 void
-json_i64(struct json *w, const char *key, int64_t value)
-{
-	json_begin(w, key);
-	fprintf(w->out, "%" PRId64, value);
-}
-
-void
 json_bool(struct json *w, const char *key, bool value)
 {
 	json_begin(w, key);

@@ -23,7 +23,6 @@ void json_close(struct json *w, char bracket);
 /* Bytes that are not UTF-8 become U+FFFD.  A NULL string is null. */
 void json_str(struct json *w, const char *key, const char *value);
 void json_u64(struct json *w, const char *key, uint64_t value);
-void json_i64(struct json *w, const char *key, int64_t value);
 void json_bool(struct json *w, const char *key, bool value);
 void json_none(struct json *w, const char *key);
 #endif

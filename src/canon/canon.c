@@ -32,12 +32,6 @@ canon_compare(const char *a, const char *b)
 
 /* ---- writing ---- */
 
-static void
-put_text(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
 static int
 put_number(struct buf *b, json_t *value, struct err *err)
 {
@@ -54,7 +48,7 @@ put_number(struct buf *b, json_t *value, struct err *err)
 			return err_set(err, EINVAL, "a number is not finite");
 		canon_number(json_real_value(value), text);
 	}
-	put_text(b, text);
+	buf_put_text(b, text);
 	return 0;
 }
 
@@ -124,7 +118,7 @@ put_value(struct buf *b, json_t *value, unsigned depth, struct err *err)
 	case JSON_REAL:
 		return put_number(b, value, err);
 	default:
-		put_text(b, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
+		buf_put_text(b, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
 		return 0;
 	}
 }

@@ -114,7 +114,7 @@ add_fixed(struct cell_policy_plan *plan, const char *name, const struct policy_f
 			continue;
 		missing = true;
 		r = policy_flat_take(after, before, fixed[i], err);
-		buf_put(&text, fixed[i], strlen(fixed[i]));
+		buf_put_text(&text, fixed[i]);
 		buf_put(&text, ": ", 2);
 		policy_flat_put_part(&text, old);
 	}
@@ -225,7 +225,7 @@ put_hits(struct buf *b, const struct cell_policy_now *now, const struct policy *
 			rule++;
 		if (rule < n_rules && line_of(placed, rule) == line) {
 			snprintf(hits, sizeof(hits), "  " HITS "%" PRIu64, now->counts[rule]);
-			buf_put(b, hits, strlen(hits));
+			buf_put_text(b, hits);
 		}
 		buf_put(b, "\n", 1);
 		at += n + 1;
@@ -394,7 +394,7 @@ put_before_first(struct buf *b, const struct cell_policy_now *now, const char *l
 	buf_put(b, now->text, (size_t)(at - now->text));
 	buf_put(b, at, indent);
 	buf_put(b, "- ", 2);
-	buf_put(b, line, strlen(line));
+	buf_put_text(b, line);
 	buf_put(b, "\n", 1);
 	buf_put(b, at, now->len - (size_t)(at - now->text));
 	return true;

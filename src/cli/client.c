@@ -27,6 +27,16 @@ has_ended(const char *word)
 	       (ended >= 0 && cell_find(ended, false, word, &entry, NULL) != -ENOENT);
 }
 
+bool
+cli_is_kept(const char *word)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	struct cell_entry entry;
+
+	return state >= 0 && cell_find(state, false, word, &entry, NULL) == 0 &&
+	       (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
+}
+
 int
 cli_find_running(const char *word, struct cell_entry *ret_entry, struct err *err)
 {

@@ -29,7 +29,6 @@ struct dispatcher;
 
 /* ---- dispatch_dirs.c ---- */
 
-uint64_t dispatch_now_ms(void);         /* realtime */
 char *dispatch_show_time(char text[DISPATCH_TIME_MAX], uint64_t ms);    /* "2026-11-15T16:00:00.000Z" */
 /* The id of the machine's current boot. */
 bool dispatch_boot(char ret_boot[DISPATCH_BOOT_MAX]);

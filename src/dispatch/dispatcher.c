@@ -201,12 +201,6 @@ dispatcher_free(struct dispatcher *dispatcher)
 	free(dispatcher);
 }
 
-void
-dispatcher_freep(struct dispatcher **dispatcher)
-{
-	dispatcher_free(*dispatcher);
-}
-
 /* Takes ownership of LOCK. */
 static int
 add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)

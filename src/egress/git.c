@@ -138,13 +138,13 @@ courier_git_put_text(struct buf *b, const char *reason, const char *rule, const 
 	char text[REASON_SHOWN];
 
 	make_reason(reason, text);
-	buf_put(b, text, strlen(text));
+	buf_put_text(b, text);
 	if (rule[0] != '\0') {
 		buf_put(b, " (", 2);
-		buf_put(b, rule, strlen(rule));
+		buf_put_text(b, rule);
 		buf_put(b, ")", 1);
 	}
 	buf_put(b, "\n", 1);
-	buf_put(b, hint, strlen(hint));
+	buf_put_text(b, hint);
 	buf_put(b, "\n", 1);
 }

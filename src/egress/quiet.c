@@ -145,7 +145,7 @@ exchange_answer_quietly(struct exchange *ex)
 	head.fields[1] = field("content-type", row->type);
 	if (row->challenge != NULL)
 		head.fields[head.n_fields++] = field("www-authenticate", row->challenge);
-	buf_put(&body, row->body, strlen(row->body));
+	buf_put_text(&body, row->body);
 	ex->t.status = row->status;
 	exchange_record(ex);
 	exchange_answer(ex, &head, &body);

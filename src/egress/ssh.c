@@ -170,9 +170,9 @@ is_known(const struct bound_secret *b, const struct exchange *ex, struct http_te
 	struct http_text rest = b->real[SECRET_TOKEN];
 	OWN(buf_free) struct buf want = BUF(HTTP_HOST_MAX + 2 * SSH_BLOB_MAX);
 
-	buf_put(&want, ex->host, strlen(ex->host));
+	buf_put_text(&want, ex->host);
 	buf_put(&want, " ", 1);
-	scheme_put_number(&want, ex->t.port);
+	buf_put_decimal(&want, ex->t.port);
 	buf_put(&want, " ", 1);
 	ssh_key_put_line(&want, host_key);
 	while (rest.len > 0 && !buf_failed(&want)) {

@@ -41,12 +41,6 @@ policy_free(struct policy *p)
 	free(p);
 }
 
-void
-policy_freep(struct policy **p)
-{
-	policy_free(*p);
-}
-
 void *
 policy_alloc(struct policy *p, size_t n, size_t size)
 {

@@ -49,7 +49,7 @@ put_json(struct buf *b, const struct node *node)
 		json_walk_begin(&w, (struct http_text){ node->text, strlen(node->text) });
 		if (node->plain && json_walk_next(&w, &item) == 1 && item.kind == JSON_WALK_NUMBER &&
 		    json_walk_next(&w, &end) == 0) {
-			buf_put(b, node->text, strlen(node->text));
+			buf_put_text(b, node->text);
 		} else {
 			buf_put(b, "\"", 1);
 			canon_text_put(b, node->text, strlen(node->text), false);

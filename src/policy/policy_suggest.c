@@ -271,7 +271,7 @@ suggest_check(const char *text, bool whole, struct err *err)
 
 	if (!whole)
 		suggest_put(&b, "version: 1\negress:\n");
-	buf_put(&b, text, strlen(text));
+	buf_put_text(&b, text);
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the rules are too long");
 	r = policy_load_text("suggested", (const char *)b.data, b.len, &p, NULL, err);

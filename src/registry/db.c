@@ -229,12 +229,6 @@ db_end(struct db *db, int r, struct err *err)
 	return r;
 }
 
-int64_t
-db_last_id(const struct db *db)
-{
-	return sqlite3_last_insert_rowid(db->sqlite);
-}
-
 /* ---- opening ---- */
 
 /* SQL of several statements, none with text from outside. */

@@ -27,12 +27,6 @@ object_free(struct object *o)
 	free(o);
 }
 
-void
-object_freep(struct object **o)
-{
-	object_free(*o);
-}
-
 int
 object_new(enum registry_kind kind, json_t *content, struct object **ret_object, struct err *err)
 {

@@ -105,12 +105,6 @@ registry_close(struct registry *r)
 	free(r);
 }
 
-void
-registry_closep(struct registry **r)
-{
-	registry_close(*r);
-}
-
 struct db *
 registry_db(struct registry *r)
 {

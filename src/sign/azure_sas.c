@@ -92,7 +92,7 @@ static void
 put_line(struct buf *b, const struct sas *s, const char *name)
 {
 	scheme_put_decoded(b, value_of(s, name), true);
-	scheme_put_str(b, "\n");
+	buf_put_text(b, "\n");
 }
 
 static void
@@ -128,9 +128,9 @@ put_resource(struct buf *b, const struct sas *s, struct http_text account)
 	struct http_text path = s->path;
 	size_t skip = s->in_path ? 1 + s->account.len : 0, left = depth_of(s);
 
-	scheme_put_str(b, "/");
-	scheme_put_str(b, s->service);
-	scheme_put_str(b, "/");
+	buf_put_text(b, "/");
+	buf_put_text(b, s->service);
+	buf_put_text(b, "/");
 	scheme_put(b, account);
 	path.at += skip;
 	path.len -= skip;
@@ -138,7 +138,7 @@ put_resource(struct buf *b, const struct sas *s, struct http_text account)
 		struct http_text table = value_of(s, "tn");
 		size_t at;
 
-		scheme_put_str(b, "/");
+		buf_put_text(b, "/");
 		at = b->len;
 		scheme_put_decoded(b, table, true);
 		for (; !buf_failed(b) && at < b->len; at++)
@@ -158,7 +158,7 @@ put_account_text(struct buf *b, const struct sas *s, struct http_text account)
 	static const char *const names[] = { "sp", "ss", "srt", "st", "se", "sip", "spr", "sv" };
 
 	scheme_put(b, account);
-	scheme_put_str(b, "\n");
+	buf_put_text(b, "\n");
 	put_lines(b, s, names, ARRAY_LEN(names));
 	if (is_since(s, WITH_SCOPE))
 		put_line(b, s, "ses");
@@ -175,7 +175,7 @@ put_service_text(struct buf *b, const struct sas *s, struct http_text account)
 
 	put_lines(b, s, before, ARRAY_LEN(before));
 	put_resource(b, s, account);
-	scheme_put_str(b, "\n");
+	buf_put_text(b, "\n");
 	put_lines(b, s, after, ARRAY_LEN(after));
 	if (blob && is_since(s, WITH_RESOURCE)) {
 		put_line(b, s, "sr");

@@ -150,7 +150,7 @@ sink_put_url(struct sink *s, const struct hmac_view *v, struct http_text raw)
 {
 	struct buf b = BUF(HTTP_HOST_MAX + 32);
 
-	scheme_put_str(&b, v->head.scheme == HTTP_TLS ? "https://" : "http://");
+	buf_put_text(&b, v->head.scheme == HTTP_TLS ? "https://" : "http://");
 	scheme_put_authority(&b, &v->head);
 	sink_put_buf(s, &b);
 	sink_put_target(s, v, raw);
@@ -435,7 +435,7 @@ hmac_write(const struct sign_hmac_one *one, struct hmac_view *v, const struct si
 		r = hmac_compute(one, v, to, "the real", mac, &len, err);
 	if (r < 0)
 		return r;
-	scheme_put_str(&text, one->template->prefix != NULL ? one->template->prefix : "");
+	buf_put_text(&text, one->template->prefix != NULL ? one->template->prefix : "");
 	scheme_put_coded(&text, one->template->signature, mac, len);
 	if (buf_failed(&text))
 		return scheme_failed(err, "write a signature");

@@ -277,7 +277,7 @@ put_message(struct buf *b, const struct resigner *s, const struct jwt *jwt,
 	static const char *const in_header[2] = { "kid", NULL }, *const in_claims[2] = { "iss", "sub" };
 	int r = put_part(b, s, jwt->header, json->header, "header is", in_header);
 
-	scheme_put_str(b, ".");
+	buf_put_text(b, ".");
 	return r < 0 ? r : put_part(b, s, jwt->claims, json->claims, "claims are", in_claims);
 }
 
@@ -299,7 +299,7 @@ put_token(struct buf *b, const struct resigner *s, const struct jwt *jwt,
 		r = scheme_pkey_sign(algorithm, &key, scheme_text_of(b), signature, &len, s->err);
 	if (r < 0)
 		return r;
-	scheme_put_str(b, ".");
+	buf_put_text(b, ".");
 	scheme_put_coded(b, SIGN_BASE64URL, signature, len);
 	return buf_failed(b) ? scheme_failed(s->err, "write a JWT") : 0;
 }
@@ -373,7 +373,7 @@ sign_bearer(const struct resigner *s, struct http_head *head, struct http_text t
 		return r;
 	if (!ours)
 		return scheme_wrong(s->err, "JWT", "its header and claims");
-	scheme_put_str(&value, "Bearer ");
+	buf_put_text(&value, "Bearer ");
 	scheme_put(&value, scheme_text_of(&b));
 	if (buf_failed(&value))
 		return scheme_failed(s->err, "write a JWT");

@@ -44,9 +44,9 @@ put_form_encoded(struct buf *b, struct http_text text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		if (text.at[i] == '~')
-			scheme_put_str(b, "%7E");
+			buf_put_text(b, "%7E");
 		else if (text.at[i] == '*')
-			scheme_put_str(b, "*");
+			buf_put_text(b, "*");
 		else
 			scheme_put_encoded(b, (struct http_text){ text.at + i, 1 });
 	}
@@ -96,20 +96,20 @@ put_derived(struct buf *b, const struct http_head *head, const struct message_co
 	if (http_text_is(c->name, "@method")) {
 		scheme_put(b, head->method);
 	} else if (http_text_is(c->name, "@target-uri")) {
-		scheme_put_str(b, scheme);
-		scheme_put_str(b, "://");
+		buf_put_text(b, scheme);
+		buf_put_text(b, "://");
 		scheme_put_authority(b, head);
 		scheme_put(b, head->path);
 	} else if (http_text_is(c->name, "@authority")) {
 		scheme_put_authority(b, head);
 	} else if (http_text_is(c->name, "@scheme")) {
-		scheme_put_str(b, scheme);
+		buf_put_text(b, scheme);
 	} else if (http_text_is(c->name, "@request-target")) {
 		scheme_put(b, head->path);
 	} else if (http_text_is(c->name, "@path")) {
 		scheme_put(b, scheme_path_of(head));
 	} else if (http_text_is(c->name, "@query")) {
-		scheme_put_str(b, "?");
+		buf_put_text(b, "?");
 		scheme_put(b, query);
 	} else if (http_text_is(c->name, "@query-param")) {
 		return put_query_param(b, head, c->query_param, err);
@@ -124,14 +124,14 @@ put_derived(struct buf *b, const struct http_head *head, const struct message_co
 static void
 put_value(struct buf *b, const struct message_component *c, struct http_text value, bool first)
 {
-	scheme_put_str(b, first ? "" : ", ");
+	buf_put_text(b, first ? "" : ", ");
 	if (!c->bytes) {
 		scheme_put(b, value);
 		return;
 	}
-	scheme_put_str(b, ":");
+	buf_put_text(b, ":");
 	scheme_put_coded(b, SIGN_BASE64, value.at, value.len);
-	scheme_put_str(b, ":");
+	buf_put_text(b, ":");
 }
 
 static int
@@ -162,11 +162,11 @@ message_base(struct buf *b, const struct http_head *head, const struct message_i
 		const struct message_component *c = &input->components[i];
 
 		scheme_put(b, c->raw);
-		scheme_put_str(b, ": ");
+		buf_put_text(b, ": ");
 		r = *c->name.at == '@' ? put_derived(b, head, c, err) : put_field(b, head, c, err);
-		scheme_put_str(b, "\n");
+		buf_put_text(b, "\n");
 	}
-	scheme_put_str(b, "\"@signature-params\": ");
+	buf_put_text(b, "\"@signature-params\": ");
 	scheme_put(b, params);
 	if (r == 0 && buf_failed(b))
 		r = err_set(err, EFBIG, "the request is too long to be signed");
@@ -180,7 +180,7 @@ put_escaped(struct buf *b, struct http_text text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		if (text.at[i] == '"' || text.at[i] == '\\')
-			scheme_put_str(b, "\\");
+			buf_put_text(b, "\\");
 		buf_put(b, &text.at[i], 1);
 	}
 }

@@ -228,7 +228,7 @@ compare_params(const void *a, const void *b)
 static void
 put_uri(struct buf *b, const struct http_head *head)
 {
-	scheme_put_str(b, head->scheme == HTTP_TLS ? "https://" : "http://");
+	buf_put_text(b, head->scheme == HTTP_TLS ? "https://" : "http://");
 	scheme_put_authority(b, head);
 	scheme_put(b, scheme_path_of(head));
 }
@@ -251,16 +251,16 @@ oauth_base(struct buf *b, struct oauth_request *o, const struct http_head *head,
 	}
 	qsort(sorted, n, sizeof(void *), compare_params);
 	for (size_t i = 0; i < n; i++) {
-		scheme_put_str(&params, i > 0 ? "&" : "");
+		buf_put_text(&params, i > 0 ? "&" : "");
 		scheme_put(&params, sorted[i]->name);
-		scheme_put_str(&params, "=");
+		buf_put_text(&params, "=");
 		scheme_put(&params, sorted[i]->value);
 	}
 	put_uri(&o->scratch, head);
 	scheme_put(b, head->method);
-	scheme_put_str(b, "&");
+	buf_put_text(b, "&");
 	scheme_put_encoded(b, scheme_text_of(&o->scratch));
-	scheme_put_str(b, "&");
+	buf_put_text(b, "&");
 	scheme_put_encoded(b, scheme_text_of(&params));
 	if (buf_failed(b) || buf_failed(&params) || buf_failed(&o->scratch))
 		return err_set(err, EFBIG, "the request is too long to be signed");

@@ -55,17 +55,8 @@ ssh_key_type_ok(struct http_text type)
 
 /* ---- public keys ---- */
 
-static void
-params_freep(OSSL_PARAM **p)
-{
-	OSSL_PARAM_free(*p);
-}
-
-static void
-build_freep(OSSL_PARAM_BLD **b)
-{
-	OSSL_PARAM_BLD_free(*b);
-}
+OWN_BY(params_freep, OSSL_PARAM *, OSSL_PARAM_free)
+OWN_BY(build_freep, OSSL_PARAM_BLD *, OSSL_PARAM_BLD_free)
 
 static EVP_PKEY *
 from_params(const char *kind, OSSL_PARAM_BLD *build)
@@ -287,7 +278,7 @@ ssh_key_put_line(struct buf *b, struct http_text blob)
 
 	(void)ssh_get_string(&rest, &type);
 	scheme_put(b, type);
-	scheme_put_str(b, " ");
+	buf_put_text(b, " ");
 	scheme_put_coded(b, SIGN_BASE64, blob.at, blob.len);
 }
 

@@ -19,12 +19,6 @@
 #define SEED_LEN 32
 #define RSA_PARTS 8
 
-void
-ssh_pkey_freep(EVP_PKEY **key)
-{
-	EVP_PKEY_free(*key);
-}
-
 static int
 malformed(struct err *err)
 {

@@ -17,11 +17,7 @@
 #define DESCRIPTORS_LEFT 64             /* for everything else */
 #define ORIGIN_KEEP_S 300               /* how long an unused origin is remembered */
 
-static void
-pool_freep(struct pool **pool)
-{
-	pool_free(*pool);
-}
+OWN_BY(pool_freep, struct pool *, pool_free)
 
 int
 pool_new(const struct pool_owner *owner, void *arg, char *const *environment, const char *pem,

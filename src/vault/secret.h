@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "policy/policy_rule.h"
 
 struct err;
@@ -82,7 +83,7 @@ struct secret {
 };
 
 void secret_free(struct secret *s);     /* NULL is fine */
-void secret_freep(struct secret **s);   /* for OWN() */
+OWN_BY(secret_freep, struct secret *, secret_free)
 
 /* "GITHUB_TOKEN", "prod/db": letters, digits and "_-./", a letter or digit first. */
 bool secret_name_ok(const char *name);

@@ -83,7 +83,7 @@ secret_short_define(const struct secret_short *s, struct secret **ret_secret, st
 	buf_put(&b, "{", 1);
 	if (s->env[0] != '\0') {
 		buf_put(&b, "env: ", 5);
-		buf_put(&b, s->env, strlen(s->env));
+		buf_put_text(&b, s->env);
 		buf_put(&b, ", ", 2);
 	}
 	if (s->hosts != NULL)

@@ -143,11 +143,7 @@ wipe_free(void *p)
 	free(p);
 }
 
-static void
-json_freep(json_t **json)
-{
-	json_decref(*json);
-}
+OWN_BY(json_freep, json_t *, json_decref)
 
 /* RFC 6901: "~1" and "~0" are undone. */
 static json_t *

@@ -89,12 +89,6 @@ vault_free(struct vault *v)
 	free(v);
 }
 
-void
-vault_freep(struct vault **v)
-{
-	vault_free(*v);
-}
-
 /* ---- finding ---- */
 
 size_t

@@ -133,33 +133,18 @@ put_predicate(struct buf *b, const struct audit_cell *cell, const struct counts 
 }
 
 static void
-put_text(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
-static void
 put_statement(struct buf *b, const struct audit_cell *cell, const struct counts *c)
 {
 	char head[AUDIT_HEX + 1];
 
 	codec_hex(cell->head, AUDIT_HASH, head);
-	put_text(b, "{\"_type\":\"" AUDIT_STATEMENT_TYPE "\",\"predicate\":");
+	buf_put_text(b, "{\"_type\":\"" AUDIT_STATEMENT_TYPE "\",\"predicate\":");
 	put_predicate(b, cell, c);
-	put_text(b, ",\"predicateType\":\"" AUDIT_PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
-	put_text(b, head);
-	put_text(b, "\"},\"name\":\"cell/");
-	put_text(b, cell->id);
-	put_text(b, "\"}]}");
-}
-
-static void
-put_base64(struct buf *b, const void *data, size_t len)
-{
-	unsigned char *at = buf_add(b, CODEC_BASE64_LEN(len));
-
-	if (at != NULL)
-		codec_base64_digits(CODEC_BASE64, data, len, (char *)at);
+	buf_put_text(b, ",\"predicateType\":\"" AUDIT_PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
+	buf_put_text(b, head);
+	buf_put_text(b, "\"},\"name\":\"cell/");
+	buf_put_text(b, cell->id);
+	buf_put_text(b, "\"}]}");
 }
 
 static int
@@ -174,13 +159,13 @@ put_envelope(struct buf *b, const struct buf *statement, const struct audit_key 
 		return -ENOMEM;
 	audit_key_sign(key, pae.data, pae.len, signature);
 	codec_hex(key->public, AUDIT_KEY, hex);
-	put_text(b, "{\"payload\":\"");
-	put_base64(b, statement->data, statement->len);
-	put_text(b, "\",\"payloadType\":\"" AUDIT_PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
-	put_text(b, hex);
-	put_text(b, "\",\"sig\":\"");
-	put_base64(b, signature, sizeof(signature));
-	put_text(b, "\"}]}\n");
+	buf_put_text(b, "{\"payload\":\"");
+	codec_put_base64(b, statement->data, statement->len);
+	buf_put_text(b, "\",\"payloadType\":\"" AUDIT_PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
+	buf_put_text(b, hex);
+	buf_put_text(b, "\",\"sig\":\"");
+	codec_put_base64(b, signature, sizeof(signature));
+	buf_put_text(b, "\"}]}\n");
 	return buf_failed(b) ? -ENOMEM : 0;
 }
 

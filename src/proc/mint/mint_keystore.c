@@ -40,7 +40,7 @@ static void
 put_text(struct buf *b, const char *text)
 {
 	put_number(b, strlen(text), 2);
-	buf_put(b, text, strlen(text));
+	buf_put_text(b, text);
 }
 
 static void

@@ -80,7 +80,7 @@ put_body(struct buf *b, const char *event, const void *data, size_t len)
 	gmtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	snprintf(text, sizeof(text), "{\"type\":\"%.32s\",\"timestamp\":\"%s\",\"data\":", event, stamp);
-	buf_put(b, text, strlen(text));
+	buf_put_text(b, text);
 	buf_put(b, data, len);
 	buf_put(b, "}", 1);
 }

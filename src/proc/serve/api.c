@@ -439,14 +439,12 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
           struct api **ret_api, struct err *err)
 {
 	OWN(api_freep) struct api *api = calloc(1, sizeof(*api));
-	struct timespec now;
 	int r;
 
 	if (api == NULL)
 		return err_errno(err, "cannot begin to serve");
-	clock_gettime(CLOCK_REALTIME, &now);
 	api->loop = loop;
-	api->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	api->started_ms = dispatch_now_ms();
 	/* Before there are threads. */
 	json_object_seed(0);
 	(void)dispatch_build_hash(api->build, NULL);
@@ -496,10 +494,4 @@ api_free(struct api *api)
 	dispatcher_free(api->dispatcher);
 	registry_close(api->registry);
 	free(api);
-}
-
-void
-api_freep(struct api **api)
-{
-	api_free(*api);
 }

@@ -107,9 +107,9 @@ static void
 put_event(struct buf *out, const char *name, const char *text)
 {
 	buf_put(out, "event: ", 7);
-	buf_put(out, name, strlen(name));
+	buf_put_text(out, name);
 	buf_put(out, "\ndata: ", 7);
-	buf_put(out, text, strlen(text));
+	buf_put_text(out, text);
 	buf_put(out, "\n\n", 2);
 }
 
@@ -459,7 +459,7 @@ put_all(const struct live_look *look, int runtime, struct buf *out)
 		if (look->cells[i]->text == NULL)
 			continue;
 		buf_put(out, ",", first ? 0 : 1);
-		buf_put(out, look->cells[i]->text, strlen(look->cells[i]->text));
+		buf_put_text(out, look->cells[i]->text);
 		first = false;
 	}
 	buf_put(out, "]}\n\n", 4);

@@ -56,7 +56,7 @@ put_variable(const char *name, const char *value, struct err *err)
 	if (name == NULL || value == NULL || *value == '\0')
 		return 0;
 	buf_init(&b, SECRET_VALUE_MAX + 256);
-	buf_put(&b, name, strlen(name));
+	buf_put_text(&b, name);
 	buf_put(&b, "=", 1);
 	buf_put(&b, value, strlen(value) + 1);
 	if (buf_failed(&b))
@@ -141,7 +141,7 @@ put_host(struct buf *b, const struct policy_host *host)
 	else
 		snprintf(text, sizeof(text), " %s%s%s", host->kind == POLICY_HOST_LABEL ? "*." :
 		         host->kind == POLICY_HOST_UNDER ? "**." : "", host->name, port);
-	buf_put(b, text, strlen(text));
+	buf_put_text(b, text);
 }
 
 /* For `cloister secret list --cell` while the cell runs. */
@@ -153,7 +153,7 @@ put_described(const struct secret *s, struct err *err)
 	char text[SECRET_NAME_MAX + 64];
 
 	snprintf(text, sizeof(text), "*%s %.32s", s->name, s->scheme->name);
-	buf_put(&b, text, strlen(text));
+	buf_put_text(&b, text);
 	for (size_t i = 0; i < rule->n_hosts && b.len + HTTP_HOST_MAX + 64 < DESCRIBED_MAX; i++)
 		put_host(&b, &rule->hosts[i]);
 	buf_put(&b, "", 1);

@@ -224,20 +224,20 @@ add_key(struct hosts *h, const struct target *t, struct http_text line)
 
 	if (ssh_key_parse(line, &blob) < 0 || is_revoked(h, t, scheme_text_of(&blob)))
 		return false;
-	scheme_put_str(&one, t->host);
-	scheme_put_str(&one, " ");
-	scheme_put_number(&one, t->port);
-	scheme_put_str(&one, " ");
+	buf_put_text(&one, t->host);
+	buf_put_text(&one, " ");
+	buf_put_decimal(&one, t->port);
+	buf_put_text(&one, " ");
 	ssh_key_put_line(&one, scheme_text_of(&blob));
-	scheme_put_str(&one, "\n");
+	buf_put_text(&one, "\n");
 	if (h->keys.len > 0 && memmem(h->keys.data, h->keys.len, one.data, one.len) != NULL)
 		return true;
 	buf_put(&h->keys, one.data, one.len);
 	name_of(t, t->port, name);
-	scheme_put_str(&h->shown, name);
-	scheme_put_str(&h->shown, " ");
+	buf_put_text(&h->shown, name);
+	buf_put_text(&h->shown, " ");
 	ssh_key_put_line(&h->shown, scheme_text_of(&blob));
-	scheme_put_str(&h->shown, "\n");
+	buf_put_text(&h->shown, "\n");
 	return true;
 }
 
@@ -383,8 +383,8 @@ ssh_bind(const struct secret *s, const struct secret_values *values, const char 
 	r = r == 0 ? keep(&real.field[SECRET_TOKEN], &h.keys, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &(struct placeholder){0}, &real, err) : r;
 	r = r == 0 ? write_all(VAULT_HOSTS_FD, h.shown.data, h.shown.len, err) : r;
-	scheme_put_str(&line, " ");
-	scheme_put_str(&line, s->name);
+	buf_put_text(&line, " ");
+	buf_put_text(&line, s->name);
 	buf_put(&line, "", 1);
 	r = r == 0 ? put_variable(variable, (char *)line.data, err) : r;
 	return r == 0 ? put_variable("SSH_AUTH_SOCK", CELL_NET_SSH_AGENT, err) : r;
