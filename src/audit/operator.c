@@ -14,7 +14,6 @@
 #include "base/codec.h"
 #include "base/data.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "canon/hash.h"
 

@@ -1,7 +1,5 @@
 /* proof_json.c - proofs as JSON: see proof.h. */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/lines.h"
 #include "base/own.h"
 #include "cell/cell_policy.h"

@@ -38,7 +38,6 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_commands[];     /* ends with a NULL name */
-const struct cli_command *cli_find_command(const char *name);
 void cli_help_all(void);
 void cli_help_one(const struct cli_command *c);
 bool cli_has_verbs(const struct cli_command *c);    /* `cloister secret add`, not `cloister run` */

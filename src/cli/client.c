@@ -1,7 +1,6 @@
 /* client.c - connects to running cells, and finds ended ones. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>

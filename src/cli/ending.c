@@ -17,7 +17,6 @@
 #include "cell/cell_control.h"
 #include "cell/cell_steer.h"
 #include "cli/cli.h"
-#include "ipc/control_channel.h"
 
 #define HANG_UP_MS 10
 

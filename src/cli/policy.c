@@ -6,14 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "boundary/boundary.h"
-#include "cell/cell_steer.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_preset.h"
@@ -262,7 +260,7 @@ policy_cli_default(int *argc, char ***argv)
 	return true;
 }
 
-int
+static int
 policy_cli_check(const struct policy_cli *cli, int argc, char **argv)
 {
 	struct json out = { .out = stdout };

@@ -13,7 +13,6 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/spawn.h"
-#include "cli/cli.h"
 #include "cli/policy.h"
 #include "ipc/courier_channel.h"
 #include "ipc/inspect_channel.h"

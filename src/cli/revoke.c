@@ -17,7 +17,6 @@
 #include "cell/cell_secrets.h"
 #include "cli/cli.h"
 #include "cli/run.h"
-#include "vault/secret_wants.h"
 #include "vault/vault_request.h"
 
 struct how {

@@ -15,7 +15,6 @@
 #include "base/utf8.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
-#include "registry/registry.h"
 
 #define OUTPUT_EVENT_MAX 16384          /* bytes of output in one event */
 #define LINE_MAX_BYTES (4u << 20)

@@ -1,6 +1,5 @@
 /* refuse.c - the courier's own responses: a small JSON body that an agent can act on, or
  * the form that its library shows. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

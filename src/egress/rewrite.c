@@ -24,7 +24,8 @@ exchange_rewrite_of(struct exchange *ex)
 	return ex->rewrite;
 }
 
-void
+/* EX's connection to cloister-inspect is no longer needed. */
+static void
 exchange_rewrite_drop(struct exchange *ex)
 {
 	struct exchange_rewrite *x = ex->rewrite;

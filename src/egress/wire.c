@@ -27,7 +27,8 @@ kind_name(enum egress_routed kind)
 	return kinds[kind == kinds[1].kind].scheme;
 }
 
-bool
+/* Whether B is for EX's destination and for this KIND. */
+static bool
 wire_fits(const struct exchange *ex, const struct bound_secret *b, enum egress_routed kind)
 {
 	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->t.port };

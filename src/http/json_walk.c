@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/codec.h"
 #include "base/text.h"
 #include "base/utf8.h"

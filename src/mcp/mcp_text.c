@@ -1,6 +1,5 @@
 /* mcp_text.c - converts bytes of agents to JSON, and words of clients to paths. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

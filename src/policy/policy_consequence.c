@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
 

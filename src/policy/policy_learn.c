@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_suggest_parts.h"
 

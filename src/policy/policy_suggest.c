@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
 #include "policy/policy_suggest_parts.h"

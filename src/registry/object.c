@@ -10,7 +10,6 @@
 
 #include "base/codec.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
 #include "registry/object_parts.h"

@@ -12,7 +12,7 @@
 #include "sign/hmac_view.h"
 #include "sign/sign_schemes.h"
 
-const EVP_MD *
+static const EVP_MD *
 sign_digest_md(enum sign_digest digest)
 {
 	switch (digest) {

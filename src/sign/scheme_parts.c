@@ -2,8 +2,6 @@
 #include "sign/scheme_parts.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <openssl/crypto.h>
@@ -11,7 +9,6 @@
 
 #include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 
 void
 scheme_secret_wipe(struct scheme_secret *s)

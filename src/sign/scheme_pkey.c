@@ -22,7 +22,7 @@ scheme_pkey_drop(struct scheme_pkey *key)
 	scheme_secret_wipe(&key->secret);
 }
 
-bool
+static bool
 scheme_is_pem(struct http_text text)
 {
 	return text.len > 0 && memmem(text.at, text.len, "-----BEGIN ", 11) != NULL;

@@ -1,6 +1,5 @@
 /* sigv4_canon.c - writes the canonical form of a request, and hashes it at once. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* pool.c - see pool.h. */
 #include "upstream/pool.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -4,7 +4,6 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

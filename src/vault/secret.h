@@ -135,7 +135,6 @@ struct secret_list {
 };
 int secret_load_text(const char *file, const char *text, size_t len,
                      struct secret_list *ret_list, struct err *err);
-int secret_read_map(const struct node *map, struct secret_list *ret_list, struct err *err);
 void secret_list_free(struct secret_list *list);        /* for OWN() too */
 
 /* ---- captures: secret_captures.c ---- */

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"

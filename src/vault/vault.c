@@ -12,7 +12,6 @@
 
 #include "base/codec.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "vault/vault_parts.h"
@@ -56,7 +55,6 @@ vault_open(int folder, bool write, vault_ask *ask, void *arg, struct vault **ret
 	if (v == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	v->folder = folder;
-	v->lock = -1;
 	r = write ? take_lock(v, err) : 0;
 	if (r < 0)
 		return r;
@@ -84,8 +82,7 @@ vault_free(struct vault *v)
 	guard_free(&v->index);
 	guard_free(&v->values);
 	guard_free(&v->print);
-	if (v->lock >= 0)
-		close(v->lock);
+	close_fd(&v->lock);
 	free(v);
 }
 

@@ -2,7 +2,6 @@
 #include "wire/redis.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

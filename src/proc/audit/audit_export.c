@@ -2,11 +2,9 @@
  * about ended cells in DSSE envelopes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "audit/operator.h"
 #include "audit/reader.h"
@@ -16,7 +14,6 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon_text.h"
-#include "canon/hash.h"
 #include "canon/members.h"
 #include "http/json_walk.h"
 #include "proc/audit/audit_proc.h"

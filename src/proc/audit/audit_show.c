@@ -15,7 +15,6 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "canon/hash.h"
 #include "proc/audit/audit_proc.h"
 
 static int

@@ -13,7 +13,6 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "canon/canon.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
 

@@ -99,7 +99,7 @@ struct api_call {
 	json_t *answer;
 	char *text;                     /* of type TYPE */
 	size_t text_len;
-	int fd;                         /* FD_LEN bytes of it; -1: none */
+	int fd;                         /* FD_LEN bytes of it; 0: none */
 	uint64_t fd_len;
 	const char *type;
 	/* or the reason why there is none. */
@@ -110,7 +110,7 @@ struct api_call {
 	struct follow_source *source;
 	bool is_all_told;               /* SOURCE has nothing left */
 	char id[API_ID_MAX];            /* of a dispatch */
-	int lock;                       /* of one that is to begin, or -1 */
+	int lock;                       /* of one that is to begin, or 0 */
 };
 
 int api_start(struct loop *loop, int spool, const struct serve_options *options,

@@ -12,7 +12,6 @@
 #include "proc/serve/api.h"
 #include "proc/serve/checker.h"
 
-#define PIECE_MAX (128 * 1024)
 
 struct stream {
 	struct stream *next, **at;
@@ -63,13 +62,7 @@ gone(struct serve_request *q)
 static void
 send(struct stream *s, const void *data, size_t len)
 {
-	const char *at = data;
-
-	for (size_t n; len > 0; at += n, len -= n) {
-		n = len < PIECE_MAX ? len : PIECE_MAX;
-		if (!serve_send(s->q, at, n))
-			s->full = true;
-	}
+	s->full |= !serve_send(s->q, data, len);
 }
 
 /* The missed events are not sent: the client gets the current state. */
