@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -104,4 +105,15 @@ json_none(struct json *w, const char *key)
 {
 	json_begin(w, key);
 	fputs("null", w->out);
+}
+
+void
+json_raw(struct json *w, const char *key, const char *fmt, ...)
+{
+	va_list args;
+
+	json_begin(w, key);
+	va_start(args, fmt);
+	vfprintf(w->out, fmt, args);
+	va_end(args);
 }

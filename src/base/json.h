@@ -25,4 +25,6 @@ void json_str(struct json *w, const char *key, const char *value);
 void json_u64(struct json *w, const char *key, uint64_t value);
 void json_bool(struct json *w, const char *key, bool value);
 void json_none(struct json *w, const char *key);
+/* The formatted text must be JSON as it is. */
+void json_raw(struct json *w, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #endif

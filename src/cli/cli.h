@@ -3,7 +3,6 @@
 #define CLOISTER_CLI_H
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"

@@ -1,7 +1,6 @@
 /* dispatch_parts.h - shared by the files of src/dispatch. */
 #ifndef CLOISTER_DISPATCH_PARTS_H
 #define CLOISTER_DISPATCH_PARTS_H
-#include <limits.h>
 #include <sys/types.h>
 
 #include "canon/hash.h"
@@ -12,7 +11,6 @@
 struct child;
 struct db;
 struct dispatch_plan;
-struct dispatcher;
 
 #define DISPATCH_POLICY_FILE "policy.json"
 #define DISPATCH_TOOLS_FILE "tools"

@@ -10,7 +10,6 @@
 #define CLOISTER_EGRESS_REWRITE_H
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/buf.h"
 #include "policy/policy.h"

@@ -169,7 +169,6 @@ void exchange_answer_quietly(struct exchange *ex);
 void courier_tell_guessed(struct courier *c);
 
 /* Free EX's own state for secrets. */
-struct exchange_secrets;
 void exchange_secrets_free(struct exchange *ex);
 
 /* Whether a secret may be used in its body. */

@@ -6,7 +6,6 @@
 #define CLOISTER_INSPECT_H
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/own.h"
 #include "http/http_head.h"

@@ -70,7 +70,7 @@ fail(struct db *db, struct err *err)
 /* ---- questions ---- */
 
 static int
-bind(struct db_query *q, const char *types, va_list args)
+db_bind(struct db_query *q, const char *types, va_list args)
 {
 	int code = SQLITE_OK;
 	const void *data;
@@ -121,7 +121,7 @@ ask(struct db *db, struct db_query *ret_query, struct err *err, const char *sql,
 {
 	struct db_query q = { .db = db };
 
-	if (prepare(db, sql, &q) != SQLITE_OK || bind(&q, types, args) != SQLITE_OK) {
+	if (prepare(db, sql, &q) != SQLITE_OK || db_bind(&q, types, args) != SQLITE_OK) {
 		int r = fail(db, err);
 
 		db_finish(&q);

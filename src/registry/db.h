@@ -7,7 +7,6 @@
 #define CLOISTER_DB_H
 #include <sqlite3.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct err;

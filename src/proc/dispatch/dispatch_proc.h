@@ -15,7 +15,6 @@
 #define PROC_LOOK_MS 2000               /* between a follower's checks for a driver */
 
 struct err;
-struct registry;
 
 /* The parsed command line. */
 struct said {

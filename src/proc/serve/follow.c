@@ -75,7 +75,7 @@ gone(struct serve_request *q)
 /* ---- lines ---- */
 
 static void
-send(struct stream *s, const void *data, size_t len)
+follow_send(struct stream *s, const void *data, size_t len)
 {
 	s->full |= !serve_send(s->q, data, len);
 }
@@ -102,9 +102,9 @@ tell(struct stream *s, const char *line, size_t len)
 		else
 			snprintf(head, sizeof(head), "id: %lld\ndata: ", (long long)n);
 		if (source->sse)
-			send(s, head, strlen(head));
-		send(s, line, len);
-		send(s, "\n\n", source->sse ? 2 : 1);
+			follow_send(s, head, strlen(head));
+		follow_send(s, line, len);
+		follow_send(s, "\n\n", source->sse ? 2 : 1);
 	}
 	json_decref(object);
 	return last || (source->limit > 0 && s->told == source->limit);
@@ -158,7 +158,7 @@ tick(void *arg)
 		return;
 	if (s->source->sse && now - s->pinged_ms >= FOLLOW_PING_MS) {
 		s->pinged_ms = now;
-		send(s, ": still here\n\n", 14);
+		follow_send(s, ": still here\n\n", 14);
 	}
 	go_on(s);
 }

@@ -60,7 +60,7 @@ gone(struct serve_request *q)
 }
 
 static void
-send(struct stream *s, const void *data, size_t len)
+live_send(struct stream *s, const void *data, size_t len)
 {
 	s->full |= !serve_send(s->q, data, len);
 }
@@ -89,19 +89,19 @@ tell(struct stream *s, uint64_t now, const char *audit)
 	}
 	if (s->is_new && l->wants_all && !buf_failed(&l->all)) {
 		s->is_new = false;
-		send(s, l->all.data, l->all.len);
+		live_send(s, l->all.data, l->all.len);
 	} else if (buf_failed(&l->delta)) {
 		s->is_new = true;
 	} else if (!s->is_new) {
-		send(s, l->delta.data, l->delta.len);
+		live_send(s, l->delta.data, l->delta.len);
 	}
 	if (!s->is_new && s->audit != checker_version(l->api->checker)) {
 		s->audit = checker_version(l->api->checker);
-		send(s, audit, strlen(audit));
+		live_send(s, audit, strlen(audit));
 	}
 	if (now - s->pinged_ms >= LIVE_PING_MS) {
 		s->pinged_ms = now;
-		send(s, ": still here\n\n", 14);
+		live_send(s, ": still here\n\n", 14);
 	}
 }
 
@@ -185,7 +185,7 @@ live_begin(struct live *l, struct serve_request *q)
 		return;
 	}
 	/* At once, so that the client knows that it is connected. */
-	send(s, "retry: 2000\n\n", 13);
+	live_send(s, "retry: 2000\n\n", 13);
 	look_soon(l, 0);
 }
 

@@ -267,8 +267,7 @@ put_budget(struct json *w, const struct cell *cell)
 		return;
 	}
 	json_open(w, "budget", '{');
-	fprintf(w->out, "\"fraction\":%.3f", cell->part);
-	w->comma = true;
+	json_raw(w, "fraction", "%.3f", cell->part);
 	json_str(w, "name", cell->fullest.name);
 	json_str(w, "kind", policy_kind_name(cell->fullest.kind));
 	json_close(w, '}');
@@ -281,8 +280,8 @@ put_cell(struct live_look *look, const struct cell *cell)
 
 	if (!begin(look, &w))
 		return NULL;
-	fprintf(look->to, "{%s", cell->fixed);
-	w.comma = true;
+	json_open(&w, NULL, '{');
+	json_raw(&w, NULL, "%s", cell->fixed);
 	json_str(&w, "state", cell->state);
 	json_u64(&w, "memory", cell->memory);
 	json_u64(&w, "pids", cell->pids);
