@@ -21,6 +21,7 @@ TEST(json_values_and_commas)
 	json_open(&w, NULL, '{');
 	json_str(&w, "s", "x");
 	json_u64(&w, "u", UINT64_MAX);
+	json_raw(&w, "r", "%.2f", 0.5);
 	json_open(&w, "list", '[');
 	json_bool(&w, NULL, true);
 	json_bool(&w, NULL, false);
@@ -32,7 +33,7 @@ TEST(json_values_and_commas)
 	json_none(&w, "n");
 	json_str(&w, "z", NULL);
 	json_close(&w, '}');
-	check_written(&w, "{\"s\":\"x\",\"u\":18446744073709551615,"
+	check_written(&w, "{\"s\":\"x\",\"u\":18446744073709551615,\"r\":0.50,"
 	              "\"list\":[true,false,{}],\"none\":[],"
 	              "\"n\":null,\"z\":null}");
 }
