@@ -62,7 +62,8 @@ audit_cells_find(const struct audit_cells *cells, const char *id)
 	return i == 0 ? NULL : &cells->at[i - 1];
 }
 
-struct audit_cell *
+/* The cell before it with the same id, or NULL: a chosen id can be chosen again. */
+static struct audit_cell *
 audit_cells_before(const struct audit_cells *cells, const struct audit_cell *cell)
 {
 	return cell->before == 0 ? NULL : &cells->at[cell->before - 1];

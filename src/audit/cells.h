@@ -42,9 +42,6 @@ void audit_cells_free(struct audit_cells *cells);       /* for OWN() too */
 int audit_cells_note(struct audit_cells *cells, const struct audit_record *record);
 /* The last cell that was started with this id. */
 struct audit_cell *audit_cells_find(const struct audit_cells *cells, const char *id);
-/* The cell before it with the same id, or NULL: a chosen id can be chosen again. */
-struct audit_cell *audit_cells_before(const struct audit_cells *cells,
-                                      const struct audit_cell *cell);
 /* The cell of this id with this key; without one, or with NULL, the last that was started. */
 const struct audit_cell *audit_cells_pick(const struct audit_cells *cells, const char *id,
                                           const unsigned char *key);

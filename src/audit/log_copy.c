@@ -53,7 +53,7 @@ audit_copy_add(struct audit_log *log, const void *lines, size_t len)
 		return;
 	if (c->at == 0 && c->lines.len == 0) {
 		snprintf(place, sizeof(place), "%llu\n", (unsigned long long)log->size);
-		buf_put(&c->lines, place, strlen(place));
+		buf_put_text(&c->lines, place);
 	}
 	buf_put(&c->lines, lines, len);
 	c->follows = !buf_failed(&c->lines) && c->at + c->lines.len <= AUDIT_COPY_SIZE;

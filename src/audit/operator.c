@@ -14,7 +14,6 @@
 #include "base/codec.h"
 #include "base/data.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "canon/hash.h"
 
@@ -49,9 +48,8 @@ leave_lock(struct operator *op)
 static int
 put_members(struct audit_log *log, const char *time, struct audit_member *members, size_t n)
 {
-	OWN(buf_free) struct buf event;
+	OWN(buf_free) struct buf event = BUF(256);
 
-	buf_init(&event, 256);
 	audit_event_put(&event, members, n);
 	return buf_failed(&event) ? -ENOMEM :
 	       audit_log_put(log, time, (const char *)event.data, event.len);

@@ -55,8 +55,7 @@ open_file(struct reader *r, uint32_t n)
 static void
 close_file(struct reader *r)
 {
-	closep(&r->fd);
-	r->fd = -1;
+	close_fd(&r->fd);
 }
 
 /* As much of the LEN bytes at AT as there is. */
@@ -264,7 +263,7 @@ do_all(struct reader *r)
 int
 audit_page_read(struct audit_page *page, int dir, const char *name, struct err *err)
 {
-	OWN(close_reader) struct reader r = { .page = page, .dir = dir, .fd = -1, .err = err };
+	OWN(close_reader) struct reader r = { .page = page, .dir = dir, .err = err };
 	OWN(freep) char *low = malloc(AUDIT_LINE_MAX + 1);
 	int code;
 

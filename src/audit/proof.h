@@ -6,7 +6,6 @@
  * record of the cell's key. */
 #ifndef CLOISTER_AUDIT_PROOF_H
 #define CLOISTER_AUDIT_PROOF_H
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,5 @@
 /* proof_json.c - proofs as JSON: see proof.h. */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,29 +15,20 @@
 /* ---- writing ---- */
 
 static void
-put(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
-static void
 put_hex(struct buf *b, const char *before, const unsigned char hash[AUDIT_HASH])
 {
 	char hex[AUDIT_HEX + 1];
 
-	put(b, before);
+	buf_put_text(b, before);
 	codec_hex(hash, AUDIT_HASH, hex);
-	put(b, hex);
+	buf_put_text(b, hex);
 }
 
 static void
 put_number(struct buf *b, const char *before, uint64_t n)
 {
-	char text[24];
-
-	put(b, before);
-	snprintf(text, sizeof(text), "%" PRIu64, n);
-	put(b, text);
+	buf_put_text(b, before);
+	buf_put_decimal(b, n);
 }
 
 /* Writes the members of one, without its opening brace and first members. */
@@ -51,38 +40,38 @@ put_one(struct buf *b, const struct audit_proof *p)
 	put_hex(b, "\"checkpoint\":{\"key\":\"", p->key);
 	put_hex(b, "\",\"root\":\"", p->root);
 	audit_signature_put(p->signature, base64);
-	put(b, "\",\"signature\":\"");
+	buf_put_text(b, "\",\"signature\":\"");
 	buf_put(b, base64, sizeof(base64));
 	put_number(b, "\",\"size\":", p->size);
-	put(b, ",\"time\":\"");
-	put(b, p->time);
-	put(b, "\"},\"format\":\"" AUDIT_PROOF_FORMAT "\"");
+	buf_put_text(b, ",\"time\":\"");
+	buf_put_text(b, p->time);
+	buf_put_text(b, "\"},\"format\":\"" AUDIT_PROOF_FORMAT "\"");
 	put_number(b, ",\"index\":", p->index);
-	put(b, ",\"path\":[");
+	buf_put_text(b, ",\"path\":[");
 	for (size_t i = 0; i < p->n_path; i++) {
 		put_hex(b, i == 0 ? "\"" : ",\"", p->path[i]);
-		put(b, "\"");
+		buf_put_text(b, "\"");
 	}
-	put(b, "],\"record\":");
+	buf_put_text(b, "],\"record\":");
 	canon_put_string(b, p->record, p->len);
-	put(b, ",\"timeline\":\"");
-	put(b, p->timeline);
-	put(b, "\"}");
+	buf_put_text(b, ",\"timeline\":\"");
+	buf_put_text(b, p->timeline);
+	buf_put_text(b, "\"}");
 }
 
 void
 audit_proof_put(struct buf *b, const struct audit_proof *proof, const struct audit_proof *anchor)
 {
-	put(b, "{\"anchor\":");
+	buf_put_text(b, "{\"anchor\":");
 	if (anchor != NULL) {
-		put(b, "{");
+		buf_put_text(b, "{");
 		put_one(b, anchor);
 	} else {
-		put(b, "null");
+		buf_put_text(b, "null");
 	}
-	put(b, ",");
+	buf_put_text(b, ",");
 	put_one(b, proof);
-	put(b, "\n");
+	buf_put_text(b, "\n");
 }
 
 /* ---- reading ---- */

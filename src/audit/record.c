@@ -6,6 +6,7 @@
 
 #include "base/codec.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "canon/canon_check.h"
 
 #define CELL_ID_MAX 24                  /* longer than any id */
@@ -23,12 +24,7 @@ bad(const struct cursor *c, const char *what, struct err *err)
 static bool
 take(struct cursor *c, const char *text)
 {
-	size_t len = strlen(text);
-
-	if ((size_t)(c->end - c->at) < len || memcmp(c->at, text, len) != 0)
-		return false;
-	c->at += len;
-	return true;
+	return text_take(&c->at, c->end, text);
 }
 
 static bool

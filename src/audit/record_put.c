@@ -46,21 +46,6 @@ audit_time_now(char ret_time[AUDIT_TIME_LEN + 1])
 }
 
 static void
-put(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
-static void
-put_number(struct buf *b, uint64_t n)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, n);
-	put(b, text);
-}
-
-static void
 put_hex(struct buf *b, const unsigned char hash[AUDIT_HASH])
 {
 	char text[AUDIT_HEX + 3];
@@ -103,28 +88,28 @@ audit_record_put(struct buf *b, struct audit_chain *c, const char *timeline, con
 	size_t from = b->len;
 
 	if (strncmp(timeline, "cell/", 5) == 0) {
-		put(b, "{\"cell\":\"");
-		put(b, timeline + 5);
-		put(b, "\",\"event\":");
+		buf_put_text(b, "{\"cell\":\"");
+		buf_put_text(b, timeline + 5);
+		buf_put_text(b, "\",\"event\":");
 	} else {
-		put(b, "{\"event\":");
+		buf_put_text(b, "{\"event\":");
 	}
 	buf_put(b, event, len);
 	if (strncmp(timeline, "cell/", 5) != 0) {
-		put(b, ",\"log\":\"");
-		put(b, timeline);
-		put(b, "\"");
+		buf_put_text(b, ",\"log\":\"");
+		buf_put_text(b, timeline);
+		buf_put_text(b, "\"");
 	}
-	put(b, ",\"n\":");
-	put_number(b, c->tree.size + 1);
-	put(b, ",\"prev\":");
+	buf_put_text(b, ",\"n\":");
+	buf_put_decimal(b, c->tree.size + 1);
+	buf_put_text(b, ",\"prev\":");
 	put_hex(b, c->head);
-	put(b, ",\"time\":\"");
-	put(b, time);
-	put(b, "\"}");
+	buf_put_text(b, ",\"time\":\"");
+	buf_put_text(b, time);
+	buf_put_text(b, "\"}");
 	if (!buf_failed(b))
 		audit_chain_add(c, (const char *)b->data + from, b->len - from);
-	put(b, "\n");
+	buf_put_text(b, "\n");
 }
 
 size_t
@@ -148,27 +133,26 @@ audit_checkpoint_put(struct buf *b, struct audit_chain *c, const char *timeline,
 	unsigned char root[AUDIT_HASH], signature[AUDIT_SIGNATURE];
 	char text[AUDIT_CHECKPOINT_TEXT_MAX], base64[AUDIT_SIGNATURE_TEXT];
 	size_t peaks = audit_tree_peaks(c->tree.size);
-	OWN(buf_free) struct buf event;
+	OWN(buf_free) struct buf event = BUF(512 + AUDIT_PEAKS_MAX * (AUDIT_HEX + 3));
 
-	buf_init(&event, 512 + AUDIT_PEAKS_MAX * (AUDIT_HEX + 3));
 	audit_tree_root(&c->tree, root);
 	audit_key_sign(key, text, audit_checkpoint_text(text, timeline, c->tree.size, root, time),
 	               signature);
 	audit_signature_put(signature, base64);
-	put(&event, "{\"key\":");
+	buf_put_text(&event, "{\"key\":");
 	put_hex(&event, key->public);
-	put(&event, ",\"root\":");
+	buf_put_text(&event, ",\"root\":");
 	put_hex(&event, root);
-	put(&event, ",\"signature\":\"");
+	buf_put_text(&event, ",\"signature\":\"");
 	buf_put(&event, base64, sizeof(base64));
-	put(&event, "\",\"size\":");
-	put_number(&event, c->tree.size);
-	put(&event, ",\"tree\":[");
+	buf_put_text(&event, "\",\"size\":");
+	buf_put_decimal(&event, c->tree.size);
+	buf_put_text(&event, ",\"tree\":[");
 	for (size_t i = 0; i < peaks; i++) {
-		put(&event, i == 0 ? "" : ",");
+		buf_put_text(&event, i == 0 ? "" : ",");
 		put_hex(&event, c->tree.peak[i]);
 	}
-	put(&event, "],\"type\":\"checkpoint\"}");
+	buf_put_text(&event, "],\"type\":\"checkpoint\"}");
 	if (buf_failed(&event))
 		b->failed = true;
 	else

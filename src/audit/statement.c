@@ -74,11 +74,10 @@ static int
 read_envelope(struct http_text text, const unsigned char key[AUDIT_KEY], struct buf *ret_payload,
               struct err *err)
 {
-	OWN(buf_free) struct buf pae;
+	OWN(buf_free) struct buf pae = BUF(2 * AUDIT_ENVELOPE_MAX);
 	struct json_walk_item item;
 	int r;
 
-	buf_init(&pae, 2 * AUDIT_ENVELOPE_MAX);
 	r = json_walk_member(text, "payloadType", &item);
 	if (r < 0 && r != -EEXIST)
 		return err_set(err, EBADMSG, "this is no DSSE envelope, as it is no JSON object");
@@ -207,10 +206,9 @@ audit_statement_read(const char *text, size_t len, const unsigned char key[AUDIT
                      struct audit_cell *ret_said, struct err *err)
 {
 	struct audit_cell said = { .end = AUDIT_CELL_ENDED, .has_chain = true };
-	OWN(buf_free) struct buf payload;
+	OWN(buf_free) struct buf payload = BUF(AUDIT_ENVELOPE_MAX);
 	int r;
 
-	buf_init(&payload, AUDIT_ENVELOPE_MAX);
 	if (len > AUDIT_ENVELOPE_MAX)
 		return err_set(err, EBADMSG, "an envelope is not that long");
 	r = read_envelope((struct http_text){ text, len }, key, &payload, err);

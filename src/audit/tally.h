@@ -5,7 +5,6 @@
  * are left out; nothing is verified here. */
 #ifndef CLOISTER_AUDIT_TALLY_H
 #define CLOISTER_AUDIT_TALLY_H
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,6 +2,8 @@
 #include "base/buf.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +12,13 @@
 void
 buf_init(struct buf *b, size_t max)
 {
-	*b = (struct buf){ .max = max };
+	*b = BUF(max);
 }
 
 void
 buf_init_secret(struct buf *b, size_t max)
 {
-	*b = (struct buf){ .max = max, .wipes = true };
+	*b = BUF_SECRET(max);
 }
 
 static void
@@ -159,6 +161,21 @@ buf_put_str(struct buf *b, const char *s)
 }
 
 void
+buf_put_text(struct buf *b, const char *text)
+{
+	buf_put(b, text, strlen(text));
+}
+
+void
+buf_put_decimal(struct buf *b, uint64_t n)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, n);
+	buf_put_text(b, text);
+}
+
+void
 buf_put_strv(struct buf *b, char *const *v)
 {
 	buf_put_u32(b, (uint32_t)strv_len(v));
@@ -262,12 +279,6 @@ strv_free(char **v)
 	for (char **s = v; s != NULL && *s != NULL; s++)
 		free(*s);
 	free(v);
-}
-
-void
-strv_freep(char ***v)
-{
-	strv_free(*v);
 }
 
 size_t

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
+
 struct buf {
 	unsigned char *data;
 	size_t len, cap, max;
@@ -18,8 +20,10 @@ struct buf {
 	size_t high;                /* the most bytes in it since the last wipe */
 };
 
+/* An empty buffer; BUF_SECRET wipes itself, for secrets. */
+#define BUF(bytes) ((struct buf){ .max = (bytes) })
+#define BUF_SECRET(bytes) ((struct buf){ .max = (bytes), .wipes = true })
 void buf_init(struct buf *b, size_t max);
-/* A buffer that wipes itself, for secrets. */
 void buf_init_secret(struct buf *b, size_t max);
 /* Read from DATA, which stays the caller's and must outlive B. */
 void buf_init_borrowed(struct buf *b, const void *data, size_t len);
@@ -33,6 +37,9 @@ unsigned char *buf_add(struct buf *b, size_t len);
 void buf_put_u32(struct buf *b, uint32_t v);
 void buf_put_u64(struct buf *b, uint64_t v);
 void buf_put_str(struct buf *b, const char *s);
+/* The bytes of TEXT alone; a number in decimal digits. */
+void buf_put_text(struct buf *b, const char *text);
+void buf_put_decimal(struct buf *b, uint64_t n);
 /* A NULL-terminated list of strings. */
 void buf_put_strv(struct buf *b, char *const *v);
 
@@ -47,6 +54,6 @@ int buf_dup_str(struct buf *b, char **ret_s);
 int buf_dup_strv(struct buf *b, size_t max, char ***ret_v);
 
 void strv_free(char **v);               /* NULL is fine */
-void strv_freep(char ***v);
+OWN_BY(strv_freep, char **, strv_free)
 size_t strv_len(char *const *v);
 #endif

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/buf.h"
+
 /* ---- hex ---- */
 
 static const char codec_lower[] = "0123456789abcdef";
@@ -93,6 +95,15 @@ codec_base64(enum codec_base64 form, const void *data, size_t len, char *ret_tex
 
 	ret_text[n] = '\0';
 	return n;
+}
+
+void
+codec_put_base64(struct buf *b, const void *data, size_t len)
+{
+	unsigned char *at = buf_add(b, CODEC_BASE64_LEN(len));
+
+	if (at != NULL)
+		codec_base64_digits(CODEC_BASE64, data, len, (char *)at);
 }
 
 int

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
+
 /* ---- hex ---- */
 
 /* The value of a hex digit in either case, or -1. */
@@ -67,6 +69,8 @@ codec_base64_value(unsigned char c)
 size_t codec_base64(enum codec_base64 form, const void *data, size_t len, char *ret_text);
 /* The same without the NUL. */
 size_t codec_base64_digits(enum codec_base64 form, const void *data, size_t len, char *ret_text);
+/* Append it with padding. */
+void codec_put_base64(struct buf *b, const void *data, size_t len);
 /* Read all of TEXT: no blanks, no foreign characters, no leftover bits.  -EINVAL, or -ENOBUFS if SIZE is
  * too small; then RET_DATA may be partly written. */
 int codec_unbase64(enum codec_base64 form, const char *text, size_t len, unsigned char *ret_data,

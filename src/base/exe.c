@@ -1,7 +1,6 @@
 /* exe.c - see exe.h. */
 #include "base/exe.h"
 
-#include <errno.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -93,13 +94,6 @@ json_u64(struct json *w, const char *key, uint64_t value)
 }
 
 void
-json_i64(struct json *w, const char *key, int64_t value)
-{
-	json_begin(w, key);
-	fprintf(w->out, "%" PRId64, value);
-}
-
-void
 json_bool(struct json *w, const char *key, bool value)
 {
 	json_begin(w, key);
@@ -111,4 +105,15 @@ json_none(struct json *w, const char *key)
 {
 	json_begin(w, key);
 	fputs("null", w->out);
+}
+
+void
+json_raw(struct json *w, const char *key, const char *fmt, ...)
+{
+	va_list args;
+
+	json_begin(w, key);
+	va_start(args, fmt);
+	vfprintf(w->out, fmt, args);
+	va_end(args);
 }

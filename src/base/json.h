@@ -23,7 +23,8 @@ void json_close(struct json *w, char bracket);
 /* Bytes that are not UTF-8 become U+FFFD.  A NULL string is null. */
 void json_str(struct json *w, const char *key, const char *value);
 void json_u64(struct json *w, const char *key, uint64_t value);
-void json_i64(struct json *w, const char *key, int64_t value);
 void json_bool(struct json *w, const char *key, bool value);
 void json_none(struct json *w, const char *key);
+/* The formatted text must be JSON as it is. */
+void json_raw(struct json *w, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #endif

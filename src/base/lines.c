@@ -71,7 +71,7 @@ put_common(struct diff *d, size_t to, bool more)
 		from = to > LINES_CONTEXT ? to - LINES_CONTEXT : 0;
 		from = from < d->told ? d->told : from;
 		snprintf(mark, sizeof(mark), "@@ %zu\n", from + 1);
-		buf_put(d->out, mark, strlen(mark));
+		buf_put_text(d->out, mark);
 		for (size_t i = from; i < to; i++)
 			put_line(d->out, ' ', &d->b[i]);
 	}

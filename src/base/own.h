@@ -13,6 +13,10 @@
 #define TAKE(p) __extension__({ __typeof__(p) taken_ = (p); (p) = NULL; taken_; })
 #define TAKE_FD(fd) __extension__({ int taken_ = (fd); (fd) = -1; taken_; })
 
+/* Defines NAME for OWN() locals of TYPE, which RELEASE takes by value. */
+#define OWN_BY(name, type, release) \
+	static inline void name(type *p) { (void)release(*p); }
+
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 static inline void

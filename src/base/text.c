@@ -100,3 +100,14 @@ text_wants_colour(FILE *out)
 	return (no == NULL || *no == '\0') && term != NULL &&
 	       strcmp(term, "dumb") != 0 && isatty(fileno(out));
 }
+
+bool
+text_take(const char **at, const char *end, const char *word)
+{
+	size_t len = strlen(word);
+
+	if ((size_t)(end - *at) < len || memcmp(*at, word, len) != 0)
+		return false;
+	*at += len;
+	return true;
+}

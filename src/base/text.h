@@ -1,4 +1,4 @@
-/* text.h - text for people: makes it safe for a terminal, and finds the nearest name. */
+/* text.h - text for people: makes it safe for a terminal, and finds the nearest name; and reads words. */
 #ifndef CLOISTER_TEXT_H
 #define CLOISTER_TEXT_H
 #include <stdbool.h>
@@ -12,6 +12,9 @@ void text_print_safe(FILE *out, const char *s, size_t len, bool keep_lines);
 
 /* The name in NAMES (NULL-terminated) nearest to WORD, or NULL if none is near enough. */
 const char *text_nearest(const char *word, const char *const *names);
+
+/* Whether the text from *AT to END begins with WORD; then *AT moves behind it. */
+bool text_take(const char **at, const char *end, const char *word);
 
 /* Whether OUT is a terminal that wants colour (NO_COLOR is honoured). */
 bool text_wants_colour(FILE *out);

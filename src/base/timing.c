@@ -1,7 +1,6 @@
 /* timing.c - see timing.h. */
 #include "base/timing.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>

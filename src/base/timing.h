@@ -5,7 +5,6 @@
  * nonsense, and never more than a number. */
 #ifndef CLOISTER_TIMING_H
 #define CLOISTER_TIMING_H
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -305,3 +305,18 @@ tree_open_made(const char *path, bool make, const char *otherwise, struct err *e
 	}
 	return fd;
 }
+
+int
+tree_has_entries(int dir)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+
+	if (list == NULL)
+		return -errno;
+	while ((d = readdir(list)) != NULL)
+		if (!tree_is_dots(d->d_name))
+			return 1;
+	return 0;
+}

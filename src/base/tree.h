@@ -27,6 +27,9 @@ int tree_open_resolved(const char *path);
 /* As tree_open_dir; changes the folder's own mode bits if they are in the way. */
 int tree_open_dir_anyway(int dir, const char *name);
 
+/* 1: there is something in the folder DIR; 0: there is nothing; or -errno. */
+int tree_has_entries(int dir);
+
 /* Remove everything beneath the folder DIR, but not the folder itself.  No link is followed, no
  * mount is crossed.  Depth and modes set by a stranger do not stop it. */
 int tree_empty(int dir, struct err *err);

@@ -32,12 +32,6 @@ canon_compare(const char *a, const char *b)
 
 /* ---- writing ---- */
 
-static void
-put_text(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
 static int
 put_number(struct buf *b, json_t *value, struct err *err)
 {
@@ -54,7 +48,7 @@ put_number(struct buf *b, json_t *value, struct err *err)
 			return err_set(err, EINVAL, "a number is not finite");
 		canon_number(json_real_value(value), text);
 	}
-	put_text(b, text);
+	buf_put_text(b, text);
 	return 0;
 }
 
@@ -124,7 +118,7 @@ put_value(struct buf *b, json_t *value, unsigned depth, struct err *err)
 	case JSON_REAL:
 		return put_number(b, value, err);
 	default:
-		put_text(b, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
+		buf_put_text(b, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
 		return 0;
 	}
 }
@@ -142,10 +136,9 @@ canon_put(struct buf *b, json_t *value, struct err *err)
 int
 canon_dump(json_t *value, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(max + 1);
 	int r;
 
-	buf_init(&b, max + 1);
 	r = canon_put(&b, value, err);
 	buf_put(&b, "", 1);
 	if (r < 0)

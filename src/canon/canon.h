@@ -11,7 +11,6 @@
 #ifndef CLOISTER_CANON_H
 #define CLOISTER_CANON_H
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 struct buf;

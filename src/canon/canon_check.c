@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "canon/canon_text.h"
 
 struct name {
@@ -103,17 +104,6 @@ take_number(struct check *c)
 	return n <= CANON_CHECK_NUMBER_MAX;
 }
 
-static bool
-take_word(struct check *c, const char *word)
-{
-	size_t len = strlen(word);
-
-	if ((size_t)(c->end - c->at) < len || memcmp(c->at, word, len) != 0)
-		return false;
-	c->at += len;
-	return true;
-}
-
 /* Parse a member's name and colon, if one is due. */
 static bool
 take_name(struct check *c)
@@ -157,11 +147,11 @@ take_value(struct check *c)
 	case '"':
 		return take_string(c, &unused);
 	case 't':
-		return take_word(c, "true");
+		return text_take(&c->at, c->end, "true");
 	case 'f':
-		return take_word(c, "false");
+		return text_take(&c->at, c->end, "false");
 	case 'n':
-		return take_word(c, "null");
+		return text_take(&c->at, c->end, "null");
 	default:
 		return take_number(c);
 	}

@@ -2,6 +2,7 @@
  * members.h. */
 #include <string.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "canon/canon_text.h"
 #include "canon/members.h"
@@ -19,17 +20,6 @@ take(struct reader *r, char c)
 	if (r->at == r->end || *r->at != c)
 		return false;
 	r->at++;
-	return true;
-}
-
-static bool
-take_word(struct reader *r, const char *word)
-{
-	size_t len = strlen(word);
-
-	if ((size_t)(r->end - r->at) < len || memcmp(r->at, word, len) != 0)
-		return false;
-	r->at += len;
 	return true;
 }
 
@@ -92,9 +82,9 @@ take_value(struct reader *r)
 	case '[':
 		return take_list(r);
 	case 't':
-		return take_word(r, "true");
+		return text_take(&r->at, r->end, "true");
 	case 'f':
-		return take_word(r, "false");
+		return text_take(&r->at, r->end, "false");
 	default:
 		return take_number(r);
 	}
@@ -115,7 +105,7 @@ take_key(struct reader *r, const char **key, size_t *len)
 	                          (*r->at >= '0' && *r->at <= '9')))
 		r->at++;
 	n = (size_t)(r->at - first);
-	if (n == 0 || n > MEMBERS_KEY_MAX || !take_word(r, "\":"))
+	if (n == 0 || n > MEMBERS_KEY_MAX || !text_take(&r->at, r->end, "\":"))
 		return false;
 	common = n < *len ? n : *len;
 	order = *key == NULL ? 1 : memcmp(first, *key, common);

@@ -2,7 +2,6 @@
 #include "cell/cell_approvals.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

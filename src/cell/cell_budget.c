@@ -95,12 +95,6 @@ cell_budgets_free(struct cell_budgets *b)
 	free(b);
 }
 
-void
-cell_budgets_freep(struct cell_budgets **b)
-{
-	cell_budgets_free(*b);
-}
-
 /* ---- reading budgets ---- */
 
 static void

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "cell/cell_steer.h"
 #include "policy/policy_budget.h"
 
@@ -31,7 +32,7 @@ struct cell_budget_line {
  * frees *ret_budgets. */
 int cell_budgets_get(int socket, struct cell_budgets **ret_budgets, struct err *err);
 void cell_budgets_free(struct cell_budgets *b);         /* NULL is fine */
-void cell_budgets_freep(struct cell_budgets **b);
+OWN_BY(cell_budgets_freep, struct cell_budgets *, cell_budgets_free)
 
 /* Read the current values.  Returns the number of lines, of which at most MAX are stored in LINES. */
 size_t cell_budgets_read(const struct cell_budgets *b, struct cell_budget_line *lines, size_t max);

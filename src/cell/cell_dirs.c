@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/data.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "base/tree.h"

@@ -170,10 +170,9 @@ cell_place_leave(struct cell_place *place, bool cleared)
 {
 	if (cleared)
 		remove_runtime_entry(place->runtime, place->dir, place->entry.dir);
-	closep(&place->dir);
-	closep(&place->lock);
-	closep(&place->runtime);
-	place->dir = place->lock = place->runtime = -1;
+	close_fd(&place->dir);
+	close_fd(&place->lock);
+	close_fd(&place->runtime);
 }
 
 static void

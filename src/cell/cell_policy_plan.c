@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/lines.h"
 #include "base/own.h"
 #include "cell/cell_policy.h"
@@ -64,11 +63,8 @@ static int
 show_diff(struct cell_policy_plan *plan, const struct policy_flat *before,
           const struct policy_flat *after, struct err *err)
 {
-	OWN(buf_free) struct buf old, new, diff;
+	OWN(buf_free) struct buf old = BUF(POLICY_FLAT_MAX), new = BUF(POLICY_FLAT_MAX), diff = BUF(DIFF_MAX);
 
-	buf_init(&old, POLICY_FLAT_MAX);
-	buf_init(&new, POLICY_FLAT_MAX);
-	buf_init(&diff, DIFF_MAX);
 	policy_flat_put(&old, before);
 	policy_flat_put(&new, after);
 	if (buf_failed(&old) || buf_failed(&new))
@@ -100,14 +96,12 @@ add_fixed(struct cell_policy_plan *plan, const char *name, const struct policy_f
           struct policy_flat *after, struct err *err)
 {
 	OWN(policy_flat_free) struct policy_flat again;
-	OWN(buf_free) struct buf text, all, whole;
+	OWN(buf_free) struct buf text = BUF(POLICY_FLAT_MAX), all = BUF(POLICY_FLAT_MAX),
+	                         whole = BUF(POLICY_FLAT_MAX);
 	bool missing = false;
 	int r = 0;
 
 	policy_flat_init(&again);
-	buf_init(&text, POLICY_FLAT_MAX);
-	buf_init(&all, POLICY_FLAT_MAX);
-	buf_init(&whole, POLICY_FLAT_MAX);
 	buf_put(&text, plan->text, plan->len);
 	if (plan->len > 0 && plan->text[plan->len - 1] != '\n')
 		buf_put(&text, "\n", 1);
@@ -119,7 +113,7 @@ add_fixed(struct cell_policy_plan *plan, const char *name, const struct policy_f
 			continue;
 		missing = true;
 		r = policy_flat_take(after, before, fixed[i], err);
-		buf_put(&text, fixed[i], strlen(fixed[i]));
+		buf_put_text(&text, fixed[i]);
 		buf_put(&text, ": ", 2);
 		policy_flat_put_part(&text, old);
 	}
@@ -230,7 +224,7 @@ put_hits(struct buf *b, const struct cell_policy_now *now, const struct policy *
 			rule++;
 		if (rule < n_rules && line_of(placed, rule) == line) {
 			snprintf(hits, sizeof(hits), "  " HITS "%" PRIu64, now->counts[rule]);
-			buf_put(b, hits, strlen(hits));
+			buf_put_text(b, hits);
 		}
 		buf_put(b, "\n", 1);
 		at += n + 1;
@@ -241,13 +235,11 @@ static bool
 means_the_same(const struct buf *a, const char *text, size_t len)
 {
 	OWN(policy_flat_free) struct policy_flat one, other;
-	OWN(buf_free) struct buf first, second;
+	OWN(buf_free) struct buf first = BUF(POLICY_FLAT_MAX), second = BUF(POLICY_FLAT_MAX);
 	bool same;
 
 	policy_flat_init(&one);
 	policy_flat_init(&other);
-	buf_init(&first, POLICY_FLAT_MAX);
-	buf_init(&second, POLICY_FLAT_MAX);
 	same = !buf_failed(a) &&
 	       policy_flat_load(&one, "", (const char *)a->data, a->len, NULL, NULL, NULL) == 0 &&
 	       policy_flat_load(&other, "", text, len, NULL, NULL, NULL) == 0;
@@ -261,10 +253,9 @@ cell_policy_annotate(struct buf *b, const struct cell_policy_now *now)
 {
 	OWN(policy_flat_free) struct policy_flat flat;
 	OWN(policy_freep) struct policy *placed = NULL;
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(POLICY_FLAT_MAX);
 
 	policy_flat_init(&flat);
-	buf_init(&text, POLICY_FLAT_MAX);
 	if (policy_flat_load(&flat, "text", now->text, now->len, NULL, &placed, NULL) == 0 &&
 	    policy_n_own(placed) == policy_n_own(now->policy))
 		put_hits(&text, now, placed);
@@ -333,11 +324,10 @@ read_rule(const char *verb, const char *rule, struct buf *ret_line, struct err *
 {
 	OWN(policy_flat_free) struct policy_flat flat;
 	OWN(node_freep) struct node *node = NULL;
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(POLICY_FILE_MAX);
 	int r = 0;
 
 	policy_flat_init(&flat);
-	buf_init(&text, POLICY_FILE_MAX);
 	if (rule[strspn(rule, " ")] != '{') {
 		r = policy_put_short(ret_line, verb, verb, rule, err);
 		if (r < 0)
@@ -363,12 +353,11 @@ static bool
 is_in_front(const struct cell_policy_now *now, const char *line)
 {
 	OWN(policy_flat_free) struct policy_flat new, old;
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(POLICY_FILE_MAX);
 	size_t n;
 
 	policy_flat_init(&new);
 	policy_flat_init(&old);
-	buf_init(&text, POLICY_FILE_MAX);
 	put_alone(&text, line, strlen(line));
 	if (buf_failed(&text) ||
 	    policy_flat_load(&new, "", (char *)text.data, text.len, NULL, NULL, NULL) < 0 ||
@@ -404,7 +393,7 @@ put_before_first(struct buf *b, const struct cell_policy_now *now, const char *l
 	buf_put(b, now->text, (size_t)(at - now->text));
 	buf_put(b, at, indent);
 	buf_put(b, "- ", 2);
-	buf_put(b, line, strlen(line));
+	buf_put_text(b, line);
 	buf_put(b, "\n", 1);
 	buf_put(b, at, now->len - (size_t)(at - now->text));
 	return true;
@@ -450,11 +439,9 @@ cell_policy_plan_rule(int runtime, const struct cell_entry *entry, enum steer_ve
                       const char *rule, struct cell_policy_plan *ret_plan, struct err *err)
 {
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
-	OWN(buf_free) struct buf line, text;
+	OWN(buf_free) struct buf line = BUF(POLICY_FILE_MAX), text = BUF(POLICY_FILE_MAX);
 	int r;
 
-	buf_init(&line, POLICY_FILE_MAX);
-	buf_init(&text, POLICY_FILE_MAX);
 	r = read_rule(steer_rows[verb].name, rule, &line, err);
 	r = r == 0 ? cell_policy_get(runtime, entry, &plan.now, err) : r;
 	if (r < 0)

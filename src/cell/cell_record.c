@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -115,11 +114,10 @@ cell_state_remove(int state, const char *entry, struct err *err)
 int
 cell_record_write(int state_dir, const struct cell_record *record, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(CELL_SPEC_MAX + 1024);
 	OWN(closep) int fd = -1;
 	int r;
 
-	buf_init(&b, CELL_SPEC_MAX + 1024);
 	buf_put_u32(&b, RECORD_VERSION);
 	cell_spec_put(&b, &record->spec);
 	buf_put_u64(&b, record->started_ns);

@@ -7,7 +7,6 @@
 #define CLOISTER_CELL_STEER_H
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/buf.h"
 #include "ipc/ipc.h"

@@ -8,35 +8,17 @@
 #include "cli/cli.h"
 #include "policy/policy.h"
 
-enum { OPT_NOW, OPT_WHY, OPT_DRY_RUN };
-
-const struct cli_option cli_allow_options[] = {
-	{ "now", 0, NULL, "cut off requests under way that are now refused", OPT_NOW },
-	{ "why", 0, "TEXT", "a reason for the audit log", OPT_WHY },
-	{ "dry-run", 0, NULL, "only show what would change", OPT_DRY_RUN },
-	{0}
-};
-
 struct allow {
 	bool now, dry_run;
 	const char *why;
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct allow *a = arg;
-
-	if (option->id == OPT_WHY) {
-		a->why = value;
-		return cell_steer_check_why(value, err);
-	}
-	if (option->id == OPT_NOW)
-		a->now = true;
-	else
-		a->dry_run = true;
-	return 0;
-}
+const struct cli_option cli_allow_options[] = {
+	{ "now", 0, NULL, "cut off requests under way that are now refused", CLI_FLAG(struct allow, now) },
+	{ "why", 0, "TEXT", "a reason for the audit log", CLI_TEXT(struct allow, why) },
+	{ "dry-run", 0, NULL, "only show what would change", CLI_FLAG(struct allow, dry_run) },
+	{0}
+};
 
 int
 cmd_allow(int argc, char **argv)
@@ -50,7 +32,7 @@ cmd_allow(int argc, char **argv)
 	struct allow a = {0};
 	int rest, r;
 
-	if (cli_parse(cli_allow_options, argc, argv, true, take_option, &a, &rest, &err) < 0)
+	if (cli_parse(cli_allow_options, argc, argv, true, cli_check_why, &a, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest != 2)
 		return cli_failf("a cell and a rule are needed: cloister %s CELL RULE", argv[0]);

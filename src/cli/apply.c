@@ -12,18 +12,6 @@
 #include "cli/changes.h"
 #include "cli/cli.h"
 
-enum { OPT_FORCE, OPT_DRY_RUN, OPT_ALL };
-
-const struct cli_option cli_apply_options[] = {
-	{ "force", 0, NULL, "overwrite files that changed here since the cell started", OPT_FORCE },
-	{ "dry-run", 'n', NULL, "only show what would be written", OPT_DRY_RUN },
-	{0}
-};
-const struct cli_option cli_discard_options[] = {
-	{ "all", 0, NULL, "delete the kept data of every ended cell", OPT_ALL },
-	{0}
-};
-
 static volatile sig_atomic_t stopped;
 
 static void
@@ -48,25 +36,22 @@ struct apply {
 	size_t refs, objects;           /* of git: refs that move, and all objects that change */
 };
 
+const struct cli_option cli_apply_options[] = {
+	{ "force", 0, NULL, "overwrite files that changed here since the cell started",
+	  CLI_FLAG(struct apply, force) },
+	{ "dry-run", 'n', NULL, "only show what would be written", CLI_FLAG(struct apply, dry_run) },
+	{0}
+};
+const struct cli_option cli_discard_options[] = {
+	{ "all", 0, NULL, "delete the kept data of every ended cell", CLI_BOOL },
+	{0}
+};
+
 static void
 apply_free(struct apply *apply)
 {
 	fclosep(&apply->words);
 	free(apply->last);
-}
-
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct apply *apply = arg;
-
-	(void)value;
-	(void)err;
-	if (option->id == OPT_FORCE)
-		apply->force = true;
-	else
-		apply->dry_run = true;
-	return 0;
 }
 
 static void
@@ -249,7 +234,7 @@ cmd_apply(int argc, char **argv)
 	size_t len;
 	int rest, r, noted;
 
-	if (cli_parse(cli_apply_options, argc, argv, true, take_option, &apply, &rest, &err) < 0)
+	if (cli_parse(cli_apply_options, argc, argv, true, NULL, &apply, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("no cell is given: cloister apply [OPTION...] CELL [PATH...]");
@@ -323,16 +308,6 @@ discard_all(int state, struct err *err)
 	return r;
 }
 
-static int
-take_all(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	(void)option;
-	(void)value;
-	(void)err;
-	*(bool *)arg = true;
-	return 0;
-}
-
 int
 cmd_discard(int argc, char **argv)
 {
@@ -342,7 +317,7 @@ cmd_discard(int argc, char **argv)
 	bool all = false;
 	int rest, failed = 0;
 
-	if (cli_parse(cli_discard_options, argc, argv, true, take_all, &all, &rest, &err) < 0)
+	if (cli_parse(cli_discard_options, argc, argv, true, NULL, &all, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (all && rest < argc)
 		return cli_failf("--all means every cell: remove '%s'", argv[rest]);

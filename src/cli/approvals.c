@@ -14,15 +14,6 @@
 #define CELLS_MAX 1024                  /* followed at once */
 #define LOOK_MS 500                     /* between two looks for new cells */
 
-enum { OPTION_FOLLOW, OPTION_JSON, OPTION_ALL };
-
-const struct cli_option cli_approvals_options[] = {
-	{ "follow", 'f', NULL, "keep printing new requests and their outcomes", OPTION_FOLLOW },
-	{ "all", 'a', NULL, "include answered requests", OPTION_ALL },
-	{ "json", 0, NULL, "print JSON for programs: one object per line", OPTION_JSON },
-	{0}
-};
-
 struct cell {
 	char id[CELL_ID_LEN + 1];
 	int fd;                         /* -1: its end was reported */
@@ -37,17 +28,13 @@ struct approvals {
 	size_t n, shown;
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct approvals *a = arg;
-
-	(void)value, (void)err;
-	a->follow |= option->id == OPTION_FOLLOW;
-	a->json |= option->id == OPTION_JSON;
-	a->all |= option->id == OPTION_ALL;
-	return 0;
-}
+const struct cli_option cli_approvals_options[] = {
+	{ "follow", 'f', NULL, "keep printing new requests and their outcomes",
+	  CLI_FLAG(struct approvals, follow) },
+	{ "all", 'a', NULL, "include answered requests", CLI_FLAG(struct approvals, all) },
+	{ "json", 0, NULL, "print JSON for programs: one object per line", CLI_FLAG(struct approvals, json) },
+	{0}
+};
 
 static void
 show(struct approvals *a, const char *json)
@@ -206,7 +193,7 @@ cmd_approvals(int argc, char **argv)
 	struct err err = {0};
 	int rest, r;
 
-	if (cli_parse(cli_approvals_options, argc, argv, true, take_option, &a, &rest, &err) < 0)
+	if (cli_parse(cli_approvals_options, argc, argv, true, NULL, &a, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest > 1)
 		return cli_failf("only one cell can be given: remove '%s'", argv[rest + 1]);

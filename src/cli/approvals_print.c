@@ -1,7 +1,6 @@
 /* approvals_print.c - see approvals.h. */
 #include "cli/approvals.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>

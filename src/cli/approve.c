@@ -8,19 +8,7 @@
 #include "cell/cell_approvals.h"
 #include "cli/cli.h"
 
-enum { OPTION_ONCE, OPTION_FOR, OPTION_RULE, OPTION_WHY, OPTION_REASON };
-
-const struct cli_option cli_approve_options[] = {
-	{ "once", 0, NULL, "approve only this request (default)", OPTION_ONCE },
-	{ "for", 0, "TIME", "approve all that the same rule asks for, for this time", OPTION_FOR },
-	{ "rule", 0, NULL, "approve all that the same rule asks for, while the cell lives", OPTION_RULE },
-	{ "why", 0, "TEXT", "a reason for the audit log", OPTION_WHY },
-	{0}
-};
-const struct cli_option cli_refuse_options[] = {
-	{ "reason", 0, "TEXT", "the reason for the agent and the audit log", OPTION_REASON },
-	{0}
-};
+enum { OPTION_ONCE, OPTION_FOR, OPTION_RULE };
 
 struct answer {
 	enum control_approve how;
@@ -29,15 +17,25 @@ struct answer {
 	struct cell_steer_who who;
 };
 
+const struct cli_option cli_approve_options[] = {
+	{ "once", 0, NULL, "approve only this request (default)", OPTION_ONCE },
+	{ "for", 0, "TIME", "approve all that the same rule asks for, for this time", OPTION_FOR },
+	{ "rule", 0, NULL, "approve all that the same rule asks for, while the cell lives", OPTION_RULE },
+	{ "why", 0, "TEXT", "a reason for the audit log", CLI_TEXT(struct answer, who.why) },
+	{0}
+};
+const struct cli_option cli_refuse_options[] = {
+	{ "reason", 0, "TEXT", "the reason for the agent and the audit log", CLI_TEXT(struct answer, who.why) },
+	{0}
+};
+
 static int
 take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
 {
 	struct answer *a = arg;
 
-	if (option->id == OPTION_WHY || option->id == OPTION_REASON) {
-		a->who.why = value;
+	if (option->id < 0)
 		return cell_steer_check_why(value, err);
-	}
 	if (a->said)
 		return err_set(err, EINVAL, "--once, --for and --rule exclude each other: give one of "
 		               "them");

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "audit/audit_request.h"
 #include "base/own.h"
@@ -10,20 +9,20 @@
 #include "base/text.h"
 #include "cli/cli.h"
 
-enum { OPT_ALL, OPT_OPERATOR, OPT_KEY, OPT_FORMAT, OPT_JSON };
-
-const struct cli_option cli_audit_options[] = {
-	{ "all", 0, NULL, "verify, export: every cell; verify: the operator's timeline too", OPT_ALL },
-	{ "operator", 0, NULL, "use the operator's timeline", OPT_OPERATOR },
-	{ "key", 0, "HEX", "verify: the operator's public key, for files", OPT_KEY },
-	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse (in-toto statements)", OPT_FORMAT },
-	{ "json", 0, NULL, "verify, key: print JSON; the others always do", OPT_JSON },
-	{0}
-};
-
 struct audit_cli {
 	bool all, operator, json;
 	const char *key, *format;
+};
+
+const struct cli_option cli_audit_options[] = {
+	{ "all", 0, NULL, "verify, export: every cell; verify: the operator's timeline too",
+	  CLI_FLAG(struct audit_cli, all) },
+	{ "operator", 0, NULL, "use the operator's timeline", CLI_FLAG(struct audit_cli, operator) },
+	{ "key", 0, "HEX", "verify: the operator's public key, for files", CLI_TEXT(struct audit_cli, key) },
+	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse (in-toto statements)",
+	  CLI_TEXT(struct audit_cli, format) },
+	{ "json", 0, NULL, "verify, key: print JSON; the others always do", CLI_FLAG(struct audit_cli, json) },
+	{0}
 };
 
 static int
@@ -31,26 +30,13 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 {
 	struct audit_cli *cli = arg;
 
-	switch (option->id) {
-	case OPT_ALL:
-		cli->all = true;
-		return 0;
-	case OPT_OPERATOR:
-		cli->operator = true;
-		return 0;
-	case OPT_JSON:
-		cli->json = true;
-		return 0;
-	case OPT_FORMAT:
-		cli->format = value;
-		return strcmp(value, "jsonl") == 0 || strcmp(value, "dsse") == 0 ? 0 :
-		       err_set(err, EINVAL, "there is no format '%.32s': use jsonl or dsse", value);
-	default:
-		cli->key = value;
-		return strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64 ? 0 :
-		       err_set(err, EINVAL, "--key takes a public key of 64 hex digits, as `cloister "
+	(void)option;
+	if (value == cli->format && value != NULL && strcmp(value, "jsonl") != 0 && strcmp(value, "dsse") != 0)
+		return err_set(err, EINVAL, "there is no format '%.32s': use jsonl or dsse", value);
+	if (value == cli->key && value != NULL && (strlen(value) != 64 || strspn(value, "0123456789abcdef") != 64))
+		return err_set(err, EINVAL, "--key takes a public key of 64 hex digits, as `cloister "
 		               "audit key` prints it");
-	}
+	return 0;
 }
 
 /* The words of each verb: at least and at most, without and with --operator. */

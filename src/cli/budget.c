@@ -18,36 +18,18 @@
 #define WHICH "which budget is to be raised? cloister budget %s --raise NAME %s, with a NAME from the first " \
 	"column of `cloister budget %s`"
 
-enum { JSON, RAISE, WHY };
-const struct cli_option cli_budget_options[] = {
-	{ "json", 0, NULL, "print JSON for programs", JSON },
-	{ "raise", 'r', "NAME", "raise this budget to each KIND=VALUE, or by KIND=+VALUE", RAISE },
-	{ "why", 0, "TEXT", "a reason for the audit log", WHY },
-	{0}
-};
-
 struct asked {
 	bool json;
 	const char *raise, *why;
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct asked *a = arg;
-
-	switch (option->id) {
-	case JSON:
-		a->json = true;
-		return 0;
-	case RAISE:
-		a->raise = value;
-		return 0;
-	default:
-		a->why = value;
-		return cell_steer_check_why(value, err);
-	}
-}
+const struct cli_option cli_budget_options[] = {
+	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct asked, json) },
+	{ "raise", 'r', "NAME", "raise this budget to each KIND=VALUE, or by KIND=+VALUE",
+	  CLI_TEXT(struct asked, raise) },
+	{ "why", 0, "TEXT", "a reason for the audit log", CLI_TEXT(struct asked, why) },
+	{0}
+};
 
 static struct cell_budgets *
 get(const char *word, struct err *err)
@@ -224,7 +206,7 @@ cmd_budget(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_budget_options, argc, argv, true, take_option, &a, &rest, &err) < 0)
+	if (cli_parse(cli_budget_options, argc, argv, true, cli_check_why, &a, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("no cell is given: cloister budget CELL");

@@ -3,7 +3,6 @@
 #define CLOISTER_CLI_H
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -21,8 +20,15 @@ struct cli_option {
 	char letter;                    /* 0 if there is none */
 	const char *arg;                /* the name of its value; NULL for a flag */
 	const char *help;
-	int id;
+	int id;                         /* for TAKE; or CLI_FLAG or CLI_TEXT */
 };
+
+/* As an option's id: the parser sets this member of the TYPE that ARG points to.  CLI_BOOL: ARG points
+ * to the bool. */
+#define CLI_SETS(type, member, is) _Generic(((type *)0)->member, is: -1 - (int)offsetof(type, member))
+#define CLI_FLAG(type, member) CLI_SETS(type, member, bool)
+#define CLI_TEXT(type, member) CLI_SETS(type, member, const char *)
+#define CLI_BOOL (-1)
 
 struct cli_command {
 	const char *name, *args, *help;
@@ -31,7 +37,6 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_commands[];     /* ends with a NULL name */
-const struct cli_command *cli_find_command(const char *name);
 void cli_help_all(void);
 void cli_help_one(const struct cli_command *c);
 bool cli_has_verbs(const struct cli_command *c);    /* `cloister secret add`, not `cloister run` */
@@ -99,15 +104,16 @@ int cmd_audit(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
-/* Walks the options of argv: calls TAKE for each with its value (NULL for a flag), which returns 0
- * or a negative errno.  Options end at the first other word or after "--"; its index is *ret_rest.
- * With ANYWHERE they may also follow other words, which are moved to the end. */
+/* Walks the options of argv.  Sets the member that an option names, if any, and calls TAKE, if not
+ * NULL, with its value (NULL for a flag).  TAKE returns 0 or a negative errno.  Options end at the
+ * first other word or after "--"; its index is *ret_rest.  With ANYWHERE they may also follow other
+ * words, which are moved to the end. */
 int cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere,
               int (*take)(void *arg, const struct cli_option *option, const char *value,
                           struct err *err),
               void *arg, int *ret_rest, struct err *err);
-/* A TAKE for commands whose only option is a flag: sets the bool at ARG. */
-int cli_take_flag(void *arg, const struct cli_option *option, const char *value, struct err *err);
+/* A TAKE that checks the text of --why. */
+int cli_check_why(void *arg, const struct cli_option *option, const char *value, struct err *err);
 
 /* "cloister: TEXT" on standard error; returns CLI_FAILED. */
 int cli_fail(const struct err *err);
@@ -133,6 +139,8 @@ int cli_find_running(const char *word, struct cell_entry *ret_entry, struct err 
  * lives, or its supervisor does not answer. */
 bool cli_await_tidy(const char *id);
 
+/* Whether WORD is the whole id or name of a cell with a state entry. */
+bool cli_is_kept(const char *word);
 /* The state entry for WORD, as cell_find().  If the cell has none any more, the error explains that. */
 int cli_find_kept(int state, const char *word, struct cell_entry *ret_entry, struct err *err);
 /* Reads the record of the ended cell WORD; *ret_dir is its open state entry. */

@@ -1,7 +1,6 @@
 /* client.c - connects to running cells, and finds ended ones. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -25,6 +24,16 @@ has_ended(const char *word)
 	ended = cell_ended_open(state);
 	return cell_find(state, false, word, &entry, NULL) == 0 ||
 	       (ended >= 0 && cell_find(ended, false, word, &entry, NULL) != -ENOENT);
+}
+
+bool
+cli_is_kept(const char *word)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	struct cell_entry entry;
+
+	return state >= 0 && cell_find(state, false, word, &entry, NULL) == 0 &&
+	       (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
 }
 
 int

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/data.h"
@@ -16,31 +15,17 @@
 
 #define PAGE "dashboard.html"           /* in DATA/serve */
 
-enum { OPT_OPEN, OPT_SOCKET };
-
-const struct cli_option cli_dashboard_options[] = {
-	{ "open", 'o', NULL, "open the link in a browser with xdg-open", OPT_OPEN },
-	{ "socket", 's', "PATH", "the service's socket (serve.sock in the runtime folder)", OPT_SOCKET },
-	{0}
-};
-
 struct dashboard {
 	bool open;
 	const char *socket;
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct dashboard *d = arg;
-
-	(void)err;
-	if (option->id == OPT_OPEN)
-		d->open = true;
-	else
-		d->socket = value;
-	return 0;
-}
+const struct cli_option cli_dashboard_options[] = {
+	{ "open", 'o', NULL, "open the link in a browser with xdg-open", CLI_FLAG(struct dashboard, open) },
+	{ "socket", 's', "PATH", "the service's socket (serve.sock in the runtime folder)",
+	  CLI_TEXT(struct dashboard, socket) },
+	{0}
+};
 
 /* Everybody on the machine can see a program's arguments, but not this link.  So the browser opens
  * a private file that leads there. */
@@ -95,7 +80,7 @@ cmd_dashboard(int argc, char **argv)
 	const char *url;
 	int rest, r;
 
-	if (cli_parse(cli_dashboard_options, argc, argv, true, take_option, &d, &rest, &err) < 0)
+	if (cli_parse(cli_dashboard_options, argc, argv, true, NULL, &d, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
 		return cli_failf("'dashboard' takes no arguments: remove '%.64s'", argv[rest]);

@@ -16,15 +16,6 @@
 #include "cli/changes.h"
 #include "cli/cli.h"
 
-enum { OPT_STAT, OPT_NAMES, OPT_JSON };
-
-const struct cli_option cli_diff_options[] = {
-	{ "stat", 0, NULL, "only show the size of each change", OPT_STAT },
-	{ "name-status", 0, NULL, "only list the changed files", OPT_NAMES },
-	{ "json", 0, NULL, "list the changed files as JSON for programs", OPT_JSON },
-	{0}
-};
-
 struct diff {
 	bool names, json, sizes, colour;
 	bool told_unseen;               /* printed the note that commits are not shown */
@@ -35,18 +26,12 @@ struct diff {
 	size_t shown, hidden;
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct diff *diff = arg;
-
-	(void)value;
-	(void)err;
-	diff->sizes = diff->sizes || option->id == OPT_STAT;
-	diff->names = diff->names || option->id == OPT_NAMES;
-	diff->json = diff->json || option->id == OPT_JSON;
-	return 0;
-}
+const struct cli_option cli_diff_options[] = {
+	{ "stat", 0, NULL, "only show the size of each change", CLI_FLAG(struct diff, sizes) },
+	{ "name-status", 0, NULL, "only list the changed files", CLI_FLAG(struct diff, names) },
+	{ "json", 0, NULL, "list the changed files as JSON for programs", CLI_FLAG(struct diff, json) },
+	{0}
+};
 
 static const char *
 kind_letter(const struct workspace_change *change)
@@ -146,7 +131,7 @@ make_label(const char *side, const char *path)
 
 		snprintf(octal, sizeof(octal), c == '"' || c == '\\' ? "\\%c" : "\\%03o", c);
 		if (c < ' ' || c > '~' || c == '"' || c == '\\')
-			buf_put(&b, octal, strlen(octal));
+			buf_put_text(&b, octal);
 		else
 			buf_put(&b, path, 1);
 	}
@@ -408,7 +393,7 @@ cmd_diff(int argc, char **argv)
 	struct err err = {0};
 	int rest, r;
 
-	if (cli_parse(cli_diff_options, argc, argv, true, take_option, &diff, &rest, &err) < 0)
+	if (cli_parse(cli_diff_options, argc, argv, true, NULL, &diff, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("no cell is given: cloister diff [OPTION...] CELL [PATH...]");

@@ -26,13 +26,6 @@
 #define KERNEL_LEAST "5.12"             /* id-mapped mounts */
 #define KERNEL_TRIED "6.1"              /* the oldest that the tests run on */
 
-enum { OPT_JSON };
-
-const struct cli_option cli_doctor_options[] = {
-	{ "json", 0, NULL, "print JSON for programs", OPT_JSON },
-	{0}
-};
-
 enum state { OK, LIMITED, MISSING };
 static const char *const state_names[] = { "ok", "limited", "missing" };
 
@@ -48,6 +41,11 @@ struct doctor {
 	struct ns_probe probe;
 	struct check checks[CHECKS_MAX];
 	size_t n;
+};
+
+const struct cli_option cli_doctor_options[] = {
+	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct doctor, json) },
+	{0}
 };
 
 /* Adds a row; advise() may add what to do about it. */
@@ -519,18 +517,6 @@ print_json(const struct doctor *d)
 	putchar('\n');
 }
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct doctor *d = arg;
-
-	(void)option;
-	(void)value;
-	(void)err;
-	d->json = true;
-	return 0;
-}
-
 static void
 examine(struct doctor *d)
 {
@@ -553,7 +539,7 @@ cmd_doctor(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_doctor_options, argc, argv, true, take_option, &d, &rest, &err) < 0)
+	if (cli_parse(cli_doctor_options, argc, argv, true, NULL, &d, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
 		return cli_failf("'doctor' takes no argument: '%s'", argv[rest]);

@@ -17,24 +17,23 @@
 #include "cell/cell_control.h"
 #include "cell/cell_steer.h"
 #include "cli/cli.h"
-#include "ipc/control_channel.h"
 
 #define HANG_UP_MS 10
 
-enum { OPT_TIME, OPT_ALL };
+enum { OPT_TIME };
+
+struct ending {
+	uint64_t grace_ms;
+	bool all;
+};
 
 const struct cli_option cli_stop_options[] = {
 	{ "time", 't', "TIME", "the time before a cell is killed (10s)", OPT_TIME },
 	{0}
 };
 const struct cli_option cli_kill_options[] = {
-	{ "all", 0, NULL, "kill every cell of this user: the emergency stop", OPT_ALL },
+	{ "all", 0, NULL, "kill every cell of this user: the emergency stop", CLI_FLAG(struct ending, all) },
 	{0}
-};
-
-struct ending {
-	uint64_t grace_ms;
-	bool all;
 };
 
 static int
@@ -42,10 +41,8 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 {
 	struct ending *ending = arg;
 
-	if (option->id == OPT_ALL) {
-		ending->all = true;
+	if (option->id < 0)
 		return 0;
-	}
 	if (num_parse_duration(value, &ending->grace_ms, err) < 0)
 		return err_wrap(err, "--time");
 	if (ending->grace_ms > 24 * 3600 * 1000)

@@ -14,14 +14,6 @@
 
 #define PAUSE_US 100000                 /* between looks, with -f */
 
-enum { OPT_FOLLOW, OPT_JSON };
-
-const struct cli_option cli_events_options[] = {
-	{ "follow", 'f', NULL, "continue until the cell ends", OPT_FOLLOW },
-	{ "json", 0, NULL, "print JSON for programs: one object per line", OPT_JSON },
-	{0}
-};
-
 struct events {
 	bool follow, json, colour;
 	bool eyes;                      /* for a terminal; programs get only the lines */
@@ -29,19 +21,11 @@ struct events {
 	char day[TIMELINE_TIME_MAX];    /* of the last line; initially today */
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct events *ev = arg;
-
-	(void)value;
-	(void)err;
-	if (option->id == OPT_FOLLOW)
-		ev->follow = true;
-	else
-		ev->json = true;
-	return 0;
-}
+const struct cli_option cli_events_options[] = {
+	{ "follow", 'f', NULL, "continue until the cell ends", CLI_FLAG(struct events, follow) },
+	{ "json", 0, NULL, "print JSON for programs: one object per line", CLI_FLAG(struct events, json) },
+	{0}
+};
 
 static void
 print_verdict(const struct events *ev, const struct timeline_event *e)
@@ -204,7 +188,7 @@ cmd_events(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_events_options, argc, argv, true, take_option, &ev, &rest, &err) < 0)
+	if (cli_parse(cli_events_options, argc, argv, true, NULL, &ev, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest > 1)
 		return cli_failf("only one cell can be given: remove '%s'", argv[rest + 1]);

@@ -20,15 +20,7 @@
 #include "ipc/init_channel.h"
 #include "loop/stdio.h"
 
-enum { OPT_ENV, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD };
-
-const struct cli_option cli_exec_options[] = {
-	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
-	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
-	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
-	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
-	{0}
-};
+enum { OPT_ENV, OPT_TTY, OPT_NO_TTY };
 
 struct exec {
 	struct run run;                 /* environment and terminal, as for `run` */
@@ -43,6 +35,15 @@ struct exec {
 	struct err err;
 };
 
+const struct cli_option cli_exec_options[] = {
+	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
+	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
+	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
+	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard",
+	  CLI_FLAG(struct exec, run.spec.clipboard) },
+	{0}
+};
+
 static int
 take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
 {
@@ -50,11 +51,8 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 
 	if (option->id == OPT_ENV)
 		return run_add_env(&exec->run, value, NULL, err);
-	if (option->id == OPT_CLIPBOARD) {
-		exec->run.spec.clipboard = true;
-		return 0;
-	}
-	exec->run.tty = option->id == OPT_TTY ? RUN_TTY_YES : RUN_TTY_NO;
+	if (option->id >= 0)
+		exec->run.tty = option->id == OPT_TTY ? RUN_TTY_YES : RUN_TTY_NO;
 	return 0;
 }
 

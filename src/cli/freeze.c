@@ -16,7 +16,7 @@ ask(const char *word, enum steer_verb verb, struct err *err)
 }
 
 const struct cli_option cli_freeze_options[] = {
-	{ "all", 0, NULL, "every cell of this user", 0 },
+	{ "all", 0, NULL, "every cell of this user", CLI_BOOL },
 	{0}
 };
 
@@ -48,7 +48,7 @@ each(int argc, char **argv, enum steer_verb verb)
 	bool all = false;
 	int rest, status = 0;
 
-	if (cli_parse(cli_freeze_options, argc, argv, true, cli_take_flag, &all, &rest, &err) < 0)
+	if (cli_parse(cli_freeze_options, argc, argv, true, NULL, &all, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (all && rest < argc)
 		return cli_failf("--all means every cell: remove '%s'", argv[rest]);

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "boundary/boundary.h"
-#include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_budget.h"
 #include "policy/policy_consequence.h"

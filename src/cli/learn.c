@@ -24,15 +24,6 @@
 #define LEARN_TITLE_MAX 160             /* of the command, in the first comment */
 #define LEARN_OPTIONS_MAX 64
 
-enum { OPT_OUTPUT = 1000, OPT_FORCE };
-
-const struct cli_option cli_learn_options[] = {
-	{ "output", 'o', "FILE", "write the policy to FILE (cloister.yaml); - prints it",
-	  OPT_OUTPUT },
-	{ "force", 0, NULL, "replace FILE if it exists", OPT_FORCE },
-	{0}
-};
-
 struct learn {
 	const char *file;
 	bool force;
@@ -43,6 +34,13 @@ struct learn {
 	struct timeline_event *events;
 	struct policy_seen *seen;
 	size_t n_seen, cap_seen;
+};
+
+const struct cli_option cli_learn_options[] = {
+	{ "output", 'o', "FILE", "write the policy to FILE (cloister.yaml); - prints it",
+	  CLI_TEXT(struct learn, file) },
+	{ "force", 0, NULL, "replace FILE if it exists", CLI_FLAG(struct learn, force) },
+	{0}
 };
 
 static void
@@ -86,14 +84,8 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	static const char *const senseless[] = { "policy", "detach" };
 	struct learn *learn = arg;
 
-	if (option->id == OPT_OUTPUT) {
-		learn->file = value;
+	if (option->id < 0)             /* its own */
 		return 0;
-	}
-	if (option->id == OPT_FORCE) {
-		learn->force = true;
-		return 0;
-	}
 	for (size_t i = 0; i < ARRAY_LEN(senseless); i++)
 		if (strcmp(option->name, senseless[i]) == 0)
 			return err_set(err, EINVAL, "`learn` allows everything and waits for the "

@@ -13,10 +13,8 @@
 #include "base/text.h"
 #include "cli/cli.h"
 
-enum { OPT_FOLLOW };
-
 const struct cli_option cli_logs_options[] = {
-	{ "follow", 'f', NULL, "continue until the cell ends", OPT_FOLLOW },
+	{ "follow", 'f', NULL, "continue until the cell ends", CLI_BOOL },
 	{0}
 };
 
@@ -137,7 +135,7 @@ cmd_logs(int argc, char **argv)
 	bool goes_on = false;
 	int rest, r;
 
-	if (cli_parse(cli_logs_options, argc, argv, true, cli_take_flag, &goes_on, &rest, &err) < 0)
+	if (cli_parse(cli_logs_options, argc, argv, true, NULL, &goes_on, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest != 1)
 		return cli_failf("no cell is given: cloister logs [-f] CELL");

@@ -85,7 +85,7 @@ const struct cli_command cli_commands[] = {
 	{0}
 };
 
-const struct cli_command *
+static const struct cli_command *
 cli_find_command(const char *name)
 {
 	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)

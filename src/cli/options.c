@@ -7,6 +7,7 @@
 #include "base/own.h"
 #include "base/tell.h"
 #include "base/text.h"
+#include "cell/cell_steer.h"
 #include "cli/cli.h"
 
 #define OPTIONS_MAX 64
@@ -71,7 +72,11 @@ take_value(struct walk *w, const struct cli_option *option, const char *value,
 			               option->arg);
 		value = w->argv[++w->at];
 	}
-	return w->take(w->arg, option, value, err);
+	if (option->id < 0 && value == NULL)
+		*(bool *)((char *)w->arg + (-1 - option->id)) = true;
+	else if (option->id < 0)
+		*(const char **)(void *)((char *)w->arg + (-1 - option->id)) = value;
+	return w->take == NULL ? 0 : w->take(w->arg, option, value, err);
 }
 
 static int
@@ -183,11 +188,8 @@ cli_failf(const char *fmt, ...)
 }
 
 int
-cli_take_flag(void *arg, const struct cli_option *option, const char *value, struct err *err)
+cli_check_why(void *arg, const struct cli_option *option, const char *value, struct err *err)
 {
-	(void)option;
-	(void)value;
-	(void)err;
-	*(bool *)arg = true;
-	return 0;
+	(void)arg;
+	return strcmp(option->name, "why") == 0 ? cell_steer_check_why(value, err) : 0;
 }

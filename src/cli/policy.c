@@ -6,33 +6,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "boundary/boundary.h"
-#include "cell/cell_steer.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_preset.h"
 #include "vault/secret_wants.h"
 
-enum { OPT_CASES, OPT_HEADER, OPT_BODY, OPT_WITHIN, OPT_PRINCIPAL, OPT_CHAIN, OPT_CELL, OPT_NOW,
-       OPT_WHY, OPT_DRY_RUN };
+enum { OPT_HEADER, OPT_WITHIN, OPT_CELL };
 
 const struct cli_option cli_policy_options[] = {
-	{ "cases", 0, "FILE", "test: read the cases from FILE, not from NAME.test.yaml", OPT_CASES },
+	{ "cases", 0, "FILE", "test: read the cases from FILE, not from NAME.test.yaml",
+	  CLI_TEXT(struct policy_cli, cases) },
 	{ "header", 'H', "NAME:VALUE", "explain: add a header to the request", OPT_HEADER },
-	{ "body", 'b', "TEXT|@FILE", "explain: the body of the request", OPT_BODY },
+	{ "body", 'b', "TEXT|@FILE", "explain: the body of the request", CLI_TEXT(struct policy_cli, body) },
 	{ "within", 0, "FILE", "allow only what this policy allows too (repeat: outermost last)", OPT_WITHIN },
-	{ "principal", 0, "TEXT", "on whose behalf the cell acts", OPT_PRINCIPAL },
-	{ "chain", 0, "A/B/C", "the agents that led to the cell, the outermost first", OPT_CHAIN },
+	{ "principal", 0, "TEXT", "on whose behalf the cell acts", CLI_TEXT(struct policy_cli, principal) },
+	{ "chain", 0, "A/B/C", "the agents that led to the cell, the outermost first",
+	  CLI_TEXT(struct policy_cli, chain) },
 	{ "cell", 'c', NULL, "show: the argument is a running cell", OPT_CELL },
-	{ "now", 0, NULL, "set, edit: cut off requests under way that are now refused", OPT_NOW },
-	{ "why", 0, "TEXT", "set, edit: a reason for the audit log", OPT_WHY },
-	{ "dry-run", 0, NULL, "set: only show what would change", OPT_DRY_RUN },
+	{ "now", 0, NULL, "set, edit: cut off requests under way that are now refused",
+	  CLI_FLAG(struct policy_cli, now) },
+	{ "why", 0, "TEXT", "set, edit: a reason for the audit log", CLI_TEXT(struct policy_cli, why) },
+	{ "dry-run", 0, NULL, "set: only show what would change", CLI_FLAG(struct policy_cli, dry_run) },
 	CLI_REGISTRY_OPTIONS,
 	{0}
 };
@@ -50,41 +50,18 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case CLI_REGISTRY_FIRST:
 		return err_set(err, EINVAL, "the option '--%s' is only for registered policies: put it "
 		               "after `register`, `list` ...", option->name);
-	case OPT_CASES:
-		cli->cases = value;
-		break;
-	case OPT_BODY:
-		cli->body = value;
-		break;
 	case OPT_WITHIN:
 		if (cli->n_within == ARRAY_LEN(cli->within))
 			return err_set(err, E2BIG, "--within is given more than %zu times", ARRAY_LEN(cli->within));
 		cli->within[cli->n_within++] = value;
 		break;
-	case OPT_PRINCIPAL:
-		cli->principal = value;
-		break;
-	case OPT_CHAIN:
-		cli->chain = value;
-		break;
-	case OPT_CELL:
-		break;
-	case OPT_NOW:
-		cli->now = true;
-		break;
-	case OPT_WHY:
-		cli->why = value;
-		return cell_steer_check_why(value, err);
-	case OPT_DRY_RUN:
-		cli->dry_run = true;
-		break;
-	default:
+	case OPT_HEADER:
 		if (cli->n_headers == HTTP_FIELDS_MAX)
 			return err_set(err, E2BIG, "--header is given more than %d times", HTTP_FIELDS_MAX);
 		cli->headers[cli->n_headers++] = value;
 		break;
 	}
-	return 0;
+	return cli_check_why(arg, option, value, err);
 }
 
 /* ---- check ---- */
@@ -283,7 +260,7 @@ policy_cli_default(int *argc, char ***argv)
 	return true;
 }
 
-int
+static int
 policy_cli_check(const struct policy_cli *cli, int argc, char **argv)
 {
 	struct json out = { .out = stdout };

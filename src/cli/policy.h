@@ -27,7 +27,6 @@ struct policy_cli {
 	const char *why;                /* or NULL */
 };
 
-int policy_cli_check(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_test(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_explain(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_schema(const struct policy_cli *cli, int argc, char **argv);

@@ -32,16 +32,6 @@ runs_as(const char *word)
 	return runtime >= 0 && (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
 }
 
-static bool
-has_ended(const char *word)
-{
-	OWN(closep) int state = cell_state_open(false, NULL);
-	struct cell_entry entry;
-
-	return state >= 0 && cell_find(state, false, word, &entry, NULL) == 0 &&
-	       (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
-}
-
 /* Whether a policy of that name is registered.  Only another program knows. */
 static bool
 is_registered(const char *name)
@@ -73,7 +63,7 @@ policy_cli_is_cells(int argc, char **argv)
 	if (!runs_as(word)) {
 		if (strchr(word, '@') != NULL || is_registered(word))
 			return false;
-		if (!has_ended(word)) {
+		if (!cli_is_kept(word)) {
 			(void)cli_failf("there is no running cell and no registered policy '%s': see "
 			                "`cloister ps` and `cloister policy list`", word);
 			exit(CLI_FAILED);
@@ -95,11 +85,10 @@ policy_cli_is_cells(int argc, char **argv)
 static void
 print_text(const struct cell_policy_now *now)
 {
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(POLICY_FLAT_MAX);
 	const struct policy *layer = policy_outer(now->policy);
 	size_t i = policy_n_own(now->policy), end = i;
 
-	buf_init(&text, POLICY_FLAT_MAX);
 	cell_policy_annotate(&text, now);
 	text_print_safe(stdout, (char *)text.data, text.len, true);
 	if (text.len > 0 && text.data[text.len - 1] != '\n')

@@ -13,7 +13,6 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/spawn.h"
-#include "cli/cli.h"
 #include "cli/policy.h"
 #include "ipc/courier_channel.h"
 #include "ipc/inspect_channel.h"
@@ -153,11 +152,9 @@ is_late(void *arg)
 static int
 send_policy(struct policy_judge *j, struct err *err)
 {
-	OWN(buf_free) struct buf all, piece;
+	OWN(buf_free) struct buf all = BUF(POLICY_ENCODED_MAX), piece = BUF(MUX_FRAME_MAX);
 	size_t at = 0, n;
 
-	buf_init(&all, POLICY_ENCODED_MAX);
-	buf_init(&piece, MUX_FRAME_MAX);
 	policy_put(&all, j->p);
 	if (buf_failed(&all))
 		return err_set(err, E2BIG, "the policy is too large");
@@ -207,11 +204,10 @@ int
 policy_judge_inspect(struct policy_judge *j, struct policy_asked *asked,
                      struct policy_judgement *out, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(MUX_FRAME_MAX);
 	const struct http_head *head = &asked->head;
 	int r;
 
-	buf_init(&b, MUX_FRAME_MAX);
 	r = j->mux == NULL ? start_inspect(j, err) : 0;
 	if (r < 0)
 		return r;

@@ -34,10 +34,9 @@ static int
 rewrite_body(struct policy_sent *sent, const struct policy_rewrite *rw, uint64_t *ret_changed,
              struct err *err)
 {
-	struct buf next;
+	struct buf next = BUF(POLICY_CLI_BODY_MAX);
 	int r;
 
-	buf_init(&next, POLICY_CLI_BODY_MAX);
 	r = policy_rewrite_body(rw, &sent->head, (const char *)sent->body.data, sent->body.len, &next,
 	                        ret_changed, err);
 	if (r < 0) {

@@ -170,7 +170,7 @@ put_refs(struct test_case *c, const struct node *node, bool new, struct err *err
 		                  ref->text);
 		if (line == NULL)
 			return err_set(err, ENOMEM, "out of memory");
-		buf_put(&c->body, line, strlen(line));
+		buf_put_text(&c->body, line);
 		buf_put(&c->body, able, first ? n_able : 0);
 	}
 	return 0;
@@ -193,7 +193,7 @@ put_options(struct test_case *c, struct err *err)
 		line = str_format("%04zx%s", 4 + strlen(option->text), option->text);
 		if (line == NULL)
 			return err_set(err, ENOMEM, "out of memory");
-		buf_put(&c->body, line, strlen(line));
+		buf_put_text(&c->body, line);
 	}
 	buf_put(&c->body, "0000", n > 0 ? 4 : 0);
 	return 0;
@@ -209,7 +209,7 @@ read_body(struct test_case *c, struct err *err)
 			return node_err(err, c->keys[KEY_OPTIONS], "`options` needs a `push` or "
 			                "`delete`");
 		if (c->keys[KEY_BODY] != NULL)
-			buf_put(&c->body, c->keys[KEY_BODY]->text, strlen(c->keys[KEY_BODY]->text));
+			buf_put_text(&c->body, c->keys[KEY_BODY]->text);
 		return 0;
 	}
 	if (c->keys[KEY_BODY] != NULL)

@@ -1,9 +1,7 @@
 /* policy_within.c - --within, --principal and --chain of `cloister policy`: loads layers, and shows
  * them rule by rule. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "base/json.h"

@@ -16,14 +16,6 @@
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
 
-enum { OPT_ALL, OPT_JSON };
-
-const struct cli_option cli_ps_options[] = {
-	{ "all", 'a', NULL, "include ended cells that left something; * marks changes", OPT_ALL },
-	{ "json", 0, NULL, "print JSON for programs", OPT_JSON },
-	{0}
-};
-
 struct ps {
 	bool all, json, colour;
 	bool has_changes;               /* a cell that was shown has changes */
@@ -35,19 +27,11 @@ struct ps {
 	size_t n_running, n_ended;
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct ps *ps = arg;
-
-	(void)value;
-	(void)err;
-	if (option->id == OPT_ALL)
-		ps->all = true;
-	else
-		ps->json = true;
-	return 0;
-}
+const struct cli_option cli_ps_options[] = {
+	{ "all", 'a', NULL, "include ended cells that left something; * marks changes", CLI_FLAG(struct ps, all) },
+	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct ps, json) },
+	{0}
+};
 
 /* Cuts TEXT to at most MAX characters, ending with "..." if it was longer. */
 static void
@@ -287,7 +271,7 @@ cmd_ps(int argc, char **argv)
 	struct timespec now;
 	int rest, r;
 
-	if (cli_parse(cli_ps_options, argc, argv, false, take_option, &ps, &rest, &err) < 0)
+	if (cli_parse(cli_ps_options, argc, argv, false, NULL, &ps, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
 		return cli_failf("'ps' takes no cell: remove '%s'", argv[rest]);

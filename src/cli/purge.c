@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/data.h"
@@ -21,10 +20,8 @@
 #define ENDING_MS 1000                  /* how long cells may take to end */
 #define PAUSE_MS 10
 
-enum { OPT_YES };
-
 const struct cli_option cli_purge_options[] = {
-	{ "yes", 'y', NULL, "do not ask", OPT_YES },
+	{ "yes", 'y', NULL, "do not ask", CLI_BOOL },
 	{0}
 };
 
@@ -46,16 +43,6 @@ purge_free(struct purge *p)
 	free(p->cells);
 	close_fd(&p->data);
 	close_fd(&p->state);
-}
-
-static int
-take_yes(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	(void)option;
-	(void)value;
-	(void)err;
-	*(bool *)arg = true;
-	return 0;
 }
 
 static bool
@@ -270,7 +257,7 @@ cmd_purge(int argc, char **argv)
 	bool yes = false;
 	int rest;
 
-	if (cli_parse(cli_purge_options, argc, argv, true, take_yes, &yes, &rest, &err) < 0)
+	if (cli_parse(cli_purge_options, argc, argv, true, NULL, &yes, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
 		return cli_failf("'purge' takes no cell, because it removes all data: `cloister "

@@ -17,27 +17,7 @@
 #include "cell/cell_secrets.h"
 #include "cli/cli.h"
 #include "cli/run.h"
-#include "vault/secret_wants.h"
 #include "vault/vault_request.h"
-
-enum { OPT_ALL, OPT_WHY, OPT_NEW, OPT_QUIET };
-
-const struct cli_option cli_revoke_options[] = {
-	{ "all", 0, NULL, "in every cell of this user", OPT_ALL },
-	{ "quiet", 'q', NULL, "give the agent the service's own response to an invalid key", OPT_QUIET },
-	{ "why", 0, "TEXT", "a reason for the audit log", OPT_WHY },
-	{0}
-};
-const struct cli_option cli_rotate_options[] = {
-	{ "all", 0, NULL, "in every cell of this user", OPT_ALL },
-	{ "new", 0, NULL, "first ask for the new value, and store it in the vault", OPT_NEW },
-	{ "why", 0, "TEXT", "a reason for the audit log", OPT_WHY },
-	{0}
-};
-const struct cli_option cli_ttl_options[] = {
-	{ "why", 0, "TEXT", "a reason for the audit log", OPT_WHY },
-	{0}
-};
 
 struct how {
 	bool all, asks, quiet;
@@ -45,19 +25,23 @@ struct how {
 	const char *cell, *secret;
 };
 
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct how *how = arg;
-
-	how->all |= option->id == OPT_ALL;
-	how->asks |= option->id == OPT_NEW;
-	how->quiet |= option->id == OPT_QUIET;
-	if (option->id != OPT_WHY)
-		return 0;
-	how->who.why = value;
-	return cell_steer_check_why(value, err);
-}
+const struct cli_option cli_revoke_options[] = {
+	{ "all", 0, NULL, "in every cell of this user", CLI_FLAG(struct how, all) },
+	{ "quiet", 'q', NULL, "give the agent the service's own response to an invalid key",
+	  CLI_FLAG(struct how, quiet) },
+	{ "why", 0, "TEXT", "a reason for the audit log", CLI_TEXT(struct how, who.why) },
+	{0}
+};
+const struct cli_option cli_rotate_options[] = {
+	{ "all", 0, NULL, "in every cell of this user", CLI_FLAG(struct how, all) },
+	{ "new", 0, NULL, "first ask for the new value, and store it in the vault", CLI_FLAG(struct how, asks) },
+	{ "why", 0, "TEXT", "a reason for the audit log", CLI_TEXT(struct how, who.why) },
+	{0}
+};
+const struct cli_option cli_ttl_options[] = {
+	{ "why", 0, "TEXT", "a reason for the audit log", CLI_TEXT(struct how, who.why) },
+	{0}
+};
 
 /* CELL SECRET, or with --all only SECRET.  Further words may be a value, so messages do not repeat them. */
 static int
@@ -128,7 +112,7 @@ cmd_revoke(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_revoke_options, argc, argv, true, take_option, &how, &rest, &err) < 0 ||
+	if (cli_parse(cli_revoke_options, argc, argv, true, cli_check_why, &how, &rest, &err) < 0 ||
 	    take_words(&how, "revoke", argc - rest, argv + rest, &err) < 0 || revoke_it(&how, &err) < 0)
 		return cli_fail(&err);
 	return 0;
@@ -149,11 +133,10 @@ run_vault(const struct vault_request *request, int value, struct err *err)
 		{ others, VAULT_VARIABLES_FD }, { others, VAULT_FILES_FD }, { others, VAULT_HOSTS_FD } };
 	const struct spawn how = { .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL }, .fds = fds,
 		.n_fds = value < 0 ? 2 : ARRAY_LEN(fds) };
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(VAULT_REQUEST_MAX);
 	pid_t pid;
 	int r;
 
-	buf_init(&b, VAULT_REQUEST_MAX);
 	vault_request_put(&b, request);
 	if (asked < 0 || others < 0 || buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");
@@ -216,7 +199,7 @@ cmd_rotate(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_rotate_options, argc, argv, true, take_option, &how, &rest, &err) < 0 ||
+	if (cli_parse(cli_rotate_options, argc, argv, true, cli_check_why, &how, &rest, &err) < 0 ||
 	    take_words(&how, "rotate", argc - rest, argv + rest, &err) < 0 || rotate_it(&how, &err) < 0)
 		return cli_fail(&err);
 	return 0;
@@ -255,7 +238,7 @@ cmd_ttl(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_ttl_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
+	if (cli_parse(cli_ttl_options, argc, argv, true, cli_check_why, &how, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (argc - rest != 2)
 		return cli_failf("a cell and a time are needed: cloister ttl CELL TIME|none");

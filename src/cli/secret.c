@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/io.h"
 #include "base/json.h"
@@ -22,8 +21,17 @@
 #include "vault/vault_request.h"
 
 enum { OPT_LIKE, OPT_HOST, OPT_PORT, OPT_METHOD, OPT_PATH, OPT_IN, OPT_SCHEME, OPT_WITH, OPT_SHAPE,
-       OPT_ID, OPT_ENV, OPT_TOOL_FILE, OPT_FROM, OPT_EXPIRES, OPT_PLAIN, OPT_FILE, OPT_KEY, OPT_JSON,
-       OPT_CELL };
+       OPT_ID, OPT_ENV, OPT_TOOL_FILE, OPT_FROM, OPT_EXPIRES };
+
+/* The options, as the YAML of one secret: so there is only one parser. */
+struct secret_cli {
+	bool json;
+	const char *file, *key, *cell;
+	bool defines;                   /* an option besides the name was given */
+	const char *said[OPT_EXPIRES + 1][SECRET_LIST_MAX];
+	size_t n[OPT_EXPIRES + 1];
+	bool plain;
+};
 
 const struct cli_option cli_secret_options[] = {
 	{ "like", 'l', "SERVICE", "add: use the settings of this service (see `secret services`)", OPT_LIKE },
@@ -41,22 +49,15 @@ const struct cli_option cli_secret_options[] = {
 	  OPT_TOOL_FILE },
 	{ "from", 0, "SOURCE", "add: fetch it from env:NAME, file:PATH or cmd:PROGRAM ARGS", OPT_FROM },
 	{ "expires", 0, "TIME|/PLACE", "add: when to fetch it from SOURCE again", OPT_EXPIRES },
-	{ "plain", 0, NULL, "add: allow it over HTTP without TLS", OPT_PLAIN },
-	{ "file", 'f', "FILE", "add: read the definition of NAME from this file", OPT_FILE },
-	{ "key", 0, "KEY", "init: the vault's key: file, passphrase or cmd:PROGRAM ARGS", OPT_KEY },
-	{ "cell", 'c', "CELL", "list: the secrets of this running cell, and their usage", OPT_CELL },
-	{ "json", 0, NULL, "print JSON for programs", OPT_JSON },
+	{ "plain", 0, NULL, "add: allow it over HTTP without TLS", CLI_FLAG(struct secret_cli, plain) },
+	{ "file", 'f', "FILE", "add: read the definition of NAME from this file",
+	  CLI_TEXT(struct secret_cli, file) },
+	{ "key", 0, "KEY", "init: the vault's key: file, passphrase or cmd:PROGRAM ARGS",
+	  CLI_TEXT(struct secret_cli, key) },
+	{ "cell", 'c', "CELL", "list: the secrets of this running cell, and their usage",
+	  CLI_TEXT(struct secret_cli, cell) },
+	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct secret_cli, json) },
 	{0}
-};
-
-/* The options, as the YAML of one secret: so there is only one parser. */
-struct secret_cli {
-	bool json;
-	const char *file, *key, *cell;
-	bool defines;                   /* an option besides the name was given */
-	const char *said[OPT_EXPIRES + 1][SECRET_LIST_MAX];
-	size_t n[OPT_EXPIRES + 1];
-	bool plain;
 };
 
 static int
@@ -67,41 +68,21 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	                             1u << OPT_IN | 1u << OPT_WITH | 1u << OPT_SHAPE |
 	                             1u << OPT_TOOL_FILE;
 
-	switch (option->id) {
-	case OPT_JSON:
-		cli->json = true;
-		return 0;
-	case OPT_FILE:
-		cli->file = value;
-		return 0;
-	case OPT_KEY:
-		cli->key = value;
-		return 0;
-	case OPT_CELL:
-		cli->cell = value;
-		return 0;
-	case OPT_PLAIN:
-		cli->plain = cli->defines = true;
-		return 0;
-	default:
-		if (cli->n[option->id] > 0 && (many >> option->id & 1) == 0)
-			return err_set(err, EINVAL, "the option '--%s' is given twice", option->name);
-		if (cli->n[option->id] == SECRET_LIST_MAX)
-			return err_set(err, E2BIG, "the option '--%s' is given more than %d times", option->name,
-			               SECRET_LIST_MAX);
-		cli->said[option->id][cli->n[option->id]++] = value;
-		cli->defines = true;
+	if (option->id < 0) {
+		cli->defines |= cli->plain;
 		return 0;
 	}
+	if (cli->n[option->id] > 0 && (many >> option->id & 1) == 0)
+		return err_set(err, EINVAL, "the option '--%s' is given twice", option->name);
+	if (cli->n[option->id] == SECRET_LIST_MAX)
+		return err_set(err, E2BIG, "the option '--%s' is given more than %d times", option->name,
+		               SECRET_LIST_MAX);
+	cli->said[option->id][cli->n[option->id]++] = value;
+	cli->defines = true;
+	return 0;
 }
 
 /* ---- definitions ---- */
-
-static void
-put_text(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
 
 static int
 put_with(struct buf *b, const struct secret_cli *cli, struct err *err)
@@ -111,12 +92,12 @@ put_with(struct buf *b, const struct secret_cli *cli, struct err *err)
 
 		if (equals == NULL)
 			return err_set(err, EINVAL, "--with takes NAME=TEXT, such as region=eu-west-1");
-		put_text(b, i == 0 ? "with: {" : ", ");
+		buf_put_text(b, i == 0 ? "with: {" : ", ");
 		node_put_quoted(b, text, (size_t)(equals - text));
-		put_text(b, ": ");
+		buf_put_text(b, ": ");
 		node_put_quoted(b, equals + 1, strlen(equals + 1));
 	}
-	put_text(b, cli->n[OPT_WITH] > 0 ? "}, " : "");
+	buf_put_text(b, cli->n[OPT_WITH] > 0 ? "}, " : "");
 	return 0;
 }
 
@@ -131,25 +112,25 @@ write_definition(struct buf *b, const struct secret_cli *cli, struct err *err)
 		{ OPT_TOOL_FILE, "files", true },
 	};
 
-	put_text(b, "{");
+	buf_put_text(b, "{");
 	for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
 		const char *const *said = cli->said[keys[k].id];
 
 		if (cli->n[keys[k].id] == 0)
 			continue;
-		put_text(b, keys[k].key);
-		put_text(b, keys[k].list ? ": [" : ": ");
+		buf_put_text(b, keys[k].key);
+		buf_put_text(b, keys[k].list ? ": [" : ": ");
 		for (size_t i = 0; i < cli->n[keys[k].id]; i++) {
-			put_text(b, i > 0 ? ", " : "");
+			buf_put_text(b, i > 0 ? ", " : "");
 			node_put_quoted(b, said[i], strlen(said[i]));
 		}
-		put_text(b, keys[k].list ? "], " : ", ");
+		buf_put_text(b, keys[k].list ? "], " : ", ");
 	}
 	if (cli->plain)
-		put_text(b, "plain: true, ");
+		buf_put_text(b, "plain: true, ");
 	if (put_with(b, cli, err) < 0)
 		return -EINVAL;
-	put_text(b, "}");
+	buf_put_text(b, "}");
 	return buf_failed(b) ? err_set(err, E2BIG, "the definition of this secret is too long") : 0;
 }
 
@@ -168,11 +149,10 @@ static int
 define_by_options(const struct secret_cli *cli, const char *name, struct secret **ret_secret,
                   struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(64 * 1024);
 	OWN(node_freep) struct node *root = NULL;
 	int r;
 
-	buf_init(&b, 64 * 1024);
 	r = write_definition(&b, cli, err);
 	r = r == 0 ? node_parse("", (const char *)b.data, b.len, &root, err) : r;
 	r = r == 0 ? secret_read(name, root, ret_secret, err) : r;
@@ -262,11 +242,10 @@ show_services(const struct secret_cli *cli, int argc, char **argv)
 static int
 become_vault(const struct vault_request *request, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(VAULT_REQUEST_MAX);
 	OWN(closep) int fd = memfd_create("vault-request", MFD_CLOEXEC);
 	int r;
 
-	buf_init(&b, VAULT_REQUEST_MAX);
 	vault_request_put(&b, request);
 	if (fd < 0 || buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");

@@ -117,14 +117,13 @@ service_ask(const char *socket, const char *method, const char *path, json_t **r
             struct err *err)
 {
 	OWN(h1_reader_free) struct h1_reader reader;
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = BUF(SERVICE_ANSWER_MAX);
 	OWN(closep) int fd = -1;
 	char text[512];
 	json_t *answer;
 	int r;
 
 	h1_reader_init(&reader, H1_RESPONSES);
-	buf_init(&body, SERVICE_ANSWER_MAX);
 	fd = reach(socket, err);
 	if (fd < 0)
 		return fd;

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +21,8 @@
 #define SHOWN_MAX 500                   /* changed paths */
 #define DEPTH_MAX 64
 
-enum { OPT_YES };
-
 const struct cli_option cli_trust_options[] = {
-	{ "yes", 'y', NULL, "clear the mark without asking", OPT_YES },
+	{ "yes", 'y', NULL, "clear the mark without asking", CLI_BOOL },
 	{0}
 };
 
@@ -228,7 +225,7 @@ cmd_trust(int argc, char **argv)
 	bool yes = false;
 	int rest;
 
-	if (cli_parse(cli_trust_options, argc, argv, true, cli_take_flag, &yes, &rest, &err) < 0)
+	if (cli_parse(cli_trust_options, argc, argv, true, NULL, &yes, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc && yes)
 		return cli_failf("no folder is given: cloister trust --yes DIR... (`cloister trust` "

@@ -316,17 +316,6 @@ find_event(struct timeline *t, uint64_t n, struct timeline_event *ret_event, str
 	return err_set(err, ENOENT, "nothing was refused in cell %s", timeline_cell(t));
 }
 
-/* Whether WORD is the whole id or name of a cell: then it is no number. */
-static bool
-is_cell(const char *word)
-{
-	OWN(closep) int state = cell_state_open(false, NULL);
-	struct cell_entry entry;
-
-	return state >= 0 && cell_find(state, false, word, &entry, NULL) == 0 &&
-	       (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
-}
-
 /* CELL and N, both optional. */
 static int
 take_words(int argc, char **argv, int rest, const char **ret_cell, uint64_t *ret_n,
@@ -342,7 +331,7 @@ take_words(int argc, char **argv, int rest, const char **ret_cell, uint64_t *ret
 		*ret_cell = argv[rest];
 		number = argv[rest + 1];
 	} else if (argc - rest == 1) {
-		if (num_parse_count(argv[rest], 1, INT64_MAX, &n, NULL) == 0 && !is_cell(argv[rest]))
+		if (num_parse_count(argv[rest], 1, INT64_MAX, &n, NULL) == 0 && !cli_is_kept(argv[rest]))
 			*ret_n = n;
 		else
 			*ret_cell = argv[rest];

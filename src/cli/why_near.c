@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "base/text.h"

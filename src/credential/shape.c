@@ -226,13 +226,6 @@ shape_fit(const struct shape *shape, const char *value, size_t len, struct shape
 	return true;
 }
 
-size_t
-shape_prefix(const struct shape *shape)
-{
-	return shape->kind == SHAPE_ITEMS && shape->n > 0 && shape->items[0].class == 0 ?
-	       shape->items[0].min : 0;
-}
-
 /* ---- guessing ---- */
 
 static size_t

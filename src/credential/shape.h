@@ -46,9 +46,6 @@ bool shape_fit(const struct shape *shape, const char *value, size_t len,
  * names the service, separators and padding. */
 void shape_guess(const char *value, size_t len, struct shape *ret_shape);
 
-/* The number of literal characters at the beginning. */
-size_t shape_prefix(const struct shape *shape);
-
 /* Parse the item, or the literal before the next one, that TEXT begins with.  Returns the text behind
  * it, or NULL if it is malformed. */
 const char *shape_next_item(const char *text, struct shape_item *ret_item);

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "canon/hash.h"
 
 struct err;
@@ -55,6 +56,7 @@ enum dispatch_state {
 	DISPATCH_STATES
 };
 /* "queued", "starting", ... "timed_out". */
+uint64_t dispatch_now_ms(void);         /* realtime */
 const char *dispatch_state_name(enum dispatch_state state);
 int dispatch_state_parse(const char *name, enum dispatch_state *ret_state);     /* or -EINVAL */
 bool dispatch_state_is_over(enum dispatch_state state);
@@ -253,7 +255,7 @@ int dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatc
                    struct dispatcher **ret_dispatcher, struct err *err);
 /* Releases all that it drives: their cells go on, and the next dispatcher adopts them. */
 void dispatcher_free(struct dispatcher *dispatcher);    /* NULL is fine */
-void dispatcher_freep(struct dispatcher **dispatcher);
+OWN_BY(dispatcher_freep, struct dispatcher *, dispatcher_free)
 
 /* Drives ID, which was just submitted: begins it now or when there is a place.  -EBUSY: it already
  * has a driver; -EALREADY: it is over. */

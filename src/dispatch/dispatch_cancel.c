@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "registry/db.h"
 #include "registry/registry.h"

@@ -1,13 +1,10 @@
 /* dispatch_confine.c - limits a child dispatch to the rights of its parent. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
-#include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 
 static int

@@ -1,5 +1,4 @@
 /* dispatch_dirs.c - DATA/dispatches: a folder for each dispatch, locked by its driver. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -159,19 +158,6 @@ dispatch_lock(const char *id, struct err *err)
 	return TAKE_FD(folder);
 }
 
-static bool
-is_empty(int folder)
-{
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-
-	while (dir != NULL && (e = readdir(dir)) != NULL)
-		if (!tree_is_dots(e->d_name))
-			return false;
-	return dir != NULL;
-}
-
 int
 dispatch_empty(struct err *err)
 {
@@ -185,7 +171,7 @@ dispatch_empty(struct err *err)
 	fd = openat(top, EMPTY, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return err_errno(err, "cannot open the folder that every " DISPATCH_OUT " begins as");
-	if (!is_empty(fd))
+	if (tree_has_entries(fd) != 0)
 		return err_set(err, ENOTEMPTY, "'" EMPTY "' in the folder of dispatches is not empty, and "
 		               "every " DISPATCH_OUT " begins as that: remove what is in it");
 	return TAKE_FD(fd);

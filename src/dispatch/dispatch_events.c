@@ -15,7 +15,6 @@
 #include "base/utf8.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
-#include "registry/registry.h"
 
 #define OUTPUT_EVENT_MAX 16384          /* bytes of output in one event */
 #define LINE_MAX_BYTES (4u << 20)
@@ -154,11 +153,10 @@ dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, b
                  struct err *err)
 {
 	OWN(json_decrefp) json_t *line = members != NULL ? members : json_object();
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(LINE_MAX_BYTES);
 	char time[DISPATCH_TIME_MAX];
 	int r;
 
-	buf_init(&b, LINE_MAX_BYTES);
 	dispatch_show_time(time, dispatch_now_ms());
 	if (json_object_set_new(line, "dispatch", json_string(log->id)) < 0 ||
 	    json_object_set_new(line, "event", json_string(event)) < 0 ||

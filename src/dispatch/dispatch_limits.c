@@ -1,14 +1,12 @@
 /* dispatch_limits.c - merges all sources of limits into those of a dispatch. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
-#include "canon/canon.h"
 #include "cell/cell_spec.h"
 #include "dispatch/dispatch_parts.h"
 

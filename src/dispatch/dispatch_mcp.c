@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "canon/canon.h"

@@ -1,7 +1,6 @@
 /* dispatch_parts.h - shared by the files of src/dispatch. */
 #ifndef CLOISTER_DISPATCH_PARTS_H
 #define CLOISTER_DISPATCH_PARTS_H
-#include <limits.h>
 #include <sys/types.h>
 
 #include "canon/hash.h"
@@ -12,7 +11,6 @@
 struct child;
 struct db;
 struct dispatch_plan;
-struct dispatcher;
 
 #define DISPATCH_POLICY_FILE "policy.json"
 #define DISPATCH_TOOLS_FILE "tools"
@@ -29,7 +27,6 @@ struct dispatcher;
 
 /* ---- dispatch_dirs.c ---- */
 
-uint64_t dispatch_now_ms(void);         /* realtime */
 char *dispatch_show_time(char text[DISPATCH_TIME_MAX], uint64_t ms);    /* "2026-11-15T16:00:00.000Z" */
 /* The id of the machine's current boot. */
 bool dispatch_boot(char ret_boot[DISPATCH_BOOT_MAX]);

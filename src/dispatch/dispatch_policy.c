@@ -1,6 +1,5 @@
 /* dispatch_policy.c - the policy in force: the agent's, plus the rules of its capabilities. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

@@ -1,11 +1,9 @@
 /* dispatch_resolve.c - resolves a request to versions, policy, limits and secrets. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "boundary/boundary.h"

@@ -49,12 +49,6 @@ put_shell_word(struct buf *b, const char *word)
 	buf_put(b, "'", 1);
 }
 
-static void
-put_text(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
 /* Writes a script that looks for the commands that capabilities need; true if there are any. */
 static bool
 write_tool_check(struct buf *b, const json_t *capabilities)
@@ -63,19 +57,19 @@ write_tool_check(struct buf *b, const json_t *capabilities)
 	size_t i, k;
 	bool any = false;
 
-	put_text(b, "#!/bin/sh\nfailed=0\nneed() {\n\tcommand -v -- \"$1\" >/dev/null 2>&1 && return\n"
+	buf_put_text(b, "#!/bin/sh\nfailed=0\nneed() {\n\tcommand -v -- \"$1\" >/dev/null 2>&1 && return\n"
 	            "\techo \"the capability '$2' needs the command '$1', which is not in the cell\" >&2\n"
 	            "\tfailed=1\n}\n");
 	json_array_foreach(capabilities, i, capability)
 		json_array_foreach(json_object_get(capability, "tools"), k, tool) {
-			put_text(b, "need ");
+			buf_put_text(b, "need ");
 			put_shell_word(b, json_string_value(tool));
-			put_text(b, " ");
+			buf_put_text(b, " ");
 			put_shell_word(b, dispatch_text(capability, "name"));
-			put_text(b, "\n");
+			buf_put_text(b, "\n");
 			any = true;
 		}
-	put_text(b, "exit $failed\n");
+	buf_put_text(b, "exit $failed\n");
 	return any;
 }
 
@@ -84,10 +78,9 @@ make_tool_check(int folder, const char *id, const json_t *capabilities, json_t *
                 struct err *err)
 {
 	OWN(freep) char *path = NULL;
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(FILE_MAX);
 	int r;
 
-	buf_init(&b, FILE_MAX);
 	if (!write_tool_check(&b, capabilities))
 		return 0;
 	if (buf_failed(&b))
@@ -119,7 +112,7 @@ put_mcp(struct registry *reg, const struct dispatch *d, const json_t *resolved, 
 	r = dispatch_token_mint(registry_db(reg), d, token, err);
 	if (r < 0)
 		return r;
-	put_text(b, "CLOISTER_MCP_URL=");
+	buf_put_text(b, "CLOISTER_MCP_URL=");
 	buf_put(b, url, strlen(url) + 1);
 	snprintf(line, sizeof(line), "CLOISTER_MCP_TOKEN=%s", token);
 	buf_put(b, line, strlen(line) + 1);
@@ -346,10 +339,9 @@ dispatch_start(struct registry *reg, const struct dispatch *d, const struct targ
                struct target_link *link, json_t *given, struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL, *doc = json_object();
-	OWN(buf_free) struct buf env;
+	OWN(buf_free) struct buf env = BUF(FILE_MAX);
 	int r;
 
-	buf_init(&env, FILE_MAX);
 	r = dispatch_get_resolved(reg, d->id, &resolved, err);
 	r = r == 0 ? describe(reg, d, resolved, given, doc, err) : r;
 	r = r == 0 ? put_mcp(reg, d, resolved, &env, err) : r;

@@ -9,12 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/data.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "dispatch/dispatcher_parts.h"
-#include "registry/db.h"
 #include "registry/registry.h"
 
 /* A killed driver notifies nobody, so its dispatches wait up to this long. */
@@ -199,12 +197,6 @@ dispatcher_free(struct dispatcher *dispatcher)
 	if (dispatcher->target != NULL)
 		dispatcher->target->close(dispatcher->place);
 	free(dispatcher);
-}
-
-void
-dispatcher_freep(struct dispatcher **dispatcher)
-{
-	dispatcher_free(*dispatcher);
 }
 
 /* Takes ownership of LOCK. */

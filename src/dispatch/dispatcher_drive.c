@@ -10,7 +10,6 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "canon/canon.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
 

@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
-#include "canon/canon.h"
 #include "canon/hash.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"

@@ -1,5 +1,4 @@
 /* dispatcher_tail.c - turns what a cell prints and does into events, as it happens. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"

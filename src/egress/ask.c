@@ -25,9 +25,8 @@
 static bool
 name_rule(const struct policy *p, int rule, struct ask_rule *ret_rule)
 {
-	OWN(buf_free) struct buf meaning;
+	OWN(buf_free) struct buf meaning = BUF(POLICY_ENCODED_MAX);
 
-	buf_init(&meaning, POLICY_ENCODED_MAX);
 	policy_put_meaning(&meaning, p, rule);
 	return !buf_failed(&meaning) &&
 	       EVP_Digest(meaning.data, meaning.len, ret_rule->hash, NULL, EVP_sha256(), NULL) == 1;

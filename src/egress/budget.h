@@ -18,7 +18,6 @@ struct courier;
 struct courier_policy;
 struct err;
 struct exchange;
-struct http_head;
 struct meter;
 struct mux_stream;
 struct buf;

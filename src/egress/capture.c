@@ -444,12 +444,11 @@ take_tokens_of(struct exchange *ex, const struct secret_capture *capture, struct
                struct buf *body, struct err *err)
 {
 	struct capturing c = { .ex = ex, .held = ex->secrets->answer_held, .capture = capture };
-	OWN(buf_free) struct buf other;
+	OWN(buf_free) struct buf other = BUF_SECRET(CAPTURED_MAX);
 	struct buf swap;
 	size_t found = 0;
 	int r;
 
-	buf_init_secret(&other, CAPTURED_MAX);
 	r = capture_rewrite(capture_kind_find(capture->kind), type, body->data, body->len, replace, &c,
 	                    &other, &found, err);
 	if (r == 0 && c.n > 0)
@@ -484,14 +483,13 @@ exchange_let_go(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
 	struct exchange_held *held = x->answer_held;
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = BUF_SECRET(CAPTURED_MAX);
 	struct http_head head;
 	struct buf encoded;
 	struct err err = {0};
 	const char *why = "its head is malformed";
 	bool ok;
 
-	buf_init_secret(&body, CAPTURED_MAX);
 	buf_init_borrowed(&encoded, held->head.data, held->head.len);
 	if (!http_head_decode_checked(&encoded, &head))
 		abort();                /* we encoded it ourselves */

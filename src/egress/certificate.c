@@ -11,24 +11,11 @@
 #include "base/own.h"
 #include "egress/courier.h"
 #include "egress/secrets_parts.h"
+#include "sign/scheme_pkey.h"
 
-static void
-bio_freep(BIO **bio)
-{
-	BIO_free(*bio);
-}
-
-static void
-x509_freep(X509 **certificate)
-{
-	X509_free(*certificate);
-}
-
-static void
-pkey_freep(EVP_PKEY **key)
-{
-	EVP_PKEY_free(*key);
-}
+OWN_BY(bio_freep, BIO *, BIO_free)
+OWN_BY(x509_freep, X509 *, X509_free)
+OWN_BY(pkey_freep, EVP_PKEY *, EVP_PKEY_free)
 
 static void
 chain_freep(STACK_OF(X509) **chain)
@@ -36,18 +23,10 @@ chain_freep(STACK_OF(X509) **chain)
 	sk_X509_pop_free(*chain, X509_free);
 }
 
-/* Refuse keys with a password instead of asking for it. */
-static int
-no_password(char *buf, int size, int write, void *arg)
-{
-	(void)buf, (void)size, (void)write, (void)arg;
-	return -1;
-}
-
 static X509 *
 read_certificate(BIO *in)
 {
-	X509 *certificate = in == NULL ? NULL : PEM_read_bio_X509(in, NULL, no_password, NULL);
+	X509 *certificate = in == NULL ? NULL : PEM_read_bio_X509(in, NULL, scheme_no_passphrase, NULL);
 
 	ERR_clear_error();
 	return certificate;
@@ -158,7 +137,7 @@ mtls_show(const struct secrets *s, unsigned certificate, SSL *ssl, struct err *e
 	keys = read_from(real);
 	own = read_certificate(certificates);
 	chain = read_chain(certificates);
-	key = keys == NULL ? NULL : PEM_read_bio_PrivateKey(keys, NULL, no_password, NULL);
+	key = keys == NULL ? NULL : PEM_read_bio_PrivateKey(keys, NULL, scheme_no_passphrase, NULL);
 	if (own != NULL && chain != NULL && key != NULL)
 		ok = SSL_use_cert_and_key(ssl, own, key, chain, 1);
 	ERR_clear_error();

@@ -8,13 +8,11 @@
 #define CLOISTER_EGRESS_CERTIFICATE_H
 #include <openssl/ssl.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "ipc/egress_channel.h"
 #include "vault/bound.h"
 
 struct err;
-struct exchange;
 struct secrets;
 
 /* The public keys of the placeholders that are certificates. */

@@ -96,12 +96,6 @@ cloud_is_xml(enum cloud_dialect dialect)
 	return dialect != CLOUD_NONE && dialect != CLOUD_JSON;
 }
 
-static void
-put(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
 /* Characters that XML cannot represent become a question mark. */
 static void
 put_escaped(struct buf *b, const char *text)
@@ -110,9 +104,9 @@ put_escaped(struct buf *b, const char *text)
 		unsigned char c = (unsigned char)*text;
 
 		if (c == '<' || c == '>' || c == '&')
-			put(b, c == '<' ? "&lt;" : c == '>' ? "&gt;" : "&amp;");
+			buf_put_text(b, c == '<' ? "&lt;" : c == '>' ? "&gt;" : "&amp;");
 		else if ((c < 0x20 && c != '\n' && c != '\t') || c >= 0x7f)
-			put(b, "?");
+			buf_put_text(b, "?");
 		else
 			buf_put(b, text, 1);
 	}
@@ -121,29 +115,29 @@ put_escaped(struct buf *b, const char *text)
 static void
 put_error(struct buf *b, const char *type, const char *code, const char *message)
 {
-	put(b, "<Error>");
-	put(b, type);
-	put(b, "<Code>");
-	put(b, code);
-	put(b, "</Code><Message>");
+	buf_put_text(b, "<Error>");
+	buf_put_text(b, type);
+	buf_put_text(b, "<Code>");
+	buf_put_text(b, code);
+	buf_put_text(b, "</Code><Message>");
 	put_escaped(b, message);
-	put(b, "</Message>");
+	buf_put_text(b, "</Message>");
 }
 
 void
 cloud_put_xml(struct buf *b, enum cloud_dialect dialect, const char *code, const char *message)
 {
-	put(b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+	buf_put_text(b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
 	if (dialect == CLOUD_QUERY) {
-		put(b, "<ErrorResponse>");
+		buf_put_text(b, "<ErrorResponse>");
 		put_error(b, "<Type>Sender</Type>", code, message);
-		put(b, "</Error><RequestId>cloister</RequestId></ErrorResponse>\n");
+		buf_put_text(b, "</Error><RequestId>cloister</RequestId></ErrorResponse>\n");
 	} else if (dialect == CLOUD_EC2) {
-		put(b, "<Response><Errors>");
+		buf_put_text(b, "<Response><Errors>");
 		put_error(b, "", code, message);
-		put(b, "</Error></Errors><RequestID>cloister</RequestID></Response>\n");
+		buf_put_text(b, "</Error></Errors><RequestID>cloister</RequestID></Response>\n");
 	} else {
 		put_error(b, "", code, message);
-		put(b, "<RequestId>cloister</RequestId></Error>\n");
+		buf_put_text(b, "<RequestId>cloister</RequestId></Error>\n");
 	}
 }

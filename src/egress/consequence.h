@@ -13,7 +13,6 @@
 #include "policy/policy_consequence.h"
 
 struct courier;
-struct courier_policy;
 struct err;
 struct exchange;
 struct policy;

@@ -3,12 +3,10 @@
 
 #include <assert.h>
 #include <malloc.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "base/err.h"
-#include "base/own.h"
 
 #define FRAME_MAX (2 * HTTP_HEAD_MAX)   /* a head as a frame */
 

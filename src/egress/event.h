@@ -11,8 +11,6 @@
 #include "canon/repeats.h"
 #include "loop/loop.h"
 
-struct err;
-
 #define EVENT_MAX (48 * 1024)           /* of one event with all its members, escaped */
 #define EVENT_TEXT_MAX 1024             /* bytes of a text in it; longer texts are cut */
 #define EVENT_ITEM_MAX 200              /* bytes of one text in a list */

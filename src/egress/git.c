@@ -94,7 +94,7 @@ can_report(const struct exchange *ex)
 bool
 courier_git_refuse(struct exchange *ex, const char *reason)
 {
-	OWN(buf_free) struct buf report, body;
+	OWN(buf_free) struct buf report = BUF(REPORT_MAX), body = BUF(REPORT_MAX + 64);
 	bool banded = courier_git_has(ex->inspect.pushed, 's');
 	struct http_head head = {
 		.status = 200, .n_fields = 3,
@@ -104,8 +104,6 @@ courier_git_refuse(struct exchange *ex, const char *reason)
 		            { { "x-cloister-verdict", 18 }, { "deny", 4 } } },
 	};
 
-	buf_init(&report, REPORT_MAX);
-	buf_init(&body, REPORT_MAX + 64);
 	if (!can_report(ex))
 		return false;
 	buf_put(&report, "\1", banded ? 1 : 0);
@@ -140,13 +138,13 @@ courier_git_put_text(struct buf *b, const char *reason, const char *rule, const 
 	char text[REASON_SHOWN];
 
 	make_reason(reason, text);
-	buf_put(b, text, strlen(text));
+	buf_put_text(b, text);
 	if (rule[0] != '\0') {
 		buf_put(b, " (", 2);
-		buf_put(b, rule, strlen(rule));
+		buf_put_text(b, rule);
 		buf_put(b, ")", 1);
 	}
 	buf_put(b, "\n", 1);
-	buf_put(b, hint, strlen(hint));
+	buf_put_text(b, hint);
 	buf_put(b, "\n", 1);
 }

@@ -14,7 +14,8 @@
 
 /* ---- holding ---- */
 
-bool
+/* Whether the decision requires EX's body to be searched for credentials. */
+static bool
 exchange_looks_for_secrets(const struct exchange *ex)
 {
 	const struct policy_decision *d = &ex->decision;

@@ -51,6 +51,4 @@ void exchange_hold_piece(struct exchange *ex, const unsigned char *data, size_t 
 void exchange_hold_end(struct exchange *ex);
 /* Forget the inspection and its memory. */
 void exchange_drop_inspect(struct exchange *ex);
-/* Whether the decision requires EX's body to be searched for credentials. */
-bool exchange_looks_for_secrets(const struct exchange *ex);
 #endif

@@ -10,7 +10,6 @@
 #include "base/control.h"
 #include "base/own.h"
 #include "egress/courier.h"
-#include "egress/secrets_parts.h"
 
 #define KEY_MIN 20                      /* bytes: the catalogue knows no shorter credential */
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/own.h"
 #include "egress/courier.h"
 #include "inspect/usage.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "egress/courier.h"
 #include "egress/secrets_parts.h"
 

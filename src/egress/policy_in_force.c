@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -188,9 +187,8 @@ carry_counts(const struct courier_policy *from, struct courier_policy *to, size_
 static int
 copy_policy(const struct policy *p, struct policy **ret_copy, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(POLICY_ENCODED_MAX);
 
-	buf_init(&b, POLICY_ENCODED_MAX);
 	policy_put(&b, p);
 	return buf_failed(&b) ? err_set(err, ENOMEM, "the policy is too large") :
 	                        policy_get(&b, ret_copy, err);

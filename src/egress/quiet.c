@@ -138,15 +138,14 @@ exchange_answer_quietly(struct exchange *ex)
 	const struct quiet *row = find_row(ex);
 	char date[DATE_MAX];
 	struct http_head head = { .status = row->status, .n_fields = 2 };
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = BUF(BODY_MAX);
 
 	format_date(date);
 	head.fields[0] = field("date", date);
 	head.fields[1] = field("content-type", row->type);
 	if (row->challenge != NULL)
 		head.fields[head.n_fields++] = field("www-authenticate", row->challenge);
-	buf_init(&body, BODY_MAX);
-	buf_put(&body, row->body, strlen(row->body));
+	buf_put_text(&body, row->body);
 	ex->t.status = row->status;
 	exchange_record(ex);
 	exchange_answer(ex, &head, &body);

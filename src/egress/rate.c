@@ -1,5 +1,4 @@
 /* rate.c - limits the rate of a cell: refuses requests, and delays bytes. */
-#include "base/own.h"
 #include "egress/courier.h"
 
 #define BURST_S 0.1                     /* seconds' worth of bytes that may pass at once */

@@ -1,6 +1,5 @@
 /* refuse.c - the courier's own responses: a small JSON body that an agent can act on, or
  * the form that its library shows. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,22 +147,16 @@ struct answer_cloud {
 };
 
 static void
-put(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
-static void
 put_member(struct buf *b, const char *key, const char *value)
 {
-	put(b, key);
+	buf_put_text(b, key);
 	if (value == NULL || value[0] == '\0') {
-		put(b, "null");
+		buf_put_text(b, "null");
 		return;
 	}
-	put(b, "\"");
+	buf_put_text(b, "\"");
 	members_escape(b, value, strlen(value), EVENT_TEXT_MAX);
-	put(b, "\"");
+	buf_put_text(b, "\"");
 }
 
 /* "POST https://api.github.com/repos": the agent knows the rest. */
@@ -175,14 +168,14 @@ put_what(struct buf *b, const struct exchange *ex)
 
 	if (ex->t.port != (ex->t.scheme == HTTP_TLS ? 443 : 80))
 		snprintf(port, sizeof(port), ":%u", ex->t.port);
-	put(b, ",\"what\":\"");
+	buf_put_text(b, ",\"what\":\"");
 	members_escape(b, ex->t.method.at, ex->t.method.len, 64);
-	put(b, ex->t.scheme == HTTP_TLS ? " https://" : " http://");
-	put(b, ex->host);
-	put(b, port);
+	buf_put_text(b, ex->t.scheme == HTTP_TLS ? " https://" : " http://");
+	buf_put_text(b, ex->host);
+	buf_put_text(b, port);
 	members_escape(b, ex->request.path.at, query == NULL ? ex->request.path.len
 	                                               : (size_t)(query - ex->request.path.at), PATH_SHOWN);
-	put(b, "\"");
+	buf_put_text(b, "\"");
 }
 
 /* Write the cloud's error document.  False: it has none for this, and B holds members to be added
@@ -201,7 +194,7 @@ write_for_cloud(struct buf *b, const struct exchange *ex, const struct answer_cl
 	}
 	put_member(b, "{\"__type\":", cloud->code);
 	put_member(b, ",\"message\":", message);
-	put(b, ",");
+	buf_put_text(b, ",");
 	return false;
 }
 
@@ -216,7 +209,7 @@ write_body(struct buf *b, const struct exchange *ex, const struct answer_cloud *
 		return;
 	}
 	if (cloud->dialect == CLOUD_NONE)
-		put(b, "{");
+		buf_put_text(b, "{");
 	else if (write_for_cloud(b, ex, cloud, error, why, reason, refused))
 		return;
 	put_member(b, "\"error\":", error);
@@ -224,7 +217,7 @@ write_body(struct buf *b, const struct exchange *ex, const struct answer_cloud *
 	put_member(b, ",\"rule\":", policy_rule_place(ex->policy->policy, ex->decision.rule));
 	put_member(b, ",\"reason\":", reason);
 	put_member(b, ",\"hint\":", hint_for(ex, error, why, reason, refused));
-	put(b, "}\n");
+	buf_put_text(b, "}\n");
 }
 
 void
@@ -278,7 +271,7 @@ static void
 answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
        const char *reason, bool refused)
 {
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = BUF(BODY_MAX);
 	struct http_head head = {
 		.status = status, .n_fields = 3,
 		.fields = { { { "content-type", 12 }, { "application/json", 16 } },
@@ -294,7 +287,6 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 		head.fields[0].value = (struct http_text){ "text/plain", 10 };
 	if (refused && status == 429)
 		put_retry(&head, ex->outcome.retry_after_s, seconds);
-	buf_init(&body, BODY_MAX);
 	write_body(&body, ex, &cloud, error, why, reason, refused);
 	exchange_answer(ex, &head, &body);
 }

@@ -24,7 +24,8 @@ exchange_rewrite_of(struct exchange *ex)
 	return ex->rewrite;
 }
 
-void
+/* EX's connection to cloister-inspect is no longer needed. */
+static void
 exchange_rewrite_drop(struct exchange *ex)
 {
 	struct exchange_rewrite *x = ex->rewrite;
@@ -148,9 +149,8 @@ static int
 replace_head(struct exchange *ex, const struct http_head *head)
 {
 	struct exchange_rewrite *x = ex->rewrite;
-	struct buf frame;
+	struct buf frame = BUF(MUX_FRAME_MAX);
 
-	buf_init(&frame, MUX_FRAME_MAX);
 	http_head_encode(&frame, head);
 	if (buf_failed(&frame)) {
 		buf_free(&frame);

@@ -10,7 +10,6 @@
 #define CLOISTER_EGRESS_REWRITE_H
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/buf.h"
 #include "policy/policy.h"
@@ -53,8 +52,6 @@ struct exchange_rewrite {
 /* EX's state, made when first needed.  NULL: there is no memory. */
 struct exchange_rewrite *exchange_rewrite_of(struct exchange *ex);
 void exchange_rewrite_free(struct exchange *ex);
-/* EX's connection to cloister-inspect is no longer needed. */
-void exchange_rewrite_drop(struct exchange *ex);
 /* Whether hooks or rewrites of the rules that allow EX are still to be applied. */
 bool exchange_is_to_be_rewritten(const struct exchange *ex);
 bool exchange_is_rewritten(const struct exchange *ex);

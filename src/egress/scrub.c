@@ -239,7 +239,8 @@ fail(struct exchange *ex)
 	return false;
 }
 
-bool
+/* False: the bytes cannot be passed on; the exchange's note has the reason. */
+static bool
 exchange_scrub(struct exchange *ex, const void *data, size_t len)
 {
 	bool ok = ex->secrets->unpack != NULL ? exchange_unpack(ex, data, len)

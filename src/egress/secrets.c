@@ -153,7 +153,7 @@ keep_head(struct exchange *ex, struct http_head *head)
 {
 	struct exchange_secrets *x = ex->secrets;
 	struct err err = {0};
-	struct buf encoded;
+	struct buf encoded = BUF_SECRET(MUX_FRAME_MAX);
 	int r;
 
 	if (!x->carries)
@@ -170,7 +170,6 @@ keep_head(struct exchange *ex, struct http_head *head)
 	if (r < 0)
 		return exchange_refuse_secret(ex, r, &err);
 	/* HEAD may point into the head that was kept before. */
-	buf_init_secret(&encoded, MUX_FRAME_MAX);
 	http_head_encode(&encoded, head);
 	wipe_scratch(ex);
 	free_head(x);

@@ -169,7 +169,6 @@ void exchange_answer_quietly(struct exchange *ex);
 void courier_tell_guessed(struct courier *c);
 
 /* Free EX's own state for secrets. */
-struct exchange_secrets;
 void exchange_secrets_free(struct exchange *ex);
 
 /* Whether a secret may be used in its body. */
@@ -221,8 +220,6 @@ void exchange_watch_end(struct exchange *ex);
 /* Whether the response is cleaned: its request carried a real value.  It may be held from its head
  * on: exchange_is_held(). */
 bool exchange_is_scrubbed(const struct exchange *ex);
-/* False: the bytes cannot be passed on; the exchange's note has the reason. */
-bool exchange_scrub(struct exchange *ex, const void *data, size_t len);
 /* The gate takes more: continue decompressing.  False: the response is over. */
 bool exchange_scrub_more(struct exchange *ex);
 /* The response is complete.  TRAILERS are changed; *ret_n of them can be passed on.  SCRUB_WAITS:

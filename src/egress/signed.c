@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/codec.h"
-#include "egress/courier.h"
 #include "egress/secrets_parts.h"
 #include "sign/scheme_parts.h"
 

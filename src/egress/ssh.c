@@ -168,12 +168,11 @@ static bool
 is_known(const struct bound_secret *b, const struct exchange *ex, struct http_text host_key)
 {
 	struct http_text rest = b->real[SECRET_TOKEN];
-	OWN(buf_free) struct buf want;
+	OWN(buf_free) struct buf want = BUF(HTTP_HOST_MAX + 2 * SSH_BLOB_MAX);
 
-	buf_init(&want, HTTP_HOST_MAX + 2 * SSH_BLOB_MAX);
-	buf_put(&want, ex->host, strlen(ex->host));
+	buf_put_text(&want, ex->host);
 	buf_put(&want, " ", 1);
-	scheme_put_number(&want, ex->t.port);
+	buf_put_decimal(&want, ex->t.port);
 	buf_put(&want, " ", 1);
 	ssh_key_put_line(&want, host_key);
 	while (rest.len > 0 && !buf_failed(&want)) {
@@ -334,10 +333,9 @@ take(struct signing *s, struct http_text rest)
 static void
 sign(struct signing *s, struct buf *ret_signature)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = BUF(SIGNED_MAX);
 	struct err err = {0};
 
-	buf_init(&message, SIGNED_MAX);
 	if (s->kind == EGRESS_SSH_TEXT) {
 		ssh_put_text(&message, &s->r);
 	} else {
@@ -358,9 +356,8 @@ int
 courier_ssh_sign(struct courier *c, uint32_t id, struct buf *body)
 {
 	struct signing s = { .c = c };
-	OWN(buf_free) struct buf signature;
+	OWN(buf_free) struct buf signature = BUF(SSH_BLOB_MAX);
 
-	buf_init(&signature, SSH_BLOB_MAX);
 	if (take(&s, (struct http_text){ (char *)body->data + body->pos, buf_left(body) }) < 0)
 		return -EBADMSG;
 	judge(&s);

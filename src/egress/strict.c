@@ -2,9 +2,7 @@
 #include "egress/strict.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "base/own.h"
 #include "egress/courier.h"
 
 #define RECORD_S 60                     /* for a record to reach the disk */

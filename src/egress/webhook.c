@@ -220,11 +220,10 @@ webhooks_check(struct courier *c, struct ipc_message *message, struct buf *answe
 	static struct question q;
 	static struct http_head head;
 	OWN(closep) int fd = ipc_take_fd(message, 0);
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = BUF(WEBHOOK_BODY_MAX);
 	struct outcome outcome;
 	int r;
 
-	buf_init(&body, WEBHOOK_BODY_MAX);
 	if (message->n_fds > 1 || buf_get_u32(&message->body, &q.number) < 0 ||
 	    buf_get_u32(&message->body, &q.port) < 0 || q.port == 0 || q.port > 65535 ||
 	    http_head_decode(&message->body, &q.head, NULL) < 0 || buf_left(&message->body) != 0 ||

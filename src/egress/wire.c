@@ -27,7 +27,8 @@ kind_name(enum egress_routed kind)
 	return kinds[kind == kinds[1].kind].scheme;
 }
 
-bool
+/* Whether B is for EX's destination and for this KIND. */
+static bool
 wire_fits(const struct exchange *ex, const struct bound_secret *b, enum egress_routed kind)
 {
 	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->t.port };
@@ -313,7 +314,7 @@ send_login(struct exchange *ex, const struct redis_login *login, const struct bo
 	struct redis_text user = login->user, password;
 	struct http_text id = user_of(b);
 	bool has_user = login->has_user, went;
-	struct buf command;
+	struct buf command = BUF_SECRET(REDIS_LOGIN_MAX + 2 * SECRET_VALUE_MAX);
 
 	if (id.len > 0) {
 		user = (struct redis_text){ id.at, id.len };
@@ -321,7 +322,6 @@ send_login(struct exchange *ex, const struct redis_login *login, const struct bo
 		snprintf(ex->wire->user, sizeof(ex->wire->user), "%.63s", user.at);
 	}
 	password = (struct redis_text){ b->real[SECRET_SECRET].at, b->real[SECRET_SECRET].len };
-	buf_init_secret(&command, REDIS_LOGIN_MAX + 2 * SECRET_VALUE_MAX);
 	redis_login_write(&command, login, has_user ? &user : NULL, password);
 	if (buf_failed(&command)) {
 		exchange_refuse(ex, "credential", "there is no memory");

@@ -13,7 +13,6 @@
 #include "upstream/postgres.h"
 #include "vault/secret.h"
 
-struct courier;
 struct events;
 struct exchange;
 

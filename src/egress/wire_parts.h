@@ -13,8 +13,6 @@ struct wire_attempt {
 
 /* Find the secret whose placeholder is the password.  False: EX is refused. */
 bool wire_judge(struct exchange *ex, const struct wire_attempt *attempt, size_t *ret_secret);
-/* Whether B is for EX's destination and for this KIND. */
-bool wire_fits(const struct exchange *ex, const struct bound_secret *b, enum egress_routed kind);
 /* The current state of secret NUMBER: a connection may outlive a value. */
 const struct bound_secret *wire_secret(const struct exchange *ex, size_t number);
 bool wire_wants_tls(const struct bound_secret *b);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/own.h"
 #include "egress/wire_parts.h"
 #include "wire/pg.h"

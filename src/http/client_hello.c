@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "http/http_parts.h"
-
 enum { RECORD_HANDSHAKE = 22, RECORD_MAX = 16384, CLIENT_HELLO = 1 };
 enum { EXTENSION_SNI = 0, EXTENSION_ALPN = 16, EXTENSION_ECH = 0xfe0d,
        EXTENSION_ESNI = 0xffce };

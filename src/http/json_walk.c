@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/codec.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 void
@@ -233,17 +233,6 @@ take_number(struct json_walk *w)
 }
 
 static bool
-take_word(struct json_walk *w, const char *word)
-{
-	size_t len = strlen(word);
-
-	if ((size_t)(w->end - w->at) < len || memcmp(w->at, word, len) != 0)
-		return false;
-	w->at += len;
-	return true;
-}
-
-static bool
 take_scalar(struct json_walk *w, struct json_walk_item *item)
 {
 	static const struct {
@@ -259,7 +248,7 @@ take_scalar(struct json_walk *w, struct json_walk_item *item)
 	}
 	item->kind = JSON_WALK_NUMBER;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && item->kind == JSON_WALK_NUMBER; i++)
-		if (take_word(w, words[i].word))
+		if (text_take(&w->at, w->end, words[i].word))
 			item->kind = words[i].kind;
 	if (item->kind == JSON_WALK_NUMBER && !take_number(w))
 		return false;

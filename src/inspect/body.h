@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "http/http_head.h"
 #include "policy/policy_rule.h"
 
@@ -35,7 +36,7 @@ bool body_glob_any(const struct policy_list *globs, const char *text, size_t len
 /* Parse strictly.  NULL: an object has a name twice, even if only case differs (some readers ignore
  * case), or bytes follow the value.  The caller owns the value (json_decref). */
 json_t *body_json_parse(const char *data, size_t len);
-void body_json_freep(json_t **value);
+OWN_BY(body_json_freep, json_t *, json_decref)
 /* The member NAME of OBJECT, or NULL.  ODD is set if another member matches NAME only without
  * regard to case. */
 const json_t *body_json_get(const json_t *object, const char *name, bool *odd);

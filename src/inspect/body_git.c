@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/own.h"
-
 static bool
 ref_fits(const struct git_command *c, const struct policy_git *rule)
 {

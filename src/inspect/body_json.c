@@ -126,12 +126,6 @@ body_json_parse(const char *data, size_t len)
 	return root;
 }
 
-void
-body_json_freep(json_t **value)
-{
-	json_decref(*value);
-}
-
 /* ---- pointers ---- */
 
 const json_t *

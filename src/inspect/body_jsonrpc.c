@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/own.h"
-
 struct tally { size_t found, fit; };
 
 static bool

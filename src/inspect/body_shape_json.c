@@ -5,7 +5,6 @@
 #include <strings.h>
 
 #include "http/json_walk.h"
-#include "inspect/body.h"
 #include "inspect/body_shape_parts.h"
 
 /* Decode RAW; RAW itself if it was cut in the middle. */

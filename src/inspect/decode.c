@@ -332,12 +332,6 @@ decode_free(struct decode *d)
 	free(d);
 }
 
-void
-decode_freep(struct decode **d)
-{
-	decode_free(*d);
-}
-
 bool
 decode_is_plain(const struct decode *d)
 {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/own.h"
 #include "http/http_head.h"
 
 struct err;
@@ -24,7 +25,7 @@ typedef int decode_sink(void *arg, const unsigned char *data, size_t len);
 int decode_new(struct http_text coding, decode_sink *sink, void *arg,
                struct decode **ret_decode, struct err *err);
 void decode_free(struct decode *d);     /* NULL is fine */
-void decode_freep(struct decode **d);
+OWN_BY(decode_freep, struct decode *, decode_free)
 
 /* Whether there is no coding to undo. */
 bool decode_is_plain(const struct decode *d);

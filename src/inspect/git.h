@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/codec.h"
+#include "base/own.h"
 #include "inspect/body.h"
 #include "ipc/inspect_channel.h"
 
@@ -95,7 +96,7 @@ struct git_push {
 
 int git_push_new(bool secrets, struct git_push **ret_push);
 void git_push_free(struct git_push *p);
-void git_push_freep(struct git_push **p);
+OWN_BY(git_push_freep, struct git_push *, git_push_free)
 /* -EBADMSG: these are no commands. */
 int git_push_feed(struct git_push *p, const unsigned char *data, size_t len);
 int git_push_finish(struct git_push *p);

@@ -56,12 +56,6 @@ git_push_free(struct git_push *p)
 	free(p);
 }
 
-void
-git_push_freep(struct git_push **p)
-{
-	git_push_free(*p);
-}
-
 /* ---- commands ---- */
 
 /* Decode the hex digits at the beginning of TEXT into ID.  Returns their number. */

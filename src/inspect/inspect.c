@@ -157,12 +157,6 @@ inspect_free(struct inspect *in)
 	free(in);
 }
 
-void
-inspect_freep(struct inspect **in)
-{
-	inspect_free(*in);
-}
-
 /* ---- bytes ---- */
 
 static void

@@ -6,8 +6,8 @@
 #define CLOISTER_INSPECT_H
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
+#include "base/own.h"
 #include "http/http_head.h"
 #include "ipc/inspect_channel.h"
 #include "policy/policy.h"
@@ -30,7 +30,7 @@ enum inspect_progress { INSPECT_WANTS_MORE, INSPECT_DONE };
 int inspect_new(const struct inspect_request *req, struct inspect **ret_inspect,
                 struct err *err);
 void inspect_free(struct inspect *in);
-void inspect_freep(struct inspect **in);
+OWN_BY(inspect_freep, struct inspect *, inspect_free)
 /* INSPECT_DONE: the rest of the body cannot change the result, and need not be sent. */
 enum inspect_progress inspect_feed(struct inspect *in, const void *data, size_t len);
 /* The body is complete. */

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/own.h"
 #include "credential/shape.h"
 #include "inspect/one_of.h"
 

@@ -151,12 +151,6 @@ usage_free(struct usage *u)
 }
 
 void
-usage_freep(struct usage **u)
-{
-	usage_free(*u);
-}
-
-void
 usage_feed(struct usage *u, const void *data, size_t len)
 {
 	/* Output before the error is kept. */

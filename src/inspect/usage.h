@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "http/http_head.h"
 #include "policy/policy_budget.h"
 
@@ -42,7 +43,7 @@ struct usage_found {
 /* CODING is the value of Content-Encoding.  The caller owns *ret_usage. */
 int usage_new(struct http_text coding, struct usage **ret_usage, struct err *err);
 void usage_free(struct usage *u);       /* NULL is fine */
-void usage_freep(struct usage **u);
+OWN_BY(usage_freep, struct usage *, usage_free)
 void usage_feed(struct usage *u, const void *data, size_t len);
 /* The response has ended; COMPLETE: as it should.  If a stream was cut off, the text so far counts,
  * whatever its beginning reports. */

@@ -89,12 +89,6 @@ loop_files(struct loop *loop)
 	return &loop->files;
 }
 
-void
-loop_freep(struct loop **loop)
-{
-	loop_free(*loop);
-}
-
 /* ---- sources ---- */
 
 static void

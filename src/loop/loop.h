@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/own.h"
+
 struct err;
 struct loop;                            /* opaque */
 
@@ -47,7 +49,7 @@ struct loop_file {
 
 int loop_new(struct loop **ret_loop, struct err *err);
 void loop_free(struct loop *loop);      /* NULL is fine */
-void loop_freep(struct loop **loop);
+OWN_BY(loop_freep, struct loop *, loop_free)
 
 /* Watch SOURCE->fd for EVENTS (0 stops watching).  A regular file cannot be
  * watched: -EPERM. */

@@ -1,5 +1,4 @@
 /* mcp_call.c - the life of a call: from its arguments, through requests to the service, to its result. */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* mcp_steps.c - the requests of each tool to the service, and its results from the responses. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

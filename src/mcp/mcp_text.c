@@ -1,6 +1,5 @@
 /* mcp_text.c - converts bytes of agents to JSON, and words of clients to paths. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,11 +53,10 @@ mcp_put_bytes(json_t *into, const char *data, size_t len, bool is_cut, size_t *r
 json_t *
 mcp_text(const char *data, size_t len)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(3 * len + 1);
 	uint32_t code;
 	size_t n;
 
-	buf_init(&b, 3 * len + 1);
 	for (; len > 0; data += n, len -= n) {
 		n = *data != '\0' ? utf8_next(data, len, &code) : 0;
 		buf_put(&b, n > 0 ? data : "\xef\xbf\xbd", n > 0 ? n : 3);

@@ -16,7 +16,6 @@
 #define CLOISTER_LEDGER_H
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "policy/policy_budget.h"

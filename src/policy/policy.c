@@ -1,12 +1,10 @@
 /* policy.c - a policy's memory, and facts about its rules. */
 #include "policy/policy.h"
 
-#include <errno.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "policy/policy_parts.h"
 
 #define CHUNK 4096
@@ -39,12 +37,6 @@ policy_free(struct policy *p)
 	free(p->buckets);
 	policy_free(p->within);         /* POLICY_LAYERS_MAX deep at most */
 	free(p);
-}
-
-void
-policy_freep(struct policy **p)
-{
-	policy_free(*p);
 }
 
 void *

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/own.h"
 #include "http/http_head.h"
 
 struct err;
@@ -254,5 +255,5 @@ void policy_put(struct buf *b, const struct policy *p);
 int policy_get(struct buf *b, struct policy **ret_policy, struct err *err);
 
 void policy_free(struct policy *p);     /* NULL is fine */
-void policy_freep(struct policy **p);   /* for OWN() */
+OWN_BY(policy_freep, struct policy *, policy_free)
 #endif

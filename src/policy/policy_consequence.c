@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
@@ -113,9 +112,8 @@ policy_consequence_hash(const char *text, const struct policy_consequence *c)
 uint64_t
 policy_narrow_hash(const struct policy *narrow)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(POLICY_NARROW_MAX);
 
-	buf_init(&b, POLICY_NARROW_MAX);
 	for (size_t i = 0; i < narrow->n_rules; i++)
 		policy_put_meaning(&b, narrow, (int)i);
 	return hash_more(narrow->open ? 1 : 2, b.data, b.len);

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct err;
 struct policy;
 
 #define POLICY_CONSEQUENCES_MAX 64      /* rules with a consequence, in one layer */

@@ -10,12 +10,6 @@
 #include "policy/policy.h"
 #include "policy/policy_yaml.h"
 
-static void
-put(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
 static int
 no_memory(struct err *err)
 {
@@ -59,27 +53,27 @@ is_bare(const struct node *node)
 static void
 put_escaped(struct buf *b, const char *text)
 {
-	put(b, "\"");
+	buf_put_text(b, "\"");
 	for (; *text != '\0'; text++) {
 		if (*text == '\n')
-			put(b, "\\n");
+			buf_put_text(b, "\\n");
 		else if (*text == '\t')
-			put(b, "\\t");
+			buf_put_text(b, "\\t");
 		else if (*text == '"' || *text == '\\')
 			buf_put(b, *text == '"' ? "\\\"" : "\\\\", 2);
 		else
 			buf_put(b, text, 1);
 	}
-	put(b, "\"");
+	buf_put_text(b, "\"");
 }
 
 static void
 put_scalar(struct buf *b, const struct node *node)
 {
 	if (node->plain && node->text[0] == '\0')
-		put(b, "~");
+		buf_put_text(b, "~");
 	else if (is_bare(node))
-		put(b, node->text);
+		buf_put_text(b, node->text);
 	else if (strpbrk(node->text, "\n\t") != NULL)
 		put_escaped(b, node->text);
 	else
@@ -94,16 +88,16 @@ policy_flat_put_node(struct buf *b, const struct node *node)
 		put_scalar(b, node);
 		return;
 	}
-	put(b, node->kind == NODE_MAP ? "{" : "[");
+	buf_put_text(b, node->kind == NODE_MAP ? "{" : "[");
 	for (size_t i = 0; i < node->n; i++) {
-		put(b, i == 0 ? "" : ", ");
+		buf_put_text(b, i == 0 ? "" : ", ");
 		policy_flat_put_node(b, node->items[i]);
 		if (node->kind == NODE_MAP) {
-			put(b, ": ");
+			buf_put_text(b, ": ");
 			policy_flat_put_node(b, node->values[i]);
 		}
 	}
-	put(b, node->kind == NODE_MAP ? "}" : "]");
+	buf_put_text(b, node->kind == NODE_MAP ? "}" : "]");
 }
 
 /* ---- rules ---- */
@@ -112,16 +106,16 @@ int
 policy_flat_rule(struct policy_flat *f, const struct node *rule, struct err *err)
 {
 	if (rule->kind != NODE_MAP) {
-		put(&f->rules, "  - ");
+		buf_put_text(&f->rules, "  - ");
 		policy_flat_put_node(&f->rules, rule);
-		put(&f->rules, "\n");
+		buf_put_text(&f->rules, "\n");
 	}
 	for (size_t i = 0; rule->kind == NODE_MAP && i < rule->n; i++) {
-		put(&f->rules, i == 0 ? "  - " : "    ");
+		buf_put_text(&f->rules, i == 0 ? "  - " : "    ");
 		policy_flat_put_node(&f->rules, rule->items[i]);
-		put(&f->rules, ": ");
+		buf_put_text(&f->rules, ": ");
 		policy_flat_put_node(&f->rules, rule->values[i]);
-		put(&f->rules, "\n");
+		buf_put_text(&f->rules, "\n");
 	}
 	return buf_failed(&f->rules) ? no_memory(err) : 0;
 }
@@ -129,9 +123,9 @@ policy_flat_rule(struct policy_flat *f, const struct node *rule, struct err *err
 int
 policy_flat_line(struct policy_flat *f, const char *line, struct err *err)
 {
-	put(&f->rules, "  - ");
-	put(&f->rules, line);
-	put(&f->rules, "\n");
+	buf_put_text(&f->rules, "  - ");
+	buf_put_text(&f->rules, line);
+	buf_put_text(&f->rules, "\n");
 	return buf_failed(&f->rules) ? no_memory(err) : 0;
 }
 
@@ -171,11 +165,11 @@ is_known(struct policy_flat *f, const char *key, const char *name, size_t len)
 	size_t from = f->seen.len, n;
 	const unsigned char *new;
 
-	put(&f->seen, "\n");
-	put(&f->seen, key);
-	put(&f->seen, " ");
+	buf_put_text(&f->seen, "\n");
+	buf_put_text(&f->seen, key);
+	buf_put_text(&f->seen, " ");
 	buf_put(&f->seen, name, len);
-	put(&f->seen, "\n");
+	buf_put_text(&f->seen, "\n");
 	n = f->seen.len - from;
 	new = f->seen.data + from;
 	return !buf_failed(&f->seen) && from > 0 && memmem(f->seen.data, from, new, n) != NULL;
@@ -218,10 +212,10 @@ merge(struct policy_flat *f, const struct node *key, const struct node *value, s
 		if (counts_already(f, key->text, value->items[i], is_list))
 			continue;
 		to = !is_list && is_loose(key->text, value->items[i]->text) ? &part->loose : &part->text;
-		put(to, to->len == 0 ? "" : ", ");
+		buf_put_text(to, to->len == 0 ? "" : ", ");
 		policy_flat_put_node(to, value->items[i]);
 		if (!is_list) {
-			put(to, ": ");
+			buf_put_text(to, ": ");
 			policy_flat_put_node(to, value->values[i]);
 		}
 	}
@@ -274,25 +268,25 @@ policy_flat_take(struct policy_flat *f, const struct policy_flat *from, const ch
 void
 policy_flat_put_part(struct buf *b, const struct policy_flat_part *part)
 {
-	put(b, part->is_list ? "[" : part->is_map ? "{" : "");
+	buf_put_text(b, part->is_list ? "[" : part->is_map ? "{" : "");
 	buf_put(b, part->text.data, part->text.len);
-	put(b, part->text.len > 0 && part->loose.len > 0 ? ", " : "");
+	buf_put_text(b, part->text.len > 0 && part->loose.len > 0 ? ", " : "");
 	buf_put(b, part->loose.data, part->loose.len);
-	put(b, part->is_list ? "]\n" : part->is_map ? "}\n" : "\n");
+	buf_put_text(b, part->is_list ? "]\n" : part->is_map ? "}\n" : "\n");
 }
 
 void
 policy_flat_put(struct buf *b, const struct policy_flat *f)
 {
-	put(b, "version: 1\n");
+	buf_put_text(b, "version: 1\n");
 	if (f->rules.len == 0)
-		put(b, "egress: []\n");
+		buf_put_text(b, "egress: []\n");
 	else
-		put(b, "egress:\n");
+		buf_put_text(b, "egress:\n");
 	buf_put(b, f->rules.data, f->rules.len);
 	for (size_t i = 0; i < f->n_parts; i++) {
-		put(b, f->parts[i].key);
-		put(b, ": ");
+		buf_put_text(b, f->parts[i].key);
+		buf_put_text(b, ": ");
 		policy_flat_put_part(b, &f->parts[i]);
 	}
 	if (buf_failed(&f->rules))

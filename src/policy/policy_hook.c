@@ -56,12 +56,6 @@ policy_hook_same(const struct policy_hook *a, const struct policy_hook *b)
 
 #define QUESTION_START "{\"id\":\""     /* cloister-hook finds the id behind it, without parsing */
 
-static void
-put_word(struct buf *b, const char *word)
-{
-	buf_put(b, word, strlen(word));
-}
-
 static bool
 is_utf8(struct http_text text)
 {
@@ -98,9 +92,9 @@ put_string(struct buf *b, struct http_text text)
 static void
 put_member(struct buf *b, const char *name, struct http_text text)
 {
-	put_word(b, ",\"");
-	put_word(b, name);
-	put_word(b, "\":");
+	buf_put_text(b, ",\"");
+	buf_put_text(b, name);
+	buf_put_text(b, "\":");
 	put_string(b, text);
 }
 
@@ -108,26 +102,6 @@ static void
 put_text(struct buf *b, const char *name, const char *text)
 {
 	put_member(b, name, (struct http_text){ text, strlen(text) });
-}
-
-static void
-put_base64(struct buf *b, const char *data, size_t len)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-	for (size_t i = 0; i < len; i += 3) {
-		unsigned char in[3] = {0};
-		size_t n = len - i < 3 ? len - i : 3;
-		char out[4];
-
-		memcpy(in, data + i, n);
-		out[0] = digits[in[0] >> 2];
-		out[1] = digits[(in[0] & 3) << 4 | in[1] >> 4];
-		out[2] = n > 1 ? digits[(in[1] & 15) << 2 | in[2] >> 6] : '=';
-		out[3] = n > 2 ? digits[in[2] & 63] : '=';
-		buf_put(b, out, 4);
-	}
 }
 
 /* Whether the field NAME usually carries a credential. */
@@ -150,32 +124,31 @@ is_credential(struct http_text name)
 static void
 put_headers(struct buf *b, const struct http_head *head)
 {
-	put_word(b, ",\"headers\":[");
+	buf_put_text(b, ",\"headers\":[");
 	for (size_t i = 0; i < head->n_fields; i++) {
-		put_word(b, i > 0 ? ",[" : "[");
+		buf_put_text(b, i > 0 ? ",[" : "[");
 		put_string(b, head->fields[i].name);
-		put_word(b, ",");
+		buf_put_text(b, ",");
 		if (is_credential(head->fields[i].name))
-			put_word(b, "null");
+			buf_put_text(b, "null");
 		else
 			put_string(b, head->fields[i].value);
-		put_word(b, "]");
+		buf_put_text(b, "]");
 	}
-	put_word(b, "]");
+	buf_put_text(b, "]");
 }
 
 static void
 put_url(struct buf *b, const struct http_head *head)
 {
-	OWN(buf_free) struct buf url;
+	OWN(buf_free) struct buf url = BUF(HTTP_HEAD_MAX + HTTP_HOST_MAX + 64);
 	char port[8] = "";
 
 	if (head->port != (head->scheme == HTTP_TLS ? 443 : 80))
 		snprintf(port, sizeof(port), ":%u", head->port);
-	buf_init(&url, HTTP_HEAD_MAX + HTTP_HOST_MAX + 64);
-	put_word(&url, head->scheme == HTTP_TLS ? "https://" : "http://");
+	buf_put_text(&url, head->scheme == HTTP_TLS ? "https://" : "http://");
 	buf_put(&url, head->host.at, head->host.len);
-	put_word(&url, port);
+	buf_put_text(&url, port);
 	if (head->path.len > 0 && *head->path.at == '/')
 		buf_put(&url, head->path.at, head->path.len);
 	b->failed |= buf_failed(&url);
@@ -189,9 +162,9 @@ policy_hook_put(struct buf *b, const struct policy_hook_question *question)
 	struct http_text body = { question->body, question->n_body };
 	char port[24];
 
-	put_word(b, QUESTION_START);
-	put_word(b, question->id);
-	put_word(b, "\",\"version\":1");
+	buf_put_text(b, QUESTION_START);
+	buf_put_text(b, question->id);
+	buf_put_text(b, "\",\"version\":1");
 	put_text(b, "cell", question->cell);
 	put_text(b, "agent", question->agent);
 	put_text(b, "principal", question->principal);
@@ -201,16 +174,16 @@ policy_hook_put(struct buf *b, const struct policy_hook_question *question)
 	put_url(b, head);
 	put_member(b, "host", head->host);
 	snprintf(port, sizeof(port), ",\"port\":%u", head->port);
-	put_word(b, port);
+	buf_put_text(b, port);
 	put_headers(b, head);
 	if (question->has_body && is_utf8(body)) {
 		put_member(b, "body", body);
 	} else if (question->has_body) {
-		put_word(b, ",\"body_base64\":\"");
-		put_base64(b, body.at, body.len);
-		put_word(b, "\"");
+		buf_put_text(b, ",\"body_base64\":\"");
+		codec_put_base64(b, body.at, body.len);
+		buf_put_text(b, "\"");
 	}
-	put_word(b, "}\n");
+	buf_put_text(b, "}\n");
 }
 
 static bool

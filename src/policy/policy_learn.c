@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_suggest_parts.h"
 
@@ -479,13 +478,12 @@ int
 policy_write_for(const struct policy_seen *seen, size_t n, const char *title, char **ret_text,
                  struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
 	OWN(freep) struct wish *wishes = NULL;
 	OWN(freep) char *text = NULL;
 	size_t n_wishes = 0;
 	int r = 0;
 
-	buf_init(&b, POLICY_FILE_MAX);
 	if (n > POLICY_SEEN_MAX)
 		return err_set(err, E2BIG, "these are more than %d requests", POLICY_SEEN_MAX);
 	wishes = calloc(n + 1, sizeof(*wishes));

@@ -1,12 +1,9 @@
 /* policy_read_ask.c - reads and checks the approval settings of an `ask` rule. */
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/num.h"
-#include "base/own.h"
 #include "policy/policy_load.h"
 
 /* ---- reading ---- */

@@ -1,6 +1,5 @@
 /* policy_read_body.c - reads a rule's matchers for bodies. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <errno.h>
 #include <pcre2.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/own.h"
 #include "policy/policy_load.h"
 
 /* ---- git ---- */

@@ -49,7 +49,7 @@ put_json(struct buf *b, const struct node *node)
 		json_walk_begin(&w, (struct http_text){ node->text, strlen(node->text) });
 		if (node->plain && json_walk_next(&w, &item) == 1 && item.kind == JSON_WALK_NUMBER &&
 		    json_walk_next(&w, &end) == 0) {
-			buf_put(b, node->text, strlen(node->text));
+			buf_put_text(b, node->text);
 		} else {
 			buf_put(b, "\"", 1);
 			canon_text_put(b, node->text, strlen(node->text), false);
@@ -64,9 +64,8 @@ read_value(struct policy_draft *d, struct policy_edits *edits, enum policy_edit_
            const struct node *name, const struct node *value)
 {
 	const struct policy_edit edit = { kind, "", "" };
-	OWN(buf_free) struct buf json;
+	OWN(buf_free) struct buf json = BUF(2 * POLICY_TEXT_MAX);
 
-	buf_init(&json, 2 * POLICY_TEXT_MAX);
 	if (value->kind != NODE_SCALAR)
 		return node_err(d->err, value, "a value is a word, a number, true, false or null");
 	if (policy_edit_part(&edit) != POLICY_PART_BODY)

@@ -14,9 +14,8 @@ int
 policy_set_narrow(struct policy *p, struct policy_consequence *c, const struct node *node,
                   const struct policy *narrow, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(POLICY_NARROW_MAX);
 
-	buf_init(&b, POLICY_NARROW_MAX);
 	if (policy_has_budgets(narrow))
 		return node_err(err, node, "what `narrow` leads to has rules only, and no budgets or prices");
 	if (++p->n_narrows > POLICY_NARROWS_MAX)

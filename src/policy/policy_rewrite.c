@@ -170,7 +170,7 @@ edit_path(const struct policy_edit *edit, struct buf *path, uint64_t bit, uint64
 	if (old.len < n || memcmp(old.data, edit->name, n) != 0)
 		return err_set(err, EINVAL, "the path does not begin with '%s', which the rule rewrites: add "
 		               "`paths` to the rule", edit->name);
-	buf_put(path, edit->value, strlen(edit->value));
+	buf_put_text(path, edit->value);
 	buf_put(path, old.data + n, old.len - n);
 	*changed |= strcmp(edit->name, edit->value) != 0 ? bit : 0;
 	return 0;

@@ -304,7 +304,7 @@ insert(struct http_text body, const struct policy_edit *edit, const struct point
 		buf_put(out, "{", i > place->level ? 1 : 0);
 		put_name(out, pointer->names[i]);
 	}
-	buf_put(out, edit->value, strlen(edit->value));
+	buf_put_text(out, edit->value);
 	for (size_t i = place->level + 1; i < pointer->n; i++)
 		buf_put(out, "}", 1);
 	put_between(out, place->last, body.at + body.len);
@@ -316,7 +316,7 @@ replace(struct http_text body, const struct policy_edit *edit, const struct plac
         struct buf *out)
 {
 	put_between(out, body.at, place->value);
-	buf_put(out, edit->value, strlen(edit->value));
+	buf_put_text(out, edit->value);
 	put_between(out, place->end, body.at + body.len);
 }
 
@@ -359,7 +359,7 @@ static int
 make_edit(const struct policy_edit *edit, struct http_text body, struct buf *out, struct err *err)
 {
 	struct pointer pointer;
-	struct place place;
+	struct place place = {0};
 	bool is_over_max = false, is_missing;
 	int r = split_pointer(edit->name, &pointer, err);
 

@@ -129,7 +129,7 @@ split(struct shortcut *s, const char *text, struct err *err)
 static void
 put_key(struct buf *b, const char *before, const char *text, size_t len)
 {
-	buf_put(b, before, strlen(before));
+	buf_put_text(b, before);
 	node_put_quoted(b, text, len);
 }
 
@@ -140,7 +140,7 @@ write_rule(struct buf *b, const char *verb, const struct shortcut *s)
 	                  s->host + strlen(s->host);
 
 	buf_put(b, "{", 1);
-	buf_put(b, verb, strlen(verb));
+	buf_put_text(b, verb);
 	put_key(b, ": ", s->host, (size_t)(end - s->host));
 	if (s->path != NULL && strcmp(s->path, "/") != 0)
 		put_key(b, ", paths: ", s->path, strlen(s->path));
@@ -150,7 +150,7 @@ write_rule(struct buf *b, const char *verb, const struct shortcut *s)
 		put_key(b, ", scheme: ", s->scheme, strlen(s->scheme));
 	if (s->methods != NULL) {
 		buf_put(b, ", methods: [", 12);
-		buf_put(b, s->methods, strlen(s->methods));
+		buf_put_text(b, s->methods);
 		buf_put(b, "]", 1);
 	}
 	buf_put(b, "}", 1);
@@ -159,14 +159,13 @@ write_rule(struct buf *b, const char *verb, const struct shortcut *s)
 static int
 add_rule(struct policy *p, const char *text, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(4 * POLICY_TEXT_MAX);
 	OWN(node_freep) struct node *root = NULL;
 	struct shortcut s = {0};
 	struct policy_rule *rule;
 	char place[POLICY_TEXT_MAX + 16];
 	int r;
 
-	buf_init(&b, 4 * POLICY_TEXT_MAX);
 	r = split(&s, text, err);
 	if (r < 0)
 		return r;

@@ -39,11 +39,10 @@ policy_source_text(struct policy_source *s, const char *text, size_t len, struct
 int
 policy_source_short(struct policy_source *s, const char *text, struct err *err)
 {
-	OWN(buf_free) struct buf line;
+	OWN(buf_free) struct buf line = BUF(POLICY_FILE_MAX);
 	int r;
 
 	s->is_more = true;
-	buf_init(&line, POLICY_FILE_MAX);
 	r = policy_put_short(&line, "allow", "--allow", text, err);
 	buf_put(&line, "", 1);
 	return r < 0 ? r : policy_flat_line(&s->flat, (const char *)line.data, err);

@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "base/err.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
 #include "policy/policy_suggest_parts.h"
@@ -266,13 +265,12 @@ int
 suggest_check(const char *text, bool whole, struct err *err)
 {
 	OWN(policy_freep) struct policy *p = NULL;
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX * 2);
 	int r;
 
-	buf_init(&b, POLICY_FILE_MAX * 2);
 	if (!whole)
 		suggest_put(&b, "version: 1\negress:\n");
-	buf_put(&b, text, strlen(text));
+	buf_put_text(&b, text);
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the rules are too long");
 	r = policy_load_text("suggested", (const char *)b.data, b.len, &p, NULL, err);
@@ -282,7 +280,7 @@ suggest_check(const char *text, bool whole, struct err *err)
 int
 policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(16 * POLICY_TEXT_MAX);
 	OWN(freep) char *text = NULL;
 	char host[HTTP_HOST_MAX + 16];
 	/* If the event is only a DNS query, nothing else is known. */
@@ -290,7 +288,6 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 	bool only_name = seen->protocol == POLICY_HTTP && seen->port == 0 && seen->method == NULL;
 	int r;
 
-	buf_init(&b, 16 * POLICY_TEXT_MAX);
 	if (!suggest_can_say(only_name ? &name : seen))
 		return err_set(err, EINVAL, "no rule can be written that allows just '%.32s %.100s'",
 		               seen->method != NULL ? seen->method : "",

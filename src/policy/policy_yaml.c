@@ -40,12 +40,6 @@ node_free(struct node *root)
 	}
 }
 
-void
-node_freep(struct node **root)
-{
-	node_free(*root);
-}
-
 int
 node_err(struct err *err, const struct node *node, const char *fmt, ...)
 {

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/own.h"
+
 struct buf;
 struct err;
 
@@ -33,7 +35,7 @@ struct node {
 int node_parse(const char *file, const char *text, size_t len, struct node **ret_root,
                struct err *err);
 void node_free(struct node *root);
-void node_freep(struct node **root);
+OWN_BY(node_freep, struct node *, node_free)
 
 /* Set "file:line:column: MESSAGE"; returns -EINVAL. */
 int node_err(struct err *err, const struct node *node, const char *fmt, ...)

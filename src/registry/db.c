@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -71,7 +70,7 @@ fail(struct db *db, struct err *err)
 /* ---- questions ---- */
 
 static int
-bind(struct db_query *q, const char *types, va_list args)
+db_bind(struct db_query *q, const char *types, va_list args)
 {
 	int code = SQLITE_OK;
 	const void *data;
@@ -122,7 +121,7 @@ ask(struct db *db, struct db_query *ret_query, struct err *err, const char *sql,
 {
 	struct db_query q = { .db = db };
 
-	if (prepare(db, sql, &q) != SQLITE_OK || bind(&q, types, args) != SQLITE_OK) {
+	if (prepare(db, sql, &q) != SQLITE_OK || db_bind(&q, types, args) != SQLITE_OK) {
 		int r = fail(db, err);
 
 		db_finish(&q);
@@ -227,12 +226,6 @@ db_end(struct db *db, int r, struct err *err)
 	}
 	db_do(db, NULL, "ROLLBACK", "");
 	return r;
-}
-
-int64_t
-db_last_id(const struct db *db)
-{
-	return sqlite3_last_insert_rowid(db->sqlite);
 }
 
 /* ---- opening ---- */

@@ -7,7 +7,6 @@
 #define CLOISTER_DB_H
 #include <sqlite3.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -46,5 +45,4 @@ int db_do(struct db *db, struct err *err, const char *sql, const char *types, ..
  * back otherwise; returns R or the commit's failure. */
 int db_begin(struct db *db, struct err *err);
 int db_end(struct db *db, int r, struct err *err);
-int64_t db_last_id(const struct db *db);
 #endif

@@ -10,7 +10,6 @@
 
 #include "base/codec.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
 #include "registry/object_parts.h"
@@ -25,12 +24,6 @@ object_free(struct object *o)
 	json_decref(o->content);
 	free(o->text);
 	free(o);
-}
-
-void
-object_freep(struct object **o)
-{
-	object_free(*o);
 }
 
 int

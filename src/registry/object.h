@@ -5,6 +5,7 @@
  * pointer (RFC 6901).  The result has every member of its kind. */
 #ifndef CLOISTER_OBJECT_H
 #define CLOISTER_OBJECT_H
+#include "base/own.h"
 #include "registry/registry.h"
 
 #define OBJECT_FILES_MAX 10000          /* of one capability */
@@ -23,7 +24,7 @@ struct object {
 	char hash[HASH_NAME + 1];
 };
 void object_free(struct object *o);     /* NULL is fine */
-void object_freep(struct object **o);   /* for OWN() */
+OWN_BY(object_freep, struct object *, object_free)
 
 /* Reads an agent, env or policy from the file PATH: YAML.  NAME, if it is not NULL, overrides the
  * name in the file.  A policy's file contains no name; the default is the file's own name without

@@ -1,6 +1,5 @@
 /* object_files.c - the files of a capability. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,14 +1,11 @@
 /* object_read.c - the members of each kind of object: one parser for YAML and JSON. */
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "boundary/boundary.h"
-#include "canon/canon.h"
 #include "policy/policy_load.h"
 #include "registry/object_parts.h"
 

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "canon/hash.h"
 
 struct db;
@@ -67,7 +68,7 @@ struct registry_version {
 /* Without MAKE, -ENOENT if there is none yet.  The caller owns *ret_registry. */
 int registry_open(bool make, struct registry **ret_registry, struct err *err);
 void registry_close(struct registry *r);        /* NULL is fine */
-void registry_closep(struct registry **r);      /* for OWN() */
+OWN_BY(registry_closep, struct registry *, registry_close)
 /* Its database, for the tables of src/dispatch: db.h. */
 struct db *registry_db(struct registry *r);
 

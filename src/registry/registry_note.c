@@ -1,5 +1,4 @@
 /* registry_note.c - keeps events about changes until somebody has recorded them. */
-#include <errno.h>
 #include <string.h>
 
 #include "base/err.h"

@@ -1,7 +1,6 @@
 /* registry_open.c - opens and creates the registry's folders. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -29,7 +28,8 @@ registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err)
 	return 0;
 }
 
-void
+/* Removes files in tmp/ whose writers did not finish. */
+static void
 registry_clear_tmp(struct registry *r)
 {
 	int copy = openat(r->tmp, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -68,7 +68,6 @@ registry_open(bool make, struct registry **ret_registry, struct err *err)
 
 	if (r == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	r->folder = r->blobs = r->trees = r->tmp = -1;
 	r->path = data_path("registry", err);
 	if (r->path == NULL)
 		return -ENOENT;
@@ -97,18 +96,12 @@ registry_close(struct registry *r)
 	registry_drop_staged(r);
 	free(r->staged);
 	db_close(r->db);
-	closep(&r->folder);
-	closep(&r->blobs);
-	closep(&r->trees);
-	closep(&r->tmp);
+	close_fd(&r->folder);
+	close_fd(&r->blobs);
+	close_fd(&r->trees);
+	close_fd(&r->tmp);
 	free(r->path);
 	free(r);
-}
-
-void
-registry_closep(struct registry **r)
-{
-	registry_close(*r);
 }
 
 struct db *

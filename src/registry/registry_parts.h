@@ -31,8 +31,6 @@ int registry_note(struct registry *r, const char *note, struct err *err);
 
 /* A unique name in tmp/. */
 int registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err);
-/* Removes files in tmp/ whose writers did not finish. */
-void registry_clear_tmp(struct registry *r);
 
 /* ---- registry_blob.c ---- */
 

@@ -1,7 +1,6 @@
 /* registry_tree.c - makes a capability's files, from blobs, a read-only folder. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/fsverity.h>
 #include <stdio.h>
 #include <stdlib.h>

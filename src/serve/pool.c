@@ -2,7 +2,6 @@
 #include "serve/pool.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,6 @@
 #ifndef CLOISTER_SERVE_ROUTE_H
 #define CLOISTER_SERVE_ROUTE_H
 #include <stdbool.h>
-#include <stddef.h>
 
 struct err;
 

@@ -70,7 +70,7 @@ struct serve_door {
 /* A body that was read completely. */
 struct serve_body {
 	struct buf data;                        /* up to SERVE_BODY_KEPT, or */
-	int fd;                                 /* an unnamed file; -1: none */
+	int fd;                                 /* an unnamed file; 0: none */
 	uint64_t len;
 };
 
@@ -146,8 +146,8 @@ void serve_refuse(struct serve_request *q, unsigned status, const char *code,
                   const char *pointer, const char *message);
 /* Begins a response whose end is not known yet. */
 void serve_stream(struct serve_request *q, unsigned status, const char *type);
-/* False: enough for now; continue when writable() is called.  Data is always accepted, unless it is
- * over 256 KiB or the client is gone. */
+/* False: enough for now; continue when writable() is called.  Data is always accepted, unless the
+ * client is gone. */
 bool serve_send(struct serve_request *q, const void *data, size_t len);
 /* Ends a stream; CUT: in a way that shows the client that it is incomplete.  Ends the request. */
 void serve_end(struct serve_request *q, bool cut);

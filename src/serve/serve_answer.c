@@ -12,7 +12,7 @@
 #include "serve/serve_parts.h"
 
 #define PIECE_MAX (32 * 1024)
-#define SEND_MAX (256 * 1024)
+#define SEND_MAX (128 * 1024)            /* bytes in one chunk */
 #define DATE_MAX 40
 
 void
@@ -86,7 +86,7 @@ give_head(struct serve_request *q, unsigned status, const char *type, uint64_t l
 	struct http_head head = { .status = (uint16_t)status, .length = length };
 	bool is_old = c->reader.version == 10;
 	char date[DATE_MAX];
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(32 * 1024);
 
 	assert(!buf_failed(&q->extra));
 	put_date(date);
@@ -107,7 +107,6 @@ give_head(struct serve_request *q, unsigned status, const char *type, uint64_t l
 	if (c->step == STEP_HEAD || c->step == STEP_BODY || c->way->server->stopping)
 		c->keep_alive = false;
 	q->chunked = length == HTTP_LENGTH_UNKNOWN && !is_old;
-	buf_init(&b, 32 * 1024);
 	h1_write_head(&b, &head, (struct h1_style){ .keep_alive = c->keep_alive,
 		.plain_body = is_old, .no_body = q->is_head, .to_http10 = is_old });
 	c->way->server->stats.statuses[status / 100 % 6]++;
@@ -124,7 +123,7 @@ next_piece(struct serve_conn *c, char piece[PIECE_MAX])
 	size_t len = c->out.len - c->out_at;
 	ssize_t n;
 
-	if (c->out_fd < 0) {
+	if (c->out_fd <= 0) {
 		len = len > PIECE_MAX ? PIECE_MAX : len;
 		if (len > 0)
 			memcpy(piece, c->out.data + c->out_at, len);
@@ -161,8 +160,7 @@ serve_conn_pump(struct serve_conn *c)
 	if (c->failed || conn_is_full(&c->conn) ||
 	    (!c->keep_alive && c->conn.out.len - c->conn.out_at + c->conn.held.len > 0))
 		return false;
-	closep(&c->out_fd);
-	c->out_fd = -1;
+	close_fd(&c->out_fd);
 	buf_free(&c->out);
 	c->out_at = 0;
 	return true;
@@ -266,24 +264,34 @@ serve_stream(struct serve_request *q, unsigned status, const char *type)
 	serve_conn_late(c, SERVE_WRITE_S);
 }
 
+static void
+send_piece(struct serve_conn *c, const char *data, size_t len, bool chunked)
+{
+	char size[H1_CHUNK_MAX];
+
+	conn_cork(&c->conn);
+	if (chunked)
+		give(c, size, h1_chunk_begin(size, len));
+	give(c, data, len);
+	if (chunked)
+		give(c, "\r\n", 2);
+	conn_uncork(&c->conn);
+}
+
 bool
 serve_send(struct serve_request *q, const void *data, size_t len)
 {
 	struct serve_conn *c = q->conn;
-	char size[H1_CHUNK_MAX];
+	const char *at = data;
 
 	if (c == NULL || len == 0)
 		return c != NULL;
 	if (q->is_head)
 		return true;
-	assert(len <= SEND_MAX);
-	conn_cork(&c->conn);
-	if (q->chunked)
-		give(c, size, h1_chunk_begin(size, len));
-	give(c, data, len);
-	if (q->chunked)
-		give(c, "\r\n", 2);
-	conn_uncork(&c->conn);
+	for (size_t n; len > 0; at += n, len -= n) {
+		n = len < SEND_MAX ? len : SEND_MAX;
+		send_piece(c, at, n, q->chunked);
+	}
 	return !c->failed && !conn_is_full(&c->conn);
 }
 

@@ -2,11 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "base/io.h"
 #include "serve/serve_parts.h"
 
@@ -33,9 +30,9 @@ serve_body_add(struct serve_request *q, int spool, const char *data, size_t len)
 
 	if (len > q->body_max || body->len > q->body_max - len)
 		return -EFBIG;
-	if (body->fd < 0 && body->len + len > SERVE_BODY_KEPT && spill(body, spool) < 0)
+	if (body->fd <= 0 && body->len + len > SERVE_BODY_KEPT && spill(body, spool) < 0)
 		return -EIO;
-	if (body->fd >= 0) {
+	if (body->fd > 0) {
 		if (write_all(body->fd, data, len, NULL) < 0)
 			return -EIO;
 	} else {
@@ -51,7 +48,6 @@ void
 serve_body_free(struct serve_body *body)
 {
 	buf_free(&body->data);
-	if (body->fd >= 0)
-		close(body->fd);
-	*body = (struct serve_body){ .fd = -1 };
+	close_fd(&body->fd);
+	*body = (struct serve_body){0};
 }

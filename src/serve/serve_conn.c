@@ -30,7 +30,7 @@ bury(void *arg)
 		h1_reader_free(&c->reader);
 		buf_free(&c->ahead);
 		buf_free(&c->out);
-		closep(&c->out_fd);
+		close_fd(&c->out_fd);
 		free(c);
 	}
 	if (s->stopping && s->conns == NULL && s->stopped != NULL) {
@@ -123,8 +123,7 @@ new_request(struct serve_conn *c)
 	if (q == NULL)
 		return NULL;
 	*q = (struct serve_request){ .door = &c->way->door, .role = c->way->door.role, .uid = c->uid,
-	                             .conn = c, .server = c->way->server, .body = { .fd = -1 },
-	                             .query = "" };
+	                             .conn = c, .server = c->way->server, .query = "" };
 	buf_init(&q->body.data, SERVE_BODY_KEPT);
 	buf_init(&q->head_data, 2 * HTTP_HEAD_MAX);
 	buf_init(&q->extra, 16 * 1024);
@@ -484,7 +483,6 @@ serve_conn_take(struct serve_doorway *way, int fd)
 		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	c->way = way;
 	c->uid = peer.uid;
-	c->out_fd = -1;
 	c->late = (struct loop_timer){ .due = late, .arg = c };
 	c->again = (struct loop_round){ .run = go_on, .arg = c };
 	h1_reader_init(&c->reader, H1_REQUESTS);

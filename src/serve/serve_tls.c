@@ -19,23 +19,9 @@
 #define OWN_DAYS 825                    /* some clients refuse a longer one */
 #define NEAR_END_S (30 * 24 * 3600)     /* then a new one is made */
 
-static void
-ctx_freep(SSL_CTX **ctx)
-{
-	SSL_CTX_free(*ctx);
-}
-
-static void
-x509_freep(X509 **x)
-{
-	X509_free(*x);
-}
-
-static void
-pkey_freep(EVP_PKEY **key)
-{
-	EVP_PKEY_free(*key);
-}
+OWN_BY(ctx_freep, SSL_CTX *, SSL_CTX_free)
+OWN_BY(x509_freep, X509 *, X509_free)
+OWN_BY(pkey_freep, EVP_PKEY *, EVP_PKEY_free)
 
 static int
 ssl_failed(struct err *err, const char *what, const char *path)

@@ -139,13 +139,13 @@ put_ms_headers(struct buf *b, const struct azure_request *req)
 	for (size_t i = 0; i < n; i++) {
 		if (i > 0 && scheme_same(fields[i - 1]->name, fields[i]->name)) {
 			b->len--;               /* the line continues */
-			scheme_put_str(b, ",");
+			buf_put_text(b, ",");
 		} else {
 			scheme_put(b, fields[i]->name);
-			scheme_put_str(b, ":");
+			buf_put_text(b, ":");
 		}
 		put_value(b, fields[i]->value);
-		scheme_put_str(b, "\n");
+		buf_put_text(b, "\n");
 		if (buf_failed(b))
 			return;
 	}
@@ -181,11 +181,10 @@ static int
 put_query(struct buf *b, struct http_text query, struct err *err)
 {
 	struct query_item items[SCHEME_PARAMS_MAX];
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(query.len + 1);
 	struct scheme_param param;
 	size_t n = 0;
 
-	buf_init(&text, query.len + 1);
 	if (buf_add(&text, query.len + 1) == NULL)
 		return scheme_failed(err, "read a query");
 	text.len = 0;
@@ -200,11 +199,11 @@ put_query(struct buf *b, struct http_text query, struct err *err)
 	qsort(items, n, sizeof(items[0]), compare_items);
 	for (size_t i = 0; i < n; i++) {
 		if (i > 0 && scheme_same(items[i - 1].name, items[i].name)) {
-			scheme_put_str(b, ",");
+			buf_put_text(b, ",");
 		} else {
-			scheme_put_str(b, "\n");
+			buf_put_text(b, "\n");
 			scheme_put(b, items[i].name);
-			scheme_put_str(b, ":");
+			buf_put_text(b, ":");
 		}
 		scheme_put(b, items[i].value);
 	}
@@ -218,13 +217,13 @@ put_resource(struct buf *b, const struct azure_request *req, struct http_text ac
 	struct http_text query = scheme_query_of(req->head);
 	struct scheme_param comp;
 
-	scheme_put_str(b, "/");
+	buf_put_text(b, "/");
 	scheme_put(b, account);
 	scheme_put(b, scheme_path_of(req->head));
 	if (!req->lite && !req->table)
 		return put_query(b, query, err);
 	if (scheme_param_find(query, "comp", &comp)) {
-		scheme_put_str(b, "?comp=");
+		buf_put_text(b, "?comp=");
 		scheme_put_decoded(b, comp.value, false);
 	}
 	return 0;
@@ -234,7 +233,7 @@ static void
 put_line(struct buf *b, const struct http_head *head, const char *name)
 {
 	put_value(b, http_head_get(head, name));
-	scheme_put_str(b, "\n");
+	buf_put_text(b, "\n");
 }
 
 /* Tables sign the effective date.  The others leave the line empty if there is x-ms-date, which is
@@ -249,7 +248,7 @@ put_date(struct buf *b, const struct azure_request *req)
 	else if (req->table)
 		put_line(b, req->head, "x-ms-date");
 	else
-		scheme_put_str(b, "\n");
+		buf_put_text(b, "\n");
 }
 
 static void
@@ -263,8 +262,8 @@ put_full_lines(struct buf *b, const struct azure_request *req)
 	for (size_t i = 0; i < ARRAY_LEN(before); i++)
 		put_line(b, head, before[i]);
 	if (head->length != HTTP_LENGTH_UNKNOWN && (head->length > 0 || req->zero_length))
-		scheme_put_number(b, head->length);
-	scheme_put_str(b, "\n");
+		buf_put_decimal(b, head->length);
+	buf_put_text(b, "\n");
 	put_line(b, head, "content-md5");
 	put_line(b, head, "content-type");
 	put_date(b, req);
@@ -282,7 +281,7 @@ azure_base(struct buf *b, const struct azure_request *req, struct http_text acco
 	buf_reset(b);
 	if (!(req->lite && req->table)) {
 		scheme_put(b, req->head->method);
-		scheme_put_str(b, "\n");
+		buf_put_text(b, "\n");
 	}
 	if (!req->lite && !req->table) {
 		put_full_lines(b, req);
@@ -333,10 +332,9 @@ azure_verify(struct azure_request *req, const struct scheme_secret *key, struct 
              struct err *err)
 {
 	bool old = may_have_zero(req);
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(256);
 	int r;
 
-	buf_init(&text, 256);
 	for (int try = 0; try < (old ? 4 : 2); try++) {
 		req->net_order = (try & 1) != 0;
 		req->zero_length = (try & 2) != 0;
@@ -356,19 +354,17 @@ azure_write(const struct azure_request *req, const struct sign_key *to, struct b
 {
 	struct http_text account = to->id.len > 0 ? to->id : req->account;
 	OWN(scheme_secret_wipe) struct scheme_secret key = {0};
-	OWN(buf_free) struct buf text, value;
+	OWN(buf_free) struct buf text = BUF(256), value = BUF(HTTP_HEAD_MAX);
 	int r;
 
-	buf_init(&text, 256);
-	buf_init(&value, HTTP_HEAD_MAX);
 	r = scheme_secret_read(to->secret, SIGN_BASE64, "the real", &key, err);
 	if (r == 0)
 		r = azure_signature(req, account, &key, base, &text, err);
 	if (r < 0)
 		return r;
-	scheme_put_str(&value, req->lite ? "SharedKeyLite " : "SharedKey ");
+	buf_put_text(&value, req->lite ? "SharedKeyLite " : "SharedKey ");
 	scheme_put(&value, account);
-	scheme_put_str(&value, ":");
+	buf_put_text(&value, ":");
 	scheme_put(&value, scheme_text_of(&text));
 	if (buf_failed(&value))
 		return scheme_failed(err, "write a signature");

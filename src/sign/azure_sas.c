@@ -92,7 +92,7 @@ static void
 put_line(struct buf *b, const struct sas *s, const char *name)
 {
 	scheme_put_decoded(b, value_of(s, name), true);
-	scheme_put_str(b, "\n");
+	buf_put_text(b, "\n");
 }
 
 static void
@@ -128,9 +128,9 @@ put_resource(struct buf *b, const struct sas *s, struct http_text account)
 	struct http_text path = s->path;
 	size_t skip = s->in_path ? 1 + s->account.len : 0, left = depth_of(s);
 
-	scheme_put_str(b, "/");
-	scheme_put_str(b, s->service);
-	scheme_put_str(b, "/");
+	buf_put_text(b, "/");
+	buf_put_text(b, s->service);
+	buf_put_text(b, "/");
 	scheme_put(b, account);
 	path.at += skip;
 	path.len -= skip;
@@ -138,7 +138,7 @@ put_resource(struct buf *b, const struct sas *s, struct http_text account)
 		struct http_text table = value_of(s, "tn");
 		size_t at;
 
-		scheme_put_str(b, "/");
+		buf_put_text(b, "/");
 		at = b->len;
 		scheme_put_decoded(b, table, true);
 		for (; !buf_failed(b) && at < b->len; at++)
@@ -158,7 +158,7 @@ put_account_text(struct buf *b, const struct sas *s, struct http_text account)
 	static const char *const names[] = { "sp", "ss", "srt", "st", "se", "sip", "spr", "sv" };
 
 	scheme_put(b, account);
-	scheme_put_str(b, "\n");
+	buf_put_text(b, "\n");
 	put_lines(b, s, names, ARRAY_LEN(names));
 	if (is_since(s, WITH_SCOPE))
 		put_line(b, s, "ses");
@@ -175,7 +175,7 @@ put_service_text(struct buf *b, const struct sas *s, struct http_text account)
 
 	put_lines(b, s, before, ARRAY_LEN(before));
 	put_resource(b, s, account);
-	scheme_put_str(b, "\n");
+	buf_put_text(b, "\n");
 	put_lines(b, s, after, ARRAY_LEN(after));
 	if (blob && is_since(s, WITH_RESOURCE)) {
 		put_line(b, s, "sr");
@@ -197,11 +197,10 @@ sas_signature(const struct sas *s, struct http_text account, const struct scheme
               struct buf *ret_base64, struct err *err)
 {
 	unsigned char mac[SIGN_DIGEST_MAX];
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(SCHEME_BASE_MAX);
 	size_t len;
 	int r;
 
-	buf_init(&text, SCHEME_BASE_MAX);
 	if (is_there(s, "ss") && is_there(s, "srt"))
 		put_account_text(&text, s, account);
 	else
@@ -221,11 +220,9 @@ static int
 check(const struct sas *s, const struct sign_key *from, bool *ret_ours, struct err *err)
 {
 	OWN(scheme_secret_wipe) struct scheme_secret key = {0};
-	OWN(buf_free) struct buf want, is;
+	OWN(buf_free) struct buf want = BUF(256), is = BUF(HTTP_HEAD_MAX);
 	int r;
 
-	buf_init(&want, 256);
-	buf_init(&is, HTTP_HEAD_MAX);
 	if (!is_since(s, OLDEST))
 		return 0;
 	r = scheme_secret_read(from->secret, SIGN_BASE64, "the placeholder's", &key, err);
@@ -243,12 +240,11 @@ static int
 tell_made(struct sign_memory *m, const struct buf *plain, const struct buf *coded,
           struct http_text was, struct err *err)
 {
-	OWN(buf_free) struct buf was_plain;
+	OWN(buf_free) struct buf was_plain = BUF(HTTP_HEAD_MAX);
 	const struct http_text real[] = { scheme_text_of(plain), scheme_text_of(coded) };
 	struct http_text agents[2];
 	int r = 0;
 
-	buf_init(&was_plain, HTTP_HEAD_MAX);
 	scheme_put_decoded(&was_plain, was, false);
 	agents[0] = scheme_text_of(&was_plain);
 	agents[1] = was;
@@ -269,14 +265,11 @@ write_sas(const struct sas *s, const struct sign_key *to, struct http_head *head
           struct sign_memory *m, struct err *err)
 {
 	OWN(scheme_secret_wipe) struct scheme_secret key = {0};
-	OWN(buf_free) struct buf plain, coded, path;
+	OWN(buf_free) struct buf plain = BUF(256), coded = BUF(1024), path = BUF(SIGN_MEMORY_MAX);
 	struct scheme_cut cut = { value_of(s, "sig"), {0} };
 	struct http_text kept;
 	int r;
 
-	buf_init(&plain, 256);
-	buf_init(&coded, 1024);
-	buf_init(&path, SIGN_MEMORY_MAX);
 	r = scheme_secret_read(to->secret, SIGN_BASE64, "the real", &key, err);
 	if (r == 0)
 		r = sas_signature(s, s->account, &key, &plain, err);

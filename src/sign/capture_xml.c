@@ -269,7 +269,7 @@ capture_put_xml(struct buf *b, struct http_text text)
 		while (j < ARRAY_LEN(entities) && entities[j].is != text.at[i])
 			j++;
 		if (j < ARRAY_LEN(entities))
-			scheme_put_str(b, entities[j].name);
+			buf_put_text(b, entities[j].name);
 		else
 			buf_put(b, &text.at[i], 1);
 	}

@@ -12,7 +12,7 @@
 #include "sign/hmac_view.h"
 #include "sign/sign_schemes.h"
 
-const EVP_MD *
+static const EVP_MD *
 sign_digest_md(enum sign_digest digest)
 {
 	switch (digest) {
@@ -95,12 +95,11 @@ sink_hash_end(struct sink *s)
 	enum sign_coding coding = s->in_hash->coding;
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	unsigned len = 0;
-	struct buf b;
+	struct buf b = BUF(256);
 
 	if (EVP_DigestFinal_ex(s->hash, digest, &len) != 1)
 		s->failed = true;
 	s->in_hash = NULL;
-	buf_init(&b, 256);
 	scheme_put_coded(&b, coding, digest, len);
 	sink_put_buf(s, &b);
 }
@@ -149,10 +148,9 @@ sink_put_target(struct sink *s, const struct hmac_view *v, struct http_text raw)
 static void
 sink_put_url(struct sink *s, const struct hmac_view *v, struct http_text raw)
 {
-	struct buf b;
+	struct buf b = BUF(HTTP_HOST_MAX + 32);
 
-	buf_init(&b, HTTP_HOST_MAX + 32);
-	scheme_put_str(&b, v->head.scheme == HTTP_TLS ? "https://" : "http://");
+	buf_put_text(&b, v->head.scheme == HTTP_TLS ? "https://" : "http://");
 	scheme_put_authority(&b, &v->head);
 	sink_put_buf(s, &b);
 	sink_put_target(s, v, raw);
@@ -365,11 +363,10 @@ is_signature(const struct sign_hmac_one *one, struct http_text raw, bool param,
 {
 	const char *prefix = one->template->prefix != NULL ? one->template->prefix : "";
 	unsigned char got[SIGN_DIGEST_MAX];
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(HTTP_HEAD_MAX);
 	struct http_text text;
 	size_t got_len;
 
-	buf_init(&b, HTTP_HEAD_MAX);
 	if (param)
 		scheme_put_decoded(&b, raw, true);
 	else
@@ -426,11 +423,10 @@ hmac_write(const struct sign_hmac_one *one, struct hmac_view *v, const struct si
            struct sign_memory *m, struct err *err)
 {
 	unsigned char mac[SIGN_DIGEST_MAX];
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = BUF(1024);
 	size_t len;
 	int r = 0;
 
-	buf_init(&text, 1024);
 	if (one->id.kind != HMAC_NOWHERE && to->id.len > 0)
 		r = hmac_put_place(v, one, &one->id, to->id, m, err);
 	if (r == 0 && one->token.kind != HMAC_NOWHERE && to->token.len > 0)
@@ -439,7 +435,7 @@ hmac_write(const struct sign_hmac_one *one, struct hmac_view *v, const struct si
 		r = hmac_compute(one, v, to, "the real", mac, &len, err);
 	if (r < 0)
 		return r;
-	scheme_put_str(&text, one->template->prefix != NULL ? one->template->prefix : "");
+	buf_put_text(&text, one->template->prefix != NULL ? one->template->prefix : "");
 	scheme_put_coded(&text, one->template->signature, mac, len);
 	if (buf_failed(&text))
 		return scheme_failed(err, "write a signature");

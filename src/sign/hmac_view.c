@@ -191,10 +191,10 @@ put_members(struct buf *b, const struct sign_hmac_one *one, const struct hmac_pl
 		                       !scheme_same(member.name, one->at.member)))
 			continue;
 		if (b->len > 0)
-			scheme_put_str(b, ",");
+			buf_put_text(b, ",");
 		scheme_put(b, ours ? member.name : member.whole);
 		if (ours) {
-			scheme_put_str(b, "=");
+			buf_put_text(b, "=");
 			scheme_put(b, value);
 			done = true;
 		}

@@ -242,13 +242,11 @@ static int
 put_part(struct buf *b, const struct resigner *s, struct http_text coded, struct http_text part,
          const char *what, const char *const names[2])
 {
-	OWN(buf_free) struct buf with, json;
+	OWN(buf_free) struct buf with = BUF(6 * JWT_ID_MAX), json = BUF(2 * JWT_MAX);
 	struct scheme_cut cuts[2], swap;
 	size_t n = 0;
 	int r = 0;
 
-	buf_init(&with, 6 * JWT_ID_MAX);
-	buf_init(&json, 2 * JWT_MAX);
 	if (s->from->id.len > 0 && s->to->id.len > 0 && !scheme_same(s->from->id, s->to->id)) {
 		canon_text_put(&with, s->to->id.at, s->to->id.len, false);
 		for (size_t i = 0; r >= 0 && i < 2 && names[i] != NULL; i++) {
@@ -279,7 +277,7 @@ put_message(struct buf *b, const struct resigner *s, const struct jwt *jwt,
 	static const char *const in_header[2] = { "kid", NULL }, *const in_claims[2] = { "iss", "sub" };
 	int r = put_part(b, s, jwt->header, json->header, "header is", in_header);
 
-	scheme_put_str(b, ".");
+	buf_put_text(b, ".");
 	return r < 0 ? r : put_part(b, s, jwt->claims, json->claims, "claims are", in_claims);
 }
 
@@ -301,7 +299,7 @@ put_token(struct buf *b, const struct resigner *s, const struct jwt *jwt,
 		r = scheme_pkey_sign(algorithm, &key, scheme_text_of(b), signature, &len, s->err);
 	if (r < 0)
 		return r;
-	scheme_put_str(b, ".");
+	buf_put_text(b, ".");
 	scheme_put_coded(b, SIGN_BASE64URL, signature, len);
 	return buf_failed(b) ? scheme_failed(s->err, "write a JWT") : 0;
 }
@@ -366,18 +364,16 @@ sign_bearer(const struct resigner *s, struct http_head *head, struct http_text t
             struct sign_memory *m)
 {
 	struct http_text kept;
-	OWN(buf_free) struct buf b, value;
+	OWN(buf_free) struct buf b = BUF(2 * JWT_MAX), value = BUF(2 * JWT_MAX + 8);
 	bool ours;
 	int r;
 
-	buf_init(&b, 2 * JWT_MAX);
-	buf_init(&value, 2 * JWT_MAX + 8);
 	r = jwt_resign(s, token, &b, m, &ours);
 	if (r < 0)
 		return r;
 	if (!ours)
 		return scheme_wrong(s->err, "JWT", "its header and claims");
-	scheme_put_str(&value, "Bearer ");
+	buf_put_text(&value, "Bearer ");
 	scheme_put(&value, scheme_text_of(&b));
 	if (buf_failed(&value))
 		return scheme_failed(s->err, "write a JWT");

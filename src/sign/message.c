@@ -44,9 +44,9 @@ put_form_encoded(struct buf *b, struct http_text text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		if (text.at[i] == '~')
-			scheme_put_str(b, "%7E");
+			buf_put_text(b, "%7E");
 		else if (text.at[i] == '*')
-			scheme_put_str(b, "*");
+			buf_put_text(b, "*");
 		else
 			scheme_put_encoded(b, (struct http_text){ text.at + i, 1 });
 	}
@@ -55,9 +55,8 @@ put_form_encoded(struct buf *b, struct http_text text)
 static void
 put_recoded(struct buf *b, struct http_text raw)
 {
-	OWN(buf_free) struct buf plain;
+	OWN(buf_free) struct buf plain = BUF(HTTP_HEAD_MAX);
 
-	buf_init(&plain, HTTP_HEAD_MAX);
 	scheme_put_decoded(&plain, raw, true);
 	put_form_encoded(b, scheme_text_of(&plain));
 }
@@ -71,9 +70,8 @@ put_query_param(struct buf *b, const struct http_head *head, struct http_text na
 	int n = 0;
 
 	while (scheme_param_next(&rest, &param)) {
-		OWN(buf_free) struct buf recoded;
+		OWN(buf_free) struct buf recoded = BUF(3 * HTTP_HEAD_MAX);
 
-		buf_init(&recoded, 3 * HTTP_HEAD_MAX);
 		put_recoded(&recoded, param.name);
 		if (scheme_same(scheme_text_of(&recoded), name)) {
 			found = param;
@@ -98,20 +96,20 @@ put_derived(struct buf *b, const struct http_head *head, const struct message_co
 	if (http_text_is(c->name, "@method")) {
 		scheme_put(b, head->method);
 	} else if (http_text_is(c->name, "@target-uri")) {
-		scheme_put_str(b, scheme);
-		scheme_put_str(b, "://");
+		buf_put_text(b, scheme);
+		buf_put_text(b, "://");
 		scheme_put_authority(b, head);
 		scheme_put(b, head->path);
 	} else if (http_text_is(c->name, "@authority")) {
 		scheme_put_authority(b, head);
 	} else if (http_text_is(c->name, "@scheme")) {
-		scheme_put_str(b, scheme);
+		buf_put_text(b, scheme);
 	} else if (http_text_is(c->name, "@request-target")) {
 		scheme_put(b, head->path);
 	} else if (http_text_is(c->name, "@path")) {
 		scheme_put(b, scheme_path_of(head));
 	} else if (http_text_is(c->name, "@query")) {
-		scheme_put_str(b, "?");
+		buf_put_text(b, "?");
 		scheme_put(b, query);
 	} else if (http_text_is(c->name, "@query-param")) {
 		return put_query_param(b, head, c->query_param, err);
@@ -126,14 +124,14 @@ put_derived(struct buf *b, const struct http_head *head, const struct message_co
 static void
 put_value(struct buf *b, const struct message_component *c, struct http_text value, bool first)
 {
-	scheme_put_str(b, first ? "" : ", ");
+	buf_put_text(b, first ? "" : ", ");
 	if (!c->bytes) {
 		scheme_put(b, value);
 		return;
 	}
-	scheme_put_str(b, ":");
+	buf_put_text(b, ":");
 	scheme_put_coded(b, SIGN_BASE64, value.at, value.len);
-	scheme_put_str(b, ":");
+	buf_put_text(b, ":");
 }
 
 static int
@@ -164,11 +162,11 @@ message_base(struct buf *b, const struct http_head *head, const struct message_i
 		const struct message_component *c = &input->components[i];
 
 		scheme_put(b, c->raw);
-		scheme_put_str(b, ": ");
+		buf_put_text(b, ": ");
 		r = *c->name.at == '@' ? put_derived(b, head, c, err) : put_field(b, head, c, err);
-		scheme_put_str(b, "\n");
+		buf_put_text(b, "\n");
 	}
-	scheme_put_str(b, "\"@signature-params\": ");
+	buf_put_text(b, "\"@signature-params\": ");
 	scheme_put(b, params);
 	if (r == 0 && buf_failed(b))
 		r = err_set(err, EFBIG, "the request is too long to be signed");
@@ -182,7 +180,7 @@ put_escaped(struct buf *b, struct http_text text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		if (text.at[i] == '"' || text.at[i] == '\\')
-			scheme_put_str(b, "\\");
+			buf_put_text(b, "\\");
 		buf_put(b, &text.at[i], 1);
 	}
 }
@@ -192,9 +190,8 @@ choose_input(const struct message_inputs *inputs, struct http_text id,
              const struct message_input **ret_input, struct err *err)
 {
 	const struct message_input *found = NULL;
-	OWN(buf_free) struct buf escaped;
+	OWN(buf_free) struct buf escaped = BUF(HTTP_HEAD_MAX);
 
-	buf_init(&escaped, HTTP_HEAD_MAX);
 	put_escaped(&escaped, id);
 	for (size_t i = 0; id.len > 0 && i < inputs->n; i++) {
 		if (!scheme_same(inputs->list[i].keyid, scheme_text_of(&escaped)))
@@ -300,10 +297,9 @@ static int
 put_params(struct buf *b, const struct message_input *input, struct http_text id,
            struct err *err)
 {
-	OWN(buf_free) struct buf escaped;
+	OWN(buf_free) struct buf escaped = BUF(HTTP_HEAD_MAX);
 	struct scheme_cut cut = { input->keyid, { NULL, 0 } };
 
-	buf_init(&escaped, HTTP_HEAD_MAX);
 	put_escaped(&escaped, id);
 	cut.with = scheme_text_of(&escaped);
 	scheme_splice(b, input->raw, &cut, input->keyid.at != NULL && id.len > 0);
@@ -335,9 +331,8 @@ splice_field(const struct http_head *head, int field, struct http_text at,
              struct err *err)
 {
 	struct scheme_cut cut = { at, with };
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(SIGN_MEMORY_MAX);
 
-	buf_init(&b, SIGN_MEMORY_MAX);
 	scheme_splice(&b, head->fields[field].value, &cut, 1);
 	if (buf_failed(&b))
 		return err_set(err, EFBIG, "the signed request would be too long");
@@ -355,13 +350,11 @@ static int
 message_resign(const struct resigner *s, struct http_head *head,
                const struct message_input *input, const struct scheme_algorithm *algorithm)
 {
-	OWN(buf_free) struct buf base, params, new_base64;
+	OWN(buf_free) struct buf base = BUF(SCHEME_BASE_MAX), params = BUF(HTTP_HEAD_MAX),
+	                         new_base64 = BUF(2 * SCHEME_SIGNATURE_MAX);
 	struct http_text base64, new_input, new_signature;
 	int field = -1, r;
 
-	buf_init(&base, SCHEME_BASE_MAX);
-	buf_init(&params, HTTP_HEAD_MAX);
-	buf_init(&new_base64, 2 * SCHEME_SIGNATURE_MAX);
 	r = message_find_signature(head, input->label, &field, &base64, s->err);
 	if (r == 0)
 		r = put_params(&params, input, s->to->id, s->err);
@@ -389,11 +382,10 @@ message_check(const struct resigner *s, struct message_inputs *inputs, const str
               const struct message_input **ret_input,
               const struct scheme_algorithm **ret_algorithm)
 {
-	OWN(buf_free) struct buf base;
+	OWN(buf_free) struct buf base = BUF(SCHEME_BASE_MAX);
 	struct http_text base64 = {0};
 	int field = -1, r;
 
-	buf_init(&base, SCHEME_BASE_MAX);
 	r = message_read_inputs(was->head, inputs, s->err);
 	if (r == 0)
 		r = choose_input(inputs, s->from->id, ret_input, s->err);

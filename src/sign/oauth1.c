@@ -228,7 +228,7 @@ compare_params(const void *a, const void *b)
 static void
 put_uri(struct buf *b, const struct http_head *head)
 {
-	scheme_put_str(b, head->scheme == HTTP_TLS ? "https://" : "http://");
+	buf_put_text(b, head->scheme == HTTP_TLS ? "https://" : "http://");
 	scheme_put_authority(b, head);
 	scheme_put(b, scheme_path_of(head));
 }
@@ -240,9 +240,8 @@ oauth_base(struct buf *b, struct oauth_request *o, const struct http_head *head,
 {
 	const struct oauth_param *sorted[SCHEME_PARAMS_MAX] = { NULL };
 	size_t n = 0;
-	OWN(buf_free) struct buf params;
+	OWN(buf_free) struct buf params = BUF(SCHEME_BASE_MAX);
 
-	buf_init(&params, SCHEME_BASE_MAX);
 	buf_reset(&o->scratch);
 	for (size_t i = 0; i < o->n; i++) {
 		if (with[o->params[i].known].at != NULL)
@@ -252,16 +251,16 @@ oauth_base(struct buf *b, struct oauth_request *o, const struct http_head *head,
 	}
 	qsort(sorted, n, sizeof(void *), compare_params);
 	for (size_t i = 0; i < n; i++) {
-		scheme_put_str(&params, i > 0 ? "&" : "");
+		buf_put_text(&params, i > 0 ? "&" : "");
 		scheme_put(&params, sorted[i]->name);
-		scheme_put_str(&params, "=");
+		buf_put_text(&params, "=");
 		scheme_put(&params, sorted[i]->value);
 	}
 	put_uri(&o->scratch, head);
 	scheme_put(b, head->method);
-	scheme_put_str(b, "&");
+	buf_put_text(b, "&");
 	scheme_put_encoded(b, scheme_text_of(&o->scratch));
-	scheme_put_str(b, "&");
+	buf_put_text(b, "&");
 	scheme_put_encoded(b, scheme_text_of(&params));
 	if (buf_failed(b) || buf_failed(&params) || buf_failed(&o->scratch))
 		return err_set(err, EFBIG, "the request is too long to be signed");
@@ -314,14 +313,12 @@ oauth_verify(struct oauth_request *o, const struct scheme_algorithm *algorithm,
 	static const struct http_text as_it_is[N_KNOWN];
 	OWN(scheme_pkey_drop) struct scheme_pkey key = {0};
 	unsigned char signature[SCHEME_SIGNATURE_MAX];
-	OWN(buf_free) struct buf base;
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf base = BUF(SCHEME_BASE_MAX);
+	OWN(buf_free) struct buf text = BUF(HTTP_HEAD_MAX);
 	bool right = false;
 	size_t len;
 	int r;
 
-	buf_init(&base, SCHEME_BASE_MAX);
-	buf_init(&text, HTTP_HEAD_MAX);
 	r = read_key(algorithm, from, "the placeholder's", &key, err);
 	if (r == 0)
 		r = oauth_base(&base, o, head, as_it_is, err);
@@ -345,13 +342,11 @@ oauth_signature(struct oauth_request *o, const struct scheme_algorithm *algorith
 {
 	OWN(scheme_pkey_drop) struct scheme_pkey key = {0};
 	unsigned char signature[SCHEME_SIGNATURE_MAX];
-	OWN(buf_free) struct buf base;
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf base = BUF(SCHEME_BASE_MAX);
+	OWN(buf_free) struct buf text = BUF(HTTP_HEAD_MAX);
 	size_t len = 0;
 	int r;
 
-	buf_init(&base, SCHEME_BASE_MAX);
-	buf_init(&text, HTTP_HEAD_MAX);
 	r = read_key(algorithm, to, "the real", &key, err);
 	if (r == 0)
 		r = oauth_base(&base, o, head, with, err);
@@ -465,13 +460,11 @@ oauth_resign(struct oauth_request *o, const struct scheme_algorithm *algorithm,
              const struct sign_key *to, struct http_head *head, struct sign_memory *m,
              struct err *err)
 {
-	OWN(buf_free) struct buf consumer, token, signature;
+	OWN(buf_free) struct buf consumer = BUF(HTTP_HEAD_MAX), token = BUF(HTTP_HEAD_MAX),
+	                         signature = BUF(HTTP_HEAD_MAX);
 	struct http_text with[N_KNOWN] = {0};
 	int r;
 
-	buf_init(&consumer, HTTP_HEAD_MAX);
-	buf_init(&token, HTTP_HEAD_MAX);
-	buf_init(&signature, HTTP_HEAD_MAX);
 	scheme_put_encoded(&consumer, to->id);
 	scheme_put_encoded(&token, to->token);
 	if (to->id.len > 0)

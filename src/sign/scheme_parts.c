@@ -2,8 +2,6 @@
 #include "sign/scheme_parts.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <openssl/crypto.h>
@@ -11,7 +9,6 @@
 
 #include "base/codec.h"
 #include "base/err.h"
-#include "base/num.h"
 
 void
 scheme_secret_wipe(struct scheme_secret *s)
@@ -124,8 +121,8 @@ scheme_put_authority(struct buf *b, const struct http_head *head)
 {
 	scheme_put(b, head->host);
 	if (head->port != (head->scheme == HTTP_TLS ? 443 : 80)) {
-		scheme_put_str(b, ":");
-		scheme_put_number(b, head->port);
+		buf_put_text(b, ":");
+		buf_put_decimal(b, head->port);
 	}
 }
 
@@ -134,21 +131,6 @@ scheme_put(struct buf *b, struct http_text text)
 {
 	if (text.len > 0)
 		buf_put(b, text.at, text.len);
-}
-
-void
-scheme_put_str(struct buf *b, const char *s)
-{
-	buf_put(b, s, strlen(s));
-}
-
-void
-scheme_put_number(struct buf *b, uint64_t n)
-{
-	char text[NUM_TEXT_MAX];
-
-	snprintf(text, sizeof(text), "%" PRIu64, n);
-	scheme_put_str(b, text);
 }
 
 void

@@ -42,8 +42,6 @@ struct http_text scheme_query_of(const struct http_head *head);  /* without "?";
 void scheme_put_authority(struct buf *b, const struct http_head *head);
 
 void scheme_put(struct buf *b, struct http_text text);
-void scheme_put_str(struct buf *b, const char *s);
-void scheme_put_number(struct buf *b, uint64_t n);
 void scheme_put_coded(struct buf *b, enum sign_coding coding, const void *data, size_t len);
 /* Percent-encode all but letters, digits and "-._~" (RFC 3986). */
 void scheme_put_encoded(struct buf *b, struct http_text text);

@@ -22,15 +22,14 @@ scheme_pkey_drop(struct scheme_pkey *key)
 	scheme_secret_wipe(&key->secret);
 }
 
-bool
+static bool
 scheme_is_pem(struct http_text text)
 {
 	return text.len > 0 && memmem(text.at, text.len, "-----BEGIN ", 11) != NULL;
 }
 
-/* OpenSSL would ask on the terminal. */
-static int
-no_passphrase(char *buf, int size, int writing, void *arg)
+int
+scheme_no_passphrase(char *buf, int size, int writing, void *arg)
 {
 	(void)buf, (void)size, (void)writing, (void)arg;
 	return -1;
@@ -44,11 +43,11 @@ read_pem(struct http_text text, bool *ret_private)
 
 	if (bio == NULL)
 		return NULL;
-	key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
+	key = PEM_read_bio_PrivateKey(bio, NULL, scheme_no_passphrase, NULL);
 	*ret_private = key != NULL;
 	if (key == NULL) {
 		BIO_reset(bio);
-		key = PEM_read_bio_PUBKEY(bio, NULL, no_passphrase, NULL);
+		key = PEM_read_bio_PUBKEY(bio, NULL, scheme_no_passphrase, NULL);
 	}
 	BIO_free(bio);
 	/* Later code must not take these errors for its own. */

@@ -24,7 +24,8 @@ struct scheme_pkey {
 };
 
 void scheme_pkey_drop(struct scheme_pkey *key);
-bool scheme_is_pem(struct http_text text);
+/* For OpenSSL, which would ask for a passphrase on the terminal: refuses keys that have one. */
+int scheme_no_passphrase(char *buf, int size, int writing, void *arg);
 /* Whether one of N algorithms signs with the private key in SECRET.  A text that is not PEM is a
  * shared secret, and fits. */
 int scheme_pkey_check(const struct scheme_algorithm *algorithms, size_t n, struct http_text secret,

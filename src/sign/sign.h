@@ -8,7 +8,6 @@
 #define CLOISTER_SIGN_H
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "http/http_head.h"
 

@@ -78,12 +78,6 @@ sign_chunks_free(struct sign_chunks *c)
 	free(c);
 }
 
-void
-sign_chunks_freep(struct sign_chunks **c)
-{
-	sign_chunks_free(*c);
-}
-
 /* ---- signatures ---------------------------------------------------------------------- */
 
 /* The signature after SIDE's last one, over data with the hash HASH. */

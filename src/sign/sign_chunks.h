@@ -10,6 +10,7 @@
  * complete. */
 #ifndef CLOISTER_SIGN_CHUNKS_H
 #define CLOISTER_SIGN_CHUNKS_H
+#include "base/own.h"
 #include "sign/sign.h"
 
 #define SIGN_CHUNK_MAX (1024 * 1024)    /* of data; clients send 64 or 128 KiB */
@@ -28,7 +29,7 @@ struct sign_chunks_start {
 int sign_chunks_new(const struct sign_chunks_start *start, struct sign_chunks **ret_chunks,
                     struct err *err);
 void sign_chunks_free(struct sign_chunks *c);   /* NULL is fine; wipes the keys */
-void sign_chunks_freep(struct sign_chunks **c);
+OWN_BY(sign_chunks_freep, struct sign_chunks *, sign_chunks_free)
 
 /* Process the next bytes of the body.  *RET_USED of them were consumed, and must not be given
  * again.  *RET_PIECE may be sent now; it is valid until the next call, and may be empty.  Call it

@@ -80,7 +80,6 @@ int sign_hmac_compile(const struct sign_hmac_template *t, struct sign_hmac *ret_
  * any form that could have one.  A form without a signature is left unchanged. */
 bool sign_hmac_find(const struct sign_hmac *hmac, const struct http_head *head,
                     struct http_text *ret_id);
-const EVP_MD *sign_digest_md(enum sign_digest digest);
 
 /* Find a built-in template by name ("github", "stripe", "binance", ...); NULL: unknown.
  * sign_hmac_rows is in no order and ends with an empty name. */

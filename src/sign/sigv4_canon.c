@@ -1,6 +1,5 @@
 /* sigv4_canon.c - writes the canonical form of a request, and hashes it at once. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,11 +296,7 @@ put_fields(struct sink *s, const struct sigv4_canon *canon, struct err *err)
 	return 0;
 }
 
-static void
-md_freep(EVP_MD_CTX **md)
-{
-	EVP_MD_CTX_free(*md);
-}
+OWN_BY(md_freep, EVP_MD_CTX *, EVP_MD_CTX_free)
 
 int
 sigv4_canon_hash(const struct sigv4_canon *canon, char ret_hex[SIGV4_HEX_LEN],

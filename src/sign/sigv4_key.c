@@ -13,6 +13,7 @@
 #include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "sign/scheme_pkey.h"
 #include "sign/sigv4.h"
 
 #define PREFIX_MAX 8
@@ -83,14 +84,6 @@ derive(const struct sigv4_row *row, const struct sign_key *key, struct http_text
 	return r;
 }
 
-/* Without it OpenSSL would ask on the terminal for the password of an encrypted key. */
-static int
-no_password(char *buf, int size, int writing, void *data)
-{
-	(void)buf, (void)size, (void)writing, (void)data;
-	return -1;
-}
-
 static EVP_PKEY *
 read_pem(struct http_text pem)
 {
@@ -101,7 +94,7 @@ read_pem(struct http_text pem)
 		return NULL;
 	bio = BIO_new_mem_buf(pem.at, (int)pem.len);
 	if (bio != NULL)
-		pkey = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
+		pkey = PEM_read_bio_PrivateKey(bio, NULL, scheme_no_passphrase, NULL);
 	BIO_free(bio);
 	if (pkey != NULL && !EVP_PKEY_is_a(pkey, "RSA")) {
 		EVP_PKEY_free(pkey);
@@ -166,11 +159,7 @@ mac_of(const struct sigv4_key *key, const char *text, size_t len,
 	return mac_make(key->mac, key->secret.at, key->secret.len, text, len, ret_mac);
 }
 
-static void
-md_freep(EVP_MD_CTX **md)
-{
-	EVP_MD_CTX_free(*md);
-}
+OWN_BY(md_freep, EVP_MD_CTX *, EVP_MD_CTX_free)
 
 int
 sigv4_key_sign(const struct sigv4_key *key, const char *text, size_t len,

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "http/http_head.h"
 
 struct err;
@@ -53,7 +54,7 @@ struct swap_needle {
 int swap_set_new(const struct swap_needle *needles, size_t n, unsigned flags,
                  struct swap_set **ret_set, struct err *err);
 void swap_set_free(struct swap_set *set);       /* NULL is fine */
-void swap_set_freep(struct swap_set **set);
+OWN_BY(swap_set_freep, struct swap_set *, swap_set_free)
 
 /* ---- matches ---- */
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/codec.h"
-#include "base/err.h"
 #include "base/own.h"
 #include "sign/swap_parts.h"
 

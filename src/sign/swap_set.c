@@ -278,9 +278,3 @@ swap_set_free(struct swap_set *set)
 	free(set->grams);
 	free(set);
 }
-
-void
-swap_set_freep(struct swap_set **set)
-{
-	swap_set_free(*set);
-}

@@ -55,17 +55,8 @@ ssh_key_type_ok(struct http_text type)
 
 /* ---- public keys ---- */
 
-static void
-params_freep(OSSL_PARAM **p)
-{
-	OSSL_PARAM_free(*p);
-}
-
-static void
-build_freep(OSSL_PARAM_BLD **b)
-{
-	OSSL_PARAM_BLD_free(*b);
-}
+OWN_BY(params_freep, OSSL_PARAM *, OSSL_PARAM_free)
+OWN_BY(build_freep, OSSL_PARAM_BLD *, OSSL_PARAM_BLD_free)
 
 static EVP_PKEY *
 from_params(const char *kind, OSSL_PARAM_BLD *build)
@@ -232,10 +223,9 @@ void
 ssh_key_print(struct http_text blob, char ret_text[SSH_PRINT_MAX])
 {
 	unsigned char digest[SHA256_DIGEST_LENGTH];
-	struct buf b;
+	struct buf b = BUF(SSH_PRINT_MAX);
 
 	SHA256((const unsigned char *)blob.at, blob.len, digest);
-	buf_init(&b, SSH_PRINT_MAX);
 	buf_put(&b, "SHA256:", 7);
 	scheme_put_coded(&b, SIGN_BASE64, digest, sizeof(digest));
 	snprintf(ret_text, SSH_PRINT_MAX, "%.*s", (int)b.len - 1, (const char *)b.data);
@@ -288,7 +278,7 @@ ssh_key_put_line(struct buf *b, struct http_text blob)
 
 	(void)ssh_get_string(&rest, &type);
 	scheme_put(b, type);
-	scheme_put_str(b, " ");
+	buf_put_text(b, " ");
 	scheme_put_coded(b, SIGN_BASE64, blob.at, blob.len);
 }
 
@@ -339,12 +329,11 @@ ssh_sign(struct http_text pem, const char *algorithm, struct http_text message, 
 {
 	const struct scheme_algorithm *a = find_algorithm(scheme_text(algorithm));
 	OWN(scheme_pkey_drop) struct scheme_pkey key = {0};
-	OWN(buf_free) struct buf value;
+	OWN(buf_free) struct buf value = BUF(SSH_BLOB_MAX);
 	unsigned char signature[SCHEME_SIGNATURE_MAX];
 	size_t len;
 	int r;
 
-	buf_init(&value, SSH_BLOB_MAX);
 	if (a == NULL)
 		return err_set(err, EINVAL, "there is no algorithm '%.32s'", algorithm);
 	r = scheme_pkey_read(a, pem, SIGN_RAW, "the real", &key, err);

@@ -19,12 +19,6 @@
 #define SEED_LEN 32
 #define RSA_PARTS 8
 
-void
-ssh_pkey_freep(EVP_PKEY **key)
-{
-	EVP_PKEY_free(*key);
-}
-
 static int
 malformed(struct err *err)
 {
@@ -178,11 +172,10 @@ static bool
 is_of(const EVP_PKEY *key, struct http_text public)
 {
 	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(NULL, (EVP_PKEY *)(uintptr_t)key, NULL);
-	OWN(buf_free) struct buf own;
+	OWN(buf_free) struct buf own = BUF(SSH_BLOB_MAX);
 	bool ok = EVP_PKEY_is_a(key, "RSA") || (ctx != NULL && EVP_PKEY_pairwise_check(ctx) == 1);
 
 	EVP_PKEY_CTX_free(ctx);
-	buf_init(&own, SSH_BLOB_MAX);
 	return ok && ssh_key_put(&own, key, NULL) == 0 && own.len == public.len &&
 	       memcmp(own.data, public.at, own.len) == 0;
 }

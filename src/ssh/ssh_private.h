@@ -6,6 +6,7 @@
 #define CLOISTER_SSH_PRIVATE_H
 #include <openssl/evp.h>
 
+#include "base/own.h"
 #include "http/http_head.h"
 
 struct err;
@@ -14,5 +15,5 @@ struct err;
 
 /* The caller owns *ret_key.  -EKEYREJECTED: it has a passphrase. */
 int ssh_private_read(struct http_text text, EVP_PKEY **ret_key, struct err *err);
-void ssh_pkey_freep(EVP_PKEY **key);    /* for OWN() */
+OWN_BY(ssh_pkey_freep, EVP_PKEY *, EVP_PKEY_free)
 #endif

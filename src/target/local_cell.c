@@ -1,5 +1,4 @@
 /* local_cell.c - a local cell by its folders and its control socket. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,20 +41,6 @@ local_open_entry(const char *cell)
 	return fd < 0 ? -ENOENT : fd;
 }
 
-/* A supervisor opens streams before it starts the agent. */
-static bool
-is_empty(int entry)
-{
-	int fd = openat(entry, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *d;
-
-	while (dir != NULL && (d = readdir(dir)) != NULL)
-		if (!tree_is_dots(d->d_name))
-			return false;
-	return dir != NULL;
-}
-
 enum target_state
 local_look(const char *cell)
 {
@@ -73,7 +58,7 @@ local_look(const char *cell)
 		return TARGET_LIVE;
 	if (faccessat(entry, "record", F_OK, 0) == 0)
 		return TARGET_ENDED;
-	return is_empty(entry) ? TARGET_BURIED : TARGET_LOST;
+	return tree_has_entries(entry) == 0 ? TARGET_BURIED : TARGET_LOST;
 }
 
 /* Finds the folder of running cells, and the cell's entry there. */

@@ -1,32 +1,17 @@
 /* local_harvest.c - what an ended local cell left: its record, and the files of a folder.
  *
  * The agent made that tree, so it is walked as src/workspace walks changes, with limits. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tree.h"
 #include "target/local_parts.h"
 #include "workspace/workspace.h"
-
-static bool
-has_entries(int folder)
-{
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *d;
-
-	while (dir != NULL && (d = readdir(dir)) != NULL)
-		if (!tree_is_dots(d->d_name))
-			return true;
-	return false;
-}
 
 static int
 harvest_files(int changes, const char *real, const struct target_harvest *how,
@@ -78,7 +63,7 @@ local_harvest(const char *cell, const struct target_harvest *how, struct target_
 		snprintf(name, sizeof(name), CELL_CHANGES "/%zu", i);
 		changes = openat(entry, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	}
-	end.has_files = changes >= 0 && has_entries(changes);
+	end.has_files = changes >= 0 && tree_has_entries(changes) > 0;
 	if (end.has_files && how->file != NULL)
 		r = harvest_files(changes, record.spec.grants[i].host, how, &end, err);
 	if (r == 0)

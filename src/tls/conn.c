@@ -25,7 +25,7 @@ static struct conn *telling;
 
 static void conn_finish(struct conn *c);
 
-size_t
+static size_t
 conn_pending(const struct conn *c)
 {
 	return c->out.len - c->out_at;

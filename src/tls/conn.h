@@ -9,7 +9,6 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/buf.h"

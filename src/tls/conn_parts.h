@@ -11,7 +11,6 @@
 void conn_fail(struct conn *c, int code, const char *text);
 /* Send LEN bytes to the socket, or keep them. */
 void conn_send(struct conn *c, const unsigned char *data, size_t len);
-size_t conn_pending(const struct conn *c);
 
 /* ---- conn_tls.c ---- */
 

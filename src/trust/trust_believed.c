@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/data.h"
-#include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "base/tree.h"

@@ -12,9 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
-#include "base/text.h"
 #include "trust/trust.h"
 
 #define SCRIPTS_MAX 8                   /* interpreters of interpreters */

@@ -2,7 +2,6 @@
  * eyeballs, RFC 8305). */
 #ifndef CLOISTER_UPSTREAM_DIAL_H
 #define CLOISTER_UPSTREAM_DIAL_H
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -123,18 +123,7 @@ h1_finish_request(struct upstream *up, struct transfer *t)
 static void
 h1_more(struct upstream *up, struct transfer *t)
 {
-	size_t n;
-
-	while ((n = buf_left(&t->body)) > 0) {
-		if (conn_is_full(&up->conn))
-			return;
-		if (n > MUX_FRAME_MAX)
-			n = MUX_FRAME_MAX;
-		if (!h1_write_piece(up, t->body.data + t->body.pos, n))
-			return;
-		t->owner->took(t, n);
-	}
-	if (t->came_all && t->held_back == 0 && !t->sent_all)
+	if (upstream_write_held(up, t, h1_write_piece) && t->came_all && t->held_back == 0 && !t->sent_all)
 		h1_finish_request(up, t);
 }
 

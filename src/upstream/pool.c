@@ -1,7 +1,6 @@
 /* pool.c - see pool.h. */
 #include "upstream/pool.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,11 +16,7 @@
 #define DESCRIPTORS_LEFT 64             /* for everything else */
 #define ORIGIN_KEEP_S 300               /* how long an unused origin is remembered */
 
-static void
-pool_freep(struct pool **pool)
-{
-	pool_free(*pool);
-}
+OWN_BY(pool_freep, struct pool *, pool_free)
 
 int
 pool_new(const struct pool_owner *owner, void *arg, char *const *environment, const char *pem,

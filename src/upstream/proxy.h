@@ -10,8 +10,6 @@
 
 #include "http/proxy_url.h"
 
-struct err;
-
 #define PROXY_NO_MAX 8192               /* bytes of NO_PROXY; the rest is not read */
 
 struct proxy {

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/err.h"
-#include "base/own.h"
 #include "upstream/upstream.h"
 
 /* Finish when both sides have ended. */
@@ -39,17 +37,8 @@ raw_send(struct upstream *up, struct transfer *t, const void *data, size_t len)
 static void
 raw_more(struct upstream *up, struct transfer *t)
 {
-	size_t n;
-
-	while ((n = buf_left(&t->body)) > 0) {
-		if (conn_is_full(&up->conn))
-			return;
-		if (n > MUX_FRAME_MAX)
-			n = MUX_FRAME_MAX;
-		if (!upstream_write(up, t->body.data + t->body.pos, n))
-			return;
-		t->owner->took(t, n);
-	}
+	if (!upstream_write_held(up, t, upstream_write))
+		return;
 	t->owner->emptied(t);
 	if (t->came_all && !t->sent_all) {
 		t->sent_all = true;

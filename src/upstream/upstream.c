@@ -264,6 +264,24 @@ upstream_write(struct upstream *up, const void *data, size_t len)
 	return false;
 }
 
+bool
+upstream_write_held(struct upstream *up, struct transfer *t,
+                    bool (*write)(struct upstream *up, const void *data, size_t len))
+{
+	size_t n;
+
+	while ((n = buf_left(&t->body)) > 0) {
+		if (conn_is_full(&up->conn))
+			return false;
+		if (n > MUX_FRAME_MAX)
+			n = MUX_FRAME_MAX;
+		if (!write(up, t->body.data + t->body.pos, n))
+			return false;
+		t->owner->took(t, n);
+	}
+	return true;
+}
+
 /* ---- TLS ---- */
 
 void

@@ -109,6 +109,9 @@ void upstream_touch(struct upstream *up);
 void upstream_flush(struct upstream *up);
 /* False: the connection failed. */
 bool upstream_write(struct upstream *up, const void *data, size_t len);
+/* Write the held part of T's body with WRITE.  False: not all of it, or the connection failed. */
+bool upstream_write_held(struct upstream *up, struct transfer *t,
+                         bool (*write)(struct upstream *up, const void *data, size_t len));
 void upstream_free(struct upstream *up);
 /* Start TLS on a connection that exists.  Ends as upstream_start(). */
 void upstream_secure(struct upstream *up);

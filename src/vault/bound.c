@@ -19,12 +19,11 @@ bound_write(int fd, const struct secret *s, const struct placeholder *placeholde
             const struct secret_values *real, struct err *err)
 {
 	OWN(guard_free) struct guard g = {0};
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(SECRET_ENCODED_MAX + 64);
 	const char *fake[SECRET_FIELDS];
 	size_t size;
 	int r;
 
-	buf_init(&b, SECRET_ENCODED_MAX + 64);
 	buf_put_u32(&b, FORMAT);
 	secret_put(&b, s);
 	buf_put_u64(&b, real->expires);

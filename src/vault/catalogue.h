@@ -4,7 +4,6 @@
  * and every entry can be shown. */
 #ifndef CLOISTER_CATALOGUE_H
 #define CLOISTER_CATALOGUE_H
-#include <stddef.h>
 
 struct catalogue_entry {
 	const char *name;               /* "github" */

@@ -4,7 +4,6 @@
  * maximum, and no copies are left behind. */
 #ifndef CLOISTER_GUARD_H
 #define CLOISTER_GUARD_H
-#include <stdbool.h>
 #include <stddef.h>
 
 struct err;

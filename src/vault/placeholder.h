@@ -6,7 +6,6 @@
 #ifndef CLOISTER_PLACEHOLDER_H
 #define CLOISTER_PLACEHOLDER_H
 #include <stddef.h>
-#include <stdio.h>
 
 #include "vault/secret.h"
 #include "vault/source.h"

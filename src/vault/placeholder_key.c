@@ -4,35 +4,18 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/own.h"
+#include "sign/scheme_pkey.h"
 #include "vault/placeholder.h"
 
 #define CURVE_MAX 64
 #define YEARS (10 * 365)                /* days that a certificate lasts */
 
-static void
-pkey_freep(EVP_PKEY **key)
-{
-	EVP_PKEY_free(*key);
-}
-
-static void
-bio_freep(BIO **bio)
-{
-	BIO_free(*bio);
-}
-
-/* Refuse keys with a password instead of asking for it. */
-static int
-no_password(char *buf, int size, int write, void *arg)
-{
-	(void)buf, (void)size, (void)write, (void)arg;
-	return -1;
-}
+OWN_BY(pkey_freep, EVP_PKEY *, EVP_PKEY_free)
+OWN_BY(bio_freep, BIO *, BIO_free)
 
 /* Make a key by the name of the algorithm alone.  For all but RSA that is enough, and OpenSSL's key
  * reader takes milliseconds. */
@@ -64,7 +47,7 @@ static EVP_PKEY *
 same_quickly(const struct guard *real)
 {
 	OWN(bio_freep) BIO *in = BIO_new_mem_buf(real->at, (int)real->len);
-	PKCS8_PRIV_KEY_INFO *info = in != NULL ? PEM_read_bio_PKCS8_PRIV_KEY_INFO(in, NULL, no_password,
+	PKCS8_PRIV_KEY_INFO *info = in != NULL ? PEM_read_bio_PKCS8_PRIV_KEY_INFO(in, NULL, scheme_no_passphrase,
 	                                                                          NULL) : NULL;
 	EVP_PKEY *key = info != NULL ? same_algorithm(info) : NULL;
 
@@ -169,7 +152,7 @@ placeholder_mint_pem(const struct guard *real, char **ret_text, struct err *err)
 	if (has(real, "-----BEGIN OPENSSH PRIVATE KEY"))
 		return err_set(err, EINVAL, "a key of OpenSSH's is never in a cell: use the scheme ssh");
 	key = same_quickly(real);
-	old = key == NULL ? PEM_read_bio_PrivateKey(in, NULL, no_password, NULL) : NULL;
+	old = key == NULL ? PEM_read_bio_PrivateKey(in, NULL, scheme_no_passphrase, NULL) : NULL;
 	if (key == NULL && old == NULL)
 		return err_set(err, EINVAL, "the value is not a private key in PEM without a password");
 	key = key == NULL ? same_kind(old) : key;
@@ -194,8 +177,8 @@ placeholder_check_pair(const struct guard *real, struct err *err)
 
 	if (first == NULL || again == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	certificate = PEM_read_bio_X509(first, NULL, no_password, NULL);
-	key = PEM_read_bio_PrivateKey(again, NULL, no_password, NULL);
+	certificate = PEM_read_bio_X509(first, NULL, scheme_no_passphrase, NULL);
+	key = PEM_read_bio_PrivateKey(again, NULL, scheme_no_passphrase, NULL);
 	if (certificate == NULL || key == NULL)
 		r = err_set(err, EINVAL, "the value is not a certificate and its private key in PEM, without "
 		            "a password: `cat client.crt client.key`");

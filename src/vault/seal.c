@@ -19,11 +19,7 @@
 #define SCRYPT_R 8
 #define SCRYPT_P 1
 
-static void
-cipher_freep(EVP_CIPHER_CTX **c)
-{
-	EVP_CIPHER_CTX_free(*c);        /* wipes it */
-}
+OWN_BY(cipher_freep, EVP_CIPHER_CTX *, EVP_CIPHER_CTX_free)    /* wipes it */
 
 static int
 failed(struct err *err)

@@ -3,7 +3,6 @@
 #ifndef CLOISTER_SEAL_H
 #define CLOISTER_SEAL_H
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/buf.h"
 #include "vault/guard.h"

@@ -62,12 +62,6 @@ secret_free(struct secret *s)
 	free(s);
 }
 
-void
-secret_freep(struct secret **s)
-{
-	secret_free(*s);
-}
-
 bool
 secret_name_ok(const char *name)
 {

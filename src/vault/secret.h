@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "policy/policy_rule.h"
 
 struct err;
@@ -82,7 +83,7 @@ struct secret {
 };
 
 void secret_free(struct secret *s);     /* NULL is fine */
-void secret_freep(struct secret **s);   /* for OWN() */
+OWN_BY(secret_freep, struct secret *, secret_free)
 
 /* "GITHUB_TOKEN", "prod/db": letters, digits and "_-./", a letter or digit first. */
 bool secret_name_ok(const char *name);
@@ -134,7 +135,6 @@ struct secret_list {
 };
 int secret_load_text(const char *file, const char *text, size_t len,
                      struct secret_list *ret_list, struct err *err);
-int secret_read_map(const struct node *map, struct secret_list *ret_list, struct err *err);
 void secret_list_free(struct secret_list *list);        /* for OWN() too */
 
 /* ---- captures: secret_captures.c ---- */

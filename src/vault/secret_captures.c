@@ -11,7 +11,6 @@
 #include "base/own.h"
 #include "policy/policy_load.h"
 #include "policy/policy_parts.h"
-#include "sign/capture.h"
 #include "vault/secret.h"
 
 #define KEYS_MAX 12                     /* of a scope that is built here */

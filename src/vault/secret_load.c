@@ -17,7 +17,7 @@ secret_list_free(struct secret_list *list)
 	*list = (struct secret_list){0};
 }
 
-int
+static int
 secret_read_map(const struct node *map, struct secret_list *ret_list, struct err *err)
 {
 	OWN(secret_list_free) struct secret_list list = {0};

@@ -9,9 +9,8 @@
 static int
 copy_scope(const struct policy *scope, struct policy **ret_scope, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(SECRET_ENCODED_MAX);
 
-	buf_init(&b, SECRET_ENCODED_MAX);
 	policy_put(&b, scope);
 	return buf_failed(&b) ? err_set(err, E2BIG, "the scope is too large") : policy_get(&b, ret_scope, err);
 }
@@ -19,9 +18,8 @@ copy_scope(const struct policy *scope, struct policy **ret_scope, struct err *er
 static int
 copy_secret(const struct secret *s, struct secret **ret_secret, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(SECRET_ENCODED_MAX);
 
-	buf_init(&b, SECRET_ENCODED_MAX);
 	secret_put(&b, s);
 	return buf_failed(&b) ? err_set(err, E2BIG, "the secret is too large") : secret_get(&b, ret_secret, err);
 }
@@ -31,11 +29,9 @@ static bool
 is_same(const struct secret *s, const struct secret *other)
 {
 	OWN(policy_freep) struct policy *nowhere = policy_new_empty();
-	OWN(buf_free) struct buf a, b;
+	OWN(buf_free) struct buf a = BUF(SECRET_ENCODED_MAX), b = BUF(SECRET_ENCODED_MAX);
 	struct secret x = *s, y = *other;
 
-	buf_init(&a, SECRET_ENCODED_MAX);
-	buf_init(&b, SECRET_ENCODED_MAX);
 	if (nowhere == NULL)
 		return false;
 	x.scope = y.scope = nowhere;

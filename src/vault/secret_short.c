@@ -73,18 +73,17 @@ secret_short_parse(const char *text, struct secret_short *ret_short, struct err 
 int
 secret_short_define(const struct secret_short *s, struct secret **ret_secret, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(4 * POLICY_TEXT_MAX);
 	OWN(node_freep) struct node *root = NULL;
 	const char *host;
 	size_t n;
 	int e;
 
 	/* As YAML, so that there is one reader. */
-	buf_init(&b, 4 * POLICY_TEXT_MAX);
 	buf_put(&b, "{", 1);
 	if (s->env[0] != '\0') {
 		buf_put(&b, "env: ", 5);
-		buf_put(&b, s->env, strlen(s->env));
+		buf_put_text(&b, s->env);
 		buf_put(&b, ", ", 2);
 	}
 	if (s->hosts != NULL)

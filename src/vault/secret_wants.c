@@ -1,7 +1,6 @@
 /* secret_wants.c - see secret_wants.h. */
 #include "vault/secret_wants.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -143,11 +142,7 @@ wipe_free(void *p)
 	free(p);
 }
 
-static void
-json_freep(json_t **json)
-{
-	json_decref(*json);
-}
+OWN_BY(json_freep, json_t *, json_decref)
 
 /* RFC 6901: "~1" and "~0" are undone. */
 static json_t *

@@ -4,7 +4,6 @@
  * shell, with empty standard input and a timeout.  Their output goes directly into guarded memory. */
 #ifndef CLOISTER_SOURCE_H
 #define CLOISTER_SOURCE_H
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "trust/trust.h"

@@ -12,7 +12,6 @@
 
 #include "base/codec.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "vault/vault_parts.h"
@@ -56,7 +55,6 @@ vault_open(int folder, bool write, vault_ask *ask, void *arg, struct vault **ret
 	if (v == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	v->folder = folder;
-	v->lock = -1;
 	r = write ? take_lock(v, err) : 0;
 	if (r < 0)
 		return r;
@@ -84,15 +82,8 @@ vault_free(struct vault *v)
 	guard_free(&v->index);
 	guard_free(&v->values);
 	guard_free(&v->print);
-	if (v->lock >= 0)
-		close(v->lock);
+	close_fd(&v->lock);
 	free(v);
-}
-
-void
-vault_freep(struct vault **v)
-{
-	vault_free(*v);
 }
 
 /* ---- finding ---- */
@@ -315,12 +306,11 @@ vault_remove(struct vault *v, const char *name, struct err *err)
 int
 vault_save(struct vault *v, struct err *err)
 {
-	OWN(buf_free) struct buf plain, file;
+	OWN(buf_free) struct buf plain = BUF_SECRET(VAULT_FILE_MAX - VAULT_HEADER - SEAL_EXTRA),
+	                         file = BUF(VAULT_FILE_MAX);
 	unsigned char header[VAULT_HEADER];
 	int r;
 
-	buf_init_secret(&plain, VAULT_FILE_MAX - VAULT_HEADER - SEAL_EXTRA);
-	buf_init(&file, VAULT_FILE_MAX);
 	vault_items_put(&plain, v->items, v->n);
 	if (buf_failed(&plain))
 		return err_set(err, E2BIG, "the vault is full: it holds %d MiB", VAULT_FILE_MAX >> 20);

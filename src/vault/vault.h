@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/own.h"
 #include "vault/guard.h"
 #include "vault/seal.h"
 #include "vault/secret.h"
@@ -53,7 +54,7 @@ int vault_init(int folder, const char *key, struct err *err);
 int vault_open(int folder, bool write, vault_ask *ask, void *arg, struct vault **ret_vault,
                struct err *err);
 void vault_free(struct vault *v);       /* NULL is fine */
-void vault_freep(struct vault **v);     /* for OWN() */
+OWN_BY(vault_freep, struct vault *, vault_free)
 
 size_t vault_n(const struct vault *v);
 const struct vault_entry *vault_at(const struct vault *v, size_t i);    /* in order of names */

@@ -32,7 +32,8 @@ parse_key(const char *text, enum vault_key *ret_key, char *ret_command, struct e
 	return source_split(ret_command, &words, err);
 }
 
-int
+/* The kind of key that this vault uses, from its config. */
+static int
 vault_config(int folder, enum vault_key *ret_key, char ret_command[SOURCE_TEXT_MAX + 1],
              struct err *err)
 {

@@ -41,9 +41,6 @@ int vault_items_get(struct buf *b, struct vault_item **ret_items, size_t *ret_n,
 
 /* ---- vault_key.c ---- */
 
-/* The kind of key that this vault uses, from its config. */
-int vault_config(int folder, enum vault_key *ret_key, char ret_command[SOURCE_TEXT_MAX + 1],
-                 struct err *err);
 /* Set V's keys by its header.  NEW: the header is new, and what it needs is made. */
 int vault_unlock(struct vault *v, bool new, vault_ask *ask, void *arg, struct err *err);
 #endif

@@ -2,7 +2,6 @@
 #include "wire/redis.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -121,8 +120,8 @@ may_log_in(const struct redis_reader *r)
 /* Take as much of DATA as belongs together; *RET_N bytes.  Bytes go to HELD until it is decided
  * that they may pass. */
 static int
-step(struct redis_reader *r, const unsigned char *data, size_t len, size_t *ret_n,
-     struct err *err)
+redis_step(struct redis_reader *r, const unsigned char *data, size_t len, size_t *ret_n,
+           struct err *err)
 {
 	int r_number;
 
@@ -227,7 +226,7 @@ pass(struct redis_reader *r, const unsigned char *data, size_t len, size_t *ret_
 	int e = 0;
 
 	for (; e == 0 && at < len && !is_complete(r); at += n)
-		e = step(r, data + at, len - at, &n, err);
+		e = redis_step(r, data + at, len - at, &n, err);
 	if (e < 0)
 		return e;
 	*ret_piece = (struct redis_text){ (const char *)data + *ret_used, at - *ret_used };
@@ -257,7 +256,7 @@ redis_read(struct redis_reader *r, const unsigned char *data, size_t len, size_t
 			continue;
 		}
 		is_body = r->state == REDIS_BODY;
-		e = step(r, data + *ret_used, len - *ret_used, &n, err);
+		e = redis_step(r, data + *ret_used, len - *ret_used, &n, err);
 		e = e == 0 ? hold(r, data + *ret_used, n, is_body, err) : e;
 		if (e < 0)
 			return e;

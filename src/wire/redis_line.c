@@ -238,7 +238,7 @@ void
 redis_put_error(struct buf *b, const char *code, const char *text)
 {
 	buf_put(b, "-", 1);
-	buf_put(b, code, strlen(code));
+	buf_put_text(b, code);
 	buf_put(b, " ", 1);
 	buf_put(b, text, strcspn(text, "\r\n"));
 	buf_put(b, "\r\n", 2);

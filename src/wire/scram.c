@@ -7,7 +7,6 @@
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

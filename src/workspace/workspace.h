@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/own.h"
 
 #define WORKSPACE_DEPTH_MAX 256         /* nested folders */
 #define WORKSPACE_ENTRIES_MAX 4000000
@@ -83,7 +84,7 @@ int workspace_list(const struct workspace *ws, struct workspace_change **ret_lis
 int workspace_list_folder(int real, const char *path, struct workspace_change **ret_list, size_t *ret_n,
                           struct err *err);
 void workspace_changes_free(struct workspace_change *list);     /* NULL is fine */
-void workspace_changes_freep(struct workspace_change **list);
+OWN_BY(workspace_changes_freep, struct workspace_change *, workspace_changes_free)
 
 /* Summaries of changes to git directories, for people, who can read refs but not objects.  Only
  * changes that git itself makes count: in folders called .git, in the common directory of

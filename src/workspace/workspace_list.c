@@ -15,12 +15,6 @@ workspace_changes_free(struct workspace_change *list)
 	free(list);
 }
 
-void
-workspace_changes_freep(struct workspace_change **list)
-{
-	workspace_changes_free(*list);
-}
-
 /* Make room for one more entry and the end. */
 static int
 list_grow(struct walk_list *list, struct err *err)

@@ -260,13 +260,6 @@ wtree_names_free(struct wtree_names *names)
 	*names = (struct wtree_names){0};
 }
 
-bool
-wtree_names_has(const struct wtree_names *names, const char *name)
-{
-	return names->n > 0 && bsearch(&name, names->name, names->n, sizeof(*names->name),
-	                               order_names) != NULL;
-}
-
 /* ---- removing --------------------------------------------------------------- */
 
 int

@@ -42,7 +42,6 @@ struct wtree_names {
 };
 int wtree_names_load(int dir, struct wtree_names *ret_names, struct err *err);
 void wtree_names_free(struct wtree_names *names);       /* for OWN() too */
-bool wtree_names_has(const struct wtree_names *names, const char *name);
 
 bool wtree_is_ours(const char *name);                   /* ".cloister-*.tmp" */
 bool wtree_is_whiteout(const struct stat *st);

@@ -194,3 +194,16 @@ TEST(buf_that_wipes_leaves_nothing_when_reused)
 	buf_reset(&b);
 	CHECK(memcmp(b.data, "plain", 5) == 0);
 }
+
+TEST(buf_puts_texts_without_their_length)
+{
+	OWN(buf_free) struct buf b = BUF(26);
+
+	buf_put_text(&b, "n=");
+	buf_put_text(&b, "");
+	buf_put_decimal(&b, UINT64_MAX);
+	buf_put_decimal(&b, 0);
+	CHECK(!buf_failed(&b) && b.len == 23 && memcmp(b.data, "n=184467440737095516150", 23) == 0);
+	buf_put_text(&b, "four");
+	CHECK(buf_failed(&b));
+}

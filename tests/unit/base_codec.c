@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/buf.h"
 #include "test.h"
 
 TEST(codec_hex_round_trip)
@@ -70,6 +71,17 @@ static const struct {
 	{ CODEC_BASE64URL, "Z" }, { CODEC_BASE64URL, "Zg==" }, { CODEC_BASE64URL, "Zh" },
 	{ CODEC_BASE64URL, "Zm9" }, { CODEC_BASE64URL, "+/++" }, { CODEC_BASE64URL, "Zm9vZ" },
 };
+
+TEST(codec_put_base64_appends)
+{
+	OWN(buf_free) struct buf b = BUF(9);
+
+	buf_put_text(&b, "=");
+	codec_put_base64(&b, "abcd", 4);
+	CHECK(!buf_failed(&b) && b.len == 9 && memcmp(b.data, "=YWJjZA==", 9) == 0);
+	codec_put_base64(&b, "a", 1);
+	CHECK(buf_failed(&b) && b.len == 9);
+}
 
 TEST(codec_unbase64_is_strict)
 {

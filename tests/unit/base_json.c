@@ -21,7 +21,7 @@ TEST(json_values_and_commas)
 	json_open(&w, NULL, '{');
 	json_str(&w, "s", "x");
 	json_u64(&w, "u", UINT64_MAX);
-	json_i64(&w, "i", INT64_MIN);
+	json_raw(&w, "r", "%.2f", 0.5);
 	json_open(&w, "list", '[');
 	json_bool(&w, NULL, true);
 	json_bool(&w, NULL, false);
@@ -33,8 +33,8 @@ TEST(json_values_and_commas)
 	json_none(&w, "n");
 	json_str(&w, "z", NULL);
 	json_close(&w, '}');
-	check_written(&w, "{\"s\":\"x\",\"u\":18446744073709551615,"
-	              "\"i\":-9223372036854775808,\"list\":[true,false,{}],\"none\":[],"
+	check_written(&w, "{\"s\":\"x\",\"u\":18446744073709551615,\"r\":0.50,"
+	              "\"list\":[true,false,{}],\"none\":[],"
 	              "\"n\":null,\"z\":null}");
 }
 

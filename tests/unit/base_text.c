@@ -156,3 +156,15 @@ TEST(text_wants_colour_on_a_terminal)
 	setenv("TERM", "dumb", 1);
 	CHECK(!text_wants_colour(tty));
 }
+
+TEST(text_take_moves_behind_a_word)
+{
+	const char text[] = "truefalse", *at = text, *end = text + 6;
+
+	CHECK(!text_take(&at, end, "false") && at == text);
+	CHECK(text_take(&at, end, "") && at == text);
+	CHECK(text_take(&at, end, "true") && at == text + 4);
+	/* The text ends before the word does. */
+	CHECK(!text_take(&at, end, "false") && at == text + 4);
+	CHECK(text_take(&at, end, "fa") && at == end);
+}

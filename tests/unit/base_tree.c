@@ -119,3 +119,13 @@ TEST(tree_follow_tells_the_way)
 	CHECK(tree_follow("/", note_step, &way, end) == 0);
 	CHECK(tree_follow("a", note_step, &way, end) == -EPERM);
 }
+
+TEST(tree_has_entries_if_something_is_in_it)
+{
+	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	CHECK(tree_has_entries(dir) == 0);
+	CHECK_OK(create_file_at(dir, ".hidden", 0600, "", NULL));
+	CHECK(tree_has_entries(dir) == 1);
+	CHECK(tree_has_entries(-1) == -EBADF);
+}

@@ -245,13 +245,13 @@ encode(const char *header, const char *claims)
 
 	buf_init(&b, 4096);
 	scheme_put_coded(&b, SIGN_BASE64URL, header, strlen(header));
-	scheme_put_str(&b, ".");
+	buf_put_text(&b, ".");
 	scheme_put_coded(&b, SIGN_BASE64URL, claims, strlen(claims));
 	buf_put(&b, "", 1);
 	mac = sl_hmac(EVP_sha256(), SIGN_BASE64URL, "pl4ceholder secret", (char *)b.data);
 	b.len--;
-	scheme_put_str(&b, ".");
-	scheme_put_str(&b, mac);
+	buf_put_text(&b, ".");
+	buf_put_text(&b, mac);
 	return strndup((char *)b.data, b.len);
 }
 

@@ -2,11 +2,9 @@
  * about ended cells in DSSE envelopes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "audit/operator.h"
 #include "audit/reader.h"
@@ -16,7 +14,6 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon_text.h"
-#include "canon/hash.h"
 #include "canon/members.h"
 #include "http/json_walk.h"
 #include "proc/audit/audit_proc.h"
@@ -110,9 +107,8 @@ static void
 put_predicate(struct buf *b, const struct audit_cell *cell, const struct counts *c)
 {
 	char key[AUDIT_HEX + 1], root[AUDIT_HEX + 1];
-	OWN(buf_free) struct buf counts;
+	OWN(buf_free) struct buf counts = BUF(AUDIT_STATEMENT_MAX / 2);
 
-	buf_init(&counts, AUDIT_STATEMENT_MAX / 2);
 	put_counts(&counts, c);
 	codec_hex(cell->key, AUDIT_KEY, key);
 	codec_hex(cell->root, AUDIT_HASH, root);
@@ -134,33 +130,18 @@ put_predicate(struct buf *b, const struct audit_cell *cell, const struct counts 
 }
 
 static void
-put_text(struct buf *b, const char *text)
-{
-	buf_put(b, text, strlen(text));
-}
-
-static void
 put_statement(struct buf *b, const struct audit_cell *cell, const struct counts *c)
 {
 	char head[AUDIT_HEX + 1];
 
 	codec_hex(cell->head, AUDIT_HASH, head);
-	put_text(b, "{\"_type\":\"" AUDIT_STATEMENT_TYPE "\",\"predicate\":");
+	buf_put_text(b, "{\"_type\":\"" AUDIT_STATEMENT_TYPE "\",\"predicate\":");
 	put_predicate(b, cell, c);
-	put_text(b, ",\"predicateType\":\"" AUDIT_PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
-	put_text(b, head);
-	put_text(b, "\"},\"name\":\"cell/");
-	put_text(b, cell->id);
-	put_text(b, "\"}]}");
-}
-
-static void
-put_base64(struct buf *b, const void *data, size_t len)
-{
-	unsigned char *at = buf_add(b, CODEC_BASE64_LEN(len));
-
-	if (at != NULL)
-		codec_base64_digits(CODEC_BASE64, data, len, (char *)at);
+	buf_put_text(b, ",\"predicateType\":\"" AUDIT_PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
+	buf_put_text(b, head);
+	buf_put_text(b, "\"},\"name\":\"cell/");
+	buf_put_text(b, cell->id);
+	buf_put_text(b, "\"}]}");
 }
 
 static int
@@ -168,21 +149,20 @@ put_envelope(struct buf *b, const struct buf *statement, const struct audit_key 
 {
 	unsigned char signature[AUDIT_SIGNATURE];
 	char hex[AUDIT_HEX + 1];
-	OWN(buf_free) struct buf pae;
+	OWN(buf_free) struct buf pae = BUF(AUDIT_ENVELOPE_MAX);
 
-	buf_init(&pae, AUDIT_ENVELOPE_MAX);
 	audit_statement_pae(&pae, statement->data, statement->len);
 	if (buf_failed(&pae) || buf_failed(statement))
 		return -ENOMEM;
 	audit_key_sign(key, pae.data, pae.len, signature);
 	codec_hex(key->public, AUDIT_KEY, hex);
-	put_text(b, "{\"payload\":\"");
-	put_base64(b, statement->data, statement->len);
-	put_text(b, "\",\"payloadType\":\"" AUDIT_PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
-	put_text(b, hex);
-	put_text(b, "\",\"sig\":\"");
-	put_base64(b, signature, sizeof(signature));
-	put_text(b, "\"}]}\n");
+	buf_put_text(b, "{\"payload\":\"");
+	codec_put_base64(b, statement->data, statement->len);
+	buf_put_text(b, "\",\"payloadType\":\"" AUDIT_PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
+	buf_put_text(b, hex);
+	buf_put_text(b, "\",\"sig\":\"");
+	codec_put_base64(b, signature, sizeof(signature));
+	buf_put_text(b, "\"}]}\n");
 	return buf_failed(b) ? -ENOMEM : 0;
 }
 
@@ -192,12 +172,10 @@ export_statement(int dir, const struct cell_entry *entry, const struct audit_cel
                  const struct audit_key *key, struct err *err)
 {
 	OWN(freep) struct counts *counts = calloc(1, sizeof(*counts));
-	OWN(buf_free) struct buf statement, envelope;
+	OWN(buf_free) struct buf statement = BUF(AUDIT_STATEMENT_MAX), envelope = BUF(AUDIT_ENVELOPE_MAX);
 	struct audit_seen seen = { .note = count, .arg = counts };
 	int r;
 
-	buf_init(&statement, AUDIT_STATEMENT_MAX);
-	buf_init(&envelope, AUDIT_ENVELOPE_MAX);
 	if (counts == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = audit_see_cell(dir, entry, cell, &seen, err);

@@ -16,7 +16,6 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "canon/hash.h"
 #include "proc/audit/audit_verifier.h"
 
 /* ---- proofs ---- */

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "base/own.h"
 #include "canon/hash.h"
 #include "http/json_walk.h"

@@ -15,7 +15,6 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "canon/hash.h"
 #include "proc/audit/audit_proc.h"
 
 static int
@@ -162,11 +161,10 @@ audit_do_prove(const struct audit_args *args, struct err *err)
 {
 	OWN(audit_proof_free) struct audit_proof proof = {0};
 	OWN(audit_proof_free) struct audit_proof anchor = {0};
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(AUDIT_PROOF_MAX);
 	uint64_t n;
 	int r = get_number(args, &n, err);
 
-	buf_init(&b, AUDIT_PROOF_MAX);
 	if (r < 0)
 		return r;
 	r = args->operator ? prove_operator(n, &proof, err) : prove_cell(args, n, &proof, &anchor, err);

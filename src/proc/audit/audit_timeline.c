@@ -1,5 +1,4 @@
 /* audit_timeline.c - verifies one timeline of the operator's or a cell's. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* audit_verify.c - `cloister audit verify`: checks that timelines are as they were written. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +9,9 @@
 #include "audit/audit_request.h"
 #include "audit/operator.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "canon/hash.h"
 #include "proc/audit/audit_verifier.h"
 
 /* ---- reports ---- */

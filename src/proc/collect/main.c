@@ -5,7 +5,6 @@
  *   fd 3  the overlay's upper folder
  *   fd 4  an empty folder on the host, to be filled
  *   fd 5  a pipe for its one line of output: "ok SKIPPED" or "err ERRNO TEXT" */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

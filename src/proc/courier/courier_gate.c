@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "egress/courier.h"
 #include "proc/courier/courier_gate.h"
 

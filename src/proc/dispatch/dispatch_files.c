@@ -13,7 +13,6 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "base/tree.h"
-#include "canon/canon.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
 

@@ -13,18 +13,8 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "canon/canon.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
-
-static uint64_t
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* If there are no dispatches, there is nothing to open, and that is no error. */
 static int
@@ -91,7 +81,7 @@ proc_list(const struct said *said)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
 	OWN(json_decrefp) json_t *json = said->json ? json_array() : NULL;
-	struct listing listing = { .json = json, .now = now_ms() };
+	struct listing listing = { .json = json, .now = dispatch_now_ms() };
 	struct dispatch_filter filter = { .state = -1, .limit = (unsigned)said->limit };
 	enum dispatch_state state;
 	struct err err = {0};

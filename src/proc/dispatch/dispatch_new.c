@@ -11,9 +11,7 @@
 
 #include "audit/operator.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
-#include "canon/canon.h"
 #include "loop/loop.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
@@ -307,7 +306,8 @@ print_for_people(const json_t *event)
 	}
 }
 
-void
+/* Prints one event: unchanged, or for people. */
+static void
 proc_print_event(const char *line, size_t len, bool json)
 {
 	OWN(json_decrefp) json_t *event = NULL;

@@ -15,7 +15,6 @@
 #define PROC_LOOK_MS 2000               /* between a follower's checks for a driver */
 
 struct err;
-struct registry;
 
 /* The parsed command line. */
 struct said {
@@ -63,8 +62,6 @@ int proc_files(const struct said *said);
 
 /* ---- dispatch_print.c ---- */
 
-/* Prints one event: unchanged, or for people. */
-void proc_print_event(const char *line, size_t len, bool json);
 /* Prints the resolution for people: on standard error, or to OUT if it was all they asked for. */
 void proc_print_resolved(FILE *out, const json_t *resolved);
 /* As canonical JSON, on a line; takes ownership. */

@@ -16,11 +16,10 @@
 static int
 note(void *arg, const char *const *ids, size_t n, struct err *err)
 {
-	OWN(buf_free) struct buf list;
+	OWN(buf_free) struct buf list = BUF(AUDIT_EVENT_MAX);
 	struct audit_member member = { .name = "dispatches", .kind = AUDIT_JSON };
 
 	(void)arg;
-	buf_init(&list, AUDIT_EVENT_MAX);
 	for (size_t i = 0; i < n; i++) {
 		buf_put(&list, i == 0 ? "[" : ",", 1);
 		canon_put_string(&list, ids[i], strlen(ids[i]));

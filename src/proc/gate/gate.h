@@ -183,8 +183,6 @@ void gate_conn_init(struct gate *g);
 int gate_listen(struct gate *g, size_t i, int fd, struct err *err);
 /* Accept again, after there were too many connections. */
 void gate_listen_again(struct gate *g);
-/* Set the destination from an address: the name behind a synthetic address, or the address itself. */
-void gate_set_destination(struct gate_conn *gc, const struct sockaddr_storage *to);
 /* The number of a synthetic address; 0: it is not synthetic. */
 uint32_t gate_synthetic_number(const struct sockaddr_storage *to);
 /* Set the destination from a canonical host (http_authority_parse). */

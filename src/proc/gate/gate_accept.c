@@ -1,6 +1,5 @@
 /* gate_accept.c - accepts connections, and finds out their destination. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -36,7 +35,8 @@ gate_synthetic_number(const struct sockaddr_storage *to)
 	return number < CELL_NET_NAMES_MAX ? number : 0;
 }
 
-void
+/* Set the destination from an address: the name behind a synthetic address, or the address itself. */
+static void
 gate_set_destination(struct gate_conn *gc, const struct sockaddr_storage *to)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)to;

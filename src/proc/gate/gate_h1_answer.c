@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "proc/gate/gate_h1.h"
 
 void

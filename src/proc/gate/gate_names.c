@@ -2,7 +2,6 @@
 #include "proc/gate/gate_names.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -5,7 +5,6 @@
  * the former one, but validates them. */
 #ifndef CLOISTER_GATE_NAMES_H
 #define CLOISTER_GATE_NAMES_H
-#include <stddef.h>
 #include <stdint.h>
 
 struct err;

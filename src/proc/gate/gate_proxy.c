@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/err.h"
 #include "proc/gate/gate.h"
 #include "proc/gate/gate_socks.h"
 

@@ -130,7 +130,7 @@ hint_for(uint16_t status)
 static void
 put_member(struct buf *b, const char *key, const char *value)
 {
-	buf_put(b, key, strlen(key));
+	buf_put_text(b, key);
 	if (value[0] == '\0') {
 		buf_put(b, "null", 4);
 		return;

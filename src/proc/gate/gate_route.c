@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/err.h"
 #include "http/client_hello.h"
 #include "proc/gate/gate.h"
 #include "proc/gate/gate_sniff.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/own.h"
 #include "proc/gate/gate.h"
 #include "ssh/ssh_agent.h"

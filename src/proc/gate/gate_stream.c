@@ -1,7 +1,6 @@
 /* gate_stream.c - the channel to the courier: passes each stream's frames to its owner. */
 #include <errno.h>
 
-#include "base/err.h"
 #include "proc/gate/gate.h"
 
 bool

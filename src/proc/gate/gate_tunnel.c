@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/err.h"
 #include "proc/gate/gate.h"
 
 struct gate_tunnel {

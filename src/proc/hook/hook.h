@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/own.h"
 #include "ipc/hook_channel.h"
 #include "loop/loop.h"
 #include "policy/policy_hook.h"
@@ -69,7 +70,7 @@ int hook_pool_new(struct loop *loop, struct policy *policy, struct hook_pool **r
                   struct err *err);
 /* Kills all workers.  Nobody may still wait for an answer.  NULL is fine. */
 void hook_pool_free(struct hook_pool *pool);
-void hook_pool_freep(struct hook_pool **pool);
+OWN_BY(hook_pool_freep, struct hook_pool *, hook_pool_free)
 
 /* Begin a question to the hook with this NAME.  *ret_question is valid until ANSWERED is called, once,
  * or until it is dropped.  -ENOENT: the cell has no such hook. */

@@ -75,12 +75,6 @@ hook_pool_free(struct hook_pool *pool)
 	free(pool);
 }
 
-void
-hook_pool_freep(struct hook_pool **pool)
-{
-	hook_pool_free(*pool);
-}
-
 /* ---- questions ---- */
 
 static void

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -29,9 +28,8 @@ struct hook_courier {
 static void
 send_answer(struct hook_courier *c, uint32_t id, enum hook_result result, const char *text)
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = BUF(MUX_FRAME_MAX);
 
-	buf_init(&answer, MUX_FRAME_MAX);
 	buf_put_u32(&answer, result);
 	buf_put_str(&answer, text);
 	/* Without memory the courier gets no answer, and the request does not leave. */

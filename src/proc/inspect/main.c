@@ -99,9 +99,8 @@ take_policy(struct server *s, struct buf *body)
 static void
 send_result(struct server *s, uint32_t id, const struct inspect_findings *f)
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = BUF(MUX_FRAME_MAX);
 
-	buf_init(&answer, MUX_FRAME_MAX);
 	buf_put_u32(&answer, f->secret ? INSPECT_SECRET : f->unreadable ? INSPECT_UNREADABLE
 	                                                                : INSPECT_CLEAN);
 	buf_put_str(&answer, f->what);
@@ -125,9 +124,8 @@ refuse(struct server *s, uint32_t id, const char *why)
 static void
 tell_rewritten(struct server *s, uint32_t id, const char *why, const uint64_t changed[2])
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = BUF(MUX_FRAME_MAX);
 
-	buf_init(&answer, MUX_FRAME_MAX);
 	buf_put_str(&answer, why);
 	buf_put_u64(&answer, changed[0]);
 	buf_put_u64(&answer, changed[1]);
@@ -265,9 +263,8 @@ take_question(struct server *s, uint32_t id, struct buf *body)
 static void
 send_used(struct server *s, uint32_t id, const struct usage_found *found)
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = BUF(MUX_FRAME_MAX);
 
-	buf_init(&answer, MUX_FRAME_MAX);
 	buf_put_u32(&answer, (found->found ? INSPECT_FOUND : 0u) | (found->kept ? INSPECT_KEPT : 0u) |
 	                     (found->later ? INSPECT_LATER : 0u) |
 	                     (found->whole ? INSPECT_WHOLE : 0u));

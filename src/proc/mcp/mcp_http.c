@@ -1,6 +1,5 @@
 /* mcp_http.c - MCP over HTTP at /mcp: connects the server, whose door decides on access (serve.h),
  * with the protocol in mcp/. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -273,7 +273,7 @@ send_ask(struct link *link)
 	struct http_field *f = head.fields;
 	const char *token = link->job->token[0] != '\0' ? link->job->token : common;
 	char bearer[TOKEN_MAX + 16];
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(HTTP_HEAD_MAX);
 
 	if (ask->body != NULL) {
 		head.length = strlen(ask->body);
@@ -285,7 +285,6 @@ send_ask(struct link *link)
 	snprintf(bearer, sizeof(bearer), "Bearer %s", token);
 	if (token[0] != '\0')
 		f[head.n_fields++] = (struct http_field){ text_of("authorization"), text_of(bearer) };
-	buf_init(&b, HTTP_HEAD_MAX);
 	h1_write_head(&b, &head, (struct h1_style){ .keep_alive = false });
 	if (conn_write(&link->conn, b.data, b.len) == 0)
 		writable(link);

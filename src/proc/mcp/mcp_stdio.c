@@ -78,7 +78,7 @@ say(json_t *message)
 
 	json_decref(message);
 	if (text != NULL) {
-		buf_put(&out, text, strlen(text));
+		buf_put_text(&out, text);
 		buf_put(&out, "\n", 1);
 	}
 	if (text == NULL || buf_failed(&out)) {

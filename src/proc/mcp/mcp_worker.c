@@ -8,10 +8,6 @@
 #include <openssl/sha.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include "base/codec.h"
 #include "base/own.h"

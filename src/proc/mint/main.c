@@ -36,17 +36,8 @@ enum { CERTIFICATE = 3, KEY = 4, RESULT = 5, KEYSTORE = 6, AUTHORITIES = 7 };
 #define SECONDS_MAX (10 * 365 * DAY)
 #define KEYSTORE_MAX (4 << 20)           /* the system's own */
 
-static void
-pkey_freep(EVP_PKEY **key)
-{
-	EVP_PKEY_free(*key);
-}
-
-static void
-x509_freep(X509 **x)
-{
-	X509_free(*x);
-}
+OWN_BY(pkey_freep, EVP_PKEY *, EVP_PKEY_free)
+OWN_BY(x509_freep, X509 *, X509_free)
 
 static int
 add_extension(X509 *x, int nid, const char *value)

@@ -40,7 +40,7 @@ static void
 put_text(struct buf *b, const char *text)
 {
 	put_number(b, strlen(text), 2);
-	buf_put(b, text, strlen(text));
+	buf_put_text(b, text);
 }
 
 static void
@@ -117,10 +117,9 @@ int
 mint_write_keystore(const unsigned char *old, size_t len, BIO *const *more, size_t n,
                     BIO *all, int fd, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(KEYSTORE_MAX);
 	uint32_t number;
 
-	buf_init(&b, KEYSTORE_MAX);
 	number = begin(&b, old, len);
 	if (number == 0)
 		number = put_all(&b, all, number);

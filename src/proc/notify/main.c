@@ -80,7 +80,7 @@ put_body(struct buf *b, const char *event, const void *data, size_t len)
 	gmtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	snprintf(text, sizeof(text), "{\"type\":\"%.32s\",\"timestamp\":\"%s\",\"data\":", event, stamp);
-	buf_put(b, text, strlen(text));
+	buf_put_text(b, text);
 	buf_put(b, data, len);
 	buf_put(b, "}", 1);
 }
@@ -91,13 +91,12 @@ tell(const char *event, const void *data, size_t len)
 {
 	OWN(notify_config_free) struct notify_config config = {0};
 	OWN(freep) char *file = cell_notify_file();
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = BUF(CELL_NOTIFY_DATA_MAX + 256);
 	struct notify_message message = { .event = event };
 	struct err err = {0};
 	size_t n = 0;
 	pid_t pid;
 
-	buf_init(&body, CELL_NOTIFY_DATA_MAX + 256);
 	/* The file may have changed since the last time. */
 	if (file == NULL || notify_config_load(file, &config, &err) < 0) {
 		complain(file == NULL ? "there is no folder for notify.yaml" : err.text);

@@ -2,7 +2,6 @@
  * webhooks, and retries failures. */
 #ifndef CLOISTER_NOTIFY_H
 #define CLOISTER_NOTIFY_H
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

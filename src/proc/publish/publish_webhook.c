@@ -202,10 +202,9 @@ refuse(struct webhook *w, uint16_t status, const char *reason)
 	static const char begin[] = "{\"error\":\"refused by cloister\",\"reason\":\"";
 	struct http_head head = { .status = status, .n_fields = 1,
 		.fields = { { { "content-type", 12 }, { "application/json", 16 } } } };
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = BUF(4096);
 
 	close_side(&w->cell);
-	buf_init(&body, 4096);
 	buf_put(&body, begin, sizeof(begin) - 1);
 	put_safe(&body, reason);
 	buf_put(&body, "\"}\n", 3);

@@ -1,6 +1,4 @@
 /* objects_text.c - prints registered objects, for people and for programs. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

@@ -1,7 +1,6 @@
 /* registry_proc.h - shared only by the files of cloister-registry. */
 #ifndef CLOISTER_REGISTRY_PROC_H
 #define CLOISTER_REGISTRY_PROC_H
-#include <stdio.h>
 
 #include "base/args.h"
 #include "registry/registry.h"

@@ -155,7 +155,7 @@ read_body(struct api_call *c)
 		                     "/v1/openapi.json", c->route->body);
 	if (!is_json(http_head_get(&c->q->head, "content-type")))
 		return api_fail_with(c, 415, "not_json", "send JSON, and say so: 'Content-Type: application/json'");
-	if (body->fd >= 0) {
+	if (body->fd > 0) {
 		map = mmap(NULL, body->len, PROT_READ, MAP_PRIVATE, body->fd, 0);
 		text = map;
 		if (map == MAP_FAILED)
@@ -182,8 +182,8 @@ call_free(struct api_call *c)
 	json_decref(c->body);
 	json_decref(c->answer);
 	free(c->text);
-	closep(&c->fd);
-	closep(&c->lock);
+	close_fd(&c->fd);
+	close_fd(&c->lock);
 	follow_source_free(c->source);
 	free(c);
 }
@@ -194,9 +194,9 @@ api_answer(struct api_call *c)
 	unsigned status = c->status != 0 ? c->status : c->route->status;
 	char *text;
 
-	if (c->fd >= 0) {
+	if (c->fd > 0) {
 		serve_answer_fd(c->q, status, c->type, c->fd, c->fd_len);
-		c->fd = -1;
+		c->fd = 0;
 	} else if (c->text != NULL) {
 		serve_answer(c->q, status, c->type, c->text, c->text_len);
 	} else if (c->answer != NULL) {
@@ -358,7 +358,6 @@ take_head(void *arg, struct serve_request *q)
 	c->job = (struct serve_job){ .work = work, .done = done };
 	c->api = api;
 	c->q = q;
-	c->fd = c->lock = -1;
 	api_common_fields(q);
 	c->route = find_route(q, &c->params);
 	if (c->route == NULL) {
@@ -383,7 +382,7 @@ take_request(void *arg, struct serve_request *q)
 	c->stats = *serve_stats(api->server);
 	/* The body did not fit in memory: few of these are read at once, and no other request waits
 	 * for them. */
-	c->job.heavy = q->body.fd >= 0;
+	c->job.heavy = q->body.fd > 0;
 	serve_pool_add(api->pool, &c->job);
 }
 
@@ -439,14 +438,12 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
           struct api **ret_api, struct err *err)
 {
 	OWN(api_freep) struct api *api = calloc(1, sizeof(*api));
-	struct timespec now;
 	int r;
 
 	if (api == NULL)
 		return err_errno(err, "cannot begin to serve");
-	clock_gettime(CLOCK_REALTIME, &now);
 	api->loop = loop;
-	api->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	api->started_ms = dispatch_now_ms();
 	/* Before there are threads. */
 	json_object_seed(0);
 	(void)dispatch_build_hash(api->build, NULL);
@@ -496,10 +493,4 @@ api_free(struct api *api)
 	dispatcher_free(api->dispatcher);
 	registry_close(api->registry);
 	free(api);
-}
-
-void
-api_freep(struct api **api)
-{
-	api_free(*api);
 }

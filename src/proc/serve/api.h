@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/own.h"
 #include "loop/loop.h"
 #include "serve/pool.h"
 #include "serve/route.h"
@@ -98,7 +99,7 @@ struct api_call {
 	json_t *answer;
 	char *text;                     /* of type TYPE */
 	size_t text_len;
-	int fd;                         /* FD_LEN bytes of it; -1: none */
+	int fd;                         /* FD_LEN bytes of it; 0: none */
 	uint64_t fd_len;
 	const char *type;
 	/* or the reason why there is none. */
@@ -109,10 +110,9 @@ struct api_call {
 	struct follow_source *source;
 	bool is_all_told;               /* SOURCE has nothing left */
 	char id[API_ID_MAX];            /* of a dispatch */
-	int lock;                       /* of one that is to begin, or -1 */
+	int lock;                       /* of one that is to begin, or 0 */
 };
 
-void api_freep(struct api **api);
 int api_start(struct loop *loop, int spool, const struct serve_options *options,
               struct api **ret_api, struct err *err);
 /* Begins nothing new; calls DONE when all requests are answered. */
@@ -122,6 +122,7 @@ bool api_is_idle(const struct api *api);
 /* The table, for people and tests: roles, method, path. */
 void api_print_routes(void);
 void api_free(struct api *api);         /* NULL is fine */
+OWN_BY(api_freep, struct api *, api_free)
 extern const struct serve_handler api_handler;
 
 /* ---- for WORK ---- */

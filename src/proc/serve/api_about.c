@@ -1,10 +1,7 @@
 /* api_about.c - the service's own data: version, health, metrics. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/own.h"
 #include "base/version.h"

@@ -1,7 +1,5 @@
 /* api_body.c - checks a body against a table of its members: no unknown ones, no other types. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/own.h"

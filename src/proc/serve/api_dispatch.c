@@ -233,7 +233,7 @@ answer_asked(struct api_call *c)
 void
 api_dispatch_begin(struct api_call *c)
 {
-	if (c->lock >= 0)
+	if (c->lock > 0)
 		(void)dispatcher_begin(c->api->dispatcher, c->id, TAKE_FD(c->lock), NULL);
 	else
 		(void)dispatcher_take(c->api->dispatcher, c->id, NULL);

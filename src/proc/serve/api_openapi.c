@@ -1,5 +1,4 @@
 /* api_openapi.c - builds the OpenAPI document from the table of routes and the schemas of share/. */
-#include <errno.h>
 #include <string.h>
 
 #include "base/own.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "base/own.h"
 #include "dispatch/dispatch.h"
 #include "proc/serve/api.h"

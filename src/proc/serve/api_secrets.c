@@ -3,7 +3,6 @@
  *
  * No value is ever in this process. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,22 +14,14 @@
 
 #define BUCKETS_MAX AUDIT_TALLY_SLOTS
 
-struct out {
-	FILE *to;
-	size_t n, bytes;
-};
-
 /* A record is valid JSON as it is. */
 static int
 put_record(void *arg, const char *line, size_t len)
 {
-	struct out *out = arg;
+	struct json *w = arg;
 
-	if (out->n++ > 0)
-		fputc(',', out->to);
-	fwrite(line, 1, len, out->to);
-	out->bytes += len;
-	return ferror(out->to) ? -ENOMEM : 0;
+	json_raw(w, NULL, "%.*s", (int)len, line);
+	return ferror(w->out) ? -ENOMEM : 0;
 }
 
 static int
@@ -57,7 +49,7 @@ api_cell_timeline(struct api_call *c)
 {
 	struct audit_page page = {0};
 	struct cell_entry entry;
-	struct out out = {0};
+	struct json w = {0};
 	OWN(closep) int dir = -1;
 	OWN(freep) char *text = NULL;
 	uint64_t limit;
@@ -69,17 +61,24 @@ api_cell_timeline(struct api_call *c)
 	dir = api_open_state(c->params.at[0], true, &entry, &c->err);
 	if (dir < 0)
 		return api_fail(c);
-	out.to = open_memstream(&text, &size);
-	if (out.to == NULL)
+	w.out = open_memstream(&text, &size);
+	if (w.out == NULL)
 		return api_answer_text(c, NULL, 0, NULL);
 	page.limit = (size_t)limit;
 	page.take = put_record;
-	page.arg = &out;
-	fputs("{\"records\":[", out.to);
+	page.arg = &w;
+	json_open(&w, NULL, '{');
+	json_open(&w, "records", '[');
 	r = audit_page_read(&page, dir, CELL_EVENTS, &c->err);
-	fprintf(out.to, "],\"more\":%s,\"next\":", page.more ? "true" : "false");
-	fprintf(out.to, page.more ? "%llu}\n" : "null}\n", (unsigned long long)page.next);
-	fclose(out.to);
+	json_close(&w, ']');
+	json_bool(&w, "more", page.more);
+	if (page.more)
+		json_u64(&w, "next", page.next);
+	else
+		json_none(&w, "next");
+	json_close(&w, '}');
+	fputc('\n', w.out);
+	fclose(w.out);
 	if (r < 0 && r != -ENOENT)
 		return api_fail(c);
 	return api_answer_text(c, TAKE(text), size, "application/json");

@@ -130,13 +130,12 @@ work(struct serve_job *job, void *own)
 {
 	struct checker *c = (struct checker *)job;
 	struct word *w = &c->found;
-	OWN(buf_free) struct buf out;
+	OWN(buf_free) struct buf out = BUF(CHECKER_ANSWER_MAX);
 	json_t *said = NULL;
 	int fd = -1, status = -1, r;
 
 	(void)own;
 	*w = (struct word){ .state = "checking" };
-	buf_init(&out, CHECKER_ANSWER_MAX);
 	r = spawn(c, &fd);
 	if (r == 0) {
 		read_all(fd, &out);

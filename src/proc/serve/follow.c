@@ -1,7 +1,6 @@
 /* follow.c - see follow.h: streams that wait for their file to grow, and for their client. */
 #include "proc/serve/follow.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,6 @@
 #include "loop/loop.h"
 #include "serve/serve.h"
 
-#define PIECE_MAX (128 * 1024)
 #define LINES_AT_ONCE 256               /* then others get their turn */
 
 struct stream {
@@ -77,13 +75,9 @@ gone(struct serve_request *q)
 /* ---- lines ---- */
 
 static void
-send(struct stream *s, const char *text, size_t len)
+follow_send(struct stream *s, const void *data, size_t len)
 {
-	for (size_t n; len > 0; text += n, len -= n) {
-		n = len < PIECE_MAX ? len : PIECE_MAX;
-		if (!serve_send(s->q, text, n))
-			s->full = true;
-	}
+	s->full |= !serve_send(s->q, data, len);
 }
 
 /* Whether this line is the last. */
@@ -108,9 +102,9 @@ tell(struct stream *s, const char *line, size_t len)
 		else
 			snprintf(head, sizeof(head), "id: %lld\ndata: ", (long long)n);
 		if (source->sse)
-			send(s, head, strlen(head));
-		send(s, line, len);
-		send(s, "\n\n", source->sse ? 2 : 1);
+			follow_send(s, head, strlen(head));
+		follow_send(s, line, len);
+		follow_send(s, "\n\n", source->sse ? 2 : 1);
 	}
 	json_decref(object);
 	return last || (source->limit > 0 && s->told == source->limit);
@@ -164,7 +158,7 @@ tick(void *arg)
 		return;
 	if (s->source->sse && now - s->pinged_ms >= FOLLOW_PING_MS) {
 		s->pinged_ms = now;
-		send(s, ": still here\n\n", 14);
+		follow_send(s, ": still here\n\n", 14);
 	}
 	go_on(s);
 }

@@ -25,7 +25,6 @@ follow_source_new(int dir, const char *name)
 		return NULL;
 	}
 	s->dir = dir;
-	s->fd = -1;
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	return s;
 }
@@ -36,7 +35,7 @@ follow_source_free(struct follow_source *s)
 	if (s == NULL)
 		return;
 	closep(&s->dir);
-	closep(&s->fd);
+	close_fd(&s->fd);
 	free(s->data);
 	free(s);
 }
@@ -74,7 +73,7 @@ open_next(struct follow_source *s, uint64_t above)
 	fd = openat(s->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return false;
-	closep(&s->fd);
+	close_fd(&s->fd);
 	s->fd = fd;
 	s->segment = segment;
 	return true;
@@ -144,7 +143,7 @@ fill(struct follow_source *s)
 int
 follow_next_line(struct follow_source *s, const char **ret_line, size_t *ret_len)
 {
-	if (s->fd < 0 && !open_next(s, 0))
+	if (s->fd <= 0 && !open_next(s, 0))
 		return 0;
 	for (;;) {
 		const char *line = s->data + s->at;

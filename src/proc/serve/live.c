@@ -12,7 +12,6 @@
 #include "proc/serve/api.h"
 #include "proc/serve/checker.h"
 
-#define PIECE_MAX (128 * 1024)
 
 struct stream {
 	struct stream *next, **at;
@@ -61,15 +60,9 @@ gone(struct serve_request *q)
 }
 
 static void
-send(struct stream *s, const void *data, size_t len)
+live_send(struct stream *s, const void *data, size_t len)
 {
-	const char *at = data;
-
-	for (size_t n; len > 0; at += n, len -= n) {
-		n = len < PIECE_MAX ? len : PIECE_MAX;
-		if (!serve_send(s->q, at, n))
-			s->full = true;
-	}
+	s->full |= !serve_send(s->q, data, len);
 }
 
 /* The missed events are not sent: the client gets the current state. */
@@ -96,19 +89,19 @@ tell(struct stream *s, uint64_t now, const char *audit)
 	}
 	if (s->is_new && l->wants_all && !buf_failed(&l->all)) {
 		s->is_new = false;
-		send(s, l->all.data, l->all.len);
+		live_send(s, l->all.data, l->all.len);
 	} else if (buf_failed(&l->delta)) {
 		s->is_new = true;
 	} else if (!s->is_new) {
-		send(s, l->delta.data, l->delta.len);
+		live_send(s, l->delta.data, l->delta.len);
 	}
 	if (!s->is_new && s->audit != checker_version(l->api->checker)) {
 		s->audit = checker_version(l->api->checker);
-		send(s, audit, strlen(audit));
+		live_send(s, audit, strlen(audit));
 	}
 	if (now - s->pinged_ms >= LIVE_PING_MS) {
 		s->pinged_ms = now;
-		send(s, ": still here\n\n", 14);
+		live_send(s, ": still here\n\n", 14);
 	}
 }
 
@@ -192,7 +185,7 @@ live_begin(struct live *l, struct serve_request *q)
 		return;
 	}
 	/* At once, so that the client knows that it is connected. */
-	send(s, "retry: 2000\n\n", 13);
+	live_send(s, "retry: 2000\n\n", 13);
 	look_soon(l, 0);
 }
 

@@ -107,9 +107,9 @@ static void
 put_event(struct buf *out, const char *name, const char *text)
 {
 	buf_put(out, "event: ", 7);
-	buf_put(out, name, strlen(name));
+	buf_put_text(out, name);
 	buf_put(out, "\ndata: ", 7);
-	buf_put(out, text, strlen(text));
+	buf_put_text(out, text);
 	buf_put(out, "\n\n", 2);
 }
 
@@ -267,8 +267,7 @@ put_budget(struct json *w, const struct cell *cell)
 		return;
 	}
 	json_open(w, "budget", '{');
-	fprintf(w->out, "\"fraction\":%.3f", cell->part);
-	w->comma = true;
+	json_raw(w, "fraction", "%.3f", cell->part);
 	json_str(w, "name", cell->fullest.name);
 	json_str(w, "kind", policy_kind_name(cell->fullest.kind));
 	json_close(w, '}');
@@ -281,8 +280,8 @@ put_cell(struct live_look *look, const struct cell *cell)
 
 	if (!begin(look, &w))
 		return NULL;
-	fprintf(look->to, "{%s", cell->fixed);
-	w.comma = true;
+	json_open(&w, NULL, '{');
+	json_raw(&w, NULL, "%s", cell->fixed);
 	json_str(&w, "state", cell->state);
 	json_u64(&w, "memory", cell->memory);
 	json_u64(&w, "pids", cell->pids);
@@ -459,7 +458,7 @@ put_all(const struct live_look *look, int runtime, struct buf *out)
 		if (look->cells[i]->text == NULL)
 			continue;
 		buf_put(out, ",", first ? 0 : 1);
-		buf_put(out, look->cells[i]->text, strlen(look->cells[i]->text));
+		buf_put_text(out, look->cells[i]->text);
 		first = false;
 	}
 	buf_put(out, "]}\n\n", 4);

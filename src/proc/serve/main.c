@@ -12,13 +12,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "base/tell.h"
 #include "cell/cell_dirs.h"

@@ -57,10 +57,9 @@ run(const struct vault_request *request, int value, int out, struct err *err)
 		{ others, VAULT_VARIABLES_FD }, { others, VAULT_FILES_FD }, { others, VAULT_HOSTS_FD } };
 	const struct spawn how = { .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL }, .fds = fds,
 		.n_fds = value < 0 ? 4 : ARRAY_LEN(fds), .flags = SPAWN_APART };
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(VAULT_REQUEST_MAX);
 	int r;
 
-	buf_init(&b, VAULT_REQUEST_MAX);
 	vault_request_put(&b, request);
 	if (asked < 0 || said < 0 || others < 0 || out < 0 || buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");

@@ -1,7 +1,6 @@
 /* web.h - the dashboard's files, which are part of the program: web/ at build time. */
 #ifndef CLOISTER_WEB_H
 #define CLOISTER_WEB_H
-#include <stddef.h>
 
 #define WEB_INDEX "index.html"
 #define WEB_ETAG_MAX 40

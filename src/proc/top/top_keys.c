@@ -1,9 +1,7 @@
 /* top_keys.c - handles keys. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define NCURSES_WIDECHAR 1
 #include <curses.h>

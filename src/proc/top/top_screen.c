@@ -281,12 +281,9 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 	const struct audit_slot *total = &cell->sum.total;
 	bool chosen = t->pane == TOP_CELLS && strcmp(cell->entry.id, t->cell) == 0;
 	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[2 * CELL_REFUSAL_TEXT + 8];
-	struct timespec now;
-	uint64_t now_s;
+	uint64_t now_s = (uint64_t)time(NULL);
 	int x = 1, percent;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	now_s = (uint64_t)now.tv_sec;
 	num_format_duration(text[2], now_s > cell->started_ns / 1000000000 ?
 	                    (now_s - cell->started_ns / 1000000000) * 1000 : 1000);
 	format_bytes(text[3], cell->memory);

@@ -56,7 +56,7 @@ put_variable(const char *name, const char *value, struct err *err)
 	if (name == NULL || value == NULL || *value == '\0')
 		return 0;
 	buf_init(&b, SECRET_VALUE_MAX + 256);
-	buf_put(&b, name, strlen(name));
+	buf_put_text(&b, name);
 	buf_put(&b, "=", 1);
 	buf_put(&b, value, strlen(value) + 1);
 	if (buf_failed(&b))
@@ -141,7 +141,7 @@ put_host(struct buf *b, const struct policy_host *host)
 	else
 		snprintf(text, sizeof(text), " %s%s%s", host->kind == POLICY_HOST_LABEL ? "*." :
 		         host->kind == POLICY_HOST_UNDER ? "**." : "", host->name, port);
-	buf_put(b, text, strlen(text));
+	buf_put_text(b, text);
 }
 
 /* For `cloister secret list --cell` while the cell runs. */
@@ -149,12 +149,11 @@ static int
 put_described(const struct secret *s, struct err *err)
 {
 	const struct policy_rule *rule = policy_rule_at(s->scope, 0);
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(DESCRIBED_MAX);
 	char text[SECRET_NAME_MAX + 64];
 
-	buf_init(&b, DESCRIBED_MAX);
 	snprintf(text, sizeof(text), "*%s %.32s", s->name, s->scheme->name);
-	buf_put(&b, text, strlen(text));
+	buf_put_text(&b, text);
 	for (size_t i = 0; i < rule->n_hosts && b.len + HTTP_HOST_MAX + 64 < DESCRIBED_MAX; i++)
 		put_host(&b, &rule->hosts[i]);
 	buf_put(&b, "", 1);
@@ -165,9 +164,8 @@ put_described(const struct secret *s, struct err *err)
 static int
 put_source(char kind, const char *path, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(SOURCE_TEXT_MAX + 2);
 
-	buf_init(&b, SOURCE_TEXT_MAX + 2);
 	buf_put(&b, &kind, 1);
 	buf_put(&b, path, strlen(path) + 1);
 	return buf_failed(&b) ? err_set(err, ENOMEM, "out of memory") :

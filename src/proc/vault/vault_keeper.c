@@ -74,10 +74,9 @@ tell_values(const struct kept *kept, bool wait)
 {
 	const char *name = kept->secret->name;
 	OWN(guard_free) struct guard g = {0};
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = BUF(SECRET_NAME_MAX + 64);
 	size_t size;
 
-	buf_init(&b, SECRET_NAME_MAX + 64);
 	buf_put_u32(&b, KEEPER_VALUES);
 	buf_put_str(&b, name);
 	buf_put_u64(&b, kept->values.expires);

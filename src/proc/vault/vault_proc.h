@@ -9,9 +9,6 @@
 
 /* ---- vault_prompt.c ---- */
 
-/* Reads one line, without echo, at the controlling terminal; -ENOTTY if there is none.  WHAT:
- * "value of GITHUB_TOKEN".  May be empty. */
-int prompt_hidden(const char *what, struct guard *ret_line, struct err *err);
 /* A vault_ask; ARG is a struct guard that keeps the answer, so that it is typed once. */
 int prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct err *err);
 /* Reads the fields of S: from standard input, or by prompts if that is a terminal. */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "proc/vault/vault_proc.h"
 
@@ -43,7 +42,9 @@ read_line(int tty, struct guard *g, struct err *err)
 	return 0;
 }
 
-int
+/* Reads one line, without echo, at the controlling terminal; -ENOTTY if there is none.  WHAT:
+ * "value of GITHUB_TOKEN".  May be empty. */
+static int
 prompt_hidden(const char *what, struct guard *ret_line, struct err *err)
 {
 	OWN(closep) int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);

@@ -58,11 +58,10 @@ static int
 try_key(const struct guard *pem, struct http_text blob, struct err *err)
 {
 	struct http_text type = {0}, rest = blob, text = scheme_text("cloister");
-	OWN(buf_free) struct buf signature;
+	OWN(buf_free) struct buf signature = BUF(SSH_BLOB_MAX);
 	char name[SSH_PRINT_MAX];
 	int r;
 
-	buf_init(&signature, SSH_BLOB_MAX);
 	(void)ssh_get_string(&rest, &type);
 	snprintf(name, sizeof(name), "%.*s", (int)type.len, type.at);
 	r = ssh_sign((struct http_text){ pem->at, pem->len },
@@ -205,9 +204,8 @@ is_revoked(const struct hosts *h, const struct target *t, struct http_text blob)
 		struct http_text file = scheme_text(h->files[i]);
 
 		while (!found && ssh_hosts_next(&file, &line)) {
-			OWN(buf_free) struct buf key;
+			OWN(buf_free) struct buf key = BUF(SSH_BLOB_MAX);
 
-			buf_init(&key, SSH_BLOB_MAX);
 			found = line.revoked &&
 			        (ssh_hosts_match(line.names, name) || ssh_hosts_match(line.names, plain)) &&
 			        ssh_key_parse(line.key, &key) == 0 &&
@@ -221,27 +219,25 @@ is_revoked(const struct hosts *h, const struct target *t, struct http_text blob)
 static bool
 add_key(struct hosts *h, const struct target *t, struct http_text line)
 {
-	OWN(buf_free) struct buf blob, one;
+	OWN(buf_free) struct buf blob = BUF(SSH_BLOB_MAX), one = BUF(SSH_HOSTS_LINE_MAX);
 	char name[SSH_HOST_MAX];
 
-	buf_init(&blob, SSH_BLOB_MAX);
-	buf_init(&one, SSH_HOSTS_LINE_MAX);
 	if (ssh_key_parse(line, &blob) < 0 || is_revoked(h, t, scheme_text_of(&blob)))
 		return false;
-	scheme_put_str(&one, t->host);
-	scheme_put_str(&one, " ");
-	scheme_put_number(&one, t->port);
-	scheme_put_str(&one, " ");
+	buf_put_text(&one, t->host);
+	buf_put_text(&one, " ");
+	buf_put_decimal(&one, t->port);
+	buf_put_text(&one, " ");
 	ssh_key_put_line(&one, scheme_text_of(&blob));
-	scheme_put_str(&one, "\n");
+	buf_put_text(&one, "\n");
 	if (h->keys.len > 0 && memmem(h->keys.data, h->keys.len, one.data, one.len) != NULL)
 		return true;
 	buf_put(&h->keys, one.data, one.len);
 	name_of(t, t->port, name);
-	scheme_put_str(&h->shown, name);
-	scheme_put_str(&h->shown, " ");
+	buf_put_text(&h->shown, name);
+	buf_put_text(&h->shown, " ");
 	ssh_key_put_line(&h->shown, scheme_text_of(&blob));
-	scheme_put_str(&h->shown, "\n");
+	buf_put_text(&h->shown, "\n");
 	return true;
 }
 
@@ -269,9 +265,8 @@ add_given(struct hosts *h, const char *given, struct err *err)
 {
 	for (size_t n; *given != '\0'; given += n + (given[n] != '\0')) {
 		struct http_text line = { given, n = strcspn(given, ",\n") };
-		OWN(buf_free) struct buf blob;
+		OWN(buf_free) struct buf blob = BUF(SSH_BLOB_MAX);
 
-		buf_init(&blob, SSH_BLOB_MAX);
 		if (strspn(given, " \t") >= n)
 			continue;
 		if (ssh_key_parse(line, &blob) < 0)
@@ -345,9 +340,8 @@ ssh_check(const struct secret *s, const struct secret_values *values, struct err
 {
 	static const char *const known[] = { "user", "host-keys", "sign", NULL };
 	OWN(guard_free) struct guard pem = {0};
-	OWN(buf_free) struct buf blob;
+	OWN(buf_free) struct buf blob = BUF(SSH_BLOB_MAX);
 
-	buf_init(&blob, SSH_BLOB_MAX);
 	for (size_t i = 0; i < s->with.n; i++) {
 		const char *nearest = text_nearest(s->with.at[i], known);
 
@@ -375,11 +369,9 @@ ssh_bind(const struct secret *s, const struct secret_values *values, const char 
 {
 	OWN(hosts_free) struct hosts h = { .s = s };
 	OWN(secret_values_free) struct secret_values real = { .expires = values->expires };
-	OWN(buf_free) struct buf blob, line;
+	OWN(buf_free) struct buf blob = BUF(SSH_BLOB_MAX), line = BUF(2 * SSH_BLOB_MAX);
 	int r = ssh_check(s, NULL, err);
 
-	buf_init(&blob, SSH_BLOB_MAX);
-	buf_init(&line, 2 * SSH_BLOB_MAX);
 	buf_init(&h.keys, SECRET_VALUE_MAX);
 	buf_init(&h.shown, SECRET_VALUE_MAX);
 	r = r == 0 ? read_key(values, &real.field[SECRET_SECRET], &blob, err) : r;
@@ -391,8 +383,8 @@ ssh_bind(const struct secret *s, const struct secret_values *values, const char 
 	r = r == 0 ? keep(&real.field[SECRET_TOKEN], &h.keys, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &(struct placeholder){0}, &real, err) : r;
 	r = r == 0 ? write_all(VAULT_HOSTS_FD, h.shown.data, h.shown.len, err) : r;
-	scheme_put_str(&line, " ");
-	scheme_put_str(&line, s->name);
+	buf_put_text(&line, " ");
+	buf_put_text(&line, s->name);
 	buf_put(&line, "", 1);
 	r = r == 0 ? put_variable(variable, (char *)line.data, err) : r;
 	return r == 0 ? put_variable("SSH_AUTH_SOCK", CELL_NET_SSH_AGENT, err) : r;
