@@ -137,7 +137,7 @@ ask(struct exchange *ex, const struct policy_hook *hook, int rule)
 /* ---- answers ---- */
 
 static enum stage_answer
-take(struct exchange *ex)
+take(struct exchange *ex, int rule)
 {
 	struct exchange_hook *x = ex->hook;
 	char reason[COURIER_NOTE_MAX];
@@ -150,6 +150,7 @@ take(struct exchange *ex)
 	case POLICY_ASK:
 		x->asks = true;
 		snprintf(x->reason, sizeof(x->reason), "%s", x->answer.reason);
+		snprintf(x->place, sizeof(x->place), "%s", policy_rule_place(ex->policy->policy, rule));
 		return STAGE_CONTINUE;
 	default:
 		snprintf(reason, sizeof(reason), "%.300s", x->answer.reason[0] != '\0' ? x->answer.reason :
@@ -206,7 +207,7 @@ stage_hook(struct exchange *ex)
 	if (x == NULL)
 		return refuse(ex, "there is no memory");
 	if (x->asked && x->layer == layer)
-		return x->answered ? take(ex) : STAGE_WAIT;
+		return x->answered ? take(ex, rule) : STAGE_WAIT;
 	answer = hold_for(ex, hook);
 	if (answer != STAGE_CONTINUE)
 		return answer;

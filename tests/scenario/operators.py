@@ -128,7 +128,7 @@ class Operator:
         self.base = base
         self.program = program
         self.processes = []
-        self.said_once = []
+        self.shown_once = []
         self.kept = set()           # ids of cells of which something may be left
         self.lab = None             # the namespaces that everything is run in, if any
         base.mkdir()
@@ -212,10 +212,10 @@ class Operator:
         return Result(process.returncode, text_of(out), self.put_aside(text_of(err)))
 
     def put_aside(self, err):
-        """ERR without what is said once only: it would come with whatever is run first."""
+        """ERR without the messages that are shown only once: they would come with whichever command runs first."""
         lines = err.splitlines(keepends=True)
-        self.said_once += [line for line in lines if "said once" in line]
-        return "".join(line for line in lines if "said once" not in line)
+        self.shown_once += [line for line in lines if "shown only once" in line]
+        return "".join(line for line in lines if "shown only once" not in line)
 
     def host(self, script, **how):
         """A shell script outside any cell; what it printed."""

@@ -218,7 +218,7 @@ def test_cell_that_stepped_aside_is_back(cells):
 @pytest.mark.parametrize("place", ["occupied", "undelegated"])
 def test_cell_that_cannot_be_limited_does_not_start(cells, place):
     out = cells[place]
-    assert out.startswith("cloister: --memory cannot be enforced: ") and "\ncell 125\n" in out
+    assert out.startswith("cloister: --memory cannot be enforced, because ") and "\ncell 125\n" in out
     assert left(out) == []
 
 

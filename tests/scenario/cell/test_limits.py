@@ -70,16 +70,16 @@ def test_processes_are_finite(operator):
 
 
 @only_user
-def test_what_cannot_be_enforced_by_default_is_said_once(operator):
+def test_a_default_limit_that_cannot_be_enforced_is_reported_once(operator):
     if can_limit(operator):
         pytest.skip("this user's cgroups are delegated")
-    operator.said_once.clear()
+    operator.shown_once.clear()
     for name in operator.names(operator.runtime):
         (operator.runtime / name).unlink()
     for _ in range(3):
         assert operator.run("--", "true").err == ""
-    assert len(operator.said_once) == 1
-    line = operator.said_once[0]
+    assert len(operator.shown_once) == 1
+    line = operator.shown_once[0]
     assert line.startswith("cloister: ") and "memory" in line and "root" in line
 
 

@@ -345,7 +345,7 @@ def test_published_at_a_free_port(operator, option):
             word = option.replace("8000", str(wanted))
             process = operator.start("--publish", word, "--", "sleep", "1000", stderr=subprocess.PIPE)
             said = process.stderr.readline().decode()
-            while "said once" in said:
+            while "shown only once" in said:
                 said = process.stderr.readline().decode()
             host = int(said.split("127.0.0.1:")[1].split()[0])
             assert said.startswith(f"cloister: the cell's port {wanted} is ")

@@ -59,11 +59,11 @@ def test_a_resolver_that_no_rule_allows(online):
     done = online.curl("  - deny: 8.8.8.8\n    reason: not there\n" + OPEN, "http://1.1.1.1/", "https://8.8.8.8/",
                        "http://1.1.1.1/dns-query?dns=AAAB")
     told = [json.loads(line)["reason"] for line in done.out.splitlines()]
-    assert told[:2] == ["no rule allows this", "not there"] and "resolved by the machine" in told[2]
+    assert told[:2] == ["no rule allows it", "not there"] and "resolved by the machine" in told[2]
     assert [e["why"] for e in online.events(type="http")] == ["no-rule", "rule", "doh"]
     first = online.events(type="http")[0]["n"]
     said = online.operator.cloister("why", online.cell, str(first)).ok()
-    assert "No rule matches the request" in said and "nothing is ever sent to this host" in said and "allow:" not in said
+    assert "No rule allows the request" in said and "nothing is ever sent to this host" in said and "allow:" not in said
     # Where a rule would have let it through, that is not why.
     online.curl("  - allow: 0.0.0.0/0\n", "http://1.1.1.1/")
     event = online.refusal(type="http")

@@ -98,7 +98,7 @@ def test_the_outer_policy_judges_what_is_sent(online):
     told = online.run(inner, *CURL, f"{UP}/a/echo", options=("--within", outer))
     assert '"target": "/echo"' in told.out, told
     told = online.run(inner, *CURL, f"{UP}/a/204", options=("--within", outer))
-    assert "no rule of those who started this agent allows this" in told.out, told
+    assert "no rule of those who started this agent allows it" in told.out, told
     assert online.refusal()["path"] == "/204"
 
 

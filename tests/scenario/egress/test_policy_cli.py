@@ -300,7 +300,7 @@ def test_explain(operator, policy):
     assert operator.cloister("policy", "explain", policy,
                              "POST https://api.github.com/x").ok() == said
     said = operator.cloister("policy", "explain", policy, "https://nosuch.test").ok()
-    assert said == "  7 rules are about other hosts\ndeny: no rule matches\n"
+    assert said == "  7 rules are about other hosts\ndeny: no rule allows it\n"
 
 
 def test_resolvers_are_refused_as_in_a_cell(operator):
@@ -367,12 +367,24 @@ egress:
 """
 
 
+def test_check_notes_that_a_hook_needs_p(operator):
+    file = operator.file("rewrites.yaml", REWRITES)
+    done = operator.cloister("policy", "check", file)
+    assert done.ok() == "rewrites.yaml: 1 rule\n"
+    assert done.err == "rewrites.yaml:3:3: `cloister run` accepts a policy with a hook only with -p or --within\n"
+    [note] = json.loads(operator.cloister("policy", "check", "--json", file).ok())[0]["notes"]
+    assert note == done.err.strip()
+    # Without -p the policy of the folder is found, and refused.
+    operator.file("cloister.yaml", REWRITES)
+    operator.run("--", "true").sentence("-p or --within")
+
+
 def test_explain_shows_what_is_sent(operator):
     file = operator.file("rewrites.yaml", REWRITES)
     request = ["POST", "https://api.example.com/v1/x?debug=1", "-H", "content-type: application/json",
                "--body", '{"max_tokens": 99, "n": [1]}']
     out = operator.cloister("policy", "explain", file, *request).ok()
-    assert "if the hook of rewrites.yaml:3:3 agrees: /usr/bin/check\n" in out
+    assert "if the hook of rewrites.yaml:3:3 agrees: /usr/bin/check strict\n" in out
     assert out.endswith("""
 sent as: POST https://gateway.example.com:8443/o/x
   content-type: application/json

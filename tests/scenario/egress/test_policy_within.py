@@ -191,7 +191,7 @@ def test_a_request_through_the_layers(operator):
     cases = operator.file("cases.yaml", "- {request: GET https://a.x/, expect: allow}\n"
                           "- {request: POST https://a.x/, expect: deny}\n")
     done = operator.cloister("policy", "explain", child, "--within", outer, "POST", "https://a.x/").ok()
-    assert re.search(r"yes\nwithin .*o.yaml\n.*\n.*no: the method is POST\ndeny: no rule matches in .*o.yaml\n", done)
+    assert re.search(r"yes\nwithin .*o.yaml\n.*\n.*no: the method is POST\ndeny: no rule allows it in .*o.yaml\n", done)
     test = ["policy", "test", child, "--cases", cases]
     assert operator.cloister(*test, "--within", outer).ok() == "2 cases passed\n"
     assert operator.cloister(*test).status == 1
