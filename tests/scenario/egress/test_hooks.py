@@ -122,7 +122,7 @@ def test_a_hook_asks_people(online):
     asking = Asking(online, hook.rules)
     process, approval = asking.ask(ECHO)
     assert approval["reason"] == "a large order"
-    assert approval["rule"] == "a hook asks for approval" and approval["place"].endswith("cloister.yaml:3:5")
+    assert approval["rule"] == "a hook asks for approval" and approval["place"].endswith("policy.yaml:3:5")
     asking.answer("approve", approval["id"]).ok()
     assert asking.outcome(process) == "200"
     process, approval = asking.ask(ECHO)

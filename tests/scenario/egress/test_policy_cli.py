@@ -370,13 +370,13 @@ egress:
 def test_check_notes_that_a_hook_needs_p(operator):
     file = operator.file("rewrites.yaml", REWRITES)
     done = operator.cloister("policy", "check", file)
-    assert done.ok() == "rewrites.yaml: 1 rule\n"
+    assert done.ok() == f"{file}: 1 rule\n"
     assert done.err == "rewrites.yaml:3:3: `cloister run` accepts a policy with a hook only with -p or --within\n"
     [note] = json.loads(operator.cloister("policy", "check", "--json", file).ok())[0]["notes"]
     assert note == done.err.strip()
     # Without -p the policy of the folder is found, and refused.
-    operator.file("cloister.yaml", REWRITES)
-    operator.run("--", "true").sentence("-p or --within")
+    folder = operator.folder("found", {"cloister.yaml": REWRITES})
+    operator.cloister("run", "--", "true", cwd=folder).sentence("-p or --within")
 
 
 def test_explain_shows_what_is_sent(operator):
