@@ -214,7 +214,7 @@ def test_what_was_left_out_is_told(operator, workspace):
 
 @only_root
 def test_what_there_is_no_room_for_is_not_called_kept(operator, workspace):
-    if "within the cell's --disk" not in operator.cloister("doctor").ok():
+    if "count towards the cell's --disk" not in operator.cloister("doctor").ok():
         pytest.skip("changes are on the disk from the start")
     small = operator.folder("small")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M,mode=700", "none", small], check=True)
