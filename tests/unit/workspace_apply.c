@@ -177,7 +177,7 @@ TEST(workspace_apply_refuses_paths)
 	                    &err), EINVAL);
 	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .paths = lab_paths("a d/\033") }, NULL,
 	                    NULL, &err), ENOENT);
-	CHECK_STR(err.text, "nothing was changed at 'd/\\x1b' of the workspace");
+	CHECK_STR(err.text, "the workspace has no changes at 'd/\\x1b'");
 	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .paths = lab_paths("a/x") }, NULL, NULL,
 	                    &err), ENOENT);
 	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .cell = "a/b" }, NULL, NULL, &err),

@@ -167,7 +167,7 @@ trailers_are_governed(const struct exchange *ex, const struct http_field *fields
 	for (size_t i = 0; i < n; i++) {
 		if (!policy_mentions_header(ex->policy->policy, fields[i].name))
 			continue;
-		snprintf(reason, COURIER_NOTE_MAX, "a rule speaks of the field '%.*s', so it cannot be a "
+		snprintf(reason, COURIER_NOTE_MAX, "a rule mentions the field '%.*s', so it cannot be a "
 		         "trailer", fields[i].name.len < 64 ? (int)fields[i].name.len : 64,
 		         fields[i].name.at);
 		return true;

@@ -461,7 +461,7 @@ def test_what_is_no_workspace(operator, workspace):
     told = operator.cloister("diff", id, "y")
     told.sentence(f"cell {id} changed nothing at 'y'", "relative to its workspace")
     assert "relative" not in operator.cloister("diff", id, f"{workspace}/y").err
-    operator.cloister("apply", id, "y").sentence("nothing was changed at 'y' of the workspace")
+    operator.cloister("apply", id, "y").sentence("the workspace has no changes at 'y'")
 
 
 def test_deep_tree(operator, workspace):

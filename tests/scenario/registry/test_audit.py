@@ -353,7 +353,7 @@ def test_files_of_cells_that_changed_places_are_found(world):
     assert seen["cell/abcdefgh"]["finding"]["what"] == "swapped"
     assert seen["cell/bcdefghi"]["finding"]["what"] == "swapped"
     assert seen["cell/cdefghij"]["finding"]["what"] == "swapped"
-    assert "knows of no cell" in seen["cell/cdefghij"]["finding"]["message"]
+    assert "has no start of a cell" in seen["cell/cdefghij"]["finding"]["message"]
 
 
 def test_a_timeline_that_is_gone_is_missed(world):
@@ -1051,7 +1051,7 @@ def test_a_statement_that_says_what_was_not_so_is_found(stated):
     assert one(key, **subject) is None and "another subject's sha256" in one((stated.op, *key), **subject)
     other = {"subject": [{"name": "cell/zzzzzzzz", "digest": {"sha256": "0" * 64}}],
              "predicate": {"cell": "zzzzzzzz"}}
-    assert one(key, **other) is None and "knows of no cell/zzzzzzzz" in one((stated.op, *key), **other)
+    assert one(key, **other) is None and "has no cell/zzzzzzzz" in one((stated.op, *key), **other)
 
 
 def test_one_that_was_changed_does_not_hide_the_others(world):

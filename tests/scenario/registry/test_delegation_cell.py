@@ -266,7 +266,7 @@ for id in sys.stdin.read().split() + ["a" * 16, "b" if own[0] == "a" else "a", o
     for other in others:
         # As if there were no such thing: in the same words.
         for verb in ("status", "output", "files", "cancel"):
-            assert other[verb] == f"there is no dispatch '{other['id']}' of yours", other
+            assert other[verb] == f"you have no dispatch '{other['id']}'", other
     assert own["status"]["state"] in ("queued", "starting", "running", "cancelled")
     for id in (stranger, by_agents, mine["id"], first):
         assert show(operator, id)["state"] == "running", id

@@ -109,5 +109,5 @@ def test_serve_prunes(operator):
     service = Service(operator, "--retain", "1ms")
     wait_until(lambda: service.get("/v1/dispatches").ok()["items"] == [], "it is gone")
     assert len(records(operator, "dispatch.pruned")) == 1
-    operator.cloister("dispatches", "prune", "x").sentence("takes no words")
+    operator.cloister("dispatches", "prune", "x").sentence("takes no argument")
     operator.cloister("dispatches", "prune", "--older", "soon").sentence("--older 'soon'")

@@ -415,18 +415,18 @@ def test_tcp_refusals(operator):
     short = operator.file("short.token", "x")
     short.chmod(0o600)
     refused("--listen", "127.0.0.1:0", "--token-file", short).sentence("16 characters")
-    refused("--listen", "127.0.0.1:0", "--tls-cert", "/x").sentence("belong together")
+    refused("--listen", "127.0.0.1:0", "--tls-cert", "/x").sentence("need each other")
     refused("--listen", "127.0.0.1:0", "--tls-cert", "/x", "--tls-key", "/y").sentence("/x")
     refused("--no-tls").sentence("--listen")
     refused("--concurrency", "0").sentence("--concurrency")
     refused("--idle-exit", "x").sentence("--idle-exit")
-    refused("x").sentence("'x' is too much")
+    refused("x").sentence("remove 'x'")
 
 
 # ---- life -------------------------------------------------------------------------
 
 def test_one_at_a_time(service):
-    service.operator.cloister("serve").sentence("served already", str(service.process.pid))
+    service.operator.cloister("serve").sentence("runs already", str(service.process.pid))
 
 
 def test_socket_elsewhere(operator):

@@ -225,7 +225,7 @@ def test_killed_and_started_again(service):
     cells = [r["cell"] for r in running]
     assert {c["cell"] for c in service.operator.cells()} == set(cells)
     service.start()
-    assert re.search(r"going on with", service.log())
+    assert re.search(r"continuing", service.log())
     for i, id in enumerate(ids):
         assert dispatch(service, status=200, idempotency_key=f"k{i}")["id"] == id
     for id, cell in zip(ids, cells):

@@ -161,7 +161,7 @@ def test_what_a_definition_says_is_shown(operator):
     (["show", "X", "--host", "a.x"], "takes no definition"),
     (["add", "X", "--key", "file"], "secret init"),
     (["add", "X", "--host", "a.x", "--with", "region"], "NAME=TEXT"),
-    (["add", "X", "--host", "a.x", "--with", "region=x"], "'swap' is told nothing called 'region'"),
+    (["add", "X", "--host", "a.x", "--with", "region=x"], "'swap' has no option 'region'"),
     (["add", "X", "--env", "A", "--env", "B"], "given twice"),
     (["init", "--key", "nonsense"], "file, passphrase"),
 ])

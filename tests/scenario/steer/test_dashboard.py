@@ -246,7 +246,7 @@ def test_two_people(page, fake):
     go(page, "#/approvals", ".card.chosen[data-armed]")
     assert "0 of 2" in page.text(".card")
     page.press("a")
-    page.see(".card :text('1 of 2 gave their word')")
+    page.see(".card :text('1 of 2 approved')")
     assert "token:ops" in page.text(".card .given")
     fake.ask({**fake.approvals["c0000001-1"], "state": "approved"})
     page.see(".card[data-state=approved]")

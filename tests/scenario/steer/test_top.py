@@ -147,9 +147,9 @@ def test_the_oldest_is_asked_first(online):
 @only_user
 def test_errors(operator):
     operator.cloister("top").sentence("needs a terminal", "cloister ps")
-    operator.cloister("top", "x").sentence("takes no words", "x")
+    operator.cloister("top", "x").sentence("takes no argument", "x")
     top = Top(operator, env={"TERM": "no-such-terminal"})
-    top.expect("cloister: the terminal 'no-such-terminal' is not known here: set TERM")
+    top.expect("cloister: the terminal type 'no-such-terminal' is unknown: set TERM")
     assert top.end() == 125
     top.close()
 
