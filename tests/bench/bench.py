@@ -45,7 +45,7 @@ class Report:
         self.quick, self.say, self.rows = quick, say, []
 
     def pick(self, full, quick):
-        """How many: the real number, or the one for a first look."""
+        """The number of rounds: the real one, or the one for a first look."""
         return quick if self.quick else full
 
     def row(self, name, value, unit, spread=None, peer=None, peer_value=None, bar=None):

@@ -33,7 +33,7 @@ hostnossl all  unsafeclear   all  password
 
 
 def as_nobody():
-    """Postgres does not run as root, nor as who is called so in a user namespace."""
+    """Postgres does not run as root, not even as root of a user namespace."""
     if IS_ROOT:
         return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     return ["unshare", "-U", "--map-user=1000", "--map-group=1000"]

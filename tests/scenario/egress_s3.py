@@ -59,7 +59,7 @@ def only(kind, names):
 
 
 class Claim:
-    """What a request says about its signature, in a field or in the query."""
+    """The request's own data about its signature, in a field or in the query."""
 
     def __init__(self, method, target, fields):
         self.method, self.target, self.fields = method, target, fields
@@ -200,7 +200,7 @@ def check_trailer(chain, trailer, declared):
 
 
 class Sums:
-    """What a body was declared to add up to."""
+    """The declared checksums of a body."""
 
     def __init__(self):
         self.md5, self.sha1, self.sha256 = hashlib.md5(), hashlib.sha1(), hashlib.sha256()

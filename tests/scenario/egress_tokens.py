@@ -77,7 +77,7 @@ def new_key():
 
 
 def wrong_signature(handler, body):
-    """What is wrong with it, or None."""
+    """The fault of the signature, or None."""
     from botocore.auth import S3SigV4Auth, SigV4Auth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials

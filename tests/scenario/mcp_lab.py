@@ -150,7 +150,7 @@ class Http:
 
 
 class Proxy:
-    """For clients that cannot be told a token: shows it, and is otherwise not there."""
+    """For clients that cannot send a token: adds it, and is otherwise transparent."""
 
     def __init__(self, server):
         self.token, self.to = server.token, server.port

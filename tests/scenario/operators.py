@@ -50,13 +50,13 @@ def text_of(data):
 
 @dataclass
 class Result:
-    """How a program ended and what it said."""
+    """The exit status and the output of a program."""
     status: int
     out: str
     err: str
 
     def ok(self):
-        """What it printed, if it went well."""
+        """Its output, if it succeeded."""
         assert self.status == 0, self
         return self.out
 
@@ -258,7 +258,7 @@ class Operator:
         return json.loads(self.cloister("ps", "--json", *options).ok())
 
     def cell(self, id):
-        """What `ps` tells of a running cell; None if it does not run."""
+        """The entry of a running cell in `ps`; None if it does not run."""
         return next((c for c in self.cells() if c["cell"] == id), None)
 
     def pids(self, id):
@@ -267,8 +267,8 @@ class Operator:
         return [supervisor, *descendants_of(supervisor)]
 
     def names(self, folder):
-        """What is in FOLDER, but for the list of what agents could write and the timelines of cells
-        that have ended, which stay."""
+        """The names in FOLDER, except the list of folders that agents could write, and the timelines of ended cells,
+        which stay."""
         try:
             return sorted(name for name in os.listdir(folder)
                           if name not in ("writable", "believed", "ended"))

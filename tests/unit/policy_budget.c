@@ -373,7 +373,7 @@ static const struct {
 	{ "www.example.com", "POST", "/v1/videos", false },
 };
 
-TEST(policy_costs_untold)
+TEST(policy_costs_unknown)
 {
 	for (size_t i = 0; i < ARRAY_LEN(untold); i++)
 		if (policy_costs_untold(untold[i].host, untold[i].method, strlen(untold[i].method),

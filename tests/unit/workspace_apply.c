@@ -145,7 +145,7 @@ note(void *arg, const struct workspace_change *change, bool applied)
 	         change->path);
 }
 
-TEST(workspace_apply_tells_and_counts)
+TEST(workspace_apply_reports_and_counts)
 {
 	struct workspace ws = { .real = lab_dir("real"), .changes = lab_dir("changes") };
 	struct told dry = {0}, wet = {0};
@@ -348,7 +348,7 @@ stop_now(void *arg, const struct workspace_change *change, bool applied)
 	stop = 1;
 }
 
-TEST(workspace_apply_stops_when_told)
+TEST(workspace_apply_stops_on_request)
 {
 	struct workspace ws = { .real = lab_dir("real"), .changes = lab_dir("changes") };
 	struct err err = {0};

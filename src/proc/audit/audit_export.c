@@ -224,7 +224,7 @@ struct export {
 	struct err bad;                 /* of the first */
 };
 
-/* If a file is no regular file, or cannot be read, the rest is exported. */
+/* If a file is not a regular file, or cannot be read, the rest is exported. */
 static int
 export_timeline(int dir, const struct cell_entry *entry, struct err *err)
 {

@@ -62,7 +62,7 @@ tell_fault(const struct audit_check *check, const char *called, const char *path
 
 	if (check->line > 0)
 		snprintf(where, sizeof(where), ":%" PRIu64, check->line);
-	/* If its first line is no record, the owner of a file is unknown. */
+	/* If its first line is not a record, the owner of a file is unknown. */
 	if (seen->timeline[0] == '\0')
 		text_print_safe(stdout, check->file, strlen(check->file), false);
 	printf("%s%s: %s\n  ", seen->timeline, called, audit_fault_name(seen->fault));
@@ -404,7 +404,7 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 		return v.operator;
 	if (v.operator == -ENOENT && args->operator)
 		return err_set(err, ENOENT, "there is no operator's timeline yet");
-	/* All or nothing: half of it is no JSON. */
+	/* All or nothing: half of it is not JSON. */
 	v.out.out = args->json ? open_memstream(&text, &len) : stdout;
 	if (v.out.out == NULL)
 		return err_errno(err, "cannot verify");

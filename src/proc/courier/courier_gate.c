@@ -20,7 +20,7 @@ take_resolve(struct courier *c, uint32_t id, struct buf *body)
 	if (buf_get_str(body, &name) < 0 || buf_get_u32(body, &type) < 0 || buf_left(body) != 0 ||
 	    strlen(name) > HTTP_HOST_MAX)
 		return -EBADMSG;
-	/* Programs look up all kinds of names; a name that is no valid host has no address. */
+	/* Programs look up all kinds of names; a name that is not a valid host has no address. */
 	if (http_authority_parse((struct http_text){ name, strlen(name) }, host, &port, NULL) < 0 ||
 	    strcmp(host, name) != 0)
 		host[0] = '\0';

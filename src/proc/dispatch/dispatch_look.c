@@ -26,7 +26,7 @@ now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* If there are no dispatches, there is nothing to open, and that is no error. */
+/* If there are no dispatches, there is nothing to open, and that is not an error. */
 static int
 open_one(const struct said *said, struct registry **ret_reg, struct dispatch *ret_d, struct err *err)
 {

@@ -116,7 +116,7 @@ keep_stdin(struct err *err)
 	return r;
 }
 
-/* Names can be registered in any order, so this is no mistake yet. */
+/* Names can be registered in any order, so this is not a mistake yet. */
 static void
 note_missing(struct asked *a, const struct object *o)
 {

@@ -142,7 +142,7 @@ def test_a_wrong_document_is_one_sentence(operator, members, why):
     operator.run("--doc", doc(operator, **members)).sentence(why)
 
 
-def test_what_is_no_document(operator):
+def test_invalid_documents_are_refused(operator):
     for text in ("", "x", "[]", "{", '{"version": 1, "version": 1, "command": ["true"]}'):
         operator.run("--doc", operator.file("none", text)).sentence("none", "document")
     operator.run("--doc", operator.file("large", " " * ((16 << 20) + 1))).sentence("large")
@@ -167,7 +167,7 @@ def test_no_value_of_a_secret_is_in_a_document(operator):
     assert said and said != token
 
 
-def test_what_json_cannot_hold_has_no_document(operator):
+def test_a_cell_that_json_cannot_describe_has_no_document(operator):
     folder = os.fsencode(operator.base) + b"/\xff"
     os.mkdir(folder)
     operator.own(folder)

@@ -46,7 +46,7 @@ def test_it_leaves_nothing(operator):
     assert operator.names(operator.state) == []
 
 
-def test_what_cannot_be_enforced_comes_with_what_to_do(operator):
+def test_a_limit_that_cannot_be_enforced_comes_with_advice(operator):
     missing = operator.run("--memory", "1G", "--", "true")
     said = operator.cloister("doctor").out
     if missing.status == 0:

@@ -25,7 +25,7 @@ SECONDS = 300           # compilers and browsers, on a busy machine
 
 
 def work(operator, script, files, *options):
-    """What a script printed that worked in an overlay of a folder, or of FILES."""
+    """The output of a script that worked in an overlay of a folder, or of FILES."""
     folder = files if isinstance(files, Path) else operator.folder("work", files)
     done = operator.sh(f"echo $CLOISTER_CELL; set -eu; {script}", "-w", folder, *options,
                        seconds=SECONDS)

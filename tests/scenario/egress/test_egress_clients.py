@@ -337,7 +337,7 @@ def test_node_https_and_http2(online):
 
 @needs("node")
 def test_exec_has_the_same_trust(online):
-    """What is started in a cell later goes out like what was started first."""
+    """A process that starts later has the same way out as the first."""
     online.start(OPEN, "sleep", "1000")
     script = "fetch('https://www.example.test/hello').then(async r => process.stdout.write(await r.text()))"
     assert online.inside("node", "-e", script).ok() == "hello from www.example.test by HTTP/2.0\n"
@@ -506,7 +506,7 @@ def test_grpc(online, how):
 
 
 @needs_python("grpc")
-def test_grpc_methods_are_told_apart(online):
+def test_grpc_methods_are_distinguished(online):
     rules = "  - allow: grpc.example.test\n    grpc: {service: test.Echo, methods: [Out]}\n"
     script = """
 import grpc
@@ -521,7 +521,7 @@ except grpc.RpcError as e:
 
 
 @needs_python("grpc")
-def test_grpc_trusts_the_cell_by_itself(online):
+def test_grpc_trusts_the_cells_authority_without_configuration(online):
     script = """
 import grpc
 channel = grpc.secure_channel('grpc.example.test:443', grpc.ssl_channel_credentials())

@@ -130,7 +130,7 @@ def test_bombs_are_given_up(inspect):
 
 
 def test_so_many_at_once_and_no_more(inspect):
-    """What is dropped makes room again."""
+    """Dropped bodies make room again."""
     streams = [inspect.ask() for _ in range(128)]
     late = inspect.ask()
     assert inspect.answer() == (late, UNREADABLE, "too many bodies are being inspected")

@@ -42,14 +42,14 @@ def test_the_nearest(operator, below):
     assert f"{below.parent}/cloister.yaml" in operator.run("--", "true", cwd=below).err
 
 
-def test_not_what_an_agent_can_write(operator, below):
+def test_a_file_that_an_agent_can_write_is_not_used(operator, below):
     operator.run("-w", f"{below.parent.parent}:rw", "--no-policy", "--", "true").ok()
     operator.run("--", "true", cwd=below).sentence("project/cloister.yaml", "agent", "cloister trust", "--no-policy",
                                                      "no cell was started")
 
 
-def test_not_what_is_at_home(operator):
-    """It would be every project's."""
+def test_a_file_in_the_home_folder_is_not_used(operator):
+    """It would apply to every project."""
     operator.file("home/cloister.yaml", DENY_ALL)
     project = operator.folder("home/project")
     assert not has_policy(operator, cwd=project)

@@ -176,7 +176,7 @@ def test_every_channel_is_known():
     assert found == set(MESSAGES) | between_trusted
 
 
-def test_what_listens_in_a_cell():
+def test_a_listener_in_a_cell():
     text = enumerated((TREE / "src/boundary/capture/capture.h").read_text())
     assert set(re.findall(r"\bCAPTURE_[A-Z0-9]+", text)) - {"CAPTURE_SOCKETS"} == LISTENERS
     text = (TREE / "src/boundary/boundary.h").read_text()
@@ -188,7 +188,7 @@ def test_what_listens_in_a_cell():
     assert names == NAMES
 
 
-def test_what_a_dispatch_tells_its_agent():
+def test_a_dispatch_describes_itself_to_its_agent():
     text = (TREE / "src/dispatch/dispatch_start.c").read_text()
     assert set(re.findall(r'"(CLOISTER_[A-Z_]+)[="]', text)) == VARIABLES
 

@@ -1,5 +1,4 @@
-"""What looks like a credential is found in the head of a request, too, and nothing of a request that is refused
-for one has left."""
+"""Credentials are found in the head of a request, too, and no part of a request that is refused for one has left."""
 import json
 
 import pytest

@@ -59,7 +59,7 @@ def readings(text):
 
 
 def shows(text, real):
-    """What of REAL can be read in TEXT, in either case, or None."""
+    """The part of REAL that can be read in TEXT, in either case, or None."""
     real = real.lower()
     parts = [real[i:i + SHOWN] for i in range(len(real) - SHOWN + 1)]
     return next((part for reading in readings(text) for part in parts if part in reading.lower()), None)
@@ -116,7 +116,7 @@ def give(online, real):
 
 
 def values():
-    """Of the kinds that there are: words that names can have, base64, hex, capitals."""
+    """All kinds of values: words that names can have, base64, hex, capitals."""
     yield "Kq9" + secrets.token_urlsafe(30).replace("-", "Q")
     yield base64.b64encode(secrets.token_bytes(21)).decode()[:-3] + "/k+B=a"
     yield secrets.token_hex(20)

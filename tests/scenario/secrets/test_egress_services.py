@@ -33,7 +33,7 @@ def git_server(lab):
 
 
 class Service:
-    """A secret of the operator's, and who was told of it."""
+    """A secret of the operator, and the servers that got it."""
 
     def __init__(self, online, name, real, *hosts, id=""):
         self.online, self.name, self.real = online, name, real

@@ -75,7 +75,7 @@ def send_fields(online, method, url, version, *fields):
 @needs_python("botocore", "httpx", "h2")
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
-def test_a_signed_length_of_none(online, method, version):
+def test_a_signed_length_without_a_body(online, method, version):
     where = online.lab.judge(JUDGE_FIELDS, **give_aws(online))
     said = send_fields(online, method, UP + where, version, "content-length: 0")
     assert "got" in said, said

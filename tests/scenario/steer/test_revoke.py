@@ -95,8 +95,8 @@ def inside(online):
 
 
 @only_user
-def test_what_is_under_way_is_cut(online):
-    """32 uploads with the secret, and not one of them goes on."""
+def test_requests_under_way_are_cut(online):
+    """32 uploads with the secret, and none of them continues."""
     real = canary()
     give(online, real)
     start(online, BUSY + "\nimport time\ntime.sleep(1000)", "32")

@@ -1,4 +1,4 @@
-"""What is changed in running cells over the API: who did it is in the records, agents have none of it."""
+"""Changes to running cells over the API: the records name the operator, and agents cannot make any."""
 import json
 import os
 from contextlib import closing
@@ -250,8 +250,8 @@ def test_approvals(online):
     service.stop()
 
 
-def test_who_may_approve(online):
-    """The person behind a token is who approves: two have to be two."""
+def test_approvers(online):
+    """The person behind a token approves: two approvals need two people."""
     operator = online.operator
     service = Service(operator, "--listen", "127.0.0.1:0", "--no-tls")
     token = (operator.base / "data" / "serve" / "token").read_text().strip()
@@ -277,7 +277,7 @@ def test_who_may_approve(online):
 # ---- budgets
 
 def test_budget(online):
-    """What was used is there, and told as it is used; raising it lets things go on."""
+    """The used amount is shown, and updated as it grows; raising the budget lets requests continue."""
     operator = online.operator
     service = Service(operator)
     path = operator.file("budget.yaml", "version: 1\nbudgets:\n  - {per: cell, requests: 2}\n  - {per: cell, money: 5 USD}\n"
