@@ -1,8 +1,8 @@
-"""What a benchmark is, and what it reports.
+"""Defines benchmarks and their reports.
 
 A group of benchmarks is a file bench_*.py here with functions under @group("name").
-Such a function takes (lab, report) and calls report.row() for what it measured.
-Comparisons are interleaved, A B A B, so that a busy machine strikes both alike."""
+Such a function takes (lab, report) and calls report.row() for each measurement.
+Comparisons are interleaved, A B A B, so that a busy machine affects both alike."""
 import operator
 import statistics
 

@@ -1,4 +1,4 @@
-"""How soon what an operator changes about a running cell is in force, while it is busy."""
+"""Measures how soon an operator's change to a busy cell is in force."""
 import contextlib
 import re
 import shutil

@@ -1,5 +1,5 @@
 """Databases in the world of the egress tests: a real Postgres, a real Redis, and a stranger that
-writes down what it is told."""
+records everything it gets."""
 import glob
 import os
 import shutil

@@ -1,6 +1,6 @@
 """Clients of `cloister mcp`, and a stand-in for the service behind it.
 
-What the stand-in answers is in the test's hands, also what no service of ours would answer."""
+The test chooses the stand-in's answers, also answers that no service of ours would give."""
 import http.client
 import json
 import os

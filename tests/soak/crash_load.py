@@ -1,5 +1,5 @@
-"""What goes on while something is killed: a service that is always started again, registrations and
-dispatches through it, and cells that ask a server outside for something without a pause."""
+"""The load while processes are killed: a service that is always started again, registrations and
+dispatches through it, and cells that send requests to an outside server without a pause."""
 import contextlib
 import http.client
 import http.server

@@ -1,5 +1,5 @@
-"""What is killed: the service, supervisors, couriers; or there is no room on the disk.  Batches of
-strikes under load, and after each a judge."""
+"""The modes of a crash: the service, supervisors or couriers are killed, or the disk is full.  Each
+mode strikes in batches under load, and a judge checks the result of each batch."""
 import collections
 import contextlib
 import errno

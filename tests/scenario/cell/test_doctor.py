@@ -41,7 +41,7 @@ def test_for_people(operator, report):
 
 
 def test_it_leaves_nothing(operator):
-    """It tries things out; the fixture sees what is left of that."""
+    """It tries features of the machine; the fixture finds any remains."""
     operator.cloister("doctor").ok()
     assert operator.names(operator.state) == []
 

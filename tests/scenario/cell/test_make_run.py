@@ -1,4 +1,4 @@
-"""What `make run` shows to a newcomer is so, and nothing of it stays."""
+"""The claims of `make run` to a newcomer are true, and nothing of it stays."""
 from operators import TREE
 
 

@@ -1,7 +1,7 @@
 """Real programs run in a cell as they run outside it, as root and as an ordinary user.
 
 Each test starts a cell on a small project, lets the program do its work there, and
-looks at what came out.  What is not installed is skipped, with the reason.
+checks the result.  Programs that are not installed are skipped, with the reason.
 """
 import fcntl
 import os

@@ -305,7 +305,7 @@ def test_background_processes_do_not_hold_the_output(operator):
     assert done.ok() == "started\n"
 
 
-def test_nothing_reads_the_operators_input_that_was_not_asked_for(operator):
+def test_no_command_reads_the_operators_input_unasked(operator):
     """`while read line; do cloister run true; done` must see every line, as with ssh -n."""
     said = operator.host(f"printf '1\\n2\\n3\\n' | while read l; do echo $l; {operator.program} run -q"
                          " -- true; done")

@@ -312,7 +312,7 @@ def leave(t):
 
 
 def test_in_the_background(operator, shell):
-    """It neither stops nor takes what is typed into the shell."""
+    """It neither stops nor takes input that is typed into the shell."""
     shell.type("$C run -q sh -c 'sleep 0.2; echo from the ce''ll' &\n")
     for word in ("one", "two"):
         shell.type(f"echo {word[:1]}''{word[1:]}\n")
@@ -324,7 +324,7 @@ def test_in_the_background(operator, shell):
 
 
 def test_in_the_background_and_reading(operator, shell):
-    """As any program: stopped until it is brought to the front, and then it reads."""
+    """Like any program: it is stopped until it is brought to the front, and then it reads."""
     shell.type("$C run -q -T cat &\n")
     shell.expect(r"\$ ")
     shell.type("echo still he''re\n")

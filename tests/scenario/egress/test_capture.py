@@ -1,5 +1,5 @@
-"""The cell's little internet: what leads where, whom programs trust, which ports are the host's,
-whose word a policy is, and that the helpers come and go with the cell."""
+"""The cell's small internet: routes, the authorities that programs trust, ports of the host, trusted
+policies, and the helpers, which come and go with the cell."""
 import calendar
 import json
 import os
@@ -480,7 +480,7 @@ def test_a_policy_that_others_can_write_is_refused(operator):
 
 
 @only_root
-def test_not_somebody_elses(operator):
+def test_a_policy_of_another_user_is_refused(operator):
     project = operator.folder("project", {"cloister.yaml": DENY_ALL})
     os.chown(project / "cloister.yaml", 12345, 12345)
     operator.run("--", "true", cwd=project).sentence("cloister.yaml", "somebody else")

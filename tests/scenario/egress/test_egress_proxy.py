@@ -25,8 +25,8 @@ def test_an_explicit_proxy(online, proxy, url):
         assert online.events(type="http")[0]["via"] == via
 
 
-def test_by_the_variables(online):
-    """As many programs read them."""
+def test_proxy_variables(online):
+    """Many programs read them."""
     env = ("-e", f"https_proxy=http://{GATE}:3128", "-e", f"http_proxy=http://{GATE}:3128")
     for url in URLS:
         assert online.curl(OPEN, url, options=env).ok().startswith("hello from")

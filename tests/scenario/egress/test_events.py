@@ -45,7 +45,7 @@ def shown(operator, *words, **how):
 
 
 def test_on_a_terminal(operator, record):
-    """A head, days, colours, and no dashes where there is nothing to tell."""
+    """A head, days, colours, and no dashes for missing values."""
     record({**EVENT, "time": "2020-11-15T12:03:01.250Z"},
            {**EVENT, "n": 2, "time": "2020-11-16T12:03:01.250Z", "verdict": "allow", "sent": 0, "received": 5, "ms": 3},
            {"n": 3, "time": "2020-11-16T12:04:01.250Z", "type": "cell", "did": "killed", "by": "uid 7", "verdict": "allow"})

@@ -129,7 +129,7 @@ def test_bombs_are_given_up(inspect):
     assert int(inspect.status()["VmHWM"].split()[0]) < 64 * 1024
 
 
-def test_so_many_at_once_and_no_more(inspect):
+def test_the_number_of_bodies_is_limited(inspect):
     """Dropped bodies make room again."""
     streams = [inspect.ask() for _ in range(128)]
     late = inspect.ask()

@@ -50,8 +50,8 @@ M a
 """
 
 
-def test_it_is_a_patch_still(operator, repo):
-    """Git takes no patch of what is in .git."""
+def test_the_patch_is_still_valid(operator, repo):
+    """Git takes no patch of files in .git."""
     twin = operator.folder("twin")
     operator.host(f"cp -a {repo}/. .", cwd=twin)
     id = commit(operator, repo, "echo more >>a; rm d/b; echo new >new; git add .; git commit -q -m x")

@@ -34,7 +34,7 @@ def test_everything(operator, workspace):
 """
 
 
-def test_as_git_counts(operator, workspace):
+def test_counts_equal_those_of_git(operator, workspace):
     operator.host("seq 1000 >n; seq 30 >m", cwd=workspace)
     id = operator.change(workspace, "seq 5 2000 | grep -v 7 >n; sort -r m >x; mv x m; rm -r d")
     numbers = {}

@@ -17,7 +17,7 @@ def repo(operator):
 
 
 def test_nothing_looks_changed(operator, repo):
-    """No ghost files, no files that git thinks are new: owners, times and modes agree."""
+    """No extra files, no files that git thinks are new: owners, times and modes agree."""
     for mode in ("", ":rw", ":ro"):
         said = operator.sh("git status --porcelain --ignored; git diff --stat; git log --format=%s;"
                            "git fsck", "-q", "-w", f"{repo}{mode}")

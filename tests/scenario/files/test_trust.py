@@ -145,7 +145,7 @@ def test_look_and_clear(operator, work):
     assert "folder.trusted" in operator.cloister("audit", "show", "--operator").ok()
 
 
-def test_not_while_a_cell_writes(operator, work):
+def test_trust_is_refused_while_a_cell_can_write(operator, work):
     cell = operator.detach("-v", f"{work}:/w", "--", "sleep", "100")
     operator.cloister("trust", "--yes", work).sentence("running", "stop")
     assert "running" in operator.cloister("trust").ok()

@@ -133,7 +133,7 @@ def test_somebody_elses_workspace(operator, workspace):
 
 # ---- what is kept ----------------------------------------------------------------
 
-def test_nothing_is_kept_of_no_change(operator, workspace):
+def test_without_changes_nothing_is_kept(operator, workspace):
     done = operator.sh("cat a d/b >/dev/null; find . | wc -l", "-w", workspace)
     assert done.status == 0 and operator.names(operator.state) == []
     assert "cloister diff" not in done.err

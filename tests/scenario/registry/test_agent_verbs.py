@@ -193,7 +193,7 @@ def test_a_dispatch_describes_itself_to_its_agent():
     assert set(re.findall(r'"(CLOISTER_[A-Z_]+)[="]', text)) == VARIABLES
 
 
-def test_nothing_of_the_operators_is_in_reach_of_a_cell(operator):
+def test_a_cell_cannot_reach_the_operators_sockets(operator):
     """Neither by a path nor by an address: a cell's control socket, and the service's."""
     service = Service(operator, "--mcp", "127.0.0.1:0")
     said = operator.sh("find / -xdev -type s 2>/dev/null; cat /proc/net/unix; env").ok()

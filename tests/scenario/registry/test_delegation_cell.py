@@ -530,7 +530,7 @@ def test_a_session_is_its_token_s(operator, service):
     assert ask(first["token"], session)[0] == 200
 
 
-def test_where_it_can_be(operator):
+def test_possible_places_of_the_service(operator):
     for address in ("[::1]:0", "0.0.0.0:0", "10.0.0.1:80", "x"):
         operator.cloister("serve", "--mcp", address).sentence("127.0.0.1")
     for option in (["--agents-socket", "x"], ["--idle-exit", "1m"]):

@@ -1,5 +1,5 @@
-"""Whoever drives dispatches is killed, again and again: none is lost, none is run twice, and no cell
-is left.  Short runs of all that tests/soak/crash.py does thousands of times, and what that found."""
+"""The drivers of dispatches are killed, again and again: no dispatch is lost or run twice, and no cell
+is left.  These are short runs of tests/soak/crash.py, and the bugs that it found."""
 import contextlib
 import fcntl
 import json

@@ -358,7 +358,7 @@ def test_without_a_service(operator):
 
 
 def test_at_a_terminal(operator, stand):
-    """Somebody typed it to see what it does."""
+    """A person typed it to see what it does."""
     terminal = Terminal(operator, operator.program, "mcp")
     terminal.expect("this is an MCP server, and waits")
     terminal.type("\x04")

@@ -1,4 +1,4 @@
-"""What programs that start cells need of `run`: chosen ids, values and input from files, setups,
+"""Options of `run` for programs that start cells: chosen ids, values and input from files, setups,
 results, and streams that are kept apart."""
 import json
 import os

@@ -191,8 +191,8 @@ def test_expect_continue(service):
 
 
 @pytest.mark.parametrize("who", ["user"])
-def test_at_once(service):
-    """Many register the same and other things at the same time: each is there once."""
+def test_registrations_at_the_same_time(service):
+    """Many clients register the same and other things at the same time: each is there once."""
     hashes, errors = {}, []
 
     def register(i):

@@ -1,5 +1,5 @@
-"""Every cell's timeline: what is in it, that it is there in time, and what becomes of it without
-room.  That what is done to one is found, test_audit.py tells."""
+"""Every cell's timeline: its contents, its timing, and a full disk.  test_audit.py shows that changes
+to a timeline are found."""
 import ctypes
 import hashlib
 import json
@@ -212,8 +212,8 @@ def test_the_record_is_there_before_the_request(online):
 
 @only_root
 @pytest.mark.parametrize("mode", ["strict", "batched"])
-def test_it_is_on_the_disk(online, mode):
-    """Each of them has been waited for, one after the other."""
+def test_records_are_on_the_disk(online, mode):
+    """The test waited for each of them, one after the other."""
     urls = [f"http://up.example.test/204?{n}" for n in range(5)]
     log = online.operator.home / "trace"
     policy = online.policy(f"{OPEN}audit: {mode}\n")

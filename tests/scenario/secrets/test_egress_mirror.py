@@ -1,7 +1,7 @@
-"""Whatever of a request a server reflects, and wherever: nothing real comes into the cell.
+"""No real value comes into the cell, whatever part of a request a server reflects, and wherever.
 
-Each secret is sent in each part of a request; the server (egress_mirror.py) gives it back in each part of
-an answer, in each writing.  The judge knows neither: it takes apart all that came."""
+Each secret is sent in each part of a request; the server (egress_mirror.py) returns it in each part of
+a response, in each encoding.  The judge knows neither: it decodes everything that came."""
 import base64
 import html
 import itertools

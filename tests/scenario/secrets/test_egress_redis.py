@@ -1,5 +1,5 @@
-"""A client of Redis holds a placeholder; the server is told the real password, and no other server
-is.  And whatever is raw is looked at."""
+"""A client of Redis holds a placeholder; only its own server gets the real password.  Raw connections
+are searched, too."""
 import secrets
 
 import pytest

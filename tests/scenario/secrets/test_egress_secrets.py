@@ -418,7 +418,7 @@ def strays(pid, needle):
     '-H "Authorization: Bearer $KEY" -H "transfer-encoding: chunked" --data-binary @large',
 ], ids=["header", "h2", "form", "basic", "stream", "held", "header-form", "header-held", "header-stream"])
 @pytest.mark.parametrize("host", ["up.example.test", "www.example.test/up"], ids=["1.1", "2"])
-def test_nothing_of_it_stays_behind(online, words, host):
+def test_no_copy_of_the_value_stays(online, words, host):
     """After a request the value is in guarded memory, and nowhere else in the courier."""
     real = canary()
     online.operator.cloister("secret", "add", "KEY", "--host", host.partition("/")[0], "--in", "header",
@@ -453,7 +453,7 @@ def has(pid, needle):
     return False
 
 
-def test_nor_has_an_answer_to_another_request(online):
+def test_responses_to_other_requests_contain_no_value(online):
     """A server that once got a value may return it at any time."""
     real = canary()
     give(online, real)
@@ -462,8 +462,8 @@ def test_nor_has_an_answer_to_another_request(online):
     assert said == fake and real not in done.out
 
 
-def test_nor_has_a_part_of_one(online):
-    """Half of a value is nothing that could be found, so who asks for a part gets all of it."""
+def test_partial_responses_contain_no_value(online):
+    """Half of a value could not be found, so a client that asks for a part gets the whole response."""
     real = canary()
     name = f"{canary()}.txt"
     online.lab.file(name, real)

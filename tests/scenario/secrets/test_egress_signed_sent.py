@@ -1,5 +1,5 @@
-"""What is signed is what is sent: signed fields that a proxy likes to drop, paths in spellings of
-their own, and two signatures in one request.
+"""The signed request is the request that is sent: signed fields that proxies often drop, unusual
+spellings of paths, and two signatures in one request.
 
 The client is in the cell; the server that checks with the real key is outside."""
 import base64

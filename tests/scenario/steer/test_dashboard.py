@@ -286,7 +286,7 @@ def test_freeze_all_and_emergency_stop(page, fake):
     page.see("#stop:text-is('Freeze all')")
 
 
-def test_where_nothing_can_be_frozen_the_stop_kills(page, fake):
+def test_without_a_freezer_the_stop_kills(page, fake):
     for id in list(fake.cells)[1:]:
         fake.push("gone", {"id": id})
     page.until("document.querySelector('.figures b').textContent === '1'")

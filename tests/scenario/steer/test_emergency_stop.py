@@ -207,8 +207,8 @@ def test_a_supervisor_that_tidies_up_is_waited_for(operator, verb):
     assert "large" in operator.cloister("diff", "--stat", cell).ok()
 
 
-def test_it_does_not_matter_how_many_knock(operator):
-    """The kernel's queue for the socket is full: who connects would wait."""
+def test_a_full_queue_of_connections_does_not_matter(operator):
+    """The kernel's queue for the socket is full: a new client would wait."""
     cell, supervisor, pids = start(operator)
     stop_process(supervisor)
     peers = []

@@ -131,7 +131,7 @@ def start(online, word, script, *options):
     return online.start(online.policy(POLICY.format(word)), "sh", "-c", script, options=["-s", "KEY", *options])
 
 
-def test_it_is_refused_and_no_more(online):
+def test_it_is_only_refused(online):
     start(online, "refuse", f"{LEAK}; exec sleep infinity")
     assert await_event(online, type="http", verdict="deny")["why"] == "exfiltration"
     assert state(online.operator, online.cell) == "running" and online.events(type="cell") == []
@@ -232,7 +232,7 @@ def test_it_kills_a_cell_that_was_frozen_in_the_meantime(online, policy, script)
 
 
 @only_root
-def test_in_the_foreground_it_is_said(online):
+def test_in_the_foreground_a_message_reports_it(online):
     give(online, canary())
     policy = online.policy(POLICY.format("freeze"))
     process = online.operator.start("--name", "cold", "-p", policy, "-s", "KEY", "--", "sh", "-c",

@@ -128,8 +128,8 @@ def test_requests_under_way_are_cut(online):
 
 
 @only_user
-def test_it_stays_so(online):
-    """Before there was a courier, and after one that died."""
+def test_a_revocation_stays(online):
+    """Before the first courier, and after one that died."""
     real = canary()
     give(online, real)
     online.start(OPEN, "sleep", "infinity", options=["-s", "KEY"])

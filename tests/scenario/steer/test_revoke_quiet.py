@@ -1,4 +1,4 @@
-"""`revoke --quiet`: the agent gets what the service itself answers to a key that is no longer good."""
+"""`revoke --quiet`: the agent gets the service's own response to a key that is no longer valid."""
 import json
 
 import pytest

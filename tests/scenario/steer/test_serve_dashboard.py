@@ -121,8 +121,8 @@ def test_paths_are_routes(operator):
                    for parts in map(parts_of, routes)), path
 
 
-def test_nothing_from_elsewhere(who):
-    """No file of the dashboard's names another place."""
+def test_no_content_from_other_servers(who):
+    """No file of the dashboard names another server."""
     for path in (TREE / "web").iterdir():
         if path.suffix in (".html", ".js", ".css"):
             for url in re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", path.read_text(), re.I):

@@ -1,5 +1,5 @@
-"""What an operator changes about a running cell, as its supervisor is asked for it: in force when
-it answers, and in force when the courier is another one."""
+"""Changes to a running cell, as requests to its supervisor: in force when it answers, and still in
+force after the courier is replaced."""
 import os
 import signal
 import socket

@@ -316,7 +316,7 @@ def test_no_request_is_decided_by_a_mixture_and_none_is_dropped(online):
 
 
 @needs("h2load")
-def test_nor_of_streams_of_http2(online):
+def test_no_http2_stream_is_decided_by_a_mixture(online):
     """Many at once on each connection, to a server that speaks it, too."""
     operator = online.operator
     # A refusal by a mixture would be one of many; what a mixture lets through has a line of its own.
