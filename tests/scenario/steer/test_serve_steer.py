@@ -161,7 +161,7 @@ def test_policy(online):
     assert changed["hash"] != shown["hash"] and "+" in changed["diff"]
     assert code(online, cell) == "200"
     assert service.get(policy).ok()["hash"] == changed["hash"]
-    service.ask("PUT", policy, {"text": good, "hash": shown["hash"]}).error(409, "conflict", "look")
+    service.ask("PUT", policy, {"text": good, "hash": shown["hash"]}).error(409, "conflict", "read it again")
     assert service.ask("PUT", policy, {"text": good}).ok() == {"hash": changed["hash"], "diff": ""}
     # One rule in front.
     assert "deny" in service.post(f"/v1/cells/{cell}/deny", {"rule": "www.example.test", "why": "no"}).ok()["diff"]
@@ -212,7 +212,7 @@ def test_approvals(online):
         answer = f"/v1/approvals/{told['id']}"
         # What a new user would get wrong.
         for body, part in (({"how": "always"}, "once, for or rule"), ({"how": "for"}, "'for' is missing"),
-                           ({"for": "10m"}, "only"), ({"how": "for", "for": "9d"}, "7 days"),
+                           ({"for": "10m"}, "'for' needs"), ({"how": "for", "for": "9d"}, "7 days"),
                            ({"how": "for", "for": "x"}, "7 days"), ({"yes": True}, "'yes'")):
             service.post(f"{answer}/approve", body).error(400, "invalid", part)
         service.post(f"{answer}/refuse", {}).error(400, "invalid", "'reason' is missing")
