@@ -47,7 +47,7 @@ function factsOf(a) {
 		a.headers ? fact("Headers", shapeOf(a.headers, "The headers, values masked")) : null,
 		fact("Secrets", a.secrets?.length ? list(a.secrets) : h("span", { class: "dim" }, "none go with it")),
 		fact("Approvers", a.approvers?.length ? list(a.approvers) : "any operator",
-			(a.needs ?? 1) > 1 ? h("b", null, ` ${given.length} of ${a.needs} gave their word`) : null,
+			(a.needs ?? 1) > 1 ? h("b", null, ` ${given.length} of ${a.needs} approved`) : null,
 			given.length ? h("ul", { class: "given" }, given.map(g => h("li", null, g.by, " at ", clock(g.time)))) : null));
 }
 
@@ -142,7 +142,7 @@ class Card {
 		}
 		const now_ = said?.id ? said : { ...this.shown, state };
 		const waits = now_.state === "pending";
-		tell(`${waits ? "Your word is noted, another's is needed" : done}: ${this.shown.method ?? ""} ${this.shown.host}${this.shown.path ?? ""}`);
+		tell(`${waits ? "Noted; another person has to approve too" : done}: ${this.shown.method ?? ""} ${this.shown.host}${this.shown.path ?? ""}`);
 		takeApproval(now_);
 		this.page.next(this.id);
 	}

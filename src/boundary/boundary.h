@@ -16,6 +16,7 @@
 
 struct cell_steer_who;
 struct err;
+struct findings;
 struct loop;
 struct port;
 struct walls;                           /* opaque; each kind has its own */
@@ -80,6 +81,9 @@ struct boundary {
 
 	/* ---- before a cell is made ---- */
 
+	/* Examines this machine, and appends to F what its cells need and use (findings.h).  Leaves
+	 * nothing behind. */
+	void (*examine)(struct findings *f);
 	/* What its cells can do on this machine: enum boundary_can bits. */
 	unsigned (*can)(void);
 	/* Refuses a cell that this kind cannot hold on this machine. */

@@ -195,6 +195,21 @@ has_too_many(const char *text, size_t len)
 	return n > CANON_VALUES_MAX;
 }
 
+/* Jansson's texts end with "near 'TOKEN'".  That of a repeated key is the key, in quotes. */
+static int
+refuse_text(const json_error_t *why, struct err *err)
+{
+	const char *key = strstr(why->text, "near '");
+
+	if (json_error_code(why) == json_error_out_of_memory)
+		return err_set(err, ENOMEM, "out of memory");
+	if (json_error_code(why) == json_error_duplicate_key && key != NULL)
+		return err_set(err, EINVAL, "line %d, column %d: the key %.*s is given twice: remove one",
+		               why->line, why->column, (int)strcspn(key + 6, "'"), key + 6);
+	return err_set(err, EINVAL, "line %d, column %d: this is not JSON: %s", why->line, why->column,
+	               why->text);
+}
+
 int
 canon_read(const char *text, size_t len, json_t **ret_value, struct err *err)
 {
@@ -205,11 +220,8 @@ canon_read(const char *text, size_t len, json_t **ret_value, struct err *err)
 	if (has_too_many(text, len))
 		return err_set(err, EINVAL, "this has more than %d values", CANON_VALUES_MAX);
 	value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
-	if (value == NULL && json_error_code(&why) == json_error_out_of_memory)
-		return err_set(err, ENOMEM, "out of memory");
 	if (value == NULL)
-		return err_set(err, EINVAL, "line %d, column %d: this is not JSON: %s", why.line,
-		               why.column, why.text);
+		return refuse_text(&why, err);
 	r = check(value, 0, err);
 	if (r < 0)
 		return r;

@@ -1,6 +1,7 @@
 /* cell_doc.c - see cell_doc.h: the form of a document as tables, and their check. */
 #include "cell/cell_doc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -11,12 +12,14 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/text.h"
 #include "canon/canon.h"
 #include "canon/hash.h"
 #include "cell/cell_spec.h"
 #include "policy/policy.h"
 
 #define PLACE_MAX 96                    /* "grants[3].access" */
+#define MEMBERS_MAX 32                  /* of an object */
 #define VALUE_MAX CELL_SPEC_MAX
 #define AUTHORITIES_MAX (1u << 20)
 
@@ -158,6 +161,7 @@ static const struct member document_members[] = {
 	{ .name = "within", .type = &within },
 	{0}
 };
+static_assert(ARRAY_LEN(document_members) <= MEMBERS_MAX, "their names fit a list");
 static const struct type document = { .kind = OBJECT, .members = document_members };
 
 /* ---- the check ---- */
@@ -185,6 +189,8 @@ check_number(const struct type *type, const json_t *value, const char *place, st
 
 	if (!json_is_integer(value))
 		return bad(err, place, "must be a whole number");
+	if (n != (json_int_t)type->least && type->least == type->most)
+		return bad(err, place, "is %lld: use %llu", (long long)n, (unsigned long long)type->least);
 	if (n < (json_int_t)type->least || n > (json_int_t)type->most)
 		return bad(err, place, "is %lld: use %llu to %llu", (long long)n,
 		           (unsigned long long)type->least, (unsigned long long)type->most);
@@ -256,6 +262,24 @@ find_member(const struct type *type, const char *name)
 	return NULL;
 }
 
+static int
+refuse_member(const struct type *type, const char *name, const char *place, struct err *err)
+{
+	const char *names[MEMBERS_MAX + 1], *nearest;
+	char all[200] = "";
+	size_t n = 0;
+
+	for (; type->members[n].name != NULL && n < MEMBERS_MAX; n++)
+		names[n] = type->members[n].name;
+	names[n] = NULL;
+	nearest = text_nearest(name, names);
+	if (nearest != NULL)
+		return bad(err, place, "has no member '%.40s': did you mean '%s'?", name, nearest);
+	for (size_t i = 0, len = 0; i < n && len < sizeof(all); i++)
+		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", i > 0 ? ", " : "", names[i]);
+	return bad(err, place, "has no member '%.40s': use %s", name, all);
+}
+
 /* Whether M has to be in VALUE, may be there, or must not. */
 static int
 check_presence(const struct member *m, const json_t *value, const char *place, struct err *err)
@@ -286,7 +310,7 @@ check_object(const struct type *type, const json_t *value, const char *place, st
 		const struct member *m = find_member(type, name);
 
 		if (m == NULL)
-			return bad(err, place, "has an unknown member '%.40s'", name);
+			return refuse_member(type, name, place, err);
 		snprintf(inner, sizeof(inner), "%s%s%s", place, place[0] != '\0' ? "." : "", name);
 		r = check(m->type, item, inner, err);
 		if (r < 0)

@@ -1,13 +1,9 @@
 /* doctor.h - the test of `cloister doctor` that runs a cell. */
 #ifndef CLOISTER_CLI_DOCTOR_H
 #define CLOISTER_CLI_DOCTOR_H
-#include <stdbool.h>
-
 #define DOCTOR_WHY_MAX 512
 
 /* Runs `true` in a cell, started by `cloister run` like any other; nothing is kept of it.  0: it
  * ran.  1: it did not, and RET_WHY is the message of `run`.  Negative: it could not be tried. */
 int doctor_try_cell(char ret_why[DOCTOR_WHY_MAX]);
-
-bool doctor_in_container(void);
 #endif

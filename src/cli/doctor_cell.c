@@ -99,11 +99,3 @@ doctor_try_cell(char ret_why[DOCTOR_WHY_MAX])
 	(void)rmdir(folder);
 	return r;
 }
-
-bool
-doctor_in_container(void)
-{
-	/* Files of Podman and Docker, and the variable that systemd asks containers to set. */
-	return access("/run/.containerenv", F_OK) == 0 || access("/.dockerenv", F_OK) == 0 ||
-	       getenv("container") != NULL;
-}

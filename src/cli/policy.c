@@ -14,6 +14,7 @@
 #include "boundary/boundary.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
+#include "policy/policy_hook.h"
 #include "policy/policy_preset.h"
 #include "vault/secret_wants.h"
 
@@ -158,6 +159,19 @@ note_schemes(const struct policy *p, struct err *ret_note)
 	return 1;
 }
 
+/* A policy that is found by itself may have no hook.  Returns how many notes. */
+static size_t
+note_hooks(const struct policy *p, struct err *ret_note)
+{
+	for (size_t i = 0; i < policy_n_own(p); i++)
+		if (policy_hook_of(p, (int)i) != NULL) {
+			err_set(ret_note, EINVAL, "%s: `cloister run` accepts a policy with a hook only with -p or "
+			        "--within", policy_rule_place(p, (int)i));
+			return 1;
+		}
+	return 0;
+}
+
 static void
 json_checked(struct json *out, const char *file, const struct policy *p,
              const struct policy_faults *faults)
@@ -166,10 +180,11 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_str(out, "file", file);
 	json_bool(out, "ok", p != NULL);
 	if (p != NULL) {
-		struct err notes[POLICY_CLI_NOTES + 1];
+		struct err notes[POLICY_CLI_NOTES + 2];
 		size_t n = policy_cli_freezing(p, boundary_find("", NULL), false, notes);
 
 		n += note_schemes(p, &notes[n]);
+		n += note_hooks(p, &notes[n]);
 		json_u64(out, "rules", policy_n_own(p));
 		if (policy_outer(p) != NULL)
 			json_u64(out, "within", policy_n_rules(p) - policy_n_own(p));
@@ -209,6 +224,8 @@ print_checked(const struct policy_cli *cli, const char *file, const struct polic
 	fflush(stdout);
 	policy_cli_tell_freezing(all, boundary_find("", NULL), false);
 	if (note_schemes(all, &note) > 0)
+		fprintf(stderr, "%s\n", note.text);
+	if (note_hooks(all, &note) > 0)
 		fprintf(stderr, "%s\n", note.text);
 }
 

@@ -233,10 +233,14 @@ show_hooks(const struct explaining *e)
 		int rule = policy_way_rule(e->p, &e->got.decision.way, layer);
 		const struct policy_hook *hook = policy_hook_of(e->p, rule);
 
-		if (hook != NULL)
-			printf("if the hook of %s agrees: %s%s\n", policy_rule_place(e->p, rule),
-			       hook->socket != NULL ? "unix:" : "",
-			       hook->socket != NULL ? hook->socket : hook->argv[0]);
+		if (hook == NULL)
+			continue;
+		printf("if the hook of %s agrees:", policy_rule_place(e->p, rule));
+		if (hook->socket != NULL)
+			printf(" unix:%s", hook->socket);
+		for (size_t i = 0; hook->argv != NULL && hook->argv[i] != NULL; i++)
+			printf(" %s", hook->argv[i]);
+		printf("\n");
 	}
 }
 
@@ -280,7 +284,7 @@ show_verdict(const struct explaining *e)
 	if (d->rule >= 0)
 		printf(", by %s", policy_rule_place(e->p, d->rule));
 	else if (e->got.why[0] == '\0')
-		printf(": no rule matches%s%s", d->layer > 0 ? " in " : "",
+		printf(": no rule allows it%s%s", d->layer > 0 ? " in " : "",
 		       d->layer > 0 ? e->cli->within[d->layer - 1] : "");
 	if (e->got.why[0] != '\0')
 		printf(": %s", e->got.why);

@@ -259,7 +259,7 @@ show_got(FILE *out, const struct policy *p, const struct policy_judgement *got)
 	if (rule >= 0)
 		fprintf(out, " by %s (%s)", policy_rule_place(p, rule), policy_rule_text(p, rule));
 	else if (got->why[0] == '\0')
-		fputs(": no rule matches", out);
+		fputs(": no rule allows it", out);
 	if (got->why[0] != '\0')
 		fprintf(out, ": %s", got->why);
 }

@@ -245,7 +245,10 @@ read_doc(const char *file, json_t **ret_doc, struct err *err)
 	if (fcntl(fd, F_SETFL, 0) < 0)
 		return err_errno(err, "cannot read '%s'", file);
 	r = read_open(fd, file, CELL_DOC_MAX, &text, &len, err);
-	return r < 0 ? r : cell_doc_read(text, len, ret_doc, err);
+	if (r < 0)
+		return r;
+	r = cell_doc_read(text, len, ret_doc, err);
+	return r < 0 ? err_wrap(err, "--doc '%s'", file) : 0;
 }
 
 int
@@ -257,7 +260,7 @@ run_take_doc(struct run *run, const char *file, struct err *err)
 		return err_set(err, EINVAL, "--doc is given twice: a cell has one document");
 	r = read_doc(file, &run->doc, err);
 	if (r < 0)
-		return err_wrap(err, "--doc '%s'", file);
+		return r;
 	run->doc_file = file;
 	r = take_all(run, run->doc, err);
 	return r < 0 ? err_wrap(err, "--doc '%s'", file) : run_add_source(run, file, err);

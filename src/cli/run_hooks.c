@@ -118,9 +118,10 @@ run_finish_hooks(const struct run *run, struct err *err)
 	if (run->tty == RUN_TTY_YES && (spec->setups != NULL || run->input_file != NULL))
 		return err_set(err, EINVAL, "with --setup or --input there is no terminal: remove -t");
 	if (run->timing && spec->detached)
-		return err_set(err, EINVAL, "--timing prints when the cell has ended: remove -d");
+		return err_set(err, EINVAL, "--timing prints once the cell has ended, and -d does not wait for "
+		               "that: remove one");
 	if (run->json && !run->timing)
-		return err_set(err, EINVAL, "--json is for --timing: add that, or remove it");
+		return err_set(err, EINVAL, "--json needs --timing: add --timing, or remove --json");
 	return 0;
 }
 

@@ -21,7 +21,7 @@ static const struct cause {
 	bool note_helps;                /* the event's note has more than this text */
 	const char *text;               /* NULL: the rule explains it */
 } causes[] = {
-	{ "no-rule", true, false, "No rule matches the request, so it is refused." },
+	{ "no-rule", true, false, "No rule allows the request, so it is refused." },
 	{ "rule", true, false, NULL },
 	{ "ask", true, true, "The rule asks for a person's approval, and nobody gave it. `cloister "
 	  "approvals` shows the requests that wait." },

@@ -160,7 +160,7 @@ dispatch_descend(struct registry *reg, const struct dispatch_request *request,
 		return err_set(err, EPERM, "the dispatch that asks for this is over");
 	if (request->principal != NULL && request->principal[0] != '\0' &&
 	    strcmp(request->principal, ret->parent.principal) != 0)
-		return err_set(err, EPERM, "an agent acts on behalf of whom it was dispatched for");
+		return err_set(err, EPERM, "an agent acts for the principal of its own dispatch");
 	ret->depth = ret->parent.depth + 1;
 	if (ret->depth >= DISPATCH_DEPTH_MAX ||
 	    snprintf(ret->chain, sizeof(ret->chain), "%s/%s", ret->parent.chain, name) >=

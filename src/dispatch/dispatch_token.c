@@ -78,7 +78,7 @@ dispatch_token_find(struct registry *reg, const char *token, struct dispatch *re
 	is_set = hash_parse_name(hash, kept);
 	hash_of(token, strlen(token), shown);
 	if (!memeql_sec(shown, kept, HASH_LEN) || !is_set)
-		return err_set(err, EACCES, "the token is not, or no longer, that of a running dispatch");
+		return err_set(err, EACCES, "the token belongs to no running dispatch");
 	r = dispatch_read(registry_db(reg), id, &d, err);
 	r = r == 0 ? dispatch_get_resolved(reg, id, ret_resolved, err) : r;
 	if (r < 0)

@@ -315,7 +315,7 @@ static enum stage_answer
 ask_for_hook(struct exchange *ex)
 {
 	const char *reason = exchange_hook_asks(ex);
-	struct courier_question q = { .text = "a hook asks for approval", .place = "",
+	struct courier_question q = { .text = "a hook asks for approval", .place = ex->hook->place,
 		.of = { .approvals = 1, .timeout_ms = HOOK_ASK_MS, .reason = reason } };
 	char text[POLICY_HOOK_REASON_MAX + 64];
 	int n = snprintf(text, sizeof(text), "hook %llu %u %s", (unsigned long long)ex->times.began_ms,

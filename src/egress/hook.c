@@ -154,7 +154,7 @@ ask(struct exchange *ex, const struct policy_hook *hook, int rule)
 /* ---- answers ---- */
 
 static enum stage_answer
-take(struct exchange *ex)
+take(struct exchange *ex, int rule)
 {
 	struct exchange_hook *x = ex->hook;
 	char reason[COURIER_NOTE_MAX];
@@ -167,6 +167,7 @@ take(struct exchange *ex)
 	case POLICY_ASK:
 		x->asks = true;
 		snprintf(x->reason, sizeof(x->reason), "%s", x->answer.reason);
+		snprintf(x->place, sizeof(x->place), "%s", policy_rule_place(ex->policy->policy, rule));
 		return STAGE_CONTINUE;
 	default:
 		if (!CONTROL_ON("hook"))
@@ -225,7 +226,7 @@ stage_hook(struct exchange *ex)
 	if (x == NULL)
 		return refuse(ex, "there is no memory");
 	if (x->asked && x->layer == layer)
-		return x->answered ? take(ex) : STAGE_WAIT;
+		return x->answered ? take(ex, rule) : STAGE_WAIT;
 	answer = hold_for(ex, hook);
 	if (answer != STAGE_CONTINUE)
 		return answer;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "http/http_head.h"
+#include "ipc/courier_channel.h"
 #include "ipc/mux.h"
 #include "policy/policy_hook.h"
 
@@ -26,6 +27,7 @@ struct exchange_hook {
 	char why[POLICY_HOOK_REASON_MAX + 1];   /* why there is no answer, or "" */
 	bool asks;                      /* a hook wants people to approve the request, for this reason: */
 	char reason[POLICY_HOOK_REASON_MAX + 1];
+	char place[COURIER_ASK_TEXT + 1];       /* of the rule with that hook */
 };
 
 /* Start on the channel FD to cloister-hook, borrowed. */

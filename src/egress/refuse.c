@@ -19,7 +19,7 @@
 static const struct {
 	const char *why, *reason, *hint;
 } meanings[] = {
-	{ "no-rule", "no rule allows this",
+	{ "no-rule", "no rule allows it",
 	  "Do without it, or have the operator add a rule: `cloister why` prints one." },
 	{ "rule", "a rule denies this",
 	  "Do not try again; find another way, or ask the operator." },
@@ -76,7 +76,7 @@ reason_for(const struct exchange *ex, const char *why)
 	if (strcmp(why, "rule") == 0 && ex->decision.reason != NULL)
 		return ex->decision.reason;
 	if (strcmp(why, "no-rule") == 0 && ex->decision.layer > 0)
-		return "no rule of those who started this agent allows this";
+		return "no rule of those who started this agent allows it";
 	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
 		if (strcmp(meanings[i].why, why) == 0 && meanings[i].reason != NULL)
 			return meanings[i].reason;

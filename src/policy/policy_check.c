@@ -23,8 +23,9 @@ check_raw(const struct policy_draft *d)
 	bool tcp = rule->protocols == 1u << POLICY_TCP;
 	const struct node *where = d->values[rule->verb];
 	int r = refuse(d, policy_draft_key(d, POLICY_KEY_OF_HTTP), tcp ?
-	               "cannot be seen in raw TCP: leave it or `protocol: tcp` out" :
-	               "cannot be seen in TLS that is passed through: leave it or `protocol: tls` out");
+	               "needs HTTP, which raw TCP is not: leave it or `protocol: tcp` out" :
+	               "needs HTTP, which is hidden in TLS that is passed through: leave it or "
+	               "`protocol: tls` out");
 
 	for (size_t i = 0; r == 0 && i < rule->n_hosts; i++) {
 		const struct node *item = where->kind == NODE_LIST ? where->items[i] : where;

@@ -19,6 +19,31 @@ const struct policy_edit_word policy_edit_words[] = {
 };
 const size_t policy_n_edit_words = ARRAY_LEN(policy_edit_words);
 
+/* Whether OUTER removes or replaces the field in which INNER puts a value. */
+static bool
+is_undone(const struct policy_edit *outer, const struct policy_edit *inner)
+{
+	size_t len = strlen(outer->name);
+
+	if ((outer->kind != POLICY_EDIT_JSON_REMOVE && outer->kind != POLICY_EDIT_JSON_SET) ||
+	    policy_edit_part(inner) != POLICY_PART_BODY || inner->kind == POLICY_EDIT_JSON_REMOVE)
+		return false;
+	return strncmp(inner->name, outer->name, len) == 0 && inner->name[len] == '/';
+}
+
+/* Refuse edits of which one would undo the other. */
+static int
+check_pair(const struct policy_edit *a, const struct policy_edit *b, struct err *err)
+{
+	const struct policy_edit *outer = is_undone(a, b) ? a : is_undone(b, a) ? b : NULL;
+
+	if (outer == NULL)
+		return 0;
+	return err_set(err, EINVAL, "'%.64s' is in '%.64s', which this rewrite %s: leave one of them out",
+	               outer == a ? b->name : a->name, outer->name,
+	               outer->kind == POLICY_EDIT_JSON_REMOVE ? "removes" : "replaces");
+}
+
 /* One edit of a thing is enough, but a field may have a default and a most. */
 static bool
 is_same_thing(const struct policy_edit *a, enum policy_edit_kind kind, const char *name)
@@ -42,9 +67,13 @@ policy_edits_add(struct policy_edits *e, enum policy_edit_kind kind, const char 
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < e->n; i++)
+	for (size_t i = 0; i < e->n; i++) {
 		if (is_same_thing(&e->at[i], kind, name))
 			return err_set(err, EINVAL, "'%.64s' is rewritten twice", name);
+		r = check_pair(&e->at[i], &edit, err);
+		if (r < 0)
+			return r;
+	}
 	if (e->n == POLICY_EDITS_MAX)
 		return err_set(err, E2BIG, "a rewrite changes at most %d things", POLICY_EDITS_MAX);
 	edit.name = policy_copy(e->p, name, strlen(name));
@@ -59,9 +88,14 @@ int
 policy_edits_add_host(struct policy_edits *e, const char *text, struct err *err)
 {
 	char host[HTTP_HOST_MAX + 1], number[8] = "";
+	const char *scheme = strstr(text, "://");
 	uint16_t port;
-	int r = http_authority_parse((struct http_text){ text, strlen(text) }, host, &port, err);
+	int r;
 
+	if (scheme != NULL)
+		return err_set(err, EINVAL, "a host has no scheme and no path: write '%.*s'",
+		               (int)strcspn(scheme + 3, "/?#"), scheme + 3);
+	r = http_authority_parse((struct http_text){ text, strlen(text) }, host, &port, err);
 	if (r < 0)
 		return r;
 	if (port != 0)

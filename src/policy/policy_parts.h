@@ -120,8 +120,9 @@ void policy_get_rewrite(struct policy_getting *g, struct policy_rule *rule);
 
 /* ---- policy_put_hook.c ---- */
 
-/* Whether the hook can be called as it is written.  The error has no place. */
-int policy_check_hook(const struct policy_hook *hook, struct err *err);
+/* Whether the hook can be called as it is written.  The error has no place; *ret_member names the
+ * member of `hook` that it is about. */
+int policy_check_hook(const struct policy_hook *hook, const char **ret_member, struct err *err);
 void policy_put_hook(struct buf *b, const struct policy_rule *rule);
 void policy_get_hook(struct policy_getting *g, struct policy_rule *rule);
 

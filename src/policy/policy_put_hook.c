@@ -19,20 +19,23 @@ is_plain_path(const char *path)
 }
 
 int
-policy_check_hook(const struct policy_hook *hook, struct err *err)
+policy_check_hook(const struct policy_hook *hook, const char **ret_member, struct err *err)
 {
 	const char *path = hook->socket != NULL ? hook->socket : hook->argv[0];
 
+	*ret_member = "call";
 	if (!is_plain_path(path))
 		return err_set(err, EINVAL, "'%.64s' is not a plain absolute path: begin it with /, and leave out '.', '..' and double slashes", path);
 	if (hook->socket != NULL && strlen(path) > POLICY_HOOK_SOCKET_MAX)
 		return err_set(err, EINVAL, "the path of a socket has at most %d bytes",
 		               POLICY_HOOK_SOCKET_MAX);
+	*ret_member = "timeout";
 	if (hook->timeout_ms < POLICY_HOOK_TIMEOUT_LEAST_MS ||
 	    hook->timeout_ms > POLICY_HOOK_TIMEOUT_MOST_MS)
-		return err_set(err, EINVAL, "'timeout' of a hook is from 10ms to 60s");
+		return err_set(err, EINVAL, "'timeout' of a hook is from 10ms to 60s: `timeout: 2s`");
+	*ret_member = "body";
 	if (hook->body_max > POLICY_HOOK_BODY_MAX)
-		return err_set(err, EINVAL, "a hook gets at most 1M of a body");
+		return err_set(err, EINVAL, "a hook gets at most 1M of a body: `body: 64K`");
 	return 0;
 }
 
@@ -67,6 +70,7 @@ policy_get_hook(struct policy_getting *g, struct policy_rule *rule)
 	struct policy_hook *hook = policy_get_room(g, 1, sizeof(*hook));
 	uint32_t n = policy_get_upto(g, POLICY_HOOK_ARGS_MAX);
 	const char **argv = n > 0 ? policy_get_room(g, n + 1, sizeof(*argv)) : NULL;
+	const char *member;
 
 	for (uint32_t i = 0; !g->bad && i < n; i++)
 		argv[i] = policy_get_text(g, POLICY_TEXT_MAX);
@@ -79,6 +83,6 @@ policy_get_hook(struct policy_getting *g, struct policy_rule *rule)
 	hook->body_max = policy_get_u64(g);
 	g->bad |= (hook->argv != NULL) == (hook->socket != NULL) || rule->verb == POLICY_VERB_DENY ||
 	          rule->verb == POLICY_VERB_LOG;
-	g->bad = g->bad || policy_check_hook(hook, NULL) < 0;
+	g->bad = g->bad || policy_check_hook(hook, &member, NULL) < 0;
 	rule->hook = g->bad ? NULL : hook;
 }

@@ -11,8 +11,12 @@ read_call(struct policy_draft *d, const struct node *node, struct policy_hook *h
 {
 	struct policy_list words;
 	const char **argv;
-	int r = policy_read_list(d, node, "a program or an argument", NULL, &words);
+	int r;
 
+	if (node->kind == NODE_LIST && node->n == 0)
+		return node_err(d->err, node, "this hook has no program: write `hook: /PATH`, or leave the key "
+		                "out");
+	r = policy_read_list(d, node, "a program or an argument", NULL, &words);
 	if (r < 0)
 		return r;
 	if (words.n > POLICY_HOOK_ARGS_MAX)
@@ -55,6 +59,8 @@ int
 policy_read_hook(struct policy_draft *d, const struct node *node)
 {
 	struct policy_hook *hook = policy_alloc(d->p, 1, sizeof(*hook));
+	const char *member;
+	const struct node *at;
 	struct err why = {0};
 	int r = 0;
 
@@ -69,8 +75,10 @@ policy_read_hook(struct policy_draft *d, const struct node *node)
 		return r;
 	if (hook->argv == NULL && hook->socket == NULL)
 		return node_err(d->err, node, "`hook` needs `call`: a program, or unix:/PATH of a socket");
-	if (policy_check_hook(hook, &why) < 0)
-		return node_err(d->err, node, "%s", why.text);
+	if (policy_check_hook(hook, &member, &why) < 0) {
+		at = node_get(node, member);
+		return node_err(d->err, at != NULL ? at : node, "%s", why.text);
+	}
 	d->rule.hook = hook;
 	return 0;
 }

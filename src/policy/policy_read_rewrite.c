@@ -142,11 +142,15 @@ read_host(struct policy_draft *d, struct policy_edits *edits, const struct node 
 static int
 read_path(struct policy_draft *d, struct policy_edits *edits, const struct node *node)
 {
+	static const char *const names[] = { "from", "to", NULL };
 	const struct node *from = node_get(node, "from"), *to = node_get(node, "to");
 	struct err why = {0};
 	const char *old, *new;
 	int r;
 
+	for (size_t i = 0; node->kind == NODE_MAP && i < node->n; i++)
+		if (node->values[i] != from && node->values[i] != to)
+			return policy_read_unknown(node->items[i], names, "in `path`", d->err);
 	if (node->kind != NODE_MAP || node->n != 2 || from == NULL || to == NULL)
 		return node_err(d->err, node, "`path` in `rewrite` replaces a prefix: {from: /v1/, to: "
 		                "/openai/v1/}");

@@ -232,10 +232,12 @@ take_pair(struct reading *r, const struct scheme *scheme, const char *name, cons
 	}
 	nearest = text_nearest(name, names);
 	if (nearest != NULL && strcmp(nearest, name) != 0)
-		return err_set(r->err, EINVAL, "'%s' is told nothing called '%.32s': did you mean '%s'?",
+		return err_set(r->err, EINVAL, "'%s' has no option '%.32s': did you mean '%s'?",
 		               scheme->name, name, nearest);
-	return err_set(r->err, EINVAL, "'%s' is told nothing called '%.32s'%s", scheme->name, name,
-	               nearest != NULL ? " twice" : "");
+	if (nearest != NULL)
+		return err_set(r->err, EINVAL, "the option '%.32s' of '%s' is given twice: remove one", name,
+		               scheme->name);
+	return err_set(r->err, EINVAL, "'%s' has no option '%.32s'", scheme->name, name);
 }
 
 int

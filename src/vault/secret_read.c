@@ -330,8 +330,8 @@ check_swap(const struct reading *r)
 		return 0;
 	for (size_t i = 0; i < s->with.n; i++)
 		if (s->files.n == 0 || strcmp(s->with.at[i], "user") != 0)
-			return node_err(r->d.err, node->items[i], "'%s' is told nothing called '%.32s': leave it "
-			                "out, or say the `scheme:` (--scheme) that it is for", s->scheme->name,
+			return node_err(r->d.err, node->items[i], "'%s' has no option '%.32s': leave it "
+			                "out, or name the `scheme:` (--scheme) that it is for", s->scheme->name,
 			                s->with.at[i]);
 	return 0;
 }

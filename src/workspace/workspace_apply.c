@@ -84,7 +84,7 @@ choices_check(const struct choices *c, struct err *err)
 
 	for (size_t i = 0; i < c->n; i++)
 		if (!c->list[i].seen)
-			return err_set(err, ENOENT, "nothing was changed at '%s' of the workspace",
+			return err_set(err, ENOENT, "the workspace has no changes at '%s'",
 			               wtree_show(shown, c->list[i].path));
 	return 0;
 }
@@ -210,7 +210,7 @@ name_temporary(const char *cell, char tmp[NAME_MAX + 1], struct err *err)
 	int n = snprintf(tmp, NAME_MAX + 1, ".cloister-%s.tmp", cell);
 
 	if (n < 0 || n > NAME_MAX || strchr(tmp, '/') != NULL)
-		return err_set(err, EINVAL, "'%s' is no cell", cell);
+		return err_set(err, EINVAL, "'%s' is not a cell", cell);
 	return 0;
 }
 
@@ -239,8 +239,8 @@ check_linked(const struct apply *a, struct err *err)
 		return 0;
 	num_format_size(all, a->linked);
 	num_format_size(most, a->how->linked_max);
-	return err_set(err, EFBIG, "hard links would become files of their own, %s in all, more than "
-	               "the cell's whole disk (%s): name what is to be applied, or --force", all, most);
+	return err_set(err, EFBIG, "hard links would become separate files of %s in all, more than the "
+	               "cell's whole disk (%s): name the paths to apply, or use --force", all, most);
 }
 
 /* Must be called before the refs change. */

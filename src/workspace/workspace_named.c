@@ -92,16 +92,17 @@ list_add(struct workspace_named *named, const char *path, bool file, struct err 
 		}
 	if (named->n == WORKSPACE_NAMED_MAX) {
 		if (named->why.code == 0)
-			(void)err_set(&named->why, E2BIG, "over %d paths of the workspace are named in "
-			              "configuration", WORKSPACE_NAMED_MAX);
+			(void)err_set(&named->why, E2BIG, "configuration names over %d paths of the "
+			              "workspace", WORKSPACE_NAMED_MAX);
 		return 0;
 	}
 	more = reallocarray(named->list, named->n + 1, sizeof(*more));
 	if (more == NULL)
-		return err_errno(err, "cannot list what configuration names");
+		return err_errno(err, "cannot list the paths that configuration names");
 	named->list = more;
 	more[named->n] = (struct workspace_name){ .path = strdup(path), .file = file };
-	return more[named->n++].path != NULL ? 0 : err_errno(err, "cannot list what configuration names");
+	return more[named->n++].path != NULL ? 0 : err_errno(err, "cannot list the paths that "
+	                                                     "configuration names");
 }
 
 /* ---- one path ---- */

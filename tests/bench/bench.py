@@ -1,8 +1,8 @@
-"""What a benchmark is, and what it reports.
+"""Defines benchmarks and their reports.
 
 A group of benchmarks is a file bench_*.py here with functions under @group("name").
-Such a function takes (lab, report) and calls report.row() for what it measured.
-Comparisons are interleaved, A B A B, so that a busy machine strikes both alike."""
+Such a function takes (lab, report) and calls report.row() for each measurement.
+Comparisons are interleaved, A B A B, so that a busy machine affects both alike."""
 import operator
 import statistics
 
@@ -45,7 +45,7 @@ class Report:
         self.quick, self.say, self.rows = quick, say, []
 
     def pick(self, full, quick):
-        """How many: the real number, or the one for a first look."""
+        """The number of rounds: the real one, or the one for a first look."""
         return quick if self.quick else full
 
     def row(self, name, value, unit, spread=None, peer=None, peer_value=None, bar=None):

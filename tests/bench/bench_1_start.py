@@ -1,4 +1,4 @@
-"""How long a cold start and end takes: `run -- true`, against the peers' own."""
+"""Measures the duration of a cold start and end, `run -- true`, against the peers' own."""
 import json
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""How many cells a second can be started and ended, on two cores."""
+"""Measures how many cells per second can be started and ended, on two cores."""
 import os
 
 from bench import Samples, Unmeasured, group, in_parallel

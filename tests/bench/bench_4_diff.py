@@ -1,4 +1,4 @@
-"""What `diff` takes for many changed files, beside git on the same two trees."""
+"""Measures `diff` for many changed files, beside git on the same two trees."""
 import time
 
 from bench import Samples, Unmeasured, group

@@ -1,7 +1,7 @@
-"""What the walls cost the work behind them: a compile, git status, single calls.
+"""Measures the cost of the walls for work behind them: a compile, git status, single calls.
 
 The same clock, inside and outside: spawn_loop runs on either side and times its
-commands there.  A workspace's changes being kept after the end is a row of its own."""
+commands there.  Keeping a workspace's changes after the end is a row of its own."""
 import contextlib
 import os
 import shutil

@@ -1,5 +1,5 @@
-"""Placeholders: minting one, RSA aside; and what it costs that they are looked for in all that
-leaves, and values in all that comes back."""
+"""Measures placeholders: minting one, RSA aside; and the search for placeholders in requests and for values in
+responses."""
 import contextlib
 import json
 import os

@@ -1,5 +1,5 @@
-"""What an approval costs besides the person: a request that is asked for and answered at once,
-against one that a rule allows."""
+"""Measures the cost of an approval without the person: a request that is asked about and answered at once, against
+one that a rule allows."""
 import json
 import shutil
 import socket

@@ -1,4 +1,4 @@
-"""How soon what an operator changes about a running cell is in force, while it is busy."""
+"""Measures how soon an operator's change to a busy cell is in force."""
 import contextlib
 import re
 import shutil
@@ -32,7 +32,7 @@ class Busy:
         self.thread.join()
 
     def lost(self):
-        """How many requests were not answered as they should be."""
+        """The number of requests that did not get the right response."""
         said = self.done.stdout
         if "Requests/sec" not in said or not self.was_busy:
             raise Unmeasured(f"wrk: {(said + self.done.stderr).strip()[-300:]}")
@@ -54,7 +54,7 @@ budgets:
 
 
 def metering(lab, report, top, origin):
-    """What counting costs: budgets of all kinds, and reading what each answer says that it cost."""
+    """The cost of counting: budgets of all kinds, and reading the cost in each response."""
     seconds, rounds = report.pick((4, 5), (1, 1))
     cells, rates = {}, {}
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What it costs that no request leaves before its record is on the disk."""
+"""Measures the cost of `audit: strict`: no request leaves before its record is on the disk."""
 import shutil
 
 from bench import Samples, Unmeasured, group

@@ -143,7 +143,7 @@ class Lab:
 
 
 def busy_share(seconds=0.5):
-    """How much of all CPUs' time was used, from 0 to 1, over the next while."""
+    """The share of all CPUs' time that was used, from 0 to 1, over the next while."""
     def read():
         with open("/proc/stat") as f:
             times = [int(word) for word in f.readline().split()[1:9]]
@@ -187,7 +187,7 @@ def descendants(pid, tree):
 
 
 def private_bytes(pid):
-    """What only PID has in memory; None where we may not look."""
+    """The memory that only PID has; None if we may not look."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as f:
             return sum(int(line.split()[1]) * 1024 for line in f

@@ -1,4 +1,4 @@
-"""How soon a secret is of no use any more, and how soon many cells stand still: for bench_9_steer.py."""
+"""Measures how soon a revoked secret is useless, and how soon many cells are frozen: for bench_9_steer.py."""
 import secrets
 import subprocess
 import threading

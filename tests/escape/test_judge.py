@@ -50,8 +50,8 @@ def test_nothing_is_left_behind(lab):
 
 
 @pytest.mark.parametrize("who", world.everybody(), ids=lambda w: w.name)
-def test_a_policy_lets_through_what_it_says(lab, who):
-    """Or else there would be no telling a wall from a broken cell."""
+def test_a_policy_lets_allowed_traffic_through(lab, who):
+    """Otherwise a wall could not be distinguished from a broken cell."""
     attempts = [["talk", host, port, f"GET /NONCE HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n",
                  host if port == 443 else None]
                 for host, port in (("front.test", 80), ("front.test", 443), ("a.wide.test", 80), ("pinned.test", 443))]

@@ -72,7 +72,7 @@ def chosen(accelerator, only=()):
 
 
 def plan(accelerator, only=()):
-    """What guest.py reads."""
+    """The plan that guest.py reads."""
     steps = [{"case": case.name, "place": place, "command": case.command,
               "seconds": case.seconds}
              for case in chosen(accelerator, only) for place in case.places]

@@ -72,7 +72,7 @@ class Image:
                     if p.exists())
 
     def digest(self):
-        """Of what the image is made from, but for its packages."""
+        """The digest of everything that the image is made from, except its packages."""
         parts = [self.system.suite, self.system.kernel, DISK_GIB, (HERE / "setup.sh").read_text()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -29,7 +29,7 @@ eat='dd if=/dev/zero of=/dev/null bs=96M count=1; echo "ended with $?"'
 run --memory 32M -- sh -c "$eat"
 if [ "$(id -u)" != 0 ] && ! grep -q "user@$(id -u).service" /proc/self/cgroup; then
 	[ "$status" = 125 ] || fail "without a delegated cgroup, the status is $status"
-	grep -q "^cloister: --memory cannot be enforced: " "$place/said" || fail "no reason is given"
+	grep -q "^cloister: --memory cannot be enforced, because " "$place/said" || fail "no reason is given"
 	echo "ok: a limit that cannot be enforced is refused"
 	exit 0
 fi

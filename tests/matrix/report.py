@@ -1,4 +1,4 @@
-"""What the guests of the matrix reported: a table, JUnit files, and the verdict."""
+"""Summarises the reports of the matrix's guests: a table, JUnit files, and the verdict."""
 import json
 import re
 import tarfile

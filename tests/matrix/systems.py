@@ -19,7 +19,7 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Distribution:
-    """What the systems of one distribution share."""
+    """The properties that the systems of one distribution share."""
     name: str
     keyring: str
     key_package: str            # holds the keyring

@@ -22,7 +22,7 @@ class Asking:
             "-w", "\n%{http_code}", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def end(self, process):
-        """Its status, and what it was told."""
+        """Its status and its output."""
         out, err = process.communicate(timeout=SECONDS)
         body, _, code = out.decode().rpartition("\n")
         assert code, err

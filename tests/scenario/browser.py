@@ -1,4 +1,4 @@
-"""A real Chromium, through playwright-core: see browser.mjs for what it can be told to do."""
+"""A real Chromium, through playwright-core: browser.mjs lists its commands."""
 import json
 import os
 import select
@@ -82,7 +82,7 @@ class Browser:
         self("shot", path=str(path))
 
     def axe(self, *only):
-        """What an independent judge of accessibility finds wrong."""
+        """The faults that an independent accessibility checker finds."""
         return self("axe", source=AXE.read_text(), only=only)
 
     def problems(self):

@@ -111,7 +111,7 @@ DISPATCHES = [{"id": f"d{n:011d}", "state": ["finished", "running", "failed", "q
 
 
 class Fake:
-    """What the service knows, and what it was asked to do: `asked` is [(method, path, body)]."""
+    """The state of a service, and the requests that it got: `asked` is [(method, path, body)]."""
 
     def __init__(self, cells=500):
         self.cells = {c["id"]: c for c in map(cell, range(1, cells + 1))}

@@ -32,7 +32,7 @@ CLOSE = b"Connection: close\r\n"
 
 
 def length(value):
-    """A POST whose length is VALUE, and behind it a request that nobody should see."""
+    """A POST whose length is VALUE, and behind it a request that no server should see."""
     return POST + b"Content-Length: " + value + b"\r\n\r\n" + HIDDEN
 
 

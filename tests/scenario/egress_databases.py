@@ -1,5 +1,5 @@
 """Databases in the world of the egress tests: a real Postgres, a real Redis, and a stranger that
-writes down what it is told."""
+records everything it gets."""
 import glob
 import os
 import shutil
@@ -33,7 +33,7 @@ hostnossl all  unsafeclear   all  password
 
 
 def as_nobody():
-    """Postgres does not run as root, nor as who is called so in a user namespace."""
+    """Postgres does not run as root, not even as root of a user namespace."""
     if IS_ROOT:
         return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     return ["unshare", "-U", "--map-user=1000", "--map-group=1000"]

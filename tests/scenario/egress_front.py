@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Real servers that verify credentials, for the egress tests: egress_front.py FOLDER KIND [WORD...]
 
-KIND is `git` (git's own server behind nginx, for who has a password in FOLDER/git.users), `azure`
+KIND is `git` (git's own server behind nginx, for users with a password in FOLDER/git.users), `azure`
 (azurite, with the account KEY) or `swift` (OpenStack's object store with its S3 interface, with
 ID and SECRET).
 """

@@ -136,7 +136,7 @@ class Lab:
         return f"/judge/{name}"
 
     def judgements(self, path):
-        """Of all requests that came there: their status."""
+        """The statuses of all requests that came there."""
         return [line["status"] for line in map(json.loads, self.seen(path))
                 if line["server"] == "judge"]
 
@@ -152,7 +152,7 @@ class Lab:
             return []
 
     def seen(self, word):
-        """What any server wrote down that has WORD in it."""
+        """The lines with WORD that any server wrote."""
         return [line for name in ("nginx.log", "seen.jsonl") for line in self.lines(name)
                 if word in line]
 

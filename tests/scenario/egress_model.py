@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A model provider that is no model, for the agents' tests: egress_model.py FOLDER
+"""A model provider without a model, for the agents' tests: egress_model.py FOLDER
 
 Speaks as much of Anthropic's Messages API and of OpenAI's Responses API as their agents
-need, streaming as they do.  It answers "hello from the model"; asked to run [[COMMAND]] it
-wants the agent's own tool to do so, and then repeats what that printed.
+need, streaming as they do.  It answers "hello from the model".  If a prompt asks to run
+[[COMMAND]], it has the agent's own tool do so, and then repeats the output.
 """
 import base64
 import gzip

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""An S3 that believes nothing, for the egress tests: egress_s3.py FOLDER
+"""A strict S3, for the egress tests: egress_s3.py FOLDER
 
-Each signature is worked out with botocore, which shares nothing with our code; what is signed
-or summed up in pieces is checked by what is written here from AWS's description of it.
-FOLDER/s3.keys has {id: [secret, token]} and is read for each request; FOLDER/s3.jsonl tells
-what came.  Objects of the bucket "void" are checked like others and then forgotten.
+Each signature is computed with botocore, which shares nothing with our code.  Chunked
+signatures and checksums are checked by code that was written here from AWS's description.
+FOLDER/s3.keys has {id: [secret, token]} and is read for each request; FOLDER/s3.jsonl records
+the requests.  Objects of the bucket "void" are checked like others and then forgotten.
 """
 import base64
 import calendar
@@ -59,7 +59,7 @@ def only(kind, names):
 
 
 class Claim:
-    """What a request says about its signature, in a field or in the query."""
+    """The request's own data about its signature, in a field or in the query."""
 
     def __init__(self, method, target, fields):
         self.method, self.target, self.fields = method, target, fields
@@ -200,7 +200,7 @@ def check_trailer(chain, trailer, declared):
 
 
 class Sums:
-    """What a body was declared to add up to."""
+    """The declared checksums of a body."""
 
     def __init__(self):
         self.md5, self.sha1, self.sha256 = hashlib.md5(), hashlib.sha1(), hashlib.sha256()

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Services as their own libraries know them, for the egress tests: egress_saas.py FOLDER
 
-As much of Stripe, GitHub and Slack as their clients need to be told yes or no.  Who has the
-key that FOLDER/saas.keys has for the host is told yes; FOLDER/saas.jsonl tells who came with what.
+As much of Stripe, GitHub and Slack as their clients need to succeed or fail.  A request with the
+key of its host in FOLDER/saas.keys succeeds; FOLDER/saas.jsonl records each request and its key.
 """
 import base64
 import json

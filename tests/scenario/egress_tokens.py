@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A server that gives out tokens, and checks them: egress_tokens.py FOLDER ADDRESS PORT
+"""A server that issues tokens, and checks them: egress_tokens.py FOLDER ADDRESS PORT
 
 OAuth2, STS, installation tokens of a GitHub App, a registry's, and an interface that wants one of
-them.  What is right is in FOLDER/tokens.json, what was given out goes to FOLDER/issued.jsonl, and
-whoever was let in to FOLDER/seen.jsonl.  Signatures are computed by botocore.
+them.  FOLDER/tokens.json has the valid credentials.  The server records issued tokens in
+FOLDER/issued.jsonl, and accepted requests in FOLDER/seen.jsonl.  botocore computes signatures.
 """
 import base64
 import contextlib
@@ -77,7 +77,7 @@ def new_key():
 
 
 def wrong_signature(handler, body):
-    """What is wrong with it, or None."""
+    """The fault of the signature, or None."""
     from botocore.auth import S3SigV4Auth, SigV4Auth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials

@@ -107,7 +107,7 @@ def make_addresses():
 
 
 def validity(days):
-    """Of a certificate.  Newer versions refuse a negative number, older ones know no dates."""
+    """The validity of a certificate. Newer versions refuse a negative number, older ones know no dates."""
     told = subprocess.run(["openssl", "x509", "-help"], check=False, capture_output=True, text=True)
     if days < 0 and "-not_after" in told.stdout + told.stderr:
         return ["-not_before", "20200101000000Z", "-not_after", "20200201000000Z"]

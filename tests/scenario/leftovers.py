@@ -1,4 +1,4 @@
-"""What cells left behind, judged from the host."""
+"""Finds the remains of cells, from the host."""
 import ctypes
 import os
 import struct

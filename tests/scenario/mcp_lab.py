@@ -1,6 +1,6 @@
 """Clients of `cloister mcp`, and a stand-in for the service behind it.
 
-What the stand-in answers is in the test's hands, also what no service of ours would answer."""
+The test chooses the stand-in's answers, also answers that no service of ours would give."""
 import http.client
 import json
 import os
@@ -150,7 +150,7 @@ class Http:
 
 
 class Proxy:
-    """For clients that cannot be told a token: shows it, and is otherwise not there."""
+    """For clients that cannot send a token: adds it, and is otherwise transparent."""
 
     def __init__(self, server):
         self.token, self.to = server.token, server.port

@@ -50,13 +50,13 @@ def text_of(data):
 
 @dataclass
 class Result:
-    """How a program ended and what it said."""
+    """The exit status and the output of a program."""
     status: int
     out: str
     err: str
 
     def ok(self):
-        """What it printed, if it went well."""
+        """Its output, if it succeeded."""
         assert self.status == 0, self
         return self.out
 
@@ -128,7 +128,7 @@ class Operator:
         self.base = base
         self.program = program
         self.processes = []
-        self.said_once = []
+        self.shown_once = []
         self.kept = set()           # ids of cells of which something may be left
         self.lab = None             # the namespaces that everything is run in, if any
         base.mkdir()
@@ -212,10 +212,10 @@ class Operator:
         return Result(process.returncode, text_of(out), self.put_aside(text_of(err)))
 
     def put_aside(self, err):
-        """ERR without what is said once only: it would come with whatever is run first."""
+        """ERR without the messages that are shown only once: they would come with whichever command runs first."""
         lines = err.splitlines(keepends=True)
-        self.said_once += [line for line in lines if "said once" in line]
-        return "".join(line for line in lines if "said once" not in line)
+        self.shown_once += [line for line in lines if "shown only once" in line]
+        return "".join(line for line in lines if "shown only once" not in line)
 
     def host(self, script, **how):
         """A shell script outside any cell; what it printed."""
@@ -258,7 +258,7 @@ class Operator:
         return json.loads(self.cloister("ps", "--json", *options).ok())
 
     def cell(self, id):
-        """What `ps` tells of a running cell; None if it does not run."""
+        """The entry of a running cell in `ps`; None if it does not run."""
         return next((c for c in self.cells() if c["cell"] == id), None)
 
     def pids(self, id):
@@ -267,8 +267,8 @@ class Operator:
         return [supervisor, *descendants_of(supervisor)]
 
     def names(self, folder):
-        """What is in FOLDER, but for the list of what agents could write and the timelines of cells
-        that have ended, which stay."""
+        """The names in FOLDER, except the list of folders that agents could write, and the timelines of ended cells,
+        which stay."""
         try:
             return sorted(name for name in os.listdir(folder)
                           if name not in ("writable", "believed", "ended"))

@@ -120,7 +120,7 @@ class Service:
         return self.process.wait(SECONDS)
 
     def stop_begins(self, how):
-        """It has heard the signal, and takes nobody in any more."""
+        """It has got the signal, and accepts no more connections."""
         self.process.send_signal(how)
         return wait_until(lambda: not os.path.exists(self.socket), "it stops")
 

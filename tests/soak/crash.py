@@ -176,7 +176,7 @@ class Crash:
             self.cloister(who, "run", "-q", "--", "true")
 
     def left(self, before):
-        """Of cgroups only those of our own cells: others may be at work here."""
+        """Only cgroups of our own cells: others may be at work here."""
         end = time.monotonic() + remains.PATIENCE
         while True:
             self.clear()
@@ -187,7 +187,7 @@ class Crash:
             time.sleep(0.25)
 
     def rows(self, who):
-        """What there is; asking for the list has those adopted that nobody drives."""
+        """The list of dispatches; asking for it has abandoned ones adopted."""
         found = {}
         done = self.cloister(who, "dispatches", "--json", "--limit", "1000")
         assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
-"""What goes on while something is killed: a service that is always started again, registrations and
-dispatches through it, and cells that ask a server outside for something without a pause."""
+"""The load while processes are killed: a service that is always started again, registrations and
+dispatches through it, and cells that send requests to an outside server without a pause."""
 import contextlib
 import http.client
 import http.server
@@ -129,7 +129,7 @@ class Service:
             return None
 
     def ask(self, method, path, body=None):
-        """(status, answer), or None if there was nobody, or nobody who answered to the end."""
+        """(status, answer), or None if there was no complete answer."""
         with contextlib.closing(Connection(self.socket)) as client:
             try:
                 client.request(method, path, None if body is None else json.dumps(body),
@@ -198,7 +198,7 @@ class Load:
             {"allow": place, "methods": ["POST"], "body": {"json": {"/a": True}}}]}
 
     def begin(self):
-        """What the dispatches are of."""
+        """Register the objects that the dispatches use."""
         file = self.who.home / "cloister.yaml"
         file.write_text(json.dumps(self.policy()))
         os.chown(file, self.who.uid, self.who.gid)

@@ -1,5 +1,5 @@
-"""What is killed: the service, supervisors, couriers; or there is no room on the disk.  Batches of
-strikes under load, and after each a judge."""
+"""The modes of a crash: the service, supervisors or couriers are killed, or the disk is full.  Each
+mode strikes in batches under load, and a judge checks the result of each batch."""
 import collections
 import contextlib
 import errno
@@ -32,7 +32,7 @@ def helpers(lab, who, names):
 
 
 def is_of(pid, who, lab):
-    """Root's helpers have ids of their own; there is one user besides, who has one."""
+    """Root's helpers have ids of their own; the only other user has one."""
     uid = os.stat(f"/proc/{pid}").st_uid
     others = [other.uid for other in lab.users if other is not who]
     return uid == who.uid or (who.uid == 0 and uid not in others)
@@ -148,7 +148,7 @@ MODES = {"serve": Serve, "supervisor": Supervisor, "courier": Courier, "disk": D
 
 
 def mount_disk(who):
-    """A small ext4 for WHO's folders; in the memory where there is no loop device."""
+    """A small ext4 for WHO's folders; in memory if there is no loop device."""
     place, image = who.top / "disk", who.top / "disk.image"
     place.mkdir()
     with open(image, "wb") as f:
@@ -170,7 +170,7 @@ def unmount_disk(who):
 
 
 def in_own_mounts():
-    """Again, where mounts are nobody else's: what is mounted goes with us."""
+    """Run again in a private mount namespace: the mounts end with us."""
     if SAVED not in os.environ:
         os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv],
                    {**os.environ, SAVED: "1"})

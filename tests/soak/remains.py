@@ -1,4 +1,4 @@
-"""What cells could leave behind on a host, and whether they did."""
+"""Looks for remains of cells on a host."""
 import contextlib
 import os
 import re

@@ -95,7 +95,7 @@ class Soak:
             print()
 
     def last_run(self):
-        """What killed supervisors left is cleared by whoever comes next."""
+        """The next start clears the remains of killed supervisors."""
         for who in self.lab.users:
             for argv, want in ((["run", "-q", "--", "true"], None), (["discard", "--all"], None),
                                (["ps", "-a", "--json"], [])):

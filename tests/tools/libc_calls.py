@@ -56,7 +56,7 @@ STEP = {"x86_64": x86_step, "aarch64": arm_step}
 
 
 def library_calls(arch, library):
-    """{object file: its call numbers}, and the object files with a number that is no constant."""
+    """{object file: its call numbers}, and the object files with a number that is not a constant."""
     text = subprocess.run([f"{arch}-linux-gnu-objdump", "-d", "--no-show-raw-insn", library],
                           capture_output=True, text=True, check=True).stdout
     calls, open_ended = collections.defaultdict(set), set()

@@ -19,7 +19,7 @@ def program(path, text):
 
 @pytest.fixture
 def world(tmp_path):
-    """A machine that restricts ordinary users, of whom we are one, and lets sudo do anything."""
+    """A machine that restricts ordinary users such as us, and lets sudo do anything."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "build").mkdir()
     program(tmp_path / "bin/id", "echo 1000")
@@ -90,7 +90,7 @@ def test_lifted_while_a_command_runs(world, end, status):
 
 
 def keeper_of(world, pid):
-    """What waits for PID, and its words."""
+    """The process that waits for PID, and its arguments."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")[:-1]
@@ -133,7 +133,7 @@ def test_nothing_to_lift(world):
     assert (done.returncode, done.stdout) == (0, "x\n")
 
 
-def test_who_may_not_lift_it_is_told(world):
+def test_without_the_right_to_lift_it_a_message_explains(world):
     program(world / "bin/sudo", "echo 'not you' >&2; exit 1")
     done = run(world, "lift", "echo", "x")
     assert done.returncode == 1 and "not you" in done.stderr

@@ -18,7 +18,7 @@ serve server     service=server.service service=server.socket
 
 
 def deps(tmp_path, *lists, apt=True, wish=True):
-    """Run it with a dpkg that only has `there`, and an apt-get that notes what it is told."""
+    """Run it with a dpkg that only has `there`, and an apt-get that records its arguments."""
     (tmp_path / "packages").write_text(PACKAGES)
     script = DEPS.read_text().replace("/etc/os-release", str(tmp_path / "os-release"))
     script = script.replace("/usr/sbin/policy-rc.d", str(tmp_path / "policy-rc.d"))
@@ -55,7 +55,7 @@ def test_nothing_to_do(tmp_path):
     assert (done.returncode, done.stdout, done.stderr, asked) == (0, "", "", [])
 
 
-def test_installs_what_is_missing(tmp_path):
+def test_installs_missing_packages(tmp_path):
     done, asked = deps(tmp_path, "build", "test")
     assert done.returncode == 0, done.stderr
     assert asked == ["install -y --no-install-recommends away",
@@ -63,7 +63,7 @@ def test_installs_what_is_missing(tmp_path):
     assert "Installing: away" in done.stdout
 
 
-def test_what_is_not_to_be_had_is_told(tmp_path):
+def test_unavailable_packages_are_reported(tmp_path):
     done, asked = deps(tmp_path, "test", wish=False)
     assert done.returncode == 0, done.stderr
     assert asked == ["install -y --no-install-recommends away", "update"]
@@ -94,7 +94,7 @@ def test_somebody_elses_word_on_services_stays(tmp_path):
     assert (tmp_path / "policy-rc.d").read_text() == "#!/bin/sh\nexit 7\n"
 
 
-def test_lists_what_is_missing_where_there_is_no_apt(tmp_path):
+def test_lists_missing_packages_without_apt(tmp_path):
     done, asked = deps(tmp_path, "build", "test", apt=False)
     assert (done.returncode, asked) == (1, [])
     assert "there" in done.stderr and "away" in done.stderr

@@ -42,7 +42,7 @@ def make(home, goal, *settings):
 
 @pytest.fixture
 def home(tmp_path):
-    """A person's, who has data of cloister's, and programs of their own."""
+    """The home folder of a person who has data of cloister, and programs of their own."""
     plant(tmp_path / ".local/share/cloister", DATA)
     plant(tmp_path / ".local", ["bin/mine", "libexec/cloister/mine", "share/doc/cloister/notes", "share/man/man1/mine.1",
                                 "share/man/man5/mine.5"])
@@ -70,7 +70,7 @@ def test_uninstall_twice(home):
     assert tree(home) == before
 
 
-def test_what_earlier_versions_put_beside_the_data(home):
+def test_files_of_earlier_versions_beside_the_data(home):
     before = tree(home)
     for goal in ("install", "uninstall"):
         plant(home / ".local/share/cloister", FORMER)

@@ -225,7 +225,7 @@ TEST(audit_log_drops_the_oldest)
 	audit_log_close(&lab.log);
 }
 
-TEST(audit_log_takes_only_what_is_canonical)
+TEST(audit_log_takes_only_canonical_text)
 {
 	OWN(freep) char *large = malloc(AUDIT_EVENT_MAX + 16);
 	struct lab lab;
@@ -356,7 +356,7 @@ TEST(operator_cells)
 	operator_close(&op);
 }
 
-TEST(operator_repairs_and_says_so)
+TEST(operator_repairs_and_reports_it)
 {
 	struct operator op;
 	struct err err = {0};

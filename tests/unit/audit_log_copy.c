@@ -106,7 +106,7 @@ check_losses(struct lab *lab)
 	}
 }
 
-TEST(audit_copy_gives_back_what_was_lost)
+TEST(audit_copy_restores_lost_records)
 {
 	struct lab lab;
 

@@ -15,7 +15,7 @@ TEST(err_set)
 	CHECK_ERR(err_set(NULL, EPERM, "x"), EPERM);
 }
 
-TEST(err_errno_says_why)
+TEST(err_errno_gives_the_reason)
 {
 	struct err err = {0};
 
@@ -38,7 +38,7 @@ TEST(err_wrap_puts_context_in_front)
 	CHECK(err_wrap(NULL, "x") < 0);
 }
 
-TEST(err_truncates_what_is_too_long)
+TEST(err_truncates_long_text)
 {
 	char longer[2 * ERR_TEXT_MAX];
 	struct err err = {0};

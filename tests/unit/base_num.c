@@ -134,7 +134,7 @@ TEST(num_parse_milli)
 	check_cases(milli_cases, ARRAY_LEN(milli_cases), num_parse_milli);
 }
 
-TEST(num_says_what_it_wants)
+TEST(num_explains_valid_values)
 {
 	struct err err = {0};
 	uint64_t n;

@@ -21,7 +21,7 @@ is_empty(int dir)
 	return n == 2;
 }
 
-TEST(tree_empty_removes_what_strangers_made)
+TEST(tree_empty_removes_strangers_files)
 {
 	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN(closep) int out = -1, in = -1;
@@ -90,7 +90,7 @@ static const struct {
 	{ "a/file/x", "a a/file a/file/x? ", "a/file/x" },
 };
 
-TEST(tree_follow_tells_the_way)
+TEST(tree_follow_reports_each_step)
 {
 	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	size_t top = strlen(test_dir());

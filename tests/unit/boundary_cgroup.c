@@ -749,7 +749,7 @@ TEST(cgroup_nothing_asked)
 }
 
 /* In any place: what is missing is said, with what to do about it. */
-TEST(cgroup_missing_is_told)
+TEST(cgroup_missing_is_reported)
 {
 	struct cgroup_limits limits = { .memory = 64 * MIB, .cpus_milli = 500, .pids = 50 };
 	struct cgroup *cg = NULL;

@@ -462,7 +462,7 @@ TEST(cell_removal_ends_the_keeping)
 }
 
 /* That a timeline has ended is told before what was left of the cell goes. */
-TEST(cell_lost_is_told_before_it_goes)
+TEST(cell_lost_is_reported_before_it_goes)
 {
 	OWN(spec_done) struct cell_spec kept = spec_called(""), gone = spec_called(""),
 	                                other = spec_called("");

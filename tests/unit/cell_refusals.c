@@ -88,7 +88,7 @@ TEST(cell_refusals_are_added_up)
 	CHECK(strstr(text, "cloister:   and 5 more\ncloister: `cloister why job`") != NULL);
 }
 
-TEST(cell_refusals_cut_what_is_long)
+TEST(cell_refusals_cut_long_text)
 {
 	struct cell_refusals refusals = {0};
 	char members[4096];
@@ -112,7 +112,7 @@ TEST(cell_refusals_that_stand_for_many)
 	CHECK_U64(refusals.kinds[0].times, 43);
 }
 
-TEST(cell_refusals_count_what_failed)
+TEST(cell_refusals_count_failures)
 {
 	struct cell_refusals refusals = {0};
 	OWN(freep) char *one = NULL;

@@ -115,7 +115,7 @@ TEST(dispatch_events_that_are_damaged_are_not_gone_on_with)
 	CHECK_ERR(dispatch_log_open(ID, &again, &err), EBADMSG);
 }
 
-TEST(dispatch_events_tell_how_far_output_was_told)
+TEST(dispatch_events_record_how_far_output_was_reported)
 {
 	OWN(dispatch_log_close) struct dispatch_log log = make_log(), again = { .fd = -1 };
 
@@ -185,7 +185,7 @@ TEST(dispatch_events_hold_the_beginning_of_much_output)
 
 /* What takes six times its length to write down, attempt after attempt, with a character that every
  * part splits. */
-TEST(dispatch_events_stay_readable_whatever_is_printed)
+TEST(dispatch_events_stay_readable_with_any_output)
 {
 	OWN(dispatch_log_close) struct dispatch_log log = make_log(), again = { .fd = -1 };
 	OWN(freep) char *data = malloc(1 << 20);

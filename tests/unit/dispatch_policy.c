@@ -65,7 +65,7 @@ TEST(dispatch_policy_merges)
 	}
 }
 
-TEST(dispatch_policy_refuses_what_is_none)
+TEST(dispatch_policy_refuses_invalid_text)
 {
 	OWN(json_decrefp) json_t *rules = read_json("[{\"allow\":\"a.example\"},{\"alow\":\"b.example\"}]");
 	OWN(json_decrefp) json_t *policy = NULL;

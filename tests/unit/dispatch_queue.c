@@ -143,7 +143,7 @@ TEST(dispatch_queue_waits_before_it_tries_again)
 	CHECK(dispatch_begin(db, second, "cell0002", 1, &wait, NULL) == 1);
 }
 
-TEST(dispatch_queue_leaves_out_what_was_cancelled)
+TEST(dispatch_queue_leaves_out_cancelled_ones)
 {
 	OWN(registry_closep) struct registry *reg = open_registry();
 	char id[DISPATCH_ID_LEN + 1];

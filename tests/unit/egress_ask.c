@@ -135,7 +135,7 @@ TEST(courier_asks_withdraws)
 }
 
 /* A client that has closed its side may have gone, before it is asked for or meanwhile. */
-TEST(courier_asks_not_for_who_has_gone)
+TEST(courier_asks_nothing_for_a_client_that_has_gone)
 {
 	lab_start(&lab, STREAMS);
 	lab_ask(&lab, 1, "GET", 0);
@@ -161,7 +161,7 @@ TEST(courier_asks_not_for_who_has_gone)
 	lab_end(&lab);
 }
 
-TEST(courier_asks_for_what_is_open)
+TEST(courier_asks_for_open_rules)
 {
 	lab_start(&lab, RULE);
 	lab_ask(&lab, 1, "GET", 0);

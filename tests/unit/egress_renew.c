@@ -48,7 +48,7 @@ has(struct http_text text, const char *wanted)
 	return text.len == strlen(wanted) && memcmp(text.at, wanted, text.len) == 0;
 }
 
-TEST(courier_renew_leaves_what_is_on_its_way)
+TEST(courier_renew_leaves_requests_under_way)
 {
 	OWN(secrets_close) struct secrets s = {0};
 	struct secrets_view *before;
@@ -83,7 +83,7 @@ comes(const struct secrets_view *view, const char *value)
 	return false;
 }
 
-TEST(courier_renew_looks_for_what_was_before)
+TEST(courier_renew_looks_for_earlier_values)
 {
 	OWN(secrets_close) struct secrets s = {0};
 	struct err err = {0};

@@ -93,7 +93,7 @@ take_back(void)
 	CHECK_OK(courier_revoke(&lab.courier, "KEY", "it leaked", false, NULL, NULL));
 }
 
-TEST(courier_revoke_refuses_what_comes)
+TEST(courier_revoke_refuses_later_requests)
 {
 	struct err err = {0};
 
@@ -115,7 +115,7 @@ TEST(courier_revoke_refuses_what_comes)
 	lab_end(&lab);
 }
 
-TEST(courier_revoke_cuts_what_is_under_way)
+TEST(courier_revoke_cuts_requests_under_way)
 {
 	start(STREAMS, "plain: true");
 	ask(1, "Bearer " FAKE, 1000);
@@ -175,7 +175,7 @@ TEST(courier_revoke_stops_a_placeholder_that_follows)
 	lab_end(&lab);
 }
 
-TEST(courier_revoke_spares_who_caused_it)
+TEST(courier_revoke_spares_its_cause)
 {
 	start(RULE, "plain: true");
 	ask(1, "Bearer " FAKE, 0);

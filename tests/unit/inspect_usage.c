@@ -161,7 +161,7 @@ static const struct {
 	  false, false, false, false },
 };
 
-TEST(usage_says_what_else_it_cost)
+TEST(usage_reports_other_costs)
 {
 	struct usage_found got;
 

@@ -83,7 +83,7 @@ TEST(ipc_last_words_are_heard)
 	CHECK(in.type == 5);
 }
 
-TEST(ipc_refuses_what_is_no_message)
+TEST(ipc_refuses_malformed_messages)
 {
 	OWN(close_pair) struct pair p = make_pair();
 	OWN(freep) char *big = calloc(1, IPC_MESSAGE_MAX + 1);

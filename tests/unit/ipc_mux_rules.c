@@ -220,7 +220,7 @@ TEST(mux_credit_comes_in_portions)
 	lone_down(&l);
 }
 
-TEST(mux_what_comes_too_late)
+TEST(mux_late_frames)
 {
 	struct mux_stream *stream;
 	struct lone l;
@@ -385,7 +385,7 @@ TEST(mux_full)
 	lone_down(&l);
 }
 
-TEST(mux_told_once_each_when_no_longer_full)
+TEST(mux_each_is_notified_once_when_no_longer_full)
 {
 	struct lone l;
 	int with_credit = 0;
@@ -413,7 +413,7 @@ TEST(mux_told_once_each_when_no_longer_full)
 }
 
 /* All in one place of the table, and each closes itself. */
-TEST(mux_told_and_gone)
+TEST(mux_notified_and_gone)
 {
 	struct lone l;
 

@@ -53,7 +53,7 @@ TEST(child_reports_its_end)
 	}
 }
 
-TEST(child_that_is_no_program)
+TEST(child_that_is_not_a_program)
 {
 	OWN(loop_freep) struct loop *loop = NULL;
 	char *argv[] = { (char[]){ "none" }, NULL };

@@ -71,7 +71,7 @@ make(const struct lab *lab, const char *name)
 	return fd;
 }
 
-TEST(loop_files_report_what_was_asked_for)
+TEST(loop_files_report_requested_events)
 {
 	OWN(lab_free) struct lab lab;
 	struct noted folder, file, written;

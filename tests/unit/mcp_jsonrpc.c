@@ -82,7 +82,7 @@ check_refused(const char *text, size_t len, int code, const char *id)
 	      json_equal(want, json_object_get(error, "id")));
 }
 
-TEST(jsonrpc_refuses_what_is_none)
+TEST(jsonrpc_refuses_invalid_messages)
 {
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		check_refused(bad[i].text, strlen(bad[i].text), bad[i].code, bad[i].id);

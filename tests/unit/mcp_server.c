@@ -108,7 +108,7 @@ static const struct {
 	  { "2026-07-28", "tools/list", NULL }, 200, -32602 },
 };
 
-TEST(mcp_tells_requests_apart)
+TEST(mcp_distinguishes_requests)
 {
 	for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
 		bool is_http = requests[i].fields.version == NULL || *requests[i].fields.version != '-';
@@ -247,7 +247,7 @@ TEST(mcp_asks_the_service)
 	}
 }
 
-TEST(mcp_says_on_whose_behalf)
+TEST(mcp_names_the_principal)
 {
 	struct mcp_peer peer = {0};
 	struct mcp_call *call = begin(&peer, &as_anna, "dispatch",
@@ -331,7 +331,7 @@ TEST(mcp_waits_on_when_the_service_breaks_off)
 	check_result(call, true, "broke off");
 }
 
-TEST(mcp_cancels_what_it_waits_for)
+TEST(mcp_cancels_requests_it_waits_for)
 {
 	static const char cancelled[] =
 		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":7}}";

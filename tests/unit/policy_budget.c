@@ -119,7 +119,7 @@ static const struct {
 	{ "egress: [{allow: a.x, budget: {time: 1h}}]", "2:38: a rule takes no time" },
 	{ "egress: [{allow: a.x, usage: llama}]", "2:30: answers tell what they cost" },
 	{ "egress: [{allow: a.x, price: free}]", "2:30: a price is what one request costs" },
-	{ "egress: [{allow: 'a.x:1', protocol: tcp, usage: openai}]", "2:42: 'usage' cannot be seen" },
+	{ "egress: [{allow: 'a.x:1', protocol: tcp, usage: openai}]", "2:42: 'usage' needs HTTP" },
 };
 
 TEST(policy_budget_refuses)
@@ -373,7 +373,7 @@ static const struct {
 	{ "www.example.com", "POST", "/v1/videos", false },
 };
 
-TEST(policy_costs_untold)
+TEST(policy_costs_unknown)
 {
 	for (size_t i = 0; i < ARRAY_LEN(untold); i++)
 		if (policy_costs_untold(untold[i].host, untold[i].method, strlen(untold[i].method),

@@ -81,7 +81,7 @@ TEST(policy_then_in_front)
 }
 
 /* A host that is only denied is not found; one from which something follows is. */
-TEST(policy_then_of_what_is_denied)
+TEST(policy_then_of_denied_requests)
 {
 	OWN(policy_freep) struct policy *p = lab_rules("- deny: a.x\n- {deny: b.x, then: {notify: true}}\n");
 

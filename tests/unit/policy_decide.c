@@ -318,7 +318,7 @@ TEST(policy_decide_with_bodies)
 	}
 }
 
-TEST(policy_decide_says_what_else_is_so)
+TEST(policy_decide_reports_other_facts)
 {
 	OWN(policy_freep) struct policy *p = lab_rules(
 		JSON_RULES
@@ -497,7 +497,7 @@ TEST(policy_before_there_is_a_request)
 }
 
 /* Whatever the index does, it finds what asking every rule finds. */
-TEST(policy_index_finds_what_is_there)
+TEST(policy_index_finds_entries)
 {
 	static const char *const names[] = { "a", "b.a", "c.b.a", "a.a", "x", "c.x", "a.b.c.d.e.f",
 		"host.cloister.internal", "10.0.0.1", "[2a01:db8::1]" };

@@ -114,7 +114,7 @@ plainly(const char *start, const char *glob, const char *text)
 }
 
 /* All short globs on all short texts. */
-TEST(policy_glob_means_what_it_says)
+TEST(policy_glob_matches)
 {
 	static const char glob_letters[] = "/*a", text_letters[] = "/a";
 	char glob[8], text[8], long_text[20000];

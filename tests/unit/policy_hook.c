@@ -43,17 +43,18 @@ TEST(policy_hook_refused)
 {
 	static const struct { const char *hook, *why; } cases[] = {
 		{ "check", "absolute path" },
-		{ "[]", "empty list" },
+		{ "[]", "this hook has no program: write `hook: /PATH`" },
 		{ "/usr/../bin/x", "plain absolute path" },
 		{ "/usr//x", "plain absolute path" },
 		{ "/usr/x/", "plain absolute path" },
 		{ "'unix:run.sock'", "absolute path" },
 		{ "['unix:/run.sock', x]", "takes no arguments" },
+		{ "{timeout: 2s, call: x}", "3:42: 'x' is not a plain absolute path" },
 		{ "{timeout: 2s}", "`hook` needs `call`" },
-		{ "{call: /x, timeout: 1ms}", "from 10ms to 60s" },
-		{ "{call: /x, timeout: 2m}", "from 10ms to 60s" },
+		{ "{call: /x, timeout: 1ms}", "3:42: 'timeout' of a hook is from 10ms to 60s" },
+		{ "{call: /x, timeout: 2m}", "3:42: 'timeout' of a hook is from 10ms to 60s" },
 		{ "{call: /x, timeout: soon}", "from 10ms to 60s" },
-		{ "{call: /x, body: 2M}", "at most 1M" },
+		{ "{call: /x, body: 2M}", "3:39: a hook gets at most 1M" },
 		{ "{call: /x, body: all}", "`body: 64K`" },
 		{ "{call: /x, args: y}", "it takes call, timeout, body" },
 	};

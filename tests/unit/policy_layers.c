@@ -85,7 +85,7 @@ TEST(policy_layers_before_requests)
 	CHECK(!policy_mentions_header(p, (struct http_text){ "x-a", 3 }));
 }
 
-TEST(policy_layers_what_is_permitted)
+TEST(policy_layers_permitted_requests)
 {
 	OWN(policy_freep) struct policy *p = WITHIN(
 		"- {allow: a.x, body: {max: 5M}, secrets: allow, private: true, placeholders: pass}\n"

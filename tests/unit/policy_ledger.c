@@ -121,7 +121,7 @@ TEST(ledger_raises)
 	CHECK_U64(ledger_limit(slot, POLICY_MONEY, 10), 10);
 }
 
-TEST(ledger_tells_once)
+TEST(ledger_reports_once)
 {
 	struct ledger *l = new_ledger();
 	struct ledger_slot *slot = ledger_slot(l, 1, true);

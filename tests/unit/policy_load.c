@@ -164,7 +164,7 @@ static const struct {
 	{ "- {allow: x.y, headers: [host]}", "3:26: 'host' belongs to the connection and cannot be matched" },
 	{ "- {allow: x.y, cookies: {a b: c}}", "3:26: 'a b' is not the name of a cookie" },
 	{ "- {allow: x.y, cookies: ['']}", "3:26: a cookie has a name" },
-	{ "- {allow: 'x.y:1', protocol: tcp, cookies: a}", "3:35: 'cookies' cannot be seen in raw TCP: leave it or `protocol: tcp` out" },
+	{ "- {allow: 'x.y:1', protocol: tcp, cookies: a}", "3:35: 'cookies' needs HTTP, which raw TCP is not: leave it or `protocol: tcp` out" },
 	{ "- {allow: x.y, headers: {Host: a}}",
 	  "3:26: 'host' belongs to the connection and cannot be matched" },
 	{ "- {allow: x.y, headers: {X-A: a, x-a: b}}", "3:34: 'x-a' is here twice" },
@@ -181,8 +181,8 @@ static const struct {
 	{ "- {allow: x.y, placeholders: true}", "3:30: 'placeholders' is pass or refuse" },
 	{ "- {deny: x.y, placeholders: pass}", "3:15: 'placeholders' permits something: it belongs to allow "
 	  "or ask" },
-	{ "- {allow: x.y:1, protocol: tcp, placeholders: pass}", "3:33: 'placeholders' cannot be seen in raw "
-	  "TCP: leave it or `protocol: tcp` out" },
+	{ "- {allow: x.y:1, protocol: tcp, placeholders: pass}", "3:33: 'placeholders' needs HTTP, which "
+	  "raw TCP is not: leave it or `protocol: tcp` out" },
 	{ "- {allow: x.y, secrets: true}", "3:25: 'secrets' is allow or deny" },
 	{ "- {allow: x.y, reason: ' '}", "3:24: the reason is empty" },
 	/* bodies */
@@ -226,9 +226,9 @@ static const struct {
 	{ "- {allow: x.y, grpc: {methods: a}}", "3:22: say which `service`: its full name, or '*'" },
 	/* what excludes each other */
 	{ "- {allow: x.y:1, protocol: tcp, methods: GET}",
-	  "3:33: 'methods' cannot be seen in raw TCP: leave it or `protocol: tcp` out" },
-	{ "- {allow: x.y, protocol: tls, paths: /a}", "3:31: 'paths' cannot be seen in TLS that is "
-	  "passed through: leave it or `protocol: tls` out" },
+	  "3:33: 'methods' needs HTTP, which raw TCP is not: leave it or `protocol: tcp` out" },
+	{ "- {allow: x.y, protocol: tls, paths: /a}", "3:31: 'paths' needs HTTP, which is hidden in "
+	  "TLS that is passed through: leave it or `protocol: tls` out" },
 	{ "- {allow: [a.b:1, x.y], protocol: tcp}", "3:19: raw TCP needs a port: write x.y:PORT" },
 	{ "- {allow: 1.2.3.4, protocol: tls}", "3:11: TLS is passed through by its server name, which "
 	  "an address has not: use `protocol: tcp`" },

@@ -320,7 +320,8 @@ TEST(policy_rewrite_refused)
 		{ "{path: {from: /a/, to: '/b?c/'}}", "has a '?'" },
 		{ "{path: {from: /a/, to: /../}}", "plain form" },
 		{ "{path: {from: /a/}}", "`path` in `rewrite` replaces a prefix" },
-		{ "{host: 'https://b'}", "" },
+		{ "{path: {form: /a/, to: /b/}}", "3:33: there is no key 'form' in `path`: did you mean 'from'?" },
+		{ "{host: 'https://b.x:1/c'}", "3:32: a host has no scheme and no path: write 'b.x:1'" },
 		{ "{host: gate.cloister.internal}", "no request can be sent" },
 		/* Resolvers: the courier would refuse every request. */
 		{ "{host: dns.google}", "3:32: nothing is ever sent to this host" },
@@ -335,6 +336,11 @@ TEST(policy_rewrite_refused)
 		{ "{json: {set: {/a/b/c/d/e/f/g/h/i: 1}}}", "at most 8 names" },
 		{ "{json: {max: {/a: x}}}", "must be a number" },
 		{ "{json: {set: {/a: 1}, max: {/a: 1}}}", "'/a' is rewritten twice" },
+		{ "{json: {set: {/a/b: 1}, remove: [/a]}}",
+		  "3:58: '/a/b' is in '/a', which this rewrite removes: leave one of them out" },
+		{ "{json: {remove: [/a], default: {/a/b: 1}}}", "'/a/b' is in '/a', which this rewrite removes" },
+		{ "{json: {remove: [/a], max: {/a/b/c: 1}}}", "'/a/b/c' is in '/a', which this rewrite removes" },
+		{ "{json: {set: {/a/b: 1, /a: 1}}}", "'/a/b' is in '/a', which this rewrite replaces" },
 	};
 	char rules[1024];
 

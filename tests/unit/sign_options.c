@@ -101,12 +101,12 @@ TEST(sign_options_refuses)
 		const char *why;
 	} cases[] = {
 		{ "jwt", "algorithm=RS256|audiance=x", 1, "did you mean 'audience'?" },
-		{ "jwt", "region=x", 0, "'jwt' is told nothing called 'region'" },
-		{ "jwt", "audience=x|audience=y", 1, "nothing called 'audience' twice" },
+		{ "jwt", "region=x", 0, "'jwt' has no option 'region'" },
+		{ "jwt", "audience=x|audience=y", 1, "the option 'audience' of 'jwt' is given twice" },
 		{ "jwt", "algorithm=none", 0, "`algorithm` is one of HS256" },
 		{ "jwt", "key-coding=s3cret-canary", 0, "how the secret is written" },
 		{ "sigv4", "regoin=x", 0, "did you mean 'region'?" },
-		{ "oauth1", "template=x", 0, "told nothing called 'template'" },
+		{ "oauth1", "template=x", 0, "has no option 'template'" },
 		{ "azure-sharedkey", "table=yes", 0, "true or false" },
 		{ "hmac", "", 0, "what is signed" },
 		{ "hmac", "digest=sha256", 1, "what is signed" },

@@ -434,7 +434,7 @@ count_missed(void *arg)
 }
 
 /* What is held back for being a needle's beginning, and is none, was perhaps guessed. */
-TEST(swap_tells_of_guesses)
+TEST(swap_reports_guesses)
 {
 	static const struct swap_needle needles[] = { { { FAKE, 18 }, { "tok_placeholder+00", 18 } } };
 	OWN(swap_set_freep) struct swap_set *set = set_of(needles, 1, SWAP_CODED);

@@ -89,7 +89,7 @@ TEST(swap_head_parts)
 	}
 }
 
-TEST(swap_head_tells_where)
+TEST(swap_head_reports_the_place)
 {
 	OWN(swap_set_freep) struct swap_set *set = set_of(needles, ARRAY_LEN(needles), 0);
 	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();

@@ -190,7 +190,7 @@ TEST(ssh_wire_numbers_have_one_form)
 	}
 }
 
-TEST(ssh_wire_what_is_in_the_clear)
+TEST(ssh_wire_plain_messages)
 {
 	static const char said[] = "A word\r\nSSH-2.0-x\r\n" "\0\0\0\3\1\x14z" "\0\0\0\2\1\x15" "\0\0\0\2\1\1";
 	const size_t lines = 19, first = 7, keys = 6;

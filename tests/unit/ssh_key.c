@@ -80,7 +80,7 @@ read_key(const char *text, struct buf *ret_blob, char pem[4096])
 	BIO_free(out);
 }
 
-TEST(ssh_key_signs_what_its_other_half_verifies)
+TEST(ssh_key_signs_for_its_public_half)
 {
 	struct http_text message = scheme_text("a message"), other = scheme_text("another");
 

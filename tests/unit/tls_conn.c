@@ -186,7 +186,7 @@ lazy_readable(void *arg)
 		s->got += (size_t)n;
 }
 
-TEST(conn_lazy_reader_is_told_again)
+TEST(conn_lazy_reader_is_notified_again)
 {
 	struct conn_handler lazy = side_handler;
 

@@ -321,7 +321,7 @@ count(void *arg, const char *path)
 	return 0;
 }
 
-TEST(trust_remembers_what_it_believed)
+TEST(trust_remembers_believed_files)
 {
 	OWN(freep) char *ours = here("ours");
 	size_t n = 0;

@@ -75,7 +75,7 @@ TEST(dial_connects)
 	close(fd);
 }
 
-TEST(dial_says_why_not)
+TEST(dial_gives_the_reason)
 {
 	static const char *const texts[] = { "127.0.0.1", "127.0.0.2" };
 	struct outcome o;

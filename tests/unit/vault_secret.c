@@ -220,8 +220,8 @@ static const struct { const char *text, *says; } refused[] = {
 	  "signed" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: hmac, with: {at: 'header:x', message: 'x'}}}}",
 	  "s:1:77: the HMAC template 'HMAC': the message has no part of the request in it" },
-	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: jwt, with: {audiance: x}}}}", "s:1:60: 'jwt' is "
-	  "told nothing called 'audiance': did you mean 'audience'?" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: jwt, with: {audiance: x}}}}", "s:1:60: 'jwt' "
+	  "has no option 'audiance': did you mean 'audience'?" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: jwt, with: {key-coding: hunter2}}}}",
 	  "s:1:60: `key-coding` is how the secret is written" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, from: 'op://x'}}}", "env:NAME, file:PATH or cmd:" },

@@ -145,7 +145,7 @@ note(void *arg, const struct workspace_change *change, bool applied)
 	         change->path);
 }
 
-TEST(workspace_apply_tells_and_counts)
+TEST(workspace_apply_reports_and_counts)
 {
 	struct workspace ws = { .real = lab_dir("real"), .changes = lab_dir("changes") };
 	struct told dry = {0}, wet = {0};
@@ -177,7 +177,7 @@ TEST(workspace_apply_refuses_paths)
 	                    &err), EINVAL);
 	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .paths = lab_paths("a d/\033") }, NULL,
 	                    NULL, &err), ENOENT);
-	CHECK_STR(err.text, "nothing was changed at 'd/\\x1b' of the workspace");
+	CHECK_STR(err.text, "the workspace has no changes at 'd/\\x1b'");
 	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .paths = lab_paths("a/x") }, NULL, NULL,
 	                    &err), ENOENT);
 	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .cell = "a/b" }, NULL, NULL, &err),
@@ -348,7 +348,7 @@ stop_now(void *arg, const struct workspace_change *change, bool applied)
 	stop = 1;
 }
 
-TEST(workspace_apply_stops_when_told)
+TEST(workspace_apply_stops_on_request)
 {
 	struct workspace ws = { .real = lab_dir("real"), .changes = lab_dir("changes") };
 	struct err err = {0};

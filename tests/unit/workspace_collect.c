@@ -135,7 +135,7 @@ TEST(workspace_collect_holes_and_times)
 }
 
 /* A message is one line, and cannot speak to a terminal. */
-TEST(workspace_collect_says_names_safely)
+TEST(workspace_collect_prints_names_safely)
 {
 	int from = lab_dir("from"), to = lab_dir("to");
 	struct err err = {0};

@@ -59,7 +59,7 @@ refuse(void *arg, const char *data, size_t len)
 	return -5;
 }
 
-TEST(compare_ends_when_it_is_told_to)
+TEST(compare_ends_on_request)
 {
 	struct compare_count count;
 	int n = 0;

@@ -69,7 +69,7 @@ refuse(void *arg, const char *section, const char *key, const char *value)
 	return -++*(int *)arg;
 }
 
-TEST(git_config_each_ends_when_told)
+TEST(git_config_each_ends_on_request)
 {
 	int n = 0;
 

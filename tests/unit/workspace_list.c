@@ -105,7 +105,7 @@ TEST(workspace_list_git_dir)
 	               "A info/attributes held\n");
 }
 
-TEST(workspace_list_tells_modes_and_sizes)
+TEST(workspace_list_reports_modes_and_sizes)
 {
 	struct workspace ws = { .real = lab_dir("real"), .changes = lab_dir("changes") };
 	OWN(workspace_changes_freep) struct workspace_change *list = NULL;

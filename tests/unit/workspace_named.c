@@ -134,7 +134,7 @@ TEST(workspace_named_applied)
 	CHECK(applied == 1 && held == 0 && faccessat(ws.real, "s/h/pre-commit", F_OK, 0) == 0);
 }
 
-TEST(workspace_named_add_takes_what_is_within)
+TEST(workspace_named_add_takes_paths_within)
 {
 	OWN(workspace_named_free) struct workspace_named named = {0};
 	int real = lab_dir("real");

@@ -249,12 +249,12 @@ apply_rounds(void *arg)
 	lab_clean();
 }
 
-TEST(workspace_overlay_apply_is_what_was_seen)
+TEST(workspace_overlay_apply_matches_the_cells_view)
 {
 	apply_rounds(NULL);
 }
 
-TEST(workspace_overlay_apply_is_what_was_seen_as_user)
+TEST(workspace_overlay_apply_matches_the_cells_view_as_user)
 {
 	lab_as_user(apply_rounds, NULL);
 }

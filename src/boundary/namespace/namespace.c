@@ -387,7 +387,8 @@ namespace_can(void)
 }
 
 #define NAMESPACE_EXCEPT_START \
-	.can = namespace_can, .check = namespace_check, .inner_root = namespace_inner_root, \
+	.examine = ns_examine, .can = namespace_can, .check = namespace_check, \
+	.inner_root = namespace_inner_root, \
 	.keeps_changes = overlay_fits_memory, .give_to_agent = namespace_give_to_agent, \
 	.port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill, \
 	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids, \

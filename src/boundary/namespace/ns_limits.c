@@ -46,7 +46,7 @@ judge_missing(const struct cell_spec *spec, const struct boundary_ground *ground
 		if ((missing & rows[i].bit) == 0)
 			continue;
 		if ((spec->limits.asked & rows[i].limit) != 0)
-			return err_set(err, ENOTSUP, "%s cannot be enforced: %s", rows[i].option, why);
+			return err_set(err, ENOTSUP, "%s cannot be enforced, because %s", rows[i].option, why);
 		any = true;
 	}
 	if (any)

@@ -32,7 +32,8 @@ struct walls {
 int ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls *w,
                    struct err *err);
 
-/* ns_collect.c, ns_halt.c, ns_walls.c: see boundary.h. */
+/* ns_collect.c, ns_examine.c, ns_halt.c, ns_walls.c: see boundary.h. */
+void ns_examine(struct findings *f);
 bool ns_is_changed(const struct walls *w, size_t grant);
 int ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err);
 /* Removes the overlays' own folders beside the kept changes. */

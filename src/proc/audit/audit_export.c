@@ -202,7 +202,7 @@ struct export {
 	struct err bad;                 /* of the first */
 };
 
-/* If a file is no regular file, or cannot be read, the rest is exported. */
+/* If a file is not a regular file, or cannot be read, the rest is exported. */
 static int
 export_timeline(int dir, const struct cell_entry *entry, struct err *err)
 {
@@ -223,9 +223,9 @@ export_entry(struct export *x, int dir, const struct cell_entry *entry, struct e
 	if (!x->dsse)
 		return export_timeline(dir, entry, err);
 	if (cell == NULL || cell->end != AUDIT_CELL_ENDED || !cell->has_chain)
-		return x->args->all ? 0 : err_set(err, EAGAIN, "the cell '%s' has not ended, as far as the "
-		                                  "operator's timeline knows: a statement is about an "
-		                                  "ended one", entry->id);
+		return x->args->all ? 0 : err_set(err, EAGAIN, "the operator's timeline does not record "
+		                                  "the end of the cell '%s': a statement is about an ended "
+		                                  "cell", entry->id);
 	return export_statement(dir, entry, cell, &x->op.key, err);
 }
 

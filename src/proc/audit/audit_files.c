@@ -30,8 +30,8 @@ verify_proof(struct audit_verifier *v, const char *path, const char *text, size_
 	int r = audit_proof_read(text, len, &proof, &anchor, &why);
 
 	if (key == NULL)
-		return err_set(err, EINVAL, "a proof is worth as much as the key: give the operator's with "
-		               "--key");
+		return err_set(err, EINVAL, "a proof is only as good as its key: give the operator's key "
+		               "with --key");
 	if (r == 0)
 		r = audit_proof_check(&proof, &anchor, key, &why);
 	v->timelines++;
@@ -128,15 +128,15 @@ judge_cell(const struct audit_verifier *v, struct audit_check *check, const char
 
 	if (v->is_given) {
 		if (given_cell(v, seen->timeline, seen->key) == NULL)
-			audit_check_fault(check, AUDIT_UNTIED, file, v->is_given_bad ? "this cannot be tied to the "
-			                  "operator's timeline that was given, which is not sound" : "the operator's "
-			                  "timeline that was given knows of no cell of this id: if the cell is newer "
-			                  "than that, export it again");
+			audit_check_fault(check, AUDIT_UNTIED, file, v->is_given_bad ? "this cannot be "
+			                  "matched with the given operator's timeline, which is not "
+			                  "sound" : "the given operator's timeline has no cell with this "
+			                  "id: if the cell is newer, export that timeline again");
 		return "by the key that the operator's timeline tells";
 	}
 	if (has_key && (seen->checkpoints == 0 || memcmp(key, seen->key, AUDIT_KEY) != 0))
-		audit_check_fault(check, AUDIT_UNTIED, file, "this is a cell's timeline, whose key is its own "
-		                  "and told by the operator's timeline: give that too, as `cloister audit export "
+		audit_check_fault(check, AUDIT_UNTIED, file, "this is a cell's timeline, and its key is in "
+		                  "the operator's timeline: give that too, as `cloister audit export "
 		                  "--operator` prints it");
 	return has_key ? "by that key" : "by the key it names itself";
 }
@@ -203,9 +203,9 @@ judge_statement(const struct audit_verifier *v, const char *line, size_t len, co
 		return r;
 	cell = audit_cells_pick(&v->given, ret_said->id, ret_said->key);
 	if (cell == NULL || cell->started_n == 0)
-		return err_set(err, EBADMSG, v->is_given_bad ? "the operator's timeline that was given is not "
-		               "sound, and does not tell of cell/%s" : "the operator's timeline that was given "
-		               "knows of no cell/%s", ret_said->id);
+		return err_set(err, EBADMSG, v->is_given_bad ? "the given operator's timeline is not "
+		               "sound, and has no cell/%s" : "the given operator's timeline has no "
+		               "cell/%s", ret_said->id);
 	return audit_statement_check(ret_said, cell, err);
 }
 
@@ -248,8 +248,8 @@ verify_statements(struct audit_verifier *v, int dir, const char *name, const cha
 	int more;
 
 	if (!get_key(v, key) && (v->operator < 0 || !audit_operator_key(v->operator, key)))
-		return err_set(err, EINVAL, "a statement is worth as much as the key: give the operator's with "
-		               "--key");
+		return err_set(err, EINVAL, "a statement is only as good as its key: give the operator's "
+		               "key with --key");
 	more = audit_reader_open(&r, dir, name, err) < 0 ? -err->code : 1;
 	while (more == 1 && (more = audit_reader_next(&r, &line, &len, err)) >= 0) {
 		struct audit_cell said = {0};

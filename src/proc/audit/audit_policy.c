@@ -85,8 +85,8 @@ audit_policy_check(const struct audit_policy *p, int dir, struct audit_check *ch
 	else if (p->n == 0)
 		snprintf(text, sizeof(text), "there is a policy, and the cell was given none");
 	else
-		snprintf(text, sizeof(text), "this is not the policy that record %" PRIu64 " tells of: that is "
-		         "%s", p->n, name);
+		snprintf(text, sizeof(text), "this is not the policy that record %" PRIu64 " names: that "
+		         "is %s", p->n, name);
 	if (is_gone || p->n == 0)
 		audit_check_fault(check, is_gone ? AUDIT_MISSING : AUDIT_ADDED, CELL_POLICY, text);
 	else if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))

@@ -152,7 +152,7 @@ prove_cell(const struct audit_args *args, uint64_t n, struct audit_proof *ret_pr
 		               "verify --operator`");
 	cell = r == 0 ? audit_pick_cell(&cells, dir, entry.id) : NULL;
 	if (r == 0 && (cell == NULL || cell->started_n == 0))
-		return err_set(err, ENOENT, "the operator's timeline knows of no cell '%s'", entry.id);
+		return err_set(err, ENOENT, "the operator's timeline has no cell '%s'", entry.id);
 	return r < 0 ? r : prove_operator(cell->started_n, ret_anchor, err);
 }
 

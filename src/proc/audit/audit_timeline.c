@@ -88,15 +88,15 @@ audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 	if (r < 0)
 		return r;
 	if (!has_key)
-		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_KEY, "the operator's key is gone, or "
-		                  "not one that can be used, so that anybody may have signed this");
+		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_KEY, "the operator's key is "
+		                  "missing or unusable, so anybody may have signed this");
 	if (bad_head)
-		audit_check_fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is no number and hash of "
-		                  "a record");
+		audit_check_fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is not the number and "
+		                  "hash of a record");
 	/* A crash can come between the first checkpoint and the first operator.head, but no later. */
 	if (head == NULL && v->checkpoints > 1)
-		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_HEAD, "the note of where the timeline "
-		                  "ends is gone, so that nothing tells whether records behind it are");
+		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_HEAD, "the note of the timeline's "
+		                  "end is missing, so records may be missing there too");
 	return 0;
 }
 
@@ -169,8 +169,8 @@ audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell 
 	if (!is_known && !is_live && v->chain.tree.size > 0 && seen->untied != NULL)
 		audit_check_fault(&seen->check, AUDIT_UNTIED, CELL_EVENTS, seen->untied);
 	else if (!is_known && !is_live && v->chain.tree.size > 0)
-		audit_check_fault(&seen->check, AUDIT_SWAPPED, CELL_EVENTS, "the operator's timeline knows of "
-		                  "no cell of this id that was started");
+		audit_check_fault(&seen->check, AUDIT_SWAPPED, CELL_EVENTS, "the operator's timeline has "
+		                  "no start of a cell with this id");
 	if (seen->wants_policy)
 		audit_policy_check(&seen->policy, dir, &seen->check);
 	return 0;

@@ -41,7 +41,7 @@ audit_verify_trees(struct audit_verifier *v, struct err *err)
 		struct err why = {0};
 		int r;
 
-		/* A name that is no hash belongs to nothing: no dispatch looks for it. */
+		/* A name that is not a hash belongs to nothing: no dispatch looks for it. */
 		if (strlen(d->d_name) != HASH_HEX || strspn(d->d_name, "0123456789abcdef") != HASH_HEX)
 			continue;
 		v->trees++;

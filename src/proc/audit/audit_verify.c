@@ -59,7 +59,7 @@ tell_fault(const struct audit_check *check, const char *called, const char *path
 
 	if (check->line > 0)
 		snprintf(where, sizeof(where), ":%" PRIu64, check->line);
-	/* If its first line is no record, the owner of a file is unknown. */
+	/* If its first line is not a record, the owner of a file is unknown. */
 	if (seen->timeline[0] == '\0')
 		text_print_safe(stdout, check->file, strlen(check->file), false);
 	printf("%s%s: %s\n  ", seen->timeline, called, audit_fault_name(seen->fault));
@@ -82,7 +82,7 @@ tell_sound(const struct audit_check *check, const char *called, const char *stat
 
 	printf("%s%s: sound, %s, %" PRIu64 " records", seen->timeline, called, state, n);
 	if (seen->first > 1)
-		printf(" (the first %" PRIu64 " dropped, as is noted)", seen->first - 1);
+		printf(" (the first %" PRIu64 " dropped, as recorded)", seen->first - 1);
 	if (n > seen->signed_n)
 		printf(", the last %" PRIu64 " not signed yet", n - seen->signed_n);
 	if (check->torn > 0)
@@ -123,7 +123,7 @@ verify_operator(struct audit_verifier *v, enum telling telling, struct err *err)
 	int r;
 
 	audit_cells_free(&v->cells);
-	v->untied = "there is no operator's timeline that could tell whose this is";
+	v->untied = "there is no operator's timeline that could show whose cell this is";
 	if (v->operator < 0)
 		return 0;
 	r = audit_see_operator(v->operator, &seen, err);
@@ -132,13 +132,12 @@ verify_operator(struct audit_verifier *v, enum telling telling, struct err *err)
 	if (r == -ENOENT) {
 		seen.check.verify.fault = AUDIT_MISSING;
 		snprintf(seen.check.verify.finding, sizeof(seen.check.verify.finding), "the operator has a "
-		         "key, and there are no records");
+		         "key, but there are no records");
 		snprintf(seen.check.file, sizeof(seen.check.file), OPERATOR_LOG);
 		r = 0;
 	}
-	v->untied = seen.check.verify.fault == AUDIT_SOUND ? NULL : "this cannot be tied to the "
-	            "operator's timeline, which is not sound and would tell whose it is: see what was found "
-	            "of that";
+	v->untied = seen.check.verify.fault == AUDIT_SOUND ? NULL : "this cannot be matched with the "
+	            "operator's timeline, which is not sound: see the result for that timeline";
 	if (r == 0 && (telling == TELL_ALL ||
 	               (telling == TELL_FAULTS && seen.check.verify.fault != AUDIT_SOUND)))
 		audit_tell(v, &seen.check, v->operator, "open");
@@ -165,9 +164,9 @@ tell_missing(struct audit_verifier *v, const struct audit_cell *cell, int dir)
 	snprintf(check.verify.timeline, sizeof(check.verify.timeline), "cell/%s", cell->id);
 	check.verify.fault = AUDIT_MISSING;
 	snprintf(check.verify.finding, sizeof(check.verify.finding), "the timeline is gone, and %s%s",
-	         v->untied == NULL ? "it is not noted that it was removed" : "whether it is noted that it "
-	         "was removed cannot be told: the operator's timeline is not sound",
-	         cell->has_chain ? "" : "; how long it was is unknown");
+	         v->untied == NULL ? "no record says that it was removed" : "it is unknown whether it was "
+	         "removed, because the operator's timeline is not sound",
+	         cell->has_chain ? "" : "; its length is unknown");
 	/* The entry's name contains the cell's name, which is unknown now. */
 	if (dir < 0)
 		snprintf(check.file, sizeof(check.file), "%s.*/" CELL_EVENTS, cell->id);
@@ -223,8 +222,8 @@ verify_entry(struct audit_verifier *v, int dir, const struct cell_entry *entry,
 
 	if (is_old(cell, dir)) {
 		v->old++;
-		return v->args->all ? 0 : err_set(err, EINVAL, "what is recorded of cell '%s' cannot be "
-		                                  "verified: an older cloister did not chain records",
+		return v->args->all ? 0 : err_set(err, EINVAL, "the records of cell '%s' cannot be "
+		                                  "verified: an older cloister did not chain them",
 		                                  entry->id);
 	}
 	r = audit_see_cell(dir, entry, cell, &seen, err);
@@ -241,7 +240,7 @@ verify_entry(struct audit_verifier *v, int dir, const struct cell_entry *entry,
 		tell_missing(v, cell, dir);
 		return 0;
 	}
-	return err_set(err, ENOENT, "nothing was recorded of the cell '%s'",
+	return err_set(err, ENOENT, "the cell '%s' has no records",
 	               entry->name[0] != '\0' ? entry->name : entry->id);
 }
 
@@ -259,7 +258,8 @@ verify_cell(struct audit_verifier *v, const char *word, struct err *err)
 		return 0;
 	}
 	if (cell != NULL && cell->pruned)
-		return err_set(err, ENOENT, "the timeline of cell '%s' was removed, as is noted", word);
+		return err_set(err, ENOENT, "the timeline of cell '%s' was removed, as the operator's "
+		               "timeline records", word);
 	return dir;
 }
 
@@ -401,7 +401,7 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 		return v.operator;
 	if (v.operator == -ENOENT && args->operator)
 		return err_set(err, ENOENT, "there is no operator's timeline yet");
-	/* All or nothing: half of it is no JSON. */
+	/* All or nothing: half of it is not JSON. */
 	v.out.out = args->json ? open_memstream(&text, &len) : stdout;
 	if (v.out.out == NULL)
 		return err_errno(err, "cannot verify");

@@ -62,8 +62,8 @@ audit_open_cell(const char *word, struct cell_entry *ret_entry, struct err *err)
 		if (r < 0 && r != -ENOENT)
 			return r;
 	}
-	return err_set(err, ENOENT, "there is no cell '%.64s' of which anything was recorded: `cloister "
-	               "audit verify` names all", word);
+	return err_set(err, ENOENT, "there are no records of a cell '%.64s': `cloister audit verify` lists "
+	               "all cells", word);
 }
 
 int

@@ -154,7 +154,7 @@ serve(struct state *s)
 		if (r < 0)
 			return r == -EPIPE ? 0 : r;
 		if (message.type != COMPARE_ASK || buf_get_u32(&message.body, &wanted) < 0)
-			return err_set(&s->err, EBADMSG, "that is no question");
+			return err_set(&s->err, EBADMSG, "the question is malformed");
 		if ((wanted & COMPARE_OLD) != 0 && n < message.n_fds)
 			fds[0] = message.fds[n++];
 		if ((wanted & COMPARE_NEW) != 0 && n < message.n_fds)

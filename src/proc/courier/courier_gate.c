@@ -19,7 +19,7 @@ take_resolve(struct courier *c, uint32_t id, struct buf *body)
 	if (buf_get_str(body, &name) < 0 || buf_get_u32(body, &type) < 0 || buf_left(body) != 0 ||
 	    strlen(name) > HTTP_HOST_MAX)
 		return -EBADMSG;
-	/* Programs look up all kinds of names; a name that is no valid host has no address. */
+	/* Programs look up all kinds of names; a name that is not a valid host has no address. */
 	if (http_authority_parse((struct http_text){ name, strlen(name) }, host, &port, NULL) < 0 ||
 	    strcmp(host, name) != 0)
 		host[0] = '\0';
@@ -166,7 +166,7 @@ trailers_are_governed(const struct exchange *ex, const struct http_field *fields
 	for (size_t i = 0; i < n; i++) {
 		if (!policy_mentions_header(ex->policy->policy, fields[i].name))
 			continue;
-		snprintf(reason, COURIER_NOTE_MAX, "a rule speaks of the field '%.*s', so it cannot be a "
+		snprintf(reason, COURIER_NOTE_MAX, "a rule mentions the field '%.*s', so it cannot be a "
 		         "trailer", fields[i].name.len < 64 ? (int)fields[i].name.len : 64,
 		         fields[i].name.at);
 		return true;

@@ -202,7 +202,7 @@ take_first(struct courier *c, uint32_t n, struct err *err)
 		if (r == 0 && message.type == COURIER_STEER)
 			n--;
 		if (r == 0 && hear(c, &message) < 0)
-			r = err_set(err, EBADMSG, "what the supervisor said at the start is malformed");
+			r = err_set(err, EBADMSG, "a first message of the supervisor is malformed");
 	}
 	return r;
 }
@@ -255,7 +255,7 @@ static int
 place_keeper(struct orders *o, struct err *err)
 {
 	if (o->keeper != COURIER_KEEPER_FD && dup2(o->keeper, COURIER_KEEPER_FD) < 0)
-		return err_errno(err, "cannot keep the channel to who renews secrets");
+		return err_errno(err, "cannot keep the channel for renewed secrets");
 	if (o->keeper != COURIER_KEEPER_FD)
 		close(o->keeper);
 	o->keeper = -1;

@@ -37,10 +37,10 @@ print_list(const json_t *files)
 	}
 	if (skipped > 0)
 		fprintf(stderr, "cloister: %lld %s left out: links, FIFOs, sockets, devices, files too "
-		        "large for the disk, or names that are no text\n", skipped,
+		        "large for the disk, or names that are not text\n", skipped,
 		        skipped == 1 ? "other was" : "others were");
 	if (json_is_true(json_object_get(files, "truncated")))
-		fprintf(stderr, "cloister: there were more, which were not kept\n");
+		fprintf(stderr, "cloister: there were more files, which were not kept\n");
 }
 
 /* ---- --to ---- */
@@ -108,8 +108,8 @@ write_all_to(struct registry *reg, const json_t *files, const char *to, struct e
 
 	/* A new folder: nothing in it can be overwritten, or lead elsewhere. */
 	if (mkdir(to, 0777) < 0)
-		return errno == EEXIST ? err_set(err, EEXIST, "'%s' is there already: --to takes the name of a "
-		                                 "new folder", to) :
+		return errno == EEXIST ? err_set(err, EEXIST, "'%s' exists already: --to takes the name of "
+		                                 "a new folder", to) :
 		       err_errno(err, "cannot make the folder '%s'", to);
 	dir = open(to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)

@@ -16,7 +16,7 @@
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
 
-/* If there are no dispatches, there is nothing to open, and that is no error. */
+/* If there are no dispatches, there is nothing to open, and that is not an error. */
 static int
 open_one(const struct said *said, struct registry **ret_reg, struct dispatch *ret_d, struct err *err)
 {
@@ -89,8 +89,8 @@ proc_list(const struct said *said)
 	int r;
 
 	if (said->state != NULL && dispatch_state_parse(said->state, &state) < 0)
-		return proc_failf("there is no state '%.64s': queued, starting, running, finished, failed, "
-		                  "cancelled or timed_out", said->state);
+		return proc_failf("there is no state '%.64s': use queued, starting, running, finished, "
+		                  "failed, cancelled or timed_out", said->state);
 	if (said->state != NULL)
 		filter.state = (int)state;
 	r = registry_open(false, &reg, &err);
@@ -246,7 +246,7 @@ proc_output(const struct said *said)
 	if (r >= 0)
 		r = proc_copy_out(fd, stdout, &err);
 	if (r == 0 && truncated)
-		fputs("cloister: there was more, which was not kept\n", stderr);
+		fputs("cloister: there was more output, which was not kept\n", stderr);
 	return r < 0 ? tell_error(&err) : 0;
 }
 

@@ -131,7 +131,8 @@ caught(void *arg, const struct signalfd_siginfo *info)
 	}
 	w->asked_to_end = true;
 	if (!w->follower.json)
-		fprintf(stderr, "cloister: cancelling dispatch %s; once more to leave it to itself\n", w->id);
+		fprintf(stderr, "cloister: cancelling dispatch %s; interrupt again to stop waiting for its "
+		        "end\n", w->id);
 	(void)dispatch_cancel(w->reg, w->id, 5000, NULL);
 }
 

@@ -72,7 +72,7 @@ print_confined(FILE *out, const json_t *resolved)
 			fprintf(out, "      %-5s  ", text(pair, "verdict"));
 			text_print_safe(out, other, strlen(other), false);
 			fputs(other[0] != '\0' ? "\n" : json_integer_value(json_object_get(pair, "layer")) > 0 ?
-			      "what no rule matches there\n" : "by itself\n", out);
+			      "requests that no rule allows there\n" : "by itself\n", out);
 		}
 	}
 	if (json_is_true(json_object_get(confined, "more_rules")))

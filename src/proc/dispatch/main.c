@@ -176,7 +176,7 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 		said.envs[said.n_envs++] = env;
 	}
 	if (said.detach && args_get(args, "wait") != NULL)
-		return err_set(err, EINVAL, "--wait and --detach do not go together: leave one out");
+		return err_set(err, EINVAL, "--wait and --detach cannot be combined: remove one");
 	*ret_said = said;
 	return 0;
 }
@@ -208,8 +208,8 @@ run_verb(struct said *said)
 	nearest = text_nearest(word, names);
 	if (nearest != NULL)
 		return proc_failf("there is no `dispatches %.64s`: did you mean '%s'?", word, nearest);
-	return proc_failf("there is no `dispatches %.64s`: say what about it, show, events, output, files "
-	                  "or cancel, and then the id; or prune", word);
+	return proc_failf("there is no `dispatches %.64s`: use show, events, output, files or cancel, each "
+	                  "with an id, or prune", word);
 }
 
 /* Runs for a driver, PARENT, which holds the lock and has passed it on.  If the driver is gone,

@@ -53,8 +53,8 @@ proc_prune(const struct said *said)
 	int r;
 
 	if (said->n_words > 0)
-		return proc_failf("'prune' takes no words, '%.64s' is too much: what is old is removed, see "
-		                  "--older and --keep", said->words[0]);
+		return proc_failf("'prune' takes no argument: remove '%.64s', and choose with --older and "
+		                  "--keep", said->words[0]);
 	r = registry_open(false, &reg, &err);
 	if (r == 0)
 		r = dispatch_prune(reg, &how, &pruned, &err);

@@ -223,9 +223,10 @@ dns_take(struct gate *g, const struct dns_client *client, const unsigned char *q
 
 	if (r < 0)
 		gate_note(g, client->gc, EGRESS_NOTE_DNS, 0, r == -EBADMSG ?
-		          "this is no question to a name server" :
-		          question.deserves == DNS_NOTIMP ? "a name server is asked to do more than resolve" :
-		          "a question to the name server cannot be read");
+		          "this is not a DNS query" :
+		          question.deserves == DNS_NOTIMP ? "a DNS query asks for something other than a "
+		          "lookup" :
+		          "a DNS query is malformed");
 	if (r == -ENOTSUP)
 		dns_answer(client, query, &question, question.deserves, NULL);
 	if (r < 0 || dns_answer_locally(g, client, query, &question))

@@ -260,8 +260,8 @@ h1_connect(struct gate_h1 *h, size_t left)
 	struct gate_conn *gc = h->gc;
 
 	if (left != 0) {
-		gate_h1_refuse(h, 400, "something follows CONNECT before it was answered",
-		               "Wait for the answer to it.");
+		gate_h1_refuse(h, 400, "data follows CONNECT before its answer",
+		               "Wait for the answer first.");
 		return;
 	}
 	gate_h1_give_back(h, false);

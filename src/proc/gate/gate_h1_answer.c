@@ -124,7 +124,7 @@ h1_on_reset(struct gate_h1 *h, struct buf *body)
 	if (h->answer == ANSWER_DONE)
 		gate_conn_finish(h->gc);
 	else if (h->answer == ANSWER_WAIT)
-		gate_h1_refuse(h, why == EGRESS_RESET_TIMEOUT ? 504 : 502, "the request came to nothing",
+		gate_h1_refuse(h, why == EGRESS_RESET_TIMEOUT ? 504 : 502, "the request failed",
 		               NULL);
 	else
 		gate_conn_drop(h->gc, true);

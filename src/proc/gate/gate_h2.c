@@ -94,7 +94,7 @@ h2_take_trailers(struct gate_h2 *h2, struct gate_h2_stream *st)
 	int n = gate_h2_head_trailers(h2->head, fields);
 
 	if (n < 0) {
-		gate_note(h2->gc->gate, h2->gc, EGRESS_NOTE_HTTP, 0, "the trailers cannot be sent on");
+		gate_note(h2->gc->gate, h2->gc, EGRESS_NOTE_HTTP, 0, "the trailers cannot be forwarded");
 		return nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, st->id,
 		                                 NGHTTP2_PROTOCOL_ERROR);
 	}
@@ -130,7 +130,7 @@ h2_on_invalid(nghttp2_session *session, const nghttp2_frame *frame, int error, v
 
 	(void)session;
 	(void)frame;
-	snprintf(reason, sizeof(reason), "an HTTP/2 frame is not in order: %s",
+	snprintf(reason, sizeof(reason), "an HTTP/2 frame is invalid: %s",
 	         nghttp2_strerror(error));
 	gate_note(h2->gc->gate, h2->gc, EGRESS_NOTE_HTTP, 0, reason);
 	return 0;

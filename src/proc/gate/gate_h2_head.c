@@ -240,7 +240,7 @@ finish_request(struct gate_h2_head *h, const struct gate_conn *gc, bool has_end,
 		return err_set(err, EBADMSG, "CONNECT is for proxies, on port 3128 of "
 		               "gate.cloister.internal");
 	if (!http_text_is_nocase(get(h, h->scheme), scheme))
-		return err_set(err, EBADMSG, "the scheme is not the connection's, '%s'", scheme);
+		return err_set(err, EBADMSG, "the scheme differs from the connection's, '%s'", scheme);
 	r = finish_authority(h, head, err);
 	if (r == 0)
 		r = finish_path(h, head, err);

@@ -70,8 +70,8 @@ static void
 socks_bad(struct gate_conn *gc, enum gate_owes kind, int error)
 {
 	static const unsigned char no_method[] = { 5, 0xff };
-	const char *reason = error == -EPERM ? "no way to log in to SOCKS is known here" :
-	                     error == -ENOTSUP ? "SOCKS is for connections only" :
+	const char *reason = error == -EPERM ? "the client offers no supported SOCKS login" :
+	                     error == -ENOTSUP ? "only the SOCKS command CONNECT is supported" :
 	                     "this is not SOCKS";
 	unsigned char code = error == -ENOTSUP ? SOCKS_NO_COMMAND :
 	                     error == -EAFNOSUPPORT ? SOCKS_NO_KIND : SOCKS_FAILED;

@@ -16,7 +16,7 @@ request_check_sni(const struct gate_conn *gc, const struct http_head *head, stru
 	if (gc->sni[0] == '\0' || http_text_is(head->host, gc->sni) ||
 	    !http_text_is(head->host, gc->name))
 		return 0;
-	err_set(err, EPERM, "the name in the TLS handshake, '%s', is another one", gc->sni);
+	err_set(err, EPERM, "the name in the TLS handshake, '%s', is a different one", gc->sni);
 	return 403;
 }
 
@@ -44,7 +44,7 @@ gate_request_complete(struct gate_conn *gc, struct http_head *head, bool is_abso
                       struct err *err)
 {
 	if (!gc->is_proxy && is_absolute && head->scheme != request_scheme(gc)) {
-		err_set(err, EBADMSG, "the target's scheme is not the connection's");
+		err_set(err, EBADMSG, "the target's scheme differs from the connection's");
 		return 400;
 	}
 	if (!is_absolute)

@@ -102,8 +102,8 @@ ask_login(struct gate_ssh *s, const struct ssh_request *r)
 	if (r->host_key.at != NULL && s->bound != NULL &&
 	    (r->host_key.len != s->bind.host_key.len ||
 	     memcmp(r->host_key.at, s->bind.host_key.at, r->host_key.len) != 0)) {
-		gate_note(s->gc->gate, NULL, EGRESS_NOTE_SSH, 0, "the login is to another host than the "
-		          "session was said to be with");
+		gate_note(s->gc->gate, NULL, EGRESS_NOTE_SSH, 0, "the login is for another host than the "
+		          "session");
 		fail(s);
 		return;
 	}

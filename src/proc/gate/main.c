@@ -45,12 +45,12 @@ gate_read_start(struct gate *g, struct err *err)
 	message.body.wipes = true;
 	if (message.type != GATE_START || buf_get_str(&message.body, &certificate) < 0 ||
 	    buf_get_str(&message.body, &key) < 0)
-		return err_set(err, EBADMSG, "the first message is not the one expected");
+		return err_set(err, EBADMSG, "the first message is unexpected");
 	if (certificate[0] != '\0') {
 		g->ca_certificate = OPENSSL_strdup(certificate);
 		g->ca_key = OPENSSL_strdup(key);
 		if (g->ca_certificate == NULL || g->ca_key == NULL)
-			r = err_set(err, ENOMEM, "there is no memory");
+			r = err_set(err, ENOMEM, "out of memory");
 	}
 	return r;
 }
@@ -82,7 +82,7 @@ gate_prepare(struct gate *g, struct err *err)
 	 * it needs from the system now. */
 	OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	if (RAND_bytes(seed, sizeof(seed)) != 1)
-		return err_set(err, EIO, "there is no randomness");
+		return err_set(err, EIO, "no random numbers are available");
 	gate_set_limits(g);
 	buf_init(&g->frame, MUX_FRAME_MAX);
 	buf_init(&g->text, MUX_FRAME_MAX);

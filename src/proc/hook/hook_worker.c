@@ -130,7 +130,7 @@ read_answer(struct hook_worker *w)
 	}
 }
 
-/* Why what it wrote is not an answer; NULL if it is one, or may become one. */
+/* The reason why its output is not an answer; NULL if it is one, or may become one. */
 static const char *
 find_fault(const struct hook_worker *w, int r)
 {

@@ -135,7 +135,7 @@ tell_rewritten(struct server *s, uint32_t id, const char *why, const uint64_t ch
 static int
 refuse_rewrite(struct server *s, uint32_t id)
 {
-	tell_rewritten(s, id, "too much is looked into at once", (uint64_t[2]){0});
+	tell_rewritten(s, id, "too many bytes are being inspected", (uint64_t[2]){0});
 	return 0;
 }
 
@@ -248,11 +248,11 @@ take_question(struct server *s, uint32_t id, struct buf *body)
 	if (read_question(s, body, &req) < 0)
 		return -EBADMSG;
 	if (s->n_bodies >= BODIES_MAX) {
-		refuse(s, id, "too many bodies are looked into at once");
+		refuse(s, id, "too many bodies are being inspected");
 		return 0;
 	}
 	if (q == NULL || inspect_new(&req, &q->inspect, &err) < 0) {
-		refuse(s, id, "there is no memory to look into it");
+		refuse(s, id, "out of memory while inspecting the body");
 		return 0;
 	}
 	return question_open(s, id, TAKE(q));

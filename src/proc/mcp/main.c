@@ -55,8 +55,8 @@ read_options(int argc, char **argv, struct options *o, struct err *err)
 	if (o->principal == NULL)
 		o->principal = "";
 	if (*o->principal != '\0' && getenv("CLOISTER_MCP_TOKEN") != NULL)
-		return err_set(err, EINVAL, "--as and CLOISTER_MCP_TOKEN contradict each other: an agent acts "
-		               "on behalf of whom it was dispatched for");
+		return err_set(err, EINVAL, "--as and CLOISTER_MCP_TOKEN contradict each other: an agent "
+		               "acts for the principal of its dispatch");
 	if ((o->http == NULL) != (o->token_file == NULL))
 		return err_set(err, EINVAL, "--http and --token-file go together: without a token every "
 		               "program of this machine could dispatch agents");
@@ -74,7 +74,7 @@ check_principal(const char *text, struct err *err)
 	for (; len > 0; text += n, len -= n) {
 		n = utf8_next(text, len, &code);
 		if (n == 0 || utf8_is_control(code))
-			return err_set(err, EINVAL, "the principal has a character that is not to be printed");
+			return err_set(err, EINVAL, "the principal has a character that cannot be printed");
 	}
 	return 0;
 }
@@ -180,7 +180,7 @@ answer(int channel, int runtime, bool may_start, struct err *err)
 		return r;
 	/* The only request that the worker may make. */
 	if (message.type != MCP_CONNECT || buf_left(&message.body) != 0 || message.n_fds != 0)
-		return err_set(err, EBADMSG, "cloister-mcp's worker asked for what it may not have");
+		return err_set(err, EBADMSG, "cloister-mcp's worker made a request that it may not make");
 	fd = keeper_connect(runtime, may_start, &why);
 	ipc_begin(&b, fd >= 0 ? MCP_CONNECTED : MCP_REFUSED);
 	if (fd < 0)

@@ -68,7 +68,7 @@ check_types(struct serve_request *q)
 	struct http_text type = http_head_get(&q->head, "content-type");
 
 	if (type.len < sizeof(json) - 1 || strncasecmp(type.at, json, sizeof(json) - 1) != 0) {
-		serve_refuse(q, 415, "type", NULL, "a message is application/json");
+		serve_refuse(q, 415, "type", NULL, "a message must have the type application/json");
 		return false;
 	}
 	if (!has_word(accept, "*/*") &&
@@ -118,9 +118,10 @@ find_session(struct serve_request *q, const struct asked *a)
 	struct session *s = a->has_session ? mcp_session_find(a->session, q->token) : NULL;
 
 	if (!a->has_session)
-		serve_refuse(q, 400, "session", NULL, "'Mcp-Session-Id' is missing: say `initialize` first");
+		serve_refuse(q, 400, "session", NULL, "'Mcp-Session-Id' is missing: send `initialize` "
+		             "first");
 	else if (s == NULL)
-		serve_refuse(q, 404, "session", NULL, "there is no such session: say `initialize` again");
+		serve_refuse(q, 404, "session", NULL, "there is no such session: send `initialize` again");
 	return s;
 }
 
@@ -137,7 +138,7 @@ post(struct serve_request *q, const struct asked *a)
 	}
 	if (mcp_is_modern(&a->fields, &m)) {
 		if (m.kind == JSONRPC_RESPONSE)
-			serve_refuse(q, 400, "response", NULL, "nothing was asked that this could answer");
+			serve_refuse(q, 400, "response", NULL, "this response answers no open request");
 		else
 			reply(q, NULL, &m, a);
 		return;
@@ -233,7 +234,7 @@ deal_with(struct serve_request *q)
 		delete(q, &a);
 	else {
 		serve_field(q, "allow", "POST, GET, DELETE");
-		serve_refuse(q, 405, "method", NULL, "a message is sent by POST");
+		serve_refuse(q, 405, "method", NULL, "send messages by POST");
 	}
 }
 
@@ -251,9 +252,9 @@ checked(struct job *job, json_t *message, bool last)
 	if (status == 200 && !q->is_gone)
 		deal_with(q);
 	else if (status == 401)
-		serve_refuse_token(q, "the token is not, or no longer, that of a running dispatch");
+		serve_refuse_token(q, "the token belongs to no running dispatch");
 	else
-		serve_refuse(q, 503, "unavailable", NULL, "the service cannot be asked: try again later");
+		serve_refuse(q, 503, "unavailable", NULL, "the service cannot be reached: try again later");
 }
 
 /* Checked for each request: a dispatch may be over. */
@@ -267,7 +268,7 @@ take_request(void *arg, struct serve_request *q)
 	if (q->token[0] == '\0')
 		deal_with(q);
 	else if (job_new(mcp_call_check(&mcp_guest_config, &nobody), q->token, &handler, q) == NULL)
-		serve_refuse(q, 503, "busy", NULL, "too much is being dealt with: try again later");
+		serve_refuse(q, 503, "busy", NULL, "too many messages are being handled: try again later");
 }
 
 /* Nothing was kept of it. */

@@ -191,7 +191,7 @@ take(struct link *link, size_t len, struct err *err)
 		else if (event == H1_END)
 			return false;
 		else
-			return err_set(err, EPROTO, "the service does not speak HTTP as it should") == 0;
+			return err_set(err, EPROTO, "the service sent an invalid HTTP response") == 0;
 		/* The rest is not needed. */
 		if (link->is_cut)
 			return false;

@@ -71,6 +71,6 @@ keeper_connect(int runtime, bool may_start, struct err *err)
 		return r;
 	for (until = loop_now_ms() + START_MS; fd < 0 && loop_now_ms() < until; fd = try_connect(runtime))
 		(void)nanosleep(&pause, NULL);
-	return fd >= 0 ? fd : err_set(err, ETIMEDOUT, "no service runs, and none could be started: see "
-	                              "what `cloister serve` says");
+	return fd >= 0 ? fd : err_set(err, ETIMEDOUT, "no service runs, and none could be started: run "
+	                              "`cloister serve` to see why");
 }

@@ -82,7 +82,7 @@ say(json_t *message)
 		buf_put(&out, "\n", 1);
 	}
 	if (text == NULL || buf_failed(&out)) {
-		fputs("cloister: out of memory for what is to be answered\n", stderr);
+		fputs("cloister: out of memory for answers\n", stderr);
 		exit(125);
 	}
 	if (!output_is_file && loop_watch(mcp_loop, &output, EPOLLOUT, NULL) == -EPERM)
@@ -107,7 +107,8 @@ static const struct job_handler handler = { .say = job_say };
 static void
 refuse_call(const struct jsonrpc *m)
 {
-	say(jsonrpc_error(m->id, JSONRPC_BAD_REQUEST, "too much is being dealt with: try again later"));
+	say(jsonrpc_error(m->id, JSONRPC_BAD_REQUEST, "too many messages are being handled: try again "
+	                  "later"));
 }
 
 static void

@@ -104,7 +104,7 @@ add_event(struct stream *stream, const char *data)
 	unsigned n = stream->n_events++;
 
 	if (event == NULL) {
-		fputs("cloister: out of memory for what is to be answered\n", stderr);
+		fputs("cloister: out of memory for answers\n", stderr);
 		exit(125);
 	}
 	event->n = n;
@@ -242,7 +242,7 @@ stream_begin(struct stream *stream, struct mcp_call *call)
 	if (stream->job == NULL) {
 		stream->streams = false;
 		serve_refuse(TAKE(stream->q), 503, "busy", NULL,
-		             "too much is being dealt with: try again later");
+		             "too many messages are being handled: try again later");
 		stream_free(stream);
 		return;
 	}

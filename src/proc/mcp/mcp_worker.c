@@ -39,7 +39,7 @@ hear_beginning(struct beginning *b, struct err *err)
 	    buf_get_str(&b->message.body, &b->token) < 0 ||
 	    buf_get_u32(&b->message.body, &b->port) < 0 ||
 	    buf_get_str(&b->message.body, &b->hash) < 0)
-		return err_set(err, EBADMSG, "cloister-mcp's halves are of two versions");
+		return err_set(err, EBADMSG, "the two processes of cloister-mcp have different versions");
 	return 0;
 }
 
@@ -49,7 +49,7 @@ begin_http(const struct beginning *b, struct err *err)
 	static struct serve_token token = { .name = "mcp", .role = SERVE_AGENT };
 
 	if (b->hash[0] != '\0' && !codec_unhex_lower(b->hash, token.hash, sizeof(token.hash)))
-		return err_set(err, EBADMSG, "cloister-mcp's halves are of two versions");
+		return err_set(err, EBADMSG, "the two processes of cloister-mcp have different versions");
 	return http_begin((uint16_t)b->port, b->hash[0] != '\0' ? &token : NULL, err);
 }
 

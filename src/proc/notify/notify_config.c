@@ -101,7 +101,7 @@ read_secret_file(struct notify_target *t, const struct node *node, struct err *e
 	int r;
 
 	if (node->kind != NODE_SCALAR || node->text[0] != '/')
-		return node_err(err, node, "secret_file is a path from / on");
+		return node_err(err, node, "secret_file must be an absolute path");
 	r = trust_read(TRUST_NOTIFY_SECRET, node->text, 4096, &text, NULL, err);
 	if (r < 0)
 		return r;
@@ -154,14 +154,14 @@ read_target(struct notify_config *c, const struct node *node, struct err *err)
 	int r = 0;
 
 	if (node->kind != NODE_MAP)
-		return node_err(err, node, "each is a map: `- command: [...]`");
+		return node_err(err, node, "each entry is a map: `- command: [...]`");
 	*t = (struct notify_target){ .on = NOTIFY_ALL };
 	/* A partly read target is freed with the others. */
 	c->n++;
 	for (size_t i = 0; r == 0 && i < node->n; i++)
 		r = read_key(t, node->items[i], node->values[i], err);
 	if (r == 0 && (t->command == NULL) == (t->webhook == NULL))
-		r = node_err(err, node, "each has a command or a webhook");
+		r = node_err(err, node, "each entry needs a command or a webhook");
 	if (r == 0 && (t->webhook == NULL) != (t->n_secret == 0))
 		r = node_err(err, node, t->webhook == NULL ? "only webhooks have a secret" :
 		             "a webhook is signed: it needs a secret, or a secret_file");
@@ -181,7 +181,7 @@ check_owner(int fd, const char *path, struct err *err)
 	if (!S_ISREG(st.st_mode) || (st.st_mode & 022) != 0)
 		return err_set(err, EPERM, "'%s' is writable by others: chmod go-w it", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return err_set(err, EPERM, "'%s' belongs to somebody else", path);
+		return err_set(err, EPERM, "'%s' belongs to another user", path);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ read_all(const char *path, const char *text, size_t len, struct notify_config *c
 	if (root->kind == NODE_MAP && root->n == 0)
 		return 0;
 	if (root->kind != NODE_LIST || root->n > NOTIFY_TARGETS_MAX)
-		return node_err(err, root, "this is a list of at most %d whom to tell", NOTIFY_TARGETS_MAX);
+		return node_err(err, root, "the file is a list of at most %d entries", NOTIFY_TARGETS_MAX);
 	for (size_t i = 0; r == 0 && i < root->n; i++)
 		r = read_target(c, root->items[i], err);
 	return r;

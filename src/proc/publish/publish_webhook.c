@@ -137,7 +137,7 @@ late(void *arg)
 	struct webhook *w = arg;
 
 	if (w->step == READS)
-		refuse(w, 408, "the request does not come to its end");
+		refuse(w, 408, "the request is incomplete");
 	else if (w->step == ASKS)
 		refuse(w, 503, "the signature could not be checked in time");
 	else
@@ -251,7 +251,7 @@ take_answer(struct webhook *w)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0 && !w->answers) {
-		refuse(w, 502, "the server in the cell gave no answer");
+		refuse(w, 502, "the server in the cell did not answer");
 		return;
 	}
 	w->answers = true;
@@ -316,7 +316,7 @@ begin_connect(struct webhook *w)
 	while (w->cell.fd < 0 && w->n_tried < 2)
 		w->cell.fd = publish_connect(w->port, w->n_tried++ == 1);
 	if (w->cell.fd < 0)
-		refuse(w, 502, "nobody listens at this port in the cell");
+		refuse(w, 502, "nothing listens on this port in the cell");
 	else
 		watch(w, &w->cell, EPOLLOUT);
 }
@@ -396,7 +396,7 @@ take_checked(struct ipc_message *message)
 	h1_reader_init(&w->reader, H1_RESPONSES);
 	h1_reader_expect(&w->reader, w->is_head);
 	if (buf_failed(&w->to_cell))
-		refuse(w, 503, "there is no memory");
+		refuse(w, 503, "out of memory");
 	else
 		begin_connect(w);
 	return 0;
@@ -433,7 +433,7 @@ take_head(struct webhook *w)
 		head->port = 80;
 	http_head_drop(head, "expect");
 	if (http_head_check(head, &err) < 0 || head->upgrade.len > 0 || head->path.at[0] != '/') {
-		refuse(w, 400, err.text[0] != '\0' ? err.text : "this is no request of a webhook");
+		refuse(w, 400, err.text[0] != '\0' ? err.text : "this is not a webhook request");
 		return false;
 	}
 	if (head->length != HTTP_LENGTH_UNKNOWN && head->length > WEBHOOK_BODY_MAX) {
@@ -459,7 +459,7 @@ take_body(struct webhook *w, struct http_text piece)
 		return false;
 	}
 	if (piece.len > WEBHOOK_HELD_ALL - held) {
-		refuse(w, 503, "too many webhooks come at once");
+		refuse(w, 503, "too many webhooks arrive at once");
 		return false;
 	}
 	buf_put(&w->body, piece.at, piece.len);

@@ -29,7 +29,7 @@ run(int argc, char **argv, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		if (strcmp(commands[i].name, args.command) == 0)
 			return commands[i].run(&args, err);
-	return err_set(err, EINVAL, "cloister-registry knows no command '%.64s'", args.command);
+	return err_set(err, EINVAL, "cloister-registry has no command '%.64s'", args.command);
 }
 
 int

@@ -116,7 +116,7 @@ keep_stdin(struct err *err)
 	return r;
 }
 
-/* Names can be registered in any order, so this is no mistake yet. */
+/* Names can be registered in any order, so this is not a mistake yet. */
 static void
 note_missing(struct asked *a, const struct object *o)
 {
@@ -143,7 +143,8 @@ register_one(struct asked *a, const char *path, const char *name)
 	int r = 0;
 
 	if (is_stdin && a->kind == REGISTRY_CAPABILITY)
-		return err_set(a->err, EINVAL, "a capability is a folder: it does not come from standard input");
+		return err_set(a->err, EINVAL, "a capability is a folder, so it cannot be read from "
+		               "standard input");
 	if (is_stdin)
 		r = keep_stdin(a->err);
 	if (r < 0)
@@ -161,7 +162,7 @@ register_one(struct asked *a, const char *path, const char *name)
 	note_missing(a, o);
 	/* Also for an older version, to which the name refers again. */
 	r = tell_notes(a->r, a->err);
-	return r < 0 ? err_wrap(a->err, "it is done, and will be recorded once that is possible") :
+	return r < 0 ? err_wrap(a->err, "the change is made, and will be recorded as soon as possible") :
 	       tell_registered(a, &v, created);
 }
 
@@ -235,7 +236,7 @@ history(struct asked *a)
 	int r = get_limit(a, &limit);
 
 	if (r == 0 && after != NULL && num_parse_count(after, 1, INT64_MAX, &before, a->err) < 0)
-		r = err_wrap(a->err, "--after is the number of a version here");
+		r = err_wrap(a->err, "--after must be the number of a version here");
 	r = r == 0 ? registry_history(a->r, a->kind, a->words[0], before, limit, &page, a->err) : r;
 	if (r < 0)
 		return r;
@@ -327,7 +328,7 @@ retire(struct asked *a)
 		return r;
 	r = tell_notes(a->r, a->err);
 	if (r < 0)
-		return err_wrap(a->err, "it is done, and will be recorded once that is possible");
+		return err_wrap(a->err, "the change is made, and will be recorded as soon as possible");
 	if (!a->json) {
 		if (n == 0)
 			printf("nothing changed: it is %sretired already\n", back ? "not " : "");

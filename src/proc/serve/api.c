@@ -114,7 +114,7 @@ api_query_bool(struct api_call *c, const char *name, bool otherwise, bool *ret_v
 	*ret_value = text == NULL ? otherwise : strcmp(text, "true") == 0;
 	if (text == NULL || *ret_value || strcmp(text, "false") == 0)
 		return 0;
-	return api_fail_with(c, 400, "invalid", "the parameter '%s' is true or false", name);
+	return api_fail_with(c, 400, "invalid", "the parameter '%s' must be true or false", name);
 }
 
 int
@@ -154,7 +154,8 @@ read_body(struct api_call *c)
 		return api_fail_with(c, 400, "invalid", "the body is missing: send a JSON object, %s of "
 		                     "/v1/openapi.json", c->route->body);
 	if (!is_json(http_head_get(&c->q->head, "content-type")))
-		return api_fail_with(c, 415, "not_json", "send JSON, and say so: 'Content-Type: application/json'");
+		return api_fail_with(c, 415, "not_json", "the body must be JSON: send 'Content-Type: "
+		                     "application/json'");
 	if (body->fd > 0) {
 		map = mmap(NULL, body->len, PROT_READ, MAP_PRIVATE, body->fd, 0);
 		text = map;
@@ -311,7 +312,8 @@ static void
 refuse_method(struct serve_request *q, const char *allow)
 {
 	serve_field(q, "allow", allow);
-	serve_refuse(q, 405, "method_not_allowed", NULL, "this path has other methods: see 'Allow'");
+	serve_refuse(q, 405, "method_not_allowed", NULL, "this path does not support the method: see the "
+	             "header 'Allow'");
 }
 
 /* A route that a role may not use does not exist for it. */
@@ -334,9 +336,9 @@ find_route(struct serve_request *q, struct route_params *ret_params)
 		         strcmp(route->method, "GET") == 0 ? ", HEAD" : "");
 	}
 	if (q->role == SERVE_GUEST)
-		serve_refuse_token(q, "the token is missing: send 'Authorization: Bearer TOKEN', with what is in "
-		                   "the server's token file (serve/token in the data folder), or log in with a browser "
-		                   "(`cloister dashboard`)");
+		serve_refuse_token(q, "the token is missing: send 'Authorization: Bearer TOKEN' with the "
+		                   "token in the server's token file (serve/token in the data folder), or "
+		                   "log in with a browser (`cloister dashboard`)");
 	else if (allow[0] != '\0')
 		refuse_method(q, allow);
 	else
@@ -352,7 +354,7 @@ take_head(void *arg, struct serve_request *q)
 	struct err err = {0};
 
 	if (c == NULL) {
-		serve_refuse(q, 503, "unavailable", NULL, "there is no memory");
+		serve_refuse(q, 503, "unavailable", NULL, "out of memory");
 		return;
 	}
 	c->job = (struct serve_job){ .work = work, .done = done };
@@ -428,7 +430,7 @@ take_over(struct api *api, uint64_t retain_ms, struct err *err)
 		return r;
 	dispatcher_set_adopting(api->dispatcher, true);
 	if (n > 0)
-		fprintf(stderr, "cloister: %zu dispatch%s under way: going on with %s\n", n,
+		fprintf(stderr, "cloister: %zu dispatch%s under way: continuing %s\n", n,
 		        n == 1 ? " is" : "es are", n == 1 ? "it" : "them");
 	return 0;
 }
@@ -441,7 +443,7 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	int r;
 
 	if (api == NULL)
-		return err_errno(err, "cannot begin to serve");
+		return err_errno(err, "cannot start the service");
 	api->loop = loop;
 	api->started_ms = dispatch_now_ms();
 	/* Before there are threads. */

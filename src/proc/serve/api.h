@@ -51,7 +51,7 @@ struct api_route {
 	/* In the loop, when WORK has returned 0: answers, or sends C to a thread again (api_go_on).
 	 * NULL: WORK's result is the response. */
 	void (*begin)(struct api_call *c);
-	/* Of a request to a running cell: */
+	/* For a request to a running cell: */
 	enum steer_verb verb;
 	const char *record;             /* in the operator's timeline */
 };

@@ -80,7 +80,7 @@ api_metrics(struct api_call *c)
 
 	if (out == NULL)
 		return api_answer_text(c, NULL, 0, NULL);
-	fprintf(out, "# HELP cloister_build_info Which cloister this is.\n"
+	fprintf(out, "# HELP cloister_build_info The version of cloister.\n"
 	        "# TYPE cloister_build_info gauge\n"
 	        "cloister_build_info{version=\"%s\",build=\"%s\"} 1\n", CLOISTER_VERSION, c->api->build);
 	put_metric(out, "start_time_seconds", "gauge", "When the service was started.",
@@ -90,7 +90,7 @@ api_metrics(struct api_call *c)
 	put_metric(out, "http_streams", "gauge", "Event streams that are open.", c->stats.streams);
 	put_metric(out, "http_requests_total", "counter", "Requests so far.", c->stats.requests);
 	put_metric(out, "http_refused_total", "counter",
-	           "Requests that could not be read or had no right to come in.", c->stats.refused);
+	           "Requests that were malformed or not authorized.", c->stats.refused);
 	put_answers(out, &c->stats);
 	put_cells(out);
 	put_dispatches(out, api_registry(c));

@@ -79,8 +79,8 @@ api_approvals_list(struct api_call *c)
 
 	if (state != NULL && strcmp(state, "pending") != 0 && strcmp(state, "approved") != 0 &&
 	    strcmp(state, "refused") != 0 && strcmp(state, "timed_out") != 0 && strcmp(state, "gone") != 0)
-		return api_fail_with(c, 400, "invalid", "there is no state '%.32s': pending, approved, refused, "
-		                     "timed_out or gone", state);
+		return api_fail_with(c, 400, "invalid", "there is no state '%.32s': use pending, approved, "
+		                     "refused, timed_out or gone", state);
 	if (runtime < 0 || (word != NULL ? cell_find(runtime, true, word, &one, &c->err) :
 	                                   cell_list(runtime, true, &entries, &n, &c->err)) < 0)
 		return api_fail(c);
@@ -108,7 +108,7 @@ reach(struct api_call *c, uint64_t *ret_n)
 		                     "/v1/approvals", c->params.at[0]);
 	word = strdup(cell);
 	if (word == NULL)
-		return api_fail_with(c, 503, "unavailable", "there is no memory");
+		return api_fail_with(c, 503, "unavailable", "out of memory");
 	free(c->params.at[1]);
 	c->params.at[1] = c->params.at[0];      /* the id, for the answer */
 	c->params.at[0] = word;
@@ -162,11 +162,12 @@ read_how(struct api_call *c, enum control_approve *ret_how, uint64_t *ret_ms)
 	while (how != NULL && i < ARRAY_LEN(words) && strcmp(words[i], how) != 0)
 		i++;
 	if (i == ARRAY_LEN(words))
-		return api_body_wrong(c, "how", api_fail_with(c, 400, "invalid", "'how' is once, for or rule"));
+		return api_body_wrong(c, "how", api_fail_with(c, 400, "invalid", "'how' must be once, for "
+		                                              "or rule"));
 	*ret_how = (enum control_approve)i;
 	if ((*ret_how == CONTROL_APPROVE_FOR) != (time != NULL))
 		return api_body_wrong(c, "for", api_fail_with(c, 400, "invalid", time == NULL ? "'for' is missing: a "
-		                      "time such as 10m" : "'for' is a time for \"how\": \"for\" only"));
+		                      "time such as 10m" : "'for' needs \"how\": \"for\""));
 	if (time != NULL && (num_parse_duration(time, ret_ms, NULL) < 0 || *ret_ms == 0 ||
 	                     *ret_ms > CONTROL_APPROVE_MS))
 		return api_body_wrong(c, "for", api_fail_with(c, 400, "invalid", "'for' is a time of up to 7 days, "

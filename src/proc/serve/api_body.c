@@ -66,7 +66,7 @@ api_body_check(struct api_call *c, const struct api_member *members)
 	json_t *value;
 
 	if (!json_is_object(c->body))
-		return wrong(c, "", "the body is no object%s%s", "");
+		return wrong(c, "", "the body is not an object%s%s", "");
 	json_object_foreach (c->body, key, value) {
 		const struct api_member *m = members;
 

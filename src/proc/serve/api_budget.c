@@ -79,8 +79,9 @@ find_kind(struct api_call *c, const char *word, enum policy_kind *ret_kind)
 	int kind = policy_kind_find(word);
 
 	*ret_kind = (enum policy_kind)kind;
-	return kind >= 0 ? 0 : api_body_wrong(c, "kind", api_fail_with(c, 400, "invalid", "there is no kind '%.32s': requests, "
-	                                               "bytes_in, bytes_out, hosts, time, cpu or money", word));
+	return kind >= 0 ? 0 : api_body_wrong(c, "kind", api_fail_with(c, 400, "invalid", "there is no "
+	                                               "kind '%.32s': use requests, bytes_in, bytes_out, "
+	                                               "hosts, time, cpu or money", word));
 }
 
 /* A number is accepted in place of a text. */
@@ -94,8 +95,9 @@ read_limit(struct api_call *c, char *text, size_t size)
 	else if (json_is_integer(limit))
 		snprintf(text, size, "%lld", (long long)json_integer_value(limit));
 	else
-		return api_body_wrong(c, "limit", api_fail_with(c, 400, "invalid", "'limit' is what it may be from "
-		                      "now on, such as \"200\", \"5 USD\" or \"1h\", or \"+\" and by how much"));
+		return api_body_wrong(c, "limit", api_fail_with(c, 400, "invalid", "'limit' is the new "
+		                      "limit, such as \"200\", \"5 USD\" or \"1h\", or an increase, such "
+		                      "as \"+100\""));
 	return 0;
 }
 

@@ -189,7 +189,7 @@ put_cell(struct api_call *c, struct json *w)
 	r = dir < 0 ? dir : cell_record_read(dir, &record, &c->err);
 	if (r < 0)
 		return err_set(&c->err, r == -ENOTUNIQ ? ENOTUNIQ : ENOENT, r == -ENOTUNIQ ?
-		               "'%s' means several cells" : "there is no cell '%s'", c->params.at[0]);
+		               "'%s' matches several cells" : "there is no cell '%s'", c->params.at[0]);
 	cell_record_json(w, &record);
 	cell_record_free(&record);
 	return 0;
@@ -310,7 +310,7 @@ api_cell_events(struct api_call *c)
 		return api_fail(c);
 	c->source = follow_source_new(dir, CELL_EVENTS);
 	if (c->source == NULL)
-		return api_fail_with(c, 503, "unavailable", "there is no memory");
+		return api_fail_with(c, 503, "unavailable", "out of memory");
 	c->source->is_live = cell_state_is_live;
 	return api_follow_prepare(c, false);
 }
@@ -326,6 +326,6 @@ api_operator_events(struct api_call *c)
 		return api_fail(c);
 	c->source = follow_source_new(dir, OPERATOR_LOG);
 	if (c->source == NULL)
-		return api_fail_with(c, 503, "unavailable", "there is no memory");
+		return api_fail_with(c, 503, "unavailable", "out of memory");
 	return api_follow_prepare(c, false);
 }

@@ -75,14 +75,14 @@ read_input(struct api_call *c, struct asked *a)
 
 	if (json_is_string(plain) && json_is_string(coded))
 		return api_body_wrong(c, "input", api_fail_with(c, 400, "invalid",
-			"'input' and 'input_base64' contradict each other"));
+			"'input' and 'input_base64' contradict each other: send one"));
 	a->request.input = json_string_value(plain);
 	a->request.input_len = json_string_length(plain);
 	if (!json_is_string(coded))
 		return 0;
 	if (!decode(json_string_value(coded), json_string_length(coded), a))
 		return api_body_wrong(c, "input_base64", api_fail_with(c, 400, "invalid",
-			"'input_base64' is no base64"));
+			"'input_base64' is not base64"));
 	a->request.input = a->input;
 	return 0;
 }
@@ -98,12 +98,13 @@ read_key(struct api_call *c, struct asked *a)
 		return 0;
 	if (said != NULL && header.len > 0 && !http_text_is(header, said))
 		return api_body_wrong(c, "idempotency_key", api_fail_with(c, 400, "invalid",
-			"'idempotency_key' and the header Idempotency-Key contradict each other"));
+			"'idempotency_key' and the header Idempotency-Key contradict each other: send "
+			"one"));
 	n = asprintf(&a->key, "%s%.*s", c->q->role == SERVE_AGENT ? DISPATCH_AGENT_KEYS : "",
 	             said != NULL ? (int)strlen(said) : (int)header.len, said != NULL ? said : header.at);
 	if (n < 0) {
 		a->key = NULL;
-		return api_fail_with(c, 503, "unavailable", "there is no memory");
+		return api_fail_with(c, 503, "unavailable", "out of memory");
 	}
 	a->request.key = a->key;
 	return 0;
@@ -118,7 +119,7 @@ read_numbers(struct api_call *c, struct asked *a)
 
 	if (n < 0 || n > DISPATCH_RETRIES_MAX)
 		return api_body_wrong(c, "retries", api_fail_with(c, 400, "invalid",
-			"'retries' is a number up to %d", DISPATCH_RETRIES_MAX));
+			"'retries' must be a number up to %d", DISPATCH_RETRIES_MAX));
 	a->request.retries = (unsigned)n;
 	if (timeout != NULL && num_parse_duration(timeout, &a->request.timeout_ms, &c->err) < 0) {
 		err_wrap(&c->err, "'timeout'");
@@ -137,7 +138,8 @@ read_asked(struct api_call *c, struct asked *a)
 		return -EINVAL;
 	envs = api_body_get(c, "env");
 	if (json_array_size(envs) > DISPATCH_ENVS_MAX)
-		return api_body_wrong(c, "env", api_fail_with(c, 400, "invalid", "at most %d of 'env' can be named",
+		return api_body_wrong(c, "env", api_fail_with(c, 400, "invalid", "'env' has at most %d "
+		                                              "names",
 			DISPATCH_ENVS_MAX));
 	json_array_foreach (envs, i, env)
 		a->envs[i] = json_string_value(env);
@@ -148,12 +150,12 @@ read_asked(struct api_call *c, struct asked *a)
 	};
 	if (c->parent[0] != '\0' && a->request.principal != NULL)
 		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
-			"an agent acts on behalf of whom it was dispatched for: leave 'on_behalf_of' out"));
+			"an agent acts for the principal of its own dispatch: leave 'on_behalf_of' out"));
 	/* Rules may match on the principal, and an agent holds that token.  On the socket, which
 	 * the operator controls, only cloister-mcp sets it. */
 	if (c->q->role == SERVE_AGENT && c->q->door->is_tcp && a->request.principal != NULL)
 		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
-			"an agent does not say on whose behalf it acts"));
+			"an agent cannot choose its principal: leave 'on_behalf_of' out"));
 	if (read_input(c, a) < 0 || read_key(c, a) < 0 || read_numbers(c, a) < 0)
 		return -EINVAL;
 	return 0;
@@ -270,7 +272,7 @@ find(struct api_call *c, struct dispatch *ret_d)
 		return 0;
 	if (found < 0 && (c->q->role == SERVE_OPERATOR || (found != -ENOENT && found != -ENOTUNIQ)))
 		return api_fail(c);
-	return api_fail_with(c, 404, "not_found", "there is no dispatch '%.64s' of yours", c->params.at[0]);
+	return api_fail_with(c, 404, "not_found", "you have no dispatch '%.64s'", c->params.at[0]);
 }
 
 int
@@ -311,8 +313,8 @@ api_dispatches_list(struct api_call *c)
 	    api_query_number(c, "after", 1, INT64_MAX, 0, &before) < 0)
 		goto failed;
 	if (state != NULL && dispatch_state_parse(state, &wanted) < 0) {
-		api_fail_with(c, 400, "invalid", "there is no state '%.32s': queued, starting, running, finished, "
-		              "failed, cancelled or timed_out", state);
+		api_fail_with(c, 400, "invalid", "there is no state '%.32s': use queued, starting, "
+		              "running, finished, failed, cancelled or timed_out", state);
 		goto failed;
 	}
 	filter.state = state != NULL ? (int)wanted : -1;
@@ -373,7 +375,7 @@ api_dispatch_output(struct api_call *c)
 	bool is_stderr = stream != NULL && strcmp(stream, "stderr") == 0, truncated = false;
 
 	if (stream != NULL && !is_stderr && strcmp(stream, "stdout") != 0)
-		return api_fail_with(c, 400, "invalid", "the parameter 'stream' is stdout or stderr");
+		return api_fail_with(c, 400, "invalid", "the parameter 'stream' must be stdout or stderr");
 	if (find(c, &d) < 0)
 		return -EIO;
 	if (answer_fd(c, dispatch_open_output(api_registry(c), d.id, is_stderr ? DISPATCH_STDERR :

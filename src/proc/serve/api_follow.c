@@ -32,7 +32,7 @@ take_last_id(struct api_call *c, uint64_t *after)
 		return 0;
 	snprintf(text, sizeof(text), "%.*s", (int)(said.len < 31 ? said.len : 31), said.at);
 	if (num_parse_count(text, 0, INT64_MAX, after, NULL) < 0)
-		return api_fail_with(c, 400, "invalid", "Last-Event-ID is the number of an event");
+		return api_fail_with(c, 400, "invalid", "Last-Event-ID must be the number of an event");
 	return 0;
 }
 
@@ -71,7 +71,7 @@ int
 api_live(struct api_call *c)
 {
 	return accepts(c->q, "text/event-stream") ? 0 :
-	       api_fail_with(c, 406, "not_acceptable", "this is a stream without an end: send 'Accept: "
+	       api_fail_with(c, 406, "not_acceptable", "this stream has no end: send 'Accept: "
 	                     "text/event-stream'");
 }
 

@@ -81,7 +81,7 @@ api_note(struct api_call *c, bool now, const char *type, const char *const (*mem
 {
 	if (append(c, now ? OPERATOR_NOW : OPERATOR_LATER, type, members, n) == 0)
 		return 0;
-	err_wrap(&c->err, "it was done, but cannot be recorded");
+	err_wrap(&c->err, "the change is made, but cannot be recorded");
 	return api_fail_as(c, 500, "not_recorded");
 }
 
@@ -113,7 +113,7 @@ api_tell_notes(struct api_call *c)
 
 	if (registry_tell_notes(t->registry, tell, &t->op, &c->err) >= 0)
 		return 0;
-	err_wrap(&c->err, "it is done, and will be recorded once that is possible");
+	err_wrap(&c->err, "the change is made, and will be recorded as soon as possible");
 	return api_fail_as(c, 500, "not_recorded");
 }
 

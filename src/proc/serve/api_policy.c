@@ -119,8 +119,8 @@ answer_changed(struct api_call *c, const char *hash, const char *diff)
 static int
 refuse_stale(struct api_call *c)
 {
-	return api_fail_with(c, 409, "conflict", "somebody else has changed the cell's policy meanwhile: look "
-	                     "at it again");
+	return api_fail_with(c, 409, "conflict", "somebody else has changed the cell's policy in the "
+	                     "meantime: read it again");
 }
 
 static int

@@ -17,7 +17,7 @@
 
 /* The same for each kind of registered object: its plural, its name in ids, its schema. */
 #define REGISTERED(plural, One, Many, max, who) \
-	{ "POST", "/v1/" plural, OPERATOR, "register" One, "Register a version; one that is there already " \
+	{ "POST", "/v1/" plural, OPERATOR, "register" One, "Register a version. A version that exists " \
 	  "stays as it is.", NULL, One, "Registered", 201, max, .work = api_register }, \
 	{ "GET", "/v1/" plural, who, "list" Many, "Names, with their newest versions.", \
 	  "limit after retired", NULL, "VersionList", 200, 0, .work = api_list }, \
@@ -25,89 +25,92 @@
 	  NULL, NULL, One "Version", 200, 0, .work = api_show }, \
 	{ "GET", A_VERSION(plural) "/versions", OPERATOR, "list" One "Versions", "All versions of a name, the " \
 	  "newest first.", "limit after", NULL, "VersionList", 200, 0, .work = api_versions }, \
-	{ "GET", A_VERSION(plural) "/diff", OPERATOR, "diff" One, "What differs between two versions: `from` " \
+	{ "GET", A_VERSION(plural) "/diff", OPERATOR, "diff" One, "The differences between two versions: `from` " \
 	  "(the last but one) and `to` (the newest).", "from to", NULL, "VersionDiff", 200, 0, .work = api_diff }, \
-	{ "DELETE", A_VERSION(plural), OPERATOR, "retire" One, "Retire a name, or one version of it; what ran " \
-	  "with it stays on record.", "hash", NULL, "Retired", 200, 0, .work = api_retire }
+	{ "DELETE", A_VERSION(plural), OPERATOR, "retire" One, "Retire a name, or one version of it. The " \
+	  "records of its use stay.", "hash", NULL, "Retired", 200, 0, .work = api_retire }
 
 static const struct api_route own_routes[] = {
 	{ "GET", "/", ANYBODY, "getDashboard", "The dashboard, for browsers.", NULL, NULL, "text/html", 200, 0,
 	  .work = api_page, .begin = api_page_begin },
-	{ "GET", "/assets/{name}", ANYBODY, "getDashboardFile", "A file of the dashboard's.", NULL, NULL,
+	{ "GET", "/assets/{name}", ANYBODY, "getDashboardFile", "A file of the dashboard.", NULL, NULL,
 	  "application/octet-stream", 200, 0, .work = api_page, .begin = api_page_begin },
 	{ "POST", "/login", ANYBODY, "login", "Log a browser in with the operator's token, or a one-time code: "
 	  "it gets a cookie.", NULL, "Login", "Session", 200, 4096, .work = api_login, .begin = api_login_begin },
 	{ "POST", "/logout", OPERATOR, "logout", "End the browser's session.", NULL, "?Nothing", NULL, 204, 4096,
 	  .work = api_nothing, .begin = api_logout_begin },
-	{ "GET", "/v1/session", OPERATOR, "getSession", "Who one is, and the word that a browser has to send as "
-	  "X-Cloister-Csrf with all that changes something.", NULL, NULL, "Session", 200, 0, .work = api_nothing,
+	{ "GET", "/v1/session", OPERATOR, "getSession", "The logged-in user, and the CSRF token that a "
+	  "browser has to send as X-Cloister-Csrf with each change.", NULL, NULL, "Session", 200, 0, .work = api_nothing,
 	  .begin = api_session_begin },
-	{ "POST", "/v1/session/code", OPERATOR, "makeLoginCode", "A one-time link to log a browser in with; on "
-	  "the unix socket only.", NULL, "?Nothing", "LoginCode", 200, 4096,
+	{ "POST", "/v1/session/code", OPERATOR, "makeLoginCode", "Make a one-time link that logs a browser "
+	  "in; on the unix socket only.", NULL, "?Nothing", "LoginCode", 200, 4096,
 	  .work = api_nothing, .begin = api_login_code_begin },
 
 	{ "GET", "/healthz", BOTH, "getHealth", "Whether the service works.",
 	  NULL, NULL, "Health", 200, 0, .work = api_healthz },
 	{ "GET", "/metrics", OPERATOR, "getMetrics", "Numbers for Prometheus.",
 	  NULL, NULL, "text/plain", 200, 0, .work = api_metrics },
-	{ "GET", "/v1/version", BOTH, "getVersion", "Which cloister this is.",
+	{ "GET", "/v1/version", BOTH, "getVersion", "The version of cloister.",
 	  NULL, NULL, "Version", 200, 0, .work = api_version },
-	{ "GET", "/v1/openapi.json", BOTH, "getOpenapi", "This document, as far as it is for who asks.",
+	{ "GET", "/v1/openapi.json", BOTH, "getOpenapi", "This document, limited to the requests that the "
+	  "caller may make.",
 	  NULL, NULL, "application/json", 200, 0, .work = api_openapi },
 
-	{ "GET", "/v1/cells", OPERATOR, "listCells", "The running cells; with `all` ended ones too, "
-	  "of which something is kept.", "all", NULL, "CellList", 200, 0, .work = api_cells_list },
-	{ "GET", "/v1/live", OPERATOR, "getLive", "What changes in any cell, as it happens: `cells`, `cell`, `gone`, "
-	  "`refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0,
+	{ "GET", "/v1/cells", OPERATOR, "listCells", "The running cells; with `all`, also ended cells with "
+	  "kept data.", "all", NULL, "CellList", 200, 0, .work = api_cells_list },
+	{ "GET", "/v1/live", OPERATOR, "getLive", "Changes in any cell, as they happen: `cells`, `cell`, "
+	  "`gone`, `refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0,
 	  .work = api_live, .begin = api_live_begin },
 	{ "GET", "/v1/cells/{cell}", OPERATOR, "getCell", "One cell, by its id, its name or the "
 	  "beginning of its id.", NULL, NULL, "Cell", 200, 0, .work = api_cell_show },
-	{ "GET", "/v1/cells/{cell}/events", OPERATOR, "getCellEvents", "What a cell did, as records; "
-	  "server-sent events if they are accepted.", "follow after limit", NULL, "text/event-stream", 200, 0,
+	{ "GET", "/v1/cells/{cell}/events", OPERATOR, "getCellEvents", "The records of a cell; as "
+	  "server-sent events if the client accepts them.", "follow after limit", NULL, "text/event-stream", 200, 0,
 	  .work = api_cell_events, .begin = api_follow_begin },
-	{ "GET", "/v1/cells/{cell}/timeline", OPERATOR, "getCellTimeline", "A page of a cell's timeline: the newest "
-	  "first, or from `after` on; those only that are of a `type` (or several, with commas; `refusal` is one, "
-	  "too) or have `search` in them.", "after before limit type search", NULL, "TimelinePage", 200, 0,
+	{ "GET", "/v1/cells/{cell}/timeline", OPERATOR, "getCellTimeline", "A page of a cell's timeline: "
+	  "the newest records first, or those behind `after`. `type` keeps records of one type, or of "
+	  "several separated by commas (`refusal` is a type, too). `search` keeps records that contain a "
+	  "text.", "after before limit type search", NULL, "TimelinePage", 200, 0,
 	  .work = api_cell_timeline },
-	{ "GET", "/v1/cells/{cell}/traffic", OPERATOR, "getCellTraffic", "What a cell asked for over its time, in "
-	  "at most so many `buckets` (60).", "buckets", NULL, "Traffic", 200, 0, .work = api_cell_traffic },
+	{ "GET", "/v1/cells/{cell}/traffic", OPERATOR, "getCellTraffic", "A cell's requests over its "
+	  "lifetime, in at most `buckets` (60) parts.", "buckets", NULL, "Traffic", 200, 0, .work = api_cell_traffic },
 
-	{ "POST", "/v1/cells/{cell}/policy/check", OPERATOR, "checkCellPolicy", "What is wrong with a text, and what "
-	  "would change.", NULL, "CellPolicyText", "CellPolicyCheck", 200, API_OBJECT_MAX,
+	{ "POST", "/v1/cells/{cell}/policy/check", OPERATOR, "checkCellPolicy", "Check the text of a "
+	  "policy: its errors, and what it would change.", NULL, "CellPolicyText", "CellPolicyCheck", 200, API_OBJECT_MAX,
 	  .work = api_cell_policy_check },
-	{ "GET", "/v1/secrets", OPERATOR, "listSecrets", "What the vault has: names, schemes and scopes; never "
-	  "values.", NULL, NULL, "SecretList", 200, 0, .work = api_secrets_list },
+	{ "GET", "/v1/secrets", OPERATOR, "listSecrets", "The secrets in the vault: names, schemes and "
+	  "scopes; never values.", NULL, NULL, "SecretList", 200, 0, .work = api_secrets_list },
 
 	REGISTERED("capabilities", "Capability", "Capabilities", SERVE_BODY_MAX, OPERATOR),
 	REGISTERED("agents", "Agent", "Agents", API_OBJECT_MAX, BOTH),
 	REGISTERED("envs", "Env", "Envs", API_OBJECT_MAX, OPERATOR),
 	REGISTERED("policies", "Policy", "Policies", API_OBJECT_MAX, OPERATOR),
 
-	{ "POST", "/v1/dispatches", BOTH, "dispatch", "Put an agent to work. It is kept on the disk before "
-	  "this is answered; the same idempotency key gives the same dispatch.", NULL, "DispatchRequest",
+	{ "POST", "/v1/dispatches", BOTH, "dispatch", "Dispatch an agent. The dispatch is on disk before "
+	  "the answer; the same idempotency key gives the same dispatch.", NULL, "DispatchRequest",
 	  "Dispatch", 202, API_DISPATCH_MAX, .work = api_dispatch, .begin = api_dispatch_begin },
 	{ "GET", "/v1/dispatches", OPERATOR, "listDispatches", "The newest first.",
 	  "state parent limit after", NULL, "DispatchList", 200, 0, .work = api_dispatches_list },
-	{ "GET", "/v1/dispatches/{id}", BOTH, "getDispatch", "How it stands, what it was resolved to and "
-	  "what came of it.", NULL, NULL, "Dispatch", 200, 0, .work = api_dispatch_show },
-	{ "GET", "/v1/dispatches/{id}/events", BOTH, "getDispatchEvents", "What happens, to its end; "
-	  "server-sent events if they are accepted.", "follow after limit", NULL, "text/event-stream", 200, 0,
+	{ "GET", "/v1/dispatches/{id}", BOTH, "getDispatch", "The state of a dispatch, the versions that "
+	  "it uses, and its result.", NULL, NULL, "Dispatch", 200, 0, .work = api_dispatch_show },
+	{ "GET", "/v1/dispatches/{id}/events", BOTH, "getDispatchEvents", "The events of a dispatch, until "
+	  "its end; as server-sent events if the client accepts them.", "follow after limit", NULL, "text/event-stream", 200, 0,
 	  .work = api_dispatch_events, .begin = api_follow_begin },
-	{ "GET", "/v1/dispatches/{id}/output", BOTH, "getDispatchOutput", "What the agent wrote to its "
-	  "standard output, or standard error.", "stream", NULL, "application/octet-stream", 200, 0,
+	{ "GET", "/v1/dispatches/{id}/output", BOTH, "getDispatchOutput", "The agent's standard output or "
+	  "standard error.", "stream", NULL, "application/octet-stream", 200, 0,
 	  .work = api_dispatch_output },
-	{ "GET", "/v1/dispatches/{id}/files", BOTH, "listDispatchFiles", "What the agent left in /out.",
+	{ "GET", "/v1/dispatches/{id}/files", BOTH, "listDispatchFiles", "The files that the agent left in "
+	  "/out.",
 	  NULL, NULL, "FileList", 200, 0, .work = api_dispatch_files },
-	{ "GET", "/v1/dispatches/{id}/files/{path*}", BOTH, "getDispatchFile", "One of them.",
+	{ "GET", "/v1/dispatches/{id}/files/{path*}", BOTH, "getDispatchFile", "One of these files.",
 	  NULL, NULL, "application/octet-stream", 200, 0, .work = api_dispatch_file },
-	{ "POST", "/v1/dispatches/{id}/cancel", BOTH, "cancelDispatch", "End it. It is over when its state "
-	  "says so.", NULL, "?Nothing", "Dispatch", 200, 4096, .work = api_dispatch_cancel },
+	{ "POST", "/v1/dispatches/{id}/cancel", BOTH, "cancelDispatch", "Cancel a dispatch. It has ended "
+	  "once its state is final.", NULL, "?Nothing", "Dispatch", 200, 4096, .work = api_dispatch_cancel },
 
-	{ "GET", "/v1/audit/operator", OPERATOR, "getOperatorTimeline", "What operators did: signed records, "
-	  "one a line.", "follow after limit", NULL, "text/event-stream", 200, 0, .work = api_operator_events,
+	{ "GET", "/v1/audit/operator", OPERATOR, "getOperatorTimeline", "The actions of operators: signed "
+	  "records, one per line.", "follow after limit", NULL, "text/event-stream", 200, 0, .work = api_operator_events,
 	  .begin = api_follow_begin },
-	{ "GET", "/v1/audit/state", OPERATOR, "getAuditState", "Whether all timelines are as they were written, as "
-	  "far as is known; it is found out again and again.", NULL, NULL, "AuditState", 200, 0, .work = api_nothing,
+	{ "GET", "/v1/audit/state", OPERATOR, "getAuditState", "The result of the last check of all "
+	  "timelines, which is repeated regularly.", NULL, NULL, "AuditState", 200, 0, .work = api_nothing,
 	  .begin = api_audit_state_begin },
 };
 

@@ -71,7 +71,7 @@ answer_done(struct api_call *c, const struct cell_every *every, const char *secr
 		                                           every->failed == 1 ? "cell" : "cells", every->first.text));
 	if (secret != NULL && every->failed == 0 && every->n == 0) {
 		json_decref(failed);
-		return api_fail_with(c, 404, "not_found", "no cell that runs has a secret '%.64s'", secret);
+		return api_fail_with(c, 404, "not_found", "no running cell has a secret '%.64s'", secret);
 	}
 	c->answer = json_pack("{s:I, s:o}", "cells", (json_int_t)every->n, "failed", failed);
 	return 0;
@@ -228,7 +228,7 @@ kill_every(struct api_call *c)
 		return api_fail(c);
 	halts = calloc(n + 1, sizeof(*halts));
 	if (halts == NULL)
-		return api_fail_with(c, 503, "unavailable", "there is no memory");
+		return api_fail_with(c, 503, "unavailable", "out of memory");
 	for (size_t i = 0; i < n; i++)
 		halts[i].entry = entries[i];
 	halt_kill(runtime, halts, n, &who);

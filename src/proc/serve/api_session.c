@@ -88,11 +88,11 @@ check_csrf(struct serve_request *q, const struct session *session)
 		return true;
 	if (http_head_get(&q->head, "origin").len == 0) {
 		serve_refuse(q, 403, "origin", NULL, "a session changes things only for this server's own "
-		             "pages, and the browser does not say whose this is ('Origin')");
+		             "pages, and the browser sent no 'Origin' header");
 		return false;
 	}
 	if (!session_is_csrf(session, shown.at, shown.len)) {
-		serve_refuse(q, 403, "csrf", NULL, "the session's word is missing or wrong: send "
+		serve_refuse(q, 403, "csrf", NULL, "the CSRF token is missing or wrong: send "
 		             "'X-Cloister-Csrf' with the 'csrf' of GET /v1/session");
 		return false;
 	}
@@ -202,14 +202,14 @@ api_login_begin(struct api_call *c)
 	if (token != NULL)
 		snprintf(who, sizeof(who), "token %.*s", (int)sizeof(who) - 7, token->name);
 	if (token == NULL && (code == NULL || !session_redeem(&c->api->sessions, code, loop_now_ms(), who))) {
-		api_fail_with(c, 401, "unauthorized", code == NULL ? "the token is wrong: it is what is in the "
-		              "server's token file, serve/token in the data folder" : "the code was used or is too old: run `cloister dashboard` "
+		api_fail_with(c, 401, "unauthorized", code == NULL ? "the token is wrong: use the one in "
+		              "the server's token file, serve/token in the data folder" : "the code was used or is too old: run `cloister dashboard` "
 		              "again");
 		return;
 	}
 	session = begin_session(c, who);
 	if (session == NULL)
-		api_fail_with(c, 503, "unavailable", "there is no randomness for a session");
+		api_fail_with(c, 503, "unavailable", "no random numbers are available for a session");
 	else
 		answer_session(c, session);
 }
@@ -256,16 +256,16 @@ api_login_code_begin(struct api_call *c)
 	const struct api *api = c->api;
 
 	if (c->q->door->is_tcp) {
-		api_fail_with(c, 403, "forbidden", "codes to log in with are for the unix socket only");
+		api_fail_with(c, 403, "forbidden", "login codes are available on the unix socket only");
 		return;
 	}
 	if (api->page_port == 0) {
-		api_fail_with(c, 409, "no_tcp", "the service does not listen at TCP, where browsers come: start "
-		              "it with `cloister serve --listen 127.0.0.1:7878`");
+		api_fail_with(c, 409, "no_tcp", "the service does not listen on TCP, which browsers need: "
+		              "start it with `cloister serve --listen 127.0.0.1:7878`");
 		return;
 	}
 	if (session_mint(&c->api->sessions, c->q->who, loop_now_ms(), code) < 0) {
-		api_fail_with(c, 503, "unavailable", "there is no randomness for a code");
+		api_fail_with(c, 503, "unavailable", "no random numbers are available for a code");
 		return;
 	}
 	/* The part after the "#" is for the page, which uses it once; browsers do not send it. */

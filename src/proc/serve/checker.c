@@ -147,8 +147,8 @@ work(struct serve_job *job, void *own)
 		take_timelines(w, json_object_get(said, "timelines"));
 		w->state = status == AUDIT_EXIT_SOUND ? "verified" : "broken";
 	} else {
-		snprintf(w->detail, sizeof(w->detail), "it could not be verified: `cloister audit verify --all` "
-		         "tells why");
+		snprintf(w->detail, sizeof(w->detail), "it could not be verified: `cloister audit verify "
+		         "--all` shows why");
 	}
 	w->at = time(NULL);
 	json_decref(said);

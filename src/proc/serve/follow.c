@@ -200,7 +200,7 @@ follow_begin(struct follow *f, struct serve_request *q, struct follow_source *so
 
 	if (s == NULL) {
 		follow_source_free(source);
-		serve_refuse(q, 503, "unavailable", NULL, "there is no memory");
+		serve_refuse(q, 503, "unavailable", NULL, "out of memory");
 		return;
 	}
 	*s = (struct stream){ .next = f->streams, .at = &f->streams, .follow = f, .q = q,

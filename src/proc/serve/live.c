@@ -168,7 +168,7 @@ live_begin(struct live *l, struct serve_request *q)
 	struct stream *s = calloc(1, sizeof(*s));
 
 	if (s == NULL) {
-		serve_refuse(q, 503, "unavailable", NULL, "there is no memory");
+		serve_refuse(q, 503, "unavailable", NULL, "out of memory");
 		return;
 	}
 	*s = (struct stream){ .next = l->streams, .at = &l->streams, .live = l, .q = q,

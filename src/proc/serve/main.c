@@ -146,7 +146,7 @@ open_given(struct service *s, const struct systemd_socket *given, struct err *er
 	if (strcmp(given->name, "agents") == 0 || strcmp(given->name, AGENTS_SOCKET) == 0)
 		door.role = SERVE_AGENT, door.hears_tokens = true;
 	else if (strcmp(given->name, "serve") != 0 && strcmp(given->name, OPERATOR_SOCKET) != 0)
-		return err_set(err, EINVAL, "the socket '%s' is neither 'serve' nor 'agents': say "
+		return err_set(err, EINVAL, "the socket '%s' is neither 'serve' nor 'agents': set "
 		               "FileDescriptorName= in its unit", given->name);
 	return serve_open_door(s->api->server, &door, err);
 }
@@ -272,7 +272,7 @@ take_lock(struct service *s, struct err *err)
 		ssize_t n = read(s->lock, pid, sizeof(pid) - 1);
 
 		pid[n > 0 ? n : 0] = '\0';
-		return err_set(err, EBUSY, "this user's cloister is served already, by process %.*s",
+		return err_set(err, EBUSY, "this user's service runs already, as process %.*s",
 		               (int)strcspn(pid, "\n"), pid);
 	}
 	snprintf(pid, sizeof(pid), "%d\n", getpid());

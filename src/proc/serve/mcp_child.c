@@ -108,7 +108,8 @@ listen_at(struct mcp_child *b, const char *address, struct err *err)
 
 	/* Cells connect to 127.0.0.1 first: any process that listened there would get their tokens. */
 	if (strncmp(address, "127.0.0.1:", 10) != 0)
-		return err_set(err, EINVAL, "--mcp '%s': cells find it at 127.0.0.1:PORT only", address);
+		return err_set(err, EINVAL, "--mcp '%s': use 127.0.0.1:PORT, where cells can reach "
+		               "it", address);
 	if (colon != NULL && strcmp(colon, ":0") == 0 && last != 0)
 		b->listener = listen_again(address, (int)(colon - address), last, &b->port);
 	if (b->listener <= 0)

@@ -36,7 +36,7 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 	if (!args_parse(argc, argv, &args))
 		return err_set(err, EINVAL, "cloister-serve is started by cloister only");
 	if (args.n_words > 0)
-		return err_set(err, EINVAL, "'serve' takes no words: '%s' is too much", args.words[0]);
+		return err_set(err, EINVAL, "'serve' takes no argument: remove '%s'", args.words[0]);
 	o = (struct serve_options){
 		.socket = args_get(&args, "socket"), .agents_socket = args_get(&args, "agents-socket"),
 		.listen = args_get(&args, "listen"), .mcp = args_get(&args, "mcp"),
@@ -50,11 +50,11 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 		return r;
 	if (o.listen == NULL && (o.tls_cert != NULL || o.token_file != NULL || o.no_tls ||
 	                         o.agent_token_file != NULL))
-		return err_set(err, EINVAL, "tokens and TLS belong to TCP: say --listen 127.0.0.1:PORT too");
+		return err_set(err, EINVAL, "tokens and TLS need TCP: add --listen 127.0.0.1:PORT");
 	if ((o.tls_cert == NULL) != (o.tls_key == NULL))
-		return err_set(err, EINVAL, "--tls-cert and --tls-key belong together");
+		return err_set(err, EINVAL, "--tls-cert and --tls-key need each other: give both");
 	if (o.no_tls && o.tls_cert != NULL)
-		return err_set(err, EINVAL, "--no-tls and --tls-cert contradict each other");
+		return err_set(err, EINVAL, "--no-tls and --tls-cert contradict each other: remove one");
 	if (o.mcp != NULL && o.agents_socket != NULL)
 		return err_set(err, EINVAL, "--mcp and --agents-socket contradict each other: the agents' "
 		               "socket has to be where cloister-mcp looks for it");

@@ -29,7 +29,8 @@ systemd_take_sockets(struct systemd_socket ret_sockets[SYSTEMD_SOCKETS_MAX], siz
 	    (pid_t)its_pid != getpid())
 		return 0;
 	if (num_parse_count(fds, 0, SYSTEMD_SOCKETS_MAX, &n, NULL) < 0)
-		return err_set(err, E2BIG, "LISTEN_FDS is '%s': at most %d sockets are taken", fds,
+		return err_set(err, E2BIG, "LISTEN_FDS is '%s', but the service accepts at most %d "
+		               "sockets", fds,
 		               SYSTEMD_SOCKETS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		struct systemd_socket *s = &ret_sockets[i];

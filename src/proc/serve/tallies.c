@@ -162,7 +162,7 @@ read_lines(struct tallies *t, struct tally *tally, int fd, uint64_t *budget)
 			take_line(tally, line, (size_t)(end - line));
 			line = end + 1;
 		}
-		/* A line over the maximum length is no record. */
+		/* A line over the maximum length is not a record. */
 		if (line == t->data && len == BLOCK)
 			line = t->data + len;
 		if (line == t->data)

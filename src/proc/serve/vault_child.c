@@ -83,7 +83,7 @@ vault_child_list(json_t **ret_list, struct err *err)
 	text = read_back(out, &len);
 	list = text == NULL ? NULL : canon_value(text, len);
 	if (list == NULL)
-		return err_set(err, EIO, "cloister-vault did not say which secrets there are");
+		return err_set(err, EIO, "cloister-vault did not list the secrets");
 	*ret_list = list;
 	return 0;
 }

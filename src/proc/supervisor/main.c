@@ -107,7 +107,7 @@ tell_once(void *arg, const char *topic, const char *text)
 	const struct supervisor *sv = arg;
 
 	if (is_first_time(sv, topic))
-		supervisor_say(sv, "%s (this is said once)", text);
+		supervisor_say(sv, "%s (this is shown only once)", text);
 }
 
 /* Checks where the timeline will be; the entry is made with the first event. */

@@ -58,7 +58,7 @@ settle(struct top *t)
 	if (top_chosen_asked(t) == NULL) {
 		/* The reason being typed was for the approval that is gone. */
 		if (t->reason != NULL)
-			top_say(t, true, "it does not wait any more");
+			top_say(t, true, "this request no longer waits");
 		free(TAKE(t->reason));
 		if (t->n_asked > 0 && t->approval[0] == '\0')
 			t->pane = TOP_ASKED;
@@ -115,7 +115,7 @@ main(int argc, char **argv)
 	if (!args_parse(argc, argv, &args))
 		r = err_set(&err, EINVAL, "cloister-top is started by `cloister top`");
 	else if (args.n_words > 0)
-		r = err_set(&err, EINVAL, "'top' takes no words: '%.64s' is too much", args.words[0]);
+		r = err_set(&err, EINVAL, "'top' takes no argument: remove '%.64s'", args.words[0]);
 	else
 		r = top_screen_open(&t, &err);
 	if (r == 0) {

@@ -99,7 +99,7 @@ put_people(struct top_asked *asked, const json_t *a)
 	put_list(by, given, "by");
 	snprintf(text, sizeof(text), "%s", json_array_size(may) > 0 ? list : "any operator");
 	if (needs > 1)
-		snprintf(text, sizeof(text), "%s; %zu of %d gave their word%s%s", json_array_size(may) > 0 ?
+		snprintf(text, sizeof(text), "%s; %zu of %d approved%s%s", json_array_size(may) > 0 ?
 		         list : "any operator", json_array_size(given), (int)needs, by[0] != '\0' ? ": " : "", by);
 	snprintf(asked->approvers, sizeof(asked->approvers), "%.*s", TOP_TEXT - 1, text);
 }

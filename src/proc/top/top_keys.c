@@ -56,7 +56,7 @@ answerable(struct top *t)
 	struct top_asked *asked = top_chosen_asked(t);
 
 	if (asked == NULL)
-		top_say(t, true, "nothing is chosen that waits");
+		top_say(t, true, "no waiting request is selected");
 	else if (io_now_ms() - t->chosen_ms >= TOP_EYE_MS)
 		return asked;
 	return NULL;
@@ -71,7 +71,7 @@ give_answer(struct top *t, uint64_t ms, const char *reason)
 	int r;
 
 	if (asked == NULL) {
-		top_say(t, true, "it does not wait any more");
+		top_say(t, true, "this request no longer waits");
 		return;
 	}
 	snprintf(what, sizeof(what), "%s", asked->what);
@@ -80,7 +80,7 @@ give_answer(struct top *t, uint64_t ms, const char *reason)
 		top_say(t, true, "%s", err.text);
 	else
 		top_say(t, false, "%s: %s", reason != NULL ? "refused" : r == 0 ?
-		        "noted, another's word is needed" : ms > 0 ? "approved for 10 minutes" : "approved once",
+		        "noted; another person has to approve too" : ms > 0 ? "approved for 10 minutes" : "approved once",
 		        what);
 	/* Keys typed ahead were not meant for the next one. */
 	flushinp();
@@ -97,7 +97,7 @@ type_reason(struct top *t, int key)
 		OWN(freep) char *reason = TAKE(t->reason);
 
 		if (reason[strspn(reason, " ")] == '\0')
-			top_say(t, true, "say why not: the agent is told");
+			top_say(t, true, "type a reason: the agent sees it");
 		else
 			give_answer(t, 0, reason);
 	} else if ((key == KEY_BACKSPACE || key == 127 || key == 8) && len > 0) {

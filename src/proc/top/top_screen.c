@@ -30,12 +30,13 @@ top_screen_open(struct top *t, struct err *err)
 	const char *term = getenv("TERM");
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-		return err_set(err, ENOTTY, "'top' needs a terminal: `cloister ps` prints what runs");
+		return err_set(err, ENOTTY, "'top' needs a terminal: `cloister ps` prints the running "
+		               "cells");
 	/* The output is UTF-8. */
 	if (setlocale(LC_ALL, "") == NULL || strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
 		(void)setlocale(LC_ALL, "C.UTF-8");
 	if (newterm(NULL, stdout, stdin) == NULL)
-		return err_set(err, ENOTTY, "the terminal '%.64s' is not known here: set TERM",
+		return err_set(err, ENOTTY, "the terminal type '%.64s' is unknown: set TERM",
 		               term != NULL ? term : "");
 	cbreak();
 	noecho();
@@ -367,7 +368,7 @@ draw_foot(const struct top *t)
 	ink(t, INK_BAR, false);
 	fill_line(LINES - 1);
 	if (t->reason != NULL) {
-		int x = put(LINES - 1, 0, COLS, " Why not? The agent is told: ");
+		int x = put(LINES - 1, 0, COLS, " Reason, which the agent sees: ");
 
 		put(LINES - 1, x, COLS - x, t->reason);
 	} else {
@@ -379,10 +380,12 @@ static void
 draw_help(const struct top *t)
 {
 	static const char *const lines[] = {
-		"a      approve the chosen request, this once", "f      approve all that its rule asks, for 10 minutes",
-		"r      refuse it; you are asked for a reason, which the agent is told", "j, k   move, as the arrow keys do",
-		"tab    between what waits and the cells", "z      freeze or thaw the chosen cell", "K      kill it; twice",
-		"!      freeze every cell; twice (`cloister kill --all` ends them)", "q      leave; cells are not touched",
+		"a      approve the chosen request, this once", "f      approve every request of its rule, "
+		"for 10 minutes",
+		"r      refuse it, with a reason that the agent sees", "j, k   move, as the arrow keys do",
+		"tab    switch between approvals and cells", "z      freeze or thaw the chosen cell", "K      "
+		"kill it (press twice)",
+		"!      freeze every cell (press twice); `cloister kill --all` ends them", "q      leave; cells are not touched",
 	};
 
 	ink(t, INK_PLAIN, true);

@@ -73,7 +73,7 @@ note(const char *type, const char *name, const struct secret *s, struct err *err
 	};
 	int r = operator_note(type, members, ARRAY_LEN(members), err);
 
-	return r < 0 ? err_wrap(err, "it is done, but not recorded") : 0;
+	return r < 0 ? err_wrap(err, "the change is made, but not recorded") : 0;
 }
 
 /* Checks that it can be recorded before anything is done. */

@@ -123,7 +123,8 @@ fetch(const struct secret *s, struct secret_values *ret_values, struct err *err)
 
 	r = r == 0 ? source_fields(s, &text, now(), &values, err) : r;
 	if (r == 0 && values.expires <= now())
-		r = err_set(err, ETIME, "what gives '%s' says that it has ended already", s->name);
+		r = err_set(err, ETIME, "the source of '%s' returned a value that has already "
+		            "expired", s->name);
 	if (r < 0)
 		return r;
 	*ret_values = values;

@@ -54,7 +54,7 @@ prompt_hidden(const char *what, struct guard *ret_line, struct err *err)
 	int r;
 
 	if (tty < 0 || tcgetattr(tty, &before) < 0)
-		return err_set(err, ENOTTY, "there is no terminal to ask for the %s at", what);
+		return err_set(err, ENOTTY, "there is no terminal on which to ask for the %s", what);
 	r = guard_alloc(&g, SECRET_VALUE_MAX, err);
 	if (r < 0)
 		return r;
@@ -94,7 +94,7 @@ prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct err 
 		return err_set(err, EINVAL, "a passphrase has at least %d characters", PASSPHRASE_MIN);
 	r = new ? prompt_hidden("the same again", &again, err) : 0;
 	if (r == 0 && new && (first.len != again.len || memcmp(first.at, again.at, first.len) != 0))
-		r = err_set(err, EINVAL, "these are two different passphrases");
+		r = err_set(err, EINVAL, "the two passphrases differ");
 	if (r == 0)
 		r = guard_copy(kept, first.at, first.len, err);
 	if (r == 0)

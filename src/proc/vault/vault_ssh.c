@@ -67,7 +67,7 @@ try_key(const struct guard *pem, struct http_text blob, struct err *err)
 	r = ssh_sign((struct http_text){ pem->at, pem->len },
 	             strcmp(name, "ssh-rsa") == 0 ? "rsa-sha2-512" : name, text, &signature, err);
 	if (r == 0 && !ssh_verify(blob, text, scheme_text_of(&signature)))
-		r = err_set(err, EINVAL, "the private key is damaged: what it signs is not valid");
+		r = err_set(err, EINVAL, "the private key is damaged: its signatures are not valid");
 	return r;
 }
 
@@ -270,8 +270,8 @@ add_given(struct hosts *h, const char *given, struct err *err)
 		if (strspn(given, " \t") >= n)
 			continue;
 		if (ssh_key_parse(line, &blob) < 0)
-			return err_set(err, EINVAL, "`host-keys` of '%s' is no list of keys such as 'ssh-ed25519 "
-			               "AAAA...'", h->s->name);
+			return err_set(err, EINVAL, "`host-keys` of '%s' is not a list of keys such as "
+			               "'ssh-ed25519 AAAA...'", h->s->name);
 		for (size_t i = 0; i < h->n; i++)
 			if (h->at[i].said)
 				(void)add_key(h, &h->at[i], line);
@@ -324,12 +324,12 @@ find_hosts(struct hosts *h, struct err *err)
 	if (r < 0)
 		return r;
 	if (buf_failed(&h->keys) || buf_failed(&h->shown))
-		return err_set(err, E2BIG, "'%s' is for hosts with too many keys", h->s->name);
+		return err_set(err, E2BIG, "the hosts of '%s' have too many keys", h->s->name);
 	if (h->keys.len > 0)
 		return 0;
-	return err_set(err, ENOENT, "no host key is known for %s, so nobody could tell whether '%s' goes "
-	               "there: `ssh-keyscan -p %u %s >>~/.ssh/known_hosts`, compare it with what the "
-	               "host's owner published, and start again", h->n > 0 ? h->at[0].host : "any host",
+	return err_set(err, ENOENT, "no host key is known for %s, so cloister cannot check that '%s' goes "
+	               "there: `ssh-keyscan -p %u %s >>~/.ssh/known_hosts`, compare it with the key that "
+	               "the host's owner published, and start again", h->n > 0 ? h->at[0].host : "any host",
 	               h->s->name, h->n > 0 ? h->at[0].port : SSH_PORT, h->n > 0 ? h->at[0].host : "HOST");
 }
 
@@ -348,9 +348,9 @@ ssh_check(const struct secret *s, const struct secret_values *values, struct err
 		if (strcmp(s->with.at[i], "user") == 0 || strcmp(s->with.at[i], "host-keys") == 0 ||
 		    strcmp(s->with.at[i], "sign") == 0)
 			continue;
-		return err_set(err, EINVAL, "the scheme ssh is told nothing about '%.32s'%s%s%s",
-		               s->with.at[i], nearest != NULL ? ": did you mean '" : ": there are user, "
-		               "host-keys and sign", nearest != NULL ? nearest : "",
+		return err_set(err, EINVAL, "the scheme ssh has no option '%.32s'%s%s%s",
+		               s->with.at[i], nearest != NULL ? ": did you mean '" : ": use user, "
+		               "host-keys or sign", nearest != NULL ? nearest : "",
 		               nearest != NULL ? "'?" : "");
 	}
 	return values == NULL ? 0 : read_key(values, &pem, &blob, err);

@@ -34,11 +34,11 @@ class Box:
         return request.argv
 
     def programs(self, world):
-        """What a private copy of it consists of."""
+        """The files of a private copy of it."""
         return [world.lab.host]
 
     def excuse(self, cell):
-        """Raise NotApplicable if CELL was refused for a reason that is no failure."""
+        """Raise NotApplicable if CELL was refused for a reason that is not a failure."""
 
     def clean(self, world):
         pass

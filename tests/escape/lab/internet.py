@@ -58,6 +58,6 @@ class Internet:
         return self.folder / "ca.crt"
 
     def seen(self, nonce):
-        """What has reached it that has NONCE in it."""
+        """The messages with NONCE that have reached it."""
         lines = (self.folder / "seen").read_text().splitlines()
         return [entry for entry in map(json.loads, lines) if nonce in entry["text"] or nonce in entry["sni"]]

@@ -25,7 +25,7 @@ FS_IOC_GETFLAGS = 0x80086601
 
 @dataclasses.dataclass(frozen=True)
 class Who:
-    """Whoever starts the box."""
+    """The user who starts the box."""
     name: str
     uid: int
     gid: int
@@ -48,7 +48,7 @@ def everybody():
 
 @dataclasses.dataclass
 class Request:
-    """What a box is asked to do, in no box's own words."""
+    """A request to a box, in terms that suit every kind of box."""
     argv: list
     ro: list = dataclasses.field(default_factory=list)
     rw: list = dataclasses.field(default_factory=list)
@@ -193,7 +193,7 @@ class World:
         return int(pid), address, token
 
     def init_pid(self):
-        """Pid 1 of the box; a stand-in where there is no box."""
+        """Pid 1 of the box; a stand-in if there is no box."""
         return self.victim()[0] if self.control else 1
 
     def private_tool(self):

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""What a probe says to the internet: speak.py NONCE JSON
+"""Sends messages of a probe to the internet: speak.py NONCE JSON
 
-Runs inside, as the C probes do, and reports as they do.  JSON is a list of attempts, each
-[WAY, WORD...], tried whatever came of the others; what comes back is printed.  The word NONCE
-in them becomes NONCE-N-, N being the attempt's number.
+Runs inside, and reports like the C probes.  JSON is a list of attempts, each [WAY, WORD...].  All
+are tried, whatever the result of the others, and the responses are printed.  The word NONCE in
+them becomes NONCE-N-, N being the attempt's number.
 """
 import glob
 import json
@@ -31,7 +31,7 @@ def show(data):
 
 
 def secure(s, name, protocols=("http/1.1",)):
-    """Whoever the server says it is: it is the walls that are tried."""
+    """Accept any server: the probe tries the walls."""
     context = ssl._create_unverified_context()
     context.set_alpn_protocols(list(protocols))
     return context.wrap_socket(s, server_hostname=name or None)

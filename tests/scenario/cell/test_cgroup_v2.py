@@ -81,7 +81,7 @@ def libraries(program):
 
 
 def boot(tmp_path_factory, script, files, modules=()):
-    """What was printed in each place."""
+    """The output of each place."""
     out = vm.run(tmp_path_factory.mktemp("vm"), SETUP + script, files, modules, disk=128)
     parts = re.split(r"^=== (\w+)\n", out, flags=re.M)
     assert len(parts) > 1, out
@@ -137,10 +137,10 @@ def test_stepping_aside_is_undone(places):
     ("user_undelegated", "this user has no delegated cgroup: start it as root"),
     ("read_only", "the cgroups are mounted read-only: give this container"),
 ])
-def test_what_is_missing_is_told(places, place, reason):
+def test_missing_controllers_are_reported(places, place, reason):
     ok, skipped = results(places[place])
     assert STRIKES <= skipped
-    assert {"cgroup_missing_is_told", "cgroup_nothing_asked"} <= ok
+    assert {"cgroup_missing_is_reported", "cgroup_nothing_asked"} <= ok
     assert f"memory cannot be limited: {reason}" in places[place]
     assert left(places[place]) == []
 
@@ -218,7 +218,7 @@ def test_cell_that_stepped_aside_is_back(cells):
 @pytest.mark.parametrize("place", ["occupied", "undelegated"])
 def test_cell_that_cannot_be_limited_does_not_start(cells, place):
     out = cells[place]
-    assert out.startswith("cloister: --memory cannot be enforced: ") and "\ncell 125\n" in out
+    assert out.startswith("cloister: --memory cannot be enforced, because ") and "\ncell 125\n" in out
     assert left(out) == []
 
 

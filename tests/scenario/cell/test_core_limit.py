@@ -16,7 +16,7 @@ echo "handler: $*" >/dev/console
 END
 cat >/bin/crash <<'END'
 #!/bin/sh
-/opt/cloister run -q -- sh -c 'sed -n "s/Max core file size */limit /p" /proc/self/limits; kill -SEGV $$' 2>&1 | grep -v 'said once'
+/opt/cloister run -q -- sh -c 'sed -n "s/Max core file size */limit /p" /proc/self/limits; kill -SEGV $$' 2>&1 | grep -v 'shown only once'
 END
 chmod 755 /bin/handler /bin/crash
 none() { sh -c "ulimit -Hc 0; $1"; }

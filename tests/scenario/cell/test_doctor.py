@@ -41,12 +41,12 @@ def test_for_people(operator, report):
 
 
 def test_it_leaves_nothing(operator):
-    """It tries things out; the fixture sees what is left of that."""
+    """It tries features of the machine; the fixture finds any remains."""
     operator.cloister("doctor").ok()
     assert operator.names(operator.state) == []
 
 
-def test_what_cannot_be_enforced_comes_with_what_to_do(operator):
+def test_a_limit_that_cannot_be_enforced_comes_with_advice(operator):
     missing = operator.run("--memory", "1G", "--", "true")
     said = operator.cloister("doctor").out
     if missing.status == 0:

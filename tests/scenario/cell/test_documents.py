@@ -1,4 +1,4 @@
-"""What the README, the documents and the man pages say is so."""
+"""The README, the documents and the man pages are correct."""
 import os
 import re
 import shlex
@@ -203,7 +203,7 @@ def blocks(document):
 
 
 def steps():
-    """What a reader does, in order: (file, text) to be written, and (None, command) to be typed."""
+    """The steps of a reader, in order: (file, text) to write, and (None, command) to type."""
     text = "".join((TREE / document).read_text() for document in ("README.md", "docs/tour.md"))
     for file, content, script in re.findall(r"[Ii]n `(\w+\.yaml)`[^`]*^```yaml\n(.*?)^```$|^```sh\n(.*?)^```$",
                                             text, flags=re.M | re.S):
@@ -214,7 +214,7 @@ def steps():
                 yield None, re.sub(r" -- claude .*", " -- true", line)      # which is somebody's own
 
 
-def test_the_readme_has_examples_of_what_matters():
+def test_the_readme_has_the_important_examples():
     said = " ".join(text for file, text in steps() if file is None)
     for command in ("run", "diff", "apply", "discard", "ps", "exec", "logs", "stop", "kill", "events",
                     "why", "secret", "agent", "dispatch", "audit"):
@@ -342,7 +342,7 @@ su -s /bin/sh user -c "HOME=/home/user sh /bin/work /home/user/w"
 """
 
 
-def test_what_is_said_of_older_kernels(tmp_path):
+def test_messages_on_older_kernels(tmp_path):
     """Debian 12's kernel, whose tmpfs cannot hold the changes of an overlay."""
     if b"__asan_init" in CLOISTER.read_bytes():
         pytest.skip("the sanitizers' programs are not static")

@@ -203,7 +203,7 @@ def leave_a_removed_folder():
 def test_a_key_that_is_passed_as_it_is_gets_a_hint(operator):
     hint = "cloister: the cell gets the value of OPENAI_API_KEY; to give it a placeholder instead, " \
            "use `cloister secret add OPENAI_API_KEY` and -s OPENAI_API_KEY\n"
-    operator.run("--", "true").ok()     # what is said once was said
+    operator.run("--", "true").ok()     # messages that are shown only once have been shown
     for words, env in (["OPENAI_API_KEY=sk-1"], {}), (["OPENAI_API_KEY"], {"OPENAI_API_KEY": "sk-2"}):
         done = operator.run("-e", *words, "--", "true", env=env)
         assert (done.status, done.err) == (0, hint)
@@ -216,7 +216,7 @@ def test_where_a_file_of_the_home_is_in_the_cell(operator):
     home = operator.folder("home", {".gitconfig": "[user]\n\tname = Ann\n\temail = ann@example.com\n", "x": ""})
     config, program = home / ".gitconfig", [operator.program, "run"]
     inside = f"{config}:/home/agent/.gitconfig:ro"
-    operator.run("--", "true").ok()     # what is said once was said
+    operator.run("--", "true").ok()     # messages that are shown only once have been shown
     terminal = Terminal(operator, *program, "-v", f"{config}:ro", "--", "true", env={"HOME": str(home)}, columns=500)
     assert terminal.end() == 0
     assert terminal.text == f"cloister: {config} has this path in the cell too, where the home is /home/agent: for it " \

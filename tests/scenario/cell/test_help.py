@@ -42,7 +42,7 @@ def test_verbs_that_mean_cells(operator):
 
 
 def test_every_option_is_one(operator):
-    """What the help of a command lists, the command knows."""
+    """A command accepts every option that its help lists."""
     for command in COMMANDS:
         said = operator.cloister("help", command).ok()
         for option in re.findall(r"^  (?:-\w,|   ) (--[a-z-]+)", said, re.M):
@@ -62,7 +62,7 @@ VERBS = {
 
 @pytest.mark.parametrize("command", VERBS)
 def test_verbs(operator, command):
-    """All of them are told of, and are asked about as new users do."""
+    """All of them are listed, and the questions of new users are answered."""
     said = operator.cloister("help", command).ok()
     assert re.findall(r"^  ([a-z]+) .* [a-z]", said, re.M) == VERBS[command], said
     assert all(re.match(r"  .{34} [a-z]", line) for line in said.splitlines() if line[:2] == "  "), said
@@ -92,7 +92,7 @@ def test_help_of_nothing(operator):
 
 
 @pytest.mark.parametrize("word, here", [("rm", "discard"), ("list", "ps"), ("status", "ps"), ("pause", "freeze")])
-def test_what_other_tools_call_it(operator, word, here):
+def test_names_of_other_tools_are_understood(operator, word, here):
     operator.cloister(word).sentence(f"there is no command '{word}': here it is `cloister {here}`")
 
 

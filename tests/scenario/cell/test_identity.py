@@ -1,4 +1,4 @@
-"""Who the agent is: an ordinary user inside, nobody outside, with no rights in either."""
+"""The agent's identity: an ordinary user inside, nobody outside, with no rights in either."""
 import os
 import socket
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_supervisor_gives_up_its_own_rights(operator):
     assert status["Seccomp"] == "2"
 
 
-def test_exec_is_no_more_than_the_agent(operator):
+def test_exec_has_no_more_rights_than_the_agent(operator):
     id = operator.detach("--", "sleep", "1000")
     said = operator.cloister("exec", id, "--", "sh", "-c",
                              "id -u; id -G; cat /proc/self/status; readlink /proc/self/ns/*")

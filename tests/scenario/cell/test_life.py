@@ -102,7 +102,7 @@ def test_foreground_cell_leaves_nothing(operator):
 
 # ---- ps --------------------------------------------------------------------------
 
-def test_ps_tells(operator):
+def test_ps_shows_cells(operator):
     workspace = operator.folder("workspace")
     id = operator.detach("--name", "worker", "-w", f"{workspace}:ro", "--", "sh", "-c", "sleep 1000",
                          "\x1b[1m")
@@ -185,7 +185,7 @@ def test_ps_that_cannot_list_shows_nothing(operator):
 
 @pytest.mark.parametrize("verb", ["events", "why", "diff", "apply", "logs", "discard"])
 def test_state_that_cannot_be_opened(operator, verb):
-    """That is not the same as a cell that never was."""
+    """The message differs from that for a cell that never existed."""
     file = operator.file("file")
     operator.cloister(verb, "x", env={"CLOISTER_STATE_DIR": file}).sentence(file)
     operator.cloister(verb, "x", env={"CLOISTER_STATE_DIR": f"{file}.none"}).sentence("there is no cell 'x'")
@@ -329,7 +329,7 @@ def test_stop(operator):
     assert "operator" in ended(operator, id)["cause"]
 
 
-def test_stop_of_what_does_not_listen(operator):
+def test_stop_kills_a_cell_that_ignores_it(operator):
     id = operator.detach("--", "sh", "-c", STUBBORN)
     wait_until(lambda: "ready" in operator.cloister("logs", id).out, "it catches TERM")
     pids = operator.pids(id)
@@ -404,7 +404,7 @@ def test_kill_goes_on_after_an_unknown_one(operator):
     assert operator.cells() == []
 
 
-def test_kill_when_nobody_reads_the_output(operator):
+def test_kill_while_the_output_is_unread(operator):
     process = operator.start("-q", "--name", "full", "--", "yes", stdout=PIPE)
     read_until(process.stdout.fileno(), b"y")
     operator.cloister("kill", "full", seconds=15).ok()
@@ -536,7 +536,7 @@ def test_signals_are_passed_on(operator, number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signals_end_what_does_not_catch_them(operator, number):
+def test_signals_end_a_program_that_does_not_catch_them(operator, number):
     process = operator.start("-q", "--", "sh", "-c", "echo ready; exec sleep 1000", stdout=PIPE)
     read_until(process.stdout.fileno(), b"ready")
     process.send_signal(number)
@@ -544,8 +544,8 @@ def test_signals_end_what_does_not_catch_them(operator, number):
 
 
 @pytest.mark.parametrize("verb", [["run", "-q", "--"], ["exec"]])
-def test_interrupt_reaches_what_a_shell_waits_for(operator, verb):
-    """As Ctrl-C does on a terminal: a shell waits for its command, which has to hear of it too."""
+def test_interrupt_reaches_the_command_of_a_shell(operator, verb):
+    """As Ctrl-C on a terminal: a shell waits for its command, which has to get the signal too."""
     cell = [operator.detach("--", "sleep", "1000")] if verb == ["exec"] else []
     process = operator.spawn(operator.program, *verb, *cell, "sh", "-c",
                              "(echo ready; exec sleep 1000); echo not interrupted", stdout=PIPE)
@@ -677,7 +677,7 @@ def make_old(paths, seconds):
 
 
 @only_root
-def test_cgroups_that_nobody_knows_of_are_cleared(operator):
+def test_unknown_cgroups_are_removed(operator):
     id = operator.detach("--allow", "a.example", "--", "sleep", "1000")
     pids = operator.pids(id)
     other = operator.detach("--", "sleep", "1000")
@@ -697,7 +697,7 @@ def test_cgroups_that_nobody_knows_of_are_cleared(operator):
 
 @only_root
 def test_cgroups_of_a_cell_that_runs_are_left_alone(operator):
-    """Whatever became of its runtime entry."""
+    """Even if its runtime entry is gone."""
     process = operator.start("--allow", "a.example", "--", "sh", "-c", "echo ready; sleep 1000", stdout=PIPE)
     read_until(process.stdout.fileno(), b"ready")
     id = operator.cells()[0]["cell"]
@@ -711,7 +711,7 @@ def test_cgroups_of_a_cell_that_runs_are_left_alone(operator):
 
 
 def test_changes_of_a_killed_cell_are_kept(operator):
-    """The operator ends it: that is an ending, and what it did can still be looked at."""
+    """A kill by the operator is an ordinary end: the changes can still be examined."""
     workspace = operator.folder("workspace")
     id = operator.detach("-w", workspace, "--", "sh", "-c", "echo x >made; echo ready; sleep 1000")
     wait_until(lambda: "ready" in operator.cloister("logs", id).out, "the file is there")

@@ -70,22 +70,22 @@ def test_processes_are_finite(operator):
 
 
 @only_user
-def test_what_cannot_be_enforced_by_default_is_said_once(operator):
+def test_a_default_limit_that_cannot_be_enforced_is_reported_once(operator):
     if can_limit(operator):
         pytest.skip("this user's cgroups are delegated")
-    operator.said_once.clear()
+    operator.shown_once.clear()
     for name in operator.names(operator.runtime):
         (operator.runtime / name).unlink()
     for _ in range(3):
         assert operator.run("--", "true").err == ""
-    assert len(operator.said_once) == 1
-    line = operator.said_once[0]
+    assert len(operator.shown_once) == 1
+    line = operator.shown_once[0]
     assert line.startswith("cloister: ") and "memory" in line and "root" in line
 
 
 @only_user
 @pytest.mark.parametrize("option, value", [("--memory", "1G"), ("--cpus", "1"), ("--io", "1G")])
-def test_what_cannot_be_enforced_is_an_error_if_asked_for(operator, option, value):
+def test_a_requested_limit_that_cannot_be_enforced_is_an_error(operator, option, value):
     if can_limit(operator):
         pytest.skip("this user's cgroups are delegated")
     said = operator.run(option, value, "--", "true").sentence(option, "cannot")
@@ -104,7 +104,7 @@ def test_memory(limited):
 
 
 def test_memory_of_a_child(limited):
-    """The agent goes on, and the operator is told all the same."""
+    """The agent continues, and the operator still sees a message."""
     done = limited.sh(f"/usr/bin/python3 -Ic \"{EAT}\"; echo $?; exit 3", "--memory", "64M")
     assert (done.status, done.out) == (3, "137\n") and "--memory 64M" in done.err, done
 
@@ -207,7 +207,7 @@ def test_inodes(operator):
 
 
 def test_skeleton_cannot_be_filled(operator):
-    """What is outside of the scratch space is read-only, or counts as well."""
+    """Everything outside the scratch space is read-only, or counts as well."""
     done = operator.sh("df --output=target,avail -B1 -x proc -x devpts | tail -n +2",
                        "--disk", "10M")
     for line in done.ok().splitlines():
@@ -298,7 +298,7 @@ def test_the_agent_cannot_see_or_change_them(limited):
 
 
 def test_processes_are_in_the_cgroup(limited):
-    """Whatever the cell starts, also by exec, and the supervisor is not."""
+    """All processes of the cell, also those of exec, but not the supervisor."""
     id = limited.detach("--", "sh", "-c", "setsid sleep 1000 & sleep 1000")
     process = limited.spawn(limited.program, "exec", id, "sleep", "1000")
     wait_until(lambda: len(limited.pids(id)) >= 5, "all of them run")

@@ -1,8 +1,8 @@
-"""What `make run` shows to a newcomer is so, and nothing of it stays."""
+"""The claims of `make run` to a newcomer are true, and nothing of it stays."""
 from operators import TREE
 
 
-def test_the_demo_shows_what_it_claims(operator):
+def test_the_demo_does_what_it_claims(operator):
     demo = operator.file("demo.sh", (TREE / "tools" / "demo.sh").read_text())
     home = operator.folder("home/tmp")
     done = operator.do("/bin/sh", demo, env={"CLOISTER": str(operator.program), "TMPDIR": str(home)})

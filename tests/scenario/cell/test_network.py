@@ -151,7 +151,7 @@ for family, address in ((socket.AF_INET, '192.0.2.1'), (socket.AF_INET, '10.0.0.
 
 
 def test_names_are_refused_at_once(operator):
-    """A name that nobody answers for must not hang the agent."""
+    """A name that no server answers for must not hang the agent."""
     said = operator.python("import socket\ntry: socket.getaddrinfo('example.com', 80)\n"
                            "except socket.gaierror: print('no such name')", seconds=SECONDS / 2)
     assert said.ok() == "no such name\n"
@@ -165,8 +165,8 @@ TRIED = "the command tried to reach the network, but this cell has none"
     ("socket.create_connection(('93.184.216.34', 80))", True),
     ("socket.create_connection(socket.create_server(('127.0.0.1', 0)).getsockname())", False),
     ("pass", False)], ids=["name", "address", "loopback", "nothing"])
-def test_who_has_no_policy_is_told(operator, script, told):
-    """Otherwise nobody knows why names do not resolve."""
+def test_a_cell_without_a_policy_prints_a_hint(operator, script, told):
+    """Otherwise the operator does not know why names do not resolve."""
     words = ["--", "/usr/bin/python3", "-Ic", f"import socket\ntry: {script}\nexcept OSError: pass"]
     assert (TRIED in operator.run(*words).err) == told
     assert TRIED not in operator.run("-q", *words).err

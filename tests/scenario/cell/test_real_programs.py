@@ -1,7 +1,7 @@
 """Real programs run in a cell as they run outside it, as root and as an ordinary user.
 
 Each test starts a cell on a small project, lets the program do its work there, and
-looks at what came out.  What is not installed is skipped, with the reason.
+checks the result.  Programs that are not installed are skipped, with the reason.
 """
 import fcntl
 import os
@@ -25,7 +25,7 @@ SECONDS = 300           # compilers and browsers, on a busy machine
 
 
 def work(operator, script, files, *options):
-    """What a script printed that worked in an overlay of a folder, or of FILES."""
+    """The output of a script that worked in an overlay of a folder, or of FILES."""
     folder = files if isinstance(files, Path) else operator.folder("work", files)
     done = operator.sh(f"echo $CLOISTER_CELL; set -eu; {script}", "-w", folder, *options,
                        seconds=SECONDS)

@@ -131,7 +131,7 @@ def needs(done, *parts):
 
 @pytest.mark.parametrize("command", ["venv/bin/python", "./tool", "../project/tool"])
 def test_interpreter_that_is_not_granted(operator, venv, command):
-    """Which path is missing is said, and what to grant: with the libraries beside it."""
+    """The message names the missing path, and the grants for it and for the libraries beside it."""
     versions = operator.home / "versions/3"
     missing = f"'{versions}/bin/python3', which is not in the cell: grant that with -v {versions}:ro\n"
     needs(operator.run("-w", venv, "--", command), f"'{command}': it needs", missing)
@@ -165,8 +165,8 @@ def test_interpreter_beside_the_home(operator, venv):
     needs(operator.run("-w", venv, "--", "./tool"), f"with -v {python}:ro\n")
 
 
-def test_what_an_agent_left_as_interpreter(operator, venv):
-    """Neither waited for nor printed as it is."""
+def test_an_interpreter_that_an_agent_left(operator, venv):
+    """Cloister neither waits for it nor prints it raw."""
     (venv / "tool").write_text("#!/\033[31mred\n")
     needs(operator.run("-w", venv, "--", "./tool"), "\\x1b[31mred")
     (venv / "venv/bin/python3").unlink()
@@ -294,7 +294,7 @@ def test_options_that_want_a_value(operator):
         operator.run(option).sentence(option if option.startswith("--") else "needs a value")
 
 
-def test_options_that_take_none(operator):
+def test_options_without_a_value(operator):
     for option in ("--detach=1", "--quiet=yes", "--root=x", "--tty="):
         operator.run(option, "--", "true").sentence(option.split("=")[0], "no value")
 
@@ -416,7 +416,7 @@ def test_state_folder_is_made(operator):
 
 
 def test_nobody_else_can_lock_the_state_folder(operator):
-    """Whoever could read it could lock it, and each start would wait for that."""
+    """A user who could read it could lock it, and each start would wait for that."""
     operator.state.chmod(0o755)
     assert operator.sh("echo hello").ok() == "hello\n"
     assert operator.state.stat().st_mode & 0o777 == 0o700
@@ -437,8 +437,8 @@ def test_no_state_folder_can_be_found(operator):
 
 
 @only_root
-def test_a_root_that_is_none(operator):
-    """Root of some other user namespace: no ids to map to, so as an ordinary user."""
+def test_root_of_another_user_namespace(operator):
+    """It has no ids to map to, so it is treated as an ordinary user."""
     done = operator.do("unshare", "-Ur", operator.program, "run", "--", "id", "-u", user=12345,
                        group=12345, env={"CLOISTER_RUNTIME_DIR": f"/tmp/{operator.base.name}",
                                          "HOME": "/"}, cwd="/")

@@ -29,7 +29,7 @@ def big():
 
 @pytest.fixture(params=["run", "exec"])
 def inside(request, operator):
-    """How a command gets into a cell; the words before it."""
+    """The words in front of a command that start it in a cell."""
     if request.param == "run":
         return [operator.program, "run", "-q", "--"]
     return [operator.program, "exec", operator.detach("--", "sleep", "1000"), "--"]
@@ -84,7 +84,7 @@ def test_devices_that_name_the_output(operator):
     assert "in\nwrong\nfd\n" in said
 
 
-def test_reader_who_goes_away(operator, inside):
+def test_a_reader_that_goes_away(operator, inside):
     process = operator.spawn(*inside, "sh", "-c", "trap 'echo told >&2; exit 3' PIPE; yes",
                              stdout=PIPE, stderr=PIPE)
     read_until(process.stdout.fileno(), b"y\ny\n")
@@ -290,7 +290,7 @@ def test_folder_as_input(operator, inside):
 
 
 def test_output_that_cannot_be_written(operator):
-    """Open, but for reading only: the agent is told by an error, as outside."""
+    """Open, but for reading only: the agent gets an error, as outside."""
     with open("/dev/zero") as f:
         process = operator.start("-q", "--", "sh", "-c",
                                  "trap '' PIPE; while echo x; do :; done; exit 5",
@@ -305,7 +305,7 @@ def test_background_processes_do_not_hold_the_output(operator):
     assert done.ok() == "started\n"
 
 
-def test_nothing_reads_the_operators_input_that_was_not_asked_for(operator):
+def test_no_command_reads_the_operators_input_unasked(operator):
     """`while read line; do cloister run true; done` must see every line, as with ssh -n."""
     said = operator.host(f"printf '1\\n2\\n3\\n' | while read l; do echo $l; {operator.program} run -q"
                          " -- true; done")

@@ -93,7 +93,7 @@ def test_control_c_reaches_the_foreground_job(operator, terminal, inside):
     assert t.end() == 7
 
 
-def test_control_c_ends_what_does_not_catch_it(operator, terminal, inside):
+def test_control_c_ends_a_program_that_does_not_catch_it(operator, terminal, inside):
     t = terminal(*inside, "sh", "-c", "echo ready; exec sleep 1000")
     t.expect("ready")
     t.type("\x03")
@@ -241,7 +241,7 @@ def test_no_tty(operator, terminal, inside):
     assert t.settings() == t.before
 
 
-def test_no_tty_carries_what_is_typed(operator, terminal, inside):
+def test_no_tty_carries_typed_input(operator, terminal, inside):
     t = terminal(*inside[:2], "-T", *inside[2:], "cat")
     t.type("hello\n")
     t.expect("hello\r\nhello\r\n")
@@ -257,7 +257,7 @@ def test_no_tty_control_c(operator, terminal):
 
 
 @pytest.mark.parametrize("redirected", ["stdin", "stdout"])
-def test_asked_for_where_there_is_none(operator, terminal, inside, redirected):
+def test_a_terminal_is_requested_without_one(operator, terminal, inside, redirected):
     with open("/dev/null", "r+") as null:
         t = terminal(*inside[:2], "-t", *inside[2:], "true", **{redirected: null})
         assert t.end() == 125
@@ -290,7 +290,7 @@ def test_errors_redirected(operator, terminal, inside):
     assert (t.text, file.read_text()) == ("shown\r\n", "hidden\n")
 
 
-def test_term_is_not_set_where_the_operator_has_none(operator, terminal):
+def test_term_is_unset_if_the_operator_has_none(operator, terminal):
     t = terminal("env", "-u", "TERM", operator.program, "run", "-q", "sh", "-c", "echo ${TERM-unset}")
     assert t.end() == 0 and t.text == "unset\r\n"
 
@@ -312,7 +312,7 @@ def leave(t):
 
 
 def test_in_the_background(operator, shell):
-    """It neither stops nor takes what is typed into the shell."""
+    """It neither stops nor takes input that is typed into the shell."""
     shell.type("$C run -q sh -c 'sleep 0.2; echo from the ce''ll' &\n")
     for word in ("one", "two"):
         shell.type(f"echo {word[:1]}''{word[1:]}\n")
@@ -335,7 +335,7 @@ def test_in_the_background_while_text_waits(operator, shell):
 
 
 def test_in_the_background_and_reading(operator, shell):
-    """As any program: stopped until it is brought to the front, and then it reads."""
+    """Like any program: it is stopped until it is brought to the front, and then it reads."""
     shell.type("$C run -q -T cat &\n")
     shell.expect(r"\$ ")
     shell.type("echo still he''re\n")

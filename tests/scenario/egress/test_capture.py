@@ -1,5 +1,5 @@
-"""The cell's little internet: what leads where, whom programs trust, which ports are the host's,
-whose word a policy is, and that the helpers come and go with the cell."""
+"""The cell's small internet: routes, the authorities that programs trust, ports of the host, trusted
+policies, and the helpers, which come and go with the cell."""
 import calendar
 import json
 import os
@@ -24,7 +24,7 @@ BUNDLE, CA = "/etc/ssl/certs/ca-certificates.crt", "/etc/cloister/ca.crt"
 
 @pytest.fixture
 def keep(operator):
-    """Whatever these cells leave is a timeline, and may stay until the test is over."""
+    """These cells leave only timelines, which may stay until the test is over."""
     yield
     operator.kept |= {name.split(".")[0] for name in operator.names(operator.state)}
 
@@ -131,7 +131,7 @@ for kind, protocol in ((socket.SOCK_RAW, 1), (socket.SOCK_DGRAM, 1), (socket.SOC
 
 
 def test_names(online):
-    """Of a name that a rule mentions there is an address that means it; of others none, at once."""
+    """A name that a rule mentions gets an address of its own; any other name is refused at once."""
     script = """
 import socket, time
 began = time.monotonic()
@@ -338,14 +338,14 @@ def test_published_to_this_machine_only(operator):
 
 @pytest.mark.parametrize("option", ["8000", "0:8000"])
 def test_published_at_a_free_port(operator, option):
-    """The same if it can be had; it is told."""
+    """The same port if it is free; the port is printed."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         for wanted in (number, free_port()):
             word = option.replace("8000", str(wanted))
             process = operator.start("--publish", word, "--", "sleep", "1000", stderr=subprocess.PIPE)
             said = process.stderr.readline().decode()
-            while "said once" in said:
+            while "shown only once" in said:
                 said = process.stderr.readline().decode()
             host = int(said.split("127.0.0.1:")[1].split()[0])
             assert said.startswith(f"cloister: the cell's port {wanted} is ")
@@ -368,7 +368,7 @@ def test_published_where_it_cannot_be(operator):
     operator.run("--publish", "8000:80", "--publish", "8000:81", "--", "true").sentence("8000", "twice")
 
 
-def test_published_and_nobody_listens(operator):
+def test_a_published_port_without_a_listener(operator):
     port = free_port()
     operator.detach("--publish", f"{port}:8000", "--", "sleep", "1000")
     with pytest.raises(OSError):
@@ -427,8 +427,8 @@ def test_found_in_the_workspace_or_here(operator):
     operator.run("-p", project / "cloister.yaml", "--no-policy", "--", "true").sentence("--no-policy")
 
 
-def test_not_what_an_agent_can_write(operator):
-    """Nor what one could write once: it would set the rules of the next."""
+def test_a_policy_that_an_agent_can_write_is_refused(operator):
+    """So is one that an agent could once write: it would set the rules of the next cell."""
     project = operator.folder("project", {"cloister.yaml": DENY_ALL, "below/cloister.yaml": DENY_ALL})
     assert has_policy(operator, "-w", project)
     operator.run("-w", f"{project}:rw", "--", "true").sentence("this cell could change", "cloister.yaml", "-p")
@@ -443,8 +443,8 @@ def test_not_what_an_agent_can_write(operator):
     assert has_policy(operator, "-w", project)
 
 
-def test_nor_what_it_leads_to(operator):
-    """A file that nobody named extends one that an agent could write."""
+def test_a_policy_that_extends_an_agents_file_is_refused(operator):
+    """The policy, which was found, extends a file that an agent could write."""
     project = operator.folder("project", {"cloister.yaml": "version: 1\nextends: ../shared/base.yaml\n"})
     shared = operator.folder("shared", {"base.yaml": DENY_ALL})
     assert has_policy(operator, cwd=project)
@@ -455,13 +455,13 @@ def test_nor_what_it_leads_to(operator):
     assert has_policy(operator, cwd=project)
 
 
-def test_what_it_may_write_must_be_noted(operator):
-    """Else its successor would believe what it wrote."""
+def test_writable_folders_must_be_recorded(operator):
+    """Otherwise a later cell would trust files that this one wrote."""
     folder = operator.folder("work")
     operator.run("-v", f"{folder}:/x", "--", "true", env={"CLOISTER_STATE_DIR": "/proc/nowhere"}).sentence("/proc/nowhere")
 
 
-def test_not_what_a_volume_lets_it_write(operator):
+def test_a_policy_in_a_writable_volume_is_refused(operator):
     project = operator.folder("project", {"cloister.yaml": DENY_ALL})
     operator.run("-v", f"{project}:/x:ro", "--", "true").ok()
     assert has_policy(operator, cwd=project)
@@ -469,7 +469,7 @@ def test_not_what_a_volume_lets_it_write(operator):
     operator.run("--", "true", cwd=project).sentence("cloister.yaml")
 
 
-def test_not_what_others_can_write(operator):
+def test_a_policy_that_others_can_write_is_refused(operator):
     project = operator.folder("project", {"cloister.yaml": DENY_ALL})
     for mode in (0o664, 0o646):
         (project / "cloister.yaml").chmod(mode)
@@ -480,7 +480,7 @@ def test_not_what_others_can_write(operator):
 
 
 @only_root
-def test_not_somebody_elses(operator):
+def test_a_policy_of_another_user_is_refused(operator):
     project = operator.folder("project", {"cloister.yaml": DENY_ALL})
     os.chown(project / "cloister.yaml", 12345, 12345)
     operator.run("--", "true", cwd=project).sentence("cloister.yaml", "somebody else")
@@ -557,8 +557,8 @@ def test_one_dies_and_all_are_there_again(operator, victim):
 
 @pytest.mark.parametrize("used", [False, True])
 @pytest.mark.usefixtures("keep")
-def test_who_starts_them_is_killed(operator, used):
-    """Then who connects is refused, and does not wait for ever; the cell goes on."""
+def test_the_starter_is_killed(operator, used):
+    """Then connections are refused and do not hang, and the cell continues."""
     id = operator.detach(*ALLOW, "--", "sleep", "1000")
 
     def reach():

@@ -68,7 +68,7 @@ def test_claude_with_the_least(online, ask):
 
 
 @needs_npm("claude")
-def test_claude_is_told_why_not(online, ask):
+def test_claude_shows_the_reason_of_a_refusal(online, ask):
     """A refusal ends it soon, and it shows its user the reason."""
     done = ask("  - deny: api.anthropic.com\n    reason: no models on Sundays\n", *CLAUDE, "say hello")
     assert done.status != 0

@@ -81,7 +81,7 @@ def test_git_is_refused_other_refs(online, repository, push, named):
              "  - allow: git.example.test\n    git: {fetch: true, push: [refs/heads/agent/*]}\n")
     script = CLONE.format(name=repository) + f"git push origin {push} 2>&1"
     done = online.sh(rules, script, options=GIT_NAMES, seconds=SECONDS)
-    reason = "main is for people" if "main" in push else "no rule allows this"
+    reason = "main is for people" if "main" in push else "no rule allows it"
     assert done.status != 0 and f"(refused by cloister: {reason})" in done.out, done
     assert done.out.count("[remote rejected]") == len(named), done
     assert refs(online, repository) == {"refs/heads/main": "one"}
@@ -103,7 +103,7 @@ def test_git_shows_the_refusal_of_a_large_push(online, repository):
                      "head -c 3000000 /dev/urandom >large; git add large; git commit -q -m large\n"
                      "git push origin HEAD:main 2>&1", options=GIT_NAMES, seconds=SECONDS)
     assert done.status != 0, done
-    assert "refused by cloister: no rule allows this" in done.out or "HTTP 403" in done.out, done
+    assert "refused by cloister: no rule allows it" in done.out or "HTTP 403" in done.out, done
     assert refs(online, repository) == {"refs/heads/main": "one"}
 
 
@@ -129,7 +129,7 @@ def test_git_may_fetch_only(online, repository):
     done = online.sh(rules, CLONE.format(name=repository) + "git push -q origin HEAD:x 2>&1",
                      options=GIT_NAMES, seconds=SECONDS)
     assert done.out.startswith("one\n") and done.status != 0
-    assert "remote: refused by cloister: no rule allows this" in done.out, done
+    assert "remote: refused by cloister: no rule allows it" in done.out, done
     assert refs(online, repository) == {"refs/heads/main": "one"}
 
 
@@ -337,7 +337,7 @@ def test_node_https_and_http2(online):
 
 @needs("node")
 def test_exec_has_the_same_trust(online):
-    """What is started in a cell later goes out like what was started first."""
+    """A process that starts later has the same way out as the first."""
     online.start(OPEN, "sleep", "1000")
     script = "fetch('https://www.example.test/hello').then(async r => process.stdout.write(await r.text()))"
     assert online.inside("node", "-e", script).ok() == "hello from www.example.test by HTTP/2.0\n"
@@ -506,7 +506,7 @@ def test_grpc(online, how):
 
 
 @needs_python("grpc")
-def test_grpc_methods_are_told_apart(online):
+def test_grpc_methods_are_distinguished(online):
     rules = "  - allow: grpc.example.test\n    grpc: {service: test.Echo, methods: [Out]}\n"
     script = """
 import grpc
@@ -521,7 +521,7 @@ except grpc.RpcError as e:
 
 
 @needs_python("grpc")
-def test_grpc_trusts_the_cell_by_itself(online):
+def test_grpc_trusts_the_cells_authority_without_configuration(online):
     script = """
 import grpc
 channel = grpc.secure_channel('grpc.example.test:443', grpc.ssl_channel_credentials())

@@ -105,7 +105,7 @@ with concurrent.futures.ThreadPoolExecutor(8) as pool:
 
 
 def wrong(case, said, front, hidden, hosts):
-    """What is wrong with how it went, or None."""
+    """The fault of the exchange, or None."""
     refused = all(s in ("reset", "ended") or s[0] in "45" for s in said)
     if hidden:
         return "the hidden request arrived"

@@ -30,8 +30,8 @@ def test_nothing_runs_before_it_is_needed(online):
     assert {"gate", "courier"} <= helpers_of(online.operator, cell).keys()
 
 
-def test_who_starts_them_has_only_what_they_need(online):
-    """A descriptor that it kept by accident could be the other end of its own channel: then it never ends."""
+def test_the_starter_has_only_needed_descriptors(online):
+    """A descriptor that it kept by accident could be the other end of its own channel: then it would never end."""
     cell = online.start(OPEN, "sleep", "1000")
     info = online.operator.cell(cell)
     starter, = (pid for pid in children_of(info["supervisor"]) if pid != info["init"])
@@ -83,7 +83,7 @@ except ConnectionResetError:
     ("7", "", b"welcome"),
     ("80", "GET /events?every=600 HTTP/1.1\\r\\nHost: up.example.test\\r\\n\\r\\n", b"data: event 0"),
 ], ids=["until-close", "tcp", "chunked"])
-def test_what_is_cut_ends_with_a_reset(online, victim, port, says, begin):
+def test_a_cut_connection_ends_with_a_reset(online, victim, port, says, begin):
     online.start("  - allow: up.example.test:7\n    protocol: tcp\n" + OPEN, "sleep", "1000")
     reader = online.operator.spawn(online.operator.program, "exec", online.cell, "--",
                                    "/usr/bin/python3", "-c", READ, port, says, stdout=-1)
@@ -210,8 +210,8 @@ def test_upstream_is_not_there(cell):
     assert cell.events(host="nosuch.example.test", why="unresolved")
 
 
-def test_what_failed_is_summed_up(online):
-    """Agents swallow a 502; who started them would not know."""
+def test_failed_requests_are_summed_up(online):
+    """Agents swallow a 502, so the operator would not know."""
     done = online.sh(OPEN, "; ".join([*(" ".join(CURL + ["-o /dev/null", url]) for url in (
         "https://dead.example.test/", "https://nowhere.example.test/", f"{UP}/echo?status=500"))]))
     assert "cloister: 2 requests were allowed, and failed on the way\n" in done.err and "refused" not in done.err
@@ -220,7 +220,7 @@ def test_what_failed_is_summed_up(online):
 
 
 def test_upstream_stalls_and_the_client_goes(cell):
-    """What the client no longer waits for is given up."""
+    """A request that the client no longer waits for is given up."""
     done = cell.inside("curl", "-sS", "--max-time", "0.5", *CODE, f"{UP}/stall")
     assert done.status == 28
     files = {name: len(os.listdir(f"/proc/{pid}/fd"))
@@ -269,8 +269,8 @@ def under_way(online, n=3):
 
 
 @pytest.mark.parametrize("how", ["gate", "kill", "stop"])
-def test_what_is_under_way_is_recorded(online, how):
-    """However it is cut off: it has left."""
+def test_requests_under_way_are_recorded(online, how):
+    """However they are cut off: they have left the cell."""
     cell, requests = under_way(online)
     if how == "gate":
         os.kill(helpers_of(online.operator, cell)["gate"], signal.SIGKILL)
@@ -282,8 +282,8 @@ def test_what_is_under_way_is_recorded(online, how):
         online.operator.cloister("kill", cell).ok()
 
 
-def test_that_something_may_not_be_recorded_is(online):
-    """A courier that cannot say its last words is not waited for for long."""
+def test_a_possible_loss_of_records_is_recorded(online):
+    """Cloister does not wait long for a courier that cannot send its last records."""
     cell, _ = under_way(online)
     os.kill(helpers_of(online.operator, cell)["courier"], signal.SIGSTOP)
     began = time.monotonic()

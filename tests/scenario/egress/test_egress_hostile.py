@@ -61,7 +61,7 @@ for line in sys.stdin:
 
 
 def send_all(cell, many, until=""):
-    """What came back for each of MANY: {name: bytes}."""
+    """The response to each of MANY: {name: bytes}."""
     lines = "".join(json.dumps([name, data.hex(), until]) + "\n" for name, data in many.items())
     said = cell.inside("/usr/bin/python3", "-c", SEND, input=lines, seconds=180).ok()
     told = [json.loads(line) for line in said.splitlines()]
@@ -209,7 +209,7 @@ for line in sys.stdin:
 
 
 def ask_all(cell, many, host="up.example.test"):
-    """What each of MANY heads came to: {name: result}."""
+    """The result of each of MANY heads: {name: result}."""
     lines = "".join(json.dumps([name, host, head]) + "\n" for name, head in many.items())
     said = cell.inside("/usr/bin/python3", "-c", H2_ALL, input=lines, seconds=180).ok()
     told = [json.loads(line) for line in said.splitlines()]
@@ -804,7 +804,7 @@ def test_answers_that_are_not_http_at_all(cell):
 
 # ---- other protocols -----------------------------------------------------------------------------------
 
-def test_what_is_not_http_is_refused(cell):
+def test_bytes_that_are_not_http_are_refused(cell):
     script = """
 import socket
 for data in (b'SSH-2.0-x\\r\\n', b'\\x00' * 100, b'EHLO x\\r\\n', b'\\x16\\x03\\x00\\x00\\x02\\x00\\x00', b''):

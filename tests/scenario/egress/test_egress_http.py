@@ -41,7 +41,7 @@ def test_a_page(online, version, scheme):
 
 @pytest.mark.parametrize("version", [H1, H2])
 def test_the_server_is_spoken_to_in_its_best_protocol(online, version):
-    """Whatever the client speaks."""
+    """Independent of the client's protocol."""
     said = online.curl(OPEN, version, "https://www.example.test/hello").ok()
     assert said == "hello from www.example.test by HTTP/2.0\n"
     assert echoed(online.curl(OPEN, version, "https://up.example.test/echo"))["method"] == "GET"
@@ -168,7 +168,7 @@ for line in p.stdout:
 
 
 def test_both_ways_at_once(online):
-    """What is sent comes back before the request is complete."""
+    """The server echoes data before the request is complete."""
     talk = """
 import http.client, socket, ssl
 s = ssl.create_default_context().wrap_socket(socket.create_connection(('up.example.test', 443)),
@@ -330,7 +330,7 @@ print(got, time.monotonic() - began < 8)
 
 
 def test_raw_tcp_that_begins_with_a_word(online):
-    """The client waits for an answer to it, so nobody waits for its line to end."""
+    """The client waits for an answer to it, so the gate must not wait for the end of the line."""
     rules = f"  - allow: {UP_ADDRESS}:7\n    protocol: tcp\n"
     said = online.python(rules, WORD, UP_ADDRESS, "7").ok()
     assert said == "b'220 welcome\\r\\nHELLO' True\n"

@@ -30,13 +30,13 @@ def online(operator, machine):
 @pytest.mark.parametrize("name", ["www", "happy", "alias"])
 @pytest.mark.parametrize("family", ["-4", "-6"])
 def test_names_of_both_kinds_are_reached(online, name, family):
-    """Which one the cell connects to is between it and the gate."""
+    """The cell and the gate choose the address family between them."""
     done = online.curl(OPEN, family, f"https://{name}.example.test/hello")
     assert done.ok().startswith(f"hello from {name}.example.test")
 
 
 @pytest.mark.parametrize("host", ["v6.example.test", "[2606:2800:220:1::10]"])
-def test_what_is_ipv6_alone_is_told_of(online, host):
+def test_ipv6_only_names_are_reported(online, host):
     rules = f"  - allow: '{host}'\n" + OPEN
     online.start(rules, "sleep", "1000")
     done = online.inside(*CURL, "-k", "-w", "\n%{http_code}", f"https://{host}/hello")

@@ -1,4 +1,4 @@
-"""Policies end to end: each matcher, what a refusal says, and what people are told."""
+"""Policies end to end: each matcher, the text of a refusal, and the messages for people."""
 import gzip
 import json
 import os
@@ -205,7 +205,7 @@ def test_no_rule_at_all(online):
     assert online.refusal(type="http")["why"] == "no-rule"
 
 
-def test_ask_that_nobody_answers(online):
+def test_an_unanswered_approval(online):
     rules = "  - ask: up.example.test\n    timeout: 1s\n    reason: somebody must look\n"
     told = json.loads(online.curl(rules, f"{UP}/echo").ok())
     assert told["reason"] == "somebody must look (nobody approved it within 1s)"
@@ -246,7 +246,7 @@ def test_why_of_a_name_that_another_port_was_wanted_of(online):
     ("deny: up.example.test", "in place of", False), ("deny: '*.example.test'", "put in front of", True),
 ], ids=["just it", "a pattern"])
 def test_a_name_that_a_rule_denies(online, rule, advice, stays):
-    """What is told leads to a rule that is reached."""
+    """The advice leads to a rule that is reached."""
     done = online.curl(f"  - {rule}\n  - allow: www.test\n", f"{UP}/echo")
     assert done.status == 6
     assert "name up.example.test  a rule denies it (policy.yaml:3:5)\n" in done.err, done.err
@@ -316,7 +316,7 @@ def test_why(online):
         "200", "403"]
 
 
-def test_why_of_what_was_allowed(online):
+def test_why_explains_an_allowed_request(online):
     online.curl("  - allow: up.example.test\n", "-o", "/dev/null", f"{UP}/echo").ok()
     online.operator.cloister("why", online.cell).sentence("nothing was refused in cell")
     number = online.events(type="http")[0]["n"]
@@ -352,7 +352,7 @@ def test_events_can_be_followed(online):
 
 
 def test_hostile_text_in_events(online):
-    """What an agent puts into names and paths cannot steer the operator's terminal."""
+    """Names and paths of an agent cannot control the operator's terminal."""
     send = """
 import socket
 s = socket.create_connection(('up.example.test', 80))
@@ -446,8 +446,8 @@ def test_learn_overwrites_nothing(online):
         "cloister.yaml", "other.yaml"]
 
 
-def test_learn_what_begins_with_a_word(online):
-    """It could become HTTP, and does not."""
+def test_learn_a_protocol_that_begins_with_a_word(online):
+    """Its first bytes could become HTTP, and do not."""
     done = learn(online, "--", "/usr/bin/python3", "-c", """
 import socket
 s = socket.create_connection(('up.example.test', 7))
@@ -509,7 +509,7 @@ def test_learn_lets_no_credential_out(online):
 
 
 def test_learn_from_this_machine(online):
-    """What is closed without a rule is opened by one, and learned."""
+    """A host that is closed without a rule is opened by one, and learned."""
     url = "http://host.cloister.internal:8080/echo"
     words = ["--", *CURL, "-o", "/dev/null", "-w", "%{http_code}\n", url]
     assert "can allow host.cloister.internal" in json.loads(learn(online, "--", *CURL, url).out)["hint"]
@@ -527,7 +527,7 @@ def test_learn_from_a_server_that_speaks_first(online):
     assert online.run(policy, *talk).ok() == "b'220 welcome\\r\\n'\n", policy.read_text()
 
 
-def test_learn_leaves_out_names_that_are_none(online):
+def test_learn_leaves_out_invalid_names(online):
     learn(online, "--", "sh", "-c", f"{' '.join(CURL)} -o /dev/null {UP}/echo; "
           f"{' '.join(CURL)} -o /dev/null https://nosuch.example.test/")
     policy = (online.operator.base / "learning/cloister.yaml").read_text()
@@ -574,7 +574,7 @@ PROXY = ["-x", "http://198.18.0.1:3128"]
     ([*PROXY, "http://127.0.0.1:8080/echo"], "0.0.0.0/0:8080",
      "can allow host.cloister.internal with its port", False),
 ], ids=["metadata", "the metadata address", "private", "a private address", "loopback"])
-def test_what_helps_with_addresses(online, words, rule, hint, helps):
+def test_advice_for_addresses(online, words, rule, hint, helps):
     done = online.curl(f"  - allow: {rule}\n", *words)
     hinted = json.loads(done.out)["hint"]
     assert hint in hinted and ("private: true" in hinted) == ("private: true" in hint), done
@@ -585,7 +585,7 @@ def test_what_helps_with_addresses(online, words, rule, hint, helps):
         assert codes(online, rules, words) == ["200"]
 
 
-def test_what_helps_where_a_rule_denies_the_address(online):
+def test_advice_if_a_rule_denies_the_address(online):
     deny, allow = "  - deny: 93.184.216.0/24\n", "  - allow: up.example.test\n"
     done = online.curl(deny + allow, f"{UP}/echo")
     assert "find another way" in json.loads(done.out)["hint"], done
@@ -602,7 +602,7 @@ def test_the_other_scheme_is_hinted_at(online):
     assert "use https://" in json.loads(done.out)["hint"], done
 
 
-def test_learn_tells_what_is_refused_even_so(online):
+def test_learn_shows_requests_that_are_refused_anyway(online):
     done = learn(online, "--", "sh", "-c", f"{' '.join(CURL)} -o /dev/null {UP}/echo; "
                  f"{' '.join(CURL)} -o /dev/null http://inner.example.test/echo")
     policy = (online.operator.base / "learning/cloister.yaml").read_text()
@@ -632,7 +632,7 @@ BIG_UPLOAD = f"head -c 20000000 /dev/zero | {' '.join(CURL)} -o /dev/null -H Exp
     pytest.param([*CURL, "-o", "/dev/null", "http://93.184.216.10/hello"], id="address"),
     pytest.param([*CURL, "-fo", "/dev/null", f"{UP}/echo?a=b", f"{UP}/echo%20x"], id="escapes")])
 def test_learn_from_other_things(online, words):
-    """Whatever went through once goes through again."""
+    """A request that passed once passes again."""
     first = learn(online, "-q", "--", *words)
     policy = online.operator.base / "learning/cloister.yaml"
     again = online.run(policy, *words)

@@ -25,8 +25,8 @@ def test_an_explicit_proxy(online, proxy, url):
         assert online.events(type="http")[0]["via"] == via
 
 
-def test_by_the_variables(online):
-    """As many programs read them."""
+def test_proxy_variables(online):
+    """Many programs read them."""
     env = ("-e", f"https_proxy=http://{GATE}:3128", "-e", f"http_proxy=http://{GATE}:3128")
     for url in URLS:
         assert online.curl(OPEN, url, options=env).ok().startswith("hello from")
@@ -95,8 +95,8 @@ print(socket.create_connection(('www.example.test', 80), 5) is not None)
     assert all(line in ("", "HTTP/1.1 4") for line in said[:-1]), said
 
 
-def test_what_the_proxy_refuses_is_told_with_what_helps(online):
-    """By the courier's word, and by its own: then it is not known whom it was for."""
+def test_refusals_of_the_proxy_come_with_advice(online):
+    """Both those of the courier, and those of the proxy itself, which have no known destination."""
     talk = """
 import socket, sys
 def ask(s, *lines):
@@ -237,7 +237,7 @@ BAD = [("HTTPS_PROXY", "socks5://me:5ecret@proxy.corp:1080", "only proxies that 
 
 @pytest.mark.parametrize("name, value, problem", BAD, ids=["scheme", "host", "tls", "login"])
 def test_the_companys_proxy_cannot_be_used(online, name, value, problem):
-    """That is told before anything is started, and without the password."""
+    """The error comes before anything is started, and without the password."""
     done = online.operator.run("-p", online.policy(OPEN), "--", "echo", "started", env={name: value})
     done.sentence(f"{name}: {problem}")
     assert "5ecret" not in done.err

@@ -1,4 +1,4 @@
-"""Whatever is refused leaves an event, and a flood of refusals hides nothing."""
+"""Every refusal leaves an event, and a flood of refusals hides nothing."""
 import json
 import uuid
 
@@ -41,7 +41,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_gate_refuses_is_recorded(online, name):
+def test_refusals_of_the_gate_are_recorded(online, name):
     status, hint, data = REFUSED[name]
     done = online.python(OPEN, SEND, "up.example.test", data.hex())
     event = online.refusal(why="malformed")
@@ -55,15 +55,15 @@ def test_what_the_gate_refuses_is_recorded(online, name):
 
 
 def test_a_resolver_that_no_rule_allows(online):
-    """The first address that everybody tries: that no rule allows it is the reason."""
+    """The first address that everybody tries: the reason is that no rule allows it."""
     done = online.curl("  - deny: 8.8.8.8\n    reason: not there\n" + OPEN, "http://1.1.1.1/", "https://8.8.8.8/",
                        "http://1.1.1.1/dns-query?dns=AAAB")
     told = [json.loads(line)["reason"] for line in done.out.splitlines()]
-    assert told[:2] == ["no rule allows this", "not there"] and "resolved by the machine" in told[2]
+    assert told[:2] == ["no rule allows it", "not there"] and "resolved by the machine" in told[2]
     assert [e["why"] for e in online.events(type="http")] == ["no-rule", "rule", "doh"]
     first = online.events(type="http")[0]["n"]
     said = online.operator.cloister("why", online.cell, str(first)).ok()
-    assert "No rule matches the request" in said and "nothing is ever sent to this host" in said and "allow:" not in said
+    assert "No rule allows the request" in said and "nothing is ever sent to this host" in said and "allow:" not in said
     # Where a rule would have let it through, that is not why.
     online.curl("  - allow: 0.0.0.0/0\n", "http://1.1.1.1/")
     event = online.refusal(type="http")
@@ -125,7 +125,7 @@ socket.getaddrinfo('up.example.test', 80)
     assert len(online.events(type="dns", why="malformed", verdict="deny")) == len(QUESTIONS)
 
 
-def test_a_name_that_is_no_hosts(online):
+def test_a_name_that_is_not_a_host(online):
     online.python(OPEN, """
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -137,7 +137,7 @@ assert s.recv(512)[3] & 15 == 3
 
 
 def test_a_flood_is_counted(online):
-    """One event that matters, then thousands of refusals: all are told, in few lines."""
+    """One important event, then thousands of refusals: all are reported, in a few lines."""
     online.python(OPEN, """
 import http.client, sys, urllib.request
 urllib.request.urlopen('http://up.example.test/204')
@@ -172,7 +172,7 @@ CHUNKS = b"POST /echo HTTP/1.1\r\n" + H + b"Transfer-Encoding: chunked\r\nConnec
 
 @pytest.mark.parametrize("name, passes", [("x-debug", False), ("X_Debug", False), ("x.debug", False),
                                           ("x-other", True)])
-def test_a_field_is_no_trailer_if_a_rule_speaks_of_it(online, lab, name, passes):
+def test_a_field_that_a_rule_mentions_cannot_be_a_trailer(online, lab, name, passes):
     mark = uuid.uuid4().hex
     data = CHUNKS.replace(b"/echo", b"/echo?" + mark.encode()) + f"{name}: 1\r\n\r\n".encode()
     online.python(HEADERS, SEND, "up.example.test", data.hex())
@@ -189,7 +189,7 @@ def test_a_field_in_another_spelling(online, name):
 
 @pytest.mark.parametrize("address", ["64:ff9b::5db8:d70e", "2002:5db8:d70e::1"], ids=["nat64", "6to4"])
 def test_a_denied_address_inside_another(online, address):
-    """What is denied is denied by way of a translator too."""
+    """A denied address is denied through an address translator too."""
     rules = "  - deny: 93.184.215.0/24\n  - allow: '::/0'\n"
     done = online.curl(rules, "-g", "-o", "/dev/null", "-w", "%{http_code}", f"http://[{address}]/")
     assert done.out == "403", done

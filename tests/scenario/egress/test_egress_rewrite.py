@@ -21,7 +21,7 @@ def rule(rewrite, more=""):
 
 
 def ask(online, rules, *words, **how):
-    """What arrived at the server, as it tells; its fields as a map."""
+    """The request as the server reports it; its fields as a map."""
     told = json.loads(online.curl(rules, *words, **how).ok())
     told["fields"] = {name.lower(): value for name, value in told["fields"]}
     return told
@@ -94,19 +94,19 @@ def test_the_body_decides_first(online):
     assert online.refusal()["why"] == "no-rule"
 
 
-def test_the_outer_policy_judges_what_is_sent(online):
+def test_the_outer_policy_judges_the_rewritten_request(online):
     """An inner layer cannot rewrite a request into one that an outer layer refuses."""
     outer = online.policy("  - allow: up.example.test\n    paths: [/a/**, /echo]", name="outer.yaml")
     inner = online.policy("  - allow: up.example.test\n    rewrite: {path: {from: /a/, to: /}}")
     told = online.run(inner, *CURL, f"{UP}/a/echo", options=("--within", outer))
     assert '"target": "/echo"' in told.out, told
     told = online.run(inner, *CURL, f"{UP}/a/204", options=("--within", outer))
-    assert "no rule of those who started this agent allows this" in told.out, told
+    assert "no rule of those who started this agent allows it" in told.out, told
     assert online.refusal()["path"] == "/204"
 
 
-def test_the_secret_scan_sees_what_is_sent(online):
-    """A rewrite may take a credential out of the request before it is looked for."""
+def test_the_secret_scan_sees_the_rewritten_request(online):
+    """A rewrite may remove a credential before the scan looks for it."""
     key = "ghp_" + "x" * 36
     rules = rule("{headers: {remove: [x-note]}}")
     assert "x-note" not in ask(online, rules, "-H", f"X-Note: {key}", f"{UP}/echo")["fields"]
@@ -152,16 +152,16 @@ CAPPED = rule("{json: {max: {/max_tokens: 5}}}")
 
 
 @needs_python("botocore")
-def test_what_a_secret_signs_is_signed_as_it_is_sent(online):
-    """The agent's signature is checked over what it made, and made anew over what is sent."""
+def test_the_rewritten_request_is_signed_again(online):
+    """The agent's signature is checked over its own request, and a new one is made over the request that is sent."""
     where = online.lab.judge(JUDGE, **give_aws(online))
     told = online.python(CAPPED, SIGNED, UP + where, options=("-s", "AWS")).ok()
     assert json.loads(told) == {"signed": True}
 
 
 @needs_python("botocore")
-def test_what_nobody_can_sign_anew_is_refused(online):
-    """A key of the agent's own: the rewrite would break its signature."""
+def test_a_rewrite_of_an_agents_own_signature_is_refused(online):
+    """The agent signed with its own key: the rewrite would break its signature."""
     told = online.python(CAPPED, SIGNED, f"{UP}/echo", "AKIAIOSFODNN7EXAMPLE", "not a key of the cell").out
     assert "has signed" in told, told
     assert online.refusal()["why"] == "rewrite"

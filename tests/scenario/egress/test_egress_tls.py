@@ -1,4 +1,5 @@
-"""TLS on both sides: whom the cell trusts, whom the courier trusts, and what passes through."""
+"""TLS on both sides: the authorities that the cell trusts, those that the courier trusts, and TLS that passes
+through."""
 import json
 import uuid
 
@@ -56,7 +57,7 @@ def test_authorities_must_be_certificates(online):
 
 
 def test_an_agent_without_the_authority_trusts_nobody(online):
-    """The certificate that the cell shows is the cell's own: nobody else would take it."""
+    """The cell's certificates are the cell's own: no one else would accept them."""
     done = online.curl(OPEN, "--cacert", "/dev/null", "--capath", "/tmp", "https://www.example.test/hello")
     assert done.status in (60, 77)
     ca = online.operator.file("world.crt", online.lab.ca.read_bytes())
@@ -122,7 +123,7 @@ def test_tls_passes_through_by_its_name(online):
     assert (event["verdict"], event["host"], event["port"]) == ("allow", "www.example.test", 443)
 
 
-def test_what_passes_through_must_be_tls_of_that_name(online):
+def test_passed_through_tls_must_have_the_name(online):
     rules = "  - allow: www.example.test\n    protocol: tls\n"
     for words in (["--connect-to", "evil.test:443:www.example.test:443", "https://evil.test/hello?MARK"],
                   ["http://www.example.test:443/hello?MARK"],

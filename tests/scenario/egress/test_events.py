@@ -45,7 +45,7 @@ def shown(operator, *words, **how):
 
 
 def test_on_a_terminal(operator, record):
-    """A head, days, colours, and no dashes where there is nothing to tell."""
+    """A head, days, colours, and no dashes for missing values."""
     record({**EVENT, "time": "2020-11-15T12:03:01.250Z"},
            {**EVENT, "n": 2, "time": "2020-11-16T12:03:01.250Z", "verdict": "allow", "sent": 0, "received": 5, "ms": 3},
            {"n": 3, "time": "2020-11-16T12:04:01.250Z", "type": "cell", "did": "killed", "by": "uid 7", "verdict": "allow"})
@@ -115,7 +115,7 @@ def test_lines_that_cannot_be_read(operator, record):
 @pytest.mark.parametrize("value", [None, True, 1, -1, 1.5, [], {}, "x" * 5000, 10 ** 18],
                          ids=["null", "true", "one", "negative", "fraction", "list", "map", "long", "large"])
 def test_members_of_every_kind(operator, record, value):
-    """Whatever stands where something else should: no crash."""
+    """A member of a wrong type causes no crash."""
     record({**dict.fromkeys(EVENT, value), "n": 1, "verdict": "deny"}, {**EVENT, "n": 2, "host": value})
     assert len(operator.cloister("events").ok().splitlines()) == 2
     assert operator.cloister("why", "1").status in (0, 125)
@@ -137,7 +137,7 @@ def test_a_name_that_is_a_number(operator, record):
     assert "in cell bbbb2222 (event 7, " in operator.cloister("why", "bbbb", "7").ok()
 
 
-def test_what_befell_a_cell_is_no_decision(operator, record):
+def test_events_of_a_cells_life_are_not_decisions(operator, record):
     befell = [{"type": "cell.boot"}, {"type": "cell.end", "status": 0}, {"type": "setup.ran", "status": 0},
               {"type": "cell", "verdict": "allow", "did": "frozen", "by": "uid 0"},
               {"type": "steer", "did": "allow", "by": "uid 0", "why": "to read"},
@@ -199,7 +199,7 @@ def test_no_wider_rule_is_suggested(operator, record, path, suggests):
     assert "paths: [/*" not in said
 
 
-def test_what_is_no_longer_kept_is_told(operator, record):
+def test_dropped_records_are_reported(operator, record):
     record({**EVENT, "n": 5})
     done = operator.cloister("events")
     assert done.status == 0 and "events 1 to 4 are no longer kept" in done.err

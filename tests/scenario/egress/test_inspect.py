@@ -129,11 +129,11 @@ def test_bombs_are_given_up(inspect):
     assert int(inspect.status()["VmHWM"].split()[0]) < 64 * 1024
 
 
-def test_so_many_at_once_and_no_more(inspect):
-    """What is dropped makes room again."""
+def test_the_number_of_bodies_is_limited(inspect):
+    """Dropped bodies make room again."""
     streams = [inspect.ask() for _ in range(128)]
     late = inspect.ask()
-    assert inspect.answer() == (late, UNREADABLE, "too many bodies are looked into at once")
+    assert inspect.answer() == (late, UNREADABLE, "too many bodies are being inspected")
     for stream in streams:
         inspect.send(stream, DROP)
         inspect.send(stream, DATA, b"too late")

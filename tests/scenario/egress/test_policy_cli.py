@@ -105,8 +105,8 @@ def test_check_tells_everything(operator):
     operator.run("-p", bad, "--", "true").sentence("bad.yaml:3:1: there is no key 'foo'")
 
 
-def test_check_of_what_a_match_leads_to(operator):
-    """A file that may say less than a policy, and says more."""
+def test_check_of_a_narrowing_policy(operator):
+    """A file that may have less than a policy, and has more."""
     operator.file("p/after.yaml", "version: 1\nsecrets: [KEY]\nlimits: {time: 1h}\negress: []\n")
     path = operator.file("p/cloister.yaml", words("- allow: a.example", "  then: {narrow: after.yaml}"))
     done = operator.cloister("policy", "check", path)
@@ -264,7 +264,7 @@ def test_secrets_in_cases(operator, policy):
     ("[]", "1:1: cases are a list"),
     ("a: b", "1:1: cases are a list"),
 ])
-def test_cases_that_are_none(operator, policy, case, error):
+def test_invalid_cases(operator, policy, case, error):
     cases = operator.file("c.yaml", case)
     done = operator.cloister("policy", "test", policy, "--cases", cases)
     assert done.status == 125 and f"c.yaml:{error}" in done.err, done
@@ -300,7 +300,7 @@ def test_explain(operator, policy):
     assert operator.cloister("policy", "explain", policy,
                              "POST https://api.github.com/x").ok() == said
     said = operator.cloister("policy", "explain", policy, "https://nosuch.test").ok()
-    assert said == "  7 rules are about other hosts\ndeny: no rule matches\n"
+    assert said == "  7 rules are about other hosts\ndeny: no rule allows it\n"
 
 
 def test_resolvers_are_refused_as_in_a_cell(operator):
@@ -367,12 +367,24 @@ egress:
 """
 
 
-def test_explain_shows_what_is_sent(operator):
+def test_check_notes_that_a_hook_needs_p(operator):
+    file = operator.file("rewrites.yaml", REWRITES)
+    done = operator.cloister("policy", "check", file)
+    assert done.ok() == f"{file}: 1 rule\n"
+    assert done.err == "rewrites.yaml:3:3: `cloister run` accepts a policy with a hook only with -p or --within\n"
+    [note] = json.loads(operator.cloister("policy", "check", "--json", file).ok())[0]["notes"]
+    assert note == done.err.strip()
+    # Without -p the policy of the folder is found, and refused.
+    folder = operator.folder("found", {"cloister.yaml": REWRITES})
+    operator.cloister("run", "--", "true", cwd=folder).sentence("-p or --within")
+
+
+def test_explain_shows_the_rewritten_request(operator):
     file = operator.file("rewrites.yaml", REWRITES)
     request = ["POST", "https://api.example.com/v1/x?debug=1", "-H", "content-type: application/json",
                "--body", '{"max_tokens": 99, "n": [1]}']
     out = operator.cloister("policy", "explain", file, *request).ok()
-    assert "if the hook of rewrites.yaml:3:3 agrees: /usr/bin/check\n" in out
+    assert "if the hook of rewrites.yaml:3:3 agrees: /usr/bin/check strict\n" in out
     assert out.endswith("""
 sent as: POST https://gateway.example.com:8443/o/x
   content-type: application/json
@@ -410,7 +422,7 @@ def test_cases_see_rewrites(operator):
     assert "sent" not in second and "does not begin with" in second["why"]
 
 
-def test_outer_policies_judge_what_is_sent(operator):
+def test_outer_policies_judge_the_rewritten_request(operator):
     file = operator.file("rewrites.yaml", REWRITES)
     request = ["POST", "https://api.example.com/v1/x", "-H", "content-type: application/json", "--body", "{}"]
     for outer, verdict in (("- allow: api.example.com", "deny"),
@@ -514,7 +526,7 @@ def test_short_forms_that_mean_something_else(operator, rule, error):
     operator.run(f"--allow={rule}", "--", "true").sentence(error)
 
 
-def test_the_end_of_options_is_no_value(operator):
+def test_the_end_of_options_is_not_a_value(operator):
     operator.run("--allow", "--", "true").sentence("'--allow' needs a value: RULE")
     operator.run("--allow", "fd00::22", "--allow", "GET x.y:22", "--", "true").ok()
 

@@ -23,7 +23,7 @@ def is_secrets(block):
 
 
 def is_object(block):
-    """Of what can be registered: test_registry.py has them."""
+    """Whether it is an object for the registry: test_registry.py has those."""
     return block.startswith("name: ")
 
 
@@ -44,7 +44,7 @@ def test_examples_pass_check(operator, name):
 
 
 def test_the_first_example_runs(operator):
-    """For an ordinary user too, who may have no cgroup to limit memory with."""
+    """Also for an ordinary user, who may have no cgroup to limit memory with."""
     file = operator.file("docs/cloister.yaml", blocks("docs/policy.md")[0])
     operator.run("-p", file, "--", "true").ok()
 

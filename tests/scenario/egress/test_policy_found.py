@@ -1,4 +1,4 @@
-"""A cloister.yaml is found from the folders below it, and nobody else's is."""
+"""A cloister.yaml is found from the folders below it; one of another user is not."""
 import os
 
 import pytest
@@ -42,14 +42,14 @@ def test_the_nearest(operator, below):
     assert f"{below.parent}/cloister.yaml" in operator.run("--", "true", cwd=below).err
 
 
-def test_not_what_an_agent_can_write(operator, below):
+def test_a_file_that_an_agent_can_write_is_not_used(operator, below):
     operator.run("-w", f"{below.parent.parent}:rw", "--no-policy", "--", "true").ok()
     operator.run("--", "true", cwd=below).sentence("project/cloister.yaml", "agent", "cloister trust", "--no-policy",
                                                      "no cell was started")
 
 
-def test_not_what_is_at_home(operator):
-    """It would be every project's."""
+def test_a_file_in_the_home_folder_is_not_used(operator):
+    """It would apply to every project."""
     operator.file("home/cloister.yaml", DENY_ALL)
     project = operator.folder("home/project")
     assert not has_policy(operator, cwd=project)
@@ -58,14 +58,14 @@ def test_not_what_is_at_home(operator):
     assert has_policy(operator, cwd=operator.folder("home/project/src"))
 
 
-def test_not_from_above_home(operator, below):
+def test_folders_above_the_home_folder_are_not_searched(operator, below):
     assert not has_policy(operator, cwd=below, env={"HOME": str(below.parent)})
     assert not has_policy(operator, cwd=below, env={"HOME": str(below)})
     assert has_policy(operator, cwd=below, env={"HOME": "/nowhere"})
 
 
-def test_not_where_everybody_may_write(operator, below):
-    """As in /tmp: who comes first would choose for all."""
+def test_folders_that_everybody_may_write_are_not_searched(operator, below):
+    """As /tmp: the first user to write there would choose for all."""
     below.parent.parent.chmod(0o1777)
     assert not has_policy(operator, cwd=below)
     # Nor from beyond it.
@@ -75,21 +75,21 @@ def test_not_where_everybody_may_write(operator, below):
 
 
 @only_root
-def test_not_from_another_file_system(operator, below):
+def test_other_file_systems_are_not_searched(operator, below):
     said = operator.do("unshare", "-m", "sh", "-c", f"mount -t tmpfs none {below} && cd {below} && "
                        f"exec {operator.program} run -- cat /etc/resolv.conf")
     assert GATE not in said.ok()
 
 
 @only_root
-def test_not_from_somebody_elses_folder(operator, below):
+def test_folders_of_other_users_are_not_searched(operator, below):
     os.chown(below.parent.parent, 12345, 12345)
     assert not has_policy(operator, cwd=below)
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can give files away")
 @only_user
-def test_not_from_roots_folder(operator, below):
+def test_folders_of_root_are_not_searched(operator, below):
     os.chown(below.parent.parent, 0, 0)
     assert not has_policy(operator, cwd=below)
     os.chown(below.parent.parent, operator.uid, operator.gid)

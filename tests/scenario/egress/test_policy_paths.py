@@ -24,12 +24,12 @@ INNOCENT = ["file.txt", "v1%252e2", "a%252Fb", "@scope%2fname", "100%25", "ä.ö
 
 
 def escaped(path):
-    """As most clients send it; a file of cases takes no characters that nobody sees."""
+    """As most clients send it; a file of cases has no invisible characters."""
     return quote(path, safe="/%+;:@&=$,!*'().~")
 
 
 def verdicts(operator, paths):
-    """What the policy says to each path, and why."""
+    """The policy's verdict on each path, and the reason."""
     policy = operator.file("p/p.yaml", POLICY)
     operator.file("p/p.test.yaml", "".join(
         f"- {{url: {json.dumps('https://a.example' + escaped(path))}, expect: allow}}\n" for path in paths))
@@ -42,7 +42,7 @@ def is_traversal(text):
 
 
 def overlong(data):
-    """What decoders make of UTF-8 if they only shift and mask."""
+    """The result of UTF-8 decoders that only shift and mask."""
     out, i = bytearray(), 0
     while i < len(data):
         lead = data[i]
@@ -128,7 +128,7 @@ ATOMS = [".", ".", "..", "%2e", "%252e", "%25", "%", "2e", "2", "e", "/", "%2f",
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_decoder_finds_dots_in_what_is_accepted(operator, seed):
+def test_no_decoder_finds_dots_in_accepted_paths(operator, seed):
     rng = random.Random(seed)
     paths = ["/allowed/" + "".join(rng.choices(ATOMS, k=rng.randint(1, 6))) for _ in range(4000)]
     accepted = [p for p, (got, why) in zip(paths, verdicts(operator, paths)) if why is None]

@@ -25,7 +25,7 @@ def codes(online, child, outer, *requests):
     return online.sh(policy, "; echo; ".join(lines), options=options).out.split()
 
 
-def test_only_what_both_allow(online):
+def test_only_requests_that_both_allow(online):
     mine, theirs, both = canary(), canary(), canary()
     got = codes(online, "  - allow: up.example.test\n  - allow: www.example.test\n    methods: [GET]\n",
                 ["  - {allow: up.example.test, methods: [GET]}\n"
@@ -107,7 +107,7 @@ def with_secrets(online, secrets, name):
 
 
 def send(online, policy, outer, host, *options):
-    """What the server at HOST was sent as the secret KEY."""
+    """The value of the secret KEY that the server at HOST got."""
     return online.sh(policy, f'{" ".join(CURL)} -H "Authorization: Bearer ${{KEY-none}}" https://{host}/echo',
                      options=["-q", "--within", outer, *options])
 
@@ -152,7 +152,7 @@ def test_a_secret_of_the_same_name_is_not_the_same(online):
     online.operator.run("-p", child, "--within", outer, "--", "true").sentence("'KEY' is not the same")
 
 
-def test_what_is_wrong_is_said(online):
+def test_errors_are_reported(online):
     policy = online.policy(WIDE)
     wrong = online.policy("  - alow: x\n", "wrong.yaml")
     online.operator.run("-p", policy, "--within", wrong, "--", "true").sentence(f"{wrong}:3:5:", "did you mean 'allow'")
@@ -191,7 +191,7 @@ def test_a_request_through_the_layers(operator):
     cases = operator.file("cases.yaml", "- {request: GET https://a.x/, expect: allow}\n"
                           "- {request: POST https://a.x/, expect: deny}\n")
     done = operator.cloister("policy", "explain", child, "--within", outer, "POST", "https://a.x/").ok()
-    assert re.search(r"yes\nwithin .*o.yaml\n.*\n.*no: the method is POST\ndeny: no rule matches in .*o.yaml\n", done)
+    assert re.search(r"yes\nwithin .*o.yaml\n.*\n.*no: the method is POST\ndeny: no rule allows it in .*o.yaml\n", done)
     test = ["policy", "test", child, "--cases", cases]
     assert operator.cloister(*test, "--within", outer).ok() == "2 cases passed\n"
     assert operator.cloister(*test).status == 1
@@ -214,7 +214,7 @@ def test_principal_and_chain(operator):
     assert verdict("b.x", "--within", outer, "--chain", "worker-1/lead") == "deny"
 
 
-def test_whom_rules_are_for(online):
+def test_rules_for_principals(online):
     policy = online.policy("  - {allow: up.example.test, principal: '*@acme.example'}\n"
                            "  - {allow: www.example.test, chain: lead}\n")
     outer = online.policy("  - {allow: '*.example.test', chain: lead}\n", "o.yaml")

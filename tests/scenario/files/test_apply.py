@@ -73,7 +73,7 @@ def test_the_next_cell_sees_it(operator, workspace):
     assert seen_inside(operator, workspace, ["-w", workspace]) == tree(workspace)
 
 
-def test_it_tells_what_it_writes(operator, workspace):
+def test_apply_prints_the_paths_that_it_writes(operator, workspace):
     id = operator.change(workspace, "echo more >>a; rm d/b; echo x >new")
     assert operator.cloister("apply", id).ok() == "M a\nD d/b\nA new\n"
 
@@ -112,7 +112,7 @@ def test_options_stand_anywhere_before_two_dashes(operator, workspace):
     operator.cloister("kill", "no-such", "--all").sentence("remove 'no-such'")
 
 
-def test_discarding_all_is_told_on_a_terminal(operator, workspace):
+def test_discarding_all_is_reported_on_a_terminal(operator, workspace):
     operator.change(workspace, "echo more >>a")
     operator.cloister("run", "-d", "--name", "busy", "--", "sleep", "infinity").ok()
     terminal = Terminal(operator, operator.program, "discard", "--all")
@@ -148,8 +148,8 @@ def test_twice(operator, workspace):
     assert "cell ended with 0" in operator.cloister("events", id).ok()
 
 
-def test_of_cells_of_the_same_name(operator, workspace):
-    """What is said at the end can be typed as it stands, and so can what is said instead."""
+def test_cells_of_the_same_name(operator, workspace):
+    """The commands in the messages can be pasted as they are."""
     first, second = (operator.run("--name", "fix", "-w", workspace, "--", "sh", "-c",
                                   f"echo {n} >>a; echo $CLOISTER_CELL") for n in (1, 2))
     ids = {first.ok().strip(), second.ok().strip()}
@@ -163,12 +163,12 @@ def test_of_cells_of_the_same_name(operator, workspace):
     operator.cloister("discard", "--all").ok()
 
 
-def test_of_a_running_cell(operator, workspace):
+def test_apply_on_a_running_cell(operator, workspace):
     id = operator.detach("-w", workspace, "--", "sh", "-c", "echo x >new; sleep 1000")
     operator.cloister("apply", id).sentence(id, "still running")
 
 
-def test_of_a_detached_cell_the_log_stays(operator, workspace):
+def test_the_log_of_a_detached_cell_stays(operator, workspace):
     id = operator.detach("-w", workspace, "--", "sh", "-c", "echo said; echo x >new")
     operator.cloister("wait", id).ok()
     operator.cloister("apply", id).ok()
@@ -282,7 +282,7 @@ def test_held_by_way_of_another_name(operator, workspace):
 
 
 def test_held_by_gits_configuration(operator, workspace):
-    """What the real repository's configuration names runs on the next commit."""
+    """Files that the real repository's configuration names run on the next commit."""
     operator.host("mkdir -p scripts/hooks; echo '#!/bin/sh' >scripts/hooks/pre-commit; git init -q .;"
                   "git config core.hooksPath scripts/hooks; git config filter.x.clean 'sh tools/clean.sh %f'", cwd=workspace)
     id = operator.change(workspace, "echo evil >>scripts/hooks/pre-commit; mkdir tools;"
@@ -319,8 +319,8 @@ def test_gits_configuration_cannot_be_read(operator, workspace):
 RULES = "version: 1\negress:\n  - allow: a.example\n"
 
 
-def test_held_what_ruled_over_the_cell(operator, workspace):
-    """All files that the policy came from, not only cloister.yaml."""
+def test_files_of_the_cells_policy_are_held(operator, workspace):
+    """All files of the policy, not only cloister.yaml."""
     key = f"secrets: {{KEY: {{hosts: a.example, from: 'file:{workspace}/p/token'}}}}\n"
     operator.folder("workspace/p", {
         "base.yaml": RULES, "far.yaml": RULES, "plain.yaml": RULES, "token": "t0ken-t0ken-t0ken",
@@ -350,7 +350,7 @@ def test_held_what_ruled_over_the_cell(operator, workspace):
 
 
 def test_held_where_the_vaults_values_come_from(operator, workspace):
-    """Who changes it gives the operator another secret, or another program to run."""
+    """A change to it gives the operator another secret, or another program to run."""
     sources = {"TOLD": f"file:{workspace}/p/told", "LINKED": f"file:{workspace}/p/link",
                "MADE": f"cmd:/bin/sh {workspace}/p/make", "UNUSED": f"file:{workspace}/p/unused"}
     operator.folder("workspace/p", {"told": "t0ken-t0ken-t0ken", "far": "another-t0ken-of-ours",
@@ -378,7 +378,7 @@ def test_hard_links_do_not_fill_the_disk(operator, workspace):
     id = operator.change(workspace, "head -c 3M /dev/urandom >big; for i in $(seq 6); do ln big big$i;"
                          "done; echo small >small", "--disk", "16M")
     done = operator.cloister("apply", id)
-    assert done.status == 125 and "hard links would become files of their own, 21" in done.err
+    assert done.status == 125 and "hard links would become separate files of 21" in done.err
     assert tree(workspace).keys() == {b"a", b"d", b"d/b", b"d/e", b"d/e/c"}
     operator.cloister("apply", id, "big", "big1", "small").ok()
     assert (workspace / "big1").stat().st_size == 3 << 20
@@ -415,7 +415,7 @@ def test_conflict(operator, workspace):
     ("rm a; ln -s b a", "echo y >>a"),
 ], ids=lambda w: w)
 def test_conflicts(operator, workspace, agent, host):
-    """What the operator did meanwhile is not lost without a word."""
+    """The operator's own changes in the meantime are not lost silently."""
     id = operator.change(workspace, agent)
     operator.host(host, cwd=workspace)
     before = tree(workspace)
@@ -450,8 +450,8 @@ def test_the_operators_modes_are_not_undone(operator, workspace):
     assert stat.S_IMODE((workspace / "d").stat().st_mode) == 0o700
 
 
-def test_what_was_written_just_before_is_no_conflict(operator, workspace):
-    """Saved, and the cell started in the same instant, over and over."""
+def test_a_write_just_before_the_start_is_not_a_conflict(operator, workspace):
+    """A file is saved, and the cell started in the same instant, over and over."""
     for n in range(25):
         for text in ("draft", f"{n}\n"):
             (workspace / "a").write_text(text)
@@ -461,7 +461,7 @@ def test_what_was_written_just_before_is_no_conflict(operator, workspace):
         assert (workspace / "a").read_text() == f"{n}\nagent\n"
 
 
-def test_what_was_written_just_after_is_one(operator, workspace):
+def test_a_write_just_after_the_start_is_a_conflict(operator, workspace):
     for n in range(10):
         done = operator.start("-q", "-w", workspace, "--", "sh", "-c",
                               "echo $CLOISTER_CELL; read x; echo agent >>a", stdin=subprocess.PIPE,

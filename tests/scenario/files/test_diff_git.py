@@ -25,7 +25,7 @@ def commit(operator, folder, script):
 
 
 def ids(operator, repo, id, *refs):
-    """What refs are, in twelve digits, once the changes are applied."""
+    """The values of refs, in twelve digits, once the changes are applied."""
     operator.cloister("apply", id).ok()
     return [git(operator, repo, f"rev-parse {ref}")[:12] for ref in refs]
 
@@ -50,8 +50,8 @@ M a
 """
 
 
-def test_it_is_a_patch_still(operator, repo):
-    """Git takes no patch of what is in .git."""
+def test_the_patch_is_still_valid(operator, repo):
+    """Git takes no patch of files in .git."""
     twin = operator.folder("twin")
     operator.host(f"cp -a {repo}/. .", cwd=twin)
     id = commit(operator, repo, "echo more >>a; rm d/b; echo new >new; git add .; git commit -q -m x")
@@ -78,7 +78,7 @@ def test_named_it_is_shown_file_by_file(operator, repo, path):
     assert "M .git/refs/heads/main\n--- a/.git/refs/heads/main\n" in said and "git: " not in said
 
 
-def test_what_is_held_or_unknown_is_shown(operator, repo):
+def test_held_and_unknown_files_are_shown(operator, repo):
     id = commit(operator, repo, "echo x >>a; git commit -q -a -m x; git config x.y z; echo evil >.git/hooks/pre-commit;"
                 "echo hidden >.git/hidden; echo '#!/bin/sh' >.git/logs/HEAD; chmod +x .git/logs/HEAD;"
                 "echo junk >.git/refs/heads/junk; printf x >.git/objects/junk")
@@ -154,15 +154,15 @@ def test_the_command_that_it_names_is_one_word(operator, repo, name):
     assert f"A {name}/.git/HEAD" in files and not (operator.home / "said").exists()
 
 
-def test_what_looks_like_a_repository_hides_nothing(operator, repo):
+def test_a_folder_like_a_repository_hides_nothing(operator, repo):
     id = commit(operator, repo, "mkdir -p s/objects/ab s/logs; echo 'ref: refs/heads/x' >s/HEAD; echo evil >s/index;"
                 "echo evil >s/logs/HEAD; echo evil >s/objects/ab/$(printf %038d 0)")
     said = operator.cloister("diff", id).ok()
     assert said.count("+evil\n") == 3 and "git: " not in said
 
 
-def test_a_status_is_no_commit(operator, repo):
-    """It writes the index, so that may be told of; no ref is."""
+def test_a_status_is_not_a_commit(operator, repo):
+    """It writes the index, which may be shown, but no ref."""
     id = operator.change(repo, "echo x >new; git add new")
     said = operator.cloister("diff", id).ok()
     assert said.startswith("git: 1 object added, 1 other file of its own; ") and UNSEEN in said

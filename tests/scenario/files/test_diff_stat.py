@@ -34,7 +34,7 @@ def test_everything(operator, workspace):
 """
 
 
-def test_as_git_counts(operator, workspace):
+def test_counts_equal_those_of_git(operator, workspace):
     operator.host("seq 1000 >n; seq 30 >m", cwd=workspace)
     id = operator.change(workspace, "seq 5 2000 | grep -v 7 >n; sort -r m >x; mv x m; rm -r d")
     numbers = {}
@@ -101,7 +101,7 @@ def test_goes_with_no_other_form(operator, workspace):
         operator.cloister("diff", "--stat", other, id).sentence("--stat")
 
 
-def test_what_cannot_be_compared_is_told(operator, workspace):
+def test_files_that_cannot_be_compared_are_reported(operator, workspace):
     id = operator.change(workspace, "truncate -s 9G big; echo x >>a")
     done = operator.cloister("diff", "--stat", id)
     assert "\n 2 files changed, 1 insertion(+)" in done.out and " a   | 1 +\n" in done.out

@@ -1,4 +1,4 @@
-"""What of the host's files a cell sees: programs, a small /etc, and what -v grants."""
+"""The host's files that a cell sees: programs, a small /etc, and the grants of -v."""
 import os
 import re
 import shutil
@@ -212,7 +212,7 @@ def test_relative_host_path(operator):
         assert operator.run("-v", f"{word}:/data:ro", "--", "cat", "/data/f").ok() == "x"
 
 
-def test_link_is_what_it_points_to(operator):
+def test_a_link_grants_its_target(operator):
     folder = operator.folder("granted", {"f": "x"})
     link = operator.base / "link"
     link.symlink_to(folder)
@@ -355,7 +355,7 @@ def test_ownership_as_seen_inside(operator):
     assert said.ok() == "0:0\n"
 
 
-def test_what_the_agent_makes_is_the_folders_owners(operator):
+def test_the_agents_files_belong_to_the_folders_owner(operator):
     folder = operator.folder("granted", {"f": "x"})
     for options in ((), ("--root",)):
         operator.sh("cd /data; mkdir -p d; echo x >d/f; ln -sf f d/l; echo x >>f; ln -f f d/h",
@@ -462,7 +462,7 @@ def test_rootfs_without_the_command(operator, rootfs):
 
 
 def test_rootfs_around_own_folders(operator, rootfs):
-    """It would show them, to an agent who is the operator outside."""
+    """It would show them to an agent that is the operator outside."""
     for name in "RUNTIME", "STATE", "DATA":
         operator.folder("rootfs/opt/own").chmod(0o700)
         operator.run("--root", "--rootfs", rootfs, "--", "ls", "/opt/own", env={

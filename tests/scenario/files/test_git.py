@@ -17,7 +17,7 @@ def repo(operator):
 
 
 def test_nothing_looks_changed(operator, repo):
-    """No ghost files, no files that git thinks are new: owners, times and modes agree."""
+    """No extra files, no files that git thinks are new: owners, times and modes agree."""
     for mode in ("", ":rw", ":ro"):
         said = operator.sh("git status --porcelain --ignored; git diff --stat; git log --format=%s;"
                            "git fsck", "-q", "-w", f"{repo}{mode}")
@@ -160,7 +160,7 @@ def test_worktree_that_leads_elsewhere_is_held(operator, repo, spoil):
         assert not os.path.lexists(repo / ".git/worktrees/mine/commondir")
 
 
-def test_what_runs_is_held_in_the_agents_own_worktree_too(operator, repo):
+def test_files_that_run_are_held_in_the_agents_own_worktree_too(operator, repo):
     id = operator.change(repo, f"{AGENT} git worktree add -q mine; cd .git/worktrees/mine; mkdir hooks;"
                          "echo x >hooks/post-checkout; printf '[core]\\npager = x\\n' >config.worktree;"
                          "cp config.worktree config")

@@ -159,8 +159,8 @@ def test_a_link_to_them(deep):
     deep.run("-v", f"{link.parent}:/h:ro", "--", "true", env=env).ok()
 
 
-def test_what_is_not_there_yet(deep):
-    """An agent that makes it would be its owner."""
+def test_folders_that_do_not_exist_yet(deep):
+    """An agent that makes one would be its owner."""
     data = deep.base / "top/later/cloister"
     deep.run("-v", f"{deep.base}/top:/h", "--", "sh", "-c", "mkdir -p /h/later/cloister/vault; echo x "
              "> /h/later/cloister/mine; true", env={"CLOISTER_DATA_DIR": str(data)}).ok()

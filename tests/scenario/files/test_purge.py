@@ -46,7 +46,7 @@ def test_all_of_it(filled):
     assert filled.cloister("secret", "list").ok() == ""
 
 
-def test_what_is_not_ours_stays(filled):
+def test_foreign_files_stay(filled):
     mine = [filled.file(f"{folder}/{name}", filled.canary) for folder in ("data", "state") for name in
             ("thesis.txt", "vault.bak/key", "abc/file")]
     filled.cloister("purge", "--yes").ok()

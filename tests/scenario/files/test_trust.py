@@ -1,4 +1,4 @@
-"""What an agent could write is not the operator's word: no program of it is run, nothing of it read."""
+"""Cloister neither runs nor reads files that an agent could have written."""
 import os
 import secrets
 
@@ -56,7 +56,7 @@ def test_the_program_of_a_secret(operator, work, way):
 
 
 def test_a_relative_program(operator, work):
-    """Of the current folder; and of that nothing is obeyed by what is run."""
+    """In the current folder, from which no program takes any other file."""
     secret(operator, "KEY", "cmd:sh tok.sh")
     secret(operator, "HERE", "cmd:sh -c pwd")
     use(operator, "KEY", cwd=work).ok()
@@ -79,8 +79,8 @@ def test_the_vaults_key(operator, work):
     assert not operator.ran.exists()
 
 
-def test_who_is_notified(operator, work):
-    """While a cell runs that can write the program, and after it."""
+def test_commands_of_notifications(operator, work):
+    """While a cell that can write the program runs, and after it."""
     operator.env["XDG_CONFIG_HOME"] = str(operator.folder("config"))
     operator.file("config/cloister/notify.yaml", f"- command: ['{work}/tok.sh']\n").chmod(0o600)
     policy = operator.file("policy.yaml", "version: 1\negress:\n  - ask: api.example.com\n    reason: people only\n")
@@ -115,7 +115,7 @@ def test_a_refused_cell_marks_nothing(operator):
 # ---- looking and clearing ---------------------------------------------------------------------------
 
 def test_nothing_is_marked(operator):
-    """That is said on a terminal; a program reads an empty list."""
+    """A message says so on a terminal; a program reads an empty list."""
     assert operator.cloister("trust").ok() == ""
     terminal = Terminal(operator, operator.program, "trust")
     terminal.expect("no folder is marked")
@@ -145,7 +145,7 @@ def test_look_and_clear(operator, work):
     assert "folder.trusted" in operator.cloister("audit", "show", "--operator").ok()
 
 
-def test_not_while_a_cell_writes(operator, work):
+def test_trust_is_refused_while_a_cell_can_write(operator, work):
     cell = operator.detach("-v", f"{work}:/w", "--", "sleep", "100")
     operator.cloister("trust", "--yes", work).sentence("running", "stop")
     assert "running" in operator.cloister("trust").ok()
@@ -153,7 +153,7 @@ def test_not_while_a_cell_writes(operator, work):
     wait_until(lambda: operator.cloister("trust", "--yes", work).status == 0, "it has ended")
 
 
-def test_a_folder_in_what_is_marked(operator, work):
+def test_a_folder_in_a_marked_folder(operator, work):
     write_once(operator, work.parent / "work")
     inner = operator.folder("work/inner")
     operator.cloister("trust", "--yes", inner).sentence(str(work))

@@ -19,7 +19,7 @@ ROWS = dict(re.findall(r'\{ "([a-z-]+)", (TRUST_\w+),', TABLE))
 
 
 class Use:
-    """How one row of the table is used.  NAME: of the file, in its folder."""
+    """The use of one row of the table. NAME: of the file, in its folder."""
     name, text, mode = "file", RULES, 0o644
 
     def __init__(self, operator):
@@ -370,7 +370,7 @@ def test_refused(operator, name, way):
 
 @pytest.mark.parametrize("name", sorted(set(USES) - LINKS_ONLY - {"notify-secret"}))
 def test_held(operator, name):
-    """What was used once is not changed by `apply`."""
+    """`apply` does not change files that were used once."""
     operator.folder("told")
     use = USES[name](operator)
     path = make(operator, use, "work")

@@ -56,8 +56,8 @@ def test_same_path_and_working_folder(operator, workspace, mode):
     assert said.ok() == f"{workspace}\na\nd\nwith space\nagent\n"
 
 
-def test_the_agent_sees_what_is_there(operator, workspace):
-    """No ghost files, no changed modes, in any way of granting it."""
+def test_the_agent_sees_the_files_as_they_are(operator, workspace):
+    """No extra files, no changed modes, whatever the kind of grant."""
     (workspace / "link").symlink_to("d/b")
     (workspace / "a").chmod(0o751)
     (workspace / "d").chmod(0o700)
@@ -133,7 +133,7 @@ def test_somebody_elses_workspace(operator, workspace):
 
 # ---- what is kept ----------------------------------------------------------------
 
-def test_nothing_is_kept_of_no_change(operator, workspace):
+def test_without_changes_nothing_is_kept(operator, workspace):
     done = operator.sh("cat a d/b >/dev/null; find . | wc -l", "-w", workspace)
     assert done.status == 0 and operator.names(operator.state) == []
     assert "cloister diff" not in done.err
@@ -160,12 +160,12 @@ def test_diff_and_apply_of_no_change(operator, workspace, options):
     assert t.end() == 0 and t.text.replace("\r", "") == "cloister: nothing was changed\n"
     t.close()
     for command in ("diff", "apply"):
-        assert "changed" in operator.cloister(command, "idle", "a").sentence("'a'")
+        assert "change" in operator.cloister(command, "idle", "a").sentence("at 'a'")
 
 
 @pytest.mark.parametrize("options", [(), ("-d",), ("--keep",), ("-w", "WORKSPACE:rw")],
                          ids=["", "detached", "kept", "rw"])
-def test_of_a_cell_without_an_overlay(operator, workspace, options):
+def test_a_cell_without_an_overlay(operator, workspace, options):
     operator.run(*[word.replace("WORKSPACE", str(workspace)) for word in options], "--name", "bare", "--", "true").ok()
     operator.cloister("wait", "bare")
     operator.kept |= {c["cell"] for c in operator.cells("-a")}
@@ -173,8 +173,8 @@ def test_of_a_cell_without_an_overlay(operator, workspace, options):
         operator.cloister(command, "bare").sentence("'bare' had no overlay workspace")
 
 
-def test_what_was_in_a_deleted_folder(operator, workspace):
-    """Each file is shown, so that a patch of text files is whole."""
+def test_files_of_a_deleted_folder(operator, workspace):
+    """Each file is shown, so that a patch of text files is complete."""
     operator.host("mkdir -p gone/deep; echo in >gone/deep/f; ln -s deep/f gone/link", cwd=workspace)
     twin = operator.folder("twin")
     operator.host(f"cp -a {workspace}/. .", cwd=twin)
@@ -190,8 +190,8 @@ def test_what_was_in_a_deleted_folder(operator, workspace):
     assert tree(twin) == tree(workspace)
 
 
-def test_what_was_left_out_is_told(operator, workspace):
-    """With -q at the end of the cell by nobody."""
+def test_files_left_out_are_reported(operator, workspace):
+    """With -q, nothing is printed at the end of the cell."""
     told = "cloister: of the changes, 2 were left out: devices, sockets, FIFOs, "
     script = "mkfifo one d/two"
     done = operator.sh(f"echo $CLOISTER_CELL; {script}", "-w", workspace)
@@ -213,8 +213,8 @@ def test_what_was_left_out_is_told(operator, workspace):
 
 
 @only_root
-def test_what_there_is_no_room_for_is_not_called_kept(operator, workspace):
-    if "within the cell's --disk" not in operator.cloister("doctor").ok():
+def test_changes_without_room_are_not_called_kept(operator, workspace):
+    if "count towards the cell's --disk" not in operator.cloister("doctor").ok():
         pytest.skip("changes are on the disk from the start")
     small = operator.folder("small")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M,mode=700", "none", small], check=True)
@@ -235,14 +235,14 @@ def test_what_there_is_no_room_for_is_not_called_kept(operator, workspace):
         subprocess.run(["umount", small], check=True)
 
 
-def test_what_was_discarded_is_not_called_unchanged(operator, workspace):
+def test_discarded_changes_are_not_called_unchanged(operator, workspace):
     id = operator.change(workspace, "echo x >new")
     operator.cloister("discard", id).ok()
     for command in ("diff", "apply"):
         operator.cloister(command, id).sentence("only its events are kept")
 
 
-def test_the_operator_is_told(operator, workspace):
+def test_the_operator_sees_a_message(operator, workspace):
     done = operator.sh("echo $CLOISTER_CELL; touch x", "-w", workspace)
     id = done.out.strip()
     operator.kept.add(id)
@@ -319,7 +319,7 @@ def test_only_some_paths(operator, workspace):
     operator.cloister("diff", id, "/elsewhere").sentence("/elsewhere")
 
 
-def test_what_a_folder_becomes(operator, workspace):
+def test_a_folder_that_is_replaced(operator, workspace):
     assert changes(operator, operator.change(workspace, "rm -rf d; mkdir d; echo x >d/new")) == [
         "D d/b", "D d/e/", "A d/new"]
     assert changes(operator, operator.change(workspace, "rm -rf d; echo x >d"))[-1] in ("M d", "A d")
@@ -453,7 +453,7 @@ def test_sparse_file(operator, workspace):
         assert f.read(4) == b"end\0"
 
 
-def test_what_is_no_workspace(operator, workspace):
+def test_invalid_workspaces(operator, workspace):
     operator.run("-w", f"{workspace}:rx", "--", "true").sentence("there is no mode 'rx'", "overlay, rw or ro")
     operator.run("-w", "/", "--", "true").sentence("'/' is the whole machine")
     operator.run("-w", f"{workspace}/none", "--", "true").sentence("No such file")
@@ -461,7 +461,7 @@ def test_what_is_no_workspace(operator, workspace):
     told = operator.cloister("diff", id, "y")
     told.sentence(f"cell {id} changed nothing at 'y'", "relative to its workspace")
     assert "relative" not in operator.cloister("diff", id, f"{workspace}/y").err
-    operator.cloister("apply", id, "y").sentence("nothing was changed at 'y' of the workspace")
+    operator.cloister("apply", id, "y").sentence("the workspace has no changes at 'y'")
 
 
 def test_deep_tree(operator, workspace):

@@ -176,7 +176,7 @@ def test_every_channel_is_known():
     assert found == set(MESSAGES) | between_trusted
 
 
-def test_what_listens_in_a_cell():
+def test_a_listener_in_a_cell():
     text = enumerated((TREE / "src/boundary/capture/capture.h").read_text())
     assert set(re.findall(r"\bCAPTURE_[A-Z0-9]+", text)) - {"CAPTURE_SOCKETS"} == LISTENERS
     text = (TREE / "src/boundary/boundary.h").read_text()
@@ -188,12 +188,12 @@ def test_what_listens_in_a_cell():
     assert names == NAMES
 
 
-def test_what_a_dispatch_tells_its_agent():
+def test_a_dispatch_describes_itself_to_its_agent():
     text = (TREE / "src/dispatch/dispatch_start.c").read_text()
     assert set(re.findall(r'"(CLOISTER_[A-Z_]+)[="]', text)) == VARIABLES
 
 
-def test_nothing_of_the_operators_is_in_reach_of_a_cell(operator):
+def test_a_cell_cannot_reach_the_operators_sockets(operator):
     """Neither by a path nor by an address: a cell's control socket, and the service's."""
     service = Service(operator, "--mcp", "127.0.0.1:0")
     said = operator.sh("find / -xdev -type s 2>/dev/null; cat /proc/net/unix; env").ok()

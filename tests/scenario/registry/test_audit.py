@@ -78,7 +78,7 @@ class World:
         return timeline
 
     def finish(self):
-        """What the operator's timeline has come to, on disk."""
+        """Write the operator's timeline to disk."""
         self.operator.checkpoint()
         (self.audit / "key").write_bytes(self.key.seed)
         (self.audit / "key").chmod(0o600)
@@ -110,8 +110,8 @@ def world(tmp_path):
 
 
 @pytest.mark.parametrize("words", [("show", "abcdefgh"), ("export", "--all")])
-def test_what_reads_timelines_is_locked_in(world, words):
-    """Agents have written in them: who reads them is looked at while nobody takes its output."""
+def test_the_reader_of_timelines_is_locked_down(world, words):
+    """Agents have written in them. The reader is examined while its output is blocked."""
     timeline = small("abcdefgh", n=2000)
     world.start(timeline)
     world.end(timeline, status=0)
@@ -127,14 +127,14 @@ def test_what_reads_timelines_is_locked_in(world, words):
 
 # ---- what is as it was ----
 
-def test_a_file_that_is_no_timeline_is_named(world, tmp_path):
-    """Its first line does not say whose it is."""
+def test_a_file_that_is_not_a_timeline_is_named(world, tmp_path):
+    """Its first line does not identify its owner."""
     (tmp_path / "o\x1bdd.json").write_text("{}\n")
     said = world.cloister("audit", "verify", tmp_path / "o\x1bdd.json")
     assert said.status == 1 and said.out.startswith("o\\x1bdd.json: changed\n"), said
 
 
-def test_what_somebody_else_wrote_is_sound(world):
+def test_a_timeline_by_another_writer_is_sound(world):
     timeline = world.cell()
     world.finish()
     seen = world.verify()
@@ -193,8 +193,8 @@ def test_files_that_were_turned_over_are_one_timeline(world):
     assert world.verify()["cell/abcdefgh"]["finding"] == finding
 
 
-def test_a_crash_is_no_tampering(world):
-    """Half a line at the end is what a killed writer leaves."""
+def test_a_crash_is_not_tampering(world):
+    """A killed writer leaves half a line at the end."""
     lost, running = small("abcdefgh"), small("bcdefghi")
     for timeline in (lost, running):
         world.start(timeline)
@@ -220,7 +220,7 @@ def test_a_timeline_from_before_is_left_alone(world):
 # ---- what is not ----
 
 def variants_of(data, lines):
-    """What may befall a timeline: (what it is called, the bytes, the line where it shows)."""
+    """Possible damages to a timeline: (name, bytes, line where it shows)."""
     ends = [i for i, byte in enumerate(data) if byte == 10]
     for at in range(len(data)):
         line = 1 + sum(end < at for end in ends)
@@ -353,7 +353,7 @@ def test_files_of_cells_that_changed_places_are_found(world):
     assert seen["cell/abcdefgh"]["finding"]["what"] == "swapped"
     assert seen["cell/bcdefghi"]["finding"]["what"] == "swapped"
     assert seen["cell/cdefghij"]["finding"]["what"] == "swapped"
-    assert "knows of no cell" in seen["cell/cdefghij"]["finding"]["message"]
+    assert "has no start of a cell" in seen["cell/cdefghij"]["finding"]["message"]
 
 
 def test_a_timeline_that_is_gone_is_missed(world):
@@ -373,7 +373,7 @@ def test_a_timeline_that_is_gone_is_missed(world):
     world.cloister("audit", "verify", "bcdefghi")
 
 
-def test_what_stands_in_a_timelines_place_is_none(world):
+def test_other_files_in_a_timelines_place_are_found(world):
     """Known cells: each has something under its name that is not its timeline."""
     cells = [world.cell(number_id(i)) for i in range(3)]
     never_ended = small(number_id(3))
@@ -401,7 +401,7 @@ def test_what_stands_in_a_timelines_place_is_none(world):
 
 
 def spoil(path, how):
-    """Something that is no timeline in the place of one."""
+    """Put something that is not a timeline in the place of one."""
     path.unlink()
     if how == "link":
         path.symlink_to("/dev/null")
@@ -451,8 +451,8 @@ def keep_in_three(world, record):
 
 @pytest.mark.parametrize("how", ODD)
 @pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.1", "events.jsonl.2"])
-def test_an_odd_file_hides_nothing_else_from_who_reads(world, how, name):
-    """What can be read is shown and exported, and then it is said what could not."""
+def test_an_odd_file_hides_nothing_else_from_readers(world, how, name):
+    """Readable records are shown and exported, and then the unreadable ones are reported."""
     cells = {cell: world.cell(cell) for cell in map(number_id, range(3))}
     world.finish()
     odd = number_id(1)
@@ -478,8 +478,8 @@ def test_an_odd_file_hides_nothing_else_from_who_reads(world, how, name):
 
 
 @pytest.mark.parametrize("name", ["events.jsonl.1", "events.jsonl.2"])
-def test_half_a_line_hides_nothing_behind_it_from_who_reads(world, name):
-    """In an older file it is damage; in the newest it is what a crash leaves, and nobody's concern."""
+def test_half_a_line_hides_nothing_behind_it_from_readers(world, name):
+    """In an older file it is damage; in the newest file it is the normal result of a crash."""
     cells = {cell: world.cell(cell) for cell in map(number_id, range(2))}
     world.finish()
     torn = number_id(0)
@@ -503,7 +503,7 @@ def test_half_a_line_hides_nothing_behind_it_from_who_reads(world, name):
 
 @pytest.mark.parametrize("how", ODD)
 def test_an_odd_file_in_the_operators_place_is_found(world, how):
-    """And of cells it is said that nobody can tell, not that somebody swapped them."""
+    """Cells are then reported as unverifiable, not as swapped."""
     world.cell()
     world.finish()
     path = world.audit / "operator.jsonl"
@@ -532,7 +532,7 @@ def test_cells_are_not_to_blame_for_the_operators_timeline(world):
     finding = seen["cell/bcdefghi"]["finding"]
     assert finding["what"] == "untied" and "the operator's timeline, which is not sound" in finding["message"]
     finding = seen["cell/cdefghij"]["finding"]
-    assert finding["what"] == "missing" and "cannot be told" in finding["message"]
+    assert finding["what"] == "missing" and "it is unknown" in finding["message"]
     # What was done to a cell's own is told of it as ever.
     world.keep(small("bcdefghi"), small("bcdefghi").bytes().replace(b'"status":201', b'"status":202'))
     assert world.verify()["cell/bcdefghi"]["finding"]["what"] == "changed"
@@ -543,7 +543,7 @@ def test_cells_are_not_to_blame_for_the_operators_timeline(world):
     assert finding["what"] == "untied" and "no operator's timeline" in finding["message"]
 
 
-def test_what_is_sound_ends_before_what_was_changed(world):
+def test_the_sound_part_ends_before_the_change(world):
     timeline = world.cell()
     world.finish()
     for n in (2, 3):
@@ -568,8 +568,8 @@ def test_an_operators_key_that_is_gone_is_missed(world, key):
     assert finding["what"] == "missing" and finding["file"].endswith("/key")
 
 
-def test_cells_of_one_id_are_told_apart(world):
-    """An id that was chosen can be chosen again; what is over is kept among the ended."""
+def test_cells_of_one_id_are_distinguished(world):
+    """A chosen id can be chosen again; the earlier cell is kept among the ended ones."""
     cells = []
     for i in range(3):
         timeline = small("abcdefgh", n=4 + i)
@@ -639,7 +639,7 @@ def policy_finding(world):
 
 
 @pytest.mark.parametrize("later", [(), (b"two",), (b"two", b"three")])
-def test_the_policy_is_the_newest_that_the_records_tell_of(world, later):
+def test_the_policy_is_the_newest_in_the_records(world, later):
     texts = (b"one", *later)
     path = with_policy(world, b"one", later)
     for text in (*texts, texts[-1] + b"x", b"", b"x" * (9 << 20)):
@@ -712,7 +712,7 @@ def test_a_cells_export_is_verified_with_the_operators_key(given):
     assert given.verify(cell, "--key", given.cells[1].key.hex)[name]["finding"] is None
 
 
-def test_what_was_done_to_an_export_is_found(given):
+def test_changes_to_an_export_are_found(given):
     op, key = given.files / "op.jsonl", ("--key", given.key.hex)
     cell, name = given.files / f"{number_id(1)}.jsonl", given.cells[1].timeline
     true = cell.read_bytes()
@@ -778,7 +778,7 @@ def test_many_timelines_in_one_file(given):
     assert findings(given.verify(all_)) == {one.timeline: "changed", given.cells[1].timeline: None}
 
 
-def test_cells_of_one_id_are_told_apart_in_a_file(world, tmp_path):
+def test_cells_of_one_id_are_distinguished_in_a_file(world, tmp_path):
     cells = [small("abcdefgh", n=4 + i, clock=100 * i) for i in range(3)]
     for timeline in cells:
         world.start(timeline)
@@ -813,11 +813,11 @@ def check_apart(key, path):
                           capture_output=True, text=True, timeout=60)
 
 
-def test_what_checks_apart_is_read_in_a_minute():
+def test_the_independent_verifier_is_read_in_a_minute():
     assert len((TREE / "docs" / "verify_proof.py").read_text().splitlines()) <= 50
 
 
-def test_who_checks_apart_is_told_how(tmp_path):
+def test_the_independent_verifier_explains_its_use(tmp_path):
     for key, path in (("nokey", tmp_path / "none"), ("0" * 64, tmp_path / "none"), ("0" * 64, TREE / "LICENSE")):
         run = check_apart(key, path)
         assert run.returncode == 1 and run.stderr.count("\n") == 1, run
@@ -870,7 +870,7 @@ def test_a_proof_of_something_else_convinces_nobody(world):
         assert mine.status in (1, 125), (name, value, mine)
 
 
-def test_proofs_of_what_cannot_be_proved(world):
+def test_proofs_that_cannot_be_made(world):
     world.cell()
     world.finish()
     world.cloister("audit", "prove", "abcdefgh", 99).sentence("no record 99", "8")
@@ -925,7 +925,7 @@ def test_statements_are_signed_as_dsse_says(world):
     assert predicate["events"] == {"checkpoint": 2, "http": 6} and predicate["refused"] == 1
     assert predicate["grant"] == "sha256:" + "5" * 64 and predicate["status"] == 0
     assert predicate["key"] == timeline.key.hex and predicate["size"] == 8
-    world.cloister("audit", "export", "--format", "dsse", "bcdefghi").sentence("not ended")
+    world.cloister("audit", "export", "--format", "dsse", "bcdefghi").sentence("does not record the end")
     # Nothing is vouched for that is not sound.
     world.keep(timeline, timeline.bytes().replace(b'"status":201', b'"status":202'))
     world.cloister("audit", "export", "--format", "dsse", "abcdefgh").sentence("not sound")
@@ -940,7 +940,7 @@ def state(key, payload, kind="application/vnd.in-toto+json", keyid=None):
 
 @pytest.fixture
 def stated(world, tmp_path):
-    """Statements about three cells, and what the operator's timeline tells of these."""
+    """Statements about three cells, and their records in the operator's timeline."""
     for i in range(3):
         world.cell(number_id(i))
     world.finish()
@@ -988,7 +988,7 @@ def test_statements_are_verified(stated):
     stated.cloister("audit", "verify", stated.path).sentence("--key")
 
 
-def test_what_was_done_to_a_statement_is_found(stated):
+def test_changes_to_a_statement_are_found(stated):
     key, good = ("--key", stated.key.hex), stated.path.read_bytes().splitlines()[1]
     payload = canonical(stated.statement).encode()
     changed = canonical(dict(stated.statement, predicate=dict(stated.statement["predicate"], status=1)))
@@ -1015,8 +1015,8 @@ def test_what_was_done_to_a_statement_is_found(stated):
     assert stated.said(*key, data=canonical(two).encode())[0][2] is None
 
 
-def test_a_statement_that_says_what_was_not_so_is_found(stated):
-    """The operator's key signed it, but it is not what export writes, or not what the timeline tells."""
+def test_a_false_statement_is_found(stated):
+    """The operator's key signed it, but it differs from what export writes, or from the timeline."""
     key = ("--key", stated.key.hex)
 
     def one(words, **change):
@@ -1051,7 +1051,7 @@ def test_a_statement_that_says_what_was_not_so_is_found(stated):
     assert one(key, **subject) is None and "another subject's sha256" in one((stated.op, *key), **subject)
     other = {"subject": [{"name": "cell/zzzzzzzz", "digest": {"sha256": "0" * 64}}],
              "predicate": {"cell": "zzzzzzzz"}}
-    assert one(key, **other) is None and "knows of no cell/zzzzzzzz" in one((stated.op, *key), **other)
+    assert one(key, **other) is None and "has no cell/zzzzzzzz" in one((stated.op, *key), **other)
 
 
 def test_one_that_was_changed_does_not_hide_the_others(world):
@@ -1066,7 +1066,7 @@ def test_one_that_was_changed_does_not_hide_the_others(world):
 
 # ---- mistakes ----
 
-def test_what_people_get_wrong(world):
+def test_common_mistakes(world):
     world.finish()
     world.cloister("audit").sentence("verify, show, export, prove or key")
     world.cloister("audit", "verfy").sentence("did you mean 'verify'")
@@ -1143,7 +1143,7 @@ def told(operator):
     return [json.loads(line)["event"] for line in lines]
 
 
-def test_secrets_are_told_of_and_never_told(operator):
+def test_secrets_are_recorded_without_their_values(operator):
     secret = "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"
     operator.cloister("secret", "add", "KEY", "--host", "api.example.com", input=secret).ok()
     operator.cloister("secret", "rotate", "KEY", input=secret[::-1]).ok()
@@ -1158,7 +1158,7 @@ def test_secrets_are_told_of_and_never_told(operator):
     assert secret.encode() not in kept and secret[::-1].encode() not in kept
 
 
-def test_what_is_applied_and_discarded_is_told(operator):
+def test_applied_and_discarded_changes_are_recorded(operator):
     workspace = operator.folder("workspace", {"a": "1\n"})
     for verb, kind in (("apply", "changes.applied"), ("discard", "changes.discarded")):
         id = operator.run("-q", "-w", workspace, "--", "sh", "-c",
@@ -1170,7 +1170,7 @@ def test_what_is_applied_and_discarded_is_told(operator):
         assert verb == "discard" or (last["applied"], last["force"]) == (1, False)
 
 
-def test_a_name_that_means_an_older_version_again_is_told(operator):
+def test_a_name_that_means_an_older_version_again_is_recorded(operator):
     for text in "121":
         operator.cloister("env", "register",
                           operator.file("e.yaml", f"name: e\nvalues: {{A: '{text}'}}\n")).ok()
@@ -1178,7 +1178,7 @@ def test_a_name_that_means_an_older_version_again_is_told(operator):
     assert len(hashes) == 3 and hashes[0] == hashes[2] != hashes[1]
 
 
-def test_what_cannot_be_recorded_is_not_done(operator):
+def test_actions_that_cannot_be_recorded_are_refused(operator):
     operator.cloister("audit", "key").ok()
     folder = Path(operator.env["CLOISTER_DATA_DIR"]) / "audit"
     log = folder / "operator.jsonl"

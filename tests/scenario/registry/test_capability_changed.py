@@ -81,7 +81,7 @@ def test_a_forged_list_of_files(operator, tree):
     assert dispatches.dispatch(operator, "user").status != 0
 
 
-def test_what_was_removed_is_made_again(operator, tree):
+def test_removed_files_are_made_again(operator, tree):
     change(tree)
     operator.do("chmod", "-R", "u+w", tree)
     operator.do("rm", "-r", tree)

@@ -22,7 +22,7 @@ def packages(operator):
 
 @pytest.fixture
 def clients(operator, packages):
-    """A service with all its doors, and what the tests are told of it."""
+    """A service with all its sockets, and its description for the tests."""
     token = operator.home / "token"
     service = Service(operator, "--listen", "127.0.0.1:0", "--token-file", str(token))
     yield {
@@ -73,7 +73,7 @@ command: [sh, -c, "echo ready; until [ -e /tmp/go ]; do sleep 0.02; done; echo d
     ((sys.executable, "-c", FOLLOW_PYTHON), "python"),
 ], ids=["javascript", "python"])
 def test_service_is_killed_and_comes_back(operator, packages, words, folder):
-    """Who follows a dispatch sees each event once, and its end."""
+    """A client that follows a dispatch sees each event once, and its end."""
     service = Service(operator)
     operator.cloister("agent", "register", operator.file("waiter.yaml", WAITER)).ok()
     client = operator.spawn(*words, cwd=packages / folder, stdout=subprocess.PIPE)

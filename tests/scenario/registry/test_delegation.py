@@ -33,7 +33,7 @@ def nothing_goes_on(operator):
 
 
 def plan(operator, parent, name="child", *words):
-    """What it would be given."""
+    """The grants that it would get."""
     return json.loads(dispatch(operator, "--dry-run", "--json", "--parent", parent, name, *words).ok())
 
 
@@ -95,8 +95,8 @@ def test_without_a_policy_there_is_no_network(online):
     assert plan(operator, parent)["confined"]["left_out"] == {"policy": True, "secrets": ["KEY"]}
 
 
-def test_whom_rules_are_for(online):
-    """A child acts on behalf of whom its parent acts for; rules of the parent's are the parent's."""
+def test_rules_for_principals(online):
+    """A child acts for its parent's principal; the parent's rules stay the parent's."""
     operator = online.operator
     policy(operator, "p", {"allow": "up.example.test", "principal": "*@acme.example"},
            {"allow": "www.example.test", "chain": "child"})
@@ -107,7 +107,7 @@ def test_whom_rules_are_for(online):
     # What the policy grants to `child` its parent does not have.
     assert dispatch(operator, "--parent", parent, "child").out.split() == ["204", "000"]
     assert all_of(operator)[0]["principal"] == "ann@acme.example"
-    dispatch(operator, "--parent", parent, "--on-behalf-of", "bob@acme.example", "child").sentence("on behalf of")
+    dispatch(operator, "--parent", parent, "--on-behalf-of", "bob@acme.example", "child").sentence("principal of its own dispatch")
 
 
 # ---- secrets -------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def refused(operator, parent, *parts):
     assert [d["id"] for d in all_of(operator)] == before
 
 
-def test_what_a_request_of_the_parents_led_to(online):
+def test_consequences_of_a_parents_request(online):
     operator = online.operator
     told = canary()
     policy(operator, "p", {"allow": "www.example.test", "then": {"narrow": [{"deny": "up.example.test"}]}}, ANY)
@@ -177,7 +177,7 @@ def test_a_rule_that_the_operator_took_back(online):
 
 
 def test_by_way_of_a_child_from_before(operator):
-    """What the lead lost, those that its children dispatch do not get either, as long as it runs."""
+    """Rights that the lead lost are also lost to dispatches of its children, as long as it runs."""
     agent(operator, "child", "echo done")
     agent(operator, "mid", "sleep 1000", delegate={"agents": ["child"], "depth": 1, "fan_out": 9})
     folder = operator.folder("go")
@@ -254,8 +254,8 @@ def test_one_that_is_being_ended(operator):
     stopping.wait()
 
 
-def test_one_that_nobody_can_be_asked_about(operator):
-    """Its supervisor does not answer: then it may have nothing any more."""
+def test_a_parent_whose_supervisor_does_not_answer(operator):
+    """Then the child may have nothing any more."""
     agent(operator, "child", "true")
     parent = lead(operator)
     cell = show(operator, parent)["cell"]
@@ -297,7 +297,7 @@ def workspace(operator, parent, **own):
 @pytest.mark.parametrize("mode, got", [("rw", {"rw": "rw", "overlay": "overlay", "ro": "ro"}),
                                        ("overlay", {"rw": "overlay", "overlay": "overlay", "ro": "ro"}),
                                        ("ro", {"rw": "ro", "overlay": "ro", "ro": "ro"})])
-def test_the_workspace_is_no_freer(operator, mode, got):
+def test_a_childs_workspace_has_no_more_rights(operator, mode, got):
     top = operator.folder("work", {"sub/file": "x"})
     parent = lead(operator, workspace={"path": str(top), "mode": mode})
     for asked, want in got.items():
@@ -316,7 +316,7 @@ def test_a_link_leads_nowhere(operator):
     assert workspace(operator, parent, path=str(top / "link"), mode="ro") is None
 
 
-def test_what_a_child_writes_stays_apart(operator):
+def test_a_childs_changes_stay_apart(operator):
     top = operator.folder("work", {"file": "before"})
     agent(operator, "child", "echo after >file; cat file", workspace={"path": str(top), "mode": "rw"})
     parent = lead(operator, workspace={"path": str(top), "mode": "overlay"})

@@ -67,7 +67,7 @@ def told(operator, id, n=1):
 
 
 def waiting(operator, name="lead", text="", words=(), **said):
-    """A dispatch that runs and waits: (id, what it told, the file that lets it go on)."""
+    """A dispatch that runs and waits: (id, its output, the file that lets it continue)."""
     folder = operator.folder(f"go-{name}")
     lead(operator, WAITS + text, name, workspace={"path": str(folder), "mode": "ro"}, **said)
     id = detach(operator, name, *words)
@@ -75,7 +75,7 @@ def waiting(operator, name="lead", text="", words=(), **said):
 
 
 class Outside:
-    """What somebody could do who got hold of a token, at the port itself."""
+    """An attacker with a stolen token, at the port itself."""
 
     def __init__(self, operator, token, url):
         self.operator, self.token = operator, token
@@ -160,7 +160,7 @@ def test_the_child_is_confined(online, operator):
 
 
 def test_a_consequence_is_not_got_round(online, operator):
-    """What the agent may not do any more, no other does for it."""
+    """No other agent does what this agent may no longer do."""
     service = Service(operator, "--mcp", "127.0.0.1:0")
     out = canary()
     policy(operator, "p", {"allow": "www.example.test", "then": {"narrow": [{"deny": "up.example.test"}]}},
@@ -219,7 +219,7 @@ def test_the_rule_is_shown(operator, service):
     assert plan(operator)["policy"]["hash"] != with_it
 
 
-def test_without_a_service_nobody_delegates(operator):
+def test_delegation_needs_a_service(operator):
     child(operator)
     lead(operator, 'say(**dict(os.environ))')
     resolved = plan(operator)
@@ -266,7 +266,7 @@ for id in sys.stdin.read().split() + ["a" * 16, "b" if own[0] == "a" else "a", o
     for other in others:
         # As if there were no such thing: in the same words.
         for verb in ("status", "output", "files", "cancel"):
-            assert other[verb] == f"there is no dispatch '{other['id']}' of yours", other
+            assert other[verb] == f"you have no dispatch '{other['id']}'", other
     assert own["status"]["state"] in ("queued", "starting", "running", "cancelled")
     for id in (stranger, by_agents, mine["id"], first):
         assert show(operator, id)["state"] == "running", id
@@ -311,7 +311,7 @@ say(**mcp.tool("dispatch", agent="child@" + more["agents"][0]["hash"]))
     assert listed["end"] is True and done["stdout"] == "old\n"
 
 
-def test_what_an_agent_is_not_to_say(operator, service):
+def test_members_that_an_agent_may_not_send(operator, service):
     child(operator)
     id, said, _ = waiting(operator, words=["--on-behalf-of", "ann"])
     bearer = {"Authorization": f"Bearer {said['token']}"}
@@ -319,7 +319,7 @@ def test_what_an_agent_is_not_to_say(operator, service):
     def ask(body, **more):
         return service.ask("POST", "/v1/dispatches", body, {**bearer, **more}, socket=service.agents)
     for principal in ("bob", "ann", ""):
-        ask({"agent": "child", "on_behalf_of": principal}).error(403, "forbidden", "on behalf of")
+        ask({"agent": "child", "on_behalf_of": principal}).error(403, "forbidden", "principal of its own dispatch")
     ask({"agent": "child", "parent": "x"}).error(400, "invalid")
     assert ask({"agent": "child"}).ok(202)["principal"] == "ann"
     # Whatever it may show, it is an agent; and the operator's sockets do not know tokens.
@@ -378,7 +378,7 @@ def test_a_token_dies_with_its_dispatch(operator, service):
     assert await_over(operator, id)["state"] == "finished"
     assert outside.ask() == 401
     service.ask("POST", "/v1/dispatches", {"agent": "child"}, {"Authorization": f"Bearer {said['token']}"},
-                socket=service.agents).error(401, "unauthorized", "no longer")
+                socket=service.agents).error(401, "unauthorized", "no running dispatch")
     assert not [d for d in all_of(operator) if d["parent"]]
 
 
@@ -430,7 +430,7 @@ def test_the_port_of_one_that_was_killed(operator, service):
     assert port() == last
 
 
-def test_who_reads_what_agents_send_is_started_again(operator, service):
+def test_cloister_mcp_is_started_again(operator, service):
     _, said, _ = waiting(operator)
     outside = Outside(operator, **said)
     keeper = next(pid for pid in children_of(service.process.pid)
@@ -445,7 +445,7 @@ def test_who_reads_what_agents_send_is_started_again(operator, service):
 # ---- what the rule does not open -------------------------------------------------------------
 
 def test_nothing_else_there(operator, service):
-    """Of the same port, of other ports, of other names: from inside, with and without the token."""
+    """On the same port, other ports and other names: from inside, with and without the token."""
     listener = socket.create_server(("127.0.0.1", 0))
     lead(operator, '''
 mcp = Mcp()
@@ -505,7 +505,7 @@ def test_another_name_is_a_page_s_trick(operator, service):
 
 
 def test_a_session_is_its_token_s(operator, service):
-    """Who knows its name, but has another token, does not get into it."""
+    """A client that knows its name, but has another token, cannot use it."""
     _, first, _ = waiting(operator, "first")
     _, second, _ = waiting(operator, "second")
     outside = Outside(operator, **first)
@@ -530,7 +530,7 @@ def test_a_session_is_its_token_s(operator, service):
     assert ask(first["token"], session)[0] == 200
 
 
-def test_where_it_can_be(operator):
+def test_possible_places_of_the_service(operator):
     for address in ("[::1]:0", "0.0.0.0:0", "10.0.0.1:80", "x"):
         operator.cloister("serve", "--mcp", address).sentence("127.0.0.1")
     for option in (["--agents-socket", "x"], ["--idle-exit", "1m"]):

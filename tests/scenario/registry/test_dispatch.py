@@ -1,4 +1,4 @@
-"""A registered agent is put to work: what it is given, what comes of it, and how it is told."""
+"""A registered agent is dispatched: its grants, its results, and the reports about it."""
 import hashlib
 import json
 import os
@@ -109,8 +109,8 @@ def test_events(operator):
     assert events(operator, id) == told
 
 
-def test_resolved_is_what_was_registered(operator):
-    """Each hash can be computed again from what there is."""
+def test_resolved_versions_are_the_registered_ones(operator):
+    """Each hash can be computed again from the registered contents."""
     hashes = {
         "c": capability(operator, "c", {"f": "x"}, rules=[{"allow": "a.example"}]),
         "e": register(operator, "env", "e", values={"K": "v"}),
@@ -140,7 +140,7 @@ def test_dry_run_changes_nothing(operator):
     assert all_of(operator) == []
 
 
-def test_output_that_is_no_text(operator):
+def test_output_that_is_not_text(operator):
     agent(operator, "a", r"printf 'caf\303'; sleep 0.05; printf '\251\n\377\376'; printf '\0x' >&2")
     done = dispatch(operator, "a", binary=True)
     assert done.out == b"caf\xc3\xa9\n\xff\xfe" and b"\0x" in done.err
@@ -152,8 +152,8 @@ def test_output_that_is_no_text(operator):
     assert operator.cloister("dispatches", "output", id, binary=True).out == done.out
 
 
-def test_what_is_no_file_is_counted(operator):
-    """Also where there is nothing else; and of what was left elsewhere nothing is told."""
+def test_other_kinds_of_files_are_counted(operator):
+    """Also if there is nothing else. Files that were left elsewhere are not counted."""
     agent(operator, "a", "mkfifo /out/p /tmp/q; mkdir /out/d; mkfifo /out/d/r")
     dispatch(operator, "a").ok()
     d = last(operator)
@@ -163,7 +163,7 @@ def test_what_is_no_file_is_counted(operator):
     assert (shown["result"]["files"]["count"], shown["result"]["files"]["skipped"]) == (0, 2)
 
 
-def test_output_beyond_what_events_hold(operator):
+def test_output_that_exceeds_the_events(operator):
     agent(operator, "a", "head -c 9000000 /dev/zero | tr '\\0' x")
     done = dispatch(operator, "a")
     assert len(done.out) == 9000000 and set(done.out) == {"x"}
@@ -298,7 +298,7 @@ def test_questions_about_nothing(operator):
         operator.cloister("dispatches", verb, "nosuch").sentence("nosuch")
         operator.cloister("dispatches", verb).sentence("which")
     operator.cloister("dispatches", "shwo", "x").sentence("did you mean 'show'")
-    operator.cloister("dispatches", "5kq2mzr7").sentence("show, events, output", "then the id")
+    operator.cloister("dispatches", "5kq2mzr7").sentence("show, events, output", "each with an id")
     operator.cloister("dispatches", "--state", "x").sentence("'x'")
 
 
@@ -358,7 +358,7 @@ def test_retries_have_an_end(operator, go):
     (("deny", "www.example.com"), "an operator changed its policy"),
     (("ttl", "1h"), "an operator limited how long it runs"),
 ])
-def test_another_attempt_would_have_again_what_was_taken_back(operator, go, words, reason):
+def test_another_attempt_does_not_get_revoked_secrets_back(operator, go, words, reason):
     policy(operator, "p", {"allow": "*.example.com"})
     agent(operator, "a", "while [ ! -e go ]; do sleep 0.1; done; exit 5", policy="p",
           workspace={"path": str(go), "mode": "ro"})
@@ -395,7 +395,7 @@ def test_cancel(operator):
 
 
 def test_cancel_by_a_short_id(operator):
-    """What is recorded has the whole of it; one that takes its time is seen to be ending."""
+    """The record has the whole id; a dispatch that takes its time is shown as ending."""
     agent(operator, "a", "trap : TERM; echo begun; while :; do sleep 0.1; done")
     id = detach(operator, "a")
     wait_until(lambda: operator.cloister("dispatches", "output", id).ok() == "begun\n", "it runs")
@@ -415,7 +415,7 @@ def test_output_that_cannot_be_written(operator):
     assert done.status == 125 and "cannot write all of the output" in done.err and "Success" not in done.err
 
 
-def test_times_are_told_as_people_write_them(operator):
+def test_times_are_printed_as_people_write_them(operator):
     agent(operator, "a", "true")
     for given, told in (("90s", "1m30s"), ("20m", "20m"), ("1500ms", "1500ms"), ("2h", "2h")):
         assert f"  limits     time {told}\n" in dispatch(operator, "a", "--dry-run", "--timeout", given).ok()
@@ -473,7 +473,7 @@ def drivers(operator):
 
 
 def is_dead(pid):
-    """What it had open is closed, too: that comes later than the loss of its memory."""
+    """Its descriptors are closed, too, which comes later than the loss of its memory."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
     except OSError:
@@ -508,7 +508,7 @@ def test_driver_is_killed_while_it_runs(operator, go):
     assert (go / "ran").read_text() == "x\n"
 
 
-def test_cell_ends_while_nobody_drives(operator, go):
+def test_a_cell_ends_without_a_driver(operator, go):
     agent(operator, "a", "until [ -e go ]; do sleep 0.02; done; echo x >>ran; exit 9",
           workspace={"path": str(go), "mode": "rw"})
     id = detach(operator, "a")
@@ -572,8 +572,8 @@ def test_much_of_nothing(operator):
 
 
 @only_user
-def test_in_the_words_of_who_wrote_the_agent(operator):
-    """`cloister run`'s options were given by nobody."""
+def test_errors_use_the_words_of_the_agents_definition(operator):
+    """Nobody gave the options of `cloister run`."""
     policy(operator, "web", {"allow": "api.example.com"})
     register(operator, "agent", "keyless", command=["true"], secrets=["nope"], policy="web")
     done = dispatch(operator, "keyless")
@@ -585,7 +585,7 @@ def test_in_the_words_of_who_wrote_the_agent(operator):
 
 
 @only_user
-def test_what_is_piped_is_not_lost_silently(operator):
+def test_piped_input_is_not_lost_silently(operator):
     agent(operator, "a", "cat")
     done = dispatch(operator, "a", input="said\n")
     assert done.ok() == "" and done.err.endswith("--input - gives it to the agent\n")

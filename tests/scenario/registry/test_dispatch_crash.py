@@ -1,5 +1,5 @@
-"""Whoever drives dispatches is killed, again and again: none is lost, none is run twice, and no cell
-is left.  Short runs of all that tests/soak/crash.py does thousands of times, and what that found."""
+"""The drivers of dispatches are killed, again and again: no dispatch is lost or run twice, and no cell
+is left.  These are short runs of tests/soak/crash.py, and the bugs that it found."""
 import contextlib
 import fcntl
 import json
@@ -42,7 +42,7 @@ def find_harvest(driver):
 
 @only_user
 def test_killed_while_it_harvests(operator):
-    """Who gathers results ends with its driver, and who follows goes on with the dispatch."""
+    """The process that gathers results ends with its driver, and a follower continues the dispatch."""
     agent(operator, "leaves", "head -c 30000000 /dev/urandom >/out/much")
     id = detach(operator, "leaves")
     driver = wait_until(lambda: who_locked(operator.base / "data" / "dispatches" / id), "it is driven")
@@ -59,8 +59,8 @@ def test_killed_while_it_harvests(operator):
     assert show(operator, id)["result"]["files"]["size"] == 30_000_000
 
 
-def test_follower_drives_what_nobody_does(operator):
-    """`dispatch --key` found somebody at it, who is then killed."""
+def test_a_follower_takes_over_an_abandoned_dispatch(operator):
+    """`dispatch --key` found another driver, which is then killed."""
     agent(operator, "waits", "while ! [ -e /tmp/go ]; do sleep 0.02; done; echo done; exit 3")
     id = detach(operator, "waits", "--key", "k")
     cell = wait_until(lambda: (d := show(operator, id))["state"] == "running" and d["cell"], "it runs")
@@ -81,7 +81,7 @@ def who_locked(path):
     raise AssertionError(f"nobody has locked {path}")
 
 
-def test_output_is_told_after_the_start(operator):
+def test_output_events_follow_the_start(operator):
     agent(operator, "speaks", "echo spoken")
     for _ in range(10):
         id = detach(operator, "speaks")
@@ -115,7 +115,7 @@ def operators(operator, type):
 
 @only_user
 def test_killed_before_it_was_recorded(operator):
-    """What is registered is recorded, if need be by the next service."""
+    """A registration is recorded, if need be by the next service."""
     service = Service(operator)
     with open(operator.base / "data" / "audit" / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -139,7 +139,7 @@ def register(service):
 
 
 @only_user
-def test_what_is_asked_is_recorded_first(operator):
+def test_a_request_is_recorded_first(operator):
     """As long as it cannot be recorded, nothing is dispatched."""
     agent(operator, "any", "true")
     service = Service(operator)
@@ -154,7 +154,7 @@ def test_what_is_asked_is_recorded_first(operator):
 
 @only_user
 def test_signed_when_it_stops(operator):
-    """What cells left unsigned in the operator's timeline is signed by the service."""
+    """The service signs records of the operator's timeline that cells left unsigned."""
     service = Service(operator)
     operator.run("--", "true").ok()
     service.stop()

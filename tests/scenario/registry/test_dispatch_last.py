@@ -1,4 +1,4 @@
-"""After which attempts there is no other, however many `--retries` were asked for."""
+"""Some attempts are the last ones, however many `--retries` there are."""
 import http.server
 import json
 import threading
@@ -11,7 +11,7 @@ from service import Service
 
 
 def not_again(d, *, state="failed", exit_code=None):
-    """Of one that was the last attempt of four; why."""
+    """The reason why the dispatch had one attempt out of four."""
     assert (d["state"], d["exit_code"], d["attempts"]) == (state, exit_code, 1)
     assert "it was not tried again" in d["reason"]
     return d["reason"]
@@ -30,7 +30,7 @@ def test_one_that_an_operator_ended(operator, words, script):
 
 @pytest.fixture
 def port():
-    """Of a server on this machine that answers GET."""
+    """The port of a server on this machine that answers GET."""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(204)
@@ -125,7 +125,7 @@ def test_more_paths_than_can_be_listed(operator):
 
 
 def test_results_that_cannot_be_kept(operator):
-    """Who gathers them cannot even begin."""
+    """The process that gathers them cannot even begin."""
     id = taken(operator, 0, 1)
     lose(operator, id)
     registry, told = operator.base / "data/registry", operator.base / f"data/dispatches/{id}/events.jsonl"
@@ -139,8 +139,8 @@ def test_results_that_cannot_be_kept(operator):
     assert "could not be kept" in reason and "an operator changed its policy" in reason
 
 
-def test_nobody_knows_what_was_taken(operator):
-    """The supervisor, who would have told, was killed."""
+def test_unknown_effects_of_a_killed_cell(operator):
+    """The supervisor, which would have reported them, was killed."""
     agent(operator, "a", "echo begun; sleep 1000")
     id = detach(operator, "a", "--retries", "3")
     cell = await_state(operator, id, "running")["cell"]

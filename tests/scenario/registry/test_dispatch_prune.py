@@ -1,4 +1,4 @@
-"""What is old goes: dispatches, their results, and blobs that nothing refers to."""
+"""Old data is removed: dispatches, their results, and blobs that nothing refers to."""
 import hashlib
 import json
 import os
@@ -37,7 +37,7 @@ def records(operator, type):
 
 
 @only_user
-def test_what_goes_and_what_stays(operator):
+def test_removed_and_kept_dispatches(operator):
     capability(operator, "files", {"keep.txt": "a capability's"})
     agent(operator, "a", "cat; echo $CLOISTER_DISPATCH; cat $CLOISTER_DISPATCH 2>/dev/null; "
                          "echo left-$CLOISTER_DISPATCH >/out/file", capabilities=["files"])
@@ -74,7 +74,7 @@ def test_what_goes_and_what_stays(operator):
 
 
 @only_user
-def test_not_what_goes_on(operator):
+def test_running_dispatches_are_not_removed(operator):
     agent(operator, "a", "until [ -e go ]; do sleep 0.02; done",
           workspace={"path": str(operator.folder("ws")), "mode": "rw"})
     id = detach(operator, "a")
@@ -109,5 +109,5 @@ def test_serve_prunes(operator):
     service = Service(operator, "--retain", "1ms")
     wait_until(lambda: service.get("/v1/dispatches").ok()["items"] == [], "it is gone")
     assert len(records(operator, "dispatch.pruned")) == 1
-    operator.cloister("dispatches", "prune", "x").sentence("takes no words")
+    operator.cloister("dispatches", "prune", "x").sentence("takes no argument")
     operator.cloister("dispatches", "prune", "--older", "soon").sentence("--older 'soon'")

@@ -54,7 +54,7 @@ def test_the_newest_revision_needs_no_session(operator, stand):
 
 # ---- tools
 
-def test_tools_say_what_they_take_and_give(operator, stand):
+def test_tools_describe_their_input_and_output(operator, stand):
     for tool in Stdio(operator).ask("tools/list")["result"]["tools"]:
         assert tool["inputSchema"]["type"] == "object"
         assert tool["inputSchema"]["additionalProperties"] is False
@@ -127,7 +127,7 @@ def test_a_request_that_is_cancelled_cancels_the_dispatch(operator, stand):
 
 
 @pytest.mark.parametrize("id", [1, "x", None, 78.5, {}, [77]])
-def test_what_is_not_running_is_not_cancelled(operator, stand, id):
+def test_an_ended_dispatch_is_not_cancelled(operator, stand, id):
     client = Stdio(operator)
     client.send(call("dispatch", {"agent": "echo"}, id=77))
     assert stand.followed.wait(SECONDS)
@@ -151,7 +151,7 @@ def test_a_wait_survives_a_service_that_breaks_off(operator, stand):
     assert stand.paths().count("POST /v1/dispatches") == 1
 
 
-def test_what_the_service_refuses_the_model_is_told(operator, stand):
+def test_the_model_sees_refusals_of_the_service(operator, stand):
     stand.answers["/v1/dispatches"] = 404, {"error": {"code": "not_found",
                                                       "message": "there is no agent 'nix'"}}
     done = Stdio(operator).tool("dispatch", {"agent": "nix"})
@@ -163,14 +163,14 @@ def test_what_the_service_refuses_the_model_is_told(operator, stand):
     (200, b'{"id": "' + b"a" * 100 + b'"}'), (500, b"<html>"), (200, b"{" * 100000),
     (200, b'{"id":"a","id":"b"}'), (200, b"9" * (6 << 20)), (302, b"")],
     ids=lambda value: repr(value)[:24])
-def test_a_service_that_is_none(operator, stand, status, body):
+def test_a_socket_that_is_not_a_service(operator, stand, status, body):
     client = Stdio(operator)
     stand.answers["/v1/dispatches"] = status, body
     assert client.tool("dispatch", {"agent": "echo"})["isError"] is True
     assert client.ask("ping")["result"] == {}
 
 
-def test_its_token_goes_with_what_is_asked(operator, stand):
+def test_requests_carry_the_token(operator, stand):
     client = Stdio(operator, env={"CLOISTER_MCP_TOKEN": "of-a-dispatch", "CLOISTER_TOKEN": "the-operator's"})
     client.tool("list_agents")
     assert stand.tokens == ["Bearer of-a-dispatch"]
@@ -271,8 +271,8 @@ def test_line_ends(operator, stand):
     assert client.process.wait(SECONDS) == 0
 
 
-def test_what_was_asked_before_the_end_is_done(operator, stand):
-    """Also where nobody waits for what comes of it."""
+def test_requests_before_the_end_are_handled(operator, stand):
+    """Also if no client waits for the result."""
     asked = operator.file("home/asked", json.dumps(call("dispatch", {"agent": "echo"}, _meta=META)) + "\n")
     with asked.open() as stdin:
         assert operator.spawn(operator.program, "mcp", stdin=stdin).wait(SECONDS) == 0
@@ -289,7 +289,7 @@ def test_input_and_output_may_be_files(operator, stand):
 
 
 def test_a_client_that_does_not_listen(operator, stand):
-    """What it asks for is not kept for it without end, and not lost either."""
+    """Its responses are not kept without limit, and not lost either."""
     client = Stdio(operator)
     fd, n = client.process.stdin.fileno(), 0
     # Its answer is longer, but not so much longer that it takes a while to make many.
@@ -326,7 +326,7 @@ def test_killed_it_leaves_nothing(operator, stand, how):
 
 # ---- what the half that reads it may do
 
-def test_what_reads_the_client_has_nothing(operator, stand):
+def test_the_process_that_reads_the_client_has_no_rights(operator, stand):
     client = Stdio(operator, env={"OPERATORS_KEY": "hidden"})
     worker = client.worker()
     status = status_of(worker)
@@ -358,7 +358,7 @@ def test_without_a_service(operator):
 
 
 def test_at_a_terminal(operator, stand):
-    """Somebody typed it to see what it does."""
+    """A person typed it to see what it does."""
     terminal = Terminal(operator, operator.program, "mcp")
     terminal.expect("this is an MCP server, and waits")
     terminal.type("\x04")

@@ -1,4 +1,4 @@
-"""`cloister mcp --http`: who may come in, sessions of the older revisions, streams."""
+"""`cloister mcp --http`: access, sessions of the older revisions, streams."""
 import json
 import socket
 import time
@@ -34,8 +34,8 @@ def test_the_token(operator, server):
     assert server.modern("server/discover")[0] == 200
 
 
-def test_who_has_shown_no_token_keeps_nobody_out(operator, server):
-    """Nor does one that only looks like a token, with a body that does not come."""
+def test_clients_without_a_token_keep_nobody_out(operator, server):
+    """Nor do clients with something like a token and a body that never comes."""
     head = f"POST /mcp HTTP/1.1\r\nHost: localhost:{server.port}\r\n"
     looks = (head + f"Authorization: Bearer {'a' * 16}.{'0' * 64}\r\nContent-Type: application/json\r\n"
              "Accept: application/json, text/event-stream\r\nContent-Length: 9\r\n\r\n{")
@@ -55,7 +55,7 @@ def test_pages_of_a_browser(operator, server, headers, status):
     assert server.modern("server/discover", headers=headers)[0] == status
 
 
-def test_what_is_not_there(operator, server):
+def test_unknown_paths(operator, server):
     assert server.ask("GET", path="/")[0] == 404
     assert server.ask("POST", message("ping"), server.TYPES, path="/mcp/x")[0] == 404
     for method in ("PUT", "PATCH", "OPTIONS", "GET", "DELETE"):
@@ -76,7 +76,7 @@ def test_only_this_machine(operator):
 
 # ---- the newest revision
 
-def test_fields_say_what_the_message_says(operator, server):
+def test_fields_must_agree_with_the_message(operator, server):
     good = {"MCP-Protocol-Version": NEWEST, "Mcp-Method": "tools/call", "Mcp-Name": "list_agents"}
     asked = call("list_agents", _meta=META)
     assert server.post(asked, good)[0] == 200
@@ -94,7 +94,7 @@ def test_no_session_is_made(operator, server):
     assert (status, said["error"]["code"]) == (404, -32601)
 
 
-def test_who_goes_has_cancelled(operator, server, stand):
+def test_a_client_that_goes_away_cancels(operator, server, stand):
     client, response = server.open("POST", call("dispatch", {"agent": "echo"},
                                                 _meta={**META, "progressToken": 1}),
                                    {**server.TYPES, "MCP-Protocol-Version": NEWEST,

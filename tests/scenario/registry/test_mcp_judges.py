@@ -38,7 +38,7 @@ def node(operator, *argv, input=None, env=None):
 # ---- SDKs
 
 def judge(operator, which, server, env=None):
-    """What the SDK saw; SERVER is None for standard input and output."""
+    """The observations of the SDK; SERVER is None for standard input and output."""
     where = ["stdio", operator.program] if server is None else \
         ["http", f"http://127.0.0.1:{server.port}/mcp"]
     script = (TREE / "tests/scenario/mcp_sdk.mjs").read_text()

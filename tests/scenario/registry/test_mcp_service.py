@@ -43,7 +43,7 @@ def test_an_agent_is_dispatched(operator, service):
     assert client.end() == 0
 
 
-def test_what_there_is_not(operator, service):
+def test_unsupported_requests(operator, service):
     client = Stdio(operator)
     for tool, arguments in (("dispatch", {"agent": "nix"}), ("status", {"id": "nix"}),
                             ("output", {"id": "0" * 16}), ("result_files", {"id": "a/../../agents"}),
@@ -137,7 +137,7 @@ def test_over_http(operator, service):
 
 
 def test_a_service_is_started(operator):
-    """Where none runs; it is nobody's child, and ends by itself when nobody needs it."""
+    """If none runs. It is independent, and ends by itself when no client needs it."""
     register(operator, "quick", "echo here")
     client = Stdio(operator)
     with started_services() as services:

@@ -94,7 +94,7 @@ def test_life(operator, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_hash_is_of_what_is_shown(operator, kind):
+def test_the_hash_covers_the_shown_content(operator, kind):
     version = registered(operator, kind, written(operator, kind, "x1"))
     text = operator.cloister(kind, "show", "x1", "--canonical", binary=True).out
     assert version["hash"] == "sha256:" + hashlib.sha256(text).hexdigest()
@@ -104,7 +104,7 @@ def test_hash_is_of_what_is_shown(operator, kind):
     assert text == json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
-def test_what_is_shown_can_be_registered(operator):
+def test_shown_content_can_be_registered(operator):
     version = registered(operator, "agent", written(operator, "agent", "x1"))
     text = operator.cloister("agent", "show", "x1", "--canonical").ok()
     assert registered(operator, "agent", operator.file("again", text))["hash"] == version["hash"]
@@ -236,7 +236,7 @@ def test_policies_stand_by_themselves(operator):
 
 
 def test_examples_of_the_documents(operator):
-    """What docs/registry.md and the man pages show can be registered."""
+    """The examples of docs/registry.md and the man pages can be registered."""
     texts = [re.findall(r"^```yaml\n(.*?)^```$", (TREE / "docs/registry.md").read_text(), re.M | re.S)]
     texts += [re.findall(r"^\.Bd .*?\n(name: .*?)^\.Ed$", (TREE / f"man/cloister-{kind}.1").read_text(),
                          re.M | re.S) for kind in ("capability", "agent", "env")]
@@ -475,7 +475,7 @@ def test_not_a_database(operator):
     operator.cloister("env", "list").sentence("db.sqlite", "not a database")
 
 
-def test_a_content_that_is_not_what_its_hash_says(operator):
+def test_content_that_does_not_match_its_hash(operator):
     version = registered(operator, "env", written(operator, "env", "e", "1"))
     with sqlite3.connect(registry(operator) / "db.sqlite") as db:
         db.execute("UPDATE versions SET content = replace(content, '\"1\"', '\"2\"')")
@@ -560,7 +560,7 @@ def test_registering_at_the_same_time(operator):
 
 
 def test_killed_while_registering(operator):
-    """What was acknowledged is there; what was not is there as a whole or not at all."""
+    """Acknowledged versions are there; others are there completely or not at all."""
     count = 30
     for i in range(count):
         capability(operator, f"c{i}", {f"f{k}": f"{i} {k}" for k in range(3)})
@@ -606,7 +606,7 @@ def test_killed_in_the_middle_of_one(operator):
 
 @only_root
 def test_full_disk(operator):
-    """Nothing is told to be there that is not."""
+    """Nothing is reported as stored that is not."""
     data = operator.folder("small")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k,mode=700", "none", data], check=True)
     try:

@@ -1,4 +1,4 @@
-"""What programs that start cells need of `run`: chosen ids, values and input from files, setups,
+"""Options of `run` for programs that start cells: chosen ids, values and input from files, setups,
 results, and streams that are kept apart."""
 import json
 import os
@@ -29,7 +29,7 @@ def dispatch(operator, *words, id=ID):
 
 
 def printed(operator, stream="stdout"):
-    """What is kept of a stream: nothing, not even a file, until something comes."""
+    """The kept output of a stream: nothing, not even a file, until something comes."""
     try:
         return (entry(operator) / stream).read_bytes()
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def test_id_of_a_running_cell_is_refused(operator):
 
 
 def test_many_claim_one_id(operator):
-    """Of many at the same time one runs, and the others touch nothing of it."""
+    """Of many starts at the same time one runs, and the others touch nothing of it."""
     out = operator.folder("marks")
     operator.kept.add(ID)
     starts = [operator.start("-d", "--keep", "--id", ID, "-v", f"{out}:/marks", "--", "sh", "-c",
@@ -121,13 +121,13 @@ def test_env_file_as_env_writes_it(operator):
 @pytest.mark.parametrize("data", [b"A=1\nsecret-value\n", b"A=1\n=secret-value\n", b"1A=secret-value",
                                   b"A=1\0secret-value\0", b"A B=secret-value\n"])
 def test_env_file_malformed(operator, data):
-    """What could be a value is in no message."""
+    """No message contains text that could be a value."""
     file = operator.file("bad", data)
     told = operator.run("--env-file", file, "--", "true").sentence(file, "NAME=VALUE")
     assert "secret-value" not in told
 
 
-def test_env_file_that_is_none(operator):
+def test_an_invalid_env_file(operator):
     operator.run("--env-file", operator.home / "none", "--", "true").sentence("none")
     operator.run("--env-file", operator.home, "--", "true").sentence("home")
     operator.run("--env-file", operator.file("large", "A=" + "x" * (300 << 10)), "--", "true").sentence("large")
@@ -142,7 +142,7 @@ def test_input_is_a_file(operator):
     assert operator.do(operator.program, "run", "--input", file, "--", "cat", binary=True).out == data
 
 
-def test_input_that_is_none(operator):
+def test_an_invalid_input(operator):
     os.mkfifo(operator.base / "fifo")
     operator.own(operator.base / "fifo")
     for name in ("fifo", "home", "none"):
@@ -152,7 +152,7 @@ def test_input_that_is_none(operator):
 
 # ---- output ----------------------------------------------------------------------
 
-def test_what_prints_nothing_keeps_no_stream(operator):
+def test_a_silent_agent_leaves_no_stream_files(operator):
     assert dispatch(operator, "--", "true") == 0
     assert operator.names(entry(operator)) == ["events.jsonl", "record", "steps.jsonl"]
     assert operator.cloister("logs", ID).ok() == ""
@@ -237,8 +237,8 @@ def test_setup_that_fails_ends_the_cell(operator, script, why):
     assert (told.status, told.out, told.err) == (125, "trying\n", f"cloister: setup /caps/bad {why}\n")
 
 
-def test_setup_that_is_none(operator):
-    """A path is the cell's: what is only outside is not there."""
+def test_an_invalid_setup(operator):
+    """A path is one in the cell: a program that exists only outside is not found."""
     outside = operator.file("outside", "#!/bin/sh\n")
     outside.chmod(0o755)
     for path in "/none", outside:
@@ -257,7 +257,7 @@ WAITING = ("--setup", "/caps/wait", "--", "true")
 
 @pytest.fixture
 def in_setup(operator):
-    """A cell whose setup waits, and ignores being told to end."""
+    """A cell whose setup waits, and ignores requests to end."""
     caps = operator.folder("caps", {"wait": "#!/bin/sh\ntrap 'echo told' TERM\necho ready\n"
                                             "while :; do sleep 0.02; done\n"})
     (caps / "wait").chmod(0o755)
@@ -298,7 +298,7 @@ def test_signal_reaches_a_setup(operator):
 # ---- results ---------------------------------------------------------------------
 
 def test_overlay_volume(operator):
-    """What is written there is kept apart, within the disk limit, and applied only by name."""
+    """Changes to it are kept apart, within the disk limit, and applied only by name."""
     out = operator.folder("out", {"was": "1\n"})
     work = operator.folder("work", {"file": "1\n"})
     script = "cat was; echo 2 >was; echo new >new; ln -s /etc/passwd link; echo 2 >file"
@@ -329,7 +329,7 @@ def test_overlay_volume_is_within_the_disk_limit(operator):
     assert (operator.state / cell / "changes" / "0" / "large").stat().st_size <= 4 << 20
 
 
-def test_overlay_volume_that_is_none(operator):
+def test_an_invalid_overlay_volume(operator):
     file = operator.file("file", "x")
     operator.run("-v", f"{file}:/out:overlay", "--", "true").sentence("not a folder")
     operator.run("-v", f"{operator.home}:/out:over", "--", "true").sentence("overlay")
@@ -346,8 +346,8 @@ def test_folders_that_data_and_state_share(operator):
     operator.host(f"rm -r {operator.state}/registry {operator.state}/dispatches")
 
 
-def test_data_folder_is_no_cells(operator):
-    """A grant that contains it shows an empty one, and none is beneath it but what is lent."""
+def test_no_cell_sees_the_data_folder(operator):
+    """A grant that contains it shows an empty folder. Only lent files beneath it can be granted."""
     operator.folder("data/registry/trees/ab", {"file": "lent\n"})
     operator.folder("data/registry", {"db.sqlite": "x"})
     data = operator.base / "data"
@@ -408,5 +408,5 @@ def test_principal_and_chain_are_on_record(operator):
     (("--chain", "/".join("a" * 17)), "--chain"),
     (sum([("--setup", "/bin/true")] * 33, ()), "32"),
 ])
-def test_what_cannot_be(operator, words, part):
+def test_impossible_combinations(operator, words, part):
     operator.run(*words, "--", "true").sentence(part)

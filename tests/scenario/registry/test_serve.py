@@ -1,4 +1,4 @@
-"""`cloister serve`: what it answers, to whom, and what it refuses."""
+"""`cloister serve`: its answers, its access rules, and its refusals."""
 import http.client
 import json
 import os
@@ -37,7 +37,7 @@ def test_about(service):
     assert json.loads(done.ok())["api"] == ["v1"]
 
 
-def test_who_starts_it_by_hand_is_told_of_the_dashboard(operator):
+def test_a_start_by_hand_mentions_the_dashboard(operator):
     terminal = Terminal(operator, operator.program, "serve", "--listen", "127.0.0.1:0")
     terminal.expect("cloister: `cloister dashboard` logs a browser in\r\n")
     terminal.process.terminate()
@@ -130,8 +130,8 @@ def test_head(service):
         assert Answer(client.getresponse()).ok()
 
 
-def test_bodies_that_nobody_asked_for(service):
-    """Refused before they are read."""
+def test_unexpected_bodies(service):
+    """They are refused before they are read."""
     answer = service.raw(b"DELETE /v1/agents/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 413 ") and b"connection: close" in answer
     answer = service.raw(b"DELETE /v1/agents/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -222,7 +222,7 @@ BAD = {
 
 @pytest.mark.parametrize("who", ["user"])
 def test_desync(service):
-    """What two readers could read differently is refused, and nothing behind it is looked at."""
+    """Requests that two readers could read differently are refused, and nothing behind them is read."""
     for name, data in BAD.items():
         answer = service.raw(data + GET + b"Connection: close\r\n\r\n")
         assert count(answer) == 1, (name, answer)
@@ -298,7 +298,7 @@ def test_socket_is_the_users_own(service):
 
 @only_root
 def test_strangers_are_refused(operator):
-    """Whatever the file's mode says, the kernel says who it is."""
+    """Whatever the file's mode, the kernel identifies the peer."""
     service = Service(operator)
     os.chmod(service.socket, 0o666)
     for folder in (operator.base, operator.runtime):
@@ -345,8 +345,8 @@ def test_tcp(operator):
 
 
 @pytest.mark.parametrize("who", ["user"])
-def test_who_has_shown_no_token_keeps_nobody_out(operator):
-    """Also by being told so first, or by having a page that is everybody's."""
+def test_clients_without_a_token_keep_nobody_out(operator):
+    """Also if they get a refusal first, or a page that needs no token."""
     service = Service(operator, "--listen", "127.0.0.1:0", "--no-tls")
     token = (operator.base / "data" / "serve" / "token").read_text().strip()
     get = f"GET /%s HTTP/1.1\r\nHost: localhost:{service.port}\r\n%s\r\n"
@@ -415,18 +415,18 @@ def test_tcp_refusals(operator):
     short = operator.file("short.token", "x")
     short.chmod(0o600)
     refused("--listen", "127.0.0.1:0", "--token-file", short).sentence("16 characters")
-    refused("--listen", "127.0.0.1:0", "--tls-cert", "/x").sentence("belong together")
+    refused("--listen", "127.0.0.1:0", "--tls-cert", "/x").sentence("need each other")
     refused("--listen", "127.0.0.1:0", "--tls-cert", "/x", "--tls-key", "/y").sentence("/x")
     refused("--no-tls").sentence("--listen")
     refused("--concurrency", "0").sentence("--concurrency")
     refused("--idle-exit", "x").sentence("--idle-exit")
-    refused("x").sentence("'x' is too much")
+    refused("x").sentence("remove 'x'")
 
 
 # ---- life -------------------------------------------------------------------------
 
 def test_one_at_a_time(service):
-    service.operator.cloister("serve").sentence("served already", str(service.process.pid))
+    service.operator.cloister("serve").sentence("runs already", str(service.process.pid))
 
 
 def test_socket_elsewhere(operator):
@@ -446,8 +446,8 @@ def test_socket_elsewhere(operator):
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_stops_when_told(service, how):
-    """What is being answered is answered; cells go on."""
+def test_stops_on_request(service, how):
+    """Requests under way are answered; cells continue."""
     cell = service.operator.detach("--", "sh", "-c", "trap 'sleep 1; exit 7' TERM; echo up; sleep 1000 & wait")
     wait_until(lambda: "up" in service.operator.cloister("logs", cell).out, "the agent runs")
     with closing(UnixConnection(service.socket)) as client:
@@ -460,8 +460,8 @@ def test_stops_when_told(service, how):
     assert not os.path.exists(service.socket) and not os.path.exists(service.agents)
 
 
-def test_who_has_come_is_answered(service):
-    """Told to stop while requests wait that it has not seen: they are answered."""
+def test_waiting_requests_are_answered(service):
+    """The service is stopped while requests wait that it has not read: they are answered."""
     service.process.send_signal(signal.SIGSTOP)
     waiting = [connect(service.socket) for _ in range(5)]
     for sock in waiting:
@@ -531,7 +531,7 @@ def listening(operator, names):
 
 
 def test_socket_activation(operator):
-    """Sockets by their names; ready is told; the sockets stay when it ends."""
+    """Sockets have names; readiness is reported; the sockets stay when the service ends."""
     sockets = listening(operator, ["agents", "serve"])
     notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notices.settimeout(SECONDS)

@@ -95,7 +95,8 @@ def test_to_the_end(service):
 
 
 def test_events_again(service):
-    """Who lost its connection gets what it missed, once; who has it all is told so."""
+    """A client that lost its connection gets the missed events once; a client that has all of them gets a final
+    answer."""
     agent(service, "echo a; read x; echo b")
     said = dispatch(service, input="x\n")
     wait_for(service, said["id"])
@@ -225,7 +226,7 @@ def test_killed_and_started_again(service):
     cells = [r["cell"] for r in running]
     assert {c["cell"] for c in service.operator.cells()} == set(cells)
     service.start()
-    assert re.search(r"going on with", service.log())
+    assert re.search(r"continuing", service.log())
     for i, id in enumerate(ids):
         assert dispatch(service, status=200, idempotency_key=f"k{i}")["id"] == id
     for id, cell in zip(ids, cells):
@@ -262,7 +263,7 @@ def test_stopped_and_started_again(service):
 
 @only_user
 def test_slow_followers(service):
-    """Who does not read holds up nobody, and costs next to nothing."""
+    """A client that does not read delays no other, and costs next to nothing."""
     agent(service, "head -c 6000000 /dev/zero | tr '\\0' x")
     id = dispatch(service)["id"]
     streams = [Events(service.socket, f"/v1/dispatches/{id}/events") for _ in range(20)]
@@ -308,7 +309,7 @@ def test_many_at_once(service):
 
 
 def sha256_by_hand(value):
-    """Of the canonical JSON of a VALUE without fractions, by jq and sha256sum."""
+    """The hash of the canonical JSON of a VALUE without fractions, by jq and sha256sum."""
     text = subprocess.run(["jq", "-cSj", "."], input=json.dumps(value).encode(), stdout=subprocess.PIPE,
                           check=True).stdout
     return "sha256:" + subprocess.run(["sha256sum"], input=text, stdout=subprocess.PIPE,
@@ -316,7 +317,7 @@ def sha256_by_hand(value):
 
 
 def test_recorded(service):
-    """What was asked, what that was resolved to, where it ran and what came of it is signed."""
+    """The request, its resolved versions, its cell and its result are signed."""
     version = agent(service, "echo $$")
     service.post("/v1/envs", {"name": "e", "values": {"A": "1"}}).ok(201)
     id = dispatch(service, on_behalf_of="joe", env=["e"])["id"]
@@ -349,7 +350,7 @@ def test_one_whose_row_is_damaged_ends(operator, service):
 
 
 def test_the_queue_ends_somewhere(operator, service):
-    """Dispatches of which nothing is there but the rows: nobody begins them."""
+    """Dispatches that are only rows: no driver begins them."""
     agent(service, "true")
     def fill(n):
         with closing(sqlite3.connect(operator.base / "data" / "registry" / "db.sqlite")) as db, db:
@@ -365,8 +366,8 @@ def test_the_queue_ends_somewhere(operator, service):
     service.post("/v1/dispatches", ask).error(503, "unavailable", "10000 dispatches")
 
 
-def test_a_token_that_means_nothing_here_is_no_passport(service):
-    """Who shows one means to be confined: nothing is dispatched as if it had not been said."""
+def test_an_unknown_token_gives_no_rights(service):
+    """A client with a token means to be confined: the request is not handled as if there were none."""
     agent(service, "true")
     service.ask("POST", "/v1/dispatches", {"agent": "worker"}, {"Authorization": "Bearer of-a-dispatch"},
                 socket=service.agents).error(401, "unauthorized")

@@ -1,4 +1,4 @@
-"""What dashboards look at: pages of timelines, sums over time, and one stream for all cells."""
+"""Data for dashboards: pages of timelines, sums over time, and one stream for all cells."""
 import json
 import signal
 import time
@@ -204,7 +204,7 @@ def test_live_busy_timeline(service, operator):
 
 
 def test_live_slow_reader(service, operator):
-    """Who does not read holds up nobody, and is told how things are when it does again."""
+    """A client that does not read delays no other, and gets the current state when it reads again."""
     cell = operator.detach("--", "sleep", "1000")
     with closing(Live(service)) as slow, closing(Live(service)) as live:
         live.until(lambda name, data: name == "cells")
@@ -223,7 +223,7 @@ def test_live_is_the_operators(service):
 # ---- verification
 
 def test_audit_state(service, operator):
-    """It is a state: found out in the background, told to who follows."""
+    """The state is determined in the background, and sent to clients that follow."""
     operator.cloister("run", "--name", "tried", "--", "true").ok()
     with closing(Live(service)) as live:
         state = live.until(lambda name, data: name == "audit" and data["state"] != "checking")

@@ -191,8 +191,8 @@ def test_expect_continue(service):
 
 
 @pytest.mark.parametrize("who", ["user"])
-def test_at_once(service):
-    """Many register the same and other things at the same time: each is there once."""
+def test_registrations_at_the_same_time(service):
+    """Many clients register the same and other things at the same time: each is there once."""
     hashes, errors = {}, []
 
     def register(i):
@@ -219,7 +219,7 @@ def test_at_once(service):
 
 
 def test_recorded(service):
-    """What operators do is in their timeline, with who did it."""
+    """The actions of operators are in their timeline, with the operator's name."""
     service.post("/v1/agents", AGENT).ok(201)
     service.post("/v1/agents", AGENT).ok(200)
     service.ask("DELETE", "/v1/agents/worker").ok()
@@ -232,7 +232,7 @@ def test_recorded(service):
     assert rest == lines[2:3]
 
 
-def test_agents_see_what_others_are_for(service):
+def test_agents_see_the_purpose_of_others(service):
     service.post("/v1/agents", {**AGENT, "description": "works"}).ok(201)
     page = service.get("/v1/agents", socket=service.agents).ok()
     assert page["items"][0]["description"] == "works"

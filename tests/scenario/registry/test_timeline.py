@@ -1,5 +1,5 @@
-"""Every cell's timeline: what is in it, that it is there in time, and what becomes of it without
-room.  That what is done to one is found, test_audit.py tells."""
+"""Every cell's timeline: its contents, its timing, and a full disk.  test_audit.py shows that changes
+to a timeline are found."""
 import ctypes
 import hashlib
 import json
@@ -80,7 +80,7 @@ def test_a_plain_cell(operator):
     assert set(grant["limits"]) == {"disk", "pids", "time_ms"} | limited
 
 
-def test_what_is_done_to_a_cell(operator):
+def test_actions_on_a_cell(operator):
     cell = operator.detach("--", "sh", "-c", "echo ready; exec sleep 1000")
     wait_until(lambda: "ready" in operator.cloister("logs", cell).out, "it runs")
     operator.cloister("exec", cell, "--", "echo", "a b").ok()
@@ -212,8 +212,8 @@ def test_the_record_is_there_before_the_request(online):
 
 @only_root
 @pytest.mark.parametrize("mode", ["strict", "batched"])
-def test_it_is_on_the_disk(online, mode):
-    """Each of them has been waited for, one after the other."""
+def test_records_are_on_the_disk(online, mode):
+    """The test waited for each of them, one after the other."""
     urls = [f"http://up.example.test/204?{n}" for n in range(5)]
     log = online.operator.home / "trace"
     policy = online.policy(f"{OPEN}audit: {mode}\n")
@@ -262,7 +262,7 @@ def kill_all_of(operator, cell):
 @only_root
 @pytest.mark.parametrize("victim", ["courier", "supervisor"])
 def test_killed_under_load(online, victim):
-    """Whatever the server saw was recorded before, and what is recorded hangs together."""
+    """Every request that the server saw was recorded before, and the records form one chain."""
     operator = online.operator
     seen = len(online.lab.seen("/204?"))
     online.start(STRICT, *LOAD)
@@ -299,8 +299,8 @@ def say_as(pid, fd, word):
 
 @pytest.mark.parametrize("victim", ["gate", "inspect", "courier", pytest.param("liar", marks=only_root)])
 def test_a_helper_ends(online, victim):
-    """Who reads what the agent wrote cannot take along the record of what was under way, and that
-    any of them ended is told."""
+    """A helper that reads the agent's bytes cannot take the record of a request under way with it, and its end is
+    recorded."""
     operator = online.operator
     online.start(OPEN, "sleep", "1000")
     online.inside("sh", "-c", PACKED).ok()
@@ -324,8 +324,7 @@ def test_a_helper_ends(online, victim):
 @only_root
 @pytest.mark.parametrize("left", ["nothing", "zeros"])
 def test_the_machine_stops(online, left):
-    """Of a file that grows, the disk may have its size and not what is in it, or neither: only what
-    was synced is there for sure."""
+    """The disk may have the size of a growing file and not its contents, or neither: only synced data is certain."""
     operator = online.operator
     seen = len(online.lab.seen("/204?"))
     online.start(STRICT, *LOAD)

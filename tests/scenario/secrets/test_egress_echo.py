@@ -50,7 +50,7 @@ def readings(text):
 
 
 def shows(text, real):
-    """What of REAL can be read in TEXT, or None."""
+    """The part of REAL that can be read in TEXT, or None."""
     parts = [real[i:i + SHOWN] for i in range(len(real) - SHOWN + 1)]
     for reading in readings(text):
         for part in parts:
@@ -259,9 +259,9 @@ print(json.dumps(held))
 """
 
 
-def test_what_is_held_back_gives_no_value_away(online):
-    """Of an answer the beginning of a value waits for the rest.  Who may try that out as often as
-    it likes has the value in no time."""
+def test_held_bytes_reveal_no_value(online):
+    """The beginning of a value in a response waits for the rest. An agent that could try that as often as it likes
+    would find the value soon."""
     real = "key_" + secrets.token_hex(16)
     give(online, real)
     wrong = real[:-14] + "".join("0" if c != "0" else "1" for c in real[-14:])

@@ -1,5 +1,4 @@
-"""What looks like a credential is found in the head of a request, too, and nothing of a request that is refused
-for one has left."""
+"""Credentials are found in the head of a request, too, and no part of a request that is refused for one has left."""
 import json
 
 import pytest
@@ -53,8 +52,8 @@ def test_is_left_where_it_belongs(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
-def test_nothing_leaves_before_all_was_looked_at(online):
-    """Also of a large body with the key at its end, and also without a length."""
+def test_nothing_leaves_before_the_search_is_complete(online):
+    """Also for a large body with the key at its end, and without a length."""
     online.start(OPEN, "sleep", "1000")
     before = len(online.lab.lines("seen.jsonl"))
     for words in ("--data-binary @/tmp/b", "-T /tmp/b", "-H transfer-encoding:chunked -T /tmp/b"):

@@ -1,7 +1,7 @@
-"""Whatever of a request a server reflects, and wherever: nothing real comes into the cell.
+"""No real value comes into the cell, whatever part of a request a server reflects, and wherever.
 
-Each secret is sent in each part of a request; the server (egress_mirror.py) gives it back in each part of
-an answer, in each writing.  The judge knows neither: it takes apart all that came."""
+Each secret is sent in each part of a request; the server (egress_mirror.py) returns it in each part of
+a response, in each encoding.  The judge knows neither: it decodes everything that came."""
 import base64
 import html
 import itertools
@@ -59,7 +59,7 @@ def readings(text):
 
 
 def shows(text, real):
-    """What of REAL can be read in TEXT, in either case, or None."""
+    """The part of REAL that can be read in TEXT, in either case, or None."""
     real = real.lower()
     parts = [real[i:i + SHOWN] for i in range(len(real) - SHOWN + 1)]
     return next((part for reading in readings(text) for part in parts if part in reading.lower()), None)
@@ -116,7 +116,7 @@ def give(online, real):
 
 
 def values():
-    """Of the kinds that there are: words that names can have, base64, hex, capitals."""
+    """All kinds of values: words that names can have, base64, hex, capitals."""
     yield "Kq9" + secrets.token_urlsafe(30).replace("-", "Q")
     yield base64.b64encode(secrets.token_bytes(21)).decode()[:-3] + "/k+B=a"
     yield secrets.token_hex(20)

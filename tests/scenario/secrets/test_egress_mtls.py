@@ -1,4 +1,4 @@
-"""Mutual TLS: the cell has a certificate that nobody trusts, the server is shown the real one."""
+"""Mutual TLS: the cell has a certificate that no server trusts, and the server sees the real one."""
 import json
 import re
 
@@ -61,9 +61,8 @@ def test_a_library_shows_it(online):
     assert done.ok().count("CN=the real client SUCCESS") == 3
 
 
-def test_who_shows_none_has_none(online):
-    """Neither a client without a certificate, nor one with another, nor on a connection that was
-    made with it."""
+def test_clients_without_the_certificate_get_none(online):
+    """Neither a client without a certificate, nor one with another, nor on a connection that was made with it."""
     give(online, hosts=("mtls.example.test", "maybe.example.test"))
     there = "https://maybe.example.test/x"
     done = sh(online, fetch("--cert client.pem", there) + fetch(there) +
@@ -117,7 +116,7 @@ def test_its_text_does_not_leave(online, words):
     ("crt", "not a certificate and its private key"), ("key", "not a certificate and its private key"),
     ("good.crt client.key", "not that of the first certificate"),
 ])
-def test_what_is_no_certificate_with_its_key(online, value, why):
+def test_values_that_are_not_a_certificate_with_its_key(online, value, why):
     keys = online.lab.folder / "keys"
     names = value.split() if " " in value else [f"client.{value}"]
     online.operator.cloister("secret", "add", "CLIENT", "--scheme", "mtls", "--host", "mtls.example.test",

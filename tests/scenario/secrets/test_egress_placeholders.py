@@ -20,7 +20,7 @@ def passed(online):
 @pytest.mark.parametrize("how", ["-H content-type:application/json", "-H transfer-encoding:chunked"])
 @pytest.mark.parametrize("places", [("--in", "header:authorization"), ("--in", "body")], ids=["header", "body"])
 def test_in_a_body(online, words, how, places):
-    """As it is, even where the secret itself may be in bodies: what is said to a model is no login."""
+    """Unchanged, even if the secret itself may be in bodies: a message to a model is not a login."""
     real = canary()
     give(online, real, *places)
     done, fake, said = sh(online, f'printf %s "{words}" >said; sha256sum <said | cut -c-64;' +
@@ -49,7 +49,7 @@ def test_not_in_a_head(online, words):
     assert online.refusal()["why"] == "exfiltration" and not online.lab.seen(fake)
 
 
-def test_not_where_an_outer_policy_says_nothing(online):
+def test_placeholders_do_not_pass_without_the_outer_policys_consent(online):
     give(online, canary())
     outer = online.policy(f"version: 1\negress:\n{OPEN}secrets: [KEY]\n", "outer.yaml")
     done, fake, said = sh(online, fetch('-d "$KEY"', f"{UP}/echo"), rules=PASS,
@@ -58,7 +58,7 @@ def test_not_where_an_outer_policy_says_nothing(online):
 
 
 def test_other_credentials_are_still_found(online):
-    """What passes is what is worth nothing; a key of somebody's is not."""
+    """Only placeholders, which are worthless, pass; other keys do not."""
     give(online, canary())
     aws = "AKIA" + "Q3EGRIKLMN5TZ7XY"
     done, _, said = sh(online, fetch(f'-d "$KEY aws_access_key_id={aws} aws_secret_access_key='
@@ -104,7 +104,7 @@ def test_in_a_message(online):
 
 @needs_npm("claude")
 def test_claude_prints_its_environment(online):
-    """And goes on: the model is told what the tool printed, and answers."""
+    """And goes on: the model gets the tool's output, and answers."""
     real = canary()
     give(online, real)
     online.operator.cloister("secret", "add", "ANTHROPIC_API_KEY", input=REAL).ok()

@@ -105,7 +105,7 @@ def test_a_server_that_refuses(db, passwords):
     assert passwords["mdfive"] not in done.err
 
 
-def test_a_server_in_the_clear_is_told_nothing(db):
+def test_a_server_without_tls_gets_no_secret(db):
     db.give("unsafeclear", "--with", "tls=off")
     done, fake, said = sh(db, f"{PSQL} -U unsafeclear -c 'select 1'")
     assert "only over TLS" in done.err
@@ -231,7 +231,7 @@ def test_tls_at_once_and_a_newer_protocol(db):
 
 @pytest.mark.parametrize("data", ["b'\\0\\0\\0\\x08\\x04\\xd2\\x16\\x30' * 2", "b'GET / HTTP/1.1\\r\\n\\r\\n'",
                                   "b'\\0\\0\\0\\x0d\\0\\3\\0\\0a\\0b\\0\\0'"])
-def test_what_is_no_postgres(db, data):
+def test_bytes_that_are_not_postgres(db, data):
     db.give("scram")
     done = db.python(RULES, "import socket\n"
                      "s = socket.create_connection(('db.example.test', 5432))\n"
@@ -264,7 +264,7 @@ def test_node(db, tls):
     assert done.ok().split() == ["2", "4", "6"]
 
 
-def test_what_a_server_was_told_it_does_not_tell(db):
+def test_a_server_cannot_return_the_secret(db):
     real = db.give("clear")
     done, fake, said = sh(db, f"{PSQL} -U clear -c \"select '{real[:10]}' || '{real[10:]}'\"")
     assert said.strip() == fake and real not in done.out
@@ -299,14 +299,14 @@ class Session:
         return self.process.stdout.readline().decode().strip()
 
     def end(self):
-        """What it says to its end, by itself."""
+        """The output until its end, which it reaches by itself."""
         _, err = self.process.communicate(b"select 'nobody hears this';\n", timeout=SECONDS)
         return self.process.returncode, err.decode()
 
 
 @only_user
 def test_rotated_and_revoked(db, passwords):
-    """Who is logged in stays so when the password is another one, and not when it is taken back."""
+    """A logged-in client stays so when the password is rotated, and not when it is revoked."""
     db.give("scram")
     db.start(RULES, "sleep", "infinity", options=("-s", "DB"))
 

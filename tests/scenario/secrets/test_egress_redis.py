@@ -1,5 +1,5 @@
-"""A client of Redis holds a placeholder; the server is told the real password, and no other server
-is.  And whatever is raw is looked at."""
+"""A client of Redis holds a placeholder; only its own server gets the real password.  Raw connections
+are searched, too."""
 import secrets
 
 import pytest
@@ -58,7 +58,7 @@ def test_auth(db):
     assert real not in str(db.events()) and fake not in str(db.events())
 
 
-def test_without_a_login_the_server_says_no(db):
+def test_without_a_login_the_server_refuses(db):
     db.give("default")
     done, fake, said = sh(db, f"unset REDISCLI_AUTH; {CLI} get a")
     assert "NOAUTH" in said
@@ -72,7 +72,7 @@ def test_a_user(db):
 
 
 def test_the_user_that_it_is_for(db):
-    """Who says none is that one; who says another is nobody."""
+    """A login without a user is for that user; a login with another user is refused."""
     db.give("alice", "--id", "alice")
     done, fake, said = sh(db, f"{CLI} acl whoami; {CLI} --user default acl whoami")
     assert said.split()[0] == "alice" and "not of a secret of the user 'default'" in done.out + done.err, done
@@ -155,7 +155,7 @@ def test_however_it_is_written(db, pieces, said):
     'b"*1\\r\\n$4\\r\\nPINGx\\r\\n"', 'b"*1\\n$4\\r\\nPING\\r\\n"', 'b"*+1\\r\\n$4\\r\\nPING\\r\\n"',
     'b"*1\\r\\n$04\\r\\nPING\\r\\n"', 'b"echo \\"a\\"b\\r\\n"', 'b"echo \\"a\\r\\n"', 'b"echo a\\0b\\r\\n"',
 ])
-def test_what_cannot_be_followed(db, pieces):
+def test_unsupported_commands(db, pieces):
     db.give("default")
     out = talk(db, f'[b"AUTH " + key + b"\\r\\n", {pieces}]')
     assert "PONG" not in out and "$1" not in out
@@ -169,8 +169,8 @@ def test_a_placeholder_where_it_does_not_belong(db):
     assert db.refusal()["why"] == "exfiltration"
 
 
-def test_what_comes_back(db):
-    """Of the same length, so that what is around it holds."""
+def test_responses_are_scrubbed(db):
+    """The replacement has the same length, so that the surrounding reply stays valid."""
     real = db.give("default")
     done, fake, said = sh(db, f"{CLI} config get requirepass; {CLI} eval \"return 'x{real[:9]}' .. '{real[9:]}y'\" 0")
     assert real not in done.out

@@ -24,7 +24,7 @@ def s3(lab):
 
 
 class Keys:
-    """What the operator has, and what the server saw of it."""
+    """The operator's keys, and the server's observations."""
 
     def __init__(self, online, token, *more):
         self.online = online
@@ -280,8 +280,8 @@ def test_another_host_gets_nothing(keys, online):
 
 @only_user
 @needs_python("boto3")
-def test_what_the_server_says_of_the_key(keys, online):
-    """S3 repeats the key's id and what it has signed: the cell is told of its own."""
+def test_the_servers_errors_about_the_key(keys, online):
+    """S3 repeats the key's id and the signed text: the cell sees its own."""
     mine = keys()
     (online.lab.folder / "s3.keys").write_text(json.dumps({mine.id: ["another", None]}))
     done = mine.run("/usr/bin/python3", "-c", ELSEWHERE, S3)
@@ -524,7 +524,7 @@ STRAY = "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"
     ("", "gzip,aws-chunked", "some=thing", "unreadable"),
     ("", "aws-chunked", "some=thing", None)], ids=["credential", "rule", "packed", "none"])
 def test_chunks_hide_nothing(online, rule, coding, body, why):
-    """They are looked at as they are; what would have to be undone first is refused."""
+    """Chunks are searched as they are; chunks that would have to be decoded first are refused."""
     online.curl("  - allow: up.example.test\n" + rule, "-H", f"content-encoding: {coding}", "-d", body,
                 "https://up.example.test/echo")
     event, = online.events(type="http")

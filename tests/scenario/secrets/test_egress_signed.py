@@ -64,7 +64,7 @@ def reason_of(done):
 
 
 def check_other(online, done):
-    """What went to the other host was refused for what it is."""
+    """The request to the other host was refused as exfiltration."""
     assert "refused by cloister" in reason_of(done), done
     assert online.refusal()["why"] == "exfiltration"
 
@@ -168,8 +168,8 @@ def test_a_jwt_for_another_audience(online):
 
 
 @needs_python("jwt")
-def test_whose_jwt_it_is(online):
-    """Of several secrets the one whose placeholder signed; nobody's is refused."""
+def test_the_secret_of_a_jwt(online):
+    """The secret whose placeholder signed it is used; a token that none signed is refused."""
     keys = {name: word() for name in ("ONE", "TWO", "FAR")}
     for name, key in keys.items():
         give(online, key, "--scheme", "jwt", name=name,
@@ -189,7 +189,7 @@ def test_whose_jwt_it_is(online):
 
 @needs_python("jwt")
 def test_a_jwt_that_is_a_secret_itself(online):
-    """Beside one that signs: it is nobody's signature, and what it stands for is sent."""
+    """Beside a secret that signs: no placeholder signed it, and its real value is sent."""
     head, part = (base64.urlsafe_b64encode(data).decode().rstrip("=")
                   for data in (b'{"alg":"RS256"}', json.dumps({"canary": word()}).encode()))
     token = f"{head}.{part}.{word()}"
@@ -238,7 +238,7 @@ def test_a_google_service_account(online):
 
 
 def test_forms_that_have_no_jwt(online):
-    """Whoever posts them, however long they are, to whatever host."""
+    """For every client, length and host."""
     give(online, make_key(*KEYS["ES256"])[0], "--scheme", "jwt").ok()
     script = 'for n in (3, 60000, 300000): print(fetch(sys.argv[1], b"a" * n + b"=b")["sha256"])'
     said = [run(online, script, where + "/echo").ok() for where in (UP, OTHER)]
@@ -409,7 +409,7 @@ def test_the_documented_template(online):
     (("at: ", "att: "), "did you mean 'at'?"),
     (("timestamp: ", "nonce: "), "where the timestamp stands"),
 ])
-def test_a_bad_template_is_told_when_it_is_read(operator, change, said):
+def test_a_bad_template_is_reported_when_it_is_read(operator, change, said):
     text = documented()
     assert change[0] in text
     file = operator.file("secrets.yaml", text.replace(*change))
@@ -600,8 +600,8 @@ def test_a_large_body_is_signed(online):
 
 # ---- what is signed and what is put in -------------------------------------------------------
 
-def test_nothing_is_put_into_what_is_signed(online):
-    """Else a signature could tell whether a guess of the value is right."""
+def test_no_value_is_put_into_signed_text(online):
+    """Otherwise a signature could show whether a guess of the value is right."""
     other = "cAnary" + word()
     where = online.lab.judge(JUDGE_EXCHANGE, ID="", SECRET="")
     give(online, f"{word(64)}\n{word(64)}\n", "--scheme", "hmac", "--with", "template=binance").ok()
@@ -638,7 +638,7 @@ def test_a_body_with_a_secret_and_another_credential(online, rule):
 
 
 def test_a_body_with_a_secret_that_looks_like_one(online):
-    """What was put in is not taken for a stray one."""
+    """The inserted value is not mistaken for a stray credential."""
     give(online, STRAY, "--in", "body").ok()
     script = 'print(json.dumps(fetch(sys.argv[1], json.dumps({"k": os.environ["KEY"]}).encode())))'
     assert json.loads(run(online, script, f"{UP}/echo").ok())["size"] == len(STRAY) + 9

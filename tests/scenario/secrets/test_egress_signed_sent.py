@@ -1,5 +1,5 @@
-"""What is signed is what is sent: signed fields that a proxy likes to drop, paths in spellings of
-their own, and two signatures in one request.
+"""The signed request is the request that is sent: signed fields that proxies often drop, unusual
+spellings of paths, and two signatures in one request.
 
 The client is in the cell; the server that checks with the real key is outside."""
 import base64
@@ -75,7 +75,7 @@ def send_fields(online, method, url, version, *fields):
 @needs_python("botocore", "httpx", "h2")
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
-def test_a_signed_length_of_none(online, method, version):
+def test_a_signed_length_without_a_body(online, method, version):
     where = online.lab.judge(JUDGE_FIELDS, **give_aws(online))
     said = send_fields(online, method, UP + where, version, "content-length: 0")
     assert "got" in said, said

@@ -245,7 +245,7 @@ def test_a_host_key_in_the_definition(world):
     assert done.ok() == f"hello\nup.example.test {world.up.public()}\n"
 
 
-def test_commits_are_signed_where_the_definition_says_so(world):
+def test_commits_are_signed_if_the_definition_allows_it(world):
     world.give("--with", "sign=git")
     script = ("git init -q; git -c gpg.format=ssh -c user.signingkey=\"key::$KEY\" -c user.name=a "
               "-c user.email=a@b commit -q -S --allow-empty -m signed; "
@@ -274,7 +274,7 @@ def test_another_host_gets_nothing(world):
     assert told.stdout == "hello\n", told
 
 
-def test_what_the_policy_says_becomes_of_the_cell(world):
+def test_the_policy_decides_what_happens_to_the_cell(world):
     """Though no placeholder was sent."""
     world.give()
     done = world.sh(f"{SSH} -o StrictHostKeyChecking=no git@ws.example.test echo hello; exec sleep infinity",
@@ -284,7 +284,7 @@ def test_what_the_policy_says_becomes_of_the_cell(world):
 
 
 def test_a_host_with_another_key_gets_nothing(world):
-    """Whoever has the name, or its address."""
+    """Even if it has the name, or its address."""
     world.know(f"up.example.test {world.ws.public()}\n")
     world.give()
     done = world.sh(f"{SSH} -o StrictHostKeyChecking=no {HOST} echo hello")
@@ -381,7 +381,7 @@ def lie(world, script):
     return world.online.python(RULES, CLIENT + script, options=("-s", "KEY")).ok().split()
 
 
-def test_a_client_that_does_not_say_whom_it_speaks_with(world):
+def test_a_client_that_does_not_name_its_host(world):
     world.give()
     assert lie(world, "print(sign(connect(), login(os.urandom(32)))[0])") == ["5"]
     event = world.refusal()
@@ -424,7 +424,7 @@ print(sign(sock, login(session).replace(s(b"publickey"), s(b"publickey-hostbound
 
 
 def test_a_session_of_another_time(world):
-    """What a host once signed is no good later, nor for another session."""
+    """A host's old signature is not valid later, nor for another session."""
     world.give()
     script = """
 heard = relay("/tmp/relay")
@@ -443,7 +443,7 @@ while sign(sock, login(session))[0] != 5: time.sleep(0.05)
 
 
 def bind_of_a_session_outside(world):
-    """What a client of another machine's tells its agent of a session with up.example.test."""
+    """The message of a client on another machine to its agent, about a session with up.example.test."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(world.up.folder / f"agent-{os.urandom(4).hex()}"))
         listener.listen()
@@ -488,7 +488,7 @@ while client.recv(4096): pass
 
 @pytest.mark.parametrize("before, signs", [("", True), ("0000000c0a15" + "00" * 10, False)])
 def test_a_signature_that_comes_after_the_handshake(world, before, signs):
-    """What is encrypted is bytes that a client who is logged in can choose: it knows the key."""
+    """A logged-in client knows the key, so it can choose the encrypted bytes."""
     world.know(f"[up.example.test]:2223 {world.up.public()}\n")
     world.key = keygen(world.operator.base / "KEY")
     world.operator.cloister("secret", "add", "KEY", "--scheme", "ssh", "--host", "up.example.test:2223",
@@ -582,7 +582,7 @@ def test_a_key_with_a_passphrase(world):
         world.add(key=key).sentence("passphrase", "without one")
 
 
-def test_what_is_no_key(world):
+def test_values_that_are_not_keys(world):
     key = keygen(world.operator.base / "key")
     world.add(key=key.with_suffix(".pub")).sentence("no private key", ".pub")
     text = key.read_text()

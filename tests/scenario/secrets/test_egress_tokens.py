@@ -103,7 +103,7 @@ TOKEN=$(sed 's/.*"access_token": *"\\([^"]*\\)".*/\\1/' told); echo $TOKEN
 
 
 @pytest.mark.parametrize("how", ["twice", "nonsense", "big", "proto"])
-def test_what_cannot_be_read_is_not_passed_on(online, server, how):
+def test_unreadable_responses_are_not_forwarded(online, server, how):
     define(online, server.right["client_secret"], OAUTH2)
     done = online.sh(OPEN, f"{GET_TOKEN} -i '{AUTH}/oauth2/token?{how}=1'", options=("-s", "KEY"))
     told = json.loads(done.out.splitlines()[-1])
@@ -140,7 +140,7 @@ def test_an_endpoint_with_capital_letters(online, server, path):
 @pytest.mark.parametrize("path, field", [
     ("/oauth2/token", "X-Original-URL: /x"), ("/x", "X-Rewrite-URL: /oauth2/token"),
     ("/oauth2/token", "X-HTTP-Method-Override: GET"), ("/oauth2/token", "Range: bytes=0-9")])
-def test_whatever_the_request_says_besides(online, server, path, field):
+def test_other_members_of_the_request(online, server, path, field):
     define(online, server.right["client_secret"], OAUTH2)
     before = len(server.issued("access"))
     done = online.sh(OPEN, f"{GET_TOKEN} -H '{field}' '{AUTH}{path}'", options=("-s", "KEY"))
@@ -150,7 +150,7 @@ def test_whatever_the_request_says_besides(online, server, path, field):
 
 
 def test_other_answers_of_the_endpoint(online, server):
-    """An error is passed on as it is; so is what has no token in it."""
+    """An error, or a response without a token, is forwarded unchanged."""
     define(online, server.right["client_secret"], OAUTH2)
     done = online.sh(OPEN, fetch("-d grant_type=none", f"-w '%{{http_code}}' {AUTH}/oauth2/token"),
                      options=("-s", "KEY"))
@@ -451,7 +451,7 @@ export AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN
 @needs("aws")
 @needs_python("botocore")
 def test_sts_with_the_aws_command(online, server):
-    """What signs with the set that came back is signed anew with the real one."""
+    """Requests signed with the returned set are signed again with the real one."""
     define_aws(online, server)
     done = online.sh(OPEN, ASSUME + f"""aws --endpoint-url {API} s3api get-object --bucket b --key signed out; cat out
 {fetch("--aws-sigv4 aws:amz:eu-west-1:execute-api", '-u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"',

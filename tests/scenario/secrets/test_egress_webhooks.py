@@ -122,7 +122,7 @@ def signed(template, key, body, path="/hook"):
 
 
 @pytest.mark.parametrize("template", ["stripe", "github", "slack", "shopify", "twilio"])
-def test_what_is_signed_outside_is_right_inside(online, template):
+def test_a_webhook_signed_outside_is_valid_inside(online, template):
     options = ("--with", "url=https://hooks.example.com") if template == "twilio" else ()
     hooks = Hooks(online, template, *options)
     body = "a=1&b=2" if template == "twilio" else '{"id": "evt_1", "n": 1}'
@@ -140,7 +140,7 @@ def test_what_is_signed_outside_is_right_inside(online, template):
 
 
 @pytest.mark.parametrize("template", ["stripe", "github"])
-def test_what_is_not_right_does_not_come_in(online, template):
+def test_invalid_webhooks_are_refused(online, template):
     hooks = Hooks(online, template)
     body = '{"id": "evt_1"}'
     right = signed(template, hooks.real, body)
@@ -247,7 +247,7 @@ while data := s.recv(65536):
 
 
 @pytest.mark.parametrize("how", ["both lengths", "two", "bare", "upgrade", "connect", "nonsense"])
-def test_what_two_could_read_differently(online, how):
+def test_ambiguous_webhooks_are_refused(online, how):
     hooks = Hooks(online, "github")
     head = f"POST /hook HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: sha256={mac(hooks.real, '{}').hexdigest()}\r\n"
     bytes_of = {
@@ -281,7 +281,7 @@ def test_a_port_that_is_not_published(online):
     (("--port", "8000", "--with", "template=github", "--host", "a.test"), "leave `hosts` out"),
     (("--port", "8000", "--with", "template=github", "--in", "body"), "leave `in` out"),
 ])
-def test_what_a_webhook_is(online, words, why):
+def test_the_form_of_a_webhook(online, words, why):
     done = online.operator.cloister("secret", "add", "HOOK", "--scheme", "webhook", *words, input="x" * 20)
     assert done.status != 0 and why in done.err
 
@@ -289,11 +289,11 @@ def test_what_a_webhook_is(online, words, why):
 def test_nobody_listens(online):
     hooks = Hooks(online, "github", server=("sh", "-c", ">/tmp/ready; exec sleep 1000"))
     status, said = hooks.send("{}", **signed("github", hooks.real, "{}"))
-    assert status == 502 and "nobody listens" in said
+    assert status == 502 and "nothing listens" in said
 
 
 def test_other_ports_are_as_they_were(online):
-    """Bytes, also such as are no HTTP."""
+    """They carry any bytes, also such that are not HTTP."""
     server = ("import socket\na = socket.create_server(('127.0.0.1', 8001))\nopen('/tmp/ready', 'w')\n"
               "while True:\n    c, _ = a.accept()\n    c.sendall(b'220 ' + c.recv(100))\n    c.close()\n")
     Hooks(online, "github", server=("/usr/bin/python3", "-c", server), env=("--publish", "18001:8001"))

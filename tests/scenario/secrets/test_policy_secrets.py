@@ -1,4 +1,4 @@
-"""`secrets:` in a policy: who may say there what a cell gets, and what comes of it."""
+"""`secrets:` in a policy: the policies that may have it, and its effects."""
 import json
 
 import pytest
@@ -102,7 +102,7 @@ def test_a_file_that_an_agent_could_write_gives_nothing(online):
 
 @pytest.mark.parametrize("way", ["work/link.yaml", "work/folder/other.yaml", "link.yaml"])
 def test_a_link_that_an_agent_could_make_gives_nothing(online, way):
-    """It would choose which of the operator's files is meant, or change it while that is looked at."""
+    """The agent would choose which of the operator's files is used, or change it during the check."""
     give(online, canary())
     theirs = policy(online, "[KEY]", "other.yaml")
     folder = online.operator.folder("work")

@@ -1,4 +1,4 @@
-"""`cloister secret`: keeps values, tells about them, and never lets one out."""
+"""`cloister secret`: keeps values, describes them, and never reveals one."""
 import base64
 import binascii
 import fcntl
@@ -68,7 +68,7 @@ def test_life_of_a_secret(operator):
     assert json.loads(operator.cloister("secret", "list", "--json").ok()) == []
 
 
-def test_the_name_says_it_all(operator):
+def test_the_name_is_enough(operator):
     done = operator.cloister("secret", "add", "GITHUB_TOKEN", input=GITHUB)
     done.ok()
     assert done.err == ""
@@ -81,7 +81,7 @@ def test_the_name_says_it_all(operator):
     assert "does not look like a credential of" in wrong.err and "it is kept all the same" in wrong.err
 
 
-def test_what_was_removed_is_told_on_a_terminal(operator):
+def test_a_removal_is_reported_on_a_terminal(operator):
     operator.cloister("secret", "add", "GITHUB_TOKEN", input=GITHUB).ok()
     terminal = Terminal(operator, operator.program, "secret", "remove", "GITHUB_TOKEN")
     assert (terminal.end(), terminal.text) == (0, "GITHUB_TOKEN: removed\r\n")
@@ -132,15 +132,15 @@ def test_values_from_elsewhere_are_not_kept(operator):
 
 
 def test_a_name_that_the_vault_does_not_have(operator):
-    """Of a service that is known, too: what is missing is the value."""
+    """Also for a known service: only the value is missing."""
     operator.run("--allow", "a.example", "-s", "OPENAI_API_KEY", "--", "true").sentence(
         "secret add OPENAI_API_KEY", "OPENAI_API_KEY@HOST")
     add(operator).ok()
     operator.run("--allow", "a.example", "-s", "KEYY", "--", "true").sentence("did you mean 'KEY'")
 
 
-def test_what_a_definition_says_is_shown(operator):
-    """All of it: a user that is left out, or a key that is cut off, is looked for elsewhere."""
+def test_a_definition_is_shown(operator):
+    """All of it: a missing user or a truncated key would mislead the reader."""
     long = "ssh-ed25519 " + "A" * 300
     add(operator, "KEY", CANARY, "--like", "postgres", "--host", "db.example.com", "--id", "app").ok()
     assert shown(operator)["id"] == "app"
@@ -161,7 +161,7 @@ def test_what_a_definition_says_is_shown(operator):
     (["show", "X", "--host", "a.x"], "takes no definition"),
     (["add", "X", "--key", "file"], "secret init"),
     (["add", "X", "--host", "a.x", "--with", "region"], "NAME=TEXT"),
-    (["add", "X", "--host", "a.x", "--with", "region=x"], "'swap' is told nothing called 'region'"),
+    (["add", "X", "--host", "a.x", "--with", "region=x"], "'swap' has no option 'region'"),
     (["add", "X", "--env", "A", "--env", "B"], "given twice"),
     (["init", "--key", "nonsense"], "file, passphrase"),
 ])
@@ -330,7 +330,7 @@ def test_a_prompt_can_be_left(operator):
     operator.cloister("secret", "show", "KEY").sentence("no secret")
 
 
-def test_nobody_is_asked_for_the_value_of_what_is_there(operator):
+def test_no_prompt_for_the_value_of_an_existing_secret(operator):
     add(operator).ok()
     terminal = Terminal(operator, operator.program, "secret", "add", "KEY", "--host", "a.example")
     try:
@@ -342,7 +342,7 @@ def test_nobody_is_asked_for_the_value_of_what_is_there(operator):
 
 def test_a_passphrase(operator):
     operator.cloister("secret", "init", "--key", "passphrase").ok()
-    add(operator).sentence("no terminal to ask for the new passphrase")
+    add(operator).sentence("no terminal on which to ask for the new passphrase")
 
     def at_terminal(*words, answers):
         terminal = Terminal(operator, operator.program, "secret", *words)
@@ -391,8 +391,8 @@ def test_the_list_fits_a_terminal(operator):
 
 
 @only_user
-def test_a_file_behind_what_an_agent_could_write(operator):
-    """Its link could lead to any file of the operator's."""
+def test_a_file_behind_an_agents_link(operator):
+    """The link could lead to any file of the operator."""
     value = operator.file("safe/value", CANARY)
     value.chmod(0o600)
     folder = operator.folder("ws")
@@ -426,7 +426,7 @@ def test_a_certificate_without_its_key(operator):
 
 
 def test_the_name_that_was_asked_for_is_a_variable(operator):
-    """Whatever the catalogue calls it; with another name said, only that one."""
+    """Whatever the catalogue calls it; with another name given, only that one."""
     operator.cloister("secret", "add", "STRIPE_KEY", "--like", "stripe", input="sk_test_4eC39HqLyjWDarjtT1zdp7dc").ok()
     policy = operator.file("p.yaml", "version: 1\negress: [allow: api.stripe.com]\n")
     said = operator.run("-p", policy, "-s", "STRIPE_KEY", "--", "sh", "-c", "echo $STRIPE_KEY $STRIPE_API_KEY").ok().split()

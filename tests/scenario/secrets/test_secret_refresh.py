@@ -115,7 +115,7 @@ def test_a_value_that_lasts_is_not_fetched_again(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
-def test_what_has_ended_is_refused_until_there_is_another(online):
+def test_an_expired_value_is_refused_until_there_is_another(online):
     first, second = canary(), canary()
     source = Source(online, f"{first} 1", "fail")
     start(online)
@@ -138,7 +138,7 @@ def await_refusal(online):
 
 
 def test_a_program_that_another_cell_can_write_by_now(online):
-    """It is looked at each time, not only when the cell started."""
+    """It is checked each time, not only when the cell started."""
     source = Source(online, f"{canary()} 1")
     start(online)
     online.operator.run("-v", f"{source.folder}:/w", "--no-policy", "--", "sh", "-c", "echo evil > /w/give").ok()
@@ -147,8 +147,8 @@ def test_a_program_that_another_cell_can_write_by_now(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
-def test_a_courier_that_starts_later_has_what_is_current(online):
-    """What the cell was given has ended by then."""
+def test_a_courier_that_starts_later_has_the_current_value(online):
+    """The cell's first value has expired by then."""
     first, second, third = canary(), canary(), canary()
     Source(online, f"{first} 1", f"{second} 1", f"{third} 3600")
     start(online)
@@ -163,7 +163,7 @@ def test_a_courier_that_starts_later_has_what_is_current(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
-def test_who_stays_and_for_how_long(online):
+def test_the_keeper_stays_as_long_as_the_cell(online):
     real = canary()
     Source(online, f"{real} 3600")
     keeper, = start(online)
@@ -174,7 +174,7 @@ def test_who_stays_and_for_how_long(online):
     wait_until(lambda: not is_alive(keeper), "the keeper has gone")
 
 
-def test_nobody_stays_for_what_does_not_end(online):
+def test_no_keeper_for_secrets_that_do_not_expire(online):
     online.operator.cloister("secret", "add", "KEY", "--host", "up.example.test", input=canary()).ok()
     assert start(online) == set()
     online.operator.cloister("kill", online.cell).ok()
@@ -190,8 +190,8 @@ def test_it_goes_with_a_cell_in_the_foreground(online):
 
 
 @pytest.mark.skipif(not IS_STATIC, reason="a sanitizer's processes look different")
-def test_who_has_it(online):
-    """The courier and the keeper, nobody between them; what is over is nowhere."""
+def test_processes_that_have_the_value(online):
+    """The courier and the keeper, and no process between them; expired values are nowhere."""
     first, second = canary(), canary()
     Source(online, f"{first} 1", f"{second} 3600")
     keeper, = start(online)
@@ -218,7 +218,7 @@ def test_it_counts_among_the_helpers(online):
 
 
 def test_a_program_that_hangs_goes_too(online):
-    """As a user without cgroups, nobody else would end it."""
+    """For a user without cgroups, nothing else would end it."""
     source = Source(online, f"{canary()} 1")
     pid = source.folder / "pid"
     script = source.folder / "give"

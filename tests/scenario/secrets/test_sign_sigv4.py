@@ -1,5 +1,5 @@
-"""What we sign anew is what botocore signs, on thousands of random requests; and a checker
-of signed chunks that shares nothing with our code judges ours."""
+"""Our new signatures equal botocore's, on thousands of random requests; and an independent checker of signed chunks
+judges ours."""
 import hashlib
 import hmac
 import json
@@ -172,7 +172,7 @@ def compare(resigner, seed, kinds, expected_next):
 
 
 def normal(wire):
-    """What the gate makes of a path: nothing that botocore sends needs more."""
+    """The gate's form of a path: botocore's paths need no more."""
     return re.sub("%7E", "~", wire)
 
 

@@ -21,7 +21,7 @@ def basic(user, password):
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-def test_whose_they_are(online):
+def test_owners_of_the_files(online):
     give(online, "KEY", canary(), "--tool-file", "netrc", "--tool-file", "gh-hosts")
     for options, owner in (([], "agent"), (["--root"], "root")):
         done = online.sh(RULES, "cd; stat -c '%a %U %n' .netrc .config .config/gh .config/gh/hosts.yml; "

@@ -26,14 +26,14 @@ def me(operator):
     return f"uid:{operator.uid}"
 
 
-def test_where_nothing_waits_a_person_is_told(operator):
+def test_an_empty_list_is_explained_to_people(operator):
     terminal = Terminal(operator, operator.program, "approvals")
     terminal.expect("no request waits for approval\r\n")
     assert terminal.end() == 0
     assert operator.cloister("approvals").ok() == ""
 
 
-def test_approved_refused_and_what_is_shown(online):
+def test_approve_refuse_and_show(online):
     a = Asking(online, "  - ask: up.example.test\n    reason: somebody must look\n"
                "    secrets: allow\n", "--name", "desk")
     body = {"to": "ann", "amount": 7, "note": f"my key is {token()}", "password": "hunter2"}
@@ -94,7 +94,7 @@ def test_approved_refused_and_what_is_shown(online):
     a.answer("approve", "--for", "9d", f"{a.cell}-1").sentence("at most 7d")
 
 
-def test_nobody_is_asked_for_what_is_refused_anyway(online):
+def test_no_question_about_requests_that_are_refused_anyway(online):
     a = Asking(online, "  - ask: up.example.test\n    body: {max: 1K}\n")
     assert a.outcome(a.curl(*JSON, "-d", json.dumps({"key": token()}), f"{UP}/echo")) == "403"
     assert a.outcome(a.curl("-d", "x" * 1025, f"{UP}/echo")) == "403"
@@ -141,7 +141,7 @@ def test_for_a_time_and_for_the_rule(online):
     wait_until(lambda: a.curl(*JSON, "-d", '{"kind": "b"}', f"{UP}/echo") and a.list(), "it asks again")
 
 
-def test_who_may_answer(online):
+def test_approvers(online):
     uid = online.operator.uid
     rules = ("  - ask: up.example.test\n    paths: [/204]\n    approvers: [root, 'token:ops']\n"
              f"  - ask: up.example.test\n    approvers: ['uid:{uid}', 'token:ops']\n    approvals: 2\n")
@@ -171,7 +171,7 @@ def test_who_may_answer(online):
 
 
 def test_all_that_wait_for_a_rule(online):
-    """Who opens the rule has approved the others, too; what people took is not the server's time."""
+    """Opening the rule approves the others, too; the wait for people does not count as the server's time."""
     a = Asking(online, "  - ask: up.example.test\n")
     began = time.monotonic()
     first, shown = a.ask(f"{UP}/204")
@@ -200,7 +200,7 @@ def test_secrets_that_go_with_it(online):
 
 
 def by_token(a, id, kind=42, by="token ops", rest=b""):
-    """As cloister-serve asks, for who has that token."""
+    """Ask as cloister-serve does, for the holder of that token."""
     with connect(a.operator, a.cell) as peer:
         peer.send(struct.pack("<I", kind) + text(by) + text("") +
                   struct.pack("<IQ", 0, int(id.split("-")[1])) + (rest or struct.pack("<IQ", 0, 0)))
@@ -241,7 +241,7 @@ def test_time_is_up(online):
     assert ends <= {"204", "403"}
 
 
-def test_who_hangs_up_withdraws(online):
+def test_a_client_that_hangs_up_withdraws_its_request(online):
     a = Asking(online, "  - ask: up.example.test\n")
     for words in ([f"{UP}/204"], ["--http2", f"{UP}/204"], ["-d", "x=1", f"{UP}/echo"]):
         process, shown = a.ask(*words, seconds=1)
@@ -390,7 +390,7 @@ def test_too_many_wait(online):
         codes.count("204") == 66
 
 
-def test_who_sits_at_another_command_is_told(online):
+def test_other_commands_mention_waiting_requests(online):
     a = Asking(online, "  - ask: up.example.test\n", "--name", "desk")
     process, shown = a.ask(f"{UP}/204")
     wanted = f"cloister: a person has to approve GET up.example.test: `cloister approvals`, then " \
@@ -406,7 +406,7 @@ def test_who_sits_at_another_command_is_told(online):
     assert cell["waiting"] == 0 and "running" in a.operator.cloister("ps").ok()
 
 
-def test_who_dispatched_it_is_told(online):
+def test_the_dispatcher_mentions_waiting_requests(online):
     operator = online.operator
     policy(operator, "asks", {"ask": "up.example.test"})
     agent(operator, "poster", f"curl -s -o /dev/null {UP}/204; curl -s {UP}/204; curl -s https://no.example.test/;"

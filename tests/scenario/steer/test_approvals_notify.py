@@ -1,5 +1,5 @@
-"""Who is told that something waits for people: programs of the operator's, and webhooks, signed as
-Standard Webhooks has it, with tries again."""
+"""Notifications about waiting requests: programs of the operator, and webhooks, signed by the Standard Webhooks
+specification, with retries."""
 import base64
 import hashlib
 import hmac
@@ -89,7 +89,7 @@ def check_signature(headers, body):
     assert headers["content-type"] == "application/json"
 
 
-def test_a_command_and_a_webhook_are_told(operator, hook):
+def test_a_command_and_a_webhook_are_notified(operator, hook):
     told = operator.folder("out") / "told"
     configure(operator, f"- command: [sh, -c, 'cat > {told}.new; echo $CLOISTER_EVENT >> {told}.new; mv {told}.new {told}']\n"
               f"  on: [ask]\n- webhook: {hook.url}\n  secret: {SECRET}\n"
@@ -111,8 +111,8 @@ def test_a_command_and_a_webhook_are_told(operator, hook):
     operator.cloister("refuse", f"{cell}-1", "--reason", "no").ok()
 
 
-def test_of_a_budget_the_end_is_told_and_whose_it_is(operator):
-    """Of one that is so small that its warning would come with its end, too."""
+def test_the_end_of_a_budget_is_notified_with_its_owner(operator):
+    """Also for a budget so small that its warning would come with its end."""
     hook = Hook()
     configure(operator, f"- webhook: {hook.url}\n  secret: {SECRET}\n")
     port = hook.server.server_port
@@ -147,7 +147,7 @@ def test_the_reference_takes_the_signature(operator):
     hook.close()
 
 
-def test_what_is_wrong_is_said(operator):
+def test_errors_are_recorded(operator):
     """In the cell's timeline: nobody looks at the terminal of a detached cell."""
     cases = [
         ("- command: notify-send\n", "1:12: a command is a list of words"),
@@ -174,7 +174,7 @@ def test_what_is_wrong_is_said(operator):
     assert "writable by others" in wait_until(lambda: notes(operator, cell), "it was said")[0]
 
 
-def test_without_a_file_nobody_is_told(operator):
+def test_without_a_file_nobody_is_notified(operator):
     operator.env["XDG_CONFIG_HOME"] = str(operator.folder("config"))
     cell = begin(operator)
     names = {os.path.basename(os.readlink(f"/proc/{pid}/exe")) for pid in operator.pids(cell)}
@@ -197,7 +197,7 @@ time.sleep(1000)
 
 
 def test_noise_drowns_nothing(operator):
-    """Who asks for ever keeps people from hearing of that, not of a tripwire."""
+    """An endless flood of questions hides other questions, but not a tripwire."""
     told = operator.folder("out") / "told"
     configure(operator, f"- command: [sh, -c, 'touch {told}']\n  on: [tripwire]\n")
     policy = operator.file("policy.yaml", "version: 1\negress:\n  - deny: api.example.com\n    methods: [DELETE]\n"
@@ -227,7 +227,7 @@ for i in range(150):
 
 
 def test_a_flood_is_counted(operator):
-    """In the timeline; and who is told is so 61 times of each kind, and how often it was."""
+    """The timeline has the number; recipients get 61 messages of each kind, and the number."""
     hook = Hook()
     configure(operator, f"- webhook: {hook.url}\n  secret: {SECRET}\n")
     port = hook.server.server_port

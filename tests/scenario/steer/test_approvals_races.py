@@ -93,7 +93,7 @@ def test_while_its_time_is_up(online):
 
 
 @only_user
-def test_of_several_answers_one_counts(online):
+def test_one_of_several_answers_counts(online):
     a = Asking(online, "  - ask: up.example.test\n    approvals: 1\n")
     a.known = set()
     many = Many(a, 24)
@@ -122,8 +122,9 @@ def test_of_several_answers_one_counts(online):
 
 
 @only_user
-def test_who_hangs_up_meanwhile(online):
-    """An approval that comes as the client goes sends it once or not at all, and the next are answered as ever."""
+def test_a_client_hangs_up_during_an_approval(online):
+    """An approval that comes as the client leaves sends the request once or not at all, and later requests are
+    answered as usual."""
     a = Asking(online, "  - ask: up.example.test\n")
     for turn in range(6):
         process, shown = a.ask(f"https://up.example.test/hung-up/{turn}")
@@ -166,7 +167,7 @@ def test_nobody_by_another_name(online):
 @only_user
 @pytest.mark.parametrize("free", [0, 1, 2])
 def test_a_rule_is_not_half_opened(online, free):
-    """Who is told that it was too much at once has opened nothing."""
+    """A client whose request was too large at once has opened nothing."""
     give(online, canary())
     a = Asking(online, "  - ask: up.example.test\n", "-s", "KEY")
     process, shown = a.ask(f"{UP}/204")

@@ -66,8 +66,8 @@ def reached(online):
     return [(e["budget"], e["kind"], e["percent"]) for e in online.events(type="budget")]
 
 
-def test_of_requests_by_32_connections_at_once(online, lab):
-    """Not one too many, told once, kept by who dies, and raised."""
+def test_requests_by_32_connections_at_once(online, lab):
+    """Not one request too many passes. The limit is reported once, survives a crash, and can be raised."""
     before = len(lab.seen("/hello"))
     cell = online.start(policy("budgets: [{per: cell, requests: 100, warn: [50%, 80%]}]"),
                         "sleep", "1000")
@@ -110,7 +110,7 @@ def test_of_requests_by_32_connections_at_once(online, lab):
     online.operator.cloister("kill", cell).ok()
 
 
-def test_of_hosts_rules_and_prices(online):
+def test_hosts_rules_and_prices(online):
     cell = online.start(policy("""
 budgets:
   - {per: cell, hosts: 3, money: 1.30 USD}
@@ -134,8 +134,8 @@ egress:
     online.operator.cloister("kill", cell).ok()
 
 
-def test_of_bytes(online):
-    """What is over it is cut off as it passes, and nothing more leaves."""
+def test_bytes(online):
+    """Bytes over the limit are cut off as they pass, and nothing more leaves."""
     cell = online.start(policy("budgets: [{bytes_in: 1M, bytes_out: 100K}]"), "sleep", "1000")
     # A body of which the length is told does not leave at all.
     big = "head -c 200000 /dev/zero | curl -sS -o /dev/null -w '%{http_code} %{size_upload}' "
@@ -158,8 +158,8 @@ def test_of_bytes(online):
     online.operator.cloister("kill", cell).ok()
 
 
-def test_of_a_principal_and_a_secret(online):
-    """A principal's is one for all of its cells, and outlives them."""
+def test_a_principal_and_a_secret(online):
+    """A principal's budget is shared by all of its cells, and outlives them."""
     online.operator.cloister("secret", "add", "WWW_KEY", "--host", "www.example.test", input="value-of-it").ok()
     text = policy("budgets: [{per: principal, requests: 3}, {secret: WWW_KEY, requests: 1}]")
     options = ("--principal", "ann@example.test", "--secret", "WWW_KEY")
@@ -182,7 +182,7 @@ def test_of_a_principal_and_a_secret(online):
 
 
 @pytest.mark.parametrize("then", ["freeze", "kill"])
-def test_what_reaching_it_does(online, who, then):
+def test_actions_at_the_limit(online, who, then):
     operator = online.operator
     cell = online.start(policy(f"budgets: [{{requests: 1, then: {then}}}]"), "sh", "-c",
                         f"curl -sS {WWW}; curl -sS -m 20 {WWW}; sleep 1000")
@@ -198,8 +198,8 @@ def test_what_reaching_it_does(online, who, then):
     operator.cloister("kill", cell)
 
 
-def test_what_asks(online):
-    """A person lets it have more, once or for good."""
+def test_a_budget_that_asks(online):
+    """A person raises it, once or for good."""
     operator = online.operator
     text = policy("budgets: [{requests: 1, then: ask}]")
     cell = online.start(text, "sh", "-c", f"for i in 1 2 3 4; do curl -sS -w '%{{http_code}}\\n' "
@@ -225,15 +225,15 @@ def test_what_asks(online):
     operator.cloister("discard", cell)
 
 
-def test_of_time(online):
+def test_time(online):
     cell = online.start(policy("budgets: [{time: 2s, then: kill}]"), "sleep", "1000")
     assert online.operator.cloister("wait", cell).status != 0
     assert await_event(online, type="budget", kind="time", did="reached")["limit"] == 2000
     online.operator.cloister("discard", cell)
 
 
-def test_of_time_refuses(online):
-    """Only what is asked for afterwards; and the processors' counts apart."""
+def test_time_refuses(online):
+    """Only later requests are refused. Processor time is counted separately."""
     cell = online.start(policy("budgets: [{time: 1s}]"), "sleep", "1000")
     wait_until(lambda: code(online) == "429", "its time being over")
     assert "of 1s" in online.inside(*CURL, WWW).out
@@ -286,8 +286,8 @@ def test_how_fast_is_changed_while_it_runs(online, lab):
     online.operator.cloister("kill", cell).ok()
 
 
-def test_of_processors_where_nobody_counts(online):
-    """What cannot be counted is no budget: it is said, before the cell starts and when it is to be one."""
+def test_processor_time_that_is_not_counted(online):
+    """If it cannot be counted, such a budget is refused: before the cell starts, and when it is set."""
     cell = online.start(policy(""), "sleep", "1000")
     if leftovers.cgroups([cell]):
         pytest.skip("this user has cgroups")
@@ -313,8 +313,8 @@ def test_bandwidth(online, lab, url):
     assert float(seconds) > 1.2
 
 
-def test_who_waited_is_not_too_fast(online):
-    """A request that people let have more counts once for the rate, too."""
+def test_a_request_that_waited_counts_once_for_the_rate(online):
+    """A request for which people raised the budget counts once."""
     cell = online.start(policy("limits: {rate: 2/h}\nbudgets: [{requests: 1, then: ask}]"), "sh", "-c",
                         f"{' '.join(CODE)} {WWW} >/tmp/first; {' '.join(CODE)} {WWW} >/tmp/second; exec sleep 1000")
     waits = wait_until(lambda: online.operator.cloister("approvals", "--json", cell).ok(), "it asks")
@@ -325,8 +325,8 @@ def test_who_waited_is_not_too_fast(online):
     online.operator.cloister("kill", cell).ok()
 
 
-def test_of_a_secret_in_a_body(online, lab):
-    """Also one that is found in it only as it passes."""
+def test_a_secret_in_a_body(online, lab):
+    """Also one that is found only as the body passes."""
     online.operator.cloister("secret", "add", "KEY", "--host", "up.example.test", "--in", "body",
                              input="the-real-one-0123456789abcdef").ok()
     online.start(policy("budgets: [{secret: KEY, requests: 2}]\n" + ALL), "sleep", "1000", options=["-s", "KEY"])

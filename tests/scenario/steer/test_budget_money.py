@@ -27,7 +27,7 @@ def money(limit, usage="anthropic", more=""):
 
 
 def post(online, path, **request):
-    """What is said to the model; the status."""
+    """Send a message to the model; returns the status."""
     return online.inside(*CURL, "-o", "/tmp/answer", "-w", "%{http_code}", "-H",
                          "content-type: application/json", "-d", json.dumps(request), path).out
 
@@ -38,7 +38,7 @@ def metered(online, **what):
 
 
 def spent(online, amount):
-    """What an answer cost is known a moment after it."""
+    """The cost of a response is known a moment after it."""
     wait_until(lambda: used(online, "cell", "money") == amount, f"{amount} being spent")
 
 
@@ -93,7 +93,7 @@ def test_is_counted_as_answers_say(online, lab):
 
 
 def test_is_guessed_where_nothing_is_said(online, lab):
-    """A stream of OpenAI's without its last word, and an answer that nobody can read."""
+    """A stream of OpenAI without its last event, and an unreadable response."""
     online.start(money(1000000), "sleep", "1000")
     chunk = json.dumps({"model": "gpt-x", "choices": [{"delta": {"content": "x" * 400}}]})
     body = f"data: {chunk}\n\ndata: [DONE]\n\n"
@@ -138,8 +138,8 @@ def test_is_counted_of_known_hosts(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
-def test_is_counted_of_who_does_not_wait(online, lab):
-    """Whoever hangs up before the answer has asked for it all the same."""
+def test_a_client_that_does_not_wait_is_counted(online, lab):
+    """A client that hangs up before the response has made its request all the same."""
     sent = json.dumps(HELLO)
     online.start(money(1000000), "sh", "-c", f"{' '.join(CURL)} -d '{sent}' https://up.example.test/silent?left & "
                  "pid=$!; until [ -e /tmp/go ]; do sleep 0.05; done; kill $pid; exec sleep 1000")
@@ -183,7 +183,7 @@ def test_is_counted_where_it_comes_later(online, lab):
 
 @needs_npm("claude")
 def test_stops_claude(online, ask):  # noqa: F811
-    """A real agent is told why, and does not go on."""
+    """A real agent gets the reason, and stops."""
     rules = policy(f"budgets: [{{money: 3 USD}}]\n{PRICES}egress:\n  - include: anthropic\n")
     done = ask(online.policy(rules), *CLAUDE, "run [[echo $((6*7))]]")
     assert done.status != 0
@@ -197,7 +197,7 @@ def announced(online):
 
 
 def test_is_announced_as_it_was_spent(online):
-    """What a request may cost is reserved, and is no news; the end is told when it has come, once."""
+    """The reserved cost of a request is not reported; the end of the budget is, once."""
     online.start(money(9), "sleep", "1000")
     asked = {**HELLO, "max_tokens": 5}
     for number in range(4):
@@ -212,7 +212,7 @@ def test_is_announced_as_it_was_spent(online):
 
 
 def test_is_released_by_raising_it(online):
-    """Whoever waits for an answer of people goes when there is enough; nobody has to answer any more."""
+    """Requests that wait for people leave when there is enough; no answer is needed any more."""
     online.start(policy(f"budgets: [{{money: 2 USD, then: ask}}]\n{PRICES}egress:\n"
                         "  - {allow: model.example.test, usage: anthropic}\n"), "sleep", "1000")
     assert post(online, f"{MODEL}/v1/messages", **HELLO) == "200"
@@ -228,8 +228,9 @@ def test_is_released_by_raising_it(online):
     operator.cloister("kill", online.cell).ok()
 
 
-def test_of_what_no_answer_tells(online):
-    """What may cost something at a provider of models, and tells nobody, is refused unless it has a price."""
+def test_requests_of_unknown_cost(online):
+    """A request that may cost something at a model provider, whose response does not show it, is refused unless it
+    has a price."""
     online.start(policy(f"budgets: [{{money: 1000 USD}}]\n{PRICES}egress:\n"
                         "  - {allow: api.openai.com, paths: [/v1/audio/speech], price: 3}\n"
                         "  - {allow: [api.anthropic.com, api.openai.com]}\n"), "sleep", "1000")
@@ -252,7 +253,7 @@ TWO = f"for i in 1 2; do {' '.join(CURL)} --max-time 3 -d \"$1\" \"$2\" & done; 
 
 
 def leaving(online, lab, path, **request):
-    """How many of three requests leave while nobody answers the first; the other two give up."""
+    """The number of requests out of three that leave while the first is unanswered; the other two give up."""
     mark = f"mark={uuid.uuid4().hex}"
     words = "sh", json.dumps(request), f"https://up.example.test{path}{mark}"
     operator = online.operator

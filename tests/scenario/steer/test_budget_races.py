@@ -61,8 +61,8 @@ class Crowd:
         return {"200": 0, "429": 0, **json.loads(out)}
 
 
-def test_of_bytes_and_money_by_32_connections(online, lab):
-    """Of bytes, no more than what is in flight passes beyond the limit; of money one request may."""
+def test_bytes_and_money_by_32_connections(online, lab):
+    """Only bytes in flight pass beyond the limit; for money, one request may."""
     cell = online.start(policy(f"""
 budgets: [{{bytes_out: 100K, money: 20 USD}}]
 prices: {{'*': {{input: 0, output: 1000000, cache_read: 0, cache_write: 0}}}}
@@ -91,8 +91,8 @@ egress:
     online.operator.cloister("kill", cell).ok()
 
 
-def test_of_a_principal_by_cells_at_once(online, lab):
-    """One for all of its cells: who is killed in the middle has counted what it let go."""
+def test_a_principal_by_cells_at_once(online, lab):
+    """One budget for all of its cells: a cell that is killed has counted what it sent."""
     text = policy("budgets: [{per: principal, requests: 100}]")
     options = ("--principal", "crowd@example.test")
     before = len(lab.seen("/hello"))
@@ -129,7 +129,7 @@ def test_of_a_principal_by_cells_at_once(online, lab):
 
 
 def test_a_courier_that_dies_under_load(online, lab):
-    """What it let go is counted, whenever it is struck: not one more than the budget says arrives."""
+    """Everything it sent is counted, whenever it is killed: not one request beyond the budget arrives."""
     before = len(lab.seen("/hello"))
     cell = online.start(policy("budgets: [{requests: 200}, {bytes_out: 1K}]"), "sleep", "1000")
     crowd = Crowd(online, cell, "www.example.test", "/hello", 40)
@@ -149,8 +149,8 @@ def test_a_courier_that_dies_under_load(online, lab):
     online.operator.cloister("kill", cell).ok()
 
 
-def test_of_a_certificate(online):
-    """It goes out with connections, not with what is written on them."""
+def test_a_certificate(online):
+    """It is used by connections, not by the bytes on them."""
     keys = online.lab.folder / "keys"
     online.operator.cloister("secret", "add", "CLIENT", "--scheme", "mtls", "--host", "mtls.example.test",
                              input=(keys / "client.crt").read_text() + (keys / "client.key").read_text()).ok()

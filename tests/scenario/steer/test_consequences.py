@@ -1,4 +1,4 @@
-"""What a request leads to (`then`), and tripwires: both only ever take something away."""
+"""The consequences of a request (`then`), and tripwires: both only ever take rights away."""
 import json
 import os
 import subprocess
@@ -89,8 +89,8 @@ time.sleep(1000)
 
 
 @only_user
-def test_what_began_before_takes_nothing_out(online):
-    """A write that is under way would carry what was read meanwhile; an answer is let come."""
+def test_requests_from_before_take_nothing_out(online):
+    """A write under way could carry data that was read in the meantime; responses may still come in."""
     # What is not searched is not held.
     rules = PAYROLL.replace("payroll.", "www.") + "    secrets: allow\n"
     online.start(rules, "/usr/bin/python3", "-c", AROUND)
@@ -148,7 +148,7 @@ def test_it_freezes(online):
 
 @only_user
 def test_it_asks_from_then_on(online):
-    """Whatever is spoken there, also where a rule allows it; of a rule that asks it comes with the approval."""
+    """For every protocol, also if a rule allows it; if a rule asks, the consequence comes with the approval."""
     rules = ("  - ask: www.example.test\n    paths: [/hello]\n    then: {ask: [up.example.test]}\n"
              "  - allow: '*.example.test'\n  - allow: 'up.example.test:7'\n    protocol: tcp\n")
     a = Asking(online, rules)
@@ -182,8 +182,8 @@ def test_it_asks_from_then_on(online):
 
 
 @only_user
-def test_they_are_told_of(operator):
-    """Consequences and tripwires, to whoever wants to hear of them; also of a host that is only denied."""
+def test_consequences_are_notified(operator):
+    """Consequences and tripwires, to everybody who wants them; also for a host that is only denied."""
     told = operator.folder("out")
     configure(operator, f"- command: [sh, -c, 'cat >{told}/$CLOISTER_EVENT']\n  on: [consequence, tripwire]\n")
     policy = operator.file("policy.yaml", "version: 1\negress:\n  - deny: api.example.com\n    then: {notify: true}\n"
@@ -251,8 +251,8 @@ LEADS = {"credential": f"curl -sS -d token={STRAY} {UP}/echo",
 
 
 @only_user
-def test_tripwires_that_only_tell(online):
-    """Nothing is refused for them; what is refused anyway still is."""
+def test_tripwires_that_only_notify(online):
+    """They refuse nothing; requests that are refused anyway still are."""
     give(online, canary())
     online.start(ALL_OF_THEM.format(then="notify").replace("exfiltration: notify", "exfiltration: refuse"), "sleep",
                  "infinity", options=["-s", "KEY"])
@@ -278,8 +278,8 @@ def test_a_tripwire_that_kills(online, which):
 
 
 @only_root
-def test_what_freezes(online):
-    """Tripwires, and a budget; and a frozen cell's time goes on."""
+def test_causes_of_freezing(online):
+    """Tripwires, and a budget; a frozen cell's time continues."""
     give(online, canary())
     cell = online.start("version: 1\nbudgets: [{requests: 6, then: freeze}]\n" +
                         ALL_OF_THEM.format(then="freeze").removeprefix("version: 1\n").replace("count: 2", "count: 20"),

@@ -80,8 +80,8 @@ def test_many_connections_do_not_starve_the_operator(operator):
     operator.cloister("kill", cell).ok()
 
 
-def test_a_kill_of_what_is_dead_is_answered(operator):
-    """While the supervisor still waits for whoever killed it first."""
+def test_a_kill_of_a_dead_cell_is_answered(operator):
+    """While the supervisor still waits for the client that killed it first."""
     kill, dead = struct.pack("<I", 5), struct.pack("<I", 6)
     cell = operator.detach("sleep", "1000")
     first, second = connect(operator, cell), connect(operator, cell)

@@ -46,7 +46,7 @@ def go(page, hash, wait):
 
 
 # ---- what needs no browser but is about the pages
-def test_pages_ask_nobody_else_and_write_no_markup():
+def test_pages_contact_no_other_server_and_write_no_markup():
     for file in WEB.iterdir():
         text = file.read_text()
         for bad in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", "style="):
@@ -174,7 +174,7 @@ def test_a_script_in_a_path_is_inert(page, fake):
     assert page.run("document.title").startswith("(1) Cell") and page.count("main script, main img") == 0
 
 
-def test_what_is_invisible_is_shown(page):
+def test_invisible_characters_are_shown(page):
     go(page, "#/cell/c0000001", ".row[data-key='99992']")
     assert page.text(".row[data-key='99992'] .r-what").endswith("/invoiceU+202Efdp.exeU+0007")
     assert page.texts(".row[data-key='99992'] .odd") == ["U+202E", "U+0007"]
@@ -210,7 +210,7 @@ def test_approve_and_refuse_with_one_key(page, fake):
     page.gone("#nav .badge")
 
 
-def test_no_key_answers_what_was_not_seen(page, fake):
+def test_no_key_answers_an_unseen_approval(page, fake):
     fake.ask(approval(1))
     fake.ask(approval(2))
     go(page, "#/approvals", ".card.chosen[data-armed]")
@@ -246,13 +246,13 @@ def test_two_people(page, fake):
     go(page, "#/approvals", ".card.chosen[data-armed]")
     assert "0 of 2" in page.text(".card")
     page.press("a")
-    page.see(".card :text('1 of 2 gave their word')")
+    page.see(".card :text('1 of 2 approved')")
     assert "token:ops" in page.text(".card .given")
     fake.ask({**fake.approvals["c0000001-1"], "state": "approved"})
     page.see(".card[data-state=approved]")
 
 
-def test_an_answer_that_came_too_late_is_told(page, fake):
+def test_an_answer_that_came_too_late_is_reported(page, fake):
     fake.ask(approval(1))
     go(page, "#/approvals", ".card.chosen[data-armed]")
     fake.late.add("c0000001-1")
@@ -286,7 +286,7 @@ def test_freeze_all_and_emergency_stop(page, fake):
     page.see("#stop:text-is('Freeze all')")
 
 
-def test_where_nothing_can_be_frozen_the_stop_kills(page, fake):
+def test_without_a_freezer_the_stop_kills(page, fake):
     for id in list(fake.cells)[1:]:
         fake.push("gone", {"id": id})
     page.until("document.querySelector('.figures b').textContent === '1'")
@@ -393,7 +393,7 @@ def test_policy_is_checked_as_it_is_typed(page, fake):
     page.see(".note:has-text('The policy is in force')")
 
 
-def test_what_is_not_set_is_kept(page, fake):
+def test_unsaved_text_is_kept(page, fake):
     asks = "(e => (dispatchEvent(e), e.defaultPrevented))(new Event('beforeunload', {cancelable: true}))"
     go(page, "#/cell/c0000001/policy", ".rules li")
     assert page.texts(".rules .rule-text small.dim >> nth=-1") == ["live policy, line 12"]

@@ -81,7 +81,7 @@ def test_whoever_waits_takes_no_seat_of_the_stop(operator, verb):
     assert sorted({p.wait() for p in waiting}) == [125, 143 if "stop" in verb else 137]
 
 
-def test_who_cannot_wait_is_told(operator):
+def test_a_client_that_cannot_wait_gets_an_error(operator):
     cell, _, pids = start(operator)
     waiting = [operator.spawn(operator.program, "wait", cell, stderr=subprocess.PIPE) for _ in range(SEATS + 4)]
     first = wait_until(lambda: next((p for p in waiting if p.poll() is not None), None), "one is sent away")
@@ -100,7 +100,7 @@ def knock(operator, cell):
 
 
 def test_silence_takes_no_seat(operator):
-    """Who connects and says nothing makes room for who speaks."""
+    """A client that connects and sends nothing makes room for one that does."""
     cell, _, pids = start(operator)
     peers = [wait_until(lambda: knock(operator, cell), "there is room in the queue") for _ in range(3 * SEATS)]
     assert operator.cell(cell)["state"] == "running"
@@ -125,7 +125,7 @@ def test_all_seats_taken_and_frozen(operator):
 
 
 def test_without_its_socket_it_is_still_killed(operator):
-    """As while a cell starts: there is an agent, and nobody listens yet."""
+    """As while a cell starts: there is an agent, and nothing listens yet."""
     cell, supervisor, pids = start(operator)
     entry = next(e for e in operator.runtime.iterdir() if e.name.startswith(cell + "."))
     (entry / "control").unlink()
@@ -136,8 +136,8 @@ def test_without_its_socket_it_is_still_killed(operator):
     wait_until(lambda: not is_alive(supervisor), "its supervisor is gone, too")
 
 
-def test_a_crashed_cell_is_no_cell(operator):
-    """Its entry is still there, and nobody holds its lock."""
+def test_a_crashed_cell_does_not_count(operator):
+    """Its entry is still there, and no process holds its lock."""
     cell, supervisor, pids = start(operator)
     end(supervisor)
     wait_until(lambda: is_over(pids), "the cell dies with it")
@@ -188,8 +188,8 @@ def test_its_changes_are_kept(operator):
 
 
 @pytest.mark.parametrize("verb", ["kill", "stop"])
-def test_who_tidies_up_is_waited_for(operator, verb):
-    """A supervisor that copies changes answers nobody, and there is nothing left to kill."""
+def test_a_supervisor_that_tidies_up_is_waited_for(operator, verb):
+    """A supervisor that copies changes does not answer, and there is nothing left to kill."""
     workspace = operator.folder("work")
     cell, supervisor, pids = start(operator, "-w", workspace, command=[
         "sh", "-c", "head -c 200M /dev/zero > large; touch done; exec sleep infinity"])
@@ -207,8 +207,8 @@ def test_who_tidies_up_is_waited_for(operator, verb):
     assert "large" in operator.cloister("diff", "--stat", cell).ok()
 
 
-def test_it_does_not_matter_how_many_knock(operator):
-    """The kernel's queue for the socket is full: who connects would wait."""
+def test_a_full_queue_of_connections_does_not_matter(operator):
+    """The kernel's queue for the socket is full: a new client would wait."""
     cell, supervisor, pids = start(operator)
     stop_process(supervisor)
     peers = []
@@ -394,7 +394,7 @@ def test_a_dispatch_is_cancelled(operator):
 
 
 def test_a_dispatch_without_a_seat(operator):
-    """Who drives it is told of its end all the same."""
+    """Its driver learns of its end all the same."""
     agent(operator, "a", "until test -e /tmp/go; do sleep 0.05; done; exit 7")
     id = detach(operator, "a")
     info = wait_until(lambda: next(iter(operator.cells()), None), "it runs")
@@ -410,7 +410,7 @@ def test_a_dispatch_without_a_seat(operator):
 # ---- nobody reads what the supervisor says ------------------------------------------------
 
 def test_a_full_pipe_for_its_words(operator):
-    """What it has to say when a limit strikes must not keep it from striking, nor from ending."""
+    """Its message about a limit must not keep the limit from taking effect, nor the cell from ending."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     try:
@@ -482,15 +482,15 @@ while not os.path.exists("/tmp/enough"):
 """
 
 
-def test_who_stops_everything_cannot_stop_init(operator):
-    """Between its fork and its exec a process that init starts can be stopped as any other."""
+def test_an_agent_that_stops_everything_cannot_stop_init(operator):
+    """Between its fork and its exec, a process that init starts can be stopped like any other."""
     cell, supervisor, pids = start(operator, command=["/usr/bin/python3", "-c", STOPPER])
     tries = [operator.spawn(operator.program, "exec", cell, "--", "true", stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE) for _ in range(12)]
     init = pids[0]
 
     def started_all():
-        """Each of them runs its command, though that is stopped, or was told why it does not."""
+        """Each of them runs its command, though it is stopped, or got the reason why it does not."""
         names = [Path(f"/proc/{pid}/comm").read_text() for pid in children_of(init) if Path(f"/proc/{pid}").exists()]
         return "cloister-init\n" not in names and len(names) - 1 + sum(t.poll() is not None for t in tries) >= 12
     wait_until(started_all, "init is not held up", seconds=60)
@@ -528,7 +528,7 @@ time.sleep(1000)
 @only_user
 @pytest.mark.parametrize("soft", ["1024", "$(ulimit -Hn)"])
 def test_with_descriptors_of_the_user_under_way(operator, soft):
-    """An agent that sends descriptors to itself leaves the operator, who is the same user, enough for others."""
+    """An agent that sends descriptors to itself leaves enough of them for the operator, who is the same user."""
     def limited(*words):
         return operator.do("sh", "-c", f"ulimit -Sn {soft}; exec {shlex.join([str(operator.program), *words])}").ok()
     cell = operator.detach("--", "/usr/bin/python3", "-Ic", UNDER_WAY)

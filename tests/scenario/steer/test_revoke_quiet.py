@@ -1,4 +1,4 @@
-"""`revoke --quiet`: the agent gets what the service itself answers to a key that is no longer good."""
+"""`revoke --quiet`: the agent gets the service's own response to a key that is no longer valid."""
 import json
 
 import pytest
@@ -78,7 +78,7 @@ except botocore.exceptions.ClientError as error:
 
 
 @needs_python("boto3")
-def test_is_what_amazons_library_reads(online, s3):  # noqa: F811
+def test_amazons_library_reads_it(online, s3):  # noqa: F811
     Keys(online, False)
     online.start("  - allow: '**.amazonaws.com'\n", "sleep", "1000",
                  options=("-s", "AWS", "-e", "AWS_DEFAULT_REGION=eu-west-1"))

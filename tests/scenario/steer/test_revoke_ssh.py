@@ -26,7 +26,7 @@ def says(process, word):
 
 
 def bare_repository(server):
-    """One whose server is busy with a push until it is told to be over."""
+    """A repository whose server is busy with a push until it gets a signal to finish."""
     bare = server.folder / "home" / f"repo-{os.urandom(4).hex()}.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", bare], check=True)
     hook = bare / "hooks/pre-receive"

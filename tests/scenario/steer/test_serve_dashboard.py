@@ -103,12 +103,12 @@ def test_pages(plain):
 
 
 def parts_of(path):
-    """What stands for a parameter is None."""
+    """A part that stands for a parameter is None."""
     return [None if "{" in part else part for part in re.sub(r"\$?\{[^}]*\}", "{}", path).split("/")]
 
 
 def test_paths_are_routes(operator):
-    """Whatever the pages ask for, the service has."""
+    """The service has every path that the pages request."""
     routes = [line.split()[-1] for line in operator.cloister("serve", "--routes").ok().splitlines()]
     text = "\n".join(path.read_text() for path in sorted((TREE / "web").glob("*.js")))
     asked = set(re.findall(r"[\"`](/v1/[^\"`?]*)[\"`?]", text))
@@ -121,8 +121,8 @@ def test_paths_are_routes(operator):
                    for parts in map(parts_of, routes)), path
 
 
-def test_nothing_from_elsewhere(who):
-    """No file of the dashboard's names another place."""
+def test_no_content_from_other_servers(who):
+    """No file of the dashboard names another server."""
     for path in (TREE / "web").iterdir():
         if path.suffix in (".html", ".js", ".css"):
             for url in re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", path.read_text(), re.I):
@@ -164,7 +164,7 @@ def test_login_errors(plain, operator):
     assert browser.cookies == {}
 
 
-def test_agents_token_is_no_login(operator):
+def test_an_agents_token_cannot_log_in(operator):
     own = operator.file("agent.token", "a-token-of-some-length\n")
     own.chmod(0o600)
     service = Service(operator, "--listen", "127.0.0.1:0", "--no-tls", "--agent-token-file", own)
@@ -191,14 +191,14 @@ def test_login_by_link(plain, operator):
 
 
 def test_codes_are_bounded(plain):
-    """Of very many codes the newest work."""
+    """If there are very many codes, the newest work."""
     codes = [plain.post("/v1/session/code").ok()["code"] for _ in range(20)]
     assert Browser(plain).login(code=codes[0]).status == 401
     assert Browser(plain).login(code=codes[-1]).status == 200
 
 
 def test_sessions_are_bounded(plain, operator):
-    """Of very many sessions those that were used last go on."""
+    """If there are very many sessions, those that were used last stay."""
     browsers = [Browser(plain) for _ in range(66)]
     token = token_of(operator)
     for browser in browsers[:64]:

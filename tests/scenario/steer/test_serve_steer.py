@@ -1,4 +1,4 @@
-"""What is changed in running cells over the API: who did it is in the records, agents have none of it."""
+"""Changes to running cells over the API: the records name the operator, and agents cannot make any."""
 import json
 import os
 from contextlib import closing
@@ -161,7 +161,7 @@ def test_policy(online):
     assert changed["hash"] != shown["hash"] and "+" in changed["diff"]
     assert code(online, cell) == "200"
     assert service.get(policy).ok()["hash"] == changed["hash"]
-    service.ask("PUT", policy, {"text": good, "hash": shown["hash"]}).error(409, "conflict", "look")
+    service.ask("PUT", policy, {"text": good, "hash": shown["hash"]}).error(409, "conflict", "read it again")
     assert service.ask("PUT", policy, {"text": good}).ok() == {"hash": changed["hash"], "diff": ""}
     # One rule in front.
     assert "deny" in service.post(f"/v1/cells/{cell}/deny", {"rule": "www.example.test", "why": "no"}).ok()["diff"]
@@ -212,7 +212,7 @@ def test_approvals(online):
         answer = f"/v1/approvals/{told['id']}"
         # What a new user would get wrong.
         for body, part in (({"how": "always"}, "once, for or rule"), ({"how": "for"}, "'for' is missing"),
-                           ({"for": "10m"}, "only"), ({"how": "for", "for": "9d"}, "7 days"),
+                           ({"for": "10m"}, "'for' needs"), ({"how": "for", "for": "9d"}, "7 days"),
                            ({"how": "for", "for": "x"}, "7 days"), ({"yes": True}, "'yes'")):
             service.post(f"{answer}/approve", body).error(400, "invalid", part)
         service.post(f"{answer}/refuse", {}).error(400, "invalid", "'reason' is missing")
@@ -250,8 +250,8 @@ def test_approvals(online):
     service.stop()
 
 
-def test_who_may_approve(online):
-    """The person behind a token is who approves: two have to be two."""
+def test_approvers(online):
+    """The person behind a token approves: two approvals need two people."""
     operator = online.operator
     service = Service(operator, "--listen", "127.0.0.1:0", "--no-tls")
     token = (operator.base / "data" / "serve" / "token").read_text().strip()
@@ -277,7 +277,7 @@ def test_who_may_approve(online):
 # ---- budgets
 
 def test_budget(online):
-    """What was used is there, and told as it is used; raising it lets things go on."""
+    """The used amount is shown, and updated as it grows; raising the budget lets requests continue."""
     operator = online.operator
     service = Service(operator)
     path = operator.file("budget.yaml", "version: 1\nbudgets:\n  - {per: cell, requests: 2}\n  - {per: cell, money: 5 USD}\n"

@@ -1,5 +1,5 @@
-"""What an operator changes about a running cell, as its supervisor is asked for it: in force when
-it answers, and in force when the courier is another one."""
+"""Changes to a running cell, as requests to its supervisor: in force when it answers, and still in
+force after the courier is replaced."""
 import os
 import signal
 import socket
@@ -45,7 +45,7 @@ def count_of(fd):
     return struct.unpack("<Q", os.pread(fd, 8, 0))[0]
 
 
-def test_a_policy_is_in_force_when_the_supervisor_says_so(online):
+def test_a_policy_is_in_force_when_the_supervisor_confirms_it(online):
     operator = online.operator
     may, may_not = cells(online)
     kind, data, allowing = ask(operator, may, GET_POLICY)
@@ -75,7 +75,7 @@ def test_a_policy_is_in_force_when_the_supervisor_says_so(online):
     operator.cloister("kill", may, may_not).ok()
 
 
-def test_what_is_no_policy_changes_nothing(online):
+def test_an_invalid_policy_changes_nothing(online):
     operator = online.operator
     may, may_not = cells(online)
     assert code(online, may_not) == "403"

@@ -96,7 +96,7 @@ def test_rules_in_front(online):
     operator.cloister("kill", cell).ok()
 
 
-def test_a_name_that_means_a_cell_and_what_is_registered(online):
+def test_a_name_of_both_a_cell_and_a_registered_policy(online):
     operator = online.operator
     file = online.policy(POLICY)
     online.start(file, "sleep", "1000", options=("--name", "both"))
@@ -112,7 +112,7 @@ def test_a_name_that_means_a_cell_and_what_is_registered(online):
                                                           "'bothh'")
 
 
-def test_what_is_no_rule_changes_nothing(online):
+def test_an_invalid_rule_changes_nothing(online):
     operator = online.operator
     cell = online.start(online.policy(POLICY), "sleep", "1000")
     before = show(online)
@@ -202,7 +202,7 @@ def test_a_courier_that_is_killed_leaves_it_to_the_next(online):
 
 
 def test_a_courier_that_is_killed_in_the_middle(online):
-    """Whatever it was told, or did not come to."""
+    """Whichever messages it had got."""
     operator = online.operator
     cell = online.start(online.policy(POLICY), "sleep", "1000")
 
@@ -218,7 +218,7 @@ def test_a_courier_that_is_killed_in_the_middle(online):
     operator.cloister("kill", cell).ok()
 
 
-def test_now_cuts_what_is_under_way(online):
+def test_now_cuts_requests_under_way(online):
     operator = online.operator
     url = f"{UP}/events?n=1000000&every=0.01"
     cell = online.start(online.policy("  - allow: up.example.test\n"), "sh", "-c",
@@ -316,7 +316,7 @@ def test_no_request_is_decided_by_a_mixture_and_none_is_dropped(online):
 
 
 @needs("h2load")
-def test_nor_of_streams_of_http2(online):
+def test_no_http2_stream_is_decided_by_a_mixture(online):
     """Many at once on each connection, to a server that speaks it, too."""
     operator = online.operator
     # A refusal by a mixture would be one of many; what a mixture lets through has a line of its own.

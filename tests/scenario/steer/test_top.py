@@ -12,7 +12,7 @@ pyte = pytest.importorskip("pyte", reason="Python has no pyte: Debian's python3-
 
 
 class Top(Terminal):
-    """What a person sees: the screen, as a terminal has it."""
+    """A person's view: the screen, as a terminal has it."""
 
     def __init__(self, operator, rows=40, columns=132, env=None):
         self.screen = pyte.Screen(columns, rows)
@@ -83,7 +83,7 @@ def test_cells_live(operator):
     top.type("!")
     top.see("froze 1 cell:")
     top.type("?")
-    top.see("! +freeze every cell; twice")
+    top.see("! +freeze every cell \\(press twice\\)")
     top.type("x")
     top.see(r"^ frozen +second ")
     top.type("q")
@@ -108,9 +108,9 @@ def test_approvals_with_a_key(online):
     top.gone("left$")
     two = a.curl(f"{UP}/two")
     top.see(r"^[ >]GET up\.example\.test/two")
-    top.press("r", "Why not")
+    top.press("r", "Reason, which")
     top.type("not tod\x7fday")
-    top.see("Why not.* not today$")
+    top.see("Reason, which.* not today$")
     top.type("\r")
     code, told = a.end(two)
     assert code == "403" and "not today" in told
@@ -128,7 +128,7 @@ def test_approvals_with_a_key(online):
 
 @only_user
 def test_the_oldest_is_asked_first(online):
-    """Whichever cell is looked at first."""
+    """Whichever cell is examined first."""
     cells = [Asking(online, "  - ask: up.example.test\n") for _ in range(2)]
     for first, second in (cells, reversed(cells)):
         waiting = [(cell, cell.curl(f"{UP}/{name}"), cell.wait()) for cell, name in ((first, "one"), (second, "two"))]
@@ -147,9 +147,9 @@ def test_the_oldest_is_asked_first(online):
 @only_user
 def test_errors(operator):
     operator.cloister("top").sentence("needs a terminal", "cloister ps")
-    operator.cloister("top", "x").sentence("takes no words", "x")
+    operator.cloister("top", "x").sentence("takes no argument", "x")
     top = Top(operator, env={"TERM": "no-such-terminal"})
-    top.expect("cloister: the terminal 'no-such-terminal' is not known here: set TERM")
+    top.expect("cloister: the terminal type 'no-such-terminal' is unknown: set TERM")
     assert top.end() == 125
     top.close()
 

@@ -1,4 +1,4 @@
-"""What was left open: descriptors, standard input and output, the working directory."""
+"""Probes of open descriptors, standard input and output, and the working directory."""
 import os
 import socket
 

@@ -32,7 +32,7 @@ def descend_from(pid):
 
 
 def helpers(w, names=ALL):
-    """The pids of those of NAMES; where there is no box, of a process like any other."""
+    """The pids of the helpers NAMES; without a box, the pid of an ordinary process."""
     w.need_root("look into processes that hide")
     if w.control:
         return [w.victim()[0]]
@@ -52,7 +52,7 @@ def helpers(w, names=ALL):
 
 
 def results(w, names, word, arg):
-    """What the call came to in each of them, or "died"."""
+    """The result of the call in each of them, or "died"."""
     pids = helpers(w, names)
     # One that dies is the others' end, unless nobody notices.
     starter = int(status_of(pids[0])["PPid"])

@@ -94,7 +94,7 @@ def cgroup_name(w):
 
 
 def fill_cpuset(folder, name):
-    """A v1 cpuset takes nobody until it has CPUs and memory."""
+    """A v1 cpuset takes no process until it has CPUs and memory."""
     for file in ("cpuset.cpus", "cpuset.mems"):
         try:
             with open(f"{folder}/{file}") as source, open(f"{folder}/{name}/{file}", "w") as target:

@@ -1,4 +1,4 @@
-"""What /proc and /sys give away, and what can be done through them."""
+"""Probes of /proc and /sys: facts that they reveal, and actions through them."""
 import pathlib
 import secrets
 

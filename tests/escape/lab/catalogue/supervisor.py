@@ -1,4 +1,4 @@
-"""What outlives its box."""
+"""Probes of processes and files that outlive their box."""
 import os
 import secrets
 import signal

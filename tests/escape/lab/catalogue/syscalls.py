@@ -1,7 +1,7 @@
-"""Which parts of the kernel answer.
+"""Probes of the parts of the kernel that answer.
 
-Where a call has no effect that could be seen outside, what the probe reports is
-taken, with the same probe run outside as its control."""
+If a call has no effect that is visible outside, the report of the probe counts, and the same
+probe outside is its control."""
 import os
 import pathlib
 import platform

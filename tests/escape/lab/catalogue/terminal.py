@@ -11,7 +11,7 @@ NO_TIOCSTI = "this kernel has TIOCSTI switched off"
 
 
 def typed(slave):
-    """What waits to be read by the operator's shell."""
+    """The input that waits for the operator's shell."""
     os.set_blocking(slave, False)
     try:
         return os.read(slave, 4096)
