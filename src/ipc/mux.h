@@ -1,4 +1,4 @@
-/* mux.h - carries many streams over one socket between two processes.
+/* mux.h - carries many streams over one socket, or a virtual machine's port, between two processes.
  *
  * A frame is a header of three little-endian u32 (stream, type, length) and at most MUX_FRAME_MAX
  * bytes.  A sender needs credit from the receiver for the bytes of a stream (MUX_DATA), so neither
