@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -188,8 +187,8 @@ mux_read(struct mux *mux)
 	if (mux->in == NULL)
 		return -ENOMEM;
 	room = MUX_IN_SIZE - mux->in_len;
-	n = mux->is_socket ? recv(mux->source.fd, mux->in + mux->in_len, room, MSG_DONTWAIT)
-	                   : read(mux->source.fd, mux->in + mux->in_len, room);
+	n = mux->is_device ? read(mux->source.fd, mux->in + mux->in_len, room)
+	                   : recv(mux->source.fd, mux->in + mux->in_len, room, MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	if (n == 0) {
@@ -319,7 +318,6 @@ mux_new(struct loop *loop, int fd, const struct mux_handler *handler, void *arg,
         struct mux **ret_mux, struct err *err)
 {
 	OWN(freep) struct mux *mux = calloc(1, sizeof(*mux));
-	struct stat st;
 	int r;
 
 	if (mux == NULL)
@@ -328,7 +326,6 @@ mux_new(struct loop *loop, int fd, const struct mux_handler *handler, void *arg,
 	mux->handler = handler;
 	mux->arg = arg;
 	mux->source = (struct loop_source){ .fd = fd, .ready = mux_ready, .arg = mux };
-	mux->is_socket = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 	mux->round = (struct loop_round){ .run = mux_round_over, .arg = mux };
 	mux->idle = (struct loop_timer){ .due = mux_idle, .arg = mux };
 	r = loop_watch(loop, &mux->source, EPOLLIN, err);
@@ -336,6 +333,12 @@ mux_new(struct loop *loop, int fd, const struct mux_handler *handler, void *arg,
 		return r;
 	*ret_mux = TAKE(mux);
 	return 0;
+}
+
+void
+mux_set_device(struct mux *mux)
+{
+	mux->is_device = true;
 }
 
 void

@@ -65,6 +65,8 @@ int mux_new(struct loop *loop, int fd, const struct mux_handler *handler, void *
             struct mux **ret_mux, struct err *err);
 /* Frees all streams without calling handlers.  Closes no descriptor.  Unflushed frames are lost.
  * NULL is fine. */
+/* The descriptor is not a socket, but a device that does not block. */
+void mux_set_device(struct mux *mux);
 void mux_free(struct mux *mux);
 
 /* Open a stream with a new id of ours, or the one that the peer has just named.  NULL if there are

@@ -72,9 +72,9 @@ mux_write(struct mux *mux)
 	ssize_t n;
 
 	while (mux_pending(mux) > 0 && !mux->cannot_write && !mux->over) {
-		n = mux->is_socket ? send(mux->source.fd, mux->out + mux->out_at, mux_pending(mux),
-		                          MSG_DONTWAIT | MSG_NOSIGNAL)
-		                   : write(mux->source.fd, mux->out + mux->out_at, mux_pending(mux));
+		n = mux->is_device ? write(mux->source.fd, mux->out + mux->out_at, mux_pending(mux))
+		                   : send(mux->source.fd, mux->out + mux->out_at, mux_pending(mux),
+		                          MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n >= 0) {
 			mux->out_at += (size_t)n;
 			continue;

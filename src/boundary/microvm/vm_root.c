@@ -10,6 +10,9 @@
 #include "boundary/microvm/vm.h"
 #include "ipc/init_channel.h"
 
+/* Where the workspaces' changes are mounted meanwhile, as an overlay requires: no grant is beneath it. */
+#define ASIDE "dev"
+
 /* The root of an ordinary cell, without what the guest's own kernel provides.  Workspaces are merged
  * here, so that their changes are outside the guest. */
 static int
@@ -25,12 +28,11 @@ build_tree(const struct ns_plan *plan, int *ret_tree, struct err *err)
 		r = ns_make_trust(tree, plan, err);
 	if (r == 0)
 		r = scratch = ns_new_scratch(plan, err);
-	/* Overlays need their changes mounted somewhere. */
 	if (r >= 0)
-		r = mounts_attach(scratch, tree, MOUNTS_SCRATCH, err);
+		r = mounts_attach(scratch, tree, ASIDE, err);
 	if (r == 0)
 		r = ns_attach_grants(plan, tree, scratch, err);
-	if (r == 0 && umount2(MOUNTS_SCRATCH, MNT_DETACH) < 0)
+	if (r == 0 && umount2(ASIDE, MNT_DETACH) < 0)
 		r = err_errno(err, "cannot put the workspaces' changes aside");
 	if (r == 0)
 		r = ns_send_fds(plan, INIT_SCRATCH, 0, &scratch, 1, err);

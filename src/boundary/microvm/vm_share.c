@@ -41,6 +41,7 @@ keep_rights(void)
 _Noreturn static void
 become_server(const char *path, int listener)
 {
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char fd[24];
 	char *argv[] = { (char[]){ "virtiofsd" }, fd, (char[]){ "-o" },
 	                 (char[]){ "source=/" VM_TREE ",sandbox=chroot,cache=auto,xattr,log_level=err" },
@@ -48,6 +49,9 @@ become_server(const char *path, int listener)
 	char *env[] = { NULL };
 
 	snprintf(fd, sizeof(fd), "--fd=%d", listener);
+	for (int i = 0; i < 3; i++)
+		if (null < 0 || dup2(null, i) < 0)
+			_exit(127);
 	if (fcntl(listener, F_SETFD, 0) == 0 && keep_rights() == 0)
 		execve(path, argv, env);
 	_exit(127);

@@ -339,15 +339,23 @@ init_stream_exited(uint32_t handle, const struct buf *message)
 	mux_flush(mux);
 }
 
+/* The channel of a virtual machine is a device. */
+static bool
+is_device(void)
+{
+	struct stat st;
+
+	return fstat(INIT_CHANNEL_FD, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
 /* The end of a virtual machine takes with it what its host has not read yet.  A write that blocks
  * returns when the host has read everything. */
 static void
 await_host(void)
 {
 	OWN(buf_free) struct buf over;
-	struct stat st;
 
-	if (fstat(INIT_CHANNEL_FD, &st) < 0 || !S_ISCHR(st.st_mode) || fcntl(INIT_CHANNEL_FD, F_SETFL, 0) < 0)
+	if (!is_device() || fcntl(INIT_CHANNEL_FD, F_SETFL, 0) < 0)
 		return;
 	ipc_begin(&over, INIT_OVER);
 	send_frame(&over);
@@ -380,7 +388,11 @@ init_stream_open(void)
 	int r = loop_new(&loop, NULL);
 
 	round_end = (struct loop_round){ .run = settle };
-	return r < 0 ? r : mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
+	if (r == 0)
+		r = mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
+	if (r == 0 && is_device())
+		mux_set_device(mux);
+	return r;
 }
 
 int
