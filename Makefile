@@ -59,7 +59,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp notify top unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp notify top initramfs unit replay fuzz
 
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
@@ -81,7 +81,8 @@ LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_notify   := -lcurl -lyaml -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
-LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
+LIBS_initramfs := -llzma -lzstd -lz -lnettle
+LIBS_unit     := $(LIBS_initramfs) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
 LIBS_replay   := -Wl,--no-gc-sections $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)

@@ -84,6 +84,17 @@ def _unpack(name):
     return CACHE / package
 
 
+def installed_kernel():
+    """The newest installed cloud kernel, or one that another test has unpacked; and its modules."""
+    roots = [Path("/"), *sorted(CACHE.glob("linux-image-*"), reverse=True)]
+    for root in roots:
+        for kernel in sorted((root / "boot").glob("vmlinuz-*-cloud-*"), reverse=True):
+            modules = root / "lib/modules" / kernel.name.removeprefix("vmlinuz-")
+            if modules.is_dir() and os.access(kernel, os.R_OK):
+                return kernel, modules
+    pytest.skip("no kernel to boot: linux-image-cloud-ARCH is not installed")
+
+
 def _initramfs(files, script, modules):
     busybox = shutil.which("busybox")
     if busybox is None:
