@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +24,10 @@
 #include "boundary/namespace/ns_walls.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
+
+#define LOG_MAX 200
+#define BOOT_S 30                       /* how long a guest may take to start */
+#define BOOT_EMULATED_S 180
 
 /* ---- in the child ---- */
 
@@ -95,6 +102,7 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 	OWN(buf_free) struct buf message;
 	unsigned char entropy[VM_GUEST_ENTROPY];
 	struct cell_spec guest;
+	const struct timeval limit = { .tv_sec = plan->spec->vm_emulated ? BOOT_EMULATED_S : BOOT_S };
 	struct timespec now;
 	uint32_t len;
 	int r = describe_guest(plan->spec, &guest, grants, err);
@@ -116,6 +124,9 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 		free(grants[i].host);
 	if (r < 0)
 		return r;
+	/* For whoever waits for the guest's answer. */
+	if (setsockopt(stream, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0)
+		return err_errno(err, "cannot set a limit for the guest's start");
 	len = htole32((uint32_t)message.len);
 	r = write_all(stream, &len, sizeof(len), err);
 	return r < 0 ? r : write_all(stream, message.data, message.len, err);
@@ -128,17 +139,37 @@ open_mount(const char *path)
 	return ns_has_range() ? open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC) : -1;
 }
 
+/* Adds what the monitor complained of.  No agent has run yet, so the text is the monitor's own. */
+static void
+explain(int log, struct err *err)
+{
+	char text[LOG_MAX + 1];
+	ssize_t n = pread(log, text, LOG_MAX, 0);
+
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	for (char *at = text; *at != '\0'; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	(void)err_set(err, err->code, "the virtual machine did not start: %s", text);
+}
+
 static int
 microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
               struct err *err)
 {
 	struct vm vm = { .kernel = open_mount(spec->vm_kernel), .initramfs = open_mount(spec->vm_initramfs),
-	                 .emulated = spec->vm_emulated };
+	                 .log = memfd_create("monitor", MFD_CLOEXEC), .emulated = spec->vm_emulated };
 	const struct ns_inside inside = { vm_build, vm_greet, &vm };
 	int r = ns_start(spec, ground, true, &inside, ret_walls, err);
 
+	if (r < 0)
+		explain(vm.log, err);
 	closep(&vm.kernel);
 	closep(&vm.initramfs);
+	closep(&vm.log);
 	return r;
 }
 

@@ -12,6 +12,7 @@
 /* What the monitor is given. */
 struct vm {
 	int kernel, initramfs;          /* detached mounts that only real root can make; -1: by path */
+	int log;                        /* a memory file, for the monitor's complaints */
 	bool emulated;
 };
 

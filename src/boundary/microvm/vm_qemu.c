@@ -159,7 +159,7 @@ vm_become_qemu(const struct ns_plan *plan, const struct vm *vm, int port, int sh
 	if (args.failed)
 		return err_set(err, ENOMEM, "out of memory");
 	if (fcntl(port, F_SETFD, 0) < 0 || fcntl(share, F_SETFD, 0) < 0 || null < 0 || dup2(null, 0) < 0 ||
-	    dup2(null, 1) < 0 || (getenv("CLOISTER_VM_DEBUG") == NULL && dup2(null, 2) < 0))
+	    dup2(null, 1) < 0 || dup2(vm->log, 2) < 0)
 		return err_errno(err, "cannot arrange the virtual machine's descriptors");
 	execve(QEMU, args.list, env);
 	return err_errno(err, "cannot run " QEMU);
