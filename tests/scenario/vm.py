@@ -90,9 +90,10 @@ def installed_kernel():
     roots = [Path("/"), *sorted(CACHE.glob("linux-image-*"), reverse=True)]
     for root in roots:
         for kernel in sorted((root / "boot").glob("vmlinuz-*-cloud-*"), reverse=True):
-            modules = root / "lib/modules" / kernel.name.removeprefix("vmlinuz-")
-            if modules.is_dir() and os.access(kernel, os.R_OK):
-                return kernel, modules
+            release = kernel.name.removeprefix("vmlinuz-")
+            for modules in root / "lib/modules" / release, root / "usr/lib/modules" / release:
+                if modules.is_dir() and os.access(kernel, os.R_OK):
+                    return kernel, modules
     pytest.skip("no kernel to boot: linux-image-cloud-ARCH is not installed")
 
 
