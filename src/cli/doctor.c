@@ -20,6 +20,7 @@
 #include "cli/cli.h"
 #include "cli/doctor.h"
 #include "confine/landlock.h"
+#include "vm/kvm.h"
 
 #define CHECKS_MAX   24
 #define TEXT_MAX     512
@@ -396,26 +397,18 @@ check_cell(struct doctor *d)
 		advise(c, CONTAINER_ADVICE);
 }
 
-/* Only here is it a module; an arm64 kernel has it built in, or not at all. */
-#ifdef __x86_64__
-#define LOAD_KVM "as root: modprobe -a kvm kvm_intel kvm_amd; "
-#else
-#define LOAD_KVM ""
-#endif
-
 static void
 check_kvm(struct doctor *d)
 {
-	OWN(closep) int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	int code = errno;
+	struct kvm_report kvm;
+	int r = kvm_probe(&kvm);
 
-	if (fd >= 0) {
-		report(d, "kvm", OK, "/dev/kvm can be opened; nothing uses it yet");
-		return;
-	}
-	advise(report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet", why(code)), "%s",
-	       code == EACCES ? "as root: usermod -aG kvm USER, and log in again" :
-	       LOAD_KVM "a virtual machine has to be given it by its host");
+	if (r < 0)
+		advise(report(d, "kvm", LIMITED, "not tried, because no process could be started: %s; nothing uses it yet",
+		              why(-r)), "see 'processes'");
+	else
+		advise(report(d, "kvm", kvm.state == KVM_USABLE ? OK : MISSING, "%s; nothing uses it yet", kvm.found), "%s",
+		       kvm.todo);
 }
 
 static void
