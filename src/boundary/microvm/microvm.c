@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ lock_down(int landlock, struct err *err)
 		return err_errno(err, "cannot restrict the virtual machine");
 	if (landlock_enforce(landlock, err) < 0)
 		return -err->code;
-	return filter_load(FILTER_DEFAULT, err);
+	return filter_load(FILTER_MONITOR, err);
 }
 
 static int
@@ -139,6 +140,28 @@ open_mount(const char *path)
 	return ns_has_range() ? open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC) : -1;
 }
 
+/* A device that belongs to the cell's agent: root's cells are nobody outside, and in no group. */
+static int
+make_kvm(const struct cell_spec *spec, unsigned slot, int *ret_mount, struct err *err)
+{
+	static const char *const options[] = { "mode", "0755", "size", "4k", "nr_inodes", "4", NULL };
+	const uid_t agent = ns_inner_root(slot) + (spec->root ? 0 : CELL_AGENT_ID);
+	OWN(closep) int folder = -1;
+	struct stat st;
+
+	if (!ns_has_range() || spec->vm_emulated)
+		return 0;
+	if (stat("/dev/kvm", &st) < 0 || !S_ISCHR(st.st_mode))
+		return err_errno(err, "there is no /dev/kvm, so no virtual machine can run (see `cloister doctor`)");
+	folder = mounts_new_fs("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+	if (folder < 0)
+		return folder;
+	if (mknodat(folder, "kvm", S_IFCHR | 0600, st.st_rdev) < 0 || fchownat(folder, "kvm", agent, agent, 0) < 0)
+		return err_errno(err, "cannot make a device for the virtual machine");
+	*ret_mount = TAKE_FD(folder);
+	return 0;
+}
+
 /* Adds what the monitor complained of.  No agent has run yet, so the text is the monitor's own. */
 static void
 explain(int log, struct err *err)
@@ -161,14 +184,17 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
               struct err *err)
 {
 	struct vm vm = { .kernel = open_mount(spec->vm_kernel), .initramfs = open_mount(spec->vm_initramfs),
-	                 .log = memfd_create("monitor", MFD_CLOEXEC), .emulated = spec->vm_emulated };
+	                 .kvm = -1, .log = memfd_create("monitor", MFD_CLOEXEC), .emulated = spec->vm_emulated };
 	const struct ns_inside inside = { vm_build, vm_greet, &vm };
-	int r = ns_start(spec, ground, true, &inside, ret_walls, err);
+	int r = make_kvm(spec, ground->slot, &vm.kvm, err);
 
+	if (r == 0)
+		r = ns_start(spec, ground, true, &inside, ret_walls, err);
 	if (r < 0)
 		explain(vm.log, err);
 	closep(&vm.kernel);
 	closep(&vm.initramfs);
+	closep(&vm.kvm);
 	closep(&vm.log);
 	return r;
 }

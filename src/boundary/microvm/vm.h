@@ -11,7 +11,8 @@
 
 /* What the monitor is given. */
 struct vm {
-	int kernel, initramfs;          /* detached mounts that only real root can make; -1: by path */
+	/* Detached mounts that only real root can make; -1: by path.  KVM is a folder with the device. */
+	int kernel, initramfs, kvm;
 	int log;                        /* a memory file, for the monitor's complaints */
 	bool emulated;
 };

@@ -52,12 +52,19 @@ show_file(int mount, const char *path, int root, const char *name, struct err *e
 	return r < 0 ? r : mounts_attach(from, root, name, err);
 }
 
+/* An ordinary user may open the device because of a group, which the cell's processes keep. */
 static int
-show_kvm(int root, struct err *err)
+show_kvm(int device, int root, struct err *err)
 {
-	if (mknodat(root, "dev/kvm", S_IFREG | 0644, 0) < 0 || mount("/dev/kvm", "dev/kvm", NULL, MS_BIND, NULL) < 0)
-		return err_errno(err, "cannot show /dev/kvm to the virtual machine (see `cloister doctor`)");
-	return 0;
+	if (device < 0) {
+		if (mknodat(root, "dev/kvm", S_IFREG | 0644, 0) < 0 ||
+		    mount("/dev/kvm", "dev/kvm", NULL, MS_BIND, NULL) < 0)
+			return err_errno(err, "cannot show /dev/kvm to the virtual machine (see `cloister doctor`)");
+		return 0;
+	}
+	if (mkdirat(root, "dev/vm", 0755) < 0 || symlinkat("vm/kvm", root, "dev/kvm") < 0)
+		return err_errno(err, "cannot make '/dev/kvm'");
+	return mounts_attach(device, root, "dev/vm", err);
 }
 
 int
@@ -82,7 +89,7 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 	if (r == 0)
 		r = ns_make_dev(root, err);
 	if (r == 0 && !vm->emulated)
-		r = show_kvm(root, err);
+		r = show_kvm(vm->kvm, root, err);
 	if (r == 0)
 		r = ns_make_proc(plan, root, err);
 	if (r == 0)
