@@ -351,11 +351,10 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	               set_text(&run->spec.hostname, "cell") < 0 ||
 	               set_text(&run->spec.cwd, CELL_HOME) < 0))
 		r = err_set(err, ENOMEM, "out of memory");
-#ifdef CLOISTER_MUTANT
-	/* So that any test can run over any boundary. */
 	if (r == 0 && getenv("CLOISTER_BOUNDARY") != NULL)
 		r = set_boundary(run, getenv("CLOISTER_BOUNDARY"), err);
-#endif
+	if (r == 0 && getenv("CLOISTER_VM_ACCEL") != NULL)
+		r = run_set_accel(run, getenv("CLOISTER_VM_ACCEL"), err);
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
 	if (r == 0)

@@ -16,6 +16,7 @@
 #include "boundary/boundary.h"
 #include "cell/cell_dirs.h"
 #include "cli/run.h"
+#include "vm/kvm.h"
 
 #define ANSWER_MAX (2 * PATH_MAX)
 #define CACHE "vm"                      /* in the state folder */
@@ -84,7 +85,8 @@ prepare(struct run *run, struct err *err)
 	int ends[2], r = find_cache(cache, err), status;
 	pid_t pid;
 
-	snprintf(kernel, sizeof(kernel), "%s", run->vm_kernel != NULL ? run->vm_kernel : "");
+	snprintf(kernel, sizeof(kernel), "%s", run->vm_kernel != NULL ? run->vm_kernel :
+	         getenv("CLOISTER_VM_KERNEL") != NULL ? getenv("CLOISTER_VM_KERNEL") : "");
 	if (r == 0)
 		r = exe_find_helper("cloister-guest", guest, err);
 	if (r == 0)
@@ -107,12 +109,32 @@ prepare(struct run *run, struct err *err)
 	return r;
 }
 
+/* A device that opens may still be no use: see vm/kvm.h. */
+static int
+check_kvm(struct err *err)
+{
+	struct kvm_report report;
+	int r = kvm_probe(&report);
+
+	if (r < 0)
+		return err_set(err, -r, "cannot find out whether virtual machines can run here: %s",
+		               strerrordesc_np(-r));
+	if (report.state == KVM_USABLE)
+		return 0;
+	return err_set(err, ENOTSUP, "a virtual machine cannot run here: %s: %s; or use --vm-accel tcg, which is slow "
+	               "and for tests", report.found, report.todo);
+}
+
 int
 run_finish_vm(struct run *run, struct err *err)
 {
-	const bool is_vm = strcmp(run->spec.boundary, BOUNDARY_MICROVM) == 0;
+	int r;
 
-	if (!is_vm && (run->vm_kernel != NULL || run->spec.vm_emulated))
-		return err_set(err, EINVAL, "--vm-kernel and --vm-accel need --boundary " BOUNDARY_MICROVM);
-	return is_vm ? prepare(run, err) : 0;
+	if (strcmp(run->spec.boundary, BOUNDARY_MICROVM) != 0) {
+		run->spec.vm_emulated = false;
+		return run->vm_kernel == NULL ? 0 : err_set(err, EINVAL, "--vm-kernel needs --boundary "
+		                                            BOUNDARY_MICROVM);
+	}
+	r = run->spec.vm_emulated ? 0 : check_kvm(err);
+	return r < 0 ? r : prepare(run, err);
 }

@@ -211,6 +211,14 @@ microvm_check(const struct cell_spec *spec, struct err *err)
 	return vm_find_qemu(err) < 0 ? -err->code : ns_check(spec, err);
 }
 
+/* The agent is the guest's own, and has no pid here. */
+static void
+microvm_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent)
+{
+	ns_pids(w, ret_first, ret_agent);
+	*ret_agent = 0;
+}
+
 const struct boundary boundary_microvm = {
-	.name = BOUNDARY_MICROVM, .start = microvm_start, NS_EXCEPT_START(microvm_check),
+	.name = BOUNDARY_MICROVM, .start = microvm_start, .check = microvm_check, .pids = microvm_pids, NS_COMMON,
 };

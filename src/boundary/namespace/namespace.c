@@ -388,7 +388,7 @@ ns_can(void)
 }
 
 const struct boundary boundary_namespace = {
-	.name = BOUNDARY_DEFAULT, .start = namespace_start, NS_EXCEPT_START(ns_check),
+	.name = BOUNDARY_DEFAULT, .start = namespace_start, .check = ns_check, .pids = ns_pids, NS_COMMON,
 };
 
 #ifdef CLOISTER_MUTANT
@@ -400,6 +400,6 @@ stream_start(const struct cell_spec *spec, const struct boundary_ground *ground,
 }
 
 const struct boundary boundary_stream = {
-	.name = BOUNDARY_STREAM, .start = stream_start, NS_EXCEPT_START(ns_check),
+	.name = BOUNDARY_STREAM, .start = stream_start, .check = ns_check, .pids = ns_pids, NS_COMMON,
 };
 #endif

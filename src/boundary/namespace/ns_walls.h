@@ -38,12 +38,12 @@ unsigned ns_can(void);
 int ns_check(const struct cell_spec *spec, struct err *err);
 uid_t ns_inner_root(unsigned slot);
 void ns_give_to_agent(int fd, unsigned slot, bool root);
-/* The functions of a boundary whose walls these are, but for start(). */
-#define NS_EXCEPT_START(checks) \
-	.can = ns_can, .check = (checks), .inner_root = ns_inner_root, \
+/* The functions of a boundary whose walls these are, but for start(), check() and pids(). */
+#define NS_COMMON \
+	.can = ns_can, .inner_root = ns_inner_root, \
 	.keeps_changes = overlay_fits_memory, .give_to_agent = ns_give_to_agent, \
 	.port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill, \
-	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids, \
+	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, \
 	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, \
 	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close, \
 	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown
