@@ -72,6 +72,13 @@ clone_child(struct ns_plan *plan, struct walls *w, int stream, struct err *err)
 	return 0;
 }
 
+/* The child is gone: its earlier messages explain why. */
+static int
+unless_gone(int r)
+{
+	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
+}
+
 static int
 let_go(const struct ns_plan *plan, struct walls *w, struct err *err)
 {
@@ -82,9 +89,7 @@ let_go(const struct ns_plan *plan, struct walls *w, struct err *err)
 	if (r < 0)
 		return r;
 	ipc_begin(&message, INIT_GO);
-	r = ipc_send(w->channel, &message, NULL, 0, err);
-	/* The child is gone: its earlier messages explain why. */
-	return r == -EPIPE ? 0 : r;
+	return unless_gone(ipc_send(w->channel, &message, NULL, 0, err));
 }
 
 /* Makes the cell's network while the child builds the root, which takes about as long. */
@@ -101,16 +106,13 @@ make_net(const struct ns_plan *plan, struct walls *w, struct err *err)
 	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
 		w->sockets[i] = made.sockets[i];
 	ipc_begin(&message, INIT_NET);
-	r = ipc_send(w->channel, &message, &w->netns, 1, err);
-	return r == -EPIPE ? 0 : r;
+	return unless_gone(ipc_send(w->channel, &message, &w->netns, 1, err));
 }
 
 static int
 send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err)
 {
-	int r = port_start(w->port, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err);
-
-	return r == -EPIPE ? 0 : r;
+	return unless_gone(port_start(w->port, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err));
 }
 
 static int
