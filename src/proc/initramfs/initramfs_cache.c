@@ -82,9 +82,9 @@ initramfs_cache_begin(struct initramfs_cache *c, struct err *err)
 int
 initramfs_cache_finish(struct initramfs_cache *c, int fd, struct err *err)
 {
-	/* The root of root's cells, who is nobody outside, reads it.  After a crash, the name must not
-	 * stand for half a file. */
-	if (fchmod(fd, 0644) < 0 || fsync(fd) < 0 || renameat(c->dir, c->part, c->dir, c->name) < 0)
+	/* A cell's ids are not the operator's, and its virtual machine reads this file.  After a crash, the
+	 * name must not stand for half a file. */
+	if (fchmod(fd, 0444) < 0 || fsync(fd) < 0 || renameat(c->dir, c->part, c->dir, c->name) < 0)
 		return err_errno(err, "cannot keep the initramfs");
 	c->part[0] = '\0';
 	return 0;

@@ -141,7 +141,9 @@ def modules_of(path):
 
 
 def test_contents(maker):
-    found = entries(maker.make())
+    made = maker.make()
+    found = entries(made)
+    assert made.stat().st_mode & 0o7777 == 0o444
     assert [(n, m) for n, (m, _, _) in found.items() if m & 0o170000 == 0o040000] == \
         [(n, 0o040755) for n in ("dev", "proc", "sys", "host", "modules")]
     assert found["dev/console"] == (0o020600, (5, 1), b"")
@@ -223,6 +225,7 @@ def test_it_is_made_once(maker):
     inode, data = first.stat().st_ino, first.read_bytes()
     os.utime(first, (time.time() - DAY,) * 2)
     # What is there is not looked at again, and counts as used.
+    first.chmod(0o644)
     first.write_bytes(b"other")
     os.utime(first, (time.time() - DAY,) * 2)
     assert maker.make() == first and first.read_bytes() == b"other"
