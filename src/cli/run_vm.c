@@ -5,21 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/data.h"
 #include "base/err.h"
 #include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
 #include "boundary/boundary.h"
-#include "cell/cell_dirs.h"
 #include "cli/run.h"
 #include "vm/kvm.h"
 
 #define ANSWER_MAX (2 * PATH_MAX)
-#define CACHE "vm"                      /* in the state folder */
+#define CACHE "vm"                      /* in the data folder */
 
 int
 run_set_accel(struct run *run, const char *value, struct err *err)
@@ -27,28 +26,6 @@ run_set_accel(struct run *run, const char *value, struct err *err)
 	if (strcmp(value, "kvm") != 0 && strcmp(value, "tcg") != 0)
 		return err_set(err, EINVAL, "there is no '%s' for virtual machines: use kvm, or tcg for tests", value);
 	run->spec.vm_emulated = strcmp(value, "tcg") == 0;
-	return 0;
-}
-
-/* The folder for initramfs files, as a path. */
-static int
-find_cache(char ret_path[PATH_MAX], struct err *err)
-{
-	OWN(closep) int state = cell_state_open(true, err);
-	OWN(closep) int cache = -1;
-	char link[48];
-	ssize_t n;
-
-	if (state < 0)
-		return state;
-	if (mkdirat(state, CACHE, 0700) < 0 && errno != EEXIST)
-		return err_errno(err, "cannot make the folder '" CACHE "' in the state folder");
-	cache = openat(state, CACHE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", cache);
-	n = cache < 0 ? -1 : readlink(link, ret_path, PATH_MAX - 1);
-	if (n < 0)
-		return err_errno(err, "cannot open the folder '" CACHE "' in the state folder");
-	ret_path[n] = '\0';
 	return 0;
 }
 
@@ -76,13 +53,15 @@ read_answer(int fd, struct cell_spec *spec, struct err *err)
 static int
 prepare(struct run *run, struct err *err)
 {
-	char cache[PATH_MAX], guest[PATH_MAX], init[PATH_MAX], kernel[PATH_MAX];
+	OWN(freep) char *cache = data_path(CACHE, err);
+	OWN(closep) int folder = cache == NULL ? -1 : data_folder(CACHE, true, err);
+	char guest[PATH_MAX], init[PATH_MAX], kernel[PATH_MAX];
 	char *argv[] = { (char[]){ "cloister-initramfs" }, (char[]){ "--kernel" }, kernel, (char[]){ "--modules" },
 	                 getenv("CLOISTER_VM_MODULES") != NULL ? getenv("CLOISTER_VM_MODULES") : (char[]){ "" },
 	                 (char[]){ "--init" }, guest, (char[]){ "--cloister-init" }, init,
 	                 (char[]){ "--cache" }, cache, NULL };
 	struct spawn_fd out = { -1, STDOUT_FILENO };
-	int ends[2], r = find_cache(cache, err), status;
+	int ends[2], r = folder < 0 ? -ENOENT : 0, status;
 	pid_t pid;
 
 	snprintf(kernel, sizeof(kernel), "%s", run->vm_kernel != NULL ? run->vm_kernel :
