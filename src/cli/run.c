@@ -72,7 +72,7 @@ const struct cli_option cli_run_options[] = {
 	{ "root", 0, NULL, "run as uid 0 of the cell's own namespace", OPT_ROOT },
 	{ "hostname", 0, "NAME", "the host name in the cell (cell)", OPT_HOSTNAME },
 	{ "profile", 0, "NAME", "default, or nested: let the command create namespaces", OPT_PROFILE },
-	{ "boundary", 0, "NAME", "what the cell's walls are made of: namespace (default) or microvm", OPT_BOUNDARY },
+	{ "boundary", 0, "NAME", "the cell's walls: namespace (default) or microvm", OPT_BOUNDARY },
 	{ "vm-kernel", 0, "FILE", "with --boundary microvm: the kernel of the virtual machine", OPT_VM_KERNEL },
 	{ "vm-accel", 0, "NAME", "kvm, or tcg: emulate the virtual machine, for tests", OPT_VM_ACCEL },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },

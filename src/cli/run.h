@@ -157,7 +157,8 @@ int run_add_env(struct run *run, const char *text, const char *file, struct err 
 /* Builds the agent's whole environment: the few documented variables, placeholders, and those of -e. */
 int run_finish_env(struct run *run, struct err *err);
 
-/* run_vm.c: with --boundary microvm, sets spec.vm_kernel and spec.vm_initramfs. */
+/* run_vm.c: with --boundary microvm, sets spec.vm_kernel and spec.vm_initramfs.  The result is positive,
+ * an exit status, if the operator knows already why it failed. */
 int run_set_accel(struct run *run, const char *value, struct err *err);
 int run_finish_vm(struct run *run, struct err *err);
 #endif

@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "base/spawn.h"
 #include "boundary/boundary.h"
+#include "cli/cli.h"
 #include "cli/run.h"
 #include "vm/kvm.h"
 
@@ -83,9 +84,7 @@ prepare(struct run *run, struct err *err)
 		return r;
 	status = spawn_await(pid, err);
 	/* It has told why. */
-	if (status != 0)
-		return err_set(err, EPROTO, "cannot prepare the virtual machine");
-	return r;
+	return status > 0 ? CLI_FAILED : status < 0 ? status : r;
 }
 
 /* A device that opens may still be no use: see vm/kvm.h. */
