@@ -73,7 +73,7 @@ int
 ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const int *fds, size_t n_fds,
             struct err *err)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	/* In a virtual machine nobody needs them. */
 	if (plan->channel < 0)

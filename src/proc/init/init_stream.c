@@ -353,7 +353,7 @@ is_device(void)
 static void
 await_host(void)
 {
-	OWN(buf_free) struct buf over;
+	OWN(buf_free) struct buf over = {0};
 
 	if (!is_device() || fcntl(INIT_CHANNEL_FD, F_SETFL, 0) < 0)
 		return;
