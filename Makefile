@@ -106,7 +106,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak crash growth matrix npm screenshots clean deps deps-test deps-lint help tests FORCE
+        escape test-vm soak crash growth matrix npm screenshots clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -280,6 +280,13 @@ escape: deps-test
 	$(SUB) all mutant
 	@$(call JUDGE,$(B)) tests/escape/run.py $(ARGS)
 
+# Everything that is tested over several kinds of walls, in emulated virtual machines too.
+test-vm: deps-test
+	$(SUB) all tests mutant
+	@CLOISTER_TEST_VM=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
+		tests/scenario/cell/test_microvm.py tests/scenario/cell/test_life.py \
+		tests/scenario/cell/test_terminal.py -k microvm $(ARGS)
+
 bench: deps-test
 	$(SUB) all $(addprefix $(B)/tests/,decide mint sign_loop swap)
 	@$(call JUDGE,$(B)) tests/bench/run.py $(ARGS)
@@ -367,6 +374,7 @@ FORCE:
 ##                  registry files steer escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
+## make test-vm     cells in emulated virtual machines, at length
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left

@@ -87,7 +87,7 @@ def operator(who, ground, program, boundary):
     if boundary != "namespace":
         operator.env["CLOISTER_BOUNDARY"] = boundary
     if boundary == "microvm":
-        operator.env |= microvm.environment()
+        operator.env |= microvm.environment(ground)
     operator.witness = leftovers.Witness(operator.runtime)
     yield operator
     operator.close()

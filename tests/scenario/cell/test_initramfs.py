@@ -296,7 +296,7 @@ def command(machine, kernel, initramfs):
 
 @only_user
 def test_a_real_kernel_loads_all(operator, tmp_path):
-    kernel, modules = vm.installed_kernel()
+    kernel, modules = vm.find_kernel()
     machine = vm.boot.native_machine()
     if machine is None or not vm.boot.has(machine.qemu) or not vm.boot.has("gcc"):
         pytest.skip("no virtual machine for this architecture: no QEMU, or no gcc")
