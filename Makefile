@@ -59,7 +59,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp notify top unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp notify top initramfs unit replay fuzz
 
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
@@ -81,7 +81,8 @@ LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_notify   := -lcurl -lyaml -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
-LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
+LIBS_initramfs := -llzma -lzstd -lz -lnettle
+LIBS_unit     := $(LIBS_initramfs) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
 LIBS_replay   := -Wl,--no-gc-sections $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
@@ -105,7 +106,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak crash growth matrix npm screenshots clean deps deps-test deps-lint help tests FORCE
+        escape test-vm soak crash growth matrix npm screenshots clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -279,6 +280,13 @@ escape: deps-test
 	$(SUB) all mutant
 	@$(call JUDGE,$(B)) tests/escape/run.py $(ARGS)
 
+# Everything that is tested over several kinds of walls, in emulated virtual machines too.
+test-vm: deps-test
+	$(SUB) all tests mutant
+	@CLOISTER_TEST_VM=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
+		tests/scenario/cell/test_microvm.py tests/scenario/cell/test_life.py \
+		tests/scenario/cell/test_terminal.py -k microvm $(ARGS)
+
 bench: deps-test
 	$(SUB) all $(addprefix $(B)/tests/,decide mint sign_loop swap)
 	@$(call JUDGE,$(B)) tests/bench/run.py $(ARGS)
@@ -366,6 +374,7 @@ FORCE:
 ##                  registry files steer escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
+## make test-vm     cells in emulated virtual machines, at length
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left

@@ -20,6 +20,7 @@ const struct data_part data_parts[] = {
 	{ "dispatches", "dispatches and their results" },
 	{ "serve", "the service's token and certificate" },
 	{ "budgets", "the budgets that principals have used" },
+	{ "vm", "what virtual machines boot" },
 	{0}
 };
 

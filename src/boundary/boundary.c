@@ -10,6 +10,7 @@
 
 static const struct boundary *const kinds[] = {
 	&boundary_namespace,
+	&boundary_microvm,
 #ifdef CLOISTER_MUTANT
 	&boundary_stream,
 #endif

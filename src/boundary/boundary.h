@@ -156,6 +156,8 @@ struct boundary {
 };
 
 extern const struct boundary boundary_namespace;
+#define BOUNDARY_MICROVM "microvm"
+extern const struct boundary boundary_microvm;
 #ifdef CLOISTER_MUTANT
 /* For tests: the same walls, behind which init has one byte stream and gets no descriptors. */
 #define BOUNDARY_STREAM "stream"

@@ -8,6 +8,7 @@
 
 const char *const boundary_names[] = {
 	BOUNDARY_DEFAULT,
+	BOUNDARY_MICROVM,
 #ifdef CLOISTER_MUTANT
 	BOUNDARY_STREAM,
 #endif

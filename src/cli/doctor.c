@@ -1,6 +1,4 @@
 /* doctor.c - `cloister doctor`: reports what this machine can and cannot enforce. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -51,29 +49,6 @@ try_cell(struct findings *f)
 	                 r < 0 ? strerrordesc_np(-r) : text);
 	c->needed = true;
 	findings_advise(c, "%s", findings_container_advice(""));
-}
-
-/* Only here is it a module; an arm64 kernel has it built in, or not at all. */
-#ifdef __x86_64__
-#define LOAD_KVM "as root: modprobe -a kvm kvm_intel kvm_amd; "
-#else
-#define LOAD_KVM ""
-#endif
-
-static void
-examine_kvm(struct findings *f)
-{
-	OWN(closep) int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	int code = errno;
-
-	if (fd >= 0) {
-		findings_add(f, "kvm", FINDING_OK, "/dev/kvm can be opened; nothing uses it yet");
-		return;
-	}
-	findings_advise(findings_add(f, "kvm", FINDING_MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet",
-	                             strerrordesc_np(code)), "%s",
-	                code == EACCES ? "as root: usermod -aG kvm USER, and log in again" :
-	                LOAD_KVM "a virtual machine gets it from its host");
 }
 
 /* ---- showing it ------------------------------------------------------------- */
@@ -166,7 +141,7 @@ cmd_doctor(int argc, char **argv)
 	if (rest < argc)
 		return cli_failf("'doctor' takes no argument: '%s'", argv[rest]);
 	boundary_find("", NULL)->examine(&d.findings);
-	examine_kvm(&d.findings);
+	boundary_find(BOUNDARY_MICROVM, NULL)->examine(&d.findings);
 	try_cell(&d.findings);
 	obstacle = findings_obstacle(&d.findings);
 	if (d.json) {

@@ -348,8 +348,8 @@ cmd_learn(int argc, char **argv)
 		r = check_file(&learn, &err);
 	if (r == 0)
 		r = run_describe((int)learn.n_words, learn.words, &run, &err);
-	if (r < 0)
-		return cli_fail(&err);
+	if (r != 0)
+		return r < 0 ? cli_fail(&err) : r;
 	if (!run.spec.quiet)
 		fputs("cloister: learning: everything public is allowed, and recorded\n", stderr);
 	status = run_cell(&run, &err);

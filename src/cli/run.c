@@ -27,7 +27,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
-       OPT_BOUNDARY };
+       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -72,7 +72,9 @@ const struct cli_option cli_run_options[] = {
 	{ "root", 0, NULL, "run as uid 0 of the cell's own namespace", OPT_ROOT },
 	{ "hostname", 0, "NAME", "the host name in the cell (cell)", OPT_HOSTNAME },
 	{ "profile", 0, "NAME", "default, or nested: let the command create namespaces", OPT_PROFILE },
-	{ "boundary", 0, "NAME", "what the cell's walls are made of (namespace)", OPT_BOUNDARY },
+	{ "boundary", 0, "NAME", "the cell's walls: namespace (default) or microvm", OPT_BOUNDARY },
+	{ "vm-kernel", 0, "FILE", "with --boundary microvm: the kernel of the virtual machine", OPT_VM_KERNEL },
+	{ "vm-accel", 0, "NAME", "kvm, or tcg: emulate the virtual machine, for tests", OPT_VM_ACCEL },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
@@ -220,6 +222,8 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
 	case OPT_BOUNDARY:  return set_boundary(run, value, err);
+	case OPT_VM_KERNEL: run->vm_kernel = value; return 0;
+	case OPT_VM_ACCEL:  return run_set_accel(run, value, err);
 	case OPT_POLICY:
 		if (run->policy_file != NULL)
 			return err_set(err, EINVAL, "only one policy can be given: '%s' can `include` "
@@ -347,11 +351,10 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	               set_text(&run->spec.hostname, "cell") < 0 ||
 	               set_text(&run->spec.cwd, CELL_HOME) < 0))
 		r = err_set(err, ENOMEM, "out of memory");
-#ifdef CLOISTER_MUTANT
-	/* So that any test can run over any boundary. */
 	if (r == 0 && getenv("CLOISTER_BOUNDARY") != NULL)
 		r = set_boundary(run, getenv("CLOISTER_BOUNDARY"), err);
-#endif
+	if (r == 0 && getenv("CLOISTER_VM_ACCEL") != NULL)
+		r = run_set_accel(run, getenv("CLOISTER_VM_ACCEL"), err);
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
 	if (r == 0)
@@ -370,6 +373,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = run_finish_secrets(run, err);
 	if (r == 0)
 		r = run_finish_env(run, err);
+	if (r == 0)
+		r = run_finish_vm(run, err);
 	if (r == 0)
 		run_print_hints(run);
 	return r;

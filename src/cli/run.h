@@ -28,6 +28,7 @@ struct run {
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
 	const char *input_file;         /* --input, or NULL */
+	const char *vm_kernel;          /* --vm-kernel, or NULL */
 	/* --doc: run_doc.c.  The strings of DOC are borrowed by other members. */
 	json_t *doc;                    /* or NULL */
 	const char *doc_file;
@@ -155,4 +156,9 @@ int run_finish_secrets(struct run *run, struct err *err);
 int run_add_env(struct run *run, const char *text, const char *file, struct err *err);
 /* Builds the agent's whole environment: the few documented variables, placeholders, and those of -e. */
 int run_finish_env(struct run *run, struct err *err);
+
+/* run_vm.c: with --boundary microvm, sets spec.vm_kernel and spec.vm_initramfs.  The result is positive,
+ * an exit status, if the operator knows already why it failed. */
+int run_set_accel(struct run *run, const char *value, struct err *err);
+int run_finish_vm(struct run *run, struct err *err);
 #endif

@@ -11,6 +11,7 @@
 #define CLOISTER_FILTER_TABLE_H
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kvm.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
@@ -600,6 +601,49 @@ static const struct filter_row filter_audit[] = {
 	  "tgkill exit exit_group", .verdict = ALLOW },
 };
 
+/* The monitor of a virtual machine: a program that is not ours.  A call that it can do without is
+ * absent, as an older kernel would have it. */
+static const struct filter_case filter_monitor_ioctl[] = {
+	{ ALLOW, { IS(1, FIONREAD, FIONBIO) } },
+	{ ALLOW, { BITS(1, 0xff00, KVMIO << 8) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_monitor_clone[] = {
+	{ ALLOW, { BITS(0, CLONE_THREAD, CLONE_THREAD) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_monitor_socket[] = {
+	{ ALLOW, { IS(0, AF_INET, AF_INET6) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_monitor_prctl[] = {
+	{ ALLOW, { IS(0, PR_SET_NAME, PR_SET_TIMERSLACK) } },
+	{ DENY,  { END } },
+};
+static const struct filter_row filter_monitor[] = {
+	{ "read write readv writev pread64 pwrite64 preadv pwritev lseek close dup dup2 dup3 fcntl poll ppoll "
+	  "epoll_create1 epoll_ctl epoll_wait epoll_pwait eventfd2 signalfd4 timerfd_create timerfd_settime "
+	  "pipe2", .verdict = ALLOW },
+	/* Its libraries, the kernel and the initramfs: all that is in its root is for reading. */
+	{ "open openat access faccessat faccessat2 readlink readlinkat stat lstat fstat newfstatat statx statfs "
+	  "fstatfs getdents64 getcwd uname sysinfo", .verdict = ALLOW },
+	{ "connect getpeername getsockname getsockopt setsockopt recvfrom recvmsg sendto sendmsg shutdown "
+	  "socketpair", .verdict = ALLOW },
+	{ "socket", .cases = filter_monitor_socket },
+	{ "ioctl", .cases = filter_monitor_ioctl },
+	/* The guest's memory, and code that an emulator makes. */
+	{ "memfd_create ftruncate fallocate mmap mprotect munmap mremap madvise brk mlock munlock membarrier",
+	  .verdict = ALLOW },
+	{ "clone", .cases = filter_monitor_clone },
+	{ "prctl", .cases = filter_monitor_prctl },
+	{ "futex set_robust_list set_tid_address rseq arch_prctl gettid getpid getppid getuid geteuid getgid "
+	  "getegid sched_yield sched_getaffinity getrandom clock_gettime clock_getres clock_nanosleep nanosleep "
+	  "gettimeofday time getrusage getrlimit prlimit64 rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending "
+	  "rt_sigtimedwait sigaltstack restart_syscall tgkill exit exit_group", .verdict = ALLOW },
+	/* It is started behind this filter. */
+	{ "execve", .verdict = ALLOW },
+};
+
 #ifdef CLOISTER_SANITIZED
 /* The sanitizers' run-time, a dynamic program's start, and the search for leaks. */
 static const struct filter_row filter_sanitizer[] = {
@@ -625,6 +669,7 @@ static const struct filter_profile_spec {
 	struct { const struct filter_row *rows; size_t count; } tables[FILTER_TABLES_MAX];
 } filter_profiles[FILTER_PROFILES] = {
 	[FILTER_DEFAULT] = { "default", ABSENT, { TABLE(filter_agent) } },
+	[FILTER_MONITOR] = { "monitor", ABSENT, { TABLE(filter_monitor) } },
 	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_beside),
 		TABLE(filter_nested), TABLE(filter_agent) } },
 	[FILTER_NESTED_APART] = { "nested_apart", ABSENT, { TABLE(filter_apart),

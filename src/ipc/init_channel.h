@@ -57,6 +57,8 @@ enum init_message {
 	INIT_RESIZE,
 	/* Both ways, on a stream: no more bytes come, or no more bytes are taken. */
 	INIT_END, INIT_SHUT,
+	/* init -> supervisor: the last message of all. */
+	INIT_OVER,
 };
 #define INIT_FRAME(message) (8 + (uint32_t)(message))   /* MUX_TYPES: a mux's own are below */
 

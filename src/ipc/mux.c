@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -186,7 +187,8 @@ mux_read(struct mux *mux)
 	if (mux->in == NULL)
 		return -ENOMEM;
 	room = MUX_IN_SIZE - mux->in_len;
-	n = recv(mux->source.fd, mux->in + mux->in_len, room, MSG_DONTWAIT);
+	n = mux->is_device ? read(mux->source.fd, mux->in + mux->in_len, room)
+	                   : recv(mux->source.fd, mux->in + mux->in_len, room, MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	if (n == 0) {
@@ -331,6 +333,12 @@ mux_new(struct loop *loop, int fd, const struct mux_handler *handler, void *arg,
 		return r;
 	*ret_mux = TAKE(mux);
 	return 0;
+}
+
+void
+mux_set_device(struct mux *mux)
+{
+	mux->is_device = true;
 }
 
 void

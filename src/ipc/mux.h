@@ -1,4 +1,4 @@
-/* mux.h - carries many streams over one socket between two processes.
+/* mux.h - carries many streams over one socket, or a virtual machine's port, between two processes.
  *
  * A frame is a header of three little-endian u32 (stream, type, length) and at most MUX_FRAME_MAX
  * bytes.  A sender needs credit from the receiver for the bytes of a stream (MUX_DATA), so neither
@@ -65,6 +65,8 @@ int mux_new(struct loop *loop, int fd, const struct mux_handler *handler, void *
             struct mux **ret_mux, struct err *err);
 /* Frees all streams without calling handlers.  Closes no descriptor.  Unflushed frames are lost.
  * NULL is fine. */
+/* The descriptor is not a socket, but a device that does not block. */
+void mux_set_device(struct mux *mux);
 void mux_free(struct mux *mux);
 
 /* Open a stream with a new id of ours, or the one that the peer has just named.  NULL if there are

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "ipc/mux_parts.h"
 
@@ -71,8 +72,9 @@ mux_write(struct mux *mux)
 	ssize_t n;
 
 	while (mux_pending(mux) > 0 && !mux->cannot_write && !mux->over) {
-		n = send(mux->source.fd, mux->out + mux->out_at, mux_pending(mux),
-		         MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = mux->is_device ? write(mux->source.fd, mux->out + mux->out_at, mux_pending(mux))
+		                   : send(mux->source.fd, mux->out + mux->out_at, mux_pending(mux),
+		                          MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n >= 0) {
 			mux->out_at += (size_t)n;
 			continue;

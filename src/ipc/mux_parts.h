@@ -26,6 +26,7 @@ struct mux {
 	unsigned char *out;
 	size_t out_at, out_len, out_cap;
 	size_t reserved;                /* room that mux_reserve() gave, 0 if none */
+	bool is_device;                 /* a character device, which does not block */
 	bool blocked;                   /* the socket accepts no more for now */
 	bool was_full;                  /* and writable() has not been called since */
 	bool cannot_write;

@@ -18,6 +18,7 @@ import pytest
 sys.path[:0] = sorted(str(path) for path in Path(__file__).parent.iterdir() if path.is_dir())
 
 import leftovers  # noqa: E402
+import microvm  # noqa: E402
 from egress_lab import lab, online  # noqa: E402, F401  fixtures
 from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs  # noqa: E402
 
@@ -59,12 +60,14 @@ def who(request):
 
 
 # These run a second time with walls that pass no descriptors: the mutant build's boundary `stream`.
+# With CLOISTER_TEST_VM (`make test-vm`) they run in virtual machines too.
 OVER_BOTH = {"test_life", "test_terminal"}
+BOUNDARIES = ["namespace", "stream", *(["microvm"] if os.environ.get("CLOISTER_TEST_VM") else [])]
 
 
 def pytest_generate_tests(metafunc):
     if metafunc.module.__name__ in OVER_BOTH and "boundary" in metafunc.fixturenames:
-        metafunc.parametrize("boundary", ["namespace", "stream"])
+        metafunc.parametrize("boundary", BOUNDARIES)
 
 
 @pytest.fixture
@@ -78,11 +81,13 @@ numbers = itertools.count(1)
 @pytest.fixture
 def operator(who, ground, program, boundary):
     mounts = leftovers.mounts()
-    if boundary != "namespace":
+    if boundary == "stream":
         program = copy_mutant(ground)
     operator = Operator(who, ground / f"{who}{next(numbers)}", program)
     if boundary != "namespace":
         operator.env["CLOISTER_BOUNDARY"] = boundary
+    if boundary == "microvm":
+        operator.env |= microvm.environment(ground)
     operator.witness = leftovers.Witness(operator.runtime)
     yield operator
     operator.close()

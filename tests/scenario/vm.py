@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,20 @@ def _unpack(name):
     return CACHE / package
 
 
+def find_kernel():
+    """The newest cloud kernel that is installed, or else one unpacked; and the folder of its modules."""
+    machine = boot.native_machine()
+    if machine is None:
+        pytest.skip("no virtual machine for this architecture")
+    for root in (lambda: Path("/")), (lambda: _unpack(f"linux-image-cloud-{machine.arch}")):
+        for kernel in sorted((root() / "boot").glob("vmlinuz-*-cloud-*"), reverse=True):
+            release = kernel.name.removeprefix("vmlinuz-")
+            for modules in root() / "lib/modules" / release, root() / "usr/lib/modules" / release:
+                if modules.is_dir() and os.access(kernel, os.R_OK):
+                    return kernel, modules
+    pytest.skip("no kernel to boot")
+
+
 def _initramfs(files, script, modules):
     busybox = shutil.which("busybox")
     if busybox is None:
@@ -112,11 +127,12 @@ def _disk(path, mebibytes):
         f.write(b"\x55\xaa")
 
 
-def run(tmp_path, script, files, modules=(), disk=0, memory=512, append=""):
+def run(tmp_path, script, files, modules=(), disk=0, memory=512, append="", cpu=None):
     """Boot, run the shell SCRIPT as root, power off; returns what was printed.
 
     FILES: {path in the machine: path here}, all made executable.  DISK: mebibytes
     of a /dev/vda, the one partition of which then is the root.  APPEND: words for the kernel.
+    CPU: emulate this one, whose time goes by what it executes.
     """
     machine = boot.native_machine()
     if machine is None or not boot.has(machine.qemu):
@@ -129,11 +145,14 @@ def run(tmp_path, script, files, modules=(), disk=0, memory=512, append=""):
         more = boot.disk(tmp_path / "disk", 0)
     (tmp_path / "initramfs").write_bytes(_initramfs(files, script, boot.find_modules(root, wanted)))
     kernel = next((root / "boot").glob("vmlinuz-*"))
-    accelerator, _ = boot.pick_accelerator(machine, kernel, shutil.which("busybox"))
+    if cpu:
+        machine, accelerator = replace(machine, emulated_cpu=cpu), "tcg"
+    else:
+        accelerator, _ = boot.pick_accelerator(machine, kernel, shutil.which("busybox"))
     try:
         out = subprocess.run(
             boot.command(machine, kernel, tmp_path / "initramfs", accelerator=accelerator,
-                         memory=memory, append=append, more=more),
+                         memory=memory, append=append, more=more, is_counted=bool(cpu)),
             stdin=subprocess.DEVNULL, capture_output=True, timeout=BOOT_SECONDS)
     except subprocess.TimeoutExpired as e:
         pytest.fail(f"the machine did not finish:\n{(e.stdout or b'').decode(errors='replace')}")

@@ -241,8 +241,8 @@ raise_core_limit(struct err *err)
 	               "not 0 (for sudo: `Defaults rlimit_core=default` in sudoers)");
 }
 
-static int
-namespace_check(const struct cell_spec *spec, struct err *err)
+int
+ns_check(const struct cell_spec *spec, struct err *err)
 {
 	if ((spec->limits.asked & CELL_LIMIT_DISK) != 0 && cell_spec_has_overlay(spec) && !overlay_fits_memory())
 		return err_set(err, ENOTSUP, "--disk cannot be enforced on an overlay workspace: this "
@@ -313,7 +313,10 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	timing_mark(TIMING_READY);
 	if (r < 0 || !by_stream)
 		return r;
-	r = port_by_stream(plan->ground->loop, stream, &w->port, err);
+	if (plan->inside != NULL)
+		r = plan->inside->greet(plan, stream, err);
+	if (r == 0)
+		r = port_by_stream(plan->ground->loop, stream, &w->port, err);
 	if (r < 0)
 		return r;
 	stream = -1;
@@ -322,11 +325,11 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	return send_spawn(plan->ground, w, err);
 }
 
-static int
-start_walls(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
-            struct walls **ret_walls, struct err *err)
+int
+ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
+         const struct ns_inside *inside, struct walls **ret_walls, struct err *err)
 {
-	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .stream = -1, .init_exe = -1,
+	struct ns_plan plan = { .spec = spec, .ground = ground, .inside = inside, .channel = -1, .stream = -1, .init_exe = -1,
 	                        .rootfs = -1, .changes = -1 };
 	struct walls *w = walls_new(spec, ground);
 	int r;
@@ -358,17 +361,17 @@ static int
 namespace_start(const struct cell_spec *spec, const struct boundary_ground *ground,
                 struct walls **ret_walls, struct err *err)
 {
-	return start_walls(spec, ground, false, ret_walls, err);
+	return ns_start(spec, ground, false, NULL, ret_walls, err);
 }
 
-static uid_t
-namespace_inner_root(unsigned slot)
+uid_t
+ns_inner_root(unsigned slot)
 {
 	return ns_has_range() ? NS_RANGE_FIRST + slot * NS_RANGE_SIZE : geteuid();
 }
 
-static void
-namespace_give_to_agent(int fd, unsigned slot, bool root)
+void
+ns_give_to_agent(int fd, unsigned slot, bool root)
 {
 	uid_t agent = NS_RANGE_FIRST + slot * NS_RANGE_SIZE + (root ? 0 : CELL_AGENT_ID);
 	struct stat st;
@@ -377,8 +380,8 @@ namespace_give_to_agent(int fd, unsigned slot, bool root)
 		(void)!fchown(fd, agent, agent);
 }
 
-static unsigned
-namespace_can(void)
+unsigned
+ns_can(void)
 {
 	struct cgroup_report report;
 
@@ -386,18 +389,9 @@ namespace_can(void)
 	return report.can_freeze ? BOUNDARY_CAN_FREEZE : 0;
 }
 
-#define NAMESPACE_EXCEPT_START \
-	.examine = ns_examine, .can = namespace_can, .check = namespace_check, \
-	.inner_root = namespace_inner_root, \
-	.keeps_changes = overlay_fits_memory, .give_to_agent = namespace_give_to_agent, \
-	.port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill, \
-	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids, \
-	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, \
-	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close, \
-	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown
-
 const struct boundary boundary_namespace = {
-	.name = BOUNDARY_DEFAULT, .start = namespace_start, NAMESPACE_EXCEPT_START,
+	.name = BOUNDARY_DEFAULT, .examine = ns_examine, .start = namespace_start,
+	.check = ns_check, .pids = ns_pids, NS_COMMON,
 };
 
 #ifdef CLOISTER_MUTANT
@@ -405,10 +399,11 @@ static int
 stream_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
              struct err *err)
 {
-	return start_walls(spec, ground, true, ret_walls, err);
+	return ns_start(spec, ground, true, NULL, ret_walls, err);
 }
 
 const struct boundary boundary_stream = {
-	.name = BOUNDARY_STREAM, .start = stream_start, NAMESPACE_EXCEPT_START,
+	.name = BOUNDARY_STREAM, .examine = ns_examine, .start = stream_start,
+	.check = ns_check, .pids = ns_pids, NS_COMMON,
 };
 #endif

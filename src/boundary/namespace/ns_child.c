@@ -44,8 +44,8 @@ wait_for_maps(const struct ns_plan *plan, struct err *err)
 }
 
 /* The supervisor made the network meanwhile. */
-static int
-enter_net(const struct ns_plan *plan, struct err *err)
+int
+ns_join_net(const struct ns_plan *plan, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	int r = ipc_receive(plan->channel, &message, err);
@@ -73,8 +73,11 @@ int
 ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const int *fds, size_t n_fds,
             struct err *err)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
+	/* In a virtual machine nobody needs them. */
+	if (plan->channel < 0)
+		return 0;
 	ipc_begin(&message, type);
 	if (type == INIT_UPPER)
 		buf_put_u32(&message, number);
@@ -82,8 +85,8 @@ ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const in
 }
 
 /* Kernel settings of the cell's own namespaces. */
-static int
-set_kernel(const struct ns_plan *plan, struct err *err)
+int
+ns_set_kernel(const struct ns_plan *plan, struct err *err)
 {
 	const struct cell_spec *spec = plan->spec;
 	int r = 0;
@@ -141,8 +144,8 @@ files_of(const struct ns_plan *plan)
 	return files;
 }
 
-static int
-set_limits(const struct ns_plan *plan, struct err *err)
+int
+ns_set_limits(const struct ns_plan *plan, struct err *err)
 {
 	/* Counts this user's processes in this user namespace, threads included; init is one.  A
 	 * cgroup's limit should apply first, because it counts how often it did. */
@@ -190,8 +193,8 @@ make_landlock(const struct ns_plan *plan, int *ret_fd, struct err *err)
 	                     writable, ret_fd, err);
 }
 
-static int
-drop_everything(const struct ns_plan *plan, struct err *err)
+int
+ns_drop_everything(const struct ns_plan *plan, struct err *err)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = {0};
@@ -264,10 +267,30 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 	return err_errno(err, "cannot run cloister-init");
 }
 
+int
+ns_build(const struct ns_plan *plan, struct err *err)
+{
+	int landlock, r = ns_set_kernel(plan, err);
+
+	if (r == 0)
+		r = ns_build_root(plan, err);
+	if (r == 0 && plan->channel >= 0 && CONTROL_ON("netns"))
+		r = ns_join_net(plan, err);
+	timing_mark(TIMING_NETWORK);
+	if (r == 0)
+		r = ns_set_limits(plan, err);
+	if (r == 0)
+		r = make_landlock(plan, &landlock, err);
+	if (r == 0)
+		r = ns_drop_everything(plan, err);
+	timing_mark(TIMING_DROPPED);
+	return r < 0 ? r : become_init(plan, landlock, err);
+}
+
 static int
 build_cell(const struct ns_plan *plan, struct err *err)
 {
-	int landlock, r;
+	int r;
 
 	/* The process enters by itself: moving another process costs the kernel a wait. */
 	r = cgroup_enter_self(plan->cgroup, err);
@@ -278,21 +301,9 @@ build_cell(const struct ns_plan *plan, struct err *err)
 		r = become_inner_root(plan, err);
 	if (r == 0 && CONTROL_ON("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
 		r = err_errno(err, "cannot make a cgroup namespace (see `cloister doctor`)");
-	if (r == 0)
-		r = set_kernel(plan, err);
-	if (r == 0)
-		r = ns_build_root(plan, err);
-	if (r == 0 && CONTROL_ON("netns"))
-		r = enter_net(plan, err);
-	timing_mark(TIMING_NETWORK);
-	if (r == 0)
-		r = set_limits(plan, err);
-	if (r == 0)
-		r = make_landlock(plan, &landlock, err);
-	if (r == 0)
-		r = drop_everything(plan, err);
-	timing_mark(TIMING_DROPPED);
-	return r < 0 ? r : become_init(plan, landlock, err);
+	if (r < 0)
+		return r;
+	return plan->inside != NULL ? plan->inside->build(plan, err) : ns_build(plan, err);
 }
 
 void

@@ -10,6 +10,8 @@
 #include "base/own.h"
 #include "boundary/namespace/ns_walls.h"
 
+#define MONITOR_MEMORY (UINT64_C(256) << 20)    /* of a virtual machine's monitor and file server */
+
 static size_t
 list_devices(const struct cell_spec *spec, dev_t devices[CGROUP_DEVICES_MAX])
 {
@@ -58,9 +60,10 @@ int
 ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls *w,
                struct err *err)
 {
+	const bool is_vm = spec->vm_kernel != NULL;
 	dev_t devices[CGROUP_DEVICES_MAX];
 	struct cgroup_limits limits = {
-		.memory = CONTROL_ON("limit-memory") ? spec->limits.memory : 1ULL << 50,
+		.memory = CONTROL_ON("limit-memory") ? spec->limits.memory + (is_vm ? MONITOR_MEMORY : 0) : 1ULL << 50,
 		.cpus_milli = spec->limits.cpus_milli,
 		.pids = CONTROL_ON("limit-pids") ? spec->limits.pids + 1 : 1 << 20,
 		.io = spec->limits.io,
@@ -73,5 +76,8 @@ ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *groun
 	r = cgroup_create(spec->id, &limits, &w->cgroup, &w->unlimited, why, sizeof(why), err);
 	if (r == 0 && cgroup_paths(w->cgroup)[0] != '\0')
 		r = create_file_at(ground->entry, CELL_WALLS, 0600, cgroup_paths(w->cgroup), err);
+	/* A virtual machine has no more memory and processors than it was made with. */
+	if (is_vm)
+		w->unlimited &= ~(unsigned)(CGROUP_MEMORY | CGROUP_CPUS);
 	return r < 0 ? r : judge_missing(spec, ground, w->unlimited, why, err);
 }

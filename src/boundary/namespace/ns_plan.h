@@ -17,14 +17,27 @@ struct err;
 #define NS_RANGE_FIRST 0x70000000u      /* beyond the ranges that distributions assign */
 #define NS_RANGE_SIZE 0x10000u
 
+struct ns_plan;
+
+/* What runs in the namespaces instead of init, and has init within it: a virtual machine. */
+struct ns_inside {
+	/* Builds the rest of the cell around the calling process, and becomes what runs in it: see
+	 * ns_build(). */
+	int (*build)(const struct ns_plan *plan, struct err *err);
+	/* Sends what init's side needs to know first.  STREAM is the supervisor's end. */
+	int (*greet)(const struct ns_plan *plan, int stream, struct err *err);
+	void *arg;                      /* the maker's own */
+};
+
 struct ns_plan {
 	const struct cell_spec *spec;
+	const struct ns_inside *inside; /* NULL: init itself */
 	const struct boundary_ground *ground;
 	const struct cgroup *cgroup;    /* the cell's */
 	bool pids_limited;              /* it limits processes */
 	bool range;                     /* the cell has an id range of its own (real root only) */
 	uid_t base;                     /* the range's first id */
-	int channel;                    /* the child's end */
+	int channel;                    /* the child's end; -1 in a virtual machine */
 	int stream;                     /* init's end of a byte stream, or -1: init gets CHANNEL */
 	int init_exe;
 	/* Grants that only real root can prepare: detached, id-mapped mounts; -1 if the child opens
@@ -45,10 +58,27 @@ int ns_prepare_grants(struct ns_plan *plan, struct err *err);
 
 /* ns_child.c: the child, from clone to init.  Never returns. */
 _Noreturn void ns_child_run(struct ns_plan *plan);
+/* Builds the cell around the calling process, from its kernel settings on, and becomes init.  Returns
+ * only with an error. */
+int ns_build(const struct ns_plan *plan, struct err *err);
+/* The steps of it that another kind of walls needs too. */
+int ns_set_kernel(const struct ns_plan *plan, struct err *err);
+int ns_join_net(const struct ns_plan *plan, struct err *err);
+int ns_set_limits(const struct ns_plan *plan, struct err *err);
+int ns_drop_everything(const struct ns_plan *plan, struct err *err);
 
 /* ns_root.c: builds the cell's file system.  Called in the child, which is inside the new root
  * afterwards.  Sends the scratch space and the overlays' upper folders to the supervisor. */
 int ns_build_root(const struct ns_plan *plan, struct err *err);
+/* The steps of it.  ROOT is mounted over "/" and the working folder; it has at most SIZE bytes. */
+int ns_begin_root(const char *size, int *ret_root, struct err *err);
+int ns_show_programs(const struct ns_plan *plan, int root, struct err *err);   /* and /etc */
+int ns_show_host(int root, struct err *err);    /* the host's programs alone */
+int ns_make_dev(int root, struct err *err);
+int ns_make_proc(const struct ns_plan *plan, int root, struct err *err);
+int ns_new_scratch(const struct ns_plan *plan, struct err *err);        /* a detached mount */
+int ns_attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err);
+int ns_enter_root(int root, struct err *err);
 /* ns_cover.c: hides cloister's own folders in grant I, for good. */
 int ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err);
 /* Sends descriptors to the supervisor: INIT_SCRATCH, INIT_UPPER or INIT_SSH.  NUMBER is the

@@ -72,8 +72,8 @@ show_entry(int from, const char *name, int root, struct err *err)
 	return mounts_bind(from, name, root, name, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
 }
 
-static int
-show_host(int root, struct err *err)
+int
+ns_show_host(int root, struct err *err)
 {
 	static const char *const entries[] = { "usr", "bin", "sbin", "lib", "lib32",
 	                                       "lib64", "libx32" };
@@ -139,8 +139,8 @@ show_rootfs(const struct ns_plan *plan, int root, struct err *err)
 	return r;
 }
 
-static int
-make_dev(int root, struct err *err)
+int
+ns_make_dev(int root, struct err *err)
 {
 	static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
 	static const struct { const char *name, *to; } links[] = {
@@ -237,8 +237,8 @@ mask_proc(int root, struct err *err)
 	return r < 0 || !CONTROL_ON("boot-id") ? r : make_boot_id(root, err);
 }
 
-static int
-make_proc(const struct ns_plan *plan, int root, struct err *err)
+int
+ns_make_proc(const struct ns_plan *plan, int root, struct err *err)
 {
 	const char *const none[] = { NULL };
 	OWN(closep) int proc = -1;
@@ -259,6 +259,20 @@ make_proc(const struct ns_plan *plan, int root, struct err *err)
 	return r;
 }
 
+int
+ns_new_scratch(const struct ns_plan *plan, struct err *err)
+{
+	const struct cell_limits *limits = &plan->spec->limits;
+	char size[32], inodes[32];
+	const char *const options[] = { "mode", "0755", "size", size, "nr_inodes", inodes, NULL };
+
+	snprintf(size, sizeof(size), "%llu",
+	         (unsigned long long)(CONTROL_ON("limit-disk") ? limits->disk : 1ULL << 40));
+	snprintf(inodes, sizeof(inodes), "%llu",
+	         (unsigned long long)(CONTROL_ON("limit-disk") ? limits->inodes : 1ULL << 30));
+	return mounts_new_fs("tmpfs", options, MOUNTS_QUIET, err);
+}
+
 /* Everything that the cell may write is in one place, with one limit. */
 static int
 make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err *err)
@@ -269,18 +283,10 @@ make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err 
 		{ MOUNTS_SCRATCH "/home", "home/agent", 0700, true },
 		{ MOUNTS_SCRATCH "/tmp", "tmp", 01777, false },     /* last: it hides the others */
 	};
-	const struct cell_limits *limits = &plan->spec->limits;
-	char size[32], inodes[32];
-	const char *const options[] = { "mode", "0755", "size", size, "nr_inodes", inodes, NULL };
 	uid_t agent = agent_id(plan);
-	OWN(closep) int scratch = -1;
+	OWN(closep) int scratch = ns_new_scratch(plan, err);
 	int r;
 
-	snprintf(size, sizeof(size), "%llu",
-	         (unsigned long long)(CONTROL_ON("limit-disk") ? limits->disk : 1ULL << 40));
-	snprintf(inodes, sizeof(inodes), "%llu",
-	         (unsigned long long)(CONTROL_ON("limit-disk") ? limits->inodes : 1ULL << 30));
-	scratch = mounts_new_fs("tmpfs", options, MOUNTS_QUIET, err);
 	r = scratch < 0 ? scratch : mounts_attach(scratch, root, MOUNTS_SCRATCH, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
 		if (mkdirat(root, places[i].name, 0700) < 0 ||
@@ -332,8 +338,8 @@ attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, struct
 	return target < 0 ? target : mounts_attach(mount, target, "", err);
 }
 
-static int
-attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err)
+int
+ns_attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err)
 {
 	OWN(closep) int changes = -1;
 	int r = 0;
@@ -347,33 +353,32 @@ attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err
 		r = attach_grant(plan, root, changes, i, err);
 	/* Exists only if the changes go to disk. */
 	umount2(OVERLAY_CHANGES, MNT_DETACH);
+	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
+		r = ns_cover_own(plan, root, i, err);
 	return r;
 }
 
-/* Leaves the host's tree and detaches it. */
-static int
-enter_root(int root, struct err *err)
+/* Leaves the host's tree and detaches it.  What is left in ROOT is for reading only. */
+int
+ns_enter_root(int root, struct err *err)
 {
+	if (unlinkat(root, OVERLAY_LOWER, AT_REMOVEDIR) < 0 ||
+	    unlinkat(root, OVERLAY_CHANGES, AT_REMOVEDIR) < 0)
+		return err_errno(err, "cannot tidy the cell's root");
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_errno(err, "cannot make the new root the root");
 	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return err_errno(err, "cannot let go of the host's files");
-	return 0;
+	return mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
 }
 
 int
-ns_build_root(const struct ns_plan *plan, struct err *err)
+ns_begin_root(const char *size, int *ret_root, struct err *err)
 {
-	const bool trust = plan->ground->trust != NULL;
-	const char *const options[] = { "mode", "0755", "size", trust ? "32m" : "4m",
-	                                "nr_inodes", "8k", NULL };
-	OWN(closep) int root = -1, scratch = -1;
+	const char *const options[] = { "mode", "0755", "size", size, "nr_inodes", "8k", NULL };
+	OWN(closep) int root = mounts_new_fs("tmpfs", options, MOUNTS_QUIET, err);
 	int r;
 
-	/* Mounts made from here on are seen nowhere else. */
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
-	root = mounts_new_fs("tmpfs", options, MOUNTS_QUIET, err);
 	if (root < 0)
 		return err_wrap(err, "the cell's root (see `cloister doctor`)");
 	r = mounts_attach(root, AT_FDCWD, "/", err);
@@ -382,20 +387,43 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = make_folders(root, err);
 	if (r == 0)
-		r = ns_make_etc(root, plan->spec, err);
+		*ret_root = TAKE_FD(root);
+	return r;
+}
+
+int
+ns_show_programs(const struct ns_plan *plan, int root, struct err *err)
+{
+	int r = ns_make_etc(root, plan->spec, err);
+
 	if (r == 0 && plan->spec->known_hosts[0] != '\0')
 		r = ns_make_ssh(root, plan, err);
-	if (r == 0 && trust && plan->spec->rootfs[0] != '\0')
+	if (r == 0 && plan->ground->trust != NULL && plan->spec->rootfs[0] != '\0')
 		r = ns_make_trust(root, plan, err);
 	if (r == 0)
-		r = plan->spec->rootfs[0] == '\0' ? show_host(root, err)
-		                                  : show_rootfs(plan, root, err);
+		r = plan->spec->rootfs[0] == '\0' ? ns_show_host(root, err) : show_rootfs(plan, root, err);
+	return r;
+}
+
+int
+ns_build_root(const struct ns_plan *plan, struct err *err)
+{
+	const bool trust = plan->ground->trust != NULL;
+	OWN(closep) int root = -1, scratch = -1;
+	int r;
+
+	/* Mounts made from here on are seen nowhere else. */
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
+	r = ns_begin_root(trust ? "32m" : "4m", &root, err);
+	if (r == 0)
+		r = ns_show_programs(plan, root, err);
 	timing_mark(TIMING_SKELETON);
 	if (r == 0)
-		r = make_dev(root, err);
+		r = ns_make_dev(root, err);
 	timing_mark(TIMING_DEVICES);
 	if (r == 0)
-		r = make_proc(plan, root, err);
+		r = ns_make_proc(plan, root, err);
 	timing_mark(TIMING_PROC);
 	if (r == 0)
 		r = make_scratch(plan, root, &scratch, err);
@@ -408,18 +436,11 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
 		r = ns_make_trust(root, plan, err);
 	if (r == 0)
-		r = attach_grants(plan, root, scratch, err);
-	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
-		r = ns_cover_own(plan, root, i, err);
+		r = ns_attach_grants(plan, root, scratch, err);
 	if (r < 0)
 		return r;
 	timing_mark(TIMING_GRANTED);
-	if (unlinkat(root, OVERLAY_LOWER, AT_REMOVEDIR) < 0 ||
-	    unlinkat(root, OVERLAY_CHANGES, AT_REMOVEDIR) < 0)
-		return err_errno(err, "cannot tidy the cell's root");
-	r = enter_root(root, err);
-	if (r == 0)
-		r = mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+	r = ns_enter_root(root, err);
 	timing_mark(TIMING_ROOT);
 	return r;
 }

@@ -7,6 +7,7 @@
 
 #include "boundary/boundary.h"
 #include "boundary/cgroup/cgroup.h"
+#include "boundary/overlay/overlay.h"
 
 struct walls {
 	char id[CELL_ID_LEN + 1];
@@ -27,6 +28,25 @@ struct walls {
 	bool has_range;                 /* the cell has an id range of its own, and an inner root */
 	bool frozen, reaped;
 };
+
+struct ns_inside;
+
+/* namespace.c: builds the walls, and starts INSIDE in them, or init if it is NULL.  See boundary.h. */
+int ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
+             const struct ns_inside *inside, struct walls **ret_walls, struct err *err);
+unsigned ns_can(void);
+int ns_check(const struct cell_spec *spec, struct err *err);
+uid_t ns_inner_root(unsigned slot);
+void ns_give_to_agent(int fd, unsigned slot, bool root);
+/* The functions of a boundary whose walls these are, but for examine(), start(), check() and pids(). */
+#define NS_COMMON \
+	.can = ns_can, .inner_root = ns_inner_root, \
+	.keeps_changes = overlay_fits_memory, .give_to_agent = ns_give_to_agent, \
+	.port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill, \
+	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, \
+	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, \
+	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close, \
+	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown
 
 /* ns_limits.c: makes the cell's cgroup, and refuses a cell whose limits cannot be enforced. */
 int ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls *w,

@@ -335,6 +335,8 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 	}
 	if (id == 0 && message.type == INIT_EXITED)
 		return take_exited(p, body);
+	if (id == 0 && message.type == INIT_OVER)
+		return buf_left(body) != 0 ? -EBADMSG : 0;
 	if (id == 0 || buf_left(body) != 0)
 		return -EBADMSG;
 	/* A frame for a stream that is already closed here came too late. */

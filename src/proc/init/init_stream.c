@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -338,13 +339,37 @@ init_stream_exited(uint32_t handle, const struct buf *message)
 	mux_flush(mux);
 }
 
+/* The channel of a virtual machine is a device. */
+static bool
+is_device(void)
+{
+	struct stat st;
+
+	return fstat(INIT_CHANNEL_FD, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
+/* The end of a virtual machine takes with it what its host has not read yet.  A write that blocks
+ * returns when the host has read everything. */
+static void
+await_host(void)
+{
+	OWN(buf_free) struct buf over = {0};
+
+	if (!is_device() || fcntl(INIT_CHANNEL_FD, F_SETFL, 0) < 0)
+		return;
+	ipc_begin(&over, INIT_OVER);
+	send_frame(&over);
+}
+
 static void
 exit_if_done(void)
 {
 	const struct carried *agent = find(INIT_HANDLE_AGENT);
 
-	if (is_ending && (agent == NULL || (agent->exited.len == 0 && !is_reading(agent))) && mux_is_flushed(mux))
+	if (is_ending && (agent == NULL || (agent->exited.len == 0 && !is_reading(agent))) && mux_is_flushed(mux)) {
+		await_host();
 		_exit(0);
+	}
 }
 
 void
@@ -363,7 +388,11 @@ init_stream_open(void)
 	int r = loop_new(&loop, NULL);
 
 	round_end = (struct loop_round){ .run = settle };
-	return r < 0 ? r : mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
+	if (r == 0)
+		r = mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
+	if (r == 0 && is_device())
+		mux_set_device(mux);
+	return r;
 }
 
 int

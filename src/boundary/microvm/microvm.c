@@ -1,0 +1,225 @@
+/* microvm.c - the boundary of a virtual machine in namespaces, seen from the supervisor. */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/microvm/vm.h"
+#include "boundary/microvm/vm_guest.h"
+#include "boundary/namespace/ns_walls.h"
+#include "confine/filter.h"
+#include "confine/landlock.h"
+
+#define LOG_MAX 200
+#define BOOT_S 30                       /* how long a guest may take to start */
+#define BOOT_EMULATED_S 180
+
+/* ---- in the child ---- */
+
+/* Like init's own lockdown: the monitor may change no file at all. */
+static int
+lock_down(int landlock, struct err *err)
+{
+	/* Set again: changing ids has cleared it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, "cannot restrict the virtual machine");
+	if (landlock_enforce(landlock, err) < 0)
+		return -err->code;
+	return filter_load(FILTER_MONITOR, err);
+}
+
+static int
+vm_build(const struct ns_plan *plan, struct err *err)
+{
+	static const char *const nothing[] = { NULL };
+	const struct vm *vm = plan->inside->arg;
+	int share = -1, landlock = -1;
+	int r = ns_set_kernel(plan, err);
+
+	if (r == 0)
+		r = vm_build_root(plan, vm, err);
+	if (r == 0)
+		r = ns_join_net(plan, err);
+	if (r == 0)
+		r = vm_share(&share, err);
+	if (r == 0)
+		r = ns_set_limits(plan, err);
+	if (r == 0)
+		r = landlock_make(LANDLOCK_FILES_TOO, nothing, &landlock, err);
+	if (r == 0)
+		r = ns_drop_everything(plan, err);
+	if (r == 0)
+		r = lock_down(landlock, err);
+	return r < 0 ? r : vm_become_qemu(plan, vm, plan->stream, share, err);
+}
+
+/* ---- in the supervisor ---- */
+
+/* The cell as the guest builds it: the shared tree is its root file system, and workspaces are merged
+ * already.  It learns no path of the host. */
+static int
+describe_guest(const struct cell_spec *spec, struct cell_spec *ret_guest, struct cell_grant *grants,
+               struct err *err)
+{
+	static char none[] = "", host[] = VM_GUEST_HOST, command[] = "agent";
+	static char *nothing[] = { NULL }, *argv[] = { command, NULL };
+
+	*ret_guest = (struct cell_spec){ .name = none, .hostname = spec->hostname, .cwd = spec->cwd, .rootfs = host,
+		.argv = argv, .env = nothing, .grants = grants, .n_grants = spec->n_grants, .limits = spec->limits,
+		.profile = spec->profile, .root = spec->root, .has_policy = spec->has_policy,
+		.n_files = spec->n_files, .audit_max = CELL_AUDIT_MAX };
+	memcpy(ret_guest->id, spec->id, sizeof(ret_guest->id));
+	memcpy(ret_guest->files, spec->files, sizeof(ret_guest->files));
+	for (size_t i = 0; i < spec->n_grants; i++) {
+		grants[i] = spec->grants[i];
+		grants[i].access = grants[i].access == CELL_OVERLAY ? CELL_WRITE : grants[i].access;
+		grants[i].host = str_format(VM_GUEST_HOST "%s", spec->grants[i].cell);
+		if (grants[i].host == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+static int
+vm_greet(const struct ns_plan *plan, int stream, struct err *err)
+{
+	struct cell_grant grants[CELL_GRANTS_MAX] = {0};
+	OWN(buf_free) struct buf message;
+	unsigned char entropy[VM_GUEST_ENTROPY];
+	struct cell_spec guest;
+	const struct timeval limit = { .tv_sec = plan->spec->vm_emulated ? BOOT_EMULATED_S : BOOT_S };
+	struct timespec now;
+	uint32_t len;
+	int r = describe_guest(plan->spec, &guest, grants, err);
+
+	buf_init(&message, VM_GUEST_MESSAGE_MAX);
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (r == 0 && getrandom(entropy, sizeof(entropy), 0) != (ssize_t)sizeof(entropy))
+		r = err_errno(err, "cannot make random numbers for the guest");
+	if (r == 0) {
+		buf_put_u32(&message, VM_GUEST_VERSION);
+		buf_put_u64(&message, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
+		buf_put_u32(&message, plan->spec->has_policy ? VM_GUEST_NET : 0);
+		buf_put(&message, entropy, sizeof(entropy));
+		cell_spec_put(&message, &guest);
+		if (buf_failed(&message))
+			r = err_set(err, E2BIG, "the files of the agent's home are too large for a virtual machine");
+	}
+	for (size_t i = 0; i < plan->spec->n_grants; i++)
+		free(grants[i].host);
+	if (r < 0)
+		return r;
+	/* For whoever waits for the guest's answer. */
+	if (setsockopt(stream, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0)
+		return err_errno(err, "cannot set a limit for the guest's start");
+	len = htole32((uint32_t)message.len);
+	r = write_all(stream, &len, sizeof(len), err);
+	return r < 0 ? r : write_all(stream, message.data, message.len, err);
+}
+
+/* Real root opens what the cell's own root cannot reach by its path. */
+static int
+open_mount(const char *path)
+{
+	return ns_has_range() ? open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC) : -1;
+}
+
+/* A device that belongs to the cell's agent: root's cells are nobody outside, and in no group. */
+static int
+make_kvm(const struct cell_spec *spec, unsigned slot, int *ret_mount, struct err *err)
+{
+	static const char *const options[] = { "mode", "0755", "size", "4k", "nr_inodes", "4", NULL };
+	const uid_t agent = ns_inner_root(slot) + (spec->root ? 0 : CELL_AGENT_ID);
+	OWN(closep) int folder = -1;
+	struct stat st;
+
+	if (!ns_has_range() || spec->vm_emulated)
+		return 0;
+	if (stat("/dev/kvm", &st) < 0 || !S_ISCHR(st.st_mode))
+		return err_errno(err, "there is no /dev/kvm, so no virtual machine can run (see `cloister doctor`)");
+	folder = mounts_new_fs("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+	if (folder < 0)
+		return folder;
+	if (mknodat(folder, "kvm", S_IFCHR | 0600, st.st_rdev) < 0 || fchownat(folder, "kvm", agent, agent, 0) < 0)
+		return err_errno(err, "cannot make a device for the virtual machine");
+	*ret_mount = TAKE_FD(folder);
+	return 0;
+}
+
+/* Adds what the monitor complained of.  No agent has run yet, so the text is the monitor's own. */
+static void
+explain(int log, struct err *err)
+{
+	char text[LOG_MAX + 1];
+	ssize_t n = pread(log, text, LOG_MAX, 0);
+
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	for (char *at = text; *at != '\0'; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	(void)err_set(err, err->code, "the virtual machine did not start: %s", text);
+}
+
+static int
+microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
+              struct err *err)
+{
+	struct vm vm = { .kernel = open_mount(spec->vm_kernel), .initramfs = open_mount(spec->vm_initramfs),
+	                 .kvm = -1, .log = memfd_create("monitor", MFD_CLOEXEC), .emulated = spec->vm_emulated };
+	const struct ns_inside inside = { vm_build, vm_greet, &vm };
+	int r = make_kvm(spec, ground->slot, &vm.kvm, err);
+
+	if (r == 0)
+		r = ns_start(spec, ground, true, &inside, ret_walls, err);
+	if (r < 0)
+		explain(vm.log, err);
+	closep(&vm.kernel);
+	closep(&vm.initramfs);
+	closep(&vm.kvm);
+	closep(&vm.log);
+	return r;
+}
+
+static int
+microvm_check(const struct cell_spec *spec, struct err *err)
+{
+	if (spec->vm_kernel == NULL)
+		return err_set(err, EINVAL, "the cell's description names no kernel for its virtual machine");
+	if (spec->known_hosts[0] != '\0')
+		return err_set(err, ENOTSUP, "a virtual machine has no SSH agent yet: use --boundary namespace");
+	if (spec->n_ports > 0)
+		return err_set(err, ENOTSUP, "a virtual machine cannot publish ports yet: use --boundary namespace");
+	return vm_find_qemu(err) < 0 ? -err->code : ns_check(spec, err);
+}
+
+/* The agent is the guest's own, and has no pid here. */
+static void
+microvm_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent)
+{
+	ns_pids(w, ret_first, ret_agent);
+	*ret_agent = 0;
+}
+
+const struct boundary boundary_microvm = {
+	.name = BOUNDARY_MICROVM, .examine = vm_examine, .start = microvm_start, .check = microvm_check,
+	.pids = microvm_pids, NS_COMMON,
+};

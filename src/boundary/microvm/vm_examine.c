@@ -1,0 +1,33 @@
+/* vm_examine.c - what this machine has for virtual machines, for `cloister doctor`. */
+#include <string.h>
+
+#include "base/err.h"
+#include "boundary/findings.h"
+#include "boundary/microvm/vm.h"
+#include "vm/kvm.h"
+
+static void
+examine_kvm(struct findings *f)
+{
+	struct kvm_report kvm;
+	int r = kvm_probe(&kvm);
+
+	if (r < 0)
+		findings_advise(findings_add(f, "kvm", FINDING_LIMITED, "not tried, because no process could be started: %s",
+		                             strerrordesc_np(-r)), "see 'processes'");
+	else
+		findings_advise(findings_add(f, "kvm", kvm.state == KVM_USABLE ? FINDING_OK : FINDING_MISSING, "%s",
+		                             kvm.found), "%s", kvm.todo);
+}
+
+void
+vm_examine(struct findings *f)
+{
+	struct err err = {0};
+
+	examine_kvm(f);
+	if (vm_find_qemu(&err) < 0 || vm_find_server(&err) == NULL)
+		findings_add(f, "virtual machines", FINDING_MISSING, "%s", err.text);
+	else
+		findings_add(f, "virtual machines", FINDING_OK, "QEMU and virtiofsd are there, for --boundary microvm");
+}

@@ -1,0 +1,31 @@
+/* vm_guest.h - what the host and a guest have agreed on: names, addresses, and the first message.
+ *
+ * The host writes one message into the guest's port as soon as there is one: its length (u32, little
+ * endian) and VM_GUEST_VERSION (u32), u64 the time in ns, u32 bits (enum vm_guest_flags),
+ * VM_GUEST_ENTROPY random bytes (buf_put_bytes), and a cell_spec.  The guest answers as init does
+ * over a byte stream: see ipc/init_channel.h. */
+#ifndef CLOISTER_VM_GUEST_H
+#define CLOISTER_VM_GUEST_H
+
+#define VM_GUEST_VERSION 1
+#define VM_GUEST_ENTROPY 32
+#define VM_GUEST_MESSAGE_MAX (1024 * 1024)
+
+enum vm_guest_flags { VM_GUEST_NET = 1 };
+
+#define VM_GUEST_PORT "cloister.port"   /* the name of the virtio port */
+#define VM_GUEST_SHARE "cloister"       /* the tag of the shared tree */
+#define VM_GUEST_HOST "/host"           /* where the guest mounts it, before the agent's world exists */
+
+/* The guest's side of user-mode networking.  The gate's and the synthetic addresses are elsewhere. */
+#define VM_GUEST_NET4 "192.0.2.0/24"
+#define VM_GUEST_HOST4 "192.0.2.1"
+#define VM_GUEST_ADDRESS4 "192.0.2.15"
+#define VM_GUEST_DNS4 "192.0.2.3"
+#define VM_GUEST_MASK4 "255.255.255.0"
+#define VM_GUEST_NET6 "2001:db8::/64"
+#define VM_GUEST_HOST6 "2001:db8::1"
+#define VM_GUEST_ADDRESS6 "2001:db8::15"
+#define VM_GUEST_DNS6 "2001:db8::3"
+#define VM_GUEST_BITS6 64
+#endif

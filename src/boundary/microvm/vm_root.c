@@ -1,0 +1,104 @@
+/* vm_root.c - the files of a cell with a virtual machine: the guest's tree, and the monitor's root. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "boundary/microvm/vm.h"
+#include "ipc/init_channel.h"
+
+/* Where the workspaces' changes are mounted meanwhile, as an overlay requires: no grant is beneath it. */
+#define ASIDE "dev"
+
+/* The root of an ordinary cell, without what the guest's own kernel provides.  Workspaces are merged
+ * here, so that their changes are outside the guest. */
+static int
+build_tree(const struct ns_plan *plan, int *ret_tree, struct err *err)
+{
+	const bool trust = plan->ground->trust != NULL;
+	OWN(closep) int tree = -1, scratch = -1;
+	int r = ns_begin_root(trust ? "32m" : "4m", &tree, err);
+
+	if (r == 0)
+		r = ns_show_programs(plan, tree, err);
+	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
+		r = ns_make_trust(tree, plan, err);
+	if (r == 0)
+		r = scratch = ns_new_scratch(plan, err);
+	if (r >= 0)
+		r = mounts_attach(scratch, tree, ASIDE, err);
+	if (r == 0)
+		r = ns_attach_grants(plan, tree, scratch, err);
+	if (r == 0 && umount2(ASIDE, MNT_DETACH) < 0)
+		r = err_errno(err, "cannot put the workspaces' changes aside");
+	if (r == 0)
+		r = ns_send_fds(plan, INIT_SCRATCH, 0, &scratch, 1, err);
+	if (r == 0)
+		*ret_tree = TAKE_FD(tree);
+	return r;
+}
+
+static int
+show_file(int mount, const char *path, int root, const char *name, struct err *err)
+{
+	OWN(closep) int from = mount >= 0 ? mount : mounts_copy_tree(AT_FDCWD, path, err);
+	int r = from < 0 ? from : mounts_set_attrs(from, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+
+	if (r == 0 && mknodat(root, name, S_IFREG | 0644, 0) < 0)
+		r = err_errno(err, "cannot make '/%s'", name);
+	return r < 0 ? r : mounts_attach(from, root, name, err);
+}
+
+/* An ordinary user may open the device because of a group, which the cell's processes keep. */
+static int
+show_kvm(int device, int root, struct err *err)
+{
+	if (device < 0) {
+		if (mknodat(root, "dev/kvm", S_IFREG | 0644, 0) < 0 ||
+		    mount("/dev/kvm", "dev/kvm", NULL, MS_BIND, NULL) < 0)
+			return err_errno(err, "cannot show /dev/kvm to the virtual machine (see `cloister doctor`)");
+		return 0;
+	}
+	if (mkdirat(root, "dev/vm", 0755) < 0 || symlinkat("vm/kvm", root, "dev/kvm") < 0)
+		return err_errno(err, "cannot make '/dev/kvm'");
+	return mounts_attach(device, root, "dev/vm", err);
+}
+
+int
+vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
+{
+	OWN(closep) int tree = -1, root = -1, copy = -1;
+	int r;
+
+	/* Mounts made from here on are seen nowhere else. */
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
+	r = build_tree(plan, &tree, err);
+	/* With everything that is mounted in it. */
+	if (r == 0) {
+		copy = open_tree(tree, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+		r = copy < 0 ? err_errno(err, "cannot take the guest's files") : 0;
+	}
+	if (r == 0)
+		r = ns_begin_root("1m", &root, err);
+	if (r == 0)
+		r = ns_show_host(root, err);
+	if (r == 0)
+		r = ns_make_dev(root, err);
+	if (r == 0 && !vm->emulated)
+		r = show_kvm(vm->kvm, root, err);
+	if (r == 0)
+		r = ns_make_proc(plan, root, err);
+	if (r == 0)
+		r = show_file(vm->kernel, plan->spec->vm_kernel, root, VM_KERNEL, err);
+	if (r == 0)
+		r = show_file(vm->initramfs, plan->spec->vm_initramfs, root, VM_INITRAMFS, err);
+	if (r == 0 && mkdirat(root, VM_TREE, 0755) < 0)
+		r = err_errno(err, "cannot make the guest's folder");
+	if (r == 0)
+		r = mounts_attach(copy, root, VM_TREE, err);
+	return r < 0 ? r : ns_enter_root(root, err);
+}

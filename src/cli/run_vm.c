@@ -1,0 +1,118 @@
+/* run_vm.c - `cloister run --boundary microvm`: finds what the virtual machine boots. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data.h"
+#include "base/err.h"
+#include "base/exe.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/spawn.h"
+#include "boundary/boundary.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "vm/kvm.h"
+
+#define ANSWER_MAX (2 * PATH_MAX)
+#define CACHE "vm"                      /* in the data folder */
+
+int
+run_set_accel(struct run *run, const char *value, struct err *err)
+{
+	if (strcmp(value, "kvm") != 0 && strcmp(value, "tcg") != 0)
+		return err_set(err, EINVAL, "there is no '%s' for virtual machines: use kvm, or tcg for tests", value);
+	run->spec.vm_emulated = strcmp(value, "tcg") == 0;
+	return 0;
+}
+
+/* Reads the answer of cloister-initramfs: two lines. */
+static int
+read_answer(int fd, struct cell_spec *spec, struct err *err)
+{
+	char text[ANSWER_MAX], *second, *end;
+	size_t len = 0;
+	ssize_t n;
+
+	while (len < sizeof(text) - 1 && (n = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	second = strchr(text, '\n');
+	end = second == NULL ? NULL : strchr(second + 1, '\n');
+	if (end == NULL || end[1] != '\0')
+		return err_set(err, EPROTO, "cannot prepare the virtual machine");
+	*second++ = *end = '\0';
+	spec->vm_kernel = strdup(text);
+	spec->vm_initramfs = strdup(second);
+	return spec->vm_kernel == NULL || spec->vm_initramfs == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+static int
+prepare(struct run *run, struct err *err)
+{
+	OWN(freep) char *cache = data_path(CACHE, err);
+	OWN(closep) int folder = cache == NULL ? -1 : data_folder(CACHE, true, err);
+	char guest[PATH_MAX], init[PATH_MAX], kernel[PATH_MAX];
+	char *argv[] = { (char[]){ "cloister-initramfs" }, (char[]){ "--kernel" }, kernel, (char[]){ "--modules" },
+	                 getenv("CLOISTER_VM_MODULES") != NULL ? getenv("CLOISTER_VM_MODULES") : (char[]){ "" },
+	                 (char[]){ "--init" }, guest, (char[]){ "--cloister-init" }, init,
+	                 (char[]){ "--cache" }, cache, NULL };
+	struct spawn_fd out = { -1, STDOUT_FILENO };
+	int ends[2], r = folder < 0 ? -ENOENT : 0, status;
+	pid_t pid;
+
+	snprintf(kernel, sizeof(kernel), "%s", run->vm_kernel != NULL ? run->vm_kernel :
+	         getenv("CLOISTER_VM_KERNEL") != NULL ? getenv("CLOISTER_VM_KERNEL") : "");
+	if (r == 0)
+		r = exe_find_helper("cloister-guest", guest, err);
+	if (r == 0)
+		r = exe_find_helper("cloister-init", init, err);
+	if (r == 0 && pipe2(ends, O_CLOEXEC) < 0)
+		r = err_errno(err, "cannot create a pipe");
+	if (r < 0)
+		return r;
+	out.fd = ends[1];
+	pid = spawn_start(&(struct spawn){ .argv = argv, .fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, err);
+	close(ends[1]);
+	r = pid < 0 ? (int)pid : read_answer(ends[0], &run->spec, err);
+	close(ends[0]);
+	if (pid < 0)
+		return r;
+	status = spawn_await(pid, err);
+	/* It has told why. */
+	return status > 0 ? CLI_FAILED : status < 0 ? status : r;
+}
+
+/* A device that opens may still be no use: see vm/kvm.h. */
+static int
+check_kvm(struct err *err)
+{
+	struct kvm_report report;
+	int r = kvm_probe(&report);
+
+	if (r < 0)
+		return err_set(err, -r, "cannot find out whether virtual machines can run here: %s",
+		               strerrordesc_np(-r));
+	if (report.state == KVM_USABLE)
+		return 0;
+	return err_set(err, ENOTSUP, "a virtual machine cannot run here: %s: %s; or use --vm-accel tcg, which is slow "
+	               "and for tests", report.found, report.todo);
+}
+
+int
+run_finish_vm(struct run *run, struct err *err)
+{
+	int r;
+
+	if (strcmp(run->spec.boundary, BOUNDARY_MICROVM) != 0) {
+		run->spec.vm_emulated = false;
+		return run->vm_kernel == NULL ? 0 : err_set(err, EINVAL, "--vm-kernel needs --boundary "
+		                                            BOUNDARY_MICROVM);
+	}
+	r = run->spec.vm_emulated ? 0 : check_kvm(err);
+	return r < 0 ? r : prepare(run, err);
+}

@@ -1,0 +1,275 @@
+/* main.c - cloister-guest: the first process of a virtual machine, from its kernel's start to init.
+ *
+ * It loads the modules, opens the port to the host and waits there for the cell's description.  The
+ * guest is then like a machine of its own, with the shared tree as its files: the same code as in any
+ * cell builds the agent's world, gives all rights up and becomes cloister-init. */
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/microvm/vm_guest.h"
+#include "boundary/namespace/ns_plan.h"
+#include "ipc/init_channel.h"
+#include "ipc/ipc.h"
+#include "proc/guest/guest.h"
+
+#define MODULES_MAX 64
+#define PORT_WAIT_MS 10000
+#define PORT_STEP_US 1000
+
+static int
+mount_own(struct err *err)
+{
+	static const struct { const char *type, *at; } mounts[] = {
+		{ "proc", "/proc" }, { "sysfs", "/sys" }, { "devtmpfs", "/dev" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(mounts); i++)
+		if (mount(mounts[i].type, mounts[i].at, mounts[i].type, MS_NOSUID | MS_NOEXEC, NULL) < 0)
+			return err_errno(err, "the guest cannot mount %s", mounts[i].at);
+	return 0;
+}
+
+static int
+load_module(int dir, const char *name, struct err *err)
+{
+	OWN(closep) int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
+		return err_errno(err, "the guest cannot load its module %s", name);
+	return 0;
+}
+
+/* Their names begin with their place in the order. */
+static int
+load_modules(struct err *err)
+{
+	struct dirent **names = NULL;
+	OWN(closep) int dir = open("/modules", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int n = scandir("/modules", &names, NULL, alphasort), r = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (r == 0 && names[i]->d_name[0] != '.')
+			r = load_module(dir, names[i]->d_name, err);
+		free(names[i]);
+	}
+	free(names);
+	return r;
+}
+
+/* The port of that name; the host may add it a moment after the driver began. */
+static int
+find_port(char ret_path[64])
+{
+	OWN(closedirp) DIR *dir = opendir("/sys/class/virtio-ports");
+	struct dirent *d;
+
+	while (dir != NULL && (d = readdir(dir)) != NULL) {
+		OWN(freep) char *name = NULL;
+		char file[300];
+
+		snprintf(file, sizeof(file), "/sys/class/virtio-ports/%s/name", d->d_name);
+		if (d->d_name[0] == '.' || strlen(d->d_name) > 32 ||
+		    read_file_at(AT_FDCWD, file, 256, &name, NULL, NULL) < 0)
+			continue;
+		name[strcspn(name, "\n")] = '\0';
+		if (strcmp(name, VM_GUEST_PORT) != 0)
+			continue;
+		snprintf(ret_path, 64, "/dev/%.32s", d->d_name);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static int
+open_port(struct err *err)
+{
+	const struct timespec step = { .tv_nsec = PORT_STEP_US * 1000 };
+	int64_t until = io_now_ms() + PORT_WAIT_MS;
+	char path[64];
+	int fd;
+
+	for (;;) {
+		fd = find_port(path) == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+		if (fd >= 0 || io_now_ms() > until)
+			break;
+		nanosleep(&step, NULL);
+	}
+	return fd >= 0 ? fd : err_errno(err, "the guest has no port to its host");
+}
+
+/* A port that the host has yet to open reads as ended. */
+static int
+read_fully(int port, void *data, size_t len, struct err *err)
+{
+	const struct timespec step = { .tv_nsec = PORT_STEP_US * 1000 };
+	unsigned char *at = data;
+
+	while (len > 0) {
+		ssize_t n = read(port, at, len);
+
+		if (n < 0 && errno != EINTR)
+			return err_errno(err, "the guest cannot read from its port");
+		if (n <= 0) {
+			nanosleep(&step, NULL);
+			continue;
+		}
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int
+read_message(int port, struct buf *ret_message, struct err *err)
+{
+	uint32_t len;
+	OWN(freep) unsigned char *bytes = NULL;
+	int r = read_fully(port, &len, sizeof(len), err);
+
+	if (r < 0)
+		return r;
+	len = le32toh(len);
+	if (len > VM_GUEST_MESSAGE_MAX || (bytes = malloc(len)) == NULL)
+		return err_set(err, EBADMSG, "the guest's first message is too long");
+	r = read_fully(port, bytes, len, err);
+	buf_init(ret_message, VM_GUEST_MESSAGE_MAX);
+	if (r == 0)
+		buf_put(ret_message, bytes, len);
+	return r;
+}
+
+/* Every guest begins alike, and with a restored memory even its random numbers would be. */
+static void
+stir(const void *bytes, size_t len)
+{
+	OWN(closep) int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
+	struct { struct rand_pool_info info; unsigned char bytes[VM_GUEST_ENTROPY]; } pool = {
+		.info = { .entropy_count = (int)len * 8, .buf_size = (int)len } };
+
+	memcpy(pool.info.buf, bytes, len);
+	(void)ioctl(fd, RNDADDENTROPY, &pool);
+	(void)ioctl(fd, RNDRESEEDCRNG);
+	explicit_bzero(&pool, sizeof(pool));
+}
+
+static int
+take_message(struct buf *message, uint32_t *ret_flags, struct cell_spec *ret_spec, struct err *err)
+{
+	unsigned char entropy[VM_GUEST_ENTROPY];
+	struct timespec now;
+	uint32_t version;
+	uint64_t ns;
+
+	if (buf_get_u32(message, &version) < 0 || version != VM_GUEST_VERSION || buf_get_u64(message, &ns) < 0 ||
+	    buf_get_u32(message, ret_flags) < 0 || buf_left(message) < sizeof(entropy))
+		return err_set(err, EBADMSG, "the guest's first message is malformed");
+	memcpy(entropy, message->data + message->pos, sizeof(entropy));
+	message->pos += sizeof(entropy);
+	stir(entropy, sizeof(entropy));
+	now = (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+	(void)clock_settime(CLOCK_REALTIME, &now);
+	return cell_spec_get(message, ret_spec, err);
+}
+
+/* pivot_root() cannot leave a kernel's first root, so the guest moves to one of its own. */
+static int
+leave_first_root(struct err *err)
+{
+	static const char *const moved[] = { "dev", "proc", "sys" };
+	char from[16], to[16];
+
+	if (mount("tmpfs", VM_GUEST_HOST, "tmpfs", 0, "mode=0755") < 0)
+		return err_errno(err, "the guest cannot make its root");
+	for (size_t i = 0; i < ARRAY_LEN(moved); i++) {
+		snprintf(from, sizeof(from), "/%s", moved[i]);
+		snprintf(to, sizeof(to), VM_GUEST_HOST "/%s", moved[i]);
+		if (mkdir(to, 0755) < 0 || mount(from, to, NULL, MS_MOVE, NULL) < 0)
+			return err_errno(err, "the guest cannot move %s", from);
+	}
+	if (mkdir(VM_GUEST_HOST VM_GUEST_HOST, 0755) < 0 || chdir(VM_GUEST_HOST) < 0 ||
+	    mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 || chdir("/") < 0)
+		return err_errno(err, "the guest cannot enter its root");
+	return 0;
+}
+
+static int
+run(int port, struct err *err)
+{
+	static const struct boundary_ground ground = { .changes = -1 };
+	OWN(buf_free) struct buf message = {0};
+	OWN(cell_spec_free) struct cell_spec spec = {0};
+	struct ns_plan plan = { .spec = &spec, .ground = &ground, .range = true, .channel = -1, .stream = port,
+	                        .rootfs = -1, .changes = -1 };
+	uint32_t flags = 0;
+	int r = read_message(port, &message, err);
+
+	if (r == 0)
+		r = take_message(&message, &flags, &spec, err);
+	plan.init_exe = open("/cloister-init", O_PATH | O_CLOEXEC);
+	if (r == 0)
+		r = leave_first_root(err);
+	if (r == 0 && mount(VM_GUEST_SHARE, VM_GUEST_HOST, "virtiofs", MS_NOSUID | MS_NODEV, NULL) < 0)
+		r = err_errno(err, "the guest cannot mount its files");
+	if (r == 0)
+		r = guest_set_up_net((flags & VM_GUEST_NET) != 0, err);
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		plan.grants[i] = -1;
+	if (r == 0 && fcntl(port, F_SETFL, O_NONBLOCK) < 0)
+		r = err_errno(err, "the guest cannot use its port");
+	return r < 0 ? r : ns_build(&plan, err);
+}
+
+/* As init does over a byte stream. */
+static void
+report(int port, const struct err *err)
+{
+	OWN(buf_free) struct buf message;
+	uint32_t len;
+
+	ipc_begin(&message, INIT_FAILED);
+	buf_put_u32(&message, (uint32_t)err->code);
+	buf_put_str(&message, err->text);
+	len = htole32((uint32_t)message.len);
+	(void)fcntl(port, F_SETFL, 0);
+	(void)write_all(port, &len, sizeof(len), NULL);
+	(void)write_all(port, message.data, message.len, NULL);
+}
+
+int
+main(void)
+{
+	struct err err = {0};
+	int port = -1;
+
+	if (getpid() != 1) {
+		fprintf(stderr, "cloister-guest is started by a virtual machine's kernel only\n");
+		return 125;
+	}
+	umask(022);
+	if (mount_own(&err) == 0 && load_modules(&err) == 0)
+		port = open_port(&err);
+	if (port >= 0) {
+		(void)run(port, &err);
+		report(port, &err);
+	} else {
+		fprintf(stderr, "%s\n", err.text);
+	}
+	(void)reboot(RB_AUTOBOOT);
+	return 125;
+}

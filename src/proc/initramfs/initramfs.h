@@ -1,0 +1,86 @@
+/* initramfs.h - the parts of cloister-initramfs: modules and their order, decompression, the cache. */
+#ifndef CLOISTER_INITRAMFS_H
+#define CLOISTER_INITRAMFS_H
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "canon/hash.h"
+#include "vm/module.h"
+
+struct err;
+struct kernel;
+
+#define INITRAMFS_PROGRAM_MAX ((size_t)64 << 20)
+#define INITRAMFS_MODULE_MAX ((size_t)64 << 20) /* decompressed */
+#define INITRAMFS_FILES_MAX 65536               /* module files of a kernel */
+#define INITRAMFS_CHOSEN_MAX 100                /* two digits in their names */
+
+/* ---- initramfs_unpack.c ---- */
+
+/* Append the contents of DATA to OUT, decompressed as SUFFIX (module_file_name()) demands.  -EFBIG:
+ * they are over OUT's maximum. */
+int initramfs_unpack(const char *suffix, const void *data, size_t len, struct buf *out, struct err *err);
+
+/* ---- initramfs_modules.c: the module files of a kernel ---- */
+
+enum initramfs_state { INITRAMFS_UNSEEN, INITRAMFS_LOADING, INITRAMFS_CHOSEN };
+
+struct initramfs_file {
+	char *path;                     /* beneath the folder of modules */
+	const char *suffix;             /* in PATH */
+	char name[MODULE_NAME_MAX];
+	uint64_t size;
+	int64_t mtime_ns;
+	enum initramfs_state state;
+};
+struct initramfs_files {
+	int dir;                        /* the folder of modules; 0: not open */
+	char *builtin;                  /* the text of modules.builtin */
+	struct initramfs_file *at;      /* sorted by path */
+	size_t n, cap;
+};
+int initramfs_files_list(const char *folder, struct initramfs_files *ret_files, struct err *err);
+void initramfs_files_free(struct initramfs_files *f);   /* for OWN() too */
+
+/* ---- initramfs_choose.c: the modules that go in ---- */
+
+extern const char *const initramfs_wanted[];    /* ends with NULL */
+
+struct initramfs_chosen {
+	size_t n;
+	struct {
+		const struct initramfs_file *file;
+		struct buf data;        /* decompressed */
+	} at[INITRAMFS_CHOSEN_MAX];
+};
+/* The WANTED modules that RELEASE has not built in, and all they depend on, in an order in which they
+ * can be loaded.  The caller frees *CHOSEN, also after an error. */
+int initramfs_choose(struct initramfs_files *files, const char *release, const char *const *wanted,
+                     struct initramfs_chosen *chosen, struct err *err);
+void initramfs_chosen_free(struct initramfs_chosen *c); /* for OWN() too */
+
+/* ---- initramfs_cache.c: finished ones, in the folder DIR ---- */
+
+#define INITRAMFS_KEEP_DAYS 30
+
+struct initramfs_cache {
+	int dir;                        /* 0: not open */
+	char name[HASH_HEX + 1];        /* of the finished file */
+	char part[32];                  /* of the file being written; "": none */
+};
+/* HASH is over everything that goes in. */
+int initramfs_cache_open(const char *folder, const unsigned char hash[HASH_LEN],
+                         struct initramfs_cache *ret_cache, struct err *err);
+/* Remove the unfinished file, if there is one. */
+void initramfs_cache_close(struct initramfs_cache *c);  /* for OWN() too */
+/* Whether it is there; then it counts as used now. */
+bool initramfs_cache_use(const struct initramfs_cache *c);
+/* A descriptor of a new file, the caller's, and its entry in the cache once it is written. */
+int initramfs_cache_begin(struct initramfs_cache *c, struct err *err);
+int initramfs_cache_finish(struct initramfs_cache *c, int fd, struct err *err);
+/* Remove files that nobody has used for INITRAMFS_KEEP_DAYS. */
+void initramfs_cache_prune(const struct initramfs_cache *c);
+#endif

@@ -1,0 +1,197 @@
+/* main.c - cloister-initramfs: makes the initramfs of a virtual machine, or finds it in a cache.
+ *
+ *   cloister-initramfs --kernel FILE|"" --modules DIR|"" --init FILE --cloister-init FILE --cache DIR
+ *
+ * prints two lines: the path of the kernel, and that of the initramfs.  kernel.h explains the empty
+ * words.  The initramfs has /init and /cloister-init, which are the given files; the folders /dev,
+ * /proc, /sys, /host and /modules; /dev/console; and the kernel modules that a guest needs, as
+ * /modules/00-NAME.ko and on, in an order in which they can be loaded.
+ *
+ * The operator runs it, with the operator's rights and no more.  No agent has written what it reads:
+ * it refuses a kernel or a module that anybody but root and the operator may write, or that is not a
+ * regular file.  Inside the folder of modules it follows no link and crosses no mount.  It starts no
+ * program, and writes only to its cache, which must be the operator's own.  So it is not locked down. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/tell.h"
+#include "proc/initramfs/initramfs.h"
+#include "vm/cpio.h"
+#include "vm/kernel.h"
+
+/* Part of the hash: change it whenever the same input makes another initramfs. */
+#define LAYOUT "cloister-initramfs 1"
+
+static const char *const folders[] = { "dev", "proc", "sys", "host", "modules" };
+
+enum option { KERNEL, MODULES, INIT, CLOISTER_INIT, CACHE, OPTIONS };
+static const char *const option_names[OPTIONS] = {
+	"--kernel", "--modules", "--init", "--cloister-init", "--cache"
+};
+
+/* A program that goes in. */
+struct program {
+	const char *name;
+	char *data;
+	size_t len;
+};
+
+struct input {
+	struct kernel kernel;
+	struct initramfs_files files;
+	struct program programs[2];
+};
+
+static void
+input_free(struct input *in)
+{
+	kernel_free(&in->kernel);
+	initramfs_files_free(&in->files);
+	for (size_t i = 0; i < ARRAY_LEN(in->programs); i++)
+		free(in->programs[i].data);
+}
+
+static bool
+parse_options(int argc, char **argv, const char *ret_values[OPTIONS])
+{
+	size_t n = 0;
+
+	for (int i = 1; i + 1 < argc; i += 2)
+		for (size_t o = 0; o < OPTIONS; o++)
+			if (strcmp(argv[i], option_names[o]) == 0 && ret_values[o] == NULL) {
+				ret_values[o] = argv[i + 1];
+				n++;
+			}
+	return n == OPTIONS && argc == 1 + 2 * OPTIONS;
+}
+
+static int
+read_input(const char *const options[OPTIONS], struct input *in, struct err *err)
+{
+	const char *const paths[] = { options[INIT], options[CLOISTER_INIT] };
+	static const char *const names[] = { "init", "cloister-init" };
+	int r = kernel_find("", options[KERNEL], options[MODULES], &in->kernel, err);
+
+	if (r == 0)
+		r = initramfs_files_list(in->kernel.modules, &in->files, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(paths); i++) {
+		in->programs[i].name = names[i];
+		r = read_file_at(AT_FDCWD, paths[i], INITRAMFS_PROGRAM_MAX, &in->programs[i].data,
+		                 &in->programs[i].len, err);
+	}
+	return r;
+}
+
+/* With its length, so that no two inputs are the same bytes. */
+static void
+add_bytes(struct hash *h, const void *data, size_t len)
+{
+	uint64_t n = len;
+
+	hash_add(h, &n, sizeof(n));
+	hash_add(h, data, len);
+}
+
+/* Module files count by path, size and time: reading them would take longer than a start may. */
+static void
+hash_input(const struct input *in, unsigned char ret_hash[HASH_LEN])
+{
+	struct hash h;
+
+	hash_begin(&h);
+	add_bytes(&h, LAYOUT, strlen(LAYOUT));
+	for (size_t i = 0; initramfs_wanted[i] != NULL; i++)
+		add_bytes(&h, initramfs_wanted[i], strlen(initramfs_wanted[i]));
+	add_bytes(&h, in->kernel.release, strlen(in->kernel.release));
+	add_bytes(&h, in->files.builtin, strlen(in->files.builtin));
+	for (size_t i = 0; i < in->files.n; i++) {
+		const struct initramfs_file *f = &in->files.at[i];
+
+		add_bytes(&h, f->path, strlen(f->path));
+		add_bytes(&h, &f->size, sizeof(f->size));
+		add_bytes(&h, &f->mtime_ns, sizeof(f->mtime_ns));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(in->programs); i++)
+		add_bytes(&h, in->programs[i].data, in->programs[i].len);
+	hash_end(&h, ret_hash);
+}
+
+static int
+pack(const struct input *in, const struct initramfs_chosen *chosen, int fd, struct err *err)
+{
+	struct cpio c;
+
+	cpio_begin(&c, fd);
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++)
+		cpio_put_folder(&c, folders[i], 0755);
+	cpio_put_device(&c, "dev/console", 0600, 5, 1);
+	for (size_t i = 0; i < ARRAY_LEN(in->programs); i++)
+		cpio_put_file(&c, in->programs[i].name, 0755, in->programs[i].data, in->programs[i].len);
+	for (size_t i = 0; i < chosen->n; i++) {
+		char name[MODULE_NAME_MAX + 24];
+
+		snprintf(name, sizeof(name), "modules/%02zu-%s.ko", i, chosen->at[i].file->name);
+		cpio_put_file(&c, name, 0644, chosen->at[i].data.data, chosen->at[i].data.len);
+	}
+	return cpio_end(&c, err);
+}
+
+static int
+make(struct input *in, struct initramfs_cache *cache, struct err *err)
+{
+	OWN(initramfs_chosen_free) struct initramfs_chosen chosen = {0};
+	OWN(closep) int fd = -1;
+	int r = initramfs_choose(&in->files, in->kernel.release, initramfs_wanted, &chosen, err);
+
+	if (r < 0)
+		return r;
+	fd = initramfs_cache_begin(cache, err);
+	if (fd < 0)
+		return fd;
+	r = pack(in, &chosen, fd, err);
+	return r < 0 ? err_wrap(err, "the initramfs") : initramfs_cache_finish(cache, fd, err);
+}
+
+static int
+run(const char *const options[OPTIONS], struct err *err)
+{
+	OWN(initramfs_cache_close) struct initramfs_cache cache = {0};
+	OWN(input_free) struct input in = {0};
+	unsigned char hash[HASH_LEN];
+	int r = read_input(options, &in, err);
+
+	if (r < 0)
+		return r;
+	hash_input(&in, hash);
+	r = initramfs_cache_open(options[CACHE], hash, &cache, err);
+	if (r < 0)
+		return r;
+	if (!initramfs_cache_use(&cache)) {
+		r = make(&in, &cache, err);
+		if (r < 0)
+			return r;
+		initramfs_cache_prune(&cache);
+	}
+	if (printf("%s\n%s/%s\n", in.kernel.path, options[CACHE], cache.name) < 0 || fflush(stdout) != 0)
+		return err_errno(err, "cannot print the paths");
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *options[OPTIONS] = {0};
+	struct err err = {0};
+
+	if (!parse_options(argc, argv, options)) {
+		fprintf(stderr, "cloister-initramfs is started by cloister only\n");
+		return TELL_FAILED;
+	}
+	return run(options, &err) < 0 ? tell_error(&err) : 0;
+}

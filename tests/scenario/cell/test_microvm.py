@@ -1,0 +1,122 @@
+"""A virtual machine as the innermost wall, emulated: the same promises behind a kernel of its own."""
+import os
+import platform
+import re
+import signal
+import time
+
+import pytest
+
+from operators import IS_ROOT, SECONDS, is_alive
+
+LONG = SECONDS * 6
+# Each start is a boot, so most tests run for one kind of operator.
+as_root = pytest.mark.parametrize("who", ["root"] if IS_ROOT else ["user"])
+as_user = pytest.mark.parametrize("who", ["user"])
+
+
+@pytest.fixture
+def boundary():
+    return "microvm"
+
+
+@pytest.fixture
+def guest(operator):
+    """A cell that waits, with a workspace; what is checked in it is run with `exec`."""
+    workspace = operator.folder("workspace", {"old": "old\n"})
+    shown = operator.folder("shown", {"secret": "to read only\n"})
+    id = operator.detach("--memory", "512M", "-w", str(workspace), "-v", f"{shown}:/srv/shown:ro",
+                         "--", "sleep", "100000", seconds=LONG)
+
+    class Guest:
+        def run(self, script):
+            return operator.cloister("exec", id, "--", "sh", "-c", script, seconds=LONG)
+
+    guest = Guest()
+    guest.id, guest.workspace = id, workspace
+    return guest
+
+
+def test_promises(operator, guest):
+    """One boot for many questions: an emulated one takes seconds."""
+    release = guest.run("uname -r").ok().strip()
+    assert release != platform.release() and operator.env["CLOISTER_VM_KERNEL"].endswith(release)
+    told = guest.run("id -u; id -g; id -G").ok().split()
+    assert told == ["1000", "1000", "1000"]
+    status = guest.run("cat /proc/self/status").ok()
+    assert set(re.findall(r"^Cap\w+:\s+(\w+)", status, re.M)) == {"0" * 16}
+    assert "NoNewPrivs:\t1\n" in status and "Seccomp:\t2\n" in status
+    # Init is cloister's own, and out of reach.
+    assert "cloister-init" in guest.run("tr '\\0' ' ' </proc/1/cmdline").ok()
+    assert guest.run("cat /proc/1/environ").status != 0
+    # The root cannot be written; what is private can.
+    assert guest.run("touch /x /usr/x /etc/x").status != 0
+    assert guest.run("touch /tmp/x /var/tmp/x /dev/shm/x ~/x && echo so").ok() == "so\n"
+    # Nothing of the host: neither its paths nor its devices.
+    mounts = guest.run("cat /proc/mounts").ok()
+    assert str(operator.base) not in mounts.replace(str(guest.workspace), "")
+    assert guest.run("ls /dev").ok().split() == sorted("fd full null ptmx pts random shm stderr stdin stdout tty "
+                                                        "urandom zero".split())
+    assert guest.run("ls -A /sys /run").ok() == "/run:\n\n/sys:\n"
+    # A grant to read, and no more than it.
+    assert guest.run("cat /srv/shown/secret").ok() == "to read only\n"
+    assert guest.run("echo x >>/srv/shown/secret").status != 0
+    # No network without a policy, and a loopback that works.
+    interfaces = guest.run("ls /sys/class/net 2>/dev/null; cat /proc/net/dev").ok()
+    assert "lo:" in interfaces and "eth0" not in interfaces
+    # Limits: memory is the guest's own.
+    total = int(guest.run("grep MemTotal /proc/meminfo").ok().split()[1])
+    assert total < 512 * 1024
+    assert abs(int(guest.run("date +%s").ok()) - time.time()) < 120
+
+
+@as_user
+def test_workspace_is_reviewed(operator):
+    workspace = operator.folder("workspace", {"old": "old\n", "gone": "gone\n"})
+    done = operator.run("--memory", "512M", "-w", str(workspace), "--", "sh", "-c",
+                        "echo new >new; echo more >>old; rm gone; mkdir -p a/b; ln -s ../old a/link; exit 3",
+                        seconds=LONG)
+    assert done.status == 3
+    assert sorted(p.name for p in workspace.iterdir()) == ["gone", "old"]
+    (cell,) = (c["cell"] for c in operator.cells("-a"))
+    told = operator.cloister("diff", "--stat", cell).ok()
+    assert all(name in told for name in ("new", "old", "gone", "a/link"))
+    operator.cloister("apply", cell).ok()
+    assert (workspace / "old").read_text() == "old\nmore\n" and not (workspace / "gone").exists()
+    assert (workspace / "new").read_text() == "new\n" and os.readlink(workspace / "a/link") == "../old"
+
+
+@as_root
+def test_terminal_streams_and_large_output(operator):
+    """What is written arrives whole, though the machine ends at once; input ends; errors are apart."""
+    done = operator.run("--memory", "512M", "--", "sh", "-c", "cat; echo error >&2; head -c 2000000 /dev/zero; exit 5",
+                        input=b"typed\n", binary=True, seconds=LONG)
+    assert done.status == 5 and done.out == b"typed\n" + bytes(2000000) and b"error\n" in done.err
+
+
+@as_user
+def test_killed_monitor_leaves_nothing(operator, guest):
+    """Nothing is left of a machine whose monitor dies: the fixture looks."""
+    (cell,) = operator.cells()
+    os.kill(cell["init"], signal.SIGKILL)
+    operator.cloister("wait", guest.id, seconds=LONG)
+    assert not is_alive(cell["init"]) and operator.cells() == []
+
+
+@as_root
+def test_kill_and_freeze(operator, guest):
+    if operator.cloister("freeze", guest.id).status == 0:
+        assert operator.cell(guest.id)["state"] == "frozen"
+        operator.cloister("thaw", guest.id).ok()
+        assert guest.run("echo again").ok() == "again\n"
+    operator.cloister("kill", guest.id).ok()
+    assert operator.cells() == []
+
+
+@as_user
+def test_what_it_cannot_do_is_refused(operator):
+    operator.run("--publish", "8080", "--memory", "512M", "--", "true").sentence("cannot publish ports")
+    operator.env.pop("CLOISTER_BOUNDARY")
+    operator.run("--vm-kernel", "/boot/x", "--", "true").sentence("--vm-kernel needs --boundary microvm")
+    operator.run("--vm-accel", "steam", "--", "true").sentence("'steam'", "use kvm")
+    operator.run("--boundary", "microvm", "--vm-kernel", "/nowhere/vmlinuz", "--", "true").sentence("/nowhere/vmlinuz")

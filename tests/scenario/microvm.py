@@ -1,0 +1,22 @@
+"""Virtual machines as walls: what `run --boundary microvm` needs where KVM is of no use."""
+import shutil
+
+import pytest
+
+import vm
+
+
+def environment(ground):
+    """Variables that make every cell an emulated virtual machine.  The kernel and its modules are copied
+    to where an ordinary user can read them."""
+    if not any(shutil.which(f"qemu-system-{name}") for name in ("x86_64", "aarch64")):
+        pytest.skip("no QEMU for this architecture")
+    folder = ground / "kernel"
+    if not folder.exists():
+        kernel, modules = vm.find_kernel()
+        shutil.copytree(modules, folder / modules.name, ignore=shutil.ignore_patterns("build", "source"))
+        shutil.copy(kernel, folder)
+        folder.chmod(0o755)
+    (kernel,) = folder.glob("vmlinuz-*")
+    return {"CLOISTER_BOUNDARY": "microvm", "CLOISTER_VM_ACCEL": "tcg", "CLOISTER_VM_KERNEL": str(kernel),
+            "CLOISTER_VM_MODULES": str(folder / kernel.name.removeprefix("vmlinuz-"))}
