@@ -52,6 +52,8 @@ vm_build(const struct ns_plan *plan, struct err *err)
 	int share = -1, landlock = -1;
 	int r = ns_set_kernel(plan, err);
 
+	/* Keys of the operator's terminal are for the supervisor: unlike init, the monitor would obey. */
+	(void)setsid();
 	if (r == 0)
 		r = vm_build_root(plan, vm, err);
 	if (r == 0)
