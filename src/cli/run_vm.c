@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 #include "boundary/boundary.h"
 #include "cli/cli.h"
 #include "cli/run.h"
+#include "trust/trust.h"
 #include "vm/kvm.h"
 
 #define ANSWER_MAX (2 * PATH_MAX)
@@ -51,22 +52,29 @@ read_answer(int fd, struct cell_spec *spec, struct err *err)
 	return spec->vm_kernel == NULL || spec->vm_initramfs == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 }
 
+/* A file of the operator's choice, or "": then cloister-initramfs finds one that belongs to root. */
+static int
+choose(const char *given, const char *variable, const char **ret_path, struct err *err)
+{
+	*ret_path = given != NULL ? given : getenv(variable) != NULL ? getenv(variable) : "";
+	return (*ret_path)[0] == '\0' ? 0 : trust_path(TRUST_VM_KERNEL, *ret_path, err);
+}
+
 static int
 prepare(struct run *run, struct err *err)
 {
 	OWN(freep) char *cache = data_path(CACHE, err);
 	OWN(closep) int folder = cache == NULL ? -1 : data_folder(CACHE, true, err);
-	char guest[PATH_MAX], init[PATH_MAX], kernel[PATH_MAX];
-	char *argv[] = { (char[]){ "cloister-initramfs" }, (char[]){ "--kernel" }, kernel, (char[]){ "--modules" },
-	                 getenv("CLOISTER_VM_MODULES") != NULL ? getenv("CLOISTER_VM_MODULES") : (char[]){ "" },
-	                 (char[]){ "--init" }, guest, (char[]){ "--cloister-init" }, init,
-	                 (char[]){ "--cache" }, cache, NULL };
+	char guest[PATH_MAX], init[PATH_MAX];
+	const char *kernel = NULL, *modules = NULL;
 	struct spawn_fd out = { -1, STDOUT_FILENO };
 	int ends[2], r = folder < 0 ? -ENOENT : 0, status;
 	pid_t pid;
 
-	snprintf(kernel, sizeof(kernel), "%s", run->vm_kernel != NULL ? run->vm_kernel :
-	         getenv("CLOISTER_VM_KERNEL") != NULL ? getenv("CLOISTER_VM_KERNEL") : "");
+	if (r == 0)
+		r = choose(run->vm_kernel, "CLOISTER_VM_KERNEL", &kernel, err);
+	if (r == 0)
+		r = choose(NULL, "CLOISTER_VM_MODULES", &modules, err);
 	if (r == 0)
 		r = exe_find_helper("cloister-guest", guest, err);
 	if (r == 0)
@@ -76,7 +84,10 @@ prepare(struct run *run, struct err *err)
 	if (r < 0)
 		return r;
 	out.fd = ends[1];
-	pid = spawn_start(&(struct spawn){ .argv = argv, .fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, err);
+	pid = spawn_start(&(struct spawn){ .argv = (char *[]){
+		(char[]){ "cloister-initramfs" }, (char[]){ "--kernel" }, (char *)(uintptr_t)kernel,
+		(char[]){ "--modules" }, (char *)(uintptr_t)modules, (char[]){ "--init" }, guest,
+		(char[]){ "--cloister-init" }, init, (char[]){ "--cache" }, cache, NULL }, .fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, err);
 	close(ends[1]);
 	r = pid < 0 ? (int)pid : read_answer(ends[0], &run->spec, err);
 	close(ends[0]);

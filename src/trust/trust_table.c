@@ -23,6 +23,7 @@ const struct trust_row trust_table[TRUST_USES] = {
 	[TRUST_KNOWN_HOSTS] = { "known-hosts", TRUST_READ, "a list of SSH hosts' keys" },
 	[TRUST_NOTIFY_FILE] = { "notify-file", TRUST_READ, "the list of whom to notify" },
 	[TRUST_NOTIFY_SECRET] = { "notify-secret", TRUST_READ, "the key that signs a webhook" },
+	[TRUST_VM_KERNEL] = { "vm-kernel", TRUST_READ, "the kernel of a virtual machine" },
 	[TRUST_HOOK_SOCKET] = { "hook-socket", TRUST_READ, "the socket of a hook" },
 	[TRUST_REGISTERED] = { "registered", TRUST_READ, "the definition that is registered" },
 	[TRUST_DISPATCH_INPUT] = { "dispatch-input", TRUST_LINKS, "a dispatch's input" },

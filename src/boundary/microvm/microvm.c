@@ -59,9 +59,9 @@ vm_build(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = ns_join_net(plan, err);
 	if (r == 0)
-		r = vm_share(&share, err);
-	if (r == 0)
 		r = ns_set_limits(plan, err);
+	if (r == 0)
+		r = vm_share(plan, &share, err);
 	if (r == 0)
 		r = landlock_make(LANDLOCK_FILES_TOO, nothing, &landlock, err);
 	if (r == 0)

@@ -27,7 +27,7 @@ int vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *e
 
 /* vm_share.c: starts the file server of VM_TREE.  The caller owns *ret_socket, which is connected to
  * it. */
-int vm_share(int *ret_socket, struct err *err);
+int vm_share(const struct ns_plan *plan, int *ret_socket, struct err *err);
 /* The path of the server, or NULL. */
 const char *vm_find_server(struct err *err);
 

@@ -1,45 +1,90 @@
 /* vm_share.c - the file server of a virtual machine: virtiofsd, with the guest's tree as its root.
  *
- * It runs in the cell's namespaces, as their root, and may do there what it needs to act for the
- * guest's users.  It makes the tree its root and filters its own calls before it reads a request. */
+ * It runs in the cell's namespaces with the rights that it needs to act for the guest's users, and
+ * with Landlock around it.  It makes the tree its root, and filters its own calls, before it reads a
+ * request. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "boundary/microvm/vm.h"
+#include "confine/landlock.h"
 
 /* Where distributions have it. */
 static const char *const servers[] = { "/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd" };
 
-/* An ordinary user's cell has no user 0, and a program that is started keeps only ambient rights. */
+/* What it needs to act for the guest's users, and to make the tree its root.  A program that is
+ * started keeps only ambient rights, because an ordinary user's cell has no user 0. */
 static int
 keep_rights(void)
 {
+	static const int kept[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_SETGID, CAP_SETUID,
+	                            CAP_MKNOD, CAP_SETFCAP, CAP_SYS_CHROOT,
+	                            CAP_SETPCAP };      /* with which it drops the last two */
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2];
+	struct __user_cap_data_struct data[2] = {0};
+	unsigned mask = 0;
 
-	if (syscall(SYS_capget, &header, data) < 0)
-		return -errno;
-	data[0].inheritable = data[0].permitted;
-	data[1].inheritable = data[1].permitted;
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		mask |= 1u << kept[i];
+	for (int cap = 0; cap <= 63; cap++)
+		if ((cap >= 32 || (mask >> cap & 1) == 0) && prctl(PR_CAPBSET_DROP, cap) < 0 && errno != EINVAL)
+			return -errno;
+	data[0] = (struct __user_cap_data_struct){ mask, mask, mask };
 	if (syscall(SYS_capset, &header, data) < 0)
 		return -errno;
-	for (int cap = 0; cap <= 63 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) == 0; cap++)
-		;
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, kept[i], 0, 0) < 0)
+			return -errno;
 	return 0;
 }
 
+/* The second layer: it may change files beneath the grants that can be written, nowhere else. */
+static int
+restrict_files(const struct ns_plan *plan, struct err *err)
+{
+	const char *writable[CELL_GRANTS_MAX + 1] = {0};
+	OWN(closep) int landlock = -1;
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < plan->spec->n_grants; i++)
+		if (plan->spec->grants[i].access != CELL_READ)
+			writable[n++] = str_format("/" VM_TREE "%s", plan->spec->grants[i].cell);
+	for (size_t i = 0; i < n; i++)
+		if (writable[i] == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	r = landlock_make(LANDLOCK_FILES_TOO, writable, &landlock, err);
+	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = -errno;
+	return r < 0 ? r : landlock_enforce(landlock, err);
+}
+
+/* It holds a descriptor for each file that the guest's kernel remembers. */
+static int
+raise_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return -errno;
+	files.rlim_cur = files.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &files);
+}
+
 _Noreturn static void
-become_server(const char *path, int listener)
+become_server(const struct ns_plan *plan, const char *path, int listener)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char fd[24];
@@ -52,7 +97,8 @@ become_server(const char *path, int listener)
 	for (int i = 0; i < 3; i++)
 		if (null < 0 || dup2(null, i) < 0)
 			_exit(127);
-	if (fcntl(listener, F_SETFD, 0) == 0 && keep_rights() == 0)
+	if (fcntl(listener, F_SETFD, 0) == 0 && raise_files() == 0 && restrict_files(plan, NULL) == 0 &&
+	    keep_rights() == 0)
 		execve(path, argv, env);
 	_exit(127);
 }
@@ -69,7 +115,7 @@ vm_find_server(struct err *err)
 }
 
 int
-vm_share(int *ret_socket, struct err *err)
+vm_share(const struct ns_plan *plan, int *ret_socket, struct err *err)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	socklen_t len = sizeof(at);
@@ -89,7 +135,7 @@ vm_share(int *ret_socket, struct err *err)
 	if (pid < 0)
 		return err_errno(err, "cannot start virtiofsd");
 	if (pid == 0)
-		become_server(path, listener);
+		become_server(plan, path, listener);
 	*ret_socket = TAKE_FD(socket_fd);
 	return 0;
 }

@@ -4,12 +4,15 @@ import platform
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from operators import IS_ROOT, SECONDS, is_alive
 
 LONG = SECONDS * 6
+# chown, dac_override, fowner, fsetid, setgid, setuid, mknod, setfcap: to act for the guest's users.
+FILE_RIGHTS = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 27 | 1 << 31
 # Each start is a boot, so most tests run for one kind of operator.
 as_root = pytest.mark.parametrize("who", ["root"] if IS_ROOT else ["user"])
 as_user = pytest.mark.parametrize("who", ["user"])
@@ -68,6 +71,25 @@ def test_promises(operator, guest):
     total = int(guest.run("grep MemTotal /proc/meminfo").ok().split()[1])
     assert total < 512 * 1024
     assert abs(int(guest.run("date +%s").ok()) - time.time()) < 120
+
+
+@as_user
+def test_monitor_and_file_server_are_confined(operator, guest):
+    """Seen from outside: what an attacker would have who broke out of the guest."""
+    _, monitor, server = operator.pids(guest.id)
+    for pid, name, rights in (monitor, "qemu-system", 0), (server, "virtiofsd", FILE_RIGHTS):
+        status = Path(f"/proc/{pid}/status").read_text()
+        assert name in os.readlink(f"/proc/{pid}/exe")
+        for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
+            held = int(re.search(rf"^Cap{kind}:\s+(\w+)", status, re.M).group(1), 16)
+            assert held & ~rights == 0, (name, kind, hex(held))
+        assert "NoNewPrivs:\t1\n" in status and "Seccomp:\t2\n" in status
+        # Its network is the cell's, its root has nothing of the operator's.
+        assert os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+        assert str(operator.base) not in "".join(os.listdir(f"/proc/{pid}/root"))
+        assert Path(f"/proc/{pid}/environ").read_bytes() == b""
+        open_files = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
+        assert not [f for f in open_files if "timeline" in f or "events" in f or "policy" in f], open_files
 
 
 @as_user

@@ -252,6 +252,12 @@ class DispatchInput(Use):
         return dispatches.dispatch(self.operator, "a", "--input", path)
 
 
+class VmKernel(Use):
+    """Refused before anything is read of it, so it need not be a kernel."""
+    def go(self, path):
+        return self.run("--boundary", "microvm", "--vm-accel", "tcg", "--vm-kernel", path)
+
+
 class Grant(Use):
     def go(self, path):
         return self.run("-v", f"{path}:/x:ro")
@@ -263,7 +269,7 @@ USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": Policy
         "env-file": EnvFile, "document": Document, "authority": Authority, "known-hosts": KnownHosts,
         "registered": Registered,
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
-        "hook-command": HookCommand, "hook-socket": HookSocket,
+        "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
 # Each of these is checked by the same call as another of its kind.
 ELSEWHERE = {"browser": "test_serve_dashboard.py", "rootfs": "as grant: test_rootfs below"}
