@@ -622,8 +622,8 @@ static const struct filter_case filter_monitor_prctl[] = {
 };
 static const struct filter_row filter_monitor[] = {
 	{ "read write readv writev pread64 pwrite64 preadv pwritev lseek close dup dup2 dup3 fcntl poll ppoll "
-	  "epoll_create1 epoll_ctl epoll_wait epoll_pwait eventfd2 signalfd4 timerfd_create timerfd_settime "
-	  "pipe2", .verdict = ALLOW },
+	  "pause epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait eventfd2 signalfd4 timerfd_create "
+	  "timerfd_settime pipe2", .verdict = ALLOW },
 	/* Its libraries, the kernel and the initramfs: all that is in its root is for reading. */
 	{ "open openat access faccessat faccessat2 readlink readlinkat stat lstat fstat newfstatat statx statfs "
 	  "fstatfs getdents64 getcwd uname sysinfo", .verdict = ALLOW },

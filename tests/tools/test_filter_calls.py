@@ -86,9 +86,14 @@ def libraries():
     return calls
 
 
+# Refused on both: by its number on amd64, and by the flags of clone on arm64.
+BY_FLAGS = {"monitor": {"vfork.o"}}
+
+
 def lopsided(filters, libraries, profile):
     """Functions that the filter allows on one architecture only."""
-    for member in sorted(set(libraries["x86_64"]) & set(libraries["aarch64"]) - AT_START - AMD64_ONLY):
+    for member in sorted(set(libraries["x86_64"]) & set(libraries["aarch64"]) - AT_START - AMD64_ONLY -
+                         BY_FLAGS.get(profile, set())):
         refused = {arch: {number for number in libraries[arch][member]
                           if not allows(filters[arch, profile], arch, number)} for arch in TOKENS}
         if bool(refused["x86_64"]) != bool(refused["aarch64"]):

@@ -24,10 +24,17 @@ void
 vm_examine(struct findings *f)
 {
 	struct err err = {0};
+	char *todo;
 
 	examine_kvm(f);
-	if (vm_find_qemu(&err) < 0 || vm_find_server(&err) == NULL)
-		findings_add(f, "virtual machines", FINDING_MISSING, "%s", err.text);
-	else
+	if (vm_find_qemu(&err) == 0 && vm_find_server(&err) != NULL) {
 		findings_add(f, "virtual machines", FINDING_OK, "QEMU and virtiofsd are there, for --boundary microvm");
+		return;
+	}
+	/* "what is missing: what to do" */
+	todo = strstr(err.text, ": ");
+	if (todo != NULL)
+		*todo = '\0';
+	findings_advise(findings_add(f, "virtual machines", FINDING_MISSING, "%s", err.text), "%s",
+	                todo != NULL ? todo + 2 : "");
 }

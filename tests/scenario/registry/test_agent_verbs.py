@@ -51,7 +51,7 @@ MESSAGES = {
     "init_channel.h": {     # the cell's init and the supervisor
         "INIT_GO", "INIT_FAILED", "INIT_UPPER", "INIT_SCRATCH", "INIT_NET", "INIT_SSH", "INIT_READY",
         "INIT_SPAWN", "INIT_SPAWNED", "INIT_SIGNAL", "INIT_EXITED", "INIT_LIMIT",
-        "INIT_PART", "INIT_RESIZE", "INIT_END", "INIT_SHUT"},
+        "INIT_PART", "INIT_RESIZE", "INIT_END", "INIT_SHUT", "INIT_OVER"},
     "egress_channel.h": {   # the gate and the courier
         "EGRESS_RESOLVE", "EGRESS_RESOLVED", "EGRESS_ROUTE", "EGRESS_ROUTED", "EGRESS_REQUEST",
         "EGRESS_RESPONSE", "EGRESS_END", "EGRESS_RESET", "EGRESS_NOTE", "EGRESS_LOGIN", "EGRESS_CANCEL",
