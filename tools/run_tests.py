@@ -140,12 +140,12 @@ def try_again(logs, results):
 
 # Those that take long first.
 SUITES = {
-    "egress": pytest("tests/scenario/egress"),
     "secrets": pytest("tests/scenario/secrets"),
+    "egress": pytest("tests/scenario/egress"),
     "cell": pytest("tests/scenario/cell"),
     "registry": pytest("tests/scenario/registry"),
-    "files": pytest("tests/scenario/files"),
     "steer": pytest("tests/scenario/steer"),
+    "files": pytest("tests/scenario/files"),
     "escape": pytest("tests/escape"),
     "unit": unit,
     "seeds": seeds,
