@@ -213,7 +213,7 @@ make_inside(void *arg)
 	if (r == 0)
 		(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", NULL);
 	job->result = r;
-	_exit(0);
+	return 0;
 }
 
 /* A process that has entered a user namespace cannot leave it.  So another one does it, which shares

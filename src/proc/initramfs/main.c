@@ -134,7 +134,7 @@ pack(const struct input *in, const struct initramfs_chosen *chosen, int fd, stru
 	for (size_t i = 0; i < ARRAY_LEN(in->programs); i++)
 		cpio_put_file(&c, in->programs[i].name, 0755, in->programs[i].data, in->programs[i].len);
 	for (size_t i = 0; i < chosen->n; i++) {
-		char name[MODULE_NAME_MAX + 24];
+		char name[MODULE_NAME_MAX + 48];
 
 		snprintf(name, sizeof(name), "modules/%02zu-%s.ko", i, chosen->at[i].file->name);
 		cpio_put_file(&c, name, 0644, chosen->at[i].data.data, chosen->at[i].data.len);
