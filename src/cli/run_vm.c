@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,9 +48,11 @@ read_answer(int fd, struct cell_spec *spec, struct err *err)
 	if (end == NULL || end[1] != '\0')
 		return err_set(err, EPROTO, "cannot prepare the virtual machine");
 	*second++ = *end = '\0';
-	spec->vm_kernel = strdup(text);
-	spec->vm_initramfs = strdup(second);
-	return spec->vm_kernel == NULL || spec->vm_initramfs == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+	/* Whoever mounts them follows no link. */
+	spec->vm_kernel = realpath(text, NULL);
+	spec->vm_initramfs = realpath(second, NULL);
+	return spec->vm_kernel == NULL || spec->vm_initramfs == NULL ?
+	       err_errno(err, "cannot find what the virtual machine boots") : 0;
 }
 
 /* A file of the operator's choice, or "": then cloister-initramfs finds one that belongs to root. */
@@ -124,6 +127,8 @@ run_finish_vm(struct run *run, struct err *err)
 		return run->vm_kernel == NULL ? 0 : err_set(err, EINVAL, "--vm-kernel needs --boundary "
 		                                            BOUNDARY_MICROVM);
 	}
+	if (run->spec.vm_emulated && !run->spec.quiet && isatty(STDERR_FILENO))
+		fputs("cloister: this virtual machine is emulated, which is for tests and not for work\n", stderr);
 	r = run->spec.vm_emulated ? 0 : check_kvm(err);
 	return r < 0 ? r : prepare(run, err);
 }

@@ -23,6 +23,7 @@ enum filter_profile {
 	FILTER_AUDIT,           /* reads timelines, which contain text from agents */
 	FILTER_COMPARE,         /* compares files that agents wrote */
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
+	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */
 	FILTER_PROFILES
 };
 

@@ -147,6 +147,8 @@ static const struct filter_case filter_seccomp[] = {
 	                        SECCOMP_FILTER_FLAG_SPEC_ALLOW) } },
 	{ ALLOW, { IS(0, SECCOMP_SET_MODE_STRICT, SECCOMP_GET_ACTION_AVAIL,
 	                 SECCOMP_GET_NOTIF_SIZES), IS(1, 0) } },
+	/* As the kernel answers: libseccomp asks so whether the call exists. */
+	{ ERRNO(EINVAL), { IS(0, SECCOMP_SET_MODE_STRICT) } },
 	{ DENY,  { END } },
 };
 
@@ -613,7 +615,8 @@ static const struct filter_case filter_monitor_clone[] = {
 	{ DENY,  { END } },
 };
 static const struct filter_case filter_monitor_socket[] = {
-	{ ALLOW, { IS(0, AF_INET, AF_INET6) } },
+	{ ALLOW, { IS(0, AF_INET, AF_INET6), BITS(1, SOCKET_TYPE, SOCK_STREAM, SOCK_DGRAM),
+	           IS(2, 0, IPPROTO_TCP, IPPROTO_UDP) } },
 	{ DENY,  { END } },
 };
 static const struct filter_case filter_monitor_prctl[] = {
@@ -621,15 +624,20 @@ static const struct filter_case filter_monitor_prctl[] = {
 	{ DENY,  { END } },
 };
 static const struct filter_row filter_monitor[] = {
-	{ "read write readv writev pread64 pwrite64 preadv pwritev lseek close dup dup2 dup3 fcntl poll ppoll "
+	{ "read write readv writev pread64 pwrite64 preadv pwritev lseek close dup dup2 dup3 poll ppoll "
 	  "pause epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait eventfd2 signalfd4 timerfd_create "
 	  "timerfd_settime pipe2", .verdict = ALLOW },
 	/* Its libraries, the kernel and the initramfs: all that is in its root is for reading. */
-	{ "open openat access faccessat faccessat2 readlink readlinkat stat lstat fstat newfstatat statx statfs "
-	  "fstatfs getdents64 getcwd uname sysinfo", .verdict = ALLOW },
-	{ "connect getpeername getsockname getsockopt setsockopt recvfrom recvmsg sendto sendmsg shutdown "
-	  "socketpair", .verdict = ALLOW },
+	{ "access faccessat faccessat2 readlink readlinkat stat lstat fstat newfstatat statx statfs fstatfs "
+	  "getdents64 getcwd uname sysinfo", .verdict = ALLOW },
+	{ "open", .cases = filter_open },
+	{ "openat", .cases = filter_openat },
+	{ "fcntl", .cases = filter_fcntl },
+	{ "connect getpeername getsockname getsockopt setsockopt recvfrom recvmsg sendto sendmsg shutdown",
+	  .verdict = ALLOW },
 	{ "socket", .cases = filter_monitor_socket },
+	{ "socketpair", .cases = filter_socketpair },
+	{ "prlimit64", .cases = filter_prlimit },
 	{ "ioctl", .cases = filter_monitor_ioctl },
 	/* The guest's memory, and code that an emulator makes. */
 	{ "memfd_create ftruncate fallocate mmap mprotect munmap mremap madvise brk mlock munlock membarrier",
@@ -638,10 +646,15 @@ static const struct filter_row filter_monitor[] = {
 	{ "prctl", .cases = filter_monitor_prctl },
 	{ "futex set_robust_list set_tid_address rseq arch_prctl gettid getpid getppid getuid geteuid getgid "
 	  "getegid sched_yield sched_getaffinity getrandom clock_gettime clock_getres clock_nanosleep nanosleep "
-	  "gettimeofday time getrusage getrlimit prlimit64 rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending "
+	  "gettimeofday time getrusage getrlimit rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending "
 	  "rt_sigtimedwait sigaltstack restart_syscall tgkill exit exit_group", .verdict = ALLOW },
 	/* It is started behind this filter. */
 	{ "execve", .verdict = ALLOW },
+};
+
+/* The file server of a virtual machine: what an agent may do, and one call more. */
+static const struct filter_row filter_share[] = {
+	{ "chroot", .verdict = ALLOW },
 };
 
 #ifdef CLOISTER_SANITIZED
@@ -670,6 +683,7 @@ static const struct filter_profile_spec {
 } filter_profiles[FILTER_PROFILES] = {
 	[FILTER_DEFAULT] = { "default", ABSENT, { TABLE(filter_agent) } },
 	[FILTER_MONITOR] = { "monitor", ABSENT, { TABLE(filter_monitor) } },
+	[FILTER_SHARE] = { "share", ABSENT, { TABLE(filter_share), TABLE(filter_agent) } },
 	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_beside),
 		TABLE(filter_nested), TABLE(filter_agent) } },
 	[FILTER_NESTED_APART] = { "nested_apart", ABSENT, { TABLE(filter_apart),

@@ -95,7 +95,8 @@ mux_begin_data(struct mux *mux, uint32_t id, uint32_t len)
 		return -EBADMSG;
 	if (stream != NULL)
 		stream->may_receive -= len;
-	mux->data_id = id;
+	/* Bytes for a stream that is opened only after their frame began are for nobody: no stream is 0. */
+	mux->data_id = stream == NULL ? 0 : id;
 	mux->data_left = len;
 	return 0;
 }

@@ -117,7 +117,7 @@ open_port(struct seen *seen, int *ret_peer)
 	CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
 	CHECK_OK(loop_new(&seen->loop, NULL));
 	put_first(ends[1], &ready);
-	CHECK_OK(port_by_stream(seen->loop, ends[0], &port, NULL));
+	CHECK_OK(port_by_stream(seen->loop, ends[0], 0, &port, NULL));
 	CHECK_OK(port_watch(port, &handler, seen, NULL));
 	start_process(port, 7, &seen->output);
 	*ret_peer = ends[1];
@@ -138,10 +138,10 @@ TEST(port_stream_explains_why_init_is_not_ready)
 	CHECK_OK(loop_new(&loop, NULL));
 	CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
 	put_first(ends[1], &failed);
-	CHECK_ERR(port_by_stream(loop, ends[0], &port, &err), EPERM);
+	CHECK_ERR(port_by_stream(loop, ends[0], 0, &port, &err), EPERM);
 	CHECK_STR(err.text, "no filter");
 	close(ends[1]);
-	CHECK_ERR(port_by_stream(loop, ends[0], &port, &err), EPIPE);
+	CHECK_ERR(port_by_stream(loop, ends[0], 0, &port, &err), EPIPE);
 	close(ends[0]);
 }
 

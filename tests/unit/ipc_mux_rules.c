@@ -174,6 +174,24 @@ TEST(mux_rules)
 	}
 }
 
+/* The peer guesses the number of the next stream, and begins before it exists. */
+TEST(mux_data_for_a_stream_to_come_is_dropped)
+{
+	struct lone l;
+
+	lone_up(&l);
+	say(&l, 2, BYE, 0, "", 0);
+	say(&l, 1, MUX_DATA, 1000, zeros, 10);
+	CHECK_OK(loop_run(l.loop, NULL));
+	mux_open(l.mux, NULL);
+	CHECK(send(l.peer, zeros, 990, 0) == 990);
+	say(&l, 1, MUX_DATA, 5, "hello", 5);
+	say(&l, 2, BYE, 0, "", 0);
+	CHECK_OK(loop_run(l.loop, NULL));
+	CHECK(l.got == 5 && l.ends == 0);
+	lone_down(&l);
+}
+
 TEST(mux_peer_may_not_exceed_its_credit)
 {
 	for (int over = 0; over <= 1; over++) {

@@ -27,8 +27,9 @@
 #include "confine/landlock.h"
 
 #define LOG_MAX 200
-#define BOOT_S 30                       /* how long a guest may take to start */
-#define BOOT_EMULATED_S 180
+#define LOG_SIZE 4096
+#define BOOT_MS 30000                   /* how long a guest may take to start */
+#define BOOT_EMULATED_MS 180000
 
 /* ---- in the child ---- */
 
@@ -45,12 +46,18 @@ lock_down(int landlock, struct err *err)
 }
 
 static int
-vm_build(const struct ns_plan *plan, struct err *err)
+vm_build(const struct ns_plan *agents, struct err *err)
 {
 	static const char *const nothing[] = { NULL };
-	const struct vm *vm = plan->inside->arg;
-	int share = -1, landlock = -1;
-	int r = ns_set_kernel(plan, err);
+	const struct vm *vm = agents->inside->arg;
+	struct cell_spec spec = *agents->spec;
+	struct ns_plan outer = *agents, *plan = &outer;
+	int share = -1, landlock = -1, r;
+
+	/* A profile that lets the agent do more is for the guest. */
+	spec.profile = CELL_PROFILE_DEFAULT;
+	outer.spec = &spec;
+	r = ns_set_kernel(plan, err);
 
 	/* Keys of the operator's terminal are for the supervisor: unlike init, the monitor would obey. */
 	(void)setsid();
@@ -105,7 +112,7 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 	OWN(buf_free) struct buf message;
 	unsigned char entropy[VM_GUEST_ENTROPY];
 	struct cell_spec guest;
-	const struct timeval limit = { .tv_sec = plan->spec->vm_emulated ? BOOT_EMULATED_S : BOOT_S };
+	const struct timeval limit = { .tv_sec = BOOT_MS / 1000 };
 	struct timespec now;
 	uint32_t len;
 	int r = describe_guest(plan->spec, &guest, grants, err);
@@ -127,8 +134,8 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 		free(grants[i].host);
 	if (r < 0)
 		return r;
-	/* For whoever waits for the guest's answer. */
-	if (setsockopt(stream, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0)
+	/* A guest that does not read must not hold the supervisor for ever. */
+	if (setsockopt(stream, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
 		return err_errno(err, "cannot set a limit for the guest's start");
 	len = htole32((uint32_t)message.len);
 	r = write_all(stream, &len, sizeof(len), err);
@@ -139,7 +146,7 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 static int
 open_mount(const char *path)
 {
-	return ns_has_range() ? open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC) : -1;
+	return ns_has_range() ? mounts_copy_tree(AT_FDCWD, path, NULL) : -1;
 }
 
 /* A device that belongs to the cell's agent: root's cells are nobody outside, and in no group. */
@@ -168,12 +175,10 @@ make_kvm(const struct cell_spec *spec, unsigned slot, int *ret_mount, struct err
 static void
 explain(int log, struct err *err)
 {
-	char text[LOG_MAX + 1];
-	ssize_t n = pread(log, text, LOG_MAX, 0);
+	char text[LOG_MAX + 1] = "";
 
-	if (n <= 0)
+	if (pread(log, text, LOG_MAX, 0) <= 0 || text[0] == '\0')
 		return;
-	text[n] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	for (char *at = text; *at != '\0'; at++)
 		if (*at < ' ' || *at > '~')
@@ -181,18 +186,43 @@ explain(int log, struct err *err)
 	(void)err_set(err, err->code, "the virtual machine did not start: %s", text);
 }
 
+/* The monitor's standard error.  It has an end, because a guest can make a monitor complain. */
+static int
+make_log(struct err *err)
+{
+	OWN(closep) int log = memfd_create("monitor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (log < 0 || ftruncate(log, LOG_SIZE) < 0 ||
+	    fcntl(log, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return err_errno(err, "cannot make a log for the virtual machine");
+	return TAKE_FD(log);
+}
+
+/* The limits on the cell's time begin with its start. */
+static int64_t
+end_of_start(const struct cell_spec *spec)
+{
+	uint64_t ms = spec->vm_emulated ? BOOT_EMULATED_MS : BOOT_MS;
+
+	if (spec->limits.time_ms > 0 && spec->limits.time_ms < ms)
+		ms = spec->limits.time_ms;
+	if (spec->limits.ttl_ms > 0 && spec->limits.ttl_ms < ms)
+		ms = spec->limits.ttl_ms;
+	return io_now_ms() + (int64_t)ms;
+}
+
 static int
 microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
               struct err *err)
 {
 	struct vm vm = { .kernel = open_mount(spec->vm_kernel), .initramfs = open_mount(spec->vm_initramfs),
-	                 .kvm = -1, .log = memfd_create("monitor", MFD_CLOEXEC), .emulated = spec->vm_emulated };
-	const struct ns_inside inside = { vm_build, vm_greet, &vm };
-	int r = make_kvm(spec, ground->slot, &vm.kvm, err);
+	                 .kvm = -1, .log = make_log(err), .emulated = spec->vm_emulated };
+	const struct ns_inside inside = { vm_build, vm_greet, &vm, end_of_start(spec) };
+	int r = vm.log < 0 ? vm.log : make_kvm(spec, ground->slot, &vm.kvm, err);
 
 	if (r == 0)
 		r = ns_start(spec, ground, true, &inside, ret_walls, err);
-	if (r < 0)
+	if (r < 0 && vm.log >= 0)
 		explain(vm.log, err);
 	closep(&vm.kernel);
 	closep(&vm.initramfs);

@@ -82,6 +82,9 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 		copy = open_tree(tree, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
 		r = copy < 0 ? err_errno(err, "cannot take the guest's files") : 0;
 	}
+	/* The tree itself, without what is mounted in it. */
+	if (r == 0)
+		r = mounts_set_attrs(copy, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
 	if (r == 0)
 		r = ns_begin_root("1m", &root, err);
 	if (r == 0)

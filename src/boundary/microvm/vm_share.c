@@ -1,13 +1,14 @@
 /* vm_share.c - the file server of a virtual machine: virtiofsd, with the guest's tree as its root.
  *
  * It runs in the cell's namespaces with the rights that it needs to act for the guest's users, and
- * with Landlock around it.  It makes the tree its root, and filters its own calls, before it reads a
- * request. */
+ * with the agent's filter and Landlock around it: whatever a guest's kernel asks for, no file gets a
+ * set-id bit.  Only it has the tree.  It makes the tree its root before it reads a request. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <signal.h>
+#include <sched.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/microvm/vm.h"
+#include "confine/filter.h"
 #include "confine/landlock.h"
 
 /* Where distributions have it. */
@@ -84,7 +86,7 @@ raise_files(void)
 }
 
 _Noreturn static void
-become_server(const struct ns_plan *plan, const char *path, int listener)
+become_server(const struct ns_plan *plan, const char *path, int listener, int apart)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char fd[24];
@@ -93,12 +95,15 @@ become_server(const struct ns_plan *plan, const char *path, int listener)
 	                 (char[]){ "--rlimit-nofile=0" }, (char[]){ "-f" }, NULL };
 	char *env[] = { NULL };
 
+	/* From here on the monitor can let go of the tree. */
+	if (unshare(CLONE_NEWNS) < 0 || write(apart, "", 1) != 1)
+		_exit(127);
 	snprintf(fd, sizeof(fd), "--fd=%d", listener);
 	for (int i = 0; i < 3; i++)
 		if (null < 0 || dup2(null, i) < 0)
 			_exit(127);
 	if (fcntl(listener, F_SETFD, 0) == 0 && raise_files() == 0 && restrict_files(plan, NULL) == 0 &&
-	    keep_rights() == 0)
+	    keep_rights() == 0 && filter_load(FILTER_SHARE, NULL) == 0)
 		execve(path, argv, env);
 	_exit(127);
 }
@@ -122,6 +127,8 @@ vm_share(const struct ns_plan *plan, int *ret_socket, struct err *err)
 	OWN(closep) int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	OWN(closep) int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	const char *path = vm_find_server(err);
+	int apart[2], r;
+	char byte;
 	pid_t pid;
 
 	if (path == NULL)
@@ -131,11 +138,15 @@ vm_share(const struct ns_plan *plan, int *ret_socket, struct err *err)
 	    listen(listener, 1) < 0 || getsockname(listener, (struct sockaddr *)&at, &len) < 0 ||
 	    connect(socket_fd, (struct sockaddr *)&at, len) < 0)
 		return err_errno(err, "cannot make the socket of the virtual machine's files");
-	pid = fork();
-	if (pid < 0)
+	if (pipe2(apart, O_CLOEXEC) < 0 || (pid = fork()) < 0)
 		return err_errno(err, "cannot start virtiofsd");
 	if (pid == 0)
-		become_server(plan, path, listener);
-	*ret_socket = TAKE_FD(socket_fd);
-	return 0;
+		become_server(plan, path, listener, apart[1]);
+	close(apart[1]);
+	r = read(apart[0], &byte, 1) == 1 && umount2("/" VM_TREE, MNT_DETACH) == 0 ? 0 :
+	    err_errno(err, "cannot keep the guest's files from the monitor");
+	close(apart[0]);
+	if (r == 0)
+		*ret_socket = TAKE_FD(socket_fd);
+	return r;
 }

@@ -316,7 +316,8 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	if (plan->inside != NULL)
 		r = plan->inside->greet(plan, stream, err);
 	if (r == 0)
-		r = port_by_stream(plan->ground->loop, stream, &w->port, err);
+		r = port_by_stream(plan->ground->loop, stream, plan->inside != NULL ? plan->inside->until_ms : 0,
+		                   &w->port, err);
 	if (r < 0)
 		return r;
 	stream = -1;

@@ -27,6 +27,7 @@ struct ns_inside {
 	/* Sends what init's side needs to know first.  STREAM is the supervisor's end. */
 	int (*greet)(const struct ns_plan *plan, int stream, struct err *err);
 	void *arg;                      /* the maker's own */
+	int64_t until_ms;               /* of io_now_ms(): init is ready by then, or the start has failed */
 };
 
 struct ns_plan {

@@ -33,9 +33,9 @@ struct port_handler {
 
 /* Makes a port of CHANNEL, a SOCK_SEQPACKET socket to cloister-init.  Takes the descriptor on success. */
 int port_by_descriptors(struct loop *loop, int channel, struct port **ret_port, struct err *err);
-/* Makes a port of SOCKET, a SOCK_STREAM socket to cloister-init, once init is ready: waits for that.
- * Takes the descriptor on success. */
-int port_by_stream(struct loop *loop, int socket, struct port **ret_port, struct err *err);
+/* Makes a port of SOCKET, a SOCK_STREAM socket to cloister-init, once init is ready: waits for that,
+ * until UNTIL_MS of io_now_ms() at most (0: without end).  Takes the descriptor on success. */
+int port_by_stream(struct loop *loop, int socket, int64_t until_ms, struct port **ret_port, struct err *err);
 
 /* Starts a process.  SPAWN is the INIT_SPAWN message, and FDS are its descriptors: see
  * ipc/init_channel.h.  Borrows them. */

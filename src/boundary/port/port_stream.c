@@ -2,6 +2,8 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -358,7 +360,7 @@ mux_ended(void *arg, int error)
 			if (process->is_carried[i])
 				mux_carry_cut(&process->carries[i]);
 	settle(p);
-	if (error == -EBADMSG)
+	if (error != 0 && error != -ECONNRESET)
 		p->port.handler->broken(p->port.arg);
 	if (p->finishing)
 		p->port.handler->finished(p->port.arg);
@@ -399,19 +401,48 @@ free_port(struct port *port)
 	free(p);
 }
 
+/* Reads all of LEN bytes before the time UNTIL_MS (0: none) comes. */
+static int
+read_before(int socket, void *data, size_t len, int64_t until_ms)
+{
+	struct pollfd p = { .fd = socket, .events = POLLIN };
+	unsigned char *at = data;
+
+	while (len > 0) {
+		int64_t left = until_ms == 0 ? -1 : until_ms - io_now_ms();
+		ssize_t n;
+		int r;
+
+		if (until_ms != 0 && left <= 0)
+			return -ETIMEDOUT;
+		r = poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left);
+		n = r <= 0 ? -1 : recv(socket, at, len, MSG_DONTWAIT);
+		if (r == 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+			continue;
+		if (n <= 0)
+			return -EPIPE;
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
 /* Waits for INIT_READY, or the reason why it does not come. */
 static int
-await_ready(int socket, struct err *err)
+await_ready(int socket, int64_t until_ms, struct err *err)
 {
 	unsigned char bytes[FIRST_MAX];
 	struct buf message;
 	const char *text;
 	uint32_t len, type, code;
+	int r = read_before(socket, &len, sizeof(len), until_ms);
 
-	if (read_exactly(socket, &len, sizeof(len), NULL) < 0)
-		return err_set(err, EPIPE, "the cell's first process died before it was ready");
 	len = le32toh(len);
-	if (len > sizeof(bytes) || read_exactly(socket, bytes, len, NULL) < 0)
+	if (r == 0)
+		r = len > sizeof(bytes) ? -EPIPE : read_before(socket, bytes, len, until_ms);
+	if (r == -ETIMEDOUT)
+		return err_set(err, ETIMEDOUT, "the cell's first process was not ready in time");
+	if (r < 0)
 		return err_set(err, EPIPE, "the cell's first process died before it was ready");
 	buf_init_borrowed(&message, bytes, len);
 	if (buf_get_u32(&message, &type) == 0 && type == INIT_READY && buf_left(&message) == 0)
@@ -423,12 +454,12 @@ await_ready(int socket, struct err *err)
 }
 
 int
-port_by_stream(struct loop *loop, int socket, struct port **ret_port, struct err *err)
+port_by_stream(struct loop *loop, int socket, int64_t until_ms, struct port **ret_port, struct err *err)
 {
 	static const struct port_maker maker = { .send = send_message, .watch = watch, .finish = finish,
 	                                         .free = free_port, .resizes = true };
 	static const struct mux_handler handler = { take_frame, mux_carry_data, mux_carry_writable, mux_ended };
-	int r = await_ready(socket, err);
+	int r = await_ready(socket, until_ms, err);
 	struct by_stream *p = r < 0 ? NULL : calloc(1, sizeof(*p));
 
 	if (p == NULL)

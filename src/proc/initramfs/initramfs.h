@@ -33,7 +33,9 @@ struct initramfs_file {
 	const char *suffix;             /* in PATH */
 	char name[MODULE_NAME_MAX];
 	uint64_t size;
-	int64_t mtime_ns;
+	/* Who may set a file's times cannot set this one. */
+	int64_t ctime_ns;
+	uint64_t device, inode;
 	enum initramfs_state state;
 };
 struct initramfs_files {

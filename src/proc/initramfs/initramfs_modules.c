@@ -53,7 +53,8 @@ static int
 add_file(struct initramfs_files *f, const struct stat *st, char *path)
 {
 	struct initramfs_file file = { .path = path, .size = (uint64_t)st->st_size,
-		.mtime_ns = st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec };
+		.ctime_ns = st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
+		.device = st->st_dev, .inode = st->st_ino };
 	int r = -ENOENT;
 
 	if (!S_ISREG(st->st_mode) || !module_file_name(path, strlen(path), file.name, &file.suffix) ||

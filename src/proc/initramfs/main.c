@@ -115,7 +115,9 @@ hash_input(const struct input *in, unsigned char ret_hash[HASH_LEN])
 
 		add_bytes(&h, f->path, strlen(f->path));
 		add_bytes(&h, &f->size, sizeof(f->size));
-		add_bytes(&h, &f->mtime_ns, sizeof(f->mtime_ns));
+		add_bytes(&h, &f->ctime_ns, sizeof(f->ctime_ns));
+		add_bytes(&h, &f->device, sizeof(f->device));
+		add_bytes(&h, &f->inode, sizeof(f->inode));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(in->programs); i++)
 		add_bytes(&h, in->programs[i].data, in->programs[i].len);

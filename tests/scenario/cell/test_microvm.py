@@ -2,13 +2,16 @@
 import os
 import platform
 import re
+import shutil
 import signal
+import stat
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from operators import IS_ROOT, SECONDS, is_alive
+from operators import IS_ROOT, SECONDS, TREE, is_alive
 
 LONG = SECONDS * 6
 # chown, dac_override, fowner, fsetid, setgid, setuid, mknod, setfcap: to act for the guest's users.
@@ -138,7 +141,32 @@ def test_kill_and_freeze(operator, guest):
 @as_user
 def test_what_it_cannot_do_is_refused(operator):
     operator.run("--publish", "8080", "--memory", "512M", "--", "true").sentence("cannot publish ports")
+    # No emulated machine boots in a second, and its time counts from the start.
+    operator.run("--time", "1s", "--memory", "256M", "--", "true", seconds=LONG).sentence("not ready in time")
     operator.env.pop("CLOISTER_BOUNDARY")
     operator.run("--vm-kernel", "/boot/x", "--", "true").sentence("--vm-kernel needs --boundary microvm")
     operator.run("--vm-accel", "steam", "--", "true").sentence("'steam'", "use kvm")
     operator.run("--boundary", "microvm", "--vm-kernel", "/nowhere/vmlinuz", "--", "true").sentence("/nowhere/vmlinuz")
+
+
+def test_root_of_the_guest_has_no_more_than_the_grants(operator, ground):
+    """A kernel exploit is assumed: the attacker has the guest's kernel, and talks to the file server."""
+    attacker = shutil.copytree(ground / "bin", ground / f"attacker-{operator.who}")
+    (attacker / "libexec/cloister-guest").unlink()
+    subprocess.run(["cc", "-O1", "-static", "-o", attacker / "libexec/cloister-guest",
+                    TREE / "tests/scenario/microvm_attacker.c"], check=True)
+    operator.program = attacker / "cloister"
+    opened, closed = operator.folder("opened"), operator.folder("closed", {"old": "old\n"})
+    done = operator.run("-v", f"{opened}:/srv/open:rw", "-v", f"{closed}:/srv/closed:ro", "--memory", "256M",
+                        "--", "true", seconds=LONG)
+    # The attacker never says that it is ready.
+    assert done.status == 125 and (opened / "done").exists(), done
+    for entry in opened.iterdir():
+        found = entry.lstat()
+        assert found.st_mode & (stat.S_ISUID | stat.S_ISGID) == 0, entry
+        assert not stat.S_ISCHR(found.st_mode) and not stat.S_ISBLK(found.st_mode), entry
+        assert found.st_uid == operator.uid, entry
+        assert "security.capability" not in os.listxattr(entry, follow_symlinks=False)
+    assert [(f.name, f.read_text()) for f in closed.iterdir()] == [("old", "old\n")]
+    assert stat.S_IMODE((closed / "old").stat().st_mode) & 0o7000 == 0
+    assert not [f for f in ("/etc/attacker", "/usr/attacker", "/attacker", "/tmp/attacker") if os.path.lexists(f)]
