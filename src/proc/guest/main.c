@@ -159,13 +159,17 @@ static void
 stir(const void *bytes, size_t len)
 {
 	OWN(closep) int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
-	struct { struct rand_pool_info info; unsigned char bytes[VM_GUEST_ENTROPY]; } pool = {
-		.info = { .entropy_count = (int)len * 8, .buf_size = (int)len } };
+	struct rand_pool_info *pool = calloc(1, sizeof(*pool) + len);
 
-	memcpy(pool.info.buf, bytes, len);
-	(void)ioctl(fd, RNDADDENTROPY, &pool);
+	if (pool == NULL)
+		return;
+	pool->entropy_count = (int)len * 8;
+	pool->buf_size = (int)len;
+	memcpy(pool->buf, bytes, len);
+	(void)ioctl(fd, RNDADDENTROPY, pool);
 	(void)ioctl(fd, RNDRESEEDCRNG);
-	explicit_bzero(&pool, sizeof(pool));
+	explicit_bzero(pool, sizeof(*pool) + len);
+	free(pool);
 }
 
 static int
