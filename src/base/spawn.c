@@ -25,19 +25,26 @@
 
 /* ---- in the child of a vfork: it must not change this process's memory ---- */
 
+void
+spawn_reset_signal(int number)
+{
+	/* The kernel's own form of SIG_DFL: the C library refuses the signals that it uses itself. */
+	static const unsigned long usual[4];
+
+	(void)syscall(SYS_rt_sigaction, number, usual, NULL, NSIG / 8);
+}
+
 /* Without handlers, which would run in this process's memory. */
 static void
 spawn_set_signals(const struct spawn *how)
 {
-	/* The kernel's own form of SIG_DFL: the C library refuses the signals that it uses itself. */
-	static const unsigned long usual[4];
 	struct sigaction now;
 	sigset_t none;
 
 	for (int number = 1; number < NSIG; number++)
 		if ((how->flags & SPAWN_APART) != 0 ||
 		    (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN))
-			(void)syscall(SYS_rt_sigaction, number, usual, NULL, NSIG / 8);
+			spawn_reset_signal(number);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

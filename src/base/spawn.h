@@ -50,6 +50,9 @@ int spawn_run(const struct spawn *how, struct err *err);
 /* Becomes the program; returns only if it cannot. */
 int spawn_become(const struct spawn *how, struct err *err);
 
+/* Gives the signal NUMBER its usual effect, also if the C library uses it itself. */
+void spawn_reset_signal(int number);
+
 /* The environment of this process with ADD ("NAME=VALUE") in place of variables of the same
  * name.  The caller frees the array, whose strings are borrowed.  NULL: out of memory. */
 char **spawn_env(char *const *add);

@@ -1,6 +1,7 @@
 /* ipc.c - see ipc.h. */
 #include "ipc/ipc.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 
 void
@@ -39,6 +41,15 @@ send_beyond(int socket, const struct msghdr *msg)
 	(void)setrlimit(RLIMIT_NOFILE, &was);
 	errno = error;
 	return n;
+}
+
+int
+ipc_write(int fd, const struct buf *message, struct err *err)
+{
+	uint32_t len = htole32((uint32_t)message->len);
+	int r = write_all(fd, &len, sizeof(len), err);
+
+	return r < 0 ? r : write_all(fd, message->data, message->len, err);
 }
 
 int

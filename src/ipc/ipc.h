@@ -24,6 +24,8 @@ struct ipc_message {
 
 /* Start a message: BODY is initialised and holds the type. */
 void ipc_begin(struct buf *body, uint32_t type);
+/* Write MESSAGE behind its length, a u32, to a stream that passes no messages; waits until it is written. */
+int ipc_write(int fd, const struct buf *message, struct err *err);
 /* Send BODY, which ipc_begin() started; borrows the descriptors. */
 int ipc_send(int socket, const struct buf *body, const int *fds, size_t n_fds,
              struct err *err);

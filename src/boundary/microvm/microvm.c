@@ -1,5 +1,4 @@
 /* microvm.c - the boundary of a virtual machine in namespaces, seen from the supervisor. */
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,6 +24,7 @@
 #include "boundary/namespace/ns_walls.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
+#include "ipc/ipc.h"
 
 #define LOG_MAX 200
 #define LOG_SIZE 4096
@@ -57,10 +57,9 @@ vm_build(const struct ns_plan *agents, struct err *err)
 	/* A profile that lets the agent do more is for the guest. */
 	spec.profile = CELL_PROFILE_DEFAULT;
 	outer.spec = &spec;
-	r = ns_set_kernel(plan, err);
-
 	/* Keys of the operator's terminal are for the supervisor: unlike init, the monitor would obey. */
 	(void)setsid();
+	r = ns_set_kernel(plan, err);
 	if (r == 0)
 		r = vm_build_root(plan, vm, err);
 	if (r == 0)
@@ -109,15 +108,13 @@ static int
 vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 {
 	struct cell_grant grants[CELL_GRANTS_MAX] = {0};
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = BUF(VM_GUEST_MESSAGE_MAX);
 	unsigned char entropy[VM_GUEST_ENTROPY];
 	struct cell_spec guest;
 	const struct timeval limit = { .tv_sec = BOOT_MS / 1000 };
 	struct timespec now;
-	uint32_t len;
 	int r = describe_guest(plan->spec, &guest, grants, err);
 
-	buf_init(&message, VM_GUEST_MESSAGE_MAX);
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (r == 0 && getrandom(entropy, sizeof(entropy), 0) != (ssize_t)sizeof(entropy))
 		r = err_errno(err, "cannot make random numbers for the guest");
@@ -137,9 +134,7 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 	/* A guest that does not read must not hold the supervisor for ever. */
 	if (setsockopt(stream, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
 		return err_errno(err, "cannot set a limit for the guest's start");
-	len = htole32((uint32_t)message.len);
-	r = write_all(stream, &len, sizeof(len), err);
-	return r < 0 ? r : write_all(stream, message.data, message.len, err);
+	return ipc_write(stream, &message, err);
 }
 
 /* Real root opens what the cell's own root cannot reach by its path. */

@@ -43,13 +43,16 @@ wait_for_maps(const struct ns_plan *plan, struct err *err)
 	return message.type == INIT_GO ? 0 : err_set(err, EBADMSG, "unexpected message");
 }
 
-/* The supervisor made the network meanwhile. */
+/* The supervisor made the network meanwhile.  A guest has its own. */
 int
 ns_join_net(const struct ns_plan *plan, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
-	int r = ipc_receive(plan->channel, &message, err);
+	int r;
 
+	if (plan->channel < 0 || !CONTROL_ON("netns"))
+		return 0;
+	r = ipc_receive(plan->channel, &message, err);
 	if (r < 0)
 		return r;
 	if (message.type != INIT_NET || message.n_fds != 1)
@@ -274,7 +277,7 @@ ns_build(const struct ns_plan *plan, struct err *err)
 
 	if (r == 0)
 		r = ns_build_root(plan, err);
-	if (r == 0 && plan->channel >= 0 && CONTROL_ON("netns"))
+	if (r == 0)
 		r = ns_join_net(plan, err);
 	timing_mark(TIMING_NETWORK);
 	if (r == 0)

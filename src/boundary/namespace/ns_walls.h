@@ -17,7 +17,7 @@ struct walls {
 	pid_t init;                     /* as the host sees it; 0: none */
 	int pidfd;                      /* init's */
 	int channel;                    /* to the child; the port's, if init has it too */
-	int userns;                     /* for processes that have to enter it; -1 if none has */
+	int userns;                     /* for processes that have to enter it */
 	/* Held open so that the supervisor takes them down last, and not the dying agent.  When
 	 * many cells are killed at once, all are dead sooner. */
 	int mntns, netns;

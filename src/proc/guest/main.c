@@ -244,15 +244,12 @@ static void
 report(int port, const struct err *err)
 {
 	OWN(buf_free) struct buf message;
-	uint32_t len;
 
 	ipc_begin(&message, INIT_FAILED);
 	buf_put_u32(&message, (uint32_t)err->code);
 	buf_put_str(&message, err->text);
-	len = htole32((uint32_t)message.len);
 	(void)fcntl(port, F_SETFL, 0);
-	(void)write_all(port, &len, sizeof(len), NULL);
-	(void)write_all(port, message.data, message.len, NULL);
+	(void)ipc_write(port, &message, NULL);
 }
 
 int

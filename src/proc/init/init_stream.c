@@ -2,7 +2,6 @@
  *
  * The rest of init sees the messages and descriptors that it would get over a channel that passes
  * descriptors. */
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -302,13 +301,10 @@ forget_unstarted(const struct buf *message)
 int
 init_stream_send(const struct buf *message, const int *fds, size_t n_fds)
 {
-	uint32_t len = htole32((uint32_t)message->len);
 	int r;
 
-	if (mux == NULL) {
-		r = write_all(INIT_CHANNEL_FD, &len, sizeof(len), NULL);
-		return r < 0 ? r : write_all(INIT_CHANNEL_FD, message->data, message->len, NULL);
-	}
+	if (mux == NULL)
+		return ipc_write(INIT_CHANNEL_FD, message, NULL);
 	r = n_fds == 1 ? take_terminal(message, fds[0]) : 0;
 	if (r < 0)
 		return r;

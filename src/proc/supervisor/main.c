@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/timing.h"
 #include "base/tree.h"
 #include "confine/filter.h"
@@ -450,16 +451,12 @@ give_up(struct supervisor *sv, const struct err *err)
 	return 125;
 }
 
-/* Signals that the operator's shell ignored (SIGCHLD, say) are not ignored here or in the cell.
- * This uses the system call because the C library reserves two signals. */
+/* Signals that the operator's shell ignored (SIGCHLD, say) are not ignored here or in the cell. */
 static void
 reset_signals(void)
 {
-	static const struct { void *handler; unsigned long flags; void *restorer; uint64_t mask; }
-		standard;
-
-	for (int number = 1; number <= 64; number++)
-		(void)syscall(SYS_rt_sigaction, number, &standard, NULL, sizeof(standard.mask));
+	for (int number = 1; number < NSIG; number++)
+		spawn_reset_signal(number);
 }
 
 /* In a real-time class the agent could keep a processor from everybody else, and a cgroup would not
