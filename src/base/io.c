@@ -5,10 +5,13 @@
 #include <time.h>
 #include <poll.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
@@ -207,6 +210,38 @@ io_now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* A descriptor that is readable once a signal that ends programs waits to be taken. */
+static int
+open_endings(void)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		sigaddset(&set, numbers[i]);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int
+io_await(int fd, int64_t deadline)
+{
+	OWN(closep) int endings = open_endings();
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = endings, .events = POLLIN } };
+
+	for (;;) {
+		int64_t left = deadline == 0 ? INT_MAX : deadline - io_now_ms();
+		int r = left <= 0 ? 0 : poll(p, ARRAY_LEN(p), left > INT_MAX ? INT_MAX : (int)left);
+
+		if (r < 0 && errno != EINTR)
+			return -errno;
+		if (r > 0)
+			return p[0].revents != 0 ? 0 : -EINTR;
+		if (r == 0 && deadline != 0)
+			return -ETIMEDOUT;
+	}
 }
 
 bool

@@ -36,6 +36,9 @@ int create_file_at(int dirfd, const char *path, mode_t mode, const char *text,
 int64_t io_now_ms(void);
 /* Wait until DEADLINE of that clock for FD to be readable or at its end.  False for a negative FD. */
 bool io_is_readable(int fd, int64_t deadline);
+/* The same for a process that has signals blocked: -ETIMEDOUT after DEADLINE (0: none), or -EINTR if a
+ * signal that ends programs is pending.  It stays pending. */
+int io_await(int fd, int64_t deadline);
 
 /* printf into new memory; the caller owns it; NULL when out of memory. */
 char *str_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

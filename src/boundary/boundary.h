@@ -47,7 +47,7 @@ struct boundary_ground {
 	const struct buf *spawn;
 	const int *spawn_fds;
 	size_t n_spawn_fds;
-	/* Called while the cell is being made, which takes a while.  If it fails, no agent runs. */
+	/* Called while the cell is being made, which takes a while, unless NULL.  If it fails, no agent runs. */
 	int (*meanwhile)(void *arg, struct walls *walls, struct err *err);
 	/* Tells the operator that a default is not in force, once for each TOPIC. */
 	void (*tell_once)(void *arg, const char *topic, const char *text);

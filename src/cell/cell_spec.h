@@ -91,6 +91,7 @@ struct cell_spec {
 	/* With a virtual machine: what it boots; NULL without one. */
 	char *vm_kernel, *vm_initramfs;
 	bool vm_emulated;               /* without the help of the processor: for tests */
+	bool vm_boots;                  /* from its kernel, not from a template */
 	char *hostname, *cwd;
 	char *rootfs;                   /* "" for the host's own /usr */
 	char **argv, **env;

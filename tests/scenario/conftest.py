@@ -88,9 +88,12 @@ def operator(who, ground, program, boundary):
         operator.env["CLOISTER_BOUNDARY"] = boundary
     if boundary == "microvm":
         operator.env |= microvm.environment(ground)
+        microvm.begin(operator, ground)
     operator.witness = leftovers.Witness(operator.runtime)
     yield operator
     operator.close()
+    if boundary == "microvm":
+        microvm.end(operator, ground)
     try:
         leftovers.check(operator, mounts)
     finally:

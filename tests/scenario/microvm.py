@@ -1,4 +1,5 @@
 """Virtual machines as walls: what `run --boundary microvm` needs where KVM is of no use."""
+import os
 import shutil
 
 import pytest
@@ -23,3 +24,26 @@ def environment(ground):
     (kernel,) = folder.glob("vmlinuz-*")
     return {"CLOISTER_BOUNDARY": "microvm", "CLOISTER_VM_ACCEL": "tcg", "CLOISTER_VM_KERNEL": str(kernel),
             "CLOISTER_VM_MODULES": str(folder / kernel.name.removeprefix("vmlinuz-"))}
+
+
+def _share(come_from, go_to):
+    for path in come_from.glob("*"):
+        if not path.name.startswith("part-") and not (go_to / path.name).exists():
+            os.link(path, go_to / path.name)
+
+
+def begin(operator, ground):
+    """Gives an operator the templates that earlier tests of this run have made: each costs a boot."""
+    store = ground / f"templates-{operator.who}"
+    store.mkdir(mode=0o700, exist_ok=True)
+    folder = operator.folder("data/vm")
+    folder.chmod(0o700)
+    _share(store, folder)
+
+
+def end(operator, ground):
+    _share(operator.base / "data/vm", ground / f"templates-{operator.who}")
+
+
+def templates(operator):
+    return sorted((operator.base / "data/vm").glob("template-*"))

@@ -28,56 +28,9 @@
 
 #define LOG_MAX 200
 #define LOG_SIZE 4096
+#define MIB (UINT64_C(1) << 20)
 #define BOOT_MS 30000                   /* how long a guest may take to start */
 #define BOOT_EMULATED_MS 180000
-
-/* ---- in the child ---- */
-
-/* Like init's own lockdown: the monitor may change no file at all. */
-static int
-lock_down(int landlock, struct err *err)
-{
-	/* Set again: changing ids has cleared it. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_errno(err, "cannot restrict the virtual machine");
-	if (landlock_enforce(landlock, err) < 0)
-		return -err->code;
-	return filter_load(FILTER_MONITOR, err);
-}
-
-static int
-vm_build(const struct ns_plan *agents, struct err *err)
-{
-	static const char *const nothing[] = { NULL };
-	const struct vm *vm = agents->inside->arg;
-	struct cell_spec spec = *agents->spec;
-	struct ns_plan outer = *agents, *plan = &outer;
-	int share = -1, landlock = -1, r;
-
-	/* A profile that lets the agent do more is for the guest. */
-	spec.profile = CELL_PROFILE_DEFAULT;
-	outer.spec = &spec;
-	/* Keys of the operator's terminal are for the supervisor: unlike init, the monitor would obey. */
-	(void)setsid();
-	r = ns_set_kernel(plan, err);
-	if (r == 0)
-		r = vm_build_root(plan, vm, err);
-	if (r == 0)
-		r = ns_join_net(plan, err);
-	if (r == 0)
-		r = ns_set_limits(plan, err);
-	if (r == 0)
-		r = vm_share(plan, &share, err);
-	if (r == 0)
-		r = landlock_make(LANDLOCK_FILES_TOO, nothing, &landlock, err);
-	if (r == 0)
-		r = ns_drop_everything(plan, err);
-	if (r == 0)
-		r = lock_down(landlock, err);
-	return r < 0 ? r : vm_become_qemu(plan, vm, plan->stream, share, err);
-}
-
-/* ---- in the supervisor ---- */
 
 /* The cell as the guest builds it: the shared tree is its root file system, and workspaces are merged
  * already.  It learns no path of the host. */
@@ -181,6 +134,12 @@ explain(int log, struct err *err)
 	(void)err_set(err, err->code, "the virtual machine did not start: %s", text);
 }
 
+static uint64_t
+boot_ms(const struct cell_spec *spec)
+{
+	return spec->vm_emulated ? BOOT_EMULATED_MS : BOOT_MS;
+}
+
 /* The monitor's standard error.  It has an end, because a guest can make a monitor complain. */
 static int
 make_log(struct err *err)
@@ -197,7 +156,7 @@ make_log(struct err *err)
 static int64_t
 end_of_start(const struct cell_spec *spec)
 {
-	uint64_t ms = spec->vm_emulated ? BOOT_EMULATED_MS : BOOT_MS;
+	uint64_t ms = boot_ms(spec);
 
 	if (spec->limits.time_ms > 0 && spec->limits.time_ms < ms)
 		ms = spec->limits.time_ms;
@@ -206,23 +165,132 @@ end_of_start(const struct cell_spec *spec)
 	return io_now_ms() + (int64_t)ms;
 }
 
+/* An address of its own, in the range for local use. */
+static int
+choose_mac(char mac[sizeof(((struct vm_machine *)0)->mac)])
+{
+	unsigned char b[5];
+
+	if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
+		return -errno;
+	snprintf(mac, sizeof(((struct vm_machine *)0)->mac), "02:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4]);
+	return 0;
+}
+
+static int
+make_memory(uint64_t size, struct err *err)
+{
+	OWN(closep) int ram = memfd_create("guest", MFD_CLOEXEC);
+
+	if (ram < 0 || ftruncate(ram, (off_t)size) < 0)
+		return err_errno(err, "cannot make the virtual machine's memory");
+	return TAKE_FD(ram);
+}
+
+void
+vm_close(struct vm *vm)
+{
+	int *const fds[] = { &vm->kernel, &vm->initramfs, &vm->kvm, &vm->memory, &vm->recorded, &vm->machine.ram,
+	                     &vm->machine.state, &vm->machine.log };
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		close_fd(fds[i]);
+}
+
+static int
+vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
+{
+	const struct cell_limits *limits = &spec->limits;
+	const bool one = (limits->asked & CELL_LIMIT_CPUS) == 0 && spec->vm_emulated;
+
+	*ret_vm = (struct vm){ .driver = &vm_qemu, .machine = { .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
+		.cpus = one ? 1 : (unsigned)((limits->cpus_milli + 999) / 1000), .emulated = spec->vm_emulated,
+		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .share = -1, .control = -1,
+		.keeper = -1, .log = -1 }, .kernel = -1, .initramfs = -1, .kvm = -1, .memory = -1, .recorded = -1 };
+	if (choose_mac(ret_vm->machine.mac) < 0)
+		return err_errno(err, "cannot make random numbers for the guest");
+	return 0;
+}
+
+/* Opens what every start of a machine needs. */
+static int
+vm_open(const struct cell_spec *spec, unsigned slot, struct vm *vm, struct err *err)
+{
+	int r = vm->machine.log = make_log(err);
+
+	if (r >= 0)
+		r = vm->machine.ram = make_memory(vm->machine.memory, err);
+	vm->kernel = open_mount(spec->vm_kernel);
+	vm->initramfs = open_mount(spec->vm_initramfs);
+	return r < 0 ? r : make_kvm(spec, slot, &vm->kvm, err);
+}
+
+static int
+await_recorded(int pipe, int64_t until_ms, struct err *err)
+{
+	int r = io_await(pipe, until_ms);
+	char byte;
+
+	if (r == -EINTR)
+		return err_set(err, EINTR, "interrupted while a template for virtual machines was made");
+	if (r < 0 || read(pipe, &byte, 1) != 1)
+		return err_set(err, r == -ETIMEDOUT ? ETIMEDOUT : EIO, "the virtual machine did not boot");
+	return 0;
+}
+
+int
+vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm, struct err *err)
+{
+	const struct ns_inside inside = { .build = vm_build, .arg = vm };
+	const int64_t until = io_now_ms() + (int64_t)boot_ms(spec);
+	struct cell_spec alone = *spec;
+	struct boundary_ground bare = *ground;
+	struct walls *walls = NULL;
+	int ends[2], r = vm_open(spec, ground->slot, vm, err);
+
+	if (r == 0 && pipe2(ends, O_CLOEXEC) < 0)
+		r = err_errno(err, "cannot make a pipe");
+	if (r < 0)
+		return r;
+	vm->recorded = ends[1];
+	/* Nothing of the operator's or the agent's is in a template. */
+	alone.n_grants = alone.n_files = 0;
+	alone.has_policy = false;
+	bare.meanwhile = NULL;
+	bare.trust = NULL;
+	bare.changes = -1;
+	r = ns_start(&alone, &bare, true, &inside, &walls, err);
+	close_fd(&vm->recorded);
+	if (r == 0)
+		r = await_recorded(ends[0], until, err);
+	close(ends[0]);
+	if (walls != NULL)
+		ns_abandon(walls);
+	if (r < 0)
+		explain(vm->machine.log, err);
+	return r;
+}
+
 static int
 microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
               struct err *err)
 {
-	struct vm vm = { .kernel = open_mount(spec->vm_kernel), .initramfs = open_mount(spec->vm_initramfs),
-	                 .kvm = -1, .log = make_log(err), .emulated = spec->vm_emulated };
-	const struct ns_inside inside = { vm_build, vm_greet, &vm, end_of_start(spec) };
-	int r = vm.log < 0 ? vm.log : make_kvm(spec, ground->slot, &vm.kvm, err);
+	struct vm vm;
+	struct ns_inside inside = { vm_build, vm_greet, &vm, 0 };
+	int r = vm_describe(spec, &vm, err);
 
+	if (r == 0 && !spec->vm_boots)
+		r = vm_prepare_template(spec, ground, &vm, err);
+	if (r == 0)
+		r = vm_open(spec, ground->slot, &vm, err);
+	inside.until_ms = end_of_start(spec);
 	if (r == 0)
 		r = ns_start(spec, ground, true, &inside, ret_walls, err);
-	if (r < 0 && vm.log >= 0)
-		explain(vm.log, err);
-	closep(&vm.kernel);
-	closep(&vm.initramfs);
-	closep(&vm.kvm);
-	closep(&vm.log);
+	if (r < 0 && vm.machine.log >= 0)
+		explain(vm.machine.log, err);
+	if (r < 0 && vm.machine.start == VM_RESTORE)
+		vm_forget_template(spec, &vm);
+	vm_close(&vm);
 	return r;
 }
 
@@ -235,7 +303,7 @@ microvm_check(const struct cell_spec *spec, struct err *err)
 		return err_set(err, ENOTSUP, "a virtual machine has no SSH agent yet: use --boundary namespace");
 	if (spec->n_ports > 0)
 		return err_set(err, ENOTSUP, "a virtual machine cannot publish ports yet: use --boundary namespace");
-	return vm_find_qemu(err) < 0 ? -err->code : ns_check(spec, err);
+	return vm_qemu.find(err) < 0 ? -err->code : ns_check(spec, err);
 }
 
 /* The agent is the guest's own, and has no pid here. */

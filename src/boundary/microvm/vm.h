@@ -4,17 +4,22 @@
  * nothing of the host's files but programs, and no rights.  A tree that is made as the root of any
  * cell, with the grants in it, is shared with the guest by a file server in the same namespaces.  The
  * guest's kernel starts cloister-guest, which builds the agent's world from that tree, with the same
- * code that builds it without a virtual machine. */
+ * code that builds it without a virtual machine.
+ *
+ * A machine that has booted and waits for a cell is a template.  Others start from a copy of it. */
 #ifndef CLOISTER_VM_H
 #define CLOISTER_VM_H
+#include "boundary/microvm/vm_driver.h"
 #include "boundary/namespace/ns_plan.h"
 
 /* What the monitor is given. */
 struct vm {
+	const struct vm_driver *driver;
+	struct vm_machine machine;
 	/* Detached mounts that only real root can make; -1: by path.  KVM is a folder with the device. */
 	int kernel, initramfs, kvm;
-	int log;                        /* a memory file, for the monitor's complaints */
-	bool emulated;
+	int memory;                     /* VM_RESTORE: the template, from which the memory is copied */
+	int recorded;                   /* VM_RECORD: a pipe that gets a byte once the template is complete */
 };
 
 /* In the monitor's root. */
@@ -31,11 +36,28 @@ int vm_share(const struct ns_plan *plan, int *ret_socket, struct err *err);
 /* The path of the server, or NULL. */
 const char *vm_find_server(struct err *err);
 
-/* vm_qemu.c: becomes the monitor.  PORT is the guest's end of its port, SHARE of the file server.
- * Returns only with an error. */
-int vm_become_qemu(const struct ns_plan *plan, const struct vm *vm, int port, int share, struct err *err);
-/* Whether it is installed. */
-int vm_find_qemu(struct err *err);
+/* vm_child.c: the cell's first process, which becomes the monitor: see ns_inside. */
+int vm_build(const struct ns_plan *plan, struct err *err);
+/* Leaves a process that has no rights any more with no file that it can change, and with the monitor's
+ * filter. */
+int vm_lock_down(int landlock, struct err *err);
+
+/* vm_keeper.c: starts the keeper of a machine whose monitor the caller becomes.  PORT is the host's end
+ * of the port of a machine that becomes a template. */
+int vm_keep(const struct ns_plan *plan, const struct vm *vm, int port, int landlock, struct err *err);
+
+/* vm_template.c: templates, in the folder of the initramfs. */
+
+/* Looks for the template of the machine, and makes one if there is none: first in a cell of its own,
+ * which boots.  The machine starts from it then, or boots if there can be no template. */
+int vm_prepare_template(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm,
+                        struct err *err);
+/* Forgets the template that the machine was to start from: something is wrong with it. */
+void vm_forget_template(const struct cell_spec *spec, const struct vm *vm);
+
+void vm_close(struct vm *vm);
+/* microvm.c: boots the machine VM, whose keeper ends it, and waits for that. */
+int vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm, struct err *err);
 
 /* vm_examine.c: see boundary.h. */
 struct findings;

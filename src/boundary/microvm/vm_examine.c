@@ -27,7 +27,7 @@ vm_examine(struct findings *f)
 	char *todo;
 
 	examine_kvm(f);
-	if (vm_find_qemu(&err) == 0 && vm_find_server(&err) != NULL) {
+	if (vm_qemu.find(&err) == 0 && vm_find_server(&err) != NULL) {
 		findings_add(f, "virtual machines", FINDING_OK, "QEMU and virtiofsd are there, for --boundary microvm");
 		return;
 	}

@@ -13,6 +13,10 @@
 
 enum vm_guest_flags { VM_GUEST_NET = 1 };
 
+/* On the command line of a guest that becomes a template: it writes one byte to its port before it
+ * waits there. */
+#define VM_GUEST_RECORDED "cloister.recorded"
+
 #define VM_GUEST_PORT "cloister.port"   /* the name of the virtio port */
 #define VM_GUEST_SHARE "cloister"       /* the tag of the shared tree */
 #define VM_GUEST_HOST "/host"           /* where the guest mounts it, before the agent's world exists */

@@ -5,20 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/microvm/vm.h"
+#include "boundary/microvm/vm_driver.h"
 #include "boundary/microvm/vm_guest.h"
+#include "boundary/microvm/vm_qmp.h"
 
 #if defined(__x86_64__)
 #define QEMU "/usr/bin/qemu-system-x86_64"
 #define PACKAGE "qemu-system-x86"
-#define MACHINE "microvm,acpi=on,pit=off,pic=off,rtc=off,isa-serial=off,memory-backend=memory"
+#define MACHINE "microvm,acpi=on,pcie=on,pit=off,pic=off,rtc=off,isa-serial=off,memory-backend=memory"
 #define CPU_EMULATED "qemu64"
 #define FORCE_MODERN "virtio-mmio.force-legacy=false"
 #elif defined(__aarch64__)
@@ -52,8 +52,8 @@ add(struct args *args, const char *format, ...)
 	va_end(ap);
 }
 
-int
-vm_find_qemu(struct err *err)
+static int
+qemu_find(struct err *err)
 {
 	if (access(QEMU, X_OK) < 0)
 		return err_set(err, ENOENT, "there is no QEMU for virtual machines: install " PACKAGE);
@@ -75,9 +75,9 @@ clock_khz(void)
 }
 
 static void
-add_kernel(struct args *args, const struct vm *vm)
+add_kernel(struct args *args, const struct vm_machine *m)
 {
-	unsigned long khz = vm->emulated ? clock_khz() : 0;
+	unsigned long khz = m->emulated ? clock_khz() : 0;
 	char clock[48] = "";
 
 	if (khz > 0)
@@ -87,31 +87,92 @@ add_kernel(struct args *args, const struct vm *vm)
 	add(args, "-initrd");
 	add(args, "/" VM_INITRAMFS);
 	add(args, "-append");
-	add(args, "quiet panic=-1 reboot=t%s", clock);
+	/* Devices that are plugged in later are looked for by cloister-guest, not by a driver of the slots. */
+	add(args, "quiet panic=-1 reboot=t pcie_ports=compat%s%s", clock,
+	    m->start == VM_RECORD ? " " VM_GUEST_RECORDED : "");
 }
 
-/* An address of its own, in the range for local use. */
 static void
-add_net(struct args *args)
+add_memory(struct args *args, const struct vm_machine *m)
 {
-	unsigned char b[5] = {0};
+	const unsigned long long mib = m->memory / MIB;
 
-	(void)!getrandom(b, sizeof(b), 0);
+	add(args, "-m");
+	add(args, "%lluM", mib);
+	add(args, "-object");
+	add(args, "memory-backend-file,id=memory,mem-path=/proc/self/fd/%d,size=%lluM,share=on", m->ram, mib);
+	/* It gives back what the guest has freed. */
+	add(args, "-device");
+	add(args, "virtio-balloon-device,free-page-reporting=on");
+}
+
+static void
+add_port(struct args *args, const struct vm_machine *m)
+{
+	add(args, "-device");
+	add(args, "virtio-serial-device");
+	add(args, "-chardev");
+	add(args, "socket,id=port,fd=%d", m->port);
+	add(args, "-device");
+	add(args, "virtserialport,chardev=port,name=" VM_GUEST_PORT);
+}
+
+/* An empty slot: what is plugged in must not be part of a template, whose kind of machine is the same. */
+static void
+add_slot(struct args *args, const char *name, unsigned number)
+{
+	add(args, "-device");
+	add(args, "pcie-root-port,id=%s,chassis=%u,hotplug=on,power_controller_present=off", name, number);
+}
+
+static void
+add_share(struct args *args, const struct vm_machine *m)
+{
+	add_slot(args, QEMU_SHARE_SLOT, 1);
+	if (m->share < 0)
+		return;
+	add(args, "-chardev");
+	add(args, "socket,id=share,fd=%d", m->share);
+	if (m->start != VM_BOOT)
+		return;
+	add(args, "-device");
+	add(args, "vhost-user-fs-pci,chardev=share,tag=" VM_GUEST_SHARE ",bus=" QEMU_SHARE_SLOT);
+}
+
+static void
+add_net(struct args *args, const struct vm_machine *m)
+{
+	add_slot(args, QEMU_NET_SLOT, 2);
+	if (!m->has_net)
+		return;
 	add(args, "-netdev");
 	add(args, "user,id=net,net=" VM_GUEST_NET4 ",host=" VM_GUEST_HOST4 ",dns=" VM_GUEST_DNS4
 	    ",ipv6-net=" VM_GUEST_NET6 ",ipv6-host=" VM_GUEST_HOST6 ",ipv6-dns=" VM_GUEST_DNS6);
+	if (m->start != VM_BOOT)
+		return;
 	add(args, "-device");
-	add(args, "virtio-net-device,netdev=net,mac=02:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4]);
+	add(args, "virtio-net-pci,netdev=net,mac=%s,romfile=,bus=" QEMU_NET_SLOT, m->mac);
 }
 
 static void
-describe(struct args *args, const struct ns_plan *plan, const struct vm *vm, int port, int share)
+add_control(struct args *args, const struct vm_machine *m)
 {
-	const struct cell_limits *limits = &plan->spec->limits;
-	const uint64_t mib = limits->memory / MIB;
-	const uint64_t cpus = (limits->asked & CELL_LIMIT_CPUS) == 0 && vm->emulated ? 1 :
-	                      (limits->cpus_milli + 999) / 1000;
+	if (m->control < 0)
+		return;
+	add(args, "-chardev");
+	add(args, "socket,id=control,fd=%d", m->control);
+	add(args, "-mon");
+	add(args, "chardev=control,mode=control");
+	if (m->start != VM_RESTORE)
+		return;
+	add(args, "-S");
+	add(args, "-incoming");
+	add(args, "defer");
+}
 
+static void
+describe(struct args *args, const struct vm_machine *m)
+{
 	add(args, "qemu");
 	add(args, "-nodefaults");
 	add(args, "-no-user-config");
@@ -120,47 +181,45 @@ describe(struct args *args, const struct ns_plan *plan, const struct vm *vm, int
 	add(args, "-machine");
 	add(args, "%s", MACHINE);
 	add(args, "-accel");
-	add(args, "%s", vm->emulated ? "tcg" : "kvm");
+	add(args, "%s", m->emulated ? "tcg" : "kvm");
 	add(args, "-cpu");
-	add(args, "%s", vm->emulated ? CPU_EMULATED : "host");
+	add(args, "%s", m->emulated ? CPU_EMULATED : "host");
 	add(args, "-smp");
-	add(args, "%llu", (unsigned long long)cpus);
-	add(args, "-m");
-	add(args, "%lluM", (unsigned long long)mib);
-	add(args, "-object");
-	add(args, "memory-backend-memfd,id=memory,size=%lluM,share=on", (unsigned long long)mib);
+	add(args, "%u", m->cpus);
 	add(args, "-global");
 	add(args, FORCE_MODERN);
-	add_kernel(args, vm);
-	add(args, "-device");
-	add(args, "virtio-serial-device");
-	add(args, "-chardev");
-	add(args, "socket,id=port,fd=%d", port);
-	add(args, "-device");
-	add(args, "virtserialport,chardev=port,name=" VM_GUEST_PORT);
-	add(args, "-chardev");
-	add(args, "socket,id=share,fd=%d", share);
-	add(args, "-device");
-	add(args, "vhost-user-fs-device,chardev=share,tag=" VM_GUEST_SHARE);
+	add_memory(args, m);
+	add_kernel(args, m);
+	add_port(args, m);
 	add(args, "-device");
 	add(args, "virtio-rng-device");
-	if (plan->spec->has_policy)
-		add_net(args);
+	add_share(args, m);
+	add_net(args, m);
+	add_control(args, m);
 }
 
-int
-vm_become_qemu(const struct ns_plan *plan, const struct vm *vm, int port, int share, struct err *err)
+static int
+qemu_become(const struct vm_machine *m, struct err *err)
 {
+	const int kept[] = { m->ram, m->state, m->port, m->share, m->control };
 	char *env[] = { NULL };
 	struct args args = {0};
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	describe(&args, plan, vm, port, share);
+	describe(&args, m);
 	if (args.failed)
 		return err_set(err, ENOMEM, "out of memory");
-	if (fcntl(port, F_SETFD, 0) < 0 || fcntl(share, F_SETFD, 0) < 0 || null < 0 || dup2(null, 0) < 0 ||
-	    dup2(null, 1) < 0 || dup2(vm->log, 2) < 0)
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		if (kept[i] >= 0 && fcntl(kept[i], F_SETFD, 0) < 0)
+			return err_errno(err, "cannot hand a descriptor to the virtual machine");
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(m->log, 2) < 0)
 		return err_errno(err, "cannot arrange the virtual machine's descriptors");
 	execve(QEMU, args.list, env);
 	return err_errno(err, "cannot run " QEMU);
 }
+
+const struct vm_driver vm_qemu = {
+	.name = "qemu", .program = QEMU, .shape = MACHINE, .find = qemu_find, .become = qemu_become,
+	.begin = qmp_begin, .pause = qmp_pause, .snapshot = qmp_snapshot, .restore = qmp_restore,
+	.plug = qmp_plug, .resume = qmp_resume, .end = qmp_end,
+};

@@ -41,6 +41,21 @@ build_tree(const struct ns_plan *plan, int *ret_tree, struct err *err)
 	return r;
 }
 
+/* The guest's tree, with everything that is mounted in it. */
+static int
+take_tree(const struct ns_plan *plan, int *ret_tree, int *ret_copy, struct err *err)
+{
+	int r = build_tree(plan, ret_tree, err);
+
+	if (r < 0)
+		return r;
+	*ret_copy = open_tree(*ret_tree, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+	if (*ret_copy < 0)
+		return err_errno(err, "cannot take the guest's files");
+	/* The tree itself, without what is mounted in it. */
+	return mounts_set_attrs(*ret_copy, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+}
+
 static int
 show_file(int mount, const char *path, int root, const char *name, struct err *err)
 {
@@ -76,22 +91,14 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 	/* Mounts made from here on are seen nowhere else. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
-	r = build_tree(plan, &tree, err);
-	/* With everything that is mounted in it. */
-	if (r == 0) {
-		copy = open_tree(tree, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-		r = copy < 0 ? err_errno(err, "cannot take the guest's files") : 0;
-	}
-	/* The tree itself, without what is mounted in it. */
-	if (r == 0)
-		r = mounts_set_attrs(copy, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+	r = vm->machine.start == VM_RECORD ? 0 : take_tree(plan, &tree, &copy, err);
 	if (r == 0)
 		r = ns_begin_root("1m", &root, err);
 	if (r == 0)
 		r = ns_show_host(root, err);
 	if (r == 0)
 		r = ns_make_dev(root, err);
-	if (r == 0 && !vm->emulated)
+	if (r == 0 && !vm->machine.emulated)
 		r = show_kvm(vm->kvm, root, err);
 	if (r == 0)
 		r = ns_make_proc(plan, root, err);
@@ -101,7 +108,7 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 		r = show_file(vm->initramfs, plan->spec->vm_initramfs, root, VM_INITRAMFS, err);
 	if (r == 0 && mkdirat(root, VM_TREE, 0755) < 0)
 		r = err_errno(err, "cannot make the guest's folder");
-	if (r == 0)
+	if (r == 0 && copy >= 0)
 		r = mounts_attach(copy, root, VM_TREE, err);
 	return r < 0 ? r : ns_enter_root(root, err);
 }

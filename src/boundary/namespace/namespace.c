@@ -198,9 +198,8 @@ walls_new(const struct cell_spec *spec, const struct boundary_ground *ground)
 	return w;
 }
 
-/* The cell could not be made: nothing of it stays. */
-static void
-abandon(struct walls *w)
+void
+ns_abandon(struct walls *w)
 {
 	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns };
 
@@ -303,7 +302,7 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	if (CONTROL_ON("netns"))
 		r = make_net(plan, w, err);
 	timing_mark(TIMING_CAPTURED);
-	if (r == 0)
+	if (r == 0 && plan->ground->meanwhile != NULL)
 		r = plan->ground->meanwhile(plan->ground->arg, w, err);
 	if (r == 0 && !by_stream)
 		r = send_spawn(plan->ground, w, err);
@@ -311,7 +310,7 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	if (r == 0)
 		r = await_ready(plan->spec, w, by_stream, err);
 	timing_mark(TIMING_READY);
-	if (r < 0 || !by_stream)
+	if (r < 0 || !by_stream || (plan->inside != NULL && plan->inside->greet == NULL))
 		return r;
 	if (plan->inside != NULL)
 		r = plan->inside->greet(plan, stream, err);
@@ -351,7 +350,7 @@ ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, boo
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&plan.grants[i]);
 	if (r < 0) {
-		abandon(w);
+		ns_abandon(w);
 		return r;
 	}
 	*ret_walls = w;

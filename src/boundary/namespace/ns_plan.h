@@ -24,7 +24,8 @@ struct ns_inside {
 	/* Builds the rest of the cell around the calling process, and becomes what runs in it: see
 	 * ns_build(). */
 	int (*build)(const struct ns_plan *plan, struct err *err);
-	/* Sends what init's side needs to know first.  STREAM is the supervisor's end. */
+	/* Sends what init's side needs to know first.  STREAM is the supervisor's end.  NULL: there is no
+	 * init, and the walls get no port. */
 	int (*greet)(const struct ns_plan *plan, int stream, struct err *err);
 	void *arg;                      /* the maker's own */
 	int64_t until_ms;               /* of io_now_ms(): init is ready by then, or the start has failed */

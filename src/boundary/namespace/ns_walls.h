@@ -34,6 +34,8 @@ struct ns_inside;
 /* namespace.c: builds the walls, and starts INSIDE in them, or init if it is NULL.  See boundary.h. */
 int ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
              const struct ns_inside *inside, struct walls **ret_walls, struct err *err);
+/* Takes walls down that are of no use: nothing of the cell stays. */
+void ns_abandon(struct walls *w);
 unsigned ns_can(void);
 int ns_check(const struct cell_spec *spec, struct err *err);
 uid_t ns_inner_root(unsigned slot);

@@ -405,19 +405,15 @@ free_port(struct port *port)
 static int
 read_before(int socket, void *data, size_t len, int64_t until_ms)
 {
-	struct pollfd p = { .fd = socket, .events = POLLIN };
 	unsigned char *at = data;
 
 	while (len > 0) {
-		int64_t left = until_ms == 0 ? -1 : until_ms - io_now_ms();
-		ssize_t n;
-		int r;
+		int r = io_await(socket, until_ms);
+		ssize_t n = r < 0 ? -1 : recv(socket, at, len, MSG_DONTWAIT);
 
-		if (until_ms != 0 && left <= 0)
-			return -ETIMEDOUT;
-		r = poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left);
-		n = r <= 0 ? -1 : recv(socket, at, len, MSG_DONTWAIT);
-		if (r == 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+		if (r < 0)
+			return r;
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n <= 0)
 			return -EPIPE;
@@ -442,6 +438,8 @@ await_ready(int socket, int64_t until_ms, struct err *err)
 		r = len > sizeof(bytes) ? -EPIPE : read_before(socket, bytes, len, until_ms);
 	if (r == -ETIMEDOUT)
 		return err_set(err, ETIMEDOUT, "the cell's first process was not ready in time");
+	if (r == -EINTR)
+		return err_set(err, EINTR, "interrupted before the cell was ready");
 	if (r < 0)
 		return err_set(err, EPIPE, "the cell's first process died before it was ready");
 	buf_init_borrowed(&message, bytes, len);

@@ -12,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +33,7 @@
 #define MODULES_MAX 64
 #define PORT_WAIT_MS 10000
 #define PORT_STEP_US 1000
+#define CLEAN_MAX ((size_t)192 << 20)    /* no boot uses more */
 
 static int
 mount_own(struct err *err)
@@ -212,6 +215,43 @@ leave_first_root(struct err *err)
 	return 0;
 }
 
+/* Devices that were plugged in after the kernel had looked for them. */
+static void
+find_devices(void)
+{
+	(void)write_file_at(AT_FDCWD, "/sys/bus/pci/rescan", "1", NULL);
+}
+
+/* Writes zeros to memory that the boot has used and left.  A template does not keep zeros. */
+static void
+clean_memory(void)
+{
+	struct sysinfo now;
+	size_t size;
+	void *at;
+
+	(void)write_file_at(AT_FDCWD, "/proc/sys/vm/drop_caches", "3", NULL);
+	if (sysinfo(&now) < 0)
+		return;
+	size = (size_t)now.freeram * now.mem_unit / 10 * 9;
+	size = size < CLEAN_MAX ? size : CLEAN_MAX;
+	at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (at != MAP_FAILED)
+		munmap(at, size);
+}
+
+/* Tells the keeper of a machine that becomes a template that it is complete. */
+static void
+tell_recorder(int port)
+{
+	OWN(freep) char *line = NULL;
+
+	if (read_file_at(AT_FDCWD, "/proc/cmdline", 4096, &line, NULL, NULL) < 0 || strstr(line, VM_GUEST_RECORDED) == NULL)
+		return;
+	clean_memory();
+	(void)!write(port, "", 1);
+}
+
 static int
 run(int port, struct err *err)
 {
@@ -221,10 +261,14 @@ run(int port, struct err *err)
 	struct ns_plan plan = { .spec = &spec, .ground = &ground, .range = true, .channel = -1, .stream = port,
 	                        .rootfs = -1, .changes = -1 };
 	uint32_t flags = 0;
-	int r = read_message(port, &message, err);
+	int r;
 
+	tell_recorder(port);
+	r = read_message(port, &message, err);
 	if (r == 0)
 		r = take_message(&message, &flags, &spec, err);
+	if (r == 0)
+		find_devices();
 	plan.init_exe = open("/cloister-init", O_PATH | O_CLOEXEC);
 	if (r == 0)
 		r = leave_first_root(err);

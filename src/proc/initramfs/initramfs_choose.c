@@ -9,7 +9,7 @@
 #include "vm/kernel.h"
 
 const char *const initramfs_wanted[] = {
-	"virtio", "virtio_ring", "virtio_mmio", "virtio_console", "virtio_blk", "virtio_net", "virtio_rng",
+	"virtio", "virtio_ring", "virtio_mmio", "virtio_pci", "virtio_console", "virtio_blk", "virtio_net", "virtio_rng",
 	"virtio_balloon", "fuse", "virtiofs", "erofs", "overlay", NULL
 };
 

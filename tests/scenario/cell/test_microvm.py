@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from operators import IS_ROOT, SECONDS, TREE, is_alive
+import microvm
+from operators import IS_ROOT, SECONDS, TREE, descendants_of, is_alive, status_of, wait_until
 
 LONG = SECONDS * 6
 # chown, dac_override, fowner, fsetid, setgid, setuid, mknod, setfcap: to act for the guest's users.
@@ -31,7 +32,7 @@ def guest(operator):
     """A cell that waits, with a workspace; what is checked in it is run with `exec`."""
     workspace = operator.folder("workspace", {"old": "old\n"})
     shown = operator.folder("shown", {"secret": "to read only\n"})
-    id = operator.detach("--memory", "512M", "-w", str(workspace), "-v", f"{shown}:/srv/shown:ro",
+    id = operator.detach("--memory", "256M", "-w", str(workspace), "-v", f"{shown}:/srv/shown:ro",
                          "--", "sleep", "100000", seconds=LONG)
 
     class Guest:
@@ -72,7 +73,7 @@ def test_promises(operator, guest):
     assert "lo:" in interfaces and "eth0" not in interfaces
     # Limits: memory is the guest's own.
     total = int(guest.run("grep MemTotal /proc/meminfo").ok().split()[1])
-    assert total < 512 * 1024
+    assert total < 256 * 1024
     assert abs(int(guest.run("date +%s").ok()) - time.time()) < 120
 
 
@@ -95,10 +96,69 @@ def test_monitor_and_file_server_are_confined(operator, guest):
         assert not [f for f in open_files if "timeline" in f or "events" in f or "policy" in f], open_files
 
 
+IDENTITY = ("cat /proc/sys/kernel/random/boot_id; ip -o link show eth0 | grep -o 'ether [0-9a-f:]*'; "
+            "head -c 16 /dev/urandom | od -An -tx1")
+
+
+def is_restored(operator, id):
+    return b"-incoming" in Path(f"/proc/{operator.cell(id)['init']}/cmdline").read_bytes()
+
+
+@as_user
+def test_cells_from_one_template(operator):
+    """A template is made once, has nothing of a cell in it, and each copy is someone else."""
+    canary = os.urandom(16).hex()
+    workspace = operator.folder(canary, {canary: canary})
+
+    def start(*how):
+        id = operator.detach("--memory", "256M", "--allow", f"{canary}.test", "-w", str(workspace), "-e",
+                             f"CANARY={canary}", *how, "--", "sleep", "100000", seconds=LONG)
+        told = operator.cloister("exec", id, "--", "sh", "-c", IDENTITY, seconds=LONG).ok().splitlines()
+        assert len(told) == 3 and all(told)
+        return id, set(told)
+
+    first, told_first = start()
+    (template,) = microvm.templates(operator)
+    before = template.stat()
+    second, told_second = start()
+    assert is_restored(operator, first) and is_restored(operator, second)
+    assert not told_first & told_second
+    assert microvm.templates(operator) == [template] and template.stat().st_ino == before.st_ino
+    assert stat.S_IMODE(before.st_mode) == 0o400 and before.st_uid == operator.uid
+    assert canary.encode() not in template.read_bytes()
+    # Sparse: most of a guest's memory was never written.
+    assert before.st_blocks * 512 < before.st_size // 2
+
+
+@as_root
+def test_broken_template_is_forgotten(operator):
+    operator.run("--memory", "256M", "--", "true", seconds=LONG).ok()
+    (template,) = microvm.templates(operator)
+    # The copy is this test's own.
+    data = template.read_bytes()
+    template.unlink()
+    template.write_bytes(data[:256 << 20] + bytes(len(data) - (256 << 20)))
+    operator.own(template)
+    operator.run("--memory", "256M", "--", "true", seconds=LONG).sentence("the virtual machine did not start")
+    assert microvm.templates(operator) == []
+
+
+@as_user
+@pytest.mark.parametrize("how", [[], ["--vm-boot"]])
+def test_interrupted_while_it_boots(operator, how):
+    """The fixture looks for what is left."""
+    for path in microvm.templates(operator):
+        path.unlink()
+    process = operator.start("--memory", "256M", *how, "--", "true", stderr=subprocess.PIPE)
+    wait_until(lambda: any("qemu" in status_of(pid).get("Name", "") for pid in descendants_of(process.pid)), "QEMU")
+    process.send_signal(signal.SIGINT)
+    assert b"interrupted" in process.communicate(timeout=LONG)[1]
+
+
 @as_user
 def test_workspace_is_reviewed(operator):
     workspace = operator.folder("workspace", {"old": "old\n", "gone": "gone\n"})
-    done = operator.run("--memory", "512M", "-w", str(workspace), "--", "sh", "-c",
+    done = operator.run("--memory", "256M", "-w", str(workspace), "--", "sh", "-c",
                         "echo new >new; echo more >>old; rm gone; mkdir -p a/b; ln -s ../old a/link; exit 3",
                         seconds=LONG)
     assert done.status == 3
@@ -114,7 +174,7 @@ def test_workspace_is_reviewed(operator):
 @as_root
 def test_terminal_streams_and_large_output(operator):
     """What is written arrives whole, though the machine ends at once; input ends; errors are apart."""
-    done = operator.run("--memory", "512M", "--", "sh", "-c", "cat; echo error >&2; head -c 2000000 /dev/zero; exit 5",
+    done = operator.run("--memory", "256M", "--", "sh", "-c", "cat; echo error >&2; head -c 2000000 /dev/zero; exit 5",
                         input=b"typed\n", binary=True, seconds=LONG)
     assert done.status == 5 and done.out == b"typed\n" + bytes(2000000) and b"error\n" in done.err
 
@@ -140,9 +200,9 @@ def test_kill_and_freeze(operator, guest):
 
 @as_user
 def test_what_it_cannot_do_is_refused(operator):
-    operator.run("--publish", "8080", "--memory", "512M", "--", "true").sentence("cannot publish ports")
+    operator.run("--publish", "8080", "--memory", "256M", "--", "true").sentence("cannot publish ports")
     # No emulated machine boots in a second, and its time counts from the start.
-    operator.run("--time", "1s", "--memory", "256M", "--", "true", seconds=LONG).sentence("not ready in time")
+    operator.run("--time", "1s", "--memory", "256M", "--vm-boot", "--", "true", seconds=LONG).sentence("not ready in time")
     operator.env.pop("CLOISTER_BOUNDARY")
     operator.run("--vm-kernel", "/boot/x", "--", "true").sentence("--vm-kernel needs --boundary microvm")
     operator.run("--vm-accel", "steam", "--", "true").sentence("'steam'", "use kvm")
@@ -158,7 +218,7 @@ def test_root_of_the_guest_has_no_more_than_the_grants(operator, ground):
     operator.program = attacker / "cloister"
     opened, closed = operator.folder("opened"), operator.folder("closed", {"old": "old\n"})
     done = operator.run("-v", f"{opened}:/srv/open:rw", "-v", f"{closed}:/srv/closed:ro", "--memory", "256M",
-                        "--", "true", seconds=LONG)
+                        "--vm-boot", "--", "true", seconds=LONG)
     # The attacker never says that it is ready.
     assert done.status == 125 and (opened / "done").exists(), done
     for entry in opened.iterdir():

@@ -1,0 +1,90 @@
+/* vm_child.c - the first process of a cell with a virtual machine, from its namespaces to the monitor. */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "boundary/microvm/vm.h"
+#include "confine/filter.h"
+#include "confine/landlock.h"
+
+/* Like init's own lockdown: the monitor may change no file at all. */
+int
+vm_lock_down(int landlock, struct err *err)
+{
+	/* Set again: changing ids has cleared it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, "cannot restrict the virtual machine");
+	if (landlock_enforce(landlock, err) < 0)
+		return -err->code;
+	return filter_load(FILTER_MONITOR, err);
+}
+
+/* The control socket; and a port, which a machine without a cell has only to its keeper. */
+static int
+make_sockets(struct vm_machine *m, int stream, int *ret_port, struct err *err)
+{
+	int control[2], port[2];
+
+	m->port = stream;
+	if (m->start == VM_BOOT)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0)
+		return err_errno(err, "cannot make the virtual machine's sockets");
+	m->control = control[0];
+	m->keeper = control[1];
+	if (m->start != VM_RECORD)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, port) < 0)
+		return err_errno(err, "cannot make the virtual machine's sockets");
+	m->port = port[0];
+	*ret_port = port[1];
+	return 0;
+}
+
+/* Everything up to the rights: what remains is the monitor's, and its keeper's. */
+static int
+prepare(const struct ns_plan *plan, struct vm *vm, int *ret_landlock, struct err *err)
+{
+	static const char *const nothing[] = { NULL };
+	int r = ns_set_kernel(plan, err);
+
+	if (r == 0)
+		r = vm_build_root(plan, vm, err);
+	if (r == 0)
+		r = ns_join_net(plan, err);
+	if (r == 0)
+		r = ns_set_limits(plan, err);
+	if (r == 0 && vm->machine.start != VM_RECORD)
+		r = vm_share(plan, &vm->machine.share, err);
+	if (r == 0)
+		r = landlock_make(LANDLOCK_FILES_TOO, nothing, ret_landlock, err);
+	return r < 0 ? r : ns_drop_everything(plan, err);
+}
+
+int
+vm_build(const struct ns_plan *agents, struct err *err)
+{
+	struct vm vm = *(const struct vm *)agents->inside->arg;
+	struct cell_spec spec = *agents->spec;
+	struct ns_plan outer = *agents;
+	int landlock = -1, port = -1, r;
+
+	/* A profile that lets the agent do more is for the guest. */
+	spec.profile = CELL_PROFILE_DEFAULT;
+	outer.spec = &spec;
+	/* Keys of the operator's terminal are for the supervisor: unlike init, the monitor would obey. */
+	(void)setsid();
+	/* A monitor waits for no children, and this one is the parent of all. */
+	signal(SIGCHLD, SIG_IGN);
+	r = prepare(&outer, &vm, &landlock, err);
+	if (r == 0)
+		r = make_sockets(&vm.machine, outer.stream, &port, err);
+	if (r == 0 && vm.machine.start != VM_BOOT)
+		r = vm_keep(&outer, &vm, port, landlock, err);
+	if (r == 0)
+		r = vm_lock_down(landlock, err);
+	return r < 0 ? r : vm.driver->become(&vm.machine, err);
+}

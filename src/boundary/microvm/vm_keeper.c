@@ -1,0 +1,110 @@
+/* vm_keeper.c - the keeper of a virtual machine: the process that has its monitor's control socket
+ * until the machine runs for a cell. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/microvm/vm.h"
+
+#define CHUNK ((off_t)1 << 20)
+
+static int
+copy_range(const char *from, int to, off_t at, off_t end, struct err *err)
+{
+	while (at < end) {
+		ssize_t n = pwrite(to, from + at, (size_t)(end - at < CHUNK ? end - at : CHUNK), at);
+
+		if (n <= 0)
+			return err_errno(err, "cannot copy a template's memory");
+		at += n;
+	}
+	return 0;
+}
+
+/* Whoever maps the template itself could not share the memory with a file server.  What was never
+ * written is not copied. */
+static int
+copy_memory(int from, int to, uint64_t size, struct err *err)
+{
+	char *data = mmap(NULL, size, PROT_READ, MAP_SHARED, from, 0);
+	off_t at = 0, end = 0, most = (off_t)size;
+	int r = 0;
+
+	if (data == MAP_FAILED)
+		return err_errno(err, "cannot read a template");
+	while (r == 0 && (at = lseek(from, end, SEEK_DATA)) >= 0 && at < most) {
+		end = lseek(from, at, SEEK_HOLE);
+		end = end < 0 || end > most ? most : end;
+		r = copy_range(data, to, at, end, err);
+	}
+	munmap(data, size);
+	return r;
+}
+
+static int
+restore(const struct vm *vm, struct vm_control *c, struct err *err)
+{
+	const struct vm_machine *m = &vm->machine;
+	/* Meanwhile the monitor starts. */
+	int r = copy_memory(vm->memory, m->ram, m->memory, err);
+
+	if (r == 0)
+		r = vm->driver->begin(c, err);
+	if (r == 0)
+		r = vm->driver->restore(c, m, err);
+	if (r == 0)
+		r = vm->driver->plug(c, m, err);
+	return r < 0 ? r : vm->driver->resume(c, err);
+}
+
+/* The guest says on PORT that it waits for a cell. */
+static int
+record(const struct vm *vm, int port, struct vm_control *c, struct err *err)
+{
+	char byte;
+	int r = vm->driver->begin(c, err);
+
+	if (r == 0)
+		r = read_exactly(port, &byte, 1, err);
+	if (r == 0)
+		r = vm->driver->pause(c, err);
+	if (r == 0)
+		r = vm->driver->snapshot(c, &vm->machine, err);
+	if (r == 0)
+		r = write_all(vm->recorded, "", 1, err);
+	return r;
+}
+
+static int
+keep(const struct vm *vm, int port, struct vm_control *c, struct err *err)
+{
+	return vm->machine.start == VM_RESTORE ? restore(vm, c, err) : record(vm, port, c, err);
+}
+
+int
+vm_keep(const struct ns_plan *plan, const struct vm *vm, int port, int landlock, struct err *err)
+{
+	struct vm_control control = { .fd = vm->machine.keeper };
+	struct err why = {0};
+	pid_t pid = fork();
+	int r;
+
+	if (pid != 0)
+		return pid < 0 ? err_errno(err, "cannot start the virtual machine's keeper") : 0;
+	/* The supervisor waits for the end of this one, and the keeper for the end of the other. */
+	close(plan->channel);
+	close(vm->machine.control);
+	r = vm_lock_down(landlock, &why);
+	if (r == 0)
+		r = keep(vm, port, &control, &why);
+	if (r < 0)
+		(void)!dprintf(vm->machine.log, "%s\n", why.text);
+	if (r < 0 || vm->machine.start == VM_RECORD)
+		vm->driver->end(&control);
+	_exit(r < 0);
+}
