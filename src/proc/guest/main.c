@@ -31,6 +31,7 @@
 #include "proc/guest/guest.h"
 
 #define MODULES_MAX 64
+#define ROOT_BUS "0000:00"              /* has no slots */
 #define PORT_WAIT_MS 10000
 #define PORT_STEP_US 1000
 #define CLEAN_MAX ((size_t)192 << 20)    /* no boot uses more */
@@ -215,11 +216,19 @@ leave_first_root(struct err *err)
 	return 0;
 }
 
-/* Devices that were plugged in after the kernel had looked for them. */
+/* Devices that were plugged in after the kernel had looked for them: each slot is a bus of its own. */
 static void
 find_devices(void)
 {
-	(void)write_file_at(AT_FDCWD, "/sys/bus/pci/rescan", "1", NULL);
+	OWN(closedirp) DIR *dir = opendir("/sys/class/pci_bus");
+	struct dirent *d;
+	char file[320];
+
+	while (dir != NULL && (d = readdir(dir)) != NULL) {
+		snprintf(file, sizeof(file), "/sys/class/pci_bus/%s/rescan", d->d_name);
+		if (d->d_name[0] != '.' && strcmp(d->d_name, ROOT_BUS) != 0)
+			(void)write_file_at(AT_FDCWD, file, "1", NULL);
+	}
 }
 
 /* Writes zeros to memory that the boot has used and left.  A template does not keep zeros. */
