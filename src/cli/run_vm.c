@@ -19,9 +19,9 @@
 #include "cli/run.h"
 #include "trust/trust.h"
 #include "vm/kvm.h"
+#include "vm/template.h"
 
 #define ANSWER_MAX (2 * PATH_MAX)
-#define CACHE "vm"                      /* in the data folder */
 
 int
 run_set_accel(struct run *run, const char *value, struct err *err)
@@ -66,8 +66,8 @@ choose(const char *given, const char *variable, const char **ret_path, struct er
 static int
 prepare(struct run *run, struct err *err)
 {
-	OWN(freep) char *cache = data_path(CACHE, err);
-	OWN(closep) int folder = cache == NULL ? -1 : data_folder(CACHE, true, err);
+	OWN(freep) char *cache = data_path(TEMPLATE_FOLDER, err);
+	OWN(closep) int folder = cache == NULL ? -1 : data_folder(TEMPLATE_FOLDER, true, err);
 	char guest[PATH_MAX], init[PATH_MAX];
 	const char *kernel = NULL, *modules = NULL;
 	struct spawn_fd out = { -1, STDOUT_FILENO };

@@ -22,9 +22,10 @@
 #include "base/version.h"
 #include "boundary/microvm/vm.h"
 #include "canon/hash.h"
+#include "vm/template.h"
 
-#define PREFIX "template-"
-#define PART "part-" PREFIX             /* being made */
+#define PREFIX TEMPLATE_PREFIX
+#define PART TEMPLATE_PART
 #define KEEP 8
 #define KEEP_SECONDS (30 * 24 * 3600)
 #define PAGE ((size_t)4096)
