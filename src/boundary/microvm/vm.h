@@ -40,4 +40,5 @@ int vm_find_qemu(struct err *err);
 /* vm_examine.c: see boundary.h. */
 struct findings;
 void vm_examine(struct findings *findings);
+int vm_able(bool emulated, struct err *err);
 #endif
