@@ -51,7 +51,7 @@ export interface Agent {
   env?: Reference[];
   secrets?: string[];
   limits?: { [name: string]: Json };
-  boundary?: 'namespace' | string;
+  boundary?: 'namespace' | 'microvm' | 'strongest' | 'strongest,namespace' | null;
   workspace?: { path: string; mode?: 'overlay' | 'ro' | 'rw' } | null;
   state?: 'none' | 'keep';
   delegate?: { agents: Reference[]; depth?: number; fan_out?: number };

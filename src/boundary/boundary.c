@@ -24,7 +24,7 @@ boundary_find(const char *name, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		if (strcmp(kinds[i]->name, name) == 0)
 			return kinds[i];
-	(void)boundary_check_name(name, err);
+	(void)policy_boundary_check_name(name, err);
 	return NULL;
 }
 

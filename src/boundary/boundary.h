@@ -13,6 +13,7 @@
 #include "boundary/capture/capture.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_spec.h"
+#include "policy/policy_boundary.h"
 
 struct cell_steer_who;
 struct err;
@@ -84,6 +85,9 @@ struct boundary {
 	/* Examines this machine, and appends to F what its cells need and use (findings.h).  Leaves
 	 * nothing behind. */
 	void (*examine)(struct findings *f);
+	/* Whether this machine has what its cells need; the error explains what is missing.  EMULATED:
+	 * without the help of the processor, for tests.  NULL: they need nothing. */
+	int (*able)(bool emulated, struct err *err);
 	/* What its cells can do on this machine: enum boundary_can bits. */
 	unsigned (*can)(void);
 	/* Refuses a cell that this kind cannot hold on this machine. */
@@ -156,11 +160,9 @@ struct boundary {
 };
 
 extern const struct boundary boundary_namespace;
-#define BOUNDARY_MICROVM "microvm"
 extern const struct boundary boundary_microvm;
 #ifdef CLOISTER_MUTANT
 /* For tests: the same walls, behind which init has one byte stream and gets no descriptors. */
-#define BOUNDARY_STREAM "stream"
 extern const struct boundary boundary_stream;
 #endif
 
@@ -169,11 +171,4 @@ const struct boundary *boundary_find(const char *name, struct err *err);
 /* The kind of the cell whose runtime folder is ENTRY (-1: it is gone); NULL if it is none of this
  * version's. */
 const struct boundary *boundary_of(int entry);
-
-/* boundary_names.c: the names alone, for programs that make no cells; the default is first, and NULL
- * ends the list. */
-#define BOUNDARY_DEFAULT "namespace"
-extern const char *const boundary_names[];
-/* -EINVAL, with an error that lists the names, if there is no such kind. */
-int boundary_check_name(const char *name, struct err *err);
 #endif

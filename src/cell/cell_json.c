@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "cell/cell_control.h"
 #include "ipc/control_channel.h"
+#include "policy/policy_boundary.h"
 
 const char *
 cell_info_state(const struct cell_info *info)
@@ -35,6 +36,7 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 	for (char **word = spec->argv; *word != NULL; word++)
 		json_str(out, NULL, *word);
 	json_close(out, ']');
+	json_str(out, "boundary", spec->boundary[0] != '\0' ? spec->boundary : BOUNDARY_DEFAULT);
 	json_bool(out, "detached", spec->detached);
 	json_str(out, "principal", spec->principal[0] != '\0' ? spec->principal : NULL);
 	json_str(out, "chain", spec->chain[0] != '\0' ? spec->chain : NULL);

@@ -19,7 +19,8 @@
 #define DIFF_MAX (16 * 1024 * 1024)
 
 /* These are fixed when a cell starts. */
-static const char *const fixed[] = { "audit", "exfiltration", "limits", "secrets", "tripwires" };
+static const char *const fixed[] = { "audit", "boundary", "exfiltration", "limits", "secrets",
+                                     "tripwires" };
 
 void
 cell_policy_plan_free(struct cell_policy_plan *plan)

@@ -78,7 +78,8 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128,
        FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAG_STRICT = 4096,
        FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAG_BOUNDARY = 65536,
-       FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_VM_BOOTS = 524288, FLAGS = 1048575 };
+       FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
+       FLAG_VM_BOOTS = 1048576, FLAGS = 2097151 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -114,7 +115,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->audit_strict ? FLAG_STRICT : 0) | (spec->clipboard ? FLAG_CLIPBOARD : 0) |
 	               (spec->sources != NULL ? FLAG_SOURCES : 0) | (spec->has_hooks ? FLAG_HOOKS : 0) |
 	               (spec->boundary[0] != '\0' ? FLAG_BOUNDARY : 0) | (spec->vm_kernel != NULL ? FLAG_VM : 0) |
-	               (spec->vm_emulated ? FLAG_VM_EMULATED : 0) | (spec->vm_boots ? FLAG_VM_BOOTS : 0));
+	               (spec->vm_emulated ? FLAG_VM_EMULATED : 0) | (spec->weaker != NULL ? FLAG_WEAKER : 0) |
+	               (spec->vm_boots ? FLAG_VM_BOOTS : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -146,6 +148,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, spec->vm_kernel);
 		buf_put_str(b, spec->vm_initramfs);
 	}
+	if (spec->weaker != NULL)
+		buf_put_str(b, spec->weaker);
 }
 
 static int
@@ -362,6 +366,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_boundary(b, &spec);
 	if (r == 0 && (flags & FLAG_VM) != 0)
 		r = get_vm(b, &spec);
+	if (r == 0 && (flags & FLAG_WEAKER) != 0)
+		r = buf_dup_str(b, &spec.weaker);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -413,6 +419,7 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->sources);
 	free(spec->principal);
 	free(spec->chain);
+	free(spec->weaker);
 	free(spec->vm_kernel);
 	free(spec->vm_initramfs);
 	cell_spec_free_files(spec);

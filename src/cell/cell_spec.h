@@ -88,6 +88,7 @@ struct cell_spec {
 	char id[CELL_ID_LEN + 1];
 	char *name;                     /* "" if none */
 	char boundary[CELL_BOUNDARY_MAX + 1];   /* the kind of its walls; "" for the default */
+	char *weaker;                   /* why it is not the strongest kind, which was preferred; or NULL */
 	/* With a virtual machine: what it boots; NULL without one. */
 	char *vm_kernel, *vm_initramfs;
 	bool vm_emulated;               /* without the help of the processor: for tests */

@@ -72,7 +72,7 @@ const struct cli_option cli_run_options[] = {
 	{ "root", 0, NULL, "run as uid 0 of the cell's own namespace", OPT_ROOT },
 	{ "hostname", 0, "NAME", "the host name in the cell (cell)", OPT_HOSTNAME },
 	{ "profile", 0, "NAME", "default, or nested: let the command create namespaces", OPT_PROFILE },
-	{ "boundary", 0, "NAME", "the cell's walls: namespace (default) or microvm", OPT_BOUNDARY },
+	{ "boundary", 0, "NAME", "the cell's walls: namespace (default), microvm or strongest", OPT_BOUNDARY },
 	{ "vm-kernel", 0, "FILE", "with --boundary microvm: the kernel of the virtual machine", OPT_VM_KERNEL },
 	{ "vm-boot", 0, NULL, "boot the virtual machine, instead of copying one that has booted", OPT_VM_BOOT },
 	{ "vm-accel", 0, "NAME", "kvm, or tcg: emulate the virtual machine, for tests", OPT_VM_ACCEL },
@@ -119,17 +119,6 @@ set_profile(struct run *run, const char *value, struct err *err)
 		return err_set(err, EINVAL, "there is no profile '%s': use default or nested",
 		               value);
 	return 0;
-}
-
-static int
-set_boundary(struct run *run, const char *value, struct err *err)
-{
-	int r = boundary_check_name(value, err);
-
-	if (r == 0)
-		snprintf(run->spec.boundary, sizeof(run->spec.boundary), "%s",
-		         strcmp(value, BOUNDARY_DEFAULT) == 0 ? "" : value);
-	return r;
 }
 
 static int
@@ -222,7 +211,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_ROOTFS:    return set_rootfs(run, value, err);
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
-	case OPT_BOUNDARY:  return set_boundary(run, value, err);
+	case OPT_BOUNDARY:  return run_set_boundary(run, value, "--boundary", err);
 	case OPT_VM_KERNEL: run->vm_kernel = value; return 0;
 	case OPT_VM_BOOT:   run->spec.vm_boots = true; return 0;
 	case OPT_VM_ACCEL:  return run_set_accel(run, value, err);
@@ -354,7 +343,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	               set_text(&run->spec.cwd, CELL_HOME) < 0))
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0 && getenv("CLOISTER_BOUNDARY") != NULL)
-		r = set_boundary(run, getenv("CLOISTER_BOUNDARY"), err);
+		r = run_set_boundary(run, getenv("CLOISTER_BOUNDARY"), "CLOISTER_BOUNDARY", err);
 	if (r == 0 && getenv("CLOISTER_VM_ACCEL") != NULL)
 		r = run_set_accel(run, getenv("CLOISTER_VM_ACCEL"), err);
 	if (r == 0)

@@ -29,6 +29,8 @@ struct run {
 	const char *policy_file;        /* -p, or NULL */
 	const char *input_file;         /* --input, or NULL */
 	const char *vm_kernel;          /* --vm-kernel, or NULL */
+	struct policy_boundary boundary, demanded;      /* what is asked for, and what policies demand */
+	const char *boundary_by;        /* who asks for it */
 	/* --doc: run_doc.c.  The strings of DOC are borrowed by other members. */
 	json_t *doc;                    /* or NULL */
 	const char *doc_file;
@@ -157,8 +159,16 @@ int run_add_env(struct run *run, const char *text, const char *file, struct err 
 /* Builds the agent's whole environment: the few documented variables, placeholders, and those of -e. */
 int run_finish_env(struct run *run, struct err *err);
 
-/* run_vm.c: with --boundary microvm, sets spec.vm_kernel and spec.vm_initramfs.  The result is positive,
- * an exit status, if the operator knows already why it failed. */
+/* run_boundary.c: BY asks for the boundary TEXT.  The second sets spec.boundary, once all policies are
+ * known. */
+int run_set_boundary(struct run *run, const char *text, const char *by, struct err *err);
+int run_finish_boundary(struct run *run, struct err *err);
+
+/* run_vm.c */
 int run_set_accel(struct run *run, const char *value, struct err *err);
+/* A policy_boundary_can; RUN is a struct run. */
+int run_can_vm(void *run, struct err *err);
+/* With the boundary microvm, sets spec.vm_kernel and spec.vm_initramfs.  The result is positive, an exit
+ * status, if the operator knows already why it failed. */
 int run_finish_vm(struct run *run, struct err *err);
 #endif

@@ -64,7 +64,7 @@ limit_of(const struct cell_limits *l, size_t i)
 static const struct {
 	const char *member, *option;
 } options[] = {
-	{ "boundary", "boundary" }, { "chain", "chain" }, { "hostname", "hostname" }, { "principal", "principal" },
+	{ "chain", "chain" }, { "hostname", "hostname" }, { "principal", "principal" },
 	{ "profile", "profile" }, { "rootfs", "rootfs" },
 	/* These are lists. */
 	{ "secrets", "secret" }, { "setups", "setup" },
@@ -226,6 +226,8 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	r = r == 0 ? take_each(run, json_object_get(doc, "grants"), take_grant, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "ports"), take_port, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "within"), take_layer, err) : r;
+	if (r == 0 && text_of(doc, "boundary") != NULL)
+		r = run_set_boundary(run, text_of(doc, "boundary"), "the document", err);
 	r = r == 0 ? take_options(run, doc, err) : r;
 	return r == 0 && json_object_get(doc, "input") != NULL ?
 	       take_input(run, json_object_get(doc, "input"), err) : r;
@@ -442,10 +444,12 @@ static int
 describe(const struct run *run, json_t *doc, struct err *err)
 {
 	const struct cell_spec *spec = &run->spec;
+	char boundary[POLICY_BOUNDARY_TEXT_MAX + 1];
 	int r = json_object_set_new(doc, "version", json_integer(CELL_DOC_VERSION)) < 0 ||
 	        (spec->root && json_object_set_new(doc, "root", json_true()) < 0) ? no_memory(err) : 0;
 
-	r = r == 0 ? put_text(doc, "boundary", spec->boundary, err) : r;
+	if (r == 0 && run->boundary.is_set)
+		r = put_text(doc, "boundary", policy_boundary_text(&run->boundary, boundary), err);
 	r = r == 0 ? put_text(doc, "chain", spec->chain, err) : r;
 	r = r == 0 ? put_text(doc, "principal", spec->principal, err) : r;
 	r = r == 0 ? put_text(doc, "rootfs", spec->rootfs, err) : r;

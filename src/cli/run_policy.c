@@ -375,6 +375,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	run->spec.audit_strict = limits.audit == POLICY_AUDIT_STRICT;
 	if (limits.audit_max != 0)
 		run->spec.audit_max = limits.audit_max;
+	run->demanded = limits.boundary;
 	return 0;
 }
 
@@ -516,6 +517,7 @@ run_finish_policy(struct run *run, struct err *err)
 	if (r == 0)
 		r = load_policy(run, &policy, err);
 	r = r == 0 ? run_finish_within(run, policy, err) : r;
+	r = r == 0 ? run_finish_boundary(run, err) : r;
 	if (r == 0 && policy == NULL && (run->n_cas > 0 || run->authorities != NULL))
 		r = err_set(err, EINVAL, "--ca needs a policy: add -p or --allow");
 	if (r < 0 || policy == NULL)

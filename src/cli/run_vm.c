@@ -18,7 +18,7 @@
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "trust/trust.h"
-#include "vm/kvm.h"
+#include "vm/kernel.h"
 #include "vm/template.h"
 
 #define ANSWER_MAX (2 * PATH_MAX)
@@ -101,34 +101,40 @@ prepare(struct run *run, struct err *err)
 	return status > 0 ? CLI_FAILED : status < 0 ? status : r;
 }
 
-/* A device that opens may still be no use: see vm/kvm.h. */
+/* For any other error, an agent could be the cause: no weaker boundary for that. */
 static int
-check_kvm(struct err *err)
+is_missing(int r)
 {
-	struct kvm_report report;
-	int r = kvm_probe(&report);
+	return r == -ENOENT || r == -ENOTSUP || r == -EACCES ? 1 : r;
+}
+
+int
+run_can_vm(void *arg, struct err *err)
+{
+	OWN(kernel_free) struct kernel found = {0};
+	const char *kernel = NULL, *modules = NULL;
+	const struct run *run = arg;
+	int r = boundary_find(BOUNDARY_MICROVM, NULL)->able(run->spec.vm_emulated, err);
 
 	if (r < 0)
-		return err_set(err, -r, "cannot find out whether virtual machines can run here: %s",
-		               strerrordesc_np(-r));
-	if (report.state == KVM_USABLE)
-		return 0;
-	return err_set(err, ENOTSUP, "a virtual machine cannot run here: %s: %s; or use --vm-accel tcg, which is slow "
-	               "and for tests", report.found, report.todo);
+		return is_missing(r);
+	r = choose(run->vm_kernel, "CLOISTER_VM_KERNEL", &kernel, err);
+	r = r == 0 ? choose(NULL, "CLOISTER_VM_MODULES", &modules, err) : r;
+	if (r < 0)
+		return r;
+	r = kernel_find("", kernel, modules, &found, err);
+	return kernel[0] == '\0' && modules[0] == '\0' ? is_missing(r) : r;
 }
 
 int
 run_finish_vm(struct run *run, struct err *err)
 {
-	int r;
-
 	if (strcmp(run->spec.boundary, BOUNDARY_MICROVM) != 0) {
 		run->spec.vm_emulated = false;
-		return run->vm_kernel == NULL ? 0 : err_set(err, EINVAL, "--vm-kernel needs --boundary "
-		                                            BOUNDARY_MICROVM);
+		return run->vm_kernel == NULL || run->spec.weaker != NULL ? 0 :
+		       err_set(err, EINVAL, "--vm-kernel needs --boundary " BOUNDARY_MICROVM);
 	}
 	if (run->spec.vm_emulated && !run->spec.quiet && isatty(STDERR_FILENO))
 		fputs("cloister: this virtual machine is emulated, which is for tests and not for work\n", stderr);
-	r = run->spec.vm_emulated ? 0 : check_kvm(err);
-	return r < 0 ? r : prepare(run, err);
+	return prepare(run, err);
 }

@@ -195,6 +195,7 @@ run_finish_within(struct run *run, struct policy *policy, struct err *err)
 		if (r < 0)
 			return r;
 		narrow_limits(&run->spec, &limits);
+		policy_boundary_raise(&run->demanded, &limits.boundary);
 		if (policy != NULL)
 			r = policy_within(policy, &outer, err);
 	}

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "base/utf8.h"
-#include "boundary/boundary.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
@@ -168,10 +168,7 @@ find_agent(struct resolving *v)
 
 	if (r < 0)
 		return r;
-	r = put(v, "agent", named);
-	if (r == 0 && boundary_check_name(dispatch_text(v->agent, "boundary"), v->err) < 0)
-		r = err_wrap(v->err, "the agent '%s'", dispatch_text(v->agent, "name"));
-	return r;
+	return put(v, "agent", named);
 }
 
 static bool
@@ -318,6 +315,44 @@ find_limits(struct resolving *v)
 	return r < 0 ? r : put(v, "limits", limits);
 }
 
+/* ---- boundary ---- */
+
+/* What the policy in force demands; the policies around it are known where the cell starts. */
+static int
+find_demand(struct resolving *v, const struct dispatch_plan *plan, struct policy_boundary *ret_demand)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+	struct policy_limits limits = {0};
+	int r;
+
+	*ret_demand = (struct policy_boundary){0};
+	if (json_object_get(json_object_get(v->policy, "document"), "boundary") == NULL)
+		return 0;
+	r = policy_load_text(DISPATCH_POLICY_FILE, plan->policy, plan->policy_len, &p, &limits, v->err);
+	if (r == 0)
+		*ret_demand = limits.boundary;
+	return r;
+}
+
+static int
+check_boundary(struct resolving *v, const struct dispatch_plan *plan)
+{
+	const char *text = json_string_value(json_object_get(v->agent, "boundary"));
+	OWN(freep) char *by = str_format("the agent '%s'", dispatch_text(v->agent, "name"));
+	struct policy_boundary asked, demanded;
+	int r;
+
+	if (by == NULL)
+		return out_of_memory(v->err);
+	if (text == NULL)
+		return 0;
+	r = policy_boundary_parse(text, &asked, v->err);
+	if (r < 0)
+		return err_wrap(v->err, "%s", by);
+	r = find_demand(v, plan, &demanded);
+	return r < 0 ? r : policy_boundary_check(&asked, by, &demanded, v->err);
+}
+
 /* ---- all of it ---- */
 
 static int
@@ -376,6 +411,8 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 		r = find_secrets(&v);
 	if (r == 0)
 		r = find_policy(&v, &plan);
+	if (r == 0)
+		r = check_boundary(&v, &plan);
 	if (r == 0)
 		r = find_limits(&v);
 	if (r == 0)

@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "boundary/boundary.h"
 #include "cell/cell_doc.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
@@ -310,7 +309,7 @@ add_rest(const struct dispatch *d, const json_t *resolved, json_t *doc, struct e
 	    json_object_set_new(doc, "chain", json_string(d->chain)) < 0 ||
 	    (d->principal[0] != '\0' &&
 	     json_object_set_new(doc, "principal", json_string(d->principal)) < 0) ||
-	    (strcmp(boundary, BOUNDARY_DEFAULT) != 0 &&
+	    (boundary[0] != '\0' &&
 	     json_object_set_new(doc, "boundary", json_string(boundary)) < 0) ||
 	    (input[0] != '\0' && json_object_set_new(doc, "input", json_pack("{s:s}", "blob", input)) < 0))
 		return no_memory(err);

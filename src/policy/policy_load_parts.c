@@ -1,4 +1,4 @@
-/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration and the timeline. */
+/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary and timeline. */
 #include <errno.h>
 #include <string.h>
 
@@ -110,6 +110,17 @@ policy_load_tripwires(struct policy_loading *l, const struct node *node,
 	r = policy_load_exfiltration(l, exfiltration);
 	if (outside > l->limits.exfiltration)
 		l->limits.exfiltration = outside;
+	return r;
+}
+
+int
+policy_load_boundary(struct policy_loading *l, const struct node *node)
+{
+	struct policy_boundary boundary;
+	int r = policy_boundary_read(node, &boundary, l->err);
+
+	if (r == 0 && !l->limits.boundary.is_set)
+		l->limits.boundary = boundary;
 	return r;
 }
 

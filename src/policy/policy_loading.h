@@ -27,5 +27,6 @@ int policy_load_exfiltration(struct policy_loading *l, const struct node *node);
  * one counts. */
 int policy_load_tripwires(struct policy_loading *l, const struct node *node,
                           enum policy_exfiltration before);
+int policy_load_boundary(struct policy_loading *l, const struct node *node);
 int policy_load_audit(struct policy_loading *l, const struct node *node);
 #endif

@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "boundary/boundary.h"
 #include "policy/policy_load.h"
 #include "registry/object_parts.h"
 
@@ -266,7 +265,14 @@ read_command(struct reading *o, const struct node *node, json_t **ret_value)
 static int
 read_boundary(struct reading *o, const struct node *node, json_t **ret_value)
 {
-	return read_one_of(o, node, "the boundary", boundary_names, ret_value);
+	char text[POLICY_BOUNDARY_TEXT_MAX + 1];
+	struct policy_boundary b;
+	int r = node == NULL || node_is_null(node) ? 0 : policy_boundary_read(node, &b, o->err);
+
+	if (r < 0)
+		return r;
+	return give(o, node == NULL || node_is_null(node) ? json_null() : json_string(policy_boundary_text(&b, text)),
+	            ret_value);
 }
 
 static int

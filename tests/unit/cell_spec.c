@@ -33,7 +33,7 @@ sample(void)
 		.audit_strict = true, .audit_max = 5 << 20,
 		.watch = { .limits = { { { 1, 2 }, { 3, 4 } }, { { 5, 6 }, { 7, 8 } } }, .principal = true },
 		.claim = true, .streams = true, .setups = setups_of_sample,
-		.sources = sources_of_sample, .boundary = "other",
+		.sources = sources_of_sample, .boundary = "other", .weaker = strdup("no KVM"),
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};
 
@@ -52,6 +52,7 @@ sample_free(struct cell_spec *spec)
 	free(spec->known_hosts);
 	free(spec->principal);
 	free(spec->chain);
+	free(spec->weaker);
 }
 
 TEST(cell_spec_round_trip)
@@ -86,6 +87,7 @@ TEST(cell_spec_round_trip)
 	CHECK_STR(out.principal, "J\303\274rgen <j@a.example>");
 	CHECK_STR(out.chain, "lead/helper-2");
 	CHECK_STR(out.boundary, "other");
+	CHECK_STR(out.weaker, "no KVM");
 	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);
 	buf_init(&again, CELL_SPEC_MAX);
 	cell_spec_put(&again, &out);

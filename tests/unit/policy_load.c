@@ -20,7 +20,8 @@ static const struct {
 } refused[] = {
 	/* shape */
 	{ "allow: x.y", "3:1: there is no key 'allow' in a policy: it takes version, egress, secrets, "
-	  "exfiltration, limits, audit, extends, budgets, prices, tripwires" },
+	  "exfiltration, limits, audit, extends, budgets, prices, tripwires, "
+	  "boundary" },
 	{ "- x.y", "3:3: a rule is a map: `- allow: api.example.com`" },
 	{ "- methods: [GET]", "3:3: a rule begins with allow, deny, ask or log: "
 	  "`- allow: api.example.com`" },
@@ -336,7 +337,8 @@ TEST(policy_load_whole_files)
 		{ "version: 2", "1:10: this is cloister's version 1 of policies: write 1" },
 		{ "[version]", "1:1: a policy is a map that begins with `version: 1`" },
 		{ "version: 1\nedges: []", "2:1: there is no key 'edges' in a policy: it takes version, "
-		  "egress, secrets, exfiltration, limits, audit, extends, budgets, prices, tripwires" },
+		  "egress, secrets, exfiltration, limits, audit, extends, budgets, prices, tripwires, "
+	  "boundary" },
 		{ "version: 1\negres: []", "2:1: there is no key 'egres' in a policy: did you mean "
 		  "'egress'?" },
 		{ "version: 1\ninclude: npm", "2:1: `include` is an item of `egress`; to put rules behind "
@@ -366,6 +368,13 @@ TEST(policy_load_whole_files)
 		{ "version: 1\nexfiltration: freeze\n", "" },
 		{ "version: 1\nexfiltration: thaw\n", "2:15: a cell that sends a secret where it may "
 		  "not go is left at that, or stopped: `refuse`, `freeze` or `kill`" },
+		{ "version: 1\nboundary: microvm\n", "" },
+		{ "version: 1\nboundary: [strongest, namespace]\n", "" },
+		{ "version: 1\nboundary: cardboard\n", "2:11: there is no boundary 'cardboard': use namespace, "
+		  "microvm or strongest" },
+		{ "version: 1\nboundary: [strongest, [namespace]]\n", "2:23: the boundary is a name, or [strongest, "
+		  "namespace]" },
+		{ "version: 1\nboundary:\n", "2:10: the boundary is a name, or [strongest, namespace]" },
 		{ "version: 1\nextends: [npm, read-only]\n", "" },
 		{ "version: 1\nextends: {}\n", "2:10: here stands the name of a file or a preset" },
 		{ "{\"version\": 1, \"egress\": [{\"allow\": \"x.y\"}]}", "" },
@@ -459,6 +468,26 @@ TEST(policy_load_audit)
 	CHECK_STR(load_file("near.yaml", &p, &limits), "");
 	CHECK(limits.audit == POLICY_AUDIT_STRICT);
 	CHECK_U64(limits.audit_max, 2 << 20);
+}
+
+TEST(policy_load_boundary)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+	char text[POLICY_BOUNDARY_TEXT_MAX + 1];
+	struct policy_limits limits;
+
+	write_file("near.yaml", 0644, "version: 1\nextends: far.yaml\nboundary: [strongest, namespace]\n");
+	write_file("far.yaml", 0644, "version: 1\nboundary: microvm\n");
+	CHECK_STR(load_file("near.yaml", &p, &limits), "");
+	CHECK_STR(policy_boundary_text(&limits.boundary, text), "strongest,namespace");
+	policy_free(TAKE(p));
+	write_file("near.yaml", 0644, "version: 1\nextends: far.yaml\n");
+	CHECK_STR(load_file("near.yaml", &p, &limits), "");
+	CHECK_STR(policy_boundary_text(&limits.boundary, text), "microvm");
+	policy_free(TAKE(p));
+	write_file("near.yaml", 0644, "version: 1\n");
+	CHECK_STR(load_file("near.yaml", &p, &limits), "");
+	CHECK(!limits.boundary.is_set);
 }
 
 TEST(policy_load_files)

@@ -33,13 +33,13 @@ static const struct {
 	{ REGISTRY_ENV, "{\"name\":\"e\",\"values\":{},\"kind\":\"env\",\"version\":1}",
 	  "{\"kind\":\"env\",\"name\":\"e\",\"values\":{},\"version\":1}" },
 	{ REGISTRY_AGENT, AGENT(""),
-	  "{\"boundary\":\"namespace\",\"capabilities\":[],\"command\":[\"x\"],\"delegate\":null,"
+	  "{\"boundary\":null,\"capabilities\":[],\"command\":[\"x\"],\"delegate\":null,"
 	  "\"description\":\"\",\"env\":[],\"kind\":\"agent\",\"limits\":{},\"name\":\"a\",\"policy\":null,"
 	  "\"secrets\":[],\"state\":\"none\",\"version\":1,\"workspace\":null}" },
 	{ REGISTRY_AGENT, AGENT(",\"limits\":{\"cpus\":1.5,\"memory\":\"2G\"},\"secrets\":[\"A\",\"b/c=D\"],"
 	                        "\"delegate\":{\"agents\":[\"b\"],\"fan_out\":3},"
-	                        "\"workspace\":{\"path\":\"/srv/x\"},\"policy\":\"p\",\"state\":\"keep\""),
-	  "{\"boundary\":\"namespace\",\"capabilities\":[],\"command\":[\"x\"],\"delegate\":"
+	                        "\"workspace\":{\"path\":\"/srv/x\"},\"policy\":\"p\",\"state\":\"keep\",\"boundary\":[\"strongest\",\"namespace\"]"),
+	  "{\"boundary\":\"strongest,namespace\",\"capabilities\":[],\"command\":[\"x\"],\"delegate\":"
 	  "{\"agents\":[\"b\"],\"depth\":1,\"fan_out\":3},\"description\":\"\",\"env\":[],"
 	  "\"kind\":\"agent\",\"limits\":{\"cpus\":\"1.5\",\"memory\":\"2G\"},\"name\":\"a\",\"policy\":\"p\","
 	  "\"secrets\":[\"A\",\"b/c=D\"],\"state\":\"keep\",\"version\":1,"
@@ -103,6 +103,7 @@ static const struct {
 	{ REGISTRY_AGENT, AGENT(",\"limits\":{\"memroy\":\"2G\"}"), "/limits/memroy", "memory" },
 	{ REGISTRY_AGENT, AGENT(",\"limits\":{\"pids\":0}"), "/limits/pids", "" },
 	{ REGISTRY_AGENT, AGENT(",\"boundary\":\"none\""), "/boundary", "namespace" },
+	{ REGISTRY_AGENT, AGENT(",\"boundary\":{}"), "/boundary", "name" },
 	{ REGISTRY_AGENT, AGENT(",\"state\":\"some\""), "/state", "keep" },
 	{ REGISTRY_AGENT, AGENT(",\"rules\":[]"), "/rules", "" },
 	{ REGISTRY_AGENT, AGENT(",\"workspace\":{\"path\":\"x\"}"), "/workspace/path", "'/'" },

@@ -315,6 +315,6 @@ microvm_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent)
 }
 
 const struct boundary boundary_microvm = {
-	.name = BOUNDARY_MICROVM, .examine = vm_examine, .start = microvm_start, .check = microvm_check,
+	.name = BOUNDARY_MICROVM, .examine = vm_examine, .able = vm_able, .start = microvm_start, .check = microvm_check,
 	.pids = microvm_pids, NS_COMMON,
 };

@@ -62,4 +62,5 @@ int vm_record(const struct cell_spec *spec, const struct boundary_ground *ground
 /* vm_examine.c: see boundary.h. */
 struct findings;
 void vm_examine(struct findings *findings);
+int vm_able(bool emulated, struct err *err);
 #endif

@@ -1,4 +1,5 @@
 /* vm_examine.c - what this machine has for virtual machines, for `cloister doctor`. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -18,6 +19,31 @@ examine_kvm(struct findings *f)
 	else
 		findings_advise(findings_add(f, "kvm", kvm.state == KVM_USABLE ? FINDING_OK : FINDING_MISSING, "%s",
 		                             kvm.found), "%s", kvm.todo);
+}
+
+/* A device that opens may still be no use: see vm/kvm.h. */
+static int
+check_kvm(struct err *err)
+{
+	struct kvm_report report;
+	int r = kvm_probe(&report);
+
+	if (r < 0)
+		return err_set(err, -r, "cannot find out whether virtual machines can run here: %s",
+		               strerrordesc_np(-r));
+	if (report.state == KVM_USABLE)
+		return 0;
+	return err_set(err, ENOTSUP, "a virtual machine cannot run here: %s: %s; or use --vm-accel tcg, which is slow "
+	               "and for tests", report.found, report.todo);
+}
+
+int
+vm_able(bool emulated, struct err *err)
+{
+	int r = emulated ? 0 : check_kvm(err);
+
+	r = r == 0 ? vm_find_qemu(err) : r;
+	return r < 0 ? r : vm_find_server(err) == NULL ? -ENOENT : 0;
 }
 
 void

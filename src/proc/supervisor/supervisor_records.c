@@ -172,7 +172,8 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	members_str(&m, "cwd", spec->cwd);
 	members_str(&m, "name", spec->name);
 	members_str(&m, "rootfs", spec->rootfs);
-	members_str(&m, "boundary", spec->boundary);
+	members_str(&m, "boundary", sv->boundary->name);
+	members_str(&m, "weaker", spec->weaker);
 	members_str(&m, "profile", spec->profile == CELL_PROFILE_NESTED ? "nested" : "default");
 	members_bool(&m, "root", spec->root);
 	members_put_object(&m, ret_grant);

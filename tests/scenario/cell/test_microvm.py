@@ -48,6 +48,8 @@ def test_promises(operator, guest):
     """One boot for many questions: an emulated one takes seconds."""
     release = guest.run("uname -r").ok().strip()
     assert release != platform.release() and operator.env["CLOISTER_VM_KERNEL"].endswith(release)
+    assert operator.cell(guest.id)["boundary"] == "microvm"
+    assert '"boundary":"microvm"' in operator.cloister("events", "--json", guest.id).ok()
     told = guest.run("id -u; id -g; id -G").ok().split()
     assert told == ["1000", "1000", "1000"]
     status = guest.run("cat /proc/self/status").ok()

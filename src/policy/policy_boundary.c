@@ -1,0 +1,178 @@
+/* policy_boundary.c - see policy_boundary.h. */
+#include "policy/policy_boundary.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "policy/policy_yaml.h"
+
+#define STRONGEST "strongest"
+
+const char *const policy_boundary_names[] = {
+	BOUNDARY_DEFAULT,
+#ifdef CLOISTER_MUTANT
+	BOUNDARY_STREAM,
+#endif
+	BOUNDARY_MICROVM,
+	NULL
+};
+
+enum { TOP = ARRAY_LEN(policy_boundary_names) - 2 };
+
+/* ---- words ---- */
+
+/* An index, or -1. */
+static int
+find_name(const char *name, size_t len)
+{
+	for (int i = 0; i <= TOP; i++)
+		if (strlen(policy_boundary_names[i]) == len && memcmp(policy_boundary_names[i], name, len) == 0)
+			return i;
+	return -1;
+}
+
+/* LAST is the end of the list of names. */
+static int
+no_such(struct err *err, const char *name, size_t len, const char *last)
+{
+	char list[128] = "";
+	size_t n = 0;
+
+	for (int i = 0; i <= TOP; i++)
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i == 0 ? "" :
+		                      i == TOP && last[0] == '\0' ? " or " : ", ", policy_boundary_names[i]);
+	return err_set(err, EINVAL, "there is no boundary '%.*s': use %s%s", len > 64 ? 64 : (int)len, name, list,
+	               last);
+}
+
+int
+policy_boundary_check_name(const char *name, struct err *err)
+{
+	return find_name(name, strlen(name)) >= 0 ? 0 : no_such(err, name, strlen(name), "");
+}
+
+int
+policy_boundary_parse(const char *text, struct policy_boundary *ret_boundary, struct err *err)
+{
+	struct policy_boundary b = { .is_set = true };
+	size_t len = strcspn(text, ",");
+	int least;
+
+	b.strongest = len == strlen(STRONGEST) && strncmp(text, STRONGEST, len) == 0;
+	if (!b.strongest && text[len] == ',' && find_name(text, len) >= 0)
+		return err_set(err, EINVAL, "'%.64s' is not a boundary: only '" STRONGEST "' can have another one behind it, "
+		               "as in '" STRONGEST "," BOUNDARY_DEFAULT "'", text);
+	if (b.strongest && text[len] == ',') {
+		text += len + 1;
+		least = find_name(text, strlen(text));
+		if (least < 0)
+			return no_such(err, text, strlen(text), "");
+	} else {
+		least = b.strongest ? TOP : find_name(text, len);
+		if (least < 0)
+			return no_such(err, text, len, " or " STRONGEST);
+	}
+	b.least = (unsigned)least;
+	*ret_boundary = b;
+	return 0;
+}
+
+static int
+bad_node(const struct node *node, struct err *err)
+{
+	return node_err(err, node, "the boundary is a name, or [" STRONGEST ", " BOUNDARY_DEFAULT "]");
+}
+
+int
+policy_boundary_read(const struct node *node, struct policy_boundary *ret_boundary, struct err *err)
+{
+	char text[128] = "";
+	size_t n = 0;
+	struct err why = {0};
+
+	if (node->kind == NODE_MAP || node_is_null(node) || (node->kind == NODE_LIST && (node->n == 0 || node->n > 2)))
+		return bad_node(node, err);
+	for (size_t i = 0; node->kind == NODE_LIST && i < node->n; i++) {
+		const struct node *item = node->items[i];
+
+		if (item->kind != NODE_SCALAR || node_is_null(item) || strchr(item->text, ',') != NULL)
+			return bad_node(item, err);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%.50s", i == 0 ? "" : ",", item->text);
+	}
+	return policy_boundary_parse(node->kind == NODE_LIST ? text : node->text, ret_boundary, &why) < 0 ?
+	       node_err(err, node, "%s", why.text) : 0;
+}
+
+const char *
+policy_boundary_text(const struct policy_boundary *b, char text[POLICY_BOUNDARY_TEXT_MAX + 1])
+{
+	bool has_name = !b->strongest || b->least < TOP;
+
+	snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, "%s%s%s", b->strongest ? STRONGEST : "",
+	         b->strongest && has_name ? "," : "", has_name ? policy_boundary_names[b->least] : "");
+	return text;
+}
+
+/* ---- several sources ---- */
+
+static unsigned
+best(const struct policy_boundary *b)
+{
+	return b->strongest ? TOP : b->least;
+}
+
+void
+policy_boundary_raise(struct policy_boundary *all, const struct policy_boundary *demand)
+{
+	all->is_set = all->is_set || demand->is_set;
+	all->strongest = all->strongest || demand->strongest;
+	if (demand->least > all->least)
+		all->least = demand->least;
+}
+
+static int
+too_weak(const struct policy_boundary *asked, const char *by, const struct policy_boundary *demanded,
+         struct err *err)
+{
+	char less[POLICY_BOUNDARY_TEXT_MAX + 1], more[POLICY_BOUNDARY_TEXT_MAX + 1];
+
+	return err_set(err, EPERM, "%s asks for the boundary '%s', which is weaker than the policy's '%s': ask for "
+	               "nothing, or for a stronger one", by, policy_boundary_text(asked, less),
+	               policy_boundary_text(demanded, more));
+}
+
+int
+policy_boundary_check(const struct policy_boundary *asked, const char *by,
+                      const struct policy_boundary *demanded, struct err *err)
+{
+	return asked->is_set && best(asked) < demanded->least ? too_weak(asked, by, demanded, err) : 0;
+}
+
+int
+policy_boundary_resolve(const struct policy_boundary *asked, const char *by,
+                        const struct policy_boundary *demanded, policy_boundary_can *can, void *arg,
+                        const char **ret_name, struct err *err)
+{
+	struct policy_boundary all = *demanded;
+	char text[POLICY_BOUNDARY_TEXT_MAX + 1];
+	int r = policy_boundary_check(asked, by, demanded, err), missing = 0;
+	unsigned kind;
+
+	if (r < 0)
+		return r;
+	policy_boundary_raise(&all, asked);
+	if (best(&all) == TOP)
+		missing = can(arg, err);
+	if (missing != 0 && (missing < 0 || all.least == TOP))
+		return asked->least == TOP ? -err->code : err_wrap(err, "the policy's boundary is '%s'",
+		                                                   policy_boundary_text(demanded, text));
+	kind = missing != 0 ? all.least : best(&all);
+	/* The policy's wish for the strongest kind comes true here. */
+	if (asked->is_set && kind > best(asked))
+		return too_weak(asked, by, demanded, err);
+	*ret_name = policy_boundary_names[kind];
+	return missing;
+}

@@ -1,0 +1,168 @@
+/* policy_boundary.c - tests of policy/policy_boundary. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "policy/policy.h"
+#include "policy/policy_yaml.h"
+#include "test.h"
+
+static const struct {
+	const char *text, *error;       /* in YAML; "": no error */
+	const char *canonical;
+} texts[] = {
+	{ "namespace", "", "namespace" },
+	{ "microvm", "", "microvm" },
+	{ "'microvm'", "", "microvm" },
+	{ "strongest", "", "strongest" },
+	{ "strongest,namespace", "", "strongest,namespace" },
+	{ "strongest,microvm", "", "strongest" },
+	{ "[microvm]", "", "microvm" },
+	{ "[strongest]", "", "strongest" },
+	{ "[strongest, namespace]", "", "strongest,namespace" },
+	{ "Microvm", "there is no boundary 'Microvm': use namespace, microvm or strongest", "" },
+	{ "''", "there is no boundary '': use namespace, microvm or strongest", "" },
+	{ "microvm,", "'microvm,' is not a boundary: only 'strongest' can have another one behind it, as in "
+	  "'strongest,namespace'", "" },
+	{ "[namespace, strongest]", "'namespace,strongest' is not a boundary: only 'strongest' can have another one "
+	  "behind it, as in 'strongest,namespace'", "" },
+	{ "cardboard,namespace", "there is no boundary 'cardboard': use namespace, microvm or strongest", "" },
+	{ "strongest,", "there is no boundary '': use namespace or microvm", "" },
+	{ "strongest,cardboard", "there is no boundary 'cardboard': use namespace or microvm", "" },
+	{ "strongest,strongest", "there is no boundary 'strongest': use namespace or microvm", "" },
+	{ "strongest,namespace,microvm", "there is no boundary 'namespace,microvm': use namespace or microvm", "" },
+	{ "[strongest, namespace, microvm]", "the boundary is a name, or [strongest, namespace]", "" },
+	{ "['strongest,namespace']", "the boundary is a name, or [strongest, namespace]", "" },
+	{ "[strongest, ~]", "the boundary is a name, or [strongest, namespace]", "" },
+	{ "[]", "the boundary is a name, or [strongest, namespace]", "" },
+	{ "{}", "the boundary is a name, or [strongest, namespace]", "" },
+	{ "~", "the boundary is a name, or [strongest, namespace]", "" },
+};
+
+TEST(policy_boundary_texts)
+{
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		OWN(node_freep) struct node *root = NULL;
+		struct policy_boundary b = {0};
+		char text[POLICY_BOUNDARY_TEXT_MAX + 1];
+		struct err err = {0};
+		const char *behind;
+
+		CHECK_OK(node_parse("f", texts[i].text, strlen(texts[i].text), &root, NULL));
+		CHECK((policy_boundary_read(root, &b, &err) == 0) == (texts[i].error[0] == '\0'));
+		behind = strchr(err.text, ' ');
+		CHECK_STR(behind != NULL ? behind + 1 : "", texts[i].error);
+		if (texts[i].error[0] == '\0')
+			CHECK_STR(policy_boundary_text(&b, text), texts[i].canonical);
+		else
+			CHECK(!b.is_set);
+	}
+}
+
+#define MISSING "no KVM"
+#define WEAKER(asked, demanded) "I asks for the boundary '" asked "', which is weaker than the policy's '" demanded \
+	"': ask for nothing, or for a stronger one"
+
+/* What a cell gets on a machine with virtual machines, and on one without; or the error. */
+static const struct {
+	const char *asked, *policy, *outer;     /* "": nothing */
+	const char *with, *without;
+} sources[] = {
+	{ "", "", "", "namespace", "namespace" },
+	{ "namespace", "", "", "namespace", "namespace" },
+	{ "microvm", "", "", "microvm", MISSING },
+	{ "strongest", "", "", "microvm", MISSING },
+	{ "strongest,namespace", "", "", "microvm", "namespace" },
+	/* A policy is a minimum. */
+	{ "", "namespace", "", "namespace", "namespace" },
+	{ "", "microvm", "", "microvm", "the policy's boundary is 'microvm': " MISSING },
+	{ "", "strongest", "", "microvm", "the policy's boundary is 'strongest': " MISSING },
+	{ "", "strongest,namespace", "", "microvm", "namespace" },
+	{ "microvm", "namespace", "", "microvm", MISSING },
+	{ "microvm", "strongest", "", "microvm", MISSING },
+	{ "microvm", "strongest,namespace", "", "microvm", MISSING },
+	{ "strongest,namespace", "namespace", "", "microvm", "namespace" },
+	{ "strongest,namespace", "microvm", "", "microvm", "the policy's boundary is 'microvm': " MISSING },
+	{ "namespace", "microvm", "", WEAKER("namespace", "microvm"), WEAKER("namespace", "microvm") },
+	{ "namespace", "strongest", "", WEAKER("namespace", "strongest"), WEAKER("namespace", "strongest") },
+	{ "namespace", "strongest,namespace", "", WEAKER("namespace", "strongest,namespace"), "namespace" },
+	/* So are the policies around it. */
+	{ "", "", "microvm", "microvm", "the policy's boundary is 'microvm': " MISSING },
+	{ "", "namespace", "microvm", "microvm", "the policy's boundary is 'microvm': " MISSING },
+	{ "", "microvm", "namespace", "microvm", "the policy's boundary is 'microvm': " MISSING },
+	{ "", "strongest,namespace", "namespace", "microvm", "namespace" },
+	{ "", "strongest,namespace", "microvm", "microvm", "the policy's boundary is 'strongest': " MISSING },
+	{ "namespace", "namespace", "strongest", WEAKER("namespace", "strongest"),
+	  WEAKER("namespace", "strongest") },
+};
+
+struct machine {
+	int missing;
+	unsigned times;                 /* how often it was asked */
+};
+
+static int
+can(void *arg, struct err *err)
+{
+	struct machine *m = arg;
+
+	m->times++;
+	if (m->missing != 0)
+		err_set(err, ENOTSUP, MISSING);
+	return m->missing;
+}
+
+static struct policy_boundary
+parsed(const char *text)
+{
+	struct policy_boundary b = {0};
+
+	if (text[0] != '\0')
+		CHECK_OK(policy_boundary_parse(text, &b, NULL));
+	return b;
+}
+
+TEST(policy_boundary_of_several_sources)
+{
+	for (size_t i = 0; i < ARRAY_LEN(sources) * 2; i++) {
+		struct policy_boundary asked = parsed(sources[i / 2].asked), demanded = parsed(sources[i / 2].policy);
+		struct policy_boundary outer = parsed(sources[i / 2].outer);
+		struct machine machine = { .missing = i % 2 };
+		const char *want = i % 2 == 0 ? sources[i / 2].with : sources[i / 2].without, *name = NULL;
+		struct err err = {0};
+		int r;
+
+		policy_boundary_raise(&demanded, &outer);
+		r = policy_boundary_resolve(&asked, "I", &demanded, can, &machine, &name, &err);
+		CHECK_STR(r < 0 ? err.text : name, want);
+		/* A weaker boundary comes with its reason. */
+		CHECK(r < 0 || (r == 1) == (machine.times > 0 && machine.missing != 0));
+		if (r == 1)
+			CHECK_STR(err.text, MISSING);
+		CHECK(machine.times <= 1);
+	}
+}
+
+/* Whoever wants no virtual machine pays for no test of KVM. */
+TEST(policy_boundary_asks_the_machine_only_if_it_matters)
+{
+	struct policy_boundary asked = parsed("namespace"), nothing = {0};
+	struct machine machine = {0};
+	const char *name;
+
+	CHECK_OK(policy_boundary_resolve(&asked, "I", &nothing, can, &machine, &name, NULL));
+	CHECK_OK(policy_boundary_resolve(&nothing, "I", &asked, can, &machine, &name, NULL));
+	CHECK(machine.times == 0);
+}
+
+/* If nobody knows whether it can, there is no weaker one. */
+TEST(policy_boundary_is_not_weaker_by_accident)
+{
+	struct policy_boundary asked = parsed("strongest,namespace"), nothing = {0};
+	struct machine machine = { .missing = -EAGAIN };
+	const char *name = NULL;
+	struct err err = {0};
+
+	CHECK(policy_boundary_resolve(&asked, "I", &nothing, can, &machine, &name, &err) < 0);
+	CHECK(name == NULL);
+}
