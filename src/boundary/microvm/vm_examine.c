@@ -42,7 +42,7 @@ vm_able(bool emulated, struct err *err)
 {
 	int r = emulated ? 0 : check_kvm(err);
 
-	r = r == 0 ? vm_find_qemu(err) : r;
+	r = r == 0 ? vm_qemu.find(err) : r;
 	return r < 0 ? r : vm_find_server(err) == NULL ? -ENOENT : 0;
 }
 
