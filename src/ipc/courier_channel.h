@@ -17,8 +17,9 @@
 #define GATE_UDP6_FD 8                  /* likewise */
 #define GATE_NAMES_FD 9                 /* memory file: names and their addresses.  It outlives the
                                          * gate, so that addresses keep their meaning */
-#define GATE_SSH_FD 10                  /* accepts clients of an SSH agent; not open if the cell has no
-                                         * SSH key */
+#define GATE_SSH_FD 10                  /* accepts clients of an SSH agent, or receives them as messages:
+                                         * GATE_CLIENT; not open if the cell has no SSH key */
+#define GATE_CLIENT 1                   /* supervisor -> gate; fd: a connection of a client */
 
 /* In an event's note: the address is one that no rule can allow. */
 #define COURIER_NO_RULE_HELPS "no rule changes that"

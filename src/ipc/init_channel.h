@@ -12,9 +12,12 @@
 #define INIT_CHANNEL_FD 3               /* in init */
 #define INIT_LANDLOCK_FD 4              /* in init, if there is a ruleset */
 #define INIT_TIMING_FD 5                /* in init, with --timing: base/timing.h */
+#define INIT_SSH_FD 6                   /* in init, over a mux in a cell with known_hosts: listens at the SSH
+                                         * agent's socket */
 
 /* Letters in init's third argument. */
 #define INIT_HAS_LANDLOCK 'L'
+#define INIT_HAS_SSH 'H'
 #define INIT_BY_STREAM 'S'
 #define INIT_IS_TIMED 'T'
 
@@ -29,7 +32,8 @@ enum init_message {
 	INIT_SCRATCH,
 	/* supervisor -> child; fd: the cell's network namespace. */
 	INIT_NET,
-	/* child -> supervisor, in a cell with known_hosts; fd: the SSH agent's socket. */
+	/* child -> supervisor, in a cell with known_hosts; fd: the SSH agent's socket.  Over a mux, init
+	 * keeps it: INIT_ACCEPT. */
 	INIT_SSH,
 	/* init -> supervisor: the sandbox restrictions are in force, ready to spawn. */
 	INIT_READY,
@@ -59,6 +63,15 @@ enum init_message {
 	INIT_END, INIT_SHUT,
 	/* init -> supervisor: the last message of all. */
 	INIT_OVER,
+	/* supervisor -> init: u32 stream, u32 port.  Init connects to that port of the cell's loopback, and
+	 * joins the connection with the stream. */
+	INIT_CONNECT,
+	/* supervisor -> init: u32 stream.  The same for the next connection to the SSH agent's socket.  One
+	 * at a time: there is no other before the answer. */
+	INIT_ACCEPT,
+	/* init -> supervisor: u32 stream, u32 errno (0: the stream is joined).  Before this, neither side
+	 * uses the stream. */
+	INIT_CONNECTED,
 };
 #define INIT_FRAME(message) (8 + (uint32_t)(message))   /* MUX_TYPES: a mux's own are below */
 

@@ -30,6 +30,13 @@ tell_emptied(struct mux_carry *c)
 }
 
 static void
+tell_over(struct mux_carry *c)
+{
+	if (c->over != NULL && mux_carry_is_over(c))
+		c->over(c->arg);
+}
+
+static void
 send_frame(struct mux_carry *c, uint32_t type)
 {
 	if (c->stream != NULL)
@@ -44,6 +51,7 @@ end_from(struct mux_carry *c)
 		send_frame(c, c->types->end);
 	}
 	tell_emptied(c);
+	tell_over(c);
 }
 
 /* Reads once.  False: there is nothing to read, no room for it, or it is over. */
@@ -117,6 +125,7 @@ end_to(struct mux_carry *c, bool is_broken)
 		end_from(c);
 	if (c->written != NULL)
 		c->written(c->arg);
+	tell_over(c);
 }
 
 static void
@@ -220,6 +229,7 @@ mux_carry_shut(struct mux_carry *carry)
 {
 	close_source(carry, &carry->from);
 	tell_emptied(carry);
+	tell_over(carry);
 }
 
 void

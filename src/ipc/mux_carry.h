@@ -27,6 +27,8 @@ struct mux_carry {
 	void (*emptied)(void *arg);
 	/* Called when all that was received is written, or thrown away. */
 	void (*written)(void *arg);
+	/* Called when both descriptors are over, unless it is NULL. */
+	void (*over)(void *arg);
 	void *arg;
 };
 

@@ -4,13 +4,16 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "boundary/boundary.h"
+#include "ipc/courier_channel.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
+#include "ipc/mux.h"
 #include "loop/loop.h"
 #include "test.h"
 
@@ -21,6 +24,8 @@ struct seen {
 	bool ended_first;               /* the output had ended when the exit was reported */
 	int output;
 	struct port *starts;            /* the exit of process 7 starts process 8; NULL: it does not */
+	uint32_t number, refused;       /* the last connection, and why there is none */
+	int connection;
 };
 
 static void
@@ -71,6 +76,18 @@ exited(void *arg, uint32_t handle, uint32_t status)
 }
 
 static void
+connected(void *arg, uint32_t number, uint32_t error, int fd)
+{
+	struct seen *seen = arg;
+
+	CHECK((error == 0) == (fd >= 0));
+	seen->number = number;
+	seen->refused = error;
+	seen->connection = fd;
+	loop_quit(seen->loop);
+}
+
+static void
 broken(void *arg)
 {
 	struct seen *seen = arg;
@@ -85,7 +102,7 @@ finished(void *arg)
 	(void)arg;
 }
 
-static const struct port_handler handler = { started, exited, broken, finished };
+static const struct port_handler handler = { started, exited, connected, broken, finished };
 
 static void
 put_first(int fd, const struct buf *message)
@@ -217,6 +234,215 @@ TEST(port_stream_breaks_at_anything_else)
 		close(seen.output);
 		loop_free(seen.loop);
 	}
+}
+
+/* ---- connections ---- */
+
+/* Reads frames until one of TYPE comes; returns its stream, or the first word of its body for a message.
+ * BODY has room for MUX_FRAME_MAX. */
+static uint32_t
+await_frame(int fd, uint32_t type, char *body)
+{
+	uint32_t header[3], id;
+
+	do {
+		CHECK_OK(read_exactly(fd, header, sizeof(header), NULL));
+		CHECK(le32toh(header[2]) <= MUX_FRAME_MAX);
+		CHECK_OK(read_exactly(fd, body, le32toh(header[2]), NULL));
+	} while (le32toh(header[1]) != type);
+	memcpy(&id, header[0] == 0 ? (const void *)body : &header[0], sizeof(id));
+	return le32toh(id);
+}
+
+static void
+put_connected(int fd, uint32_t id, uint32_t error)
+{
+	const uint32_t body[] = { htole32(id), htole32(error) };
+
+	put_frame(fd, 0, INIT_FRAME(INIT_CONNECTED), body, sizeof(body));
+}
+
+static void
+close_port(struct seen *seen, struct port *port, int peer)
+{
+	port_free(port);
+	close(peer);
+	close(seen->output);
+	loop_free(seen->loop);
+}
+
+/* Turns the loop for as long as there is something to do. */
+static void
+turn(struct seen *seen)
+{
+	struct pollfd p = { .fd = loop_fd(seen->loop), .events = POLLIN };
+
+	while (poll(&p, 1, 0) == 1)
+		CHECK_OK(loop_turn(seen->loop, NULL));
+}
+
+TEST(port_stream_carries_a_connection)
+{
+	static char body[MUX_FRAME_MAX];
+	struct seen seen = {0};
+	uint32_t id, to;
+	int peer;
+	struct port *port = open_port(&seen, &peer);
+
+	CHECK(port_carries(port));
+	CHECK_OK(port_connect(port, 33, 8000, NULL));
+	id = await_frame(peer, INIT_FRAME(INIT_CONNECT), body);
+	memcpy(&to, body + 4, sizeof(to));
+	CHECK(id > 1 && le32toh(to) == 8000);
+	put_connected(peer, id, 0);
+	put_frame(peer, id, MUX_DATA, "words", 5);
+	put_frame(peer, id, INIT_FRAME(INIT_END), "", 0);
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.broken == 0 && seen.number == 33 && seen.refused == 0);
+	turn(&seen);
+	CHECK(read(seen.connection, body, sizeof(body)) == 5 && memcmp(body, "words", 5) == 0);
+	/* Its end, and the way back is still open. */
+	CHECK(read(seen.connection, body, sizeof(body)) == 0);
+	CHECK(write(seen.connection, "answer", 6) == 6);
+	CHECK_OK(shutdown(seen.connection, SHUT_WR));
+	turn(&seen);
+	CHECK(await_frame(peer, MUX_DATA, body) == id && memcmp(body, "answer", 6) == 0);
+	CHECK(await_frame(peer, INIT_FRAME(INIT_END), body) == id);
+	close(seen.connection);
+	close_port(&seen, port, peer);
+}
+
+TEST(port_stream_reports_that_nobody_listens)
+{
+	static char body[MUX_FRAME_MAX];
+	struct seen seen = {0};
+	int peer;
+	struct port *port = open_port(&seen, &peer);
+
+	CHECK_OK(port_connect(port, 1, 8000, NULL));
+	put_connected(peer, await_frame(peer, INIT_FRAME(INIT_CONNECT), body), ECONNREFUSED);
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.broken == 0 && seen.number == 1 && seen.refused == ECONNREFUSED && seen.connection < 0);
+	close_port(&seen, port, peer);
+}
+
+TEST(port_stream_has_a_limit_on_connections)
+{
+	static char body[MUX_FRAME_MAX];
+	struct seen seen = {0};
+	uint32_t id = 0;
+	int peer;
+	struct port *port = open_port(&seen, &peer);
+
+	for (uint32_t i = 0; i < PORT_CONNECTS_MAX; i++)
+		CHECK_OK(port_connect(port, i, 8000, NULL));
+	CHECK_ERR(port_connect(port, 1000, 8000, NULL), EAGAIN);
+	/* One that could not be made makes room, as does one that is over. */
+	for (size_t i = 0; i < 2; i++) {
+		id = await_frame(peer, INIT_FRAME(INIT_CONNECT), body);
+		put_connected(peer, id, i == 0 ? ECONNREFUSED : 0);
+		CHECK_OK(loop_run(seen.loop, NULL));
+		CHECK(seen.broken == 0);
+		if (i == 1) {
+			CHECK_ERR(port_connect(port, 1000, 8000, NULL), EAGAIN);
+			put_frame(peer, id, INIT_FRAME(INIT_END), "", 0);
+			close(seen.connection);
+			turn(&seen);
+		}
+		CHECK_OK(port_connect(port, 1000, 8000, NULL));
+		CHECK_ERR(port_connect(port, 1001, 8000, NULL), EAGAIN);
+	}
+	close_port(&seen, port, peer);
+}
+
+/* A client that init accepts goes to the gate.  Init is asked for the next one only while there is room. */
+TEST(port_stream_accepts_clients)
+{
+	static char body[MUX_FRAME_MAX];
+	struct seen seen = {0};
+	uint32_t ids[PORT_CLIENTS_MAX];
+	int peer, gate[2], clients[PORT_CLIENTS_MAX];
+	struct port *port = open_port(&seen, &peer);
+
+	CHECK_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, gate));
+	port_accept(port, gate[1]);
+	for (size_t i = 0; i < PORT_CLIENTS_MAX; i++) {
+		OWN(ipc_message_free) struct ipc_message message = {0};
+
+		ids[i] = await_frame(peer, INIT_FRAME(INIT_ACCEPT), body);
+		put_connected(peer, ids[i], 0);
+		turn(&seen);
+		CHECK_OK(ipc_receive(gate[0], &message, NULL));
+		CHECK(message.type == GATE_CLIENT && message.n_fds == 1);
+		clients[i] = ipc_take_fd(&message, 0);
+	}
+	CHECK(recv(peer, body, sizeof(body), MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	/* The first one goes. */
+	CHECK(write(clients[0], "bye", 3) == 3);
+	close(clients[0]);
+	put_frame(peer, ids[0], INIT_FRAME(INIT_END), "", 0);
+	turn(&seen);
+	CHECK(await_frame(peer, MUX_DATA, body) == ids[0] && memcmp(body, "bye", 3) == 0);
+	CHECK(await_frame(peer, INIT_FRAME(INIT_ACCEPT), body) > ids[PORT_CLIENTS_MAX - 1]);
+	CHECK(seen.broken == 0);
+	for (size_t i = 1; i < PORT_CLIENTS_MAX; i++)
+		close(clients[i]);
+	close(gate[0]);
+	close_port(&seen, port, peer);
+}
+
+/* Init opens no stream, and uses none before it has said that it is joined. */
+TEST(port_stream_breaks_at_other_connections)
+{
+	static const struct { uint32_t id, type; const char *body; uint32_t len; } cases[] = {
+		{ 0, INIT_FRAME(INIT_CONNECT), "\x09\0\0\0\x50\0\0\0", 8 },   /* not init's to send */
+		{ 0, INIT_FRAME(INIT_ACCEPT), "\x09\0\0\0", 4 },
+		{ 0, INIT_FRAME(INIT_CONNECTED), "\x09\0\0\0\0\0\0\0", 8 },   /* an unknown stream */
+		{ 0, INIT_FRAME(INIT_CONNECTED), "\x01\0\0\0\0\0\0\0", 8 },   /* a process's */
+		{ 0, INIT_FRAME(INIT_CONNECTED), "\x02\0\0\0\0\x10\0\0", 8 }, /* no errno */
+		{ 0, INIT_FRAME(INIT_CONNECTED), "\x02\0\0\0", 4 },
+		{ 0, INIT_FRAME(INIT_CONNECTED), "\x02\0\0\0\0\0\0\0\0", 9 },
+		{ 2, MUX_DATA, "words", 5 },                                    /* not joined yet */
+		{ 2, INIT_FRAME(INIT_END), "", 0 },
+		{ 2, INIT_FRAME(INIT_SHUT), "", 0 },
+		{ 3, MUX_DATA, "words", 5 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct seen seen = {0};
+		int peer, gate[2];
+		struct port *port = open_port(&seen, &peer);
+
+		CHECK_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, gate));
+		CHECK_OK(port_connect(port, 1, 8000, NULL));
+		port_accept(port, gate[1]);
+		put_frame(peer, cases[i].id, cases[i].type, cases[i].body, cases[i].len);
+		CHECK_OK(loop_run(seen.loop, NULL));
+		CHECK(seen.broken == 1);
+		close(gate[0]);
+		close_port(&seen, port, peer);
+	}
+}
+
+/* The answer is given once. */
+TEST(port_stream_breaks_at_a_second_answer)
+{
+	static char body[MUX_FRAME_MAX];
+	struct seen seen = {0};
+	uint32_t id;
+	int peer;
+	struct port *port = open_port(&seen, &peer);
+
+	CHECK_OK(port_connect(port, 1, 8000, NULL));
+	id = await_frame(peer, INIT_FRAME(INIT_CONNECT), body);
+	put_connected(peer, id, 0);
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.broken == 0 && seen.connection >= 0);
+	put_connected(peer, id, 0);
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.broken == 1);
+	close(seen.connection);
+	close_port(&seen, port, peer);
 }
 
 TEST(boundary_names_are_listed)

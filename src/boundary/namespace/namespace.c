@@ -269,6 +269,19 @@ make_channels(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_st
 	return 0;
 }
 
+/* Init accepts the clients of the SSH agent's socket, and the port hands them to the gate. */
+static int
+serve_ssh(struct walls *w, struct err *err)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel for the SSH agent");
+	w->sockets[BOUNDARY_SSH] = ends[0];
+	port_accept(w->port, ends[1]);
+	return 0;
+}
+
 static int
 start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *err)
 {
@@ -322,7 +335,8 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	stream = -1;
 	closep(&w->channel);
 	w->channel = -1;
-	return send_spawn(plan->ground, w, err);
+	r = plan->spec->known_hosts[0] != '\0' ? serve_ssh(w, err) : 0;
+	return r < 0 ? r : send_spawn(plan->ground, w, err);
 }
 
 int

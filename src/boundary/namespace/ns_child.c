@@ -241,9 +241,9 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
 	const struct cell_limits *limits = &plan->spec->limits;
 	char filter[2] = { (char)('0' + choose_filter(plan->spec)), '\0' }, over[24];
-	char flags[4] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
+	char flags[5] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
 	char *envp[] = { NULL, NULL };
-	int null, channel, timing = timing_file, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
+	int null, channel, ssh = *plan->ssh, timing = timing_file, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
 
 #ifdef CLOISTER_MUTANT
 	const char *off = getenv("CLOISTER_OFF");
@@ -252,7 +252,8 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 #endif
 	snprintf(over, sizeof(over), "%llu",
 	         (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));
-	snprintf(flags, sizeof(flags), "%s%s%s", landlock >= 0 ? (char[]){ INIT_HAS_LANDLOCK, '\0' } : "",
+	snprintf(flags, sizeof(flags), "%s%s%s%s", landlock >= 0 ? (char[]){ INIT_HAS_LANDLOCK, '\0' } : "",
+	         ssh >= 0 ? (char[]){ INIT_HAS_SSH, '\0' } : "",
 	         plan->stream >= 0 ? (char[]){ INIT_BY_STREAM, '\0' } : "",
 	         timing >= 0 ? (char[]){ INIT_IS_TIMED, '\0' } : "");
 	channel = fcntl(plan->stream >= 0 ? plan->stream : plan->channel, F_DUPFD_CLOEXEC, 100);
@@ -260,10 +261,12 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 		landlock = fcntl(landlock, F_DUPFD_CLOEXEC, 100);
 	if (timing >= 0)
 		timing = fcntl(timing, F_DUPFD_CLOEXEC, 100);
+	if (ssh >= 0)
+		ssh = fcntl(ssh, F_DUPFD_CLOEXEC, 100);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (exe < 0 || channel < 0 || dup2(channel, INIT_CHANNEL_FD) < 0 ||
 	    (landlock >= 0 && dup2(landlock, INIT_LANDLOCK_FD) < 0) ||
-	    (timing >= 0 && dup2(timing, INIT_TIMING_FD) < 0) ||
+	    (timing >= 0 && dup2(timing, INIT_TIMING_FD) < 0) || (ssh >= 0 && dup2(ssh, INIT_SSH_FD) < 0) ||
 	    dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		return err_errno(err, "cannot arrange init's descriptors");
 	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
@@ -271,10 +274,12 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 }
 
 int
-ns_build(const struct ns_plan *plan, struct err *err)
+ns_build(const struct ns_plan *given, struct err *err)
 {
-	int landlock, r = ns_set_kernel(plan, err);
+	struct ns_plan own = *given, *plan = &own;
+	int landlock, ssh = -1, r = ns_set_kernel(plan, err);
 
+	own.ssh = &ssh;
 	if (r == 0)
 		r = ns_build_root(plan, err);
 	if (r == 0)

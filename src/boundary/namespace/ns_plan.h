@@ -42,6 +42,7 @@ struct ns_plan {
 	int channel;                    /* the child's end; -1 in a virtual machine */
 	int stream;                     /* init's end of a byte stream, or -1: init gets CHANNEL */
 	int init_exe;
+	int *ssh;                       /* where the SSH agent's socket is put for init, which gets STREAM; or NULL */
 	/* Grants that only real root can prepare: detached, id-mapped mounts; -1 if the child opens
 	 * the path itself. */
 	int grants[CELL_GRANTS_MAX];
@@ -99,6 +100,7 @@ extern const char *const ns_trust_folders[];    /* beneath /etc; ends with NULL 
 int ns_make_trust(int root, const struct ns_plan *plan, struct err *err);
 
 /* ns_ssh.c: makes what ssh needs in the folder ROOT, which is the working folder: the keys of
- * hosts, and the socket of an agent, which is sent to the supervisor.  Only with known_hosts. */
+ * hosts, and the socket of an agent, which is sent to the supervisor or kept for init: see plan->ssh.
+ * Only with known_hosts. */
 int ns_make_ssh(int root, const struct ns_plan *plan, struct err *err);
 #endif

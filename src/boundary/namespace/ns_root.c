@@ -396,7 +396,8 @@ ns_show_programs(const struct ns_plan *plan, int root, struct err *err)
 {
 	int r = ns_make_etc(root, plan->spec, err);
 
-	if (r == 0 && plan->spec->known_hosts[0] != '\0')
+	/* A guest makes its own. */
+	if (r == 0 && plan->spec->known_hosts[0] != '\0' && plan->inside == NULL)
 		r = ns_make_ssh(root, plan, err);
 	if (r == 0 && plan->ground->trust != NULL && plan->spec->rootfs[0] != '\0')
 		r = ns_make_trust(root, plan, err);

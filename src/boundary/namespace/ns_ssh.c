@@ -45,5 +45,8 @@ ns_make_ssh(int root, const struct ns_plan *plan, struct err *err)
 	if (r < 0)
 		return r;
 	fd = listen_at(root, err);
-	return fd < 0 ? fd : ns_send_fds(plan, INIT_SSH, 0, &fd, 1, err);
+	if (fd < 0 || plan->stream < 0)
+		return fd < 0 ? fd : ns_send_fds(plan, INIT_SSH, 0, &fd, 1, err);
+	*plan->ssh = TAKE_FD(fd);
+	return 0;
 }

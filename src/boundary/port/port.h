@@ -25,6 +25,9 @@ struct port_handler {
 	int (*started)(void *arg, uint32_t handle, uint32_t error, int terminal);
 	/* STATUS is as wait(2) gives it. */
 	int (*exited)(void *arg, uint32_t handle, uint32_t status);
+	/* The connection NUMBER of port_connect() is made, or could not be: ERROR is an errno.  FD, a socket
+	 * that stands for it, is the callee's; -1 with an error.  NULL: nobody connects. */
+	void (*connected)(void *arg, uint32_t number, uint32_t error, int fd);
 	/* The other side broke the rules: end the cell. */
 	void (*broken)(void *arg);
 	/* All that it sent has been handled: see port_finish(). */
@@ -46,6 +49,17 @@ void port_signal(struct port *port, uint32_t handle, int number);
 void port_resize(struct port *port, uint32_t handle, uint32_t rows, uint32_t columns);
 /* Init ends the cell after MS, whatever the supervisor does. */
 void port_limit(struct port *port, uint64_t ms);
+
+#define PORT_CONNECTS_MAX 256           /* connections of port_connect() at once */
+#define PORT_CLIENTS_MAX 32             /* connections of port_accept() at once; the others wait */
+
+/* Whether the port carries connections too: one that passes descriptors leaves that to others. */
+bool port_carries(const struct port *port);
+/* Connects to the port TO of the cell's loopback.  The loop calls the handler's `connected`. */
+int port_connect(struct port *port, uint32_t number, uint16_t to, struct err *err);
+/* Accepts connections at the SSH agent's socket in the cell, which has one.  Each is sent over SOCKET, which
+ * it takes: GATE_CLIENT of ipc/courier_channel.h. */
+void port_accept(struct port *port, int socket);
 
 /* From now on the loop calls HANDLER, which must outlive the port. */
 int port_watch(struct port *port, const struct port_handler *handler, void *arg, struct err *err);

@@ -46,6 +46,7 @@ struct by_stream {
 	struct port port;
 	int socket;
 	struct mux *mux;
+	struct port_connections *connections;
 	struct process *processes;
 	struct loop_round round;        /* reports exits and frees processes, outside of callbacks */
 	bool over;                      /* the mux has ended */
@@ -321,6 +322,26 @@ take_exited(struct by_stream *p, struct buf *body)
 	return 0;
 }
 
+/* Init may not use the stream of a connection that it has yet to make. */
+static bool
+is_used(const struct mux_stream *stream)
+{
+	return stream->arg != NULL;
+}
+
+static int
+take_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len)
+{
+	return is_used(stream) ? mux_carry_data(arg, stream, data, len) : -EBADMSG;
+}
+
+static void
+take_writable(void *arg, struct mux_stream *stream)
+{
+	if (is_used(stream))
+		mux_carry_writable(arg, stream);
+}
+
 static int
 take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, struct buf *body)
 {
@@ -337,9 +358,11 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 	}
 	if (id == 0 && message.type == INIT_EXITED)
 		return take_exited(p, body);
+	if (id == 0 && message.type == INIT_CONNECTED)
+		return port_connections_take(p->connections, body);
 	if (id == 0 && message.type == INIT_OVER)
 		return buf_left(body) != 0 ? -EBADMSG : 0;
-	if (id == 0 || buf_left(body) != 0)
+	if (id == 0 || buf_left(body) != 0 || (stream != NULL && !is_used(stream)))
 		return -EBADMSG;
 	/* A frame for a stream that is already closed here came too late. */
 	if (message.type == INIT_END && stream != NULL)
@@ -359,6 +382,7 @@ mux_ended(void *arg, int error)
 		for (size_t i = 0; i < CARRIES; i++)
 			if (process->is_carried[i])
 				mux_carry_cut(&process->carries[i]);
+	port_connections_end(p->connections);
 	settle(p);
 	if (error != 0 && error != -ECONNRESET)
 		p->port.handler->broken(p->port.arg);
@@ -396,9 +420,16 @@ free_port(struct port *port)
 		p->processes = process->next;
 		free_process(process);
 	}
+	port_connections_free(p->connections);
 	mux_free(p->mux);
 	close(p->socket);
 	free(p);
+}
+
+static struct port_connections *
+connections(const struct port *port)
+{
+	return ((const struct by_stream *)port)->connections;
 }
 
 /* Reads all of LEN bytes before the time UNTIL_MS (0: none) comes. */
@@ -454,9 +485,9 @@ await_ready(int socket, int64_t until_ms, struct err *err)
 int
 port_by_stream(struct loop *loop, int socket, int64_t until_ms, struct port **ret_port, struct err *err)
 {
-	static const struct port_maker maker = { .send = send_message, .watch = watch, .finish = finish,
-	                                         .free = free_port, .resizes = true };
-	static const struct mux_handler handler = { take_frame, mux_carry_data, mux_carry_writable, mux_ended };
+	static const struct port_maker maker = { .connections = connections, .send = send_message, .watch = watch,
+	                                         .finish = finish, .free = free_port, .resizes = true };
+	static const struct mux_handler handler = { take_frame, take_data, take_writable, mux_ended };
 	int r = await_ready(socket, until_ms, err);
 	struct by_stream *p = r < 0 ? NULL : calloc(1, sizeof(*p));
 
@@ -466,7 +497,10 @@ port_by_stream(struct loop *loop, int socket, int64_t until_ms, struct port **re
 	p->socket = socket;
 	p->round = (struct loop_round){ .run = settle, .arg = p };
 	r = mux_new(loop, socket, &handler, p, &p->mux, err);
+	if (r == 0)
+		r = port_connections_new(&p->port, p->mux, &carry_types, &p->connections, err);
 	if (r < 0) {
+		mux_free(p->mux);
 		free(p);
 		return r;
 	}

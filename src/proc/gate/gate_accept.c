@@ -1,5 +1,6 @@
 /* gate_accept.c - accepts connections, and finds out their destination. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -7,6 +8,8 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "cell/cell_net.h"
+#include "ipc/courier_channel.h"
+#include "ipc/ipc.h"
 #include "proc/gate/gate.h"
 #include "proc/gate/gate_names.h"
 
@@ -159,13 +162,36 @@ accept_make_room(struct gate *g)
 	return false;
 }
 
+/* A connection that somebody else has accepted; -1: there is none. */
+static int
+accept_given(struct gate *g, struct loop_source *source)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(source->fd, &message, NULL);
+
+	if (r < 0 && r != -EAGAIN) {
+		loop_unwatch(g->loop, source);
+		source->fd = -1;
+	}
+	return r == 0 && message.type == GATE_CLIENT ? ipc_take_fd(&message, 0) : -1;
+}
+
+/* Clients of an SSH agent may come by a socket that does not listen. */
+static int
+accept_next(struct gate *g, struct loop_source *source)
+{
+	int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	return fd < 0 && errno == EINVAL ? accept_given(g, source) : fd;
+}
+
 static void
 accept_ready(struct gate *g, struct loop_source *source)
 {
 	int fd;
 
 	for (int i = 0; i < GATE_ACCEPT_MAX && accept_make_room(g); i++) {
-		fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		fd = accept_next(g, source);
 		if (fd < 0)
 			return;
 		accept_start(g, fd, source == &g->listeners[GATE_LISTENS_SSH]);

@@ -7,13 +7,17 @@
 #include "base/buf.h"
 
 struct ipc_message;
+struct loop;
+struct mux;
+struct mux_carry_types;
 
 /* main.c: does what a message of the supervisor asks for.  -EBADMSG: it is none of those. */
 int init_take(struct ipc_message *message);
 
 /* init_stream.c: the channel over one byte stream, for walls that pass no descriptors.  Before
- * init_stream_open(), messages are sent behind their length. */
-int init_stream_open(void);
+ * init_stream_open(), messages are sent behind their length.  SSH listens at the SSH agent's socket, or is
+ * -1. */
+int init_stream_open(int ssh);
 /* A descriptor that is readable when init_stream_turn() has something to do. */
 int init_stream_fd(void);
 int init_stream_turn(void);
@@ -22,4 +26,10 @@ int init_stream_send(const struct buf *message, const int *fds, size_t n_fds);
 void init_stream_exited(uint32_t handle, const struct buf *message);
 /* Kills everything else in the cell, and exits once the agent's output is sent. */
 void init_stream_end(void);
+
+/* init_connect.c: joins connections with streams of the channel, whose frames for the ends of a direction
+ * are ENDS. */
+void init_connect_open(struct loop *of, struct mux *channel, const struct mux_carry_types *ends, int ssh);
+int init_connect_take(struct buf *body);        /* INIT_CONNECT */
+int init_accept_take(struct buf *body);         /* INIT_ACCEPT */
 #endif

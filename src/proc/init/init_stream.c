@@ -244,6 +244,10 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 		return take_spawn(body);
 	case INIT_RESIZE:
 		return take_resize(body);
+	case INIT_CONNECT:
+		return init_connect_take(body);
+	case INIT_ACCEPT:
+		return init_accept_take(body);
 	default:
 		return init_take(&message);
 	}
@@ -378,7 +382,7 @@ init_stream_end(void)
 }
 
 int
-init_stream_open(void)
+init_stream_open(int ssh)
 {
 	static const struct mux_handler handler = { take_frame, mux_carry_data, mux_carry_writable, mux_ended };
 	int r = loop_new(&loop, NULL);
@@ -388,6 +392,8 @@ init_stream_open(void)
 		r = mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
 	if (r == 0 && is_device())
 		mux_set_device(mux);
+	if (r == 0)
+		init_connect_open(loop, mux, &types, ssh);
 	return r;
 }
 

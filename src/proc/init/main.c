@@ -482,11 +482,23 @@ take_turn(int children)
 		_exit(0);
 }
 
+/* Closes everything but the channel and what the flags name. */
+static void
+close_others(bool has_landlock, bool has_ssh)
+{
+	const unsigned first = has_landlock ? INIT_LANDLOCK_FD + 1 : INIT_LANDLOCK_FD;
+
+	if (has_ssh)
+		syscall(SYS_close_range, first, INIT_SSH_FD - 1u, 0u);
+	syscall(SYS_close_range, has_ssh ? INIT_SSH_FD + 1u : first, ~0u, 0u);
+}
+
 int
 main(int argc, char **argv)
 {
 	OWN(buf_free) struct buf ready = {0};
 	const bool has_landlock = argc > 3 && strchr(argv[3], INIT_HAS_LANDLOCK) != NULL;
+	const bool has_ssh = argc > 3 && strchr(argv[3], INIT_HAS_SSH) != NULL;
 	const bool is_timed = argc > 3 && strchr(argv[3], INIT_IS_TIMED) != NULL;
 	sigset_t child;
 	int children;
@@ -494,8 +506,9 @@ main(int argc, char **argv)
 	if (is_timed && timing_attach(INIT_TIMING_FD, NULL) == 0)
 		timing_mark(TIMING_INIT);
 	if (CONTROL_ON("fds"))
-		syscall(SYS_close_range, has_landlock ? INIT_LANDLOCK_FD + 1u : INIT_LANDLOCK_FD + 0u, ~0u, 0u);
-	if (argc < 4 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0) {
+		close_others(has_landlock, has_ssh);
+	if (argc < 4 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+	    (has_ssh && fcntl(INIT_SSH_FD, F_SETFD, FD_CLOEXEC) < 0)) {
 		fprintf(stderr, "cloister-init is started by cloister-supervisor only\n");
 		return 125;
 	}
@@ -516,7 +529,7 @@ main(int argc, char **argv)
 	}
 	ipc_begin(&ready, INIT_READY);
 	send_or_exit(&ready, NULL, 0);
-	if (by_stream && init_stream_open() < 0)
+	if (by_stream && init_stream_open(has_ssh ? INIT_SSH_FD : -1) < 0)
 		return 125;
 	for (;;)
 		take_turn(children);

@@ -3,13 +3,13 @@
  * cloister-publish [webhook:]PORT..., started by the supervisor with
  *   fd 3  and 4: the cell's network, see capture_enter()
  *   fd 5  the courier, if webhooks come to a PORT: see webhook_channel.h
- *   fd 6  listening on the host for the first PORT, IPv4; 7: IPv6, or closed; and so on
+ *   fd 6  the supervisor, if only it reaches the cell's servers: see publish_channel.h
+ *   fd 7  listening on the host for the first PORT, IPv4; 8: IPv6, or closed; and so on
  * It joins that network and gives up everything else.  So it connects only within the cell, and has only
  * the given sockets of the host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,12 +25,13 @@
 #include "boundary/capture/capture.h"
 #include "cell/cell_spec.h"
 #include "confine/lockdown.h"
+#include "ipc/publish_channel.h"
 #include "ipc/webhook_channel.h"
 #include "loop/loop.h"
 #include "loop/relay.h"
 #include "proc/publish/publish.h"
 
-enum { NETWORK = 3, LISTENERS = PUBLISH_WEBHOOK_FD + 1 };
+enum { NETWORK = 3, LISTENERS = PUBLISH_SUPERVISOR_FD + 1 };
 
 #define INNER_ID 0xfffdu                /* an unused id, if it is mapped */
 
@@ -41,10 +42,8 @@ struct port {
 };
 
 struct connection {
-	int host;
-	struct loop_source cell;        /* while connecting */
-	unsigned n_tried;               /* families tried */
-	uint16_t port;
+	int host, cell;
+	struct publish_dial dial;
 	int host_again, cell_again;     /* duplicates of the sockets for the way out: a loop watches
 	                                 * a descriptor for one purpose */
 	struct relay in, out;           /* into the cell, out of it */
@@ -99,7 +98,7 @@ drop(struct connection *c)
 {
 	closep(&c->host);
 	closep(&c->host_again);
-	closep(&c->cell.fd);
+	closep(&c->cell);
 	closep(&c->cell_again);
 	c->next = gone;
 	gone = c;
@@ -113,7 +112,7 @@ carried(void *arg, struct relay *relay)
 	struct connection *c = arg;
 
 	/* One direction has ended; the other may still have data. */
-	shutdown(relay == &c->in ? c->cell.fd : c->host, SHUT_WR);
+	shutdown(relay == &c->in ? c->cell : c->host, SHUT_WR);
 	if (relay->error != 0 && c->open == 2) {
 		relay_drop(relay == &c->in ? &c->out : &c->in);
 		c->open = 1;
@@ -128,9 +127,9 @@ carry(struct connection *c)
 	c->in = c->out = (struct relay){ .done = carried, .arg = c };
 	c->open = 2;
 	c->host_again = fcntl(c->host, F_DUPFD_CLOEXEC, 0);
-	c->cell_again = fcntl(c->cell.fd, F_DUPFD_CLOEXEC, 0);
+	c->cell_again = fcntl(c->cell, F_DUPFD_CLOEXEC, 0);
 	if (c->host_again < 0 || c->cell_again < 0 ||
-	    relay_start(&c->in, publish_loop, c->host, c->cell.fd, NULL) < 0) {
+	    relay_start(&c->in, publish_loop, c->host, c->cell, NULL) < 0) {
 		drop(c);
 		return;
 	}
@@ -140,61 +139,16 @@ carry(struct connection *c)
 	}
 }
 
-bool
-publish_is_connected(int fd)
-{
-	socklen_t len = sizeof(int);
-	int error = 0;
-
-	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
-}
-
-int
-publish_connect(uint16_t port, bool v6)
-{
-	struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port),
-	                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(port),
-	                            .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-	OWN(closep) int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-	                            0);
-
-	if (fd < 0 || (connect(fd, v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four,
-	                       v6 ? sizeof(six) : sizeof(four)) < 0 && errno != EINPROGRESS))
-		return -1;
-	return TAKE_FD(fd);
-}
-
-static void try_connect(struct connection *c);
-
 static void
-connected(void *arg, uint32_t events)
-{
-	struct connection *c = arg;
-
-	(void)events;
-	loop_unwatch(publish_loop, &c->cell);
-	if (publish_is_connected(c->cell.fd)) {
-		carry(c);
-		return;
-	}
-	try_connect(c);
-}
-
-/* A server listens on 127.0.0.1, on ::1, or on both. */
-static void
-try_connect(struct connection *c)
+dialed(void *arg, int fd)
 {
 	const struct linger reset = { 1, 0 };
+	struct connection *c = arg;
 
-	closep(&c->cell.fd);
-	c->cell = (struct loop_source){ .fd = -1, .ready = connected, .arg = c };
-	while (c->n_tried < 2) {
-		c->cell.fd = publish_connect(c->port, c->n_tried++ == 1);
-		if (c->cell.fd >= 0 && loop_watch(publish_loop, &c->cell, EPOLLOUT, NULL) == 0)
-			return;
-		closep(&c->cell.fd);
-		c->cell.fd = -1;
+	c->cell = fd;
+	if (fd >= 0) {
+		carry(c);
+		return;
 	}
 	/* Nobody listens: the client must see that too. */
 	(void)setsockopt(c->host, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -216,11 +170,11 @@ take(struct port *port, int listener)
 	c = calloc(1, sizeof(*c));
 	if (c == NULL)
 		return;
-	c->port = port->number;
-	c->cell.fd = c->host_again = c->cell_again = -1;
+	c->cell = c->host_again = c->cell_again = -1;
 	c->host = TAKE_FD(fd);
+	c->dial = (struct publish_dial){ .done = dialed, .arg = c };
 	publish_came();
-	try_connect(c);
+	publish_dial(&c->dial, port->number);
 }
 
 static void
@@ -291,6 +245,7 @@ main(int argc, char **argv)
 	struct err err = {0};
 	pid_t parent = getppid();
 	bool has_webhooks = fcntl(PUBLISH_WEBHOOK_FD, F_GETFD) >= 0;
+	bool has_channel = fcntl(PUBLISH_SUPERVISOR_FD, F_GETFD) >= 0;
 	int r;
 
 	if (argc < 2 || fcntl(NETWORK + 1, F_GETFD) < 0) {
@@ -308,6 +263,8 @@ main(int argc, char **argv)
 	if (r == 0)
 		r = loop_new(&publish_loop, &err);
 	bury = (struct loop_round){ .run = bury_gone };
+	if (r == 0 && has_channel)
+		r = publish_dial_start_channel(&err);
 	if (r == 0 && has_webhooks)
 		r = webhook_start(&err);
 	if (r == 0) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "loop/loop.h"
+#include "loop/loopback.h"
 
 struct err;
 
@@ -15,10 +16,26 @@ extern struct loop *publish_loop;
 /* Counts a connection that was accepted, or that ended. */
 void publish_came(void);
 void publish_went(void);
-/* A socket that is connecting to a server in the cell; -1: it cannot. */
-int publish_connect(uint16_t port, bool v6);
-/* Whether the connection is established. */
-bool publish_is_connected(int fd);
+
+/* ---- publish_dial.c: connections to servers in the cell ---- */
+
+struct publish_dial {
+	/* FD, connected and non-blocking, is the callee's; negative: nobody listens.  May free the
+	 * structure. */
+	void (*done)(void *arg, int fd);
+	void *arg;
+	struct loopback direct;         /* private, as is what follows */
+	uint32_t number;
+	struct publish_dial *next;
+	bool waits;
+};
+
+/* With a channel (publish_channel.h), the supervisor makes the connections. */
+int publish_dial_start_channel(struct err *err);
+/* Calls `done` once, perhaps before it returns.  Fill in the callback first. */
+void publish_dial(struct publish_dial *dial, uint16_t port);
+/* The callback is not called any more. */
+void publish_dial_drop(struct publish_dial *dial);
 
 /* ---- publish_webhook.c: requests that are checked before they go in ---- */
 

@@ -31,11 +31,11 @@ struct webhook {
 	uint32_t number;                /* of its request to the courier */
 	uint16_t port;
 	struct loop_source host, cell;
+	struct publish_dial dial;       /* in CONNECTS */
 	struct loop_timer late;
 	struct h1_reader reader;        /* for the request, then for the response */
 	struct buf head, body;          /* the request: its head encoded */
 	struct buf to_cell, to_host;    /* not written yet */
-	unsigned n_tried;               /* families tried, in which a server may listen */
 	bool is_head;
 	bool answers;                   /* the response has begun */
 	bool blind;                     /* unknown HTTP: the response ends with the connection */
@@ -93,6 +93,8 @@ drop(struct webhook *w)
 {
 	if (w->step == GONE)
 		return;
+	if (w->step == CONNECTS)
+		publish_dial_drop(&w->dial);
 	w->step = GONE;
 	loop_cancel_timer(publish_loop, &w->late);
 	close_side(&w->host);
@@ -290,16 +292,6 @@ cell_ready(void *arg, uint32_t events)
 {
 	struct webhook *w = arg;
 
-	if (w->step == CONNECTS) {
-		if (!publish_is_connected(w->cell.fd)) {
-			begin_connect(w);
-			return;
-		}
-		w->step = ANSWERS;
-		set_late(w, WEBHOOK_ANSWER_S);
-		flush_cell(w);
-		return;
-	}
 	if ((events & EPOLLOUT) != 0)
 		flush_cell(w);
 	if (w->step == ANSWERS && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 &&
@@ -307,18 +299,27 @@ cell_ready(void *arg, uint32_t events)
 		take_answer(w);
 }
 
-/* Tries 127.0.0.1, then ::1. */
+static void
+dialed(void *arg, int fd)
+{
+	struct webhook *w = arg;
+
+	w->step = ANSWERS;
+	if (fd < 0) {
+		refuse(w, 502, "nothing listens on this port in the cell");
+		return;
+	}
+	w->cell.fd = fd;
+	set_late(w, WEBHOOK_ANSWER_S);
+	flush_cell(w);
+}
+
 static void
 begin_connect(struct webhook *w)
 {
-	close_side(&w->cell);
 	w->step = CONNECTS;
-	while (w->cell.fd < 0 && w->n_tried < 2)
-		w->cell.fd = publish_connect(w->port, w->n_tried++ == 1);
-	if (w->cell.fd < 0)
-		refuse(w, 502, "nothing listens on this port in the cell");
-	else
-		watch(w, &w->cell, EPOLLOUT);
+	w->dial = (struct publish_dial){ .done = dialed, .arg = w };
+	publish_dial(&w->dial, w->port);
 }
 
 /* ---- the courier ---- */

@@ -490,7 +490,7 @@ main(int argc, char **argv)
 		            .secrets = -1, .keeper = -1, .keeper_process = -1, .names = -1, .hooks = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
-		.notifier.channel.fd = -1,
+		.notifier.channel.fd = -1, .dials.fd = -1,
 		.budgets = { .cell_fd = -1, .principal_fd = -1 },
 		.timeline.log.fd = -1,
 	};

@@ -185,6 +185,7 @@ struct supervisor {
 	bool told_net;                  /* the user was informed that there is no network */
 	pid_t publish;                  /* 0: none */
 	int ports[2 * CELL_PORTS_MAX];  /* listening sockets on the host, IPv4 and IPv6 for each port */
+	struct loop_source dials;       /* to publish, if only the port reaches the cell's servers: publish_channel.h */
 	int webhooks;                   /* publish's end of its channel to the courier, or -1 */
 
 	struct stdio stdio;
@@ -281,7 +282,7 @@ void supervisor_tell_limit(struct supervisor *sv);
 void supervisor_renew_lease(struct supervisor *sv);
 
 /* supervisor_spawn.c */
-#define SUPERVISOR_FDS_MAX (3 + 2 * CELL_PORTS_MAX)
+#define SUPERVISOR_FDS_MAX (4 + 2 * CELL_PORTS_MAX)
 struct spawn_how {
 	char *const *argv;              /* the first names the executable */
 	const int *fds;                 /* become 3 and up; -1: closed */
@@ -419,6 +420,10 @@ void supervisor_notify_end(struct supervisor *sv);
 /* supervisor_publish.c: binds the host's ports before the cell is made. */
 int supervisor_take_ports(struct supervisor *sv, struct err *err);
 int supervisor_publish(struct supervisor *sv, struct err *err);
+/* Handles a message of publish (publish_channel.h): -EBADMSG if it breaks the rules. */
+int supervisor_take_dial(struct supervisor *sv, struct ipc_message *message);
+/* See port_handler. */
+void supervisor_port_connected(void *arg, uint32_t number, uint32_t error, int fd);
 void supervisor_unpublish(struct supervisor *sv);
 
 /* supervisor_kill.c */

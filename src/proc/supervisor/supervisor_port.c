@@ -145,8 +145,8 @@ port_finished(void *arg)
 int
 supervisor_watch_port(struct supervisor *sv, struct err *err)
 {
-	static const struct port_handler handler = { process_started, process_exited, port_broken,
-	                                             port_finished };
+	static const struct port_handler handler = { process_started, process_exited, supervisor_port_connected,
+	                                             port_broken, port_finished };
 
 	return port_watch(sv->boundary->port(sv->walls), &handler, sv, err);
 }

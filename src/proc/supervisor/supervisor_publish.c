@@ -6,16 +6,20 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
+#include "boundary/port/port.h"
+#include "ipc/publish_channel.h"
 #include "proc/supervisor/supervisor.h"
 
 #define TRIES 16                        /* to find a port that is free in both families */
 #define BACKLOG 128
+#define FIRST_PORT 4                    /* of publish's descriptors: behind the network and the channels */
 
 /* A listening socket on loopback at *PORT, which is filled in if it was 0; or -errno. */
 static int
@@ -120,21 +124,103 @@ supervisor_take_ports(struct supervisor *sv, struct err *err)
 	return r;
 }
 
+/* ---- connections over the cell's port ---- */
+
+static bool
+is_published(const struct supervisor *sv, uint32_t port)
+{
+	for (size_t i = 0; i < sv->spec.n_ports; i++)
+		if (sv->spec.ports[i].cell == port)
+			return true;
+	return false;
+}
+
+void
+supervisor_port_connected(void *arg, uint32_t number, uint32_t error, int fd)
+{
+	const struct supervisor *sv = arg;
+	OWN(closep) int socket = fd;
+	OWN(buf_free) struct buf answer;
+
+	ipc_begin(&answer, PUBLISH_CONNECTED);
+	buf_put_u32(&answer, number);
+	buf_put_u32(&answer, error);
+	/* If publish does not read, its client waits in vain, and the connection ends with SOCKET. */
+	if (sv->dials.fd >= 0)
+		(void)ipc_send(sv->dials.fd, &answer, &socket, socket >= 0 ? 1 : 0, NULL);
+}
+
+int
+supervisor_take_dial(struct supervisor *sv, struct ipc_message *message)
+{
+	uint32_t number, port;
+	int r;
+
+	if (message->type != PUBLISH_CONNECT || buf_get_u32(&message->body, &number) < 0 ||
+	    buf_get_u32(&message->body, &port) < 0 || buf_left(&message->body) != 0 || message->n_fds != 0 ||
+	    !is_published(sv, port))
+		return -EBADMSG;
+	r = port_connect(sv->boundary->port(sv->walls), number, (uint16_t)port, NULL);
+	if (r < 0)
+		supervisor_port_connected(sv, number, (uint32_t)-r, -1);
+	return 0;
+}
+
+static void
+dials_ready(void *arg, uint32_t events)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	struct supervisor *sv = arg;
+	int r = ipc_receive(sv->dials.fd, &message, NULL);
+
+	(void)events;
+	if (r == 0)
+		r = supervisor_take_dial(sv, &message);
+	/* Publish reads what servers in the cell answer to webhooks: it may be compromised. */
+	if (r < 0 && r != -EAGAIN)
+		supervisor_unpublish(sv);
+}
+
+/* Both ends are non-blocking.  Returns publish's end. */
+static int
+watch_dials(struct supervisor *sv, struct err *err)
+{
+	int ends[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel");
+	sv->dials = (struct loop_source){ .fd = ends[0], .ready = dials_ready, .arg = sv };
+	r = loop_watch(sv->loop, &sv->dials, EPOLLIN, err);
+	if (r == 0)
+		return ends[1];
+	close(ends[1]);
+	return r;
+}
+
+/* ---- publish ---- */
+
 int
 supervisor_publish(struct supervisor *sv, struct err *err)
 {
+	OWN(closep) int dials = -1;
 	char numbers[CELL_PORTS_MAX][16];
 	char *argv[CELL_PORTS_MAX + 2] = { (char[]){ "cloister-publish" } };
-	int fds[SUPERVISOR_FDS_MAX] = { -1, -1, sv->webhooks };
-	struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = 3 + 2 * sv->spec.n_ports,
+	int fds[SUPERVISOR_FDS_MAX] = { -1, -1, sv->webhooks, -1 };
+	struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = FIRST_PORT + 2 * sv->spec.n_ports,
 	                         .silent = sv->spec.detached };
 	pid_t pid;
 
+	if (port_carries(sv->boundary->port(sv->walls))) {
+		dials = watch_dials(sv, err);
+		if (dials < 0)
+			return dials;
+		fds[3] = dials;
+	}
 	for (size_t i = 0; i < sv->spec.n_ports; i++) {
 		snprintf(numbers[i], sizeof(numbers[i]), "%s%u",
 		         (sv->spec.webhook_ports >> i & 1) != 0 ? "webhook:" : "", sv->spec.ports[i].cell);
 		argv[i + 1] = numbers[i];
-		memcpy(fds + 3 + 2 * i, sv->ports + 2 * i, 2 * sizeof(int));
+		memcpy(fds + FIRST_PORT + 2 * i, sv->ports + 2 * i, 2 * sizeof(int));
 	}
 	sv->boundary->enter_net(sv->walls, fds);
 	pid = supervisor_spawn(sv->libexec, &how, err);
@@ -151,6 +237,11 @@ supervisor_publish(struct supervisor *sv, struct err *err)
 void
 supervisor_unpublish(struct supervisor *sv)
 {
+	if (sv->dials.fd >= 0) {
+		loop_unwatch(sv->loop, &sv->dials);
+		close(sv->dials.fd);
+		sv->dials.fd = -1;
+	}
 	if (sv->publish <= 0)
 		return;
 	/* It is in the cell's user namespace, which this process owns. */

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from egress_lab import CURL, await_event, helpers_of, needs
-from operators import (IS_STATIC, SECONDS, is_alive, only_root, only_user, read_until, status_of,
-                       wait_until)
+from operators import (IS_STATIC, SECONDS, is_alive, only_root, only_user, over_stream_too,
+                       read_until, status_of, wait_until)
 from ports import free_port
 
 ALLOW = ("--allow", "www.example.test")
@@ -311,8 +311,10 @@ def talk(to, data):
     return got
 
 
-@pytest.mark.parametrize("at", ["127.0.0.1", "::1", "0.0.0.0"])
-@pytest.mark.parametrize("policy", [False, True])
+@pytest.mark.parametrize("at, policy, boundary", [
+    *((at, policy, "namespace") for at in ("127.0.0.1", "::1", "0.0.0.0") for policy in (False, True)),
+    ("127.0.0.1", False, "stream"), ("::1", True, "stream"),
+])
 def test_published(operator, at, policy):
     """Both ways, from both of the host's loopback addresses, whatever the server listens on."""
     port = free_port()
@@ -368,15 +370,17 @@ def test_published_where_it_cannot_be(operator):
     operator.run("--publish", "8000:80", "--publish", "8000:81", "--", "true").sentence("8000", "twice")
 
 
+@over_stream_too
 def test_a_published_port_without_a_listener(operator):
     port = free_port()
     operator.detach("--publish", f"{port}:8000", "--", "sleep", "1000")
-    with pytest.raises(OSError):
+    with pytest.raises(ConnectionError):
         with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as s:
             if s.recv(1) == b"":
                 raise ConnectionResetError
 
 
+@over_stream_too
 def test_published_many_at_once(operator):
     port = free_port()
     served(operator, "--publish", f"{port}:8000")
@@ -392,6 +396,35 @@ def test_published_many_at_once(operator):
         s.close()
 
 
+@over_stream_too
+@only_user
+def test_published_half_closed(operator):
+    """A client that has sent everything still gets the answer."""
+    port = free_port()
+    served(operator, "--publish", f"{port}:8000")
+    with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as s:
+        s.sendall(b"no end")
+        s.shutdown(socket.SHUT_WR)
+        assert s.makefile("rb").read() == b"6 no end"
+
+
+@over_stream_too
+@only_user
+def test_published_to_a_client_that_does_not_read(operator):
+    """It holds up only itself, and in the end gets everything."""
+    port = free_port()
+    served(operator, "--publish", f"{port}:8000")
+    data = bytes(8 << 20) + b"."
+    with socket.socket() as slow:
+        slow.settimeout(SECONDS)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        slow.connect(("127.0.0.1", port))
+        slow.sendall(data)
+        assert talk(("127.0.0.1", port), b"hello.") == b"6 hello."
+        assert slow.makefile("rb").read() == b"%d " % len(data) + data
+
+
+@over_stream_too
 def test_the_carrier_is_locked_in(operator):
     port = free_port()
     id = served(operator, "--publish", f"{port}:8000")

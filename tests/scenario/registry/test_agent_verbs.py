@@ -51,7 +51,8 @@ MESSAGES = {
     "init_channel.h": {     # the cell's init and the supervisor
         "INIT_GO", "INIT_FAILED", "INIT_UPPER", "INIT_SCRATCH", "INIT_NET", "INIT_SSH", "INIT_READY",
         "INIT_SPAWN", "INIT_SPAWNED", "INIT_SIGNAL", "INIT_EXITED", "INIT_LIMIT",
-        "INIT_PART", "INIT_RESIZE", "INIT_END", "INIT_SHUT", "INIT_OVER"},
+        "INIT_PART", "INIT_RESIZE", "INIT_END", "INIT_SHUT", "INIT_OVER", "INIT_CONNECT", "INIT_ACCEPT",
+        "INIT_CONNECTED"},
     "egress_channel.h": {   # the gate and the courier
         "EGRESS_RESOLVE", "EGRESS_RESOLVED", "EGRESS_ROUTE", "EGRESS_ROUTED", "EGRESS_REQUEST",
         "EGRESS_RESPONSE", "EGRESS_END", "EGRESS_RESET", "EGRESS_NOTE", "EGRESS_LOGIN", "EGRESS_CANCEL",
@@ -171,7 +172,7 @@ def test_messages_between_processes(header):
 def test_every_channel_is_known():
     """A new header of src/ipc/ is reviewed too: is an agent behind one of its ends?"""
     between_trusted = {"control_channel.h", "courier_channel.h", "hook_channel.h", "keeper_channel.h",
-                       "webhook_channel.h"}
+                       "publish_channel.h", "webhook_channel.h"}
     found = {path.name for path in (TREE / "src/ipc").glob("*_channel.h")}
     assert found == set(MESSAGES) | between_trusted
 

@@ -13,7 +13,7 @@ import pytest
 import leftovers
 from egress_lab import PATH, helpers_of
 from egress_world import UP, WS
-from operators import IS_ROOT, IS_STATIC, SECONDS, USER, wait_until
+from operators import IS_ROOT, IS_STATIC, SECONDS, USER, only_user, over_stream_too, wait_until
 
 pytestmark = [
     pytest.mark.skipif(not IS_ROOT, reason="sshd becomes its users as root only"),
@@ -170,7 +170,7 @@ def test_a_login(world, kind, form):
     assert event["host_key"] == fingerprint(world.up.host_key)
 
 
-@pytest.mark.parametrize("options", [(), ("--root",)])
+@pytest.mark.parametrize("options, boundary", [((), "namespace"), (("--root",), "namespace"), ((), "stream")])
 def test_git_over_ssh(world, options):
     world.give("--with", "user=git")
     bare = world.up.folder / "home" / f"repo-{os.urandom(4).hex()}.git"
@@ -186,6 +186,7 @@ def test_git_over_ssh(world, options):
     assert [e["verdict"] for e in world.events()] == ["allow"] * 3
 
 
+@over_stream_too
 def test_the_first_thing_that_a_cell_asks_for(world):
     """The socket starts the gate, as a connection does."""
     world.give()
@@ -522,6 +523,7 @@ def test_other_bytes_are_not_signed(world, data):
     assert event["verdict"] == "deny" and event["why"] == "malformed"
 
 
+@over_stream_too
 def test_other_requests_are_refused(world):
     """To add a key, to remove all, to lock, with too much, and in pieces."""
     world.give()
@@ -534,6 +536,20 @@ sock.sendall(struct.pack(">I", 1 << 20))
 print(read(sock))
 """
     assert lie(world, script) == ["5"] * 4 + ["12", "None"]
+
+
+@over_stream_too
+@only_user
+def test_more_clients_than_are_served_at_once(world):
+    """The others wait for their turn."""
+    world.give()
+    script = """
+socks = [connect() for _ in range(50)]
+for sock in socks:
+    print(ask(sock, b"\\x0b")[0])
+    sock.close()
+"""
+    assert lie(world, script) == ["12"] * 50
 
 
 # ---- the key -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 from egress_lab import CURL, await_event, helpers_of, needs, needs_python
 from egress_world import NPM
-from operators import IS_STATIC, wait_until
+from operators import IS_STATIC, over_stream_too, wait_until
 from test_egress_secrets import canary, has
 
 OPEN = "  - allow: www.example.test\n"
@@ -220,6 +220,7 @@ def test_other_paths_are_refused(online):
     assert [e["why"] for e in online.events(type="webhook", verdict="deny")] == ["scope"] * 3
 
 
+@over_stream_too
 def test_bodies_and_answers_of_all_sizes(online):
     hooks = Hooks(online, "github")
     for size in (0, 1, 200_000, 1 << 20):
@@ -286,6 +287,7 @@ def test_the_form_of_a_webhook(online, words, why):
     assert done.status != 0 and why in done.err
 
 
+@over_stream_too
 def test_nobody_listens(online):
     hooks = Hooks(online, "github", server=("sh", "-c", ">/tmp/ready; exec sleep 1000"))
     status, said = hooks.send("{}", **signed("github", hooks.real, "{}"))
