@@ -44,7 +44,7 @@ describe_guest(const struct cell_spec *spec, struct cell_spec *ret_guest, struct
 	*ret_guest = (struct cell_spec){ .name = none, .hostname = spec->hostname, .cwd = spec->cwd, .rootfs = host,
 		.argv = argv, .env = nothing, .grants = grants, .n_grants = spec->n_grants, .limits = spec->limits,
 		.profile = spec->profile, .root = spec->root, .has_policy = spec->has_policy,
-		.n_files = spec->n_files, .audit_max = CELL_AUDIT_MAX };
+		.n_files = spec->n_files, .known_hosts = spec->known_hosts, .audit_max = CELL_AUDIT_MAX };
 	memcpy(ret_guest->id, spec->id, sizeof(ret_guest->id));
 	memcpy(ret_guest->files, spec->files, sizeof(ret_guest->files));
 	for (size_t i = 0; i < spec->n_grants; i++) {
@@ -299,10 +299,6 @@ microvm_check(const struct cell_spec *spec, struct err *err)
 {
 	if (spec->vm_kernel == NULL)
 		return err_set(err, EINVAL, "the cell's description names no kernel for its virtual machine");
-	if (spec->known_hosts[0] != '\0')
-		return err_set(err, ENOTSUP, "a virtual machine has no SSH agent yet: use --boundary namespace");
-	if (spec->n_ports > 0)
-		return err_set(err, ENOTSUP, "a virtual machine cannot publish ports yet: use --boundary namespace");
 	return vm_qemu.find(err) < 0 ? -err->code : ns_check(spec, err);
 }
 

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 import microvm
+import test_egress_ssh
 from operators import IS_ROOT, SECONDS, TREE, descendants_of, is_alive, status_of, wait_until
+from test_capture import SERVE
+from test_egress_ssh import HOST, RULES, SSH, fingerprint, servers, world  # noqa: F401  fixtures
 
 LONG = SECONDS * 6
 # chown, dac_override, fowner, fsetid, setgid, setuid, mknod, setfcap: to act for the guest's users.
@@ -200,9 +203,45 @@ def test_kill_and_freeze(operator, guest):
     assert operator.cells() == []
 
 
+# A client of SERVE: prints how much came back, or that nobody listens.
+TALK = """
+import socket, sys
+try:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=float(sys.argv[3])) as s:
+        s.sendall(bytes(300000) + b".")
+        got = s.makefile("rb").read()
+    print(len(got) if got else "closed")
+except ConnectionError:
+    print("closed")
+"""
+
+
+@pytest.mark.parametrize("who", [pytest.param("root", marks=test_egress_ssh.pytestmark)])
+def test_published_ports_and_the_ssh_agent(world):  # noqa: F811
+    """Both go over the machine's port; the server checks the signature."""
+    world.give()
+    operator, policy = world.operator, world.online.policy(RULES)
+    cell = operator.detach("-p", policy, "-s", "KEY", "--publish", "18000:8000", "--publish", "18001:8001", "--memory",
+                           "256M", "--", "/usr/bin/python3", "-Ic", SERVE, "::1", "8000", seconds=LONG)
+    operator.kept.add(cell)
+
+    def inside(script):
+        return operator.cloister("exec", cell, "--", "sh", "-c", script, seconds=LONG)
+
+    def talk(address, port):
+        return operator.do("/usr/bin/python3", "-Ic", TALK, address, str(port), str(LONG), seconds=LONG).ok().strip()
+
+    said = inside(f'ssh-add -l; {SSH} {HOST} "id -un"; rm -f $SSH_AUTH_SOCK || echo kept').ok().splitlines()
+    assert fingerprint(world.key) in said[0] and said[1:] == ["git", "kept"]
+    assert world.up.said("Accepted publickey for git", fingerprint(world.key))
+    wait_until(lambda: "ready" in operator.cloister("logs", cell).out, "the server is ready", LONG)
+    want = str(len(b"300001 ") + 300001)
+    assert [talk(address, 18000) for address in ("127.0.0.1", "::1")] == [want] * 2
+    assert talk("127.0.0.1", 18001) == "closed"
+
+
 @as_user
 def test_what_it_cannot_do_is_refused(operator):
-    operator.run("--publish", "8080", "--memory", "256M", "--", "true").sentence("cannot publish ports")
     # No emulated machine boots in a second, and its time counts from the start.
     operator.run("--time", "1s", "--memory", "256M", "--vm-boot", "--", "true", seconds=LONG).sentence("not ready in time")
     operator.env.pop("CLOISTER_BOUNDARY")
