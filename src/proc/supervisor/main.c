@@ -434,10 +434,26 @@ supervise(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : loop_run(sv->loop, err);
 }
 
+/* The status of a start that failed: a signal may have ended it (io_await), and still waits. */
+static int
+failed_status(const struct err *err)
+{
+	static const int endings[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	sigset_t pending;
+
+	if (err->code == EINTR && sigpending(&pending) == 0)
+		for (size_t i = 0; i < ARRAY_LEN(endings); i++)
+			if (sigismember(&pending, endings[i]) == 1)
+				return 128 + endings[i];
+	return 125;
+}
+
 /* Fail with nothing left behind. */
 static int
 give_up(struct supervisor *sv, const struct err *err)
 {
+	int status = failed_status(err);
+
 	if (sv->walls != NULL && !sv->dead) {
 		sv->boundary->kill(sv->walls);
 		(void)sv->boundary->reap(sv->walls, true);
@@ -447,8 +463,8 @@ give_up(struct supervisor *sv, const struct err *err)
 	supervisor_complain(err->text);
 	snprintf(sv->cause, sizeof(sv->cause), "%.255s", err->text);
 	sv->spec.quiet = sv->gave_up = true;
-	supervisor_clean_up(sv, 125);
-	return 125;
+	supervisor_clean_up(sv, status);
+	return status;
 }
 
 /* Signals that the operator's shell ignored (SIGCHLD, say) are not ignored here or in the cell. */

@@ -158,6 +158,7 @@ def test_interrupted_while_it_boots(operator, how):
     wait_until(lambda: any("qemu" in status_of(pid).get("Name", "") for pid in descendants_of(process.pid)), "QEMU")
     process.send_signal(signal.SIGINT)
     assert b"interrupted" in process.communicate(timeout=LONG)[1]
+    assert process.returncode == 128 + signal.SIGINT
 
 
 @as_user
