@@ -1,0 +1,233 @@
+"""Virtual machines: the time to the first instruction, and the memory, against QEMU started by hand.
+
+The same kernel, initramfs and kind of machine boots and is restored by hand, outside any cell and with nothing
+plugged in.  Its guest answers on its port; ours runs a program that writes one byte."""
+import array
+import json
+import os
+import platform
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+from bench import Samples, Unmeasured, group
+from lab import descendants, private_bytes, processes
+
+MIB = 1024 * 1024
+MEMORY = 256
+CLONES = 8
+REFUSED = struct.pack("<I", 0xffffffff)         # a message that is too long: the guest says so
+
+
+def find_kernel(lab):
+    """A kernel and its modules, copied to where everybody can read them."""
+    kernels = sorted([*Path("/boot").glob("vmlinuz-*-cloud-*"),
+                      *(lab.build / "vm").glob("linux-image-*/boot/vmlinuz-*")])
+    if "CLOISTER_VM_KERNEL" in os.environ:
+        kernels = [Path(os.environ["CLOISTER_VM_KERNEL"])]
+    if not kernels:
+        raise Unmeasured("there is no cloud kernel: install linux-image-cloud-" +
+                         {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()])
+    kernel = shutil.copy(kernels[-1], lab.top)
+    release = kernels[-1].name.removeprefix("vmlinuz-")
+    modules = next((f for f in (kernels[-1].parent.parent / "lib/modules" / release,
+                                Path("/lib/modules") / release) if f.exists()), None)
+    if modules is None:
+        return {"CLOISTER_VM_KERNEL": str(kernel)}
+    copy = lab.top / "modules"
+    if not copy.exists():
+        shutil.copytree(modules, copy, ignore=shutil.ignore_patterns("build", "source"))
+    return {"CLOISTER_VM_KERNEL": str(kernel), "CLOISTER_VM_MODULES": str(copy)}
+
+
+class ByHand:
+    """QEMU with the arguments that a cell's has, and no cell."""
+
+    def __init__(self, lab, who, arguments, files):
+        self.lab, self.who, self.files = lab, who, files
+        self.template, self.state = who.top / "by-hand-ram", who.top / "by-hand-state"
+        self.arguments, self.running = arguments, []
+
+    def start(self, ram, *more, share="on"):
+        """The process, the host's end of its port, and of its control socket."""
+        ends, control = socket.socketpair(), socket.socketpair()
+        argv, words = ["qemu-system-" + platform.machine()], iter(self.arguments[1:])
+        for word in words:
+            if word in ("-S", "-incoming"):
+                next(words) if word == "-incoming" else None
+                continue
+            if word in ("-chardev", "-mon", "-netdev"):
+                next(words)
+                continue
+            value = word
+            value = re.sub(r"mem-path=[^,]*", f"mem-path={ram}", value).replace("share=on", f"share={share}")
+            value = str({"/kernel": self.files["kernel"], "/initramfs": self.files["initramfs"]}.get(value, value))
+            if value.startswith("quiet "):
+                value = re.sub(r" cloister\.\S+", "", value) + " cloister.recorded"
+            argv.append(value)
+        argv += ["-chardev", f"socket,id=port,fd={ends[1].fileno()}", "-chardev",
+                 f"socket,id=control,fd={control[1].fileno()}", "-mon", "chardev=control,mode=control", *more]
+        self.heard = b""
+        process = subprocess.Popen([str(a) for a in argv], pass_fds=[ends[1].fileno(), control[1].fileno()],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.running.append(process)
+        for pair in (ends, control):
+            pair[1].close()
+            pair[0].settimeout(120)
+        return process, ends[0], control[0]
+
+    def ask(self, control, command, fds=(), **arguments):
+        text = json.dumps({"execute": command, "arguments": arguments}).encode()
+        control.sendmsg([text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+        return self.await_text(control, b'"return"')
+
+    def await_text(self, control, wanted):
+        while True:
+            line, _, rest = self.heard.partition(b"\n")
+            if rest or self.heard.endswith(b"\n"):
+                self.heard = rest
+                if wanted in line:
+                    return
+                if b'"error"' in line:
+                    raise Unmeasured(f"QEMU by hand: {line!r}")
+                continue
+            part = control.recv(65536)
+            if not part:
+                raise Unmeasured("QEMU by hand ended")
+            self.heard += part
+
+    def prepare(self, control):
+        self.ask(control, "qmp_capabilities")
+        self.ask(control, "migrate-set-capabilities", capabilities=[
+            {"capability": name, "state": True} for name in ("x-ignore-shared", "events")])
+
+    def boot(self):
+        """Milliseconds to the guest's first word; leaves a template behind."""
+        with open(self.template, "wb") as file:
+            file.truncate(MEMORY * MIB)
+        began = time.monotonic()
+        process, port, control = self.start(self.template)
+        port.recv(1)
+        taken = (time.monotonic() - began) * 1000
+        self.prepare(control)
+        self.ask(control, "stop")
+        with open(self.state, "wb") as file:
+            self.ask(control, "getfd", [file.fileno()], fdname="state")
+            self.ask(control, "migrate", uri="fd:state")
+            self.await_text(control, b'"completed"')
+        self.end()
+        return taken
+
+    def end(self):
+        for process in self.running:
+            process.kill()
+            process.wait()
+        self.running = []
+
+    def restore(self):
+        """A copy of the template, which maps its file: the process, and milliseconds to its first word."""
+        began = time.monotonic()
+        process, port, control = self.start(self.template, "-incoming", "defer", share="off")
+        self.prepare(control)
+        state = os.open(self.state, os.O_RDONLY)
+        self.ask(control, "getfd", [state], fdname="state")
+        os.close(state)
+        self.ask(control, "migrate-incoming", uri="fd:state")
+        self.await_text(control, b'"completed"')
+        self.ask(control, "cont")
+        port.send(REFUSED)
+        port.recv(1)
+        return process.pid, (time.monotonic() - began) * 1000
+
+
+def first_byte(who, argv):
+    """Milliseconds until ARGV has written one."""
+    began = time.monotonic()
+    process = who.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    byte = process.stdout.read(1)
+    taken = (time.monotonic() - began) * 1000
+    _, complaint = process.communicate(timeout=120)
+    if byte != b"x" or process.returncode != 0:
+        raise Unmeasured(f"{argv[-1]}: {complaint.decode(errors='replace')[-300:]}")
+    return taken
+
+
+def monitor_of(lab, who, *how):
+    """The arguments and root of the monitor of a cell, which is then killed."""
+    done = who.run([lab.cloister, "run", "-q", "-d", *how, "--", "sleep", "1000"], timeout=300)
+    cell = done.stdout.strip()
+    if done.returncode != 0:
+        raise Unmeasured(done.stderr.strip()[-300:])
+    pid = next(c["init"] for c in json.loads(who.run([lab.cloister, "ps", "--json"]).stdout) if c["cell"] == cell)
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+    root = Path(f"/proc/{pid}/root")
+    files = {}
+    for name in ("kernel", "initramfs"):
+        files[name] = who.top / f"by-hand-{name}"
+        files[name].write_bytes((root / name).read_bytes())
+    who.run([lab.cloister, "kill", cell])
+    return arguments, files
+
+
+def measure_starts(report, lab, who, hand, run, engine):
+    rounds = report.pick(10, 3)
+    ours, peers = Samples(), Samples()
+    for _ in range(report.pick(4, 2)):
+        ours.append(first_byte(who, [*run, "--vm-boot", "--", "printf", "x"]))
+        peers.append(hand.boot())
+    report.row(f"microvm: cold start ({engine})", ours.median, "ms", ours.spread, "QEMU by hand", peers.median,
+               "ratio <= 1.1")
+    ours, peers = Samples(), Samples()
+    first_byte(who, [*run, "--", "printf", "x"])
+    for _ in range(rounds):
+        ours.append(first_byte(who, [*run, "--", "printf", "x"]))
+        peers.append(hand.restore()[1])
+        hand.end()
+    report.row(f"microvm: warm start ({engine})", ours.median, "ms", ours.spread, "restored by hand", peers.median,
+               "ratio <= 1.1")
+
+
+def private_mib(pid):
+    """What would be free again if this process ended alone."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(int(n) for n in re.findall(r"^(?:Private_\w+):\s+(\d+)", text, re.M)) / 1024
+
+
+def measure_memory(report, lab, who, hand, run, engine):
+    for _ in range(CLONES):
+        if who.run([*run, "-d", "--", "sleep", "1000"], timeout=120).returncode != 0:
+            raise Unmeasured("a clone did not start")
+    cells, tree = json.loads(who.run([lab.cloister, "ps", "--json"]).stdout), processes()
+    copies = [hand.restore()[0] for _ in range(CLONES)]
+    inside = Samples(private_mib(c["init"]) for c in cells)
+    peer = Samples(private_mib(pid) for pid in copies)
+    report.row(f"microvm: private memory of one of {CLONES} ({engine})", inside.median, "MiB", inside.spread,
+               "restored by hand", peer.median, "value <= 45")
+    outside = Samples(sum(private_bytes(pid) or 0 for pid in {c["supervisor"], *descendants(c["supervisor"], tree)}
+                          - {c["init"]}) / MIB for c in cells)
+    report.row(f"microvm: ours beside the monitor ({engine})", outside.median, "MiB", outside.spread,
+               bar="value <= 4")
+    who.run([lab.cloister, "kill", "--all"])
+
+
+@group("microvm")
+def microvm(lab, report):
+    who = lab.root
+    if not who:
+        report.note("microvm", "needs root, to look at the monitor")
+        return
+    usable = "kvm" in lab.root.run([lab.cloister, "doctor"]).stdout and lab.root.run(
+        [lab.cloister, "run", "-q", "--boundary", "microvm", "--", "true"]).returncode == 0
+    engine = "KVM" if usable else "emulated"
+    who.env |= find_kernel(lab) | {"CLOISTER_VM_ACCEL": "kvm" if usable else "tcg"}
+    run = [lab.cloister, "run", "-q", "--boundary", "microvm", "--memory", f"{MEMORY}M"]
+    hand = ByHand(lab, who, *monitor_of(lab, who, *run[3:]))
+    try:
+        measure_starts(report, lab, who, hand, run, engine)
+        measure_memory(report, lab, who, hand, run, engine)
+    finally:
+        hand.end()
