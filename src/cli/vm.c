@@ -49,7 +49,7 @@ by_use(const void *a, const void *b)
 {
 	const struct template *first = a, *second = b;
 
-	return first->st.st_mtime < second->st.st_mtime ? 1 : first->st.st_mtime > second->st.st_mtime ? -1 : 0;
+	return first->st.st_atime < second->st.st_atime ? 1 : first->st.st_atime > second->st.st_atime ? -1 : 0;
 }
 
 /* All templates, the last used first; the caller owns *ret_list. */
@@ -100,7 +100,7 @@ print_json(const struct template *list, size_t n)
 		json_str(&w, "template", list[i].name);
 		json_u64(&w, "memory", memory_of(&list[i]));
 		json_u64(&w, "disk", (uint64_t)list[i].st.st_blocks * 512);
-		json_u64(&w, "used", (uint64_t)list[i].st.st_mtime);
+		json_u64(&w, "used", (uint64_t)list[i].st.st_atime);
 		json_close(&w, '}');
 	}
 	json_close(&w, ']');
@@ -115,7 +115,7 @@ print_list(const struct template *list, size_t n)
 
 	printf("%-*s  %8s  %8s  %s\n", SHORT, "TEMPLATE", "MEMORY", "DISK", "LAST USED");
 	for (size_t i = 0; i < n; i++) {
-		localtime_r(&list[i].st.st_mtime, &tm);
+		localtime_r(&list[i].st.st_atime, &tm);
 		strftime(used, sizeof(used), "%Y-%m-%d %H:%M:%S", &tm);
 		printf("%.*s  %8s  %8s  %s\n", SHORT, list[i].name, num_format_size(memory, memory_of(&list[i])),
 		       num_format_size(disk, (uint64_t)list[i].st.st_blocks * 512), used);

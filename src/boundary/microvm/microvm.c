@@ -288,7 +288,8 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
 		r = ns_start(spec, ground, true, &inside, ret_walls, err);
 	if (r < 0 && vm.machine.log >= 0)
 		explain(vm.machine.log, err);
-	if (r < 0 && vm.machine.start == VM_RESTORE)
+	/* The monitor or the guest has failed, and not what was asked of them. */
+	if (vm.machine.start == VM_RESTORE && (r == -EPIPE || r == -EBADMSG))
 		vm_forget_template(spec, &vm);
 	vm_close(&vm);
 	return r;

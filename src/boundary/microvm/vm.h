@@ -44,7 +44,7 @@ int vm_lock_down(int landlock, struct err *err);
 
 /* vm_keeper.c: starts the keeper of a machine whose monitor the caller becomes.  PORT is the host's end
  * of the port of a machine that becomes a template. */
-int vm_keep(const struct ns_plan *plan, const struct vm *vm, int port, int landlock, struct err *err);
+int vm_keep(const struct vm *vm, int port, int landlock, struct err *err);
 
 /* vm_template.c: templates, in the folder of the initramfs. */
 

@@ -83,7 +83,7 @@ vm_build(const struct ns_plan *agents, struct err *err)
 	if (r == 0)
 		r = make_sockets(&vm.machine, outer.stream, &port, err);
 	if (r == 0 && vm.machine.start != VM_BOOT)
-		r = vm_keep(&outer, &vm, port, landlock, err);
+		r = vm_keep(&vm, port, landlock, err);
 	if (r == 0)
 		r = vm_lock_down(landlock, err);
 	return r < 0 ? r : vm.driver->become(&vm.machine, err);

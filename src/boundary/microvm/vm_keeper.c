@@ -2,8 +2,10 @@
  * until the machine runs for a cell. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -86,8 +88,37 @@ keep(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 	return vm->machine.start == VM_RESTORE ? restore(vm, c, err) : record(vm, port, c, err);
 }
 
+static int
+by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* It is a copy of the supervisor: all that it holds but what the keeper needs goes, and nobody may look
+ * into it.  The supervisor waits for the end of its channel, and the keeper for the end of the other
+ * end of its socket. */
+static int
+let_go(const struct vm *vm, int port, int landlock, struct err *err)
+{
+	int kept[] = { vm->machine.keeper, vm->machine.ram, vm->machine.state, vm->machine.log, vm->memory,
+	               vm->recorded, port, landlock };
+	unsigned next = 0;
+
+	qsort(kept, ARRAY_LEN(kept), sizeof(kept[0]), by_number);
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+		if (kept[i] < 0 || (unsigned)kept[i] < next)
+			continue;
+		if ((unsigned)kept[i] > next && close_range(next, (unsigned)kept[i] - 1, 0) < 0)
+			return err_errno(err, "cannot close descriptors");
+		next = (unsigned)kept[i] + 1;
+	}
+	if (close_range(next, ~0u, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+		return err_errno(err, "cannot close descriptors");
+	return 0;
+}
+
 int
-vm_keep(const struct ns_plan *plan, const struct vm *vm, int port, int landlock, struct err *err)
+vm_keep(const struct vm *vm, int port, int landlock, struct err *err)
 {
 	struct vm_control control = { .fd = vm->machine.keeper };
 	struct err why = {0};
@@ -96,10 +127,9 @@ vm_keep(const struct ns_plan *plan, const struct vm *vm, int port, int landlock,
 
 	if (pid != 0)
 		return pid < 0 ? err_errno(err, "cannot start the virtual machine's keeper") : 0;
-	/* The supervisor waits for the end of this one, and the keeper for the end of the other. */
-	close(plan->channel);
-	close(vm->machine.control);
-	r = vm_lock_down(landlock, &why);
+	r = let_go(vm, port, landlock, &why);
+	if (r == 0)
+		r = vm_lock_down(landlock, &why);
 	if (r == 0)
 		r = keep(vm, port, &control, &why);
 	if (r < 0)

@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +28,8 @@
 #define PREFIX TEMPLATE_PREFIX
 #define PART TEMPLATE_PART
 #define KEEP 8
-#define KEEP_SECONDS (30 * 24 * 3600)
+/* The kernels of all copies have the same layout in memory.  So no template is used for long. */
+#define KEEP_SECONDS (24 * 3600)
 #define PAGE ((size_t)4096)
 #define NAME_SIZE (sizeof(PART) + HASH_HEX)
 
@@ -51,7 +53,8 @@ add_file(struct hash *h, const char *path)
 static void
 add_processor(struct hash *h)
 {
-	static const char *const lines[] = { "vendor_id", "model name", "microcode", "flags", "Features", "CPU part" };
+	static const char *const lines[] = { "vendor_id", "model name", "microcode", "flags", "bugs", "Features",
+	                                    "CPU part" };
 	OWN(freep) char *text = NULL;
 
 	if (read_file_at(AT_FDCWD, "/proc/cpuinfo", 1 << 20, &text, NULL, NULL) < 0)
@@ -71,6 +74,7 @@ name_template(const struct cell_spec *spec, const struct vm *vm, char ret_name[N
 	const char *initramfs = strrchr(spec->vm_initramfs, '/');
 	const uint64_t numbers[] = { m->memory, m->cpus, m->emulated };
 	unsigned char hash[HASH_LEN];
+	struct utsname host = {0};
 	struct hash h;
 
 	hash_begin(&h);
@@ -82,6 +86,10 @@ name_template(const struct cell_spec *spec, const struct vm *vm, char ret_name[N
 	/* Its name is the hash of its contents. */
 	hash_add(&h, initramfs, strlen(initramfs) + 1);
 	add_processor(&h);
+	/* The guest's kernel has chosen its protections by what this one showed. */
+	(void)uname(&host);
+	hash_add(&h, host.release, sizeof(host.release));
+	hash_add(&h, host.version, sizeof(host.version));
 	hash_end(&h, hash);
 	memcpy(ret_name, PREFIX, sizeof(PREFIX));
 	codec_hex(hash, HASH_LEN, ret_name + sizeof(PREFIX) - 1);
@@ -100,19 +108,28 @@ open_folder(const struct cell_spec *spec, struct err *err)
 
 /* ---- use ---- */
 
+static bool
+is_old(const struct stat *st)
+{
+	return st->st_mtime < time(NULL) - KEEP_SECONDS;
+}
+
 static int
 use(int folder, const char *name, struct vm *vm)
 {
 	OWN(closep) int memory = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	OWN(closep) int state = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct stat st;
+	struct stat st, other;
 
-	if (memory < 0 || state < 0 || fstat(memory, &st) < 0)
+	if (memory < 0 || state < 0 || fstat(memory, &st) < 0 || fstat(state, &other) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size <= vm->machine.memory ||
-	    lseek(state, (off_t)vm->machine.memory, SEEK_SET) < 0)
+	/* Somebody else may have made it anew just now. */
+	if (!S_ISREG(st.st_mode) || st.st_ino != other.st_ino || is_old(&st) ||
+	    (uint64_t)st.st_size <= vm->machine.memory || lseek(state, (off_t)vm->machine.memory, SEEK_SET) < 0)
 		return -EBADMSG;
-	(void)utimensat(folder, name, NULL, AT_SYMLINK_NOFOLLOW);
+	/* Its last use; the other time tells its age. */
+	(void)utimensat(folder, name, (struct timespec[]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } },
+	                AT_SYMLINK_NOFOLLOW);
 	vm->machine.start = VM_RESTORE;
 	vm->machine.state = TAKE_FD(state);
 	vm->memory = TAKE_FD(memory);
@@ -140,10 +157,10 @@ is_zero(const char *page)
 
 /* Pages of zeros become holes, which cost a copy nothing. */
 static int
-write_memory(int file, const char *memory, size_t size, struct err *err)
+write_range(int file, const char *memory, size_t at, size_t most, struct err *err)
 {
-	for (size_t at = 0, end; at < size; at = end) {
-		for (end = at; end < size && !is_zero(memory + end); end += PAGE)
+	for (size_t end; at < most; at = end) {
+		for (end = at; end < most && !is_zero(memory + end); end += PAGE)
 			continue;
 		if (end == at)
 			end += PAGE;
@@ -151,6 +168,26 @@ write_memory(int file, const char *memory, size_t size, struct err *err)
 			return err_errno(err, "cannot write a template");
 	}
 	return 0;
+}
+
+/* Memory that the guest never wrote is not looked at: that alone would fill it. */
+static int
+write_memory(int file, const struct vm_machine *m, struct err *err)
+{
+	const off_t size = (off_t)m->memory;
+	char *memory = mmap(NULL, m->memory, PROT_READ, MAP_SHARED, m->ram, 0);
+	off_t at, end = 0;
+	int r = 0;
+
+	if (memory == MAP_FAILED)
+		return err_errno(err, "cannot read the memory of a virtual machine");
+	while (r == 0 && end < size && (at = lseek(m->ram, end, SEEK_DATA)) >= 0) {
+		end = lseek(m->ram, at, SEEK_HOLE);
+		end = end < 0 ? size : end;
+		r = write_range(file, memory, (size_t)at, (size_t)end, err);
+	}
+	munmap(memory, m->memory);
+	return r;
 }
 
 static int
@@ -168,18 +205,12 @@ write_state(int file, const struct vm_machine *m, struct err *err)
 static int
 write_template(int file, const struct vm_machine *m, struct err *err)
 {
-	char *memory = mmap(NULL, m->memory, PROT_READ, MAP_SHARED, m->ram, 0);
-	int r;
+	int r = ftruncate(file, 0) < 0 ? err_errno(err, "cannot write a template") : write_memory(file, m, err);
 
-	if (memory == MAP_FAILED)
-		return err_errno(err, "cannot read the memory of a virtual machine");
-	r = ftruncate(file, 0) < 0 ? err_errno(err, "cannot write a template") :
-	    write_memory(file, memory, m->memory, err);
-	munmap(memory, m->memory);
 	if (r == 0)
 		r = write_state(file, m, err);
 	/* After a crash, the name must not stand for half a file. */
-	if (r == 0 && (fchmod(file, 0400) < 0 || fsync(file) < 0))
+	if (r == 0 && (fsync(file) < 0 || fchmod(file, 0400) < 0))
 		r = err_errno(err, "cannot keep a template");
 	return r;
 }
@@ -209,7 +240,17 @@ by_use(const void *a, const void *b)
 	return first->used < second->used ? 1 : first->used > second->used ? -1 : 0;
 }
 
-/* Those that were used last stay. */
+/* A part that nobody is making: its maker was killed. */
+static void
+remove_part(int folder, const char *part)
+{
+	OWN(closep) int file = openat(folder, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
+		(void)unlinkat(folder, part, 0);
+}
+
+/* Those that were used last stay, until they are old. */
 static void
 prune(int folder)
 {
@@ -223,15 +264,18 @@ prune(int folder)
 		closep(&fd);
 		return;
 	}
-	for (struct dirent *e; n < ARRAY_LEN(list) && (e = readdir(dir)) != NULL;)
-		if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) == 0 && strlen(e->d_name) < sizeof(list[n].name) &&
-		    fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-			list[n].used = st.st_mtime;
-			snprintf(list[n++].name, sizeof(list[0].name), "%s", e->d_name);
-		}
+	for (struct dirent *e; n < ARRAY_LEN(list) && (e = readdir(dir)) != NULL;) {
+		if (strncmp(e->d_name, PART, sizeof(PART) - 1) == 0)
+			remove_part(folder, e->d_name);
+		if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) != 0 || strlen(e->d_name) >= sizeof(list[n].name) ||
+		    fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		list[n].used = is_old(&st) ? 0 : st.st_atime;
+		snprintf(list[n++].name, sizeof(list[0].name), "%s", e->d_name);
+	}
 	qsort(list, n, sizeof(list[0]), by_use);
 	for (size_t i = 0; i < n; i++)
-		if (i >= KEEP || list[i].used < time(NULL) - KEEP_SECONDS)
+		if (i >= KEEP || list[i].used == 0)
 			(void)unlinkat(folder, list[i].name, 0);
 }
 

@@ -159,21 +159,23 @@ read_message(int port, struct buf *ret_message, struct err *err)
 }
 
 /* Every guest begins alike, and with a restored memory even its random numbers would be. */
-static void
-stir(const void *bytes, size_t len)
+static int
+stir(const void *bytes, size_t len, struct err *err)
 {
 	OWN(closep) int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
 	struct rand_pool_info *pool = calloc(1, sizeof(*pool) + len);
+	int r;
 
 	if (pool == NULL)
-		return;
+		return err_set(err, ENOMEM, "out of memory");
 	pool->entropy_count = (int)len * 8;
 	pool->buf_size = (int)len;
 	memcpy(pool->buf, bytes, len);
-	(void)ioctl(fd, RNDADDENTROPY, pool);
-	(void)ioctl(fd, RNDRESEEDCRNG);
+	r = ioctl(fd, RNDADDENTROPY, pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0 ?
+	    err_errno(err, "the guest cannot renew its random numbers") : 0;
 	explicit_bzero(pool, sizeof(*pool) + len);
 	free(pool);
+	return r;
 }
 
 static int
@@ -189,7 +191,8 @@ take_message(struct buf *message, uint32_t *ret_flags, struct cell_spec *ret_spe
 		return err_set(err, EBADMSG, "the guest's first message is malformed");
 	memcpy(entropy, message->data + message->pos, sizeof(entropy));
 	message->pos += sizeof(entropy);
-	stir(entropy, sizeof(entropy));
+	if (stir(entropy, sizeof(entropy), err) < 0)
+		return -err->code;
 	now = (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
 	(void)clock_settime(CLOCK_REALTIME, &now);
 	return cell_spec_get(message, ret_spec, err);

@@ -14,7 +14,7 @@ def templates(operator):
     for i, name in enumerate(names):
         path = operator.file(f"data/vm/template-{name}")
         os.truncate(path, (64 << 20) * (i + 1) + 1000)
-        os.utime(path, (1000000 + i, 1000000 + i))
+        os.utime(path, (1000000 + i, 5000000 - i))
     operator.file("data/vm/part-template-" + "e" * 64)
     operator.file("data/vm/" + "f" * 64)
     return names
