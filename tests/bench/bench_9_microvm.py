@@ -192,9 +192,11 @@ def measure_starts(report, lab, who, hand, run, engine):
 
 
 def private_mib(pid):
-    """What would be free again if this process ended alone."""
+    """What a monitor alone has: its own memory, and the guest's where that is a file in memory, mapped or not."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return sum(int(n) for n in re.findall(r"^(?:Private_\w+):\s+(\d+)", text, re.M)) / 1024
+    files = {(st.st_dev, st.st_ino): st.st_blocks * 512 for link in Path(f"/proc/{pid}/fd").iterdir()
+             if os.readlink(link).startswith("/memfd:guest") for st in [link.stat()]}
+    return int(re.search(r"^Anonymous:\s+(\d+)", text, re.M).group(1)) / 1024 + sum(files.values()) / MIB
 
 
 def measure_memory(report, lab, who, hand, run, engine):
