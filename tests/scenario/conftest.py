@@ -62,12 +62,19 @@ def who(request):
 # These run a second time with walls that pass no descriptors: the mutant build's boundary `stream`.
 # With CLOISTER_TEST_VM (`make test-vm`) they run in virtual machines too.
 OVER_BOTH = {"test_life", "test_terminal"}
-BOUNDARIES = ["namespace", "stream", *(["microvm"] if os.environ.get("CLOISTER_TEST_VM") else [])]
+IN_VMS = ["microvm"] if os.environ.get("CLOISTER_TEST_VM") else []
+BOUNDARIES = ["namespace", "stream", *IN_VMS]
+# These only with CLOISTER_TEST_VM.
+OVER_VMS = {"test_environment", "test_identity", "test_network", "test_stdio", "test_workspace", "test_files"}
 
 
 def pytest_generate_tests(metafunc):
-    if metafunc.module.__name__ in OVER_BOTH and "boundary" in metafunc.fixturenames:
+    if "boundary" not in metafunc.fixturenames:
+        return
+    if metafunc.module.__name__ in OVER_BOTH:
         metafunc.parametrize("boundary", BOUNDARIES)
+    elif metafunc.module.__name__ in OVER_VMS and IN_VMS:
+        metafunc.parametrize("boundary", ["namespace", *IN_VMS])
 
 
 @pytest.fixture
