@@ -76,6 +76,8 @@ def test_promises(operator, guest):
     # The root cannot be written; what is private can.
     assert guest.run("touch /x /usr/x /etc/x").status != 0
     assert guest.run("touch /tmp/x /var/tmp/x /dev/shm/x ~/x && echo so").ok() == "so\n"
+    # What the host's /etc has for programs can be read.
+    assert guest.run("test -f /etc/services && find /etc -type f -exec cat {} + >/dev/null && echo so").ok() == "so\n"
     # Nothing of the host: neither its paths nor its devices.
     mounts = guest.run("cat /proc/mounts").ok()
     assert str(operator.base) not in mounts.replace(str(guest.workspace), "")
