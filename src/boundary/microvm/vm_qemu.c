@@ -39,6 +39,8 @@
 
 #define ARGS_MAX 64
 #define MIB (UINT64_C(1) << 20)
+/* Code that the emulator has translated would take up to 1 GiB, which the cell's limit does not include. */
+#define EMULATOR "tcg,tb-size=128"
 
 struct args {
 	char *list[ARGS_MAX];
@@ -189,7 +191,7 @@ describe(struct args *args, const struct vm_machine *m)
 	add(args, "-machine");
 	add(args, "%s", m->emulated ? MACHINE_EMULATED : MACHINE);
 	add(args, "-accel");
-	add(args, "%s", m->emulated ? "tcg" : "kvm");
+	add(args, "%s", m->emulated ? EMULATOR : "kvm");
 	add(args, "-cpu");
 	add(args, "%s", m->emulated ? CPU_EMULATED : "host");
 	add(args, "-smp");
