@@ -69,7 +69,8 @@ def test_programs(online, npm_registry):  # noqa: F811
     assert online.inside("node", "-e", NODE, seconds=LONG).ok() == "child [ 21, 42 ]\n"
     assert said(NPM_INSTALL).endswith("\nfrom the registry\n")
     assert "computed 42" in said(CHROMIUM)
-    if has_claude:
+    # An emulated processor has not all that its program demands.
+    if has_claude and "avx2" in said("cat /proc/cpuinfo"):
         assert said(CLAUDE) == "hello from the model\n"
     changed = operator.cloister("diff", "--stat", online.cell).ok()
     assert "copy/main.c" in changed
