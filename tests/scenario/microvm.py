@@ -11,9 +11,6 @@ from operators import BUILD, CLOISTER, IS_STATIC
 SERVERS = [Path("/usr/lib/qemu/virtiofsd"), Path("/usr/libexec/virtiofsd")]
 FIRMWARE = Path("/usr/share/qemu")
 HELPERS = ("supervisor", "init", "guest", "initramfs")
-# The modules of a guest, and those that they need.
-MODULES = ["virtio_mmio", "virtio_console", "virtio_blk", "virtio_net", "virtio_rng", "virtio_balloon", "fuse",
-           "virtiofs", "erofs", "overlay"]
 
 
 def environment(ground):
@@ -57,8 +54,9 @@ def templates(operator):
     return sorted((operator.base / "data/vm").glob("template-*"))
 
 
-def programs():
-    """({path: file}, the kernel's release): all that `run --boundary microvm` needs in a machine without anything."""
+def programs(wanted):
+    """({path: file}, the kernel's release): all that `run --boundary microvm` needs in a machine without anything.
+    WANTED are a guest's modules."""
     server = next((path for path in SERVERS if path.exists()), None)
     qemu = shutil.which("qemu-system-x86_64")
     if not qemu or not server:
@@ -72,5 +70,5 @@ def programs():
     files |= {"/opt/cloister/cloister": CLOISTER, f"/boot/{kernel.name}": kernel}
     own = Path("/lib/modules") / modules.name
     files[own / "modules.builtin"] = modules / "modules.builtin"
-    files |= {own / path.relative_to(modules): path for path in vm.module_files(modules, MODULES)}
+    files |= {own / path.relative_to(modules): path for path in vm.module_files(modules, wanted)}
     return {str(path).lstrip("/"): file for path, file in files.items()}, modules.name

@@ -8,6 +8,7 @@ import pytest
 import microvm
 import vm
 from operators import IS_STATIC
+from test_initramfs import WANTED
 
 # The probe's deadline is for real processors: on a busy machine it is tried again.
 SCRIPT = """
@@ -44,7 +45,7 @@ def kvm_row(text):
 @pytest.mark.skipif(not IS_STATIC, reason="the sanitizers' programs want the host's libraries")
 def test_a_genuine_device(tmp_path):
     """One boot for all: `doctor` finds out that it works, a cell runs in a guest, and nothing is left."""
-    files, release = microvm.programs()
+    files, release = microvm.programs(WANTED)
     said = vm.run(tmp_path, SCRIPT, files, modules=["kvm_amd", "overlay", "fuse"], memory=1536,
                   cpu="qemu64,+svm,+npt")
     rows = {name: kvm_row(text) for name, text in re.findall(r"--- (\w+)\n(\{.*\})\n", said)}
