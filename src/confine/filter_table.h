@@ -645,6 +645,8 @@ static const struct filter_row filter_monitor[] = {
 	/* It is started behind this filter. */
 	{ "execve", .verdict = ALLOW },
 	/* ---- what an emulated session on amd64 goes without: test_microvm_filter.py ---- */
+	/* A machine that is restored with KVM ends at once without one of these: test_kvm.py. */
+	{ "uname sysinfo statfs fstatfs", .verdict = ALLOW },
 	/* A processor is kicked, with KVM; a thread has nothing to do any more; a call was interrupted. */
 	{ "tgkill getpid rt_sigreturn exit restart_syscall", .verdict = ALLOW },
 	/* The kernel has to be asked for the time if the processor's clock is not trusted. */
