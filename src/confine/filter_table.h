@@ -630,21 +630,24 @@ static const struct filter_row filter_monitor[] = {
 	{ "access newfstatat", .verdict = ALLOW },
 	{ "openat", .cases = filter_openat },
 	{ "fcntl", .cases = filter_fcntl },
-	{ "connect getpeername getsockname getsockopt setsockopt recvfrom recvmsg sendto sendmsg shutdown",
-	  .verdict = ALLOW },
+	{ "connect getpeername getsockname getsockopt recvfrom recvmsg sendto sendmsg", .verdict = ALLOW },
 	{ "socket", .cases = filter_monitor_socket },
 	{ "socketpair", .cases = filter_socketpair },
 	{ "prlimit64", .cases = filter_prlimit },
 	{ "ioctl", .cases = filter_monitor_ioctl },
 	/* The guest's memory, and code that an emulator makes. */
-	{ "memfd_create ftruncate mmap mprotect munmap madvise brk", .verdict = ALLOW },
+	{ "mmap mprotect", .verdict = ALLOW },
 	{ "clone", .cases = filter_monitor_clone },
-	{ "prctl", .cases = filter_monitor_prctl },
-	{ "futex set_robust_list set_tid_address rseq arch_prctl gettid sched_getaffinity getrandom clock_nanosleep "
-	  "rt_sigaction rt_sigprocmask exit_group", .verdict = ALLOW },
+	{ "futex arch_prctl rt_sigaction rt_sigprocmask", .verdict = ALLOW },
 	/* It is started behind this filter. */
 	{ "execve", .verdict = ALLOW },
 	/* ---- what an emulated session on amd64 goes without: test_microvm_filter.py ---- */
+	/* Programs and threads begin and end tidily, and give memory back. */
+	{ "brk munmap madvise set_robust_list set_tid_address rseq gettid sched_getaffinity getrandom clock_nanosleep "
+	  "exit_group", .verdict = ALLOW },
+	{ "prctl", .cases = filter_monitor_prctl },
+	/* Connections without delay, and those of which one half has ended. */
+	{ "setsockopt shutdown", .verdict = ALLOW },
 	/* A machine that is restored with KVM ends at once without one of these: test_kvm.py. */
 	{ "uname sysinfo statfs fstatfs", .verdict = ALLOW },
 	/* A processor is kicked, with KVM; a thread has nothing to do any more; a call was interrupted. */
