@@ -284,7 +284,7 @@ escape: deps-test
 test-vm: deps-test
 	$(SUB) all tests mutant
 	@CLOISTER_TEST_VM=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
-		tests/scenario/cell/test_microvm.py tests/scenario/cell/test_life.py \
+		$(wildcard tests/scenario/cell/test_microvm*.py) tests/scenario/cell/test_life.py \
 		tests/scenario/cell/test_terminal.py -k microvm $(ARGS)
 
 bench: deps-test

@@ -12,6 +12,7 @@
 #include "vm/kvm_parts.h"
 
 #define FILE_MAX ((size_t)1 << 20)
+#define TRIES 3                         /* a busy machine may hold the guest up */
 
 /* What a file does not show stays unknown. */
 static void
@@ -35,6 +36,17 @@ note_obstacles(struct kvm_facts *facts)
 		kvm_note_group(facts, groups, st.st_gid);
 }
 
+static int
+run_guest(struct kvm_facts *facts)
+{
+	int r = 0;
+
+	facts->end = KVM_END_LATE;
+	for (int i = 0; r == 0 && i < TRIES && facts->end == KVM_END_LATE; i++)
+		r = kvm_run_child(kvm_guest, KVM_SETUP_MS + KVM_RUN_MS, &facts->end, &facts->end_errno);
+	return r;
+}
+
 int
 kvm_probe(struct kvm_report *ret_report)
 {
@@ -45,7 +57,7 @@ kvm_probe(struct kvm_report *ret_report)
 	if (fd < 0)
 		note_obstacles(&facts);
 	else
-		r = kvm_run_child(kvm_guest, KVM_SETUP_MS + KVM_RUN_MS, &facts.end, &facts.end_errno);
+		r = run_guest(&facts);
 	if (r == 0)
 		kvm_judge(&facts, ret_report);
 	return r;

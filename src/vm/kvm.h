@@ -24,7 +24,7 @@ struct kvm_report {
 	char todo[KVM_TEXT_MAX];        /* "" if it is usable */
 };
 
-/* Takes a few milliseconds if KVM is usable, about KVM_RUN_MS if it is slow, and at most two seconds
- * if it hangs.  0, whatever the state is; negative if no child could be started. */
+/* Takes a few milliseconds if KVM is usable, three times KVM_RUN_MS if it is slow, and at most six
+ * seconds if it hangs.  0, whatever the state is; negative if no child could be started. */
 int kvm_probe(struct kvm_report *ret_report);
 #endif

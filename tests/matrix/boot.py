@@ -68,10 +68,13 @@ def read_module(path):
     return data
 
 
+def module_name(path):
+    return path.name.split(".")[0].replace("-", "_")
+
+
 def find_modules(root, wanted):
     """(name, bytes) of each module that WANTED needs below ROOT, in the order to load them."""
-    files = {p.name.split(".")[0].replace("-", "_"): p
-             for p in root.glob("**/modules/**/*.ko*")}
+    files = {module_name(p): p for p in root.glob("**/modules/**/*.ko*")}
     done = {}
 
     def add(name):

@@ -96,6 +96,8 @@ def operator(who, ground, program, boundary):
     if boundary == "microvm":
         operator.env |= microvm.environment(ground)
         microvm.begin(operator, ground)
+        # As the group that may open /dev/kvm.
+        operator.groups = [] if operator.is_root else [operator.gid + 1]
     operator.witness = leftovers.Witness(operator.runtime)
     yield operator
     operator.close()

@@ -1,11 +1,16 @@
 """Virtual machines as walls: what `run --boundary microvm` needs where KVM is of no use."""
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 import vm
-from operators import IS_STATIC
+from operators import BUILD, CLOISTER, IS_STATIC
+
+SERVERS = [Path("/usr/lib/qemu/virtiofsd"), Path("/usr/libexec/virtiofsd")]
+FIRMWARE = Path("/usr/share/qemu")
+HELPERS = ("supervisor", "init", "guest", "initramfs")
 
 
 def environment(ground):
@@ -47,3 +52,23 @@ def end(operator, ground):
 
 def templates(operator):
     return sorted((operator.base / "data/vm").glob("template-*"))
+
+
+def programs(wanted):
+    """({path: file}, the kernel's release): all that `run --boundary microvm` needs in a machine without anything.
+    WANTED are a guest's modules."""
+    server = next((path for path in SERVERS if path.exists()), None)
+    qemu = shutil.which("qemu-system-x86_64")
+    if not qemu or not server:
+        pytest.skip("no QEMU, or no virtiofsd")
+    kernel, modules = vm.find_kernel()
+    helpers = [BUILD / "libexec" / f"cloister-{name}" for name in HELPERS]
+    files = {path: path for path in (qemu, server, *vm.libraries(qemu, server, *helpers))}
+    files |= {path: os.path.realpath(path) for path in (FIRMWARE / "bios-microvm.bin", FIRMWARE / "pvh.bin",
+                                                         FIRMWARE / "linuxboot_dma.bin")}
+    files |= {f"/opt/cloister/libexec/{path.name}": path for path in helpers}
+    files |= {"/opt/cloister/cloister": CLOISTER, f"/boot/{kernel.name}": kernel}
+    own = Path("/lib/modules") / modules.name
+    files[own / "modules.builtin"] = modules / "modules.builtin"
+    files |= {own / path.relative_to(modules): path for path in vm.module_files(modules, wanted)}
+    return {str(path).lstrip("/"): file for path, file in files.items()}, modules.name

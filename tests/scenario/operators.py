@@ -133,6 +133,7 @@ class Operator:
         self.shown_once = []
         self.kept = set()           # ids of cells of which something may be left
         self.lab = None             # the namespaces that everything is run in, if any
+        self.groups = []            # beside the operator's own
         base.mkdir()
         base.chmod(0o711)
         for name in ("home", "runtime", "state", "xdg", "data"):
@@ -188,7 +189,7 @@ class Operator:
         if self.lab:
             argv = [*self.lab.enter, f"--wdns={how['cwd']}", "--", *self.becoming, *argv]
         elif IS_ROOT:
-            how = {"user": self.uid, "group": self.gid, "extra_groups": [], **how}
+            how = {"user": self.uid, "group": self.gid, "extra_groups": self.groups, **how}
         process = subprocess.Popen([str(a) if isinstance(a, Path) else a for a in argv],
                                    env={**self.env, **(env or {})}, **how)
         self.processes.append(process)

@@ -29,8 +29,8 @@
 #define LOG_MAX 200
 #define LOG_SIZE 4096
 #define MIB (UINT64_C(1) << 20)
-#define BOOT_MS 30000                   /* how long a guest may take to start */
-#define BOOT_EMULATED_MS 180000
+/* How long a guest may take to start: one in a virtual machine, or an emulated one, takes long. */
+#define BOOT_MS 180000
 
 /* The cell as the guest builds it: the shared tree is its root file system, and workspaces are merged
  * already.  It learns no path of the host. */
@@ -134,12 +134,6 @@ explain(int log, struct err *err)
 	(void)err_set(err, err->code, "the virtual machine did not start: %s", text);
 }
 
-static uint64_t
-boot_ms(const struct cell_spec *spec)
-{
-	return spec->vm_emulated ? BOOT_EMULATED_MS : BOOT_MS;
-}
-
 /* The monitor's standard error.  It has an end, because a guest can make a monitor complain. */
 static int
 make_log(struct err *err)
@@ -156,7 +150,7 @@ make_log(struct err *err)
 static int64_t
 end_of_start(const struct cell_spec *spec)
 {
-	uint64_t ms = boot_ms(spec);
+	uint64_t ms = BOOT_MS;
 
 	if (spec->limits.time_ms > 0 && spec->limits.time_ms < ms)
 		ms = spec->limits.time_ms;
@@ -242,7 +236,7 @@ int
 vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm, struct err *err)
 {
 	const struct ns_inside inside = { .build = vm_build, .arg = vm };
-	const int64_t until = io_now_ms() + (int64_t)boot_ms(spec);
+	const int64_t until = io_now_ms() + BOOT_MS;
 	struct cell_spec alone = *spec;
 	struct boundary_ground bare = *ground;
 	struct walls *walls = NULL;

@@ -31,8 +31,11 @@ struct vm {
 int vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err);
 
 /* vm_share.c: starts the file server of VM_TREE.  The caller owns *ret_socket, which is connected to
- * it. */
-int vm_share(const struct ns_plan *plan, int *ret_socket, struct err *err);
+ * it, and *ret_alive, a pipe to which only the server can write. */
+int vm_share(const struct ns_plan *plan, int *ret_socket, int *ret_alive, struct err *err);
+/* From now on the kernel asks this process, and the program that it becomes, to end when the server
+ * does: without its files a guest hangs.  The process must have the ids already that it will keep. */
+int vm_end_with_server(int alive, struct err *err);
 /* The path of the server, or NULL. */
 const char *vm_find_server(struct err *err);
 

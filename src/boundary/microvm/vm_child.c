@@ -49,7 +49,7 @@ static int
 prepare(const struct ns_plan *plan, struct vm *vm, int *ret_landlock, struct err *err)
 {
 	static const char *const nothing[] = { NULL };
-	int r = ns_set_kernel(plan, err);
+	int alive = -1, r = ns_set_kernel(plan, err);
 
 	if (r == 0)
 		r = vm_build_root(plan, vm, err);
@@ -58,10 +58,12 @@ prepare(const struct ns_plan *plan, struct vm *vm, int *ret_landlock, struct err
 	if (r == 0)
 		r = ns_set_limits(plan, err);
 	if (r == 0 && vm->machine.start != VM_RECORD)
-		r = vm_share(plan, &vm->machine.share, err);
+		r = vm_share(plan, &vm->machine.share, &alive, err);
 	if (r == 0)
 		r = landlock_make(LANDLOCK_FILES_TOO, nothing, ret_landlock, err);
-	return r < 0 ? r : ns_drop_everything(plan, err);
+	if (r == 0)
+		r = ns_drop_everything(plan, err);
+	return r < 0 || alive < 0 ? r : vm_end_with_server(alive, err);
 }
 
 int

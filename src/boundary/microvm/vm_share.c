@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -102,7 +103,7 @@ become_server(const struct ns_plan *plan, const char *path, int listener, int ap
 	for (int i = 0; i < 3; i++)
 		if (null < 0 || dup2(null, i) < 0)
 			_exit(127);
-	if (fcntl(listener, F_SETFD, 0) == 0 && raise_files() == 0 && restrict_files(plan, NULL) == 0 &&
+	if (fcntl(listener, F_SETFD, 0) == 0 && fcntl(apart, F_SETFD, 0) == 0 && raise_files() == 0 && restrict_files(plan, NULL) == 0 &&
 	    keep_rights() == 0 && filter_load(FILTER_SHARE, NULL) == 0)
 		execve(path, argv, env);
 	_exit(127);
@@ -120,7 +121,16 @@ vm_find_server(struct err *err)
 }
 
 int
-vm_share(const struct ns_plan *plan, int *ret_socket, struct err *err)
+vm_end_with_server(int alive, struct err *err)
+{
+	if (fcntl(alive, F_SETOWN, getpid()) < 0 || fcntl(alive, F_SETSIG, SIGTERM) < 0 ||
+	    fcntl(alive, F_SETFL, O_ASYNC) < 0 || fcntl(alive, F_SETFD, 0) < 0)
+		return err_errno(err, "cannot watch the virtual machine's file server");
+	return 0;
+}
+
+int
+vm_share(const struct ns_plan *plan, int *ret_socket, int *ret_alive, struct err *err)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	socklen_t len = sizeof(at);
@@ -145,8 +155,9 @@ vm_share(const struct ns_plan *plan, int *ret_socket, struct err *err)
 	close(apart[1]);
 	r = read(apart[0], &byte, 1) == 1 && umount2("/" VM_TREE, MNT_DETACH) == 0 ? 0 :
 	    err_errno(err, "cannot keep the guest's files from the monitor");
-	close(apart[0]);
-	if (r == 0)
-		*ret_socket = TAKE_FD(socket_fd);
-	return r;
+	if (r < 0)
+		return r;
+	*ret_socket = TAKE_FD(socket_fd);
+	*ret_alive = apart[0];
+	return 0;
 }

@@ -461,7 +461,7 @@ await_ready(int socket, int64_t until_ms, struct err *err)
 	unsigned char bytes[FIRST_MAX];
 	struct buf message;
 	const char *text;
-	uint32_t len = 0, type, code;
+	uint32_t len = 0, type = 0, code;
 	int r = read_before(socket, &len, sizeof(len), until_ms);
 
 	len = le32toh(len);

@@ -85,6 +85,9 @@ tell_cause(struct supervisor *sv)
 	else if (usage.disk_full)
 		snprintf(sv->cause, sizeof(sv->cause), "its disk was full (--disk %s)",
 		         num_format_size(text, limits->disk));
+	else if (sv->killed_by == KILLED_NOT && !sv->agent_exited && sv->spawn_error == 0 &&
+	         strcmp(sv->boundary->name, BOUNDARY_MICROVM) == 0)
+		snprintf(sv->cause, sizeof(sv->cause), "its virtual machine ended before its command did");
 }
 
 static int

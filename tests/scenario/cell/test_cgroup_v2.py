@@ -4,7 +4,6 @@ The unit tests of the cgroup module run in a virtual machine, and then whole cel
 processes run into the limits.  Nothing may be left in the cgroup tree afterwards.
 """
 import re
-import subprocess
 
 import pytest
 
@@ -74,12 +73,6 @@ STRIKES = {"cgroup_memory_strikes", "cgroup_pids_strikes", "cgroup_cpus_strikes"
            "cgroup_io_strikes"}
 
 
-def libraries(program):
-    """{path: file} of what a program needs to be run."""
-    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    return {path.lstrip("/"): path for path in re.findall(r"(/\S+) \(0x", said)}
-
-
 def boot(tmp_path_factory, script, files, modules=()):
     """The output of each place."""
     out = vm.run(tmp_path_factory.mktemp("vm"), SETUP + script, files, modules, disk=128)
@@ -94,7 +87,7 @@ def places(tmp_path_factory):
     if b"__asan_init" in unit.read_bytes():
         pytest.skip("the sanitizers' programs are not static")
     return boot(tmp_path_factory, UNIT_PLACES,
-                {"unit": unit, "cloister-unit": unit, **libraries(unit)})
+                {"unit": unit, "cloister-unit": unit, **{path.lstrip("/"): path for path in vm.libraries(unit)}})
 
 
 def results(text):

@@ -18,7 +18,7 @@ import vm
 from operators import only_user
 
 RELEASE = "6.1.0-1-cloud-test"
-WANTED = ("virtio", "virtio_ring", "virtio_mmio", "virtio_console", "virtio_blk", "virtio_net", "virtio_rng",
+WANTED = ("virtio", "virtio_ring", "virtio_mmio", "virtio_console", "virtio_pci", "virtio_blk", "virtio_net", "virtio_rng",
           "virtio_balloon", "fuse", "virtiofs", "erofs", "overlay")
 DAY = 24 * 3600
 

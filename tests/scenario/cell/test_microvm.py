@@ -1,4 +1,5 @@
 """A virtual machine as the innermost wall, emulated: the same promises behind a kernel of its own."""
+import json
 import os
 import platform
 import re
@@ -13,7 +14,7 @@ import pytest
 
 import microvm
 import test_egress_ssh
-from operators import IS_ROOT, SECONDS, TREE, descendants_of, is_alive, status_of, wait_until
+from operators import IS_ROOT, SECONDS, TREE, descendants_of, is_alive, read_until, status_of, wait_until
 from test_capture import SERVE
 from test_egress_ssh import HOST, RULES, SSH, fingerprint, servers, world  # noqa: F401  fixtures
 
@@ -47,6 +48,17 @@ def guest(operator):
     return guest
 
 
+def replace_guest(operator, ground, source, more=b""):
+    """The guest's first process is another from now on: a program made of SOURCE, with bytes appended."""
+    programs = shutil.copytree(ground / "bin", ground / f"{Path(source).stem}-{operator.who}")
+    first = programs / "libexec/cloister-guest"
+    first.unlink()
+    subprocess.run(["cc", "-O1", "-static", "-o", first, TREE / "tests/scenario" / source], check=True)
+    with open(first, "ab") as file:
+        file.write(more)
+    operator.program = programs / "cloister"
+
+
 def test_promises(operator, guest):
     """One boot for many questions: an emulated one takes seconds."""
     release = guest.run("uname -r").ok().strip()
@@ -64,6 +76,8 @@ def test_promises(operator, guest):
     # The root cannot be written; what is private can.
     assert guest.run("touch /x /usr/x /etc/x").status != 0
     assert guest.run("touch /tmp/x /var/tmp/x /dev/shm/x ~/x && echo so").ok() == "so\n"
+    # What the host's /etc has for programs can be read.
+    assert guest.run("test -f /etc/services && find /etc -type f -exec cat {} + >/dev/null && echo so").ok() == "so\n"
     # Nothing of the host: neither its paths nor its devices.
     mounts = guest.run("cat /proc/mounts").ok()
     assert str(operator.base) not in mounts.replace(str(guest.workspace), "")
@@ -201,8 +215,43 @@ def test_killed_monitor_leaves_nothing(operator, guest):
     """Nothing is left of a machine whose monitor dies: the fixture looks."""
     (cell,) = operator.cells()
     os.kill(cell["init"], signal.SIGKILL)
-    operator.cloister("wait", guest.id, seconds=LONG)
+    assert operator.cloister("wait", guest.id, seconds=LONG).status == 137
     assert not is_alive(cell["init"]) and operator.cells() == []
+
+
+@as_root
+def test_killed_file_server_ends_the_cell(operator):
+    """A guest without its files would hang: the monitor ends with the server."""
+    process = operator.start("--memory", "256M", "--", "sh", "-c", "echo here; sleep 100000",
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    read_until(process.stdout.fileno(), b"here\n", LONG)
+    (cell,) = operator.cells()
+    _, monitor, server = operator.pids(cell["cell"])
+    os.kill(server, signal.SIGKILL)
+    _, told = process.communicate(timeout=LONG)
+    assert process.returncode == 137 and b"its virtual machine ended before its command did" in told
+    assert not is_alive(monitor) and operator.cells() == []
+
+
+@as_user
+def test_panic_hurts_nobody(operator, ground):
+    """Root of the guest panics its kernel: the cell ends, with a record, and another one does not notice."""
+    guest = (ground / "bin/libexec/cloister-guest").read_bytes()
+    replace_guest(operator, ground, "microvm_panic.c", guest + len(guest).to_bytes(8, "little"))
+    other = operator.detach("--boundary", "namespace", "--", "sleep", "100000")
+    workspace = operator.folder("workspace")
+    id = operator.detach("--memory", "256M", "-w", str(workspace), "--", "sh", "-c",
+                         "echo kept >kept; echo here; sleep 100000", seconds=LONG)
+    wait_until(lambda: "here" in operator.cloister("logs", id).ok(), "the agent runs", LONG)
+    operator.cloister("exec", id, "--", "sh", "-c", "sleep 100000; : panic-please", seconds=LONG)
+    assert operator.cloister("wait", id, seconds=LONG).status == 137
+    assert [cell["cell"] for cell in operator.cells()] == [other]
+    assert operator.cloister("exec", other, "--", "echo", "well").ok() == "well\n"
+    records = [json.loads(line) for line in operator.cloister("events", "--json", id).ok().splitlines()]
+    (end,) = (record for record in records if record["type"] == "cell.end")
+    assert end["status"] == 137 and end["cause"] == "its virtual machine ended before its command did"
+    # Written before the panic, and outside of the guest: it is there to be reviewed.
+    assert "kept" in operator.cloister("diff", "--stat", id).ok()
 
 
 @as_root
@@ -264,11 +313,7 @@ def test_what_it_cannot_do_is_refused(operator):
 
 def test_root_of_the_guest_has_no_more_than_the_grants(operator, ground):
     """A kernel exploit is assumed: the attacker has the guest's kernel, and talks to the file server."""
-    attacker = shutil.copytree(ground / "bin", ground / f"attacker-{operator.who}")
-    (attacker / "libexec/cloister-guest").unlink()
-    subprocess.run(["cc", "-O1", "-static", "-o", attacker / "libexec/cloister-guest",
-                    TREE / "tests/scenario/microvm_attacker.c"], check=True)
-    operator.program = attacker / "cloister"
+    replace_guest(operator, ground, "microvm_attacker.c")
     opened, closed = operator.folder("opened"), operator.folder("closed", {"old": "old\n"})
     done = operator.run("-v", f"{opened}:/srv/open:rw", "-v", f"{closed}:/srv/closed:ro", "--memory", "256M",
                         "--vm-boot", "--", "true", seconds=LONG)
