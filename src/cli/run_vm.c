@@ -114,6 +114,7 @@ run_can_vm(void *arg, struct err *err)
 	OWN(kernel_free) struct kernel found = {0};
 	const char *kernel = NULL, *modules = NULL;
 	const struct run *run = arg;
+	char own[PATH_MAX];
 	int r = boundary_find(BOUNDARY_MICROVM, NULL)->able(run->spec.vm_emulated, err);
 
 	if (r < 0)
@@ -122,7 +123,8 @@ run_can_vm(void *arg, struct err *err)
 	r = r == 0 ? choose(NULL, "CLOISTER_VM_MODULES", &modules, err) : r;
 	if (r < 0)
 		return r;
-	r = kernel_find("", kernel, modules, &found, err);
+	r = kernel_own_folder(own, err);
+	r = r == 0 ? kernel_find("", own, kernel, modules, &found, err) : r;
 	return kernel[0] == '\0' && modules[0] == '\0' ? is_missing(r) : r;
 }
 

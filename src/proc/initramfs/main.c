@@ -72,11 +72,20 @@ parse_options(int argc, char **argv, const char *ret_values[OPTIONS])
 }
 
 static int
+find_kernel(const char *const options[OPTIONS], struct input *in, struct err *err)
+{
+	char own[PATH_MAX];
+	int r = kernel_own_folder(own, err);
+
+	return r < 0 ? r : kernel_find("", own, options[KERNEL], options[MODULES], &in->kernel, err);
+}
+
+static int
 read_input(const char *const options[OPTIONS], struct input *in, struct err *err)
 {
 	const char *const paths[] = { options[INIT], options[CLOISTER_INIT] };
 	static const char *const names[] = { "init", "cloister-init" };
-	int r = kernel_find("", options[KERNEL], options[MODULES], &in->kernel, err);
+	int r = find_kernel(options, in, err);
 
 	if (r == 0)
 		r = initramfs_files_list(in->kernel.modules, &in->files, err);
