@@ -106,7 +106,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-vm soak crash growth matrix npm screenshots clean deps deps-test deps-lint help tests FORCE
+        escape test-vm vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -249,6 +249,9 @@ deps-test:
 deps-lint:
 	@tools/deps.sh build test lint
 
+deps-vm-kernel:
+	@tools/deps.sh vm-kernel
+
 # Large, and from elsewhere, so nobody gets them without asking.
 npm: deps-test
 	@tools/deps.sh large
@@ -286,6 +289,11 @@ test-vm: deps-test
 	@CLOISTER_TEST_VM=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
 		$(wildcard tests/scenario/cell/test_microvm*.py) tests/scenario/cell/test_life.py \
 		tests/scenario/cell/test_terminal.py -k microvm $(ARGS)
+
+# No test and no other build makes it.
+VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))
+vm-kernel: deps-vm-kernel
+	@JOBS=$(or $(filter -j%,$(MAKEFLAGS)),-j$(shell nproc)) tools/vm_kernel.sh $(VM_KERNEL) $(VM_ARCH)
 
 bench: deps-test
 	$(SUB) all $(addprefix $(B)/tests/,decide mint sign_loop swap)
@@ -325,15 +333,19 @@ lint: deps-lint
 # nothing else.  No target is in share/cloister: with PREFIX=~/.local that is the data folder.
 to = $(foreach f,$2,$f=$1/$(notdir $f))
 STATIC := share/doc/cloister
+# The kernel for virtual machines, if there is one: beside cloister-initramfs, which looks for it there.
+VM_PLACE := libexec/cloister/vm
+VM_BUILT := $(wildcard $(addprefix $(VM_KERNEL)/,vmlinuz-*-cloister modules.builtin))
 INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
             $(call to,$(STATIC),share/policy.schema.json) \
             $(call to,$(STATIC)/apparmor,contrib/apparmor/cloister) \
             $(foreach d,system user,$(call to,$(STATIC)/systemd/$d,$(wildcard contrib/systemd/$d/*))) \
-            $(foreach m,$(MAN),$(call to,share/man/man$(patsubst .%,%,$(suffix $m)),$m))
+            $(foreach m,$(MAN),$(call to,share/man/man$(patsubst .%,%,$(suffix $m)),$m)) \
+            $(call to,$(VM_PLACE),$(VM_BUILT))
 # Earlier builds put the static files into share/cloister.
 FORMERLY := $(patsubst $(STATIC)/%,share/cloister/%,$(filter $(STATIC)/%,$(subst =, ,$(INSTALLED))))
 # Deepest first; a folder that holds anything else stays.
-OWN_DIRS := libexec/cloister $(foreach d,$(STATIC) share/cloister,$(addprefix $d,/systemd/system \
+OWN_DIRS := $(VM_PLACE) libexec/cloister $(foreach d,$(STATIC) share/cloister,$(addprefix $d,/systemd/system \
             /systemd/user /systemd /apparmor) $d)
 # A shell that leaves the tilde of PREFIX=~/.local alone leaves it to us.
 PLACE = $(DESTDIR)$(patsubst ~/%,$(HOME)/%,$(PREFIX))
@@ -344,9 +356,13 @@ define take_away
 	! [ -d "$(PLACE)/$$d" ] || rmdir --ignore-fail-on-non-empty "$(PLACE)/$$d"; done
 endef
 
+# The kernel's name has its version.
+take_kernel = @rm -f "$(PLACE)/$(VM_PLACE)/"vmlinuz-*-cloister "$(PLACE)/$(VM_PLACE)/modules.builtin"
+
 install: all
+	$(if $(VM_BUILT),$(take_kernel))
 	@set -e; for f in $(INSTALLED); do \
-		case $${f#*=} in bin/*|libexec/*) mode=755 ;; *) mode=644 ;; esac; \
+		case $${f#*=} in $(VM_PLACE)/*) mode=644 ;; bin/*|libexec/*) mode=755 ;; *) mode=644 ;; esac; \
 		install -D -m $$mode "$${f%%=*}" "$(PLACE)/$${f#*=}"; done
 	$(call take_away,$(FORMERLY))
 	@echo "Now run \`cloister doctor\`. If it says that AppArmor restricts user namespaces, load" \
@@ -355,6 +371,7 @@ install: all
 uninstall:
 	@[ -e "$(PLACE)/bin/cloister" ] || echo "Nothing is installed under $(PLACE): give the PREFIX of" \
 		"\`make install\`, as in \`make uninstall PREFIX=\$$HOME/.local\`."
+	$(take_kernel)
 	$(call take_away,$(foreach f,$(INSTALLED),$(lastword $(subst =, ,$f))) $(FORMERLY))
 	@echo "Your data stays: secrets, audit logs, changes of cells." \
 		"\`$(B)/cloister purge\` removes it, after asking."
@@ -375,6 +392,8 @@ FORCE:
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make test-vm     cells in emulated virtual machines, at length
+## make vm-kernel   build a small kernel for virtual machines from Debian's source, for `make install`
+##                  (docs/boundaries.md); VM_ARCH=arm64 builds it for the other architecture
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left

@@ -88,6 +88,8 @@ struct boundary {
 	/* Whether this machine has what its cells need; the error explains what is missing.  EMULATED:
 	 * without the help of the processor, for tests.  NULL: they need nothing. */
 	int (*able)(bool emulated, struct err *err);
+	/* The program that runs its virtual machines.  NULL if it has none. */
+	const char *(*monitor)(void);
 	/* What its cells can do on this machine: enum boundary_can bits. */
 	unsigned (*can)(void);
 	/* Refuses a cell that this kind cannot hold on this machine. */

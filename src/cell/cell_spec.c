@@ -147,6 +147,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	if (spec->vm_kernel != NULL) {
 		buf_put_str(b, spec->vm_kernel);
 		buf_put_str(b, spec->vm_initramfs);
+		buf_put(b, spec->vm_kernel_hash, HASH_LEN);
+		buf_put(b, spec->vm_initramfs_hash, HASH_LEN);
 	}
 	if (spec->weaker != NULL)
 		buf_put_str(b, spec->weaker);
@@ -191,11 +193,23 @@ get_boundary(struct buf *b, struct cell_spec *spec)
 }
 
 static int
+get_hash(struct buf *b, unsigned char ret_hash[HASH_LEN])
+{
+	if (buf_left(b) < HASH_LEN)
+		return -EBADMSG;
+	memcpy(ret_hash, b->data + b->pos, HASH_LEN);
+	b->pos += HASH_LEN;
+	return 0;
+}
+
+static int
 get_vm(struct buf *b, struct cell_spec *spec)
 {
 	int r = buf_dup_str(b, &spec->vm_kernel);
 
 	r = r == 0 ? buf_dup_str(b, &spec->vm_initramfs) : r;
+	r = r == 0 ? get_hash(b, spec->vm_kernel_hash) : r;
+	r = r == 0 ? get_hash(b, spec->vm_initramfs_hash) : r;
 	return r == 0 && (spec->vm_kernel[0] != '/' || spec->vm_initramfs[0] != '/') ? -EBADMSG : r;
 }
 

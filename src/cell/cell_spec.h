@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "canon/hash.h"
 
 struct err;
 
@@ -91,6 +92,7 @@ struct cell_spec {
 	char *weaker;                   /* why it is not the strongest kind, which was preferred; or NULL */
 	/* With a virtual machine: what it boots; NULL without one. */
 	char *vm_kernel, *vm_initramfs;
+	unsigned char vm_kernel_hash[HASH_LEN], vm_initramfs_hash[HASH_LEN];
 	bool vm_emulated;               /* without the help of the processor: for tests */
 	bool vm_boots;                  /* from its kernel, not from a template */
 	char *hostname, *cwd;

@@ -15,13 +15,14 @@
 #include "base/own.h"
 #include "base/spawn.h"
 #include "boundary/boundary.h"
+#include "canon/hash.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "trust/trust.h"
 #include "vm/kernel.h"
 #include "vm/template.h"
 
-#define ANSWER_MAX (2 * PATH_MAX)
+#define ANSWER_MAX (2 * PATH_MAX + 256)
 
 int
 run_set_accel(struct run *run, const char *value, struct err *err)
@@ -32,25 +33,29 @@ run_set_accel(struct run *run, const char *value, struct err *err)
 	return 0;
 }
 
-/* Reads the answer of cloister-initramfs: two lines. */
+/* Reads the answer of cloister-initramfs: four lines. */
 static int
 read_answer(int fd, struct cell_spec *spec, struct err *err)
 {
-	char text[ANSWER_MAX], *second, *end;
+	char text[ANSWER_MAX], *lines[4], *at = text;
 	size_t len = 0;
 	ssize_t n;
 
 	while (len < sizeof(text) - 1 && (n = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
 		len += (size_t)n;
 	text[len] = '\0';
-	second = strchr(text, '\n');
-	end = second == NULL ? NULL : strchr(second + 1, '\n');
-	if (end == NULL || end[1] != '\0')
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+		lines[i] = at;
+		at = at == NULL ? NULL : strchr(at, '\n');
+		if (at != NULL)
+			*at++ = '\0';
+	}
+	if (at == NULL || *at != '\0' || !hash_parse_name(lines[2], spec->vm_kernel_hash) ||
+	    !hash_parse_name(lines[3], spec->vm_initramfs_hash))
 		return err_set(err, EPROTO, "cannot prepare the virtual machine");
-	*second++ = *end = '\0';
 	/* Whoever mounts them follows no link. */
-	spec->vm_kernel = realpath(text, NULL);
-	spec->vm_initramfs = realpath(second, NULL);
+	spec->vm_kernel = realpath(lines[0], NULL);
+	spec->vm_initramfs = realpath(lines[1], NULL);
 	return spec->vm_kernel == NULL || spec->vm_initramfs == NULL ?
 	       err_errno(err, "cannot find what the virtual machine boots") : 0;
 }
@@ -114,6 +119,7 @@ run_can_vm(void *arg, struct err *err)
 	OWN(kernel_free) struct kernel found = {0};
 	const char *kernel = NULL, *modules = NULL;
 	const struct run *run = arg;
+	char own[PATH_MAX];
 	int r = boundary_find(BOUNDARY_MICROVM, NULL)->able(run->spec.vm_emulated, err);
 
 	if (r < 0)
@@ -122,7 +128,8 @@ run_can_vm(void *arg, struct err *err)
 	r = r == 0 ? choose(NULL, "CLOISTER_VM_MODULES", &modules, err) : r;
 	if (r < 0)
 		return r;
-	r = kernel_find("", kernel, modules, &found, err);
+	r = kernel_own_folder(own, err);
+	r = r == 0 ? kernel_find("", own, kernel, modules, &found, err) : r;
 	return kernel[0] == '\0' && modules[0] == '\0' ? is_missing(r) : r;
 }
 

@@ -108,12 +108,27 @@ print_steer(FILE *out, const struct timeline_event *e)
 	put(out, e->by);
 }
 
+static void
+print_boot(FILE *out, const struct timeline_event *e)
+{
+	const json_t *vm = json_object_get(json_object_get(e->json, "grant"), "vm");
+	const char *kernel = json_string_value(json_object_get(vm, "kernel"));
+
+	fputs("cell started", out);
+	if (kernel != NULL) {
+		fputs(json_is_true(json_object_get(vm, "emulated")) ? " in an emulated" : " in a", out);
+		fputs(" virtual machine with ", out);
+		put(out, kernel);
+	}
+	fputs(": ", out);
+}
+
 /* Prints an event of the cell's own life. */
 static bool
 print_cell(FILE *out, const struct timeline_event *e)
 {
 	if (strcmp(e->type, "cell.boot") == 0) {
-		fputs("cell started: ", out);
+		print_boot(out, e);
 	} else if (strcmp(e->type, "cell.end") == 0) {
 		fprintf(out, "cell ended with %u", e->status);
 		fputs(e->cause[0] != '\0' ? ": " : "", out);

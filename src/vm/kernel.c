@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
 
@@ -23,6 +25,8 @@
 
 #define PREFIX "vmlinuz-"
 #define CLOUD "-cloud-" ARCH
+#define BUILTIN "modules.builtin"
+#define OWN_FOLDER "vm"
 #define INSTALL "install the package linux-image-cloud-" ARCH " (Debian) or linux-image-virtual (Ubuntu)"
 
 void
@@ -61,6 +65,19 @@ base_name(const char *path)
 }
 
 /* ---- modules ---- */
+
+/* The folder of the kernel PATH, if it has a list of what is built in; else RET_MODULES is NULL. */
+static int
+find_list(const char *path, char **ret_modules)
+{
+	OWN(freep) char *folder = strndup(path, (size_t)(base_name(path) - path));
+	OWN(freep) char *list = folder == NULL ? NULL : str_format("%s" BUILTIN, folder);
+
+	if (list == NULL)
+		return -ENOMEM;
+	*ret_modules = access(list, F_OK) == 0 ? TAKE(folder) : NULL;
+	return 0;
+}
 
 /* RET_MODULES is NULL if there is no such folder. */
 static int
@@ -216,30 +233,90 @@ use_newest(const char *root, bool needs_modules, struct kernel *k, struct err *e
 	return k->path == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 }
 
+/* ---- cloister's own kernel ---- */
+
 int
-kernel_find(const char *root, const char *path, const char *modules, struct kernel *ret_kernel, struct err *err)
+kernel_own_folder(char ret_path[PATH_MAX], struct err *err)
 {
-	OWN(kernel_free) struct kernel k = {0};
-	int r = *path != '\0' ? use_given(path, &k, err) : use_newest(root, *modules == '\0', &k, err);
+	char found[PATH_MAX], helper[PATH_MAX];
+	int r = exe_find_helper("cloister-initramfs", found, err), n;
 
 	if (r < 0)
 		return r;
-	if (*modules != '\0') {
-		k.modules = realpath(modules, NULL);
-		if (k.modules == NULL)
-			return err_errno(err, "cannot find the modules '%s'", modules);
-		if (k.release == NULL)
-			k.release = strdup(base_name(k.modules));
-	} else if (k.release == NULL) {
-		return err_set(err, EINVAL, "the file name of the kernel '%s' is not " PREFIX "RELEASE, so its modules cannot "
-		               "be found: name it so", k.path);
-	} else {
-		r = find_modules(root, k.release, &k.modules);
-		if (r == 0 && k.modules == NULL)
-			return err_set(err, ENOENT, "the kernel '%s' has no modules in /lib/modules/%s: " INSTALL, k.path, k.release);
+	if (realpath(found, helper) == NULL)
+		return err_errno(err, "cannot find '%s'", found);
+	n = snprintf(ret_path, PATH_MAX, "%.*s" OWN_FOLDER, (int)(base_name(helper) - helper), helper);
+	return n < PATH_MAX ? 0 : err_set(err, ENAMETOOLONG, "the path of '%s' is too long", helper);
+}
+
+/* K stays empty if there is none in the folder OWN. */
+static int
+use_own(const char *own, struct kernel *k, struct err *err)
+{
+	OWN(closedirp) DIR *dir = *own == '\0' ? NULL : opendir(own);
+	OWN(freep) char *best = NULL;
+	int r = 0;
+
+	for (struct dirent *e; dir != NULL && r == 0 && (e = readdir(dir)) != NULL;) {
+		OWN(closep) int fd = strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) != 0 ? -1 :
+		                     kernel_open_file(dirfd(dir), e->d_name, NULL);
+
+		r = fd < 0 ? 0 : keep_better(&best, e->d_name + sizeof(PREFIX) - 1);
 	}
-	if (r < 0 || k.release == NULL)
-		return err_set(err, ENOMEM, "out of memory");
+	if (r == 0 && best != NULL) {
+		k->path = str_format("%s/" PREFIX "%s", own, best);
+		k->release = TAKE(best);
+		r = k->path == NULL ? -ENOMEM : 0;
+	}
+	return r == 0 ? 0 : err_set(err, -r, "cannot look for kernels in '%s'", own);
+}
+
+/* ---- the choice ---- */
+
+/* Finds the modules of K, which has a path. */
+static int
+use_modules(const char *root, const char *modules, struct kernel *k, struct err *err)
+{
+	int r;
+
+	if (*modules != '\0') {
+		k->modules = realpath(modules, NULL);
+		if (k->modules == NULL)
+			return err_errno(err, "cannot find the modules '%s'", modules);
+		if (k->release == NULL)
+			k->release = strdup(base_name(k->modules));
+		return k->release == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+	}
+	if (k->release == NULL)
+		return err_set(err, EINVAL, "the file name of the kernel '%s' is not " PREFIX "RELEASE, so its modules cannot "
+		               "be found: name it so", k->path);
+	r = find_list(k->path, &k->modules);
+	if (r == 0 && k->modules == NULL)
+		r = find_modules(root, k->release, &k->modules);
+	if (r < 0)
+		return err_set(err, -r, "out of memory");
+	if (k->modules == NULL)
+		return err_set(err, ENOENT, "the kernel '%s' has no modules in /lib/modules/%s: " INSTALL, k->path, k->release);
+	return 0;
+}
+
+int
+kernel_find(const char *root, const char *own, const char *path, const char *modules, struct kernel *ret_kernel,
+            struct err *err)
+{
+	OWN(kernel_free) struct kernel k = {0};
+	int r = 0;
+
+	if (*path != '\0')
+		r = use_given(path, &k, err);
+	else if (*modules == '\0')
+		r = use_own(own, &k, err);
+	if (r == 0 && k.path == NULL)
+		r = use_newest(root, *modules == '\0', &k, err);
+	if (r == 0)
+		r = use_modules(root, modules, &k, err);
+	if (r < 0)
+		return r;
 	*ret_kernel = k;
 	k = (struct kernel){0};
 	return 0;

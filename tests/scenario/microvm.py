@@ -13,6 +13,21 @@ FIRMWARE = Path("/usr/share/qemu")
 HELPERS = ("supervisor", "init", "guest", "initramfs")
 
 
+# A kernel with everything built in, such as `make vm-kernel` builds, instead of Debian's.
+WHOLE_KERNEL = os.environ.get("CLOISTER_TEST_KERNEL")
+
+
+def _bring_kernel(folder):
+    if WHOLE_KERNEL:
+        folder.mkdir()
+        shutil.copy(WHOLE_KERNEL, folder)
+        shutil.copy(Path(WHOLE_KERNEL).with_name("modules.builtin"), folder)
+        return
+    kernel, modules = vm.find_kernel()
+    shutil.copytree(modules, folder / modules.name, ignore=shutil.ignore_patterns("build", "source"))
+    shutil.copy(kernel, folder)
+
+
 def environment(ground):
     """Variables that make every cell an emulated virtual machine.  The kernel and its modules are copied
     to where an ordinary user can read them."""
@@ -22,13 +37,13 @@ def environment(ground):
         pytest.skip("no QEMU for this architecture")
     folder = ground / "kernel"
     if not folder.exists():
-        kernel, modules = vm.find_kernel()
-        shutil.copytree(modules, folder / modules.name, ignore=shutil.ignore_patterns("build", "source"))
-        shutil.copy(kernel, folder)
+        _bring_kernel(folder)
         folder.chmod(0o755)
     (kernel,) = folder.glob("vmlinuz-*")
-    return {"CLOISTER_BOUNDARY": "microvm", "CLOISTER_VM_ACCEL": "tcg", "CLOISTER_VM_KERNEL": str(kernel),
-            "CLOISTER_VM_MODULES": str(folder / kernel.name.removeprefix("vmlinuz-"))}
+    settings = {"CLOISTER_BOUNDARY": "microvm", "CLOISTER_VM_ACCEL": "tcg", "CLOISTER_VM_KERNEL": str(kernel)}
+    if not WHOLE_KERNEL:
+        settings["CLOISTER_VM_MODULES"] = str(folder / kernel.name.removeprefix("vmlinuz-"))
+    return settings
 
 
 def _share(come_from, go_to):

@@ -93,6 +93,25 @@ def test_an_empty_machine(tmp_path):
     assert [p for p in tree(tmp_path / "root") if "cloister" in p] == []
 
 
+def test_a_kernel_that_was_built(tmp_path):
+    """It is installed if it is there, instead of one of another version."""
+    built, place = tmp_path / "built", tmp_path / "usr/libexec/cloister/vm"
+    plant(built, ["vmlinuz-1-cloister", "modules.builtin", "config-1-cloister", "key"])
+    settings = f"PREFIX={tmp_path}/usr", f"VM_KERNEL={built}"
+    make(tmp_path, "install", *settings)
+    assert tree(place) == {n: (built / n).read_bytes() for n in ("vmlinuz-1-cloister", "modules.builtin")}
+    assert {p.stat().st_mode & 0o777 for p in place.iterdir()} == {0o644}
+    (built / "vmlinuz-1-cloister").rename(built / "vmlinuz-2-cloister")
+    make(tmp_path, "install", *settings)
+    assert set(tree(place)) == {"vmlinuz-2-cloister", "modules.builtin"}
+    # A build folder without a kernel leaves the installed one alone.
+    make(tmp_path, "install", settings[0], f"VM_KERNEL={tmp_path}/none")
+    assert set(tree(place)) == {"vmlinuz-2-cloister", "modules.builtin"}
+    plant(place, ["mine"])
+    make(tmp_path, "uninstall", settings[0], f"VM_KERNEL={tmp_path}/none")
+    assert set(tree(place)) == {"mine"}
+
+
 def test_the_documents_know_where(tmp_path):
     """Each path beneath share that documents and help name is installed."""
     make(tmp_path, "install", f"PREFIX={tmp_path}")

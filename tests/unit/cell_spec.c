@@ -34,6 +34,8 @@ sample(void)
 		.watch = { .limits = { { { 1, 2 }, { 3, 4 } }, { { 5, 6 }, { 7, 8 } } }, .principal = true },
 		.claim = true, .streams = true, .setups = setups_of_sample,
 		.sources = sources_of_sample, .boundary = "other", .weaker = strdup("no KVM"),
+		.vm_kernel = strdup("/boot/k"), .vm_initramfs = strdup("/i"), .vm_emulated = true,
+		.vm_kernel_hash = { 1, [HASH_LEN - 1] = 2 }, .vm_initramfs_hash = { 3, [HASH_LEN - 1] = 4 },
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};
 
@@ -53,6 +55,8 @@ sample_free(struct cell_spec *spec)
 	free(spec->principal);
 	free(spec->chain);
 	free(spec->weaker);
+	free(spec->vm_kernel);
+	free(spec->vm_initramfs);
 }
 
 TEST(cell_spec_round_trip)
@@ -88,6 +92,10 @@ TEST(cell_spec_round_trip)
 	CHECK_STR(out.chain, "lead/helper-2");
 	CHECK_STR(out.boundary, "other");
 	CHECK_STR(out.weaker, "no KVM");
+	CHECK_STR(out.vm_kernel, "/boot/k");
+	CHECK_STR(out.vm_initramfs, "/i");
+	CHECK(out.vm_emulated && memcmp(out.vm_kernel_hash, in.vm_kernel_hash, HASH_LEN) == 0 &&
+	      memcmp(out.vm_initramfs_hash, in.vm_initramfs_hash, HASH_LEN) == 0);
 	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);
 	buf_init(&again, CELL_SPEC_MAX);
 	cell_spec_put(&again, &out);

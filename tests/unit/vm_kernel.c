@@ -51,7 +51,7 @@ check_newest(const char *release)
 	OWN(kernel_free) struct kernel k = {0};
 	OWN(freep) char *path = str_format("%s/boot/vmlinuz-%s", test_dir(), release);
 
-	CHECK_OK(kernel_find(test_dir(), "", "", &k, NULL));
+	CHECK_OK(kernel_find(test_dir(), "", "", "", &k, NULL));
 	CHECK_STR(k.release, release);
 	CHECK_STR(k.path, path);
 	CHECK(strstr(k.modules, release) != NULL && access(k.modules, F_OK) == 0);
@@ -63,7 +63,7 @@ check_refused(const char *path, const char *modules, int code, const char *part)
 	struct kernel k = {0};
 	struct err err = {0};
 
-	CHECK(kernel_find(test_dir(), path, modules, &k, &err) == -code);
+	CHECK(kernel_find(test_dir(), "", path, modules, &k, &err) == -code);
 	CHECK(k.path == NULL && k.release == NULL && k.modules == NULL);
 	if (strstr(err.text, part) == NULL)
 		test_fail(__FILE__, __LINE__, "no \"%s\" in \"%s\"", part, err.text);
@@ -124,7 +124,7 @@ TEST(kernel_given)
 	make_kernel("1", "lib/modules");
 	make_kernel("2", "");
 	CHECK_OK(symlink("boot/vmlinuz-1", "vmlinuz"));
-	CHECK_OK(kernel_find(test_dir(), "vmlinuz", "", &k, NULL));
+	CHECK_OK(kernel_find(test_dir(), "", "vmlinuz", "", &k, NULL));
 	real = realpath("boot/vmlinuz-1", NULL);
 	CHECK_STR(k.path, real);
 	CHECK_STR(k.release, "1");
@@ -133,15 +133,66 @@ TEST(kernel_given)
 	check_refused("boot/vmlinuz-2", "none", ENOENT, "cannot find the modules 'none'");
 	check_refused("boot/vmlinuz-3", "", ENOENT, "cannot find the kernel");
 	check_refused("boot", "", EINVAL, "no regular file");
-	CHECK_OK(kernel_find(test_dir(), "boot/vmlinuz-2", "lib/modules/1", &k, NULL));
+	CHECK_OK(kernel_find(test_dir(), "", "boot/vmlinuz-2", "lib/modules/1", &k, NULL));
 	CHECK_STR(k.release, "2");
 	kernel_free(&k);
 	CHECK_OK(rename("boot/vmlinuz-2", "bzImage"));
 	check_refused("bzImage", "", EINVAL, "not vmlinuz-RELEASE");
-	CHECK_OK(kernel_find(test_dir(), "bzImage", "lib/modules/1", &k, NULL));
+	CHECK_OK(kernel_find(test_dir(), "", "bzImage", "lib/modules/1", &k, NULL));
 	CHECK_STR(k.release, "1");
 	CHECK_OK(chmod("bzImage", 0664));
 	check_refused("bzImage", "lib/modules/1", EPERM, "chmod go-w");
+}
+
+/* A kernel with everything built in. */
+static void
+make_whole_kernel(const char *folder, const char *release)
+{
+	OWN(freep) char *path = str_format("%s/vmlinuz-%s", folder, release);
+	OWN(freep) char *list = str_format("%s/modules.builtin", folder);
+
+	make_folder(folder);
+	CHECK_OK(create_file_at(AT_FDCWD, path, 0644, "kernel", NULL));
+	CHECK_OK(create_file_at(AT_FDCWD, list, 0644, "", NULL));
+}
+
+static void
+check_own(const char *modules, const char *release)
+{
+	OWN(kernel_free) struct kernel k = {0};
+	OWN(freep) char *own = str_format("%s/own", test_dir());
+
+	CHECK_OK(kernel_find(test_dir(), own, "", modules, &k, NULL));
+	CHECK_STR(k.release, release);
+}
+
+TEST(kernel_own)
+{
+	OWN(kernel_free) struct kernel k = {0};
+
+	enter_root();
+	make_kernel("1" CLOUD, "lib/modules");
+	check_own("", "1" CLOUD);
+	make_folder("own");
+	check_own("", "1" CLOUD);
+	make_whole_kernel("own", "6.1.9-cloister");
+	check_own("", "6.1.9-cloister");
+	make_whole_kernel("own", "6.1.10-cloister");
+	check_own("", "6.1.10-cloister");
+	/* Modules are those of a kernel in /boot. */
+	check_own("lib/modules/1" CLOUD, "1" CLOUD);
+	/* As everywhere, one that others may write is passed over. */
+	CHECK_OK(chmod("own/vmlinuz-6.1.10-cloister", 0666));
+	check_own("", "6.1.9-cloister");
+	CHECK_OK(chmod("own/vmlinuz-6.1.9-cloister", 0666));
+	check_own("", "1" CLOUD);
+	/* A given kernel is taken before it, and its list is its own. */
+	make_whole_kernel("elsewhere", "7");
+	CHECK_OK(kernel_find(test_dir(), "own", "elsewhere/vmlinuz-7", "", &k, NULL));
+	CHECK_STR(k.release, "7");
+	CHECK(strstr(k.modules, "/elsewhere") != NULL);
+	CHECK_OK(unlink("elsewhere/modules.builtin"));
+	check_refused("elsewhere/vmlinuz-7", "", ENOENT, "no modules in /lib/modules/7");
 }
 
 TEST(kernel_open_file)

@@ -305,7 +305,13 @@ microvm_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent)
 	*ret_agent = 0;
 }
 
+static const char *
+microvm_monitor(void)
+{
+	return vm_qemu.program;
+}
+
 const struct boundary boundary_microvm = {
-	.name = BOUNDARY_MICROVM, .examine = vm_examine, .able = vm_able, .start = microvm_start, .check = microvm_check,
-	.pids = microvm_pids, NS_COMMON,
+	.name = BOUNDARY_MICROVM, .examine = vm_examine, .able = vm_able, .monitor = microvm_monitor,
+	.start = microvm_start, .check = microvm_check, .pids = microvm_pids, NS_COMMON,
 };

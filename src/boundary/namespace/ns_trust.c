@@ -18,7 +18,7 @@
 #include "cell/cell_net.h"
 #include "cell/cell_trust.h"
 
-#define HASH_LEN 8
+#define SUBJECT_HASH 8
 #define PEM_MAX 4096
 #define IN_ETC(path) (&(path)[sizeof("/etc/") - 1])
 #define BUNDLE IN_ETC(CELL_NET_BUNDLE)
@@ -31,9 +31,9 @@ const char *const ns_trust_folders[] = {
 
 /* Waits for the authority, which was begun before the cell. */
 static int
-await(int pipe, char ret_hash[HASH_LEN + 1], struct err *err)
+await(int pipe, char ret_hash[SUBJECT_HASH + 1], struct err *err)
 {
-	char line[HASH_LEN + 1];
+	char line[SUBJECT_HASH + 1];
 	size_t len = 0;
 	ssize_t n = 1;
 
@@ -44,9 +44,9 @@ await(int pipe, char ret_hash[HASH_LEN + 1], struct err *err)
 		else if (n > 0)
 			len += (size_t)n;
 	}
-	if (len != sizeof(line) || line[HASH_LEN] != '\n')
+	if (len != sizeof(line) || line[SUBJECT_HASH] != '\n')
 		return err_set(err, EIO, "cannot make the cell's certificate authority");
-	line[HASH_LEN] = '\0';
+	line[SUBJECT_HASH] = '\0';
 	memcpy(ret_hash, line, sizeof(line));
 	return 0;
 }
@@ -215,7 +215,7 @@ ns_make_trust(int root, const struct ns_plan *plan, struct err *err)
 {
 	const struct boundary_trust *trust = plan->ground->trust;
 	OWN(closep) int etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char hash[HASH_LEN + 1];
+	char hash[SUBJECT_HASH + 1];
 	int r;
 
 	if (etc < 0)

@@ -13,6 +13,7 @@
 struct err;
 struct kernel;
 
+#define INITRAMFS_KERNEL_MAX ((uint64_t)1 << 30)
 #define INITRAMFS_PROGRAM_MAX ((size_t)64 << 20)
 #define INITRAMFS_MODULE_MAX ((size_t)64 << 20) /* decompressed */
 #define INITRAMFS_FILES_MAX 65536               /* module files of a kernel */
@@ -68,21 +69,29 @@ void initramfs_chosen_free(struct initramfs_chosen *c); /* for OWN() too */
 
 #define INITRAMFS_KEEP_DAYS 30
 
+/* What a virtual machine boots, for the record. */
+struct initramfs_sums {
+	unsigned char kernel[HASH_LEN], initramfs[HASH_LEN];
+};
+
+/* An entry is two files: the initramfs, and NAME.sums.  That has both hashes, and what shows whether the
+ * initramfs has changed since; its time is that of the last use. */
 struct initramfs_cache {
 	int dir;                        /* 0: not open */
 	char name[HASH_HEX + 1];        /* of the finished file */
 	char part[32];                  /* of the file being written; "": none */
 };
-/* HASH is over everything that goes in. */
+/* HASH is over everything that goes in, and over what identifies the kernel's file. */
 int initramfs_cache_open(const char *folder, const unsigned char hash[HASH_LEN],
                          struct initramfs_cache *ret_cache, struct err *err);
 /* Remove the unfinished file, if there is one. */
 void initramfs_cache_close(struct initramfs_cache *c);  /* for OWN() too */
-/* Whether it is there; then it counts as used now. */
-bool initramfs_cache_use(const struct initramfs_cache *c);
+/* Whether it is there and unchanged; then it counts as used now. */
+bool initramfs_cache_use(const struct initramfs_cache *c, struct initramfs_sums *ret_sums);
 /* A descriptor of a new file, the caller's, and its entry in the cache once it is written. */
 int initramfs_cache_begin(struct initramfs_cache *c, struct err *err);
-int initramfs_cache_finish(struct initramfs_cache *c, int fd, struct err *err);
+int initramfs_cache_finish(struct initramfs_cache *c, int fd, const struct initramfs_sums *sums,
+                           struct err *err);
 /* Remove files that nobody has used for INITRAMFS_KEEP_DAYS. */
 void initramfs_cache_prune(const struct initramfs_cache *c);
 #endif

@@ -2,10 +2,10 @@
  *
  *   cloister-initramfs --kernel FILE|"" --modules DIR|"" --init FILE --cloister-init FILE --cache DIR
  *
- * prints two lines: the path of the kernel, and that of the initramfs.  kernel.h explains the empty
- * words.  The initramfs has /init and /cloister-init, which are the given files; the folders /dev,
- * /proc, /sys, /host and /modules; /dev/console; and the kernel modules that a guest needs, as
- * /modules/00-NAME.ko and on, in an order in which they can be loaded.
+ * prints four lines: the paths of the kernel and of the initramfs, then the hash of each.  kernel.h
+ * explains the empty words.  The initramfs has /init and /cloister-init, which are the given files; the
+ * folders /dev, /proc, /sys, /host and /modules; /dev/console; and the kernel modules that a guest needs,
+ * as /modules/00-NAME.ko and on, in an order in which they can be loaded.
  *
  * The operator runs it, with the operator's rights and no more.  No agent has written what it reads:
  * it refuses a kernel or a module that anybody but root and the operator may write, or that is not a
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -26,7 +27,7 @@
 #include "vm/kernel.h"
 
 /* Part of the hash: change it whenever the same input makes another initramfs. */
-#define LAYOUT "cloister-initramfs 1"
+#define LAYOUT "cloister-initramfs 2"
 
 static const char *const folders[] = { "dev", "proc", "sys", "host", "modules" };
 
@@ -44,6 +45,7 @@ struct program {
 
 struct input {
 	struct kernel kernel;
+	int kernel_fd;                  /* 0: not open */
 	struct initramfs_files files;
 	struct program programs[2];
 };
@@ -52,6 +54,7 @@ static void
 input_free(struct input *in)
 {
 	kernel_free(&in->kernel);
+	close_fd(&in->kernel_fd);
 	initramfs_files_free(&in->files);
 	for (size_t i = 0; i < ARRAY_LEN(in->programs); i++)
 		free(in->programs[i].data);
@@ -72,11 +75,25 @@ parse_options(int argc, char **argv, const char *ret_values[OPTIONS])
 }
 
 static int
+find_kernel(const char *const options[OPTIONS], struct input *in, struct err *err)
+{
+	char own[PATH_MAX];
+	int r = kernel_own_folder(own, err);
+
+	if (r == 0)
+		r = kernel_find("", own, options[KERNEL], options[MODULES], &in->kernel, err);
+	if (r < 0)
+		return r;
+	in->kernel_fd = kernel_open_file(AT_FDCWD, in->kernel.path, err);
+	return in->kernel_fd < 0 ? in->kernel_fd : 0;
+}
+
+static int
 read_input(const char *const options[OPTIONS], struct input *in, struct err *err)
 {
 	const char *const paths[] = { options[INIT], options[CLOISTER_INIT] };
 	static const char *const names[] = { "init", "cloister-init" };
-	int r = kernel_find("", options[KERNEL], options[MODULES], &in->kernel, err);
+	int r = find_kernel(options, in, err);
 
 	if (r == 0)
 		r = initramfs_files_list(in->kernel.modules, &in->files, err);
@@ -98,30 +115,43 @@ add_bytes(struct hash *h, const void *data, size_t len)
 	hash_add(h, data, len);
 }
 
-/* Module files count by path, size and time: reading them would take longer than a start may. */
 static void
-hash_input(const struct input *in, unsigned char ret_hash[HASH_LEN])
+add_file(struct hash *h, const char *path, uint64_t size, int64_t ctime_ns, uint64_t device, uint64_t inode)
 {
+	add_bytes(h, path, strlen(path));
+	add_bytes(h, &size, sizeof(size));
+	add_bytes(h, &ctime_ns, sizeof(ctime_ns));
+	add_bytes(h, &device, sizeof(device));
+	add_bytes(h, &inode, sizeof(inode));
+}
+
+/* The kernel and its modules count by path, size and time: reading them would take longer than a start
+ * may. */
+static int
+hash_input(const struct input *in, unsigned char ret_hash[HASH_LEN], struct err *err)
+{
+	struct stat kernel;
 	struct hash h;
 
+	if (fstat(in->kernel_fd, &kernel) < 0)
+		return err_errno(err, "cannot examine the kernel '%s'", in->kernel.path);
 	hash_begin(&h);
 	add_bytes(&h, LAYOUT, strlen(LAYOUT));
 	for (size_t i = 0; initramfs_wanted[i] != NULL; i++)
 		add_bytes(&h, initramfs_wanted[i], strlen(initramfs_wanted[i]));
 	add_bytes(&h, in->kernel.release, strlen(in->kernel.release));
 	add_bytes(&h, in->files.builtin, strlen(in->files.builtin));
+	add_file(&h, in->kernel.path, (uint64_t)kernel.st_size,
+	         kernel.st_ctim.tv_sec * 1000000000 + kernel.st_ctim.tv_nsec, kernel.st_dev, kernel.st_ino);
 	for (size_t i = 0; i < in->files.n; i++) {
 		const struct initramfs_file *f = &in->files.at[i];
 
-		add_bytes(&h, f->path, strlen(f->path));
-		add_bytes(&h, &f->size, sizeof(f->size));
-		add_bytes(&h, &f->ctime_ns, sizeof(f->ctime_ns));
-		add_bytes(&h, &f->device, sizeof(f->device));
-		add_bytes(&h, &f->inode, sizeof(f->inode));
+		add_file(&h, f->path, f->size, f->ctime_ns, f->device, f->inode);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(in->programs); i++)
 		add_bytes(&h, in->programs[i].data, in->programs[i].len);
 	hash_end(&h, ret_hash);
+	return 0;
 }
 
 static int
@@ -144,8 +174,23 @@ pack(const struct input *in, const struct initramfs_chosen *chosen, int fd, stru
 	return cpio_end(&c, err);
 }
 
+/* FD is the finished initramfs. */
 static int
-make(struct input *in, struct initramfs_cache *cache, struct err *err)
+sum(const struct input *in, int fd, struct initramfs_sums *ret_sums, struct err *err)
+{
+	uint64_t size;
+
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_errno(err, "cannot read the initramfs");
+	if (hash_fd(fd, UINT64_MAX, ret_sums->initramfs, &size, err) < 0)
+		return err_wrap(err, "the initramfs");
+	if (hash_fd(in->kernel_fd, INITRAMFS_KERNEL_MAX, ret_sums->kernel, &size, err) < 0)
+		return err_wrap(err, "the kernel '%s'", in->kernel.path);
+	return 0;
+}
+
+static int
+make(struct input *in, struct initramfs_cache *cache, struct initramfs_sums *ret_sums, struct err *err)
 {
 	OWN(initramfs_chosen_free) struct initramfs_chosen chosen = {0};
 	OWN(closep) int fd = -1;
@@ -156,8 +201,24 @@ make(struct input *in, struct initramfs_cache *cache, struct err *err)
 	fd = initramfs_cache_begin(cache, err);
 	if (fd < 0)
 		return fd;
-	r = pack(in, &chosen, fd, err);
-	return r < 0 ? err_wrap(err, "the initramfs") : initramfs_cache_finish(cache, fd, err);
+	if (pack(in, &chosen, fd, err) < 0)
+		return err_wrap(err, "the initramfs");
+	r = sum(in, fd, ret_sums, err);
+	return r < 0 ? r : initramfs_cache_finish(cache, fd, ret_sums, err);
+}
+
+static int
+print(const struct input *in, const char *folder, const char *name, const struct initramfs_sums *sums,
+      struct err *err)
+{
+	char kernel[HASH_NAME + 1], initramfs[HASH_NAME + 1];
+
+	hash_name(sums->kernel, kernel);
+	hash_name(sums->initramfs, initramfs);
+	if (printf("%s\n%s/%s\n%s\n%s\n", in->kernel.path, folder, name, kernel, initramfs) < 0 ||
+	    fflush(stdout) != 0)
+		return err_errno(err, "cannot print the paths");
+	return 0;
 }
 
 static int
@@ -165,24 +226,23 @@ run(const char *const options[OPTIONS], struct err *err)
 {
 	OWN(initramfs_cache_close) struct initramfs_cache cache = {0};
 	OWN(input_free) struct input in = {0};
+	struct initramfs_sums sums;
 	unsigned char hash[HASH_LEN];
 	int r = read_input(options, &in, err);
 
+	if (r == 0)
+		r = hash_input(&in, hash, err);
+	if (r == 0)
+		r = initramfs_cache_open(options[CACHE], hash, &cache, err);
 	if (r < 0)
 		return r;
-	hash_input(&in, hash);
-	r = initramfs_cache_open(options[CACHE], hash, &cache, err);
-	if (r < 0)
-		return r;
-	if (!initramfs_cache_use(&cache)) {
-		r = make(&in, &cache, err);
+	if (!initramfs_cache_use(&cache, &sums)) {
+		r = make(&in, &cache, &sums, err);
 		if (r < 0)
 			return r;
 		initramfs_cache_prune(&cache);
 	}
-	if (printf("%s\n%s/%s\n", in.kernel.path, options[CACHE], cache.name) < 0 || fflush(stdout) != 0)
-		return err_errno(err, "cannot print the paths");
-	return 0;
+	return print(&in, options[CACHE], cache.name, &sums, err);
 }
 
 int

@@ -125,6 +125,30 @@ put_policy(struct members *m, struct supervisor *sv)
 		members_bool(m, "learn", true);
 }
 
+/* What the virtual machine boots, and what runs it. */
+static void
+put_vm(struct members *m, const struct supervisor *sv)
+{
+	const struct cell_spec *spec = &sv->spec;
+	OWN(members_free) struct members vm;
+	OWN(buf_free) struct buf text = {0};
+	char kernel[HASH_NAME + 1], initramfs[HASH_NAME + 1];
+
+	members_init(&vm, GRANT_MAX);
+	if (spec->vm_kernel == NULL || sv->boundary->monitor == NULL)
+		return;
+	hash_name(spec->vm_kernel_hash, kernel);
+	hash_name(spec->vm_initramfs_hash, initramfs);
+	buf_init(&text, GRANT_MAX);
+	members_bool(&vm, "emulated", spec->vm_emulated);
+	members_str(&vm, "initramfs_hash", initramfs);
+	members_str(&vm, "kernel", strrchr(spec->vm_kernel, '/') + 1);
+	members_str(&vm, "kernel_hash", kernel);
+	members_str(&vm, "monitor", sv->boundary->monitor());
+	members_put_object(&vm, &text);
+	members_raw(m, "vm", text.data, text.len);
+}
+
 /* Finds the build id, which the linker computes from the whole program. */
 static int
 find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
@@ -174,6 +198,7 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	members_str(&m, "rootfs", spec->rootfs);
 	members_str(&m, "boundary", sv->boundary->name);
 	members_str(&m, "weaker", spec->weaker);
+	put_vm(&m, sv);
 	members_str(&m, "profile", spec->profile == CELL_PROFILE_NESTED ? "nested" : "default");
 	members_bool(&m, "root", spec->root);
 	members_put_object(&m, ret_grant);

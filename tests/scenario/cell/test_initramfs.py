@@ -3,6 +3,7 @@
 Most tests make a kernel's modules up.  One boots the real kernel of this machine.
 """
 import gzip
+import hashlib
 import lzma
 import os
 import secrets
@@ -106,10 +107,18 @@ class Maker:
         return [self.program, *(word for name, value in words.items() for word in (f"--{name}", value))]
 
     def make(self, **change):
-        kernel, initramfs = self.operator.do(*self.words(**change)).ok().splitlines()
+        kernel, initramfs, *sums = self.operator.do(*self.words(**change)).ok().splitlines()
         assert kernel == str(self.kernel)
         assert Path(initramfs).parent == self.cache
+        assert sums == [sha256(kernel), sha256(initramfs)]
         return Path(initramfs)
+
+    def kept(self):
+        """The names in the cache, without those of the sums, which all of them have."""
+        names = set(os.listdir(self.cache))
+        kept = {name for name in names if not name.endswith(".sums")}
+        assert {f"{name}.sums" for name in kept if len(name) == 64} >= names - kept
+        return kept
 
     def refuse(self, *parts, **change):
         return self.operator.do(*self.words(**change)).sentence(*parts)
@@ -118,6 +127,10 @@ class Maker:
 @pytest.fixture
 def maker(operator):
     return Maker(operator)
+
+
+def sha256(path):
+    return "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def entries(path):
@@ -175,6 +188,31 @@ def test_all_built_in(maker):
     assert modules_of(maker.make()) == []
 
 
+def test_a_kernel_with_its_list_beside_it(maker):
+    """A kernel with everything built in has no folder of modules."""
+    maker.operator.file("boot/modules.builtin", "".join(f"kernel/x/{name}.ko\n" for name in WANTED))
+    assert modules_of(maker.make(modules="")) == []
+    maker.operator.file("boot/modules.builtin", "".join(f"kernel/x/{name}.ko\n" for name in WANTED[1:]))
+    maker.refuse(RELEASE, "no module 'virtio'", modules="")
+    maker.operator.file("boot/modules.builtin", "").chmod(0o666)
+    maker.refuse("modules.builtin", "chmod go-w", modules="")
+
+
+def test_the_kernel_that_is_installed_with_the_programs(operator, ground):
+    """It is preferred to those in /boot."""
+    maker = Maker(operator)
+    installed = shutil.copytree(ground / "bin", ground / f"installed-{operator.who}") / "libexec"
+    maker.program = installed / "cloister-initramfs"
+    maker.kernel = installed / "vm" / "vmlinuz-6.1.9-cloister"
+    maker.kernel.parent.mkdir()
+    maker.kernel.write_text("our kernel")
+    (maker.kernel.parent / "modules.builtin").write_text("".join(f"kernel/x/{name}.ko\n" for name in WANTED))
+    assert modules_of(maker.make(kernel="", modules="")) == []
+    maker.kernel.chmod(0o666)
+    done = operator.do(*maker.words(kernel="", modules=""))
+    assert str(maker.kernel) not in done.out
+
+
 def test_refused_modules(maker):
     maker.add("virtio.ko", module("virtio", ["virtio_mmio"]))
     maker.refuse("virtio.ko", "depends on itself")
@@ -222,17 +260,31 @@ def test_usage(maker):
 
 def test_it_is_made_once(maker):
     first = maker.make()
-    inode, data = first.stat().st_ino, first.read_bytes()
-    os.utime(first, (time.time() - DAY,) * 2)
+    sums, inode, data = first.with_name(first.name + ".sums"), first.stat().st_ino, first.read_bytes()
+    os.utime(sums, (time.time() - DAY,) * 2)
     # What is there is not looked at again, and counts as used.
-    first.chmod(0o644)
-    first.write_bytes(b"other")
-    os.utime(first, (time.time() - DAY,) * 2)
-    assert maker.make() == first and first.read_bytes() == b"other"
-    assert first.stat().st_ino == inode and time.time() - first.stat().st_mtime < DAY / 2
+    assert maker.make() == first and first.stat().st_ino == inode and time.time() - sums.stat().st_mtime < DAY / 2
     first.unlink()
     assert maker.make() == first and first.read_bytes() == data
-    assert os.listdir(maker.cache) == [first.name] and len(first.name) == 64
+    assert maker.kept() == {first.name} and len(first.name) == 64
+
+
+def test_a_changed_one_is_made_again(maker):
+    """So the hash in a cell's record is that of the initramfs that it boots."""
+    first = maker.make()
+    sums, data = first.with_name(first.name + ".sums"), first.read_bytes()
+    whole = sums.read_text()
+    times = first.stat().st_atime_ns, first.stat().st_mtime_ns
+    first.chmod(0o644)
+    first.write_bytes(data[::-1])
+    os.utime(first, ns=times)
+    assert maker.make() == first and first.read_bytes() == data
+    for text in "", whole[:-1], whole[1:], "0" * 64 + whole[64:-2], sums.read_text() + "\n", whole.upper():
+        sums.write_text(text)
+        assert maker.make() == first and sums.read_text() not in (text, whole)
+    sums.unlink()
+    assert maker.make() == first and sums.exists()
+    assert maker.kept() == {first.name}
 
 
 def test_another_input_is_another_file(maker):
@@ -247,25 +299,34 @@ def test_another_input_is_another_file(maker):
     made.add(maker.make())
     maker.kernel = maker.operator.file("boot/vmlinuz-6.1.0-2-cloud-test", "a kernel")
     made.add(maker.make())
-    assert len(made) == 6 and {p.name for p in made} == set(os.listdir(maker.cache))
+    # The file itself, because its hash is recorded.
+    times = maker.kernel.stat().st_atime_ns, maker.kernel.stat().st_mtime_ns
+    maker.kernel.write_text("A KERNEL")
+    os.utime(maker.kernel, ns=times)
+    made.add(maker.make())
+    assert len(made) == 7 and {p.name for p in made} == maker.kept()
 
 
 def test_two_at_once(maker):
     running = [maker.operator.spawn(*maker.words(), stdout=subprocess.PIPE) for _ in range(8)]
     said = {p.communicate(timeout=60)[0] for p in running}
     assert [p.returncode for p in running] == [0] * 8 and len(said) == 1
-    assert os.listdir(maker.cache) == [Path(said.pop().decode().split()[1]).name]
+    assert maker.kept() == {Path(said.pop().decode().split()[1]).name}
 
 
 def test_unused_ones_go(maker):
     first = maker.make()
-    old, young = (maker.operator.file(f"home/cache/{digit * 64}") for digit in "ab")
+    old, young, used = (maker.operator.file(f"home/cache/{digit * 64}") for digit in "abc")
+    old_sums, used_sums, lost = (maker.operator.file(f"home/cache/{digit * 64}.sums") for digit in "acd")
     part, foreign = maker.operator.file("home/cache/part-1"), maker.operator.file("home/cache/notes")
-    for path, days in (old, 31), (part, 31), (foreign, 31), (young, 29):
+    for path, days in (old, 31), (old_sums, 31), (lost, 31), (part, 31), (foreign, 31), (young, 29), (used, 31), \
+                      (used_sums, 29):
         os.utime(path, (time.time() - days * DAY,) * 2)
+    os.utime(first, (time.time() - 31 * DAY,) * 2)
     maker.operator.file("init", b"new")
     second = maker.make()
-    assert set(os.listdir(maker.cache)) == {p.name for p in (first, second, young, foreign)}
+    assert maker.kept() == {p.name for p in (first, second, young, used, foreign)}
+    assert not old_sums.exists() and not lost.exists() and used_sums.exists()
 
 
 def test_a_cache_that_others_can_write(maker):
@@ -308,7 +369,7 @@ def test_a_real_kernel_loads_all(operator, tmp_path):
     libexec = operator.program.parent / "libexec"
     said = operator.do(libexec / "cloister-initramfs", "--kernel", kernel, "--modules", modules, "--init", init,
                        "--cloister-init", libexec / "cloister-init", "--cache", operator.home / "cache").ok()
-    kernel, initramfs = said.splitlines()
+    kernel, initramfs, *_ = said.splitlines()
     out = operator.do(*command(machine, kernel, initramfs), seconds=vm.BOOT_SECONDS)
     assert out.status == 0, out
     lines = out.out.replace("\r", "").splitlines()

@@ -1,4 +1,5 @@
 """A virtual machine as the innermost wall, emulated: the same promises behind a kernel of its own."""
+import hashlib
 import json
 import os
 import platform
@@ -29,6 +30,10 @@ as_user = pytest.mark.parametrize("who", ["user"])
 @pytest.fixture
 def boundary():
     return "microvm"
+
+
+def sha256(path):
+    return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.fixture
@@ -197,6 +202,14 @@ def test_workspace_is_reviewed(operator):
     (cell,) = (c["cell"] for c in operator.cells("-a"))
     told = operator.cloister("diff", "--stat", cell).ok()
     assert all(name in told for name in ("new", "old", "gone", "a/link"))
+    # What it ran in is on the record, by the hashes of the files themselves.
+    boot = json.loads(operator.cloister("events", "--json", cell).ok().splitlines()[0])
+    vm, kernel = boot["grant"]["vm"], Path(operator.env["CLOISTER_VM_KERNEL"])
+    made = {sha256(p) for p in (operator.base / "data/vm").iterdir() if len(p.name) == 64}
+    assert boot["grant"]["boundary"] == "microvm" and vm["emulated"] is True and "/qemu-system-" in vm["monitor"]
+    assert vm["kernel"] == kernel.name and vm["kernel_hash"] == sha256(kernel)
+    assert vm["initramfs_hash"] in made
+    assert f"started in an emulated virtual machine with {kernel.name}: sh -c" in operator.cloister("events", cell).ok()
     operator.cloister("apply", cell).ok()
     assert (workspace / "old").read_text() == "old\nmore\n" and not (workspace / "gone").exists()
     assert (workspace / "new").read_text() == "new\n" and os.readlink(workspace / "a/link") == "../old"
