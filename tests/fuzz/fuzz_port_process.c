@@ -160,7 +160,8 @@ send_ready(int peer)
 static int
 make_port(struct state *s, int ends[2])
 {
-	static const struct port_handler handler = { on_started, on_exited, on_broken, on_finished };
+	static const struct port_handler handler = { .started = on_started, .exited = on_exited, .broken = on_broken,
+	                                             .finished = on_finished };
 	size_t len = s->left > PIECE_MAX ? PIECE_MAX : s->left;
 
 	if ((s->does & SAYS_READY) != 0) {
