@@ -171,6 +171,8 @@ spawn_start(const struct spawn *how, int *ret_pidfd, struct err *err)
 
 	if (r < 0)
 		return r;
+	/* If it were ignored, nobody could wait for a child. */
+	spawn_reset_signal(SIGCHLD);
 	pid = spawn_fork(how, path, &r);
 	if (r == 0 && ret_pidfd != NULL) {
 		fd = (int)syscall(SYS_pidfd_open, pid, 0);

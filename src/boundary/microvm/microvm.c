@@ -9,6 +9,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -125,7 +126,7 @@ explain(int log, struct err *err)
 {
 	char text[LOG_MAX + 1] = "";
 
-	if (pread(log, text, LOG_MAX, 0) <= 0 || text[0] == '\0')
+	if (err->code == EINTR || pread(log, text, LOG_MAX, 0) <= 0 || text[0] == '\0')
 		return;
 	text[strcspn(text, "\n")] = '\0';
 	for (char *at = text; *at != '\0'; at++)
@@ -265,6 +266,20 @@ vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, st
 	return r;
 }
 
+/* A limit on the size of files, which is the operator's own preference, holds for files in memory too. */
+static void
+lift_file_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_FSIZE, &files) < 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	(void)setrlimit(RLIMIT_FSIZE, &files);
+	/* Under a hard limit, writing fails instead. */
+	signal(SIGXFSZ, SIG_IGN);
+}
+
 static int
 microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
               struct err *err)
@@ -273,6 +288,7 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
 	struct ns_inside inside = { vm_build, vm_greet, &vm, 0 };
 	int r = vm_describe(spec, &vm, err);
 
+	lift_file_limit();
 	if (r == 0 && !spec->vm_boots)
 		r = vm_prepare_template(spec, ground, &vm, err);
 	if (r == 0)
