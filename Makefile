@@ -288,7 +288,9 @@ test-vm: deps-test
 	$(SUB) all tests mutant
 	@CLOISTER_TEST_VM=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
 		$(wildcard tests/scenario/cell/test_microvm*.py) tests/scenario/cell/test_life.py \
-		tests/scenario/cell/test_terminal.py -k microvm $(ARGS)
+		tests/scenario/cell/test_terminal.py tests/scenario/cell/test_environment.py \
+		tests/scenario/cell/test_network.py tests/scenario/cell/test_stdio.py \
+		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py -k microvm $(ARGS)
 
 # No test and no other build makes it.
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))
