@@ -85,8 +85,9 @@ struct boundary {
 	/* Examines this machine, and appends to F what its cells need and use (findings.h).  Leaves
 	 * nothing behind. */
 	void (*examine)(struct findings *f);
-	/* Whether this machine has what its cells need; the error explains what is missing.  EMULATED:
-	 * without the help of the processor, for tests.  NULL: they need nothing. */
+	/* Whether this machine has what its cells need; the error explains what is missing: -ENOENT,
+	 * -ENOTSUP or -EACCES.  After any other error it may be able another time.  EMULATED: without the
+	 * help of the processor, for tests.  NULL: they need nothing. */
 	int (*able)(bool emulated, struct err *err);
 	/* The program that runs its virtual machines.  NULL if it has none. */
 	const char *(*monitor)(void);

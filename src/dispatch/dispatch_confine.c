@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
+#include "policy/policy_boundary.h"
 
 static int
 out_of_memory(struct err *err)
@@ -147,6 +148,39 @@ narrow_workspace(const struct dispatch_parent *parent, json_t *resolved, json_t 
 	       out_of_memory(err) : 0;
 }
 
+/* ---- walls ---- */
+
+json_t *
+dispatch_boundary_json(const struct policy_boundary *b)
+{
+	char text[POLICY_BOUNDARY_TEXT_MAX + 1];
+
+	return b->is_set ? json_string(policy_boundary_text(b, text)) : json_null();
+}
+
+static int
+add_boundary(struct policy_boundary *all, const json_t *resolved, struct err *err)
+{
+	const char *text = dispatch_text(resolved, "boundary");
+	struct policy_boundary one = {0};
+	int r = text[0] == '\0' ? 0 : policy_boundary_parse(text, &one, err);
+
+	if (r == 0)
+		policy_boundary_raise(all, &one);
+	return r;
+}
+
+static int
+raise_boundary(const struct dispatch_parent *parent, json_t *resolved, struct err *err)
+{
+	struct policy_boundary all = {0};
+	int r = add_boundary(&all, resolved, err);
+
+	r = r == 0 ? add_boundary(&all, parent->resolved, err) : r;
+	return r == 0 && json_object_set_new(resolved, "boundary", dispatch_boundary_json(&all)) < 0 ?
+	       out_of_memory(err) : r;
+}
+
 /* ---- the agents that it may dispatch itself ---- */
 
 static int
@@ -175,6 +209,8 @@ dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_req
 
 	if (r == 0)
 		r = dispatch_within(parent, plan, confined, err);
+	if (r == 0)
+		r = raise_boundary(parent, plan->resolved, err);
 	if (r == 0)
 		r = narrow_limits(parent, plan->resolved, err);
 	if (r == 0)

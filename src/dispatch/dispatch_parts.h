@@ -11,6 +11,7 @@
 struct child;
 struct db;
 struct dispatch_plan;
+struct policy_boundary;
 
 #define DISPATCH_POLICY_FILE "policy.json"
 #define DISPATCH_TOOLS_FILE "tools"
@@ -147,10 +148,12 @@ struct dispatch_parent {
 	void *arg;
 };
 /* Makes PLAN, of a child that is about to be queued, no wider than PARENT's: the agents that it may
- * request, depth, fan-out, rules, secrets, limits, the workspace.  The plan's "confined", "within"
- * and "deadline_ms" have the outcome.  -EPERM with the reason if the child is not permitted at all. */
+ * request, depth, fan-out, rules, secrets, walls, limits, the workspace.  The plan's "confined",
+ * "within" and "deadline_ms" have the outcome.  -EPERM with the reason if the child is not permitted at all. */
 int dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_request *request,
                      struct dispatch_plan *plan, struct err *err);
+/* "boundary" of a resolution: all that it, its policy and its ancestors ask for; null for nothing. */
+json_t *dispatch_boundary_json(const struct policy_boundary *b);
 
 /* ---- dispatch_within.c ---- */
 

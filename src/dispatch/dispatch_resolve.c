@@ -317,7 +317,7 @@ find_limits(struct resolving *v)
 
 /* ---- boundary ---- */
 
-/* What the policy in force demands; the policies around it are known where the cell starts. */
+/* What the policy in force demands. */
 static int
 find_demand(struct resolving *v, const struct dispatch_plan *plan, struct policy_boundary *ret_demand)
 {
@@ -334,23 +334,25 @@ find_demand(struct resolving *v, const struct dispatch_plan *plan, struct policy
 	return r;
 }
 
+/* Both what is asked for and what the policy demands, because a child may lose its policy. */
 static int
-check_boundary(struct resolving *v, const struct dispatch_plan *plan)
+find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 {
-	const char *text = json_string_value(json_object_get(v->agent, "boundary"));
-	OWN(freep) char *by = str_format("the agent '%s'", dispatch_text(v->agent, "name"));
-	struct policy_boundary asked, demanded;
-	int r;
+	const char *own = json_string_value(json_object_get(v->agent, "boundary"));
+	const char *text = own != NULL ? own : getenv("CLOISTER_BOUNDARY");
+	OWN(freep) char *by = own == NULL ? strdup("CLOISTER_BOUNDARY") :
+	                      str_format("the agent '%s'", dispatch_text(v->agent, "name"));
+	struct policy_boundary asked = {0}, demanded;
+	int r = by == NULL ? out_of_memory(v->err) : 0;
 
-	if (by == NULL)
-		return out_of_memory(v->err);
-	if (text == NULL)
-		return 0;
-	r = policy_boundary_parse(text, &asked, v->err);
-	if (r < 0)
+	if (r == 0 && text != NULL && (r = policy_boundary_parse(text, &asked, v->err)) < 0)
 		return err_wrap(v->err, "%s", by);
-	r = find_demand(v, plan, &demanded);
-	return r < 0 ? r : policy_boundary_check(&asked, by, &demanded, v->err);
+	r = r == 0 ? find_demand(v, plan, &demanded) : r;
+	r = r == 0 ? policy_boundary_check(&asked, by, &demanded, v->err) : r;
+	if (r < 0)
+		return r;
+	policy_boundary_raise(&asked, &demanded);
+	return put(v, "boundary", dispatch_boundary_json(&asked));
 }
 
 /* ---- all of it ---- */
@@ -358,7 +360,7 @@ check_boundary(struct resolving *v, const struct dispatch_plan *plan)
 static int
 copy_agent(struct resolving *v)
 {
-	static const char *const names[] = { "boundary", "command", "delegate", "state", "workspace" };
+	static const char *const names[] = { "command", "delegate", "state", "workspace" };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(names); i++) {
@@ -412,7 +414,7 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 	if (r == 0)
 		r = find_policy(&v, &plan);
 	if (r == 0)
-		r = check_boundary(&v, &plan);
+		r = find_boundary(&v, &plan);
 	if (r == 0)
 		r = find_limits(&v);
 	if (r == 0)

@@ -159,6 +159,7 @@ policy_boundary_resolve(const struct policy_boundary *asked, const char *by,
 	struct policy_boundary all = *demanded;
 	char text[POLICY_BOUNDARY_TEXT_MAX + 1];
 	int r = policy_boundary_check(asked, by, demanded, err), missing = 0;
+	bool is_asked;
 	unsigned kind;
 
 	if (r < 0)
@@ -166,8 +167,9 @@ policy_boundary_resolve(const struct policy_boundary *asked, const char *by,
 	policy_boundary_raise(&all, asked);
 	if (best(&all) == TOP)
 		missing = can(arg, err);
+	is_asked = missing < 0 ? best(asked) == TOP : asked->least == TOP;
 	if (missing != 0 && (missing < 0 || all.least == TOP))
-		return asked->least == TOP ? -err->code : err_wrap(err, "the policy's boundary is '%s'",
+		return is_asked ? -err->code : err_wrap(err, "the policy's boundary is '%s'",
 		                                                   policy_boundary_text(demanded, text));
 	kind = missing != 0 ? all.least : best(&all);
 	/* The policy's wish for the strongest kind comes true here. */

@@ -174,6 +174,12 @@ keep_better(char **best, const char *release)
 	return 0;
 }
 
+static bool
+is_exhausted(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
+
 static int
 consider(struct search *s, int boot, const char *name)
 {
@@ -191,6 +197,8 @@ consider(struct search *s, int boot, const char *name)
 	if (s->needs_modules && modules == NULL)
 		return keep_better(&s->bare, release);
 	fd = kernel_open_file(boot, name, NULL);
+	if (is_exhausted(fd))
+		return fd;
 	if (fd < 0 && fd != -EACCES)
 		return 0;
 	return keep_better(fd < 0 ? &s->unreadable : &s->best, release);
@@ -203,11 +211,13 @@ search_boot(struct search *s, struct err *err)
 	OWN(closedirp) DIR *boot = path == NULL ? NULL : opendir(path);
 	int r = 0;
 
-	if (boot == NULL)
-		return path == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
-	for (struct dirent *e; r == 0 && (e = readdir(boot)) != NULL;)
+	if (path == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (boot == NULL && is_exhausted(-errno))
+		return err_errno(err, "cannot look for kernels in '%s'", path);
+	for (struct dirent *e; boot != NULL && r == 0 && (e = readdir(boot)) != NULL;)
 		r = consider(s, dirfd(boot), e->d_name);
-	return r == 0 ? 0 : err_set(err, -r, "cannot look for kernels in '%s'", path);
+	return r == 0 ? 0 : err_set(err, -r, "cannot look for kernels in '%s': %s", path, strerrordesc_np(-r));
 }
 
 static int

@@ -4,6 +4,7 @@
  * guest of a few instructions, in a child process that is killed if it takes too long. */
 #ifndef CLOISTER_KVM_H
 #define CLOISTER_KVM_H
+#include <stdbool.h>
 
 #define KVM_TEXT_MAX 256
 #define KVM_RUN_MS 50                   /* for the guest, which needs about one */
@@ -16,6 +17,10 @@ enum kvm_state {
 	KVM_SLOW,                       /* the guest did not end in time: it is emulated, or hangs */
 	KVM_BROKEN,                     /* the guest could not be made, or did something else */
 };
+
+/* Whether STATE lasts.  False if it is usable, and after a failure, which whoever uses up memory or
+ * descriptors can cause. */
+bool kvm_is_missing(enum kvm_state state);
 
 /* Both texts are for people, and parts of a sentence: no capital letter, no full stop. */
 struct kvm_report {

@@ -66,7 +66,7 @@ judge_forbidden(const struct kvm_facts *f, struct kvm_report *r)
 		report(r, KVM_FORBIDDEN, todo, "you may not open /dev/kvm: only root may");
 }
 
-#define SEE_LOG "look for kvm in the kernel's log (dmesg)"
+#define SEE_LOG "try again, or look for kvm in the kernel's log (dmesg)"
 
 static void
 judge_guest(const struct kvm_facts *f, struct kvm_report *r)
@@ -80,7 +80,7 @@ judge_guest(const struct kvm_facts *f, struct kvm_report *r)
 		       "/dev/kvm opens, but emulates guests or hangs: a loop that takes a CPU a millisecond took over %d", KVM_RUN_MS);
 		break;
 	case KVM_END_ERRNO:
-		report(r, KVM_BROKEN, f->end_errno == EBUSY ? "stop other hypervisors" : SEE_LOG,
+		report(r, KVM_BROKEN, f->end_errno == EBUSY ? "stop other hypervisors, or try again" : SEE_LOG,
 		       "/dev/kvm opens, but cannot run a guest: %s", strerrordesc_np(f->end_errno));
 		break;
 	case KVM_END_STRANGE:
@@ -100,6 +100,12 @@ kvm_judge(const struct kvm_facts *facts, struct kvm_report *ret_report)
 		judge_absent(facts, ret_report);
 	else
 		report(ret_report, KVM_BROKEN, SEE_LOG, "cannot open /dev/kvm: %s", strerrordesc_np(facts->open_errno));
+}
+
+bool
+kvm_is_missing(enum kvm_state state)
+{
+	return state == KVM_ABSENT || state == KVM_FORBIDDEN || state == KVM_SLOW;
 }
 
 /* Whether the line of words at LINE has WORD. */

@@ -28,6 +28,8 @@ SECONDS = int(os.environ.get("CLOISTER_TEST_SECONDS", 60))
 only_root = pytest.mark.parametrize("who", [pytest.param("root", marks=pytest.mark.skipif(
     not IS_ROOT, reason="only root can check this"))])
 only_user = pytest.mark.parametrize("who", ["user"])
+# For tests to which it does not matter.
+as_one = pytest.mark.parametrize("who", ["root"] if IS_ROOT else ["user"])
 # Also with walls that pass no descriptors: the mutant build's boundary `stream`.
 over_stream_too = pytest.mark.parametrize("boundary", ["namespace", "stream"])
 

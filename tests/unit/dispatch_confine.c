@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
 #include "test.h"
@@ -150,4 +151,26 @@ TEST(dispatch_confine_pins)
 	OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
 
 	CHECK_OK(confine("{}", "{'agent':{'hash':'sha256:x','name':'other'}}", "other@sha256:x", &plan, NULL));
+}
+
+TEST(dispatch_confine_walls)
+{
+	static const struct { const char *parent, *child, *want; } cases[] = {
+		{ "null", "null", "null" },
+		{ "'microvm'", "null", "'microvm'" },
+		{ "null", "'microvm'", "'microvm'" },
+		{ "'microvm'", "'namespace'", "'microvm'" },
+		{ "'namespace'", "'microvm'", "'microvm'" },
+		{ "'strongest,namespace'", "'namespace'", "'strongest,namespace'" },
+		{ "'microvm'", "'strongest,namespace'", "'strongest'" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
+		OWN(freep) char *parent = str_format("{'boundary':%s}", cases[i].parent);
+		OWN(freep) char *child = str_format("{'boundary':%s}", cases[i].child);
+
+		CHECK_OK(confine(parent, child, "child", &plan, NULL));
+		check_json(json_object_get(plan.resolved, "boundary"), cases[i].want);
+	}
 }

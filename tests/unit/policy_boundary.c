@@ -158,11 +158,22 @@ TEST(policy_boundary_asks_the_machine_only_if_it_matters)
 /* If nobody knows whether it can, there is no weaker one. */
 TEST(policy_boundary_is_not_weaker_by_accident)
 {
-	struct policy_boundary asked = parsed("strongest,namespace"), nothing = {0};
-	struct machine machine = { .missing = -EAGAIN };
-	const char *name = NULL;
-	struct err err = {0};
+	static const struct { const char *asked, *demanded, *want; } cases[] = {
+		{ "strongest,namespace", "", MISSING },
+		{ "strongest,namespace", "namespace", MISSING },
+		{ "strongest", "", MISSING },
+		{ "", "strongest,namespace", "the policy's boundary is 'strongest,namespace': " MISSING },
+		{ "namespace", "strongest,namespace", "the policy's boundary is 'strongest,namespace': " MISSING },
+	};
 
-	CHECK(policy_boundary_resolve(&asked, "I", &nothing, can, &machine, &name, &err) < 0);
-	CHECK(name == NULL);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct policy_boundary asked = parsed(cases[i].asked), demanded = parsed(cases[i].demanded);
+		struct machine machine = { .missing = -EAGAIN };
+		const char *name = NULL;
+		struct err err = {0};
+
+		CHECK(policy_boundary_resolve(&asked, "I", &demanded, can, &machine, &name, &err) < 0);
+		CHECK_STR(err.text, cases[i].want);
+		CHECK(name == NULL);
+	}
 }

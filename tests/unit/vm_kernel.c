@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,6 +114,24 @@ TEST(kernel_not_readable)
 	check_refused("boot/vmlinuz-1" CLOUD, "", EACCES, "as root `chmod a+r` it");
 	make_kernel("0.1-other", "lib/modules");
 	check_newest("0.1-other");
+}
+
+/* A kernel that is there and cannot be opened now is not missing. */
+TEST(kernel_without_descriptors)
+{
+	int low = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct rlimit before;
+
+	enter_root();
+	make_kernel("1" CLOUD, "lib/modules");
+	CHECK(low >= 0 && close(low) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
+	/* For none at all, and for the folder alone. */
+	for (rlim_t n = 0; n < 2; n++) {
+		CHECK_OK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)low + n, before.rlim_max }));
+		check_refused("", "", EMFILE, "cannot look for kernels");
+	}
+	CHECK_OK(setrlimit(RLIMIT_NOFILE, &before));
+	check_newest("1" CLOUD);
 }
 
 TEST(kernel_given)

@@ -18,10 +18,11 @@ static const struct {
 } cases[] = {
 	{ { .end = KVM_END_OK }, KVM_USABLE, "runs guests", "" },
 	{ { .end = KVM_END_LATE }, KVM_SLOW, "emulates guests or hangs", "whose CPU runs guests itself" },
-	{ { .end = KVM_END_STRANGE }, KVM_BROKEN, "fails in it", "dmesg" },
-	{ { .end = KVM_END_ERRNO, .end_errno = ENOMEM }, KVM_BROKEN, "Cannot allocate memory", "dmesg" },
-	{ { .end = KVM_END_ERRNO, .end_errno = EBUSY }, KVM_BROKEN, "busy", "stop other hypervisors" },
+	{ { .end = KVM_END_STRANGE }, KVM_BROKEN, "fails in it", "try again, or look for kvm in the kernel's log (dmesg)" },
+	{ { .end = KVM_END_ERRNO, .end_errno = ENOMEM }, KVM_BROKEN, "Cannot allocate memory", "try again" },
+	{ { .end = KVM_END_ERRNO, .end_errno = EBUSY }, KVM_BROKEN, "busy", "stop other hypervisors, or try again" },
 	{ { .open_errno = EIO }, KVM_BROKEN, "Input/output error", "dmesg" },
+	{ { .open_errno = ENFILE }, KVM_BROKEN, "Too many open files", "try again" },
 	{ { .open_errno = EPERM }, KVM_FORBIDDEN, "this container", "--device /dev/kvm" },
 	{ { .open_errno = EACCES, .mode = 0660, .group = "kvm" }, KVM_FORBIDDEN, "not in the group 'kvm'",
 	  "as root: usermod -aG kvm USER, and log in again" },
@@ -55,6 +56,8 @@ TEST(kvm_judge)
 		if (strstr(report.found, cases[i].found) == NULL || strstr(report.todo, cases[i].todo) == NULL)
 			test_fail(__FILE__, __LINE__, "case %zu: \"%s\", \"%s\"", i, report.found, report.todo);
 		CHECK((report.todo[0] == '\0') == (report.state == KVM_USABLE));
+		/* A failure may have been caused by whoever would gain from it. */
+		CHECK(kvm_is_missing(report.state) == (report.state != KVM_USABLE && report.state != KVM_BROKEN));
 	}
 }
 

@@ -33,8 +33,8 @@ check_kvm(struct err *err)
 		               strerrordesc_np(-r));
 	if (report.state == KVM_USABLE)
 		return 0;
-	return err_set(err, ENOTSUP, "a virtual machine cannot run here: %s: %s; or use --vm-accel tcg, which is slow "
-	               "and for tests", report.found, report.todo);
+	return err_set(err, kvm_is_missing(report.state) ? ENOTSUP : EAGAIN, "a virtual machine cannot run here: %s: %s; "
+	               "or use --vm-accel tcg, which is slow and for tests", report.found, report.todo);
 }
 
 int

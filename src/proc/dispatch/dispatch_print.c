@@ -117,6 +117,8 @@ proc_print_resolved(FILE *out, const json_t *resolved)
 		print_named(out, "in force", policy);
 	else
 		fprintf(out, "  %-11s%s\n", "policy", "none: no network");
+	if (text(resolved, "boundary")[0] != '\0')
+		fprintf(out, "  %-11s%s\n", "boundary", text(resolved, "boundary"));
 	print_words(out, "secrets", json_object_get(resolved, "secrets"));
 	print_words(out, "command", json_object_get(resolved, "command"));
 	if (json_object_size(limits) > 0) {

@@ -8,7 +8,7 @@ import pytest
 
 from dispatches import agent, all_of, await_over, await_state, detach, dispatch, policy, register, show
 from egress_lab import CURL
-from operators import only_root, wait_until
+from operators import as_one, only_root, wait_until
 from test_egress_policy import CODE, UP, WWW
 from test_egress_secrets import canary, give
 
@@ -322,6 +322,67 @@ def test_a_childs_changes_stay_apart(operator):
     parent = lead(operator, workspace={"path": str(top), "mode": "overlay"})
     assert dispatch(operator, "--parent", parent, "child").ok() == "after\n"
     assert (top / "file").read_text() == "before"
+
+
+# ---- walls ---------------------------------------------------------------------------
+
+# The mutant build's boundary `stream` is stronger than namespaces, and needs no virtual machine.
+with_stream = pytest.mark.parametrize("boundary", ["stream"])
+
+
+@pytest.fixture
+def walled(operator, boundary):
+    """An operator who asks for no boundary, with the policy `walls`, which demands one."""
+    del operator.env["CLOISTER_BOUNDARY"]
+    policy(operator, "walls", boundary=boundary)
+    return operator
+
+
+def walls(operator, parent, name="child"):
+    """The boundary of a child that runs, and its id."""
+    id = detach(operator, "--parent", parent, name)
+    d = await_state(operator, id, "running")
+    assert d["resolved"]["boundary"] == plan(operator, parent, name)["boundary"]
+    return operator.cell(d["cell"])["boundary"], id
+
+
+@as_one
+@with_stream
+@pytest.mark.parametrize("source", ["policy", "agent", "variable"])
+def test_a_childs_walls_are_no_weaker(walled, boundary, source):
+    agent(walled, "weak", "sleep 1000", boundary="namespace")
+    agent(walled, "open", "sleep 1000", policy="open")
+    policy(walled, "open", ANY)
+    names = ["child", "weak", "open"]
+    agent(walled, "child", "sleep 1000", delegate={"agents": names})
+    if source == "variable":
+        walled.env["CLOISTER_BOUNDARY"] = boundary
+    parent = lead(walled, names, **({"policy": "walls"} if source == "policy" else
+                                    {"boundary": boundary} if source == "agent" else {}))
+    walled.env["CLOISTER_BOUNDARY"] = "namespace"
+    assert walled.cell(show(walled, parent)["cell"])["boundary"] == boundary
+    children = [walls(walled, parent, name) for name in names]
+    assert [wall for wall, _ in children] == [boundary] * len(names)
+    assert walls(walled, children[0][1])[0] == boundary
+
+
+@as_one
+@with_stream
+def test_a_child_keeps_walls_of_its_own(walled, boundary):
+    """Its policy is left out, because its parent has none."""
+    agent(walled, "child", "sleep 1000", policy="walls")
+    parent = lead(walled)
+    assert plan(walled, parent)["policy"] is None
+    assert walls(walled, parent)[0] == boundary
+
+
+@as_one
+@with_stream
+def test_the_strictest_wish_for_walls_counts(walled, boundary):
+    parent = lead(walled, boundary=boundary)
+    for own, want in ("strongest,namespace", f"strongest,{boundary}"), ("microvm", "microvm"), ("strongest", "strongest"):
+        agent(walled, "child", "true", boundary=own)
+        assert plan(walled, parent)["boundary"] == want
 
 
 def test_envs_are_handed_on_not_fetched(operator):

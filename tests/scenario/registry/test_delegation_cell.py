@@ -14,7 +14,7 @@ from cell_mcp import script
 from dispatches import all_of, await_over, await_state, detach, dispatch, policy, register, show
 from egress_lab import CURL
 from mcp_lab import Http, message
-from operators import SECONDS, children_of, wait_until
+from operators import SECONDS, as_one, children_of, wait_until
 from service import Service
 from test_egress_policy import CODE, UP, WWW
 from test_egress_secrets import canary
@@ -157,6 +157,23 @@ def test_the_child_is_confined(online, operator):
     # What is not for it, it does not get.
     assert "CLOISTER_MCP" not in done["stdout"]
     service.stop()
+
+
+@as_one
+@pytest.mark.parametrize("boundary", ["stream"])
+def test_a_child_without_a_policy_has_the_walls_of_its_parents_policy(operator, boundary):
+    del operator.env["CLOISTER_BOUNDARY"]
+    service = Service(operator, "--mcp", "127.0.0.1:0")
+    policy(operator, "walls", boundary=boundary)
+    child(operator, "sleep 1000")
+    lead(operator, 'Mcp().begin().tool("dispatch", agent="child")', policy="walls")
+    detach(operator, "lead")
+    d = wait_until(lambda: next((d for d in all_of(operator) if d["chain"] == "lead/child"
+                                 and d["state"] == "running"), None), "the child runs")
+    wall = operator.cell(d["cell"])["boundary"]
+    end_all(operator)
+    service.stop()
+    assert wall == boundary
 
 
 def test_a_consequence_is_not_got_round(online, operator):
