@@ -94,6 +94,7 @@ struct cell_spec {
 	char *vm_kernel, *vm_initramfs;
 	unsigned char vm_kernel_hash[HASH_LEN], vm_initramfs_hash[HASH_LEN];
 	bool vm_emulated;               /* without the help of the processor: for tests */
+	bool vm_tap;                    /* its network card is a tap in the cell's network */
 	bool vm_boots;                  /* from its kernel, not from a template */
 	char *hostname, *cwd;
 	char *rootfs;                   /* "" for the host's own /usr */

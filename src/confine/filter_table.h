@@ -11,6 +11,7 @@
 #define CLOISTER_FILTER_TABLE_H
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_tun.h>
 #include <linux/kvm.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
@@ -608,6 +609,9 @@ static const struct filter_row filter_audit[] = {
  * absent, as an older kernel would have it. */
 static const struct filter_case filter_monitor_ioctl[] = {
 	{ ALLOW, { IS(1, FIONREAD, FIONBIO) } },
+	/* The tap that it is given, as it is. */
+	{ ALLOW, { IS(1, TUNGETIFF, TUNGETFEATURES, TUNGETVNETHDRSZ, TUNSETVNETHDRSZ, TUNSETVNETLE,
+	              TUNSETOFFLOAD, TUNSETSNDBUF) } },
 	{ ALLOW, { BITS(1, 0xff00, KVMIO << 8) } },
 	{ DENY,  { END } },
 };

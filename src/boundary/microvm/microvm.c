@@ -199,7 +199,7 @@ vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
 
 	*ret_vm = (struct vm){ .driver = &vm_qemu, .machine = { .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
 		.cpus = one ? 1 : (unsigned)((limits->cpus_milli + 999) / 1000), .emulated = spec->vm_emulated,
-		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .share = -1, .control = -1,
+		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .tap = -1, .share = -1, .control = -1,
 		.keeper = -1, .log = -1 }, .kernel = -1, .initramfs = -1, .kvm = -1, .memory = -1, .recorded = -1 };
 	if (choose_mac(ret_vm->machine.mac) < 0)
 		return err_errno(err, "cannot make random numbers for the guest");

@@ -1,4 +1,5 @@
 /* vm_child.c - the first process of a cell with a virtual machine, from its namespaces to the monitor. */
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -9,6 +10,8 @@
 #include "boundary/microvm/vm.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
+
+#define DEVICE "/dev/net/tun"
 
 /* Like init's own lockdown: the monitor may change no file at all. */
 int
@@ -44,17 +47,34 @@ make_sockets(struct vm_machine *m, int stream, int *ret_port, struct err *err)
 	return 0;
 }
 
+/* The device that makes taps, which is not in the monitor's root; -1: none is needed. */
+static int
+find_tap(const struct ns_plan *plan, const struct vm_machine *m, int *ret_device, struct err *err)
+{
+	*ret_device = -1;
+	if (!plan->spec->vm_tap || !m->has_net)
+		return 0;
+	*ret_device = open(DEVICE, O_PATH | O_CLOEXEC);
+	return *ret_device < 0 ? err_errno(err, "cannot find " DEVICE " for a tap: load the module tun, or use "
+	                                   "--vm-net user") : 0;
+}
+
 /* Everything up to the rights: what remains is the monitor's, and its keeper's. */
 static int
 prepare(const struct ns_plan *plan, struct vm *vm, int *ret_landlock, struct err *err)
 {
 	static const char *const nothing[] = { NULL };
+	OWN(closep) int tun = -1;
 	int alive = -1, r = ns_set_kernel(plan, err);
 
+	if (r == 0)
+		r = find_tap(plan, &vm->machine, &tun, err);
 	if (r == 0)
 		r = vm_build_root(plan, vm, err);
 	if (r == 0)
 		r = ns_join_net(plan, err);
+	if (r == 0 && tun >= 0)
+		r = capture_make_tap(tun, &vm->machine.tap, err);
 	if (r == 0)
 		r = ns_set_limits(plan, err);
 	if (r == 0 && vm->machine.start != VM_RECORD)

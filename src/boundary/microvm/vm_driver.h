@@ -26,6 +26,7 @@ struct vm_machine {
 	int ram;                        /* a memory file, which the file server maps too */
 	int state;                      /* the devices of a template: written (VM_RECORD) or read */
 	int port;                       /* the guest's end of its port */
+	int tap;                        /* with has_net: the host's side of its card; -1: the monitor's own network */
 	int share;                      /* connected to the file server; -1: none */
 	int control, keeper;            /* the monitor's end of its control socket, and the keeper's; -1: none */
 	int log;                        /* what the monitor complains of */

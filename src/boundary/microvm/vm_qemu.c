@@ -156,8 +156,11 @@ add_net(struct args *args, const struct vm_machine *m)
 	if (!m->has_net)
 		return;
 	add(args, "-netdev");
-	add(args, "user,id=net,net=" VM_GUEST_NET4 ",host=" VM_GUEST_HOST4 ",dns=" VM_GUEST_DNS4
-	    ",ipv6-net=" VM_GUEST_NET6 ",ipv6-host=" VM_GUEST_HOST6 ",ipv6-dns=" VM_GUEST_DNS6);
+	if (m->tap >= 0)
+		add(args, "tap,id=net,fd=%d", m->tap);
+	else
+		add(args, "user,id=net,net=" VM_GUEST_NET4 ",host=" VM_GUEST_HOST4 ",dns=" VM_GUEST_DNS4
+		    ",ipv6-net=" VM_GUEST_NET6 ",ipv6-host=" VM_GUEST_HOST6 ",ipv6-dns=" VM_GUEST_DNS6);
 	if (m->start != VM_BOOT)
 		return;
 	add(args, "-device");
@@ -211,7 +214,7 @@ describe(struct args *args, const struct vm_machine *m)
 static int
 qemu_become(const struct vm_machine *m, struct err *err)
 {
-	const int kept[] = { m->ram, m->state, m->port, m->share, m->control };
+	const int kept[] = { m->ram, m->state, m->port, m->share, m->control, m->tap };
 	char *env[] = { NULL };
 	struct args args = {0};
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
