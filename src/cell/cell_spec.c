@@ -149,6 +149,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, spec->vm_initramfs);
 		buf_put(b, spec->vm_kernel_hash, HASH_LEN);
 		buf_put(b, spec->vm_initramfs_hash, HASH_LEN);
+		buf_put_str(b, spec->vm_monitor);
 	}
 	if (spec->weaker != NULL)
 		buf_put_str(b, spec->weaker);
@@ -205,11 +206,16 @@ get_hash(struct buf *b, unsigned char ret_hash[HASH_LEN])
 static int
 get_vm(struct buf *b, struct cell_spec *spec)
 {
+	const char *monitor;
 	int r = buf_dup_str(b, &spec->vm_kernel);
 
 	r = r == 0 ? buf_dup_str(b, &spec->vm_initramfs) : r;
 	r = r == 0 ? get_hash(b, spec->vm_kernel_hash) : r;
 	r = r == 0 ? get_hash(b, spec->vm_initramfs_hash) : r;
+	if (r == 0 && (buf_get_str(b, &monitor) < 0 || strlen(monitor) > CELL_MONITOR_MAX))
+		return -EBADMSG;
+	if (r == 0)
+		memcpy(spec->vm_monitor, monitor, strlen(monitor) + 1);
 	return r == 0 && (spec->vm_kernel[0] != '/' || spec->vm_initramfs[0] != '/') ? -EBADMSG : r;
 }
 

@@ -34,6 +34,15 @@ run_set_accel(struct run *run, const char *value, struct err *err)
 }
 
 int
+run_set_monitor(struct run *run, const char *value, struct err *err)
+{
+	if (strlen(value) > CELL_MONITOR_MAX)
+		return err_set(err, EINVAL, "no program '%.40s' runs virtual machines", value);
+	memcpy(run->spec.vm_monitor, value, strlen(value) + 1);
+	return 0;
+}
+
+int
 run_set_vm_net(struct run *run, const char *value, struct err *err)
 {
 	if (strcmp(value, "user") != 0 && strcmp(value, "tap") != 0)

@@ -215,24 +215,16 @@ static int
 qemu_become(const struct vm_machine *m, struct err *err)
 {
 	const int kept[] = { m->ram, m->state, m->port, m->share, m->control, m->tap };
-	char *env[] = { NULL };
 	struct args args = {0};
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	describe(&args, m);
 	if (args.failed)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
-		if (kept[i] >= 0 && fcntl(kept[i], F_SETFD, 0) < 0)
-			return err_errno(err, "cannot hand a descriptor to the virtual machine");
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(m->log, 2) < 0)
-		return err_errno(err, "cannot arrange the virtual machine's descriptors");
-	execve(QEMU, args.list, env);
-	return err_errno(err, "cannot run " QEMU);
+	return vm_exec(QEMU, args.list, kept, ARRAY_LEN(kept), m->log, err);
 }
 
 const struct vm_driver vm_qemu = {
-	.name = "qemu", .program = QEMU, .shape = MACHINE, .find = qemu_find, .become = qemu_become,
+	.name = "qemu", .title = "QEMU", .filter = FILTER_MONITOR, .program = QEMU, .shape = MACHINE, .find = qemu_find, .become = qemu_become,
 	.begin = qmp_begin, .pause = qmp_pause, .snapshot = qmp_snapshot, .restore = qmp_restore,
 	.plug = qmp_plug, .resume = qmp_resume, .end = qmp_end,
 };
