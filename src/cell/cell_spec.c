@@ -79,7 +79,7 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAG_STRICT = 4096,
        FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAG_BOUNDARY = 65536,
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
-       FLAG_VM_BOOTS = 1048576, FLAGS = 2097151 };
+       FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAGS = 4194303 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -116,7 +116,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->sources != NULL ? FLAG_SOURCES : 0) | (spec->has_hooks ? FLAG_HOOKS : 0) |
 	               (spec->boundary[0] != '\0' ? FLAG_BOUNDARY : 0) | (spec->vm_kernel != NULL ? FLAG_VM : 0) |
 	               (spec->vm_emulated ? FLAG_VM_EMULATED : 0) | (spec->weaker != NULL ? FLAG_WEAKER : 0) |
-	               (spec->vm_boots ? FLAG_VM_BOOTS : 0));
+	               (spec->vm_boots ? FLAG_VM_BOOTS : 0) | (spec->vm_tap ? FLAG_VM_TAP : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -149,6 +149,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, spec->vm_initramfs);
 		buf_put(b, spec->vm_kernel_hash, HASH_LEN);
 		buf_put(b, spec->vm_initramfs_hash, HASH_LEN);
+		buf_put_str(b, spec->vm_monitor);
 	}
 	if (spec->weaker != NULL)
 		buf_put_str(b, spec->weaker);
@@ -205,11 +206,16 @@ get_hash(struct buf *b, unsigned char ret_hash[HASH_LEN])
 static int
 get_vm(struct buf *b, struct cell_spec *spec)
 {
+	const char *monitor;
 	int r = buf_dup_str(b, &spec->vm_kernel);
 
 	r = r == 0 ? buf_dup_str(b, &spec->vm_initramfs) : r;
 	r = r == 0 ? get_hash(b, spec->vm_kernel_hash) : r;
 	r = r == 0 ? get_hash(b, spec->vm_initramfs_hash) : r;
+	if (r == 0 && (buf_get_str(b, &monitor) < 0 || strlen(monitor) > CELL_MONITOR_MAX))
+		return -EBADMSG;
+	if (r == 0)
+		memcpy(spec->vm_monitor, monitor, strlen(monitor) + 1);
 	return r == 0 && (spec->vm_kernel[0] != '/' || spec->vm_initramfs[0] != '/') ? -EBADMSG : r;
 }
 
@@ -387,6 +393,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.profile = profile;
 	spec.vm_emulated = (flags & FLAG_VM_EMULATED) != 0;
 	spec.vm_boots = (flags & FLAG_VM_BOOTS) != 0;
+	spec.vm_tap = (flags & FLAG_VM_TAP) != 0;
 	spec.root = (flags & FLAG_ROOT) != 0;
 	spec.detached = (flags & FLAG_DETACHED) != 0;
 	spec.tty = (flags & FLAG_TTY) != 0;

@@ -31,6 +31,7 @@ struct err;
 #define CELL_CHAIN_MAX 1024             /* bytes */
 #define CELL_CHAIN_DEPTH_MAX 16
 #define CELL_BOUNDARY_MAX 32            /* bytes of its name */
+#define CELL_MONITOR_MAX 31
 
 /* The descriptors that the supervisor is started with; see cell_spec_has_fd(). */
 #define CELL_SPEC_FD 3                  /* a memory file: the description, see cell_spec_put() */
@@ -93,7 +94,9 @@ struct cell_spec {
 	/* With a virtual machine: what it boots; NULL without one. */
 	char *vm_kernel, *vm_initramfs;
 	unsigned char vm_kernel_hash[HASH_LEN], vm_initramfs_hash[HASH_LEN];
+	char vm_monitor[CELL_MONITOR_MAX + 1];  /* the program that runs it; "" for the default */
 	bool vm_emulated;               /* without the help of the processor: for tests */
+	bool vm_tap;                    /* its network card is a tap in the cell's network */
 	bool vm_boots;                  /* from its kernel, not from a template */
 	char *hostname, *cwd;
 	char *rootfs;                   /* "" for the host's own /usr */

@@ -27,7 +27,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
-       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT };
+       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -76,6 +76,8 @@ const struct cli_option cli_run_options[] = {
 	{ "vm-kernel", 0, "FILE", "with --boundary microvm: the kernel of the virtual machine", OPT_VM_KERNEL },
 	{ "vm-boot", 0, NULL, "boot the virtual machine, instead of copying one that has booted", OPT_VM_BOOT },
 	{ "vm-accel", 0, "NAME", "kvm, or tcg: emulate the virtual machine, for tests", OPT_VM_ACCEL },
+	{ "vm-monitor", 0, "NAME", "the program that runs it: qemu or cloud-hypervisor", OPT_VM_MONITOR },
+	{ "vm-net", 0, "KIND", "the virtual machine's network: user (default), or tap: faster", OPT_VM_NET },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
@@ -215,6 +217,8 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_VM_KERNEL: run->vm_kernel = value; return 0;
 	case OPT_VM_BOOT:   run->spec.vm_boots = true; return 0;
 	case OPT_VM_ACCEL:  return run_set_accel(run, value, err);
+	case OPT_VM_MONITOR: return run_set_monitor(run, value, err);
+	case OPT_VM_NET:    return run_set_vm_net(run, value, err);
 	case OPT_POLICY:
 		if (run->policy_file != NULL)
 			return err_set(err, EINVAL, "only one policy can be given: '%s' can `include` "
@@ -346,6 +350,10 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = run_set_boundary(run, getenv("CLOISTER_BOUNDARY"), "CLOISTER_BOUNDARY", err);
 	if (r == 0 && getenv("CLOISTER_VM_ACCEL") != NULL)
 		r = run_set_accel(run, getenv("CLOISTER_VM_ACCEL"), err);
+	if (r == 0 && getenv("CLOISTER_VM_MONITOR") != NULL)
+		r = run_set_monitor(run, getenv("CLOISTER_VM_MONITOR"), err);
+	if (r == 0 && getenv("CLOISTER_VM_NET") != NULL)
+		r = run_set_vm_net(run, getenv("CLOISTER_VM_NET"), err);
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
 	if (r == 0)

@@ -166,6 +166,8 @@ int run_finish_boundary(struct run *run, struct err *err);
 
 /* run_vm.c */
 int run_set_accel(struct run *run, const char *value, struct err *err);
+int run_set_monitor(struct run *run, const char *value, struct err *err);
+int run_set_vm_net(struct run *run, const char *value, struct err *err);
 /* A policy_boundary_can; RUN is a struct run. */
 int run_can_vm(void *run, struct err *err);
 /* With the boundary microvm, sets spec.vm_kernel and spec.vm_initramfs.  The result is positive, an exit

@@ -33,6 +33,24 @@ run_set_accel(struct run *run, const char *value, struct err *err)
 	return 0;
 }
 
+int
+run_set_monitor(struct run *run, const char *value, struct err *err)
+{
+	if (strlen(value) > CELL_MONITOR_MAX)
+		return err_set(err, EINVAL, "no program '%.40s' runs virtual machines", value);
+	memcpy(run->spec.vm_monitor, value, strlen(value) + 1);
+	return 0;
+}
+
+int
+run_set_vm_net(struct run *run, const char *value, struct err *err)
+{
+	if (strcmp(value, "user") != 0 && strcmp(value, "tap") != 0)
+		return err_set(err, EINVAL, "a virtual machine has no network '%s': use user or tap", value);
+	run->spec.vm_tap = strcmp(value, "tap") == 0;
+	return 0;
+}
+
 /* Reads the answer of cloister-initramfs: four lines. */
 static int
 read_answer(int fd, struct cell_spec *spec, struct err *err)
@@ -137,7 +155,7 @@ int
 run_finish_vm(struct run *run, struct err *err)
 {
 	if (strcmp(run->spec.boundary, BOUNDARY_MICROVM) != 0) {
-		run->spec.vm_emulated = false;
+		run->spec.vm_emulated = run->spec.vm_tap = false;
 		return run->vm_kernel == NULL || run->spec.weaker != NULL ? 0 :
 		       err_set(err, EINVAL, "--vm-kernel needs --boundary " BOUNDARY_MICROVM);
 	}

@@ -11,6 +11,7 @@
 #define CLOISTER_FILTER_TABLE_H
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_tun.h>
 #include <linux/kvm.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
@@ -608,6 +609,9 @@ static const struct filter_row filter_audit[] = {
  * absent, as an older kernel would have it. */
 static const struct filter_case filter_monitor_ioctl[] = {
 	{ ALLOW, { IS(1, FIONREAD, FIONBIO) } },
+	/* The tap that it is given, as it is. */
+	{ ALLOW, { IS(1, TUNGETIFF, TUNGETFEATURES, TUNGETVNETHDRSZ, TUNSETVNETHDRSZ, TUNSETVNETLE,
+	              TUNSETOFFLOAD, TUNSETSNDBUF) } },
 	{ ALLOW, { BITS(1, 0xff00, KVMIO << 8) } },
 	{ DENY,  { END } },
 };
@@ -662,6 +666,44 @@ static const struct filter_row filter_monitor[] = {
 	{ "readv writev preadv pwritev pwrite64 lseek fallocate", .verdict = ALLOW },
 };
 
+/* A monitor that works by sockets of its own: it has no other network, no code to make, and one more filter
+ * for each of its threads.  The calls are those of its own filters, as far as our machines use them. */
+static const struct filter_case filter_hypervisor_socket[] = {
+	{ ALLOW, { IS(0, AF_UNIX), BITS(1, SOCKET_TYPE, SOCK_STREAM, SOCK_DGRAM) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_hypervisor_ioctl[] = {
+	{ ALLOW, { IS(1, FIONREAD, FIONBIO, FIOCLEX) } },
+	/* A tap that has a network already stays there. */
+	{ ALLOW, { IS(1, TUNGETIFF, TUNGETFEATURES, TUNSETIFF, TUNSETVNETHDRSZ, TUNSETOFFLOAD) } },
+	{ ALLOW, { IS(1, SIOCGIFFLAGS, SIOCGIFHWADDR, SIOCGIFMTU, SIOCGIFINDEX) } },
+	{ ALLOW, { BITS(1, 0xff00, KVMIO << 8) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_hypervisor_unlinkat[] = {
+	{ ALLOW, { IS(2, 0) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_hypervisor_prctl[] = {
+	{ ALLOW, { IS(0, PR_SET_NAME, PR_SET_TIMERSLACK, PR_SET_NO_NEW_PRIVS) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_hypervisor_seccomp[] = {
+	{ ALLOW, { IS(0, SECCOMP_SET_MODE_FILTER), IS(1, 0, SECCOMP_FILTER_FLAG_TSYNC) } },
+	{ DENY,  { END } },
+};
+static const struct filter_row filter_hypervisor[] = {
+	{ "bind listen accept4 unlink dup epoll_ctl epoll_wait epoll_pwait timerfd_create timerfd_settime pipe2 "
+	  "getdents64 getcwd getuid memfd_create ftruncate fsync fdatasync mremap sched_yield sched_setaffinity "
+	  "sigaltstack tkill close_range", .verdict = ALLOW },
+	{ "open", .cases = filter_open },
+	{ "unlinkat", .cases = filter_hypervisor_unlinkat },
+	{ "socket", .cases = filter_hypervisor_socket },
+	{ "ioctl", .cases = filter_hypervisor_ioctl },
+	{ "prctl", .cases = filter_hypervisor_prctl },
+	{ "seccomp", .cases = filter_hypervisor_seccomp },
+};
+
 /* The file server of a virtual machine: what an agent may do, and one call more. */
 static const struct filter_row filter_share[] = {
 	{ "chroot", .verdict = ALLOW },
@@ -696,6 +738,7 @@ static const struct filter_profile_spec {
 } filter_profiles[FILTER_PROFILES] = {
 	[FILTER_DEFAULT] = { "default", ABSENT, { TABLE(filter_agent) } },
 	[FILTER_MONITOR] = { "monitor", ABSENT, { TABLE(filter_monitor) } },
+	[FILTER_HYPERVISOR] = { "hypervisor", ABSENT, { TABLE(filter_hypervisor), TABLE(filter_monitor) } },
 	[FILTER_SHARE] = { "share", ABSENT, { TABLE(filter_share), TABLE(filter_agent) } },
 	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_beside),
 		TABLE(filter_nested), TABLE(filter_agent) } },

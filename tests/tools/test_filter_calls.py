@@ -86,8 +86,8 @@ def libraries():
     return calls
 
 
-# Refused on both: by its number on amd64, and by the flags of clone on arm64.
-BY_FLAGS = {"monitor": {"vfork.o"}}
+# Refused on both: by its number on amd64, and by the flags of clone or unlinkat on arm64.
+BY_FLAGS = {"monitor": {"vfork.o"}, "hypervisor": {"vfork.o", "rmdir.o"}}
 
 
 def lopsided(filters, libraries, profile):

@@ -4,11 +4,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_tun.h>
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -25,6 +27,7 @@
 
 #define BACKLOG 1024
 #define DNS_PORT 53
+#define TAP "guest0"                     /* its name */
 
 /* Sends the messages of one family.  The kernel answers while they are sent, and only errors count. */
 static int
@@ -245,6 +248,49 @@ capture_enter(const int fds[2], struct err *err)
 {
 	if (setns(fds[0], CLONE_NEWUSER) < 0 || setns(fds[1], CLONE_NEWNET) < 0)
 		return err_errno(err, "cannot enter the cell's network");
+	return 0;
+}
+
+/* The number of a network is that of whoever opens the device. */
+static int
+open_tap(int device, struct err *err)
+{
+	struct ifreq ifr = { .ifr_name = TAP, .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+	unsigned number = CAPTURE_TAP;
+	OWN(closep) int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	OWN(closep) int tap = -1;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", device);
+	tap = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (tap < 0 || ioctl(tap, TUNSETIFINDEX, &number) < 0 || ioctl(tap, TUNSETIFF, &ifr) < 0)
+		return err_errno(err, "cannot make a tap for the virtual machine's network (use --vm-net user)");
+	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (any < 0 || ioctl(any, SIOCSIFFLAGS, &ifr) < 0)
+		return err_errno(err, "cannot bring the virtual machine's tap up");
+	return TAKE_FD(tap);
+}
+
+int
+capture_make_tap(int device, int *ret_tap, struct err *err)
+{
+	static const struct iovec routes4[] = { PART(net_tap4) }, routes6[] = { PART(net_tap6) };
+	static const struct iovec rules4[] = { PART(net_batch_begin), PART(net_guest4), PART(net_batch_end) };
+	static const struct iovec rules6[] = { PART(net_batch_begin), PART(net_guest6), PART(net_batch_end) };
+	OWN(closep) int tap = open_tap(device, err);
+	int r;
+
+	if (tap < 0)
+		return tap;
+	/* Without IPv6 there is no table for its rules. */
+	r = tell_kernel(NETLINK_NETFILTER, rules4, ARRAY_LEN(rules4));
+	if (r == 0 && tell_kernel(NETLINK_NETFILTER, rules6, ARRAY_LEN(rules6)) == 0)
+		r = tell_kernel(NETLINK_ROUTE, routes6, 1);
+	if (r == 0)
+		r = tell_kernel(NETLINK_ROUTE, routes4, 1);
+	if (r < 0)
+		return err_set(err, -r, "cannot set up the virtual machine's tap: %s", strerrordesc_np(-r));
+	*ret_tap = TAKE_FD(tap);
 	return 0;
 }
 

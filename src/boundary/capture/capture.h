@@ -25,6 +25,14 @@ void capture_close(struct capture *capture);    /* for OWN() too */
 /* Moves the calling process into a network: FDS are its user and its network namespace. */
 int capture_enter(const int fds[2], struct err *err);
 
+/* The interface number of a guest's tap. */
+#define CAPTURE_TAP 4096
+
+/* Makes the tap of a virtual machine in the network that the calling process is in, where it must have all
+ * rights.  DEVICE is /dev/net/tun, opened with O_PATH.  What the guest sends goes where everything goes
+ * that is sent in this network.  The caller owns *ret_tap: once nobody has it, the tap is gone. */
+int capture_make_tap(int device, int *ret_tap, struct err *err);
+
 /* Whether the namespace that the calling process is in can capture, without a gate: 0 or a negative
  * errno. */
 int capture_try(bool *ret_ipv6);

@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "boundary/capture/capture.h"
+#include "boundary/microvm/vm_guest.h"
 #include "cell/cell_net.h"
 
 #define LOOPBACK 1                      /* its interface number */
@@ -31,10 +33,14 @@
 #define CAPTURE_CHAIN "capture"
 #define NAT_CHAIN "names"
 #define FILTER_CHAIN "reject"
+#define GUEST_CHAIN "guest"
+#define GUEST_NAT_CHAIN "guestnames"
 #define DNS_PORT 53
 #define TCP_FLAGS 13                    /* their offset in the header */
 #define TCP_SYN 0x02
 #define TCP_SYN_ACK 0x12
+#define NEIGHBOUR_SOLICITATION 135      /* types of ICMPv6 */
+#define NEIGHBOUR_ADVERTISEMENT 136
 #define PART_MAX 16384
 
 static const struct family {
@@ -45,11 +51,12 @@ static const struct family {
 	unsigned size, from, to;        /* of an address; offsets in a packet's header */
 	const char *gate, *cell, *loopback;
 	unsigned loopback_bits;
+	const char *guest, *guests_gateway;
 } families[] = {
 	{ "4", AF_INET, NFPROTO_IPV4, IPPROTO_ICMP, 3, 4, 12, 16, CELL_NET_GATE4, CELL_NET_CELL4,
-	  "127.0.0.0", 8 },
+	  "127.0.0.0", 8, VM_GUEST_ADDRESS4, VM_GUEST_HOST4 },
 	{ "6", AF_INET6, NFPROTO_IPV6, IPPROTO_ICMPV6, 4, 16, 8, 24, CELL_NET_GATE6,
-	  CELL_NET_CELL6, "::1", 128 },
+	  CELL_NET_CELL6, "::1", 128, VM_GUEST_ADDRESS6, VM_GUEST_HOST6 },
 };
 
 /* One array of the output: messages, one behind the other. */
@@ -134,7 +141,7 @@ raise_loopback(void)
 }
 
 static void
-add_address(const struct family *f)
+add_address(const struct family *f, uint32_t link, const char *text)
 {
 	struct nlmsghdr *message = route_message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
 	struct ifaddrmsg *body = mnl_nlmsg_put_extra_header(message, sizeof(*body));
@@ -143,9 +150,9 @@ add_address(const struct family *f)
 	body->ifa_prefixlen = (uint8_t)(f->size * 8);
 	body->ifa_flags = f->af == AF_INET6 ? IFA_F_NODAD : 0;
 	body->ifa_scope = RT_SCOPE_UNIVERSE;
-	body->ifa_index = LOOPBACK;
-	mnl_attr_put(message, IFA_LOCAL, f->size, address(f, f->cell));
-	mnl_attr_put(message, IFA_ADDRESS, f->size, address(f, f->cell));
+	body->ifa_index = link;
+	mnl_attr_put(message, IFA_LOCAL, f->size, address(f, text));
+	mnl_attr_put(message, IFA_ADDRESS, f->size, address(f, text));
 	done(message);
 }
 
@@ -163,6 +170,25 @@ add_route(const struct family *f)
 	body->rtm_type = RTN_LOCAL;
 	mnl_attr_put_u32(message, RTA_OIF, LOOPBACK);
 	mnl_attr_put(message, RTA_PREFSRC, f->size, address(f, f->cell));
+	done(message);
+}
+
+/* The one address that is not local: a guest's.  It is in the table that has all the others, where the
+ * longer prefix counts. */
+static void
+add_guests_route(const struct family *f)
+{
+	struct nlmsghdr *message = route_message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
+	struct rtmsg *body = mnl_nlmsg_put_extra_header(message, sizeof(*body));
+
+	body->rtm_family = (uint8_t)f->af;
+	body->rtm_dst_len = (uint8_t)(f->size * 8);
+	body->rtm_table = RT_TABLE_LOCAL;
+	body->rtm_protocol = RTPROT_STATIC;
+	body->rtm_scope = RT_SCOPE_LINK;
+	body->rtm_type = RTN_UNICAST;
+	mnl_attr_put(message, RTA_DST, f->size, address(f, f->guest));
+	mnl_attr_put_u32(message, RTA_OIF, CAPTURE_TAP);
 	done(message);
 }
 
@@ -246,6 +272,25 @@ protocol_is(uint8_t protocol)
 }
 
 static void
+comes_from_guest(void)
+{
+	static const uint32_t tap = CAPTURE_TAP;
+	struct nftnl_expr *e = expr("meta");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, NFT_META_IIF);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_META_DREG, NFT_REG_1);
+	add(e);
+	compare(NFT_CMP_EQ, &tap, sizeof(tap));
+}
+
+static void
+icmp_type_is(uint8_t type)
+{
+	load_payload(NFT_PAYLOAD_TRANSPORT_HEADER, 0, sizeof(type));
+	compare(NFT_CMP_EQ, &type, sizeof(type));
+}
+
+static void
 goes_to_port(uint16_t port)
 {
 	uint16_t wire = htons(port);
@@ -282,13 +327,19 @@ put_in(uint32_t reg, const void *data, uint32_t len)
 }
 
 static void
-accept_it(void)
+decide(uint32_t verdict)
 {
 	struct nftnl_expr *e = expr("immediate");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_VERDICT, NF_ACCEPT);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_VERDICT, verdict);
 	add(e);
+}
+
+static void
+accept_it(void)
+{
+	decide(NF_ACCEPT);
 }
 
 static void
@@ -465,6 +516,58 @@ add_refusal(const struct family *f)
 	end_rule(f);
 }
 
+static void
+accept_from_guest(const struct family *f, uint8_t protocol)
+{
+	begin_rule(f, GUEST_CHAIN);
+	comes_from_guest();
+	address_is(f, f->from, f->guest);
+	if (protocol != 0) {
+		protocol_is(protocol);
+		add(expr("notrack"));
+	}
+	accept_it();
+	end_rule(f);
+}
+
+static void
+accept_neighbour(const struct family *f, uint8_t type)
+{
+	begin_rule(f, GUEST_CHAIN);
+	comes_from_guest();
+	protocol_is(IPPROTO_ICMPV6);
+	icmp_type_is(type);
+	accept_it();
+	end_rule(f);
+}
+
+/* A guest's kernel can send any packet.  Only those with its own address count, and the messages by which
+ * it finds the host; so it announces no routes, and answers for nobody else. */
+static void
+add_guest(const struct family *f)
+{
+	add_chain(f, GUEST_CHAIN, "filter", NF_INET_PRE_ROUTING, -300, NF_ACCEPT);
+	accept_from_guest(f, IPPROTO_TCP);
+	accept_from_guest(f, 0);
+	if (f->af == AF_INET6) {
+		accept_neighbour(f, NEIGHBOUR_SOLICITATION);
+		accept_neighbour(f, NEIGHBOUR_ADVERTISEMENT);
+	}
+	begin_rule(f, GUEST_CHAIN);
+	comes_from_guest();
+	decide(NF_DROP);
+	end_rule(f);
+	/* Connections are captured like all others.  Names need a rule of their own, because theirs is for
+	 * packets that are sent here. */
+	add_chain(f, GUEST_NAT_CHAIN, "nat", NF_INET_PRE_ROUTING, -100, NF_ACCEPT);
+	begin_rule(f, GUEST_NAT_CHAIN);
+	comes_from_guest();
+	protocol_is(IPPROTO_UDP);
+	goes_to_port(DNS_PORT);
+	send_to_gate(f, DNS_PORT);
+	end_rule(f);
+}
+
 int
 main(void)
 {
@@ -474,14 +577,19 @@ main(void)
 
 		if (f->af == AF_INET)
 			raise_loopback();
-		add_address(f);
+		add_address(f, LOOPBACK, f->cell);
 		add_route(f);
 		print_part("routes", f->name);
+		add_address(f, CAPTURE_TAP, f->guests_gateway);
+		add_guests_route(f);
+		print_part("tap", f->name);
 		add_table(f);
 		add_capture(f);
 		add_names(f);
 		add_refusal(f);
 		print_part("rules", f->name);
+		add_guest(f);
+		print_part("guest", f->name);
 	}
 	done(nftnl_batch_begin(room(), ++sequence));
 	print_part("batch_begin", "");

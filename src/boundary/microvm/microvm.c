@@ -126,7 +126,10 @@ explain(int log, struct err *err)
 {
 	char text[LOG_MAX + 1] = "";
 
-	if (err->code == EINTR || pread(log, text, LOG_MAX, 0) <= 0 || text[0] == '\0')
+	/* Then it ended because of this process. */
+	if (err->code == ETIMEDOUT || err->code == EINTR)
+		return;
+	if (pread(log, text, LOG_MAX, 0) <= 0 || text[0] == '\0')
 		return;
 	text[strcspn(text, "\n")] = '\0';
 	for (char *at = text; *at != '\0'; at++)
@@ -198,10 +201,12 @@ vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
 	const struct cell_limits *limits = &spec->limits;
 	const bool one = (limits->asked & CELL_LIMIT_CPUS) == 0 && spec->vm_emulated;
 
-	*ret_vm = (struct vm){ .driver = &vm_qemu, .machine = { .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
+	*ret_vm = (struct vm){ .driver = vm_choose_driver(spec->vm_monitor, err), .machine = { .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
 		.cpus = one ? 1 : (unsigned)((limits->cpus_milli + 999) / 1000), .emulated = spec->vm_emulated,
-		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .share = -1, .control = -1,
+		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .tap = -1, .share = -1, .control = -1,
 		.keeper = -1, .log = -1 }, .kernel = -1, .initramfs = -1, .kvm = -1, .memory = -1, .recorded = -1 };
+	if (ret_vm->driver == NULL)
+		return -err->code;
 	if (choose_mac(ret_vm->machine.mac) < 0)
 		return err_errno(err, "cannot make random numbers for the guest");
 	return 0;
@@ -289,7 +294,7 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
 	int r = vm_describe(spec, &vm, err);
 
 	lift_file_limit();
-	if (r == 0 && !spec->vm_boots)
+	if (r == 0 && !spec->vm_boots && vm.driver->restore != NULL)
 		r = vm_prepare_template(spec, ground, &vm, err);
 	if (r == 0)
 		r = vm_open(spec, ground->slot, &vm, err);
@@ -308,9 +313,14 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
 static int
 microvm_check(const struct cell_spec *spec, struct err *err)
 {
+	const struct vm_driver *driver;
+
 	if (spec->vm_kernel == NULL)
 		return err_set(err, EINVAL, "the cell's description names no kernel for its virtual machine");
-	return vm_qemu.find(err) < 0 ? -err->code : ns_check(spec, err);
+	driver = vm_choose_driver(spec->vm_monitor, err);
+	if (driver == NULL || (driver->check != NULL && driver->check(spec, err) < 0))
+		return -err->code;
+	return ns_check(spec, err);
 }
 
 /* The agent is the guest's own, and has no pid here. */

@@ -26,13 +26,20 @@ struct vm {
 #define VM_TREE "guest"                 /* what the guest sees */
 #define VM_KERNEL "kernel"
 #define VM_INITRAMFS "initramfs"
+#define VM_SOCKETS "sockets"            /* a folder that the monitor can write */
+#define VM_SHARE "share"                /* in it: the file server's */
+#define VM_VSOCK "vsock"                /* the monitor's; that of a port ends with its number */
+#define VM_MONITOR "monitor"            /* a test's own */
 
 /* vm_root.c: the guest's tree, and around it the root of the monitor, in which the caller is afterwards. */
 int vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err);
 
 /* vm_share.c: starts the file server of VM_TREE.  The caller owns *ret_socket, which is connected to
- * it, and *ret_alive, a pipe to which only the server can write. */
-int vm_share(const struct ns_plan *plan, int *ret_socket, int *ret_alive, struct err *err);
+ * it, or -1 BY_SOCKETS: then the server listens in VM_SOCKETS.  *ret_alive is a pipe to which only the
+ * server can write; the caller owns that too. */
+int vm_share(const struct ns_plan *plan, bool by_sockets, int *ret_socket, int *ret_alive, struct err *err);
+/* A socket without a name that listens, and one that is connected to it. */
+int vm_connect_pair(int *ret_listener, int *ret_socket, struct err *err);
 /* From now on the kernel asks this process, and the program that it becomes, to end when the server
  * does: without its files a guest hangs.  The process must have the ids already that it will keep. */
 int vm_end_with_server(int alive, struct err *err);
@@ -43,10 +50,18 @@ const char *vm_find_server(struct err *err);
 int vm_build(const struct ns_plan *plan, struct err *err);
 /* Leaves a process that has no rights any more with no file that it can change, and with the monitor's
  * filter. */
-int vm_lock_down(int landlock, struct err *err);
+int vm_lock_down(const struct vm *vm, int landlock, struct err *err);
+
+/* vm_relay.c: listens at PATH. */
+int vm_listen(const char *path, int *ret_listener, struct err *err);
+/* Waits at LISTENER for a guest, and carries its bytes until it ends, or the cell does. */
+int vm_relay(int listener, int stream, struct err *err);
+
+/* vm_drivers.c: the mutant build's monitor, or NULL. */
+const char *vm_test_program(void);
 
 /* vm_keeper.c: starts the keeper of a machine whose monitor the caller becomes.  PORT is the host's end
- * of the port of a machine that becomes a template. */
+ * of the port of a machine that becomes a template; by sockets, where it listens. */
 int vm_keep(const struct vm *vm, int port, int landlock, struct err *err);
 
 /* vm_template.c: templates, in the folder of the initramfs. */

@@ -2,13 +2,19 @@
  *
  * The monitor takes init's place in the cell.  Beside it, for as long as the machine is prepared, runs
  * its keeper: a process of the cell that has the monitor's control socket.  Nobody reads from that
- * socket once the guest of a cell has run an instruction. */
+ * socket once the guest of a cell has run an instruction.
+ *
+ * A monitor that works by sockets is told what to do by its keeper from the start.  The guest's port is a
+ * socket of it too, so the keeper stays, and carries bytes between that and the cell's stream. */
 #ifndef CLOISTER_VM_DRIVER_H
 #define CLOISTER_VM_DRIVER_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "confine/filter.h"
+
+struct cell_spec;
 struct err;
 
 enum vm_start {
@@ -26,8 +32,10 @@ struct vm_machine {
 	int ram;                        /* a memory file, which the file server maps too */
 	int state;                      /* the devices of a template: written (VM_RECORD) or read */
 	int port;                       /* the guest's end of its port */
+	int tap;                        /* with has_net: the host's side of its card; -1: the monitor's own network */
 	int share;                      /* connected to the file server; -1: none */
-	int control, keeper;            /* the monitor's end of its control socket, and the keeper's; -1: none */
+	/* The monitor's end of its control socket, or by sockets where it listens; and the keeper's.  -1: none */
+	int control, keeper;
 	int log;                        /* what the monitor complains of */
 	char mac[18];                   /* the address of its network card */
 };
@@ -40,18 +48,25 @@ struct vm_control {
 };
 
 struct vm_driver {
-	const char *name;
+	const char *name, *title;       /* "qemu", "QEMU" */
+	enum filter_profile filter;
+	bool by_sockets;                /* and by a tap */
 	/* The program.  A template is of use only to the same one. */
 	const char *program;
 	/* What a template depends on beside the program: the kind of machine. */
 	const char *shape;
 	/* Whether it is installed. */
 	int (*find)(struct err *err);
+	/* Whether it can hold the cell; NULL: any. */
+	int (*check)(const struct cell_spec *spec, struct err *err);
 	/* Becomes the monitor.  Returns only with an error. */
 	int (*become)(const struct vm_machine *m, struct err *err);
 
 	/* ---- by the keeper ---- */
 
+	/* By sockets: describes the machine and starts it. */
+	int (*boot)(struct vm_control *c, const struct vm_machine *m, struct err *err);
+	/* Those from here to resume(): NULL if it makes no templates. */
 	int (*begin)(struct vm_control *c, struct err *err);
 	int (*pause)(struct vm_control *c, struct err *err);
 	/* Writes the devices' state to m->state.  The memory is in m->ram already. */
@@ -65,5 +80,12 @@ struct vm_driver {
 	void (*end)(struct vm_control *c);
 };
 
-extern const struct vm_driver vm_qemu;
+extern const struct vm_driver vm_qemu, vm_cloud;
+
+/* vm_drivers.c: the driver of that name; "": one that is installed, QEMU first.  NULL with an error. */
+const struct vm_driver *vm_choose_driver(const char *name, struct err *err);
+/* The first of PLACES (ends with NULL) that is there, or NULL. */
+const char *vm_find_program(const char *const *places);
+/* Becomes PROGRAM, with the descriptors KEPT and its complaints in LOG.  Returns only with an error. */
+int vm_exec(const char *program, char *const *argv, const int *kept, size_t n, int log, struct err *err);
 #endif

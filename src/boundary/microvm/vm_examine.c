@@ -42,19 +42,23 @@ vm_able(bool emulated, struct err *err)
 {
 	int r = emulated ? 0 : check_kvm(err);
 
-	r = r == 0 ? vm_qemu.find(err) : r;
+	if (r == 0 && vm_choose_driver("", err) == NULL)
+		r = -err->code;
 	return r < 0 ? r : vm_find_server(err) == NULL ? -ENOENT : 0;
 }
 
 void
 vm_examine(struct findings *f)
 {
+	const struct vm_driver *driver;
 	struct err err = {0};
 	char *todo;
 
 	examine_kvm(f);
-	if (vm_qemu.find(&err) == 0 && vm_find_server(&err) != NULL) {
-		findings_add(f, "virtual machines", FINDING_OK, "QEMU and virtiofsd are there, for --boundary microvm");
+	driver = vm_choose_driver("", &err);
+	if (driver != NULL && vm_find_server(&err) != NULL) {
+		findings_add(f, "virtual machines", FINDING_OK, "%s and virtiofsd are there, for --boundary microvm",
+		             driver->title);
 		return;
 	}
 	/* "what is missing: what to do" */

@@ -18,6 +18,9 @@ enum vm_guest_flags { VM_GUEST_NET = 1 };
 #define VM_GUEST_RECORDED "cloister.recorded"
 
 #define VM_GUEST_PORT "cloister.port"   /* the name of the virtio port */
+/* Without such a port, the guest connects to this vsock port of its host. */
+#define VM_GUEST_VSOCK 1024
+#define VM_GUEST_CID 3                  /* the guest's own address there */
 #define VM_GUEST_SHARE "cloister"       /* the tag of the shared tree */
 #define VM_GUEST_HOST "/host"           /* where the guest mounts it, before the agent's world exists */
 

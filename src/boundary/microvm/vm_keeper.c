@@ -64,6 +64,19 @@ restore(const struct vm *vm, struct vm_control *c, struct err *err)
 	return r < 0 ? r : vm->driver->resume(c, err);
 }
 
+/* A monitor that has ended has said why; what it said before is of less use than the keeper's reason. */
+static void
+complain(int log, const struct err *why)
+{
+	char line[ERR_TEXT_MAX + 1];
+	int len = snprintf(line, sizeof(line), "%s\n", why->text);
+
+	if (why->code == EPIPE)
+		(void)!write(log, line, (size_t)len);
+	else
+		(void)!pwrite(log, line, (size_t)len, 0);
+}
+
 /* The guest says on PORT that it waits for a cell. */
 static int
 record(const struct vm *vm, int port, struct vm_control *c, struct err *err)
@@ -82,9 +95,22 @@ record(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 	return r;
 }
 
+/* The guest connects to PORT once it runs. */
+static int
+stay(const struct vm *vm, int port, struct vm_control *c, struct err *err)
+{
+	int r = vm->driver->boot(c, &vm->machine, err);
+
+	if (vm->machine.tap >= 0)
+		close(vm->machine.tap);
+	return r < 0 ? r : vm_relay(port, vm->machine.port, err);
+}
+
 static int
 keep(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 {
+	if (vm->machine.start == VM_BOOT)
+		return stay(vm, port, c, err);
 	return vm->machine.start == VM_RESTORE ? restore(vm, c, err) : record(vm, port, c, err);
 }
 
@@ -100,8 +126,9 @@ by_number(const void *a, const void *b)
 static int
 let_go(const struct vm *vm, int port, int landlock, struct err *err)
 {
+	const bool stays = vm->driver->by_sockets;
 	int kept[] = { vm->machine.keeper, vm->machine.ram, vm->machine.state, vm->machine.log, vm->memory,
-	               vm->recorded, port, landlock };
+	               vm->recorded, port, landlock, stays ? vm->machine.port : -1, stays ? vm->machine.tap : -1 };
 	unsigned next = 0;
 
 	qsort(kept, ARRAY_LEN(kept), sizeof(kept[0]), by_number);
@@ -129,12 +156,15 @@ vm_keep(const struct vm *vm, int port, int landlock, struct err *err)
 		return pid < 0 ? err_errno(err, "cannot start the virtual machine's keeper") : 0;
 	r = let_go(vm, port, landlock, &why);
 	if (r == 0)
-		r = vm_lock_down(landlock, &why);
+		r = vm_lock_down(vm, landlock, &why);
 	if (r == 0)
 		r = keep(vm, port, &control, &why);
 	if (r < 0)
-		(void)!dprintf(vm->machine.log, "%s\n", why.text);
-	if (r < 0 || vm->machine.start == VM_RECORD)
+		complain(vm->machine.log, &why);
+	/* The supervisor need not wait for a monitor that does not answer. */
+	if (vm->driver->by_sockets)
+		close(vm->machine.port);
+	if (r < 0 || vm->machine.start != VM_RESTORE)
 		vm->driver->end(&control);
 	_exit(r < 0);
 }

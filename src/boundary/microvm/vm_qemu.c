@@ -156,8 +156,11 @@ add_net(struct args *args, const struct vm_machine *m)
 	if (!m->has_net)
 		return;
 	add(args, "-netdev");
-	add(args, "user,id=net,net=" VM_GUEST_NET4 ",host=" VM_GUEST_HOST4 ",dns=" VM_GUEST_DNS4
-	    ",ipv6-net=" VM_GUEST_NET6 ",ipv6-host=" VM_GUEST_HOST6 ",ipv6-dns=" VM_GUEST_DNS6);
+	if (m->tap >= 0)
+		add(args, "tap,id=net,fd=%d", m->tap);
+	else
+		add(args, "user,id=net,net=" VM_GUEST_NET4 ",host=" VM_GUEST_HOST4 ",dns=" VM_GUEST_DNS4
+		    ",ipv6-net=" VM_GUEST_NET6 ",ipv6-host=" VM_GUEST_HOST6 ",ipv6-dns=" VM_GUEST_DNS6);
 	if (m->start != VM_BOOT)
 		return;
 	add(args, "-device");
@@ -211,25 +214,17 @@ describe(struct args *args, const struct vm_machine *m)
 static int
 qemu_become(const struct vm_machine *m, struct err *err)
 {
-	const int kept[] = { m->ram, m->state, m->port, m->share, m->control };
-	char *env[] = { NULL };
+	const int kept[] = { m->ram, m->state, m->port, m->share, m->control, m->tap };
 	struct args args = {0};
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	describe(&args, m);
 	if (args.failed)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
-		if (kept[i] >= 0 && fcntl(kept[i], F_SETFD, 0) < 0)
-			return err_errno(err, "cannot hand a descriptor to the virtual machine");
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(m->log, 2) < 0)
-		return err_errno(err, "cannot arrange the virtual machine's descriptors");
-	execve(QEMU, args.list, env);
-	return err_errno(err, "cannot run " QEMU);
+	return vm_exec(QEMU, args.list, kept, ARRAY_LEN(kept), m->log, err);
 }
 
 const struct vm_driver vm_qemu = {
-	.name = "qemu", .program = QEMU, .shape = MACHINE, .find = qemu_find, .become = qemu_become,
+	.name = "qemu", .title = "QEMU", .filter = FILTER_MONITOR, .program = QEMU, .shape = MACHINE, .find = qemu_find, .become = qemu_become,
 	.begin = qmp_begin, .pause = qmp_pause, .snapshot = qmp_snapshot, .restore = qmp_restore,
 	.plug = qmp_plug, .resume = qmp_resume, .end = qmp_end,
 };

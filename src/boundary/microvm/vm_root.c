@@ -82,6 +82,20 @@ show_kvm(int device, int root, struct err *err)
 	return mounts_attach(device, root, "dev/vm", err);
 }
 
+/* Where a monitor makes its sockets; nothing else is in there with it. */
+static int
+make_sockets(int root, struct err *err)
+{
+	static const char *const options[] = { "mode", "0777", "size", "64k", "nr_inodes", "16", NULL };
+	OWN(closep) int folder = mounts_new_fs("tmpfs", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err);
+
+	if (folder < 0)
+		return folder;
+	if (mkdirat(root, VM_SOCKETS, 0755) < 0)
+		return err_errno(err, "cannot make '/" VM_SOCKETS "'");
+	return mounts_attach(folder, root, VM_SOCKETS, err);
+}
+
 int
 vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 {
@@ -106,6 +120,10 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 		r = show_file(vm->kernel, plan->spec->vm_kernel, root, VM_KERNEL, err);
 	if (r == 0)
 		r = show_file(vm->initramfs, plan->spec->vm_initramfs, root, VM_INITRAMFS, err);
+	if (r == 0 && vm->driver->by_sockets)
+		r = make_sockets(root, err);
+	if (r == 0 && vm_test_program() != NULL)
+		r = show_file(-1, vm_test_program(), root, VM_MONITOR, err);
 	if (r == 0 && mkdirat(root, VM_TREE, 0755) < 0)
 		r = err_errno(err, "cannot make the guest's folder");
 	if (r == 0 && copy >= 0)

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -130,12 +131,38 @@ vm_end_with_server(int alive, struct err *err)
 }
 
 int
-vm_share(const struct ns_plan *plan, int *ret_socket, int *ret_alive, struct err *err)
+vm_connect_pair(int *ret_listener, int *ret_socket, struct err *err)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	socklen_t len = sizeof(at);
 	OWN(closep) int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	OWN(closep) int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	OWN(closep) int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	/* The kernel chooses a name in the cell's own network. */
+	if (listener < 0 || client < 0 || bind(listener, (struct sockaddr *)&at, sizeof(at.sun_family)) < 0 ||
+	    listen(listener, 1) < 0 || getsockname(listener, (struct sockaddr *)&at, &len) < 0 ||
+	    connect(client, (struct sockaddr *)&at, len) < 0)
+		return err_errno(err, "cannot make the virtual machine's sockets");
+	*ret_listener = TAKE_FD(listener);
+	*ret_socket = TAKE_FD(client);
+	return 0;
+}
+
+/* The monitor, which connects to it, is not yet the agent. */
+static int
+listen_by_path(int *ret_listener, struct err *err)
+{
+	int r = vm_listen("/" VM_SOCKETS "/" VM_SHARE, ret_listener, err);
+
+	if (r == 0 && chmod("/" VM_SOCKETS "/" VM_SHARE, 0666) < 0)
+		r = err_errno(err, "cannot open the socket of the virtual machine's files to its monitor");
+	return r;
+}
+
+int
+vm_share(const struct ns_plan *plan, bool by_sockets, int *ret_socket, int *ret_alive, struct err *err)
+{
+	OWN(closep) int listener = -1, socket_fd = -1;
 	const char *path = vm_find_server(err);
 	int apart[2], r;
 	char byte;
@@ -143,11 +170,9 @@ vm_share(const struct ns_plan *plan, int *ret_socket, int *ret_alive, struct err
 
 	if (path == NULL)
 		return -ENOENT;
-	/* The kernel chooses a name in the cell's own network. */
-	if (listener < 0 || socket_fd < 0 || bind(listener, (struct sockaddr *)&at, sizeof(at.sun_family)) < 0 ||
-	    listen(listener, 1) < 0 || getsockname(listener, (struct sockaddr *)&at, &len) < 0 ||
-	    connect(socket_fd, (struct sockaddr *)&at, len) < 0)
-		return err_errno(err, "cannot make the socket of the virtual machine's files");
+	r = by_sockets ? listen_by_path(&listener, err) : vm_connect_pair(&listener, &socket_fd, err);
+	if (r < 0)
+		return r;
 	if (pipe2(apart, O_CLOEXEC) < 0 || (pid = fork()) < 0)
 		return err_errno(err, "cannot start virtiofsd");
 	if (pid == 0)

@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/random.h>
+#include <linux/virtio_ids.h>
+#include <linux/vm_sockets.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -60,16 +63,17 @@ load_module(int dir, const char *name, struct err *err)
 	return 0;
 }
 
-/* Their names begin with their place in the order. */
+/* Their names begin with their place in the order.  Those for vsock are loaded only where there is such a
+ * device. */
 static int
-load_modules(struct err *err)
+load_modules(bool vsock, struct err *err)
 {
 	struct dirent **names = NULL;
 	OWN(closep) int dir = open("/modules", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int n = scandir("/modules", &names, NULL, alphasort), r = 0;
 
 	for (int i = 0; i < n; i++) {
-		if (r == 0 && names[i]->d_name[0] != '.')
+		if (r == 0 && names[i]->d_name[0] != '.' && (strstr(names[i]->d_name, "vsock") != NULL) == vsock)
 			r = load_module(dir, names[i]->d_name, err);
 		free(names[i]);
 	}
@@ -101,6 +105,38 @@ find_port(char ret_path[64])
 	return -ENOENT;
 }
 
+static bool
+has_vsock(void)
+{
+	OWN(closedirp) DIR *dir = opendir("/sys/bus/virtio/devices");
+	struct dirent *d;
+
+	while (dir != NULL && (d = readdir(dir)) != NULL) {
+		OWN(freep) char *type = NULL;
+		char file[300];
+
+		snprintf(file, sizeof(file), "/sys/bus/virtio/devices/%s/device", d->d_name);
+		if (d->d_name[0] != '.' && read_file_at(AT_FDCWD, file, 64, &type, NULL, NULL) == 0 &&
+		    strtoul(type, NULL, 16) == VIRTIO_ID_VSOCK)
+			return true;
+	}
+	return false;
+}
+
+static int
+open_vsock(struct err *err)
+{
+	const struct sockaddr_vm at = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = VM_GUEST_VSOCK };
+	OWN(closep) int fd = -1;
+
+	if (load_modules(true, err) < 0)
+		return -err->code;
+	fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
+		return err_errno(err, "the guest cannot reach its host");
+	return TAKE_FD(fd);
+}
+
 static int
 open_port(struct err *err)
 {
@@ -109,6 +145,8 @@ open_port(struct err *err)
 	char path[64];
 	int fd;
 
+	if (has_vsock())
+		return open_vsock(err);
 	for (;;) {
 		fd = find_port(path) == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
 		if (fd >= 0 || io_now_ms() > until)
@@ -338,7 +376,7 @@ main(void)
 		return 125;
 	}
 	umask(022);
-	if (mount_own(&err) == 0 && load_modules(&err) == 0)
+	if (mount_own(&err) == 0 && load_modules(false, &err) == 0)
 		port = open_port(&err);
 	if (port >= 0) {
 		(void)run(port, &err);

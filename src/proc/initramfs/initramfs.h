@@ -51,6 +51,7 @@ void initramfs_files_free(struct initramfs_files *f);   /* for OWN() too */
 /* ---- initramfs_choose.c: the modules that go in ---- */
 
 extern const char *const initramfs_wanted[];    /* ends with NULL */
+extern const char *const initramfs_welcome[];
 
 struct initramfs_chosen {
 	size_t n;
@@ -59,10 +60,10 @@ struct initramfs_chosen {
 		struct buf data;        /* decompressed */
 	} at[INITRAMFS_CHOSEN_MAX];
 };
-/* The WANTED modules that RELEASE has not built in, and all they depend on, in an order in which they
- * can be loaded.  The caller frees *CHOSEN, also after an error. */
+/* The WANTED modules that RELEASE has not built in, those that are WELCOME and there, and all they depend
+ * on, in an order in which they can be loaded.  The caller frees *CHOSEN, also after an error. */
 int initramfs_choose(struct initramfs_files *files, const char *release, const char *const *wanted,
-                     struct initramfs_chosen *chosen, struct err *err);
+                     const char *const *welcome, struct initramfs_chosen *chosen, struct err *err);
 void initramfs_chosen_free(struct initramfs_chosen *c); /* for OWN() too */
 
 /* ---- initramfs_cache.c: finished ones, in the folder DIR ---- */

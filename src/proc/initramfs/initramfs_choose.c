@@ -12,6 +12,8 @@ const char *const initramfs_wanted[] = {
 	"virtio", "virtio_ring", "virtio_mmio", "virtio_pci", "virtio_console", "virtio_blk", "virtio_net", "virtio_rng",
 	"virtio_balloon", "fuse", "virtiofs", "erofs", "overlay", NULL
 };
+/* For monitors without a console port. */
+const char *const initramfs_welcome[] = { "vmw_vsock_virtio_transport", NULL };
 
 struct choice {
 	struct initramfs_files *files;
@@ -106,13 +108,16 @@ add(struct choice *c, const char *name, struct err *err)
 
 int
 initramfs_choose(struct initramfs_files *files, const char *release, const char *const *wanted,
-                 struct initramfs_chosen *chosen, struct err *err)
+                 const char *const *welcome, struct initramfs_chosen *chosen, struct err *err)
 {
 	struct choice c = { .files = files, .release = release, .chosen = chosen };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && wanted[i] != NULL; i++)
 		r = add(&c, wanted[i], err);
+	for (size_t i = 0; r == 0 && welcome[i] != NULL; i++)
+		if (find(files, welcome[i]) != NULL)
+			r = add(&c, welcome[i], err);
 	return r;
 }
 

@@ -139,6 +139,8 @@ hash_input(const struct input *in, unsigned char ret_hash[HASH_LEN], struct err 
 	add_bytes(&h, LAYOUT, strlen(LAYOUT));
 	for (size_t i = 0; initramfs_wanted[i] != NULL; i++)
 		add_bytes(&h, initramfs_wanted[i], strlen(initramfs_wanted[i]));
+	for (size_t i = 0; initramfs_welcome[i] != NULL; i++)
+		add_bytes(&h, initramfs_welcome[i], strlen(initramfs_welcome[i]));
 	add_bytes(&h, in->kernel.release, strlen(in->kernel.release));
 	add_bytes(&h, in->files.builtin, strlen(in->files.builtin));
 	add_file(&h, in->kernel.path, (uint64_t)kernel.st_size,
@@ -194,7 +196,7 @@ make(struct input *in, struct initramfs_cache *cache, struct initramfs_sums *ret
 {
 	OWN(initramfs_chosen_free) struct initramfs_chosen chosen = {0};
 	OWN(closep) int fd = -1;
-	int r = initramfs_choose(&in->files, in->kernel.release, initramfs_wanted, &chosen, err);
+	int r = initramfs_choose(&in->files, in->kernel.release, initramfs_wanted, initramfs_welcome, &chosen, err);
 
 	if (r < 0)
 		return r;

@@ -164,6 +164,49 @@ def replace(operator, template, data, seconds_ago):
     return template.stat().st_ino
 
 
+NETWORK = """
+import socket, sys, urllib.request
+print(urllib.request.urlopen("http://www.example.test/small").read().decode())
+for family in socket.AF_INET, socket.AF_INET6:
+    (address,) = {found[4][:2] for found in socket.getaddrinfo("www.example.test", 80, family)}
+    with socket.create_connection(address) as s:
+        s.sendall(b"GET /small HTTP/1.0\\r\\nHost: www.example.test\\r\\n\\r\\n")
+        print(s.makefile("rb").read().split(b"\\r\\n\\r\\n")[1].decode())
+try:
+    socket.getaddrinfo("unknown.example.test", 80)
+except socket.gaierror:
+    print("no such name")
+for family, address in ((socket.AF_INET, "8.8.8.8"), (socket.AF_INET6, "2001:4860:4860::8888")):
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        # A resolver that the agent chooses itself: type A, class IN.
+        s.settimeout(60)
+        s.connect((address, 53))
+        s.send(bytes([7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]) + b"\\3www\\7example\\4test\\0\\0\\1\\0\\1")
+        answer = s.recv(512)
+        print(answer[:2] == b"\\7\\7", socket.inet_ntoa(answer[-4:]).rsplit(".", 2)[0])
+print(len(urllib.request.urlopen("http://www.example.test/large").read()))
+try:
+    with socket.create_connection(("93.184.216.77", 80)) as s:
+        s.sendall(b"GET / HTTP/1.0\\r\\nHost: other.example.test\\r\\n\\r\\n")
+        print(s.recv(12).decode())
+except OSError:
+    print("reset")
+"""
+
+
+@pytest.mark.parametrize("kind, who", [("user", "user"), ("tap", "user"), *([("tap", "root")] if IS_ROOT else [])])
+def test_network(online, kind):
+    """Every packet meets the gate with the destination that the agent chose."""
+    online.lab.file("small", "small file")
+    online.lab.file("large", bytes(3 << 20))
+    done = online.python("  - allow: www.example.test\n", NETWORK, options=("--memory", "256M", "--vm-net", kind),
+                         seconds=LONG)
+    assert done.ok().splitlines() == ["small file"] * 3 + ["no such name"] + ["True 198.18"] * 2 + [
+        str(3 << 20), "HTTP/1.1 403"]
+    refused = [e for e in online.events() if e.get("verdict") == "deny"]
+    assert any("93.184.216.77" in str(e) or "other.example.test" in str(e) for e in refused), refused
+
+
 @as_root
 def test_old_and_broken_templates(operator):
     operator.run("--memory", "256M", "--", "true", seconds=LONG).ok()
@@ -321,6 +364,7 @@ def test_what_it_cannot_do_is_refused(operator):
     operator.env.pop("CLOISTER_BOUNDARY")
     operator.run("--vm-kernel", "/boot/x", "--", "true").sentence("--vm-kernel needs --boundary microvm")
     operator.run("--vm-accel", "steam", "--", "true").sentence("'steam'", "use kvm")
+    operator.run("--vm-net", "pigeons", "--", "true").sentence("'pigeons'", "use user or tap")
     operator.run("--boundary", "microvm", "--vm-kernel", "/nowhere/vmlinuz", "--", "true").sentence("/nowhere/vmlinuz")
 
 

@@ -1,0 +1,75 @@
+"""Monitors of virtual machines that are controlled by HTTP, tested by contract: a program of our own plays the API
+as it is published, and judges each request.  The programs themselves are not here."""
+import itertools
+
+import pytest
+
+import microvm
+from operators import SECONDS, TREE, copy_mutant
+
+numbers = itertools.count(1)
+
+
+@pytest.fixture
+def boundary():
+    return "microvm"
+
+
+@pytest.fixture
+def program(ground):
+    """Only the mutant build takes a test's own monitor."""
+    return copy_mutant(ground)
+
+
+class Cloud:
+    def __init__(self, operator, ground):
+        self.operator, self.ground = operator, ground
+        operator.env["CLOISTER_VM_MONITOR"] = "cloud-hypervisor"
+
+    def run(self, behaviour, *options):
+        code = (TREE / "tests/scenario/monitor_cloud.py").read_text().split("\n", 1)[1]
+        program = self.ground / f"monitor-{next(numbers)}"
+        program.write_text(f"#!/usr/bin/python3 -IB\nBEHAVIOUR = {behaviour!r}\n{code}")
+        program.chmod(0o755)
+        self.operator.env["CLOISTER_MONITOR"] = str(program)
+        return self.operator.run("--memory", "256M", *options, "--", "true", seconds=SECONDS * 3)
+
+
+@pytest.fixture
+def cloud(operator, ground):
+    return Cloud(operator, ground)
+
+
+def test_requests_keep_the_contract(cloud):
+    """The guest's bytes go both ways: its verdict becomes the reason why the cell did not start."""
+    cloud.run("").sentence("kept: vm.create vm.boot; greeted with version 1; 256 MiB")
+    # The tap is given with a request of its own.
+    cloud.run("", "--allow", "www.example.test").sentence("kept: vm.create [guest0] vm.add-net vm.boot; greeted")
+
+
+@pytest.mark.parametrize("call", ["vm.create", "vm.add-net", "vm.boot"])
+@pytest.mark.parametrize("who", ["user"])
+def test_an_error_becomes_a_sentence(cloud, call):
+    done = cloud.run(f"refuse {call}", "--allow", "www.example.test")
+    done.sentence("Cloud Hypervisor refused", call, "(400)", "Error from API", f"no {call}")
+
+
+@pytest.mark.parametrize("who", ["user"])
+@pytest.mark.parametrize("behaviour, sentence", [
+    ("die", "the monitor has no KVM"), ("garbage", "Cloud Hypervisor does not answer in HTTP"),
+])
+def test_a_program_that_is_no_monitor(cloud, behaviour, sentence):
+    cloud.run(behaviour).sentence(sentence)
+
+
+@pytest.mark.parametrize("who", ["user"])
+def test_silence_ends_the_start(cloud):
+    cloud.run("stay silent", "--time", "1s").sentence("not ready in time")
+
+
+@pytest.mark.parametrize("who", ["user"])
+def test_choice(operator):
+    operator.run("--vm-monitor", "steam", "--", "true").sentence("'steam'", "use qemu or cloud-hypervisor")
+    operator.run("--vm-monitor", "cloud-hypervisor", "--", "true").sentence("there is no Cloud Hypervisor")
+    operator.run("--vm-monitor", "firecracker", "--", "true").sentence("Firecracker cannot share folders")
+    assert microvm.templates(operator) == []

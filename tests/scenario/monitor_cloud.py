@@ -1,0 +1,191 @@
+#!/usr/bin/python3
+"""Plays Cloud Hypervisor for the contract test: its API as the program publishes it, strictly.
+
+The first line of the file says how it behaves.  It also plays the guest: once the machine is booted it takes the
+first message at the port, and answers as a guest that cannot start, with its verdict as the reason.
+"""
+import fcntl
+import json
+import os
+import socket
+import struct
+import sys
+
+INIT_FAILED = 2
+TUNGETIFF = 0x800454d2
+PORT = 1024
+
+# Components of the schema: what is required, and the type of each property that a driver could use.
+SCHEMA = {
+    "VmConfig": ({"payload"}, {"payload": "PayloadConfig", "cpus": "CpusConfig", "memory": "MemoryConfig",
+                               "rng": "RngConfig", "balloon": "BalloonConfig", "serial": "ConsoleConfig",
+                               "console": "ConsoleConfig", "fs": ["FsConfig"], "vsock": "VsockConfig",
+                               "net": ["NetConfig"], "disks": [dict], "iommu": bool, "watchdog": bool,
+                               "pvpanic": bool, "landlock_enable": bool}),
+    "PayloadConfig": (set(), dict.fromkeys(("firmware", "kernel", "cmdline", "initramfs"), str)),
+    "CpusConfig": ({"boot_vcpus", "max_vcpus"}, {"boot_vcpus": int, "max_vcpus": int, "nested": bool}),
+    "MemoryConfig": ({"size"}, {"size": int, "shared": bool, "mergeable": bool, "hugepages": bool, "prefault": bool,
+                                "reserve": bool, "thp": bool}),
+    "RngConfig": ({"src"}, {"src": str, "iommu": bool}),
+    "BalloonConfig": ({"size"}, {"size": int, "deflate_on_oom": bool, "free_page_reporting": bool}),
+    "ConsoleConfig": ({"mode"}, {"mode": ("Off", "Pty", "Tty", "File", "Socket", "Null"), "file": str, "socket": str}),
+    "FsConfig": ({"num_queues", "queue_size", "socket", "tag"},
+                 {"num_queues": int, "queue_size": int, "socket": str, "tag": str, "id": str}),
+    "VsockConfig": ({"cid", "socket"}, {"cid": int, "socket": str, "id": str}),
+    "NetConfig": (set(), {"tap": str, "mac": str, "mtu": int, "num_queues": int, "queue_size": int, "id": str}),
+}
+BODIES = {"vm.create": "VmConfig", "vm.add-net": "NetConfig"}
+EMPTY = {"vm.boot", "vmm.shutdown"}
+
+
+class Broken(Exception):
+    """The contract is."""
+
+
+def judge(value, kind, where):
+    if isinstance(kind, list):
+        if not isinstance(value, list):
+            raise Broken(f"{where} is no array")
+        for entry in value:
+            judge(entry, kind[0], where)
+    elif isinstance(kind, tuple):
+        if value not in kind:
+            raise Broken(f"{where} is {value!r}")
+    elif isinstance(kind, str):
+        required, properties = SCHEMA[kind]
+        if not isinstance(value, dict) or not required <= set(value) <= set(properties):
+            raise Broken(f"{where} has {sorted(value)}")
+        for name, entry in value.items():
+            judge(entry, properties[name], f"{where}.{name}")
+    elif type(value) is not kind:
+        raise Broken(f"{where} is {value!r}")
+
+
+class Api:
+    def __init__(self, listener, behaviour):
+        self.connection, _ = listener.accept()
+        self.behaviour, self.data, self.fds, self.seen, self.config = behaviour, b"", [], [], None
+
+    def more(self):
+        data, fds, _, _ = socket.recv_fds(self.connection, 65536, 4)
+        if not data:
+            sys.exit(0)
+        self.data += data
+        self.fds += fds
+
+    def request(self):
+        while b"\r\n\r\n" not in self.data:
+            self.more()
+        head, _, self.data = self.data.partition(b"\r\n\r\n")
+        first, *lines = head.decode("ascii").split("\r\n")
+        fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        length = int(fields.get("content-length", 0))
+        while len(self.data) < length:
+            self.more()
+        body, self.data = self.data[:length], self.data[length:]
+        method, path, version = first.split(" ")
+        if version != "HTTP/1.1" or "host" not in fields or self.data:
+            raise Broken(f"request {first!r}")
+        if method != "PUT" or not path.startswith("/api/v1/"):
+            raise Broken(f"no {method} {path}")
+        if body and fields.get("content-type") != "application/json":
+            raise Broken("the body is not declared as JSON")
+        return path.removeprefix("/api/v1/"), body
+
+    def answer(self, status, body=b""):
+        self.connection.sendall(f"HTTP/1.1 {status}\r\nServer: Cloud Hypervisor API\r\nConnection: keep-alive\r\n"
+                                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+                                if body else f"HTTP/1.1 {status}\r\nServer: Cloud Hypervisor API\r\n"
+                                "Connection: keep-alive\r\n\r\n".encode())
+
+    def create(self, config):
+        if self.config is not None:
+            raise Broken("created twice")
+        for path in config["payload"]["kernel"], config["payload"]["initramfs"], config["rng"]["src"]:
+            with open(path, "rb") as file:
+                file.read(1)
+        if config["memory"].get("shared") is not True or "fs" not in config:
+            raise Broken("a file server needs shared memory")
+        if not 1 <= config["cpus"]["boot_vcpus"] <= config["cpus"]["max_vcpus"] or config["vsock"]["cid"] < 3:
+            raise Broken("out of range")
+        with socket.socket(socket.AF_UNIX) as share:
+            share.connect(config["fs"][0]["socket"])
+        # The program makes its own socket there.
+        self.vsock = socket.socket(socket.AF_UNIX)
+        self.vsock.bind(config["vsock"]["socket"])
+        self.vsock.listen()
+        self.config = config
+
+    def add_net(self, config):
+        if self.config is None or len(self.fds) != 1 or config.get("num_queues", 2) != 2 * len(self.fds):
+            raise Broken(f"a network with {len(self.fds)} descriptors")
+        name = fcntl.ioctl(self.fds[0], TUNGETIFF, bytes(40))[:16].rstrip(b"\0").decode()
+        self.seen.append(f"[{name}]")
+
+    def serve(self):
+        while "vm.boot" not in self.seen:
+            call, body = self.request()
+            if call in BODIES:
+                config = json.loads(body)
+                judge(config, BODIES[call], call)
+                (self.create if call == "vm.create" else self.add_net)(config)
+            elif call not in EMPTY or body:
+                raise Broken(f"{call} with {len(body)} bytes")
+            elif self.config is None:
+                raise Broken(f"{call} before vm.create")
+            self.seen.append(call)
+            if self.behaviour == f"refuse {call}":
+                self.answer("400 Bad Request", json.dumps(["Error from API", f"no {call}\nhere"]).encode())
+            elif self.behaviour == "garbage":
+                self.connection.sendall(b"220 smtp.example.test ESMTP\r\n\r\n")
+            else:
+                self.answer("204 No Content")
+
+
+class Guest:
+    """A guest that cannot start."""
+
+    def __init__(self, path):
+        self.port = socket.socket(socket.AF_UNIX)
+        self.port.connect(path)
+
+    def take(self, n):
+        data = b""
+        while len(data) < n:
+            data += self.port.recv(n - len(data)) or sys.exit("the port ended")
+        return data
+
+    def greeting(self):
+        (length,) = struct.unpack("<I", self.take(4))
+        return self.take(length)
+
+    def fail(self, why):
+        text = why.encode()[:400]
+        message = struct.pack("<III", INIT_FAILED, 5, len(text)) + text + b"\0"
+        self.port.sendall(struct.pack("<I", len(message)) + message)
+        self.port.close()
+
+
+def main(behaviour):
+    option, socket_at = sys.argv[1:]
+    assert option == "--api-socket" and socket_at.startswith("fd="), sys.argv
+    if behaviour == "die":
+        sys.exit("the monitor has no KVM")
+    ends = os.pipe()
+    if behaviour == "stay silent":
+        os.read(ends[0], 1)
+    api = Api(socket.socket(fileno=int(socket_at.removeprefix("fd="))), behaviour)
+    try:
+        api.serve()
+        guest = Guest(f"{api.config['vsock']['socket']}_{PORT}")
+        greeting = guest.greeting()
+        guest.fail(f"kept: {' '.join(api.seen)}; greeted with version {struct.unpack('<I', greeting[:4])[0]}; "
+                   f"{api.config['memory']['size'] >> 20} MiB")
+        call, body = api.request()
+        if (call, body) == ("vmm.shutdown", b""):
+            api.answer("204 No Content")
+    except Broken as e:
+        api.answer("500 Internal Server Error", json.dumps([f"broken: {e}"]).encode())
+
+
+main(BEHAVIOUR)     # noqa: F821  the first line, which the test writes
