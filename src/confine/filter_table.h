@@ -642,13 +642,13 @@ static const struct filter_row filter_monitor[] = {
 	/* The guest's memory, and code that an emulator makes. */
 	{ "mmap mprotect", .verdict = ALLOW },
 	{ "clone", .cases = filter_monitor_clone },
-	{ "futex arch_prctl rt_sigaction rt_sigprocmask", .verdict = ALLOW },
+	{ "futex arch_prctl rt_sigprocmask", .verdict = ALLOW },
 	/* It is started behind this filter. */
 	{ "execve", .verdict = ALLOW },
 	/* ---- what an emulated session on amd64 goes without: test_microvm_filter.py ---- */
 	/* Programs and threads begin and end tidily, and give memory back. */
 	{ "brk munmap madvise set_robust_list set_tid_address rseq gettid sched_getaffinity getrandom clock_nanosleep "
-	  "exit_group", .verdict = ALLOW },
+	  "rt_sigaction exit_group", .verdict = ALLOW },
 	{ "prctl", .cases = filter_monitor_prctl },
 	/* Connections without delay, and those of which one half has ended. */
 	{ "setsockopt shutdown", .verdict = ALLOW },
