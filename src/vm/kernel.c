@@ -265,20 +265,20 @@ use_own(const char *own, struct kernel *k, struct err *err)
 {
 	OWN(closedirp) DIR *dir = *own == '\0' ? NULL : opendir(own);
 	OWN(freep) char *best = NULL;
-	int r = 0;
+	int r = dir == NULL && *own != '\0' && is_exhausted(-errno) ? -errno : 0;
 
 	for (struct dirent *e; dir != NULL && r == 0 && (e = readdir(dir)) != NULL;) {
 		OWN(closep) int fd = strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) != 0 ? -1 :
 		                     kernel_open_file(dirfd(dir), e->d_name, NULL);
 
-		r = fd < 0 ? 0 : keep_better(&best, e->d_name + sizeof(PREFIX) - 1);
+		r = is_exhausted(fd) ? fd : fd < 0 ? 0 : keep_better(&best, e->d_name + sizeof(PREFIX) - 1);
 	}
 	if (r == 0 && best != NULL) {
 		k->path = str_format("%s/" PREFIX "%s", own, best);
 		k->release = TAKE(best);
 		r = k->path == NULL ? -ENOMEM : 0;
 	}
-	return r == 0 ? 0 : err_set(err, -r, "cannot look for kernels in '%s'", own);
+	return r == 0 ? 0 : err_set(err, -r, "cannot look for kernels in '%s': %s", own, strerrordesc_np(-r));
 }
 
 /* ---- the choice ---- */

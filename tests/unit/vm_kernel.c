@@ -119,16 +119,23 @@ TEST(kernel_not_readable)
 /* A kernel that is there and cannot be opened now is not missing. */
 TEST(kernel_without_descriptors)
 {
+	OWN(freep) char *own = str_format("%s/own", test_dir());
 	int low = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	struct rlimit before;
 
 	enter_root();
 	make_kernel("1" CLOUD, "lib/modules");
+	make_folder("own");
+	CHECK_OK(create_file_at(AT_FDCWD, "own/vmlinuz-2", 0644, "kernel", NULL));
 	CHECK(low >= 0 && close(low) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
 	/* For none at all, and for the folder alone. */
 	for (rlim_t n = 0; n < 2; n++) {
+		struct kernel k = {0};
+		struct err err = {0};
+
 		CHECK_OK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)low + n, before.rlim_max }));
 		check_refused("", "", EMFILE, "cannot look for kernels");
+		CHECK(kernel_find(test_dir(), own, "", "", &k, &err) == -EMFILE && strstr(err.text, "/own'") != NULL);
 	}
 	CHECK_OK(setrlimit(RLIMIT_NOFILE, &before));
 	check_newest("1" CLOUD);
