@@ -73,6 +73,8 @@ NOT_IN_VMS = {
     "test_long_slices_and_the_operators_niceness": "the monitor has the operator's priority, not the agent",
     "test_the_operators_policy_stays": "the monitor has the operator's priority, not the agent",
     "test_soft_limits_and_priority_are_the_usual": "the monitor has the operator's priority, not the agent",
+    "test_a_cell_without_a_policy_prints_a_hint": "nothing outside hears of a lookup",
+    "test_clients_fail_at_once": "without a policy the guest has no resolver",
     "test_no_command_reads_the_operators_input_unasked": "input is sent ahead to the guest",
 }
 
