@@ -89,8 +89,8 @@ struct boundary {
 	 * -ENOTSUP or -EACCES.  After any other error it may be able another time.  EMULATED: without the
 	 * help of the processor, for tests.  NULL: they need nothing. */
 	int (*able)(bool emulated, struct err *err);
-	/* The program that runs its virtual machines.  NULL if it has none. */
-	const char *(*monitor)(void);
+	/* The program that runs the virtual machine of a cell.  NULL if it has none. */
+	const char *(*monitor)(const struct cell_spec *spec);
 	/* What its cells can do on this machine: enum boundary_can bits. */
 	unsigned (*can)(void);
 	/* Refuses a cell that this kind cannot hold on this machine. */

@@ -332,9 +332,11 @@ microvm_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent)
 }
 
 static const char *
-microvm_monitor(void)
+microvm_monitor(const struct cell_spec *spec)
 {
-	return vm_qemu.program;
+	const struct vm_driver *driver = vm_choose_driver(spec->vm_monitor, NULL);
+
+	return driver == NULL ? spec->vm_monitor : driver->program != NULL ? driver->program : driver->name;
 }
 
 const struct boundary boundary_microvm = {

@@ -144,7 +144,7 @@ put_vm(struct members *m, const struct supervisor *sv)
 	members_str(&vm, "initramfs_hash", initramfs);
 	members_str(&vm, "kernel", strrchr(spec->vm_kernel, '/') + 1);
 	members_str(&vm, "kernel_hash", kernel);
-	members_str(&vm, "monitor", sv->boundary->monitor());
+	members_str(&vm, "monitor", sv->boundary->monitor(spec));
 	members_put_object(&vm, &text);
 	members_raw(m, "vm", text.data, text.len);
 }
