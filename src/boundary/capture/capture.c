@@ -256,7 +256,7 @@ static int
 open_tap(int device, struct err *err)
 {
 	struct ifreq ifr = { .ifr_name = TAP, .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
-	unsigned number = CAPTURE_TAP;
+	unsigned number = TAP_INDEX;
 	OWN(closep) int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	OWN(closep) int tap = -1;
 	char path[32];

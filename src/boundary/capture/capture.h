@@ -26,7 +26,7 @@ void capture_close(struct capture *capture);    /* for OWN() too */
 int capture_enter(const int fds[2], struct err *err);
 
 /* The interface number of a guest's tap. */
-#define CAPTURE_TAP 4096
+#define TAP_INDEX 4096
 
 /* Makes the tap of a virtual machine in the network that the calling process is in, where it must have all
  * rights.  DEVICE is /dev/net/tun, opened with O_PATH.  What the guest sends goes where everything goes

@@ -188,7 +188,7 @@ add_guests_route(const struct family *f)
 	body->rtm_scope = RT_SCOPE_LINK;
 	body->rtm_type = RTN_UNICAST;
 	mnl_attr_put(message, RTA_DST, f->size, address(f, f->guest));
-	mnl_attr_put_u32(message, RTA_OIF, CAPTURE_TAP);
+	mnl_attr_put_u32(message, RTA_OIF, TAP_INDEX);
 	done(message);
 }
 
@@ -274,7 +274,7 @@ protocol_is(uint8_t protocol)
 static void
 comes_from_guest(void)
 {
-	static const uint32_t tap = CAPTURE_TAP;
+	static const uint32_t tap = TAP_INDEX;
 	struct nftnl_expr *e = expr("meta");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, NFT_META_IIF);
@@ -580,7 +580,7 @@ main(void)
 		add_address(f, LOOPBACK, f->cell);
 		add_route(f);
 		print_part("routes", f->name);
-		add_address(f, CAPTURE_TAP, f->guests_gateway);
+		add_address(f, TAP_INDEX, f->guests_gateway);
 		add_guests_route(f);
 		print_part("tap", f->name);
 		add_table(f);

@@ -69,7 +69,8 @@ def test_silence_ends_the_start(cloud):
 
 @pytest.mark.parametrize("who", ["user"])
 def test_choice(operator):
+    before = microvm.templates(operator)
     operator.run("--vm-monitor", "steam", "--", "true").sentence("'steam'", "use qemu or cloud-hypervisor")
     operator.run("--vm-monitor", "cloud-hypervisor", "--", "true").sentence("there is no Cloud Hypervisor")
     operator.run("--vm-monitor", "firecracker", "--", "true").sentence("Firecracker cannot share folders")
-    assert microvm.templates(operator) == []
+    assert microvm.templates(operator) == before

@@ -88,7 +88,7 @@ until wget -qO- http://127.0.0.1:9000/file 2>/dev/null || [ $i = 100 ]; do i=$((
 def test_kernel(tmp_path, append):
     files = {f"opt/libexec/{p.name}": p for p in (BUILD / "libexec").iterdir()}
     for name in ("gate", "courier"):
-        files |= vm.libraries(BUILD / "libexec" / f"cloister-{name}")
+        files |= {path.lstrip("/"): path for path in vm.libraries(BUILD / "libexec" / f"cloister-{name}")}
     out = vm.run(tmp_path, SCRIPT, {**files, "opt/cloister": BUILD / "cloister"}, MODULES, disk=128,
                  append=append)
     assert ("if_inet6: No such file" in out) == bool(append), out
