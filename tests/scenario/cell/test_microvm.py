@@ -25,6 +25,9 @@ FILE_RIGHTS = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 27 | 1 
 # Each start is a boot, so most tests run for one kind of operator.
 as_root = pytest.mark.parametrize("who", ["root"] if IS_ROOT else ["user"])
 as_user = pytest.mark.parametrize("who", ["user"])
+in_test_vm = pytest.mark.skipif("CLOISTER_TEST_VM" not in os.environ, reason="it boots: in `make test-vm`")
+# The other operator's boot is left to `make test-vm`.
+as_either = pytest.mark.parametrize("who", ["root", pytest.param("user", marks=in_test_vm)] if IS_ROOT else ["user"])
 
 
 @pytest.fixture
@@ -64,6 +67,7 @@ def replace_guest(operator, ground, source, more=b""):
     operator.program = programs / "cloister"
 
 
+@as_either
 def test_promises(operator, guest):
     """One boot for many questions: an emulated one takes seconds."""
     release = guest.run("uname -r").ok().strip()
@@ -194,7 +198,7 @@ except OSError:
 """
 
 
-@pytest.mark.parametrize("kind, who", [("user", "user"), ("tap", "user"), *([("tap", "root")] if IS_ROOT else [])])
+@pytest.mark.parametrize("kind, who", [("user", "user"), ("tap", "user"), *([pytest.param("tap", "root", marks=in_test_vm)] if IS_ROOT else [])])
 def test_network(online, kind):
     """Every packet meets the gate with the destination that the agent chose."""
     online.lab.file("small", "small file")
@@ -207,6 +211,7 @@ def test_network(online, kind):
     assert any("93.184.216.77" in str(e) or "other.example.test" in str(e) for e in refused), refused
 
 
+@in_test_vm
 @as_root
 def test_old_and_broken_templates(operator):
     operator.run("--memory", "256M", "--", "true", seconds=LONG).ok()
@@ -375,6 +380,7 @@ def test_what_it_cannot_do_is_refused(operator):
     operator.run("--boundary", "microvm", "--vm-kernel", "/nowhere/vmlinuz", "--", "true").sentence("/nowhere/vmlinuz")
 
 
+@as_either
 def test_root_of_the_guest_has_no_more_than_the_grants(operator, ground):
     """A kernel exploit is assumed: the attacker has the guest's kernel, and talks to the file server."""
     replace_guest(operator, ground, "microvm_attacker.c")
