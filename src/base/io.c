@@ -212,24 +212,38 @@ io_now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static const int endings[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
 /* A descriptor that is readable once a signal that ends programs waits to be taken. */
 static int
 open_endings(void)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	sigset_t set;
 
 	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-		sigaddset(&set, numbers[i]);
+	for (size_t i = 0; i < ARRAY_LEN(endings); i++)
+		sigaddset(&set, endings[i]);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int
+io_pending_end(void)
+{
+	sigset_t pending;
+
+	if (sigpending(&pending) < 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(endings); i++)
+		if (sigismember(&pending, endings[i]) == 1)
+			return endings[i];
+	return 0;
 }
 
 int
 io_await(int fd, int64_t deadline)
 {
-	OWN(closep) int endings = open_endings();
-	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = endings, .events = POLLIN } };
+	OWN(closep) int ended = open_endings();
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = ended, .events = POLLIN } };
 
 	for (;;) {
 		int64_t left = deadline == 0 ? INT_MAX : deadline - io_now_ms();

@@ -39,6 +39,8 @@ bool io_is_readable(int fd, int64_t deadline);
 /* The same for a process that has signals blocked: -ETIMEDOUT after DEADLINE (0: none), or -EINTR if a
  * signal that ends programs is pending.  It stays pending. */
 int io_await(int fd, int64_t deadline);
+/* That signal, or 0. */
+int io_pending_end(void);
 
 /* printf into new memory; the caller owns it; NULL when out of memory. */
 char *str_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,13 +1,9 @@
 /* vm.c - `cloister vm`: the templates that virtual machines start from. */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/data.h"
 #include "base/err.h"
@@ -15,12 +11,10 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "boundary/boundary.h"
-#include "canon/hash.h"
 #include "cli/cli.h"
 #include "vm/template.h"
 
 #define SHORT 12                        /* digits of a name that are shown */
-#define PREFIX_LEN (sizeof(TEMPLATE_PREFIX) - 1)
 #define RUN_ARGS_MAX 16
 #define MIB (UINT64_C(1) << 20)
 
@@ -39,49 +33,6 @@ const struct cli_option cli_vm_options[] = {
 	{0}
 };
 
-struct template {
-	char name[HASH_HEX + 1];
-	struct stat st;
-};
-
-static int
-by_use(const void *a, const void *b)
-{
-	const struct template *first = a, *second = b;
-
-	return first->st.st_atime < second->st.st_atime ? 1 : first->st.st_atime > second->st.st_atime ? -1 : 0;
-}
-
-/* All templates, the last used first; the caller owns *ret_list. */
-static int
-find_all(int folder, struct template **ret_list, size_t *ret_n, struct err *err)
-{
-	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct template *list = NULL, *more, one;
-	size_t n = 0;
-
-	for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
-		if (strncmp(d->d_name, TEMPLATE_PREFIX, PREFIX_LEN) != 0 ||
-		    strlen(d->d_name) != PREFIX_LEN + HASH_HEX ||
-		    fstatat(folder, d->d_name, &one.st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		memcpy(one.name, d->d_name + PREFIX_LEN, sizeof(one.name));
-		more = reallocarray(list, n + 1, sizeof(*list));
-		if (more == NULL) {
-			free(list);
-			return err_set(err, ENOMEM, "out of memory");
-		}
-		list = more;
-		list[n++] = one;
-	}
-	if (n > 0)
-		qsort(list, n, sizeof(*list), by_use);
-	*ret_list = list;
-	*ret_n = n;
-	return 0;
-}
-
 /* The guest's memory comes first in the file, and is larger than the rest. */
 static uint64_t
 memory_of(const struct template *t)
@@ -97,7 +48,7 @@ print_json(const struct template *list, size_t n)
 	json_open(&w, NULL, '[');
 	for (size_t i = 0; i < n; i++) {
 		json_open(&w, NULL, '{');
-		json_str(&w, "template", list[i].name);
+		json_str(&w, "template", list[i].hash);
 		json_u64(&w, "memory", memory_of(&list[i]));
 		json_u64(&w, "disk", (uint64_t)list[i].st.st_blocks * 512);
 		json_u64(&w, "used", (uint64_t)list[i].st.st_atime);
@@ -117,7 +68,7 @@ print_list(const struct template *list, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		localtime_r(&list[i].st.st_atime, &tm);
 		strftime(used, sizeof(used), "%Y-%m-%d %H:%M:%S", &tm);
-		printf("%.*s  %8s  %8s  %s\n", SHORT, list[i].name, num_format_size(memory, memory_of(&list[i])),
+		printf("%.*s  %8s  %8s  %s\n", SHORT, list[i].hash, num_format_size(memory, memory_of(&list[i])),
 		       num_format_size(disk, (uint64_t)list[i].st.st_blocks * 512), used);
 	}
 }
@@ -128,7 +79,7 @@ vm_list(const struct request *request, struct err *err)
 	OWN(closep) int folder = data_folder(TEMPLATE_FOLDER, false, NULL);
 	OWN(freep) struct template *list = NULL;
 	size_t n;
-	int r = find_all(folder, &list, &n, err);
+	int r = template_list(folder, &list, &n, err);
 
 	if (r < 0)
 		return r;
@@ -144,11 +95,10 @@ vm_list(const struct request *request, struct err *err)
 static int
 remove_one(int folder, const struct template *list, size_t n, const char *word, struct err *err)
 {
-	char name[PREFIX_LEN + HASH_HEX + 1] = TEMPLATE_PREFIX;
 	const struct template *found = NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		if (word[0] == '\0' || strncmp(list[i].name, word, strlen(word)) != 0)
+		if (word[0] == '\0' || strncmp(list[i].hash, word, strlen(word)) != 0)
 			continue;
 		if (found != NULL)
 			return err_set(err, EINVAL, "more than one template begins with '%s': give more digits", word);
@@ -156,8 +106,7 @@ remove_one(int folder, const struct template *list, size_t n, const char *word, 
 	}
 	if (found == NULL)
 		return err_set(err, ENOENT, "there is no template '%s': see `cloister vm list`", word);
-	memcpy(name + PREFIX_LEN, found->name, sizeof(found->name));
-	return unlinkat(folder, name, 0) < 0 ? err_errno(err, "cannot remove the template %s", found->name) : 0;
+	return template_remove(folder, found, err);
 }
 
 /* Cells that run have copies. */
@@ -167,12 +116,12 @@ vm_remove(const struct request *request, char **words, int n_words, struct err *
 	OWN(closep) int folder = data_folder(TEMPLATE_FOLDER, false, NULL);
 	OWN(freep) struct template *list = NULL;
 	size_t n;
-	int r = find_all(folder, &list, &n, err);
+	int r = template_list(folder, &list, &n, err);
 
 	if (r == 0 && (n_words == 0) != request->all)
 		return err_set(err, EINVAL, "name the templates to remove, or use --all");
 	for (size_t i = 0; r == 0 && request->all && i < n; i++)
-		r = remove_one(folder, list, n, list[i].name, err);
+		r = template_remove(folder, &list[i], err);
 	for (int i = 0; r == 0 && i < n_words; i++)
 		r = remove_one(folder, list, n, words[i], err);
 	return r;

@@ -165,13 +165,13 @@ end_of_start(const struct cell_spec *spec)
 
 /* An address of its own, in the range for local use. */
 static int
-choose_mac(char mac[sizeof(((struct vm_machine *)0)->mac)])
+choose_mac(char mac[VM_MAC_SIZE])
 {
 	unsigned char b[5];
 
 	if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
 		return -errno;
-	snprintf(mac, sizeof(((struct vm_machine *)0)->mac), "02:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4]);
+	snprintf(mac, VM_MAC_SIZE, "02:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4]);
 	return 0;
 }
 
@@ -201,10 +201,12 @@ vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
 	const struct cell_limits *limits = &spec->limits;
 	const bool one = (limits->asked & CELL_LIMIT_CPUS) == 0 && spec->vm_emulated;
 
-	*ret_vm = (struct vm){ .driver = vm_choose_driver(spec->vm_monitor, err), .machine = { .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
+	*ret_vm = (struct vm){ .driver = vm_choose_driver(spec->vm_monitor, err), .kernel = -1, .initramfs = -1,
+		.kvm = -1, .memory = -1, .recorded = -1 };
+	ret_vm->machine = (struct vm_machine){ .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
 		.cpus = one ? 1 : (unsigned)((limits->cpus_milli + 999) / 1000), .emulated = spec->vm_emulated,
 		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .tap = -1, .share = -1, .control = -1,
-		.keeper = -1, .log = -1 }, .kernel = -1, .initramfs = -1, .kvm = -1, .memory = -1, .recorded = -1 };
+		.keeper = -1, .log = -1 };
 	if (ret_vm->driver == NULL)
 		return -err->code;
 	if (choose_mac(ret_vm->machine.mac) < 0)
@@ -271,20 +273,6 @@ vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, st
 	return r;
 }
 
-/* A limit on the size of files, which is the operator's own preference, holds for files in memory too. */
-static void
-lift_file_limit(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_FSIZE, &files) < 0)
-		return;
-	files.rlim_cur = files.rlim_max;
-	(void)setrlimit(RLIMIT_FSIZE, &files);
-	/* Under a hard limit, writing fails instead. */
-	signal(SIGXFSZ, SIG_IGN);
-}
-
 static int
 microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
               struct err *err)
@@ -293,7 +281,10 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
 	struct ns_inside inside = { vm_build, vm_greet, &vm, 0 };
 	int r = vm_describe(spec, &vm, err);
 
-	lift_file_limit();
+	/* An operator's preference for the size of files holds for files in memory too.  Under a hard limit,
+	 * writing fails. */
+	(void)vm_lift_limit(RLIMIT_FSIZE);
+	signal(SIGXFSZ, SIG_IGN);
 	if (r == 0 && !spec->vm_boots && vm.driver->restore != NULL)
 		r = vm_prepare_template(spec, ground, &vm, err);
 	if (r == 0)

@@ -43,6 +43,8 @@ int vm_connect_pair(int *ret_listener, int *ret_socket, struct err *err);
 /* From now on the kernel asks this process, and the program that it becomes, to end when the server
  * does: without its files a guest hangs.  The process must have the ids already that it will keep. */
 int vm_end_with_server(int alive, struct err *err);
+/* Raises the soft limit on WHAT (RLIMIT_...) of this process to the hard one. */
+int vm_lift_limit(int what);
 /* The path of the server, or NULL. */
 const char *vm_find_server(struct err *err);
 

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -34,34 +32,6 @@ vm_body_free(struct vm_body *body)
 	if (body->json.out != NULL)
 		fclose(body->json.out);
 	free(body->text);
-}
-
-/* The descriptor arrives with the first byte. */
-static int
-send_all(int socket, const struct buf *request, int fd, struct err *err)
-{
-	union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } extra = {0};
-	size_t at = 0;
-
-	while (at < request->len) {
-		struct iovec part = { request->data + at, request->len - at };
-		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-		ssize_t n;
-
-		if (fd >= 0 && at == 0) {
-			message.msg_control = &extra;
-			message.msg_controllen = sizeof(extra.room);
-			extra.header = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
-			memcpy(CMSG_DATA(&extra.header), &fd, sizeof(fd));
-		}
-		n = sendmsg(socket, &message, MSG_NOSIGNAL);
-		if (n < 0 && errno == EPIPE)
-			return err_set(err, EPIPE, "the virtual machine's monitor ended");
-		if (n < 0)
-			return err_errno(err, "cannot tell the virtual machine's monitor what to do");
-		at += (size_t)n;
-	}
-	return 0;
 }
 
 struct answer {
@@ -104,21 +74,13 @@ static int
 read_answer(struct vm_control *c, struct answer *a, struct err *err)
 {
 	struct h1_reader reader;
-	int r = 0;
+	int r;
 
 	h1_reader_init(&reader, H1_RESPONSES);
-	for (;;) {
-		ssize_t n = read(c->fd, c->text, sizeof(c->text));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			r = err_set(err, EPIPE, "the virtual machine's monitor ended");
-			break;
-		}
-		if (take(&reader, c->text, (size_t)n, a, &r, err))
-			break;
-	}
+	do {
+		c->len = 0;
+		r = vm_control_read(c, err);
+	} while (r == 0 && !take(&reader, c->text, c->len, a, &r, err));
 	h1_reader_free(&reader);
 	return r;
 }
@@ -165,7 +127,7 @@ vm_api_ask(struct vm_control *c, const char *who, const char *method, const char
 	int r = put_request(&request, method, path, body, err);
 
 	if (r == 0)
-		r = send_all(c->fd, &request, fd, err);
+		r = vm_control_send(c, request.data, request.len, fd, err);
 	if (r == 0)
 		r = read_answer(c, &a, err);
 	if (r == -EBADMSG)

@@ -23,6 +23,8 @@ enum vm_start {
 	VM_RESTORE,                     /* from a template; share and network are plugged in by the keeper */
 };
 
+#define VM_MAC_SIZE 18                  /* "02:..." */
+
 /* A machine, as every driver is told of it. */
 struct vm_machine {
 	enum vm_start start;
@@ -37,7 +39,7 @@ struct vm_machine {
 	/* The monitor's end of its control socket, or by sockets where it listens; and the keeper's.  -1: none */
 	int control, keeper;
 	int log;                        /* what the monitor complains of */
-	char mac[18];                   /* the address of its network card */
+	char mac[VM_MAC_SIZE];          /* the address of its network card */
 };
 
 /* The keeper's end of a control socket. */
@@ -46,6 +48,10 @@ struct vm_control {
 	size_t len;                     /* of what was read and is not yet looked at */
 	char text[8192];
 };
+/* vm_control.c: sends all of DATA, and with its first byte the descriptor FD unless that is -1. */
+int vm_control_send(struct vm_control *c, const void *data, size_t len, int fd, struct err *err);
+/* Reads what there is, at least one byte, behind c->len bytes of c->text.  The end is an error. */
+int vm_control_read(struct vm_control *c, struct err *err);
 
 struct vm_driver {
 	const char *name, *title;       /* "qemu", "QEMU" */

@@ -7,11 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "boundary/microvm/vm_guest.h"
 #include "boundary/microvm/vm_qmp.h"
@@ -24,15 +21,9 @@ next_line(struct vm_control *c, char line[sizeof(c->text)], struct err *err)
 {
 	char *end;
 
-	while ((end = memchr(c->text, '\n', c->len)) == NULL) {
-		ssize_t n = c->len == sizeof(c->text) ? 0 : read(c->fd, c->text + c->len, sizeof(c->text) - c->len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return err_set(err, EPIPE, "the virtual machine's monitor ended");
-		c->len += (size_t)n;
-	}
+	while ((end = memchr(c->text, '\n', c->len)) == NULL)
+		if (vm_control_read(c, err) < 0)
+			return -EPIPE;
 	memcpy(line, c->text, (size_t)(end - c->text));
 	line[end - c->text] = '\0';
 	c->len -= (size_t)(end + 1 - c->text);
@@ -70,28 +61,17 @@ await_answer(struct vm_control *c, struct err *err)
 __attribute__((format(printf, 4, 5))) static int
 ask(struct vm_control *c, int fd, struct err *err, const char *format, ...)
 {
-	union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } extra = {0};
 	OWN(freep) char *text = NULL;
-	struct iovec part;
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 	va_list ap;
-	int len;
+	int len, r;
 
 	va_start(ap, format);
 	len = vasprintf(&text, format, ap);
 	va_end(ap);
 	if (len < 0)
 		return err_set(err, ENOMEM, "out of memory");
-	part = (struct iovec){ text, (size_t)len };
-	if (fd >= 0) {
-		message.msg_control = &extra;
-		message.msg_controllen = sizeof(extra.room);
-		extra.header = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
-		memcpy(CMSG_DATA(&extra.header), &fd, sizeof(fd));
-	}
-	if (sendmsg(c->fd, &message, MSG_NOSIGNAL) != (ssize_t)len)
-		return err_errno(err, "cannot tell the virtual machine's monitor what to do");
-	return await_answer(c, err);
+	r = vm_control_send(c, text, (size_t)len, fd, err);
+	return r < 0 ? r : await_answer(c, err);
 }
 
 /* Waits until the machine's state was written or read. */

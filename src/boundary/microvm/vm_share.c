@@ -75,16 +75,15 @@ restrict_files(const struct ns_plan *plan, struct err *err)
 	return r < 0 ? r : landlock_enforce(landlock, err);
 }
 
-/* It holds a descriptor for each file that the guest's kernel remembers. */
-static int
-raise_files(void)
+int
+vm_lift_limit(int what)
 {
-	struct rlimit files;
+	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+	if (getrlimit((__rlimit_resource_t)what, &limit) < 0)
 		return -errno;
-	files.rlim_cur = files.rlim_max;
-	return setrlimit(RLIMIT_NOFILE, &files);
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit((__rlimit_resource_t)what, &limit) < 0 ? -errno : 0;
 }
 
 _Noreturn static void
@@ -104,8 +103,9 @@ become_server(const struct ns_plan *plan, const char *path, int listener, int ap
 	for (int i = 0; i < 3; i++)
 		if (null < 0 || dup2(null, i) < 0)
 			_exit(127);
-	if (fcntl(listener, F_SETFD, 0) == 0 && fcntl(apart, F_SETFD, 0) == 0 && raise_files() == 0 && restrict_files(plan, NULL) == 0 &&
-	    keep_rights() == 0 && filter_load(FILTER_SHARE, NULL) == 0)
+	/* It holds a descriptor for each file that the guest's kernel remembers. */
+	if (fcntl(listener, F_SETFD, 0) == 0 && fcntl(apart, F_SETFD, 0) == 0 && vm_lift_limit(RLIMIT_NOFILE) == 0 &&
+	    restrict_files(plan, NULL) == 0 && keep_rights() == 0 && filter_load(FILTER_SHARE, NULL) == 0)
 		execve(path, argv, env);
 	_exit(127);
 }

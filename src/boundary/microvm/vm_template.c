@@ -230,53 +230,38 @@ open_part(int folder, const char *part)
 	return TAKE_FD(file);
 }
 
-struct kept { char name[NAME_SIZE]; time_t used; };
-
-static int
-by_use(const void *a, const void *b)
-{
-	const struct kept *first = a, *second = b;
-
-	return first->used < second->used ? 1 : first->used > second->used ? -1 : 0;
-}
-
-/* A part that nobody is making: its maker was killed. */
+/* Parts that nobody is making: their makers were killed. */
 static void
-remove_part(int folder, const char *part)
+remove_parts(int folder)
 {
-	OWN(closep) int file = openat(folder, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
-	if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
-		(void)unlinkat(folder, part, 0);
+	if (dir == NULL)
+		closep(&fd);
+	for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
+		OWN(closep) int file = -1;
+
+		if (strncmp(e->d_name, PART, sizeof(PART) - 1) != 0)
+			continue;
+		file = openat(folder, e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
+			(void)unlinkat(folder, e->d_name, 0);
+	}
 }
 
 /* Those that were used last stay, until they are old. */
 static void
 prune(int folder)
 {
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct kept list[64];
-	struct stat st;
-	size_t n = 0;
+	OWN(freep) struct template *list = NULL;
+	size_t n = 0, kept = 0;
 
-	if (dir == NULL) {
-		closep(&fd);
-		return;
-	}
-	for (struct dirent *e; n < ARRAY_LEN(list) && (e = readdir(dir)) != NULL;) {
-		if (strncmp(e->d_name, PART, sizeof(PART) - 1) == 0)
-			remove_part(folder, e->d_name);
-		if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) != 0 || strlen(e->d_name) >= sizeof(list[n].name) ||
-		    fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		list[n].used = is_old(&st) ? 0 : st.st_atime;
-		snprintf(list[n++].name, sizeof(list[0].name), "%s", e->d_name);
-	}
-	qsort(list, n, sizeof(list[0]), by_use);
+	remove_parts(folder);
+	(void)template_list(folder, &list, &n, NULL);
 	for (size_t i = 0; i < n; i++)
-		if (i >= KEEP || list[i].used == 0)
-			(void)unlinkat(folder, list[i].name, 0);
+		if (is_old(&list[i].st) || ++kept > KEEP)
+			(void)template_remove(folder, &list[i], NULL);
 }
 
 /* A full disk is no reason to fail: *RET_WRITTEN. */

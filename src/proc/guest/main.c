@@ -81,23 +81,30 @@ load_modules(bool vsock, struct err *err)
 	return r;
 }
 
+/* A file of the device NAME in FOLDER, without the end of its line; the caller owns it.  NULL: there is none. */
+static char *
+attribute_of(const char *folder, const char *name, const char *attribute)
+{
+	char path[400], *text = NULL;
+
+	snprintf(path, sizeof(path), "%s/%s/%s", folder, name, attribute);
+	if (name[0] == '.' || read_file_at(AT_FDCWD, path, 256, &text, NULL, NULL) < 0)
+		return NULL;
+	text[strcspn(text, "\n")] = '\0';
+	return text;
+}
+
 /* The port of that name; the host may add it a moment after the driver began. */
 static int
 find_port(char ret_path[64])
 {
-	OWN(closedirp) DIR *dir = opendir("/sys/class/virtio-ports");
-	struct dirent *d;
+	static const char folder[] = "/sys/class/virtio-ports";
+	OWN(closedirp) DIR *dir = opendir(folder);
 
-	while (dir != NULL && (d = readdir(dir)) != NULL) {
-		OWN(freep) char *name = NULL;
-		char file[300];
+	for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+		OWN(freep) char *name = attribute_of(folder, d->d_name, "name");
 
-		snprintf(file, sizeof(file), "/sys/class/virtio-ports/%s/name", d->d_name);
-		if (d->d_name[0] == '.' || strlen(d->d_name) > 32 ||
-		    read_file_at(AT_FDCWD, file, 256, &name, NULL, NULL) < 0)
-			continue;
-		name[strcspn(name, "\n")] = '\0';
-		if (strcmp(name, VM_GUEST_PORT) != 0)
+		if (name == NULL || strlen(d->d_name) > 32 || strcmp(name, VM_GUEST_PORT) != 0)
 			continue;
 		snprintf(ret_path, 64, "/dev/%.32s", d->d_name);
 		return 0;
@@ -108,16 +115,13 @@ find_port(char ret_path[64])
 static bool
 has_vsock(void)
 {
-	OWN(closedirp) DIR *dir = opendir("/sys/bus/virtio/devices");
-	struct dirent *d;
+	static const char folder[] = "/sys/bus/virtio/devices";
+	OWN(closedirp) DIR *dir = opendir(folder);
 
-	while (dir != NULL && (d = readdir(dir)) != NULL) {
-		OWN(freep) char *type = NULL;
-		char file[300];
+	for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+		OWN(freep) char *type = attribute_of(folder, d->d_name, "device");
 
-		snprintf(file, sizeof(file), "/sys/bus/virtio/devices/%s/device", d->d_name);
-		if (d->d_name[0] != '.' && read_file_at(AT_FDCWD, file, 64, &type, NULL, NULL) == 0 &&
-		    strtoul(type, NULL, 16) == VIRTIO_ID_VSOCK)
+		if (type != NULL && strtoul(type, NULL, 16) == VIRTIO_ID_VSOCK)
 			return true;
 	}
 	return false;

@@ -438,14 +438,9 @@ supervise(struct supervisor *sv, struct err *err)
 static int
 failed_status(const struct err *err)
 {
-	static const int endings[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	sigset_t pending;
+	int number = err->code == EINTR ? io_pending_end() : 0;
 
-	if (err->code == EINTR && sigpending(&pending) == 0)
-		for (size_t i = 0; i < ARRAY_LEN(endings); i++)
-			if (sigismember(&pending, endings[i]) == 1)
-				return 128 + endings[i];
-	return 125;
+	return number > 0 ? 128 + number : 125;
 }
 
 /* Fail with nothing left behind. */
