@@ -9,10 +9,12 @@ BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--pr
          "--tmpfs", "/tmp", "true"]
 FIREJAIL = ["firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--private-dev",
             "--caps.drop=all", "--nonewprivs", "--seccomp", "true"]
+# OCI runtimes refuse hosts that mix cgroup versions: they get a view without v2.
+PLAIN = ["unshare", "-m", "sh", "-c", 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"', "sh"]
 MERGED = ("bin", "lib", "lib64", "sbin")
 
 
-def bundle(folder, tool):
+def bundle(folder, tool, command):
     """An OCI bundle that shows the host's /usr, as a cell does."""
     folder.mkdir()
     (folder / "rootfs" / "usr").mkdir(parents=True)
@@ -21,14 +23,14 @@ def bundle(folder, tool):
             os.symlink(os.readlink(f"/{name}"), folder / "rootfs" / name)
     tool("spec", "--bundle", folder)
     config = json.loads((folder / "config.json").read_text())
-    config["process"]["args"] = ["true"]
+    config["process"]["args"] = list(command)
     config["process"]["terminal"] = False
     config["mounts"].append({"destination": "/usr", "type": "bind", "source": "/usr",
                              "options": ["rbind", "ro", "nosuid"]})
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def oci(lab, name):
+def oci(lab, name, *options, command=("true",)):
     """The command that runs a bundle once, or None where NAME is not installed."""
     if not shutil.which(name):
         return None
@@ -39,8 +41,8 @@ def oci(lab, name):
         if done.returncode != 0:
             raise Unmeasured(f"{name}: {done.stderr.strip()}")
 
-    bundle(folder, tool)
-    return [name, "--root", f"{folder}.state", "run", "--bundle", folder, f"cloister-bench-{name}"]
+    bundle(folder, tool, command)
+    return [name, *options, "--root", f"{folder}.state", "run", "--bundle", folder, f"cloister-bench-{name}"]
 
 
 def against(lab, report, who, label, argv, rounds, prefix=()):
@@ -88,13 +90,10 @@ def start_peers(lab, report):
     if not lab.root:
         report.note("start: beside crun, runc, firejail", "needs root")
         return
-    # crun and runc refuse hosts that mix cgroup versions: they get a view without v2.
-    plain = ["unshare", "-m", "sh", "-c",
-             'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"', "sh"]
     for name in ("crun", "runc"):
         argv = oci(lab, name)
         if argv:
-            against(lab, report, lab.root, f"start: beside {name} (root)", argv, rounds, plain)
+            against(lab, report, lab.root, f"start: beside {name} (root)", argv, rounds, PLAIN)
         else:
             report.note(f"start: beside {name} (root)", f"{name} is not installed")
     against(lab, report, lab.root, "start: beside firejail (root)", FIREJAIL, rounds)

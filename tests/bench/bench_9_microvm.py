@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from bench import Samples, Unmeasured, group
+from bench_1_start import PLAIN, oci
 from lab import descendants, private_bytes, processes
 
 MIB = 1024 * 1024
@@ -206,6 +207,20 @@ def measure_starts(report, lab, who, hand, run, engine):
                "ratio <= 1.1")
 
 
+def measure_runsc(report, lab, who, run, engine):
+    """gVisor is the other wall with a kernel of its own; its platform needs no KVM either."""
+    label = f"microvm: warm start beside runsc ({engine})"
+    peer = oci(lab, "runsc", "--platform=ptrace", "--network=none", command=("printf", "x"))
+    if peer is None:
+        report.note(label, "runsc is not installed")
+        return
+    ours, peers = Samples(), Samples()
+    for _ in range(report.pick(10, 3)):
+        ours.append(first_byte(who, [*run, "--", "printf", "x"]))
+        peers.append(first_byte(who, [*PLAIN, *peer]))
+    report.row(label, ours.median, "ms", ours.spread, "runsc", peers.median)
+
+
 def private_mib(pid):
     """What a monitor alone has: its own memory, and the guest's where that is a file in memory, mapped or not."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -231,20 +246,26 @@ def measure_memory(report, lab, who, hand, run, engine):
     who.run([lab.cloister, "kill", "--all"])
 
 
+def engine_of(lab):
+    """What runs root's virtual machines from here on."""
+    usable = "kvm" in lab.root.run([lab.cloister, "doctor"]).stdout and lab.root.run(
+        [lab.cloister, "run", "-q", "--boundary", "microvm", "--", "true"]).returncode == 0
+    lab.root.env |= find_kernel(lab) | {"CLOISTER_VM_ACCEL": "kvm" if usable else "tcg"}
+    return "KVM" if usable else "emulated"
+
+
 @group("microvm")
 def microvm(lab, report):
     who = lab.root
     if not who:
         report.note("microvm", "needs root, to look at the monitor")
         return
-    usable = "kvm" in lab.root.run([lab.cloister, "doctor"]).stdout and lab.root.run(
-        [lab.cloister, "run", "-q", "--boundary", "microvm", "--", "true"]).returncode == 0
-    engine = "KVM" if usable else "emulated"
-    who.env |= find_kernel(lab) | {"CLOISTER_VM_ACCEL": "kvm" if usable else "tcg"}
+    engine = engine_of(lab)
     run = [lab.cloister, "run", "-q", "--boundary", "microvm", "--memory", f"{MEMORY}M"]
     hand = ByHand(lab, who, *monitor_of(lab, who, *run[3:]))
     try:
         measure_starts(report, lab, who, hand, run, engine)
+        measure_runsc(report, lab, who, run, engine)
         measure_memory(report, lab, who, hand, run, engine)
     finally:
         hand.end()
