@@ -125,12 +125,11 @@ def values():
 @needs_python("h2")
 @pytest.mark.parametrize("proxied", [False, True], ids=["direct", "by a proxy"])
 @pytest.mark.parametrize("port", [H1, H2], ids=["1.1", "2"])
-@pytest.mark.parametrize("kind", range(3))
-def test_a_secret_that_is_sent(online, mirror, port, proxied, kind):
-    real = list(values())[kind]
+def test_a_secret_that_is_sent(online, mirror, port, proxied):
+    real = random.choice(list(values()))
     give(online, real)
     # A few of all combinations each time, by chance.
-    tests = random.sample(list(itertools.product(SENT, PARTS, ["raw"])), 40) + [("bearer", part, "raw") for part in PARTS] + \
+    tests = random.sample(list(itertools.product(SENT, PARTS, ["raw"])), 30) + [("bearer", part, "raw") for part in PARTS] + \
         [("bearer", "body", writing) for writing in WRITINGS if writing not in UNSEEN]
     env = {"HTTPS_PROXY": f"http://{PROXY}:3128"} if proxied else {}
     done = online.python(RULES, ASK, WHERE, str(port), json.dumps(tests), options=("-s", "KEY"), env=env)
@@ -224,10 +223,10 @@ def value_for(scheme):
 
 
 @needs_python("h2", "botocore", "oauthlib")
-@pytest.mark.parametrize("port", [H1, H2], ids=["1.1", "2"])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_signature_that_is_made_anew(online, mirror, scheme, port):
+def test_a_signature_that_is_made_anew(online, mirror, scheme):
     """A presigned URL is good for whoever has it: none of its signature comes back."""
+    port = random.choice([H1, H2])
     options, pattern = SCHEMES[scheme]
     online.operator.cloister("secret", "add", "KEY", "--host", f"{WHERE}:{port}", *options, "--env", "KEY",
                              input=value_for(scheme)).ok()

@@ -173,9 +173,9 @@ def test_approvers(online):
 def test_all_that_wait_for_a_rule(online):
     """Opening the rule approves the others, too; the wait for people does not count as the server's time."""
     a = Asking(online, "  - ask: up.example.test\n")
-    began = time.monotonic()
     first, shown = a.ask(f"{UP}/204")
     second, _ = a.ask(f"{UP}/204?2", n=2)
+    began = time.monotonic()
     wait_until(lambda: time.monotonic() - began > 1, "somebody thinks about it")
     a.answer("approve", shown["id"], "--rule").ok()
     assert [a.outcome(first), a.outcome(second)] == ["204", "204"]
