@@ -290,6 +290,7 @@ test-vm: deps-test
 		$(wildcard tests/scenario/cell/test_microvm*.py) tests/scenario/cell/test_life.py \
 		tests/scenario/cell/test_terminal.py tests/scenario/cell/test_environment.py \
 		tests/scenario/cell/test_network.py tests/scenario/cell/test_stdio.py \
+		tests/scenario/cell/test_limits.py tests/scenario/steer/test_freeze.py \
 		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py -k microvm $(ARGS)
 
 # No test and no other build makes it.

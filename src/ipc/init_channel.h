@@ -61,7 +61,8 @@ enum init_message {
 	INIT_RESIZE,
 	/* Both ways, on a stream: no more bytes come, or no more bytes are taken. */
 	INIT_END, INIT_SHUT,
-	/* init -> supervisor: the last message of all. */
+	/* init of a virtual machine -> supervisor: u64 processes that the guest's kernel killed for memory,
+	 * u32 whether the scratch space is full.  The last message of all. */
 	INIT_OVER,
 	/* supervisor -> init: u32 stream, u32 port.  Init connects to that port of the cell's loopback, and
 	 * joins the connection with the stream. */

@@ -119,6 +119,12 @@ connected(void *arg, uint32_t number, uint32_t error, int fd)
 }
 
 static void
+limits(void *arg, uint64_t killed, bool full)
+{
+	(void)arg, (void)killed, (void)full;
+}
+
+static void
 over(void *arg)
 {
 	struct state *s = arg;
@@ -147,7 +153,7 @@ start_process(struct port *port)
 static void
 open_port(struct state *s)
 {
-	static const struct port_handler handler = { started, exited, connected, over, over };
+	static const struct port_handler handler = { started, exited, connected, limits, over, over };
 	OWN(buf_free) struct buf ready;
 	int ends[2], gate[2];
 

@@ -85,6 +85,12 @@ on_broken(void *arg)
 }
 
 static void
+on_limits(void *arg, uint64_t killed, bool full)
+{
+	(void)arg, (void)killed, (void)full;
+}
+
+static void
 on_finished(void *arg)
 {
 	struct state *s = arg;
@@ -161,7 +167,7 @@ static int
 make_port(struct state *s, int ends[2])
 {
 	static const struct port_handler handler = { .started = on_started, .exited = on_exited, .broken = on_broken,
-	                                             .finished = on_finished };
+	                                             .limits = on_limits, .finished = on_finished };
 	size_t len = s->left > PIECE_MAX ? PIECE_MAX : s->left;
 
 	if ((s->does & SAYS_READY) != 0) {

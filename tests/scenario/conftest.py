@@ -65,7 +65,8 @@ OVER_BOTH = {"test_life", "test_terminal"}
 IN_VMS = ["microvm"] if os.environ.get("CLOISTER_TEST_VM") else []
 BOUNDARIES = ["namespace", "stream", *IN_VMS]
 # These only with CLOISTER_TEST_VM.
-OVER_VMS = {"test_environment", "test_network", "test_stdio", "test_workspace", "test_files"}
+OVER_VMS = {"test_environment", "test_network", "test_stdio", "test_workspace", "test_files", "test_limits",
+            "test_freeze"}
 # docs/boundaries.md says so too.
 NOT_IN_VMS = {
     "test_no_descriptor_above_2": "the agent has no pid here",
@@ -75,6 +76,14 @@ NOT_IN_VMS = {
     "test_soft_limits_and_priority_are_the_usual": "the monitor has the operator's priority, not the agent",
     "test_a_cell_without_a_policy_prints_a_hint": "nothing outside hears of a lookup",
     "test_clients_fail_at_once": "without a policy the guest has no resolver",
+    "test_defaults_are_finite": "the cell's cgroup also has room for the monitor",
+    "test_swap_is_not_added": "the cell's cgroup also has room for the monitor",
+    "test_memory_and_processes_as_asked": "the cell's cgroup also has room for the monitor",
+    "test_processes_are_named": "the guest's kernel does not count refused processes",
+    "test_fork_bomb": "the guest's processes are not this machine's",
+    "test_time": "its limit is over before the guest has started",
+    "test_ttl_is_gentle": "its limit is over before the guest has started",
+    "test_ttl_of_a_detached_cell": "its limit is over before the guest has started",
     "test_no_command_reads_the_operators_input_unasked": "input is sent ahead to the guest",
 }
 

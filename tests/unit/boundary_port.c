@@ -26,6 +26,8 @@ struct seen {
 	struct port *starts;            /* the exit of process 7 starts process 8; NULL: it does not */
 	uint32_t number, refused;       /* the last connection, and why there is none */
 	int connection;
+	uint64_t killed;
+	bool full;
 };
 
 static void
@@ -88,6 +90,15 @@ connected(void *arg, uint32_t number, uint32_t error, int fd)
 }
 
 static void
+limits(void *arg, uint64_t killed, bool full)
+{
+	struct seen *seen = arg;
+
+	seen->killed = killed;
+	seen->full = full;
+}
+
+static void
 broken(void *arg)
 {
 	struct seen *seen = arg;
@@ -102,7 +113,7 @@ finished(void *arg)
 	(void)arg;
 }
 
-static const struct port_handler handler = { started, exited, connected, broken, finished };
+static const struct port_handler handler = { started, exited, connected, limits, broken, finished };
 
 static void
 put_first(int fd, const struct buf *message)
@@ -234,6 +245,38 @@ TEST(port_stream_breaks_at_anything_else)
 		close(seen.output);
 		loop_free(seen.loop);
 	}
+}
+
+/* ---- the end ---- */
+
+static void
+check_over(const void *body, uint32_t len, bool is_right)
+{
+	struct seen seen = {0};
+	int peer;
+	struct port *port = open_port(&seen, &peer);
+
+	put_frame(peer, 0, INIT_FRAME(INIT_OVER), body, len);
+	while (seen.broken == 0 && seen.killed == 0)
+		CHECK_OK(loop_turn(seen.loop, NULL));
+	CHECK((seen.broken == 0) == is_right);
+	CHECK((seen.killed == 3 && seen.full) == is_right);
+	port_free(port);
+	close(peer);
+	close(seen.output);
+	loop_free(seen.loop);
+}
+
+TEST(port_stream_reports_the_limits_that_a_guest_reached)
+{
+	static const unsigned char right[] = { 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0 };
+	static const unsigned char neither[] = { 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0 };
+
+	check_over(right, 12, true);
+	check_over(right, 11, false);
+	check_over(right, 13, false);
+	check_over(neither, 12, false);
+	check_over("", 0, false);
 }
 
 /* ---- connections ---- */

@@ -30,6 +30,8 @@
 #define LOG_MAX 200
 #define LOG_SIZE 4096
 #define MIB (UINT64_C(1) << 20)
+#define MEMORY_LEAST (128 * MIB)
+#define MEMORY_LEAST_TEXT "128M"
 /* How long a guest may take to start: one in a virtual machine, or an emulated one, takes long. */
 #define BOOT_MS 180000
 
@@ -308,6 +310,9 @@ microvm_check(const struct cell_spec *spec, struct err *err)
 
 	if (spec->vm_kernel == NULL)
 		return err_set(err, EINVAL, "the cell's description names no kernel for its virtual machine");
+	if (spec->limits.memory < MEMORY_LEAST)
+		return err_set(err, EINVAL, "a virtual machine also needs memory for its kernel: use --memory %s or more",
+		               MEMORY_LEAST_TEXT);
 	driver = vm_choose_driver(spec->vm_monitor, err);
 	if (driver == NULL || (driver->check != NULL && driver->check(spec, err) < 0))
 		return -err->code;

@@ -130,6 +130,7 @@ reset_soft_limits(void)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 }
 
+#define MONITOR_PROCESSES 256
 #define FILES_SPARED 1024               /* descriptors */
 
 /* The kernel counts descriptors in flight in sockets with the operator's own.  A user with more of
@@ -147,12 +148,18 @@ files_of(const struct ns_plan *plan)
 	return files;
 }
 
+uint64_t
+ns_most_processes(const struct cell_spec *spec)
+{
+	return spec->vm_kernel != NULL ? MONITOR_PROCESSES : spec->limits.pids + 1;
+}
+
 int
 ns_set_limits(const struct ns_plan *plan, struct err *err)
 {
 	/* Counts this user's processes in this user namespace, threads included; init is one.  A
 	 * cgroup's limit should apply first, because it counts how often it did. */
-	const rlim_t most = plan->spec->limits.pids + 1 + (plan->pids_limited ? 64 : 0);
+	const rlim_t most = ns_most_processes(plan->spec) + (plan->pids_limited ? 64 : 0);
 	struct rlimit pids = { most, most };
 	/* One, not zero: at zero the host would still run a core_pattern pipe. */
 	struct rlimit core = { 1, 1 };

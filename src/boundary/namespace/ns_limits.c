@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
 #include "boundary/namespace/ns_walls.h"
 
 #define MONITOR_MEMORY (UINT64_C(256) << 20)    /* of a virtual machine's monitor and file server */
@@ -65,7 +66,7 @@ ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *groun
 	struct cgroup_limits limits = {
 		.memory = CONTROL_ON("limit-memory") ? spec->limits.memory + (is_vm ? MONITOR_MEMORY : 0) : 1ULL << 50,
 		.cpus_milli = spec->limits.cpus_milli,
-		.pids = CONTROL_ON("limit-pids") ? spec->limits.pids + 1 : 1 << 20,
+		.pids = CONTROL_ON("limit-pids") ? ns_most_processes(spec) : 1 << 20,
 		.io = spec->limits.io,
 		.devices = devices,
 		.n_devices = list_devices(spec, devices),

@@ -67,6 +67,9 @@ int ns_build(const struct ns_plan *plan, struct err *err);
 /* The steps of it that another kind of walls needs too. */
 int ns_set_kernel(const struct ns_plan *plan, struct err *err);
 int ns_join_net(const struct ns_plan *plan, struct err *err);
+/* Threads included.  With a virtual machine, the monitor's and the file server's: the guest limits the
+ * agent's. */
+uint64_t ns_most_processes(const struct cell_spec *spec);
 int ns_set_limits(const struct ns_plan *plan, struct err *err);
 int ns_drop_everything(const struct ns_plan *plan, struct err *err);
 

@@ -28,6 +28,9 @@ struct port_handler {
 	/* The connection NUMBER of port_connect() is made, or could not be: ERROR is an errno.  FD, a socket
 	 * that stands for it, is the callee's; -1 with an error.  NULL: nobody connects. */
 	void (*connected)(void *arg, uint32_t number, uint32_t error, int fd);
+	/* The cell of a virtual machine ends.  Its kernel killed so many processes for memory; its scratch space
+	 * is full. */
+	void (*limits)(void *arg, uint64_t killed, bool full);
 	/* The other side broke the rules: end the cell. */
 	void (*broken)(void *arg);
 	/* All that it sent has been handled: see port_finish(). */

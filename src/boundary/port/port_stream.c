@@ -343,6 +343,18 @@ take_writable(void *arg, struct mux_stream *stream)
 }
 
 static int
+take_over(struct by_stream *p, struct buf *body)
+{
+	uint64_t killed;
+	uint32_t full;
+
+	if (buf_get_u64(body, &killed) < 0 || buf_get_u32(body, &full) < 0 || buf_left(body) != 0 || full > 1)
+		return -EBADMSG;
+	p->port.handler->limits(p->port.arg, killed, full != 0);
+	return 0;
+}
+
+static int
 take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, struct buf *body)
 {
 	struct ipc_message message = { .type = type - INIT_FRAME(0), .body = *body };
@@ -361,7 +373,7 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 	if (id == 0 && message.type == INIT_CONNECTED)
 		return port_connections_take(p->connections, body);
 	if (id == 0 && message.type == INIT_OVER)
-		return buf_left(body) != 0 ? -EBADMSG : 0;
+		return take_over(p, body);
 	if (id == 0 || buf_left(body) != 0 || (stream != NULL && !is_used(stream)))
 		return -EBADMSG;
 	/* A frame for a stream that is already closed here came too late. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -348,6 +349,27 @@ is_device(void)
 	return fstat(INIT_CHANNEL_FD, &st) == 0 && S_ISCHR(st.st_mode);
 }
 
+static uint64_t
+count_killed_for_memory(void)
+{
+	static const char label[] = "\noom_kill ";
+	OWN(freep) char *text = NULL;
+	const char *at;
+
+	if (read_file_at(AT_FDCWD, "/proc/vmstat", 1 << 16, &text, NULL, NULL) < 0 || (at = strstr(text, label)) == NULL)
+		return 0;
+	return strtoull(at + sizeof(label) - 1, NULL, 10);
+}
+
+/* Home, /tmp and the rest are folders of one file system. */
+static bool
+is_scratch_full(void)
+{
+	struct statvfs fs;
+
+	return statvfs("/tmp", &fs) == 0 && (fs.f_bavail == 0 || fs.f_favail == 0);
+}
+
 /* The end of a virtual machine takes with it what its host has not read yet.  A write that blocks
  * returns when the host has read everything. */
 static void
@@ -358,6 +380,8 @@ await_host(void)
 	if (!is_device() || fcntl(INIT_CHANNEL_FD, F_SETFL, 0) < 0)
 		return;
 	ipc_begin(&over, INIT_OVER);
+	buf_put_u64(&over, count_killed_for_memory());
+	buf_put_u32(&over, is_scratch_full());
 	send_frame(&over);
 }
 

@@ -201,6 +201,7 @@ struct supervisor {
 	bool agent_ran, agent_exited, dead, ending;
 	int agent_status;               /* as wait(2) returns it */
 	int spawn_error;
+	struct { uint64_t oom_kills; bool disk_full; } guest;   /* what a virtual machine said of itself */
 	int killed_by;                  /* enum supervisor_reason */
 	bool frozen;
 	bool frozen_for_approval;       /* only an approval froze the cell; the answer thaws it */

@@ -10,6 +10,8 @@ supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage)
 	*ret_usage = (struct boundary_usage){0};
 	if (sv->walls != NULL)
 		sv->boundary->usage(sv->walls, ret_usage);
+	ret_usage->oom_kills += sv->guest.oom_kills;
+	ret_usage->disk_full |= sv->guest.disk_full;
 }
 
 void

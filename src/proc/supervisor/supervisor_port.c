@@ -131,6 +131,15 @@ process_exited(void *arg, uint32_t handle, uint32_t status)
 }
 
 static void
+port_limits(void *arg, uint64_t killed, bool full)
+{
+	struct supervisor *sv = arg;
+
+	sv->guest.oom_kills = killed;
+	sv->guest.disk_full = full;
+}
+
+static void
 port_broken(void *arg)
 {
 	supervisor_kill(arg, KILLED_BY_PEER);
@@ -146,7 +155,7 @@ int
 supervisor_watch_port(struct supervisor *sv, struct err *err)
 {
 	static const struct port_handler handler = { process_started, process_exited, supervisor_port_connected,
-	                                             port_broken, port_finished };
+	                                             port_limits, port_broken, port_finished };
 
 	return port_watch(sv->boundary->port(sv->walls), &handler, sv, err);
 }

@@ -98,15 +98,15 @@ EAT = "x = []\nwhile True: x.append(b'x' * 1000000)"
 
 
 def test_memory(limited):
-    done = limited.python(EAT, "--memory", "64M")
+    done = limited.python(EAT, "--memory", "128M")
     assert done.status == 128 + signal.SIGKILL
-    assert re.fullmatch(r"cloister: cell \w+.*memory.*--memory 64M.*\n", done.err), done
+    assert re.fullmatch(r"cloister: cell \w+.*memory.*--memory 128M.*\n", done.err), done
 
 
 def test_memory_of_a_child(limited):
     """The agent continues, and the operator still sees a message."""
-    done = limited.sh(f"/usr/bin/python3 -Ic \"{EAT}\"; echo $?; exit 3", "--memory", "64M")
-    assert (done.status, done.out) == (3, "137\n") and "--memory 64M" in done.err, done
+    done = limited.sh(f"/usr/bin/python3 -Ic \"{EAT}\"; echo $?; exit 3", "--memory", "128M")
+    assert (done.status, done.out) == (3, "137\n") and "--memory 128M" in done.err, done
 
 
 def test_memory_that_is_enough(limited):
@@ -115,8 +115,8 @@ def test_memory_that_is_enough(limited):
 
 
 def test_scratch_counts_as_memory(limited):
-    done = limited.sh("head -c 200M /dev/zero >/tmp/x", "--memory", "64M", "--disk", "1G")
-    assert done.status != 0 and "--memory 64M" in done.err, done
+    done = limited.sh("head -c 200M /dev/zero >/tmp/x", "--memory", "128M", "--disk", "1G")
+    assert done.status != 0 and "--memory 128M" in done.err, done
 
 
 # ---- processes -------------------------------------------------------------------
