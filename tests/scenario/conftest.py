@@ -80,9 +80,11 @@ NOT_IN_VMS = {
     "test_swap_is_not_added": "the cell's cgroup also has room for the monitor",
     "test_memory_and_processes_as_asked": "the cell's cgroup also has room for the monitor",
     "test_processes_are_named": "the guest's kernel does not count refused processes",
+    "test_processes_are_in_the_cgroup": "the guest's processes are not this machine's",
     "test_fork_bomb": "the guest's processes are not this machine's",
     "test_time": "its limit is over before the guest has started",
     "test_ttl_is_gentle": "its limit is over before the guest has started",
+    "test_a_budget_of_processors": "its limit is over before the guest has started",
     "test_ttl_of_a_detached_cell": "its limit is over before the guest has started",
     "test_no_command_reads_the_operators_input_unasked": "input is sent ahead to the guest",
 }

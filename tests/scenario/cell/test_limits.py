@@ -314,7 +314,7 @@ def test_the_helpers_are_limited_beside_the_cell(limited, online):
     """Gate, courier and inspector work for the agent: with its share of the processors, and without
     counting as its memory."""
     id = online.start("  - allow: '*.example.test'\n    body: {regex: [x]}\n", "sleep", "1000",
-                      options=["--cpus", "0.5", "--memory", "100M"])
+                      options=["--cpus", "0.5", "--memory", "128M"])
     online.inside(*CURL, "-d", "x", "https://up.example.test/echo").ok()
     helpers = helpers_of(limited, id)
     assert set(helpers) == {"gate", "courier", "inspect"}
