@@ -48,7 +48,7 @@ def environment(ground):
 
 def _share(come_from, go_to):
     for path in come_from.glob("*"):
-        if not path.name.startswith("part-") and not (go_to / path.name).exists():
+        if not path.name.startswith(("part-", "disk-")) and not (go_to / path.name).exists():
             os.link(path, go_to / path.name)
 
 

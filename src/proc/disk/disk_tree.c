@@ -67,7 +67,7 @@ is_shown(const struct walk *w, const char *name, mode_t mode)
 {
 	if (w->path[0] != '\0')
 		return true;
-	return (ns_is_programs(name) && (S_ISDIR(mode) || S_ISLNK(mode))) || (strcmp(name, "etc") == 0 && S_ISDIR(mode));
+	return (ns_is_programs(name) || strcmp(name, "etc") == 0) && (S_ISDIR(mode) || S_ISLNK(mode));
 }
 
 static int list(struct walk *w, int dir, int depth, struct err *err);
