@@ -81,6 +81,7 @@ LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_notify   := -lcurl -lyaml -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
+LIBS_disk     := -lnettle
 LIBS_initramfs := -llzma -lzstd -lz -lnettle
 LIBS_unit     := $(LIBS_initramfs) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.

@@ -150,6 +150,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put(b, spec->vm_kernel_hash, HASH_LEN);
 		buf_put(b, spec->vm_initramfs_hash, HASH_LEN);
 		buf_put_str(b, spec->vm_monitor);
+		buf_put_str(b, spec->vm_disk != NULL ? spec->vm_disk : "");
+		buf_put(b, spec->vm_disk_hash, HASH_LEN);
 	}
 	if (spec->weaker != NULL)
 		buf_put_str(b, spec->weaker);
@@ -204,6 +206,17 @@ get_hash(struct buf *b, unsigned char ret_hash[HASH_LEN])
 }
 
 static int
+get_disk(struct buf *b, struct cell_spec *spec)
+{
+	const char *path;
+
+	if (buf_get_str(b, &path) < 0 || (path[0] != '\0' && path[0] != '/') || get_hash(b, spec->vm_disk_hash) < 0)
+		return -EBADMSG;
+	spec->vm_disk = path[0] == '\0' ? NULL : strdup(path);
+	return path[0] != '\0' && spec->vm_disk == NULL ? -ENOMEM : 0;
+}
+
+static int
 get_vm(struct buf *b, struct cell_spec *spec)
 {
 	const char *monitor;
@@ -216,6 +229,7 @@ get_vm(struct buf *b, struct cell_spec *spec)
 		return -EBADMSG;
 	if (r == 0)
 		memcpy(spec->vm_monitor, monitor, strlen(monitor) + 1);
+	r = r == 0 ? get_disk(b, spec) : r;
 	return r == 0 && (spec->vm_kernel[0] != '/' || spec->vm_initramfs[0] != '/') ? -EBADMSG : r;
 }
 
@@ -443,6 +457,7 @@ cell_spec_free(struct cell_spec *spec)
 	free(spec->weaker);
 	free(spec->vm_kernel);
 	free(spec->vm_initramfs);
+	free(spec->vm_disk);
 	cell_spec_free_files(spec);
 	free(spec->known_hosts);
 	for (size_t i = 0; i < spec->n_grants; i++) {

@@ -94,6 +94,8 @@ struct cell_spec {
 	/* With a virtual machine: what it boots; NULL without one. */
 	char *vm_kernel, *vm_initramfs;
 	unsigned char vm_kernel_hash[HASH_LEN], vm_initramfs_hash[HASH_LEN];
+	char *vm_disk;                  /* the programs of ROOTFS as a disk; NULL: that folder is shared */
+	unsigned char vm_disk_hash[HASH_LEN];
 	char vm_monitor[CELL_MONITOR_MAX + 1];  /* the program that runs it; "" for the default */
 	bool vm_emulated;               /* without the help of the processor: for tests */
 	bool vm_tap;                    /* its network card is a tap in the cell's network */

@@ -78,7 +78,7 @@ const struct cli_command cli_commands[] = {
 	  cmd_mcp },
 	{ "audit", "verify|show|export|prove|key", "verify and export the audit log",
 	  cli_audit_options, cmd_audit },
-	{ "vm", "template|list|remove ...", "manage the templates that virtual machines start from",
+	{ "vm", "template|list|remove ...", "manage the templates and disks that virtual machines start from",
 	  cli_vm_options, cmd_vm },
 	{ "doctor", "[--json]", "show what this machine can enforce", cli_doctor_options,
 	  cmd_doctor },

@@ -76,7 +76,7 @@ const struct cli_option cli_run_options[] = {
 	{ "vm-kernel", 0, "FILE", "with --boundary microvm: the kernel of the virtual machine", OPT_VM_KERNEL },
 	{ "vm-boot", 0, NULL, "boot the virtual machine, instead of copying a booted one", OPT_VM_BOOT },
 	{ "vm-accel", 0, "NAME", "kvm, or tcg: emulate the virtual machine, for tests", OPT_VM_ACCEL },
-	{ "vm-monitor", 0, "NAME", "the program that runs it: qemu or cloud-hypervisor", OPT_VM_MONITOR },
+	{ "vm-monitor", 0, "NAME", "the program that runs it: qemu, cloud-hypervisor or firecracker", OPT_VM_MONITOR },
 	{ "vm-net", 0, "KIND", "the virtual machine's network: user (default), or tap: faster", OPT_VM_NET },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },

@@ -173,4 +173,9 @@ int run_can_vm(void *run, struct err *err);
 /* With the boundary microvm, sets spec.vm_kernel and spec.vm_initramfs.  The result is positive, an exit
  * status, if the operator knows already why it failed. */
 int run_finish_vm(struct run *run, struct err *err);
+
+/* run_disk.c: the disk with the programs of the folder spec->rootfs: sets spec.vm_disk, and makes the disk if
+ * there is none in the folder CACHE.  Without a program that makes disks, and after an error, which is printed, it
+ * stays NULL: then the folder is shared. */
+void run_find_disk(struct cell_spec *spec, const char *cache);
 #endif

@@ -86,6 +86,26 @@ choose(const char *given, const char *variable, const char **ret_path, struct er
 	return (*ret_path)[0] == '\0' ? 0 : trust_path(TRUST_VM_KERNEL, *ret_path, err);
 }
 
+/* On amd64, Firecracker boots the kernel itself, and not the file that decompresses it. */
+static bool
+needs_elf(const struct cell_spec *spec)
+{
+#if defined(__x86_64__)
+	return strcmp(boundary_find(BOUNDARY_MICROVM, NULL)->monitor(spec), "firecracker") == 0;
+#else
+	(void)spec;
+	return false;
+#endif
+}
+
+/* Cloud Hypervisor's cells have the folder shared. */
+static bool
+takes_disk(const struct cell_spec *spec)
+{
+	return spec->rootfs[0] != '\0' &&
+	       strcmp(boundary_find(BOUNDARY_MICROVM, NULL)->monitor(spec), "cloud-hypervisor") != 0;
+}
+
 static int
 prepare(struct run *run, struct err *err)
 {
@@ -113,13 +133,16 @@ prepare(struct run *run, struct err *err)
 	pid = spawn_start(&(struct spawn){ .argv = (char *[]){
 		(char[]){ "cloister-initramfs" }, (char[]){ "--kernel" }, (char *)(uintptr_t)kernel,
 		(char[]){ "--modules" }, (char *)(uintptr_t)modules, (char[]){ "--init" }, guest,
-		(char[]){ "--cloister-init" }, init, (char[]){ "--cache" }, cache, NULL }, .fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, err);
+		(char[]){ "--cloister-init" }, init, (char[]){ "--cache" }, cache,
+		(char[]){ "--form" }, needs_elf(&run->spec) ? (char[]){ "elf" } : (char[]){ "file" }, NULL }, .fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, err);
 	close(ends[1]);
 	r = pid < 0 ? (int)pid : read_answer(ends[0], &run->spec, err);
 	close(ends[0]);
 	if (pid < 0)
 		return r;
 	status = spawn_await(pid, err);
+	if (status == 0 && r == 0 && takes_disk(&run->spec))
+		run_find_disk(&run->spec, cache);
 	/* It has told why. */
 	return status > 0 ? CLI_FAILED : status < 0 ? status : r;
 }

@@ -1,4 +1,4 @@
-/* vm.c - `cloister vm`: the templates that virtual machines start from. */
+/* vm.c - `cloister vm`: the templates that virtual machines start from, and the disks that they have as a root. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,9 @@
 #include "base/own.h"
 #include "boundary/boundary.h"
 #include "cli/cli.h"
+#include "vm/disk.h"
 #include "vm/template.h"
+#include "vm/vmcache.h"
 
 #define SHORT 12                        /* digits of a name that are shown */
 #define RUN_ARGS_MAX 16
@@ -28,7 +30,7 @@ const struct cli_option cli_vm_options[] = {
 	{ "cpus", 0, "N", "template: its processors", CLI_TEXT(struct request, cpus) },
 	{ "vm-kernel", 0, "FILE", "template: its kernel", CLI_TEXT(struct request, kernel) },
 	{ "vm-accel", 0, "NAME", "template: kvm, or tcg for tests", CLI_TEXT(struct request, accel) },
-	{ "all", 'a', NULL, "remove: all templates", CLI_FLAG(struct request, all) },
+	{ "all", 'a', NULL, "remove: all templates and disks", CLI_FLAG(struct request, all) },
 	{ "json", 0, NULL, "list: print JSON for programs", CLI_FLAG(struct request, json) },
 	{0}
 };
@@ -40,13 +42,41 @@ memory_of(const struct template *t)
 	return (uint64_t)t->st.st_size / MIB * MIB;
 }
 
+/* What is kept in the folder. */
+struct kept {
+	int folder;                     /* -1: none */
+	struct template *templates;
+	struct vmcache_entry *disks;
+	size_t n_templates, n_disks;
+};
+
 static void
-print_json(const struct template *list, size_t n)
+kept_free(struct kept *k)
 {
+	closep(&k->folder);
+	free(k->templates);
+	free(k->disks);
+}
+
+static int
+look(struct kept *k, struct err *err)
+{
+	int r;
+
+	k->folder = data_folder(TEMPLATE_FOLDER, false, NULL);
+	r = template_list(k->folder, &k->templates, &k->n_templates, err);
+	return r < 0 ? r : vmcache_list(k->folder, DISK_PREFIX, &k->disks, &k->n_disks, err);
+}
+
+static void
+print_json(const struct kept *kept)
+{
+	const struct template *list = kept->templates;
+
 	struct json w = { .out = stdout };
 
 	json_open(&w, NULL, '[');
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < kept->n_templates; i++) {
 		json_open(&w, NULL, '{');
 		json_str(&w, "template", list[i].hash);
 		json_u64(&w, "memory", memory_of(&list[i]));
@@ -54,76 +84,105 @@ print_json(const struct template *list, size_t n)
 		json_u64(&w, "used", (uint64_t)list[i].st.st_atime);
 		json_close(&w, '}');
 	}
+	for (size_t i = 0; i < kept->n_disks; i++) {
+		json_open(&w, NULL, '{');
+		json_str(&w, "root", kept->disks[i].hash);
+		json_u64(&w, "disk", kept->disks[i].size);
+		json_u64(&w, "used", (uint64_t)kept->disks[i].used);
+		json_close(&w, '}');
+	}
 	json_close(&w, ']');
 	putchar('\n');
 }
 
 static void
-print_list(const struct template *list, size_t n)
+print_line(const char *hash, const char *memory, uint64_t size, time_t last)
 {
-	char memory[NUM_TEXT_MAX], disk[NUM_TEXT_MAX], used[32];
+	char disk[NUM_TEXT_MAX], used[32];
 	struct tm tm;
 
-	printf("%-*s  %8s  %8s  %s\n", SHORT, "TEMPLATE", "MEMORY", "DISK", "LAST USED");
-	for (size_t i = 0; i < n; i++) {
-		localtime_r(&list[i].st.st_atime, &tm);
-		strftime(used, sizeof(used), "%Y-%m-%d %H:%M:%S", &tm);
-		printf("%.*s  %8s  %8s  %s\n", SHORT, list[i].hash, num_format_size(memory, memory_of(&list[i])),
-		       num_format_size(disk, (uint64_t)list[i].st.st_blocks * 512), used);
+	localtime_r(&last, &tm);
+	strftime(used, sizeof(used), "%Y-%m-%d %H:%M:%S", &tm);
+	printf("%.*s  %8s  %8s  %s\n", SHORT, hash, memory, num_format_size(disk, size), used);
+}
+
+static void
+print_list(const struct kept *kept)
+{
+	char memory[NUM_TEXT_MAX];
+
+	if (kept->n_templates > 0)
+		printf("%-*s  %8s  %8s  %s\n", SHORT, "TEMPLATE", "MEMORY", "DISK", "LAST USED");
+	for (size_t i = 0; i < kept->n_templates; i++) {
+		const struct template *t = &kept->templates[i];
+
+		print_line(t->hash, num_format_size(memory, memory_of(t)), (uint64_t)t->st.st_blocks * 512, t->st.st_atime);
 	}
+	if (kept->n_disks > 0)
+		printf("%-*s  %8s  %8s  %s\n", SHORT, "ROOT", "", "DISK", "LAST USED");
+	for (size_t i = 0; i < kept->n_disks; i++)
+		print_line(kept->disks[i].hash, "", kept->disks[i].size, kept->disks[i].used);
 }
 
 static int
 vm_list(const struct request *request, struct err *err)
 {
-	OWN(closep) int folder = data_folder(TEMPLATE_FOLDER, false, NULL);
-	OWN(freep) struct template *list = NULL;
-	size_t n;
-	int r = template_list(folder, &list, &n, err);
+	OWN(kept_free) struct kept kept = { .folder = -1 };
+	int r = look(&kept, err);
 
 	if (r < 0)
 		return r;
 	if (request->json)
-		print_json(list, n);
-	else if (n > 0)
-		print_list(list, n);
+		print_json(&kept);
+	else if (kept.n_templates + kept.n_disks > 0)
+		print_list(&kept);
 	else
 		fputs("there are no templates: `cloister vm template` makes one, and so does the first cell\n", stderr);
 	return 0;
 }
 
-static int
-remove_one(int folder, const struct template *list, size_t n, const char *word, struct err *err)
+static bool
+is_meant(const char *hash, const char *word)
 {
-	const struct template *found = NULL;
-
-	for (size_t i = 0; i < n; i++) {
-		if (word[0] == '\0' || strncmp(list[i].hash, word, strlen(word)) != 0)
-			continue;
-		if (found != NULL)
-			return err_set(err, EINVAL, "more than one template begins with '%s': give more digits", word);
-		found = &list[i];
-	}
-	if (found == NULL)
-		return err_set(err, ENOENT, "there is no template '%s': see `cloister vm list`", word);
-	return template_remove(folder, found, err);
+	return word[0] != '\0' && strncmp(hash, word, strlen(word)) == 0;
 }
 
-/* Cells that run have copies. */
+static int
+remove_one(const struct kept *k, const char *word, struct err *err)
+{
+	const struct template *template = NULL;
+	const struct vmcache_entry *disk = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->n_templates; i++)
+		if (is_meant(k->templates[i].hash, word) && ++n > 0)
+			template = &k->templates[i];
+	for (size_t i = 0; i < k->n_disks; i++)
+		if (is_meant(k->disks[i].hash, word) && ++n > 0)
+			disk = &k->disks[i];
+	if (n > 1)
+		return err_set(err, EINVAL, "more than one template or disk begins with '%s': give more digits", word);
+	if (n == 0)
+		return err_set(err, ENOENT, "there is no template '%s' and no such disk: see `cloister vm list`", word);
+	return template != NULL ? template_remove(k->folder, template, err) :
+	       vmcache_remove(k->folder, DISK_PREFIX, disk, err);
+}
+
+/* Cells that run have copies of templates, and hold their disks open. */
 static int
 vm_remove(const struct request *request, char **words, int n_words, struct err *err)
 {
-	OWN(closep) int folder = data_folder(TEMPLATE_FOLDER, false, NULL);
-	OWN(freep) struct template *list = NULL;
-	size_t n;
-	int r = template_list(folder, &list, &n, err);
+	OWN(kept_free) struct kept kept = { .folder = -1 };
+	int r = look(&kept, err);
 
 	if (r == 0 && (n_words == 0) != request->all)
-		return err_set(err, EINVAL, "name the templates to remove, or use --all");
-	for (size_t i = 0; r == 0 && request->all && i < n; i++)
-		r = template_remove(folder, &list[i], err);
+		return err_set(err, EINVAL, "name the templates and disks to remove, or use --all");
+	for (size_t i = 0; r == 0 && request->all && i < kept.n_templates; i++)
+		r = template_remove(kept.folder, &kept.templates[i], err);
+	for (size_t i = 0; r == 0 && request->all && i < kept.n_disks; i++)
+		r = vmcache_remove(kept.folder, DISK_PREFIX, &kept.disks[i], err);
 	for (int i = 0; r == 0 && i < n_words; i++)
-		r = remove_one(folder, list, n, words[i], err);
+		r = remove_one(&kept, words[i], err);
 	return r;
 }
 

@@ -25,6 +25,7 @@ enum filter_profile {
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
 	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */
 	FILTER_HYPERVISOR,      /* runs a virtual machine by sockets of its own: Cloud Hypervisor */
+	FILTER_DISK,            /* makes a disk of a folder: mkfs.erofs, whose start is filtered too */
 	FILTER_PROFILES
 };
 

@@ -712,6 +712,24 @@ static const struct filter_row filter_share[] = {
 	{ "getgroups", .verdict = NONE },
 };
 
+/* mkfs.erofs, a program that is not ours: it reads files and writes one.  Newer ones have threads. */
+static const struct filter_row filter_disk[] = {
+	{ "read write pread64 pwrite64 readv writev preadv pwritev close lseek ftruncate fallocate fsync fdatasync "
+	  "dup dup2 dup3", .verdict = ALLOW },
+	{ "openat", .cases = filter_openat },
+	{ "open", .cases = filter_open },
+	{ "stat lstat fstat newfstatat statx statfs fstatfs access faccessat faccessat2 readlink readlinkat getdents64 "
+	  "getcwd", .verdict = ALLOW },
+	{ "fcntl", .cases = filter_fcntl },
+	{ "prlimit64", .cases = filter_prlimit },
+	{ "mmap mprotect munmap mremap madvise brk", .verdict = ALLOW },
+	{ "clone", .cases = filter_monitor_clone },
+	{ "futex arch_prctl rt_sigprocmask rt_sigaction rt_sigreturn sigaltstack set_robust_list set_tid_address rseq "
+	  "gettid getpid getppid getuid geteuid getgid getegid sched_getaffinity sched_yield sysinfo uname getrandom "
+	  "clock_gettime gettimeofday time clock_nanosleep exit exit_group restart_syscall", .verdict = ALLOW },
+	{ "execve", .verdict = ALLOW },
+};
+
 #ifdef CLOISTER_SANITIZED
 /* The sanitizers' run-time, a dynamic program's start, and the search for leaks. */
 static const struct filter_row filter_sanitizer[] = {
@@ -740,6 +758,7 @@ static const struct filter_profile_spec {
 	[FILTER_MONITOR] = { "monitor", ABSENT, { TABLE(filter_monitor) } },
 	[FILTER_HYPERVISOR] = { "hypervisor", ABSENT, { TABLE(filter_hypervisor), TABLE(filter_monitor) } },
 	[FILTER_SHARE] = { "share", ABSENT, { TABLE(filter_share), TABLE(filter_agent) } },
+	[FILTER_DISK] = { "disk", ABSENT, { TABLE(filter_disk) } },
 	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_beside),
 		TABLE(filter_nested), TABLE(filter_agent) } },
 	[FILTER_NESTED_APART] = { "nested_apart", ABSENT, { TABLE(filter_apart),

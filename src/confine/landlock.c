@@ -151,27 +151,57 @@ landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
 	return 0;
 }
 
-int
-landlock_make_reader(const char *const *readable, bool dials, int *ret_fd, struct err *err)
+/* A ruleset without rules, or -1 on a kernel without Landlock. */
+static int
+make_empty(bool dials, int *ret_fd, struct err *err)
 {
 	int abi = CONTROL_ON("landlock") ? landlock_abi() : 0;
 	struct ruleset_attr attr = { .handled_fs = known_rights(abi) };
-	OWN(closep) int fd = -1;
-	int r = 0;
 
-	if (abi == 0) {
-		*ret_fd = -1;
+	*ret_fd = -1;
+	if (abi == 0)
 		return 0;
-	}
 	if (abi >= ABI_NETWORK)
 		attr.handled_net = NET_BIND_TCP | (dials ? 0 : NET_CONNECT_TCP);
 	if (abi >= ABI_SCOPES)
 		attr.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
-	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
-	if (fd < 0)
-		return err_errno(err, "cannot make a Landlock ruleset");
-	for (; r == 0 && readable != NULL && *readable != NULL; readable++)
-		r = allow_beneath(fd, *readable, FS_READ_FILE | FS_READ_DIR, err);
+	*ret_fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	return *ret_fd < 0 ? err_errno(err, "cannot make a Landlock ruleset") : 0;
+}
+
+static int
+allow_all(int ruleset, const char *const *paths, uint64_t rights, struct err *err)
+{
+	int r = 0;
+
+	for (; r == 0 && ruleset >= 0 && paths != NULL && *paths != NULL; paths++)
+		r = allow_beneath(ruleset, *paths, rights, err);
+	return r;
+}
+
+int
+landlock_make_reader(const char *const *readable, bool dials, int *ret_fd, struct err *err)
+{
+	OWN(closep) int fd = -1;
+	int r = make_empty(dials, &fd, err);
+
+	if (r == 0)
+		r = allow_all(fd, readable, FS_READ_FILE | FS_READ_DIR, err);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+int
+landlock_make_program(const char *const *readable, const char *const *writable, int *ret_fd, struct err *err)
+{
+	OWN(closep) int fd = -1;
+	int r = make_empty(false, &fd, err);
+
+	if (r == 0)
+		r = allow_all(fd, readable, FS_EXECUTE | FS_READ_FILE | FS_READ_DIR, err);
+	if (r == 0)
+		r = allow_all(fd, writable, FS_READ_FILE | FS_WRITE_FILE | (known_rights(landlock_abi()) & FS_TRUNCATE), err);
 	if (r == 0)
 		*ret_fd = TAKE_FD(fd);
 	return r;

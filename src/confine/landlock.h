@@ -31,6 +31,10 @@ int landlock_make(enum landlock_kind kind, const char *const *writable, int *ret
  * listen on new TCP ports, and cannot connect unless it DIALS. */
 int landlock_make_reader(const char *const *readable, bool dials, int *ret_fd,
                          struct err *err);
+/* For a program that reads and runs files beneath READABLE, changes those beneath WRITABLE that exist, and
+ * has no network.  Both end with NULL. */
+int landlock_make_program(const char *const *readable, const char *const *writable, int *ret_fd,
+                          struct err *err);
 /* Restricts the calling thread; no_new_privs must be set.  FD -1 does nothing. */
 int landlock_enforce(int fd, struct err *err);
 #endif

@@ -48,7 +48,7 @@ def environment(ground):
 
 def _share(come_from, go_to):
     for path in come_from.glob("*"):
-        if not path.name.startswith("part-") and not (go_to / path.name).exists():
+        if not path.name.startswith(("part-", "disk-")) and not (go_to / path.name).exists():
             os.link(path, go_to / path.name)
 
 
@@ -67,6 +67,25 @@ def end(operator, ground):
 
 def templates(operator):
     return sorted((operator.base / "data/vm").glob("template-*"))
+
+
+def disks(operator):
+    return sorted(path for path in (operator.base / "data/vm").glob("disk-*") if path.suffix != ".sums")
+
+
+def small_rootfs(operator):
+    """A root file system with a busybox, and files that no cell is shown."""
+    busybox = shutil.which("busybox")
+    if busybox is None or shutil.which("mkfs.erofs") is None:
+        pytest.skip("no busybox (package busybox-static), or no mkfs.erofs (package erofs-utils)")
+    folder = operator.folder("rootfs", {"etc/motd": "hello\n", "home/secret": "canary\n", "usr/note": "note\n"})
+    (folder / "bin").mkdir(exist_ok=True)
+    shutil.copy(busybox, folder / "bin/busybox")
+    for name in "sh", "true", "cat", "sleep", "touch", "stat", "ls":
+        (folder / "bin" / name).symlink_to("busybox")
+    for path in (folder, *folder.rglob("*")):
+        operator.own(path)
+    return folder
 
 
 def programs(wanted):

@@ -87,7 +87,7 @@ def libraries():
 
 
 # Refused on both: by its number on amd64, and by the flags of clone or unlinkat on arm64.
-BY_FLAGS = {"monitor": {"vfork.o"}, "hypervisor": {"vfork.o", "rmdir.o"}}
+BY_FLAGS = {"monitor": {"vfork.o"}, "disk": {"vfork.o"}, "hypervisor": {"vfork.o", "rmdir.o"}}
 
 
 def lopsided(filters, libraries, profile):

@@ -35,6 +35,7 @@ sample(void)
 		.claim = true, .streams = true, .setups = setups_of_sample,
 		.sources = sources_of_sample, .boundary = "other", .weaker = strdup("no KVM"),
 		.vm_kernel = strdup("/boot/k"), .vm_initramfs = strdup("/i"), .vm_emulated = true,
+		.vm_disk = strdup("/d"), .vm_disk_hash = { 5, [HASH_LEN - 1] = 6 },
 		.vm_kernel_hash = { 1, [HASH_LEN - 1] = 2 }, .vm_initramfs_hash = { 3, [HASH_LEN - 1] = 4 },
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};
@@ -57,6 +58,7 @@ sample_free(struct cell_spec *spec)
 	free(spec->weaker);
 	free(spec->vm_kernel);
 	free(spec->vm_initramfs);
+	free(spec->vm_disk);
 }
 
 TEST(cell_spec_round_trip)
@@ -94,6 +96,8 @@ TEST(cell_spec_round_trip)
 	CHECK_STR(out.weaker, "no KVM");
 	CHECK_STR(out.vm_kernel, "/boot/k");
 	CHECK_STR(out.vm_initramfs, "/i");
+	CHECK_STR(out.vm_disk, "/d");
+	CHECK(memcmp(out.vm_disk_hash, in.vm_disk_hash, HASH_LEN) == 0);
 	CHECK(out.vm_emulated && memcmp(out.vm_kernel_hash, in.vm_kernel_hash, HASH_LEN) == 0 &&
 	      memcmp(out.vm_initramfs_hash, in.vm_initramfs_hash, HASH_LEN) == 0);
 	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);

@@ -4,6 +4,7 @@
 #include "confine/filter_table.h"
 
 #include <linux/audit.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -366,6 +367,13 @@ static const struct {
 	{ FILTER_HYPERVISOR, "seccomp", { SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER }, DENY },
 	{ FILTER_HYPERVISOR, "unlinkat", { 0, 0, AT_REMOVEDIR }, DENY },
 	{ FILTER_HYPERVISOR, "ptrace", { 0 }, ABSENT },
+	{ FILTER_DISK, "pwrite64", { 0 }, ALLOW },
+	{ FILTER_DISK, "openat", { 0, 0, O_CREAT, 04755 }, DENY },
+	{ FILTER_DISK, "clone", { CLONE_THREAD }, ALLOW },
+	{ FILTER_DISK, "clone", { SIGCHLD }, DENY },
+	{ FILTER_DISK, "socket", { AF_UNIX, SOCK_STREAM }, ABSENT },
+	{ FILTER_DISK, "unlink", { 0 }, ABSENT },
+	{ FILTER_DISK, "ioctl", { 0, TIOCSTI }, ABSENT },
 	{ FILTER_COMPARE, "read", { 0 }, ALLOW },
 	{ FILTER_COMPARE, "prlimit64", { 0, RLIMIT_CPU }, ALLOW },
 	{ FILTER_COMPARE, "connect", { 0 }, KILL },

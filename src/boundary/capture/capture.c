@@ -27,7 +27,6 @@
 
 #define BACKLOG 1024
 #define DNS_PORT 53
-#define TAP "guest0"                     /* its name */
 
 /* Sends the messages of one family.  The kernel answers while they are sent, and only errors count. */
 static int
@@ -255,7 +254,7 @@ capture_enter(const int fds[2], struct err *err)
 static int
 open_tap(int device, struct err *err)
 {
-	struct ifreq ifr = { .ifr_name = TAP, .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+	struct ifreq ifr = { .ifr_name = CAPTURE_TAP, .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
 	unsigned number = TAP_INDEX;
 	OWN(closep) int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	OWN(closep) int tap = -1;
@@ -291,6 +290,16 @@ capture_make_tap(int device, int *ret_tap, struct err *err)
 	if (r < 0)
 		return err_set(err, -r, "cannot set up the virtual machine's tap: %s", strerrordesc_np(-r));
 	*ret_tap = TAKE_FD(tap);
+	return 0;
+}
+
+int
+capture_leave_tap(int *tap, uid_t owner, struct err *err)
+{
+	if (ioctl(*tap, TUNSETOWNER, (unsigned long)owner) < 0 || ioctl(*tap, TUNSETPERSIST, 1UL) < 0)
+		return err_errno(err, "cannot leave the tap to the virtual machine");
+	close_fd(tap);
+	*tap = -1;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #ifndef CLOISTER_CAPTURE_H
 #define CLOISTER_CAPTURE_H
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct err;
 
@@ -32,6 +33,9 @@ int capture_enter(const int fds[2], struct err *err);
  * rights.  DEVICE is /dev/net/tun, opened with O_PATH.  What the guest sends goes where everything goes
  * that is sent in this network.  The caller owns *ret_tap: once nobody has it, the tap is gone. */
 int capture_make_tap(int device, int *ret_tap, struct err *err);
+/* Lets go of the tap, which stays: a process of OWNER can open it by its name. */
+#define CAPTURE_TAP "guest0"
+int capture_leave_tap(int *tap, uid_t owner, struct err *err);
 
 /* Whether the namespace that the calling process is in can capture, without a gate: 0 or a negative
  * errno. */

@@ -35,16 +35,17 @@
 /* How long a guest may take to start: one in a virtual machine, or an emulated one, takes long. */
 #define BOOT_MS 180000
 
-/* The cell as the guest builds it: the shared tree is its root file system, and workspaces are merged
+/* The cell as the guest builds it: the disk or the shared tree is its root file system, and workspaces are merged
  * already.  It learns no path of the host. */
 static int
-describe_guest(const struct cell_spec *spec, struct cell_spec *ret_guest, struct cell_grant *grants,
+describe_guest(const struct cell_spec *spec, bool has_disk, struct cell_spec *ret_guest, struct cell_grant *grants,
                struct err *err)
 {
-	static char none[] = "", host[] = VM_GUEST_HOST, command[] = "agent";
+	static char none[] = "", host[] = VM_GUEST_HOST, disk[] = VM_GUEST_DISK, command[] = "agent";
 	static char *nothing[] = { NULL }, *argv[] = { command, NULL };
 
-	*ret_guest = (struct cell_spec){ .name = none, .hostname = spec->hostname, .cwd = spec->cwd, .rootfs = host,
+	*ret_guest = (struct cell_spec){ .name = none, .hostname = spec->hostname, .cwd = spec->cwd,
+		.rootfs = has_disk ? disk : host,
 		.argv = argv, .env = nothing, .grants = grants, .n_grants = spec->n_grants, .limits = spec->limits,
 		.profile = spec->profile, .root = spec->root, .has_policy = spec->has_policy,
 		.n_files = spec->n_files, .known_hosts = spec->known_hosts, .audit_max = CELL_AUDIT_MAX };
@@ -60,16 +61,25 @@ describe_guest(const struct cell_spec *spec, struct cell_spec *ret_guest, struct
 	return 0;
 }
 
+static uint32_t
+flags_of(const struct ns_plan *plan, const struct vm_machine *m)
+{
+	return (plan->spec->has_policy ? VM_GUEST_NET : 0u) | (m->has_share ? VM_GUEST_HAS_SHARE : 0u) |
+	       (m->has_disk ? VM_GUEST_HAS_DISK : 0u) |
+	       (m->has_disk && plan->ground->trust != NULL ? VM_GUEST_TRUST : 0u);
+}
+
 static int
 vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 {
+	const struct vm_machine *m = &((const struct vm *)plan->inside->arg)->machine;
 	struct cell_grant grants[CELL_GRANTS_MAX] = {0};
 	OWN(buf_free) struct buf message = BUF(VM_GUEST_MESSAGE_MAX);
 	unsigned char entropy[VM_GUEST_ENTROPY];
 	struct cell_spec guest;
 	const struct timeval limit = { .tv_sec = BOOT_MS / 1000 };
 	struct timespec now;
-	int r = describe_guest(plan->spec, &guest, grants, err);
+	int r = describe_guest(plan->spec, m->has_disk, &guest, grants, err);
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (r == 0 && getrandom(entropy, sizeof(entropy), 0) != (ssize_t)sizeof(entropy))
@@ -77,10 +87,12 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 	if (r == 0) {
 		buf_put_u32(&message, VM_GUEST_VERSION);
 		buf_put_u64(&message, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
-		buf_put_u32(&message, plan->spec->has_policy ? VM_GUEST_NET : 0);
+		buf_put_u32(&message, flags_of(plan, m));
 		buf_put(&message, entropy, sizeof(entropy));
 		cell_spec_put(&message, &guest);
-		if (buf_failed(&message))
+		if ((flags_of(plan, m) & VM_GUEST_TRUST) != 0)
+			r = vm_put_trust(&message, plan->spec, plan->ground->trust, err);
+		if (r == 0 && buf_failed(&message))
 			r = err_set(err, E2BIG, "the files of the agent's home are too large for a virtual machine");
 	}
 	for (size_t i = 0; i < plan->spec->n_grants; i++)
@@ -190,7 +202,7 @@ make_memory(uint64_t size, struct err *err)
 void
 vm_close(struct vm *vm)
 {
-	int *const fds[] = { &vm->kernel, &vm->initramfs, &vm->kvm, &vm->memory, &vm->recorded, &vm->machine.ram,
+	int *const fds[] = { &vm->kernel, &vm->initramfs, &vm->disk, &vm->kvm, &vm->memory, &vm->recorded, &vm->machine.ram,
 	                     &vm->machine.state, &vm->machine.log };
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -204,13 +216,15 @@ vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
 	const bool one = (limits->asked & CELL_LIMIT_CPUS) == 0 && spec->vm_emulated;
 
 	*ret_vm = (struct vm){ .driver = vm_choose_driver(spec->vm_monitor, err), .kernel = -1, .initramfs = -1,
-		.kvm = -1, .memory = -1, .recorded = -1 };
+		.disk = -1, .kvm = -1, .memory = -1, .recorded = -1 };
 	ret_vm->machine = (struct vm_machine){ .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
 		.cpus = one ? 1 : (unsigned)((limits->cpus_milli + 999) / 1000), .emulated = spec->vm_emulated,
 		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .tap = -1, .share = -1, .control = -1,
 		.keeper = -1, .log = -1 };
 	if (ret_vm->driver == NULL)
 		return -err->code;
+	ret_vm->machine.has_disk = spec->vm_disk != NULL && ret_vm->driver->takes_disk;
+	ret_vm->machine.has_share = !ret_vm->machine.has_disk || spec->n_grants > 0;
 	if (choose_mac(ret_vm->machine.mac) < 0)
 		return err_errno(err, "cannot make random numbers for the guest");
 	return 0;
@@ -226,6 +240,7 @@ vm_open(const struct cell_spec *spec, unsigned slot, struct vm *vm, struct err *
 		r = vm->machine.ram = make_memory(vm->machine.memory, err);
 	vm->kernel = open_mount(spec->vm_kernel);
 	vm->initramfs = open_mount(spec->vm_initramfs);
+	vm->disk = vm->machine.has_disk ? open_mount(spec->vm_disk) : -1;
 	return r < 0 ? r : make_kvm(spec, slot, &vm->kvm, err);
 }
 

@@ -6,6 +6,9 @@
  * guest's kernel starts cloister-guest, which builds the agent's world from that tree, with the same
  * code that builds it without a virtual machine.
  *
+ * The programs of a root file system of its own can be a disk instead, which all cells that use it have in
+ * common.  Then only grants are shared, and without grants there is no file server.
+ *
  * A machine that has booted and waits for a cell is a template.  Others start from a copy of it. */
 #ifndef CLOISTER_VM_H
 #define CLOISTER_VM_H
@@ -17,7 +20,7 @@ struct vm {
 	const struct vm_driver *driver;
 	struct vm_machine machine;
 	/* Detached mounts that only real root can make; -1: by path.  KVM is a folder with the device. */
-	int kernel, initramfs, kvm;
+	int kernel, initramfs, disk, kvm;
 	int memory;                     /* VM_RESTORE: the template, from which the memory is copied */
 	int recorded;                   /* VM_RECORD: a pipe that gets a byte once the template is complete */
 };
@@ -26,9 +29,11 @@ struct vm {
 #define VM_TREE "guest"                 /* what the guest sees */
 #define VM_KERNEL "kernel"
 #define VM_INITRAMFS "initramfs"
+#define VM_DISK "disk"
 #define VM_SOCKETS "sockets"            /* a folder that the monitor can write */
 #define VM_SHARE "share"                /* in it: the file server's */
 #define VM_VSOCK "vsock"                /* the monitor's; that of a port ends with its number */
+#define VM_API "api"                    /* the monitor's control socket, if it makes that itself */
 #define VM_MONITOR "monitor"            /* a test's own */
 
 /* vm_root.c: the guest's tree, and around it the root of the monitor, in which the caller is afterwards. */
@@ -58,6 +63,12 @@ int vm_lock_down(const struct vm *vm, int landlock, struct err *err);
 int vm_listen(const char *path, int *ret_listener, struct err *err);
 /* Waits at LISTENER for a guest, and carries its bytes until it ends, or the cell does. */
 int vm_relay(int listener, int stream, struct err *err);
+
+/* vm_trust.c: writes the cell's certificate authority, and whatever else its programs trust, for a guest with a
+ * disk: see vm_guest.h.  Waits until it is complete. */
+struct buf;
+int vm_put_trust(struct buf *message, const struct cell_spec *spec, const struct boundary_trust *trust,
+                 struct err *err);
 
 /* vm_drivers.c: the mutant build's monitor, or NULL. */
 const char *vm_test_program(void);

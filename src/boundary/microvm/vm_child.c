@@ -29,10 +29,10 @@ vm_lock_down(const struct vm *vm, int landlock, struct err *err)
 
 /* Where the monitor is told what to do, and where it passes the guest's connection on. */
 static int
-make_listeners(struct vm_machine *m, int *ret_port, struct err *err)
+make_listeners(const struct vm_driver *driver, struct vm_machine *m, int *ret_port, struct err *err)
 {
 	char path[64];
-	int r = vm_connect_pair(&m->control, &m->keeper, err);
+	int r = driver->opens_tap ? 0 : vm_connect_pair(&m->control, &m->keeper, err);
 
 	snprintf(path, sizeof(path), "/" VM_SOCKETS "/" VM_VSOCK "_%d", VM_GUEST_VSOCK);
 	return r < 0 ? r : vm_listen(path, ret_port, err);
@@ -46,7 +46,7 @@ make_sockets(const struct vm_driver *driver, struct vm_machine *m, int stream, i
 
 	m->port = stream;
 	if (driver->by_sockets)
-		return make_listeners(m, ret_port, err);
+		return make_listeners(driver, m, ret_port, err);
 	if (m->start == VM_BOOT)
 		return 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0)
@@ -90,9 +90,11 @@ prepare(const struct ns_plan *plan, struct vm *vm, int *ret_landlock, struct err
 		r = ns_join_net(plan, err);
 	if (r == 0 && tun >= 0)
 		r = capture_make_tap(tun, &vm->machine.tap, err);
+	if (r == 0 && tun >= 0 && vm->driver->opens_tap)
+		r = capture_leave_tap(&vm->machine.tap, plan->spec->root ? 0 : CELL_AGENT_ID, err);
 	if (r == 0)
 		r = ns_set_limits(plan, err);
-	if (r == 0 && vm->machine.start != VM_RECORD)
+	if (r == 0 && vm->machine.has_share)
 		r = vm_share(plan, vm->driver->by_sockets, &vm->machine.share, &alive, err);
 	if (r == 0)
 		r = landlock_make(LANDLOCK_FILES_TOO, vm->driver->by_sockets ? sockets : nothing, ret_landlock, err);

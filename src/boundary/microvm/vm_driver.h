@@ -20,7 +20,7 @@ struct err;
 enum vm_start {
 	VM_BOOT,                        /* from the kernel, with everything plugged in */
 	VM_RECORD,                      /* from the kernel, with nothing of a cell's: becomes a template */
-	VM_RESTORE,                     /* from a template; share and network are plugged in by the keeper */
+	VM_RESTORE,                     /* from a template; share, disk and network are plugged in by the keeper */
 };
 
 #define VM_MAC_SIZE 18                  /* "02:..." */
@@ -31,6 +31,8 @@ struct vm_machine {
 	uint64_t memory;                /* bytes, whole MiB */
 	unsigned cpus;
 	bool emulated, has_net;
+	bool has_disk;                  /* the programs are on a disk, VM_DISK in the monitor's root */
+	bool has_share;                 /* there is a file server: for programs without a disk, and for grants */
 	int ram;                        /* a memory file, which the file server maps too */
 	int state;                      /* the devices of a template: written (VM_RECORD) or read */
 	int port;                       /* the guest's end of its port */
@@ -57,6 +59,10 @@ struct vm_driver {
 	const char *name, *title;       /* "qemu", "QEMU" */
 	enum filter_profile filter;
 	bool by_sockets;                /* and by a tap */
+	bool takes_disk;                /* it gives the guest a disk */
+	bool shares_nothing;            /* it has no use for a file server */
+	/* By sockets: it makes its control socket itself, VM_API in VM_SOCKETS, and opens its tap by name. */
+	bool opens_tap;
 	/* The program.  A template is of use only to the same one. */
 	const char *program;
 	/* What a template depends on beside the program: the kind of machine. */
@@ -79,14 +85,14 @@ struct vm_driver {
 	int (*snapshot)(struct vm_control *c, const struct vm_machine *m, struct err *err);
 	/* Reads it back.  The machine is paused afterwards. */
 	int (*restore)(struct vm_control *c, const struct vm_machine *m, struct err *err);
-	/* Adds the share and the network card to a paused machine. */
+	/* Adds the share, the disk and the network card to a paused machine. */
 	int (*plug)(struct vm_control *c, const struct vm_machine *m, struct err *err);
 	int (*resume)(struct vm_control *c, struct err *err);
 	/* Ends the monitor. */
 	void (*end)(struct vm_control *c);
 };
 
-extern const struct vm_driver vm_qemu, vm_cloud;
+extern const struct vm_driver vm_qemu, vm_cloud, vm_fire;
 
 /* vm_drivers.c: the driver of that name; "": one that is installed, QEMU first.  NULL with an error. */
 const struct vm_driver *vm_choose_driver(const char *name, struct err *err);

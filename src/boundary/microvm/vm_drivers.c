@@ -10,7 +10,7 @@
 #include "boundary/microvm/vm.h"
 #include "boundary/microvm/vm_driver.h"
 
-static const struct vm_driver *const drivers[] = { &vm_qemu, &vm_cloud };
+static const struct vm_driver *const drivers[] = { &vm_qemu, &vm_cloud, &vm_fire };
 
 const struct vm_driver *
 vm_choose_driver(const char *name, struct err *err)
@@ -23,11 +23,9 @@ vm_choose_driver(const char *name, struct err *err)
 	}
 	if (name[0] == '\0')
 		(void)vm_qemu.find(err);
-	else if (strcmp(name, "firecracker") == 0)
-		(void)err_set(err, ENOTSUP, "Firecracker cannot share folders, so it cannot hold a cell's files: use "
-		              "--vm-monitor qemu or cloud-hypervisor");
 	else
-		(void)err_set(err, EINVAL, "no program '%.40s' runs virtual machines: use qemu or cloud-hypervisor", name);
+		(void)err_set(err, EINVAL, "no program '%.40s' runs virtual machines: use qemu, cloud-hypervisor or "
+		              "firecracker", name);
 	return NULL;
 }
 

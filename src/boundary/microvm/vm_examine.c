@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "boundary/findings.h"
 #include "boundary/microvm/vm.h"
+#include "vm/disk.h"
 #include "vm/kvm.h"
 
 static void
@@ -37,14 +38,32 @@ check_kvm(struct err *err)
 	               "or use --vm-accel tcg, which is slow and for tests", report.found, report.todo);
 }
 
+/* The driver that cells have by default, and the file server, if it needs one. */
+static const struct vm_driver *
+find_all(struct err *err)
+{
+	const struct vm_driver *driver = vm_choose_driver("", err);
+
+	return driver == NULL || driver->shares_nothing || vm_find_server(err) != NULL ? driver : NULL;
+}
+
 int
 vm_able(bool emulated, struct err *err)
 {
 	int r = emulated ? 0 : check_kvm(err);
 
-	if (r == 0 && vm_choose_driver("", err) == NULL)
-		r = -err->code;
-	return r < 0 ? r : vm_find_server(err) == NULL ? -ENOENT : 0;
+	return r < 0 ? r : find_all(err) == NULL ? -err->code : 0;
+}
+
+/* Without it, the folder of --rootfs is shared. */
+static void
+examine_disks(struct findings *f)
+{
+	if (disk_find_maker(NULL) != NULL)
+		findings_add(f, "disks", FINDING_OK, "mkfs.erofs is there, for --boundary microvm with --rootfs");
+	else
+		findings_advise(findings_add(f, "disks", FINDING_LIMITED, "there is no mkfs.erofs, so a virtual machine "
+		                             "gets the folder of --rootfs as a share"), "install erofs-utils");
 }
 
 void
@@ -55,10 +74,11 @@ vm_examine(struct findings *f)
 	char *todo;
 
 	examine_kvm(f);
-	driver = vm_choose_driver("", &err);
-	if (driver != NULL && vm_find_server(&err) != NULL) {
-		findings_add(f, "virtual machines", FINDING_OK, "%s and virtiofsd are there, for --boundary microvm",
-		             driver->title);
+	driver = find_all(&err);
+	if (driver != NULL) {
+		findings_add(f, "virtual machines", FINDING_OK, "%s %s there, for --boundary microvm", driver->title,
+		             driver->shares_nothing ? "is" : "and virtiofsd are");
+		examine_disks(f);
 		return;
 	}
 	/* "what is missing: what to do" */

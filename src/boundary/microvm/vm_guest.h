@@ -2,16 +2,24 @@
  *
  * The host writes one message into the guest's port as soon as there is one: its length (u32, little
  * endian) and VM_GUEST_VERSION (u32), u64 the time in ns, u32 bits (enum vm_guest_flags),
- * VM_GUEST_ENTROPY random bytes (buf_put_bytes), and a cell_spec.  The guest answers as init does
+ * VM_GUEST_ENTROPY random bytes (buf_put_bytes), a cell_spec and, with VM_GUEST_TRUST, the hash of the
+ * certificate's subject and three files, each with its length before it (u32): the certificate, other
+ * authorities and Java's store, which may be empty.  The guest answers as init does
  * over a byte stream: see ipc/init_channel.h. */
 #ifndef CLOISTER_VM_GUEST_H
 #define CLOISTER_VM_GUEST_H
 
 #define VM_GUEST_VERSION 1
 #define VM_GUEST_ENTROPY 32
-#define VM_GUEST_MESSAGE_MAX (1024 * 1024)
+#define VM_GUEST_MESSAGE_MAX (4 * 1024 * 1024)
+#define VM_GUEST_TRUST_FILES 3
 
-enum vm_guest_flags { VM_GUEST_NET = 1 };
+enum vm_guest_flags {
+	VM_GUEST_NET = 1,
+	VM_GUEST_HAS_SHARE = 2,         /* it mounts the share; else it has a disk */
+	VM_GUEST_HAS_DISK = 4,          /* it mounts a disk, which is its root file system */
+	VM_GUEST_TRUST = 8,
+};
 
 /* On the command line of a guest that becomes a template: it writes one byte to its port before it
  * waits there. */
@@ -23,6 +31,8 @@ enum vm_guest_flags { VM_GUEST_NET = 1 };
 #define VM_GUEST_CID 3                  /* the guest's own address there */
 #define VM_GUEST_SHARE "cloister"       /* the tag of the shared tree */
 #define VM_GUEST_HOST "/host"           /* where the guest mounts it, before the agent's world exists */
+
+#define VM_GUEST_DISK "/disk"           /* likewise, the disk */
 
 /* The guest's side of user-mode networking.  The gate's and the synthetic addresses are elsewhere. */
 #define VM_GUEST_NET4 "192.0.2.0/24"

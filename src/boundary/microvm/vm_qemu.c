@@ -167,6 +167,23 @@ add_net(struct args *args, const struct vm_machine *m)
 	add(args, "virtio-net-pci,netdev=net,mac=%s,romfile=,bus=" QEMU_NET_SLOT, m->mac);
 }
 
+/* Cells have it in common, and nobody writes it: a lock would serve nobody, and what this machine's memory has of it
+ * stays there. */
+static void
+add_disk(struct args *args, const struct vm_machine *m)
+{
+	add_slot(args, QEMU_DISK_SLOT, 3);
+	if (!m->has_disk)
+		return;
+	add(args, "-blockdev");
+	add(args, "driver=raw,node-name=" QEMU_DISK ",read-only=on,file.driver=file,file.filename=/" VM_DISK
+	    ",file.locking=off,file.drop-cache=off");
+	if (m->start != VM_BOOT)
+		return;
+	add(args, "-device");
+	add(args, "virtio-blk-pci,drive=" QEMU_DISK ",bus=" QEMU_DISK_SLOT);
+}
+
 static void
 add_control(struct args *args, const struct vm_machine *m)
 {
@@ -208,6 +225,7 @@ describe(struct args *args, const struct vm_machine *m)
 	add(args, "virtio-rng-device");
 	add_share(args, m);
 	add_net(args, m);
+	add_disk(args, m);
 	add_control(args, m);
 }
 
@@ -224,7 +242,8 @@ qemu_become(const struct vm_machine *m, struct err *err)
 }
 
 const struct vm_driver vm_qemu = {
-	.name = "qemu", .title = "QEMU", .filter = FILTER_MONITOR, .program = QEMU, .shape = MACHINE, .find = qemu_find, .become = qemu_become,
+	.name = "qemu", .title = "QEMU", .filter = FILTER_MONITOR, .takes_disk = true,
+	.program = QEMU, .shape = MACHINE, .find = qemu_find, .become = qemu_become,
 	.begin = qmp_begin, .pause = qmp_pause, .snapshot = qmp_snapshot, .restore = qmp_restore,
 	.plug = qmp_plug, .resume = qmp_resume, .end = qmp_end,
 };

@@ -130,9 +130,13 @@ qmp_restore(struct vm_control *c, const struct vm_machine *m, struct err *err)
 int
 qmp_plug(struct vm_control *c, const struct vm_machine *m, struct err *err)
 {
-	int r = ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"vhost-user-fs-pci\","
+	int r = !m->has_share ? 0 :
+	        ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"vhost-user-fs-pci\","
 	            "\"chardev\":\"share\",\"tag\":\"" VM_GUEST_SHARE "\",\"bus\":\"" QEMU_SHARE_SLOT "\"}}\n");
 
+	if (r == 0 && m->has_disk)
+		r = ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"virtio-blk-pci\",\"drive\":"
+		        "\"" QEMU_DISK "\",\"bus\":\"" QEMU_DISK_SLOT "\"}}\n");
 	return r < 0 || !m->has_net ? r :
 	       ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"virtio-net-pci\",\"netdev\":"
 	           "\"net\",\"mac\":\"%s\",\"romfile\":\"\",\"bus\":\"" QEMU_NET_SLOT "\"}}\n", m->mac);

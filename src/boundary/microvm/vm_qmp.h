@@ -6,6 +6,8 @@
 /* Where devices are plugged in that a template does not have. */
 #define QEMU_SHARE_SLOT "slot1"
 #define QEMU_NET_SLOT "slot2"
+#define QEMU_DISK_SLOT "slot3"
+#define QEMU_DISK "disk"                /* what is behind the device */
 
 int qmp_begin(struct vm_control *c, struct err *err);
 int qmp_pause(struct vm_control *c, struct err *err);

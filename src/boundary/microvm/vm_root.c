@@ -13,16 +13,16 @@
 /* Where the workspaces' changes are mounted meanwhile, as an overlay requires: no grant is beneath it. */
 #define ASIDE "dev"
 
-/* The root of an ordinary cell, without what the guest's own kernel provides.  Workspaces are merged
- * here, so that their changes are outside the guest. */
+/* The root of an ordinary cell, without what the guest's own kernel provides; only its grants, if the programs
+ * are on a disk.  Workspaces are merged here, so that their changes are outside the guest. */
 static int
-build_tree(const struct ns_plan *plan, int *ret_tree, struct err *err)
+build_tree(const struct ns_plan *plan, bool has_disk, int *ret_tree, struct err *err)
 {
-	const bool trust = plan->ground->trust != NULL;
+	const bool trust = plan->ground->trust != NULL && !has_disk;
 	OWN(closep) int tree = -1, scratch = -1;
 	int r = ns_begin_root(trust ? "32m" : "4m", &tree, err);
 
-	if (r == 0)
+	if (r == 0 && !has_disk)
 		r = ns_show_programs(plan, tree, err);
 	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
 		r = ns_make_trust(tree, plan, err);
@@ -43,9 +43,9 @@ build_tree(const struct ns_plan *plan, int *ret_tree, struct err *err)
 
 /* The guest's tree, with everything that is mounted in it. */
 static int
-take_tree(const struct ns_plan *plan, int *ret_tree, int *ret_copy, struct err *err)
+take_tree(const struct ns_plan *plan, bool has_disk, int *ret_tree, int *ret_copy, struct err *err)
 {
-	int r = build_tree(plan, ret_tree, err);
+	int r = build_tree(plan, has_disk, ret_tree, err);
 
 	if (r < 0)
 		return r;
@@ -82,6 +82,15 @@ show_kvm(int device, int root, struct err *err)
 	return mounts_attach(device, root, "dev/vm", err);
 }
 
+static int
+show_tun(int root, struct err *err)
+{
+	if (mkdirat(root, "dev/net", 0755) < 0 || mknodat(root, "dev/net/tun", S_IFREG | 0644, 0) < 0 ||
+	    mount("/dev/net/tun", "dev/net/tun", NULL, MS_BIND, NULL) < 0)
+		return err_errno(err, "cannot show /dev/net/tun to the virtual machine");
+	return 0;
+}
+
 /* Where a monitor makes its sockets; nothing else is in there with it. */
 static int
 make_sockets(int root, struct err *err)
@@ -105,7 +114,7 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 	/* Mounts made from here on are seen nowhere else. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
-	r = vm->machine.start == VM_RECORD ? 0 : take_tree(plan, &tree, &copy, err);
+	r = vm->machine.has_share ? take_tree(plan, vm->machine.has_disk, &tree, &copy, err) : 0;
 	if (r == 0)
 		r = ns_begin_root("1m", &root, err);
 	if (r == 0)
@@ -114,12 +123,16 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 		r = ns_make_dev(root, err);
 	if (r == 0 && !vm->machine.emulated)
 		r = show_kvm(vm->kvm, root, err);
+	if (r == 0 && vm->driver->opens_tap && vm->machine.has_net)
+		r = show_tun(root, err);
 	if (r == 0)
 		r = ns_make_proc(plan, root, err);
 	if (r == 0)
 		r = show_file(vm->kernel, plan->spec->vm_kernel, root, VM_KERNEL, err);
 	if (r == 0)
 		r = show_file(vm->initramfs, plan->spec->vm_initramfs, root, VM_INITRAMFS, err);
+	if (r == 0 && vm->machine.has_disk)
+		r = show_file(vm->disk, plan->spec->vm_disk, root, VM_DISK, err);
 	if (r == 0 && vm->driver->by_sockets)
 		r = make_sockets(root, err);
 	if (r == 0 && vm_test_program() != NULL)

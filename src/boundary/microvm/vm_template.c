@@ -273,7 +273,7 @@ make(const struct cell_spec *spec, const struct boundary_ground *ground, int fil
 	int r;
 
 	vm.machine.start = VM_RECORD;
-	vm.machine.has_net = false;
+	vm.machine.has_net = vm.machine.has_disk = vm.machine.has_share = false;
 	vm.machine.state = memfd_create("state", MFD_CLOEXEC);
 	if (vm.machine.state < 0)
 		return err_errno(err, "cannot make a file for a virtual machine's state");

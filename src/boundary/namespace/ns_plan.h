@@ -85,6 +85,9 @@ int ns_make_proc(const struct ns_plan *plan, int root, struct err *err);
 int ns_new_scratch(const struct ns_plan *plan, struct err *err);        /* a detached mount */
 int ns_attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err);
 int ns_enter_root(int root, struct err *err);
+/* ns_entries.c: whether the entry NAME of a root file system is shown as it is, if it is a folder or a link.
+ * Cloister provides the others itself, or a cell has none; /etc is beneath cloister's own files. */
+bool ns_is_programs(const char *name);
 /* ns_cover.c: hides cloister's own folders in grant I, for good. */
 int ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err);
 /* Sends descriptors to the supervisor: INIT_SCRATCH, INIT_UPPER or INIT_SSH.  NUMBER is the
@@ -101,6 +104,11 @@ int ns_make_home(int root, const struct cell_spec *spec, struct err *err);
 /* ns_trust.c: the cell's certificate authority in its /etc; with a policy only. */
 extern const char *const ns_trust_folders[];    /* beneath /etc; ends with NULL */
 int ns_make_trust(int root, const struct ns_plan *plan, struct err *err);
+/* The parts of it: waits at PIPE for the authority, which was begun before the cell; and opens the bundle that
+ * ROOTFS has in its /etc (-1: none). */
+#define NS_SUBJECT_HASH 8
+int ns_await_trust(int pipe, char ret_hash[NS_SUBJECT_HASH + 1], struct err *err);
+int ns_open_bundle(const char *rootfs);
 
 /* ns_ssh.c: makes what ssh needs in the folder ROOT, which is the working folder: the keys of
  * hosts, and the socket of an agent, which is sent to the supervisor or kept for init: see plan->ssh.

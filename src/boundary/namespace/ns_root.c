@@ -85,19 +85,6 @@ ns_show_host(int root, struct err *err)
 	return r;
 }
 
-/* Entries that cloister provides itself or does not take from a root file system. */
-static bool
-is_ours(const char *name)
-{
-	static const char *const ours[] = { ".", "..", "dev", "etc", "home", "proc", "run",
-	                                    "sys", "tmp", OVERLAY_CHANGES, OVERLAY_LOWER };
-
-	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-		if (strcmp(name, ours[i]) == 0)
-			return true;
-	return false;
-}
-
 static int
 show_rootfs_etc(int root, struct err *err)
 {
@@ -131,7 +118,7 @@ show_rootfs(const struct ns_plan *plan, int root, struct err *err)
 	if (dir == NULL)
 		return err_errno(err, "cannot list '%s'", plan->spec->rootfs);
 	while (r == 0 && (d = readdir(dir)) != NULL)
-		if (!is_ours(d->d_name) && strcmp(d->d_name, "var") != 0)
+		if (ns_is_programs(d->d_name))
 			r = show_entry(from, d->d_name, root, err);
 	if (r == 0 && faccessat(from, "etc", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		r = show_rootfs_etc(root, err);

@@ -18,7 +18,6 @@
 #include "cell/cell_net.h"
 #include "cell/cell_trust.h"
 
-#define SUBJECT_HASH 8
 #define PEM_MAX 4096
 #define IN_ETC(path) (&(path)[sizeof("/etc/") - 1])
 #define BUNDLE IN_ETC(CELL_NET_BUNDLE)
@@ -29,11 +28,10 @@ const char *const ns_trust_folders[] = {
 	"ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates/extracted", NULL
 };
 
-/* Waits for the authority, which was begun before the cell. */
-static int
-await(int pipe, char ret_hash[SUBJECT_HASH + 1], struct err *err)
+int
+ns_await_trust(int pipe, char ret_hash[NS_SUBJECT_HASH + 1], struct err *err)
 {
-	char line[SUBJECT_HASH + 1];
+	char line[NS_SUBJECT_HASH + 1];
 	size_t len = 0;
 	ssize_t n = 1;
 
@@ -44,9 +42,9 @@ await(int pipe, char ret_hash[SUBJECT_HASH + 1], struct err *err)
 		else if (n > 0)
 			len += (size_t)n;
 	}
-	if (len != sizeof(line) || line[SUBJECT_HASH] != '\n')
+	if (len != sizeof(line) || line[NS_SUBJECT_HASH] != '\n')
 		return err_set(err, EIO, "cannot make the cell's certificate authority");
-	line[SUBJECT_HASH] = '\0';
+	line[NS_SUBJECT_HASH] = '\0';
 	memcpy(ret_hash, line, sizeof(line));
 	return 0;
 }
@@ -87,24 +85,32 @@ append(int to, int from, struct err *err)
 	return n < 0 ? err_errno(err, "cannot copy the trusted certificates") : 0;
 }
 
-/* Opens the system's bundle, or that of a root file system if it has one. */
-static int
-open_bundle(const struct cell_spec *spec)
+int
+ns_open_bundle(const char *rootfs)
 {
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
 	                        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	OWN(closep) int root = -1;
 	int fd = -1;
 
-	if (spec->rootfs[0] != '\0')
-		root = open(spec->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (rootfs[0] != '\0')
+		root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; root >= 0 && fd < 0 && cell_trust_bundles[i] != NULL; i++) {
 		char path[96];
 
 		snprintf(path, sizeof(path), "etc/%s", cell_trust_bundles[i]);
 		fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 	}
-	return fd >= 0 ? fd : cell_trust_open();
+	return fd;
+}
+
+/* The system's, or that of a root file system if it has one. */
+static int
+open_bundle(const struct cell_spec *spec)
+{
+	int own = ns_open_bundle(spec->rootfs);
+
+	return own >= 0 ? own : cell_trust_open();
 }
 
 static int
@@ -215,12 +221,12 @@ ns_make_trust(int root, const struct ns_plan *plan, struct err *err)
 {
 	const struct boundary_trust *trust = plan->ground->trust;
 	OWN(closep) int etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char hash[SUBJECT_HASH + 1];
+	char hash[NS_SUBJECT_HASH + 1];
 	int r;
 
 	if (etc < 0)
 		return err_errno(err, "cannot open the cell's /etc");
-	r = await(trust->ready, hash, err);
+	r = ns_await_trust(trust->ready, hash, err);
 	if (r == 0)
 		r = write_files(etc, plan->spec, trust, hash, err);
 	if (r == 0)

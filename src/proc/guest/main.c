@@ -326,7 +326,8 @@ forgo_owners_right(struct err *err)
 static int
 run(int port, struct err *err)
 {
-	static const struct boundary_ground ground = { .changes = -1 };
+	static struct boundary_ground ground = { .changes = -1 };
+	static struct boundary_trust trust;
 	OWN(buf_free) struct buf message = {0};
 	OWN(cell_spec_free) struct cell_spec spec = {0};
 	struct ns_plan plan = { .spec = &spec, .ground = &ground, .range = true, .channel = -1, .stream = port,
@@ -338,13 +339,17 @@ run(int port, struct err *err)
 	r = read_message(port, &message, err);
 	if (r == 0)
 		r = take_message(&message, &flags, &spec, err);
+	if (r == 0 && (flags & VM_GUEST_TRUST) != 0) {
+		r = guest_take_trust(&message, &trust, err);
+		ground.trust = &trust;
+	}
 	if (r == 0)
 		find_devices();
 	plan.init_exe = open("/cloister-init", O_PATH | O_CLOEXEC);
 	if (r == 0)
 		r = leave_first_root(err);
-	if (r == 0 && mount(VM_GUEST_SHARE, VM_GUEST_HOST, "virtiofs", MS_NOSUID | MS_NODEV, NULL) < 0)
-		r = err_errno(err, "the guest cannot mount its files");
+	if (r == 0)
+		r = guest_mount_files(flags, err);
 	if (r == 0)
 		r = guest_set_up_net((flags & VM_GUEST_NET) != 0, err);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)

@@ -1,4 +1,4 @@
-/* initramfs.h - the parts of cloister-initramfs: modules and their order, decompression, the cache. */
+/* initramfs.h - the parts of cloister-initramfs: modules and their order, decompression. */
 #ifndef CLOISTER_INITRAMFS_H
 #define CLOISTER_INITRAMFS_H
 #include <limits.h>
@@ -66,33 +66,9 @@ int initramfs_choose(struct initramfs_files *files, const char *release, const c
                      const char *const *welcome, struct initramfs_chosen *chosen, struct err *err);
 void initramfs_chosen_free(struct initramfs_chosen *c); /* for OWN() too */
 
-/* ---- initramfs_cache.c: finished ones, in the folder DIR ---- */
+/* ---- initramfs_kernel.c ---- */
 
-#define INITRAMFS_KEEP_DAYS 30
-
-/* What a virtual machine boots, for the record. */
-struct initramfs_sums {
-	unsigned char kernel[HASH_LEN], initramfs[HASH_LEN];
-};
-
-/* An entry is two files: the initramfs, and NAME.sums.  That has both hashes, and what shows whether the
- * initramfs has changed since; its time is that of the last use. */
-struct initramfs_cache {
-	int dir;                        /* 0: not open */
-	char name[HASH_HEX + 1];        /* of the finished file */
-	char part[32];                  /* of the file being written; "": none */
-};
-/* HASH is over everything that goes in, and over what identifies the kernel's file. */
-int initramfs_cache_open(const char *folder, const unsigned char hash[HASH_LEN],
-                         struct initramfs_cache *ret_cache, struct err *err);
-/* Remove the unfinished file, if there is one. */
-void initramfs_cache_close(struct initramfs_cache *c);  /* for OWN() too */
-/* Whether it is there and unchanged; then it counts as used now. */
-bool initramfs_cache_use(const struct initramfs_cache *c, struct initramfs_sums *ret_sums);
-/* A descriptor of a new file, the caller's, and its entry in the cache once it is written. */
-int initramfs_cache_begin(struct initramfs_cache *c, struct err *err);
-int initramfs_cache_finish(struct initramfs_cache *c, int fd, const struct initramfs_sums *sums,
+/* Finds the file KERNEL in the cache FOLDER as an ELF file, or unpacks it: its path, the caller's, and its hash. */
+int initramfs_plain_kernel(int kernel, const char *folder, char **ret_path, unsigned char ret_hash[HASH_LEN],
                            struct err *err);
-/* Remove files that nobody has used for INITRAMFS_KEEP_DAYS. */
-void initramfs_cache_prune(const struct initramfs_cache *c);
 #endif

@@ -1,9 +1,11 @@
 /* main.c - cloister-initramfs: makes the initramfs of a virtual machine, or finds it in a cache.
  *
  *   cloister-initramfs --kernel FILE|"" --modules DIR|"" --init FILE --cloister-init FILE --cache DIR
+ *                      --form file|elf
  *
  * prints four lines: the paths of the kernel and of the initramfs, then the hash of each.  kernel.h
- * explains the empty words.  The initramfs has /init and /cloister-init, which are the given files; the
+ * explains the empty words.  The kernel is the file as it is, or the ELF file in it, which is kept in the
+ * cache too.  The initramfs has /init and /cloister-init, which are the given files; the
  * folders /dev, /proc, /sys, /host and /modules; /dev/console; and the kernel modules that a guest needs,
  * as /modules/00-NAME.ko and on, in an order in which they can be loaded.
  *
@@ -25,15 +27,19 @@
 #include "proc/initramfs/initramfs.h"
 #include "vm/cpio.h"
 #include "vm/kernel.h"
+#include "vm/vmcache.h"
 
 /* Part of the hash: change it whenever the same input makes another initramfs. */
 #define LAYOUT "cloister-initramfs 2"
 
 static const char *const folders[] = { "dev", "proc", "sys", "host", "modules" };
 
-enum option { KERNEL, MODULES, INIT, CLOISTER_INIT, CACHE, OPTIONS };
+/* What a virtual machine boots, for the record. */
+enum sum { KERNEL_SUM, INITRAMFS_SUM, SUMS };
+
+enum option { KERNEL, MODULES, INIT, CLOISTER_INIT, CACHE, FORM, OPTIONS };
 static const char *const option_names[OPTIONS] = {
-	"--kernel", "--modules", "--init", "--cloister-init", "--cache"
+	"--kernel", "--modules", "--init", "--cloister-init", "--cache", "--form"
 };
 
 /* A program that goes in. */
@@ -178,46 +184,50 @@ pack(const struct input *in, const struct initramfs_chosen *chosen, int fd, stru
 
 /* FD is the finished initramfs. */
 static int
-sum(const struct input *in, int fd, struct initramfs_sums *ret_sums, struct err *err)
+sum(const struct input *in, int fd, vmcache_sum ret_sums[SUMS], struct err *err)
 {
 	uint64_t size;
 
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return err_errno(err, "cannot read the initramfs");
-	if (hash_fd(fd, UINT64_MAX, ret_sums->initramfs, &size, err) < 0)
+	if (hash_fd(fd, UINT64_MAX, ret_sums[INITRAMFS_SUM], &size, err) < 0)
 		return err_wrap(err, "the initramfs");
-	if (hash_fd(in->kernel_fd, INITRAMFS_KERNEL_MAX, ret_sums->kernel, &size, err) < 0)
+	if (hash_fd(in->kernel_fd, INITRAMFS_KERNEL_MAX, ret_sums[KERNEL_SUM], &size, err) < 0)
 		return err_wrap(err, "the kernel '%s'", in->kernel.path);
 	return 0;
 }
 
 static int
-make(struct input *in, struct initramfs_cache *cache, struct initramfs_sums *ret_sums, struct err *err)
+make(struct input *in, struct vmcache *cache, vmcache_sum ret_sums[SUMS], struct err *err)
 {
 	OWN(initramfs_chosen_free) struct initramfs_chosen chosen = {0};
 	OWN(closep) int fd = -1;
-	int r = initramfs_choose(&in->files, in->kernel.release, initramfs_wanted, initramfs_welcome, &chosen, err);
+	int r = fd = vmcache_begin(cache, err);
 
 	if (r < 0)
 		return r;
-	fd = initramfs_cache_begin(cache, err);
-	if (fd < 0)
-		return fd;
+	r = initramfs_choose(&in->files, in->kernel.release, initramfs_wanted, initramfs_welcome, &chosen, err);
+	if (r < 0)
+		return r;
 	if (pack(in, &chosen, fd, err) < 0)
 		return err_wrap(err, "the initramfs");
 	r = sum(in, fd, ret_sums, err);
-	return r < 0 ? r : initramfs_cache_finish(cache, fd, ret_sums, err);
+	if (r == 0)
+		r = vmcache_finish(cache, fd, ret_sums, err);
+	if (r == 0)
+		vmcache_prune(cache, SIZE_MAX);
+	return r;
 }
 
 static int
-print(const struct input *in, const char *folder, const char *name, const struct initramfs_sums *sums,
+print(const char *kernel_path, const char *folder, const char *name, const vmcache_sum sums[SUMS],
       struct err *err)
 {
 	char kernel[HASH_NAME + 1], initramfs[HASH_NAME + 1];
 
-	hash_name(sums->kernel, kernel);
-	hash_name(sums->initramfs, initramfs);
-	if (printf("%s\n%s/%s\n%s\n%s\n", in->kernel.path, folder, name, kernel, initramfs) < 0 ||
+	hash_name(sums[KERNEL_SUM], kernel);
+	hash_name(sums[INITRAMFS_SUM], initramfs);
+	if (printf("%s\n%s/%s\n%s\n%s\n", kernel_path, folder, name, kernel, initramfs) < 0 ||
 	    fflush(stdout) != 0)
 		return err_errno(err, "cannot print the paths");
 	return 0;
@@ -226,25 +236,27 @@ print(const struct input *in, const char *folder, const char *name, const struct
 static int
 run(const char *const options[OPTIONS], struct err *err)
 {
-	OWN(initramfs_cache_close) struct initramfs_cache cache = {0};
+	OWN(vmcache_close) struct vmcache cache = {0};
 	OWN(input_free) struct input in = {0};
-	struct initramfs_sums sums;
+	OWN(freep) char *plain = NULL;
+	vmcache_sum sums[SUMS];
 	unsigned char hash[HASH_LEN];
 	int r = read_input(options, &in, err);
 
 	if (r == 0)
 		r = hash_input(&in, hash, err);
 	if (r == 0)
-		r = initramfs_cache_open(options[CACHE], hash, &cache, err);
+		r = vmcache_open(options[CACHE], "", SUMS, hash, &cache, err);
 	if (r < 0)
 		return r;
-	if (!initramfs_cache_use(&cache, &sums)) {
-		r = make(&in, &cache, &sums, err);
-		if (r < 0)
-			return r;
-		initramfs_cache_prune(&cache);
-	}
-	return print(&in, options[CACHE], cache.name, &sums, err);
+	do
+		r = vmcache_use(&cache, sums) ? 0 : make(&in, &cache, sums, err);
+	while (r == -EAGAIN);
+	if (r == 0 && strcmp(options[FORM], "elf") == 0)
+		r = initramfs_plain_kernel(in.kernel_fd, options[CACHE], &plain, sums[KERNEL_SUM], err);
+	if (r < 0)
+		return r;
+	return print(plain != NULL ? plain : in.kernel.path, options[CACHE], cache.name, sums, err);
 }
 
 int

@@ -132,14 +132,17 @@ put_vm(struct members *m, const struct supervisor *sv)
 	const struct cell_spec *spec = &sv->spec;
 	OWN(members_free) struct members vm;
 	OWN(buf_free) struct buf text = {0};
-	char kernel[HASH_NAME + 1], initramfs[HASH_NAME + 1];
+	char kernel[HASH_NAME + 1], initramfs[HASH_NAME + 1], disk[HASH_NAME + 1];
 
 	members_init(&vm, GRANT_MAX);
 	if (spec->vm_kernel == NULL || sv->boundary->monitor == NULL)
 		return;
 	hash_name(spec->vm_kernel_hash, kernel);
 	hash_name(spec->vm_initramfs_hash, initramfs);
+	hash_name(spec->vm_disk_hash, disk);
 	buf_init(&text, GRANT_MAX);
+	if (spec->vm_disk != NULL)
+		members_str(&vm, "disk_hash", disk);
 	members_bool(&vm, "emulated", spec->vm_emulated);
 	members_str(&vm, "initramfs_hash", initramfs);
 	members_str(&vm, "kernel", strrchr(spec->vm_kernel, '/') + 1);

@@ -103,7 +103,7 @@ class Maker:
 
     def words(self, **change):
         words = {"kernel": self.kernel, "modules": self.modules, "init": self.programs[0],
-                 "cloister-init": self.programs[1], "cache": self.cache, **change}
+                 "cloister-init": self.programs[1], "cache": self.cache, "form": "file", **change}
         return [self.program, *(word for name, value in words.items() for word in (f"--{name}", value))]
 
     def make(self, **change):
@@ -329,6 +329,41 @@ def test_unused_ones_go(maker):
     assert not old_sums.exists() and not lost.exists() and used_sums.exists()
 
 
+def bzimage(payload, has_size=True):
+    """A kernel for amd64: the header of the boot protocol, and the compressed kernel."""
+    payload += b"\0\1\2\3" if has_size else b""
+    head = bytearray(1024 + 16)
+    head[0x1f1] = 1
+    head[0x202:0x208] = b"HdrS\x0f\x02"
+    head[0x248:0x250] = struct.pack("<II", 16, len(payload))
+    return bytes(head) + payload + b"behind it"
+
+
+def lz4_legacy(data):
+    """Literals, then 3000 bytes that repeat the last four of them, then one literal."""
+    many = len(data) - 15
+    block = bytes([0xff]) + bytes([255] * (many // 255) + [many % 255]) + data + struct.pack("<H", 4)
+    more = 3000 - 4 - 15
+    block += bytes([255] * (more // 255) + [more % 255]) + b"\x10z"
+    return b"\x02!L\x18" + struct.pack("<I", len(block)) + block, data + data[-4:] * 750 + b"z"
+
+
+def test_the_kernel_itself(maker):
+    """Firecracker boots no bzImage, but the ELF file in it."""
+    plain = b"\x7fELF" + os.urandom(5000)
+    packed, longer = lz4_legacy(plain)
+    for data, want in ((bzimage(gzip.compress(plain), False), plain), (bzimage(lzma.compress(plain)), plain),
+                       (bzimage(packed), longer), (plain, plain)):
+        maker.kernel.write_bytes(data)
+        for _ in range(2):
+            kernel, _, hashed, _ = maker.operator.do(*maker.words(form="elf")).ok().splitlines()
+            assert Path(kernel).read_bytes() == want and hashed == sha256(kernel) and Path(kernel).parent == maker.cache
+    for data in (b"no kernel", bzimage(b"\x1f\x8b and no more", False), bzimage(packed[:-9]), bzimage(packed)[:2000],
+                 bzimage(lzma.compress(b"no ELF")), bzimage(b"\x02!L\x18" + struct.pack("<I", 4) + b"\x0f\1\0\0")):
+        maker.kernel.write_bytes(data)
+        maker.refuse(form="elf")
+
+
 def test_a_cache_that_others_can_write(maker):
     maker.operator.folder("home/cache").chmod(0o777)
     maker.refuse(str(maker.cache), "writable by somebody else")
@@ -368,7 +403,7 @@ def test_a_real_kernel_loads_all(operator, tmp_path):
     init = operator.file("init", (tmp_path / "init").read_bytes())
     libexec = operator.program.parent / "libexec"
     said = operator.do(libexec / "cloister-initramfs", "--kernel", kernel, "--modules", modules, "--init", init,
-                       "--cloister-init", libexec / "cloister-init", "--cache", operator.home / "cache").ok()
+                       "--cloister-init", libexec / "cloister-init", "--cache", operator.home / "cache", "--form", "file").ok()
     kernel, initramfs, *_ = said.splitlines()
     out = operator.do(*command(machine, kernel, initramfs), seconds=vm.BOOT_SECONDS)
     assert out.status == 0, out

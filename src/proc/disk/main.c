@@ -1,0 +1,198 @@
+/* main.c - cloister-disk: makes a disk of a folder's programs for virtual machines, or finds it in a cache.
+ *
+ *   cloister-disk --folder DIR --agent ID --cache DIR
+ *
+ * prints two lines: the path of the disk and its hash.  The disk is an erofs image with the entries of DIR that
+ * a cell is shown.  Its name is the hash of what DIR looks like: names, types, sizes, modes, owners, times and
+ * inodes.  So another state of the folder is another disk.
+ *
+ * Root's cells have ids of their own for the files' owners.  For anybody else all files belong to the agent,
+ * whose id is ID, because they are the operator's or could be read by everybody.
+ *
+ * The operator runs it.  A stranger may have written DIR.  So it keeps one right, to read any file if it is
+ * root; it may change nothing but its cache; and it opens no file itself: that is left to mkfs.erofs, behind a
+ * filter. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "base/tell.h"
+#include "boundary/namespace/ns_plan.h"
+#include "confine/landlock.h"
+#include "proc/disk/disk_proc.h"
+#include "vm/disk.h"
+#include "vm/vmcache.h"
+
+/* Part of the hash: change it whenever the same folder makes another disk. */
+#define LAYOUT "cloister-disk 1"
+#define TRIES 3
+
+struct request {
+	const char *folder, *agent, *cache;
+};
+
+static bool
+parse_options(int argc, char **argv, struct request *ret_request)
+{
+	const struct { const char *name; const char **value; } options[] = {
+		{ "--folder", &ret_request->folder }, { "--agent", &ret_request->agent }, { "--cache", &ret_request->cache },
+	};
+
+	for (int i = 1; i + 1 < argc; i += 2)
+		for (size_t o = 0; o < ARRAY_LEN(options); o++)
+			if (strcmp(argv[i], options[o].name) == 0)
+				*options[o].value = argv[i + 1];
+	return argc == 1 + 2 * (int)ARRAY_LEN(options) && ret_request->folder != NULL && ret_request->agent != NULL &&
+	       ret_request->cache != NULL;
+}
+
+/* A program that root starts gets what the bounding set has. */
+static int
+keep_one_right(struct err *err)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = {0};
+
+	for (int cap = 0; cap <= 63; cap++)
+		if (cap != CAP_DAC_READ_SEARCH)
+			(void)prctl(PR_CAPBSET_DROP, cap);
+	if (syscall(SYS_capget, &header, data) < 0)
+		return err_errno(err, "cannot read this process's rights");
+	data[0].permitted &= 1u << CAP_DAC_READ_SEARCH;
+	data[1].permitted = 0;
+	for (size_t i = 0; i < ARRAY_LEN(data); i++) {
+		data[i].effective = data[i].permitted;
+		data[i].inheritable = 0;
+	}
+	return syscall(SYS_capset, &header, data) < 0 ? err_errno(err, "cannot give up rights") : 0;
+}
+
+static int
+restrict_self(const char *cache, struct err *err)
+{
+	const char *const writable[] = { cache, NULL };
+	OWN(closep) int landlock = -1;
+	int r = keep_one_right(err);
+
+	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = err_errno(err, "cannot give up privileges");
+	if (r == 0)
+		r = landlock_make(LANDLOCK_FILES_TOO, writable, &landlock, err);
+	return r < 0 ? r : landlock_enforce(landlock, err);
+}
+
+static void
+name_disk(const struct disk_tree *tree, long owner, unsigned char ret_hash[HASH_LEN])
+{
+	struct hash h;
+
+	hash_begin(&h);
+	hash_add(&h, LAYOUT, sizeof(LAYOUT));
+	hash_add(&h, &owner, sizeof(owner));
+	hash_add(&h, tree->hash, sizeof(tree->hash));
+	hash_end(&h, ret_hash);
+}
+
+/* A folder that changes meanwhile could make a disk that it never was like. */
+static int
+check_unchanged(const char *folder, const struct disk_tree *before, struct err *err)
+{
+	OWN(disk_tree_free) struct disk_tree now = {0};
+	int r = disk_look(folder, &now, err);
+
+	return r == 0 && memcmp(now.hash, before->hash, HASH_LEN) != 0 ? -ESTALE : r;
+}
+
+static int
+write_disk(const struct request *request, const struct disk_tree *tree, long owner, struct vmcache *cache,
+           vmcache_sum *ret_sum, struct err *err)
+{
+	OWN(closep) int fd = vmcache_begin(cache, err);
+	OWN(freep) char *part = NULL;
+	uint64_t size;
+	int r;
+
+	if (fd < 0 || vmcache_use(cache, ret_sum))
+		return fd < 0 ? fd : 0;
+	part = str_format("%s/%s", request->cache, cache->part);
+	r = part == NULL ? err_set(err, ENOMEM, "out of memory") :
+	    disk_make(request->folder, tree, owner, part, err);
+	if (r == 0)
+		r = check_unchanged(request->folder, tree, err);
+	if (r == 0)
+		r = hash_fd(fd, UINT64_MAX, *ret_sum, &size, err);
+	if (r == 0)
+		r = vmcache_finish(cache, fd, (const vmcache_sum *)ret_sum, err);
+	if (r == 0)
+		vmcache_prune(cache, DISK_KEEP);
+	return r;
+}
+
+/* -ESTALE or -EAGAIN: look again. */
+static int
+find_disk(const struct request *request, long owner, struct err *err)
+{
+	OWN(disk_tree_free) struct disk_tree tree = {0};
+	OWN(vmcache_close) struct vmcache cache = {0};
+	unsigned char hash[HASH_LEN];
+	char sum[HASH_NAME + 1];
+	vmcache_sum sums[1];
+	int r = disk_look(request->folder, &tree, err);
+
+	if (r < 0)
+		return r;
+	name_disk(&tree, owner, hash);
+	r = vmcache_open(request->cache, DISK_PREFIX, 1, hash, &cache, err);
+	if (r == 0 && !vmcache_use(&cache, sums))
+		r = write_disk(request, &tree, owner, &cache, sums, err);
+	if (r < 0)
+		return r;
+	hash_name(sums[0], sum);
+	if (printf("%s/%s\n%s\n", request->cache, cache.name, sum) < 0 || fflush(stdout) != 0)
+		return err_errno(err, "cannot print the disk's path");
+	return 0;
+}
+
+static int
+run(const struct request *request, struct err *err)
+{
+	uint64_t agent;
+	int changed = 0, r = num_parse_count(request->agent, 0, UINT16_MAX, &agent, err);
+
+	if (r == 0)
+		r = restrict_self(request->cache, err);
+	while (r == 0 && changed < TRIES) {
+		r = find_disk(request, ns_has_range() ? -1 : (long)agent, err);
+		if (r != -ESTALE && r != -EAGAIN)
+			return r;
+		changed += r == -ESTALE ? 1 : 0;
+		r = 0;
+	}
+	return r < 0 ? r : err_set(err, ESTALE, "it changed all the while");
+}
+
+int
+main(int argc, char **argv)
+{
+	struct request request = {0};
+	struct err err = {0};
+
+	if (!parse_options(argc, argv, &request)) {
+		fprintf(stderr, "cloister-disk is started by cloister only\n");
+		return TELL_FAILED;
+	}
+	if (run(&request, &err) == 0)
+		return 0;
+	(void)err_wrap(&err, "no disk can be made of '%s'", request.folder);
+	return tell_error(&err);
+}
