@@ -82,7 +82,7 @@ LIBS_notify   := -lcurl -lyaml -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_disk     := -lnettle
-LIBS_initramfs := -llzma -lzstd -lz -lnettle
+LIBS_initramfs := -llzma -lzstd -llz4 -lz -lnettle
 LIBS_unit     := $(LIBS_initramfs) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
 LIBS_replay   := -Wl,--no-gc-sections $(LIBS_unit)

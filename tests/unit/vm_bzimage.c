@@ -18,13 +18,13 @@ static const struct {
 	CASE("\x04\0\0\0\x30" "abc", "abc"),
 	/* Two blocks. */
 	CASE("\x02\0\0\0\x10" "a\x02\0\0\0\x10" "b", "ab"),
-	/* Four bytes from one byte back: they overlap what they make. */
-	CASE("\x06\0\0\0\x10" "a\x01\0\x10z", "aaaaaz"),
-	CASE("\x06\0\0\0\x20" "ab\x02\0\0", "ababab"),
-	/* Nothing is that far back, or at no distance; nor is anything before this block. */
-	CASE("\x06\0\0\0\x10" "a\x02\0\x10z", NULL),
-	CASE("\x06\0\0\0\x10" "a\0\0\x10z", NULL),
-	CASE("\x02\0\0\0\x10" "a\x05\0\0\0\0\x01\0\x10z", NULL),
+	/* Four bytes from one byte back: they overlap what they make.  A block ends with five that are given. */
+	CASE("\x0a\0\0\0\x10" "a\x01\0\x50vwxyz", "aaaaavwxyz"),
+	CASE("\x0b\0\0\0\x20" "ab\x02\0\x50vwxyz", "abababvwxyz"),
+	CASE("\x06\0\0\0\x10" "a\x01\0\x10z", NULL),
+	/* Nothing is that far back; nor is anything before this block. */
+	CASE("\x0a\0\0\0\x10" "a\x02\0\x50vwxyz", NULL),
+	CASE("\x02\0\0\0\x10" "a\x09\0\0\0\0\x01\0\x50vwxyz", NULL),
 	/* Cut off: the block, literals, a distance, a length. */
 	CASE("\x05\0\0\0\x30" "abc", NULL),
 	CASE("\x03\0\0\0\x30" "ab", NULL),
@@ -52,7 +52,7 @@ TEST(lz4_unpack)
 
 TEST(lz4_maximum)
 {
-	static const char data[] = MAGIC "\x07\0\0\0\x1f" "a\x01\0\xff\x30\0";
+	static const char data[] = MAGIC "\x0c\0\0\0\x1f" "a\x01\0\xff\x30\x50vwxyz";
 	OWN(buf_free) struct buf out = BUF(64);
 
 	CHECK(lz4_unpack(data, sizeof(data) - 1, &out) == -EFBIG);
