@@ -339,13 +339,16 @@ def bzimage(payload, has_size=True):
     return bytes(head) + payload + b"behind it"
 
 
+LAST = b"the very end"
+
+
 def lz4_legacy(data):
-    """Literals, then 3000 bytes that repeat the last four of them, then one literal."""
+    """Literals, then 3000 bytes that repeat the last four of them, then twelve literals."""
     many = len(data) - 15
     block = bytes([0xff]) + bytes([255] * (many // 255) + [many % 255]) + data + struct.pack("<H", 4)
     more = 3000 - 4 - 15
-    block += bytes([255] * (more // 255) + [more % 255]) + b"\x10z"
-    return b"\x02!L\x18" + struct.pack("<I", len(block)) + block, data + data[-4:] * 750 + b"z"
+    block += bytes([255] * (more // 255) + [more % 255]) + b"\xc0" + LAST
+    return b"\x02!L\x18" + struct.pack("<I", len(block)) + block, data + data[-4:] * 750 + LAST
 
 
 def test_the_kernel_itself(maker):
@@ -358,7 +361,7 @@ def test_the_kernel_itself(maker):
         for _ in range(2):
             kernel, _, hashed, _ = maker.operator.do(*maker.words(form="elf")).ok().splitlines()
             assert Path(kernel).read_bytes() == want and hashed == sha256(kernel) and Path(kernel).parent == maker.cache
-    for data in (b"no kernel", bzimage(b"\x1f\x8b and no more", False), bzimage(packed[:-9]), bzimage(packed)[:2000],
+    for data in (b"no kernel", bzimage(b"\x1f\x8b and no more", False), bzimage(packed[:-19]), bzimage(packed)[:2000],
                  bzimage(lzma.compress(b"no ELF")), bzimage(b"\x02!L\x18" + struct.pack("<I", 4) + b"\x0f\1\0\0")):
         maker.kernel.write_bytes(data)
         maker.refuse(form="elf")
