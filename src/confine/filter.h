@@ -24,6 +24,7 @@ enum filter_profile {
 	FILTER_COMPARE,         /* compares files that agents wrote */
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
 	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */
+	FILTER_SHARE_RUST,      /* likewise, the virtiofsd in Rust */
 	FILTER_HYPERVISOR,      /* runs a virtual machine by sockets of its own: Cloud Hypervisor */
 	FILTER_DISK,            /* makes a disk of a folder: mkfs.erofs, whose start is filtered too */
 	FILTER_PROFILES

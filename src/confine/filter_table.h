@@ -711,6 +711,11 @@ static const struct filter_row filter_share[] = {
 	 * in a user namespace; the group that may open /dev/kvm is one. */
 	{ "getgroups", .verdict = NONE },
 };
+/* This one makes a folder its root only if it is user 0, whatever its rights.  An ordinary user's cell has no
+ * such user. */
+static const struct filter_row filter_share_rust[] = {
+	{ "geteuid", .verdict = NONE },
+};
 
 /* mkfs.erofs, a program that is not ours: it reads files and writes one.  Newer ones have threads. */
 static const struct filter_row filter_disk[] = {
@@ -759,6 +764,8 @@ static const struct filter_profile_spec {
 	[FILTER_HYPERVISOR] = { "hypervisor", ABSENT, { TABLE(filter_hypervisor), TABLE(filter_monitor) } },
 	[FILTER_SHARE] = { "share", ABSENT, { TABLE(filter_share), TABLE(filter_agent) } },
 	[FILTER_DISK] = { "disk", ABSENT, { TABLE(filter_disk) } },
+	[FILTER_SHARE_RUST] = { "share_rust", ABSENT, { TABLE(filter_share_rust),
+		TABLE(filter_share), TABLE(filter_agent) } },
 	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_beside),
 		TABLE(filter_nested), TABLE(filter_agent) } },
 	[FILTER_NESTED_APART] = { "nested_apart", ABSENT, { TABLE(filter_apart),

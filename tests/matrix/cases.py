@@ -49,6 +49,8 @@ CASES = {case.name: case for case in (
     Case("doctor", "cloister doctor", f"{ALLOW} build/cloister doctor"),
     Case("limits", "memory, processes and CPU time of a cell are limited by cgroup v2",
          f"{ALLOW} {HERE}/limits.sh"),
+    Case("microvm", "cells with a kernel of their own: templates, the gate, files, a boot and a kill",
+         f"{ALLOW} {HERE}/microvm.sh", ("root", "user"), seconds=3600),
     Case("apparmor", "installed, with AppArmor's restrictions in force",
          f"{HERE}/apparmor.sh", ("user",)),
     Case("verity", "a registered capability's bytes on a file system with fs-verity",

@@ -144,7 +144,7 @@ BASE = ("systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd"
 # Large, slow to unpack and of no use to what runs under emulation.
 NOT_EMULATED = re.compile(r"nodejs|npm|.*clang.*|.*-cross|binutils-.*|python3-(venv|botocore|grpcio)")
 # Optional elsewhere, but wanted by what runs under emulation.
-EMULATED_TOO = {"openssh-server"}
+EMULATED_TOO = {"openssh-server", "qemu-system-arm", "qemu-system-x86", "virtiofsd"}
 
 
 def listed_packages(text, lists, system):

@@ -380,6 +380,11 @@ static const struct {
 	{ FILTER_COMPARE, "execve", { 0 }, KILL },
 	{ FILTER_SHARE, "chroot", { 0 }, ALLOW },
 	{ FILTER_SHARE, "getgroups", { 0 }, SECCOMP_RET_ERRNO },
+	/* The one in C returns to the user that it was. */
+	{ FILTER_SHARE, "geteuid", { 0 }, ALLOW },
+	{ FILTER_SHARE_RUST, "geteuid", { 0 }, SECCOMP_RET_ERRNO },
+	{ FILTER_SHARE_RUST, "chroot", { 0 }, ALLOW },
+	{ FILTER_SHARE_RUST, "chmod", { 0, 04755 }, DENY },
 	{ FILTER_SHARE, "chmod", { 0, 04755 }, DENY },
 	{ FILTER_SHARE, "mount", { 0 }, DENY },
 	{ FILTER_MONITOR, "ioctl", { 3, KVM_RUN }, ALLOW },

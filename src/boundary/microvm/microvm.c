@@ -134,22 +134,33 @@ make_kvm(const struct cell_spec *spec, unsigned slot, int *ret_mount, struct err
 	return 0;
 }
 
+/* The first line of TEXT that is more than a warning, as a string of its own; NULL: there is none. */
+static char *
+find_complaint(char *text)
+{
+	char *rest;
+
+	for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+		if (strstr(line, "warning: ") == NULL)
+			return line;
+	return NULL;
+}
+
 /* Adds what the monitor complained of.  No agent has run yet, so the text is the monitor's own. */
 static void
 explain(int log, struct err *err)
 {
-	char text[LOG_MAX + 1] = "";
+	char text[LOG_SIZE + 1] = "", *why;
 
 	/* Then it ended because of this process. */
 	if (err->code == ETIMEDOUT || err->code == EINTR)
 		return;
-	if (pread(log, text, LOG_MAX, 0) <= 0 || text[0] == '\0')
+	if (pread(log, text, LOG_SIZE, 0) <= 0 || (why = find_complaint(text)) == NULL)
 		return;
-	text[strcspn(text, "\n")] = '\0';
-	for (char *at = text; *at != '\0'; at++)
+	for (char *at = why; *at != '\0'; at++)
 		if (*at < ' ' || *at > '~')
 			*at = '?';
-	(void)err_set(err, err->code, "the virtual machine did not start: %s", text);
+	(void)err_set(err, err->code, "the virtual machine did not start: %.*s", LOG_MAX, why);
 }
 
 /* The monitor's standard error.  It has an end, because a guest can make a monitor complain. */

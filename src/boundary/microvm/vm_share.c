@@ -25,8 +25,14 @@
 #include "confine/filter.h"
 #include "confine/landlock.h"
 
-/* Where distributions have it. */
-static const char *const servers[] = { "/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd" };
+/* Where distributions have it: in Rust, to which the other name may be a link, or in C as up to Debian 12. */
+static const struct server {
+	const char *path;
+	enum filter_profile filter;
+} servers[] = {
+	{ "/usr/libexec/virtiofsd", FILTER_SHARE_RUST },
+	{ "/usr/lib/qemu/virtiofsd", FILTER_SHARE },
+};
 
 /* What it needs to act for the guest's users, and to make the tree its root.  A program that is
  * started keeps only ambient rights, because an ordinary user's cell has no user 0. */
@@ -87,12 +93,12 @@ vm_lift_limit(int what)
 }
 
 _Noreturn static void
-become_server(const struct ns_plan *plan, const char *path, int listener, int apart)
+become_server(const struct ns_plan *plan, const struct server *server, int listener, int apart)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char fd[24];
 	char *argv[] = { (char[]){ "virtiofsd" }, fd, (char[]){ "-o" },
-	                 (char[]){ "source=/" VM_TREE ",sandbox=chroot,cache=auto,xattr,log_level=err" },
+	                 (char[]){ "source=/" VM_TREE ",sandbox=chroot,cache=auto,xattr" },
 	                 (char[]){ "--rlimit-nofile=0" }, (char[]){ "-f" }, NULL };
 	char *env[] = { NULL };
 
@@ -105,20 +111,28 @@ become_server(const struct ns_plan *plan, const char *path, int listener, int ap
 			_exit(127);
 	/* It holds a descriptor for each file that the guest's kernel remembers. */
 	if (fcntl(listener, F_SETFD, 0) == 0 && fcntl(apart, F_SETFD, 0) == 0 && vm_lift_limit(RLIMIT_NOFILE) == 0 &&
-	    restrict_files(plan, NULL) == 0 && keep_rights() == 0 && filter_load(FILTER_SHARE, NULL) == 0)
-		execve(path, argv, env);
+	    restrict_files(plan, NULL) == 0 && keep_rights() == 0 && filter_load(server->filter, NULL) == 0)
+		execve(server->path, argv, env);
 	_exit(127);
+}
+
+static const struct server *
+find_server(struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(servers); i++)
+		if (access(servers[i].path, X_OK) == 0)
+			return &servers[i];
+	(void)err_set(err, ENOENT, "there is no virtiofsd, which a virtual machine needs for its files: "
+	              "install qemu-system-common, or virtiofsd");
+	return NULL;
 }
 
 const char *
 vm_find_server(struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_LEN(servers); i++)
-		if (access(servers[i], X_OK) == 0)
-			return servers[i];
-	(void)err_set(err, ENOENT, "there is no virtiofsd, which a virtual machine needs for its files: "
-	              "install qemu-system-common, or virtiofsd");
-	return NULL;
+	const struct server *server = find_server(err);
+
+	return server == NULL ? NULL : server->path;
 }
 
 int
@@ -163,12 +177,12 @@ int
 vm_share(const struct ns_plan *plan, bool by_sockets, int *ret_socket, int *ret_alive, struct err *err)
 {
 	OWN(closep) int listener = -1, socket_fd = -1;
-	const char *path = vm_find_server(err);
+	const struct server *server = find_server(err);
 	int apart[2], r;
 	char byte;
 	pid_t pid;
 
-	if (path == NULL)
+	if (server == NULL)
 		return -ENOENT;
 	r = by_sockets ? listen_by_path(&listener, err) : vm_connect_pair(&listener, &socket_fd, err);
 	if (r < 0)
@@ -176,7 +190,7 @@ vm_share(const struct ns_plan *plan, bool by_sockets, int *ret_socket, int *ret_
 	if (pipe2(apart, O_CLOEXEC) < 0 || (pid = fork()) < 0)
 		return err_errno(err, "cannot start virtiofsd");
 	if (pid == 0)
-		become_server(plan, path, listener, apart[1]);
+		become_server(plan, server, listener, apart[1]);
 	close(apart[1]);
 	r = read(apart[0], &byte, 1) == 1 && umount2("/" VM_TREE, MNT_DETACH) == 0 ? 0 :
 	    err_errno(err, "cannot keep the guest's files from the monitor");
