@@ -129,6 +129,9 @@ def fire(behaviour):
         os.read(ends[0], 1)
     except Broken as e:
         api.answer(400, f"broken: {e}")
+    except ConnectionError:
+        # Whoever was refused has left, and has said why.
+        sys.exit(0)
 
 
 fire(BEHAVIOUR)     # the first line, which the test writes
