@@ -45,11 +45,11 @@ class Machine:
 
 
 MACHINES = {
-    # The cortex-a57 boots in a second under emulation; `max` takes six.  It has KVM of its own.
+    # The cortex-a57 boots in a second under emulation; `max` takes six.  Both have KVM of their own.
     "arm64": Machine("arm64", "aarch64", "qemu-system-aarch64", "ttyAMA0",
                      ("-M", "virt"), ("-M", "virt,virtualization=on"), "cortex-a57"),
     "amd64": Machine("amd64", "x86_64", "qemu-system-x86_64", "ttyS0",
-                     ("-M", "q35"), ("-M", "q35"), "qemu64"),
+                     ("-M", "q35"), ("-M", "q35"), "qemu64,+svm,+npt"),
 }
 
 
