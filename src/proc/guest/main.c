@@ -38,6 +38,7 @@
 #define ROOT_BUS "0000:00"              /* has no slots */
 #define PORT_WAIT_MS 10000
 #define PORT_STEP_US 1000
+#define LINGER_SECONDS 10
 #define CLEAN_MAX ((size_t)192 << 20)    /* no boot uses more */
 
 static int
@@ -365,6 +366,7 @@ run(int port, struct err *err)
 static void
 report(int port, const struct err *err)
 {
+	static const struct linger patience = { .l_onoff = 1, .l_linger = LINGER_SECONDS };
 	OWN(buf_free) struct buf message;
 
 	ipc_begin(&message, INIT_FAILED);
@@ -372,6 +374,9 @@ report(int port, const struct err *err)
 	buf_put_str(&message, err->text);
 	(void)fcntl(port, F_SETFL, 0);
 	(void)ipc_write(port, &message, NULL);
+	/* A socket waits until its host has taken everything. */
+	(void)setsockopt(port, SOL_SOCKET, SO_LINGER, &patience, sizeof(patience));
+	close(port);
 }
 
 int
