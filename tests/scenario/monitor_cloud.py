@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Plays Cloud Hypervisor for the contract test: its API as the program publishes it, strictly.
 
-The first line of the file says how it behaves.  It also plays the guest: once the machine is booted it takes the
-first message at the port, and answers as a guest that cannot start, with its verdict as the reason.
+The first line of the file says how it behaves.  It also plays the guest: once the machine is booted or resumed it
+takes the first message at the port, and answers as a guest that cannot start, with its verdict as the reason.  A guest
+that becomes a template announces itself, and connects again after that.
 """
 import fcntl
 import json
@@ -25,7 +26,11 @@ SCHEMA = {
     "PayloadConfig": (set(), dict.fromkeys(("firmware", "kernel", "cmdline", "initramfs"), str)),
     "CpusConfig": ({"boot_vcpus", "max_vcpus"}, {"boot_vcpus": int, "max_vcpus": int, "nested": bool}),
     "MemoryConfig": ({"size"}, {"size": int, "shared": bool, "mergeable": bool, "hugepages": bool, "prefault": bool,
-                                "reserve": bool, "thp": bool}),
+                                "reserve": bool, "thp": bool, "zones": ["MemoryZoneConfig"]}),
+    "MemoryZoneConfig": ({"id", "size"}, {"id": str, "size": int, "file": str, "shared": bool, "mergeable": bool,
+                                          "hugepages": bool, "prefault": bool}),
+    "VmSnapshotConfig": (set(), {"destination_url": str}),
+    "RestoreConfig": ({"source_url"}, {"source_url": str, "prefault": bool}),
     "RngConfig": ({"src"}, {"src": str, "iommu": bool}),
     "BalloonConfig": ({"size"}, {"size": int, "deflate_on_oom": bool, "free_page_reporting": bool}),
     "ConsoleConfig": ({"mode"}, {"mode": ("Off", "Pty", "Tty", "File", "Socket", "Null"), "file": str, "socket": str}),
@@ -34,8 +39,14 @@ SCHEMA = {
     "VsockConfig": ({"cid", "socket"}, {"cid": int, "socket": str, "id": str}),
     "NetConfig": (set(), {"tap": str, "mac": str, "mtu": int, "num_queues": int, "queue_size": int, "id": str}),
 }
-BODIES = {"vm.create": "VmConfig", "vm.add-net": "NetConfig"}
-EMPTY = {"vm.boot", "vmm.shutdown"}
+BODIES = {"vm.create": "VmConfig", "vm.add-net": "NetConfig", "vm.add-fs": "FsConfig",
+          "vm.snapshot": "VmSnapshotConfig", "vm.restore": "RestoreConfig"}
+EMPTY = {"vm.boot", "vm.pause", "vm.resume", "vmm.shutdown"}
+# Whatever comes before a request; the last of these that was seen counts.
+AFTER = {"vm.boot": ("vm.create",), "vm.pause": ("vm.boot",), "vm.snapshot": ("vm.pause",),
+         "vm.add-fs": ("vm.restore",), "vm.add-net": ("vm.create", "vm.restore"), "vm.resume": ("vm.restore",)}
+STATE = {"memory": "outside"}
+MARK = b"written by the guest"
 
 
 class Broken(Exception):
@@ -65,6 +76,7 @@ class Api:
     def __init__(self, listener, behaviour):
         self.connection, _ = listener.accept()
         self.behaviour, self.data, self.fds, self.seen, self.config = behaviour, b"", [], [], None
+        self.is_recorded = False
 
     def more(self):
         data, fds, _, _ = socket.recv_fds(self.connection, 65536, 4)
@@ -104,17 +116,49 @@ class Api:
         for path in config["payload"]["kernel"], config["payload"]["initramfs"], config["rng"]["src"]:
             with open(path, "rb") as file:
                 file.read(1)
-        if config["memory"].get("shared") is not True or "fs" not in config:
+        self.is_recorded = "cloister.recorded" in config["payload"]["cmdline"].split()
+        memory = config["memory"]
+        if self.is_recorded == ("fs" in config) or self.is_recorded == ("zones" not in memory):
+            raise Broken("a template has memory with a name, and no files")
+        if (memory["size"] == 0) != self.is_recorded:
+            raise Broken("memory is either given by zones or by its size")
+        if any(part.get("shared") is not True for part in memory.get("zones", [memory])):
             raise Broken("a file server needs shared memory")
         if not 1 <= config["cpus"]["boot_vcpus"] <= config["cpus"]["max_vcpus"] or config["vsock"]["cid"] < 3:
             raise Broken("out of range")
-        with socket.socket(socket.AF_UNIX) as share:
-            share.connect(config["fs"][0]["socket"])
+        for share in config.get("fs", []):
+            self.add_fs(share)
+        self.begin(config)
+
+    def begin(self, config):
         # The program makes its own socket there.
         self.vsock = socket.socket(socket.AF_UNIX)
         self.vsock.bind(config["vsock"]["socket"])
         self.vsock.listen()
         self.config = config
+        for zone in config["memory"].get("zones", []):
+            self.memory = open(zone["file"], "r+b", buffering=0)
+            if os.fstat(self.memory.fileno()).st_size != zone["size"]:
+                raise Broken("the memory's file has another size")
+
+    @staticmethod
+    def add_fs(config):
+        with socket.socket(socket.AF_UNIX) as share:
+            share.connect(config["socket"])
+
+    def snapshot(self, config):
+        """Memory in a shared file with a name is not saved."""
+        folder = config["destination_url"].removeprefix("file://")
+        for name, value in ("config", self.config), ("state", STATE):
+            with open(f"{folder}/{name}.json", "x") as file:
+                json.dump(value, file)
+
+    def restore(self, config):
+        folder = config["source_url"].removeprefix("file://")
+        files = [json.load(open(f"{folder}/{name}.json")) for name in ("config", "state")]
+        self.begin(files[0])
+        if files[1] != STATE or self.memory.read(len(MARK)) != MARK:
+            raise Broken("it is not what was recorded")
 
     def add_net(self, config):
         if self.config is None or len(self.fds) != 1 or config.get("num_queues", 2) != 2 * len(self.fds):
@@ -122,17 +166,17 @@ class Api:
         name = fcntl.ioctl(self.fds[0], TUNGETIFF, bytes(40))[:16].rstrip(b"\0").decode()
         self.seen.append(f"[{name}]")
 
-    def serve(self):
-        while "vm.boot" not in self.seen:
+    def serve(self, *last):
+        while not set(last) & set(self.seen):
             call, body = self.request()
+            if call not in BODIES and (call not in EMPTY or body):
+                raise Broken(f"{call} with {len(body)} bytes")
+            if call in AFTER and not set(AFTER[call]) & set(self.seen):
+                raise Broken(f"{call} too early")
             if call in BODIES:
                 config = json.loads(body)
                 judge(config, BODIES[call], call)
-                (self.create if call == "vm.create" else self.add_net)(config)
-            elif call not in EMPTY or body:
-                raise Broken(f"{call} with {len(body)} bytes")
-            elif self.config is None:
-                raise Broken(f"{call} before vm.create")
+                getattr(self, call.removeprefix("vm.").replace("-", "_"))(config)
             self.seen.append(call)
             if self.behaviour == f"refuse {call}":
                 self.answer("400 Bad Request", json.dumps(["Error from API", f"no {call}\nhere"]).encode())
@@ -146,8 +190,21 @@ class Guest:
     """A guest that cannot start."""
 
     def __init__(self, path):
-        self.port = socket.socket(socket.AF_UNIX)
+        self.path, self.port = path, socket.socket(socket.AF_UNIX)
         self.port.connect(path)
+
+    def become_template(self, api):
+        """No connection may be part of it."""
+        api.memory.write(MARK)
+        self.port.sendall(b"\0")
+        if self.port.recv(1):
+            raise Broken("a template gets no message")
+        try:
+            Guest(self.path)
+        except ConnectionRefusedError:
+            api.serve("vm.snapshot")
+        else:
+            raise Broken("somebody listens while a template is made")
 
     def take(self, n):
         data = b""
@@ -176,11 +233,15 @@ def main(behaviour):
         os.read(ends[0], 1)
     api = Api(socket.socket(fileno=int(socket_at.removeprefix("fd="))), behaviour)
     try:
-        api.serve()
+        api.serve("vm.boot", "vm.resume")
         guest = Guest(f"{api.config['vsock']['socket']}_{PORT}")
-        greeting = guest.greeting()
-        guest.fail(f"kept: {' '.join(api.seen)}; greeted with version {struct.unpack('<I', greeting[:4])[0]}; "
-                   f"{api.config['memory']['size'] >> 20} MiB")
+        if api.is_recorded:
+            guest.become_template(api)
+        else:
+            greeting = guest.greeting()
+            memory = api.config["memory"].get("zones", [api.config["memory"]])
+            guest.fail(f"kept: {' '.join(api.seen)}; greeted with version {struct.unpack('<I', greeting[:4])[0]}; "
+                       f"{memory[0]['size'] >> 20} MiB")
         call, body = api.request()
         if (call, body) == ("vmm.shutdown", b""):
             api.answer("204 No Content")

@@ -21,7 +21,8 @@ struct vm {
 	struct vm_machine machine;
 	/* Detached mounts that only real root can make; -1: by path.  KVM is a folder with the device. */
 	int kernel, initramfs, disk, kvm;
-	int memory;                     /* VM_RESTORE: the template, from which the memory is copied */
+	/* VM_RESTORE: the template, from which the memory is copied.  VM_RECORD by sockets: VM_MEMORY. */
+	int memory;
 	int recorded;                   /* VM_RECORD: a pipe that gets a byte once the template is complete */
 };
 
@@ -30,10 +31,12 @@ struct vm {
 #define VM_KERNEL "kernel"
 #define VM_INITRAMFS "initramfs"
 #define VM_DISK "disk"
-#define VM_SOCKETS "sockets"            /* a folder that the monitor can write */
+#define VM_SOCKETS "sockets"            /* a folder that a monitor by sockets can write */
 #define VM_SHARE "share"                /* in it: the file server's */
 #define VM_VSOCK "vsock"                /* the monitor's; that of a port ends with its number */
 #define VM_API "api"                    /* the monitor's control socket, if it makes that itself */
+#define VM_MEMORY "memory"              /* unless it boots: the guest's memory */
+#define VM_SNAPSHOT "snapshot"          /* and a folder for the state of the devices */
 #define VM_MONITOR "monitor"            /* a test's own */
 
 /* vm_root.c: the guest's tree, and around it the root of the monitor, in which the caller is afterwards. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -27,26 +28,41 @@ vm_lock_down(const struct vm *vm, int landlock, struct err *err)
 	return filter_load(vm->driver->filter, err);
 }
 
+/* Memory with a name: a monitor by sockets opens it, and leaves it out of what it writes as a snapshot. */
+static int
+name_memory(struct vm *vm, struct err *err)
+{
+	int *at = vm->machine.start == VM_RECORD ? &vm->memory : &vm->machine.ram;
+
+	*at = open("/" VM_SOCKETS "/" VM_MEMORY, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (*at < 0 || ftruncate(*at, (off_t)vm->machine.memory) < 0 || mkdir("/" VM_SOCKETS "/" VM_SNAPSHOT, 0700) < 0)
+		return err_errno(err, "cannot make the virtual machine's memory");
+	return 0;
+}
+
 /* Where the monitor is told what to do, and where it passes the guest's connection on. */
 static int
-make_listeners(const struct vm_driver *driver, struct vm_machine *m, int *ret_port, struct err *err)
+make_listeners(struct vm *vm, int *ret_port, struct err *err)
 {
 	char path[64];
-	int r = driver->opens_tap ? 0 : vm_connect_pair(&m->control, &m->keeper, err);
+	int r = vm->driver->opens_tap ? 0 : vm_connect_pair(&vm->machine.control, &vm->machine.keeper, err);
 
+	if (r == 0 && vm->machine.start != VM_BOOT)
+		r = name_memory(vm, err);
 	snprintf(path, sizeof(path), "/" VM_SOCKETS "/" VM_VSOCK "_%d", VM_GUEST_VSOCK);
 	return r < 0 ? r : vm_listen(path, ret_port, err);
 }
 
 /* The control socket; and a port, which a machine without a cell has only to its keeper. */
 static int
-make_sockets(const struct vm_driver *driver, struct vm_machine *m, int stream, int *ret_port, struct err *err)
+make_sockets(struct vm *vm, int stream, int *ret_port, struct err *err)
 {
+	struct vm_machine *m = &vm->machine;
 	int control[2], port[2];
 
 	m->port = stream;
-	if (driver->by_sockets)
-		return make_listeners(driver, m, ret_port, err);
+	if (vm->driver->by_sockets)
+		return make_listeners(vm, ret_port, err);
 	if (m->start == VM_BOOT)
 		return 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0)
@@ -120,7 +136,7 @@ vm_build(const struct ns_plan *agents, struct err *err)
 	signal(SIGCHLD, SIG_IGN);
 	r = prepare(&outer, &vm, &landlock, err);
 	if (r == 0)
-		r = make_sockets(vm.driver, &vm.machine, outer.stream, &port, err);
+		r = make_sockets(&vm, outer.stream, &port, err);
 	if (r == 0 && (vm.machine.start != VM_BOOT || vm.driver->by_sockets))
 		r = vm_keep(&vm, port, landlock, err);
 	if (r == 0)

@@ -65,6 +65,8 @@ struct vm_driver {
 	bool opens_tap;
 	/* The program.  A template is of use only to the same one. */
 	const char *program;
+	/* Where it is, if that can be in several places. */
+	const char *(*locate)(void);
 	/* What a template depends on beside the program: the kind of machine. */
 	const char *shape;
 	/* Whether it is installed. */
@@ -78,10 +80,11 @@ struct vm_driver {
 
 	/* By sockets: describes the machine and starts it. */
 	int (*boot)(struct vm_control *c, const struct vm_machine *m, struct err *err);
-	/* Those from here to resume(): NULL if it makes no templates. */
+	/* Not by sockets: before anything else. */
 	int (*begin)(struct vm_control *c, struct err *err);
+	/* Those from here to resume(): NULL if it makes no templates. */
 	int (*pause)(struct vm_control *c, struct err *err);
-	/* Writes the devices' state to m->state.  The memory is in m->ram already. */
+	/* Writes the devices' state to m->state.  The memory is saved already. */
 	int (*snapshot)(struct vm_control *c, const struct vm_machine *m, struct err *err);
 	/* Reads it back.  The machine is paused afterwards. */
 	int (*restore)(struct vm_control *c, const struct vm_machine *m, struct err *err);
@@ -96,6 +99,8 @@ extern const struct vm_driver vm_qemu, vm_cloud, vm_fire;
 
 /* vm_drivers.c: the driver of that name; "": one that is installed, QEMU first.  NULL with an error. */
 const struct vm_driver *vm_choose_driver(const char *name, struct err *err);
+/* The path of the driver's program, or NULL. */
+const char *vm_program(const struct vm_driver *driver);
 /* The first of PLACES (ends with NULL) that is there, or NULL. */
 const char *vm_find_program(const char *const *places);
 /* Becomes PROGRAM, with the descriptors KEPT and its complaints in LOG.  Returns only with an error. */

@@ -41,6 +41,14 @@ vm_test_program(void)
 }
 
 const char *
+vm_program(const struct vm_driver *driver)
+{
+	if (driver->locate == NULL)
+		return driver->program;
+	return vm_test_program() != NULL ? vm_test_program() : driver->locate();
+}
+
+const char *
 vm_find_program(const char *const *places)
 {
 	if (vm_test_program() != NULL)

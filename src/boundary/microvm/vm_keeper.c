@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -55,7 +56,7 @@ restore(const struct vm *vm, struct vm_control *c, struct err *err)
 	/* Meanwhile the monitor starts. */
 	int r = copy_memory(vm->memory, m->ram, m->memory, err);
 
-	if (r == 0)
+	if (r == 0 && vm->driver->begin != NULL)
 		r = vm->driver->begin(c, err);
 	if (r == 0)
 		r = vm->driver->restore(c, m, err);
@@ -79,17 +80,35 @@ complain(int log, const struct err *why)
 
 /* The guest says on PORT that it waits for a cell. */
 static int
+await_guest(const struct vm *vm, int port, struct err *err)
+{
+	OWN(closep) int guest = -1;
+	char byte;
+
+	if (!vm->driver->by_sockets)
+		return read_exactly(port, &byte, 1, err);
+	guest = accept4(port, NULL, NULL, SOCK_CLOEXEC);
+	if (guest < 0)
+		return err_errno(err, "the guest has no port to its host");
+	/* No connection must be part of a template: from now on, nobody is there. */
+	close(port);
+	return read_exactly(guest, &byte, 1, err);
+}
+
+static int
 record(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 {
-	char byte;
-	int r = vm->driver->begin(c, err);
+	const struct vm_machine *m = &vm->machine;
+	int r = vm->driver->by_sockets ? vm->driver->boot(c, m, err) : vm->driver->begin(c, err);
 
 	if (r == 0)
-		r = read_exactly(port, &byte, 1, err);
+		r = await_guest(vm, port, err);
 	if (r == 0)
 		r = vm->driver->pause(c, err);
+	if (r == 0 && vm->driver->by_sockets)
+		r = copy_memory(vm->memory, m->ram, m->memory, err);
 	if (r == 0)
-		r = vm->driver->snapshot(c, &vm->machine, err);
+		r = vm->driver->snapshot(c, m, err);
 	if (r == 0)
 		r = write_all(vm->recorded, "", 1, err);
 	return r;
@@ -99,7 +118,7 @@ record(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 static int
 stay(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 {
-	int r = vm->driver->boot(c, &vm->machine, err);
+	int r = vm->machine.start == VM_BOOT ? vm->driver->boot(c, &vm->machine, err) : restore(vm, c, err);
 
 	if (vm->machine.tap >= 0)
 		close(vm->machine.tap);
@@ -109,9 +128,9 @@ stay(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 static int
 keep(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 {
-	if (vm->machine.start == VM_BOOT)
-		return stay(vm, port, c, err);
-	return vm->machine.start == VM_RESTORE ? restore(vm, c, err) : record(vm, port, c, err);
+	if (vm->machine.start == VM_RECORD)
+		return record(vm, port, c, err);
+	return vm->driver->by_sockets ? stay(vm, port, c, err) : restore(vm, c, err);
 }
 
 static int
@@ -164,7 +183,7 @@ vm_keep(const struct vm *vm, int port, int landlock, struct err *err)
 	/* The supervisor need not wait for a monitor that does not answer. */
 	if (vm->driver->by_sockets)
 		close(vm->machine.port);
-	if (r < 0 || vm->machine.start != VM_RESTORE)
+	if (r < 0 || vm->driver->by_sockets || vm->machine.start != VM_RESTORE)
 		vm->driver->end(&control);
 	_exit(r < 0);
 }

@@ -1,6 +1,7 @@
 /* vm_root.c - the files of a cell with a virtual machine: the guest's tree, and the monitor's root. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 
 /* Where the workspaces' changes are mounted meanwhile, as an overlay requires: no grant is beneath it. */
 #define ASIDE "dev"
+#define SOCKETS_SIZE (1ULL << 20)         /* with the state of devices */
 
 /* The root of an ordinary cell, without what the guest's own kernel provides; only its grants, if the programs
  * are on a disk.  Workspaces are merged here, so that their changes are outside the guest. */
@@ -91,12 +93,17 @@ show_tun(int root, struct err *err)
 	return 0;
 }
 
-/* Where a monitor makes its sockets; nothing else is in there with it. */
+/* Where a monitor makes its sockets; nothing else is in there with it but the memory of a machine that has to do
+ * with a template. */
 static int
-make_sockets(int root, struct err *err)
+make_sockets(const struct vm_machine *m, int root, struct err *err)
 {
-	static const char *const options[] = { "mode", "0777", "size", "64k", "nr_inodes", "16", NULL };
-	OWN(closep) int folder = mounts_new_fs("tmpfs", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err);
+	char size[32];
+	const char *const options[] = { "mode", "0777", "size", size, "nr_inodes", "16", NULL };
+	OWN(closep) int folder = -1;
+
+	snprintf(size, sizeof(size), "%llu", SOCKETS_SIZE + (m->start == VM_BOOT ? 0 : (unsigned long long)m->memory));
+	folder = mounts_new_fs("tmpfs", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err);
 
 	if (folder < 0)
 		return folder;
@@ -134,7 +141,7 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 	if (r == 0 && vm->machine.has_disk)
 		r = show_file(vm->disk, plan->spec->vm_disk, root, VM_DISK, err);
 	if (r == 0 && vm->driver->by_sockets)
-		r = make_sockets(root, err);
+		r = make_sockets(&vm->machine, root, err);
 	if (r == 0 && vm_test_program() != NULL)
 		r = show_file(-1, vm_test_program(), root, VM_MONITOR, err);
 	if (r == 0 && mkdirat(root, VM_TREE, 0755) < 0)

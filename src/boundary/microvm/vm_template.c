@@ -81,7 +81,7 @@ name_template(const struct cell_spec *spec, const struct vm *vm, char ret_name[N
 	hash_add(&h, CLOISTER_VERSION, sizeof(CLOISTER_VERSION));
 	hash_add(&h, vm->driver->shape, strlen(vm->driver->shape) + 1);
 	hash_add(&h, numbers, sizeof(numbers));
-	add_file(&h, vm->driver->program);
+	add_file(&h, vm_program(vm->driver));
 	add_file(&h, spec->vm_kernel);
 	/* Its name is the hash of its contents. */
 	hash_add(&h, initramfs, strlen(initramfs) + 1);

@@ -38,6 +38,8 @@
 #define ROOT_BUS "0000:00"              /* has no slots */
 #define PORT_WAIT_MS 10000
 #define PORT_STEP_US 1000
+#define CONNECT_US 100000
+#define LINGER_SECONDS 10
 #define CLEAN_MAX ((size_t)192 << 20)    /* no boot uses more */
 
 static int
@@ -127,18 +129,43 @@ has_vsock(void)
 	return false;
 }
 
+static const struct sockaddr_vm host_port = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST,
+                                              .svm_port = VM_GUEST_VSOCK };
+
 static int
 open_vsock(struct err *err)
 {
-	const struct sockaddr_vm at = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = VM_GUEST_VSOCK };
 	OWN(closep) int fd = -1;
 
 	if (load_modules(true, err) < 0)
 		return -err->code;
 	fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&host_port, sizeof(host_port)) < 0)
 		return err_errno(err, "the guest cannot reach its host");
 	return TAKE_FD(fd);
+}
+
+/* A template has no connection of its recorder's: those who start from it connect anew, as soon as somebody is
+ * there.  A request that was under way when it was recorded is never answered. */
+static int
+reopen_vsock(int port)
+{
+	const struct timespec step = { .tv_nsec = PORT_STEP_US * 1000 };
+	const struct timeval limit = { .tv_usec = CONNECT_US };
+	char byte;
+
+	/* The recorder hangs up once nobody listens there any more. */
+	while (read(port, &byte, 1) > 0)
+		continue;
+	close(port);
+	for (;;) {
+		OWN(closep) int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		(void)setsockopt(fd, AF_VSOCK, SO_VM_SOCKETS_CONNECT_TIMEOUT_NEW, &limit, sizeof(limit));
+		if (fd >= 0 && connect(fd, (const struct sockaddr *)&host_port, sizeof(host_port)) == 0)
+			return TAKE_FD(fd);
+		nanosleep(&step, NULL);
+	}
 }
 
 static int
@@ -262,9 +289,10 @@ leave_first_root(struct err *err)
 	return 0;
 }
 
-/* Devices that were plugged in after the kernel had looked for them: each slot is a bus of its own. */
+/* Devices that were plugged in after the kernel had looked for them: each slot is a bus of its own, or they are
+ * all on the first. */
 static void
-find_devices(void)
+find_devices(bool on_first)
 {
 	OWN(closedirp) DIR *dir = opendir("/sys/class/pci_bus");
 	struct dirent *d;
@@ -272,7 +300,7 @@ find_devices(void)
 
 	while (dir != NULL && (d = readdir(dir)) != NULL) {
 		snprintf(file, sizeof(file), "/sys/class/pci_bus/%s/rescan", d->d_name);
-		if (d->d_name[0] != '.' && strcmp(d->d_name, ROOT_BUS) != 0)
+		if (d->d_name[0] != '.' && (on_first || strcmp(d->d_name, ROOT_BUS) != 0))
 			(void)write_file_at(AT_FDCWD, file, "1", NULL);
 	}
 }
@@ -295,16 +323,17 @@ clean_memory(void)
 		munmap(at, size);
 }
 
-/* Tells the keeper of a machine that becomes a template that it is complete. */
-static void
+/* Tells the keeper of a machine that becomes a template that it is complete.  Returns the port from then on. */
+static int
 tell_recorder(int port)
 {
 	OWN(freep) char *line = NULL;
 
 	if (read_file_at(AT_FDCWD, "/proc/cmdline", 4096, &line, NULL, NULL) < 0 || strstr(line, VM_GUEST_RECORDED) == NULL)
-		return;
+		return port;
 	clean_memory();
 	(void)!write(port, "", 1);
+	return has_vsock() ? reopen_vsock(port) : port;
 }
 
 /* An overlay passes O_NOATIME on to the files beneath it if whoever mounts it may use that on any file.
@@ -335,7 +364,6 @@ run(int port, struct err *err)
 	uint32_t flags = 0;
 	int r;
 
-	tell_recorder(port);
 	r = read_message(port, &message, err);
 	if (r == 0)
 		r = take_message(&message, &flags, &spec, err);
@@ -344,7 +372,7 @@ run(int port, struct err *err)
 		ground.trust = &trust;
 	}
 	if (r == 0)
-		find_devices();
+		find_devices(has_vsock());
 	plan.init_exe = open("/cloister-init", O_PATH | O_CLOEXEC);
 	if (r == 0)
 		r = leave_first_root(err);
@@ -365,6 +393,7 @@ run(int port, struct err *err)
 static void
 report(int port, const struct err *err)
 {
+	static const struct linger patience = { .l_onoff = 1, .l_linger = LINGER_SECONDS };
 	OWN(buf_free) struct buf message;
 
 	ipc_begin(&message, INIT_FAILED);
@@ -372,6 +401,9 @@ report(int port, const struct err *err)
 	buf_put_str(&message, err->text);
 	(void)fcntl(port, F_SETFL, 0);
 	(void)ipc_write(port, &message, NULL);
+	/* A socket waits until its host has taken everything. */
+	(void)setsockopt(port, SOL_SOCKET, SO_LINGER, &patience, sizeof(patience));
+	close(port);
 }
 
 int
@@ -388,6 +420,7 @@ main(void)
 	if (mount_own(&err) == 0 && load_modules(false, &err) == 0)
 		port = open_port(&err);
 	if (port >= 0) {
+		port = tell_recorder(port);
 		(void)run(port, &err);
 		report(port, &err);
 	} else {

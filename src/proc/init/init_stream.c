@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -22,6 +23,8 @@
 #include "ipc/mux_carry.h"
 #include "loop/loop.h"
 #include "proc/init/init.h"
+
+#define LINGER_SECONDS 10
 
 enum { MAIN, ERRORS, CARRIES };
 
@@ -340,13 +343,22 @@ init_stream_exited(uint32_t handle, const struct buf *message)
 	mux_flush(mux);
 }
 
-/* The channel of a virtual machine is a device. */
+/* The channel of a virtual machine is a device, or a socket of its own kind. */
 static bool
 is_device(void)
 {
 	struct stat st;
 
 	return fstat(INIT_CHANNEL_FD, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
+static bool
+is_vsock(void)
+{
+	socklen_t len = sizeof(int);
+	int domain = 0;
+
+	return getsockopt(INIT_CHANNEL_FD, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_VSOCK;
 }
 
 static uint64_t
@@ -370,19 +382,22 @@ is_scratch_full(void)
 	return statvfs("/tmp", &fs) == 0 && (fs.f_bavail == 0 || fs.f_favail == 0);
 }
 
-/* The end of a virtual machine takes with it what its host has not read yet.  A write that blocks
- * returns when the host has read everything. */
+/* The end of a virtual machine takes with it what its host has not read yet.  When the host has read
+ * everything, a write to a device that blocks returns, and so does closing a socket that lingers. */
 static void
 await_host(void)
 {
+	static const struct linger patience = { .l_onoff = 1, .l_linger = LINGER_SECONDS };
 	OWN(buf_free) struct buf over = {0};
 
-	if (!is_device() || fcntl(INIT_CHANNEL_FD, F_SETFL, 0) < 0)
+	if ((!is_device() && !is_vsock()) || fcntl(INIT_CHANNEL_FD, F_SETFL, 0) < 0)
 		return;
 	ipc_begin(&over, INIT_OVER);
 	buf_put_u64(&over, count_killed_for_memory());
 	buf_put_u32(&over, is_scratch_full());
 	send_frame(&over);
+	if (setsockopt(INIT_CHANNEL_FD, SOL_SOCKET, SO_LINGER, &patience, sizeof(patience)) == 0)
+		close(INIT_CHANNEL_FD);
 }
 
 static void

@@ -1,5 +1,5 @@
 """Monitors of virtual machines that are controlled by HTTP, tested by contract: a program of our own plays the API
-as it is published, and judges each request.  The programs themselves are not here."""
+as it is published, and judges each request.  test_microvm_cloud.py runs the program itself, where it is installed."""
 import itertools
 
 import pytest
@@ -42,15 +42,27 @@ def cloud(operator, ground):
 
 def test_requests_keep_the_contract(cloud):
     """The guest's bytes go both ways: its verdict becomes the reason why the cell did not start."""
-    cloud.run("").sentence("kept: vm.create vm.boot; greeted with version 1; 256 MiB")
+    cloud.run("", "--vm-boot").sentence("kept: vm.create vm.boot; greeted with version 1; 256 MiB")
     # The tap is given with a request of its own.
-    cloud.run("", "--allow", "www.example.test").sentence("kept: vm.create [guest0] vm.add-net vm.boot; greeted")
+    cloud.run("", "--vm-boot", "--allow", "www.example.test").sentence(
+        "kept: vm.create [guest0] vm.add-net vm.boot; greeted")
 
 
-@pytest.mark.parametrize("call", ["vm.create", "vm.add-net", "vm.boot"])
+def test_a_template_keeps_the_contract(cloud, operator):
+    """The machine of a template has no files, no network and no connection; its memory and its state come back."""
+    before = microvm.templates(operator)
+    cloud.run("", "--allow", "www.example.test").sentence(
+        "kept: vm.restore vm.add-fs [guest0] vm.add-net vm.resume; greeted with version 1; 256 MiB")
+    assert len(microvm.templates(operator)) == len(before) + 1
+
+
+@pytest.mark.parametrize("call, start", [
+    ("vm.create", "boot"), ("vm.add-net", "boot"), ("vm.boot", "boot"), ("vm.pause", "template"),
+    ("vm.snapshot", "template"), ("vm.restore", "template"), ("vm.add-fs", "template"), ("vm.resume", "template"),
+])
 @pytest.mark.parametrize("who", ["user"])
-def test_an_error_becomes_a_sentence(cloud, call):
-    done = cloud.run(f"refuse {call}", "--allow", "www.example.test")
+def test_an_error_becomes_a_sentence(cloud, call, start):
+    done = cloud.run(f"refuse {call}", "--allow", "www.example.test", *(["--vm-boot"] if start == "boot" else []))
     done.sentence("Cloud Hypervisor refused", call, "(400)", "Error from API", f"no {call}")
 
 
@@ -59,12 +71,12 @@ def test_an_error_becomes_a_sentence(cloud, call):
     ("die", "the monitor has no KVM"), ("garbage", "Cloud Hypervisor does not answer in HTTP"),
 ])
 def test_a_program_that_is_no_monitor(cloud, behaviour, sentence):
-    cloud.run(behaviour).sentence(sentence)
+    cloud.run(behaviour, "--vm-boot").sentence(sentence)
 
 
 @pytest.mark.parametrize("who", ["user"])
 def test_silence_ends_the_start(cloud):
-    cloud.run("stay silent", "--time", "1s").sentence("not ready in time")
+    cloud.run("stay silent", "--vm-boot", "--time", "1s").sentence("not ready in time")
 
 
 class Fire:
