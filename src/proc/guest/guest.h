@@ -8,8 +8,10 @@ struct boundary_trust;
 struct buf;
 struct err;
 
-/* guest_net.c: brings loopback up and, if HAS_NET, the network card with the addresses of vm_guest.h. */
-int guest_set_up_net(bool has_net, struct err *err);
+/* guest_net.c: brings loopback up and, if there is one, the network card with the addresses of vm_guest.h. */
+int guest_set_up_net(struct err *err);
+/* Gives the card, which must be there, the address MAC ("02:...").  No other address depends on it. */
+int guest_set_mac(const char *mac, struct err *err);
 
 /* guest_files.c: mounts the shared tree and the disk, whichever FLAGS (enum vm_guest_flags) has. */
 int guest_mount_files(uint32_t flags, struct err *err);

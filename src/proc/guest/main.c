@@ -36,6 +36,8 @@
 
 #define MODULES_MAX 64
 #define ROOT_BUS "0000:00"              /* has no slots */
+#define PCI_DEVICES "/sys/bus/pci/devices"
+#define CLASS_BRIDGE "0x060400"
 #define PORT_WAIT_MS 10000
 #define PORT_STEP_US 1000
 #define CLEAN_MAX ((size_t)192 << 20)    /* no boot uses more */
@@ -185,10 +187,15 @@ read_fully(int port, void *data, size_t len, struct err *err)
 static int
 read_message(int port, struct buf *ret_message, struct err *err)
 {
-	uint32_t len;
+	uint32_t len = 0;
 	OWN(freep) unsigned char *bytes = NULL;
 	int r = read_fully(port, &len, sizeof(len), err);
 
+	while (r == 0 && len == 0) {
+		r = write_all(port, "", 1, err);
+		if (r == 0)
+			r = read_fully(port, &len, sizeof(len), err);
+	}
 	if (r < 0)
 		return r;
 	len = le32toh(len);
@@ -227,10 +234,11 @@ take_message(struct buf *message, uint32_t *ret_flags, struct cell_spec *ret_spe
 	unsigned char entropy[VM_GUEST_ENTROPY];
 	struct timespec now;
 	uint32_t version;
+	const char *mac;
 	uint64_t ns;
 
 	if (buf_get_u32(message, &version) < 0 || version != VM_GUEST_VERSION || buf_get_u64(message, &ns) < 0 ||
-	    buf_get_u32(message, ret_flags) < 0 || buf_left(message) < sizeof(entropy))
+	    buf_get_u32(message, ret_flags) < 0 || buf_get_str(message, &mac) < 0 || buf_left(message) < sizeof(entropy))
 		return err_set(err, EBADMSG, "the guest's first message is malformed");
 	memcpy(entropy, message->data + message->pos, sizeof(entropy));
 	message->pos += sizeof(entropy);
@@ -238,6 +246,8 @@ take_message(struct buf *message, uint32_t *ret_flags, struct cell_spec *ret_spe
 		return -err->code;
 	now = (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
 	(void)clock_settime(CLOCK_REALTIME, &now);
+	if ((*ret_flags & VM_GUEST_NET) != 0 && guest_set_mac(mac, err) < 0)
+		return -err->code;
 	return cell_spec_get(message, ret_spec, err);
 }
 
@@ -262,7 +272,7 @@ leave_first_root(struct err *err)
 	return 0;
 }
 
-/* Devices that were plugged in after the kernel had looked for them: each slot is a bus of its own. */
+/* The share, if it was plugged in after the kernel had looked for devices: a slot is a bus of its own. */
 static void
 find_devices(void)
 {
@@ -273,6 +283,22 @@ find_devices(void)
 	while (dir != NULL && (d = readdir(dir)) != NULL) {
 		snprintf(file, sizeof(file), "/sys/class/pci_bus/%s/rescan", d->d_name);
 		if (d->d_name[0] != '.' && strcmp(d->d_name, ROOT_BUS) != 0)
+			(void)write_file_at(AT_FDCWD, file, "1", NULL);
+	}
+}
+
+/* Plugging something in takes longer while its slot is off.  A machine without slots has nothing there. */
+static void
+enable_slots(void)
+{
+	OWN(closedirp) DIR *dir = opendir(PCI_DEVICES);
+
+	for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+		OWN(freep) char *class = attribute_of(PCI_DEVICES, d->d_name, "class");
+		char file[320];
+
+		snprintf(file, sizeof(file), PCI_DEVICES "/%s/enable", d->d_name);
+		if (class != NULL && strcmp(class, CLASS_BRIDGE) == 0)
 			(void)write_file_at(AT_FDCWD, file, "1", NULL);
 	}
 }
@@ -295,16 +321,40 @@ clean_memory(void)
 		munmap(at, size);
 }
 
-/* Tells the keeper of a machine that becomes a template that it is complete. */
-static void
-tell_recorder(int port)
+/* Whether the machine becomes a template. */
+static bool
+is_recorded(void)
 {
 	OWN(freep) char *line = NULL;
 
-	if (read_file_at(AT_FDCWD, "/proc/cmdline", 4096, &line, NULL, NULL) < 0 || strstr(line, VM_GUEST_RECORDED) == NULL)
-		return;
+	return read_file_at(AT_FDCWD, "/proc/cmdline", 4096, &line, NULL, NULL) == 0 && strstr(line, VM_GUEST_RECORDED) != NULL;
+}
+
+/* Tells the keeper that the template is complete. */
+static void
+tell_recorder(int port)
+{
 	clean_memory();
 	(void)!write(port, "", 1);
+}
+
+/* All that needs no word from the host, and that a template has. */
+static int
+prepare(int port, int *ret_init, struct err *err)
+{
+	int r;
+
+	*ret_init = open("/cloister-init", O_PATH | O_CLOEXEC);
+	if (*ret_init < 0)
+		return err_errno(err, "the guest cannot find its init");
+	r = leave_first_root(err);
+	if (r == 0)
+		r = guest_set_up_net(err);
+	if (r == 0 && is_recorded()) {
+		enable_slots();
+		tell_recorder(port);
+	}
+	return r;
 }
 
 /* An overlay passes O_NOATIME on to the files beneath it if whoever mounts it may use that on any file.
@@ -333,10 +383,10 @@ run(int port, struct err *err)
 	struct ns_plan plan = { .spec = &spec, .ground = &ground, .range = true, .channel = -1, .stream = port,
 	                        .rootfs = -1, .changes = -1 };
 	uint32_t flags = 0;
-	int r;
+	int r = prepare(port, &plan.init_exe, err);
 
-	tell_recorder(port);
-	r = read_message(port, &message, err);
+	if (r == 0)
+		r = read_message(port, &message, err);
 	if (r == 0)
 		r = take_message(&message, &flags, &spec, err);
 	if (r == 0 && (flags & VM_GUEST_TRUST) != 0) {
@@ -345,15 +395,12 @@ run(int port, struct err *err)
 	}
 	if (r == 0)
 		find_devices();
-	plan.init_exe = open("/cloister-init", O_PATH | O_CLOEXEC);
-	if (r == 0)
-		r = leave_first_root(err);
 	if (r == 0)
 		r = guest_mount_files(flags, err);
-	if (r == 0)
-		r = guest_set_up_net((flags & VM_GUEST_NET) != 0, err);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		plan.grants[i] = -1;
+	/* The shared tree has one.  The keys of SSH hosts are added here. */
+	plan.has_etc = (flags & VM_GUEST_HAS_DISK) == 0 && r == 0 && spec.known_hosts[0] == '\0';
 	if (r == 0 && fcntl(port, F_SETFL, O_NONBLOCK) < 0)
 		r = err_errno(err, "the guest cannot use its port");
 	if (r == 0)

@@ -42,7 +42,7 @@ def cloud(operator, ground):
 
 def test_requests_keep_the_contract(cloud):
     """The guest's bytes go both ways: its verdict becomes the reason why the cell did not start."""
-    cloud.run("").sentence("kept: vm.create vm.boot; greeted with version 1; 256 MiB")
+    cloud.run("").sentence("kept: vm.create vm.boot; greeted with version 2; 256 MiB")
     # The tap is given with a request of its own.
     cloud.run("", "--allow", "www.example.test").sentence("kept: vm.create [guest0] vm.add-net vm.boot; greeted")
 
