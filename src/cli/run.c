@@ -78,7 +78,7 @@ const struct cli_option cli_run_options[] = {
 	{ "vm-accel", 0, "NAME", "kvm, or tcg: emulate the virtual machine, for tests", OPT_VM_ACCEL },
 	{ "vm-monitor", 0, "NAME", "the program that runs it: qemu, cloud-hypervisor or firecracker", OPT_VM_MONITOR },
 	{ "vm-net", 0, "KIND", "the virtual machine's network: user (default), or tap: faster", OPT_VM_NET },
-	{ "warm", 0, NULL, "with -d: take a waiting virtual machine (`cloister serve --warm`)", OPT_WARM },
+	{ "warm", 0, NULL, "with -d: take a virtual machine that waits for a dispatch", OPT_WARM },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },

@@ -94,9 +94,9 @@ def fire(operator, ground):
 def test_firecracker_keeps_the_contract(fire):
     rootfs = ("--rootfs", str(fire.rootfs))
     fire.run("", *rootfs).sentence("kept: machine-config boot-source drives vsock entropy balloon actions; greeted with "
-                                   "version 1, 4; 256 MiB, True")
+                                   "version 2, 4; 256 MiB, True")
     # It opens the tap by its name; the certificates go with the description.
-    fire.run("", "--allow", "www.example.test", *rootfs).sentence("drives [guest0] network-interfaces vsock", "1, 13;")
+    fire.run("", "--allow", "www.example.test", *rootfs).sentence("drives [guest0] network-interfaces vsock", "2, 13;")
 
 
 @pytest.mark.parametrize("who", ["user"])
