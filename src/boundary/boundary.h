@@ -53,6 +53,14 @@ struct boundary_ground {
 	/* Tells the operator that a default is not in force, once for each TOPIC. */
 	void (*tell_once)(void *arg, const char *topic, const char *text);
 	void *arg;
+	struct walls *waiting;          /* of wait(), which start() uses or takes down; else NULL */
+};
+
+#define BOUNDARY_LABEL_MAX 80
+
+struct boundary_waiting {
+	char label[BOUNDARY_LABEL_MAX]; /* what they were made from */
+	int64_t until_s;                /* the time (since 1970) after which they are not to be used */
 };
 
 /* The gate's sockets, with a policy: enum capture_socket, and the SSH agent's.  Without a policy there
@@ -110,6 +118,10 @@ struct boundary {
 	 * On success the caller owns *ret_walls: close(). */
 	int (*start)(const struct cell_spec *spec, const struct boundary_ground *ground,
 	             struct walls **ret_walls, struct err *err);
+	/* Builds walls that wait for a cell like SHAPE, whose grants, files and policy do not count.  Nothing
+	 * of an operator is in them.  The caller gives them to start(), or kills them; NULL: none can wait. */
+	int (*wait)(const struct cell_spec *shape, const struct boundary_ground *ground,
+	            struct walls **ret_walls, struct boundary_waiting *ret_waiting, struct err *err);
 	/* The way to the processes inside; borrowed. */
 	struct port *(*port)(const struct walls *w);
 	/* A descriptor that is readable once the cell is dead; borrowed. */

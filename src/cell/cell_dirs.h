@@ -59,6 +59,11 @@ struct cell_place {
 	int runtime, lock, dir;         /* descriptors: folder, locked file, entry */
 	struct cell_entry entry;
 };
+/* Makes the entry of a cell in a slot that was taken, and has no entry. */
+int cell_place_enter(const struct cell_spec *spec, struct cell_place *place, struct err *err);
+/* Removes the entry, and keeps the slot. */
+void cell_place_vacate(struct cell_place *place);
+/* Takes a slot, and makes the entry. */
 int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
                     struct err *err);
 /* Release the lock; CLEARED: remove the entry. */

@@ -107,13 +107,12 @@ id_is_taken(int runtime, const char *id)
 	return false;
 }
 
-int
-cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
-                struct err *err)
+static int
+reserve(struct cell_place *ret_place, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
-	OWN(closep) int lock = -1, dir = -1;
-	struct cell_place place = {0};
+	OWN(closep) int lock = -1;
+	struct cell_place place = { .dir = -1 };
 	int r;
 
 	if (runtime < 0)
@@ -124,8 +123,22 @@ cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 	r = take_slot(lock, &place.entry.slot, err);
 	if (r < 0)
 		return r;
+	place.runtime = TAKE_FD(runtime);
+	place.lock = TAKE_FD(lock);
+	*ret_place = place;
+	return 0;
+}
+
+int
+cell_place_enter(const struct cell_spec *spec, struct cell_place *ret_place, struct err *err)
+{
+	struct cell_place place = *ret_place;
+	const int runtime = place.runtime;
+	OWN(closep) int dir = -1;
+	int r;
+
 	if (spec->name[0] != '\0' &&
-	    name_is_taken(runtime, lock, place.entry.slot, spec->name))
+	    name_is_taken(runtime, place.lock, place.entry.slot, spec->name))
 		return err_set(err, EEXIST, "a cell called '%s' is running: choose another name, "
 		               "or `cloister kill %s`", spec->name, spec->name);
 	if (spec->claim && id_is_taken(runtime, spec->id))
@@ -148,11 +161,26 @@ cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 		if (r < 0)
 			return r;
 	}
-	place.runtime = TAKE_FD(runtime);
-	place.lock = TAKE_FD(lock);
 	place.dir = TAKE_FD(dir);
 	*ret_place = place;
 	return 0;
+}
+
+int
+cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
+                struct err *err)
+{
+	struct cell_place place;
+	int r = reserve(&place, err);
+
+	if (r < 0)
+		return r;
+	r = cell_place_enter(spec, &place, err);
+	if (r < 0)
+		cell_place_leave(&place, false);
+	else
+		*ret_place = place;
+	return r;
 }
 
 static void
@@ -163,6 +191,14 @@ remove_runtime_entry(int runtime, int dir, const char *name)
 	unlinkat(dir, CELL_BOUNDARY, 0);
 	unlinkat(dir, CELL_KILLED, 0);
 	unlinkat(runtime, name, AT_REMOVEDIR);
+}
+
+void
+cell_place_vacate(struct cell_place *place)
+{
+	remove_runtime_entry(place->runtime, place->dir, place->entry.dir);
+	close_fd(&place->dir);
+	place->dir = -1;
 }
 
 void

@@ -27,7 +27,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
-       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR };
+       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -78,6 +78,7 @@ const struct cli_option cli_run_options[] = {
 	{ "vm-accel", 0, "NAME", "kvm, or tcg: emulate the virtual machine, for tests", OPT_VM_ACCEL },
 	{ "vm-monitor", 0, "NAME", "the program that runs it: qemu, cloud-hypervisor or firecracker", OPT_VM_MONITOR },
 	{ "vm-net", 0, "KIND", "the virtual machine's network: user (default), or tap: faster", OPT_VM_NET },
+	{ "warm", 0, NULL, "with -d: take a virtual machine that waits for a dispatch", OPT_WARM },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
@@ -252,6 +253,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_PRINT_DOC: run->print_doc = true; return 0;
 	case OPT_TIMING:    run->timing = true; return 0;
 	case OPT_JSON:      run->json = true; return 0;
+	case OPT_WARM:      run->warm = true; return 0;
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);
 		return r < 0 ? err_wrap(err, "--%s", option->name) : 0;
@@ -266,7 +268,7 @@ is_of_start(int id)
 	switch (id) {
 	case OPT_DOC: case OPT_PRINT_DOC: case OPT_ENV_FILE: case OPT_NAME: case OPT_ID: case OPT_KEEP:
 	case OPT_DETACH: case OPT_STREAMS: case OPT_TTY: case OPT_NO_TTY: case OPT_CLIPBOARD:
-	case OPT_QUIET: case OPT_TIMING: case OPT_JSON:
+	case OPT_QUIET: case OPT_TIMING: case OPT_JSON: case OPT_WARM:
 		return true;
 	default:
 		return false;
@@ -404,6 +406,7 @@ pack_spec(const struct cell_spec *spec, struct err *err)
 static int
 run_detached(const struct run *run, struct spawn *supervisor, struct spawn_fd *started, struct err *err)
 {
+	OWN(closep) int handed = -1;
 	int ends[2], status;
 	char plus;
 	pid_t pid;
@@ -412,7 +415,8 @@ run_detached(const struct run *run, struct spawn *supervisor, struct spawn_fd *s
 		return err_errno(err, "cannot create a pipe");
 	started->fd = ends[1];
 	supervisor->flags = SPAWN_APART;
-	pid = spawn_start(supervisor, NULL, err);
+	handed = run_hand_over(run, supervisor->fds, supervisor->n_fds);
+	pid = handed >= 0 ? 0 : spawn_start(supervisor, NULL, err);
 	close(ends[1]);
 	if (pid < 0)
 		return pid;
@@ -420,6 +424,8 @@ run_detached(const struct run *run, struct spawn *supervisor, struct spawn_fd *s
 		puts(run->spec.id);
 		return 0;
 	}
+	if (handed >= 0)
+		return run_handed_status(handed);
 	status = spawn_await(pid, err);
 	return status > SPAWN_KILLED ? CLI_FAILED : status;
 }
@@ -457,6 +463,19 @@ run_start(const struct run *run, struct err *err)
 		return r;
 	return run->spec.detached ? run_detached(run, &supervisor, &fds[1], err) :
 	                            become_supervisor(run, &supervisor, err);
+}
+
+int
+run_wait(const struct run *run, struct err *err)
+{
+	struct spawn_fd spec = { pack_spec(&run->spec, err), CELL_SPEC_FD };
+	pid_t pid;
+
+	if (spec.fd < 0)
+		return spec.fd;
+	pid = spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-supervisor" }, (char[]){ "wait" }, NULL },
+		.fds = &spec, .n_fds = 1, .flags = SPAWN_APART }, NULL, err);
+	return pid < 0 ? pid : 0;
 }
 
 int

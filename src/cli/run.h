@@ -24,6 +24,7 @@ struct run {
 	} *given;                       /* in order */
 	size_t n_given;
 	bool timing, json;              /* --timing, --json */
+	bool warm;                      /* --warm */
 	uint64_t begun_ns;              /* see base/timing.h */
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
@@ -65,6 +66,16 @@ int run_describe(int argc, char **argv, struct run *run, struct err *err);
 int run_start(const struct run *run, struct err *err);
 /* Takes the option NAME with VALUE, as if it were on the command line. */
 int run_take_option(struct run *run, const char *name, const char *value, struct err *err);
+
+/* Starts a supervisor that waits, with a virtual machine, for a cell like that of RUN. */
+int run_wait(const struct run *run, struct err *err);
+
+/* run_warm.c: hands the cell, with the descriptors that its supervisor needs, to a supervisor that waits for
+ * such a cell.  The caller owns the result, a connection to it; negative: there is none. */
+struct spawn_fd;
+int run_hand_over(const struct run *run, const struct spawn_fd *files, size_t n);
+/* The exit status of `run`, if that supervisor did not start the cell. */
+int run_handed_status(int socket);
 
 /* run_doc.c: the first takes the cell from the document FILE.  The second prints the document of
  * RUN, whose policy is known. */

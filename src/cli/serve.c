@@ -13,6 +13,9 @@ const struct cli_option cli_serve_options[] = {
 	{ "mcp", 0, "127.0.0.1:PORT", "start an MCP server that lets agents in cells dispatch others", 0 },
 	{ "concurrency", 'c', "N", "how many dispatches run at a time", 0 },
 	{ "retain", 0, "TIME", "remove dispatches that ended longer ago (30d); 0: never", 0 },
+	{ "warm", 0, "N", "keep N virtual machines ready for dispatches (64 at most)", 0 },
+	{ "warm-memory", 0, "SIZE", "their memory (4G): they fit dispatches with that limit", 0 },
+	{ "warm-cpus", 0, "N", "their processors (all, 4 at most): likewise", 0 },
 	{ "idle-exit", 0, "TIME", "exit after this time without requests and dispatches", 0 },
 	{ "routes", 0, NULL, "only print the possible requests, and who may make them", 0 },
 	{0}

@@ -11,7 +11,9 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "boundary/boundary.h"
+#include "cell/cell_warm.h"
 #include "cli/cli.h"
+#include "cli/run.h"
 #include "vm/disk.h"
 #include "vm/template.h"
 #include "vm/vmcache.h"
@@ -26,10 +28,10 @@ struct request {
 };
 
 const struct cli_option cli_vm_options[] = {
-	{ "memory", 'm', "SIZE", "template: the memory of the virtual machine", CLI_TEXT(struct request, memory) },
-	{ "cpus", 0, "N", "template: its processors", CLI_TEXT(struct request, cpus) },
-	{ "vm-kernel", 0, "FILE", "template: its kernel", CLI_TEXT(struct request, kernel) },
-	{ "vm-accel", 0, "NAME", "template: kvm, or tcg for tests", CLI_TEXT(struct request, accel) },
+	{ "memory", 'm', "SIZE", "template, wait: the memory of the virtual machine", CLI_TEXT(struct request, memory) },
+	{ "cpus", 0, "N", "template, wait: its processors", CLI_TEXT(struct request, cpus) },
+	{ "vm-kernel", 0, "FILE", "template, wait: its kernel", CLI_TEXT(struct request, kernel) },
+	{ "vm-accel", 0, "NAME", "template, wait: kvm, or tcg for tests", CLI_TEXT(struct request, accel) },
 	{ "all", 'a', NULL, "remove: all templates and disks", CLI_FLAG(struct request, all) },
 	{ "json", 0, NULL, "list: print JSON for programs", CLI_FLAG(struct request, json) },
 	{0}
@@ -42,13 +44,26 @@ memory_of(const struct template *t)
 	return (uint64_t)t->st.st_size / MIB * MIB;
 }
 
-/* What is kept in the folder. */
+/* What is kept in the folder, and the machines that wait. */
 struct kept {
 	int folder;                     /* -1: none */
 	struct template *templates;
 	struct vmcache_entry *disks;
 	size_t n_templates, n_disks;
+	struct cell_warm waiting[CELL_WARM_MAX];
+	size_t n_waiting;
 };
+
+/* Those that were made from a template. */
+static uint64_t
+waiting_of(const struct kept *kept, const struct template *t)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < kept->n_waiting; i++)
+		n += strncmp(kept->waiting[i].label, t->hash, CELL_WARM_LABEL) == 0;
+	return n;
+}
 
 static void
 kept_free(struct kept *k)
@@ -82,6 +97,7 @@ print_json(const struct kept *kept)
 		json_u64(&w, "memory", memory_of(&list[i]));
 		json_u64(&w, "disk", (uint64_t)list[i].st.st_blocks * 512);
 		json_u64(&w, "used", (uint64_t)list[i].st.st_atime);
+		json_u64(&w, "waiting", waiting_of(kept, &list[i]));
 		json_close(&w, '}');
 	}
 	for (size_t i = 0; i < kept->n_disks; i++) {
@@ -96,42 +112,46 @@ print_json(const struct kept *kept)
 }
 
 static void
-print_line(const char *hash, const char *memory, uint64_t size, time_t last)
+print_line(const char *hash, const char *memory, uint64_t size, const char *waiting, time_t last)
 {
 	char disk[NUM_TEXT_MAX], used[32];
 	struct tm tm;
 
 	localtime_r(&last, &tm);
 	strftime(used, sizeof(used), "%Y-%m-%d %H:%M:%S", &tm);
-	printf("%.*s  %8s  %8s  %s\n", SHORT, hash, memory, num_format_size(disk, size), used);
+	printf("%.*s  %8s  %8s  %7s  %s\n", SHORT, hash, memory, num_format_size(disk, size), waiting, used);
 }
 
 static void
 print_list(const struct kept *kept)
 {
-	char memory[NUM_TEXT_MAX];
+	char memory[NUM_TEXT_MAX], waiting[24];
 
 	if (kept->n_templates > 0)
-		printf("%-*s  %8s  %8s  %s\n", SHORT, "TEMPLATE", "MEMORY", "DISK", "LAST USED");
+		printf("%-*s  %8s  %8s  %7s  %s\n", SHORT, "TEMPLATE", "MEMORY", "DISK", "WAITING", "LAST USED");
 	for (size_t i = 0; i < kept->n_templates; i++) {
 		const struct template *t = &kept->templates[i];
 
-		print_line(t->hash, num_format_size(memory, memory_of(t)), (uint64_t)t->st.st_blocks * 512, t->st.st_atime);
+		snprintf(waiting, sizeof(waiting), "%llu", (unsigned long long)waiting_of(kept, t));
+		print_line(t->hash, num_format_size(memory, memory_of(t)), (uint64_t)t->st.st_blocks * 512, waiting,
+		           t->st.st_atime);
 	}
 	if (kept->n_disks > 0)
-		printf("%-*s  %8s  %8s  %s\n", SHORT, "ROOT", "", "DISK", "LAST USED");
+		printf("%-*s  %8s  %8s  %7s  %s\n", SHORT, "ROOT", "", "DISK", "", "LAST USED");
 	for (size_t i = 0; i < kept->n_disks; i++)
-		print_line(kept->disks[i].hash, "", kept->disks[i].size, kept->disks[i].used);
+		print_line(kept->disks[i].hash, "", kept->disks[i].size, "", kept->disks[i].used);
 }
 
 static int
 vm_list(const struct request *request, struct err *err)
 {
 	OWN(kept_free) struct kept kept = { .folder = -1 };
+	OWN(closep) int warm = cell_warm_folder(false, NULL);
 	int r = look(&kept, err);
 
 	if (r < 0)
 		return r;
+	kept.n_waiting = cell_warm_list(warm, kept.waiting);
 	if (request->json)
 		print_json(&kept);
 	else if (kept.n_templates + kept.n_disks > 0)
@@ -186,17 +206,18 @@ vm_remove(const struct request *request, char **words, int n_words, struct err *
 	return r;
 }
 
-/* The first cell of a shape makes its template. */
+/* The words of a `run` that has such a machine; returns how many. */
 static int
-vm_template(const struct request *request)
+describe_run(const struct request *request, const char *argv[RUN_ARGS_MAX])
 {
 	const struct { const char *option, *value; } given[] = {
 		{ "--memory", request->memory }, { "--cpus", request->cpus }, { "--vm-kernel", request->kernel },
 		{ "--vm-accel", request->accel },
 	};
-	const char *argv[RUN_ARGS_MAX] = { "run", "--boundary", BOUNDARY_MICROVM };
-	int n = 3;
+	static const char *const first[] = { "run", "--boundary", BOUNDARY_MICROVM, "--no-policy" };
+	int n = (int)ARRAY_LEN(first);
 
+	memcpy(argv, first, sizeof(first));
 	for (size_t i = 0; i < ARRAY_LEN(given); i++)
 		if (given[i].value != NULL) {
 			argv[n++] = given[i].option;
@@ -204,7 +225,30 @@ vm_template(const struct request *request)
 		}
 	argv[n++] = "--";
 	argv[n++] = "true";
+	return n;
+}
+
+/* The first cell of a shape makes its template. */
+static int
+vm_template(const struct request *request)
+{
+	const char *argv[RUN_ARGS_MAX];
+	int n = describe_run(request, argv);
+
 	return cmd_run(n, (char **)(uintptr_t)argv);
+}
+
+/* A supervisor that waits for a dispatch, until its standard input ends. */
+static int
+vm_wait(const struct request *request, struct err *err)
+{
+	OWN(run_free) struct run run = {0};
+	const char *argv[RUN_ARGS_MAX];
+	int n = describe_run(request, argv), r = run_describe(n, (char **)(uintptr_t)argv, &run, err);
+
+	/* Like most cells, which have a network. */
+	run.spec.has_policy = true;
+	return r < 0 ? r : run_wait(&run, err);
 }
 
 int
@@ -221,7 +265,9 @@ cmd_vm(int argc, char **argv)
 		r = vm_remove(&request, argv + rest + 1, argc - rest - 1, &err);
 	else if (r == 0 && strcmp(verb, "template") == 0 && rest + 1 == argc)
 		return vm_template(&request);
+	else if (r == 0 && strcmp(verb, "wait") == 0 && rest + 1 == argc)
+		r = vm_wait(&request, &err);
 	else if (r == 0)
-		r = err_set(&err, EINVAL, "say what to do: template, list or remove (see `cloister help vm`)");
+		r = err_set(&err, EINVAL, "say what to do: template, list, remove or wait (see `cloister help vm`)");
 	return r < 0 ? cli_fail(&err) : r;
 }

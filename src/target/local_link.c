@@ -215,7 +215,7 @@ int
 local_start(struct target_link *link, const struct target_work *work, struct err *err)
 {
 	char *const argv[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-d" },
-		(char[]){ "--keep" }, (char[]){ "--streams" }, (char[]){ "--id" }, link->cell,
+		(char[]){ "--keep" }, (char[]){ "--streams" }, (char[]){ "--warm" }, (char[]){ "--id" }, link->cell,
 		(char[]){ "--doc" }, (char[]){ DOC_PATH }, work->env_len > 0 ? (char[]){ "--env-file" } : NULL,
 		(char[]){ ENV_PATH }, NULL };
 	OWN(closep) int doc = -1, env = -1, said = -1;

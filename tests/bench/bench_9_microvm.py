@@ -221,6 +221,48 @@ def measure_runsc(report, lab, who, run, engine):
     report.row(label, ours.median, "ms", ours.spread, "runsc", peers.median)
 
 
+def await_true(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise Unmeasured("a machine is not ready")
+        time.sleep(0.001)
+
+
+def dispatched(lab, who, run, waits):
+    """Milliseconds until the agent of a cell in the background has written a byte; out of a pool if one WAITS."""
+    folder, policy, keeper = who.top / "pool", who.top / "pool.yaml", None
+    folder.mkdir(exist_ok=True)
+    (folder / "first").unlink(missing_ok=True)
+    policy.write_text("version: 1\negress:\n  - allow: www.example.test\n")
+
+    def ready():
+        return any(t["waiting"] for t in json.loads(who.run([lab.cloister, "vm", "list", "--json"]).stdout))
+    if waits:
+        keeper = who.popen([lab.cloister, "vm", "wait", "--memory", f"{MEMORY}M"], stdin=subprocess.PIPE)
+        await_true(ready)
+    began = time.monotonic()
+    done = who.run([*run, "-d", "--warm", "-p", policy, "-w", f"{folder}:rw", "--", "sh", "-c", "printf x >first"])
+    await_true(lambda: (folder / "first").exists() and (folder / "first").stat().st_size == 1)
+    taken = (time.monotonic() - began) * 1000
+    if done.returncode != 0 or (waits and ready()):
+        raise Unmeasured(f"the cell did not start, or not out of the pool: {done.stderr[-300:]}")
+    who.run([lab.cloister, "wait", done.stdout.strip()])
+    if keeper:
+        keeper.communicate()
+    return taken
+
+
+def measure_pool(report, lab, who, run, engine):
+    ours, peers = Samples(), Samples()
+    dispatched(lab, who, run, False)
+    for _ in range(report.pick(8, 3)):
+        ours.append(dispatched(lab, who, run, True))
+        peers.append(dispatched(lab, who, run, False))
+    report.row(f"microvm: start out of a pool ({engine})", ours.median, "ms", ours.spread, "from its template",
+               peers.median, "ratio <= 0.8")
+
+
 def private_mib(pid):
     """What a monitor alone has: its own memory, and the guest's where that is a file in memory, mapped or not."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -266,6 +308,7 @@ def microvm(lab, report):
     try:
         measure_starts(report, lab, who, hand, run, engine)
         measure_runsc(report, lab, who, run, engine)
+        measure_pool(report, lab, who, run, engine)
         measure_memory(report, lab, who, hand, run, engine)
     finally:
         hand.end()

@@ -88,6 +88,11 @@ def small_rootfs(operator):
     return folder
 
 
+def last_template(operator):
+    """The one that was used last: there is one for each kind of network."""
+    return max(templates(operator), key=lambda path: path.stat().st_atime_ns)
+
+
 def programs(wanted):
     """({path: file}, the kernel's release): all that `run --boundary microvm` needs in a machine without anything.
     WANTED are a guest's modules."""

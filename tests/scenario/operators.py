@@ -283,7 +283,7 @@ class Operator:
     def running(self):
         """The runtime folder's entries: one for each cell that runs or that crashed."""
         return [name for name in self.names(self.runtime)
-                if name not in ("slots", "serve.sock", "agents.sock") and not name.startswith("told")]
+                if name not in ("slots", "warm", "serve.sock", "agents.sock") and not name.startswith("told")]
 
     # ---- the end -----------------------------------------------------------------
     def close(self):

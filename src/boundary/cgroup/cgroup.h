@@ -62,10 +62,12 @@ int cgroup_create(const char *id, const struct cgroup_limits *limits,
  *
  * v2: a directory fd for CLONE_INTO_CGROUP, borrowed; -1 if there is none. */
 int cgroup_clone_fd(const struct cgroup *cg);
+/* fork(), with the child in that group. */
+pid_t cgroup_fork(const struct cgroup *cg);
 /* v1: the calling process, which has one thread, enters.  Does only what a new process may do after
  * clone: no allocation.  Does nothing on a host with v2 alone. */
 int cgroup_enter_self(const struct cgroup *cg, struct err *err);
-/* Does both from outside, for PID, which has one thread.  Costs the kernel a grace period (up to
+/* Does both from outside, for PID with all of its threads.  Costs the kernel a grace period (up to
  * milliseconds), which the ways above do not. */
 int cgroup_enter(const struct cgroup *cg, pid_t pid, struct err *err);
 

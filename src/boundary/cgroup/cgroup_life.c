@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
+#include <unistd.h>
 #include <linux/magic.h>
+#include <linux/sched.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -48,6 +51,19 @@ cgroup_clone_fd(const struct cgroup *cg)
 	return v2 != NULL ? v2->inside : -1;
 }
 
+pid_t
+cgroup_fork(const struct cgroup *cg)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD };
+	int into = cgroup_clone_fd(cg);
+
+	if (into < 0)
+		return fork();
+	args.flags = CLONE_INTO_CGROUP;
+	args.cgroup = (uint64_t)into;
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
 int
 cgroup_enter_self(const struct cgroup *cg, struct err *err)
 {
@@ -61,15 +77,12 @@ int
 cgroup_enter(const struct cgroup *cg, pid_t pid, struct err *err)
 {
 	char text[32];
-	int len = snprintf(text, sizeof(text), "%d", (int)pid), r;
 
+	snprintf(text, sizeof(text), "%d", (int)pid);
 	for (size_t i = 0; i < cg->n; i++) {
 		const struct cgroup_part *p = &cg->parts[i];
+		int r = cgroup_put(p->inside, "cgroup.procs", text);
 
-		if (p->version == 2)
-			r = cgroup_put(p->inside, "cgroup.procs", text);
-		else
-			r = write(p->tasks, text, (size_t)len) == len ? 0 : -errno;
 		if (r < 0)
 			return err_set(err, -r, "cannot put process %d into '%s': %s", (int)pid,
 			               p->path, strerrordesc_np(-r));

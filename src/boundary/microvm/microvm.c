@@ -32,8 +32,6 @@
 #define MIB (UINT64_C(1) << 20)
 #define MEMORY_LEAST (128 * MIB)
 #define MEMORY_LEAST_TEXT "128M"
-/* How long a guest may take to start: one in a virtual machine, or an emulated one, takes long. */
-#define BOOT_MS 180000
 
 /* The cell as the guest builds it: the disk or the shared tree is its root file system, and workspaces are merged
  * already.  It learns no path of the host. */
@@ -64,12 +62,12 @@ describe_guest(const struct cell_spec *spec, bool has_disk, struct cell_spec *re
 static uint32_t
 flags_of(const struct ns_plan *plan, const struct vm_machine *m)
 {
-	return (plan->spec->has_policy ? VM_GUEST_NET : 0u) | (m->has_share ? VM_GUEST_HAS_SHARE : 0u) |
+	return (m->has_net ? VM_GUEST_NET : 0u) | (m->has_share ? VM_GUEST_HAS_SHARE : 0u) |
 	       (m->has_disk ? VM_GUEST_HAS_DISK : 0u) |
 	       (m->has_disk && plan->ground->trust != NULL ? VM_GUEST_TRUST : 0u);
 }
 
-static int
+int
 vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 {
 	const struct vm_machine *m = &((const struct vm *)plan->inside->arg)->machine;
@@ -77,7 +75,7 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 	OWN(buf_free) struct buf message = BUF(VM_GUEST_MESSAGE_MAX);
 	unsigned char entropy[VM_GUEST_ENTROPY];
 	struct cell_spec guest;
-	const struct timeval limit = { .tv_sec = BOOT_MS / 1000 };
+	const struct timeval limit = { .tv_sec = VM_BOOT_MS / 1000 };
 	struct timespec now;
 	int r = describe_guest(plan->spec, m->has_disk, &guest, grants, err);
 
@@ -88,6 +86,7 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 		buf_put_u32(&message, VM_GUEST_VERSION);
 		buf_put_u64(&message, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
 		buf_put_u32(&message, flags_of(plan, m));
+		buf_put_str(&message, m->mac);
 		buf_put(&message, entropy, sizeof(entropy));
 		cell_spec_put(&message, &guest);
 		if ((flags_of(plan, m) & VM_GUEST_TRUST) != 0)
@@ -146,9 +145,8 @@ find_complaint(char *text)
 	return NULL;
 }
 
-/* Adds what the monitor complained of.  No agent has run yet, so the text is the monitor's own. */
-static void
-explain(int log, struct err *err)
+void
+vm_explain(int log, struct err *err)
 {
 	char text[LOG_SIZE + 1] = "", *why;
 
@@ -176,10 +174,10 @@ make_log(struct err *err)
 }
 
 /* The limits on the cell's time begin with its start. */
-static int64_t
-end_of_start(const struct cell_spec *spec)
+int64_t
+vm_end_of_start(const struct cell_spec *spec)
 {
-	uint64_t ms = BOOT_MS;
+	uint64_t ms = VM_BOOT_MS;
 
 	if (spec->limits.time_ms > 0 && spec->limits.time_ms < ms)
 		ms = spec->limits.time_ms;
@@ -220,14 +218,14 @@ vm_close(struct vm *vm)
 		close_fd(fds[i]);
 }
 
-static int
+int
 vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
 {
 	const struct cell_limits *limits = &spec->limits;
 	const bool one = (limits->asked & CELL_LIMIT_CPUS) == 0 && spec->vm_emulated;
 
 	*ret_vm = (struct vm){ .driver = vm_choose_driver(spec->vm_monitor, err), .kernel = -1, .initramfs = -1,
-		.disk = -1, .kvm = -1, .memory = -1, .recorded = -1 };
+		.disk = -1, .kvm = -1, .memory = -1, .recorded = -1, .waits = -1, .alive = -1 };
 	ret_vm->machine = (struct vm_machine){ .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
 		.cpus = one ? 1 : (unsigned)((limits->cpus_milli + 999) / 1000), .emulated = spec->vm_emulated,
 		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .tap = -1, .share = -1, .control = -1,
@@ -241,8 +239,7 @@ vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
 	return 0;
 }
 
-/* Opens what every start of a machine needs. */
-static int
+int
 vm_open(const struct cell_spec *spec, unsigned slot, struct vm *vm, struct err *err)
 {
 	int r = vm->machine.log = make_log(err);
@@ -272,7 +269,7 @@ int
 vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm, struct err *err)
 {
 	const struct ns_inside inside = { .build = vm_build, .arg = vm };
-	const int64_t until = io_now_ms() + BOOT_MS;
+	const int64_t until = io_now_ms() + VM_BOOT_MS;
 	struct cell_spec alone = *spec;
 	struct boundary_ground bare = *ground;
 	struct walls *walls = NULL;
@@ -283,9 +280,9 @@ vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, st
 	if (r < 0)
 		return r;
 	vm->recorded = ends[1];
-	/* Nothing of the operator's or the agent's is in a template. */
+	/* Nothing of the operator's or the agent's is in a template.  Behind its network card nobody answers. */
 	alone.n_grants = alone.n_files = 0;
-	alone.has_policy = false;
+	alone.has_policy = vm->machine.has_net;
 	bare.meanwhile = NULL;
 	bare.trust = NULL;
 	bare.changes = -1;
@@ -297,7 +294,7 @@ vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, st
 	if (walls != NULL)
 		ns_abandon(walls);
 	if (r < 0)
-		explain(vm->machine.log, err);
+		vm_explain(vm->machine.log, err);
 	return r;
 }
 
@@ -306,8 +303,12 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
               struct err *err)
 {
 	struct vm vm;
-	struct ns_inside inside = { vm_build, vm_greet, &vm, 0 };
-	int r = vm_describe(spec, &vm, err);
+	struct ns_inside inside = { .build = vm_build, .greet = vm_greet, .arg = &vm };
+	int r = ground->waiting == NULL ? -EAGAIN : vm_adopt(spec, ground, ret_walls, err);
+
+	if (r != -EAGAIN)
+		return r;
+	r = vm_describe(spec, &vm, err);
 
 	/* An operator's preference for the size of files holds for files in memory too.  Under a hard limit,
 	 * writing fails. */
@@ -317,11 +318,11 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
 		r = vm_prepare_template(spec, ground, &vm, err);
 	if (r == 0)
 		r = vm_open(spec, ground->slot, &vm, err);
-	inside.until_ms = end_of_start(spec);
+	inside.until_ms = vm_end_of_start(spec);
 	if (r == 0)
 		r = ns_start(spec, ground, true, &inside, ret_walls, err);
 	if (r < 0 && vm.machine.log >= 0)
-		explain(vm.machine.log, err);
+		vm_explain(vm.machine.log, err);
 	/* The monitor or the guest has failed, and not what was asked of them. */
 	if (vm.machine.start == VM_RESTORE && (r == -EPIPE || r == -EBADMSG))
 		vm_forget_template(spec, &vm);
@@ -363,5 +364,5 @@ microvm_monitor(const struct cell_spec *spec)
 
 const struct boundary boundary_microvm = {
 	.name = BOUNDARY_MICROVM, .examine = vm_examine, .able = vm_able, .monitor = microvm_monitor,
-	.start = microvm_start, .check = microvm_check, .pids = microvm_pids, NS_COMMON,
+	.start = microvm_start, .wait = vm_wait, .check = microvm_check, .pids = microvm_pids, NS_COMMON,
 };

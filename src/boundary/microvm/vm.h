@@ -15,6 +15,8 @@
 #include "boundary/microvm/vm_driver.h"
 #include "boundary/namespace/ns_plan.h"
 
+#define VM_NAME_SIZE 80
+
 /* What the monitor is given. */
 struct vm {
 	const struct vm_driver *driver;
@@ -24,7 +26,20 @@ struct vm {
 	/* VM_RESTORE: the template, from which the memory is copied.  VM_RECORD by sockets: VM_MEMORY. */
 	int memory;
 	int recorded;                   /* VM_RECORD: a pipe that gets a byte once the template is complete */
+	/* VM_RESTORE before there is a cell.  The keeper writes a byte to `waits` once the machine runs, and reads
+	 * one there with a descriptor of the share.  The other end of `alive` ends with the file server. */
+	int waits, alive;
+	bool serves;                    /* for its file server alone: the monitor has its root already */
+	char template[VM_NAME_SIZE];    /* VM_RESTORE: its name */
+	int64_t until_s;                /* likewise: when it is too old */
 };
+
+/* Whether the files that it shares are known. */
+static inline bool
+vm_has_share(const struct vm *vm)
+{
+	return vm->machine.has_share && vm->waits < 0;
+}
 
 /* In the monitor's root. */
 #define VM_TREE "guest"                 /* what the guest sees */
@@ -46,6 +61,9 @@ int vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *e
  * it, or -1 BY_SOCKETS: then the server listens in VM_SOCKETS.  *ret_alive is a pipe to which only the
  * server can write; the caller owns that too. */
 int vm_share(const struct ns_plan *plan, bool by_sockets, int *ret_socket, int *ret_alive, struct err *err);
+/* Becomes the file server, which accepts a client at LISTENER and has ALIVE until it ends.  Returns only with
+ * an error. */
+int vm_become_server(const struct ns_plan *plan, int listener, int alive, struct err *err);
 /* A socket without a name that listens, and one that is connected to it. */
 int vm_connect_pair(int *ret_listener, int *ret_socket, struct err *err);
 /* From now on the kernel asks this process, and the program that it becomes, to end when the server
@@ -89,7 +107,28 @@ int vm_prepare_template(const struct cell_spec *spec, const struct boundary_grou
 /* Forgets the template that the machine was to start from: something is wrong with it. */
 void vm_forget_template(const struct cell_spec *spec, const struct vm *vm);
 
+/* microvm.c: what a machine is, before anything of it is open; and what every start of it opens. */
+int vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err);
+int vm_open(const struct cell_spec *spec, unsigned slot, struct vm *vm, struct err *err);
 void vm_close(struct vm *vm);
+int vm_greet(const struct ns_plan *plan, int stream, struct err *err);
+/* Adds what the monitor complained of.  No agent has run yet, so the text is the monitor's own. */
+void vm_explain(int log, struct err *err);
+/* How long a guest may take to start: one in a virtual machine, or an emulated one, takes long. */
+#define VM_BOOT_MS 180000
+int64_t vm_end_of_start(const struct cell_spec *spec);
+
+/* vm_wait.c: a machine that waits for a cell, and its cell. */
+int vm_wait(const struct cell_spec *shape, const struct boundary_ground *ground, struct walls **ret_walls,
+            struct boundary_waiting *ret_waiting, struct err *err);
+/* -EAGAIN: the machine is of no use, and gone. */
+int vm_adopt(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
+             struct err *err);
+/* vm_control.c: a byte, and with it a descriptor unless that is -1. */
+int vm_send_byte(int socket, int fd, struct err *err);
+/* Waits for one.  *ret_fd is -1 if there was none; it may be NULL. */
+int vm_receive_byte(int socket, int *ret_fd, struct err *err);
+
 /* microvm.c: boots the machine VM, whose keeper ends it, and waits for that. */
 int vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm, struct err *err);
 

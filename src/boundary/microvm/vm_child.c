@@ -96,7 +96,7 @@ prepare(const struct ns_plan *plan, struct vm *vm, int *ret_landlock, struct err
 {
 	static const char *const nothing[] = { NULL }, *const sockets[] = { "/" VM_SOCKETS, NULL };
 	OWN(closep) int tun = -1;
-	int alive = -1, r = ns_set_kernel(plan, err);
+	int alive = vm->alive, r = ns_set_kernel(plan, err);
 
 	if (r == 0)
 		r = find_tap(plan, vm, &tun, err);
@@ -110,7 +110,7 @@ prepare(const struct ns_plan *plan, struct vm *vm, int *ret_landlock, struct err
 		r = capture_leave_tap(&vm->machine.tap, plan->spec->root ? 0 : CELL_AGENT_ID, err);
 	if (r == 0)
 		r = ns_set_limits(plan, err);
-	if (r == 0 && vm->machine.has_share)
+	if (r == 0 && vm_has_share(vm))
 		r = vm_share(plan, vm->driver->by_sockets, &vm->machine.share, &alive, err);
 	if (r == 0)
 		r = landlock_make(LANDLOCK_FILES_TOO, vm->driver->by_sockets ? sockets : nothing, ret_landlock, err);

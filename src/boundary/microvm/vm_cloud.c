@@ -193,11 +193,12 @@ cloud_resume(struct vm_control *c, struct err *err)
 }
 
 static int
-cloud_plug(struct vm_control *c, const struct vm_machine *m, struct err *err)
+cloud_plug(struct vm_control *c, const struct vm_machine *m, bool offered, struct err *err)
 {
 	OWN(vm_body_free) struct vm_body body = {0};
 	int r = vm_body_begin(&body, err);
 
+	(void)offered;
 	if (r < 0)
 		return r;
 	describe_share(&body.json);
@@ -296,7 +297,7 @@ cloud_end(struct vm_control *c)
 }
 
 const struct vm_driver vm_cloud = {
-	.name = "cloud-hypervisor", .title = WHO, .filter = FILTER_HYPERVISOR, .by_sockets = true, .find = cloud_find,
+	.name = "cloud-hypervisor", .title = WHO, .filter = FILTER_HYPERVISOR, .by_sockets = true, .plugs_card = true, .find = cloud_find,
 	.locate = cloud_locate, .shape = WORDS, .check = cloud_check, .become = cloud_become, .boot = cloud_boot,
 	.pause = cloud_pause, .snapshot = cloud_snapshot, .restore = cloud_restore, .plug = cloud_plug,
 	.resume = cloud_resume, .end = cloud_end,

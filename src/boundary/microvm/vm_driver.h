@@ -20,7 +20,7 @@ struct err;
 enum vm_start {
 	VM_BOOT,                        /* from the kernel, with everything plugged in */
 	VM_RECORD,                      /* from the kernel, with nothing of a cell's: becomes a template */
-	VM_RESTORE,                     /* from a template; share, disk and network are plugged in by the keeper */
+	VM_RESTORE,                     /* from a template; share and disk are plugged in by the keeper */
 };
 
 #define VM_MAC_SIZE 18                  /* "02:..." */
@@ -59,6 +59,7 @@ struct vm_driver {
 	const char *name, *title;       /* "qemu", "QEMU" */
 	enum filter_profile filter;
 	bool by_sockets;                /* and by a tap */
+	bool plugs_card;                /* plug() adds the network card too: it is in no template */
 	bool takes_disk;                /* it gives the guest a disk */
 	bool shares_nothing;            /* it has no use for a file server */
 	/* By sockets: it makes its control socket itself, VM_API in VM_SOCKETS, and opens its tap by name. */
@@ -88,8 +89,8 @@ struct vm_driver {
 	int (*snapshot)(struct vm_control *c, const struct vm_machine *m, struct err *err);
 	/* Reads it back.  The machine is paused afterwards. */
 	int (*restore)(struct vm_control *c, const struct vm_machine *m, struct err *err);
-	/* Adds the share, the disk and the network card to a paused machine. */
-	int (*plug)(struct vm_control *c, const struct vm_machine *m, struct err *err);
+	/* Adds the share and the disk.  OFFERED: the monitor was started without the share m->share. */
+	int (*plug)(struct vm_control *c, const struct vm_machine *m, bool offered, struct err *err);
 	int (*resume)(struct vm_control *c, struct err *err);
 	/* Ends the monitor. */
 	void (*end)(struct vm_control *c);

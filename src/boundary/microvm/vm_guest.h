@@ -2,14 +2,16 @@
  *
  * The host writes one message into the guest's port as soon as there is one: its length (u32, little
  * endian) and VM_GUEST_VERSION (u32), u64 the time in ns, u32 bits (enum vm_guest_flags),
- * VM_GUEST_ENTROPY random bytes (buf_put_bytes), a cell_spec and, with VM_GUEST_TRUST, the hash of the
- * certificate's subject and three files, each with its length before it (u32): the certificate, other
+ * str the address of its network card, VM_GUEST_ENTROPY random bytes, a cell_spec and, with VM_GUEST_TRUST, the
+ * hash of the certificate's subject and three files, each with its length before it (u32): the certificate, other
  * authorities and Java's store, which may be empty.  The guest answers as init does
- * over a byte stream: see ipc/init_channel.h. */
+ * over a byte stream: see ipc/init_channel.h.
+ *
+ * Before that, the host may write messages of length 0: the guest answers each with one byte. */
 #ifndef CLOISTER_VM_GUEST_H
 #define CLOISTER_VM_GUEST_H
 
-#define VM_GUEST_VERSION 1
+#define VM_GUEST_VERSION 2
 #define VM_GUEST_ENTROPY 32
 #define VM_GUEST_MESSAGE_MAX (4 * 1024 * 1024)
 #define VM_GUEST_TRUST_FILES 3
@@ -22,7 +24,7 @@ enum vm_guest_flags {
 };
 
 /* On the command line of a guest that becomes a template: it writes one byte to its port before it
- * waits there. */
+ * waits there.  The share is plugged in later. */
 #define VM_GUEST_RECORDED "cloister.recorded"
 
 #define VM_GUEST_PORT "cloister.port"   /* the name of the virtio port */

@@ -60,9 +60,23 @@ restore(const struct vm *vm, struct vm_control *c, struct err *err)
 		r = vm->driver->begin(c, err);
 	if (r == 0)
 		r = vm->driver->restore(c, m, err);
-	if (r == 0)
-		r = vm->driver->plug(c, m, err);
+	if (r == 0 && vm->waits < 0)
+		r = vm->driver->plug(c, m, false, err);
 	return r < 0 ? r : vm->driver->resume(c, err);
+}
+
+/* The guest of a machine that waits has run, but nothing of a cell's has been in it. */
+static int
+await_share(const struct vm *vm, struct vm_control *c, struct err *err)
+{
+	struct vm_machine m = vm->machine;
+	int r = vm_send_byte(vm->waits, -1, err);
+
+	if (r == 0)
+		r = vm_receive_byte(vm->waits, &m.share, err);
+	if (r == 0 && m.share < 0)
+		r = err_set(err, EBADMSG, "the virtual machine got no files");
+	return r < 0 ? r : vm->driver->plug(c, &m, true, err);
 }
 
 /* A monitor that has ended has said why; what it said before is of less use than the keeper's reason. */
@@ -128,9 +142,14 @@ stay(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 static int
 keep(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 {
+	int r;
+
 	if (vm->machine.start == VM_RECORD)
 		return record(vm, port, c, err);
-	return vm->driver->by_sockets ? stay(vm, port, c, err) : restore(vm, c, err);
+	if (vm->driver->by_sockets)
+		return stay(vm, port, c, err);
+	r = restore(vm, c, err);
+	return r < 0 || vm->waits < 0 ? r : await_share(vm, c, err);
 }
 
 static int
@@ -146,7 +165,7 @@ static int
 let_go(const struct vm *vm, int port, int landlock, struct err *err)
 {
 	const bool stays = vm->driver->by_sockets;
-	int kept[] = { vm->machine.keeper, vm->machine.ram, vm->machine.state, vm->machine.log, vm->memory,
+	int kept[] = { vm->waits, vm->machine.keeper, vm->machine.ram, vm->machine.state, vm->machine.log, vm->memory,
 	               vm->recorded, port, landlock, stays ? vm->machine.port : -1, stays ? vm->machine.tap : -1 };
 	unsigned next = 0;
 

@@ -38,6 +38,16 @@
 #endif
 
 #define ARGS_MAX 64
+/* Devices that are plugged in later are looked for by cloister-guest, not by a driver of the slots.  None of
+ * them has ports, manages its link or reports errors of it. */
+#define WORDS "quiet panic=-1 reboot=t pcie_ports=compat pcie_aspm=off pci=noaer,hpiosize=0" KERNEL_WORDS
+/* An emulated processor has no flaws that a kernel must avoid. */
+#define WORDS_EMULATED " mitigations=off"
+/* The guest gets another address with its cell, so there is nothing to announce before that. */
+#define CARD "virtio-net-pci,netdev=net,romfile=,guest_announce=off"
+/* A guest can see the address that its card had in its template: it is the same in all. */
+#define CARD_ADDRESS "02:00:00:00:00:01"
+#define SHAPE MACHINE WORDS WORDS_EMULATED CARD CARD_ADDRESS
 #define MIB (UINT64_C(1) << 20)
 /* Code that the emulator has translated would take up to 1 GiB, which the cell's limit does not include. */
 #define EMULATOR "tcg,tb-size=128"
@@ -97,8 +107,7 @@ add_kernel(struct args *args, const struct vm_machine *m)
 	add(args, "-initrd");
 	add(args, "/" VM_INITRAMFS);
 	add(args, "-append");
-	/* Devices that are plugged in later are looked for by cloister-guest, not by a driver of the slots. */
-	add(args, "quiet panic=-1 reboot=t pcie_ports=compat" KERNEL_WORDS "%s%s", clock,
+	add(args, WORDS "%s%s%s", m->emulated ? WORDS_EMULATED : "", clock,
 	    m->start == VM_RECORD ? " " VM_GUEST_RECORDED : "");
 }
 
@@ -152,7 +161,6 @@ add_share(struct args *args, const struct vm_machine *m)
 static void
 add_net(struct args *args, const struct vm_machine *m)
 {
-	add_slot(args, QEMU_NET_SLOT, 2);
 	if (!m->has_net)
 		return;
 	add(args, "-netdev");
@@ -161,10 +169,8 @@ add_net(struct args *args, const struct vm_machine *m)
 	else
 		add(args, "user,id=net,net=" VM_GUEST_NET4 ",host=" VM_GUEST_HOST4 ",dns=" VM_GUEST_DNS4
 		    ",ipv6-net=" VM_GUEST_NET6 ",ipv6-host=" VM_GUEST_HOST6 ",ipv6-dns=" VM_GUEST_DNS6);
-	if (m->start != VM_BOOT)
-		return;
 	add(args, "-device");
-	add(args, "virtio-net-pci,netdev=net,mac=%s,romfile=,bus=" QEMU_NET_SLOT, m->mac);
+	add(args, CARD ",mac=%s", m->start == VM_BOOT ? m->mac : CARD_ADDRESS);
 }
 
 /* Cells have it in common, and nobody writes it: a lock would serve nobody, and what this machine's memory has of it
@@ -172,7 +178,7 @@ add_net(struct args *args, const struct vm_machine *m)
 static void
 add_disk(struct args *args, const struct vm_machine *m)
 {
-	add_slot(args, QEMU_DISK_SLOT, 3);
+	add_slot(args, QEMU_DISK_SLOT, 2);
 	if (!m->has_disk)
 		return;
 	add(args, "-blockdev");
@@ -243,7 +249,7 @@ qemu_become(const struct vm_machine *m, struct err *err)
 
 const struct vm_driver vm_qemu = {
 	.name = "qemu", .title = "QEMU", .filter = FILTER_MONITOR, .takes_disk = true,
-	.program = QEMU, .shape = MACHINE, .find = qemu_find, .become = qemu_become,
+	.program = QEMU, .shape = SHAPE, .find = qemu_find, .become = qemu_become,
 	.begin = qmp_begin, .pause = qmp_pause, .snapshot = qmp_snapshot, .restore = qmp_restore,
 	.plug = qmp_plug, .resume = qmp_resume, .end = qmp_end,
 };

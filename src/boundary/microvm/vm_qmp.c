@@ -127,19 +127,27 @@ qmp_restore(struct vm_control *c, const struct vm_machine *m, struct err *err)
 	return r < 0 ? r : await_state(c, err);
 }
 
-int
-qmp_plug(struct vm_control *c, const struct vm_machine *m, struct err *err)
+static int
+offer_share(struct vm_control *c, int share, struct err *err)
 {
-	int r = !m->has_share ? 0 :
-	        ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"vhost-user-fs-pci\","
-	            "\"chardev\":\"share\",\"tag\":\"" VM_GUEST_SHARE "\",\"bus\":\"" QEMU_SHARE_SLOT "\"}}\n");
+	int r = ask(c, share, err, "{\"execute\":\"getfd\",\"arguments\":{\"fdname\":\"share\"}}\n");
 
-	if (r == 0 && m->has_disk)
-		r = ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"virtio-blk-pci\",\"drive\":"
-		        "\"" QEMU_DISK "\",\"bus\":\"" QEMU_DISK_SLOT "\"}}\n");
-	return r < 0 || !m->has_net ? r :
-	       ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"virtio-net-pci\",\"netdev\":"
-	           "\"net\",\"mac\":\"%s\",\"romfile\":\"\",\"bus\":\"" QEMU_NET_SLOT "\"}}\n", m->mac);
+	return r < 0 ? r : ask(c, -1, err, "{\"execute\":\"chardev-add\",\"arguments\":{\"id\":\"share\",\"backend\":{"
+	                       "\"type\":\"socket\",\"data\":{\"server\":false,\"addr\":{\"type\":\"fd\",\"data\":{"
+	                       "\"str\":\"share\"}}}}}}\n");
+}
+
+int
+qmp_plug(struct vm_control *c, const struct vm_machine *m, bool offered, struct err *err)
+{
+	int r = offered ? offer_share(c, m->share, err) : 0;
+
+	if (r == 0 && m->has_share)
+		r = ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"vhost-user-fs-pci\","
+		        "\"chardev\":\"share\",\"tag\":\"" VM_GUEST_SHARE "\",\"bus\":\"" QEMU_SHARE_SLOT "\"}}\n");
+	return r < 0 || !m->has_disk ? r :
+	       ask(c, -1, err, "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"virtio-blk-pci\",\"drive\":"
+	           "\"" QEMU_DISK "\",\"bus\":\"" QEMU_DISK_SLOT "\"}}\n");
 }
 
 int

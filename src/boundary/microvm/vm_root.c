@@ -112,28 +112,14 @@ make_sockets(const struct vm_machine *m, int root, struct err *err)
 	return mounts_attach(folder, root, VM_SOCKETS, err);
 }
 
-int
-vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
+/* What only the monitor needs. */
+static int
+show_monitors(const struct ns_plan *plan, const struct vm *vm, int root, struct err *err)
 {
-	OWN(closep) int tree = -1, root = -1, copy = -1;
-	int r;
+	int r = vm->machine.emulated ? 0 : show_kvm(vm->kvm, root, err);
 
-	/* Mounts made from here on are seen nowhere else. */
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
-	r = vm->machine.has_share ? take_tree(plan, vm->machine.has_disk, &tree, &copy, err) : 0;
-	if (r == 0)
-		r = ns_begin_root("1m", &root, err);
-	if (r == 0)
-		r = ns_show_host(root, err);
-	if (r == 0)
-		r = ns_make_dev(root, err);
-	if (r == 0 && !vm->machine.emulated)
-		r = show_kvm(vm->kvm, root, err);
 	if (r == 0 && vm->driver->opens_tap && vm->machine.has_net)
 		r = show_tun(root, err);
-	if (r == 0)
-		r = ns_make_proc(plan, root, err);
 	if (r == 0)
 		r = show_file(vm->kernel, plan->spec->vm_kernel, root, VM_KERNEL, err);
 	if (r == 0)
@@ -144,6 +130,29 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 		r = make_sockets(&vm->machine, root, err);
 	if (r == 0 && vm_test_program() != NULL)
 		r = show_file(-1, vm_test_program(), root, VM_MONITOR, err);
+	return r;
+}
+
+int
+vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
+{
+	OWN(closep) int tree = -1, root = -1, copy = -1;
+	int r;
+
+	/* Mounts made from here on are seen nowhere else. */
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
+	r = vm_has_share(vm) ? take_tree(plan, vm->machine.has_disk, &tree, &copy, err) : 0;
+	if (r == 0)
+		r = ns_begin_root("1m", &root, err);
+	if (r == 0)
+		r = ns_show_host(root, err);
+	if (r == 0)
+		r = ns_make_dev(root, err);
+	if (r == 0)
+		r = ns_make_proc(plan, root, err);
+	if (r == 0 && !vm->serves)
+		r = show_monitors(plan, vm, root, err);
 	if (r == 0 && mkdirat(root, VM_TREE, 0755) < 0)
 		r = err_errno(err, "cannot make the guest's folder");
 	if (r == 0 && copy >= 0)

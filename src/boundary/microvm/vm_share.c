@@ -92,30 +92,6 @@ vm_lift_limit(int what)
 	return setrlimit((__rlimit_resource_t)what, &limit) < 0 ? -errno : 0;
 }
 
-_Noreturn static void
-become_server(const struct ns_plan *plan, const struct server *server, int listener, int apart)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	char fd[24];
-	char *argv[] = { (char[]){ "virtiofsd" }, fd, (char[]){ "-o" },
-	                 (char[]){ "source=/" VM_TREE ",sandbox=chroot,cache=auto,xattr" },
-	                 (char[]){ "--rlimit-nofile=0" }, (char[]){ "-f" }, NULL };
-	char *env[] = { NULL };
-
-	/* From here on the monitor can let go of the tree. */
-	if (unshare(CLONE_NEWNS) < 0 || write(apart, "", 1) != 1)
-		_exit(127);
-	snprintf(fd, sizeof(fd), "--fd=%d", listener);
-	for (int i = 0; i < 3; i++)
-		if (null < 0 || dup2(null, i) < 0)
-			_exit(127);
-	/* It holds a descriptor for each file that the guest's kernel remembers. */
-	if (fcntl(listener, F_SETFD, 0) == 0 && fcntl(apart, F_SETFD, 0) == 0 && vm_lift_limit(RLIMIT_NOFILE) == 0 &&
-	    restrict_files(plan, NULL) == 0 && keep_rights() == 0 && filter_load(server->filter, NULL) == 0)
-		execve(server->path, argv, env);
-	_exit(127);
-}
-
 static const struct server *
 find_server(struct err *err)
 {
@@ -133,6 +109,40 @@ vm_find_server(struct err *err)
 	const struct server *server = find_server(err);
 
 	return server == NULL ? NULL : server->path;
+}
+
+/* The server of a tree that only this process has. */
+int
+vm_become_server(const struct ns_plan *plan, int listener, int alive, struct err *err)
+{
+	const struct server *server = find_server(err);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char fd[24];
+	char *argv[] = { (char[]){ "virtiofsd" }, fd, (char[]){ "-o" },
+	                 (char[]){ "source=/" VM_TREE ",sandbox=chroot,cache=auto,xattr" },
+	                 (char[]){ "--rlimit-nofile=0" }, (char[]){ "-f" }, NULL };
+	char *env[] = { NULL };
+
+	if (server == NULL)
+		return -ENOENT;
+	snprintf(fd, sizeof(fd), "--fd=%d", listener);
+	for (int i = 0; i < 3; i++)
+		if (null < 0 || dup2(null, i) < 0)
+			return err_errno(err, "cannot arrange the file server's descriptors");
+	/* It holds a descriptor for each file that the guest's kernel remembers. */
+	if (fcntl(listener, F_SETFD, 0) == 0 && fcntl(alive, F_SETFD, 0) == 0 && vm_lift_limit(RLIMIT_NOFILE) == 0 &&
+	    restrict_files(plan, NULL) == 0 && keep_rights() == 0 && filter_load(server->filter, NULL) == 0)
+		execve(server->path, argv, env);
+	return err_errno(err, "cannot start virtiofsd");
+}
+
+_Noreturn static void
+start_server(const struct ns_plan *plan, int listener, int apart)
+{
+	/* From here on the monitor can let go of the tree. */
+	if (unshare(CLONE_NEWNS) == 0 && write(apart, "", 1) == 1)
+		(void)vm_become_server(plan, listener, apart, NULL);
+	_exit(127);
 }
 
 int
@@ -177,12 +187,11 @@ int
 vm_share(const struct ns_plan *plan, bool by_sockets, int *ret_socket, int *ret_alive, struct err *err)
 {
 	OWN(closep) int listener = -1, socket_fd = -1;
-	const struct server *server = find_server(err);
 	int apart[2], r;
 	char byte;
 	pid_t pid;
 
-	if (server == NULL)
+	if (vm_find_server(err) == NULL)
 		return -ENOENT;
 	r = by_sockets ? listen_by_path(&listener, err) : vm_connect_pair(&listener, &socket_fd, err);
 	if (r < 0)
@@ -190,7 +199,7 @@ vm_share(const struct ns_plan *plan, bool by_sockets, int *ret_socket, int *ret_
 	if (pipe2(apart, O_CLOEXEC) < 0 || (pid = fork()) < 0)
 		return err_errno(err, "cannot start virtiofsd");
 	if (pid == 0)
-		become_server(plan, server, listener, apart[1]);
+		start_server(plan, listener, apart[1]);
 	close(apart[1]);
 	r = read(apart[0], &byte, 1) == 1 && umount2("/" VM_TREE, MNT_DETACH) == 0 ? 0 :
 	    err_errno(err, "cannot keep the guest's files from the monitor");

@@ -31,7 +31,8 @@
 /* The kernels of all copies have the same layout in memory.  So no template is used for long. */
 #define KEEP_SECONDS (24 * 3600)
 #define PAGE ((size_t)4096)
-#define NAME_SIZE (sizeof(PART) + HASH_HEX)
+#define NAME_SIZE VM_NAME_SIZE
+_Static_assert(NAME_SIZE >= sizeof(PART) + HASH_HEX, "the name of a template fits");
 
 /* ---- names ---- */
 
@@ -72,7 +73,7 @@ name_template(const struct cell_spec *spec, const struct vm *vm, char ret_name[N
 {
 	const struct vm_machine *m = &vm->machine;
 	const char *initramfs = strrchr(spec->vm_initramfs, '/');
-	const uint64_t numbers[] = { m->memory, m->cpus, m->emulated };
+	const uint64_t numbers[] = { m->memory, m->cpus, m->emulated, m->has_net, m->has_net && spec->vm_tap };
 	unsigned char hash[HASH_LEN];
 	struct utsname host = {0};
 	struct hash h;
@@ -131,6 +132,8 @@ use(int folder, const char *name, struct vm *vm)
 	(void)utimensat(folder, name, (struct timespec[]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } },
 	                AT_SYMLINK_NOFOLLOW);
 	vm->machine.start = VM_RESTORE;
+	vm->until_s = st.st_mtime + KEEP_SECONDS;
+	memcpy(vm->template, name, strlen(name) + 1);
 	vm->machine.state = TAKE_FD(state);
 	vm->memory = TAKE_FD(memory);
 	return 0;
@@ -273,7 +276,8 @@ make(const struct cell_spec *spec, const struct boundary_ground *ground, int fil
 	int r;
 
 	vm.machine.start = VM_RECORD;
-	vm.machine.has_net = vm.machine.has_disk = vm.machine.has_share = false;
+	vm.machine.has_disk = vm.machine.has_share = false;
+	vm.machine.has_net = vm.machine.has_net && !vm.driver->plugs_card;
 	vm.machine.state = memfd_create("state", MFD_CLOEXEC);
 	if (vm.machine.state < 0)
 		return err_errno(err, "cannot make a file for a virtual machine's state");

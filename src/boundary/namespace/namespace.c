@@ -28,6 +28,8 @@
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
 
+#define CHILDREN_MAX (1 << 20)
+
 static uint64_t
 namespaces(void)
 {
@@ -45,7 +47,7 @@ namespaces(void)
 static int
 clone_child(struct ns_plan *plan, struct walls *w, int stream, struct err *err)
 {
-	int into = cgroup_clone_fd(w->cgroup);
+	int into = w->cgroup == NULL ? -1 : cgroup_clone_fd(w->cgroup);
 	struct clone_args args = {
 		.flags = namespaces() | CLONE_PIDFD,
 		.pidfd = (uint64_t)(uintptr_t)&w->pidfd,
@@ -187,7 +189,7 @@ walls_new(const struct cell_spec *spec, const struct boundary_ground *ground)
 	if (w == NULL)
 		return NULL;
 	memcpy(w->id, spec->id, sizeof(w->id));
-	w->pidfd = w->channel = w->userns = w->mntns = w->netns = w->scratch = -1;
+	w->pidfd = w->channel = w->userns = w->mntns = w->netns = w->scratch = w->stream = -1;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		w->uppers[i] = -1;
 	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
@@ -201,7 +203,7 @@ walls_new(const struct cell_spec *spec, const struct boundary_ground *ground)
 void
 ns_abandon(struct walls *w)
 {
-	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns };
+	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns, &w->stream };
 
 	if (w->init > 0) {
 		ns_kill(w);
@@ -282,22 +284,19 @@ serve_ssh(struct walls *w, struct err *err)
 	return 0;
 }
 
+/* Makes the namespaces and the child in them. */
 static int
-start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *err)
+begin_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_stream, struct err *err)
 {
-	OWN(closep) int stream = -1;
 	int r;
 
-	r = ns_prepare_grants(plan, err);
-	if (r < 0)
-		return r;
 	plan->init_exe = openat(plan->ground->libexec, "cloister-init", O_PATH | O_CLOEXEC);
 	if (plan->init_exe < 0)
 		return err_errno(err, "cannot find cloister-init beside the other helpers");
-	r = make_channels(plan, w, by_stream, &stream, err);
+	r = make_channels(plan, w, by_stream, ret_stream, err);
 	timing_mark(TIMING_PREPARED);
 	if (r == 0)
-		r = clone_child(plan, w, stream, err);
+		r = clone_child(plan, w, *ret_stream, err);
 	timing_mark(TIMING_CLONED);
 	/* Then the channel ends with the child. */
 	closep(&plan->channel);
@@ -315,8 +314,15 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	if (CONTROL_ON("netns"))
 		r = make_net(plan, w, err);
 	timing_mark(TIMING_CAPTURED);
-	if (r == 0 && plan->ground->meanwhile != NULL)
-		r = plan->ground->meanwhile(plan->ground->arg, w, err);
+	return r;
+}
+
+/* Waits for the child.  Then the cell has its agent. */
+static int
+finish_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *stream, struct err *err)
+{
+	int r = plan->ground->meanwhile == NULL ? 0 : plan->ground->meanwhile(plan->ground->arg, w, err);
+
 	if (r == 0 && !by_stream)
 		r = send_spawn(plan->ground, w, err);
 	timing_mark(TIMING_RECORDED);
@@ -326,49 +332,160 @@ start_plan(struct ns_plan *plan, struct walls *w, bool by_stream, struct err *er
 	if (r < 0 || !by_stream || (plan->inside != NULL && plan->inside->greet == NULL))
 		return r;
 	if (plan->inside != NULL)
-		r = plan->inside->greet(plan, stream, err);
+		r = plan->inside->greet(plan, *stream, err);
 	if (r == 0)
-		r = port_by_stream(plan->ground->loop, stream, plan->inside != NULL ? plan->inside->until_ms : 0,
+		r = port_by_stream(plan->ground->loop, *stream, plan->inside != NULL ? plan->inside->until_ms : 0,
 		                   &w->port, err);
 	if (r < 0)
 		return r;
-	stream = -1;
+	*stream = -1;
 	closep(&w->channel);
 	w->channel = -1;
 	r = plan->spec->known_hosts[0] != '\0' ? serve_ssh(w, err) : 0;
 	return r < 0 ? r : send_spawn(plan->ground, w, err);
 }
 
+static struct ns_plan
+new_plan(const struct cell_spec *spec, const struct boundary_ground *ground, const struct ns_inside *inside)
+{
+	struct ns_plan plan = { .spec = spec, .ground = ground, .inside = inside, .channel = -1, .stream = -1, .init_exe = -1,
+	                        .rootfs = -1, .changes = -1 };
+
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		plan.grants[i] = -1;
+	ns_choose_ids(&plan);
+	return plan;
+}
+
+static void
+close_plan(const struct ns_plan *plan)
+{
+	closep(&plan->init_exe);
+	closep(&plan->rootfs);
+	closep(&plan->changes);
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		closep(&plan->grants[i]);
+}
+
+/* The cell's limits, and the mounts that only the supervisor can make. */
+static int
+prepare_plan(struct ns_plan *plan, struct walls *w, struct err *err)
+{
+	int r = ns_make_cgroup(plan->spec, plan->ground, w, err);
+
+	plan->cgroup = w->cgroup;
+	plan->pids_limited = (w->unlimited & CGROUP_PIDS) == 0;
+	return r < 0 ? r : ns_prepare_grants(plan, err);
+}
+
 int
 ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
          const struct ns_inside *inside, struct walls **ret_walls, struct err *err)
 {
-	struct ns_plan plan = { .spec = spec, .ground = ground, .inside = inside, .channel = -1, .stream = -1, .init_exe = -1,
-	                        .rootfs = -1, .changes = -1 };
+	struct ns_plan plan = new_plan(spec, ground, inside);
 	struct walls *w = walls_new(spec, ground);
+	OWN(closep) int stream = -1;
 	int r;
 
 	if (w == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		plan.grants[i] = -1;
-	ns_choose_ids(&plan);
-	r = ns_make_cgroup(spec, ground, w, err);
-	plan.cgroup = w->cgroup;
-	plan.pids_limited = (w->unlimited & CGROUP_PIDS) == 0;
+	r = prepare_plan(&plan, w, err);
 	if (r == 0)
-		r = start_plan(&plan, w, by_stream, err);
-	closep(&plan.init_exe);
-	closep(&plan.rootfs);
-	closep(&plan.changes);
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		closep(&plan.grants[i]);
+		r = begin_plan(&plan, w, by_stream, &stream, err);
+	if (r == 0)
+		r = finish_plan(&plan, w, by_stream, &stream, err);
+	close_plan(&plan);
 	if (r < 0) {
 		ns_abandon(w);
 		return r;
 	}
 	*ret_walls = w;
 	return 0;
+}
+
+int
+ns_wait(const struct cell_spec *shape, const struct boundary_ground *ground, const struct ns_inside *inside,
+        struct walls **ret_walls, struct err *err)
+{
+	struct ns_plan plan = new_plan(shape, ground, inside);
+	struct walls *w = walls_new(shape, ground);
+	int r;
+
+	if (w == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r = begin_plan(&plan, w, true, &w->stream, err);
+	if (r == 0)
+		r = await_ready(shape, w, true, err);
+	close_plan(&plan);
+	close_fd(&w->channel);
+	w->channel = -1;
+	if (r < 0) {
+		ns_abandon(w);
+		return r;
+	}
+	*ret_walls = w;
+	return 0;
+}
+
+/* Whoever runs in the walls, and its children. */
+static int
+enter_cgroup(const struct walls *w, struct err *err)
+{
+	OWN(freep) char *children = NULL;
+	char path[64], *at;
+	int r = cgroup_enter(w->cgroup, w->init, err);
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)w->init, (int)w->init);
+	if (r < 0 || read_file_at(AT_FDCWD, path, CHILDREN_MAX, &children, NULL, NULL) < 0)
+		return r;
+	for (char *word = strtok_r(children, " \n", &at); word != NULL && r == 0; word = strtok_r(NULL, " \n", &at))
+		r = cgroup_enter(w->cgroup, (pid_t)strtoul(word, NULL, 10), err);
+	return r;
+}
+
+/* Starts the process that builds what depends on the cell. */
+static int
+start_joining(struct ns_plan *plan, struct walls *w, struct err *err)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel to the cell");
+	w->channel = ends[0];
+	plan->channel = ends[1];
+	pid = cgroup_fork(w->cgroup);
+	if (pid == 0) {
+		close(ends[0]);
+		ns_join_run(plan, w->userns, w->netns, w->init);
+	}
+	close_fd(&plan->channel);
+	plan->channel = -1;
+	if (pid < 0)
+		return err_errno(err, "cannot start a process of the cell");
+	/* It has a child in the cell by then. */
+	(void)waitpid(pid, NULL, 0);
+	return 0;
+}
+
+int
+ns_adopt(const struct cell_spec *spec, const struct boundary_ground *ground, const struct ns_inside *inside,
+         struct walls *w, struct err *err)
+{
+	struct ns_plan plan = new_plan(spec, ground, inside);
+	int r;
+
+	memcpy(w->id, spec->id, sizeof(w->id));
+	w->changes = ground->changes;
+	r = prepare_plan(&plan, w, err);
+	if (r == 0)
+		r = enter_cgroup(w, err);
+	if (r == 0)
+		r = start_joining(&plan, w, err);
+	if (r == 0)
+		r = finish_plan(&plan, w, true, &w->stream, err);
+	close_plan(&plan);
+	return r;
 }
 
 static int

@@ -60,9 +60,8 @@ ns_join_net(const struct ns_plan *plan, struct err *err)
 	return setns(message.fds[0], CLONE_NEWNET) < 0 ? err_errno(err, "cannot enter the cell's network") : 0;
 }
 
-/* From here on this process has the ids of root in its namespaces. */
-static int
-become_inner_root(const struct ns_plan *plan, struct err *err)
+int
+ns_become_inner_root(const struct ns_plan *plan, struct err *err)
 {
 	if (!plan->range)
 		return 0;
@@ -308,12 +307,12 @@ build_cell(const struct ns_plan *plan, struct err *err)
 	int r;
 
 	/* The process enters by itself: moving another process costs the kernel a wait. */
-	r = cgroup_enter_self(plan->cgroup, err);
+	r = plan->cgroup == NULL ? 0 : cgroup_enter_self(plan->cgroup, err);
 	if (r == 0)
 		r = wait_for_maps(plan, err);
 	timing_mark(TIMING_ENTERED);
 	if (r == 0)
-		r = become_inner_root(plan, err);
+		r = ns_become_inner_root(plan, err);
 	if (r == 0 && CONTROL_ON("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
 		r = err_errno(err, "cannot make a cgroup namespace (see `cloister doctor`)");
 	if (r < 0)
@@ -322,9 +321,20 @@ build_cell(const struct ns_plan *plan, struct err *err)
 }
 
 void
-ns_child_run(struct ns_plan *plan)
+ns_child_fail(const struct ns_plan *plan, const struct err *err)
 {
 	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, INIT_FAILED);
+	buf_put_u32(&message, (uint32_t)err->code);
+	buf_put_str(&message, err->text);
+	(void)ipc_send(plan->channel, &message, NULL, 0, NULL);
+	_exit(125);
+}
+
+void
+ns_child_run(struct ns_plan *plan)
+{
 	struct err err = {0};
 	sigset_t none;
 
@@ -338,9 +348,5 @@ ns_child_run(struct ns_plan *plan)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(022);
 	(void)build_cell(plan, &err);
-	ipc_begin(&message, INIT_FAILED);
-	buf_put_u32(&message, (uint32_t)err.code);
-	buf_put_str(&message, err.text);
-	(void)ipc_send(plan->channel, &message, NULL, 0, NULL);
-	_exit(125);
+	ns_child_fail(plan, &err);
 }

@@ -29,6 +29,9 @@ struct ns_inside {
 	int (*greet)(const struct ns_plan *plan, int stream, struct err *err);
 	void *arg;                      /* the maker's own */
 	int64_t until_ms;               /* of io_now_ms(): init is ready by then, or the start has failed */
+	/* In walls that have waited: builds the part that depends on the cell, in a process of its own, and
+	 * becomes that.  Returns only with an error.  Otherwise NULL. */
+	int (*join)(const struct ns_plan *plan, struct err *err);
 };
 
 struct ns_plan {
@@ -49,6 +52,7 @@ struct ns_plan {
 	uint16_t not_in[CELL_GRANTS_MAX];       /* a bit for each of ground->hidden that the grant
 	                                         * lacks, because it is on another mount */
 	int rootfs;                     /* likewise */
+	bool has_etc;                   /* the generated /etc is in the root file system already */
 	int changes;                    /* likewise, for the folder that keeps changes */
 };
 
@@ -61,6 +65,13 @@ int ns_prepare_grants(struct ns_plan *plan, struct err *err);
 
 /* ns_child.c: the child, from clone to init.  Never returns. */
 _Noreturn void ns_child_run(struct ns_plan *plan);
+/* ns_wait.c: a process that enters the namespaces of waiting walls, whose first process is INIT, and calls
+ * inside->join().  Never returns. */
+_Noreturn void ns_join_run(struct ns_plan *plan, int userns, int netns, pid_t init);
+/* From here on the calling process has the ids of root in its namespaces. */
+int ns_become_inner_root(const struct ns_plan *plan, struct err *err);
+/* Reports why the cell could not be made, and ends. */
+_Noreturn void ns_child_fail(const struct ns_plan *plan, const struct err *err);
 /* Builds the cell around the calling process, from its kernel settings on, and becomes init.  Returns
  * only with an error. */
 int ns_build(const struct ns_plan *plan, struct err *err);

@@ -118,9 +118,9 @@ show_rootfs(const struct ns_plan *plan, int root, struct err *err)
 	if (dir == NULL)
 		return err_errno(err, "cannot list '%s'", plan->spec->rootfs);
 	while (r == 0 && (d = readdir(dir)) != NULL)
-		if (ns_is_programs(d->d_name))
+		if (ns_is_programs(d->d_name) || (plan->has_etc && strcmp(d->d_name, "etc") == 0))
 			r = show_entry(from, d->d_name, root, err);
-	if (r == 0 && faccessat(from, "etc", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (r == 0 && !plan->has_etc && faccessat(from, "etc", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		r = show_rootfs_etc(root, err);
 	umount2(OVERLAY_LOWER, MNT_DETACH);
 	return r;
@@ -381,7 +381,7 @@ ns_begin_root(const char *size, int *ret_root, struct err *err)
 int
 ns_show_programs(const struct ns_plan *plan, int root, struct err *err)
 {
-	int r = ns_make_etc(root, plan->spec, err);
+	int r = plan->has_etc ? 0 : ns_make_etc(root, plan->spec, err);
 
 	/* A guest makes its own. */
 	if (r == 0 && plan->spec->known_hosts[0] != '\0' && plan->inside == NULL)

@@ -27,6 +27,8 @@ struct walls {
 	int changes, libexec;           /* borrowed: see boundary_ground */
 	bool has_range;                 /* the cell has an id range of its own, and an inner root */
 	bool frozen, reaped;
+	int stream;                     /* while they wait for a cell: to what will start init; else -1 */
+	void *waiting;                  /* likewise: the maker's own; else NULL */
 };
 
 struct ns_inside;
@@ -34,6 +36,12 @@ struct ns_inside;
 /* namespace.c: builds the walls, and starts INSIDE in them, or init if it is NULL.  See boundary.h. */
 int ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
              const struct ns_inside *inside, struct walls **ret_walls, struct err *err);
+/* Builds walls without a cell, and starts INSIDE in them, which waits.  They are in no cgroup. */
+int ns_wait(const struct cell_spec *shape, const struct boundary_ground *ground, const struct ns_inside *inside,
+            struct walls **ret_walls, struct err *err);
+/* Makes waiting walls those of the cell SPEC; on failure the caller abandons them. */
+int ns_adopt(const struct cell_spec *spec, const struct boundary_ground *ground, const struct ns_inside *inside,
+             struct walls *w, struct err *err);
 /* Takes walls down that are of no use: nothing of the cell stays. */
 void ns_abandon(struct walls *w);
 unsigned ns_can(void);

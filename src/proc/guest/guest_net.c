@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <linux/ipv6.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <net/route.h>
+#include <netinet/ether.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +67,6 @@ set_up_ipv6(void)
 	struct in6_ifreq address = { .ifr6_prefixlen = VM_GUEST_BITS6 };
 	struct in6_rtmsg route = { .rtmsg_flags = RTF_UP | RTF_GATEWAY, .rtmsg_metric = METRIC };
 
-	(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv6/conf/" CARD "/accept_ra", "0", NULL);
 	(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv6/conf/" CARD "/accept_dad", "0", NULL);
 	address.ifr6_ifindex = route.rtmsg_ifindex = (int)if_nametoindex(CARD);
 	(void)inet_pton(AF_INET6, VM_GUEST_ADDRESS6, &address.ifr6_addr);
@@ -74,8 +75,31 @@ set_up_ipv6(void)
 		(void)ioctl(fd, SIOCADDRT, &route);
 }
 
+/* Before the card is up: an address that is made from the card's would stay when that one changes. */
+static void
+choose_own_addresses(void)
+{
+	(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv6/conf/" CARD "/accept_ra", "0", NULL);
+	(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv6/conf/" CARD "/addr_gen_mode", "1", NULL);
+}
+
+static int
+set_mac(const char *mac, struct err *err)
+{
+	OWN(closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = { .ifr_name = CARD, .ifr_hwaddr.sa_family = ARPHRD_ETHER };
+	struct ether_addr address;
+
+	if (ether_aton_r(mac, &address) == NULL)
+		return err_set(err, EBADMSG, "the guest's first message is malformed");
+	memcpy(ifr.ifr_hwaddr.sa_data, &address, sizeof(address));
+	if (fd < 0 || ioctl(fd, SIOCSIFHWADDR, &ifr) < 0)
+		return err_errno(err, "the guest cannot set the address of its network card");
+	return 0;
+}
+
 int
-guest_set_up_net(bool has_net, struct err *err)
+guest_set_up_net(struct err *err)
 {
 	OWN(closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int r;
@@ -84,11 +108,26 @@ guest_set_up_net(bool has_net, struct err *err)
 		return err_errno(err, "the guest cannot bring its loopback up");
 	/* Without capabilities, the agent could otherwise not bind port 80. */
 	(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0", NULL);
-	if (!has_net)
+	if (!guest_has_card())
 		return 0;
+	choose_own_addresses();
 	r = set_up_ipv4(fd);
 	if (r < 0)
 		return err_set(err, -r, "the guest cannot set its network card up: %s", strerrordesc_np(-r));
 	set_up_ipv6();
 	return 0;
+}
+
+bool
+guest_has_card(void)
+{
+	return if_nametoindex(CARD) != 0;
+}
+
+int
+guest_wake_net(const char *mac, bool is_up, struct err *err)
+{
+	int r = is_up ? 0 : guest_set_up_net(err);
+
+	return r < 0 ? r : set_mac(mac, err);
 }

@@ -36,6 +36,8 @@
 
 #define MODULES_MAX 64
 #define ROOT_BUS "0000:00"              /* has no slots */
+#define PCI_DEVICES "/sys/bus/pci/devices"
+#define CLASS_BRIDGE "0x060400"
 #define PORT_WAIT_MS 10000
 #define PORT_STEP_US 1000
 #define CONNECT_US 100000
@@ -212,10 +214,15 @@ read_fully(int port, void *data, size_t len, struct err *err)
 static int
 read_message(int port, struct buf *ret_message, struct err *err)
 {
-	uint32_t len;
+	uint32_t len = 0;
 	OWN(freep) unsigned char *bytes = NULL;
 	int r = read_fully(port, &len, sizeof(len), err);
 
+	while (r == 0 && len == 0) {
+		r = write_all(port, "", 1, err);
+		if (r == 0)
+			r = read_fully(port, &len, sizeof(len), err);
+	}
 	if (r < 0)
 		return r;
 	len = le32toh(len);
@@ -249,7 +256,8 @@ stir(const void *bytes, size_t len, struct err *err)
 }
 
 static int
-take_message(struct buf *message, uint32_t *ret_flags, struct cell_spec *ret_spec, struct err *err)
+take_message(struct buf *message, uint32_t *ret_flags, const char **ret_mac, struct cell_spec *ret_spec,
+             struct err *err)
 {
 	unsigned char entropy[VM_GUEST_ENTROPY];
 	struct timespec now;
@@ -257,7 +265,7 @@ take_message(struct buf *message, uint32_t *ret_flags, struct cell_spec *ret_spe
 	uint64_t ns;
 
 	if (buf_get_u32(message, &version) < 0 || version != VM_GUEST_VERSION || buf_get_u64(message, &ns) < 0 ||
-	    buf_get_u32(message, ret_flags) < 0 || buf_left(message) < sizeof(entropy))
+	    buf_get_u32(message, ret_flags) < 0 || buf_get_str(message, ret_mac) < 0 || buf_left(message) < sizeof(entropy))
 		return err_set(err, EBADMSG, "the guest's first message is malformed");
 	memcpy(entropy, message->data + message->pos, sizeof(entropy));
 	message->pos += sizeof(entropy);
@@ -305,6 +313,22 @@ find_devices(bool on_first)
 	}
 }
 
+/* Plugging something in takes longer while its slot is off.  A machine without slots has nothing there. */
+static void
+enable_slots(void)
+{
+	OWN(closedirp) DIR *dir = opendir(PCI_DEVICES);
+
+	for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+		OWN(freep) char *class = attribute_of(PCI_DEVICES, d->d_name, "class");
+		char file[320];
+
+		snprintf(file, sizeof(file), PCI_DEVICES "/%s/enable", d->d_name);
+		if (class != NULL && strcmp(class, CLASS_BRIDGE) == 0)
+			(void)write_file_at(AT_FDCWD, file, "1", NULL);
+	}
+}
+
 /* Writes zeros to memory that the boot has used and left.  A template does not keep zeros. */
 static void
 clean_memory(void)
@@ -323,17 +347,41 @@ clean_memory(void)
 		munmap(at, size);
 }
 
-/* Tells the keeper of a machine that becomes a template that it is complete.  Returns the port from then on. */
-static int
-tell_recorder(int port)
+/* Whether the machine becomes a template. */
+static bool
+is_recorded(void)
 {
 	OWN(freep) char *line = NULL;
 
-	if (read_file_at(AT_FDCWD, "/proc/cmdline", 4096, &line, NULL, NULL) < 0 || strstr(line, VM_GUEST_RECORDED) == NULL)
-		return port;
+	return read_file_at(AT_FDCWD, "/proc/cmdline", 4096, &line, NULL, NULL) == 0 && strstr(line, VM_GUEST_RECORDED) != NULL;
+}
+
+/* Tells the keeper that the template is complete.  Returns the port from then on. */
+static int
+tell_recorder(int port)
+{
 	clean_memory();
 	(void)!write(port, "", 1);
 	return has_vsock() ? reopen_vsock(port) : port;
+}
+
+/* All that needs no word from the host, and that a template has. */
+static int
+prepare(int *port, int *ret_init, struct err *err)
+{
+	int r;
+
+	*ret_init = open("/cloister-init", O_PATH | O_CLOEXEC);
+	if (*ret_init < 0)
+		return err_errno(err, "the guest cannot find its init");
+	r = leave_first_root(err);
+	if (r == 0)
+		r = guest_set_up_net(err);
+	if (r == 0 && is_recorded()) {
+		enable_slots();
+		*port = tell_recorder(*port);
+	}
+	return r;
 }
 
 /* An overlay passes O_NOATIME on to the files beneath it if whoever mounts it may use that on any file.
@@ -353,36 +401,39 @@ forgo_owners_right(struct err *err)
 }
 
 static int
-run(int port, struct err *err)
+run(int *port, struct err *err)
 {
 	static struct boundary_ground ground = { .changes = -1 };
 	static struct boundary_trust trust;
 	OWN(buf_free) struct buf message = {0};
 	OWN(cell_spec_free) struct cell_spec spec = {0};
-	struct ns_plan plan = { .spec = &spec, .ground = &ground, .range = true, .channel = -1, .stream = port,
+	struct ns_plan plan = { .spec = &spec, .ground = &ground, .range = true, .channel = -1, .stream = -1,
 	                        .rootfs = -1, .changes = -1 };
+	const char *mac = "";
 	uint32_t flags = 0;
-	int r;
+	int r = prepare(port, &plan.init_exe, err);
+	const bool had_card = guest_has_card();
 
-	r = read_message(port, &message, err);
+	plan.stream = *port;
 	if (r == 0)
-		r = take_message(&message, &flags, &spec, err);
+		r = read_message(*port, &message, err);
+	if (r == 0)
+		r = take_message(&message, &flags, &mac, &spec, err);
 	if (r == 0 && (flags & VM_GUEST_TRUST) != 0) {
 		r = guest_take_trust(&message, &trust, err);
 		ground.trust = &trust;
 	}
 	if (r == 0)
 		find_devices(has_vsock());
-	plan.init_exe = open("/cloister-init", O_PATH | O_CLOEXEC);
-	if (r == 0)
-		r = leave_first_root(err);
+	if (r == 0 && (flags & VM_GUEST_NET) != 0)
+		r = guest_wake_net(mac, had_card, err);
 	if (r == 0)
 		r = guest_mount_files(flags, err);
-	if (r == 0)
-		r = guest_set_up_net((flags & VM_GUEST_NET) != 0, err);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		plan.grants[i] = -1;
-	if (r == 0 && fcntl(port, F_SETFL, O_NONBLOCK) < 0)
+	/* The shared tree has one.  The keys of SSH hosts are added here. */
+	plan.has_etc = (flags & VM_GUEST_HAS_DISK) == 0 && r == 0 && spec.known_hosts[0] == '\0';
+	if (r == 0 && fcntl(*port, F_SETFL, O_NONBLOCK) < 0)
 		r = err_errno(err, "the guest cannot use its port");
 	if (r == 0)
 		r = forgo_owners_right(err);
@@ -420,8 +471,7 @@ main(void)
 	if (mount_own(&err) == 0 && load_modules(false, &err) == 0)
 		port = open_port(&err);
 	if (port >= 0) {
-		port = tell_recorder(port);
-		(void)run(port, &err);
+		(void)run(&port, &err);
 		report(port, &err);
 	} else {
 		fprintf(stderr, "%s\n", err.text);

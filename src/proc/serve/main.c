@@ -25,6 +25,7 @@
 #include "proc/serve/mcp_child.h"
 #include "proc/serve/serve_options.h"
 #include "proc/serve/systemd.h"
+#include "proc/serve/warm.h"
 
 #define STOP_S 30                       /* for responses under way */
 #define OPERATOR_SOCKET "serve.sock"
@@ -35,6 +36,7 @@ struct service {
 	struct loop *loop;
 	struct api *api;
 	struct mcp_child *mcp;          /* NULL: none */
+	struct warm *warm;              /* likewise */
 	int folder, runtime, lock;      /* DATA/serve, the runtime folder, the lock */
 	struct serve_token tokens[2];
 	size_t n_tokens;
@@ -228,6 +230,7 @@ stop(struct service *s)
 	s->stopping = true;
 	systemd_notify("STOPPING=1");
 	mcp_child_stop(TAKE(s->mcp));
+	warm_stop(TAKE(s->warm));
 	remove_sockets(s);
 	loop_cancel_timer(s->loop, &s->idle);
 	s->late = (struct loop_timer){ .due = too_late, .arg = s };
@@ -332,11 +335,13 @@ main(int argc, char **argv)
 			loop_set_timer(s.loop, &s.idle, 1000);
 		}
 		systemd_notify("READY=1");
-		r = loop_run(s.loop, &err);
+		r = s.options.warm == 0 ? 0 : warm_start(s.loop, &s.options, &s.warm, &err);
+		r = r < 0 ? r : loop_run(s.loop, &err);
 	}
 	if (!s.stopping)
 		remove_sockets(&s);
 	mcp_child_stop(s.mcp);
+	warm_stop(s.warm);
 	api_free(s.api);
 	SSL_CTX_free(s.tls);
 	loop_free(s.loop);

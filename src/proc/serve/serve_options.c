@@ -6,6 +6,7 @@
 #include "base/args.h"
 #include "base/err.h"
 #include "base/num.h"
+#include "cell/cell_warm.h"
 #include "dispatch/dispatch.h"
 
 #define CONCURRENCY_MAX 1024
@@ -14,12 +15,16 @@ static int
 read_numbers(const struct args *args, struct serve_options *o, struct err *err)
 {
 	const char *n = args_get(args, "concurrency"), *idle = args_get(args, "idle-exit");
-	const char *retain = args_get(args, "retain");
+	const char *retain = args_get(args, "retain"), *warm = args_get(args, "warm");
 
 	if (n != NULL && num_parse_count(n, 1, CONCURRENCY_MAX, &o->concurrency, err) < 0)
 		return err_wrap(err, "--concurrency '%s'", n);
 	if (idle != NULL && num_parse_duration(idle, &o->idle_exit_ms, err) < 0)
 		return err_wrap(err, "--idle-exit '%s'", idle);
+	if (warm != NULL && num_parse_count(warm, 0, CELL_WARM_MAX, &o->warm, err) < 0)
+		return err_wrap(err, "--warm '%s'", warm);
+	if (o->warm == 0 && (o->warm_memory != NULL || o->warm_cpus != NULL))
+		return err_set(err, EINVAL, "--warm-memory and --warm-cpus need machines: add --warm N");
 	o->retain_ms = DISPATCH_KEPT_MS;
 	if (retain != NULL && num_parse_duration(retain, &o->retain_ms, err) < 0)
 		return err_wrap(err, "--retain '%s'", retain);
@@ -43,6 +48,7 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 		.token_file = args_get(&args, "token-file"),
 		.agent_token_file = args_get(&args, "agent-token-file"),
 		.tls_cert = args_get(&args, "tls-cert"), .tls_key = args_get(&args, "tls-key"),
+		.warm_memory = args_get(&args, "warm-memory"), .warm_cpus = args_get(&args, "warm-cpus"),
 		.no_tls = args_get(&args, "no-tls") != NULL, .routes = args_get(&args, "routes") != NULL,
 	};
 	r = read_numbers(&args, &o, err);

@@ -13,6 +13,8 @@ struct serve_options {
 	const char *token_file, *agent_token_file;
 	const char *tls_cert, *tls_key;
 	bool no_tls, routes;
+	uint64_t warm;                          /* virtual machines that wait for dispatches */
+	const char *warm_memory, *warm_cpus;    /* their size; NULL: the default */
 	uint64_t concurrency;                   /* 0: the default of dispatch */
 	uint64_t retain_ms;                     /* how long finished dispatches are kept; 0: for good */
 	uint64_t idle_exit_ms;                  /* 0: never */

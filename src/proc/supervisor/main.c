@@ -57,7 +57,7 @@ read_spec(struct supervisor *sv, struct err *err)
 	if (r == 0 && (sv->boundary = boundary_find(sv->spec.boundary, err)) == NULL)
 		r = -EINVAL;
 	/* Close every other descriptor that the operator's shell left open. */
-	if (CONTROL_ON("fds"))
+	if (CONTROL_ON("fds") && sv->waiting == NULL)
 		syscall(SYS_close_range, (unsigned)CELL_FDS_END, ~0u, 0u);
 	return r;
 }
@@ -178,7 +178,7 @@ start_cell(struct supervisor *sv, struct err *err)
 	struct boundary_ground ground = {
 		.slot = sv->place.entry.slot, .entry = sv->place.dir, .libexec = sv->libexec,
 		.changes = sv->changes, .loop = sv->loop,
-		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
+		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL, .waiting = sv->waiting,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
 		.meanwhile = make_files, .tell_once = tell_once, .arg = sv,
 	};
@@ -194,8 +194,10 @@ start_cell(struct supervisor *sv, struct err *err)
 		sv->boundary->give_to_agent(inside[i], sv->place.entry.slot, sv->spec.root);
 		sv->boundary->give_to_agent(sv->setup.inside[i], sv->place.entry.slot, sv->spec.root);
 	}
-	if (r == 0)
+	if (r == 0) {
+		sv->waiting = NULL;
 		r = sv->boundary->start(&sv->spec, &ground, &sv->walls, err);
+	}
 	if (r < 0)
 		sv->walls = NULL;
 	for (int i = 0; i < 3; i++)
@@ -488,10 +490,28 @@ output_ended(void *arg)
 	supervisor_check_end(arg);
 }
 
+/* WORD: what the supervisor is to do beside its work, or NULL. */
+static int
+begin(struct supervisor *sv, const char *word, struct err *err)
+{
+	const bool waits = word != NULL && strcmp(word, SUPERVISOR_WAITS) == 0;
+	int r = waits ? supervisor_keep_numbers(err) : word != NULL ? supervisor_timing_begin(sv, word, err) : 0;
+
+	if (r == 0 && !waits)
+		r = read_spec(sv, err);
+	if (r == 0)
+		r = leave_keyring(err);
+	if (r == 0)
+		r = open_libexec(sv, err);
+	if (r == 0 && waits)
+		r = supervisor_wait(sv, err);
+	return r < 0 || !waits ? r : read_spec(sv, err);
+}
+
 int
 main(int argc, char **argv)
 {
-	static struct supervisor sv = {
+	static struct supervisor sv = { .taker = -1,
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
 		.counters = -1, .webhooks = -1, .streams = { { .fd = -1 }, { .fd = -1 } },
 		.setup = { .inside = { -1, -1, -1 }, .null = -1, .steps = -1 },
@@ -511,13 +531,7 @@ main(int argc, char **argv)
 	umask(077);
 	reset_signals();
 	leave_real_time();
-	r = argc > 1 ? supervisor_timing_begin(&sv, argv[1], &err) : 0;
-	if (r == 0)
-		r = read_spec(&sv, &err);
-	if (r == 0)
-		r = leave_keyring(&err);
-	if (r == 0)
-		r = open_libexec(&sv, &err);
+	r = begin(&sv, argc > 1 ? argv[1] : NULL, &err);
 	/* This takes longest, so it runs beside all that follows. */
 	if (r == 0 && sv.spec.has_policy)
 		r = supervisor_egress_prepare(&sv, &err);
@@ -529,15 +543,20 @@ main(int argc, char **argv)
 		r = catch_signals(&sv, &err);
 	}
 	if (r == 0)
-		r = cell_place_take(&sv.spec, &sv.place, &err);
+		r = sv.waiting != NULL ? cell_place_enter(&sv.spec, &sv.place, &err) :
+		    cell_place_take(&sv.spec, &sv.place, &err);
 	timing_mark(TIMING_PLACED);
 	if (r < 0) {
 		supervisor_egress_close(&sv);
 		supervisor_complain(err.text);
+		supervisor_tell_taker(&sv, 125);
 		return 125;
 	}
-	if (supervise(&sv, &err) < 0)
-		return give_up(&sv, &err);
+	if (supervise(&sv, &err) < 0) {
+		status = give_up(&sv, &err);
+		supervisor_tell_taker(&sv, status);
+		return status;
+	}
 	status = supervisor_status(&sv);
 	supervisor_clean_up(&sv, status);
 	supervisor_timing_print(&sv);

@@ -154,6 +154,8 @@ struct stream {
 };
 
 struct supervisor {
+	struct walls *waiting;          /* of supervisor_wait(), until the cell starts; else NULL */
+	int taker;                      /* likewise, the client: see ipc/warm_channel.h; else -1 */
 	struct cell_spec spec;
 	struct cell_place place;
 	const struct boundary *boundary;
@@ -461,4 +463,15 @@ void supervisor_complain(const char *text);
 /* The same for messages that are not errors.  Prints nothing when detached or with -q. */
 void supervisor_say(const struct supervisor *sv, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* supervisor_wait.c: the first word of a supervisor that waits with a virtual machine for its cell. */
+#define SUPERVISOR_WAITS "wait"
+/* Makes the machine that CELL_SPEC_FD describes, and waits for a cell that fits.  The descriptors are then those
+ * of that cell, as if this process had been started for it.  Ends the process if standard input ends, or the
+ * machine does, or is too old. */
+int supervisor_wait(struct supervisor *sv, struct err *err);
+/* Before that: closes what the operator's shell left open, and keeps the numbers of a cell's descriptors free. */
+int supervisor_keep_numbers(struct err *err);
+/* The cell did not start. */
+void supervisor_tell_taker(const struct supervisor *sv, int status);
 #endif

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -299,20 +298,6 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 		serve(&s);
 }
 
-/* Its children inherit the helpers' cgroup. */
-static pid_t
-fork_into(const struct cgroup *cgroup)
-{
-	struct clone_args args = { .exit_signal = SIGCHLD };
-	int into = cgroup_clone_fd(cgroup);
-
-	if (into < 0)
-		return fork();
-	args.flags = CLONE_INTO_CGROUP;
-	args.cgroup = (uint64_t)into;
-	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-}
-
 int
 supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
                         struct err *err)
@@ -322,7 +307,8 @@ supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_errno(err, "cannot make a channel");
-	pid = fork_into(sv->egress.cgroup);
+	/* Its children inherit the helpers' cgroup. */
+	pid = cgroup_fork(sv->egress.cgroup);
 	if (pid == 0) {
 		become_starter(sv, ends[1], parent);
 		_exit(125);

@@ -42,7 +42,7 @@ def cloud(operator, ground):
 
 def test_requests_keep_the_contract(cloud):
     """The guest's bytes go both ways: its verdict becomes the reason why the cell did not start."""
-    cloud.run("", "--vm-boot").sentence("kept: vm.create vm.boot; greeted with version 1; 256 MiB")
+    cloud.run("", "--vm-boot").sentence("kept: vm.create vm.boot; greeted with version 2; 256 MiB")
     # The tap is given with a request of its own.
     cloud.run("", "--vm-boot", "--allow", "www.example.test").sentence(
         "kept: vm.create [guest0] vm.add-net vm.boot; greeted")
@@ -52,7 +52,7 @@ def test_a_template_keeps_the_contract(cloud, operator):
     """The machine of a template has no files, no network and no connection; its memory and its state come back."""
     before = microvm.templates(operator)
     cloud.run("", "--allow", "www.example.test").sentence(
-        "kept: vm.restore vm.add-fs [guest0] vm.add-net vm.resume; greeted with version 1; 256 MiB")
+        "kept: vm.restore vm.add-fs [guest0] vm.add-net vm.resume; greeted with version 2; 256 MiB")
     assert len(microvm.templates(operator)) == len(before) + 1
 
 
@@ -106,9 +106,9 @@ def fire(operator, ground):
 def test_firecracker_keeps_the_contract(fire):
     rootfs = ("--rootfs", str(fire.rootfs))
     fire.run("", *rootfs).sentence("kept: machine-config boot-source drives vsock entropy balloon actions; greeted with "
-                                   "version 1, 4; 256 MiB, True")
+                                   "version 2, 4; 256 MiB, True")
     # It opens the tap by its name; the certificates go with the description.
-    fire.run("", "--allow", "www.example.test", *rootfs).sentence("drives [guest0] network-interfaces vsock", "1, 13;")
+    fire.run("", "--allow", "www.example.test", *rootfs).sentence("drives [guest0] network-interfaces vsock", "2, 13;")
 
 
 @pytest.mark.parametrize("who", ["user"])

@@ -51,7 +51,7 @@ def test_remove(operator, templates):
 
 @pytest.mark.parametrize("who", ["user"])
 def test_mistakes(operator):
-    operator.cloister("vm").sentence("template, list or remove")
-    operator.cloister("vm", "fry").sentence("template, list or remove")
-    operator.cloister("vm", "template", "extra").sentence("template, list or remove")
+    operator.cloister("vm").sentence("template, list, remove or wait")
+    operator.cloister("vm", "fry").sentence("template, list, remove or wait")
+    operator.cloister("vm", "template", "extra").sentence("template, list, remove or wait")
     operator.cloister("vm", "template", "--memory", "much").sentence("much")
