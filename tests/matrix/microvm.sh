@@ -86,7 +86,7 @@ new" ] || fail "changes are lost"
 [ "$(readlink new/link)" = ../old ] || fail "new/link is lost"
 echo "ok: files, identity and the gate, in a cell from a template"
 
-# ---- the second cell from it: streams, and a tap as the network
+# ---- streams, and a tap as the network, which needs a template of its own
 echo typed >"$place/typed"
 # shellcheck disable=SC2016  # for the shell inside the cell
 run -p "$place/policy.yaml" --vm-net tap -- sh -c '
@@ -97,8 +97,8 @@ head -c 300000 /dev/zero | tr "\0" x | wc -c' <"$place/typed"
 has typed
 has "post 403"
 has 300000
-[ "$(templates)" = 1 ] || fail "there are $(templates) templates"
-echo "ok: streams and a tap, in another cell from the same template"
+[ "$(templates)" = 2 ] || fail "there are $(templates) templates"
+echo "ok: streams and a tap, in a cell from a template with a tap"
 
 # ---- a boot, a command in a running cell, and its end
 run --detach --name last --vm-boot -- sleep 100000

@@ -254,7 +254,7 @@ capture_enter(const int fds[2], struct err *err)
 static int
 open_tap(int device, struct err *err)
 {
-	struct ifreq ifr = { .ifr_name = CAPTURE_TAP, .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+	struct ifreq ifr = { .ifr_name = CAPTURED_TAP, .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
 	unsigned number = TAP_INDEX;
 	OWN(closep) int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	OWN(closep) int tap = -1;

@@ -34,7 +34,7 @@ int capture_enter(const int fds[2], struct err *err);
  * that is sent in this network.  The caller owns *ret_tap: once nobody has it, the tap is gone. */
 int capture_make_tap(int device, int *ret_tap, struct err *err);
 /* Lets go of the tap, which stays: a process of OWNER can open it by its name. */
-#define CAPTURE_TAP "guest0"
+#define CAPTURED_TAP "guest0"
 int capture_leave_tap(int *tap, uid_t owner, struct err *err);
 
 /* Whether the namespace that the calling process is in can capture, without a gate: 0 or a negative

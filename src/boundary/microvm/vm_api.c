@@ -124,6 +124,7 @@ vm_api_ask(struct vm_control *c, const char *who, const char *method, const char
 {
 	OWN(buf_free) struct buf request = BUF(REQUEST_MAX);
 	struct answer a = {0};
+	const char *why;
 	int r = put_request(&request, method, path, body, err);
 
 	if (r == 0)
@@ -132,7 +133,8 @@ vm_api_ask(struct vm_control *c, const char *who, const char *method, const char
 		r = read_answer(c, &a, err);
 	if (r == -EBADMSG)
 		return err_wrap(err, "%s does not answer in HTTP", who);
-	if (r == 0 && (a.status < 200 || a.status > 299))
-		r = err_set(err, EIO, "%s refused %s (%u): %s", who, path, a.status, words(&a));
-	return r;
+	if (r < 0 || (a.status >= 200 && a.status <= 299))
+		return r;
+	why = words(&a);
+	return err_set(err, EIO, "%s refused %s (%u): %s", who, path, a.status, why);
 }

@@ -134,7 +134,7 @@ put_net(struct vm_control *c, const struct vm_machine *m, struct err *err)
 		return r;
 	json_str(&body.json, "iface_id", "net");
 	json_str(&body.json, "guest_mac", m->mac);
-	json_str(&body.json, "host_dev_name", CAPTURE_TAP);
+	json_str(&body.json, "host_dev_name", CAPTURED_TAP);
 	return vm_api_ask(c, WHO, "PUT", "/network-interfaces/net", &body, -1, err);
 }
 
