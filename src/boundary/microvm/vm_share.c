@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -111,6 +112,20 @@ vm_find_server(struct err *err)
 	return server == NULL ? NULL : server->path;
 }
 
+/* Some requests (a rename, a link) are carried out as the server itself, and a grant's mount knows only those ids
+ * that the agent has.  Its rights do not depend on its id. */
+static int
+take_agents_id(const struct ns_plan *plan)
+{
+	if (!plan->range || plan->spec->root)
+		return 0;
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED) < 0 ||
+	    setresgid(CELL_AGENT_ID, CELL_AGENT_ID, CELL_AGENT_ID) < 0 ||
+	    setresuid(CELL_AGENT_ID, CELL_AGENT_ID, CELL_AGENT_ID) < 0)
+		return -errno;
+	return 0;
+}
+
 /* The server of a tree that only this process has. */
 int
 vm_become_server(const struct ns_plan *plan, int listener, int alive, struct err *err)
@@ -131,7 +146,8 @@ vm_become_server(const struct ns_plan *plan, int listener, int alive, struct err
 			return err_errno(err, "cannot arrange the file server's descriptors");
 	/* It holds a descriptor for each file that the guest's kernel remembers. */
 	if (fcntl(listener, F_SETFD, 0) == 0 && fcntl(alive, F_SETFD, 0) == 0 && vm_lift_limit(RLIMIT_NOFILE) == 0 &&
-	    restrict_files(plan, NULL) == 0 && keep_rights() == 0 && filter_load(server->filter, NULL) == 0)
+	    restrict_files(plan, NULL) == 0 && take_agents_id(plan) == 0 && keep_rights() == 0 &&
+	    filter_load(server->filter, NULL) == 0)
 		execve(server->path, argv, env);
 	return err_errno(err, "cannot start virtiofsd");
 }

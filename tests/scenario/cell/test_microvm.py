@@ -246,13 +246,15 @@ def test_interrupted_while_it_boots(operator, how):
     assert process.returncode == 128 + signal.SIGINT
 
 
-@as_user
 def test_workspace_is_reviewed(operator):
     workspace = operator.folder("workspace", {"old": "old\n", "gone": "gone\n"})
-    done = operator.run("--memory", "256M", "-w", str(workspace), "--", "sh", "-c",
-                        "echo new >new; echo more >>old; rm gone; mkdir -p a/b; ln -s ../old a/link; exit 3",
-                        seconds=LONG)
-    assert done.status == 3
+    shared = operator.folder("shared", {"one": "1\n"})
+    done = operator.run("--memory", "256M", "-w", str(workspace), "-v", f"{shared}:/shared", "--", "sh", "-c",
+                        "echo new >new; echo more >>old; rm gone; mkdir -p a/b; ln -s ../old a/link; "
+                        "cd /shared && mv one two && ln two three && mkdir in && mv three in && exit 3", seconds=LONG)
+    assert done.status == 3, done
+    assert sorted(p.name for p in shared.rglob("*")) == ["in", "three", "two"]
+    assert {p.stat().st_uid for p in shared.rglob("*")} == {operator.uid}
     assert sorted(p.name for p in workspace.iterdir()) == ["gone", "old"]
     (cell,) = (c["cell"] for c in operator.cells("-a"))
     told = operator.cloister("diff", "--stat", cell).ok()
