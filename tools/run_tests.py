@@ -151,7 +151,7 @@ SUITES = {
     "seeds": seeds,
     "tools": pytest("tests/tools"),
 }
-LANES = 4
+LANES = 5
 
 
 def describe(passed, failed, skipped):

@@ -133,18 +133,22 @@ vm_wait(const struct cell_spec *shape, const struct boundary_ground *ground, str
 
 /* The keeper plugs in what it is sent, and ends. */
 static int
-vm_join(const struct ns_plan *plan, struct err *err)
+vm_join(const struct ns_plan *agents, struct err *err)
 {
-	const struct waiting *waiting = plan->inside->arg;
+	const struct waiting *waiting = agents->inside->arg;
 	OWN(closep) int listener = -1, client = -1;
 	struct vm served = waiting->vm;
+	struct cell_spec spec = *agents->spec;
+	struct ns_plan outer = *agents;
 	int r;
 
+	/* As in vm_build(). */
+	spec.profile = CELL_PROFILE_DEFAULT;
+	outer.spec = &spec;
 	served.serves = true;
-	r = vm_build_root(plan, &served, err);
-
+	r = vm_build_root(&outer, &served, err);
 	if (r == 0)
-		r = ns_set_limits(plan, err);
+		r = ns_set_limits(&outer, err);
 	if (r == 0)
 		r = vm_connect_pair(&listener, &client, err);
 	if (r == 0)
@@ -152,7 +156,7 @@ vm_join(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		close_fd(&client);
 	client = -1;
-	return r < 0 ? r : vm_become_server(plan, listener, waiting->server, err);
+	return r < 0 ? r : vm_become_server(&outer, listener, waiting->server, err);
 }
 
 static int
@@ -189,10 +193,14 @@ vm_adopt(const struct cell_spec *spec, const struct boundary_ground *ground, str
 	struct waiting *waiting = w->waiting;
 	const struct ns_inside inside = { .build = vm_build, .greet = greet_waiting, .join = vm_join, .arg = waiting,
 	                                  .until_ms = vm_end_of_start(spec) };
-	int r = is_alive(w, waiting) ? ns_adopt(spec, ground, &inside, w, err) : -EAGAIN;
+	const bool alive = is_alive(w, waiting);
+	int r = alive ? ns_adopt(spec, ground, &inside, w, err) : -EAGAIN;
 
-	if (r < 0 && r != -EAGAIN)
+	if (r < 0 && alive) {
 		vm_explain(waiting->vm.machine.log, err);
+		/* Nothing can be started a second time. */
+		r = r == -EAGAIN ? -EIO : r;
+	}
 	w->waiting = NULL;
 	close_waiting(waiting);
 	if (r < 0)

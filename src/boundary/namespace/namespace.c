@@ -436,7 +436,9 @@ enter_cgroup(const struct walls *w, struct err *err)
 	int r = cgroup_enter(w->cgroup, w->init, err);
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)w->init, (int)w->init);
-	if (r < 0 || read_file_at(AT_FDCWD, path, CHILDREN_MAX, &children, NULL, NULL) < 0)
+	if (r == 0)
+		r = read_file_at(AT_FDCWD, path, CHILDREN_MAX, &children, NULL, err);
+	if (r < 0)
 		return r;
 	for (char *word = strtok_r(children, " \n", &at); word != NULL && r == 0; word = strtok_r(NULL, " \n", &at))
 		r = cgroup_enter(w->cgroup, (pid_t)strtoul(word, NULL, 10), err);

@@ -91,6 +91,8 @@ ns_join_run(struct ns_plan *plan, int userns, int netns, pid_t init)
 	/* In the cell now.  Its first process takes over those whose parent has ended in there, so nobody outside
 	 * has to wait for them. */
 	go_on_in_child(plan, false, &err);
+	/* No signal of its to its group reaches the supervisor. */
+	(void)setsid();
 	(void)join(plan, &err);
 	ns_child_fail(plan, &err);
 }

@@ -50,6 +50,7 @@ struct by_stream {
 	struct process *processes;
 	struct loop_round round;        /* reports exits and frees processes, outside of callbacks */
 	bool over;                      /* the mux has ended */
+	bool is_told;                   /* INIT_OVER has come */
 	bool finishing;                 /* port_finish() was called */
 };
 
@@ -348,8 +349,9 @@ take_over(struct by_stream *p, struct buf *body)
 	uint64_t killed;
 	uint32_t full;
 
-	if (buf_get_u64(body, &killed) < 0 || buf_get_u32(body, &full) < 0 || buf_left(body) != 0 || full > 1)
+	if (p->is_told || buf_get_u64(body, &killed) < 0 || buf_get_u32(body, &full) < 0 || buf_left(body) != 0 || full > 1)
 		return -EBADMSG;
+	p->is_told = true;
 	p->port.handler->limits(p->port.arg, killed, full != 0);
 	return 0;
 }

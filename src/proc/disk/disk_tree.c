@@ -18,6 +18,7 @@ struct walk {
 	struct disk_tree *tree;
 	struct hash hash;
 	dev_t device;
+	uint64_t mount;
 	char path[PATH_MAX];            /* beneath the folder; "" at its top */
 };
 
@@ -57,8 +58,22 @@ add(struct walk *w, const char *name, const struct stat *st)
 
 	hash_add(&w->hash, name, strlen(name) + 1);
 	hash_add(&w->hash, numbers, sizeof(numbers));
+	if (S_ISREG(st->st_mode))
+		w->tree->size += (uint64_t)st->st_size < DISK_SIZE_MAX ? (uint64_t)st->st_size : DISK_SIZE_MAX;
 	if (st->st_mtim.tv_sec > w->tree->newest)
 		w->tree->newest = st->st_mtim.tv_sec;
+}
+
+/* A bind mount may be of the same device. */
+static int
+mount_of(int dir, const char *name, uint64_t *ret_mount)
+{
+	struct statx sx;
+
+	if (statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH, STATX_MNT_ID, &sx) < 0)
+		return -errno;
+	*ret_mount = (sx.stx_mask & STATX_MNT_ID) != 0 ? sx.stx_mnt_id : 0;
+	return 0;
 }
 
 /* As a cell sees the top of a root file system. */
@@ -79,11 +94,12 @@ look(struct walk *w, int dir, const char *name, int depth, struct err *err)
 	OWN(closep) int inner = -1;
 	struct stat st;
 	bool shown, readable = true;
+	uint64_t mount;
 	int r = 0;
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || mount_of(dir, name, &mount) < 0)
 		return err_errno(err, "cannot look at '%s/%s'", w->path, name);
-	shown = is_shown(w, name, st.st_mode) && st.st_dev == w->device;
+	shown = is_shown(w, name, st.st_mode) && st.st_dev == w->device && mount == w->mount;
 	if ((size_t)snprintf(w->path + end, sizeof(w->path) - end, "%s%s", end > 0 ? "/" : "", name) >=
 	    sizeof(w->path) - end)
 		return err_set(err, ENAMETOOLONG, "the path of '%s' is too long", name);
@@ -133,25 +149,28 @@ list(struct walk *w, int dir, int depth, struct err *err)
 		free(names[i]);
 	}
 	free(names);
+	if (r == 0 && w->tree->size > DISK_SIZE_MAX)
+		r = err_set(err, EFBIG, "its files are over %llu GiB", DISK_SIZE_MAX >> 30);
 	/* The end of a folder is part of what it looks like. */
 	hash_add(&w->hash, "/", 2);
 	return r;
 }
 
 int
-disk_look(const char *folder, struct disk_tree *ret_tree, struct err *err)
+disk_look(struct disk_tree *ret_tree, struct err *err)
 {
 	OWN(disk_tree_free) struct disk_tree tree = {0};
-	OWN(closep) int dir = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	OWN(closep) int dir = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct walk w = { .tree = &tree };
 	struct stat st;
 	int r;
 
-	if (dir < 0 || fstat(dir, &st) < 0)
-		return err_errno(err, "cannot open '%s'", folder);
+	if (dir < 0 || fstat(dir, &st) < 0 || mount_of(dir, "", &w.mount) < 0)
+		return err_errno(err, "cannot open it");
 	hash_begin(&w.hash);
 	w.device = st.st_dev;
 	hash_add(&w.hash, &st.st_dev, sizeof(st.st_dev));
+	hash_add(&w.hash, &st.st_ino, sizeof(st.st_ino));
 	r = list(&w, dir, 0, err);
 	if (r < 0)
 		return r;

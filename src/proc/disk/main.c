@@ -27,6 +27,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/tell.h"
+#include "base/tree.h"
 #include "boundary/namespace/ns_plan.h"
 #include "confine/landlock.h"
 #include "proc/disk/disk_proc.h"
@@ -105,10 +106,10 @@ name_disk(const struct disk_tree *tree, long owner, unsigned char ret_hash[HASH_
 
 /* A folder that changes meanwhile could make a disk that it never was like. */
 static int
-check_unchanged(const char *folder, const struct disk_tree *before, struct err *err)
+check_unchanged(const struct disk_tree *before, struct err *err)
 {
 	OWN(disk_tree_free) struct disk_tree now = {0};
-	int r = disk_look(folder, &now, err);
+	int r = disk_look(&now, err);
 
 	return r == 0 && memcmp(now.hash, before->hash, HASH_LEN) != 0 ? -ESTALE : r;
 }
@@ -126,9 +127,9 @@ write_disk(const struct request *request, const struct disk_tree *tree, long own
 		return fd < 0 ? fd : 0;
 	part = str_format("%s/%s", request->cache, cache->part);
 	r = part == NULL ? err_set(err, ENOMEM, "out of memory") :
-	    disk_make(request->folder, tree, owner, part, err);
+	    disk_make(tree, owner, part, err);
 	if (r == 0)
-		r = check_unchanged(request->folder, tree, err);
+		r = check_unchanged(tree, err);
 	if (r == 0)
 		r = hash_fd(fd, UINT64_MAX, *ret_sum, &size, err);
 	if (r == 0)
@@ -147,7 +148,7 @@ find_disk(const struct request *request, long owner, struct err *err)
 	unsigned char hash[HASH_LEN];
 	char sum[HASH_NAME + 1];
 	vmcache_sum sums[1];
-	int r = disk_look(request->folder, &tree, err);
+	int r = disk_look(&tree, err);
 
 	if (r < 0)
 		return r;
@@ -163,12 +164,25 @@ find_disk(const struct request *request, long owner, struct err *err)
 	return 0;
 }
 
+/* Everything is done from within the folder, whatever takes its path meanwhile. */
+static int
+enter_folder(const char *folder, struct err *err)
+{
+	OWN(closep) int dir = tree_open_resolved(folder);
+
+	if (dir < 0)
+		return err_set(err, -dir, "cannot open it: %s", strerrordesc_np(-dir));
+	return fchdir(dir) < 0 ? err_errno(err, "cannot enter it") : 0;
+}
+
 static int
 run(const struct request *request, struct err *err)
 {
 	uint64_t agent;
 	int changed = 0, r = num_parse_count(request->agent, 0, UINT16_MAX, &agent, err);
 
+	if (r == 0)
+		r = enter_folder(request->folder, err);
 	if (r == 0)
 		r = restrict_self(request->cache, err);
 	while (r == 0 && changed < TRIES) {

@@ -135,7 +135,10 @@ port_limits(void *arg, uint64_t killed, bool full)
 {
 	struct supervisor *sv = arg;
 
-	sv->guest.oom_kills = killed;
+	/* Of an agent that has ended: a guest must not hide with it that its machine died. */
+	if (!sv->agent_exited)
+		return;
+	sv->guest.oom_kills = killed < UINT32_MAX ? killed : UINT32_MAX;
 	sv->guest.disk_full = full;
 }
 

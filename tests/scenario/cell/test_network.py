@@ -229,7 +229,7 @@ def test_the_resolver_takes_anything(operator):
               "ask = bytes.fromhex('abcd01000001000000000000') + b'\\x01a\\x07example\\0\\0\\x01\\0\\x01'\n"
               "for junk in (b'', b'x', ask[:11], b'ab\\x81\\x80' + ask[4:], os.urandom(60000)): s.send(junk)\n"
               "for i in range(20000): s.send(os.urandom(11))\n"
-              "s.settimeout(30)\n"
+              "s.settimeout(1)\n"
               "while True:\n    s.send(ask)\n    try: got = s.recv(4096)\n    except TimeoutError: continue\n"
               "    if got[:2] == ask[:2]: break\n"
               "print(got[2] >> 7, got[3] & 15, got[4:] == ask[4:])")

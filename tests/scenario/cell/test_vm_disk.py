@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import microvm
-from operators import SECONDS, only_user
+from operators import SECONDS, only_root, only_user
 
 LONG = SECONDS * 6
 DAY = 24 * 3600
@@ -98,6 +98,28 @@ def test_a_part_is_never_used(maker):
     first.unlink()
     maker.operator.file(f"home/cache/part-{first.name}", data[:8192])
     assert maker.make() == first and first.read_bytes() == data and maker.kept() == {first.name}
+
+
+@only_root
+def test_what_is_mounted_in_it_stays_out(maker):
+    """From the same file system too."""
+    secret = maker.operator.folder("home/mine", {"file": "a canary of its own\n"})
+    (maker.folder / "usr/mnt").mkdir()
+    told = maker.operator.do("unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh",
+                             secret, maker.folder / "usr/mnt", *maker.words()).ok()
+    assert b"canary of its own" not in Path(told.splitlines()[0]).read_bytes()
+
+
+def test_no_link_is_followed_to_it(maker):
+    (maker.operator.home / "link").symlink_to(maker.folder.parent)
+    done = maker.operator.do(*maker.words(folder=maker.operator.home / "link" / maker.folder.name))
+    assert done.status != 0 and "cannot open it" in done.err and not maker.kept()
+
+
+def test_too_much_is_refused(maker):
+    os.truncate(maker.folder / "usr/note", 1 << 40)
+    done = maker.operator.do(*maker.words())
+    assert done.status != 0 and "32 GiB" in done.err and not maker.kept()
 
 
 def test_two_at_once(maker):
