@@ -171,18 +171,29 @@ hear(struct courier *c, struct ipc_message *message)
 	return -EBADMSG;
 }
 
-/* The supervisor has sent a message, or has gone. */
+static void
+leave(void *arg)
+{
+	struct courier *c = arg;
+
+	loop_quit(c->loop);
+}
+
+/* The supervisor has sent a message, or has gone.  What the gate said before that is still recorded: it is read
+ * in the same round. */
 static void
 supervisor_ready(void *arg, uint32_t events)
 {
+	static struct loop_round last = { .run = leave };
 	struct courier *c = arg;
 	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
 	struct err err = {0};
 
 	(void)events;
 	if (ipc_receive(EGRESS_SUPERVISOR_FD, &message, &err) < 0) {
+		last.arg = c;
 		if (err.code != EAGAIN)
-			loop_quit(c->loop);
+			loop_at_round_end(c->loop, &last);
 		return;
 	}
 	if (hear(c, &message) < 0)

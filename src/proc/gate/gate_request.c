@@ -105,6 +105,8 @@ gate_note(struct gate *g, const struct gate_conn *gc, enum egress_note kind, uin
 	buf_put_str(&g->frame, shown);
 	g->unnoted = 0;
 	mux_send(g->mux, 0, EGRESS_NOTE, &g->frame);
+	/* Before the client knows: it may end its cell, and the gate with it. */
+	mux_flush(g->mux);
 }
 
 /* The hint for a refusal by the gate itself. */
