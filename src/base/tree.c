@@ -306,11 +306,21 @@ tree_open_made(const char *path, bool make, const char *otherwise, struct err *e
 	return fd;
 }
 
+DIR *
+tree_list(int dir)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+
+	if (list == NULL)
+		closep(&fd);
+	return list;
+}
+
 int
 tree_has_entries(int dir)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	OWN(closedirp) DIR *list = tree_list(dir);
 	struct dirent *d;
 
 	if (list == NULL)

@@ -2,6 +2,7 @@
  * fill. */
 #ifndef CLOISTER_TREE_H
 #define CLOISTER_TREE_H
+#include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
 
@@ -27,6 +28,8 @@ int tree_open_resolved(const char *path);
 /* As tree_open_dir; changes the folder's own mode bits if they are in the way. */
 int tree_open_dir_anyway(int dir, const char *name);
 
+/* The entries of the folder DIR, from the first; the caller owns the list.  NULL with errno. */
+DIR *tree_list(int dir);
 /* 1: there is something in the folder DIR; 0: there is nothing; or -errno. */
 int tree_has_entries(int dir);
 

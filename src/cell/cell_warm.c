@@ -15,6 +15,7 @@
 #include "base/codec.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "canon/hash.h"
 #include "cell/cell_dirs.h"
 #include "ipc/warm_channel.h"
@@ -81,8 +82,7 @@ parse(const char *name, struct cell_warm *ret_warm)
 size_t
 cell_warm_list(int folder, struct cell_warm ret_list[CELL_WARM_MAX])
 {
-	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	OWN(closedirp) DIR *dir = tree_list(folder);
 	struct dirent *e;
 	size_t n = 0;
 

@@ -1,6 +1,6 @@
 /* filter.h - the cell's system-call filters, compiled at build time.
  *
- * filter_gen.c turns the tables in filter_table.h into BPF; only the bytes are linked in.  For the
+ * filter_gen.c turns the tables of filter_table.h into BPF; only the bytes are linked in.  For the
  * agent, an unknown call is absent (ENOSYS) and a call known to be dangerous is forbidden (EPERM);
  * only a foreign architecture kills.  A helper dies of any call that its table does not name:
  * there, that is a bug or an attack. */

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 
 #define PREFIX_LEN (sizeof(TEMPLATE_PREFIX) - 1)
 
@@ -25,13 +26,10 @@ by_use(const void *a, const void *b)
 int
 template_list(int folder, struct template **ret_list, size_t *ret_n, struct err *err)
 {
-	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	OWN(closedirp) DIR *dir = tree_list(folder);
 	struct template *list = NULL, *more, one;
 	size_t n = 0;
 
-	if (dir == NULL)
-		closep(&fd);
 	for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
 		if (strncmp(d->d_name, TEMPLATE_PREFIX, PREFIX_LEN) != 0 ||
 		    strlen(d->d_name) != PREFIX_LEN + HASH_HEX ||

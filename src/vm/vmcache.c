@@ -207,21 +207,10 @@ by_use(const void *a, const void *b)
 	return first->used < second->used ? 1 : first->used > second->used ? -1 : strcmp(first->hash, second->hash);
 }
 
-static DIR *
-open_list(int dir)
-{
-	int fd = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *list = fd < 0 ? NULL : fdopendir(fd);
-
-	if (list == NULL)
-		closep(&fd);
-	return list;
-}
-
 int
 vmcache_list(int dir, const char *prefix, struct vmcache_entry **ret_list, size_t *ret_n, struct err *err)
 {
-	OWN(closedirp) DIR *names = open_list(dir);
+	OWN(closedirp) DIR *names = tree_list(dir);
 	struct vmcache_entry *list = NULL, *more;
 	size_t n = 0;
 
@@ -263,7 +252,7 @@ vmcache_remove(int dir, const char *prefix, const struct vmcache_entry *entry, s
 static void
 remove_litter(const struct vmcache *c, time_t before)
 {
-	OWN(closedirp) DIR *names = open_list(c->dir);
+	OWN(closedirp) DIR *names = tree_list(c->dir);
 	struct stat st;
 
 	for (struct dirent *d; names != NULL && (d = readdir(names)) != NULL;) {

@@ -85,7 +85,8 @@ class Api:
         self.data += data
         self.fds += fds
 
-    def request(self):
+    def read(self):
+        """The first line of a request, its fields and its body."""
         while b"\r\n\r\n" not in self.data:
             self.more()
         head, _, self.data = self.data.partition(b"\r\n\r\n")
@@ -95,6 +96,10 @@ class Api:
         while len(self.data) < length:
             self.more()
         body, self.data = self.data[:length], self.data[length:]
+        return first, fields, body
+
+    def request(self):
+        first, fields, body = self.read()
         method, path, version = first.split(" ")
         if version != "HTTP/1.1" or "host" not in fields or self.data:
             raise Broken(f"request {first!r}")

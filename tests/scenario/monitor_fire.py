@@ -35,15 +35,7 @@ NAMED = {"drives": "drive_id", "network-interfaces": "iface_id"}
 
 class FireApi(Api):
     def request(self):
-        while b"\r\n\r\n" not in self.data:
-            self.more()
-        head, _, self.data = self.data.partition(b"\r\n\r\n")
-        first, *lines = head.decode("ascii").split("\r\n")
-        fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        length = int(fields.get("content-length", 0))
-        while len(self.data) < length:
-            self.more()
-        body, self.data = self.data[:length], self.data[length:]
+        first, fields, body = self.read()
         method, path, version = first.split(" ")
         if (method, version) != ("PUT", "HTTP/1.1") or not body or fields.get("content-type") != "application/json":
             raise Broken(f"request {first!r}")

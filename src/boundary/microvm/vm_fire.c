@@ -81,110 +81,91 @@ connect_to(struct vm_control *c, struct err *err)
 	return 0;
 }
 
-static int
-put_machine(struct vm_control *c, const struct vm_machine *m, struct err *err)
-{
-	OWN(vm_body_free) struct vm_body body = {0};
-	int r = vm_body_begin(&body, err);
+/* ---- its requests ---- */
 
-	if (r < 0)
-		return r;
-	json_u64(&body.json, "vcpu_count", m->cpus);
-	json_u64(&body.json, "mem_size_mib", m->memory / MIB);
-	return vm_api_ask(c, WHO, "PUT", "/machine-config", &body, -1, err);
+static void
+describe_machine(struct json *w, const struct vm_machine *m)
+{
+	json_u64(w, "vcpu_count", m->cpus);
+	json_u64(w, "mem_size_mib", m->memory / MIB);
 }
 
-static int
-put_boot(struct vm_control *c, struct err *err)
+static void
+describe_boot(struct json *w, const struct vm_machine *m)
 {
-	OWN(vm_body_free) struct vm_body body = {0};
-	int r = vm_body_begin(&body, err);
-
-	if (r < 0)
-		return r;
-	json_str(&body.json, "kernel_image_path", "/" VM_KERNEL);
-	json_str(&body.json, "initrd_path", "/" VM_INITRAMFS);
-	json_str(&body.json, "boot_args", KERNEL_WORDS);
-	return vm_api_ask(c, WHO, "PUT", "/boot-source", &body, -1, err);
+	(void)m;
+	json_str(w, "kernel_image_path", "/" VM_KERNEL);
+	json_str(w, "initrd_path", "/" VM_INITRAMFS);
+	json_str(w, "boot_args", KERNEL_WORDS);
 }
 
 /* The guest mounts it by itself: for the kernel it is no root device. */
+static void
+describe_disk(struct json *w, const struct vm_machine *m)
+{
+	(void)m;
+	json_str(w, "drive_id", "root");
+	json_str(w, "path_on_host", "/" VM_DISK);
+	json_bool(w, "is_root_device", false);
+	json_bool(w, "is_read_only", true);
+}
+
+static void
+describe_net(struct json *w, const struct vm_machine *m)
+{
+	json_str(w, "iface_id", "net");
+	json_str(w, "guest_mac", m->mac);
+	json_str(w, "host_dev_name", CAPTURED_TAP);
+}
+
+static void
+describe_vsock(struct json *w, const struct vm_machine *m)
+{
+	(void)m;
+	json_u64(w, "guest_cid", VM_GUEST_CID);
+	json_str(w, "uds_path", "/" VM_SOCKETS "/" VM_VSOCK);
+}
+
+static void
+describe_entropy(struct json *w, const struct vm_machine *m)
+{
+	(void)w;
+	(void)m;
+}
+
+static void
+describe_old_balloon(struct json *w, const struct vm_machine *m)
+{
+	(void)m;
+	json_u64(w, "amount_mib", 0);
+	json_bool(w, "deflate_on_oom", true);
+}
+
+static void
+describe_balloon(struct json *w, const struct vm_machine *m)
+{
+	describe_old_balloon(w, m);
+	json_bool(w, "free_page_reporting", true);
+}
+
+static void
+describe_start(struct json *w, const struct vm_machine *m)
+{
+	(void)m;
+	json_str(w, "action_type", "InstanceStart");
+}
+
 static int
-put_disk(struct vm_control *c, struct err *err)
+put(struct vm_control *c, const struct vm_machine *m, const char *path,
+    void (*describe)(struct json *w, const struct vm_machine *m), struct err *err)
 {
 	OWN(vm_body_free) struct vm_body body = {0};
 	int r = vm_body_begin(&body, err);
 
 	if (r < 0)
 		return r;
-	json_str(&body.json, "drive_id", "root");
-	json_str(&body.json, "path_on_host", "/" VM_DISK);
-	json_bool(&body.json, "is_root_device", false);
-	json_bool(&body.json, "is_read_only", true);
-	return vm_api_ask(c, WHO, "PUT", "/drives/root", &body, -1, err);
-}
-
-static int
-put_net(struct vm_control *c, const struct vm_machine *m, struct err *err)
-{
-	OWN(vm_body_free) struct vm_body body = {0};
-	int r = vm_body_begin(&body, err);
-
-	if (r < 0)
-		return r;
-	json_str(&body.json, "iface_id", "net");
-	json_str(&body.json, "guest_mac", m->mac);
-	json_str(&body.json, "host_dev_name", CAPTURED_TAP);
-	return vm_api_ask(c, WHO, "PUT", "/network-interfaces/net", &body, -1, err);
-}
-
-static int
-put_vsock(struct vm_control *c, struct err *err)
-{
-	OWN(vm_body_free) struct vm_body body = {0};
-	int r = vm_body_begin(&body, err);
-
-	if (r < 0)
-		return r;
-	json_u64(&body.json, "guest_cid", VM_GUEST_CID);
-	json_str(&body.json, "uds_path", "/" VM_SOCKETS "/" VM_VSOCK);
-	return vm_api_ask(c, WHO, "PUT", "/vsock", &body, -1, err);
-}
-
-static int
-put_entropy(struct vm_control *c, struct err *err)
-{
-	OWN(vm_body_free) struct vm_body body = {0};
-	int r = vm_body_begin(&body, err);
-
-	return r < 0 ? r : vm_api_ask(c, WHO, "PUT", "/entropy", &body, -1, err);
-}
-
-static int
-put_balloon(struct vm_control *c, bool reporting, struct err *err)
-{
-	OWN(vm_body_free) struct vm_body body = {0};
-	int r = vm_body_begin(&body, err);
-
-	if (r < 0)
-		return r;
-	json_u64(&body.json, "amount_mib", 0);
-	json_bool(&body.json, "deflate_on_oom", true);
-	if (reporting)
-		json_bool(&body.json, "free_page_reporting", true);
-	return vm_api_ask(c, WHO, "PUT", "/balloon", &body, -1, err);
-}
-
-static int
-start(struct vm_control *c, struct err *err)
-{
-	OWN(vm_body_free) struct vm_body body = {0};
-	int r = vm_body_begin(&body, err);
-
-	if (r < 0)
-		return r;
-	json_str(&body.json, "action_type", "InstanceStart");
-	return vm_api_ask(c, WHO, "PUT", "/actions", &body, -1, err);
+	describe(&body.json, m);
+	return vm_api_ask(c, WHO, "PUT", path, &body, -1, err);
 }
 
 static int
@@ -193,21 +174,21 @@ fire_boot(struct vm_control *c, const struct vm_machine *m, struct err *err)
 	int r = connect_to(c, err);
 
 	if (r == 0)
-		r = put_machine(c, m, err);
+		r = put(c, m, "/machine-config", describe_machine, err);
 	if (r == 0)
-		r = put_boot(c, err);
+		r = put(c, m, "/boot-source", describe_boot, err);
 	if (r == 0)
-		r = put_disk(c, err);
+		r = put(c, m, "/drives/root", describe_disk, err);
 	if (r == 0 && m->has_net)
-		r = put_net(c, m, err);
+		r = put(c, m, "/network-interfaces/net", describe_net, err);
 	if (r == 0)
-		r = put_vsock(c, err);
+		r = put(c, m, "/vsock", describe_vsock, err);
 	if (r == 0)
-		r = put_entropy(c, err);
+		r = put(c, m, "/entropy", describe_entropy, err);
 	/* An older one cannot give memory back, and refuses whoever asks it to. */
-	if (r == 0 && put_balloon(c, true, err) < 0)
-		r = put_balloon(c, false, err);
-	return r < 0 ? r : start(c, err);
+	if (r == 0 && put(c, m, "/balloon", describe_balloon, err) < 0)
+		r = put(c, m, "/balloon", describe_old_balloon, err);
+	return r < 0 ? r : put(c, m, "/actions", describe_start, err);
 }
 
 /* It has no request for that.  It ends with the guest, and with the cell. */
@@ -219,5 +200,6 @@ fire_end(struct vm_control *c)
 
 const struct vm_driver vm_fire = {
 	.name = "firecracker", .title = WHO, .filter = FILTER_HYPERVISOR, .by_sockets = true, .takes_disk = true,
-	.shares_nothing = true, .opens_tap = true, .find = fire_find, .check = fire_check, .become = fire_become, .boot = fire_boot, .end = fire_end,
+	.shares_nothing = true, .opens_tap = true, .find = fire_find, .check = fire_check, .become = fire_become,
+	.boot = fire_boot, .end = fire_end,
 };

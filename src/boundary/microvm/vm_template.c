@@ -237,11 +237,8 @@ open_part(int folder, const char *part)
 static void
 remove_parts(int folder)
 {
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	OWN(closedirp) DIR *dir = tree_list(folder);
 
-	if (dir == NULL)
-		closep(&fd);
 	for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
 		OWN(closep) int file = -1;
 

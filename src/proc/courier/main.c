@@ -172,28 +172,35 @@ hear(struct courier *c, struct ipc_message *message)
 }
 
 static void
-leave(void *arg)
+quit(void *arg)
 {
 	struct courier *c = arg;
 
 	loop_quit(c->loop);
 }
 
-/* The supervisor has sent a message, or has gone.  What the gate said before that is still recorded: it is read
- * in the same round. */
+/* What the gate said before this is still recorded: it is read in the same round. */
+static void
+leave(struct courier *c)
+{
+	static struct loop_round last = { .run = quit };
+
+	last.arg = c;
+	loop_at_round_end(c->loop, &last);
+}
+
+/* The supervisor has sent a message, or has gone. */
 static void
 supervisor_ready(void *arg, uint32_t events)
 {
-	static struct loop_round last = { .run = leave };
 	struct courier *c = arg;
 	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
 	struct err err = {0};
 
 	(void)events;
 	if (ipc_receive(EGRESS_SUPERVISOR_FD, &message, &err) < 0) {
-		last.arg = c;
 		if (err.code != EAGAIN)
-			loop_at_round_end(c->loop, &last);
+			leave(c);
 		return;
 	}
 	if (hear(c, &message) < 0)
@@ -221,10 +228,8 @@ take_first(struct courier *c, uint32_t n, struct err *err)
 static void
 caught(void *arg, const struct signalfd_siginfo *info)
 {
-	struct courier *c = arg;
-
 	(void)info;
-	loop_quit(c->loop);
+	leave(arg);
 }
 
 static int

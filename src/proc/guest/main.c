@@ -147,6 +147,15 @@ open_vsock(struct err *err)
 	return TAKE_FD(fd);
 }
 
+/* Any other port is a device. */
+static bool
+is_vsock(int port)
+{
+	struct stat st;
+
+	return fstat(port, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
 /* A template has no connection of its recorder's: those who start from it connect anew, as soon as somebody is
  * there.  A request that was under way when it was recorded is never answered. */
 static int
@@ -362,7 +371,7 @@ tell_recorder(int port)
 {
 	clean_memory();
 	(void)!write(port, "", 1);
-	return has_vsock() ? reopen_vsock(port) : port;
+	return is_vsock(port) ? reopen_vsock(port) : port;
 }
 
 /* All that needs no word from the host, and that a template has. */
@@ -424,7 +433,7 @@ run(int *port, struct err *err)
 		ground.trust = &trust;
 	}
 	if (r == 0)
-		find_devices(has_vsock());
+		find_devices(is_vsock(*port));
 	if (r == 0 && (flags & VM_GUEST_NET) != 0)
 		r = guest_wake_net(mac, had_card, err);
 	if (r == 0)

@@ -33,7 +33,7 @@ def boundary():
 def calls_of_the_monitor():
     """{name: number here} of the calls in the monitor's table that a session needs; the rest of the table is
     for other machines, and its comments give the reasons."""
-    table = (TREE / "src/confine/filter_table.h").read_text()
+    table = (TREE / "src/confine/filter_machines.h").read_text()
     rows = re.search(r"filter_monitor\[\] = \{\n(.*?)\n\};", table, re.S).group(1)
     rows, spare = rows.split("/* ---- what an emulated session")
     assert spare

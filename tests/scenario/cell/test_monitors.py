@@ -21,18 +21,27 @@ def program(ground):
     return copy_mutant(ground)
 
 
-class Cloud:
-    def __init__(self, operator, ground):
+class Monitor:
+    """A program in the place of the monitor NAME."""
+
+    def __init__(self, operator, ground, name):
         self.operator, self.ground = operator, ground
-        operator.env["CLOISTER_VM_MONITOR"] = "cloud-hypervisor"
+        operator.env["CLOISTER_VM_MONITOR"] = name
 
     def run(self, behaviour, *options):
-        code = (TREE / "tests/scenario/monitor_cloud.py").read_text().split("\n", 1)[1]
         program = self.ground / f"monitor-{next(numbers)}"
-        program.write_text(f"#!/usr/bin/python3 -IB\nBEHAVIOUR = {behaviour!r}\n{code}")
+        program.write_text(f"#!/usr/bin/python3 -IB\nBEHAVIOUR = {behaviour!r}\n{self.code()}")
         program.chmod(0o755)
         self.operator.env["CLOISTER_MONITOR"] = str(program)
         return self.operator.run("--memory", "256M", *options, "--", "true", seconds=SECONDS * 3)
+
+
+class Cloud(Monitor):
+    def __init__(self, operator, ground):
+        super().__init__(operator, ground, "cloud-hypervisor")
+
+    def code(self):
+        return (TREE / "tests/scenario/monitor_cloud.py").read_text().split("\n", 1)[1]
 
 
 @pytest.fixture
@@ -79,23 +88,17 @@ def test_silence_ends_the_start(cloud):
     cloud.run("stay silent", "--vm-boot", "--time", "1s").sentence("not ready in time")
 
 
-class Fire:
+class Fire(Monitor):
     """Firecracker shares no folders, so its cells have a disk."""
 
     def __init__(self, operator, ground):
-        self.operator, self.ground = operator, ground
+        super().__init__(operator, ground, "firecracker")
         self.rootfs = microvm.small_rootfs(operator)
-        operator.env["CLOISTER_VM_MONITOR"] = "firecracker"
 
-    def run(self, behaviour, *options):
+    def code(self):
         folder = TREE / "tests/scenario"
         both, _, _ = (folder / "monitor_cloud.py").read_text().split("\n", 1)[1].partition("\ndef main(")
-        program = self.ground / f"monitor-{next(numbers)}"
-        program.write_text(f"#!/usr/bin/python3 -IB\nBEHAVIOUR = {behaviour!r}\n{both}\n"
-                           f"{(folder / 'monitor_fire.py').read_text()}")
-        program.chmod(0o755)
-        self.operator.env["CLOISTER_MONITOR"] = str(program)
-        return self.operator.run("--memory", "256M", *options, "--", "true", seconds=SECONDS * 3)
+        return f"{both}\n{(folder / 'monitor_fire.py').read_text()}"
 
 
 @pytest.fixture
