@@ -146,6 +146,7 @@ SUITES = {
     "registry": pytest("tests/scenario/registry"),
     "steer": pytest("tests/scenario/steer"),
     "files": pytest("tests/scenario/files"),
+    "image": pytest("tests/scenario/image"),
     "escape": pytest("tests/escape"),
     "unit": unit,
     "seeds": seeds,

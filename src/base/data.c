@@ -21,6 +21,7 @@ const struct data_part data_parts[] = {
 	{ "serve", "the service's token and certificate" },
 	{ "budgets", "the budgets that principals have used" },
 	{ "vm", "what virtual machines boot" },
+	{ "images", "images, and their layers unpacked" },
 	{0}
 };
 

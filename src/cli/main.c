@@ -78,6 +78,8 @@ const struct cli_command cli_commands[] = {
 	  cmd_mcp },
 	{ "audit", "verify|show|export|prove|key", "verify and export the audit log",
 	  cli_audit_options, cmd_audit },
+	{ "image", "pull|load|list|show|diff ...", "manage the images that cells run in", cli_image_options,
+	  cmd_image },
 	{ "vm", "template|list|remove ...", "manage the templates and disks that virtual machines start from",
 	  cli_vm_options, cmd_vm },
 	{ "doctor", "[--json]", "show what this machine can enforce", cli_doctor_options,

@@ -204,6 +204,21 @@ static const struct filter_case filter_own_time[] = {
 static const struct filter_row filter_compare[] = {
 	{ "prlimit64", .cases = filter_own_time },
 };
+/* A pipe, or a whiteout, as overlayfs knows it. */
+static const struct filter_case filter_unpack_mknodat[] = {
+	{ ALLOW, { BITS(2, S_IFMT, S_IFIFO) } },
+	{ ALLOW, { BITS(2, S_IFMT, S_IFCHR), IS(3, 0) } },
+	{ KILL,  { END } },
+};
+/* The unpacker makes files in one folder, by descriptor: nothing that exists is opened to be written. */
+static const struct filter_row filter_unpack[] = {
+	{ "openat openat2 getdents64 fstat newfstatat statx lseek pwrite64 ftruncate", .verdict = ALLOW },
+	{ "mkdirat symlinkat linkat unlinkat renameat renameat2 fchmod fchmodat fchmodat2 fchown fchownat "
+	  "utimensat fsetxattr umask", .verdict = ALLOW },
+	/* The same, by the names that the C library uses on amd64. */
+	{ "open stat lstat mkdir rmdir symlink link unlink rename chmod chown lchown", .verdict = ALLOW },
+	{ "mknodat", .cases = filter_unpack_mknodat },
+};
 
 /* To find out whether its output is a terminal, and how wide. */
 static const struct filter_case filter_audit_ioctl[] = {

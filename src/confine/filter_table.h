@@ -67,6 +67,7 @@ static const struct filter_profile_spec {
 	[FILTER_PUBLISH] = { "publish", EGRESS(publish) },
 	[FILTER_MCP] = { "mcp", EGRESS(mcp) },
 	[FILTER_COMPARE] = { "compare", EGRESS(compare) },
+	[FILTER_UNPACK] = { "unpack", EGRESS(unpack) },
 };
 
 /* The names of the groups in CLOISTER_OFF; see control.h. */

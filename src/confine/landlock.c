@@ -27,6 +27,7 @@ enum {
 	FS_READ_FILE   = 1 << 2,
 	FS_READ_DIR    = 1 << 3,
 	FS_MAKE_CHAR   = 1 << 6,
+	FS_MAKE_SOCK   = 1 << 9,
 	FS_MAKE_BLOCK  = 1 << 11,
 	FS_FIRST       = (1 << 13) - 1,     /* all rights of the first ABI */
 	FS_REFER       = 1 << 13,           /* ABI 2 */
@@ -202,6 +203,27 @@ landlock_make_program(const char *const *readable, const char *const *writable, 
 		r = allow_all(fd, readable, FS_EXECUTE | FS_READ_FILE | FS_READ_DIR, err);
 	if (r == 0)
 		r = allow_all(fd, writable, FS_READ_FILE | FS_WRITE_FILE | (known_rights(landlock_abi()) & FS_TRUNCATE), err);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+int
+landlock_make_filler(int dir, int *ret_fd, struct err *err)
+{
+	const int abi = landlock_abi();
+	OWN(closep) int fd = -1;
+	/* A whiteout is a character device of number 0; the filter refuses other numbers. */
+	struct path_beneath_attr rule = { known_rights(abi) & ~(uint64_t)(FS_EXECUTE | FS_MAKE_BLOCK | FS_MAKE_SOCK |
+	                                  FS_IOCTL_DEV), dir };
+	int r = 0;
+
+	*ret_fd = -1;
+	if (abi < ABI_REFER)
+		return 0;
+	r = make_empty(false, &fd, err);
+	if (r == 0 && fd >= 0 && syscall(SYS_landlock_add_rule, fd, RULE_PATH_BENEATH, &rule, 0) < 0)
+		r = err_errno(err, "cannot add a folder to the Landlock rules");
 	if (r == 0)
 		*ret_fd = TAKE_FD(fd);
 	return r;

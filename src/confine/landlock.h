@@ -35,6 +35,9 @@ int landlock_make_reader(const char *const *readable, bool dials, int *ret_fd,
  * has no network.  Both end with NULL. */
 int landlock_make_program(const char *const *readable, const char *const *writable, int *ret_fd,
                           struct err *err);
+/* For a program that fills the folder DIR, and reads nothing else: files, folders, links, pipes and whiteouts,
+ * but no devices that are dangerous.  *ret_fd is -1 if the kernel cannot allow links between folders. */
+int landlock_make_filler(int dir, int *ret_fd, struct err *err);
 /* Restricts the calling thread; no_new_privs must be set.  FD -1 does nothing. */
 int landlock_enforce(int fd, struct err *err);
 #endif

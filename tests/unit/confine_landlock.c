@@ -222,3 +222,34 @@ TEST(landlock_none_to_enforce)
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	CHECK_ERR(landlock_enforce(1000, &err), EBADF);
 }
+
+/* A filler makes anything in its folder but devices of the kernel, links between folders, and nothing elsewhere. */
+static void
+fill(void)
+{
+	OWN(closep) int dir = open("rw", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	struct err err = {0};
+
+	CHECK(dir >= 0);
+	CHECK_OK(landlock_make_filler(dir, &fd, &err));
+	CHECK(fd >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK_OK(landlock_enforce(fd, &err));
+	CHECK(open_outcome("rw/new", O_WRONLY | O_CREAT) == 0);
+	CHECK(OUTCOME(link("rw/a/f", "rw/b/f")) == 0);
+	CHECK(OUTCOME(symlink("/", "rw/link")) == 0);
+	CHECK(OUTCOME(mknod("rw/whiteout", S_IFCHR, 0)) == 0);
+	CHECK(OUTCOME(mknod("rw/pipe", S_IFIFO | 0600, 0)) == 0);
+	CHECK(OUTCOME(mknod("rw/socket", S_IFSOCK | 0600, 0)) == EACCES);
+	CHECK(open_outcome("one", O_RDONLY) == EACCES);
+	CHECK(open_outcome("new", O_WRONLY | O_CREAT) == EACCES);
+	CHECK(OUTCOME(link("rw/a/f", "f")) == EACCES);
+	CHECK(OUTCOME(link("ro/f", "rw/g")) != 0);
+	CHECK(OUTCOME(unlink("two")) == EACCES);
+}
+
+TEST(landlock_filler)
+{
+	need_abi(ABI_FILES);
+	make_tree();
+	fill();
+}

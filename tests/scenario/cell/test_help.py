@@ -10,7 +10,7 @@ COMMANDS = ["run", "learn", "ps", "top", "exec", "events", "why", "logs", "wait"
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "capability", "agent", "env", "secret", "dispatch",
             "dispatches",
-            "serve", "dashboard", "mcp", "audit", "vm", "doctor", "help", "version"]
+            "serve", "dashboard", "mcp", "audit", "image", "vm", "doctor", "help", "version"]
 
 
 def test_overview(operator):

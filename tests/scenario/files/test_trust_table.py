@@ -263,13 +263,20 @@ class Grant(Use):
         return self.run("-v", f"{path}:/x:ro")
 
 
+class ImageTool(Use):
+    name, mode, text = "skopeo", 0o755, "#!/bin/sh\nexit 3\n"
+
+    def go(self, path):
+        return self.operator.cloister("image", "load", "containers-storage:a", env={"PATH": f"{path.parent}:/usr/bin:/bin"})
+
+
 USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": PolicyExtended, "within": Within,
         "secret-list": SecretList, "policy-set": PolicySet, "secret-file": SecretFile, "secret-command": SecretCommand,
         "secret-command:quoted": SecretQuoted, "key-command": KeyCommand, "secret-definition": SecretDefinition,
         "env-file": EnvFile, "document": Document, "authority": Authority, "known-hosts": KnownHosts,
         "registered": Registered,
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
-        "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel,
+        "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel, "image-tool": ImageTool,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
 # Each of these is checked by the same call as another of its kind.
 ELSEWHERE = {"browser": "test_serve_dashboard.py", "rootfs": "as grant: test_rootfs below"}

@@ -1,0 +1,357 @@
+/* commands.c - `cloister image load, pull, list, show, remove, prune`. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "base/text.h"
+#include "proc/image/image_proc.h"
+
+#define SHORT 12                        /* digits of a digest that are shown */
+#define NAME_COLUMNS 60
+
+static const char *
+short_digest(const char *digest)
+{
+	static char text[SHORT + 1];
+
+	snprintf(text, sizeof(text), "%.*s", SHORT, digest + sizeof(HASH_PREFIX) - 1);
+	return text;
+}
+
+/* ---- load and pull ---- */
+
+static void
+print_loaded(const struct store_image *image, const char *name, bool json)
+{
+	struct json w = { .out = stdout };
+
+	if (!json) {
+		printf("%s\n", name != NULL ? name : image->digest);
+		return;
+	}
+	json_open(&w, NULL, '{');
+	json_str(&w, "name", name);
+	json_str(&w, "digest", image->digest);
+	json_str(&w, "config_digest", image->manifest.config.digest);
+	json_close(&w, '}');
+	putchar('\n');
+}
+
+int
+cmd_load(struct store *s, const struct args *args, struct err *err)
+{
+	OWN(store_image_free) struct store_image image = {0};
+	OWN(freep) char *name = NULL;
+	const char *wanted = args_get(args, "name");
+	struct image_name full = {0};
+	struct image_ref ref;
+	int r = image_ref_parse(args->words[1], &ref, err);
+
+	if (r == 0 && ref.kind == IMAGE_REF_REGISTRY)
+		r = err_set(err, EINVAL, "'%.200s' is a name in a registry: `cloister image pull` it", args->words[1]);
+	if (r == 0 && wanted != NULL)
+		r = image_name_parse(wanted, &full, err);
+	if (r == 0 && strcmp(full.registry, IMAGE_OWN) == 0)
+		r = err_set(err, EINVAL, "names of %s are cloister's own", IMAGE_OWN);
+	if (r == 0 && full.digest[0] != '\0')
+		r = err_set(err, EINVAL, "a name that is given has no digest: the image has its own");
+	if (r == 0)
+		r = ref.kind == IMAGE_REF_MINIMAL ? image_resolve(s, args->words[1], &image, &name, err) :
+		    image_load(s, &ref, wanted != NULL ? full.full : NULL, &image, &name, err);
+	if (r < 0)
+		return err_wrap(err, "cannot load '%.200s'", args->words[1]);
+	print_loaded(&image, name, args_get(args, "json") != NULL);
+	return 0;
+}
+
+int
+cmd_pull(struct store *s, const struct args *args, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 1; r == 0 && i < args->n_words; i++) {
+		OWN(store_image_free) struct store_image image = {0};
+		struct image_ref ref;
+
+		r = image_ref_parse(args->words[i], &ref, err);
+		if (r == 0 && ref.kind != IMAGE_REF_REGISTRY)
+			r = err_set(err, EINVAL, "'%.200s' is in no registry: `cloister image load` it", args->words[i]);
+		if (r == 0)
+			r = image_pull(s, &ref.name, args, &image, err);
+		if (r < 0)
+			return err_wrap(err, "cannot pull '%.200s'", args->words[i]);
+		print_loaded(&image, ref.name.full, args_get(args, "json") != NULL);
+	}
+	return r;
+}
+
+/* ---- list ---- */
+
+static void
+print_one(struct json *w, const struct store *s, const struct image_descriptor *d, const struct store_image *image)
+{
+	json_open(w, NULL, '{');
+	json_str(w, "name", d->name);
+	json_str(w, "digest", d->digest);
+	json_str(w, "architecture", image->config.architecture);
+	json_str(w, "created", image->config.created[0] != '\0' ? image->config.created : NULL);
+	json_u64(w, "size", image_size(image));
+	json_u64(w, "layers", image->manifest.n_layers);
+	json_bool(w, "running", store_is_used(s, d->digest));
+	json_close(w, '}');
+}
+
+static void
+print_row(const struct store *s, const struct image_descriptor *d, const struct store_image *image, int width)
+{
+	char size[NUM_TEXT_MAX];
+	const char *name = d->name != NULL ? d->name : "-";
+
+	text_print_safe(stdout, name, strlen(name), false);
+	printf("%*s  %s  %8s  %6zu  %-10.10s  %s\n", width > (int)strlen(name) ? width - (int)strlen(name) : 0, "",
+	       short_digest(d->digest), num_format_size(size, image_size(image)), image->manifest.n_layers,
+	       image->config.created[0] != '\0' ? image->config.created : "-", store_is_used(s, d->digest) ? "yes" : "no");
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	const struct image_descriptor *one = a, *two = b;
+
+	if (one->name == NULL || two->name == NULL)
+		return one->name == two->name ? strcmp(one->digest, two->digest) : one->name == NULL ? 1 : -1;
+	return strcmp(one->name, two->name);
+}
+
+static int
+name_width(const struct image_index *index)
+{
+	size_t width = strlen("NAME");
+
+	for (size_t i = 0; i < index->n; i++)
+		if (index->list[i].name != NULL && strlen(index->list[i].name) > width)
+			width = strlen(index->list[i].name);
+	return width > NAME_COLUMNS ? NAME_COLUMNS : (int)width;
+}
+
+int
+cmd_list(struct store *s, const struct args *args, struct err *err)
+{
+	OWN(image_index_free) struct image_index index = {0};
+	const bool json = args_get(args, "json") != NULL;
+	struct json w = { .out = stdout };
+	int r = store_list(s, &index, err), width;
+
+	if (r < 0)
+		return r;
+	if (index.n > 0)
+		qsort(index.list, index.n, sizeof(*index.list), by_name);
+	width = name_width(&index);
+	if (json)
+		json_open(&w, NULL, '[');
+	else if (index.n > 0)
+		printf("%-*s  %-*s  %8s  %6s  %-10s  %s\n", width, "NAME", SHORT, "DIGEST", "SIZE", "LAYERS", "CREATED", "RUNNING");
+	else
+		fputs("there are no images: `cloister image pull` or `load` brings one\n", stderr);
+	for (size_t i = 0; i < index.n; i++) {
+		OWN(store_image_free) struct store_image image = {0};
+
+		/* One that is damaged does not hide the others. */
+		(void)store_load(s, index.list[i].digest, &image, NULL);
+		if (json)
+			print_one(&w, s, &index.list[i], &image);
+		else
+			print_row(s, &index.list[i], &image, width);
+	}
+	if (json) {
+		json_close(&w, ']');
+		putchar('\n');
+	}
+	return 0;
+}
+
+/* ---- show ---- */
+
+static void
+show_json(const struct store *s, const struct store_image *image, const char *name)
+{
+	struct json w = { .out = stdout };
+
+	json_open(&w, NULL, '{');
+	json_str(&w, "name", name);
+	json_str(&w, "digest", image->digest);
+	json_str(&w, "config_digest", image->manifest.config.digest);
+	json_str(&w, "os", image->config.os);
+	json_str(&w, "architecture", image->config.architecture);
+	json_str(&w, "created", image->config.created[0] != '\0' ? image->config.created : NULL);
+	json_u64(&w, "size", image_size(image));
+	json_bool(&w, "running", store_is_used(s, image->digest));
+	json_raw(&w, "config", "%s", image->config.config);
+	json_open(&w, "layers", '[');
+	for (size_t i = 0; i < image->manifest.n_layers; i++) {
+		json_open(&w, NULL, '{');
+		json_str(&w, "digest", image->manifest.layers[i].digest);
+		json_str(&w, "media_type", image->manifest.layers[i].media_type);
+		json_u64(&w, "size", image->manifest.layers[i].size);
+		json_str(&w, "diff_id", image->config.diff_ids[i]);
+		json_bool(&w, "unpacked", store_has_layer(s, image->config.diff_ids[i]));
+		json_close(&w, '}');
+	}
+	json_close(&w, ']');
+	json_close(&w, '}');
+	putchar('\n');
+}
+
+static void
+show_text(const char *label, const char *text)
+{
+	if (text == NULL || text[0] == '\0')
+		return;
+	printf("%-13s ", label);
+	text_print_safe(stdout, text, strlen(text), false);
+	putchar('\n');
+}
+
+/* A value of the configuration, as JSON unless it is a string. */
+static void
+show_value(const char *label, const json_t *value)
+{
+	OWN(freep) char *text = NULL;
+
+	if (json_is_string(value)) {
+		show_text(label, json_string_value(value));
+	} else if (json_is_array(value) && json_array_size(value) > 0) {
+		text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		show_text(label, text);
+	}
+}
+
+static void
+show_config(const struct store_image *image)
+{
+	OWN(json_decrefp) json_t *config = json_loads(image->config.config, 0, NULL);
+	const json_t *env = json_object_get(config, "Env");
+	json_t *ports = json_object_get(config, "ExposedPorts");
+	const char *port;
+	json_t *unused;
+
+	show_value("entrypoint", json_object_get(config, "Entrypoint"));
+	show_value("command", json_object_get(config, "Cmd"));
+	show_value("folder", json_object_get(config, "WorkingDir"));
+	show_value("user", json_object_get(config, "User"));
+	for (size_t i = 0; i < json_array_size(env); i++)
+		show_value(i == 0 ? "env" : "", json_array_get(env, i));
+	json_object_foreach(ports, port, unused)
+		show_text("port", port);
+}
+
+int
+cmd_show(struct store *s, const struct args *args, struct err *err)
+{
+	OWN(store_image_free) struct store_image image = {0};
+	OWN(freep) char *name = NULL;
+	char size[NUM_TEXT_MAX], platform[2 * IMAGE_TEXT_MAX + 4];
+	int r = image_find(s, args->words[1], &image, &name, err);
+
+	if (r < 0)
+		return r;
+	if (args_get(args, "json") != NULL) {
+		show_json(s, &image, name);
+		return 0;
+	}
+	show_text("name", name);
+	show_text("digest", image.digest);
+	show_text("configuration", image.manifest.config.digest);
+	snprintf(platform, sizeof(platform), "%s/%s", image.config.os, image.config.architecture);
+	show_text("platform", platform);
+	show_text("created", image.config.created);
+	show_text("size", num_format_size(size, image_size(&image)));
+	show_config(&image);
+	for (size_t i = 0; i < image.manifest.n_layers; i++)
+		printf("%-13s %s  %8s  %s\n", i == 0 ? "layers" : "", short_digest(image.manifest.layers[i].digest),
+		       num_format_size(size, image.manifest.layers[i].size),
+		       store_has_layer(s, image.config.diff_ids[i]) ? "unpacked" : "not unpacked");
+	return 0;
+}
+
+/* ---- remove and prune ---- */
+
+static size_t
+count_names(const struct image_index *index, const char *digest)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < index->n; i++)
+		n += index->list[i].name != NULL && strcmp(index->list[i].digest, digest) == 0;
+	return n;
+}
+
+/* A name is taken away; an image goes with its last name, or if its digest is given. */
+static int
+remove_one(struct store *s, const char *word, struct err *err)
+{
+	OWN(store_image_free) struct store_image image = {0};
+	OWN(image_index_free) struct image_index index = {0};
+	OWN(freep) char *name = NULL;
+	struct image_ref ref;
+	int r = image_find(s, word, &image, &name, err);
+	bool by_its_name;
+
+	if (r == 0)
+		r = store_list(s, &index, err);
+	if (r < 0)
+		return r;
+	by_its_name = name != NULL && image_ref_parse(word, &ref, NULL) == 0 && strcmp(ref.name.full, name) == 0;
+	r = by_its_name && count_names(&index, image.digest) > 1 ? store_unset(s, name, err) :
+	    store_drop(s, image.digest, err);
+	return r < 0 ? err_wrap(err, "the image '%.200s'", word) : 0;
+}
+
+int
+cmd_remove(struct store *s, const struct args *args, struct err *err)
+{
+	struct store_swept swept;
+	int r = 0;
+
+	for (size_t i = 1; r == 0 && i < args->n_words; i++)
+		r = remove_one(s, args->words[i], err);
+	if (r < 0)
+		return r;
+	r = store_sweep(s, false, &swept, err);
+	if (r == -EBUSY) {
+		fputs("cloister: another command adds an image now: `cloister image prune` frees the space later\n", stderr);
+		r = 0;
+	}
+	return r;
+}
+
+int
+cmd_prune(struct store *s, const struct args *args, struct err *err)
+{
+	struct store_swept swept;
+	struct json w = { .out = stdout };
+	char bytes[NUM_TEXT_MAX];
+	int r = store_sweep(s, true, &swept, err);
+
+	if (r < 0)
+		return r;
+	if (args_get(args, "json") == NULL) {
+		printf("removed %" PRIu64 " blobs (%s), %" PRIu64 " unpacked layers and %" PRIu64 " leftovers\n", swept.blobs,
+		       num_format_size(bytes, swept.bytes), swept.layers, swept.leftovers);
+		return 0;
+	}
+	json_open(&w, NULL, '{');
+	json_u64(&w, "blobs", swept.blobs);
+	json_u64(&w, "layers", swept.layers);
+	json_u64(&w, "leftovers", swept.leftovers);
+	json_u64(&w, "bytes", swept.bytes);
+	json_close(&w, '}');
+	putchar('\n');
+	return 0;
+}

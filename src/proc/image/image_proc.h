@@ -1,0 +1,93 @@
+/* image_proc.h - what the parts of cloister-image share. */
+#ifndef CLOISTER_IMAGE_PROC_H
+#define CLOISTER_IMAGE_PROC_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/args.h"
+#include "base/own.h"
+#include "image/ref.h"
+#include "image/store.h"
+
+struct err;
+
+/* ---- progress, on a terminal, of what takes more than two seconds ---- */
+
+void progress_begin(const char *what);
+/* DONE of TOTAL bytes; a TOTAL of 0 is unknown. */
+void progress_show(uint64_t done, uint64_t total);
+void progress_end(void);
+
+/* ---- unpacking ---- */
+
+/* Have cloister-unpack turn the bytes of FD into the tree beneath FOLDER.  DIFF_ID is what they must hash to;
+ * NULL: anything.  TOTAL is the number of bytes, for progress, or 0. */
+int unpack_into(int fd, int folder, const char *diff_id, bool keeps_owners, uint64_t total, struct err *err);
+/* Unpack those layers of the image that are not there yet.  The caller holds store_adding(). */
+int unpack_image(struct store *s, const struct store_image *image, struct err *err);
+
+/* ---- sources ---- */
+
+/* Where an image is loaded from: a folder with its files. */
+struct source {
+	int dir;
+	bool is_ours;                   /* a folder of the store's: its files may become blobs as they are */
+	struct store_layer layer;       /* that folder */
+	struct store *store;
+};
+void source_close(struct source *src);          /* for OWN() too */
+/* Open what REF names; archives and engines are unpacked first. */
+int source_open(struct store *s, const struct image_ref *ref, struct source *ret_source, struct err *err);
+/* A file of it, with no link that leaves the folder: a descriptor. */
+int source_open_file(const struct source *src, const char *path, struct err *err);
+int source_read(const struct source *src, const char *path, char **ret_text, size_t *ret_len, struct err *err);
+bool source_has(const struct source *src, const char *path);
+/* Put the file PATH into the store.  DIGEST may be NULL, SIZE may be STORE_SIZE_ANY. */
+int source_store(const struct source *src, const char *path, const char *digest, uint64_t size,
+                 char ret_digest[HASH_NAME + 1], struct err *err);
+
+/* ---- loading ---- */
+
+/* Load the image that REF names into the store, and unpack it.  NAME: its full name there; NULL: the one it
+ * brings, if any.  The caller owns *ret_image (store_image_free) and *ret_name, which may be NULL. */
+int image_load(struct store *s, const struct image_ref *ref, const char *name, struct store_image *ret_image,
+               char **ret_name, struct err *err);
+/* The two forms of an image in a folder; DESCRIPTOR gets a name only if the image brings one.  The blobs are in
+ * the store then. */
+int load_layout(struct store *s, const struct source *src, const char *tag, struct image_descriptor *ret,
+                struct err *err);
+int load_dir(struct store *s, const struct source *src, struct image_descriptor *ret, struct err *err);
+int load_docker(struct store *s, const struct source *src, const struct image_name *name,
+                struct image_descriptor *ret, struct err *err);
+/* The manifest TEXT and everything that it names; PATH_OF gives the path of a blob. */
+typedef void path_of_blob(const char *digest, char ret_path[IMAGE_REF_MAX]);
+int load_manifest(struct store *s, const struct source *src, const char *text, size_t len, path_of_blob *path_of,
+                  struct image_descriptor *ret, struct err *err);
+/* The minimal image of our own: made if the store does not have it. */
+int minimal_load(struct store *s, struct store_image *ret_image, struct err *err);
+/* Ask the engine for the image NAME: a socket that its archive comes from. */
+int daemon_get(const char *name, struct err *err);
+
+/* ---- finding ---- */
+
+/* The image that WORD names: a name, a digest, or at least IMAGE_PREFIX_MIN digits of one.  *ret_name is its full
+ * name or NULL, the caller's. */
+#define IMAGE_PREFIX_MIN 6
+int image_find(const struct store *s, const char *word, struct store_image *ret_image, char **ret_name,
+               struct err *err);
+/* The same for any reference; what is missing is loaded or pulled.  The layers are unpacked. */
+int image_resolve(struct store *s, const char *word, struct store_image *ret_image, char **ret_name,
+                  struct err *err);
+/* Have cloister-pull bring NAME into the store, with the options of ARGS (may be NULL), and unpack it. */
+int image_pull(struct store *s, const struct image_name *name, const struct args *args,
+               struct store_image *ret_image, struct err *err);
+/* Bytes of its blobs. */
+uint64_t image_size(const struct store_image *image);
+
+/* ---- commands: an exit status, or negative ---- */
+
+typedef int image_command(struct store *s, const struct args *args, struct err *err);
+image_command cmd_load, cmd_pull, cmd_list, cmd_show, cmd_diff, cmd_remove, cmd_prune, cmd_save;
+/* `cloister-image --resolve REF`. */
+int resolve(struct store *s, const char *word, struct err *err);
+#endif

@@ -1,0 +1,56 @@
+/* progress.c - one line on a terminal that shows how far a long task is. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/num.h"
+#include "base/text.h"
+#include "proc/image/image_proc.h"
+
+#define PATIENCE_MS 2000
+#define REDRAW_MS 100
+#define CLEAR_LINE "\r\033[K"
+
+static struct {
+	const char *what;
+	int64_t began, drawn;
+	bool is_drawn;
+} now;
+
+void
+progress_begin(const char *what)
+{
+	if (now.began == 0)
+		now.began = io_now_ms();
+	now.what = what;
+}
+
+void
+progress_show(uint64_t done, uint64_t total)
+{
+	const int64_t t = io_now_ms();
+	char text[NUM_TEXT_MAX], all[NUM_TEXT_MAX];
+
+	if (t - now.began < PATIENCE_MS || t - now.drawn < REDRAW_MS || !isatty(STDERR_FILENO))
+		return;
+	fputs(CLEAR_LINE, stderr);
+	text_print_safe(stderr, now.what, strlen(now.what), false);
+	if (total > 0)
+		fprintf(stderr, ": %3" PRIu64 "%% of %s", done >= total ? 100 : done * 100 / total,
+		        num_format_size(all, total));
+	else
+		fprintf(stderr, ": %s", num_format_size(text, done));
+	fflush(stderr);
+	now.drawn = t;
+	now.is_drawn = true;
+}
+
+void
+progress_end(void)
+{
+	if (now.is_drawn)
+		fputs(CLEAR_LINE, stderr);
+	now.is_drawn = false;
+}
