@@ -59,7 +59,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp notify top initramfs unpack unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp notify top initramfs unpack pull unit replay fuzz
 
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
@@ -79,13 +79,15 @@ LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_notify   := -lcurl -lyaml -lnettle
+# Fetches images.
+LIBS_pull     := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_disk     := -lnettle
 LIBS_initramfs := -llzma -lzstd -llz4 -lz -lnettle
 LIBS_unpack   := -larchive -lz -lzstd -lnettle
-LIBS_image    := -ljansson -lnettle
-LIBS_unit     := $(LIBS_initramfs) $(LIBS_unpack) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
+LIBS_image    := -lyaml -ljansson -lnettle
+LIBS_unit     := $(LIBS_pull) $(LIBS_initramfs) $(LIBS_unpack) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
 LIBS_replay   := -Wl,--no-gc-sections $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)

@@ -31,6 +31,7 @@ struct run {
 	const char *input_file;         /* --input, or NULL */
 	const char *vm_kernel;          /* --vm-kernel, or NULL */
 	struct policy_boundary boundary, demanded;      /* what is asked for, and what policies demand */
+	struct policy_images images;                    /* what policies require of the cell's image */
 	const char *boundary_by;        /* who asks for it */
 	/* --doc: run_doc.c.  The strings of DOC are borrowed by other members. */
 	json_t *doc;                    /* or NULL */

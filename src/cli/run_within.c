@@ -196,7 +196,8 @@ run_finish_within(struct run *run, struct policy *policy, struct err *err)
 			return r;
 		narrow_limits(&run->spec, &limits);
 		policy_boundary_raise(&run->demanded, &limits.boundary);
-		if (policy != NULL)
+		r = policy_images_add(&run->images, &limits.images, err);
+		if (r == 0 && policy != NULL)
 			r = policy_within(policy, &outer, err);
 	}
 	return r;

@@ -22,6 +22,7 @@ enum filter_profile {
 	FILTER_MCP,             /* reads what orchestrating agents send */
 	FILTER_AUDIT,           /* reads timelines, which contain text from agents */
 	FILTER_COMPARE,         /* compares files that agents wrote */
+	FILTER_PULL,            /* fetches images from registries */
 	FILTER_UNPACK,          /* turns a layer of an image into a folder */
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
 	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */

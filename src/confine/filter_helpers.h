@@ -244,4 +244,22 @@ static const struct filter_row filter_audit[] = {
 	{ "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall getpid gettid "
 	  "tgkill exit exit_group", .verdict = ALLOW },
 };
+
+/* To dial, and to draw its progress. */
+static const struct filter_case filter_pull_ioctl[] = {
+	{ ALLOW, { IS(1, FIONBIO, FIONREAD, TCGETS, TERMIOS2, TIOCGWINSZ) } },
+	{ KILL,  { END } },
+};
+/* It resolves names, dials, and writes blobs: Landlock decides which files those are.  It starts nothing and
+ * signals nobody. */
+static const struct filter_row filter_pull[] = {
+	{ "socket", .cases = filter_dial },
+	{ "connect getsockopt setsockopt getsockname getpeername bind", .verdict = ALLOW },
+	{ "open openat openat2 stat lstat fstat newfstatat statx fstatfs readlink readlinkat access faccessat "
+	  "faccessat2 getdents64 lseek pread64 pwrite64 dup flock", .verdict = ALLOW },
+	{ "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat ftruncate fallocate fchmod umask "
+	  "fsync fdatasync", .verdict = ALLOW },
+	{ "ioctl", .cases = filter_pull_ioctl },
+	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
+};
 #endif

@@ -67,6 +67,7 @@ static const struct filter_profile_spec {
 	[FILTER_PUBLISH] = { "publish", EGRESS(publish) },
 	[FILTER_MCP] = { "mcp", EGRESS(mcp) },
 	[FILTER_COMPARE] = { "compare", EGRESS(compare) },
+	[FILTER_PULL] = { "pull", EGRESS(pull) },
 	[FILTER_UNPACK] = { "unpack", EGRESS(unpack) },
 };
 

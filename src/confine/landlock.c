@@ -26,7 +26,11 @@ enum {
 	FS_WRITE_FILE  = 1 << 1,
 	FS_READ_FILE   = 1 << 2,
 	FS_READ_DIR    = 1 << 3,
+	FS_REMOVE_DIR  = 1 << 4,
+	FS_REMOVE_FILE = 1 << 5,
 	FS_MAKE_CHAR   = 1 << 6,
+	FS_MAKE_DIR    = 1 << 7,
+	FS_MAKE_FILE   = 1 << 8,
 	FS_MAKE_SOCK   = 1 << 9,
 	FS_MAKE_BLOCK  = 1 << 11,
 	FS_FIRST       = (1 << 13) - 1,     /* all rights of the first ABI */
@@ -181,13 +185,23 @@ allow_all(int ruleset, const char *const *paths, uint64_t rights, struct err *er
 }
 
 int
-landlock_make_reader(const char *const *readable, bool dials, int *ret_fd, struct err *err)
+landlock_make_reader(const char *const *readable, const char *const *writable, bool dials, int *ret_fd,
+                     struct err *err)
 {
+	const uint64_t change = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_MAKE_FILE | FS_MAKE_DIR |
+	                        FS_REMOVE_FILE | FS_REMOVE_DIR | FS_REFER | FS_TRUNCATE;
 	OWN(closep) int fd = -1;
-	int r = make_empty(dials, &fd, err);
+	int r;
 
+	*ret_fd = -1;
+	/* The first ABI forbids every rename between folders. */
+	if (writable != NULL && landlock_abi() < ABI_REFER)
+		return 0;
+	r = make_empty(dials, &fd, err);
 	if (r == 0)
 		r = allow_all(fd, readable, FS_READ_FILE | FS_READ_DIR, err);
+	if (r == 0)
+		r = allow_all(fd, writable, change & known_rights(landlock_abi()), err);
 	if (r == 0)
 		*ret_fd = TAKE_FD(fd);
 	return r;

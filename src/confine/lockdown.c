@@ -130,7 +130,10 @@ lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err)
 	tzset();
 	if (syscall(SYS_close_range, (unsigned)keep_fds, ~0u, 0u) < 0)
 		return err_errno(err, "cannot close descriptors");
-	r = CONTROL_ON("helper-namespaces") ? leave_namespaces(l, err) : 0;
+	/* Here all paths can still be opened. */
+	r = landlock_make_reader(l->readable, l->writable, l->network, &landlock, err);
+	if (r == 0)
+		r = CONTROL_ON("helper-namespaces") ? leave_namespaces(l, err) : 0;
 	if (r > 0)
 		r = change_root(l->readable, err);
 	if (r < 0)
@@ -138,9 +141,7 @@ lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err)
 	/* Only now: a process that is not dumpable cannot write its own maps. */
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "cannot give up privileges");
-	r = landlock_make_reader(l->readable, l->network, &landlock, err);
-	if (r == 0)
-		r = landlock_enforce(landlock, err);
+	r = landlock_enforce(landlock, err);
 	if (r == 0)
 		r = drop_capabilities(err);
 	if (r < 0)

@@ -13,6 +13,8 @@ struct lockdown {
 	bool network;                   /* it dials: keep the host's network */
 	const char *const *readable;    /* NULL-terminated paths it may still read; NULL: an
 	                                 * empty root */
+	const char *const *writable;    /* likewise, folders that it may change, through descriptors that
+	                                 * it has open; NULL: none */
 };
 /* Call this as any user, before there is a second thread.  The process becomes not dumpable and
  * cannot gain privileges.  It gets its own user, mount, ipc, uts and (without NETWORK) net

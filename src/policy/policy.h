@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "http/http_head.h"
 #include "policy/policy_boundary.h"
+#include "policy/policy_images.h"
 
 struct err;
 struct node;
@@ -153,6 +154,7 @@ struct policy_limits {
 	uint64_t cpus_milli, pids, time_ms;
 	enum policy_exfiltration exfiltration;
 	struct policy_boundary boundary;
+	struct policy_images images;
 	/* The cell's timeline.  STRICT: no request leaves before its record is on the disk. */
 	enum policy_audit { POLICY_AUDIT_UNSAID, POLICY_AUDIT_BATCHED, POLICY_AUDIT_STRICT } audit;
 	uint64_t audit_max;             /* bytes, after which no request leaves; 0: not set */

@@ -392,7 +392,8 @@ static int
 check_top(struct policy_loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
-		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", "boundary", NULL };
+		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", "boundary", "images",
+		NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -456,6 +457,8 @@ load_root(struct policy_loading *l, const struct source *source, const struct no
 		r = policy_note_fault(l, policy_load_exfiltration(l, part));
 	if (r == 0 && (part = node_get(root, "boundary")) != NULL)
 		r = policy_note_fault(l, policy_load_boundary(l, part));
+	if (r == 0 && (part = node_get(root, "images")) != NULL)
+		r = policy_note_fault(l, policy_load_images(l, part));
 	if (r == 0 && (part = node_get(root, "audit")) != NULL)
 		r = policy_note_fault(l, policy_load_audit(l, part));
 	if (r == 0 && (part = node_get(root, "secrets")) != NULL)

@@ -1,4 +1,4 @@
-/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary and timeline. */
+/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images and timeline. */
 #include <errno.h>
 #include <string.h>
 
@@ -121,6 +121,17 @@ policy_load_boundary(struct policy_loading *l, const struct node *node)
 
 	if (r == 0 && !l->limits.boundary.is_set)
 		l->limits.boundary = boundary;
+	return r;
+}
+
+int
+policy_load_images(struct policy_loading *l, const struct node *node)
+{
+	struct policy_images images;
+	int r = policy_images_read(node, &images, l->err);
+
+	if (r == 0 && !l->limits.images.is_set)
+		l->limits.images = images;
 	return r;
 }
 

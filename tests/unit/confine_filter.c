@@ -389,6 +389,13 @@ static const struct {
 	{ FILTER_COMPARE, "prlimit64", { 0, RLIMIT_CPU }, ALLOW },
 	{ FILTER_COMPARE, "connect", { 0 }, KILL },
 	{ FILTER_COMPARE, "execve", { 0 }, KILL },
+	{ FILTER_PULL, "socket", { AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0 }, ALLOW },
+	{ FILTER_PULL, "socket", { AF_UNIX, SOCK_STREAM, 0 }, SECCOMP_RET_ERRNO | EAFNOSUPPORT },
+	{ FILTER_PULL, "renameat", { 0 }, ALLOW },
+	{ FILTER_PULL, "ioctl", { 2, TIOCGWINSZ }, ALLOW },
+	{ FILTER_PULL, "execve", { 0 }, KILL },
+	{ FILTER_PULL, "listen", { 0 }, KILL },
+	{ FILTER_PULL, "fchown", { 0 }, KILL },
 	{ FILTER_SHARE, "chroot", { 0 }, ALLOW },
 	{ FILTER_SHARE, "getgroups", { 0 }, SECCOMP_RET_ERRNO },
 	/* The one in C returns to the user that it was. */
@@ -414,6 +421,9 @@ static const struct {
 	{ FILTER_AUDIT, "execve", { 0 }, KILL },
 	{ FILTER_AUDIT, "fchown", { 0 }, KILL },
 #ifndef CLOISTER_SANITIZED
+	{ FILTER_PULL, "ioctl", { 2, TIOCSTI }, KILL },
+	{ FILTER_PULL, "clone", { 0 }, KILL },
+	{ FILTER_PULL, "mmap", { 0, 4096, PROT_READ | PROT_EXEC }, KILL },
 	{ FILTER_COMPARE, "prlimit64", { 1, RLIMIT_CPU }, KILL },
 	{ FILTER_COMPARE, "openat", { 0 }, KILL },
 	{ FILTER_AUDIT, "ioctl", { 0, TIOCSTI }, KILL },

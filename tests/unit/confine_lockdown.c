@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -104,6 +105,33 @@ write_there(void)
 TEST(lockdown_writes_nowhere)
 {
 	CHECK(both(&dialler, write_there) == 0);
+}
+
+/* The descriptor 3 is of a folder that may be written; 4 of one that may not. */
+static int
+change_folders(void)
+{
+	int made = openat(3, "made", O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+	return (made >= 0 && write(made, "x", 1) == 1) | (mkdirat(3, "inner", 0700) == 0) << 1 |
+	       (renameat(3, "made", 3, "inner/moved") == 0) << 2 | (unlinkat(3, "inner/moved", 0) == 0) << 3 |
+	       (unlinkat(3, "inner", AT_REMOVEDIR) == 0) << 4 |
+	       (openat(4, "made", O_WRONLY | O_CREAT, 0600) >= 0) << 5;
+}
+
+TEST(lockdown_writes_where_it_may)
+{
+	OWN(freep) char *good = str_format("%s/good", test_dir()), *other = str_format("%s/other", test_dir());
+	const char *const writable[] = { good, NULL };
+	const struct lockdown l = { .filter = FILTER_PULL, .network = true, .writable = writable };
+
+	if (landlock_abi() < 2)
+		test_skip("Landlock is too old here");
+	CHECK(chmod(test_dir(), 0711) == 0 && mkdir(good, 0700) == 0 && mkdir(other, 0700) == 0);
+	if (geteuid() == 0)
+		CHECK(chown(good, SOMEBODY, SOMEBODY) == 0 && chown(other, SOMEBODY, SOMEBODY) == 0);
+	CHECK(dup2(open(good, O_RDONLY | O_DIRECTORY), 3) == 3 && dup2(open(other, O_RDONLY | O_DIRECTORY), 4) == 4);
+	CHECK(locked(&l, true, change_folders) == 31);
 }
 
 static int

@@ -81,6 +81,8 @@ int image_resolve(struct store *s, const char *word, struct store_image *ret_ima
 /* Have cloister-pull bring NAME into the store, with the options of ARGS (may be NULL), and unpack it. */
 int image_pull(struct store *s, const struct image_name *name, const struct args *args,
                struct store_image *ret_image, struct err *err);
+/* Run cloister-pull with these options.  If it fails, it has printed why, and this process ends. */
+int run_pull(const struct image_name *name, const struct args *args, struct err *err);
 /* Bytes of its blobs. */
 uint64_t image_size(const struct store_image *image);
 
@@ -88,6 +90,13 @@ uint64_t image_size(const struct store_image *image);
 
 typedef int image_command(struct store *s, const struct args *args, struct err *err);
 image_command cmd_load, cmd_pull, cmd_list, cmd_show, cmd_diff, cmd_remove, cmd_prune, cmd_save;
-/* `cloister-image --resolve REF`. */
-int resolve(struct store *s, const char *word, struct err *err);
+/* `cloister-image --resolve [--require REQUIRE] REF`; REQUIRE may be NULL. */
+int resolve(struct store *s, const char *word, const char *require, struct err *err);
+
+/* ---- require.c ---- */
+
+/* Check that the image WORD has what policies require (policy_images_parse()), and fetch it if it is missing and a
+ * signature is required.  RET_DIGEST: the image whose signature was checked in the store, or "". */
+int require_check(struct store *s, const char *word, const char *require, char ret_digest[HASH_NAME + 1],
+                  struct err *err);
 #endif

@@ -1,7 +1,8 @@
 /* main.c - cloister-image: the commands that read and change the store of images.
  *
- * `cloister` becomes it; see base/args.h for its arguments.  For `cloister run`, `cloister-image --resolve REF`
- * brings an image if it is missing, unpacks it, and prints one line of JSON.
+ * `cloister` becomes it; see base/args.h for its arguments.  For `cloister run`, `cloister-image --resolve
+ * [--require TEXT] REF` brings an image if it is missing, unpacks it, and prints one line of JSON.  TEXT is what
+ * policies require of it.
  *
  * It parses references, and the documents of images; archives are left to cloister-unpack, and registries to
  * cloister-pull. */
@@ -82,12 +83,12 @@ run(const struct args *args, struct err *err)
 }
 
 static int
-run_resolve(const char *word, struct err *err)
+run_resolve(const char *word, const char *require, struct err *err)
 {
 	OWN(store_closep) struct store *s = NULL;
 	int r = store_open(true, &s, err);
 
-	return r < 0 ? r : resolve(s, word, err);
+	return r < 0 ? r : resolve(s, word, require, err);
 }
 
 int
@@ -98,7 +99,9 @@ main(int argc, char **argv)
 	int status;
 
 	if (argc == 3 && strcmp(argv[1], "--resolve") == 0)
-		status = run_resolve(argv[2], &err);
+		status = run_resolve(argv[2], NULL, &err);
+	else if (argc == 5 && strcmp(argv[1], "--resolve") == 0 && strcmp(argv[2], "--require") == 0)
+		status = run_resolve(argv[4], argv[3], &err);
 	else if (args_parse(argc, argv, &args))
 		status = run(&args, &err);
 	else

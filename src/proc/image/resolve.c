@@ -102,7 +102,7 @@ image_find(const struct store *s, const char *word, struct store_image *ret_imag
 
 /* ---- pulled ---- */
 
-static int
+int
 run_pull(const struct image_name *name, const struct args *args, struct err *err)
 {
 	char program[] = "cloister-pull", full[IMAGE_NAME_MAX + 1];
@@ -256,13 +256,18 @@ print_layers(struct json *w, const struct store *s, const struct store_image *im
 }
 
 int
-resolve(struct store *s, const char *word, struct err *err)
+resolve(struct store *s, const char *word, const char *require, struct err *err)
 {
 	OWN(store_image_free) struct store_image image = {0};
 	OWN(freep) char *name = NULL;
 	struct json w = { .out = stdout };
-	int r = image_resolve(s, word, &image, &name, err);
+	char checked[HASH_NAME + 1] = "";
+	int r = require != NULL ? require_check(s, word, require, checked, err) : 0;
 
+	if (r == 0)
+		r = image_resolve(s, word, &image, &name, err);
+	if (r == 0 && checked[0] != '\0' && strcmp(checked, image.digest) != 0)
+		r = err_set(err, ESTALE, "another image has its name now: try again");
 	if (r == 0)
 		r = image_config_runs_here(&image.config, err);
 	if (r < 0)

@@ -258,6 +258,40 @@ class VmKernel(Use):
         return self.run("--boundary", "microvm", "--vm-accel", "tcg", "--vm-kernel", path)
 
 
+class Registries(Use):
+    name, text = "cloister/registries.yaml", "registries: {}\n"
+
+    def go(self, path):
+        return self.pull(env={"XDG_CONFIG_HOME": str(path.parent.parent)})
+
+    def pull(self, *options, **how):
+        """Nobody listens there."""
+        return self.operator.do(self.operator.program.parent / "libexec/cloister-pull", *options, "localhost:1/a:t", **how)
+
+
+class Logins(Registries):
+    name, text = "auth.json", "{}\n"
+
+    def go(self, path):
+        return self.pull(env={"REGISTRY_AUTH_FILE": str(path)})
+
+
+class LoginCommand(Registries):
+    name, mode = "docker-credential-lab", 0o755
+    text = "#!/bin/sh\necho '{\"Username\": \"u\", \"Secret\": \"s\"}'\n"
+
+    def go(self, path):
+        config = self.operator.file("docker/config.json", '{"credsStore": "lab"}').parent
+        return self.pull(env={"DOCKER_CONFIG": str(config), "PATH": f"{path.parent}:{self.operator.env['PATH']}"})
+
+
+class ImageKey(Registries):
+    name, text = "key.pub", "-----BEGIN PUBLIC KEY-----\n"
+
+    def go(self, path):
+        return self.pull("--key", path)
+
+
 class Grant(Use):
     def go(self, path):
         return self.run("-v", f"{path}:/x:ro")
@@ -277,6 +311,7 @@ USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": Policy
         "registered": Registered,
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
         "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel, "image-tool": ImageTool,
+        "registries": Registries, "logins": Logins, "login-command": LoginCommand, "image-key": ImageKey,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
 # Each of these is checked by the same call as another of its kind.
 ELSEWHERE = {"browser": "test_serve_dashboard.py", "rootfs": "as grant: test_rootfs below"}
