@@ -30,7 +30,7 @@ enum kind { TEXT, PATH, HASH, WORD, NUMBER, TRUTH, LIST, OBJECT };
 struct type {
 	enum kind kind;
 	uint64_t least, most;           /* of a number; of a text's bytes, or a list's items */
-	const char *const *words;       /* WORD: one of these */
+	const char *const *words;       /* WORD: one of these; TRUTH: or one of these, unless NULL */
 	const struct type *item;        /* LIST */
 	const struct member *members;   /* OBJECT: ends with a NULL name */
 	/* OBJECT: exactly one of these two, if any. */
@@ -87,6 +87,17 @@ static const struct member input_members[] = {
 };
 static const struct type input = { .kind = OBJECT, .members = input_members, .either = "host",
                                    .or = "blob" };
+
+static const struct type image_name = { .kind = TEXT, .least = 1, .most = CELL_IMAGE_NAME_MAX };
+static const struct member image_members[] = {
+	{ .name = "digest", .type = &hash },
+	{ .name = "name", .type = &image_name },
+	{0}
+};
+static const struct type image = { .kind = OBJECT, .members = image_members, .either = "name", .or = "digest" };
+
+static const char *const roots[] = { "host", "minimal", "none", NULL };
+static const struct type root = { .kind = TRUTH, .words = roots };
 
 static const struct type setups = { .kind = LIST, .most = CELL_SETUPS_MAX, .item = &path };
 
@@ -147,13 +158,14 @@ static const struct member document_members[] = {
 	{ .name = "env", .type = &env },
 	{ .name = "grants", .type = &grants },
 	{ .name = "hostname", .type = &hostname },
+	{ .name = "image", .type = &image, .without = "rootfs" },
 	{ .name = "input", .type = &input },
 	{ .name = "limits", .type = &limits },
 	{ .name = "policy", .type = &rules },
 	{ .name = "ports", .type = &ports },
 	{ .name = "principal", .type = &principal },
 	{ .name = "profile", .type = &profile },
-	{ .name = "root", .type = &truth },
+	{ .name = "root", .type = &root },
 	{ .name = "rootfs", .type = &path },
 	{ .name = "secrets", .type = &secrets },
 	{ .name = "setups", .type = &setups },
@@ -219,6 +231,8 @@ check_word(const struct type *type, const json_t *value, const char *place, stru
 {
 	char all[128] = "";
 
+	if (type->kind == TRUTH)
+		snprintf(all, sizeof(all), "true, false, ");
 	for (size_t i = 0; type->words[i] != NULL; i++) {
 		if (json_is_string(value) && strcmp(json_string_value(value), type->words[i]) == 0)
 			return 0;
@@ -333,6 +347,8 @@ check(const struct type *type, const json_t *value, const char *place, struct er
 	case LIST:   return check_list(type, value, place, err);
 	case OBJECT: return check_object(type, value, place, err);
 	case TRUTH:
+		if (!json_is_boolean(value) && type->words != NULL)
+			return check_word(type, value, place, err);
 		return json_is_boolean(value) ? 0 : bad(err, place, "must be true or false");
 	default:     return check_text(type, value, place, err);
 	}

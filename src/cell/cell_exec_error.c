@@ -118,8 +118,8 @@ find_needed(const struct cell_spec *spec, const char *path, char ret_needed[PATH
 {
 	char at[PATH_MAX];
 
-	/* With another root file system, this host's links mean nothing. */
-	if (spec->rootfs[0] != '\0')
+	/* With other programs, this host's links mean nothing. */
+	if (cell_spec_programs(spec) != CELL_PROGRAMS_HOST)
 		return false;
 	snprintf(at, sizeof(at), "%s", path);
 	for (int i = 0; i < HOPS_MAX && follow(at, ret_needed); i++) {
@@ -276,6 +276,29 @@ suggest(const struct cell_spec *spec, const char *command, const char *path)
 	return str_format("-v %s:ro%s%s", grant, same ? "" : " -- ", same ? "" : real);
 }
 
+/* Whether no path of the cell's programs is one outside. */
+static bool
+is_apart(const struct cell_spec *spec)
+{
+	return spec->bare || spec->image.layers != NULL;
+}
+
+/* The host's programs need what an image, or a cell without programs, does not have. */
+static void
+tell_apart(const struct cell_spec *spec, const char *command, struct err *err)
+{
+	const bool is_path = strchr(command, '/') != NULL;
+
+	if (spec->bare)
+		(void)err_set(err, ENOENT, "cannot run '%s': a cell with --root none has only what -v grants: grant a static "
+		              "program, and name it by its path", command);
+	else
+		(void)err_set(err, ENOENT, "cannot run '%s': %s '%s'%s", command, is_path ?
+		              "this file, or something that it needs, is not in the image" :
+		              "there is no such command in the image", spec->image.name,
+		              strchr(command, ' ') != NULL ? ": its words are given apart, as `-- ls -l`" : "");
+}
+
 static void
 tell_name(const struct cell_spec *spec, const char *name, struct err *err)
 {
@@ -336,7 +359,9 @@ tell_path(const struct cell_spec *spec, const char *command, struct err *err)
 int
 cell_explain_exec_error(const struct cell_spec *spec, const char *command, int error, struct err *err)
 {
-	if (error == ENOENT && strchr(command, '/') == NULL)
+	if (error == ENOENT && is_apart(spec))
+		tell_apart(spec, command, err);
+	else if (error == ENOENT && strchr(command, '/') == NULL)
 		tell_name(spec, command, err);
 	else if (error == ENOENT)
 		tell_path(spec, command, err);

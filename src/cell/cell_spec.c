@@ -74,12 +74,23 @@ get_limits(struct buf *b, struct cell_limits *l)
 	return buf_get_u32(b, &l->asked);
 }
 
+static void
+put_image(struct buf *b, const struct cell_image *image)
+{
+	buf_put_str(b, image->name);
+	buf_put(b, image->digest, HASH_LEN);
+	buf_put_strv(b, image->layers);
+	buf_put_u32(b, image->uid);
+	buf_put_u32(b, image->gid);
+}
+
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
        FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128,
        FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAG_STRICT = 4096,
        FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAG_BOUNDARY = 65536,
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
-       FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAGS = 4194303 };
+       FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAG_IMAGE = 4194304, FLAG_BARE = 8388608,
+       FLAGS = 16777215 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -116,7 +127,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->sources != NULL ? FLAG_SOURCES : 0) | (spec->has_hooks ? FLAG_HOOKS : 0) |
 	               (spec->boundary[0] != '\0' ? FLAG_BOUNDARY : 0) | (spec->vm_kernel != NULL ? FLAG_VM : 0) |
 	               (spec->vm_emulated ? FLAG_VM_EMULATED : 0) | (spec->weaker != NULL ? FLAG_WEAKER : 0) |
-	               (spec->vm_boots ? FLAG_VM_BOOTS : 0) | (spec->vm_tap ? FLAG_VM_TAP : 0));
+	               (spec->vm_boots ? FLAG_VM_BOOTS : 0) | (spec->vm_tap ? FLAG_VM_TAP : 0) |
+	               (spec->image.layers != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -155,6 +167,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	}
 	if (spec->weaker != NULL)
 		buf_put_str(b, spec->weaker);
+	if (spec->image.layers != NULL)
+		put_image(b, &spec->image);
 }
 
 static int
@@ -231,6 +245,21 @@ get_vm(struct buf *b, struct cell_spec *spec)
 		memcpy(spec->vm_monitor, monitor, strlen(monitor) + 1);
 	r = r == 0 ? get_disk(b, spec) : r;
 	return r == 0 && (spec->vm_kernel[0] != '/' || spec->vm_initramfs[0] != '/') ? -EBADMSG : r;
+}
+
+static int
+get_image(struct buf *b, struct cell_image *image)
+{
+	int r = buf_dup_str(b, &image->name);
+
+	r = r == 0 ? get_hash(b, image->digest) : r;
+	r = r == 0 ? buf_dup_strv(b, CELL_LAYERS_MAX, &image->layers) : r;
+	if (r == 0 && (buf_get_u32(b, &image->uid) < 0 || buf_get_u32(b, &image->gid) < 0))
+		r = -EBADMSG;
+	for (size_t i = 0; r == 0 && (i == 0 || image->layers[i] != NULL); i++)
+		if (image->layers[i] == NULL || image->layers[i][0] != '/')
+			r = -EBADMSG;
+	return r == 0 && strlen(image->name) > CELL_IMAGE_NAME_MAX ? -EBADMSG : r;
 }
 
 static int
@@ -402,6 +431,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_vm(b, &spec);
 	if (r == 0 && (flags & FLAG_WEAKER) != 0)
 		r = buf_dup_str(b, &spec.weaker);
+	if (r == 0 && (flags & FLAG_IMAGE) != 0)
+		r = get_image(b, &spec.image);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -409,6 +440,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.vm_boots = (flags & FLAG_VM_BOOTS) != 0;
 	spec.vm_tap = (flags & FLAG_VM_TAP) != 0;
 	spec.root = (flags & FLAG_ROOT) != 0;
+	spec.bare = (flags & FLAG_BARE) != 0;
 	spec.detached = (flags & FLAG_DETACHED) != 0;
 	spec.tty = (flags & FLAG_TTY) != 0;
 	spec.quiet = (flags & FLAG_QUIET) != 0;
@@ -445,6 +477,8 @@ cell_spec_free(struct cell_spec *spec)
 	free(spec->hostname);
 	free(spec->cwd);
 	free(spec->rootfs);
+	free(spec->image.name);
+	strv_free(spec->image.layers);
 	strv_free(spec->argv);
 	strv_free(spec->env);
 	strv_free(spec->egress_env);
@@ -468,6 +502,13 @@ cell_spec_free(struct cell_spec *spec)
 	*spec = (struct cell_spec){0};
 }
 
+enum cell_programs
+cell_spec_programs(const struct cell_spec *spec)
+{
+	return spec->image.layers != NULL ? CELL_PROGRAMS_IMAGE : spec->bare ? CELL_PROGRAMS_NONE :
+	       spec->rootfs[0] != '\0' ? CELL_PROGRAMS_FOLDER : CELL_PROGRAMS_HOST;
+}
+
 bool
 cell_spec_has_overlay(const struct cell_spec *spec)
 {
@@ -489,6 +530,7 @@ cell_spec_has_fd(const struct cell_spec *spec, int fd)
 		[CELL_AUTHORITIES_FD] = spec->has_policy && spec->has_authorities,
 		[CELL_SECRETS_FD] = spec->has_policy && spec->has_secrets,
 		[CELL_KEEPER_FD] = spec->has_policy && spec->keeper != 0,
+		[CELL_IMAGE_FD] = spec->image.layers != NULL,
 	};
 
 	return fd >= 0 && fd < CELL_FDS_END && has[fd];

@@ -32,6 +32,8 @@ struct err;
 #define CELL_CHAIN_DEPTH_MAX 16
 #define CELL_BOUNDARY_MAX 32            /* bytes of its name */
 #define CELL_MONITOR_MAX 31
+#define CELL_LAYERS_MAX 128             /* of an image */
+#define CELL_IMAGE_NAME_MAX 512         /* bytes */
 
 /* The descriptors that the supervisor is started with; see cell_spec_has_fd(). */
 #define CELL_SPEC_FD 3                  /* a memory file: the description, see cell_spec_put() */
@@ -44,7 +46,8 @@ struct err;
 #define CELL_SECRETS_FD 9               /* with has_secrets; only the courier reads it */
 #define CELL_KEEPER_FD 10               /* with a keeper: the courier's channel to it */
 #define CELL_TIMING_FD 11               /* with `run --timing`: base/timing.h */
-#define CELL_FDS_END 12
+#define CELL_IMAGE_FD 12                /* with an image: holds the lock that keeps it in the store */
+#define CELL_FDS_END 13
 
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
 
@@ -84,6 +87,16 @@ struct cell_file {
 /* The effect on a cell that sends a secret to a forbidden place. */
 enum cell_exfiltration { CELL_REFUSE, CELL_FREEZE, CELL_KILL };
 
+/* Where a cell's programs come from. */
+enum cell_programs { CELL_PROGRAMS_HOST, CELL_PROGRAMS_FOLDER, CELL_PROGRAMS_IMAGE, CELL_PROGRAMS_NONE };
+
+struct cell_image {
+	char **layers;                  /* folders, the lowest first, at most CELL_LAYERS_MAX; NULL: no image */
+	char *name;                     /* for people and records; "" if it has none */
+	unsigned char digest[HASH_LEN]; /* of its manifest */
+	uint32_t uid, gid;              /* of its user: the files of these ids belong to the agent */
+};
+
 enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
 
 struct cell_spec {
@@ -101,7 +114,9 @@ struct cell_spec {
 	bool vm_tap;                    /* its network card is a tap in the cell's network */
 	bool vm_boots;                  /* from its kernel, not from a template */
 	char *hostname, *cwd;
-	char *rootfs;                   /* "" for the host's own /usr */
+	char *rootfs;                   /* a folder with the programs; "" for none */
+	struct cell_image image;
+	bool bare;                      /* no programs but those in grants */
 	char **argv, **env;
 	struct cell_grant *grants;
 	size_t n_grants;
@@ -168,6 +183,7 @@ void cell_spec_free(struct cell_spec *spec);    /* for OWN() too */
 void cell_spec_free_files(struct cell_spec *spec);
 /* Whether PATH is valid for a file in the home folder: no "..", no empty part. */
 bool cell_file_ok(const char *path);
+enum cell_programs cell_spec_programs(const struct cell_spec *spec);
 bool cell_spec_has_overlay(const struct cell_spec *spec);
 /* Whether the cell's supervisor is started with the descriptor FD, CELL_SPEC_FD and up. */
 bool cell_spec_has_fd(const struct cell_spec *spec, int fd);

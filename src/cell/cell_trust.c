@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cell/cell_spec.h"
+
 const char *const cell_trust_bundles[] = {
 	"ssl/certs/ca-certificates.crt",                /* Debian, Arch, Alpine, Gentoo */
 	"pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* Fedora */
@@ -34,8 +36,9 @@ cell_trust_open(void)
 	return fd;
 }
 
-bool
-cell_trust_has_java(const char *root)
+/* ROOT is "" for the host. */
+static bool
+has_java(const char *root)
 {
 	char path[PATH_MAX];
 
@@ -45,4 +48,13 @@ cell_trust_has_java(const char *root)
 			return true;
 	}
 	return false;
+}
+
+bool
+cell_trust_has_java(const struct cell_spec *spec)
+{
+	for (char **layer = spec->image.layers; layer != NULL && *layer != NULL; layer++)
+		if (has_java(*layer))
+			return true;
+	return spec->image.layers == NULL && !spec->bare && has_java(spec->rootfs);
 }

@@ -3,6 +3,8 @@
 #define CLOISTER_CELL_TRUST_H
 #include <stdbool.h>
 
+struct cell_spec;
+
 /* Bundles of all authorities, as distributions place them beneath /etc; the first is
  * CELL_NET_BUNDLE.  Ends with NULL. */
 extern const char *const cell_trust_bundles[];
@@ -11,6 +13,6 @@ extern const char *const cell_trust_java[];
 
 /* The host's bundle, open for reading; -1 if it has none. */
 int cell_trust_open(void);
-/* Whether one of Java's stores exists beneath ROOT, which is "" for the host. */
-bool cell_trust_has_java(const char *root);
+/* Whether one of Java's stores is among the programs of the cell. */
+bool cell_trust_has_java(const struct cell_spec *spec);
 #endif

@@ -10,7 +10,7 @@
 #include "cell/cell_steer.h"
 #include "cli/cli.h"
 
-#define OPTIONS_MAX 64
+#define OPTIONS_MAX 80
 
 const struct cli_option cli_no_options[] = { {0} };
 
@@ -59,10 +59,29 @@ find_letter(const struct cli_option *options, char letter)
 	return NULL;
 }
 
+/* Whether the next word is one of "[A|B|C]". */
+static bool
+next_is_one_of(const struct walk *w, const char *list)
+{
+	const char *next = w->at + 1 < w->argc ? w->argv[w->at + 1] : "";
+	size_t len;
+
+	for (list++; *list != '\0'; list += len + 1) {
+		len = strcspn(list, "|]");
+		if (strlen(next) == len && strncmp(next, list, len) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int
 take_value(struct walk *w, const struct cli_option *option, const char *value,
            struct err *err)
 {
+	const bool optional = option->arg != NULL && option->arg[0] == '[' && option->arg[strlen(option->arg) - 1] == ']';
+
+	if (optional && value == NULL && !next_is_one_of(w, option->arg))
+		return w->take(w->arg, option, NULL, err);
 	if (option->arg == NULL && value != NULL)
 		return err_set(err, EINVAL, "the option '--%s' takes no value", option->name);
 	if (option->arg != NULL && value == NULL) {

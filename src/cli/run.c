@@ -27,7 +27,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
-       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM };
+       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -68,8 +68,10 @@ const struct cli_option cli_run_options[] = {
 	{ "rate", 0, "N/s", "limit requests: 10/s, 100/m, 500/h", OPT_RATE },
 	{ "bandwidth", 0, "SIZE", "limit bytes per second, both directions together", OPT_BANDWIDTH },
 	{ "ttl", 0, "TIME", "stop the cell after this time: ask it to end, then kill it", OPT_TTL },
+	{ "image", 0, "REF", "use the files of an image instead of the host's /usr", OPT_IMAGE },
+	{ "entrypoint", 0, "PROGRAM", "with --image: run this instead of the image's entry point", OPT_ENTRYPOINT },
 	{ "rootfs", 0, "DIR", "use the programs in DIR instead of the host's /usr", OPT_ROOTFS },
-	{ "root", 0, NULL, "run as uid 0 of the cell's own namespace", OPT_ROOT },
+	{ "root", 0, "[none|host|minimal]", "run as uid 0; with a word: choose the cell's programs", OPT_ROOT },
 	{ "hostname", 0, "NAME", "the host name in the cell (cell)", OPT_HOSTNAME },
 	{ "profile", 0, "NAME", "default, or nested: let the command create namespaces", OPT_PROFILE },
 	{ "boundary", 0, "NAME", "the cell's walls: namespace (default), microvm or strongest", OPT_BOUNDARY },
@@ -243,7 +245,9 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 		if (strlen(value) > 63 || !cell_name_ok(value))
 			return err_set(err, EINVAL, "'%s' cannot be a host name", value);
 		return set_text(&run->spec.hostname, value);
-	case OPT_ROOT:      run->spec.root = true; return 0;
+	case OPT_ROOT:      return run_set_root(run, value, err);
+	case OPT_IMAGE:     run->image = value; return 0;
+	case OPT_ENTRYPOINT: run->entrypoint = value; return 0;
 	case OPT_DETACH:    run->spec.detached = true; return 0;
 	case OPT_TTY:       run->tty = RUN_TTY_YES; return 0;
 	case OPT_NO_TTY:    run->tty = RUN_TTY_NO; return 0;
@@ -324,6 +328,8 @@ take_command(struct run *run, int argc, char **argv, struct err *err)
 		               run->described != NULL ? run->described : argv[0]);
 	if (run->doc != NULL)
 		return 0;
+	if (argc == 0 && run->image != NULL)
+		return 0;
 	if (argc == 0)
 		return err_set(err, EINVAL, "no command is given: cloister run [OPTION...] -- CMD...");
 	if (argc > CELL_ARGS_MAX)
@@ -367,8 +373,10 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	run->asked = run->spec.limits;
 	if (r == 0)
 		r = run_finish_policy(run, err);
+	if (r == 0)
+		r = run_finish_image(run, err);
 	/* A document has the names of secrets, so the vault need not be open. */
-	if (r < 0 || run->print_doc)
+	if (r != 0 || run->print_doc)
 		return r;
 	if (r == 0)
 		r = run_finish_secrets(run, err);
@@ -448,7 +456,7 @@ run_start(const struct run *run, struct err *err)
 		{ run->policy_fd, CELL_POLICY_FD }, { run->policy_text_fd, CELL_POLICY_TEXT_FD },
 		{ run->counts_fd, CELL_COUNTS_FD }, { run->cas_fd, CELL_AUTHORITIES_FD },
 		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD },
-		{ -1, CELL_TIMING_FD } };
+		{ -1, CELL_TIMING_FD }, { run->image_fd, CELL_IMAGE_FD } };
 	struct spawn supervisor = { .argv = (char *[]){ (char[]){ "cloister-supervisor" }, NULL },
 		.fds = fds, .n_fds = ARRAY_LEN(fds) };
 	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);

@@ -11,6 +11,7 @@ struct err;
 struct node;
 
 #define RUN_VARIABLES_MAX (CELL_ARGS_MAX / 2)     /* -e and --env-file */
+#define RUN_IMAGE_VARIABLES_MAX 512
 #define RUN_WORDS_MAX 256               /* each, for --allow, --ca and -s */
 
 struct run {
@@ -30,6 +31,11 @@ struct run {
 	const char *policy_file;        /* -p, or NULL */
 	const char *input_file;         /* --input, or NULL */
 	const char *vm_kernel;          /* --vm-kernel, or NULL */
+	const char *image;              /* a reference: --image, --root minimal, or the document's; or NULL */
+	char *image_text;               /* it, if the document has an image; or NULL */
+	const char *image_name, *image_digest;  /* the document's, or NULL */
+	const char *entrypoint;         /* --entrypoint, or NULL */
+	json_t *image_config;           /* with an image: what it asks for */
 	struct policy_boundary boundary, demanded;      /* what is asked for, and what policies demand */
 	struct policy_images images;                    /* what policies require of the cell's image */
 	const char *boundary_by;        /* who asks for it */
@@ -58,6 +64,7 @@ struct run {
 	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets; and the
 	 * channel to spec.keeper. */
 	int policy_fd, policy_text_fd, counts_fd, cas_fd, secrets_fd, keeper_fd;
+	int image_fd;                   /* with an image: it is in use */
 };
 void run_free(struct run *run);         /* for OWN() too */
 
@@ -82,6 +89,20 @@ int run_handed_status(int socket);
  * RUN, whose policy is known. */
 int run_take_doc(struct run *run, const char *file, struct err *err);
 int run_print_doc(const struct run *run, struct err *err);
+
+/* run_image.c: --root, whose VALUE may be NULL; and the image of a document, of which NAME or DIGEST may be
+ * NULL. */
+int run_set_root(struct run *run, const char *value, struct err *err);
+int run_take_image(struct run *run, const char *name, const char *digest, struct err *err);
+/* Finds the image, and sets spec.image and what else it asks for.  The result is positive, an exit status, if the
+ * operator knows already why it failed. */
+int run_finish_image(struct run *run, struct err *err);
+
+/* run_config.c: command, working folder and user. */
+int run_use_config(struct run *run, struct err *err);
+/* Calls PUT for each variable ("NAME=VALUE") of the image, and warns of secrets.  PUT returns 0 or -ENOMEM. */
+int run_put_image_env(const struct run *run, int (*put)(void *arg, const char *entry), void *arg, struct err *err);
+void run_hint_ports(const struct run *run);
 
 /* run_blobs.c: the path of the folder of a capability, and of a blob, which match their hash.  The
  * caller owns *ret_path. */

@@ -1,4 +1,4 @@
-/* run_disk.c - `cloister run --boundary microvm --rootfs DIR`: the disk that the virtual machine has as its root. */
+/* run_disk.c - `cloister run --boundary microvm` with --rootfs or --image: the disk that the virtual machine has as its root. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,6 +19,7 @@
 
 #define ANSWER_MAX (PATH_MAX + HASH_NAME + 3)
 #define PATIENCE_MS 2000
+#define FIXED_WORDS 7
 
 /* Somebody who waits at a terminal is told why. */
 static void
@@ -27,7 +28,8 @@ await_answer(int fd, const struct cell_spec *spec)
 	struct pollfd answer = { .fd = fd, .events = POLLIN };
 
 	if (poll(&answer, 1, PATIENCE_MS) == 0 && !spec->quiet && isatty(STDERR_FILENO))
-		fprintf(stderr, "cloister: making a disk of '%s', once for all cells that use it...\n", spec->rootfs);
+		fprintf(stderr, "cloister: making a disk of '%s', once for all cells that use it...\n",
+		        spec->image.layers != NULL ? spec->image.name : spec->rootfs);
 }
 
 /* Two lines: the disk's path and its hash. */
@@ -56,7 +58,11 @@ read_answer(int fd, struct cell_spec *spec)
 void
 run_find_disk(struct cell_spec *spec, const char *cache)
 {
-	char agent[16];
+	const bool is_image = spec->image.layers != NULL;
+	char agent[16], digest[HASH_NAME + 1];
+	char *argv[FIXED_WORDS + CELL_LAYERS_MAX + 1] = { (char[]){ "cloister-disk" }, (char[]){ "--agent" }, agent,
+		(char[]){ "--cache" }, (char *)(uintptr_t)cache, is_image ? (char[]){ "--image" } : (char[]){ "--folder" },
+		is_image ? digest : spec->rootfs };
 	struct spawn_fd out = { -1, STDOUT_FILENO };
 	struct err err = {0};
 	int ends[2], status;
@@ -67,9 +73,10 @@ run_find_disk(struct cell_spec *spec, const char *cache)
 		return;
 	snprintf(agent, sizeof(agent), "%d", spec->root ? 0 : CELL_AGENT_ID);
 	out.fd = ends[1];
-	pid = spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-disk" }, (char[]){ "--folder" },
-		spec->rootfs, (char[]){ "--agent" }, agent, (char[]){ "--cache" }, (char *)(uintptr_t)cache, NULL },
-		.fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, &err);
+	hash_name(spec->image.digest, digest);
+	for (size_t i = 0; i < strv_len(spec->image.layers); i++)
+		argv[FIXED_WORDS + i] = spec->image.layers[i];
+	pid = spawn_start(&(struct spawn){ .argv = argv, .fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, &err);
 	close(ends[1]);
 	if (pid >= 0) {
 		await_answer(ends[0], spec);

@@ -198,7 +198,9 @@ take_input(struct run *run, const json_t *input, struct err *err)
 static int
 take_options(struct run *run, const json_t *doc, struct err *err)
 {
-	int r = json_is_true(json_object_get(doc, "root")) ? run_take_option(run, "root", NULL, err) : 0;
+	const json_t *root = json_object_get(doc, "root");
+	int r = json_is_true(root) || json_is_string(root) ?
+	        run_take_option(run, "root", json_string_value(root), err) : 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(options); i++) {
 		const json_t *value = json_object_get(doc, options[i].member);
@@ -215,7 +217,7 @@ take_options(struct run *run, const json_t *doc, struct err *err)
 static int
 take_all(struct run *run, const json_t *doc, struct err *err)
 {
-	const json_t *policy = json_object_get(doc, "policy");
+	const json_t *policy = json_object_get(doc, "policy"), *image = json_object_get(doc, "image");
 	int r = take_command(run, json_object_get(doc, "command"), err);
 
 	run->policy_name = text_of(policy, "name");
@@ -229,6 +231,8 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	if (r == 0 && text_of(doc, "boundary") != NULL)
 		r = run_set_boundary(run, text_of(doc, "boundary"), "the document", err);
 	r = r == 0 ? take_options(run, doc, err) : r;
+	if (r == 0 && image != NULL)
+		r = run_take_image(run, text_of(image, "name"), text_of(image, "digest"), err);
 	return r == 0 && json_object_get(doc, "input") != NULL ?
 	       take_input(run, json_object_get(doc, "input"), err) : r;
 }
@@ -440,19 +444,39 @@ put_input(json_t *doc, const struct run *run, struct err *err)
 	       not_text(err, "the path", run->input_file) : 0;
 }
 
+/* An image by its digest, which says what is in it. */
+static int
+put_root(json_t *doc, const struct run *run, struct err *err)
+{
+	const struct cell_image *image = &run->spec.image;
+	char digest[HASH_NAME + 1];
+	json_t *value;
+
+	if (run->spec.bare && run->spec.root)
+		return err_set(err, EINVAL, "the cell has no document: it cannot have both --root and --root none");
+	if ((run->spec.bare && json_object_set_new(doc, "root", json_string("none")) < 0) ||
+	    (run->spec.root && json_object_set_new(doc, "root", json_true()) < 0))
+		return no_memory(err);
+	if (image->layers == NULL)
+		return put_text(doc, "rootfs", run->spec.rootfs, err);
+	hash_name(image->digest, digest);
+	value = image->name[0] == '\0' ? json_pack("{s:s}", "digest", digest) :
+	        json_pack("{s:s,s:s}", "digest", digest, "name", image->name);
+	return json_object_set_new(doc, "image", value) < 0 ? no_memory(err) : 0;
+}
+
 static int
 describe(const struct run *run, json_t *doc, struct err *err)
 {
 	const struct cell_spec *spec = &run->spec;
 	char boundary[POLICY_BOUNDARY_TEXT_MAX + 1];
-	int r = json_object_set_new(doc, "version", json_integer(CELL_DOC_VERSION)) < 0 ||
-	        (spec->root && json_object_set_new(doc, "root", json_true()) < 0) ? no_memory(err) : 0;
+	int r = json_object_set_new(doc, "version", json_integer(CELL_DOC_VERSION)) < 0 ? no_memory(err) :
+	        put_root(doc, run, err);
 
 	if (r == 0 && run->boundary.is_set)
 		r = put_text(doc, "boundary", policy_boundary_text(&run->boundary, boundary), err);
 	r = r == 0 ? put_text(doc, "chain", spec->chain, err) : r;
 	r = r == 0 ? put_text(doc, "principal", spec->principal, err) : r;
-	r = r == 0 ? put_text(doc, "rootfs", spec->rootfs, err) : r;
 	if (r == 0 && strcmp(spec->hostname, "cell") != 0)
 		r = put_text(doc, "hostname", spec->hostname, err);
 	if (r == 0 && spec->profile == CELL_PROFILE_NESTED)

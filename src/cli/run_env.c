@@ -19,6 +19,8 @@ run_free(struct run *run)
 		free(run->given[i].entry);
 	free(run->given);
 	json_decref(run->doc);
+	json_decref(run->image_config);
+	free(run->image_text);
 	free(run->input_path);
 	strv_free(run->placeholders);
 	secret_wants_free(&run->wants);
@@ -85,15 +87,11 @@ put_entry(char **env, size_t *n, const char *name, const char *value)
 
 /* "NAME=VALUE" */
 static int
-put_whole(char **env, size_t *n, char *entry)
+put_whole(char **env, size_t *n, const char *entry)
 {
-	char *equals = strchr(entry, '=');
-	int r;
+	OWN(freep) char *name = strndup(entry, strcspn(entry, "="));
 
-	*equals = '\0';
-	r = put_entry(env, n, entry, equals + 1);
-	*equals = '=';
-	return r;
+	return name == NULL ? -ENOMEM : put_entry(env, n, name, strchr(entry, '=') + 1);
 }
 
 /* For `exec`: records which of them hold placeholders. */
@@ -145,29 +143,69 @@ put_no_retries(char **env, size_t *n)
 	return r;
 }
 
+struct pair {
+	const char *name, *value;
+};
+
+static int
+put_pairs(char **env, size_t *n, const struct pair *pairs, size_t n_pairs)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n_pairs; i++)
+		r = put_entry(env, n, pairs[i].name, pairs[i].value);
+	return r;
+}
+
+struct putting {
+	char **env;
+	size_t *n;
+};
+
+static int
+put_images(void *arg, const char *entry)
+{
+	const struct putting *p = arg;
+
+	return put_whole(p->env, p->n, entry);
+}
+
+/* The defaults, which an image may change, and the variables that are about the cell. */
+static int
+put_usual(const struct run *run, char **env, size_t *n, struct err *err)
+{
+	const struct pair defaults[] = {
+		{ "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
+		{ "SHELL", "/bin/sh" },
+		{ "LANG", "C.UTF-8" },
+	}, own[] = {
+		{ "HOME", CELL_HOME },
+		{ "USER", run->spec.root ? "root" : "agent" },
+		{ "LOGNAME", run->spec.root ? "root" : "agent" },
+		{ "CLOISTER_CELL", run->spec.id },
+	};
+	struct putting p = { env, n };
+	int r = put_pairs(env, n, defaults, ARRAY_LEN(defaults));
+
+	r = r == 0 ? run_put_image_env(run, put_images, &p, err) : r;
+	return r == 0 ? put_pairs(env, n, own, ARRAY_LEN(own)) : r;
+}
+
 int
 run_finish_env(struct run *run, struct err *err)
 {
 	const char *term = getenv("TERM");
-	const struct { const char *name, *value; } few[] = {
-		{ "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
-		{ "HOME", CELL_HOME },
-		{ "USER", run->spec.root ? "root" : "agent" },
-		{ "LOGNAME", run->spec.root ? "root" : "agent" },
-		{ "SHELL", "/bin/sh" },
-		{ "LANG", "C.UTF-8" },
-		{ "CLOISTER_CELL", run->spec.id },
-	};
 	size_t n = 0;
-	int r = 0;
+	int r;
 
 	run->spec.env = calloc(CELL_ARGS_MAX + 1, sizeof(char *));
 	if (run->spec.env == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	for (char **e = environ; !CONTROL_ON("env") && *e != NULL && n < CELL_ARGS_MAX / 4; e++)
 		run->spec.env[n++] = strdup(*e);
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(few); i++)
-		r = put_entry(run->spec.env, &n, few[i].name, few[i].value);
+	r = put_usual(run, run->spec.env, &n, err);
+	if (r == -E2BIG)
+		return r;
 	if (r == 0 && run->spec.tty && term != NULL)
 		r = put_entry(run->spec.env, &n, "TERM", term);
 	if (r == 0)

@@ -58,6 +58,8 @@ run_print_hints(const struct run *run)
 		return;
 	if (run->as_it_is != NULL)
 		hint_env(run->as_it_is);
+	if (isatty(STDERR_FILENO))
+		run_hint_ports(run);
 	for (size_t i = 0; len > 1 && isatty(STDERR_FILENO) && i < run->spec.n_grants; i++) {
 		const struct cell_grant *g = &run->spec.grants[i];
 

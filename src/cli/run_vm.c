@@ -102,7 +102,7 @@ needs_elf(const struct cell_spec *spec)
 static bool
 takes_disk(const struct cell_spec *spec)
 {
-	return spec->rootfs[0] != '\0' &&
+	return (spec->rootfs[0] != '\0' || spec->image.layers != NULL) &&
 	       strcmp(boundary_find(BOUNDARY_MICROVM, NULL)->monitor(spec), "cloud-hypervisor") != 0;
 }
 

@@ -62,7 +62,7 @@ static const struct {
 	{ "{\"command\":[\"a\\u0000b\"],\"version\":1}", "cannot be read" },
 	{ DOC("\"Env\":[],"), "the cell document has no member 'Env': did you mean 'env'?" },
 	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, chain, command, env, grants, "
-	  "hostname, input, limits, policy, ports, principal, profile, root, rootfs, secrets, setups, version, within" },
+	  "hostname, image, input, limits, policy, ports, principal, profile, root, rootfs, secrets, setups, version, within" },
 	{ DOC("\"env\":[{\"name\":\"A\"}],"), "env[0] needs 'value'" },
 	{ DOC("\"env\":[{\"value\":\"A\"}],"), "env[0] needs 'name' or 'file'" },
 	{ DOC("\"env\":[{\"file\":\"/e\",\"name\":\"A\",\"value\":\"\"}],"), "cannot have both" },

@@ -9,6 +9,7 @@ static char *argv_of_sample[] = { (char[]){ "sh" }, (char[]){ "-c" },
                                   (char[]){ "echo \"\n\"" }, NULL };
 static char *setups_of_sample[] = { (char[]){ "/caps/a/setup.sh" }, (char[]){ "/b" }, NULL };
 static char *sources_of_sample[] = { (char[]){ "/w/policies/base.yaml" }, (char[]){ "/p" }, NULL };
+static char *layers_of_sample[] = { (char[]){ "/l/0" }, (char[]){ "/l/1" }, NULL };
 static char *env_of_sample[] = { (char[]){ "A=1" }, NULL };
 static char path_of_sample[] = ".aws/credentials", text_of_sample[] = "text\n";
 static struct cell_grant grants_of_sample[] = {
@@ -37,6 +38,7 @@ sample(void)
 		.vm_kernel = strdup("/boot/k"), .vm_initramfs = strdup("/i"), .vm_emulated = true,
 		.vm_disk = strdup("/d"), .vm_disk_hash = { 5, [HASH_LEN - 1] = 6 },
 		.vm_kernel_hash = { 1, [HASH_LEN - 1] = 2 }, .vm_initramfs_hash = { 3, [HASH_LEN - 1] = 4 },
+		.image = { layers_of_sample, strdup("a.example/b:1"), { 7, [HASH_LEN - 1] = 8 }, 33, 44 }, .bare = true,
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};
 
@@ -52,6 +54,7 @@ sample_free(struct cell_spec *spec)
 	free(spec->hostname);
 	free(spec->cwd);
 	free(spec->rootfs);
+	free(spec->image.name);
 	free(spec->known_hosts);
 	free(spec->principal);
 	free(spec->chain);
@@ -100,10 +103,54 @@ TEST(cell_spec_round_trip)
 	CHECK(memcmp(out.vm_disk_hash, in.vm_disk_hash, HASH_LEN) == 0);
 	CHECK(out.vm_emulated && memcmp(out.vm_kernel_hash, in.vm_kernel_hash, HASH_LEN) == 0 &&
 	      memcmp(out.vm_initramfs_hash, in.vm_initramfs_hash, HASH_LEN) == 0);
+	CHECK(strcmp(out.image.layers[1], "/l/1") == 0 && out.image.layers[2] == NULL);
+	CHECK_STR(out.image.name, "a.example/b:1");
+	CHECK(out.bare && out.image.uid == 33 && out.image.gid == 44 &&
+	      memcmp(out.image.digest, in.image.digest, HASH_LEN) == 0);
 	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);
 	buf_init(&again, CELL_SPEC_MAX);
 	cell_spec_put(&again, &out);
 	CHECK(again.len == b.len && memcmp(again.data, b.data, b.len) == 0);
+}
+
+TEST(cell_spec_of_an_image_is_strict)
+{
+	char *relative[] = { (char[]){ "/l/0" }, (char[]){ "l/1" }, NULL }, *none[] = { NULL };
+	char *many[CELL_LAYERS_MAX + 2] = { NULL };
+	char long_name[CELL_IMAGE_NAME_MAX + 2];
+	const struct { char **layers, *name; } bad[] = {
+		{ relative, NULL }, { none, NULL }, { many, NULL }, { layers_of_sample, long_name },
+	};
+
+	memset(long_name, 'a', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	for (size_t i = 0; i <= CELL_LAYERS_MAX; i++)
+		many[i] = layers_of_sample[0];
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		OWN(sample_free) struct cell_spec in = sample();
+		struct cell_spec changed = in, out = {0};
+		OWN(buf_free) struct buf b = BUF(CELL_SPEC_MAX);
+
+		changed.image.layers = bad[i].layers;
+		changed.image.name = bad[i].name != NULL ? bad[i].name : in.image.name;
+		cell_spec_put(&b, &changed);
+		CHECK(cell_spec_get(&b, &out, NULL) == -EBADMSG);
+	}
+}
+
+TEST(cell_spec_programs_of_each_kind)
+{
+	struct cell_spec spec = { .rootfs = (char[]){ "" } };
+
+	CHECK(cell_spec_programs(&spec) == CELL_PROGRAMS_HOST && !cell_spec_has_fd(&spec, CELL_IMAGE_FD));
+	spec.rootfs = (char[]){ "/r" };
+	CHECK(cell_spec_programs(&spec) == CELL_PROGRAMS_FOLDER);
+	spec.rootfs = (char[]){ "" };
+	spec.bare = true;
+	CHECK(cell_spec_programs(&spec) == CELL_PROGRAMS_NONE);
+	spec.bare = false;
+	spec.image.layers = layers_of_sample;
+	CHECK(cell_spec_programs(&spec) == CELL_PROGRAMS_IMAGE && cell_spec_has_fd(&spec, CELL_IMAGE_FD));
 }
 
 TEST(cell_file_paths)

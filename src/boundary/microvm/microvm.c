@@ -40,13 +40,16 @@ describe_guest(const struct cell_spec *spec, bool has_disk, struct cell_spec *re
                struct err *err)
 {
 	static char none[] = "", host[] = VM_GUEST_HOST, disk[] = VM_GUEST_DISK, command[] = "agent";
-	static char *nothing[] = { NULL }, *argv[] = { command, NULL };
+	static char *nothing[] = { NULL }, *argv[] = { command, NULL }, *of_disk[] = { disk, NULL }, *of_host[] = { host, NULL };
 
 	*ret_guest = (struct cell_spec){ .name = none, .hostname = spec->hostname, .cwd = spec->cwd,
-		.rootfs = has_disk ? disk : host,
+		.rootfs = spec->image.layers != NULL ? none : has_disk ? disk : host,
 		.argv = argv, .env = nothing, .grants = grants, .n_grants = spec->n_grants, .limits = spec->limits,
 		.profile = spec->profile, .root = spec->root, .has_policy = spec->has_policy,
 		.n_files = spec->n_files, .known_hosts = spec->known_hosts, .audit_max = CELL_AUDIT_MAX };
+	if (spec->image.layers != NULL)
+		ret_guest->image = (struct cell_image){ .layers = has_disk ? of_disk : of_host, .name = none,
+			.uid = spec->image.uid, .gid = spec->image.gid };
 	memcpy(ret_guest->id, spec->id, sizeof(ret_guest->id));
 	memcpy(ret_guest->files, spec->files, sizeof(ret_guest->files));
 	for (size_t i = 0; i < spec->n_grants; i++) {
@@ -90,7 +93,7 @@ vm_greet(const struct ns_plan *plan, int stream, struct err *err)
 		buf_put(&message, entropy, sizeof(entropy));
 		cell_spec_put(&message, &guest);
 		if ((flags_of(plan, m) & VM_GUEST_TRUST) != 0)
-			r = vm_put_trust(&message, plan->spec, plan->ground->trust, err);
+			r = vm_put_trust(&message, plan, err);
 		if (r == 0 && buf_failed(&message))
 			r = err_set(err, E2BIG, "the files of the agent's home are too large for a virtual machine");
 	}

@@ -88,8 +88,7 @@ int vm_relay(int listener, int stream, struct err *err);
 /* vm_trust.c: writes the cell's certificate authority, and whatever else its programs trust, for a guest with a
  * disk: see vm_guest.h.  Waits until it is complete. */
 struct buf;
-int vm_put_trust(struct buf *message, const struct cell_spec *spec, const struct boundary_trust *trust,
-                 struct err *err);
+int vm_put_trust(struct buf *message, const struct ns_plan *plan, struct err *err);
 
 /* vm_drivers.c: the mutant build's monitor, or NULL. */
 const char *vm_test_program(void);

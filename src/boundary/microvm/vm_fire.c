@@ -43,13 +43,13 @@ fire_check(const struct cell_spec *spec, struct err *err)
 		return err_set(err, ENOTSUP, WHO " cannot emulate a processor: use --vm-accel kvm, or --vm-monitor qemu");
 	if (spec->n_grants > 0)
 		return err_set(err, ENOTSUP, WHO " cannot share folders, so its cells have no workspaces and no -v: use "
-		               "--vm-monitor qemu or cloud-hypervisor, or put the files in the folder of --rootfs");
-	if (spec->rootfs[0] == '\0')
-		return err_set(err, ENOTSUP, WHO " cannot share this machine's programs: name a root file system with "
-		               "--rootfs, or use --vm-monitor qemu or cloud-hypervisor");
+		               "--vm-monitor qemu or cloud-hypervisor, or put the files in the folder of --rootfs, or an image");
+	if (spec->rootfs[0] == '\0' && spec->image.layers == NULL)
+		return err_set(err, ENOTSUP, WHO " cannot share this machine's programs: name others with --rootfs "
+		               "or --image, or use --vm-monitor qemu or cloud-hypervisor");
 	if (spec->vm_disk == NULL)
 		return err_set(err, ENOTSUP, WHO " needs a disk of '%s', and there is none: install erofs-utils, or use "
-		               "--vm-monitor qemu", spec->rootfs);
+		               "--vm-monitor qemu", spec->image.layers != NULL ? spec->image.name : spec->rootfs);
 	if (spec->limits.cpus_milli > CPUS_MAX * 1000)
 		return err_set(err, ENOTSUP, WHO " has at most %d processors: use --cpus %d", CPUS_MAX, CPUS_MAX);
 	return 0;

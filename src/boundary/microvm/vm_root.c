@@ -22,11 +22,11 @@ build_tree(const struct ns_plan *plan, bool has_disk, int *ret_tree, struct err 
 {
 	const bool trust = plan->ground->trust != NULL && !has_disk;
 	OWN(closep) int tree = -1, scratch = -1;
-	int r = ns_begin_root(trust ? "32m" : "4m", &tree, err);
+	int r = ns_begin_root(trust ? "32m" : "4m", !has_disk && plan->spec->image.layers != NULL, &tree, err);
 
 	if (r == 0 && !has_disk)
-		r = ns_show_programs(plan, tree, err);
-	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
+		r = ns_show_programs(plan, &tree, err);
+	if (r == 0 && trust && cell_spec_programs(plan->spec) == CELL_PROGRAMS_HOST)
 		r = ns_make_trust(tree, plan, err);
 	if (r == 0)
 		r = scratch = ns_new_scratch(plan, err);
@@ -54,6 +54,9 @@ take_tree(const struct ns_plan *plan, bool has_disk, int *ret_tree, int *ret_cop
 	*ret_copy = open_tree(*ret_tree, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
 	if (*ret_copy < 0)
 		return err_errno(err, "cannot take the guest's files");
+	/* The host's tree is let go of as a whole only if nothing is mounted on its top but the new root. */
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_errno(err, "cannot put the guest's files aside");
 	/* The tree itself, without what is mounted in it. */
 	return mounts_set_attrs(*ret_copy, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
 }
@@ -144,7 +147,7 @@ vm_build_root(const struct ns_plan *plan, const struct vm *vm, struct err *err)
 		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
 	r = vm_has_share(vm) ? take_tree(plan, vm->machine.has_disk, &tree, &copy, err) : 0;
 	if (r == 0)
-		r = ns_begin_root("1m", &root, err);
+		r = ns_begin_root("1m", false, &root, err);
 	if (r == 0)
 		r = ns_show_host(root, err);
 	if (r == 0)

@@ -34,10 +34,10 @@ put_files(struct buf *message, int first, int second, struct err *err)
 }
 
 int
-vm_put_trust(struct buf *message, const struct cell_spec *spec, const struct boundary_trust *trust,
-             struct err *err)
+vm_put_trust(struct buf *message, const struct ns_plan *plan, struct err *err)
 {
-	OWN(closep) int own = ns_open_bundle(spec->rootfs);
+	const struct boundary_trust *trust = plan->ground->trust;
+	OWN(closep) int own = ns_open_bundle(plan);
 	/* Programs without authorities of their own trust those of this machine. */
 	OWN(closep) int system = own < 0 ? cell_trust_open() : -1;
 	char hash[NS_SUBJECT_HASH + 1];

@@ -348,23 +348,25 @@ finish_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *stream, 
 static struct ns_plan
 new_plan(const struct cell_spec *spec, const struct boundary_ground *ground, const struct ns_inside *inside)
 {
-	struct ns_plan plan = { .spec = spec, .ground = ground, .inside = inside, .channel = -1, .stream = -1, .init_exe = -1,
-	                        .rootfs = -1, .changes = -1 };
+	struct ns_plan plan = { .spec = spec, .ground = ground, .inside = inside, .channel = -1, .stream = -1,
+	                        .init_exe = -1 };
 
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		plan.grants[i] = -1;
+	ns_clear_plan(&plan);
 	ns_choose_ids(&plan);
 	return plan;
 }
 
 static void
-close_plan(const struct ns_plan *plan)
+close_plan(struct ns_plan *plan)
 {
+	ns_reap_mapper(&plan->mapper);
 	closep(&plan->init_exe);
 	closep(&plan->rootfs);
 	closep(&plan->changes);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&plan->grants[i]);
+	for (size_t i = 0; i < CELL_LAYERS_MAX; i++)
+		closep(&plan->layers[i]);
 }
 
 /* The cell's limits, and the mounts that only the supervisor can make. */

@@ -131,7 +131,7 @@ ns_make_etc(int root, const struct cell_spec *spec, struct err *err)
 	if (etc < 0)
 		return err_errno(err, "cannot make /etc");
 	r = write_names(etc, spec, err);
-	if (r < 0 || spec->rootfs[0] != '\0')
+	if (r < 0 || cell_spec_programs(spec) != CELL_PROGRAMS_HOST)
 		return r;
 	host = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (host < 0)

@@ -98,7 +98,43 @@ ns_write_maps(const struct ns_plan *plan, pid_t child, struct err *err)
 
 struct id_map {
 	unsigned uid, gid, to, size;    /* as on disk, as ids outside the cell */
+	/* Of a whole range: AGENT changes places with these two. */
+	unsigned agent, agent_uid, agent_gid;
 };
+
+/* With A and B in each other's place. */
+static int
+write_swapped(int proc, const char *file, const struct id_map *map, unsigned a, unsigned b, struct err *err)
+{
+	const unsigned low = a < b ? a : b, high = a < b ? b : a;
+	const struct { unsigned first, size, to; } parts[] = {
+		{ 0, low, 0 }, { low, 1, high }, { low + 1, high - low - 1, low + 1 }, { high, 1, low },
+		{ high + 1, map->size - high - 1, high + 1 },
+	};
+	char text[160];
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		if (parts[i].size > 0)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%u %u %u\n", parts[i].first,
+			                        map->to + parts[i].to, parts[i].size);
+	return write_file_at(proc, file, text, err);
+}
+
+static int
+write_id_map(int proc, const char *file, const struct id_map *map, unsigned first, unsigned other, struct err *err)
+{
+	return map->size == 1 || other == map->agent ? write_map(proc, file, first, map->to, map->size, err) :
+	       write_swapped(proc, file, map, map->agent, other, err);
+}
+
+void
+ns_reap_mapper(pid_t *mapper)
+{
+	if (*mapper > 0)
+		waitpid(*mapper, NULL, 0);
+	*mapper = 0;
+}
 
 static int
 wait_for_end(void *arg)
@@ -110,28 +146,32 @@ wait_for_end(void *arg)
 }
 
 /* Makes a user namespace that only serves as an id map.  Its process only waits to be killed, so it
- * shares this one's memory: copying that would take longer than all the rest. */
+ * shares this one's memory: copying that would take longer than all the rest.  It is reaped later, because its
+ * death takes as long as the machine is busy. */
 static int
-make_map_ns(const struct id_map *map, struct err *err)
+make_map_ns(const struct id_map *map, pid_t *mapper, struct err *err)
 {
 	static char stack[8192] __attribute__((aligned(16)));
 	OWN(closep) int proc = -1;
-	pid_t pid = clone(wait_for_end, stack + sizeof(stack), CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
+	pid_t pid;
 	int ns = -1, r;
 
+	/* It has the same stack. */
+	ns_reap_mapper(mapper);
+	pid = clone(wait_for_end, stack + sizeof(stack), CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
 	if (pid < 0)
 		return err_errno(err, "cannot make a user namespace");
 	proc = open_proc(pid, err);
-	r = proc < 0 ? proc : write_map(proc, "uid_map", map->uid, map->to, map->size, err);
+	r = proc < 0 ? proc : write_id_map(proc, "uid_map", map, map->uid, map->agent_uid, err);
 	if (r == 0)
-		r = write_map(proc, "gid_map", map->gid, map->to, map->size, err);
+		r = write_id_map(proc, "gid_map", map, map->gid, map->agent_gid, err);
 	if (r == 0) {
 		ns = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
 		if (ns < 0)
 			r = err_errno(err, "cannot open a user namespace");
 	}
 	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	*mapper = pid;
 	return r < 0 ? r : ns;
 }
 
@@ -139,6 +179,7 @@ make_map_ns(const struct id_map *map, struct err *err)
 struct last_map {
 	struct id_map map;
 	int ns;
+	pid_t *mapper;
 };
 
 static int
@@ -150,7 +191,7 @@ map_mount(int mount, const char *path, const struct id_map *map, struct last_map
 	if (last->ns < 0 || memcmp(&last->map, map, sizeof(*map)) != 0) {
 		closep(&last->ns);
 		last->map = *map;
-		last->ns = make_map_ns(map, err);
+		last->ns = make_map_ns(map, last->mapper, err);
 	}
 	if (last->ns < 0)
 		return last->ns;
@@ -160,6 +201,18 @@ map_mount(int mount, const char *path, const struct id_map *map, struct last_map
 		                 "has no id-mapped mounts (start the cell as the owner of '%s' instead)",
 		                 path, path);
 	return 0;
+}
+
+/* All ids; with those of an image's user and of the agent in each other's place. */
+static struct id_map
+range_of(const struct ns_plan *plan)
+{
+	const struct cell_image *image = &plan->spec->image;
+	struct id_map map = { .to = plan->base, .size = NS_RANGE_SIZE, .agent = plan->spec->root ? 0 : CELL_AGENT_ID };
+
+	map.agent_uid = image->layers != NULL && image->uid < NS_RANGE_SIZE ? image->uid : map.agent;
+	map.agent_gid = image->layers != NULL && image->gid < NS_RANGE_SIZE ? image->gid : map.agent;
+	return map;
 }
 
 /* Like mounts_copy_tree, without the mounts below: each would need a map of its own file system. */
@@ -180,7 +233,7 @@ copy_mapped(const char *path, bool whole_range, const struct ns_plan *plan, stru
 	map = (struct id_map){ .uid = st.st_uid, .gid = st.st_gid,
 		.to = plan->base + (plan->spec->root ? 0 : CELL_AGENT_ID), .size = 1 };
 	if (whole_range)
-		map = (struct id_map){ .to = plan->base, .size = NS_RANGE_SIZE };
+		map = range_of(plan);
 	mount = open_tree(at, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	if (mount < 0)
 		return err_errno(err, "cannot take the mount of '%s'", path);
@@ -229,29 +282,61 @@ find_missing(struct ns_plan *plan, size_t grant)
 }
 
 static int
+copy_layers(struct ns_plan *plan, struct last_map *last, struct err *err)
+{
+	for (size_t i = 0; i < strv_len(plan->spec->image.layers); i++) {
+		plan->layers[i] = copy_mapped(plan->spec->image.layers[i], true, plan, last, err);
+		if (plan->layers[i] < 0)
+			return plan->layers[i];
+	}
+	return 0;
+}
+
+int
+ns_prepare_layers(struct ns_plan *plan, struct err *err)
+{
+	struct last_map last = { .ns = -1, .mapper = &plan->mapper };
+	int r = copy_layers(plan, &last, err);
+
+	closep(&last.ns);
+	return r;
+}
+
+static int
 copy_grants(struct ns_plan *plan, struct last_map *last, struct err *err)
 {
+	int r;
+
 	for (size_t i = 0; i < plan->spec->n_grants; i++) {
 		plan->grants[i] = copy_mapped(plan->spec->grants[i].host, false, plan, last, err);
 		if (plan->grants[i] < 0)
 			return plan->grants[i];
 		find_missing(plan, i);
 	}
-	if (plan->spec->rootfs[0] == '\0')
-		return 0;
+	r = copy_layers(plan, last, err);
+	if (r < 0 || plan->spec->rootfs[0] == '\0')
+		return r;
 	plan->rootfs = copy_mapped(plan->spec->rootfs, true, plan, last, err);
 	return plan->rootfs < 0 ? plan->rootfs : 0;
+}
+
+void
+ns_clear_plan(struct ns_plan *plan)
+{
+	plan->rootfs = plan->changes = -1;
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		plan->grants[i] = -1;
+	for (size_t i = 0; i < CELL_LAYERS_MAX; i++)
+		plan->layers[i] = -1;
 }
 
 int
 ns_prepare_grants(struct ns_plan *plan, struct err *err)
 {
-	struct last_map last = { .ns = -1 };
+	struct last_map last = { .ns = -1, .mapper = &plan->mapper };
 	int r;
 
-	plan->rootfs = plan->changes = -1;
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		plan->grants[i] = -1;
+	ns_clear_plan(plan);
 	if (!plan->range || !CONTROL_ON("userns-range"))
 		return 0;
 	r = copy_grants(plan, &last, err);

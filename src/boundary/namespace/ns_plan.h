@@ -52,14 +52,22 @@ struct ns_plan {
 	uint16_t not_in[CELL_GRANTS_MAX];       /* a bit for each of ground->hidden that the grant
 	                                         * lacks, because it is on another mount */
 	int rootfs;                     /* likewise */
+	int layers[CELL_LAYERS_MAX];    /* likewise, of an image */
 	bool has_etc;                   /* the generated /etc is in the root file system already */
 	int changes;                    /* likewise, for the folder that keeps changes */
+	pid_t mapper;                   /* a dead process that made an id map; 0: none */
 };
 
 /* ns_ids.c: user and group ids inside and outside the cell. */
 void ns_choose_ids(struct ns_plan *plan);
 bool ns_has_range(void);                /* whether this process is real root */
 int ns_write_maps(const struct ns_plan *plan, pid_t child, struct err *err);
+/* There are no mounts in it yet. */
+void ns_clear_plan(struct ns_plan *plan);
+/* Detached mounts of the layers of an image, with their owners as the cell has them. */
+int ns_prepare_layers(struct ns_plan *plan, struct err *err);
+/* Waits for the end of *MAPPER, if there is one. */
+void ns_reap_mapper(pid_t *mapper);
 /* Detached mounts of the grants, with their owners shown as the agent. */
 int ns_prepare_grants(struct ns_plan *plan, struct err *err);
 
@@ -88,8 +96,9 @@ int ns_drop_everything(const struct ns_plan *plan, struct err *err);
  * afterwards.  Sends the scratch space and the overlays' upper folders to the supervisor. */
 int ns_build_root(const struct ns_plan *plan, struct err *err);
 /* The steps of it.  ROOT is mounted over "/" and the working folder; it has at most SIZE bytes. */
-int ns_begin_root(const char *size, int *ret_root, struct err *err);
-int ns_show_programs(const struct ns_plan *plan, int root, struct err *err);   /* and /etc */
+int ns_begin_root(const char *size, bool is_image, int *ret_root, struct err *err);
+/* And /etc.  With an image, *root becomes another. */
+int ns_show_programs(const struct ns_plan *plan, int *root, struct err *err);
 int ns_show_host(int root, struct err *err);    /* the host's programs alone */
 int ns_make_dev(int root, struct err *err);
 int ns_make_proc(const struct ns_plan *plan, int root, struct err *err);
@@ -99,6 +108,18 @@ int ns_enter_root(int root, struct err *err);
 /* ns_entries.c: whether the entry NAME of a root file system is shown as it is, if it is a folder or a link.
  * Cloister provides the others itself, or a cell has none; /etc is beneath cloister's own files. */
 bool ns_is_programs(const char *name);
+/* Where the parts of an image are mounted meanwhile.  It is a folder of the host's that a cell's child does not
+ * need, and goes with the host's tree. */
+#define NS_IMAGE_PARTS "/sys"
+/* ns_image.c: the first makes room for the layers of an image in ROOT, and makes *root the folder for the files
+ * above them.  The second makes *root the root of the cell: the layers with those files on top.  In both, *root is
+ * the working folder afterwards.  The third makes /dev read-only, once it is complete. */
+int ns_begin_image(int *root, struct err *err);
+int ns_compose_image(const struct ns_plan *plan, int *root, struct err *err);
+int ns_seal_image(int root, struct err *err);
+/* For other processes: makes the merged LAYERS, the lowest first, the working folder.  Needs a mount namespace of
+ * its own. */
+int ns_enter_layers(char **layers, struct err *err);
 /* ns_cover.c: hides cloister's own folders in grant I, for good. */
 int ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err);
 /* Sends descriptors to the supervisor: INIT_SCRATCH, INIT_UPPER or INIT_SSH.  NUMBER is the
@@ -116,10 +137,10 @@ int ns_make_home(int root, const struct cell_spec *spec, struct err *err);
 extern const char *const ns_trust_folders[];    /* beneath /etc; ends with NULL */
 int ns_make_trust(int root, const struct ns_plan *plan, struct err *err);
 /* The parts of it: waits at PIPE for the authority, which was begun before the cell; and opens the bundle that
- * ROOTFS has in its /etc (-1: none). */
+ * the cell's own programs have in their /etc (-1: none). */
 #define NS_SUBJECT_HASH 8
 int ns_await_trust(int pipe, char ret_hash[NS_SUBJECT_HASH + 1], struct err *err);
-int ns_open_bundle(const char *rootfs);
+int ns_open_bundle(const struct ns_plan *plan);
 
 /* ns_ssh.c: makes what ssh needs in the folder ROOT, which is the working folder: the keys of
  * hosts, and the socket of an agent, which is sent to the supervisor or kept for init: see plan->ssh.

@@ -96,7 +96,7 @@ show_rootfs_etc(int root, struct err *err)
 }
 
 static int
-show_rootfs(const struct ns_plan *plan, int root, struct err *err)
+show_folder(const struct ns_plan *plan, int root, struct err *err)
 {
 	OWN(closep) int mount = plan->rootfs;
 	OWN(closep) int from = -1;
@@ -133,7 +133,7 @@ ns_make_dev(int root, struct err *err)
 	static const struct { const char *name, *to; } links[] = {
 		{ "dev/fd", "/proc/self/fd" }, { "dev/stdin", "/proc/self/fd/0" },
 		{ "dev/stdout", "/proc/self/fd/1" }, { "dev/stderr", "/proc/self/fd/2" },
-		{ "dev/ptmx", "pts/ptmx" }, { "var/run", "/run" },
+		{ "dev/ptmx", "pts/ptmx" }, { "var/run", "/run" },     /* images have the last */
 	};
 	/* The kernel also counts terminals for the whole machine. */
 	const char *const pts_options[] = { "mode", "0620", "ptmxmode", "0666", "max", "256", NULL };
@@ -149,7 +149,7 @@ ns_make_dev(int root, struct err *err)
 			return err_errno(err, "cannot make '%s'", from);
 	}
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(links); i++)
-		if (symlinkat(links[i].to, root, links[i].name) < 0)
+		if (symlinkat(links[i].to, root, links[i].name) < 0 && errno != EEXIST)
 			r = err_errno(err, "cannot make '/%s'", links[i].name);
 	if (r < 0)
 		return r;
@@ -360,7 +360,7 @@ ns_enter_root(int root, struct err *err)
 }
 
 int
-ns_begin_root(const char *size, int *ret_root, struct err *err)
+ns_begin_root(const char *size, bool is_image, int *ret_root, struct err *err)
 {
 	const char *const options[] = { "mode", "0755", "size", size, "nr_inodes", "8k", NULL };
 	OWN(closep) int root = mounts_new_fs("tmpfs", options, MOUNTS_QUIET, err);
@@ -368,9 +368,11 @@ ns_begin_root(const char *size, int *ret_root, struct err *err)
 
 	if (root < 0)
 		return err_wrap(err, "the cell's root (see `cloister doctor`)");
-	r = mounts_attach(root, AT_FDCWD, "/", err);
+	r = mounts_attach(root, AT_FDCWD, is_image ? NS_IMAGE_PARTS : "/", err);
 	if (r == 0 && fchdir(root) < 0)
 		r = err_errno(err, "cannot enter the cell's root");
+	if (r == 0 && is_image)
+		r = ns_begin_image(&root, err);
 	if (r == 0)
 		r = make_folders(root, err);
 	if (r == 0)
@@ -379,18 +381,29 @@ ns_begin_root(const char *size, int *ret_root, struct err *err)
 }
 
 int
-ns_show_programs(const struct ns_plan *plan, int root, struct err *err)
+ns_show_programs(const struct ns_plan *plan, int *root, struct err *err)
 {
-	int r = plan->has_etc ? 0 : ns_make_etc(root, plan->spec, err);
+	const enum cell_programs programs = cell_spec_programs(plan->spec);
+	int r = plan->has_etc ? 0 : ns_make_etc(*root, plan->spec, err);
 
 	/* A guest makes its own. */
 	if (r == 0 && plan->spec->known_hosts[0] != '\0' && plan->inside == NULL)
-		r = ns_make_ssh(root, plan, err);
-	if (r == 0 && plan->ground->trust != NULL && plan->spec->rootfs[0] != '\0')
-		r = ns_make_trust(root, plan, err);
-	if (r == 0)
-		r = plan->spec->rootfs[0] == '\0' ? ns_show_host(root, err) : show_rootfs(plan, root, err);
-	return r;
+		r = ns_make_ssh(*root, plan, err);
+	if (r == 0 && plan->ground->trust != NULL && programs != CELL_PROGRAMS_HOST)
+		r = ns_make_trust(*root, plan, err);
+	if (r < 0 || programs == CELL_PROGRAMS_NONE)
+		return r;
+	return programs == CELL_PROGRAMS_HOST ? ns_show_host(*root, err) :
+	       programs == CELL_PROGRAMS_IMAGE ? ns_compose_image(plan, root, err) : show_folder(plan, *root, err);
+}
+
+/* An image may name a working folder that it does not have. */
+static int
+make_place(const struct ns_plan *plan, int root, struct err *err)
+{
+	OWN(closep) int fd = mounts_make_target(root, plan->spec->cwd, false, agent_id(plan), err);
+
+	return fd < 0 ? err_wrap(err, "the working folder of the image") : 0;
 }
 
 int
@@ -403,9 +416,9 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	/* Mounts made from here on are seen nowhere else. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
-	r = ns_begin_root(trust ? "32m" : "4m", &root, err);
+	r = ns_begin_root(trust ? "32m" : "4m", plan->spec->image.layers != NULL, &root, err);
 	if (r == 0)
-		r = ns_show_programs(plan, root, err);
+		r = ns_show_programs(plan, &root, err);
 	timing_mark(TIMING_SKELETON);
 	if (r == 0)
 		r = ns_make_dev(root, err);
@@ -421,10 +434,14 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = ns_send_fds(plan, INIT_SCRATCH, 0, &scratch, 1, err);
 	/* Done late, because it has to be waited for. */
-	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
+	if (r == 0 && trust && cell_spec_programs(plan->spec) == CELL_PROGRAMS_HOST)
 		r = ns_make_trust(root, plan, err);
 	if (r == 0)
 		r = ns_attach_grants(plan, root, scratch, err);
+	if (r == 0 && plan->spec->image.layers != NULL)
+		r = make_place(plan, root, err);
+	if (r == 0 && plan->spec->image.layers != NULL)
+		r = ns_seal_image(root, err);
 	if (r < 0)
 		return r;
 	timing_mark(TIMING_GRANTED);

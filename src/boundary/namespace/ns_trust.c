@@ -85,16 +85,14 @@ append(int to, int from, struct err *err)
 	return n < 0 ? err_errno(err, "cannot copy the trusted certificates") : 0;
 }
 
-int
-ns_open_bundle(const char *rootfs)
+/* In the folder ROOT. */
+static int
+find_bundle(int root)
 {
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
 	                        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	OWN(closep) int root = -1;
 	int fd = -1;
 
-	if (rootfs[0] != '\0')
-		root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; root >= 0 && fd < 0 && cell_trust_bundles[i] != NULL; i++) {
 		char path[96];
 
@@ -104,20 +102,44 @@ ns_open_bundle(const char *rootfs)
 	return fd;
 }
 
-/* The system's, or that of a root file system if it has one. */
+/* That of the topmost layer that has one. */
 static int
-open_bundle(const struct cell_spec *spec)
+find_in_layers(const struct ns_plan *plan)
 {
-	int own = ns_open_bundle(spec->rootfs);
+	int fd = -1;
+
+	for (size_t i = strv_len(plan->spec->image.layers); i-- > 0 && fd < 0;) {
+		OWN(closep) int own = plan->layers[i] >= 0 ? -1 :
+		                      open(plan->spec->image.layers[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		fd = find_bundle(own >= 0 ? own : plan->layers[i]);
+	}
+	return fd;
+}
+
+int
+ns_open_bundle(const struct ns_plan *plan)
+{
+	const char *folder = plan->spec->rootfs;
+	OWN(closep) int root = folder[0] == '\0' ? -1 : open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return plan->spec->image.layers != NULL ? find_in_layers(plan) : find_bundle(root);
+}
+
+/* The system's, or that of the cell's own programs if they have one. */
+static int
+open_bundle(const struct ns_plan *plan)
+{
+	int own = ns_open_bundle(plan);
 
 	return own >= 0 ? own : cell_trust_open();
 }
 
 static int
-write_files(int etc, const struct cell_spec *spec, const struct boundary_trust *trust,
+write_files(int etc, const struct ns_plan *plan, const struct boundary_trust *trust,
             const char *hash, struct err *err)
 {
-	OWN(closep) int bundle = -1, ca = -1, system = open_bundle(spec), keystore = -1;
+	OWN(closep) int bundle = -1, ca = -1, system = open_bundle(plan), keystore = -1;
 	char link[64];
 	int r;
 
@@ -228,11 +250,11 @@ ns_make_trust(int root, const struct ns_plan *plan, struct err *err)
 		return err_errno(err, "cannot open the cell's /etc");
 	r = ns_await_trust(trust->ready, hash, err);
 	if (r == 0)
-		r = write_files(etc, plan->spec, trust, hash, err);
+		r = write_files(etc, plan, trust, hash, err);
 	if (r == 0)
 		r = tell_browsers(etc, trust, err);
-	/* A root file system's own /etc is laid under cloister's as a whole. */
-	if (r == 0 && plan->spec->rootfs[0] == '\0')
+	/* Any other /etc is laid under cloister's as a whole. */
+	if (r == 0 && cell_spec_programs(plan->spec) == CELL_PROGRAMS_HOST)
 		for (size_t i = 0; ns_trust_folders[i] != NULL; i++)
 			lay_over_host(root, ns_trust_folders[i]);
 	return r;

@@ -26,8 +26,9 @@ struct disk_tree {
 	char **left_out;
 	size_t n_left_out;
 };
-/* Looks at everything beneath the working folder, and reads no file.  The caller frees *ret_tree. */
-int disk_look(struct disk_tree *ret_tree, struct err *err);
+/* Looks at everything beneath the working folder, and reads no file.  WHOLE: cells are shown all of its entries.
+ * The caller frees *ret_tree. */
+int disk_look(bool whole, struct disk_tree *ret_tree, struct err *err);
 void disk_tree_free(struct disk_tree *t);       /* for OWN() too */
 
 /* ---- disk_make.c ---- */

@@ -20,6 +20,7 @@ struct walk {
 	dev_t device;
 	uint64_t mount;
 	char path[PATH_MAX];            /* beneath the folder; "" at its top */
+	bool whole;
 };
 
 void
@@ -80,7 +81,7 @@ mount_of(int dir, const char *name, uint64_t *ret_mount)
 static bool
 is_shown(const struct walk *w, const char *name, mode_t mode)
 {
-	if (w->path[0] != '\0')
+	if (w->path[0] != '\0' || w->whole)
 		return true;
 	return (ns_is_programs(name) || strcmp(name, "etc") == 0) && (S_ISDIR(mode) || S_ISLNK(mode));
 }
@@ -157,11 +158,11 @@ list(struct walk *w, int dir, int depth, struct err *err)
 }
 
 int
-disk_look(struct disk_tree *ret_tree, struct err *err)
+disk_look(bool whole, struct disk_tree *ret_tree, struct err *err)
 {
 	OWN(disk_tree_free) struct disk_tree tree = {0};
 	OWN(closep) int dir = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct walk w = { .tree = &tree };
+	struct walk w = { .tree = &tree, .whole = whole };
 	struct stat st;
 	int r;
 

@@ -416,8 +416,7 @@ run(int *port, struct err *err)
 	static struct boundary_trust trust;
 	OWN(buf_free) struct buf message = {0};
 	OWN(cell_spec_free) struct cell_spec spec = {0};
-	struct ns_plan plan = { .spec = &spec, .ground = &ground, .range = true, .channel = -1, .stream = -1,
-	                        .rootfs = -1, .changes = -1 };
+	struct ns_plan plan = { .spec = &spec, .ground = &ground, .range = true, .channel = -1, .stream = -1 };
 	const char *mac = "";
 	uint32_t flags = 0;
 	int r = prepare(port, &plan.init_exe, err);
@@ -438,12 +437,14 @@ run(int *port, struct err *err)
 		r = guest_wake_net(mac, had_card, err);
 	if (r == 0)
 		r = guest_mount_files(flags, err);
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		plan.grants[i] = -1;
+	ns_clear_plan(&plan);
 	/* The shared tree has one.  The keys of SSH hosts are added here. */
 	plan.has_etc = (flags & VM_GUEST_HAS_DISK) == 0 && r == 0 && spec.known_hosts[0] == '\0';
 	if (r == 0 && fcntl(*port, F_SETFL, O_NONBLOCK) < 0)
 		r = err_errno(err, "the guest cannot use its port");
+	/* A share's owners are those of the cell already. */
+	if (r == 0 && (flags & VM_GUEST_HAS_DISK) != 0)
+		r = ns_prepare_layers(&plan, err);
 	if (r == 0)
 		r = forgo_owners_right(err);
 	return r < 0 ? r : ns_build(&plan, err);

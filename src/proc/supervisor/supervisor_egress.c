@@ -87,7 +87,7 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 	e->trust.certificate = memfd_create("ca", MFD_CLOEXEC);
 	e->key = memfd_create("key", MFD_CLOEXEC);
 	e->names = memfd_create("names", MFD_CLOEXEC);
-	if (cell_trust_has_java(sv->spec.rootfs))
+	if (cell_trust_has_java(&sv->spec))
 		e->trust.keystore = memfd_create("keystore", MFD_CLOEXEC);
 	if (e->trust.certificate < 0 || e->key < 0 || e->names < 0)
 		return err_errno(err, "cannot make a memory file");

@@ -152,6 +152,23 @@ put_vm(struct members *m, const struct supervisor *sv)
 	members_raw(m, "vm", text.data, text.len);
 }
 
+static void
+put_image(struct members *m, const struct cell_image *spec)
+{
+	OWN(members_free) struct members image;
+	OWN(buf_free) struct buf text = BUF(GRANT_MAX);
+	char digest[HASH_NAME + 1];
+
+	members_init(&image, GRANT_MAX);
+	if (spec->layers == NULL)
+		return;
+	hash_name(spec->digest, digest);
+	members_str(&image, "digest", digest);
+	members_str(&image, "name", spec->name);
+	members_put_object(&image, &text);
+	members_raw(m, "image", text.data, text.len);
+}
+
 /* Finds the build id, which the linker computes from the whole program. */
 static int
 find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
@@ -198,7 +215,8 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	members_str(&m, "chain", spec->chain);
 	members_str(&m, "cwd", spec->cwd);
 	members_str(&m, "name", spec->name);
-	members_str(&m, "rootfs", spec->rootfs);
+	members_str(&m, "rootfs", spec->bare ? "none" : spec->rootfs);
+	put_image(&m, &spec->image);
 	members_str(&m, "boundary", sv->boundary->name);
 	members_str(&m, "weaker", spec->weaker);
 	put_vm(&m, sv);

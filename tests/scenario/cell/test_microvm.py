@@ -119,6 +119,9 @@ def test_monitor_and_file_server_are_confined(operator, guest):
         # Its network is the cell's, its root has nothing of the operator's.
         assert os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
         assert str(operator.base) not in "".join(os.listdir(f"/proc/{pid}/root"))
+        # Nothing is mounted above it, where ".." would lead.
+        places = [line.split()[4] for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+        assert places.count("/") == 1, places
         assert Path(f"/proc/{pid}/environ").read_bytes() == b""
         open_files = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
         assert not [f for f in open_files if "timeline" in f or "events" in f or "policy" in f], open_files
