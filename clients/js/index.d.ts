@@ -34,7 +34,7 @@ export interface File {
 export interface Capability {
   name: string;
   description?: string;
-  /** `setup.sh` among them is run in the cell before the agent. */
+  /** `agora-setup.sh` and then `setup.sh` among them are run in the cell before the agent. */
   files?: File[] | { [path: string]: string | Bytes | Omit<File, 'path'> };
   rules?: Json[];
   secrets?: string[];
@@ -45,7 +45,8 @@ export interface Capability {
 export interface Agent {
   name: string;
   description?: string;
-  command: string[];
+  /** Without one, the agent ends after its set-up. */
+  command?: string[];
   capabilities?: Reference[];
   policy?: Reference | null;
   env?: Reference[];
@@ -55,7 +56,13 @@ export interface Agent {
   workspace?: { path: string; mode?: 'overlay' | 'ro' | 'rw' } | null;
   state?: 'none' | 'keep';
   delegate?: { agents: Reference[]; depth?: number; fan_out?: number };
+  /** The root of its cells; by default the host's programs. */
+  root?: Root | null;
+  /** What a dispatch may grant beyond all this; by default nothing. */
+  grantable?: { capabilities?: Reference[]; secrets?: string[] } | null;
 }
+
+export type Root = 'host' | 'none' | 'minimal' | `image:${string}` | `capability:${Reference}` | { image: string } | { capability: Reference };
 
 export interface Env {
   name: string;
@@ -79,10 +86,20 @@ export interface Registry<T> {
   retire(name: string, options?: { hash?: Hash }): Promise<any>;
 }
 
+export interface Agents extends Registry<Agent> {
+  /** The agent's next version, with these added to its own. */
+  assign(name: string, more: { capabilities?: Reference[]; env?: Reference[]; secrets?: string[] }): Promise<Registered>;
+}
+
 export interface DispatchOptions {
   subagent: Reference;
   env?: Reference | Reference[];
-  target?: 'local' | string;
+  target?: 'local' | (string & {});
+  /** The root of its cell: an image; `''`: cloister's own minimal root. By default the agent's `root`. */
+  workerImage?: string;
+  /** Granted for this dispatch only; the agent's `grantable` must name them. */
+  capabilities?: Reference[];
+  secrets?: string[];
   /** The agent's standard input. */
   input?: string | Bytes;
   /** On whose behalf. */
@@ -101,20 +118,54 @@ export interface Named {
   hash: Hash;
 }
 
-export interface Resolved {
+/** Everything that a dispatch runs with, as the service records it. */
+export interface Resolution {
   agent: Named;
   capabilities: Named[];
+  envs: Named[];
   /** The policy in force; null: no network. */
   policy: { hash: Hash } | null;
+  root: 'host' | 'none' | 'minimal' | { image: string } | { capability: Named };
+  /** The image that is the root. */
+  image?: { name: string; digest: Hash };
+  /** The programs of the root that are started by name, and the interpreters of scripts. */
+  programs: { path: string; file: string; hash: Hash }[];
   /** Of the cloister that runs it. */
   build: Hash;
   [key: string]: unknown;
+}
+
+/** @deprecated The name of Resolution before there was a DispatchResult. */
+export type Resolved = Resolution;
+
+export interface Content {
+  name: string;
+  contentHash: Hash;
+}
+
+/** Names and content hashes. The other members of a Resolution can be read from it too, but JSON.stringify
+ * leaves them out. */
+export interface ResolvedContents {
+  subagent: Content;
+  capabilities: Content[];
+  env: Content[];
+  readonly image?: Resolution['image'];
+  readonly programs: Resolution['programs'];
+  readonly root: Resolution['root'];
+  readonly build: Hash;
 }
 
 export interface Event {
   dispatch: string;
   /** `dispatch.queued`, `dispatch.resolved`, `cell.boot`, `setup.ran`, `agent.output`, `dispatch.finished`... */
   event: string;
+  /** The same as `event`, but for `worker.boot` (`cell.boot`), `setup-script.ran` and `tools.checked` (`setup.ran`). */
+  kind: string;
+  /** Of a set-up, an attempt or the dispatch; null if there is none. */
+  exitCode?: number | null;
+  /** What a set-up printed. */
+  stdout?: string;
+  stderr?: string;
   /** Counts from 1, without gaps. */
   n: number;
   time: string;
@@ -141,10 +192,35 @@ export interface ResultFile {
   executable: boolean;
 }
 
-export interface Dispatch extends AsyncIterable<Event> {
+/** What came of a dispatch: everything is a value. */
+export class DispatchResult {
+  private constructor();
+  readonly id: string;
+  readonly state: State;
+  /** The agent's; null if it did not come to one: see `state` and `reason`. */
+  readonly exitCode: number | null;
+  readonly reason: string | null;
+  readonly resolved: ResolvedContents;
+  /** The events of the worker, one JSON object on each line: `kind`, `exitCode`, `stdout`... */
+  readonly stdout: string;
+  /** What the agent printed, its set-up included. */
+  readonly output: { stdout: string; stderr: string };
+  readonly resolution: Resolution;
+  readonly status: Status;
+  readonly events: Event[];
+  files(): Promise<{ files: ResultFile[]; [key: string]: any }>;
+  file(path: string): Promise<Buffer>;
+}
+
+/** A dispatch while it runs; awaited, its DispatchResult. */
+export interface Dispatch extends AsyncIterable<Event>, PromiseLike<DispatchResult> {
   readonly id: Promise<string>;
   /** Names and content hashes of everything that it runs with. */
-  readonly resolved: Promise<Resolved>;
+  readonly resolved: Promise<Resolution>;
+  /** What `await` gives. */
+  readonly result: Promise<DispatchResult>;
+  catch<T = never>(failed?: ((reason: any) => T | PromiseLike<T>) | null): Promise<DispatchResult | T>;
+  finally(always?: (() => void) | null): Promise<DispatchResult>;
   /** How it ended, also if that is not well. */
   readonly ended: Promise<Status>;
   /** Rejected with a CloisterError whose code is the state, if the agent did not come to one. */
@@ -176,7 +252,9 @@ export interface Done {
 export class Client {
   constructor(options?: ClientOptions);
   readonly capabilities: Registry<Capability>;
-  readonly subagent: Registry<Agent>;
+  readonly subagent: Agents;
+  /** The same registry. */
+  readonly agents: Agents;
   readonly env: Registry<Env>;
   readonly policies: Registry<Policy>;
   readonly dispatches: {
@@ -217,11 +295,14 @@ export class Client {
     refuse(id: string, reason: string): Promise<any>;
   };
   version(): Promise<any>;
-  /** Begins at once. */
+  /** Begins at once. Await it for its result, or use it while it runs. */
   dispatch(options: DispatchOptions): Dispatch;
   /** Idle connections are closed. */
   close(): void;
 }
+
+/** `new Client()`, made when it is first used. */
+export const client: Client;
 
 export class CloisterError extends Error {
   /** What the service said, how a dispatch ended, `unreachable` or `protocol`. */

@@ -10,6 +10,8 @@
 
 static const struct boundary *const kinds[] = {
 	&boundary_namespace,
+	&boundary_oci,
+	&boundary_gvisor,
 	&boundary_microvm,
 #ifdef CLOISTER_MUTANT
 	&boundary_stream,

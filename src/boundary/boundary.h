@@ -157,6 +157,9 @@ struct boundary {
 	bool (*is_changed)(const struct walls *w, size_t grant);
 	/* Copies the changes of a dead cell's overlay grant into the folder TARGET. */
 	int (*collect)(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err);
+	/* Writes the changes of the image's files in a dead cell to OUT, as a layer.  Only for a build; NULL: this kind has
+	 * no builds. */
+	int (*write_layer)(struct walls *w, const struct cell_spec *spec, int out, struct err *err);
 	/* Frees the walls of a dead cell.  -EBUSY if something is left, which clear() removes. */
 	int (*close)(struct walls *w);
 
@@ -175,6 +178,7 @@ struct boundary {
 };
 
 extern const struct boundary boundary_namespace;
+extern const struct boundary boundary_oci, boundary_gvisor;
 extern const struct boundary boundary_microvm;
 #ifdef CLOISTER_MUTANT
 /* For tests: the same walls, behind which init has one byte stream and gets no descriptors. */

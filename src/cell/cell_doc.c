@@ -51,8 +51,7 @@ static const struct type truth = { .kind = TRUTH };
 static const struct type path = { .kind = PATH };
 static const struct type hash = { .kind = HASH };
 static const struct type word_of_command = { .kind = TEXT, .most = VALUE_MAX };
-static const struct type command = { .kind = LIST, .least = 1, .most = CELL_ARGS_MAX,
-                                     .item = &word_of_command };
+static const struct type command = { .kind = LIST, .most = CELL_ARGS_MAX, .item = &word_of_command };
 
 static const struct type variable_name = { .kind = TEXT, .least = 1, .most = 4096 };
 static const struct type variable_value = { .kind = TEXT, .most = VALUE_MAX };

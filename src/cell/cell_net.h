@@ -34,4 +34,6 @@
 /* In the cell, if the gate terminates TLS: the system's bundle and the cell's CA. */
 #define CELL_NET_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
 #define CELL_NET_CA "/etc/cloister/ca.crt"      /* the cell's CA alone */
+/* In a step of a build, these files are beneath: the image's /etc stays as it is. */
+#define CELL_NET_BUILD "/run/cloister"
 #endif

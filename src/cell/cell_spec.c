@@ -82,6 +82,8 @@ put_image(struct buf *b, const struct cell_image *image)
 	buf_put_strv(b, image->layers);
 	buf_put_u32(b, image->uid);
 	buf_put_u32(b, image->gid);
+	buf_put_u32(b, image->build);
+	buf_put_u64(b, image->epoch);
 }
 
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
@@ -90,7 +92,7 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAG_BOUNDARY = 65536,
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
        FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAG_IMAGE = 4194304, FLAG_BARE = 8388608,
-       FLAGS = 16777215 };
+       FLAG_RUNTIME = 16777216, FLAGS = 33554431 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -128,7 +130,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->boundary[0] != '\0' ? FLAG_BOUNDARY : 0) | (spec->vm_kernel != NULL ? FLAG_VM : 0) |
 	               (spec->vm_emulated ? FLAG_VM_EMULATED : 0) | (spec->weaker != NULL ? FLAG_WEAKER : 0) |
 	               (spec->vm_boots ? FLAG_VM_BOOTS : 0) | (spec->vm_tap ? FLAG_VM_TAP : 0) |
-	               (spec->image.layers != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0));
+	               (spec->image.layers != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0) |
+	               (spec->runtime != NULL ? FLAG_RUNTIME : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -169,6 +172,10 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, spec->weaker);
 	if (spec->image.layers != NULL)
 		put_image(b, &spec->image);
+	if (spec->runtime != NULL) {
+		buf_put_str(b, spec->runtime);
+		buf_put_str(b, spec->runtime_kind);
+	}
 }
 
 static int
@@ -251,15 +258,31 @@ static int
 get_image(struct buf *b, struct cell_image *image)
 {
 	int r = buf_dup_str(b, &image->name);
+	uint32_t build = 0;
 
 	r = r == 0 ? get_hash(b, image->digest) : r;
 	r = r == 0 ? buf_dup_strv(b, CELL_LAYERS_MAX, &image->layers) : r;
-	if (r == 0 && (buf_get_u32(b, &image->uid) < 0 || buf_get_u32(b, &image->gid) < 0))
+	if (r == 0 && (buf_get_u32(b, &image->uid) < 0 || buf_get_u32(b, &image->gid) < 0 ||
+	               buf_get_u32(b, &build) < 0 || build > 1 || buf_get_u64(b, &image->epoch) < 0))
 		r = -EBADMSG;
+	image->build = build == 1;
 	for (size_t i = 0; r == 0 && (i == 0 || image->layers[i] != NULL); i++)
 		if (image->layers[i] == NULL || image->layers[i][0] != '/')
 			r = -EBADMSG;
 	return r == 0 && strlen(image->name) > CELL_IMAGE_NAME_MAX ? -EBADMSG : r;
+}
+
+static int
+get_runtime(struct buf *b, struct cell_spec *spec)
+{
+	const char *kind;
+	int r = buf_dup_str(b, &spec->runtime);
+
+	if (r == 0 && (spec->runtime[0] != '/' || buf_get_str(b, &kind) < 0 || strlen(kind) > CELL_RUNTIME_MAX))
+		r = -EBADMSG;
+	if (r == 0)
+		memcpy(spec->runtime_kind, kind, strlen(kind) + 1);
+	return r;
 }
 
 static int
@@ -393,8 +416,6 @@ get_head(struct buf *b, struct cell_spec *spec)
 	r = buf_dup_strv(b, CELL_ARGS_MAX, &spec->argv);
 	if (r == 0)
 		r = buf_dup_strv(b, CELL_ARGS_MAX, &spec->env);
-	if (r == 0 && spec->argv[0] == NULL)
-		r = -EBADMSG;
 	return r;
 }
 
@@ -433,6 +454,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = buf_dup_str(b, &spec.weaker);
 	if (r == 0 && (flags & FLAG_IMAGE) != 0)
 		r = get_image(b, &spec.image);
+	if (r == 0 && (flags & FLAG_RUNTIME) != 0)
+		r = get_runtime(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -492,6 +515,7 @@ cell_spec_free(struct cell_spec *spec)
 	free(spec->vm_kernel);
 	free(spec->vm_initramfs);
 	free(spec->vm_disk);
+	free(spec->runtime);
 	cell_spec_free_files(spec);
 	free(spec->known_hosts);
 	for (size_t i = 0; i < spec->n_grants; i++) {
@@ -531,6 +555,7 @@ cell_spec_has_fd(const struct cell_spec *spec, int fd)
 		[CELL_SECRETS_FD] = spec->has_policy && spec->has_secrets,
 		[CELL_KEEPER_FD] = spec->has_policy && spec->keeper != 0,
 		[CELL_IMAGE_FD] = spec->image.layers != NULL,
+		[CELL_LAYER_FD] = spec->image.build,
 	};
 
 	return fd >= 0 && fd < CELL_FDS_END && has[fd];

@@ -25,7 +25,7 @@ struct err;
 #define CELL_KNOWN_HOSTS_MAX (64 * 1024)
 #define CELL_AUDIT_MAX (256ULL << 20)   /* bytes of a timeline, unless the policy sets another limit */
 #define CELL_AUDIT_LEAST (1ULL << 20)   /* the lowest limit */
-#define CELL_SETUPS_MAX 32
+#define CELL_SETUPS_MAX 64
 #define CELL_SOURCES_MAX 256
 #define CELL_PRINCIPAL_MAX 256          /* bytes */
 #define CELL_CHAIN_MAX 1024             /* bytes */
@@ -34,6 +34,7 @@ struct err;
 #define CELL_MONITOR_MAX 31
 #define CELL_LAYERS_MAX 128             /* of an image */
 #define CELL_IMAGE_NAME_MAX 512         /* bytes */
+#define CELL_RUNTIME_MAX 31             /* bytes of the name of an OCI runtime */
 
 /* The descriptors that the supervisor is started with; see cell_spec_has_fd(). */
 #define CELL_SPEC_FD 3                  /* a memory file: the description, see cell_spec_put() */
@@ -47,7 +48,8 @@ struct err;
 #define CELL_KEEPER_FD 10               /* with a keeper: the courier's channel to it */
 #define CELL_TIMING_FD 11               /* with `run --timing`: base/timing.h */
 #define CELL_IMAGE_FD 12                /* with an image: holds the lock that keeps it in the store */
-#define CELL_FDS_END 13
+#define CELL_LAYER_FD 13                /* in a build: gets the changes of the image's files as a layer */
+#define CELL_FDS_END 14
 
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
 
@@ -95,6 +97,10 @@ struct cell_image {
 	char *name;                     /* for people and records; "" if it has none */
 	unsigned char digest[HASH_LEN]; /* of its manifest */
 	uint32_t uid, gid;              /* of its user: the files of these ids belong to the agent */
+	/* A step of a build: the agent is that user, and may change the image's files.  The changes become a layer, in
+	 * which no file is newer than EPOCH (seconds since 1970). */
+	bool build;
+	uint64_t epoch;
 };
 
 enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
@@ -113,6 +119,9 @@ struct cell_spec {
 	bool vm_emulated;               /* without the help of the processor: for tests */
 	bool vm_tap;                    /* its network card is a tap in the cell's network */
 	bool vm_boots;                  /* from its kernel, not from a template */
+	/* With an OCI runtime: the program, and what it is ("crun"); NULL and "" without one. */
+	char *runtime;
+	char runtime_kind[CELL_RUNTIME_MAX + 1];
 	char *hostname, *cwd;
 	char *rootfs;                   /* a folder with the programs; "" for none */
 	struct cell_image image;
@@ -130,7 +139,8 @@ struct cell_spec {
 	bool streams;                   /* detached: stdout and stderr are kept separately, instead of a
 	                                 * log */
 	bool input;                     /* detached: standard input is relayed to the agent */
-	char **setups;                  /* commands that run in the cell before the agent; NULL: none */
+	char **setups;                  /* commands that run in the cell before the agent; NULL: none.
+	                                 * Without an argv, the cell ends after them */
 	char *principal;                /* on whose behalf it runs; "" or NULL: nobody's */
 	char *chain;                    /* who dispatched it, outermost first: "a/b"; "" or NULL */
 	/* Egress.  The policy and the operator's certificate authorities are in memory files of

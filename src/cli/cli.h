@@ -47,7 +47,7 @@ extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_opt
 	cli_apply_options[], cli_discard_options[], cli_trust_options[], cli_policy_options[], cli_doctor_options[],
 	cli_no_options[], cli_secret_options[], cli_serve_options[];
 
-extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
+extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[], cli_assign_options[],
 	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[],
 	cli_allow_options[], cli_dashboard_options[];
 

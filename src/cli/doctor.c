@@ -40,7 +40,7 @@ try_cell(struct findings *f)
 		findings_add(f, "a real cell", FINDING_MISSING, "not tried, because '%s' is missing", obstacle->name);
 		return;
 	}
-	r = doctor_try_cell(text);
+	r = doctor_try_cell(NULL, text);
 	if (r == 0) {
 		findings_add(f, "a real cell", FINDING_OK, "`cloister run -- true` works");
 		return;
@@ -143,6 +143,7 @@ cmd_doctor(int argc, char **argv)
 	boundary_find("", NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_MICROVM, NULL)->examine(&d.findings);
 	try_cell(&d.findings);
+	doctor_runtimes(&d.findings);
 	obstacle = findings_obstacle(&d.findings);
 	if (d.json) {
 		print_json(&d.findings);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,14 @@
 
 /* Uses the real runtime folder: its slots keep root's cells apart. */
 static pid_t
-start_run(const char *folder, int out, struct err *err)
+start_run(const char *folder, const char *runtime, int out, struct err *err)
 {
-	char *argv[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-q" }, (char[]){ "--no-policy" },
-	                 (char[]){ "--time" }, (char[]){ "30s" }, (char[]){ "--" }, (char[]){ "true" }, NULL };
+	char *plain[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-q" }, (char[]){ "--no-policy" },
+	                  (char[]){ "--time" }, (char[]){ "30s" }, (char[]){ "--" }, (char[]){ "true" }, NULL };
+	char *contained[] = { plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], (char[]){ "--boundary" },
+	                      (char[]){ "oci" }, (char[]){ "--runtime" }, (char *)(uintptr_t)runtime, plain[6], plain[7],
+	                      NULL };
+	char **argv = runtime == NULL ? plain : contained;
 	OWN(freep) char *state = str_format("CLOISTER_STATE_DIR=%s", folder);
 	OWN(freep) char *data = str_format("CLOISTER_DATA_DIR=%s", folder);
 	OWN(freep) char **env = state == NULL || data == NULL ? NULL : spawn_env((char *[]){ state, data, NULL });
@@ -51,7 +56,7 @@ keep_last_line(char *said, char ret_why[DOCTOR_WHY_MAX])
 }
 
 static int
-run_true(const char *folder, char ret_why[DOCTOR_WHY_MAX])
+run_true(const char *folder, const char *runtime, char ret_why[DOCTOR_WHY_MAX])
 {
 	char said[SAID_MAX] = "", rest[256];
 	struct err err = {0};
@@ -62,7 +67,7 @@ run_true(const char *folder, char ret_why[DOCTOR_WHY_MAX])
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	pid = start_run(folder, ends[1], &err);
+	pid = start_run(folder, runtime, ends[1], &err);
 	close(ends[1]);
 	while (pid > 0 && (n = read(ends[0], rest, sizeof(rest))) != 0) {
 		if (n < 0 && errno != EINTR)
@@ -82,14 +87,14 @@ run_true(const char *folder, char ret_why[DOCTOR_WHY_MAX])
 }
 
 int
-doctor_try_cell(char ret_why[DOCTOR_WHY_MAX])
+doctor_try_cell(const char *runtime, char ret_why[DOCTOR_WHY_MAX])
 {
 	char folder[] = "/tmp/cloister-doctor-XXXXXX";
 	int r;
 
 	if (mkdtemp(folder) == NULL)
 		return -errno;
-	r = run_true(folder, ret_why);
+	r = run_true(folder, runtime, ret_why);
 	{
 		OWN(closep) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 

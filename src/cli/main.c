@@ -64,6 +64,8 @@ const struct cli_command cli_commands[] = {
 	  cli_registry_options, cmd_registry },
 	{ "env", "register|list|show|diff ...", "register plain values for agents",
 	  cli_registry_options, cmd_registry },
+	{ "assign", "AGENT CAPABILITY|SECRET|ENV", "give an agent one more grant: its next version",
+	  cli_assign_options, cmd_registry },
 	{ "secret", "add|list|show|rotate|remove", "store credentials that cells never see",
 	  cli_secret_options, cmd_secret },
 	{ "dispatch", "[OPTION...] AGENT", "run a registered agent", cli_dispatch_options,

@@ -6,6 +6,11 @@
 
 const struct cli_option cli_registry_options[] = { CLI_REGISTRY_OPTIONS, {0} };
 
+const struct cli_option cli_assign_options[] = {
+	{ "json", 0, NULL, "print JSON for programs", 0 },
+	{0}
+};
+
 const char *const cli_registry_verbs[CLI_REGISTRY_VERBS + 1] = {
 	"register", "list", "show", "diff", "history", "retire", NULL
 };
@@ -13,7 +18,8 @@ const char *const cli_registry_verbs[CLI_REGISTRY_VERBS + 1] = {
 int
 cmd_registry(int argc, char **argv)
 {
-	return cli_hand_over("cloister-registry", cli_registry_options, argc, argv);
+	return cli_hand_over("cloister-registry", strcmp(argv[0], "assign") == 0 ? cli_assign_options :
+	                     cli_registry_options, argc, argv);
 }
 
 bool

@@ -27,7 +27,8 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
-       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT };
+       OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
+       OPT_LAYER, OPT_RUNTIME };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -69,12 +70,15 @@ const struct cli_option cli_run_options[] = {
 	{ "bandwidth", 0, "SIZE", "limit bytes per second, both directions together", OPT_BANDWIDTH },
 	{ "ttl", 0, "TIME", "stop the cell after this time: ask it to end, then kill it", OPT_TTL },
 	{ "image", 0, "REF", "use the files of an image instead of the host's /usr", OPT_IMAGE },
+	{ "layer", 0, "FD:TIME", "with --image: write the changes of its files as a layer",
+	  OPT_LAYER },
 	{ "entrypoint", 0, "PROGRAM", "with --image: run this instead of the image's entry point", OPT_ENTRYPOINT },
 	{ "rootfs", 0, "DIR", "use the programs in DIR instead of the host's /usr", OPT_ROOTFS },
 	{ "root", 0, "[none|host|minimal]", "run as uid 0; with a word: choose the cell's programs", OPT_ROOT },
 	{ "hostname", 0, "NAME", "the host name in the cell (cell)", OPT_HOSTNAME },
 	{ "profile", 0, "NAME", "default, or nested: let the command create namespaces", OPT_PROFILE },
-	{ "boundary", 0, "NAME", "the cell's walls: namespace (default), microvm or strongest", OPT_BOUNDARY },
+	{ "boundary", 0, "NAME", "the cell's walls: namespace (default), oci, gvisor, microvm or strongest", OPT_BOUNDARY },
+	{ "runtime", 0, "NAME", "with --boundary oci: crun, runc, runsc, kata-runtime or a path", OPT_RUNTIME },
 	{ "vm-kernel", 0, "FILE", "with --boundary microvm: the kernel of the virtual machine", OPT_VM_KERNEL },
 	{ "vm-boot", 0, NULL, "boot the virtual machine, instead of copying a booted one", OPT_VM_BOOT },
 	{ "vm-accel", 0, "NAME", "kvm, or tcg: emulate the virtual machine, for tests", OPT_VM_ACCEL },
@@ -216,6 +220,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_ROOTFS:    return set_rootfs(run, value, err);
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
+	case OPT_RUNTIME:   run->runtime = value; run->runtime_by = "--runtime"; return 0;
 	case OPT_BOUNDARY:  return run_set_boundary(run, value, "--boundary", err);
 	case OPT_VM_KERNEL: run->vm_kernel = value; return 0;
 	case OPT_VM_BOOT:   run->spec.vm_boots = true; return 0;
@@ -248,6 +253,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_ROOT:      return run_set_root(run, value, err);
 	case OPT_IMAGE:     run->image = value; return 0;
 	case OPT_ENTRYPOINT: run->entrypoint = value; return 0;
+	case OPT_LAYER:     return run_set_layer(run, value, err);
 	case OPT_DETACH:    run->spec.detached = true; return 0;
 	case OPT_TTY:       run->tty = RUN_TTY_YES; return 0;
 	case OPT_NO_TTY:    run->tty = RUN_TTY_NO; return 0;
@@ -356,6 +362,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0 && getenv("CLOISTER_BOUNDARY") != NULL)
 		r = run_set_boundary(run, getenv("CLOISTER_BOUNDARY"), "CLOISTER_BOUNDARY", err);
+	run->runtime = getenv("CLOISTER_RUNTIME");
+	run->runtime_by = "CLOISTER_RUNTIME";
 	if (r == 0 && getenv("CLOISTER_VM_ACCEL") != NULL)
 		r = run_set_accel(run, getenv("CLOISTER_VM_ACCEL"), err);
 	if (r == 0 && getenv("CLOISTER_VM_MONITOR") != NULL)
@@ -456,7 +464,8 @@ run_start(const struct run *run, struct err *err)
 		{ run->policy_fd, CELL_POLICY_FD }, { run->policy_text_fd, CELL_POLICY_TEXT_FD },
 		{ run->counts_fd, CELL_COUNTS_FD }, { run->cas_fd, CELL_AUTHORITIES_FD },
 		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD },
-		{ -1, CELL_TIMING_FD }, { run->image_fd, CELL_IMAGE_FD } };
+		{ -1, CELL_TIMING_FD }, { run->image_fd, CELL_IMAGE_FD },
+		{ run->layer_fd, CELL_LAYER_FD } };
 	struct spawn supervisor = { .argv = (char *[]){ (char[]){ "cloister-supervisor" }, NULL },
 		.fds = fds, .n_fds = ARRAY_LEN(fds) };
 	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);

@@ -39,6 +39,7 @@ struct run {
 	struct policy_boundary boundary, demanded;      /* what is asked for, and what policies demand */
 	struct policy_images images;                    /* what policies require of the cell's image */
 	const char *boundary_by;        /* who asks for it */
+	const char *runtime, *runtime_by;       /* an OCI runtime: a name or a path, and who asks for it; or NULL */
 	/* --doc: run_doc.c.  The strings of DOC are borrowed by other members. */
 	json_t *doc;                    /* or NULL */
 	const char *doc_file;
@@ -65,6 +66,7 @@ struct run {
 	 * channel to spec.keeper. */
 	int policy_fd, policy_text_fd, counts_fd, cas_fd, secrets_fd, keeper_fd;
 	int image_fd;                   /* with an image: it is in use */
+	int layer_fd;                   /* with spec.image.build: gets the layer */
 };
 void run_free(struct run *run);         /* for OWN() too */
 
@@ -97,6 +99,8 @@ int run_take_image(struct run *run, const char *name, const char *digest, struct
 /* Finds the image, and sets spec.image and what else it asks for.  The result is positive, an exit status, if the
  * operator knows already why it failed. */
 int run_finish_image(struct run *run, struct err *err);
+/* --layer */
+int run_set_layer(struct run *run, const char *value, struct err *err);
 
 /* run_config.c: command, working folder and user. */
 int run_use_config(struct run *run, struct err *err);
@@ -196,6 +200,13 @@ int run_finish_env(struct run *run, struct err *err);
  * known. */
 int run_set_boundary(struct run *run, const char *text, const char *by, struct err *err);
 int run_finish_boundary(struct run *run, struct err *err);
+/* run_runtime.c: the names of OCI runtimes, ended by NULL; and the program of one, if it is installed. */
+extern const char *const run_runtimes[];
+bool run_find_runtime(const char *name, char ret_path[PATH_MAX]);
+/* Whether the OCI runtime that was asked for is gVisor's.  The second sets spec.runtime, with a
+ * boundary that has one. */
+bool run_runtime_is_sandbox(const struct run *run);
+int run_finish_runtime(struct run *run, struct err *err);
 
 /* run_vm.c */
 int run_set_accel(struct run *run, const char *value, struct err *err);

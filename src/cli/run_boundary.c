@@ -35,6 +35,9 @@ run_finish_boundary(struct run *run, struct err *err)
 	/* A document may be for another machine. */
 	if (run->print_doc)
 		return policy_boundary_check(&run->boundary, run->boundary_by, &run->demanded, err);
+	if (run->boundary.is_set && !run->boundary.strongest &&
+	    strcmp(policy_boundary_names[run->boundary.least], BOUNDARY_OCI) == 0 && run_runtime_is_sandbox(run))
+		(void)policy_boundary_parse(BOUNDARY_GVISOR, &run->boundary, NULL);
 	r = policy_boundary_resolve(&run->boundary, run->boundary_by, &run->demanded, run_can_vm, run, &name, &why);
 	if (r < 0) {
 		*err = why;
@@ -42,5 +45,7 @@ run_finish_boundary(struct run *run, struct err *err)
 	}
 	if (strcmp(name, BOUNDARY_DEFAULT) != 0)
 		snprintf(run->spec.boundary, sizeof(run->spec.boundary), "%s", name);
-	return r > 0 ? note_weaker(run, name, &why, err) : 0;
+	if (r > 0)
+		r = note_weaker(run, name, &why, err);
+	return r < 0 ? r : run_finish_runtime(run, err);
 }

@@ -483,6 +483,8 @@ describe(const struct run *run, json_t *doc, struct err *err)
 		r = put_text(doc, "profile", "nested", err);
 	for (size_t i = 0; r == 0 && i < run->n_secrets; i++)
 		r = append(doc, "secrets", json_string(run->secrets[i])) < 0 ? no_memory(err) : 0;
+	/* A cell without a command has an empty one. */
+	r = r == 0 && json_object_set_new(doc, "command", json_array()) < 0 ? no_memory(err) : r;
 	r = r == 0 ? put_words(doc, "command", spec->argv, err) : r;
 	r = r == 0 ? put_words(doc, "setups", spec->setups, err) : r;
 	r = r == 0 ? put_env(doc, run, err) : r;

@@ -113,8 +113,10 @@ note_names(struct run *run)
 
 /* The places where programs look for trusted authorities, for when the gate terminates TLS. */
 static int
-put_trust(char **env, size_t *n)
+put_trust(const struct run *run, char **env, size_t *n)
 {
+	/* A build must not change the image's own. */
+	const bool build = run->spec.image.build;
 	static const char *const bundle[] = {
 		"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
 		"PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "NIX_SSL_CERT_FILE", "DENO_CERT",
@@ -125,9 +127,9 @@ put_trust(char **env, size_t *n)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(bundle); i++)
-		r = put_entry(env, n, bundle[i], CELL_NET_BUNDLE);
+		r = put_entry(env, n, bundle[i], build ? CELL_NET_BUILD CELL_NET_BUNDLE : CELL_NET_BUNDLE);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(extra); i++)
-		r = put_entry(env, n, extra[i], CELL_NET_CA);
+		r = put_entry(env, n, extra[i], build ? CELL_NET_BUILD CELL_NET_CA : CELL_NET_CA);
 	return r;
 }
 
@@ -209,7 +211,7 @@ run_finish_env(struct run *run, struct err *err)
 	if (r == 0 && run->spec.tty && term != NULL)
 		r = put_entry(run->spec.env, &n, "TERM", term);
 	if (r == 0)
-		r = run->spec.has_policy ? put_trust(run->spec.env, &n) : put_no_retries(run->spec.env, &n);
+		r = run->spec.has_policy ? put_trust(run, run->spec.env, &n) : put_no_retries(run->spec.env, &n);
 	if (r == 0 && run->placeholders != NULL)
 		r = note_names(run);
 	for (char **p = run->placeholders; r == 0 && p != NULL && *p != NULL; p++)

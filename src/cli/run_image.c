@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/num.h"
 #include "base/own.h"
 #include "base/spawn.h"
 #include "cli/cli.h"
@@ -34,6 +35,26 @@ run_set_root(struct run *run, const char *value, struct err *err)
 		run->image = MINIMAL;
 	else if (strcmp(value, "host") != 0)
 		return err_set(err, EINVAL, "there is no root '%s': use none, host or minimal, or --image", value);
+	return 0;
+}
+
+int
+run_set_layer(struct run *run, const char *value, struct err *err)
+{
+	OWN(freep) char *fd = strndup(value, strcspn(value, ":"));
+	uint64_t number = 0;
+	int r = fd == NULL || strchr(value, ':') == NULL ? -EINVAL : num_parse_count(fd, 3, INT16_MAX, &number, NULL);
+
+	if (r == 0)
+		r = num_parse_count(strchr(value, ':') + 1, 0, INT64_MAX, &run->spec.image.epoch, NULL);
+	if (r < 0 || fcntl((int)number, F_GETFD) < 0)
+		return err_set(err, EINVAL, "'%s' is not an open descriptor and a time in seconds: FD:TIME", value);
+	run->layer_fd = fcntl((int)number, F_DUPFD_CLOEXEC, CELL_FDS_END);
+	if (run->layer_fd < 0)
+		return err_errno(err, "cannot use the descriptor of --layer");
+	run->spec.image.build = true;
+	/* There is no home of the agent's in it. */
+	run->spec.cwd[1] = '\0';
 	return 0;
 }
 
@@ -212,8 +233,12 @@ check_options(const struct run *run, struct err *err)
 
 	if (roots > 1)
 		return err_set(err, EINVAL, "a cell has one root: use one of --image, --rootfs and --root");
-	if (run->entrypoint != NULL && run->image == NULL)
-		return err_set(err, EINVAL, "--entrypoint needs --image");
+	if ((run->entrypoint != NULL || run->spec.image.build) && run->image == NULL)
+		return err_set(err, EINVAL, "%s needs --image", run->spec.image.build ? "--layer" : "--entrypoint");
+	if (run->spec.image.build && (run->print_doc || run->spec.detached || run->spec.n_grants == CELL_GRANTS_MAX ||
+	                              (run->spec.boundary[0] != '\0' && strcmp(run->spec.boundary, "namespace") != 0)))
+		return err_set(err, EINVAL, "--layer is for cells in the foreground, with --boundary namespace, and not for "
+		               "documents");
 	return 0;
 }
 

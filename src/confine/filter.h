@@ -13,6 +13,8 @@ enum filter_profile {
 	FILTER_DEFAULT,         /* the agent */
 	FILTER_NESTED,          /* the agent, allowed namespaces and mounts of its own */
 	FILTER_NESTED_APART,    /* likewise, if no folder of the host can be written */
+	FILTER_BUILD,           /* a step of a build, with ids of its own */
+	FILTER_BUILD_ALONE,     /* likewise, with one id: owners are not kept */
 	FILTER_SUPERVISOR,      /* the supervisor, once the cell runs */
 	FILTER_COLLECT,         /* the collector of workspace changes */
 	FILTER_GATE,            /* parses the agent's bytes */
@@ -23,6 +25,7 @@ enum filter_profile {
 	FILTER_AUDIT,           /* reads timelines, which contain text from agents */
 	FILTER_COMPARE,         /* compares files that agents wrote */
 	FILTER_PULL,            /* fetches images from registries */
+	FILTER_LAYER,           /* writes the changes of an image as an archive */
 	FILTER_UNPACK,          /* turns a layer of an image into a folder */
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
 	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */

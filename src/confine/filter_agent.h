@@ -329,4 +329,19 @@ static const struct filter_row filter_beside[] = {
 static const struct filter_row filter_apart[] = {
 	{ "openat2", .verdict = ALLOW, .group = GROUP_SETID },
 };
+
+/* ---- a step of a build ------------------------------------------------------------ */
+
+/* Packages have set-id programs.  The files are those of an image, on the cell's own file system, where the bits have no
+ * effect, and become entries of an archive. */
+static const struct filter_row filter_build[] = {
+	{ "open mq_open openat creat chmod fchmod fchmodat fchmodat2", .verdict = ALLOW },
+};
+
+/* An ordinary user's cell has one id.  Package managers give files to others and become others, and give up if they
+ * cannot: so these calls report success and do nothing. */
+static const struct filter_row filter_alone[] = {
+	{ "chown fchown lchown fchownat setgroups setuid setgid setreuid setregid setresuid setresgid",
+	  .verdict = NONE },
+};
 #endif

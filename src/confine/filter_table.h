@@ -48,13 +48,18 @@ static const struct filter_profile_spec {
 		TABLE(filter_nested), TABLE(filter_agent) } },
 	[FILTER_NESTED_APART] = { "nested_apart", ABSENT, { TABLE(filter_apart),
 		TABLE(filter_nested), TABLE(filter_agent) } },
+	[FILTER_BUILD] = { "build", ABSENT, { TABLE(filter_build), TABLE(filter_agent) } },
+	[FILTER_BUILD_ALONE] = { "build_alone", ABSENT, { TABLE(filter_alone),
+		TABLE(filter_build), TABLE(filter_agent) } },
 #ifdef CLOISTER_SANITIZED
+	[FILTER_LAYER] = { "layer", KILL, { TABLE(filter_sanitizer), TABLE(filter_layer) } },
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_sanitizer),
 		TABLE(filter_supervisor), TABLE(filter_collect) } },
 	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_sanitizer), TABLE(filter_collect) } },
 	[FILTER_AUDIT] = { "audit", KILL, { TABLE(filter_sanitizer), TABLE(filter_audit) } },
 #define EGRESS(name) KILL, { TABLE(filter_sanitizer), TABLE(filter_##name), TABLE(filter_egress) }
 #else
+	[FILTER_LAYER] = { "layer", KILL, { TABLE(filter_layer) } },
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_supervisor),
 		TABLE(filter_collect) } },
 	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_collect) } },

@@ -153,7 +153,8 @@ mounts_make_target(int root, const char *path, bool file, uid_t owner, struct er
 	/* The skeleton and the scratch space are tmpfs of this cell: files made there are not made
 	 * on the host. */
 	scratch = is_with(dir, root, MOUNTS_SCRATCH);
-	if (!scratch && !is_with(dir, root, "."))
+	/* In a build, /run is in the scratch space too. */
+	if (!scratch && !is_with(dir, root, ".") && !is_with(dir, root, "run"))
 		return err_set(err, ENOENT, "'%s' does not exist in the cell and is not made, because "
 		               "what it would be in is the host's: choose another place", path);
 	if (file ? mknodat(dir, name, S_IFREG | 0644, 0) < 0 : mkdirat(dir, name, 0755) < 0)

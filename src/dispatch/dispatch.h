@@ -61,11 +61,25 @@ const char *dispatch_state_name(enum dispatch_state state);
 int dispatch_state_parse(const char *name, enum dispatch_state *ret_state);     /* or -EINVAL */
 bool dispatch_state_is_over(enum dispatch_state state);
 
+/* What the operator's timeline records of a new dispatch.  All of it is borrowed. */
+struct dispatch_note {
+	const char *id;
+	const char *resolved;           /* the hash of its resolution (canonical JSON) */
+	const char *image;              /* the digest of its image; NULL: none */
+	const char *programs;           /* lines "HASH FILE": the programs that it starts; NULL: none */
+};
+
 /* A request for a dispatch.  All of it is borrowed. */
 struct dispatch_request {
 	const char *agent;              /* NAME or NAME@sha256:HEX */
 	const char *const *envs;        /* likewise; n_envs of them */
 	size_t n_envs;
+	/* Granted for this dispatch only: what the agent's `grantable` names. */
+	const char *const *capabilities;
+	size_t n_capabilities;
+	const char *const *secrets;     /* NAME, or as `run -s` takes them */
+	size_t n_secrets;
+	const char *image;              /* the root of its cell; "": cloister's own; NULL: the agent's root */
 	const void *input;              /* the agent's standard input; NULL: nothing */
 	size_t input_len;
 	const char *principal;          /* the user it acts for; NULL or "": the operator */
@@ -82,9 +96,8 @@ struct dispatch_request {
 	 * owns it; -1 if the dispatch existed already). */
 	unsigned begin;
 	int *lock;
-	/* Called with the id of a new one and the hash of its resolution (canonical JSON), before
-	 * it exists.  If this fails, it is not created.  NULL: none. */
-	int (*note)(void *arg, const char *id, const char *resolved, struct err *err);
+	/* Called before a new one exists.  If this fails, it is not created.  NULL: none. */
+	int (*note)(void *arg, const struct dispatch_note *note, struct err *err);
 	void *note_arg;
 };
 
@@ -121,7 +134,8 @@ int dispatch_build_hash(char ret_hash[HASH_NAME + 1], struct err *err);
 
 /* Resolves a request: {"agent":{name,hash},"build":"sha256:..","capabilities":[{name,hash}],
  * "envs":[{name,hash}],"policy":{name?,hash}|null (the policy in force),"limits":{},"secrets":[..],
- * "target":"local",...}.  Writes nothing.  The caller owns *ret_resolved; for --dry-run. */
+ * "target":"local",...}.  Writes nothing, except that an image that is missing is brought into the
+ * store.  The caller owns *ret_resolved; for --dry-run. */
 int dispatch_resolve(struct registry *reg, const struct dispatch_request *request,
                      json_t **ret_resolved, struct err *err);
 

@@ -57,6 +57,62 @@ check_envs(const struct dispatch_parent *parent, const struct dispatch_request *
 	return 0;
 }
 
+static bool
+has_capability(const json_t *resolved, const char *hash)
+{
+	json_t *own;
+	size_t i;
+
+	json_array_foreach(json_object_get(resolved, "capabilities"), i, own)
+		if (strcmp(dispatch_text(own, "hash"), hash) == 0)
+			return true;
+	return false;
+}
+
+/* Capabilities for this dispatch only: the requesting agent must have them itself. */
+static int
+check_granted(const struct dispatch_parent *parent, const json_t *resolved, struct err *err)
+{
+	const json_t *granted = json_object_get(resolved, "granted");
+	json_t *named, *name;
+	size_t i, k;
+
+	json_array_foreach(json_object_get(granted, "capabilities"), k, name)
+		json_array_foreach(json_object_get(resolved, "capabilities"), i, named)
+			if (strcmp(dispatch_text(named, "name"), json_string_value(name)) == 0 &&
+			    !has_capability(parent->resolved, dispatch_text(named, "hash")))
+				return err_set(err, EPERM, "the agent '%s' does not have the capability '%s' itself, and "
+				               "cannot hand it on", parent->d->agent, json_string_value(name));
+	return 0;
+}
+
+/* The same for secrets, once it is known which ones the parent leaves it. */
+static int
+check_secrets(const struct dispatch_parent *parent, const json_t *resolved, const json_t *left_out, struct err *err)
+{
+	json_t *name;
+	size_t k;
+
+	json_array_foreach(json_object_get(json_object_get(resolved, "granted"), "secrets"), k, name)
+		if (dispatch_gives_secret(json_object_get(left_out, "secrets"), json_string_value(name)))
+			return err_set(err, EPERM, "the agent '%s' does not have the secret '%s' itself, and cannot "
+			               "hand it on", parent->d->agent, json_string_value(name));
+	return 0;
+}
+
+/* An agent that does not see the host's files starts none that does. */
+static int
+check_root(const struct dispatch_parent *parent, const json_t *resolved, struct err *err)
+{
+	const json_t *outer = json_object_get(parent->resolved, "root");
+
+	if (outer == NULL || strcmp(dispatch_text(parent->resolved, "root"), "host") == 0 ||
+	    strcmp(dispatch_text(resolved, "root"), "host") != 0)
+		return 0;
+	return err_set(err, EPERM, "the agent '%s' has none of the host's files, and cannot dispatch '%s', whose root is "
+	               "the host's", parent->d->agent, dispatch_text(json_object_get(resolved, "agent"), "name"));
+}
+
 static int
 check_asking(const struct dispatch_parent *parent, const struct dispatch_request *request,
              const json_t *resolved, struct err *err)
@@ -64,6 +120,7 @@ check_asking(const struct dispatch_parent *parent, const struct dispatch_request
 	const json_t *delegate = json_object_get(parent->resolved, "delegate");
 	const json_t *agent = json_object_get(resolved, "agent");
 	const char *name = dispatch_text(agent, "name");
+	int r;
 
 	if (!dispatch_may_ask_for(json_object_get(delegate, "agents"), name,
 	                          dispatch_text(agent, "hash"), request->agent))
@@ -75,7 +132,9 @@ check_asking(const struct dispatch_parent *parent, const struct dispatch_request
 	if ((json_int_t)parent->n_children >= json_integer_value(json_object_get(delegate, "fan_out")))
 		return err_set(err, EPERM, "the agent '%s' has dispatched %u others, and may not dispatch "
 		               "more", parent->d->agent, parent->n_children);
-	return check_envs(parent, request, resolved, err);
+	r = check_envs(parent, request, resolved, err);
+	r = r == 0 ? check_granted(parent, resolved, err) : r;
+	return r == 0 ? check_root(parent, resolved, err) : r;
 }
 
 /* ---- limits ---- */
@@ -209,6 +268,8 @@ dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_req
 
 	if (r == 0)
 		r = dispatch_within(parent, plan, confined, err);
+	if (r == 0)
+		r = check_secrets(parent, plan->resolved, left_out, err);
 	if (r == 0)
 		r = raise_boundary(parent, plan->resolved, err);
 	if (r == 0)

@@ -72,6 +72,22 @@ note_output(struct dispatch_log *log, const json_t *line)
 	log->cut[stream] = log->cut[stream] || json_is_true(json_object_get(line, "cut"));
 }
 
+/* A new attempt begins. */
+static void
+note_boot(struct dispatch_log *log, const json_t *line)
+{
+	snprintf(log->cell, sizeof(log->cell), "%s", dispatch_text(line, "cell"));
+	log->steps = log->output[0] = log->output[1] = log->setup[0] = log->setup[1] = 0;
+	log->cut[0] = log->cut[1] = false;
+}
+
+static void
+note_setup(struct dispatch_log *log, const json_t *line)
+{
+	log->setup[DISPATCH_STDOUT] = (uint64_t)json_integer_value(json_object_get(line, "stdout_to"));
+	log->setup[DISPATCH_STDERR] = (uint64_t)json_integer_value(json_object_get(line, "stderr_to"));
+}
+
 /* Takes from a complete line how far the dispatch had come. */
 static int
 note_line(struct dispatch_log *log, const char *text, size_t len, struct err *err)
@@ -88,11 +104,11 @@ note_line(struct dispatch_log *log, const char *text, size_t len, struct err *er
 	if (strcmp(event, "dispatch.finished") == 0) {
 		log->end = json_incref(line);
 	} else if (strcmp(event, "cell.boot") == 0) {
-		snprintf(log->cell, sizeof(log->cell), "%s", dispatch_text(line, "cell"));
-		log->steps = log->output[0] = log->output[1] = 0;
-		log->cut[0] = log->cut[1] = false;
+		note_boot(log, line);
 	} else if (json_is_integer(json_object_get(line, "step"))) {
 		log->steps = (uint64_t)json_integer_value(json_object_get(line, "step"));
+		if (strcmp(event, "setup.ran") == 0)
+			note_setup(log, line);
 	} else if (strcmp(event, "agent.output") == 0) {
 		note_output(log, line);
 	}
@@ -148,6 +164,28 @@ append(struct dispatch_log *log, const struct buf *line, bool sync, struct err *
 	return r;
 }
 
+/* The kind of an event has a name that other dispatchers of agents use too. */
+static const char *
+kind_of(const char *event, const json_t *line)
+{
+	if (strcmp(event, "cell.boot") == 0)
+		return "worker.boot";
+	if (strcmp(event, "setup.ran") != 0)
+		return event;
+	return strcmp(dispatch_text(line, "path"), DISPATCH_TOOLS) == 0 ? "tools.checked" : "setup-script.ran";
+}
+
+/* The members by which others know an event: its kind, and the exit code as `exitCode`. */
+static int
+put_kind(json_t *line, const char *event)
+{
+	json_t *code = json_object_get(line, strcmp(event, "setup.ran") == 0 ? "status" : "exit_code");
+
+	if (code != NULL && json_object_set(line, "exitCode", code) < 0)
+		return -ENOMEM;
+	return json_object_set_new(line, "kind", json_string(kind_of(event, line)));
+}
+
 int
 dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, bool sync,
                  struct err *err)
@@ -161,7 +199,7 @@ dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, b
 	if (json_object_set_new(line, "dispatch", json_string(log->id)) < 0 ||
 	    json_object_set_new(line, "event", json_string(event)) < 0 ||
 	    json_object_set_new(line, "n", json_integer((json_int_t)log->n + 1)) < 0 ||
-	    json_object_set_new(line, "time", json_string(time)) < 0)
+	    json_object_set_new(line, "time", json_string(time)) < 0 || put_kind(line, event) < 0)
 		return err_set(err, ENOMEM, "out of memory");
 	r = canon_put(&b, line, err);
 	buf_put(&b, "\n", 1);
@@ -172,11 +210,10 @@ dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, b
 	if (r < 0)
 		return r;
 	log->n++;
-	if (strcmp(event, "cell.boot") == 0) {
-		snprintf(log->cell, sizeof(log->cell), "%s", dispatch_text(line, "cell"));
-		log->steps = log->output[0] = log->output[1] = 0;
-		log->cut[0] = log->cut[1] = false;
-	}
+	if (strcmp(event, "cell.boot") == 0)
+		note_boot(log, line);
+	if (strcmp(event, "setup.ran") == 0)
+		note_setup(log, line);
 	/* Whatever fails from here on, the dispatch is over, and that is not recorded again. */
 	if (strcmp(event, "dispatch.finished") == 0)
 		log->end = json_incref(line);

@@ -1,6 +1,7 @@
 /* dispatch_parts.h - shared by the files of src/dispatch. */
 #ifndef CLOISTER_DISPATCH_PARTS_H
 #define CLOISTER_DISPATCH_PARTS_H
+#include <limits.h>
 #include <sys/types.h>
 
 #include "canon/hash.h"
@@ -70,6 +71,7 @@ struct dispatch_log {
 	char cell[CELL_ID_LEN + 1];
 	uint64_t steps;                 /* recorded */
 	uint64_t output[2];             /* bytes of each stream recorded */
+	uint64_t setup[2];              /* bytes of each stream that setups wrote, as far as known */
 	bool cut[2];
 	json_t *end;                    /* dispatch.finished, if that is the last event; else NULL */
 };
@@ -122,6 +124,7 @@ struct dispatch_plan {
 	json_t *resolved;
 	char *policy;                   /* canonical JSON; NULL: there is none */
 	size_t policy_len;
+	char *programs;                 /* lines "HASH FILE", for the record */
 	char *outer;                    /* of a child: the nearest policy that it is within; NULL: none */
 	size_t outer_len;
 };
@@ -133,6 +136,59 @@ int dispatch_check_request(const struct dispatch_request *request, struct err *e
 const char *dispatch_text(const json_t *object, const char *name);
 /* The hash of VALUE as canonical JSON, of at most MAX bytes. */
 int dispatch_hash_json(json_t *value, size_t max, char ret_hash[HASH_NAME + 1], struct err *err);
+
+/* ---- dispatch_layers.c ---- */
+
+#define DISPATCH_LAYERS_MAX 128
+#define DISPATCH_MINIMAL "minimal:"     /* the image of cloister's own */
+
+/* The root of a cell, to look at.  {0} is one without any file. */
+struct dispatch_root {
+	bool is_host;                   /* of the host, a cell sees only a few folders */
+	int layers[DISPATCH_LAYERS_MAX];        /* folders, the lowest first */
+	char *paths[DISPATCH_LAYERS_MAX];
+	size_t n;
+	char *search;                   /* PATH of an image; NULL: the usual one */
+};
+void dispatch_root_close(struct dispatch_root *root);   /* for OWN() too */
+int dispatch_root_add(struct dispatch_root *root, const char *path, struct err *err);
+
+struct dispatch_found {
+	int fd;                         /* the caller closes it */
+	char file[PATH_MAX];            /* its path in the cell, without links */
+	char host[PATH_MAX + PATH_MAX]; /* its path on this machine */
+};
+/* The program at PATH in the cell: -ENOENT if there is none. */
+int dispatch_root_find(const struct dispatch_root *root, const char *path, struct dispatch_found *ret_found);
+
+/* ---- dispatch_root.c ---- */
+
+/* Decides on the root: "root" of RESOLVED, and for an image "image", which is loaded if it is missing.
+ * The caller closes *ret_root. */
+int dispatch_root_resolve(struct registry *reg, const struct dispatch_request *request, const json_t *agent,
+                          json_t *resolved, struct dispatch_root *ret_root, struct err *err);
+/* Opens the root that was resolved; -EUCLEAN if it is another one by now. */
+int dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch_root *ret_root, struct err *err);
+
+/* Puts it into the cell document DOC. */
+int dispatch_root_describe(const struct dispatch_root *root, const json_t *resolved, json_t *doc, struct err *err);
+
+/* ---- dispatch_programs.c ---- */
+
+/* What a dispatch starts.  All of it is borrowed. */
+struct dispatch_starts {
+	json_t *const *capabilities;    /* contents */
+	size_t n_capabilities;
+	const json_t *command;
+	const char *search;             /* PATH; NULL: that of the root */
+};
+/* [{"file","hash","path"}]: the programs of the root that it starts by their names, and the
+ * interpreters of its scripts.  *ret_text has a line "HASH FILE" for each, with its path on this
+ * machine.  The caller owns both. */
+int dispatch_programs_find(struct registry *reg, const struct dispatch_root *root, const struct dispatch_starts *starts,
+                           json_t **ret_list, char **ret_text, struct err *err);
+/* Whether they still have these hashes: -EUCLEAN. */
+int dispatch_programs_check(const struct dispatch_root *root, const json_t *list, struct err *err);
 
 /* ---- dispatch_confine.c ---- */
 
@@ -160,6 +216,8 @@ json_t *dispatch_boundary_json(const struct policy_boundary *b);
 /* Does so for rules and secrets; CONFINED gets "rules" and what is left out. */
 int dispatch_within(const struct dispatch_parent *parent, struct dispatch_plan *plan,
                     json_t *confined, struct err *err);
+/* Whether SECRETS, a list of words or a map of definitions, contains the secret of WORD. */
+bool dispatch_gives_secret(const json_t *secrets, const char *word);
 #define DISPATCH_WITHIN_MAX 112
 /* The name of the policy of the Ith ancestor, AGENT, in a dispatch's folder and in records. */
 void dispatch_within_name(size_t i, const char *agent, char ret_name[DISPATCH_WITHIN_MAX]);
@@ -237,7 +295,7 @@ int dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending
 int dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
                      const struct dispatch_ending *end, struct err *err);
 /* Clears cells that were buried long ago: nobody can start them any more. */
-int dispatch_clear_graves(struct db *db, const struct target *target, struct err *err);
+int dispatch_clear_graves(struct db *db, struct err *err);
 
 /* ---- dispatch_spawn.c ---- */
 

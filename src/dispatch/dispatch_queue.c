@@ -158,8 +158,20 @@ dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *en
 	                    (int64_t)end->ended_ms, id), id, err);
 }
 
+/* A grave does not tell its target. */
+static int
+discard(const char *cell, struct err *err)
+{
+	const struct target *target;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && (target = target_nth(i)) != NULL; i++)
+		r = target->discard(cell, err);
+	return r;
+}
+
 int
-dispatch_clear_graves(struct db *db, const struct target *target, struct err *err)
+dispatch_clear_graves(struct db *db, struct err *err)
 {
 	int64_t before = (int64_t)(dispatch_now_ms() - GRAVE_MS);
 	OWN(db_finish) struct db_query q = {0};
@@ -173,7 +185,7 @@ dispatch_clear_graves(struct db *db, const struct target *target, struct err *er
 	}
 	db_finish(&q);
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		r = target->discard(cells[i], err);
+		r = discard(cells[i], err);
 		if (r == 0)
 			r = db_do(db, err, "DELETE FROM graves WHERE cell = ?", "s", cells[i]);
 	}

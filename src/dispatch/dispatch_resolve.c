@@ -40,6 +40,7 @@ dispatch_plan_free(struct dispatch_plan *plan)
 {
 	json_decref(plan->resolved);
 	free(plan->policy);
+	free(plan->programs);
 	free(plan->outer);
 	*plan = (struct dispatch_plan){0};
 }
@@ -98,6 +99,10 @@ dispatch_check_request(const struct dispatch_request *request, struct err *err)
 		return r;
 	if (request->n_envs > DISPATCH_ENVS_MAX)
 		return err_set(err, E2BIG, "there are over %d envs", DISPATCH_ENVS_MAX);
+	if (request->n_capabilities > DISPATCH_CAPABILITIES_MAX)
+		return err_set(err, E2BIG, "there are over %d capabilities", DISPATCH_CAPABILITIES_MAX);
+	if (request->n_secrets > DISPATCH_SECRETS_MAX)
+		return err_set(err, E2BIG, "there are over %d secrets", DISPATCH_SECRETS_MAX);
 	if (request->retries > DISPATCH_RETRIES_MAX)
 		return err_set(err, EINVAL, "%d retries are the most", DISPATCH_RETRIES_MAX);
 	if (request->timeout_ms > DISPATCH_TIMEOUT_MAX)
@@ -120,6 +125,7 @@ struct resolving {
 	json_t *capabilities[DISPATCH_CAPABILITIES_MAX];
 	size_t n_capabilities;
 	json_t *policy;                 /* the agent's own, or NULL */
+	char *search;                   /* PATH of its envs, or NULL */
 	json_t *resolved;
 	struct err *err;
 };
@@ -131,6 +137,7 @@ resolving_free(struct resolving *v)
 	for (size_t i = 0; i < v->n_capabilities; i++)
 		json_decref(v->capabilities[i]);
 	json_decref(v->policy);
+	free(v->search);
 	json_decref(v->resolved);
 }
 
@@ -184,32 +191,90 @@ is_listed(const json_t *list, const char *name)
 }
 
 static int
+add_capability(struct resolving *v, json_t *list, const char *ref)
+{
+	json_t *named = NULL, *content = NULL;
+	int r = look_up(v, REGISTRY_CAPABILITY, ref, &named, &content);
+
+	if (r < 0)
+		return r;
+	if (v->n_capabilities == DISPATCH_CAPABILITIES_MAX || is_listed(list, dispatch_text(named, "name")))
+		r = v->n_capabilities == DISPATCH_CAPABILITIES_MAX ?
+		    err_set(v->err, E2BIG, "it has over %d capabilities", DISPATCH_CAPABILITIES_MAX) :
+		    err_set(v->err, EEXIST, "it has the capability '%s' twice", dispatch_text(named, "name"));
+	else
+		v->capabilities[v->n_capabilities++] = json_incref(content);
+	if (json_object_set(named, "setup", json_object_get(content, "setup")) < 0 ||
+	    json_object_set(named, "tools", json_object_get(content, "tools")) < 0 ||
+	    json_array_append(list, named) < 0)
+		r = out_of_memory(v->err);
+	json_decref(content);
+	json_decref(named);
+	return r;
+}
+
+static int
 find_capabilities(struct resolving *v)
 {
 	json_t *refs = json_object_get(v->agent, "capabilities"), *list = json_array(), *ref;
 	size_t i;
 	int r = put(v, "capabilities", list);
 
-	if (r == 0 && json_array_size(refs) > DISPATCH_CAPABILITIES_MAX)
-		r = err_set(v->err, E2BIG, "the agent '%s' has over %d capabilities",
-		            dispatch_text(v->agent, "name"), DISPATCH_CAPABILITIES_MAX);
-	json_array_foreach(refs, i, ref) {
-		json_t *named = NULL, *content = NULL;
-
+	json_array_foreach(refs, i, ref)
 		if (r == 0)
-			r = look_up(v, REGISTRY_CAPABILITY, json_string_value(ref), &named, &content);
-		if (r < 0)
-			break;
-		v->capabilities[v->n_capabilities++] = content;
-		if (is_listed(list, dispatch_text(named, "name")))
-			r = err_set(v->err, EEXIST, "it has the capability '%s' twice",
-			            dispatch_text(named, "name"));
-		if (json_object_set(named, "setup", json_object_get(content, "setup")) < 0 ||
-		    json_object_set(named, "tools", json_object_get(content, "tools")) < 0 ||
-		    json_array_append_new(list, named) < 0)
-			r = out_of_memory(v->err);
-	}
+			r = add_capability(v, list, json_string_value(ref));
 	return r < 0 ? err_wrap(v->err, "the agent '%s'", dispatch_text(v->agent, "name")) : 0;
+}
+
+/* ---- grants for this dispatch only ---- */
+
+static int
+refuse_grant(struct resolving *v, const char *what, const char *name)
+{
+	return err_set(v->err, EPERM, "the %s '%.80s' cannot be granted to the agent '%s': its `grantable` does not "
+	               "name it", what, name, dispatch_text(v->agent, "name"));
+}
+
+/* The capability REF, unless the agent has that version anyway. */
+static int
+grant_capability(struct resolving *v, const char *ref, json_t *granted)
+{
+	json_t *list = json_object_get(v->resolved, "capabilities"), *other;
+	json_t *may = json_object_get(json_object_get(v->agent, "grantable"), "capabilities");
+	struct registry_version version;
+	size_t i;
+	int r = registry_resolve(v->reg, REGISTRY_CAPABILITY, ref, REGISTRY_LIVE, &version, NULL, v->err);
+
+	if (r < 0)
+		return r;
+	json_array_foreach(list, i, other)
+		if (strcmp(dispatch_text(other, "hash"), version.hash) == 0)
+			return 0;
+	if (!dispatch_may_ask_for(may, version.name, version.hash, ref))
+		return refuse_grant(v, "capability", ref);
+	r = add_capability(v, list, ref);
+	return r == 0 && json_array_append_new(granted, json_string(version.name)) < 0 ? out_of_memory(v->err) : r;
+}
+
+static int
+grant_capabilities(struct resolving *v)
+{
+	json_t *granted = json_array();
+	int r = 0;
+
+	if (v->request->n_capabilities + v->request->n_secrets == 0) {
+		json_decref(granted);
+		return 0;
+	}
+	if (v->request->by_agent && v->request->parent == NULL) {
+		json_decref(granted);
+		return err_set(v->err, EPERM, "only an operator grants more than an agent has: leave the capabilities and "
+		               "secrets out");
+	}
+	r = put(v, "granted", json_pack("{s:o,s:[]}", "capabilities", granted, "secrets"));
+	for (size_t i = 0; r == 0 && i < v->request->n_capabilities; i++)
+		r = grant_capability(v, v->request->capabilities[i], granted);
+	return r;
 }
 
 /* The agent's first, then the requested ones: later ones win. */
@@ -225,8 +290,15 @@ find_envs(struct resolving *v)
 	for (size_t i = 0; r == 0 && i < n + v->request->n_envs; i++) {
 		const char *ref = i < n ? json_string_value(json_array_get(own, i)) :
 		                          v->request->envs[i - n];
+		OWN(json_decrefp) json_t *content = NULL;
+		json_t *search;
 
-		r = look_up(v, REGISTRY_ENV, ref, &named, NULL);
+		r = look_up(v, REGISTRY_ENV, ref, &named, &content);
+		search = json_object_get(json_object_get(content, "values"), "PATH");
+		if (r == 0 && json_is_string(search)) {
+			free(v->search);
+			v->search = strdup(json_string_value(search));
+		}
 		if (r == 0 && json_array_append_new(list, named) < 0)
 			r = out_of_memory(v->err);
 	}
@@ -250,6 +322,27 @@ has_secret(const json_t *list, const char *word)
 	return false;
 }
 
+/* Those for this dispatch only; one that the agent has anyway is as it has it. */
+static int
+grant_secrets(struct resolving *v, json_t *list)
+{
+	json_t *granted = json_object_get(json_object_get(v->resolved, "granted"), "secrets");
+	json_t *may = json_object_get(json_object_get(v->agent, "grantable"), "secrets");
+
+	for (size_t i = 0; i < v->request->n_secrets; i++) {
+		const char *word = v->request->secrets[i];
+
+		if (has_secret(list, word))
+			continue;
+		if (!has_secret(may, word))
+			return refuse_grant(v, "secret", word);
+		if (json_array_append_new(list, json_string(word)) < 0 ||
+		    json_array_append_new(granted, json_stringn(word, strcspn(word, "=:@"))) < 0)
+			return out_of_memory(v->err);
+	}
+	return 0;
+}
+
 /* The agent's own definition has the best names for variables. */
 static int
 find_secrets(struct resolving *v)
@@ -265,6 +358,7 @@ find_secrets(struct resolving *v)
 			if (!has_secret(list, json_string_value(word)) && json_array_append(list, word) < 0)
 				return out_of_memory(v->err);
 	}
+	r = r == 0 ? grant_secrets(v, list) : r;
 	if (r == 0 && json_array_size(list) > DISPATCH_SECRETS_MAX)
 		r = err_set(v->err, E2BIG, "there are over %d secrets", DISPATCH_SECRETS_MAX);
 	return r;
@@ -355,6 +449,21 @@ find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 	return put(v, "boundary", dispatch_boundary_json(&asked));
 }
 
+/* ---- the root, and its programs ---- */
+
+static int
+find_root(struct resolving *v, struct dispatch_plan *plan)
+{
+	OWN(dispatch_root_close) struct dispatch_root root = {0};
+	struct dispatch_starts starts = { v->capabilities, v->n_capabilities, json_object_get(v->agent, "command"),
+	                                  v->search };
+	json_t *list = NULL;
+	int r = dispatch_root_resolve(v->reg, v->request, v->agent, v->resolved, &root, v->err);
+
+	r = r == 0 ? dispatch_programs_find(v->reg, &root, &starts, &list, &plan->programs, v->err) : r;
+	return r == 0 ? put(v, "programs", list) : r;
+}
+
 /* ---- all of it ---- */
 
 static int
@@ -408,6 +517,8 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 	if (r == 0)
 		r = find_capabilities(&v);
 	if (r == 0)
+		r = grant_capabilities(&v);
+	if (r == 0)
 		r = find_envs(&v);
 	if (r == 0)
 		r = find_secrets(&v);
@@ -415,6 +526,8 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 		r = find_policy(&v, &plan);
 	if (r == 0)
 		r = find_boundary(&v, &plan);
+	if (r == 0)
+		r = find_root(&v, &plan);
 	if (r == 0)
 		r = find_limits(&v);
 	if (r == 0)

@@ -12,6 +12,7 @@
 #include "cell/cell_doc.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
+#include "registry/object.h"
 #include "registry/registry.h"
 
 #define FILE_MAX CELL_SPEC_MAX           /* more would not fit the cell's description */
@@ -222,6 +223,23 @@ add_policies(struct registry *reg, int folder, const struct dispatch *d, const j
 
 /* ---- grants ---- */
 
+/* Those of its files that run before the agent. */
+static int
+add_setups(const json_t *content, const char *inside, json_t *doc, struct err *err)
+{
+	json_t *file;
+	size_t k;
+	int r = 0;
+
+	for (size_t i = 0; i < OBJECT_SETUPS; i++)
+		json_array_foreach(json_object_get(content, "files"), k, file) {
+			if (r < 0 || strcmp(dispatch_text(file, "path"), object_setups[i]) != 0)
+				continue;
+			r = append(doc, "setups", json_sprintf("%s/%s", inside, object_setups[i]), err);
+		}
+	return r;
+}
+
 static int
 add_capabilities(struct registry *reg, const json_t *capabilities, json_t *given, json_t *doc,
                  struct err *err)
@@ -231,7 +249,7 @@ add_capabilities(struct registry *reg, const json_t *capabilities, json_t *given
 
 	json_array_foreach(capabilities, i, named) {
 		OWN(json_decrefp) json_t *content = NULL;
-		OWN(freep) char *path = NULL, *inside = NULL, *setup = NULL;
+		OWN(freep) char *path = NULL, *inside = NULL;
 		OWN(freep) char *ref = str_format("%s@%s", dispatch_text(named, "name"),
 		                                  dispatch_text(named, "hash"));
 		struct registry_version version;
@@ -245,13 +263,11 @@ add_capabilities(struct registry *reg, const json_t *capabilities, json_t *given
 		if (r < 0)
 			return r;
 		inside = str_format(DISPATCH_CAPABILITIES "/%s", version.name);
-		setup = str_format(DISPATCH_CAPABILITIES "/%s/setup.sh", version.name);
-		if (inside == NULL || setup == NULL ||
+		if (inside == NULL ||
 		    json_object_set_new(given, version.hash, json_integer((json_int_t)since)) < 0)
 			return no_memory(err);
 		r = append(doc, "grants", json_pack("{s:s,s:s}", "blob", version.hash, "cell", inside), err);
-		if (r == 0 && json_is_true(json_object_get(named, "setup")))
-			r = append(doc, "setups", json_string(setup), err);
+		r = r == 0 ? add_setups(content, inside, doc, err) : r;
 		if (r < 0)
 			return r;
 	}
@@ -272,6 +288,19 @@ add_folders(const json_t *resolved, json_t *doc, struct err *err)
 		                                    "access", dispatch_text(workspace, "mode"), "workspace", 1),
 		           err);
 	return r;
+}
+
+/* ---- the root ---- */
+
+/* The bytes that were resolved are those that are there now. */
+static int
+add_root(struct registry *reg, const json_t *resolved, json_t *doc, struct err *err)
+{
+	OWN(dispatch_root_close) struct dispatch_root root = {0};
+	int r = dispatch_root_open(reg, resolved, &root, err);
+
+	r = r == 0 ? dispatch_programs_check(&root, json_object_get(resolved, "programs"), err) : r;
+	return r == 0 ? dispatch_root_describe(&root, resolved, doc, err) : r;
 }
 
 /* ---- the document ---- */
@@ -324,6 +353,7 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 	const json_t *capabilities = json_object_get(resolved, "capabilities");
 	int r = folder < 0 ? folder : add_rest(d, resolved, doc, err);
 
+	r = r == 0 ? add_root(reg, resolved, doc, err) : r;
 	r = r == 0 ? add_env(reg, d, resolved, doc, err) : r;
 	r = r == 0 ? add_folders(resolved, doc, err) : r;
 	r = r == 0 ? add_policies(reg, folder, d, resolved, doc, err) : r;

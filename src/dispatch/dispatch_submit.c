@@ -11,6 +11,17 @@
 #include "registry/db.h"
 #include "registry/registry.h"
 
+static void
+put_words(json_t *o, const char *name, const char *const *words, size_t n)
+{
+	OWN(json_decrefp) json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(words[i]));
+	if (n > 0)
+		json_object_set(o, name, list);
+}
+
 /* Hashes the request as it was written: a key must mean the same request both times. */
 static int
 hash_request(const struct dispatch_request *request, char ret_hash[HASH_NAME + 1], struct err *err)
@@ -31,6 +42,13 @@ hash_request(const struct dispatch_request *request, char ret_hash[HASH_NAME + 1
 	                    json_string(request->principal != NULL ? request->principal : ""));
 	json_object_set_new(o, "retries", json_integer((json_int_t)request->retries));
 	json_object_set_new(o, "timeout_ms", json_integer((json_int_t)request->timeout_ms));
+	/* Left out if they are not used, as requests were hashed before they existed. */
+	put_words(o, "capabilities", request->capabilities, request->n_capabilities);
+	put_words(o, "secrets", request->secrets, request->n_secrets);
+	if (request->image != NULL)
+		json_object_set_new(o, "image", json_string(request->image));
+	if (request->target != NULL && strcmp(request->target, DISPATCH_TARGET) != 0)
+		json_object_set_new(o, "target", json_string(request->target));
 	return dispatch_hash_json(o, DISPATCH_JSON_MAX, ret_hash, err);
 }
 
@@ -295,6 +313,17 @@ check_parent(const struct entry *e, struct err *err)
 	return 0;
 }
 
+static int
+note(const struct entry *e, struct err *err)
+{
+	const char *image = dispatch_text(json_object_get(e->plan->resolved, "image"), "digest");
+	const char *programs = e->plan->programs;
+	const struct dispatch_note told = { e->id, e->resolved_hash, image[0] != '\0' ? image : NULL,
+	                                    programs != NULL && programs[0] != '\0' ? programs : NULL };
+
+	return e->request->note(e->request->note_arg, &told, err);
+}
+
 /* For two requests with one key at once, the database decides which is first. */
 static int
 insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
@@ -309,7 +338,7 @@ insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_create
 	r = r == 0 && found == 0 ? write_row(e, err) : r;
 	r = r == 0 && found == 0 ? begin(e, err) : r;
 	if (r == 0 && found == 0 && e->request->note != NULL)
-		r = e->request->note(e->request->note_arg, e->id, e->resolved_hash, err);
+		r = note(e, err);
 	r = db_end(db, r, err);
 	if (r == 0 && found == 0)
 		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", e->id);

@@ -36,9 +36,8 @@ is_named(const char *word, const char *name, size_t len)
 	return strcspn(word, "=:@") == len && strncmp(word, name, len) == 0;
 }
 
-/* Whether SECRETS, a list of words or a map of definitions, contains the secret of WORD. */
-static bool
-gives(const json_t *secrets, const char *word)
+bool
+dispatch_gives_secret(const json_t *secrets, const char *word)
 {
 	size_t len = strcspn(word, "=:@"), i;
 	const char *name;
@@ -70,7 +69,7 @@ add_secrets(json_t *document, const json_t *words, struct err *err)
 		size_t len = strcspn(text, "=:@");
 		OWN(freep) char *name = strndup(text, len);
 
-		if (gives(secrets, text))
+		if (dispatch_gives_secret(secrets, text))
 			continue;
 		if (name == NULL ||
 		    (json_is_array(secrets) ? json_array_append_new(secrets, json_string(name)) :
@@ -90,14 +89,14 @@ keep_given(json_t *secrets, const json_t *outer, json_t *left_out, struct err *e
 
 	for (size_t i = json_array_size(secrets); i > 0; i--) {
 		name = json_string_value(json_array_get(secrets, i - 1));
-		if (gives(outer, name))
+		if (dispatch_gives_secret(outer, name))
 			continue;
 		if (json_array_append(left_out, json_array_get(secrets, i - 1)) < 0 ||
 		    json_array_remove(secrets, i - 1) < 0)
 			return out_of_memory(err);
 	}
 	json_object_foreach_safe(secrets, next, name, other)
-		if (!gives(outer, name) && (json_array_append_new(left_out, json_string(name)) < 0 ||
+		if (!dispatch_gives_secret(outer, name) && (json_array_append_new(left_out, json_string(name)) < 0 ||
 		                            json_object_del(secrets, name) < 0))
 			return out_of_memory(err);
 	return 0;

@@ -1,4 +1,5 @@
 /* dispatcher.c - drives many dispatches in one loop, and adopts those without a driver. */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -138,14 +139,38 @@ prune_due(void *arg)
 		                           dispatcher->options.prune_ms, NULL);
 }
 
+int
+dispatcher_open_target(struct dispatcher *dispatcher, const char *name,
+                       const struct dispatcher_at **ret_at, struct err *err)
+{
+	struct dispatcher_at *at = dispatcher->at;
+	const struct target *target;
+	int r = target_find(name, &target, err);
+
+	if (r < 0)
+		return r;
+	while (at->target != NULL && at->target != target)
+		at++;
+	assert(at < dispatcher->at + TARGETS_MAX);
+	if (at->target == NULL) {
+		r = target->check(err);
+		r = r == 0 ? target->open(dispatcher->loop, &at->place, err) : r;
+	}
+	if (r < 0)
+		return r;
+	at->target = target;
+	*ret_at = at;
+	return 0;
+}
+
+/* The default target is opened at once: whoever starts a dispatcher learns whether cells can run. */
 static int
 open_all(struct dispatcher *dispatcher, struct err *err)
 {
 	OWN(closep) int top = dispatch_top(err);
-	int r = top < 0 ? top : target_find(DISPATCH_TARGET, &dispatcher->target, err);
+	const struct dispatcher_at *at;
+	int r = top < 0 ? top : dispatcher_open_target(dispatcher, DISPATCH_TARGET, &at, err);
 
-	r = r == 0 ? dispatcher->target->check(err) : r;
-	r = r == 0 ? dispatcher->target->open(dispatcher->loop, &dispatcher->place, err) : r;
 	return r < 0 ? r : loop_watch_file(dispatcher->loop, &dispatcher->turn, top, LOOP_FILE_WRITTEN, err);
 }
 
@@ -194,8 +219,8 @@ dispatcher_free(struct dispatcher *dispatcher)
 	loop_cancel_timer(dispatcher->loop, &dispatcher->prune);
 	child_drop(&dispatcher->pruning);
 	loop_unwatch_file(dispatcher->loop, &dispatcher->turn);
-	if (dispatcher->target != NULL)
-		dispatcher->target->close(dispatcher->place);
+	for (size_t i = 0; i < TARGETS_MAX && dispatcher->at[i].target != NULL; i++)
+		dispatcher->at[i].target->close(dispatcher->at[i].place);
 	free(dispatcher);
 }
 
@@ -319,6 +344,6 @@ dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err
 	if (ret_n != NULL)
 		*ret_n = n;
 	clear_folders(dispatcher->reg);
-	(void)dispatch_clear_graves(registry_db(dispatcher->reg), dispatcher->target, NULL);
+	(void)dispatch_clear_graves(registry_db(dispatcher->reg), NULL);
 	return 0;
 }

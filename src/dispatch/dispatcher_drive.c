@@ -28,7 +28,8 @@ void
 drive_detach(struct drive *drive)
 {
 	child_drop(&drive->harvest);
-	drive->dispatcher->target->detach(TAKE(drive->link));
+	if (drive->link != NULL)
+		drive->at->target->detach(TAKE(drive->link));
 	loop_cancel_timer(drive->dispatcher->loop, &drive->timer);
 	drive_tail_close(drive);
 }
@@ -173,9 +174,8 @@ attach(struct drive *drive)
 {
 	const struct target_hooks hooks = { .started = run_done, .news = has_news, .left = has_left,
 	                                    .arg = drive };
-	struct dispatcher *dispatcher = drive->dispatcher;
 
-	if (dispatcher->target->attach(dispatcher->place, drive->d.cell, &hooks, &drive->link, NULL) <= 0 ||
+	if (drive->at->target->attach(drive->at->place, drive->d.cell, &hooks, &drive->link, NULL) <= 0 ||
 	    drive->appeared)
 		return;
 	if (strcmp(drive->log.cell, drive->d.cell) != 0 &&
@@ -214,7 +214,7 @@ note_runs(struct drive *drive)
 	if (!was_cancelled(drive))
 		return;
 	stop.grace_ms = drive->d.cancel_now ? 0 : CANCEL_GRACE_MS;
-	(void)drive->dispatcher->target->control(drive->d.cell, &stop, NULL);
+	(void)drive->at->target->control(drive->d.cell, &stop, NULL);
 }
 
 static void
@@ -261,7 +261,7 @@ look_for_none(struct drive *drive)
 	} else if (drive->began) {
 		r = drive_fail(drive, drive->trouble, false, &err);
 	} else {
-		r = drive->dispatcher->target->control(drive->d.cell, &bury, &err);
+		r = drive->at->target->control(drive->d.cell, &bury, &err);
 		if (r == 0) {
 			start_other(drive);
 			return;
@@ -293,7 +293,7 @@ note_ran(struct drive *drive, struct err *err)
 static void
 drive_look(struct drive *drive)
 {
-	const struct target *target = drive->dispatcher->target;
+	const struct target *target = drive->at->target;
 	struct err err = {0};
 
 	switch (target->look(drive->d.cell)) {
@@ -364,7 +364,7 @@ drive_launch(struct drive *drive)
 	drive->given = json_object();
 	attach(drive);
 	r = drive->link == NULL ? err_set(&err, ENOMEM, "out of memory") :
-	    dispatch_start(dispatcher->reg, &drive->d, dispatcher->target, drive->link, drive->given, &err);
+	    dispatch_start(dispatcher->reg, &drive->d, drive->at->target, drive->link, drive->given, &err);
 	/* If nothing was started, there is no cell to look for. */
 	if (r == -EINPROGRESS || (r < 0 && drive_fail(drive, err.text, false, &err) < 0))
 		again(drive, &err);
@@ -467,11 +467,10 @@ drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive 
 		.timer = { .due = timer_due, .arg = drive } };
 	snprintf(drive->d.id, sizeof(drive->d.id), "%s", id);
 	r = read_row(drive, err);
-	if (r == 0 && strcmp(drive->d.target, dispatcher->target->name) != 0)
-		r = err_set(err, EINVAL, "dispatch %s is for another target: %s", id, drive->d.target);
 	if (r == 0 && dispatch_state_is_over(drive->d.state))
 		r = err_set(err, EALREADY, "dispatch %s is over: it is %s", id,
 		            dispatch_state_name(drive->d.state));
+	r = r == 0 ? dispatcher_open_target(dispatcher, drive->d.target, &drive->at, err) : r;
 	if (r < 0) {
 		drive_drop(drive);
 		return r;

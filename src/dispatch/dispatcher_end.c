@@ -78,7 +78,7 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	if (end->state != DISPATCH_FINISHED)
 		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
 	r = drive->d.cell[0] != '\0' && !keeps ?
-	    drive->dispatcher->target->discard(drive->d.cell, err) : 0;
+	    drive->at->target->discard(drive->d.cell, err) : 0;
 	r = r == 0 ? note_end(drive, resolved, end, err) : r;
 	r = r == 0 ? dispatch_set_end(registry_db(reg), drive->d.id, end, err) : r;
 	if (r < 0)
@@ -131,7 +131,7 @@ try_again(struct drive *drive, const struct dispatch_ending *end, struct err *er
 {
 	uint64_t ms = backoff(drive->d.attempts);
 	json_t *event = json_object();
-	int r = drive->dispatcher->target->discard(drive->d.cell, err);
+	int r = drive->at->target->discard(drive->d.cell, err);
 
 	json_object_set_new(event, "attempt", json_integer((json_int_t)drive->d.attempts));
 	json_object_set_new(event, "again_ms", json_integer((json_int_t)ms));
@@ -178,7 +178,7 @@ why_last_of(const struct drive *drive)
 	const struct target_harvest how = { .folder = DISPATCH_OUT };
 	struct target_end end;
 
-	if (drive->dispatcher->target->harvest(drive->d.cell, &how, &end, NULL) < 0)
+	if (drive->at->target->harvest(drive->d.cell, &how, &end, NULL) < 0)
 		return "it is not known whether something was taken back from it while it ran";
 	return why_last(end.end, end.lost);
 }

@@ -15,9 +15,16 @@ enum drive_phase {
 	DRIVE_OVER,                     /* to be dropped */
 };
 
+/* A target whose cells are driven here. */
+struct dispatcher_at {
+	const struct target *target;
+	struct target_place *place;     /* NULL: not opened yet */
+};
+
 /* One driven dispatch. */
 struct drive {
 	struct dispatcher *dispatcher;
+	const struct dispatcher_at *at; /* where it runs */
 	struct drive *next;
 	enum drive_phase phase;
 	int lock;
@@ -45,8 +52,7 @@ struct dispatcher {
 	struct drive *drives;           /* the oldest first */
 	struct loop_round round;
 	struct loop_timer tick;
-	const struct target *target;
-	struct target_place *place;
+	struct dispatcher_at at[TARGETS_MAX];
 	struct loop_file turn;          /* the folder of dispatches: a place may be free */
 	struct loop_timer prune;
 	struct child pruning;
@@ -55,6 +61,9 @@ struct dispatcher {
 
 /* ---- dispatcher.c ---- */
 
+/* The target NAME, opened; borrowed. */
+int dispatcher_open_target(struct dispatcher *dispatcher, const char *name,
+                           const struct dispatcher_at **ret_at, struct err *err);
 /* Looks after the drives soon, but not from within the caller. */
 void dispatcher_soon(struct dispatcher *dispatcher);
 void dispatcher_tell(struct drive *drive);

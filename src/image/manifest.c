@@ -72,6 +72,11 @@ read_annotations(const json_t *object, struct image_descriptor *d, struct err *e
 		return err_set(err, EBADMSG, "a name is over %u bytes long", IMAGE_DOCUMENT_MAX / 1024);
 	if (name != NULL && (d->name = strdup(name)) == NULL)
 		return err_set(err, ENOMEM, "out of memory");
+	/* Anybody may have written these. */
+	if (get_text(annotations, IMAGE_ANNOTATION_CELL, d->cell, NULL) < 0 ||
+	    get_text(annotations, IMAGE_ANNOTATION_POLICY, d->policy, NULL) < 0 ||
+	    get_text(annotations, IMAGE_ANNOTATION_TIMELINE, d->timeline, NULL) < 0)
+		d->cell[0] = '\0';
 	return index == NULL ? 0 : get_digest(index, d->index, err);
 }
 

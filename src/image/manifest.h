@@ -32,6 +32,10 @@ struct err;
 #define IMAGE_TYPE_DOCKER_LAYER "application/vnd.docker.image.rootfs.diff.tar"
 
 #define IMAGE_ANNOTATION_NAME "org.opencontainers.image.ref.name"
+/* Of a layer that a cell made: its id, the hash of its policy, and that of its timeline's last record. */
+#define IMAGE_ANNOTATION_CELL "io.cloister.build.cell"
+#define IMAGE_ANNOTATION_POLICY "io.cloister.build.policy"
+#define IMAGE_ANNOTATION_TIMELINE "io.cloister.build.timeline"
 #define IMAGE_ANNOTATION_INDEX "io.cloister.index"      /* the index that a name's manifest was chosen from */
 
 struct image_descriptor {
@@ -41,6 +45,8 @@ struct image_descriptor {
 	char os[IMAGE_TEXT_MAX + 1], architecture[IMAGE_TEXT_MAX + 1], variant[IMAGE_TEXT_MAX + 1];
 	char *name;                     /* the annotation IMAGE_ANNOTATION_NAME; NULL if there is none */
 	char index[HASH_NAME + 1];      /* the annotation IMAGE_ANNOTATION_INDEX; "" if there is none */
+	/* The annotations IMAGE_ANNOTATION_CELL and so on; "" if there is none. */
+	char cell[IMAGE_TEXT_MAX + 1], policy[IMAGE_TEXT_MAX + 1], timeline[IMAGE_TEXT_MAX + 1];
 };
 
 struct image_index {

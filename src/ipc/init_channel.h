@@ -20,6 +20,11 @@
 #define INIT_HAS_SSH 'H'
 #define INIT_BY_STREAM 'S'
 #define INIT_IS_TIMED 'T'
+/* In a container: the channel is standard input, and init makes the other descriptors itself.  The arguments
+ * after the third are paths that the agent may write. */
+#define INIT_IN_CONTAINER 'C'
+#define INIT_NAMES_AGENT 'U'            /* the container's one user is root: init makes it the agent */
+#define INIT_IS_NESTED 'N'              /* the agent may make namespaces and mounts of its own */
 
 enum init_message {
 	/* supervisor -> the child that sets up the cell: the id maps are written. */
@@ -39,7 +44,7 @@ enum init_message {
 	INIT_READY,
 	/* supervisor -> init: u32 handle, u32 flags, u32 rows, u32 columns, str cwd,
 	 * strv argv, strv env; fds: stdin, stdout, stderr (with INIT_TTY: none, or
-	 * stderr alone). */
+	 * stderr alone).  An agent without any words exits with 0 at once. */
 	INIT_SPAWN,
 	/* init -> supervisor: u32 handle, u32 errno (0: it runs), u32 pid inside;
 	 * fd: the terminal's master side, with INIT_TTY. */

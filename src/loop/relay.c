@@ -213,18 +213,24 @@ relay_start(struct relay *relay, struct loop *loop, int from, int to, struct err
 }
 
 void
-relay_flush(struct relay *relay)
+relay_flush_some(struct relay *relay, size_t steps)
 {
 	bool over = false;
 
 	if (relay->data == NULL)
 		return;
-	while (!over && relay_step(relay, &over))
+	for (; steps > 0 && !over && relay_step(relay, &over); steps--)
 		;
 	if (over)
 		relay_finish(relay);
 	else
 		relay_rewatch(relay);
+}
+
+void
+relay_flush(struct relay *relay)
+{
+	relay_flush_some(relay, SIZE_MAX);
 }
 
 void

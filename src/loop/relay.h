@@ -45,6 +45,8 @@ int relay_start(struct relay *relay, struct loop *loop, int from, int to,
                 struct err *err);
 /* Copy everything that can be copied now without waiting. */
 void relay_flush(struct relay *relay);
+/* The same, but at most STEPS times RELAY_BUFFER: a process that writes without end is no reason to stay. */
+void relay_flush_some(struct relay *relay, size_t steps);
 /* Stop; no callback is called any more. */
 void relay_drop(struct relay *relay);
 

@@ -13,6 +13,8 @@
 #include "base/err.h"
 #include "base/own.h"
 
+#define FLUSH_STEPS 32                  /* 2 MiB: more than a pipe holds */
+
 void
 stdio_fill_closed(void)
 {
@@ -363,6 +365,13 @@ stdio_finish(struct stdio *s)
 	relay_flush(&s->out);
 	relay_flush(&s->errors);
 	return s->out.data == NULL && s->errors.data == NULL;
+}
+
+void
+stdio_flush(struct stdio *s)
+{
+	relay_flush_some(&s->out, FLUSH_STEPS);
+	relay_flush_some(&s->errors, FLUSH_STEPS);
 }
 
 bool

@@ -60,6 +60,8 @@ void stdio_resize(struct stdio *s);
 
 /* The process is dead: relay the rest.  True when everything is relayed. */
 bool stdio_finish(struct stdio *s);
+/* Relay as much as a pipe can hold, of what has arrived and can be relayed now. */
+void stdio_flush(struct stdio *s);
 /* Whether everything that arrived so far is relayed.  Background processes may hold the outputs
  * open for as long as they like. */
 bool stdio_is_idle(const struct stdio *s);

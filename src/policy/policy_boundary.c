@@ -16,6 +16,8 @@ const char *const policy_boundary_names[] = {
 #ifdef CLOISTER_MUTANT
 	BOUNDARY_STREAM,
 #endif
+	BOUNDARY_OCI,
+	BOUNDARY_GVISOR,
 	BOUNDARY_MICROVM,
 	NULL
 };

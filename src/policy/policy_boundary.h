@@ -10,6 +10,8 @@ struct err;
 struct node;
 
 #define BOUNDARY_DEFAULT "namespace"
+#define BOUNDARY_OCI "oci"
+#define BOUNDARY_GVISOR "gvisor"
 #define BOUNDARY_MICROVM "microvm"
 #ifdef CLOISTER_MUTANT
 #define BOUNDARY_STREAM "stream"

@@ -15,6 +15,11 @@
 #define OBJECT_FILE_MAX (1024 * 1024)   /* of a YAML file, and of JSON without files' contents */
 #define OBJECT_POINTER_MAX 256
 
+/* The names of files of a capability that run in the cell before the agent, in this order. */
+#define OBJECT_SETUPS 2
+extern const char *const object_setups[OBJECT_SETUPS];
+bool object_is_setup(const char *path);
+
 struct object {
 	enum registry_kind kind;
 	char name[REGISTRY_NAME_MAX + 1];

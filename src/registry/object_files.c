@@ -13,6 +13,17 @@
 #define DEPTH_MAX 32                    /* folders in folders */
 #define PART_MAX 255
 
+const char *const object_setups[OBJECT_SETUPS] = { "agora-setup.sh", "setup.sh" };
+
+bool
+object_is_setup(const char *path)
+{
+	for (size_t i = 0; i < OBJECT_SETUPS; i++)
+		if (strcmp(path, object_setups[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool
 is_text(const char *path)
 {
@@ -83,7 +94,7 @@ object_add_file(struct registry *r, struct object_files *files, const char *path
 	if (n < 0)
 		return n;
 	files->size += size;
-	file = json_pack("{s:b,s:s,s:s,s:I}", "executable", executable || strcmp(path, OBJECT_SETUP) == 0,
+	file = json_pack("{s:b,s:s,s:s,s:I}", "executable", executable || object_is_setup(path),
 	                 "hash", hash, "path", path, "size", (json_int_t)size);
 	return json_array_append_new(files->list, file) < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }

@@ -39,6 +39,12 @@ int object_read_grants(const struct node *at, const struct node *rules, const st
 int object_read_node(enum registry_kind kind, const struct node *node, const char *name,
                      json_t *files, struct object **ret_object, struct err *err);
 
+/* ---- object_root.c ---- */
+
+/* The `root` of an agent: "host", "none", "minimal", {"image": ...}, {"capability": ...}, or null for
+ * the default.  The caller owns *ret_value. */
+int object_read_root(const struct node *node, json_t **ret_value, struct err *err);
+
 /* ---- object.c ---- */
 
 /* Makes an object of CONTENT, and takes ownership of it. */
@@ -47,7 +53,6 @@ int object_new(enum registry_kind kind, json_t *content, struct object **ret_obj
 
 /* ---- object_files.c ---- */
 
-#define OBJECT_SETUP "setup.sh"         /* run in the cell before the agent */
 #define OBJECT_ABOUT "capability.yaml"  /* describes a capability; not one of its files */
 
 /* Whether PATH is allowed for a capability's file. */

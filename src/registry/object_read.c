@@ -10,6 +10,7 @@
 
 #define TEXT_MAX 4096                   /* bytes of a description or a path */
 #define LIST_MAX 64                     /* capabilities, envs, tools, agents */
+#define GRANTABLE_MAX 128               /* secrets */
 #define COMMAND_MAX 256                 /* words */
 #define WORD_MAX (128 * 1024 - 1)       /* bytes of a word, the limit of execve() */
 #define VALUES_MAX 1024                 /* of an env */
@@ -230,7 +231,7 @@ read_setup(struct reading *o, const struct node *node, json_t **ret_value)
 	for (size_t i = 0; i < json_array_size(o->files); i++) {
 		json_t *path = json_object_get(json_array_get(o->files, i), "path");
 
-		setup = setup || strcmp(json_string_value(path), OBJECT_SETUP) == 0;
+		setup = setup || object_is_setup(json_string_value(path));
 	}
 	return give(o, json_boolean(setup), ret_value);
 }
@@ -253,10 +254,10 @@ read_tools(struct reading *o, const struct node *node, json_t **ret_value)
 static int
 read_command(struct reading *o, const struct node *node, json_t **ret_value)
 {
-	if (node == NULL || (node->kind == NODE_LIST && node->n == 0))
-		return node_err(o->err, node != NULL ? node : o->root, "an agent has a `command`: "
-		                "[python3, /capabilities/x/main.py]");
-	if (node->kind == NODE_LIST && node->items[0]->kind == NODE_SCALAR &&
+	/* Without a command, the agent ends after its set-up. */
+	if (node == NULL)
+		return give(o, json_array(), ret_value);
+	if (node->kind == NODE_LIST && node->n > 0 && node->items[0]->kind == NODE_SCALAR &&
 	    *node->items[0]->text == '\0')
 		return node_err(o->err, node->items[0], "the name of a program is missing here");
 	return read_words(o, node, "a word of the command", COMMAND_MAX, WORD_MAX, ret_value);
@@ -341,6 +342,31 @@ read_delegate(struct reading *o, const struct node *node, json_t **ret_value)
 		r = node_err(o->err, node, "`delegate` says to which `agents`");
 	return r < 0 ? r : give(o, json_pack("{s:O,s:O,s:O}", "agents", agents, "depth", depth, "fan_out",
 	                                     fan_out), ret_value);
+}
+
+/* What a dispatch may add to the agent's own grants. */
+static int
+read_grantable(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	static const char *const names[] = { "capabilities", "secrets", NULL };
+	OWN(json_decrefp) json_t *capabilities = NULL, *secrets = NULL;
+	int r;
+
+	if (node == NULL || node_is_null(node))
+		return give(o, json_null(), ret_value);
+	if (node->kind != NODE_MAP)
+		return node_err(o->err, node, "`grantable` is a map: {capabilities: [web-search], secrets: [SEARCH_KEY]}");
+	r = check_keys(o, node, names, "in `grantable`");
+	r = r == 0 ? read_refs(o, node_get(node, "capabilities"), "the name of a capability", &capabilities) : r;
+	r = r == 0 ? read_words(o, node_get(node, "secrets"), "the name of a secret", GRANTABLE_MAX, TEXT_MAX,
+	                        &secrets) : r;
+	return r < 0 ? r : give(o, json_pack("{s:O,s:O}", "capabilities", capabilities, "secrets", secrets), ret_value);
+}
+
+static int
+read_root(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	return object_read_root(node, ret_value, o->err);
 }
 
 /* Absolute, and unambiguous. */
@@ -432,7 +458,7 @@ read_document(struct reading *o, const struct node *node, json_t **ret_value)
 
 /* ---- kinds ---- */
 
-#define MEMBERS_MAX 16
+#define MEMBERS_MAX 20
 
 /* The members of a kind.  SAID: may be written; the others are computed. */
 static const struct member {
@@ -455,6 +481,7 @@ static const struct member {
 		{ "secrets", read_secrets, true }, { "limits", read_limits, true },
 		{ "boundary", read_boundary, true }, { "workspace", read_workspace, true },
 		{ "state", read_state, true }, { "delegate", read_delegate, true },
+		{ "root", read_root, true }, { "grantable", read_grantable, true },
 	},
 	[REGISTRY_ENV] = {
 		{ "kind", read_kind, true }, { "version", read_version, true },

@@ -119,6 +119,14 @@ int registry_history(struct registry *r, enum registry_kind kind, const char *na
 int registry_retire(struct registry *r, enum registry_kind kind, const char *ref, bool back,
                     const char *note, size_t *ret_n, struct err *err);
 
+/* ---- assigning: registry_assign.c ---- */
+
+/* The newest version of AGENT, with the "capabilities", "env" and "secrets" of MORE (each a list of
+ * texts, or missing) added to its own: one of the same name is replaced.  registry_put() makes it a
+ * version.  -ENOENT if something is not registered.  The caller owns *ret_object. */
+int registry_assign(struct registry *r, const char *agent, json_t *more, struct object **ret_object,
+                    struct err *err);
+
 /* ---- notes: registry_note.c ---- */
 
 /* An event for the operator's timeline is stored in the database together with its change, until it

@@ -132,6 +132,9 @@ struct target {
 
 extern const struct target target_local;
 
+#define TARGETS_MAX 8
+
 /* The target NAME, for as long as the process runs; -EINVAL. */
 int target_find(const char *name, const struct target **ret_target, struct err *err);
+const struct target *target_nth(size_t i);      /* NULL behind the last */
 #endif

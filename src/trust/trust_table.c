@@ -10,6 +10,7 @@ const struct trust_row trust_table[TRUST_USES] = {
 	[TRUST_BROWSER] = { "browser", TRUST_RUN, "the program that opens a browser" },
 	[TRUST_LOGIN_COMMAND] = { "login-command", TRUST_RUN, "the program that gives a registry's login" },
 	[TRUST_IMAGE_TOOL] = { "image-tool", TRUST_RUN, "the program that reads images of containers-storage" },
+	[TRUST_RUNTIME] = { "runtime", TRUST_RUN, "the OCI runtime" },
 	[TRUST_POLICY] = { "policy", TRUST_READ, "the policy" },
 	[TRUST_POLICY_FOUND] = { "policy-found", TRUST_READ, "the policy that was found" },
 	[TRUST_POLICY_EXTENDED] = { "policy-extended", TRUST_READ, "a file that the policy extends" },

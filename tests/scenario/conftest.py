@@ -19,6 +19,7 @@ sys.path[:0] = sorted(str(path) for path in Path(__file__).parent.iterdir() if p
 
 import leftovers  # noqa: E402
 import microvm  # noqa: E402
+import oci  # noqa: E402
 from egress_lab import lab, online  # noqa: E402, F401  fixtures
 from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs  # noqa: E402
 
@@ -63,8 +64,10 @@ def who(request):
 # With CLOISTER_TEST_VM (`make test-vm`) they run in virtual machines too.
 OVER_BOTH = {"test_life", "test_terminal"}
 IN_VMS = ["microvm"] if os.environ.get("CLOISTER_TEST_VM") else []
-BOUNDARIES = ["namespace", "stream", *IN_VMS]
-# These only with CLOISTER_TEST_VM.
+# With CLOISTER_TEST_OCI (`make test-oci`) they run in containers of OCI runtimes.
+IN_CONTAINERS = oci.RUNTIMES if os.environ.get("CLOISTER_TEST_OCI") else []
+BOUNDARIES = ["namespace", "stream", *IN_VMS, *IN_CONTAINERS]
+# These only with CLOISTER_TEST_VM or CLOISTER_TEST_OCI.
 OVER_VMS = {"test_environment", "test_network", "test_stdio", "test_workspace", "test_files", "test_limits",
             "test_freeze"}
 # docs/boundaries.md says so too.
@@ -98,8 +101,8 @@ def pytest_generate_tests(metafunc):
         return
     if metafunc.module.__name__ in OVER_BOTH:
         metafunc.parametrize("boundary", BOUNDARIES)
-    elif metafunc.module.__name__ in OVER_VMS and IN_VMS:
-        metafunc.parametrize("boundary", ["namespace", *IN_VMS])
+    elif metafunc.module.__name__ in OVER_VMS and (IN_VMS or IN_CONTAINERS):
+        metafunc.parametrize("boundary", ["namespace", *IN_VMS, *IN_CONTAINERS])
 
 
 @pytest.fixture
@@ -118,7 +121,9 @@ def operator(request, who, ground, program, boundary):
     if boundary == "stream":
         program = copy_mutant(ground)
     operator = Operator(who, ground / f"{who}{next(numbers)}", program)
-    if boundary != "namespace":
+    if boundary in oci.RUNTIMES:
+        operator.env |= oci.environment(boundary, request.node.originalname)
+    elif boundary != "namespace":
         operator.env["CLOISTER_BOUNDARY"] = boundary
     if boundary == "microvm":
         operator.env |= microvm.environment(ground)

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 
 import { Dispatch } from './dispatch.js';
 import { CloisterError } from './error.js';
-import { Registry } from './registry.js';
+import { Agents, Registry } from './registry.js';
 import { path, Transport } from './transport.js';
 
 /** What `dispatch` takes, and what the API calls it. */
@@ -11,6 +11,9 @@ const NAMES = {
   subagent: 'agent',
   env: 'env',
   target: 'target',
+  workerImage: 'worker_image',
+  capabilities: 'capabilities',
+  secrets: 'secrets',
   onBehalfOf: 'on_behalf_of',
   retries: 'retries',
   timeout: 'timeout',
@@ -176,7 +179,7 @@ export class Client {
 
     this.#transport = new Transport(given ? options : { url, token, ...options });
     this.capabilities = new Registry(this.#transport, 'capabilities');
-    this.subagent = new Registry(this.#transport, 'agents');
+    this.subagent = this.agents = new Agents(this.#transport, 'agents');
     this.env = new Registry(this.#transport, 'envs');
     this.policies = new Registry(this.#transport, 'policies');
     this.dispatches = new Dispatches(this.#transport);
@@ -188,7 +191,7 @@ export class Client {
     return this.#transport.json({ path: path(['version']) });
   }
 
-  /** Begins at once; what comes of it is in the Dispatch. */
+  /** Begins at once. Awaited, it is what came of it, as values; else what comes of it is in the Dispatch. */
   dispatch(options) {
     const { body, signal } = request(options);
 

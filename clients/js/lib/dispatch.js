@@ -1,12 +1,14 @@
 // dispatch.js - one dispatch: its events as they come, and its results.
 import { CloisterError } from './error.js';
 import { follow } from './events.js';
+import { DispatchResult } from './result.js';
 import { path } from './transport.js';
 
 /**
  * What comes of it is promised by `id`, `resolved`, `ended`, `exitCode`, `stdout` and `stderr`;
  * each is fetched when it is first asked for. It can be iterated over for its events, as often as
- * one likes: each time from the first.
+ * one likes: each time from the first. Awaiting the dispatch itself gives a DispatchResult once it
+ * is over.
  */
 export class Dispatch {
   #transport;
@@ -39,6 +41,30 @@ export class Dispatch {
   /** Names and content hashes of everything that it runs with. */
   get resolved() {
     return this.#once('resolved', async () => (await this.#begun).resolved ?? (await this.status()).resolved);
+  }
+
+  /** Everything that came of it, as values, once it is over; also if it did not end well. */
+  get result() {
+    return this.#once('result', async () => {
+      const events = [];
+      for await (const event of this) events.push(event);
+      this.#kept.set('ended', this.#kept.get('ended') ?? this.status());
+      const [status, resolution] = await Promise.all([this.ended, this.resolved]);
+      const [stdout, stderr] = await Promise.all([this.stdout, this.stderr]);
+      return new DispatchResult(this, { status, resolution, events, output: { stdout, stderr } });
+    });
+  }
+
+  then(done, failed) {
+    return this.result.then(done, failed);
+  }
+
+  catch(failed) {
+    return this.result.catch(failed);
+  }
+
+  finally(always) {
+    return this.result.finally(always);
   }
 
   /** How it ended: {state, exit_code, reason, ...}; also if that is not well. */

@@ -39,6 +39,24 @@ export class Registry {
   }
 }
 
+export class Agents extends Registry {
+  #transport;
+
+  constructor(transport, kind) {
+    super(transport, kind);
+    this.#transport = transport;
+  }
+
+  /** Its next version: {capabilities, env, secrets} are added to its own. */
+  async assign(name, { capabilities, env, secrets }) {
+    return this.#transport.json({
+      method: 'POST',
+      path: path(['agents', name, 'assign']),
+      body: { capabilities, env, secrets },
+    });
+  }
+}
+
 function isPlain(file) {
   return typeof file === 'object' && file !== null && !ArrayBuffer.isView(file);
 }

@@ -60,6 +60,66 @@ test('everything is registered, dispatched and fetched', { skip }, async (t) => 
   assert.deepEqual([status.id, status.state, status.exit_code], [await run.id, 'finished', 3]);
 });
 
+test('an awaited dispatch is values', { skip }, async (t) => {
+  const client = connect(t);
+  assert.equal(client.agents, client.subagent);
+  await client.capabilities.register({
+    name: name('setup'),
+    files: { 'agora-setup.sh': '#!/bin/sh\necho first\necho oops >&2\n', 'setup.sh': '' },
+    tools: ['sh'],
+  });
+  const subagent = await agent(client, 'lines', 'echo agent; echo x >/out/f; exit 3', { capabilities: [name('setup')] });
+  const run = client.dispatch({ subagent });
+  const result = await run;
+  const lines = result.stdout.split('\n').map((line) => JSON.parse(line));
+  assert.deepEqual(lines.map((line) => line.kind), [
+    'worker.boot', 'setup-script.ran', 'setup-script.ran', 'agent.started', 'agent.output', 'dispatch.finished',
+  ]);
+  assert.deepEqual(lines.slice(1), [
+    { kind: 'setup-script.ran', exitCode: 0, stdout: 'first\n', stderr: 'oops\n' },
+    { kind: 'setup-script.ran', exitCode: 0, stdout: '' },
+    { kind: 'agent.started' },
+    { kind: 'agent.output', stream: 'stdout', text: 'agent\n' },
+    { kind: 'dispatch.finished', exitCode: 3 },
+  ]);
+  assert.deepEqual([result.state, result.exitCode, result.reason], ['finished', 3, null]);
+  assert.deepEqual(result.output, { stdout: 'first\nagent\n', stderr: 'oops\n' });
+  assert.deepEqual(Object.keys(result.resolved), ['subagent', 'capabilities', 'env']);
+  assert.equal(result.resolved.capabilities[0].contentHash, result.resolution.capabilities[0].hash);
+  assert.deepEqual(result.resolved.programs, result.resolution.programs);
+  assert.equal((await result.file('f')).toString(), 'x\n');
+  // What was promised before is still promised.
+  assert.equal(await run.stdout, 'first\nagent\n');
+  assert.equal((await run.resolved).agent.name, subagent);
+  assert.equal(await run, result);
+});
+
+test('an awaited dispatch that fails tells how', { skip }, async (t) => {
+  const client = connect(t);
+  await client.capabilities.register({ name: name('broken'), files: { 'setup.sh': '#!/bin/sh\necho half\nexit 9\n' } });
+  await client.subagent.register({ name: name('broken'), capabilities: [name('broken')] });
+  const { state, exitCode, reason, stdout } = await client.dispatch({ subagent: name('broken') });
+  assert.deepEqual([state, exitCode], ['failed', null]);
+  const lines = stdout.split('\n').map((line) => JSON.parse(line));
+  assert.deepEqual(lines.slice(1), [
+    { kind: 'setup-script.ran', exitCode: 9, stdout: 'half\n' },
+    { kind: 'dispatch.finished', exitCode: null, state: 'failed', reason },
+  ]);
+  await assert.rejects(client.dispatch({ subagent: 'js-none' }), { code: 'not_found' });
+});
+
+test('grants for one dispatch, and for good', { skip }, async (t) => {
+  const client = connect(t);
+  await client.capabilities.register({ name: name('more'), files: { f: 'more\n' } });
+  const subagent = await agent(client, 'granted', 'cat /capabilities/js-more/f', { grantable: { capabilities: [name('more')] } });
+  assert.equal((await client.dispatch({ subagent })).exitCode, 1);
+  assert.equal((await client.dispatch({ subagent, capabilities: [name('more')] })).output.stdout, 'more\n');
+  await assert.rejects(client.dispatch({ subagent, secrets: ['KEY'] }), { code: 'forbidden', message: /KEY/ });
+  const { number } = await client.agents.assign(subagent, { capabilities: [name('more')] });
+  assert.equal(number, 2);
+  assert.equal((await client.dispatch({ subagent })).output.stdout, 'more\n');
+});
+
 test('events come in order, while it runs and afterwards', { skip }, async (t) => {
   const client = connect(t);
   const run = client.dispatch({ subagent: await agent(client, 'teller', 'echo one; echo two >&2') });

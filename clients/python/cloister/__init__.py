@@ -9,5 +9,6 @@
 from .client import Client
 from .dispatch import Dispatch
 from .error import CloisterError
+from .result import DispatchResult
 
-__all__ = ["Client", "CloisterError", "Dispatch"]
+__all__ = ["Client", "CloisterError", "Dispatch", "DispatchResult"]

@@ -64,6 +64,14 @@ class Registry:
         return self._transport.json("DELETE", path([self._kind, name], {"hash": hash}))
 
 
+class Agents(Registry):
+    def assign(self, name: str, capabilities: Optional[Sequence[str]] = None, env: Optional[Sequence[str]] = None,
+               secrets: Optional[Sequence[str]] = None) -> Dict[str, Any]:
+        """Its next version, with these added to its own."""
+        return self._transport.json("POST", path([self._kind, name, "assign"]), _without_none(
+            capabilities=capabilities and list(capabilities), env=env and list(env), secrets=secrets and list(secrets)))
+
+
 class Dispatches:
     def __init__(self, transport: Transport):
         self._transport = transport
@@ -183,7 +191,7 @@ class Client:
             url, token = os.environ["CLOISTER_URL"], token or os.environ.get("CLOISTER_TOKEN")
         self._transport = Transport(socket, url, token, ca)
         self.capabilities = Registry(self._transport, "capabilities")
-        self.subagent = Registry(self._transport, "agents")
+        self.subagent = self.agents = Agents(self._transport, "agents")
         self.env = Registry(self._transport, "envs")
         self.policies = Registry(self._transport, "policies")
         self.dispatches = Dispatches(self._transport)
@@ -196,10 +204,17 @@ class Client:
     def dispatch(self, subagent: str, env: Union[None, str, Sequence[str]] = None,
                  target: Optional[str] = None, input: Union[None, str, bytes] = None,
                  on_behalf_of: Optional[str] = None, retries: Optional[int] = None,
-                 timeout: Optional[str] = None, idempotency_key: Optional[str] = None) -> Dispatch:
-        """Begins it; what comes of it is in the Dispatch."""
+                 timeout: Optional[str] = None, idempotency_key: Optional[str] = None,
+                 worker_image: Optional[str] = None, capabilities: Optional[Sequence[str]] = None,
+                 secrets: Optional[Sequence[str]] = None) -> Dispatch:
+        """Begins it; what comes of it is in the Dispatch, and in its result().
+
+        The root of its cell is the image `worker_image` (empty: cloister's own), or the agent's.
+        `capabilities` and `secrets` are granted for this dispatch only; the agent's `grantable` must name them."""
         body = {"agent": subagent, "env": [env] if isinstance(env, str) else env and list(env),
                 "target": target, "on_behalf_of": on_behalf_of, "retries": retries, "timeout": timeout,
+                "worker_image": worker_image, "capabilities": capabilities and list(capabilities),
+                "secrets": secrets and list(secrets),
                 # So that asking again, after an answer was lost, does not run it twice.
                 "idempotency_key": idempotency_key or str(uuid.uuid4())}
         if isinstance(input, str):

@@ -5,6 +5,7 @@ from typing import Any, Dict, Iterator, Optional
 
 from .error import CloisterError
 from .events import follow
+from .result import DispatchResult
 from .transport import Transport, path
 
 
@@ -14,13 +15,14 @@ def _is_last(event: Dict[str, Any]) -> bool:
 
 class Dispatch:
     """Iterating gives its events, from the first to the last, as they come.  `exit_code`, `stdout`,
-    `stderr`, `ended` and the files wait for its end."""
+    `stderr`, `ended`, `result()` and the files wait for its end."""
 
     def __init__(self, transport: Transport, begun: Dict[str, Any]):
         self._transport = transport
         self._begun = begun
         self._ended: Optional[Dict[str, Any]] = None
         self._outputs: Dict[str, bytes] = {}
+        self._result: Optional[DispatchResult] = None
 
     def _at(self, *rest: str, **query: Any) -> str:
         return path(["dispatches", self.id, *rest], query)
@@ -51,6 +53,14 @@ class Dispatch:
                 pass
             self._ended = self.status()
         return self._ended
+
+    def result(self) -> DispatchResult:
+        """Everything that came of it, as values; also if it did not end well."""
+        if self._result is None:
+            events = list(self)
+            self._ended = self._ended or self.status()
+            self._result = DispatchResult(self, events)
+        return self._result
 
     @property
     def exit_code(self) -> int:

@@ -62,6 +62,48 @@ def test_everything(client):
     assert (run.status()["state"], run.status()["exit_code"]) == ("finished", 3)
 
 
+def test_a_result_is_values(client):
+    assert client.agents is client.subagent
+    client.capabilities.register(name="py-setup", tools=["sh"], files={
+        "agora-setup.sh": "#!/bin/sh\necho first\necho oops >&2\n", "setup.sh": ""})
+    run = client.dispatch(subagent=agent(client, "lines", "echo agent; echo x >/out/f; exit 3", capabilities=["py-setup"]))
+    result = run.result()
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert lines[0]["kind"] == "worker.boot" and lines[1:] == [
+        {"kind": "setup-script.ran", "exitCode": 0, "stdout": "first\n", "stderr": "oops\n"},
+        {"kind": "setup-script.ran", "exitCode": 0, "stdout": ""},
+        {"kind": "agent.started"},
+        {"kind": "agent.output", "stream": "stdout", "text": "agent\n"},
+        {"kind": "dispatch.finished", "exitCode": 3}]
+    assert (result.state, result.exit_code, result.reason) == ("finished", 3, None)
+    assert result.output == {"stdout": "first\nagent\n", "stderr": "oops\n"}
+    assert list(result.resolved) == ["subagent", "capabilities", "env"]
+    assert result.resolved["capabilities"][0]["contentHash"] == result.resolution["capabilities"][0]["hash"]
+    assert result.file("f") == b"x\n"
+    # What there was before is still there.
+    assert run.stdout == "first\nagent\n" and run.resolved["agent"]["name"] == "py-lines" and run.result() is result
+
+
+def test_a_result_that_is_not_well(client):
+    client.capabilities.register(name="py-broken", files={"setup.sh": "#!/bin/sh\necho half\nexit 9\n"})
+    client.subagent.register(name="py-broken", capabilities=["py-broken"])
+    result = client.dispatch(subagent="py-broken").result()
+    assert (result.state, result.exit_code) == ("failed", None)
+    assert [json.loads(line) for line in result.stdout.splitlines()][1:] == [
+        {"kind": "setup-script.ran", "exitCode": 9, "stdout": "half\n"},
+        {"kind": "dispatch.finished", "exitCode": None, "state": "failed", "reason": result.reason}]
+
+
+def test_grants(client):
+    client.capabilities.register(name="py-more", files={"f": "more\n"})
+    name = agent(client, "granted", "cat /capabilities/py-more/f", grantable={"capabilities": ["py-more"]})
+    assert client.dispatch(subagent=name).exit_code == 1
+    assert client.dispatch(subagent=name, capabilities=["py-more"]).stdout == "more\n"
+    assert refused(client.dispatch, subagent=name, secrets=["KEY"]).code == "forbidden"
+    assert client.agents.assign(name, capabilities=["py-more"])["number"] == 2
+    assert client.dispatch(subagent=name).stdout == "more\n"
+
+
 def test_events(client):
     run = client.dispatch(subagent=agent(client, "teller", "echo one; echo two >&2"))
     live = list(run)

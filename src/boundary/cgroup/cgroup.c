@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,6 +157,19 @@ cgroup_set_limits(const struct cgroup_part *part, const struct cgroup_setters *s
 		else
 			cgroup_note_failure(m, CGROUP_FAILED, -r);
 	}
+}
+
+int
+cgroup_limit_pids(const struct cgroup *cg, uint64_t pids, struct err *err)
+{
+	for (size_t i = 0; cg != NULL && i < cg->n; i++) {
+		const struct cgroup_part *part = &cg->parts[i];
+		int r = (part->carries & CGROUP_PIDS) == 0 ? 0 : cgroup_putf(part->dir, "pids.max", "%" PRIu64, pids);
+
+		if (r < 0)
+			return err_set(err, -r, "cannot limit the cell's processes: %s", strerrordesc_np(-r));
+	}
+	return 0;
 }
 
 static int

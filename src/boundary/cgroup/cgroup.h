@@ -71,6 +71,9 @@ int cgroup_enter_self(const struct cgroup *cg, struct err *err);
  * milliseconds), which the ways above do not. */
 int cgroup_enter(const struct cgroup *cg, pid_t pid, struct err *err);
 
+/* Sets another limit of processes, if one is in force. */
+int cgroup_limit_pids(const struct cgroup *cg, uint64_t pids, struct err *err);
+
 struct cgroup_usage {
 	uint64_t memory, memory_peak, cpu_us, pids;
 	uint64_t oom_kills, pids_refused;   /* number of times each limit applied */

@@ -358,7 +358,8 @@ place(const struct levels *l, const struct site *site, const char *name,
 		if (between < 0)
 			return between;
 	}
-	if (mkdirat(parent, name, 0755) < 0)
+	/* An OCI runtime looks in here, which is root of the cell and nobody outside. */
+	if (mkdirat(parent, name, 0755) < 0 || fchmodat(parent, name, 0711, 0) < 0)
 		return -errno;
 	p->parent = fcntl(parent, F_DUPFD_CLOEXEC, 3);
 	p->dir = openat(parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -54,9 +54,9 @@ take_tree(const struct ns_plan *plan, bool has_disk, int *ret_tree, int *ret_cop
 	*ret_copy = open_tree(*ret_tree, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
 	if (*ret_copy < 0)
 		return err_errno(err, "cannot take the guest's files");
-	/* The host's tree is let go of as a whole only if nothing is mounted on its top but the new root. */
-	if (umount2(".", MNT_DETACH) < 0)
-		return err_errno(err, "cannot put the guest's files aside");
+	r = ns_leave_tree(err);
+	if (r < 0)
+		return r;
 	/* The tree itself, without what is mounted in it. */
 	return mounts_set_attrs(*ret_copy, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
 }

@@ -118,12 +118,14 @@ send_spawn(const struct boundary_ground *ground, const struct walls *w, struct e
 }
 
 static int
-take_upper(struct walls *w, struct ipc_message *message, size_t n_grants)
+take_upper(struct walls *w, struct ipc_message *message, const struct cell_spec *spec)
 {
+	/* In a build, one more: the image. */
+	const size_t n_uppers = spec->n_grants + spec->image.build;
 	uint32_t grant;
 
 	if (buf_get_u32(&message->body, &grant) < 0 || buf_left(&message->body) != 0 ||
-	    grant >= n_grants || message->n_fds != 1 || w->uppers[grant] >= 0)
+	    grant >= n_uppers || grant >= CELL_GRANTS_MAX || message->n_fds != 1 || w->uppers[grant] >= 0)
 		return -EBADMSG;
 	w->uppers[grant] = ipc_take_fd(message, 0);
 	return 0;
@@ -150,7 +152,7 @@ await_ready(const struct cell_spec *spec, struct walls *w, bool by_stream, struc
 			w->scratch = ipc_take_fd(&message, 0);
 			continue;
 		}
-		if (message.type == INIT_UPPER && take_upper(w, &message, spec->n_grants) == 0)
+		if (message.type == INIT_UPPER && take_upper(w, &message, spec) == 0)
 			continue;
 		if (message.type == INIT_SSH && w->sockets[BOUNDARY_SSH] < 0) {
 			w->sockets[BOUNDARY_SSH] = ipc_take_fd(&message, 0);

@@ -5,13 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/securebits.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -29,6 +28,7 @@
 #include "boundary/overlay/overlay.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
+#include "confine/privileges.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
 
@@ -130,6 +130,7 @@ reset_soft_limits(void)
 }
 
 #define MONITOR_PROCESSES 256
+#define RUNTIME_PROCESSES 256           /* threads of an OCI runtime, and of a sandbox that it runs */
 #define FILES_SPARED 1024               /* descriptors */
 
 /* The kernel counts descriptors in flight in sockets with the operator's own.  A user with more of
@@ -150,7 +151,8 @@ files_of(const struct ns_plan *plan)
 uint64_t
 ns_most_processes(const struct cell_spec *spec)
 {
-	return spec->vm_kernel != NULL ? MONITOR_PROCESSES : spec->limits.pids + 1;
+	return spec->vm_kernel != NULL ? MONITOR_PROCESSES :
+	       spec->limits.pids + 1 + (spec->runtime != NULL ? RUNTIME_PROCESSES : 0);
 }
 
 int
@@ -183,17 +185,23 @@ ns_set_limits(const struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
+const char *const ns_writable[] = { "/tmp", "/var/tmp", "/home/agent", "/dev/shm", NULL };
+
 static int
 make_landlock(const struct ns_plan *plan, int *ret_fd, struct err *err)
 {
-	const char *writable[CELL_GRANTS_MAX + 8] = { "/tmp", "/var/tmp", "/home/agent",
-	                                              "/dev/shm" };
+	const char *writable[CELL_GRANTS_MAX + 8] = {0};
 	const struct cell_spec *spec = plan->spec;
-	size_t n = 4;
+	size_t n = 0;
 
 	*ret_fd = -1;
 	if (!CONTROL_ON("landlock"))
 		return 0;
+	for (; ns_writable[n] != NULL; n++)
+		writable[n] = ns_writable[n];
+	/* The image's files, which are those of the cell. */
+	if (spec->image.build)
+		writable[n++] = "/";
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].access != CELL_READ)
 			writable[n++] = spec->grants[i].cell;
@@ -202,35 +210,53 @@ make_landlock(const struct ns_plan *plan, int *ret_fd, struct err *err)
 	                     writable, ret_fd, err);
 }
 
+/* Root of an image that is built installs packages: files of other users, and programs that become them.  It has
+ * these rights over the cell's own ids only. */
+#define BUILD_RIGHTS (1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_FSETID | \
+	1u << CAP_KILL | 1u << CAP_SETGID | 1u << CAP_SETUID)
+
+/* The user of the image, without rights unless it is root. */
+static int
+become_builder(const struct ns_plan *plan, struct err *err)
+{
+	const struct cell_image *image = &plan->spec->image;
+	const unsigned rights = image->uid == 0 ? BUILD_RIGHTS : 0;
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct kept[2] = { { rights, rights, 0 }, { 0, 0, 0 } };
+
+	for (int cap = 0; cap <= 63; cap++)
+		if (cap >= 32 || (rights & 1u << cap) == 0)
+			(void)prctl(PR_CAPBSET_DROP, cap);
+	if (plan->range && (setresgid(image->gid, image->gid, image->gid) < 0 ||
+	                    setresuid(image->uid, image->uid, image->uid) < 0))
+		return err_errno(err, "cannot become the image's user");
+	return syscall(SYS_capset, &header, kept) < 0 ? err_errno(err, "cannot drop the capabilities") : 0;
+}
+
 int
 ns_drop_everything(const struct ns_plan *plan, struct err *err)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = {0};
 	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
-	const unsigned long locked =
-		SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-		SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-		SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	int r = 0;
 
-	if (CONTROL_ON("caps")) {
-		for (int cap = 0; cap <= 63 && prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
-			;
-		if (prctl(PR_SET_SECUREBITS, locked) < 0)
-			return err_errno(err, "cannot lock the secure bits");
-	} else if (prctl(PR_SET_KEEPCAPS, 1) < 0) {
-		return err_errno(err, "cannot keep capabilities");
-	}
+	if (plan->spec->image.build && CONTROL_ON("caps"))
+		return become_builder(plan, err);
+	if (CONTROL_ON("caps"))
+		r = privileges_close(err);
+	else if (prctl(PR_SET_KEEPCAPS, 1) < 0)
+		r = err_errno(err, "cannot keep capabilities");
+	if (r < 0)
+		return r;
 	if (plan->range && (setresgid(agent, agent, agent) < 0 || setresuid(agent, agent, agent) < 0))
 		return err_errno(err, "cannot become the agent");
-	if (CONTROL_ON("caps") && syscall(SYS_capset, &header, none) < 0)
-		return err_errno(err, "cannot drop the capabilities");
-	return 0;
+	return CONTROL_ON("caps") ? privileges_drop(err) : 0;
 }
 
-static enum filter_profile
-choose_filter(const struct cell_spec *spec)
+enum filter_profile
+ns_choose_filter(const struct cell_spec *spec)
 {
+	if (spec->image.build)
+		return ns_has_range() ? FILTER_BUILD : FILTER_BUILD_ALONE;
 	if (spec->profile != CELL_PROFILE_NESTED)
 		return FILTER_DEFAULT;
 	for (size_t i = 0; i < spec->n_grants; i++)
@@ -246,7 +272,7 @@ static int
 become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
 	const struct cell_limits *limits = &plan->spec->limits;
-	char filter[2] = { (char)('0' + choose_filter(plan->spec)), '\0' }, over[24];
+	char filter[2] = { (char)('0' + ns_choose_filter(plan->spec)), '\0' }, over[24];
 	char flags[5] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
 	char *envp[] = { NULL, NULL };
 	int null, channel, ssh = *plan->ssh, timing = timing_file, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);

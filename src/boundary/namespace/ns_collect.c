@@ -41,12 +41,12 @@ keep_reading_rights(void)
 	return 0;
 }
 
+/* ARGV[0] is a helper that reads a folder at descriptor 3, writes to 4, and reports at 5. */
 _Noreturn static void
-become_collector(const struct walls *w, int upper, int target, int result)
+become_collector(const struct walls *w, char **argv, int upper, int target, int result)
 {
-	char *argv[] = { (char[]){ "cloister-collect" }, NULL };
 	char *envp[] = { NULL };
-	int exe = openat(w->libexec, "cloister-collect", O_PATH | O_CLOEXEC);
+	int exe = openat(w->libexec, argv[0], O_PATH | O_CLOEXEC);
 	int fds[] = { upper, target, result };
 
 	for (int i = 0; i < 3; i++)
@@ -74,9 +74,9 @@ words_of(const char *line)
 	return line + strspn(line, " ");
 }
 
-/* The collector is a process in the cell's own user namespace. */
-int
-ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err)
+/* It is a process in the cell's own user namespace.  Its result has a number. */
+static int
+collect(const struct walls *w, char **argv, int upper, int target, uint32_t *ret_number, struct err *err)
 {
 	OWN(closep) int result = -1;
 	char line[600] = "";
@@ -85,23 +85,43 @@ ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, st
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, "cannot keep the workspace's changes");
+		return err_errno(err, "cannot start %s", argv[0]);
 	result = ends[0];
 	pid = fork();
 	if (pid == 0)
-		become_collector(w, w->uppers[grant], target, ends[1]);
+		become_collector(w, argv, upper, target, ends[1]);
 	close(ends[1]);
 	if (pid < 0)
-		return err_errno(err, "cannot keep the workspace's changes");
+		return err_errno(err, "cannot start %s", argv[0]);
 	n = read(result, line, sizeof(line) - 1);
 	waitpid(pid, &status, 0);
 	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0) {
-		*ret_left_out = (uint32_t)strtoul(line + 3, NULL, 10);
+		*ret_number = (uint32_t)strtoul(line + 3, NULL, 10);
 		return 0;
 	}
 	line[strcspn(line, "\n")] = '\0';
-	return err_set(err, EIO, "cannot keep all changes of the workspace: %s",
-	               n > 0 ? words_of(line) : "the collector died");
+	return err_set(err, EIO, "%s%s", n > 0 ? words_of(line) : argv[0], n > 0 ? "" : " died");
+}
+
+int
+ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err)
+{
+	char *argv[] = { (char[]){ "cloister-collect" }, NULL };
+	int r = collect(w, argv, w->uppers[grant], target, ret_left_out, err);
+
+	return r < 0 ? err_wrap(err, "cannot keep all changes of the workspace") : 0;
+}
+
+int
+ns_write_layer(struct walls *w, const struct cell_spec *spec, int out, struct err *err)
+{
+	char epoch[24], *argv[] = { (char[]){ "cloister-layer" }, (char[]){ "--changes" }, epoch, NULL };
+	uint32_t entries;
+	int r;
+
+	snprintf(epoch, sizeof(epoch), "%llu", (unsigned long long)spec->image.epoch);
+	r = collect(w, argv, w->uppers[spec->n_grants], out, &entries, err);
+	return r < 0 ? err_wrap(err, "cannot make a layer of the changes") : 0;
 }
 
 /* In the scratch space they end with the cell. */

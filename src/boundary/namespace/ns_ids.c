@@ -77,7 +77,8 @@ int
 ns_write_maps(const struct ns_plan *plan, pid_t child, struct err *err)
 {
 	OWN(closep) int proc = open_proc(child, err);
-	unsigned agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	const struct cell_image *image = &plan->spec->image;
+	const unsigned agent = plan->spec->root ? 0 : CELL_AGENT_ID;
 	int r;
 
 	if (proc < 0)
@@ -90,9 +91,9 @@ ns_write_maps(const struct ns_plan *plan, pid_t child, struct err *err)
 	}
 	r = write_file_at(proc, "setgroups", "deny", err);
 	if (r == 0)
-		r = write_map(proc, "uid_map", agent, geteuid(), 1, err);
+		r = write_map(proc, "uid_map", image->build ? image->uid : agent, geteuid(), 1, err);
 	if (r == 0)
-		r = write_map(proc, "gid_map", agent, getegid(), 1, err);
+		r = write_map(proc, "gid_map", image->build ? image->gid : agent, getegid(), 1, err);
 	return r < 0 ? err_wrap(err, "cannot map the agent's user id (see `cloister doctor`)") : 0;
 }
 
@@ -210,8 +211,12 @@ range_of(const struct ns_plan *plan)
 	const struct cell_image *image = &plan->spec->image;
 	struct id_map map = { .to = plan->base, .size = NS_RANGE_SIZE, .agent = plan->spec->root ? 0 : CELL_AGENT_ID };
 
-	map.agent_uid = image->layers != NULL && image->uid < NS_RANGE_SIZE ? image->uid : map.agent;
-	map.agent_gid = image->layers != NULL && image->gid < NS_RANGE_SIZE ? image->gid : map.agent;
+	map.agent_uid = map.agent_gid = map.agent;
+	/* In a build, the agent is that user itself. */
+	if (image->layers != NULL && !image->build) {
+		map.agent_uid = image->uid < NS_RANGE_SIZE ? image->uid : map.agent;
+		map.agent_gid = image->gid < NS_RANGE_SIZE ? image->gid : map.agent;
+	}
 	return map;
 }
 

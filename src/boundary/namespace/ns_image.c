@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "boundary/namespace/ns_image.h"
 #include "boundary/namespace/ns_plan.h"
 
 #define TOP "top"
@@ -24,7 +25,7 @@
 #define OWN_DEV "dev"
 #define OWN_SYS "sys"
 
-#define BESIDE(name) "../" name
+#define BESIDE NS_BESIDE
 #define LAYER_SIZE 32                   /* of its path */
 #define OPTIONS_SIZE 4096               /* the kernel's limit */
 
@@ -63,8 +64,8 @@ attach_layer(const struct ns_plan *plan, size_t i, const char *at, struct err *e
 }
 
 /* The whole text is given at once, because other ways to mount limit each value to 256 bytes, or are new. */
-static int
-mount_layers(const struct ns_plan *plan, bool has_top, struct err *err)
+int
+ns_mount_layers(const struct ns_plan *plan, const char *last, struct err *err)
 {
 	char options[OPTIONS_SIZE];
 	size_t n = strv_len(plan->spec->image.layers), len = 0;
@@ -80,8 +81,7 @@ mount_layers(const struct ns_plan *plan, bool has_top, struct err *err)
 	if (r < 0)
 		return r;
 	/* The agent's list of mounts has these paths, which tell nothing. */
-	snprintf(options + len, sizeof(options) - len, "%s,userxattr,xino=off",
-	         has_top ? ",upperdir=.,workdir=" BESIDE(WORK) : "");
+	snprintf(options + len, sizeof(options) - len, "%s,userxattr,xino=off", last);
 	if (mount("image", BESIDE(ROOT), "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return err_errno(err, "cannot put the layers of the image together (see `cloister doctor`)");
 	return 0;
@@ -105,13 +105,11 @@ take_whole(int *root, struct err *err)
 }
 
 int
-ns_compose_image(const struct ns_plan *plan, int *root, struct err *err)
+ns_enter_image(int *root, struct err *err)
 {
-	OWN(closep) int dev = -1, sys = -1;
-	int r = mount_layers(plan, true, err);
+	OWN(closep) int dev = mounts_copy_tree(AT_FDCWD, BESIDE(OWN_DEV), err), sys = -1;
+	int r = dev;
 
-	if (r == 0)
-		r = dev = mounts_copy_tree(AT_FDCWD, BESIDE(OWN_DEV), err);
 	if (r >= 0)
 		r = sys = mounts_copy_tree(AT_FDCWD, BESIDE(OWN_SYS), err);
 	if (r >= 0)
@@ -121,6 +119,14 @@ ns_compose_image(const struct ns_plan *plan, int *root, struct err *err)
 	if (r == 0)
 		r = mounts_attach(dev, *root, "dev", err);
 	return r < 0 ? r : mounts_attach(sys, *root, "sys", err);
+}
+
+int
+ns_compose_image(const struct ns_plan *plan, int *root, struct err *err)
+{
+	int r = ns_mount_layers(plan, ",upperdir=.,workdir=" BESIDE(WORK), err);
+
+	return r < 0 ? r : ns_enter_image(root, err);
 }
 
 int
@@ -154,6 +160,6 @@ ns_enter_layers(char **layers, struct err *err)
 	if (r == 0)
 		r = ns_begin_image(&parts, err);
 	if (r == 0)
-		r = mount_layers(&plan, false, err);
+		r = ns_mount_layers(&plan, "", err);
 	return r == 0 && chdir(BESIDE(ROOT)) < 0 ? err_errno(err, "cannot enter the image") : r;
 }

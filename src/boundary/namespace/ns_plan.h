@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "boundary/boundary.h"
+#include "confine/filter.h"
 #include "confine/mounts.h"
 
 struct cgroup;
@@ -19,8 +20,10 @@ struct err;
 
 struct ns_plan;
 
-/* What runs in the namespaces instead of init, and has init within it: a virtual machine. */
+/* What runs in the namespaces instead of init, and has init within it: a virtual machine, or the keeper of a
+ * container. */
 struct ns_inside {
+	bool is_container;
 	/* Builds the rest of the cell around the calling process, and becomes what runs in it: see
 	 * ns_build(). */
 	int (*build)(const struct ns_plan *plan, struct err *err);
@@ -90,6 +93,9 @@ int ns_join_net(const struct ns_plan *plan, struct err *err);
  * agent's. */
 uint64_t ns_most_processes(const struct cell_spec *spec);
 int ns_set_limits(const struct ns_plan *plan, struct err *err);
+/* The agent's filter, and where it may always write; ends with NULL. */
+enum filter_profile ns_choose_filter(const struct cell_spec *spec);
+extern const char *const ns_writable[];
 int ns_drop_everything(const struct ns_plan *plan, struct err *err);
 
 /* ns_root.c: builds the cell's file system.  Called in the child, which is inside the new root
@@ -102,9 +108,16 @@ int ns_show_programs(const struct ns_plan *plan, int *root, struct err *err);
 int ns_show_host(int root, struct err *err);    /* the host's programs alone */
 int ns_make_dev(int root, struct err *err);
 int ns_make_proc(const struct ns_plan *plan, int root, struct err *err);
+/* Path I of those that it masks, without the first "/"; NULL: there are no more. */
+const char *ns_masked(size_t i);
+/* /tmp, /var/tmp, /dev/shm and the agent's home. */
+int ns_make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err *err);
 int ns_new_scratch(const struct ns_plan *plan, struct err *err);        /* a detached mount */
 int ns_attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err);
 int ns_enter_root(int root, struct err *err);
+/* Detaches the root that was begun last, which is the working folder, from "/", where another one is to be
+ * begun.  ns_enter_root() detaches what is mounted on top at "/", and that has to be the host's tree. */
+int ns_leave_tree(struct err *err);
 /* ns_entries.c: whether the entry NAME of a root file system is shown as it is, if it is a folder or a link.
  * Cloister provides the others itself, or a cell has none; /etc is beneath cloister's own files. */
 bool ns_is_programs(const char *name);
@@ -117,6 +130,8 @@ bool ns_is_programs(const char *name);
 int ns_begin_image(int *root, struct err *err);
 int ns_compose_image(const struct ns_plan *plan, int *root, struct err *err);
 int ns_seal_image(int root, struct err *err);
+/* ns_build.c: makes *root, which has no /etc yet, the root of a cell that makes a layer.  It has everything then. */
+int ns_build_image_root(const struct ns_plan *plan, int *root, struct err *err);
 /* For other processes: makes the merged LAYERS, the lowest first, the working folder.  Needs a mount namespace of
  * its own. */
 int ns_enter_layers(char **layers, struct err *err);

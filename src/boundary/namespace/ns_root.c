@@ -133,7 +133,7 @@ ns_make_dev(int root, struct err *err)
 	static const struct { const char *name, *to; } links[] = {
 		{ "dev/fd", "/proc/self/fd" }, { "dev/stdin", "/proc/self/fd/0" },
 		{ "dev/stdout", "/proc/self/fd/1" }, { "dev/stderr", "/proc/self/fd/2" },
-		{ "dev/ptmx", "pts/ptmx" }, { "var/run", "/run" },     /* images have the last */
+		{ "dev/ptmx", "pts/ptmx" },
 	};
 	/* The kernel also counts terminals for the whole machine. */
 	const char *const pts_options[] = { "mode", "0620", "ptmxmode", "0666", "max", "256", NULL };
@@ -149,7 +149,7 @@ ns_make_dev(int root, struct err *err)
 			return err_errno(err, "cannot make '%s'", from);
 	}
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(links); i++)
-		if (symlinkat(links[i].to, root, links[i].name) < 0 && errno != EEXIST)
+		if (symlinkat(links[i].to, root, links[i].name) < 0)
 			r = err_errno(err, "cannot make '/%s'", links[i].name);
 	if (r < 0)
 		return r;
@@ -173,6 +173,14 @@ static const char *const masked_folders[] = {
 	"proc/acpi", "proc/asound", "proc/bus", "proc/driver",
 	"proc/dynamic_debug", "proc/fs", "proc/irq", "proc/pressure", "proc/scsi", "proc/tty",
 };
+
+const char *
+ns_masked(size_t i)
+{
+	const size_t n = ARRAY_LEN(masked_files);
+
+	return i < n ? masked_files[i] : i - n < ARRAY_LEN(masked_folders) ? masked_folders[i - n] : NULL;
+}
 
 /* Runs in the new root, which is the working folder.  The old way to bind is a single call. */
 static int
@@ -261,8 +269,8 @@ ns_new_scratch(const struct ns_plan *plan, struct err *err)
 }
 
 /* Everything that the cell may write is in one place, with one limit. */
-static int
-make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err *err)
+int
+ns_make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err *err)
 {
 	static const struct { const char *name, *at; mode_t mode; bool agents; } places[] = {
 		{ MOUNTS_SCRATCH "/var-tmp", "var/tmp", 01777, false },
@@ -345,18 +353,34 @@ ns_attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *
 	return r;
 }
 
-/* Leaves the host's tree and detaches it.  What is left in ROOT is for reading only. */
-int
-ns_enter_root(int root, struct err *err)
+/* Leaves the host's tree and detaches it. */
+static int
+pivot(int root, struct err *err)
 {
-	if (unlinkat(root, OVERLAY_LOWER, AT_REMOVEDIR) < 0 ||
-	    unlinkat(root, OVERLAY_CHANGES, AT_REMOVEDIR) < 0)
-		return err_errno(err, "cannot tidy the cell's root");
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_errno(err, "cannot make the new root the root");
 	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return err_errno(err, "cannot let go of the host's files");
-	return mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+	return 0;
+}
+
+/* What is left in ROOT is for reading only. */
+int
+ns_enter_root(int root, struct err *err)
+{
+	int r;
+
+	if (unlinkat(root, OVERLAY_LOWER, AT_REMOVEDIR) < 0 ||
+	    unlinkat(root, OVERLAY_CHANGES, AT_REMOVEDIR) < 0)
+		return err_errno(err, "cannot tidy the cell's root");
+	r = pivot(root, err);
+	return r < 0 ? r : mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+}
+
+int
+ns_leave_tree(struct err *err)
+{
+	return umount2(".", MNT_DETACH) < 0 || chdir("/") < 0 ? err_errno(err, "cannot take the cell's files aside") : 0;
 }
 
 int
@@ -386,8 +410,7 @@ ns_show_programs(const struct ns_plan *plan, int *root, struct err *err)
 	const enum cell_programs programs = cell_spec_programs(plan->spec);
 	int r = plan->has_etc ? 0 : ns_make_etc(*root, plan->spec, err);
 
-	/* A guest makes its own. */
-	if (r == 0 && plan->spec->known_hosts[0] != '\0' && plan->inside == NULL)
+	if (r == 0 && plan->spec->known_hosts[0] != '\0')
 		r = ns_make_ssh(*root, plan, err);
 	if (r == 0 && plan->ground->trust != NULL && programs != CELL_PROGRAMS_HOST)
 		r = ns_make_trust(*root, plan, err);
@@ -417,9 +440,17 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
 	r = ns_begin_root(trust ? "32m" : "4m", plan->spec->image.layers != NULL, &root, err);
+	if (r == 0 && plan->spec->image.build) {
+		r = ns_build_image_root(plan, &root, err);
+		timing_mark(TIMING_GRANTED);
+		return r < 0 ? r : pivot(root, err);
+	}
 	if (r == 0)
 		r = ns_show_programs(plan, &root, err);
 	timing_mark(TIMING_SKELETON);
+	/* Images have it. */
+	if (r == 0 && symlinkat("/run", root, "var/run") < 0 && errno != EEXIST)
+		r = err_errno(err, "cannot make '/var/run'");
 	if (r == 0)
 		r = ns_make_dev(root, err);
 	timing_mark(TIMING_DEVICES);
@@ -427,7 +458,7 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 		r = ns_make_proc(plan, root, err);
 	timing_mark(TIMING_PROC);
 	if (r == 0)
-		r = make_scratch(plan, root, &scratch, err);
+		r = ns_make_scratch(plan, root, &scratch, err);
 	if (r == 0)
 		r = ns_make_home(root, plan->spec, err);
 	timing_mark(TIMING_SCRATCH);

@@ -56,6 +56,7 @@ void ns_give_to_agent(int fd, unsigned slot, bool root);
 	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, \
 	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, \
 	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close, \
+	.write_layer = ns_write_layer, \
 	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown
 
 /* ns_limits.c: makes the cell's cgroup, and refuses a cell whose limits cannot be enforced. */
@@ -66,6 +67,7 @@ int ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *g
 void ns_examine(struct findings *f);
 bool ns_is_changed(const struct walls *w, size_t grant);
 int ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err);
+int ns_write_layer(struct walls *w, const struct cell_spec *spec, int out, struct err *err);
 /* Removes the overlays' own folders beside the kept changes. */
 void ns_remove_overlay_folders(const struct walls *w);
 int ns_halt(int runtime, const struct cell_entry *entry, int socket, const struct cell_steer_who *who,

@@ -4,6 +4,14 @@
 #include "base/json.h"
 #include "proc/audit/audit_proc.h"
 
+/* The programs that dispatches ran, from the operator's timeline: "HASH FILE", each once. */
+#define AUDIT_PROGRAMS_MAX 4096
+struct audit_programs {
+	char *lines[AUDIT_PROGRAMS_MAX];
+	size_t n;
+	char *store;                    /* the path of the store of images; NULL: there is no data folder */
+};
+
 struct audit_verifier {
 	const struct audit_args *args;
 	struct audit_cells cells;
@@ -19,6 +27,8 @@ struct audit_verifier {
 	const char *name;               /* of the current cell, or NULL */
 	struct json out;
 	unsigned found, timelines, old;         /* OLD: recorded before records were chained */
+	struct audit_programs programs;
+	unsigned bad_programs;                  /* of the store, and changed */
 	unsigned trees, bad_trees;              /* capabilities' folders; those that were changed */
 };
 
@@ -35,4 +45,11 @@ int audit_verify_file(struct audit_verifier *v, const char *path, bool is_operat
 
 /* audit_trees.c: reports every folder of a capability that is not what was registered. */
 int audit_verify_trees(struct audit_verifier *v, struct err *err);
+
+/* audit_programs.c: reports every program of a dispatch that is another one by now. */
+int audit_verify_programs(struct audit_verifier *v, struct err *err);
+void audit_programs_begin(struct audit_programs *p);
+/* For struct audit_seen: collects them; ARG is a struct audit_programs. */
+int audit_programs_note(void *arg, const struct audit_record *record, const char *line, size_t len);
+void audit_programs_free(struct audit_programs *p);
 #endif

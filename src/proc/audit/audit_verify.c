@@ -118,7 +118,7 @@ enum telling { TELL_NOT, TELL_FAULTS, TELL_ALL };
 static int
 verify_operator(struct audit_verifier *v, enum telling telling, struct err *err)
 {
-	struct audit_seen seen = { .cells = &v->cells };
+	struct audit_seen seen = { .cells = &v->cells, .note = audit_programs_note, .arg = &v->programs };
 	unsigned char key[AUDIT_KEY];
 	int r;
 
@@ -368,7 +368,7 @@ end_json(struct audit_verifier *v)
 {
 	json_close(&v->out, ']');
 	json_u64(&v->out, "not_verifiable", v->old);
-	json_bool(&v->out, "sound", v->found == 0 && v->bad_trees == 0);
+	json_bool(&v->out, "sound", v->found == 0 && v->bad_trees == 0 && v->bad_programs == 0);
 	json_close(&v->out, '}');
 	fputc('\n', v->out.out);
 }
@@ -383,6 +383,9 @@ end_text(const struct audit_verifier *v)
 		printf("nothing was recorded yet\n");
 	if (v->bad_trees > 0)
 		printf("%u of %u capabilities' folders are not what was registered\n", v->bad_trees, v->trees);
+	if (v->bad_programs > 0)
+		printf("%u file%s of images %s not what ran\n", v->bad_programs, v->bad_programs == 1 ? "" : "s",
+		       v->bad_programs == 1 ? "is" : "are");
 	if (v->args->all && v->timelines > 0 && v->found == 0)
 		printf("%u timeline%s, all sound\n", v->timelines, v->timelines == 1 ? "" : "s");
 	else if (v->args->all && v->timelines > 0)
@@ -401,6 +404,7 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 		return v.operator;
 	if (v.operator == -ENOENT && args->operator)
 		return err_set(err, ENOENT, "there is no operator's timeline yet");
+	audit_programs_begin(&v.programs);
 	/* All or nothing: half of it is not JSON. */
 	v.out.out = args->json ? open_memstream(&text, &len) : stdout;
 	if (v.out.out == NULL)
@@ -415,6 +419,12 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 	if (r == 0 && args->all)
 		r = audit_verify_trees(&v, err);
 	if (args->json) {
+		json_close(&v.out, ']');
+		json_open(&v.out, "programs", '[');
+	}
+	if (r == 0 && args->all)
+		r = audit_verify_programs(&v, err);
+	if (args->json) {
 		end_json(&v);
 		if (fclose(v.out.out) != 0 && r == 0)
 			r = err_errno(err, "cannot verify");
@@ -425,8 +435,9 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 	}
 	audit_cells_free(&v.cells);
 	audit_cells_free(&v.given);
+	audit_programs_free(&v.programs);
 	free(v.there);
 	if (v.operator >= 0)
 		close(v.operator);
-	return r < 0 ? r : v.found + v.bad_trees > 0 ? AUDIT_EXIT_FOUND : AUDIT_EXIT_SOUND;
+	return r < 0 ? r : v.found + v.bad_trees + v.bad_programs > 0 ? AUDIT_EXIT_FOUND : AUDIT_EXIT_SOUND;
 }

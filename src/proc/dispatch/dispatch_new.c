@@ -220,14 +220,16 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 
 /* Called before it is accepted: nothing runs without a record. */
 static int
-note_asked(void *arg, const char *id, const char *resolved, struct err *err)
+note_asked(void *arg, const struct dispatch_note *note, struct err *err)
 {
 	const struct dispatch_request *request = arg;
 	struct audit_member members[] = {
-		{ .name = "dispatch", .text = id },
+		{ .name = "dispatch", .text = note->id },
 		{ .name = "agent", .text = request->agent },
 		{ .name = "principal", .text = request->principal },
-		{ .name = "resolved", .text = resolved },
+		{ .name = "resolved", .text = note->resolved },
+		{ .name = "image", .text = note->image },
+		{ .name = "programs", .text = note->programs },
 	};
 
 	return operator_note("dispatch.asked", members, ARRAY_LEN(members), err);
@@ -240,6 +242,8 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 	OWN(freep) char *input = NULL;
 	struct dispatch_request request = {
 		.agent = said->words[0], .envs = said->envs, .n_envs = said->n_envs,
+		.capabilities = said->capabilities, .n_capabilities = said->n_capabilities,
+		.secrets = said->secrets, .n_secrets = said->n_secrets, .image = said->image,
 		.principal = said->principal, .target = said->target, .timeout_ms = said->timeout_ms,
 		.retries = (unsigned)said->retries, .key = said->key, .note = note_asked,
 		.note_arg = &request,

@@ -85,6 +85,33 @@ print_confined(FILE *out, const json_t *resolved)
 		fprintf(out, "  %-11sits policy: that dispatch has no network\n", "left out");
 }
 
+/* The root, unless it is the host's, and the programs that it starts by their names. */
+static void
+print_root(FILE *out, const json_t *resolved)
+{
+	const json_t *root = json_object_get(resolved, "root"), *capability = json_object_get(root, "capability");
+	json_t *program;
+	size_t i;
+
+	if (json_is_string(root) && strcmp(json_string_value(root), "host") != 0)
+		fprintf(out, "  %-11s%s\n", "root", json_string_value(root));
+	if (json_is_object(capability))
+		print_named(out, "root", capability);
+	if (json_is_object(json_object_get(resolved, "image")))
+		fprintf(out, "  %-11s%s %.*s\n", "image", text(json_object_get(resolved, "image"), "name"), SHORT_HASH,
+		        text(json_object_get(resolved, "image"), "digest"));
+	json_array_foreach(json_object_get(resolved, "programs"), i, program)
+		fprintf(out, "  %-11s%s %.*s\n", "program", text(program, "file"), SHORT_HASH, text(program, "hash"));
+}
+
+/* Grants of this dispatch only. */
+static void
+print_granted(FILE *out, const json_t *granted)
+{
+	print_words(out, "granted", json_object_get(granted, "capabilities"));
+	print_words(out, "granted", json_object_get(granted, "secrets"));
+}
+
 /* 1200000ms becomes 20m, if that is exact. */
 static const char *
 nicer_time(const char *given, char text[NUM_TEXT_MAX])
@@ -117,9 +144,11 @@ proc_print_resolved(FILE *out, const json_t *resolved)
 		print_named(out, "in force", policy);
 	else
 		fprintf(out, "  %-11s%s\n", "policy", "none: no network");
+	print_root(out, resolved);
 	if (text(resolved, "boundary")[0] != '\0')
 		fprintf(out, "  %-11s%s\n", "boundary", text(resolved, "boundary"));
 	print_words(out, "secrets", json_object_get(resolved, "secrets"));
+	print_granted(out, json_object_get(resolved, "granted"));
 	print_words(out, "command", json_object_get(resolved, "command"));
 	if (json_object_size(limits) > 0) {
 		fprintf(out, "  %-11s", "limits");

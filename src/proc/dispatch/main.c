@@ -146,6 +146,19 @@ get_time(const struct args *args, const char *name, uint64_t min, uint64_t *ret_
 	return *ret_ms >= min ? 0 : err_set(err, EINVAL, "--%s '%.64s': it must be over 0", name, value);
 }
 
+/* The values of an option that may be repeated. */
+static int
+get_words(const struct args *args, const char *name, const char **words, size_t max, size_t *ret_n, struct err *err)
+{
+	const char *word;
+	size_t at = 0;
+
+	for (*ret_n = 0; (word = args_next(args, name, &at)) != NULL; words[(*ret_n)++] = word)
+		if (*ret_n == max)
+			return err_set(err, E2BIG, "--%s is given over %zu times", name, max);
+	return 0;
+}
+
 static int
 get_said(const struct args *args, struct said *ret_said, struct err *err)
 {
@@ -153,15 +166,13 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 		.input = args_get(args, "input"), .principal = args_get(args, "on-behalf-of"),
 		.target = args_get(args, "target"), .key = args_get(args, "key"),
 		.state = args_get(args, "state"), .to = args_get(args, "to"),
-		.parent = args_get(args, "parent"),
+		.parent = args_get(args, "parent"), .image = args_get(args, "image"),
 		.detach = args_get(args, "detach") != NULL, .dry_run = args_get(args, "dry-run") != NULL,
 		.json = args_get(args, "json") != NULL, .follow = args_get(args, "follow") != NULL,
 		.errors = args_get(args, "stderr") != NULL, .limit = LIST_LIMIT, .grace_ms = GRACE_MS,
 		.older_ms = DISPATCH_KEPT_MS, .keep = DISPATCH_KEPT,
 		.words = args->words, .n_words = args->n_words,
 	};
-	const char *env;
-	size_t at = 0;
 
 	if (get_number(args, "retries", DISPATCH_RETRIES_MAX, &said.retries, err) < 0 ||
 	    get_number(args, "limit", DISPATCH_LIST_MAX, &said.limit, err) < 0 ||
@@ -170,11 +181,10 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 	    get_time(args, "older", 0, &said.older_ms, err) < 0 ||
 	    get_time(args, "time", 0, &said.grace_ms, err) < 0)
 		return -EINVAL;
-	while ((env = args_next(args, "env", &at)) != NULL) {
-		if (said.n_envs == DISPATCH_ENVS_MAX)
-			return err_set(err, E2BIG, "--env is given over %d times", DISPATCH_ENVS_MAX);
-		said.envs[said.n_envs++] = env;
-	}
+	if (get_words(args, "env", said.envs, DISPATCH_ENVS_MAX, &said.n_envs, err) < 0 ||
+	    get_words(args, "capability", said.capabilities, DISPATCH_CAPABILITIES_MAX, &said.n_capabilities, err) < 0 ||
+	    get_words(args, "secret", said.secrets, DISPATCH_SECRETS_MAX, &said.n_secrets, err) < 0)
+		return -EINVAL;
 	if (said.detach && args_get(args, "wait") != NULL)
 		return err_set(err, EINVAL, "--wait and --detach cannot be combined: remove one");
 	*ret_said = said;

@@ -201,6 +201,11 @@ show_json(const struct store *s, const struct store_image *image, const char *na
 		json_u64(&w, "size", image->manifest.layers[i].size);
 		json_str(&w, "diff_id", image->config.diff_ids[i]);
 		json_bool(&w, "unpacked", store_has_layer(s, image->config.diff_ids[i]));
+		if (image->manifest.layers[i].cell[0] != '\0') {
+			json_str(&w, "cell", image->manifest.layers[i].cell);
+			json_str(&w, "policy", image->manifest.layers[i].policy);
+			json_str(&w, "timeline", image->manifest.layers[i].timeline);
+		}
 		json_close(&w, '}');
 	}
 	json_close(&w, ']');
@@ -251,6 +256,21 @@ show_config(const struct store_image *image)
 		show_text("port", port);
 }
 
+/* Of a layer that a cell made: see docs/images-build.md. */
+static void
+show_record(const struct image_descriptor *layer)
+{
+	const struct { const char *label, *text; } rows[] = {
+		{ "cell", layer->cell }, { "policy", layer->policy }, { "timeline", layer->timeline },
+	};
+
+	for (size_t i = 0; layer->cell[0] != '\0' && i < ARRAY_LEN(rows); i++) {
+		printf("%-13s   %-8s  ", "", rows[i].label);
+		text_print_safe(stdout, rows[i].text, strlen(rows[i].text), false);
+		putchar('\n');
+	}
+}
+
 int
 cmd_show(struct store *s, const struct args *args, struct err *err)
 {
@@ -273,10 +293,12 @@ cmd_show(struct store *s, const struct args *args, struct err *err)
 	show_text("created", image.config.created);
 	show_text("size", num_format_size(size, image_size(&image)));
 	show_config(&image);
-	for (size_t i = 0; i < image.manifest.n_layers; i++)
+	for (size_t i = 0; i < image.manifest.n_layers; i++) {
 		printf("%-13s %s  %8s  %s\n", i == 0 ? "layers" : "", short_digest(image.manifest.layers[i].digest),
 		       num_format_size(size, image.manifest.layers[i].size),
 		       store_has_layer(s, image.config.diff_ids[i]) ? "unpacked" : "not unpacked");
+		show_record(&image.manifest.layers[i]);
+	}
 	return 0;
 }
 

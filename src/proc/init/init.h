@@ -1,11 +1,13 @@
 /* init.h - the parts of cloister-init. */
 #ifndef CLOISTER_INIT_H
 #define CLOISTER_INIT_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 
+struct err;
 struct ipc_message;
 struct loop;
 struct mux;
@@ -13,6 +15,10 @@ struct mux_carry_types;
 
 /* main.c: does what a message of the supervisor asks for.  -EBADMSG: it is none of those. */
 int init_take(struct ipc_message *message);
+
+/* init_container.c: prepares init, whose third argument is FLAGS, in a container.  The agent may change files
+ * beneath WRITABLE, which ends with NULL.  Afterwards the descriptors are those of init_channel.h. */
+int init_start_container(const char *flags, char *const *writable, bool *ret_landlock, struct err *err);
 
 /* init_stream.c: the channel over one byte stream, for walls that pass no descriptors.  Before
  * init_stream_open(), messages are sent behind their length.  SSH listens at the SSH agent's socket, or is

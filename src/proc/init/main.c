@@ -6,6 +6,7 @@
  * into it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -37,6 +39,7 @@
 #define SLICE_NS UINT64_C(5000000)
 #define BECOME_MS 5000                  /* how long a process may take to exec its command */
 #define REPORT_FD 3                     /* in a process that has yet to exec its command */
+#define LAST_FD ((unsigned)INT_MAX)     /* old versions of gVisor take no number above */
 
 struct process {
 	pid_t pid;                      /* 0: free */
@@ -79,6 +82,18 @@ die(const struct err *err)
 	buf_put_str(&message, err->text);
 	send_or_exit(&message, NULL, 0);
 	_exit(125);
+}
+
+/* As the parent process chose it. */
+static enum filter_profile
+filter_of(char letter)
+{
+	static const enum filter_profile agents[] = { FILTER_NESTED, FILTER_NESTED_APART, FILTER_BUILD, FILTER_BUILD_ALONE };
+
+	for (size_t i = 0; i < ARRAY_LEN(agents); i++)
+		if (letter == (char)('0' + agents[i]))
+			return agents[i];
+	return FILTER_DEFAULT;
 }
 
 static void
@@ -135,6 +150,17 @@ ask_for_long_slices(void)
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
+/* A set-up without any bytes counts as run, also if the cell has no shell.  So does the agent of a
+ * cell that consists of set-ups only. */
+static bool
+is_nothing(const struct spawn *spawn)
+{
+	struct stat st;
+
+	return spawn->argv[0] == NULL || (spawn->handle == INIT_HANDLE_SETUP &&
+	       stat(spawn->argv[0], &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0);
+}
+
 /* Returns only with an error: *REPORT is where to write it. */
 static void
 become_process(struct spawn *spawn, int *report)
@@ -153,11 +179,13 @@ become_process(struct spawn *spawn, int *report)
 	if (dup3(*report, REPORT_FD, O_CLOEXEC) < 0)
 		return;
 	*report = REPORT_FD;
-	if (CONTROL_ON("fds") && syscall(SYS_close_range, REPORT_FD + 1u, ~0u, 0u) < 0)
+	if (CONTROL_ON("fds") && syscall(SYS_close_range, REPORT_FD + 1u, LAST_FD, 0u) < 0)
 		return;
 	if (chdir(spawn->cwd) < 0)
 		return;
 	ask_for_long_slices();
+	if (is_nothing(spawn))
+		_exit(0);
 	execvpe(spawn->argv[0], spawn->argv, spawn->env);
 }
 
@@ -305,7 +333,8 @@ take_spawn(struct ipc_message *message)
 	if (buf_get_u32(b, &spawn.handle) < 0 || buf_get_u32(b, &spawn.flags) < 0 ||
 	    buf_get_u32(b, &spawn.rows) < 0 || buf_get_u32(b, &spawn.columns) < 0 ||
 	    buf_get_str(b, &spawn.cwd) < 0 || buf_dup_strv(b, CELL_ARGS_MAX, &argv) < 0 ||
-	    buf_dup_strv(b, CELL_ARGS_MAX, &env) < 0 || buf_left(b) != 0 || argv[0] == NULL)
+	    buf_dup_strv(b, CELL_ARGS_MAX, &env) < 0 || buf_left(b) != 0 ||
+	    (argv[0] == NULL && spawn.handle != INIT_HANDLE_AGENT))
 		return -EBADMSG;
 	spawn.argv = argv;
 	spawn.env = env;
@@ -490,19 +519,23 @@ close_others(bool has_landlock, bool has_ssh)
 
 	if (has_ssh)
 		syscall(SYS_close_range, first, INIT_SSH_FD - 1u, 0u);
-	syscall(SYS_close_range, has_ssh ? INIT_SSH_FD + 1u : first, ~0u, 0u);
+	syscall(SYS_close_range, has_ssh ? INIT_SSH_FD + 1u : first, LAST_FD, 0u);
 }
 
 int
 main(int argc, char **argv)
 {
 	OWN(buf_free) struct buf ready = {0};
-	const bool has_landlock = argc > 3 && strchr(argv[3], INIT_HAS_LANDLOCK) != NULL;
+	bool has_landlock = argc > 3 && strchr(argv[3], INIT_HAS_LANDLOCK) != NULL;
+	const bool in_container = argc > 3 && strchr(argv[3], INIT_IN_CONTAINER) != NULL;
 	const bool has_ssh = argc > 3 && strchr(argv[3], INIT_HAS_SSH) != NULL;
 	const bool is_timed = argc > 3 && strchr(argv[3], INIT_IS_TIMED) != NULL;
+	struct err why = {0};
 	sigset_t child;
-	int children;
+	int children, prepared = 0;
 
+	if (in_container)
+		prepared = init_start_container(argv[3], argv + 4, &has_landlock, &why);
 	if (is_timed && timing_attach(INIT_TIMING_FD, NULL) == 0)
 		timing_mark(TIMING_INIT);
 	if (CONTROL_ON("fds"))
@@ -513,8 +546,9 @@ main(int argc, char **argv)
 		return 125;
 	}
 	by_stream = strchr(argv[3], INIT_BY_STREAM) != NULL;
-	lock_down(argv[1][0] == '0' + FILTER_NESTED_APART ? FILTER_NESTED_APART :
-	          argv[1][0] == '0' + FILTER_NESTED ? FILTER_NESTED : FILTER_DEFAULT, has_landlock);
+	if (prepared < 0)
+		die(&why);
+	lock_down(filter_of(argv[1][0]), has_landlock);
 	timing_mark(TIMING_CONFINED);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
@@ -522,10 +556,8 @@ main(int argc, char **argv)
 	children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	limit = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (children < 0 || limit < 0 || set_limit(strtoull(argv[2], NULL, 10)) < 0) {
-		struct err err = {0};
-
-		(void)err_errno(&err, "cannot watch over the cell's processes and its time");
-		die(&err);
+		(void)err_errno(&why, "cannot watch over the cell's processes and its time");
+		die(&why);
 	}
 	ipc_begin(&ready, INIT_READY);
 	send_or_exit(&ready, NULL, 0);

@@ -132,13 +132,30 @@ note_missing(struct asked *a, const struct object *o)
 	fputc('\n', stderr);
 }
 
+/* Makes O a version, and tells everybody. */
+static int
+put_one(struct asked *a, const struct object *o)
+{
+	OWN(buf_free) struct buf note = {0};
+	struct registry_version v;
+	bool created;
+	int r = put_note(a, "registered", (struct audit_member[]){ { .name = "name", .text = o->name },
+	                 { .name = "hash", .text = o->hash } }, 2, &note);
+
+	r = r == 0 ? registry_put(a->r, o, (char *)note.data, &v, &created, a->err) : r;
+	if (r < 0)
+		return r;
+	note_missing(a, o);
+	/* Also for an older version, to which the name refers again. */
+	r = tell_notes(a->r, a->err);
+	return r < 0 ? err_wrap(a->err, "the change is made, and will be recorded as soon as possible") :
+	       tell_registered(a, &v, created);
+}
+
 static int
 register_one(struct asked *a, const char *path, const char *name)
 {
 	OWN(object_freep) struct object *o = NULL;
-	OWN(buf_free) struct buf note = {0};
-	struct registry_version v;
-	bool created;
 	bool is_stdin = strcmp(path, "-") == 0;
 	int r = 0;
 
@@ -153,17 +170,7 @@ register_one(struct asked *a, const char *path, const char *name)
 	r = a->kind == REGISTRY_CAPABILITY ? object_read_folder(a->r, path, name, &o, a->err) :
 	                                     object_read_file(a->kind, path, name, &o, a->err);
 
-	if (r == 0)
-		r = put_note(a, "registered", (struct audit_member[]){ { .name = "name", .text = o->name },
-		             { .name = "hash", .text = o->hash } }, 2, &note);
-	r = r == 0 ? registry_put(a->r, o, (char *)note.data, &v, &created, a->err) : r;
-	if (r < 0)
-		return r;
-	note_missing(a, o);
-	/* Also for an older version, to which the name refers again. */
-	r = tell_notes(a->r, a->err);
-	return r < 0 ? err_wrap(a->err, "the change is made, and will be recorded as soon as possible") :
-	       tell_registered(a, &v, created);
+	return r < 0 ? r : put_one(a, o);
 }
 
 static int
@@ -434,4 +441,80 @@ cmd_objects(const struct args *args, struct err *err)
 		               args->words[0], nearest);
 	return err_set(err, EINVAL, "there is no `%s %.64s`: register, list, show, diff, history or retire",
 	               args->command, args->words[0]);
+}
+
+/* ---- assign ---- */
+
+static const struct {
+	const char *prefix, *member;
+} assignable[] = {
+	{ "capability:", "capabilities" }, { "env:", "env" }, { "secret:", "secrets" },
+};
+#define ASSIGNS_SECRET 2
+
+static bool
+is_registered(struct asked *a, enum registry_kind kind, const char *ref)
+{
+	struct registry_version v;
+
+	return registry_resolve(a->r, kind, ref, REGISTRY_LIVE, &v, NULL, NULL) == 0;
+}
+
+/* The kind of WORD: an index of ASSIGNABLE.  *ret_rest is WORD without its prefix. */
+static int
+find_kind(struct asked *a, const char *word, const char **ret_rest)
+{
+	struct registry_ref ref;
+	bool capability, env;
+
+	*ret_rest = word;
+	for (int i = 0; i < (int)ARRAY_LEN(assignable); i++)
+		if (strncmp(word, assignable[i].prefix, strlen(assignable[i].prefix)) == 0) {
+			*ret_rest = word + strlen(assignable[i].prefix);
+			return i;
+		}
+	/* Names of secrets have capital letters, as a rule. */
+	if (registry_ref_parse(word, true, &ref, NULL) < 0)
+		return ASSIGNS_SECRET;
+	capability = is_registered(a, REGISTRY_CAPABILITY, word);
+	env = is_registered(a, REGISTRY_ENV, word);
+	if (capability && env)
+		return err_set(a->err, ENOTUNIQ, "'%.80s' is both a capability and an env: write capability:%.80s or "
+		               "env:%.80s", word, word, word);
+	if (!capability && !env)
+		return err_set(a->err, ENOENT, "there is no capability or env '%.80s'; if you mean a secret, write "
+		               "secret:%.80s", word, word);
+	return capability ? 0 : 1;
+}
+
+static int
+assign(struct asked *a)
+{
+	OWN(json_decrefp) json_t *more = json_pack("{s:[],s:[],s:[]}", "capabilities", "env", "secrets");
+	OWN(object_freep) struct object *o = NULL;
+	const char *rest;
+	int r = more == NULL ? no_memory(a) : 0;
+
+	for (size_t i = 1; r == 0 && i < a->n_words; i++) {
+		int kind = find_kind(a, a->words[i], &rest);
+
+		if (kind < 0)
+			return kind;
+		if (json_array_append_new(json_object_get(more, assignable[kind].member), json_string(rest)) < 0)
+			r = no_memory(a);
+	}
+	r = r == 0 ? registry_assign(a->r, a->words[0], more, &o, a->err) : r;
+	return r < 0 ? r : put_one(a, o);
+}
+
+int
+cmd_assign(const struct args *args, struct err *err)
+{
+	static const struct verb verb = { "assign", "AGENT CAPABILITY|SECRET|ENV...", 2, SIZE_MAX, { NULL }, assign };
+	struct asked a = { .args = args, .kind = REGISTRY_AGENT, .words = args->words, .n_words = args->n_words,
+		.err = err };
+
+	if (args->n_words < verb.min)
+		return err_set(err, EINVAL, "`cloister assign` takes %s", verb.takes);
+	return do_verb(&verb, &a);
 }

@@ -206,6 +206,7 @@ int api_page(struct api_call *c);
 void api_page_begin(struct api_call *c);
 
 int api_register(struct api_call *c);
+int api_assign(struct api_call *c);
 int api_list(struct api_call *c);
 int api_show(struct api_call *c);
 int api_versions(struct api_call *c);

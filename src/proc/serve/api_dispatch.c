@@ -27,6 +27,8 @@ static const struct api_member members[] = {
 	{ "input", API_TEXT, false },        { "input_base64", API_TEXT, false },
 	{ "on_behalf_of", API_TEXT, false }, { "target", API_TEXT, false },
 	{ "retries", API_NUMBER, false },    { "timeout", API_TEXT, false },
+	{ "capabilities", API_TEXTS, false }, { "secrets", API_TEXTS, false },
+	{ "worker_image", API_TEXT, false },
 	{ "idempotency_key", API_TEXT, false }, {0}
 };
 
@@ -42,7 +44,8 @@ folder_of(const char *id)
 
 struct asked {
 	struct dispatch_request request;
-	const char *envs[DISPATCH_ENVS_MAX];
+	const char *envs[DISPATCH_ENVS_MAX], *capabilities[DISPATCH_CAPABILITIES_MAX],
+	           *secrets[DISPATCH_SECRETS_MAX];
 	unsigned char *input;           /* decoded */
 	char *key;
 };
@@ -129,22 +132,33 @@ read_numbers(struct api_call *c, struct asked *a)
 }
 
 static int
-read_asked(struct api_call *c, struct asked *a)
+read_words(struct api_call *c, const char *name, const char **words, size_t max, size_t *ret_n)
 {
-	const json_t *envs, *env;
+	const json_t *list = api_body_get(c, name), *word;
 	size_t i;
 
-	if (api_body_check(c, members) < 0)
+	if (json_array_size(list) > max)
+		return api_body_wrong(c, name, api_fail_with(c, 400, "invalid", "'%s' has at most %zu names", name, max));
+	json_array_foreach (list, i, word)
+		words[i] = json_string_value(word);
+	*ret_n = json_array_size(list);
+	return 0;
+}
+
+static int
+read_asked(struct api_call *c, struct asked *a)
+{
+	size_t n_envs, n_capabilities, n_secrets;
+
+	if (api_body_check(c, members) < 0 ||
+	    read_words(c, "env", a->envs, DISPATCH_ENVS_MAX, &n_envs) < 0 ||
+	    read_words(c, "capabilities", a->capabilities, DISPATCH_CAPABILITIES_MAX, &n_capabilities) < 0 ||
+	    read_words(c, "secrets", a->secrets, DISPATCH_SECRETS_MAX, &n_secrets) < 0)
 		return -EINVAL;
-	envs = api_body_get(c, "env");
-	if (json_array_size(envs) > DISPATCH_ENVS_MAX)
-		return api_body_wrong(c, "env", api_fail_with(c, 400, "invalid", "'env' has at most %d "
-		                                              "names",
-			DISPATCH_ENVS_MAX));
-	json_array_foreach (envs, i, env)
-		a->envs[i] = json_string_value(env);
 	a->request = (struct dispatch_request){
-		.agent = text_of(c, "agent"), .envs = a->envs, .n_envs = json_array_size(envs),
+		.agent = text_of(c, "agent"), .envs = a->envs, .n_envs = n_envs,
+		.capabilities = a->capabilities, .n_capabilities = n_capabilities,
+		.secrets = a->secrets, .n_secrets = n_secrets, .image = text_of(c, "worker_image"),
 		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
 		.parent = c->parent[0] != '\0' ? c->parent : NULL, .by_agent = c->q->role == SERVE_AGENT,
 	};
@@ -191,15 +205,16 @@ answer_one(struct api_call *c, const char *id)
 
 /* Recorded before it is accepted: nothing runs without a record. */
 static int
-note_asked(void *arg, const char *id, const char *resolved, struct err *err)
+note_asked(void *arg, const struct dispatch_note *note, struct err *err)
 {
 	struct api_call *c = arg;
 
 	(void)err;                      /* it is the call's own */
-	return api_note_first(c, "dispatch.asked", (const char *const[][2]){ { "dispatch", id },
+	return api_note_first(c, "dispatch.asked", (const char *const[][2]){ { "dispatch", note->id },
 	                      { "agent", text_of(c, "agent") },
 	                      { "principal", text_of(c, "on_behalf_of") },
-	                      { "resolved", resolved } }, 4);
+	                      { "resolved", note->resolved }, { "image", note->image },
+	                      { "programs", note->programs } }, 6);
 }
 
 int

@@ -30,21 +30,15 @@ no_memory(struct api_call *c)
 
 /* ---- registering ---- */
 
-int
-api_register(struct api_call *c)
+static int
+put_object(struct api_call *c, struct registry *r, const struct object *o)
 {
-	OWN(object_freep) struct object *o = NULL;
 	OWN(buf_free) struct buf note = {0};
-	struct registry *r = api_registry(c);
 	struct registry_version v;
 	char type[64];
 	bool created;
 	int n;
 
-	if (r == NULL)
-		return -EIO;
-	if (object_read_json(r, kind_of(c), c->body, &o, c->pointer, &c->err) < 0)
-		return c->err.code == EEXIST ? api_fail_as(c, 400, "invalid") : api_fail(c);
 	snprintf(type, sizeof(type), "%s.registered", registry_kinds[o->kind]);
 	if (api_note_text(c, type, (const char *const[][2]){ { "name", o->name }, { "hash", o->hash } }, 2,
 	                  &note) < 0)
@@ -60,6 +54,35 @@ api_register(struct api_call *c)
 		return no_memory(c);
 	c->status = created ? 201 : 200;
 	return 0;
+}
+
+int
+api_register(struct api_call *c)
+{
+	OWN(object_freep) struct object *o = NULL;
+	struct registry *r = api_registry(c);
+
+	if (r == NULL)
+		return -EIO;
+	if (object_read_json(r, kind_of(c), c->body, &o, c->pointer, &c->err) < 0)
+		return c->err.code == EEXIST ? api_fail_as(c, 400, "invalid") : api_fail(c);
+	return put_object(c, r, o);
+}
+
+int
+api_assign(struct api_call *c)
+{
+	static const struct api_member members[] = {
+		{ "capabilities", API_TEXTS, false }, { "env", API_TEXTS, false }, { "secrets", API_TEXTS, false }, {0}
+	};
+	OWN(object_freep) struct object *o = NULL;
+	struct registry *r = api_registry(c);
+
+	if (r == NULL || api_body_check(c, members) < 0)
+		return -EIO;
+	if (registry_assign(r, c->params.at[0], c->body, &o, &c->err) < 0)
+		return c->err.code == EEXIST ? api_fail_as(c, 400, "invalid") : api_fail(c);
+	return put_object(c, r, o);
 }
 
 /* ---- looking ---- */

@@ -82,6 +82,8 @@ static const struct api_route own_routes[] = {
 
 	REGISTERED("capabilities", "Capability", "Capabilities", SERVE_BODY_MAX, OPERATOR),
 	REGISTERED("agents", "Agent", "Agents", API_OBJECT_MAX, BOTH),
+	{ "POST", "/v1/agents/{name}/assign", OPERATOR, "assignToAgent", "Give an agent more grants: its next "
+	  "version.", NULL, "Assignment", "Registered", 201, API_OBJECT_MAX, .work = api_assign },
 	REGISTERED("envs", "Env", "Envs", API_OBJECT_MAX, OPERATOR),
 	REGISTERED("policies", "Policy", "Policies", API_OBJECT_MAX, OPERATOR),
 

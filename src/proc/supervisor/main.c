@@ -326,7 +326,7 @@ lock_down(const struct supervisor *sv, struct err *err)
 static int
 start(struct supervisor *sv, struct err *err)
 {
-	bool on_disk = cell_spec_has_overlay(&sv->spec) && !sv->boundary->keeps_changes();
+	bool on_disk = (cell_spec_has_overlay(&sv->spec) || sv->spec.image.build) && !sv->boundary->keeps_changes();
 	int r;
 
 	sv->started_ns = supervisor_now_ns();

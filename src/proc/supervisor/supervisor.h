@@ -124,6 +124,7 @@ struct setup {
 	bool runs, spawned;             /* the agent has yet to start; the current setup was started */
 	struct buf agent;               /* the agent's INIT_SPAWN, and its descriptors */
 	int inside[3], null;
+	size_t from[2];                 /* the size of each stream as the current setup was started */
 	int steps;                      /* CELL_STEPS, or -1 */
 };
 

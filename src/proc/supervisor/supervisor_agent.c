@@ -102,6 +102,18 @@ fail(struct supervisor *sv, const char *why)
 	sv->boundary->kill(sv->walls);
 }
 
+/* The parts of the streams that the current setup has written. */
+static void
+note_output(const struct supervisor *sv, struct json *w)
+{
+	static const char *const from[] = { "stdout_from", "stderr_from" }, *const to[] = { "stdout_to", "stderr_to" };
+
+	for (size_t i = 0; sv->spec.streams && i < ARRAY_LEN(from); i++) {
+		json_u64(w, from[i], sv->setup.from[i]);
+		json_u64(w, to[i], sv->streams[i].size);
+	}
+}
+
 /* PATH is NULL for the agent. */
 static void
 note_step(const struct supervisor *sv, const char *path, int status)
@@ -113,6 +125,7 @@ note_step(const struct supervisor *sv, const char *path, int status)
 	if (path != NULL) {
 		json_str(&step.w, "path", path);
 		json_u64(&step.w, "status", (uint64_t)status);
+		note_output(sv, &step.w);
 	}
 	supervisor_step_end(sv, &step);
 }
@@ -165,7 +178,11 @@ supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status)
 	if (!sv->setup.runs || !sv->setup.spawned)
 		return -EBADMSG;
 	path = sv->spec.setups[sv->setup.next];
+	/* Its output is in the pipes by now, and belongs to it. */
+	stdio_flush(&sv->stdio);
 	note_step(sv, path, status);
+	for (size_t i = 0; i < ARRAY_LEN(sv->setup.from); i++)
+		sv->setup.from[i] = sv->streams[i].size;
 	supervisor_record_setup(sv, path, status);
 	if (status != 0) {
 		snprintf(note, sizeof(note), "with %d", status);
@@ -181,5 +198,6 @@ supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status)
 void
 supervisor_agent_started(const struct supervisor *sv)
 {
-	note_step(sv, NULL, 0);
+	if (sv->spec.argv[0] != NULL)
+		note_step(sv, NULL, 0);
 }

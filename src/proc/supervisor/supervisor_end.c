@@ -88,13 +88,16 @@ tell_cause(struct supervisor *sv)
 	else if (sv->killed_by == KILLED_NOT && !sv->agent_exited && sv->spawn_error == 0 &&
 	         strcmp(sv->boundary->name, BOUNDARY_MICROVM) == 0)
 		snprintf(sv->cause, sizeof(sv->cause), "its virtual machine ended before its command did");
+	else if (sv->killed_by == KILLED_NOT && !sv->agent_exited && sv->spawn_error == 0 && sv->spec.runtime != NULL)
+		snprintf(sv->cause, sizeof(sv->cause), "its container ended before its command did");
 }
 
 static int
 tell_spawn_error(struct supervisor *sv)
 {
 	struct err err;
-	int status = cell_explain_exec_error(&sv->spec, sv->spec.argv[0], sv->spawn_error, &err);
+	int status = cell_explain_exec_error(&sv->spec, sv->spec.argv[0] != NULL ? sv->spec.argv[0] : "",
+	                                     sv->spawn_error, &err);
 
 	/* This is an error, so it is printed with -q too; and with -d, whose `run` is still waiting. */
 	supervisor_complain(err.text);
@@ -152,7 +155,7 @@ supervisor_make_changes(struct supervisor *sv, struct err *err)
 	gid_t group = owner == geteuid() ? (gid_t)-1 : owner;
 	char name[32];
 
-	if (!cell_spec_has_overlay(&sv->spec))
+	if (!cell_spec_has_overlay(&sv->spec) && !sv->spec.image.build)
 		return 0;
 	if (mkdirat(sv->state, CELL_CHANGES, 0700) < 0)
 		return err_errno(err, "cannot make room for the workspace's changes");
@@ -210,6 +213,18 @@ collect_all(struct supervisor *sv, struct cell_record *record)
 	return kept;
 }
 
+/* The layer of a step that succeeded.  Without its end, the reader knows that it failed. */
+static void
+write_layer(struct supervisor *sv, int status)
+{
+	struct err err = {0};
+
+	if (!sv->spec.image.build || sv->gave_up || status != 0)
+		return;
+	if (sv->boundary->write_layer(sv->walls, &sv->spec, CELL_LAYER_FD, &err) < 0)
+		supervisor_complain(err.text);
+}
+
 static enum cell_end
 how_ended(const struct supervisor *sv)
 {
@@ -245,6 +260,7 @@ keep_state(struct supervisor *sv, int status)
 		return;
 	record.spec.env = record.spec.egress_env = no_env;
 	record.n_changes = (uint32_t)collect_all(sv, &record);
+	write_layer(sv, status);
 	record.ended_ns = supervisor_now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
 	supervisor_timeline_end(sv, status, record.n_changes > 0);

@@ -219,6 +219,7 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	put_image(&m, &spec->image);
 	members_str(&m, "boundary", sv->boundary->name);
 	members_str(&m, "weaker", spec->weaker);
+	members_str(&m, "runtime", spec->runtime);
 	put_vm(&m, sv);
 	members_str(&m, "profile", spec->profile == CELL_PROFILE_NESTED ? "nested" : "default");
 	members_bool(&m, "root", spec->root);

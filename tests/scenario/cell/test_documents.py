@@ -256,6 +256,8 @@ def test_scripts_of_the_documents_work(operator):
     script, = (block for block in blocks("docs/registry.md") if "<<" in block)
     said = run_script(operator, script)
     assert said.status == 0 and "How many words?\n" in said.out and "1 file of /out (2B)" in said.err, said
+    script, = (block for block in blocks("docs/registry.md") if "cloister assign" in block)
+    run_script(operator, script).ok()
     script, = (block for block in blocks("docs/audit.md") if "verify_proof" in block)
     operator.file("scripts/docs/verify_proof.py", (TREE / "docs/verify_proof.py").read_text())
     assert run_script(operator, script).ok().startswith("proved: ")
@@ -289,7 +291,7 @@ def test_the_examples_of_man_pages_work(operator, line):
     if "cloister.yaml" in line:
         operator.file("project/cloister.yaml", "version: 1\negress: []\n")
         operator.file("project/cloister.test.yaml", "- {request: https://x.y, expect: deny}\n")
-    if re.search("cloister (capability|agent|env|dispatch)", line):
+    if re.search("cloister (capability|agent|env|assign|dispatch)", line):
         operator.folder("project/web-search", {"capability.yaml": "name: web-search\n"})
         operator.file("project/question.txt", "why?\n")
         operator.file("project/researcher.yaml", "name: researcher\ncommand: [cp, /etc/hostname, /out]\n")

@@ -324,9 +324,11 @@ def test_recorded(service):
     end = wait_for(service, id)
     told = [json.loads(line)["event"] for line in service.get("/v1/audit/operator").data.splitlines()]
     resolved = sha256_by_hand(end["resolved"])
+    programs = "\n".join(f"{p['hash']} {p['file']}" for p in end["resolved"]["programs"])
+    assert programs.endswith(os.path.realpath("/bin/sh"))
     assert [e for e in told if e["type"] == "dispatch.asked"] == [
         {"type": "dispatch.asked", "dispatch": id, "agent": "worker", "principal": "joe",
-         "resolved": resolved, "peer": f"uid {os.geteuid()}"}]
+         "resolved": resolved, "programs": programs, "peer": f"uid {os.geteuid()}"}]
     assert [e for e in told if e["type"] == "dispatch.ended"] == [
         {"type": "dispatch.ended", "dispatch": id, "agent": version["hash"], "resolved": resolved,
          "cell": end["cell"], "state": "finished", "exit_code": 0,

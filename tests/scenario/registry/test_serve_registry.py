@@ -105,7 +105,7 @@ BAD = [
     (b'{"name":"a","command":["\xff"]}', 400, "invalid", None, ["JSON"]),
     (b"[" * 100_000, 400, "invalid", None, ["JSON"]),
     (b'{"command":["true"]}', 400, "invalid", None, ["name"]),
-    (b'{"name":"a"}', 400, "invalid", None, ["command"]),
+    (b'{"name":"a","root":"moon"}', 400, "invalid", "/root", ["root"]),
     (b'{"name":"a","command":"true"}', 400, "invalid", "/command", []),
     (b'{"name":"a","command":[1]}', 400, "invalid", "/command/0", []),
     (b'{"name":"a","comand":["true"]}', 400, "invalid", "/comand", ["command"]),

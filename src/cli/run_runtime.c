@@ -1,0 +1,127 @@
+/* run_runtime.c - --runtime: the OCI runtime that makes a cell's container. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/spawn.h"
+#include "cli/run.h"
+#include "trust/trust.h"
+
+#define VERSION_MAX 256
+
+const char *const run_runtimes[] = { "crun", "runc", "runsc", "kata-runtime", NULL };
+
+/* Folders that belong to root: an ordinary user's PATH may lack some of them. */
+bool
+run_find_runtime(const char *name, char ret_path[PATH_MAX])
+{
+	static const char *const folders[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin" };
+
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+		snprintf(ret_path, PATH_MAX, "%s/%s", folders[i], name);
+		if (access(ret_path, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The name of the runtime whose path or name this is, or NULL. */
+static const char *
+known(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	for (size_t i = 0; run_runtimes[i] != NULL; i++)
+		if (strcmp(name == NULL ? path : name + 1, run_runtimes[i]) == 0)
+			return run_runtimes[i];
+	return NULL;
+}
+
+/* The first word that the program prints about itself: "crun version 1.8". */
+static void
+ask_kind(const char *program, char ret_kind[CELL_RUNTIME_MAX + 1])
+{
+	char text[VERSION_MAX + 1] = "";
+	struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { -1, STDOUT_FILENO }, { SPAWN_NULL, STDERR_FILENO } };
+	int ends[2];
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	fds[1].fd = ends[1];
+	pid = spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "runtime" }, (char[]){ "--version" }, NULL },
+	                  .path = program, .cwd = "/", .fds = fds, .n_fds = ARRAY_LEN(fds), .flags = SPAWN_DIES }, NULL, NULL);
+	close(ends[1]);
+	n = pid < 0 ? 0 : read(ends[0], text, VERSION_MAX);
+	close(ends[0]);
+	if (pid > 0)
+		(void)spawn_await(pid, NULL);
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, " \n")] = '\0';
+	if (known(text) != NULL)
+		snprintf(ret_kind, CELL_RUNTIME_MAX + 1, "%s", known(text));
+}
+
+/* The program that was asked for, or the first of those that will do. */
+static int
+choose(const struct run *run, char ret_path[PATH_MAX], struct err *err)
+{
+	const char *asked = run->runtime;
+
+	if (asked == NULL && strcmp(run->spec.boundary, BOUNDARY_GVISOR) == 0)
+		asked = "runsc";
+	if (asked == NULL)
+		return run_find_runtime("crun", ret_path) || run_find_runtime("runc", ret_path) ? 0 :
+		       err_set(err, ENOENT, "no OCI runtime is installed: install crun, runc or runsc");
+	if (strchr(asked, '/') == NULL)
+		return run_find_runtime(asked, ret_path) ? 0 :
+		       err_set(err, ENOENT, "the OCI runtime '%.64s' is not installed", asked);
+	return realpath(asked, ret_path) != NULL && access(ret_path, X_OK) == 0 ? 0 :
+	       err_errno(err, "cannot run the OCI runtime '%s'", asked);
+}
+
+bool
+run_runtime_is_sandbox(const struct run *run)
+{
+	const char *kind = run->runtime == NULL ? NULL : known(run->runtime);
+	char path[PATH_MAX], found[CELL_RUNTIME_MAX + 1] = "";
+
+	if (kind == NULL && run->runtime != NULL && choose(run, path, NULL) == 0 &&
+	    trust_path(TRUST_RUNTIME, path, NULL) == 0)
+		ask_kind(path, found);
+	return strcmp(kind != NULL ? kind : found, "runsc") == 0;
+}
+
+int
+run_finish_runtime(struct run *run, struct err *err)
+{
+	char found[PATH_MAX], path[PATH_MAX];
+	int r;
+
+	if (strcmp(run->spec.boundary, BOUNDARY_OCI) != 0 && strcmp(run->spec.boundary, BOUNDARY_GVISOR) != 0)
+		return run->runtime_by == NULL || strcmp(run->runtime_by, "--runtime") != 0 ? 0 :
+		       err_set(err, EINVAL, "--runtime needs --boundary " BOUNDARY_OCI " or " BOUNDARY_GVISOR);
+	r = choose(run, found, err);
+	/* Whoever mounts it follows no link. */
+	if (r == 0 && realpath(found, path) == NULL)
+		r = err_errno(err, "cannot find '%s'", found);
+	if (r == 0)
+		r = trust_path(TRUST_RUNTIME, path, err);
+	if (r == 0)
+		r = trust_program(path, err);
+	if (r < 0)
+		return r;
+	if (known(found) != NULL)
+		snprintf(run->spec.runtime_kind, sizeof(run->spec.runtime_kind), "%s", known(found));
+	else
+		ask_kind(path, run->spec.runtime_kind);
+	run->spec.runtime = strdup(path);
+	return run->spec.runtime == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+}

@@ -1,0 +1,222 @@
+/* dispatch_root.c - the root file system of a dispatch's cell: the host's, none, an image or a
+ * capability. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/spawn.h"
+#include "canon/canon.h"
+#include "dispatch/dispatch_parts.h"
+#include "registry/registry.h"
+
+#define ANSWER_MAX (4u << 20)           /* of cloister-image */
+#define SAID_MAX 65536
+
+static int
+out_of_memory(struct err *err)
+{
+	return err_set(err, ENOMEM, "out of memory");
+}
+
+/* ---- images ---- */
+
+/* The last line that cloister-image wrote for people is its reason. */
+static int
+fail_as_said(int said, const char *ref, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	char *line;
+	size_t len = 0;
+
+	if (lseek(said, 0, SEEK_SET) < 0 || read_whole(said, SAID_MAX, &text, &len, NULL) < 0 || len == 0)
+		return err_set(err, EIO, "cannot get the image '%.200s'", ref);
+	while (len > 0 && text[len - 1] == '\n')
+		text[--len] = '\0';
+	line = strrchr(text, '\n');
+	line = line != NULL ? line + 1 : text;
+	if (strncmp(line, "cloister: ", 10) == 0)
+		line += 10;
+	return err_set(err, EINVAL, "%.400s", line);
+}
+
+/* What `cloister-image --resolve` answers: an image that is on this machine, loaded if it was not. */
+static int
+ask_for_image(const char *ref, json_t **ret_image, struct err *err)
+{
+	OWN(closep) int answer = memfd_create("image", MFD_CLOEXEC), said = memfd_create("said", MFD_CLOEXEC);
+	OWN(freep) char *text = NULL, *word = strdup(ref);
+	char *argv[] = { (char[]){ "cloister-image" }, (char[]){ "--resolve" }, word, NULL };
+	const struct spawn_fd fds[] = { { SPAWN_NULL, 0 }, { answer, 1 }, { said, 2 } };
+	size_t len;
+	int status, r;
+
+	if (answer < 0 || said < 0 || word == NULL)
+		return err_errno(err, "cannot ask for an image");
+	status = spawn_run(&(struct spawn){ .argv = argv, .fds = fds, .n_fds = ARRAY_LEN(fds),
+	                                    .flags = SPAWN_APART | SPAWN_ONLY }, err);
+	if (status < 0)
+		return status;
+	if (status != 0)
+		return fail_as_said(said, ref, err);
+	r = read_whole(answer, ANSWER_MAX, &text, &len, err);
+	r = r == 0 ? canon_read(text, len, ret_image, err) : r;
+	return r < 0 ? err_wrap(err, "the image '%.200s'", ref) : 0;
+}
+
+/* The image's own PATH, for commands without a folder. */
+static char *
+search_of(const json_t *image)
+{
+	json_t *word;
+	size_t i;
+
+	json_array_foreach(json_object_get(json_object_get(image, "config"), "Env"), i, word)
+		if (json_is_string(word) && strncmp(json_string_value(word), "PATH=", 5) == 0)
+			return strdup(json_string_value(word) + 5);
+	return NULL;
+}
+
+/* REF may be a digest: then the image must be in the store. */
+static int
+open_image(const char *ref, struct dispatch_root *root, json_t **ret_named, struct err *err)
+{
+	OWN(json_decrefp) json_t *image = NULL;
+	json_t *layer;
+	size_t i;
+	int r = ask_for_image(ref, &image, err);
+
+	json_array_foreach(json_object_get(image, "layers"), i, layer)
+		if (r == 0)
+			r = dispatch_root_add(root, dispatch_text(layer, "path"), err);
+	if (r < 0 || ret_named == NULL)
+		return r;
+	root->search = search_of(image);
+	*ret_named = json_pack("{s:s,s:s}", "digest", dispatch_text(image, "digest"), "name",
+	                       dispatch_text(image, "name"));
+	return *ret_named == NULL ? out_of_memory(err) : 0;
+}
+
+/* ---- resolving ---- */
+
+/* The root that was asked for: the agent's own, unless the request names an image. */
+static json_t *
+asked_root(const struct dispatch_request *request, const json_t *agent)
+{
+	json_t *own = json_object_get(agent, "root");
+
+	if (request->image != NULL)
+		return request->image[0] == '\0' ? json_string("minimal") : json_pack("{s:s}", "image", request->image);
+	return own == NULL || json_is_null(own) ? json_string("host") : json_incref(own);
+}
+
+static int
+resolve_capability(struct registry *reg, json_t *asked, struct err *err)
+{
+	struct registry_version version;
+	const char *ref = dispatch_text(asked, "capability");
+	int r = registry_resolve(reg, REGISTRY_CAPABILITY, ref, REGISTRY_LIVE, &version, NULL, err);
+	json_t *named;
+
+	if (r < 0)
+		return err_wrap(err, "the root");
+	named = json_pack("{s:s,s:s}", "hash", version.hash, "name", version.name);
+	return named == NULL || json_object_set_new(asked, "capability", named) < 0 ? out_of_memory(err) : 0;
+}
+
+static bool
+is_word(const json_t *root, const char *word)
+{
+	return json_is_string(root) && strcmp(json_string_value(root), word) == 0;
+}
+
+int
+dispatch_root_resolve(struct registry *reg, const struct dispatch_request *request, const json_t *agent,
+                      json_t *resolved, struct dispatch_root *ret_root, struct err *err)
+{
+	OWN(json_decrefp) json_t *shared = asked_root(request, agent), *asked = json_deep_copy(shared);
+	OWN(dispatch_root_close) struct dispatch_root root = {0};
+	json_t *named = NULL;
+	int r = asked == NULL ? out_of_memory(err) : 0;
+
+	if (r == 0 && request->image != NULL && request->by_agent)
+		return err_set(err, EPERM, "an agent cannot choose the image of another: leave it out");
+	if (r == 0 && is_word(asked, "minimal"))
+		r = open_image(DISPATCH_MINIMAL, &root, &named, err);
+	else if (r == 0 && json_object_get(asked, "image") != NULL)
+		r = open_image(dispatch_text(asked, "image"), &root, &named, err);
+	else if (r == 0 && json_object_get(asked, "capability") != NULL)
+		r = resolve_capability(reg, asked, err);
+	if (r == 0 && named != NULL && json_object_set_new(resolved, "image", named) < 0)
+		r = out_of_memory(err);
+	if (r == 0 && json_object_set(resolved, "root", asked) < 0)
+		r = out_of_memory(err);
+	if (r == 0 && named == NULL)
+		r = dispatch_root_open(reg, resolved, &root, err);
+	if (r < 0)
+		return r;
+	*ret_root = root;
+	root = (struct dispatch_root){0};
+	return 0;
+}
+
+/* ---- again, for an attempt ---- */
+
+/* The folder of the capability that is the root: its bytes are checked. */
+static int
+open_capability(struct registry *reg, const json_t *named, struct dispatch_root *root, struct err *err)
+{
+	OWN(freep) char *path = NULL, *ref = str_format("%s@%s", dispatch_text(named, "name"),
+	                                                dispatch_text(named, "hash"));
+	OWN(json_decrefp) json_t *content = NULL;
+	struct registry_version version;
+	int r = ref == NULL ? out_of_memory(err) :
+	        registry_resolve(reg, REGISTRY_CAPABILITY, ref, REGISTRY_ALL, &version, &content, err);
+
+	r = r == 0 ? registry_tree(reg, &version, content, &path, NULL, err) : r;
+	return r == 0 ? dispatch_root_add(root, path, err) : r;
+}
+
+int
+dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch_root *ret_root, struct err *err)
+{
+	OWN(dispatch_root_close) struct dispatch_root root = {0};
+	const json_t *asked = json_object_get(resolved, "root"), *image = json_object_get(resolved, "image");
+	int r = 0;
+
+	root.is_host = asked == NULL || is_word(asked, "host");
+	if (root.is_host)
+		r = dispatch_root_add(&root, "/", err);
+	else if (json_is_object(image))
+		r = open_image(dispatch_text(image, "digest"), &root, NULL, err);
+	else if (json_object_get(asked, "capability") != NULL)
+		r = open_capability(reg, json_object_get(asked, "capability"), &root, err);
+	if (r < 0)
+		return r;
+	*ret_root = root;
+	root = (struct dispatch_root){0};
+	return 0;
+}
+
+int
+dispatch_root_describe(const struct dispatch_root *root, const json_t *resolved, json_t *doc, struct err *err)
+{
+	const json_t *asked = json_object_get(resolved, "root");
+	json_t *image = json_object_get(resolved, "image");
+	int r = 0;
+
+	if (json_is_object(image))
+		r = json_object_set_new(doc, "image", dispatch_text(image, "name")[0] != '\0' ? json_incref(image) :
+		                        json_pack("{s:s}", "digest", dispatch_text(image, "digest")));
+	else if (json_object_get(asked, "capability") != NULL)
+		r = json_object_set_new(doc, "rootfs", json_string(root->paths[0]));
+	else if (is_word(asked, "none"))
+		r = json_object_set_new(doc, "root", json_string("none"));
+	return r < 0 ? out_of_memory(err) : 0;
+}

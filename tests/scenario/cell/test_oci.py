@@ -1,0 +1,178 @@
+"""Cells in containers of OCI runtimes: the promises of any cell, kept by a runtime that has no rights outside it.
+
+`make test-oci` runs the scenarios of other boundaries over them too."""
+import json
+import os
+import signal
+
+import pytest
+
+import oci
+from leftovers import cgroups
+from operators import is_alive, wait_until
+from terminal import Terminal
+
+LOOK = """
+import os
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(os.getuid(), os.uname().nodename, os.getcwd(), int(status["CapBnd"], 16) | int(status["CapEff"], 16),
+      int(status["Seccomp"]), os.getppid() == 1)
+for path in ("/x", "/etc/x", "/usr/x", "/run/x"):
+    try:
+        os.mkdir(path)
+    except OSError as e:
+        print(e.errno in (13, 30))
+for path in ("/tmp/x", "/var/tmp/x", "/home/agent/x", "/dev/shm/x"):
+    os.mkdir(path)
+print(sorted(set(os.listdir("/")) - set("bin sbin lib lib32 lib64 libx32".split())))
+import ctypes
+print(ctypes.CDLL(None).unshare(0x10000000))
+"""
+SEEN = """1000 cell /home/agent 0 2 True
+True
+True
+True
+True
+['dev', 'etc', 'home', 'proc', 'run', 'sys', 'tmp', 'usr', 'var']
+-1
+"""
+NAMES = """
+import socket
+try:
+    socket.getaddrinfo("denied.example", 80)
+except socket.gaierror as e:
+    print(e.errno == socket.EAI_NONAME)
+try:
+    socket.create_connection(("192.0.2.9", 81), 10).recv(1)
+except OSError as e:
+    print("refused")
+"""
+
+
+@pytest.fixture(params=oci.RUNTIMES)
+def runtime(request, operator):
+    operator.env |= oci.environment(request.param)
+    return request.param
+
+
+def sandboxed(runtime):
+    return "gvisor" if runtime == "runsc" else "oci"
+
+
+def test_promises_of_any_cell(operator, runtime):
+    assert operator.python(LOOK).ok() == SEEN
+    assert operator.sh("cat; echo to >&2; exit 7", input="here").status == 7
+
+
+def test_names_and_refusals(operator, runtime):
+    id = operator.detach("--keep", "--allow", "a.example", "--", "/usr/bin/python3", "-Ic", NAMES)
+    operator.cloister("wait", id).ok()
+    assert operator.cloister("logs", id).ok() == "True\nrefused\n"
+    events = [json.loads(line) for line in operator.cloister("events", "--json", id).ok().splitlines()]
+    assert [e.get("decision") for e in events].count("deny") == 2
+    assert "192.0.2.9" in json.dumps(events)
+    assert events[0]["grant"]["boundary"] == sandboxed(runtime)
+    assert os.path.basename(events[0]["grant"]["runtime"]) == runtime
+    operator.cloister("discard", id).ok()
+
+
+def test_changes_of_a_workspace(operator, runtime):
+    workspace = operator.folder("workspace", {"old": "1\n", "gone": "1\n"})
+    id = operator.change(workspace, "echo 2 >old; rm gone; mkdir d; echo 3 >d/new")
+    assert (workspace / "old").read_text() == "1\n"
+    said = operator.cloister("diff", id).ok()
+    assert "+2" in said and "d/new" in said
+    operator.cloister("apply", id).ok()
+    assert (workspace / "old").read_text() == "2\n" and (workspace / "d/new").read_text() == "3\n"
+    assert not (workspace / "gone").exists()
+
+
+def test_grants_stay_as_they_were_given(operator, runtime):
+    read, write = operator.folder("read", {"f": "1"}), operator.folder("write")
+    said = operator.sh("cat /r/f; echo 2 >/r/f || echo read-only; echo 3 >/w/f", "-v", f"{read}:/r:ro", "-v",
+                       f"{write}:/w")
+    assert said.out == "1read-only\n" and (read / "f").read_text() == "1"
+    assert (write / "f").read_text() == "3\n" and (write / "f").stat().st_uid == operator.uid
+
+
+def test_terminal_and_exec(operator, runtime):
+    terminal = Terminal(operator, operator.program, "run", "-q", "--", "sh", "-c", "tty; stty size; read x; echo got $x")
+    terminal.expect("/dev/pts/[0-9]+\r\n24 80")
+    terminal.type("word\n")
+    terminal.expect("got word")
+    assert terminal.end() == 0
+    terminal.close()
+    id = operator.detach("--", "sleep", "1000")
+    assert operator.cloister("exec", id, "sh", "-c", "id -u; exit 3").status == 3
+    operator.cloister("kill", id).ok()
+
+
+def test_frozen_and_killed_without_its_supervisor(operator, runtime):
+    id = operator.detach("--", "sleep", "1000")
+    pids = operator.pids(id)
+    if operator.is_root:
+        operator.cloister("freeze", id).ok()
+        assert operator.cell(id)["state"] == "frozen"
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: not any(is_alive(pid) for pid in pids[1:]) or operator.is_root, "everything is dead")
+    operator.run("--", "true").ok()
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), "everything is dead")
+    assert cgroups({id}) == set() and operator.running() == []
+
+
+# ---- the runtime -----------------------------------------------------------------
+
+def fake(operator, script):
+    path = operator.file("own/runtime", "#!/bin/sh\ntest \"$1\" = --version && exit\n" + script)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_runtime_has_nothing_of_the_host(operator):
+    """It is root of the cell, and sees programs, the cell's tree and a network in which every way leads to the gate."""
+    script = "echo `id -u` `ls /home /root /etc 2>/dev/null | wc -l` `grep -c ' / /[a-z]* .* ext4 ' /proc/self/mountinfo` " \
+             "`ls -d /cell/usr` `ls /proc | grep -c '^[0-9]'` >&2; exit 1"
+    said = operator.run("--boundary", "oci", "--runtime", fake(operator, script), "--", "true").sentence("the runtime")
+    assert said.startswith("the runtime could not make the cell's container: 0 0 0 /cell/usr ")
+    assert int(said.split()[-1]) < 9
+
+
+@pytest.mark.parametrize("script,why", [
+    ("exit 3", "it ended with 3"),
+    ("echo 'time=\"x\" level=error msg=\"no such thing\"' >&2; exit 1", "the cell's container: no such thing"),
+    ("echo 1 >/run/pid; exit 0", "named no process"),
+    ("test $3 = create && sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >/run/pid; exit 0", "made no container"),
+])
+def test_a_runtime_that_fails(operator, script, why):
+    operator.run("--boundary", "oci", "--runtime", fake(operator, script), "--", "true").sentence(why)
+
+
+@pytest.mark.parametrize("options,why", [
+    (["--boundary", "oci", "--runtime", "cardboard"], "the OCI runtime 'cardboard' is not installed"),
+    (["--boundary", "oci", "--runtime", "/no/such"], "cannot run the OCI runtime '/no/such'"),
+    (["--runtime", "crun"], "--runtime needs --boundary oci or gvisor"),
+    (["--boundary", "gvisor", "--runtime", "crun"], "the boundary 'gvisor' needs the runtime runsc"),
+    (["--boundary", "oci", "--runtime", "crun", "--profile", "nested"], "--profile nested"),
+])
+def test_what_cannot_be_is_refused(operator, options, why):
+    oci.find("crun")
+    operator.run(*options, "--", "true").sentence(why)
+
+
+@pytest.mark.parametrize("demand,options,gets", [
+    ("gvisor", ["--boundary", "oci", "--runtime", "crun"], None),
+    ("gvisor", ["--boundary", "oci", "--runtime", "runsc"], "gvisor"),
+    ("oci", [], "oci"),
+    ("oci", ["--boundary", "namespace"], None),
+    ("namespace", ["--boundary", "oci", "--runtime", "crun"], "oci"),
+])
+def test_a_policy_demands_a_strength(operator, demand, options, gets):
+    for name in ("crun", "runsc"):
+        oci.find(name)
+    policy = operator.file("p.yaml", f"version: 1\nboundary: {demand}\negress: []\n")
+    if gets is None:
+        operator.run("-p", policy, *options, "--", "true").sentence("which is weaker than the policy's")
+        return
+    id = operator.detach("-p", policy, *options, "--", "sleep", "1000")
+    assert operator.cell(id)["boundary"] == gets
+    operator.cloister("kill", id).ok()
