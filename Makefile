@@ -113,7 +113,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-vm vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-vm test-oci vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -300,6 +300,16 @@ test-vm: deps-test
 		tests/scenario/cell/test_limits.py tests/scenario/steer/test_freeze.py \
 		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py -k microvm $(ARGS)
 
+test-oci: deps-test
+	$(SUB) all tests mutant
+	@CLOISTER_TEST_OCI=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
+		tests/scenario/cell/test_oci.py tests/scenario/cell/test_life.py \
+		tests/scenario/cell/test_terminal.py tests/scenario/cell/test_environment.py \
+		tests/scenario/cell/test_network.py tests/scenario/cell/test_stdio.py \
+		tests/scenario/cell/test_limits.py tests/scenario/steer/test_freeze.py \
+		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py \
+		-k "crun or runc or runsc or test_oci" $(ARGS)
+
 # No test and no other build makes it.
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))
 vm-kernel: deps-vm-kernel
@@ -402,6 +412,7 @@ FORCE:
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make test-vm     cells in emulated virtual machines, at length
+## make test-oci    cells in containers of OCI runtimes, at length
 ## make vm-kernel   build a small kernel for virtual machines from Debian's source, for `make install`
 ##                  (docs/boundaries.md); VM_ARCH=arm64 builds it for the other architecture
 ## make escape      the table of escape probes, cloister beside its peers

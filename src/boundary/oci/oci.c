@@ -29,14 +29,13 @@ greet(const struct ns_plan *plan, int stream, struct err *err)
 	return cgroup_limit_pids(plan->cgroup, oci->agents->limits.pids + KEEPERS, err);
 }
 
-/* The cell whose walls are around the runtime.  Runtimes need a root in their user namespace, and an ordinary
- * user's has only one user. */
+/* The cell whose walls are around the runtime, as whose root it runs. */
 static struct cell_spec
 describe_outer(const struct cell_spec *spec)
 {
 	struct cell_spec outer = *spec;
 
-	outer.root = spec->root || !ns_has_range();
+	outer.root = spec->root || oci_names_agent(spec);
 	return outer;
 }
 

@@ -48,7 +48,8 @@ struct oci {
 
 /* oci_runtimes.c */
 const struct oci_runtime *oci_find_runtime(const char *kind);
-/* Whether init gives the agent its user id: an ordinary user's container has one user, which is root. */
+/* Whether init gives the agent its user id, because the container has one user, which is root: an ordinary
+ * user's has no other, and a sandbox's file server makes files as root, which no grant of root's cells has. */
 bool oci_names_agent(const struct cell_spec *agents);
 
 /* oci_root.c: the container's tree, and the keeper's root around it, which is the root afterwards. */

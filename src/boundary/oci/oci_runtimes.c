@@ -35,5 +35,5 @@ oci_find_runtime(const char *kind)
 bool
 oci_names_agent(const struct cell_spec *agents)
 {
-	return !ns_has_range() && !agents->root;
+	return !agents->root && (!ns_has_range() || oci_find_runtime(agents->runtime_kind)->is_sandbox);
 }

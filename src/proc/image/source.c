@@ -100,6 +100,9 @@ run_tool(char *const *argv, struct err *err)
 		return r;
 	if (program[0] != '/')
 		return -ENOENT;
+	r = trust_program(program, err);
+	if (r < 0)
+		return r;
 	status = spawn_run(&(struct spawn){ .argv = argv, .path = program, .flags = SPAWN_DIES, .fds = (struct spawn_fd[]){
 		{ SPAWN_NULL, STDIN_FILENO }, { STDERR_FILENO, STDOUT_FILENO } }, .n_fds = 2 }, err);
 	return status <= 0 ? status : err_set(err, EIO, "%s failed with status %d", argv[0], status);

@@ -16,6 +16,9 @@ struct mux_carry_types;
 /* main.c: does what a message of the supervisor asks for.  -EBADMSG: it is none of those. */
 int init_take(struct ipc_message *message);
 
+/* Opens the side of the terminal MASTER that a process gets; -1: see errno. */
+int init_open_slave(int master);
+
 /* init_container.c: prepares init, whose third argument is FLAGS, in a container.  The agent may change files
  * beneath WRITABLE, which ends with NULL.  Afterwards the descriptors are those of init_channel.h. */
 int init_start_container(const char *flags, char *const *writable, bool *ret_landlock, struct err *err);

@@ -4,6 +4,7 @@
  * descriptors. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -74,11 +75,37 @@ find(uint32_t handle)
 	return c;
 }
 
+/* Whether this kernel ends a terminal when the last process has closed it.  Old versions of gVisor do not. */
+static bool
+terminals_end(void)
+{
+	static enum { UNKNOWN, NO, YES } known;
+	OWN(closep) int master = known != UNKNOWN ? -1 : open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	int unlock = 0, slave = master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0 ? -1 : init_open_slave(master);
+	struct pollfd at = { .fd = master, .events = POLLIN };
+
+	if (known != UNKNOWN)
+		return known == YES;
+	known = YES;
+	if (slave >= 0) {
+		close(slave);
+		known = poll(&at, 1, 0) > 0 ? YES : NO;
+	}
+	return known == YES;
+}
+
+/* Whether everything is read from C, to its end, before its exit is reported. */
+static bool
+is_read_to_the_end(const struct mux_carry *c)
+{
+	return is_ending && (!c->hangs_up || terminals_end());
+}
+
 static bool
 is_reading(const struct carried *c)
 {
 	for (size_t i = 0; i < CARRIES; i++)
-		if (c->is_carried[i] && (is_ending ? c->carries[i].from.fd >= 0 : c->carries[i].last))
+		if (c->is_carried[i] && (is_read_to_the_end(&c->carries[i]) ? c->carries[i].from.fd >= 0 : c->carries[i].last))
 			return true;
 	return false;
 }
@@ -334,8 +361,8 @@ init_stream_exited(uint32_t handle, const struct buf *message)
 	c->has_exited = true;
 	/* Once the agent has ended, its output is read to the end. */
 	is_ending = is_ending || handle == INIT_HANDLE_AGENT;
-	for (size_t i = 0; !is_ending && i < CARRIES; i++)
-		if (c->is_carried[i]) {
+	for (size_t i = 0; i < CARRIES; i++)
+		if (c->is_carried[i] && !is_read_to_the_end(&c->carries[i])) {
 			c->carries[i].last = true;
 			mux_carry_drain(&c->carries[i]);
 		}

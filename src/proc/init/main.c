@@ -189,6 +189,20 @@ become_process(struct spawn *spawn, int *report)
 	execvpe(spawn->argv[0], spawn->argv, spawn->env);
 }
 
+/* The other side of the terminal MASTER.  Old versions of gVisor know it by its path alone. */
+int
+init_open_slave(int master)
+{
+	int fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	unsigned number;
+	char path[32];
+
+	if (fd >= 0 || errno != ENOTTY || ioctl(master, TIOCGPTN, &number) < 0)
+		return fd;
+	snprintf(path, sizeof(path), "/dev/pts/%u", number);
+	return open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+}
+
 static int
 open_terminal(struct spawn *spawn, int *ret_master)
 {
@@ -199,7 +213,7 @@ open_terminal(struct spawn *spawn, int *ret_master)
 
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
 		return -errno;
-	spawn->tty = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	spawn->tty = init_open_slave(master);
 	if (spawn->tty < 0)
 		return -errno;
 	(void)ioctl(master, TIOCSWINSZ, &size);

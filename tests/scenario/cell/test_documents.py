@@ -258,6 +258,8 @@ def test_scripts_of_the_documents_work(operator):
     assert said.status == 0 and "How many words?\n" in said.out and "1 file of /out (2B)" in said.err, said
     script, = (block for block in blocks("docs/registry.md") if "cloister assign" in block)
     run_script(operator, script).ok()
+    script, = (block for block in blocks("docs/images.md") if "image load minimal:" in block)
+    assert "cloister.internal/minimal:latest" in run_script(operator, script).ok()
     script, = (block for block in blocks("docs/audit.md") if "verify_proof" in block)
     operator.file("scripts/docs/verify_proof.py", (TREE / "docs/verify_proof.py").read_text())
     assert run_script(operator, script).ok().startswith("proved: ")

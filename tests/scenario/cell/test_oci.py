@@ -69,7 +69,7 @@ def test_names_and_refusals(operator, runtime):
     operator.cloister("wait", id).ok()
     assert operator.cloister("logs", id).ok() == "True\nrefused\n"
     events = [json.loads(line) for line in operator.cloister("events", "--json", id).ok().splitlines()]
-    assert [e.get("decision") for e in events].count("deny") == 2
+    assert [e.get("verdict") for e in events].count("deny") == 2
     assert "192.0.2.9" in json.dumps(events)
     assert events[0]["grant"]["boundary"] == sandboxed(runtime)
     assert os.path.basename(events[0]["grant"]["runtime"]) == runtime
