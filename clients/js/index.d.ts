@@ -52,7 +52,8 @@ export interface Agent {
   env?: Reference[];
   secrets?: string[];
   limits?: { [name: string]: Json };
-  boundary?: 'namespace' | 'microvm' | 'strongest' | 'strongest,namespace' | null;
+  boundary?: 'namespace' | 'oci' | 'gvisor' | 'microvm' | 'strongest' | 'strongest,namespace' | 'strongest,oci' |
+    'strongest,gvisor' | null;
   workspace?: { path: string; mode?: 'overlay' | 'ro' | 'rw' } | null;
   state?: 'none' | 'keep';
   delegate?: { agents: Reference[]; depth?: number; fan_out?: number };

@@ -44,7 +44,7 @@ struct boundary_ground {
 	const struct boundary_trust *trust;     /* with a policy; else NULL */
 	struct loop *loop;              /* of the port */
 	/* The first INIT_SPAWN, for the agent: the agent starts without a round trip between init and
-	 * supervisor.  It is sent after `meanwhile`. */
+	 * supervisor.  It is sent after `meanwhile`.  NULL: the agent is started later, by the port. */
 	const struct buf *spawn;
 	const int *spawn_fds;
 	size_t n_spawn_fds;
@@ -110,7 +110,7 @@ struct boundary {
 	 * need their folder from the start. */
 	bool (*keeps_changes)(void);
 	/* Makes the agent of that cell the owner of a pipe, if it is not already. */
-	void (*give_to_agent)(int fd, unsigned slot, bool root);
+	void (*give_to_agent)(int fd, unsigned slot, const struct cell_spec *spec);
 
 	/* ---- life ---- */
 

@@ -142,6 +142,26 @@ static const struct member port_members[] = {
 static const struct type port = { .kind = OBJECT, .members = port_members };
 static const struct type ports = { .kind = LIST, .most = CELL_PORTS_MAX, .item = &port };
 
+static const struct type layers = { .kind = LIST, .least = 1, .most = CELL_BUNDLE_LAYERS_MAX, .item = &path };
+static const struct type scratches = { .kind = LIST, .most = CELL_SCRATCHES_MAX, .item = &path };
+static const struct type inner_id = { .kind = NUMBER, .most = 65535 };
+static const struct type groups = { .kind = LIST, .most = CELL_GROUPS_MAX, .item = &inner_id };
+static const struct type outer_id = { .kind = NUMBER, .most = UINT32_MAX - 65536 };
+static const struct member bundle_members[] = {
+	{ .name = "cwd", .type = &path, .with = "" },
+	{ .name = "first_gid", .type = &outer_id },
+	{ .name = "first_uid", .type = &outer_id },
+	{ .name = "gid", .type = &inner_id },
+	{ .name = "groups", .type = &groups },
+	{ .name = "layers", .type = &layers, .with = "" },
+	{ .name = "metacopy", .type = &truth },
+	{ .name = "readonly", .type = &truth },
+	{ .name = "scratches", .type = &scratches },
+	{ .name = "uid", .type = &inner_id },
+	{0}
+};
+static const struct type bundle = { .kind = OBJECT, .members = bundle_members };
+
 static const struct type boundary = { .kind = TEXT, .least = 1, .most = CELL_BOUNDARY_MAX };
 static const char *const profiles[] = { "default", "nested", NULL };
 static const struct type profile = { .kind = WORD, .words = profiles };
@@ -152,6 +172,7 @@ static const struct type chain = { .kind = TEXT, .least = 1, .most = CELL_CHAIN_
 static const struct member document_members[] = {
 	{ .name = "authorities", .type = &authorities },
 	{ .name = "boundary", .type = &boundary },
+	{ .name = "bundle", .type = &bundle, .only_with = "rootfs" },
 	{ .name = "chain", .type = &chain },
 	{ .name = "command", .type = &command, .with = "" },
 	{ .name = "env", .type = &env },

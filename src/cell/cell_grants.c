@@ -36,6 +36,10 @@ cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err
 	if (own != NULL && spec->rootfs[0] != '\0' && tree_is_beneath(own, spec->rootfs))
 		return err_set(err, EPERM, "'%s' cannot be the root file system: cloister keeps its own "
 		               "records in '%s'", spec->rootfs, own);
+	for (char **layer = spec->bundle.layers; own != NULL && layer != NULL && *layer != NULL; layer++)
+		if (is_in(own, *layer) || tree_is_beneath(*layer, own))
+			return err_set(err, EPERM, "'%s' cannot be a layer of a container: cloister keeps its own records in '%s'",
+			               *layer, own);
 	for (size_t i = 0; own != NULL && i < spec->n_grants; i++) {
 		const struct cell_grant *grant = &spec->grants[i];
 

@@ -13,6 +13,7 @@
 
 #define CELL_SPEC_VERSION 5
 #define EGRESS_ENV_MAX 32
+#define INNER_ID_MAX 65535
 
 uint64_t
 cell_limits_over_ms(uint64_t time_ms, uint64_t ttl_ms)
@@ -92,8 +93,24 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAG_BOUNDARY = 65536,
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
        FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAG_IMAGE = 4194304, FLAG_BARE = 8388608,
-       FLAG_RUNTIME = 16777216, FLAGS = 33554431 };
+       FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAGS = 134217727 };
+enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
+
+static void
+put_bundle(struct buf *b, const struct cell_bundle *bundle)
+{
+	buf_put_strv(b, bundle->layers);
+	buf_put_strv(b, bundle->scratches != NULL ? bundle->scratches : (char *[]){ NULL });
+	buf_put_u32(b, bundle->uid);
+	buf_put_u32(b, bundle->gid);
+	buf_put_u32(b, bundle->n_groups);
+	for (uint32_t i = 0; i < bundle->n_groups; i++)
+		buf_put_u32(b, bundle->groups[i]);
+	buf_put_u32(b, bundle->first_uid);
+	buf_put_u32(b, bundle->first_gid);
+	buf_put_u32(b, (bundle->readonly ? BUNDLE_READONLY : 0) | (bundle->metacopy ? BUNDLE_METACOPY : 0));
+}
 
 void
 cell_spec_put(struct buf *b, const struct cell_spec *spec)
@@ -131,7 +148,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->vm_emulated ? FLAG_VM_EMULATED : 0) | (spec->weaker != NULL ? FLAG_WEAKER : 0) |
 	               (spec->vm_boots ? FLAG_VM_BOOTS : 0) | (spec->vm_tap ? FLAG_VM_TAP : 0) |
 	               (spec->image.layers != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0) |
-	               (spec->runtime != NULL ? FLAG_RUNTIME : 0));
+	               (spec->runtime != NULL ? FLAG_RUNTIME : 0) | (spec->bundle.layers != NULL ? FLAG_BUNDLE : 0) |
+	               (spec->held ? FLAG_HELD : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -176,6 +194,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, spec->runtime);
 		buf_put_str(b, spec->runtime_kind);
 	}
+	if (spec->bundle.layers != NULL)
+		put_bundle(b, &spec->bundle);
 }
 
 static int
@@ -283,6 +303,35 @@ get_runtime(struct buf *b, struct cell_spec *spec)
 	if (r == 0)
 		memcpy(spec->runtime_kind, kind, strlen(kind) + 1);
 	return r;
+}
+
+static int
+get_bundle(struct buf *b, struct cell_bundle *bundle)
+{
+	uint32_t flags;
+	int r = buf_dup_strv(b, CELL_BUNDLE_LAYERS_MAX, &bundle->layers);
+
+	r = r == 0 ? buf_dup_strv(b, CELL_SCRATCHES_MAX, &bundle->scratches) : r;
+	if (r < 0)
+		return r;
+	for (char **layer = bundle->layers; *layer != NULL; layer++)
+		if ((*layer)[0] != '/')
+			return -EBADMSG;
+	for (char **at = bundle->scratches; *at != NULL; at++)
+		if ((*at)[0] != '/')
+			return -EBADMSG;
+	if (bundle->layers[0] == NULL || buf_get_u32(b, &bundle->uid) < 0 || buf_get_u32(b, &bundle->gid) < 0 ||
+	    buf_get_u32(b, &bundle->n_groups) < 0 || bundle->n_groups > CELL_GROUPS_MAX)
+		return -EBADMSG;
+	for (uint32_t i = 0; i < bundle->n_groups; i++)
+		if (buf_get_u32(b, &bundle->groups[i]) < 0 || bundle->groups[i] > INNER_ID_MAX)
+			return -EBADMSG;
+	if (bundle->uid > INNER_ID_MAX || bundle->gid > INNER_ID_MAX || buf_get_u32(b, &bundle->first_uid) < 0 || buf_get_u32(b, &bundle->first_gid) < 0 ||
+	    buf_get_u32(b, &flags) < 0 || (flags & ~(uint32_t)BUNDLE_FLAGS) != 0)
+		return -EBADMSG;
+	bundle->readonly = (flags & BUNDLE_READONLY) != 0;
+	bundle->metacopy = (flags & BUNDLE_METACOPY) != 0;
+	return 0;
 }
 
 static int
@@ -456,6 +505,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_image(b, &spec.image);
 	if (r == 0 && (flags & FLAG_RUNTIME) != 0)
 		r = get_runtime(b, &spec);
+	if (r == 0 && (flags & FLAG_BUNDLE) != 0)
+		r = get_bundle(b, &spec.bundle);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -475,6 +526,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.has_hooks = (flags & FLAG_HOOKS) != 0;
 	spec.claim = (flags & FLAG_CLAIM) != 0;
 	spec.keep = (flags & FLAG_KEEP) != 0;
+	spec.held = (flags & FLAG_HELD) != 0;
 	spec.streams = (flags & FLAG_STREAMS) != 0;
 	spec.input = (flags & FLAG_INPUT) != 0;
 	spec.audit_strict = (flags & FLAG_STRICT) != 0;
@@ -516,6 +568,8 @@ cell_spec_free(struct cell_spec *spec)
 	free(spec->vm_initramfs);
 	free(spec->vm_disk);
 	free(spec->runtime);
+	strv_free(spec->bundle.layers);
+	strv_free(spec->bundle.scratches);
 	cell_spec_free_files(spec);
 	free(spec->known_hosts);
 	for (size_t i = 0; i < spec->n_grants; i++) {
@@ -533,6 +587,18 @@ cell_spec_programs(const struct cell_spec *spec)
 	       spec->rootfs[0] != '\0' ? CELL_PROGRAMS_FOLDER : CELL_PROGRAMS_HOST;
 }
 
+uint32_t
+cell_spec_uid(const struct cell_spec *spec)
+{
+	return spec->bundle.layers != NULL ? spec->bundle.uid : spec->image.build ? spec->image.uid : spec->root ? 0 : CELL_AGENT_ID;
+}
+
+uint32_t
+cell_spec_gid(const struct cell_spec *spec)
+{
+	return spec->bundle.layers != NULL ? spec->bundle.gid : spec->image.build ? spec->image.gid : spec->root ? 0 : CELL_AGENT_ID;
+}
+
 bool
 cell_spec_has_overlay(const struct cell_spec *spec)
 {
@@ -547,7 +613,7 @@ cell_spec_has_fd(const struct cell_spec *spec, int fd)
 {
 	const bool has[CELL_FDS_END] = {
 		[CELL_SPEC_FD] = true,
-		[CELL_STARTED_FD] = spec->detached,
+		[CELL_STARTED_FD] = spec->detached || spec->held,
 		[CELL_POLICY_FD] = spec->has_policy,
 		[CELL_POLICY_TEXT_FD] = spec->has_policy,
 		[CELL_COUNTS_FD] = spec->has_policy,

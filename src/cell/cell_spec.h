@@ -35,10 +35,14 @@ struct err;
 #define CELL_LAYERS_MAX 128             /* of an image */
 #define CELL_IMAGE_NAME_MAX 512         /* bytes */
 #define CELL_RUNTIME_MAX 31             /* bytes of the name of an OCI runtime */
+#define CELL_BUNDLE_LAYERS_MAX 256
+#define CELL_SCRATCHES_MAX 32
+#define CELL_GROUPS_MAX 32
 
 /* The descriptors that the supervisor is started with; see cell_spec_has_fd(). */
 #define CELL_SPEC_FD 3                  /* a memory file: the description, see cell_spec_put() */
-#define CELL_STARTED_FD 4               /* if detached: it writes "+" here once the cell runs */
+#define CELL_STARTED_FD 4               /* if detached: it writes "+" here once the cell runs; if held:
+                                         * the cell's id once it is made */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
 #define CELL_POLICY_TEXT_FD 6           /* the policy as YAML that includes nothing */
 #define CELL_COUNTS_FD 7                /* a u64 for each of its rules, of all layers */
@@ -105,6 +109,19 @@ struct cell_image {
 
 enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
 
+/* A container of an engine: its own root file system, and the ids of its process.  Its changes stay
+ * in the cell's scratch space. */
+struct cell_bundle {
+	char **layers;                  /* folders, the lowest first; NULL: the cell is no container */
+	char **scratches;               /* paths in the cell that are empty folders at first; NULL: none */
+	uint32_t uid, gid;              /* below 65536 */
+	uint32_t groups[CELL_GROUPS_MAX];
+	uint32_t n_groups;
+	uint32_t first_uid, first_gid;  /* owners in the layers, and in grants, that are 0 in the cell */
+	bool readonly;                  /* only scratches and grants can be written */
+	bool metacopy;                  /* the layers have files without contents, of an overlay file system */
+};
+
 struct cell_spec {
 	char id[CELL_ID_LEN + 1];
 	char *name;                     /* "" if none */
@@ -123,6 +140,7 @@ struct cell_spec {
 	char *runtime;
 	char runtime_kind[CELL_RUNTIME_MAX + 1];
 	char *hostname, *cwd;
+	struct cell_bundle bundle;      /* of the folder ROOTFS */
 	char *rootfs;                   /* a folder with the programs; "" for none */
 	struct cell_image image;
 	bool bare;                      /* no programs but those in grants */
@@ -135,6 +153,7 @@ struct cell_spec {
 	bool clipboard;                 /* with tty: may set the operator's clipboard */
 	bool claim;                     /* the id was chosen: creating its state entry claims it, or the
 	                                 * start is refused */
+	bool held;                      /* its agent starts on request: CONTROL_START */
 	bool keep;                      /* the state entry stays until it is discarded */
 	bool streams;                   /* detached: stdout and stderr are kept separately, instead of a
 	                                 * log */
@@ -194,6 +213,9 @@ void cell_spec_free_files(struct cell_spec *spec);
 /* Whether PATH is valid for a file in the home folder: no "..", no empty part. */
 bool cell_file_ok(const char *path);
 enum cell_programs cell_spec_programs(const struct cell_spec *spec);
+/* The ids of the agent, in the cell. */
+uint32_t cell_spec_uid(const struct cell_spec *spec);
+uint32_t cell_spec_gid(const struct cell_spec *spec);
 bool cell_spec_has_overlay(const struct cell_spec *spec);
 /* Whether the cell's supervisor is started with the descriptor FD, CELL_SPEC_FD and up. */
 bool cell_spec_has_fd(const struct cell_spec *spec, int fd);

@@ -183,7 +183,7 @@ send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct e
 		return -EINVAL;
 	r = stdio_open(&exec->stdio, tty, inside, err);
 	for (int i = 0; i < 3; i++)
-		boundary->give_to_agent(inside[i], exec->entry.slot, cell->root);
+		boundary->give_to_agent(inside[i], exec->entry.slot, cell);
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	steer_put(&message, &(struct steer_request){ .verb = VERB_EXEC });

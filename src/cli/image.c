@@ -12,7 +12,7 @@ const struct cli_option cli_image_options[] = {
 	{ "tag", 't', "NAME", "build: give the image this name", 0 },
 	{ "file", 'f', "FILE", "build: the Dockerfile or YAML file (Dockerfile, or image.yaml)", 0 },
 	{ "build-arg", 0, "NAME[=VALUE]", "build: the value of an ARG, or the operator's own variable", 0 },
-	{ "policy", 'p', "FILE", "build: the policy of the cells; without one they have no network", 0 },
+	{ "policy", 'p', "FILE", "build: the policy of the cells; without one, no network", 0 },
 	{ "allow", 0, "RULE", "build: also allow this: HOST, or \"GET HOST/PATH/**\"", 0 },
 	{ "secret", 's', "NAME[=VARIABLE][:FORMAT][@HOST]", "build: give cells a placeholder for this secret", 0 },
 	{ "target", 0, "STAGE", "build: end with this stage", 0 },

@@ -28,7 +28,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
-       OPT_LAYER, OPT_RUNTIME };
+       OPT_LAYER, OPT_RUNTIME, OPT_HOLD };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -93,6 +93,7 @@ const struct cli_option cli_run_options[] = {
 	{ "print-doc", 0, NULL, "print the cell's document instead of running it", OPT_PRINT_DOC },
 	{ "timing", 0, NULL, "print how long each step of start and end took", OPT_TIMING },
 	{ "json", 0, NULL, "with --timing: print JSON", OPT_JSON },
+	{ "hold", 0, "FD", "make the cell, write its id here, and wait: for cloister-oci", OPT_HOLD },
 	{0}
 };
 
@@ -264,6 +265,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_TIMING:    run->timing = true; return 0;
 	case OPT_JSON:      run->json = true; return 0;
 	case OPT_WARM:      run->warm = true; return 0;
+	case OPT_HOLD:      return run_set_hold(run, value, err);
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);
 		return r < 0 ? err_wrap(err, "--%s", option->name) : 0;
@@ -278,7 +280,7 @@ is_of_start(int id)
 	switch (id) {
 	case OPT_DOC: case OPT_PRINT_DOC: case OPT_ENV_FILE: case OPT_NAME: case OPT_ID: case OPT_KEEP:
 	case OPT_DETACH: case OPT_STREAMS: case OPT_TTY: case OPT_NO_TTY: case OPT_CLIPBOARD:
-	case OPT_QUIET: case OPT_TIMING: case OPT_JSON: case OPT_WARM:
+	case OPT_QUIET: case OPT_TIMING: case OPT_JSON: case OPT_WARM: case OPT_HOLD:
 		return true;
 	default:
 		return false;
@@ -460,7 +462,7 @@ become_supervisor(const struct run *run, struct spawn *supervisor, struct err *e
 int
 run_start(const struct run *run, struct err *err)
 {
-	struct spawn_fd fds[] = { { -1, CELL_SPEC_FD }, { -1, CELL_STARTED_FD },
+	struct spawn_fd fds[] = { { -1, CELL_SPEC_FD }, { run->hold_fd > 0 ? run->hold_fd : -1, CELL_STARTED_FD },
 		{ run->policy_fd, CELL_POLICY_FD }, { run->policy_text_fd, CELL_POLICY_TEXT_FD },
 		{ run->counts_fd, CELL_COUNTS_FD }, { run->cas_fd, CELL_AUTHORITIES_FD },
 		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD },
@@ -505,5 +507,5 @@ cmd_run(int argc, char **argv)
 	r = run_describe(argc, argv, &run, &err);
 	if (r == 0)
 		r = run.print_doc ? run_print_doc(&run, &err) : run_start(&run, &err);
-	return r < 0 ? cli_fail(&err) : r;
+	return r >= 0 ? r : run.hold_fd > 0 ? run_tell_holder(&run, &err) : cli_fail(&err);
 }

@@ -26,6 +26,7 @@ struct run {
 	size_t n_given;
 	bool timing, json;              /* --timing, --json */
 	bool warm;                      /* --warm */
+	int hold_fd;                    /* --hold; 0: none */
 	uint64_t begun_ns;              /* see base/timing.h */
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
@@ -127,6 +128,9 @@ void run_print_hints(const struct run *run);
 
 /* run_hooks.c */
 int run_set_id(struct run *run, const char *value, struct err *err);
+int run_set_hold(struct run *run, const char *value, struct err *err);
+/* Whoever holds the cell reports the error: standard error is the command's.  Returns an exit status. */
+int run_tell_holder(const struct run *run, const struct err *err);
 int run_add_env_file(struct run *run, const char *file, struct err *err);
 int run_add_setup(struct run *run, const char *path, struct err *err);
 int run_set_principal(struct run *run, const char *text, struct err *err);

@@ -196,6 +196,50 @@ take_input(struct run *run, const json_t *input, struct err *err)
 }
 
 static int
+take_texts(const json_t *list, char ***ret_texts, struct err *err)
+{
+	const json_t *text;
+	size_t i;
+
+	*ret_texts = calloc(json_array_size(list) + 1, sizeof(char *));
+	json_array_foreach(list, i, text)
+		if (*ret_texts == NULL || ((*ret_texts)[i] = strdup(json_string_value(text))) == NULL)
+			return no_memory(err);
+	return *ret_texts == NULL ? no_memory(err) : 0;
+}
+
+static uint32_t
+id_of(const json_t *bundle, const char *name)
+{
+	return (uint32_t)json_integer_value(json_object_get(bundle, name));
+}
+
+/* Links on the way to a layer are the engine's. */
+static int
+take_bundle(struct run *run, const json_t *bundle, struct err *err)
+{
+	struct cell_bundle *b = &run->spec.bundle;
+	const json_t *groups = json_object_get(bundle, "groups");
+	int r = take_texts(json_object_get(bundle, "layers"), &b->layers, err);
+
+	r = r == 0 ? take_texts(json_object_get(bundle, "scratches"), &b->scratches, err) : r;
+	for (char **layer = b->layers; r == 0 && *layer != NULL; layer++)
+		r = trust_path(TRUST_ROOTFS, *layer, err);
+	b->uid = id_of(bundle, "uid");
+	b->gid = id_of(bundle, "gid");
+	b->first_uid = id_of(bundle, "first_uid");
+	b->first_gid = id_of(bundle, "first_gid");
+	for (size_t i = 0; i < json_array_size(groups); i++)
+		b->groups[b->n_groups++] = (uint32_t)json_integer_value(json_array_get(groups, i));
+	b->readonly = json_is_true(json_object_get(bundle, "readonly"));
+	b->metacopy = json_is_true(json_object_get(bundle, "metacopy"));
+	run->spec.root = b->uid == 0;
+	free(run->spec.cwd);
+	run->spec.cwd = strdup(text_of(bundle, "cwd"));
+	return run->spec.cwd == NULL ? no_memory(err) : r;
+}
+
+static int
 take_options(struct run *run, const json_t *doc, struct err *err)
 {
 	const json_t *root = json_object_get(doc, "root");
@@ -233,6 +277,8 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	r = r == 0 ? take_options(run, doc, err) : r;
 	if (r == 0 && image != NULL)
 		r = run_take_image(run, text_of(image, "name"), text_of(image, "digest"), err);
+	if (r == 0 && json_object_get(doc, "bundle") != NULL)
+		r = take_bundle(run, json_object_get(doc, "bundle"), err);
 	return r == 0 && json_object_get(doc, "input") != NULL ?
 	       take_input(run, json_object_get(doc, "input"), err) : r;
 }
@@ -465,6 +511,15 @@ put_root(json_t *doc, const struct run *run, struct err *err)
 	return json_object_set_new(doc, "image", value) < 0 ? no_memory(err) : 0;
 }
 
+/* It comes from a document alone. */
+static int
+put_bundle(json_t *doc, const struct run *run, struct err *err)
+{
+	json_t *bundle = run->doc == NULL ? NULL : json_object_get(run->doc, "bundle");
+
+	return bundle != NULL && json_object_set(doc, "bundle", bundle) < 0 ? no_memory(err) : 0;
+}
+
 static int
 describe(const struct run *run, json_t *doc, struct err *err)
 {
@@ -492,6 +547,7 @@ describe(const struct run *run, json_t *doc, struct err *err)
 	r = r == 0 ? put_limits(doc, run, err) : r;
 	r = r == 0 ? put_ports(doc, run, err) : r;
 	r = r == 0 ? put_policy(doc, run, err) : r;
+	r = r == 0 ? put_bundle(doc, run, err) : r;
 	return r == 0 ? put_input(doc, run, err) : r;
 }
 

@@ -2,6 +2,7 @@
  * files, setups, principals. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,7 +10,9 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/num.h"
 #include "base/own.h"
+#include "cli/cli.h"
 #include "cli/run.h"
 #include "trust/trust.h"
 
@@ -22,6 +25,25 @@ run_set_id(struct run *run, const char *value, struct err *err)
 	memcpy(run->spec.id, value, CELL_ID_LEN + 1);
 	run->spec.claim = true;
 	return 0;
+}
+
+int
+run_set_hold(struct run *run, const char *value, struct err *err)
+{
+	uint64_t fd;
+
+	if (num_parse_count(value, 3, INT_MAX, &fd, NULL) < 0 || fcntl((int)fd, F_GETFD) < 0)
+		return err_set(err, EBADF, "--hold '%s' is not an open descriptor above 2", value);
+	run->hold_fd = (int)fd;
+	run->spec.held = true;
+	return 0;
+}
+
+int
+run_tell_holder(const struct run *run, const struct err *err)
+{
+	(void)!write(run->hold_fd, err->text, strlen(err->text));
+	return CLI_FAILED;
 }
 
 /* Adds one entry of LEN bytes, the N-th.  Its value may be secret, so no message contains it. */
@@ -117,6 +139,9 @@ run_finish_hooks(const struct run *run, struct err *err)
 		return err_set(err, EINVAL, "--streams is for detached cells only: add -d, or remove it");
 	if (run->tty == RUN_TTY_YES && (spec->setups != NULL || run->input_file != NULL))
 		return err_set(err, EINVAL, "with --setup or --input there is no terminal: remove -t");
+	if (spec->held && (spec->detached || spec->setups != NULL || run->warm || run->print_doc))
+		return err_set(err, EINVAL, "--hold cannot be combined with -d, --setup, --warm or --print-doc: remove "
+		               "one");
 	if (run->timing && spec->detached)
 		return err_set(err, EINVAL, "--timing prints once the cell has ended, and -d does not wait for "
 		               "that: remove one");

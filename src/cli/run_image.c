@@ -147,6 +147,9 @@ look_for_image(struct run *run, struct err *err)
 static int
 ask_resolver(const struct run *run, json_t **ret_answer, struct err *err)
 {
+	char require[POLICY_IMAGES_TEXT_MAX + 1], *image = (char *)(uintptr_t)run->image;
+	char *const plain[] = { (char[]){ "cloister-image" }, (char[]){ "--resolve" }, image, NULL };
+	char *const strict[] = { plain[0], plain[1], (char[]){ "--require" }, require, image, NULL };
 	struct spawn_fd out = { -1, STDOUT_FILENO };
 	OWN(freep) char *text = NULL;
 	int ends[2], r, status;
@@ -156,8 +159,9 @@ ask_resolver(const struct run *run, json_t **ret_answer, struct err *err)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot create a pipe");
 	out.fd = ends[1];
-	pid = spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-image" }, (char[]){ "--resolve" },
-		(char *)(uintptr_t)run->image, NULL }, .fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, err);
+	policy_images_text(&run->images, require);
+	pid = spawn_start(&(struct spawn){ .argv = run->images.is_set ? strict : plain, .fds = &out, .n_fds = 1,
+		.flags = SPAWN_DIES }, NULL, err);
 	close(ends[1]);
 	r = pid < 0 ? (int)pid : read_open(ends[0], "cloister-image", ANSWER_MAX, &text, &len, err);
 	close(ends[0]);
@@ -217,8 +221,14 @@ static int
 find_image(struct run *run, struct err *err)
 {
 	unsigned char digest[HASH_LEN];
-	int r = look_for_image(run, err);
+	int r;
 
+	/* cloister-image checks what policies require. */
+	if (run->images.is_set) {
+		r = bring_image(run, err);
+		return r == 0 ? check_digest(run, err) : r;
+	}
+	r = look_for_image(run, err);
 	if (r == -ENOENT && hash_parse_name(run->image, digest))
 		return err_set(err, ENOENT, "it is not in the store: `cloister image load` or `cloister image pull` it");
 	if (r == -ENOENT)

@@ -152,7 +152,7 @@ mounts_make_target(int root, const char *path, bool file, uid_t owner, struct er
 		return dir;
 	/* The skeleton and the scratch space are tmpfs of this cell: files made there are not made
 	 * on the host. */
-	scratch = is_with(dir, root, MOUNTS_SCRATCH);
+	scratch = is_with(dir, root, MOUNTS_SCRATCH) || is_with(dir, root, "dev/shm");
 	/* In a build, /run is in the scratch space too. */
 	if (!scratch && !is_with(dir, root, ".") && !is_with(dir, root, "run"))
 		return err_set(err, ENOENT, "'%s' does not exist in the cell and is not made, because "

@@ -46,6 +46,11 @@ enum control_message {
 	CONTROL_SAYS,
 	/* on an exec's connection, if a socket stands for its terminal: u32 rows, u32 columns */
 	CONTROL_RESIZE,
+	/* start the agent of a cell that was made with `held`; as the steering requests below, answered
+	 * once the agent runs or cannot */
+	CONTROL_START,
+	/* u32 signal for the agent, whatever it is; answered with CONTROL_DONE */
+	CONTROL_SIGNAL_AGENT,
 
 	/* Steering requests.  Each begins with:
 	 *   str by   who asks, at most CONTROL_BY_MAX bytes.  "": the peer, as the kernel reports it.

@@ -20,8 +20,9 @@
 #define INIT_HAS_SSH 'H'
 #define INIT_BY_STREAM 'S'
 #define INIT_IS_TIMED 'T'
-/* In a container: the channel is standard input, and init makes the other descriptors itself.  The arguments
- * after the third are paths that the agent may write. */
+/* In a container: the channel is standard input, and init makes the other descriptors itself.  The fourth
+ * argument is the most processes that its user may have, init included.  The others are paths that the agent may
+ * write. */
 #define INIT_IN_CONTAINER 'C'
 #define INIT_NAMES_AGENT 'U'            /* the container's one user is root: init makes it the agent */
 #define INIT_IS_NESTED 'N'              /* the agent may make namespaces and mounts of its own */

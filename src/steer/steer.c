@@ -44,6 +44,9 @@ const struct steer_row steer_rows[STEER_VERBS] = {
 		.record = "cell.ttl",
 		.one = { "POST", CELL "ttl", "setCellTtl", "How long a cell lives from now on.", NULL, "Ttl", "Done",
 			WORDS_MAX } },
+	[VERB_START] = { "start", CONTROL_START, "w", .who = STEER_OPERATOR, .when = STEER_ALIVE | STEER_LASTING },
+	[VERB_SIGNAL_AGENT] = { "signal-agent", CONTROL_SIGNAL_AGENT, "wu", .who = STEER_OPERATOR,
+		.when = STEER_ALIVE },
 	[VERB_LOST_RIGHTS] = { "lost-rights", CONTROL_LOST_RIGHTS, "w", .who = STEER_OPERATOR },
 
 	/* ---- its policy and its budgets ---- */

@@ -97,3 +97,28 @@ def start_peers(lab, report):
         else:
             report.note(f"start: beside {name} (root)", f"{name} is not installed")
     against(lab, report, lab.root, "start: beside firejail (root)", FIREJAIL, rounds)
+
+
+STEPS = '"$0" --root "$1" create --bundle "$2" box >/dev/null && "$0" --root "$1" start box && ' \
+        '"$0" --root "$1" delete --force box'
+
+
+@group("start-oci")
+def start_oci(lab, report):
+    """A container of busybox as an engine starts it, step by step: with cloister-oci, and with crun."""
+    label, busybox = "start: cloister-oci, create to delete (root)", shutil.which("busybox")
+    if not lab.root or not busybox or not shutil.which("crun"):
+        report.note(label, "needs root, busybox and crun")
+        return
+    folder = lab.root.top / "box"
+    (folder / "rootfs/bin").mkdir(parents=True)
+    shutil.copy2(busybox, folder / "rootfs/bin/true")
+    lab.root.run(["crun", "spec", "--bundle", folder])
+    config = json.loads((folder / "config.json").read_text())
+    config["process"] |= {"args": ["/bin/true"], "terminal": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    ours = lab.cloister.parent / "libexec" / "cloister-oci"
+    times = in_turn(lab, lab.root, {name: ["sh", "-c", STEPS, str(program), f"{folder}.{name}", str(folder)]
+                                    for name, program in (("us", ours), ("crun", "crun"))},
+                    report.pick(100, 15), prefix=PLAIN)
+    report.row(label, times["us"].median, "ms", times["us"].spread, "crun", times["crun"].median, "ratio <= 1.2")

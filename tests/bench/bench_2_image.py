@@ -87,8 +87,8 @@ def share_pages(lab, report, who, n):
                "ratio <= 1.15")
 
 
-@group("image")
-def image(lab, report):
+@group("image-run")
+def image_run(lab, report):
     program = shutil.which("busybox")
     if program is None:
         raise Unmeasured("no busybox (package busybox-static)")

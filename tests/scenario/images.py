@@ -19,6 +19,7 @@ APPLETS = ["sh", "cat", "ls", "id", "touch", "env", "stat", "test", "sleep", "ec
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
+VERSION = '{"imageLayoutVersion":"1.0.0"}'
 NAME = "org.opencontainers.image.ref.name"
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
@@ -39,25 +40,6 @@ def hex_of(digest):
     return digest.removeprefix("sha256:")
 
 
-def layout(operator, *layers, config=None, name="layout"):
-    """An OCI image layout in a folder of the operator's; LAYERS as in Store.layer(), without whiteouts."""
-    def blob(data):
-        operator.file(f"{name}/blobs/sha256/{hex_of(digest_of(data))}", data)
-        return {"digest": digest_of(data), "size": len(data)}
-
-    def document(kind, content):
-        return {"mediaType": kind, **blob(json.dumps(content).encode())}
-
-    tars = [archive(files) for files in layers]
-    about = {"architecture": ARCHITECTURE, "os": "linux", "config": config or {},
-             "rootfs": {"type": "layers", "diff_ids": [digest_of(data) for data in tars]}}
-    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": document(CONFIG, about),
-                "layers": [{"mediaType": LAYER, **blob(data)} for data in tars]}
-    operator.file(f"{name}/oci-layout", '{"imageLayoutVersion":"1.0.0"}')
-    operator.file(f"{name}/index.json", json.dumps({"schemaVersion": 2, "manifests": [document(MANIFEST, manifest)]}))
-    return operator.base / name
-
-
 def archive(files):
     """A tar of FILES."""
     out = io.BytesIO()
@@ -75,6 +57,33 @@ def archive(files):
     return out.getvalue()
 
 
+def documents(ids, config=None, layers=None, **more):
+    """The descriptor of an image whose layers have these diff IDS, and its blobs.  LAYERS: theirs."""
+    blobs = []
+
+    def descriptor(kind, data):
+        data = data if isinstance(data, bytes) else json.dumps(data).encode()
+        blobs.append(data)
+        return {"mediaType": kind, "digest": digest_of(data), "size": len(data)}
+
+    about = {"architecture": ARCHITECTURE, "os": "linux", "config": config or {},
+             "rootfs": {"type": "layers", "diff_ids": ids}, **more}
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor(CONFIG, about),
+                "layers": [descriptor(LAYER, data) for data in layers or [f"layer {id}".encode() for id in ids]]}
+    return descriptor(MANIFEST, manifest), blobs
+
+
+def layout(operator, *layers, config=None, name="layout"):
+    """An OCI image layout in a folder of the operator's; LAYERS as in Store.layer(), without whiteouts."""
+    tars = [archive(files) for files in layers]
+    entry, blobs = documents([digest_of(data) for data in tars], config, layers=tars)
+    for data in blobs:
+        operator.file(f"{name}/blobs/sha256/{hex_of(digest_of(data))}", data)
+    operator.file(f"{name}/oci-layout", VERSION)
+    operator.file(f"{name}/index.json", json.dumps({"schemaVersion": 2, "manifests": [entry]}))
+    return operator.base / name
+
+
 class Store:
     def __init__(self, operator):
         self.operator = operator
@@ -84,11 +93,6 @@ class Store:
         path = self.operator.folder(f"data/images/{name}" if name else "data/images")
         path.chmod(0o700)
         return path
-
-    def blob(self, data):
-        data = data if isinstance(data, bytes) else json.dumps(data).encode()
-        self.operator.file(f"data/images/blobs/sha256/{hex_of(digest_of(data))}", data)
-        return digest_of(data)
 
     def put(self, path, content, owner):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,13 +130,9 @@ class Store:
         for part in "", "blobs", "blobs/sha256", "layers", "uses", "parts":
             self.folder(part)
         ids = [one if isinstance(one, str) else self.layer(one) for one in layers]
-        about = {"architecture": ARCHITECTURE, "os": "linux", "config": config or {},
-                 "rootfs": {"type": "layers", "diff_ids": ids}, **more}
-        blobs = [(LAYER, b"a layer " + id.encode()) for id in ids]
-        descriptors = [{"mediaType": CONFIG, "digest": self.blob(about), "size": len(json.dumps(about))}]
-        descriptors += [{"mediaType": kind, "digest": self.blob(data), "size": len(data)} for kind, data in blobs]
-        manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": descriptors[0], "layers": descriptors[1:]}
-        entry = {"mediaType": MANIFEST, "digest": self.blob(manifest), "size": len(json.dumps(manifest))}
+        entry, blobs = documents(ids, config, **more)
+        for data in blobs:
+            self.operator.file(f"data/images/blobs/sha256/{hex_of(digest_of(data))}", data)
         self.list(entry | ({"annotations": {NAME: name}} if name else {}))
         return entry["digest"]
 
@@ -143,7 +143,7 @@ class Store:
             if other.get("annotations") == entry.get("annotations"):
                 other.pop("annotations", None)
         entries = [e for e in entries if e["digest"] != entry["digest"]] + [entry]
-        self.operator.file("data/images/oci-layout", '{"imageLayoutVersion":"1.0.0"}')
+        self.operator.file("data/images/oci-layout", VERSION)
         self.operator.file("data/images/index.json", json.dumps({"schemaVersion": 2, "manifests": entries}))
 
     def tree(self, diff_id):

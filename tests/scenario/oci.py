@@ -10,8 +10,22 @@ RUNTIMES = ["crun", "runc", "runsc"]
 FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
 
 # docs/runtimes.md says so too.
-NOT_IN_CONTAINERS = {}
-NOT_IN_GVISOR = {}
+NOT_IN_CONTAINERS = {
+    "test_each_cell_has_a_boot_id_of_its_own": "runtimes can only mask it: it is empty",
+    "test_defaults_are_finite": "the cell's cgroup also has room for the keeper",
+    "test_memory_and_processes_as_asked": "the cell's cgroup also has room for the keeper",
+    "test_the_hosts_loopback_is_another": "one of them is for --profile nested",
+    "test_no_command_reads_the_operators_input_unasked": "input is sent ahead to the container",
+}
+NOT_IN_GVISOR = {
+    "test_exec_shares_everything": "ls fails in Debian 12's version",
+    "test_no_descriptor_above_2": "the agent has no pid here",
+    "test_signals_are_as_new": "its /proc has no signals",
+    "test_soft_limits_and_priority_are_the_usual": "gVisor has priorities of its own",
+    "test_long_slices_and_the_operators_niceness": "gVisor has priorities of its own",
+    "test_the_operators_policy_stays": "gVisor has priorities of its own",
+    "test_other_devices": "gVisor has devices of its own",
+}
 
 
 def find(runtime):

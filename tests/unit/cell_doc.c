@@ -13,7 +13,9 @@
 #define DOC(more) "{\"command\":[\"sh\",\"\"]," more "\"version\":1}"
 
 static const char everything[] =
-	"{\"authorities\":\"-----BEGIN\",\"boundary\":\"namespace\",\"chain\":\"a/b\",\"command\":[\"sh\",\"\"],"
+	"{\"authorities\":\"-----BEGIN\",\"boundary\":\"namespace\",\"bundle\":{\"cwd\":\"/\",\"first_gid\":0,"
+	"\"first_uid\":4294901759,\"gid\":65535,\"groups\":[1],\"layers\":[\"/l\"],\"metacopy\":true,\"readonly\":false,"
+	"\"scratches\":[\"/s\"],\"uid\":0},\"chain\":\"a/b\",\"command\":[\"sh\",\"\"],"
 	"\"env\":[{\"name\":\"A\",\"value\":\"\"},{\"file\":\"/e\"}],"
 	"\"grants\":[{\"access\":\"overlay\",\"host\":\"/w\",\"workspace\":true},"
 	"{\"access\":\"ro\",\"cell\":\"/c\",\"host\":\"/h\"},{\"blob\":\"" BLOB "\",\"cell\":\"/b\"}],"
@@ -50,6 +52,11 @@ static const struct {
 	const char *text, *why;         /* WHY is part of the sentence */
 } refused[] = {
 	{ "", "cannot be read" },
+	{ DOC("\"bundle\":{\"cwd\":\"/\",\"layers\":[\"/l\"]},"), "cannot have 'bundle' without 'rootfs'" },
+	{ DOC("\"bundle\":{\"cwd\":\"/\",\"layers\":[]},\"rootfs\":\"/r\","), "bundle.layers is empty" },
+	{ DOC("\"bundle\":{\"cwd\":\"/\",\"layers\":[\"l\"]},\"rootfs\":\"/r\","), "must be an absolute path" },
+	{ DOC("\"bundle\":{\"layers\":[\"/l\"]},\"rootfs\":\"/r\","), "needs 'cwd'" },
+	{ DOC("\"bundle\":{\"cwd\":\"/\",\"layers\":[\"/l\"],\"uid\":65536},\"rootfs\":\"/r\","), "use 0 to 65535" },
 	{ "[]", "must be an object" },
 	{ "{\"command\":[\"a\"]}", "needs 'version'" },
 	{ "{\"version\":1}", "needs 'command'" },
@@ -61,7 +68,7 @@ static const struct {
 	  "the key \"version\" is given twice: remove one" },
 	{ "{\"command\":[\"a\\u0000b\"],\"version\":1}", "cannot be read" },
 	{ DOC("\"Env\":[],"), "the cell document has no member 'Env': did you mean 'env'?" },
-	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, chain, command, env, grants, "
+	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, bundle, chain, command, env, grants, "
 	  "hostname, image, input, limits, policy, ports, principal, profile, root, rootfs, secrets, setups, version, within" },
 	{ DOC("\"env\":[{\"name\":\"A\"}],"), "env[0] needs 'value'" },
 	{ DOC("\"env\":[{\"value\":\"A\"}],"), "env[0] needs 'name' or 'file'" },

@@ -39,6 +39,8 @@ sample(void)
 		.vm_disk = strdup("/d"), .vm_disk_hash = { 5, [HASH_LEN - 1] = 6 },
 		.vm_kernel_hash = { 1, [HASH_LEN - 1] = 2 }, .vm_initramfs_hash = { 3, [HASH_LEN - 1] = 4 },
 		.image = { layers_of_sample, strdup("a.example/b:1"), { 7, [HASH_LEN - 1] = 8 }, 33, 44 }, .bare = true,
+		.held = true, .bundle = { .layers = layers_of_sample, .scratches = setups_of_sample, .uid = 33, .gid = 65535,
+			.groups = { 4, 5 }, .n_groups = 2, .first_uid = 100000, .first_gid = 1, .metacopy = true },
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};
 
@@ -107,6 +109,11 @@ TEST(cell_spec_round_trip)
 	CHECK_STR(out.image.name, "a.example/b:1");
 	CHECK(out.bare && out.image.uid == 33 && out.image.gid == 44 &&
 	      memcmp(out.image.digest, in.image.digest, HASH_LEN) == 0);
+	CHECK_STR(out.bundle.layers[1], "/l/1");
+	CHECK(out.held && out.bundle.layers[2] == NULL && out.bundle.uid == 33 && out.bundle.gid == 65535 &&
+	      out.bundle.n_groups == 2 && out.bundle.groups[1] == 5 && out.bundle.first_uid == 100000 &&
+	      out.bundle.first_gid == 1 && out.bundle.metacopy && !out.bundle.readonly);
+	CHECK(cell_spec_uid(&out) == 33 && cell_spec_gid(&out) == 65535 && cell_spec_has_fd(&out, CELL_STARTED_FD));
 	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);
 	buf_init(&again, CELL_SPEC_MAX);
 	cell_spec_put(&again, &out);
@@ -282,6 +289,28 @@ TEST(cell_spec_sources)
 		char *list[] = { lists[i][0], NULL };
 
 		in.sources = list;
+		buf_init(&b, CELL_SPEC_MAX);
+		cell_spec_put(&b, &in);
+		CHECK_ERR(cell_spec_get(&b, &out, NULL), EBADMSG);
+	}
+}
+
+TEST(cell_spec_of_a_container_is_strict)
+{
+	char *relative[] = { (char[]){ "a" }, NULL }, *none[] = { NULL };
+	const struct { char **layers, **scratches; uint32_t uid, gid, group; } bad[] = {
+		{ relative, setups_of_sample, 0, 0, 0 }, { none, setups_of_sample, 0, 0, 0 },
+		{ layers_of_sample, relative, 0, 0, 0 }, { layers_of_sample, none, 65536, 0, 0 },
+		{ layers_of_sample, none, 0, 65536, 0 }, { layers_of_sample, none, 0, 0, 65536 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		OWN(sample_free) struct cell_spec in = sample();
+		struct cell_spec out = {0};
+		OWN(buf_free) struct buf b;
+
+		in.bundle = (struct cell_bundle){ .layers = bad[i].layers, .scratches = bad[i].scratches, .uid = bad[i].uid,
+			.gid = bad[i].gid, .groups = { bad[i].group }, .n_groups = 1 };
 		buf_init(&b, CELL_SPEC_MAX);
 		cell_spec_put(&b, &in);
 		CHECK_ERR(cell_spec_get(&b, &out, NULL), EBADMSG);

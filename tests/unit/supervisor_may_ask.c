@@ -58,6 +58,8 @@ TEST(supervisor_may_ask_when)
 		{ VERB_REVOKE, 0, 0, 0, 0, -ESRCH },
 		{ VERB_ROTATE, 0, 0, 0, 0, -ESRCH },
 		{ VERB_LOST_RIGHTS, 0, 0, 0, 0, 0 },
+		{ VERB_START, 0, 0, 0, -ESRCH, -ESRCH },
+		{ VERB_SIGNAL_AGENT, 0, 0, 0, 0, -ESRCH },
 	};
 	static struct supervisor sv;
 

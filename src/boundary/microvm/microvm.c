@@ -340,6 +340,8 @@ microvm_check(const struct cell_spec *spec, struct err *err)
 
 	if (spec->vm_kernel == NULL)
 		return err_set(err, EINVAL, "the cell's description names no kernel for its virtual machine");
+	if (spec->bundle.layers != NULL)
+		return err_set(err, ENOTSUP, "the container of an engine has no virtual machine: its boundary is `namespace`");
 	if (spec->limits.memory < MEMORY_LEAST)
 		return err_set(err, EINVAL, "a virtual machine also needs memory for its kernel: use --memory %s or more",
 		               MEMORY_LEAST_TEXT);

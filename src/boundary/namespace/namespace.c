@@ -114,7 +114,8 @@ make_net(const struct ns_plan *plan, struct walls *w, struct err *err)
 static int
 send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err)
 {
-	return unless_gone(port_start(w->port, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err));
+	return ground->spawn == NULL ? 0 :
+	       unless_gone(port_start(w->port, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err));
 }
 
 static int
@@ -251,6 +252,9 @@ ns_check(const struct cell_spec *spec, struct err *err)
 		return err_set(err, ENOTSUP, "--disk cannot be enforced on an overlay workspace: this "
 		               "kernel's tmpfs has no user attributes (Linux 6.6 has): leave it out, or "
 		               "use -w DIR:ro");
+	if (spec->bundle.layers != NULL && (spec->n_files > 0 || spec->known_hosts[0] != '\0'))
+		return err_set(err, ENOTSUP, "a container has no home folder of the cell's: its secrets can be variables, "
+		               "but no files and no SSH keys");
 	return raise_core_limit(err);
 }
 
@@ -365,6 +369,8 @@ close_plan(struct ns_plan *plan)
 	closep(&plan->init_exe);
 	closep(&plan->rootfs);
 	closep(&plan->changes);
+	closep(&plan->bundle);
+	closep(&plan->scratch);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&plan->grants[i]);
 	for (size_t i = 0; i < CELL_LAYERS_MAX; i++)
@@ -508,9 +514,9 @@ ns_inner_root(unsigned slot)
 }
 
 void
-ns_give_to_agent(int fd, unsigned slot, bool root)
+ns_give_to_agent(int fd, unsigned slot, const struct cell_spec *spec)
 {
-	uid_t agent = NS_RANGE_FIRST + slot * NS_RANGE_SIZE + (root ? 0 : CELL_AGENT_ID);
+	uid_t agent = NS_RANGE_FIRST + slot * NS_RANGE_SIZE + cell_spec_uid(spec);
 	struct stat st;
 
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && ns_has_range())

@@ -187,21 +187,39 @@ ns_set_limits(const struct ns_plan *plan, struct err *err)
 
 const char *const ns_writable[] = { "/tmp", "/var/tmp", "/home/agent", "/dev/shm", NULL };
 
+#define WRITABLE_MAX (CELL_GRANTS_MAX + CELL_SCRATCHES_MAX + 8)
+
+/* Where the agent may write, besides its grants.  Returns how many there are. */
+static size_t
+list_writable(const struct cell_spec *spec, const char *ret_list[WRITABLE_MAX])
+{
+	size_t n = 0;
+
+	/* The files of the image, or of the container, are those of the cell. */
+	if (spec->image.build || (spec->bundle.layers != NULL && !spec->bundle.readonly))
+		ret_list[n++] = "/";
+	if (spec->bundle.layers == NULL) {
+		for (size_t i = 0; ns_writable[i] != NULL; i++)
+			ret_list[n++] = ns_writable[i];
+		return n;
+	}
+	ret_list[n++] = "/dev/shm";
+	for (char **at = spec->bundle.scratches; *at != NULL; at++)
+		ret_list[n++] = *at;
+	return n;
+}
+
 static int
 make_landlock(const struct ns_plan *plan, int *ret_fd, struct err *err)
 {
-	const char *writable[CELL_GRANTS_MAX + 8] = {0};
+	const char *writable[WRITABLE_MAX] = {0};
 	const struct cell_spec *spec = plan->spec;
-	size_t n = 0;
+	size_t n;
 
 	*ret_fd = -1;
 	if (!CONTROL_ON("landlock"))
 		return 0;
-	for (; ns_writable[n] != NULL; n++)
-		writable[n] = ns_writable[n];
-	/* The image's files, which are those of the cell. */
-	if (spec->image.build)
-		writable[n++] = "/";
+	n = list_writable(spec, writable);
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].access != CELL_READ)
 			writable[n++] = spec->grants[i].cell;
@@ -236,7 +254,9 @@ become_builder(const struct ns_plan *plan, struct err *err)
 int
 ns_drop_everything(const struct ns_plan *plan, struct err *err)
 {
-	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	const struct cell_bundle *bundle = &plan->spec->bundle;
+	uid_t agent = cell_spec_uid(plan->spec);
+	gid_t group = cell_spec_gid(plan->spec);
 	int r = 0;
 
 	if (plan->spec->image.build && CONTROL_ON("caps"))
@@ -247,7 +267,9 @@ ns_drop_everything(const struct ns_plan *plan, struct err *err)
 		r = err_errno(err, "cannot keep capabilities");
 	if (r < 0)
 		return r;
-	if (plan->range && (setresgid(agent, agent, agent) < 0 || setresuid(agent, agent, agent) < 0))
+	if (plan->range && bundle->n_groups > 0 && setgroups(bundle->n_groups, bundle->groups) < 0)
+		return err_errno(err, "cannot enter the groups of the container's process");
+	if (plan->range && (setresgid(group, group, group) < 0 || setresuid(agent, agent, agent) < 0))
 		return err_errno(err, "cannot become the agent");
 	return CONTROL_ON("caps") ? privileges_drop(err) : 0;
 }

@@ -91,7 +91,7 @@ static int
 cover(const struct ns_plan *plan, int root, const char *inside, size_t len, enum cell_access access,
       bool is_there, struct err *err)
 {
-	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	uid_t agent = cell_spec_uid(plan->spec);
 	OWN(closep) int target = -1;
 	int r = access == CELL_READ ? 0 : pin_way(root, inside, len, !is_there, err);
 

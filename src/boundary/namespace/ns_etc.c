@@ -26,31 +26,42 @@ static const char no_resolver[] =
 	"# The supervisor answers here, at once, that there is no such name.\n"
 	"nameserver " CELL_NET_NOBODY4 "\n";
 
+/* OVER: replaces the files of a container, whose users and services are its own. */
 static int
-write_names(int etc, const struct cell_spec *spec, struct err *err)
+write_names(int etc, const struct cell_spec *spec, bool over, struct err *err)
 {
 	OWN(freep) char *hosts = str_format("127.0.0.1\tlocalhost %s\n::1\tlocalhost %s\n%s",
 	                                    spec->hostname, spec->hostname,
 	                                    spec->has_policy ? gate_names : "");
 	OWN(freep) char *name = str_format("%s\n", spec->hostname);
 	const struct { const char *file, *text; } files[] = {
+		{ "hosts", hosts },
+		{ "hostname", name },
+		{ "resolv.conf", spec->has_policy ? gate_resolver : no_resolver },
 		{ "passwd", "root:x:0:0:root:/home/agent:/bin/sh\n"
 		            "agent:x:1000:1000:agent:/home/agent:/bin/sh\n"
 		            "nobody:x:65534:65534:nobody:/:/bin/false\n" },
 		{ "group", "root:x:0:\nagent:x:1000:\ntty:x:5:\nnogroup:x:65534:\n" },
-		{ "hosts", hosts },
-		{ "hostname", name },
-		{ "resolv.conf", spec->has_policy ? gate_resolver : no_resolver },
 		{ "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 		                   "services: files\nprotocols: files\n" },
 	};
+	const size_t n = over ? 3 : ARRAY_LEN(files);
 	int r = 0;
 
 	if (hosts == NULL || name == NULL)
 		return err_errno(err, "cannot make /etc");
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(files); i++)
+	for (size_t i = 0; over && i < n; i++)
+		if (unlinkat(etc, files[i].file, 0) < 0 && errno != ENOENT)
+			return err_errno(err, "cannot replace /etc/%s", files[i].file);
+	for (size_t i = 0; r == 0 && i < n; i++)
 		r = create_file_at(etc, files[i].file, 0644, files[i].text, err);
 	return r;
+}
+
+int
+ns_replace_names(int etc, const struct cell_spec *spec, struct err *err)
+{
+	return write_names(etc, spec, true, err);
 }
 
 /* The parts of the host's /etc that are code and data of its packages, not its own configuration. */
@@ -130,7 +141,7 @@ ns_make_etc(int root, const struct cell_spec *spec, struct err *err)
 	etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (etc < 0)
 		return err_errno(err, "cannot make /etc");
-	r = write_names(etc, spec, err);
+	r = write_names(etc, spec, false, err);
 	if (r < 0 || cell_spec_programs(spec) != CELL_PROGRAMS_HOST)
 		return r;
 	host = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -39,7 +39,7 @@ make_file(int home, const struct cell_file *file, uid_t agent, struct err *err)
 int
 ns_make_home(int root, const struct cell_spec *spec, struct err *err)
 {
-	uid_t agent = spec->root ? 0 : CELL_AGENT_ID;
+	uid_t agent = cell_spec_uid(spec);
 	OWN(closep) int home = -1;
 	int r = 0;
 

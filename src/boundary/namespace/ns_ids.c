@@ -77,8 +77,6 @@ int
 ns_write_maps(const struct ns_plan *plan, pid_t child, struct err *err)
 {
 	OWN(closep) int proc = open_proc(child, err);
-	const struct cell_image *image = &plan->spec->image;
-	const unsigned agent = plan->spec->root ? 0 : CELL_AGENT_ID;
 	int r;
 
 	if (proc < 0)
@@ -91,9 +89,9 @@ ns_write_maps(const struct ns_plan *plan, pid_t child, struct err *err)
 	}
 	r = write_file_at(proc, "setgroups", "deny", err);
 	if (r == 0)
-		r = write_map(proc, "uid_map", image->build ? image->uid : agent, geteuid(), 1, err);
+		r = write_map(proc, "uid_map", cell_spec_uid(plan->spec), geteuid(), 1, err);
 	if (r == 0)
-		r = write_map(proc, "gid_map", image->build ? image->gid : agent, getegid(), 1, err);
+		r = write_map(proc, "gid_map", cell_spec_gid(plan->spec), getegid(), 1, err);
 	return r < 0 ? err_wrap(err, "cannot map the agent's user id (see `cloister doctor`)") : 0;
 }
 
@@ -209,7 +207,8 @@ static struct id_map
 range_of(const struct ns_plan *plan)
 {
 	const struct cell_image *image = &plan->spec->image;
-	struct id_map map = { .to = plan->base, .size = NS_RANGE_SIZE, .agent = plan->spec->root ? 0 : CELL_AGENT_ID };
+	struct id_map map = { .uid = plan->spec->bundle.first_uid, .gid = plan->spec->bundle.first_gid, .to = plan->base,
+	                      .size = NS_RANGE_SIZE, .agent = plan->spec->root ? 0 : CELL_AGENT_ID };
 
 	map.agent_uid = map.agent_gid = map.agent;
 	/* In a build, the agent is that user itself. */
@@ -236,7 +235,7 @@ copy_mapped(const char *path, bool whole_range, const struct ns_plan *plan, stru
 	if (at < 0 || fstat(at, &st) < 0)
 		return err_errno(err, "cannot open '%s'", path);
 	map = (struct id_map){ .uid = st.st_uid, .gid = st.st_gid,
-		.to = plan->base + (plan->spec->root ? 0 : CELL_AGENT_ID), .size = 1 };
+		.to = plan->base + cell_spec_uid(plan->spec), .size = 1 };
 	if (whole_range)
 		map = range_of(plan);
 	mount = open_tree(at, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
@@ -286,6 +285,23 @@ find_missing(struct ns_plan *plan, size_t grant)
 	}
 }
 
+/* A container's files keep their owners. */
+static int
+copy_bundle(struct ns_plan *plan, struct last_map *last, struct err *err)
+{
+	char *const *layers = plan->spec->bundle.layers;
+	int mounts[CELL_BUNDLE_LAYERS_MAX], n = 0, r = 0;
+
+	for (; r == 0 && layers[n] != NULL; n++) {
+		mounts[n] = copy_mapped(layers[n], true, plan, last, err);
+		r = mounts[n] < 0 ? mounts[n] : 0;
+	}
+	r = r == 0 ? ns_prepare_bundle(plan, mounts, err) : r;
+	for (int i = 0; i < n; i++)
+		closep(&mounts[i]);
+	return r;
+}
+
 static int
 copy_layers(struct ns_plan *plan, struct last_map *last, struct err *err)
 {
@@ -310,14 +326,17 @@ ns_prepare_layers(struct ns_plan *plan, struct err *err)
 static int
 copy_grants(struct ns_plan *plan, struct last_map *last, struct err *err)
 {
+	const bool is_bundle = plan->spec->bundle.layers != NULL;
 	int r;
 
 	for (size_t i = 0; i < plan->spec->n_grants; i++) {
-		plan->grants[i] = copy_mapped(plan->spec->grants[i].host, false, plan, last, err);
+		plan->grants[i] = copy_mapped(plan->spec->grants[i].host, is_bundle, plan, last, err);
 		if (plan->grants[i] < 0)
 			return plan->grants[i];
 		find_missing(plan, i);
 	}
+	if (is_bundle)
+		return copy_bundle(plan, last, err);
 	r = copy_layers(plan, last, err);
 	if (r < 0 || plan->spec->rootfs[0] == '\0')
 		return r;
@@ -328,7 +347,7 @@ copy_grants(struct ns_plan *plan, struct last_map *last, struct err *err)
 void
 ns_clear_plan(struct ns_plan *plan)
 {
-	plan->rootfs = plan->changes = -1;
+	plan->rootfs = plan->changes = plan->bundle = plan->scratch = -1;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		plan->grants[i] = -1;
 	for (size_t i = 0; i < CELL_LAYERS_MAX; i++)

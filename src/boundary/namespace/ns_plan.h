@@ -59,6 +59,7 @@ struct ns_plan {
 	bool has_etc;                   /* the generated /etc is in the root file system already */
 	int changes;                    /* likewise, for the folder that keeps changes */
 	pid_t mapper;                   /* a dead process that made an id map; 0: none */
+	int bundle, scratch;            /* likewise, for a container: its root, and the scratch space */
 };
 
 /* ns_ids.c: user and group ids inside and outside the cell. */
@@ -107,6 +108,7 @@ int ns_begin_root(const char *size, bool is_image, int *ret_root, struct err *er
 int ns_show_programs(const struct ns_plan *plan, int *root, struct err *err);
 int ns_show_host(int root, struct err *err);    /* the host's programs alone */
 int ns_make_dev(int root, struct err *err);
+int ns_make_devices(int root, struct err *err); /* /dev alone */
 int ns_make_proc(const struct ns_plan *plan, int root, struct err *err);
 /* Path I of those that it masks, without the first "/"; NULL: there are no more. */
 const char *ns_masked(size_t i);
@@ -118,6 +120,7 @@ int ns_enter_root(int root, struct err *err);
 /* Detaches the root that was begun last, which is the working folder, from "/", where another one is to be
  * begun.  ns_enter_root() detaches what is mounted on top at "/", and that has to be the host's tree. */
 int ns_leave_tree(struct err *err);
+int ns_pivot(int root, struct err *err);        /* leaves the host's tree and detaches it */
 /* ns_entries.c: whether the entry NAME of a root file system is shown as it is, if it is a folder or a link.
  * Cloister provides the others itself, or a cell has none; /etc is beneath cloister's own files. */
 bool ns_is_programs(const char *name);
@@ -142,8 +145,15 @@ int ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err
 int ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const int *fds, size_t n_fds,
                 struct err *err);
 
+/* ns_bundle.c: the file system of a container.  The first prepares what only real root can: LAYERS are
+ * id-mapped mounts, which are used up.  The second is ns_build_root() for it. */
+int ns_prepare_bundle(struct ns_plan *plan, const int *layers, struct err *err);
+int ns_build_bundle(const struct ns_plan *plan, struct err *err);
+
 /* ns_etc.c: makes the generated /etc in ROOT, which is the working folder and has no mounts yet. */
 int ns_make_etc(int root, const struct cell_spec *spec, struct err *err);
+/* Writes the names of hosts and of the resolver over those of the folder ETC. */
+int ns_replace_names(int etc, const struct cell_spec *spec, struct err *err);
 
 /* ns_home.c: makes the files of the agent's home, before any grant is attached. */
 int ns_make_home(int root, const struct cell_spec *spec, struct err *err);

@@ -29,7 +29,7 @@
 static uid_t
 agent_id(const struct ns_plan *plan)
 {
-	return plan->spec->root ? 0 : CELL_AGENT_ID;
+	return cell_spec_uid(plan->spec);
 }
 
 static int
@@ -127,7 +127,7 @@ show_folder(const struct ns_plan *plan, int root, struct err *err)
 }
 
 int
-ns_make_dev(int root, struct err *err)
+ns_make_devices(int root, struct err *err)
 {
 	static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
 	static const struct { const char *name, *to; } links[] = {
@@ -136,7 +136,7 @@ ns_make_dev(int root, struct err *err)
 		{ "dev/ptmx", "pts/ptmx" },
 	};
 	/* The kernel also counts terminals for the whole machine. */
-	const char *const pts_options[] = { "mode", "0620", "ptmxmode", "0666", "max", "256", NULL };
+	const char *const pts_options[] = { "source", "devpts", "mode", "0620", "ptmxmode", "0666", "max", "256", NULL };
 	OWN(closep) int pts = -1;
 	char from[32];
 	int r = 0;
@@ -155,6 +155,14 @@ ns_make_dev(int root, struct err *err)
 		return r;
 	pts = mounts_new_fs("devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
 	return pts < 0 ? pts : mounts_attach(pts, root, "dev/pts", err);
+}
+
+int
+ns_make_dev(int root, struct err *err)
+{
+	if (symlinkat("/run", root, "var/run") < 0)
+		return err_errno(err, "cannot make '/var/run'");
+	return ns_make_devices(root, err);
 }
 
 /* Files of /proc that describe the host or could change it.  For most of them the agent, who is
@@ -235,12 +243,12 @@ mask_proc(int root, struct err *err)
 int
 ns_make_proc(const struct ns_plan *plan, int root, struct err *err)
 {
-	const char *const none[] = { NULL };
+	const char *const options[] = { "source", "proc", NULL };
 	OWN(closep) int proc = -1;
 	int r;
 
 	/* Without a pid namespace of its own there is no /proc of its own to mount. */
-	proc = CONTROL_ON("pidns") ? mounts_new_fs("proc", none, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err)
+	proc = CONTROL_ON("pidns") ? mounts_new_fs("proc", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err)
 	                           : mounts_copy_tree(AT_FDCWD, "/proc", err);
 	if (proc < 0)
 		return proc;
@@ -353,9 +361,8 @@ ns_attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *
 	return r;
 }
 
-/* Leaves the host's tree and detaches it. */
-static int
-pivot(int root, struct err *err)
+int
+ns_pivot(int root, struct err *err)
 {
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_errno(err, "cannot make the new root the root");
@@ -373,7 +380,7 @@ ns_enter_root(int root, struct err *err)
 	if (unlinkat(root, OVERLAY_LOWER, AT_REMOVEDIR) < 0 ||
 	    unlinkat(root, OVERLAY_CHANGES, AT_REMOVEDIR) < 0)
 		return err_errno(err, "cannot tidy the cell's root");
-	r = pivot(root, err);
+	r = ns_pivot(root, err);
 	return r < 0 ? r : mounts_set_attrs(root, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err);
 }
 
@@ -439,11 +446,13 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	/* Mounts made from here on are seen nowhere else. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
+	if (plan->spec->bundle.layers != NULL)
+		return ns_build_bundle(plan, err);
 	r = ns_begin_root(trust ? "32m" : "4m", plan->spec->image.layers != NULL, &root, err);
 	if (r == 0 && plan->spec->image.build) {
 		r = ns_build_image_root(plan, &root, err);
 		timing_mark(TIMING_GRANTED);
-		return r < 0 ? r : pivot(root, err);
+		return r < 0 ? r : ns_pivot(root, err);
 	}
 	if (r == 0)
 		r = ns_show_programs(plan, &root, err);

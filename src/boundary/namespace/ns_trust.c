@@ -62,6 +62,7 @@ make_parents(int etc, const char *path, struct err *err)
 	return 0;
 }
 
+/* A container's /etc may have such a file. */
 static int
 new_file(int etc, const char *path, struct err *err)
 {
@@ -69,6 +70,7 @@ new_file(int etc, const char *path, struct err *err)
 
 	if (r < 0)
 		return r;
+	(void)unlinkat(etc, path, 0);
 	fd = openat(etc, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	return fd >= 0 ? fd : err_errno(err, "cannot make /etc/%s", path);
 }
@@ -159,6 +161,8 @@ write_files(int etc, const struct ns_plan *plan, const struct boundary_trust *tr
 		r = err_errno(err, "cannot make /etc/%s", link);
 	for (size_t i = 0; r == 0 && cell_trust_bundles[i] != NULL; i++) {
 		r = make_parents(etc, cell_trust_bundles[i], err);
+		if (r == 0 && strcmp(cell_trust_bundles[i], BUNDLE) != 0)
+			(void)unlinkat(etc, cell_trust_bundles[i], 0);
 		if (r == 0 && linkat(etc, BUNDLE, etc, cell_trust_bundles[i], 0) < 0 && errno != EEXIST)
 			r = err_errno(err, "cannot make /etc/%s", cell_trust_bundles[i]);
 	}
@@ -168,6 +172,7 @@ write_files(int etc, const struct ns_plan *plan, const struct boundary_trust *tr
 	r = keystore < 0 ? keystore : append(keystore, trust->keystore, err);
 	for (size_t i = 1; r == 0 && cell_trust_java[i] != NULL; i++) {
 		r = make_parents(etc, cell_trust_java[i], err);
+		(void)unlinkat(etc, cell_trust_java[i], 0);
 		if (r == 0 && linkat(etc, cell_trust_java[0], etc, cell_trust_java[i], 0) < 0)
 			r = err_errno(err, "cannot make /etc/%s", cell_trust_java[i]);
 	}
@@ -216,6 +221,7 @@ tell_browsers(int etc, const struct boundary_trust *trust, struct err *err)
 	}
 	if (r == 0)
 		r = make_parents(etc, "firefox/policies/policies.json", err);
+	(void)unlinkat(etc, "firefox/policies/policies.json", 0);
 	return r < 0 ? r : create_file_at(etc, "firefox/policies/policies.json", 0644, firefox, err);
 }
 

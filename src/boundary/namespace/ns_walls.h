@@ -47,7 +47,7 @@ void ns_abandon(struct walls *w);
 unsigned ns_can(void);
 int ns_check(const struct cell_spec *spec, struct err *err);
 uid_t ns_inner_root(unsigned slot);
-void ns_give_to_agent(int fd, unsigned slot, bool root);
+void ns_give_to_agent(int fd, unsigned slot, const struct cell_spec *spec);
 /* The functions of a boundary whose walls these are, but for examine(), start(), check() and pids(). */
 #define NS_COMMON \
 	.can = ns_can, .inner_root = ns_inner_root, \

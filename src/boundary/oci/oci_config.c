@@ -4,6 +4,7 @@
  * runtime alike: the system-call filter with Landlock, and the limits. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,22 +82,18 @@ put_mounts(struct json *w, const struct ns_plan *plan, const struct oci *oci)
 }
 
 static void
-put_limits(struct json *w, const struct ns_plan *plan, const struct oci *oci)
+put_limits(struct json *w)
 {
 	static const struct { int what; const char *name; } rows[] = {
 		{ RLIMIT_NOFILE, "RLIMIT_NOFILE" }, { RLIMIT_CORE, "RLIMIT_CORE" }, { RLIMIT_STACK, "RLIMIT_STACK" },
-		{ RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING" }, { RLIMIT_NPROC, "RLIMIT_NPROC" },
+		{ RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING" },
 	};
-	/* The cgroup's limit should apply first, because it counts how often it did. */
-	const rlim_t most = oci->agents->limits.pids + 1 + (plan->pids_limited ? 64 : 0);
 	struct rlimit now;
 
 	json_open(w, "rlimits", '[');
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (getrlimit(rows[i].what, &now) < 0)
 			continue;
-		if (rows[i].what == RLIMIT_NPROC && CONTROL_ON("limit-pids") && most < now.rlim_max)
-			now = (struct rlimit){ most, most };
 		json_open(w, NULL, '{');
 		json_str(w, "type", rows[i].name);
 		json_u64(w, "soft", now.rlim_cur);
@@ -108,22 +105,26 @@ put_limits(struct json *w, const struct ns_plan *plan, const struct oci *oci)
 
 /* See become_init() of the namespace boundary. */
 static void
-put_args(struct json *w, const struct cell_spec *agents)
+put_args(struct json *w, const struct ns_plan *plan, const struct cell_spec *agents)
 {
+	/* With init.  The cgroup's limit should apply first, because it counts how often it did. */
+	const uint64_t most = agents->limits.pids + 1 + (plan->pids_limited ? 64 : 0);
 	const struct cell_limits *limits = &agents->limits;
 	const char filter[] = { (char)('0' + ns_choose_filter(agents)), '\0' };
-	char over[24], flags[8];
+	char over[24], flags[8], processes[24];
 
 	snprintf(over, sizeof(over), "%llu", (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));
 	snprintf(flags, sizeof(flags), "%c%c%s%s%s", INIT_IN_CONTAINER, INIT_BY_STREAM,
 	         oci_names_agent(agents) ? (char[]){ INIT_NAMES_AGENT, '\0' } : "",
 	         agents->known_hosts[0] != '\0' ? (char[]){ INIT_HAS_SSH, '\0' } : "",
 	         agents->profile == CELL_PROFILE_NESTED ? (char[]){ INIT_IS_NESTED, '\0' } : "");
+	snprintf(processes, sizeof(processes), "%llu", (unsigned long long)most);
 	json_open(w, "args", '[');
 	json_str(w, NULL, "/" OCI_INIT);
 	json_str(w, NULL, filter);
 	json_str(w, NULL, over);
 	json_str(w, NULL, flags);
+	json_str(w, NULL, processes);
 	for (size_t i = 0; ns_writable[i] != NULL; i++)
 		json_str(w, NULL, ns_writable[i]);
 	for (size_t i = 0; i < agents->n_grants; i++)
@@ -145,7 +146,7 @@ put_process(struct json *w, const struct ns_plan *plan, const struct oci *oci)
 	json_u64(w, "uid", plan->spec->root ? 0 : CELL_AGENT_ID);
 	json_u64(w, "gid", plan->spec->root ? 0 : CELL_AGENT_ID);
 	json_close(w, '}');
-	put_args(w, oci->agents);
+	put_args(w, plan, oci->agents);
 	json_open(w, "env", '[');
 #ifdef CLOISTER_MUTANT
 	const char *off = getenv("CLOISTER_OFF");
@@ -160,7 +161,7 @@ put_process(struct json *w, const struct ns_plan *plan, const struct oci *oci)
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
 		put_words(w, sets[i], oci_names_agent(oci->agents) ? naming : none);
 	json_close(w, '}');
-	put_limits(w, plan, oci);
+	put_limits(w);
 	json_close(w, '}');
 }
 

@@ -19,9 +19,9 @@ int init_take(struct ipc_message *message);
 /* Opens the side of the terminal MASTER that a process gets; -1: see errno. */
 int init_open_slave(int master);
 
-/* init_container.c: prepares init, whose third argument is FLAGS, in a container.  The agent may change files
- * beneath WRITABLE, which ends with NULL.  Afterwards the descriptors are those of init_channel.h. */
-int init_start_container(const char *flags, char *const *writable, bool *ret_landlock, struct err *err);
+/* init_container.c: prepares init, whose arguments are ARGV, in a container.  Afterwards the descriptors are those
+ * of init_channel.h. */
+int init_start_container(char *const *argv, bool *ret_landlock, struct err *err);
 
 /* init_stream.c: the channel over one byte stream, for walls that pass no descriptors.  Before
  * init_stream_open(), messages are sent behind their length.  SSH listens at the SSH agent's socket, or is

@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -23,6 +25,8 @@
 #include "proc/init/init.h"
 
 #define BACKLOG 64
+
+enum { INIT_FLAGS = 3, INIT_MOST };     /* arguments: see init_channel.h */
 
 /* Nothing that init starts has the channel as its standard input. */
 static int
@@ -57,6 +61,19 @@ name_agent(struct err *err)
 	return r < 0 ? r : privileges_drop(err);
 }
 
+/* Runtimes would count their own processes too. */
+static int
+limit_processes(const char *most, struct err *err)
+{
+	const rlim_t n = strtoull(most, NULL, 10);
+	struct rlimit limit = { n, n }, now;
+
+	if (getrlimit(RLIMIT_NPROC, &now) == 0 && now.rlim_max < n)
+		return 0;
+	return CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &limit) < 0 ?
+	       err_errno(err, "cannot limit the cell's processes") : 0;
+}
+
 static int
 make_landlock(bool files_too, char *const *writable, struct err *err)
 {
@@ -81,17 +98,20 @@ listen_for_ssh(struct err *err)
 }
 
 int
-init_start_container(const char *flags, char *const *writable, bool *ret_landlock, struct err *err)
+init_start_container(char *const *argv, bool *ret_landlock, struct err *err)
 {
+	const char *flags = argv[INIT_FLAGS];
 	int r = take_channel(err);
 
 	*ret_landlock = false;
 	if (r == 0 && strchr(flags, INIT_NAMES_AGENT) != NULL)
 		r = name_agent(err);
+	if (r == 0)
+		r = argv[INIT_MOST] == NULL ? err_set(err, EINVAL, "init has too few arguments") : limit_processes(argv[INIT_MOST], err);
 	if (r == 0 && strchr(flags, INIT_HAS_SSH) != NULL)
 		r = listen_for_ssh(err);
 	if (r == 0 && CONTROL_ON("landlock"))
-		r = make_landlock(strchr(flags, INIT_IS_NESTED) == NULL, writable, err);
+		r = make_landlock(strchr(flags, INIT_IS_NESTED) == NULL, argv + INIT_MOST + 1, err);
 	*ret_landlock = r > 0;
 	return r < 0 ? r : 0;
 }

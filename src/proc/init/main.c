@@ -549,7 +549,7 @@ main(int argc, char **argv)
 	int children, prepared = 0;
 
 	if (in_container)
-		prepared = init_start_container(argv[3], argv + 4, &has_landlock, &why);
+		prepared = init_start_container(argv, &has_landlock, &why);
 	if (is_timed && timing_attach(INIT_TIMING_FD, NULL) == 0)
 		timing_mark(TIMING_INIT);
 	if (CONTROL_ON("fds"))

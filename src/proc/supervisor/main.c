@@ -179,7 +179,7 @@ start_cell(struct supervisor *sv, struct err *err)
 		.slot = sv->place.entry.slot, .entry = sv->place.dir, .libexec = sv->libexec,
 		.changes = sv->changes, .loop = sv->loop,
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL, .waiting = sv->waiting,
-		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
+		.spawn = sv->spec.held ? NULL : &spawn, .spawn_fds = inside + (tty ? 2 : 0),
 		.meanwhile = make_files, .tell_once = tell_once, .arg = sv,
 	};
 	int r = supervisor_find_own(&sv->spec, &own, err);
@@ -191,8 +191,8 @@ start_cell(struct supervisor *sv, struct err *err)
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;
 	/* A script that opens /dev/stdout reopens the pipe, as the agent. */
 	for (int i = 0; r == 0 && i < 3; i++) {
-		sv->boundary->give_to_agent(inside[i], sv->place.entry.slot, sv->spec.root);
-		sv->boundary->give_to_agent(sv->setup.inside[i], sv->place.entry.slot, sv->spec.root);
+		sv->boundary->give_to_agent(inside[i], sv->place.entry.slot, &sv->spec);
+		sv->boundary->give_to_agent(sv->setup.inside[i], sv->place.entry.slot, &sv->spec);
 	}
 	if (r == 0) {
 		sv->waiting = NULL;
@@ -433,6 +433,11 @@ supervise(struct supervisor *sv, struct err *err)
 		r = lock_down(sv, err);
 		timing_mark(TIMING_LOCKED);
 	}
+	if (r == 0 && sv->spec.held) {
+		(void)!write(CELL_STARTED_FD, sv->spec.id, CELL_ID_LEN);
+		close(CELL_STARTED_FD);
+		sv->made = true;
+	}
 	return r < 0 ? r : loop_run(sv->loop, err);
 }
 
@@ -443,6 +448,15 @@ failed_status(const struct err *err)
 	int number = err->code == EINTR ? io_pending_end() : 0;
 
 	return number > 0 ? 128 + number : 125;
+}
+
+/* The cell could not be made. */
+static void
+complain(const struct supervisor *sv, const struct err *err)
+{
+	/* If it is held, standard error is its command's. */
+	if (!sv->spec.held || sv->made || write(CELL_STARTED_FD, err->text, strlen(err->text)) < 0)
+		supervisor_complain(err->text);
 }
 
 /* Fail with nothing left behind. */
@@ -457,7 +471,7 @@ give_up(struct supervisor *sv, const struct err *err)
 	}
 	supervisor_setup_over(sv);
 	stdio_close(&sv->stdio);
-	supervisor_complain(err->text);
+	complain(sv, err);
 	snprintf(sv->cause, sizeof(sv->cause), "%.255s", err->text);
 	sv->spec.quiet = sv->gave_up = true;
 	supervisor_clean_up(sv, status);
@@ -548,7 +562,7 @@ main(int argc, char **argv)
 	timing_mark(TIMING_PLACED);
 	if (r < 0) {
 		supervisor_egress_close(&sv);
-		supervisor_complain(err.text);
+		complain(&sv, &err);
 		supervisor_tell_taker(&sv, 125);
 		return 125;
 	}

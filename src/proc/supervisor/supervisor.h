@@ -121,6 +121,7 @@ struct timeline {
 /* With --setup: the commands that run before the agent. */
 struct setup {
 	size_t next;                    /* index into spec.setups */
+	bool holds;                     /* with spec.held: the agent has yet to start */
 	bool runs, spawned;             /* the agent has yet to start; the current setup was started */
 	struct buf agent;               /* the agent's INIT_SPAWN, and its descriptors */
 	int inside[3], null;
@@ -199,6 +200,7 @@ struct supervisor {
 
 	/* the end */
 	uint64_t started_ns;
+	bool made;                      /* with spec.held: its holder has its id */
 	bool begun;                     /* the first setup or the agent was started */
 	bool gave_up;                   /* the cell could not be made */
 	bool agent_ran, agent_exited, dead, ending;
@@ -219,6 +221,9 @@ enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_
  * input and output. */
 int supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
                               struct err *err);
+/* For spec.held: starts the agent.  The clients that asked for it get the outcome from
+ * supervisor_tell_started(). */
+int supervisor_start_held(struct supervisor *sv, struct err *err);
 /* init reports on a setup.  -EBADMSG if none is being started or running. */
 int supervisor_setup_spawned(struct supervisor *sv, uint32_t error);
 int supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status);
@@ -257,6 +262,8 @@ void supervisor_client_drop(struct client *client);
 uid_t supervisor_client_describe(const struct client *client, char *ret_by, size_t size);
 void supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master);
 void supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status);
+/* The agent of a held cell was started, or could not be: see sv->spawn_error. */
+void supervisor_tell_started(struct supervisor *sv);
 /* Prints TEXT to everyone who runs a command with `exec`. */
 void supervisor_say_to_execs(const struct supervisor *sv, const char *text);
 /* Reports the death to every client that had the cell killed. */

@@ -43,6 +43,37 @@ describe_setup(const struct supervisor *sv, struct buf *ret_spawn, struct err *e
 	                ret_spawn, err);
 }
 
+/* The agent starts later. */
+static int
+hold(struct supervisor *sv, const int inside[3], struct err *err)
+{
+	struct setup *setup = &sv->setup;
+	int r = describe(sv, INIT_HANDLE_AGENT, sv->spec.argv, &setup->agent, err);
+
+	for (int i = 0; r == 0 && i < 3; i++) {
+		setup->inside[i] = inside[i] < 0 ? -1 : fcntl(inside[i], F_DUPFD_CLOEXEC, 3);
+		if (inside[i] >= 0 && setup->inside[i] < 0)
+			r = err_errno(err, "cannot keep the agent's input and output");
+	}
+	setup->holds = r == 0;
+	return r;
+}
+
+int
+supervisor_start_held(struct supervisor *sv, struct err *err)
+{
+	struct setup *setup = &sv->setup;
+	const bool tty = sv->spec.tty;
+	int r;
+
+	if (!setup->holds)
+		return err_set(err, EBUSY, "the command of cell %s was started already", sv->spec.id);
+	r = port_start(sv->boundary->port(sv->walls), &setup->agent, setup->inside + (tty ? 2 : 0),
+	               !tty ? 3 : setup->inside[2] >= 0 ? 1 : 0, err);
+	supervisor_setup_over(sv);
+	return r;
+}
+
 int
 supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
                           struct err *err)
@@ -52,6 +83,8 @@ supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_
 
 	r = sv->spec.detached ? supervisor_open_log(sv, ret_inside, err)
 	                      : stdio_open(&sv->stdio, sv->spec.tty, ret_inside, err);
+	if (r == 0 && sv->spec.held)
+		return hold(sv, ret_inside, err);
 	if (r < 0 || sv->spec.setups[0] == NULL)
 		return r < 0 ? r : describe(sv, INIT_HANDLE_AGENT, sv->spec.argv, ret_spawn, err);
 	/* Describe the agent too, so that a resource it cannot have is reported now. */
@@ -86,7 +119,7 @@ supervisor_setup_over(struct supervisor *sv)
 	setup->null = -1;
 	buf_free(&setup->agent);
 	setup->agent = (struct buf){0};
-	setup->runs = false;
+	setup->runs = setup->holds = false;
 }
 
 /* Ends the cell; the output so far is still forwarded. */

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "cell/cell_exec_error.h"
 #include "ipc/control_channel.h"
 #include "proc/supervisor/supervisor.h"
 
@@ -112,6 +113,28 @@ supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
 	buf_put_u32(&message, status);
 	supervisor_client_send(client, &message, NULL, 0);
 	supervisor_client_drop(client);
+}
+
+void
+supervisor_tell_started(struct supervisor *sv)
+{
+	OWN(buf_free) struct buf done;
+	struct client *next;
+	struct err err = {0};
+
+	ipc_begin(&done, CONTROL_DONE);
+	if (sv->spawn_error != 0)
+		(void)cell_explain_exec_error(&sv->spec, sv->spec.argv[0], sv->spawn_error, &err);
+	for (struct client *c = sv->clients; c != NULL; c = next) {
+		next = c->next;
+		if (c->request != CONTROL_START)
+			continue;
+		if (sv->spawn_error != 0)
+			supervisor_client_refuse(c, &err);
+		else
+			supervisor_client_send(c, &done, NULL, 0);
+		supervisor_client_drop(c);
+	}
 }
 
 void

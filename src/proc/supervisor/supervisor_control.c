@@ -199,6 +199,29 @@ answer_resize(struct client *client, struct steer_call *call)
 	return 0;
 }
 
+static int
+answer_start(struct client *client, struct steer_call *call)
+{
+	struct err err = {0};
+
+	(void)call;
+	return supervisor_start_held(client->sv, &err) < 0 ? steer_refuse(client, &err) : 0;
+}
+
+static int
+answer_signal_agent(struct client *client, struct steer_call *call)
+{
+	uint64_t number = call->q.n[0];
+	OWN(buf_free) struct buf answer = {0};
+
+	if (number == 0 || number > 64)
+		return -EBADMSG;
+	supervisor_signal(client->sv, INIT_HANDLE_AGENT, (int)number);
+	ipc_begin(&answer, CONTROL_DONE);
+	supervisor_client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}
+
 /* The functions that carry out the requests of steer/steer.c, once supervisor_may_ask() permits them. */
 static int (*const answers[STEER_VERBS])(struct client *client, struct steer_call *call) = {
 	[VERB_INFO] = answer_info,
@@ -210,6 +233,8 @@ static int (*const answers[STEER_VERBS])(struct client *client, struct steer_cal
 	[VERB_EXEC] = answer_exec,
 	[VERB_SIGNAL] = answer_signal,
 	[VERB_RESIZE] = answer_resize,
+	[VERB_START] = answer_start,
+	[VERB_SIGNAL_AGENT] = answer_signal_agent,
 	[VERB_TTL] = supervisor_answer_ttl,
 	[VERB_GET_POLICY] = supervisor_answer_get_policy,
 	[VERB_POLICY] = supervisor_answer_set_policy,

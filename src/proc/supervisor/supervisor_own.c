@@ -34,6 +34,9 @@ is_near(const struct cell_spec *spec, const char *path)
 		if (strcmp(spec->grants[i].host, "/") == 0 || tree_is_beneath(path, spec->grants[i].host) ||
 		    tree_is_beneath(spec->grants[i].host, path))
 			return true;
+	for (char **layer = spec->bundle.layers; layer != NULL && *layer != NULL; layer++)
+		if (tree_is_beneath(path, *layer) || tree_is_beneath(*layer, path))
+			return true;
 	return spec->rootfs[0] != '\0' && tree_is_beneath(path, spec->rootfs);
 }
 

@@ -105,6 +105,8 @@ process_started(void *arg, uint32_t handle, uint32_t error, int terminal)
 		supervisor_begun(sv);
 		supervisor_agent_started(sv);
 	}
+	if (sv->spec.held)
+		supervisor_tell_started(sv);
 	if (!sv->agent_ran || !sv->spec.tty)
 		return 0;
 	if (master < 0)

@@ -1,4 +1,5 @@
 """The README, the documents and the man pages are correct."""
+import json
 import os
 import re
 import shlex
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import images
 import vm
 from operators import BUILD, CLOISTER, TREE
 
@@ -58,7 +60,7 @@ def test_there_are_commands():
 
 def test_every_command_has_a_man_page_and_every_page_a_command():
     assert {page.name for page in PAGES} == \
-        {"cloister.1", "cloister.yaml.5", *(f"cloister-{command}.1" for command in COMMANDS)}
+        {"cloister.1", "cloister-oci.8", "cloister.yaml.5", *(f"cloister-{command}.1" for command in COMMANDS)}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -143,7 +145,7 @@ def test_the_document_knows_nothing_of_this_machine(document):
 FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshare-all",
            "--unix-socket", "--security-opt", "--cacert", "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions",
            "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header",
-           "--cached"}
+           "--cached", "--from", "--chown", "--chmod", "--mount", "--network", "--annotation", "--runtime", "--runtime-flag"}
 
 
 def matrix_options():
@@ -152,9 +154,17 @@ def matrix_options():
     return set(re.findall(r"--[a-z][a-z-]+", said))
 
 
+def oci_options():
+    """Those of cloister-oci, which are not cloister's."""
+    source = (TREE / "src/proc/oci/main.c").read_text()
+    return {f"--{name}" for name in re.findall(r'{ "([a-z-]{2,})", [A-Z_]+, ', source)}
+
+
 @pytest.mark.parametrize("document", names([*DOCUMENTS, *PAGES]))
 def test_options_in_the_document_exist(document):
     known = FOREIGN | {name for command in COMMANDS for name in help_options(command)}
+    if document in ("docs/runtimes.md", "man/cloister-oci.8"):
+        known |= oci_options()
     if document == "docs/testing.md":
         known |= matrix_options()
     text = (TREE / document).read_text()
@@ -340,18 +350,35 @@ cloister apply w >/dev/null
 echo "found $(id -un) $(cat gone/new)"
 cloister run --disk 1M -w . -- true 2>&1
 echo "asked $(id -un) $?"
+mkdir -p $1/data/images && cd $1/data/images && mkdir -p blobs/sha256 layers/LOWER/fs/bin layers/UPPER/fs/srv uses parts
+cp /opt/image/* blobs/sha256/ && mv blobs/sha256/index.json . && chmod -R go= $1/data
+cp /bin/busybox layers/LOWER/fs/bin/ && ln -s busybox layers/LOWER/fs/bin/sh && chmod -R a+rX layers/*/fs
+export CLOISTER_DATA_DIR=$1/data
+cloister run --image old -v $1/gone:/srv/made:ro -- /bin/sh -c 'cd /srv && echo image * && echo >x' 2>&1
 END
 sh /bin/work /w
 su -s /bin/sh user -c "HOME=/home/user sh /bin/work /home/user/w"
 """
 
 
+def old_image(folder, layers):
+    """{path in the machine: file} of the documents of an image."""
+    entry, blobs = images.documents(layers)
+    index = {"schemaVersion": 2, "manifests": [entry | {"annotations": {images.NAME: "docker.io/library/old:latest"}}]}
+    files = {images.hex_of(images.digest_of(data)): data for data in blobs} | {"index.json": json.dumps(index).encode()}
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return {f"opt/image/{name}": folder / name for name in files}
+
+
 def test_messages_on_older_kernels(tmp_path):
-    """Debian 12's kernel, whose tmpfs cannot hold the changes of an overlay."""
+    """Debian 12's kernel, whose tmpfs cannot hold the changes of an overlay.  A cell of an image needs none of that."""
     if b"__asan_init" in CLOISTER.read_bytes():
         pytest.skip("the sanitizers' programs are not static")
     helpers = {f"opt/libexec/{path.name}": path for path in (CLOISTER.parent / "libexec").iterdir()}
-    out = vm.run(tmp_path, MAIN, {"opt/cloister": CLOISTER, **helpers},
+    layers = [images.digest_of(name.encode()) for name in ("lower", "upper")]
+    script = MAIN.replace("LOWER", images.hex_of(layers[0])).replace("UPPER", images.hex_of(layers[1]))
+    out = vm.run(tmp_path, script, {"opt/cloister": CLOISTER, **helpers, **old_image(tmp_path, layers)},
                  modules=["ext4", "overlay"], disk=256)
     kernel = re.search(r"^kernel (\d+)\.(\d+)", out, flags=re.M)
     assert kernel, out
@@ -359,5 +386,6 @@ def test_messages_on_older_kernels(tmp_path):
     for who in ("root", "user"):
         assert f"found {who} agent\n" in out
         assert f"asked {who} {125 if is_older else 0}\n" in out
+    assert out.count("\nimage made\n") == out.count("Read-only file system") == 2, out
     assert ("have no limit on disk here" in out) == is_older
     assert "--disk cannot be enforced on an overlay workspace" in out or not is_older

@@ -320,7 +320,7 @@ USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": Policy
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
         "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel, "image-tool": ImageTool,
         "registries": Registries, "logins": Logins, "login-command": LoginCommand, "image-key": ImageKey,
-        "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel, "runtime": Runtime,
+        "runtime": Runtime,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
 # Each of these is checked by the same call as another of its kind.
 ELSEWHERE = {"browser": "test_serve_dashboard.py", "rootfs": "as grant: test_rootfs below"}

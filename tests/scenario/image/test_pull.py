@@ -713,3 +713,18 @@ def test_other_images_have_no_signatures(puller, registry, tmp_path):
     resolve(puller, *require, f"oci:{layout}:t").sentence("only images of registries")
     if shutil.which("busybox"):
         resolve(puller, *require, "minimal:").ok()
+
+
+def test_run_obeys_the_policy(puller, signed):
+    """The image has no program: that a cell starts shows in the error."""
+    operator, signer = puller.operator, Signer(puller.operator, "good")
+    name = f"{signed.host}/a:t"
+    policy = operator.file("signed.yaml", f"version: 1\nimages: {{require: signature, keys: ['{signer.public}']}}\n")
+    pinned = operator.file("pinned.yaml", "version: 1\nimages: {require: digest}\n")
+    assert "it is not signed" in operator.run("-p", policy, "--image", name, "--", "x").err
+    signed.answer.signatures[signed.tag] = signer.add_to(signed.image, signed.image.digest, f"{signed.host}/a")
+    assert "it is not signed" not in operator.run("-p", policy, "--image", name, "--", "x").err
+    for rules in (["-p", pinned], ["-p", policy, "--within", pinned]):
+        assert "the policy requires a digest" in operator.run(*rules, "--image", name, "--", "x").err
+        pin = f"{signed.host}/a@{signed.image.digest}"
+        assert "requires a digest" not in operator.run(*rules, "--image", pin, "--", "x").err

@@ -164,6 +164,22 @@ def test_variables(operator, tiny):
     assert "malformed" not in said and "=x" not in said and "CLOISTER_CELL=x" not in said
 
 
+def test_its_path_finds_the_command(operator, tiny):
+    tiny.add(NAME, tiny.base, {"app/hello": "#!/bin/sh\necho hello\n"}, config={"Env": ["PATH=/app:/bin"], "Cmd": ["hello"]})
+    assert operator.run("--image", "tiny:1").ok() == "hello\n"
+
+
+def test_certificates_with_a_policy(operator, tiny):
+    """The image's own authorities, and the cell's."""
+    bundle = "etc/ssl/certs/ca-certificates.crt"
+    tiny.add(NAME, tiny.base, {bundle: "lower\n"}, {bundle: "of the image\n"})
+    said = sh(operator, f"cat /{bundle}; ls -A /etc/ssl/certs; cat /etc/resolv.conf; env", "--allow", "a.example").ok()
+    assert said.startswith("of the image\n-----BEGIN CERTIFICATE") and "lower" not in said
+    assert f"SSL_CERT_FILE=/{bundle}\n" in said and "nameserver" in said and "java" not in said
+    tiny.add(NAME, tiny.base, {"etc/ssl/certs/java/cacerts": "x"})
+    assert "cacerts" in sh(operator, "find /etc/ssl/certs/java -size +0", "--allow", "a.example").ok()
+
+
 def test_secrets_in_variables_are_flagged(operator, tiny):
     key = "ghp_" + "a" * 36
     tiny.add(NAME, tiny.base, config={"Env": [f"OPENAI_API_KEY={key}", "LEVEL=info", f"X={'AKIA'}Z7QXRT5WPLMN3VKD"]})

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import images
 from dispatches import agent, all_of, await_over, await_state, capability, detach, dispatch, events, register, show
 from operators import TREE
 from service import Service
 
+images = pytest.importorskip("images")
 NODE = shutil.which("node", path="/usr/local/bin:/usr/bin:/bin")
 IMAGE = "tiny:1"
 # Where it runs, and with which image; "" is cloister's own.
