@@ -73,7 +73,7 @@ LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 LIBS_audit    := -ljansson $(LIBS_chain)
-LIBS_supervisor := $(LIBS_chain)
+LIBS_supervisor := -ljansson $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
@@ -114,7 +114,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-vm test-oci vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-vm test-oci test-oci-engines test-docker vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -301,6 +301,12 @@ test-vm: deps-test
 		tests/scenario/cell/test_limits.py tests/scenario/steer/test_freeze.py \
 		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py -k microvm $(ARGS)
 
+# Docker and Podman with cloister-oci, also without root, which takes its time.
+test-oci-engines: deps-test
+	$(SUB) all tests
+	@CLOISTER_TEST_ENGINES=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
+		tests/scenario/cell/test_cloister_oci.py tests/scenario/cell/test_oci_engines.py $(ARGS)
+
 test-oci: deps-test
 	$(SUB) all tests mutant
 	@CLOISTER_TEST_OCI=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
@@ -310,6 +316,13 @@ test-oci: deps-test
 		tests/scenario/cell/test_limits.py tests/scenario/steer/test_freeze.py \
 		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py \
 		-k "crun or runc or runsc or test_oci" $(ARGS)
+
+# Everything with container engines: Docker's, Podman's, and a rootless one.
+test-docker: deps-test
+	$(SUB) all tests
+	@CLOISTER_TEST_ENGINES=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
+		tests/scenario/cell/test_docker.py tests/scenario/registry/test_docker_target.py \
+		tests/scenario/registry/test_four_lines.py -k "docker or podman or rootless" $(ARGS)
 
 # No test and no other build makes it.
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))
@@ -412,8 +425,10 @@ FORCE:
 ##                  registry files steer escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
+## make test-oci-engines  containers of Docker and Podman as cells, at length
 ## make test-vm     cells in emulated virtual machines, at length
 ## make test-oci    cells in containers of OCI runtimes, at length
+## make test-docker cells in containers of Docker and Podman, at length
 ## make vm-kernel   build a small kernel for virtual machines from Debian's source, for `make install`
 ##                  (docs/boundaries.md); VM_ARCH=arm64 builds it for the other architecture
 ## make escape      the table of escape probes, cloister beside its peers

@@ -95,7 +95,7 @@ export interface Agents extends Registry<Agent> {
 export interface DispatchOptions {
   subagent: Reference;
   env?: Reference | Reference[];
-  target?: 'local' | (string & {});
+  target?: 'local' | 'docker' | (string & {});
   /** The root of its cell: an image; `''`: cloister's own minimal root. By default the agent's `root`. */
   workerImage?: string;
   /** Granted for this dispatch only; the agent's `grantable` must name them. */

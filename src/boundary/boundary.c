@@ -13,6 +13,7 @@ static const struct boundary *const kinds[] = {
 	&boundary_oci,
 	&boundary_gvisor,
 	&boundary_microvm,
+	&boundary_docker,
 #ifdef CLOISTER_MUTANT
 	&boundary_stream,
 #endif

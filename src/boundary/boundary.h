@@ -180,6 +180,7 @@ struct boundary {
 extern const struct boundary boundary_namespace;
 extern const struct boundary boundary_oci, boundary_gvisor;
 extern const struct boundary boundary_microvm;
+extern const struct boundary boundary_docker;
 #ifdef CLOISTER_MUTANT
 /* For tests: the same walls, behind which init has one byte stream and gets no descriptors. */
 extern const struct boundary boundary_stream;

@@ -29,6 +29,10 @@ struct err;
                                          * the default */
 #define CELL_WALLS "cgroups"            /* in a runtime entry: what the boundary needs to kill and
                                          * clear the cell without its supervisor */
+#define CELL_ENGINE "engine"            /* in a runtime entry: the socket of the engine that has its
+                                         * container */
+#define CELL_PORT "port"                /* in a runtime entry: the socket where init in a container
+                                         * finds the supervisor, until it has */
 #define CELL_KILLED "killed"            /* in a runtime entry: who killed the cell without its
                                          * supervisor */
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */

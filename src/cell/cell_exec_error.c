@@ -280,7 +280,7 @@ suggest(const struct cell_spec *spec, const char *command, const char *path)
 static bool
 is_apart(const struct cell_spec *spec)
 {
-	return spec->bare || spec->image.layers != NULL;
+	return spec->bare || spec->image.name != NULL;
 }
 
 /* The host's programs need what an image, or a cell without programs, does not have. */

@@ -189,6 +189,8 @@ remove_runtime_entry(int runtime, int dir, const char *name)
 	unlinkat(dir, CELL_CONTROL, 0);
 	unlinkat(dir, CELL_WALLS, 0);
 	unlinkat(dir, CELL_BOUNDARY, 0);
+	unlinkat(dir, CELL_ENGINE, 0);
+	unlinkat(dir, CELL_PORT, 0);
 	unlinkat(dir, CELL_KILLED, 0);
 	unlinkat(runtime, name, AT_REMOVEDIR);
 }

@@ -80,7 +80,7 @@ put_image(struct buf *b, const struct cell_image *image)
 {
 	buf_put_str(b, image->name);
 	buf_put(b, image->digest, HASH_LEN);
-	buf_put_strv(b, image->layers);
+	buf_put_strv(b, image->layers != NULL ? image->layers : (char *[]){ NULL });
 	buf_put_u32(b, image->uid);
 	buf_put_u32(b, image->gid);
 	buf_put_u32(b, image->build);
@@ -93,7 +93,8 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_SOURCES = 8192, FLAG_CLIPBOARD = 16384, FLAG_HOOKS = 32768, FLAG_BOUNDARY = 65536,
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
        FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAG_IMAGE = 4194304, FLAG_BARE = 8388608,
-       FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAGS = 134217727 };
+       FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAG_ENGINE = 134217728,
+       FLAGS = 268435455 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
@@ -147,9 +148,9 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->boundary[0] != '\0' ? FLAG_BOUNDARY : 0) | (spec->vm_kernel != NULL ? FLAG_VM : 0) |
 	               (spec->vm_emulated ? FLAG_VM_EMULATED : 0) | (spec->weaker != NULL ? FLAG_WEAKER : 0) |
 	               (spec->vm_boots ? FLAG_VM_BOOTS : 0) | (spec->vm_tap ? FLAG_VM_TAP : 0) |
-	               (spec->image.layers != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0) |
+	               (spec->image.name != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0) |
 	               (spec->runtime != NULL ? FLAG_RUNTIME : 0) | (spec->bundle.layers != NULL ? FLAG_BUNDLE : 0) |
-	               (spec->held ? FLAG_HELD : 0));
+	               (spec->held ? FLAG_HELD : 0) | (spec->engine != NULL ? FLAG_ENGINE : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -188,7 +189,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	}
 	if (spec->weaker != NULL)
 		buf_put_str(b, spec->weaker);
-	if (spec->image.layers != NULL)
+	if (spec->image.name != NULL)
 		put_image(b, &spec->image);
 	if (spec->runtime != NULL) {
 		buf_put_str(b, spec->runtime);
@@ -196,6 +197,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	}
 	if (spec->bundle.layers != NULL)
 		put_bundle(b, &spec->bundle);
+	if (spec->engine != NULL)
+		buf_put_str(b, spec->engine);
 }
 
 static int
@@ -286,9 +289,14 @@ get_image(struct buf *b, struct cell_image *image)
 	               buf_get_u32(b, &build) < 0 || build > 1 || buf_get_u64(b, &image->epoch) < 0))
 		r = -EBADMSG;
 	image->build = build == 1;
-	for (size_t i = 0; r == 0 && (i == 0 || image->layers[i] != NULL); i++)
-		if (image->layers[i] == NULL || image->layers[i][0] != '/')
+	for (size_t i = 0; r == 0 && image->layers[i] != NULL; i++)
+		if (image->layers[i][0] != '/')
 			r = -EBADMSG;
+	/* An engine has them itself. */
+	if (r == 0 && image->layers[0] == NULL) {
+		strv_free(image->layers);
+		image->layers = NULL;
+	}
 	return r == 0 && strlen(image->name) > CELL_IMAGE_NAME_MAX ? -EBADMSG : r;
 }
 
@@ -332,6 +340,14 @@ get_bundle(struct buf *b, struct cell_bundle *bundle)
 	bundle->readonly = (flags & BUNDLE_READONLY) != 0;
 	bundle->metacopy = (flags & BUNDLE_METACOPY) != 0;
 	return 0;
+}
+
+static int
+get_engine(struct buf *b, struct cell_spec *spec)
+{
+	int r = buf_dup_str(b, &spec->engine);
+
+	return r == 0 && (spec->engine[0] != '/' || spec->image.name == NULL) ? -EBADMSG : r;
 }
 
 static int
@@ -507,6 +523,10 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_runtime(b, &spec);
 	if (r == 0 && (flags & FLAG_BUNDLE) != 0)
 		r = get_bundle(b, &spec.bundle);
+	if (r == 0 && spec.image.name != NULL && (spec.image.layers == NULL) != ((flags & FLAG_ENGINE) != 0))
+		r = -EBADMSG;
+	if (r == 0 && (flags & FLAG_ENGINE) != 0)
+		r = get_engine(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -549,6 +569,7 @@ void
 cell_spec_free(struct cell_spec *spec)
 {
 	free(spec->name);
+	free(spec->engine);
 	free(spec->hostname);
 	free(spec->cwd);
 	free(spec->rootfs);

@@ -97,9 +97,9 @@ enum cell_exfiltration { CELL_REFUSE, CELL_FREEZE, CELL_KILL };
 enum cell_programs { CELL_PROGRAMS_HOST, CELL_PROGRAMS_FOLDER, CELL_PROGRAMS_IMAGE, CELL_PROGRAMS_NONE };
 
 struct cell_image {
-	char **layers;                  /* folders, the lowest first, at most CELL_LAYERS_MAX; NULL: no image */
-	char *name;                     /* for people and records; "" if it has none */
-	unsigned char digest[HASH_LEN]; /* of its manifest */
+	char **layers;                  /* folders, the lowest first, at most CELL_LAYERS_MAX; NULL: no image, or an engine's */
+	char *name;                     /* for people and records; "" if it has none; NULL: no image */
+	unsigned char digest[HASH_LEN]; /* of its manifest; of an engine's image, of its configuration */
 	uint32_t uid, gid;              /* of its user: the files of these ids belong to the agent */
 	/* A step of a build: the agent is that user, and may change the image's files.  The changes become a layer, in
 	 * which no file is newer than EPOCH (seconds since 1970). */
@@ -139,6 +139,8 @@ struct cell_spec {
 	/* With an OCI runtime: the program, and what it is ("crun"); NULL and "" without one. */
 	char *runtime;
 	char runtime_kind[CELL_RUNTIME_MAX + 1];
+	char *engine;                   /* the socket of the engine that has the image, and makes a container of it;
+	                                 * NULL without one */
 	char *hostname, *cwd;
 	struct cell_bundle bundle;      /* of the folder ROOTFS */
 	char *rootfs;                   /* a folder with the programs; "" for none */

@@ -142,6 +142,7 @@ cmd_doctor(int argc, char **argv)
 		return cli_failf("'doctor' takes no argument: '%s'", argv[rest]);
 	boundary_find("", NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_MICROVM, NULL)->examine(&d.findings);
+	boundary_find(BOUNDARY_DOCKER, NULL)->examine(&d.findings);
 	try_cell(&d.findings);
 	doctor_runtimes(&d.findings);
 	obstacle = findings_obstacle(&d.findings);

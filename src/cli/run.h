@@ -103,6 +103,12 @@ int run_finish_image(struct run *run, struct err *err);
 /* --layer */
 int run_set_layer(struct run *run, const char *value, struct err *err);
 
+#define RUN_MINIMAL "minimal:"          /* the reference of cloister's own image */
+/* The image alone, in cloister's own store. */
+int run_find_in_store(struct run *run, struct err *err);
+/* run_engine.c: the same for an image in a container engine: sets spec.engine too. */
+int run_finish_engine(struct run *run, struct err *err);
+
 /* run_config.c: command, working folder and user. */
 int run_use_config(struct run *run, struct err *err);
 /* Calls PUT for each variable ("NAME=VALUE") of the image, and warns of secrets.  PUT returns 0 or -ENOMEM. */

@@ -255,7 +255,8 @@ run_use_config(struct run *run, struct err *err)
 
 	if (r == 0)
 		r = use_folder(run, err);
-	return r == 0 ? use_user(run, err) : r;
+	/* The agent of an engine's container has the user that it always has. */
+	return r == 0 && run->spec.engine == NULL ? use_user(run, err) : r;
 }
 
 /* ---- ports ---- */

@@ -503,7 +503,7 @@ put_root(json_t *doc, const struct run *run, struct err *err)
 	if ((run->spec.bare && json_object_set_new(doc, "root", json_string("none")) < 0) ||
 	    (run->spec.root && json_object_set_new(doc, "root", json_true()) < 0))
 		return no_memory(err);
-	if (image->layers == NULL)
+	if (image->name == NULL)
 		return put_text(doc, "rootfs", run->spec.rootfs, err);
 	hash_name(image->digest, digest);
 	value = image->name[0] == '\0' ? json_pack("{s:s}", "digest", digest) :

@@ -20,7 +20,6 @@
 #include "image/store.h"
 
 #define ANSWER_MAX (8u << 20)           /* bytes */
-#define MINIMAL "minimal:"
 
 _Static_assert(CELL_LAYERS_MAX >= IMAGE_LAYERS_MAX && CELL_IMAGE_NAME_MAX >= IMAGE_NAME_MAX, "any image is a cell's");
 
@@ -32,7 +31,7 @@ run_set_root(struct run *run, const char *value, struct err *err)
 	else if (strcmp(value, "none") == 0)
 		run->spec.bare = true;
 	else if (strcmp(value, "minimal") == 0)
-		run->image = MINIMAL;
+		run->image = RUN_MINIMAL;
 	else if (strcmp(value, "host") != 0)
 		return err_set(err, EINVAL, "there is no root '%s': use none, host or minimal, or --image", value);
 	return 0;
@@ -202,7 +201,7 @@ run_take_image(struct run *run, const char *name, const char *digest, struct err
 	if (name == NULL || digest == NULL || strchr(name, '@') != NULL)
 		run->image_text = strdup(name != NULL ? name : digest);
 	else
-		run->image_text = strcmp(name, IMAGE_MINIMAL) == 0 ? strdup(MINIMAL) : str_format("%s@%s", name, digest);
+		run->image_text = strcmp(name, IMAGE_MINIMAL) == 0 ? strdup(RUN_MINIMAL) : str_format("%s@%s", name, digest);
 	run->image = run->image_text;
 	return run->image == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 }
@@ -217,8 +216,8 @@ check_digest(const struct run *run, struct err *err)
 	       err_set(err, ESTALE, "it is %s now, and the document asks for %s", digest, run->image_digest);
 }
 
-static int
-find_image(struct run *run, struct err *err)
+int
+run_find_in_store(struct run *run, struct err *err)
 {
 	unsigned char digest[HASH_LEN];
 	int r;
@@ -256,10 +255,15 @@ int
 run_finish_image(struct run *run, struct err *err)
 {
 	int r = check_options(run, err);
+	const bool by_engine = strcmp(run->spec.boundary, BOUNDARY_DOCKER) == 0;
 
+	if (r == 0 && by_engine && (run->spec.bare || run->spec.rootfs[0] != '\0'))
+		r = err_set(err, EINVAL, "a container has an image: use --image, or leave the root out");
+	if (run->image == NULL && by_engine)
+		run->image = RUN_MINIMAL;
 	if (r < 0 || run->image == NULL)
 		return r;
-	r = find_image(run, err);
+	r = by_engine ? run_finish_engine(run, err) : run_find_in_store(run, err);
 	if (r == 0)
 		r = run_use_config(run, err);
 	return r < 0 ? err_wrap(err, "the image '%s'", run->image) : r;

@@ -83,8 +83,10 @@ choose(const struct run *run, char ret_path[PATH_MAX], struct err *err)
 	if (strchr(asked, '/') == NULL)
 		return run_find_runtime(asked, ret_path) ? 0 :
 		       err_set(err, ENOENT, "the OCI runtime '%.64s' is not installed", asked);
-	return realpath(asked, ret_path) != NULL && access(ret_path, X_OK) == 0 ? 0 :
-	       err_errno(err, "cannot run the OCI runtime '%s'", asked);
+	if (realpath(asked, ret_path) == NULL || access(ret_path, X_OK) < 0)
+		return err_errno(err, "cannot run the OCI runtime '%s'", asked);
+	/* Links on the way count too. */
+	return trust_path(TRUST_RUNTIME, asked, err);
 }
 
 bool
@@ -122,6 +124,7 @@ run_finish_runtime(struct run *run, struct err *err)
 		snprintf(run->spec.runtime_kind, sizeof(run->spec.runtime_kind), "%s", known(found));
 	else
 		ask_kind(path, run->spec.runtime_kind);
+	trust_believe(path);
 	run->spec.runtime = strdup(path);
 	return run->spec.runtime == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 }

@@ -27,6 +27,7 @@ enum filter_profile {
 	FILTER_PULL,            /* fetches images from registries */
 	FILTER_LAYER,           /* writes the changes of an image as an archive */
 	FILTER_UNPACK,          /* turns a layer of an image into a folder */
+	FILTER_WARDEN,          /* ends and removes the container of a cell */
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
 	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */
 	FILTER_SHARE_RUST,      /* likewise, the virtiofsd in Rust */

@@ -195,6 +195,16 @@ static const struct filter_row filter_mcp[] = {
 	{ "getuid geteuid getgid getegid", .verdict = ALLOW },
 };
 
+static const struct filter_case filter_local[] = {
+	{ ALLOW, { IS(0, AF_UNIX), BITS(1, SOCKET_TYPE, SOCK_STREAM), IS(2, 0) } },
+	{ ERRNO(EAFNOSUPPORT), { END } },
+};
+/* The warden asks the engine by its socket, signals one process, and thaws its group. */
+static const struct filter_row filter_warden[] = {
+	{ "socket", .cases = filter_local },
+	{ "connect pidfd_send_signal openat rt_sigpending", .verdict = ALLOW },
+};
+
 /* Files come over its one socket, and the answer goes back there.  It may raise its time limit for
  * the next one. */
 static const struct filter_case filter_own_time[] = {

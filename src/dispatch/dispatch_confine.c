@@ -232,10 +232,13 @@ add_boundary(struct policy_boundary *all, const json_t *resolved, struct err *er
 static int
 raise_boundary(const struct dispatch_parent *parent, json_t *resolved, struct err *err)
 {
-	struct policy_boundary all = {0};
+	struct policy_boundary all = {0}, docker = { .is_set = true, .by_engine = true };
 	int r = add_boundary(&all, resolved, err);
 
 	r = r == 0 ? add_boundary(&all, parent->resolved, err) : r;
+	/* A container must do for the parent's demand, too. */
+	if (r == 0 && strcmp(dispatch_text(resolved, "boundary"), BOUNDARY_DOCKER) == 0)
+		return policy_boundary_check(&docker, "the target docker", &all, err);
 	return r == 0 && json_object_set_new(resolved, "boundary", dispatch_boundary_json(&all)) < 0 ?
 	       out_of_memory(err) : r;
 }

@@ -167,6 +167,8 @@ int dispatch_root_find(const struct dispatch_root *root, const char *path, struc
  * The caller closes *ret_root. */
 int dispatch_root_resolve(struct registry *reg, const struct dispatch_request *request, const json_t *agent,
                           json_t *resolved, struct dispatch_root *ret_root, struct err *err);
+/* Whether its image is a container engine's: then its files are not here. */
+bool dispatch_root_is_engines(const json_t *resolved);
 /* Opens the root that was resolved; -EUCLEAN if it is another one by now. */
 int dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch_root *ret_root, struct err *err);
 

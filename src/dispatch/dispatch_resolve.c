@@ -443,9 +443,16 @@ find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 		return err_wrap(v->err, "%s", by);
 	r = r == 0 ? find_demand(v, plan, &demanded) : r;
 	r = r == 0 ? policy_boundary_check(&asked, by, &demanded, v->err) : r;
+	if (r == 0)
+		policy_boundary_raise(&asked, &demanded);
+	if (r == 0 && strcmp(target_of(v->request), TARGET_DOCKER) == 0) {
+		/* Its walls are a container, and that must do for the agent and the policy. */
+		demanded = asked;
+		r = policy_boundary_parse(BOUNDARY_DOCKER, &asked, v->err);
+		r = r == 0 ? policy_boundary_check(&asked, "the target docker", &demanded, v->err) : r;
+	}
 	if (r < 0)
 		return r;
-	policy_boundary_raise(&asked, &demanded);
 	return put(v, "boundary", dispatch_boundary_json(&asked));
 }
 

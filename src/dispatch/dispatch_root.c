@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
+#include "boundary/docker/engine.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "registry/registry.h"
@@ -83,6 +84,24 @@ search_of(const json_t *image)
 	return NULL;
 }
 
+/* An image of the container engine: it has the files, and its id is the digest. */
+static int
+open_engines(const char *ref, json_t **ret_named, struct err *err)
+{
+	OWN(engine_image_free) struct engine_image image = {0};
+	OWN(freep) char *socket = NULL;
+	int r = engine_find(&socket, err);
+
+	if (r == 0)
+		r = engine_check_owner(socket, err);
+	if (r == 0)
+		r = engine_find_image(socket, ref, true, &image, err);
+	if (r < 0)
+		return err_wrap(err, "the image '%.200s'", ref);
+	*ret_named = json_pack("{s:s,s:s}", "digest", image.id, "name", ref);
+	return *ret_named == NULL ? out_of_memory(err) : 0;
+}
+
 /* REF may be a digest: then the image must be in the store. */
 static int
 open_image(const char *ref, struct dispatch_root *root, json_t **ret_named, struct err *err)
@@ -105,6 +124,12 @@ open_image(const char *ref, struct dispatch_root *root, json_t **ret_named, stru
 
 /* ---- resolving ---- */
 
+static bool
+is_by_engine(const struct dispatch_request *request)
+{
+	return request->target != NULL && strcmp(request->target, TARGET_DOCKER) == 0;
+}
+
 /* The root that was asked for: the agent's own, unless the request names an image. */
 static json_t *
 asked_root(const struct dispatch_request *request, const json_t *agent)
@@ -113,7 +138,8 @@ asked_root(const struct dispatch_request *request, const json_t *agent)
 
 	if (request->image != NULL)
 		return request->image[0] == '\0' ? json_string("minimal") : json_pack("{s:s}", "image", request->image);
-	return own == NULL || json_is_null(own) ? json_string("host") : json_incref(own);
+	/* A container has nothing of the host's. */
+	return own == NULL || json_is_null(own) ? json_string(is_by_engine(request) ? "minimal" : "host") : json_incref(own);
 }
 
 static int
@@ -149,6 +175,11 @@ dispatch_root_resolve(struct registry *reg, const struct dispatch_request *reque
 		return err_set(err, EPERM, "an agent cannot choose the image of another: leave it out");
 	if (r == 0 && is_word(asked, "minimal"))
 		r = open_image(DISPATCH_MINIMAL, &root, &named, err);
+	else if (r == 0 && is_by_engine(request) && json_object_get(asked, "image") == NULL)
+		r = err_set(err, EINVAL, "on the target docker, the root of an agent is an image or minimal: register it so, or "
+		            "name an image");
+	else if (r == 0 && is_by_engine(request))
+		r = open_engines(dispatch_text(asked, "image"), &named, err);
 	else if (r == 0 && json_object_get(asked, "image") != NULL)
 		r = open_image(dispatch_text(asked, "image"), &root, &named, err);
 	else if (r == 0 && json_object_get(asked, "capability") != NULL)
@@ -167,6 +198,13 @@ dispatch_root_resolve(struct registry *reg, const struct dispatch_request *reque
 }
 
 /* ---- again, for an attempt ---- */
+
+bool
+dispatch_root_is_engines(const json_t *resolved)
+{
+	return strcmp(dispatch_text(resolved, "target"), TARGET_DOCKER) == 0 &&
+	       !is_word(json_object_get(resolved, "root"), "minimal");
+}
 
 /* The folder of the capability that is the root: its bytes are checked. */
 static int
@@ -193,7 +231,7 @@ dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch
 	root.is_host = asked == NULL || is_word(asked, "host");
 	if (root.is_host)
 		r = dispatch_root_add(&root, "/", err);
-	else if (json_is_object(image))
+	else if (json_is_object(image) && !dispatch_root_is_engines(resolved))
 		r = open_image(dispatch_text(image, "digest"), &root, NULL, err);
 	else if (json_object_get(asked, "capability") != NULL)
 		r = open_capability(reg, json_object_get(asked, "capability"), &root, err);

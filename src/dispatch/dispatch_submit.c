@@ -316,7 +316,9 @@ check_parent(const struct entry *e, struct err *err)
 static int
 note(const struct entry *e, struct err *err)
 {
-	const char *image = dispatch_text(json_object_get(e->plan->resolved, "image"), "digest");
+	/* An engine's image is not in the store, where it could be compared. */
+	const char *image = dispatch_root_is_engines(e->plan->resolved) ? "" :
+	                    dispatch_text(json_object_get(e->plan->resolved, "image"), "digest");
 	const char *programs = e->plan->programs;
 	const struct dispatch_note told = { e->id, e->resolved_hash, image[0] != '\0' ? image : NULL,
 	                                    programs != NULL && programs[0] != '\0' ? programs : NULL };

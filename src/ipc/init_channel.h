@@ -26,6 +26,7 @@
 #define INIT_IN_CONTAINER 'C'
 #define INIT_NAMES_AGENT 'U'            /* the container's one user is root: init makes it the agent */
 #define INIT_IS_NESTED 'N'              /* the agent may make namespaces and mounts of its own */
+#define INIT_BY_ENGINE 'E'              /* an engine started it: see proc/init/init_engine.c */
 
 enum init_message {
 	/* supervisor -> the child that sets up the cell: the id maps are written. */

@@ -44,16 +44,16 @@ no_such(struct err *err, const char *name, size_t len, const char *last)
 	size_t n = 0;
 
 	for (int i = 0; i <= TOP; i++)
-		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i == 0 ? "" :
-		                      i == TOP && last[0] == '\0' ? " or " : ", ", policy_boundary_names[i]);
-	return err_set(err, EINVAL, "there is no boundary '%.*s': use %s%s", len > 64 ? 64 : (int)len, name, list,
-	               last);
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s, ", policy_boundary_names[i]);
+	return err_set(err, EINVAL, "there is no boundary '%.*s': use %.*s%s" BOUNDARY_DOCKER "%s", len > 64 ? 64 : (int)len,
+	               name, (int)n - 2, list, last[0] == '\0' ? " or " : ", ", last);
 }
 
 int
 policy_boundary_check_name(const char *name, struct err *err)
 {
-	return find_name(name, strlen(name)) >= 0 ? 0 : no_such(err, name, strlen(name), "");
+	return find_name(name, strlen(name)) >= 0 || strcmp(name, BOUNDARY_DOCKER) == 0 ? 0 :
+	       no_such(err, name, strlen(name), "");
 }
 
 int
@@ -63,12 +63,20 @@ policy_boundary_parse(const char *text, struct policy_boundary *ret_boundary, st
 	size_t len = strcspn(text, ",");
 	int least;
 
+	b.by_engine = strcmp(text, BOUNDARY_DOCKER) == 0;
+	if (b.by_engine) {
+		*ret_boundary = b;
+		return 0;
+	}
 	b.strongest = len == strlen(STRONGEST) && strncmp(text, STRONGEST, len) == 0;
 	if (!b.strongest && text[len] == ',' && find_name(text, len) >= 0)
 		return err_set(err, EINVAL, "'%.64s' is not a boundary: only '" STRONGEST "' can have another one behind it, "
 		               "as in '" STRONGEST "," BOUNDARY_DEFAULT "'", text);
 	if (b.strongest && text[len] == ',') {
 		text += len + 1;
+		if (strcmp(text, BOUNDARY_DOCKER) == 0)
+			return err_set(err, EINVAL, "'" STRONGEST "," BOUNDARY_DOCKER "' is not a boundary: '" BOUNDARY_DOCKER "' is no "
+			               "stronger than '" BOUNDARY_DEFAULT "'");
 		least = find_name(text, strlen(text));
 		if (least < 0)
 			return no_such(err, text, strlen(text), "");
@@ -113,6 +121,10 @@ policy_boundary_text(const struct policy_boundary *b, char text[POLICY_BOUNDARY_
 {
 	bool has_name = !b->strongest || b->least < TOP;
 
+	if (b->by_engine) {
+		snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, BOUNDARY_DOCKER);
+		return text;
+	}
 	snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, "%s%s%s", b->strongest ? STRONGEST : "",
 	         b->strongest && has_name ? "," : "", has_name ? policy_boundary_names[b->least] : "");
 	return text;
@@ -177,6 +189,6 @@ policy_boundary_resolve(const struct policy_boundary *asked, const char *by,
 	/* The policy's wish for the strongest kind comes true here. */
 	if (asked->is_set && kind > best(asked))
 		return too_weak(asked, by, demanded, err);
-	*ret_name = policy_boundary_names[kind];
+	*ret_name = asked->by_engine ? BOUNDARY_DOCKER : policy_boundary_names[kind];
 	return missing;
 }

@@ -13,6 +13,7 @@ struct node;
 #define BOUNDARY_OCI "oci"
 #define BOUNDARY_GVISOR "gvisor"
 #define BOUNDARY_MICROVM "microvm"
+#define BOUNDARY_DOCKER "docker"        /* beside the others: no stronger than the default */
 #ifdef CLOISTER_MUTANT
 #define BOUNDARY_STREAM "stream"
 #endif
@@ -27,6 +28,7 @@ struct policy_boundary {
 	bool is_set;
 	bool strongest;                 /* the strongest kind that this machine can run */
 	unsigned least;                 /* the weakest kind that will do: an index of the names */
+	bool by_engine;                 /* BOUNDARY_DOCKER, which is as strong as the default; only who asks has it */
 };
 
 /* A name, "strongest", or "strongest,NAME" where NAME will do, too. */

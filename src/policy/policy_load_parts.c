@@ -119,6 +119,9 @@ policy_load_boundary(struct policy_loading *l, const struct node *node)
 	struct policy_boundary boundary;
 	int r = policy_boundary_read(node, &boundary, l->err);
 
+	if (r == 0 && boundary.by_engine)
+		r = node_err(l->err, node, "a policy cannot demand '" BOUNDARY_DOCKER "', which is no stronger than '"
+		             BOUNDARY_DEFAULT "'");
 	if (r == 0 && !l->limits.boundary.is_set)
 		l->limits.boundary = boundary;
 	return r;

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/own.h"
 
-static const struct target *const targets[] = { &target_local };
+static const struct target *const targets[] = { &target_local, &target_docker };
 
 static_assert(ARRAY_LEN(targets) <= TARGETS_MAX, "a dispatcher has room for all");
 

@@ -130,7 +130,8 @@ struct target {
 	int (*discard)(const char *cell, struct err *err);
 };
 
-extern const struct target target_local;
+#define TARGET_DOCKER "docker"
+extern const struct target target_local, target_docker;
 
 #define TARGETS_MAX 8
 

@@ -21,6 +21,7 @@ import leftovers  # noqa: E402
 import microvm  # noqa: E402
 import oci  # noqa: E402
 from egress_lab import lab, online  # noqa: E402, F401  fixtures
+from engines import engines_of  # noqa: E402, F401  a fixture
 from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -122,7 +123,7 @@ def operator(request, who, ground, program, boundary):
         program = copy_mutant(ground)
     operator = Operator(who, ground / f"{who}{next(numbers)}", program)
     if boundary in oci.RUNTIMES:
-        operator.env |= oci.environment(boundary, request.node.originalname)
+        operator.env |= oci.environment(boundary, request.node.originalname, request.module.__name__)
     elif boundary != "namespace":
         operator.env["CLOISTER_BOUNDARY"] = boundary
     if boundary == "microvm":

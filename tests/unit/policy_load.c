@@ -370,8 +370,8 @@ TEST(policy_load_whole_files)
 		  "not go is left at that, or stopped: `refuse`, `freeze` or `kill`" },
 		{ "version: 1\nboundary: microvm\n", "" },
 		{ "version: 1\nboundary: [strongest, namespace]\n", "" },
-		{ "version: 1\nboundary: cardboard\n", "2:11: there is no boundary 'cardboard': use namespace, "
-		  "microvm or strongest" },
+		{ "version: 1\nboundary: cardboard\n", "2:11: there is no boundary 'cardboard': use namespace, oci, gvisor, "
+		  "microvm, docker or strongest" },
 		{ "version: 1\nboundary: [strongest, [namespace]]\n", "2:23: the boundary is a name, or [strongest, "
 		  "namespace]" },
 		{ "version: 1\nboundary:\n", "2:10: the boundary is a name, or [strongest, namespace]" },

@@ -139,6 +139,8 @@ listen_both(struct capture *c, enum capture_socket at, int type, bool ipv6, stru
 static int
 make_namespace(struct capture *c, struct err *err)
 {
+	if (c->netns >= 0)
+		return setns(c->netns, CLONE_NEWNET) < 0 ? err_errno(err, "cannot enter the cell's network") : 0;
 	if (unshare(CLONE_NEWNET) < 0)
 		return err_errno(err, "cannot make the cell's network (see `cloister doctor`)");
 	c->netns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -206,7 +208,7 @@ make_inside(void *arg)
 {
 	struct job *job = arg;
 	struct capture *c = &job->capture;
-	int r = setns(job->userns, CLONE_NEWUSER) < 0 ?
+	int r = job->userns >= 0 && setns(job->userns, CLONE_NEWUSER) < 0 ?
 	        err_errno(job->err, "cannot enter the cell's user namespace") : make_namespace(c, job->err);
 
 	if (r == 0)
@@ -221,10 +223,10 @@ make_inside(void *arg)
 /* A process that has entered a user namespace cannot leave it.  So another one does it, which shares
  * memory and descriptors with this one; this one waits for it meanwhile. */
 int
-capture_make(int userns, bool has_policy, struct capture *ret_capture, struct err *err)
+capture_make_in(int userns, int netns, bool has_policy, struct capture *ret_capture, struct err *err)
 {
 	static _Alignas(64) char stack[64 << 10];
-	struct job job = { { -1, { -1, -1, -1, -1 } }, err, userns, -EIO, has_policy };
+	struct job job = { { netns, { -1, -1, -1, -1 } }, err, userns, -EIO, has_policy };
 	const int dumpable = prctl(PR_GET_DUMPABLE);
 	pid_t pid = clone(make_inside, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES, &job);
 
@@ -240,6 +242,12 @@ capture_make(int userns, bool has_policy, struct capture *ret_capture, struct er
 	}
 	*ret_capture = job.capture;
 	return 0;
+}
+
+int
+capture_make(int userns, bool has_policy, struct capture *ret_capture, struct err *err)
+{
+	return capture_make_in(userns, -1, has_policy, ret_capture, err);
 }
 
 int

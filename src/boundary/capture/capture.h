@@ -21,6 +21,9 @@ struct capture {
  * without a policy, gives it loopback and at CAPTURE_DNS4 the socket of a resolver.  The calling
  * process stays where it is.  On success the caller owns the descriptors (capture_close). */
 int capture_make(int userns, bool has_policy, struct capture *ret_capture, struct err *err);
+/* The same in a namespace that exists and is empty: NETNS, which it takes, of the user namespace USERNS (-1: that of
+ * the calling process). */
+int capture_make_in(int userns, int netns, bool has_policy, struct capture *ret_capture, struct err *err);
 void capture_close(struct capture *capture);    /* for OWN() too */
 
 /* Moves the calling process into a network: FDS are its user and its network namespace. */

@@ -251,15 +251,16 @@ guess_hierarchy(struct cgroup_hierarchies *hs, char *own)
 	return cgroup_own_dir(&hs->list[0], dir) && access(dir, F_OK) == 0;
 }
 
-static void
-read_mounts(char *mounts, struct cgroup_hierarchies *hs, struct cgroup_disks *disks)
+void
+cgroup_read_mounts(char *mounts, struct cgroup_hierarchies *hs, struct cgroup_disks *disks)
 {
 	struct mountinfo_line line;
 
 	*hs = (struct cgroup_hierarchies){ 0 };
 	while (mountinfo_next(&mounts, &line)) {
 		cgroup_note_mount(hs, &line);
-		cgroup_note_disk(disks, &line);
+		if (disks != NULL)
+			cgroup_note_disk(disks, &line);
 	}
 }
 
@@ -283,7 +284,7 @@ make(struct cgroup *cg, struct cgroup_making *m, struct err *err)
 		r = read_table("/proc/self/mountinfo", &mounts, err);
 		if (r < 0)
 			return r;
-		read_mounts(mounts, &hs, &m->disks);
+		cgroup_read_mounts(mounts, &hs, &m->disks);
 		cgroup_note_own(&hs, own);
 	}
 	cgroup_disks_finish(&m->disks);

@@ -52,6 +52,11 @@ int cgroup_create(const char *id, const struct cgroup_limits *limits,
                   struct cgroup **ret_cgroup, unsigned *ret_missing,
                   char *why, size_t why_size, struct err *err);
 
+/* The group of the process PID, which somebody else has made: the one whose name contains MARK, in each hierarchy.
+ * Its limits are that other's.  *ret_carries has a bit for each limit that it can have.  The caller frees it
+ * (cgroup_free), and does not destroy it.  No such group is a success without any bit. */
+int cgroup_adopt(pid_t pid, const char *mark, struct cgroup **ret_cgroup, unsigned *ret_carries, struct err *err);
+
 /* The helpers of a cell, which are not in it, have a group beside the cell's.  It is made with
  * cgroup_create() under the cell's id plus this suffix. */
 #define CGROUP_HELPERS "-egress"
@@ -85,6 +90,9 @@ void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage);
 /* Sends SIGKILL to everything in it: by cgroup.kill, or by the freezer and a loop.  The processes
  * are dead or dying on return. */
 void cgroup_kill(const struct cgroup *cg);
+/* The descriptors of its folders, borrowed; returns how many there are. */
+#define CGROUP_FOLDERS_MAX 16
+size_t cgroup_folders(const struct cgroup *cg, int ret_fds[CGROUP_FOLDERS_MAX]);
 /* Whether the group can be frozen. */
 bool cgroup_can_freeze(const struct cgroup *cg);
 /* Returns once the kernel has the order; each process obeys when it next enters or leaves the kernel. */

@@ -16,7 +16,7 @@ enum cgroup_carry {
 	CGROUP_CPUACCT = 1 << 5,        /* v1 */
 };
 
-#define CGROUP_HIERARCHIES_MAX 16
+#define CGROUP_HIERARCHIES_MAX CGROUP_FOLDERS_MAX
 #define CGROUP_PARTS_MAX       CGROUP_HIERARCHIES_MAX
 #define CGROUP_TABLE_MAX       (4u << 20)
 
@@ -120,6 +120,8 @@ int cgroup_make(const char *id, const struct cgroup_limits *limits,
 void cgroup_describe(const struct cgroup_making *m, unsigned missing, char *found,
                      size_t found_size, char *todo, size_t todo_size);
 
+/* Reads MOUNTS, a table of mounts, which is cut: all hierarchies in it, and disks if DISKS is not NULL. */
+void cgroup_read_mounts(char *mounts, struct cgroup_hierarchies *hs, struct cgroup_disks *disks);
 /* Write TEXT to FILE in one write; 0 or a negative errno. */
 int cgroup_put(int dir, const char *file, const char *text);
 int cgroup_putf(int dir, const char *file, const char *fmt, ...)

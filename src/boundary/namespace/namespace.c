@@ -111,8 +111,8 @@ make_net(const struct ns_plan *plan, struct walls *w, struct err *err)
 	return unless_gone(ipc_send(w->channel, &message, &w->netns, 1, err));
 }
 
-static int
-send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err)
+int
+ns_send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err)
 {
 	return ground->spawn == NULL ? 0 :
 	       unless_gone(port_start(w->port, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err));
@@ -134,8 +134,8 @@ take_upper(struct walls *w, struct ipc_message *message, const struct cell_spec 
 
 /* Reads the child's messages while no agent runs yet: it is still cloister's own code.  If init is not
  * to have the channel, it ends when the child becomes init. */
-static int
-await_ready(const struct cell_spec *spec, struct walls *w, bool by_stream, struct err *err)
+int
+ns_await_ready(const struct cell_spec *spec, struct walls *w, bool by_stream, struct err *err)
 {
 	for (;;) {
 		OWN(ipc_message_free) struct ipc_message message = {0};
@@ -184,8 +184,8 @@ open_userns(struct walls *w, struct err *err)
 	return 0;
 }
 
-static struct walls *
-walls_new(const struct cell_spec *spec, const struct boundary_ground *ground)
+struct walls *
+ns_new_walls(const struct cell_spec *spec, const struct boundary_ground *ground)
 {
 	struct walls *w = calloc(1, sizeof(*w));
 
@@ -330,10 +330,10 @@ finish_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *stream, 
 	int r = plan->ground->meanwhile == NULL ? 0 : plan->ground->meanwhile(plan->ground->arg, w, err);
 
 	if (r == 0 && !by_stream)
-		r = send_spawn(plan->ground, w, err);
+		r = ns_send_spawn(plan->ground, w, err);
 	timing_mark(TIMING_RECORDED);
 	if (r == 0)
-		r = await_ready(plan->spec, w, by_stream, err);
+		r = ns_await_ready(plan->spec, w, by_stream, err);
 	timing_mark(TIMING_READY);
 	if (r < 0 || !by_stream || (plan->inside != NULL && plan->inside->greet == NULL))
 		return r;
@@ -348,11 +348,11 @@ finish_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *stream, 
 	closep(&w->channel);
 	w->channel = -1;
 	r = plan->spec->known_hosts[0] != '\0' ? serve_ssh(w, err) : 0;
-	return r < 0 ? r : send_spawn(plan->ground, w, err);
+	return r < 0 ? r : ns_send_spawn(plan->ground, w, err);
 }
 
-static struct ns_plan
-new_plan(const struct cell_spec *spec, const struct boundary_ground *ground, const struct ns_inside *inside)
+struct ns_plan
+ns_new_plan(const struct cell_spec *spec, const struct boundary_ground *ground, const struct ns_inside *inside)
 {
 	struct ns_plan plan = { .spec = spec, .ground = ground, .inside = inside, .channel = -1, .stream = -1,
 	                        .init_exe = -1 };
@@ -362,8 +362,8 @@ new_plan(const struct cell_spec *spec, const struct boundary_ground *ground, con
 	return plan;
 }
 
-static void
-close_plan(struct ns_plan *plan)
+void
+ns_close_plan(struct ns_plan *plan)
 {
 	ns_reap_mapper(&plan->mapper);
 	closep(&plan->init_exe);
@@ -392,8 +392,8 @@ int
 ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
          const struct ns_inside *inside, struct walls **ret_walls, struct err *err)
 {
-	struct ns_plan plan = new_plan(spec, ground, inside);
-	struct walls *w = walls_new(spec, ground);
+	struct ns_plan plan = ns_new_plan(spec, ground, inside);
+	struct walls *w = ns_new_walls(spec, ground);
 	OWN(closep) int stream = -1;
 	int r;
 
@@ -404,7 +404,7 @@ ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, boo
 		r = begin_plan(&plan, w, by_stream, &stream, err);
 	if (r == 0)
 		r = finish_plan(&plan, w, by_stream, &stream, err);
-	close_plan(&plan);
+	ns_close_plan(&plan);
 	if (r < 0) {
 		ns_abandon(w);
 		return r;
@@ -417,16 +417,16 @@ int
 ns_wait(const struct cell_spec *shape, const struct boundary_ground *ground, const struct ns_inside *inside,
         struct walls **ret_walls, struct err *err)
 {
-	struct ns_plan plan = new_plan(shape, ground, inside);
-	struct walls *w = walls_new(shape, ground);
+	struct ns_plan plan = ns_new_plan(shape, ground, inside);
+	struct walls *w = ns_new_walls(shape, ground);
 	int r;
 
 	if (w == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = begin_plan(&plan, w, true, &w->stream, err);
 	if (r == 0)
-		r = await_ready(shape, w, true, err);
-	close_plan(&plan);
+		r = ns_await_ready(shape, w, true, err);
+	ns_close_plan(&plan);
 	close_fd(&w->channel);
 	w->channel = -1;
 	if (r < 0) {
@@ -484,7 +484,7 @@ int
 ns_adopt(const struct cell_spec *spec, const struct boundary_ground *ground, const struct ns_inside *inside,
          struct walls *w, struct err *err)
 {
-	struct ns_plan plan = new_plan(spec, ground, inside);
+	struct ns_plan plan = ns_new_plan(spec, ground, inside);
 	int r;
 
 	memcpy(w->id, spec->id, sizeof(w->id));
@@ -496,7 +496,7 @@ ns_adopt(const struct cell_spec *spec, const struct boundary_ground *ground, con
 		r = start_joining(&plan, w, err);
 	if (r == 0)
 		r = finish_plan(&plan, w, true, &w->stream, err);
-	close_plan(&plan);
+	ns_close_plan(&plan);
 	return r;
 }
 

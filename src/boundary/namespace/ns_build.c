@@ -142,7 +142,7 @@ build_image(const struct ns_plan *plan, int scratch, int *top, struct err *err)
 	if (r >= 0)
 		r = compose(plan, changes, top, err);
 	if (r == 0)
-		r = ns_make_dev(*top, err);
+		r = ns_make_devices(*top, err);
 	if (r == 0)
 		r = ns_make_proc(plan, *top, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {

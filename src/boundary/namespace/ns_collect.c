@@ -23,12 +23,12 @@ ns_is_changed(const struct walls *w, size_t grant)
 }
 
 /* Keeps capabilities across the exec: the collector reads files whatever modes the agent gave them.
- * They count in the cell's user namespace only. */
+ * They count in the cell's user namespace only.  If it has none, the supervisor has kept one of them. */
 static int
-keep_reading_rights(void)
+keep_reading_rights(bool has_all)
 {
-	const unsigned rights = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH |
-	                        1u << CAP_FOWNER;
+	const unsigned rights = 1u << CAP_DAC_OVERRIDE |
+	                        (has_all ? 1u << CAP_DAC_READ_SEARCH | 1u << CAP_FOWNER : 0);
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { rights, rights, rights }, { 0, 0, 0 } };
 
@@ -55,10 +55,10 @@ become_collector(const struct walls *w, char **argv, int upper, int target, int 
 	for (int i = 0; i < 3; i++)
 		if (dup2(fds[i], 3 + i) < 0)
 			_exit(125);
-	if (setns(w->userns, CLONE_NEWUSER) < 0 ||
-	    (w->has_range &&
+	if ((w->userns >= 0 && setns(w->userns, CLONE_NEWUSER) < 0) ||
+	    (w->userns >= 0 && w->has_range &&
 	     (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)) ||
-	    keep_reading_rights() < 0)
+	    keep_reading_rights(w->userns >= 0) < 0)
 		_exit(125);
 	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
 	_exit(125);

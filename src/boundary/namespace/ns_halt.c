@@ -117,8 +117,8 @@ open_init(pid_t supervisor)
 }
 
 /* For the supervisor, which otherwise would not know why its cell died. */
-static void
-leave_mark(int dir, const struct cell_steer_who *who)
+void
+ns_leave_mark(int dir, const struct cell_steer_who *who)
 {
 	char by[64];
 
@@ -134,7 +134,7 @@ kill_init(int dir, int init, const struct cell_steer_who *who)
 
 	if (is_dead(init, 0))
 		return 0;
-	leave_mark(dir, who);
+	ns_leave_mark(dir, who);
 	/* A group frozen by version 1 dies only when it is thawed. */
 	if (read_file_at(dir, CELL_WALLS, PROC_FILE_MAX, &groups, NULL, NULL) == 0)
 		cgroup_kill_paths(groups);

@@ -33,9 +33,9 @@ list_devices(const struct cell_spec *spec, dev_t devices[CGROUP_DEVICES_MAX])
 
 /* Reports the limits that are not in force: an error if the operator asked for one, one plain line
  * for the defaults. */
-static int
-judge_missing(const struct cell_spec *spec, const struct boundary_ground *ground, unsigned missing,
-              const char *why, struct err *err)
+int
+ns_judge_limits(const struct cell_spec *spec, const struct boundary_ground *ground, unsigned missing,
+                const char *why, struct err *err)
 {
 	static const struct { unsigned bit, limit; const char *option; } rows[] = {
 		{ CGROUP_MEMORY, CELL_LIMIT_MEMORY, "--memory" },
@@ -80,5 +80,5 @@ ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *groun
 	/* A virtual machine has no more memory and processors than it was made with. */
 	if (is_vm)
 		w->unlimited &= ~(unsigned)(CGROUP_MEMORY | CGROUP_CPUS);
-	return r < 0 ? r : judge_missing(spec, ground, w->unlimited, why, err);
+	return r < 0 ? r : ns_judge_limits(spec, ground, w->unlimited, why, err);
 }

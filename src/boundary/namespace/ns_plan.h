@@ -56,6 +56,7 @@ struct ns_plan {
 	                                         * lacks, because it is on another mount */
 	int rootfs;                     /* likewise */
 	int layers[CELL_LAYERS_MAX];    /* likewise, of an image */
+	bool keeps_proc;                /* the /proc of the namespaces that it is in stays */
 	bool has_etc;                   /* the generated /etc is in the root file system already */
 	int changes;                    /* likewise, for the folder that keeps changes */
 	pid_t mapper;                   /* a dead process that made an id map; 0: none */
@@ -97,6 +98,9 @@ int ns_set_limits(const struct ns_plan *plan, struct err *err);
 /* The agent's filter, and where it may always write; ends with NULL. */
 enum filter_profile ns_choose_filter(const struct cell_spec *spec);
 extern const char *const ns_writable[];
+/* ns_rlimits.c: sets the resource limits of the calling process: MOST processes of its user.  SPARES: its user is
+ * the operator, to whom it leaves some descriptors. */
+int ns_limit_self(uint64_t most, bool spares, struct err *err);
 int ns_drop_everything(const struct ns_plan *plan, struct err *err);
 
 /* ns_root.c: builds the cell's file system.  Called in the child, which is inside the new root

@@ -160,7 +160,8 @@ ns_make_devices(int root, struct err *err)
 int
 ns_make_dev(int root, struct err *err)
 {
-	if (symlinkat("/run", root, "var/run") < 0)
+	/* Images have it. */
+	if (symlinkat("/run", root, "var/run") < 0 && errno != EEXIST)
 		return err_errno(err, "cannot make '/var/run'");
 	return ns_make_devices(root, err);
 }
@@ -248,8 +249,9 @@ ns_make_proc(const struct ns_plan *plan, int root, struct err *err)
 	int r;
 
 	/* Without a pid namespace of its own there is no /proc of its own to mount. */
-	proc = CONTROL_ON("pidns") ? mounts_new_fs("proc", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err)
-	                           : mounts_copy_tree(AT_FDCWD, "/proc", err);
+	proc = CONTROL_ON("pidns") && !plan->keeps_proc ?
+	       mounts_new_fs("proc", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err) :
+	       mounts_copy_tree(AT_FDCWD, "/proc", err);
 	if (proc < 0)
 		return proc;
 	r = mounts_attach(proc, root, "proc", err);
@@ -361,12 +363,26 @@ ns_attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *
 	return r;
 }
 
+/* Whether something is mounted on the root that the caller has: a path such as "/.." leads there. */
+static bool
+is_covered(int root)
+{
+	struct statx own = {0}, top = {0};
+
+	return statx(root, "", AT_EMPTY_PATH, STATX_MNT_ID, &own) < 0 ||
+	       statx(AT_FDCWD, "/..", 0, STATX_MNT_ID, &top) < 0 || own.stx_mnt_id != top.stx_mnt_id;
+}
+
+/* Leaves the host's tree and detaches it, and where the new root was made: an image's is on top of that. */
 int
 ns_pivot(int root, struct err *err)
 {
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_errno(err, "cannot make the new root the root");
-	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+	while (is_covered(root))
+		if (umount2(".", MNT_DETACH) < 0)
+			return err_errno(err, "cannot let go of the host's files");
+	if (chdir("/") < 0)
 		return err_errno(err, "cannot let go of the host's files");
 	return 0;
 }
@@ -457,9 +473,6 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = ns_show_programs(plan, &root, err);
 	timing_mark(TIMING_SKELETON);
-	/* Images have it. */
-	if (r == 0 && symlinkat("/run", root, "var/run") < 0 && errno != EEXIST)
-		r = err_errno(err, "cannot make '/var/run'");
 	if (r == 0)
 		r = ns_make_dev(root, err);
 	timing_mark(TIMING_DEVICES);

@@ -9,6 +9,8 @@
 #include "boundary/cgroup/cgroup.h"
 #include "boundary/overlay/overlay.h"
 
+struct dk_container;
+
 struct walls {
 	char id[CELL_ID_LEN + 1];
 	struct cgroup *cgroup;
@@ -29,9 +31,21 @@ struct walls {
 	bool frozen, reaped;
 	int stream;                     /* while they wait for a cell: to what will start init; else -1 */
 	void *waiting;                  /* likewise: the maker's own; else NULL */
+	struct dk_container *container; /* the engine's, with that boundary; else NULL */
 };
 
 struct ns_inside;
+struct ns_plan;
+
+/* namespace.c: the parts of ns_start() that other walls have, too. */
+struct walls *ns_new_walls(const struct cell_spec *spec, const struct boundary_ground *ground); /* NULL: no memory */
+struct ns_plan ns_new_plan(const struct cell_spec *spec, const struct boundary_ground *ground,
+                           const struct ns_inside *inside);
+void ns_close_plan(struct ns_plan *plan);
+/* Takes what the process that makes the cell's file system sends to w->channel.  BY_STREAM: until it ends. */
+int ns_await_ready(const struct cell_spec *spec, struct walls *w, bool by_stream, struct err *err);
+/* Sends the first INIT_SPAWN. */
+int ns_send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err);
 
 /* namespace.c: builds the walls, and starts INSIDE in them, or init if it is NULL.  See boundary.h. */
 int ns_start(const struct cell_spec *spec, const struct boundary_ground *ground, bool by_stream,
@@ -63,6 +77,10 @@ void ns_give_to_agent(int fd, unsigned slot, const struct cell_spec *spec);
 int ns_make_cgroup(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls *w,
                    struct err *err);
 
+/* Refuses a cell whose MISSING limits (enum cgroup_limit bits) were asked for, and tells the operator of the others. */
+int ns_judge_limits(const struct cell_spec *spec, const struct boundary_ground *ground, unsigned missing,
+                    const char *why, struct err *err);
+
 /* ns_collect.c, ns_examine.c, ns_halt.c, ns_walls.c: see boundary.h. */
 void ns_examine(struct findings *f);
 bool ns_is_changed(const struct walls *w, size_t grant);
@@ -72,6 +90,8 @@ int ns_write_layer(struct walls *w, const struct cell_spec *spec, int out, struc
 void ns_remove_overlay_folders(const struct walls *w);
 int ns_halt(int runtime, const struct cell_entry *entry, int socket, const struct cell_steer_who *who,
             struct err *err);
+/* Leaves word in the runtime folder DIR of who killed the cell, for its supervisor. */
+void ns_leave_mark(int dir, const struct cell_steer_who *who);
 struct port *ns_port(const struct walls *w);
 int ns_died(const struct walls *w);
 bool ns_reap(struct walls *w, bool wait);

@@ -105,10 +105,12 @@ put_limits(struct json *w)
 
 /* See become_init() of the namespace boundary. */
 static void
-put_args(struct json *w, const struct ns_plan *plan, const struct cell_spec *agents)
+put_args(struct json *w, const struct ns_plan *plan, const struct oci *oci)
 {
-	/* With init.  The cgroup's limit should apply first, because it counts how often it did. */
-	const uint64_t most = agents->limits.pids + 1 + (plan->pids_limited ? 64 : 0);
+	const struct cell_spec *agents = oci->agents;
+	/* With init.  The cgroup's limit should apply first, because it counts how often it did.  But a sandbox dies
+	 * if it gets no more threads. */
+	const uint64_t most = agents->limits.pids + 1 + (plan->pids_limited && !oci->runtime->is_sandbox ? 64 : 0);
 	const struct cell_limits *limits = &agents->limits;
 	const char filter[] = { (char)('0' + ns_choose_filter(agents)), '\0' };
 	char over[24], flags[8], processes[24];
@@ -146,7 +148,7 @@ put_process(struct json *w, const struct ns_plan *plan, const struct oci *oci)
 	json_u64(w, "uid", plan->spec->root ? 0 : CELL_AGENT_ID);
 	json_u64(w, "gid", plan->spec->root ? 0 : CELL_AGENT_ID);
 	json_close(w, '}');
-	put_args(w, plan, oci->agents);
+	put_args(w, plan, oci);
 	json_open(w, "env", '[');
 #ifdef CLOISTER_MUTANT
 	const char *off = getenv("CLOISTER_OFF");

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -397,6 +398,22 @@ run(const struct args *args, struct err *err)
 	return r < 0 ? r : finish(&b, b.states[target], err);
 }
 
+static void
+go_on(int number)
+{
+	(void)number;
+}
+
+/* A terminal interrupts the running cell too, whose end ends the build.  Programs that are started have the usual
+ * effect of the signal again. */
+static void
+outlive_interrupts(void)
+{
+	const struct sigaction action = { .sa_handler = go_on, .sa_flags = SA_RESTART };
+
+	(void)sigaction(SIGINT, &action, NULL);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -404,6 +421,7 @@ main(int argc, char **argv)
 	struct args args;
 	int status;
 
+	outlive_interrupts();
 	if (!args_parse(argc, argv, &args))
 		status = err_set(&err, EINVAL, "cloister-build is started by cloister only");
 	else

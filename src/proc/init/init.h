@@ -41,4 +41,9 @@ void init_stream_end(void);
 void init_connect_open(struct loop *of, struct mux *channel, const struct mux_carry_types *ends, int ssh);
 int init_connect_take(struct buf *body);        /* INIT_CONNECT */
 int init_accept_take(struct buf *body);         /* INIT_ACCEPT */
+
+/* init_engine.c: connects INIT_CHANNEL_FD to the supervisor, and waits until the cell is built. */
+void init_await_engine(char *const *argv);
+/* Sets the cell's limits, and makes the ruleset INIT_LANDLOCK_FD if the kernel has Landlock. */
+int init_enter_engine(char *const *argv, bool *ret_landlock, struct err *err);
 #endif

@@ -97,12 +97,12 @@ filter_of(char letter)
 }
 
 static void
-lock_down(enum filter_profile filter, bool has_landlock)
+lock_down(enum filter_profile filter, bool has_landlock, bool has_parent)
 {
 	struct err err = {0};
 
 	/* Set again: changing ids has cleared it. */
-	if (CONTROL_ON("pdeath") && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
+	if (has_parent && CONTROL_ON("pdeath") && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
 		(void)err_errno(&err, "cannot tie the cell to its supervisor");
 		die(&err);
 	}
@@ -536,6 +536,16 @@ close_others(bool has_landlock, bool has_ssh)
 	syscall(SYS_close_range, has_ssh ? INIT_SSH_FD + 1u : first, LAST_FD, 0u);
 }
 
+/* An engine's process has another parent than the supervisor: its channel ends with the supervisor all the same. */
+static void
+enter_engines(char *const *argv, bool *ret_landlock)
+{
+	struct err err = {0};
+
+	if (init_enter_engine(argv, ret_landlock, &err) < 0)
+		die(&err);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -543,6 +553,7 @@ main(int argc, char **argv)
 	bool has_landlock = argc > 3 && strchr(argv[3], INIT_HAS_LANDLOCK) != NULL;
 	const bool in_container = argc > 3 && strchr(argv[3], INIT_IN_CONTAINER) != NULL;
 	const bool has_ssh = argc > 3 && strchr(argv[3], INIT_HAS_SSH) != NULL;
+	const bool by_engine = argc > 3 && strchr(argv[3], INIT_BY_ENGINE) != NULL;
 	const bool is_timed = argc > 3 && strchr(argv[3], INIT_IS_TIMED) != NULL;
 	struct err why = {0};
 	sigset_t child;
@@ -552,6 +563,11 @@ main(int argc, char **argv)
 		prepared = init_start_container(argv, &has_landlock, &why);
 	if (is_timed && timing_attach(INIT_TIMING_FD, NULL) == 0)
 		timing_mark(TIMING_INIT);
+	by_stream = argc > 3 && strchr(argv[3], INIT_BY_STREAM) != NULL;
+	if (by_engine) {
+		init_await_engine(argv);
+		enter_engines(argv, &has_landlock);
+	}
 	if (CONTROL_ON("fds"))
 		close_others(has_landlock, has_ssh);
 	if (argc < 4 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0 ||
@@ -559,10 +575,9 @@ main(int argc, char **argv)
 		fprintf(stderr, "cloister-init is started by cloister-supervisor only\n");
 		return 125;
 	}
-	by_stream = strchr(argv[3], INIT_BY_STREAM) != NULL;
 	if (prepared < 0)
 		die(&why);
-	lock_down(filter_of(argv[1][0]), has_landlock);
+	lock_down(filter_of(argv[1][0]), has_landlock, !by_engine);
 	timing_mark(TIMING_CONFINED);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

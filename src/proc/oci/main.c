@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/tell.h"
 #include "base/version.h"
+#include "boundary/namespace/ns_plan.h"
 #include "loop/stdio.h"
 #include "proc/oci/oci.h"
 
@@ -211,6 +213,26 @@ log_error(const struct err *err)
 	fputc('\n', out);
 }
 
+/* The root of a rootless engine's user namespace is an ordinary user, and has that user's folders. */
+static int
+choose_folders(struct err *err)
+{
+	const struct { const char *name, *base, *in; } folders[] = {
+		{ "CLOISTER_RUNTIME_DIR", getenv("XDG_RUNTIME_DIR"), "" },
+		{ "CLOISTER_STATE_DIR", getenv("HOME"), "/.local/state" },
+		{ "CLOISTER_DATA_DIR", getenv("HOME"), "/.local/share" },
+	};
+
+	for (size_t i = 0; geteuid() == 0 && !ns_has_range() && i < ARRAY_LEN(folders); i++) {
+		OWN(freep) char *path = folders[i].base == NULL ? NULL :
+		                        str_format("%s%s/cloister", folders[i].base, folders[i].in);
+
+		if (path != NULL && setenv(folders[i].name, path, 0) < 0)
+			return err_errno(err, "cannot choose a folder");
+	}
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -223,6 +245,8 @@ main(int argc, char **argv)
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0))
 		return print_help();
 	r = parse(argc, argv, &err);
+	if (r == 0)
+		r = choose_folders(&err);
 	if (r == 0)
 		r = run_command(&err);
 	if (r >= 0)

@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/tree.h"
+#include "boundary/namespace/ns_plan.h"
 #include "policy/policy.h"
 #include "proc/oci/oci.h"
 #include "trust/trust.h"
@@ -29,7 +30,7 @@ default_folder(void)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
-	if (geteuid() == 0)
+	if (ns_has_range())
 		return strdup("/etc/" FOLDER);
 	return config != NULL && config[0] == '/' ? str_format("%s/" FOLDER, config) :
 	       home != NULL ? str_format("%s/.config/" FOLDER, home) : NULL;

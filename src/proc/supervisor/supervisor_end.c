@@ -221,7 +221,9 @@ write_layer(struct supervisor *sv, int status)
 
 	if (!sv->spec.image.build || sv->gave_up || status != 0)
 		return;
-	if (sv->boundary->write_layer(sv->walls, &sv->spec, CELL_LAYER_FD, &err) < 0)
+	if (sv->boundary->write_layer == NULL)
+		supervisor_complain("these walls make no layers: use --boundary namespace");
+	else if (sv->boundary->write_layer(sv->walls, &sv->spec, CELL_LAYER_FD, &err) < 0)
 		supervisor_complain(err.text);
 }
 

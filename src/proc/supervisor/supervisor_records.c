@@ -160,7 +160,7 @@ put_image(struct members *m, const struct cell_image *spec)
 	char digest[HASH_NAME + 1];
 
 	members_init(&image, GRANT_MAX);
-	if (spec->layers == NULL)
+	if (spec->name == NULL)
 		return;
 	hash_name(spec->digest, digest);
 	members_str(&image, "digest", digest);

@@ -11,10 +11,10 @@ import subprocess
 import pytest
 
 from bundles import needs_busybox, root_folder, runtime_of
-from operators import IS_ROOT, IS_STATIC, SECONDS, TREE, only_root, wait_until
+from operators import IS_ROOT, IS_STATIC, SECONDS, TREE, end, only_root, only_user, wait_until
 from terminal import Terminal
 
-pytestmark = [needs_busybox, only_root,
+pytestmark = [needs_busybox,
               pytest.mark.skipif(not IS_ROOT or not IS_STATIC, reason="it takes root, and static programs")]
 
 RULES = "version: 1\negress:\n  - {allow: www.example.test, paths: ['/oci/**']}\n"
@@ -106,7 +106,11 @@ def policies(operator):
     return operator.folder("policies", {"web.yaml": RULES})
 
 
-@pytest.mark.skipif(shutil.which("podman") is None or shutil.which("conmon") is None, reason="no podman")
+needs_podman = pytest.mark.skipif(shutil.which("podman") is None or shutil.which("conmon") is None, reason="no podman")
+
+
+@only_root
+@needs_podman
 def test_podman(online, policies):
     operator = online.operator
     conf = operator.file("containers.conf", CONF)
@@ -128,6 +132,33 @@ def test_podman(online, policies):
     # An image can have annotations too: they choose among the policies of one folder.
     done = engine.run("--rm", "--annotation", f"io.cloister.policy={operator.base}/policy.yaml", "box", "true")
     assert "there is no policy" in done.err
+
+
+@only_user
+@needs_podman
+@pytest.mark.skipif(shutil.which("newuidmap") is None or not os.environ.get("CLOISTER_TEST_ENGINES"),
+                    reason="no uidmap, or no time (see `make test-oci-engines`)")
+def test_podman_without_root(operator):
+    """The runtime is root of Podman's user namespace, and an ordinary user: the cell has one user."""
+    conf = operator.file("containers.conf", CONF)
+    storage = operator.file("storage.conf", f'[storage]\ndriver = "vfs"\nrunroot = "{operator.home}/pod-run"\n'
+                                            f'graphroot = "{operator.home}/pod"\n')
+    env = {"CONTAINERS_CONF": str(conf), "CONTAINERS_STORAGE_CONF": str(storage)}
+    become = ["setpriv", f"--reuid={operator.uid}", f"--regid={operator.gid}", "--clear-groups"]
+
+    def podman(*words):
+        # Only root can hide a mount, and then becomes the user.
+        return operator.do(*ENTER, *become, "podman", "--runtime", runtime_of(operator), *words, env=env, user=0, group=0)
+    try:
+        archive = operator.base / "image.tar"
+        subprocess.run(["tar", "-C", root_folder(operator, "image"), "--owner=0", "--group=0", "-cf", archive, "."], check=True)
+        podman("import", archive, "box").ok()
+        done = podman("run", "--rm", "--network", "none", "box", "sh", "-c", "id -u; touch /x && ls /x; exit 4")
+        assert (done.status, done.out) == (4, "0\n/x\n"), done
+    finally:
+        # It holds the user namespace open from command to command.
+        for file in operator.base.rglob("pause.pid"):
+            end(int(file.read_text()))
 
 
 @contextlib.contextmanager
@@ -153,6 +184,7 @@ def dockerd(operator, policies):
         daemon.wait(SECONDS)
 
 
+@only_root
 @pytest.mark.skipif(shutil.which("dockerd") is None or shutil.which("docker") is None, reason="no docker")
 def test_docker(online, policies):
     """It has no annotations: each policy is a runtime of its own."""

@@ -295,7 +295,7 @@ def test_options_that_want_a_value(operator):
 
 
 def test_options_without_a_value(operator):
-    for option in ("--detach=1", "--quiet=yes", "--root=x", "--tty="):
+    for option in ("--detach=1", "--quiet=yes", "--keep=x", "--tty="):
         operator.run(option, "--", "true").sentence(option.split("=")[0], "no value")
 
 

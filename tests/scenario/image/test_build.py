@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tarfile
 import threading
@@ -16,7 +17,7 @@ import pytest
 
 import images
 from images import Store
-from operators import IS_STATIC, TREE, as_one, only_root
+from operators import IS_STATIC, SECONDS, TREE, as_one, only_root, read_until
 
 pytestmark = pytest.mark.skipif(not IS_STATIC, reason="this init is not static")
 
@@ -197,6 +198,20 @@ def test_a_failed_command_leaves_nothing(builder):
     assert "test:1" not in builder.operator.cloister("image", "list").ok()
     left = json.loads((builder.store.top / "index.json").read_text())["manifests"]
     assert [e["annotations"][images.NAME] for e in left] == ["cloister.internal/minimal:latest"]
+
+
+@as_one
+def test_an_interrupted_build_leaves_nothing(builder):
+    operator = builder.operator
+    context = builder.context("c", {"Dockerfile": f"FROM {BASE}\nRUN echo runs; sleep 1000\n"})
+    folder = operator.folder("temporary")
+    build = operator.spawn(operator.program, "image", "build", context, env={"TMPDIR": str(folder)},
+                           start_new_session=True, stderr=subprocess.PIPE)
+    read_until(build.stderr.fileno(), b"\nruns\n")
+    os.killpg(build.pid, signal.SIGINT)
+    assert build.wait(SECONDS) == 125
+    assert list(folder.iterdir()) == [] and operator.cells() == []
+    assert len(json.loads((builder.store.top / "index.json").read_text())["manifests"]) == 1
 
 
 # ---- cells ---------------------------------------------------------------------------

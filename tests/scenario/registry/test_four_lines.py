@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+import engines
+import images
 from dispatches import agent, all_of, await_over, await_state, capability, detach, dispatch, events, register, show
 from operators import TREE
 from service import Service
 
-images = pytest.importorskip("images")
 NODE = shutil.which("node", path="/usr/local/bin:/usr/bin:/bin")
 IMAGE = "tiny:1"
 # Where it runs, and with which image; "" is cloister's own.
-TARGETS = [("local", ""), ("local", IMAGE)]
+TARGETS = [("local", ""), ("local", IMAGE), ("docker", ""), ("docker", IMAGE)]
 PROGRAMS = {
     "javascript": ("four_lines.mjs", [NODE], "target: 'local', workerImage: ''", "target: '{}', workerImage: '{}'"),
     "python": ("four_lines.py", [sys.executable], "target='local', worker_image=''", "target='{}', worker_image='{}'"),
@@ -35,7 +36,15 @@ def image(operator):
 @pytest.mark.parametrize("target, name", TARGETS, ids=["-".join(filter(None, row)) for row in TARGETS])
 @pytest.mark.parametrize("language", [
     pytest.param("javascript", marks=pytest.mark.skipif(NODE is None, reason="there is no node")), "python"])
-def test_four_lines(operator, image, language, target, name):
+def test_four_lines(operator, engines_of, image, language, target, name):
+    if target == "docker" and operator.is_root:
+        engine = engines_of("docker")
+        engine.take(IMAGE)
+        operator.env["DOCKER_HOST"] = f"unix://{engine.socket}"
+    elif target == "docker":
+        pytest.skip("the engine is root's")
+    if target == "docker" and len(engines.KINDS) == 1 and (language, name) != ("javascript", ""):
+        pytest.skip("`make test-docker` has it")
     file, words, said, given = PROGRAMS[language]
     shutil.copytree(TREE / "clients", operator.base / "clients",
                     ignore=shutil.ignore_patterns("node_modules", "__pycache__", ".pytest_cache"))

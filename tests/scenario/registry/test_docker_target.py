@@ -1,0 +1,137 @@
+"""Dispatches on the target docker do what they do on local: one table of scenarios for both."""
+import json
+import os
+import signal
+
+import engines
+import pytest
+from dispatches import agent, all_of, await_over, await_state, capability, detach, dispatch, events, policy, register, show
+from operators import wait_until
+from test_docker import supervisor_of
+
+# `make test` has a part of it; `make test-docker` the whole table.
+IS_WHOLE = len(engines.KINDS) > 1
+TARGETS = ["local", *engines.KINDS] if IS_WHOLE else engines.KINDS
+
+
+@pytest.fixture(params=TARGETS)
+def target(request, engines_of):
+    return None if request.param == "local" else engines_of(request.param)
+
+
+@pytest.fixture
+def who(target):
+    return "root" if target is None else target.who
+
+
+@pytest.fixture
+def on(operator, target):
+    """The words of a dispatch there.  Nothing may be left in the engine."""
+    if target is None:
+        yield ["--target", "local", "--image", ""]
+        return
+    operator.env["DOCKER_HOST"] = f"unix://{target.socket}"
+    yield ["--target", "docker", "--image", engines.IMAGE]
+    assert target.containers() == {}
+
+
+def output(operator, on):
+    agent(operator, "x", "echo out; echo err >&2; exit 3")
+    done = dispatch(operator, "x", *on)
+    assert (done.status, done.out) == (3, "out\n") and "err\n" in done.err
+    d = show(operator, all_of(operator)[0]["id"])
+    assert d["state"] == "finished" and d["exit_code"] == 3
+    kinds = [e["kind"] for e in events(operator, d["id"])]
+    assert kinds[-1] == "dispatch.finished" and "worker.boot" in kinds and "agent.output" in kinds
+
+
+def result(operator, on):
+    agent(operator, "x", "mkdir /out/a; cat >/out/a/f; ln -s /etc /out/link")
+    id = detach(operator, "x", "--input", operator.file("input", "given"), *on)
+    await_over(operator, id)
+    assert operator.cloister("dispatches", "files", id, "a/f").ok() == "given"
+    assert show(operator, id)["result"]["files"]["skipped"] == 1
+
+
+def granted(operator, on):
+    capability(operator, "b", {"setup.sh": "#!/bin/sh\necho b >>/tmp/order\n", "file": "text\n"})
+    capability(operator, "a", {"agora-setup.sh": "#!/bin/sh\necho a >>/tmp/order\n"})
+    register(operator, "env", "e", values={"LOG_LEVEL": "info"})
+    agent(operator, "x", "cat /tmp/order /capabilities/b/file; echo $LOG_LEVEL; touch /capabilities/b/x 2>/dev/null || "
+          "echo no; ls /work /usr/bin/python3 2>/dev/null", capabilities=["b", "a"])
+    assert dispatch(operator, "x", "--env", "e", *on).out == "b\na\ntext\ninfo\nno\n"
+
+
+def refused(operator, on):
+    policy(operator, "web", {"allow": "allowed.example"})
+    agent(operator, "x", "wget -qO- http://refused.example/ 2>/dev/null || echo refused", policy="web")
+    assert dispatch(operator, "x", *on).ok() == "refused\n"
+    cell = show(operator, all_of(operator)[0]["id"])["cell"]
+    assert "refused.example" in operator.cloister("events", cell).ok()
+
+
+def limits(operator, on):
+    if operator.is_root:
+        agent(operator, "big", "head -c 200m /dev/zero | tail -c 200m >/dev/null", limits={"memory": "64M"})
+        dispatch(operator, "big", *on)
+        assert "memory" in json.dumps(show(operator, all_of(operator)[0]["id"])), "it is named"
+    agent(operator, "long", "sleep 1000", limits={"time": "1s"})
+    dispatch(operator, "long", *on)
+    assert show(operator, all_of(operator)[0]["id"])["state"] == "timed_out"
+
+
+def secret(operator, on):
+    operator.cloister("secret", "init").ok()
+    operator.cloister("secret", "add", "TOKEN", "--host", "allowed.example", input="the-real-value-of-it").ok()
+    policy(operator, "web", {"allow": "allowed.example"})
+    agent(operator, "x", 'test -n "$TOKEN" && env | grep -c the-real', secrets=["TOKEN"], policy="web")
+    assert dispatch(operator, "x", *on).out == "0\n"
+
+
+def cancelled(operator, on):
+    agent(operator, "x", "echo begun; sleep 1000")
+    id = detach(operator, "x", *on)
+    await_state(operator, id, "running")
+    cell = wait_until(lambda: show(operator, id)["cell"], "it has a cell")
+    if operator.is_root:
+        wait_until(lambda: operator.cloister("freeze", cell).status == 0, "it is frozen")
+        assert "frozen" in operator.cloister("ps").ok()
+        operator.cloister("thaw", cell).ok()
+    operator.cloister("dispatches", "cancel", id).ok()
+    assert await_over(operator, id)["state"] == "cancelled"
+
+
+def killed(operator, on):
+    """Its supervisor is: the dispatch fails, and nothing runs any more."""
+    agent(operator, "x", "echo begun; sleep 1000")
+    id = detach(operator, "x", *on)
+    wait_until(lambda: any(e["kind"] == "agent.output" for e in events(operator, id)), "it runs")
+    cell = show(operator, id)["cell"]
+    os.kill(supervisor_of(operator, cell), signal.SIGKILL)
+    assert await_over(operator, id)["state"] == "failed"
+    operator.run("--", "true").ok()
+
+
+SCENARIOS = [granted, killed, *([output, result, refused, limits, secret, cancelled] if IS_WHOLE else [])]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_dispatch(operator, target, on, scenario):
+    scenario(operator, on)
+    if target is not None:
+        wait_until(lambda: target.containers() == {}, "its containers are gone")
+
+
+def test_resolved_image(operator, target, on):
+    """The image by its id: the container is made of that one, whatever has its name by then."""
+    if target is None:
+        return
+    agent(operator, "x", "true")
+    dispatch(operator, "x", *on).ok()
+    resolved = show(operator, all_of(operator)[0]["id"])["resolved"]
+    assert resolved["image"] == {"name": engines.IMAGE, "digest": target.image_id()} and resolved["boundary"] == "docker"
+    dispatch(operator, "x", "--target", "docker", "--image", "no-such-image:1").sentence("no-such-image")
+    agent(operator, "strong", "true", boundary="microvm")
+    dispatch(operator, "strong", *on).sentence("weaker")
+    agent(operator, "hosts", "true", root="host")
+    dispatch(operator, "hosts", "--target", "docker").sentence("minimal")
