@@ -127,11 +127,16 @@ def _initramfs(files, script, modules):
     ])
 
 
-def _stripped(program):
-    """The bytes of PROGRAM without debugging information: an emulated machine unpacks it slowly."""
-    with tempfile.NamedTemporaryFile() as copy:
-        done = subprocess.run(["strip", "-o", copy.name, program], capture_output=True)
-        return Path(copy.name if done.returncode == 0 else program).read_bytes()
+def _stripped(file):
+    """The bytes of FILE; of a program, without debugging information: an emulated machine unpacks it slowly."""
+    data = Path(file).read_bytes()
+    # ELF, and no module of a kernel, which is for linking.
+    if not data.startswith(b"\x7fELF") or data[16] == 1:
+        return data
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        subprocess.run(["strip", "-o", copy, file], check=True)
+        return copy.read_bytes()
 
 
 def _disk(path, mebibytes):

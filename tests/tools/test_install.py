@@ -45,7 +45,7 @@ def home(tmp_path):
     """The home folder of a person who has data of cloister, and programs of their own."""
     plant(tmp_path / ".local/share/cloister", DATA)
     plant(tmp_path / ".local", ["bin/mine", "libexec/cloister/mine", "share/doc/cloister/notes", "share/man/man1/mine.1",
-                                "share/man/man5/mine.5"])
+                                "share/man/man5/mine.5", "share/man/man8/mine.8"])
     return tmp_path
 
 

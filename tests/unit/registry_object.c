@@ -34,14 +34,14 @@ static const struct {
 	  "{\"kind\":\"env\",\"name\":\"e\",\"values\":{},\"version\":1}" },
 	{ REGISTRY_AGENT, AGENT(""),
 	  "{\"boundary\":null,\"capabilities\":[],\"command\":[\"x\"],\"delegate\":null,"
-	  "\"description\":\"\",\"env\":[],\"kind\":\"agent\",\"limits\":{},\"name\":\"a\",\"policy\":null,"
+	  "\"description\":\"\",\"env\":[],\"grantable\":null,\"kind\":\"agent\",\"limits\":{},\"name\":\"a\",\"policy\":null,\"root\":null,"
 	  "\"secrets\":[],\"state\":\"none\",\"version\":1,\"workspace\":null}" },
 	{ REGISTRY_AGENT, AGENT(",\"limits\":{\"cpus\":1.5,\"memory\":\"2G\"},\"secrets\":[\"A\",\"b/c=D\"],"
 	                        "\"delegate\":{\"agents\":[\"b\"],\"fan_out\":3},"
 	                        "\"workspace\":{\"path\":\"/srv/x\"},\"policy\":\"p\",\"state\":\"keep\",\"boundary\":[\"strongest\",\"namespace\"]"),
 	  "{\"boundary\":\"strongest,namespace\",\"capabilities\":[],\"command\":[\"x\"],\"delegate\":"
-	  "{\"agents\":[\"b\"],\"depth\":1,\"fan_out\":3},\"description\":\"\",\"env\":[],"
-	  "\"kind\":\"agent\",\"limits\":{\"cpus\":\"1.5\",\"memory\":\"2G\"},\"name\":\"a\",\"policy\":\"p\","
+	  "{\"agents\":[\"b\"],\"depth\":1,\"fan_out\":3},\"description\":\"\",\"env\":[],\"grantable\":null,"
+	  "\"kind\":\"agent\",\"limits\":{\"cpus\":\"1.5\",\"memory\":\"2G\"},\"name\":\"a\",\"policy\":\"p\",\"root\":null,"
 	  "\"secrets\":[\"A\",\"b/c=D\"],\"state\":\"keep\",\"version\":1,"
 	  "\"workspace\":{\"mode\":\"overlay\",\"path\":\"/srv/x\"}}" },
 	{ REGISTRY_CAPABILITY, "{\"name\":\"c\",\"rules\":[{\"allow\":\"a.example\",\"headers\":"
@@ -88,8 +88,7 @@ static const struct {
 	{ REGISTRY_ENV, "{\"name\":\"e\",\"vlaues\":{}}", "/vlaues", "values" },
 	{ REGISTRY_ENV, "{\"name\":\"e\",\"values\":{},\"kind\":\"agent\"}", "/kind", "'env'" },
 	{ REGISTRY_ENV, "{\"name\":\"e\",\"values\":{},\"version\":2}", "/version", "1" },
-	{ REGISTRY_AGENT, "{\"name\":\"a\"}", "", "`command`" },
-	{ REGISTRY_AGENT, "{\"name\":\"a\",\"command\":[]}", "/command", "`command`" },
+	{ REGISTRY_AGENT, "{\"name\":\"a\",\"command\":\"x\"}", "/command", "" },
 	{ REGISTRY_AGENT, "{\"name\":\"a\",\"command\":\"x\"}", "/command", "list" },
 	{ REGISTRY_AGENT, "{\"name\":\"a\",\"command\":[\"x\",[\"y\"]]}", "/command/1", "text" },
 	{ REGISTRY_AGENT, "{\"name\":\"a\",\"command\":[\"\"]}", "/command/0", "program" },

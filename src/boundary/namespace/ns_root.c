@@ -339,7 +339,9 @@ attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, struct
 		return r;
 	if (fstat(mount, &st) < 0)
 		return err_errno(err, "cannot look at '%s'", grant->host);
-	target = mounts_make_target(root, grant->cell, !S_ISDIR(st.st_mode), agent_id(plan), err);
+	/* In a build, the caller has the ids that there are. */
+	target = mounts_make_target(root, grant->cell, !S_ISDIR(st.st_mode),
+	                            plan->spec->image.build ? (uid_t)-1 : agent_id(plan), err);
 	return target < 0 ? target : mounts_attach(mount, target, "", err);
 }
 

@@ -406,7 +406,7 @@ def test_principal_and_chain_are_on_record(operator):
     (("--principal", "x" * 257), "--principal"),
     (("--chain", ""), "--chain"), (("--chain", "a//b"), "--chain"), (("--chain", "A"), "--chain"),
     (("--chain", "/".join("a" * 17)), "--chain"),
-    (sum([("--setup", "/bin/true")] * 33, ()), "32"),
+    (sum([("--setup", "/bin/true")] * 65, ()), "64"),
 ])
 def test_impossible_combinations(operator, words, part):
     operator.run(*words, "--", "true").sentence(part)
