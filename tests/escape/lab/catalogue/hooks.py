@@ -11,7 +11,7 @@ PROGRAM = """#!/usr/bin/python3 -IB
 import json, os, pathlib, signal, sys
 there = pathlib.Path({folder!r})
 signal.signal(signal.SIGURG, lambda *_: there.joinpath("signalled").write_text("yes"))
-there.joinpath("pid").write_text(str(os.getpid()))
+there.joinpath("pid").write_text(str(os.getpid()) + chr(10))
 for line in sys.stdin:
     print(json.dumps(dict(id=json.loads(line)["id"], verdict={verdict!r})), flush=True)
 """
@@ -68,10 +68,11 @@ def hook_process(w):
         caller = w.launch([program], "none", stdin=subprocess.PIPE)
     else:
         caller = w.spawn_speaker([ASK, ["hold", 30]])
-    if not await_file(caller, folder / "pid"):
+    # The file is there before its text is.
+    pid = folder / "pid"
+    if not caller.watch(lambda: pid.exists() and pid.read_text().endswith("\n"), 10):
         raise NotRun("the hook was not started: " + caller.tail())
-    pid = int((folder / "pid").read_text())
-    w.run("signal", pid)
+    w.run("signal", int(pid.read_text()))
     return await_file(caller, folder / "signalled", 0.5)
 
 
