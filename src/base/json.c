@@ -117,3 +117,12 @@ json_raw(struct json *w, const char *key, const char *fmt, ...)
 	vfprintf(w->out, fmt, args);
 	va_end(args);
 }
+
+void
+json_strv(struct json *w, const char *key, const char *const *words)
+{
+	json_open(w, key, '[');
+	for (; *words != NULL; words++)
+		json_str(w, NULL, *words);
+	json_close(w, ']');
+}

@@ -22,6 +22,8 @@ void json_open(struct json *w, const char *key, char bracket);
 void json_close(struct json *w, char bracket);
 /* Bytes that are not UTF-8 become U+FFFD.  A NULL string is null. */
 void json_str(struct json *w, const char *key, const char *value);
+/* A list; WORDS ends with NULL. */
+void json_strv(struct json *w, const char *key, const char *const *words);
 void json_u64(struct json *w, const char *key, uint64_t value);
 void json_bool(struct json *w, const char *key, bool value);
 void json_none(struct json *w, const char *key);

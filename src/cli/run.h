@@ -213,6 +213,9 @@ int run_finish_boundary(struct run *run, struct err *err);
 /* run_runtime.c: the names of OCI runtimes, ended by NULL; and the program of one, if it is installed. */
 extern const char *const run_runtimes[];
 bool run_find_runtime(const char *name, char ret_path[PATH_MAX]);
+/* The first line that a runtime prints about itself, "crun version 1.8.1", or "". */
+#define RUN_VERSION_MAX 120
+void run_ask_version(const char *program, char ret_line[RUN_VERSION_MAX]);
 /* Whether the OCI runtime that was asked for is gVisor's.  The second sets spec.runtime, with a
  * boundary that has one. */
 bool run_runtime_is_sandbox(const struct run *run);

@@ -13,7 +13,6 @@
 #include "cli/run.h"
 #include "trust/trust.h"
 
-#define VERSION_MAX 256
 
 const char *const run_runtimes[] = { "crun", "runc", "runsc", "kata-runtime", NULL };
 
@@ -43,28 +42,36 @@ known(const char *path)
 	return NULL;
 }
 
-/* The first word that the program prints about itself: "crun version 1.8". */
-static void
-ask_kind(const char *program, char ret_kind[CELL_RUNTIME_MAX + 1])
+void
+run_ask_version(const char *program, char ret_line[RUN_VERSION_MAX])
 {
-	char text[VERSION_MAX + 1] = "";
 	struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { -1, STDOUT_FILENO }, { SPAWN_NULL, STDERR_FILENO } };
 	int ends[2];
 	ssize_t n;
 	pid_t pid;
 
+	ret_line[0] = '\0';
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return;
 	fds[1].fd = ends[1];
 	pid = spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "runtime" }, (char[]){ "--version" }, NULL },
 	                  .path = program, .cwd = "/", .fds = fds, .n_fds = ARRAY_LEN(fds), .flags = SPAWN_DIES }, NULL, NULL);
 	close(ends[1]);
-	n = pid < 0 ? 0 : read(ends[0], text, VERSION_MAX);
+	n = pid < 0 ? 0 : read(ends[0], ret_line, RUN_VERSION_MAX - 1);
 	close(ends[0]);
 	if (pid > 0)
 		(void)spawn_await(pid, NULL);
-	text[n > 0 ? n : 0] = '\0';
-	text[strcspn(text, " \n")] = '\0';
+	ret_line[n > 0 ? n : 0] = '\0';
+	ret_line[strcspn(ret_line, "\n")] = '\0';
+}
+
+static void
+ask_kind(const char *program, char ret_kind[CELL_RUNTIME_MAX + 1])
+{
+	char text[RUN_VERSION_MAX];
+
+	run_ask_version(program, text);
+	text[strcspn(text, " ")] = '\0';
 	if (known(text) != NULL)
 		snprintf(ret_kind, CELL_RUNTIME_MAX + 1, "%s", known(text));
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/own.h"
 
 int
 privileges_close(struct err *err)
@@ -31,4 +32,21 @@ privileges_drop(struct err *err)
 	struct __user_cap_data_struct none[2] = {0};
 
 	return syscall(SYS_capset, &header, none) < 0 ? err_errno(err, "cannot drop the capabilities") : 0;
+}
+
+int
+privileges_keep(uint32_t rights, struct err *err)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = {0};
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return err_errno(err, "cannot read this process's rights");
+	data[0].permitted &= rights;
+	data[1].permitted = 0;
+	for (size_t i = 0; i < ARRAY_LEN(data); i++) {
+		data[i].effective = data[i].permitted;
+		data[i].inheritable = 0;
+	}
+	return syscall(SYS_capset, &header, data) < 0 ? err_errno(err, "cannot give up rights") : 0;
 }

@@ -1,6 +1,7 @@
-/* privileges.h - gives up all capabilities, for good. */
+/* privileges.h - gives up capabilities, for good. */
 #ifndef CLOISTER_PRIVILEGES_H
 #define CLOISTER_PRIVILEGES_H
+#include <stdint.h>
 
 struct err;
 
@@ -8,4 +9,6 @@ struct err;
 int privileges_close(struct err *err);
 /* Drops those that the process has. */
 int privileges_drop(struct err *err);
+/* Drops those that are not in RIGHTS, a bit for each of the first 32 capabilities. */
+int privileges_keep(uint32_t rights, struct err *err);
 #endif

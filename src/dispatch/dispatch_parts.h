@@ -134,6 +134,8 @@ int dispatch_plan_make(struct registry *reg, const struct dispatch_request *requ
 int dispatch_check_request(const struct dispatch_request *request, struct err *err);
 /* Member NAME of OBJECT, if it is a string; else "". */
 const char *dispatch_text(const json_t *object, const char *name);
+/* Whether an object in LIST has TEXT as its member NAME. */
+bool dispatch_lists(const json_t *list, const char *name, const char *text);
 /* The hash of VALUE as canonical JSON, of at most MAX bytes. */
 int dispatch_hash_json(json_t *value, size_t max, char ret_hash[HASH_NAME + 1], struct err *err);
 

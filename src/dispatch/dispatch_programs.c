@@ -173,18 +173,6 @@ open_granted(const struct gathering *g, const char *path)
 	return -ENOENT;
 }
 
-static bool
-is_listed(const json_t *list, const char *path)
-{
-	json_t *program;
-	size_t i;
-
-	json_array_foreach(list, i, program)
-		if (strcmp(dispatch_text(program, "path"), path) == 0)
-			return true;
-	return false;
-}
-
 /* A program at PATH in the cell.  One that is not there is no error yet: the cell reports it. */
 static int
 add_file(struct gathering *g, const char *path, unsigned depth)
@@ -197,7 +185,7 @@ add_file(struct gathering *g, const char *path, unsigned depth)
 	/* Its own bytes are those of the capability. */
 	if (granted >= 0)
 		return add_interpreter(g, granted, false, depth);
-	if (is_listed(g->list, path))
+	if (dispatch_lists(g->list, "path", path))
 		return 0;
 	r = dispatch_root_find(g->root, path, &found);
 	if (r < 0)
@@ -252,7 +240,7 @@ add_searched(struct gathering *g, const char *word, const char *search)
 		if (*search == '/' && snprintf(path, sizeof(path), "%.*s/%s", (int)n, search, word) < (int)sizeof(path)) {
 			OWN(closep) int granted = open_granted(g, path);
 
-			if (granted >= 0 || is_listed(g->list, path))
+			if (granted >= 0 || dispatch_lists(g->list, "path", path))
 				return granted >= 0 ? add_interpreter(g, granted, false, 0) : 0;
 			r = add_file(g, path, 0);
 		}

@@ -20,6 +20,18 @@ dispatch_text(const json_t *object, const char *name)
 	return text != NULL ? text : "";
 }
 
+bool
+dispatch_lists(const json_t *list, const char *name, const char *text)
+{
+	json_t *object;
+	size_t i;
+
+	json_array_foreach(list, i, object)
+		if (strcmp(dispatch_text(object, name), text) == 0)
+			return true;
+	return false;
+}
+
 int
 dispatch_hash_json(json_t *value, size_t max, char ret_hash[HASH_NAME + 1], struct err *err)
 {
@@ -178,18 +190,6 @@ find_agent(struct resolving *v)
 	return put(v, "agent", named);
 }
 
-static bool
-is_listed(const json_t *list, const char *name)
-{
-	json_t *named;
-	size_t i;
-
-	json_array_foreach(list, i, named)
-		if (strcmp(dispatch_text(named, "name"), name) == 0)
-			return true;
-	return false;
-}
-
 static int
 add_capability(struct resolving *v, json_t *list, const char *ref)
 {
@@ -198,7 +198,7 @@ add_capability(struct resolving *v, json_t *list, const char *ref)
 
 	if (r < 0)
 		return r;
-	if (v->n_capabilities == DISPATCH_CAPABILITIES_MAX || is_listed(list, dispatch_text(named, "name")))
+	if (v->n_capabilities == DISPATCH_CAPABILITIES_MAX || dispatch_lists(list, "name", dispatch_text(named, "name")))
 		r = v->n_capabilities == DISPATCH_CAPABILITIES_MAX ?
 		    err_set(v->err, E2BIG, "it has over %d capabilities", DISPATCH_CAPABILITIES_MAX) :
 		    err_set(v->err, EEXIST, "it has the capability '%s' twice", dispatch_text(named, "name"));

@@ -9,15 +9,6 @@
 #include "confine/filter.h"
 #include "ipc/init_channel.h"
 
-static void
-put_words(struct json *w, const char *key, const char *const *words)
-{
-	json_open(w, key, '[');
-	for (; *words != NULL; words++)
-		json_str(w, NULL, *words);
-	json_close(w, ']');
-}
-
 /* Init's own arguments: see proc/init/init_engine.c. */
 static void
 put_command(struct json *w, const struct cell_spec *spec)
@@ -31,7 +22,7 @@ put_command(struct json *w, const struct cell_spec *spec)
 	         (unsigned long long)cell_limits_over_ms(spec->limits.time_ms, spec->limits.ttl_ms));
 	/* The container's group should apply first, because it counts how often it did. */
 	snprintf(most, sizeof(most), "%llu", (unsigned long long)ns_most_processes(spec) + 64);
-	put_words(w, "Entrypoint", init);
+	json_strv(w, "Entrypoint", init);
 	json_open(w, "Cmd", '[');
 	for (size_t i = 0; words[i] != NULL; i++)
 		json_str(w, NULL, words[i]);
@@ -62,8 +53,8 @@ put_host(struct json *w, const struct cell_spec *spec, const char *init, const c
 	json_str(w, "NetworkMode", "none");
 	json_bool(w, "AutoRemove", true);
 	json_bool(w, "ReadonlyRootfs", true);
-	put_words(w, "CapDrop", all);
-	put_words(w, "SecurityOpt", options);
+	json_strv(w, "CapDrop", all);
+	json_strv(w, "SecurityOpt", options);
 	json_str(w, "IpcMode", "private");
 	json_str(w, "CgroupnsMode", "private");
 	json_u64(w, "Memory", limits->memory);
@@ -106,7 +97,7 @@ dk_describe(const struct cell_spec *spec, const char *init, const char *port)
 	json_str(&w, DK_LABEL, spec->id);
 	json_close(&w, '}');
 	json_open(&w, "Healthcheck", '{');
-	put_words(&w, "Test", none);
+	json_strv(&w, "Test", none);
 	json_close(&w, '}');
 	put_host(&w, spec, init, port);
 	json_close(&w, '}');

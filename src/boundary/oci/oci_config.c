@@ -24,22 +24,13 @@
 #define VERSION "1.0.2"
 
 static void
-put_words(struct json *w, const char *key, const char *const *words)
-{
-	json_open(w, key, '[');
-	for (; *words != NULL; words++)
-		json_str(w, NULL, *words);
-	json_close(w, ']');
-}
-
-static void
 put_mount(struct json *w, const char *at, const char *type, const char *source, const char *const *options)
 {
 	json_open(w, NULL, '{');
 	json_str(w, "destination", at);
 	json_str(w, "type", type);
 	json_str(w, "source", source);
-	put_words(w, "options", options);
+	json_strv(w, "options", options);
 	json_close(w, '}');
 }
 
@@ -161,7 +152,7 @@ put_process(struct json *w, const struct ns_plan *plan, const struct oci *oci)
 	json_bool(w, "noNewPrivileges", CONTROL_ON("nnp"));
 	json_open(w, "capabilities", '{');
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
-		put_words(w, sets[i], oci_names_agent(oci->agents) ? naming : none);
+		json_strv(w, sets[i], oci_names_agent(oci->agents) ? naming : none);
 	json_close(w, '}');
 	put_limits(w);
 	json_close(w, '}');

@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -34,6 +33,7 @@
 #include "base/tree.h"
 #include "boundary/namespace/ns_plan.h"
 #include "confine/landlock.h"
+#include "confine/privileges.h"
 #include "proc/disk/disk_proc.h"
 #include "vm/disk.h"
 #include "vm/vmcache.h"
@@ -72,21 +72,10 @@ parse_options(int argc, char **argv, struct request *ret_request)
 static int
 keep_one_right(struct err *err)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = {0};
-
 	for (int cap = 0; cap <= 63; cap++)
 		if (cap != CAP_DAC_READ_SEARCH)
 			(void)prctl(PR_CAPBSET_DROP, cap);
-	if (syscall(SYS_capget, &header, data) < 0)
-		return err_errno(err, "cannot read this process's rights");
-	data[0].permitted &= 1u << CAP_DAC_READ_SEARCH;
-	data[1].permitted = 0;
-	for (size_t i = 0; i < ARRAY_LEN(data); i++) {
-		data[i].effective = data[i].permitted;
-		data[i].inheritable = 0;
-	}
-	return syscall(SYS_capset, &header, data) < 0 ? err_errno(err, "cannot give up rights") : 0;
+	return privileges_keep(1u << CAP_DAC_READ_SEARCH, err);
 }
 
 static int

@@ -28,7 +28,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -36,6 +35,7 @@
 #include "base/num.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
+#include "confine/privileges.h"
 #include "proc/layer/layer.h"
 
 enum { FROM = 3, OUT = 4, RESULT = 5 };
@@ -65,29 +65,12 @@ tell(int r, uint64_t entries, struct err *err)
 	return write_all(RESULT, line, strlen(line), NULL) < 0 || r < 0 ? 1 : 0;
 }
 
-/* Root keeps the right to read any file: layers have files of other users. */
-static int
-keep_one_right(struct err *err)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = {0};
-
-	if (syscall(SYS_capget, &header, data) < 0)
-		return err_errno(err, "cannot read this process's rights");
-	data[0].permitted &= 1u << CAP_DAC_READ_SEARCH;
-	data[1].permitted = 0;
-	for (size_t i = 0; i < ARRAY_LEN(data); i++) {
-		data[i].effective = data[i].permitted;
-		data[i].inheritable = 0;
-	}
-	return syscall(SYS_capset, &header, data) < 0 ? err_errno(err, "cannot give up rights") : 0;
-}
-
 int
 layer_lock_down(const char *const *folders, struct err *err)
 {
 	OWN(closep) int landlock = -1;
-	int r = keep_one_right(err);
+	/* Root keeps the right to read any file: layers have files of other users. */
+	int r = privileges_keep(1u << CAP_DAC_READ_SEARCH, err);
 
 	if (r == 0 && (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
 		r = err_errno(err, "cannot give up privileges");

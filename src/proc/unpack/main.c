@@ -19,7 +19,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/control.h"
@@ -29,6 +28,7 @@
 #include "base/tell.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
+#include "confine/privileges.h"
 #include "proc/unpack/unpack.h"
 
 #define FOLDER_FD 3
@@ -46,22 +46,7 @@ enter(struct err *err)
 }
 
 /* CAP_CHOWN gives files away.  CAP_FOWNER links to those: fs.protected_hardlinks. */
-static int
-keep_rights(bool owners, struct err *err)
-{
-	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct data[2] = {0};
-
-	if (syscall(SYS_capget, &header, data) < 0)
-		return err_errno(err, "cannot read this process's rights");
-	data[0].permitted &= owners ? 1u << CAP_CHOWN | 1u << CAP_FOWNER : 0;
-	data[1].permitted = 0;
-	for (size_t i = 0; i < ARRAY_LEN(data); i++) {
-		data[i].effective = data[i].permitted;
-		data[i].inheritable = 0;
-	}
-	return syscall(SYS_capset, &header, data) < 0 ? err_errno(err, "cannot give up rights") : 0;
-}
+#define OWNER_RIGHTS (1u << CAP_CHOWN | 1u << CAP_FOWNER)
 
 static int
 limit(struct err *err)
@@ -89,7 +74,7 @@ lock_down(bool owners, struct err *err)
 	if (r == 0)
 		r = enter(err);
 	if (r == 0)
-		r = keep_rights(owners, err);
+		r = privileges_keep(owners ? OWNER_RIGHTS : 0, err);
 	if (r == 0 && (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
 		r = err_errno(err, "cannot give up privileges");
 	if (r == 0)

@@ -79,7 +79,7 @@ ARG BASE={BASE}
 FROM $BASE
 ARG WHO=nobody
 ENV A=1 B="two words" C=$A/${{WHO}}
-WORKDIR /work/here
+WORKDIR /srv/here
 COPY a.txt sub ./
 RUN echo "$A $B $C $WHO" >out; pwd >>out; cat a.txt b.txt >>out
 LABEL org.example.x="y z"
@@ -89,9 +89,9 @@ CMD ["cat out"]
 """, "a.txt": "a\n", "sub/b.txt": "b\n"}, "--build-arg", "WHO=me", "-t", "test:1")
     config = builder.config(digest)["config"]
     assert config["Env"][-3:] == ["A=1", "B=two words", "C=/me"]
-    assert config["WorkingDir"] == "/work/here" and config["Labels"] == {"org.example.x": "y z"}
+    assert config["WorkingDir"] == "/srv/here" and config["Labels"] == {"org.example.x": "y z"}
     assert config["ExposedPorts"] == {"80/tcp": {}, "53/udp": {}}
-    assert builder.operator.run("-q", "--image", "test:1").ok() == "1 two words /me me\n/work/here\na\nb\n"
+    assert builder.operator.run("-q", "--image", "test:1").ok() == "1 two words /me me\n/srv/here\na\nb\n"
 
 
 def test_stages(builder):
