@@ -171,14 +171,14 @@ def run(tmp_path, script, files, modules=(), disk=0, memory=512, append="", cpu=
     (tmp_path / "initramfs").write_bytes(_initramfs(files, script, boot.find_modules(root, wanted)))
     kernel = next((root / "boot").glob("vmlinuz-*"))
     if cpu:
-        # Counting what it executes (boot.COUNTED) would stop its clock while it runs a guest of its own.
+        # Not counted (boot.COUNTED): its clock would stand still while it runs a guest of its own.
         machine, accelerator = replace(machine, emulated_cpu=cpu), "tcg"
     else:
         accelerator, _ = boot.pick_accelerator(machine, kernel, shutil.which("busybox"))
     try:
         out = subprocess.run(
             boot.command(machine, kernel, tmp_path / "initramfs", accelerator=accelerator,
-                         memory=memory, append=append, more=more),
+                         memory=memory, append=append, more=more, is_counted=cpu is None),
             stdin=subprocess.DEVNULL, capture_output=True, timeout=BOOT_SECONDS)
     except subprocess.TimeoutExpired as e:
         pytest.fail(f"the machine did not finish:\n{(e.stdout or b'').decode(errors='replace')}")
