@@ -234,6 +234,7 @@ $(addprefix $(B)/tests/,resign audit_append): $(B)/tests/%: $(B)/obj/tests/scena
 
 # Taken into the program as it is.
 $(call obj,src/cli/policy_schema.c): share/policy.schema.json share/policy.shapes.json
+$(call obj,src/cli/completion.c): $(wildcard share/completion/*)
 $(call obj,src/proc/serve/api_openapi.c): share/openapi.schemas.json
 $(B)/gen/web_files.h: tools/web_files.sh $(B)/.state-web
 	@mkdir -p $(@D)
@@ -373,6 +374,9 @@ VM_BUILT := $(wildcard $(addprefix $(VM_KERNEL)/,vmlinuz-*-cloister modules.buil
 INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
             $(call to,$(STATIC),share/policy.schema.json) \
             $(call to,$(STATIC)/apparmor,contrib/apparmor/cloister) \
+            $(call to,share/bash-completion/completions,share/completion/cloister) \
+            $(call to,share/zsh/site-functions,share/completion/_cloister) \
+            $(call to,share/fish/vendor_completions.d,share/completion/cloister.fish) \
             $(foreach d,system user,$(call to,$(STATIC)/systemd/$d,$(wildcard contrib/systemd/$d/*))) \
             $(foreach m,$(MAN),$(call to,share/man/man$(patsubst .%,%,$(suffix $m)),$m)) \
             $(call to,$(VM_PLACE),$(VM_BUILT))

@@ -38,9 +38,17 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_commands[];     /* ends with a NULL name */
+extern const struct cli_command *cli_current;       /* the one that runs */
+const struct cli_command *cli_find_command(const char *name);   /* NULL: there is none */
 void cli_help_all(void);
 void cli_help_one(const struct cli_command *c);
-bool cli_has_verbs(const struct cli_command *c);    /* `cloister secret add`, not `cloister run` */
+
+/* A verb of a command: `cloister secret add NAME`. */
+struct cli_verb {
+	const char *use, *help;         /* "add NAME" */
+};
+/* Those of a command, ended by a NULL use; NULL: it has none. */
+const struct cli_verb *cli_verbs_of(const struct cli_command *c);
 
 extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
 	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],
@@ -104,13 +112,14 @@ int cmd_mcp(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_vm(int argc, char **argv);
 int cmd_image(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
 /* Walks the options of argv.  Sets the member that an option names, if any, and calls TAKE, if not
  * NULL, with its value (NULL for a flag).  TAKE returns 0 or a negative errno.  Options end at the
  * first other word or after "--"; its index is *ret_rest.  With ANYWHERE they may also follow other
- * words, which are moved to the end. */
+ * words, which are moved to the end.  Among them, --help prints the command's help and ends the process. */
 int cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere,
               int (*take)(void *arg, const struct cli_option *option, const char *value,
                           struct err *err),

@@ -29,6 +29,7 @@ struct ending {
 
 const struct cli_option cli_stop_options[] = {
 	{ "time", 't', "TIME", "the time before a cell is killed (10s)", OPT_TIME },
+	{ "all", 0, NULL, "stop every cell of this user", CLI_FLAG(struct ending, all) },
 	{0}
 };
 const struct cli_option cli_kill_options[] = {
@@ -94,37 +95,32 @@ find_each(char **words, int n, struct halt *halts, int *ret_runtime, int *failed
 }
 
 static int
-ask_to_stop(int runtime, struct halt *halts, size_t n, uint32_t grace_ms)
+ask_to_stop(int runtime, struct halt *halts, size_t n, const struct ending *how)
 {
+	const struct cell_steer_who every = { .tells = true };
 	struct err err = {0};
 	int failed = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (halt_stop(runtime, &halts[i], grace_ms, NULL, &err) < 0)
+		if (halt_stop(runtime, &halts[i], (uint32_t)how->grace_ms, how->all ? &every : NULL, &err) < 0)
 			failed = cli_fail(&err);
 	return failed;
 }
 
 /* Asks each cell first, then waits for each: they end at the same time. */
 static int
-end_each(char **words, int n, const struct ending *how, bool kill)
+end_found(int runtime, struct halt *halts, size_t n, const struct ending *how, bool kill)
 {
-	OWN(freep) struct halt *halts = calloc((size_t)n + 1, sizeof(*halts));
-	OWN(closep) int runtime = -1;
 	struct err err = {0};
 	uint32_t status;
 	char cause[256];
 	int failed = 0;
-	size_t found;
 
-	if (halts == NULL)
-		return cli_failf("out of memory");
-	found = find_each(words, n, halts, &runtime, &failed);
 	if (kill)
-		halt_kill(runtime, halts, found, NULL);
-	else if (ask_to_stop(runtime, halts, found, (uint32_t)how->grace_ms) != 0)
+		halt_kill(runtime, halts, n, NULL);
+	else if (ask_to_stop(runtime, halts, n, how) != 0)
 		failed = CLI_FAILED;
-	for (size_t i = 0; i < found; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct halt *h = &halts[i];
 
 		if (kill && (h->state == HALT_GONE || h->state == HALT_FAILED))
@@ -137,8 +133,42 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 		if (tell_forced(h) != 0)
 			failed = CLI_FAILED;
 	}
-	halt_close(halts, found);
+	halt_close(halts, n);
 	return failed;
+}
+
+static int
+end_each(char **words, int n, const struct ending *how, bool kill)
+{
+	OWN(freep) struct halt *halts = calloc((size_t)n + 1, sizeof(*halts));
+	OWN(closep) int runtime = -1;
+	int failed = 0, status;
+	size_t found;
+
+	if (halts == NULL)
+		return cli_failf("out of memory");
+	found = find_each(words, n, halts, &runtime, &failed);
+	status = end_found(runtime, halts, found, how, kill);
+	return failed != 0 ? failed : status;
+}
+
+/* Every cell that runs; the caller frees *ret_halts. */
+static int
+find_all(int *ret_runtime, struct halt **ret_halts, size_t *ret_n, struct err *err)
+{
+	OWN(closep) int runtime = cell_runtime_open(err);
+	OWN(freep) struct cell_entry *entries = NULL;
+	int r = runtime < 0 ? runtime : cell_list(runtime, true, &entries, ret_n, err);
+
+	if (r < 0)
+		return r;
+	*ret_halts = calloc(*ret_n + 1, sizeof(**ret_halts));
+	if (*ret_halts == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < *ret_n; i++)
+		(*ret_halts)[i].entry = entries[i];
+	*ret_runtime = TAKE_FD(runtime);
+	return 0;
 }
 
 /* Hanging up lets each supervisor go on.  That must not happen before all cells are dead, nor while
@@ -202,20 +232,14 @@ static int
 kill_all(void)
 {
 	static const struct cell_steer_who who = { .tells = true };
-	struct err err = {0};
-	OWN(closep) int runtime = cell_runtime_open(&err);
-	OWN(freep) struct cell_entry *entries = NULL;
 	OWN(freep) struct halt *halts = NULL;
-	size_t n, dead;
+	OWN(closep) int runtime = -1;
+	struct err err = {0};
 	int r, failed = 0, status;
+	size_t n, dead;
 
-	if (runtime < 0 || cell_list(runtime, true, &entries, &n, &err) < 0)
+	if (find_all(&runtime, &halts, &n, &err) < 0)
 		return cli_fail(&err);
-	halts = calloc(n + 1, sizeof(*halts));
-	if (halts == NULL)
-		return cli_failf("out of memory");
-	for (size_t i = 0; i < n; i++)
-		halts[i].entry = entries[i];
 	halt_kill(runtime, halts, n, &who);
 	dead = count_dead(halts, n, &failed);
 	printf("killed %zu %s\n", dead, dead == 1 ? "cell" : "cells");
@@ -224,6 +248,36 @@ kill_all(void)
 	status = cancel_dispatches();
 	hang_up_later();
 	return r < 0 ? cli_fail(&err) : failed != 0 ? failed : status;
+}
+
+/* Dispatches are cancelled first: otherwise one that waits for a place would start next. */
+static int
+stop_all(const struct ending *how)
+{
+	int cancelled = cancel_dispatches(), r, status;
+	OWN(freep) struct halt *halts = NULL;
+	OWN(closep) int runtime = -1;
+	struct err err = {0};
+	size_t n;
+
+	if (find_all(&runtime, &halts, &n, &err) < 0)
+		return cli_fail(&err);
+	r = cli_note_every(VERB_STOP, n, NULL, NULL, &err);
+	status = end_found(runtime, halts, n, how, false);
+	if (status == 0)
+		printf("stopped %zu %s\n", n, n == 1 ? "cell" : "cells");
+	return r < 0 ? cli_fail(&err) : status != 0 ? status : cancelled;
+}
+
+/* Whether the command line names cells or --all, and not both. */
+static int
+check_cells(const struct ending *how, const char *verb, int argc, char **argv, int rest, struct err *err)
+{
+	if (how->all && rest < argc)
+		return err_set(err, EINVAL, "--all means every cell: remove '%s'", argv[rest]);
+	if (!how->all && rest == argc)
+		return err_set(err, EINVAL, "no cell is given: cloister %s CELL..., or cloister %s --all", verb, verb);
+	return 0;
 }
 
 int
@@ -235,9 +289,9 @@ cmd_stop(int argc, char **argv)
 
 	if (cli_parse(cli_stop_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
 		return cli_fail(&err);
-	if (rest == argc)
-		return cli_failf("no cell is given: cloister stop [-t TIME] CELL...");
-	return end_each(argv + rest, argc - rest, &how, false);
+	if (check_cells(&how, "stop", argc, argv, rest, &err) < 0)
+		return cli_fail(&err);
+	return how.all ? stop_all(&how) : end_each(argv + rest, argc - rest, &how, false);
 }
 
 int
@@ -247,12 +301,9 @@ cmd_kill(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_kill_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
+	if (cli_parse(cli_kill_options, argc, argv, true, take_option, &how, &rest, &err) < 0 ||
+	    check_cells(&how, "kill", argc, argv, rest, &err) < 0)
 		return cli_fail(&err);
-	if (how.all && rest < argc)
-		return cli_failf("--all means every cell: remove '%s'", argv[rest]);
-	if (!how.all && rest == argc)
-		return cli_failf("no cell is given: cloister kill CELL..., or cloister kill --all");
 	return how.all ? kill_all() : end_each(argv + rest, argc - rest, &how, true);
 }
 

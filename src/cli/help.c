@@ -15,13 +15,9 @@
 	{ "history NAME", "list all versions of a name" }, \
 	{ "retire NAME[@HASH]", "retire a version, or all of a name" }
 
-struct verb {
-	const char *use, *help;
-};
-
-static const struct verb capability[] = { REGISTRY_VERBS("FOLDER..."), {0} };
-static const struct verb agent[] = { REGISTRY_VERBS("FILE..."), {0} };
-static const struct verb policy[] = {
+static const struct cli_verb capability[] = { REGISTRY_VERBS("FOLDER..."), {0} };
+static const struct cli_verb agent[] = { REGISTRY_VERBS("FILE..."), {0} };
+static const struct cli_verb policy[] = {
 	{ "check [FILE...]", "report all errors of a policy" },
 	{ "test [FILE]", "run test cases: requests with an expected verdict" },
 	{ "explain FILE [METHOD] URL", "show how the rules decide on a request" },
@@ -32,7 +28,7 @@ static const struct verb policy[] = {
 	{ "edit CELL", "edit the policy of a running cell" },
 	REGISTRY_VERBS("FILE..."), {0}
 };
-static const struct verb secret[] = {
+static const struct cli_verb secret[] = {
 	{ "add NAME", "store a new secret; type its value, or pipe it in" },
 	{ "list", "list all secrets" },
 	{ "show NAME", "show a secret, without its value" },
@@ -42,7 +38,7 @@ static const struct verb secret[] = {
 	{ "init", "create the vault with another kind of key" },
 	{0}
 };
-static const struct verb dispatches[] = {
+static const struct cli_verb dispatches[] = {
 	{ "[--state STATE] [--limit N]", "without a verb: list dispatches, the newest first" },
 	{ "show ID", "show its state, and what it was given" },
 	{ "events ID", "print its events" },
@@ -52,7 +48,7 @@ static const struct verb dispatches[] = {
 	{ "prune", "remove old dispatches and unreferenced data" },
 	{0}
 };
-static const struct verb audit[] = {
+static const struct cli_verb audit[] = {
 	{ "verify [CELL|FILE...]", "verify timelines, by default all, or proofs and exports" },
 	{ "show CELL [N]", "print the records of a timeline, or one of them" },
 	{ "export CELL...", "print timelines, or statements about ended cells" },
@@ -60,28 +56,42 @@ static const struct verb audit[] = {
 	{ "key", "print the operator's public key" },
 	{0}
 };
+static const struct cli_verb image[] = {
+	{ "pull NAME...", "bring images from their registries" },
+	{ "load REFERENCE", "bring an image from a file, a folder or an engine" },
+	{ "list", "list all images" },
+	{ "show IMAGE", "show the configuration and the layers of an image" },
+	{ "diff IMAGE [IMAGE]", "list changed files: of the last layer, or between images" },
+	{ "remove IMAGE...", "remove names, and images that have no other" },
+	{ "prune", "remove images without a name that no cell runs" },
+	{ "save IMAGE REFERENCE", "write an image to a new file or folder" },
+	{ "build FOLDER", "make an image from a Dockerfile or image.yaml, in cells" },
+	{0}
+};
+static const struct cli_verb vm[] = {
+	{ "template", "make a template that virtual machines start from" },
+	{ "list", "list templates and disks" },
+	{ "remove NAME...", "remove templates and disks; with --all, all of them" },
+	{ "wait", "start a virtual machine that waits for a dispatch" },
+	{0}
+};
 
 static const struct {
 	const char *command;
-	const struct verb *verbs;
+	const struct cli_verb *verbs;
 } all[] = {
 	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "policy", policy },
-	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit },
+	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image },
+	{ "vm", vm },
 };
 
-static const struct verb *
-verbs_of(const struct cli_command *c)
+const struct cli_verb *
+cli_verbs_of(const struct cli_command *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (strcmp(all[i].command, c->name) == 0)
 			return all[i].verbs;
 	return NULL;
-}
-
-bool
-cli_has_verbs(const struct cli_command *c)
-{
-	return verbs_of(c) != NULL;
 }
 
 void
@@ -96,7 +106,7 @@ cli_help_all(void)
 void
 cli_help_one(const struct cli_command *c)
 {
-	const struct verb *verb = verbs_of(c);
+	const struct cli_verb *verb = cli_verbs_of(c);
 	char option[64];
 
 	printf("usage: cloister %s%s%s\n%s\n", c->name, *c->args != '\0' ? " " : "", c->args,

@@ -23,7 +23,7 @@ const struct cli_command cli_commands[] = {
 	  cli_no_options, cmd_why },
 	{ "logs", "[-f] CELL", "print the output of a detached cell", cli_logs_options, cmd_logs },
 	{ "wait", "CELL...", "wait for cells to end", cli_no_options, cmd_wait },
-	{ "stop", "[-t TIME] CELL...", "ask cells to end, and kill them after a timeout", cli_stop_options,
+	{ "stop", "[-t TIME] [--all] [CELL...]", "ask cells to end, and kill them after a timeout", cli_stop_options,
 	  cmd_stop },
 	{ "kill", "[--all] [CELL...]", "kill cells at once", cli_kill_options, cmd_kill },
 	{ "freeze", "[--all] [CELL...]", "pause cells until they are thawed",
@@ -86,12 +86,16 @@ const struct cli_command cli_commands[] = {
 	  cli_vm_options, cmd_vm },
 	{ "doctor", "[--json]", "show what this machine can enforce", cli_doctor_options,
 	  cmd_doctor },
+	{ "completion", "bash|zsh|fish", "print the script that completes words of cloister in a shell",
+	  cli_no_options, cmd_completion },
 	{ "help", "[COMMAND]", "explain a command and its options", cli_no_options, cmd_help },
 	{ "version", "", "print the version", cli_no_options, cmd_version },
 	{0}
 };
 
-static const struct cli_command *
+const struct cli_command *cli_current;
+
+const struct cli_command *
 cli_find_command(const char *name)
 {
 	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
@@ -176,10 +180,11 @@ main(int argc, char **argv)
 	if (c == NULL)
 		return unknown_command(argv[1]);
 	if ((argc == 3 && asks_for_help(argv[2])) ||
-	    (argc == 4 && cli_has_verbs(c) && asks_for_help(argv[3]))) {
+	    (argc == 4 && cli_verbs_of(c) != NULL && asks_for_help(argv[3]))) {
 		cli_help_one(c);
 		return 0;
 	}
+	cli_current = c;
 	status = c->run(argc - 1, argv + 1);
 	/* On a full disk, half a diff must not pass for the whole. */
 	/* A write that failed earlier has left no errno. */

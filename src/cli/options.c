@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/own.h"
@@ -38,7 +39,8 @@ unknown_option(const struct walk *w, const char *word, struct err *err)
 	if (nearest != NULL)
 		return err_set(err, EINVAL, "there is no option '%s': did you mean '--%s'?", word,
 		               nearest);
-	return err_set(err, EINVAL, "there is no option '%s': see `cloister help %s`", word, w->argv[0]);
+	return err_set(err, EINVAL, "there is no option '%s': see `cloister help %s`", word,
+	               cli_current->name);
 }
 
 static const struct cli_option *
@@ -96,6 +98,13 @@ take_value(struct walk *w, const struct cli_option *option, const char *value,
 	else if (option->id < 0)
 		*(const char **)(void *)((char *)w->arg + (-1 - option->id)) = value;
 	return w->take == NULL ? 0 : w->take(w->arg, option, value, err);
+}
+
+static bool
+asks_for_help(const struct walk *w, const char *word)
+{
+	return (strcmp(word, "--help") == 0 && find_long(w->options, "help", 4) == NULL) ||
+	       (strcmp(word, "-h") == 0 && find_letter(w->options, 'h') == NULL);
 }
 
 static int
@@ -162,8 +171,7 @@ cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere
                       struct err *err),
           void *arg, int *ret_rest, struct err *err)
 {
-	struct walk w = { .options = options, .argc = argc, .at = 1, .argv = argv,
-	                  .take = take, .arg = arg };
+	struct walk w = { .options = options, .argc = argc, .at = 1, .argv = argv, .take = take, .arg = arg };
 	int moved = 0, r = 0;
 
 	while (r == 0 && w.at < argc - moved) {
@@ -180,6 +188,10 @@ cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere
 			move_to_end(&w);
 			moved++;
 			continue;
+		}
+		if (asks_for_help(&w, word)) {
+			cli_help_one(cli_current);
+			exit(fflush(stdout) == 0 ? 0 : CLI_FAILED);
 		}
 		r = word[1] == '-' ? take_long(&w, word, err) : take_letters(&w, word, err);
 		w.at++;

@@ -28,7 +28,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
-       OPT_LAYER, OPT_RUNTIME, OPT_HOLD };
+       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -52,6 +52,7 @@ const struct cli_option cli_run_options[] = {
 	  "give the cell a placeholder for this secret", OPT_SECRET },
 	{ "publish", 0, "[HOSTPORT:]CELLPORT", "forward a port of this machine to a port of the cell",
 	  OPT_PUBLISH },
+	{ "strict", 0, NULL, "refuse grants that are broader than a project", OPT_STRICT },
 	{ "name", 0, "NAME", "name the cell", OPT_NAME },
 	{ "detach", 'd', NULL, "run in the background and print the cell's id", OPT_DETACH },
 	{ "streams", 0, NULL, "with -d: store standard output and error separately",
@@ -265,6 +266,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_TIMING:    run->timing = true; return 0;
 	case OPT_JSON:      run->json = true; return 0;
 	case OPT_WARM:      run->warm = true; return 0;
+	case OPT_STRICT:    run->strict = true; return 0;
 	case OPT_HOLD:      return run_set_hold(run, value, err);
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);
@@ -280,7 +282,7 @@ is_of_start(int id)
 	switch (id) {
 	case OPT_DOC: case OPT_PRINT_DOC: case OPT_ENV_FILE: case OPT_NAME: case OPT_ID: case OPT_KEEP:
 	case OPT_DETACH: case OPT_STREAMS: case OPT_TTY: case OPT_NO_TTY: case OPT_CLIPBOARD:
-	case OPT_QUIET: case OPT_TIMING: case OPT_JSON: case OPT_WARM: case OPT_HOLD:
+	case OPT_QUIET: case OPT_TIMING: case OPT_JSON: case OPT_WARM: case OPT_HOLD: case OPT_STRICT:
 		return true;
 	default:
 		return false;
@@ -376,6 +378,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
 	if (r == 0)
 		r = take_command(run, argc - rest, argv + rest, err);
+	if (r == 0)
+		r = run_note_broad(run, err);
 	if (r == 0)
 		r = run_finish_hooks(run, err);
 	if (r == 0)

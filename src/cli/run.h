@@ -26,6 +26,7 @@ struct run {
 	size_t n_given;
 	bool timing, json;              /* --timing, --json */
 	bool warm;                      /* --warm */
+	bool strict;                    /* --strict */
 	int hold_fd;                    /* --hold; 0: none */
 	uint64_t begun_ns;              /* see base/timing.h */
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
@@ -131,6 +132,9 @@ int run_grant_path(struct run *run, const char *host, const char *cell, enum cel
 /* run_hints.c: hints where -e and -v may do something else than intended. */
 void run_note_env(struct run *run, const char *text);
 void run_print_hints(const struct run *run);
+
+/* run_broad.c: warns of grants that are broader than a project; with --strict, refuses them. */
+int run_note_broad(const struct run *run, struct err *err);
 
 /* run_hooks.c */
 int run_set_id(struct run *run, const char *value, struct err *err);

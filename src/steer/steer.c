@@ -14,6 +14,7 @@ const struct steer_row steer_rows[STEER_VERBS] = {
 	[VERB_INFO] = { "info", CONTROL_INFO, "", .who = STEER_OPERATOR },
 	[VERB_WAIT] = { "wait", CONTROL_WAIT, "", .who = STEER_OPERATOR, .after = CONTROL_KILL, .stays = true },
 	[VERB_STOP] = { "stop", CONTROL_STOP, "uW", .who = STEER_OPERATOR, .record = "cell.stop",
+		.record_every = "cells.stop",
 		.one = { "POST", CELL "stop", "stopCell", "Ask a cell to end, and end it after `grace` (10s).",
 			"grace", "?Nothing", "CellEnd", NOTHING_MAX } },
 	[VERB_KILL] = { "kill", CONTROL_KILL, "W", .who = STEER_OPERATOR, .record = "cell.kill",

@@ -45,7 +45,8 @@ def home(tmp_path):
     """The home folder of a person who has data of cloister, and programs of their own."""
     plant(tmp_path / ".local/share/cloister", DATA)
     plant(tmp_path / ".local", ["bin/mine", "libexec/cloister/mine", "share/doc/cloister/notes", "share/man/man1/mine.1",
-                                "share/man/man5/mine.5", "share/man/man8/mine.8"])
+                                "share/man/man5/mine.5", "share/man/man8/mine.8", "share/zsh/site-functions/_mine",
+                                "share/bash-completion/completions/mine", "share/fish/vendor_completions.d/mine.fish"])
     return tmp_path
 
 

@@ -9,7 +9,8 @@ from operators import CLOISTER, only_root
 COMMANDS = ["run", "learn", "ps", "top", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "capability", "agent", "env", "assign", "secret",
-            "dispatch", "dispatches", "serve", "dashboard", "mcp", "audit", "image", "vm", "doctor", "help", "version"]
+            "dispatch", "dispatches", "serve", "dashboard", "mcp", "audit", "image", "vm", "doctor",
+            "completion", "help", "version"]
 
 
 def test_overview(operator):
@@ -34,6 +35,15 @@ def test_each_command(operator, command):
         assert line[:2] != "  " or line[36:37] in (" ", "") or line.endswith("]"), line
 
 
+def test_help_is_anywhere_on_the_line(operator):
+    """Among a command's own words: what follows the command of a cell is that command's."""
+    for line in (["run", "-w", ".", "--help"], ["diff", "nosuch", "--help"], ["image", "build", ".", "-h"],
+                 ["secret", "add", "X", "--help"], ["exec", "--help", "x", "y"]):
+        assert operator.cloister(*line).ok() == operator.cloister("help", line[0]).ok()
+    assert operator.cloister("run", "--", "echo", "--help", "x").ok() == "--help x\n"
+    operator.cloister("run", "--name", "--help").sentence("--help")
+
+
 def test_verbs_that_mean_cells(operator):
     said = operator.cloister("help", "policy").ok()
     for verb in ("show CELL", "set CELL FILE", "edit CELL", "explain FILE [METHOD] URL"):
@@ -56,6 +66,8 @@ VERBS = {
     "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],
     "dispatches": ["show", "events", "output", "files", "cancel", "prune"],
     "audit": ["verify", "show", "export", "prove", "key"],
+    "image": ["pull", "load", "list", "show", "diff", "remove", "prune", "save", "build"],
+    "vm": ["template", "list", "remove", "wait"],
 }
 
 
@@ -64,7 +76,8 @@ def test_verbs(operator, command):
     """All of them are listed, and the questions of new users are answered."""
     said = operator.cloister("help", command).ok()
     assert re.findall(r"^  ([a-z]+) .* [a-z]", said, re.M) == VERBS[command], said
-    assert all(re.match(r"  .{34} [a-z]", line) for line in said.splitlines() if line[:2] == "  "), said
+    assert all(re.match(r"  .{34} [a-z]", line) or line.endswith("]") for line in said.splitlines()
+               if line[:2] == "  "), said
     for verb in VERBS[command]:
         assert operator.cloister(command, verb, "--help").ok() == said
         assert "there is no `" not in operator.cloister(command, verb, "--no-such-option").err

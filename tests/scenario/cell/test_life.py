@@ -408,8 +408,23 @@ def test_kill_all(operator):
     assert operator.cells() == [] and operator.running() == []
 
 
-def test_kill_all_of_nothing(operator):
+def test_stop_all(operator):
+    """Each is asked, and has its time; who does not listen is killed."""
+    polite = operator.detach("--", "sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done")
+    wait_until(lambda: "ready" in operator.cloister("logs", polite).ok(), "the trap is set")
+    deaf = operator.detach("--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done")
+    wait_until(lambda: "ready" in operator.cloister("logs", deaf).ok(), "the trap is set")
+    assert operator.cloister("stop", "--all", "-t", "500ms").ok() == "stopped 2 cells\n"
+    assert operator.cells() == []
+    assert [ended(operator, id)["status"] for id in (polite, deaf)] == [7, 137]
+
+
+def test_all_of_nothing(operator):
     assert operator.cloister("kill", "--all").ok() == "killed 0 cells\n"
+    assert operator.cloister("stop", "--all").ok() == "stopped 0 cells\n"
+    for verb in "kill", "stop":
+        operator.cloister(verb, "--all", "x").sentence("remove 'x'")
+        operator.cloister(verb).sentence("no cell is given")
 
 
 def test_kill_one_of_two(operator):

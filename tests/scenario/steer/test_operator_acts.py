@@ -85,13 +85,16 @@ def test_all_at_once_is_one_act(operator):
     freezes = operator.cloister("freeze", "--all").status == 0
     if freezes:
         do("thaw", "--all")
+    do("stop", "--all")
+    for _ in cells:
+        operator.detach("--", "sleep", "1000")
     do("kill", "--all")
     wait_until(lambda: not operator.running(), "all are gone")
     found = acts(operator)
     assert [(e["type"], e["cells"], e["uid"], e.get("why")) for e in found] == [
         (type, len(cells), operator.uid, why) for type, why in (
             ("cells.rotate", "it is time"), ("cells.revoke", "a leak"),
-            *((("cells.freeze", None), ("cells.thaw", None)) if freezes else ()), ("cells.kill", None))]
+            *((("cells.freeze", None), ("cells.thaw", None)) if freezes else ()), ("cells.stop", None), ("cells.kill", None))]
     # With nothing to do it to, nothing was done.
     do("kill", "--all")
     assert len(acts(operator)) == len(found)
