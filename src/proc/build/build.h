@@ -66,13 +66,9 @@ int state_add(const struct build *b, struct state *state, const struct build_ste
               struct err *err);
 /* Makes STEP, with TEXT, part of the chain. */
 void state_chain(struct state *state, const char *text);
-/* Writes manifest and configuration to the store. */
+/* Writes manifest and configuration to the store.  The image is not listed: other processes find it by its digest, and
+ * builds that have the same image in between do not meet. */
 int state_store(struct build *b, const struct state *state, struct image_descriptor *ret_descriptor, struct err *err);
-/* The same, and lists the image without a name, so that others find it; *ret_listed: it was not listed before, and is
- * to be unlisted again. */
-int state_list(struct build *b, const struct state *state, struct image_descriptor *ret_descriptor, bool *ret_listed,
-               struct err *err);
-void state_unlist(struct build *b, const struct image_descriptor *descriptor, bool listed);
 /* The folders of its layers, unpacked; the caller owns *ret_list. */
 int state_folders(struct build *b, const struct state *state, json_t **ret_list, struct err *err);
 

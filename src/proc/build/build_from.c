@@ -44,18 +44,17 @@ state_folders(struct build *b, const struct state *state, json_t **ret_list, str
 	const json_t *diff_ids = json_object_get(json_object_get(state->config, "rootfs"), "diff_ids"), *id;
 	struct image_descriptor d = {0};
 	json_t *list = json_array(), *answer = NULL;
-	bool whole = true, listed = false;
+	bool whole = true;
 	size_t i;
 	int r = 0;
 
 	json_array_foreach(diff_ids, i, id)
 		whole = whole && store_has_layer(b->store, json_string_value(id));
 	if (!whole) {
-		r = state_list(b, state, &d, &listed, err);
+		r = state_store(b, state, &d, err);
 		if (r == 0)
 			r = resolve(d.digest, &answer, err);
 		json_decref(answer);
-		state_unlist(b, &d, listed);
 	}
 	json_array_foreach(diff_ids, i, id) {
 		OWN(freep) char *path = r < 0 ? NULL : store_layer_path(b->store, json_string_value(id));

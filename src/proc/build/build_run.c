@@ -205,14 +205,13 @@ run_step(struct build *b, const struct state *state, const struct build_step *st
 	struct image_descriptor d = {0};
 	char id[CELL_ID_LEN + 1];
 	json_t *folders = NULL;
-	bool listed = false;
 	int r = json_array_size(state->layers) == 0 ?
 	        err_set(err, EINVAL, "there is nothing to run in an empty image: COPY a program first") :
 	        state_folders(b, state, &folders, err);
 
 	json_decref(folders);
 	if (r == 0)
-		r = state_list(b, state, &d, &listed, err);
+		r = state_store(b, state, &d, err);
 	if (r < 0)
 		return r;
 	r = cell_make_id(id, err);
@@ -220,7 +219,6 @@ run_step(struct build *b, const struct state *state, const struct build_step *st
 		r = describe(&words, b, state, step, d.digest, id, err);
 	if (r == 0)
 		r = run_cell(b, words.list, ret_made, err);
-	state_unlist(b, &d, listed);
 	if (r == 0)
 		r = find_end(id, ret_made->timeline, err);
 	memcpy(ret_made->cell, id, sizeof(id));

@@ -214,23 +214,3 @@ state_store(struct build *b, const struct state *state, struct image_descriptor 
 	memcpy(ret_descriptor->architecture, image_architecture(), strlen(image_architecture()) + 1);
 	return 0;
 }
-
-int
-state_list(struct build *b, const struct state *state, struct image_descriptor *ret_descriptor, bool *ret_listed,
-           struct err *err)
-{
-	OWN(store_found_free) struct image_descriptor found = {0};
-	int r = state_store(b, state, ret_descriptor, err);
-
-	if (r < 0)
-		return r;
-	*ret_listed = store_find(b->store, ret_descriptor->digest, &found, NULL) == -ENOENT;
-	return *ret_listed ? store_set(b->store, ret_descriptor, err) : 0;
-}
-
-void
-state_unlist(struct build *b, const struct image_descriptor *descriptor, bool listed)
-{
-	if (listed)
-		(void)store_drop(b->store, descriptor->digest, NULL);
-}
