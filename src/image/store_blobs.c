@@ -111,16 +111,19 @@ static int
 take_up(struct store_blob *b, struct err *err)
 {
 	OWN(freep) unsigned char *data = malloc(COPY_BYTES);
-	ssize_t n = 0;
+	ssize_t n;
 
 	if (data == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	while (b->written <= b->size && (n = read(b->fd, data, COPY_BYTES)) > 0) {
-		hash_add(&b->hash, data, (size_t)n);
-		b->written += (uint64_t)n;
-	}
-	if (n < 0)
-		return err_errno(err, "cannot read '%s/parts/%s'", b->store->path, b->part);
+	do {
+		n = read(b->fd, data, COPY_BYTES);
+		if (n < 0 && errno != EINTR)
+			return err_errno(err, "cannot read '%s/parts/%s'", b->store->path, b->part);
+		if (n > 0) {
+			hash_add(&b->hash, data, (size_t)n);
+			b->written += (uint64_t)n;
+		}
+	} while (n != 0 && b->written <= b->size);
 	return b->written > b->size ? store_blob_restart(b, err) : 0;
 }
 

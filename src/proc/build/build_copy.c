@@ -75,6 +75,25 @@ read_result(int fd, uint64_t *ret_entries, struct err *err)
 	return err_set(err, EINVAL, "%s", text + strspn(text, " "));
 }
 
+static int
+copy_bytes(int from, int to, struct err *err)
+{
+	char chunk[65536];
+	ssize_t n = 1;
+	int r = 0;
+
+	while (r == 0 && n > 0) {
+		n = read(from, chunk, sizeof(chunk));
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n < 0)
+			return err_errno(err, "cannot read the output of cloister-layer");
+		else
+			r = write_all(to, chunk, (size_t)n, err);
+	}
+	return r;
+}
+
 /* Writes the output of REQUEST to FILE, or if that is negative, makes a layer of it. */
 static int
 ask(struct build *b, const json_t *request, int file, struct layer_made *ret_made, uint64_t *ret_entries,
@@ -84,16 +103,10 @@ ask(struct build *b, const json_t *request, int file, struct layer_made *ret_mad
 	struct err why = {0};
 	pid_t pid = -1;
 	int taken, status, r = start(request, &out, &result, &pid, err);
-	char chunk[65536];
-	ssize_t n;
 
 	if (r < 0)
 		return r;
-	if (file < 0)
-		taken = build_take_layer(b, out, ret_made, &why);
-	else
-		for (taken = 0; taken == 0 && (n = read(out, chunk, sizeof(chunk))) > 0;)
-			taken = write_all(file, chunk, (size_t)n, &why);
+	taken = file < 0 ? build_take_layer(b, out, ret_made, &why) : copy_bytes(out, file, &why);
 	/* If it still writes, it ends. */
 	closep(&out);
 	out = -1;

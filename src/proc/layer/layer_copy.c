@@ -434,9 +434,12 @@ put_raw(struct copy *c, const char *word, struct err *err)
 		return cannot(r, "copy", word, err);
 	for (c->layer->entries = 1, r = 0; r == 0 && n > 0;) {
 		n = read(fd, chunk, sizeof(chunk));
-		if (n < 0)
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n < 0)
 			return err_errno(err, "cannot read '%s'", word);
-		r = write_all(c->layer->out, chunk, (size_t)n, err);
+		else
+			r = write_all(c->layer->out, chunk, (size_t)n, err);
 	}
 	return r;
 }
