@@ -16,6 +16,7 @@
 #include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/run.h"
+#include "image/minimal.h"
 #include "image/ref.h"
 #include "image/store.h"
 
@@ -120,9 +121,26 @@ look_for(struct run *run, const char *wanted, const char *name, struct err *err)
 	OWN(store_closep) struct store *s = NULL;
 	int r = store_open(false, &s, err);
 
+	/* An image that is being built is not listed: its build says which one it is. */
+	if (r == 0 && run->spec.image.build)
+		return take_image(run, s, wanted, name, err);
 	if (r == 0)
 		r = store_find(s, wanted, &found, err);
 	return r < 0 ? r : take_image(run, s, found.digest, name, err);
+}
+
+/* Made of the busybox that the machine has now. */
+static int
+look_for_minimal(struct run *run, struct err *err)
+{
+	OWN(store_found_free) struct image_descriptor found = {0};
+	OWN(store_closep) struct store *s = NULL;
+	struct store_key key;
+	int r = store_open(false, &s, err);
+
+	if (r == 0)
+		r = minimal_find(s, &key, &found);
+	return r < 0 ? r : take_image(run, s, found.digest, IMAGE_MINIMAL, err);
 }
 
 static int
@@ -136,8 +154,12 @@ look_for_image(struct run *run, struct err *err)
 		return look_for(run, run->image_digest, run->image_name != NULL ? run->image_name : "", err);
 	if (hash_parse_name(run->image, digest))
 		return look_for(run, run->image, "", err);
+	if (run->spec.image.build)
+		return err_set(err, EINVAL, "--layer takes an image by its digest");
 	r = ref == NULL ? err_set(err, ENOMEM, "out of memory") : image_ref_parse(run->image, ref, err);
-	if (r < 0 || (ref->kind != IMAGE_REF_REGISTRY && ref->kind != IMAGE_REF_MINIMAL))
+	if (r == 0 && strcmp(ref->name.full, IMAGE_MINIMAL) == 0)
+		return look_for_minimal(run, err);
+	if (r < 0 || ref->kind != IMAGE_REF_REGISTRY)
 		return r < 0 ? r : -ENOENT;
 	return look_for(run, ref->name.digest[0] != '\0' ? ref->name.digest : ref->name.full, ref->name.full, err);
 }

@@ -6,6 +6,8 @@
  *     uses/HEX                                    an empty file; a running cell of the manifest HEX holds
  *                                                 a shared lock on it
  *     parts/HEX                                   a blob that is not whole yet
+ *     signatures/HEX                              the signatures of a manifest or index
+ *     made/HEX                                    which image was made of a file
  *     lock, adding                                locks: for index.json, and for adding against sweeping
  *
  * Everything that others can see appears by rename, whole.  A process that is killed leaves parts and
@@ -31,6 +33,7 @@ struct store_blob;                      /* a blob that is being written; opaque 
 #define STORE_FOLDER "images"           /* in the data folder */
 #define STORE_IMAGES_MAX IMAGE_INDEX_MAX
 #define STORE_LAYER_FS "fs"             /* the tree, in a layer's folder */
+#define STORE_SIGNATURES "signatures"   /* a folder of the store's, made when it is needed */
 
 /* Open the store.  Without MAKE, -ENOENT if there is none yet. */
 int store_open(bool make, struct store **ret_store, struct err *err);
@@ -120,6 +123,19 @@ int store_layer_begin(struct store *s, struct store_layer *ret_layer, struct err
 int store_layer_finish(struct store *s, struct store_layer *layer, const char *diff_id, struct err *err);
 void store_layer_abort(struct store *s, struct store_layer *layer);
 
+/* ---- images of files ---- */
+
+/* A file as it is now, read as KIND. */
+struct store_key {
+	char hex[HASH_HEX + 1];
+};
+int store_made_key(const char *kind, const char *path, struct store_key *ret_key);
+/* The image that was made of it and still is in the store, under the name that it got then; -ENOENT.  Free it with
+ * store_found_free(). */
+int store_made_find(const struct store *s, const struct store_key *key, struct image_descriptor *ret_found);
+/* NAME may be NULL.  A note that cannot be written only costs time. */
+void store_made_note(const struct store *s, const struct store_key *key, const char *digest, const char *name);
+
 /* ---- use and removal ---- */
 
 /* Hold the image DIGEST: while *ret_fd is open, in any process, it is not removed.  Then check with
@@ -132,7 +148,9 @@ struct store_swept {
 	uint64_t blobs, layers, leftovers;      /* how many were removed */
 	uint64_t bytes;                         /* of blobs and parts */
 };
-/* Remove blobs and layers of no image, and what killed processes left.  With UNNAMED, also images without a
- * name that no cell runs.  -EBUSY: an image is being added now. */
-int store_sweep(struct store *s, bool unnamed, struct store_swept *ret_swept, struct err *err);
+/* Remove blobs, layers and signatures of no image, and what killed processes left.  With UNNAMED, also images without
+ * a name that no cell runs.  PROGRESS (NULL: none) gets the bytes so far, now and then.  -EBUSY: an image is being
+ * added now. */
+int store_sweep(struct store *s, bool unnamed, void (*progress)(uint64_t bytes), struct store_swept *ret_swept,
+                struct err *err);
 #endif

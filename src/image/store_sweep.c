@@ -86,12 +86,15 @@ struct sweep {
 	struct store *store;
 	struct keep keep;
 	struct store_swept *swept;
+	int folder;                             /* that is swept now; -1: one that the store keeps open */
+	void (*progress)(uint64_t bytes);
 };
 
 static void
 sweep_free(struct sweep *w)
 {
 	free(w->keep.list);
+	closep(&w->folder);
 }
 
 static bool
@@ -127,6 +130,8 @@ remove_file(struct sweep *w, int dir, const char *name, uint64_t *count, struct 
 		return errno == ENOENT ? 0 : err_errno(err, "cannot remove '%s' of the images", name);
 	w->swept->bytes += (uint64_t)st.st_size;
 	++*count;
+	if (w->progress != NULL)
+		w->progress(w->swept->bytes);
 	return 0;
 }
 
@@ -144,6 +149,36 @@ sweep_part(void *arg, const char *name, struct err *err)
 	struct sweep *w = arg;
 
 	return remove_file(w, w->store->parts, name, &w->swept->leftovers, err);
+}
+
+static int
+sweep_signature(void *arg, const char *name, struct err *err)
+{
+	struct sweep *w = arg;
+
+	return is_kept(&w->keep, name) ? 0 : remove_file(w, w->folder, name, &w->swept->leftovers, err);
+}
+
+static int
+sweep_made(void *arg, const char *name, struct err *err)
+{
+	struct sweep *w = arg;
+	char digest[HASH_NAME + 1];
+
+	return store_made_digest(w->store, name, digest) && is_kept(&w->keep, store_hex(digest)) ? 0 :
+	       remove_file(w, w->folder, name, &w->swept->leftovers, err);
+}
+
+/* A folder that may not be there. */
+static int
+sweep_folder(struct sweep *w, const char *name, int (*each)(void *arg, const char *name, struct err *err),
+             struct err *err)
+{
+	closep(&w->folder);
+	w->folder = tree_open_dir(w->store->top, name);
+	if (w->folder < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot open '%s/%s'", w->store->path, name);
+	return for_each(w->folder, each, w, err);
 }
 
 static int
@@ -189,6 +224,8 @@ sweep_layer(void *arg, const char *name, struct err *err)
 	if (r == 0 && unlinkat(w->store->layers, name, AT_REMOVEDIR) < 0)
 		r = err_errno(err, "cannot remove '%s/layers/%s'", w->store->path, name);
 	*(is_new ? &w->swept->leftovers : &w->swept->layers) += r == 0;
+	if (w->progress != NULL)
+		w->progress(w->swept->bytes);
 	return r;
 }
 
@@ -239,11 +276,12 @@ stop_adding(const struct store *s, struct err *err)
 }
 
 int
-store_sweep(struct store *s, bool unnamed, struct store_swept *ret_swept, struct err *err)
+store_sweep(struct store *s, bool unnamed, void (*progress)(uint64_t bytes), struct store_swept *ret_swept,
+            struct err *err)
 {
 	OWN(image_index_free) struct image_index index = {0};
 	OWN(closep) int adding = -1, lock = -1;
-	OWN(sweep_free) struct sweep w = { .store = s, .swept = ret_swept };
+	OWN(sweep_free) struct sweep w = { .store = s, .swept = ret_swept, .folder = -1, .progress = progress };
 	int r;
 
 	*ret_swept = (struct store_swept){0};
@@ -260,6 +298,10 @@ store_sweep(struct store *s, bool unnamed, struct store_swept *ret_swept, struct
 		r = for_each(s->blobs, sweep_blob, &w, err);
 	if (r == 0)
 		r = for_each(s->uses, sweep_use, &w, err);
+	if (r == 0)
+		r = sweep_folder(&w, STORE_SIGNATURES, sweep_signature, err);
+	if (r == 0)
+		r = sweep_folder(&w, STORE_MADE, sweep_made, err);
 	if (r == 0)
 		r = for_each(s->top, sweep_new_file, &w, err);
 	if (r == 0 && unnamed)

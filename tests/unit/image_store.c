@@ -195,6 +195,61 @@ TEST(store_set_wants_all)
 	CHECK_ERR(store_set(s, &a, NULL), ENOENT);
 }
 
+static void
+put_file(const struct store *s, const char *folder, const char *digest)
+{
+	OWN(freep) char *path = str_format("%s/%s", folder, digest + strlen(HASH_PREFIX));
+
+	CHECK(mkdirat(store_folder(s), folder, 0700) == 0 || errno == EEXIST);
+	CHECK_OK(create_file_at(store_folder(s), path, 0600, "x", NULL));
+}
+
+TEST(store_sweeps_signatures)
+{
+	OWN(store_closep) struct store *s = open_store();
+	char one[HASH_NAME + 1], two[HASH_NAME + 1];
+	struct image_descriptor a = make_image(s, "one", "x/a:1", one), b = make_image(s, "two", "x/b:1", two);
+	struct store_swept swept;
+
+	put_file(s, STORE_SIGNATURES, a.digest);
+	put_file(s, STORE_SIGNATURES, b.digest);
+	CHECK_OK(store_sweep(s, true, NULL, &swept, NULL));
+	CHECK_U64(count(s, STORE_SIGNATURES), 2);
+	CHECK_OK(store_drop(s, b.digest, NULL));
+	CHECK_OK(store_sweep(s, false, NULL, &swept, NULL));
+	CHECK_U64(count(s, STORE_SIGNATURES), 1);
+	CHECK_U64(swept.leftovers, 1);
+}
+
+TEST(store_made_of_a_file)
+{
+	OWN(store_closep) struct store *s = open_store();
+	OWN(store_found_free) struct image_descriptor found = {0}, again = {0};
+	OWN(freep) char *path = str_format("%s/source", test_dir());
+	char layer[HASH_NAME + 1];
+	struct image_descriptor a = make_image(s, "one", "x/a:1", layer);
+	struct store_key key, other;
+	struct store_swept swept;
+
+	CHECK_ERR(store_made_key("k", path, &key), ENOENT);
+	CHECK_OK(create_file_at(AT_FDCWD, path, 0600, "one", NULL));
+	CHECK_OK(store_made_key("k", path, &key));
+	CHECK_ERR(store_made_find(s, &key, &found), ENOENT);
+	store_made_note(s, &key, a.digest, "x/a:1");
+	CHECK_OK(store_made_find(s, &key, &found));
+	CHECK_STR(found.digest, a.digest);
+	CHECK_OK(store_made_key("another", path, &other));
+	CHECK_ERR(store_made_find(s, &other, &again), ENOENT);
+	CHECK_OK(create_file_at(AT_FDCWD, path, 0600, "other", NULL));
+	CHECK_OK(store_made_key("k", path, &other));
+	CHECK_ERR(store_made_find(s, &other, &again), ENOENT);
+	/* Without its name it is another's to give. */
+	CHECK_OK(store_unset(s, "x/a:1", NULL));
+	CHECK_ERR(store_made_find(s, &key, &again), ENOENT);
+	CHECK_OK(store_sweep(s, true, NULL, &swept, NULL));
+	CHECK_U64(count(s, "made"), 0);
+}
+
 TEST(store_sweeps)
 {
 	OWN(store_closep) struct store *s = open_store();
@@ -213,24 +268,24 @@ TEST(store_sweeps)
 	close(left.fs);
 	/* Nothing goes while somebody adds; and then only what no image needs. */
 	adding = store_adding(s, NULL);
-	CHECK_ERR(store_sweep(s, true, &swept, NULL), EBUSY);
+	CHECK_ERR(store_sweep(s, true, NULL, &swept, NULL), EBUSY);
 	close(TAKE_FD(adding));
-	CHECK_OK(store_sweep(s, false, &swept, NULL));
+	CHECK_OK(store_sweep(s, false, NULL, &swept, NULL));
 	CHECK(swept.blobs == 1 && swept.layers == 0 && swept.leftovers == 1 && swept.bytes == 5);
 	/* A cell runs the image without a name. */
 	CHECK_OK(store_use(s, b.digest, &use, NULL));
 	CHECK(store_is_used(s, b.digest) && !store_is_used(s, a.digest));
 	CHECK_ERR(store_drop(s, b.digest, NULL), EBUSY);
-	CHECK_OK(store_sweep(s, true, &swept, NULL));
+	CHECK_OK(store_sweep(s, true, NULL, &swept, NULL));
 	CHECK(swept.blobs == 0 && swept.layers == 0 && store_has_layer(s, two));
 	/* Dropped by name while it runs: its files stay as long. */
 	close(TAKE_FD(use));
 	CHECK_OK(store_drop(s, b.digest, NULL));
 	CHECK_OK(store_use(s, b.digest, &use, NULL));
-	CHECK_OK(store_sweep(s, true, &swept, NULL));
+	CHECK_OK(store_sweep(s, true, NULL, &swept, NULL));
 	CHECK(swept.blobs == 0 && store_has_layer(s, two));
 	close(TAKE_FD(use));
-	CHECK_OK(store_sweep(s, true, &swept, NULL));
+	CHECK_OK(store_sweep(s, true, NULL, &swept, NULL));
 	CHECK(swept.blobs == 3 && swept.layers == 1 && !store_has_layer(s, two) && store_has_layer(s, one));
 	CHECK_U64(count(s, "uses"), 0);
 	CHECK_U64(count(s, "layers"), 1);

@@ -1,4 +1,4 @@
-/* image_tar.c - tests of image/tar_write: the system's tar reads what was written. */
+/* image_tar_write.c - tests of image/tar_write: the system's tar reads what was written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -66,4 +66,17 @@ TEST(tar_write_is_read_by_tar)
 	                  "-rw-r--r--  0/0               0 2023-11-14 22:13:20 %s\n"
 	                  "prw-------  0/0               0 1970-01-01 00:00:00 p\n", deep, deep);
 	CHECK_STR(got, want);
+}
+
+/* A size of over 8 GiB is in a header of its own. */
+TEST(tar_write_large)
+{
+	OWN(buf_free) struct buf b = BUF(1 << 20);
+	struct tar_write t = { .put = put, .arg = &b };
+	const char *data;
+
+	CHECK_OK(tar_entry(&t, &(struct tar_entry){ .path = "x", .mode = S_IFREG | 0644, .size = UINT64_C(1) << 33 }, NULL));
+	data = (const char *)b.data;
+	CHECK(b.len == 3 * 512 && data[156] == 'x' && data[2 * 512 + 156] == '0');
+	CHECK(memcmp(data + 512, "19 size=8589934592\n", 20) == 0);
 }

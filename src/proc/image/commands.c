@@ -335,6 +335,24 @@ remove_one(struct store *s, const char *word, struct err *err)
 	return r < 0 ? err_wrap(err, "the image '%.200s'", word) : 0;
 }
 
+static void
+show_removed(uint64_t bytes)
+{
+	progress_show(bytes, 0);
+}
+
+/* Frees the space of everything that no image needs. */
+static int
+sweep(struct store *s, bool unnamed, struct store_swept *ret_swept, struct err *err)
+{
+	int r;
+
+	progress_begin("removing");
+	r = store_sweep(s, unnamed, show_removed, ret_swept, err);
+	progress_end();
+	return r;
+}
+
 int
 cmd_remove(struct store *s, const struct args *args, struct err *err)
 {
@@ -345,7 +363,7 @@ cmd_remove(struct store *s, const struct args *args, struct err *err)
 		r = remove_one(s, args->words[i], err);
 	if (r < 0)
 		return r;
-	r = store_sweep(s, false, &swept, err);
+	r = sweep(s, false, &swept, err);
 	if (r == -EBUSY) {
 		fputs("cloister: another command adds an image now: `cloister image prune` frees the space later\n", stderr);
 		r = 0;
@@ -359,7 +377,7 @@ cmd_prune(struct store *s, const struct args *args, struct err *err)
 	struct store_swept swept;
 	struct json w = { .out = stdout };
 	char bytes[NUM_TEXT_MAX];
-	int r = store_sweep(s, true, &swept, err);
+	int r = sweep(s, true, &swept, err);
 
 	if (r < 0)
 		return r;

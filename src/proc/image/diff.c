@@ -91,9 +91,27 @@ is_same(const struct view *a, const struct view_entry *one, const struct view *b
 	return S_ISLNK(old->st_mode) ? same_target(a, one, b, two) : 1;
 }
 
+static uint64_t
+size_of(const struct view_entry *e)
+{
+	return S_ISREG(e->st.st_mode) ? (uint64_t)e->st.st_size : 0;
+}
+
+static uint64_t
+total_of(const struct view *v)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < v->n; i++)
+		total += size_of(&v->list[i]);
+	return total;
+}
+
 static int
 compare(const struct view *a, const struct view *b, struct change_list *ret, struct err *err)
 {
+	const uint64_t total = total_of(a) + total_of(b);
+	uint64_t done = 0;
 	size_t i = 0, j = 0;
 
 	ret->list = calloc(a->n + b->n + 1, sizeof(*ret->list));
@@ -109,6 +127,8 @@ compare(const struct view *a, const struct view *b, struct change_list *ret, str
 			ret->list[ret->n].path = order > 0 ? b->list[j].path : a->list[i].path;
 			ret->list[ret->n++].kind = order > 0 ? ADDED : order < 0 ? REMOVED : CHANGED;
 		}
+		done += (order <= 0 ? size_of(&a->list[i]) : 0) + (order >= 0 ? size_of(&b->list[j]) : 0);
+		progress_show(done, total);
 		i += order <= 0;
 		j += order >= 0;
 	}
@@ -186,11 +206,13 @@ cmd_diff(struct store *s, const struct args *args, struct err *err)
 		return r;
 	/* Without a second image: what its last layer changes. */
 	n = a.image.config.n_diff_ids;
+	progress_begin("comparing");
 	r = view_open(s, &a.image, two || n == 0 ? n : n - 1, &a.view, err);
 	if (r == 0)
 		r = view_open(s, &b.image, b.image.config.n_diff_ids, &b.view, err);
 	if (r == 0)
 		r = compare(&a.view, &b.view, &changes, err);
+	progress_end();
 	if (r == 0)
 		print(&changes, args_get(args, "json") != NULL);
 	return r;

@@ -354,7 +354,7 @@ image_load(struct store *s, const struct image_ref *ref, const char *name, struc
 	closep(&adding);
 	/* Nothing stays of an image that could not be loaded. */
 	if (r < 0)
-		(void)store_sweep(s, false, &swept, NULL);
+		(void)store_sweep(s, false, NULL, &swept, NULL);
 	else
 		*ret_name = TAKE(d.name);
 	return r;

@@ -12,22 +12,19 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/spawn.h"
-#include "image/tar.h"
+#include "image/minimal.h"
+#include "image/tar_write.h"
 #include "proc/image/image_proc.h"
 
 #define BUSYBOX_MAX (16u << 20)
 #define LIST_MAX (64 * 1024)
 #define APPLETS_MAX 1024
-#define NOTE "minimal"                  /* in the store: of which busybox the image was made */
-#define NOTE_MAX 256
-
-static const char *const places[] = { "/usr/bin/busybox", "/bin/busybox", "/usr/local/bin/busybox" };
+#define APPLET_MAX 64                   /* bytes of a name */
 
 struct busybox {
 	const char *path;
 	char *bytes, *list;
 	size_t len;
-	struct stat st;
 };
 
 static void
@@ -60,18 +57,6 @@ is_static(const char *bytes, size_t len)
 }
 
 static int
-find_busybox(struct busybox *b, struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_LEN(places); i++)
-		if (stat(places[i], &b->st) == 0 && S_ISREG(b->st.st_mode)) {
-			b->path = places[i];
-			return 0;
-		}
-	return err_set(err, ENOENT, "the minimal root is made of a static busybox: install one (Debian's package "
-	               "busybox-static)");
-}
-
-static int
 list_applets(struct busybox *b, struct err *err)
 {
 	char option[] = "--list", program[] = "busybox";
@@ -98,8 +83,13 @@ list_applets(struct busybox *b, struct err *err)
 static int
 read_busybox(struct busybox *b, struct err *err)
 {
-	int r = read_file_at(AT_FDCWD, b->path, BUSYBOX_MAX, &b->bytes, &b->len, err);
+	int r;
 
+	b->path = minimal_busybox();
+	if (b->path == NULL)
+		return err_set(err, ENOENT, "the minimal root is made of a static busybox: install one (Debian's package "
+		               "busybox-static)");
+	r = read_file_at(AT_FDCWD, b->path, BUSYBOX_MAX, &b->bytes, &b->len, err);
 	if (r == 0 && !is_static(b->bytes, b->len))
 		r = err_set(err, ENOEXEC, "'%s' is not static: install Debian's package busybox-static", b->path);
 	return r < 0 ? r : list_applets(b, err);
@@ -114,41 +104,46 @@ by_name(const void *a, const void *b)
 }
 
 static int
-put_entry(struct buf *tar, enum tar_type type, const char *name, unsigned mode, const char *link, struct err *err)
+put(void *arg, const void *data, size_t len, struct err *err)
 {
-	unsigned char block[TAR_BLOCK];
-	int r = tar_header(block, type, name, mode, 0, link, err);
+	struct buf *b = arg;
 
-	if (r == 0)
-		buf_put(tar, block, sizeof(block));
-	return r;
+	buf_put(b, data, len);
+	return buf_failed(b) ? err_set(err, ENOMEM, "out of memory") : 0;
 }
 
 static int
-put_busybox(struct buf *tar, const struct busybox *b, struct err *err)
+put_folder(struct tar_write *t, const char *path, struct err *err)
 {
-	static const char zeroes[TAR_BLOCK];
-	unsigned char block[TAR_BLOCK];
-	int r = tar_header(block, TAR_FILE, "bin/busybox", 0755, b->len, NULL, err);
+	return tar_entry(t, &(struct tar_entry){ .path = path, .mode = S_IFDIR | 0755 }, err);
+}
 
-	buf_put(tar, block, sizeof(block));
-	buf_put(tar, b->bytes, b->len);
-	buf_put(tar, zeroes, tar_padding(b->len));
-	return r;
+static int
+put_link(struct tar_write *t, const char *path, const char *target, struct err *err)
+{
+	return tar_entry(t, &(struct tar_entry){ .path = path, .mode = S_IFLNK | 0777, .link = target }, err);
+}
+
+static int
+put_busybox(struct tar_write *t, const struct busybox *b, struct err *err)
+{
+	int r = tar_entry(t, &(struct tar_entry){ .path = "bin/busybox", .mode = S_IFREG | 0755, .size = b->len }, err);
+
+	return r < 0 ? r : tar_data(t, b->bytes, b->len, err);
 }
 
 static bool
 is_applet(const char *name)
 {
-	return name[0] != '\0' && strcmp(name, "busybox") != 0 && strlen(name) < TAR_NAME_MAX - 4 &&
+	return name[0] != '\0' && strcmp(name, "busybox") != 0 && strlen(name) < APPLET_MAX &&
 	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.[") == strlen(name) &&
 	       name[0] != '.';
 }
 
 static int
-put_links(struct buf *tar, struct busybox *b, struct err *err)
+put_links(struct tar_write *t, struct busybox *b, struct err *err)
 {
-	char *names[APPLETS_MAX], path[TAR_NAME_MAX], *rest = NULL;
+	char *names[APPLETS_MAX], path[APPLET_MAX + 4], *rest = NULL;
 	size_t n = 0;
 	int r = 0;
 
@@ -158,30 +153,29 @@ put_links(struct buf *tar, struct busybox *b, struct err *err)
 	qsort(names, n, sizeof(*names), by_name);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		snprintf(path, sizeof(path), "bin/%s", names[i]);
-		r = put_entry(tar, TAR_SYMLINK, path, 0777, "busybox", err);
+		r = put_link(t, path, "busybox", err);
 	}
 	return r;
 }
 
 static int
-make_layer(struct busybox *b, struct buf *tar, struct err *err)
+make_layer(struct busybox *b, struct buf *layer, struct err *err)
 {
-	static const char end[TAR_END];
-	int r = put_entry(tar, TAR_FOLDER, "bin/", 0755, NULL, err);
+	struct tar_write t = { .put = put, .arg = layer };
+	int r = put_folder(&t, "bin", err);
 
 	if (r == 0)
-		r = put_busybox(tar, b, err);
+		r = put_busybox(&t, b, err);
 	if (r == 0)
-		r = put_links(tar, b, err);
+		r = put_links(&t, b, err);
 	if (r == 0)
-		r = put_entry(tar, TAR_FOLDER, "usr/", 0755, NULL, err);
+		r = put_folder(&t, "usr", err);
 	if (r == 0)
-		r = put_entry(tar, TAR_FOLDER, "usr/bin/", 0755, NULL, err);
+		r = put_folder(&t, "usr/bin", err);
 	/* Scripts begin with its path. */
 	if (r == 0)
-		r = put_entry(tar, TAR_SYMLINK, "usr/bin/env", 0777, "/bin/busybox", err);
-	buf_put(tar, end, sizeof(end));
-	return r == 0 && buf_failed(tar) ? err_set(err, ENOMEM, "out of memory") : r;
+		r = put_link(&t, "usr/bin/env", "/bin/busybox", err);
+	return r < 0 ? r : tar_end(&t, err);
 }
 
 /* ---- the image ---- */
@@ -213,71 +207,52 @@ make_image(struct store *s, const struct buf *tar, struct image_descriptor *d, s
 	return store_put_blob(s, manifest, d->size, d->digest, err);
 }
 
-/* Which busybox this is; a note with it says which image was made of it. */
-static void
-describe(const struct busybox *b, char ret_text[NOTE_MAX])
+static int
+make(struct store *s, struct image_descriptor *d, struct err *err)
 {
-	snprintf(ret_text, NOTE_MAX, "%s %llu %llu %lld.%09ld %lld.%09ld ", b->path, (unsigned long long)b->st.st_ino,
-	         (unsigned long long)b->st.st_size, (long long)b->st.st_mtim.tv_sec, b->st.st_mtim.tv_nsec,
-	         (long long)b->st.st_ctim.tv_sec, b->st.st_ctim.tv_nsec);
+	OWN(busybox_free) struct busybox b = {0};
+	OWN(buf_free) struct buf layer = BUF(2 * BUSYBOX_MAX);
+	int r = read_busybox(&b, err);
+
+	if (r == 0)
+		r = make_layer(&b, &layer, err);
+	return r < 0 ? r : make_image(s, &layer, d, err);
 }
 
+/* If another busybox comes while it is made, the note is of the earlier one, and does not count. */
 static int
-use_made(const struct store *s, const struct busybox *b, struct store_image *ret_image)
+find_or_make(struct store *s, char ret_digest[HASH_NAME + 1], struct err *err)
 {
-	OWN(freep) char *note = NULL;
 	OWN(store_found_free) struct image_descriptor found = {0};
-	char text[NOTE_MAX];
-	size_t len = 0;
+	struct store_key key = { "" };
+	char name[] = IMAGE_MINIMAL;
+	struct image_descriptor d = { .name = name };
+	int r = minimal_find(s, &key, &found);
 
-	describe(b, text);
-	if (read_file_at(store_folder(s), NOTE, NOTE_MAX, &note, &len, NULL) < 0 ||
-	    strncmp(note, text, strlen(text)) != 0 || store_find(s, IMAGE_MINIMAL, &found, NULL) < 0 ||
-	    strcmp(found.digest, note + strlen(text)) != 0)
-		return -ENOENT;
-	return store_load(s, found.digest, ret_image, NULL);
-}
-
-static int
-make(struct store *s, struct busybox *b, struct image_descriptor *d, struct err *err)
-{
-	OWN(buf_free) struct buf tar = BUF(2 * BUSYBOX_MAX);
-	char text[NOTE_MAX + HASH_NAME];
-	int r = read_busybox(b, err);
-
+	if (r == 0) {
+		memcpy(ret_digest, found.digest, HASH_NAME + 1);
+		return 0;
+	}
+	r = make(s, &d, err);
 	if (r == 0)
-		r = make_layer(b, &tar, err);
-	if (r == 0)
-		r = make_image(s, &tar, d, err);
+		r = store_set(s, &d, err);
 	if (r < 0)
 		return r;
-	describe(b, text);
-	memcpy(text + strlen(text), d->digest, HASH_NAME + 1);
-	return create_file_at(store_folder(s), NOTE, 0600, text, err);
+	store_made_note(s, &key, d.digest, IMAGE_MINIMAL);
+	memcpy(ret_digest, d.digest, HASH_NAME + 1);
+	return 0;
 }
 
 int
 minimal_load(struct store *s, struct store_image *ret_image, struct err *err)
 {
-	OWN(busybox_free) struct busybox b = {0};
 	OWN(store_image_free) struct store_image image = {0};
-	OWN(closep) int adding = -1;
-	char name[] = IMAGE_MINIMAL;
-	struct image_descriptor d = { .name = name };
-	int r = find_busybox(&b, err);
+	OWN(closep) int adding = store_adding(s, err);
+	char digest[HASH_NAME + 1];
+	int r = adding < 0 ? adding : find_or_make(s, digest, err);
 
-	if (r < 0)
-		return r;
-	adding = store_adding(s, err);
-	if (adding < 0)
-		return adding;
-	if (use_made(s, &b, &image) < 0) {
-		r = make(s, &b, &d, err);
-		if (r == 0)
-			r = store_set(s, &d, err);
-		if (r == 0)
-			r = store_load(s, d.digest, &image, err);
-	}
+	if (r == 0)
+		r = store_load(s, digest, &image, err);
 	if (r == 0)
 		r = unpack_image(s, &image, err);
 	if (r < 0)

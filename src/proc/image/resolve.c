@@ -155,12 +155,61 @@ image_pull(struct store *s, const struct image_name *name, const struct args *ar
 	}
 	closep(&adding);
 	if (r < 0) {
-		(void)store_sweep(s, false, &swept, NULL);
+		(void)store_sweep(s, false, NULL, &swept, NULL);
 		return r;
 	}
 	*ret_image = image;
 	image = (struct store_image){0};
 	return 0;
+}
+
+/* ---- archives ---- */
+
+/* As it is now, and which of its images is meant. */
+static int
+archive_key(const struct image_ref *ref, struct store_key *ret_key)
+{
+	OWN(freep) char *kind = str_format("%s %s %s", ref->kind == IMAGE_REF_OCI_ARCHIVE ? "oci-archive" : "docker-archive",
+	                                   ref->tag, ref->name.full);
+
+	return kind == NULL ? -ENOMEM : store_made_key(kind, ref->path, ret_key);
+}
+
+static int
+use_loaded(struct store *s, const struct store_key *key, struct store_image *ret_image, char **ret_name, struct err *err)
+{
+	OWN(store_found_free) struct image_descriptor found = {0};
+	OWN(store_image_free) struct store_image image = {0};
+	OWN(closep) int adding = store_adding(s, err);
+	int r = adding < 0 ? adding : store_made_find(s, key, &found);
+
+	if (r == 0)
+		r = store_load(s, found.digest, &image, err);
+	if (r == 0)
+		r = unpack_image(s, &image, err);
+	if (r < 0)
+		return r;
+	*ret_name = TAKE(found.name);
+	*ret_image = image;
+	image = (struct store_image){0};
+	return 0;
+}
+
+/* An archive that is still as it was when it was loaded is not read again. */
+static int
+bring_archive(struct store *s, const struct image_ref *ref, struct store_image *ret_image, char **ret_name,
+              struct err *err)
+{
+	struct store_key before, after;
+	bool has_key = archive_key(ref, &before) == 0;
+	int r = has_key ? use_loaded(s, &before, ret_image, ret_name, err) : -ENOENT;
+
+	if (r == 0)
+		return 0;
+	r = image_load(s, ref, NULL, ret_image, ret_name, err);
+	if (r == 0 && has_key && archive_key(ref, &after) == 0 && strcmp(before.hex, after.hex) == 0)
+		store_made_note(s, &before, ret_image->digest, *ret_name);
+	return r;
 }
 
 /* ---- any reference ---- */
@@ -180,6 +229,9 @@ bring(struct store *s, const struct image_ref *ref, struct store_image *ret_imag
 			return minimal_load(s, ret_image, err);
 		r = image_pull(s, &ref->name, NULL, ret_image, err);
 		break;
+	case IMAGE_REF_OCI_ARCHIVE:
+	case IMAGE_REF_DOCKER_ARCHIVE:
+		return bring_archive(s, ref, ret_image, ret_name, err);
 	default:
 		return image_load(s, ref, NULL, ret_image, ret_name, err);
 	}
@@ -194,6 +246,7 @@ image_resolve(struct store *s, const char *word, struct store_image *ret_image, 
 	struct image_ref ref;
 	struct store_image image = {0};
 	OWN(closep) int adding = -1;
+	unsigned char hash[HASH_LEN];
 	const char *digits;
 	int r;
 
@@ -201,10 +254,13 @@ image_resolve(struct store *s, const char *word, struct store_image *ret_image, 
 		r = image_ref_parse(word, &ref, err);
 		if (r < 0)
 			return r;
-		if (ref.kind != IMAGE_REF_REGISTRY)
+		if (ref.kind != IMAGE_REF_REGISTRY || strcmp(ref.name.full, IMAGE_MINIMAL) == 0)
 			return bring(s, &ref, ret_image, ret_name, err);
 	}
 	r = image_find(s, word, &image, ret_name, err);
+	/* An image that is being built is not listed. */
+	if (r == -ENOENT && hash_parse_name(word, hash) && store_has_blob(s, word))
+		r = store_load(s, word, &image, err);
 	if (r == -ENOENT && image_ref_parse(word, &ref, err) == 0)
 		return bring(s, &ref, ret_image, ret_name, err);
 	if (r < 0)

@@ -11,64 +11,70 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/tree.h"
-#include "image/tar.h"
+#include "image/tar_write.h"
 #include "proc/image/image_proc.h"
 
 #define COPY_BYTES (256 * 1024)
+#define PATH_BYTES 100                  /* of a file in an archive or layout */
 #define LAYOUT_TEXT "{\"imageLayoutVersion\":\"1.0.0\"}"
 #define DIR_VERSION "Directory Transport Version: 1.1\n"
 
 /* A folder, or an archive. */
 struct out {
 	int folder, archive;            /* one of them is -1 */
+	int file;                       /* of the folder, as it is written */
+	struct tar_write tar;           /* of the archive */
 	uint64_t done, total;
 };
 
 /* ---- files ---- */
 
-/* Begin the file NAME of SIZE bytes: the descriptor to write it to, which the caller closes if it is not the
- * archive. */
 static int
-begin_file(const struct out *o, const char *name, uint64_t size, struct err *err)
+put_archive(void *arg, const void *data, size_t len, struct err *err)
 {
-	unsigned char block[TAR_BLOCK];
-	int fd, r;
+	const struct out *o = arg;
 
-	if (o->archive >= 0) {
-		r = tar_header(block, TAR_FILE, name, 0644, size, NULL, err);
-		if (r == 0)
-			r = write_all(o->archive, block, sizeof(block), err);
-		return r < 0 ? r : o->archive;
-	}
-	fd = openat(o->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	return fd < 0 ? err_errno(err, "cannot make the file '%s'", name) : fd;
+	return write_all(o->archive, data, len, err);
 }
 
+/* Begins the file NAME of SIZE bytes, which put_bytes() brings. */
 static int
-end_file(const struct out *o, int fd, uint64_t size, struct err *err)
+begin_file(struct out *o, const char *name, uint64_t size, struct err *err)
 {
-	static const char zeroes[TAR_BLOCK];
-
 	if (o->archive >= 0)
-		return write_all(o->archive, zeroes, tar_padding(size), err);
-	return close(fd) < 0 ? err_errno(err, "cannot write a file") : 0;
+		return tar_entry(&o->tar, &(struct tar_entry){ .path = name, .mode = S_IFREG | 0644, .size = size }, err);
+	o->file = openat(o->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	return o->file < 0 ? err_errno(err, "cannot make the file '%s'", name) : 0;
 }
 
 static int
-put_text(const struct out *o, const char *name, const char *text, size_t len, struct err *err)
+put_bytes(struct out *o, const void *data, size_t len, struct err *err)
 {
-	int fd = begin_file(o, name, len, err), r = fd < 0 ? fd : write_all(fd, text, len, err);
+	return o->archive >= 0 ? tar_data(&o->tar, data, len, err) : write_all(o->file, data, len, err);
+}
 
-	if (r < 0) {
-		if (fd >= 0 && fd != o->archive)
-			close(fd);
-		return r;
-	}
-	return end_file(o, fd, len, err);
+/* R is the result of writing it. */
+static int
+end_file(struct out *o, int r, struct err *err)
+{
+	int fd = o->file;
+
+	o->file = -1;
+	if (fd >= 0 && close(fd) < 0 && r == 0)
+		r = err_errno(err, "cannot write a file");
+	return r;
 }
 
 static int
-copy(struct out *o, int from, int to, uint64_t size, struct err *err)
+put_text(struct out *o, const char *name, const char *text, size_t len, struct err *err)
+{
+	int r = begin_file(o, name, len, err);
+
+	return r < 0 ? r : end_file(o, put_bytes(o, text, len, err), err);
+}
+
+static int
+copy(struct out *o, int from, uint64_t size, struct err *err)
 {
 	OWN(freep) unsigned char *data = malloc(COPY_BYTES);
 
@@ -79,7 +85,7 @@ copy(struct out *o, int from, int to, uint64_t size, struct err *err)
 		int r = read_exactly(from, data, want, err);
 
 		if (r == 0)
-			r = write_all(to, data, want, err);
+			r = put_bytes(o, data, want, err);
 		if (r < 0)
 			return r;
 		size -= want;
@@ -94,33 +100,21 @@ put_blob(struct out *o, const struct store *s, const char *name, const char *dig
 {
 	OWN(closep) int from = -1;
 	uint64_t size;
-	int to, r;
+	int r;
 
 	from = store_open_blob(s, digest, &size, err);
 	if (from < 0)
 		return from;
-	to = begin_file(o, name, size, err);
-	if (to < 0)
-		return to;
-	r = copy(o, from, to, size, err);
-	if (r < 0) {
-		if (to != o->archive)
-			close(to);
-		return r;
-	}
-	return end_file(o, to, size, err);
+	r = begin_file(o, name, size, err);
+	return r < 0 ? r : end_file(o, copy(o, from, size, err), err);
 }
 
 static int
-put_folder(const struct out *o, const char *name, struct err *err)
+put_folder(struct out *o, const char *name, struct err *err)
 {
-	unsigned char block[TAR_BLOCK];
-	int r;
-
-	if (o->archive < 0)
-		return mkdirat(o->folder, name, 0755) < 0 ? err_errno(err, "cannot make the folder '%s'", name) : 0;
-	r = tar_header(block, TAR_FOLDER, name, 0755, 0, NULL, err);
-	return r < 0 ? r : write_all(o->archive, block, sizeof(block), err);
+	if (o->archive >= 0)
+		return tar_entry(&o->tar, &(struct tar_entry){ .path = name, .mode = S_IFDIR | 0755 }, err);
+	return mkdirat(o->folder, name, 0755) < 0 ? err_errno(err, "cannot make the folder '%s'", name) : 0;
 }
 
 /* Layer I has come already: two layers of an image may be the same. */
@@ -138,7 +132,7 @@ static int
 put_blobs(struct out *o, const struct store *s, const struct store_image *image, const char *before, const char *after,
           const char *after_config, struct err *err)
 {
-	char name[TAR_NAME_MAX + 1];
+	char name[PATH_BYTES];
 	int r;
 
 	snprintf(name, sizeof(name), "%s%s%s", before, image->manifest.config.digest + sizeof(HASH_PREFIX) - 1, after_config);
@@ -157,7 +151,7 @@ put_blobs(struct out *o, const struct store *s, const struct store_image *image,
 static int
 save_layout(struct out *o, const struct store *s, const struct store_image *image, const char *name, struct err *err)
 {
-	char path[TAR_NAME_MAX + 1];
+	char path[PATH_BYTES];
 	OWN(freep) char *index = NULL;
 	OWN(closep) int fd = -1;
 	OWN(json_decrefp) json_t *d = NULL;
@@ -201,7 +195,7 @@ save_dir(struct out *o, const struct store *s, const struct store_image *image, 
 static json_t *
 list_docker(const struct store_image *image, const char *name)
 {
-	char path[TAR_NAME_MAX + 1];
+	char path[PATH_BYTES];
 	json_t *layers = json_array(), *tags = json_array();
 
 	for (size_t i = 0; i < image->manifest.n_layers; i++) {
@@ -229,7 +223,6 @@ static int
 save(struct out *o, const struct store *s, const struct store_image *image, const struct image_ref *to, const char *name,
      struct err *err)
 {
-	static const char end[TAR_END];
 	int r;
 
 	switch (to->kind) {
@@ -244,9 +237,7 @@ save(struct out *o, const struct store *s, const struct store_image *image, cons
 		r = save_docker(o, s, image, to->name.full[0] != '\0' ? to->name.full : name, err);
 		break;
 	}
-	if (r == 0 && o->archive >= 0)
-		r = write_all(o->archive, end, sizeof(end), err);
-	return r;
+	return r < 0 || o->archive < 0 ? r : tar_end(&o->tar, err);
 }
 
 /* ---- where ---- */
@@ -300,7 +291,7 @@ cmd_save(struct store *s, const struct args *args, struct err *err)
 {
 	OWN(store_image_free) struct store_image image = {0};
 	OWN(freep) char *name = NULL;
-	struct out o = { -1, -1, 0, 0 };
+	struct out o = { .folder = -1, .archive = -1, .file = -1, .tar = { .put = put_archive, .arg = &o } };
 	OWN(closep) int use = -1;
 	struct image_ref to;
 	int r = image_find(s, args->words[1], &image, &name, err);

@@ -108,27 +108,42 @@ run_tool(char *const *argv, struct err *err)
 	return status <= 0 ? status : err_set(err, EIO, "%s failed with status %d", argv[0], status);
 }
 
+static int
+run_skopeo(const char *name, const char *folder, struct err *err)
+{
+	OWN(freep) char *from = str_format("containers-storage:%s", name), *to = str_format("oci:%s", folder);
+	char *argv[] = { (char[]){ "skopeo" }, (char[]){ "copy" }, (char[]){ "--quiet" }, from, to, NULL };
+
+	return from == NULL || to == NULL ? err_set(err, ENOMEM, "out of memory") : run_tool(argv, err);
+}
+
+static int
+run_podman(const char *name, const char *folder, struct err *err)
+{
+	OWN(freep) char *image = strdup(name), *output = str_format("--output=%s", folder);
+	char *argv[] = { (char[]){ "podman" }, (char[]){ "save" }, (char[]){ "--quiet" }, (char[]){ "--format=oci-dir" }, output,
+	                 (char[]){ "--" }, image, NULL };
+
+	return image == NULL || output == NULL ? err_set(err, ENOMEM, "out of memory") : run_tool(argv, err);
+}
+
 /* Only these programs know where its parts are; they are the operator's own. */
 static int
 open_storage(struct store *s, const char *name, struct source *src, struct err *err)
 {
-	OWN(freep) char *folder = NULL, *from = NULL, *to = NULL;
-	char skopeo[] = "skopeo", copy[] = "copy", quiet[] = "--quiet";
-	char *argv[] = { skopeo, copy, quiet, NULL, NULL, NULL };
+	OWN(freep) char *folder = NULL;
 	int r = make_folder(s, src, err);
 
 	if (r < 0)
 		return r;
 	folder = str_format("%s/layers/%s/%s", store_path(s), src->layer.name, STORE_LAYER_FS);
-	from = str_format("containers-storage:%s", name);
-	to = folder == NULL ? NULL : str_format("oci:%s", folder);
-	if (from == NULL || to == NULL)
+	if (folder == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	argv[3] = from;
-	argv[4] = to;
-	r = run_tool(argv, err);
-	return r == -ENOENT ? err_set(err, ENOENT, "images of containers-storage are read with skopeo: install it (Debian's "
-	                              "package skopeo), or use `podman save` and docker-archive:") : r;
+	r = run_skopeo(name, folder, err);
+	if (r == -ENOENT)
+		r = run_podman(name, folder, err);
+	return r == -ENOENT ? err_set(err, ENOENT, "images of containers-storage are read with skopeo or podman: install one "
+	                              "of them (Debian has packages of these names)") : r;
 }
 
 int
@@ -208,6 +223,8 @@ copy_blob(struct store *s, int fd, const char *digest, uint64_t size, char ret_d
 	if (r == 0 && store_blob_offset(b) > 0)
 		r = store_blob_restart(b, err);
 	while (r == 0 && (n = read(fd, data, COPY_BYTES)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
 		r = n < 0 ? err_errno(err, "cannot read a blob") : store_blob_write(b, data, (size_t)n, err);
 		progress_show(store_blob_offset(b), size == STORE_SIZE_ANY ? 0 : size);
 	}

@@ -15,7 +15,7 @@
 #include "image/signature_doc.h"
 #include "proc/pull/pull.h"
 
-#define FOLDER "signatures"             /* in the store: one file per signed manifest or index */
+#define FOLDER STORE_SIGNATURES         /* one file per signed manifest or index */
 
 struct checking {
 	struct pull *pull;

@@ -3,13 +3,18 @@ import fcntl
 import hashlib
 import json
 import os
+import pty
 import secrets
+import shutil
 import signal
 import subprocess
+from pathlib import Path
+
+import pytest
 
 import image_lab
 from image_lab import Entry, Layout, archive, folder, images, leftovers, picture, store, symlink
-from operators import as_one, only_user
+from operators import as_one, only_root, only_user
 
 BASE = archive(folder("etc"), Entry("etc/a", b"one"), Entry("etc/b", b"two"), folder("old"), Entry("old/in", b"x"),
                Entry("same", b"x" * 70000), symlink("link", "etc"))
@@ -223,6 +228,82 @@ def test_the_minimal_image(operator):
     operator.cloister("image", "remove", "minimal:").ok()
     assert leftovers(operator) == []
     assert json.loads(resolve(operator, "minimal:").ok()) == answer
+
+
+@only_root
+def test_the_minimal_image_follows_the_busybox_of_the_machine(operator):
+    path = shutil.which("busybox")
+    if path is None:
+        pytest.skip("no busybox (package busybox-static)")
+    other = operator.file("busybox", Path(path).read_bytes() + b"another")
+    other.chmod(0o755)
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    elsewhere = ["unshare", "--mount", "sh", "-c", script, "sh", other, os.path.realpath(path)]
+    count = [operator.program, "run", "-q", "--root", "minimal", "--", "stat", "-c", "%s", "/bin/busybox"]
+    sizes = [int(operator.do(*words, *count).ok()) for words in ([], elsewhere, [])]
+    assert sizes == [os.path.getsize(path), os.path.getsize(other), os.path.getsize(path)]
+    name = ["image", "show", "cloister.internal/minimal:latest", "--json"]
+    digest = json.loads(operator.cloister(*name).ok())["digest"]
+    helper = operator.program.parent / "libexec/cloister-image"
+    answer = json.loads(operator.do(*elsewhere, helper, "--resolve", "cloister.internal/minimal:latest").ok())
+    assert answer["digest"] != digest
+
+
+# ---- what takes long ----
+
+def traced(operator, log, *words):
+    """The programs that cloister-image --resolve starts."""
+    helper = operator.program.parent / "libexec/cloister-image"
+    done = operator.do("strace", "-f", "-qq", "-o", log, "-e", "trace=execve,execveat", helper, "--resolve", *words)
+    started = Path(log).read_text().splitlines()
+    return json.loads(done.ok()), [line for line in started if "cloister-unpack" in line]
+
+
+@as_one
+@pytest.mark.parametrize("kind", ["oci-archive", "docker-archive"])
+def test_an_archive_is_read_once(operator, kind):
+    if shutil.which("strace") is None:
+        pytest.skip("no strace")
+    layout, path, log = load(operator, BASE, name="a:1"), operator.base / "a.tar", operator.base / "log"
+    other = load(operator, UPPER, name="b:1")
+    operator.cloister("image", "save", "example.org/a:1", f"{kind}:{path}").ok()
+    operator.cloister("image", "save", "example.org/b:1", f"{kind}:{operator.base}/b.tar").ok()
+    operator.cloister("image", "remove", layout.digest, other.digest).ok()
+    first, started = traced(operator, log, f"{kind}:{path}")
+    assert len(started) == 2 and first["name"] == "example.org/a:1"
+    assert traced(operator, log, f"{kind}:{path}") == (first, [])
+    # Another archive, another name for the image, or no image any more: it is read again.
+    operator.cloister("image", "load", f"{kind}:{operator.base}/b.tar", "--name", "example.org/a:1").ok()
+    assert len(traced(operator, log, f"{kind}:{path}")[1]) == 1
+    assert traced(operator, log, f"{kind}:{path}") == (first, [])
+    os.replace(operator.base / "b.tar", path)
+    second, started = traced(operator, log, f"{kind}:{path}")
+    assert started and second["name"] == "example.org/b:1" and second["digest"] != first["digest"]
+    operator.cloister("image", "remove", second["digest"]).ok()
+    assert len(traced(operator, log, f"{kind}:{path}")[1]) == 2
+    operator.cloister("image", "remove", first["digest"], second["digest"]).ok()
+    assert list((store(operator) / "made").iterdir()) == []
+
+
+@as_one
+@pytest.mark.parametrize("words, call, shown", [(["diff", "example.org/a:1", "example.org/b:1"], "openat2", "comparing: "),
+                                                (["prune"], "unlinkat", "removing: ")])
+def test_progress(operator, words, call, shown):
+    """On a terminal, once it has taken two seconds: here a call takes that long."""
+    if shutil.which("strace") is None:
+        pytest.skip("no strace")
+    load(operator, BASE, name="a:1")
+    load(operator, UPPER, name="b:1")
+    for digit in "12":
+        operator.file("data/images/blobs/sha256/" + digit * 64, "stray")
+    leader, terminal = pty.openpty()
+    try:
+        done = operator.do("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
+                           f"inject={call}:delay_enter=2100000:when=1", operator.program, "image", *words, stderr=terminal)
+        assert done.status == 0 and shown.encode() in os.read(leader, 65536)
+    finally:
+        os.close(leader)
+        os.close(terminal)
 
 
 # ---- mistakes ----

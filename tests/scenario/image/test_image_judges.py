@@ -144,8 +144,15 @@ def test_containers_storage(operator, layout, podman):
     told = json.loads(skopeo("inspect", "--config", "containers-storage:example.org/a:1", env=podman))
     assert told["rootfs"]["diff_ids"] == layout.diff_ids
     operator.cloister("image", "load", "containers-storage:example.org/none", env=podman)
-    # Without skopeo, the error explains it.
-    operator.cloister("image", "load", "containers-storage:example.org/a:1", env={"PATH": "/nowhere"}).sentence("install it")
+    # Without skopeo, podman is asked; without both, the error explains it.
+    programs = operator.folder("programs")
+    (programs / "podman").symlink_to(shutil.which("podman"))
+    operator.cloister("image", "remove", got["digest"]).ok()
+    again = load(operator, "containers-storage:example.org/a:1", env={**podman, "PATH": str(programs)})
+    assert again["name"] == "example.org/a:1"
+    shown = json.loads(operator.cloister("image", "show", again["digest"], "--json").ok())
+    assert [part["diff_id"] for part in shown["layers"]] == layout.diff_ids
+    operator.cloister("image", "load", "containers-storage:example.org/a:1", env={"PATH": "/nowhere"}).sentence("install one")
 
 
 @only_root

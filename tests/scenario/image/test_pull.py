@@ -605,6 +605,12 @@ def test_a_signed_image(puller, signed, kind):
     before = len(signed.seen)
     assert puller.pull("--verify", *require, name)["digest"] == signed.image.digest
     assert len(signed.seen) == before
+    # Its signatures stay as long as the image does.
+    kept = puller.operator.base / "data/images/signatures"
+    puller.operator.cloister("image", "prune").ok()
+    assert [path.name for path in kept.iterdir()] == [signed.image.digest.removeprefix("sha256:")]
+    puller.operator.cloister("image", "remove", name).ok()
+    assert list(kept.iterdir()) == []
 
 
 @as_one
