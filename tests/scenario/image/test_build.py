@@ -1,4 +1,5 @@
 """`cloister image build`: images from Dockerfiles and YAML, whose commands run in cells."""
+import base64
 import contextlib
 import hashlib
 import http.server
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import tarfile
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -214,6 +216,24 @@ def test_an_interrupted_build_leaves_nothing(builder):
     assert len(json.loads((builder.store.top / "index.json").read_text())["manifests"]) == 1
 
 
+@as_one
+def test_builds_with_the_same_image_in_between(builder):
+    """Nobody else sees it, so nobody takes it away."""
+    operator = builder.operator
+    text = f"FROM {BASE}\nCOPY f /f\nRUN echo runs"
+    context = builder.context("slow", {"Dockerfile": f"{text}; sleep 1000\n", "f": "f"})
+    build = operator.spawn(operator.program, "image", "build", context, start_new_session=True, stderr=subprocess.PIPE)
+    try:
+        read_until(build.stderr.fileno(), b"\nruns\n")
+        assert [image["name"] for image in json.loads(operator.cloister("image", "list", "--json").ok())] == [
+            "cloister.internal/minimal:latest"]
+        builder.digest({"Dockerfile": f"{text}\n", "f": "f"}, name="quick")
+        assert build.poll() is None
+    finally:
+        os.killpg(build.pid, signal.SIGINT)
+        assert build.wait(SECONDS) == 125
+
+
 # ---- cells ---------------------------------------------------------------------------
 
 def test_the_changes_of_a_command(builder):
@@ -367,7 +387,7 @@ labels: {a: b}
 
 
 def test_yaml_packages_are_commands(builder):
-    """apk and pip by contract: the command that is run."""
+    """The commands that are run.  Debian has no apk: of that one, this is all that is tested."""
     tools = "".join(f"RUN printf '#!/bin/sh\\necho {tool} \"$@\" >>/calls\\n' >/bin/{tool} && chmod 755 /bin/{tool}\n"
                     for tool in ("apk", "python3", "npm"))
     builder.digest({"Dockerfile": f"FROM {BASE}\n{tools}"}, "-t", "tools:1")
@@ -391,9 +411,7 @@ def programs_with_libraries():
     paths = [Path(p) for p in APT] + list(Path("/usr/lib/apt/methods").iterdir())
     if not all(p.exists() for p in paths):
         pytest.skip("this machine has no apt")
-    found = subprocess.run(["ldd", *map(str, paths)], capture_output=True, text=True, check=False).stdout
-    libraries = {word for line in found.splitlines() for word in line.split() if word.startswith("/") and ".so" in word}
-    return paths + [Path(p) for p in sorted(libraries)]
+    return paths + [Path(p) for p in libraries_of(*paths)]
 
 
 def add_apt(root):
@@ -468,6 +486,98 @@ def test_apt_behind_a_policy(builder):
     assert {"usr/bin/plain", "var/lib/hello", "var/lib/dpkg/status"} <= set(entries)
     assert not [name for name in entries if name.startswith(("run/", "etc/ssl", "etc/cloister", "var/lib/apt/lists/host"))]
     assert builder.manifest(digests[0])["config"] == builder.manifest(digests[1])["config"]
+
+
+# ---- pip and npm -------------------------------------------------------------------------
+
+def libraries_of(*paths):
+    found = subprocess.run(["ldd", *map(str, paths)], capture_output=True, text=True, check=False).stdout
+    return sorted({word for line in found.splitlines() if not line.endswith(":") for word in line.split()
+                   if word.startswith("/") and ".so" in word})
+
+
+def base_with(builder, name, *paths, links=None):
+    """An image of busybox and of these files and folders of the machine, without a copy of its layers as archives."""
+    diff_id = images.digest_of(name.encode())
+    top = builder.store.folder(f"layers/{images.hex_of(diff_id)}") / "fs"
+    top.mkdir()
+    leave_out = shutil.ignore_patterns("__pycache__", "test", "tests", "idlelib", "tkinter", "config-3*", "docs", "man")
+    for path in map(Path, paths):
+        to = top / str(path).lstrip("/")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.copytree(path, to, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
+        elif not to.exists():
+            shutil.copy(path, to)
+    for link, target in (links or {}).items():
+        (top / link).parent.mkdir(parents=True, exist_ok=True)
+        (top / link).symlink_to(target)
+    if not builder.operator.is_root:
+        for path in [top, *top.rglob("*")]:
+            if not path.is_symlink():
+                builder.operator.own(path)
+    builder.store.add(f"docker.io/library/{name}", images.busybox(), diff_id, config={"Env": ["PATH=/usr/bin:/bin"]})
+
+
+def install(builder, base, packages, env, port):
+    """The digest of BASE with PACKAGES, which only come with a policy."""
+    lines = "".join(f"  {name}: {value}\n" for name, value in env.items())
+    files = {"image.yaml": f"base: {base}\nenv:\n{lines}packages: {packages}\n"}
+    refused = builder.build(files, name="build")
+    assert refused.status == 125 and "image.yaml:" in refused.err, refused
+    return builder.digest(files, "--allow", f"host.cloister.internal:{port}", name="build")
+
+
+@as_one
+@needs("ldd")
+def test_pip_behind_a_policy(builder):
+    program, pip = Path("/usr/bin/python3").resolve(), Path("/usr/lib/python3/dist-packages/pip")
+    modules = Path("/usr/lib") / program.name
+    if not modules.is_dir() or not pip.is_dir():
+        pytest.skip("no python3-pip of Debian's")
+    base_with(builder, "python:1", program, modules, pip, *libraries_of(program, *modules.glob("lib-dynload/*.so")),
+              links={"usr/bin/python3": program.name})
+    index = builder.operator.folder("index/simple/hello")
+    with zipfile.ZipFile(index / "hello-1.0-py3-none-any.whl", "w") as wheel:
+        for name, text in {"hello.py": "def say():\n    print('hello from a wheel')\n",
+                           "hello-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: hello\nVersion: 1.0\n",
+                           "hello-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+                           "hello-1.0.dist-info/entry_points.txt": "[console_scripts]\nhello = hello:say\n",
+                           "hello-1.0.dist-info/RECORD": ""}.items():
+            wheel.writestr(name, text)
+    with served(builder.operator.base / "index") as port:
+        digest = install(builder, "python:1", "{pip: [hello==1.0]}", {
+            "PIP_INDEX_URL": f"http://host.cloister.internal:{port}/simple", "PIP_TRUSTED_HOST": "host.cloister.internal",
+            "PIP_RETRIES": "'0'"}, port)
+    assert builder.sh(digest, "python3 -c 'import hello; hello.say()'; /usr/local/bin/hello") == "hello from a wheel\n" * 2
+    assert builder.manifest(digest)["layers"][-1]["annotations"][NOTES + "policy"].startswith("sha256:")
+
+
+@as_one
+@needs("ldd", "node", "npm")
+def test_npm_behind_a_policy(builder):
+    node, npm = Path(shutil.which("node")).resolve(), Path(shutil.which("npm")).resolve().parents[1]
+    base_with(builder, "node:1", npm, *libraries_of(node), links={"usr/bin/npm": f"{npm}/bin/npm-cli.js", "usr/bin/env": "/bin/busybox"})
+    fs = builder.store.tree(images.digest_of(b"node:1"))
+    shutil.copy(node, fs / "usr/bin/node")
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, text in {"package.json": '{"name": "hello", "version": "1.0.0", "bin": {"hello": "cli.js"}}',
+                           "cli.js": "#!/usr/bin/env node\nconsole.log('hello from a package')\n"}.items():
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size, entry.mode = len(text), 0o755
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    builder.operator.file("registry/hello.tgz", data.getvalue())
+    with served(builder.operator.base / "registry") as port:
+        address = f"http://host.cloister.internal:{port}"
+        integrity = "sha512-" + base64.b64encode(hashlib.sha512(data.getvalue()).digest()).decode()
+        builder.operator.file("registry/hello", json.dumps({"name": "hello", "dist-tags": {"latest": "1.0.0"}, "versions": {
+            "1.0.0": {"name": "hello", "version": "1.0.0", "bin": {"hello": "cli.js"},
+                      "dist": {"tarball": f"{address}/hello.tgz", "integrity": integrity}}}}))
+        digest = install(builder, "node:1", "{npm: [hello@1.0.0]}", {
+            "NPM_CONFIG_REGISTRY": address, "NPM_CONFIG_FETCH_RETRIES": "'0'"}, port)
+    assert builder.sh(digest, "/usr/bin/hello; test -e /root/.npm || echo no cache") == "hello from a package\nno cache\n"
+    assert "usr/lib/node_modules/hello/cli.js" in builder.entries(digest)
 
 
 # ---- judges ------------------------------------------------------------------------------
