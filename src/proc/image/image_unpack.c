@@ -86,6 +86,21 @@ unpack_into(int fd, int folder, const char *diff_id, bool keeps_owners, uint64_t
 	return r == 0 && status != 0 ? err_set(err, EPROTO, "its unpacker failed") : r;
 }
 
+/* A layer that cannot be read: whether that is because its blob is not what it was when it was stored. */
+static int
+explain(int fd, const char *digest, int r, struct err *err)
+{
+	unsigned char hash[HASH_LEN];
+	char name[HASH_NAME + 1];
+	uint64_t size;
+
+	if (lseek(fd, 0, SEEK_SET) < 0 || hash_fd(fd, IMAGE_BLOB_MAX, hash, &size, NULL) < 0)
+		return r;
+	hash_name(hash, name);
+	return strcmp(name, digest) == 0 ? r :
+	       err_set(err, EBADMSG, "the blob %s has been changed: remove its image and get it again", digest);
+}
+
 static int
 unpack_one(struct store *s, const struct image_descriptor *blob, const char *diff_id, struct err *err)
 {
@@ -104,7 +119,7 @@ unpack_one(struct store *s, const struct image_descriptor *blob, const char *dif
 	if (r == 0)
 		return store_layer_finish(s, &layer, diff_id, err);
 	store_layer_abort(s, &layer);
-	return r;
+	return r == -EBADMSG ? explain(fd, blob->digest, r, err) : r;
 }
 
 int

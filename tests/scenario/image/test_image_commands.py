@@ -214,6 +214,18 @@ def test_at_the_same_time(operator):
     assert os.listdir(store(operator) / "parts") == []
 
 
+@as_one
+def test_a_blob_that_was_changed(operator):
+    """The error is about the disk, not about whoever made the image."""
+    layout = load(operator, BASE, name="a:1")
+    shutil.rmtree(image_lab.tree(operator, layout.diff_ids[0]).parent)
+    blob = store(operator) / "blobs/sha256" / layout.layers[0].removeprefix("sha256:")
+    data = bytearray(blob.read_bytes())
+    data[len(data) // 2] ^= 255
+    blob.write_bytes(data)
+    assert f"the blob {layout.layers[0]} has been changed" in resolve(operator, "example.org/a:1").err
+
+
 # ---- the minimal image ----
 
 def test_the_minimal_image(operator):
@@ -297,9 +309,11 @@ def test_progress(operator, words, call, shown):
     for digit in "12":
         operator.file("data/images/blobs/sha256/" + digit * 64, "stray")
     leader, terminal = pty.openpty()
+    os.set_blocking(leader, False)
     try:
         done = operator.do("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
                            f"inject={call}:delay_enter=2100000:when=1", operator.program, "image", *words, stderr=terminal)
+        # BlockingIOError: nothing was shown.
         assert done.status == 0 and shown.encode() in os.read(leader, 65536)
     finally:
         os.close(leader)
