@@ -324,7 +324,7 @@ test-docker: deps-test
 	@CLOISTER_TEST_ENGINES=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
 		tests/scenario/cell/test_docker.py tests/scenario/registry/test_docker_target.py \
 		tests/scenario/registry/test_four_lines.py tests/scenario/image/test_image_engines.py \
-		-k "docker or podman or rootless" $(ARGS)
+		tests/scenario/image/test_image_judges.py -k "docker or podman or rootless or mmdebstrap" $(ARGS)
 
 # No test and no other build makes it.
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))

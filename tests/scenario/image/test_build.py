@@ -640,6 +640,32 @@ def test_buildah_makes_the_same_files(builder):
     assert trees[0] == trees[1]
 
 
+@only_root
+@needs("buildah", "skopeo")
+def test_an_image_of_buildah_runs(builder):
+    operator = builder.operator
+    operator.cloister("image", "load", "minimal:").ok()
+    base = operator.base / "base.tar"
+    operator.cloister("image", "save", "minimal:", f"oci-archive:{base}").ok()
+    context = builder.context("c", {"f": "f", "tree/a/b": "b", "tree/gone/x": "x", "tree/c": "c", "Dockerfile": JUDGED.replace(
+        "docker-archive-base", f"oci-archive:{base}").replace("USER 7\n", "")})
+    buildah(operator, "build", "--format", "oci", "-t", "theirs", context)
+    digests = set()
+    for kind in ("oci", "docker-archive"):
+        to = f"{kind}:{operator.base}/{kind}" + (":localhost/theirs:1" if kind == "docker-archive" else "")
+        buildah(operator, "push", "localhost/theirs", to)
+        got = json.loads(operator.cloister("image", "load", f"{kind}:{operator.base}/{kind}", "--name", f"localhost/{kind}:1",
+                                           "--json").ok())
+        inspected = subprocess.run(["skopeo", "inspect", "--no-tags", to], check=True, capture_output=True, text=True).stdout
+        assert got["digest"] == json.loads(inspected)["Digest"]
+        digests.add(got["digest"])
+        assert operator.run("-q", "--image", f"localhost/{kind}:1").ok() == "x\n"
+        assert operator.run("-q", "--root", "--image", f"localhost/{kind}:1", "--", "stat", "-c", "%a %u %g", "/made", "/w/g"
+                            ).ok() == "750 0 0\n644 3 4\n"
+        assert operator.run("-q", "--image", f"localhost/{kind}:1", "--", "ls", "/t").ok() == "a\nc\n"
+    assert len(digests) == 2
+
+
 # ---- the document ------------------------------------------------------------------------
 
 @as_one

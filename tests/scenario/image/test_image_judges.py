@@ -1,14 +1,16 @@
 """Images of other tools, and other tools that read ours: they agree on every digest."""
 import json
 import os
+import platform
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 
 import image_lab
 from image_lab import Entry, Layout, archive, folder, images, store, symlink
-from operators import as_one, only_root, wait_until
+from operators import IS_STATIC, as_one, only_root, wait_until
 
 BASE = archive(folder("bin"), Entry("bin/x", b"#!/bin/sh\n", mode=0o755), symlink("sh", "bin/x"))
 UPPER = archive(Entry("bin/.wh.x"), Entry("new", b"y" * 5000))
@@ -121,6 +123,30 @@ def test_umoci(operator):
     lower, upper = (image_lab.tree(operator, part["diff_id"]) for part in shown["layers"])
     assert (lower / "usr/etc/x").read_text() == "from umoci\n" and (lower / "usr/etc/x").stat().st_mode & 0o777 == 0o640
     assert (upper / "usr/etc/y").is_char_device() and shown["config"]["Cmd"] == ["/bin/x"]
+
+
+@only_root
+@pytest.mark.skipif(not IS_STATIC, reason="this init is not static")
+def test_mmdebstrap(operator):
+    """A root file system of Debian's, devices and all, from the mirror that this machine uses."""
+    need("mmdebstrap")
+    if not os.environ.get("CLOISTER_TEST_ENGINES"):
+        pytest.skip("only `make test-docker` downloads it")
+    tar, suite = operator.base / "root.tar", platform.freedesktop_os_release().get("VERSION_CODENAME", "stable")
+    made = subprocess.run(["mmdebstrap", "--mode=root", "--variant=extract", "--include=base-files,dash,coreutils", suite, tar],
+                          capture_output=True, text=True, timeout=600)
+    if made.returncode != 0:
+        pytest.skip(f"mmdebstrap cannot reach its mirror: {made.stderr[-200:]}")
+    layout = Layout(operator.base / "debian", tar.read_bytes(), config={"Cmd": ["/bin/dash", "-c", "cat /etc/debian_version"]})
+    got = load(operator, layout.ref, "--name", "localhost/debian:1")
+    with tarfile.open(tar) as archive_:
+        files = {entry.name.lstrip("./"): entry for entry in archive_ if entry.isfile()}
+        version = archive_.extractfile(files["etc/debian_version"]).read().decode()
+    assert operator.run("-q", "--image", got["digest"]).ok() == version
+    top = image_lab.tree(operator, layout.diff_ids[0])
+    for name, entry in files.items():
+        st = (top / name).lstat()
+        assert (st.st_size, st.st_uid, st.st_gid, st.st_mode & 0o1777) == (entry.size, entry.uid, entry.gid, entry.mode & 0o1777), name
 
 
 # ---- engines: Podman with a storage of the test's own ----
