@@ -54,6 +54,8 @@ export interface Agent {
   limits?: { [name: string]: Json };
   boundary?: 'namespace' | 'oci' | 'gvisor' | 'microvm' | 'strongest' | 'strongest,namespace' | 'strongest,oci' |
     'strongest,gvisor' | null;
+  /** With the boundary oci or gvisor: a name such as crun, or an absolute path. */
+  runtime?: string | null;
   workspace?: { path: string; mode?: 'overlay' | 'ro' | 'rw' } | null;
   state?: 'none' | 'keep';
   delegate?: { agents: Reference[]; depth?: number; fan_out?: number };

@@ -163,6 +163,7 @@ static const struct member bundle_members[] = {
 static const struct type bundle = { .kind = OBJECT, .members = bundle_members };
 
 static const struct type boundary = { .kind = TEXT, .least = 1, .most = CELL_BOUNDARY_MAX };
+static const struct type runtime = { .kind = TEXT, .least = 1, .most = POLICY_RUNTIME_MAX };
 static const char *const profiles[] = { "default", "nested", NULL };
 static const struct type profile = { .kind = WORD, .words = profiles };
 static const struct type hostname = { .kind = TEXT, .least = 1, .most = 63 };
@@ -187,6 +188,7 @@ static const struct member document_members[] = {
 	{ .name = "profile", .type = &profile },
 	{ .name = "root", .type = &root },
 	{ .name = "rootfs", .type = &path },
+	{ .name = "runtime", .type = &runtime, .only_with = "boundary" },
 	{ .name = "secrets", .type = &secrets },
 	{ .name = "setups", .type = &setups },
 	{ .name = "version", .type = &number_of_version, .with = "" },

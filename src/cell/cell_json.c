@@ -37,6 +37,7 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 		json_str(out, NULL, *word);
 	json_close(out, ']');
 	json_str(out, "boundary", spec->boundary[0] != '\0' ? spec->boundary : BOUNDARY_DEFAULT);
+	json_str(out, "runtime", spec->runtime);
 	json_bool(out, "detached", spec->detached);
 	json_str(out, "principal", spec->principal[0] != '\0' ? spec->principal : NULL);
 	json_str(out, "chain", spec->chain[0] != '\0' ? spec->chain : NULL);

@@ -19,7 +19,7 @@
 #define DIFF_MAX (16 * 1024 * 1024)
 
 /* These are fixed when a cell starts. */
-static const char *const fixed[] = { "audit", "boundary", "exfiltration", "limits", "secrets",
+static const char *const fixed[] = { "audit", "boundary", "exfiltration", "limits", "runtime", "secrets",
                                      "tripwires" };
 
 void

@@ -222,7 +222,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_ROOTFS:    return set_rootfs(run, value, err);
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
-	case OPT_RUNTIME:   run->runtime = value; run->runtime_by = "--runtime"; return 0;
+	case OPT_RUNTIME:   return run_set_runtime(run, value, "--runtime", err);
 	case OPT_BOUNDARY:  return run_set_boundary(run, value, "--boundary", err);
 	case OPT_VM_KERNEL: run->vm_kernel = value; return 0;
 	case OPT_VM_BOOT:   run->spec.vm_boots = true; return 0;
@@ -366,8 +366,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0 && getenv("CLOISTER_BOUNDARY") != NULL)
 		r = run_set_boundary(run, getenv("CLOISTER_BOUNDARY"), "CLOISTER_BOUNDARY", err);
-	run->runtime = getenv("CLOISTER_RUNTIME");
-	run->runtime_by = "CLOISTER_RUNTIME";
+	if (r == 0 && getenv("CLOISTER_RUNTIME") != NULL)
+		r = run_set_runtime(run, getenv("CLOISTER_RUNTIME"), "CLOISTER_RUNTIME", err);
 	if (r == 0 && getenv("CLOISTER_VM_ACCEL") != NULL)
 		r = run_set_accel(run, getenv("CLOISTER_VM_ACCEL"), err);
 	if (r == 0 && getenv("CLOISTER_VM_MONITOR") != NULL)

@@ -41,7 +41,7 @@ struct run {
 	struct policy_boundary boundary, demanded;      /* what is asked for, and what policies demand */
 	struct policy_images images;                    /* what policies require of the cell's image */
 	const char *boundary_by;        /* who asks for it */
-	const char *runtime, *runtime_by;       /* an OCI runtime: a name or a path, and who asks for it; or NULL */
+	const char *runtime_by;         /* who asks for its OCI runtime */
 	/* --doc: run_doc.c.  The strings of DOC are borrowed by other members. */
 	json_t *doc;                    /* or NULL */
 	const char *doc_file;
@@ -213,6 +213,7 @@ int run_finish_env(struct run *run, struct err *err);
 /* run_boundary.c: BY asks for the boundary TEXT.  The second sets spec.boundary, once all policies are
  * known. */
 int run_set_boundary(struct run *run, const char *text, const char *by, struct err *err);
+extern const char run_by_document[];    /* BY, for a cell document */
 int run_finish_boundary(struct run *run, struct err *err);
 /* run_runtime.c: the names of OCI runtimes, ended by NULL; and the program of one, if it is installed. */
 extern const char *const run_runtimes[];
@@ -220,10 +221,14 @@ bool run_find_runtime(const char *name, char ret_path[PATH_MAX]);
 /* The first line that a runtime prints about itself, "crun version 1.8.1", or "". */
 #define RUN_VERSION_MAX 120
 void run_ask_version(const char *program, char ret_line[RUN_VERSION_MAX]);
-/* Whether the OCI runtime that was asked for is gVisor's.  The second sets spec.runtime, with a
- * boundary that has one. */
+/* BY asks for the OCI runtime TEXT: a name or a path. */
+int run_set_runtime(struct run *run, const char *text, const char *by, struct err *err);
+/* For a boundary that has none: an error, if an option asks for one. */
+int run_refuse_runtime(const struct run *run, struct err *err);
+/* Whether the OCI runtime that was asked for is gVisor's.  The second sets spec.runtime, with a boundary that
+ * has one; RUNTIME is the one that was asked for or demanded, or "". */
 bool run_runtime_is_sandbox(const struct run *run);
-int run_finish_runtime(struct run *run, struct err *err);
+int run_finish_runtime(struct run *run, const char *runtime, struct err *err);
 
 /* run_vm.c */
 int run_set_accel(struct run *run, const char *value, struct err *err);

@@ -258,6 +258,21 @@ take_options(struct run *run, const json_t *doc, struct err *err)
 	return r;
 }
 
+const char run_by_document[] = "the document";
+
+static int
+take_boundary(struct run *run, const json_t *doc, struct err *err)
+{
+	int r = text_of(doc, "boundary") == NULL ? 0 :
+	        run_set_boundary(run, text_of(doc, "boundary"), run_by_document, err);
+
+	if (r < 0 || text_of(doc, "runtime") == NULL)
+		return r;
+	run->runtime_by = run_by_document;
+	r = policy_boundary_add_runtime(&run->boundary, text_of(doc, "runtime"), err);
+	return r < 0 ? err_wrap(err, "the cell document's runtime") : 0;
+}
+
 static int
 take_all(struct run *run, const json_t *doc, struct err *err)
 {
@@ -272,8 +287,7 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	r = r == 0 ? take_each(run, json_object_get(doc, "grants"), take_grant, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "ports"), take_port, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "within"), take_layer, err) : r;
-	if (r == 0 && text_of(doc, "boundary") != NULL)
-		r = run_set_boundary(run, text_of(doc, "boundary"), "the document", err);
+	r = r == 0 ? take_boundary(run, doc, err) : r;
 	r = r == 0 ? take_options(run, doc, err) : r;
 	if (r == 0 && image != NULL)
 		r = run_take_image(run, text_of(image, "name"), text_of(image, "digest"), err);
@@ -530,6 +544,8 @@ describe(const struct run *run, json_t *doc, struct err *err)
 
 	if (r == 0 && run->boundary.is_set)
 		r = put_text(doc, "boundary", policy_boundary_text(&run->boundary, boundary), err);
+	if (r == 0 && policy_boundary_has_runtime(&run->boundary))
+		r = put_text(doc, "runtime", run->boundary.runtime, err);
 	r = r == 0 ? put_text(doc, "chain", spec->chain, err) : r;
 	r = r == 0 ? put_text(doc, "principal", spec->principal, err) : r;
 	if (r == 0 && strcmp(spec->hostname, "cell") != 0)

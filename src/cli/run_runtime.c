@@ -8,13 +8,29 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
 #include "cli/run.h"
 #include "trust/trust.h"
 
-
 const char *const run_runtimes[] = { "crun", "runc", "runsc", "kata-runtime", NULL };
+
+/* A relative path is one of the operator's folder. */
+int
+run_set_runtime(struct run *run, const char *text, const char *by, struct err *err)
+{
+	OWN(freep) char *folder = text[0] != '/' && strchr(text, '/') != NULL ? getcwd(NULL, 0) : NULL;
+	OWN(freep) char *path = folder == NULL ? NULL : str_format("%s/%s", folder, text);
+	const char *whole = path != NULL ? path : text;
+	int r = policy_runtime_check(whole, err);
+
+	if (r < 0)
+		return err_wrap(err, "%s", by);
+	snprintf(run->boundary.runtime, sizeof(run->boundary.runtime), "%s", whole);
+	run->runtime_by = by;
+	return 0;
+}
 
 /* Folders that belong to root: an ordinary user's PATH may lack some of them. */
 bool
@@ -65,11 +81,14 @@ run_ask_version(const char *program, char ret_line[RUN_VERSION_MAX])
 	ret_line[strcspn(ret_line, "\n")] = '\0';
 }
 
+/* Only a program that the operator named is run outside of the cell: a policy may come with a project. */
 static void
-ask_kind(const char *program, char ret_kind[CELL_RUNTIME_MAX + 1])
+ask_kind(const struct run *run, const char *program, char ret_kind[CELL_RUNTIME_MAX + 1])
 {
 	char text[RUN_VERSION_MAX];
 
+	if (run->boundary.runtime[0] == '\0' || run->runtime_by == run_by_document)
+		return;
 	run_ask_version(program, text);
 	text[strcspn(text, " ")] = '\0';
 	if (known(text) != NULL)
@@ -78,13 +97,11 @@ ask_kind(const char *program, char ret_kind[CELL_RUNTIME_MAX + 1])
 
 /* The program that was asked for, or the first of those that will do. */
 static int
-choose(const struct run *run, char ret_path[PATH_MAX], struct err *err)
+choose(const struct run *run, const char *asked, char ret_path[PATH_MAX], struct err *err)
 {
-	const char *asked = run->runtime;
-
-	if (asked == NULL && strcmp(run->spec.boundary, BOUNDARY_GVISOR) == 0)
+	if (asked[0] == '\0' && strcmp(run->spec.boundary, BOUNDARY_GVISOR) == 0)
 		asked = "runsc";
-	if (asked == NULL)
+	if (asked[0] == '\0')
 		return run_find_runtime("crun", ret_path) || run_find_runtime("runc", ret_path) ? 0 :
 		       err_set(err, ENOENT, "no OCI runtime is installed: install crun, runc or runsc");
 	if (strchr(asked, '/') == NULL)
@@ -99,25 +116,31 @@ choose(const struct run *run, char ret_path[PATH_MAX], struct err *err)
 bool
 run_runtime_is_sandbox(const struct run *run)
 {
-	const char *kind = run->runtime == NULL ? NULL : known(run->runtime);
+	const char *asked = run->boundary.runtime, *kind = known(asked);
 	char path[PATH_MAX], found[CELL_RUNTIME_MAX + 1] = "";
 
-	if (kind == NULL && run->runtime != NULL && choose(run, path, NULL) == 0 &&
+	if (kind == NULL && asked[0] != '\0' && choose(run, asked, path, NULL) == 0 &&
 	    trust_path(TRUST_RUNTIME, path, NULL) == 0)
-		ask_kind(path, found);
+		ask_kind(run, path, found);
 	return strcmp(kind != NULL ? kind : found, "runsc") == 0;
 }
 
 int
-run_finish_runtime(struct run *run, struct err *err)
+run_refuse_runtime(const struct run *run, struct err *err)
+{
+	return run->runtime_by == NULL || strcmp(run->runtime_by, "--runtime") != 0 ? 0 :
+	       err_set(err, EINVAL, "--runtime needs --boundary " BOUNDARY_OCI " or " BOUNDARY_GVISOR);
+}
+
+int
+run_finish_runtime(struct run *run, const char *runtime, struct err *err)
 {
 	char found[PATH_MAX], path[PATH_MAX];
 	int r;
 
 	if (strcmp(run->spec.boundary, BOUNDARY_OCI) != 0 && strcmp(run->spec.boundary, BOUNDARY_GVISOR) != 0)
-		return run->runtime_by == NULL || strcmp(run->runtime_by, "--runtime") != 0 ? 0 :
-		       err_set(err, EINVAL, "--runtime needs --boundary " BOUNDARY_OCI " or " BOUNDARY_GVISOR);
-	r = choose(run, found, err);
+		return run_refuse_runtime(run, err);
+	r = choose(run, runtime, found, err);
 	/* Whoever mounts it follows no link. */
 	if (r == 0 && realpath(found, path) == NULL)
 		r = err_errno(err, "cannot find '%s'", found);
@@ -130,7 +153,9 @@ run_finish_runtime(struct run *run, struct err *err)
 	if (known(found) != NULL)
 		snprintf(run->spec.runtime_kind, sizeof(run->spec.runtime_kind), "%s", known(found));
 	else
-		ask_kind(path, run->spec.runtime_kind);
+		ask_kind(run, path, run->spec.runtime_kind);
+	if (strcmp(run->spec.boundary, BOUNDARY_OCI) == 0 && strcmp(run->spec.runtime_kind, "runsc") == 0)
+		snprintf(run->spec.boundary, sizeof(run->spec.boundary), BOUNDARY_GVISOR);
 	trust_believe(path);
 	run->spec.runtime = strdup(path);
 	return run->spec.runtime == NULL ? err_set(err, ENOMEM, "out of memory") : 0;

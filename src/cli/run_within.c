@@ -195,8 +195,8 @@ run_finish_within(struct run *run, struct policy *policy, struct err *err)
 		if (r < 0)
 			return r;
 		narrow_limits(&run->spec, &limits);
-		policy_boundary_raise(&run->demanded, &limits.boundary);
-		r = policy_images_add(&run->images, &limits.images, err);
+		r = policy_boundary_raise(&run->demanded, &limits.boundary, err);
+		r = r < 0 ? r : policy_images_add(&run->images, &limits.images, err);
 		if (r == 0 && policy != NULL)
 			r = policy_within(policy, &outer, err);
 	}

@@ -1,7 +1,6 @@
 /* privileges.c - see privileges.h. */
 #include "confine/privileges.h"
 
-#include <errno.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
@@ -21,8 +20,7 @@ privileges_close(struct err *err)
 
 	for (int cap = 0; cap <= 63 && prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
 		;
-	/* gVisor has none, and says that they are invalid. */
-	return prctl(PR_SET_SECUREBITS, locked) < 0 && errno != EINVAL ? err_errno(err, "cannot lock the secure bits") : 0;
+	return prctl(PR_SET_SECUREBITS, locked) < 0 ? err_errno(err, "cannot lock the secure bits") : 0;
 }
 
 int

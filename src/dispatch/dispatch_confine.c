@@ -209,24 +209,26 @@ narrow_workspace(const struct dispatch_parent *parent, json_t *resolved, json_t 
 
 /* ---- walls ---- */
 
-json_t *
-dispatch_boundary_json(const struct policy_boundary *b)
+int
+dispatch_put_boundary(json_t *resolved, const struct policy_boundary *b, struct err *err)
 {
 	char text[POLICY_BOUNDARY_TEXT_MAX + 1];
+	json_t *name = b->is_set ? json_string(policy_boundary_text(b, text)) : json_null();
+	json_t *runtime = b->runtime[0] != '\0' ? json_string(b->runtime) : json_null();
+	int r = json_object_set_new(resolved, "boundary", name);
 
-	return b->is_set ? json_string(policy_boundary_text(b, text)) : json_null();
+	return json_object_set_new(resolved, "runtime", runtime) < 0 || r < 0 ? out_of_memory(err) : 0;
 }
 
 static int
 add_boundary(struct policy_boundary *all, const json_t *resolved, struct err *err)
 {
-	const char *text = dispatch_text(resolved, "boundary");
+	const char *text = dispatch_text(resolved, "boundary"), *runtime = dispatch_text(resolved, "runtime");
 	struct policy_boundary one = {0};
 	int r = text[0] == '\0' ? 0 : policy_boundary_parse(text, &one, err);
 
-	if (r == 0)
-		policy_boundary_raise(all, &one);
-	return r;
+	r = r == 0 && runtime[0] != '\0' ? policy_boundary_add_runtime(&one, runtime, err) : r;
+	return r < 0 ? r : policy_boundary_raise(all, &one, err);
 }
 
 static int
@@ -239,8 +241,7 @@ raise_boundary(const struct dispatch_parent *parent, json_t *resolved, struct er
 	/* A container must do for the parent's demand, too. */
 	if (r == 0 && strcmp(dispatch_text(resolved, "boundary"), BOUNDARY_DOCKER) == 0)
 		return policy_boundary_check(&docker, "the target docker", &all, err);
-	return r == 0 && json_object_set_new(resolved, "boundary", dispatch_boundary_json(&all)) < 0 ?
-	       out_of_memory(err) : r;
+	return r < 0 ? r : dispatch_put_boundary(resolved, &all, err);
 }
 
 /* ---- the agents that it may dispatch itself ---- */

@@ -212,8 +212,9 @@ struct dispatch_parent {
  * "within" and "deadline_ms" have the outcome.  -EPERM with the reason if the child is not permitted at all. */
 int dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_request *request,
                      struct dispatch_plan *plan, struct err *err);
-/* "boundary" of a resolution: all that it, its policy and its ancestors ask for; null for nothing. */
-json_t *dispatch_boundary_json(const struct policy_boundary *b);
+/* Sets "boundary" and "runtime" of a resolution: all that it, its policy and its ancestors ask for; null for
+ * nothing. */
+int dispatch_put_boundary(json_t *resolved, const struct policy_boundary *b, struct err *err);
 
 /* ---- dispatch_within.c ---- */
 

@@ -434,6 +434,7 @@ find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 {
 	const char *own = json_string_value(json_object_get(v->agent, "boundary"));
 	const char *text = own != NULL ? own : getenv("CLOISTER_BOUNDARY");
+	const char *runtime = json_string_value(json_object_get(v->agent, "runtime"));
 	OWN(freep) char *by = own == NULL ? strdup("CLOISTER_BOUNDARY") :
 	                      str_format("the agent '%s'", dispatch_text(v->agent, "name"));
 	struct policy_boundary asked = {0}, demanded;
@@ -441,10 +442,11 @@ find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 
 	if (r == 0 && text != NULL && (r = policy_boundary_parse(text, &asked, v->err)) < 0)
 		return err_wrap(v->err, "%s", by);
+	if (r == 0 && runtime != NULL)
+		r = policy_boundary_add_runtime(&asked, runtime, v->err);
 	r = r == 0 ? find_demand(v, plan, &demanded) : r;
 	r = r == 0 ? policy_boundary_check(&asked, by, &demanded, v->err) : r;
-	if (r == 0)
-		policy_boundary_raise(&asked, &demanded);
+	r = r == 0 ? policy_boundary_raise(&asked, &demanded, v->err) : r;
 	if (r == 0 && strcmp(target_of(v->request), TARGET_DOCKER) == 0) {
 		/* Its walls are a container, and that must do for the agent and the policy. */
 		demanded = asked;
@@ -453,7 +455,7 @@ find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 	}
 	if (r < 0)
 		return r;
-	return put(v, "boundary", dispatch_boundary_json(&asked));
+	return dispatch_put_boundary(v->resolved, &asked, v->err);
 }
 
 /* ---- the root, and its programs ---- */

@@ -24,6 +24,7 @@
  * argument is the most processes that its user may have, init included.  The others are paths that the agent may
  * write. */
 #define INIT_IN_CONTAINER 'C'
+#define INIT_IN_SANDBOX 'B'             /* the container has a kernel of its own, such as gVisor's */
 #define INIT_NAMES_AGENT 'U'            /* the container's one user is root: init makes it the agent */
 #define INIT_IS_NESTED 'N'              /* the agent may make namespaces and mounts of its own */
 #define INIT_BY_ENGINE 'E'              /* an engine started it: see proc/init/init_engine.c */

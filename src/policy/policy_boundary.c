@@ -130,6 +130,61 @@ policy_boundary_text(const struct policy_boundary *b, char text[POLICY_BOUNDARY_
 	return text;
 }
 
+/* ---- runtimes ---- */
+
+#define RUNTIME_OF_GVISOR "runsc"
+
+bool
+policy_boundary_has_runtime(const struct policy_boundary *b)
+{
+	const char *name = policy_boundary_names[b->least];
+
+	return b->is_set && !b->by_engine && (strcmp(name, BOUNDARY_OCI) == 0 || strcmp(name, BOUNDARY_GVISOR) == 0);
+}
+
+int
+policy_runtime_check(const char *text, struct err *err)
+{
+	static const char of_names[] = "._-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	const size_t len = strlen(text);
+
+	if (len > POLICY_RUNTIME_MAX)
+		return err_set(err, EINVAL, "an OCI runtime has at most %d characters", POLICY_RUNTIME_MAX);
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			return err_set(err, EINVAL, "an OCI runtime has no control characters");
+	if (text[0] != '/' && (strspn(text, of_names) != len || strspn(text, "._-") > 0 || len == 0))
+		return err_set(err, EINVAL, "'%.64s' is no OCI runtime: use a name such as crun, or an absolute path", text);
+	return text[0] == '/' && text[strspn(text, "/")] == '\0' ?
+	       err_set(err, EINVAL, "'%.64s' is no program", text) : 0;
+}
+
+int
+policy_boundary_add_runtime(struct policy_boundary *b, const char *text, struct err *err)
+{
+	int r = policy_runtime_check(text, err);
+
+	if (r < 0)
+		return r;
+	if (!policy_boundary_has_runtime(b))
+		return err_set(err, EINVAL, "a runtime needs the boundary " BOUNDARY_OCI " or " BOUNDARY_GVISOR " beside it");
+	if (strcmp(policy_boundary_names[b->least], BOUNDARY_GVISOR) == 0 && text[0] != '/' &&
+	    strcmp(text, RUNTIME_OF_GVISOR) != 0)
+		return err_set(err, EINVAL, "the boundary '" BOUNDARY_GVISOR "' needs the runtime " RUNTIME_OF_GVISOR);
+	memcpy(b->runtime, text, strlen(text) + 1);
+	return 0;
+}
+
+int
+policy_boundary_read_runtime(const struct node *node, struct policy_boundary *b, struct err *err)
+{
+	struct err why = {0};
+
+	if (node->kind != NODE_SCALAR || node_is_null(node))
+		return node_err(err, node, "the runtime is a name such as crun, or an absolute path");
+	return policy_boundary_add_runtime(b, node->text, &why) < 0 ? node_err(err, node, "%s", why.text) : 0;
+}
+
 /* ---- several sources ---- */
 
 static unsigned
@@ -138,13 +193,25 @@ best(const struct policy_boundary *b)
 	return b->strongest ? TOP : b->least;
 }
 
-void
-policy_boundary_raise(struct policy_boundary *all, const struct policy_boundary *demand)
+static bool
+differ(const char *one, const char *other)
 {
+	return one[0] != '\0' && other[0] != '\0' && strcmp(one, other) != 0;
+}
+
+int
+policy_boundary_raise(struct policy_boundary *all, const struct policy_boundary *demand, struct err *err)
+{
+	if (demand->least == all->least && differ(all->runtime, demand->runtime))
+		return err_set(err, EPERM, "a cell has one OCI runtime, and both '%s' and '%s' are demanded", all->runtime,
+		               demand->runtime);
 	all->is_set = all->is_set || demand->is_set;
 	all->strongest = all->strongest || demand->strongest;
+	if (demand->least > all->least || (demand->least == all->least && demand->runtime[0] != '\0'))
+		memcpy(all->runtime, demand->runtime, sizeof(all->runtime));
 	if (demand->least > all->least)
 		all->least = demand->least;
+	return 0;
 }
 
 static int
@@ -158,11 +225,22 @@ too_weak(const struct policy_boundary *asked, const char *by, const struct polic
 	               policy_boundary_text(demanded, more));
 }
 
+static int
+check_runtime(const struct policy_boundary *asked, const char *by, const struct policy_boundary *demanded,
+              struct err *err)
+{
+	return differ(asked->runtime, demanded->runtime) ?
+	       err_set(err, EPERM, "%s asks for the OCI runtime '%s', and the policy demands '%s'", by, asked->runtime,
+	               demanded->runtime) : 0;
+}
+
 int
 policy_boundary_check(const struct policy_boundary *asked, const char *by,
                       const struct policy_boundary *demanded, struct err *err)
 {
-	return asked->is_set && best(asked) < demanded->least ? too_weak(asked, by, demanded, err) : 0;
+	if (asked->is_set && best(asked) < demanded->least)
+		return too_weak(asked, by, demanded, err);
+	return asked->is_set && asked->least == demanded->least ? check_runtime(asked, by, demanded, err) : 0;
 }
 
 int
@@ -176,9 +254,9 @@ policy_boundary_resolve(const struct policy_boundary *asked, const char *by,
 	bool is_asked;
 	unsigned kind;
 
+	r = r == 0 ? policy_boundary_raise(&all, asked, err) : r;
 	if (r < 0)
 		return r;
-	policy_boundary_raise(&all, asked);
 	if (best(&all) == TOP)
 		missing = can(arg, err);
 	is_asked = missing < 0 ? best(asked) == TOP : asked->least == TOP;
@@ -191,4 +269,17 @@ policy_boundary_resolve(const struct policy_boundary *asked, const char *by,
 		return too_weak(asked, by, demanded, err);
 	*ret_name = asked->by_engine ? BOUNDARY_DOCKER : policy_boundary_names[kind];
 	return missing;
+}
+
+int
+policy_boundary_runtime(const struct policy_boundary *asked, const char *by,
+                        const struct policy_boundary *demanded, const char *name, const char **ret_runtime,
+                        struct err *err)
+{
+	const bool counts = demanded->is_set && strcmp(policy_boundary_names[demanded->least], name) == 0;
+	int r = counts ? check_runtime(asked, by, demanded, err) : 0;
+
+	if (r == 0)
+		*ret_runtime = asked->runtime[0] != '\0' || !counts ? asked->runtime : demanded->runtime;
+	return r;
 }

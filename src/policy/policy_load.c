@@ -392,8 +392,8 @@ static int
 check_top(struct policy_loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
-		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", "boundary", "images",
-		NULL };
+		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", "boundary", "runtime",
+		"images", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -431,15 +431,17 @@ check_top(struct policy_loading *l, const struct node *root)
 	return 0;
 }
 
+/* WALLED: a nearer file has set the boundary, so this one's runtime does not count. */
 static int
-tell_parts(struct policy_loading *l, const struct node *root)
+tell_parts(struct policy_loading *l, const struct node *root, bool walled)
 {
 	int r = 0;
 
 	if (l->reader == NULL || l->reader->part == NULL || l->p->is_narrow)
 		return 0;
 	for (size_t i = 0; r == 0 && i < root->n; i++)
-		if (strcmp(root->items[i]->text, "egress") != 0 && strcmp(root->items[i]->text, "extends") != 0)
+		if (strcmp(root->items[i]->text, "egress") != 0 && strcmp(root->items[i]->text, "extends") != 0 &&
+		    (strcmp(root->items[i]->text, "runtime") != 0 || !walled))
 			r = l->reader->part(l->reader->arg, root->items[i], root->values[i], l->err);
 	return r;
 }
@@ -448,6 +450,7 @@ static int
 load_root(struct policy_loading *l, const struct source *source, const struct node *root)
 {
 	enum policy_exfiltration exfiltration = l->limits.exfiltration;
+	const bool walled = l->limits.boundary.is_set;
 	const struct node *part;
 	int r = policy_note_fault(l, check_top(l, root));
 
@@ -455,8 +458,8 @@ load_root(struct policy_loading *l, const struct source *source, const struct no
 		r = policy_note_fault(l, policy_load_limits(l, part));
 	if (r == 0 && (part = node_get(root, "exfiltration")) != NULL)
 		r = policy_note_fault(l, policy_load_exfiltration(l, part));
-	if (r == 0 && (part = node_get(root, "boundary")) != NULL)
-		r = policy_note_fault(l, policy_load_boundary(l, part));
+	if (r == 0)
+		r = policy_note_fault(l, policy_load_boundary(l, node_get(root, "boundary"), node_get(root, "runtime")));
 	if (r == 0 && (part = node_get(root, "images")) != NULL)
 		r = policy_note_fault(l, policy_load_images(l, part));
 	if (r == 0 && (part = node_get(root, "audit")) != NULL)
@@ -469,7 +472,7 @@ load_root(struct policy_loading *l, const struct source *source, const struct no
 		r = policy_note_fault(l, policy_load_tripwires(l, part, exfiltration));
 	if (r == 0 && (part = node_get(root, "prices")) != NULL)
 		r = policy_note_fault(l, policy_read_prices(l->p, part, l->err));
-	r = r == 0 ? tell_parts(l, root) : r;
+	r = r == 0 ? tell_parts(l, root, walled) : r;
 	if (r == 0 && (part = node_get(root, "egress")) != NULL)
 		r = policy_note_fault(l, load_egress(l, source, part));
 	if (r == 0 && (part = node_get(root, "extends")) != NULL)

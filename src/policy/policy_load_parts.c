@@ -114,14 +114,16 @@ policy_load_tripwires(struct policy_loading *l, const struct node *node,
 }
 
 int
-policy_load_boundary(struct policy_loading *l, const struct node *node)
+policy_load_boundary(struct policy_loading *l, const struct node *node, const struct node *runtime)
 {
-	struct policy_boundary boundary;
-	int r = policy_boundary_read(node, &boundary, l->err);
+	struct policy_boundary boundary = {0};
+	int r = node == NULL ? 0 : policy_boundary_read(node, &boundary, l->err);
 
 	if (r == 0 && boundary.by_engine)
 		r = node_err(l->err, node, "a policy cannot demand '" BOUNDARY_DOCKER "', which is no stronger than '"
 		             BOUNDARY_DEFAULT "'");
+	if (r == 0 && runtime != NULL)
+		r = policy_boundary_read_runtime(runtime, &boundary, l->err);
 	if (r == 0 && !l->limits.boundary.is_set)
 		l->limits.boundary = boundary;
 	return r;

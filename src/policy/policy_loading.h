@@ -27,7 +27,8 @@ int policy_load_exfiltration(struct policy_loading *l, const struct node *node);
  * one counts. */
 int policy_load_tripwires(struct policy_loading *l, const struct node *node,
                           enum policy_exfiltration before);
-int policy_load_boundary(struct policy_loading *l, const struct node *node);
+/* A runtime goes with its file's boundary.  Either may be NULL. */
+int policy_load_boundary(struct policy_loading *l, const struct node *node, const struct node *runtime);
 int policy_load_images(struct policy_loading *l, const struct node *node);
 int policy_load_audit(struct policy_loading *l, const struct node *node);
 #endif

@@ -277,6 +277,21 @@ read_boundary(struct reading *o, const struct node *node, json_t **ret_value)
 }
 
 static int
+read_runtime(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	const struct node *walls = node_get(o->root, "boundary");
+	struct policy_boundary b = {0};
+	int r = 0;
+
+	if (node == NULL || node_is_null(node))
+		return give(o, json_null(), ret_value);
+	if (walls != NULL && !node_is_null(walls))
+		r = policy_boundary_read(walls, &b, o->err);
+	r = r == 0 ? policy_boundary_read_runtime(node, &b, o->err) : r;
+	return r < 0 ? r : give(o, json_string(b.runtime), ret_value);
+}
+
+static int
 read_state(struct reading *o, const struct node *node, json_t **ret_value)
 {
 	static const char *const names[] = { "none", "keep", NULL };
@@ -479,7 +494,8 @@ static const struct member {
 		{ "command", read_command, true }, { "capabilities", read_capabilities, true },
 		{ "env", read_envs, true }, { "policy", read_policy_ref, true },
 		{ "secrets", read_secrets, true }, { "limits", read_limits, true },
-		{ "boundary", read_boundary, true }, { "workspace", read_workspace, true },
+		{ "boundary", read_boundary, true }, { "runtime", read_runtime, true },
+		{ "workspace", read_workspace, true },
 		{ "state", read_state, true }, { "delegate", read_delegate, true },
 		{ "root", read_root, true }, { "grantable", read_grantable, true },
 	},

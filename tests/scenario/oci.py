@@ -20,8 +20,10 @@ NOT_IN_CONTAINERS = {
     "test_the_hosts_loopback_is_another": "one of them is for --profile nested",
     "test_read_only_but_for_scratch": "one of them is for --profile nested",
     "test_proc_masks": "boot_id is /dev/null, which can be written",
-    "test_mounts_are_quiet": "runtimes mount the root again, read-only, and nothing with set-id is in it",
     "test_no_command_reads_the_operators_input_unasked": "input is sent ahead to the container",
+}
+NOT_IN_CRUN = {
+    "test_mounts_are_quiet": "crun mounts the root again without nosuid and nodev, and nothing with set-id is in it",
 }
 NOT_IN_GVISOR = {
     "test_exec_shares_everything": "ls fails in Debian 12's version",
@@ -36,6 +38,7 @@ NOT_IN_GVISOR = {
     "test_long_slices_and_the_operators_niceness": "gVisor has priorities of its own",
     "test_the_operators_policy_stays": "gVisor has priorities of its own",
     "test_other_devices": "gVisor has devices of its own",
+    "test_mounts_are_quiet": "gVisor shows no flags of mounts",
 }
 # They need ls and stat, which fail in versions of gVisor that refuse a flag of statx.
 NOT_IN_OLD_GVISOR = {"test_workspace", "test_files"}
@@ -65,6 +68,8 @@ def environment(runtime, test="", module=""):
         pytest.skip("the sanitizers' programs are not static, and a container may have no libraries")
     if test in NOT_IN_CONTAINERS:
         pytest.skip(NOT_IN_CONTAINERS[test])
+    if runtime == "crun" and test in NOT_IN_CRUN:
+        pytest.skip(NOT_IN_CRUN[test])
     if runtime == "runsc" and test in NOT_IN_GVISOR:
         pytest.skip(NOT_IN_GVISOR[test])
     if runtime == "runsc" and is_old(find(runtime)) and (module in NOT_IN_OLD_GVISOR or test == "test_disk"):

@@ -23,7 +23,7 @@ static const char everything[] =
 	"\"limits\":{\"cpus_milli\":10,\"disk\":65536,\"io\":4096,\"memory\":4194304,\"pids\":1,\"time_ms\":1,"
 	"\"ttl_ms\":9007199254740991},\"policy\":{\"name\":\"p\",\"text\":\"\"},\"ports\":[{\"cell\":1},"
 	"{\"cell\":65535,\"host\":1}],\"principal\":\"j\",\"profile\":\"nested\",\"root\":true,\"rootfs\":\"/r\","
-	"\"secrets\":[\"K@a.example\"],\"setups\":[\"/s\"],\"version\":1,"
+	"\"runtime\":\"crun\",\"secrets\":[\"K@a.example\"],\"setups\":[\"/s\"],\"version\":1,"
 	"\"within\":[{\"name\":\"q\",\"text\":\"x\"}]}";
 
 static void
@@ -69,7 +69,8 @@ static const struct {
 	{ "{\"command\":[\"a\\u0000b\"],\"version\":1}", "cannot be read" },
 	{ DOC("\"Env\":[],"), "the cell document has no member 'Env': did you mean 'env'?" },
 	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, bundle, chain, command, env, grants, "
-	  "hostname, image, input, limits, policy, ports, principal, profile, root, rootfs, secrets, setups, version, within" },
+	  "hostname, image, input, limits, policy, ports, principal, profile, root, rootfs, runtime, secrets, setups, version, "
+	  "within" },
 	{ DOC("\"env\":[{\"name\":\"A\"}],"), "env[0] needs 'value'" },
 	{ DOC("\"env\":[{\"value\":\"A\"}],"), "env[0] needs 'name' or 'file'" },
 	{ DOC("\"env\":[{\"file\":\"/e\",\"name\":\"A\",\"value\":\"\"}],"), "cannot have both" },
@@ -95,6 +96,8 @@ static const struct {
 	{ DOC("\"principal\":\"\","), "principal is empty" },
 	{ DOC("\"profile\":\"x\","), "profile must be default or nested" },
 	{ "{\"boundary\":\"\",\"command\":[\"a\"],\"version\":1}", "boundary is empty" },
+	{ DOC("\"runtime\":\"crun\","), "cannot have 'runtime' without 'boundary'" },
+	{ "{\"boundary\":\"oci\",\"command\":[\"a\"],\"runtime\":\"\",\"version\":1}", "runtime is empty" },
 	{ DOC("\"rootfs\":\"r\","), "rootfs must be an absolute path" },
 	{ DOC("\"hostname\":\"0123456789012345678901234567890123456789012345678901234567890123\","),
 	  "hostname is longer than 63 bytes" },

@@ -174,3 +174,26 @@ TEST(dispatch_confine_walls)
 		check_json(json_object_get(plan.resolved, "boundary"), cases[i].want);
 	}
 }
+
+TEST(dispatch_confine_runtimes)
+{
+	static const struct { const char *parent, *child, *want; } cases[] = {
+		{ "'boundary':'oci','runtime':'crun'", "'boundary':null", "'crun'" },
+		{ "'boundary':null", "'boundary':'oci','runtime':'crun'", "'crun'" },
+		{ "'boundary':'oci','runtime':'crun'", "'boundary':'oci','runtime':'crun'", "'crun'" },
+		{ "'boundary':'oci','runtime':'crun'", "'boundary':'microvm'", "null" },
+		{ "'boundary':'microvm'", "'boundary':'oci','runtime':'crun'", "null" },
+	};
+	OWN(dispatch_plan_free) struct dispatch_plan other = {0};
+	struct err err = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
+		OWN(freep) char *parent = str_format("{%s}", cases[i].parent), *child = str_format("{%s}", cases[i].child);
+
+		CHECK_OK(confine(parent, child, "child", &plan, NULL));
+		check_json(json_object_get(plan.resolved, "runtime"), cases[i].want);
+	}
+	CHECK(confine("{'boundary':'oci','runtime':'crun'}", "{'boundary':'oci','runtime':'runc'}", "child", &other, &err) == -EPERM);
+	CHECK_STR(err.text, "a cell has one OCI runtime, and both 'runc' and 'crun' are demanded");
+}

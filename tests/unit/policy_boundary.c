@@ -1,8 +1,11 @@
 /* policy_boundary.c - tests of policy/policy_boundary. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
 #include "policy/policy.h"
 #include "policy/policy_yaml.h"
 #include "test.h"
@@ -139,7 +142,7 @@ TEST(policy_boundary_of_several_sources)
 		struct err err = {0};
 		int r;
 
-		policy_boundary_raise(&demanded, &outer);
+		CHECK_OK(policy_boundary_raise(&demanded, &outer, NULL));
 		r = policy_boundary_resolve(&asked, "I", &demanded, can, &machine, &name, &err);
 		CHECK_STR(r < 0 ? err.text : name, want);
 		/* A weaker boundary comes with its reason. */
@@ -147,6 +150,82 @@ TEST(policy_boundary_of_several_sources)
 		if (r == 1)
 			CHECK_STR(err.text, MISSING);
 		CHECK(machine.times <= 1);
+	}
+}
+
+static const struct {
+	const char *text, *error;       /* "": no error */
+} runtimes[] = {
+	{ "crun", "" }, { "youki-0.1_b", "" }, { "/opt/a b/crun", "" },
+	{ "", "'' is no OCI runtime: use a name such as crun, or an absolute path" },
+	{ ".", "'.' is no OCI runtime: use a name such as crun, or an absolute path" },
+	{ "-v", "'-v' is no OCI runtime: use a name such as crun, or an absolute path" },
+	{ "bin/crun", "'bin/crun' is no OCI runtime: use a name such as crun, or an absolute path" },
+	{ "//", "'//' is no program" },
+	{ "/opt/a\nb", "an OCI runtime has no control characters" },
+};
+
+TEST(policy_boundary_runtimes)
+{
+	for (size_t i = 0; i < ARRAY_LEN(runtimes); i++) {
+		struct policy_boundary b = parsed("oci");
+		struct err err = {0};
+
+		CHECK((policy_boundary_add_runtime(&b, runtimes[i].text, &err) == 0) == (runtimes[i].error[0] == '\0'));
+		CHECK_STR(err.text, runtimes[i].error);
+		CHECK_STR(b.runtime, err.code == 0 ? runtimes[i].text : "");
+	}
+}
+
+/* BOUNDARY RUNTIME, or less of it. */
+static struct policy_boundary
+with_runtime(const char *text)
+{
+	char name[32] = "";
+	struct policy_boundary b;
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, " "), text);
+	b = parsed(name);
+	if (strchr(text, ' ') != NULL)
+		CHECK_OK(policy_boundary_add_runtime(&b, strchr(text, ' ') + 1, NULL));
+	return b;
+}
+
+static const struct {
+	const char *asked, *policy, *outer, *want;      /* WANT: the cell's boundary and runtime, or the error */
+} runtimes_of_sources[] = {
+	{ "oci crun", "", "", "oci crun" },
+	{ "oci", "oci crun", "", "oci crun" },
+	{ "", "oci crun", "", "oci crun" },
+	{ "oci crun", "oci crun", "oci", "oci crun" },
+	{ "oci runc", "oci crun", "", "I asks for the OCI runtime 'runc', and the policy demands 'crun'" },
+	{ "oci runc", "", "oci crun", "I asks for the OCI runtime 'runc', and the policy demands 'crun'" },
+	{ "", "oci crun", "oci runc", "a cell has one OCI runtime, and both 'crun' and 'runc' are demanded" },
+	/* A stronger boundary replaces both. */
+	{ "gvisor", "oci crun", "", "gvisor " },
+	{ "gvisor runsc", "oci crun", "", "gvisor runsc" },
+	{ "microvm", "oci crun", "", "microvm " },
+	{ "", "oci crun", "gvisor", "gvisor " },
+	{ "", "oci crun", "gvisor runsc", "gvisor runsc" },
+	{ "", "namespace", "oci crun", "oci crun" },
+};
+
+TEST(policy_boundary_runtime_of_several_sources)
+{
+	for (size_t i = 0; i < ARRAY_LEN(runtimes_of_sources); i++) {
+		struct policy_boundary asked = with_runtime(runtimes_of_sources[i].asked);
+		struct policy_boundary demanded = with_runtime(runtimes_of_sources[i].policy);
+		struct policy_boundary outer = with_runtime(runtimes_of_sources[i].outer);
+		struct machine machine = {0};
+		const char *name = "", *runtime = "";
+		struct err err = {0};
+		OWN(freep) char *got = NULL;
+		int r = policy_boundary_raise(&demanded, &outer, &err);
+
+		r = r < 0 ? r : policy_boundary_resolve(&asked, "I", &demanded, can, &machine, &name, &err);
+		r = r < 0 ? r : policy_boundary_runtime(&asked, "I", &demanded, name, &runtime, &err);
+		got = str_format("%s %s", name, runtime);
+		CHECK_STR(r < 0 ? err.text : got, runtimes_of_sources[i].want);
 	}
 }
 

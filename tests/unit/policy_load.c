@@ -21,7 +21,7 @@ static const struct {
 	/* shape */
 	{ "allow: x.y", "3:1: there is no key 'allow' in a policy: it takes version, egress, secrets, "
 	  "exfiltration, limits, audit, extends, budgets, prices, tripwires, "
-	  "boundary, images" },
+	  "boundary, runtime, images" },
 	{ "- x.y", "3:3: a rule is a map: `- allow: api.example.com`" },
 	{ "- methods: [GET]", "3:3: a rule begins with allow, deny, ask or log: "
 	  "`- allow: api.example.com`" },
@@ -338,7 +338,7 @@ TEST(policy_load_whole_files)
 		{ "[version]", "1:1: a policy is a map that begins with `version: 1`" },
 		{ "version: 1\nedges: []", "2:1: there is no key 'edges' in a policy: it takes version, "
 		  "egress, secrets, exfiltration, limits, audit, extends, budgets, prices, tripwires, "
-	  "boundary, images" },
+	  "boundary, runtime, images" },
 		{ "version: 1\negres: []", "2:1: there is no key 'egres' in a policy: did you mean "
 		  "'egress'?" },
 		{ "version: 1\ninclude: npm", "2:1: `include` is an item of `egress`; to put rules behind "
@@ -375,6 +375,12 @@ TEST(policy_load_whole_files)
 		{ "version: 1\nboundary: [strongest, [namespace]]\n", "2:23: the boundary is a name, or [strongest, "
 		  "namespace]" },
 		{ "version: 1\nboundary:\n", "2:10: the boundary is a name, or [strongest, namespace]" },
+		{ "version: 1\nboundary: oci\nruntime: crun\n", "" },
+		{ "version: 1\nboundary: strongest,oci\nruntime: /opt/crun\n", "" },
+		{ "version: 1\nruntime: crun\n", "2:10: a runtime needs the boundary oci or gvisor beside it" },
+		{ "version: 1\nboundary: microvm\nruntime: crun\n", "3:10: a runtime needs the boundary oci or gvisor beside it" },
+		{ "version: 1\nboundary: gvisor\nruntime: crun\n", "3:10: the boundary 'gvisor' needs the runtime runsc" },
+		{ "version: 1\nboundary: oci\nruntime: [crun]\n", "3:10: the runtime is a name such as crun, or an absolute path" },
 		{ "version: 1\nextends: [npm, read-only]\n", "" },
 		{ "version: 1\nextends: {}\n", "2:10: here stands the name of a file or a preset" },
 		{ "{\"version\": 1, \"egress\": [{\"allow\": \"x.y\"}]}", "" },
@@ -488,6 +494,25 @@ TEST(policy_load_boundary)
 	write_file("near.yaml", 0644, "version: 1\n");
 	CHECK_STR(load_file("near.yaml", &p, &limits), "");
 	CHECK(!limits.boundary.is_set);
+}
+
+/* A runtime goes with the boundary of its own file. */
+TEST(policy_load_runtime)
+{
+	static const struct { const char *near, *want; } cases[] = {
+		{ "", "crun" }, { "boundary: oci\n", "" }, { "boundary: gvisor\n", "" }, { "boundary: oci\nruntime: runc\n", "runc" },
+	};
+
+	write_file("far.yaml", 0644, "version: 1\nboundary: oci\nruntime: crun\n");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(policy_freep) struct policy *p = NULL;
+		OWN(freep) char *text = str_format("version: 1\nextends: far.yaml\n%s", cases[i].near);
+		struct policy_limits limits;
+
+		write_file("near.yaml", 0644, text);
+		CHECK_STR(load_file("near.yaml", &p, &limits), "");
+		CHECK_STR(limits.boundary.runtime, cases[i].want);
+	}
 }
 
 TEST(policy_load_files)

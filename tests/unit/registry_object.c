@@ -34,14 +34,14 @@ static const struct {
 	  "{\"kind\":\"env\",\"name\":\"e\",\"values\":{},\"version\":1}" },
 	{ REGISTRY_AGENT, AGENT(""),
 	  "{\"boundary\":null,\"capabilities\":[],\"command\":[\"x\"],\"delegate\":null,"
-	  "\"description\":\"\",\"env\":[],\"grantable\":null,\"kind\":\"agent\",\"limits\":{},\"name\":\"a\",\"policy\":null,\"root\":null,"
+	  "\"description\":\"\",\"env\":[],\"grantable\":null,\"kind\":\"agent\",\"limits\":{},\"name\":\"a\",\"policy\":null,\"root\":null,\"runtime\":null,"
 	  "\"secrets\":[],\"state\":\"none\",\"version\":1,\"workspace\":null}" },
 	{ REGISTRY_AGENT, AGENT(",\"limits\":{\"cpus\":1.5,\"memory\":\"2G\"},\"secrets\":[\"A\",\"b/c=D\"],"
 	                        "\"delegate\":{\"agents\":[\"b\"],\"fan_out\":3},"
 	                        "\"workspace\":{\"path\":\"/srv/x\"},\"policy\":\"p\",\"state\":\"keep\",\"boundary\":[\"strongest\",\"namespace\"]"),
 	  "{\"boundary\":\"strongest,namespace\",\"capabilities\":[],\"command\":[\"x\"],\"delegate\":"
 	  "{\"agents\":[\"b\"],\"depth\":1,\"fan_out\":3},\"description\":\"\",\"env\":[],\"grantable\":null,"
-	  "\"kind\":\"agent\",\"limits\":{\"cpus\":\"1.5\",\"memory\":\"2G\"},\"name\":\"a\",\"policy\":\"p\",\"root\":null,"
+	  "\"kind\":\"agent\",\"limits\":{\"cpus\":\"1.5\",\"memory\":\"2G\"},\"name\":\"a\",\"policy\":\"p\",\"root\":null,\"runtime\":null,"
 	  "\"secrets\":[\"A\",\"b/c=D\"],\"state\":\"keep\",\"version\":1,"
 	  "\"workspace\":{\"mode\":\"overlay\",\"path\":\"/srv/x\"}}" },
 	{ REGISTRY_CAPABILITY, "{\"name\":\"c\",\"rules\":[{\"allow\":\"a.example\",\"headers\":"
@@ -103,6 +103,9 @@ static const struct {
 	{ REGISTRY_AGENT, AGENT(",\"limits\":{\"pids\":0}"), "/limits/pids", "" },
 	{ REGISTRY_AGENT, AGENT(",\"boundary\":\"none\""), "/boundary", "namespace" },
 	{ REGISTRY_AGENT, AGENT(",\"boundary\":{}"), "/boundary", "name" },
+	{ REGISTRY_AGENT, AGENT(",\"runtime\":\"crun\""), "/runtime", "needs the boundary" },
+	{ REGISTRY_AGENT, AGENT(",\"boundary\":\"microvm\",\"runtime\":\"crun\""), "/runtime", "needs the boundary" },
+	{ REGISTRY_AGENT, AGENT(",\"boundary\":\"oci\",\"runtime\":\"./crun\""), "/runtime", "absolute path" },
 	{ REGISTRY_AGENT, AGENT(",\"state\":\"some\""), "/state", "keep" },
 	{ REGISTRY_AGENT, AGENT(",\"rules\":[]"), "/rules", "" },
 	{ REGISTRY_AGENT, AGENT(",\"workspace\":{\"path\":\"x\"}"), "/workspace/path", "'/'" },

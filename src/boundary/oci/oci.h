@@ -32,6 +32,7 @@ struct oci_runtime {
 	const char *name;               /* as CELL_RUNTIME has it */
 	bool is_sandbox;                /* a kernel of its own: the host's does not see the agent's calls */
 	bool shows_tree;                /* the bundle's root, with everything that is mounted in it */
+	bool keeps_flags;               /* of the root's mount, unless it is to make that read-only */
 	/* Options before the command; each list is tried in turn until one can make the container.  NULL ends
 	 * a list, and a list without options ends the lists. */
 	const char *const (*options)[8];

@@ -104,10 +104,11 @@ put_args(struct json *w, const struct ns_plan *plan, const struct oci *oci)
 	const uint64_t most = agents->limits.pids + 1 + (plan->pids_limited && !oci->runtime->is_sandbox ? 64 : 0);
 	const struct cell_limits *limits = &agents->limits;
 	const char filter[] = { (char)('0' + ns_choose_filter(agents)), '\0' };
-	char over[24], flags[8], processes[24];
+	char over[24], flags[12], processes[24];
 
 	snprintf(over, sizeof(over), "%llu", (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));
-	snprintf(flags, sizeof(flags), "%c%c%s%s%s", INIT_IN_CONTAINER, INIT_BY_STREAM,
+	snprintf(flags, sizeof(flags), "%c%c%s%s%s%s", INIT_IN_CONTAINER, INIT_BY_STREAM,
+	         oci->runtime->is_sandbox ? (char[]){ INIT_IN_SANDBOX, '\0' } : "",
 	         oci_names_agent(agents) ? (char[]){ INIT_NAMES_AGENT, '\0' } : "",
 	         agents->known_hosts[0] != '\0' ? (char[]){ INIT_HAS_SSH, '\0' } : "",
 	         agents->profile == CELL_PROFILE_NESTED ? (char[]){ INIT_IS_NESTED, '\0' } : "");
@@ -205,7 +206,9 @@ oci_write_config(const struct ns_plan *plan, const struct oci *oci, int bundle, 
 	put_process(&w, plan, oci);
 	json_open(&w, "root", '{');
 	json_str(&w, "path", "/" OCI_TREE);
-	json_bool(&w, "readonly", true);
+	/* The tree is read-only, nosuid and nodev already.  To make it read-only, runc would mount it again, without the
+	 * other two.  crun does that in any case. */
+	json_bool(&w, "readonly", !oci->runtime->keeps_flags);
 	json_close(&w, '}');
 	json_str(&w, "hostname", oci->agents->hostname);
 	r = put_mounts(&w, plan, oci);

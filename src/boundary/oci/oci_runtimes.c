@@ -18,8 +18,8 @@ static const char *const runsc[][8] = { { RUNSC }, { RUNSC, "--platform=ptrace" 
 
 /* The last one is any other. */
 static const struct oci_runtime runtimes[] = {
-	{ "crun", false, true, crun }, { "runc", false, true, runc }, { "runsc", true, false, runsc },
-	{ "kata-runtime", true, false, plain }, { "", false, false, plain },
+	{ "crun", false, true, false, crun }, { "runc", false, true, true, runc }, { "runsc", true, false, false, runsc },
+	{ "kata-runtime", true, false, false, plain }, { "", false, false, false, plain },
 };
 
 const struct oci_runtime *

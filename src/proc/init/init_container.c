@@ -43,9 +43,23 @@ take_channel(struct err *err)
 	return 0;
 }
 
+/* gVisor has no secure bits, and calls them invalid. */
+static int
+close_privileges(bool sandboxed, struct err *err)
+{
+	struct err why = {0};
+	int r = privileges_close(&why);
+
+	if (r == -EINVAL && sandboxed)
+		return 0;
+	if (r < 0)
+		*err = why;
+	return r;
+}
+
 /* An ordinary user's container has one user, and runtimes call it root. */
 static int
-name_agent(struct err *err)
+name_agent(bool sandboxed, struct err *err)
 {
 	int r;
 
@@ -57,7 +71,7 @@ name_agent(struct err *err)
 	if (r == 0)
 		r = write_filef_at(AT_FDCWD, "/proc/self/gid_map", err, "%u 0 1\n", CELL_AGENT_ID);
 	if (r == 0)
-		r = privileges_close(err);
+		r = close_privileges(sandboxed, err);
 	return r < 0 ? r : privileges_drop(err);
 }
 
@@ -105,7 +119,7 @@ init_start_container(char *const *argv, bool *ret_landlock, struct err *err)
 
 	*ret_landlock = false;
 	if (r == 0 && strchr(flags, INIT_NAMES_AGENT) != NULL)
-		r = name_agent(err);
+		r = name_agent(strchr(flags, INIT_IN_SANDBOX) != NULL, err);
 	if (r == 0)
 		r = argv[INIT_MOST] == NULL ? err_set(err, EINVAL, "init has too few arguments") : limit_processes(argv[INIT_MOST], err);
 	if (r == 0 && strchr(flags, INIT_HAS_SSH) != NULL)

@@ -5,45 +5,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "base/spawn.h"
-#include "boundary/boundary.h"
+#include "boundary/exec.h"
 #include "cell/cell_control.h"
-#include "cell/cell_exec_error.h"
 #include "ipc/control_channel.h"
-#include "ipc/init_channel.h"
-#include "loop/stdio.h"
 #include "proc/oci/oci.h"
 
 #define FAILED 125
 
-/* What is to run. */
 struct process {
-	char **argv, **env;
-	const char *cwd;
-	bool tty;
-	unsigned rows, columns;
-};
-
-struct exec {
-	const struct process *process;
-	struct cell_spec *cell;
-	struct cell_entry entry;
-	struct loop *loop;
-	struct stdio stdio;
-	struct loop_source source;      /* the connection to the supervisor */
+	char **argv, **env;             /* owned */
+	struct cell_spec cell;          /* the container's cell, as it describes itself */
+	struct exec exec;
 	int report;                     /* gets "+" once it runs, or why it does not; -1: it was written */
-	bool exited;
-	int status;
 };
 
 /* ---- what is to run ---- */
@@ -119,199 +100,87 @@ check_user(const json_t *user, const struct cell_spec *cell, struct err *err)
 }
 
 static int
-take_process(const json_t *file, const struct cell_spec *cell, struct process *p, struct err *err)
+take_process(const json_t *file, struct process *p, struct err *err)
 {
 	const json_t *args = json_object_get(file, "args"), *env = json_object_get(file, "env");
 	const json_t *size = json_object_get(file, "consoleSize");
 	OWN(freep) const char **words = NULL, **entries = NULL;
-	int r = check_user(json_object_get(file, "user"), cell, err);
+	int r = check_user(json_object_get(file, "user"), &p->cell, err);
 
-	p->tty = json_is_true(json_object_get(file, "terminal"));
-	p->rows = (unsigned)json_integer_value(json_object_get(size, "height"));
-	p->columns = (unsigned)json_integer_value(json_object_get(size, "width"));
-	p->cwd = oci_text(file, "cwd");
+	p->exec.tty = json_is_true(json_object_get(file, "terminal"));
+	p->exec.rows = (unsigned)json_integer_value(json_object_get(size, "height"));
+	p->exec.columns = (unsigned)json_integer_value(json_object_get(size, "width"));
+	p->exec.cwd = oci_text(file, "cwd");
 	r = r == 0 ? texts_of(args, "args", &words, err) : r;
 	r = r == 0 ? texts_of(env, "env", &entries, err) : r;
 	r = r == 0 ? copy_texts(words, json_array_size(args), &p->argv, err) : r;
-	return r == 0 ? merge_env(entries, json_array_size(env), cell->env, &p->env, err) : r;
+	return r == 0 ? merge_env(entries, json_array_size(env), p->cell.env, &p->env, err) : r;
 }
 
 static int
-take_words(const struct oci *oci, const struct cell_spec *cell, struct process *p, struct err *err)
+take_words(const struct oci *oci, struct process *p, struct err *err)
 {
 	int r = oci->user != NULL ? err_set(err, ENOTSUP, "a process of the container runs as its user: remove --user") : 0;
 
-	p->tty = oci->tty;
-	p->cwd = oci->cwd;
+	p->exec.tty = oci->tty;
+	p->exec.cwd = oci->cwd;
 	r = r == 0 ? copy_texts(oci->words + 1, oci->n_words - 1, &p->argv, err) : r;
-	return r == 0 ? merge_env(oci->environment, oci->n_environment, cell->env, &p->env, err) : r;
+	return r == 0 ? merge_env(oci->environment, oci->n_environment, p->cell.env, &p->env, err) : r;
 }
 
-/* ---- the client of the supervisor ---- */
+/* ---- the process that stands for it ---- */
 
 static void
-report(struct exec *exec, const char *text)
+report(struct process *p, const char *text)
 {
-	if (exec->report >= 0)
-		(void)!write(exec->report, text, strlen(text));
-	closep(&exec->report);
-	exec->report = -1;
-}
-
-static void
-fail(struct exec *exec, const char *text)
-{
-	report(exec, text);
-	exec->status = FAILED;
-	loop_quit(exec->loop);
+	if (p->report >= 0)
+		(void)!write(p->report, text, strlen(text));
+	closep(&p->report);
+	p->report = -1;
 }
 
 static void
-check_end(void *arg)
+started(void *arg)
 {
-	struct exec *exec = arg;
-
-	if (exec->exited && (stdio_finish(&exec->stdio) || stdio_is_idle(&exec->stdio)))
-		loop_quit(exec->loop);
-}
-
-static void
-take_started(struct exec *exec, struct ipc_message *message)
-{
-	struct err err = {0};
-	uint32_t error;
-
-	if (buf_get_u32(&message->body, &error) < 0) {
-		fail(exec, "the cell's supervisor is of another version");
-		return;
-	}
-	if (error != 0)
-		(void)cell_explain_exec_error(exec->cell, exec->process->argv[0], (int)error, &err);
-	else if (exec->process->tty)
-		(void)stdio_carry_terminal(&exec->stdio, ipc_take_fd(message, 0), false, &err);
-	if (err.code != 0)
-		fail(exec, err.text);
-	else
-		report(exec, "+");
-}
-
-static void
-cell_ready(void *arg, uint32_t events)
-{
-	struct exec *exec = arg;
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	struct err err = {0};
-	const char *text;
-	uint32_t number;
-
-	(void)events;
-	if (ipc_receive(exec->source.fd, &message, &err) < 0) {
-		/* The container ended, and so did this process. */
-		fail(exec, "the container has ended");
-		exec->status = SPAWN_KILLED + SIGKILL;
-	} else if (message.type == CONTROL_STARTED) {
-		take_started(exec, &message);
-	} else if (message.type == CONTROL_EXITED && buf_get_u32(&message.body, &number) == 0) {
-		exec->exited = true;
-		exec->status = WIFSIGNALED((int)number) ? SPAWN_KILLED + WTERMSIG((int)number) : WEXITSTATUS((int)number);
-		loop_unwatch(exec->loop, &exec->source);
-		check_end(exec);
-	} else if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &number) == 0 &&
-	           buf_get_str(&message.body, &text) == 0) {
-		fail(exec, text);
-	} else if (message.type != CONTROL_SAYS) {
-		fail(exec, "the cell's supervisor is of another version");
-	}
-}
-
-static void
-caught(void *arg, const struct signalfd_siginfo *info)
-{
-	struct exec *exec = arg;
-	OWN(buf_free) struct buf message = {0};
-
-	if (info->ssi_signo == SIGWINCH) {
-		stdio_resize(&exec->stdio);
-		return;
-	}
-	steer_put(&message, &(struct steer_request){ .verb = VERB_SIGNAL, .n = { info->ssi_signo } });
-	(void)ipc_send(exec->source.fd, &message, NULL, 0, NULL);
+	report(arg, "+");
 }
 
 static int
-catch_signals(struct exec *exec, struct err *err)
+carry(struct process *p, int runtime, struct err *err)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH };
-	sigset_t set;
+	struct exec *exec = &p->exec;
+	int socket = cell_connect(runtime, &exec->entry, err);
 
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-		sigaddset(&set, numbers[i]);
-	signal(SIGPIPE, SIG_IGN);
-	return loop_catch(exec->loop, &set, caught, exec, err);
+	if (socket < 0)
+		return socket;
+	exec->argv = p->argv;
+	exec->env = p->env;
+	exec->cwd = exec->cwd != NULL && exec->cwd[0] == '/' ? exec->cwd : p->cell.cwd;
+	exec->cell = &p->cell;
+	exec->started = started;
+	exec->arg = p;
+	exec_run(exec, socket);
+	if (exec->err.code == 0)
+		return exec->status;
+	*err = exec->err;
+	/* The process ended with its container. */
+	return exec->is_cell_gone && p->report < 0 ? SPAWN_KILLED + SIGKILL : -exec->err.code;
 }
-
-static int
-send_exec(struct exec *exec, struct err *err)
-{
-	const struct process *p = exec->process;
-	const struct boundary *boundary = boundary_find(exec->cell->boundary, err);
-	struct winsize size = { .ws_row = (unsigned short)p->rows, .ws_col = (unsigned short)p->columns };
-	OWN(buf_free) struct buf message = {0};
-	int inside[3], r = boundary == NULL ? -EINVAL : stdio_open(&exec->stdio, p->tty, inside, err);
-
-	if (r < 0)
-		return r;
-	for (int i = 0; i < 3; i++)
-		boundary->give_to_agent(inside[i], exec->entry.slot, exec->cell);
-	if (p->tty)
-		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
-	steer_put(&message, &(struct steer_request){ .verb = VERB_EXEC });
-	buf_put_u32(&message, p->tty ? INIT_TTY : 0);
-	buf_put_u32(&message, size.ws_row);
-	buf_put_u32(&message, size.ws_col);
-	buf_put_str(&message, p->cwd != NULL && p->cwd[0] == '/' ? p->cwd : exec->cell->cwd);
-	buf_put_strv(&message, p->argv);
-	buf_put_strv(&message, p->env);
-	r = ipc_send(exec->source.fd, &message, p->tty ? &inside[2] : inside, p->tty ? (inside[2] >= 0 ? 1 : 0) : 3, err);
-	for (int i = 0; i < 3; i++)
-		closep(&inside[i]);
-	return r;
-}
-
-/* The process itself, from the inside of a child. */
-static int
-carry(struct exec *exec, int runtime, struct err *err)
-{
-	int r = loop_new(&exec->loop, err);
-
-	if (r < 0)
-		return r;
-	stdio_init(&exec->stdio, exec->loop, check_end, exec);
-	exec->source = (struct loop_source){ .ready = cell_ready, .arg = exec,
-	                                     .fd = cell_connect(runtime, &exec->entry, err) };
-	r = exec->source.fd < 0 ? exec->source.fd : catch_signals(exec, err);
-	r = r == 0 ? send_exec(exec, err) : r;
-	r = r == 0 ? loop_watch(exec->loop, &exec->source, EPOLLIN, err) : r;
-	r = r == 0 ? loop_run(exec->loop, err) : r;
-	stdio_close(&exec->stdio);
-	return r < 0 ? r : exec->status;
-}
-
-/* ---- the command ---- */
 
 _Noreturn static void
-be_process(struct exec *exec, int runtime, int console, bool apart)
+be_process(struct process *p, int runtime, int console, bool apart)
 {
 	struct err err = {0};
 	int r = apart && setsid() < 0 ? err_errno(&err, "cannot leave the engine's session") : 0;
 
 	r = r == 0 && console >= 0 ? oci_enter_console(console, &err) : r;
-	r = r == 0 ? carry(exec, runtime, &err) : r;
+	r = r == 0 ? carry(p, runtime, &err) : r;
 	if (r < 0)
-		report(exec, err.text);
+		report(p, err.text);
 	_exit(r < 0 ? FAILED : r);
 }
+
+/* ---- the command ---- */
 
 static int
 await_start(int fd, struct err *err)
@@ -328,25 +197,25 @@ await_start(int fd, struct err *err)
 }
 
 static int
-start(const struct oci *oci, struct exec *exec, int runtime, struct err *err)
+start(const struct oci *oci, struct process *p, int runtime, struct err *err)
 {
-	const bool terminal = exec->process->tty && oci->console != NULL;
+	const bool terminal = p->exec.tty && oci->console != NULL;
 	OWN(closep) int console = -1, started = -1;
 	int ends[2], r;
 	pid_t pid;
 
 	if (terminal)
-		console = oci_open_console(oci->console, exec->process->rows, exec->process->columns, err);
+		console = oci_open_console(oci->console, p->exec.rows, p->exec.columns, err);
 	if (terminal && console < 0)
 		return console;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot make a pipe");
 	started = ends[0];
-	exec->report = ends[1];
+	p->report = ends[1];
 	pid = fork();
 	if (pid == 0) {
 		close(started);
-		be_process(exec, runtime, console, oci->detach || terminal);
+		be_process(p, runtime, console, oci->detach || terminal);
 	}
 	close(ends[1]);
 	if (pid < 0)
@@ -362,29 +231,23 @@ start(const struct oci *oci, struct exec *exec, int runtime, struct err *err)
 }
 
 static int
-exec_in(const struct oci *oci, const struct oci_state *state, struct err *err)
+exec_in(const struct oci *oci, const struct oci_state *state, struct process *p, struct err *err)
 {
 	OWN(json_decrefp) json_t *file = NULL;
-	OWN(cell_spec_free) struct cell_spec cell = {0};
-	OWN(strv_freep) char **argv = NULL, **env = NULL;
-	struct process process = {0};
-	struct exec exec = { .process = &process, .cell = &cell, .report = -1 };
-	OWN(closep) int runtime = oci_find_cell(state, &exec.entry, err);
+	OWN(closep) int runtime = oci_find_cell(state, &p->exec.entry, err);
 	struct cell_info info = {0};
-	int r = runtime < 0 ? runtime : cell_control_info(runtime, &exec.entry, &info, err);
+	int r = runtime < 0 ? runtime : cell_control_info(runtime, &p->exec.entry, &info, err);
 
 	if (r < 0)
 		return r;
-	cell = info.spec;
+	p->cell = info.spec;
 	if (info.state == CONTROL_STATE_SILENT)
-		return cell_is_silent(&exec.entry, err);
-	r = oci->process == NULL ? take_words(oci, &cell, &process, err) : oci_read_json(oci->process, &file, err);
-	r = r == 0 && file != NULL ? take_process(file, &cell, &process, err) : r;
-	argv = process.argv;
-	env = process.env;
-	if (r == 0 && argv[0] == NULL)
+		return cell_is_silent(&p->exec.entry, err);
+	r = oci->process == NULL ? take_words(oci, p, err) : oci_read_json(oci->process, &file, err);
+	r = r == 0 && file != NULL ? take_process(file, p, err) : r;
+	if (r == 0 && p->argv[0] == NULL)
 		r = err_set(err, EINVAL, "no command is given: cloister-oci exec ID CMD...");
-	return r < 0 ? r : start(oci, &exec, runtime, err);
+	return r < 0 ? r : start(oci, p, runtime, err);
 }
 
 int
@@ -392,11 +255,16 @@ oci_exec(const struct oci *oci, struct err *err)
 {
 	OWN(closep) int root = oci_state_root(oci, err);
 	OWN(oci_state_free) struct oci_state state = {0};
+	struct process process = { .report = -1 };
 	int r = root < 0 ? root : oci_state_read(root, oci->words[0], &state, err);
 
 	if (r < 0)
 		return r;
 	if (!oci_state_is_alive(&state) || !state.is_started)
 		return err_set(err, ESRCH, "container not running");
-	return exec_in(oci, &state, err);
+	r = exec_in(oci, &state, &process, err);
+	strv_freep(&process.argv);
+	strv_freep(&process.env);
+	cell_spec_free(&process.cell);
+	return r;
 }
