@@ -98,16 +98,23 @@ cell_spec_programs(const struct cell_spec *spec)
 	       spec->rootfs[0] != '\0' ? CELL_PROGRAMS_FOLDER : CELL_PROGRAMS_HOST;
 }
 
+/* Whether the agent is the image's user: in a build, and in a container of an engine, whose files keep their owners. */
+static bool
+is_images(const struct cell_spec *spec)
+{
+	return spec->image.build || (spec->engine != NULL && spec->image.uid != 0);
+}
+
 uint32_t
 cell_spec_uid(const struct cell_spec *spec)
 {
-	return spec->bundle.layers != NULL ? spec->bundle.uid : spec->image.build ? spec->image.uid : spec->root ? 0 : CELL_AGENT_ID;
+	return spec->bundle.layers != NULL ? spec->bundle.uid : is_images(spec) ? spec->image.uid : spec->root ? 0 : CELL_AGENT_ID;
 }
 
 uint32_t
 cell_spec_gid(const struct cell_spec *spec)
 {
-	return spec->bundle.layers != NULL ? spec->bundle.gid : spec->image.build ? spec->image.gid : spec->root ? 0 : CELL_AGENT_ID;
+	return spec->bundle.layers != NULL ? spec->bundle.gid : is_images(spec) ? spec->image.gid : spec->root ? 0 : CELL_AGENT_ID;
 }
 
 bool

@@ -100,7 +100,9 @@ struct cell_image {
 	char **layers;                  /* folders, the lowest first, at most CELL_LAYERS_MAX; NULL: no image, or an engine's */
 	char *name;                     /* for people and records; "" if it has none; NULL: no image */
 	unsigned char digest[HASH_LEN]; /* of its manifest; of an engine's image, of its configuration */
-	uint32_t uid, gid;              /* of its user: the files of these ids belong to the agent */
+	/* Of its user: the files of these ids belong to the agent.  In a container of an engine, the agent has them, unless
+	 * they are root's. */
+	uint32_t uid, gid;
 	/* A step of a build: the agent is that user, and may change the image's files.  The changes become a layer, in
 	 * which no file is newer than EPOCH (seconds since 1970). */
 	bool build;

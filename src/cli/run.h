@@ -37,7 +37,9 @@ struct run {
 	char *image_text;               /* it, if the document has an image; or NULL */
 	const char *image_name, *image_digest;  /* the document's, or NULL */
 	const char *entrypoint;         /* --entrypoint, or NULL */
+	bool host_root;                 /* --root host */
 	json_t *image_config;           /* with an image: what it asks for */
+	char **engine_layers;           /* folders of an engine's image, the lowest first; NULL: they are not known */
 	struct policy_boundary boundary, demanded;      /* what is asked for, and what policies demand */
 	struct policy_images images;                    /* what policies require of the cell's image */
 	const char *boundary_by;        /* who asks for it */

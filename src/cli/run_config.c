@@ -168,7 +168,7 @@ read_accounts(const struct run *run, const char *file)
 {
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
 	                        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-	char *const *layers = run->spec.image.layers;
+	char *const *layers = run->spec.engine != NULL ? run->engine_layers : run->spec.image.layers;
 	char *text = NULL;
 
 	for (size_t i = strv_len(layers); i-- > 0 && text == NULL;) {
@@ -245,6 +245,9 @@ use_user(struct run *run, struct err *err)
 		r = find_id(run, "etc/group", group, &gid, NULL, err);
 	run->spec.image.uid = stored_id(uid);
 	run->spec.image.gid = stored_id(gid);
+	/* In a container, root's group may be the machine's. */
+	if (run->spec.engine != NULL && run->spec.image.gid == 0)
+		run->spec.image.gid = run->spec.image.uid;
 	return r;
 }
 
@@ -255,8 +258,7 @@ run_use_config(struct run *run, struct err *err)
 
 	if (r == 0)
 		r = use_folder(run, err);
-	/* The agent of an engine's container has the user that it always has. */
-	return r == 0 && run->spec.engine == NULL ? use_user(run, err) : r;
+	return r == 0 ? use_user(run, err) : r;
 }
 
 /* ---- ports ---- */

@@ -5,9 +5,9 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "boundary/docker/engine.h"
 #include "cli/run.h"
 #include "image/store.h"
+#include "target/docker_image.h"
 
 #define OWN_NAME "cloister.internal/minimal:"
 #define TAG_LEN 16                      /* digits of the layer's digest */
@@ -43,12 +43,12 @@ load_layer(const struct run *run, const struct store *s, const struct store_imag
 	int r;
 
 	snprintf(name, sizeof(name), OWN_NAME "%.*s", TAG_LEN, image->config.diff_ids[0] + strlen(HASH_PREFIX));
-	r = engine_find_image(run->spec.engine, name, false, ret_image, err);
+	r = engine_find_image(run->spec.engine, name, ret_image, err);
 	if (r != -ENOENT)
 		return r;
 	blob = store_open_blob(s, image->manifest.layers[0].digest, &size, err);
 	r = blob < 0 ? blob : engine_import(run->spec.engine, name, blob, err);
-	return r < 0 ? r : engine_find_image(run->spec.engine, name, false, ret_image, err);
+	return r < 0 ? r : engine_find_image(run->spec.engine, name, ret_image, err);
 }
 
 static int
@@ -89,20 +89,35 @@ is_wanted(const struct run *run, const struct engine_image *image)
 	       strcmp(run->image_digest, image->digest) == 0;
 }
 
+/* The digest that a document has is checked in any case. */
+static int
+check_required(const struct run *run, const char *ref, struct err *err)
+{
+	if (run->images.keys[0] != '\0')
+		return err_set(err, ENOTSUP, "the policy requires a signature, and an engine's images are not checked for one: "
+		               "use another boundary");
+	if (run->images.digest && run->image_digest == NULL && strchr(ref, '@') == NULL)
+		return err_set(err, EPERM, "the policy requires a digest: write NAME@sha256:...");
+	return 0;
+}
+
 static int
 take_theirs(struct run *run, struct err *err)
 {
 	OWN(engine_image_free) struct engine_image image = {0};
 	const char *ref = name_of(run->image_name != NULL ? run->image_name :
 	                          run->image_digest != NULL ? run->image_digest : run->image);
-	int r = engine_find_image(run->spec.engine, ref, true, &image, err);
+	int r = check_required(run, ref, err);
 
+	if (r == 0)
+		r = docker_image_get(run->spec.engine, ref, &image, err);
 	if (r < 0)
 		return r;
 	if (!is_wanted(run, &image))
 		return err_set(err, ESTALE, "it is %s now, and the document asks for %s", image.id, run->image_digest);
 	run->image_config = json_loads(image.config, 0, NULL);
 	run->spec.image.name = TAKE(image.name);
+	run->engine_layers = TAKE(image.layers);
 	if (run->image_config == NULL)
 		return err_set(err, EBADMSG, "the engine gives no configuration of it");
 	return take_id(run, &image, err);

@@ -20,6 +20,7 @@ run_free(struct run *run)
 	free(run->given);
 	json_decref(run->doc);
 	json_decref(run->image_config);
+	strv_free(run->engine_layers);
 	free(run->image_text);
 	free(run->input_path);
 	strv_free(run->placeholders);

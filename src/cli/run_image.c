@@ -33,7 +33,9 @@ run_set_root(struct run *run, const char *value, struct err *err)
 		run->spec.bare = true;
 	else if (strcmp(value, "minimal") == 0)
 		run->image = RUN_MINIMAL;
-	else if (strcmp(value, "host") != 0)
+	else if (strcmp(value, "host") == 0)
+		run->host_root = true;
+	else
 		return err_set(err, EINVAL, "there is no root '%s': use none, host or minimal, or --image", value);
 	return 0;
 }
@@ -279,7 +281,7 @@ run_finish_image(struct run *run, struct err *err)
 	int r = check_options(run, err);
 	const bool by_engine = strcmp(run->spec.boundary, BOUNDARY_DOCKER) == 0;
 
-	if (r == 0 && by_engine && (run->spec.bare || run->spec.rootfs[0] != '\0'))
+	if (r == 0 && by_engine && (run->spec.bare || run->host_root || run->spec.rootfs[0] != '\0'))
 		r = err_set(err, EINVAL, "a container has an image: use --image, or leave the root out");
 	if (run->image == NULL && by_engine)
 		run->image = RUN_MINIMAL;

@@ -21,6 +21,7 @@
 
 #define LINKS_MAX 40                    /* as the kernel's */
 #define OPAQUE "user.overlay.opaque"
+#define OPAQUE_OF_ROOT "trusted.overlay.opaque"         /* as root's engine writes it */
 
 static int
 open_in(int layer, const char *at, int flags)
@@ -38,10 +39,12 @@ is_whiteout(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
 
-/* Whether the layers below LAYER show nothing at AT, because of a folder above it. */
+/* Whether the layers below layer I show nothing at AT, because of a folder above it. */
 static bool
-hides_lower(int layer, const char *at)
+hides_lower(const struct dispatch_root *root, size_t i, const char *at)
 {
+	const char *const opaque = root->is_engines && geteuid() == 0 ? OPAQUE_OF_ROOT : OPAQUE;
+	const int layer = root->layers[i];
 	char part[PATH_MAX], mark;
 
 	for (const char *slash = strchr(at, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
@@ -56,7 +59,7 @@ hides_lower(int layer, const char *at)
 			return true;
 		close(TAKE_FD(fd));
 		fd = open_in(layer, part, O_RDONLY | O_DIRECTORY);
-		if (fd < 0 || (fgetxattr(fd, OPAQUE, &mark, 1) == 1 && mark == 'y'))
+		if (fd < 0 || (fgetxattr(fd, opaque, &mark, 1) == 1 && mark == 'y'))
 			return true;
 	}
 	return false;
@@ -71,7 +74,7 @@ find_layer(const struct dispatch_root *root, const char *at, struct stat *ret_st
 
 		if (fd >= 0)
 			return fstat(fd, ret_st) < 0 || is_whiteout(ret_st) ? -ENOENT : (int)i;
-		if (fd != -ENOENT || hides_lower(root->layers[i], at))
+		if (fd != -ENOENT || hides_lower(root, i, at))
 			return -ENOENT;
 	}
 	return -ENOENT;

@@ -147,6 +147,7 @@ int dispatch_hash_json(json_t *value, size_t max, char ret_hash[HASH_NAME + 1], 
 /* The root of a cell, to look at.  {0} is one without any file. */
 struct dispatch_root {
 	bool is_host;                   /* of the host, a cell sees only a few folders */
+	bool is_engines;                /* the layers are a container engine's */
 	int layers[DISPATCH_LAYERS_MAX];        /* folders, the lowest first */
 	char *paths[DISPATCH_LAYERS_MAX];
 	size_t n;
@@ -169,7 +170,7 @@ int dispatch_root_find(const struct dispatch_root *root, const char *path, struc
  * The caller closes *ret_root. */
 int dispatch_root_resolve(struct registry *reg, const struct dispatch_request *request, const json_t *agent,
                           json_t *resolved, struct dispatch_root *ret_root, struct err *err);
-/* Whether its image is a container engine's: then its files are not here. */
+/* Whether its image is a container engine's: then its files are not in the store. */
 bool dispatch_root_is_engines(const json_t *resolved);
 /* Opens the root that was resolved; -EUCLEAN if it is another one by now. */
 int dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch_root *ret_root, struct err *err);

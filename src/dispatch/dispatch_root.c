@@ -12,10 +12,10 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
-#include "boundary/docker/engine.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "registry/registry.h"
+#include "target/docker_image.h"
 
 #define ANSWER_MAX (4u << 20)           /* of cloister-image */
 #define SAID_MAX 65536
@@ -73,31 +73,42 @@ ask_for_image(const char *ref, json_t **ret_image, struct err *err)
 
 /* The image's own PATH, for commands without a folder. */
 static char *
-search_of(const json_t *image)
+search_of(const json_t *config)
 {
 	json_t *word;
 	size_t i;
 
-	json_array_foreach(json_object_get(json_object_get(image, "config"), "Env"), i, word)
+	json_array_foreach(json_object_get(config, "Env"), i, word)
 		if (json_is_string(word) && strncmp(json_string_value(word), "PATH=", 5) == 0)
 			return strdup(json_string_value(word) + 5);
 	return NULL;
 }
 
-/* An image of the container engine: it has the files, and its id is the digest. */
+/* An image of the container engine: its id is the digest.  Layers that cannot be seen from here are left out. */
 static int
-open_engines(const char *ref, json_t **ret_named, struct err *err)
+open_engines(const char *ref, struct dispatch_root *root, json_t **ret_named, struct err *err)
 {
 	OWN(engine_image_free) struct engine_image image = {0};
+	OWN(json_decrefp) json_t *config = NULL;
 	OWN(freep) char *socket = NULL;
 	int r = engine_find(&socket, err);
 
 	if (r == 0)
 		r = engine_check_owner(socket, err);
 	if (r == 0)
-		r = engine_find_image(socket, ref, true, &image, err);
+		r = docker_image_get(socket, ref, &image, err);
 	if (r < 0)
 		return err_wrap(err, "the image '%.200s'", ref);
+	root->is_engines = true;
+	for (char **layer = image.layers; layer != NULL && *layer != NULL; layer++)
+		if (dispatch_root_add(root, *layer, NULL) < 0) {
+			dispatch_root_close(root);
+			break;
+		}
+	if (ret_named == NULL)
+		return 0;
+	config = json_loads(image.config, 0, NULL);
+	root->search = search_of(config);
 	*ret_named = json_pack("{s:s,s:s}", "digest", image.id, "name", ref);
 	return *ret_named == NULL ? out_of_memory(err) : 0;
 }
@@ -116,7 +127,7 @@ open_image(const char *ref, struct dispatch_root *root, json_t **ret_named, stru
 			r = dispatch_root_add(root, dispatch_text(layer, "path"), err);
 	if (r < 0 || ret_named == NULL)
 		return r;
-	root->search = search_of(image);
+	root->search = search_of(json_object_get(image, "config"));
 	*ret_named = json_pack("{s:s,s:s}", "digest", dispatch_text(image, "digest"), "name",
 	                       dispatch_text(image, "name"));
 	return *ret_named == NULL ? out_of_memory(err) : 0;
@@ -179,7 +190,7 @@ dispatch_root_resolve(struct registry *reg, const struct dispatch_request *reque
 		r = err_set(err, EINVAL, "on the target docker, the root of an agent is an image or minimal: register it so, or "
 		            "name an image");
 	else if (r == 0 && is_by_engine(request))
-		r = open_engines(dispatch_text(asked, "image"), &named, err);
+		r = open_engines(dispatch_text(asked, "image"), &root, &named, err);
 	else if (r == 0 && json_object_get(asked, "image") != NULL)
 		r = open_image(dispatch_text(asked, "image"), &root, &named, err);
 	else if (r == 0 && json_object_get(asked, "capability") != NULL)
@@ -231,7 +242,9 @@ dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch
 	root.is_host = asked == NULL || is_word(asked, "host");
 	if (root.is_host)
 		r = dispatch_root_add(&root, "/", err);
-	else if (json_is_object(image) && !dispatch_root_is_engines(resolved))
+	else if (json_is_object(image) && dispatch_root_is_engines(resolved))
+		r = open_engines(dispatch_text(image, "digest"), &root, NULL, err);
+	else if (json_is_object(image))
 		r = open_image(dispatch_text(image, "digest"), &root, NULL, err);
 	else if (json_object_get(asked, "capability") != NULL)
 		r = open_capability(reg, json_object_get(asked, "capability"), &root, err);

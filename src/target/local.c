@@ -21,16 +21,5 @@ local_check(struct err *err)
 const struct target target_local = {
 	.name = "local",
 	.check = local_check,
-	.open = local_open,
-	.close = local_close,
-	.attach = local_attach,
-	.start = local_start,
-	.follow = local_follow,
-	.detach = local_detach,
-	.look = local_look,
-	.control = local_control,
-	.stream = local_stream,
-	.harvest = local_harvest,
-	.open_file = local_open_file,
-	.discard = local_discard,
+	LOCAL_COMMON
 };

@@ -1,4 +1,4 @@
-/* local_parts.h - shared only by the files of the local target. */
+/* local_parts.h - shared only by the targets whose cells are of this machine and user. */
 #ifndef CLOISTER_LOCAL_PARTS_H
 #define CLOISTER_LOCAL_PARTS_H
 #include "target/target.h"
@@ -29,4 +29,10 @@ void local_detach(struct target_link *link);
 int local_harvest(const char *cell, const struct target_harvest *how, struct target_end *ret_end,
                   struct err *err);
 int local_open_file(const struct target_file *file, struct err *err);
+
+/* The functions of such a target, but for check(): the cell document names the walls. */
+#define LOCAL_COMMON \
+	.open = local_open, .close = local_close, .attach = local_attach, .start = local_start, \
+	.follow = local_follow, .detach = local_detach, .look = local_look, .control = local_control, \
+	.stream = local_stream, .harvest = local_harvest, .open_file = local_open_file, .discard = local_discard
 #endif

@@ -1,4 +1,5 @@
 """Container engines that the tests start themselves: Docker's and Podman's of root, and Podman's of an ordinary user.
+Those in APART give each container a user namespace.
 
 Each has its own mount namespace, folders and socket.  Containers are made without a network, so none needs a bridge.
 """
@@ -10,14 +11,16 @@ import os
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
 import tarfile
+import threading
 import urllib.parse
 from pathlib import Path
 
 import pytest
 from leftovers import LABS
-from operators import IS_ROOT, USER, wait_until
+from operators import IS_ROOT, SECONDS, USER, children_of, end, wait_until
 
 IMAGE = "box:1"
 CONFIG = """[containers]
@@ -32,13 +35,17 @@ ALONE = "umount /sys/fs/cgroup/unified 2>/dev/null; "
 LABEL = "io.cloister.cell"
 # `make test` has the first; `make test-docker` all.
 KINDS = ["docker", "podman", "rootless"] if os.environ.get("CLOISTER_TEST_ENGINES") else ["docker"]
+APART = ["remap", "auto"] if os.environ.get("CLOISTER_TEST_ENGINES") else []
+DOCKERS = "docker", "remap"
+REGISTRY = "localhost:5000"         # in the engine's own network
+IDS = 300_000_000
 
 
 def missing(kind):
     """Why this machine cannot run that engine, or None."""
     if not IS_ROOT:
         return "only root can start an engine of its own"
-    needed = ["dockerd", "runc"] if kind == "docker" else ["podman", "crun"]
+    needed = ["dockerd", "containerd", "runc"] if kind in DOCKERS else ["podman", "crun"]
     if kind == "rootless":
         needed.append("newuidmap")
     lacking = [name for name in [*needed, "busybox", "unshare"] if shutil.which(name) is None]
@@ -46,8 +53,8 @@ def missing(kind):
 
 
 @functools.cache
-def busybox():
-    """A tar archive of a root file system with nothing but busybox."""
+def busybox(*files):
+    """A tar archive of a root file system with nothing but busybox, and FILES: (path, text, mode, uid, gid)."""
     out = io.BytesIO()
     program = Path(shutil.which("busybox"))
     applets = subprocess.run([program, "--list"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()
@@ -64,6 +71,10 @@ def busybox():
                 info = tarfile.TarInfo(f"bin/{name}")
                 info.type, info.linkname = tarfile.SYMTYPE, "busybox"
                 tar.addfile(info)
+        for path, text, mode, uid, gid in files:
+            info = tarfile.TarInfo(path)
+            info.mode, info.uid, info.gid, info.size = mode, uid, gid, len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
     return out.getvalue()
 
 
@@ -114,9 +125,18 @@ class Engine:
         self.log = (base / "log").open("wb")
         self.process = subprocess.Popen(
             ["unshare", "-m", *([] if self.who == "user" else ["-n"]), "sh", "-c", self.script()],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+            # conmon writes "oom" into its folder.
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True, cwd=base / "own")
         self.servers = [self.process.pid]
         LABS.append(self.process.pid)
+        try:
+            self.begin()
+        except BaseException:
+            self.stop()
+            raise
+
+    def begin(self):
+        kind, base = self.kind, self.base
         wait_until(self.answers, f"{kind} answers at {self.socket}: {(base / 'log').read_text()}")
         self.take(IMAGE)
         # A rootless engine keeps its namespaces by a process of its own.
@@ -126,23 +146,32 @@ class Engine:
 
     def script(self):
         own = self.base / "own"
-        if self.kind == "docker":
-            return (f"{ALONE} ip link set lo up; exec dockerd --data-root {own}/root --exec-root {own}/run "
-                    f"-H unix://{self.socket} -p {own}/pid --iptables=false --bridge=none")
+        # A user whom newuidmap knows, with ids of its own; root's Podman takes those of "containers".
+        (self.base / "passwd").write_text(Path("/etc/passwd").read_text() + f"tester:x:{USER}:{USER}::{own}/home:/bin/sh\n")
+        (self.base / "group").write_text(Path("/etc/group").read_text() + f"tester:x:{USER}:\n")
+        (self.base / "subid").write_text(f"{'containers' if self.kind == 'auto' else 'tester'}:{IDS}:655360\n")
+        binds = "touch /etc/subuid /etc/subgid; " + "".join(f"mount --bind {self.base}/{file} /etc/{name}; " for file, name in (
+            ("passwd", "passwd"), ("group", "group"), ("subid", "subuid"), ("subid", "subgid")))
+        if self.kind in DOCKERS:
+            remap = " --userns-remap=tester:tester" if self.kind == "remap" else ""
+            # dockerd would wait for its own containerd for 15 seconds only.
+            (self.base / "containerd.toml").write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
+            return (f"{ALONE} {binds if remap else ''} ip link set lo up; containerd -c {self.base}/containerd.toml "
+                    f"--root {own}/containerd --state {own}/run/containerd --address {own}/containerd.sock & "
+                    f"until [ -S {own}/containerd.sock ]; do sleep 0.1; done; exec dockerd --containerd {own}/containerd.sock "
+                    f"--data-root {own}/root --exec-root {own}/run -H unix://{self.socket} -p {own}/pid --iptables=false "
+                    f"--bridge=none{remap}")
         (self.base / "containers.conf").write_text(CONFIG)
+        (self.base / "registries.conf").write_text(f'[[registry]]\nlocation = "{REGISTRY}"\ninsecure = true\n')
         (self.base / "storage.conf").write_text(
             f'[storage]\ndriver = "overlay"\nrunroot = "{own}/run/c"\ngraphroot = "{own}/home/c"\n')
         env = (f"env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME={own}/home XDG_RUNTIME_DIR={own}/run TMPDIR={own}/home "
-               f"CONTAINERS_CONF={self.base}/containers.conf CONTAINERS_STORAGE_CONF={self.base}/storage.conf")
+               f"CONTAINERS_CONF={self.base}/containers.conf CONTAINERS_STORAGE_CONF={self.base}/storage.conf "
+               f"CONTAINERS_REGISTRIES_CONF={self.base}/registries.conf")
         service = f"podman system service --time 0 unix://{self.socket}"
         if self.who == "root":
-            return f"{ALONE} ip link set lo up; exec {env} {service}"
-        # A user whom newuidmap knows, with ids of its own.
-        (self.base / "passwd").write_text(Path("/etc/passwd").read_text() + f"tester:x:{USER}:{USER}::{own}/home:/bin/sh\n")
-        (self.base / "subid").write_text("tester:300000000:65536\n")
-        binds = "".join(f"mount --bind {self.base}/{file} /etc/{name}; " for file, name in (
-            ("passwd", "passwd"), ("subid", "subuid"), ("subid", "subgid")))
-        return (f"{ALONE} touch /etc/subuid /etc/subgid; {binds} "
+            return f"{ALONE} {binds if self.kind == 'auto' else ''} ip link set lo up; exec {env} {service}"
+        return (f"{ALONE} {binds} "
                 f"exec setpriv --reuid={USER} --regid={USER} --clear-groups {env} {service}")
 
     def answers(self):
@@ -152,18 +181,23 @@ class Engine:
         except OSError:
             return False
 
-    def ask(self, method, path, body=None, type="application/json"):
+    def exchange(self, method, path, body=None, **fields):
         connection = Connection(self.socket)
-        connection.request(method, path, body, {"Content-Type": type})
+        connection.request(method, path, body, {"Content-Type": "application/json", **fields})
         answer = connection.getresponse()
         data = answer.read()
         connection.close()
-        assert answer.status < 300, (method, path, data)
+        return answer.status, data
+
+    def ask(self, method, path, body=None, type="application/json", **fields):
+        status, data = self.exchange(method, path, body, **{"Content-Type": type, **fields})
+        assert status < 300, (method, path, data)
         return data
 
-    def take(self, name):
-        """An image of busybox with that name."""
-        self.ask("POST", f"/images/create?fromSrc=-&repo={name}", busybox(), "application/x-tar")
+    def take(self, name, *files, change=""):
+        """An image of busybox and FILES with that name."""
+        changes = f"&changes={urllib.parse.quote(change)}" if change else ""
+        self.ask("POST", f"/images/create?fromSrc=-&repo={name}{changes}", busybox(*files), "application/x-tar")
 
     def containers(self):
         """The cells of containers that there are."""
@@ -182,15 +216,54 @@ class Engine:
         return json.loads(self.ask("POST", f"/containers/create?name={name}", json.dumps({"Image": IMAGE, "Cmd": words, **body})))
 
     def stop(self):
+        beside = children_of(self.process.pid)
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
+            self.process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.log.close()
+        for pid in beside:
+            end(pid)
         for pid in self.servers:
             LABS.remove(pid)
         for pid in self.servers[1:]:
-            os.kill(pid, signal.SIGKILL)
+            end(pid)
         subprocess.run(["rm", "-rf", "--one-file-system", self.base], check=False)
+
+
+class Middleman:
+    """A socket of an engine that lies.  ASK changes the body of a request, and TELL that of an answer."""
+
+    def __init__(self, engine, path, ask=None, tell=None):
+        self.engine = engine
+        self.change_ask = ask or (lambda method, path, body: body)
+        self.change_tell = tell or (lambda method, path, data: data)
+        outer = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                outer.serve(self.rfile, self.wfile)
+
+        self.server = socketserver.ThreadingUnixStreamServer(str(path), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def serve(self, reader, writer):
+        line = reader.readline().decode().split()
+        if not line:
+            return
+        fields = http.client.parse_headers(reader)
+        body = reader.read(int(fields.get("Content-Length", 0)))
+        method, path = line[0], line[1]
+        status, data = self.engine.exchange(method, path, self.change_ask(method, path, body),
+                                            **{"Content-Type": fields.get("Content-Type", "application/json")})
+        data = self.change_tell(method, path, data)
+        # These have no body.
+        length = "" if status == 204 else f"Content-Length: {len(data)}\r\n"
+        writer.write(f"HTTP/1.1 {status} So\r\n{length}Connection: close\r\n\r\n".encode() + (data if length else b""))
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()

@@ -253,7 +253,7 @@ capture_make(int userns, bool has_policy, struct capture *ret_capture, struct er
 int
 capture_enter(const int fds[2], struct err *err)
 {
-	if (setns(fds[0], CLONE_NEWUSER) < 0 || setns(fds[1], CLONE_NEWNET) < 0)
+	if ((fcntl(fds[0], F_GETFD) >= 0 && setns(fds[0], CLONE_NEWUSER) < 0) || setns(fds[1], CLONE_NEWNET) < 0)
 		return err_errno(err, "cannot enter the cell's network");
 	return 0;
 }

@@ -26,7 +26,8 @@ int capture_make(int userns, bool has_policy, struct capture *ret_capture, struc
 int capture_make_in(int userns, int netns, bool has_policy, struct capture *ret_capture, struct err *err);
 void capture_close(struct capture *capture);    /* for OWN() too */
 
-/* Moves the calling process into a network: FDS are its user and its network namespace. */
+/* Moves the calling process into a network: FDS are its user and its network namespace.  The first is not open if the
+ * network has the host's user namespace. */
 int capture_enter(const int fds[2], struct err *err);
 
 /* The interface number of a guest's tap. */

@@ -36,8 +36,9 @@ struct dk_container {
 /* "cloister-ID"; returns NAME. */
 const char *dk_name(char name[DK_NAME_SIZE], const char *id);
 
-/* dk_describe.c: the container as the API takes it; the caller owns the text.  NULL: no memory. */
-char *dk_describe(const struct cell_spec *spec, const char *init, const char *port);
+/* dk_describe.c: the container as the API takes it; the caller owns the text.  APART: Podman gives it a user namespace
+ * with ids that nobody else has.  NULL: no memory. */
+char *dk_describe(const struct cell_spec *spec, const char *init, const char *port, bool apart);
 
 /* dk_enter.c: builds the cell's file system in the container, and sends what the supervisor keeps to w->channel.
  * Returns once it is done. */

@@ -9,19 +9,23 @@
 #include "confine/filter.h"
 #include "ipc/init_channel.h"
 
+/* With a group, an engine adds no other groups of the image's. */
+#define USER "%u:%u"
+
 /* Init's own arguments: see proc/init/init_engine.c. */
 static void
 put_command(struct json *w, const struct cell_spec *spec)
 {
 	static const char *const init[] = { DK_INIT, NULL };
-	char filter[2] = { (char)('0' + FILTER_DEFAULT), '\0' }, over[24], most[24];
+	char filter[2] = { (char)('0' + FILTER_DEFAULT), '\0' }, over[24], most[24], user[32];
 	const char flags[] = { INIT_BY_STREAM, INIT_BY_ENGINE, '\0' };
-	const char *const words[] = { filter, over, flags, DK_PORT, most, NULL };
+	const char *const words[] = { filter, over, flags, DK_PORT, most, user, NULL };
 
 	snprintf(over, sizeof(over), "%llu",
 	         (unsigned long long)cell_limits_over_ms(spec->limits.time_ms, spec->limits.ttl_ms));
 	/* The container's group should apply first, because it counts how often it did. */
 	snprintf(most, sizeof(most), "%llu", (unsigned long long)ns_most_processes(spec) + 64);
+	snprintf(user, sizeof(user), USER, cell_spec_uid(spec), cell_spec_gid(spec));
 	json_strv(w, "Entrypoint", init);
 	json_open(w, "Cmd", '[');
 	for (size_t i = 0; words[i] != NULL; i++)
@@ -44,7 +48,7 @@ put_bind(struct json *w, const char *from, const char *to)
 }
 
 static void
-put_host(struct json *w, const struct cell_spec *spec, const char *init, const char *port)
+put_host(struct json *w, const struct cell_spec *spec, const char *init, const char *port, bool apart)
 {
 	static const char *const all[] = { "ALL", NULL }, *const options[] = { "no-new-privileges", NULL };
 	const struct cell_limits *limits = &spec->limits;
@@ -63,7 +67,9 @@ put_host(struct json *w, const struct cell_spec *spec, const char *init, const c
 	json_u64(w, "PidsLimit", ns_most_processes(spec));
 	/* A rootless engine's user is the agent. */
 	if (geteuid() != 0)
-		json_raw(w, "UsernsMode", "\"keep-id:uid=%d,gid=%d\"", CELL_AGENT_ID, CELL_AGENT_ID);
+		json_raw(w, "UsernsMode", "\"keep-id:uid=%u,gid=%u\"", cell_spec_uid(spec), cell_spec_gid(spec));
+	else if (apart)
+		json_raw(w, "UsernsMode", "\"auto:size=%u\"", NS_RANGE_SIZE);
 	json_open(w, "LogConfig", '{');
 	json_str(w, "Type", "none");
 	json_close(w, '}');
@@ -75,7 +81,7 @@ put_host(struct json *w, const struct cell_spec *spec, const char *init, const c
 }
 
 char *
-dk_describe(const struct cell_spec *spec, const char *init, const char *port)
+dk_describe(const struct cell_spec *spec, const char *init, const char *port, bool apart)
 {
 	static const char *const none[] = { "NONE", NULL };
 	OWN(freep) char *text = NULL;
@@ -89,7 +95,7 @@ dk_describe(const struct cell_spec *spec, const char *init, const char *port)
 	hash_name(spec->image.digest, image);
 	json_str(&w, "Image", image);
 	json_str(&w, "Hostname", spec->hostname);
-	json_raw(&w, "User", "\"%d:%d\"", CELL_AGENT_ID, CELL_AGENT_ID);
+	json_raw(&w, "User", "\"" USER "\"", cell_spec_uid(spec), cell_spec_gid(spec));
 	json_str(&w, "WorkingDir", "/");
 	put_command(&w, spec);
 	json_bool(&w, "NetworkDisabled", true);
@@ -99,7 +105,7 @@ dk_describe(const struct cell_spec *spec, const char *init, const char *port)
 	json_open(&w, "Healthcheck", '{');
 	json_strv(&w, "Test", none);
 	json_close(&w, '}');
-	put_host(&w, spec, init, port);
+	put_host(&w, spec, init, port, apart);
 	json_close(&w, '}');
 	return fclose(w.out) == 0 ? TAKE(text) : NULL;
 }

@@ -1,14 +1,17 @@
 /* dk_end.c - ends and clears containers without their supervisors. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "boundary/cgroup/cgroup.h"
 #include "boundary/docker/dk.h"
 #include "cell/cell_steer.h"
 
@@ -20,12 +23,38 @@ read_engine(int entry, char **ret_engine)
 	return read_file_at(entry, CELL_ENGINE, ENGINE_PATH_MAX, ret_engine, NULL, NULL);
 }
 
-/* The engine kills the container, frozen or not.  Its supervisor is spared, because it still has to keep the cell's
- * changes. */
+/* A group frozen by version 1 dies only when it is thawed.  Podman would remove the container and leave its processes. */
+static void
+kill_frozen(const char *engine, const char *name)
+{
+	OWN(cgroup_freep) struct cgroup *group = NULL;
+	OWN(closep) int init = -1;
+	char id[ENGINE_CONTAINER_LEN + 1];
+	unsigned carries = 0;
+	pid_t pid;
+
+	if (engine_find_process(engine, name, id, &pid, NULL) <= 0)
+		return;
+	init = (int)syscall(SYS_pidfd_open, pid, 0);
+	/* Only that container's processes are in a group of its name. */
+	if (init < 0 || cgroup_adopt(pid, id, &group, &carries, NULL) < 0 || carries == 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, init, SIGKILL, NULL, 0);
+	(void)cgroup_freeze(group, false, NULL);
+}
+
+static int
+remove_container(const char *engine, const char *name, struct err *err)
+{
+	kill_frozen(engine, name);
+	return engine_remove(engine, name, err);
+}
+
+/* The container dies, frozen or not.  Its supervisor is spared, because it still has to keep the cell's changes. */
 static int
 remove_by(int dir, const struct cell_entry *entry, const struct cell_steer_who *who, struct err *err)
 {
-	OWN(freep) char *engine = NULL, *groups = NULL;
+	OWN(freep) char *engine = NULL;
 	char name[DK_NAME_SIZE];
 	int r = read_engine(dir, &engine);
 
@@ -35,7 +64,7 @@ remove_by(int dir, const struct cell_entry *entry, const struct cell_steer_who *
 	if (r <= 0)
 		return r;
 	ns_leave_mark(dir, who);
-	r = engine_remove(engine, name, err);
+	r = remove_container(engine, name, err);
 	return r < 0 ? r : 1;
 }
 
@@ -59,7 +88,7 @@ dk_clear(const struct walls *w, int entry, const char *id)
 	(void)w;
 	if (read_engine(entry, &engine) < 0)
 		return r;
-	return engine_remove(engine, dk_name(name, id), NULL) < 0 ? -EBUSY : r;
+	return remove_container(engine, dk_name(name, id), NULL) < 0 ? -EBUSY : r;
 }
 
 struct unknown {
@@ -76,7 +105,7 @@ clear_one(void *arg, const char *id, int64_t created_s)
 	char name[DK_NAME_SIZE];
 
 	if (cell_id_ok(id) && created_s < u->before && strcmp(id, u->of->id) != 0 && !u->is_known(u->arg, id))
-		(void)engine_remove(u->of->container->engine, dk_name(name, id), NULL);
+		(void)remove_container(u->of->container->engine, dk_name(name, id), NULL);
 }
 
 void

@@ -80,8 +80,8 @@ make_own_group(const struct cell_spec *spec, const struct boundary_ground *groun
 }
 
 static int
-make_container(const struct cell_spec *spec, const struct boundary_ground *ground, struct dk_container *c,
-               struct err *err)
+create(const struct cell_spec *spec, const struct boundary_ground *ground, bool apart, struct dk_container *c,
+       struct err *err)
 {
 	OWN(freep) char *description = NULL;
 	char init[PATH_MAX], port[PATH_MAX];
@@ -91,10 +91,25 @@ make_container(const struct cell_spec *spec, const struct boundary_ground *groun
 		r = find_path(ground->entry, CELL_PORT, port, err);
 	if (r < 0)
 		return r;
-	description = dk_describe(spec, init, port);
-	if (description == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	r = engine_create(c->engine, c->name, description, c->id, err);
+	description = dk_describe(spec, init, port, apart);
+	return description == NULL ? err_set(err, ENOMEM, "out of memory") :
+	       engine_create(c->engine, c->name, description, c->id, err);
+}
+
+/* Root's Podman has ids of its own for a container, if the machine assigns some to the user "containers". */
+static int
+make_container(const struct cell_spec *spec, const struct boundary_ground *ground, struct dk_container *c,
+               struct err *err)
+{
+	const bool apart = geteuid() == 0 && engine_is_podman(c->engine);
+	char image[HASH_NAME + 1];
+	int r = create(spec, ground, apart, c, err);
+
+	if (r < 0 && apart)
+		r = create(spec, ground, false, c, err);
+	hash_name(spec->image.digest, image);
+	if (r == 0)
+		r = engine_check_image(c->engine, c->name, image, err);
 	return r < 0 ? r : engine_start(c->engine, c->name, err);
 }
 
@@ -266,20 +281,6 @@ docker_close(struct walls *w)
 	return r < 0 ? r : own;
 }
 
-static void
-abandon(struct walls *w)
-{
-	const int *const fds[] = { &w->pidfd, &w->scratch, &w->netns, &w->userns, &w->channel };
-
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		closep(&w->uppers[i]);
-	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
-		closep(&w->sockets[i]);
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		closep(fds[i]);
-	(void)docker_close(w);
-}
-
 static int
 docker_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
              struct err *err)
@@ -295,7 +296,8 @@ docker_start(const struct cell_spec *spec, const struct boundary_ground *ground,
 	(void)dk_name(w->container->name, spec->id);
 	r = start(spec, ground, w, err);
 	if (r < 0) {
-		abandon(w);
+		ns_drop_fds(w);
+		(void)docker_close(w);
 		return r;
 	}
 	*ret_walls = w;
@@ -319,6 +321,13 @@ docker_kill(struct walls *w)
 {
 	w->frozen = false;
 	dk_warden_kill(w);
+}
+
+static void
+docker_enter_net(const struct walls *w, int ret_fds[BOUNDARY_NET_FDS])
+{
+	ret_fds[0] = w->container->userns;
+	ret_fds[1] = w->netns;
 }
 
 /* ---- before there is one ---- */
@@ -369,7 +378,7 @@ const struct boundary boundary_docker = {
 	.inner_root = docker_inner_root, .keeps_changes = overlay_fits_memory, .give_to_agent = docker_give_to_agent,
 	.start = docker_start, .port = ns_port, .died = ns_died, .reap = docker_reap, .kill = docker_kill,
 	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids,
-	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, .folders = ns_folders,
+	.sockets = ns_sockets, .enter_net = docker_enter_net, .counters = ns_counters, .folders = ns_folders,
 	.is_changed = ns_is_changed, .collect = ns_collect, .close = docker_close,
 	.halt = dk_halt, .clear = dk_clear, .clear_unknown = dk_clear_unknown,
 };

@@ -55,13 +55,16 @@ send_request(int fd, const struct engine_request *q, struct err *err)
 
 	if (q->file > 0 && fstat(q->file, &st) < 0)
 		return err_errno(err, "cannot look at the archive");
-	head = str_format("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\n"
+	head = str_format("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\n%s%s%s"
 	                  "Content-Length: %llu\r\n\r\n", q->method, q->path,
 	                  q->file > 0 ? "application/x-tar" : "application/json",
+	                  q->login != NULL ? "X-Registry-Auth: " : "", q->login != NULL ? q->login : "",
+	                  q->login != NULL ? "\r\n" : "",
 	                  (unsigned long long)(q->file > 0 ? (uint64_t)st.st_size : q->json != NULL ? strlen(q->json) : 0));
 	if (head == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = write_all(fd, head, strlen(head), err);
+	explicit_bzero(head, strlen(head));
 	if (r == 0 && q->json != NULL)
 		r = write_all(fd, q->json, strlen(q->json), err);
 	while (r == 0 && q->file > 0 && at < st.st_size)
@@ -144,12 +147,11 @@ engine_ask(const char *socket_path, const struct engine_request *q, struct engin
 int
 engine_refused(const char *what, const struct engine_answer *a, struct err *err)
 {
-	static const char key[] = "\"message\":\"";
-	const char *at = strstr(a->text, key);
+	const char *const key = a->status == 200 ? ENGINE_ERROR : "\"message\":\"", *at = strstr(a->text, key);
 	char reason[REASON_MAX + 1];
 	size_t n = 0;
 
-	at = at == NULL ? a->text : at + sizeof(key) - 1;
+	at = at == NULL ? a->text : at + strlen(key);
 	for (; *at != '\0' && *at != '"' && *at != '\n' && n < REASON_MAX; at++) {
 		if (*at == '\\' && at[1] != '\0')
 			at++;

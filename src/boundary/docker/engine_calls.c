@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -15,13 +16,33 @@
 #define GONE_PAUSE_MS 5
 #define ESCAPED_MAX (3 * ENGINE_REF_MAX + 1)
 
-
 static const char *
 text_of(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 
 	return text != NULL ? text : "";
+}
+
+static bool
+copy_digest(char to[ENGINE_ID_LEN + 1], const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len != ENGINE_ID_LEN || strncmp(text, "sha256:", 7) != 0 || strspn(text + 7, "0123456789abcdef") != len - 7)
+		return false;
+	memcpy(to, text, len + 1);
+	return true;
+}
+
+/* Podman leaves the algorithm out. */
+static bool
+copy_id(char to[ENGINE_ID_LEN + 1], const char *text)
+{
+	char id[ENGINE_ID_LEN + 16];
+
+	snprintf(id, sizeof(id), "%s%s", strncmp(text, "sha256:", 7) == 0 ? "" : "sha256:", text);
+	return copy_digest(to, id);
 }
 
 static int
@@ -34,6 +55,21 @@ parse(const struct engine_answer *a, json_t **ret_json, struct err *err)
 		return err_set(err, EBADMSG, "the engine answers with something that is not JSON");
 	*ret_json = json;
 	return 0;
+}
+
+static bool
+is_podmans(const struct engine_answer *version)
+{
+	return strstr(version->text, "Podman Engine") != NULL;
+}
+
+bool
+engine_is_podman(const char *socket)
+{
+	OWN(engine_answer_free) struct engine_answer version = {0};
+
+	return engine_ask(socket, &(struct engine_request){ .method = "GET", .path = "/version" }, &version, NULL) == 0 &&
+	       is_podmans(&version);
 }
 
 int
@@ -57,7 +93,7 @@ engine_describe(const char *socket, struct engine_about *ret_about, struct err *
 	if (r < 0)
 		return r;
 	snprintf(found.version, sizeof(found.version), "%s", text_of(about, "Version"));
-	snprintf(found.name, sizeof(found.name), "%s", strstr(version.text, "Podman Engine") != NULL ? "Podman" : "Docker");
+	snprintf(found.name, sizeof(found.name), "%s", is_podmans(&version) ? "Podman" : "Docker");
 	options = json_object_get(details, "SecurityOptions");
 	json_array_foreach(options, i, option)
 		if (json_is_string(option) && strstr(json_string_value(option), "name=rootless") != NULL)
@@ -68,6 +104,15 @@ engine_describe(const char *socket, struct engine_about *ret_about, struct err *
 
 /* ---- containers ---- */
 
+static bool
+copy_container(char to[ENGINE_CONTAINER_LEN + 1], const char *id)
+{
+	if (strlen(id) != ENGINE_CONTAINER_LEN || strspn(id, "0123456789abcdef") != ENGINE_CONTAINER_LEN)
+		return false;
+	memcpy(to, id, ENGINE_CONTAINER_LEN + 1);
+	return true;
+}
+
 int
 engine_create(const char *socket, const char *name, const char *description, char ret_id[ENGINE_CONTAINER_LEN + 1],
               struct err *err)
@@ -75,7 +120,6 @@ engine_create(const char *socket, const char *name, const char *description, cha
 	OWN(engine_answer_free) struct engine_answer a = {0};
 	OWN(json_decrefp) json_t *made = NULL;
 	OWN(freep) char *path = str_format("/containers/create?name=%s", name);
-	const char *id;
 	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") :
 	        engine_ask(socket, &(struct engine_request){ .method = "POST", .path = path, .json = description }, &a, err);
 
@@ -85,11 +129,8 @@ engine_create(const char *socket, const char *name, const char *description, cha
 		r = parse(&a, &made, err);
 	if (r < 0)
 		return r;
-	id = text_of(made, "Id");
-	if (strlen(id) != ENGINE_CONTAINER_LEN || strspn(id, "0123456789abcdef") != ENGINE_CONTAINER_LEN)
-		return err_set(err, EBADMSG, "the engine gives no id of the container");
-	memcpy(ret_id, id, ENGINE_CONTAINER_LEN + 1);
-	return 0;
+	return copy_container(ret_id, text_of(made, "Id")) ? 0 :
+	       err_set(err, EBADMSG, "the engine gives no id of the container");
 }
 
 static int
@@ -100,6 +141,44 @@ ask_of(const char *socket, const char *method, const char *name, const char *wha
 
 	return path == NULL ? err_set(err, ENOMEM, "out of memory") :
 	       engine_ask(socket, &(struct engine_request){ .method = method, .path = path }, ret_answer, err);
+}
+
+/* The caller owns *ret_about.  -ENOENT. */
+static int
+look_at(const char *socket, const char *name, json_t **ret_about, struct err *err)
+{
+	OWN(engine_answer_free) struct engine_answer a = {0};
+	int r = ask_of(socket, "GET", name, "/json", &a, err);
+
+	if (r == 0 && a.status != 200)
+		r = engine_refused("describe the container", &a, err);
+	return r < 0 ? r : parse(&a, ret_about, err);
+}
+
+int
+engine_check_image(const char *socket, const char *name, const char *image, struct err *err)
+{
+	OWN(json_decrefp) json_t *about = NULL;
+	char id[ENGINE_ID_LEN + 1] = "";
+	int r = look_at(socket, name, &about, err);
+
+	if (r < 0)
+		return r;
+	return copy_id(id, text_of(about, "Image")) && strcmp(id, image) == 0 ? 0 :
+	       err_set(err, ESTALE, "the engine made the container from another image, %s", id[0] != '\0' ? id : "of no id");
+}
+
+int
+engine_find_process(const char *socket, const char *name, char ret_id[ENGINE_CONTAINER_LEN + 1], pid_t *ret_pid,
+                    struct err *err)
+{
+	OWN(json_decrefp) json_t *about = NULL;
+	int r = look_at(socket, name, &about, err);
+
+	if (r < 0)
+		return r;
+	*ret_pid = (pid_t)json_integer_value(json_object_get(json_object_get(about, "State"), "Pid"));
+	return copy_container(ret_id, text_of(about, "Id")) && *ret_pid > 0;
 }
 
 int
@@ -114,12 +193,10 @@ engine_start(const char *socket, const char *name, struct err *err)
 int
 engine_has(const char *socket, const char *name, struct err *err)
 {
-	OWN(engine_answer_free) struct engine_answer a = {0};
-	int r = ask_of(socket, "GET", name, "/json", &a, err);
+	OWN(json_decrefp) json_t *about = NULL;
+	int r = look_at(socket, name, &about, err);
 
-	if (r < 0 || a.status == 404)
-		return r;
-	return a.status == 200 ? 1 : engine_refused("describe the container", &a, err);
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
 /* A container that removes itself at its end may do so meanwhile: the engine refuses a second removal. */
@@ -176,6 +253,7 @@ engine_image_free(struct engine_image *image)
 {
 	free(image->name);
 	free(image->config);
+	strv_free(image->layers);
 	*image = (struct engine_image){0};
 }
 
@@ -194,17 +272,6 @@ escape(const char *text, char ret_text[ESCAPED_MAX], struct err *err)
 	return 0;
 }
 
-static bool
-copy_digest(char to[ENGINE_ID_LEN + 1], const char *text)
-{
-	size_t len = strlen(text);
-
-	if (len != ENGINE_ID_LEN || strncmp(text, "sha256:", 7) != 0 || strspn(text + 7, "0123456789abcdef") != len - 7)
-		return false;
-	memcpy(to, text, len + 1);
-	return true;
-}
-
 /* The digest of the repository that the operator named; else of any. */
 static void
 find_digest(const json_t *about, const char *ref, char ret_digest[ENGINE_ID_LEN + 1])
@@ -220,27 +287,48 @@ find_digest(const json_t *about, const char *ref, char ret_digest[ENGINE_ID_LEN 
 	}
 }
 
+/* The drivers `overlay` of Podman and `overlay2` of Docker: UpperDir is the topmost, and LowerDir has the others, the
+ * highest first. */
+static char **
+find_layers(const json_t *about)
+{
+	const json_t *driver = json_object_get(about, "GraphDriver"), *data = json_object_get(driver, "Data");
+	OWN(strv_freep) char **layers = calloc(ENGINE_LAYERS_MAX + 1, sizeof(*layers));
+	OWN(freep) char *all = str_format("%s:%s", text_of(data, "UpperDir"), text_of(data, "LowerDir"));
+	char *at = all, *one, *name;
+	size_t n = 0;
+
+	if (layers == NULL || all == NULL || strncmp(text_of(driver, "Name"), "overlay", 7) != 0)
+		return NULL;
+	while ((one = strsep(&at, ":")) != NULL)
+		if (one[0] != '\0' && (one[0] != '/' || n == ENGINE_LAYERS_MAX || (layers[n++] = strdup(one)) == NULL))
+			return NULL;
+	for (size_t i = 0; i < n / 2; i++) {
+		name = layers[i];
+		layers[i] = layers[n - 1 - i];
+		layers[n - 1 - i] = name;
+	}
+	return n > 0 ? TAKE(layers) : NULL;
+}
+
 static int
 take_image(const struct engine_answer *a, const char *ref, struct engine_image *ret_image, struct err *err)
 {
 	OWN(json_decrefp) json_t *about = NULL;
 	struct engine_image image = {0};
 	json_t *config, *layers;
-	char id[ENGINE_ID_LEN + 16];
 	int r = parse(a, &about, err);
 
 	if (r < 0)
 		return r;
-	/* Podman leaves the algorithm out. */
-	snprintf(id, sizeof(id), "%s%s", strncmp(text_of(about, "Id"), "sha256:", 7) == 0 ? "" : "sha256:",
-	         text_of(about, "Id"));
-	if (!copy_digest(image.id, id))
+	if (!copy_id(image.id, text_of(about, "Id")))
 		return err_set(err, EBADMSG, "the engine gives no id of the image '%s'", ref);
 	find_digest(about, ref, image.digest);
 	layers = json_object_get(json_object_get(about, "RootFS"), "Layers");
 	if (json_array_size(layers) == 1 && json_is_string(json_array_get(layers, 0)))
 		(void)copy_digest(image.layer, json_string_value(json_array_get(layers, 0)));
 	config = json_object_get(about, "Config");
+	image.layers = find_layers(about);
 	image.name = strdup(ref);
 	image.config = json_is_object(config) ? json_dumps(config, JSON_COMPACT) : strdup("{}");
 	if (image.name == NULL || image.config == NULL) {
@@ -251,8 +339,8 @@ take_image(const struct engine_answer *a, const char *ref, struct engine_image *
 	return 0;
 }
 
-static int
-inspect(const char *socket, const char *ref, struct engine_image *ret_image, struct err *err)
+int
+engine_find_image(const char *socket, const char *ref, struct engine_image *ret_image, struct err *err)
 {
 	OWN(engine_answer_free) struct engine_answer a = {0};
 	OWN(freep) char *path = NULL;
@@ -277,8 +365,9 @@ is_tagged(const char *ref)
 	return strpbrk(slash != NULL ? slash : ref, ":@") != NULL;
 }
 
-static int
-pull(const char *socket, const char *ref, struct err *err)
+/* Both engines answer with 200 as soon as they begin. */
+int
+engine_pull(const char *socket, const char *ref, const char *login, struct err *err)
 {
 	OWN(engine_answer_free) struct engine_answer a = {0};
 	OWN(freep) char *path = NULL;
@@ -288,19 +377,10 @@ pull(const char *socket, const char *ref, struct err *err)
 	path = r < 0 ? NULL : str_format("/images/create?fromImage=%s%s", escaped, is_tagged(ref) ? "" : "&tag=latest");
 	if (r == 0)
 		r = path == NULL ? err_set(err, ENOMEM, "out of memory") :
-		    engine_ask(socket, &(struct engine_request){ .method = "POST", .path = path, .ms = ENGINE_PULL_MS }, &a, err);
-	return r < 0 || a.status == 200 ? r : engine_refused("fetch the image", &a, err);
-}
-
-int
-engine_find_image(const char *socket, const char *ref, bool pulls, struct engine_image *ret_image, struct err *err)
-{
-	int r = inspect(socket, ref, ret_image, err);
-
-	if (r != -ENOENT || !pulls)
-		return r;
-	r = pull(socket, ref, err);
-	return r < 0 ? r : inspect(socket, ref, ret_image, err);
+		    engine_ask(socket, &(struct engine_request){ .method = "POST", .path = path, .login = login,
+		                                                 .ms = ENGINE_PULL_MS }, &a, err);
+	return r < 0 || (a.status == 200 && strstr(a.text, ENGINE_ERROR) == NULL) ? r :
+	       engine_refused("fetch the image", &a, err);
 }
 
 int

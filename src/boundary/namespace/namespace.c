@@ -204,14 +204,10 @@ ns_new_walls(const struct cell_spec *spec, const struct boundary_ground *ground)
 }
 
 void
-ns_abandon(struct walls *w)
+ns_drop_fds(struct walls *w)
 {
 	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns, &w->stream };
 
-	if (w->init > 0) {
-		ns_kill(w);
-		(void)ns_reap(w, true);
-	}
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&w->uppers[i]);
 	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
@@ -220,6 +216,16 @@ ns_abandon(struct walls *w)
 		closep(fds[i]);
 	if (w->port == NULL)
 		closep(&w->channel);
+}
+
+void
+ns_abandon(struct walls *w)
+{
+	if (w->init > 0) {
+		ns_kill(w);
+		(void)ns_reap(w, true);
+	}
+	ns_drop_fds(w);
 	w->changes = -1;
 	(void)ns_close(w);
 }

@@ -34,21 +34,25 @@ write_names(int etc, const struct cell_spec *spec, bool over, struct err *err)
 	                                    spec->hostname, spec->hostname,
 	                                    spec->has_policy ? gate_names : "");
 	OWN(freep) char *name = str_format("%s\n", spec->hostname);
+	const unsigned uid = spec->engine != NULL ? cell_spec_uid(spec) : CELL_AGENT_ID;
+	const unsigned gid = spec->engine != NULL ? cell_spec_gid(spec) : CELL_AGENT_ID;
+	OWN(freep) char *users = str_format("root:x:0:0:root:/home/agent:/bin/sh\n"
+	                                    "agent:x:%u:%u:agent:/home/agent:/bin/sh\n"
+	                                    "nobody:x:65534:65534:nobody:/:/bin/false\n", uid, gid);
+	OWN(freep) char *groups = str_format("root:x:0:\nagent:x:%u:\ntty:x:5:\nnogroup:x:65534:\n", gid);
 	const struct { const char *file, *text; } files[] = {
 		{ "hosts", hosts },
 		{ "hostname", name },
 		{ "resolv.conf", spec->has_policy ? gate_resolver : no_resolver },
-		{ "passwd", "root:x:0:0:root:/home/agent:/bin/sh\n"
-		            "agent:x:1000:1000:agent:/home/agent:/bin/sh\n"
-		            "nobody:x:65534:65534:nobody:/:/bin/false\n" },
-		{ "group", "root:x:0:\nagent:x:1000:\ntty:x:5:\nnogroup:x:65534:\n" },
+		{ "passwd", users },
+		{ "group", groups },
 		{ "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 		                   "services: files\nprotocols: files\n" },
 	};
 	const size_t n = over ? 3 : ARRAY_LEN(files);
 	int r = 0;
 
-	if (hosts == NULL || name == NULL)
+	if (hosts == NULL || name == NULL || users == NULL || groups == NULL)
 		return err_errno(err, "cannot make /etc");
 	for (size_t i = 0; over && i < n; i++)
 		if (unlinkat(etc, files[i].file, 0) < 0 && errno != ENOENT)

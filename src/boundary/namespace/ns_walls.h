@@ -56,6 +56,8 @@ int ns_wait(const struct cell_spec *shape, const struct boundary_ground *ground,
 /* Makes waiting walls those of the cell SPEC; on failure the caller abandons them. */
 int ns_adopt(const struct cell_spec *spec, const struct boundary_ground *ground, const struct ns_inside *inside,
              struct walls *w, struct err *err);
+/* Closes what abandoned walls hold. */
+void ns_drop_fds(struct walls *w);
 /* Takes walls down that are of no use: nothing of the cell stays. */
 void ns_abandon(struct walls *w);
 unsigned ns_can(void);

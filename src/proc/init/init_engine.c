@@ -2,7 +2,7 @@
  *
  * The engine has started init as the agent's user, without rights.  Init connects to its supervisor and waits, while
  * that builds the cell around it.  Its arguments, behind those that it always has: the socket's path, the most
- * processes, and the folders that the agent may write. */
+ * processes, the agent's ids as "UID:GID", and the folders that the agent may write. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "ipc/init_channel.h"
 #include "proc/init/init.h"
 
-enum { AT_PORT = 4, AT_MOST, AT_WRITABLE };
+enum { AT_PORT = 4, AT_MOST, AT_USER, AT_WRITABLE };
 
 static int
 connect_to(const char *path)
@@ -42,7 +42,7 @@ init_await_engine(char *const *argv)
 {
 	char byte;
 
-	if (argv[AT_PORT] == NULL || argv[AT_MOST] == NULL || connect_to(argv[AT_PORT]) < 0) {
+	if (argv[AT_PORT] == NULL || argv[AT_MOST] == NULL || argv[AT_USER] == NULL || connect_to(argv[AT_PORT]) < 0) {
 		fprintf(stderr, "cloister-init cannot reach its supervisor\n");
 		_exit(125);
 	}
@@ -50,14 +50,27 @@ init_await_engine(char *const *argv)
 		_exit(125);
 }
 
+/* Engines count the first group among the others. */
+static bool
+has_other_groups(void)
+{
+	gid_t groups[2];
+	int n = getgroups(ARRAY_LEN(groups), groups);
+
+	return n < 0 || n > 1 || (n == 1 && groups[0] != getgid());
+}
+
 /* What the engine was asked for. */
 static int
-check_rights(struct err *err)
+check_rights(const char *user, struct err *err)
 {
+	char own[32];
+
 	for (int cap = 0, r; (r = prctl(PR_CAPBSET_READ, cap)) >= 0; cap++)
 		if (r != 0)
 			return err_set(err, EPERM, "the engine left capability %d in the container", cap);
-	if (getuid() != CELL_AGENT_ID || getgid() != CELL_AGENT_ID)
+	snprintf(own, sizeof(own), "%u:%u", getuid(), getgid());
+	if (strcmp(own, user) != 0 || getuid() == 0 || has_other_groups())
 		return err_set(err, EPERM, "the engine gave the container another user");
 	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		return err_set(err, EPERM, "the engine lets programs in the container gain rights");
@@ -69,7 +82,7 @@ init_enter_engine(char *const *argv, bool *ret_landlock, struct err *err)
 {
 	const char *writable[CELL_GRANTS_MAX + 8] = { "/tmp", "/var/tmp", CELL_HOME, "/dev/shm" };
 	size_t n = 4;
-	int fd = -1, r = check_rights(err);
+	int fd = -1, r = check_rights(argv[AT_USER], err);
 
 	/* The root is another one since init was started. */
 	if (r == 0 && chdir("/") < 0)

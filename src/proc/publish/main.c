@@ -221,15 +221,16 @@ find_ports(int argc, char **argv, struct err *err)
 static int
 enter_cell(struct err *err)
 {
+	const bool has_users = fcntl(NETWORK, F_GETFD) >= 0;
 	int r = capture_enter((const int[]){ NETWORK, NETWORK + 1 }, err);
 
 	if (r < 0)
 		return r;
 	close(NETWORK);
 	close(NETWORK + 1);
-	/* If the cell has ids of its own, becomes nobody; else the operator's is the only id. */
+	/* If the cell has ids of its own, becomes nobody; else the operator's is the only id that the supervisor can kill. */
 	(void)!setgroups(0, NULL);
-	if (setresgid(INNER_ID, INNER_ID, INNER_ID) == 0 &&
+	if (has_users && setresgid(INNER_ID, INNER_ID, INNER_ID) == 0 &&
 	    setresuid(INNER_ID, INNER_ID, INNER_ID) < 0)
 		return err_errno(err, "cannot change ids");
 	/* Changing ids has cleared both. */

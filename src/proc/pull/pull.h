@@ -98,11 +98,6 @@ int pull_read_required(struct pull *p, const char *require, struct err *err);
 int pull_add_key(struct pull *p, const char *file, unsigned set, struct err *err);
 void pull_free_config(struct pull *p);
 
-/* ---- pull_login.c ---- */
-
-/* Find the operator's login for REGISTRY, and run a credential helper if that has it.  No login is no error. */
-int pull_find_login(const char *registry, const char *repository, struct auth *ret_auth, struct err *err);
-
 /* ---- pull_http.c: one request ---- */
 
 struct pull_exchange {

@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cell/cell_trust.h"
+#include "image/login.h"
 #include "policy/policy_images.h"
 #include "proc/pull/pull.h"
 #include "trust/trust.h"
@@ -136,7 +137,7 @@ add_source(struct pull *p, const char *place, struct err *err)
 	p->n_sources++;
 	r = set_origin(s, err);
 	r = r == 0 ? read_certificates(p, s, row, err) : r;
-	r = r == 0 ? pull_find_login(s->name, s->repository, &s->auth, err) : r;
+	r = r == 0 ? login_find(s->name, s->repository, &s->auth, err) : r;
 	return r < 0 ? err_wrap(err, "'%s'", s->name) : 0;
 }
 

@@ -1,16 +1,22 @@
 """--boundary docker: the cell is a container that an engine makes, with everything that other cells have."""
+import base64
 import json
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import engines
 import pytest
 from engines import IMAGE
-from operators import only_root, wait_until
+from leftovers import LABS
+from operators import children_of, only_root, status_of, wait_until
+from registry_lab import HTPASSWD, PASSWORD, login
+from registry_lab import USER as REGISTRY_USER
 
 in_all = pytest.mark.skipif(len(engines.KINDS) == 1, reason="`make test-docker` has it")
+only_roots = pytest.mark.parametrize("engine", [kind for kind in engines.KINDS if kind != "rootless"], indirect=True)
 
 
 @pytest.fixture(params=engines.KINDS)
@@ -103,7 +109,8 @@ def test_refused(operator, cell):
     """What a container cannot carry is an error before the start."""
     for options, word in ((["--root"], "--root"), (["--io", "1M"], "--io"), (["--profile", "nested"], "--nested")):
         cell("true", *options).sentence(word)
-    operator.sh("true", "--boundary", "docker", "--root", "none").sentence("--image")
+    for options in ["--root", "none"], ["--root", "host"], ["--rootfs", operator.folder("root")]:
+        operator.sh("true", "--boundary", "docker", *options).sentence("--image")
     operator.sh("true", "--boundary", "docker", "--image", "no-such-image:1").sentence("no-such-image")
     policy = operator.file("p.yaml", "version: 1\nboundary: microvm\n")
     cell("true", "-p", policy).sentence("weaker")
@@ -111,6 +118,10 @@ def test_refused(operator, cell):
     cell("true", "-p", policy).sentence("no stronger")
     policy = operator.file("p.yaml", "version: 1\nboundary: namespace\n")
     assert cell("true", "-p", policy).ok() == ""
+    policy = operator.file("p.yaml", "version: 1\nimages: {require: digest}\n")
+    cell("true", "-p", policy).sentence("requires a digest")
+    policy = operator.file("p.yaml", "version: 1\nimages: {require: signature, keys: [/key.pub]}\n")
+    cell("true", "-p", policy).sentence("requires a signature")
 
 
 def supervisor_of(operator, cell):
@@ -146,6 +157,28 @@ def test_nothing_is_left_of_a_killed_supervisor(operator, engine, cell, frozen):
     assert [e.name for e in operator.runtime.iterdir() if e.name.startswith(id)] == []
 
 
+def warden_of(supervisor):
+    """The child that runs no program of its own."""
+    line = Path(f"/proc/{supervisor}/cmdline").read_bytes()
+    (pid,) = [pid for pid in children_of(supervisor) if Path(f"/proc/{pid}/cmdline").read_bytes() == line]
+    return pid
+
+
+def test_nothing_is_left_without_a_warden(operator, engine, cell):
+    """If both are killed, a container that cannot end by itself stays until the next cell."""
+    if not operator.is_root:
+        return
+    id = detached(operator, "--", "sleep", "1000")
+    supervisor = supervisor_of(operator, id)
+    operator.cloister("freeze", id).ok()
+    for pid in warden_of(supervisor), supervisor:
+        os.kill(pid, signal.SIGKILL)
+    assert list(engine.containers()) == [id]
+    cell("true").ok()
+    assert engine.containers() == {}
+    assert [e.name for e in operator.runtime.iterdir() if e.name.startswith(id)] == []
+
+
 @in_all
 def test_a_supervisor_that_does_not_answer(operator, engine, cell):
     id = detached(operator, "--", "sleep", "1000")
@@ -167,6 +200,113 @@ def test_containers_of_others_stay(operator, engine, cell):
     engine.ask("GET", "/containers/bystander/json")
     for name in "cloister-abcdefgh", "bystander":
         engine.ask("DELETE", f"/containers/{name}")
+
+
+@pytest.fixture
+def middleman(operator, engine):
+    """Between cloister and the engine, from now on."""
+    started = []
+
+    def start(**how):
+        started.append(engines.Middleman(engine, operator.base / "middleman.sock", **how))
+        operator.own(operator.base / "middleman.sock")
+        operator.env["DOCKER_HOST"] = f"unix://{operator.base}/middleman.sock"
+
+    yield start
+    for one in started:
+        one.close()
+
+
+@only_roots
+def test_old_containers_of_nobody_are_cleared(operator, engine, cell, middleman):
+    """One that no cell has any more, and that is older than a start takes."""
+    def older(method, path, data):
+        if not path.startswith("/containers/json"):
+            return data
+        return json.dumps([{**c, "Created": c["Created"] - 3600} for c in json.loads(data)]).encode()
+
+    middleman(tell=older)
+    running = detached(operator, "--", "sleep", "1000")
+    engine.make("cloister-abcdefgh", "true", body={"Labels": {engines.LABEL: "abcdefgh"}})
+    cell("true").ok()
+    assert list(engine.containers()) == [running]
+    operator.cloister("kill", running).ok()
+
+
+@only_roots
+def test_another_image_is_refused(operator, engine, cell, middleman):
+    """A container that the engine makes of another image than the one that was resolved."""
+    engine.take("other:1", ("other", "", 0o644, 0, 0))
+
+    def other(method, path, body):
+        if not path.startswith("/containers/create"):
+            return body
+        return json.dumps({**json.loads(body), "Image": "other:1"})
+
+    middleman(ask=other)
+    cell("true").sentence("another image", engine.image_id("other:1"))
+
+
+@in_all
+@pytest.mark.parametrize("user, ids", [("app", "1234 1235"), ("1234", "1234 1234"), ("1234:77", "1234 77"), ("app:tools", "1234 78"),
+                                       ("root", "1000 1000"), ("0:5", "1000 1000"), ("2000:0", "2000 2000")])
+def test_the_images_user(operator, engine, cell, user, ids):
+    """The agent is the image's user, whose files are its own; but never root."""
+    name = "user-" + user.replace(":", "-") + ":1"
+    engine.take(name, ("etc/passwd", "root:x:0:0::/:/bin/sh\napp:x:1234:1235::/:/bin/sh\n", 0o644, 0, 0),
+                ("etc/group", "tools:x:78:\nothers:x:79:app\n", 0o644, 0, 0), ("own", "its own\n", 0o600, int(ids.split()[0]), 0),
+                change=f"USER {user}")
+    workspace = operator.folder("ws", {"a": "old\n"})
+    done = operator.sh('echo $(id -u) $(id -g) $(id -un) $(id -G | wc -w); cat /own; echo new >a; stat -c "%u %U" a $HOME',
+                       "--boundary", "docker", "--image", name, "-w", workspace)
+    uid = ids.split()[0]
+    assert done.ok() == f"{ids} agent 1\nits own\n{uid} agent\n{uid} agent\n", done
+    (told,) = operator.cells("-a")
+    operator.kept.add(told["cell"])
+    operator.cloister("apply", told["cell"]).ok()
+    assert (workspace / "a").read_text() == "new\n" and (workspace / "a").stat().st_uid == operator.uid
+    engine.take("user:2", change="USER nobody-knows")
+    operator.sh("true", "--boundary", "docker", "--image", "user:2").sentence("nobody-knows")
+
+
+@pytest.fixture
+def registry(operator, engine):
+    """A registry with a login, in the engine's network; the engine has put its image there."""
+    folder = operator.base / "registry"
+    folder.mkdir()
+    (folder / "htpasswd").write_text(HTPASSWD)
+    (folder / "config.yml").write_text(f"""version: 0.1
+storage: {{filesystem: {{rootdirectory: {folder}/images}}}}
+http: {{addr: '{engines.REGISTRY}', secret: x}}
+auth: {{htpasswd: {{realm: lab, path: {folder}/htpasswd}}}}
+""")
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(["nsenter", f"--net=/proc/{engine.process.pid}/ns/net", "docker-registry", "serve",
+                                    folder / "config.yml"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    LABS.append(process.pid)
+    wait_until(lambda: b"listening on" in (folder / "log").read_bytes(), "the registry listens")
+    name = f"{engines.REGISTRY}/p/box"
+    engine.ask("POST", f"/images/{IMAGE}/tag?repo={name}&tag=1")
+    header = base64.urlsafe_b64encode(json.dumps({"username": REGISTRY_USER, "password": PASSWORD}).encode()).decode()
+    pushed = engine.ask("POST", f"/images/{name}/push?tag=1&tlsVerify=false", **{"X-Registry-Auth": header})
+    assert b'"error"' not in pushed, pushed
+    engine.ask("DELETE", f"/images/{name}:1?noprune=true")
+    yield f"{name}:1"
+    LABS.remove(process.pid)
+    process.kill()
+    process.wait()
+
+
+@only_roots
+def test_a_private_registry(operator, engine, cell, registry):
+    """The engine pulls with the operator's own login, of auth.json or of a helper."""
+    run = ["--boundary", "docker", "--image", registry]
+    operator.sh("true", *run).sentence("the engine cannot fetch the image")
+    operator.file("home/.config/containers/auth.json", json.dumps({"auths": {engines.REGISTRY: login(password="wrong")}}))
+    operator.sh("true", *run).sentence("the engine cannot fetch the image")
+    operator.file("home/.config/containers/auth.json", json.dumps({"auths": {engines.REGISTRY: login()}}))
+    assert operator.sh("echo here", *run).ok() == "here\n"
+    engine.ask("DELETE", f"/images/{registry}?noprune=true")
 
 
 @in_all
@@ -225,3 +365,24 @@ def test_an_engine_of_another_user(operator, engine, cell):
     cell("true").sentence("DOCKER_HOST", "unix:///PATH")
     operator.env["DOCKER_HOST"] = f"unix://{operator.base}/none"
     cell("true").sentence("no engine answers")
+
+
+@pytest.mark.skipif(not engines.APART, reason="`make test-docker` has it")
+@pytest.mark.parametrize("engine", engines.APART, indirect=True)
+def test_ids_of_its_own(operator, engine, cell):
+    """An engine of root's with user namespaces: outside, the agent is nobody."""
+    workspace = operator.folder("ws", {"a": "old\n", "sub/b": "b\n"})
+    grant = operator.folder("grant", {"file": "granted\n"})
+    grant.chmod(0o700)
+    id = detached(operator, "-w", workspace, "-v", f"{grant}:/data:rw", "--", "sh", "-c",
+                  "id -u; cat /data/file; echo new >a; rm sub/b; echo there >/data/b; stat -c %U a /data/b; sleep 1000")
+    wait_until(lambda: operator.cloister("logs", id).ok().count("\n") == 4, "it has begun")
+    assert operator.cloister("logs", id).ok() == "1000\ngranted\nagent\nagent\n"
+    pid = json.loads(engine.ask("GET", f"/containers/cloister-{id}/json"))["State"]["Pid"]
+    assert engines.IDS <= int(status_of(pid)["Uid"].split()[0]) < engines.IDS + 655360
+    operator.cloister("freeze", id).ok()
+    operator.cloister("thaw", id).ok()
+    operator.cloister("kill", id).ok()
+    assert (grant / "b").read_text() == "there\n" and (grant / "b").stat().st_uid == 0
+    operator.cloister("apply", id).ok()
+    assert (workspace / "a").read_text() == "new\n" and not (workspace / "sub/b").exists()

@@ -1,12 +1,16 @@
 """Dispatches on the target docker do what they do on local: one table of scenarios for both."""
+import hashlib
 import json
 import os
+import shutil
 import signal
+from pathlib import Path
 
 import engines
 import pytest
 from dispatches import agent, all_of, await_over, await_state, capability, detach, dispatch, events, policy, register, show
 from operators import wait_until
+from service import Service
 from test_docker import supervisor_of
 
 # `make test` has a part of it; `make test-docker` the whole table.
@@ -112,7 +116,24 @@ def killed(operator, on):
     operator.run("--", "true").ok()
 
 
-SCENARIOS = [granted, killed, *([output, result, refused, limits, secret, cancelled] if IS_WHOLE else [])]
+def crashed(operator, on):
+    """The service is: the cell goes on, and the next service ends the dispatch."""
+    agent(operator, "x", "echo begun; until [ -e /tmp/go ]; do sleep 0.05; done; exit 5")
+    service = Service(operator)
+    request = {"agent": "x", "target": on[1], "worker_image": on[3]}
+    id = service.post("/v1/dispatches", request).ok(202)["id"]
+    cell = wait_until(lambda: (d := service.get(f"/v1/dispatches/{id}").ok())["state"] == "running" and d["cell"], "it runs")
+    service.stop(signal.SIGKILL)
+    assert [c["cell"] for c in operator.cells()] == [cell]
+    service.start()
+    wait_until(lambda: operator.cloister("exec", cell, "--", "touch", "/tmp/go").status == 0, "it may end")
+    end = wait_until(lambda: (d := service.get(f"/v1/dispatches/{id}").ok())["state"] not in ("queued", "running") and d,
+                     "it has ended")
+    assert (end["state"], end["exit_code"], end["attempts"]) == ("finished", 5, 1)
+    assert service.stop() == 0, service.log()
+
+
+SCENARIOS = [granted, killed, *([output, result, refused, limits, secret, cancelled, crashed] if IS_WHOLE else [])]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -126,12 +147,34 @@ def test_resolved_image(operator, target, on):
     """The image by its id: the container is made of that one, whatever has its name by then."""
     if target is None:
         return
-    agent(operator, "x", "true")
+    capability(operator, "c", {"setup.sh": "#!/bin/ash\n"})
+    agent(operator, "x", "true", capabilities=["c"])
     dispatch(operator, "x", *on).ok()
     resolved = show(operator, all_of(operator)[0]["id"])["resolved"]
     assert resolved["image"] == {"name": engines.IMAGE, "digest": target.image_id()} and resolved["boundary"] == "docker"
+    # The bytes of the command and of the interpreter.
+    program = "sha256:" + hashlib.sha256(Path(shutil.which("busybox")).read_bytes()).hexdigest()
+    assert resolved["programs"] == [{"path": f"/bin/{name}", "file": "/bin/busybox", "hash": program} for name in ("ash", "sh")]
     dispatch(operator, "x", "--target", "docker", "--image", "no-such-image:1").sentence("no-such-image")
     agent(operator, "strong", "true", boundary="microvm")
     dispatch(operator, "strong", *on).sentence("weaker")
     agent(operator, "hosts", "true", root="host")
     dispatch(operator, "hosts", "--target", "docker").sentence("minimal")
+
+
+@pytest.mark.skipif(not IS_WHOLE, reason="`make test-docker` has it")
+def test_a_changed_program(operator, target, on):
+    """The engine's image is another one than the one that was resolved."""
+    if target is None:
+        return
+    target.take("changed:1", ("changed", target.kind, 0o644, 0, 0))
+    layer = Path(json.loads(target.ask("GET", "/images/changed:1/json"))["GraphDriver"]["Data"]["UpperDir"])
+    agent(operator, "waiter", "until [ -e /tmp/go ]; do sleep 0.05; done")
+    agent(operator, "x", "true")
+    one = {"env": {"CLOISTER_CONCURRENCY": "1"}}
+    cell = await_state(operator, detach(operator, "waiter", *on, **one), "running")["cell"]
+    id = detach(operator, "x", "--target", "docker", "--image", "changed:1", **one)
+    with (layer / "bin/busybox").open("ab") as out:
+        out.write(b"\0")
+    wait_until(lambda: operator.cloister("exec", cell, "touch", "/tmp/go").status == 0, "it may end")
+    assert "'/bin/sh' is not the one that was resolved" in await_over(operator, id)["reason"]

@@ -1,6 +1,6 @@
-/* pull_login.c - finds the operator's login for a registry, in the files that other tools write.
- *
- * Runs before the lockdown.  A file or a helper that an agent could have written is refused. */
+/* login.c - finds the operator's login for a registry, in the files that other tools write. */
+#include "image/login.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,10 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
-#include "proc/pull/pull.h"
+#include "image/auth.h"
 #include "trust/trust.h"
 
 #define HELPER_S 30
@@ -148,7 +149,7 @@ look_into(const char *path, const char *registry, const char *repository, struct
 }
 
 int
-pull_find_login(const char *registry, const char *repository, struct auth *ret_auth, struct err *err)
+login_find(const char *registry, const char *repository, struct auth *ret_auth, struct err *err)
 {
 	int r = 0;
 
