@@ -221,16 +221,27 @@ vm_close(struct vm *vm)
 		close_fd(fds[i]);
 }
 
+/* More processors than this machine has would only wait for each other. */
+static unsigned
+count_cpus(const struct cell_spec *spec)
+{
+	const long here = sysconf(_SC_NPROCESSORS_ONLN);
+	const unsigned asked = (unsigned)((spec->limits.cpus_milli + 999) / 1000);
+
+	if ((spec->limits.asked & CELL_LIMIT_CPUS) == 0 && spec->vm_emulated)
+		return 1;
+	return here > 0 && asked > (unsigned long)here ? (unsigned)here : asked;
+}
+
 int
 vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
 {
 	const struct cell_limits *limits = &spec->limits;
-	const bool one = (limits->asked & CELL_LIMIT_CPUS) == 0 && spec->vm_emulated;
 
 	*ret_vm = (struct vm){ .driver = vm_choose_driver(spec->vm_monitor, err), .kernel = -1, .initramfs = -1,
 		.disk = -1, .kvm = -1, .memory = -1, .recorded = -1, .waits = -1, .alive = -1 };
 	ret_vm->machine = (struct vm_machine){ .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
-		.cpus = one ? 1 : (unsigned)((limits->cpus_milli + 999) / 1000), .emulated = spec->vm_emulated,
+		.cpus = count_cpus(spec), .emulated = spec->vm_emulated,
 		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .tap = -1, .share = -1, .control = -1,
 		.keeper = -1, .log = -1 };
 	if (ret_vm->driver == NULL)
@@ -265,7 +276,7 @@ await_recorded(int pipe, int64_t until_ms, struct err *err)
 		return err_set(err, EINTR, "interrupted while a template for virtual machines was made");
 	if (r < 0 || read(pipe, &byte, 1) != 1)
 		return err_set(err, r == -ETIMEDOUT ? ETIMEDOUT : EIO, "the virtual machine did not boot");
-	return 0;
+	return byte == 0 ? 0 : err_set(err, EAGAIN, "the guest could not get ready");
 }
 
 int

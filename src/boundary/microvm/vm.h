@@ -25,7 +25,9 @@ struct vm {
 	int kernel, initramfs, disk, kvm;
 	/* VM_RESTORE: the template, from which the memory is copied.  VM_RECORD by sockets: VM_MEMORY. */
 	int memory;
-	int recorded;                   /* VM_RECORD: a pipe that gets a byte once the template is complete */
+	/* VM_RECORD: a pipe that gets a zero byte once the template is complete, or another if the guest could not get
+	 * ready. */
+	int recorded;
 	/* VM_RESTORE before there is a cell.  The keeper writes a byte to `waits` once the machine runs, and reads
 	 * one there with a descriptor of the share.  The other end of `alive` ends with the file server. */
 	int waits, alive;
@@ -92,6 +94,8 @@ int vm_put_trust(struct buf *message, const struct ns_plan *plan, struct err *er
 
 /* vm_drivers.c: the mutant build's monitor, or NULL. */
 const char *vm_test_program(void);
+/* Words for the guest's kernel, which begin with a space, in the mutant build; else none. */
+const char *vm_test_words(void);
 
 /* vm_keeper.c: starts the keeper of a machine whose monitor the caller becomes.  PORT is the host's end
  * of the port of a machine that becomes a template; by sockets, where it listens. */
@@ -128,7 +132,7 @@ int vm_send_byte(int socket, int fd, struct err *err);
 /* Waits for one.  *ret_fd is -1 if there was none; it may be NULL. */
 int vm_receive_byte(int socket, int *ret_fd, struct err *err);
 
-/* microvm.c: boots the machine VM, whose keeper ends it, and waits for that. */
+/* microvm.c: boots the machine VM, whose keeper ends it, and waits for that.  -EAGAIN: its guest could not get ready. */
 int vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm, struct err *err);
 
 /* vm_examine.c: see boundary.h. */

@@ -41,6 +41,18 @@ vm_test_program(void)
 }
 
 const char *
+vm_test_words(void)
+{
+#ifdef CLOISTER_MUTANT
+	const char *words = getenv("CLOISTER_VM_WORDS");
+
+	return words != NULL ? words : "";
+#else
+	return "";
+#endif
+}
+
+const char *
 vm_program(const struct vm_driver *driver)
 {
 	if (driver->locate == NULL)

@@ -23,8 +23,8 @@ enum vm_guest_flags {
 	VM_GUEST_TRUST = 8,
 };
 
-/* On the command line of a guest that becomes a template: it writes one byte to its port before it
- * waits there.  The share is plugged in later. */
+/* On the command line of a guest that becomes a template: it writes a zero byte to its port before it
+ * waits there, or the reason why it cannot, as init does.  The share is plugged in later. */
 #define VM_GUEST_RECORDED "cloister.recorded"
 
 #define VM_GUEST_PORT "cloister.port"   /* the name of the virtio port */

@@ -92,21 +92,30 @@ complain(int log, const struct err *why)
 		(void)!pwrite(log, line, (size_t)len, 0);
 }
 
+/* The guest's first byte: it waits for a cell, or its reason why it cannot begins. */
+static int
+take_word(int port, struct err *err)
+{
+	char byte = 0;
+	int r = read_exactly(port, &byte, 1, err);
+
+	return r == 0 && byte != 0 ? err_set(err, EAGAIN, "the guest could not get ready: try again") : r;
+}
+
 /* The guest says on PORT that it waits for a cell. */
 static int
 await_guest(const struct vm *vm, int port, struct err *err)
 {
 	OWN(closep) int guest = -1;
-	char byte;
 
 	if (!vm->driver->by_sockets)
-		return read_exactly(port, &byte, 1, err);
+		return take_word(port, err);
 	guest = accept4(port, NULL, NULL, SOCK_CLOEXEC);
 	if (guest < 0)
 		return err_errno(err, "the guest has no port to its host");
 	/* No connection must be part of a template: from now on, nobody is there. */
 	close(port);
-	return read_exactly(guest, &byte, 1, err);
+	return take_word(guest, err);
 }
 
 static int
@@ -125,6 +134,8 @@ record(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 		r = vm->driver->snapshot(c, m, err);
 	if (r == 0)
 		r = write_all(vm->recorded, "", 1, err);
+	else if (r == -EAGAIN)
+		(void)write_all(vm->recorded, "\1", 1, NULL);
 	return r;
 }
 

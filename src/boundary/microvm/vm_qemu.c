@@ -81,7 +81,7 @@ qemu_find(struct err *err)
 }
 
 /* The frequency of the processor's clock, which an emulated machine cannot measure while this one is
- * busy. */
+ * busy.  Nor can it check that clock: it would find it wrong, and go by the interrupts that it gets. */
 static unsigned long
 clock_khz(void)
 {
@@ -98,17 +98,17 @@ static void
 add_kernel(struct args *args, const struct vm_machine *m)
 {
 	unsigned long khz = m->emulated ? clock_khz() : 0;
-	char clock[48] = "";
+	char clock[64] = "";
 
 	if (khz > 0)
-		snprintf(clock, sizeof(clock), " tsc_early_khz=%lu", khz);
+		snprintf(clock, sizeof(clock), " tsc=reliable tsc_early_khz=%lu", khz);
 	add(args, "-kernel");
 	add(args, "/" VM_KERNEL);
 	add(args, "-initrd");
 	add(args, "/" VM_INITRAMFS);
 	add(args, "-append");
-	add(args, WORDS "%s%s%s", m->emulated ? WORDS_EMULATED : "", clock,
-	    m->start == VM_RECORD ? " " VM_GUEST_RECORDED : "");
+	add(args, WORDS "%s%s%s%s", m->emulated ? WORDS_EMULATED : "", clock,
+	    m->start == VM_RECORD ? " " VM_GUEST_RECORDED : "", vm_test_words());
 }
 
 static void

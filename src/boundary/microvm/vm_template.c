@@ -28,6 +28,7 @@
 #define PREFIX TEMPLATE_PREFIX
 #define PART TEMPLATE_PART
 #define KEEP 8
+#define TRIES 3
 /* The kernels of all copies have the same layout in memory.  So no template is used for long. */
 #define KEEP_SECONDS (24 * 3600)
 #define PAGE ((size_t)4096)
@@ -293,7 +294,7 @@ vm_prepare_template(const struct cell_spec *spec, const struct boundary_ground *
 	OWN(closep) int file = -1;
 	char name[NAME_SIZE], part[NAME_SIZE];
 	bool written = false;
-	int r;
+	int r = -EAGAIN;
 
 	if (folder < 0)
 		return folder;
@@ -306,7 +307,8 @@ vm_prepare_template(const struct cell_spec *spec, const struct boundary_ground *
 	/* Whoever cannot write there boots each time. */
 	if (file < 0)
 		return 0;
-	r = make(spec, ground, file, vm, &written, err);
+	for (int i = 0; r == -EAGAIN && i < TRIES; i++)
+		r = make(spec, ground, file, vm, &written, err);
 	if (written && renameat(folder, part, folder, name) == 0) {
 		prune(folder);
 		(void)use(folder, name, vm);

@@ -3,6 +3,9 @@
  * It loads the modules, opens the port to the host and waits there for the cell's description.  The
  * guest is then like a machine of its own, with the shared tree as its files: the same code as in any
  * cell builds the agent's world, gives all rights up and becomes cloister-init. */
+/* Older headers of vsock need this one before them. */
+#include <sys/socket.h>
+
 #include <dirent.h>
 #include <endian.h>
 #include <errno.h>
@@ -11,6 +14,7 @@
 #include <linux/random.h>
 #include <linux/virtio_ids.h>
 #include <linux/vm_sockets.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +22,10 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +45,7 @@
 #define PORT_WAIT_MS 10000
 #define PORT_STEP_US 1000
 #define CONNECT_US 100000
+#define TIMER_WAIT_MS 5000
 #define LINGER_SECONDS 10
 #define CLEAN_MAX ((size_t)192 << 20)    /* no boot uses more */
 
@@ -179,10 +184,10 @@ reopen_vsock(int port)
 	}
 }
 
+/* It does not sleep: nobody knows yet whether the kernel has a timer. */
 static int
 open_port(struct err *err)
 {
-	const struct timespec step = { .tv_nsec = PORT_STEP_US * 1000 };
 	int64_t until = io_now_ms() + PORT_WAIT_MS;
 	char path[64];
 	int fd;
@@ -193,9 +198,29 @@ open_port(struct err *err)
 		fd = find_port(path) == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
 		if (fd >= 0 || io_now_ms() > until)
 			break;
-		nanosleep(&step, NULL);
+		(void)sched_yield();
 	}
 	return fd >= 0 ? fd : err_errno(err, "the guest has no port to its host");
+}
+
+/* An emulated kernel of amd64 measures its timer by its clock.  If the host does not let it run at that moment, it
+ * finds that the timer is too slow, and has none: then it boots, but sleeps for ever. */
+static int
+check_timer(struct err *err)
+{
+	const struct itimerspec soon = { .it_value = { .tv_nsec = PORT_STEP_US * 1000 } };
+	const int64_t until = io_now_ms() + TIMER_WAIT_MS;
+	OWN(closep) int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	uint64_t n;
+
+	if (timerfd_settime(timer, 0, &soon, NULL) < 0)
+		return err_errno(err, "the guest cannot set a timer");
+	while (read(timer, &n, sizeof(n)) < 0) {
+		if (io_now_ms() > until)
+			return err_set(err, EIO, "the guest's kernel found no timer, because this machine is too busy: try again");
+		(void)sched_yield();
+	}
+	return 0;
 }
 
 /* A port that the host has yet to open reads as ended. */
@@ -378,8 +403,10 @@ tell_recorder(int port)
 static int
 prepare(int *port, int *ret_init, struct err *err)
 {
-	int r;
+	int r = check_timer(err);
 
+	if (r < 0)
+		return r;
 	*ret_init = open("/cloister-init", O_PATH | O_CLOEXEC);
 	if (*ret_init < 0)
 		return err_errno(err, "the guest cannot find its init");

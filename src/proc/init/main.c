@@ -37,7 +37,7 @@
 #include "proc/init/init.h"
 
 #define SLICE_NS UINT64_C(5000000)
-#define BECOME_MS 5000                  /* how long a process may take to exec its command */
+#define BECOME_MS 5000                  /* how long a process that was stopped may take to exec its command */
 #define REPORT_FD 3                     /* in a process that has yet to exec its command */
 #define LAST_FD ((unsigned)INT_MAX)     /* old versions of gVisor take no number above */
 
@@ -45,7 +45,7 @@ struct process {
 	pid_t pid;                      /* 0: free */
 	uint32_t handle;
 	/* Until it has executed its command: the pipe that ends with the exec, the terminal's
-	 * master side or -1, and the time at which init gives up. */
+	 * master side or -1, and the time at which init gives up, or 0. */
 	bool becomes, given_up;
 	int report, master;
 	int64_t deadline_ms;
@@ -294,7 +294,7 @@ fork_process(struct spawn *spawn, struct process *process)
 		return error;
 	}
 	*process = (struct process){ .pid = pid, .handle = spawn->handle, .becomes = true, .report = ends[0],
-	                             .master = -1, .deadline_ms = io_now_ms() + BECOME_MS };
+	                             .master = -1 };
 	return 0;
 }
 
@@ -438,8 +438,17 @@ report_exited(struct process *process, int status)
 		end();
 }
 
-/* Reaps dead processes.  Those that init started are reported, orphans are not.  A process that was
- * stopped before it executed its command is continued. */
+/* Something in the cell stops a process that has yet to execute its command.  Only then is its time limited: on
+ * a busy machine, and while the cell is frozen, an exec takes as long as it takes. */
+static void
+go_on(struct process *process)
+{
+	if (process->deadline_ms == 0)
+		process->deadline_ms = io_now_ms() + BECOME_MS;
+	kill(process->pid, SIGCONT);
+}
+
+/* Reaps dead processes.  Those that init started are reported, orphans are not. */
 static void
 reap(void)
 {
@@ -453,7 +462,7 @@ reap(void)
 			continue;
 		if (WIFSTOPPED(status)) {
 			if (process->becomes)
-				kill(pid, SIGCONT);
+				go_on(process);
 			continue;
 		}
 		if (process->becomes)
@@ -472,7 +481,7 @@ give_up_late(void)
 	for (size_t i = 0; i < ARRAY_LEN(processes); i++) {
 		struct process *p = &processes[i];
 
-		if (p->pid == 0 || !p->becomes || p->given_up)
+		if (p->pid == 0 || !p->becomes || p->given_up || p->deadline_ms == 0)
 			continue;
 		if (p->deadline_ms <= now) {
 			p->given_up = true;

@@ -15,7 +15,7 @@ import pytest
 
 import microvm
 import test_egress_ssh
-from operators import IS_ROOT, SECONDS, TREE, descendants_of, is_alive, read_until, wait_until
+from operators import IS_ROOT, SECONDS, TREE, copy_mutant, descendants_of, is_alive, read_until, wait_until
 from test_capture import SERVE
 from test_egress_ssh import HOST, RULES, SSH, fingerprint, servers, world  # noqa: F401  fixtures
 
@@ -227,6 +227,20 @@ def test_old_and_broken_templates(operator):
     replace(operator, template, data[:256 << 20] + bytes(len(data) - (256 << 20)), 0)
     operator.run("--memory", "256M", "--", "true", seconds=LONG).sentence("the virtual machine did not start")
     assert not template.exists()
+
+
+@in_test_vm
+@as_root
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only there a kernel measures its timer")
+def test_a_guest_without_a_timer_is_no_template(operator, ground):
+    """As on a busy host: its kernel finds its timer too slow.  Copies of such a guest would never wake up."""
+    for path in microvm.templates(operator):
+        path.unlink()
+    operator.program = copy_mutant(ground)
+    operator.env["CLOISTER_VM_WORDS"] = " nolapic_timer"
+    operator.run("--memory", "256M", "--", "true", seconds=LONG).sentence("the guest could not get ready")
+    assert microvm.templates(operator) == []
+    operator.run("--memory", "256M", "--vm-boot", "--", "true", seconds=LONG).sentence("found no timer")
 
 
 def program_of(pid):

@@ -72,5 +72,6 @@ def test_programs(online, npm_registry):  # noqa: F811
     # An emulated processor has not all that its program demands.
     if has_claude and "avx2" in said("cat /proc/cpuinfo"):
         assert said(CLAUDE) == "hello from the model\n"
+    operator.cloister("kill", online.cell).ok()
     changed = operator.cloister("diff", "--stat", online.cell).ok()
     assert "copy/main.c" in changed

@@ -251,4 +251,4 @@ def test_cells_do_not_reach_each_other(operator):
     operator.cloister("exec", one, "/usr/bin/python3", "-Ic", again).ok()
     assert operator.cloister("exec", one, "/usr/bin/python3", "-Ic", reach).ok() == "reached\n" * 2
     assert operator.python(reach).ok() == "refused\n" * 2
-    assert is_alive(operator.cell(one)["agent"])
+    assert is_alive(operator.cell(one)["init"])

@@ -258,7 +258,7 @@ def test_closed(operator, command, closed):
     look = ("import os; n = [f for f in (0, 1, 2) if os.path.exists(f'/proc/self/fd/{f}')];"
             "open('/proof/open', 'w').write(str(n)); os._exit(6)")
     done = operator.do("sh", "-c", f'exec "$@" {closed}', "sh", operator.program, *words,
-                       "/usr/bin/python3", "-Ic", look, seconds=15)
+                       "/usr/bin/python3", "-Ic", look)
     assert done.status == 6, done
     assert (proof / "open").read_text() == "[0, 1, 2]"
 
@@ -266,7 +266,7 @@ def test_closed(operator, command, closed):
 @pytest.mark.parametrize("command", ["run", "exec"])
 def test_closed_input_is_at_its_end(operator, command):
     words = ["run", "-q"] if command == "run" else ["exec", operator.detach("--", "sleep", "1000")]
-    done = operator.do("sh", "-c", 'exec "$@" wc -c <&-', "sh", operator.program, *words, seconds=15)
+    done = operator.do("sh", "-c", 'exec "$@" wc -c <&-', "sh", operator.program, *words)
     assert (done.status, done.out.strip()) == (0, "0"), done
 
 
@@ -275,7 +275,7 @@ def test_closed_output_writes_nowhere(operator, command):
     """Above all not into cloister's own files, which would take the number."""
     words = ["run", "-q"] if command == "run" else ["exec", operator.detach("--", "sleep", "1000")]
     done = operator.do("sh", "-c", 'exec "$@" sh -c "echo out; echo err >&2; exit 3" >&- 2>&-', "sh",
-                       operator.program, *words, seconds=15)
+                       operator.program, *words)
     assert done.status == 3
     assert all((operator.runtime / name).stat().st_size == 0
                for name in operator.names(operator.runtime) if (operator.runtime / name).is_file())

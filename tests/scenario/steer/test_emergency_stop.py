@@ -1,7 +1,9 @@
 """The emergency stop never lies: what it calls dead is dead, whatever keeps the supervisor busy, silent or
 stopped; and no limit depends on a supervisor that stands still."""
+import fcntl
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dispatches import agent, await_over, detach
-from operators import children_of, descendants_of, end, is_alive, only_root, only_user, wait_until
+from operators import as_one, children_of, descendants_of, end, is_alive, only_root, only_user, wait_until
 from service import Service
 from terminal import Terminal
 from test_control_socket import connect
@@ -501,6 +503,24 @@ def test_an_agent_that_stops_everything_cannot_stop_init(operator):
     wait_until(lambda: not is_alive(supervisor), "the agent's end is the cell's", seconds=BOUND)
     ended, = operator.cells("-a")
     assert ended["status"] == 137
+
+
+@as_one
+def test_a_slow_exec_is_not_given_up(operator):
+    """init's 5 seconds are for processes that something in the cell stops.  This one waits for a lease of the host."""
+    folder = operator.folder("programs")
+    program = operator.own(Path(shutil.copy("/bin/true", folder)))
+    cell, _, _ = start(operator, "-v", f"{folder}:/opt/programs:ro")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+    with open(program, "rb+") as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        process = operator.spawn(operator.program, "exec", cell, "--", "/opt/programs/true")
+        signal.sigwait([signal.SIGIO])
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(6)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert process.wait(60) == 0
 
 
 # ---- what the kernel counts for all of a user's processes ------------------------------------

@@ -228,7 +228,7 @@ def test_it_kills_a_cell_that_was_frozen_in_the_meantime(online, policy, script)
     wait_until(lambda: operator.cloister("exec", cell, "--", "test", "-e", "/tmp/sent").status == 0, "it is sent")
     operator.cloister("freeze", cell).ok()
     os.kill(courier, signal.SIGCONT)
-    assert operator.cloister("wait", cell, seconds=20).status == 137
+    assert operator.cloister("wait", cell).status == 137
 
 
 @only_root
