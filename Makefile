@@ -399,6 +399,8 @@ endef
 take_kernel = @rm -f "$(PLACE)/$(VM_PLACE)/"vmlinuz-*-cloister "$(PLACE)/$(VM_PLACE)/modules.builtin"
 
 install: all
+	@d="$(PLACE)"; while [ ! -e "$$d" ]; do d=$$(dirname "$$d"); done; [ -w "$$d" ] || { \
+		echo "You may not write to $$d: use sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; }
 	$(if $(VM_BUILT),$(take_kernel))
 	@set -e; for f in $(INSTALLED); do \
 		case $${f#*=} in $(VM_PLACE)/*) mode=644 ;; bin/*|libexec/*) mode=755 ;; *) mode=644 ;; esac; \

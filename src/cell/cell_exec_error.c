@@ -299,15 +299,38 @@ tell_apart(const struct cell_spec *spec, const char *command, struct err *err)
 		              strchr(command, ' ') != NULL ? ": its words are given apart, as `-- ls -l`" : "");
 }
 
+/* "debian:12" */
+static bool
+looks_like_image(const char *name)
+{
+	const char *colon = strrchr(name, ':');
+
+	return colon != NULL && colon != name && colon[1] != '\0' && strpbrk(name, " =,") == NULL;
+}
+
+/* There is no such command anywhere. */
+static void
+tell_nowhere(const struct cell_spec *spec, const char *name, struct err *err)
+{
+	if (looks_like_image(name))
+		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell: if it is an image, `cloister run "
+		              "--image %s -- CMD...`", name, name);
+	else if (strchr(name, ' ') == NULL && spec->root)
+		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell, nor on the PATH here, nor such "
+		              "a root: --root is followed by the command, or by host, none or minimal", name);
+	else
+		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell%s", name,
+		              strchr(name, ' ') != NULL ? ": its words are given apart, as `-- ls -l`" :
+		              ", nor on the PATH here: install it, or grant its folder with -v");
+}
+
 static void
 tell_name(const struct cell_spec *spec, const char *name, struct err *err)
 {
 	char outside[PATH_MAX], needed[PATH_MAX];
 
 	if (!find_outside(name, outside)) {
-		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell%s", name,
-		              strchr(name, ' ') != NULL ? ": its words are given apart, as `-- ls -l`" :
-		              ", nor on the PATH here: install it, or grant its folder with -v");
+		tell_nowhere(spec, name, err);
 	} else if (!is_granted(spec, outside)) {
 		OWN(freep) char *words = suggest(spec, name, outside);
 

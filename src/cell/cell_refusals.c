@@ -143,7 +143,7 @@ tell_why(const struct event *e)
 
 	if (e->reason[0] != '\0' && !is_exfiltration)
 		return e->reason;
-	return e->note[0] == '\0' && strcmp(e->type, "dns") == 0 ? "no rule mentions it" : e->note;
+	return e->note[0] == '\0' && strcmp(e->type, "dns") == 0 ? "no rule allows it" : e->note;
 }
 
 void

@@ -1,6 +1,7 @@
 /* doctor_runtimes.c - which OCI runtimes are installed, and which of them can carry a cell. */
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "boundary/findings.h"
 #include "cli/doctor.h"
@@ -20,7 +21,8 @@ doctor_runtimes(struct findings *f)
 		if (version[0] == '\0')
 			snprintf(version, sizeof(version), "%.100s", path);
 		if (doctor_try_cell(run_runtimes[i], why) == 0)
-			findings_add(f, run_runtimes[i], FINDING_OK, "%s carries a cell, for --boundary oci", version);
+			findings_add(f, run_runtimes[i], FINDING_OK, "%s carries a cell, for --boundary %s", version,
+			             strcmp(run_runtimes[i], "runsc") == 0 ? "gvisor" : "oci");
 		else
 			findings_add(f, run_runtimes[i], FINDING_LIMITED, "%s cannot carry a cell: %.300s", version, why);
 	}

@@ -1,7 +1,11 @@
 /* image.c - `cloister image`: becomes cloister-image, or cloister-build. */
 #include <string.h>
 
+#include "base/own.h"
 #include "cli/cli.h"
+#include "cli/run.h"
+#include "image/ref.h"
+#include "policy/policy.h"
 
 const struct cli_option cli_image_options[] = {
 	{ "name", 'n', "NAME", "load: give the image this name", 0 },
@@ -24,10 +28,42 @@ const struct cli_option cli_image_options[] = {
 	{0}
 };
 
+/* Before the first step, whose cell would complain of its options. */
+static int
+check_build_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	static const char *const of_cells[] = { "secret", "memory", "disk", "time" };
+	OWN(policy_freep) struct policy *policy = NULL;
+	struct image_name name;
+
+	if (strcmp(option->name, "tag") == 0)
+		return image_name_parse_new(value, &name, err);
+	if (strcmp(option->name, "allow") == 0)
+		return policy_add_short(&policy, value, err);
+	for (size_t i = 0; i < ARRAY_LEN(of_cells); i++)
+		if (strcmp(option->name, of_cells[i]) == 0)
+			return run_take_option(arg, option->name, value, err);
+	return 0;
+}
+
+static int
+check_build(int argc, char **argv, struct err *err)
+{
+	OWN(run_free) struct run run = {0};
+	int rest;
+
+	return cli_parse(cli_image_options, argc, argv, true, check_build_option, &run, &rest, err);
+}
+
 int
 cmd_image(int argc, char **argv)
 {
-	if (argc > 1 && strcmp(argv[1], "build") == 0)
+	const bool builds = argc > 1 && strcmp(argv[1], "build") == 0;
+	struct err err = {0};
+
+	if (builds && check_build(argc - 1, argv + 1, &err) < 0)
+		return cli_fail(&err);
+	if (builds)
 		return cli_hand_over("cloister-build", cli_image_options, argc - 1, argv + 1);
 	return cli_hand_over("cloister-image", cli_image_options, argc, argv);
 }

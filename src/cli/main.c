@@ -19,8 +19,8 @@ const struct cli_command cli_commands[] = {
 	  cli_exec_options, cmd_exec },
 	{ "events", "[-f] [--json] [CELL]", "show a cell's events and network requests",
 	  cli_events_options, cmd_events },
-	{ "why", "[CELL] [N]", "explain a refusal, and print the rule that would allow it",
-	  cli_no_options, cmd_why },
+	{ "why", "[--json] [CELL] [N]", "explain a refusal, and print the rule that would allow it",
+	  cli_why_options, cmd_why },
 	{ "logs", "[-f] CELL", "print the output of a detached cell", cli_logs_options, cmd_logs },
 	{ "wait", "CELL...", "wait for cells to end", cli_no_options, cmd_wait },
 	{ "stop", "[-t TIME] [--all] [CELL...]", "ask cells to end, and kill them after a timeout", cli_stop_options,
@@ -108,7 +108,8 @@ cli_find_command(const char *name)
 static const struct { const char *word, *here; } elsewhere[] = {
 	{ "rm", "discard" }, { "remove", "discard" }, { "prune", "discard" }, { "list", "ps" }, { "ls", "ps" },
 	{ "status", "ps" }, { "start", "run" }, { "pause", "freeze" }, { "unpause", "thaw" },
-	{ "inspect", "ps --json" }, { "stats", "top" },
+	{ "inspect", "ps --json" }, { "stats", "top" }, { "build", "image build" }, { "pull", "image pull" },
+	{ "images", "image list" }, { "load", "image load" }, { "save", "image save" }, { "rmi", "image remove" },
 };
 
 static int

@@ -24,6 +24,13 @@ struct walk {
 	void *arg;
 };
 
+/* Options of `run` that other tools need, and this one does not. */
+static const struct { const char *word, *here; } elsewhere[] = {
+	{ "-i", "standard input is connected, and the terminal if there is one" },
+	{ "--interactive", "standard input is connected, and the terminal if there is one" },
+	{ "--rm", "a cell leaves nothing behind but what you asked it to keep" },
+};
+
 static int
 unknown_option(const struct walk *w, const char *word, struct err *err)
 {
@@ -35,6 +42,9 @@ unknown_option(const struct walk *w, const char *word, struct err *err)
 	for (; options[n].name != NULL && n < OPTIONS_MAX; n++)
 		names[n] = options[n].name;
 	names[n] = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++)
+		if (strcmp(cli_current->name, "run") == 0 && strcmp(word, elsewhere[i].word) == 0)
+			return err_set(err, EINVAL, "there is no option '%s', leave it out: %s", word, elsewhere[i].here);
 	nearest = word[1] == '-' ? text_nearest(word + 2, names) : NULL;
 	if (nearest != NULL)
 		return err_set(err, EINVAL, "there is no option '%s': did you mean '--%s'?", word,

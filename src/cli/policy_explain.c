@@ -417,6 +417,31 @@ cut_method(char *word, char **ret_url)
 	return word;
 }
 
+/* Whether WORD begins a request, and so no policy is before it. */
+static bool
+begins_request(const char *word)
+{
+	return strstr(word, "://") != NULL || strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == strlen(word);
+}
+
+/* The words with the default policy in front; false if there is none. */
+static bool
+add_default(int *argc, char ***argv, char *ret_words[4])
+{
+	int none = 0;
+	char **found = NULL;
+
+	if (*argc < 1 || *argc > 2 || !begins_request((*argv)[0]))
+		return true;
+	if (!policy_cli_default(&none, &found))
+		return false;
+	ret_words[0] = found[0];
+	memcpy(ret_words + 1, *argv, (size_t)(*argc + 1) * sizeof(**argv));
+	*argv = ret_words;
+	++*argc;
+	return true;
+}
+
 int
 policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 {
@@ -425,13 +450,15 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	OWN(policy_sent_freep) struct policy_sent *sent = NULL;
 	struct explaining e = { .cli = cli };
 	struct err err = {0};
-	char *url = argc > 0 ? argv[argc - 1] : NULL;
+	char *url = argc > 0 ? argv[argc - 1] : NULL, *words[4];
 	const char *method;
 	int r;
 
+	if (!add_default(&argc, &argv, words))
+		return cli_failf("there is no " POLICY_CLI_FILE " here or above: cloister policy explain FILE [METHOD] URL");
 	if (argc < (cli->n_within > 0 ? 1 : 2) || argc > 3)
 		return cli_failf("`policy explain` takes a policy and a request: cloister policy "
-		                 "explain FILE [METHOD] URL; or two policies: cloister policy explain "
+		                 "explain [FILE] [METHOD] URL; or two policies: cloister policy explain "
 		                 "FILE --within FILE");
 	if (policy_cli_load(cli, argv[0], &p, &err) < 0)
 		return policy_cli_refuse(cli, argv[0], &err);

@@ -108,7 +108,8 @@ kind_of_key(const char *entry)
 static void
 warn_of_key(const struct run *run, const char *entry)
 {
-	const char *kind = run->spec.quiet ? NULL : kind_of_key(entry);
+	/* In a build, it would be repeated with each step. */
+	const char *kind = run->spec.quiet || run->spec.image.build ? NULL : kind_of_key(entry);
 	size_t len = strcspn(entry, "=");
 
 	if (kind == NULL)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
@@ -13,6 +14,11 @@
 #include "cli/why.h"
 #include "ipc/courier_channel.h"
 #include "policy/policy_suggest.h"
+
+const struct cli_option cli_why_options[] = {
+	{ "json", 0, NULL, "print JSON for programs", CLI_BOOL },
+	{0}
+};
 
 /* The explanation of each "why" of an event. */
 static const struct cause {
@@ -254,6 +260,69 @@ print_suggestion(const struct timeline *t, const struct timeline_event *e)
 		print_allow(t, e);
 }
 
+/* Whether a rule in front of the others would allow it. */
+static bool
+rule_helps(const struct timeline_event *e, const struct cause *cause)
+{
+	return !is_denied_address(e) && timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
+	       strstr(e->note, COURIER_NO_RULE_HELPS) == NULL && strstr(e->rule_text, " hook ") == NULL;
+}
+
+/* ---- for programs ---- */
+
+static void
+put_text(struct json *w, const char *key, const char *text)
+{
+	json_str(w, key, text != NULL && text[0] != '\0' ? text : NULL);
+}
+
+static void
+put_suggestion(struct json *w, const struct timeline_event *e)
+{
+	OWN(freep) char *text = NULL;
+	struct policy_seen seen;
+
+	timeline_get_seen(e, &seen);
+	put_text(w, "suggested_rule", policy_write_rule_for(&seen, &text, NULL) < 0 ? NULL : text);
+}
+
+static int
+print_json(const struct timeline *t, const struct timeline_event *e)
+{
+	const struct cause *cause = find_cause(e->why);
+	OWN(freep) char *what = NULL;
+	struct json w = { .out = stdout };
+	size_t len = 0;
+	FILE *out = open_memstream(&what, &len);
+
+	if (out == NULL)
+		return cli_failf("out of memory");
+	timeline_print_what(out, e);
+	if (fclose(out) != 0)
+		return cli_failf("out of memory");
+	json_open(&w, NULL, '{');
+	json_str(&w, "cell", timeline_cell(t));
+	json_u64(&w, "event", e->n);
+	put_text(&w, "time", e->time);
+	json_str(&w, "result", timeline_is_refusal(e) ? "refused" : e->why[0] != '\0' ? "failed" : "allowed");
+	put_text(&w, "what", what);
+	put_text(&w, "why", e->why);
+	put_text(&w, "explanation", cause != NULL ? cause->text : NULL);
+	put_text(&w, "rule", e->rule);
+	put_text(&w, "rule_text", e->rule_text);
+	put_text(&w, "reason", e->reason);
+	put_text(&w, "note", e->note);
+	if (rule_helps(e, cause))
+		put_suggestion(&w, e);
+	else
+		json_str(&w, "suggested_rule", NULL);
+	json_close(&w, '}');
+	putchar('\n');
+	return 0;
+}
+
+/* ---- for people ---- */
+
 static void
 explain(const struct timeline *t, const struct timeline_event *e)
 {
@@ -272,8 +341,7 @@ explain(const struct timeline *t, const struct timeline_event *e)
 		why_print_near(t, e);
 	if (is_denied_address(e))
 		puts("\nA rule that allows it must be in front of the one that denies the address.");
-	else if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
-	         strstr(e->note, COURIER_NO_RULE_HELPS) == NULL && strstr(e->rule_text, " hook ") == NULL)
+	else if (rule_helps(e, cause))
 		print_suggestion(t, e);
 }
 
@@ -348,10 +416,11 @@ cmd_why(int argc, char **argv)
 	OWN(timeline_event_free) struct timeline_event e = {0};
 	const char *cell = NULL;
 	struct err err = {0};
+	bool json = false;
 	uint64_t n = 0;
 	int rest, r;
 
-	r = cli_parse(cli_no_options, argc, argv, false, NULL, NULL, &rest, &err);
+	r = cli_parse(cli_why_options, argc, argv, true, NULL, &json, &rest, &err);
 	if (r == 0)
 		r = take_words(argc, argv, rest, &cell, &n, &err);
 	if (r == 0)
@@ -360,6 +429,8 @@ cmd_why(int argc, char **argv)
 		r = find_event(&t, n, &e, &err);
 	if (r < 0)
 		return cli_fail(&err);
+	if (json)
+		return print_json(&t, &e);
 	explain(&t, &e);
 	return 0;
 }

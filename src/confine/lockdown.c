@@ -73,7 +73,7 @@ show(int root, const char *path, struct err *err)
 		return r;
 	if (fstat(mount, &st) < 0)
 		return err_errno(err, "cannot look at '%s'", path);
-	target = mounts_make_target(root, path, !S_ISDIR(st.st_mode), (uid_t)-1, err);
+	target = mounts_follow_target(root, path, !S_ISDIR(st.st_mode), (uid_t)-1, err);
 	return target < 0 ? target : mounts_attach(mount, target, "", err);
 }
 
@@ -90,7 +90,7 @@ change_root(const char *const *readable, struct err *err)
 		return err_errno(err, "cannot make the mounts private");
 	root = mounts_new_fs("tmpfs", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err);
 	r = root < 0 ? root : mounts_attach(root, AT_FDCWD, "/", err);
-	/* mounts_make_target() expects this in a root. */
+	/* mounts_follow_target() expects this in a root. */
 	if (r == 0 && readable != NULL && mkdirat(root, MOUNTS_SCRATCH, 0555) < 0)
 		r = err_errno(err, "cannot make the new root");
 	for (; r == 0 && readable != NULL && *readable != NULL; readable++)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,34 +130,36 @@ is_with(int dir, int root, const char *path)
 	       st.st_dev == other.st_dev;
 }
 
-int
-mounts_make_target(int root, const char *path, bool file, uid_t owner, struct err *err)
+static int
+refuse_place(int dir, const char *name, const char *path, bool is_link, struct err *err)
 {
-	OWN(freep) char *partial = strdup(path);
-	OWN(closep) int dir = -1;
-	char *slash, *name;
-	bool scratch;
-	int fd;
+	char to[PATH_MAX];
+	ssize_t n = is_link ? readlinkat(dir, name, to, sizeof(to) - 1) : -1;
 
-	fd = open_inside(root, path, O_PATH);
-	if (fd >= 0 || errno != ENOENT || partial == NULL)
-		return fd >= 0 ? fd : err_errno(err, "cannot open '%s' in the cell", path);
-	slash = strrchr(partial, '/');
-	if (slash == NULL || slash[1] == '\0')
-		return err_set(err, EINVAL, "'%s' is no place for a grant", path);
-	*slash = '\0';
-	name = slash + 1;
-	dir = slash == partial ? open_inside(root, "/", O_PATH)
-	                       : mounts_make_target(root, partial, false, owner, err);
-	if (dir < 0)
-		return dir;
-	/* The skeleton and the scratch space are tmpfs of this cell: files made there are not made
-	 * on the host. */
-	scratch = is_with(dir, root, MOUNTS_SCRATCH) || is_with(dir, root, "dev/shm");
-	/* In a build, /run is in the scratch space too. */
-	if (!scratch && !is_with(dir, root, ".") && !is_with(dir, root, "run"))
+	if (n < 0)
 		return err_set(err, ENOENT, "'%s' does not exist in the cell and is not made, because "
 		               "what it would be in is the host's: choose another place", path);
+	to[n] = '\0';
+	return err_set(err, ELOOP, "'%s' is a link to '%.200s' in the cell, and is not replaced, because it is the host's: "
+	               "choose another place", path, to);
+}
+
+/* Makes NAME in DIR, which is PATH in the cell.  REPLACE: in the place of a link. */
+static int
+make_last(int root, int dir, const char *name, const char *path, bool file, uid_t owner, bool replace, struct err *err)
+{
+	/* The skeleton and the scratch space are tmpfs of this cell: files made there are not made
+	 * on the host. */
+	const bool scratch = is_with(dir, root, MOUNTS_SCRATCH) || is_with(dir, root, "dev/shm");
+	struct stat st;
+	const bool is_link = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+	int fd;
+
+	/* In a build, /run is in the scratch space too. */
+	if (!scratch && !is_with(dir, root, ".") && !is_with(dir, root, "run"))
+		return refuse_place(dir, name, path, is_link, err);
+	if (is_link && replace && unlinkat(dir, name, 0) < 0)
+		return err_errno(err, "cannot replace the link '%s' in the cell", path);
 	if (file ? mknodat(dir, name, S_IFREG | 0644, 0) < 0 : mkdirat(dir, name, 0755) < 0)
 		return err_errno(err, "cannot make '%s' in the cell", path);
 	/* A grant in ~/.config must not keep other programs out of that folder. */
@@ -164,4 +167,45 @@ mounts_make_target(int root, const char *path, bool file, uid_t owner, struct er
 		return err_errno(err, "cannot give '%s' to the agent", path);
 	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	return fd >= 0 ? fd : err_errno(err, "cannot open '%s' in the cell", path);
+}
+
+static int
+make_missing(int root, const char *path, bool file, uid_t owner, bool replace, struct err *err)
+{
+	OWN(freep) char *partial = strdup(path);
+	OWN(closep) int dir = -1;
+	char *slash;
+
+	if (partial == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	slash = strrchr(partial, '/');
+	if (slash == NULL || slash[1] == '\0')
+		return err_set(err, EINVAL, "'%s' is no place for a grant", path);
+	*slash = '\0';
+	dir = slash == partial ? open_inside(root, "/", O_PATH)
+	                       : mounts_follow_target(root, partial, false, owner, err);
+	return dir < 0 ? dir : make_last(root, dir, slash + 1, path, file, owner, replace, err);
+}
+
+int
+mounts_make_target(int root, const char *path, bool file, uid_t owner, struct err *err)
+{
+	OWN(closep) int fd = open_inside(root, path, O_PATH | O_NOFOLLOW);
+	struct stat st;
+
+	if (fd < 0 && errno != ENOENT)
+		return err_errno(err, "cannot open '%s' in the cell", path);
+	if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISLNK(st.st_mode))
+		return TAKE_FD(fd);
+	return make_missing(root, path, file, owner, true, err);
+}
+
+int
+mounts_follow_target(int root, const char *path, bool file, uid_t owner, struct err *err)
+{
+	int fd = open_inside(root, path, O_PATH);
+
+	if (fd < 0 && errno != ENOENT)
+		return err_errno(err, "cannot open '%s' in the cell", path);
+	return fd >= 0 ? fd : make_missing(root, path, file, owner, false, err);
 }

@@ -29,5 +29,8 @@ int mounts_open_inside(int root, const char *path);
 /* Opens PATH beneath ROOT as the cell will see it, links included.  Makes missing folders (a file
  * for the last part if FILE) on the cell's own file systems only.  New entries in the scratch space
  * belong to OWNER; with -1, to the caller. */
+int mounts_follow_target(int root, const char *path, bool file, uid_t owner, struct err *err);
+/* The same, but never opens the target of a link: a mount there would hide what other paths lead to.  A link in
+ * the place of the last part is replaced, if it is the cell's own, and refused otherwise. */
 int mounts_make_target(int root, const char *path, bool file, uid_t owner, struct err *err);
 #endif

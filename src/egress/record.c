@@ -221,7 +221,7 @@ put_name_refused(struct events *e, const struct courier *c, const char *name)
 	policy_decide(p, &req, &d, NULL);
 	if (d.verdict != POLICY_DENY || d.rule < 0) {
 		event_str(e, "why", "no-rule");
-		event_str(e, "note", "no rule mentions it");
+		event_str(e, "note", "no rule allows it");
 		return;
 	}
 	event_str(e, "why", "rule");

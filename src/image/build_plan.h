@@ -50,6 +50,7 @@ struct build_plan {
 	size_t n_globals;
 	struct build_stage *stages;     /* at least one */
 	size_t n_stages;
+	unsigned packages;              /* the line of packages, which come over the network; 0: there are none */
 };
 
 /* Parse TEXT, which errors call FILE.  The caller owns *ret_plan; on failure it is untouched. */

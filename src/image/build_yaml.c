@@ -142,6 +142,7 @@ take_packages(struct writer *w, const struct node *map, struct err *err)
 
 	if (map->kind != NODE_MAP)
 		return node_err(err, map, "packages must be a map: apt, apk, npm or pip, and a list for each");
+	w->plan->packages = map->n == 0 ? 0 : (unsigned)map->line;
 	for (size_t i = 0; r == 0 && i < map->n; i++) {
 		size_t m = 0;
 
@@ -223,6 +224,23 @@ take_run(struct writer *w, const struct node *node, struct err *err)
 	return take_list(w, node, "run", take_run_one, err);
 }
 
+/* "NAME=VALUE ...", for people. */
+static struct build_step *
+add_pairs(struct writer *w, enum build_kind kind, const struct node *map)
+{
+	OWN(buf_free) struct buf b = BUF(4 * BUILD_FILE_MAX);
+
+	for (size_t i = 0; i < map->n; i++) {
+		buf_put_text(&b, i == 0 ? "" : " ");
+		buf_put_text(&b, map->items[i]->text);
+		buf_put_text(&b, "=");
+		if (map->values[i]->kind == NODE_SCALAR)
+			put_literal(&b, map->values[i]->text);
+	}
+	buf_put(&b, "", 1);
+	return buf_failed(&b) ? NULL : add_step(w, kind, map, (const char *)b.data);
+}
+
 static int
 take_pairs(struct writer *w, enum build_kind kind, const struct node *map, const char *what, struct err *err)
 {
@@ -232,7 +250,7 @@ take_pairs(struct writer *w, enum build_kind kind, const struct node *map, const
 		return node_err(err, map, "%s must be a map of names and values", what);
 	if (map->n == 0)
 		return 0;
-	step = add_step(w, kind, map, what);
+	step = add_pairs(w, kind, map);
 	if (step == NULL)
 		return no_room(map, err);
 	for (size_t i = 0; i < map->n; i++) {
@@ -283,6 +301,21 @@ take_user(struct writer *w, const struct node *node, struct err *err)
 	return take_one(w, BUILD_USER, node, "user", err);
 }
 
+/* The words of a list, for people. */
+static struct build_step *
+add_words(struct writer *w, enum build_kind kind, const struct node *list)
+{
+	OWN(buf_free) struct buf b = BUF(4 * BUILD_FILE_MAX);
+
+	for (size_t i = 0; i < list->n; i++) {
+		buf_put_text(&b, i == 0 ? "" : " ");
+		if (list->items[i]->kind == NODE_SCALAR)
+			put_literal(&b, list->items[i]->text);
+	}
+	buf_put(&b, "", 1);
+	return buf_failed(&b) ? NULL : add_step(w, kind, list, (const char *)b.data);
+}
+
 /* A text is for the shell, as in a Dockerfile; a list is the command itself. */
 static int
 take_command(struct writer *w, enum build_kind kind, const struct node *node, const char *what, struct err *err)
@@ -292,7 +325,7 @@ take_command(struct writer *w, enum build_kind kind, const struct node *node, co
 
 	if (r < 0)
 		return r;
-	step = add_step(w, kind, node, node->kind == NODE_LIST ? "" : node->text);
+	step = node->kind == NODE_LIST ? add_words(w, kind, node) : add_step(w, kind, node, node->text);
 	if (step == NULL)
 		return no_room(node, err);
 	step->exec = node->kind == NODE_LIST;

@@ -409,7 +409,14 @@ read_step_of(struct reader *d, enum build_kind kind, const char *line, const cha
 static int
 read_instruction(struct reader *d, struct err *err)
 {
-	static const char *const others[] = { "HEALTHCHECK", "MAINTAINER", "ONBUILD", "SHELL", "STOPSIGNAL", "VOLUME" };
+	static const struct { const char *name, *instead; } others[] = {
+		{ "HEALTHCHECK", "leave it out, nothing here would check it" },
+		{ "MAINTAINER", "write LABEL maintainer=..." },
+		{ "ONBUILD", "write its instruction into the Dockerfile that it is for" },
+		{ "SHELL", "write RUN [\"/bin/bash\", \"-c\", \"...\"]" },
+		{ "STOPSIGNAL", "leave it out, `cloister stop` sends SIGTERM" },
+		{ "VOLUME", "leave it out, and grant a folder with `cloister run -v`" },
+	};
 	char *line = (char *)d->text.data + strspn((char *)d->text.data, SPACES);
 	const size_t len = strcspn(line, SPACES);
 	const char *text = line + len + strspn(line + len, SPACES);
@@ -425,8 +432,9 @@ read_instruction(struct reader *d, struct err *err)
 		if (strcasecmp(name, build_kind_names[i]) == 0)
 			return read_step_of(d, (enum build_kind)i, line, text, err);
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
-		if (strcasecmp(name, others[i]) == 0)
-			return err_set(err, EINVAL, "%s:%u: the instruction %s is not supported", d->file, d->line, others[i]);
+		if (strcasecmp(name, others[i].name) == 0)
+			return err_set(err, EINVAL, "%s:%u: the instruction %s is not supported: %s", d->file, d->line, others[i].name,
+			               others[i].instead);
 	return err_set(err, EINVAL, "%s:%u: there is no instruction '%.*s'", d->file, d->line,
 	               len > NAME_MAX_LEN ? NAME_MAX_LEN : (int)len, line);
 }

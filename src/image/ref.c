@@ -227,6 +227,28 @@ image_name_parse(const char *text, struct image_name *ret_name, struct err *err)
 	return r;
 }
 
+int
+image_name_check_giver(const struct image_name *name, struct err *err)
+{
+	return strcmp(name->registry, IMAGE_OWN) == 0 ?
+	       err_set(err, EPERM, "names of %s are cloister's own: choose another name", IMAGE_OWN) : 0;
+}
+
+int
+image_name_parse_new(const char *text, struct image_name *ret_name, struct err *err)
+{
+	struct image_name n;
+	int r = image_name_parse(text, &n, err);
+
+	if (r == 0)
+		r = image_name_check_giver(&n, err);
+	if (r == 0 && n.digest[0] != '\0')
+		r = err_set(err, EINVAL, "a name that is given has no digest: the image has its own");
+	if (r == 0)
+		*ret_name = n;
+	return r;
+}
+
 /* PATH[:TAG] */
 static int
 parse_path(const char *rest, const struct scheme *scheme, struct image_ref *ref, struct err *err)

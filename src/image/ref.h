@@ -57,6 +57,10 @@ struct image_ref {
 int image_ref_parse(const char *text, struct image_ref *ret_ref, struct err *err);
 /* Parse a name alone, with the defaults of Docker's. */
 int image_name_parse(const char *text, struct image_name *ret_name, struct err *err);
+/* The same for a name that an image gets: it has no digest.  Nobody gives the names of IMAGE_OWN. */
+int image_name_parse_new(const char *text, struct image_name *ret_name, struct err *err);
+/* -EPERM for names of IMAGE_OWN. */
+int image_name_check_giver(const struct image_name *name, struct err *err);
 
 /* "docker", "oci" ...: what stands before the colon. */
 const char *image_ref_kind_word(enum image_ref_kind kind);

@@ -425,7 +425,7 @@ check_top(struct policy_loading *l, const struct node *root)
 	}
 	version = node_get(root, "version");
 	if (version == NULL)
-		return node_err(l->err, root, "a policy says `version: 1`");
+		return node_err(l->err, root, "a policy needs its version: add the line `version: 1` at the top");
 	if (version->kind != NODE_SCALAR || strcmp(version->text, "1") != 0)
 		return node_err(l->err, version, "this is cloister's version 1 of policies: write 1");
 	return 0;

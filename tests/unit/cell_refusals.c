@@ -35,7 +35,7 @@ TEST(cell_refusals_of_one_event)
 		{ "\"type\":\"dns\",\"verdict\":\"deny\",\"note\":\"no rule\",\"host\":\"b.example\"",
 		  "name b.example", "no rule" },
 		{ "\"type\":\"dns\",\"verdict\":\"deny\",\"why\":\"no-rule\",\"host\":\"b.example\"",
-		  "name b.example", "no rule mentions it" },
+		  "name b.example", "no rule allows it" },
 		{ "\"type\":\"tcp\",\"verdict\":\"deny\",\"note\":\"no rule\",\"host\":\"db\",\"port\":5432",
 		  "tcp db:5432", "no rule" },
 		{ HTTP("deny", ",\"why\":\"malformed\",\"host\":\"h\",\"port\":80,\"note\":\"two hosts\""),

@@ -331,7 +331,7 @@ TEST(policy_load_whole_files)
 	static const struct {
 		const char *text, *error;
 	} files[] = {
-		{ "", "1:1: a policy says `version: 1`" },
+		{ "", "1:1: a policy needs its version: add the line `version: 1` at the top" },
 		{ "version: 1", "" },
 		{ "\xef\xbb\xbfversion: 1", "" },
 		{ "version: 2", "1:10: this is cloister's version 1 of policies: write 1" },

@@ -1,11 +1,15 @@
 /* vm_examine.c - what this machine has for virtual machines, for `cloister doctor`. */
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/own.h"
 #include "boundary/findings.h"
 #include "boundary/microvm/vm.h"
 #include "vm/disk.h"
+#include "vm/kernel.h"
 #include "vm/kvm.h"
 
 static void
@@ -66,25 +70,56 @@ examine_disks(struct findings *f)
 		                             "gets the folder of --rootfs as a share"), "install erofs-utils");
 }
 
+/* From the error "what is missing: what to do". */
+static void
+add_missing(struct findings *f, const char *name, struct err *err)
+{
+	char *todo = strstr(err->text, ": ");
+
+	if (todo != NULL)
+		*todo = '\0';
+	findings_advise(findings_add(f, name, FINDING_MISSING, "%s", err->text), "%s", todo != NULL ? todo + 2 : "");
+}
+
+static const char *
+variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value != NULL ? value : "";
+}
+
+/* As `cloister run` finds it. */
+static void
+examine_kernel(struct findings *f)
+{
+	OWN(kernel_free) struct kernel found = {0};
+	struct err err = {0};
+	char own[PATH_MAX];
+	int r = kernel_own_folder(own, &err);
+
+	if (r == 0)
+		r = kernel_find("", own, variable("CLOISTER_VM_KERNEL"), variable("CLOISTER_VM_MODULES"), &found, &err);
+	if (r == 0)
+		findings_add(f, "guest kernel", FINDING_OK, "%s and its modules are there, for --boundary microvm", found.path);
+	else
+		add_missing(f, "guest kernel", &err);
+}
+
 void
 vm_examine(struct findings *f)
 {
 	const struct vm_driver *driver;
 	struct err err = {0};
-	char *todo;
 
 	examine_kvm(f);
 	driver = find_all(&err);
-	if (driver != NULL) {
-		findings_add(f, "virtual machines", FINDING_OK, "%s %s there, for --boundary microvm", driver->title,
-		             driver->shares_nothing ? "is" : "and virtiofsd are");
-		examine_disks(f);
+	if (driver == NULL) {
+		add_missing(f, "virtual machines", &err);
 		return;
 	}
-	/* "what is missing: what to do" */
-	todo = strstr(err.text, ": ");
-	if (todo != NULL)
-		*todo = '\0';
-	findings_advise(findings_add(f, "virtual machines", FINDING_MISSING, "%s", err.text), "%s",
-	                todo != NULL ? todo + 2 : "");
+	findings_add(f, "virtual machines", FINDING_OK, "%s %s there, for --boundary microvm", driver->title,
+	             driver->shares_nothing ? "is" : "and virtiofsd are");
+	examine_kernel(f);
+	examine_disks(f);
 }

@@ -305,7 +305,7 @@ ns_build_bundle(const struct ns_plan *plan, struct err *err)
 	if (r < 0)
 		return r;
 	/* As other runtimes do.  If it cannot be made, the start reports it. */
-	cwd = mounts_make_target(root, plan->spec->cwd, false, (uid_t)-1, NULL);
+	cwd = mounts_follow_target(root, plan->spec->cwd, false, (uid_t)-1, NULL);
 	r = mounts_set_attrs(root, MOUNTS_QUIET | (bundle->readonly ? MOUNT_ATTR_RDONLY : 0), false, err);
 	timing_mark(TIMING_ROOT);
 	return r;

@@ -97,7 +97,7 @@ cover(const struct ns_plan *plan, int root, const char *inside, size_t len, enum
 
 	if (r < 0 || !is_there)
 		return r;
-	target = mounts_make_target(root, inside, false, agent, err);
+	target = mounts_follow_target(root, inside, false, agent, err);
 	return target < 0 ? target : mounts_bind(root, "sys", target, "", MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
 }
 

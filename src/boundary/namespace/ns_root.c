@@ -358,8 +358,8 @@ ns_attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *
 	}
 	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
 		r = attach_grant(plan, root, changes, i, err);
-	/* Exists only if the changes go to disk. */
-	umount2(OVERLAY_CHANGES, MNT_DETACH);
+	/* Exists only if the changes go to disk.  In a build, an image may have a link there. */
+	umount2(OVERLAY_CHANGES, MNT_DETACH | UMOUNT_NOFOLLOW);
 	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
 		r = ns_cover_own(plan, root, i, err);
 	return r;
@@ -449,7 +449,7 @@ ns_show_programs(const struct ns_plan *plan, int *root, struct err *err)
 static int
 make_place(const struct ns_plan *plan, int root, struct err *err)
 {
-	OWN(closep) int fd = mounts_make_target(root, plan->spec->cwd, false, agent_id(plan), err);
+	OWN(closep) int fd = mounts_follow_target(root, plan->spec->cwd, false, agent_id(plan), err);
 
 	return fd < 0 ? err_wrap(err, "the working folder of the image") : 0;
 }

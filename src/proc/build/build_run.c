@@ -110,7 +110,6 @@ describe(struct words *w, const struct build *b, const struct state *state, cons
 {
 	add(w, strdup("cloister"));
 	add(w, strdup("run"));
-	add(w, strdup("--quiet"));
 	add(w, strdup("--no-tty"));
 	add(w, strdup("--root"));
 	add(w, strdup("--boundary=namespace"));

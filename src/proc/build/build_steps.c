@@ -220,14 +220,25 @@ static do_step *const steps[] = {
 	[BUILD_RUN] = do_run, [BUILD_USER] = do_user, [BUILD_WORKDIR] = do_workdir,
 };
 
+/* The others report what they do themselves. */
+static bool
+is_quick(enum build_kind kind)
+{
+	return kind != BUILD_RUN && kind != BUILD_COPY && kind != BUILD_ADD;
+}
+
 int
 build_step(struct build *b, size_t stage, struct state *state, const struct build_step *step, struct err *err)
 {
 	int r;
 
 	b->step++;
-	if (step->kind != BUILD_RUN && step->kind != BUILD_COPY && step->kind != BUILD_ADD)
+	if (is_quick(step->kind))
 		build_tell(b, step, "", NULL);
 	r = steps[step->kind](b, stage, state, step, err);
-	return r < 0 ? err_wrap(err, "%s:%u", b->file, step->line) : 0;
+	if (r < 0)
+		return err_wrap(err, "%s:%u", b->file, step->line);
+	if (is_quick(step->kind))
+		build_tell(b, step, "done", NULL);
+	return 0;
 }

@@ -164,6 +164,37 @@ take_arguments(struct build *b, struct err *err)
 	return 0;
 }
 
+static bool
+declares(const struct build_step *step, const char *name)
+{
+	for (size_t i = 0; step->kind == BUILD_ARG && i < step->n_words; i++)
+		if (strncmp(step->words[i], name, strlen(name)) == 0 && strchr("=", step->words[i][strlen(name)]) != NULL)
+			return true;
+	return false;
+}
+
+static bool
+has_arg(const struct build_plan *plan, const char *name)
+{
+	for (size_t i = 0; i < plan->n_globals; i++)
+		if (declares(&plan->globals[i], name))
+			return true;
+	for (size_t i = 0; i < plan->n_stages; i++)
+		for (size_t n = 0; n < plan->stages[i].n_steps; n++)
+			if (declares(&plan->stages[i].steps[n], name))
+				return true;
+	return false;
+}
+
+static void
+warn_of_unused(const struct build *b)
+{
+	for (size_t i = 0; i < b->given.n; i++)
+		if (!has_arg(b->plan, b->given.list[i].name))
+			fprintf(stderr, "cloister: %s has no ARG %s: --build-arg %s does nothing\n", b->file, b->given.list[i].name,
+			        b->given.list[i].name);
+}
+
 /* ARG before the first FROM, and those that each build knows. */
 static int
 take_globals(struct build *b, struct err *err)
@@ -194,6 +225,15 @@ take_globals(struct build *b, struct err *err)
 				return err_set(err, ENOMEM, "out of memory");
 		}
 	return 0;
+}
+
+/* Before the first package is asked for, which would fail later, and for a reason of the package manager's. */
+static int
+check_packages(const struct build *b, struct err *err)
+{
+	return b->plan->packages == 0 || b->has_policy ? 0 :
+	       err_set(err, EINVAL, "%s:%u: packages come over the network, which this build has none of: allow their hosts "
+	               "with --allow HOST, --allow preset:NAME or --policy FILE", b->file, b->plan->packages);
 }
 
 /* The hash of what may leave the cells, which a layer may depend on. */
@@ -297,7 +337,8 @@ finish(struct build *b, const struct state *state, struct err *err)
 	const char *tag = args_get(b->options, "tag");
 	struct json w = { .out = stdout };
 	json_t *folders = NULL;
-	int r = name == NULL ? err_set(err, ENOMEM, "out of memory") : tag == NULL ? 0 : image_name_parse(tag, name, err);
+	int r = name == NULL ? err_set(err, ENOMEM, "out of memory") : tag == NULL ? 0 :
+	        image_name_parse_new(tag, name, err);
 
 	if (r == 0 && json_array_size(state->layers) == 0)
 		r = err_set(err, EINVAL, "the image would be empty");
@@ -368,9 +409,13 @@ prepare(struct build *b, size_t *ret_target, struct err *err)
 	if (r == 0)
 		r = take_arguments(b, err);
 	if (r == 0)
+		warn_of_unused(b);
+	if (r == 0)
 		r = take_globals(b, err);
 	if (r == 0)
 		r = hash_policy(b, err);
+	if (r == 0)
+		r = check_packages(b, err);
 	if (r == 0)
 		r = choose_target(b, ret_target, err);
 	if (r == 0)
@@ -398,10 +443,13 @@ run(const struct args *args, struct err *err)
 	return r < 0 ? r : finish(&b, b.states[target], err);
 }
 
+static volatile sig_atomic_t interrupted;
+
 static void
 go_on(int number)
 {
 	(void)number;
+	interrupted = 1;
 }
 
 /* A terminal interrupts the running cell too, whose end ends the build.  Programs that are started have the usual
@@ -414,11 +462,25 @@ outlive_interrupts(void)
 	(void)sigaction(SIGINT, &action, NULL);
 }
 
+/* The last line for programs. */
+static void
+tell_failed(const struct args *args, const struct err *err)
+{
+	struct json w = { .out = stdout };
+
+	if (args_get(args, "json") == NULL)
+		return;
+	json_open(&w, NULL, '{');
+	json_str(&w, "error", err->text);
+	json_close(&w, '}');
+	fputc('\n', stdout);
+}
+
 int
 main(int argc, char **argv)
 {
 	struct err err = {0};
-	struct args args;
+	struct args args = {0};
 	int status;
 
 	outlive_interrupts();
@@ -426,6 +488,10 @@ main(int argc, char **argv)
 		status = err_set(&err, EINVAL, "cloister-build is started by cloister only");
 	else
 		status = run(&args, &err);
+	if (status < 0 && interrupted)
+		(void)err_set(&err, EINTR, "interrupted: the build is not done, and left nothing but its cache");
+	if (status < 0)
+		tell_failed(&args, &err);
 	if (status >= 0 && (fflush(stdout) != 0 || ferror(stdout)))
 		status = err_set(&err, EIO, "cannot write all of the output");
 	return status < 0 ? tell_error(&err) : status;

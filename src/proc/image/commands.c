@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -43,6 +45,19 @@ print_loaded(const struct store_image *image, const char *name, bool json)
 	putchar('\n');
 }
 
+/* A path, in place of a reference. */
+static int
+refuse_path(const char *word, struct err *err)
+{
+	struct stat st;
+
+	if (stat(word, &st) < 0)
+		return err_set(err, EINVAL, "'%.200s' is a name in a registry: `cloister image pull` it", word);
+	if (S_ISDIR(st.st_mode))
+		return err_set(err, EINVAL, "for a folder, write oci:%.200s, or dir:%.200s if skopeo wrote it", word, word);
+	return err_set(err, EINVAL, "for a file, write oci-archive:%.200s or docker-archive:%.200s", word, word);
+}
+
 int
 cmd_load(struct store *s, const struct args *args, struct err *err)
 {
@@ -53,20 +68,18 @@ cmd_load(struct store *s, const struct args *args, struct err *err)
 	struct image_ref ref;
 	int r = image_ref_parse(args->words[1], &ref, err);
 
-	if (r == 0 && ref.kind == IMAGE_REF_REGISTRY)
-		r = err_set(err, EINVAL, "'%.200s' is a name in a registry: `cloister image pull` it", args->words[1]);
+	if (r == 0 ? ref.kind == IMAGE_REF_REGISTRY : access(args->words[1], F_OK) == 0)
+		r = refuse_path(args->words[1], err);
 	if (r == 0 && wanted != NULL)
-		r = image_name_parse(wanted, &full, err);
-	if (r == 0 && strcmp(full.registry, IMAGE_OWN) == 0)
-		r = err_set(err, EINVAL, "names of %s are cloister's own", IMAGE_OWN);
-	if (r == 0 && full.digest[0] != '\0')
-		r = err_set(err, EINVAL, "a name that is given has no digest: the image has its own");
+		r = image_name_parse_new(wanted, &full, err);
 	if (r == 0)
 		r = ref.kind == IMAGE_REF_MINIMAL ? image_resolve(s, args->words[1], &image, &name, err) :
 		    image_load(s, &ref, wanted != NULL ? full.full : NULL, &image, &name, err);
 	if (r < 0)
 		return err_wrap(err, "cannot load '%.200s'", args->words[1]);
 	print_loaded(&image, name, args_get(args, "json") != NULL);
+	if (name == NULL)
+		fputs("cloister: the image has no name, and `cloister image prune` removes it: --name NAME gives it one\n", stderr);
 	return 0;
 }
 
@@ -371,9 +384,28 @@ cmd_remove(struct store *s, const struct args *args, struct err *err)
 	return r;
 }
 
+/* "1 blob", "2 blobs" */
+static const char *
+count(char ret_text[NUM_TEXT_MAX + 32], uint64_t n, const char *what)
+{
+	snprintf(ret_text, NUM_TEXT_MAX + 32, "%" PRIu64 " %s%s", n, what, n == 1 ? "" : "s");
+	return ret_text;
+}
+
+static size_t
+count_images(const struct store *s)
+{
+	OWN(image_index_free) struct image_index index = {0};
+
+	return store_list(s, &index, NULL) < 0 ? 0 : index.n;
+}
+
 int
 cmd_prune(struct store *s, const struct args *args, struct err *err)
 {
+	const size_t before = count_images(s);
+	char images[NUM_TEXT_MAX + 32], blobs[NUM_TEXT_MAX + 32], layers[NUM_TEXT_MAX + 32], leftovers[NUM_TEXT_MAX + 32];
+	uint64_t n_images;
 	struct store_swept swept;
 	struct json w = { .out = stdout };
 	char bytes[NUM_TEXT_MAX];
@@ -381,12 +413,15 @@ cmd_prune(struct store *s, const struct args *args, struct err *err)
 
 	if (r < 0)
 		return r;
+	n_images = before - count_images(s);
 	if (args_get(args, "json") == NULL) {
-		printf("removed %" PRIu64 " blobs (%s), %" PRIu64 " unpacked layers and %" PRIu64 " leftovers\n", swept.blobs,
-		       num_format_size(bytes, swept.bytes), swept.layers, swept.leftovers);
+		printf("removed %s without a name: %s (%s), %s and %s\n", count(images, n_images, "image"),
+		       count(blobs, swept.blobs, "blob"), num_format_size(bytes, swept.bytes),
+		       count(layers, swept.layers, "unpacked layer"), count(leftovers, swept.leftovers, "leftover"));
 		return 0;
 	}
 	json_open(&w, NULL, '{');
+	json_u64(&w, "images", n_images);
 	json_u64(&w, "blobs", swept.blobs);
 	json_u64(&w, "layers", swept.layers);
 	json_u64(&w, "leftovers", swept.leftovers);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "proc/image/image_proc.h"
@@ -137,6 +138,15 @@ compare(const struct view *a, const struct view *b, struct change_list *ret, str
 
 /* ---- printing ---- */
 
+/* The path as the cell has it. */
+static void
+json_rooted(struct json *w, const char *path)
+{
+	OWN(freep) char *rooted = str_format("/%s", path);
+
+	json_str(w, NULL, rooted);
+}
+
 static void
 print(const struct change_list *changes, bool json)
 {
@@ -154,7 +164,7 @@ print(const struct change_list *changes, bool json)
 		json_open(&w, words[kind], '[');
 		for (size_t i = 0; i < changes->n; i++)
 			if ((int)changes->list[i].kind == kind)
-				json_str(&w, NULL, changes->list[i].path);
+				json_rooted(&w, changes->list[i].path);
 		json_close(&w, ']');
 	}
 	json_close(&w, '}');

@@ -116,7 +116,7 @@ bring_name(const char *text, struct image_descriptor *ret, struct err *err)
 	struct image_name name;
 
 	if (text == NULL || strpbrk(text, ":/") == NULL || image_name_parse(text, &name, NULL) < 0 ||
-	    strcmp(name.registry, IMAGE_OWN) == 0)
+	    image_name_check_giver(&name, NULL) < 0)
 		return 0;
 	ret->name = strdup(name.full);
 	return ret->name == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
@@ -313,6 +313,8 @@ load_source(struct store *s, const struct image_ref *ref, struct image_descripto
 	if (source_has(&src, DOCKER_LIST) && ref->kind != IMAGE_REF_OCI && ref->kind != IMAGE_REF_OCI_ARCHIVE &&
 	    ref->kind != IMAGE_REF_DIR)
 		return load_docker(s, &src, &ref->name, d, err);
+	if (ref->kind == IMAGE_REF_OCI_ARCHIVE && !source_has(&src, LAYOUT_INDEX) && source_has(&src, DOCKER_LIST))
+		return err_set(err, EINVAL, "it is an archive of `docker save`: write docker-archive:%.200s", ref->path);
 	return ref->kind == IMAGE_REF_DIR ? load_dir(s, &src, d, err) :
 	       load_layout(s, &src, ref->kind == IMAGE_REF_CONTAINERS_STORAGE ? "" : ref->tag, d, err);
 }

@@ -14,6 +14,9 @@
 #include "base/tell.h"
 #include "proc/image/image_proc.h"
 
+/* cloister-build does the first. */
+#define VERBS "build, pull, load, list, show, diff, remove, prune or save (see `cloister help image`)"
+
 static const struct verb {
 	const char *name, *options;     /* OPTIONS: those it has, with blanks around them */
 	size_t min, max;                /* words behind it */
@@ -68,9 +71,10 @@ run(const struct args *args, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		if (strcmp(verbs[i].name, word) == 0)
 			verb = &verbs[i];
+	if (verb == NULL && word[0] != '\0')
+		return err_set(err, EINVAL, "`cloister image` has no '%.100s': it has " VERBS, word);
 	if (verb == NULL)
-		return err_set(err, EINVAL, "say what to do: pull, load, list, show, diff, remove, prune or save (see `cloister "
-		               "help image`)");
+		return err_set(err, EINVAL, "say what to do: " VERBS);
 	if (args->n_words - 1 < verb->min || args->n_words - 1 > verb->max)
 		return err_set(err, EINVAL, "`cloister image %s` takes %s", verb->name, verb->words);
 	r = check_options(verb, args, err);

@@ -39,6 +39,8 @@
 #include "proc/pull/pull.h"
 #include "upstream/resolve.h"
 
+#define STORED_SHOWN 200                /* bytes of the names in an error */
+
 struct request {
 	const char *reference, *require;
 	const char *keys[PULL_KEYS_MAX];
@@ -130,7 +132,7 @@ name_image(struct pull *p, const char *reference, struct err *err)
 	if (ref.kind != IMAGE_REF_REGISTRY)
 		return err_set(err, EINVAL, "'%.200s' is not an image of a registry", reference);
 	p->name = ref.name;
-	return 0;
+	return image_name_check_giver(&ref.name, err);
 }
 
 static int
@@ -244,6 +246,34 @@ find_stored(struct pull *p, struct err *err)
 	return 0;
 }
 
+/* The names that the store has of the same repository, "a:1, a:2"; "" if there are none. */
+static void
+name_stored(const struct pull *p, char *ret_text, size_t size)
+{
+	OWN(image_index_free) struct image_index index = {0};
+	OWN(freep) char *prefix = str_format("%s/%s:", p->name.registry, p->name.repository);
+	size_t len = 0;
+
+	ret_text[0] = '\0';
+	if (prefix == NULL || p->store == NULL || store_list(p->store, &index, NULL) < 0)
+		return;
+	for (size_t i = 0; i < index.n && len < size; i++)
+		if (index.list[i].name != NULL && strncmp(index.list[i].name, prefix, strlen(prefix)) == 0 &&
+		    strcmp(index.list[i].name, p->name.full) != 0)
+			len += (size_t)snprintf(ret_text + len, size - len, "%s%s", len > 0 ? ", " : "", index.list[i].name);
+}
+
+/* Somebody who mistyped the tag finds the right one here. */
+static int
+wrap_failed(const struct pull *p, struct err *err)
+{
+	char stored[STORED_SHOWN];
+
+	name_stored(p, stored, sizeof(stored));
+	return stored[0] == '\0' ? err_wrap(err, "%s", p->name.full) :
+	       err_wrap(err, "%s cannot be pulled (the store has %s)", p->name.full, stored);
+}
+
 static int
 print_result(const struct pull *p, const struct pull_source *source)
 {
@@ -320,7 +350,7 @@ main(int argc, char **argv)
 	if (r == 0) {
 		r = run(&p, &request, &err);
 		if (r < 0)
-			(void)err_wrap(&err, "%s", p.name.full);
+			(void)wrap_failed(&p, &err);
 	}
 	pull_free_config(&p);
 	return r == 0 ? 0 : tell_error(&err);

@@ -202,6 +202,8 @@ void pull_progress_blob(struct pull_progress *g, size_t slot, const char *digest
 void pull_progress_leave(struct pull_progress *g, size_t slot);
 void pull_progress_add(struct pull_progress *g, uint64_t bytes, size_t blobs);
 void pull_progress_note(struct pull_progress *g, const char *event, const char *text);
+/* A request failed, for the reason TEXT, and is sent again.  TRIES: how many of PULL_TRIES are over. */
+void pull_progress_retry(struct pull_progress *g, unsigned tries, const char *text);
 /* Draw, unless that was a moment ago. */
 void pull_progress_draw(struct pull_progress *g, bool now);
 void pull_progress_end(struct pull_progress *g);

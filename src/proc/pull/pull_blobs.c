@@ -142,7 +142,7 @@ wait_for_retry(struct work *w, struct job *j, struct err *err)
 	j->tries += pull_weight(&j->x);
 	if (j->tries >= PULL_TRIES)
 		return -err->code;
-	pull_progress_note(w->pull->progress, "retry", err->text);
+	pull_progress_retry(w->pull->progress, j->tries, err->text);
 	j->due = io_now_ms() + pull_pause(&j->x, j->tries);
 	j->x.url[0] = '\0';
 	j->x.redirects = j->x.logins = 0;

@@ -561,7 +561,7 @@ pull_exchange(struct pull *p, struct pull_exchange *x, struct err *err)
 		if (tries >= PULL_TRIES || (next == PULL_RETRY && x->code == CURLE_COULDNT_CONNECT))
 			return next;
 		if (next == PULL_RETRY) {
-			pull_progress_note(p->progress, "retry", err->text);
+			pull_progress_retry(p->progress, tries, err->text);
 			usleep((useconds_t)pull_pause(x, tries) * 1000);
 		}
 		next = pull_send(p, p->small, x, err) < 0 ? PULL_FAILED :

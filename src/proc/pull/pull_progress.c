@@ -201,6 +201,19 @@ erase(struct pull_progress *g)
 }
 
 void
+pull_progress_retry(struct pull_progress *g, unsigned tries, const char *text)
+{
+	pull_progress_note(g, "retry", text);
+	if (!g->is_drawn)
+		return;
+	erase(g);
+	fputs("\033[Jcloister: ", stderr);
+	text_print_safe(stderr, text, strlen(text), false);
+	fprintf(stderr, ": try %u of %d\n", tries + 1, PULL_TRIES);
+	(void)fflush(stderr);
+}
+
+void
 pull_progress_draw(struct pull_progress *g, bool now)
 {
 	int64_t at = io_now_ms();

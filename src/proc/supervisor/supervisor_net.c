@@ -22,7 +22,8 @@ tell(struct supervisor *sv)
 {
 	if (!sv->told_net && !sv->spec.quiet && !sv->spec.detached)
 		supervisor_say(sv, "the command tried to reach the network, but this cell has none: allow hosts with "
-		               "`--allow HOST`, `--allow preset:NAME` or a cloister.yaml; `cloister learn` writes one");
+		               "`--allow HOST`, `--allow preset:NAME` or %s", sv->spec.image.build ? "`--policy FILE`" :
+		               "a cloister.yaml; `cloister learn` writes one");
 	sv->told_net = true;
 }
 

@@ -322,6 +322,20 @@ def test_links_in_etc_lead_nowhere(bundle):  # noqa: F811
     assert (outside / "hosts").read_text() == (outside / "resolv.conf").read_text() == "of the host"
 
 
+def test_a_mount_replaces_a_link_of_the_image(bundle):  # noqa: F811
+    """It never covers the link's target."""
+    for folder in "usr", "usr/bin":
+        bundle.operator.folder(f"bundle/rootfs/{folder}")
+    for name, to in ("usr/bin/env", "/bin/busybox"), ("data", "/bin"):
+        (bundle.root / name).symlink_to(to)
+    granted = bundle.operator.folder("granted", {"f": "granted\n"})
+    bundle.config["mounts"] += [
+        {"destination": at, "type": "bind", "source": str(source), "options": ["ro", "rbind"]}
+        for at, source in (("/usr/bin/env", granted / "f"), ("/data", granted))]
+    done = bundle.sh("cat /usr/bin/env /data/f; /bin/busybox echo yes")
+    assert done.status == 0 and done.out.endswith("granted\ngranted\nyes\n"), done
+
+
 def test_cloisters_own_folders_are_no_layer(bundle):  # noqa: F811
     folder = root_folder(bundle.operator, "data/images/rootfs")
     bundle.write("sleep", "3", root={"path": str(folder)})

@@ -13,10 +13,22 @@ def report(operator):
     return json.loads(operator.cloister("doctor", "--json").ok())
 
 
+def state(report, name):
+    return next((check["state"] for check in report["checks"] if check["name"] == name), None)
+
+
+def test_no_kernel_for_a_guest(operator):
+    report = json.loads(operator.cloister("doctor", "--json", env={"CLOISTER_VM_KERNEL": "/no/such"}).ok())
+    if state(report, "virtual machines") != "ok":
+        pytest.skip("no QEMU")
+    assert state(report, "guest kernel") == "missing"
+
+
 def test_for_programs(report):
     assert report["can_run"] is True and report["obstacle"] is None
     names = {check["name"] for check in report["checks"]}
     assert {"user namespaces", "apparmor", "cgroups", "landlock", "nftables", "kvm", "virtual machines"} <= names
+    assert ("guest kernel" in names) == (state(report, "virtual machines") == "ok")
     for check in report["checks"]:
         assert check["state"] in ("ok", "limited", "missing") and check["found"], check
         if check["state"] != "ok":

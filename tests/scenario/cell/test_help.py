@@ -98,12 +98,18 @@ def test_unknown_options(operator):
     assert "takes the options of `cloister run`" in operator.cloister("help", "learn").ok()
 
 
+def test_options_of_other_tools_are_understood(operator):
+    operator.cloister("run", "-it", "--", "true").sentence("'-i', leave it out: standard input is connected")
+    operator.cloister("run", "--rm", "--", "true").sentence("'--rm', leave it out: a cell leaves nothing behind")
+
+
 def test_help_of_nothing(operator):
     operator.cloister("help", "nosuch").sentence("'nosuch'")
     operator.cloister("help", "rnu").sentence("'rnu'", "did you mean 'run'")
 
 
-@pytest.mark.parametrize("word, here", [("rm", "discard"), ("list", "ps"), ("status", "ps"), ("pause", "freeze")])
+@pytest.mark.parametrize("word, here", [("rm", "discard"), ("list", "ps"), ("status", "ps"), ("pause", "freeze"),
+                                        ("build", "image build"), ("images", "image list")])
 def test_names_of_other_tools_are_understood(operator, word, here):
     operator.cloister(word).sentence(f"there is no command '{word}': here it is `cloister {here}`")
 

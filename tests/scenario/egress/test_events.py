@@ -85,6 +85,17 @@ def test_the_newest_is_meant(operator, record):
     assert numbers(operator, "bbbb") == [2]
 
 
+def test_why_for_programs(operator, record):
+    record(EVENT, {**EVENT, "n": 2, "why": "budget", "note": "spent"})
+    said = json.loads(operator.cloister("why", "--json", "abcd1234", "1").ok())
+    assert said["suggested_rule"].startswith("  - allow: a.example\n") and said["explanation"].startswith("No rule allows")
+    assert {key: said[key] for key in ("cell", "event", "result", "what", "why", "rule", "note")} == {
+        "cell": "abcd1234", "event": 1, "result": "refused", "what": "POST https://a.example/x", "why": "no-rule",
+        "rule": None, "note": None}
+    said = json.loads(operator.cloister("why", "--json").ok())
+    assert (said["event"], said["note"], said["suggested_rule"]) == (2, "spent", None)
+
+
 def test_a_name_used_again_means_the_newest(operator, record):
     for i, cell in enumerate(("aaaa1111", "bbbb2222")):
         entry = record({**EVENT, "n": i + 1}, cell=cell, name="out")
@@ -97,7 +108,8 @@ def test_hostile_lines(operator, record):
              "why": "rule", "rule": "\x1b[1m", "rule_text": "\x1b[1m", "reason": "a\x1b[1mb\nc",
              "note": "\x1b[1m", "verdict": "\x1b[31m", "type": "http"}
     record(steer, {**steer, "n": 2, "type": "\x1b[1m"}, {**steer, "n": 3, "type": "dns"})
-    for words in (["events"], ["events", "--json"], ["why", "1"], ["why", "2"], ["why", "3"]):
+    for words in (["events"], ["events", "--json"], ["why", "1"], ["why", "2"], ["why", "3"],
+                  ["why", "--json", "1"]):
         done = operator.cloister(*words)
         for character in "\x1b\x9b\x07\u202e":
             assert character not in done.out + done.err, (words, done)

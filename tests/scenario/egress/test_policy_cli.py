@@ -283,6 +283,13 @@ def test_explain_takes_a_request_in_one_word(operator, policy):
     assert operator.cloister("policy", "explain", policy, "POST https://api.github.com/x").ok() == apart
 
 
+def test_explain_finds_the_policy(operator, policy):
+    for words in (["POST", "https://api.github.com/x"], ["POST https://api.github.com/x"], ["https://api.github.com/x"]):
+        said = operator.cloister("policy", "explain", *words, cwd=policy.parent).ok()
+        assert said == operator.cloister("policy", "explain", "cloister.yaml", *words, cwd=policy.parent).ok()
+    operator.cloister("policy", "explain", "https://api.github.com/x").sentence("there is no cloister.yaml here or above")
+
+
 def test_explain(operator, policy):
     said = operator.cloister("policy", "explain", policy, "POST", "https://api.github.com/x").ok()
     assert said == (
@@ -348,7 +355,7 @@ def test_explain_for_programs(operator, policy):
 def test_explain_refuses(operator, policy):
     for url in ("ftp://x", "https://", "https://a b/", "tcp://x", "https://1.2.3/"):
         operator.cloister("policy", "explain", policy, url).sentence()
-    operator.cloister("policy", "explain", policy).sentence("FILE [METHOD] URL")
+    operator.cloister("policy", "explain", policy).sentence("[FILE] [METHOD] URL")
     operator.cloister("policy", "explain", policy, "-H", "x", "https://x").sentence("'x'")
 
 

@@ -220,6 +220,12 @@ def test_a_link_grants_its_target(operator):
     assert operator.run("-v", link, "--", "cat", f"{folder}/f").ok() == "x"
 
 
+def test_no_grant_covers_the_target_of_a_hosts_link(operator):
+    file = operator.file("f", "x")
+    link = next(p for p in sorted(Path("/usr/bin").iterdir()) if p.is_symlink() and p.is_file())
+    operator.run("-v", f"{file}:{link}:ro", "--", "true").sentence(f"'{link}' is a link to '{os.readlink(link)}'")
+
+
 @pytest.mark.parametrize("name", ["with space", "ünï-€", "line\nbreak", "tab\there", "quote'\"$x`y",
                                   "-dash", b"\xff\xfe", "x" * 255, "a\\134b", "%s%n", ","],
                          ids=repr)

@@ -173,7 +173,7 @@ def test_add_unpacks_archives(builder):
 
 @as_one
 @pytest.mark.parametrize("text, words", [
-    ("FROM minimal:\nVOLUME /x", ["Dockerfile:2", "VOLUME is not supported"]),
+    ("FROM minimal:\nVOLUME /x", ["Dockerfile:2", "VOLUME is not supported: leave it out"]),
     ("FROM minimal:\n\nFOO x", ["Dockerfile:3", "no instruction 'FOO'"]),
     ("FROM minimal:\nRUN <<EOF\nx\nEOF", ["Dockerfile:2", "here-documents"]),
     ("FROM minimal:\nRUN --mount=type=bind,target=/x y", ["Dockerfile:2", "--mount"]),
@@ -211,7 +211,7 @@ def test_an_interrupted_build_leaves_nothing(builder):
                            start_new_session=True, stderr=subprocess.PIPE)
     read_until(build.stderr.fileno(), b"\nruns\n")
     os.killpg(build.pid, signal.SIGINT)
-    assert build.wait(SECONDS) == 125
+    assert b"interrupted" in build.stderr.read() and build.wait(SECONDS) == 125
     assert list(folder.iterdir()) == [] and operator.cells() == []
     assert len(json.loads((builder.store.top / "index.json").read_text())["manifests"]) == 1
 
@@ -392,11 +392,49 @@ def test_yaml_packages_are_commands(builder):
                     for tool in ("apk", "python3", "npm"))
     builder.digest({"Dockerfile": f"FROM {BASE}\n{tools}"}, "-t", "tools:1")
     digest = builder.digest({"image.yaml": "base: tools:1\npackages:\n  apk: [curl, 'jq>1']\n  pip: [a==1]\n  npm: ['@x/y@2']\n"},
-                            name="two")
+                            "--allow", "example.org", name="two")
     assert builder.sh(digest, "cat /calls").splitlines() == [
         "apk add --no-cache curl jq>1",
         "python3 -m pip install --no-cache-dir --root-user-action=ignore --disable-pip-version-check a==1",
         "npm install --global --no-audit --no-fund --no-update-notifier @x/y@2"]
+
+
+@as_one
+def test_packages_need_a_network(builder):
+    said = builder.build({"image.yaml": 'base: "minimal:"\npackages: {apk: [curl]}\n'})
+    assert said.status == 125 and "image.yaml:2" in said.err and "--allow" in said.err and "[1/" not in said.err, said
+
+
+@as_one
+def test_what_yaml_steps_do_is_shown(builder):
+    said = builder.build({"image.yaml": 'base: "minimal:"\nenv: {A: b c}\nworkdir: /w\nentrypoint: [/bin/cat, x]\n'}, "--json")
+    lines = [json.loads(line) for line in said.ok().splitlines()]
+    assert [(e["instruction"], e["state"]) for e in lines[:-1]] == [
+        (text, state) for text in ("ENV A='b c'", "WORKDIR /w", "ENTRYPOINT '/bin/cat' 'x'") for state in ("begun", "done")]
+
+
+# ---- mistakes ----------------------------------------------------------------------------
+
+@as_one
+@pytest.mark.parametrize("options, words", [
+    (["-t", "BAD:1"], ["no name of an image"]), (["-t", "cloister.internal/minimal"], ["cloister's own"]),
+    (["--allow", "bad host"], ["bad host"]), (["--memory", "1X"], ["1X"]), (["--time", "soon"], ["soon"]),
+])
+def test_options_are_checked_first(builder, options, words):
+    said = builder.build({"Dockerfile": f"FROM {BASE}\nRUN true\n"}, *options)
+    said.sentence(*words)
+    assert "Dockerfile" not in said.err
+
+
+@as_one
+def test_a_refusal_is_explained(builder):
+    """That of a network that there is not, and that of a rule."""
+    files = {"Dockerfile": f"FROM {BASE}\nRUN wget -q -O- http://example.org/\n"}
+    said = builder.build(files, "--json", "--build-arg", "UNUSED=x")
+    assert "this cell has none" in said.err and "no ARG UNUSED" in said.err, said
+    assert "Dockerfile:2: the command failed" in json.loads(said.out.splitlines()[-1])["error"]
+    said = builder.build(files, "--allow", "example.com")
+    assert "no rule allows it" in said.err and "cloister why " in said.err, said
 
 
 # ---- apt ---------------------------------------------------------------------------------

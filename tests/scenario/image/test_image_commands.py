@@ -94,7 +94,7 @@ def test_foreign_images_do_not_run(operator):
 def test_diff(operator):
     load(operator, BASE, name="base:1")
     load(operator, BASE, UPPER, name="more:1")
-    want = {"added": ["new", "old/other"], "removed": ["etc/b", "old/in"], "changed": ["etc/a", "link"]}
+    want = {"added": ["/new", "/old/other"], "removed": ["/etc/b", "/old/in"], "changed": ["/etc/a", "/link"]}
     words = ("example.org/base:1", "example.org/more:1")
     assert json.loads(operator.cloister("image", "diff", *words, "--json").ok()) == want
     assert json.loads(operator.cloister("image", "diff", words[1], "--json").ok()) == want
@@ -323,9 +323,27 @@ def test_progress(operator, words, call, shown):
 # ---- mistakes ----
 
 @only_user
+def test_paths_in_place_of_references(operator):
+    layout = Layout(operator.base / "images/l", archive(Entry("a", b"x")))
+    operator.cloister("image", "load", layout.path).sentence(f"oci:{layout.path}")
+    file = operator.file("image.tar", archive(Entry("manifest.json", b"[]")))
+    operator.cloister("image", "load", file).sentence(f"oci-archive:{file}", f"docker-archive:{file}")
+    operator.cloister("image", "load", f"oci-archive:{file}").sentence(f"docker-archive:{file}")
+
+
+@only_user
+def test_an_image_without_a_name(operator):
+    layout = Layout(operator.base / "images/l", archive(Entry("a", b"x")))
+    done = operator.cloister("image", "load", layout.ref)
+    assert done.ok() == layout.digest + "\n" and "--name" in done.err
+    assert operator.cloister("image", "prune").ok().startswith("removed 1 image without a name: 3 blobs (")
+    assert json.loads(operator.cloister("image", "prune", "--json").ok())["images"] == 0
+
+
+@only_user
 def test_mistakes(operator):
     load(operator, BASE, name="a:1")
-    for words, part in ((["fry"], "say what to do"), ([], "say what to do"), (["show"], "takes one image"),
+    for words, part in ((["fry"], "no 'fry': it has build,"), ([], "say what to do: build,"), (["show"], "takes one image"),
                         (["list", "x"], "takes no words"), (["show", "example.org/b"], "there is no image"),
                         (["remove", "000000"], "there is no image"), (["load", "debian:12"], "image pull"),
                         (["load", "oci:/nowhere"], "/nowhere"), (["load", "oci-archive:/nowhere"], "/nowhere"),

@@ -357,4 +357,8 @@ def test_no_image_takes_a_name_of_cloisters_own(place):
     layout = Layout(place.base / "images/l", archive(Entry("a", b"x")), name="cloister.internal/minimal:latest")
     place.cloister("image", "load", layout.ref).ok()
     assert [image["name"] for image in image_lab.images(place)] == [None]
-    place.cloister("image", "load", layout.ref, "--name", "cloister.internal/minimal").sentence("cloister's own")
+    own = "cloister.internal/minimal:latest"
+    for words in (["load", layout.ref, "--name", own], ["pull", own], ["pull", "docker://cloister.internal/x"],
+                  ["build", "-t", own, place.folder("context", {"Dockerfile": "FROM scratch\nCOPY Dockerfile /\n"})]):
+        place.cloister("image", *words).sentence("cloister's own")
+    assert [image["name"] for image in image_lab.images(place)] == [None]

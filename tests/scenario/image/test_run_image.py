@@ -99,6 +99,21 @@ def test_grants_anywhere_in_it(operator, tiny):
     assert not (tiny.tree(tiny.middle) / "opt/old/here").exists()
 
 
+@pytest.mark.parametrize("to", ["/bin/busybox", "busybox", "/no/such"])
+def test_a_grant_replaces_a_link_of_the_image(operator, store, to):
+    """It never covers the link's target, on which other paths depend."""
+    store.add(NAME, {**images.busybox(), "bin/tool": Path(to), "data": Path("/bin"), "opt/link": Path("/bin")})
+    granted = operator.folder("granted", {"f": "granted\n"})
+    said = sh(operator, "cat /bin/tool /data/f /opt/link/new; ls /bin | wc -l; test -L /bin/tool || test -L /data; echo $?",
+              "-v", f"{granted / 'f'}:/bin/tool:ro", "-v", f"{granted}:/data:ro", "-v", f"{granted / 'f'}:/opt/link/new:ro")
+    assert said.ok() == f"granted\ngranted\ngranted\n{len(images.APPLETS) + 3}\n1\n"
+
+
+def test_a_working_folder_that_is_a_link(operator, store):
+    store.add(NAME, {**images.busybox(), "app": Path("/srv/app"), "srv/app/f": "x"}, config={"WorkingDir": "/app"})
+    assert sh(operator, "pwd -P; cat f").ok() == "/srv/app\nx"
+
+
 def test_workspace_in_an_image(operator, tiny):
     folder = operator.folder("work", {"f": "old\n"})
     cell = operator.run("--image", "tiny:1", "-q", "-w", folder, "--", "sh", "-c",
@@ -348,6 +363,13 @@ def test_the_word_root_alone(operator):
     assert operator.run("--root", "host", "id", "-u").ok() == "1000\n"
     assert operator.run("--root", "--root=host", "id", "-u").ok() == "0\n"
     operator.run("--root=other", "--", "true").sentence("'other'", "none", "minimal")
+
+
+def test_words_that_are_no_command(operator):
+    done = operator.run("--root", "minmal", "--", "ls")
+    assert done.status == 127 and "host, none or minimal" in done.err
+    done = operator.run("debian:12", "sh")
+    assert done.status == 127 and "--image debian:12" in done.err
 
 
 def test_one_root_at_a_time(operator, tiny):

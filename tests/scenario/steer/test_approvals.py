@@ -425,7 +425,7 @@ def test_the_dispatcher_mentions_waiting_requests(online):
     assert process.returncode == 0 and out.endswith(b"done\n")
     said += err.decode()
     assert "cloister: refused 2 times:\ncloister:   GET https://up.example.test/204  " in said, said
-    assert "once is enough" in said and "cloister:   name no.example.test  no rule mentions it" in said
+    assert "once is enough" in said and "cloister:   name no.example.test  no rule allows it" in said
     assert f"`cloister why {cell}` explains the last one" in said
     assert said.splitlines()[-1].startswith("cloister: dispatch ") and "finished" in said.splitlines()[-1]
     events = [json.loads(line) for line in
