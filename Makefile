@@ -31,6 +31,7 @@ FUZZERS    := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 ALL_SRC    := $(sort $(wildcard src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch]))
 MAN        := $(wildcard man/*.[0-9])
 SCRIPTS    := $(wildcard tools/*.sh .ci/run)
+PROFILES   := $(sort $(wildcard share/profiles/*.yaml))
 WEB        := $(sort $(wildcard $(addprefix web/*.,html js css json svg png woff2)))
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$1)
@@ -43,7 +44,7 @@ BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
 UNIT := $(if $(UNIT_SRC),$(B)/tests/unit)
 GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h) $(if $(CAPTURE_GEN),$(B)/gen/capture_nft.h) \
-        $(B)/gen/web_files.h
+        $(B)/gen/web_files.h $(B)/gen/profile_files.h
 REPLAY := $(FUZZERS:%=$(B)/tests/replay_%)
 
 # ---- flags --------------------------------------------------------------------
@@ -148,7 +149,8 @@ $(B)/.state-flags: STATE = $(STATE_FLAGS)
 $(B)/.state-files: STATE = $(STATE_FILES)
 $(B)/.state-links: STATE = $(STATE_LINKS)
 $(B)/.state-web: STATE = $(WEB)
-$(B)/.state-flags $(B)/.state-files $(B)/.state-links $(B)/.state-web: FORCE
+$(B)/.state-profiles: STATE = $(PROFILES)
+$(B)/.state-flags $(B)/.state-files $(B)/.state-links $(B)/.state-web $(B)/.state-profiles: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(STATE))' | cmp -s - $@ || \
 		printf '%s\n' '$(subst ','\'',$(STATE))' >$@
@@ -236,9 +238,13 @@ $(addprefix $(B)/tests/,resign audit_append): $(B)/tests/%: $(B)/obj/tests/scena
 $(call obj,src/cli/policy_schema.c): share/policy.schema.json share/policy.shapes.json
 $(call obj,src/cli/completion.c): $(wildcard share/completion/*)
 $(call obj,src/proc/serve/api_openapi.c): share/openapi.schemas.json
-$(B)/gen/web_files.h: tools/web_files.sh $(B)/.state-web
+$(B)/gen/web_files.h: tools/embed_files.sh $(B)/.state-web
 	@mkdir -p $(@D)
-	$(call say,GEN,$@)tools/web_files.sh $(WEB) >$@
+	$(call say,GEN,$@)tools/embed_files.sh web $(WEB) >$@
+$(B)/gen/profile_files.h: tools/embed_files.sh $(B)/.state-profiles
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)tools/embed_files.sh profile $(PROFILES) >$@
+$(call obj,src/profile/profile_files.c): $(B)/gen/profile_files.h $(PROFILES)
 $(call obj,src/proc/serve/web.c): $(B)/gen/web_files.h $(WEB)
 
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
@@ -373,7 +379,7 @@ STATIC := share/doc/cloister
 VM_PLACE := libexec/cloister/vm
 VM_BUILT := $(wildcard $(addprefix $(VM_KERNEL)/,vmlinuz-*-cloister modules.builtin))
 INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
-            $(call to,$(STATIC),share/policy.schema.json) \
+            $(call to,$(STATIC),share/policy.schema.json) $(call to,$(STATIC)/profiles,$(PROFILES)) \
             $(call to,$(STATIC)/apparmor,contrib/apparmor/cloister) \
             $(call to,share/bash-completion/completions,share/completion/cloister) \
             $(call to,share/zsh/site-functions,share/completion/_cloister) \
@@ -385,7 +391,7 @@ INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
 FORMERLY := $(patsubst $(STATIC)/%,share/cloister/%,$(filter $(STATIC)/%,$(subst =, ,$(INSTALLED))))
 # Deepest first; a folder that holds anything else stays.
 OWN_DIRS := $(VM_PLACE) libexec/cloister $(foreach d,$(STATIC) share/cloister,$(addprefix $d,/systemd/system \
-            /systemd/user /systemd /apparmor) $d)
+            /systemd/user /systemd /apparmor /profiles) $d)
 # A shell that leaves the tilde of PREFIX=~/.local alone leaves it to us.
 PLACE = $(DESTDIR)$(patsubst ~/%,$(HOME)/%,$(PREFIX))
 

@@ -22,6 +22,7 @@ const struct data_part data_parts[] = {
 	{ "budgets", "the budgets that principals have used" },
 	{ "vm", "what virtual machines boot" },
 	{ "images", "images, and their layers unpacked" },
+	{ DATA_HOMES, "what agents keep between runs" },
 	{0}
 };
 
@@ -143,5 +144,26 @@ data_runtime_path(struct err *err)
 		path = str_format("/tmp/cloister-%u", geteuid());
 	if (path == NULL)
 		err_errno(err, "cannot find the runtime folder");
+	return path;
+}
+
+char *
+data_config_path(const char *name, struct err *err)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	char *path;
+
+	if (is_absolute(config))
+		path = str_format("%s/cloister/%s", config, name);
+	else if (geteuid() == 0)
+		path = str_format("/etc/cloister/%s", name);
+	else if (is_absolute(home))
+		path = str_format("%s/.config/cloister/%s", home, name);
+	else {
+		err_set(err, ENOENT, "there is no HOME to find '%s' in: set HOME or XDG_CONFIG_HOME", name);
+		return NULL;
+	}
+	if (path == NULL)
+		err_set(err, ENOMEM, "out of memory");
 	return path;
 }

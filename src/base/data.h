@@ -13,6 +13,7 @@ struct data_part {
 	const char *name, *what;        /* WHAT describes the contents to people */
 };
 extern const struct data_part data_parts[];     /* ends with a NULL name */
+#define DATA_HOMES "homes"              /* the part that cells may write: homes/PROFILE/PROJECT/PATH */
 
 /* The path of the folder itself; errors as for data_path(). */
 char *data_top(struct err *err);
@@ -29,4 +30,7 @@ char *data_state_path(struct err *err);
 /* The path of the runtime folder: CLOISTER_RUNTIME_DIR, or as root /run/cloister, or
  * $XDG_RUNTIME_DIR/cloister, or /tmp/cloister-UID.  The caller owns it. */
 char *data_runtime_path(struct err *err);
+/* The path of NAME in the folder of the operator's configuration: $XDG_CONFIG_HOME/cloister, or as root
+ * /etc/cloister, or ~/.config/cloister.  The caller owns it.  NULL: there is no home folder. */
+char *data_config_path(const char *name, struct err *err);
 #endif

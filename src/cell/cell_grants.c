@@ -4,10 +4,24 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/data.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tree.h"
 #include "cell/cell_dirs.h"
+
+/* homes/PROFILE/PROJECT/PATH: an agent's own.  REST is the path in the data folder. */
+static bool
+is_home(const char *rest)
+{
+	int left = 3;
+
+	if (!tree_is_beneath(rest, DATA_HOMES))
+		return false;
+	for (; *rest != '\0'; rest++)
+		left -= *rest == '/';
+	return left <= 0;
+}
 
 /* Root's data and state are in one folder. */
 static bool
@@ -16,7 +30,11 @@ is_lent(const struct cell_grant *grant, const char *own)
 	static const char *const lent[] = { "registry/trees", "dispatches" };
 	const char *rest = grant->host + strlen(own);
 
-	if (grant->access == CELL_WRITE || *rest++ != '/')
+	if (*rest++ != '/')
+		return false;
+	if (is_home(rest))
+		return true;
+	if (grant->access == CELL_WRITE)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(lent); i++)
 		if (strncmp(rest, lent[i], strlen(lent[i])) == 0 && rest[strlen(lent[i])] == '/')

@@ -61,7 +61,8 @@ extern const struct cli_option cli_events_options[], cli_learn_options[], cli_re
 
 extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
 	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
-	cli_refuse_options[], cli_why_options[], cli_purge_options[], cli_vm_options[], cli_image_options[];
+	cli_refuse_options[], cli_why_options[], cli_purge_options[], cli_vm_options[], cli_image_options[],
+	cli_profile_options[];
 
 /* Ids of the registry's options; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -101,6 +102,7 @@ int cmd_discard(int argc, char **argv);
 int cmd_purge(int argc, char **argv);
 int cmd_trust(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
 int cmd_registry(int argc, char **argv);
@@ -130,6 +132,9 @@ int cli_check_why(void *arg, const struct cli_option *option, const char *value,
 /* "cloister: TEXT" on standard error; returns CLI_FAILED. */
 int cli_fail(const struct err *err);
 int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* editor.c: lets a person edit the file PATH. */
+int cli_run_editor(const char *path, struct err *err);
 
 /* Waits until PID, a cloister-vault, is done.  If it failed, it has printed the reason, and this
  * process ends. */

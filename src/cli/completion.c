@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "boundary/boundary.h"
 #include "cli/cli.h"
+#include "cli/profile.h"
 #include "cli/run.h"
 #include "policy/policy_preset.h"
 #include "vault/catalogue.h"
@@ -135,14 +136,35 @@ offer_services(const struct completing *c)
 		offer(c, e->name, e->title);
 }
 
+static int
+offer_profile(void *arg, const char *name)
+{
+	offer(arg, name, NULL);
+	return 0;
+}
+
+static void
+offer_profiles(struct completing *c)
+{
+	(void)profile_cli_each(".", offer_profile, c, NULL);
+}
+
+static bool
+is_about_profiles(const struct completing *c)
+{
+	return strcmp(c->command->name, "profile") == 0;
+}
+
 /* The value of an option. */
 static void
-offer_values(const struct completing *c, const struct cli_option *option)
+offer_values(struct completing *c, const struct cli_option *option)
 {
 	static const char boundaries[] = "namespace|oci|gvisor|microvm|docker|strongest";
 
 	if (strcmp(option->name, "allow") == 0)
 		offer_presets(c);
+	else if (strcmp(option->name, "like") == 0 && is_about_profiles(c))
+		offer_profiles(c);
 	else if (strcmp(option->name, "like") == 0)
 		offer_services(c);
 	else if (strcmp(option->name, "boundary") == 0)
@@ -158,8 +180,10 @@ offer_values(const struct completing *c, const struct cli_option *option)
 
 /* Words that are no options: USE is "show CELL", or the command's own "CELL [N]". */
 static void
-offer_words(const struct completing *c, const char *use)
+offer_words(struct completing *c, const char *use)
 {
+	if (strstr(use, "NAME") != NULL && is_about_profiles(c))
+		offer_profiles(c);
 	if (strstr(use, "COMMAND") != NULL)
 		offer_commands(c);
 	if (strstr(use, "CELL") != NULL)
@@ -199,7 +223,7 @@ find_verb(const struct cli_verb *verb, const char *word)
 }
 
 static void
-complete(const struct completing *c)
+complete(struct completing *c)
 {
 	const struct cli_verb *verbs = cli_verbs_of(c->command);
 	const char *first = NULL;
@@ -222,6 +246,8 @@ complete(const struct completing *c)
 		puts(":files");
 		return;
 	}
+	if (c->last[0] != '-' && !ended && strcmp(c->command->name, "run") == 0)
+		offer_profiles(c);
 	if (c->last[0] == '-' && !ended)
 		offer_options(c);
 	else if (verbs != NULL && first == NULL)

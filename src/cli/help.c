@@ -38,6 +38,16 @@ static const struct cli_verb secret[] = {
 	{ "init", "create the vault with another kind of key" },
 	{0}
 };
+static const struct cli_verb profile[] = {
+	{ "list", "list all profiles: yours, the project's, and those that come with cloister" },
+	{ "show NAME", "print a profile" },
+	{ "check [FILE...]", "report errors of profiles, by default of all" },
+	{ "new NAME", "write a profile of your own" },
+	{ "edit NAME", "edit your own profile, or a copy of another one" },
+	{ "trust NAME", "print the project's profile, and accept it as it is" },
+	{ "forget NAME", "delete what the agent kept for this project" },
+	{0}
+};
 static const struct cli_verb dispatches[] = {
 	{ "[--state STATE] [--limit N]", "without a verb: list dispatches, the newest first" },
 	{ "show ID", "show its state, and what it was given" },
@@ -81,6 +91,7 @@ static const struct {
 	const struct cli_verb *verbs;
 } all[] = {
 	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "policy", policy },
+	{ "profile", profile },
 	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image },
 	{ "vm", vm },
 };

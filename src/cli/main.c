@@ -10,7 +10,7 @@
 #include "loop/stdio.h"
 
 const struct cli_command cli_commands[] = {
-	{ "run", "[OPTION...] [--] CMD...", "start a cell running CMD", cli_run_options, cmd_run },
+	{ "run", "[OPTION...] NAME|-- CMD...", "start a cell running an agent, or CMD", cli_run_options, cmd_run },
 	{ "learn", "[OPTION...] [--] CMD...", "run CMD, and write the policy that it needs",
 	  cli_learn_options, cmd_learn },
 	{ "ps", "[-a] [--json]", "list cells", cli_ps_options, cmd_ps },
@@ -58,6 +58,8 @@ const struct cli_command cli_commands[] = {
 	  cli_trust_options, cmd_trust },
 	{ "policy", "VERB ...", "check, test, explain and register policies; change a cell's policy",
 	  cli_policy_options, cmd_policy },
+	{ "profile", "list|show|check|new|edit ...", "manage profiles of agents, for `run NAME`",
+	  cli_profile_options, cmd_profile },
 	{ "capability", "register|list|show|diff ...", "register folders of files and programs for agents",
 	  cli_registry_options, cmd_registry },
 	{ "agent", "register|list|show|diff ...", "register agents for dispatching",

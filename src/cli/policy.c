@@ -266,7 +266,7 @@ policy_cli_default(int *argc, char ***argv)
 
 	if (*argc > 0)
 		return true;
-	folder = policy_cli_find(".", &up);
+	folder = policy_cli_find(".", POLICY_CLI_FILE, &up);
 	if (folder < 0 || 3 * (size_t)up + sizeof(POLICY_CLI_FILE) > sizeof(name))
 		return false;
 	for (unsigned i = 0; i < up; i++)

@@ -39,11 +39,11 @@ int policy_cli_show(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_set(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_edit(const struct policy_cli *cli, int argc, char **argv);
 
-/* Finds the folder of the cloister.yaml that applies in START: START itself, or *RET_UP levels
+/* Finds the folder of the FILE, such as cloister.yaml, that applies in START: START itself, or *RET_UP levels
  * above.  Returns an O_PATH descriptor that the caller owns; -1: there is none.  The search goes
  * upwards while folders belong to the operator, are not writable by everybody and are on one file
  * system.  It never goes up to the home folder or "/". */
-int policy_cli_find(const char *start, unsigned *ret_up);
+int policy_cli_find(const char *start, const char *file, unsigned *ret_up);
 /* If no words are left, uses the cloister.yaml of this folder or above; false if there is none. */
 bool policy_cli_default(int *argc, char ***argv);
 /* Prints why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */

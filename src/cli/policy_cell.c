@@ -219,53 +219,6 @@ policy_cli_set(const struct policy_cli *cli, int argc, char **argv)
 
 /* ---- edit ---- */
 
-static const char *
-find_editor(void)
-{
-	static const char *const names[] = { "VISUAL", "EDITOR" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (getenv(names[i]) != NULL && getenv(names[i])[0] != '\0')
-			return getenv(names[i]);
-	return "vi";
-}
-
-/* The shell starts the editor, which is one of the programs that the script names. */
-static int
-check_program(void *arg, const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0 ? trust_program(path, arg) : 0;
-}
-
-/* The editor may be given with arguments of its own. */
-static int
-run_editor(const char *path, struct err *err)
-{
-	const char *editor = find_editor();
-	OWN(freep) char *script = str_format("exec %s \"$1\"", editor);
-	char shell[] = "/bin/sh", program[PATH_MAX];
-	int r;
-
-	if (script == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	r = trust_command(TRUST_EDITOR, (char *[]){ shell, script, NULL }, program, err);
-	r = r == 0 ? trust_each_path((char *[]){ shell, script, NULL }, check_program, err) : r;
-	if (r < 0)
-		return r;
-	/* Some editors obey files in the current folder. */
-	r = spawn_run(&(struct spawn){ .argv = (char *[]){ (char[]){ "sh" }, (char[]){ "-c" }, script,
-		(char[]){ "sh" }, (char *)(uintptr_t)path, NULL }, .path = program,
-		.cwd = trust_here() || path[0] != '/' ? NULL : "/" }, err);
-	if (r < 0)
-		return r;
-	if (r != 0)
-		return err_set(err, ECANCELED, "the editor '%s' failed, so nothing was changed: set "
-		               "VISUAL or EDITOR to another one", editor);
-	return 0;
-}
-
 static int
 make_draft(const struct cell_entry *entry, const struct cell_policy_now *now, char **ret_path,
            struct err *err)
@@ -313,7 +266,7 @@ edit(int runtime, const struct cell_entry *entry, const char *path, const struct
 		struct err err = {0};
 		size_t len;
 
-		r = run_editor(path, &err);
+		r = cli_run_editor(path, &err);
 		r = r == 0 ? read_file_at(AT_FDCWD, path, POLICY_FILE_MAX, &text, &len, &err) : r;
 		if (r < 0) {
 			(void)cli_fail(&err);

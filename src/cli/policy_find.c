@@ -1,4 +1,4 @@
-/* policy_find.c - finds the cloister.yaml of a folder: its own, or the nearest above it. */
+/* policy_find.c - finds a file of a folder's project, such as cloister.yaml: its own, or the nearest above it. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -31,15 +31,15 @@ may_look(const struct stat *below, const struct stat *above)
 }
 
 static bool
-has_policy(int folder)
+has(int folder, const char *file)
 {
 	struct stat st;
 
-	return fstatat(folder, POLICY_CLI_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	return fstatat(folder, file, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int
-policy_cli_find(const char *start, unsigned *ret_up)
+policy_cli_find(const char *start, const char *file, unsigned *ret_up)
 {
 	OWN(closep) int folder = open(start, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct stat st, above;
@@ -49,7 +49,7 @@ policy_cli_find(const char *start, unsigned *ret_up)
 	for (unsigned up = 0;; up++) {
 		int next;
 
-		if (has_policy(folder)) {
+		if (has(folder, file)) {
 			*ret_up = up;
 			return TAKE_FD(folder);
 		}

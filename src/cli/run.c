@@ -122,6 +122,7 @@ set_name(struct run *run, const char *value, struct err *err)
 static int
 set_profile(struct run *run, const char *value, struct err *err)
 {
+	run->profile_is_set = true;
 	if (strcmp(value, "default") == 0)
 		run->spec.profile = CELL_PROFILE_DEFAULT;
 	else if (strcmp(value, "nested") == 0)
@@ -351,6 +352,15 @@ take_command(struct run *run, int argc, char **argv, struct err *err)
 	return 0;
 }
 
+/* Behind "--" is a command.  Otherwise the first word may be the name of a profile. */
+static int
+take_agent_or_command(struct run *run, int argc, char **argv, struct err *err)
+{
+	int r = argc == 0 || run->doc != NULL || strcmp(argv[-1], "--") == 0 ? 0 : run_take_agent(run, argc, argv, err);
+
+	return r > 0 ? 0 : r < 0 ? r : take_command(run, argc, argv, err);
+}
+
 int
 run_describe(int argc, char **argv, struct run *run, struct err *err)
 {
@@ -377,7 +387,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
 	if (r == 0)
-		r = take_command(run, argc - rest, argv + rest, err);
+		r = take_agent_or_command(run, argc - rest, argv + rest, err);
 	if (r == 0)
 		r = run_note_broad(run, err);
 	if (r == 0)

@@ -24,6 +24,8 @@ struct run {
 		const char *file;       /* of --env-file; NULL: from -e */
 	} *given;                       /* in order */
 	size_t n_given;
+	struct run_agent *agent;        /* `run NAME`: run_agent.h; or NULL */
+	bool profile_is_set;            /* --profile */
 	bool timing, json;              /* --timing, --json */
 	bool warm;                      /* --warm */
 	bool strict;                    /* --strict */
@@ -130,6 +132,10 @@ int run_add_volume(struct run *run, const char *text, struct err *err);
 int run_grant_workspace(struct run *run, const char *dir, enum cell_access access, struct err *err);
 int run_grant_path(struct run *run, const char *host, const char *cell, enum cell_access access,
                    struct err *err);
+
+/* run_agent.c: describes the cell by the profile that argv[0] names.  Returns 1, or 0 if there is none of that
+ * name. */
+int run_take_agent(struct run *run, int argc, char **argv, struct err *err);
 
 /* run_hints.c: hints where -e and -v may do something else than intended. */
 void run_note_env(struct run *run, const char *text);

@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "cell/cell_net.h"
 #include "cli/run.h"
+#include "cli/run_agent.h"
 
 void
 run_free(struct run *run)
@@ -18,6 +19,7 @@ run_free(struct run *run)
 	for (size_t i = 0; i < run->n_given; i++)
 		free(run->given[i].entry);
 	free(run->given);
+	run_agent_free(run->agent);
 	json_decref(run->doc);
 	json_decref(run->image_config);
 	strv_free(run->engine_layers);

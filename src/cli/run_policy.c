@@ -221,7 +221,7 @@ find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *r
 	unsigned up = 0;
 	int r;
 
-	folder = where == NULL ? -1 : policy_cli_find(where, &up);
+	folder = where == NULL ? -1 : policy_cli_find(where, POLICY_CLI_FILE, &up);
 	if (folder < 0)
 		return 0;
 	for (unsigned i = 0; i < up; i++)

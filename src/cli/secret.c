@@ -3,10 +3,12 @@
  * No value is ever in this process: cloister-vault asks for it, or reads it from standard input. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "base/json.h"
@@ -19,6 +21,8 @@
 #include "trust/trust.h"
 #include "vault/catalogue.h"
 #include "vault/vault_request.h"
+
+#define NAMES_MAX (16u << 20)           /* bytes of the vault's list */
 
 enum { OPT_LIKE, OPT_HOST, OPT_PORT, OPT_METHOD, OPT_PATH, OPT_IN, OPT_SCHEME, OPT_WITH, OPT_SHAPE,
        OPT_ID, OPT_ENV, OPT_TOOL_FILE, OPT_FROM, OPT_EXPIRES };
@@ -239,8 +243,9 @@ show_services(const struct secret_cli *cli, int argc, char **argv)
 
 /* ---- requests to the vault ---- */
 
+/* The request in a memory file. */
 static int
-become_vault(const struct vault_request *request, struct err *err)
+pack_request(const struct vault_request *request, struct err *err)
 {
 	OWN(buf_free) struct buf b = BUF(VAULT_REQUEST_MAX);
 	OWN(closep) int fd = memfd_create("vault-request", MFD_CLOEXEC);
@@ -250,8 +255,69 @@ become_vault(const struct vault_request *request, struct err *err)
 	if (fd < 0 || buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");
 	r = write_all(fd, b.data, b.len, err);
-	return r < 0 ? r : spawn_become(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL },
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+static int
+become_vault(const struct vault_request *request, struct err *err)
+{
+	OWN(closep) int fd = pack_request(request, err);
+
+	return fd < 0 ? fd : spawn_become(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL },
 		.fds = &(struct spawn_fd){ fd, VAULT_REQUEST_FD }, .n_fds = 1 }, err);
+}
+
+/* The vault reports errors itself, and then this process ends.  OUT, if not -1, becomes its standard output. */
+static int
+run_vault(const struct vault_request *request, int out, struct err *err)
+{
+	OWN(closep) int fd = pack_request(request, err);
+	const struct spawn_fd fds[] = { { fd, VAULT_REQUEST_FD }, { out, STDOUT_FILENO } };
+	pid_t pid = fd < 0 ? fd : spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-vault" }, NULL },
+		.fds = fds, .n_fds = ARRAY_LEN(fds) }, NULL, err);
+
+	return pid < 0 ? pid : cli_await_vault(pid, err);
+}
+
+int
+secret_cli_names(char ***ret_names, struct err *err)
+{
+	const struct vault_request request = { .verb = VAULT_LIST, .json = true, .name = "", .key = "file" };
+	OWN(closep) int out = memfd_create("vault-names", MFD_CLOEXEC);
+	OWN(json_decrefp) json_t *list = NULL;
+	OWN(strv_freep) char **names = NULL;
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r = out < 0 ? err_errno(err, "cannot create a memory file") : run_vault(&request, out, err);
+
+	r = r == 0 ? read_whole(out, NAMES_MAX, &text, &len, err) : r;
+	if (r < 0)
+		return r;
+	list = json_loadb(text, len, 0, NULL);
+	names = calloc(json_array_size(list) + 1, sizeof(*names));
+	for (size_t i = 0; names != NULL && i < json_array_size(list); i++) {
+		const char *name = json_string_value(json_object_get(json_array_get(list, i), "name"));
+
+		names[i] = name == NULL ? NULL : strdup(name);
+		if (names[i] == NULL)
+			return err_set(err, EPROTO, "cannot read the list of cloister-vault");
+	}
+	*ret_names = TAKE(names);
+	return *ret_names == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+int
+secret_cli_add(const char *text, struct err *err)
+{
+	OWN(freep) struct secret_cli *cli = calloc(1, sizeof(*cli));
+	OWN(secret_freep) struct secret *s = NULL;
+	struct secret_short parsed;
+	int r = cli == NULL ? err_set(err, ENOMEM, "out of memory") : secret_short_parse(text, &parsed, err);
+
+	if (r == 0)
+		r = parsed.hosts != NULL ? secret_short_define(&parsed, &s, err) : define_by_options(cli, parsed.name, &s, err);
+	return r < 0 ? r : run_vault(&(struct vault_request){ .verb = VAULT_ADD, .name = parsed.name, .key = "file",
+		.secret = s }, -1, err);
 }
 
 static const struct verb {

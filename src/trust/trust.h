@@ -27,7 +27,7 @@ enum trust_use {
 	TRUST_BROWSER, TRUST_LOGIN_COMMAND, TRUST_IMAGE_TOOL, TRUST_RUNTIME,
 	/* Files that decide what a cell may do. */
 	TRUST_POLICY, TRUST_POLICY_FOUND, TRUST_POLICY_EXTENDED, TRUST_WITHIN, TRUST_SECRET_LIST,
-	TRUST_POLICY_SET, TRUST_DOCUMENT,
+	TRUST_POLICY_SET, TRUST_DOCUMENT, TRUST_PROFILE, TRUST_PROFILE_FOUND, TRUST_ANSWERS, TRUST_PROGRAM,
 	/* Files whose contents are given to others, or believed. */
 	TRUST_SECRET_FILE, TRUST_SECRET_DEFINITION, TRUST_ENV_FILE, TRUST_AUTHORITY, TRUST_KNOWN_HOSTS,
 	TRUST_NOTIFY_FILE, TRUST_NOTIFY_SECRET, TRUST_HOOK_SOCKET, TRUST_REGISTERED, TRUST_VM_KERNEL,
@@ -138,7 +138,7 @@ struct trust_own {
 };
 void trust_own_find(struct trust_own *ret_own);
 void trust_own_free(struct trust_own *own);     /* for OWN() too */
-/* Whether PATH is one of them, or in one. */
+/* Whether PATH is one of them, or in one, and no agent's home. */
 bool trust_own_covers(const struct trust_own *own, const char *path);
 /* Whether one of them is beneath the folder PATH. */
 bool trust_own_is_in(const struct trust_own *own, const char *path);

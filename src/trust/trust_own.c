@@ -1,5 +1,6 @@
 /* trust_own.c - finds cloister's own folders. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/data.h"
 #include "base/own.h"
@@ -24,9 +25,19 @@ trust_own_find(struct trust_own *ret_own)
 	ret_own->at[2] = state == NULL ? NULL : realpath(state, NULL);
 }
 
+/* What agents keep between runs is theirs. */
+static bool
+is_agents(const struct trust_own *own, const char *path)
+{
+	return own->at[1] != NULL && tree_is_beneath(path, own->at[1]) &&
+	       tree_is_beneath(path + strlen(own->at[1]), "/" DATA_HOMES);
+}
+
 bool
 trust_own_covers(const struct trust_own *own, const char *path)
 {
+	if (is_agents(own, path))
+		return false;
 	for (size_t i = 0; i < TRUST_OWN; i++)
 		if (own->at[i] != NULL && tree_is_beneath(path, own->at[i]))
 			return true;

@@ -276,7 +276,7 @@ class Operator:
         which stay."""
         try:
             return sorted(name for name in os.listdir(folder)
-                          if name not in ("writable", "believed", "ended"))
+                          if name not in ("writable", "believed", "ended", "profiles"))
         except FileNotFoundError:
             return []
 

@@ -8,7 +8,7 @@
 #include "base/codec.h"
 #include "base/own.h"
 
-/* The files' bytes, and the table of them: made by tools/web_files.sh. */
+/* The files' bytes, and the table of them: made by tools/embed_files.sh. */
 #include "web_files.h"
 
 static const struct {

@@ -81,6 +81,10 @@ def test_every_command_and_option(operator):
 def test_places(operator):
     assert words(operator, "run", "-w", "") == [":files"]
     assert words(operator, "run", "--", "") == [":programs"]
+    assert words(operator, "run", "cla") == ["claude", ":programs"]
+    assert words(operator, "run", "--", "cla") == [":programs"]
+    assert words(operator, "profile", "show", "cod") == ["codex"]
+    assert words(operator, "profile", "new", "x", "--like", "gem") == ["gemini"]
     assert words(operator, "run", "--root", "m") == ["minimal", ":programs"]
     assert words(operator, "run", "echo", "--wor") == [":files"]
     assert words(operator, "help", "rev") == ["revoke"]

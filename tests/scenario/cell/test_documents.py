@@ -232,7 +232,15 @@ def test_the_readme_has_the_important_examples():
     assert [file for file, _ in steps() if file] == ["cloister.yaml", "upper.yaml"]
 
 
+def install_claude(operator):
+    """An agent of that name, which is somebody's own; a folder for PATH."""
+    operator.file("home/bin/claude", "#!/bin/sh\n").chmod(0o755)
+    return operator.home / "bin"
+
+
 def test_the_readmes_examples_work_in_order(operator):
+    operator.env["PATH"] = f"{install_claude(operator)}:{operator.env['PATH']}"
+    operator.env["XDG_CONFIG_HOME"] = str(operator.folder("config"))
     project = operator.folder("project", {"README": "A project.\n"})
     diffs = []
     for file, text in steps():
@@ -312,6 +320,8 @@ def test_the_examples_of_man_pages_work(operator, line):
             operator.cloister(kind, "register", file, cwd=project).ok()
     if "cloister trust" in line:
         operator.run("-v", f"{operator.own(operator.folder('home/project'))}:/w", "--", "true").ok()
+    if "run claude" in line:
+        operator.cloister("secret", "add", "ANTHROPIC_API_KEY", input=VALUE).ok()
     with_secret = re.search(r"cloister (revoke|rotate|secret rotate)", line)
     if with_secret:
         operator.cloister("secret", "add", "GITHUB_TOKEN", input=VALUE).ok()
@@ -326,7 +336,8 @@ def test_the_examples_of_man_pages_work(operator, line):
     script = re.sub(OWN, "true", line).replace("cloister learn", "cloister learn -o new.yaml")
     done = operator.do("sh", "-c", f"cell=job; {script}", cwd=project,
                        input=VALUE if re.search("secret (add|rotate)", line) else "", env={
-                           "PATH": f"{operator.program.parent}:{os.environ['PATH']}", "API_KEY": VALUE,
+                           "PATH": f"{operator.program.parent}:{install_claude(operator)}:{os.environ['PATH']}",
+                           "XDG_CONFIG_HOME": str(operator.folder("config")), "API_KEY": VALUE,
                            "GITHUB_TOKEN": VALUE,
                            "CLOISTER_DATA_DIR": operator.env["CLOISTER_DATA_DIR"]})
     operator.cloister("kill", "--all").ok()

@@ -186,7 +186,11 @@ def test_program_of_the_workspace_by_its_name(operator, venv):
 
 def test_program_of_a_folder_that_was_not_granted(operator, venv):
     needs(operator.run("--", "./tool", cwd=venv), "-w . grants this folder")
-    needs(operator.run("--", venv / "tool"), f"grant it with -v {venv}/tool:ro\n")
+    done = operator.run("--", venv / "tool")
+    needs(done, f"grant it with -v {venv}/tool:ro -v ")
+    # The hint has its interpreter, too.
+    words = shlex.split(done.err.split("grant it with ")[1])
+    assert operator.run(*words, "--", venv / "tool").ok() == "it runs\n"
     needs(operator.run("-w", venv, "--", "./nothing"), "there is no such file in the cell")
 
 

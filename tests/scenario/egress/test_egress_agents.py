@@ -42,6 +42,41 @@ def answered(online, path):
     return [e["status"] for e in online.events(type="http", path=path, verdict="allow")]
 
 
+@pytest.fixture
+def by_profile(online):
+    """Run an agent by its profile, from a clean home with nothing but a key in the vault."""
+    def by_profile(key, name, *words):
+        operator = online.operator
+        operator.env["XDG_CONFIG_HOME"] = str(operator.folder("config"))
+        operator.env["PATH"] = f"{online.lab.folder / 'npm/node_modules/.bin'}:{operator.env['PATH']}"
+        operator.cloister("secret", "add", *key, input="of-the-tests-of-the-tests").ok()
+        project = operator.folder("project")
+        done = operator.run("--name", "agent", "--keep", name, *words, cwd=project, seconds=SECONDS)
+        online.cell = "agent"
+        operator.kept |= {cell["cell"] for cell in operator.cells("-a")}
+        return done
+    return by_profile
+
+
+@needs_npm("claude")
+def test_claude_by_its_profile(online, by_profile):
+    done = by_profile(["ANTHROPIC_API_KEY"], "claude", "-p", PROMPTS[1][0])
+    assert PROMPTS[1][1] in done.ok() and done.out.split()[-1] == "42", done
+    assert 200 in answered(online, "/v1/messages")
+    # Its state is kept, and holds no key.
+    [home] = (online.operator.base / "data/homes/claude").iterdir()
+    kept = [path.read_bytes() for path in (home / ".claude").rglob("*") if path.is_file()]
+    assert kept and not any(b"of-the-tests-of-the-tests" in text for text in kept)
+
+
+@needs_npm("codex")
+def test_codex_by_its_profile(online, by_profile):
+    done = by_profile(["OPENAI_API_KEY"], "codex", "exec", "--skip-git-repo-check", "-m", "a-model", PROMPTS[1][0])
+    assert PROMPTS[1][1] in done.ok() and done.out.split()[-1] == "42", done
+    [home] = (online.operator.base / "data/homes/codex").iterdir()
+    assert list((home / ".codex").iterdir())
+
+
 @needs_npm("claude")
 @pytest.mark.parametrize("prompt, says", PROMPTS, ids=["text", "tool"])
 def test_claude(online, ask, prompt, says):

@@ -300,6 +300,24 @@ class Runtime(Use):
         return self.run("--boundary", "oci", "--runtime", path)
 
 
+class Profile(Use):
+    name, text = "cloister/profiles/tester.yaml", "program: 'true'\n"
+
+    def go(self, path):
+        return self.agent(env={"XDG_CONFIG_HOME": str(path.parents[2])})
+
+    def agent(self, **how):
+        return self.operator.run("tester", cwd=self.operator.folder("project"), **how)
+
+
+class Program(Profile):
+    name, text, mode = "tester", "#!/bin/sh\n", 0o755
+
+    def go(self, path):
+        config = self.operator.file("config/cloister/profiles/tester.yaml", f"program: {path}\n").parents[2]
+        return self.agent(env={"XDG_CONFIG_HOME": str(config)})
+
+
 class Grant(Use):
     def go(self, path):
         return self.run("-v", f"{path}:/x:ro")
@@ -320,10 +338,11 @@ USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": Policy
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
         "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel, "image-tool": ImageTool,
         "registries": Registries, "logins": Logins, "login-command": LoginCommand, "image-key": ImageKey,
-        "runtime": Runtime,
+        "runtime": Runtime, "profile": Profile, "program": Program,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
 # Each of these is checked by the same call as another of its kind.
-ELSEWHERE = {"browser": "test_serve_dashboard.py", "rootfs": "as grant: test_rootfs below"}
+ELSEWHERE = {"profile-found": "as profile: test_agent_profiles.py", "answers": "as profile: test_agent_profiles.py",
+             "browser": "test_serve_dashboard.py", "rootfs": "as grant: test_rootfs below"}
 
 
 def test_the_table_is_covered():

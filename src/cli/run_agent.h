@@ -1,0 +1,33 @@
+/* run_agent.h - the parts of `cloister run NAME`: a cell by an agent's profile. */
+#ifndef CLOISTER_CLI_RUN_AGENT_H
+#define CLOISTER_CLI_RUN_AGENT_H
+#include "cli/profile.h"
+#include "profile/program.h"
+
+struct run;
+
+struct run_agent {
+	struct profile_found *found;
+	struct program program;         /* empty with an image */
+	const char *folder;             /* the project's, absolute; borrowed */
+	char *here;                     /* FOLDER, if nobody named a workspace; or NULL */
+	/* For each path of the profile's `read`: the operator's own file, or NULL if it is not given; and why
+	 * not, or NULL if there is no such file. */
+	char *read[PROFILE_LIST_MAX];
+	const char *withheld[PROFILE_LIST_MAX];
+	struct profile_answers answers;
+	const char *secrets[PROFILE_CHOICES_MAX];       /* the chosen ones, as -s takes them; borrowed */
+	size_t n_secrets;
+};
+void run_agent_free(struct run_agent *a);       /* NULL is fine */
+OWN_BY(run_agent_freep, struct run_agent *, run_agent_free)
+
+/* run_agent_home.c: finds the operator's own files that are given, and grants them with what the agent keeps. */
+int run_agent_find_reads(struct run_agent *a, struct err *err);
+int run_agent_grant_home(struct run *run, const struct run_agent *a, struct err *err);
+/* Grants HOST at CELL, unless the cell has that already. */
+int run_agent_grant(struct run *run, const char *host, const char *cell, bool write, struct err *err);
+
+/* run_agent_ask.c: shows a person what the agent gets, if that is new, and asks what it must. */
+int run_agent_ask(const struct run *run, struct run_agent *a, struct err *err);
+#endif
