@@ -85,6 +85,7 @@ LIBS_pull     := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_disk     := -lnettle
+LIBS_init     := -lnettle
 LIBS_oci      := -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_initramfs := -llzma -lzstd -llz4 -lz -lnettle
 LIBS_unpack   := -larchive -lz -lzstd -lnettle

@@ -19,6 +19,8 @@ export interface Registered {
   kind: 'capability' | 'agent' | 'env' | 'policy';
   name: string;
   hash: Hash;
+  /** Counts the versions of this name, from 1. */
+  number: number;
   /** Whether this version was not there before. */
   new: boolean;
   /** When it was first registered. */
@@ -133,6 +135,8 @@ export interface Resolution {
   image?: { name: string; digest: Hash };
   /** The programs of the root that are started by name, and the interpreters of scripts. */
   programs: { path: string; file: string; hash: Hash }[];
+  /** The files that the kernel executes for each set-up and for the command. */
+  starts: { start: string; hashes: Hash[] }[];
   /** Of the cloister that runs it. */
   build: Hash;
   [key: string]: unknown;
@@ -154,6 +158,7 @@ export interface ResolvedContents {
   env: Content[];
   readonly image?: Resolution['image'];
   readonly programs: Resolution['programs'];
+  readonly starts: Resolution['starts'];
   readonly root: Resolution['root'];
   readonly build: Hash;
 }

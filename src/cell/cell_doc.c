@@ -16,6 +16,7 @@
 #include "canon/canon.h"
 #include "canon/hash.h"
 #include "cell/cell_spec.h"
+#include "ipc/init_channel.h"
 #include "policy/policy.h"
 
 #define PLACE_MAX 96                    /* "grants[3].access" */
@@ -99,6 +100,16 @@ static const char *const roots[] = { "host", "minimal", "none", NULL };
 static const struct type root = { .kind = TRUTH, .words = roots };
 
 static const struct type setups = { .kind = LIST, .most = CELL_SETUPS_MAX, .item = &path };
+
+static const struct type start_hashes = { .kind = LIST, .least = 1, .most = INIT_EXECS_MAX, .item = &hash };
+static const struct type start_word = { .kind = TEXT, .least = 1, .most = PATH_MAX - 1 };
+static const struct member start_members[] = {
+	{ .name = "hashes", .type = &start_hashes, .with = "" },
+	{ .name = "start", .type = &start_word, .with = "" },
+	{0}
+};
+static const struct type start = { .kind = OBJECT, .members = start_members };
+static const struct type starts = { .kind = LIST, .most = CELL_STARTS_MAX, .item = &start };
 
 static const struct type policy_name = { .kind = TEXT, .least = 1, .most = PATH_MAX - 1 };
 static const struct type policy_text = { .kind = TEXT, .most = POLICY_FILE_MAX };
@@ -191,6 +202,7 @@ static const struct member document_members[] = {
 	{ .name = "runtime", .type = &runtime, .only_with = "boundary" },
 	{ .name = "secrets", .type = &secrets },
 	{ .name = "setups", .type = &setups },
+	{ .name = "starts", .type = &starts },
 	{ .name = "version", .type = &number_of_version, .with = "" },
 	{ .name = "within", .type = &within },
 	{0}

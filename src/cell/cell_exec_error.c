@@ -249,6 +249,8 @@ cell_explain_exec_error(const struct cell_spec *spec, const char *command, int e
 	else if (error == EACCES)
 		(void)err_set(err, EACCES, "cannot run '%s': it is a folder, or a file that is no program "
 		              "(`chmod +x` makes it one)", command);
+	else if (error == EUCLEAN)
+		(void)err_set(err, EUCLEAN, "cannot run '%s': its program " CELL_NOT_RESOLVED, command);
 	else if (error == ETIMEDOUT)
 		(void)err_set(err, ETIMEDOUT, "cannot run '%s': it was stopped again and again before it began, by "
 		              "something in the cell", command);

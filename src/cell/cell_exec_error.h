@@ -7,6 +7,9 @@
 struct cell_spec;
 struct err;
 
+/* The reason for EUCLEAN. */
+#define CELL_NOT_RESOLVED "is not the one that was resolved: it was changed, or another one is in its place"
+
 /* Set ERR to the sentence for COMMAND, which the kernel refused in the cell with ERROR; returns the
  * exit status for the operator. */
 int cell_explain_exec_error(const struct cell_spec *spec, const char *command, int error, struct err *err);

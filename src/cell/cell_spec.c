@@ -71,6 +71,7 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->placeholders);
 	strv_free(spec->secrets);
 	strv_free(spec->setups);
+	strv_free(spec->starts);
 	strv_free(spec->sources);
 	free(spec->principal);
 	free(spec->chain);

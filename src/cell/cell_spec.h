@@ -26,6 +26,7 @@ struct err;
 #define CELL_AUDIT_MAX (256ULL << 20)   /* bytes of a timeline, unless the policy sets another limit */
 #define CELL_AUDIT_LEAST (1ULL << 20)   /* the lowest limit */
 #define CELL_SETUPS_MAX 64
+#define CELL_STARTS_MAX (CELL_SETUPS_MAX + 1)
 #define CELL_SOURCES_MAX 256
 #define CELL_PRINCIPAL_MAX 256          /* bytes */
 #define CELL_CHAIN_MAX 1024             /* bytes */
@@ -164,6 +165,8 @@ struct cell_spec {
 	bool input;                     /* detached: standard input is relayed to the agent */
 	char **setups;                  /* commands that run in the cell before the agent; NULL: none.
 	                                 * Without an argv, the cell ends after them */
+	char **starts;                  /* "HASH[,HASH] WORD": the programs that one of these, or the agent,
+	                                 * executes if WORD starts it; NULL: any */
 	char *principal;                /* on whose behalf it runs; "" or NULL: nobody's */
 	char *chain;                    /* who dispatched it, outermost first: "a/b"; "" or NULL */
 	/* Egress.  The policy and the operator's certificate authorities are in memory files of

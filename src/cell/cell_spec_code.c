@@ -129,6 +129,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, spec->files[i].text);
 	}
 	buf_put_strv(b, spec->setups != NULL ? spec->setups : (char *[]){ NULL });
+	buf_put_strv(b, spec->starts != NULL ? spec->starts : (char *[]){ NULL });
 	buf_put_str(b, spec->principal != NULL ? spec->principal : "");
 	buf_put_str(b, spec->chain != NULL ? spec->chain : "");
 	buf_put_u64(b, spec->audit_max);
@@ -345,6 +346,8 @@ get_dispatch(struct buf *b, struct cell_spec *spec)
 {
 	int r = buf_dup_strv(b, CELL_SETUPS_MAX, &spec->setups);
 
+	if (r == 0)
+		r = buf_dup_strv(b, CELL_STARTS_MAX, &spec->starts);
 	if (r == 0)
 		r = buf_dup_str(b, &spec->principal);
 	if (r == 0)

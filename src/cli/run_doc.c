@@ -208,6 +208,32 @@ take_texts(const json_t *list, char ***ret_texts, struct err *err)
 	return *ret_texts == NULL ? no_memory(err) : 0;
 }
 
+static int
+take_start(struct run *run, const json_t *start, struct err *err)
+{
+	const json_t *hashes = json_object_get(start, "hashes");
+	size_t n = strv_len(run->spec.starts);
+	OWN(freep) char *text = strdup(""), *longer = NULL;
+
+	for (size_t i = 0; text != NULL && i < json_array_size(hashes); i++) {
+		longer = str_format("%s%s%s", text, i > 0 ? "," : "", json_string_value(json_array_get(hashes, i)));
+		free(text);
+		text = TAKE(longer);
+	}
+	if (text != NULL)
+		run->spec.starts[n] = str_format("%s %s", text, text_of(start, "start"));
+	return run->spec.starts[n] == NULL ? no_memory(err) : 0;
+}
+
+static int
+take_starts(struct run *run, const json_t *starts, struct err *err)
+{
+	if (starts == NULL)
+		return 0;
+	run->spec.starts = calloc(json_array_size(starts) + 1, sizeof(char *));
+	return run->spec.starts == NULL ? no_memory(err) : take_each(run, starts, take_start, err);
+}
+
 static uint32_t
 id_of(const json_t *bundle, const char *name)
 {
@@ -293,6 +319,7 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 		r = run_take_image(run, text_of(image, "name"), text_of(image, "digest"), err);
 	if (r == 0 && json_object_get(doc, "bundle") != NULL)
 		r = take_bundle(run, json_object_get(doc, "bundle"), err);
+	r = r == 0 ? take_starts(run, json_object_get(doc, "starts"), err) : r;
 	return r == 0 && json_object_get(doc, "input") != NULL ?
 	       take_input(run, json_object_get(doc, "input"), err) : r;
 }
@@ -527,11 +554,11 @@ put_root(json_t *doc, const struct run *run, struct err *err)
 
 /* It comes from a document alone. */
 static int
-put_bundle(json_t *doc, const struct run *run, struct err *err)
+put_given(json_t *doc, const char *name, const struct run *run, struct err *err)
 {
-	json_t *bundle = run->doc == NULL ? NULL : json_object_get(run->doc, "bundle");
+	json_t *value = run->doc == NULL ? NULL : json_object_get(run->doc, name);
 
-	return bundle != NULL && json_object_set(doc, "bundle", bundle) < 0 ? no_memory(err) : 0;
+	return value != NULL && json_object_set(doc, name, value) < 0 ? no_memory(err) : 0;
 }
 
 static int
@@ -563,7 +590,8 @@ describe(const struct run *run, json_t *doc, struct err *err)
 	r = r == 0 ? put_limits(doc, run, err) : r;
 	r = r == 0 ? put_ports(doc, run, err) : r;
 	r = r == 0 ? put_policy(doc, run, err) : r;
-	r = r == 0 ? put_bundle(doc, run, err) : r;
+	r = r == 0 ? put_given(doc, "bundle", run, err) : r;
+	r = r == 0 ? put_given(doc, "starts", run, err) : r;
 	return r == 0 ? put_input(doc, run, err) : r;
 }
 

@@ -181,17 +181,22 @@ int dispatch_root_describe(const struct dispatch_root *root, const json_t *resol
 /* ---- dispatch_programs.c ---- */
 
 /* What a dispatch starts.  All of it is borrowed. */
-struct dispatch_starts {
+struct dispatch_asked {
 	json_t *const *capabilities;    /* contents */
 	size_t n_capabilities;
 	const json_t *command;
 	const char *search;             /* PATH; NULL: that of the root */
 };
-/* [{"file","hash","path"}]: the programs of the root that it starts by their names, and the
- * interpreters of its scripts.  *ret_text has a line "HASH FILE" for each, with its path on this
- * machine.  The caller owns both. */
-int dispatch_programs_find(struct registry *reg, const struct dispatch_root *root, const struct dispatch_starts *starts,
-                           json_t **ret_list, char **ret_text, struct err *err);
+struct dispatch_programs {
+	json_t *list;                   /* [{"file","hash","path"}]: the programs of the root that it starts by
+	                                 * their names, and the interpreters of its scripts */
+	json_t *starts;                 /* [{"hashes","start"}]: the files that the kernel executes for its
+	                                 * set-ups and its command, as a cell document has them */
+	char *text;                     /* a line "HASH FILE" for each of the list, with its path on this machine */
+};
+/* The caller owns all three. */
+int dispatch_programs_find(struct registry *reg, const struct dispatch_root *root, const struct dispatch_asked *asked,
+                           struct dispatch_programs *ret_programs, struct err *err);
 /* Whether they still have these hashes: -EUCLEAN. */
 int dispatch_programs_check(const struct dispatch_root *root, const json_t *list, struct err *err);
 

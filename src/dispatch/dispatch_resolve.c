@@ -464,13 +464,17 @@ static int
 find_root(struct resolving *v, struct dispatch_plan *plan)
 {
 	OWN(dispatch_root_close) struct dispatch_root root = {0};
-	struct dispatch_starts starts = { v->capabilities, v->n_capabilities, json_object_get(v->agent, "command"),
-	                                  v->search };
-	json_t *list = NULL;
+	struct dispatch_asked asked = { v->capabilities, v->n_capabilities, json_object_get(v->agent, "command"),
+	                                v->search };
+	struct dispatch_programs programs;
 	int r = dispatch_root_resolve(v->reg, v->request, v->agent, v->resolved, &root, v->err);
 
-	r = r == 0 ? dispatch_programs_find(v->reg, &root, &starts, &list, &plan->programs, v->err) : r;
-	return r == 0 ? put(v, "programs", list) : r;
+	r = r == 0 ? dispatch_programs_find(v->reg, &root, &asked, &programs, v->err) : r;
+	if (r < 0)
+		return r;
+	plan->programs = programs.text;
+	r = put(v, "programs", programs.list);
+	return r < 0 ? (json_decref(programs.starts), r) : put(v, "starts", programs.starts);
 }
 
 /* ---- all of it ---- */

@@ -300,6 +300,10 @@ add_root(struct registry *reg, const json_t *resolved, json_t *doc, struct err *
 	int r = dispatch_root_open(reg, resolved, &root, err);
 
 	r = r == 0 ? dispatch_programs_check(&root, json_object_get(resolved, "programs"), err) : r;
+	/* init compares them with what it executes. */
+	if (r == 0 && json_object_get(resolved, "starts") != NULL &&
+	    json_object_set(doc, "starts", json_object_get(resolved, "starts")) < 0)
+		r = no_memory(err);
 	return r == 0 ? dispatch_root_describe(&root, resolved, doc, err) : r;
 }
 

@@ -46,10 +46,11 @@ enum init_message {
 	/* init -> supervisor: the sandbox restrictions are in force, ready to spawn. */
 	INIT_READY,
 	/* supervisor -> init: u32 handle, u32 flags, u32 rows, u32 columns, str cwd,
-	 * strv argv, strv env; fds: stdin, stdout, stderr (with INIT_TTY: none, or
-	 * stderr alone).  An agent without any words exits with 0 at once. */
+	 * strv argv, strv env, strv hashes; fds: stdin, stdout, stderr (with INIT_TTY: none,
+	 * or stderr alone).  An agent without any words exits with 0 at once.  The hashes are
+	 * those of the files that it executes until its program runs; none: any. */
 	INIT_SPAWN,
-	/* init -> supervisor: u32 handle, u32 errno (0: it runs), u32 pid inside;
+	/* init -> supervisor: u32 handle, u32 errno (0: it runs; EUCLEAN: its hash is another), u32 pid inside;
 	 * fd: the terminal's master side, with INIT_TTY. */
 	INIT_SPAWNED,
 	/* supervisor -> init: u32 handle, u32 signal. */
@@ -89,5 +90,6 @@ enum init_spawn_flags { INIT_TTY = 1 };
 /* Handle 0 is the agent: when it exits, so does init, and the cell ends. */
 #define INIT_HANDLE_AGENT 0
 #define INIT_HANDLE_SETUP UINT32_MAX    /* the setup command, which runs before it */
+#define INIT_EXECS_MAX 2                /* hashes of INIT_SPAWN */
 #define INIT_PROCESSES_MAX 64           /* started by exec, at the same time */
 #endif

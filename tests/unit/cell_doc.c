@@ -23,7 +23,8 @@ static const char everything[] =
 	"\"limits\":{\"cpus_milli\":10,\"disk\":65536,\"io\":4096,\"memory\":4194304,\"pids\":1,\"time_ms\":1,"
 	"\"ttl_ms\":9007199254740991},\"policy\":{\"name\":\"p\",\"text\":\"\"},\"ports\":[{\"cell\":1},"
 	"{\"cell\":65535,\"host\":1}],\"principal\":\"j\",\"profile\":\"nested\",\"root\":true,\"rootfs\":\"/r\","
-	"\"runtime\":\"crun\",\"secrets\":[\"K@a.example\"],\"setups\":[\"/s\"],\"version\":1,"
+	"\"runtime\":\"crun\",\"secrets\":[\"K@a.example\"],\"setups\":[\"/s\"],\"starts\":[{\"hashes\":[\"" BLOB "\"],"
+	"\"start\":\"sh\"}],\"version\":1,"
 	"\"within\":[{\"name\":\"q\",\"text\":\"x\"}]}";
 
 static void
@@ -69,8 +70,8 @@ static const struct {
 	{ "{\"command\":[\"a\\u0000b\"],\"version\":1}", "cannot be read" },
 	{ DOC("\"Env\":[],"), "the cell document has no member 'Env': did you mean 'env'?" },
 	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, bundle, chain, command, env, grants, "
-	  "hostname, image, input, limits, policy, ports, principal, profile, root, rootfs, runtime, secrets, setups, version, "
-	  "within" },
+	  "hostname, image, input, limits, policy, ports, principal, profile, root, rootfs, runtime, secrets, setups, starts, "
+	  "version, within" },
 	{ DOC("\"env\":[{\"name\":\"A\"}],"), "env[0] needs 'value'" },
 	{ DOC("\"env\":[{\"value\":\"A\"}],"), "env[0] needs 'name' or 'file'" },
 	{ DOC("\"env\":[{\"file\":\"/e\",\"name\":\"A\",\"value\":\"\"}],"), "cannot have both" },
@@ -101,6 +102,10 @@ static const struct {
 	{ DOC("\"rootfs\":\"r\","), "rootfs must be an absolute path" },
 	{ DOC("\"hostname\":\"0123456789012345678901234567890123456789012345678901234567890123\","),
 	  "hostname is longer than 63 bytes" },
+	{ DOC("\"starts\":[{\"hashes\":[],\"start\":\"sh\"}],"), "starts[0].hashes is empty" },
+	{ DOC("\"starts\":[{\"hashes\":[\"" BLOB "\",\"" BLOB "\",\"" BLOB "\"],\"start\":\"sh\"}],"),
+	  "starts[0].hashes has more than 2 items" },
+	{ DOC("\"starts\":[{\"hashes\":[\"" BLOB "\"]}],"), "starts[0] needs 'start'" },
 	{ DOC("\"within\":[{},{},{},{},{},{},{},{}],"), "within has more than 7 items" },
 };
 

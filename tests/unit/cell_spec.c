@@ -7,6 +7,7 @@
 
 static char *argv_of_sample[] = { (char[]){ "sh" }, (char[]){ "-c" },
                                   (char[]){ "echo \"\n\"" }, NULL };
+static char *starts_of_sample[] = { (char[]){ "sha256:0,sha256:1 /b" }, NULL };
 static char *setups_of_sample[] = { (char[]){ "/caps/a/setup.sh" }, (char[]){ "/b" }, NULL };
 static char *sources_of_sample[] = { (char[]){ "/w/policies/base.yaml" }, (char[]){ "/p" }, NULL };
 static char *layers_of_sample[] = { (char[]){ "/l/0" }, (char[]){ "/l/1" }, NULL };
@@ -33,7 +34,7 @@ sample(void)
 		.known_hosts = strdup("a.example ssh-ed25519 AAAA\n"),
 		.audit_strict = true, .audit_max = 5 << 20,
 		.watch = { .limits = { { { 1, 2 }, { 3, 4 } }, { { 5, 6 }, { 7, 8 } } }, .principal = true },
-		.claim = true, .streams = true, .setups = setups_of_sample,
+		.claim = true, .streams = true, .setups = setups_of_sample, .starts = starts_of_sample,
 		.sources = sources_of_sample, .boundary = "other", .weaker = strdup("no KVM"),
 		.vm_kernel = strdup("/boot/k"), .vm_initramfs = strdup("/i"), .vm_emulated = true,
 		.vm_disk = strdup("/d"), .vm_disk_hash = { 5, [HASH_LEN - 1] = 6 },
@@ -92,6 +93,7 @@ TEST(cell_spec_round_trip)
 	CHECK_STR(out.files[0].text, "text\n");
 	CHECK(out.claim && !out.keep && out.streams && !out.input);
 	CHECK_STR(out.setups[1], "/b");
+	CHECK_STR(out.starts[0], "sha256:0,sha256:1 /b");
 	CHECK_STR(out.sources[0], "/w/policies/base.yaml");
 	CHECK(strcmp(out.sources[1], "/p") == 0 && out.sources[2] == NULL);
 	CHECK(out.setups[2] == NULL);

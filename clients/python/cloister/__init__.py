@@ -9,6 +9,6 @@
 from .client import Client
 from .dispatch import Dispatch
 from .error import CloisterError
-from .result import DispatchResult
+from .result import DispatchResult, Resolved
 
-__all__ = ["Client", "CloisterError", "Dispatch", "DispatchResult"]
+__all__ = ["Client", "CloisterError", "Dispatch", "DispatchResult", "Resolved"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from .error import CloisterError
 from .transport import Transport
@@ -16,7 +16,8 @@ PAUSE = 0.1
 
 def parse(lines: Iterable[bytes]) -> Iterator[Tuple[Optional[str], str]]:
     """(id, data) of each event; what is not ended by an empty line is none."""
-    last, data = None, []
+    last: Optional[str] = None
+    data: List[str] = []
     for line in lines:
         if not line.endswith(b"\n"):
             return
@@ -54,7 +55,8 @@ def _read(data: str) -> Dict[str, Any]:
 def follow(transport: Transport, at: str, is_last: Callable[[Dict[str, Any]], bool]) -> Iterator[Dict[str, Any]]:
     """Each event until the last; a stream that breaks off is taken up again behind the one that
     came last."""
-    last, failures = None, 0
+    last: Optional[str] = None
+    failures = 0
     while True:
         try:
             answer = transport.open("GET", at, accept="text/event-stream", timeout=None,

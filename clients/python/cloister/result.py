@@ -12,14 +12,22 @@ _ABOUT = {"dispatch", "event", "kind", "n", "time", "step", "exitCode", "exit_co
           "stderr_to", "stderr", "attempts", "result", "offset", "size"}
 
 
-def shape_resolved(resolution: Dict[str, Any]) -> Dict[str, Any]:
-    """{"subagent", "capabilities", "env"}: names and content hashes."""
-    def name(one: Dict[str, Any]) -> Dict[str, str]:
-        return {"name": one["name"], "contentHash": one["hash"]}
+class Resolved(Dict[str, Any]):
+    """{"subagent", "capabilities", "env"}: names and content hashes.  The image and the programs can be read from it
+    too, but are not printed with it."""
 
-    return {"subagent": name(resolution["agent"]),
-            "capabilities": [name(one) for one in resolution["capabilities"]],
-            "env": [name(one) for one in resolution["envs"]]}
+    def __init__(self, resolution: Dict[str, Any]):
+        def name(one: Dict[str, Any]) -> Dict[str, str]:
+            return {"name": one["name"], "contentHash": one["hash"]}
+
+        super().__init__(subagent=name(resolution["agent"]),
+                         capabilities=[name(one) for one in resolution["capabilities"]],
+                         env=[name(one) for one in resolution["envs"]])
+        self.image: Optional[Dict[str, str]] = resolution.get("image")
+        self.programs: List[Dict[str, str]] = resolution.get("programs", [])
+        self.starts: List[Dict[str, Any]] = resolution.get("starts", [])
+        self.root: Any = resolution.get("root")
+        self.build: Optional[str] = resolution.get("build")
 
 
 def _line(event: Dict[str, Any]) -> Dict[str, Any]:
@@ -61,9 +69,9 @@ class DispatchResult:
         self.state: str = self.status["state"]
         self.exit_code: Optional[int] = self.status["exit_code"]
         self.reason: Optional[str] = self.status.get("reason")
-        self.resolved = shape_resolved(self.resolution)
+        self.resolved = Resolved(self.resolution)
         self.stdout = shape_lines(events)
-        self.output = {"stdout": dispatch.stdout, "stderr": dispatch.stderr}
+        self.output: Dict[str, str] = {"stdout": dispatch.stdout, "stderr": dispatch.stderr}
 
     def files(self) -> Dict[str, Any]:
         """What the agent put in /out."""

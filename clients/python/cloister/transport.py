@@ -61,7 +61,7 @@ class Transport:
                  token: Optional[str] = None, ca: Optional[str] = None):
         if socket is not None and url is not None:
             raise CloisterError("invalid", "give a socket or a url, not both")
-        self._socket = None if url is not None else socket or default_socket(os.environ, os.getuid())
+        self._socket = "" if url is not None else socket or default_socket(os.environ, os.getuid())
         self._token = token if url is not None else None
         self._url = urlsplit(url) if url is not None else None
         self._tls = None
@@ -78,10 +78,10 @@ class Transport:
     def _connect(self, timeout: Optional[float]) -> http.client.HTTPConnection:
         if self._url is None:
             return _UnixConnection(self._socket, timeout)
+        host = self._url.hostname or ""
         if self._tls is not None:
-            return http.client.HTTPSConnection(self._url.hostname, self._url.port, timeout=timeout,
-                                               context=self._tls)
-        return http.client.HTTPConnection(self._url.hostname, self._url.port, timeout=timeout)
+            return http.client.HTTPSConnection(host, self._url.port, timeout=timeout, context=self._tls)
+        return http.client.HTTPConnection(host, self._url.port, timeout=timeout)
 
     def _unreachable(self, why: Exception) -> CloisterError:
         where = self._socket if self._url is None else self._url.geturl()

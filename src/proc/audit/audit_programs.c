@@ -1,7 +1,7 @@
-/* audit_programs.c - checks that the programs and images that dispatches ran are still the same.
+/* audit_programs.c - computes the hashes of the programs and images that dispatches ran again.
  *
- * A program of the host may be replaced by a newer one, rightly: that is reported, and no finding.  What
- * is in the store of images never changes. */
+ * What is in the store of images never changes.  A program of the host may rightly be replaced by a newer one: its
+ * record is sound, but its hash cannot be computed again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -40,8 +40,10 @@ add(struct audit_programs *p, const char *line, size_t len)
 	for (size_t i = 0; i < p->n; i++)
 		if (strlen(p->lines[i]) == len && strncmp(p->lines[i], line, len) == 0)
 			return 0;
-	if (p->n == AUDIT_PROGRAMS_MAX)
+	if (p->n == AUDIT_PROGRAMS_MAX) {
+		p->has_more = true;
 		return 0;
+	}
 	p->lines[p->n] = strndup(line, len);
 	return p->lines[p->n++] == NULL ? -ENOMEM : 0;
 }
@@ -111,9 +113,23 @@ hash_now(const char *file, char ret_hash[HASH_NAME + 1], struct err *err)
 	return r;
 }
 
-static void
-tell(struct audit_verifier *v, const char *file, const char *then, const char *now, bool in_store)
+enum state { CHANGED, REPLACED, GONE };
+
+static enum state
+state_of(const char *now, bool in_store)
 {
+	return now[0] == '\0' ? GONE : in_store ? CHANGED : REPLACED;
+}
+
+static void
+tell(struct audit_verifier *v, const char *file, const char *then, const char *now, enum state state)
+{
+	static const struct { const char *word, *text; } told[] = {
+		[CHANGED] = { "changed", "it is not what ran" },
+		[REPLACED] = { "replaced", "this machine has another one by now, so what ran cannot be computed again" },
+		[GONE] = { "gone", "it was removed, so what ran cannot be computed again" },
+	};
+
 	if (v->args->json) {
 		json_open(&v->out, NULL, '{');
 		json_str(&v->out, "file", file);
@@ -122,17 +138,16 @@ tell(struct audit_verifier *v, const char *file, const char *then, const char *n
 			json_str(&v->out, "now", now);
 		else
 			json_none(&v->out, "now");
-		json_bool(&v->out, "finding", in_store && now[0] != '\0');
+		json_str(&v->out, "state", told[state].word);
+		json_bool(&v->out, "finding", state == CHANGED);
 		json_close(&v->out, '}');
 		return;
 	}
 	printf("program ");
 	text_print_safe(stdout, file, strlen(file), false);
-	if (now[0] == '\0')
-		printf(": gone since it ran\n  it was %s\n", then);
-	else
-		printf(": %s\n  it was %s\n  it is  %s\n", in_store ? "changed" : "another one by now than the one that ran", then,
-		       now);
+	printf(": %s: %s\n  it was %s\n", told[state].word, told[state].text, then);
+	if (now[0] != '\0')
+		printf("  it is  %s\n", now);
 }
 
 int
@@ -154,9 +169,11 @@ audit_verify_programs(struct audit_verifier *v, struct err *err)
 			return err_set(err, why.code, "'%.200s': %s", file, why.text);
 		if (strcmp(then, now) == 0)
 			continue;
-		/* An image that was removed is no finding either. */
-		v->bad_programs += in_store && now[0] != '\0';
-		tell(v, file, then, now, in_store);
+		if (state_of(now, in_store) == CHANGED)
+			v->bad_programs++;
+		else
+			v->lost_programs++;
+		tell(v, file, then, now, state_of(now, in_store));
 	}
 	return 0;
 }

@@ -9,6 +9,7 @@
 struct audit_programs {
 	char *lines[AUDIT_PROGRAMS_MAX];
 	size_t n;
+	bool has_more;                  /* than these */
 	char *store;                    /* the path of the store of images; NULL: there is no data folder */
 };
 
@@ -29,6 +30,7 @@ struct audit_verifier {
 	unsigned found, timelines, old;         /* OLD: recorded before records were chained */
 	struct audit_programs programs;
 	unsigned bad_programs;                  /* of the store, and changed */
+	unsigned lost_programs;                 /* replaced or removed, so that their hashes cannot be computed again */
 	unsigned trees, bad_trees;              /* capabilities' folders; those that were changed */
 };
 

@@ -368,6 +368,8 @@ end_json(struct audit_verifier *v)
 {
 	json_close(&v->out, ']');
 	json_u64(&v->out, "not_verifiable", v->old);
+	json_u64(&v->out, "not_recomputed", v->lost_programs);
+	json_bool(&v->out, "all_programs", !v->programs.has_more);
 	json_bool(&v->out, "sound", v->found == 0 && v->bad_trees == 0 && v->bad_programs == 0);
 	json_close(&v->out, '}');
 	fputc('\n', v->out.out);
@@ -386,6 +388,11 @@ end_text(const struct audit_verifier *v)
 	if (v->bad_programs > 0)
 		printf("%u file%s of images %s not what ran\n", v->bad_programs, v->bad_programs == 1 ? "" : "s",
 		       v->bad_programs == 1 ? "is" : "are");
+	if (v->lost_programs > 0)
+		printf("%u program%s cannot be computed again: the record is sound, and this machine has changed since\n",
+		       v->lost_programs, v->lost_programs == 1 ? "" : "s");
+	if (v->programs.has_more)
+		printf("only the first %d programs were computed again: there are more\n", AUDIT_PROGRAMS_MAX);
 	if (v->args->all && v->timelines > 0 && v->found == 0)
 		printf("%u timeline%s, all sound\n", v->timelines, v->timelines == 1 ? "" : "s");
 	else if (v->args->all && v->timelines > 0)

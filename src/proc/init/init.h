@@ -5,7 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sys/types.h>
+
 #include "base/buf.h"
+#include "canon/hash.h"
+#include "ipc/init_channel.h"
 
 struct err;
 struct ipc_message;
@@ -18,6 +22,22 @@ int init_take(struct ipc_message *message);
 
 /* Opens the side of the terminal MASTER that a process gets; -1: see errno. */
 int init_open_slave(int master);
+
+/* init_verify.c: the hashes of the programs that a process executes, one after the other.  An `env` in the first
+ * line of a script executes a second one. */
+struct init_verify {
+	unsigned char hashes[INIT_EXECS_MAX][HASH_LEN];
+	unsigned n, done;
+};
+bool init_verify_take(struct init_verify *v, char *const *names);       /* false: these are no hashes */
+/* In the process, before it executes anything.  False: the kernel forbids it. */
+bool init_verify_trace(void);
+/* PID, which is traced, has stopped with the STATUS of waitpid(2).  Returns 0 if all its programs were compared: it
+ * is not traced any more.  If one is another, returns an errno: PID is killed, and has not run an instruction of it. */
+#define INIT_VERIFY_MORE (-1)           /* otherwise */
+int init_verify_stopped(struct init_verify *v, pid_t pid, int status, bool has_executed);
+/* The same for a process that could not be traced: it runs meanwhile. */
+int init_verify_untraced(const struct init_verify *v, pid_t pid);
 
 /* init_container.c: prepares init, whose arguments are ARGV, in a container.  Afterwards the descriptors are those
  * of init_channel.h. */

@@ -39,6 +39,7 @@
 #define SLICE_NS UINT64_C(5000000)
 #define BECOME_MS 5000                  /* how long a process that was stopped may take to exec its command */
 #define REPORT_FD 3                     /* in a process that has yet to exec its command */
+#define UNTRACED (-1)                   /* instead of an errno: the kernel forbids to trace it */
 #define LAST_FD ((unsigned)INT_MAX)     /* old versions of gVisor take no number above */
 
 struct process {
@@ -49,6 +50,9 @@ struct process {
 	bool becomes, given_up;
 	int report, master;
 	int64_t deadline_ms;
+	/* If its programs have hashes: whether it is traced, and has executed the first. */
+	struct init_verify verify;
+	bool untraced, has_executed;
 };
 
 static struct process processes[INIT_PROCESSES_MAX];
@@ -59,6 +63,7 @@ struct spawn {
 	uint32_t handle, flags, rows, columns;
 	const char *cwd;
 	char **argv, **env;
+	struct init_verify verify;
 	int stdio[3];
 	int tty;                        /* the slave side, or -1 */
 };
@@ -186,6 +191,8 @@ become_process(struct spawn *spawn, int *report)
 	ask_for_long_slices();
 	if (is_nothing(spawn))
 		_exit(0);
+	if (spawn->verify.n > 0 && !init_verify_trace() && write(*report, &(int){ UNTRACED }, sizeof(int)) < 0)
+		return;
 	execvpe(spawn->argv[0], spawn->argv, spawn->env);
 }
 
@@ -271,7 +278,7 @@ run_child(struct spawn *spawn, int report)
 
 /* The pipe ends when the child has executed its command, or carries the reason why it cannot.  A
  * vfork is quicker, but waits for that: so it is used only for the first child.  The agent can stop
- * any later one, like everything in the cell. */
+ * any later one, like everything in the cell.  A traced one stops at any signal. */
 static int
 fork_process(struct spawn *spawn, struct process *process)
 {
@@ -281,7 +288,7 @@ fork_process(struct spawn *spawn, struct process *process)
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return errno;
-	pid = has_begun ? fork() : vfork();
+	pid = has_begun || spawn->verify.n > 0 ? fork() : vfork();
 	if (pid == 0)
 		run_child(spawn, ends[1]);
 	error = errno;
@@ -294,24 +301,69 @@ fork_process(struct spawn *spawn, struct process *process)
 		return error;
 	}
 	*process = (struct process){ .pid = pid, .handle = spawn->handle, .becomes = true, .report = ends[0],
-	                             .master = -1 };
+	                             .master = -1, .verify = spawn->verify };
 	return 0;
+}
+
+/* The process runs its command, or ERROR says why not. */
+static void
+settle(struct process *process, int error)
+{
+	process->becomes = false;
+	report_spawned(process->handle, process->pid, error, process->master);
+	closep(&process->report);
+	closep(&process->master);
+	if (error != 0)
+		process->pid = 0;
 }
 
 /* The process has executed its command, or could not, or is dead. */
 static void
-settle(struct process *process)
+take_report(struct process *process, bool is_dead)
 {
 	int error = 0;
 
-	if (read(process->report, &error, sizeof(error)) != sizeof(error))
+	if (read(process->report, &error, sizeof(error)) != sizeof(error)) {
 		error = process->given_up ? ETIMEDOUT : 0;
-	process->becomes = false;
-	report_spawned(process->handle, process->pid, error, process->master);
-	close(process->report);
-	closep(&process->master);
-	if (error != 0)
-		process->pid = 0;
+		process->has_executed = true;
+	}
+	if (error == UNTRACED) {
+		process->untraced = true;
+	} else if (error == 0 && process->verify.n > 0 && !is_dead) {
+		if (process->untraced)
+			settle(process, init_verify_untraced(&process->verify, process->pid));
+	} else {
+		settle(process, error);
+	}
+}
+
+/* Something in the cell stops a process that has yet to execute its command.  Only then is its time limited: on
+ * a busy machine, and while the cell is frozen, an exec takes as long as it takes. */
+static void
+go_on(struct process *process)
+{
+	if (process->deadline_ms == 0)
+		process->deadline_ms = io_now_ms() + BECOME_MS;
+	kill(process->pid, SIGCONT);
+}
+
+/* A process that was stopped before it executed its command is continued.  A traced one stops when it has. */
+static void
+take_stop(struct process *process, int status)
+{
+	struct pollfd report = { .fd = process->report, .events = POLLIN };
+	int error;
+
+	if (!process->becomes)
+		return;
+	if (process->verify.n == 0 || process->untraced) {
+		go_on(process);
+		return;
+	}
+	process->has_executed = process->has_executed || (poll(&report, 1, 0) == 1 && (report.revents & POLLIN) == 0);
+	error = init_verify_stopped(&process->verify, process->pid, status, process->has_executed);
+	if (error != INIT_VERIFY_MORE)
+		settle(process, error);
 }
 
 static void
@@ -341,13 +393,15 @@ take_spawn(struct ipc_message *message)
 {
 	OWN(strv_freep) char **argv = NULL;
 	OWN(strv_freep) char **env = NULL;
+	OWN(strv_freep) char **hashes = NULL;
 	struct spawn spawn = { .stdio = { -1, -1, -1 }, .tty = -1 };
 	struct buf *b = &message->body;
 
 	if (buf_get_u32(b, &spawn.handle) < 0 || buf_get_u32(b, &spawn.flags) < 0 ||
 	    buf_get_u32(b, &spawn.rows) < 0 || buf_get_u32(b, &spawn.columns) < 0 ||
 	    buf_get_str(b, &spawn.cwd) < 0 || buf_dup_strv(b, CELL_ARGS_MAX, &argv) < 0 ||
-	    buf_dup_strv(b, CELL_ARGS_MAX, &env) < 0 || buf_left(b) != 0 ||
+	    buf_dup_strv(b, CELL_ARGS_MAX, &env) < 0 || buf_dup_strv(b, INIT_EXECS_MAX, &hashes) < 0 ||
+	    buf_left(b) != 0 || !init_verify_take(&spawn.verify, hashes) ||
 	    (argv[0] == NULL && spawn.handle != INIT_HANDLE_AGENT))
 		return -EBADMSG;
 	spawn.argv = argv;
@@ -438,16 +492,6 @@ report_exited(struct process *process, int status)
 		end();
 }
 
-/* Something in the cell stops a process that has yet to execute its command.  Only then is its time limited: on
- * a busy machine, and while the cell is frozen, an exec takes as long as it takes. */
-static void
-go_on(struct process *process)
-{
-	if (process->deadline_ms == 0)
-		process->deadline_ms = io_now_ms() + BECOME_MS;
-	kill(process->pid, SIGCONT);
-}
-
 /* Reaps dead processes.  Those that init started are reported, orphans are not. */
 static void
 reap(void)
@@ -461,12 +505,11 @@ reap(void)
 		if (process == NULL)
 			continue;
 		if (WIFSTOPPED(status)) {
-			if (process->becomes)
-				go_on(process);
+			take_stop(process, status);
 			continue;
 		}
-		if (process->becomes)
-			settle(process);
+		while (process->becomes && process->pid == pid)
+			take_report(process, true);
 		if (process->pid == pid)
 			report_exited(process, status);
 	}
@@ -509,7 +552,7 @@ take_turn(int children)
 	nfds_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(processes); i++) {
-		if (processes[i].pid == 0 || !processes[i].becomes)
+		if (processes[i].pid == 0 || !processes[i].becomes || processes[i].has_executed)
 			continue;
 		of[n] = &processes[i];
 		fds[WATCHES + n++] = (struct pollfd){ .fd = processes[i].report, .events = POLLIN };
@@ -521,7 +564,7 @@ take_turn(int children)
 	}
 	for (nfds_t i = 0; i < n; i++)
 		if (fds[WATCHES + i].revents != 0)
-			settle(of[i]);
+			take_report(of[i], false);
 	if ((fds[WATCH_CHILDREN].revents & POLLIN) != 0) {
 		while (read(children, &info, sizeof(info)) > 0)
 			;

@@ -99,6 +99,7 @@ struct timeline {
 	struct buf event;
 	uint64_t bytes;                 /* of all its files */
 	bool has_key, has_policy;       /* the key was made; the policy is stored beside the timeline */
+	bool serves;                    /* a courier: its requests are recorded before they leave */
 	bool failed;                    /* writing failed, and the operator was informed */
 	bool started;                   /* the operator's timeline has a record of the cell */
 	bool ended, kept;

@@ -10,8 +10,39 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "cell/cell_exec_error.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
+
+static bool
+is_start_of(const char *start, const char *word)
+{
+	const char *space = strchr(start, ' ');
+
+	return space != NULL && strcmp(space + 1, word) == 0;
+}
+
+/* The hashes of the programs that WORD starts. */
+static int
+put_hashes(const struct supervisor *sv, const char *word, struct buf *spawn)
+{
+	char *hashes[INIT_EXECS_MAX + 1] = { NULL };
+	OWN(freep) char *list = NULL;
+	char **start = sv->spec.starts, *rest;
+	size_t n = 0;
+
+	while (*start != NULL && (word == NULL || !is_start_of(*start, word)))
+		start++;
+	if (*start != NULL) {
+		rest = list = strndup(*start, strcspn(*start, " "));
+		if (list == NULL)
+			return -ENOMEM;
+		while (n < INIT_EXECS_MAX && (hashes[n] = strsep(&rest, ",")) != NULL)
+			n++;
+	}
+	buf_put_strv(spawn, hashes);
+	return 0;
+}
 
 static int
 describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct buf *ret_spawn,
@@ -30,6 +61,8 @@ describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct
 	buf_put_str(ret_spawn, sv->spec.cwd);
 	buf_put_strv(ret_spawn, argv);
 	buf_put_strv(ret_spawn, sv->spec.env);
+	if (put_hashes(sv, argv[0], ret_spawn) < 0)
+		return err_set(err, ENOMEM, "out of memory");
 	if (buf_failed(ret_spawn))
 		return err_set(err, E2BIG, "the command and its environment are over %d KiB",
 		               IPC_MESSAGE_MAX / 1024);
@@ -195,7 +228,8 @@ supervisor_setup_spawned(struct supervisor *sv, uint32_t error)
 		supervisor_begun(sv);
 		return 0;
 	}
-	snprintf(why, sizeof(why), "to start: %s", strerrordesc_np((int)error));
+	snprintf(why, sizeof(why), "to start: %s", error == EUCLEAN ? "the program that would run it " CELL_NOT_RESOLVED :
+	         strerrordesc_np((int)error));
 	fail(sv, why);
 	return 0;
 }

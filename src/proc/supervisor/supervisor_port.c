@@ -17,6 +17,7 @@ supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
 	ipc_begin(&message, INIT_SPAWN);
 	buf_put_u32(&message, handle);
 	buf_put(&message, rest->data + rest->pos, buf_left(rest));
+	buf_put_strv(&message, (char *[]){ NULL });     /* any program */
 	return port_start(sv->boundary->port(sv->walls), &message, fds, n_fds, err);
 }
 

@@ -262,8 +262,11 @@ supervisor_record_boot(struct supervisor *sv, struct err *err)
 	members_str(&m, "hash", name);
 	members_str(&m, "build", build);
 	members_u64(&m, "uid", getuid());
-	supervisor_record_members(sv, &m);
-	return 0;
+	/* All others follow it: without it there is no timeline. */
+	r = supervisor_put_members(sv, &m);
+	if (r == 0)
+		r = supervisor_timeline_write(sv);
+	return r < 0 ? err_set(err, -r, "its first record cannot be written: %s", strerrordesc_np(-r)) : 0;
 }
 
 void

@@ -27,6 +27,14 @@ sign_due(void *arg)
 	supervisor_timeline_write(sv);
 }
 
+/* Opening it has cleared both. */
+static void
+set_log(struct supervisor *sv)
+{
+	sv->timeline.log.keeps_room = sv->timeline.serves;
+	sv->timeline.log.syncs = sv->timeline.serves && sv->spec.audit_strict;
+}
+
 int
 supervisor_timeline_open(struct supervisor *sv)
 {
@@ -50,6 +58,7 @@ supervisor_timeline_open(struct supervisor *sv)
 		                   &err);
 	}
 	if (r == 0) {
+		set_log(sv);
 		t->sign = (struct loop_timer){ .due = sign_due, .arg = sv };
 		r = supervisor_record_boot(sv, &err);
 		if (r < 0)
@@ -111,6 +120,59 @@ halt(struct supervisor *sv, enum timeline_halt how, const char *why)
 	loop_set_timer(sv->loop, &t->again, BUSY_MS);
 }
 
+/* ---- the policy ---- */
+
+#define NEW_POLICY CELL_POLICY ".new"
+
+static int
+write_policy(struct supervisor *sv, const char *name)
+{
+	OWN(closep) int fd = openat(sv->state, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	char bytes[16384];
+	off_t at = 0;
+	ssize_t n;
+	int r = fd < 0 ? -errno : 0;
+
+	while (r == 0 && (n = pread(sv->egress.policy.policy, bytes, sizeof(bytes), at)) > 0) {
+		r = write_all(fd, bytes, (size_t)n, NULL);
+		at += n;
+	}
+	/* Before the first record of a request, as those are. */
+	return r == 0 && sv->timeline.log.syncs && fsync(fd) < 0 ? -errno : r;
+}
+
+/* Stores the policy beside the timeline: as a whole, or not at all.  Without room on the disk, nothing leaves
+ * the cell. */
+static bool
+keep_policy(struct supervisor *sv)
+{
+	struct timeline *t = &sv->timeline;
+	int r = write_policy(sv, NEW_POLICY);
+
+	if (r == 0 && renameat(sv->state, NEW_POLICY, sv->state, CELL_POLICY) < 0)
+		r = -errno;
+	if (r == 0 && t->log.syncs && fsync(sv->state) < 0)
+		r = -errno;
+	t->has_policy = r == 0;
+	if (r == 0)
+		return true;
+	/* An older one would be taken for this. */
+	unlinkat(sv->state, NEW_POLICY, 0);
+	unlinkat(sv->state, CELL_POLICY, 0);
+	halt(sv, HALT_ROOM, "there is no room on the disk for the cell's policy, which its timeline names");
+	return false;
+}
+
+void
+supervisor_timeline_keep_policy(struct supervisor *sv)
+{
+	/* Before the courier starts, the policy is not needed. */
+	if (sv->timeline.serves && supervisor_timeline_open(sv) == 0)
+		(void)keep_policy(sv);
+}
+
+/* ---- room for records ---- */
+
 bool
 supervisor_timeline_has_room(struct supervisor *sv, size_t len)
 {
@@ -144,7 +206,7 @@ supervisor_timeline_try_again(struct supervisor *sv)
 		tell_courier(sv);
 	tell_recorded(sv);
 	if (t->halt == HALT_ROOM && supervisor_timeline_open(sv) == 0 &&
-	    audit_log_left(&t->log, 0) == UINT64_MAX) {
+	    audit_log_left(&t->log, 0) == UINT64_MAX && (t->has_policy || !t->serves || keep_policy(sv))) {
 		t->halt = HALT_NOT;
 		t->halted[0] = '\0';
 		supervisor_record(sv, "egress resumed", "timeline", "");
@@ -205,53 +267,19 @@ supervisor_timeline_sync(struct supervisor *sv)
 		loop_at_round_end(sv->loop, &t->sync);
 }
 
-/* ---- the policy ---- */
-
-/* Stores the policy too, so that refusals can be understood later. */
-static int
-keep_policy(struct supervisor *sv)
-{
-	OWN(closep) int fd = openat(sv->state, CELL_POLICY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-	                            0600);
-	char bytes[16384];
-	off_t at = 0;
-	ssize_t n;
-	int r = fd < 0 ? -errno : 0;
-
-	while (r == 0 && (n = pread(sv->egress.policy.policy, bytes, sizeof(bytes), at)) > 0) {
-		r = write_all(fd, bytes, (size_t)n, NULL);
-		at += n;
-	}
-	/* Half a policy would be taken for all of it. */
-	if (r < 0)
-		unlinkat(sv->state, CELL_POLICY, 0);
-	return r;
-}
-
-void
-supervisor_timeline_keep_policy(struct supervisor *sv)
-{
-	struct timeline *t = &sv->timeline;
-
-	/* Before the courier starts, the policy has no place yet, and is not needed. */
-	if (t->has_policy)
-		t->has_policy = keep_policy(sv) == 0;
-}
+/* ---- for a courier ---- */
 
 void
 supervisor_timeline_make_room(struct supervisor *sv)
 {
 	struct timeline *t = &sv->timeline;
 
-	t->log.keeps_room = true;
-	t->log.syncs = sv->spec.audit_strict;
+	t->serves = true;
+	set_log(sv);
 	/* A new courier counts from the start. */
 	t->awaited = t->synced = t->told = 0;
-	if (supervisor_timeline_has_room(sv, 0) && !t->has_policy) {
-		t->has_policy = keep_policy(sv) == 0;
-		if (!t->has_policy)
-			halt(sv, HALT_ROOM, "there is no room on the disk for the cell's timeline");
-	}
+	if (supervisor_timeline_has_room(sv, 0) && !t->has_policy)
+		(void)keep_policy(sv);
 	if (t->halt != HALT_NOT)
 		tell_courier(sv);
 }

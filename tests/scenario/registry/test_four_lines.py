@@ -67,6 +67,42 @@ def test_four_lines(operator, engines_of, image, language, target, name):
         re.escape('{"kind":"dispatch.finished","exitCode":0}'), ""]), done.ok()), done.out
 
 
+# ---- types
+
+# Of node's own types, the client's mention one.
+BUFFER = "declare class Buffer extends Uint8Array {}\n"
+CHECKERS = {
+    "typescript": ("four_lines_types.ts", ["tsc", "--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes",
+                                           "--target", "es2022", "--module", "es2022", "--moduleResolution", "node",
+                                           "--lib", "es2022,dom", "four_lines_types.ts", "node.d.ts"],
+                   [NODE, "four_lines_types.js"]),
+    "mypy": ("four_lines_types.py", ["mypy", "--strict", "--no-warn-return-any", "--cache-dir=/dev/null",
+                                     "four_lines_types.py"], [sys.executable, "four_lines_types.py"]),
+}
+
+
+@pytest.mark.parametrize("checker", [pytest.param(name, marks=pytest.mark.skipif(
+    shutil.which(words[0]) is None or run[0] is None, reason=f"there is no {words[0]}"))
+    for name, (_, words, run) in CHECKERS.items()])
+def test_types(operator, checker):
+    """A program that uses every shape of the four lines passes the check of its types, and its types are true."""
+    file, check, run = CHECKERS[checker]
+    if not operator.is_root and os.geteuid() == 0:
+        pytest.skip("a compiler does not mind who runs it")
+    shutil.copytree(TREE / "clients", operator.base / "clients",
+                    ignore=shutil.ignore_patterns("node_modules", "__pycache__", ".pytest_cache"))
+    operator.file("node.d.ts", BUFFER)
+    operator.file("package.json", '{"type": "module"}')
+    operator.file(file, (TREE / "tests/scenario" / file).read_text())
+    found = {"cwd": operator.base, "env": {name: str(operator.base / "clients/python") for name in ("PYTHONPATH", "MYPYPATH")}}
+    checked = operator.do(*check, **found)
+    assert checked.status == 0, checked.out + checked.err
+    operator.cloister("secret", "add", "KEY", "--host", "a.example", input="s3cret\n").ok()
+    service = Service(operator)
+    assert operator.do(*run, **found).ok() == "ok\n"
+    assert service.stop() == 0, service.log()
+
+
 # ---- set-up
 
 def test_setups_run_in_order(operator):
@@ -315,7 +351,7 @@ def test_programs_are_resolved(operator):
     register(operator, "agent", "x", capabilities=["c"], command=["/capabilities/c/run"])
     register(operator, "agent", "y", command=["python3", "-V"])
     told = json.loads(dispatch(operator, "x", "--dry-run", "--json").ok())["programs"]
-    assert [p["path"] for p in told] == ["/bin/sh", "/usr/bin/env"]
+    assert [p["path"] for p in told[:2]] == ["/bin/sh", "/usr/bin/env"] and told[2]["path"].endswith("/python3")
     told += json.loads(dispatch(operator, "y", "--dry-run", "--json").ok())["programs"]
     for program in told:
         assert program["file"] == os.path.realpath(program["path"]) and program["hash"] == sha256(program["path"])
@@ -345,7 +381,56 @@ def test_a_changed_program_is_not_run(operator, image):
     found = operator.cloister("audit", "verify")
     assert found.status == 1 and f"program {file}: changed" in found.out, found.out
     told = json.loads(operator.cloister("audit", "verify", "--json").out)
-    assert not told["sound"] and [(p["file"], p["now"]) for p in told["programs"]] == [(str(file), sha256(file))]
+    assert not told["sound"] and [(p["file"], p["now"], p["state"], p["finding"]) for p in told["programs"]] == [
+        (str(file), sha256(file), "changed", True)]
+
+
+OTHER = "opt/sh"                # a second shell, because a set-up executes the first one meanwhile
+WAIT = "#!/bin/sh\nuntil [ -e /tmp/go ]; do sleep 0.02; done\n"
+
+
+def write_to(file):
+    with file.open("ab") as out:
+        out.write(b"\0")
+
+
+def replace(file):
+    new = file.with_name("new")
+    new.write_bytes(file.read_bytes() + b"\0")
+    new.chmod(0o755)
+    new.rename(file)
+
+
+@pytest.mark.parametrize("swap", [write_to, replace, None])
+@pytest.mark.parametrize("part", ["command", "setup", "env"])
+def test_a_program_that_is_swapped_while_a_setup_runs(operator, part, swap):
+    """The file that the kernel executes is compared, whatever was there when the cell was made."""
+    shell = images.busybox()
+    shell[OTHER] = shell["bin/busybox"]
+    # A busybox would execute itself for the name of one of its own.
+    shell["opt/runner"] = f'#!/{OTHER}\n. "$1"\n'
+    store = images.Store(operator)
+    store.add("docker.io/library/" + IMAGE, shell, config={"Env": ["PATH=/opt:/bin"]})
+    file = store.tree(store.layer(shell)) / OTHER
+    capability(operator, "a", {"setup.sh": WAIT})
+    capability(operator, "b", {"setup.sh": f"#!/{OTHER}\necho ran\n" if part == "setup" else "",
+                               "run": "#!/bin/env runner\necho ran\n"})
+    (operator.base / "capability-b/run").chmod(0o755)
+    operator.cloister("capability", "register", operator.base / "capability-b").ok()
+    command = {"command": ["/" + OTHER, "-c", "echo ran"], "setup": [], "env": ["/capabilities/b/run"]}[part]
+    register(operator, "agent", "x", capabilities=["a", "b"], root={"image": IMAGE}, command=command)
+    id = detach(operator, "x")
+    cell = await_state(operator, id, "running")["cell"]
+    if swap is not None:
+        swap(file)
+    operator.cloister("exec", cell, "touch", "/tmp/go").ok()
+    over = await_over(operator, id)
+    ran = operator.cloister("dispatches", "output", id).out
+    if swap is None:
+        assert (over["state"], over["exit_code"], ran) == ("finished", 0, "ran\n"), over
+    else:
+        assert over["state"] == "failed" and "is not the one that was resolved" in over["reason"], over
+        assert ran == ""
 
 
 def test_audit_verify_recomputes(operator, image):
@@ -359,4 +444,25 @@ def test_audit_verify_recomputes(operator, image):
     found = operator.cloister("audit", "verify")
     assert found.status == 1 and str(blob) in found.out
     blob.unlink()
-    assert "gone since it ran" in operator.cloister("audit", "verify").ok()
+    told = operator.cloister("audit", "verify").ok()
+    assert f"program {blob}: gone" in told and "1 program cannot be computed again" in told
+
+
+def test_audit_verify_after_an_upgrade(operator):
+    """A program of the host that was replaced is reported with a state of its own; the record is sound."""
+    if not operator.is_root:
+        pytest.skip("the host's programs are root's")
+    file = Path("/usr/local/bin/cloister-test-upgrade")
+    try:
+        shutil.copy(shutil.which("true"), file)
+        before = sha256(file)
+        register(operator, "agent", "x", command=[str(file)])
+        dispatch(operator, "x").ok()
+        replace(file)
+        told = operator.cloister("audit", "verify").ok()
+        assert f"program {file}: replaced" in told and "1 program cannot be computed again" in told
+        told = json.loads(operator.cloister("audit", "verify", "--json").ok())
+        assert told["sound"] and told["not_recomputed"] == 1 and told["programs"] == [
+            {"file": str(file), "hash": before, "now": sha256(file), "state": "replaced", "finding": False}]
+    finally:
+        file.unlink(missing_ok=True)

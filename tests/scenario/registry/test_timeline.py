@@ -372,6 +372,12 @@ def small(online):
             do("rm", f"{operator.state}/filler")
 
         @staticmethod
+        def policy(cell):
+            """The hash of the policy beside the timeline; "" without one."""
+            words = do("sh", "-c", f"cd {operator.state}; sha256sum {cell}.*/policy ended/{cell}.*/policy 2>/dev/null || :")
+            return words and "sha256:" + words.split()[0]
+
+        @staticmethod
         def records(cell):
             text = do("sh", "-c", f"cat {operator.state}/{cell}.*/events.jsonl || "
                       f"cat {operator.state}/ended/{cell}.*/events.jsonl")
@@ -419,6 +425,24 @@ def test_a_full_disk_stops_egress(online, small, mode):
     counted = wait_until(lambda: [e for e in small.records(online.cell) if e.get("why") == "audit"], "it is told")
     assert counted[0]["type"] == "many" and counted[0]["count"] >= 20
     verify(online.operator)
+
+
+@pytest.mark.parametrize("mode", ["strict", "batched"])
+def test_a_cell_that_starts_on_a_full_disk(online, small, mode):
+    """Nothing leaves before its timeline and its policy are stored, also if there is room later."""
+    small.fill()
+    online.start(f"{OPEN}audit: {mode}\n", "sleep", "1000")
+    assert ask(online)[0] == "403"
+    small.empty()
+    wait_until(lambda: ask(online)[0] == "204", "it goes on")
+    [boot] = [e for e in small.records(online.cell) if e["type"] == "cell.boot"]
+    assert small.policy(online.cell) == boot["grant"]["policy"]
+    # The room for the last records is kept from now on.
+    small.fill()
+    online.operator.cloister("stop", online.cell).ok()
+    assert [e["type"] for e in small.records(online.cell)[-2:]] == ["cell.end", "checkpoint"]
+    verify(online.operator)
+    small.empty()
 
 
 def test_a_cell_that_ends_on_a_full_disk(online, small):
