@@ -120,6 +120,15 @@ mounts_open_inside(int root, const char *path)
 	return open_inside(root, path, O_PATH);
 }
 
+int
+mounts_copy_inside(int root, const char *path, struct err *err)
+{
+	OWN(closep) int at = open_inside(root, path, O_PATH | O_DIRECTORY);
+	int mount = at < 0 ? -1 : open_tree(at, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+
+	return mount >= 0 ? mount : err_errno(err, "cannot use '/%s' of the root file system", path);
+}
+
 /* Whether DIR is on the file system of ROOT/PATH. */
 static bool
 is_with(int dir, int root, const char *path)

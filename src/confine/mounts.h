@@ -18,6 +18,8 @@ int mounts_new_fs(const char *type, const char *const *options, unsigned attrs,
               struct err *err);
 /* A detached copy of the mounts at a path; follows no link in it. */
 int mounts_copy_tree(int dir, const char *path, struct err *err);
+/* A detached copy of the folder at PATH beneath ROOT, found as by mounts_open_inside(). */
+int mounts_copy_inside(int root, const char *path, struct err *err);
 int mounts_set_attrs(int mount, unsigned attrs, bool below_too, struct err *err);
 int mounts_make_writable(int mount, struct err *err);
 int mounts_attach(int mount, int dir, const char *path, struct err *err);

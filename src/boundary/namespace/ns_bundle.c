@@ -181,7 +181,7 @@ make_folder(int root, const char *name, struct err *err)
 }
 
 static int
-make_own(const struct ns_plan *plan, int root, struct err *err)
+make_own(int root, struct err *err)
 {
 	static const char *const folders[] = { "dev", "proc", "sys" };
 	const char *const options[] = { "source", "tmpfs", "mode", "0755", "size", "64k", "nr_inodes", "64", NULL };
@@ -194,8 +194,7 @@ make_own(const struct ns_plan *plan, int root, struct err *err)
 	if (r == 0 && (mkdirat(root, "dev/pts", 0755) < 0 || mkdirat(root, "dev/shm", 0755) < 0))
 		r = err_errno(err, "cannot make '/dev' in the container");
 	r = r == 0 ? ns_make_devices(root, err) : r;
-	r = r == 0 ? mounts_set_attrs(dev, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err) : r;
-	return r == 0 ? ns_make_proc(plan, root, err) : r;
+	return r == 0 ? mounts_set_attrs(dev, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, false, err) : r;
 }
 
 /* Folder NUMBER of the scratch space, at PATH. */
@@ -285,21 +284,25 @@ ns_build_bundle(const struct ns_plan *plan, struct err *err)
 {
 	const struct cell_bundle *bundle = &plan->spec->bundle;
 	int mounts[CELL_GRANTS_MAX], scratch = plan->scratch, root = plan->bundle;
-	OWN(closep) int cwd = -1;
+	OWN(closep) int cwd = -1, proc = -1;
 	int r = root >= 0 ? 0 : merge_here(plan, &scratch, &root, err);
 
 	r = r == 0 ? mounts_attach(root, AT_FDCWD, "/", err) : r;
 	if (r == 0 && fchdir(root) < 0)
 		r = cannot(err);
 	timing_mark(TIMING_SKELETON);
-	r = r == 0 ? make_own(plan, root, err) : r;
+	r = r == 0 ? make_own(root, err) : r;
+	proc = r == 0 ? ns_new_proc(plan, err) : r;
+	r = proc < 0 ? proc : 0;
 	timing_mark(TIMING_PROC);
 	r = r == 0 ? attach_scratches(bundle, root, scratch, err) : r;
 	r = r == 0 ? ns_send_fds(plan, INIT_SCRATCH, 0, &scratch, 1, err) : r;
 	timing_mark(TIMING_SCRATCH);
 	r = r == 0 ? take_grants(plan, mounts, err) : r;
 	r = r == 0 ? ns_pivot(root, err) : r;
+	/* Without a /proc, no link of the container's leads to the descriptors of this process. */
 	r = r == 0 ? fill_etc(plan, root, err) : r;
+	r = r == 0 ? ns_attach_proc(plan, proc, root, err) : r;
 	r = r == 0 ? attach_grants(plan, root, mounts, err) : r;
 	timing_mark(TIMING_GRANTED);
 	if (r < 0)

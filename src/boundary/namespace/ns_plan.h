@@ -114,6 +114,9 @@ int ns_show_host(int root, struct err *err);    /* the host's programs alone */
 int ns_make_dev(int root, struct err *err);
 int ns_make_devices(int root, struct err *err); /* /dev alone */
 int ns_make_proc(const struct ns_plan *plan, int root, struct err *err);
+/* The same in two steps: a /proc that is mounted nowhere, and its place in ROOT, which is the working folder. */
+int ns_new_proc(const struct ns_plan *plan, struct err *err);
+int ns_attach_proc(const struct ns_plan *plan, int proc, int root, struct err *err);
 /* Path I of those that it masks, without the first "/"; NULL: there are no more. */
 const char *ns_masked(size_t i);
 /* /tmp, /var/tmp, /dev/shm and the agent's home. */

@@ -85,13 +85,19 @@ ns_show_host(int root, struct err *err)
 	return r;
 }
 
+/* The generated files over those of the root file system LOWER.  The kernel would follow a link of LOWER out of
+ * it, so what is laid under is mounted first, found as the cell would find it. */
 static int
-show_rootfs_etc(int root, struct err *err)
+show_rootfs_etc(int lower, int root, struct err *err)
 {
-	/* The generated files over those of the root file system. */
-	const char *const layers[] = { "lowerdir", "etc:" OVERLAY_LOWER "/etc", NULL };
-	OWN(closep) int etc = mounts_new_fs("overlay", layers, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
+	const char *const layers[] = { "lowerdir", "etc:" OVERLAY_LOWER, NULL };
+	OWN(closep) int below = mounts_copy_inside(lower, "etc", err), etc = -1;
+	int r = below < 0 ? below : mounts_attach(below, root, OVERLAY_LOWER, err);
 
+	if (r < 0)
+		return r;
+	etc = mounts_new_fs("overlay", layers, MOUNTS_QUIET | MOUNT_ATTR_RDONLY, err);
+	umount2(OVERLAY_LOWER, MNT_DETACH);
 	return etc < 0 ? etc : mounts_attach(etc, root, "etc", err);
 }
 
@@ -121,7 +127,7 @@ show_folder(const struct ns_plan *plan, int root, struct err *err)
 		if (ns_is_programs(d->d_name) || (plan->has_etc && strcmp(d->d_name, "etc") == 0))
 			r = show_entry(from, d->d_name, root, err);
 	if (r == 0 && !plan->has_etc && faccessat(from, "etc", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		r = show_rootfs_etc(root, err);
+		r = show_rootfs_etc(from, root, err);
 	umount2(OVERLAY_LOWER, MNT_DETACH);
 	return r;
 }
@@ -242,23 +248,34 @@ mask_proc(int root, struct err *err)
 }
 
 int
-ns_make_proc(const struct ns_plan *plan, int root, struct err *err)
+ns_new_proc(const struct ns_plan *plan, struct err *err)
 {
 	const char *const options[] = { "source", "proc", NULL };
-	OWN(closep) int proc = -1;
-	int r;
 
 	/* Without a pid namespace of its own there is no /proc of its own to mount. */
-	proc = CONTROL_ON("pidns") && !plan->keeps_proc ?
+	return CONTROL_ON("pidns") && !plan->keeps_proc ?
 	       mounts_new_fs("proc", options, MOUNTS_QUIET | MOUNT_ATTR_NOEXEC, err) :
 	       mounts_copy_tree(AT_FDCWD, "/proc", err);
-	if (proc < 0)
-		return proc;
-	r = mounts_attach(proc, root, "proc", err);
+}
+
+int
+ns_attach_proc(const struct ns_plan *plan, int proc, int root, struct err *err)
+{
+	int r = mounts_attach(proc, root, "proc", err);
+
 	/* A nested sandbox may mount a /proc of its own only if it sees all of this one.  There the
 	 * only protection is that the agent is nobody outside. */
 	if (r == 0 && plan->spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("proc-mask"))
 		r = mask_proc(root, err);
+	return r;
+}
+
+int
+ns_make_proc(const struct ns_plan *plan, int root, struct err *err)
+{
+	OWN(closep) int proc = ns_new_proc(plan, err);
+	int r = proc < 0 ? proc : ns_attach_proc(plan, proc, root, err);
+
 	if (r == 0 && !CONTROL_ON("sys-empty"))
 		r = mounts_bind(AT_FDCWD, "/sys", root, "sys", 0, err);
 	return r;
