@@ -160,6 +160,13 @@ def test_what_is_not_there(puller, registry, place, why):
 
 
 @as_one
+def test_a_wrong_tag_names_those_of_the_store(puller, registry):
+    name = f"{registry.host}/a/b"
+    puller.pull(f"{name}:1")
+    puller(f"{name}:2").sentence(f"{name}:2 cannot be pulled (the store has {name}:1)", "nothing by that name")
+
+
+@as_one
 def test_zstd_layers_come_as_they_are(puller, tmp_path):
     if not shutil.which("zstd"):
         pytest.skip("there is no zstd")
@@ -489,13 +496,12 @@ def test_progress_as_json(puller, registry):
                           "blobs_done": 4, "blobs": 4}
 
 
-@as_one
-@pytest.mark.parametrize("quiet", [False, True])
-def test_bars_on_a_terminal(puller, registry, quiet):
+def on_a_terminal(puller, *words):
+    """Pull, and return what it drew as well."""
     leader, terminal = pty.openpty()
     os.set_blocking(leader, False)
     subprocess.run(["stty", "cols", "100"], stdin=terminal, check=True)
-    done = puller(*(["--quiet"] if quiet else []), f"{registry.host}/a/b:1", stderr=terminal)
+    done = puller(*words, stderr=terminal)
     os.close(terminal)
     drawn = b""
     try:
@@ -504,7 +510,14 @@ def test_bars_on_a_terminal(puller, registry, quiet):
     except OSError:
         pass
     os.close(leader)
-    assert done.status == 0 and ("of 4" in text_of(drawn)) != quiet
+    return done, text_of(drawn)
+
+
+@as_one
+@pytest.mark.parametrize("quiet", [False, True])
+def test_bars_on_a_terminal(puller, registry, quiet):
+    done, drawn = on_a_terminal(puller, *(["--quiet"] if quiet else []), f"{registry.host}/a/b:1")
+    assert done.status == 0 and ("of 4" in drawn) != quiet
 
 
 # ---- the process -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from operators import as_one
 from registry_lab import MANIFEST, Honest, Image, Server, digest_of, encode
-from test_pull import Puller
+from test_pull import Puller, on_a_terminal
 
 pytestmark = as_one
 
@@ -306,6 +306,12 @@ def test_a_busy_server_is_asked_again(puller, liar, status):
     done.ok()
     assert [event["text"] for event in events if event["event"] == "retry"] == [
         f"'{liar.host}' answers with {status}"]
+
+
+def test_retries_are_shown_on_a_terminal(puller, liar):
+    liar.changes[liar.manifest] = lambda handler: handler.send(500, b"{}", retry_after=0)
+    done, drawn = on_a_terminal(puller, liar.name)
+    assert done.status == 125 and f"'{liar.host}' answers with 500: try 2 of 5" in drawn and "try 5 of 5" in drawn
 
 
 def test_a_server_that_stays_broken(puller, liar):
