@@ -214,11 +214,12 @@ engine_remove(const char *socket, const char *name, struct err *err)
 		if (r < 0 || a.status == 404)
 			return r;
 		r = engine_has(socket, name, err);
-		if (r <= 0)
-			return r;
+		if (r == 0)
+			return 0;
+		/* In the middle of it, Podman fails to describe the container. */
 		(void)nanosleep(&pause, NULL);
 	} while (io_now_ms() < deadline);
-	return err_set(err, EBUSY, "the engine does not remove the container %s", name);
+	return r < 0 ? r : err_set(err, EBUSY, "the engine does not remove the container %s", name);
 }
 
 int

@@ -183,6 +183,8 @@ def test_nothing_is_left_without_a_warden(operator, engine, cell):
 def test_a_supervisor_that_does_not_answer(operator, engine, cell):
     id = detached(operator, "--", "sleep", "1000")
     pid = supervisor_of(operator, id)
+    if operator.is_root:
+        operator.cloister("freeze", id).ok()
     os.kill(pid, signal.SIGSTOP)
     operator.cloister("kill", id).ok()
     assert engine.containers() == {}
