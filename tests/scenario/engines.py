@@ -33,6 +33,7 @@ events_logger = "none"
 # Neither engine's runtime knows hosts with both versions of cgroups.
 ALONE = "umount /sys/fs/cgroup/unified 2>/dev/null; "
 LABEL = "io.cloister.cell"
+FOLDER_LABEL = "io.cloister.runtime"
 # `make test` has the first; `make test-docker` all.
 KINDS = ["docker", "podman", "rootless"] if os.environ.get("CLOISTER_TEST_ENGINES") else ["docker"]
 APART = ["remap", "auto"] if os.environ.get("CLOISTER_TEST_ENGINES") else []

@@ -17,6 +17,7 @@
 
 #define DK_NAME_SIZE 32
 #define DK_LABEL "io.cloister.cell"
+#define DK_FOLDER "io.cloister.runtime"  /* the label with the runtime folder of its operator */
 
 /* As init sees them, until it has another root. */
 #define DK_INIT "/dev/.cloister-init"

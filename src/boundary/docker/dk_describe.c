@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/data.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "boundary/docker/dk.h"
@@ -84,13 +85,16 @@ char *
 dk_describe(const struct cell_spec *spec, const char *init, const char *port, bool apart)
 {
 	static const char *const none[] = { "NONE", NULL };
-	OWN(freep) char *text = NULL;
+	OWN(freep) char *text = NULL, *folder = data_runtime_path(NULL);
 	char image[HASH_NAME + 1];
 	size_t len = 0;
 	struct json w = { .out = open_memstream(&text, &len) };
 
-	if (w.out == NULL)
+	if (w.out == NULL || folder == NULL) {
+		if (w.out != NULL)
+			fclose(w.out);
 		return NULL;
+	}
 	json_open(&w, NULL, '{');
 	hash_name(spec->image.digest, image);
 	json_str(&w, "Image", image);
@@ -101,6 +105,7 @@ dk_describe(const struct cell_spec *spec, const char *init, const char *port, bo
 	json_bool(&w, "NetworkDisabled", true);
 	json_open(&w, "Labels", '{');
 	json_str(&w, DK_LABEL, spec->id);
+	json_str(&w, DK_FOLDER, folder);
 	json_close(&w, '}');
 	json_open(&w, "Healthcheck", '{');
 	json_strv(&w, "Test", none);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -112,7 +113,11 @@ void
 dk_clear_unknown(const struct walls *w, bool (*is_known)(void *arg, const char *id), void *arg)
 {
 	struct unknown u = { w, is_known, arg, time(NULL) - UNKNOWN_S };
+	/* Those of another folder are known there. */
+	OWN(freep) char *folder = data_runtime_path(NULL);
+	const struct engine_label here = { DK_FOLDER, folder };
 
-	(void)engine_list(w->container->engine, DK_LABEL, clear_one, &u, NULL);
+	if (folder != NULL)
+		(void)engine_list(w->container->engine, DK_LABEL, &here, clear_one, &u, NULL);
 	cgroup_clear_forgotten(w->container->own, w->id, is_known, arg);
 }

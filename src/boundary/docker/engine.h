@@ -68,9 +68,13 @@ int engine_find_process(const char *socket, const char *name, char ret_id[ENGINE
                         struct err *err);
 /* Kills the container, and removes it and its volumes.  Returns once it is gone; it may have been gone before. */
 int engine_remove(const char *socket, const char *name, struct err *err);
-/* Calls EACH for every container with the label KEY, and its creation time. */
-int engine_list(const char *socket, const char *key, void (*each)(void *arg, const char *value, int64_t created_s),
-                void *arg, struct err *err);
+/* A label, and the value that it must have. */
+struct engine_label {
+	const char *key, *value;
+};
+/* Calls EACH for every container with the label KEY that has the label WITH too, and its creation time. */
+int engine_list(const char *socket, const char *key, const struct engine_label *with,
+                void (*each)(void *arg, const char *value, int64_t created_s), void *arg, struct err *err);
 
 /* ---- images ---- */
 

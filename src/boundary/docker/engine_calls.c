@@ -223,8 +223,8 @@ engine_remove(const char *socket, const char *name, struct err *err)
 }
 
 int
-engine_list(const char *socket, const char *key, void (*each)(void *arg, const char *value, int64_t created_s),
-            void *arg, struct err *err)
+engine_list(const char *socket, const char *key, const struct engine_label *with,
+            void (*each)(void *arg, const char *value, int64_t created_s), void *arg, struct err *err)
 {
 	OWN(engine_answer_free) struct engine_answer a = {0};
 	OWN(json_decrefp) json_t *list = NULL;
@@ -241,9 +241,12 @@ engine_list(const char *socket, const char *key, void (*each)(void *arg, const c
 		r = parse(&a, &list, err);
 	if (r < 0)
 		return r;
-	json_array_foreach(list, i, one)
-		each(arg, text_of(json_object_get(one, "Labels"), key),
-		     (int64_t)json_integer_value(json_object_get(one, "Created")));
+	json_array_foreach(list, i, one) {
+		const json_t *labels = json_object_get(one, "Labels");
+
+		if (strcmp(text_of(labels, with->key), with->value) == 0)
+			each(arg, text_of(labels, key), (int64_t)json_integer_value(json_object_get(one, "Created")));
+	}
 	return 0;
 }
 

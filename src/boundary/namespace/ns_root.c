@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/control.h"
@@ -135,7 +136,9 @@ show_folder(const struct ns_plan *plan, int root, struct err *err)
 int
 ns_make_devices(int root, struct err *err)
 {
-	static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
+	static const struct { const char *name; unsigned major, minor; } nodes[] = {
+		{ "null", 1, 3 }, { "zero", 1, 5 }, { "full", 1, 7 }, { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
+	};
 	static const struct { const char *name, *to; } links[] = {
 		{ "dev/fd", "/proc/self/fd" }, { "dev/stdin", "/proc/self/fd/0" },
 		{ "dev/stdout", "/proc/self/fd/1" }, { "dev/stderr", "/proc/self/fd/2" },
@@ -145,14 +148,19 @@ ns_make_devices(int root, struct err *err)
 	const char *const pts_options[] = { "source", "devpts", "mode", "0620", "ptmxmode", "0666", "max", "256", NULL };
 	OWN(closep) int pts = -1;
 	char from[32];
+	struct stat st;
 	int r = 0;
 
 	/* "/dev/null" is still the host's, "dev/null" the cell's. */
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(nodes); i++) {
-		snprintf(from, sizeof(from), "/dev/%s", nodes[i]);
+		snprintf(from, sizeof(from), "/dev/%s", nodes[i].name);
 		if (mknodat(root, from + 1, S_IFREG | 0644, 0) < 0 ||
-		    mount(from, from + 1, NULL, MS_BIND, NULL) < 0)
+		    mount(from, from + 1, NULL, MS_BIND, NULL) < 0 || fstatat(root, from + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return err_errno(err, "cannot make '%s'", from);
+		/* In a container, /dev may be the image author's: a volume. */
+		if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(nodes[i].major, nodes[i].minor))
+			return err_set(err, EPERM, "'%s' is not the device of that name: an image must not bring its own /dev",
+			               from);
 	}
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(links); i++)
 		if (symlinkat(links[i].to, root, links[i].name) < 0)

@@ -195,7 +195,8 @@ def test_a_supervisor_that_does_not_answer(operator, engine, cell):
 @in_all
 def test_containers_of_others_stay(operator, engine, cell):
     """Only containers of cells that nobody knows any more are cleared, and only old ones."""
-    engine.make("cloister-abcdefgh", "true", body={"Labels": {engines.LABEL: "abcdefgh"}})
+    engine.make("cloister-abcdefgh", "true", body={"Labels": {engines.LABEL: "abcdefgh",
+                                                               engines.FOLDER_LABEL: str(operator.runtime)}})
     engine.make("bystander", "true", body={})
     cell("true").ok()
     assert list(engine.containers()) == ["abcdefgh"]
@@ -229,10 +230,22 @@ def test_old_containers_of_nobody_are_cleared(operator, engine, cell, middleman)
 
     middleman(tell=older)
     running = detached(operator, "--", "sleep", "1000")
-    engine.make("cloister-abcdefgh", "true", body={"Labels": {engines.LABEL: "abcdefgh"}})
+    own = {engines.FOLDER_LABEL: str(operator.runtime)}
+    engine.make("cloister-abcdefgh", "true", body={"Labels": {engines.LABEL: "abcdefgh", **own}})
+    # That of another runtime folder: a cell may run there.
+    engine.make("cloister-ijkmnpqr", "true", body={"Labels": {engines.LABEL: "ijkmnpqr", engines.FOLDER_LABEL: "/x"}})
     cell("true").ok()
-    assert list(engine.containers()) == [running]
+    assert set(engine.containers()) == {running, "ijkmnpqr"}
+    engine.ask("DELETE", "/containers/cloister-ijkmnpqr")
     operator.cloister("kill", running).ok()
+
+
+@in_all
+def test_an_images_volume_is_no_dev(operator, engine, cell):
+    """An image whose author makes /dev a volume would choose what the cell's devices are."""
+    engine.take("devices:1", ("dev/zero", "no zeros", 0o666, 0, 0), ("dev/null", "", 0o666, 0, 0), change="VOLUME /dev")
+    done = operator.sh("cat /dev/zero", "--boundary", "docker", "--image", "devices:1")
+    assert done.status != 0 and "no zeros" not in done.out, done
 
 
 @only_roots
