@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import shutil
 import socket
 import stat
 import subprocess
@@ -320,6 +321,18 @@ def test_links_in_etc_lead_nowhere(bundle):  # noqa: F811
     assert "localhost" in done.out and done.out.endswith("sub\n"), done
     assert sorted(os.listdir(outside)) == ["hosts", "resolv.conf"]
     assert (outside / "hosts").read_text() == (outside / "resolv.conf").read_text() == "of the host"
+
+
+def test_etc_is_no_descriptor_of_the_builder(bundle):  # noqa: F811
+    """A link to what the builder has open, such as the host's folders, leads nowhere."""
+    shutil.rmtree(bundle.root / "etc")
+    before = sorted(bundle.operator.base.rglob("hosts"))
+    for number in range(3, 24):
+        (bundle.root / "etc").symlink_to(f"/proc/self/fd/{number}")
+        done = bundle.sh("true")
+        assert done.status != 0 and "cannot open '/etc' in the container: No such file" in done.err, (number, done)
+        assert sorted(bundle.operator.base.rglob("hosts")) == before
+        (bundle.root / "etc").unlink()
 
 
 def test_a_mount_replaces_a_link_of_the_image(bundle):  # noqa: F811

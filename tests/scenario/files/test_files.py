@@ -447,6 +447,17 @@ def test_rootfs(operator, rootfs):
     assert said.out.endswith("/home/agent:\n\n/tmp:\n"), said
 
 
+@pytest.mark.parametrize("link", ["{outside}", "../outside", "/proc/self/cwd", "usr/elsewhere"])
+def test_rootfs_whose_etc_is_a_link(operator, rootfs, link):
+    """It is found as the cell finds it: never a folder of the host's."""
+    outside = operator.folder("outside", {"own.conf": "of the host\n"})
+    (rootfs / "etc").rename(rootfs / "usr/elsewhere")
+    (rootfs / "etc").symlink_to(link.format(outside=outside))
+    done = operator.sh("cat /etc/own.conf", "--rootfs", rootfs)
+    assert done.out == ("its own\n" if link == "usr/elsewhere" else ""), done
+    assert "of the host" not in done.out + done.err
+
+
 def test_rootfs_is_read_only(operator, rootfs):
     before = set(rootfs.rglob("*"))
     said = operator.sh("for p in / /bin /opt /etc /usr /var; do touch $p/made && echo $p; done"
