@@ -116,7 +116,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-vm test-oci test-oci-engines test-docker vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-vm test-oci test-oci-engines test-docker test-packages deb tarball vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -335,6 +335,17 @@ test-docker: deps-test
 
 # No test and no other build makes it.
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))
+# Packages: docs/install.md.
+deb:
+	@tools/deps.sh deb
+	@tools/deb.sh $(B)/deb
+tarball: all
+	@B=$(B) tools/tarball.sh $(B)/tarball $(KEY)
+test-packages: deps-test
+	@tools/deps.sh deb
+	$(SUB) all
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) -m pytest -q -p no:cacheprovider tests/packages
+
 vm-kernel: deps-vm-kernel
 	@JOBS=$(or $(filter -j%,$(MAKEFLAGS)),-j$(shell nproc)) tools/vm_kernel.sh $(VM_KERNEL) $(VM_ARCH)
 
@@ -443,6 +454,9 @@ FORCE:
 ## make test-vm     cells in emulated virtual machines, at length
 ## make test-oci    cells in containers of OCI runtimes, at length
 ## make test-docker cells in containers of Docker and Podman, at length
+## make deb         Debian packages in build/deb, judged by lintian
+## make tarball     an archive that runs wherever it is unpacked, in build/tarball; KEY=FILE signs it
+## make test-packages  the packages, built twice, and installed in a root of their own
 ## make vm-kernel   build a small kernel for virtual machines from Debian's source, for `make install`
 ##                  (docs/boundaries.md); VM_ARCH=arm64 builds it for the other architecture
 ## make escape      the table of escape probes, cloister beside its peers
