@@ -92,7 +92,7 @@ LIBS_unpack   := -larchive -lz -lzstd -lnettle
 LIBS_image    := -lyaml -ljansson -lnettle
 LIBS_unit     := $(LIBS_pull) $(LIBS_initramfs) $(LIBS_unpack) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_layer    := -ljansson
-LIBS_build    := -lyaml -ljansson -lz $(LIBS_chain)
+LIBS_build    := -lyaml -lpcre2-8 -ljansson -lz $(LIBS_chain)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
 LIBS_replay   := -Wl,--no-gc-sections $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)

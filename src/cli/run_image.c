@@ -158,6 +158,8 @@ look_for_image(struct run *run, struct err *err)
 		return look_for(run, run->image, "", err);
 	if (run->spec.image.build)
 		return err_set(err, EINVAL, "--layer takes an image by its digest");
+	if (image_ref_is_digest(run->image))
+		return -ENOENT;
 	r = ref == NULL ? err_set(err, ENOMEM, "out of memory") : image_ref_parse(run->image, ref, err);
 	if (r == 0 && strcmp(ref->name.full, IMAGE_MINIMAL) == 0)
 		return look_for_minimal(run, err);
@@ -246,8 +248,8 @@ run_find_in_store(struct run *run, struct err *err)
 	unsigned char digest[HASH_LEN];
 	int r;
 
-	/* cloister-image checks what policies require. */
-	if (run->images.is_set) {
+	/* cloister-image checks what policies require.  A build has it check those that the build begins with. */
+	if (run->images.is_set && !run->spec.image.build) {
 		r = bring_image(run, err);
 		return r == 0 ? check_digest(run, err) : r;
 	}

@@ -151,6 +151,18 @@ names_registry(const char *first)
 	return false;
 }
 
+bool
+image_ref_is_digest(const char *text)
+{
+	const char *digits = text + sizeof(HASH_PREFIX) - 1;
+	size_t len;
+
+	if (strncmp(text, HASH_PREFIX, sizeof(HASH_PREFIX) - 1) != 0)
+		return false;
+	len = strspn(digits, "0123456789abcdef");
+	return len >= IMAGE_PREFIX_MIN && len <= HASH_HEX && digits[len] == '\0';
+}
+
 static int
 bad_name(const char *text, const char *why, struct err *err)
 {
@@ -203,6 +215,8 @@ image_name_parse(const char *text, struct image_name *ret_name, struct err *err)
 
 	if (text[0] == '\0' || strlen(text) > IMAGE_NAME_MAX)
 		return bad_name(text, text[0] == '\0' ? "it is empty" : "it is too long", err);
+	if (image_ref_is_digest(text))
+		return bad_name(text, "a digest stands behind a name, as in NAME@sha256:...", err);
 	memcpy(rest, text, strlen(text) + 1);
 	r = take_version(rest, text, &n, err);
 	if (r < 0)

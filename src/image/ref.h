@@ -23,6 +23,7 @@ struct err;
 #define IMAGE_NAME_MAX 512              /* bytes of a full name */
 #define IMAGE_TAG_MAX 128
 #define IMAGE_REPOSITORY_MAX 255
+#define IMAGE_PREFIX_MIN 6              /* digits of a digest that stand for all of them */
 
 #define IMAGE_HUB "docker.io"           /* the registry of names without one */
 #define IMAGE_HUB_FOLDER "library/"     /* and its folder of names without one */
@@ -55,6 +56,8 @@ struct image_ref {
 
 /* Parse a reference of any kind. */
 int image_ref_parse(const char *text, struct image_ref *ret_ref, struct err *err);
+/* "sha256:" and IMAGE_PREFIX_MIN digits or more: a digest or the beginning of one, which is never a name. */
+bool image_ref_is_digest(const char *text);
 /* Parse a name alone, with the defaults of Docker's. */
 int image_name_parse(const char *text, struct image_name *ret_name, struct err *err);
 /* The same for a name that an image gets: it has no digest.  Nobody gives the names of IMAGE_OWN. */

@@ -93,15 +93,20 @@ take_text(void *arg, const char *text, size_t len, struct err *err)
 	return policy_source_text(arg, text, len, err);
 }
 
+struct policy_reader
+policy_source_reader(struct policy_source *s)
+{
+	return (struct policy_reader){ .arg = s, .file = take_file, .rule = take_rule, .part = take_part, .text = take_text,
+	                               .hook = policy_any_hook, .may_cover = true };
+}
+
 int
 policy_source_load(int dirfd, const char *path, struct policy_faults *faults,
                    struct buf *ret_text, struct err *err)
 {
 	OWN(policy_source_free) struct policy_source s;
 	OWN(policy_freep) struct policy *p = NULL;
-	const struct policy_reader reader = { .arg = &s, .file = take_file, .rule = take_rule,
-	                                      .part = take_part, .text = take_text,
-	                                      .hook = policy_any_hook, .may_cover = true };
+	const struct policy_reader reader = policy_source_reader(&s);
 	int r;
 
 	policy_source_init(&s);

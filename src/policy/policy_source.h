@@ -4,6 +4,7 @@
  * is written out as one text. */
 #ifndef CLOISTER_POLICY_SOURCE_H
 #define CLOISTER_POLICY_SOURCE_H
+#include "policy/policy.h"
 #include "policy/policy_flat.h"
 
 struct policy_source {
@@ -23,6 +24,8 @@ int policy_source_short(struct policy_source *s, const char *text, struct err *e
 /* Append the whole text. */
 void policy_source_put(struct buf *b, const struct policy_source *s);
 
+/* A reader that keeps the text in S, and accepts any file and hook. */
+struct policy_reader policy_source_reader(struct policy_source *s);
 /* Load and check the file at PATH, and return its text.  FAULTS may be NULL. */
 int policy_source_load(int dirfd, const char *path, struct policy_faults *faults,
                        struct buf *ret_text, struct err *err);

@@ -118,7 +118,8 @@ TEST(image_ref_parse)
 TEST(image_ref_parse_refuses)
 {
 	static const char *const bad[] = { "", "oci:", "oci::x", "oci:a:", "dir:", "oci-archive:", "docker-archive:f:A",
-		"docker-daemon:", "containers-storage:", "minimal:x", "docker://", "docker:a:b" };
+		"docker-daemon:", "containers-storage:", "minimal:x", "docker://", "docker:a:b", "sha256:abcdef",
+		"docker://sha256:abcdef0123" };
 	char text[IMAGE_REF_MAX + 2];
 	struct image_ref ref;
 
@@ -131,4 +132,17 @@ TEST(image_ref_parse_refuses)
 	CHECK_ERR(image_ref_parse(text, &ref, NULL), EINVAL);
 	text[IMAGE_REF_MAX] = '\0';
 	CHECK_OK(image_ref_parse(text, &ref, NULL));
+}
+
+TEST(image_ref_is_digest)
+{
+	static const char *const digests[] = { "sha256:abcdef", "sha256:0123456789" };
+	static const char *const others[] = { "", "abcdef", "sha256:", "sha256:abcde", "sha256:abcdeg", "sha256:ABCDEF",
+		"a@sha256:abcdef", "sha256:abcdef ", "sha512:abcdef",
+		"sha256:00000000000000000000000000000000000000000000000000000000000000000" };
+
+	for (size_t i = 0; i < ARRAY_LEN(digests); i++)
+		CHECK(image_ref_is_digest(digests[i]));
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		CHECK(!image_ref_is_digest(others[i]));
 }

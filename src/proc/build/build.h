@@ -10,6 +10,7 @@
 #include "image/build_plan.h"
 #include "image/build_words.h"
 #include "image/store.h"
+#include "policy/policy_images.h"
 
 struct err;
 
@@ -36,7 +37,8 @@ struct build {
 	char *temporary;                /* a folder of this build's own */
 	struct build_vars given;        /* --build-arg */
 	struct build_vars globals;      /* ARG before the first FROM, and those that are always known */
-	unsigned char policy[HASH_LEN]; /* of --policy, --allow and --secret */
+	unsigned char policy[HASH_LEN]; /* of --policy with the files that it names, --allow and --secret */
+	char require[POLICY_IMAGES_TEXT_MAX + 1];       /* what --policy requires of images; "": nothing */
 	bool has_policy, json, no_cache;
 	size_t n_steps, step;           /* for progress */
 	struct state **states;          /* of stages that are done; else NULL */
@@ -72,9 +74,12 @@ int state_store(struct build *b, const struct state *state, struct image_descrip
 /* The folders of its layers, unpacked; the caller owns *ret_list. */
 int state_folders(struct build *b, const struct state *state, json_t **ret_list, struct err *err);
 
+/* build_policy.c: fills in POLICY, REQUIRE and HAS_POLICY. */
+int build_read_policy(struct build *b, struct err *err);
+
 /* build_from.c: the state that a stage begins with. */
 int build_from(struct build *b, size_t stage, struct state **ret_state, struct err *err);
-/* The state of the image that REF names. */
+/* The state of the image that REF names, which has what the policy requires.  REF may be a stranger's. */
 int build_load(struct build *b, const char *ref, struct state **ret_state, struct err *err);
 
 /* build_steps.c */

@@ -8,24 +8,28 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/spawn.h"
+#include "image/ref.h"
 #include "proc/build/build.h"
 
 #define ANSWER_MAX (8u << 20)
 
-/* Has cloister-image bring the image WORD and unpack its layers: one line of JSON. */
+/* Has cloister-image bring the image WORD, check that it has what REQUIRE says, and unpack its layers: one line of
+ * JSON. */
 static int
-resolve(const char *word, json_t **ret_answer, struct err *err)
+resolve(const char *word, const char *require, json_t **ret_answer, struct err *err)
 {
-	OWN(freep) char *text = NULL, *copy = strdup(word);
+	OWN(freep) char *text = NULL, *copy = strdup(word), *requires = strdup(require);
+	char *const plain[] = { (char[]){ "cloister-image" }, (char[]){ "--resolve" }, copy, NULL };
+	char *const strict[] = { plain[0], plain[1], (char[]){ "--require" }, requires, copy, NULL };
 	struct spawn_fd out = { -1, STDOUT_FILENO };
 	int ends[2], r, status;
 	pid_t pid;
 
-	if (copy == NULL || pipe2(ends, O_CLOEXEC) < 0)
+	if (copy == NULL || requires == NULL || pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot create a pipe");
 	out.fd = ends[1];
-	pid = spawn_start(&(struct spawn){ .argv = (char *[]){ (char[]){ "cloister-image" }, (char[]){ "--resolve" }, copy,
-		NULL }, .fds = &out, .n_fds = 1, .flags = SPAWN_DIES }, NULL, err);
+	pid = spawn_start(&(struct spawn){ .argv = require[0] != '\0' ? strict : plain, .fds = &out, .n_fds = 1,
+		.flags = SPAWN_DIES }, NULL, err);
 	close(ends[1]);
 	r = pid < 0 ? (int)pid : read_open(ends[0], "cloister-image", ANSWER_MAX, &text, NULL, err);
 	close(ends[0]);
@@ -33,7 +37,7 @@ resolve(const char *word, json_t **ret_answer, struct err *err)
 	if (pid < 0 || r < 0)
 		return r < 0 ? r : status;
 	if (status != 0)
-		return err_set(err, ENOENT, "there is no image '%s'", word);
+		return err_set(err, ENOENT, "it cannot be used");
 	*ret_answer = json_loads(text, 0, NULL);
 	return *ret_answer == NULL ? err_set(err, EPROTO, "cannot read the answer of cloister-image") : 0;
 }
@@ -53,7 +57,7 @@ state_folders(struct build *b, const struct state *state, json_t **ret_list, str
 	if (!whole) {
 		r = state_store(b, state, &d, err);
 		if (r == 0)
-			r = resolve(d.digest, &answer, err);
+			r = resolve(d.digest, "", &answer, err);
 		json_decref(answer);
 	}
 	json_array_foreach(diff_ids, i, id) {
@@ -137,6 +141,21 @@ take_layers(struct state *state, const struct image_manifest *m, struct err *err
 	return 0;
 }
 
+/* A stranger may have written the file.  It names images of the store and of registries: files, folders and engines
+ * are the operator's to load. */
+static int
+check_ref(const char *word, struct err *err)
+{
+	OWN(freep) struct image_ref *ref = calloc(1, sizeof(*ref));
+	int r = ref == NULL ? err_set(err, ENOMEM, "out of memory") : image_ref_is_digest(word) ? 0 :
+	        image_ref_parse(word, ref, err);
+
+	if (r < 0 || ref->kind == IMAGE_REF_REGISTRY || ref->kind == IMAGE_REF_MINIMAL)
+		return r;
+	return err_set(err, EPERM, "a build names images of the store and of registries only: `cloister image load` it with "
+	               "--name NAME, and write NAME");
+}
+
 int
 build_load(struct build *b, const char *ref, struct state **ret_state, struct err *err)
 {
@@ -144,8 +163,10 @@ build_load(struct build *b, const char *ref, struct state **ret_state, struct er
 	OWN(state_freep) struct state *state = state_new();
 	json_t *answer = NULL;
 	const char *digest;
-	int r = state == NULL ? err_set(err, ENOMEM, "out of memory") : resolve(ref, &answer, err);
+	int r = state == NULL ? err_set(err, ENOMEM, "out of memory") : check_ref(ref, err);
 
+	if (r == 0)
+		r = resolve(ref, b->require, &answer, err);
 	digest = json_string_value(json_object_get(answer, "digest"));
 	if (r == 0)
 		r = digest == NULL ? err_set(err, EPROTO, "cannot read the answer of cloister-image") :

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "base/err.h"
+#include "image/layer_limits.h"
 #include "proc/build/build.h"
 
 #define CHUNK (256u << 10)
@@ -48,6 +49,18 @@ count_zeroes(struct taking *t, size_t len)
 	t->zeroes = n == len ? t->zeroes + n : n;
 }
 
+/* No layer is stored that could not be unpacked.  Holes count as the zeroes that they are in an archive. */
+static int
+check_size(const struct taking *t, uint64_t written, struct err *err)
+{
+	if (t->total > LAYER_SIZE_MAX)
+		return err_set(err, EFBIG, "the layer has over %llu GiB", (unsigned long long)(LAYER_SIZE_MAX >> 30));
+	if (t->total > LAYER_RATIO_FROM && t->total / LAYER_RATIO_MAX > written)
+		return err_set(err, EFBIG, "the layer is too large for what is in it: no layer is unpacked to over %d times its size",
+		               LAYER_RATIO_MAX);
+	return 0;
+}
+
 static int
 take_all(struct taking *t, int fd, struct layer_made *made, struct err *err)
 {
@@ -66,6 +79,8 @@ take_all(struct taking *t, int fd, struct layer_made *made, struct err *err)
 			count_zeroes(t, (size_t)n);
 			t->total += (uint64_t)n;
 			r = compress_some(t, (size_t)n, Z_NO_FLUSH, &made->size, err);
+			if (r == 0)
+				r = check_size(t, made->size, err);
 		}
 	}
 	if (r == 0)
@@ -89,7 +104,7 @@ build_take_layer(struct build *b, int fd, struct layer_made *ret_made, struct er
 	if (r == 0)
 		r = take_all(t, fd, &made, err);
 	deflateEnd(&t->z);
-	if (r == 0 && t->total > 0 && (t->zeroes < END || t->total % 512 != 0))
+	if (r == 0 && (t->zeroes < END || t->total % 512 != 0))
 		r = err_set(err, EBADMSG, "the layer is incomplete");
 	made.empty = t->total <= END;
 	if (r < 0 || made.empty) {

@@ -166,6 +166,9 @@ run_cell(struct build *b, char *const *argv, struct layer_made *ret_made, struct
 	if (pid < 0)
 		return r;
 	status = spawn_await(pid, err);
+	/* The cell fails then, because nobody takes the rest. */
+	if (r == -EFBIG)
+		return err_set(err, EFBIG, "%s", why.text);
 	if (status != 0)
 		return status < 0 ? status : err_set(err, EIO, "the command failed with status %d", status);
 	return r < 0 ? err_set(err, -r, "%s", why.text) : 0;

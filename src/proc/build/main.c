@@ -23,7 +23,6 @@
 #include "image/ref.h"
 #include "proc/build/build.h"
 
-#define POLICY_MAX (4u << 20)
 #define TEXT_SHOWN 100
 
 /* ---- progress ---- */
@@ -236,32 +235,6 @@ check_packages(const struct build *b, struct err *err)
 	               "with --allow HOST, --allow preset:NAME or --policy FILE", b->file, b->plan->packages);
 }
 
-/* The hash of what may leave the cells, which a layer may depend on. */
-static int
-hash_policy(struct build *b, struct err *err)
-{
-	static const char *const options[] = { "allow", "secret" };
-	const char *policy = args_get(b->options, "policy"), *value;
-	OWN(freep) char *text = NULL;
-	struct hash h;
-	size_t len = 0;
-	int r = policy == NULL ? 0 : read_file_at(AT_FDCWD, policy, POLICY_MAX, &text, &len, err);
-
-	if (r < 0)
-		return r;
-	hash_begin(&h);
-	hash_add(&h, text != NULL ? text : "", len + 1);
-	b->has_policy = policy != NULL;
-	for (size_t i = 0; i < ARRAY_LEN(options); i++)
-		for (size_t at = 0; (value = args_next(b->options, options[i], &at)) != NULL;) {
-			hash_add(&h, options[i], strlen(options[i]) + 1);
-			hash_add(&h, value, strlen(value) + 1);
-			b->has_policy = true;
-		}
-	hash_end(&h, b->policy);
-	return 0;
-}
-
 /* ---- stages ---- */
 
 static void
@@ -413,7 +386,7 @@ prepare(struct build *b, size_t *ret_target, struct err *err)
 	if (r == 0)
 		r = take_globals(b, err);
 	if (r == 0)
-		r = hash_policy(b, err);
+		r = build_read_policy(b, err);
 	if (r == 0)
 		r = check_packages(b, err);
 	if (r == 0)

@@ -49,7 +49,7 @@ int source_store(const struct source *src, const char *path, const char *digest,
 /* ---- loading ---- */
 
 /* Load the image that REF names into the store, and unpack it.  NAME: its full name there; NULL: the one it
- * brings, if any.  The caller owns *ret_image (store_image_free) and *ret_name, which may be NULL. */
+ * brings, if any, and no digest in it; "": none.  The caller owns *ret_image (store_image_free) and *ret_name, which may be NULL. */
 int image_load(struct store *s, const struct image_ref *ref, const char *name, struct store_image *ret_image,
                char **ret_name, struct err *err);
 /* The two forms of an image in a folder; DESCRIPTOR gets a name only if the image brings one.  The blobs are in
@@ -70,19 +70,22 @@ int daemon_get(const char *name, struct err *err);
 
 /* ---- finding ---- */
 
-/* The image that WORD names: a name, a digest, or at least IMAGE_PREFIX_MIN digits of one.  *ret_name is its full
- * name or NULL, the caller's. */
-#define IMAGE_PREFIX_MIN 6
+/* The image that WORD names: a name, or else a digest or at least IMAGE_PREFIX_MIN digits of one.  An image that is
+ * found by a name with a digest has that digest, or is of the index that has it.  *ret_name is its full name or NULL,
+ * the caller's. */
 int image_find(const struct store *s, const char *word, struct store_image *ret_image, char **ret_name,
                struct err *err);
-/* The same for any reference; what is missing is loaded or pulled.  The layers are unpacked. */
+/* The same for any reference; what is missing is loaded or pulled.  The layers are unpacked.  An image that is loaded
+ * gets no name: whoever made it chose the one that it brings. */
 int image_resolve(struct store *s, const char *word, struct store_image *ret_image, char **ret_name,
                   struct err *err);
-/* Have cloister-pull bring NAME into the store, with the options of ARGS (may be NULL), and unpack it. */
+/* Have cloister-pull bring NAME into the store, with the options of ARGS (may be NULL), and unpack it.  *RET_IMAGE is
+ * the image that it brought, whichever has the name by then. */
 int image_pull(struct store *s, const struct image_name *name, const struct args *args,
                struct store_image *ret_image, struct err *err);
-/* Run cloister-pull with these options.  If it fails, it has printed why, and this process ends. */
-int run_pull(const struct image_name *name, const struct args *args, struct err *err);
+/* Run cloister-pull with these options.  RET_DIGEST: the image that it brought or checked.  If it fails, it has printed
+ * why, and this process ends. */
+int run_pull(const struct image_name *name, const struct args *args, char ret_digest[HASH_NAME + 1], struct err *err);
 /* Bytes of its blobs. */
 uint64_t image_size(const struct store_image *image);
 
@@ -96,7 +99,8 @@ int resolve(struct store *s, const char *word, const char *require, struct err *
 /* ---- require.c ---- */
 
 /* Check that the image WORD has what policies require (policy_images_parse()), and fetch it if it is missing and a
- * signature is required.  RET_DIGEST: the image whose signature was checked in the store, or "". */
+ * signature is required.  RET_DIGEST: the image whose signature was checked, the only one to use, and *RET_NAME its
+ * full name, the caller's; or "" and NULL. */
 int require_check(struct store *s, const char *word, const char *require, char ret_digest[HASH_NAME + 1],
-                  struct err *err);
+                  char **ret_name, struct err *err);
 #endif

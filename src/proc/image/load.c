@@ -109,14 +109,14 @@ descend(struct store *s, const struct source *src, char **text, size_t *len, str
 	return read_document(src, chosen, text, len, err);
 }
 
-/* Only a text that names a registry or has a tag is a name: others are tags of the layout's own. */
+/* Only a text that names a registry or has a tag is a name: others are tags of the layout's own.  One with a digest is
+ * none: the image has its own. */
 static int
 bring_name(const char *text, struct image_descriptor *ret, struct err *err)
 {
 	struct image_name name;
 
-	if (text == NULL || strpbrk(text, ":/") == NULL || image_name_parse(text, &name, NULL) < 0 ||
-	    image_name_check_giver(&name, NULL) < 0)
+	if (text == NULL || strpbrk(text, ":/") == NULL || image_name_parse_new(text, &name, NULL) < 0)
 		return 0;
 	ret->name = strdup(name.full);
 	return ret->name == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
@@ -348,8 +348,8 @@ image_load(struct store *s, const struct image_ref *ref, const char *name, struc
 		r = bring_name(ref->name.full, &d, err);
 	if (r == 0 && name != NULL) {
 		free(d.name);
-		d.name = strdup(name);
-		r = d.name == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+		d.name = name[0] == '\0' ? NULL : strdup(name);
+		r = name[0] != '\0' && d.name == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 	}
 	if (r == 0)
 		r = keep(s, &d, ret_image, err);

@@ -1,6 +1,7 @@
 /* resolve.c - finds the image that a reference means, and brings it if it is missing. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +64,27 @@ find_digest(const struct image_index *index, const char *digits, const struct im
 	return 0;
 }
 
+/* Whether D is what a name with a digest promises: this manifest, or one of this index. */
+static bool
+has_digest(const struct image_descriptor *d, const char *digest)
+{
+	return strcmp(d->digest, digest) == 0 || strcmp(d->index, digest) == 0;
+}
+
 static int
 find_name(const struct image_index *index, const struct image_name *name, const struct image_descriptor **ret_found)
 {
+	const bool is_pinned = name->digest[0] != '\0';
+
 	for (size_t i = 0; i < index->n; i++)
-		if (index->list[i].name != NULL && strcmp(index->list[i].name, name->full) == 0) {
+		if (index->list[i].name != NULL && strcmp(index->list[i].name, name->full) == 0 &&
+		    (!is_pinned || has_digest(&index->list[i], name->digest))) {
+			*ret_found = &index->list[i];
+			return 0;
+		}
+	/* The same bytes, whatever they are called here. */
+	for (size_t i = 0; is_pinned && i < index->n; i++)
+		if (strcmp(index->list[i].digest, name->digest) == 0) {
 			*ret_found = &index->list[i];
 			return 0;
 		}
@@ -86,10 +103,11 @@ image_find(const struct store *s, const char *word, struct store_image *ret_imag
 	if (r < 0)
 		return r;
 	r = -ENOENT;
-	if (means_digest(word, &digits))
-		r = find_digest(&index, digits, &found, err);
-	if (r == -ENOENT && image_ref_parse(word, &ref, NULL) == 0 && ref.name.full[0] != '\0')
+	if (image_ref_parse(word, &ref, NULL) == 0 && ref.name.full[0] != '\0')
 		r = find_name(&index, &ref.name, &found);
+	/* Digits alone may be a name as well. */
+	if (r == -ENOENT && means_digest(word, &digits))
+		r = find_digest(&index, digits, &found, err);
 	if (r == -ENOENT)
 		return err_set(err, ENOENT, "there is no image '%.200s' here: see `cloister image list`", word);
 	if (r < 0)
@@ -102,8 +120,22 @@ image_find(const struct store *s, const char *word, struct store_image *ret_imag
 
 /* ---- pulled ---- */
 
+/* {"digest":...}: what it has checked or put into the store. */
+static int
+take_answer(const char *text, size_t len, char ret_digest[HASH_NAME + 1], struct err *err)
+{
+	OWN(json_decrefp) json_t *answer = json_loadb(text, len, 0, NULL);
+	const char *digest = json_string_value(json_object_get(answer, "digest"));
+	unsigned char hash[HASH_LEN];
+
+	if (digest == NULL || !hash_parse_name(digest, hash))
+		return err_set(err, EPROTO, "cannot read the answer of cloister-pull");
+	memcpy(ret_digest, digest, HASH_NAME + 1);
+	return 0;
+}
+
 int
-run_pull(const struct image_name *name, const struct args *args, struct err *err)
+run_pull(const struct image_name *name, const struct args *args, char ret_digest[HASH_NAME + 1], struct err *err)
 {
 	char program[] = "cloister-pull", full[IMAGE_NAME_MAX + 1];
 	char *argv[PULL_WORDS_MAX + 4] = { program };
@@ -117,7 +149,6 @@ run_pull(const struct image_name *name, const struct args *args, struct err *err
 			argv[n++] = args->options[i];
 	memcpy(full, name->full, sizeof(full));
 	argv[n++] = full;
-	/* Its answer is for programs: what it did is in the store. */
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot start cloister-pull");
 	pid = spawn_start(&(struct spawn){ .argv = argv, .fds = (struct spawn_fd[]){ { ends[1], STDOUT_FILENO } }, .n_fds = 1,
@@ -131,27 +162,25 @@ run_pull(const struct image_name *name, const struct args *args, struct err *err
 	/* It has printed why. */
 	if (status > 0)
 		exit(status > SPAWN_KILLED ? 125 : status);
-	return status < 0 ? status : r;
+	return status < 0 ? status : r < 0 ? r : take_answer(answer, len, ret_digest, err);
 }
 
 int
 image_pull(struct store *s, const struct image_name *name, const struct args *args, struct store_image *ret_image,
            struct err *err)
 {
-	OWN(store_found_free) struct image_descriptor found = {0};
 	OWN(store_image_free) struct store_image image = {0};
+	char digest[HASH_NAME + 1];
 	struct store_swept swept;
-	int adding = store_adding(s, err), r = adding < 0 ? adding : run_pull(name, args, err);
+	int adding = store_adding(s, err), r = adding < 0 ? adding : run_pull(name, args, digest, err);
 
 	if (r == 0)
-		r = store_find(s, name->full, &found, err);
-	if (r == 0)
-		r = store_load(s, found.digest, &image, err);
+		r = store_load(s, digest, &image, err);
 	if (r == 0) {
 		r = unpack_image(s, &image, err);
 		/* An image that cannot be used has no name. */
 		if (r < 0)
-			(void)store_drop(s, found.digest, NULL);
+			(void)store_drop(s, digest, NULL);
 	}
 	closep(&adding);
 	if (r < 0) {
@@ -206,7 +235,7 @@ bring_archive(struct store *s, const struct image_ref *ref, struct store_image *
 
 	if (r == 0)
 		return 0;
-	r = image_load(s, ref, NULL, ret_image, ret_name, err);
+	r = image_load(s, ref, "", ret_image, ret_name, err);
 	if (r == 0 && has_key && archive_key(ref, &after) == 0 && strcmp(before.hex, after.hex) == 0)
 		store_made_note(s, &before, ret_image->digest, *ret_name);
 	return r;
@@ -233,7 +262,7 @@ bring(struct store *s, const struct image_ref *ref, struct store_image *ret_imag
 	case IMAGE_REF_DOCKER_ARCHIVE:
 		return bring_archive(s, ref, ret_image, ret_name, err);
 	default:
-		return image_load(s, ref, NULL, ret_image, ret_name, err);
+		return image_load(s, ref, "", ret_image, ret_name, err);
 	}
 	if (r == 0)
 		*ret_name = strdup(ref->name.full);
@@ -246,11 +275,11 @@ image_resolve(struct store *s, const char *word, struct store_image *ret_image, 
 	struct image_ref ref;
 	struct store_image image = {0};
 	OWN(closep) int adding = -1;
+	const bool is_digest = image_ref_is_digest(word);
 	unsigned char hash[HASH_LEN];
-	const char *digits;
 	int r;
 
-	if (!means_digest(word, &digits)) {
+	if (!is_digest) {
 		r = image_ref_parse(word, &ref, err);
 		if (r < 0)
 			return r;
@@ -261,7 +290,7 @@ image_resolve(struct store *s, const char *word, struct store_image *ret_image, 
 	/* An image that is being built is not listed. */
 	if (r == -ENOENT && hash_parse_name(word, hash) && store_has_blob(s, word))
 		r = store_load(s, word, &image, err);
-	if (r == -ENOENT && image_ref_parse(word, &ref, err) == 0)
+	if (r == -ENOENT && !is_digest)
 		return bring(s, &ref, ret_image, ret_name, err);
 	if (r < 0)
 		return r;
@@ -315,21 +344,20 @@ int
 resolve(struct store *s, const char *word, const char *require, struct err *err)
 {
 	OWN(store_image_free) struct store_image image = {0};
-	OWN(freep) char *name = NULL;
+	OWN(freep) char *name = NULL, *checked_name = NULL;
 	struct json w = { .out = stdout };
 	char checked[HASH_NAME + 1] = "";
-	int r = require != NULL ? require_check(s, word, require, checked, err) : 0;
+	int r = require != NULL ? require_check(s, word, require, checked, &checked_name, err) : 0;
 
 	if (r == 0)
-		r = image_resolve(s, word, &image, &name, err);
-	if (r == 0 && checked[0] != '\0' && strcmp(checked, image.digest) != 0)
-		r = err_set(err, ESTALE, "another image has its name now: try again");
+		r = image_resolve(s, checked[0] != '\0' ? checked : word, &image, &name, err);
 	if (r == 0)
 		r = image_config_runs_here(&image.config, err);
 	if (r < 0)
 		return err_wrap(err, "the image '%.200s'", word);
 	json_open(&w, NULL, '{');
-	json_str(&w, "name", name != NULL ? name : word);
+	json_str(&w, "name", checked_name != NULL ? checked_name : name != NULL ? name : strlen(word) <= IMAGE_NAME_MAX ?
+	         word : "");
 	json_str(&w, "digest", image.digest);
 	json_str(&w, "config_digest", image.manifest.config.digest);
 	json_str(&w, "architecture", image.config.architecture);

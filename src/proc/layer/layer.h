@@ -5,13 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "image/layer_limits.h"
 #include "image/layered.h"
 #include "image/tar_write.h"
 
 struct err;
 
 #define LAYER_DEPTH_MAX 512             /* of folders */
-#define LAYER_ENTRIES_MAX 2000000
 #define LAYER_REQUEST_MAX (4u << 20)    /* bytes */
 
 /* The archive that is written. */
@@ -19,7 +19,8 @@ struct layer {
 	struct tar_write tar;
 	int out;
 	int64_t epoch;                  /* no file is newer than that */
-	uint64_t entries;
+	uint64_t entries;               /* so far */
+	uint64_t bytes, stored;         /* of files so far: with holes, and without */
 };
 
 int64_t layer_time(const struct layer *l, const struct stat *st);

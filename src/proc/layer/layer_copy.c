@@ -428,6 +428,8 @@ put_raw(struct copy *c, const char *word, struct err *err)
 		r = -ENOENT;
 	if (r == 0 && !S_ISREG(f.st.st_mode))
 		return 0;               /* no entries: it is no file */
+	if (r == 0 && (uint64_t)f.st.st_size > LAYER_FILE_MAX)
+		return err_set(err, EFBIG, "'%s' has over %llu GiB", word, (unsigned long long)(LAYER_FILE_MAX >> 30));
 	if (r == 0)
 		r = fd = layered_read(&f);
 	if (r < 0)

@@ -10,6 +10,7 @@
 #include "proc/layer/layer.h"
 
 #define CHUNK (256u << 10)
+#define SMALL 4096
 
 int64_t
 layer_time(const struct layer *l, const struct stat *st)
@@ -69,6 +70,27 @@ layer_put(struct layer *l, const struct tar_entry *e, struct err *err)
 	return tar_entry(&l->tar, e, err);
 }
 
+/* Refuses what could not be unpacked, before it is written out.  Compressed, holes are less than a thousandth. */
+static int
+count_bytes(struct layer *l, const char *path, const struct stat *st, struct err *err)
+{
+	const uint64_t size = (uint64_t)st->st_size, blocks = (uint64_t)st->st_blocks * 512;
+
+	if (size > LAYER_FILE_MAX)
+		return err_set(err, EFBIG, "'%s' has over %llu GiB: no file of a layer is larger", path,
+		               (unsigned long long)(LAYER_FILE_MAX >> 30));
+	l->bytes += size;
+	/* A small file may be stored without a block. */
+	l->stored += blocks < SMALL && size < SMALL ? size : blocks;
+	if (l->bytes > LAYER_SIZE_MAX)
+		return err_set(err, EFBIG, "the files have over %llu GiB: no layer is larger",
+		               (unsigned long long)(LAYER_SIZE_MAX >> 30));
+	if (l->bytes > LAYER_RATIO_FROM && l->bytes / LAYER_RATIO_MAX > 2 * l->stored)
+		return err_set(err, EFBIG, "'%s' is mostly holes: no layer is unpacked to over %d times its size", path,
+		               LAYER_RATIO_MAX);
+	return 0;
+}
+
 int
 layer_put_file(struct layer *l, struct tar_entry *e, int fd, struct err *err)
 {
@@ -82,6 +104,9 @@ layer_put_file(struct layer *l, struct tar_entry *e, int fd, struct err *err)
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EBUSY, "'%s' changed while it was read", e->path);
 	e->size = left = (uint64_t)st.st_size;
+	r = count_bytes(l, e->path, &st, err);
+	if (r < 0)
+		return r;
 	for (r = layer_put(l, e, err); r == 0 && left > 0;) {
 		ssize_t n = read(fd, chunk, left < sizeof(chunk) ? left : sizeof(chunk));
 

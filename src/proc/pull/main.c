@@ -11,7 +11,8 @@
  *   --stall SECONDS                end a try that gets next to nothing for so long
  *   --progress-fd N                write lines of JSON to descriptor N
  *   --quiet                        draw no bars
- *   --verify                       fetch nothing: check the signatures of the image that the store has
+ *   --verify[=DIGEST]              fetch nothing: check the signatures of the image that the store has, under the name
+ *                                  or with this digest
  *
  * Prints one line of JSON: {"name":...,"digest":...,"index":...,"source":...}.
  *
@@ -33,6 +34,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/tell.h"
+#include "base/text.h"
 #include "confine/lockdown.h"
 #include "loop/loop.h"
 #include "policy/policy_images.h"
@@ -58,7 +60,7 @@ static const struct option options[] = {
 	{ "require", required_argument, NULL, REQUIRE }, { "key", required_argument, NULL, KEY },
 	{ "blob-max", required_argument, NULL, BLOB_MAX }, { "image-max", required_argument, NULL, IMAGE_MAX },
 	{ "stall", required_argument, NULL, STALL }, { "progress-fd", required_argument, NULL, PROGRESS_FD },
-	{ "quiet", no_argument, NULL, QUIET }, { "verify", no_argument, NULL, VERIFY }, { 0 },
+	{ "quiet", no_argument, NULL, QUIET }, { "verify", optional_argument, NULL, VERIFY }, { 0 },
 };
 
 static int
@@ -99,6 +101,7 @@ take_option(int option, const char *value, struct request *request, struct pull 
 		return 0;
 	case VERIFY:
 		p->verify_only = true;
+		p->verify_digest = value;
 		return 0;
 	default:
 		return err_set(err, EINVAL, "cloister-pull is started by cloister only");
@@ -233,16 +236,25 @@ verify_with(struct pull *p, struct pull_source *source, struct err *err)
 	return r == 0 ? pull_check_signed(p, source, err) : r;
 }
 
+/* With a digest, the image that has it, whichever has the name now. */
 static int
 find_stored(struct pull *p, struct err *err)
 {
-	OWN(store_found_free) struct image_descriptor found = {0};
-	int r = store_find(p->store, p->name.full, &found, err);
+	OWN(image_index_free) struct image_index index = {0};
+	const struct image_descriptor *found = NULL;
+	int r = store_list(p->store, &index, err);
 
-	if (r < 0)
-		return r;
-	snprintf(p->digest, sizeof(p->digest), "%s", found.digest);
-	snprintf(p->index, sizeof(p->index), "%s", found.index);
+	for (size_t i = 0; r == 0 && i < index.n; i++) {
+		const struct image_descriptor *d = &index.list[i];
+		const bool is_named = d->name != NULL && strcmp(d->name, p->name.full) == 0;
+
+		if (p->verify_digest != NULL ? strcmp(d->digest, p->verify_digest) == 0 && (is_named || found == NULL) : is_named)
+			found = d;
+	}
+	if (r < 0 || found == NULL)
+		return r < 0 ? r : err_set(err, ENOENT, "there is no image '%s' here", p->name.full);
+	snprintf(p->digest, sizeof(p->digest), "%s", found->digest);
+	snprintf(p->index, sizeof(p->index), "%s", found->index);
 	return 0;
 }
 
@@ -301,7 +313,9 @@ try_sources(struct pull *p, struct err *err)
 		if (r == 0)
 			return print_result(p, source);
 		if (i + 1 < p->n_sources) {
-			fprintf(stderr, "cloister: the mirror '%s' is passed over: %s\n", source->name, err->text);
+			fprintf(stderr, "cloister: the mirror '%s' is passed over: ", source->name);
+			text_print_safe(stderr, err->text, strlen(err->text), false);
+			fputc('\n', stderr);
 			pull_progress_note(p->progress, "mirror-failed", err->text);
 		}
 	}

@@ -45,6 +45,7 @@ struct pull_source {
 	bool insecure;                          /* plain HTTP, because the operator said so */
 	bool is_known;                          /* ORIGIN was tried, and answers */
 	bool answers_only;                      /* any answer will do */
+	bool is_here;                           /* ORIGIN is on this machine */
 	struct auth auth;
 	char *realm;                            /* borrowed: the host that may have the login for tokens, or NULL */
 	char *pem;                              /* certificates to trust */
@@ -67,6 +68,7 @@ struct pull {
 	const char *platform;                   /* NULL: this machine's */
 	const char *ca;
 	bool verify_only;
+	const char *verify_digest;              /* the image to check; NULL: the one with the name */
 	uint64_t blob_max, image_max;
 	unsigned stall_s;
 	struct pull_key keys[PULL_KEYS_MAX];

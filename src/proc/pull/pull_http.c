@@ -2,6 +2,7 @@
  *
  * Redirects are followed here, not by libcurl: the login stays with the host that it is for, and nobody leads
  * from TLS to plain HTTP. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,13 +22,47 @@
 
 /* ---- names ---- */
 
+/* The unspecified address leads to this machine too. */
+static bool
+is_here(const struct address *a)
+{
+	static const unsigned char any[16], own[16] = { [15] = 1 };
+	struct address inner[ADDRESS_EMBEDDED_MAX];
+	size_t n = address_embedded(a, inner);
+
+	for (size_t i = 0; i < n; i++)
+		if (is_here(&inner[i]))
+			return true;
+	if (a->family == AF_INET)
+		return a->bytes[0] == 127 || memcmp(a->bytes, any, 4) == 0;
+	return memcmp(a->bytes, any, sizeof(any)) == 0 || memcmp(a->bytes, own, sizeof(own)) == 0;
+}
+
+/* Whether HOST is a name or an address of this machine, without asking anybody. */
+static bool
+names_here(const char *host)
+{
+	struct address a = { .family = AF_INET };
+	struct in_addr four;
+
+	if (challenge_is_loopback(host))
+		return true;
+	if (address_parse(host, &a))
+		return is_here(&a);
+	/* libcurl takes "127.1" and "2130706433" for addresses, too. */
+	if (inet_aton(host, &four) == 0)
+		return false;
+	memcpy(a.bytes, &four, sizeof(four));
+	return is_here(&a);
+}
+
 struct lookup {
 	struct loop *loop;
 	const char *host;
 	unsigned port;
 	struct buf *line;
 	const char *problem;
-	bool is_done;
+	bool is_done, is_here;
 };
 
 static void
@@ -39,24 +74,26 @@ resolved(void *arg, const struct address *addresses, size_t n, const char *probl
 	l->is_done = true;
 	l->problem = n == 0 ? problem : NULL;
 	for (size_t i = 0; i < n; i++) {
+		l->is_here = l->is_here || is_here(&addresses[i]);
 		buf_put_text(l->line, i == 0 ? "" : ",");
 		buf_put_text(l->line, address_format(&addresses[i], text));
 	}
 	loop_quit(l->loop);
 }
 
-/* libcurl gets the addresses of HOST, so that it asks nobody itself. */
+/* libcurl gets the addresses of HOST, so that it asks nobody itself.  *RET_HERE: one of them is this machine's. */
 static int
-resolve(struct pull *p, struct pull_exchange *x, const char *host, unsigned port, struct err *err)
+resolve(struct pull *p, struct pull_exchange *x, const char *host, unsigned port, bool *ret_here, struct err *err)
 {
 	OWN(buf_free) struct buf line = BUF(4096);
-	struct lookup l = { p->loop, host, port, &line, NULL, false };
+	struct lookup l = { .loop = p->loop, .host = host, .port = port, .line = &line };
 	struct resolve_wait wait = { .done = resolved, .arg = &l };
 	struct address literal;
 	struct curl_slist *longer;
 	int r = 0;
 
-	if (address_parse(host, &literal) || challenge_is_loopback(host))
+	*ret_here = names_here(host);
+	if (*ret_here || address_parse(host, &literal))
 		return 0;
 	buf_put_text(&line, host);
 	buf_put_text(&line, ":");
@@ -74,6 +111,24 @@ resolve(struct pull *p, struct pull_exchange *x, const char *host, unsigned port
 	if (longer == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	x->addresses = longer;
+	*ret_here = l.is_here;
+	return 0;
+}
+
+/* Only a registry on this machine leads to other servers on it. */
+static int
+resolve_server(struct pull *p, struct pull_exchange *x, const struct challenge_url *to, struct err *err)
+{
+	struct pull_source *source = x->source;
+	bool here;
+	int r = resolve(p, x, to->host, to->port, &here, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(to->host, source->origin.host) == 0)
+		source->is_here = here;
+	else if (here && !source->is_here)
+		return err_set(err, EPERM, "the registry leads to this machine itself ('%s')", to->host);
 	return 0;
 }
 
@@ -85,10 +140,11 @@ use_proxy(struct pull *p, struct pull_exchange *x, const struct challenge_url *t
 	char url[HTTP_HOST_MAX + 32];
 	struct curl_slist *login = NULL;
 	OWN(freep) char *line = NULL;
+	bool here;
 
 	if (proxy == NULL) {
 		curl_easy_setopt(x->easy, CURLOPT_PROXY, "");
-		return resolve(p, x, to->host, to->port, err);
+		return resolve_server(p, x, to, err);
 	}
 	if (proxy->problem != NULL)
 		return err_set(err, EINVAL, "the proxy of this machine cannot be used: %s", proxy->problem);
@@ -106,7 +162,7 @@ use_proxy(struct pull *p, struct pull_exchange *x, const struct challenge_url *t
 		curl_slist_free_all(x->proxy_head);
 		x->proxy_head = login;
 	}
-	return resolve(p, x, proxy->host, proxy->port, err);
+	return resolve(p, x, proxy->host, proxy->port, &here, err);
 }
 
 /* ---- the answer ---- */
@@ -404,7 +460,7 @@ follow(struct pull_exchange *x, struct err *err)
 		(void)err_set(err, EPERM, "the registry redirects from TLS to plain HTTP ('%.200s')", url);
 		return PULL_FAILED;
 	}
-	if (challenge_is_loopback(to.host) && !challenge_is_loopback(home->host)) {
+	if (names_here(to.host) && !x->source->is_here) {
 		(void)err_set(err, EPERM, "the registry redirects to this machine itself ('%.200s')", url);
 		return PULL_FAILED;
 	}

@@ -13,17 +13,12 @@
 #include <time.h>
 
 #include "canon/hash.h"
+#include "image/layer_limits.h"
 
 struct archive_entry;
 struct err;
 
-#define UNPACK_ENTRIES_MAX 1000000      /* of a layer, with folders that are only implied */
-#define UNPACK_SIZE_MAX (UINT64_C(64) << 30)    /* bytes of all files, holes too; of the archive */
-#define UNPACK_FILE_MAX (UINT64_C(16) << 30)    /* bytes of a file, with its holes */
 #define UNPACK_DEPTH_MAX 256            /* folders above an entry */
-/* More than UNPACK_RATIO_MAX bytes out of each byte in is a bomb, once there are UNPACK_RATIO_FROM. */
-#define UNPACK_RATIO_MAX 200
-#define UNPACK_RATIO_FROM (UINT64_C(1) << 30)
 #define UNPACK_PATHS_MAX (UINT64_C(256) << 20)  /* bytes of the paths of all folders */
 #define UNPACK_XATTRS_MAX 64            /* of an entry, and their bytes */
 #define UNPACK_XATTR_BYTES_MAX (64 * 1024)

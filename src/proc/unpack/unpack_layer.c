@@ -13,7 +13,7 @@
 #define BLOCK 512
 
 const struct unpack_limits unpack_limits_default = {
-	UNPACK_ENTRIES_MAX, UNPACK_SIZE_MAX, UNPACK_FILE_MAX, UNPACK_RATIO_FROM,
+	LAYER_ENTRIES_MAX, LAYER_SIZE_MAX, LAYER_FILE_MAX, LAYER_RATIO_FROM,
 };
 
 struct layer {

@@ -183,8 +183,8 @@ check_limits(const struct unpack_stream *s, struct err *err)
 {
 	if (s->produced > s->limits->size)
 		return err_set(err, EFBIG, "it is over %llu GiB unpacked", (unsigned long long)(s->limits->size >> 30));
-	if (s->produced > s->limits->ratio_from && s->produced / UNPACK_RATIO_MAX > s->consumed)
-		return err_set(err, EFBIG, "it is a bomb: it unpacks to over %d times its size", UNPACK_RATIO_MAX);
+	if (s->produced > s->limits->ratio_from && s->produced / LAYER_RATIO_MAX > s->consumed)
+		return err_set(err, EFBIG, "it is a bomb: it unpacks to over %d times its size", LAYER_RATIO_MAX);
 	return 0;
 }
 

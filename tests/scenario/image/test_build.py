@@ -724,3 +724,70 @@ def test_the_document_names_all_kinds_of_steps(builder):
     text = (TREE / "docs/images-build.md").read_text()
     names = re.findall(r'\[BUILD_\w+\] = "(\w+)"', (TREE / "src/image/build_plan.c").read_text())
     assert len(names) == 11 and all(re.search(rf"`[^`\n]*\b{name}\b", text) for name in names)
+
+
+# ---- strangers' files ------------------------------------------------------------------
+
+@pytest.mark.parametrize("scheme", ["oci:", "oci-archive:", "docker-archive:", "dir:", "docker-daemon:",
+                                    "containers-storage:"])
+def test_a_file_names_no_archives_and_engines(builder, scheme):
+    """They are read with the operator's rights."""
+    evil = images.layout(builder.operator, {**images.busybox(), "x": "x"}, name="evil")
+    subprocess.run(["tar", "-C", evil, "-cf", evil.parent / "evil.tar", "."], check=True)
+    ref = scheme + ("evil:1" if scheme[0] in "dc" and "-a" not in scheme and scheme != "dir:" else
+                    str(evil.parent / "evil.tar") if "archive" in scheme else str(evil))
+    for files in ({"Dockerfile": f"FROM {ref}\nCOPY Dockerfile /y"}, {"image.yaml": f'base: "{ref}"\nenv: {{A: b}}\n'},
+                  {"Dockerfile": f"ARG A={ref}\nFROM $A\nCOPY Dockerfile /y"},
+                  {"Dockerfile": f"FROM {BASE}\nCOPY --from={ref} /x /x"}):
+        said = builder.build(files, name=f"context{len(str(files))}").err
+        assert "images of the store and of registries only" in said, files
+    if "archive" in scheme or scheme == "oci:":
+        builder.operator.cloister("image", "load", f"oci:{evil}", "--name", "evil:1").ok()
+        builder.digest({"Dockerfile": "FROM evil:1\nCOPY Dockerfile /y"}, name="named")
+
+
+def test_a_policy_for_images_is_for_bases(builder):
+    operator = builder.operator
+    pinned = operator.file("pinned.yaml", "version: 1\nimages: {require: digest}\n")
+    signed = operator.file("signed.yaml", f"version: 1\nimages: {{require: signature, keys: ['{operator.base}/k.pub']}}\n")
+    operator.file("k.pub", subprocess.run(["openssl", "pkey", "-pubout"], check=True, capture_output=True, input=subprocess.run(
+        ["openssl", "genpkey", "-algorithm", "ed25519"], check=True, capture_output=True).stdout).stdout)
+    digest = builder.digest({"Dockerfile": f"FROM {BASE}\nCOPY Dockerfile /x"}, "-t", "localhost/base:1", name="base")
+    for number, lines in enumerate(("FROM localhost/base:1\nCOPY Dockerfile /y", "FROM localhost/base:1\nRUN true",
+                                    f"FROM {BASE}\nCOPY --from=localhost/base:1 /x /y")):
+        files = {"Dockerfile": lines}
+        assert "the policy requires a digest" in builder.build(files, "-p", pinned, name=f"c{number}").err
+        done = builder.build(files, "-p", signed, name=f"c{number}")
+        assert done.status != 0 and "localhost/base:1" in done.err
+    builder.digest({"Dockerfile": f"FROM localhost/base@{digest}\nCOPY Dockerfile /y\nRUN touch /z"}, "-p", pinned, name="pin")
+    # Cloister's own image needs neither.
+    builder.digest({"Dockerfile": f"FROM {BASE}\nRUN touch /z"}, "-p", signed, name="own")
+
+
+@as_one
+def test_the_cache_knows_the_whole_policy(builder):
+    operator = builder.operator
+    policy = operator.file("policy.yaml", "version: 1\nextends: [more.yaml]\n")
+    context = builder.context("c", {"Dockerfile": f"FROM {BASE}\nRUN touch /z"})
+    seen = set()
+    for host in ("a.example", "b.example"):
+        operator.file("more.yaml", f"version: 1\negress:\n  - allow: {host}\n")
+        for cached in False, True:
+            done = operator.cloister("image", "build", "-p", policy, context)
+            assert ("(cached)" in done.err) == cached, done
+        seen.add(builder.manifest(done.ok().strip())["layers"][-1]["annotations"][NOTES + "policy"])
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("how", ["run", "copy"])
+def test_a_layer_that_could_not_be_unpacked(builder, how):
+    """It is refused before its zeroes are written out."""
+    for size, why in (900, "has over 16 GiB"), (15, "mostly holes"):
+        context = builder.context(f"c{size}", {"Dockerfile": f"FROM {BASE}\n" + {
+            "run": f"RUN truncate -s {size}G /x", "copy": "COPY x /x"}[how]})
+        if how != "run":
+            with open(context / "x", "wb") as file:
+                file.truncate(size << 30)
+        done = builder.operator.cloister("image", "build", context)
+        assert done.status == 125 and why in done.err
+        assert not list((builder.store.top / "parts").glob("*"))

@@ -12,7 +12,7 @@ import tarfile
 import pytest
 
 import image_lab
-from image_lab import Entry, Layout, archive, digest, folder, leftovers, link, picture, squeeze, symlink
+from image_lab import Entry, Layout, archive, digest, folder, leftovers, link, picture, squeeze, store, symlink
 from operators import IS_ROOT, as_one, status_of, wait_until
 
 CANARY = "canary"
@@ -362,3 +362,70 @@ def test_no_image_takes_a_name_of_cloisters_own(place):
                   ["build", "-t", own, place.folder("context", {"Dockerfile": "FROM scratch\nCOPY Dockerfile /\n"})]):
         place.cloister("image", *words).sentence("cloister's own")
     assert [image["name"] for image in image_lab.images(place)] == [None]
+
+
+# ---- names -------------------------------------------------------------------------
+
+PIN = "docker.io/library/debian@" + digest(b"another image")
+
+
+def names(place):
+    return {image["name"]: image["digest"] for image in image_lab.images(place)}
+
+
+def resolve(place, word):
+    return place.do(place.program.parent / "libexec/cloister-image", "--resolve", word)
+
+
+@pytest.mark.parametrize("name", [PIN, PIN.replace("@", ":12@"), digest(b"x"), digest(b"x")[:20]])
+def test_no_image_brings_a_digest_along(place, name):
+    layout = Layout(place.base / "images/l", archive(Entry("a", b"x")), name=name)
+    place.cloister("image", "load", f"{layout.ref}:{name}" if ":" not in name else layout.ref).ok()
+    assert names(place) == {None: layout.digest}
+
+
+def test_a_name_with_a_digest_is_that_image(place):
+    """Even if the store says otherwise."""
+    layout = Layout(place.base / "images/l", archive(Entry("a", b"x")), name="localhost/a:1")
+    place.cloister("image", "load", layout.ref).ok()
+    index = store(place) / "index.json"
+    index.write_text(index.read_text().replace("localhost/a:1", PIN))
+    place.cloister("image", "show", PIN).sentence("there is no image")
+    pinned = f"localhost/other@{layout.digest}"
+    assert layout.digest in place.cloister("image", "show", pinned).ok()
+    assert layout.digest in resolve(place, pinned).ok()
+
+
+@as_one
+def test_a_digest_is_no_name_in_a_registry(place):
+    for word in (digest(b"x"), digest(b"x")[:20]):
+        resolve(place, word).sentence("there is no image")
+        place.cloister("image", "pull", word).sentence("a digest stands behind a name")
+
+
+@pytest.mark.parametrize("kind", ["oci", "oci-archive"])
+def test_an_image_that_is_used_takes_no_name(place, kind):
+    """Only `image load` gives names."""
+    good = Layout(place.base / "images/good", archive(Entry("a", b"good")), name="localhost/a:1")
+    place.cloister("image", "load", good.ref).ok()
+    evil = Layout(place.base / "images/evil", archive(Entry("a", b"evil")), name="localhost/a:1")
+    ref = evil.ref
+    if kind == "oci-archive":
+        ref = f"oci-archive:{place.base}/evil.tar"
+        subprocess.run(["tar", "-C", evil.path, "-cf", place.base / "evil.tar", "."], check=True)
+    for _ in range(2):
+        assert evil.digest in resolve(place, ref).ok()
+        assert names(place) == {"localhost/a:1": good.digest, None: evil.digest}
+
+
+def test_a_name_goes_before_digits(place):
+    """A stranger's image may be called as another's digest begins, and the other way round."""
+    one = Layout(place.base / "images/one", archive(Entry("a", b"one")), name="localhost/one:1")
+    two = Layout(place.base / "images/two", archive(Entry("a", b"two")), name="localhost/two:1")
+    digits = one.digest[7:13]
+    place.cloister("image", "load", one.ref).ok()
+    assert one.digest in place.cloister("image", "show", digits).ok()
+    place.cloister("image", "load", two.ref, "--name", digits).ok()
+    for word, layout in ((digits, two), (f"sha256:{digits}", one), (one.digest, one), (one.digest[7:], one)):
+        assert layout.digest in place.cloister("image", "show", word).ok()
+        assert layout.digest in resolve(place, word).ok()

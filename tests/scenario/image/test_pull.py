@@ -747,3 +747,23 @@ def test_run_obeys_the_policy(puller, signed):
         assert "the policy requires a digest" in operator.run(*rules, "--image", name, "--", "x").err
         pin = f"{signed.host}/a@{signed.image.digest}"
         assert "requires a digest" not in operator.run(*rules, "--image", pin, "--", "x").err
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_image_that_was_checked_is_the_one_that_is_used(puller, signed, stored):
+    """Another takes its name meanwhile."""
+    operator, signer, evil = puller.operator, Signer(puller.operator, "good"), Image("evil")
+    name, libexec = f"{signed.host}/a:t", operator.program.parent / "libexec"
+    signed.answer.signatures[signed.tag] = signer.add_to(signed.image, signed.image.digest, f"{signed.host}/a")
+    if stored:
+        resolve(puller, name).ok()
+    own = operator.folder("libexec")
+    for program in ("cloister-image", "cloister-unpack"):
+        shutil.copy(libexec / program, own / program)
+    layout = write_layout(operator.folder("evil") / "layout", evil)
+    take = f"{operator.program} image load oci:{layout}:t --name {name} >&2"
+    operator.file("libexec/cloister-pull", f"#!/bin/sh\n{take if stored else ':'}\n{libexec}/cloister-pull \"$@\" || exit\n"
+                  f"{':' if stored else take}\n").chmod(0o755)
+    done = operator.do(own / "cloister-image", "--resolve", "--require", f"signature:{signer.public}", name)
+    assert json.loads(done.ok())["digest"] == signed.image.digest and json.loads(done.out)["name"] == name
+    assert puller.names()[name] == evil.digest

@@ -2,8 +2,10 @@
 
 And transfers that break off: they go on where they ended.
 """
+import contextlib
 import json
 import os
+import socket
 import threading
 
 import pytest
@@ -354,3 +356,64 @@ def test_two_pulls_at_once(puller, liar):
         assert process.returncode == 0, err
         assert json.loads(out)["digest"] == liar.image.digest
     assert puller.blobs() == liar.image.blobs and ranges(liar) == [None]
+
+
+# ---- other places ----------------------------------------------------------------------------------------
+
+def local_name():
+    """A name of this machine in /etc/hosts that does not say so."""
+    for line in open("/etc/hosts", encoding="utf-8"):
+        address, *names = line.partition("#")[0].split() or [""]
+        for name in names:
+            if (address.startswith("127.") or address == "::1") and not name.endswith("localhost"):
+                return name
+    return None
+
+
+@pytest.mark.parametrize("host", ["localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "[::]", "127.1", "2130706433", "0", "a name"])
+def test_a_redirect_to_this_machine(puller, liar, host):
+    """The registry is elsewhere: a proxy leads to it."""
+    host = local_name() if host == "a name" else host
+    if host is None:
+        pytest.skip("no name of this machine in /etc/hosts")
+    other = Server(lambda handler: handler.send(200, liar.data))
+    liar.changes[liar.blob] = lambda handler: handler.send(307, location=f"http://{host}:{other.port}/x")
+    puller.set_up({"r.invalid": {"insecure": True}})
+
+    def connect(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        upstream = socket.create_connection(("127.0.0.1", liar.port))
+        back = threading.Thread(target=pump, args=(upstream, handler.connection), daemon=True)
+        back.start()
+        pump(handler.connection, upstream)
+        handler.close_connection = True
+
+    proxy = Server(lambda handler: handler.send(500))
+    proxy.server.RequestHandlerClass.do_CONNECT = connect
+    try:
+        puller("r.invalid/a:t", env={"HTTP_PROXY": proxy.host, "http_proxy": proxy.host, "NO_PROXY": host.strip("[]")}
+               ).sentence("to this machine itself")
+    finally:
+        proxy.close()
+        other.close()
+    assert other.seen == []
+    nothing_stored(puller, liar)
+
+
+def pump(one, two):
+    while data := one.recv(65536):
+        two.sendall(data)
+    with contextlib.suppress(OSError):
+        two.shutdown(socket.SHUT_WR)
+
+
+def test_a_mirror_writes_nothing_to_the_terminal(puller, liar):
+    mirror = Server(lambda handler: handler.send(200, b"{}", "x\x1b]0\x07"))
+    puller.set_up({liar.host: {"mirrors": [mirror.host]}})
+    try:
+        done = puller(liar.name)
+    finally:
+        mirror.close()
+    assert done.status == 0 and "is passed over" in done.err and "\\x1b]0\\x07" in done.err
+    assert "\x1b" not in done.err and "\x07" not in done.err
