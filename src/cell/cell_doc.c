@@ -174,6 +174,7 @@ static const struct member bundle_members[] = {
 static const struct type bundle = { .kind = OBJECT, .members = bundle_members };
 
 static const struct type boundary = { .kind = TEXT, .least = 1, .most = CELL_BOUNDARY_MAX };
+static const struct type images = { .kind = TEXT, .least = 1, .most = POLICY_IMAGES_TEXT_MAX };
 static const struct type runtime = { .kind = TEXT, .least = 1, .most = POLICY_RUNTIME_MAX };
 static const char *const profiles[] = { "default", "nested", NULL };
 static const struct type profile = { .kind = WORD, .words = profiles };
@@ -191,6 +192,7 @@ static const struct member document_members[] = {
 	{ .name = "grants", .type = &grants },
 	{ .name = "hostname", .type = &hostname },
 	{ .name = "image", .type = &image, .without = "rootfs" },
+	{ .name = "images", .type = &images },
 	{ .name = "input", .type = &input },
 	{ .name = "limits", .type = &limits },
 	{ .name = "policy", .type = &rules },

@@ -43,7 +43,7 @@ struct run {
 	json_t *image_config;           /* with an image: what it asks for */
 	char **engine_layers;           /* folders of an engine's image, the lowest first; NULL: they are not known */
 	struct policy_boundary boundary, demanded;      /* what is asked for, and what policies demand */
-	struct policy_images images;                    /* what policies require of the cell's image */
+	struct policy_images images;                    /* what policies and the document require of the cell's image */
 	const char *boundary_by;        /* who asks for it */
 	const char *runtime_by;         /* who asks for its OCI runtime */
 	/* --doc: run_doc.c.  The strings of DOC are borrowed by other members. */

@@ -300,6 +300,14 @@ take_boundary(struct run *run, const json_t *doc, struct err *err)
 }
 
 static int
+take_images(struct run *run, const json_t *doc, struct err *err)
+{
+	int r = text_of(doc, "images") == NULL ? 0 : policy_images_parse(text_of(doc, "images"), &run->images, err);
+
+	return r < 0 ? err_wrap(err, "the cell document's images") : 0;
+}
+
+static int
 take_all(struct run *run, const json_t *doc, struct err *err)
 {
 	const json_t *policy = json_object_get(doc, "policy"), *image = json_object_get(doc, "image");
@@ -314,6 +322,7 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	r = r == 0 ? take_each(run, json_object_get(doc, "ports"), take_port, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "within"), take_layer, err) : r;
 	r = r == 0 ? take_boundary(run, doc, err) : r;
+	r = r == 0 ? take_images(run, doc, err) : r;
 	r = r == 0 ? take_options(run, doc, err) : r;
 	if (r == 0 && image != NULL)
 		r = run_take_image(run, text_of(image, "name"), text_of(image, "digest"), err);
@@ -591,6 +600,7 @@ describe(const struct run *run, json_t *doc, struct err *err)
 	r = r == 0 ? put_ports(doc, run, err) : r;
 	r = r == 0 ? put_policy(doc, run, err) : r;
 	r = r == 0 ? put_given(doc, "bundle", run, err) : r;
+	r = r == 0 ? put_given(doc, "images", run, err) : r;
 	r = r == 0 ? put_given(doc, "starts", run, err) : r;
 	return r == 0 ? put_input(doc, run, err) : r;
 }

@@ -89,25 +89,13 @@ is_wanted(const struct run *run, const struct engine_image *image)
 	       strcmp(run->image_digest, image->digest) == 0;
 }
 
-/* The digest that a document has is checked in any case. */
-static int
-check_required(const struct run *run, const char *ref, struct err *err)
-{
-	if (run->images.keys[0] != '\0')
-		return err_set(err, ENOTSUP, "the policy requires a signature, and an engine's images are not checked for one: "
-		               "use another boundary");
-	if (run->images.digest && run->image_digest == NULL && strchr(ref, '@') == NULL)
-		return err_set(err, EPERM, "the policy requires a digest: write NAME@sha256:...");
-	return 0;
-}
-
 static int
 take_theirs(struct run *run, struct err *err)
 {
 	OWN(engine_image_free) struct engine_image image = {0};
 	const char *ref = name_of(run->image_name != NULL ? run->image_name :
 	                          run->image_digest != NULL ? run->image_digest : run->image);
-	int r = check_required(run, ref, err);
+	int r = policy_images_check_engine(&run->images, ref, run->image_digest != NULL, err);
 
 	if (r == 0)
 		r = docker_image_get(run->spec.engine, ref, &image, err);

@@ -285,6 +285,8 @@ run_finish_image(struct run *run, struct err *err)
 
 	if (r == 0 && by_engine && (run->spec.bare || run->host_root || run->spec.rootfs[0] != '\0'))
 		r = err_set(err, EINVAL, "a container has an image: use --image, or leave the root out");
+	if (r == 0 && run->spec.rootfs[0] != '\0')
+		r = policy_images_check_folder(&run->images, err);
 	if (run->image == NULL && by_engine)
 		run->image = RUN_MINIMAL;
 	if (r < 0 || run->image == NULL)

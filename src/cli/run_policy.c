@@ -376,8 +376,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	if (limits.audit_max != 0)
 		run->spec.audit_max = limits.audit_max;
 	run->demanded = limits.boundary;
-	run->images = limits.images;
-	return 0;
+	return policy_images_add(&run->images, &limits.images, err);
 }
 
 /* ---- certificate authorities ------------------------------------------------------- */

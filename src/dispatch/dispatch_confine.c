@@ -7,6 +7,7 @@
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy_boundary.h"
+#include "policy/policy_images.h"
 
 static int
 out_of_memory(struct err *err)
@@ -244,6 +245,28 @@ raise_boundary(const struct dispatch_parent *parent, json_t *resolved, struct er
 	return r < 0 ? r : dispatch_put_boundary(resolved, &all, err);
 }
 
+/* ---- images ---- */
+
+int
+dispatch_put_images(json_t *resolved, const struct policy_images *images, struct err *err)
+{
+	char text[POLICY_IMAGES_TEXT_MAX + 1];
+
+	return json_object_set_new(resolved, "images", images->is_set ? json_string(policy_images_text(images, text)) :
+	                           json_null()) < 0 ? out_of_memory(err) : 0;
+}
+
+static int
+add_images(const struct dispatch_parent *parent, json_t *resolved, struct err *err)
+{
+	struct policy_images all, more;
+	int r = policy_images_parse(dispatch_text(resolved, "images"), &all, err);
+
+	r = r == 0 ? policy_images_parse(dispatch_text(parent->resolved, "images"), &more, err) : r;
+	r = r == 0 ? policy_images_add(&all, &more, err) : r;
+	return r < 0 ? r : dispatch_put_images(resolved, &all, err);
+}
+
 /* ---- the agents that it may dispatch itself ---- */
 
 static int
@@ -276,6 +299,8 @@ dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_req
 		r = check_secrets(parent, plan->resolved, left_out, err);
 	if (r == 0)
 		r = raise_boundary(parent, plan->resolved, err);
+	if (r == 0)
+		r = add_images(parent, plan->resolved, err);
 	if (r == 0)
 		r = narrow_limits(parent, plan->resolved, err);
 	if (r == 0)

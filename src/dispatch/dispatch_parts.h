@@ -13,6 +13,7 @@ struct child;
 struct db;
 struct dispatch_plan;
 struct policy_boundary;
+struct policy_images;
 
 #define DISPATCH_POLICY_FILE "policy.json"
 #define DISPATCH_TOOLS_FILE "tools"
@@ -170,6 +171,8 @@ int dispatch_root_find(const struct dispatch_root *root, const char *path, struc
  * The caller closes *ret_root. */
 int dispatch_root_resolve(struct registry *reg, const struct dispatch_request *request, const json_t *agent,
                           json_t *resolved, struct dispatch_root *ret_root, struct err *err);
+/* Whether the root meets "images" of RESOLVED, which has the requirements of its ancestors by now. */
+int dispatch_root_require(const json_t *resolved, struct err *err);
 /* Whether its image is a container engine's: then its files are not in the store. */
 bool dispatch_root_is_engines(const json_t *resolved);
 /* Opens the root that was resolved; -EUCLEAN if it is another one by now. */
@@ -214,13 +217,15 @@ struct dispatch_parent {
 	void *arg;
 };
 /* Makes PLAN, of a child that is about to be queued, no wider than PARENT's: the agents that it may
- * request, depth, fan-out, rules, secrets, walls, limits, the workspace.  The plan's "confined",
+ * request, depth, fan-out, rules, secrets, walls, images, limits, the workspace.  The plan's "confined",
  * "within" and "deadline_ms" have the outcome.  -EPERM with the reason if the child is not permitted at all. */
 int dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_request *request,
                      struct dispatch_plan *plan, struct err *err);
 /* Sets "boundary" and "runtime" of a resolution: all that it, its policy and its ancestors ask for; null for
  * nothing. */
 int dispatch_put_boundary(json_t *resolved, const struct policy_boundary *b, struct err *err);
+/* The same for "images": what its own policy and its ancestors' require of its image. */
+int dispatch_put_images(json_t *resolved, const struct policy_images *images, struct err *err);
 
 /* ---- dispatch_within.c ---- */
 

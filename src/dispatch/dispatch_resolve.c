@@ -307,8 +307,9 @@ find_envs(struct resolving *v)
 
 /* ---- secrets ---- */
 
-static bool
-has_secret(const json_t *list, const char *word)
+/* The word of LIST for the secret of WORD, or NULL. */
+static const char *
+find_secret(const json_t *list, const char *word)
 {
 	size_t len = strcspn(word, "=:@"), i;
 	json_t *other;
@@ -317,9 +318,19 @@ has_secret(const json_t *list, const char *word)
 		const char *text = json_string_value(other);
 
 		if (strcspn(text, "=:@") == len && strncmp(text, word, len) == 0)
-			return true;
+			return text;
 	}
-	return false;
+	return NULL;
+}
+
+/* `grantable` decides about the hosts, too: a request gives the name alone, or the same word. */
+static int
+check_same(struct resolving *v, const char *word, const char *may)
+{
+	if (word[strcspn(word, "=:@")] == '\0' || strcmp(word, may) == 0)
+		return 0;
+	return err_set(v->err, EPERM, "the secret '%.80s' cannot be granted to the agent '%s': its `grantable` has it as "
+	               "'%.200s'", word, dispatch_text(v->agent, "name"), may);
 }
 
 /* Those for this dispatch only; one that the agent has anyway is as it has it. */
@@ -330,13 +341,15 @@ grant_secrets(struct resolving *v, json_t *list)
 	json_t *may = json_object_get(json_object_get(v->agent, "grantable"), "secrets");
 
 	for (size_t i = 0; i < v->request->n_secrets; i++) {
-		const char *word = v->request->secrets[i];
+		const char *word = v->request->secrets[i], *granted_word = find_secret(may, word);
+		int r;
 
-		if (has_secret(list, word))
+		if (find_secret(list, word) != NULL)
 			continue;
-		if (!has_secret(may, word))
-			return refuse_grant(v, "secret", word);
-		if (json_array_append_new(list, json_string(word)) < 0 ||
+		r = granted_word == NULL ? refuse_grant(v, "secret", word) : check_same(v, word, granted_word);
+		if (r < 0)
+			return r;
+		if (json_array_append_new(list, json_string(granted_word)) < 0 ||
 		    json_array_append_new(granted, json_stringn(word, strcspn(word, "=:@"))) < 0)
 			return out_of_memory(v->err);
 	}
@@ -355,7 +368,7 @@ find_secrets(struct resolving *v)
 		json_t *from = json_object_get(k == 0 ? v->agent : v->capabilities[k - 1], "secrets");
 
 		json_array_foreach(from, i, word)
-			if (!has_secret(list, json_string_value(word)) && json_array_append(list, word) < 0)
+			if (find_secret(list, json_string_value(word)) == NULL && json_array_append(list, word) < 0)
 				return out_of_memory(v->err);
 	}
 	r = r == 0 ? grant_secrets(v, list) : r;
@@ -411,20 +424,25 @@ find_limits(struct resolving *v)
 
 /* ---- boundary ---- */
 
+/* The limits of the policy in force, if it has the part NAME. */
+static int
+load_limits(struct resolving *v, const struct dispatch_plan *plan, const char *name, struct policy_limits *ret_limits)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+
+	*ret_limits = (struct policy_limits){0};
+	return json_object_get(json_object_get(v->policy, "document"), name) == NULL ? 0 :
+	       policy_load_text(DISPATCH_POLICY_FILE, plan->policy, plan->policy_len, &p, ret_limits, v->err);
+}
+
 /* What the policy in force demands. */
 static int
 find_demand(struct resolving *v, const struct dispatch_plan *plan, struct policy_boundary *ret_demand)
 {
-	OWN(policy_freep) struct policy *p = NULL;
-	struct policy_limits limits = {0};
-	int r;
+	struct policy_limits limits;
+	int r = load_limits(v, plan, "boundary", &limits);
 
-	*ret_demand = (struct policy_boundary){0};
-	if (json_object_get(json_object_get(v->policy, "document"), "boundary") == NULL)
-		return 0;
-	r = policy_load_text(DISPATCH_POLICY_FILE, plan->policy, plan->policy_len, &p, &limits, v->err);
-	if (r == 0)
-		*ret_demand = limits.boundary;
+	*ret_demand = limits.boundary;
 	return r;
 }
 
@@ -456,6 +474,18 @@ find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 	if (r < 0)
 		return r;
 	return dispatch_put_boundary(v->resolved, &asked, v->err);
+}
+
+/* ---- images ---- */
+
+/* Apart from the policy, because a child may lose that. */
+static int
+find_images(struct resolving *v, const struct dispatch_plan *plan)
+{
+	struct policy_limits limits;
+	int r = load_limits(v, plan, "images", &limits);
+
+	return r < 0 ? r : dispatch_put_images(v->resolved, &limits.images, v->err);
 }
 
 /* ---- the root, and its programs ---- */
@@ -539,6 +569,8 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 		r = find_policy(&v, &plan);
 	if (r == 0)
 		r = find_boundary(&v, &plan);
+	if (r == 0)
+		r = find_images(&v, &plan);
 	if (r == 0)
 		r = find_root(&v, &plan);
 	if (r == 0)

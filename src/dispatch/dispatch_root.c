@@ -14,6 +14,7 @@
 #include "base/spawn.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
+#include "policy/policy_images.h"
 #include "registry/registry.h"
 #include "target/docker_image.h"
 
@@ -47,21 +48,23 @@ fail_as_said(int said, const char *ref, struct err *err)
 	return err_set(err, EINVAL, "%.400s", line);
 }
 
-/* What `cloister-image --resolve` answers: an image that is on this machine, loaded if it was not. */
+/* What `cloister-image --resolve` answers: an image that is on this machine, loaded if it was not.  It must meet
+ * REQUIRE, of policy_images_text(); "" for anything. */
 static int
-ask_for_image(const char *ref, json_t **ret_image, struct err *err)
+ask_for_image(const char *ref, const char *require, json_t **ret_image, struct err *err)
 {
 	OWN(closep) int answer = memfd_create("image", MFD_CLOEXEC), said = memfd_create("said", MFD_CLOEXEC);
-	OWN(freep) char *text = NULL, *word = strdup(ref);
-	char *argv[] = { (char[]){ "cloister-image" }, (char[]){ "--resolve" }, word, NULL };
+	OWN(freep) char *text = NULL, *word = strdup(ref), *required = strdup(require);
+	char *plain[] = { (char[]){ "cloister-image" }, (char[]){ "--resolve" }, word, NULL };
+	char *strict[] = { plain[0], plain[1], (char[]){ "--require" }, required, word, NULL };
 	const struct spawn_fd fds[] = { { SPAWN_NULL, 0 }, { answer, 1 }, { said, 2 } };
 	size_t len;
 	int status, r;
 
-	if (answer < 0 || said < 0 || word == NULL)
+	if (answer < 0 || said < 0 || word == NULL || required == NULL)
 		return err_errno(err, "cannot ask for an image");
-	status = spawn_run(&(struct spawn){ .argv = argv, .fds = fds, .n_fds = ARRAY_LEN(fds),
-	                                    .flags = SPAWN_APART | SPAWN_ONLY }, err);
+	status = spawn_run(&(struct spawn){ .argv = require[0] != '\0' ? strict : plain, .fds = fds,
+	                                    .n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART | SPAWN_ONLY }, err);
 	if (status < 0)
 		return status;
 	if (status != 0)
@@ -115,12 +118,12 @@ open_engines(const char *ref, struct dispatch_root *root, json_t **ret_named, st
 
 /* REF may be a digest: then the image must be in the store. */
 static int
-open_image(const char *ref, struct dispatch_root *root, json_t **ret_named, struct err *err)
+open_image(const char *ref, const char *require, struct dispatch_root *root, json_t **ret_named, struct err *err)
 {
 	OWN(json_decrefp) json_t *image = NULL;
 	json_t *layer;
 	size_t i;
-	int r = ask_for_image(ref, &image, err);
+	int r = ask_for_image(ref, require, &image, err);
 
 	json_array_foreach(json_object_get(image, "layers"), i, layer)
 		if (r == 0)
@@ -173,26 +176,44 @@ is_word(const json_t *root, const char *word)
 	return json_is_string(root) && strcmp(json_string_value(root), word) == 0;
 }
 
+/* Roots whose requirements cloister-image does not check. */
+static int
+check_kind(const json_t *asked, bool by_engine, const char *require, struct err *err)
+{
+	const char *ref = dispatch_text(asked, "image");
+	struct policy_images images;
+	int r = policy_images_parse(require, &images, err);
+
+	if (r == 0 && json_object_get(asked, "capability") != NULL)
+		r = policy_images_check_folder(&images, err);
+	else if (r == 0 && by_engine && ref[0] != '\0')
+		r = policy_images_check_engine(&images, ref, false, err);
+	if (r == 0)
+		return 0;
+	return ref[0] == '\0' ? err_wrap(err, "the root") : err_wrap(err, "the image '%.200s'", ref);
+}
+
 int
 dispatch_root_resolve(struct registry *reg, const struct dispatch_request *request, const json_t *agent,
                       json_t *resolved, struct dispatch_root *ret_root, struct err *err)
 {
 	OWN(json_decrefp) json_t *shared = asked_root(request, agent), *asked = json_deep_copy(shared);
 	OWN(dispatch_root_close) struct dispatch_root root = {0};
+	const char *require = dispatch_text(resolved, "images");
 	json_t *named = NULL;
-	int r = asked == NULL ? out_of_memory(err) : 0;
+	int r = asked == NULL ? out_of_memory(err) : check_kind(asked, is_by_engine(request), require, err);
 
 	if (r == 0 && request->image != NULL && request->by_agent)
 		return err_set(err, EPERM, "an agent cannot choose the image of another: leave it out");
 	if (r == 0 && is_word(asked, "minimal"))
-		r = open_image(DISPATCH_MINIMAL, &root, &named, err);
+		r = open_image(DISPATCH_MINIMAL, "", &root, &named, err);
 	else if (r == 0 && is_by_engine(request) && json_object_get(asked, "image") == NULL)
 		r = err_set(err, EINVAL, "on the target docker, the root of an agent is an image or minimal: register it so, or "
 		            "name an image");
 	else if (r == 0 && is_by_engine(request))
 		r = open_engines(dispatch_text(asked, "image"), &root, &named, err);
 	else if (r == 0 && json_object_get(asked, "image") != NULL)
-		r = open_image(dispatch_text(asked, "image"), &root, &named, err);
+		r = open_image(dispatch_text(asked, "image"), require, &root, &named, err);
 	else if (r == 0 && json_object_get(asked, "capability") != NULL)
 		r = resolve_capability(reg, asked, err);
 	if (r == 0 && named != NULL && json_object_set_new(resolved, "image", named) < 0)
@@ -206,6 +227,24 @@ dispatch_root_resolve(struct registry *reg, const struct dispatch_request *reque
 	*ret_root = root;
 	root = (struct dispatch_root){0};
 	return 0;
+}
+
+int
+dispatch_root_require(const json_t *resolved, struct err *err)
+{
+	const json_t *asked = json_object_get(resolved, "root");
+	const char *require = dispatch_text(resolved, "images"), *ref = dispatch_text(asked, "image");
+	const bool by_engine = dispatch_root_is_engines(resolved);
+	OWN(json_decrefp) json_t *image = NULL;
+	int r = check_kind(asked, by_engine, require, err);
+
+	if (r < 0 || require[0] == '\0' || ref[0] == '\0' || by_engine)
+		return r;
+	r = ask_for_image(ref, require, &image, err);
+	if (r == 0 && strcmp(dispatch_text(image, "digest"),
+	                     dispatch_text(json_object_get(resolved, "image"), "digest")) != 0)
+		r = err_set(err, EUCLEAN, "the image '%.200s' has just changed: try again", ref);
+	return r;
 }
 
 /* ---- again, for an attempt ---- */
@@ -245,7 +284,7 @@ dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch
 	else if (json_is_object(image) && dispatch_root_is_engines(resolved))
 		r = open_engines(dispatch_text(image, "digest"), &root, NULL, err);
 	else if (json_is_object(image))
-		r = open_image(dispatch_text(image, "digest"), &root, NULL, err);
+		r = open_image(dispatch_text(image, "digest"), "", &root, NULL, err);
 	else if (json_object_get(asked, "capability") != NULL)
 		r = open_capability(reg, json_object_get(asked, "capability"), &root, err);
 	if (r < 0)
@@ -260,10 +299,13 @@ dispatch_root_describe(const struct dispatch_root *root, const json_t *resolved,
 {
 	const json_t *asked = json_object_get(resolved, "root");
 	json_t *image = json_object_get(resolved, "image");
+	const char *name = dispatch_text(image, "name");
+	unsigned char digest[HASH_LEN];
 	int r = 0;
 
+	/* An agent that names its image by the digest alone gives it no other name. */
 	if (json_is_object(image))
-		r = json_object_set_new(doc, "image", dispatch_text(image, "name")[0] != '\0' ? json_incref(image) :
+		r = json_object_set_new(doc, "image", name[0] != '\0' && !hash_parse_name(name, digest) ? json_incref(image) :
 		                        json_pack("{s:s}", "digest", dispatch_text(image, "digest")));
 	else if (json_object_get(asked, "capability") != NULL)
 		r = json_object_set_new(doc, "rootfs", json_string(root->paths[0]));

@@ -190,6 +190,7 @@ dispatch_descend(struct registry *reg, const struct dispatch_request *request,
 	/* Before confining: this rule, too, holds only if its parent has it. */
 	r = dispatch_mcp_offer(resolved, plan, err);
 	r = r == 0 ? dispatch_confine(&parent, request, plan, err) : r;
+	r = r == 0 ? dispatch_root_require(plan->resolved, err) : r;
 	return r < 0 ? r : check_in_force(reg, request, err);
 }
 

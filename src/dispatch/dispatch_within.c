@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
@@ -52,12 +53,49 @@ dispatch_gives_secret(const json_t *secrets, const char *word)
 	return false;
 }
 
-/* Adds the agent's secrets from outside its policy to DOCUMENT. */
+/* HOSTS, as behind NAME@, as the definition in a map. */
+static json_t *
+define_hosts(const char *hosts)
+{
+	json_t *list = json_array();
+
+	for (size_t len; *hosts != '\0'; hosts += len + (hosts[len] == ',')) {
+		len = strcspn(hosts, ",");
+		if (json_array_append_new(list, json_stringn(hosts, len)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return json_pack("{s:o}", "hosts", list);
+}
+
+/* Puts the secret NAME into SECRETS, in place of what is there; HOSTS may be NULL. */
+static int
+put_secret(json_t *secrets, const char *name, const char *hosts, struct err *err)
+{
+	OWN(freep) char *word = hosts != NULL ? str_format("%s@%s", name, hosts) : strdup(name);
+	json_t *other;
+	size_t i;
+
+	if (word == NULL)
+		return out_of_memory(err);
+	if (json_is_object(secrets))
+		return json_object_set_new(secrets, name, hosts != NULL ? define_hosts(hosts) : json_null()) < 0 ?
+		       out_of_memory(err) : 0;
+	json_array_foreach(secrets, i, other)
+		if (is_named(json_string_value(other), name, strlen(name)))
+			return json_array_set_new(secrets, i, json_string(word)) < 0 ? out_of_memory(err) : 0;
+	return json_array_append_new(secrets, json_string(word)) < 0 ? out_of_memory(err) : 0;
+}
+
+/* Adds the agent's secrets from outside its policy to DOCUMENT.  As in its cell, hosts that the agent's definition
+ * names replace the policy's. */
 static int
 add_secrets(json_t *document, const json_t *words, struct err *err)
 {
 	json_t *secrets = json_object_get(document, "secrets"), *word;
 	size_t i;
+	int r = 0;
 
 	if (!json_is_array(secrets) && !json_is_object(secrets)) {
 		secrets = json_array();
@@ -65,18 +103,13 @@ add_secrets(json_t *document, const json_t *words, struct err *err)
 			return out_of_memory(err);
 	}
 	json_array_foreach(words, i, word) {
-		const char *text = json_string_value(word);
-		size_t len = strcspn(text, "=:@");
-		OWN(freep) char *name = strndup(text, len);
+		const char *text = json_string_value(word), *at = strchr(text, '@');
+		OWN(freep) char *name = strndup(text, strcspn(text, "=:@"));
 
-		if (dispatch_gives_secret(secrets, text))
-			continue;
-		if (name == NULL ||
-		    (json_is_array(secrets) ? json_array_append_new(secrets, json_string(name)) :
-		     json_object_set_new(secrets, name, json_null())) < 0)
-			return out_of_memory(err);
+		if (r == 0 && (at != NULL || !dispatch_gives_secret(secrets, text)))
+			r = name == NULL ? out_of_memory(err) : put_secret(secrets, name, at != NULL ? at + 1 : NULL, err);
 	}
-	return 0;
+	return r;
 }
 
 /* Keeps those SECRETS that OUTER gives too; the rest goes to LEFT_OUT. */

@@ -11,6 +11,7 @@
 
 #define DIGEST "digest"
 #define SIGNATURE "signature"
+#define SHA256_DIGITS 64
 
 /* ---- sets of keys ---- */
 
@@ -183,4 +184,36 @@ policy_images_read(const struct node *node, struct policy_images *ret_images, st
 	if (r == 0)
 		*ret_images = found;
 	return r;
+}
+
+/* ---- roots outside the store ---- */
+
+static bool
+names_digest(const char *ref)
+{
+	static const char prefix[] = "sha256:";
+	const char *at = strrchr(ref, '@'), *digest = at != NULL ? at + 1 : ref;
+
+	return strncmp(digest, prefix, strlen(prefix)) == 0 &&
+	       strspn(digest + strlen(prefix), "0123456789abcdef") == SHA256_DIGITS &&
+	       digest[strlen(prefix) + SHA256_DIGITS] == '\0';
+}
+
+int
+policy_images_check_engine(const struct policy_images *i, const char *ref, bool is_compared, struct err *err)
+{
+	if (i->keys[0] != '\0')
+		return err_set(err, ENOTSUP, "the policy requires a signature, and an engine's images are not checked for one: "
+		               "use another boundary");
+	if (i->digest && !is_compared && !names_digest(ref))
+		return err_set(err, EPERM, "the policy requires a digest: write NAME@sha256:...");
+	return 0;
+}
+
+int
+policy_images_check_folder(const struct policy_images *i, struct err *err)
+{
+	return !i->is_set ? 0 :
+	       err_set(err, EPERM, "the policy requires a %s of images, and a folder as root has none: use an image from "
+	               "cloister's own store", i->keys[0] != '\0' ? SIGNATURE : DIGEST);
 }

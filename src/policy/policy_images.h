@@ -31,4 +31,9 @@ int policy_images_read(const struct node *node, struct policy_images *ret_images
 
 /* Add what DEMAND requires to ALL.  -E2BIG. */
 int policy_images_add(struct policy_images *all, const struct policy_images *demand, struct err *err);
+
+/* Check roots that are not in cloister's store, where cloister-image checks them.  An engine's image is pinned if the
+ * reference REF names its digest, or the caller compares it with one.  A folder has neither signature nor digest. */
+int policy_images_check_engine(const struct policy_images *i, const char *ref, bool is_compared, struct err *err);
+int policy_images_check_folder(const struct policy_images *i, struct err *err);
 #endif

@@ -19,7 +19,7 @@ static const char everything[] =
 	"\"env\":[{\"name\":\"A\",\"value\":\"\"},{\"file\":\"/e\"}],"
 	"\"grants\":[{\"access\":\"overlay\",\"host\":\"/w\",\"workspace\":true},"
 	"{\"access\":\"ro\",\"cell\":\"/c\",\"host\":\"/h\"},{\"blob\":\"" BLOB "\",\"cell\":\"/b\"}],"
-	"\"hostname\":\"h\",\"input\":{\"blob\":\"" BLOB "\"},"
+	"\"hostname\":\"h\",\"images\":\"digest\",\"input\":{\"blob\":\"" BLOB "\"},"
 	"\"limits\":{\"cpus_milli\":10,\"disk\":65536,\"io\":4096,\"memory\":4194304,\"pids\":1,\"time_ms\":1,"
 	"\"ttl_ms\":9007199254740991},\"policy\":{\"name\":\"p\",\"text\":\"\"},\"ports\":[{\"cell\":1},"
 	"{\"cell\":65535,\"host\":1}],\"principal\":\"j\",\"profile\":\"nested\",\"root\":true,\"rootfs\":\"/r\","
@@ -70,7 +70,7 @@ static const struct {
 	{ "{\"command\":[\"a\\u0000b\"],\"version\":1}", "cannot be read" },
 	{ DOC("\"Env\":[],"), "the cell document has no member 'Env': did you mean 'env'?" },
 	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, bundle, chain, command, env, grants, "
-	  "hostname, image, input, limits, policy, ports, principal, profile, root, rootfs, runtime, secrets, setups, starts, "
+	  "hostname, image, images, input, limits, policy, ports, principal, profile, root, rootfs, runtime, secrets, setups, starts, "
 	  "version, within" },
 	{ DOC("\"env\":[{\"name\":\"A\"}],"), "env[0] needs 'value'" },
 	{ DOC("\"env\":[{\"value\":\"A\"}],"), "env[0] needs 'name' or 'file'" },

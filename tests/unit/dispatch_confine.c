@@ -76,10 +76,10 @@ read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struc
 
 /* AGENT is asked for by a parent with POLICY; what both say is put over what they are. */
 static int
-confine(const char *parent_says, const char *child_says, const char *agent, struct dispatch_plan *plan,
-        struct err *err)
+confine_within(char *policy, const char *parent_says, const char *child_says, const char *agent,
+               struct dispatch_plan *plan, struct err *err)
 {
-	static char policy[] = POLICY, id[] = "0123456789abcdef", lead[] = "lead", hash[] = "sha256:parent";
+	static char id[] = "0123456789abcdef", lead[] = "lead", hash[] = "sha256:parent";
 	struct dispatch d = { .agent = lead, .policy_hash = hash, .started_ms = 1000, .attempts = 1 };
 	OWN(json_decrefp) json_t *resolved = json(
 		"{'secrets':['M'],'limits':{'time':'10s'},'workspace':null,'envs':[{'hash':'h','name':'e'}],"
@@ -100,6 +100,15 @@ confine(const char *parent_says, const char *child_says, const char *agent, stru
 	plan->policy = strdup("{\"egress\":[{\"allow\":\"a.x\"}],\"secrets\":{\"K\":null,\"Z\":null},\"version\":1}");
 	plan->policy_len = strlen(plan->policy);
 	return dispatch_confine(&parent, &request, plan, err);
+}
+
+static int
+confine(const char *parent_says, const char *child_says, const char *agent, struct dispatch_plan *plan,
+        struct err *err)
+{
+	static char policy[] = POLICY;
+
+	return confine_within(policy, parent_says, child_says, agent, plan, err);
 }
 
 TEST(dispatch_confine)
@@ -196,4 +205,46 @@ TEST(dispatch_confine_runtimes)
 	}
 	CHECK(confine("{'boundary':'oci','runtime':'crun'}", "{'boundary':'oci','runtime':'runc'}", "child", &other, &err) == -EPERM);
 	CHECK_STR(err.text, "a cell has one OCI runtime, and both 'runc' and 'crun' are demanded");
+}
+
+TEST(dispatch_confine_images)
+{
+	static const struct { const char *parent, *child, *want; } cases[] = {
+		{ "null", "null", "null" },
+		{ "'digest'", "null", "'digest'" },
+		{ "null", "'digest'", "'digest'" },
+		{ "'signature:/a'", "'digest;signature:/b'", "'digest;signature:/b;signature:/a'" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
+		OWN(freep) char *parent = str_format("{'images':%s}", cases[i].parent);
+		OWN(freep) char *child = str_format("{'images':%s}", cases[i].child);
+
+		CHECK_OK(confine(parent, child, "child", &plan, NULL));
+		check_json(json_object_get(plan.resolved, "images"), cases[i].want);
+	}
+}
+
+/* A child is held to the hosts that its parent's word names, as the parent is. */
+TEST(dispatch_confine_hosts_of_secrets)
+{
+	static const struct { const char *policy, *words, *want; } cases[] = {
+		{ "", "['M@a.x']", "['M@a.x']" },
+		{ "", "['M=N:npmrc@a.x,b.x:8080']", "['M@a.x,b.x:8080']" },
+		{ ",'secrets':['M','K']", "['M@a.x','K']", "['M@a.x','K']" },
+		{ ",'secrets':['M@b.x']", "['M']", "['M@b.x']" },
+		{ ",'secrets':{'M':null}", "['M@a.x,b.x','K']", "{'K':null,'M':{'hosts':['a.x','b.x']}}" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
+		OWN(freep) char *policy = str_format("{'egress':[{'allow':'a.x'}]%s,'version':1}", cases[i].policy);
+		OWN(freep) char *parent = str_format("{'secrets':%s}", cases[i].words);
+		OWN(json_decrefp) json_t *outer = NULL;
+
+		CHECK_OK(confine_within(policy, parent, "{}", "child", &plan, NULL));
+		outer = json(plan.outer);
+		check_json(json_object_get(outer, "secrets"), cases[i].want);
+	}
 }

@@ -85,6 +85,43 @@ TEST(policy_images_have_a_maximum)
 	CHECK_ERR(r, E2BIG);
 }
 
+#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+TEST(policy_images_check_engine)
+{
+	static const struct { const char *require, *ref; bool is_compared; int error; } cases[] = {
+		{ "", "box:1", false, 0 },
+		{ "digest", "box:1", false, EPERM },
+		{ "digest", "box:1", true, 0 },
+		{ "digest", "box@sha256:" HEX, false, 0 },
+		{ "digest", "sha256:" HEX, false, 0 },
+		{ "digest", "box@sha256:", false, EPERM },
+		{ "digest", "box@sha256:" HEX "0", false, EPERM },
+		{ "digest", "sha256:" HEX "@1", false, EPERM },
+		{ "signature:/a", "box@sha256:" HEX, true, ENOTSUP },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct policy_images images = {0};
+
+		CHECK_OK(policy_images_parse(cases[i].require, &images, NULL));
+		CHECK_ERR(policy_images_check_engine(&images, cases[i].ref, cases[i].is_compared, NULL), cases[i].error);
+	}
+}
+
+TEST(policy_images_check_folder)
+{
+	static const struct { const char *require; int error; } cases[] = { { "", 0 }, { "digest", EPERM },
+		{ "signature:/a", EPERM } };
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct policy_images images = {0};
+
+		CHECK_OK(policy_images_parse(cases[i].require, &images, NULL));
+		CHECK_ERR(policy_images_check_folder(&images, NULL), cases[i].error);
+	}
+}
+
 TEST(policy_images_parse_is_strict)
 {
 	static const char *const bad[] = { "signature", "signature:", "signature:a", "signature:/a,", "digests", "digest,x",

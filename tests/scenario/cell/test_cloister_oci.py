@@ -404,6 +404,17 @@ def test_who_chooses_the_policy(bundle):  # noqa: F811
 
 
 @as_one
+@pytest.mark.parametrize("required", ["digest", "signature, keys: [/key.pub]"])
+def test_a_policy_that_requires_a_signed_image(bundle, required):  # noqa: F811
+    """The bundle of an engine has neither a digest nor a signature."""
+    bundle.operator.folder("policies", {"web.yaml": f"version: 1\nimages: {{require: {required}}}\n"})
+    bundle.options += ["--policies", str(bundle.operator.base / "policies")]
+    bundle.write("true", annotations={POLICY: "web"})
+    assert "a folder as root has none" in bundle.refused("create", "--bundle", bundle.folder, "c1")
+    assert os.listdir(bundle.states) == []
+
+
+@as_one
 def test_secrets_by_annotation(bundle):  # noqa: F811
     operator = bundle.operator
     operator.cloister("secret", "add", "TOKEN", "--host", "www.example.test", input="real-value-1234567890").ok()

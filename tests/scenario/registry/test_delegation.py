@@ -130,6 +130,19 @@ def test_secrets_that_the_parent_has_not(online):
     assert told["secrets"] == ["KEY"] and sorted(told["confined"]["left_out"]["secrets"]) == ["MORE", "THIRD"]
 
 
+def test_a_secret_goes_only_where_the_parents_word_lets_it(online):
+    operator = online.operator
+    real = canary()
+    give(online, real, "--host", "www.example.test", "--in", "header:authorization")
+    policy(operator, "all", ANY)
+    send = "; ".join(" ".join([*CURL, *CODE, '-H "Authorization: Bearer $KEY"', url]) for url in (f"{UP}/echo", f"{WWW}/echo"))
+    agent(operator, "child", send, policy="all", secrets=["KEY"])
+    dispatch(operator, "child")
+    assert len(online.lab.seen(real)) == 2
+    dispatch(operator, "--parent", lead(operator, policy="all", secrets=["KEY@up.example.test"]), "child")
+    assert len(online.lab.seen(real)) == 3
+
+
 # ---- what was taken back while the parent ran -----------------------------------------
 
 def refused(operator, parent, *parts):

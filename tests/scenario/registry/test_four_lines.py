@@ -251,6 +251,19 @@ def test_a_granted_secret(operator):
     assert show(operator, all_of(operator)[0]["id"])["resolved"]["granted"]["secrets"] == ["KEY"]
 
 
+def test_a_granted_secret_goes_where_the_operator_lets_it(operator):
+    operator.cloister("secret", "add", "KEY", "--host", "a.example", input="s3cret\n").ok()
+    operator.cloister("policy", "register", "--name", "web", operator.file("web.yaml", json.dumps(
+        {"version": 1, "egress": [{"allow": "*.example"}]}))).ok()
+    agent(operator, "bare", "true", policy="web", grantable={"secrets": ["KEY"]})
+    agent(operator, "narrow", "true", policy="web", grantable={"secrets": ["KEY@a.example"]})
+    for name in ("bare", "narrow"):
+        dispatch(operator, name, "--secret", "KEY@evil.example").sentence("cannot be granted", "its `grantable` has it as")
+    for word in ("KEY", "KEY@a.example"):
+        told = json.loads(dispatch(operator, "--dry-run", "--json", "narrow", "--secret", word).ok())
+        assert (told["secrets"], told["granted"]["secrets"]) == (["KEY@a.example"], ["KEY"])
+
+
 def test_a_key_means_the_same_grants(operator):
     capability(operator, "c", {"f": "1"})
     agent(operator, "x", "true", grantable={"capabilities": ["c"]})
