@@ -512,7 +512,7 @@ def test_a_slow_exec_is_not_given_up(operator):
     program = operator.own(Path(shutil.copy("/bin/true", folder)))
     cell, _, _ = start(operator, "-v", f"{folder}:/opt/programs:ro")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
-    with open(program, "rb+") as file:
+    with open(program, "rb") as file:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         process = operator.spawn(operator.program, "exec", cell, "--", "/opt/programs/true")
         signal.sigwait([signal.SIGIO])
