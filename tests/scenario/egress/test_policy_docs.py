@@ -27,6 +27,10 @@ def is_object(block):
     return block.startswith("name: ")
 
 
+def is_profile(block):
+    return "\nprogram: " in block
+
+
 def whole(block):
     """Rules alone are taken for items of `egress`."""
     if not block.startswith("- "):
@@ -39,7 +43,7 @@ def test_examples_pass_check(operator, name):
     for number, block in enumerate(blocks(name)):
         if not is_cases(block) and not is_secrets(block) and not is_object(block):
             file = operator.file(f"docs/{number}.yaml", whole(block))
-            done = operator.cloister("policy", "check", file)
+            done = operator.cloister("profile" if is_profile(block) else "policy", "check", file)
             assert done.status == 0, (done.err, block)
 
 
