@@ -133,9 +133,10 @@ def test_secrets_that_the_parent_has_not(online):
 def test_a_secret_goes_only_where_the_parents_word_lets_it(online):
     operator = online.operator
     real = canary()
-    give(online, real, "--host", "www.example.test", "--in", "header:authorization")
+    operator.cloister("secret", "add", "KEY", "--host", "up.example.test", "--host", "up2.example.test", input=real).ok()
     policy(operator, "all", ANY)
-    send = "; ".join(" ".join([*CURL, *CODE, '-H "Authorization: Bearer $KEY"', url]) for url in (f"{UP}/echo", f"{WWW}/echo"))
+    send = "; ".join(" ".join([*CURL, *CODE, '-H "Authorization: Bearer $KEY"', url]) for url in (
+        f"{UP}/echo", "https://up2.example.test/echo"))
     agent(operator, "child", send, policy="all", secrets=["KEY"])
     dispatch(operator, "child")
     assert len(online.lab.seen(real)) == 2
