@@ -205,7 +205,7 @@ archive_key(const struct image_ref *ref, struct store_key *ret_key)
 }
 
 static int
-use_loaded(struct store *s, const struct store_key *key, struct store_image *ret_image, char **ret_name, struct err *err)
+use_loaded(struct store *s, const struct store_key *key, struct store_image *ret_image, struct err *err)
 {
 	OWN(store_found_free) struct image_descriptor found = {0};
 	OWN(store_image_free) struct store_image image = {0};
@@ -218,7 +218,6 @@ use_loaded(struct store *s, const struct store_key *key, struct store_image *ret
 		r = unpack_image(s, &image, err);
 	if (r < 0)
 		return r;
-	*ret_name = TAKE(found.name);
 	*ret_image = image;
 	image = (struct store_image){0};
 	return 0;
@@ -231,7 +230,7 @@ bring_archive(struct store *s, const struct image_ref *ref, struct store_image *
 {
 	struct store_key before, after;
 	bool has_key = archive_key(ref, &before) == 0;
-	int r = has_key ? use_loaded(s, &before, ret_image, ret_name, err) : -ENOENT;
+	int r = has_key ? use_loaded(s, &before, ret_image, err) : -ENOENT;
 
 	if (r == 0)
 		return 0;

@@ -402,9 +402,9 @@ def test_a_redirect_to_this_machine(puller, liar, host):
 
 
 def pump(one, two):
-    while data := one.recv(65536):
-        two.sendall(data)
     with contextlib.suppress(OSError):
+        while data := one.recv(65536):
+            two.sendall(data)
         two.shutdown(socket.SHUT_WR)
 
 
