@@ -221,7 +221,7 @@ def test_where_a_file_of_the_home_is_in_the_cell(operator):
     assert terminal.end() == 0
     assert terminal.text == f"cloister: {config} has this path in the cell too, where the home is /home/agent: for it " \
                             f"to be there, -v {inside}\r\n"
-    for words in (["-v", inside], ["-q", "-v", f"{config}:ro"], ["-v", f"{home / 'x'}:ro"], ["-w", str(home)]):
+    for words in (["-v", inside], ["-q", "-v", f"{config}:ro"], ["-v", f"{home / 'x'}:ro"], ["-q", "-w", str(home)]):
         terminal = Terminal(operator, *program, *words, "--", "true", env={"HOME": str(home)})
         assert (terminal.end(), terminal.text) == (0, ""), words
     who = operator.run("-v", inside, "--", "git", "config", "user.email", env={"HOME": str(home)})

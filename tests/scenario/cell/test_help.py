@@ -8,7 +8,7 @@ from operators import CLOISTER, only_root
 
 COMMANDS = ["run", "learn", "ps", "top", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
-            "diff", "apply", "discard", "purge", "trust", "policy", "capability", "agent", "env", "assign", "secret",
+            "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "assign", "secret",
             "dispatch", "dispatches", "serve", "dashboard", "mcp", "audit", "image", "vm", "doctor",
             "completion", "help", "version"]
 

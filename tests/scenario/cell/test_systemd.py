@@ -147,5 +147,6 @@ def test_units_at_work(machine):
     assert machine.do("sh", "-c", "kill -9 $(systemctl show --property MainPID --value cloister.service)")[0] == 0
     wait_until(lambda: machine.show("NRestarts") == "1" and machine.is_active("cloister.service") == "active",
                "it was started again")
-    assert machine.do("cloister", "exec", cell, "--", "touch", "/tmp/go") == (0, "")
+    # The cell may end before `touch` is reported to have.
+    assert machine.do("cloister", "exec", cell, "--", "touch", "/tmp/go") in ((0, ""), (125, "cloister: the cell has ended"))
     assert machine.await_state(long, "finished")["exit_code"] == 7

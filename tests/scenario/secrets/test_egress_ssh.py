@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,10 @@ class Sshd:
 @pytest.fixture(scope="module")
 def servers(lab, ground):
     """At up.example.test and ws.example.test."""
-    servers = Sshd(lab, ground / "sshd-up", UP), Sshd(lab, ground / "sshd-ws", WS)
+    # Other modules have servers of their own.
+    folder = Path(tempfile.mkdtemp(prefix="sshd-", dir=ground))
+    folder.chmod(0o755)
+    servers = Sshd(lab, folder / "up", UP), Sshd(lab, folder / "ws", WS)
     yield servers
     for server in servers:
         server.close()
