@@ -259,7 +259,7 @@ def test_a_policy_demands_a_runtime(operator, asked, demanded, gets):
 
 def test_a_policys_program_is_not_run_outside_of_the_cell(operator):
     """A policy may come with a project: unlike that of an option, its runtime is not asked what it is."""
-    ran = operator.base / "ran"
+    ran = operator.folder("own") / "ran"
     path = operator.file("own/other", f"#!/bin/sh\ntouch {ran}; exit 3\n")
     path.chmod(0o755)
     file = operator.file("p.yaml", f"version: 1\nboundary: oci\nruntime: {path}\n")
