@@ -39,7 +39,7 @@ static const struct cli_verb secret[] = {
 	{0}
 };
 static const struct cli_verb profile[] = {
-	{ "list", "list all profiles: yours, the project's, and those that come with cloister" },
+	{ "list", "list all profiles: yours, the project's and built-in ones" },
 	{ "show NAME", "print a profile" },
 	{ "check [FILE...]", "report errors of profiles, by default of all" },
 	{ "new NAME", "write a profile of your own" },

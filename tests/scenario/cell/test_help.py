@@ -68,6 +68,7 @@ VERBS = {
     "audit": ["verify", "show", "export", "prove", "key"],
     "image": ["pull", "load", "list", "show", "diff", "remove", "prune", "save", "build"],
     "vm": ["template", "list", "remove", "wait"],
+    "profile": ["list", "show", "check", "new", "edit", "trust", "forget"],
 }
 
 

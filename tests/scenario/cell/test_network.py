@@ -217,7 +217,7 @@ def test_the_hint_comes_at_once(operator):
 def test_the_hint_in_a_terminal(operator):
     """A line of its own, though the agent's terminal ends no lines."""
     terminal = Terminal(operator, operator.program, "run", "-t", "--", "sh", "-c", "getent hosts a.example; cat")
-    terminal.expect(r"\r\ncloister: " + TRIED + r"[^\n]*\r\n")
+    terminal.expect(r"(?:^|\r\n)cloister: " + TRIED + r"[^\n]*\r\n")
     terminal.type("\x04")
     assert terminal.end() != 125
     terminal.close()
