@@ -90,7 +90,8 @@ def test_packages_install_in_a_clean_root(debs, tmp_path):
     release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     root = tmp_path / "root"
     packages = [path for path in debs.glob("*.deb") if "dbgsym" not in path.name]
-    run("mmdebstrap", "--variant=apt", "--mode=root", *(f"--include={path}" for path in packages),
+    # The root sees the files of the packages while it is made.
+    run("mmdebstrap", "--variant=apt", "--mode=root", "--hook-dir=/usr/share/mmdebstrap/hooks/file-mirror-automount", *(f"--include={path}" for path in packages),
         "--include=ca-certificates", release["VERSION_CODENAME"].strip('"'), root)
     said = run("chroot", root, "cloister", "help")
     assert said.startswith("cloister runs AI agents")
