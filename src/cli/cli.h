@@ -126,6 +126,9 @@ int cli_parse(const struct cli_option *options, int argc, char **argv, bool anyw
               int (*take)(void *arg, const struct cli_option *option, const char *value,
                           struct err *err),
               void *arg, int *ret_rest, struct err *err);
+/* The option "--name" or "-n", or NULL. */
+const struct cli_option *cli_find_option(const struct cli_option *options, const char *word);
+bool cli_asks_for_help(const char *word);       /* "--help", "-h": no command has options of these names */
 /* A TAKE that checks the text of --why. */
 int cli_check_why(void *arg, const struct cli_option *option, const char *value, struct err *err);
 

@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "base/own.h"
-#include "boundary/boundary.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
-#include "cli/run.h"
+#include "policy/policy_boundary.h"
 #include "policy/policy_preset.h"
 #include "vault/catalogue.h"
 
@@ -136,6 +135,15 @@ offer_services(const struct completing *c)
 		offer(c, e->name, e->title);
 }
 
+static void
+offer_boundaries(const struct completing *c)
+{
+	for (const char *const *name = policy_boundary_names; *name != NULL; name++)
+		offer(c, *name, NULL);
+	offer(c, BOUNDARY_DOCKER, NULL);
+	offer(c, POLICY_BOUNDARY_STRONGEST, NULL);
+}
+
 static int
 offer_profile(void *arg, const char *name)
 {
@@ -159,8 +167,6 @@ is_about_profiles(const struct completing *c)
 static void
 offer_values(struct completing *c, const struct cli_option *option)
 {
-	static const char boundaries[] = "namespace|oci|gvisor|microvm|docker|strongest";
-
 	if (strcmp(option->name, "allow") == 0)
 		offer_presets(c);
 	else if (strcmp(option->name, "like") == 0 && is_about_profiles(c))
@@ -168,7 +174,7 @@ offer_values(struct completing *c, const struct cli_option *option)
 	else if (strcmp(option->name, "like") == 0)
 		offer_services(c);
 	else if (strcmp(option->name, "boundary") == 0)
-		offer_choices(c, boundaries);
+		offer_boundaries(c);
 	else if (strcmp(option->name, "cell") == 0)
 		offer_cells(c);
 	else if (strncmp(option->arg, "FILE", 4) == 0 || strncmp(option->arg, "DIR", 3) == 0 ||
@@ -201,16 +207,6 @@ offer_words(struct completing *c, const char *use)
 
 /* ---- where the last word stands ---- */
 
-static const struct cli_option *
-option_of(const struct cli_command *command, const char *word)
-{
-	for (const struct cli_option *o = command->options; o->name != NULL; o++)
-		if ((word[1] == '-' && strcmp(word + 2, o->name) == 0) ||
-		    (word[1] == o->letter && o->letter != 0 && word[2] == '\0'))
-			return o;
-	return NULL;
-}
-
 static const struct cli_verb *
 find_verb(const struct cli_verb *verb, const char *word)
 {
@@ -230,7 +226,7 @@ complete(struct completing *c)
 	bool ended = false;
 
 	for (int i = 0; i < c->n; i++) {
-		const struct cli_option *o = c->words[i][0] == '-' && !ended ? option_of(c->command, c->words[i]) : NULL;
+		const struct cli_option *o = ended ? NULL : cli_find_option(c->command->options, c->words[i]);
 		const bool has_value = o != NULL && o->arg != NULL, may_lack = has_value && o->arg[0] == '[';
 
 		if (has_value && i + 1 == c->n)

@@ -158,12 +158,6 @@ cmd_help(int argc, char **argv)
 	return 0;
 }
 
-static bool
-asks_for_help(const char *word)
-{
-	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -175,15 +169,15 @@ main(int argc, char **argv)
 		cli_help_all();
 		return CLI_FAILED;
 	}
-	if (asks_for_help(argv[1]))
+	if (cli_asks_for_help(argv[1]))
 		return cmd_help(argc - 1, argv + 1);
 	if (strcmp(argv[1], "--version") == 0)
 		return cmd_version(1, argv);
 	c = cli_find_command(argv[1]);
 	if (c == NULL)
 		return unknown_command(argv[1]);
-	if ((argc == 3 && asks_for_help(argv[2])) ||
-	    (argc == 4 && cli_verbs_of(c) != NULL && asks_for_help(argv[3]))) {
+	if ((argc == 3 && cli_asks_for_help(argv[2])) ||
+	    (argc == 4 && cli_verbs_of(c) != NULL && cli_asks_for_help(argv[3]))) {
 		cli_help_one(c);
 		return 0;
 	}

@@ -110,11 +110,19 @@ take_value(struct walk *w, const struct cli_option *option, const char *value,
 	return w->take == NULL ? 0 : w->take(w->arg, option, value, err);
 }
 
-static bool
-asks_for_help(const struct walk *w, const char *word)
+const struct cli_option *
+cli_find_option(const struct cli_option *options, const char *word)
 {
-	return (strcmp(word, "--help") == 0 && find_long(w->options, "help", 4) == NULL) ||
-	       (strcmp(word, "-h") == 0 && find_letter(w->options, 'h') == NULL);
+	if (word[0] != '-' || word[1] == '\0')
+		return NULL;
+	return word[1] == '-' ? find_long(options, word + 2, strlen(word + 2)) :
+	       word[2] == '\0' ? find_letter(options, word[1]) : NULL;
+}
+
+bool
+cli_asks_for_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
 static int
@@ -199,7 +207,7 @@ cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere
 			moved++;
 			continue;
 		}
-		if (asks_for_help(&w, word)) {
+		if (cli_asks_for_help(word)) {
 			cli_help_one(cli_current);
 			exit(fflush(stdout) == 0 ? 0 : CLI_FAILED);
 		}

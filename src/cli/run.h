@@ -140,6 +140,8 @@ int run_take_agent(struct run *run, int argc, char **argv, struct err *err);
 /* run_hints.c: hints where -e and -v may do something else than intended. */
 void run_note_env(struct run *run, const char *text);
 void run_print_hints(const struct run *run);
+/* The operator's home without links; the caller owns it.  NULL: there is none. */
+char *run_find_home(void);
 
 /* run_broad.c: warns of grants that are broader than a project; with --strict, refuses them. */
 int run_note_broad(const struct run *run, struct err *err);

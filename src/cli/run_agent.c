@@ -59,7 +59,7 @@ choose_folder(const struct run *run, struct run_agent *a, struct err *err)
 static int
 check_folder(const struct run_agent *a, struct err *err)
 {
-	OWN(freep) char *home = getenv("HOME") == NULL ? NULL : realpath(getenv("HOME"), NULL);
+	OWN(freep) char *home = run_find_home();
 	const bool is_home = home != NULL && a->here != NULL && strcmp(home, a->here) == 0;
 
 	if (!is_home && (a->here == NULL || strcmp(a->here, "/") != 0))

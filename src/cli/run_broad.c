@@ -1,5 +1,6 @@
 /* run_broad.c - notices grants that give an agent more than a project: a whole home, keys, an engine's socket. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,25 +32,23 @@ static const char *const engines[] = { "docker.sock", "podman.sock", "containerd
 static const char *
 store_in(const char *folder)
 {
-	for (size_t i = 0; i < ARRAY_LEN(stores); i++) {
-		OWN(freep) char *path = str_format("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, stores[i]);
-		struct stat st;
+	OWN(closep) int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
 
-		if (path != NULL && lstat(path, &st) == 0)
+	for (size_t i = 0; dir >= 0 && i < ARRAY_LEN(stores); i++)
+		if (fstatat(dir, stores[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
 			return stores[i];
-	}
 	return NULL;
 }
 
 static bool
 is_store(const char *path, const char *home)
 {
-	for (size_t i = 0; home != NULL && i < ARRAY_LEN(stores); i++) {
-		OWN(freep) char *store = str_format("%s/%s", home, stores[i]);
+	const char *rest = home != NULL && tree_is_beneath(path, home) ? path + strlen(home) : "";
 
-		if (store != NULL && tree_is_beneath(path, store))
+	for (size_t i = 0; *rest == '/' && i < ARRAY_LEN(stores); i++)
+		if (tree_is_beneath(rest + 1, stores[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -76,7 +75,7 @@ is_of_system(const char *path)
 #define KEYS_HINT "give the cell a placeholder instead: `cloister secret add NAME`, then -s NAME"
 #define HOME_HINT "name the folder of one project, such as -w ~/project"
 
-/* Sets ERR, without a code, if the grant is broad. */
+/* If the grant is broad, ERR says how, and names a narrower form. */
 static bool
 is_broad(const struct cell_grant *grant, const char *home, struct err *err)
 {
@@ -102,7 +101,7 @@ is_broad(const struct cell_grant *grant, const char *home, struct err *err)
 int
 run_note_broad(const struct run *run, struct err *err)
 {
-	OWN(freep) char *home = getenv("HOME") == NULL ? NULL : realpath(getenv("HOME"), NULL);
+	OWN(freep) char *home = run_find_home();
 
 	for (size_t i = 0; i < run->spec.n_grants; i++) {
 		struct err broad = {0};

@@ -34,6 +34,12 @@ hint_env(const char *text)
 	        "use `cloister secret add %.*s` and -s %.*s\n", len, text, len, text, len, text);
 }
 
+char *
+run_find_home(void)
+{
+	return getenv("HOME") == NULL ? NULL : realpath(getenv("HOME"), NULL);
+}
+
 /* A program looks for this in its home and will not find it: the home is elsewhere in a cell. */
 static void
 hint_home(const char *path, size_t home_len)
@@ -51,7 +57,7 @@ hint_home(const char *path, size_t home_len)
 void
 run_print_hints(const struct run *run)
 {
-	OWN(freep) char *home = getenv("HOME") == NULL ? NULL : realpath(getenv("HOME"), NULL);
+	OWN(freep) char *home = run_find_home();
 	size_t len = home == NULL ? 0 : strlen(home);
 
 	if (run->spec.quiet)

@@ -9,8 +9,6 @@
 #include "base/own.h"
 #include "policy/policy_yaml.h"
 
-#define STRONGEST "strongest"
-
 const char *const policy_boundary_names[] = {
 	BOUNDARY_DEFAULT,
 #ifdef CLOISTER_MUTANT
@@ -68,14 +66,14 @@ policy_boundary_parse(const char *text, struct policy_boundary *ret_boundary, st
 		*ret_boundary = b;
 		return 0;
 	}
-	b.strongest = len == strlen(STRONGEST) && strncmp(text, STRONGEST, len) == 0;
+	b.strongest = len == strlen(POLICY_BOUNDARY_STRONGEST) && strncmp(text, POLICY_BOUNDARY_STRONGEST, len) == 0;
 	if (!b.strongest && text[len] == ',' && find_name(text, len) >= 0)
-		return err_set(err, EINVAL, "'%.64s' is not a boundary: only '" STRONGEST "' can have another one behind it, "
-		               "as in '" STRONGEST "," BOUNDARY_DEFAULT "'", text);
+		return err_set(err, EINVAL, "'%.64s' is not a boundary: only '" POLICY_BOUNDARY_STRONGEST "' can have another one behind it, "
+		               "as in '" POLICY_BOUNDARY_STRONGEST "," BOUNDARY_DEFAULT "'", text);
 	if (b.strongest && text[len] == ',') {
 		text += len + 1;
 		if (strcmp(text, BOUNDARY_DOCKER) == 0)
-			return err_set(err, EINVAL, "'" STRONGEST "," BOUNDARY_DOCKER "' is not a boundary: '" BOUNDARY_DOCKER "' is no "
+			return err_set(err, EINVAL, "'" POLICY_BOUNDARY_STRONGEST "," BOUNDARY_DOCKER "' is not a boundary: '" BOUNDARY_DOCKER "' is no "
 			               "stronger than '" BOUNDARY_DEFAULT "'");
 		least = find_name(text, strlen(text));
 		if (least < 0)
@@ -83,7 +81,7 @@ policy_boundary_parse(const char *text, struct policy_boundary *ret_boundary, st
 	} else {
 		least = b.strongest ? TOP : find_name(text, len);
 		if (least < 0)
-			return no_such(err, text, len, " or " STRONGEST);
+			return no_such(err, text, len, " or " POLICY_BOUNDARY_STRONGEST);
 	}
 	b.least = (unsigned)least;
 	*ret_boundary = b;
@@ -93,7 +91,7 @@ policy_boundary_parse(const char *text, struct policy_boundary *ret_boundary, st
 static int
 bad_node(const struct node *node, struct err *err)
 {
-	return node_err(err, node, "the boundary is a name, or [" STRONGEST ", " BOUNDARY_DEFAULT "]");
+	return node_err(err, node, "the boundary is a name, or [" POLICY_BOUNDARY_STRONGEST ", " BOUNDARY_DEFAULT "]");
 }
 
 int
@@ -125,7 +123,7 @@ policy_boundary_text(const struct policy_boundary *b, char text[POLICY_BOUNDARY_
 		snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, BOUNDARY_DOCKER);
 		return text;
 	}
-	snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, "%s%s%s", b->strongest ? STRONGEST : "",
+	snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, "%s%s%s", b->strongest ? POLICY_BOUNDARY_STRONGEST : "",
 	         b->strongest && has_name ? "," : "", has_name ? policy_boundary_names[b->least] : "");
 	return text;
 }

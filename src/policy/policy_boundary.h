@@ -20,6 +20,8 @@ struct node;
 #define BOUNDARY_STREAM "stream"
 #endif
 
+#define POLICY_BOUNDARY_STRONGEST "strongest"   /* a word in the place of a name */
+
 /* In order of strength; the default is first, and NULL ends the list. */
 extern const char *const policy_boundary_names[];
 /* -EINVAL, with an error that lists the names, if there is no such kind. */
