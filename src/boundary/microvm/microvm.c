@@ -356,6 +356,8 @@ microvm_check(const struct cell_spec *spec, struct err *err)
 	if (spec->limits.memory < MEMORY_LEAST)
 		return err_set(err, EINVAL, "a virtual machine also needs memory for its kernel: use --memory %s or more",
 		               MEMORY_LEAST_TEXT);
+	if (ns_refuse_sockets(spec, "a virtual machine", err) < 0)
+		return -err->code;
 	driver = vm_choose_driver(spec->vm_monitor, err);
 	if (driver == NULL || (driver->check != NULL && driver->check(spec, err) < 0))
 		return -err->code;

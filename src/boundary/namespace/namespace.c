@@ -264,6 +264,18 @@ ns_check(const struct cell_spec *spec, struct err *err)
 	return raise_core_limit(err);
 }
 
+int
+ns_refuse_sockets(const struct cell_spec *spec, const char *walls, struct err *err)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (stat(spec->grants[i].host, &st) == 0 && S_ISSOCK(st.st_mode))
+			return err_set(err, ENOTSUP, "%s has a kernel of its own, so the socket '%s' cannot be granted to it: "
+			               "leave it out, or use --boundary namespace", walls, spec->grants[i].host);
+	return 0;
+}
+
 /* Init gets the channel by which the walls were made; or, BY_STREAM, a byte stream instead. */
 static int
 make_channels(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_stream, struct err *err)

@@ -62,6 +62,8 @@ void ns_drop_fds(struct walls *w);
 void ns_abandon(struct walls *w);
 unsigned ns_can(void);
 int ns_check(const struct cell_spec *spec, struct err *err);
+/* -ENOTSUP if a socket is granted: no client behind another kernel reaches it. */
+int ns_refuse_sockets(const struct cell_spec *spec, const char *walls, struct err *err);
 uid_t ns_inner_root(unsigned slot);
 void ns_give_to_agent(int fd, unsigned slot, const struct cell_spec *spec);
 /* The functions of a boundary whose walls these are, but for examine(), start(), check() and pids(). */

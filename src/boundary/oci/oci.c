@@ -71,6 +71,8 @@ oci_check(const struct cell_spec *spec, struct err *err)
 		return err_set(err, EINVAL, "the cell's description names no OCI runtime");
 	if (spec->profile == CELL_PROFILE_NESTED)
 		return err_set(err, ENOTSUP, "an OCI runtime cannot carry --profile nested: use the boundary namespace");
+	if (strcmp(spec->runtime_kind, "runsc") == 0 && ns_refuse_sockets(spec, "gVisor", err) < 0)
+		return -err->code;
 	return ns_check(spec, err);
 }
 
