@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/spawn.h"
+#include "base/tree.h"
 #include "canon/hash.h"
 #include "cli/cli.h"
 #include "cli/run.h"
@@ -69,6 +70,9 @@ run_find_disk(struct cell_spec *spec, const char *cache)
 	bool found;
 	pid_t pid;
 
+	/* The supervisor will refuse a root around cloister's own folders. */
+	if (!is_image && tree_is_beneath(cache, spec->rootfs))
+		return;
 	if (disk_find_maker(NULL) == NULL || pipe2(ends, O_CLOEXEC) < 0)
 		return;
 	snprintf(agent, sizeof(agent), "%d", spec->root ? 0 : CELL_AGENT_ID);
