@@ -46,7 +46,7 @@ TEST(lz4_unpack)
 			continue;
 		}
 		CHECK(r == 0 && out.len == strlen(lz4_cases[i].want));
-		CHECK(r == 0 && memcmp(out.data, lz4_cases[i].want, out.len) == 0);
+		CHECK(out.len == 0 || memcmp(out.data, lz4_cases[i].want, out.len) == 0);
 	}
 }
 
