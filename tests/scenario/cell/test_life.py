@@ -348,13 +348,15 @@ def test_stop(operator):
     assert "operator" in ended(operator, id)["cause"]
 
 
-def test_stop_kills_a_cell_that_ignores_it(operator):
+def test_stop_kills_a_cell_that_ignores_it(operator, boundary):
+    # An emulated machine on a busy host needs time to say that it was told.
+    patience = 5 if boundary == "microvm" else 0.3
     id = operator.detach("--", "sh", "-c", STUBBORN)
     wait_until(lambda: "ready" in operator.cloister("logs", id).out, "it catches TERM")
     pids = operator.pids(id)
     before = time.monotonic()
-    operator.cloister("stop", "-t", "300ms", id).ok()
-    assert time.monotonic() - before >= 0.3
+    operator.cloister("stop", "-t", f"{round(patience * 1000)}ms", id).ok()
+    assert time.monotonic() - before >= patience
     check_gone(*pids)
     assert operator.cloister("logs", id).ok() == "ready\ntold\n"
     assert ended(operator, id)["status"] == 137
