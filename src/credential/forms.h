@@ -7,7 +7,7 @@
 
 /* FORM(GROQ) is "'gsk_{w52}'": a form as one shape, in quotes, as files of secrets have it. */
 #define FORM(name) FORM_TEXT(FORM_##name)
-#define FORM_TEXT(form) FORM_JOIN(form)
+#define FORM_TEXT(...) FORM_JOIN(__VA_ARGS__)
 #define FORM_JOIN(mark, tail) "'" mark tail "'"
 
 #define FORM_GITHUB_CLASSIC     "ghp_", "{w30}{crc62}"

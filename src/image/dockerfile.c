@@ -265,7 +265,7 @@ take_flags(struct reader *d, const char **text, const struct flag *flags, size_t
 static int
 read_command(struct reader *d, struct build_step *step, const char *text, struct err *err)
 {
-	int r = take_flags(d, &text, NULL, 0, err);
+	int r = take_flags(d, &text, &(struct flag){0}, 0, err);
 
 	if (r == 0)
 		r = refuse_heredoc(d, text, err);

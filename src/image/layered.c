@@ -155,9 +155,7 @@ append_name(char path[PATH_MAX], const char *name, size_t len)
 
 	if (have + len + 2 > PATH_MAX)
 		return -ENAMETOOLONG;
-	memcpy(path + have, "/", have > 0);
-	memcpy(path + have + (have > 0), name, len);
-	path[have + (have > 0) + len] = '\0';
+	snprintf(path + have, PATH_MAX - have, "%s%.*s", have > 0 ? "/" : "", (int)len, name);
 	return 0;
 }
 

@@ -265,7 +265,7 @@ int
 ns_build(const struct ns_plan *given, struct err *err)
 {
 	struct ns_plan own = *given, *plan = &own;
-	int landlock, ssh = -1, r = ns_set_kernel(plan, err);
+	int landlock = -1, ssh = -1, r = ns_set_kernel(plan, err);
 
 	own.ssh = &ssh;
 	if (r == 0)

@@ -272,8 +272,9 @@ leave_stdio(struct err *err)
 _Noreturn static void
 keep(struct keeper *k, pid_t container)
 {
-	struct oci own = *k->oci;
+	static struct oci own;
 
+	own = *k->oci;
 	if (dup2(own.log, LOG_FD) < 0)
 		_exit(125);
 	own.log = LOG_FD;

@@ -128,7 +128,7 @@ load_layout(struct store *s, const struct source *src, const char *tag, struct i
 {
 	OWN(image_index_free) struct image_index index = {0};
 	OWN(freep) char *list = NULL, *text = NULL;
-	const struct image_descriptor *d;
+	const struct image_descriptor *d = NULL;
 	enum image_document kind;
 	size_t len;
 	int r = source_read(src, LAYOUT_INDEX, &list, &len, err);

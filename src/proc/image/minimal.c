@@ -143,7 +143,7 @@ is_applet(const char *name)
 static int
 put_links(struct tar_write *t, struct busybox *b, struct err *err)
 {
-	char *names[APPLETS_MAX], path[APPLET_MAX + 4], *rest = NULL;
+	char *names[APPLETS_MAX] = {0}, path[APPLET_MAX + 4], *rest = NULL;
 	size_t n = 0;
 	int r = 0;
 

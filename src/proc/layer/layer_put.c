@@ -34,7 +34,7 @@ static int
 take_xattrs(int fd, const char *names, size_t len, struct buf *ret_xattrs, struct err *err)
 {
 	char value[TAR_XATTRS_MAX];
-	const char *list[1024];
+	const char *list[1024] = {0};
 	size_t n = 0;
 
 	for (const char *name = names; name < names + len && n < ARRAY_LEN(list); name += strlen(name) + 1)

@@ -307,6 +307,7 @@ unpack_entry(struct unpack_tree *t, struct archive *a, struct archive_entry *ent
 	struct unpack_path path;
 	int dir, r = unpack_tree_count(t, err);
 
+	path.kind = UNPACK_IGNORED;
 	if (r == 0 && text == NULL)
 		r = err_set(err, EBADMSG, "one of its entries has no name");
 	if (r == 0)
