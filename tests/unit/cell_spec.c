@@ -39,7 +39,7 @@ sample(void)
 		.vm_kernel = strdup("/boot/k"), .vm_initramfs = strdup("/i"), .vm_emulated = true,
 		.vm_disk = strdup("/d"), .vm_disk_hash = { 5, [HASH_LEN - 1] = 6 },
 		.vm_kernel_hash = { 1, [HASH_LEN - 1] = 2 }, .vm_initramfs_hash = { 3, [HASH_LEN - 1] = 4 },
-		.image = { layers_of_sample, strdup("a.example/b:1"), { 7, [HASH_LEN - 1] = 8 }, 33, 44 }, .bare = true,
+		.image = { layers_of_sample, strdup("a.example/b:1"), { 7, [HASH_LEN - 1] = 8 }, 33, 44, false, 0 }, .bare = true,
 		.held = true, .bundle = { .layers = layers_of_sample, .scratches = setups_of_sample, .uid = 33, .gid = 65535,
 			.groups = { 4, 5 }, .n_groups = 2, .first_uid = 100000, .first_gid = 1, .metacopy = true },
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),

@@ -57,7 +57,8 @@ run_child(char *const *argv, const int stdio[3])
 	_exit(125);
 }
 
-/* Reaps whatever has ended.  True once PID has, whose status is then *ret_status. */
+/* Reaps whatever has ended.  True once PID has, whose status is then *ret_status; 0 if it was reaped before, as a
+ * container that ends while the runtime starts it. */
 static bool
 reap(pid_t pid, int *ret_status)
 {
@@ -69,7 +70,8 @@ reap(pid_t pid, int *ret_status)
 			*ret_status = status;
 			return true;
 		}
-	return false;
+	*ret_status = 0;
+	return waitpid(pid, &status, WNOHANG | __WALL) < 0 && errno == ECHILD;
 }
 
 /* Waits for the end of PID, and meanwhile reaps others: runtimes wait for them too.  Its exit status, or
