@@ -116,7 +116,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-vm test-oci test-oci-engines test-docker test-packages deb tarball vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-both test-vm test-oci test-oci-engines test-docker test-packages deb tarball vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -284,6 +284,11 @@ test: deps-test
 	$(SUB) mutant
 	@$(call JUDGE,$(B)) tools/run_tests.py $(SUITES)
 
+test-both: deps-test
+	$(SUB) all tests
+	$(SUB) mutant
+	@CLOISTER_TEST_BOTH=1 $(call JUDGE,$(B)) tools/run_tests.py $(SUITES)
+
 asan: deps-test
 	$(SUB) VARIANT=asan B=$(B)/asan all tests
 	@$(call JUDGE,$(B)/asan) tools/run_tests.py $(SUITES)
@@ -449,6 +454,7 @@ FORCE:
 ## make test SUITES="unit seeds"   only these of unit seeds tools cell egress secrets
 ##                  registry files steer escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
+## make test-both   the same, and each scenario both as root and as an ordinary user
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make test-oci-engines  containers of Docker and Podman as cells, at length
 ## make test-vm     cells in emulated virtual machines, at length

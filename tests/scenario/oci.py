@@ -39,6 +39,8 @@ NOT_IN_GVISOR = {
     "test_the_operators_policy_stays": "gVisor has priorities of its own",
     "test_other_devices": "gVisor has devices of its own",
     "test_mounts_are_quiet": "gVisor shows no flags of mounts",
+    "test_it_is_the_controlling_terminal": "gVisor's /dev/tty cannot be opened",
+    "test_agent_cannot_end_init": "in gVisor, an agent can end its own cell so",
 }
 # They need ls and stat, which fail in versions of gVisor that refuse a flag of statx.
 NOT_IN_OLD_GVISOR = {"test_workspace", "test_files"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import oci
 from operators import IS_STATIC, SECONDS, only_root, only_user
 
 PROGRAMS = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
@@ -156,8 +157,10 @@ def test_mounts_are_quiet(operator):
                         "cat", "/proc/self/mountinfo")
     seen = dict(mountinfo(said))
     assert {"/", "/usr", "/tmp", "/proc", "/granted", str(workspace)} <= set(seen)
+    # runc makes the devices in its /dev, which nobody can write.
+    own = {"/dev"} if oci.is_container(operator) and "ro" in seen["/dev"] else set()
     for path, flags in seen.items():
-        if not path.startswith(("/dev/", "/proc/")):
+        if path not in own and not path.startswith(("/dev/", "/proc/")):
             assert {"nosuid", "nodev"} <= flags, (path, flags)
     assert "ro" in seen["/"] and "ro" in seen["/usr"]
 
