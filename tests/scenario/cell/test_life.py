@@ -49,7 +49,7 @@ def is_hidden(operator):
 def are_all(operator, pids, n):
     """Whether they are the N processes of an ordinary cell, and the keeper of a container; in gVisor, there are as
     many as it likes."""
-    return len(pids) > 3 if oci.is_sandboxed(operator) else len(pids) == n + oci.is_container(operator)
+    return len(pids) >= 3 if oci.is_sandboxed(operator) else len(pids) == n + oci.is_container(operator)
 
 
 def daemons(operator, *options):
