@@ -25,6 +25,7 @@ NOT_IN_CONTAINERS = {
 NOT_IN_CRUN = {
     "test_mounts_are_quiet": "crun mounts the root again without nosuid and nodev, and nothing with set-id is in it",
 }
+DULL = "gVisor's terminals send no signals and know no end of input"
 NOT_IN_GVISOR = {
     "test_exec_shares_everything": "ls fails in Debian 12's version",
     "test_no_descriptor_above_2": "the agent has no pid here",
@@ -40,6 +41,15 @@ NOT_IN_GVISOR = {
     "test_other_devices": "gVisor has devices of its own",
     "test_mounts_are_quiet": "gVisor shows no flags of mounts",
     "test_it_is_the_controlling_terminal": "gVisor's /dev/tty cannot be opened",
+    "test_control_backslash": DULL,
+    "test_control_c_ends_a_program_that_does_not_catch_it": DULL,
+    "test_control_c_reaches_the_foreground_job": DULL,
+    "test_control_d_is_the_end_of_input": DULL,
+    "test_job_control": DULL,
+    "test_stopped_and_continued": DULL,
+    "test_window_size": DULL,
+    "test_the_hint_in_a_terminal": DULL,
+    "test_no_tty": "ls fails in Debian 12's version",
     "test_agent_cannot_end_init": "in gVisor, an agent can end its own cell so",
 }
 # They need ls and stat, which fail in versions of gVisor that refuse a flag of statx.
