@@ -44,7 +44,7 @@ TEST(image_name_parse)
 
 static const char *const bad_names[] = {
 	"", ":", "a:", "a:b:c", "A", "a//b", "/a", "a/", "a/../b", "a b", "a:-x", "a:.x", "..", ".", "a..b", "a___b", "a._b",
-	"-a", "a-", "_a", "a@sha256:0", "a@" DIGEST "0", "a@md5:0", "@" DIGEST, "host.example:/a", "host.example:x/a",
+	"-a", "a-", "_a", "a@sha256:0", ("a@" DIGEST "0"), "a@md5:0", ("@" DIGEST), "host.example:/a", "host.example:x/a",
 	"host.example:123456/a", "-h.example/a", "h..example/a", ".example/a", "[::1/a", "[]/a", "[::1]x/a", "h.example/",
 	"http://h.example/a", "a\n", "a\x7f", "a:\xc3\xa9",
 };
