@@ -23,7 +23,7 @@ needs_redis = pytest.mark.skipif(not all(map(shutil.which, ("redis-server", "red
                                  reason="there is no redis")
 
 HBA = """
-hostssl   all  scram,plus    all  scram-sha-256
+hostssl   all  scram,plus,app all  scram-sha-256
 hostssl   all  mdfive        all  md5
 hostssl   all  clear         all  password
 hostnossl all  unsafe        all  scram-sha-256

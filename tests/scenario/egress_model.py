@@ -2,7 +2,7 @@
 """A model provider without a model, for the agents' tests: egress_model.py FOLDER
 
 Speaks as much of Anthropic's Messages API and of OpenAI's Responses API as their agents
-need, streaming as they do.  It answers "hello from the model".  If a prompt asks to run
+need, streaming as they do, and answers one kind of request of Gemini's.  It answers "hello from the model".  If a prompt asks to run
 [[COMMAND]], it has the agent's own tool do so, and then repeats the output.
 """
 import base64
@@ -224,7 +224,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         data = self.body()
         path = self.path.partition("?")[0]
-        key = self.headers.get("x-api-key") or self.headers.get("authorization", "")
+        key = (self.headers.get("x-api-key") or self.headers.get("x-goog-api-key") or
+               self.headers.get("authorization", ""))
         self.note(key=key, coding=self.headers.get("content-encoding"), size=len(data))
         request = json.loads(data or b"{}")
         keys = self.server.folder / "model.keys"
@@ -239,6 +240,8 @@ class Handler(BaseHTTPRequestHandler):
             self.stream(anthropic_events(request))
         elif path == "/v1/responses":
             self.stream(openai_events(request))
+        elif path.endswith(":generateContent"):
+            self.answer(200, {"candidates": [{"content": {"role": "model", "parts": [{"text": HELLO}]}}]})
         else:
             self.answer(404, {"error": {"type": "not_found_error", "message": "no such thing"}})
 

@@ -41,6 +41,10 @@ SERVICES = {STORE: [f"{box}s3.{end}" for box in BOXES for end in ("eu-west-1.ama
             FRONT: ["swift.example.test", "github.com", "forge.example.test"], AZURE: ["account.blob.core.windows.net"],
             SAAS: ["api.stripe.com", "api.github.com", "slack.com"]}
 
+# Public places that presets name: nginx serves each from its own folder below files/hosts.
+HOSTS = ["registry.npmjs.org", "pypi.org", "files.pythonhosted.org", "index.crates.io", "static.crates.io",
+         "deb.debian.org"]
+
 ON_NGINX = ["www", "api", "git", "npm", "pypi", "deb", "big", "front", "a.b", "expired",
             "selfsigned", "untrusted", "corporate", "mtls", "maybe"]
 NAMES = {f"{name}.example.test": {"A": [NGINX], "AAAA": [NGINX6]} for name in ON_NGINX}
@@ -49,12 +53,14 @@ NAMES |= {
     "wrongname.other.test": {"A": [NGINX]},
     "up.example.test": {"A": [UP]},
     "up2.example.test": {"A": [UP]},
+    "ntfy.example.test": {"A": [UP]},
     "ws.example.test": {"A": [WS]},
     "grpc.example.test": {"A": [GRPC]},
     # Agents find their provider here as they do outside.
     "api.anthropic.com": {"A": [MODEL]},
     "api.openai.com": {"A": [MODEL]},
     "chatgpt.com": {"A": [MODEL]},
+    "generativelanguage.googleapis.com": {"A": [MODEL]},
     "model.example.test": {"A": [MODEL]},
     "v6.example.test": {"AAAA": [NGINX6]},
     "dead.example.test": {"A": [DEAD]},
@@ -83,6 +89,7 @@ NAMES |= {
     "rebind.example.test": {"turns": [{"A": [UP]}, {"A": ["10.0.0.5"]}]},
 }
 NAMES |= {name: {"A": [address]} for address, names in SERVICES.items() for name in names}
+NAMES |= {name: {"A": [NGINX]} for name in HOSTS}
 for number in range(1, 9):              # a fresh one for each test that wants it
     NAMES[f"rebind{number}.example.test"] = NAMES["rebind.example.test"]
 for who in ("root", "user"):
@@ -141,7 +148,7 @@ def make_certificates(folder):
     make_key(folder, "client", "the real client", ["extendedKeyUsage=clientAuth"], "client-ca")
     make_key(folder, "good", "www.example.test",
              leaf("*.example.test", "a.b.example.test", "evil.test", "api.anthropic.com",
-                  "api.openai.com", "chatgpt.com", NGINX, UP), "ca")
+                  "api.openai.com", "chatgpt.com", "generativelanguage.googleapis.com", *HOSTS, NGINX, UP), "ca")
     make_key(folder, "services", "services", leaf(*(n for names in SERVICES.values() for n in names)),
              "ca")
     make_key(folder, "expired", "expired.example.test", leaf("expired.example.test"), "ca", days=-1)
@@ -314,6 +321,15 @@ http {{
         }}
     }}
     server {{
+        listen {NGINX}:80;
+        listen {NGINX}:443 ssl http2;
+        server_name {HOSTS};
+        ssl_certificate {folder}/keys/good.crt;
+        ssl_certificate_key {folder}/keys/good.key;
+        root {folder}/files/hosts/$host;
+        location / {{ try_files $uri $uri/index.json $uri/index.html =404; }}
+    }}
+    server {{
         listen {NGINX}:443 ssl http2;
         listen [{NGINX6}]:443 ssl http2;
         listen {NGINX}:8443 ssl;
@@ -363,7 +379,7 @@ def start_nginx(folder):
     names = {"expired.example.test": "expired", "selfsigned.example.test": "selfsigned",
              "untrusted.example.test": "untrusted", "wrongname.other.test": "wrongname",
              "corporate.example.test": "corporate"}
-    where = {"folder": folder, "NGINX": NGINX, "NGINX6": NGINX6, "REGISTRY": REGISTRY}
+    where = {"folder": folder, "NGINX": NGINX, "NGINX6": NGINX6, "REGISTRY": REGISTRY, "HOSTS": " ".join(HOSTS)}
     bad = "".join(BAD_SERVER.format(name=name, key=key, **where) for name, key in names.items())
     conf = ("" if os.geteuid() else "user root;\n") + NGINX_CONF.format(bad=bad, **where)
     if not HAS_IPV6:

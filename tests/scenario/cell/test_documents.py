@@ -145,7 +145,8 @@ def test_the_document_knows_nothing_of_this_machine(document):
 FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshare-all",
            "--unix-socket", "--security-opt", "--cacert", "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions",
            "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header",
-           "--cached", "--from", "--chown", "--chmod", "--mount", "--network", "--annotation", "--runtime", "--runtime-flag"}
+           "--cached", "--headless", "--disable-gpu", "--dump-dom", "--force", "--delete", "--no-audit", "--no-fund", "--index-url",
+           "--disable-pip-version-check", "--from", "--chown", "--chmod", "--mount", "--network", "--annotation", "--runtime", "--runtime-flag"}
 
 
 def matrix_options():
