@@ -279,6 +279,16 @@ run: deps
 	@tools/apparmor.sh allow $(B)
 	@CLOISTER=$(B)/cloister tools/demo.sh
 
+.PHONY: demo recording
+demo: deps
+	@tools/deps.sh demo
+	$(SUB) all
+	@tools/apparmor.sh allow $(B)
+	@CLOISTER=$(B)/cloister PYTHON=$(PYTHON) tools/story.sh
+
+recording: demo
+	@CLOISTER=$(B)/cloister PYTHON=$(PYTHON) tools/record.py docs/recording/story.cast
+
 test: deps-test
 	$(SUB) all tests
 	$(SUB) mutant
@@ -450,6 +460,7 @@ FORCE:
 
 ## make             build into build/, runnable in place as build/cloister
 ## make run         install what is missing, build, and show what a cell does
+## make demo        cloister in one screen: denied, explained, allowed, asked, swapped, revoked, proved
 ## make test        install what is missing, build, and run all tests
 ## make test SUITES="unit seeds"   only these of unit seeds tools cell egress secrets
 ##                  registry files steer escape
@@ -475,6 +486,7 @@ FORCE:
 ## make matrix      boot Debian 12 and 13 and Ubuntu 24.04, amd64 and arm64, and run the tests in
 ##                  each (docs/testing.md); ARGS=--list shows the systems and the cases
 ## make screenshots   the dashboard's pictures in docs/images, anew
+## make recording   the recording of `make demo` in docs/recording, anew
 ## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
 ##                  and, from the distribution, OpenStack's Swift and Podman
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
