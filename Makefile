@@ -279,12 +279,16 @@ run: deps
 	@tools/apparmor.sh allow $(B)
 	@CLOISTER=$(B)/cloister tools/demo.sh
 
-.PHONY: demo recording
+.PHONY: demo recording site
 demo: deps
 	@tools/deps.sh demo
 	$(SUB) all
 	@tools/apparmor.sh allow $(B)
 	@CLOISTER=$(B)/cloister PYTHON=$(PYTHON) tools/story.sh
+
+site:
+	@tools/deps.sh site
+	@$(PYTHON) tools/site.py $(B)/site && echo "The site is $(B)/site/html/index.html."
 
 recording: demo
 	@CLOISTER=$(B)/cloister PYTHON=$(PYTHON) tools/record.py docs/recording/story.cast
@@ -486,6 +490,7 @@ FORCE:
 ## make matrix      boot Debian 12 and 13 and Ubuntu 24.04, amd64 and arm64, and run the tests in
 ##                  each (docs/testing.md); ARGS=--list shows the systems and the cases
 ## make screenshots   the dashboard's pictures in docs/images, anew
+## make site        the documentation as a site in build/site/html, which can be searched without network
 ## make recording   the recording of `make demo` in docs/recording, anew
 ## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
 ##                  and, from the distribution, OpenStack's Swift and Podman
