@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """A model provider without a model, for the agents' tests: egress_model.py FOLDER
 
-Speaks as much of Anthropic's Messages API and of OpenAI's Responses API as their agents
-need, streaming as they do, and answers one kind of request of Gemini's.  It answers "hello from the model".  If a prompt asks to run
+Speaks as much of Anthropic's Messages API, of OpenAI's Responses API and of Gemini's as their agents
+need, streaming as they do.  It answers "hello from the model".  If a prompt asks to run
 [[COMMAND]], it has the agent's own tool do so, and then repeats the output.
 """
 import base64
@@ -55,8 +55,9 @@ def anthropic_block(request):
     if results:
         return {"type": "text", "text": f"the tool said: {text_of(results)}"}
     command = command_in(text_of(request["messages"]))
-    if command and "Bash" in [tool["name"] for tool in request.get("tools", [])]:
-        return {"type": "tool_use", "id": "toolu_1", "name": "Bash",
+    shell = next((tool["name"] for tool in request.get("tools", []) if tool["name"].lower() == "bash"), None)
+    if command and shell:
+        return {"type": "tool_use", "id": "toolu_1", "name": shell,
                 "input": {"command": command, "description": "as asked"}}
     return {"type": "text", "text": HELLO}
 
@@ -126,6 +127,39 @@ def openai_events(request):
         "output_tokens_details": None, "total_tokens": 2}}}
 
 
+# ---- Gemini -------------------------------------------------------------------------------
+
+def sample_of(schema):
+    """A value that fits a JSON schema."""
+    kind = str(schema.get("type", "string")).lower()
+    if kind == "object":
+        return {name: sample_of(part) for name, part in schema.get("properties", {}).items()}
+    return schema["enum"][0] if "enum" in schema else {"array": [], "number": 1, "integer": 1, "boolean": False}.get(kind, "x")
+
+
+def gemini_part(request):
+    """The one part of the answer: text, or the call of a tool."""
+    config = request.get("generationConfig", {})
+    schema = config.get("responseJsonSchema") or config.get("responseSchema")
+    if schema:
+        return {"text": json.dumps(sample_of(schema))}
+    parts = [part for content in request["contents"] for part in content.get("parts", [])]
+    results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    if results:
+        return {"text": f"the tool said: {text_of(results[-1].get('response'))}"}
+    command = command_in(text_of(parts))
+    tools = [tool["name"] for group in request.get("tools", []) for tool in group.get("functionDeclarations", [])]
+    if command and "run_shell_command" in tools:
+        return {"functionCall": {"name": "run_shell_command", "args": {"command": command, "description": "as asked"}}}
+    return {"text": HELLO}
+
+
+def gemini_whole(request):
+    return {"candidates": [{"index": 0, "finishReason": "STOP",
+                            "content": {"role": "model", "parts": [gemini_part(request)]}}],
+            "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}}
+
+
 # ---- HTTP ----------------------------------------------------------------------------------
 
 class Handler(BaseHTTPRequestHandler):
@@ -167,13 +201,15 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def stream(self, events):
+        """Server-sent events; those of Gemini have no type."""
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("cache-control", "no-cache")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for event in events:
-            data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            name = f"event: {event['type']}\n" if "type" in event else ""
+            data = f"{name}data: {json.dumps(event)}\n\n".encode()
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")
@@ -241,7 +277,11 @@ class Handler(BaseHTTPRequestHandler):
         elif path == "/v1/responses":
             self.stream(openai_events(request))
         elif path.endswith(":generateContent"):
-            self.answer(200, {"candidates": [{"content": {"role": "model", "parts": [{"text": HELLO}]}}]})
+            self.answer(200, gemini_whole(request))
+        elif path.endswith(":streamGenerateContent"):
+            self.stream([gemini_whole(request)])
+        elif path.endswith(":countTokens"):
+            self.answer(200, {"totalTokens": 1})
         else:
             self.answer(404, {"error": {"type": "not_found_error", "message": "no such thing"}})
 

@@ -77,6 +77,22 @@ def test_codex_by_its_profile(online, by_profile):
     assert list((home / ".codex").iterdir())
 
 
+@needs_npm("gemini")
+def test_gemini_by_its_profile(online, by_profile):
+    # It runs no command with a substitution in it.
+    done = by_profile(["GEMINI_API_KEY"], "gemini", "-p", "run [[expr 21 + 21]]")
+    assert PROMPTS[1][1] in done.ok() and "42" in done.out, done
+    [home] = (online.operator.base / "data/homes/gemini").iterdir()
+    assert list((home / ".gemini").iterdir())
+
+
+@needs_npm("opencode")
+def test_opencode_by_its_profile(online, by_profile):
+    done = by_profile(["ANTHROPIC_API_KEY"], "opencode", "run", PROMPTS[1][0])
+    assert PROMPTS[1][1] in done.ok() and "42" in done.out, done
+    assert 200 in answered(online, "/v1/messages")
+
+
 @needs_npm("claude")
 @pytest.mark.parametrize("prompt, says", PROMPTS, ids=["text", "tool"])
 def test_claude(online, ask, prompt, says):
