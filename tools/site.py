@@ -21,11 +21,14 @@ author = "the authors of cloister"
 version = release = {version!r}
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
+myst_ref_domains = ["std"]
+smartquotes = False
 root_doc = "index"
 html_theme = "alabaster"
 html_theme_options = {{"description": "AI agents in throwaway cells", "fixed_sidebar": True, "page_width": "1180px",
                       "sidebar_width": "260px", "show_powered_by": False}}
-html_sidebars = {{"**": ["about.html", "searchbox.html", "navigation.html"]}}
+templates_path = ["_templates"]
+html_sidebars = {{"**": ["about.html", "searchbox.html", "contents.html"]}}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_copyright = False
@@ -41,6 +44,8 @@ CSS = """
 table.docutils { width: 100%; } table.docutils td, table.docutils th { vertical-align: top; }
 div.body img { max-width: 100%; border: 1px solid #ccc; }
 div.body { max-width: none; }
+div.sphinxsidebar { overflow-y: auto; max-height: 96vh; } div.sphinxsidebar ul { list-style: none; margin: 0 0 0.5em 1em; }
+div.sphinxsidebar summary { cursor: pointer; font-weight: bold; } div.sphinxsidebar a.current { font-weight: bold; }
 pre.cast { background: #16181d; color: #e4e6eb; min-height: 30em; padding: 1em; font-size: 0.8em; white-space: pre-wrap; }
 .cast-bold { font-weight: bold; } .cast-dim { opacity: 0.65; } .cast-red { color: #ff7b72; } .cast-green { color: #56d364; }
 .manual-text dl { margin-left: 1em; } .manual-text .Bd-indent { margin-left: 2em; } .manual-text code { font-weight: bold; }
@@ -108,6 +113,8 @@ def contents(place):
     for section in re.split(r"^## ", (place / "docs/README.md").read_text(), flags=re.M)[1:]:
         title, _, text = section.partition("\n")
         names = []
+        if title == "Recipes":          # the other pages that it names come in their own sections
+            text = "](recipes/README.md)" + (place / "docs/recipes/README.md").read_text().replace("](", "](recipes/")
         for target in re.findall(r"\]\(([\w/.-]+\.md)", text):
             name = (place / "docs" / target).resolve().relative_to(place.resolve()).as_posix()[:-len(".md")]
             if name not in seen:
@@ -118,20 +125,27 @@ def contents(place):
     yield "More", [name for name in rest if name not in seen]
 
 
-def write_index(place, manuals):
-    def tree(title, names):
-        # Pages of recipes stand below their own list.
-        return f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n:hidden:\n\n" + "\n".join(names) + "\n```\n"
-    parts = [(title, [n for n in names if "/recipes/" not in n or n.endswith("README")])
-             for title, names in contents(place)]
-    text = (place / "README.md").read_text().replace("](docs/", "](docs/")
-    text += "\n" + "".join(tree(title, names) for title, names in parts if names)
-    text += tree("Manual pages", [f"man/{name}" for name in manuals])
-    (place / "index.md").write_text(text)
-    (place / "README.md").write_text("---\norphan: true\n---\n" + (place / "README.md").read_text())
-    recipes = sorted(page.stem for page in (place / "docs/recipes").glob("*.md") if page.stem != "README")
-    with open(place / "docs/recipes/README.md", "a") as page:
-        page.write("\n```{toctree}\n:hidden:\n\n" + "\n".join(recipes) + "\n```\n")
+def tree(names):
+    return "\n```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n"
+
+
+def write_index(place, parts):
+    text = (place / "README.md").read_text()
+    (place / "index.md").write_text(text + "".join(tree(names) for _, names in parts))
+    (place / "README.md").write_text(f"---\norphan: true\n---\n{text}")
+
+
+def write_sidebar(place, parts):
+    """The contents of the site.  Sphinx would make them anew for each page, which takes a third of its time."""
+    def item(name):
+        title = re.search(r"^# (.*)$", (place / f"{name}.md").read_text(), flags=re.M)[1]
+        return f"""<li><a href="{{{{ pathto('{name}') }}}}"{{% if pagename == '{name}' %}} class="current"{{% endif %}}>{title}</a>"""
+
+    def part(title, names):
+        is_open = "{% if pagename in " + repr(names) + " or pagename == 'index' %} open{% endif %}"
+        return f"<details{is_open}><summary>{title}</summary><ul>" + "".join(map(item, names)) + "</ul></details>\n"
+    (place / "_templates").mkdir()
+    (place / "_templates/contents.html").write_text("".join(part(*each) for each in parts))
 
 
 def build(folder):
@@ -142,7 +156,10 @@ def build(folder):
     (place / "conf.py").write_text(CONF.format(version=version()))
     copy_documents(place)
     add_player(place)
-    write_index(place, write_manuals(place))
+    manuals = [f"man/{name}" for name in write_manuals(place)]
+    parts = [each for each in contents(place) if each[1]] + [("Manual pages", manuals)]
+    write_index(place, parts)
+    write_sidebar(place, parts)
     return subprocess.run(["sphinx-build", "-W", "--keep-going", "-q", "-b", "html", "-d", folder / "doctrees", place,
                            folder / "html"], check=False).returncode
 
