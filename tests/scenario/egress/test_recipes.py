@@ -14,7 +14,7 @@ import pytest
 
 from egress_databases import Postgres, needs_postgres
 from egress_lab import needs
-from operators import SECONDS, TREE, wait_until
+from operators import SECONDS, TREE, only_root, wait_until
 from test_egress_clients import apt_repository, refs  # noqa: F401  a fixture
 from test_real_programs import wheel
 
@@ -242,7 +242,7 @@ def cargo():
 
 
 @pytest.mark.skipif(cargo() is None, reason="there is no cargo 1.68 or later")
-@pytest.mark.parametrize("who", ["root"])       # whose toolchain it is
+@only_root              # whose toolchain it may be
 def test_cargo(reader):
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as tar:
