@@ -14,8 +14,8 @@ compare_is_binary(const char *start, size_t len)
 	return memchr(start, '\0', len < COMPARE_SNIFF ? len : COMPARE_SNIFF) != NULL;
 }
 
-static void
-side_free(struct compare_side *s)
+void
+compare_side_free(struct compare_side *s)
 {
 	free(s->start);
 	free(s->changed);
@@ -49,17 +49,22 @@ side_split(struct compare_side *s, struct compare_text text)
 	return 0;
 }
 
+int
+compare_sides(struct compare_side *old, struct compare_text old_text, struct compare_side *new,
+              struct compare_text new_text)
+{
+	int r = side_split(old, old_text);
+
+	r = r == 0 ? side_split(new, new_text) : r;
+	return r == 0 ? compare_mark(old, new) : r;
+}
+
 /* ---- hunks ---- */
 
 struct hunks {
 	const struct compare_side *old, *new;
 	int (*take)(void *arg, const char *data, size_t len);
 	void *arg;
-};
-
-/* Lines of both sides, from one point where they are in step to the next. */
-struct range {
-	int32_t old, old_end, new, new_end;
 };
 
 static int
@@ -90,7 +95,7 @@ put_place(const struct hunks *h, char sign, int32_t start, int32_t end)
 }
 
 static int
-put_hunk(const struct hunks *h, struct range at)
+put_hunk(const struct hunks *h, struct compare_range at)
 {
 	int r = h->take(h->arg, "@@", 2);
 
@@ -111,45 +116,55 @@ put_hunk(const struct hunks *h, struct range at)
 }
 
 /* Find the end of the change that begins at AT. */
-static struct range
-end_change(const struct hunks *h, struct range at)
+static struct compare_range
+end_change(const struct compare_side *old, const struct compare_side *new, struct compare_range at)
 {
-	for (at.old_end = at.old; at.old_end < h->old->n && h->old->changed[at.old_end];)
+	for (at.old_end = at.old; at.old_end < old->n && old->changed[at.old_end];)
 		at.old_end++;
-	for (at.new_end = at.new; at.new_end < h->new->n && h->new->changed[at.new_end];)
+	for (at.new_end = at.new; at.new_end < new->n && new->changed[at.new_end];)
 		at.new_end++;
 	return at;
 }
 
-/* The next change from a point where both are in step; false if there is none. */
-static bool
-next_change(const struct hunks *h, int32_t old, int32_t new, struct range *ret)
+bool
+compare_next_change(const struct compare_side *old, const struct compare_side *new, int32_t at_old,
+                    int32_t at_new, struct compare_range *ret)
 {
-	for (; old < h->old->n && !h->old->changed[old] && !h->new->changed[new]; old++)
-		new++;
-	*ret = end_change(h, (struct range){ .old = old, .new = new });
+	for (; at_old < old->n && !old->changed[at_old] && !new->changed[at_new]; at_old++)
+		at_new++;
+	*ret = end_change(old, new, (struct compare_range){ .old = at_old, .new = at_new });
 	return ret->old_end > ret->old || ret->new_end > ret->new;
 }
 
-/* Changes whose contexts touch share a hunk. */
+bool
+compare_next_hunk(const struct compare_side *old, const struct compare_side *new, int32_t at_old,
+                  int32_t at_new, struct compare_range *ret)
+{
+	struct compare_range change;
+
+	if (!compare_next_change(old, new, at_old, at_new, ret))
+		return false;
+	while (compare_next_change(old, new, ret->old_end, ret->new_end, &change) &&
+	       change.old - ret->old_end <= 2 * COMPARE_CONTEXT) {
+		ret->old_end = change.old_end;
+		ret->new_end = change.new_end;
+	}
+	return true;
+}
+
 static int
 put_hunks(const struct hunks *h)
 {
-	struct range change, hunk;
-	bool more = next_change(h, 0, 0, &change);
+	struct compare_range at = {0};
 	int r = 0;
 
-	while (more && r == 0) {
-		int32_t before = change.old < COMPARE_CONTEXT ? change.old : COMPARE_CONTEXT, behind;
+	while (r == 0 && compare_next_hunk(h->old, h->new, at.old_end, at.new_end, &at)) {
+		int32_t left = h->old->n - at.old_end;
+		int32_t before = at.old < COMPARE_CONTEXT ? at.old : COMPARE_CONTEXT;
+		int32_t behind = left < COMPARE_CONTEXT ? left : COMPARE_CONTEXT;
 
-		hunk = (struct range){ change.old - before, change.old_end, change.new - before, change.new_end };
-		while ((more = next_change(h, hunk.old_end, hunk.new_end, &change)) &&
-		       change.old - hunk.old_end <= 2 * COMPARE_CONTEXT) {
-			hunk.old_end = change.old_end;
-			hunk.new_end = change.new_end;
-		}
-		behind = h->old->n - hunk.old_end < COMPARE_CONTEXT ? h->old->n - hunk.old_end : COMPARE_CONTEXT;
-		r = put_hunk(h, (struct range){ hunk.old, hunk.old_end + behind, hunk.new, hunk.new_end + behind });
+		r = put_hunk(h, (struct compare_range){ at.old - before, at.old_end + behind, at.new - before,
+		                                        at.new_end + behind });
 	}
 	return r;
 }
@@ -169,18 +184,15 @@ compare_texts(struct compare_text old_text, struct compare_text new_text,
               int (*take)(void *arg, const char *data, size_t len), void *arg,
               struct compare_count *ret_count)
 {
-	OWN(side_free) struct compare_side old = {0};
-	OWN(side_free) struct compare_side new = {0};
-	int r = side_split(&old, old_text);
+	OWN(compare_side_free) struct compare_side old = {0};
+	OWN(compare_side_free) struct compare_side new = {0};
+	int r = compare_sides(&old, old_text, &new, new_text);
 
-	r = r == 0 ? side_split(&new, new_text) : r;
-	r = r == 0 ? compare_mark(&old, &new) : r;
 	if (r < 0)
 		return r;
 	*ret_count = (struct compare_count){ count_changed(&new), count_changed(&old) };
 	if (take == NULL)
 		return 0;
-	compare_settle(&old, &new);
-	compare_settle(&new, &old);
+	compare_settle_both(&old, &new);
 	return put_hunks(&(struct hunks){ &old, &new, take, arg });
 }

@@ -29,4 +29,7 @@ bool compare_is_binary(const char *start, size_t len);
 int compare_texts(struct compare_text old, struct compare_text new,
                   int (*take)(void *arg, const char *data, size_t len), void *arg,
                   struct compare_count *ret_count);
+
+/* *ret_common is the number of bytes in lines that both have, in whatever order.  -ENOMEM. */
+int compare_likeness(struct compare_text a, struct compare_text b, uint64_t *ret_common);
 #endif

@@ -72,8 +72,8 @@ settle_block(struct compare_side *s, struct block *b, const struct compare_side 
 		;
 }
 
-void
-compare_settle(struct compare_side *side, const struct compare_side *other)
+static void
+settle(struct compare_side *side, const struct compare_side *other)
 {
 	struct block b = next_block(side, 0), beside = next_block(other, 0);
 
@@ -85,4 +85,11 @@ compare_settle(struct compare_side *side, const struct compare_side *other)
 		b = next_block(side, b.end + 1);
 		beside = next_block(other, beside.end + 1);
 	}
+}
+
+void
+compare_settle_both(struct compare_side *old, struct compare_side *new)
+{
+	settle(old, new);
+	settle(new, old);
 }

@@ -1,6 +1,6 @@
-/* main.c - cloister-compare: finds the lines in which files that an agent wrote differ.
+/* main.c - cloister-compare: compares and merges files that an agent wrote.
  *
- * `cloister diff` starts it, and sends it two descriptors for each file.  It can write nothing,
+ * `cloister diff` and `apply` start it, and send it descriptors for each file.  It can write nothing,
  * open nothing and reach nobody: see ipc/compare_channel.h. */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #include "ipc/compare_channel.h"
 #include "ipc/ipc.h"
 #include "workspace/compare.h"
+#include "workspace/compare_merge.h"
 
 #define MEMORY_MAX ((rlim_t)2 << 30)    /* of address space */
 #define SECONDS_MAX 20                  /* of processor time, for each file */
@@ -27,10 +28,10 @@ struct file {
 	size_t len, cap;
 };
 
-/* The memory of the two files is reused from request to request. */
+/* The memory of the files is reused from request to request. */
 struct state {
-	struct file files[2];
-	struct buf text;                /* hunks not yet sent */
+	struct file files[COMPARE_FILES_MAX];
+	struct buf text;                /* the part of the answer that is not sent yet */
 	struct err err;
 };
 
@@ -64,23 +65,33 @@ load(struct file *f, int fd, size_t max)
 	return 0;
 }
 
-/* A file with gigabytes of zeros is not read as a whole to recognise it as binary. */
+/* A file with gigabytes of zeros is not read as a whole to recognise it as binary.  -EFBIG if one has
+ * more than MAX bytes. */
 static int
-load_both(struct state *s, const int *fds, bool *ret_binary)
+load_all(struct state *s, const int *fds, size_t n, size_t max, bool *ret_binary)
 {
 	int r = 0;
 
 	*ret_binary = false;
-	for (int i = 0; i < 2; i++) {
+	for (size_t i = 0; i < n; i++) {
 		s->files[i].len = 0;
 		if (fds[i] >= 0)
 			r = r == 0 ? load(&s->files[i], fds[i], COMPARE_SNIFF) : r;
 		*ret_binary = *ret_binary || compare_is_binary(s->files[i].data, s->files[i].len);
 	}
-	for (int i = 0; i < 2 && !*ret_binary; i++)
+	for (size_t i = 0; i < n && !*ret_binary; i++) {
 		if (fds[i] >= 0 && r == 0)
-			r = load(&s->files[i], fds[i], SIZE_MAX);
+			r = load(&s->files[i], fds[i], max == SIZE_MAX ? max : max + 1 - s->files[i].len);
+		if (s->files[i].len > max)
+			r = -EFBIG;
+	}
 	return r;
+}
+
+static struct compare_text
+text_of(const struct state *s, size_t i)
+{
+	return (struct compare_text){ s->files[i].data, s->files[i].len };
 }
 
 static int
@@ -105,28 +116,124 @@ take_piece(void *arg, const char *data, size_t len)
 }
 
 static int
-answer(struct state *s, uint32_t wanted, const int *fds)
+send_done(struct state *s, int failed, bool binary, uint64_t one, uint64_t two)
 {
 	OWN(buf_free) struct buf done = {0};
-	struct compare_count count = {0};
-	bool binary;
-	int r = load_both(s, fds, &binary);
 
-	buf_reset(&s->text);
-	buf_put_u32(&s->text, COMPARE_TEXT);
-	if (r == 0 && !binary)
-		r = compare_texts((struct compare_text){ s->files[0].data, s->files[0].len },
-		                  (struct compare_text){ s->files[1].data, s->files[1].len },
-		                  (wanted & COMPARE_HUNKS) != 0 ? take_piece : NULL, s, &count);
-	if (r == -EPIPE)
-		return r;
+	if (failed == -EPIPE)
+		return failed;
 	ipc_begin(&done, COMPARE_DONE);
-	buf_put_u32(&done, (uint32_t)-r);
+	buf_put_u32(&done, (uint32_t)-failed);
 	buf_put_u32(&done, binary);
-	buf_put_u64(&done, count.added);
-	buf_put_u64(&done, count.removed);
+	buf_put_u64(&done, one);
+	buf_put_u64(&done, two);
 	buf_put(&done, s->text.data + sizeof(uint32_t), s->text.len - sizeof(uint32_t));
 	return ipc_send(COMPARE_FD, &done, NULL, 0, &s->err);
+}
+
+static int
+malformed(struct state *s)
+{
+	return err_set(&s->err, EBADMSG, "the question is malformed");
+}
+
+static int
+answer_ask(struct state *s, struct ipc_message *message)
+{
+	int fds[2] = { -1, -1 }, r;
+	struct compare_count count = {0};
+	uint32_t wanted;
+	bool binary;
+	size_t n = 0;
+
+	if (buf_get_u32(&message->body, &wanted) < 0)
+		return malformed(s);
+	if ((wanted & COMPARE_OLD) != 0 && n < message->n_fds)
+		fds[0] = message->fds[n++];
+	if ((wanted & COMPARE_NEW) != 0 && n < message->n_fds)
+		fds[1] = message->fds[n++];
+	r = load_all(s, fds, 2, SIZE_MAX, &binary);
+	if (r == 0 && !binary)
+		r = compare_texts(text_of(s, 0), text_of(s, 1), (wanted & COMPARE_HUNKS) != 0 ? take_piece : NULL,
+		                  s, &count);
+	return send_done(s, r, binary, count.added, count.removed);
+}
+
+static int
+answer_merge(struct state *s, struct ipc_message *message)
+{
+	struct compare_merge merge = {0};
+	uint64_t conflicts = 0;
+	bool binary;
+	int r;
+
+	if (message->n_fds != 3 || buf_get_str(&message->body, &merge.ours_label) < 0 ||
+	    buf_get_str(&message->body, &merge.theirs_label) < 0)
+		return malformed(s);
+	if (merge.ours_label[0] == '\0')
+		merge.ours_label = NULL;
+	r = load_all(s, message->fds, 3, COMPARE_MERGE_MAX, &binary);
+	merge.base = text_of(s, 0);
+	merge.ours = text_of(s, 1);
+	merge.theirs = text_of(s, 2);
+	if (r == 0 && !binary)
+		r = compare_merge(&merge, take_piece, s, &conflicts);
+	return send_done(s, r, binary, conflicts, 0);
+}
+
+static int
+answer_pick(struct state *s, struct ipc_message *message)
+{
+	bool wanted[COMPARE_HUNKS_MAX], binary;
+	size_t n = buf_left(&message->body);
+	int r;
+
+	if (message->n_fds != 2 || n > ARRAY_LEN(wanted))
+		return malformed(s);
+	for (size_t i = 0; i < n; i++)
+		wanted[i] = message->body.data[message->body.pos + i] != 0;
+	r = load_all(s, message->fds, 2, COMPARE_MERGE_MAX, &binary);
+	if (r == 0 && !binary)
+		r = compare_pick(text_of(s, 0), text_of(s, 1), wanted, n, take_piece, s);
+	return send_done(s, r, binary, 0, 0);
+}
+
+static int
+answer_likeness(struct state *s, struct ipc_message *message)
+{
+	uint64_t common = 0;
+	size_t most;
+	int r = 0;
+
+	if (message->n_fds != 2)
+		return malformed(s);
+	for (size_t i = 0; i < 2; i++) {
+		s->files[i].len = 0;
+		r = r == 0 ? load(&s->files[i], message->fds[i], COMPARE_MERGE_MAX) : r;
+	}
+	most = s->files[0].len > s->files[1].len ? s->files[0].len : s->files[1].len;
+	if (r == 0)
+		r = compare_likeness(text_of(s, 0), text_of(s, 1), &common);
+	return send_done(s, r, false, common, most);
+}
+
+static int
+answer(struct state *s, struct ipc_message *message)
+{
+	buf_reset(&s->text);
+	buf_put_u32(&s->text, COMPARE_TEXT);
+	switch (message->type) {
+	case COMPARE_ASK:
+		return answer_ask(s, message);
+	case COMPARE_MERGE:
+		return answer_merge(s, message);
+	case COMPARE_PICK:
+		return answer_pick(s, message);
+	case COMPARE_LIKENESS:
+		return answer_likeness(s, message);
+	default:
+		return malformed(s);
+	}
 }
 
 /* If a file takes longer, the kernel kills this process, and another is started for the rest. */
@@ -147,20 +254,12 @@ serve(struct state *s)
 {
 	for (;;) {
 		OWN(ipc_message_free) struct ipc_message message = {0};
-		int fds[2] = { -1, -1 }, r = ipc_receive(COMPARE_FD, &message, &s->err);
-		uint32_t wanted;
-		size_t n = 0;
+		int r = ipc_receive(COMPARE_FD, &message, &s->err);
 
 		if (r < 0)
 			return r == -EPIPE ? 0 : r;
-		if (message.type != COMPARE_ASK || buf_get_u32(&message.body, &wanted) < 0)
-			return err_set(&s->err, EBADMSG, "the question is malformed");
-		if ((wanted & COMPARE_OLD) != 0 && n < message.n_fds)
-			fds[0] = message.fds[n++];
-		if ((wanted & COMPARE_NEW) != 0 && n < message.n_fds)
-			fds[1] = message.fds[n++];
 		limit_time();
-		r = answer(s, wanted, fds);
+		r = answer(s, &message);
 		if (r < 0)
 			return r;
 	}
@@ -177,7 +276,10 @@ prepare(struct state *s)
 	(void)memory;
 #endif
 	buf_init(&s->text, COMPARE_TEXT_MAX + sizeof(uint32_t));
-	return grow(&s->files[0]) < 0 || grow(&s->files[1]) < 0 ? -ENOMEM : 0;
+	for (size_t i = 0; i < ARRAY_LEN(s->files); i++)
+		if (grow(&s->files[i]) < 0)
+			return -ENOMEM;
+	return 0;
 }
 
 int
