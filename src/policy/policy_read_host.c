@@ -138,7 +138,7 @@ parse_net(char *text, struct policy_host *host, struct err *err)
 	return check_rest(host, v4, err);
 }
 
-/* Addresses that the courier never connects to, whatever a rule allows: see courier_address.c. */
+/* Addresses that the courier never connects to, whatever a rule allows: see upstream/address.c. */
 static const char *
 unusable(const struct policy_host *host)
 {
@@ -147,17 +147,14 @@ unusable(const struct policy_host *host)
 		uint8_t bits;
 		const char *what;
 	} ranges[] = {
-		{ { [10] = 0xff, [11] = 0xff, 192, 0, 2 }, 120, "for documentation" },
-		{ { [10] = 0xff, [11] = 0xff, 198, 51, 100 }, 120, "for documentation" },
-		{ { [10] = 0xff, [11] = 0xff, 203, 0, 113 }, 120, "for documentation" },
-		{ { [10] = 0xff, [11] = 0xff, 198, 18 }, 111, "of the cell's own network" },
+		{ { [10] = 0xff, [11] = 0xff, 198, 18 }, 111,
+		  "of the cell's own network (a name that leads there needs `private: true`)" },
 		{ { [10] = 0xff, [11] = 0xff, 224 }, 100, "multicast" },
 		{ { [10] = 0xff, [11] = 0xff, 240 }, 100, "reserved" },
 		{ { [10] = 0xff, [11] = 0xff, 192, 88, 99 }, 120, "a relay" },
 		{ { [10] = 0xff, [11] = 0xff }, 104, "unspecified" },
 		{ { 0 }, 128, "unspecified" },
 		{ { 0xfd, 0x63, 0x6c, 0x6f, 0x69, 0x73, 0x74, 0x65 }, 64, "of the cell's own network" },
-		{ { 0x20, 0x01, 0x0d, 0xb8 }, 32, "for documentation" },
 		{ { 0xff }, 8, "multicast" },
 	};
 

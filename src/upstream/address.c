@@ -31,12 +31,13 @@ static const struct range ranges4[] = {
 	{ { 172, 16 },         12, ADDRESS_PRIVATE,  "private" },
 	/* This range includes Oracle's metadata. */
 	{ { 192, 0, 0 },       24, ADDRESS_LOCAL,    "reserved for protocols" },
-	{ { 192, 0, 2 },       24, ADDRESS_UNUSABLE, "for documentation" },
+	/* People route these to themselves: in labs, behind resolvers that invent addresses. */
+	{ { 192, 0, 2 },       24, ADDRESS_PRIVATE,  "for documentation" },
 	{ { 192, 88, 99 },     24, ADDRESS_UNUSABLE, "a relay" },
 	{ { 192, 168 },        16, ADDRESS_PRIVATE,  "private" },
-	{ { 198, 18 },         15, ADDRESS_UNUSABLE, "of the cell's own network" },
-	{ { 198, 51, 100 },    24, ADDRESS_UNUSABLE, "for documentation" },
-	{ { 203, 0, 113 },     24, ADDRESS_UNUSABLE, "for documentation" },
+	{ { 198, 18 },         15, ADDRESS_PRIVATE,  "for benchmarks" },
+	{ { 198, 51, 100 },    24, ADDRESS_PRIVATE,  "for documentation" },
+	{ { 203, 0, 113 },     24, ADDRESS_PRIVATE,  "for documentation" },
 	{ { 224 },              4, ADDRESS_UNUSABLE, "multicast" },
 	{ { 240 },              4, ADDRESS_UNUSABLE, "reserved" },
 };
@@ -61,11 +62,11 @@ static const struct range ranges6[] = {
 	{ { 0xff },             8, ADDRESS_UNUSABLE, "multicast" },
 	/* Teredo: an IPv4 address in two layers of encoding. */
 	{ { 0x20, 0x01, 0, 0 }, 32, ADDRESS_UNUSABLE, "a tunnel" },
-	{ { 0x20, 0x01, 0, 2, 0, 0 }, 48, ADDRESS_UNUSABLE, "for benchmarks" },
+	{ { 0x20, 0x01, 0, 2, 0, 0 }, 48, ADDRESS_PRIVATE, "for benchmarks" },
 	{ { 0x20, 0x01, 0, 0x10 }, 28, ADDRESS_UNUSABLE, "not routed" },
 	{ { 0x20, 0x01, 0, 0x20 }, 28, ADDRESS_UNUSABLE, "not routed" },
-	{ { 0x20, 0x01, 0x0d, 0xb8 }, 32, ADDRESS_UNUSABLE, "for documentation" },
-	{ { 0x3f, 0xff },      20, ADDRESS_UNUSABLE, "for documentation" },
+	{ { 0x20, 0x01, 0x0d, 0xb8 }, 32, ADDRESS_PRIVATE, "for documentation" },
+	{ { 0x3f, 0xff },      20, ADDRESS_PRIVATE,  "for documentation" },
 	/* In the rest of the space, only 2000::/3 is allocated. */
 	{ { 0x20 },             3, ADDRESS_PUBLIC,   "public" },
 	{ { 0 },                0, ADDRESS_UNUSABLE, "reserved" },

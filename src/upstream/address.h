@@ -16,7 +16,8 @@ struct address {
 /* How an address may be used. */
 enum address_kind {
 	ADDRESS_PUBLIC,
-	ADDRESS_PRIVATE,                /* private networks, and this machine */
+	ADDRESS_PRIVATE,                /* private networks, this machine, and reserved ranges that
+	                                 * people route to themselves */
 	ADDRESS_LOCAL,                  /* link-local, and cloud metadata */
 	ADDRESS_UNUSABLE,               /* multicast, unspecified, the cell's own */
 };

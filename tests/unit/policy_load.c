@@ -97,9 +97,9 @@ static const struct {
 	{ "- allow: 10.0.0.1/8", "3:10: this range begins at 10.0.0.0: write 10.0.0.0/8" },
 	{ "- allow: 10.0.0.0/33", "3:10: '/33' is not a prefix from 0 to 32" },
 	{ "- allow: 'fd00::1/8'", "3:10: this range begins at fd00::: write fd00::/8" },
-	{ "- allow: 192.0.2.1", "3:10: nothing is ever sent to this address: it is for documentation" },
 	{ "- allow: 198.19.0.0/16:80",
-	  "3:10: nothing is ever sent to this address: it is of the cell's own network" },
+	  "3:10: nothing is ever sent to this address: it is of the cell's own network (a name that "
+	  "leads there needs `private: true`)" },
 	{ "- allow: 'ff02::/16'", "3:10: nothing is ever sent to this address: it is multicast" },
 	{ "- allow: [x.y, dns.google]", "3:16: " RESOLVES },
 	{ "- ask: 8.8.8.8", "3:8: " RESOLVES },
