@@ -44,6 +44,7 @@ struct err;
                                          * has a record of it */
 #define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
 #define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */
+#define CELL_BASE "base"                /* in a state entry, the same: files as the cell found them */
 #define CELL_EVENTS "events.jsonl"      /* in a state entry: the timeline, see audit/log.h */
 
 /* Open the folders, creating them if they are missing (state: only with MAKE; else -ENOENT).

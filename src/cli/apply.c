@@ -9,6 +9,7 @@
 
 #include "audit/operator.h"
 #include "base/own.h"
+#include "cli/apply_ask.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
 
@@ -21,11 +22,14 @@ stop(int number)
 	stopped = 1;
 }
 
-#define APPLY_INCOMPLETE 1              /* the exit status if something was held back */
+#define APPLY_INCOMPLETE 1              /* the exit status if something was held back or left alone */
 #define WORDS_MAX 100                   /* in a suggested command */
 
 struct apply {
-	bool force, dry_run, silent;
+	bool force, dry_run, markers, asks, silent;
+	struct apply_ask *ask;          /* what was chosen; NULL: everything */
+	const char *cell;               /* its id, for conflict markers */
+	struct diff_reader reader;
 	const struct changes_part *part;
 	/* The held-back paths, as words for `cloister apply`; paths beneath a word are left out. */
 	FILE *words;
@@ -33,12 +37,16 @@ struct apply {
 	const struct changes_part *last_part;
 	char *last;                     /* the last word's path */
 	size_t applied, held, left;     /* LEFT: in volumes that were not named */
+	size_t alone, marked;           /* changed on both sides: left alone, or written with markers */
 	size_t refs, objects;           /* of git: refs that move, and all objects that change */
 };
 
 const struct cli_option cli_apply_options[] = {
 	{ "force", 0, NULL, "overwrite files that changed here since the cell started",
 	  CLI_FLAG(struct apply, force) },
+	{ "markers", 0, NULL, "write conflict markers where the same lines changed here",
+	  CLI_FLAG(struct apply, markers) },
+	{ "interactive", 'i', NULL, "ask about each file and hunk", CLI_FLAG(struct apply, asks) },
 	{ "dry-run", 'n', NULL, "only show what would be written", CLI_FLAG(struct apply, dry_run) },
 	{0}
 };
@@ -51,6 +59,7 @@ static void
 apply_free(struct apply *apply)
 {
 	fclosep(&apply->words);
+	diff_reader_close(&apply->reader);
 	free(apply->last);
 }
 
@@ -76,13 +85,50 @@ told(void *arg, const struct workspace_change *change, bool applied)
 	static const char letters[] = { 'A', 'M', 'D' };
 	struct apply *apply = arg;
 
+	if (change->left != WORKSPACE_LEFT_NOT)
+		apply->alone++;
+	apply->marked += change->marked;
 	if (apply->silent)
 		return;
-	if (!applied)
+	if (!applied && change->left == WORKSPACE_LEFT_NOT)
 		remember_held(apply, change->path);
 	printf("%c ", applied ? letters[change->kind] : '!');
 	changes_print_path(stdout, apply->part, change->path);
-	fputs(applied ? "\n" : "  (held back)\n", stdout);
+	if (!applied)
+		printf("  (%s)\n", change->left == WORKSPACE_LEFT_NOT ? "held back" : workspace_left_text(change->left));
+	else
+		fputs(change->marked ? "  (merged, with conflict markers)\n" : change->part ? "  (a part of it)\n" :
+		      change->merged ? "  (merged)\n" : "\n", stdout);
+}
+
+/* A file that cannot be merged must not keep the others from being applied. */
+static int
+merge(void *arg, const struct workspace_merge *files, struct err *err)
+{
+	struct apply *apply = arg;
+	uint64_t conflicts = 0;
+	int r;
+
+	if (apply->ask != NULL && apply_ask_choice(apply->ask, apply->part, files->path) == WORKSPACE_TAKE_PART) {
+		r = apply_ask_write(apply->ask, &apply->reader, apply->part, files, err);
+		return r == -E2BIG ? WORKSPACE_MERGE_KIND : r;
+	}
+	r = diff_merge_text(&apply->reader, files, apply->markers ? apply->cell : NULL, files->out, &conflicts,
+	                        err);
+
+	if (r == -E2BIG)
+		return WORKSPACE_MERGE_KIND;
+	if (r < 0)
+		return r;
+	return conflicts == 0 ? WORKSPACE_MERGED : apply->markers ? WORKSPACE_MERGED_MARKED : WORKSPACE_MERGE_CONFLICT;
+}
+
+static enum workspace_choice
+choose(void *arg, const struct workspace_change *change)
+{
+	const struct apply *apply = arg;
+
+	return apply_ask_choice(apply->ask, apply->part, change->path);
 }
 
 static void
@@ -111,12 +157,28 @@ tell_git(const struct apply *apply)
 	      stderr);
 }
 
+/* Each has its own line on standard output. */
+static void
+tell_alone(const struct apply *apply, const char *cell)
+{
+	if (apply->marked > 0)
+		fprintf(stderr, "cloister: %zu file%s conflict markers: look for lines that begin with <<<<<<<\n",
+		        apply->marked, apply->marked == 1 ? " has" : "s have");
+	if (apply->alone == 0)
+		return;
+	fprintf(stderr, "cloister: %zu change%s left alone, because %s changed here since the cell started; look with "
+	        "`cloister diff %s`, then name the paths and use --force to overwrite%s\n", apply->alone,
+	        apply->alone == 1 ? " is" : "s are", apply->alone == 1 ? "it" : "they", cell,
+	        apply->markers ? "" : ", or --markers to write conflict markers");
+}
+
 /* Prints one command that completes the apply, to be pasted. */
 static void
 tell_held(const struct apply *apply, const char *cell, const char *words)
 {
 	const char *them = apply->held == 1 ? "it" : "them";
 
+	tell_alone(apply, cell);
 	if (apply->held == 0)
 		return;
 	fprintf(stderr, "cloister: not everything %s applied: %zu change%s held back, because this machine would run %s "
@@ -143,11 +205,11 @@ apply_part(struct apply *apply, const struct changes *changes,
 	OWN(strv_freep) char **chosen = NULL;
 	struct workspace_apply how = {
 		.cell = changes->entry.id, .force = apply->force, .dry_run = apply->dry_run,
-		.since_ns = (int64_t)changes->record.started_ns, .told = told,
+		.merge = merge, .told = told,
 		.told_git = told_git, .arg = apply,
 		.stop = &stopped, .linked_max = changes->record.spec.limits.disk,
 	};
-	size_t applied = 0, held = 0;
+	size_t applied = 0, held = 0, alone = apply->alone;
 	int r;
 
 	r = changes_paths_in(changes, part, paths, &chosen, err);
@@ -157,10 +219,29 @@ apply_part(struct apply *apply, const struct changes *changes,
 	if (part->volume && chosen == NULL)
 		return count_left(apply, part, err);
 	how.paths = chosen;
+	how.choose = apply->ask != NULL ? choose : NULL;
 	apply->part = part;
 	r = workspace_apply_changes(&part->ws, &how, &applied, &held, err);
 	apply->applied += applied;
-	apply->held += held;
+	apply->held += r < 0 ? 0 : held - (apply->alone - alone);
+	return r;
+}
+
+/* Ask about everything before anything is written. */
+static int
+ask_all(struct apply *apply, const struct changes *changes, char *const *paths, struct err *err)
+{
+	bool quit = false;
+	int r = changes_check_paths(changes, paths, err);
+
+	for (size_t i = 0; r == 0 && !quit && i < changes->n_parts; i++) {
+		const struct changes_part *part = &changes->parts[i];
+		OWN(strv_freep) char **chosen = NULL;
+
+		r = changes_paths_in(changes, part, paths, &chosen, err);
+		if (r == 0 && !(part->volume && chosen == NULL))
+			r = apply_ask_part(apply->ask, &apply->reader, part, chosen, &quit, err);
+	}
 	return r;
 }
 
@@ -190,17 +271,19 @@ static int
 apply_all(struct apply *apply, struct changes *changes, char *const *paths, struct err *err)
 {
 	const struct sigaction action = { .sa_handler = stop };
-	struct apply look = { .force = apply->force, .dry_run = true, .silent = true };
+	OWN(apply_free) struct apply look = { .force = apply->force, .dry_run = true, .silent = true,
+	                                      .markers = apply->markers, .cell = apply->cell,
+	                                      .ask = apply->ask };
 	int r;
 
 	/* A missing file could be taken for a deletion. */
 	if (changes->record.incomplete[0] != '\0' && !apply->force)
 		return err_set(err, EIO, "nothing was applied, because some changes of this cell are "
 		               "missing (--force applies the rest): %s", changes->record.incomplete);
-	r = changes_check_paths(changes, paths, err);
+	r = apply->ask != NULL ? ask_all(apply, changes, paths, err) : changes_check_paths(changes, paths, err);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	/* Find every conflict before anything is written. */
+	/* Find every error before anything is written. */
 	for (size_t i = 0; r == 0 && i < changes->n_parts && changes->n_parts > 1; i++)
 		r = apply_part(&look, changes, &changes->parts[i], paths, err);
 	for (size_t i = 0; r == 0 && i < changes->n_parts; i++)
@@ -215,7 +298,7 @@ note_applied(const struct apply *apply, const char *cell, struct err *err)
 	struct audit_member members[] = {
 		{ .name = "cell", .text = cell },
 		{ .name = "applied", .kind = AUDIT_NUMBER, .number = apply->applied },
-		{ .name = "held", .kind = AUDIT_NUMBER, .number = apply->held },
+		{ .name = "held", .kind = AUDIT_NUMBER, .number = apply->held + apply->alone },
 		{ .name = "force", .kind = AUDIT_TRUTH, .number = apply->force },
 	};
 	int r = apply->dry_run || apply->applied == 0 ? 0 :
@@ -230,6 +313,7 @@ cmd_apply(int argc, char **argv)
 	OWN(changes_free) struct changes changes = {0};
 	OWN(freep) char *words = NULL;
 	OWN(apply_free) struct apply apply = {0};
+	OWN(apply_ask_free) struct apply_ask ask = {0};
 	struct err err = {0}, why = {0};
 	size_t len;
 	int rest, r, noted;
@@ -238,9 +322,13 @@ cmd_apply(int argc, char **argv)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("no cell is given: cloister apply [OPTION...] CELL [PATH...]");
+	if (apply.asks && !isatty(STDIN_FILENO))
+		return cli_failf("--interactive asks on a terminal: standard input is none");
+	apply.ask = apply.asks ? &ask : NULL;
 	apply.words = open_memstream(&words, &len);
 	if (apply.words == NULL)
 		return cli_failf("out of memory");
+	apply.cell = argv[rest];
 	r = changes_open(argv[rest], &changes, &err);
 	if (r == 0)
 		r = apply_all(&apply, &changes, argv + rest + 1, &err);
@@ -259,10 +347,10 @@ cmd_apply(int argc, char **argv)
 		fprintf(stderr, "cloister: %zu change%s to overlay volumes not applied: name the paths "
 		        "to apply, as `cloister diff %s` shows them\n", apply.left,
 		        apply.left == 1 ? "" : "s", argv[rest]);
-	else if (apply.applied == 0 && apply.held == 0 && changes.n_parts > 0)
+	else if (apply.applied + apply.held + apply.alone == 0 && changes.n_parts > 0)
 		fprintf(stderr, "cloister: there is nothing to apply\n");
 	changes_tell_rest(&changes, changes.n_parts == 0);
-	return apply.held > 0 && !apply.dry_run ? APPLY_INCOMPLETE : 0;
+	return apply.held + apply.alone + apply.marked > 0 && !apply.dry_run ? APPLY_INCOMPLETE : 0;
 }
 
 static int

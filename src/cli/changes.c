@@ -76,6 +76,9 @@ open_part(struct changes *changes, size_t grant, struct err *err)
 	part->main = main && g->workspace && !g->git_dir;
 	part->volume = !g->workspace;
 	part->ws.git_dir = g->git_dir;
+	part->ws.since_ns = (int64_t)changes->record.started_ns;
+	snprintf(name, sizeof(name), CELL_BASE "/%zu", grant);
+	part->ws.base = openat(changes->state_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	part->ws.real = tree_open_resolved(g->host);
 	changes->n_parts++;
 	if (part->ws.real == -ELOOP)
@@ -162,6 +165,7 @@ changes_free(struct changes *changes)
 	for (size_t i = 0; i < changes->n_parts; i++) {
 		close_fd(&changes->parts[i].ws.changes);
 		close_fd(&changes->parts[i].ws.real);
+		close_fd(&changes->parts[i].ws.base);
 		workspace_named_free(&changes->parts[i].named);
 	}
 	close_fd(&changes->state_dir);
@@ -316,7 +320,9 @@ changes_open_files(const struct changes_part *part, const struct workspace_chang
 {
 	OWN(closep) int old = -1, new = -1;
 
-	if (S_ISREG(change->old_mode) && (old = workspace_open(part->ws.real, change->path, NULL)) < 0)
+	const char *before = change->from != NULL ? change->from : change->path;
+
+	if (S_ISREG(change->old_mode) && (old = workspace_open(part->ws.real, before, NULL)) < 0)
 		return old;
 	if (S_ISREG(change->mode) && (new = workspace_open(part->ws.changes, change->path, NULL)) < 0)
 		return new;

@@ -3,6 +3,7 @@
 #define CLOISTER_CLI_CHANGES_H
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "cell/cell_dirs.h"
 #include "workspace/workspace.h"
 
@@ -50,7 +51,7 @@ void changes_print_path(FILE *out, const struct changes_part *part, const char *
  * chose the name. */
 void changes_print_word(FILE *out, const struct changes_part *part, const char *path, size_t len);
 
-/* diff_text.c: one cloister-compare reads the files.  It is started with the first of them, and can
+/* diff_reader.c: one cloister-compare reads the files.  It is started with the first of them, and can
  * only read. */
 struct diff_reader {
 	pid_t pid;                      /* 0: not running */
@@ -58,12 +59,38 @@ struct diff_reader {
 	bool answered;                  /* it has answered, so it was able to lock itself down */
 };
 void diff_reader_close(struct diff_reader *reader);     /* for OWN() too */
-#define DIFF_LINE_MAX ((size_t)1 << 30)
+struct diff_question {
+	const struct buf *body;         /* see ipc/compare_channel.h */
+	int fds[3];                     /* borrowed; read from their start */
+	size_t n_fds;
+	int (*take)(void *arg, const char *data, size_t len);   /* the answer's text; may be NULL */
+	void *arg;
+};
+struct diff_answer {
+	uint64_t one, two;
+	bool binary;
+};
+/* -E2BIG if the files are too large or cannot be compared; likewise of all the others. */
+int diff_ask(struct diff_reader *reader, const struct diff_question *q, struct diff_answer *ret_answer,
+             struct err *err);
+/* Writes three texts, merged, to OUT (-1: nowhere).  If there are conflicts, nothing is written, or, if
+ * LABEL is the cell's name for conflict markers, a text with these. */
+int diff_merge_text(struct diff_reader *reader, const struct workspace_merge *files, const char *label, int out,
+                    uint64_t *ret_conflicts, struct err *err);
+/* Writes OLD with the hunks that are not 0 in WANTED changed to NEW. */
+int diff_pick_text(struct diff_reader *reader, int old, int new, const unsigned char *wanted, size_t n, int out,
+                   struct err *err);
+/* How much of the larger file is in the other one. */
+int diff_likeness(struct diff_reader *reader, int old, int new, unsigned *ret_percent, struct err *err);
 
+/* diff_text.c */
+#define DIFF_LINE_MAX ((size_t)1 << 30)
 /* Prints a unified diff of two open files (-1: none), called by their LABELs.  -E2BIG if they are
  * too large or cannot be compared. */
 int diff_print_text(struct diff_reader *reader, int old, int new, const char *old_label,
                     const char *new_label, bool colour, struct err *err);
+/* Prints complete lines of hunks. */
+void diff_print_lines(const char *data, size_t len, bool colour);
 /* Likewise, the number of lines that differ. */
 struct diff_count {
 	uint64_t added, removed;
@@ -71,6 +98,32 @@ struct diff_count {
 };
 int diff_count_text(struct diff_reader *reader, int old, int new, struct diff_count *ret_count,
                     struct err *err);
+
+/* diff_here.c: what becomes of a file that changed in the workspace since the cell started. */
+enum diff_here { DIFF_HERE_NOT, DIFF_HERE_CHANGED, DIFF_HERE_MERGES, DIFF_HERE_CONFLICT, DIFF_HERE_ALONE };
+const char *diff_here_text(enum diff_here here);        /* to be printed behind its name */
+struct diff_files {
+	int old, new;                   /* -1: no regular file */
+	enum diff_here here;
+	int why;                        /* the errno if they cannot be opened */
+};
+/* Opens the files of a change to be compared.  If both sides changed, NEW is the merged text, or with
+ * a conflict OLD is the base.  The caller closes them (diff_files_close). */
+int diff_open(struct diff_reader *reader, const struct changes_part *part, const struct workspace_change *change,
+              struct diff_files *ret_files, struct err *err);
+void diff_files_close(struct diff_files *files);        /* for OWN() too */
+
+/* diff_renames.c: sets `from`, `old_mode` and `like` of added files in LIST that had another name
+ * before.  They point into R. */
+struct diff_renames {
+	struct diff_gone *gone;
+	size_t n, renamed;
+};
+int diff_renames_find(struct diff_renames *r, struct diff_reader *reader, const struct changes_part *part,
+                      struct workspace_change *list, size_t n, struct err *err);
+/* Whether the file that had this path has another now. */
+bool diff_is_renamed(const struct diff_renames *r, const char *path);
+void diff_renames_free(struct diff_renames *r); /* for OWN() too */
 
 /* diff_git.c: summarises changes to a git directory in a few lines.  CELL: as the operator named
  * it.  *TOLD_UNSEEN: the note that commits are not shown was printed, which is enough once. */

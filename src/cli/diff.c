@@ -23,6 +23,7 @@ struct diff {
 	struct json out;
 	struct diff_stat stat;
 	struct diff_reader reader;
+	struct diff_renames renames;    /* of the part that is shown */
 	size_t shown, hidden;
 };
 
@@ -36,7 +37,7 @@ const struct cli_option cli_diff_options[] = {
 static const char *
 kind_letter(const struct workspace_change *change)
 {
-	return change->kind == WORKSPACE_ADDED ? "A" : change->kind == WORKSPACE_DELETED ? "D" : "M";
+	return change->from != NULL ? "R" : change->kind == WORKSPACE_ADDED ? "A" : change->kind == WORKSPACE_DELETED ? "D" : "M";
 }
 
 static const char *
@@ -61,19 +62,25 @@ show_json(struct diff *diff, const struct changes_part *part,
 	json_str(&diff->out, "mode", change->mode != 0 ? mode : NULL);
 	json_u64(&diff->out, "size", change->size);
 	json_bool(&diff->out, "held", change->held);
+	json_bool(&diff->out, "changed_here", change->newer);
+	json_str(&diff->out, "renamed_from", change->from);
 	json_close(&diff->out, '}');
 }
 
 static void
-show_name(const struct changes_part *part, const struct workspace_change *change)
+show_name(const struct changes_part *part, const struct workspace_change *change, enum diff_here here)
 {
 	printf("%s ", kind_letter(change));
+	if (change->from != NULL) {
+		changes_print_path(stdout, part, change->from);
+		fputs(" -> ", stdout);
+	}
 	changes_print_path(stdout, part, change->path);
 	if (S_ISDIR(change->type))
 		putchar('/');
 	if (change->held)
 		printf("  (held back: it would run on this machine)");
-	putchar('\n');
+	printf("%s\n", diff_here_text(here));
 }
 
 /* A file that cannot be shown must be visible as such, and must not keep later ones from being shown. */
@@ -140,24 +147,22 @@ make_label(const char *side, const char *path)
 }
 
 static int
-show_text(struct diff *diff, const struct changes_part *part,
-          const struct workspace_change *change, struct err *err)
+show_text(struct diff *diff, const struct workspace_change *change, const struct diff_files *files,
+          struct err *err)
 {
-	OWN(closep) int old = -1, new = -1;
-	OWN(freep) char *old_label = make_label("a", change->path);
+	OWN(freep) char *old_label = make_label("a", change->from != NULL ? change->from : change->path);
 	OWN(freep) char *new_label = make_label("b", change->path);
 	char why[64];
 	int r;
 
 	if (old_label == NULL || new_label == NULL)
 		return err_errno(err, "cannot show a change");
-	r = changes_open_files(part, change, &old, &new);
-	if (r < 0) {
-		show_hidden(diff, strerrordesc_np(-r));
+	if (files->why != 0) {
+		show_hidden(diff, strerrordesc_np(files->why));
 		return 0;
 	}
-	r = diff_print_text(&diff->reader, old, new, old < 0 ? "/dev/null" : old_label,
-	                    new < 0 ? "/dev/null" : new_label, diff->colour, err);
+	r = diff_print_text(&diff->reader, files->old, files->new, files->old < 0 ? "/dev/null" : old_label,
+	                    files->new < 0 ? "/dev/null" : new_label, diff->colour, err);
 	if (r != -E2BIG)
 		return r;
 	snprintf(why, sizeof(why), "%llu bytes that could not be compared",
@@ -170,12 +175,17 @@ static int
 show_one(struct diff *diff, const struct changes_part *part,
          const struct workspace_change *change, struct err *err)
 {
+	OWN(diff_files_close) struct diff_files files = { -1, -1, DIFF_HERE_NOT, 0 };
+	int r = diff_open(&diff->reader, part, change, &files, err);
+
+	if (r < 0)
+		return r;
 	if (diff->colour)
 		fputs("\033[1m", stdout);
-	show_name(part, change);
+	show_name(part, change, files.here);
 	if (diff->colour)
 		fputs("\033[m", stdout);
-	if (change->kind == WORKSPACE_MODIFIED && change->old_mode != change->mode)
+	if (change->old_mode != 0 && change->mode != 0 && change->old_mode != change->mode)
 		printf("  mode %04o -> %04o\n", change->old_mode & 07777u, change->mode & 07777u);
 	if (change->mode_only)
 		return 0;
@@ -184,7 +194,7 @@ show_one(struct diff *diff, const struct changes_part *part,
 	if (S_ISLNK(change->mode))
 		show_link(diff, part->ws.changes, change->path, '+');
 	if (S_ISREG(change->old_mode) || S_ISREG(change->mode))
-		return show_text(diff, part, change, err);
+		return show_text(diff, change, &files, err);
 	return 0;
 }
 
@@ -228,7 +238,7 @@ show_beneath(struct diff *diff, const struct changes_part *part,
 
 		if (path == NULL)
 			return err_errno(err, "cannot show a change");
-		if (!S_ISDIR(list[i].type))
+		if (!S_ISDIR(list[i].type) && !diff_is_renamed(&diff->renames, path))
 			r = show_file(diff, part, &gone, false, err);
 	}
 	return r;
@@ -324,7 +334,7 @@ show_change(struct diff *diff, const struct changes_part *part, struct part_list
 		return 0;
 	}
 	if (diff->names) {
-		show_name(part, change);
+		show_name(part, change, change->newer ? DIFF_HERE_CHANGED : DIFF_HERE_NOT);
 		return 0;
 	}
 	if (sum == NULL || is_named(part, chosen, sum))
@@ -349,8 +359,13 @@ show_part(struct diff *diff, const struct changes *changes, const struct changes
 		r = workspace_list(&part->ws, &l.list, &l.n, err);
 	if (r == 0 && !diff->json && !diff->names)
 		r = workspace_git_sum(&part->ws, l.list, l.n, &l.sums, &l.n_sums, err);
+	diff_renames_free(&diff->renames);
+	if (r == 0)
+		r = diff_renames_find(&diff->renames, &diff->reader, part, l.list, l.n, err);
 	for (size_t i = 0; r == 0 && i < l.n; i++) {
-		if (!is_chosen(chosen, l.list[i].path))
+		if (!is_chosen(chosen, l.list[i].path) ||
+		    (!diff->json && S_ISREG(l.list[i].type) && l.list[i].kind == WORKSPACE_DELETED &&
+		     diff_is_renamed(&diff->renames, l.list[i].path)))
 			continue;
 		diff->shown++;
 		r = show_change(diff, part, &l, i, chosen, err);
@@ -382,6 +397,7 @@ static void
 diff_free(struct diff *diff)
 {
 	diff_stat_free(&diff->stat);
+	diff_renames_free(&diff->renames);
 	diff_reader_close(&diff->reader);
 }
 

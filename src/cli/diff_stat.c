@@ -45,6 +45,10 @@ make_name(const struct changes_part *part, const struct workspace_change *change
 
 	if (out == NULL)
 		return NULL;
+	if (change->from != NULL) {
+		changes_print_path(out, part, change->from);
+		fputs(" => ", out);
+	}
 	changes_print_path(out, part, change->path);
 	if (S_ISDIR(change->type))
 		fputc('/', out);
@@ -94,6 +98,8 @@ note_kind(struct diff_stat_row *row, const struct workspace_change *change)
 	}
 	if (change->held)
 		add_note(row, "held back");
+	if (change->newer)
+		add_note(row, "changed here too");
 }
 
 static uint64_t
@@ -108,13 +114,15 @@ static int
 count_file(struct diff_stat_row *row, struct diff_reader *reader, const struct changes_part *part,
            const struct workspace_change *change, bool *ret_hidden, struct err *err)
 {
-	OWN(closep) int old = -1, new = -1;
-	int r = changes_open_files(part, change, &old, &new), why = -r;
+	OWN(diff_files_close) struct diff_files files = { -1, -1, DIFF_HERE_NOT, 0 };
+	int r = diff_open(reader, part, change, &files, err), why = files.why;
 
-	if (r == 0) {
-		row->old_size = size_of(old);
-		row->new_size = size_of(new);
-		r = diff_count_text(reader, old, new, &row->n, err);
+	if (r < 0)
+		return r;
+	if (why == 0) {
+		row->old_size = size_of(files.old);
+		row->new_size = size_of(files.new);
+		r = diff_count_text(reader, files.old, files.new, &row->n, err);
 		row->has_lines = r == 0;
 		if (r != -E2BIG)
 			return r;

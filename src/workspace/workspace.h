@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -20,7 +21,6 @@
 #define WORKSPACE_DEPTH_MAX 256         /* nested folders */
 #define WORKSPACE_ENTRIES_MAX 4000000
 #define WORKSPACE_NAMES_MAX (256u << 20) /* bytes of the names in one folder, or of the paths in a list */
-#define WORKSPACE_CONFLICTS_TOLD 4      /* named in the error; the rest are counted */
 
 /* Copy the overlay's upper folder FROM into the empty folder TO, whose file system has user
  * extended attributes.
@@ -53,11 +53,38 @@ struct workspace {
 	int real;                       /* the workspace */
 	bool git_dir;                   /* REAL is itself a git directory, such as the common one of
 	                                 * linked worktrees */
+	int64_t since_ns;               /* when the cell started, CLOCK_REALTIME, in ns */
+	int base;                       /* a folder that workspace_keep_base() filled; -1 or 0: none */
 	struct workspace_named *named;  /* grows by the paths that configurations of git repositories on
 	                                 * the way name; NULL: configurations are not read */
 };
 
+/* Whether a file of the workspace changed after the cell started: its ctime is later. */
+bool workspace_is_newer(const struct workspace *ws, const struct stat *st);
+
+/* Copy each file that the cell changed, as it was before, from the workspace into the empty folder
+ * TO: the base of a merge.  Left out are files that somebody changed since the cell started, whose
+ * earlier contents nobody knows; files of git directories; and everything beyond the limits.
+ * *ret_kept counts the copies. */
+#define WORKSPACE_BASE_FILE_MAX (16u << 20)     /* bytes of a file */
+#define WORKSPACE_BASE_MAX (256u << 20)         /* bytes of all of them */
+#define WORKSPACE_BASE_FILES_MAX 20000
+int workspace_keep_base(const struct workspace *ws, int to, uint64_t *ret_kept, struct err *err);
+
 enum workspace_kind { WORKSPACE_ADDED, WORKSPACE_MODIFIED, WORKSPACE_DELETED };
+
+/* Why applying leaves a change alone, if it is not held. */
+enum workspace_left {
+	WORKSPACE_LEFT_NOT,
+	WORKSPACE_LEFT_CONFLICT,        /* both sides changed the same lines */
+	WORKSPACE_LEFT_NO_BASE,         /* changed here while the cell ran, or too large: nothing to merge with */
+	WORKSPACE_LEFT_KIND,            /* both sides changed it, and it is not text */
+	WORKSPACE_LEFT_REMOVED,         /* one side removed it, the other changed it */
+	WORKSPACE_LEFT_MODE,            /* a folder whose mode changed here; its contents are applied */
+	WORKSPACE_LEFT_UNCHOSEN,        /* struct workspace_apply's choose() */
+};
+/* The reason for people, as part of a sentence. */
+const char *workspace_left_text(enum workspace_left left);
 
 struct workspace_change {
 	const char *path;               /* relative to the workspace, no "./" */
@@ -68,6 +95,14 @@ struct workspace_change {
 	uint64_t size;                  /* of a new regular file */
 	bool held;                      /* would run on the host later: applied only if named */
 	bool mode_only;                 /* same contents, other mode */
+	bool newer;                     /* the workspace's file changed, or was removed, since the cell
+	                                 * started */
+	bool merged, part;              /* when applied: it has the changes of both sides; only a part of
+	                                 * the cell's */
+	bool marked;                    /* and it has conflict markers */
+	enum workspace_left left;       /* when applied: it is not */
+	const char *from;               /* for showing it: the path that an added file had before; NULL */
+	unsigned like;                  /* and how many per cent of it are the same */
 	bool in_git;                    /* PATH is in a git directory, */
 	size_t git_base;                /* and this is the offset in PATH of the names beneath it */
 	size_t summed;                  /* 0, or the number of the sum that covers it */
@@ -114,14 +149,34 @@ int workspace_git_sum(const struct workspace *ws, struct workspace_change *list,
                       struct workspace_git **ret_sums, size_t *ret_n, struct err *err);
 void workspace_git_free(struct workspace_git *sums, size_t n);
 
+/* A file that both sides changed, or of which only a part is applied. */
+struct workspace_merge {
+	const char *path;
+	int base, ours, theirs;         /* BASE -1: only the cell changed it.  OURS is the workspace's */
+	int out;                        /* to be written; -1: only find out whether it can be done */
+};
+enum workspace_merged {
+	WORKSPACE_MERGED,
+	WORKSPACE_MERGED_MARKED,        /* with conflict markers */
+	WORKSPACE_MERGE_CONFLICT,
+	WORKSPACE_MERGE_KIND,
+};
+enum workspace_choice { WORKSPACE_TAKE_ALL, WORKSPACE_TAKE_PART, WORKSPACE_TAKE_NONE };
+
 struct workspace_apply {
 	const char *cell;               /* names the temporary file: ".cloister-CELL.tmp" */
 	char *const *paths;             /* only these and everything beneath them; NULL: all */
-	bool force;                     /* overwrite files that changed in the workspace after SINCE */
+	bool force;                     /* overwrite files that changed in the workspace since the cell
+	                                 * started */
 	bool dry_run;
 	uint64_t linked_max;            /* limit on bytes of files with several names, which are written
 	                                 * once for each name: -EFBIG beyond it; 0: no limit */
-	int64_t since_ns;               /* when the cell started, CLOCK_REALTIME, in ns */
+	/* Merges a file: an enum workspace_merged, or negative.  Called twice with the same result, if
+	 * the files stay as they are.  NULL: files that changed on both sides are left alone. */
+	int (*merge)(void *arg, const struct workspace_merge *files, struct err *err);
+	/* What to take of a change that is not held: an enum workspace_choice.  A part of it stays
+	 * among the changes.  NULL: all. */
+	enum workspace_choice (*choose)(void *arg, const struct workspace_change *change);
 	void (*told)(void *arg, const struct workspace_change *change, bool applied);
 	/* Called for each git directory before anything is written.  May be NULL. */
 	void (*told_git)(void *arg, const struct workspace_git *sum);
@@ -129,16 +184,16 @@ struct workspace_apply {
 	const volatile sig_atomic_t *stop; /* set by a signal handler: stop between two files with
 	                                    * -EINTR; may be NULL */
 };
-/* Write changes to the workspace.  All conflicts (-EBUSY) are found before anything is written.  A
- * conflict is a file or folder to be replaced or removed that has a ctime after SINCE and does not
- * have its new state yet.  Each file appears whole or not at all (temporary file, fsync, rename).
- * When everything is written, applied changes are removed from CHANGES.  After an interruption,
- * another run completes it.  As root, a new file belongs to the owner of its folder; a replaced
- * file keeps its owner.
+/* Write changes to the workspace.  If a file to be replaced has a ctime after the cell's start, and
+ * not its new state yet, it is merged with the base; if that is not possible, it is left alone.  So
+ * is a folder to be removed in which something changed.  Each file appears whole or not at all
+ * (temporary file, fsync, rename).  When everything is written, applied changes are removed from
+ * CHANGES.  After an interruption, another run completes it.  As root, a new file belongs to the
+ * owner of its folder; a replaced file keeps its owner.
  *
  * A held change is applied only if one of PATHS is its exact path, or lies above it and would
  * itself run: ".git/hooks" releases its contents, ".git" and "." do not.  A path without changes is
- * -ENOENT.  *ret_held counts the changes held back. */
+ * -ENOENT.  *ret_held counts the changes held back or left alone. */
 int workspace_apply_changes(const struct workspace *ws, const struct workspace_apply *how,
                             size_t *ret_applied, size_t *ret_held, struct err *err);
 

@@ -91,6 +91,36 @@ choices_check(const struct choices *c, struct err *err)
 
 /* ---- shared by the three passes ----------------------------------------------- */
 
+static int
+by_path(const void *a, const void *b)
+{
+	const struct workspace_change *x = a, *y = b;
+
+	return strcmp(x->path, y->path);
+}
+
+const struct workspace_change *
+apply_find_judged(const struct apply *a, const char *path)
+{
+	const struct workspace_change key = { .path = path }, *last;
+
+	if (a->judged.n == 0)
+		return NULL;
+	if (a->sorted)
+		return bsearch(&key, a->judged.change, a->judged.n, sizeof(key), by_path);
+	last = &a->judged.change[a->judged.n - 1];
+	return strcmp(last->path, path) == 0 ? last : NULL;
+}
+
+int
+apply_judge(void *arg, const struct walk_node *node, struct err *err)
+{
+	const struct workspace_change *found = apply_find_judged(arg, node->path);
+
+	(void)err;
+	return found == NULL ? WORKSPACE_LEFT_NOT : (int)found->left;
+}
+
 int
 apply_stopped(const struct apply *a, struct err *err)
 {
@@ -102,12 +132,20 @@ apply_stopped(const struct apply *a, struct err *err)
 void
 apply_tell(struct apply *a, const struct walk_node *node)
 {
-	if (node->change.held)
+	const struct workspace_change *found = apply_find_judged(a, node->path);
+	struct workspace_change told = node->change;
+
+	if (told.left == WORKSPACE_LEFT_UNCHOSEN)
+		return;
+	if (told.held)
 		a->held++;
 	else
 		a->applied++;
+	told.merged = found != NULL && found->merged;
+	told.part = found != NULL && found->part;
+	told.marked = found != NULL && found->marked;
 	if (a->how->told != NULL)
-		a->how->told(a->how->arg, &node->change, !node->change.held);
+		a->how->told(a->how->arg, &told, !told.held);
 }
 
 void
@@ -215,22 +253,6 @@ name_temporary(const char *cell, char tmp[NAME_MAX + 1], struct err *err)
 }
 
 static int
-tell_conflicts(const struct apply *a, struct err *err)
-{
-	char text[WORKSPACE_CONFLICTS_TOLD * (WTREE_SHOWN_MAX + 4)] = "";
-	size_t used = 0, told = 0;
-
-	for (; told < a->conflicts && told < WORKSPACE_CONFLICTS_TOLD; told++)
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s'%s'",
-		                         told > 0 ? ", " : "", a->conflict[told]);
-	if (a->conflicts > told)
-		return err_set(err, EBUSY, "%zu paths changed here since the cell started "
-		               "(--force overwrites them): %s...", a->conflicts, text);
-	return err_set(err, EBUSY, "changed here since the cell started (--force overwrites): %s",
-	               text);
-}
-
-static int
 check_linked(const struct apply *a, struct err *err)
 {
 	char all[NUM_TEXT_MAX], most[NUM_TEXT_MAX];
@@ -277,8 +299,9 @@ apply_locked(const struct workspace *ws, struct apply *a, const struct choices *
 	r = run_pass(ws, &apply_look, a, choices, err);
 	if (r == 0)
 		r = choices_check(choices, err);
-	if (r == 0 && a->conflicts > 0)
-		r = tell_conflicts(a, err);
+	if (a->judged.n > 0)
+		qsort(a->judged.change, a->judged.n, sizeof(*a->judged.change), by_path);
+	a->sorted = true;
 	if (r == 0)
 		r = check_linked(a, err);
 	if (r == 0)
@@ -306,7 +329,7 @@ workspace_apply_changes(const struct workspace *ws, const struct workspace_apply
                         size_t *ret_applied, size_t *ret_held, struct err *err)
 {
 	OWN(choices_free) struct choices choices = {0};
-	struct apply a = { .how = how, .changes = ws->changes };
+	struct apply a = { .how = how, .ws = ws, .changes = ws->changes };
 	int r = name_temporary(how->cell, a.tmp, err);
 
 	if (r == 0)
@@ -320,6 +343,7 @@ workspace_apply_changes(const struct workspace *ws, const struct workspace_apply
 	r = apply_locked(ws, &a, &choices, err);
 	flock(ws->changes, LOCK_UN);
 	workspace_changes_free(a.git.change);
+	workspace_changes_free(a.judged.change);
 	if (r == 0) {
 		*ret_applied = a.applied;
 		*ret_held = a.held;
@@ -340,7 +364,7 @@ workspace_apply_undo_temporary(const struct workspace *ws, const char *cell,
                                struct err *err)
 {
 	static const struct walk_hooks hooks = { .enter = sweep_enter };
-	struct apply a = { .changes = ws->changes };
+	struct apply a = { .ws = ws, .changes = ws->changes };
 	struct walk walk = { .ws = ws, .hooks = &hooks, .arg = &a };
 	int r = name_temporary(cell, a.tmp, err);
 

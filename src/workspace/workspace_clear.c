@@ -1,6 +1,7 @@
 /* workspace_clear.c - applying, third pass: removes applied changes.
  *
- * It compares again instead of remembering, so an entry is removed only if its counterpart exists. */
+ * It compares again, so an entry is removed only if its counterpart exists; only of merged files the
+ * passes before know. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -22,11 +23,16 @@ fail(const struct walk_node *node, struct err *err)
 	                 wtree_show(shown, node->path));
 }
 
-/* Some file systems have no modes; everything that could be applied was. */
+/* A merged file differs from the cell's.  Some file systems have no modes; everything that could be
+ * applied was. */
 static bool
-is_done(const struct walk_node *node)
+is_done(const struct apply *a, const struct walk_node *node)
 {
-	return !node->differs || (apply_settles(node) && node->change.mode_only);
+	const struct workspace_change *judged = apply_find_judged(a, node->path);
+
+	if (!node->differs || !apply_settles(node))
+		return !node->differs;
+	return node->change.mode_only || (judged != NULL && judged->merged && !judged->part);
 }
 
 static int
@@ -75,7 +81,7 @@ clear_visit(void *arg, const struct walk_node *node, struct err *err)
 		return r;
 	if (S_ISDIR(node->new.st_mode))
 		return apply_unlock(node, err);
-	if (node->changes >= 0 && is_done(node) &&
+	if (node->changes >= 0 && is_done(arg, node) &&
 	    unlinkat(node->changes, node->name, 0) < 0 && errno != ENOENT)
 		return fail(node, err);
 	return 0;
@@ -97,17 +103,16 @@ clear_leave(void *arg, const struct walk_node *node, int dir_changes, int dir_re
 {
 	int r;
 
-	(void)arg;
 	if (dir_changes < 0 || dir_real < 0)
 		return 0;
 	r = apply_settles(node) ? apply_set_dir_mode(node, dir_real, node->mode, err) :
 	    apply_lock(node, dir_real, err);
-	if (r == 0 && is_done(node) && unlinkat(node->changes, node->name, AT_REMOVEDIR) < 0 &&
+	if (r == 0 && is_done(arg, node) && unlinkat(node->changes, node->name, AT_REMOVEDIR) < 0 &&
 	    errno != ENOTEMPTY && errno != EEXIST)
 		r = fail(node, err);
 	return r;
 }
 
 const struct walk_hooks apply_clear = {
-	.visit = clear_visit, .enter = clear_enter, .leave = clear_leave
+	.judge = apply_judge, .visit = clear_visit, .enter = clear_enter, .leave = clear_leave
 };

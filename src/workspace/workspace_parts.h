@@ -17,17 +17,27 @@ struct apply {
 	ino_t removing;                 /* inode of the folder that then had the name TMP, or 0 */
 	uint64_t linked;                /* bytes on the disk of files with several names, counted per
 	                                 * name */
-	size_t conflicts;
-	char conflict[WORKSPACE_CONFLICTS_TOLD][WTREE_SHOWN_MAX];
+	const struct workspace *ws;
+	struct walk_list judged;        /* changes that are left alone or merged, sorted by path once all
+	                                 * are found: */
+	bool sorted;
 };
 
-/* First pass: finds conflicts, writes nothing. */
+/* The entry of A->judged for PATH, or NULL. */
+const struct workspace_change *apply_find_judged(const struct apply *a, const char *path);
+/* Open the files to be merged.  The caller closes them (apply_merge_close).  0, or why not. */
+int apply_merge_open(const struct apply *a, const struct walk_node *node, struct workspace_merge *ret_files);
+void apply_merge_close(struct workspace_merge *files);  /* for OWN() too */
+
+/* First pass: finds changes to be left alone or merged, writes nothing. */
 extern const struct walk_hooks apply_look;
 /* Second pass: writes to the workspace, leaves the changes alone. */
 extern const struct walk_hooks apply_write;
 /* Third pass: removes applied changes. */
 extern const struct walk_hooks apply_clear;
 
+/* For the later passes: what the first one found. */
+int apply_judge(void *arg, const struct walk_node *node, struct err *err);
 int apply_stopped(const struct apply *a, struct err *err);
 void apply_tell(struct apply *a, const struct walk_node *node);
 

@@ -17,7 +17,8 @@
 struct place {
 	int changes, real;              /* -1: there is none */
 	bool opaque;                    /* names only in REAL are removed */
-	bool blocked;                   /* a held change would have to be applied first */
+	bool blocked;                   /* a held change would have to be applied first, */
+	enum workspace_left left;       /* and it is held for this reason */
 	bool released;                  /* beneath a held path that was named */
 	bool completes;                 /* these names turn existing parts into a git directory */
 	const struct held_git *git;     /* git directories around this folder, or itself */
@@ -106,8 +107,22 @@ is_same(struct walk_node *node)
 	return S_ISLNK(node->new.st_mode) ? same_link(node) : 1;
 }
 
+/* Whether somebody changed or removed the workspace's file since the cell started.  A file that is
+ * gone is known if its base was kept. */
+static bool
+is_newer(const struct workspace *ws, const struct walk_node *node)
+{
+	OWN(closep) int base = -1;
+
+	if (node->old.st_mode != 0)
+		return workspace_is_newer(ws, &node->old);
+	if (ws->base > 0 && S_ISREG(node->new.st_mode))
+		base = wtree_open_file(ws->base, node->path);
+	return base >= 0;
+}
+
 static int
-compare(struct walk_node *node)
+compare(const struct workspace *ws, struct walk_node *node)
 {
 	struct workspace_change *c = &node->change;
 	bool same_mode;
@@ -126,6 +141,7 @@ compare(struct walk_node *node)
 		.old_mode = node->old.st_mode,
 		.size = S_ISREG(node->new.st_mode) ? (uint64_t)node->new.st_size : 0,
 		.mode_only = same && !same_mode,
+		.newer = !same && is_newer(ws, node),
 	};
 	if (node->new.st_mode != 0)
 		c->mode = c->type | (S_ISLNK(c->type) ? 0777 : node->mode);
@@ -226,7 +242,8 @@ descend(struct walk *walk, const struct place *at, const struct walk_node *node,
 {
 	OWN(closep) int real = -1;
 	struct place sub = { .changes = dir, .real = -1, .git = at->git,
-	                     .blocked = blocked, .released = released, .depth = at->depth + 1,
+	                     .blocked = blocked, .left = blocked ? node->change.left : WORKSPACE_LEFT_NOT,
+	                     .released = released, .depth = at->depth + 1,
 	                     .opaque = at->opaque || dir < 0 || wtree_is_opaque(dir) };
 	char shown[WTREE_SHOWN_MAX];
 	int r = 0;
@@ -251,6 +268,14 @@ descend(struct walk *walk, const struct place *at, const struct walk_node *node,
 	return r;
 }
 
+/* Whether only the mode of a folder that exists is left alone. */
+static bool
+is_mode_left(const struct walk_node *node)
+{
+	return S_ISDIR(node->old.st_mode) &&
+	       (node->change.left == WORKSPACE_LEFT_MODE || node->change.left == WORKSPACE_LEFT_UNCHOSEN);
+}
+
 static int
 walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
           enum choice choice, struct err *err)
@@ -272,7 +297,7 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 		return 0;
 	if (walk->hooks->visit == NULL)
 		return dir < 0 ? 0 : descend(walk, at, node, dir, false, false, err);
-	r = compare(node);
+	r = compare(walk->ws, node);
 	if (r < 0)
 		return fail(node, -r, err);
 
@@ -294,7 +319,17 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 	                               !S_ISDIR(node->old.st_mode) &&
 	                               (node->old.st_mode != 0 || match != HELD_YES));
 
-	if (node->chosen || dir >= 0)
+	node->change.left = at->left;
+	if (walk->hooks->judge != NULL && !at->blocked && (node->differs || dir >= 0))
+		r = walk->hooks->judge(walk->arg, node, err);
+	if (r > 0) {
+		node->change.left = (enum workspace_left)r;
+		node->change.held = node->differs;
+		node->blocks = node->blocks || (dir >= 0 && !is_mode_left(node));
+		r = 0;
+	}
+
+	if (r == 0 && (node->chosen || dir >= 0))
 		r = walk->hooks->visit(walk->arg, node, err);
 	if (r < 0 || (dir < 0 && choice != CHOICE_ABOVE))
 		return r;

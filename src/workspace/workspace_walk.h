@@ -30,6 +30,10 @@ struct walk_node {
 };
 
 struct walk_hooks {
+	/* Whether a name that differs, or a folder, is left alone: an enum workspace_left, or negative.
+	 * Such a name counts as held.  Nothing beneath a folder is applied then, unless it exists and
+	 * only its mode is left.  May be NULL. */
+	int (*judge)(void *arg, const struct walk_node *node, struct err *err);
 	/* Called for every chosen name, and every folder on the way; for a folder before its
 	 * contents.  REAL is examined again after this, so it may create the folder.  NULL: only
 	 * folders matter, nothing is compared. */

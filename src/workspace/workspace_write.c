@@ -114,6 +114,54 @@ make_file(const struct apply *a, const struct walk_node *node)
 	return r < 0 ? -1 : 0;
 }
 
+/* The base's mode decides whose mode is new. */
+static mode_t
+merged_mode(const struct walk_node *node, const struct workspace_change *judged, int base)
+{
+	struct stat st;
+
+	if (judged->part || (base >= 0 && fstat(base, &st) == 0 && wtree_mode(base, &st) == node->mode))
+		return node->old.st_mode & 0777;
+	return node->mode;
+}
+
+/* The file was examined in the first pass; if it has changed again since, it is not replaced. */
+static bool
+is_as_before(const struct walk_node *node)
+{
+	struct stat st;
+
+	return wtree_stat(node->real, node->name, &st) == 0 && st.st_ino == node->old.st_ino &&
+	       st.st_ctim.tv_sec == node->old.st_ctim.tv_sec && st.st_ctim.tv_nsec == node->old.st_ctim.tv_nsec;
+}
+
+static int
+make_merged(const struct apply *a, const struct walk_node *node, const struct workspace_change *judged,
+            struct err *err)
+{
+	OWN(apply_merge_close) struct workspace_merge files = { .base = -1, .ours = -1, .theirs = -1, .out = -1 };
+	char shown[WTREE_SHOWN_MAX];
+	int r = apply_merge_open(a, node, &files);
+
+	if (r < 0) {
+		errno = -r;
+		return apply_fail(node, err);
+	}
+	files.out = openat(node->real, a->tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (files.out < 0)
+		return apply_fail(node, err);
+	r = a->how->merge(a->how->arg, &files, err);
+	if (r >= 0 && (r > WORKSPACE_MERGED_MARKED || !is_as_before(node)))
+		return err_set(err, EBUSY, "'%s' changed while the changes were being applied: apply again",
+		               wtree_show(shown, node->path));
+	if (r < 0)
+		return r;
+	if (give_to_owner(node, files.out) < 0 || fchmod(files.out, merged_mode(node, judged, files.base)) < 0 ||
+	    fsync(files.out) < 0)
+		return apply_fail(node, err);
+	return 0;
+}
+
 /* The temporary name may be something else by now, which root must not give away.  So check,
  * through the same descriptor, that it is our link to TARGET. */
 static int
@@ -222,6 +270,7 @@ write_deletion(const struct apply *a, const struct walk_node *node, struct err *
 static int
 write_change(const struct apply *a, const struct walk_node *node, struct err *err)
 {
+	const struct workspace_change *judged = apply_find_judged(a, node->path);
 	int r;
 
 	if (node->real < 0) {
@@ -230,6 +279,13 @@ write_change(const struct apply *a, const struct walk_node *node, struct err *er
 	}
 	if (node->change.kind == WORKSPACE_DELETED)
 		return write_deletion(a, node, err);
+	if (judged != NULL && (judged->merged || judged->part)) {
+		r = make_merged(a, node, judged, err);
+		r = r < 0 ? r : put_in_place(a, node, err);
+		if (r < 0)
+			apply_drop_temporary(node->real, a->tmp);
+		return r;
+	}
 	if (S_ISREG(node->new.st_mode))
 		r = make_file(a, node);
 	else if (S_ISLNK(node->new.st_mode))
@@ -281,5 +337,5 @@ write_leave(void *arg, const struct walk_node *node, int dir_changes, int dir_re
 }
 
 const struct walk_hooks apply_write = {
-	.visit = write_visit, .enter = write_enter, .leave = write_leave
+	.judge = apply_judge, .visit = write_visit, .enter = write_enter, .leave = write_leave
 };

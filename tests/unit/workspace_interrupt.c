@@ -103,7 +103,7 @@ set_up(struct run *run, size_t c)
 	lab_make(run->ws.real, interrupt_cases[c].real);
 	lab_make_kept(run->ws.changes, interrupt_cases[c].changes);
 	lab_tick();
-	run->how.since_ns = lab_now_ns();
+	run->ws.since_ns = lab_now_ns();
 	run->how.paths = lab_paths(interrupt_cases[c].paths);
 	lab_tick();
 }

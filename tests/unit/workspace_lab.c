@@ -290,14 +290,15 @@ int
 lab_apply(const struct workspace *ws, struct workspace_apply how, size_t *ret_applied,
           size_t *ret_held, struct err *err)
 {
+	struct workspace all = *ws;
 	size_t applied = 0, held = 0;
 	int r;
 
 	if (how.cell == NULL)
 		how.cell = "lab";
-	if (how.since_ns == 0)
-		how.since_ns = INT64_MAX;
-	r = workspace_apply_changes(ws, &how, &applied, &held, err);
+	if (all.since_ns == 0)
+		all.since_ns = INT64_MAX;
+	r = workspace_apply_changes(&all, &how, &applied, &held, err);
 	if (ret_applied != NULL)
 		*ret_applied = applied;
 	if (ret_held != NULL)

@@ -20,6 +20,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/timing.h"
 #include "base/tree.h"
 #include "cell/cell_exec_error.h"
@@ -194,6 +195,41 @@ collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err 
 	return r;
 }
 
+static int
+run_base_keeper(struct supervisor *sv, const int fds[4], struct err *err)
+{
+	char since[24], *argv[] = { (char[]){ "cloister-collect" }, (char[]){ "--base" }, since, NULL };
+	const struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = 4, .silent = true };
+	pid_t pid;
+	int status;
+
+	snprintf(since, sizeof(since), "%llu", (unsigned long long)sv->started_ns);
+	pid = supervisor_spawn(sv->libexec, &how, err);
+	if (pid < 0)
+		return pid;
+	status = spawn_await(pid, err);
+	return status == 0 ? 0 : status < 0 ? status : -EIO;
+}
+
+/* Keeps the files that the changes replace as they were: later, `apply` can merge.  Without them it
+ * leaves files that changed on both sides alone, so a failure is none of the cell's. */
+static void
+keep_base(struct supervisor *sv, size_t grant)
+{
+	OWN(closep) int changes = -1, base = -1, real = tree_open_resolved(sv->spec.grants[grant].host);
+	char name[48];
+
+	snprintf(name, sizeof(name), "%s/%zu", CELL_CHANGES, grant);
+	changes = openat(sv->state, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(name, sizeof(name), "%s/%zu", CELL_BASE, grant);
+	if (real < 0 || changes < 0 || (mkdirat(sv->state, CELL_BASE, 0700) < 0 && errno != EEXIST) ||
+	    mkdirat(sv->state, name, 0700) < 0)
+		return;
+	base = openat(sv->state, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (base >= 0)
+		(void)run_base_keeper(sv, (int[]){ changes, base, SPAWN_NULL, real }, NULL);
+}
+
 static size_t
 collect_all(struct supervisor *sv, struct cell_record *record)
 {
@@ -207,6 +243,8 @@ collect_all(struct supervisor *sv, struct cell_record *record)
 		if (collect(sv, i, &record->left_out[i], &err) < 0) {
 			supervisor_complain(err.text);
 			snprintf(record->incomplete, sizeof(record->incomplete), "%.255s", err.text);
+		} else if (sv->spec.grants[i].access == CELL_OVERLAY) {
+			keep_base(sv, i);
 		}
 		kept++;
 	}
