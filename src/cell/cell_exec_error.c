@@ -166,13 +166,19 @@ looks_like_image(const char *name)
 	return colon != NULL && colon != name && colon[1] != '\0' && strpbrk(name, " =,") == NULL;
 }
 
+static void
+tell_image(const char *name, struct err *err)
+{
+	(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell: if it is an image, `cloister run "
+	              "--image %s -- CMD...`", name, name);
+}
+
 /* There is no such command anywhere. */
 static void
 tell_nowhere(const struct cell_spec *spec, const char *name, struct err *err)
 {
 	if (looks_like_image(name))
-		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell: if it is an image, `cloister run "
-		              "--image %s -- CMD...`", name, name);
+		tell_image(name, err);
 	else if (strchr(name, ' ') == NULL && spec->root)
 		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell, nor on the PATH here, nor such "
 		              "a root: --root is followed by the command, or by host, none or minimal", name);
@@ -216,6 +222,8 @@ tell_ungranted(const struct cell_spec *spec, const char *command, const char *pa
 	else if (access(path, F_OK) == 0)
 		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell: grant it with %s",
 		              command, words != NULL ? words : "-v");
+	else if (strchr("/.", command[0]) == NULL && looks_like_image(command))
+		tell_image(command, err);
 	else
 		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell", command);
 }
@@ -230,6 +238,8 @@ tell_path(const struct cell_spec *spec, const char *command, struct err *err)
 		tell_ungranted(spec, command, path, err);
 	else if (find_needed(spec, host, needed))
 		tell_needed(command, needed, err);
+	else if (lstat(host, &st) < 0 && strchr("/.", command[0]) == NULL && looks_like_image(command))
+		tell_image(command, err);
 	else if (lstat(host, &st) < 0)
 		(void)err_set(err, ENOENT, "cannot run '%s': there is no such file in the cell", command);
 	else
