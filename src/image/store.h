@@ -42,6 +42,8 @@ OWN_BY(store_closep, struct store *, store_close)
 /* Its absolute path, and its descriptor; both stay the store's. */
 const char *store_path(const struct store *s);
 int store_folder(const struct store *s);
+/* In that folder: the steps of builds, each a small JSON file with the `digest` of its layer. */
+#define STORE_BUILDS "builds"
 
 /* While the returned descriptor is open, nothing is swept.  Waits for a sweep that runs. */
 int store_adding(struct store *s, struct err *err);

@@ -12,15 +12,14 @@
 #include "base/io.h"
 #include "proc/build/build.h"
 
-#define FOLDER "builds"
 #define ENTRY_MAX 4096
 
 static int
 open_folder(const struct build *b)
 {
-	if (mkdirat(store_folder(b->store), FOLDER, 0700) < 0 && errno != EEXIST)
+	if (mkdirat(store_folder(b->store), STORE_BUILDS, 0700) < 0 && errno != EEXIST)
 		return -errno;
-	return openat(store_folder(b->store), FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return openat(store_folder(b->store), STORE_BUILDS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 static bool

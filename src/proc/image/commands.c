@@ -1,5 +1,7 @@
 /* commands.c - `cloister image load, pull, list, show, remove, prune`. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -9,13 +11,17 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/num.h"
+#include "base/own.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "proc/image/image_proc.h"
 
 #define SHORT 12                        /* digits of a digest that are shown */
 #define NAME_COLUMNS 60
+#define STEP_MAX 4096                   /* bytes of a remembered step of a build */
 
 static const char *
 short_digest(const char *digest)
@@ -400,6 +406,40 @@ count_images(const struct store *s)
 	return store_list(s, &index, NULL) < 0 ? 0 : index.n;
 }
 
+/* Whether the step of a build is remembered in vain: its layer is gone. */
+static bool
+is_stale_step(const struct store *s, int folder, const char *name)
+{
+	OWN(freep) char *text = NULL;
+	const char *digest;
+	json_t *entry;
+	bool stale;
+
+	if (read_file_at(folder, name, STEP_MAX, &text, NULL, NULL) < 0)
+		return true;
+	entry = json_loads(text, 0, NULL);
+	digest = json_string_value(json_object_get(entry, "digest"));
+	stale = digest == NULL || (digest[0] != '\0' && !store_has_blob(s, digest)) ||
+	        (digest[0] == '\0' && count_images(s) == 0);
+	json_decref(entry);
+	return stale;
+}
+
+static size_t
+drop_stale_steps(const struct store *s)
+{
+	int folder = openat(store_folder(s), STORE_BUILDS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	OWN(closedirp) DIR *dir = folder < 0 ? NULL : fdopendir(folder);
+	struct dirent *d;
+	size_t n = 0;
+
+	while (dir != NULL && (d = readdir(dir)) != NULL)
+		if (!tree_is_dots(d->d_name) && is_stale_step(s, folder, d->d_name))
+			n += unlinkat(folder, d->d_name, 0) == 0;
+	(void)unlinkat(store_folder(s), STORE_BUILDS, AT_REMOVEDIR);    /* only if it is empty */
+	return n;
+}
+
 int
 cmd_prune(struct store *s, const struct args *args, struct err *err)
 {
@@ -414,6 +454,7 @@ cmd_prune(struct store *s, const struct args *args, struct err *err)
 	if (r < 0)
 		return r;
 	n_images = before - count_images(s);
+	swept.leftovers += drop_stale_steps(s);
 	if (args_get(args, "json") == NULL) {
 		printf("removed %s without a name: %s (%s), %s and %s\n", count(images, n_images, "image"),
 		       count(blobs, swept.blobs, "blob"), num_format_size(bytes, swept.bytes),

@@ -163,8 +163,11 @@ def test_leftovers_of_killed_commands(operator):
     operator.file("data/images/parts/" + "0" * 64, "half")
     operator.file("data/images/blobs/sha256/" + "1" * 64, "stray")
     operator.file("data/images/.new-fedcba9876543210", "{")
+    # The step of a build whose layer is gone.
+    step = operator.file("data/images/builds/" + "2" * 64, json.dumps({"digest": "sha256:" + "3" * 64}))
     pruned = json.loads(operator.cloister("image", "prune", "--json").ok())
-    assert (pruned["leftovers"], pruned["blobs"], pruned["bytes"]) == (3, 1, 10)
+    assert (pruned["leftovers"], pruned["blobs"], pruned["bytes"]) == (4, 1, 10)
+    assert not step.parent.exists()
     assert [i["name"] for i in images(operator)] == ["example.org/a:1"]
     assert not part.exists()
 
