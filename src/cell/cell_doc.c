@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "canon/canon.h"
 #include "canon/hash.h"
+#include "cell/cell_rlimits.h"
 #include "cell/cell_spec.h"
 #include "ipc/init_channel.h"
 #include "policy/policy.h"
@@ -157,6 +158,16 @@ static const struct type layers = { .kind = LIST, .least = 1, .most = CELL_BUNDL
 static const struct type scratches = { .kind = LIST, .most = CELL_SCRATCHES_MAX, .item = &path };
 static const struct type inner_id = { .kind = NUMBER, .most = 65535 };
 static const struct type groups = { .kind = LIST, .most = CELL_GROUPS_MAX, .item = &inner_id };
+static const struct type rlimit_name = { .kind = WORD, .words = cell_rlimit_names };
+static const struct type rlimit_value = { .kind = NUMBER, .most = CANON_INTEGER_MAX };
+static const struct member rlimit_members[] = {
+	{ .name = "hard", .type = &rlimit_value },
+	{ .name = "soft", .type = &rlimit_value },
+	{ .name = "type", .type = &rlimit_name, .with = "" },
+	{0}
+};
+static const struct type rlimit = { .kind = OBJECT, .members = rlimit_members };
+static const struct type rlimits = { .kind = LIST, .most = CELL_RLIMITS_MAX, .item = &rlimit };
 static const struct type outer_id = { .kind = NUMBER, .most = UINT32_MAX - 65536 };
 static const struct member bundle_members[] = {
 	{ .name = "cwd", .type = &path, .with = "" },
@@ -167,6 +178,7 @@ static const struct member bundle_members[] = {
 	{ .name = "layers", .type = &layers, .with = "" },
 	{ .name = "metacopy", .type = &truth },
 	{ .name = "readonly", .type = &truth },
+	{ .name = "rlimits", .type = &rlimits },
 	{ .name = "scratches", .type = &scratches },
 	{ .name = "uid", .type = &inner_id },
 	{0}

@@ -39,6 +39,8 @@ struct err;
 #define CELL_BUNDLE_LAYERS_MAX 256
 #define CELL_SCRATCHES_MAX 32
 #define CELL_GROUPS_MAX 32
+#define CELL_RLIMITS_MAX 16             /* as many kinds as Linux has */
+#define CELL_RLIMIT_NONE ((uint64_t)-1) /* in place of a value: no limit */
 
 /* The descriptors that the supervisor is started with; see cell_spec_has_fd(). */
 #define CELL_SPEC_FD 3                  /* a memory file: the description, see cell_spec_put() */
@@ -120,6 +122,11 @@ struct cell_bundle {
 	uint32_t uid, gid;              /* below 65536 */
 	uint32_t groups[CELL_GROUPS_MAX];
 	uint32_t n_groups;
+	struct cell_rlimit {
+		uint32_t what;          /* RLIMIT_*; cell_rlimits.h has their names */
+		uint64_t soft, hard;
+	} rlimits[CELL_RLIMITS_MAX];    /* within those that a cell has in any case */
+	uint32_t n_rlimits;
 	uint32_t first_uid, first_gid;  /* owners in the layers, and in grants, that are 0 in the cell */
 	bool readonly;                  /* only scratches and grants can be written */
 	bool metacopy;                  /* the layers have files without contents, of an overlay file system */

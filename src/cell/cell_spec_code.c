@@ -70,6 +70,12 @@ put_bundle(struct buf *b, const struct cell_bundle *bundle)
 	buf_put_u32(b, bundle->n_groups);
 	for (uint32_t i = 0; i < bundle->n_groups; i++)
 		buf_put_u32(b, bundle->groups[i]);
+	buf_put_u32(b, bundle->n_rlimits);
+	for (uint32_t i = 0; i < bundle->n_rlimits; i++) {
+		buf_put_u32(b, bundle->rlimits[i].what);
+		buf_put_u64(b, bundle->rlimits[i].soft);
+		buf_put_u64(b, bundle->rlimits[i].hard);
+	}
 	buf_put_u32(b, bundle->first_uid);
 	buf_put_u32(b, bundle->first_gid);
 	buf_put_u32(b, (bundle->readonly ? BUNDLE_READONLY : 0) | (bundle->metacopy ? BUNDLE_METACOPY : 0));
@@ -277,6 +283,21 @@ get_runtime(struct buf *b, struct cell_spec *spec)
 }
 
 static int
+get_rlimits(struct buf *b, struct cell_bundle *bundle)
+{
+	if (buf_get_u32(b, &bundle->n_rlimits) < 0 || bundle->n_rlimits > CELL_RLIMITS_MAX)
+		return -EBADMSG;
+	for (uint32_t i = 0; i < bundle->n_rlimits; i++) {
+		struct cell_rlimit *limit = &bundle->rlimits[i];
+
+		if (buf_get_u32(b, &limit->what) < 0 || limit->what >= CELL_RLIMITS_MAX ||
+		    buf_get_u64(b, &limit->soft) < 0 || buf_get_u64(b, &limit->hard) < 0)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int
 get_bundle(struct buf *b, struct cell_bundle *bundle)
 {
 	uint32_t flags;
@@ -297,6 +318,8 @@ get_bundle(struct buf *b, struct cell_bundle *bundle)
 	for (uint32_t i = 0; i < bundle->n_groups; i++)
 		if (buf_get_u32(b, &bundle->groups[i]) < 0 || bundle->groups[i] > INNER_ID_MAX)
 			return -EBADMSG;
+	if (get_rlimits(b, bundle) < 0)
+		return -EBADMSG;
 	if (bundle->uid > INNER_ID_MAX || bundle->gid > INNER_ID_MAX || buf_get_u32(b, &bundle->first_uid) < 0 || buf_get_u32(b, &bundle->first_gid) < 0 ||
 	    buf_get_u32(b, &flags) < 0 || (flags & ~(uint32_t)BUNDLE_FLAGS) != 0)
 		return -EBADMSG;

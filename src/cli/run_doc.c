@@ -14,6 +14,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cell/cell_doc.h"
+#include "cell/cell_rlimits.h"
 #include "cli/policy.h"
 #include "cli/run.h"
 #include "policy/policy.h"
@@ -240,6 +241,25 @@ id_of(const json_t *bundle, const char *name)
 	return (uint32_t)json_integer_value(json_object_get(bundle, name));
 }
 
+static uint64_t
+rlimit_of(const json_t *limit, const char *name)
+{
+	const json_t *value = json_object_get(limit, name);
+
+	return value == NULL ? CELL_RLIMIT_NONE : (uint64_t)json_integer_value(value);
+}
+
+static void
+take_rlimits(const json_t *given, struct cell_bundle *b)
+{
+	const json_t *limit;
+	size_t i;
+
+	json_array_foreach(given, i, limit)
+		b->rlimits[b->n_rlimits++] = (struct cell_rlimit){ (uint32_t)cell_rlimit_find(text_of(limit, "type")),
+			rlimit_of(limit, "soft"), rlimit_of(limit, "hard") };
+}
+
 /* Links on the way to a layer are the engine's. */
 static int
 take_bundle(struct run *run, const json_t *bundle, struct err *err)
@@ -257,6 +277,7 @@ take_bundle(struct run *run, const json_t *bundle, struct err *err)
 	b->first_gid = id_of(bundle, "first_gid");
 	for (size_t i = 0; i < json_array_size(groups); i++)
 		b->groups[b->n_groups++] = (uint32_t)json_integer_value(json_array_get(groups, i));
+	take_rlimits(json_object_get(bundle, "rlimits"), b);
 	b->readonly = json_is_true(json_object_get(bundle, "readonly"));
 	b->metacopy = json_is_true(json_object_get(bundle, "metacopy"));
 	run->spec.root = b->uid == 0;

@@ -15,7 +15,7 @@
 static const char everything[] =
 	"{\"authorities\":\"-----BEGIN\",\"boundary\":\"namespace\",\"bundle\":{\"cwd\":\"/\",\"first_gid\":0,"
 	"\"first_uid\":4294901759,\"gid\":65535,\"groups\":[1],\"layers\":[\"/l\"],\"metacopy\":true,\"readonly\":false,"
-	"\"scratches\":[\"/s\"],\"uid\":0},\"chain\":\"a/b\",\"command\":[\"sh\",\"\"],"
+	"\"rlimits\":[{\"hard\":2,\"soft\":1,\"type\":\"RLIMIT_NOFILE\"}],\"scratches\":[\"/s\"],\"uid\":0},\"chain\":\"a/b\",\"command\":[\"sh\",\"\"],"
 	"\"env\":[{\"name\":\"A\",\"value\":\"\"},{\"file\":\"/e\"}],"
 	"\"grants\":[{\"access\":\"overlay\",\"host\":\"/w\",\"workspace\":true},"
 	"{\"access\":\"ro\",\"cell\":\"/c\",\"host\":\"/h\"},{\"blob\":\"" BLOB "\",\"cell\":\"/b\"}],"
@@ -58,6 +58,8 @@ static const struct {
 	{ DOC("\"bundle\":{\"cwd\":\"/\",\"layers\":[\"l\"]},\"rootfs\":\"/r\","), "must be an absolute path" },
 	{ DOC("\"bundle\":{\"layers\":[\"/l\"]},\"rootfs\":\"/r\","), "needs 'cwd'" },
 	{ DOC("\"bundle\":{\"cwd\":\"/\",\"layers\":[\"/l\"],\"uid\":65536},\"rootfs\":\"/r\","), "use 0 to 65535" },
+	{ DOC("\"bundle\":{\"cwd\":\"/\",\"layers\":[\"/l\"],\"rlimits\":[{\"type\":\"RLIMIT_X\"}]},\"rootfs\":\"/r\","),
+	  "RLIMIT_CPU" },
 	{ "[]", "must be an object" },
 	{ "{\"command\":[\"a\"]}", "needs 'version'" },
 	{ "{\"version\":1}", "needs 'command'" },

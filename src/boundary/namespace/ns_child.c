@@ -257,6 +257,8 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 	    (timing >= 0 && dup2(timing, INIT_TIMING_FD) < 0) || (ssh >= 0 && dup2(ssh, INIT_SSH_FD) < 0) ||
 	    dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		return err_errno(err, "cannot arrange init's descriptors");
+	if (ns_limit_as_bundle(&plan->spec->bundle, err) < 0)
+		return -err->code;
 	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
 	return err_errno(err, "cannot run cloister-init");
 }

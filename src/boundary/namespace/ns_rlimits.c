@@ -1,4 +1,5 @@
 /* ns_rlimits.c - the resource limits of a cell's first process, which everything in the cell inherits. */
+#include <errno.h>
 #include <sys/resource.h>
 
 #include "base/control.h"
@@ -33,6 +34,7 @@ reset_soft_limits(void)
 }
 
 #define FILES_SPARED 1024               /* descriptors */
+#define FILES_LEAST 64                  /* that init needs, which has the agent's limits */
 
 /* The kernel counts descriptors in flight in sockets with the operator's own.  A user with more of
  * them than the limit on open files cannot send any: then cloister could not either, for any other
@@ -74,5 +76,25 @@ ns_limit_self(uint64_t most, bool spares, struct err *err)
 	    (CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &pids) < 0) ||
 	    (CONTROL_ON("core") && setrlimit(RLIMIT_CORE, &core) < 0))
 		return err_errno(err, "cannot set the cell's resource limits");
+	return 0;
+}
+
+/* A limit that the cell has in any case stays the hard limit. */
+int
+ns_limit_as_bundle(const struct cell_bundle *bundle, struct err *err)
+{
+	for (uint32_t i = 0; i < bundle->n_rlimits; i++) {
+		const struct cell_rlimit *limit = &bundle->rlimits[i];
+		struct rlimit now;
+
+		if (getrlimit((int)limit->what, &now) < 0)
+			return err_errno(err, "cannot look at the cell's resource limits");
+		now.rlim_max = limit->hard < now.rlim_max ? limit->hard : now.rlim_max;
+		now.rlim_cur = limit->soft < now.rlim_max ? limit->soft : now.rlim_max;
+		if (limit->what == RLIMIT_NOFILE && now.rlim_cur < FILES_LEAST)
+			return err_set(err, EINVAL, "a container needs at least %d descriptors (RLIMIT_NOFILE)", FILES_LEAST);
+		if (setrlimit((int)limit->what, &now) < 0)
+			return err_errno(err, "cannot set the container's resource limits");
+	}
 	return 0;
 }

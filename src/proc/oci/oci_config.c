@@ -43,6 +43,24 @@ no_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
+/* The specification writes "no limit" as the largest number of 64 bits, which is no number of ours. */
+static void
+tame_numbers(char *text)
+{
+	static const char largest[] = "18446744073709551615", ours[] = "9007199254740991    ";
+	bool quoted = false;
+
+	_Static_assert(sizeof(largest) == sizeof(ours), "one replaces the other");
+	for (char *p = text; *p != '\0'; p++) {
+		if (quoted && *p == '\\' && p[1] != '\0')
+			p++;
+		else if (*p == '"')
+			quoted = !quoted;
+		else if (!quoted && strncmp(p, largest, sizeof(largest) - 1) == 0)
+			memcpy(p, ours, sizeof(ours) - 1);
+	}
+}
+
 int
 oci_read_json(const char *path, json_t **ret_value, struct err *err)
 {
@@ -50,6 +68,8 @@ oci_read_json(const char *path, json_t **ret_value, struct err *err)
 	size_t len;
 	int r = read_file_at(AT_FDCWD, path, OCI_FILE_MAX, &text, &len, err);
 
+	if (r == 0)
+		tame_numbers(text);
 	r = r == 0 ? canon_read(text, len, ret_value, err) : r;
 	if (r == 0 && !json_is_object(*ret_value))
 		r = err_set(err, EINVAL, "it is no object");
@@ -101,6 +121,38 @@ take_user(const json_t *process, json_t *bundle, struct err *err)
 	return 0;
 }
 
+/* Without a value there is no limit. */
+static int
+put_rlimit(json_t *limit, const char *name, json_t *value)
+{
+	return json_is_integer(value) && json_integer_value(value) < CANON_INTEGER_MAX ?
+	       json_object_set(limit, name, value) : 0;
+}
+
+static int
+take_rlimits(const json_t *process, json_t *bundle, struct err *err)
+{
+	json_t *given = json_object_get(process, "rlimits"), *one, *limits = json_array();
+	size_t i;
+
+	if (limits == NULL || json_object_set_new(bundle, "rlimits", limits) < 0)
+		return no_memory(err);
+	json_array_foreach(given, i, one) {
+		const char *type = oci_text(one, "type");
+		json_t *limit = json_object();
+
+		if (type == NULL || limit == NULL || json_object_set_new(limit, "type", json_string(type)) < 0 ||
+		    put_rlimit(limit, "soft", json_object_get(one, "soft")) < 0 ||
+		    put_rlimit(limit, "hard", json_object_get(one, "hard")) < 0) {
+			json_decref(limit);
+			return err_set(err, EINVAL, "process.rlimits[%zu] has no type", i);
+		}
+		if (json_array_append_new(limits, limit) < 0)
+			return no_memory(err);
+	}
+	return 0;
+}
+
 static int
 take_process(const json_t *process, struct oci_config *config, json_t *bundle, struct err *err)
 {
@@ -119,6 +171,7 @@ take_process(const json_t *process, struct oci_config *config, json_t *bundle, s
 	    json_object_set_new(bundle, "cwd", json_string(cwd)) < 0)
 		return no_memory(err);
 	r = take_user(process, bundle, err);
+	r = r == 0 ? take_rlimits(process, bundle, err) : r;
 	return r < 0 ? r : take_env(process, config->doc, err);
 }
 

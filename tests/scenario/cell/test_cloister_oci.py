@@ -78,6 +78,17 @@ def test_run(bundle):  # noqa: F811
     assert os.listdir(bundle.states) == []
 
 
+def test_resource_limits(bundle):  # noqa: F811
+    """They bind the process, also if the engine writes "no limit"; none is above the cell's own."""
+    bundle.config["process"]["rlimits"] = [
+        {"type": "RLIMIT_NOFILE", "soft": 100, "hard": 200}, {"type": "RLIMIT_FSIZE", "soft": 1024, "hard": 1024},
+        {"type": "RLIMIT_CORE", "soft": 2**64 - 1, "hard": 2**64 - 1},
+        {"type": "RLIMIT_STACK", "soft": 4 << 20, "hard": 2**64 - 1}]
+    done = bundle.sh("ulimit -Sn; ulimit -Hn; ulimit -Hf; ulimit -Hc; ulimit -Ss")
+    nofile, hard, fsize, core, stack = done.ok().split()
+    assert (nofile, hard, stack) == ("100", "200", "4096") and fsize in ("1", "2") and core in ("0", "1")
+
+
 @as_one
 def test_what_engines_ask_first(bundle):  # noqa: F811
     assert bundle.do("--version").status == 1
