@@ -1,5 +1,5 @@
 /* fuzz_compare.c - two texts: whoever has the old one and the hunks has the new one, and the hunks count
- * what was counted. */
+ * what was counted.  A change of one side, or the same of both, merges without a conflict. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "fuzz.h"
 #include "workspace/compare.h"
+#include "workspace/compare_merge.h"
 
 #define TEXT_MAX (1 << 22)
 
@@ -83,6 +84,31 @@ apply(struct compare_text old, const struct buf *hunks, struct buf *new, struct 
 	buf_put(new, from, (size_t)(old_end - from));
 }
 
+static bool
+is_same(const struct buf *made, struct compare_text text)
+{
+	return !buf_failed(made) && made->len == text.len && (text.len == 0 || memcmp(made->data, text.at, text.len) == 0);
+}
+
+static void
+merge(struct compare_text old, struct compare_text new)
+{
+	const struct compare_merge cases[] = {
+		{ .base = old, .ours = old, .theirs = new }, { .base = old, .ours = new, .theirs = old },
+		{ .base = old, .ours = new, .theirs = new },
+	};
+	uint64_t conflicts, common;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(buf_free) struct buf made = {0};
+
+		buf_init(&made, TEXT_MAX);
+		assert(compare_merge(&cases[i], gather, &made, &conflicts) == 0 && conflicts == 0);
+		assert(is_same(&made, new));
+	}
+	assert(compare_likeness(old, new, &common) == 0 && common <= old.len && common <= new.len);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -101,7 +127,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(compare_texts(old, new, NULL, NULL, &counted) == 0);
 	apply(old, &hunks, &made, &seen);
 	assert(!buf_failed(&hunks) && !buf_failed(&made));
-	assert(made.len == new.len && (new.len == 0 || memcmp(made.data, new.at, new.len) == 0));
+	assert(is_same(&made, new));
+	merge(old, new);
 	assert(seen.added == count.added && seen.removed == count.removed);
 	assert(counted.added == count.added && counted.removed == count.removed);
 	return 0;

@@ -27,7 +27,7 @@ DATABASES, STRANGER = "93.184.216.60", "93.184.216.61"  # egress_databases.py is
 DEAD = "93.184.216.99"                  # exists, and nobody listens
 NGINX6, UP6, DEAD6 = (f"2606:2800:220:1::{n}" for n in (10, 20, 99))
 # Where nothing in the world may lead; the server at UP listens here too, to see who comes.
-PRIVATE = ["10.0.0.5", "172.16.0.5", "192.168.0.5", "169.254.169.254", "100.100.100.200",
+PRIVATE = ["198.18.0.20", "203.0.113.5", "10.0.0.5", "172.16.0.5", "192.168.0.5", "169.254.169.254", "100.100.100.200",
            "100.64.0.5"]
 HAS_IPV6 = "NO_IPV6" not in os.environ
 PRIVATE6 = ["fd00:ec2::254", "fd12::5"] if HAS_IPV6 else []

@@ -432,7 +432,7 @@ def test_one_private_address_among_others(cell):
 SPELLINGS = ["169.254.169.254", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518",
              "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[fd00:ec2::254]", "100.100.100.200",
              "10.0.0.5", "0xa.0.0.5", "10.5", "172.16.0.5", "192.168.0.5", "0.0.0.0", "0",
-             "[::]", "[64:ff9b::a9fe:a9fe]", "198.18.0.1", "198.19.255.255", "127.0.0.1.nip.example.test"]
+             "[::]", "[64:ff9b::a9fe:a9fe]", "198.18.0.1", "198.19.255.255", "203.0.113.5", "127.0.0.1.nip.example.test"]
 
 
 def test_metadata_in_every_spelling(cell):
@@ -461,6 +461,10 @@ def test_a_rule_may_name_an_address(online):
     assert online.curl(rules, *CODE, "http://10.0.0.5/echo").ok() == "200"
     assert online.curl(rules, *CODE, "http://inner.example.test/echo").ok() == "200"
     assert online.curl(rules, *CODE, "http://192.168.0.5/echo").out in ("403", "000")
+    # Reserved ranges that people route to themselves.
+    rules = "  - allow: 203.0.113.0/24\n  - allow: synthetic.example.test\n    private: true\n"
+    assert online.curl(rules, *CODE, "http://203.0.113.5/echo").ok() == "200"
+    assert online.curl(rules, *CODE, "http://synthetic.example.test/echo").ok() == "200"
 
 
 def test_a_metadata_address_wants_its_own_rule(online):

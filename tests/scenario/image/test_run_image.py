@@ -370,6 +370,7 @@ def test_words_that_are_no_command(operator):
     assert done.status == 127 and "host, none or minimal" in done.err
     done = operator.run("debian:12", "sh")
     assert done.status == 127 and "--image debian:12" in done.err
+    assert "--image ghcr.io/a/b:1" in operator.run("ghcr.io/a/b:1", "sh").err
 
 
 def test_one_root_at_a_time(operator, tiny):
