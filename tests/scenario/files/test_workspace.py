@@ -303,7 +303,8 @@ def test_json(operator, workspace):
     told = {c["path"]: c for c in json.loads(operator.cloister("diff", "--json", id).ok())}
     assert set(told) == {"a", "d/b", "n", "l", ".envrc"}
     assert told["a"] == {"workspace": str(workspace), "path": "a", "change": "modified",
-                         "type": "file", "mode": "0644", "size": 9, "held": False}
+                         "type": "file", "mode": "0644", "size": 9, "held": False,
+                         "changed_here": False, "renamed_from": None}
     assert (told["d/b"]["change"], told["d/b"]["mode"]) == ("deleted", None)
     assert (told["n"]["type"], told["n"]["mode"]) == ("folder", "0750")
     assert told["l"]["type"] == "link" and told[".envrc"]["held"] is True
@@ -324,7 +325,7 @@ def test_a_folder_that_is_replaced(operator, workspace):
         "D d/b", "D d/e/", "A d/new"]
     assert changes(operator, operator.change(workspace, "rm -rf d; echo x >d"))[-1] in ("M d", "A d")
     assert changes(operator, operator.change(workspace, "mv d moved")) == [
-        "D d/", "A moved/", "A moved/b", "A moved/e/", "A moved/e/c"]
+        "D d/", "A moved/", "R d/b -> moved/b", "A moved/e/", "R d/e/c -> moved/e/c"]
     assert changes(operator, operator.change(workspace, "rm a; mkdir a; echo x >a/x")) == [
         "M a/", "A a/x"]
 
