@@ -279,6 +279,9 @@ make(const struct cell_spec *spec, const struct boundary_ground *ground, int fil
 	vm.machine.state = memfd_create("state", MFD_CLOEXEC);
 	if (vm.machine.state < 0)
 		return err_errno(err, "cannot make a file for a virtual machine's state");
+	/* It takes some seconds: somebody who waits at a terminal is told why. */
+	if (!spec->quiet && isatty(STDERR_FILENO))
+		fprintf(stderr, "cloister: booting a virtual machine as a template, once for all cells of its kind...\n");
 	r = vm_record(spec, ground, &vm, err);
 	if (r == 0)
 		*ret_written = write_template(file, &vm.machine, NULL) == 0;
