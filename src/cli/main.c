@@ -17,6 +17,8 @@ const struct cli_command cli_commands[] = {
 	{ "top", "", "show cells and approvals live on the terminal", cli_no_options, cmd_top },
 	{ "exec", "[OPTION...] CELL [--] CMD...", "run another command in a cell",
 	  cli_exec_options, cmd_exec },
+	{ "attach", "[OPTION...] CELL", "join the terminal of a cell that was started with -d -t",
+	  cli_attach_options, cmd_attach },
 	{ "events", "[-f] [--json] [CELL]", "show a cell's events and network requests",
 	  cli_events_options, cmd_events },
 	{ "why", "[--json] [CELL] [N]", "explain a refusal, and print the rule that would allow it",

@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "base/timing.h"
 #include "boundary/boundary.h"
+#include "cli/attach.h"
 #include "cli/cli.h"
 #include "trust/trust.h"
 
@@ -28,7 +29,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
-       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT };
+       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -88,6 +89,8 @@ const struct cli_option cli_run_options[] = {
 	{ "warm", 0, NULL, "with -d: take a virtual machine that waits for a dispatch", OPT_WARM },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
+	{ "detach-keys", 0, "KEYS", "leave the terminal with these keys, and the cell goes on: ctrl-p,ctrl-q",
+	  OPT_DETACH_KEYS },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
 	{ "quiet", 'q', NULL, "print nothing but errors", OPT_QUIET },
 	{ "doc", 0, "FILE", "run the cell that this document describes", OPT_DOC },
@@ -269,6 +272,9 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_WARM:      run->warm = true; return 0;
 	case OPT_STRICT:    run->strict = true; return 0;
 	case OPT_HOLD:      return run_set_hold(run, value, err);
+	case OPT_DETACH_KEYS:
+		run->leaves = true;
+		return detach_parse(value, &run->detach, err);
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);
 		return r < 0 ? err_wrap(err, "--%s", option->name) : 0;
@@ -284,6 +290,7 @@ is_of_start(int id)
 	case OPT_DOC: case OPT_PRINT_DOC: case OPT_ENV_FILE: case OPT_NAME: case OPT_ID: case OPT_KEEP:
 	case OPT_DETACH: case OPT_STREAMS: case OPT_TTY: case OPT_NO_TTY: case OPT_CLIPBOARD:
 	case OPT_QUIET: case OPT_TIMING: case OPT_JSON: case OPT_WARM: case OPT_HOLD: case OPT_STRICT:
+	case OPT_DETACH_KEYS:
 		return true;
 	default:
 		return false;
@@ -320,13 +327,21 @@ is_foreground_terminal(void)
 static int
 choose_terminal(struct run *run, struct err *err)
 {
-	if (run->tty == RUN_TTY_YES && run->spec.detached)
-		return err_set(err, EINVAL, "a detached cell has no terminal: remove -t or -d");
-	if (run->tty == RUN_TTY_YES && !is_foreground_terminal())
-		return err_set(err, ENOTTY, "-t needs a terminal as standard input and output");
+	const bool is_apart = run->spec.detached;
+
+	if (run->tty == RUN_TTY_YES && is_apart && run->spec.streams)
+		return err_set(err, EINVAL, "with --streams there is no terminal, which has one stream: remove -t");
+	if (run->tty == RUN_TTY_YES && !is_apart && !is_foreground_terminal())
+		return err_set(err, ENOTTY, "-t needs a terminal as standard input and output; with -d it does not, and "
+		               "`cloister attach` joins it");
 	run->spec.input = run->input_file != NULL;
-	run->spec.tty = run->tty != RUN_TTY_NO && !run->spec.detached && !run->spec.input &&
+	run->spec.tty = is_apart ? run->tty == RUN_TTY_YES : run->tty != RUN_TTY_NO && !run->spec.input &&
 	                run->spec.setups == NULL && is_foreground_terminal();
+	if (run->leaves && !run->spec.tty)
+		return err_set(err, EINVAL, "--detach-keys needs a terminal to leave: remove it");
+	/* A cell that goes on without this process has its supervisor apart from it. */
+	run->attaches = run->leaves && !is_apart;
+	run->spec.detached |= run->attaches;
 	return 0;
 }
 
@@ -453,6 +468,8 @@ run_detached(const struct run *run, struct spawn *supervisor, struct spawn_fd *s
 	if (pid < 0)
 		return pid;
 	if (read(ends[0], &plus, 1) == 1) {
+		if (run->attaches)
+			return attach_to(run->spec.id, &run->detach, run->spec.clipboard, true);
 		puts(run->spec.id);
 		return 0;
 	}

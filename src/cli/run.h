@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "cell/cell_spec.h"
+#include "loop/detach.h"
 #include "policy/policy_source.h"
 #include "vault/secret_wants.h"
 
@@ -29,6 +30,8 @@ struct run {
 	bool timing, json;              /* --timing, --json */
 	bool warm;                      /* --warm */
 	bool strict;                    /* --strict */
+	bool leaves, attaches;          /* --detach-keys; and this process is then a client of its cell */
+	struct detach detach;
 	int hold_fd;                    /* --hold; 0: none */
 	uint64_t begun_ns;              /* see base/timing.h */
 	bool learn;                     /* allow everything, and record it: `cloister learn` */

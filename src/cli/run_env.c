@@ -211,6 +211,9 @@ run_finish_env(struct run *run, struct err *err)
 	r = put_usual(run, run->spec.env, &n, err);
 	if (r == -E2BIG)
 		return r;
+	/* Whoever attaches later has some terminal. */
+	if (term == NULL && run->spec.detached)
+		term = "xterm-256color";
 	if (r == 0 && run->spec.tty && term != NULL)
 		r = put_entry(run->spec.env, &n, "TERM", term);
 	if (r == 0)

@@ -123,13 +123,13 @@ relay_step(struct relay *relay, bool *ret_over)
 
 	if (relay->len == 0 && !relay->from_ended && !relay_look_behind(relay)) {
 		/* Leave room for the filter's held bytes before the bytes read now. */
-		unsigned char *to = relay->data + (relay->clipboard != NULL ? CLIPBOARD_HELD_MAX : 0);
+		unsigned char *to = relay->data + (relay->filter != NULL ? RELAY_HELD_MAX : 0);
 
 		n = relay_read(relay, to, (size_t)(relay->data + RELAY_BUFFER - to));
 		if (n > 0) {
 			relay->start = 0;
-			relay->len = relay->clipboard == NULL ? (size_t)n :
-			             clipboard_filter(relay->clipboard, to, (size_t)n, relay->data);
+			relay->len = relay->filter == NULL ? (size_t)n :
+			             relay->filter(relay->filter_arg, to, (size_t)n, relay->data);
 			moved = true;
 		} else if (n == 0 || !relay_would_block()) {
 			/* A pty whose other side is closed returns EIO: that is its end too. */
@@ -162,7 +162,7 @@ relay_rewatch(struct relay *relay)
 		(void)loop_watch(relay->loop, &relay->from, wants_read ? EPOLLIN : 0, NULL);
 	if (!relay->always_to)
 		(void)loop_watch(relay->loop, &relay->to, wants_write ? EPOLLOUT : 0, NULL);
-	if ((wants_read && relay->always_from) || (wants_write && relay->always_to))
+	if ((wants_read && relay->always_from) || (wants_write && relay->always_to && !relay->sink_wakes))
 		loop_set_timer(relay->loop, &relay->again, 0);
 	else if (relay->is_behind && !wants_write)
 		/* No event tells that the group is in front. */

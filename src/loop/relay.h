@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "loop/clipboard.h"
 #include "loop/loop.h"
 
 struct err;
 
 #define RELAY_BUFFER 65536
+#define RELAY_HELD_MAX 128              /* bytes that a filter may hold back */
 
 struct relay {
 	struct loop *loop;
@@ -34,10 +34,13 @@ struct relay {
 	 * may free the relay. */
 	void (*done)(void *arg, struct relay *relay);
 	/* Replaces writing to a descriptor.  Returns how many bytes it took, or -1 and EAGAIN: then
-	 * it is called again in the next round. */
+	 * it is called again in the next round; with SINK_WAKES, after relay_flush_some() alone. */
 	ssize_t (*sink)(void *arg, const unsigned char *data, size_t len);
-	void *arg, *sink_arg;
-	struct clipboard *clipboard;    /* filters the bytes, or NULL; borrowed */
+	bool sink_wakes;
+	/* Unless NULL, writes what is to be copied of the LEN bytes at IN to OUT, which begins RELAY_HELD_MAX
+	 * bytes before IN, and returns its length. */
+	size_t (*filter)(void *arg, const unsigned char *in, size_t len, unsigned char *out);
+	void *arg, *sink_arg, *filter_arg;
 };
 
 /* FROM and TO (-1 with a sink) are borrowed until done or relay_drop(). */

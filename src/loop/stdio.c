@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -12,6 +13,8 @@
 #include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "loop/detach.h"
+#include "loop/screen.h"
 
 #define FLUSH_STEPS 32                  /* 2 MiB: more than a pipe holds */
 
@@ -315,6 +318,40 @@ stdio_resize(struct stdio *s)
 		s->resize(s->arg, size.ws_row, size.ws_col);
 }
 
+_Static_assert(CLIPBOARD_HELD_MAX <= RELAY_HELD_MAX && DETACH_HELD_MAX <= RELAY_HELD_MAX, "a relay has room");
+
+static size_t
+filter_output(void *arg, const unsigned char *in, size_t len, unsigned char *out)
+{
+	struct stdio *s = arg;
+
+	if (s->may_set_clipboard)
+		memmove(out, in, len);
+	else
+		len = clipboard_filter(&s->clipboard, in, len, out);
+	if (s->screen != NULL)
+		screen_watch(s->screen, out, len);
+	return len;
+}
+
+static size_t
+filter_input(void *arg, const unsigned char *in, size_t len, unsigned char *out)
+{
+	return detach_filter(arg, in, len, out);
+}
+
+int
+stdio_carry_sink(struct stdio *s, int master, const struct stdio_sink *out, struct err *err)
+{
+	s->out_fd = master;
+	s->out.sink = out->take;
+	s->out.sink_arg = out->arg;
+	s->out.sink_wakes = true;
+	s->out.done = output_done;
+	s->out.arg = s;
+	return relay_start(&s->out, s->loop, master, -1, err);
+}
+
 int
 stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *err)
 {
@@ -331,7 +368,11 @@ stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *er
 	s->out.done = output_done;
 	s->in.arg = s->out.arg = s;
 	s->in.group = s->group;
-	s->out.clipboard = clipboard ? NULL : &s->clipboard;
+	s->may_set_clipboard = clipboard;
+	s->out.filter = filter_output;
+	s->out.filter_arg = s;
+	s->in.filter = s->detach != NULL ? filter_input : NULL;
+	s->in.filter_arg = s->detach;
 	r = relay_start(&s->out, s->loop, s->out_fd, s->host_out, err);
 	return r < 0 ? r : relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
 }

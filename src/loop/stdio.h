@@ -8,7 +8,11 @@
 #include <stdbool.h>
 #include <termios.h>
 
+#include "loop/clipboard.h"
 #include "loop/relay.h"
+
+struct detach;
+struct screen;
 
 struct stdio {
 	struct loop *loop;
@@ -26,6 +30,10 @@ struct stdio {
 	struct termios saved;
 	bool raw;
 	struct clipboard clipboard;             /* filters the terminal's output */
+	bool may_set_clipboard;
+	/* Set by the owner, or NULL; borrowed: the keys that leave the terminal, and what its output has set. */
+	struct detach *detach;
+	struct screen *screen;
 	int write_error;                        /* errno of output that could not be written */
 	/* Called whenever one of the outputs ends. */
 	void (*ended)(void *arg);
@@ -55,6 +63,9 @@ int stdio_open_sinks(struct stdio *s, const struct stdio_sink *out, const struct
 /* Relay the process's terminal MASTER, or the socket that stands for it, and take ownership of it.  The operator's terminal becomes
  * raw.  The process may set the operator's clipboard only with CLIPBOARD. */
 int stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *err);
+/* Send the output of the process's terminal MASTER, or of the socket that stands for it, to OUT, and take
+ * ownership of it.  If OUT takes nothing, its owner calls stdio_flush() once it does. */
+int stdio_carry_sink(struct stdio *s, int master, const struct stdio_sink *out, struct err *err);
 /* Pass on the new size of the operator's terminal. */
 void stdio_resize(struct stdio *s);
 

@@ -60,6 +60,7 @@ TEST(supervisor_may_ask_when)
 		{ VERB_LOST_RIGHTS, 0, 0, 0, 0, 0 },
 		{ VERB_START, 0, 0, 0, -ESRCH, -ESRCH },
 		{ VERB_SIGNAL_AGENT, 0, 0, 0, 0, -ESRCH },
+		{ VERB_ATTACH, 0, -ESRCH, 0, 0, 0 },
 	};
 	static struct supervisor sv;
 

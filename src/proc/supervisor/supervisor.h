@@ -54,6 +54,7 @@ struct client {
 	bool stays;                     /* it may stay connected as long as it likes */
 	uint64_t seen;                  /* with CONTROL_APPROVALS: the last change that it got */
 	bool follows;                   /* it waits for the next change */
+	struct seat *seat;              /* at the agent's terminal; NULL: none */
 	struct client *next;
 };
 
@@ -238,6 +239,23 @@ int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *er
  * first byte. */
 int supervisor_make_logs(struct supervisor *sv, struct err *err);
 
+/* Stores LEN bytes of the agent's output; returns LEN. */
+ssize_t supervisor_log(struct supervisor *sv, const unsigned char *data, size_t len);
+
+/* supervisor_terminal.c: the terminal of a detached cell's agent.  Its output goes to the log, and to every client
+ * that has a seat. */
+#define SUPERVISOR_SEATS_MAX 8
+#define SUPERVISOR_SEAT_MS 10000        /* a client that takes no output for so long loses its seat */
+#define SUPERVISOR_ROWS 24              /* of a terminal that nobody is at */
+#define SUPERVISOR_COLUMNS 80
+struct seat;
+/* Takes MASTER, the near side of the terminal or a socket that stands for it. */
+int supervisor_terminal_begin(struct supervisor *sv, int master, struct err *err);
+int supervisor_answer_attach(struct client *client, struct steer_call *call);
+void supervisor_seat_free(struct client *client);
+/* Whether every client has all output so far. */
+bool supervisor_terminal_is_idle(const struct supervisor *sv);
+
 /* supervisor_steps.c: writes one line of CELL_STEPS.  Begin returns false if there is no such file.
  * Between begin and end, the caller writes members with .w. */
 #define STEPS_ASKED_MAX 1000            /* approvals listed: its reader takes at most 1 MiB */
@@ -265,7 +283,7 @@ void supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, 
 void supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status);
 /* The agent of a held cell was started, or could not be: see sv->spawn_error. */
 void supervisor_tell_started(struct supervisor *sv);
-/* Prints TEXT to everyone who runs a command with `exec`. */
+/* Prints TEXT to everyone who runs a command with `exec`, or is at the agent's terminal. */
 void supervisor_say_to_execs(const struct supervisor *sv, const char *text);
 /* Reports the death to every client that had the cell killed. */
 void supervisor_tell_dead(struct supervisor *sv);

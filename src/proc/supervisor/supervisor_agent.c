@@ -49,7 +49,7 @@ describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct
          struct err *err)
 {
 	const bool tty = sv->spec.tty && handle == INIT_HANDLE_AGENT;
-	struct winsize size = {0};
+	struct winsize size = { .ws_row = SUPERVISOR_ROWS, .ws_col = SUPERVISOR_COLUMNS };
 
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);

@@ -27,6 +27,7 @@ supervisor_client_drop(struct client *client)
 	for (struct steer *s = sv->steering.first; s != NULL; s = s->next)
 		if (s->client == client)
 			s->client = NULL;
+	supervisor_seat_free(client);
 	loop_unwatch(sv->loop, &client->source);
 	close(client->source.fd);
 	free(client);
@@ -145,7 +146,7 @@ supervisor_say_to_execs(const struct supervisor *sv, const char *text)
 	ipc_begin(&message, CONTROL_SAYS);
 	buf_put_str(&message, text);
 	for (struct client *c = sv->clients; c != NULL; c = c->next)
-		if (c->request == CONTROL_EXEC && c->started)
+		if ((c->request == CONTROL_EXEC && c->started) || c->seat != NULL)
 			supervisor_client_send(c, &message, NULL, 0);
 }
 
@@ -191,7 +192,8 @@ supervisor_tell_ended(struct supervisor *sv, uint32_t status)
 	while (sv->clients != NULL) {
 		uint32_t request = sv->clients->request;
 
-		if (request == CONTROL_WAIT || request == CONTROL_STOP || request == CONTROL_KILL)
+		if (request == CONTROL_WAIT || request == CONTROL_STOP || request == CONTROL_KILL ||
+		    request == CONTROL_ATTACH)
 			supervisor_client_send(sv->clients, &message, NULL, 0);
 		supervisor_client_drop(sv->clients);
 	}

@@ -10,11 +10,9 @@
 #include "proc/supervisor/supervisor.h"
 
 /* A full log is rotated, so that a flood of lines costs no more than two logs. */
-static ssize_t
-log_sink(void *arg, const unsigned char *data, size_t len)
+ssize_t
+supervisor_log(struct supervisor *sv, const unsigned char *data, size_t len)
 {
-	struct supervisor *sv = arg;
-
 	if (sv->log_size + len > SUPERVISOR_LOG_MAX) {
 		closep(&sv->log);
 		(void)renameat(sv->state, CELL_LOG, sv->state, CELL_LOG ".1");
@@ -26,6 +24,12 @@ log_sink(void *arg, const unsigned char *data, size_t len)
 	if (sv->log >= 0 && write_all(sv->log, data, len, NULL) == 0)
 		sv->log_size += len;
 	return (ssize_t)len;
+}
+
+static ssize_t
+log_sink(void *arg, const unsigned char *data, size_t len)
+{
+	return supervisor_log(arg, data, len);
 }
 
 static int
@@ -75,6 +79,11 @@ supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err)
 
 	sv->streams[0] = (struct stream){ .sv = sv, .name = CELL_STDOUT, .fd = -1 };
 	sv->streams[1] = (struct stream){ .sv = sv, .name = CELL_STDERR, .fd = -1 };
+	/* The terminal comes once the agent runs. */
+	if (sv->spec.tty) {
+		ret_inside[0] = ret_inside[1] = ret_inside[2] = -1;
+		return 0;
+	}
 	if (sv->spec.streams)
 		return stdio_open_sinks(&sv->stdio, &streams[0], &streams[1], sv->spec.input, ret_inside,
 		                        err);

@@ -112,6 +112,8 @@ process_started(void *arg, uint32_t handle, uint32_t error, int terminal)
 		return 0;
 	if (master < 0)
 		return -EBADMSG;
+	if (sv->spec.detached)
+		return supervisor_terminal_begin(sv, TAKE_FD(master), &err);
 	return stdio_carry_terminal(&sv->stdio, TAKE_FD(master), sv->spec.clipboard, &err);
 }
 

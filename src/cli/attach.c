@@ -1,0 +1,337 @@
+/* attach.c - `cloister attach`: joins the terminal of a detached cell's agent. */
+#include "cli/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cell/cell_control.h"
+#include "cli/cli.h"
+#include "ipc/control_channel.h"
+#include "loop/detach.h"
+#include "loop/loop.h"
+#include "loop/screen.h"
+#include "loop/stdio.h"
+
+#define SHOWN_MAX (32u << 10)           /* bytes of old output that are shown: more than a screen */
+#define WHOLE UINT64_MAX                /* the size of the log of a cell that has ended */
+
+struct attach {
+	struct loop *loop;
+	struct stdio stdio;
+	struct screen screen;
+	struct detach detach;
+	struct loop_source source;      /* the supervisor */
+	struct cell_entry entry;
+	bool clipboard, joined, left, ended;
+	uint32_t status;
+	char cause[256];
+	int signal;                     /* that ended this process's stay; 0: none */
+	struct err err;
+};
+
+const struct cli_option cli_attach_options[] = {
+	{ "detach-keys", 0, "KEYS", "leave with these keys, as `ctrl-a,d`; or none (ctrl-p,ctrl-q)", 0 },
+	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", 1 },
+	{0}
+};
+
+/* ---- the screen as it is ---- */
+
+static int
+open_logs(const struct attach *a, int ret_logs[2])
+{
+	OWN(closep) int state = cell_state_open(false, NULL), dir = -1;
+	struct cell_entry entry;
+
+	if (state < 0 || cell_find(state, false, a->entry.id, &entry, NULL) < 0)
+		return -ENOENT;
+	dir = openat(state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	ret_logs[0] = dir < 0 ? -1 : openat(dir, CELL_LOG ".1", O_RDONLY | O_CLOEXEC);
+	ret_logs[1] = dir < 0 ? -1 : openat(dir, CELL_LOG, O_RDONLY | O_CLOEXEC);
+	return 0;
+}
+
+/* Follows the first SIZE bytes of a log, and keeps the last ones of them: the caller frees *TAIL. */
+static void
+read_log(int log, uint64_t size, struct screen *screen, unsigned char **tail, size_t *len)
+{
+	unsigned char *data = malloc(2 * SHOWN_MAX);
+	size_t kept = 0;
+	ssize_t n;
+
+	if (data == NULL)
+		return;
+	while (size > 0 && (n = read(log, data + kept, size < SHOWN_MAX ? (size_t)size : SHOWN_MAX)) > 0) {
+		screen_watch(screen, data + kept, (size_t)n);
+		size -= (size_t)n;
+		kept += (size_t)n;
+		if (kept > SHOWN_MAX) {
+			memmove(data, data + kept - SHOWN_MAX, SHOWN_MAX);
+			kept = SHOWN_MAX;
+		}
+	}
+	free(*tail);
+	*tail = data;
+	*len = kept;
+}
+
+/* Sets this terminal as the agent's is, and shows the last output that came before, from the beginning of a line. */
+static void
+show_before(struct attach *a, uint64_t log_size)
+{
+	int logs[2] = { -1, -1 };
+	OWN(freep) unsigned char *tail = NULL;
+	char modes[SCREEN_MODES_MAX];
+	size_t len = 0, skip = 0;
+	struct stat st;
+
+	if (open_logs(a, logs) < 0)
+		return;
+	if (logs[0] >= 0)
+		read_log(logs[0], UINT64_MAX, &a->screen, &tail, &len);
+	/* A log that is smaller has become the older one since. */
+	if (logs[1] >= 0 && fstat(logs[1], &st) == 0 && log_size > 0 &&
+	    (log_size == WHOLE || (uint64_t)st.st_size >= log_size))
+		read_log(logs[1], log_size, &a->screen, &tail, &len);
+	closep(&logs[0]);
+	closep(&logs[1]);
+	if (log_size != WHOLE)
+		(void)write_all(STDOUT_FILENO, modes, screen_restore(&a->screen, modes), NULL);
+	while (len == SHOWN_MAX && skip < len && tail[skip] != '\n')
+		skip++;
+	if (tail != NULL) {
+		len = screen_redraw(tail + skip, len - skip, tail);
+		(void)write_all(STDOUT_FILENO, tail, len, NULL);
+	}
+}
+
+/* ---- the supervisor ---- */
+
+static void
+check_end(void *arg)
+{
+	struct attach *a = arg;
+
+	if (a->ended && (stdio_finish(&a->stdio) || stdio_is_idle(&a->stdio)))
+		loop_quit(a->loop);
+}
+
+static void
+send_size(struct attach *a, unsigned rows, unsigned columns)
+{
+	OWN(buf_free) struct buf message = {0};
+
+	steer_put(&message, &(struct steer_request){ .verb = VERB_ATTACH, .n = { rows, columns } });
+	(void)ipc_send(a->source.fd, &message, NULL, 0, NULL);
+}
+
+static void
+resize(void *arg, unsigned rows, unsigned columns)
+{
+	struct attach *a = arg;
+
+	/* The size of the first request is in force. */
+	if (a->joined)
+		send_size(a, rows, columns);
+}
+
+static void
+take_terminal(struct attach *a, struct ipc_message *message)
+{
+	uint32_t error;
+	uint64_t log_size;
+
+	if (message->n_fds != 1 || buf_get_u32(&message->body, &error) < 0 || buf_get_u64(&message->body, &log_size) < 0)
+		(void)err_set(&a->err, EBADMSG, "the cell's supervisor is of another version");
+	else {
+		a->stdio.detach = &a->detach;
+		a->stdio.screen = &a->screen;
+		(void)stdio_carry_terminal(&a->stdio, ipc_take_fd(message, 0), a->clipboard, &a->err);
+		a->joined = true;
+		/* Nothing of the new output is copied before the loop goes on. */
+		show_before(a, log_size);
+	}
+	if (a->err.code != 0)
+		loop_quit(a->loop);
+}
+
+static void
+supervisor_ready(void *arg, uint32_t events)
+{
+	struct attach *a = arg;
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	const char *text;
+	uint32_t number;
+
+	(void)events;
+	if (ipc_receive(a->source.fd, &message, &a->err) < 0) {
+		(void)err_set(&a->err, EPIPE, "cell %s has no supervisor any more", a->entry.id);
+		loop_quit(a->loop);
+	} else if (message.type == CONTROL_STARTED) {
+		take_terminal(a, &message);
+	} else if (message.type == CONTROL_SAYS && buf_get_str(&message.body, &text) == 0) {
+		fputs("cloister: ", stderr);
+		text_print_safe(stderr, text, strlen(text), false);
+		fputs("\r\n", stderr);
+	} else if (message.type == CONTROL_ENDED && buf_get_u32(&message.body, &a->status) == 0 &&
+	           buf_get_str(&message.body, &text) == 0) {
+		snprintf(a->cause, sizeof(a->cause), "%s", text);
+		a->ended = true;
+		loop_unwatch(a->loop, &a->source);
+		check_end(a);
+	} else if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &number) == 0 &&
+	           buf_get_str(&message.body, &text) == 0) {
+		(void)err_set(&a->err, (int)number, "%s", text);
+		loop_quit(a->loop);
+	} else {
+		(void)err_set(&a->err, EBADMSG, "the cell's supervisor is of another version");
+		loop_quit(a->loop);
+	}
+}
+
+/* ---- this terminal ---- */
+
+static void
+leave(void *arg)
+{
+	struct attach *a = arg;
+
+	a->left = true;
+	loop_quit(a->loop);
+}
+
+static void
+caught(void *arg, const struct signalfd_siginfo *info)
+{
+	struct attach *a = arg;
+
+	if (info->ssi_signo == SIGWINCH) {
+		stdio_resize(&a->stdio);
+		return;
+	}
+	a->signal = (int)info->ssi_signo;
+	leave(a);
+}
+
+static int
+catch_signals(struct attach *a)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		sigaddset(&set, numbers[i]);
+	signal(SIGPIPE, SIG_IGN);
+	return loop_catch(a->loop, &set, caught, a, &a->err);
+}
+
+static void
+run(struct attach *a, int socket)
+{
+	struct winsize size = {0};
+
+	(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+	if (loop_new(&a->loop, &a->err) < 0)
+		return;
+	stdio_init(&a->stdio, a->loop, check_end, a);
+	a->stdio.resize = resize;
+	a->stdio.arg = a;
+	a->source = (struct loop_source){ .ready = supervisor_ready, .arg = a, .fd = socket };
+	send_size(a, size.ws_row, size.ws_col);
+	if (catch_signals(a) == 0 && loop_watch(a->loop, &a->source, EPOLLIN, &a->err) == 0)
+		(void)loop_run(a->loop, &a->err);
+}
+
+/* This terminal is again as the person left it. */
+static void
+give_back_terminal(struct attach *a)
+{
+	char modes[SCREEN_MODES_MAX];
+
+	if (a->joined && !a->ended)
+		(void)write_all(STDOUT_FILENO, modes, screen_reset(&a->screen, modes), NULL);
+	stdio_close(&a->stdio);
+}
+
+/* Its last output, and its status. */
+static int
+show_ended(struct attach *a, const char *id)
+{
+	OWN(cell_record_free) struct cell_record record = {0};
+	OWN(closep) int dir = -1;
+	struct err err = {0};
+
+	(void)cli_await_tidy(id);
+	if (cli_open_record(id, &a->entry, &dir, &record, &err) < 0)
+		return cli_fail(&err);
+	show_before(a, WHOLE);
+	return (int)record.status;
+}
+
+int
+attach_to(const char *word, const struct detach *keys, bool clipboard, bool is_new)
+{
+	struct attach a = { .detach = *keys, .clipboard = clipboard };
+	OWN(closep) int socket = cli_connect(word, &a.entry, &a.err);
+
+	if (socket >= 0) {
+		a.detach.leave = leave;
+		a.detach.arg = &a;
+		run(&a, socket);
+		give_back_terminal(&a);
+	}
+	if (is_new && a.err.code != 0 && !a.joined)
+		return show_ended(&a, word);
+	if (a.left) {
+		fprintf(stderr, "\ncloister: detached from cell %s: `cloister attach %s` joins it again\n", a.entry.id,
+		        a.entry.id);
+		return a.signal > 0 ? 128 + a.signal : 0;
+	}
+	if (a.err.code != 0)
+		return cli_fail(&a.err);
+	if (a.cause[0] != '\0')
+		fprintf(stderr, "cloister: cell %s: %s\n", a.entry.id, a.cause);
+	return (int)a.status;
+}
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct attach *a = arg;
+
+	if (option->id == 0)
+		return detach_parse(value, &a->detach, err);
+	a->clipboard = true;
+	return 0;
+}
+
+int
+cmd_attach(int argc, char **argv)
+{
+	struct attach asked = {0};
+	struct err err = {0};
+	int rest;
+
+	(void)detach_parse(DETACH_DEFAULT, &asked.detach, NULL);
+	if (cli_parse(cli_attach_options, argc, argv, true, take_option, &asked, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (argc - rest != 1)
+		return cli_failf("%s: cloister attach [OPTION...] CELL", rest == argc ? "no cell is given" :
+		                 "only one cell can be attached to");
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+		return cli_failf("attach needs a terminal as standard input and output: `cloister logs -f %s` needs none",
+		                 argv[rest]);
+	return attach_to(argv[rest], &asked.detach, asked.clipboard, false);
+}
