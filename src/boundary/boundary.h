@@ -155,8 +155,10 @@ struct boundary {
 	size_t (*folders)(const struct walls *w, int ret_fds[CELL_GRANTS_MAX]);
 	/* Whether there are changes in overlay grant GRANT, or it cannot be known. */
 	bool (*is_changed)(const struct walls *w, size_t grant);
-	/* Copies the changes of a dead cell's overlay grant into the folder TARGET. */
-	int (*collect)(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err);
+	/* Copies the changes of the cell's overlay grant into the folder TARGET.  RET_CHANGED is NULL for a dead cell.
+	 * Otherwise the cell may run: then it says whether something was changed meanwhile. */
+	int (*collect)(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, bool *ret_changed,
+	               struct err *err);
 	/* Writes the changes of the image's files in a dead cell to OUT, as a layer.  Only for a build; NULL: this kind has
 	 * no builds. */
 	int (*write_layer)(struct walls *w, const struct cell_spec *spec, int out, struct err *err);

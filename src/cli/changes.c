@@ -58,15 +58,15 @@ hold_sources(const struct cell_spec *spec, struct changes_part *part, struct err
 	return r < 0 ? r : hold_believed(part, err);
 }
 
-static int
-open_part(struct changes *changes, size_t grant, struct err *err)
+int
+changes_open_part(struct changes *changes, size_t grant, struct err *err)
 {
 	struct changes_part *part = &changes->parts[changes->n_parts];
 	const struct cell_grant *g = &changes->record.spec.grants[grant];
 	char name[32];
 	bool main = true;
 
-	snprintf(name, sizeof(name), CELL_CHANGES "/%zu", grant);
+	snprintf(name, sizeof(name), "%.20s/%zu", changes->now[0] != '\0' ? changes->now : CELL_CHANGES, grant);
 	part->ws.changes = openat(changes->state_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (part->ws.changes < 0)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot open the changes");
@@ -148,7 +148,7 @@ changes_open(const char *word, struct changes *ret_changes, struct err *err)
 		r = open_unchanged(word, &changes.entry, err);
 	for (size_t i = 0; r == 0 && i < spec->n_grants; i++)
 		if (spec->grants[i].access == CELL_OVERLAY)
-			r = open_part(&changes, i, err);
+			r = changes_open_part(&changes, i, err);
 	if (r < 0)
 		return r;
 	*ret_changes = changes;
@@ -168,6 +168,8 @@ changes_free(struct changes *changes)
 		close_fd(&changes->parts[i].ws.base);
 		workspace_named_free(&changes->parts[i].named);
 	}
+	if (changes->now[0] != '\0')
+		changes_remove_now(changes);
 	close_fd(&changes->state_dir);
 	cell_record_free(&changes->record);
 	*changes = (struct changes){0};

@@ -1,4 +1,4 @@
-/* changes.h - an ended cell's overlays, for `diff`, `apply` and `discard`. */
+/* changes.h - a cell's overlays, for `diff`, `apply` and `discard`. */
 #ifndef CLOISTER_CLI_CHANGES_H
 #define CLOISTER_CLI_CHANGES_H
 #include <stdio.h>
@@ -22,6 +22,9 @@ struct changes {
 	struct cell_entry entry;
 	struct cell_record record;
 	int state_dir;
+	char now[32];                   /* the folder in STATE_DIR with a copy of a running cell's changes; "": none */
+	uint64_t now_ns;                /* when it was made, since 1970 */
+	enum { CHANGES_FROZEN, CHANGES_UNTOUCHED, CHANGES_MOVING } how; /* how the cell behaved meanwhile */
 	struct changes_part parts[CELL_GRANTS_MAX];
 	size_t n_parts;
 };
@@ -29,6 +32,13 @@ struct changes {
 /* A cell that had an overlay and changed nothing has no parts, and may have no state_dir.
  * -ENOENT also if it had no overlay.  The struct must not be moved: the parts point into it. */
 int changes_open(const char *word, struct changes *ret_changes, struct err *err);
+/* changes_now.c: the same for a cell that runs: a copy, which changes_free() removes.  It cannot be applied. */
+int changes_open_now(const char *word, struct changes *ret_changes, struct err *err);
+void changes_remove_now(const struct changes *changes);
+/* Prints that it is a copy: of when, and how it was made. */
+void changes_tell_now(FILE *out, const struct changes *changes);
+/* Opens the overlay of GRANT, if it has changes. */
+int changes_open_part(struct changes *changes, size_t grant, struct err *err);
 void changes_free(struct changes *changes);     /* for OWN() too */
 
 /* The PATHS (as the operator wrote them: relative to the workspace, or absolute) that are in PART,

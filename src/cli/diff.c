@@ -25,6 +25,7 @@ struct diff {
 	struct diff_reader reader;
 	struct diff_renames renames;    /* of the part that is shown */
 	size_t shown, hidden;
+	uint64_t as_of_ns;              /* the cell still runs, and this is when its changes were read; else 0 */
 };
 
 const struct cli_option cli_diff_options[] = {
@@ -64,6 +65,8 @@ show_json(struct diff *diff, const struct changes_part *part,
 	json_bool(&diff->out, "held", change->held);
 	json_bool(&diff->out, "changed_here", change->newer);
 	json_str(&diff->out, "renamed_from", change->from);
+	if (diff->as_of_ns != 0)
+		json_u64(&diff->out, "as_of", diff->as_of_ns / 1000000000);
 	json_close(&diff->out, '}');
 }
 
@@ -417,6 +420,11 @@ cmd_diff(int argc, char **argv)
 		return cli_failf("--stat cannot be combined with --name-status or --json");
 	diff.cell = argv[rest];
 	r = changes_open(argv[rest], &changes, &err);
+	if (r == -EBUSY)
+		r = changes_open_now(argv[rest], &changes, &err);
+	if (r == 0 && changes.now[0] != '\0')
+		changes_tell_now(diff.names || diff.json ? stderr : stdout, &changes);
+	diff.as_of_ns = changes.now_ns;
 	if (r == 0)
 		r = show_all(&diff, &changes, argv + rest + 1, &err);
 	changes_warn(&changes);

@@ -89,7 +89,7 @@ const struct cli_option cli_run_options[] = {
 	{ "warm", 0, NULL, "with -d: take a virtual machine that waits for a dispatch", OPT_WARM },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
-	{ "detach-keys", 0, "KEYS", "leave the terminal with these keys, and the cell goes on: ctrl-p,ctrl-q",
+	{ "detach-keys", 0, "KEYS", "leave the terminal with these keys, and let the cell go on",
 	  OPT_DETACH_KEYS },
 	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
 	{ "quiet", 'q', NULL, "print nothing but errors", OPT_QUIET },

@@ -56,6 +56,11 @@ enum control_message {
 	 * log behind its number, and fd a socket that stands for the terminal: what is in the log does not
 	 * come over it.  The cell's end is CONTROL_ENDED.  Hanging up leaves the terminal. */
 	CONTROL_ATTACH,
+	/* Copy the changes of overlay workspaces while the cell runs; fd: a folder with an empty folder for
+	 * each overlay grant, named by its number, that the inner root may fill.  Answered with CONTROL_DONE:
+	 * u32 flags (enum control_copied), str why some could not be copied or "", u32 n, and n times u32:
+	 * left out of this grant, see struct cell_record.  Hanging up ends it. */
+	CONTROL_COPY,
 
 	/* Steering requests.  Each begins with:
 	 *   str by   who asks, at most CONTROL_BY_MAX bytes.  "": the peer, as the kernel reports it.
@@ -116,6 +121,8 @@ enum control_message {
 	/* The answer: u32 enum cell_lost bits: grants that the cell has lost. */
 	CONTROL_LOST_RIGHTS,
 };
+/* STILL: the cell was frozen all the time.  CHANGED: something was changed meanwhile. */
+enum control_copied { CONTROL_COPIED_STILL = 1, CONTROL_COPIED_CHANGED = 2 };
 /* The client itself writes to the operator's timeline: for all cells at once, or as serve. */
 enum control_who { CONTROL_WHO_TELLS = 1 };
 enum control_policy { CONTROL_POLICY_NOW = 1 }; /* cut off requests in flight that it refuses */

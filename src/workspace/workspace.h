@@ -31,6 +31,9 @@
  * A mode that would keep the owner out of TO is stored in an attribute, see workspace_tree.h.  FROM
  * was mounted without redirect_dir and metacopy, as the option userxattr enforces. */
 int workspace_collect(int from, int to, uint64_t *ret_skipped, struct err *err);
+/* The same while the cell runs: entries that come and go meanwhile are no error.  *ret_changed: something was changed
+ * meanwhile, so the copy may never have been the state of FROM.  Writes through a mapping of a file are not seen. */
+int workspace_collect_live(int from, int to, uint64_t *ret_skipped, bool *ret_changed, struct err *err);
 
 /* Paths of a workspace that would run, or govern cells, because a host file names them.  They are
  * held, with everything beneath them. */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -28,6 +29,9 @@ struct collect {
 	dev_t dev;                      /* of FROM: nothing is mounted beneath it */
 	uint64_t entries, skipped;
 	struct wtree_path path;
+	bool live;                      /* the agent may change FROM meanwhile */
+	bool changed;                   /* it did */
+	struct timespec since;          /* with LIVE: when this began, by the clock of files' times */
 };
 
 static int
@@ -41,6 +45,18 @@ fail(const struct collect *c, int code, struct err *err)
 		               "kept on has no extended attributes", shown);
 	errno = code;
 	return err_errno(err, "cannot keep '%s'", shown);
+}
+
+/* Whether CODE is due to a change of FROM meanwhile: then the entry is left out. */
+static bool
+is_of_change(struct collect *c, int code)
+{
+	static const int codes[] = { ENOENT, EEXIST, ENOTDIR, EISDIR, ELOOP, EINVAL, ESTALE, EIO };
+
+	for (size_t i = 0; c->live && i < ARRAY_LEN(codes); i++)
+		if (codes[i] == code)
+			return c->changed = true;
+	return false;
 }
 
 /* Whether the file system of TO cannot hold such a file at all.  One file must not cost the
@@ -171,11 +187,11 @@ collect_subdir(struct collect *c, int from, int to, const char *name, int depth,
 		return err_set(err, ENAMETOOLONG, "cannot keep '%s': folders are more than %d deep",
 		               wtree_show(shown, c->path.text), WORKSPACE_DEPTH_MAX);
 	if (in < 0 || fstat(in, &st) < 0)
-		return fail(c, errno, err);
+		return is_of_change(c, errno) ? 0 : fail(c, errno, err);
 	if (st.st_dev != c->dev)
 		return fail(c, EXDEV, err);
 	if (mkdirat(to, name, 0700) < 0 || (out = openat(to, name, flags)) < 0)
-		return fail(c, errno, err);
+		return is_of_change(c, errno) ? 0 : fail(c, errno, err);
 	if (wtree_is_opaque(in) && fsetxattr(out, WTREE_OPAQUE, "y", 1, 0) < 0)
 		return fail(c, errno, err);
 	r = collect_dir(c, TAKE_FD(in), out, depth + 1, err);
@@ -198,7 +214,7 @@ collect_entry(struct collect *c, int from, int to, const char *name, int depth,
 		return err_set(err, E2BIG, "cannot keep more than %d changed files",
 		               WORKSPACE_ENTRIES_MAX);
 	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return fail(c, errno, err);
+		return is_of_change(c, errno) ? 0 : fail(c, errno, err);
 	if (S_ISDIR(st.st_mode))
 		return collect_subdir(c, from, to, name, depth, err);
 	if (S_ISREG(st.st_mode))
@@ -213,7 +229,7 @@ collect_entry(struct collect *c, int from, int to, const char *name, int depth,
 		c->skipped++;
 		r = 0;
 	}
-	return r < 0 ? fail(c, -r, err) : 0;
+	return r == 0 || is_of_change(c, -r) ? 0 : fail(c, -r, err);
 }
 
 /* Takes ownership of FROM. */
@@ -247,27 +263,92 @@ collect_dir(struct collect *c, int from, int to, int depth, struct err *err)
 	return r;
 }
 
-int
-workspace_collect(int from, int to, uint64_t *ret_skipped, struct err *err)
+/* ---- a cell that runs ---- */
+
+static bool
+is_new(const struct collect *c, const struct stat *st)
 {
-	struct collect c = { .top = to, .links = -1 };
+	return st->st_ctim.tv_sec > c->since.tv_sec ||
+	       (st->st_ctim.tv_sec == c->since.tv_sec && st->st_ctim.tv_nsec >= c->since.tv_nsec);
+}
+
+/* Whether nothing beneath FROM, which it takes, has changed since the copy began.  A folder is looked at last: an
+ * entry that has gone meanwhile changes it. */
+static bool
+is_still(const struct collect *c, int from, int depth)
+{
+	OWN(closedirp) DIR *stream = fdopendir(from);
+	struct dirent *d;
+	struct stat st;
+
+	if (stream == NULL) {
+		close(from);
+		return false;
+	}
+	while ((errno = 0, d = readdir(stream)) != NULL) {
+		if (tree_is_dots(d->d_name))
+			continue;
+		if (fstatat(from, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || is_new(c, &st))
+			return false;
+		if (S_ISDIR(st.st_mode)) {
+			int fd = openat(from, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+			if (fd < 0 || depth >= WORKSPACE_DEPTH_MAX || !is_still(c, fd, depth + 1))
+				return false;
+		}
+	}
+	return errno == 0 && fstat(from, &st) == 0 && !is_new(c, &st);
+}
+
+static int
+collect_all(struct collect *c, int from, struct err *err)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 	struct stat st;
 	int fd, r;
 
 	if (fstat(from, &st) < 0)
 		return err_errno(err, "cannot look at the changed files");
-	c.dev = st.st_dev;
-	fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	c->dev = st.st_dev;
+	fd = openat(from, ".", flags);
 	if (fd < 0)
 		return err_errno(err, "cannot list the changed files");
-	r = collect_dir(&c, fd, to, 0, err);
-	wtree_path_free(&c.path);
-	if (c.links >= 0) {
-		close(c.links);
+	r = collect_dir(c, fd, c->top, 0, err);
+	wtree_path_free(&c->path);
+	if (c->links >= 0) {
+		close(c->links);
 		if (r == 0)
-			r = wtree_remove(to, LINKS, NULL, err);
+			r = wtree_remove(c->top, LINKS, NULL, err);
 	}
+	fd = r < 0 || !c->live || c->changed ? -1 : openat(from, ".", flags);
+	c->changed |= fd >= 0 && !is_still(c, fd, 0);
+	return r;
+}
+
+int
+workspace_collect(int from, int to, uint64_t *ret_skipped, struct err *err)
+{
+	struct collect c = { .top = to, .links = -1 };
+	int r = collect_all(&c, from, err);
+
 	if (r == 0)
 		*ret_skipped = c.skipped;
+	return r;
+}
+
+int
+workspace_collect_live(int from, int to, uint64_t *ret_skipped, bool *ret_changed, struct err *err)
+{
+	struct collect c = { .top = to, .links = -1, .live = true };
+	int r;
+
+	/* The kernel takes the times of files from this clock. */
+	if (clock_gettime(CLOCK_REALTIME_COARSE, &c.since) < 0)
+		return err_errno(err, "cannot read the clock");
+	r = collect_all(&c, from, err);
+	if (r == 0) {
+		*ret_skipped = c.skipped;
+		*ret_changed = c.changed;
+	}
 	return r;
 }

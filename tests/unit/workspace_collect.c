@@ -146,3 +146,23 @@ TEST(workspace_collect_prints_names_safely)
 	CHECK_ERR(workspace_collect(from, to, &skipped, &err), EEXIST);
 	CHECK_STR(err.text, "cannot keep '\\x1b[2J\\x0a\\xff': File exists");
 }
+
+/* Whether a copy was disturbed is known from the times of files. */
+TEST(workspace_collect_live)
+{
+	int from = lab_dir("from"), to = lab_dir("to"), twice = lab_dir("twice");
+	uint64_t skipped = 0;
+	bool changed = true;
+	struct err err = {0};
+
+	lab_make(from, "f file 644 old\nf d/a 644 text\n");
+	lab_tick();
+	CHECK_OK(workspace_collect_live(from, to, &skipped, &changed, &err));
+	CHECK(!changed);
+	LAB_CHECK_TREE(to, "d 755/\nd/a 644 text\nfile 644 old\n");
+	/* A name that is there already: a file was renamed while its folder was listed. */
+	lab_make(twice, "f file 644 other\n");
+	CHECK_OK(workspace_collect_live(from, twice, &skipped, &changed, &err));
+	CHECK(changed && faccessat(twice, "d/a", F_OK, 0) == 0);
+	lab_clean();
+}

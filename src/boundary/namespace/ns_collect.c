@@ -1,4 +1,4 @@
-/* ns_collect.c - takes the changes of overlay workspaces out of a dead cell. */
+/* ns_collect.c - takes the changes of overlay workspaces out of a cell. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -74,12 +74,14 @@ words_of(const char *line)
 	return line + strspn(line, " ");
 }
 
-/* It is a process in the cell's own user namespace.  Its result has a number. */
+/* It is a process in the cell's own user namespace.  Its result has a number, and a second one unless RET_SECOND is
+ * NULL. */
 static int
-collect(const struct walls *w, char **argv, int upper, int target, uint32_t *ret_number, struct err *err)
+collect(const struct walls *w, char **argv, int upper, int target, uint32_t *ret_number, bool *ret_second,
+        struct err *err)
 {
 	OWN(closep) int result = -1;
-	char line[600] = "";
+	char line[600] = "", *end;
 	int ends[2], status;
 	ssize_t n;
 	pid_t pid;
@@ -96,7 +98,9 @@ collect(const struct walls *w, char **argv, int upper, int target, uint32_t *ret
 	n = read(result, line, sizeof(line) - 1);
 	waitpid(pid, &status, 0);
 	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0) {
-		*ret_number = (uint32_t)strtoul(line + 3, NULL, 10);
+		*ret_number = (uint32_t)strtoul(line + 3, &end, 10);
+		if (ret_second != NULL)
+			*ret_second = strtoul(end, NULL, 10) != 0;
 		return 0;
 	}
 	line[strcspn(line, "\n")] = '\0';
@@ -104,10 +108,10 @@ collect(const struct walls *w, char **argv, int upper, int target, uint32_t *ret
 }
 
 int
-ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err)
+ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, bool *ret_changed, struct err *err)
 {
-	char *argv[] = { (char[]){ "cloister-collect" }, NULL };
-	int r = collect(w, argv, w->uppers[grant], target, ret_left_out, err);
+	char *argv[] = { (char[]){ "cloister-collect" }, ret_changed != NULL ? (char[]){ "--live" } : NULL, NULL };
+	int r = collect(w, argv, w->uppers[grant], target, ret_left_out, ret_changed, err);
 
 	return r < 0 ? err_wrap(err, "cannot keep all changes of the workspace") : 0;
 }
@@ -120,7 +124,7 @@ ns_write_layer(struct walls *w, const struct cell_spec *spec, int out, struct er
 	int r;
 
 	snprintf(epoch, sizeof(epoch), "%llu", (unsigned long long)spec->image.epoch);
-	r = collect(w, argv, w->uppers[spec->n_grants], out, &entries, err);
+	r = collect(w, argv, w->uppers[spec->n_grants], out, &entries, NULL, err);
 	return r < 0 ? err_wrap(err, "cannot make a layer of the changes") : 0;
 }
 

@@ -88,7 +88,7 @@ int ns_judge_limits(const struct cell_spec *spec, const struct boundary_ground *
 /* ns_collect.c, ns_examine.c, ns_halt.c, ns_walls.c: see boundary.h. */
 void ns_examine(struct findings *f);
 bool ns_is_changed(const struct walls *w, size_t grant);
-int ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, struct err *err);
+int ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, bool *ret_changed, struct err *err);
 int ns_write_layer(struct walls *w, const struct cell_spec *spec, int out, struct err *err);
 /* Removes the overlays' own folders beside the kept changes. */
 void ns_remove_overlay_folders(const struct walls *w);

@@ -157,7 +157,18 @@ struct stream {
 	bool cut;
 };
 
+/* The changes of the running cell are being copied, by a child: supervisor_copy.c. */
+struct copying {
+	struct client *client;          /* who asked; NULL: nobody, and there is no child */
+	pid_t pid;
+	struct loop_source result;
+	struct loop_timer patience;
+	bool freezes;                   /* the cell stands still for it alone */
+	bool still;                     /* it did so far */
+};
+
 struct supervisor {
+	struct copying copying;
 	struct walls *waiting;          /* of supervisor_wait(), until the cell starts; else NULL */
 	int taker;                      /* likewise, the client: see ipc/warm_channel.h; else -1 */
 	struct cell_spec spec;
@@ -427,12 +438,20 @@ int supervisor_thaw(struct supervisor *sv, const char *by, struct err *err);
 /* Freezes the cell while approval ID is pending.  An operator's freeze or thaw takes precedence. */
 int supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err);
 void supervisor_thaw_after(struct supervisor *sv, const char *id);
+/* Lets the processes of a frozen cell run.  The cell's state is the caller's. */
+int supervisor_let_go(struct supervisor *sv, struct err *err);
 /* SIGTSTP, the terminal's Ctrl-Z: freezes the cell, stops the supervisor, and thaws the cell when
  * it continues.  If the cell cannot be frozen, neither stops. */
 void supervisor_suspend(struct supervisor *sv);
 /* Whether the policy's order, to FREEZE or to kill, is still to be carried out.  A frozen cell can
  * still be killed: otherwise an operator's thaw would save it. */
 bool supervisor_is_to_stop(const struct supervisor *sv, bool freeze);
+
+/* supervisor_copy.c */
+#define SUPERVISOR_COPY_MS 10000        /* the cell stands still for a copy at most so long */
+int supervisor_answer_copy(struct client *client, struct steer_call *call);
+/* CLIENT goes away, or the cell ends: stops the copy that it asked for, if any.  NULL: whoever asked. */
+void supervisor_copy_end(struct supervisor *sv, const struct client *client);
 
 /* supervisor_notify.c: notifies the operator's own programs, if a file names any. */
 /* Call this before the supervisor locks itself down. */

@@ -28,6 +28,7 @@ supervisor_client_drop(struct client *client)
 		if (s->client == client)
 			s->client = NULL;
 	supervisor_seat_free(client);
+	supervisor_copy_end(sv, client);
 	loop_unwatch(sv->loop, &client->source);
 	close(client->source.fd);
 	free(client);

@@ -236,6 +236,7 @@ static int (*const answers[STEER_VERBS])(struct client *client, struct steer_cal
 	[VERB_START] = answer_start,
 	[VERB_SIGNAL_AGENT] = answer_signal_agent,
 	[VERB_ATTACH] = supervisor_answer_attach,
+	[VERB_COPY] = supervisor_answer_copy,
 	[VERB_TTL] = supervisor_answer_ttl,
 	[VERB_GET_POLICY] = supervisor_answer_get_policy,
 	[VERB_POLICY] = supervisor_answer_set_policy,

@@ -187,7 +187,7 @@ collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err 
 	target = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (target < 0)
 		return err_errno(err, "cannot keep the workspace's changes");
-	r = sv->boundary->collect(sv->walls, grant, target, ret_left_out, err);
+	r = sv->boundary->collect(sv->walls, grant, target, ret_left_out, NULL, err);
 	if (r == 0 && *ret_left_out > 0)
 		supervisor_say(sv, "of the workspace's changes, %u %s left out: devices, sockets, "
 		               "FIFOs, or files too large for the disk", *ret_left_out,
@@ -351,6 +351,7 @@ supervisor_cell_died(struct supervisor *sv)
 {
 	timing_mark(TIMING_DEAD);
 	sv->dead = true;
+	supervisor_copy_end(sv, NULL);
 	supervisor_find_reason(sv);
 	loop_cancel_timer(sv->loop, &sv->grace);
 	supervisor_unpublish(sv);

@@ -41,9 +41,10 @@ supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err)
 }
 
 /* init gets its new lease first: the old one ran out while it was frozen. */
-static int
-let_go(struct supervisor *sv, struct err *err)
+int
+supervisor_let_go(struct supervisor *sv, struct err *err)
 {
+	sv->copying.freezes = sv->copying.still = false;
 	if (supervisor_budget_lease_ms(sv) != UINT64_MAX)
 		supervisor_tell_limit(sv);
 	return sv->boundary->thaw(sv->walls, err);
@@ -56,7 +57,7 @@ supervisor_thaw_after(struct supervisor *sv, const char *id)
 
 	if (!sv->frozen_for_approval || sv->dead)
 		return;
-	if (let_go(sv, &err) < 0) {
+	if (supervisor_let_go(sv, &err) < 0) {
 		supervisor_say(sv, "cell %s cannot go on: %s", sv->spec.id, err.text);
 		return;
 	}
@@ -67,7 +68,7 @@ supervisor_thaw_after(struct supervisor *sv, const char *id)
 int
 supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
 {
-	int r = sv->frozen ? let_go(sv, err) : 0;
+	int r = sv->frozen ? supervisor_let_go(sv, err) : 0;
 
 	if (r < 0 || !sv->frozen)
 		return r;
