@@ -10,7 +10,7 @@ const SORT_MS = 1000;                   // rows change places at most so often
 const KEPT = "cloister.sort";
 
 const COLUMNS = [
-	["state", "State", cell => ({ "not answering": -1, running: 1, frozen: 0, ending: 2 })[cell.state] ?? 3],
+	["state", "State", cell => ({ silent: -1, waiting: 0, frozen: 0, running: 1, ending: 2 })[cell.state] ?? 3],
 	["name", "Cell", cell => (cell.name || "\uffff") + cell.id],
 	["command", "Command", cell => words(cell.command)],
 	["budget", "Budget", cell => -(cell.budget?.fraction ?? -1)],
@@ -37,7 +37,7 @@ function makeRow(cell) {
 
 function fillRow(row, cell) {
 	const [state, name, command, budget, requests, refused, bytes, memory, started, refusal] = row.children;
-	setState(state.firstChild, cell.state === "running" && waiting.has(cell.id) ? "asking" : cell.state);
+	setState(state.firstChild, cell.state === "running" && waiting.has(cell.id) ? "waiting" : cell.state);
 	setText(name.firstChild, cell.name || cell.id);
 	setText(name.lastChild, [cell.name ? cell.id : null, cell.agent, cell.principal].filter(Boolean).join(" · "));
 	setText(command.firstChild, words(cell.command));

@@ -58,7 +58,7 @@ export function chip(text, kind = "") {
 	return h("span", { class: `chip ${kind}` }, text);
 }
 
-const STATES = { running: "ok", "not answering": "bad", frozen: "cold", ending: "dim", ended: "dim", asking: "warn", approved: "ok",
+const STATES = { running: "ok", silent: "bad", frozen: "cold", ending: "dim", ended: "dim", waiting: "warn", approved: "ok",
 	finished: "ok", failed: "bad", cancelled: "dim", timed_out: "bad", queued: "dim", starting: "dim",
 	pending: "warn", refused: "bad", gone: "dim", verified: "ok", broken: "bad", checking: "dim" };
 

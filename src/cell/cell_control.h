@@ -47,7 +47,11 @@ struct cell_info {
 /* -ENOENT: the cell has ended.  The caller frees the spec. */
 int cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info,
                       struct err *err);
-const char *cell_info_state(const struct cell_info *info);      /* "running", ... */
+/* The word for a state, in every command, in JSON, in the API and in `top`: "running", "waiting" (it runs, and
+ * requests wait for approval), "frozen", "ending", "silent" or "ended". */
+const char *cell_state_word(uint32_t state, uint32_t waiting);
+#define CELL_STATE_ENDED (CONTROL_STATE_SILENT + 1)     /* a state for cell_state_word() */
+const char *cell_info_state(const struct cell_info *info);
 
 /* Write one object, as in `cloister ps --json` and the API. */
 void cell_info_json(struct json *w, const struct cell_info *info);

@@ -188,6 +188,7 @@ struct cell_record {
 	/* For each overlay grant: how many FIFOs, sockets, devices and files too large for the disk
 	 * are missing from changes/. */
 	uint32_t left_out[CELL_GRANTS_MAX];
+	bool is_bare;                   /* made from its events, of which alone something is left; never in a file */
 };
 int cell_record_write(int state_dir, const struct cell_record *record, struct err *err);
 int cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err);

@@ -7,14 +7,20 @@
 #include "policy/policy_boundary.h"
 
 const char *
-cell_info_state(const struct cell_info *info)
+cell_state_word(uint32_t state, uint32_t waiting)
 {
-	static const char *const states[] = {
-		[CONTROL_STATE_RUNS] = "running", [CONTROL_STATE_FROZEN] = "frozen",
-		[CONTROL_STATE_DEAD] = "ending", [CONTROL_STATE_SILENT] = "not answering",
+	static const char *const words[] = {
+		[CONTROL_STATE_RUNS] = "running", [CONTROL_STATE_FROZEN] = "frozen", [CONTROL_STATE_DEAD] = "ending",
+		[CONTROL_STATE_SILENT] = "silent", [CELL_STATE_ENDED] = "ended",
 	};
 
-	return states[info->state];
+	return state == CONTROL_STATE_RUNS && waiting > 0 ? "waiting" : words[state];
+}
+
+const char *
+cell_info_state(const struct cell_info *info)
+{
+	return cell_state_word(info->state, info->waiting);
 }
 
 static void
@@ -78,11 +84,12 @@ void
 cell_record_json(struct json *w, const struct cell_record *record)
 {
 	json_open(w, NULL, '{');
-	json_spec(w, &record->spec, "ended");
+	json_spec(w, &record->spec, cell_state_word(CELL_STATE_ENDED, 0));
 	json_u64(w, "status", record->status);
 	json_str(w, "cause", record->cause[0] != '\0' ? record->cause : NULL);
 	json_u64(w, "started", record->started_ns / 1000000000);
 	json_u64(w, "ended", record->ended_ns / 1000000000);
 	json_bool(w, "changes", record->n_changes > 0);
+	json_bool(w, "kept", !record->is_bare);
 	json_close(w, '}');
 }

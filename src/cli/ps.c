@@ -8,12 +8,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "base/json.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/since.h"
 #include "base/text.h"
 #include "cell/cell_control.h"
 #include "cli/cli.h"
+#include "cli/ps.h"
 #include "ipc/control_channel.h"
 
 struct ps {
@@ -25,13 +28,30 @@ struct ps {
 	struct cell_info *running;
 	struct cell_record *ended;
 	size_t n_running, n_ended;
+	const char *format;             /* --format, or NULL */
+	uint64_t since_ms;              /* --since: ended cells that ended before are left out; 0: none */
 };
 
 const struct cli_option cli_ps_options[] = {
-	{ "all", 'a', NULL, "include ended cells that left something; * marks changes", CLI_FLAG(struct ps, all) },
+	{ "all", 'a', NULL, "include ended cells that have events or changes; * marks changes", CLI_FLAG(struct ps, all) },
+	{ "since", 0, "TIME", "with -a: only cells that ran since then: 10m, 2h, 2026-11-18T10:00:00Z", 0 },
+	{ "format", 0, "TEXT", "print this for each cell: '{cell} {state}', with names of --json", 1 },
 	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct ps, json) },
 	{0}
 };
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct ps *ps = arg;
+
+	if (option->id == 0)
+		return since_parse(value, since_now_ms(), &ps->since_ms, err);
+	if (option->id < 0)
+		return 0;
+	ps->format = value;
+	return format_check(value, err);
+}
 
 /* Cuts TEXT to at most MAX characters, ending with "..." if it was longer. */
 static void
@@ -114,8 +134,30 @@ tell_state(const struct cell_info *info, char ret_state[32])
 	if (info->waiting == 0)
 		snprintf(ret_state, 32, "%s", cell_info_state(info));
 	else
-		snprintf(ret_state, 32, "%s (%u)", info->state == CONTROL_STATE_RUNS ? "waiting" :
-		         cell_info_state(info), info->waiting);
+		snprintf(ret_state, 32, "%s (%u)", cell_info_state(info), info->waiting);
+}
+
+/* One object, by --format. */
+static void
+show_formatted(const struct ps *ps, const struct cell_info *info, const struct cell_record *record)
+{
+	OWN(freep) char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct json w = { .out = out };
+	json_t *object;
+
+	if (out == NULL)
+		return;
+	if (info != NULL)
+		cell_info_json(&w, info);
+	else
+		cell_record_json(&w, record);
+	if (fclose(out) != 0)
+		return;
+	object = json_loadb(text, len, 0, NULL);
+	format_print(stdout, ps->format, object);
+	json_decref(object);
 }
 
 static void
@@ -125,6 +167,10 @@ show_running(struct ps *ps, const struct cell_info *info)
 	const char *colour = info->state != CONTROL_STATE_RUNS ? "\033[36m" :
 	                     info->waiting > 0 ? "\033[33m" : "\033[32m";
 
+	if (ps->format != NULL) {
+		show_formatted(ps, info, NULL);
+		return;
+	}
 	if (ps->json) {
 		cell_info_json(&ps->out, info);
 		return;
@@ -145,12 +191,16 @@ show_ended(struct ps *ps, const struct cell_record *record)
 {
 	char age[AGE_MAX], state[32];
 
+	if (ps->format != NULL) {
+		show_formatted(ps, NULL, record);
+		return;
+	}
 	if (ps->json) {
 		cell_record_json(&ps->out, record);
 		return;
 	}
 	tell_age(ps, record->ended_ns, " ago", age);
-	snprintf(state, sizeof(state), "ended %u%s", record->status,
+	snprintf(state, sizeof(state), "%s %u%s", cell_state_word(CELL_STATE_ENDED, 0), record->status,
 	         record->n_changes > 0 ? "*" : "");
 	ps->has_changes |= record->n_changes > 0;
 	print_row(ps, &record->spec, state, record->status == 0 ? NULL : "\033[31m", age, "-", "-");
@@ -204,31 +254,57 @@ is_shown(const struct ps *ps, const char *id)
 	return false;
 }
 
+static bool
+is_wanted(const struct ps *ps, const struct cell_record *record)
+{
+	return record->ended_ns / 1000000 >= ps->since_ms && !is_shown(ps, record->spec.id);
+}
+
+/* The cells of FOLDER: of the state folder, or of that of cells with nothing but a timeline. */
+static int
+add_ended(struct ps *ps, int folder, bool is_bare, struct err *err)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	struct cell_record *more;
+	size_t n = 0;
+	int r = cell_list(folder, false, &entries, &n, err);
+
+	if (r < 0 || n == 0)
+		return r;
+	more = reallocarray(ps->ended, ps->n_ended + n, sizeof(*more));
+	if (more == NULL)
+		return err_errno(err, "cannot list the cells");
+	ps->ended = more;
+	for (size_t i = 0; i < n; i++) {
+		OWN(closep) int dir = openat(folder, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		struct cell_record record = {0};
+
+		if (dir < 0 || (is_bare ? ps_read_events(dir, &entries[i], &record) : cell_record_read(dir, &record, NULL)) < 0)
+			continue;
+		if (is_wanted(ps, &record))
+			ps->ended[ps->n_ended++] = record;
+		else
+			cell_record_free(&record);
+	}
+	return 0;
+}
+
 static int
 find_ended(struct ps *ps, struct err *err)
 {
-	OWN(closep) int state = cell_state_open(false, err);
-	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n;
-	int r = state < 0 ? state : cell_list(state, false, &entries, &n, err);
+	OWN(closep) int state = cell_state_open(false, err), bare = -1;
+	int r;
 
 	/* Nothing was ever kept. */
-	if (state == -ENOENT)
-		return 0;
-	if (r < 0)
-		return r;
-	ps->ended = calloc(n + 1, sizeof(*ps->ended));
-	if (ps->ended == NULL)
-		return err_errno(err, "cannot list the cells");
-	for (size_t i = 0; i < n; i++) {
-		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-		if (dir >= 0 && !is_shown(ps, entries[i].id) &&
-		    cell_record_read(dir, &ps->ended[ps->n_ended], NULL) == 0)
-			ps->n_ended++;
-	}
-	qsort(ps->ended, ps->n_ended, sizeof(*ps->ended), by_end);
-	return 0;
+	if (state < 0)
+		return state == -ENOENT ? 0 : state;
+	r = add_ended(ps, state, false, err);
+	bare = cell_ended_open(state);
+	if (r == 0 && bare >= 0)
+		r = add_ended(ps, bare, true, err);
+	if (ps->n_ended > 0)
+		qsort(ps->ended, ps->n_ended, sizeof(*ps->ended), by_end);
+	return r;
 }
 
 static void
@@ -236,7 +312,7 @@ show_all(struct ps *ps)
 {
 	if (ps->json)
 		json_open(&ps->out, NULL, '[');
-	else
+	else if (ps->format == NULL)
 		print_row(ps, NULL, "STATE", NULL, "AGE", "MEMORY", "PIDS");
 	for (size_t i = 0; i < ps->n_running; i++)
 		show_running(ps, &ps->running[i]);
@@ -271,10 +347,12 @@ cmd_ps(int argc, char **argv)
 	struct timespec now;
 	int rest, r;
 
-	if (cli_parse(cli_ps_options, argc, argv, false, NULL, &ps, &rest, &err) < 0)
+	if (cli_parse(cli_ps_options, argc, argv, false, take_option, &ps, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
 		return cli_failf("'ps' takes no cell: remove '%s'", argv[rest]);
+	if (ps.format != NULL && ps.json)
+		return cli_failf("--format cannot be combined with --json: remove one");
 	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
 		ps.width = size.ws_col;
 	clock_gettime(CLOCK_REALTIME, &now);

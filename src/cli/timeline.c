@@ -154,12 +154,19 @@ timeline_open(const char *word, struct timeline *ret_timeline, struct err *err)
 }
 
 void
-timeline_close(struct timeline *t)
+timeline_finish(struct timeline *t)
 {
 	close_fd(&t->state);
 	close_fd(&t->dir);
 	close_fd(&t->fd);
 	free(t->data);
+	t->data = NULL;
+}
+
+void
+timeline_close(struct timeline *t)
+{
+	timeline_finish(t);
 	*t = (struct timeline){0};
 }
 

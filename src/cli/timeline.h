@@ -64,6 +64,9 @@ struct timeline {
  * last, or else the last cell. */
 int timeline_open(const char *word, struct timeline *ret_timeline, struct err *err);
 void timeline_close(struct timeline *t);                /* for OWN() too */
+/* Frees everything but the entry: nothing more is read. */
+void timeline_finish(struct timeline *t);
+#define TIMELINE_FDS 3                  /* descriptors of an open timeline */
 /* 1 and the next event, which the caller frees; 0 if there is none yet.  Skips checkpoints. */
 int timeline_next(struct timeline *t, struct timeline_event *ret_event, struct err *err);
 /* Whether the cell still runs.  Ask before reading: then a later read returns all there will be. */

@@ -301,7 +301,7 @@ print_json(const struct timeline *t, const struct timeline_event *e)
 	if (fclose(out) != 0)
 		return cli_failf("out of memory");
 	json_open(&w, NULL, '{');
-	json_str(&w, "cell", timeline_cell(t));
+	json_str(&w, "cell", t->entry.id);
 	json_u64(&w, "event", e->n);
 	put_text(&w, "time", e->time);
 	json_str(&w, "result", timeline_is_refusal(e) ? "refused" : e->why[0] != '\0' ? "failed" : "allowed");

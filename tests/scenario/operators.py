@@ -260,7 +260,8 @@ class Operator:
         return cell
 
     def cells(self, *options):
-        return json.loads(self.cloister("ps", "--json", *options).ok())
+        """Running cells; with "-a", ended ones of which more than the events is left, too."""
+        return [c for c in json.loads(self.cloister("ps", "--json", *options).ok()) if c.get("kept", True)]
 
     def cell(self, id):
         """The entry of a running cell in `ps`; None if it does not run."""

@@ -277,8 +277,6 @@ kind_of(const struct top_cell *cell)
 static void
 draw_cell(const struct top *t, const struct top_cell *cell, int y)
 {
-	static const char *const states[] = { [CONTROL_STATE_RUNS] = "running",
-		[CONTROL_STATE_FROZEN] = "frozen", [CONTROL_STATE_DEAD] = "ending", [CONTROL_STATE_SILENT] = "silent" };
 	const struct audit_slot *total = &cell->sum.total;
 	bool chosen = t->pane == TOP_CELLS && strcmp(cell->entry.id, t->cell) == 0;
 	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[2 * CELL_REFUSAL_TEXT + 8];
@@ -297,7 +295,7 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 	ink(t, chosen ? INK_BAR : kind_of(cell), chosen);
 	if (chosen)
 		fill_line(y);
-	x = put_column(y, x, &columns[0], cell->answers ? states[cell->state] : "silent");
+	x = put_column(y, x, &columns[0], cell_state_word(cell->answers ? cell->state : CONTROL_STATE_SILENT, 0));
 	ink(t, chosen ? INK_BAR : INK_PLAIN, true);
 	x = put_column(y, x, &columns[1], cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id);
 	for (size_t i = 2; i < 10; i++) {

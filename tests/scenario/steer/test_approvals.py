@@ -398,7 +398,7 @@ def test_other_commands_mention_waiting_requests(online):
     listed = a.operator.cloister("ps").ok().splitlines()[-1]
     assert listed.split()[1:4] == ["desk", "waiting", "(1)"], listed
     [cell] = json.loads(a.operator.cloister("ps", "--json").ok())
-    assert (cell["state"], cell["waiting"]) == ("running", 1)
+    assert (cell["state"], cell["waiting"]) == ("waiting", 1)
     a.answer("approve", shown["id"]).ok()
     out, err = process.communicate(timeout=SECONDS)
     assert out.decode().strip() == "204" and err.decode() == wanted

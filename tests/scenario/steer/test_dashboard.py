@@ -187,7 +187,7 @@ def test_approve_and_refuse_with_one_key(page, fake):
         fake.ask(approval(n))
     page.see("#nav .badge:text('3')")
     assert page.run("document.title").startswith("(3) ")
-    assert page.texts(".row .c-state >> nth=0") == ["asking"]
+    assert page.texts(".row .c-state >> nth=0") == ["waiting"]
     go(page, "#/cell/c0000002", "a:has-text('1 request waits for an answer')")
     page.press("2")
     page.see(".card.chosen[data-armed]")

@@ -131,7 +131,7 @@ def test_without_its_socket_it_is_still_killed(operator):
     cell, supervisor, pids = start(operator)
     entry = next(e for e in operator.runtime.iterdir() if e.name.startswith(cell + "."))
     (entry / "control").unlink()
-    assert "not answering" in state_of(operator, cell)
+    assert "silent" in state_of(operator, cell)
     done = operator.cloister("kill", "--all", seconds=BOUND)
     assert done.status == 0 and done.out == "killed 1 cell\n" and "did not answer" in done.err, done
     assert is_over(pids)
@@ -164,9 +164,9 @@ def test_more_cells_than_descriptors(operator):
 def test_a_stopped_supervisor_keeps_nothing_alive(operator, verb):
     cell, supervisor, pids = start(operator)
     stop_process(supervisor)
-    assert "not answering" in state_of(operator, cell)
+    assert "silent" in state_of(operator, cell)
     info, = operator.cells()
-    assert (info["cell"], info["state"], info["supervisor"]) == (cell, "not answering", supervisor)
+    assert (info["cell"], info["state"], info["supervisor"]) == (cell, "silent", supervisor)
     done = operator.cloister(*verb, *([] if "--all" in verb else [cell]), seconds=BOUND)
     assert done.status == 0 and done.out == ("killed 1 cell\n" if "--all" in verb else ""), done
     assert cell in done.err and "did not answer" in done.err and done.err.count("\n") == 1, done
@@ -221,7 +221,7 @@ def test_a_full_queue_of_connections_does_not_matter(operator):
             peer.setblocking(False)
             peers.append(peer)
             peer.connect(str(entry / "control"))
-    assert "not answering" in operator.cloister("ps", seconds=BOUND).ok()
+    assert "silent" in operator.cloister("ps", seconds=BOUND).ok()
     operator.cloister("exec", cell, "--", "true", seconds=BOUND).sentence("not answering")
     assert operator.cloister("kill", "--all", seconds=BOUND).ok() == "killed 1 cell\n"
     assert is_over(pids)
@@ -326,7 +326,7 @@ def test_a_frozen_supervisor(operator, version):
         done = operator.cloister("kill", cell, seconds=BOUND)
         assert done.status == 0 and "did not answer" in done.err, done
         assert is_over(pids)
-        assert "not answering" in state_of(operator, cell)
+        assert "silent" in state_of(operator, cell)
     finally:
         (group / ("freezer.state" if version == 1 else "cgroup.freeze")).write_text("THAWED" if version == 1 else "0")
         wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
@@ -368,7 +368,7 @@ def test_over_the_api(operator):
     cells = [start(operator) for _ in range(4)]
     for _, supervisor, _ in cells:
         stop_process(supervisor)
-    assert {c["state"] for c in service.get("/v1/cells").ok()["cells"]} == {"not answering"}
+    assert {c["state"] for c in service.get("/v1/cells").ok()["cells"]} == {"silent"}
     for (cell, _, pids), verb in zip(cells, ("kill", "stop")):
         answer = service.ask("POST", f"/v1/cells/{cell}/{verb}").ok()
         assert answer["status"] == 137 and "did not answer" in answer["cause"], answer
