@@ -1,6 +1,8 @@
 /* changes_now.c - the changes of a cell that still runs: its supervisor has them copied, and the copy is shown. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
 
+#define NOW "now."                      /* and the pid of the process whose copy it is */
 #define TRIES 3                         /* for a cell that cannot be frozen */
 
 void
@@ -26,6 +29,24 @@ changes_remove_now(const struct changes *changes)
 
 	if (folder >= 0 && tree_empty(folder, NULL) == 0)
 		(void)unlinkat(changes->state_dir, changes->now, AT_REMOVEDIR);
+}
+
+/* Of a `diff` that was killed. */
+static void
+remove_stale(const struct changes *changes)
+{
+	OWN(closedirp) DIR *list = tree_list(changes->state_dir);
+	struct changes stale = { .state_dir = changes->state_dir };
+	struct dirent *d;
+	int pid, n;
+
+	while (list != NULL && (d = readdir(list)) != NULL) {
+		if (sscanf(d->d_name, NOW "%d%n", &pid, &n) != 1 || d->d_name[n] != '\0' || pid <= 0 ||
+		    (kill(pid, 0) == 0 || errno != ESRCH))
+			continue;
+		snprintf(stale.now, sizeof(stale.now), NOW "%d", pid);
+		changes_remove_now(&stale);
+	}
 }
 
 /* An empty folder for each overlay, which the cell's inner root fills. */
@@ -143,12 +164,16 @@ changes_open_now(const char *word, struct changes *ret_changes, struct err *err)
 	record->spec = info.spec;
 	if (r == 0 && info.state == CONTROL_STATE_SILENT)
 		r = cell_is_silent(&entry, err);
+	if (r == 0 && !cell_spec_has_overlay(&record->spec))
+		r = err_set(err, ENOENT, "cell '%s' has no overlay workspace (`cloister run -w DIR`), so it has no changes to "
+		            "show", word);
 	if (r == 0)
 		r = open_state(&changes, entry.id, err);
 	if (r < 0)
 		return r;
 	record->started_ns = info.started_ns;
-	snprintf(changes.now, sizeof(changes.now), "now.%d", (int)getpid());
+	remove_stale(&changes);
+	snprintf(changes.now, sizeof(changes.now), NOW "%d", (int)getpid());
 	r = copy_still(&changes, runtime, &entry, err);
 	for (size_t i = 0; r == 0 && i < record->spec.n_grants; i++)
 		if (record->spec.grants[i].access == CELL_OVERLAY)

@@ -37,10 +37,10 @@ struct events {
 };
 
 const struct cli_option cli_events_options[] = {
-	{ "follow", 'f', NULL, "continue until the cells end; with --all, until you end it", CLI_FLAG(struct events, follow) },
-	{ "all", 0, NULL, "all cells that have events; with -f, those that run or start meanwhile", CLI_FLAG(struct events, all) },
+	{ "follow", 'f', NULL, "continue until the cells end; with --all, for ever", CLI_FLAG(struct events, follow) },
+	{ "all", 0, NULL, "all cells with events; with -f, all that run or start", CLI_FLAG(struct events, all) },
 	{ "since", 0, "TIME", "only events since then: 10m, 2h, 2026-11-18T10:00:00Z", 0 },
-	{ "format", 0, "TEXT", "print this for each event: '{time} {host}', with names of --json", 1 },
+	{ "format", 0, "TEXT", "print this for each event, such as '{time} {host}'", 1 },
 	{ "json", 0, NULL, "print JSON for programs: one object per line", CLI_FLAG(struct events, json) },
 	{0}
 };

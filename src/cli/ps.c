@@ -33,9 +33,9 @@ struct ps {
 };
 
 const struct cli_option cli_ps_options[] = {
-	{ "all", 'a', NULL, "include ended cells that have events or changes; * marks changes", CLI_FLAG(struct ps, all) },
-	{ "since", 0, "TIME", "with -a: only cells that ran since then: 10m, 2h, 2026-11-18T10:00:00Z", 0 },
-	{ "format", 0, "TEXT", "print this for each cell: '{cell} {state}', with names of --json", 1 },
+	{ "all", 'a', NULL, "include ended cells with events or changes; * marks changes", CLI_FLAG(struct ps, all) },
+	{ "since", 0, "TIME", "with -a: leave out cells that ended before: 10m, or a date", 0 },
+	{ "format", 0, "TEXT", "print this for each cell, such as '{cell} {state}'", 1 },
 	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct ps, json) },
 	{0}
 };

@@ -49,6 +49,10 @@ def test_one_moment_of_a_busy_cell(operator):
     assert operator.cell(id)["state"] == "running"
     assert "frozen" not in operator.cloister("events", id).out
     operator.cloister("apply", id).sentence("still running")
+    # What one that was killed has left is removed by the next.
+    operator.do("mkdir", state / "now.999999999").ok()
+    operator.cloister("diff", id).ok()
+    assert not [name for name in operator.names(state) if name.startswith("now")]
     # For programs, on their own streams.
     said = operator.cloister("diff", "--json", id)
     assert {"one", "two"} <= {c["path"] for c in json.loads(said.out) if c["as_of"] > 1.7e9}
