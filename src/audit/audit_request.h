@@ -2,7 +2,7 @@
  *
  *   cloister-audit VERB FLAGS FORMAT KEY [WORD...]
  *
- * `cloister` has checked the command line; people do not write this form. */
+ * With `show`, KEY is the time of --since, as records have it.  `cloister` has checked the command line; people do not write this form. */
 #ifndef CLOISTER_AUDIT_REQUEST_H
 #define CLOISTER_AUDIT_REQUEST_H
 

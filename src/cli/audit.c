@@ -5,13 +5,15 @@
 
 #include "audit/audit_request.h"
 #include "base/own.h"
+#include "base/since.h"
 #include "base/spawn.h"
 #include "base/text.h"
 #include "cli/cli.h"
 
 struct audit_cli {
 	bool all, operator, json;
-	const char *key, *format;
+	const char *key, *format, *since;
+	char since_text[SINCE_TEXT_MAX];
 };
 
 const struct cli_option cli_audit_options[] = {
@@ -21,6 +23,8 @@ const struct cli_option cli_audit_options[] = {
 	{ "key", 0, "HEX", "verify: the operator's public key, for files", CLI_TEXT(struct audit_cli, key) },
 	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse (in-toto statements)",
 	  CLI_TEXT(struct audit_cli, format) },
+	{ "since", 0, "TIME", "show: only records since then: 10m, 2h, 2026-11-18T10:00:00Z",
+	  CLI_TEXT(struct audit_cli, since) },
 	{ "json", 0, NULL, "verify, key: print JSON; the others always do", CLI_FLAG(struct audit_cli, json) },
 	{0}
 };
@@ -36,17 +40,24 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	if (value == cli->key && value != NULL && (strlen(value) != 64 || strspn(value, "0123456789abcdef") != 64))
 		return err_set(err, EINVAL, "--key takes a public key of 64 hex digits, as `cloister "
 		               "audit key` prints it");
+	if (value == cli->since && value != NULL) {
+		uint64_t ms;
+
+		if (since_parse(value, since_now_ms(), &ms, err) < 0)
+			return -EINVAL;
+		since_format(ms, cli->since_text);
+	}
 	return 0;
 }
 
 /* The words of each verb: at least and at most, without and with --operator. */
 static const struct verb {
-	const char *name, *options;     /* letters of its options: all, operator, key, format, json */
+	const char *name, *options;     /* letters of its options: all, operator, key, format, json, since */
 	int min, max, operator_min, operator_max;
 	const char *words;
 } verbs[] = {
 	{ "verify", "aokj", 0, 4096, 0, 4096, "cells or files" },
-	{ "show", "oj", 1, 2, 0, 1, "a cell or --operator, and the number of one record if that is enough" },
+	{ "show", "ojs", 1, 2, 0, 1, "a cell or --operator, and the number of one record if that is enough" },
 	{ "export", "aofj", 1, 4096, 0, 0, "cells, --all or --operator" },
 	{ "prove", "oj", 2, 2, 1, 1, "a cell and the number of a record, or --operator and a number" },
 	{ "key", "j", 0, 0, 0, 0, "no arguments" },
@@ -60,7 +71,7 @@ check(const struct audit_cli *cli, const struct verb *verb, int n, struct err *e
 	const struct { bool given; char letter; const char *name; } options[] = {
 		{ cli->all, 'a', "all" }, { cli->operator, 'o', "operator" },
 		{ cli->key != NULL, 'k', "key" }, { cli->format != NULL, 'f', "format" },
-		{ cli->json, 'j', "json" },
+		{ cli->json, 'j', "json" }, { cli->since != NULL, 's', "since" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(options); i++)
@@ -98,7 +109,7 @@ become_audit(const struct audit_cli *cli, const struct verb *verb, int n, char *
 	argv[1] = (char *)(uintptr_t)verb->name;
 	argv[2] = flags;
 	argv[3] = (char *)(uintptr_t)(cli->format != NULL ? cli->format : "jsonl");
-	argv[4] = (char *)(uintptr_t)(cli->key != NULL ? cli->key : "");
+	argv[4] = (char *)(uintptr_t)(cli->key != NULL ? cli->key : cli->since_text);
 	memcpy(argv + 5, words, (size_t)n * sizeof(*words));
 	(void)spawn_become(&(struct spawn){ .argv = argv }, &err);
 	return cli_fail(&err);

@@ -50,6 +50,16 @@ show_line(const char *line, size_t len, bool is_terminal)
 	putchar('\n');
 }
 
+/* A line that is no record has no time, and is shown. */
+static bool
+is_before(const char *line, size_t len, const char *since)
+{
+	struct audit_record record;
+
+	return since[0] != '\0' && audit_record_read(line, len, &record, NULL) == 0 &&
+	       strncmp(record.time.at, since, record.time.len) < 0;
+}
+
 int
 audit_do_show(const struct audit_args *args, struct err *err)
 {
@@ -73,7 +83,7 @@ audit_do_show(const struct audit_args *args, struct err *err)
 			continue;
 		if (n != 0)
 			last = record.n;
-		if (last != n)
+		if (last != n || is_before(line, len, args->key))
 			continue;
 		show_line(line, len, is_terminal);
 		shown = true;

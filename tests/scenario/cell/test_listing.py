@@ -34,6 +34,10 @@ def test_events_of_several_cells_in_their_order(operator):
     assert f"{third} cell.end" in said and f"{second} cell.boot" in said
     assert operator.cloister("events", "--all", "--since", "2000-01-01", "--json").ok().count("cell.boot") == 3
     assert operator.cloister("events", "--all", "--since", "2999-01-01").ok() == ""
+    records = operator.cloister("audit", "show", "first").ok()
+    assert operator.cloister("audit", "show", "--since", "2000-01-01", "first").ok() == records != ""
+    assert operator.cloister("audit", "show", "--since", "2999-01-01", "first").ok() == ""
+    operator.cloister("audit", "verify", "--since", "1h").sentence("--since")
     operator.cloister("events", "--all", "first").sentence("--all")
     operator.cloister("events", "--since", "noon", "first").sentence("noon")
 
