@@ -265,11 +265,6 @@ def test_a_terminal_is_requested_without_one(operator, terminal, inside, redirec
     operator.do(*inside[:2], "-t", *inside[2:], "true").sentence("-t", "terminal")
 
 
-def test_asked_for_and_detached(operator, terminal):
-    t = terminal(operator.program, "run", "-t", "-d", "true")
-    assert t.end() == 125 and "cloister: " in t.text
-
-
 def test_output_redirected(operator, terminal):
     """`cloister run ... >file` on a terminal: no terminal inside, and the file is clean."""
     file = operator.file("out")
