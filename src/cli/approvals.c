@@ -1,11 +1,13 @@
 /* approvals.c - `cloister approvals`: requests that wait for approval, in all cells or in one. */
 #include <errno.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "base/own.h"
 #include "cell/cell_approvals.h"
 #include "cli/approvals.h"
@@ -22,6 +24,7 @@ struct cell {
 
 struct approvals {
 	bool follow, json, all;
+	const char *format;             /* --format, or NULL */
 	const char *word;               /* NULL: all cells */
 	struct cell *cells;
 	struct pollfd *polls;
@@ -32,16 +35,28 @@ const struct cli_option cli_approvals_options[] = {
 	{ "follow", 'f', NULL, "keep printing new requests and their outcomes",
 	  CLI_FLAG(struct approvals, follow) },
 	{ "all", 'a', NULL, "include answered requests", CLI_FLAG(struct approvals, all) },
+	{ "format", 0, "TEXT", "print this for each request, such as '{id} {host}'", CLI_TEXT(struct approvals, format) },
 	{ "json", 0, NULL, "print JSON for programs: one object per line", CLI_FLAG(struct approvals, json) },
 	{0}
 };
+
+static void
+show_formatted(const struct approvals *a, const char *json)
+{
+	json_t *object = json_loads(json, 0, NULL);
+
+	format_print(stdout, a->format, object);
+	json_decref(object);
+}
 
 static void
 show(struct approvals *a, const char *json)
 {
 	if (!a->all && !a->follow && strstr(json, "\"state\":\"pending\"") == NULL)
 		return;
-	if (a->json)
+	if (a->format != NULL)
+		show_formatted(a, json);
+	else if (a->json)
 		puts(json);
 	else
 		approvals_print(json, a->shown > 0);
@@ -197,6 +212,10 @@ cmd_approvals(int argc, char **argv)
 		return cli_fail(&err);
 	if (argc - rest > 1)
 		return cli_failf("only one cell can be given: remove '%s'", argv[rest + 1]);
+	if (a.format != NULL && a.json)
+		return cli_failf("--format cannot be combined with --json: remove one");
+	if (a.format != NULL && format_check(a.format, &err) < 0)
+		return cli_fail(&err);
 	if (cells == NULL || polls == NULL)
 		return cli_failf("out of memory");
 	a.word = rest < argc ? argv[rest] : NULL;
