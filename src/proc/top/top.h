@@ -29,6 +29,7 @@ struct top_cell {
 	bool seen, answers, has_policy;
 	int64_t hung_until_ms;
 	uint32_t state;                 /* enum control_state */
+	uint32_t waiting;               /* requests that wait for approval */
 	uint64_t started_ns, memory, pids;
 	char command[TOP_TEXT], principal[TOP_TEXT];
 	struct audit_tally sum;

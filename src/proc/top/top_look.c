@@ -112,6 +112,7 @@ ask_cell(struct top *t, int runtime, struct top_cell *cell)
 	if (r < 0)
 		return;
 	cell->state = info.state;
+	cell->waiting = info.waiting;
 	if (!cell->answers) {
 		cell->started_ns = cell->started_ns != 0 ? cell->started_ns : info.started_ns;
 		cell_spec_free(&info.spec);

@@ -295,7 +295,7 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 	ink(t, chosen ? INK_BAR : kind_of(cell), chosen);
 	if (chosen)
 		fill_line(y);
-	x = put_column(y, x, &columns[0], cell_state_word(cell->answers ? cell->state : CONTROL_STATE_SILENT, 0));
+	x = put_column(y, x, &columns[0], cell_state_word(cell->answers ? cell->state : CONTROL_STATE_SILENT, cell->waiting));
 	ink(t, chosen ? INK_BAR : INK_PLAIN, true);
 	x = put_column(y, x, &columns[1], cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id);
 	for (size_t i = 2; i < 10; i++) {
