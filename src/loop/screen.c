@@ -185,9 +185,10 @@ screen_redraw(const unsigned char *data, size_t len, unsigned char *out)
 		enum part part = take(&s, data[i]);
 
 		if (part == PART_SEQUENCE && is_drawing(&s, data[i])) {
-			memcpy(out + n, "\033[", 2);
-			memcpy(out + n + 2, s.params, s.n_params);
-			n += 2 + s.n_params;
+			out[n++] = 033;
+			out[n++] = '[';
+			for (size_t at = 0; at < s.n_params; at++)
+				out[n++] = (unsigned char)s.params[at];
 			out[n++] = data[i];
 		} else if (part == PART_TEXT && (data[i] >= ' ' || strchr("\b\t\n\r", data[i]) != NULL) && data[i] != '\0') {
 			out[n++] = data[i];
