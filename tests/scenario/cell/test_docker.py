@@ -66,7 +66,7 @@ def test_a_cell(operator, engine, cell):
     # No path of the engine's, and no interface but loopback.
     assert lines[-2:] == ["0", "1"]
     assert (workspace / "a").read_text() == "old\n" and sorted(p.name for p in grant.iterdir()) == ["file"]
-    (told,) = json.loads(operator.cloister("ps", "-a", "--json").ok())
+    (told,) = operator.cells("-a")
     operator.kept.add(told["cell"])
     assert "+new" in operator.cloister("diff", told["cell"]).ok()
     operator.cloister("apply", told["cell"]).ok()

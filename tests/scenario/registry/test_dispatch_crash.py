@@ -177,7 +177,7 @@ def test_a_cell_is_listed_once(operator):
     running = operator.detach("--", "sleep", "1000")
     entry = {c: next(operator.state.glob(f"{c}.*")) for c in (ended, running)}
     operator.own(shutil.copy(entry[ended] / "record", entry[running] / "record"))
-    assert [c["cell"] for c in json.loads(operator.cloister("ps", "-a", "--json").ok())] == [running, ended]
+    assert [c["cell"] for c in operator.cells("-a")] == [running, ended]
     service = Service(operator)
     assert [c["cell"] for c in service.get("/v1/cells?all=true").ok()["cells"]] == [running, ended]
     (entry[running] / "record").unlink()
