@@ -10,7 +10,7 @@ BEGIN {
 	rank("dispatch serve mcp", 7)
 	rank("registry audit egress target", 6)
 	rank("upstream boundary vault state workspace cell image", 5)
-	rank("policy sign http inspect tls wire ssh confine steer vm profile", 4)
+	rank("policy sign http inspect tls wire ssh confine steer vm profile project", 4)
 	rank("ipc loop", 3)
 	rank("canon trust credential", 2)
 	rank("base", 1)
@@ -19,6 +19,7 @@ BEGIN {
 	peers["ipc", "loop"] = 1
 	peers["policy", "http"] = 1
 	peers["profile", "policy"] = 1
+	peers["project", "http"] = 1
 	peers["sign", "http"] = 1
 	peers["ssh", "http"] = 1
 	peers["ssh", "sign"] = 1

@@ -23,6 +23,7 @@ static const struct cli_verb policy[] = {
 	{ "explain FILE [METHOD] URL", "show how the rules decide on a request" },
 	{ "presets [NAME]", "list the rules that come with cloister, or print some" },
 	{ "schema", "print the JSON Schema of policies" },
+	{ "trust", "accept this project's cloister.yaml as it is, for agents" },
 	{ "show CELL", "print a running cell's policy, and how often each rule decided" },
 	{ "set CELL FILE", "replace the policy of a running cell" },
 	{ "edit CELL", "edit the policy of a running cell" },

@@ -10,7 +10,8 @@
 #include "loop/stdio.h"
 
 const struct cli_command cli_commands[] = {
-	{ "run", "[OPTION...] NAME|-- CMD...", "start a cell running an agent, or CMD", cli_run_options, cmd_run },
+	{ "run", "[OPTION...] [NAME|-- CMD...]", "start a cell running an agent, or CMD", cli_run_options, cmd_run },
+	{ "init", "[OPTION...]", "write a policy for the project in the current folder", cli_init_options, cmd_init },
 	{ "learn", "[OPTION...] [--] CMD...", "run CMD, and write the policy that it needs",
 	  cli_learn_options, cmd_learn },
 	{ "ps", "[OPTION...]", "list cells", cli_ps_options, cmd_ps },

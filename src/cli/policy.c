@@ -350,6 +350,7 @@ static const struct {
 	{ "explain", policy_cli_explain },
 	{ "presets", show_presets },
 	{ "schema", policy_cli_schema },
+	{ "trust", policy_cli_trust },
 	{ "set", policy_cli_set },
 	{ "edit", policy_cli_edit },
 };
@@ -372,7 +373,7 @@ cmd_policy(int argc, char **argv)
 	argc -= rest;
 	argv += rest;
 	if (argc < 1)
-		return cli_failf("`policy` needs a verb: check, test, explain, presets, schema, set, edit, "
+		return cli_failf("`policy` needs a verb: check, test, explain, presets, schema, trust, set, edit, "
 		                 "register, list, show, diff, history or retire");
 	if (is_cells)
 		return policy_cli_show(&cli, argc - 1, argv + 1);
@@ -386,6 +387,6 @@ cmd_policy(int argc, char **argv)
 	nearest = text_nearest(argv[0], names);
 	if (nearest != NULL)
 		return cli_failf("there is no `policy %.64s`: did you mean '%s'?", argv[0], nearest);
-	return cli_failf("there is no `policy %.64s`: check, test, explain, presets, schema, set, edit, "
+	return cli_failf("there is no `policy %.64s`: check, test, explain, presets, schema, trust, set, edit, "
 	                 "register, list, show, diff, history or retire", argv[0]);
 }

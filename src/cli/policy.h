@@ -3,6 +3,7 @@
 #define CLOISTER_CLI_POLICY_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "http/http_head.h"
@@ -14,6 +15,7 @@
 #define POLICY_CLI_BODY_MAX (64 * 1024 * 1024)
 
 struct boundary;
+struct buf;
 struct policy_cli {
 	bool json;
 	const char *cases;              /* --cases */
@@ -29,6 +31,7 @@ struct policy_cli {
 
 int policy_cli_test(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_explain(const struct policy_cli *cli, int argc, char **argv);
+int policy_cli_trust(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_schema(const struct policy_cli *cli, int argc, char **argv);
 
 /* ---- policy_cell.c: the policy of a running cell ---- */
@@ -48,6 +51,14 @@ int policy_cli_find(const char *start, const char *file, unsigned *ret_up);
 bool policy_cli_default(int *argc, char ***argv);
 /* Prints why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */
 int policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct err *err);
+
+/* ---- policy_trust.c: a project's policy counts for an agent once a person has accepted its content ---- */
+
+/* Append the text of the cloister.yaml in FOLDER; if it names other files, all of it as one text. */
+int policy_cli_read(int folder, struct buf *ret_text, bool *ret_is_accepted, struct err *err);
+int policy_cli_accept(const struct buf *text, struct err *err);
+/* For people, who are to judge it. */
+void policy_cli_print_text(FILE *out, const struct buf *text);
 
 /* ---- freezing.c ---- */
 

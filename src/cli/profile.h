@@ -11,7 +11,6 @@
 struct err;
 
 #define PROFILE_CLI_FOLDER ".cloister/profiles"         /* in a project */
-#define PROFILE_CLI_TRUSTED "profiles"                  /* in the state folder: hashes of projects' profiles */
 
 /* By precedence. */
 enum profile_origin { PROFILE_OWN, PROFILE_PROJECT, PROFILE_BUILTIN };

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "base/tree.h"
 #include "cli/cli.h"
-#include "cli/profile.h"
+#include "cli/accepted.h"
 #include "trust/trust.h"
 
 #define WORD "purge"                    /* to be typed */
@@ -53,7 +53,7 @@ has(int folder, const char *name)
 }
 
 /* Entries of the state folder besides its cells. */
-static const char *const state_parts[] = { CELL_ENDED, TRUST_MARKS, TRUST_BELIEVED, PROFILE_CLI_TRUSTED };
+static const char *const state_parts[] = { CELL_ENDED, TRUST_MARKS, TRUST_BELIEVED, ACCEPTED_LIST };
 
 static bool
 has_state(const struct purge *p)

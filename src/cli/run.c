@@ -367,11 +367,14 @@ take_command(struct run *run, int argc, char **argv, struct err *err)
 	return 0;
 }
 
-/* Behind "--" is a command.  Otherwise the first word may be the name of a profile. */
+/* Behind "--" is a command.  Otherwise the first word may be the name of a profile.  Without words, the project's
+ * policy may name one. */
 static int
 take_agent_or_command(struct run *run, int argc, char **argv, struct err *err)
 {
-	int r = argc == 0 || run->doc != NULL || strcmp(argv[-1], "--") == 0 ? 0 : run_take_agent(run, argc, argv, err);
+	const bool is_command = run->doc != NULL || strcmp(argv[-1], "--") == 0;
+	int r = is_command ? 0 : argc > 0 ? run_take_agent(run, argc, argv, err) :
+	        run->image == NULL && !run->learn ? run_take_project(run, err) : 0;
 
 	return r > 0 ? 0 : r < 0 ? r : take_command(run, argc, argv, err);
 }

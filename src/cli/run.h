@@ -62,6 +62,7 @@ struct run {
 	const char *authorities;        /* the document's, or NULL */
 	bool no_policy;                 /* ignore a cloister.yaml */
 	bool policy_found;              /* the policy was found, not named */
+	bool policy_accepted;           /* a person has accepted its content */
 	const char *policy_folder;      /* the folder of a found policy, while it is read */
 	struct secret_wants wants;      /* the secrets in the policy */
 	struct policy_source source;    /* the policy's text */
@@ -140,6 +141,9 @@ int run_grant_path(struct run *run, const char *host, const char *cell, enum cel
  * name. */
 int run_take_agent(struct run *run, int argc, char **argv, struct err *err);
 
+/* run_project.c: the same for the agent that the project's policy names.  Returns 1, or 0 if it names none. */
+int run_take_project(struct run *run, struct err *err);
+
 /* run_hints.c: hints where -e and -v may do something else than intended. */
 void run_note_env(struct run *run, const char *text);
 void run_print_hints(const struct run *run);
@@ -168,6 +172,10 @@ int run_add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word,
                  const char *option, struct err *err);
 /* Seals the memory file FD against changes. */
 int run_seal(int fd, struct err *err);
+/* Where the search for a policy starts: the workspace, or else the current folder. */
+const char *run_find_project(const struct run *run);
+/* Whether a cloister.yaml in FOLDER, whose path is WHERE, counts although nobody named it. */
+int run_check_found(int folder, const char *where, struct err *err);
 int run_add_allow(struct run *run, const char *text, struct err *err);
 int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);

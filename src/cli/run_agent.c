@@ -34,21 +34,11 @@ run_agent_free(struct run_agent *a)
 
 /* ---- the project ---- */
 
-/* The first workspace, or NULL. */
-static const char *
-find_workspace(const struct run *run)
-{
-	for (size_t i = 0; i < run->spec.n_grants; i++)
-		if (run->spec.grants[i].workspace)
-			return run->spec.grants[i].host;
-	return NULL;
-}
-
 static int
 choose_folder(const struct run *run, struct run_agent *a, struct err *err)
 {
-	a->folder = find_workspace(run);
-	if (a->folder != NULL)
+	a->folder = run_find_project(run);
+	if (strcmp(a->folder, ".") != 0)
 		return 0;
 	a->here = realpath(".", NULL);
 	a->folder = a->here;
@@ -234,6 +224,7 @@ run_take_agent(struct run *run, int argc, char **argv, struct err *err)
 		r = find_program(a, err);
 	r = r == 0 ? run_agent_find_reads(a, err) : r;
 	r = r == 0 ? profile_answers_load(a->found->name, &a->answers, err) : r;
+	r = r == 0 ? run_accept_policy(run, a, err) : r;
 	r = r == 0 ? run_agent_ask(run, a, err) : r;
 	r = r == 0 ? use(run, a, err) : r;
 	r = r == 0 ? add_words(run, a, argc, argv, err) : r;

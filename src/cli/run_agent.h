@@ -28,6 +28,13 @@ int run_agent_grant_home(struct run *run, const struct run_agent *a, struct err 
 /* Grants HOST at CELL, unless the cell has that already. */
 int run_agent_grant(struct run *run, const char *host, const char *cell, bool write, struct err *err);
 
+/* run_project.c: refuses a policy of the project that no person has accepted, and asks on a terminal. */
+int run_accept_policy(struct run *run, const struct run_agent *a, struct err *err);
+
 /* run_agent_ask.c: shows a person what the agent gets, if that is new, and asks what it must. */
+#define RUN_ANSWER_MAX 64
+bool run_agent_can_ask(const struct run *run);
+/* A line of the terminal, without its end; false at the end of the input. */
+bool run_agent_read_answer(char ret_answer[RUN_ANSWER_MAX]);
 int run_agent_ask(const struct run *run, struct run_agent *a, struct err *err);
 #endif

@@ -16,20 +16,17 @@
 #include "cli/secret.h"
 #include "vault/secret.h"
 
-#define ANSWER_MAX 64
-
-static bool
-can_ask(const struct run *run)
+bool
+run_agent_can_ask(const struct run *run)
 {
 	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !run->spec.quiet && !run->print_doc;
 }
 
-/* A line of the terminal, without its end; false at the end of the input. */
-static bool
-read_answer(char ret_answer[ANSWER_MAX])
+bool
+run_agent_read_answer(char ret_answer[RUN_ANSWER_MAX])
 {
 	fflush(stderr);
-	if (fgets(ret_answer, ANSWER_MAX, stdin) == NULL)
+	if (fgets(ret_answer, RUN_ANSWER_MAX, stdin) == NULL)
 		return false;
 	ret_answer[strcspn(ret_answer, "\n")] = '\0';
 	return true;
@@ -115,10 +112,10 @@ show(const struct run_agent *a)
 static int
 ask_trust(const struct run_agent *a, struct err *err)
 {
-	char answer[ANSWER_MAX];
+	char answer[RUN_ANSWER_MAX];
 
 	fprintf(stderr, "This profile comes with the project ('%s'). Use it? [y/N] ", a->found->file);
-	if (!read_answer(answer) || (answer[0] != 'y' && answer[0] != 'Y'))
+	if (!run_agent_read_answer(answer) || (answer[0] != 'y' && answer[0] != 'Y'))
 		return err_set(err, ECANCELED, "the project's profile '%s' was not accepted", a->found->name);
 	return profile_cli_trust(a->found, err);
 }
@@ -201,7 +198,7 @@ refuse_missing(const struct run_agent *a, char *const *choice, struct err *err)
 static int
 ask_which(char *const *choice, const char **ret_chosen, struct err *err)
 {
-	char answer[ANSWER_MAX], *end = answer;
+	char answer[RUN_ANSWER_MAX], *end = answer;
 	size_t n = strv_len(choice);
 	unsigned long number = 1;
 
@@ -209,7 +206,7 @@ ask_which(char *const *choice, const char **ret_chosen, struct err *err)
 		fprintf(stderr, "  %zu) %.*s\n", i + 1, (int)strcspn(choice[i], "=:@"), choice[i]);
 	if (n > 1) {
 		fprintf(stderr, "Which key do you have? [1] ");
-		if (!read_answer(answer))
+		if (!run_agent_read_answer(answer))
 			return err_set(err, ECANCELED, "no key was chosen");
 		number = answer[0] == '\0' ? 1 : strtoul(answer, &end, 10);
 		if (number < 1 || number > n || (answer[0] != '\0' && *end != '\0'))
@@ -246,7 +243,7 @@ choose_one(const struct run *run, struct run_agent *a, char *const *choice, char
 	if (r == 0 && chosen == NULL)
 		chosen = find_alternative(choice, *names);
 	if (r == 0 && chosen == NULL)
-		r = can_ask(run) ? add_missing(choice, &chosen, err) : refuse_missing(a, choice, err);
+		r = run_agent_can_ask(run) ? add_missing(choice, &chosen, err) : refuse_missing(a, choice, err);
 	if (r == 0)
 		a->secrets[a->n_secrets++] = chosen;
 	return r;
@@ -274,7 +271,7 @@ run_agent_ask(const struct run *run, struct run_agent *a, struct err *err)
 {
 	const struct profile *p = a->found->profile;
 	const bool is_trusted = profile_cli_is_trusted(a->found);
-	const bool is_new = can_ask(run) && (strcmp(a->answers.shown, a->found->hash) != 0 || !is_trusted);
+	const bool is_new = run_agent_can_ask(run) && (strcmp(a->answers.shown, a->found->hash) != 0 || !is_trusted);
 	OWN(strv_freep) char **names = NULL;
 	int r = 0;
 

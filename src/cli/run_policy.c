@@ -113,8 +113,8 @@ run_add_source(struct run *run, const char *path, struct err *err)
 
 /* A file that nobody named counts only if it is the operator's own.  An agent that could write it
  * once, through an earlier cell's rw grant, would set its successor's rules. */
-static int
-check_found(int folder, const char *where, struct err *err)
+int
+run_check_found(int folder, const char *where, struct err *err)
 {
 	OWN(freep) char *path = str_format("%s/" POLICY_CLI_FILE, where);
 	struct stat st, above;
@@ -190,14 +190,13 @@ take_part(void *arg, const struct node *key, const struct node *value, struct er
 	return policy_flat_part(&run->source.flat, key, value, err);
 }
 
-/* The search starts in the workspace, or else in the current folder. */
-static char *
-look_from(const struct run *run)
+const char *
+run_find_project(const struct run *run)
 {
 	for (size_t i = 0; i < run->spec.n_grants; i++)
 		if (run->spec.grants[i].workspace)
-			return strdup(run->spec.grants[i].host);
-	return realpath(".", NULL);
+			return run->spec.grants[i].host;
+	return ".";
 }
 
 /* A policy from another folder is reported even if nobody watches. */
@@ -213,7 +212,7 @@ static int
 find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *ret_limits,
             struct err *err)
 {
-	OWN(freep) char *where = look_from(run);
+	OWN(freep) char *where = realpath(run_find_project(run), NULL);
 	OWN(closep) int folder = -1;
 	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run,
 	                                      .file = check_extended, .rule = take_rule,
@@ -226,7 +225,7 @@ find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *r
 		return 0;
 	for (unsigned i = 0; i < up; i++)
 		*strrchr(where, '/') = '\0';
-	r = check_found(folder, where, err);
+	r = run_check_found(folder, where, err);
 	run->policy_found = true;
 	run->policy_folder = where;
 	if (r == 0)

@@ -49,7 +49,7 @@ run_take_secrets(void *arg, const struct node *node, struct err *err)
 	struct run *run = arg;
 	struct err why = {0};
 
-	if (run->policy_found)
+	if (run->policy_found && !run->policy_accepted)
 		return node_err(err, node, "this policy gives the cell secrets, but it was found and "
 		                "not named: read it, then name it with -p; or give the secrets with "
 		                "-s, and ignore it with --no-policy");

@@ -140,6 +140,17 @@ policy_load_images(struct policy_loading *l, const struct node *node)
 	return r;
 }
 
+int
+policy_load_run(struct policy_loading *l, const struct node *node)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";
+
+	if (node->kind != NODE_SCALAR || node->text[0] == '\0' || node->text[0] == '-' || node->text[0] == '_' ||
+	    node->text[strspn(node->text, name)] != '\0')
+		return node_err(l->err, node, "`run` is the name of an agent's profile, such as claude");
+	return 0;
+}
+
 static int
 load_audit_mode(struct policy_loading *l, const struct node *node)
 {

@@ -309,7 +309,7 @@ def test_the_examples_of_man_pages_work(operator, line):
         pytest.skip("ordinary users may have no cgroup here")
     runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps|freeze|thaw|ttl|allow|deny|revoke|rotate|policy show)", line) else "0"
     project = operator.folder("project")
-    if "cloister.yaml" in line:
+    if re.search(r"cloister\.yaml|policy (test|trust)$", line):
         operator.file("project/cloister.yaml", "version: 1\negress: []\n")
         operator.file("project/cloister.test.yaml", "- {request: https://x.y, expect: deny}\n")
     if re.search("cloister (capability|agent|env|assign|dispatch)", line):

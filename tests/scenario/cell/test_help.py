@@ -6,7 +6,7 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "learn", "ps", "top", "exec", "attach", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
+COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "assign", "secret",
             "dispatch", "dispatches", "serve", "dashboard", "mcp", "audit", "image", "vm", "doctor",
@@ -61,7 +61,7 @@ def test_every_option_is_one(operator):
 
 VERBS = {
     **dict.fromkeys(("capability", "agent", "env"), ["register", "list", "show", "diff", "history", "retire"]),
-    "policy": ["check", "test", "explain", "presets", "schema", "show", "set", "edit", "register", "list", "show", "diff",
+    "policy": ["check", "test", "explain", "presets", "schema", "trust", "show", "set", "edit", "register", "list", "show", "diff",
                "history", "retire"],
     "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],
     "dispatches": ["show", "events", "output", "files", "cancel", "prune"],

@@ -512,7 +512,7 @@ def test_the_schema_is_of_the_same_policies(operator):
 
 
 def test_words(operator, policy):
-    operator.cloister("policy").sentence("check, test, explain, presets, schema, set, edit, register")
+    operator.cloister("policy").sentence("check, test, explain, presets, schema, trust, set, edit, register")
     operator.cloister("policy", "chekc", policy).sentence("did you mean 'check'?")
     operator.cloister("policy", "check", cwd="/").sentence("there is no cloister.yaml here")
     operator.cloister("policy", "test", policy, policy).sentence("takes one policy")
