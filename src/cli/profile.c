@@ -154,6 +154,10 @@ show_json(const struct profile_found *f)
 		if (p->limits[i] != NULL)
 			json_str(&out, profile_limit_names[i], p->limits[i]);
 	json_close(&out, '}');
+	json_open(&out, "mcp", '[');
+	for (size_t i = 0; i < p->mcp.n; i++)
+		json_str(&out, NULL, p->mcp.servers[i].name);
+	json_close(&out, ']');
 	json_bool(&out, "nested", p->nested);
 	json_str(&out, "image", p->image);
 	json_close(&out, '}');

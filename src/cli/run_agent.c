@@ -27,6 +27,8 @@ run_agent_free(struct run_agent *a)
 	program_free(&a->program);
 	for (size_t i = 0; i < PROFILE_LIST_MAX; i++)
 		free(a->read[i]);
+	for (size_t i = 0; i < a->n_words; i++)
+		free(a->words[i]);
 	profile_answers_free(&a->answers);
 	free(a->here);
 	free(a);
@@ -163,14 +165,16 @@ add_words(struct run *run, const struct run_agent *a, int argc, char **argv, str
 	const struct profile *p = a->found->profile;
 	size_t n_args = p->args == NULL ? 0 : strv_len(p->args), n = 0;
 
-	if (n_args + (size_t)argc > CELL_ARGS_MAX)
+	if (n_args + a->n_words + (size_t)argc > CELL_ARGS_MAX)
 		return err_set(err, E2BIG, "the command has more than %d words", CELL_ARGS_MAX);
-	run->spec.argv = calloc(n_args + (size_t)argc + 1, sizeof(char *));
+	run->spec.argv = calloc(n_args + a->n_words + (size_t)argc + 1, sizeof(char *));
 	if (run->spec.argv == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	run->spec.argv[n++] = strdup(a->program.run != NULL ? a->program.run : p->program);
 	for (size_t i = 0; i < n_args; i++)
 		run->spec.argv[n++] = strdup(p->args[i]);
+	for (size_t i = 0; i < a->n_words; i++)
+		run->spec.argv[n++] = strdup(a->words[i]);
 	for (int i = 1; i < argc; i++)
 		run->spec.argv[n++] = strdup(argv[i]);
 	for (size_t i = 0; i < n; i++)
@@ -193,6 +197,7 @@ use(struct run *run, struct run_agent *a, struct err *err)
 		r = run_add_allow(run, *allow, err);
 	for (size_t i = 0; r == 0 && i < a->n_secrets; i++)
 		r = run_add_secret(run, a->secrets[i], err);
+	r = r == 0 ? run_agent_add_mcp(run, a, err) : r;
 	if (p->nested && !run->profile_is_set)
 		run->spec.profile = CELL_PROFILE_NESTED;
 	return r;

@@ -6,6 +6,8 @@
 
 struct run;
 
+#define RUN_AGENT_WORDS_MAX 512
+
 struct run_agent {
 	struct profile_found *found;
 	struct program program;         /* empty with an image */
@@ -18,6 +20,8 @@ struct run_agent {
 	struct profile_answers answers;
 	const char *secrets[PROFILE_CHOICES_MAX];       /* the chosen ones, as -s takes them; borrowed */
 	size_t n_secrets;
+	char *words[RUN_AGENT_WORDS_MAX];       /* besides those of the profile, behind them */
+	size_t n_words;
 };
 void run_agent_free(struct run_agent *a);       /* NULL is fine */
 OWN_BY(run_agent_freep, struct run_agent *, run_agent_free)
@@ -27,6 +31,9 @@ int run_agent_find_reads(struct run_agent *a, struct err *err);
 int run_agent_grant_home(struct run *run, const struct run_agent *a, struct err *err);
 /* Grants HOST at CELL, unless the cell has that already. */
 int run_agent_grant(struct run *run, const char *host, const char *cell, bool write, struct err *err);
+
+/* run_agent_mcp.c: adds the words, variables and rules for the MCP servers of the profile. */
+int run_agent_add_mcp(struct run *run, struct run_agent *a, struct err *err);
 
 /* run_project.c: refuses a policy of the project that no person has accepted, and asks on a terminal. */
 int run_accept_policy(struct run *run, const struct run_agent *a, struct err *err);

@@ -86,6 +86,19 @@ show_secrets(const struct profile *p)
 }
 
 static void
+show_servers(const struct profile_mcp *mcp)
+{
+	for (size_t i = 0; i < mcp->n; i++) {
+		const struct profile_server *s = &mcp->servers[i];
+
+		fprintf(stderr, "  %-9s %s: ", i == 0 ? "mcp" : "", s->name);
+		text_print_safe(stderr, s->url != NULL ? s->url : s->command[0],
+		                strlen(s->url != NULL ? s->url : s->command[0]), false);
+		fprintf(stderr, "%s\n", s->url != NULL ? "" : " (a program in the cell)");
+	}
+}
+
+static void
 show(const struct run_agent *a)
 {
 	const struct profile *p = a->found->profile;
@@ -102,6 +115,7 @@ show(const struct run_agent *a)
 	put_line("project", a->folder, a->here != NULL ? " (changes stay apart, for `cloister diff` and `apply`)" : "");
 	put_list("hosts", p->allow, "", "");
 	show_secrets(p);
+	show_servers(&p->mcp);
 	put_list("kept", p->keep, "~/", " (apart from your own, for this project)");
 	show_reads(a);
 	fprintf(stderr, "`cloister profile show %s` prints the profile.\n", a->found->name);

@@ -15,6 +15,7 @@ struct err;
 #define PROFILE_NAME_MAX 32
 #define PROFILE_LIST_MAX 64             /* items of each list */
 #define PROFILE_CHOICES_MAX 8           /* secrets, each with alternatives */
+#define PROFILE_SERVERS_MAX 16          /* MCP servers */
 #define PROFILE_PATH_MAX 256            /* bytes of a path in the home folder */
 #define PROFILE_TEXT_MAX 4096           /* bytes of any other text */
 
@@ -24,6 +25,24 @@ extern const char *const profile_limit_names[PROFILE_LIMITS];   /* as options of
 
 /* How a person gets the program. */
 enum profile_tool { PROFILE_NPM, PROFILE_UV, PROFILE_PIPX, PROFILE_URL, PROFILE_TOOLS };
+
+/* How the agent is told of its MCP servers. */
+enum profile_mcp_form { PROFILE_MCP_NONE, PROFILE_MCP_CLAUDE, PROFILE_MCP_CODEX, PROFILE_MCP_GEMINI,
+                        PROFILE_MCP_OPENCODE, PROFILE_MCP_FORMS };
+
+/* A server on the network, or a program that runs in the cell. */
+struct profile_server {
+	char *name;                     /* letters, digits, '-' and '_' */
+	char *url;                      /* https://...; or NULL */
+	char *allow;                    /* the rule that reaches it, as --allow; with URL */
+	char **command, **env;          /* without URL */
+};
+
+struct profile_mcp {
+	enum profile_mcp_form form;
+	struct profile_server servers[PROFILE_SERVERS_MAX];
+	size_t n;
+};
 
 /* Lists end with NULL, and are NULL if the profile does not have them. */
 struct profile {
@@ -42,6 +61,7 @@ struct profile {
 	char **read;                    /* the operator's own files and folders */
 	char *limits[PROFILE_LIMITS];   /* as on the command line, or NULL */
 	bool nested;                    /* the agent makes namespaces */
+	struct profile_mcp mcp;
 	char *image;                    /* its programs, instead of the host's; or NULL */
 };
 

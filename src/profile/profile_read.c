@@ -14,6 +14,7 @@
 #include "policy/policy_load.h"
 #include "policy/policy_yaml.h"
 #include "profile/profile.h"
+#include "profile/profile_parts.h"
 
 const char *const profile_limit_names[PROFILE_LIMITS] = { "memory", "cpus", "pids", "time", "disk", "io" };
 
@@ -52,6 +53,7 @@ profile_free(struct profile *p)
 		strv_free(p->secrets[i]);
 	for (size_t i = 0; i < PROFILE_LIMITS; i++)
 		free(p->limits[i]);
+	profile_free_mcp(&p->mcp);
 	free(p);
 }
 
@@ -69,9 +71,8 @@ no_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
-/* One line, without control characters, which could be meant for a terminal. */
-static int
-read_text(const struct node *node, const char *what, char **ret_text, struct err *err)
+int
+profile_read_text(const struct node *node, const char *what, char **ret_text, struct err *err)
 {
 	if (node->kind != NODE_SCALAR || node->text[0] == '\0' || strlen(node->text) > PROFILE_TEXT_MAX ||
 	    strpbrk(node->text, "\n\t") != NULL)
@@ -81,11 +82,8 @@ read_text(const struct node *node, const char *what, char **ret_text, struct err
 	return *ret_text == NULL ? no_memory(err) : 0;
 }
 
-/* CHECK, if any, refuses an item. */
-typedef int item_check(const struct node *item, struct err *err);
-
-static int
-read_list(const struct node *node, const char *what, item_check *check, char ***ret_list, struct err *err)
+int
+profile_read_list(const struct node *node, const char *what, profile_check *check, char ***ret_list, struct err *err)
 {
 	OWN(strv_freep) char **list = NULL;
 	int r = 0;
@@ -96,7 +94,7 @@ read_list(const struct node *node, const char *what, item_check *check, char ***
 	if (list == NULL)
 		return no_memory(err);
 	for (size_t i = 0; r == 0 && i < node->n; i++) {
-		r = read_text(node->items[i], "an item of the list", &list[i], err);
+		r = profile_read_text(node->items[i], "an item of the list", &list[i], err);
 		r = r == 0 && check != NULL ? check(node->items[i], err) : r;
 	}
 	if (r == 0)
@@ -117,13 +115,13 @@ read_version(struct profile *p, const struct node *node, struct err *err)
 static int
 read_about(struct profile *p, const struct node *node, struct err *err)
 {
-	return read_text(node, "`about`", &p->about, err);
+	return profile_read_text(node, "`about`", &p->about, err);
 }
 
 static int
 read_program(struct profile *p, const struct node *node, struct err *err)
 {
-	int r = read_text(node, "`program`", &p->program, err);
+	int r = profile_read_text(node, "`program`", &p->program, err);
 
 	if (r == 0 && p->program[0] != '/' && (strchr(p->program, '/') != NULL || p->program[0] == '-'))
 		return node_err(err, node, "`program` is the name of a command, or an absolute path");
@@ -139,7 +137,7 @@ read_install(struct profile *p, const struct node *node, struct err *err)
 		if (strcmp(node->items[0]->text, tools[i].name) != 0)
 			continue;
 		p->tool = (enum profile_tool)i;
-		return read_text(node->values[0], "the package", &p->package, err);
+		return profile_read_text(node->values[0], "the package", &p->package, err);
 	}
 	return node_err(err, node->items[0], "there is no key '%.64s' in `install`: it takes npm, uv, pipx or url",
 	                node->items[0]->text);
@@ -148,7 +146,7 @@ read_install(struct profile *p, const struct node *node, struct err *err)
 static int
 read_args(struct profile *p, const struct node *node, struct err *err)
 {
-	return read_list(node, "`args`", NULL, &p->args, err);
+	return profile_read_list(node, "`args`", NULL, &p->args, err);
 }
 
 static bool
@@ -159,8 +157,8 @@ is_variable(const char *name)
 	return name[0] != '\0' && name[strspn(name, ok)] == '\0' && !isdigit((unsigned char)name[0]);
 }
 
-static int
-read_env(struct profile *p, const struct node *node, struct err *err)
+int
+profile_read_env(const struct node *node, char ***ret_env, struct err *err)
 {
 	OWN(strv_freep) char **env = NULL;
 
@@ -180,8 +178,14 @@ read_env(struct profile *p, const struct node *node, struct err *err)
 		if (env[i] == NULL)
 			return no_memory(err);
 	}
-	p->env = TAKE(env);
+	*ret_env = TAKE(env);
 	return 0;
+}
+
+static int
+read_env(struct profile *p, const struct node *node, struct err *err)
+{
+	return profile_read_env(node, &p->env, err);
 }
 
 static int
@@ -196,7 +200,7 @@ check_allow(const struct node *item, struct err *err)
 static int
 read_allow(struct profile *p, const struct node *node, struct err *err)
 {
-	return read_list(node, "`allow`", check_allow, &p->allow, err);
+	return profile_read_list(node, "`allow`", check_allow, &p->allow, err);
 }
 
 static int
@@ -206,7 +210,7 @@ read_choice(struct profile *p, const struct node *node, struct err *err)
 	                             .column = node->column, .items = (struct node *[]){ (struct node *)(uintptr_t)node },
 	                             .n = 1 };
 	char **names = NULL;
-	int r = read_list(node->kind == NODE_LIST ? node : &single, "a choice", NULL, &names, err);
+	int r = profile_read_list(node->kind == NODE_LIST ? node : &single, "a choice", NULL, &names, err);
 
 	if (r < 0)
 		return r;
@@ -276,9 +280,9 @@ read_home(struct profile *p, const struct node *node, struct err *err)
 
 	for (size_t i = 0; r == 0 && i < node->n; i++) {
 		if (strcmp(node->items[i]->text, names[0]) == 0)
-			r = read_list(node->values[i], "`keep`", check_path, &p->keep, err);
+			r = profile_read_list(node->values[i], "`keep`", check_path, &p->keep, err);
 		else if (strcmp(node->items[i]->text, names[1]) == 0)
-			r = read_list(node->values[i], "`read`", check_path, &p->read, err);
+			r = profile_read_list(node->values[i], "`read`", check_path, &p->read, err);
 		else
 			r = policy_read_unknown(node->items[i], names, "in `home`", err);
 	}
@@ -311,7 +315,7 @@ read_limit(struct profile *p, const struct node *key, const struct node *value, 
 		names[i] = profile_limit_names[i];
 		if (strcmp(key->text, profile_limit_names[i]) != 0)
 			continue;
-		r = read_text(value, "a limit", &p->limits[i], err);
+		r = profile_read_text(value, "a limit", &p->limits[i], err);
 		if (r == 0 && check_limit((enum profile_limit)i, p->limits[i], &why) < 0)
 			return node_err(err, value, "%s", why.text);
 		return r;
@@ -338,7 +342,7 @@ read_nested(struct profile *p, const struct node *node, struct err *err)
 static int
 read_image(struct profile *p, const struct node *node, struct err *err)
 {
-	return read_text(node, "`image`", &p->image, err);
+	return profile_read_text(node, "`image`", &p->image, err);
 }
 
 /* ---- the whole ---- */
@@ -350,7 +354,7 @@ static const struct {
 	{ "version", read_version }, { "about", read_about }, { "program", read_program },
 	{ "install", read_install }, { "args", read_args }, { "env", read_env }, { "allow", read_allow },
 	{ "secrets", read_secrets }, { "home", read_home }, { "limits", read_limits },
-	{ "nested", read_nested }, { "image", read_image },
+	{ "nested", read_nested }, { "image", read_image }, { "mcp", profile_read_mcp },
 };
 
 static int

@@ -34,5 +34,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(p->secrets[i][0] != NULL);
 	for (char **v = p->env; v != NULL && *v != NULL; v++)
 		assert(strchr(*v, '=') > *v);
+	for (size_t i = 0; i < p->mcp.n; i++)
+		assert((p->mcp.servers[i].url != NULL) == (p->mcp.servers[i].allow != NULL) &&
+		       (p->mcp.servers[i].url == NULL) == (p->mcp.servers[i].command != NULL));
 	return 0;
 }

@@ -20,6 +20,7 @@ static const char whole[] =
 	"  read: [.agent/rules.md, .gitconfig]\n"
 	"limits: {memory: 2G, pids: 512, time: 8h, cpus: 1.5, disk: 1G, io: 100M}\n"
 	"nested: true\n"
+	"mcp: {as: claude, servers: {docs: {url: 'https://mcp.example.com/v1?x=1'}, here: {command: [run, it], env: {A: b}}}}\n"
 	"image: example.com/agent:1\n";
 
 TEST(profile_read)
@@ -42,6 +43,8 @@ TEST(profile_read)
 	CHECK_STR(p->limits[PROFILE_MEMORY], "2G");
 	CHECK_STR(p->limits[PROFILE_IO], "100M");
 	CHECK_STR(p->image, "example.com/agent:1");
+	CHECK(p->mcp.form == PROFILE_MCP_CLAUDE && p->mcp.n == 2 && strv_len(p->mcp.servers[1].command) == 2);
+	CHECK_STR(p->mcp.servers[0].allow, "GET,POST,DELETE https://mcp.example.com/v1");
 }
 
 TEST(profile_read_least)
@@ -61,7 +64,15 @@ TEST(profile_read_is_strict)
 		{ "program: a/b", "absolute path" }, { "program: -x", "absolute path" }, { "program: [a]", "line of text" },
 		{ "program: ''", "line of text" }, { "program: \"a\\nb\"", "line of text" },
 		{ "version: 2", "`version` is 1" }, { "progam: x", "did you mean 'program'?" },
-		{ "mcp: {}", "there is no key 'mcp'" },
+		{ "mcp: []", "as and servers" }, { "mcp: {as: vim}", "claude, codex" }, { "mcp: {to: x}", "no key 'to'" },
+		{ "mcp: {servers: {a: {url: 'https://a.example/'}}}", "needs `as`" },
+		{ "mcp: {as: codex, servers: {'a b': {url: 'https://a.example/'}}}", "name of a server" },
+		{ "mcp: {as: codex, servers: {a: {}}}", "a `url`, or a `command`" },
+		{ "mcp: {as: codex, servers: {a: {command: []}}}", "a `url`, or a `command`" },
+		{ "mcp: {as: codex, servers: {a: {url: 'https://a.example/', command: [x]}}}", "a `url`, or a `command`" },
+		{ "mcp: {as: codex, servers: {a: {url: 'http://a.example/'}}}", "address of a server" },
+		{ "mcp: {as: codex, servers: {a: {url: 'https://*/'}}}", "address of a server" },
+		{ "mcp: {as: codex, servers: {a: {uri: x}}}", "did you mean 'url'?" },
 		{ "install: npm", "one of the keys" }, { "install: {brew: x}", "it takes npm" },
 		{ "args: x", "is a list" }, { "args: [[x]]", "line of text" }, { "env: [A=1]", "is a map" },
 		{ "env: {1A: x}", "name of a variable" }, { "env: {A: [x]}", "is a text" },

@@ -265,6 +265,32 @@ def test_profiles_of_cloister(agents):
     agents.cloister("check").ok()
 
 
+@as_one
+def test_mcp_servers_are_known_in_the_cell_only(agent):
+    """Each form as its agent reads it, with a rule for the server on the network."""
+    servers = "{docs: {url: 'https://mcp.example/mcp'}, here: {command: [run, 'a b'], env: {LEVEL: low}}}"
+    program = {"command": "run", "args": ["a b"], "env": {"LEVEL": "low"}}
+
+    def doc(form):
+        agent.profile(PROFILE + f"mcp: {{as: {form}, servers: {servers}}}\n")
+        doc = agent.doc()
+        assert "https://mcp.example" in doc["policy"] or "mcp.example" in json.dumps(doc["policy"])
+        return doc["command"][2:], {v["name"]: v["value"] for v in doc["env"]}
+    [word], _ = doc("claude")
+    assert json.loads(word.removeprefix("--mcp-config=")) == {"mcpServers": {
+        "docs": {"type": "http", "url": "https://mcp.example/mcp"}, "here": program}}
+    words, _ = doc("codex")
+    assert words == ["-c", 'mcp_servers.docs.url="https://mcp.example/mcp"', "-c", 'mcp_servers.here.command="run"',
+                     "-c", 'mcp_servers.here.args=["a b"]', "-c", 'mcp_servers.here.env.LEVEL="low"']
+    _, env = doc("opencode")
+    assert json.loads(env["OPENCODE_CONFIG_CONTENT"])["mcp"]["here"]["command"] == ["run", "a b"]
+    agent.profile(PROFILE + f"mcp: {{as: gemini, servers: {servers}}}\n")
+    told = json.loads(agent.run('cat "$GEMINI_CLI_SYSTEM_SETTINGS_PATH"').ok())
+    assert told == {"mcpServers": {"docs": {"httpUrl": "https://mcp.example/mcp"}, "here": program}}
+    assert not (agent.operator.home / ".cloister").exists()
+    agent.operator.run("--print-doc", "tester", cwd=agent.project).sentence("which reads them from a file")
+
+
 # ---- keys ---------------------------------------------------------------------------
 
 def test_a_missing_key(agent):

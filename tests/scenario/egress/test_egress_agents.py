@@ -93,6 +93,20 @@ def test_opencode_by_its_profile(online, by_profile):
     assert 200 in answered(online, "/v1/messages")
 
 
+@pytest.mark.parametrize("name, words, key", [
+    pytest.param("claude", ["-p"], ["ANTHROPIC_API_KEY"], marks=needs_npm("claude")),
+    pytest.param("codex", ["exec", "--skip-git-repo-check", "-m", "a-model"], ["OPENAI_API_KEY"], marks=needs_npm("codex"))])
+@only_user      # each starts an agent
+def test_an_agent_calls_the_mcp_servers_of_its_profile(online, by_profile, name, words, key):
+    online.operator.env["XDG_CONFIG_HOME"] = str(online.operator.folder("config"))
+    text = online.operator.cloister("profile", "show", name).ok()
+    server = f"mcp: {{as: {name}, servers: {{docs: {{url: 'https://www.example.test/mcp'}}}}}}"
+    assert f"mcp: {{as: {name}}}\n" in text
+    online.operator.file(f"config/cloister/profiles/{name}.yaml", text.replace(f"mcp: {{as: {name}}}", server))
+    by_profile(key, name, *words, PROMPTS[0][0]).ok()
+    assert online.events(type="http", host="www.example.test", method="POST", path="/mcp", verdict="allow")
+
+
 @needs_npm("claude")
 @pytest.mark.parametrize("prompt, says", PROMPTS, ids=["text", "tool"])
 def test_claude(online, ask, prompt, says):

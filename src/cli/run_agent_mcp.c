@@ -1,0 +1,188 @@
+/* run_agent_mcp.c - tells an agent of the MCP servers of its profile, in the cell only.
+ *
+ * The servers are words or variables of this start, or a file in the cell's home: neither the agent's kept state
+ * nor the operator's own configuration has them. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "cli/run.h"
+#include "cli/run_agent.h"
+
+#define SETTINGS ".cloister/settings.json"
+
+static int
+no_memory(struct err *err)
+{
+	return err_set(err, ENOMEM, "out of memory");
+}
+
+static json_t *
+list_of(char *const *words)
+{
+	json_t *list = json_array();
+
+	for (; words != NULL && *words != NULL; words++)
+		(void)json_array_append_new(list, json_string(*words));
+	return list;
+}
+
+static json_t *
+env_of(char *const *env)
+{
+	json_t *map = json_object();
+
+	for (; env != NULL && *env != NULL; env++) {
+		const char *value = strchr(*env, '=');
+
+		(void)json_object_setn_new(map, *env, (size_t)(value - *env), json_string(value + 1));
+	}
+	return map;
+}
+
+/* {"command": ..., "args": [...], "env": {...}} */
+static json_t *
+program_of(const struct profile_server *s)
+{
+	return json_pack("{s:s, s:o, s:o}", "command", s->command[0], "args", list_of(s->command + 1), "env",
+	                 env_of(s->env));
+}
+
+static json_t *
+for_claude(const struct profile_server *s)
+{
+	return s->url != NULL ? json_pack("{s:s, s:s}", "type", "http", "url", s->url) : program_of(s);
+}
+
+static json_t *
+for_gemini(const struct profile_server *s)
+{
+	return s->url != NULL ? json_pack("{s:s}", "httpUrl", s->url) : program_of(s);
+}
+
+static json_t *
+for_opencode(const struct profile_server *s)
+{
+	return s->url != NULL ? json_pack("{s:s, s:s, s:b}", "type", "remote", "url", s->url, "enabled", 1) :
+	       json_pack("{s:s, s:o, s:o, s:b}", "type", "local", "command", list_of(s->command), "environment",
+	                 env_of(s->env), "enabled", 1);
+}
+
+/* {MEMBER: {NAME: ...}}; the caller owns it. */
+static char *
+put_all(const struct profile_mcp *mcp, const char *member, json_t *(*put)(const struct profile_server *s))
+{
+	OWN(json_decrefp) json_t *servers = json_object(), *all = NULL;
+
+	for (size_t i = 0; i < mcp->n; i++)
+		if (json_object_set_new(servers, mcp->servers[i].name, put(&mcp->servers[i])) < 0)
+			return NULL;
+	all = json_pack("{s:O}", member, servers);
+	return all == NULL ? NULL : json_dumps(all, JSON_COMPACT | JSON_ENSURE_ASCII);
+}
+
+/* ---- words ---- */
+
+static int
+add_word(struct run_agent *a, char *word, struct err *err)
+{
+	if (word == NULL || a->n_words == RUN_AGENT_WORDS_MAX) {
+		free(word);
+		return word == NULL ? no_memory(err) : err_set(err, E2BIG, "the agent has too many MCP servers");
+	}
+	a->words[a->n_words++] = word;
+	return 0;
+}
+
+/* "-c mcp_servers.NAME.KEY=VALUE", where VALUE is TOML: strings and lists look as in JSON. */
+static int
+add_setting(struct run_agent *a, const char *name, const char *key, json_t *value, struct err *err)
+{
+	OWN(json_decrefp) json_t *owned = value;
+	OWN(freep) char *text = owned == NULL ? NULL : json_dumps(owned, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+	int r;
+
+	if (text == NULL)
+		return no_memory(err);
+	r = add_word(a, strdup("-c"), err);
+	return r < 0 ? r : add_word(a, str_format("mcp_servers.%s.%s=%s", name, key, text), err);
+}
+
+static int
+add_for_codex(struct run_agent *a, const struct profile_server *s, struct err *err)
+{
+	char key[PROFILE_TEXT_MAX];
+	int r;
+
+	if (s->url != NULL)
+		return add_setting(a, s->name, "url", json_string(s->url), err);
+	r = add_setting(a, s->name, "command", json_string(s->command[0]), err);
+	r = r == 0 ? add_setting(a, s->name, "args", list_of(s->command + 1), err) : r;
+	for (char **env = s->env; r == 0 && env != NULL && *env != NULL; env++) {
+		const char *value = strchr(*env, '=');
+
+		snprintf(key, sizeof(key), "env.%.*s", (int)(value - *env), *env);
+		r = add_setting(a, s->name, key, json_string(value + 1), err);
+	}
+	return r;
+}
+
+/* ---- variables and files ---- */
+
+static int
+add_variable(struct run *run, const char *name, const char *value, struct err *err)
+{
+	OWN(freep) char *entry = value == NULL ? NULL : str_format("%s=%s", name, value);
+
+	return entry == NULL ? no_memory(err) : run_add_env(run, entry, NULL, err);
+}
+
+/* A document has no files. */
+static int
+add_settings(struct run *run, char *text, struct err *err)
+{
+	struct cell_file *file = &run->spec.files[run->spec.n_files];
+
+	if (run->print_doc || run->spec.n_files == CELL_FILES_MAX) {
+		free(text);
+		return err_set(err, EINVAL, "a document cannot have the MCP servers of this agent, which reads them from a file");
+	}
+	file->path = strdup(SETTINGS);
+	file->text = text;
+	run->spec.n_files++;
+	if (file->path == NULL || file->text == NULL)
+		return no_memory(err);
+	return add_variable(run, "GEMINI_CLI_SYSTEM_SETTINGS_PATH", CELL_HOME "/" SETTINGS, err);
+}
+
+int
+run_agent_add_mcp(struct run *run, struct run_agent *a, struct err *err)
+{
+	const struct profile_mcp *mcp = &a->found->profile->mcp;
+	OWN(freep) char *text = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < mcp->n; i++)
+		r = mcp->servers[i].allow == NULL ? 0 : run_add_allow(run, mcp->servers[i].allow, err);
+	if (r < 0 || mcp->n == 0)
+		return r;
+	switch (mcp->form) {
+	case PROFILE_MCP_CLAUDE:
+		text = put_all(mcp, "mcpServers", for_claude);
+		return add_word(a, text == NULL ? NULL : str_format("--mcp-config=%s", text), err);
+	case PROFILE_MCP_CODEX:
+		for (size_t i = 0; r == 0 && i < mcp->n; i++)
+			r = add_for_codex(a, &mcp->servers[i], err);
+		return r;
+	case PROFILE_MCP_GEMINI:
+		return add_settings(run, put_all(mcp, "mcpServers", for_gemini), err);
+	default:
+		text = put_all(mcp, "mcp", for_opencode);
+		return add_variable(run, "OPENCODE_CONFIG_CONTENT", text, err);
+	}
+}
