@@ -423,6 +423,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	if (r == 0)
 		r = run_finish_secrets(run, err);
 	if (r == 0)
+		r = run_agent_place_files(run, err);
+	if (r == 0)
 		r = run_finish_env(run, err);
 	if (r == 0)
 		r = run_finish_vm(run, err);

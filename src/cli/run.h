@@ -141,6 +141,8 @@ int run_grant_path(struct run *run, const char *host, const char *cell, enum cel
  * name. */
 int run_take_agent(struct run *run, int argc, char **argv, struct err *err);
 
+/* run_agent_login.c: after the secrets, puts files of them into folders that the agent keeps. */
+int run_agent_place_files(struct run *run, struct err *err);
 /* run_project.c: the same for the agent that the project's policy names.  Returns 1, or 0 if it names none. */
 int run_take_project(struct run *run, struct err *err);
 

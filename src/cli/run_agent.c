@@ -30,6 +30,7 @@ run_agent_free(struct run_agent *a)
 	for (size_t i = 0; i < a->n_words; i++)
 		free(a->words[i]);
 	profile_answers_free(&a->answers);
+	free(a->login);
 	free(a->here);
 	free(a);
 }
@@ -197,6 +198,7 @@ use(struct run *run, struct run_agent *a, struct err *err)
 		r = run_add_allow(run, *allow, err);
 	for (size_t i = 0; r == 0 && i < a->n_secrets; i++)
 		r = run_add_secret(run, a->secrets[i], err);
+	r = r == 0 ? run_agent_use_login(run, a, err) : r;
 	r = r == 0 ? run_agent_add_mcp(run, a, err) : r;
 	if (p->nested && !run->profile_is_set)
 		run->spec.profile = CELL_PROFILE_NESTED;

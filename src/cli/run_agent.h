@@ -20,6 +20,7 @@ struct run_agent {
 	struct profile_answers answers;
 	const char *secrets[PROFILE_CHOICES_MAX];       /* the chosen ones, as -s takes them; borrowed */
 	size_t n_secrets;
+	char *login;                    /* the operator's file with a login, if that is used; or NULL */
 	char *words[RUN_AGENT_WORDS_MAX];       /* besides those of the profile, behind them */
 	size_t n_words;
 };
@@ -31,6 +32,15 @@ int run_agent_find_reads(struct run_agent *a, struct err *err);
 int run_agent_grant_home(struct run *run, const struct run_agent *a, struct err *err);
 /* Grants HOST at CELL, unless the cell has that already. */
 int run_agent_grant(struct run *run, const char *host, const char *cell, bool write, struct err *err);
+
+/* run_agent_login.c: uses a login of the operator's own, if there is one.  The first finds it, and returns whether
+ * it did.  The second gives the cell a placeholder of it. */
+bool run_agent_find_login(struct run_agent *a);
+int run_agent_use_login(struct run *run, const struct run_agent *a, struct err *err);
+/* run_agent_home.c: opens the folder at PATH beneath DIR, without following links; makes what is missing. */
+int run_agent_make_folder(int dir, const char *path, struct err *err);
+/* The folder with all that the agent keeps for the project.  The caller owns *ret_place, its path. */
+int run_agent_open_kept(const struct run_agent *a, char **ret_place, struct err *err);
 
 /* run_agent_mcp.c: adds the words, variables and rules for the MCP servers of the profile. */
 int run_agent_add_mcp(struct run *run, struct run_agent *a, struct err *err);

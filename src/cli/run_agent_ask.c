@@ -77,6 +77,8 @@ show_secrets(const struct profile *p)
 
 	for (size_t i = 0; i < p->n_secrets; i++, title = "") {
 		fprintf(stderr, "  %-9s ", title);
+		if (p->login.file != NULL)
+			fprintf(stderr, "your login in ~/%s, or ", p->login.file);
 		for (char **name = p->secrets[i]; *name != NULL; name++) {
 			fprintf(stderr, "%s", name > p->secrets[i] ? " or " : "");
 			text_print_safe(stderr, *name, strcspn(*name, "=:@"), false);
@@ -256,6 +258,8 @@ choose_one(const struct run *run, struct run_agent *a, char *const *choice, char
 		r = secret_cli_names(names, err);
 	if (r == 0 && chosen == NULL)
 		chosen = find_alternative(choice, *names);
+	if (r == 0 && chosen == NULL && run_agent_find_login(a))
+		return 0;
 	if (r == 0 && chosen == NULL)
 		r = run_agent_can_ask(run) ? add_missing(choice, &chosen, err) : refuse_missing(a, choice, err);
 	if (r == 0)

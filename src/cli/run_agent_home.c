@@ -108,9 +108,8 @@ run_agent_find_reads(struct run_agent *a, struct err *err)
 
 /* ---- making places ---- */
 
-/* Opens the folder at PATH beneath DIR, without following links; makes what is missing. */
-static int
-make_folder(int dir, const char *path, struct err *err)
+int
+run_agent_make_folder(int dir, const char *path, struct err *err)
 {
 	OWN(closep) int at = fcntl(dir, F_DUPFD_CLOEXEC, 3);
 	OWN(freep) char *rest = strdup(path);
@@ -141,10 +140,10 @@ make_place(int dir, const char *path, const char *host, struct err *err)
 	if (stat(host, &st) < 0)
 		return err_errno(err, "cannot find '%s'", host);
 	if (S_ISDIR(st.st_mode))
-		file = make_folder(dir, path, err);
+		file = run_agent_make_folder(dir, path, err);
 	if (S_ISDIR(st.st_mode))
 		return file < 0 ? file : 0;
-	at = slash != NULL ? make_folder(dir, above, err) : fcntl(dir, F_DUPFD_CLOEXEC, 3);
+	at = slash != NULL ? run_agent_make_folder(dir, above, err) : fcntl(dir, F_DUPFD_CLOEXEC, 3);
 	if (at < 0)
 		return at;
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
@@ -174,7 +173,7 @@ grant_kept(struct run *run, const struct run_agent *a, const char *place, int pr
            struct err *err)
 {
 	OWN(freep) char *host = str_format("%s/%s", place, keep), *cell = str_format(CELL_HOME "/%s", keep);
-	OWN(closep) int folder = make_folder(project, keep, err);
+	OWN(closep) int folder = run_agent_make_folder(project, keep, err);
 	int r = folder < 0 ? folder : make_places(a, keep, folder, err);
 
 	if (r < 0)
@@ -183,13 +182,21 @@ grant_kept(struct run *run, const struct run_agent *a, const char *place, int pr
 	       run_agent_grant(run, host, cell, true, err);
 }
 
-static int
-grant_all_kept(struct run *run, const struct run_agent *a, struct err *err)
+int
+run_agent_open_kept(const struct run_agent *a, char **ret_place, struct err *err)
 {
 	OWN(freep) char *name = profile_home_project(a->folder);
 	OWN(freep) char *part = name == NULL ? NULL : str_format(DATA_HOMES "/%s/%s", a->found->name, name);
-	OWN(freep) char *place = part == NULL ? NULL : data_path(part, err);
-	OWN(closep) int project = place == NULL ? -ENOMEM : data_folder(part, true, err);
+
+	*ret_place = part == NULL ? NULL : data_path(part, err);
+	return *ret_place == NULL ? -ENOMEM : data_folder(part, true, err);
+}
+
+static int
+grant_all_kept(struct run *run, const struct run_agent *a, struct err *err)
+{
+	OWN(freep) char *place = NULL;
+	OWN(closep) int project = run_agent_open_kept(a, &place, err);
 	int r = project < 0 ? project : 0;
 
 	for (char **keep = a->found->profile->keep; r == 0 && *keep != NULL; keep++)

@@ -44,6 +44,14 @@ struct profile_mcp {
 	size_t n;
 };
 
+/* A login of the operator's own, in a file that the agent keeps on the host. */
+struct profile_login {
+	char *file;                     /* a path in the home folder; NULL: the profile has none */
+	char *secret;                   /* the name of its entry in the catalogue of secrets */
+	char *expires;                  /* as in a definition of a secret: when it is read again; or NULL */
+	char **allow, **env;            /* needed besides those of the profile */
+};
+
 /* Lists end with NULL, and are NULL if the profile does not have them. */
 struct profile {
 	char *about;                    /* one line for people, or NULL */
@@ -62,6 +70,7 @@ struct profile {
 	char *limits[PROFILE_LIMITS];   /* as on the command line, or NULL */
 	bool nested;                    /* the agent makes namespaces */
 	struct profile_mcp mcp;
+	struct profile_login login;
 	char *image;                    /* its programs, instead of the host's; or NULL */
 };
 

@@ -54,6 +54,11 @@ profile_free(struct profile *p)
 	for (size_t i = 0; i < PROFILE_LIMITS; i++)
 		free(p->limits[i]);
 	profile_free_mcp(&p->mcp);
+	free(p->login.file);
+	free(p->login.secret);
+	free(p->login.expires);
+	strv_free(p->login.allow);
+	strv_free(p->login.env);
 	free(p);
 }
 
@@ -345,6 +350,34 @@ read_image(struct profile *p, const struct node *node, struct err *err)
 	return profile_read_text(node, "`image`", &p->image, err);
 }
 
+static int
+read_login(struct profile *p, const struct node *node, struct err *err)
+{
+	static const char *const names[] = { "file", "secret", "allow", "env", "expires", NULL };
+	struct profile_login *l = &p->login;
+	int r = node->kind == NODE_MAP ? 0 : node_err(err, node, "`login` has the keys file and secret");
+
+	for (size_t i = 0; r == 0 && i < node->n; i++) {
+		const struct node *key = node->items[i], *value = node->values[i];
+
+		if (strcmp(key->text, names[0]) == 0) {
+			r = profile_read_text(value, "`file`", &l->file, err);
+			r = r == 0 ? check_path(value, err) : r;
+		} else if (strcmp(key->text, names[1]) == 0) {
+			r = profile_read_text(value, "`secret`", &l->secret, err);
+		} else if (strcmp(key->text, names[2]) == 0) {
+			r = profile_read_list(value, "`allow`", check_allow, &l->allow, err);
+		} else if (strcmp(key->text, names[3]) == 0) {
+			r = profile_read_env(value, &l->env, err);
+		} else if (strcmp(key->text, names[4]) == 0) {
+			r = profile_read_text(value, "`expires`", &l->expires, err);
+		} else {
+			r = policy_read_unknown(key, names, "in `login`", err);
+		}
+	}
+	return r == 0 && (l->file == NULL || l->secret == NULL) ? node_err(err, node, "`login` has the keys file and secret") : r;
+}
+
 /* ---- the whole ---- */
 
 static const struct {
@@ -355,6 +388,7 @@ static const struct {
 	{ "install", read_install }, { "args", read_args }, { "env", read_env }, { "allow", read_allow },
 	{ "secrets", read_secrets }, { "home", read_home }, { "limits", read_limits },
 	{ "nested", read_nested }, { "image", read_image }, { "mcp", profile_read_mcp },
+	{ "login", read_login },
 };
 
 static int

@@ -26,6 +26,16 @@ const struct catalogue_entry catalogue[] = {
 	  "CLAUDE_CODE_OAUTH_TOKEN",
 	  "{shape: ['sk-ant-{a3-8}-{u80+}AA', " FORM(ANTHROPIC) "], hosts: [api.anthropic.com], "
 	  "env: ANTHROPIC_API_KEY, in: ['header:x-api-key', 'header:authorization']}" },
+	{ "claude-login", "login of Claude Code", "CLAUDE_LOGIN",
+	  "{shape: ['sk-ant-oat01-{u80+}AA', " FORM(ANTHROPIC) "], hosts: [api.anthropic.com], "
+	  "members: {secret: /claudeAiOauth/accessToken}, files: [claude-login], env: CLAUDE_LOGIN, "
+	  BEARER "}" },
+	{ "codex-login", "login of Codex with ChatGPT", "CODEX_LOGIN",
+	  "{hosts: [chatgpt.com], paths: [/backend-api/**], members: {secret: /tokens/access_token, id: /tokens/account_id}, "
+	  "files: [codex-login], env: CODEX_LOGIN, " BEARER "}" },
+	{ "gemini-login", "login of Gemini CLI with Google", "GEMINI_LOGIN",
+	  "{hosts: [cloudcode-pa.googleapis.com, www.googleapis.com], members: {secret: /access_token}, "
+	  "files: [gemini-login], env: GEMINI_LOGIN, " BEARER "}" },
 	{ "openai", "OpenAI API key", "OPENAI_API_KEY",
 	  "{shape: ['sk-proj-{u40+}T3BlbkFJ{u40+}', 'sk-svcacct-{u40+}T3BlbkFJ{u40+}', "
 	  "'sk-admin-{u40+}T3BlbkFJ{u40+}', 'sk-{w20}T3BlbkFJ{w20}'], hosts: [api.openai.com], "

@@ -53,9 +53,10 @@ int placeholder_mint_certificate(char **ret_text, struct err *err);
 
 enum placeholder_format { PLACEHOLDER_AWS, PLACEHOLDER_NETRC, PLACEHOLDER_NPMRC, PLACEHOLDER_PYPIRC,
                           PLACEHOLDER_GH, PLACEHOLDER_GOOGLE, PLACEHOLDER_DOCKER,
+                          PLACEHOLDER_CLAUDE, PLACEHOLDER_CODEX, PLACEHOLDER_GEMINI,
                           PLACEHOLDER_FORMATS };
 #define PLACEHOLDER_FORMAT_NAMES "aws-credentials, netrc, npmrc, pypirc, gh-hosts, " \
-	"google-service-account or docker-config"
+	"google-service-account, docker-config, claude-login, codex-login or gemini-login"
 
 struct placeholder_file {
 	const char *name;               /* "aws-credentials" */

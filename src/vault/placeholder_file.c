@@ -271,12 +271,94 @@ write_docker(struct writing *w, const struct placeholder_facts *f)
 	return r;
 }
 
+/* ---- logins of agents ---- */
+
+/* An agent that believes its token to be valid does not try to renew it: that is done outside.  What it would
+ * renew it with is worth nothing. */
+#define NEVER_MS 4102444800000          /* the year 2100 */
+#define NEVER_TEXT "2100-01-01T00:00:00Z"
+#define NO_TOKEN "kept-outside-the-cell"
+
+static int
+begin_login(struct writing *w, const struct placeholder_facts *f)
+{
+	int r = check_word("a token", f->secret, w->err);
+
+	r = r == 0 ? claim(w, f, "the login") : r;
+	return r < 0 ? r : 0;
+}
+
+static int
+write_claude(struct writing *w, const struct placeholder_facts *f)
+{
+	static const char *const scopes[] = { "user:inference", "user:profile", NULL };
+	struct json j = { .out = w->out };
+	int r = begin_login(w, f);
+
+	if (r < 0)
+		return r;
+	json_open(&j, NULL, '{');
+	json_open(&j, "claudeAiOauth", '{');
+	json_str(&j, "accessToken", f->secret);
+	json_str(&j, "refreshToken", NO_TOKEN);
+	json_u64(&j, "expiresAt", NEVER_MS);
+	json_strv(&j, "scopes", scopes);
+	json_close(&j, '}');
+	json_close(&j, '}');
+	fputc('\n', w->out);
+	return 0;
+}
+
+/* Codex reads an identity from a JWT, which it does not verify.  This one has none. */
+static int
+write_codex(struct writing *w, const struct placeholder_facts *f)
+{
+	static const char nobody[] = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.e30.bm9ib2R5";
+	struct json j = { .out = w->out };
+	int r = begin_login(w, f);
+
+	if (r < 0)
+		return r;
+	json_open(&j, NULL, '{');
+	json_str(&j, "auth_mode", "chatgpt");
+	json_str(&j, "OPENAI_API_KEY", NULL);
+	json_open(&j, "tokens", '{');
+	json_str(&j, "id_token", nobody);
+	json_str(&j, "access_token", f->secret);
+	json_str(&j, "refresh_token", NO_TOKEN);
+	json_str(&j, "account_id", f->id);
+	json_close(&j, '}');
+	json_str(&j, "last_refresh", NEVER_TEXT);
+	json_close(&j, '}');
+	fputc('\n', w->out);
+	return 0;
+}
+
+static int
+write_gemini(struct writing *w, const struct placeholder_facts *f)
+{
+	struct json j = { .out = w->out };
+	int r = begin_login(w, f);
+
+	if (r < 0)
+		return r;
+	json_open(&j, NULL, '{');
+	json_str(&j, "access_token", f->secret);
+	json_str(&j, "refresh_token", NO_TOKEN);
+	json_str(&j, "token_type", "Bearer");
+	json_u64(&j, "expiry_date", NEVER_MS);
+	json_close(&j, '}');
+	fputc('\n', w->out);
+	return 0;
+}
+
 static int (*const writers[PLACEHOLDER_FORMATS])(struct writing *w,
                                                  const struct placeholder_facts *f) = {
 	[PLACEHOLDER_AWS] = write_aws, [PLACEHOLDER_NETRC] = write_netrc,
 	[PLACEHOLDER_NPMRC] = write_npmrc, [PLACEHOLDER_PYPIRC] = write_pypirc,
 	[PLACEHOLDER_GH] = write_gh, [PLACEHOLDER_GOOGLE] = write_google,
-	[PLACEHOLDER_DOCKER] = write_docker,
+	[PLACEHOLDER_DOCKER] = write_docker, [PLACEHOLDER_CLAUDE] = write_claude,
+	[PLACEHOLDER_CODEX] = write_codex, [PLACEHOLDER_GEMINI] = write_gemini,
 };
 
 int

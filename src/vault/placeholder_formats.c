@@ -12,6 +12,9 @@ const struct placeholder_file placeholder_files[PLACEHOLDER_FORMATS] = {
 	[PLACEHOLDER_GOOGLE] = { "google-service-account",
 		".config/gcloud/application_default_credentials.json", "GOOGLE_APPLICATION_CREDENTIALS" },
 	[PLACEHOLDER_DOCKER] = { "docker-config", ".docker/config.json", NULL },
+	[PLACEHOLDER_CLAUDE] = { "claude-login", ".claude/.credentials.json", NULL },
+	[PLACEHOLDER_CODEX] = { "codex-login", ".codex/auth.json", NULL },
+	[PLACEHOLDER_GEMINI] = { "gemini-login", ".gemini/oauth_creds.json", NULL },
 };
 
 const struct placeholder_file *

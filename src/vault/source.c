@@ -178,8 +178,9 @@ take_expiry(const struct secret *s, json_t *root, uint64_t now, uint64_t *ret_ex
 	if (json_is_string(member))
 		*ret_expires = source_time(json_string_value(member));
 	else if (number > 0)
-		/* A lifetime, or a point in time: no lifetime is thirty years. */
-		*ret_expires = (uint64_t)number < 1000000000 ? now + (uint64_t)number : (uint64_t)number;
+		/* A lifetime, or a point in time, perhaps in milliseconds: no lifetime is thirty years. */
+		*ret_expires = (uint64_t)number < 1000000000 ? now + (uint64_t)number :
+		               (uint64_t)number < 100000000000 ? (uint64_t)number : (uint64_t)number / 1000;
 	else
 		*ret_expires = 0;
 	return *ret_expires > 0 ? 0 : err_set(err, EBADMSG, "what gives '%s' does not say under %.64s when "

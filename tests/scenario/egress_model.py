@@ -19,6 +19,7 @@ from pathlib import Path
 from egress_world import MODEL
 
 PARTS = ("text", "content", "output")   # where text is in a message, at any depth
+RESPONSES = ("/v1/responses", "/backend-api/codex/responses")     # the second for logins with ChatGPT
 HELLO = "hello from the model"
 # OpenAI's agent has had several shells; each takes its command in its own way.
 SHELLS = {"exec_command": lambda command: {"cmd": command},
@@ -249,8 +250,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.send(json.dumps(event))
 
     def do_GET(self):
-        self.note(upgrade=self.headers.get("upgrade"))
-        if self.headers.get("upgrade") == "websocket" and self.path == "/v1/responses":
+        self.note(upgrade=self.headers.get("upgrade"), key=self.headers.get("authorization", ""))
+        if self.headers.get("upgrade") == "websocket" and self.path in RESPONSES:
             self.talk()
         elif self.path.partition("?")[0].endswith("/models"):
             self.answer(200, {"object": "list", "data": [], "models": []})
@@ -274,7 +275,7 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, anthropic_whole(request))
         elif path == "/v1/messages":
             self.stream(anthropic_events(request))
-        elif path == "/v1/responses":
+        elif path in RESPONSES:
             self.stream(openai_events(request))
         elif path.endswith(":generateContent"):
             self.answer(200, gemini_whole(request))

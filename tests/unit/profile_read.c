@@ -64,6 +64,8 @@ TEST(profile_read_is_strict)
 		{ "program: a/b", "absolute path" }, { "program: -x", "absolute path" }, { "program: [a]", "line of text" },
 		{ "program: ''", "line of text" }, { "program: \"a\\nb\"", "line of text" },
 		{ "version: 2", "`version` is 1" }, { "progam: x", "did you mean 'program'?" },
+		{ "login: x", "file and secret" }, { "login: {file: .a}", "file and secret" },
+		{ "login: {file: /a, secret: s}", "not a path in the home" }, { "login: {fil: a}", "did you mean 'file'?" },
 		{ "mcp: []", "as and servers" }, { "mcp: {as: vim}", "claude, codex" }, { "mcp: {to: x}", "no key 'to'" },
 		{ "mcp: {servers: {a: {url: 'https://a.example/'}}}", "needs `as`" },
 		{ "mcp: {as: codex, servers: {'a b': {url: 'https://a.example/'}}}", "name of a server" },

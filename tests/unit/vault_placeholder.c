@@ -315,6 +315,13 @@ TEST(placeholder_files_are_as_tools_expect)
 		{ "gh-hosts", &bare, "github.com:\n    git_protocol: https\n    users:\n        x-access-token:\n"
 		  "            oauth_token: s3cret\n    user: x-access-token\n    oauth_token: s3cret\n" },
 		{ "docker-config", &facts, "{\"auths\":{\"h.example\":{\"auth\":\"bWU6czNjcmV0\"}}}\n" },
+		{ "claude-login", &bare, "{\"claudeAiOauth\":{\"accessToken\":\"s3cret\",\"refreshToken\":"
+		  "\"kept-outside-the-cell\",\"expiresAt\":4102444800000,\"scopes\":[\"user:inference\",\"user:profile\"]}}\n" },
+		{ "codex-login", &facts, "{\"auth_mode\":\"chatgpt\",\"OPENAI_API_KEY\":null,\"tokens\":{\"id_token\":"
+		  "\"eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.e30.bm9ib2R5\",\"access_token\":\"s3cret\",\"refresh_token\":"
+		  "\"kept-outside-the-cell\",\"account_id\":\"me\"},\"last_refresh\":\"2100-01-01T00:00:00Z\"}\n" },
+		{ "gemini-login", &bare, "{\"access_token\":\"s3cret\",\"refresh_token\":\"kept-outside-the-cell\","
+		  "\"token_type\":\"Bearer\",\"expiry_date\":4102444800000}\n" },
 		{ "docker-config", &bare, "{\"auths\":{\"https://index.docker.io/v1/\":{\"auth\":"
 		  "\"dG9rZW46czNjcmV0\"}}}\n" },
 	};
@@ -373,7 +380,7 @@ TEST(placeholder_files_of_two)
 		struct err err = {0};
 		int r = placeholder_file_text(&placeholder_files[i], facts, 2, &text, &err);
 
-		CHECK(r == (i == PLACEHOLDER_GOOGLE ? -EEXIST : 0));
+		CHECK(r == (i == PLACEHOLDER_GOOGLE || i >= PLACEHOLDER_CLAUDE ? -EEXIST : 0));
 		if (texts[i] != NULL)
 			CHECK_STR(text, texts[i]);
 		CHECK_ERR(placeholder_file_text(&placeholder_files[i], same, 2, &never, &err), EEXIST);

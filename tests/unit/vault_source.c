@@ -148,6 +148,9 @@ TEST(vault_source_takes_fields)
 	CHECK_OK(fields(AWS ", expires: /Expiration", "{\"AccessKeyId\": \"A\", \"SecretAccessKey\": "
 	                "\"S\", \"Expiration\": \"2030-01-01T00:00:00Z\"}", &v, &err));
 	CHECK_U64(v.expires, 1893456000);
+	CHECK_OK(fields(AWS ", expires: /E", "{\"AccessKeyId\": \"A\", \"SecretAccessKey\": \"S\", \"E\": 1893456000123}", &v,
+	                &err));
+	CHECK_U64(v.expires, 1893456000);
 	CHECK_OK(fields("from: 'cmd:x', members: {secret: /a/0/b~1c}, expires: /in",
 	                "{\"a\": [{\"b/c\": \"deep\"}], \"in\": 60}", &v, &err));
 	CHECK_STR(v.field[SECRET_SECRET].at, "deep");

@@ -305,6 +305,28 @@ def test_a_missing_key_with_hosts(agent):
     agent.run("true").sentence("`cloister secret add OWN_KEY --host 'a.example' --host 'b.example'`")
 
 
+def test_a_login_of_the_operator_is_a_placeholder(agent):
+    """A file of the same form, where the agent looks for it; the tokens stay outside."""
+    token = "sk-ant-oat01-" + "aB3_x-Y9z7" * 8 + "abcdeAA"
+    mine = {"claudeAiOauth": {"accessToken": token, "refreshToken": KEY, "expiresAt": 4102444800000, "scopes": ["a"]}}
+    login = "login: {file: .claude/.credentials.json, secret: claude-login, expires: /claudeAiOauth/expiresAt}\n"
+    agent.profile(PROFILE.replace("keep: [", "keep: [.claude, ") + SECRET + login)
+    agent.run("true").sentence("tester needs a key that is not in the vault")
+    file = agent.operator.file("home/.claude/.credentials.json", json.dumps(mine))
+    # Whatever the agent left there is replaced, and no link of its is followed.
+    agent.run("rm -rf ~/.claude/.cred*; ln -s /etc/passwd ~/.claude/.credentials.json; "
+              "ln -s /etc/passwd ~/.claude/.credentials.json.new").ok()
+    given = json.loads(agent.run("cat ~/.claude/.credentials.json").ok())["claudeAiOauth"]
+    assert given["accessToken"].startswith("sk-ant-oat01-") and len(given["accessToken"]) == len(token)
+    assert given["accessToken"] != token and KEY not in given.values() and given["expiresAt"] > 4e12
+    assert json.loads(file.read_text()) == mine
+    # A key in the vault goes first, and a file that an agent could write is never read.
+    agent.operator.run("-w", f"{file.parent}:rw", "--no-policy", "--", "true").ok()
+    agent.run("true").sentence("an agent can or could write")
+    agent.operator.cloister("secret", "add", "CLAUDE_CODE_OAUTH_TOKEN", input=KEY).ok()
+    agent.run("true").ok()
+
+
 def test_the_key_is_a_placeholder(agent):
     agent.profile(PROFILE + SECRET)
     agent.operator.cloister("secret", "add", "CLAUDE_CODE_OAUTH_TOKEN", input=KEY).ok()

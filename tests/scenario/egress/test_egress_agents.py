@@ -1,6 +1,9 @@
 """Real agents work in a cell: they find their provider, trust the cell, and bear refusals.
 
 They come with `make npm`.  The model is egress_model.py, at the providers' own names."""
+import base64
+import json
+
 import pytest
 
 from egress_lab import needs, needs_npm
@@ -49,7 +52,8 @@ def by_profile(online):
         operator = online.operator
         operator.env["XDG_CONFIG_HOME"] = str(operator.folder("config"))
         operator.env["PATH"] = f"{online.lab.folder / 'npm/node_modules/.bin'}:{operator.env['PATH']}"
-        operator.cloister("secret", "add", *key, input="of-the-tests-of-the-tests").ok()
+        if key:
+            operator.cloister("secret", "add", *key, input="of-the-tests-of-the-tests").ok()
         project = operator.folder("project")
         done = operator.run("--name", "agent", "--keep", name, *words, cwd=project, seconds=SECONDS)
         online.cell = "agent"
@@ -105,6 +109,34 @@ def test_an_agent_calls_the_mcp_servers_of_its_profile(online, by_profile, name,
     online.operator.file(f"config/cloister/profiles/{name}.yaml", text.replace(f"mcp: {{as: {name}}}", server))
     by_profile(key, name, *words, PROMPTS[0][0]).ok()
     assert online.events(type="http", host="www.example.test", method="POST", path="/mcp", verdict="allow")
+
+
+TOKEN = "sk-ant-oat01-" + "aB3_x-Y9z7" * 8 + "abcdeAA"
+REFRESH = "sk-ant-ort01-" + "kQ8_p-W2v4" * 8 + "abcdeAA"
+PAYLOAD = base64.urlsafe_b64encode(json.dumps({"exp": 4102444800, "sub": "somebody"}).encode()).decode().rstrip("=")
+JWT = f"eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.{PAYLOAD}." + "c2lnbmF0dXJl" * 20
+LOGINS = {"claude": (".claude/.credentials.json", TOKEN, {"claudeAiOauth": {
+              "accessToken": TOKEN, "refreshToken": REFRESH, "expiresAt": 4102444800000, "scopes": ["user:inference"]}}),
+          "codex": (".codex/auth.json", JWT, {"OPENAI_API_KEY": None, "last_refresh": "2026-01-01T00:00:00Z", "tokens": {
+              "id_token": JWT, "access_token": JWT, "refresh_token": REFRESH, "account_id": "account-1"}})}
+
+
+@pytest.mark.parametrize("name, words, host", [
+    pytest.param("claude", ["-p"], "api.anthropic.com", marks=needs_npm("claude")),
+    pytest.param("codex", ["exec", "--skip-git-repo-check", "-m", "a-model"], "chatgpt.com", marks=needs_npm("codex"))])
+@only_user      # each starts an agent
+def test_an_agent_uses_the_operators_login(online, by_profile, name, words, host):
+    """Its token reaches the provider, and never the cell, nor what the agent keeps."""
+    path, token, login = LOGINS[name]
+    online.operator.file(f"home/{path}", json.dumps(login))
+    done = by_profile(None, name, *words, PROMPTS[1][0])
+    assert PROMPTS[1][1] in done.ok() and done.out.split()[-1] == "42", done
+    assert online.events(type="http", host=host, verdict="allow")
+    assert online.lab.seen(f"Bearer {token}"), "the provider never saw the token"
+    kept = [file.read_text(errors="replace") for file in (online.operator.base / "data/homes").rglob("*") if file.is_file()]
+    assert any("kept-outside-the-cell" in text for text in kept)
+    assert not any(token in text or REFRESH in text for text in kept)
+    assert json.loads((online.operator.home / path).read_text()) == login
 
 
 @needs_npm("claude")
