@@ -93,7 +93,7 @@ lint_cppcheck() {
 }
 
 lint_scripts() {
-	find tools .ci tests -type f \( -name '*.sh' -o -path '.ci/run' \) -exec shellcheck {} +
+	find tools .ci tests contrib -type f \( -name '*.sh' -o -path '.ci/run' \) -exec shellcheck {} +
 }
 
 lint_python() {

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+
+#include "boundary/place.h"
 
 struct finding *
 findings_add(struct findings *f, const char *name, enum finding_state state, const char *fmt, ...)
@@ -44,10 +44,10 @@ findings_obstacle(const struct findings *f)
 const char *
 findings_container_advice(const char *otherwise)
 {
-	/* Files of Podman and Docker, and the variable that systemd asks containers to set. */
-	if (access("/run/.containerenv", F_OK) != 0 && access("/.dockerenv", F_OK) != 0 &&
-	    getenv("container") == NULL)
-		return otherwise;
-	return "start this container with `--security-opt seccomp=unconfined --security-opt unmask=ALL` "
-	       "(Podman) or `--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker)";
+	struct place_signs signs;
+	const struct place *place;
+
+	place_look(&signs);
+	place = place_recognise(&signs);
+	return place != NULL && place->is_container ? place->fix : otherwise;
 }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "boundary/boundary.h"
 #include "boundary/findings.h"
+#include "boundary/place.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
 
@@ -49,6 +50,23 @@ try_cell(struct findings *f)
 	                 r < 0 ? strerrordesc_np(-r) : text);
 	c->needed = true;
 	findings_advise(c, "%s", findings_container_advice(""));
+}
+
+/* Names the place, with the line to add if no cell runs there.  WSL gives limits only with systemd. */
+static void
+add_place(struct findings *f)
+{
+	struct place_signs signs;
+	const struct place *place;
+	bool lacks;
+
+	place_look(&signs);
+	place = place_recognise(&signs);
+	if (place == NULL)
+		return;
+	lacks = findings_obstacle(f) != NULL || (signs.wsl && !signs.container && access("/run/systemd/system", F_OK) < 0);
+	findings_advise(findings_add(f, "place", lacks ? FINDING_LIMITED : FINDING_OK, "%s", place->name), "%s",
+	                lacks ? place->fix : "");
 }
 
 /* ---- showing it ------------------------------------------------------------- */
@@ -144,6 +162,7 @@ cmd_doctor(int argc, char **argv)
 	boundary_find(BOUNDARY_MICROVM, NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_DOCKER, NULL)->examine(&d.findings);
 	try_cell(&d.findings);
+	add_place(&d.findings);
 	doctor_runtimes(&d.findings);
 	obstacle = findings_obstacle(&d.findings);
 	if (d.json) {
