@@ -20,6 +20,9 @@ from egress_world import MODEL
 
 PARTS = ("text", "content", "output")   # where text is in a message, at any depth
 RESPONSES = ("/v1/responses", "/backend-api/codex/responses")     # the second for logins with ChatGPT
+ACCOUNTS = {"accounts": [{"id": "account-1", "structure": "personal", "plan_type": "plus",
+                          "workspace_backend_origin": "https://chatgpt.com", "account_routing_override": "us"}],
+            "default_account_id": "account-1", "account_ordering": ["account-1"]}
 HELLO = "hello from the model"
 # OpenAI's agent has had several shells; each takes its command in its own way.
 SHELLS = {"exec_command": lambda command: {"cmd": command},
@@ -253,6 +256,8 @@ class Handler(BaseHTTPRequestHandler):
         self.note(upgrade=self.headers.get("upgrade"), key=self.headers.get("authorization", ""))
         if self.headers.get("upgrade") == "websocket" and self.path in RESPONSES:
             self.talk()
+        elif self.path.partition("?")[0] == "/backend-api/wham/accounts/check":
+            self.answer(200, ACCOUNTS)
         elif self.path.partition("?")[0].endswith("/models"):
             self.answer(200, {"object": "list", "data": [], "models": []})
         else:
