@@ -298,17 +298,13 @@ make(struct cgroup *cg, struct cgroup_making *m, struct err *err)
 	return 0;
 }
 
-int
-cgroup_make(const char *id, const struct cgroup_limits *limits, struct cgroup **ret_cgroup,
-            struct cgroup_making *ret_making, struct err *err)
+static int
+make_new(const char *id, const struct cgroup_limits *limits, struct cgroup **ret_cgroup,
+         struct cgroup_making *ret_making, struct err *err)
 {
-	char name[CGROUP_NAME_MAX];
-	struct cgroup *cg;
+	struct cgroup *cg = calloc(1, sizeof(*cg));
 	int r;
 
-	if (strlen(id) > CGROUP_ID_MAX || !cgroup_is_cell_name(cgroup_cell_name(name, id)))
-		return err_set(err, EINVAL, "'%s' cannot name a cgroup", id);
-	cg = calloc(1, sizeof(*cg));
 	if (cg == NULL)
 		return err_errno(err, "cannot make a cgroup");
 	*ret_making = (struct cgroup_making){ .id = id, .limits = limits };
@@ -319,6 +315,26 @@ cgroup_make(const char *id, const struct cgroup_limits *limits, struct cgroup **
 	}
 	*ret_cgroup = cg;
 	return 0;
+}
+
+int
+cgroup_make(const char *id, const struct cgroup_limits *limits, struct cgroup **ret_cgroup,
+            struct cgroup_making *ret_making, struct err *err)
+{
+	char name[CGROUP_NAME_MAX];
+	struct cgroup *cg = NULL;
+	int r;
+
+	if (strlen(id) > CGROUP_ID_MAX || !cgroup_is_cell_name(cgroup_cell_name(name, id)))
+		return err_set(err, EINVAL, "'%s' cannot name a cgroup", id);
+	r = make_new(id, limits, &cg, ret_making, err);
+	if (r == 0 && cgroup_scope_helps(ret_making) && cgroup_scope_enter(id) == 0) {
+		cgroup_destroy(TAKE(cg));
+		r = make_new(id, limits, &cg, ret_making, err);
+	}
+	if (r == 0)
+		*ret_cgroup = cg;
+	return r;
 }
 
 int

@@ -147,6 +147,13 @@ struct cgroup_setters {
 void cgroup_set_limits(const struct cgroup_part *part, const struct cgroup_setters *set,
                        struct cgroup_making *m);
 
+/* ---- cgroup_scope.c ---- */
+
+/* Whether limits are missing only because this process may not divide its group. */
+bool cgroup_scope_helps(const struct cgroup_making *m);
+/* Move this process into a scope of the user's systemd for cell ID; 0 or a negative errno. */
+int cgroup_scope_enter(const char *id);
+
 /* ---- cgroup_v1.c, cgroup_v2.c ---- */
 
 /* Makes the part of the group in H and sets the limits that it carries.  A negative errno only for

@@ -29,8 +29,8 @@ describe_undelegated(bool v2, char *found, size_t found_size, char *todo, size_t
 	if (geteuid() == 0)
 		snprintf(todo, todo_size, "give this container writable cgroups of its own");
 	else if (v2 && has_systemd())
-		snprintf(todo, todo_size, "start it as 'systemd-run --user --scope -p Delegate=yes "
-		         "cloister run ...', or as root");
+		snprintf(todo, todo_size, "this user's systemd gives one, but does not answer: log in anew, or as root "
+		         "run 'systemctl start user@%u'; or start it as root", (unsigned)geteuid());
 	else
 		snprintf(todo, todo_size, "%sstart it as root", v2 ? "" : BOOT_WITH_V2 ", or ");
 }

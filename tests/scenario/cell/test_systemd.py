@@ -150,3 +150,31 @@ def test_units_at_work(machine):
     # The cell may end before `touch` is reported to have.
     assert machine.do("cloister", "exec", cell, "--", "touch", "/tmp/go") in ((0, ""), (125, "cloister: the cell has ended"))
     assert machine.await_state(long, "finished")["exit_code"] == 7
+
+
+USER = 1000
+
+
+def as_user(machine, script):
+    """In a service of the system's, as a login session is: its group is root's."""
+    return machine.do("systemd-run", "--quiet", f"--uid={USER}", "--wait", "--pipe", "--collect", "-E", "HOME=/tmp/home",
+                      "-E", f"XDG_RUNTIME_DIR=/run/user/{USER}", "-E", "PATH=/usr/local/bin:/usr/bin:/bin", "sh", "-c", script)
+
+
+def test_an_ordinary_users_cells_get_a_scope_of_their_systemd(machine):
+    """Over D-Bus, with nothing set up: then they can be frozen, and the scope goes with them."""
+    assert machine.do("sh", "-ec", f"install -d -o {USER} -m 700 /run/user/{USER} /tmp/home; chmod 755 /run/user")[0] == 0
+    units = "systemctl --user list-units --all --plain --no-legend 'cloister-*.scope'"
+    freeze = ("cloister run -d --name it -- sleep 1000 >/dev/null 2>&1; cloister freeze it; echo $?; "
+              f"{units} 2>/dev/null | cut -d. -f2 | cut -c1-5; cloister kill it")
+    assert as_user(machine, freeze)[1].endswith("125")
+    assert machine.do("systemd-run", "--quiet", f"--uid={USER}", "--unit=manager", "-p", "Delegate=yes", "-E",
+                      f"XDG_RUNTIME_DIR=/run/user/{USER}", SYSTEMD, "--user")[0] == 0
+    private = f"/run/user/{USER}/systemd/private"
+    wait_until(lambda: machine.do("test", "-S", private)[0] == 0, "the user's systemd listens")
+    assert as_user(machine, freeze) == (0, "0\nscope")
+    wait_until(lambda: as_user(machine, units) == (0, ""), "the scope is gone")
+    # The same by way of a bus, which is what most people's systemd has.
+    assert as_user(machine, "systemctl --user start dbus.socket") == (0, "")
+    assert machine.do("mv", private, private + "-not")[0] == 0
+    assert as_user(machine, freeze) == (0, "0\nscope")
