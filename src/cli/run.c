@@ -357,7 +357,8 @@ take_command(struct run *run, int argc, char **argv, struct err *err)
 	if (argc == 0 && run->image != NULL)
 		return 0;
 	if (argc == 0)
-		return err_set(err, EINVAL, "no command is given: cloister run [OPTION...] -- CMD...");
+		return err_set(err, EINVAL, "no command is given: cloister run [OPTION...] NAME, or -- CMD...; after `cloister "
+		               "init`, `cloister run` alone starts the project's agent");
 	if (argc > CELL_ARGS_MAX)
 		return err_set(err, E2BIG, "the command has more than %d words", CELL_ARGS_MAX);
 	run->spec.argv = calloc((size_t)argc + 1, sizeof(char *));

@@ -29,11 +29,11 @@ eat='dd if=/dev/zero of=/dev/null bs=96M count=1; echo "ended with $?"'
 
 if [ "$(id -u)" != 0 ] && ! grep -q "user@$(id -u).service" /proc/self/cgroup; then
 	session=$XDG_RUNTIME_DIR
-	export XDG_RUNTIME_DIR=$place/nothing CLOISTER_RUNTIME_DIR="$place/run"
+	export XDG_RUNTIME_DIR="$place/nothing" CLOISTER_RUNTIME_DIR="$place/run"
 	run --memory 32M -- sh -c "$eat"
 	[ "$status" = 125 ] || fail "without a delegated cgroup, the status is $status"
 	grep -q "^cloister: --memory cannot be enforced, because " "$place/said" || fail "no reason is given"
-	export XDG_RUNTIME_DIR=$session
+	export XDG_RUNTIME_DIR="$session"
 	unset CLOISTER_RUNTIME_DIR
 fi
 run --memory 32M -- sh -c "$eat"
