@@ -176,7 +176,7 @@ def test_editor(reader):
     reader.follow("devcontainer.md")
     container = json.loads((reader.project / ".devcontainer/devcontainer.json").read_text())
     assert f"`{' '.join(container['runArgs'])}` (Docker)" in \
-        re.sub(r'"\s*"', "", (TREE / "src/boundary/findings.c").read_text())
+        re.sub(r'"\s*"', "", (TREE / "src/boundary/place.c").read_text())
     tasks = json.loads((reader.project / ".vscode/tasks.json").read_text())["tasks"]
     assert "+done" in [reader.type(task["command"]) for task in tasks][-1]
 
