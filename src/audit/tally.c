@@ -13,7 +13,7 @@
 #define STEP_MAX_S (1u << 24)
 
 struct line {
-	struct http_text event, type, verdict, time;
+	struct http_text event, type, verdict, why, time;
 	uint64_t n, sent, received, count;
 };
 
@@ -43,6 +43,7 @@ take_member(struct line *l, const struct json_walk_item *item)
 		{ "n", JSON_WALK_NUMBER, 1, NULL, &l->n }, { "time", JSON_WALK_STRING, 1, &l->time, NULL },
 		{ "type", JSON_WALK_STRING, 2, &l->type, NULL },
 		{ "verdict", JSON_WALK_STRING, 2, &l->verdict, NULL },
+		{ "why", JSON_WALK_STRING, 2, &l->why, NULL },
 		{ "sent", JSON_WALK_NUMBER, 2, NULL, &l->sent },
 		{ "received", JSON_WALK_NUMBER, 2, NULL, &l->received },
 		{ "count", JSON_WALK_NUMBER, 2, NULL, &l->count },
@@ -103,6 +104,7 @@ add(struct audit_slot *to, const struct audit_slot *more)
 	to->refused += more->refused;
 	to->bytes_in += more->bytes_in;
 	to->bytes_out += more->bytes_out;
+	to->thefts += more->thefts;
 }
 
 static void
@@ -145,7 +147,7 @@ add_at(struct audit_tally *t, uint64_t at_s, const struct audit_slot *more)
 }
 
 static void
-keep_refusal(struct audit_tally *t, const struct line *l)
+keep_refusal(struct audit_refusal *last, const struct line *l)
 {
 	struct cell_refusals told = {0};
 	char members[MEMBERS_MAX_LEN];
@@ -156,9 +158,9 @@ keep_refusal(struct audit_tally *t, const struct line *l)
 	cell_refusals_note(&told, members);
 	if (told.n == 0)
 		return;
-	snprintf(t->refusal.time, sizeof(t->refusal.time), "%.*s", (int)l->time.len, l->time.at);
-	memcpy(t->refusal.what, told.kinds[0].what, sizeof(t->refusal.what));
-	memcpy(t->refusal.why, told.kinds[0].why, sizeof(t->refusal.why));
+	snprintf(last->time, sizeof(last->time), "%.*s", (int)l->time.len, l->time.at);
+	memcpy(last->what, told.kinds[0].what, sizeof(last->what));
+	memcpy(last->why, told.kinds[0].why, sizeof(last->why));
 }
 
 static unsigned
@@ -194,6 +196,8 @@ audit_tally_line(struct audit_tally *t, const char *line, size_t len)
 	refused = http_text_is(l.verdict, "deny") || http_text_is(l.verdict, "ask");
 	if (refused)
 		more.refused = l.count;
+	if (refused && http_text_is(l.why, "exfiltration"))
+		more.thefts = l.count;
 	if (l.verdict.len > 0 && http_text_is_one_of(l.type, requests, ARRAY_LEN(requests)))
 		more.requests = l.count;
 	more.bytes_in = l.received;
@@ -201,7 +205,9 @@ audit_tally_line(struct audit_tally *t, const char *line, size_t len)
 	add(&t->total, &more);
 	add_at(t, seconds_of(l.time), &more);
 	if (refused)
-		keep_refusal(t, &l);
+		keep_refusal(&t->refusal, &l);
+	if (more.thefts > 0)
+		t->theft = t->refusal;
 	return what_it_was(&l) | (refused ? AUDIT_WAS_REFUSAL : 0);
 }
 
@@ -223,4 +229,34 @@ audit_tally_over_time(const struct audit_tally *t, uint64_t now_s, size_t max,
 		add(&ret_slots[i / group], &t->slots[i]);
 	*ret_step_s = t->step_s * group;
 	return (size_t)((all + group - 1) / group);
+}
+
+/* A slot of the tally may be longer than one of the window: its sums are then spread evenly, what
+ * cannot be divided first. */
+static void
+spread(const struct audit_slot *sum, uint64_t parts, uint64_t at, struct audit_slot *to)
+{
+#define SHARE(n) ((n) / parts + (at < (n) % parts))
+	add(to, &(struct audit_slot){ SHARE(sum->requests), SHARE(sum->refused), SHARE(sum->bytes_in),
+	                              SHARE(sum->bytes_out), SHARE(sum->thefts) });
+#undef SHARE
+}
+
+void
+audit_tally_add_window(const struct audit_tally *t, uint64_t since_s, uint64_t step_s,
+                       struct audit_slot *slots, size_t n)
+{
+	for (size_t i = 0; i < t->n_slots; i++) {
+		uint64_t begin = t->since_s + i * t->step_s;
+		uint64_t parts = t->step_s > step_s ? t->step_s / step_s : 1;
+
+		if (begin + t->step_s <= since_s)
+			continue;
+		for (uint64_t k = 0; k < parts; k++) {
+			uint64_t at = begin + k * step_s;
+
+			if (at >= since_s && (at - since_s) / step_s < n)
+				spread(&t->slots[i], parts, k, &slots[(at - since_s) / step_s]);
+		}
+	}
 }

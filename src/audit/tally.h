@@ -1,5 +1,5 @@
 /* tally.h - sums up a cell's timeline: how much was requested, refused and transferred, in total
- * and over time, and the last refusal.
+ * and over time, the last refusal, and the last attempt to steal a secret.
  *
  * Pure, and of a fixed size: the caller passes one line after the other.  Lines that it cannot read
  * are left out; nothing is verified here. */
@@ -15,6 +15,12 @@
 
 struct audit_slot {
 	uint64_t requests, refused, bytes_in, bytes_out;
+	uint64_t thefts;                /* refused: a secret's placeholder went where it may not be */
+};
+
+struct audit_refusal {
+	char time[AUDIT_TIME_LEN + 1];  /* "" before the first */
+	char what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
 };
 
 struct audit_tally {
@@ -23,10 +29,7 @@ struct audit_tally {
 	uint64_t since_s, step_s;       /* start of the first slot; length of each */
 	size_t n_slots;
 	struct audit_slot slots[AUDIT_TALLY_SLOTS];
-	struct {
-		char time[AUDIT_TIME_LEN + 1];  /* "" before the first */
-		char what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
-	} refusal;                      /* the last */
+	struct audit_refusal refusal, theft;    /* the last of each */
 };
 
 /* Kinds of a line; bits. */
@@ -43,4 +46,7 @@ unsigned audit_tally_line(struct audit_tally *t, const char *line, size_t len);
 /* The sums over time until NOW, in at most MAX slots; returns their number, and their length. */
 size_t audit_tally_over_time(const struct audit_tally *t, uint64_t now_s, size_t max,
                              struct audit_slot *ret_slots, uint64_t *ret_step_s);
+/* Adds the sums from SINCE on to the N slots of STEP seconds each. */
+void audit_tally_add_window(const struct audit_tally *t, uint64_t since_s, uint64_t step_s,
+                            struct audit_slot *slots, size_t n);
 #endif

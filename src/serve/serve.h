@@ -63,6 +63,8 @@ struct serve_door {
 	void *judge_arg;
 	const char *also_called;                /* borrowed: a name besides localhost; NULL: none */
 	struct ssl_ctx_st *tls;                 /* borrowed; NULL: plain */
+	/* With TLS: clients without it are served too, except those that show a token. */
+	bool takes_plain;
 	const struct serve_token *tokens;       /* borrowed; TCP: one of them is required */
 	size_t n_tokens;
 };
@@ -86,6 +88,7 @@ struct serve_request {
 	const char *query;                      /* the part after "?", or "" */
 	struct serve_body body;
 	uint64_t body_max;                      /* for head() to raise; 0: no body is accepted */
+	bool is_tls;                            /* it came over TLS */
 	bool is_head;                           /* HEAD: answered as GET, without the body */
 	bool is_gone;                           /* nobody waits for the response any more */
 	/* For the handler; called for a stream only. */

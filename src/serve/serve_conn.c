@@ -186,7 +186,8 @@ keep_head(struct serve_conn *c, struct serve_request *q)
 	struct err err = {0};
 	const char *mark;
 
-	head->scheme = q->door->tls != NULL ? HTTP_TLS : HTTP_PLAIN;
+	q->is_tls = c->conn.ssl != NULL;
+	head->scheme = q->is_tls ? HTTP_TLS : HTTP_PLAIN;
 	if (head->host.len == 0)
 		head->host = (struct http_text){ "localhost", 9 };
 	if (head->port == 0)
@@ -379,11 +380,43 @@ take_end(struct serve_conn *c)
 		serve_conn_drop(c, false);
 }
 
+static SSL *
+make_tls(const struct serve_door *door)
+{
+	SSL *ssl = SSL_new(door->tls);
+
+	if (ssl != NULL)
+		SSL_set_accept_state(ssl);
+	return ssl;
+}
+
+/* A TLS handshake begins with this byte, and no HTTP request does.  False: nothing can be read yet. */
+#define TLS_HANDSHAKE 22
+static bool
+become_sure(struct serve_conn *c)
+{
+	unsigned char first;
+	ssize_t n = recv(c->conn.source.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+	SSL *ssl;
+
+	c->is_unsure = false;
+	if (n != 1 || first != TLS_HANDSHAKE)
+		return true;
+	ssl = make_tls(&c->way->door);
+	if (ssl == NULL)
+		serve_conn_drop(c, true);
+	else
+		conn_start_tls(&c->conn, ssl);
+	return false;
+}
+
 static void
 readable(void *arg)
 {
 	struct serve_conn *c = arg;
 
+	if (c->is_unsure && !become_sure(c))
+		return;
 	while (c->step != STEP_DEAD && c->conn.reading) {
 		ssize_t n = conn_read(&c->conn, in, sizeof(in));
 
@@ -467,14 +500,10 @@ serve_conn_take(struct serve_doorway *way, int fd)
 	struct serve_conn *c = calloc(1, sizeof(*c));
 	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t len = sizeof(peer);
-	SSL *ssl = NULL;
+	bool encrypts = way->door.tls != NULL && !way->door.takes_plain;
+	SSL *ssl = c != NULL && encrypts ? make_tls(&way->door) : NULL;
 
-	if (c != NULL && way->door.tls != NULL) {
-		ssl = SSL_new(way->door.tls);
-		if (ssl != NULL)
-			SSL_set_accept_state(ssl);
-	}
-	if (c == NULL || (way->door.tls != NULL && ssl == NULL)) {
+	if (c == NULL || (encrypts && ssl == NULL)) {
 		close(fd);
 		free(c);
 		return;
@@ -483,6 +512,7 @@ serve_conn_take(struct serve_doorway *way, int fd)
 		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	c->way = way;
 	c->uid = peer.uid;
+	c->is_unsure = way->door.takes_plain && way->door.tls != NULL;
 	c->late = (struct loop_timer){ .due = late, .arg = c };
 	c->again = (struct loop_round){ .run = go_on, .arg = c };
 	h1_reader_init(&c->reader, H1_REQUESTS);

@@ -67,7 +67,7 @@ is_local_origin(struct http_text origin)
 static bool
 is_own_origin(const struct serve_request *q, struct http_text origin)
 {
-	const char *scheme = q->door->tls != NULL ? "https://" : "http://";
+	const char *scheme = q->is_tls ? "https://" : "http://";
 	size_t n = strlen(scheme);
 	char host[HTTP_HOST_MAX + 1];
 	uint16_t port = 0;
@@ -76,7 +76,7 @@ is_own_origin(const struct serve_request *q, struct http_text origin)
 	    http_authority_parse((struct http_text){ origin.at + n, origin.len - n }, host, &port, NULL) < 0)
 		return false;
 	if (port == 0)
-		port = q->door->tls != NULL ? 443 : 80;
+		port = q->is_tls ? 443 : 80;
 	return http_text_is(q->head.host, host) && port == q->head.port;
 }
 
@@ -150,6 +150,12 @@ check_tcp(struct serve_request *q)
 	}
 	if (is_for_judge(q))
 		return q->door->judge(q->door->judge_arg, q);
+	/* Whoever waits at this port before the service starts must not get a token. */
+	if (q->door->tls != NULL && !q->is_tls) {
+		serve_refuse(q, 400, "tls", NULL, "a token is sent with TLS only: ask with https:// instead of "
+		             "http://");
+		return false;
+	}
 	token = shown.len > 0 ? serve_token_find(q->door, shown.at, shown.len) : NULL;
 	if (token == NULL && hear_token(q, shown))
 		return true;

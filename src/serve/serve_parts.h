@@ -38,6 +38,7 @@ struct serve_conn {
 	bool keep_alive;                /* of the current request */
 	bool ended;                     /* the client will send no more */
 	bool failed;                    /* nothing more can be written: dropped at the end of the round */
+	bool is_unsure;                 /* its first byte decides whether it speaks TLS */
 	bool is_known;                  /* its identity was shown and accepted */
 	/* The rest of a response, to be written. */
 	struct buf out;

@@ -23,6 +23,9 @@
 #define API_PATIENCE_S 30               /* for answers that a supervisor should give at once */
 #define API_PAGE 100                    /* rows, by default */
 #define API_ID_MAX 32
+/* The dashboard's name without TLS.  Browsers look for any name under "localhost" on this machine, and
+ * cookies of this one go to no other port's pages, such as those that an agent publishes. */
+#define API_PAGE_HOST "cloister.localhost"
 #define API_OBJECT_MAX (4u << 20)       /* the JSON of an object; of a capability SERVE_BODY_MAX */
 #define API_DISPATCH_MAX (96u << 20)    /* an input of 64 MiB in base64, and the rest */
 
@@ -254,6 +257,12 @@ int api_secret_revoke(struct api_call *c);
 int api_secret_rotate(struct api_call *c);
 int api_cell_timeline(struct api_call *c);
 int api_cell_traffic(struct api_call *c);
+int api_traffic(struct api_call *c);
+int api_ended(struct api_call *c);
+int api_changes_list(struct api_call *c);
+int api_changes_diff(struct api_call *c);
+int api_changes_apply(struct api_call *c);
+int api_changes_discard(struct api_call *c);
 int api_live(struct api_call *c);
 void api_live_begin(struct api_call *c);
 void api_audit_state_begin(struct api_call *c);

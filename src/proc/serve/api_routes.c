@@ -58,6 +58,10 @@ static const struct api_route own_routes[] = {
 
 	{ "GET", "/v1/cells", OPERATOR, "listCells", "The running cells; with `all`, also ended cells with "
 	  "kept data.", "all", NULL, "CellList", 200, 0, .work = api_cells_list },
+	{ "GET", "/v1/ended", OPERATOR, "listEndedCells", "Cells that have ended, with the sums of their "
+	  "timelines: the newest first.", "limit", NULL, "EndedList", 200, 0, .work = api_ended },
+	{ "GET", "/v1/traffic", OPERATOR, "getTraffic", "The requests of all cells over the last `minutes` "
+	  "(60), in `buckets` (60) parts.", "minutes buckets", NULL, "Traffic", 200, 0, .work = api_traffic },
 	{ "GET", "/v1/live", OPERATOR, "getLive", "Changes in any cell, as they happen: `cells`, `cell`, "
 	  "`gone`, `refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0,
 	  .work = api_live, .begin = api_live_begin },
@@ -73,6 +77,19 @@ static const struct api_route own_routes[] = {
 	  .work = api_cell_timeline },
 	{ "GET", "/v1/cells/{cell}/traffic", OPERATOR, "getCellTraffic", "A cell's requests over its "
 	  "lifetime, in at most `buckets` (60) parts.", "buckets", NULL, "Traffic", 200, 0, .work = api_cell_traffic },
+	{ "GET", "/v1/cells/{cell}/changes", OPERATOR, "listChanges", "The files that a cell changed in its "
+	  "workspaces, as `cloister diff --json` lists them.", NULL, NULL, "Changes", 200, 0,
+	  .work = api_changes_list },
+	{ "GET", "/v1/cells/{cell}/changes/diff", OPERATOR, "diffChanges", "The difference of the files at "
+	  "`path`, or of all, as `cloister diff` prints it.", "path", NULL, "ChangesDiff", 200, 0,
+	  .work = api_changes_diff },
+	{ "POST", "/v1/cells/{cell}/changes/apply", OPERATOR, "applyChanges", "Write a cell's changes to its "
+	  "workspaces, as `cloister apply` does. A file that this machine would run is held back unless "
+	  "`paths` names it.", NULL, "?ChangesApply", "ChangesApplied", 200, API_OBJECT_MAX,
+	  .work = api_changes_apply },
+	{ "POST", "/v1/cells/{cell}/changes/discard", OPERATOR, "discardChanges", "Delete a cell's changes "
+	  "and its kept data, as `cloister discard` does. Its timeline stays.", NULL, "?Nothing",
+	  "ChangesDiscarded", 200, 4096, .work = api_changes_discard },
 
 	{ "POST", "/v1/cells/{cell}/policy/check", OPERATOR, "checkCellPolicy", "Check the text of a "
 	  "policy: its errors, and what it would change.", NULL, "CellPolicyText", "CellPolicyCheck", 200, API_OBJECT_MAX,

@@ -25,7 +25,7 @@
 static void
 cookie_name(const struct serve_request *q, char ret_name[COOKIE_MAX])
 {
-	snprintf(ret_name, COOKIE_MAX, "%scloister-%u", q->door->tls != NULL ? "__Host-" : "",
+	snprintf(ret_name, COOKIE_MAX, "%scloister-%u", q->is_tls ? "__Host-" : "",
 	         q->door->port);
 }
 
@@ -58,7 +58,7 @@ set_cookie(struct serve_request *q, const char *secret)
 
 	cookie_name(q, name);
 	snprintf(field, sizeof(field), "%s=%s; Path=/; HttpOnly; SameSite=Strict%s%s", name, secret,
-	         q->door->tls != NULL ? "; Secure" : "", secret[0] == '\0' ? "; Max-Age=0" : "");
+	         q->is_tls ? "; Secure" : "", secret[0] == '\0' ? "; Max-Age=0" : "");
 	serve_field(q, "set-cookie", field);
 }
 
@@ -269,8 +269,8 @@ api_login_code_begin(struct api_call *c)
 		return;
 	}
 	/* The part after the "#" is for the page, which uses it once; browsers do not send it. */
-	snprintf(url, sizeof(url), "%s://127.0.0.1:%u/#code=%s", api->page_tls ? "https" : "http",
-	         api->page_port, code);
+	snprintf(url, sizeof(url), "%s:%u/#code=%s", api->page_tls ? "https://127.0.0.1" :
+	         "http://" API_PAGE_HOST, api->page_port, code);
 	c->answer = json_pack("{s:s, s:s, s:I}", "url", url, "code", code, "ends",
 	                      (json_int_t)time(NULL) + (json_int_t)(SESSION_CODE_MS / 1000));
 	api_answer(c);

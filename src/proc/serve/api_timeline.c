@@ -1,8 +1,11 @@
-/* api_timeline.c - a cell's timeline in pages, filtered and searched; and its sums over time. */
+/* api_timeline.c - a cell's timeline in pages, filtered and searched; sums over time, of one cell and of
+ * all. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "audit/page.h"
@@ -13,6 +16,7 @@
 #include "proc/serve/tallies.h"
 
 #define BUCKETS_MAX AUDIT_TALLY_SLOTS
+#define TRAFFIC_MINUTES_MAX (31u * 24 * 60)
 
 /* A record is valid JSON as it is. */
 static int
@@ -100,20 +104,27 @@ put_slots(struct json *w, const char *name, const struct audit_slot *slots, size
 }
 
 static void
-put_traffic(struct json *w, const struct audit_tally *sum, bool is_live, size_t buckets)
+put_traffic(struct json *w, uint64_t since_s, uint64_t step_s, const struct audit_slot *slots, size_t n)
+{
+	json_open(w, NULL, '{');
+	json_u64(w, "since", since_s);
+	json_u64(w, "step_s", step_s);
+	put_slots(w, "requests", slots, n, offsetof(struct audit_slot, requests));
+	put_slots(w, "refused", slots, n, offsetof(struct audit_slot, refused));
+	put_slots(w, "bytes_in", slots, n, offsetof(struct audit_slot, bytes_in));
+	put_slots(w, "bytes_out", slots, n, offsetof(struct audit_slot, bytes_out));
+	put_slots(w, "thefts", slots, n, offsetof(struct audit_slot, thefts));
+	json_close(w, '}');
+}
+
+static void
+put_cell_traffic(struct json *w, const struct audit_tally *sum, bool is_live, size_t buckets)
 {
 	struct audit_slot slots[BUCKETS_MAX];
 	uint64_t step;
 	size_t n = audit_tally_over_time(sum, is_live ? (uint64_t)time(NULL) : 0, buckets, slots, &step);
 
-	json_open(w, NULL, '{');
-	json_u64(w, "since", sum->since_s);
-	json_u64(w, "step_s", step);
-	put_slots(w, "requests", slots, n, offsetof(struct audit_slot, requests));
-	put_slots(w, "refused", slots, n, offsetof(struct audit_slot, refused));
-	put_slots(w, "bytes_in", slots, n, offsetof(struct audit_slot, bytes_in));
-	put_slots(w, "bytes_out", slots, n, offsetof(struct audit_slot, bytes_out));
-	json_close(w, '}');
+	put_traffic(w, sum->since_s, step, slots, n);
 }
 
 int
@@ -142,9 +153,76 @@ api_cell_traffic(struct api_call *c)
 		tally = tallies_get(c->api->tallies, dir, ".", entry.id);
 		behind = tally != NULL && tally->behind;
 		if (tally != NULL && !behind)
-			put_traffic(&w, &tally->sum, cell_state_is_live(dir), (size_t)buckets);
+			put_cell_traffic(&w, &tally->sum, cell_state_is_live(dir), (size_t)buckets);
 		tallies_done(c->api->tallies);
 	} while (behind);
+	fputc('\n', out);
+	fclose(out);
+	return api_answer_text(c, text, size, "application/json");
+}
+
+/* ---- of all cells ---- */
+
+struct window {
+	uint64_t since_s, step_s;
+	struct audit_slot slots[BUCKETS_MAX];
+	size_t n;
+};
+
+/* Timelines that ended before the window are not opened. */
+static void
+add_cells(struct api_call *c, int folder, struct window *window)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n = 0;
+
+	if (folder < 0 || cell_list(folder, false, &entries, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		char path[CELL_ENTRY_MAX + sizeof(CELL_EVENTS) + 1];
+		bool behind = true;
+		struct stat st;
+
+		snprintf(path, sizeof(path), "%s/" CELL_EVENTS, entries[i].dir);
+		if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || (uint64_t)st.st_mtime < window->since_s)
+			continue;
+		while (behind) {
+			const struct tally *tally = tallies_get(c->api->tallies, folder, entries[i].dir,
+			                                        entries[i].id);
+
+			behind = tally != NULL && tally->behind;
+			if (tally != NULL && !behind)
+				audit_tally_add_window(&tally->sum, window->since_s, window->step_s,
+				                       window->slots, window->n);
+			tallies_done(c->api->tallies);
+		}
+	}
+}
+
+/* Buckets begin at whole multiples of their length, so that a picture of them does not flicker. */
+int
+api_traffic(struct api_call *c)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(closep) int ended = state < 0 ? -1 : cell_ended_open(state);
+	struct window window = {0};
+	char *text = NULL;
+	uint64_t minutes, buckets;
+	size_t size = 0;
+	FILE *out;
+
+	if (api_query_number(c, "minutes", 1, TRAFFIC_MINUTES_MAX, 60, &minutes) < 0 ||
+	    api_query_number(c, "buckets", 1, BUCKETS_MAX, 60, &buckets) < 0)
+		return -EINVAL;
+	window.n = (size_t)buckets;
+	window.step_s = minutes * 60 / buckets > 0 ? minutes * 60 / buckets : 1;
+	window.since_s = ((uint64_t)time(NULL) / window.step_s + 1 - window.n) * window.step_s;
+	add_cells(c, state, &window);
+	add_cells(c, ended, &window);
+	out = open_memstream(&text, &size);
+	if (out == NULL)
+		return api_answer_text(c, NULL, 0, NULL);
+	put_traffic(&(struct json){ .out = out }, window.since_s, window.step_s, window.slots, window.n);
 	fputc('\n', out);
 	fclose(out);
 	return api_answer_text(c, text, size, "application/json");

@@ -37,7 +37,7 @@ struct cell {
 	bool has_policy, asks_budgets;
 	struct cell_budget_line fullest;
 	double part;                    /* of the fullest budget; below 0: none */
-	char time[AUDIT_TIME_LEN + 1], what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
+	struct audit_refusal refusal, theft;
 	char *text;                     /* as last sent */
 	bool is_there, changed;
 	bool is_vague;                  /* `fixed` is incomplete: the supervisor did not answer */
@@ -239,9 +239,8 @@ read_timeline(struct live_look *look, struct cell *cell, int state)
 	if (tally != NULL) {
 		cell->changed |= memcmp(&cell->sum, &tally->sum.total, sizeof(cell->sum)) != 0;
 		cell->sum = tally->sum.total;
-		memcpy(cell->time, tally->sum.refusal.time, sizeof(cell->time));
-		memcpy(cell->what, tally->sum.refusal.what, sizeof(cell->what));
-		memcpy(cell->why, tally->sum.refusal.why, sizeof(cell->why));
+		cell->refusal = tally->sum.refusal;
+		cell->theft = tally->sum.theft;
 		cell->approvals = tally->approvals;
 		cell->asks_budgets |= (tally->was & AUDIT_WAS_STEER) != 0;
 		ask = (tally->was & AUDIT_WAS_CELL) != 0;
@@ -252,11 +251,23 @@ read_timeline(struct live_look *look, struct cell *cell, int state)
 }
 
 static void
-put_refusal_members(struct json *w, const struct cell *cell)
+put_refusal_members(struct json *w, const struct audit_refusal *refusal)
 {
-	json_str(w, "time", cell->time);
-	json_str(w, "what", cell->what);
-	json_str(w, "why", cell->why);
+	json_str(w, "time", refusal->time);
+	json_str(w, "what", refusal->what);
+	json_str(w, "why", refusal->why);
+}
+
+static void
+put_refusal(struct json *w, const char *key, const struct audit_refusal *refusal)
+{
+	if (refusal->time[0] == '\0') {
+		json_none(w, key);
+		return;
+	}
+	json_open(w, key, '{');
+	put_refusal_members(w, refusal);
+	json_close(w, '}');
 }
 
 static void
@@ -290,13 +301,9 @@ put_cell(struct live_look *look, const struct cell *cell)
 	json_u64(&w, "bytes_in", cell->sum.bytes_in);
 	json_u64(&w, "bytes_out", cell->sum.bytes_out);
 	put_budget(&w, cell);
-	if (cell->time[0] != '\0') {
-		json_open(&w, "last_refusal", '{');
-		put_refusal_members(&w, cell);
-		json_close(&w, '}');
-	} else {
-		json_none(&w, "last_refusal");
-	}
+	put_refusal(&w, "last_refusal", &cell->refusal);
+	json_u64(&w, "thefts", cell->sum.thefts);
+	put_refusal(&w, "last_theft", &cell->theft);
 	json_close(&w, '}');
 	return finish(look);
 }
@@ -310,12 +317,12 @@ tell_refusal(struct live_look *look, struct cell *cell, bool is_new, struct buf 
 	char *text;
 
 	cell->refused_told = cell->sum.refused;
-	if (more == 0 || is_new || cell->time[0] == '\0' || !begin(look, &w))
+	if (more == 0 || is_new || cell->refusal.time[0] == '\0' || !begin(look, &w))
 		return;
 	json_open(&w, NULL, '{');
 	json_str(&w, "cell", cell->entry.id);
 	json_str(&w, "name", cell->entry.name[0] != '\0' ? cell->entry.name : NULL);
-	put_refusal_members(&w, cell);
+	put_refusal_members(&w, &cell->refusal);
 	json_u64(&w, "count", more);
 	json_close(&w, '}');
 	text = finish(look);

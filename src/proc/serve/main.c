@@ -106,13 +106,14 @@ open_tcp_fd(struct service *s, int fd, uint16_t port, struct err *err)
 {
 	struct serve_door door = { .fd = fd, .is_tcp = true, .port = port, .tls = s->tls,
 	                           .tokens = s->tokens, .n_tokens = s->n_tokens,
-	                           .judge = api_judge, .judge_arg = s->api };
+	                           .takes_plain = s->options.tls_cert == NULL,
+	                           .also_called = API_PAGE_HOST, .judge = api_judge, .judge_arg = s->api };
 	int r = serve_open_door(s->api->server, &door, err);
 
 	if (r < 0)
 		return r;
 	s->api->page_port = port;
-	s->api->page_tls = s->tls != NULL;
+	s->api->page_tls = s->options.tls_cert != NULL;
 	fprintf(stderr, "cloister: serving at %s://127.0.0.1:%u\n", s->tls != NULL ? "https" : "http",
 	        port);
 	if (s->tls != NULL && s->options.tls_cert == NULL)

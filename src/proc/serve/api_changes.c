@@ -1,0 +1,272 @@
+/* api_changes.c - shows, applies and discards the changes of a cell.
+ *
+ * The commands `cloister diff`, `apply` and `discard` do the work, each in a process of its own, so that
+ * what they check and what they hold back is the same for a browser.  Names and contents of the files
+ * are an agent's; the commands make them safe to print. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/exe.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/spawn.h"
+#include "cell/cell_dirs.h"
+#include "proc/serve/api.h"
+
+#define OUTPUT_MAX (16u << 20)
+#define NOTE_MAX (64u * 1024)
+#define PATHS_MAX 1000
+#define WORDS_MAX (PATHS_MAX + 8)
+
+/* A command and what it printed. */
+struct command {
+	char *argv[WORDS_MAX];          /* borrowed */
+	size_t n;
+	struct buf output;
+	bool cut;                       /* there was more of it */
+	char *note;                     /* standard error, without "cloister: "; NULL: none */
+	int status;
+};
+
+static void
+command_free(struct command *cmd)
+{
+	buf_free(&cmd->output);
+	free(cmd->note);
+}
+
+static void
+add_word(struct command *cmd, const char *word)
+{
+	if (cmd->n + 1 < WORDS_MAX)
+		cmd->argv[cmd->n++] = (char *)(uintptr_t)word;
+}
+
+/* What is over OUTPUT_MAX is read, and dropped: a command that writes must not be stopped by it. */
+static void
+read_output(struct command *cmd, int fd)
+{
+	char data[16 * 1024];
+	ssize_t n;
+
+	while ((n = read(fd, data, sizeof(data))) != 0) {
+		if (n < 0 && errno != EINTR)
+			return;
+		if (n > 0 && !cmd->cut && cmd->output.len + (size_t)n > OUTPUT_MAX)
+			cmd->cut = true;
+		if (n > 0 && !cmd->cut)
+			buf_put(&cmd->output, data, (size_t)n);
+	}
+}
+
+static char *
+read_note(int fd)
+{
+	static const char prefix[] = "cloister: ";
+	char *text = NULL, *out;
+	size_t len = 0, n = 0;
+
+	if (read_whole(fd, NOTE_MAX, &text, &len, NULL) < 0 || len == 0) {
+		free(text);
+		return NULL;
+	}
+	out = calloc(1, len + 1);
+	for (char *rest = NULL, *line = strtok_r(text, "\n", &rest); out != NULL && line != NULL;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		if (strncmp(line, prefix, sizeof(prefix) - 1) == 0)
+			line += sizeof(prefix) - 1;
+		n += (size_t)snprintf(out + n, len + 1 - n, "%s%s", n > 0 ? "\n" : "", line);
+	}
+	free(text);
+	return out;
+}
+
+static int
+run(struct command *cmd, struct err *err)
+{
+	OWN(closep) int notes = memfd_create("notes", MFD_CLOEXEC), in = -1;
+	char path[PATH_MAX];
+	int ends[2];
+	pid_t pid;
+	int r = exe_find_cloister(path, err);
+
+	if (r < 0)
+		return r;
+	if (notes < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot start a command");
+	in = ends[0];
+	buf_init(&cmd->output, OUTPUT_MAX);
+	pid = spawn_start(&(struct spawn){ .argv = cmd->argv, .path = path, .cwd = "/", .n_fds = 3,
+		.fds = (struct spawn_fd[]){ { SPAWN_NULL, STDIN_FILENO }, { ends[1], STDOUT_FILENO },
+		{ notes, STDERR_FILENO } }, .flags = SPAWN_APART }, NULL, err);
+	close(ends[1]);
+	if (pid < 0)
+		return pid;
+	read_output(cmd, in);
+	cmd->status = spawn_await(pid, err);
+	cmd->note = read_note(notes);
+	return cmd->status < 0 ? cmd->status : 0;
+}
+
+/* ---- for all of them ---- */
+
+/* The cell's id, which is in C->id then: a command must not take its name for an option. */
+static int
+find_cell(struct api_call *c)
+{
+	struct cell_entry entry;
+	OWN(closep) int dir = api_open_state(c->params.at[0], true, &entry, &c->err);
+
+	if (dir < 0)
+		return api_fail(c);
+	snprintf(c->id, sizeof(c->id), "%s", entry.id);
+	return 0;
+}
+
+static void
+begin(struct command *cmd, const char *verb, const char *option, const char *id)
+{
+	add_word(cmd, "cloister");
+	add_word(cmd, verb);
+	if (option != NULL)
+		add_word(cmd, option);
+	add_word(cmd, "--");
+	add_word(cmd, id);
+}
+
+static int
+fail_with_note(struct api_call *c, const struct command *cmd)
+{
+	return api_fail_with(c, 409, "refused", "%s", cmd->note != NULL ? cmd->note :
+	                     "the command failed, and gave no reason");
+}
+
+int
+api_changes_list(struct api_call *c)
+{
+	OWN(command_free) struct command cmd = {0};
+	json_t *list;
+
+	if (find_cell(c) < 0)
+		return -EINVAL;
+	begin(&cmd, "diff", "--json", c->id);
+	if (run(&cmd, &c->err) < 0)
+		return api_fail(c);
+	if (cmd.cut)
+		return api_fail_with(c, 413, "too_large", "there are too many changes for a browser: use "
+		                     "`cloister diff %s`", c->id);
+	/* With the list, a failure only says that the list is incomplete. */
+	list = json_loadb((const char *)cmd.output.data, cmd.output.len, 0, NULL);
+	if (!json_is_array(list)) {
+		json_decref(list);
+		return fail_with_note(c, &cmd);
+	}
+	c->answer = json_pack("{s:s, s:o, s:s?}", "cell", c->id, "changes", list, "note", cmd.note);
+	return 0;
+}
+
+int
+api_changes_diff(struct api_call *c)
+{
+	OWN(command_free) struct command cmd = {0};
+	const char *path = api_query(c, "path");
+	json_t *text;
+
+	if (find_cell(c) < 0)
+		return -EINVAL;
+	begin(&cmd, "diff", NULL, c->id);
+	if (path != NULL)
+		add_word(&cmd, path);
+	if (run(&cmd, &c->err) < 0)
+		return api_fail(c);
+	if (cmd.status != 0 && cmd.output.len == 0)
+		return fail_with_note(c, &cmd);
+	text = json_stringn(cmd.output.len > 0 ? (const char *)cmd.output.data : "", cmd.output.len);
+	if (text == NULL)
+		return api_fail_with(c, 500, "internal", "the difference is no text");
+	c->answer = json_pack("{s:s, s:o, s:b, s:s?}", "cell", c->id, "text", text, "cut", (int)cmd.cut,
+	                      "note", cmd.note);
+	return 0;
+}
+
+/* Each line names a file; "!" begins that of one that was held back. */
+static void
+count_lines(const struct buf *output, json_int_t *ret_applied, json_int_t *ret_held)
+{
+	bool begins = true;
+
+	for (size_t i = 0; i < output->len; i++) {
+		if (begins)
+			(*(output->data[i] == '!' ? ret_held : ret_applied))++;
+		begins = output->data[i] == '\n';
+	}
+}
+
+static int
+add_paths(struct api_call *c, struct command *cmd)
+{
+	const json_t *paths = api_body_get(c, "paths"), *path;
+	size_t i;
+
+	if (json_array_size(paths) > PATHS_MAX)
+		return api_body_wrong(c, "paths", api_fail_with(c, 400, "invalid", "'paths' has at most %d "
+		                      "members", PATHS_MAX));
+	json_array_foreach (paths, i, path)
+		add_word(cmd, json_string_value(path));
+	return 0;
+}
+
+int
+api_changes_apply(struct api_call *c)
+{
+	static const struct api_member members[] = { { "paths", API_TEXTS, false },
+		{ "force", API_TRUTH, false }, {0} };
+	OWN(command_free) struct command cmd = {0};
+	json_int_t applied = 0, held = 0;
+	json_t *text;
+	char n[24];
+
+	if (c->body != NULL && api_body_check(c, members) < 0)
+		return -EINVAL;
+	if (find_cell(c) < 0)
+		return -EINVAL;
+	begin(&cmd, "apply", json_is_true(api_body_get(c, "force")) ? "--force" : NULL, c->id);
+	if (add_paths(c, &cmd) < 0)
+		return -EINVAL;
+	snprintf(n, sizeof(n), "%zu", json_array_size(api_body_get(c, "paths")));
+	/* The command records what it did, and this who asked for it. */
+	if (api_note_first(c, "changes.apply", (const char *const[][2]){ { "cell", c->id }, { "paths", n } },
+	                   2) < 0 || run(&cmd, &c->err) < 0)
+		return api_fail(c);
+	count_lines(&cmd.output, &applied, &held);
+	if (cmd.status != 0 && applied + held == 0)
+		return fail_with_note(c, &cmd);
+	text = json_stringn(cmd.output.len > 0 ? (const char *)cmd.output.data : "", cmd.output.len);
+	c->answer = json_pack("{s:s, s:I, s:I, s:b, s:o?, s:s?}", "cell", c->id, "applied", applied,
+	                      "held", held, "complete", cmd.status == 0, "text", text, "note", cmd.note);
+	return 0;
+}
+
+int
+api_changes_discard(struct api_call *c)
+{
+	OWN(command_free) struct command cmd = {0};
+
+	if (find_cell(c) < 0)
+		return -EINVAL;
+	begin(&cmd, "discard", NULL, c->id);
+	if (api_note_first(c, "changes.discard", (const char *const[][2]){ { "cell", c->id } }, 1) < 0 ||
+	    run(&cmd, &c->err) < 0)
+		return api_fail(c);
+	if (cmd.status != 0)
+		return fail_with_note(c, &cmd);
+	c->answer = json_pack("{s:s}", "cell", c->id);
+	return 0;
+}

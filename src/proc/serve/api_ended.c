@@ -1,0 +1,200 @@
+/* api_ended.c - lists cells that have ended, from their timelines: the newest first. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "audit/page.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+#include "proc/serve/api.h"
+#include "proc/serve/tallies.h"
+
+#define LAST_RECORDS 4                  /* the end of a cell is among them, before a checkpoint */
+#define ENDED_PAGE 50
+
+struct ended {
+	int folder;                     /* borrowed */
+	struct cell_entry entry;
+	struct timespec last;           /* when its timeline was last written to */
+};
+
+struct ended_list {
+	struct ended *at;
+	size_t n;
+};
+
+static void
+list_free(struct ended_list *list)
+{
+	free(list->at);
+}
+
+/* ---- finding them ---- */
+
+static int
+add_folder(struct ended_list *list, int folder, struct err *err)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	struct ended *more;
+	size_t n = 0;
+	int r = folder < 0 ? 0 : cell_list(folder, false, &entries, &n, err);
+
+	if (r < 0 || n == 0)
+		return r;
+	more = reallocarray(list->at, list->n + n, sizeof(*more));
+	if (more == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	list->at = more;
+	for (size_t i = 0; i < n; i++) {
+		char path[CELL_ENTRY_MAX + sizeof(CELL_EVENTS) + 1];
+		struct stat st;
+
+		snprintf(path, sizeof(path), "%s/" CELL_EVENTS, entries[i].dir);
+		if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			list->at[list->n++] = (struct ended){ folder, entries[i], st.st_mtim };
+	}
+	return 0;
+}
+
+static int
+by_time(const void *a, const void *b)
+{
+	const struct timespec *x = &((const struct ended *)a)->last, *y = &((const struct ended *)b)->last;
+
+	if (x->tv_sec != y->tv_sec)
+		return x->tv_sec < y->tv_sec ? 1 : -1;
+	return x->tv_nsec < y->tv_nsec ? 1 : x->tv_nsec > y->tv_nsec ? -1 : 0;
+}
+
+/* ---- one of them ---- */
+
+struct ends {
+	json_t *boot, *end;             /* records, or NULL */
+};
+
+static void
+ends_free(struct ends *ends)
+{
+	json_decref(ends->boot);
+	json_decref(ends->end);
+}
+
+static int
+take_record(void *arg, const char *line, size_t len)
+{
+	struct ends *ends = arg;
+	json_t *record = json_loadb(line, len, 0, NULL);
+	const char *type = json_string_value(json_object_get(json_object_get(record, "event"), "type"));
+
+	if (type != NULL && strcmp(type, "cell.boot") == 0 && ends->boot == NULL)
+		ends->boot = json_incref(record);
+	if (type != NULL && strcmp(type, "cell.end") == 0 && ends->end == NULL)
+		ends->end = json_incref(record);
+	json_decref(record);
+	return 0;
+}
+
+static void
+read_ends(int dir, struct ends *ret_ends)
+{
+	struct audit_page first = { .is_after = true, .limit = 1, .take = take_record, .arg = ret_ends };
+	struct audit_page last = { .limit = LAST_RECORDS, .take = take_record, .arg = ret_ends };
+
+	(void)audit_page_read(&first, dir, CELL_EVENTS, NULL);
+	(void)audit_page_read(&last, dir, CELL_EVENTS, NULL);
+}
+
+static json_t *
+refusal_json(const struct audit_refusal *refusal)
+{
+	return refusal->time[0] == '\0' ? json_null() :
+	       json_pack("{s:s, s:s, s:s}", "time", refusal->time, "what", refusal->what, "why", refusal->why);
+}
+
+static void
+put_sums(struct api_call *c, const struct ended *e, json_t *to)
+{
+	const struct audit_slot *sum;
+	struct tally *tally;
+	bool behind = true;
+
+	while (behind) {
+		tally = tallies_get(c->api->tallies, e->folder, e->entry.dir, e->entry.id);
+		behind = tally != NULL && tally->behind;
+		if (tally != NULL && !behind) {
+			sum = &tally->sum.total;
+			json_object_update_new(to, json_pack("{s:I, s:I, s:I, s:I, s:I, s:o?, s:o?}",
+				"requests", (json_int_t)sum->requests, "refused", (json_int_t)sum->refused,
+				"bytes_in", (json_int_t)sum->bytes_in, "bytes_out", (json_int_t)sum->bytes_out,
+				"thefts", (json_int_t)sum->thefts,
+				"last_refusal", refusal_json(&tally->sum.refusal),
+				"last_theft", refusal_json(&tally->sum.theft)));
+		}
+		tallies_done(c->api->tallies);
+	}
+}
+
+/* Whether changes wait to be applied or discarded. */
+static bool
+has_changes(int dir)
+{
+	OWN(cell_record_free) struct cell_record record = {0};
+
+	return cell_record_read(dir, &record, NULL) == 0 && record.n_changes > 0;
+}
+
+/* NULL: it runs, or is gone by now. */
+static json_t *
+describe(struct api_call *c, const struct ended *e)
+{
+	OWN(closep) int dir = openat(e->folder, e->entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	OWN(ends_free) struct ends ends = {0};
+	const json_t *boot, *end, *grant;
+	json_t *out;
+
+	if (dir < 0 || cell_state_is_live(dir))
+		return NULL;
+	read_ends(dir, &ends);
+	boot = ends.boot;
+	end = json_object_get(ends.end, "event");
+	grant = json_object_get(json_object_get(boot, "event"), "grant");
+	out = json_pack("{s:s, s:s?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:b}", "id", e->entry.id,
+		"name", e->entry.name[0] != '\0' ? e->entry.name : NULL,
+		"command", json_object_get(grant, "argv"), "principal", json_object_get(grant, "principal"),
+		"chain", json_object_get(grant, "chain"), "started", json_object_get(boot, "time"),
+		"ended", json_object_get(ends.end, "time"), "status", json_object_get(end, "status"),
+		"cause", json_object_get(end, "cause"), "changes", (int)has_changes(dir));
+	if (out != NULL)
+		put_sums(c, e, out);
+	return out;
+}
+
+int
+api_ended(struct api_call *c)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(closep) int ended = state < 0 ? -1 : cell_ended_open(state);
+	OWN(list_free) struct ended_list list = {0};
+	json_t *cells = json_array();
+	uint64_t limit;
+
+	if (api_query_number(c, "limit", 1, API_PAGE_MAX, ENDED_PAGE, &limit) < 0 ||
+	    add_folder(&list, state, &c->err) < 0 || add_folder(&list, ended, &c->err) < 0) {
+		json_decref(cells);
+		return c->code != NULL ? -EINVAL : api_fail(c);
+	}
+	if (list.n > 0)
+		qsort(list.at, list.n, sizeof(*list.at), by_time);
+	for (size_t i = 0; i < list.n && json_array_size(cells) < limit; i++) {
+		json_t *one = describe(c, &list.at[i]);
+
+		if (one != NULL)
+			json_array_append_new(cells, one);
+	}
+	c->answer = json_pack("{s:o}", "cells", cells);
+	return 0;
+}
