@@ -11,11 +11,11 @@ import * as registry from "./page_registry.js";
 import * as dispatches from "./page_dispatches.js";
 import * as secrets from "./page_secrets.js";
 import * as audit from "./page_audit.js";
-import { close as closeStop, press } from "./stop.js";
+import { close as closeStop, label as labelStop, press } from "./stop.js";
 import { kindOf, tell } from "./ui.js";
 
 const PAGES = { cells, cell, approvals, registry, dispatches, secrets, audit };
-const TITLES = { cells: "Cells", cell: "Cell", approvals: "Approvals", registry: "Registry", dispatches: "Dispatches", secrets: "Secrets", audit: "Audit" };
+const TITLES = { cells: "Overview", cell: "Cell", approvals: "Approvals", registry: "Registry", dispatches: "Dispatches", secrets: "Secrets", audit: "Audit" };
 const NAV = ["cells", "approvals", "dispatches", "registry", "secrets"];
 const THEMES = ["auto", "light", "dark"];
 const AUDIT = { verified: "verified", broken: "broken", checking: "checking" };
@@ -70,6 +70,8 @@ function head(changes) {
 				setText(at("news"), `Waiting for approval: ${a.method ?? ""} ${a.host}${a.path ?? ""}`);
 		}
 	}
+	if (changes.all || changes.cells.size > 0)
+		labelStop();
 	if (changes.audit && live.audit) {
 		setAttr(at("audit"), "data-kind", kindOf(live.audit.state));
 		setText(at("audit").lastElementChild, AUDIT[live.audit.state] ?? live.audit.state);
@@ -141,9 +143,23 @@ async function tryLogin(how) {
 		if (who)
 			enter(who);
 	} catch (error) {
+		if (page) {
+			tell(error.message, "bad");
+			return;
+		}
 		setText(at("login-said"), error.message);
 		leave();
 	}
+}
+
+// A code from `cloister dashboard`, which works once and should not stay in the history.  False: there is none.
+async function useCode() {
+	const code = location.hash.match(/^#code=(.+)$/)?.[1];
+	if (!code)
+		return false;
+	history.replaceState(null, "", "#/cells");
+	await tryLogin({ code: decodeURIComponent(code) });
+	return true;
 }
 
 async function begin() {
@@ -173,15 +189,14 @@ async function begin() {
 		["Escape", null, closeStop],
 	]);
 	follow(head);
-	addEventListener("hashchange", () => page && route());
+	addEventListener("hashchange", async () => {
+		// The link of `cloister dashboard` may be pasted into a tab that is open already.
+		if (!await useCode() && page)
+			route();
+	});
 	whenLoggedOut(() => page && leave());
-	// A code from `cloister dashboard`, which works once and should not stay in the history.
-	const code = location.hash.match(/^#code=(.+)$/)?.[1];
-	if (code) {
-		history.replaceState(null, "", "#/cells");
-		await tryLogin({ code: decodeURIComponent(code) });
+	if (await useCode())
 		return;
-	}
 	const who = await session().catch(error => {
 		setText(at("login-said"), error.message);
 		return null;

@@ -38,7 +38,7 @@ export class Budget {
 		const said = await attempt(get(cellPath(this.id, "/budget")));
 		if (!said || this.panel.contains(document.activeElement))
 			return;
-		fill(this.panel, said.budgets.length === 0 ? empty("This cell has no budget.", "`budgets:` in its policy sets one.") :
+		fill(this.panel, said.budgets.length === 0 ? empty("This cell has no budget.", "`budgets:` in its policy sets one, in requests, bytes, time or money.") :
 			h("ul", { class: "budgets" }, said.budgets.map(budget => this.row(budget))));
 	}
 
@@ -100,7 +100,7 @@ export class Secrets {
 				tell(verb === "revoke" ? `${secret.name} is revoked: the next request with it is refused` : `${secret.name} is rotated`);
 			this.load();
 		};
-		fill(this.panel, said.secrets.length === 0 ? empty("This cell holds no secret.") :
+		fill(this.panel, said.secrets.length === 0 ? empty("This cell holds no secret.", "A cell gets one when it starts:", "cloister run -s GITHUB_TOKEN -- CMD") :
 			table("Secrets", SECRET_COLUMNS, secretRows(said.secrets, { revoke: act("revoke"), quietly: act("revoke", { quiet: true }), rotate: act("rotate") }), "stack"),
 		h("p", { class: "dim" }, "The cell has placeholders. Real values never enter it, nor this page."));
 	}

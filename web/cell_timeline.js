@@ -40,7 +40,8 @@ function cost(e) {
 
 // The rule that would let it pass, as a beginning.
 function ruleFor(e) {
-	return e.type === "http" ? `${e.method} ${e.host}${e.path ?? ""}` : `${e.host}${e.port ? `:${e.port}` : ""}${e.type === "dns" ? "" : `/${e.type}`}`;
+	const port = e.port && ![80, 443].includes(e.port) ? `:${e.port}` : "";
+	return e.type === "http" ? `${e.method} ${e.host}${port}${e.path ?? ""}` : `${e.host}${e.port ? `:${e.port}` : ""}${e.type === "dns" ? "" : `/${e.type}`}`;
 }
 
 function kindOf(e) {

@@ -1,15 +1,19 @@
 // page_approvals.js - what waits for somebody's word, answered with one key.
 //
-// What is chosen stays chosen by its id, whatever comes and goes around it; and no key answers what
-// has been under the reader's eyes for less than a moment.
+// Requests that are alike share a card and an answer.  What is chosen stays chosen, whatever comes and goes
+// around it; and no key answers what has been under the reader's eyes for less than a moment.
 
 import { get, post } from "./api.js";
 import { fill, h, say, setAttr, setText } from "./dom.js";
 import { clock, now, placeOf, seconds, size, span } from "./format.js";
+import { groupsOf, nameOf, placeOfRequest } from "./groups.js";
 import { follow, live, pending, takeApproval, takeApprovals } from "./live.js";
 import { attempt, chip, empty, kindOf, tell } from "./ui.js";
 
 const SHOWN_MAX = 40;                   // cards at a time; the oldest first
+const ANSWERED_MAX = 5;                 // cards that stay after they were answered
+const EACH_MAX = 100;                   // requests of a group that are listed one by one
+const AT_ONCE = 6;                      // answers under way
 const EYE_MS = 350;
 const FOR = "10m";
 
@@ -17,7 +21,7 @@ function fact(name, ...value) {
 	return [h("dt", null, name), h("dd", null, ...value)];
 }
 
-function list(values) {
+function chips(values) {
 	return values.map(value => h("code", { class: "t chipped" }, value));
 }
 
@@ -32,56 +36,93 @@ function bodyOf(body) {
 		body.shape ? shapeOf(body.shape, "Shape of the body, values masked") : null];
 }
 
-function factsOf(a) {
-	const given = a.given ?? [];
+const cellLink = a => h("a", { class: "t", href: `#/cell/${encodeURIComponent(a.cell)}` }, a.name || a.cell);
+const same = (list, of) => list.every(a => JSON.stringify(of(a)) === JSON.stringify(of(list[0])));
+
+function cellsOf(list) {
+	const cells = [...new Map(list.map(a => [a.cell, a])).values()];
+	if (cells.length === 1)
+		return fact("Cell", cellLink(cells[0]), cells[0].name ? h("span", { class: "dim" }, ` ${cells[0].cell}`) : null, list.some(a => a.frozen) ? chip("frozen while it waits", "cold") : null);
+	return fact("Cells", `${cells.length}: `, cells.slice(0, 8).map((a, at) => [at > 0 ? ", " : "", cellLink(a)]), cells.length > 8 ? " …" : "");
+}
+
+// What is the same for all of LIST.
+function factsOf(list) {
+	const a = list[0], given = a.given ?? [];
 	return h("dl", { class: "facts" },
-		fact("Cell", h("a", { href: `#/cell/${encodeURIComponent(a.cell)}` }, a.name || a.cell),
-			a.name ? h("span", { class: "dim" }, ` ${a.cell}`) : null,
-			a.frozen ? chip("frozen while it waits", "cold") : null),
-		fact("For", h("span", { class: "t" }, a.principal || "nobody in particular"),
+		cellsOf(list),
+		!same(list, one => [one.principal, one.chain]) ? fact("For", "several: see each") : fact("For", h("span", { class: "t" }, a.principal || "nobody in particular"),
 			a.chain ? h("span", { class: "dim t" }, ` through ${a.chain}`) : null),
 		fact("Reason", h("span", { class: "t" }, a.reason || "the rule gives none")),
 		fact("Rule", h("code", { class: "t" }, a.rule || "–"), a.place ? h("span", { class: "dim" }, ` ${placeOf(a.place)}`) : null),
-		fact("Body", bodyOf(a.body)),
-		a.query ? fact("Query", shapeOf(a.query, "The query, values masked")) : null,
-		a.headers ? fact("Headers", shapeOf(a.headers, "The headers, values masked")) : null,
-		fact("Secrets", a.secrets?.length ? list(a.secrets) : h("span", { class: "dim" }, "none go with it")),
-		fact("Approvers", a.approvers?.length ? list(a.approvers) : "any operator",
+		fact("Body", same(list, one => one.body) ? bodyOf(a.body) : h("b", null, "they differ: see each")),
+		!same(list, one => one.query) ? fact("Query", h("b", null, "they differ: see each")) : a.query ? fact("Query", shapeOf(a.query, "The query, values masked")) : null,
+		a.headers && list.length === 1 ? fact("Headers", shapeOf(a.headers, "The headers, values masked")) : null,
+		fact("Secrets", a.secrets?.length ? chips(a.secrets) : h("span", { class: "dim" }, "none go with it")),
+		fact("Approvers", a.approvers?.length ? chips(a.approvers) : "any operator",
 			(a.needs ?? 1) > 1 ? h("b", null, ` ${given.length} of ${a.needs} approved`) : null,
 			given.length ? h("ul", { class: "given" }, given.map(g => h("li", null, g.by, " at ", clock(g.time)))) : null));
 }
 
 class Card {
-	constructor(page, a) {
+	constructor(page, group) {
 		this.page = page;
-		this.id = a.id;
+		this.key = group.key;
+		this.seen = new Map();          // by id: since when it is in view
 		this.left = h("span", { class: "left" });
 		this.actions = h("div", { class: "actions" });
-		this.what = h("h2", { class: "t" });
+		this.what = h("h2", { class: "t", id: `what-${++Card.made}` });
 		this.facts = h("div");
-		this.element = h("article", { class: "card", tabindex: "-1", "data-id": a.id, "aria-labelledby": `what-${a.id}`,
-			onfocusin: () => page.choose(this.id), onclick: () => page.choose(this.id) },
-		h("div", { class: "card-head" }, this.what, this.left), this.facts, this.actions);
-		this.what.id = `what-${a.id}`;
-		this.show(a);
+		this.each = h("details", { class: "each", hidden: true, ontoggle: () => this.list && this.listEach() }, h("summary"), h("ul"));
+		this.element = h("article", { class: "card", tabindex: "-1", "aria-labelledby": this.what.id,
+			onfocusin: () => page.choose(this.key), onclick: () => page.choose(this.key) },
+		h("div", { class: "card-head" }, this.what, this.left), this.facts, this.each, this.actions);
+		this.show(group.list);
 	}
 
-	show(a) {
-		if (this.shown === a)
+	static made = 0;
+
+	get asked() {
+		return this.list[0].asked;
+	}
+
+	get isPending() {
+		return this.list.some(a => a.state === "pending");
+	}
+
+	show(list) {
+		if (this.list?.length === list.length && this.list.every((a, at) => a === list[at]))
 			return;
-		const before = this.shown?.state;
-		this.shown = a;
-		fill(this.what, h("span", { class: "method" }, a.method || a.protocol || "connect"), " ",
-			h("span", { class: "host" }, `${a.host}${a.port && ![80, 443].includes(a.port) ? `:${a.port}` : ""}`),
-			h("span", { class: "path" }, a.path ?? ""));
-		fill(this.facts, factsOf(a));
+		const before = this.list ? `${this.list.length} ${this.list[0].state}` : null;
+		const a = list[0];
+		this.list = list;
+		for (const { id } of list)
+			if (!this.seen.has(id))
+				this.seen.set(id, performance.now());
+		setAttr(this.element, "data-id", a.id);
+		fill(this.what, list.length > 1 ? [h("span", { class: "times" }, `${list.length} times`), " "] : null, h("span", { class: "method" }, a.method || a.protocol || "connect"), " ",
+			h("span", { class: "host" }, placeOfRequest(a)), h("span", { class: "path" }, a.path ?? ""));
+		fill(this.facts, factsOf(list));
+		this.each.hidden = list.length === 1;
+		setText(this.each.firstChild, `Each of the ${list.length}`);
+		if (this.each.open)
+			this.listEach();
 		setAttr(this.element, "data-state", a.state);
-		if (before !== a.state)
-			this.act(a);
+		if (before !== `${list.length} ${a.state}` && !this.actions.querySelector("form"))
+			this.act();
 		this.tick();
 	}
 
-	act(a) {
+	listEach() {
+		fill(this.each.lastChild, this.list.slice(0, EACH_MAX).map(a => h("li", null, h("div", null, cellLink(a), h("span", { class: "dim t" }, ` ${a.principal ?? ""} · asked at ${clock(a.asked)}`)),
+			h("div", null, bodyOf(a.body), a.query ? shapeOf(a.query, "The query, values masked") : null), a.state !== "pending" ? chip(a.state, kindOf(a.state)) : h("div", { class: "acts" },
+				h("button", { type: "button", onclick: () => this.answer("approve", { how: "once" }, "approved", "Approved once", [a]) }, "Approve"),
+				h("button", { type: "button", class: "bad", onclick: () => this.refuse([a]) }, "Refuse…")))),
+		this.list.length > EACH_MAX ? h("li", { class: "dim" }, `and ${this.list.length - EACH_MAX} more`) : null);
+	}
+
+	act() {
+		const a = this.list[0], n = this.list.length;
 		if (a.state !== "pending") {
 			fill(this.actions, chip(a.state.replace("_", " "), kindOf(a.state)),
 				h("span", { class: "dim t" }, [a.answer?.by, a.answer?.why].filter(Boolean).join(": ")));
@@ -89,15 +130,15 @@ class Card {
 		}
 		const key = (name, title, kind, then) => h("button", { type: "button", class: kind, onclick: then },
 			h("kbd", null, name), ` ${title}`);
-		fill(this.actions, key("a", "Approve once", "good", () => this.approve("once")),
+		fill(this.actions, key("a", n > 1 ? `Approve these ${n}, once` : "Approve once", "good", () => this.approve("once")),
 			key("f", "For 10 minutes", "", () => this.approve("for")),
-			key("r", "Refuse…", "bad", () => this.refuse()),
-			h("button", { type: "button", class: "plain", onclick: () => this.approve("rule") }, "Open this rule for the cell's life"));
+			key("r", n > 1 ? `Refuse these ${n}…` : "Refuse…", "bad", () => this.refuse()),
+			h("button", { type: "button", class: "plain", onclick: () => this.approve("rule") }, n > 1 ? "Open this rule for the cells' life" : "Open this rule for the cell's life"));
 	}
 
 	tick() {
-		const a = this.shown, until = seconds(a.until);
-		const left = a.state === "pending" && until !== null ? until - now() : null;
+		const until = Math.min(...this.list.map(a => seconds(a.until) ?? Infinity));
+		const left = this.isPending && Number.isFinite(until) ? until - now() : null;
 		setText(this.left, left === null ? "" : left > 0 ? `${span(left)} left` : "timing out");
 		setAttr(this.left, "data-soon", left !== null && left < 60 ? "" : null);
 	}
@@ -107,13 +148,13 @@ class Card {
 		await this.answer("approve", how === "for" ? { how, for: FOR } : { how }, "approved", done);
 	}
 
-	refuse() {
+	refuse(list) {
 		const reason = h("input", { type: "text", maxlength: "400", required: true, placeholder: "Why not? The agent is told.",
 			"aria-label": "Reason, which the agent is told" });
 		const form = h("form", { class: "reason", onsubmit: event => {
 			event.preventDefault();
-			this.answer("refuse", { reason: reason.value.trim() }, "refused", "Refused");
-		} }, reason, h("button", { class: "bad" }, "Refuse"),
+			this.answer("refuse", { reason: reason.value.trim() }, "refused", "Refused", list);
+		} }, reason, h("button", { class: "bad" }, list ? "Refuse this one" : "Refuse"),
 		h("button", { type: "button", onclick: () => this.cancel() }, "Cancel"));
 		reason.addEventListener("keydown", event => {
 			if (event.key === "Escape") {
@@ -126,25 +167,55 @@ class Card {
 	}
 
 	cancel() {
-		this.act(this.shown);
+		this.act();
 		this.element.focus();
 	}
 
-	async answer(verb, body, state, done) {
-		if (this.busy)
+	// Those that have been in view for a moment: one that came just now is not answered with the others.
+	ripe() {
+		const waiting = this.list.filter(a => a.state === "pending");
+		return waiting.length === 1 ? waiting : waiting.filter(a => performance.now() - this.seen.get(a.id) >= EYE_MS);
+	}
+
+	async answer(verb, body, state, done, only) {
+		const list = only ?? this.ripe();
+		if (this.busy || list.length === 0)
 			return;
 		this.busy = true;
-		const said = await attempt(post(`/v1/approvals/${encodeURIComponent(this.id)}/${verb}`, body));
+		setAttr(this.element, "aria-busy", "true");
+		const rest = [...list], failed = [];
+		let held = 0, answered = 0;
+		const work = async () => {
+			for (let a = rest.shift(); a; a = rest.shift()) {
+				try {
+					const said = await post(`/v1/approvals/${encodeURIComponent(a.id)}/${verb}`, body);
+					const next = said?.id ? said : { ...a, state };
+					held += next.state === "pending";
+					answered++;
+					takeApproval(next);
+				} catch (error) {
+					failed.push(error.message);
+				}
+			}
+		};
+		await Promise.all(Array.from({ length: Math.min(AT_ONCE, list.length) }, work));
 		this.busy = false;
-		if (said === undefined) {
+		setAttr(this.element, "aria-busy", null);
+		this.report(list, { answered, held, failed, done });
+	}
+
+	report(list, { answered, held, failed, done }) {
+		const what = `${list.length > 1 ? `${answered} times ` : ""}${nameOf(list[0])}`;
+		if (failed.length > 0) {
+			// What was opened for a while may have answered the others by itself.
+			tell(list.length === 1 ? failed[0] : `${failed.length} of ${list.length} could not be answered: ${failed[0]}`, "bad");
 			this.page.load();
-			return;
 		}
-		const now_ = said?.id ? said : { ...this.shown, state };
-		const waits = now_.state === "pending";
-		tell(`${waits ? "Noted; another person has to approve too" : done}: ${this.shown.method ?? ""} ${this.shown.host}${this.shown.path ?? ""}`);
-		takeApproval(now_);
-		this.page.next(this.id);
+		if (answered === 0)
+			return;
+		tell(`${held > 0 ? "Noted; another person has to approve too" : done}: ${what}`);
+		this.act();
+		this.page.next(this.key);
 	}
 }
 
@@ -155,7 +226,7 @@ class Approvals {
 		this.count = h("span", { class: "dim" });
 		this.place = h("div", { class: "cards" });
 		this.more = h("p", { class: "dim" });
-		this.none = empty("Nothing waits.", "A request that meets an `ask` rule is held, and shown here until somebody answers.");
+		this.none = empty("Nothing waits.", "A request that meets a rule with `ask` is held, and shown here until somebody answers. Give a cell such a rule:", "cloister policy edit CELL");
 		root.append(h("div", { class: "bar" }, h("h1", null, "Approvals"), this.count,
 			h("span", { class: "hint" }, h("kbd", null, "j"), h("kbd", null, "k"), " move  ", h("kbd", null, "a"), " once  ",
 				h("kbd", null, "f"), " 10 minutes  ", h("kbd", null, "r"), " refuse")),
@@ -174,28 +245,33 @@ class Approvals {
 
 	// What is pending, and what was shown before and has been answered since, in one order.
 	render() {
-		const waiting = pending();
-		const keep = [...this.cards.keys()].map(id => live.approvals.get(id)).filter(a => a && a.state !== "pending").slice(-5);
-		const show = [...keep, ...waiting.slice(0, SHOWN_MAX)].sort((a, b) => a.asked < b.asked ? -1 : a.asked > b.asked ? 1 : 0);
-		const ids = new Set(show.map(a => a.id));
-		for (const [id, card] of this.cards)
-			if (!ids.has(id)) {
+		const waiting = pending(), groups = groupsOf(waiting), wanted = new Map();
+		for (const group of groups.slice(0, SHOWN_MAX))
+			wanted.set(group.key, group.list);
+		const past = [...this.cards.values()].filter(card => !wanted.has(card.key))
+			.map(card => [card, card.list.map(a => live.approvals.get(a.id)).filter(a => a && a.state !== "pending")]).filter(([, list]) => list.length > 0);
+		for (const [card, list] of past.slice(-ANSWERED_MAX))
+			wanted.set(card.key, list);
+		for (const [key, card] of this.cards)
+			if (!wanted.has(key)) {
 				card.element.remove();
-				this.cards.delete(id);
+				this.cards.delete(key);
 			}
-		show.forEach((a, at) => {
-			let card = this.cards.get(a.id);
-			if (!card)
-				this.cards.set(a.id, card = new Card(this, a));
-			card.show(a);
+		for (const [key, list] of wanted) {
+			if (this.cards.has(key))
+				this.cards.get(key).show(list);
+			else
+				this.cards.set(key, new Card(this, { key, list }));
+		}
+		[...this.cards.values()].sort((a, b) => a.asked < b.asked ? -1 : a.asked > b.asked ? 1 : 0).forEach((card, at) => {
 			if (this.place.children[at] !== card.element)
 				this.place.insertBefore(card.element, this.place.children[at] ?? null);
 		});
-		setText(this.count, waiting.length ? `${waiting.length} waiting` : "");
-		setText(this.more, waiting.length > SHOWN_MAX ? `${waiting.length - SHOWN_MAX} more wait behind these.` : "");
-		this.none.hidden = show.length > 0;
+		setText(this.count, waiting.length ? `${waiting.length} waiting${groups.length < waiting.length ? `, of ${groups.length} ${groups.length === 1 ? "kind" : "kinds"}` : ""}` : "");
+		setText(this.more, groups.length > SHOWN_MAX ? `${groups.length - SHOWN_MAX} more wait behind these.` : "");
+		this.none.hidden = this.cards.size > 0;
 		if (this.chosen === null || !this.cards.has(this.chosen))
-			this.choose(waiting.find(a => this.cards.has(a.id))?.id ?? null);
+			this.choose(groups.find(group => this.cards.has(group.key))?.key ?? null);
 	}
 
 	choose(id) {
@@ -216,15 +292,19 @@ class Approvals {
 		}, EYE_MS);
 	}
 
-	next(id) {
-		const waiting = pending().filter(a => this.cards.has(a.id) && a.id !== id);
-		const behind = waiting.find(a => a.asked > (live.approvals.get(id)?.asked ?? "")) ?? waiting[0];
-		this.choose(behind?.id ?? null);
+	// The one behind, or this one again, if some of it still wait.
+	next(key) {
+		const now_ = groupsOf(pending()).filter(group => this.cards.has(group.key));
+		const here = now_.find(group => group.key === key && group.list.length > 1);
+		const others = now_.filter(group => group.key !== key);
+		const asked = this.cards.get(key)?.asked ?? "";
+		this.choose((here ?? others.find(group => group.list[0].asked > asked) ?? others[0])?.key ?? null);
 		this.reveal();
 	}
 
 	move(by) {
-		const ids = [...this.place.children].map(element => element.dataset.id);
+		const order = new Map([...this.cards.values()].map(card => [card.element, card.key]));
+		const ids = [...this.place.children].map(element => order.get(element));
 		const at = ids.indexOf(this.chosen);
 		const to = at < 0 ? 0 : Math.max(0, Math.min(ids.length - 1, at + by));
 		if (ids.length > 0) {
@@ -241,7 +321,7 @@ class Approvals {
 
 	answer(then) {
 		const card = this.cards.get(this.chosen);
-		if (!card || !this.armed || card.shown.state !== "pending")
+		if (!card || !this.armed || !card.isPending)
 			return false;
 		then(card);
 	}

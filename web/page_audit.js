@@ -1,12 +1,13 @@
-// page_audit.js - whether what was recorded is as it was, and what operators did.
+// page_audit.js - whether what was recorded is as it was, and what operators did, in sentences; each with
+// the record that proves it.
 
 import { get, text } from "./api.js";
-import { fill, h, setAttr, setText } from "./dom.js";
-import { stamp, whole } from "./format.js";
+import { fill, h, say, setAttr, setText } from "./dom.js";
+import { clock, short, stamp, whole } from "./format.js";
 import { follow, live, takeAudit } from "./live.js";
-import { attempt, empty, kindOf, table } from "./ui.js";
+import { attempt, command, empty, kindOf } from "./ui.js";
 
-const RECORDS_MAX = 200;
+const RECORDS_MAX = 400;
 const TEXT_MAX = 2 * 1024 * 1024;
 
 const WORDS = {
@@ -15,9 +16,85 @@ const WORDS = {
 	checking: "The timelines are being verified.",
 };
 
-function summary(event) {
-	return Object.entries(event).filter(([name]) => name !== "type" && name !== "peer" && name !== "uid")
-		.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
+const cellOf = e => h("a", { class: "t", href: `#/cell/${encodeURIComponent(e.cell)}` }, e.cell);
+const word = value => h("code", { class: "t" }, value);
+const many = (n, one) => `${whole(n)} ${one}${Number(n) === 1 ? "" : "s"}`;
+
+// By type: what happened, without who did it.
+const SENTENCES = {
+	"log.begun": () => ["began this timeline"],
+	"log.repaired": e => [`cut off ${many(e.bytes, "byte")} that a crash left at the end`],
+	"records.dropped": e => [`dropped the records up to ${e.through}`],
+	"cell.started": e => ["started cell ", cellOf(e)],
+	"cell.ended": e => ["cell ", cellOf(e), ` ended with status ${e.status}, after ${many(e.size, "record")}`],
+	"cell.lost": e => ["cell ", cellOf(e), " was lost: its supervisor was killed"],
+	"cell.pruned": e => ["removed the timeline of cell ", cellOf(e)],
+	"cell.policy": e => ["set the policy of cell ", cellOf(e)],
+	"cell.allow": e => ["allowed ", word(e.rule ?? "a rule"), " in cell ", cellOf(e)],
+	"cell.deny": e => ["denied ", word(e.rule ?? "a rule"), " in cell ", cellOf(e)],
+	"cell.revoke": e => ["revoked ", word(e.secret), " in cell ", cellOf(e)],
+	"cell.rotate": e => ["rotated ", word(e.secret), " in cell ", cellOf(e)],
+	"cell.ttl": e => ["changed how long cell ", cellOf(e), " lives"],
+	"cell.budget": e => ["raised a budget of cell ", cellOf(e)],
+	"cell.freeze": e => ["froze cell ", cellOf(e)],
+	"cell.thaw": e => ["thawed cell ", cellOf(e)],
+	"cell.stop": e => ["stopped cell ", cellOf(e)],
+	"cell.kill": e => ["killed cell ", cellOf(e)],
+	"cells.freeze": e => [`froze all cells, ${many(e.cells, "cell")}`],
+	"cells.thaw": e => [`thawed all cells, ${many(e.cells, "cell")}`],
+	"cells.stop": e => [`stopped all cells, ${many(e.cells, "cell")}`],
+	"cells.kill": e => [`killed all cells, ${many(e.cells, "cell")}`],
+	"cells.revoke": e => ["revoked ", word(e.secret), ` in ${many(e.cells, "cell")}`],
+	"cells.rotate": e => ["rotated ", word(e.secret), ` in ${many(e.cells, "cell")}`],
+	"approval.approve": e => ["approved a request of cell ", cellOf(e)],
+	"approval.refuse": e => ["refused a request of cell ", cellOf(e)],
+	"changes.apply": e => [Number(e.paths) > 0 ? `asked to apply ${many(e.paths, "path")} of cell ` : "asked to apply the changes of cell ", cellOf(e)],
+	"changes.applied": e => [`applied ${many(e.applied, "change")} of cell `, cellOf(e), e.held > 0 ? `, ${e.held} held back` : "", e.force ? ", overwriting what was changed here" : ""],
+	"changes.discard": e => ["asked to discard the changes of cell ", cellOf(e)],
+	"changes.discarded": e => ["discarded the changes of cell ", cellOf(e)],
+	"secret.added": e => ["added the secret ", word(e.secret)],
+	"secret.rotated": e => ["rotated the secret ", word(e.secret)],
+	"secret.removed": e => ["removed the secret ", word(e.secret)],
+	"folder.trusted": e => ["trusted the folder ", word(e.folder)],
+	"profile.trusted": e => ["trusted the profile ", word(e.profile)],
+	"dispatch.asked": e => ["dispatched ", word(e.agent), e.principal ? ` for ${e.principal}` : ""],
+	"dispatch.ended": e => ["dispatch ", h("a", { class: "t", href: `#/dispatches/${encodeURIComponent(e.dispatch)}` }, e.dispatch), ` is ${e.state ?? "over"}`],
+	"dispatches.cancelled": e => [`cancelled ${many([e.dispatches].flat().length, "dispatch")}`],
+};
+
+// A type that is not known here is told by its members.
+function sentence(e) {
+	const known = Object.hasOwn(SENTENCES, e.type) ? SENTENCES[e.type] : null;
+	if (known)
+		return known(e);
+	return [e.type.replaceAll(".", " "), " ", word(Object.entries(e).filter(([name]) => !["type", "peer", "uid", "by"].includes(name))
+		.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", "))];
+}
+
+const whoOf = e => e.peer ?? e.by ?? (e.uid === undefined ? "cloister" : `uid ${e.uid}`);
+
+function entry(record) {
+	const { n, time, prev, event } = record;
+	const proof = h("details", { ontoggle: () => proof.open && proof.childElementCount === 1 && proof.append(h("div", { class: "proof" },
+		h("p", { class: "dim" }, `Record ${n} of the operator's timeline. It contains the hash of the record before it, ${short(prev)}…, and a signed checkpoint covers both.`),
+		h("pre", { class: "content t", tabindex: "0", role: "region", "aria-label": `Record ${n}` }, say(JSON.stringify(record, null, 2), true)), command("cloister audit verify"))) },
+	h("summary", null, h("span", { class: "when", title: stamp(time) }, clock(time)), h("span", { class: "said" }, h("b", { class: "t" }, whoOf(event)), " ", sentence(event), event.why ? h("q", { class: "t" }, event.why) : null),
+		h("span", { class: "dim n" }, `#${n}`)));
+	return h("li", null, proof);
+}
+
+// Newest first, under their days.
+function days(records) {
+	const out = [];
+	let day = null;
+	for (const record of records) {
+		const its = stamp(record.time).slice(0, 10);
+		if (its !== day)
+			out.push(h("h3", null, its), h("ol", { class: "acts-list" }));
+		day = its;
+		out.at(-1).append(entry(record));
+	}
+	return out;
 }
 
 export function open(root) {
@@ -45,10 +122,8 @@ export function open(root) {
 			} catch {
 				return [];
 			}
-		}).filter(record => record.event?.type !== "checkpoint").slice(-RECORDS_MAX).reverse();
-		fill(place, records.length === 0 ? empty("Nothing is recorded yet.") : table("Operator's timeline", ["#", "Time", "What", "By", "Details"],
-			records.map(({ n, time, event }) => h("tr", null, h("th", { scope: "row" }, String(n)), h("td", null, stamp(time)), h("td", null, event.type),
-				h("td", { class: "t" }, event.peer ?? (event.uid === undefined ? "–" : `uid ${event.uid}`)), h("td", { class: "t wrap" }, summary(event))))));
+		}).filter(record => record.event?.type && record.event.type !== "checkpoint").slice(-RECORDS_MAX).reverse();
+		fill(place, records.length === 0 ? empty("Nothing is recorded yet.", "Each act of an operator is: a secret added, a cell frozen, changes applied.") : days(records));
 	};
 	const end = follow(changes => changes.audit && show());
 	show();

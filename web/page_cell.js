@@ -3,33 +3,36 @@
 import { cellPath, get, post } from "./api.js";
 import { fill, h, icon, setAttr, setText } from "./dom.js";
 import { draftOf } from "./drafts.js";
-import { age, count, size, stamp, words } from "./format.js";
+import { age, count, seconds, size, span, stamp, words } from "./format.js";
 import { follow, live, pending } from "./live.js";
 import { onThisPage } from "./keys.js";
 import { Budget, Secrets } from "./cell_budget.js";
+import { Changes } from "./cell_changes.js";
 import { Policy, ruleForm } from "./cell_policy.js";
 import { Timeline } from "./cell_timeline.js";
-import { attempt, empty, meter, setMeter, setState, stateMark, sureButton, tabs, tell } from "./ui.js";
+import { attempt, command, empty, meter, setMeter, setState, stateMark, sureButton, tabs, tell } from "./ui.js";
 
 const FIGURES = [["requests", cell => count(cell.requests)], ["refused", cell => count(cell.refused)],
 	["in", cell => size(cell.bytes_in)], ["out", cell => size(cell.bytes_out)], ["memory", cell => size(cell.memory || null)],
-	["processes", cell => count(cell.pids || null)], ["age", cell => age(cell.started)]];
+	["processes", cell => count(cell.pids || null)], ["age", cell => cell.ended ? span(seconds(cell.ended) - seconds(cell.started)) : age(cell.started)]];
+const TICK_MS = 1000;
 
-// What is known of a cell, one thing of it, in words.
-function fact(name, value) {
-	if (value === null || (Array.isArray(value) && value.length === 0))
-		return "–";
-	if (typeof value === "boolean")
-		return value ? "yes" : "no";
-	if (name === "started" || name === "ended")
-		return stamp(value);
-	if (name === "memory" || name.startsWith("bytes_"))
-		return size(value);
-	if (name === "command")
-		return words(value);
-	if (name === "ports")
-		return value.map(port => `${port.cell} as ${port.host}`).join(", ");
-	return typeof value === "object" ? [value].flat().map(one => typeof one === "string" ? one : JSON.stringify(one)).join(", ") : String(value);
+// What is known of a cell, for people: [heading, [[name, words], ...]].  What is not known is left out.
+function aboutOf(cell, past) {
+	const yes = value => value === undefined || value === null ? null : value ? "yes" : "no";
+	const list = values => values?.length ? values.join(", ") : null;
+	return [
+		["What it runs", [["Command", cell.command ? words(cell.command) : null], ["Agent", typeof cell.agent === "string" ? cell.agent : null], ["For", cell.principal], ["Through", cell.chain],
+			["In the background", yes(cell.detached)]]],
+		["Its walls", [["Boundary", cell.boundary], ["Runtime", cell.runtime], ["Network", cell.policy === undefined ? null : cell.policy ? "what its policy allows" : "none: it has no policy"],
+			["Published ports", list((cell.ports ?? []).map(port => `${port.cell} in the cell is ${port.host} here`))], ["Can be frozen", past ? null : yes(cell.can_freeze)]]],
+		["Its files", [["Workspaces", list(cell.workspace)], ["Changes", past ? cell.changes ? "wait to be reviewed" : "none are kept" : null]]],
+		["Its life", [["Started", cell.started ? stamp(cell.started) : null], ["Ended", cell.ended ? stamp(cell.ended) : null],
+			[past ? "Lasted" : "Age", past ? cell.ended && cell.started ? span(seconds(cell.ended) - seconds(cell.started)) : null : age(cell.started)],
+			["Exit status", cell.status === undefined || cell.status === null ? null : String(cell.status)], ["Ended by", cell.cause]]],
+		["Its processes", [["Processes", cell.pids ? count(cell.pids) : null], ["Memory", cell.memory ? size(cell.memory) : null], ["User", cell.user === undefined ? null : `uid ${cell.user}`],
+			["Supervisor", cell.supervisor ? `process ${cell.supervisor}` : null]]],
+	].map(([title, rows]) => [title, rows.filter(([, value]) => value !== null && value !== undefined && value !== "")]).filter(([, rows]) => rows.length > 0);
 }
 
 class Cell {
@@ -46,13 +49,16 @@ class Cell {
 		this.waits = h("a", { class: "chip warn", href: "#/approvals", hidden: true });
 		this.acts = h("div", { class: "acts" });
 		this.unsaved = h("span", { class: "chip warn", hidden: !draftOf(id) }, "not set yet");
+		this.toReview = h("span", { class: "chip warn", hidden: true }, "to review");
+		this.theft = h("section", { class: "alarm", role: "alert", hidden: true });
 		this.tabs = tabs("About this cell", this.parts(), tab, key => {
 			history.replaceState(null, "", `#/cell/${encodeURIComponent(id)}/${key}`);
 			onThisPage(this.keys());
 		});
-		root.append(h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.waits, this.who,
+		root.append(this.theft, h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.waits, this.who,
 			this.acts), this.command, h("div", { class: "bar" }, this.figures, h("span", { class: "budget" }, this.budget, this.budgetOf)), this.tabs.list, this.tabs.panel);
 		this.end = follow(changes => (changes.cells.has(id) || changes.all || changes.approvals.size > 0) && this.show());
+		this.tick = setInterval(() => document.hidden || this.figure(), TICK_MS);
 		this.show();
 		this.tabs.show(this.parts().some(part => part.key === tab) ? tab : "timeline");
 		this.load();
@@ -66,7 +72,7 @@ class Cell {
 				this.part = null;
 			};
 		};
-		return [{ key: "timeline", title: "Timeline", open: hold(Timeline) }, { key: "policy", title: "Policy", badge: this.unsaved, open: panel => {
+		return [{ key: "timeline", title: "Timeline", open: hold(Timeline) }, { key: "changes", title: "Changes", badge: this.toReview, open: hold(Changes, () => this.load()) }, { key: "policy", title: "Policy", badge: this.unsaved, open: panel => {
 			const place = h("div");
 			const end = hold(Policy, is => {
 				this.unsaved.hidden = !is;
@@ -78,21 +84,37 @@ class Cell {
 	}
 
 	async load() {
-		this.record = await get(cellPath(this.id)).catch(() => null);
+		const [record, past] = await Promise.all([get(cellPath(this.id)).catch(() => null), live.cells.has(this.id) ? null : get(`/v1/ended/${encodeURIComponent(this.id)}`).catch(() => null)]);
+		this.record = record || past ? { ...past, ...record } : null;
+		this.past = past;
 		this.show();
 		if (this.aboutPanel)
 			this.about(this.aboutPanel);
 	}
 
+	// The one that runs, or what is known of the one that has ended.
+	known() {
+		return live.cells.get(this.id) ?? (this.record ? { ...this.record, ...this.past, id: this.id } : null);
+	}
+
+	figure() {
+		const cell = this.known();
+		FIGURES.forEach(([, value], at) => {
+			const text = cell ? value(cell) : "–";
+			setText(this.figures.children[at].firstChild, text);
+			this.figures.children[at].hidden = text === "–" && !live.cells.has(this.id);
+		});
+	}
+
 	show() {
-		const cell = live.cells.get(this.id);
-		const over = !cell && this.record?.state === "ended";
-		const known = cell ?? (this.record ? { ...this.record, id: this.record.cell } : null);
+		const cell = live.cells.get(this.id), known = this.known();
+		const over = !cell && (this.past || this.record?.state === "ended");
 		setText(this.title, known?.name || this.id);
 		setState(this.state, cell?.state ?? (over ? "ended" : known?.state ?? "gone"));
-		setText(this.who, [known?.name ? this.id : null, cell?.agent, known?.principal].filter(Boolean).join(" · "));
+		setText(this.who, [known?.name ? this.id : null, cell?.agent, known?.principal, over && known.ended ? `ended ${age(known.ended)} ago` : null, over ? known.cause ?? (known.status ? `exit ${known.status}` : null) : null].filter(Boolean).join(" · "));
 		setText(this.command, words(known?.command));
-		FIGURES.forEach(([, value], at) => setText(this.figures.children[at].firstChild, cell ? value(cell) : "–"));
+		setText(this.figures.lastChild.lastChild, over ? "lasted" : "age");
+		this.figure();
 		setAttr(this.budget, "hidden", cell?.budget ? null : "");
 		const of = cell?.budget ? `${cell.budget.name ?? ""} ${(cell.budget.kind ?? "").replace("_", " ")}`.trim() : "";
 		setText(this.budgetOf, of ? `of the budget: ${of}` : "");
@@ -101,7 +123,22 @@ class Cell {
 		const waiting = pending().filter(a => a.cell === this.id).length;
 		this.waits.hidden = waiting === 0;
 		setText(this.waits, waiting === 1 ? "1 request waits for an answer" : `${waiting} requests wait for an answer`);
+		this.toReview.hidden = !(over && known.changes);
+		this.showTheft(known);
 		this.showActs(cell);
+		// Only a running cell has these.
+		for (const button of this.tabs.list.children)
+			button.hidden = Boolean(over) && ["policy", "budget", "secrets"].includes(button.dataset.tab);
+	}
+
+	showTheft(cell) {
+		this.theft.hidden = !cell?.thefts;
+		if (!cell?.thefts || this.thefts === cell.thefts)
+			return;
+		this.thefts = cell.thefts;
+		fill(this.theft, icon("key"), h("div", null, h("h2", null, cell.thefts === 1 ? "This agent tried to send a secret where it may not go" : `This agent tried ${count(cell.thefts)} times to send a secret where it may not go`),
+			h("p", null, h("code", { class: "t" }, cell.last_theft?.what ?? ""), " ", h("span", { class: "t" }, cell.last_theft?.why ?? "")),
+			h("p", null, "It was refused, and carried a placeholder: no real value has left this machine.")));
 	}
 
 	showActs(cell) {
@@ -138,24 +175,22 @@ class Cell {
 	}
 
 	about(panel) {
-		const cell = this.record;
 		this.aboutPanel = panel;
-		if (!cell) {
-			fill(panel, empty(cell === null ? "Nothing more is known of this cell." : "…"));
-			return () => {
-				this.aboutPanel = null;
-			};
-		}
-		const rows = Object.entries(cell).map(([name, value]) => [h("dt", null, name.replace("_", " ")), h("dd", { class: "t" }, fact(name, value))]);
-		fill(panel, h("dl", { class: "facts" }, rows));
+		const cell = this.known();
+		if (!cell)
+			fill(panel, empty(this.record === null ? "Nothing more is known of this cell." : "…"));
+		else
+			fill(panel, h("div", { class: "about-cell" }, aboutOf({ ...this.record, ...cell }, !live.cells.has(this.id)).map(([title, rows]) =>
+				h("section", { "aria-label": title }, h("h2", null, title), h("dl", { class: "facts" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", { class: "t" }, value)]))))),
+			h("p", { class: "dim as-command" }, "On a terminal: ", command(`cloister events ${this.id}`)));
 		return () => {
 			this.aboutPanel = null;
 		};
 	}
 
 	keys() {
-		const tab = (key, name, title) => [key, title, () => this.tabs.show(name)];
-		return [tab("t", "timeline", "timeline"), tab("p", "policy", "policy"), tab("b", "budget", "budget"), tab("s", "secrets", "secrets"),
+		const tab = (key, name, title) => [key, title, () => !this.tabs.list.querySelector(`[data-tab=${name}]`).hidden && this.tabs.show(name)];
+		return [tab("t", "timeline", "timeline"), tab("c", "changes", "changes"), tab("p", "policy", "policy"), tab("b", "budget", "budget"), tab("s", "secrets", "secrets"),
 			["z", "freeze or thaw", () => {
 				const state = live.cells.get(this.id)?.state;
 				if (state)
@@ -166,6 +201,7 @@ class Cell {
 
 	close() {
 		this.end();
+		clearInterval(this.tick);
 		this.tabs.close();
 	}
 }

@@ -32,7 +32,7 @@ function all(root, go) {
 	const place = h("div");
 	const load = () => {
 		const body = h("tbody");
-		const none = empty("Nothing was dispatched.", "`cloister dispatch AGENT` puts a registered agent to work.");
+		const none = empty("Nothing was dispatched.", "A dispatch runs a registered agent, and keeps its output and files.", "cloister dispatch AGENT");
 		none.hidden = true;
 		const more = pages(after => get("/v1/dispatches", { state: state.value, limit: PAGE, after }), items => {
 			none.hidden = items.length > 0 || body.childElementCount > 0;

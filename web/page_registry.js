@@ -6,6 +6,12 @@ import { short, size, stamp } from "./format.js";
 import { attempt, chip, empty, tabs, table } from "./ui.js";
 
 const KINDS = { agents: "Agents", capabilities: "Capabilities", envs: "Envs", policies: "Policies" };
+const TEACH = {
+	agents: ["An agent is a command with its capabilities, secrets and policy, to be dispatched by name.", "cloister agent register agent.yaml"],
+	capabilities: ["A capability is a folder of files and programs that agents can be given.", "cloister capability register ./folder"],
+	envs: ["An env is a set of plain values for agents.", "cloister env register env.yaml"],
+	policies: ["A policy decides what a cell may reach.", "cloister policy register cloister.yaml"],
+};
 const PAGE = 100;
 
 const path = (kind, name, rest = "") => `/v1/${kind}/${encodeURIComponent(name)}${rest}`;
@@ -31,7 +37,7 @@ export function pages(load, put) {
 
 function names(panel, kind, go) {
 	const place = h("div", { class: "names" });
-	const none = empty(`No ${KINDS[kind].toLowerCase()} are registered.`);
+	const none = empty(`No ${KINDS[kind].toLowerCase()} are registered.`, ...TEACH[kind]);
 	none.hidden = true;
 	const more = pages(after => get(`/v1/${kind}`, { limit: PAGE, after }), items => {
 		none.hidden = items.length > 0 || place.childElementCount > 0;

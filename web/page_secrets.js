@@ -22,7 +22,7 @@ export function open(root) {
 			h("td", null, secret.scheme ?? "–"), h("td", { class: "t wrap" }, (secret.hosts ?? secret.scope ?? []).toString().replaceAll(",", ", ")),
 			h("td", { class: "acts" }, act(secret, "rotate", "Rotate everywhere", "Press again: all cells get the vault's value"),
 				act(secret, "revoke", "Revoke everywhere", "Press again: all cells lose it", "bad"))));
-		fill(place, rows.length === 0 ? empty("The vault is empty.", "`cloister secret add NAME` puts one in.") :
+		fill(place, rows.length === 0 ? empty("The vault is empty.", "An agent gets a placeholder of a secret; the real value is put in on the way to the hosts that it is for.", "cloister secret add GITHUB_TOKEN") :
 			table("Secrets", ["Name", "Scheme", "For", "Actions"], rows, "stack"));
 	};
 	load();

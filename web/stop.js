@@ -3,7 +3,7 @@
 // nothing can be frozen.
 
 import { post } from "./api.js";
-import { fill, h, setText } from "./dom.js";
+import { fill, h, setAttr, setText } from "./dom.js";
 import { live } from "./live.js";
 import { sureButton } from "./ui.js";
 
@@ -38,16 +38,29 @@ function buildPanel() {
 		h("div", { class: "said", role: "status", "aria-live": "assertive" }),
 		h("button", { type: "button", class: "plain", onclick: () => panel.close() }, "Close ", h("kbd", null, "Esc")));
 	panel.addEventListener("close", () => {
-		setText(button(), "Freeze all");
 		button().classList.remove("armed");
+		label();
 	});
 	document.body.append(panel);
 	Object.assign(panel, { freeze, kill, thaw });
 }
 
+// What the button does: nothing can be frozen where no cell runs, nor where none has cgroups.
+export function label() {
+	if (panel?.open)
+		return;
+	const cells = [...live.cells.values()];
+	const freezes = cells.some(cell => cell.can_freeze !== false);
+	button().hidden = cells.length === 0;
+	setText(button(), freezes ? "Freeze all" : "Kill all");
+	setAttr(button(), "title", `${freezes ? "Freeze" : "Kill"} every cell (Ctrl+.)`);
+}
+
 // How many run, and of how many of them it is known that they cannot be frozen.
 function about() {
 	const n = live.cells.size;
+	if (n === 0)
+		return "No cell runs.";
 	const stuck = [...live.cells.values()].filter(cell => cell.can_freeze === false).length;
 	panel.kills = n > 0 && stuck === n;
 	panel.freeze.hidden = panel.thaw.hidden = panel.kills;

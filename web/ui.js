@@ -1,6 +1,6 @@
 // ui.js - the small parts that pages are made of.
 
-import { fill, h, setAttr, setText } from "./dom.js";
+import { fill, h, icon, setAttr, setText } from "./dom.js";
 
 const TOLD_MS = 8000;
 const SURE_MS = 5000;
@@ -95,8 +95,18 @@ export function setMeter(element, fraction, label) {
 	setText(text, `${percent}%`);
 }
 
-export function empty(text, more) {
-	return h("div", { class: "empty" }, h("p", null, text), more ? h("p", { class: "dim" }, more) : null);
+// A command to be pasted into a terminal.
+export function command(line) {
+	const done = h("span", { class: "unseen", role: "status" });
+	return h("span", { class: "command-line" }, h("code", { class: "t" }, line), h("button", { type: "button", class: "plain", "aria-label": `Copy: ${line}`, title: "Copy", onclick: async () => {
+		await navigator.clipboard?.writeText(line).catch(() => null);
+		setText(done, "copied");
+	} }, icon("copy")), done);
+}
+
+// Nothing is here.  MORE explains what would be, and COMMANDS bring it about.
+export function empty(text, more, ...commands) {
+	return h("div", { class: "empty" }, h("p", null, text), more ? h("p", { class: "dim" }, more) : null, commands.map(line => h("p", null, command(line))));
 }
 
 // KIND "stack": on a narrow page its cells stand below each other, so that what can be done is in view.

@@ -259,6 +259,7 @@ int api_cell_timeline(struct api_call *c);
 int api_cell_traffic(struct api_call *c);
 int api_traffic(struct api_call *c);
 int api_ended(struct api_call *c);
+int api_ended_one(struct api_call *c);
 int api_changes_list(struct api_call *c);
 int api_changes_diff(struct api_call *c);
 int api_changes_apply(struct api_call *c);

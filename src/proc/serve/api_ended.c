@@ -116,14 +116,14 @@ refusal_json(const struct audit_refusal *refusal)
 }
 
 static void
-put_sums(struct api_call *c, const struct ended *e, json_t *to)
+put_sums(struct api_call *c, int dir, const char *id, json_t *to)
 {
 	const struct audit_slot *sum;
 	struct tally *tally;
 	bool behind = true;
 
 	while (behind) {
-		tally = tallies_get(c->api->tallies, e->folder, e->entry.dir, e->entry.id);
+		tally = tallies_get(c->api->tallies, dir, ".", id);
 		behind = tally != NULL && tally->behind;
 		if (tally != NULL && !behind) {
 			sum = &tally->sum.total;
@@ -147,30 +147,50 @@ has_changes(int dir)
 	return cell_record_read(dir, &record, NULL) == 0 && record.n_changes > 0;
 }
 
-/* NULL: it runs, or is gone by now. */
+/* DIR is its state entry.  NULL: out of memory. */
 static json_t *
-describe(struct api_call *c, const struct ended *e)
+describe(struct api_call *c, int dir, const struct cell_entry *entry)
 {
-	OWN(closep) int dir = openat(e->folder, e->entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	OWN(ends_free) struct ends ends = {0};
-	const json_t *boot, *end, *grant;
+	const json_t *end, *grant;
 	json_t *out;
 
-	if (dir < 0 || cell_state_is_live(dir))
-		return NULL;
 	read_ends(dir, &ends);
-	boot = ends.boot;
 	end = json_object_get(ends.end, "event");
-	grant = json_object_get(json_object_get(boot, "event"), "grant");
-	out = json_pack("{s:s, s:s?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:b}", "id", e->entry.id,
-		"name", e->entry.name[0] != '\0' ? e->entry.name : NULL,
+	grant = json_object_get(json_object_get(ends.boot, "event"), "grant");
+	out = json_pack("{s:s, s:s?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:b}", "id", entry->id,
+		"name", entry->name[0] != '\0' ? entry->name : NULL,
 		"command", json_object_get(grant, "argv"), "principal", json_object_get(grant, "principal"),
-		"chain", json_object_get(grant, "chain"), "started", json_object_get(boot, "time"),
+		"chain", json_object_get(grant, "chain"), "started", json_object_get(ends.boot, "time"),
 		"ended", json_object_get(ends.end, "time"), "status", json_object_get(end, "status"),
 		"cause", json_object_get(end, "cause"), "changes", (int)has_changes(dir));
 	if (out != NULL)
-		put_sums(c, e, out);
+		put_sums(c, dir, entry->id, out);
 	return out;
+}
+
+/* A cell that runs, or is gone by now, is left out. */
+static void
+add_one(struct api_call *c, const struct ended *e, json_t *cells)
+{
+	OWN(closep) int dir = openat(e->folder, e->entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (dir >= 0 && !cell_state_is_live(dir))
+		(void)json_array_append_new(cells, describe(c, dir, &e->entry));
+}
+
+int
+api_ended_one(struct api_call *c)
+{
+	struct cell_entry entry;
+	OWN(closep) int dir = api_open_state(c->params.at[0], true, &entry, &c->err);
+
+	if (dir < 0)
+		return api_fail(c);
+	if (cell_state_is_live(dir))
+		return api_fail_with(c, 409, "running", "the cell '%s' runs", entry.id);
+	c->answer = describe(c, dir, &entry);
+	return 0;
 }
 
 int
@@ -189,12 +209,8 @@ api_ended(struct api_call *c)
 	}
 	if (list.n > 0)
 		qsort(list.at, list.n, sizeof(*list.at), by_time);
-	for (size_t i = 0; i < list.n && json_array_size(cells) < limit; i++) {
-		json_t *one = describe(c, &list.at[i]);
-
-		if (one != NULL)
-			json_array_append_new(cells, one);
-	}
+	for (size_t i = 0; i < list.n && json_array_size(cells) < limit; i++)
+		add_one(c, &list.at[i], cells);
 	c->answer = json_pack("{s:o}", "cells", cells);
 	return 0;
 }

@@ -60,6 +60,8 @@ static const struct api_route own_routes[] = {
 	  "kept data.", "all", NULL, "CellList", 200, 0, .work = api_cells_list },
 	{ "GET", "/v1/ended", OPERATOR, "listEndedCells", "Cells that have ended, with the sums of their "
 	  "timelines: the newest first.", "limit", NULL, "EndedList", 200, 0, .work = api_ended },
+	{ "GET", "/v1/ended/{cell}", OPERATOR, "getEndedCell", "One cell that has ended, by its id, its name or "
+	  "the beginning of its id.", NULL, NULL, "Ended", 200, 0, .work = api_ended_one },
 	{ "GET", "/v1/traffic", OPERATOR, "getTraffic", "The requests of all cells over the last `minutes` "
 	  "(60), in `buckets` (60) parts.", "minutes buckets", NULL, "Traffic", 200, 0, .work = api_traffic },
 	{ "GET", "/v1/live", OPERATOR, "getLive", "Changes in any cell, as they happen: `cells`, `cell`, "

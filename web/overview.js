@@ -1,0 +1,182 @@
+// overview.js - the top of the first page: whether anything is wrong, what needs a person, and how much was
+// requested and refused lately.
+
+import { get, post, cellPath } from "./api.js";
+import { fill, h, icon, setAttr, setText } from "./dom.js";
+import { ended } from "./ended.js";
+import { age, count, now, seconds, size, span, whole } from "./format.js";
+import { groupsOf, nameOf } from "./groups.js";
+import { live, pending } from "./live.js";
+import { Chart } from "./chart.js";
+import { attempt } from "./ui.js";
+
+const SEEN = "cloister.thefts";         // by cell: how many attempts somebody has looked at
+const SEEN_MAX = 200;
+const RECENT_S = 7 * 86400;             // an ended cell's attempts and changes are news for so long
+const SHOWN_MAX = 4;
+const CHART_HEIGHT = 176;
+const AGAIN_MS = 10000;
+const RANGES = [["60", "1 hour"], ["360", "6 hours"], ["1440", "1 day"], ["10080", "7 days"]];
+const KEPT = "cloister.range";
+
+function seenThefts() {
+	try {
+		return JSON.parse(localStorage.getItem(SEEN)) ?? {};
+	} catch {
+		return {};
+	}
+}
+
+function saw(cell) {
+	const all = Object.entries({ ...seenThefts(), [cell.id]: cell.thefts }).slice(-SEEN_MAX);
+	localStorage.setItem(SEEN, JSON.stringify(Object.fromEntries(all)));
+}
+
+const called = cell => cell.name || cell.id;
+const cellHref = (id, part = "") => `#/cell/${encodeURIComponent(id)}${part}`;
+const isRecent = time => time && now() - seconds(time) < RECENT_S;
+const many = (n, word, words = `${word}s`) => `${whole(n)} ${n === 1 ? word : words}`;
+
+// Attempts to steal a secret that nobody has dealt with.
+function thefts() {
+	const seen = seenThefts();
+	return [...live.cells.values(), ...ended.cells].filter(cell => cell.thefts > (seen[cell.id] ?? 0) && isRecent(cell.last_theft?.time))
+		.sort((a, b) => seconds(b.last_theft.time) - seconds(a.last_theft.time));
+}
+
+// What needs a person, the most urgent first: {kind, icon, what, more, href}.
+function needs() {
+	const list = [];
+	if (live.audit?.state === "broken")
+		list.push({ kind: "bad", icon: "alert", what: "A recorded timeline was changed afterwards", more: live.audit.detail, href: "#/audit" });
+	for (const { list: alike } of groupsOf(pending())) {
+		const cells = new Set(alike.map(a => a.cell));
+		const left = Math.min(...alike.map(a => seconds(a.until) ?? Infinity)) - now();
+		list.push({ kind: "warn", icon: "hand", what: `${alike.length > 1 ? `${alike.length} times ` : ""}${nameOf(alike[0])}`,
+			more: `${cells.size === 1 ? alike[0].name || alike[0].cell : `${cells.size} cells`} · waits for your answer${Number.isFinite(left) ? `, ${left > 0 ? `${span(left)} left` : "timing out"}` : ""}`, href: "#/approvals" });
+	}
+	for (const cell of live.cells.values()) {
+		if (cell.state === "not answering")
+			list.push({ kind: "bad", icon: "alert", what: `${called(cell)} does not answer`, more: "its supervisor is stopped or busy", href: cellHref(cell.id) });
+		else if ((cell.budget?.fraction ?? 0) >= 1)
+			list.push({ kind: "warn", icon: "gauge", what: `${called(cell)} has used up a budget`, more: `${cell.budget.name ?? ""} ${cell.budget.kind ?? ""}`.trim().replace("_", " "), href: cellHref(cell.id, "/budget") });
+	}
+	for (const cell of ended.cells)
+		if (cell.changes)
+			list.push({ kind: "info", icon: "file", what: `${called(cell)} changed files`, more: `ended ${age(cell.ended ?? cell.started)} ago · review, then apply or discard`, href: cellHref(cell.id, "/changes") });
+	return list;
+}
+
+function needRow(need) {
+	return h("li", { "data-kind": need.kind }, h("a", { href: need.href }, icon(need.icon), h("span", null, h("b", { class: "t" }, need.what), h("small", { class: "dim t" }, need.more))));
+}
+
+export class Overview {
+	constructor(root) {
+		this.alarm = h("section", { class: "alarm", role: "alert", hidden: true });
+		this.mark = h("span", { class: "mark" }, icon("check"));
+		this.title = h("h1", null, "Overview");
+		this.about = h("p", { class: "dim" });
+		this.figures = h("div", { class: "figures", role: "group", "aria-label": "All cells" });
+		this.glance = h("section", { class: "glance", "aria-label": "State" }, this.mark, h("div", { role: "status" }, this.title, this.about), this.figures);
+		this.list = h("ul", { class: "need-list" });
+		this.more = h("p", { class: "dim" });
+		this.needs = h("section", { class: "needs", "aria-label": "Needs you" }, h("h2", null, "Needs you"), this.list, this.more);
+		this.chart = new Chart(CHART_HEIGHT);
+		this.range = h("select", { "aria-label": "Time that is shown", onchange: () => {
+			localStorage.setItem(KEPT, this.range.value);
+			this.draw();
+		} }, RANGES.map(([value, title]) => h("option", { value }, title)));
+		this.range.value = RANGES.some(([value]) => value === localStorage.getItem(KEPT)) ? localStorage.getItem(KEPT) : "60";
+		this.chart.element.querySelector(".legend").prepend(this.range);
+		root.append(this.alarm, this.glance, h("div", { class: "overview" }, this.chart.element, this.needs));
+		this.timer = setInterval(() => document.hidden || this.draw(), AGAIN_MS);
+		this.draw();
+		this.show();
+	}
+
+	async draw() {
+		const data = await get("/v1/traffic", { minutes: this.range.value, buckets: 60 }).catch(() => null);
+		if (data && !this.closed)
+			this.chart.show(data);
+	}
+
+	show() {
+		const stolen = thefts(), list = needs();
+		this.showAlarm(stolen);
+		this.showVerdict(stolen, list);
+		this.needs.hidden = list.length === 0;
+		const text = JSON.stringify(list.slice(0, SHOWN_MAX));
+		if (this.shown !== text)
+			fill(this.list, list.slice(0, SHOWN_MAX).map(needRow));
+		this.shown = text;
+		setText(this.more, list.length > SHOWN_MAX ? `and ${list.length - SHOWN_MAX} more` : "");
+		this.count();
+	}
+
+	showAlarm(stolen) {
+		const key = stolen.map(cell => `${cell.id} ${cell.thefts} ${cell.state}`).join();
+		this.alarm.hidden = stolen.length === 0;
+		if (this.alarmed === key)
+			return;
+		this.alarmed = key;
+		fill(this.alarm, icon("key"), h("div", null, h("h2", null, stolen.length === 1 ? "An agent tried to send a secret where it may not go" : `${stolen.length} agents tried to send secrets where they may not go`),
+			h("p", null, "The requests were refused, and carried a placeholder: no real value has left this machine."),
+			h("ul", null, stolen.slice(0, 3).map(cell => this.theft(cell))), stolen.length > 3 ? h("p", null, `and ${stolen.length - 3} more`) : null));
+	}
+
+	theft(cell) {
+		const runs = live.cells.has(cell.id);
+		const act = (verb, done) => attempt(post(cellPath(cell.id, `/${verb}`)), `${done}: ${called(cell)}`);
+		return h("li", null, h("span", null, h("a", { class: "t", href: cellHref(cell.id) }, called(cell)), ` ${many(cell.thefts, "attempt")}, the last ${age(cell.last_theft.time)} ago: `, h("code", { class: "t" }, cell.last_theft.what)),
+			h("small", { class: "t" }, cell.last_theft.why), h("span", { class: "acts" },
+				runs && cell.state !== "frozen" && cell.can_freeze !== false ? h("button", { type: "button", onclick: () => act("freeze", "Frozen") }, icon("freeze"), " Freeze") : null,
+				runs ? h("button", { type: "button", class: "bad", onclick: () => act("kill", "Killed") }, "Kill") : null,
+				h("button", { type: "button", onclick: () => {
+					saw(cell);
+					this.show();
+				} }, "I have seen it")));
+	}
+
+	showVerdict(stolen, list) {
+		const urgent = list.filter(need => need.kind !== "info");
+		const kind = stolen.length > 0 || urgent.some(need => need.kind === "bad") || live.state === "lost" ? "bad" : list.length > 0 ? "warn" : live.state === "live" ? "ok" : "dim";
+		setAttr(this.glance, "data-kind", kind);
+		if (this.kind !== kind)
+			fill(this.mark, icon({ ok: "check", warn: "hand", bad: "alert" }[kind] ?? "dots"));
+		this.kind = kind;
+		const n = list.length + stolen.length;
+		setText(this.title, live.state === "lost" ? "The service does not answer" : live.state === "connecting" && live.cells.size === 0 ? "Connecting" : n === 0 ? "Nothing needs you" : `${many(n, "thing needs", "things need")} you`);
+		const hour = ended.cells.filter(cell => cell.ended && now() - seconds(cell.ended) < 3600).length;
+		const frozen = [...live.cells.values()].filter(cell => cell.state === "frozen").length;
+		setText(this.about, [live.cells.size === 0 ? "No cell runs" : `${many(live.cells.size, "cell runs", "cells run")}${frozen > 0 ? `, ${whole(frozen)} of them frozen` : ""}`,
+			ended.known ? `${whole(hour)} ended in the last hour` : null, live.audit ? { verified: "every record is verified", broken: "the audit is broken" }[live.audit.state] ?? "the audit is being checked" : null].filter(Boolean).join(" · "));
+	}
+
+	count() {
+		let frozen = 0, requests = 0, refused = 0, over = 0, bytes = 0;
+		for (const cell of live.cells.values()) {
+			frozen += cell.state === "frozen";
+			requests += cell.requests ?? 0;
+			refused += cell.refused ?? 0;
+			bytes += (cell.bytes_in ?? 0) + (cell.bytes_out ?? 0);
+			over += (cell.budget?.fraction ?? 0) >= 0.8;
+		}
+		const figures = [["cells", whole(live.cells.size), ""], ["frozen", whole(frozen), frozen ? "cold" : ""],
+			["waiting", whole(pending().length), pending().length ? "warn" : ""], ["near budget", whole(over), over ? "warn" : ""],
+			["requests", count(requests), ""], ["refused", count(refused), refused ? "bad" : ""], ["bytes", size(bytes), ""]];
+		if (this.figures.childElementCount === 0)
+			for (const [label] of figures)
+				this.figures.append(h("span", null, h("b"), h("small", null, label)));
+		figures.forEach(([, value, kind], at) => {
+			setText(this.figures.children[at].firstChild, String(value));
+			setAttr(this.figures.children[at], "data-kind", kind || null);
+		});
+	}
+
+	close() {
+		this.closed = true;
+		clearInterval(this.timer);
+		this.chart.close();
+	}
+}
