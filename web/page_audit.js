@@ -73,14 +73,21 @@ function sentence(e) {
 
 const whoOf = e => e.peer ?? e.by ?? (e.uid === undefined ? "cloister" : `uid ${e.uid}`);
 
+function proofOf(record) {
+	return [h("p", { class: "dim" }, `Record ${record.n} of the operator's timeline. It contains the hash of the record before it, ${short(record.prev)}…, and a signed checkpoint covers both.`),
+		h("pre", { class: "content t", tabindex: "0", role: "region", "aria-label": `Record ${record.n}` }, say(JSON.stringify(record, null, 2), true)), command("cloister audit verify")];
+}
+
 function entry(record) {
-	const { n, time, prev, event } = record;
-	const proof = h("details", { ontoggle: () => proof.open && proof.childElementCount === 1 && proof.append(h("div", { class: "proof" },
-		h("p", { class: "dim" }, `Record ${n} of the operator's timeline. It contains the hash of the record before it, ${short(prev)}…, and a signed checkpoint covers both.`),
-		h("pre", { class: "content t", tabindex: "0", role: "region", "aria-label": `Record ${n}` }, say(JSON.stringify(record, null, 2), true)), command("cloister audit verify"))) },
-	h("summary", null, h("span", { class: "when", title: stamp(time) }, clock(time)), h("span", { class: "said" }, h("b", { class: "t" }, whoOf(event)), " ", sentence(event), event.why ? h("q", { class: "t" }, event.why) : null),
-		h("span", { class: "dim n" }, `#${n}`)));
-	return h("li", null, proof);
+	const { n, time, event } = record;
+	const proof = h("div", { class: "proof", hidden: true });
+	const button = h("button", { type: "button", class: "plain", "aria-expanded": "false", onclick: () => {
+		proof.hidden = !proof.hidden;
+		setAttr(button, "aria-expanded", String(!proof.hidden));
+		if (proof.childElementCount === 0)
+			fill(proof, proofOf(record));
+	} }, `Proof #${n}`);
+	return h("li", null, h("span", { class: "when", title: stamp(time) }, clock(time)), h("span", { class: "said" }, h("b", { class: "t" }, whoOf(event)), " ", sentence(event), event.why ? h("q", { class: "t" }, event.why) : null), button, proof);
 }
 
 // Newest first, under their days.

