@@ -176,7 +176,7 @@ def test_an_agents_token_cannot_log_in(operator):
 def test_login_by_link(plain, operator):
     """What `cloister dashboard` prints logs in one browser, once, as who asked for it."""
     url = operator.cloister("dashboard").ok().strip()
-    assert url.startswith(f"http://127.0.0.1:{plain.port}/#code=")
+    assert url.startswith(f"http://cloister.localhost:{plain.port}/#code=")
     code = url.split("=")[1]
     browser = Browser(plain)
     assert browser.login(code=code).ok()["who"] == f"uid {operator.uid}"
@@ -219,15 +219,61 @@ def test_sessions_end_with_the_service(plain, operator):
               tls=False).error(401, "unauthorized")
 
 
-def test_encrypted(operator):
+def test_with_and_without_tls_at_one_port(operator):
+    """Pages need no certificate on this machine; a token is sent with TLS only."""
     service = Service(operator, "--listen", "127.0.0.1:0")
     url = operator.cloister("dashboard").ok().strip()
-    assert url.startswith(f"https://127.0.0.1:{service.port}/")
-    browser = Browser(service, tls=True)
-    answer = browser.login(code=url.split("#code=")[1])
+    assert url.startswith(f"http://cloister.localhost:{service.port}/")
+    browser = Browser(service)
+    browser.host = f"cloister.localhost:{service.port}"
+    browser.origin = f"http://{browser.host}"
+    host = {"Host": browser.host}
+    answer = browser.ask("POST", "/login", json.dumps({"code": url.split("#code=")[1]}), host)
+    browser.csrf = answer.ok()["csrf"]
+    assert answer.headers["set-cookie"].startswith("cloister-") and "HttpOnly; SameSite=Strict" in answer.headers["set-cookie"]
+    browser.ask("POST", "/v1/cells/nosuch/kill", headers=host).error(404, "not_found")
+    browser.ask("POST", "/v1/cells/nosuch/kill", headers={**host, "X-Cloister-Csrf": None}).error(403, "csrf")
+    browser.ask("POST", "/v1/cells/nosuch/kill", headers={**host, "Origin": f"https://{browser.host}"}).error(403, "origin")
+    service.tcp("GET", "/v1/cells", token_of(operator), tls=False).error(400, "tls", "https://")
+    encrypted = Browser(service, tls=True)
+    answer = encrypted.login(token=token_of(operator))
     assert answer.status == 200
     assert answer.headers["set-cookie"].startswith("__Host-") and "Secure" in answer.headers["set-cookie"]
-    browser.ask("POST", "/v1/cells/nosuch/kill").error(404, "not_found")
+    encrypted.ask("POST", "/v1/cells/nosuch/kill").error(404, "not_found")
+    # A cookie of one is none of the other.
+    service.tcp("GET", "/v1/cells", headers={"Cookie": "; ".join(f"{k}={v}" for k, v in encrypted.cookies.items())}, tls=False).error(401, "unauthorized")
+
+
+def test_changes_are_for_operators(plain, operator):
+    """The same guards as for other changes, and the same checks as for `cloister apply`."""
+    work = operator.folder("work", {"a": "1\n"})
+    operator.sh(f"echo 2 >{work}/a; mkdir {work}/.vscode; echo x >{work}/.vscode/tasks.json", "-w", work, "--name", "coder").ok()
+    browser = Browser(plain)
+    browser.login(token=token_of(operator)).ok()
+    path = "/v1/cells/coder/changes"
+    assert {c["path"]: c["held"] for c in browser.get(path).ok()["changes"] if c["type"] == "file"} == {"a": False, ".vscode/tasks.json": True}
+    assert "-1\n+2\n" in browser.get(f"{path}/diff?path=a").ok()["text"]
+    browser.get(f"{path}/diff?path=nosuch").error(409, "refused", "changed nothing")
+    browser.get("/v1/cells/nosuch/changes").error(404, "not_found")
+    for verb in ("apply", "discard"):
+        browser.ask("POST", f"{path}/{verb}", headers={"X-Cloister-Csrf": None}).error(403, "csrf")
+        plain.post(f"{path}/{verb}", socket=plain.agents).error(404, "not_found")
+    browser.ask("POST", f"{path}/apply", json.dumps({"path": "a"})).error(400, "invalid", "did you mean 'paths'")
+    (work / "a").write_text("3\n")
+    browser.ask("POST", f"{path}/apply").error(409, "refused", "changed here since")
+    assert (work / "a").read_text() == "3\n"
+    done = browser.ask("POST", f"{path}/apply", json.dumps({"force": True})).ok()
+    assert (done["applied"], done["held"] > 0, done["complete"]) == (1, True, False) and (work / "a").read_text() == "2\n"
+    assert not (work / ".vscode").exists()
+    # An option is no path.
+    browser.ask("POST", f"{path}/apply", json.dumps({"paths": ["--help"]})).error(409, "refused")
+    cell = browser.get("/v1/ended/coder").ok()
+    assert cell["changes"] and cell["status"] == 0 and cell["thefts"] == 0
+    browser.ask("POST", f"{path}/discard").ok()
+    assert [(c["id"], c["changes"]) for c in browser.get("/v1/ended").ok()["cells"]] == [(cell["id"], False)]
+    assert len(browser.get("/v1/traffic?minutes=10&buckets=5").ok()["thefts"]) == 5
+    told = operator.cloister("audit", "show", "--operator").ok()
+    assert '"peer":"token operator","type":"changes.discard"' in told and '"type":"changes.discarded"' in told
 
 
 # ---- what others cannot do
