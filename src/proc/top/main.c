@@ -53,8 +53,14 @@ top_say(struct top *t, bool bad, const char *fmt, ...)
 static void
 settle(struct top *t)
 {
-	if (top_find_cell(t, t->cell) == NULL)
-		snprintf(t->cell, sizeof(t->cell), "%s", t->n_cells > 0 ? t->cells[0].entry.id : "");
+	const struct top_cell *cell = top_find_cell(t, t->cell);
+
+	if (cell == NULL && t->inside) {
+		t->inside = false;
+		top_say(t, false, "the cell has ended: `cloister events %s` shows its timeline", t->cell);
+	}
+	if (cell == NULL || (size_t)(cell - t->cells) >= t->n_shown)
+		snprintf(t->cell, sizeof(t->cell), "%s", t->n_shown > 0 ? t->cells[0].entry.id : "");
 	if (top_chosen_asked(t) == NULL) {
 		/* The reason being typed was for the approval that is gone. */
 		if (t->reason != NULL)

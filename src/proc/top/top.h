@@ -31,6 +31,12 @@ struct top_cell {
 	uint32_t state;                 /* enum control_state */
 	uint32_t waiting;               /* requests that wait for approval */
 	uint64_t started_ns, memory, pids;
+	uint32_t init;                  /* its pid; 0: not known */
+	/* By its processes, see top_procs.c. */
+	uint64_t ticks, found, found_ticks, found_bytes;
+	int64_t measured_ms;            /* 0: never */
+	double cpu_percent;             /* of one processor */
+	bool has_cpu;
 	char command[TOP_TEXT], principal[TOP_TEXT];
 	struct audit_tally sum;
 	uint64_t inode, at;             /* position in its timeline */
@@ -40,7 +46,7 @@ struct top_cell {
 };
 
 struct top_asked {
-	char id[64], cell[CELL_ID_LEN + 1];
+	char id[64], cell[CELL_ID_LEN + 1], name[CELL_NAME_MAX + 1];
 	uint64_t number;
 	bool pending;
 	int64_t until_s;                /* 0: not known */
@@ -50,11 +56,22 @@ struct top_asked {
 	     headers[TOP_SHAPE];
 };
 
+/* An event of a cell, safe to be drawn. */
+struct top_event {
+	char time[12], type[16], verdict[8], what[TOP_TEXT], why[TOP_TEXT];
+};
+
 enum top_pane { TOP_CELLS, TOP_ASKED };
+enum top_sort { TOP_BY_AGE, TOP_BY_NAME, TOP_BY_CPU, TOP_BY_MEMORY, TOP_BY_REQUESTS, TOP_BY_REFUSED, TOP_SORTS };
+#define TOP_FILTER_MAX 64
 
 struct top {
-	struct top_cell *cells;         /* in order of their start */
-	size_t n_cells;
+	struct top_cell *cells;         /* sorted; those that the filter leaves out come last */
+	size_t n_cells, n_shown;
+	enum top_sort sort;
+	char filter[TOP_FILTER_MAX];    /* in lower case; "": all are shown */
+	bool filters;                   /* it is being typed */
+	bool inside;                    /* the view of the chosen cell */
 	struct top_asked *asked;        /* the oldest first */
 	size_t n_asked;
 	enum top_pane pane;
@@ -79,6 +96,19 @@ void top_say(struct top *t, bool bad, const char *fmt, ...) __attribute__((forma
 int top_look(struct top *t, struct err *err);
 void top_forget(struct top *t);
 struct top_cell *top_find_cell(const struct top *t, const char *id);
+/* Sorts and filters the cells again. */
+void top_sort_cells(struct top *t);
+
+/* ---- top_procs.c ---- */
+
+/* The processor time of each cell since the last call, and its memory if that is not known. */
+void top_look_procs(struct top *t);
+
+/* ---- top_cell.c ---- */
+
+#define TOP_EVENTS_MAX 128
+/* The newest events of CELL, at most MAX; returns their number. */
+size_t top_events(const struct top_cell *cell, struct top_event *ret_events, size_t max);
 
 /* ---- top_asked.c ---- */
 

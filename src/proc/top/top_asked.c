@@ -181,6 +181,7 @@ take(struct top *t, const char *cell, const char *text)
 		*asked = (struct top_asked){0};
 		snprintf(asked->id, sizeof(asked->id), "%s", id);
 		snprintf(asked->cell, sizeof(asked->cell), "%s", cell);
+		snprintf(asked->name, sizeof(asked->name), "%s", text_of(a, "name")[0] != '\0' ? text_of(a, "name") : cell);
 		asked->number = strtoull(dash + 1, NULL, 10);
 	}
 	if (asked != NULL)

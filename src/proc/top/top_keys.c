@@ -42,9 +42,9 @@ move_in_cells(struct top *t, int by)
 	const struct top_cell *now = top_find_cell(t, t->cell);
 	long at = now == NULL ? 0 : now - t->cells + by;
 
-	if (t->n_cells > 0)
+	if (t->n_shown > 0)
 		snprintf(t->cell, sizeof(t->cell), "%s",
-		         t->cells[at < 0 ? 0 : at >= (long)t->n_cells ? (long)t->n_cells - 1 : at].entry.id);
+		         t->cells[at < 0 ? 0 : at >= (long)t->n_shown ? (long)t->n_shown - 1 : at].entry.id);
 }
 
 /* ---- approvals ---- */
@@ -86,6 +86,12 @@ give_answer(struct top *t, uint64_t ms, const char *reason)
 	flushinp();
 }
 
+static bool
+is_enter(int key)
+{
+	return key == '\n' || key == '\r' || key == KEY_ENTER;
+}
+
 static void
 type_reason(struct top *t, int key)
 {
@@ -93,7 +99,7 @@ type_reason(struct top *t, int key)
 
 	if (key == ESCAPE) {
 		free(TAKE(t->reason));
-	} else if (key == '\n' || key == '\r' || key == KEY_ENTER) {
+	} else if (is_enter(key)) {
 		OWN(freep) char *reason = TAKE(t->reason);
 
 		if (reason[strspn(reason, " ")] == '\0')
@@ -116,6 +122,38 @@ begin_reason(struct top *t)
 {
 	if (answerable(t) != NULL)
 		t->reason = calloc(1, REASON_MAX + 2);
+}
+
+/* ---- the order of cells ---- */
+
+/* Escape shows all of them again. */
+static void
+type_filter(struct top *t, int key)
+{
+	size_t len = strlen(t->filter);
+
+	if (key == ESCAPE)
+		t->filter[0] = '\0';
+	if (key == ESCAPE || is_enter(key))
+		t->filters = false;
+	else if ((key == KEY_BACKSPACE || key == 127 || key == 8) && len > 0)
+		t->filter[len - 1] = '\0';
+	else if (key >= ' ' && key < 127 && len + 1 < sizeof(t->filter)) {
+		t->filter[len] = (char)key;
+		t->filter[len + 1] = '\0';
+	}
+	top_sort_cells(t);
+}
+
+static void
+sort_by_next(struct top *t)
+{
+	static const char *const names[TOP_SORTS] = { "age", "name", "processor time", "memory", "requests",
+	                                              "refusals" };
+
+	t->sort = (t->sort + 1) % TOP_SORTS;
+	top_sort_cells(t);
+	top_say(t, false, "sorted by %s", names[t->sort]);
 }
 
 /* ---- cells ---- */
@@ -215,6 +253,11 @@ press_in_cells(struct top *t, int key)
 	case 'z':
 		freeze_or_thaw(t);
 		break;
+	case '\n':
+	case '\r':
+	case KEY_ENTER:
+		t->inside = top_find_cell(t, t->cell) != NULL;
+		break;
 	case 'K':
 		if (top_find_cell(t, t->cell) != NULL && is_sure(t, 'K', "kill this cell"))
 			kill_one(t);
@@ -260,21 +303,38 @@ top_press(struct top *t, int key)
 		type_reason(t, key);
 		return;
 	}
+	if (t->filters) {
+		type_filter(t, key);
+		return;
+	}
 	if (key != t->armed)
 		t->armed = 0;
 	if (t->help) {
 		t->help = false;
 		return;
 	}
+	if (t->inside && (key == 'q' || key == 'u' || key == ESCAPE || key == KEY_BACKSPACE || is_enter(key))) {
+		t->inside = false;
+		return;
+	}
 	switch (key) {
 	case 'q':
 		t->quit = true;
+		break;
+	case '/':
+		t->filters = true;
+		t->filter[0] = '\0';
+		t->pane = TOP_CELLS;
+		break;
+	case 's':
+		sort_by_next(t);
 		break;
 	case '?':
 	case 'h':
 		t->help = true;
 		break;
 	case '\t':
+		t->inside = false;
 		t->pane = t->pane == TOP_CELLS && t->n_asked > 0 ? TOP_ASKED : TOP_CELLS;
 		break;
 	case 'j':

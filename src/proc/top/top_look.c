@@ -121,6 +121,7 @@ ask_cell(struct top *t, int runtime, struct top_cell *cell)
 	cell->started_ns = info.started_ns;
 	cell->memory = info.memory;
 	cell->pids = info.pids;
+	cell->init = info.init;
 	cell->has_policy = info.spec.has_policy;
 	if (cell->command[0] == '\0')
 		put_command(cell, &info.spec);
@@ -149,14 +150,72 @@ add_cell(struct top *t, const struct cell_entry *entry)
 	return 0;
 }
 
-static int
-by_start(const void *a, const void *b)
-{
-	const struct top_cell *x = a, *y = b;
+/* ---- order ---- */
 
+static bool
+has_word(const char *text, const char *word)
+{
+	return strcasestr(text, word) != NULL;
+}
+
+static bool
+is_wanted(const struct top *t, const struct top_cell *cell)
+{
+	return t->filter[0] == '\0' || has_word(cell->entry.id, t->filter) || has_word(cell->entry.name, t->filter) ||
+	       has_word(cell->command, t->filter) || has_word(cell->principal, t->filter);
+}
+
+/* The larger first. */
+static int
+by_number(double x, double y)
+{
+	return x > y ? -1 : x < y;
+}
+
+static int
+by_start(const struct top_cell *x, const struct top_cell *y)
+{
 	if (x->started_ns != y->started_ns)
 		return x->started_ns < y->started_ns ? 1 : -1;
 	return strcmp(x->entry.id, y->entry.id);
+}
+
+static const char *
+name_of(const struct top_cell *cell)
+{
+	return cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id;
+}
+
+static int
+by_sort(const void *a, const void *b, void *arg)
+{
+	const struct top_cell *x = a, *y = b;
+	const struct top *t = arg;
+	int r = is_wanted(t, y) - is_wanted(t, x);
+
+	if (r != 0)
+		return r;
+	if (t->sort == TOP_BY_NAME)
+		r = strcmp(name_of(x), name_of(y));
+	else if (t->sort == TOP_BY_CPU)
+		r = by_number(x->cpu_percent, y->cpu_percent);
+	else if (t->sort == TOP_BY_MEMORY)
+		r = by_number((double)x->memory, (double)y->memory);
+	else if (t->sort == TOP_BY_REQUESTS)
+		r = by_number((double)x->sum.total.requests, (double)y->sum.total.requests);
+	else if (t->sort == TOP_BY_REFUSED)
+		r = by_number((double)x->sum.total.refused, (double)y->sum.total.refused);
+	return r != 0 ? r : by_start(x, y);
+}
+
+void
+top_sort_cells(struct top *t)
+{
+	if (t->n_cells > 0)
+		qsort_r(t->cells, t->n_cells, sizeof(*t->cells), by_sort, t);
+	t->n_shown = 0;
+	while (t->n_shown < t->n_cells && is_wanted(t, &t->cells[t->n_shown]))
+		t->n_shown++;
 }
 
 static void
@@ -175,8 +234,6 @@ drop_gone(struct top *t)
 		n++;
 	}
 	t->n_cells = n;
-	if (n > 0)
-		qsort(t->cells, n, sizeof(*t->cells), by_start);
 }
 
 int
@@ -204,6 +261,8 @@ top_look(struct top *t, struct err *err)
 			read_timeline(cell, state, room);
 	}
 	drop_gone(t);
+	top_look_procs(t);
+	top_sort_cells(t);
 	top_sort_asked(t);
 	return 0;
 }

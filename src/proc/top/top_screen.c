@@ -187,6 +187,7 @@ draw_asked_row(const struct top *t, const struct top_asked *asked, int y)
 	bool chosen = t->pane == TOP_ASKED && strcmp(asked->id, t->approval) == 0;
 	char left[NUM_TEXT_MAX + 8] = "", age[NUM_TEXT_MAX];
 	int64_t seconds = asked->until_s - (int64_t)time(NULL);
+	int name = COLS >= 80 ? 20 : COLS >= 50 ? 12 : 0;
 
 	if (asked->until_s != 0) {
 		num_format_duration(age, seconds > 0 ? (uint64_t)seconds * 1000 : 0);
@@ -197,7 +198,8 @@ draw_asked_row(const struct top *t, const struct top_asked *asked, int y)
 	/* From now on a key answers it. */
 	if (chosen && io_now_ms() - t->chosen_ms >= TOP_EYE_MS)
 		put(y, 0, 1, ">");
-	put(y, 1, COLS - 16, asked->what);
+	put(y, 1, COLS - 18 - name, asked->what);
+	put(y, COLS - 15 - name, name - 1, asked->name);
 	ink(t, chosen ? INK_BAR : seconds < 60 ? INK_BAD : INK_PLAIN, false);
 	put(y, COLS - 14, 14, left);
 	return y + 1;
@@ -233,11 +235,16 @@ struct column {
 	int from;                       /* minimum width of the terminal to show it */
 };
 static const struct column columns[] = {
-	{ "STATE", 7, false, 0 }, { "CELL", 18, false, 0 }, { "AGE", 8, true, 60 }, { "MEMORY", 8, true, 120 },
-	{ "PROCS", 6, true, 132 }, { "REQUESTS", 9, true, 70 }, { "REFUSED", 8, true, 70 },
+	{ "STATE", 7, false, 0 }, { "CELL", 18, false, 0 }, { "AGE", 8, true, 60 }, { "CPU", 5, true, 96 },
+	{ "MEMORY", 8, true, 104 }, { "PROCS", 6, true, 140 }, { "REQUESTS", 9, true, 70 }, { "REFUSED", 8, true, 70 },
 	{ "IN", 7, true, 110 }, { "OUT", 7, true, 110 }, { "BUDGET", 14, false, 90 },
 	{ "LAST REFUSAL / COMMAND", 0, false, 0 },
 };
+
+#define LAST_COLUMN (ARRAY_LEN(columns) - 1)
+/* The column of each order. */
+static const size_t sorted[TOP_SORTS] = { [TOP_BY_AGE] = 2, [TOP_BY_NAME] = 1, [TOP_BY_CPU] = 3,
+	[TOP_BY_MEMORY] = 4, [TOP_BY_REQUESTS] = 6, [TOP_BY_REFUSED] = 7 };
 
 static int
 put_column(int y, int x, const struct column *column, const char *text)
@@ -249,6 +256,15 @@ put_column(int y, int x, const struct column *column, const char *text)
 		return x;
 	put(y, column->right && len < width ? x + width - len : x, width, text);
 	return x + width + 1;
+}
+
+static void
+format_cpu(char text[NUM_TEXT_MAX], const struct top_cell *cell)
+{
+	if (!cell->has_cpu)
+		snprintf(text, NUM_TEXT_MAX, "-");
+	else
+		snprintf(text, NUM_TEXT_MAX, "%.0f%%", cell->cpu_percent);
 }
 
 /* Use of the fullest budget in percent; -1: none. */
@@ -267,10 +283,25 @@ format_budget(char text[NUM_TEXT_MAX], const struct top_cell *cell)
 	return percent;
 }
 
+/* The last refusal; an attempt to steal a secret is more important.  "": there was none. */
+static void
+format_last(char ret_text[TOP_TEXT], const struct top_cell *cell)
+{
+	const struct audit_refusal *last = cell->sum.total.thefts > 0 ? &cell->sum.theft : &cell->sum.refusal;
+	char text[2 * CELL_REFUSAL_TEXT + 40];
+
+	ret_text[0] = '\0';
+	if (last->what[0] == '\0')
+		return;
+	snprintf(text, sizeof(text), "%s%s  %s", cell->sum.total.thefts > 0 ? "TRIED TO STEAL A SECRET: " : "",
+	         last->what, last->why);
+	top_safe(ret_text, text);
+}
+
 static enum ink
 kind_of(const struct top_cell *cell)
 {
-	return !cell->answers ? INK_BAD : cell->state == CONTROL_STATE_FROZEN ? INK_COLD :
+	return !cell->answers || cell->sum.total.thefts > 0 ? INK_BAD : cell->state == CONTROL_STATE_FROZEN ? INK_COLD :
 	       cell->state == CONTROL_STATE_DEAD ? INK_DIM : INK_OK;
 }
 
@@ -279,41 +310,35 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 {
 	const struct audit_slot *total = &cell->sum.total;
 	bool chosen = t->pane == TOP_CELLS && strcmp(cell->entry.id, t->cell) == 0;
-	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[2 * CELL_REFUSAL_TEXT + 8];
+	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[TOP_TEXT];
 	uint64_t now_s = (uint64_t)time(NULL);
 	int x = 1, percent;
 
 	num_format_duration(text[2], now_s > cell->started_ns / 1000000000 ?
 	                    (now_s - cell->started_ns / 1000000000) * 1000 : 1000);
-	format_bytes(text[3], cell->memory);
-	format_count(text[4], cell->pids);
-	format_count(text[5], total->requests);
-	format_count(text[6], total->refused);
-	format_bytes(text[7], total->bytes_in);
-	format_bytes(text[8], total->bytes_out);
-	percent = format_budget(text[9], cell);
+	format_cpu(text[3], cell);
+	format_bytes(text[4], cell->memory);
+	format_count(text[5], cell->pids);
+	format_count(text[6], total->requests);
+	format_count(text[7], total->refused);
+	format_bytes(text[8], total->bytes_in);
+	format_bytes(text[9], total->bytes_out);
+	percent = format_budget(text[10], cell);
 	ink(t, chosen ? INK_BAR : kind_of(cell), chosen);
 	if (chosen)
 		fill_line(y);
 	x = put_column(y, x, &columns[0], cell_state_word(cell->answers ? cell->state : CONTROL_STATE_SILENT, cell->waiting));
 	ink(t, chosen ? INK_BAR : INK_PLAIN, true);
 	x = put_column(y, x, &columns[1], cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id);
-	for (size_t i = 2; i < 10; i++) {
-		bool bad = (i == 6 && total->refused > 0) || (i == 9 && percent >= 100);
+	for (size_t i = 2; i < LAST_COLUMN; i++) {
+		bool bad = (i == 7 && total->refused > 0) || (i == 10 && percent >= 100);
 
-		ink(t, chosen ? INK_BAR : bad ? INK_BAD : i == 9 && percent >= 80 ? INK_WARN : INK_PLAIN, false);
+		ink(t, chosen ? INK_BAR : bad ? INK_BAD : i == 10 && percent >= 80 ? INK_WARN : INK_PLAIN, false);
 		x = put_column(y, x, &columns[i], text[i]);
 	}
-	snprintf(last, sizeof(last), "%s  %s", cell->sum.refusal.what, cell->sum.refusal.why);
-	ink(t, chosen ? INK_BAR : cell->sum.refusal.what[0] != '\0' ? INK_BAD : INK_PLAIN, false);
-	if (cell->sum.refusal.what[0] != '\0') {
-		char safe[TOP_TEXT];
-
-		top_safe(safe, last);
-		put_column(y, x, &columns[10], safe);
-	} else {
-		put_column(y, x, &columns[10], cell->command);
-	}
+	format_last(last, cell);
+	ink(t, chosen ? INK_BAR : last[0] != '\0' ? INK_BAD : INK_PLAIN, total->thefts > 0);
+	put_column(y, x, &columns[LAST_COLUMN], last[0] != '\0' ? last : cell->command);
 }
 
 static void
@@ -327,14 +352,102 @@ draw_cells(struct top *t, int y)
 	ink(t, INK_PLAIN, true);
 	attron(A_UNDERLINE);
 	fill_line(y);
-	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+		attr_t mark = i == sorted[t->sort] ? A_REVERSE : A_NORMAL;
+
+		attron(mark);
 		x = put_column(y, x, &columns[i], columns[i].name);
+		attroff(mark);
+	}
 	if (at < t->first_cell)
 		t->first_cell = at;
 	if (rows > 0 && at >= t->first_cell + rows)
 		t->first_cell = at - rows + 1;
-	for (size_t i = t->first_cell; i < t->n_cells && i < t->first_cell + rows; i++)
+	for (size_t i = t->first_cell; i < t->n_shown && i < t->first_cell + rows; i++)
 		draw_cell(t, &t->cells[i], ++y);
+	ink(t, INK_DIM, false);
+	if (t->n_cells == 0)
+		put(y + 2, 2, COLS - 3, "No cell runs. Start one: `cloister run claude`, or `cloister run -w . -- sh`");
+	else if (t->n_shown == 0)
+		put(y + 2, 2, COLS - 3, "No cell matches: / and Escape show all");
+}
+
+/* ---- one cell ---- */
+
+static int
+draw_budgets(const struct top *t, const struct top_cell *cell, int y)
+{
+	char text[NUM_TEXT_MAX];
+
+	if (format_budget(text, cell) >= 0)
+		draw_fact(t, y++, "budget", text);
+	return y;
+}
+
+static int
+draw_figures(const struct top *t, const struct top_cell *cell, int y)
+{
+	const struct audit_slot *total = &cell->sum.total;
+	char cpu[NUM_TEXT_MAX], memory[NUM_TEXT_MAX], procs[NUM_TEXT_MAX], in[NUM_TEXT_MAX], out[NUM_TEXT_MAX],
+	     text[8 * NUM_TEXT_MAX];
+
+	format_cpu(cpu, cell);
+	format_bytes(memory, cell->memory);
+	format_count(procs, cell->pids);
+	format_bytes(in, total->bytes_in);
+	format_bytes(out, total->bytes_out);
+	snprintf(text, sizeof(text), "cpu %s, memory %s, processes %s", cpu, memory, procs);
+	draw_fact(t, y++, "uses", text);
+	snprintf(text, sizeof(text), "%llu requests, %llu refused, %s in, %s out",
+	         (unsigned long long)total->requests, (unsigned long long)total->refused, in, out);
+	draw_fact(t, y++, "network", text);
+	return y;
+}
+
+static void
+draw_event(const struct top *t, const struct top_event *e, int y)
+{
+	bool refused = strcmp(e->verdict, "deny") == 0 || strcmp(e->verdict, "ask") == 0;
+	int x;
+
+	ink(t, INK_DIM, false);
+	put(y, 2, 9, e->time);
+	ink(t, refused ? INK_BAD : INK_PLAIN, false);
+	put(y, 12, 10, e->type);
+	put(y, 23, 6, e->verdict);
+	x = put(y, 30, COLS - 31, e->what);
+	put(y, x + 2, COLS - x - 3, e->why);
+}
+
+static void
+draw_inside(const struct top *t)
+{
+	const struct top_cell *cell = top_find_cell(t, t->cell);
+	OWN(freep) struct top_event *events = calloc(TOP_EVENTS_MAX, sizeof(*events));
+	size_t rows, n;
+	char last[TOP_TEXT];
+	int y = 2;
+
+	if (cell == NULL || events == NULL)
+		return;
+	ink(t, kind_of(cell), true);
+	put(y, 2, 40, cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id);
+	ink(t, INK_DIM, false);
+	put(y++, COLS > 60 ? 44 : 22, 20, cell->entry.id);
+	draw_fact(t, y++, "command", cell->command);
+	if (cell->principal[0] != '\0')
+		draw_fact(t, y++, "for", cell->principal);
+	y = draw_figures(t, cell, y);
+	y = draw_budgets(t, cell, y);
+	format_last(last, cell);
+	if (last[0] != '\0')
+		draw_fact(t, y++, "refused", last);
+	ink(t, INK_PLAIN, true);
+	put(++y, 2, COLS - 3, "Newest events");
+	rows = LINES - 3 > y ? (size_t)(LINES - 3 - y) : 0;
+	n = top_events(cell, events, rows < TOP_EVENTS_MAX ? rows : TOP_EVENTS_MAX);
+	for (size_t i = 0; i < n; i++)
+		draw_event(t, &events[i], ++y);
 }
 
 /* ---- the frame ---- */
@@ -343,23 +456,36 @@ static void
 draw_head(const struct top *t)
 {
 	char text[160];
-	size_t frozen = 0;
+	size_t frozen = 0, thieves = 0;
+	int x;
 
-	for (size_t i = 0; i < t->n_cells; i++)
+	for (size_t i = 0; i < t->n_cells; i++) {
 		frozen += t->cells[i].state == CONTROL_STATE_FROZEN;
+		thieves += t->cells[i].sum.total.thefts > 0;
+	}
 	snprintf(text, sizeof(text), " cloister   %zu cell%s   %zu frozen   %zu waiting", t->n_cells,
 	         t->n_cells == 1 ? "" : "s", frozen, t->n_asked);
 	ink(t, INK_BAR, true);
 	fill_line(0);
-	put(0, 0, COLS, text);
+	x = put(0, 0, COLS, text);
+	if (t->filter[0] != '\0') {
+		snprintf(text, sizeof(text), "   filter: %s", t->filter);
+		x = put(0, x, COLS - x, text);
+	}
+	if (thieves > 0) {
+		snprintf(text, sizeof(text), " %zu tried to steal a secret ", thieves);
+		ink(t, INK_BAD, true);
+		attron(A_REVERSE);
+		put(0, x + 3, COLS - x - 3, text);
+	}
 }
 
 static void
 draw_foot(const struct top *t)
 {
-	const char *keys = t->pane == TOP_ASKED ?
+	const char *keys = t->inside ? " q back  j/k other cells  z freeze/thaw  K kill  ? keys" : t->pane == TOP_ASKED ?
 		" a approve once  f for 10m  r refuse  tab cells  ! freeze all  ? keys  q quit" :
-		" j/k move  z freeze/thaw  K kill  tab approvals  ! freeze all  ? keys  q quit";
+		" j/k move  enter look  / filter  s sort  z freeze/thaw  K kill  tab approvals  ? keys  q quit";
 
 	ink(t, t->said_bad ? INK_BAD : INK_OK, true);
 	put(LINES - 2, 1, COLS - 1, t->said);
@@ -369,6 +495,10 @@ draw_foot(const struct top *t)
 		int x = put(LINES - 1, 0, COLS, " Reason, which the agent sees: ");
 
 		put(LINES - 1, x, COLS - x, t->reason);
+	} else if (t->filters) {
+		int x = put(LINES - 1, 0, COLS, " Show only cells with: ");
+
+		put(LINES - 1, x, COLS - x, t->filter);
 	} else {
 		put(LINES - 1, 0, COLS, keys);
 	}
@@ -381,7 +511,8 @@ draw_help(const struct top *t)
 		"a      approve the chosen request, this once", "f      approve every request of its rule, "
 		"for 10 minutes",
 		"r      refuse it, with a reason that the agent sees", "j, k   move, as the arrow keys do",
-		"tab    switch between approvals and cells", "z      freeze or thaw the chosen cell", "K      "
+		"tab    switch between approvals and cells", "enter  look at the chosen cell; again, or q, goes back",
+		"/      show only some cells; Escape shows all", "s      sort by age, name, processor, memory, requests, refusals", "z      freeze or thaw the chosen cell", "K      "
 		"kill it (press twice)",
 		"!      freeze every cell (press twice); `cloister kill --all` ends them", "q      leave; cells are not touched",
 	};
@@ -401,6 +532,8 @@ top_draw(struct top *t)
 	draw_head(t);
 	if (t->help)
 		draw_help(t);
+	else if (t->inside)
+		draw_inside(t);
 	else
 		draw_cells(t, draw_asked(t, 2));
 	draw_foot(t);

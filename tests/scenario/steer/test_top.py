@@ -99,7 +99,7 @@ def test_approvals_with_a_key(online):
     top = Top(online.operator, columns=160)
     top.see(r" desk .* 0% requests ")
     one = a.curl("-H", "Content-Type: application/json", "-d", '{"to": "ann"}', f"{UP}/echo?page=2")
-    top.see(r"^[ >]POST up\.example\.test/echo .* left$")
+    top.see(r"^[ >]POST up\.example\.test/echo .* desk .* left$")
     for part in ("1 waits for an answer", "cell +desk", "reason +somebody must look", r"rule +ask up\.example\.test", "body +application/json 13",
                  'to: "ann"', 'page = "2"', "approvers +any operator"):
         top.see(part)
@@ -142,6 +142,38 @@ def test_the_oldest_is_asked_first(online):
         for cell, process, shown in waiting:
             cell.answer("refuse", shown["id"], "--reason", "no").ok()
             cell.end(process)
+
+
+@only_user                       # whose cells may have no cgroup: their processes are measured
+def test_measured_sorted_filtered_and_looked_at(operator):
+    operator.detach("--name", "busy", "--", "sh", "-c", "while :; do :; done")
+    operator.detach("--name", "idle", "--", "sleep", "infinity")
+    top = Top(operator, columns=160)
+    top.see(r"^ running +busy +\S+ +[1-9]\d*% +[\d.]+[KM] ")
+    top.see(r"^ running +idle +\S+ +0% +[\d.]+[KM] ")
+
+    def order():
+        return [line.split()[1] for line in top.lines() if line.startswith(" running ")]
+    assert order() == ["idle", "busy"]                  # the newest first
+    top.type("ss")
+    top.see("sorted by processor time")
+    wait_until(lambda: top._read(0.2) is not None and order() == ["busy", "idle"], "the busy one is first")
+    top.type("/IDL")
+    top.see("Show only cells with: IDL")
+    top.gone(r"^ running +busy")
+    top.type("\r")
+    top.see("filter: IDL")
+    top.type("\r")
+    top.see("command +sleep infinity")
+    top.see(r"^  \d\d:\d\d:\d\d +cell\.boot")
+    top.see("q back")
+    top.type("q")
+    top.see(r"^ running +idle")
+    top.type("/\x1b")
+    top.see(r"^ running +busy")
+    top.type("q")
+    assert top.end() == 0
+    top.close()
 
 
 @only_user
