@@ -91,7 +91,7 @@ DIFFS = {"site/src/app.js": """M site/src/app.js
 -const limit = 10;
 +const limit = 100;
 +const title = "<script>document.title='owned'</script>";
- 
+ // The rows are drawn once.
  render(document.body, limit);
 @@ -40,3 +41,3 @@ function last()
  \treturn rows

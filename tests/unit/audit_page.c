@@ -168,3 +168,32 @@ TEST(audit_tally)
 	n = audit_tally_over_time(&t, 0, 1, slots, &step);
 	CHECK(n == 1 && slots[0].requests == 22);
 }
+
+TEST(audit_tally_window)
+{
+	static struct audit_tally t;
+	struct audit_slot slots[4] = {0};
+
+	CHECK(tell(&t, 1, "\"type\":\"http\",\"verdict\":\"allow\"") == 0);
+	CHECK(tell(&t, 2, "\"host\":\"a.example\",\"method\":\"GET\",\"note\":\"a placeholder\",\"path\":\"/\","
+	           "\"port\":443,\"scheme\":\"https\",\"type\":\"http\",\"verdict\":\"deny\",\"why\":\"exfiltration\"") ==
+	      AUDIT_WAS_REFUSAL);
+	CHECK(tell(&t, 3, "\"host\":\"b.example\",\"type\":\"dns\",\"verdict\":\"deny\",\"why\":\"no-rule\"") ==
+	      AUDIT_WAS_REFUSAL);
+	CHECK(t.total.thefts == 1);
+	CHECK_STR(t.theft.what, "GET https://a.example/");
+	CHECK_STR(t.theft.why, "a placeholder");
+	CHECK_STR(t.refusal.what, "name b.example");
+	/* Seconds 1 to 3, in slots of two seconds; then a window that begins later. */
+	audit_tally_add_window(&t, t.since_s, 2, slots, 4);
+	CHECK(slots[0].requests == 2 && slots[0].thefts == 1 && slots[0].refused == 1 && slots[1].refused == 1);
+	CHECK(slots[2].requests == 0 && slots[3].requests == 0);
+	audit_tally_add_window(&t, t.since_s + 2, 1, slots, 1);
+	CHECK(slots[0].refused == 2 && slots[0].requests == 2);
+	/* Longer slots of the tally are spread, and nothing is lost. */
+	CHECK(tell(&t, 1000, "\"received\":10,\"type\":\"http\",\"verdict\":\"allow\"") == 0);
+	memset(slots, 0, sizeof(slots));
+	audit_tally_add_window(&t, t.since_s, 1, slots, 4);
+	CHECK(t.step_s == 4 && slots[0].requests == 1 && slots[1].requests == 1 && slots[0].thefts == 1);
+	CHECK(slots[0].refused + slots[1].refused + slots[2].refused + slots[3].refused == 2);
+}

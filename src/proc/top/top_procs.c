@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,11 +66,15 @@ parse_stat(const char *text, struct top_proc *ret_proc)
 static void
 add_proc(struct procs *p, int proc, const char *name)
 {
-	struct top_proc one = { .pid = atoi(name) }, *more;
+	struct top_proc one = {0}, *more;
 	char path[32], text[STAT_MAX];
 	OWN(closep) int fd = -1;
+	uint64_t pid;
 	ssize_t n;
 
+	if (num_parse_count(name, 1, INT_MAX, &pid, NULL) < 0)
+		return;
+	one.pid = (int)pid;
 	snprintf(path, sizeof(path), "%d/stat", one.pid);
 	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);

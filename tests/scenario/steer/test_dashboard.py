@@ -709,15 +709,18 @@ def test_theme_switch(chromium, fake):
 def test_screenshots(chromium, fake):
     fake.ask(approval(1, needs=2, approvers=["alice", "token:ops", "uid:1000"], given=[{"by": "user:carol", "time": at(1)}], frozen=True))
     fake.ask(approval(2))
+    for n in range(3, 50):
+        fake.ask({**approval(n), "path": "/repos/acme/site/issues", "until": at(400)})
     DOCS.mkdir(exist_ok=True)
     for name, hash, wait, how in [
             ("cells", "#/cells", ".row", {}), ("cells-dark", "#/cells", ".row", {"scheme": "dark"}),
             ("cell", "#/cell/c0000001", ".timeline .row", {}), ("approvals", "#/approvals", ".card[data-armed]", {}),
+            ("changes", "#/cell/e0000001/changes", ".diff.review .add", {"height": 640}), ("audit", "#/audit", ".acts-list li", {"height": 480}),
             ("policy", "#/cell/c0000001/policy", ".rules li", {"height": 900}), ("phone", "#/approvals", ".card[data-armed]", {"width": 360, "height": 740})]:
         chromium.open(fake.url + "/#code=once", time=START + 30, **{"height": 720, "width": 1200, **how})
-        chromium.see(".row")
+        chromium.see(".glance")
         go(chromium, hash, wait)
-        if name == "cell":
+        if name.startswith("cell"):
             chromium.see(".plots svg")
         if name == "policy":
             text = chromium("value", what=".editor textarea")
