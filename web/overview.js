@@ -14,6 +14,7 @@ const SEEN = "cloister.thefts";         // by cell: how many attempts somebody h
 const SEEN_MAX = 200;
 const RECENT_S = 7 * 86400;             // an ended cell's attempts and changes are news for so long
 const SHOWN_MAX = 4;
+const TOGETHER_MAX = 3;
 const CHART_HEIGHT = 176;
 const AGAIN_MS = 10000;
 const RANGES = [["60", "1 hour"], ["360", "6 hours"], ["1440", "1 day"], ["10080", "7 days"]];
@@ -55,16 +56,19 @@ function needs() {
 		list.push({ kind: "warn", icon: "hand", what: `${alike.length > 1 ? `${alike.length} times ` : ""}${nameOf(alike[0])}`,
 			more: `${cells.size === 1 ? alike[0].name || alike[0].cell : `${cells.size} cells`} · waits for your answer${Number.isFinite(left) ? `, ${left > 0 ? `${span(left)} left` : "timing out"}` : ""}`, href: "#/approvals" });
 	}
-	for (const cell of live.cells.values()) {
-		if (cell.state === "not answering")
-			list.push({ kind: "bad", icon: "alert", what: `${called(cell)} does not answer`, more: "its supervisor is stopped or busy", href: cellHref(cell.id) });
-		else if ((cell.budget?.fraction ?? 0) >= 1)
-			list.push({ kind: "warn", icon: "gauge", what: `${called(cell)} has used up a budget`, more: `${cell.budget.name ?? ""} ${cell.budget.kind ?? ""}`.trim().replace("_", " "), href: cellHref(cell.id, "/budget") });
-	}
-	for (const cell of ended.cells)
-		if (cell.changes)
-			list.push({ kind: "info", icon: "file", what: `${called(cell)} changed files`, more: `ended ${age(cell.ended ?? cell.started)} ago · review, then apply or discard`, href: cellHref(cell.id, "/changes") });
+	const cells = [...live.cells.values()];
+	list.push(...together(cells.filter(cell => cell.state === "not answering"), "bad", "alert", ["does not answer", "do not answer"], () => "its supervisor is stopped or busy", "", "#/cells"),
+		...together(cells.filter(cell => cell.state !== "not answering" && (cell.budget?.fraction ?? 0) >= 1), "warn", "gauge", ["has used up a budget", "have used up a budget"],
+			cell => `${cell.budget.name ?? ""} ${cell.budget.kind ?? ""}`.trim().replace("_", " "), "/budget", "#/cells"),
+		...together(ended.cells.filter(cell => cell.changes), "info", "file", ["changed files", "changed files"], cell => `ended ${age(cell.ended ?? cell.started)} ago · review, then apply or discard`, "/changes", "#/cells/ended"));
 	return list;
+}
+
+// One row for each of a few CELLS, one for all of many.
+function together(cells, kind, name, [one, all], more, part, href) {
+	if (cells.length <= TOGETHER_MAX)
+		return cells.map(cell => ({ kind, icon: name, what: `${called(cell)} ${one}`, more: more(cell), href: cellHref(cell.id, part) }));
+	return [{ kind, icon: name, what: `${whole(cells.length)} cells ${all}`, more: `${cells.slice(0, 3).map(called).join(", ")} and ${cells.length - 3} more`, href }];
 }
 
 function needRow(need) {
