@@ -3,11 +3,11 @@
 import { get } from "./api.js";
 import { follow, live } from "./live.js";
 
-const LIMIT = 500;
+const LIMIT = 200;
 const SOON_MS = 700;                    // after a cell has gone: its end is written by then
 const AGAIN_MS = 30000;
 
-export const ended = { cells: [], known: false };
+export const ended = { cells: [], known: false, more: false };
 
 const watchers = new Set();
 let timer = 0, was = new Set();
@@ -18,6 +18,7 @@ async function load() {
 	if (said) {
 		ended.cells = said.cells.filter(cell => !live.cells.has(cell.id));
 		ended.known = true;
+		ended.more = said.cells.length >= LIMIT;
 		for (const then of watchers)
 			then();
 	}

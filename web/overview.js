@@ -8,7 +8,7 @@ import { age, count, now, seconds, size, span, whole } from "./format.js";
 import { groupsOf, nameOf } from "./groups.js";
 import { live, pending } from "./live.js";
 import { Chart } from "./chart.js";
-import { attempt } from "./ui.js";
+import { attempt, sureButton } from "./ui.js";
 
 const SEEN = "cloister.thefts";         // by cell: how many attempts somebody has looked at
 const SEEN_MAX = 200;
@@ -135,7 +135,7 @@ export class Overview {
 		return h("li", null, h("span", null, h("a", { class: "t", href: cellHref(cell.id) }, called(cell)), ` ${many(cell.thefts, "attempt")}, the last ${age(cell.last_theft.time)} ago: `, h("code", { class: "t" }, cell.last_theft.what)),
 			h("small", { class: "t" }, cell.last_theft.why), h("span", { class: "acts" },
 				runs && cell.state !== "frozen" && cell.can_freeze !== false ? h("button", { type: "button", onclick: () => act("freeze", "Frozen") }, icon("freeze"), " Freeze") : null,
-				runs ? h("button", { type: "button", class: "bad", onclick: () => act("kill", "Killed") }, "Kill") : null,
+				runs ? sureButton("Kill", "Press again to kill", () => act("kill", "Killed"), { class: "bad" }) : null,
 				h("button", { type: "button", onclick: () => {
 					saw(cell);
 					this.show();

@@ -168,7 +168,7 @@ class Cells {
 
 	showEnded() {
 		const items = ended.cells.filter(cell => matches({ ...cell, state: resultOf(cell)[0] }, this.filter));
-		setText(this.choices[1].lastChild, ended.known ? String(ended.cells.length) : "");
+		setText(this.choices[1].lastChild, ended.known ? `${ended.cells.length}${ended.more ? "+" : ""}` : "");
 		this.past.element.hidden = this.which !== "ended" || items.length === 0;
 		this.list.element.hidden = this.which === "ended";
 		if (this.which !== "ended")

