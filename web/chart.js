@@ -113,8 +113,8 @@ export class Chart {
 		const path = list => list.map((n, at) => `${at === 0 ? "M" : "L"}${this.x(at + 0.5).toFixed(1)} ${y(n)}`).join("");
 		const area = list => `${path(list)}L${this.x(list.length - 0.5).toFixed(1)} ${this.height - BOTTOM}L${this.x(0.5).toFixed(1)} ${this.height - BOTTOM}Z`;
 		return this.frame(`${size(total(got))} bytes received and ${size(total(sent))} sent`, grid(this.width, this.height, top, size),
-			s("path", { class: "in area", d: area(got) }), s("path", { class: "in line", d: path(got) }),
-			s("path", { class: "out line", d: path(sent) }), this.nothing(got, sent), times(this.width, this.height, this.data));
+			total(got) + total(sent) > 0 && [s("path", { class: "in area", d: area(got) }), s("path", { class: "in line", d: path(got) }),
+				s("path", { class: "out line", d: path(sent) })], this.nothing(got, sent), times(this.width, this.height, this.data));
 	}
 
 	pointed(event) {

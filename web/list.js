@@ -81,7 +81,7 @@ export class List {
 		const height = this.height();
 		const top = this.body.getBoundingClientRect().top;
 		const first = Math.max(0, Math.floor(-top / height) - BEYOND);
-		const last = Math.min(this.items.length, Math.ceil((innerHeight - top) / height) + BEYOND);
+		const last = Math.min(this.items.length, Math.max(first + BEYOND, Math.ceil((innerHeight - top) / height) + BEYOND));
 		const wanted = `${this.items.length * height}px`;
 		if (this.body.style.height !== wanted)
 			this.body.style.height = wanted;

@@ -26,8 +26,8 @@ const SENTENCES = {
 	"log.repaired": e => [`cut off ${many(e.bytes, "byte")} that a crash left at the end`],
 	"records.dropped": e => [`dropped the records up to ${e.through}`],
 	"cell.started": e => ["started cell ", cellOf(e)],
-	"cell.ended": e => ["cell ", cellOf(e), ` ended with status ${e.status}, after ${many(e.size, "record")}`],
-	"cell.lost": e => ["cell ", cellOf(e), " was lost: its supervisor was killed"],
+	"cell.ended": e => ["Cell ", cellOf(e), ` ended with status ${e.status}, after ${many(e.size, "record")}`],
+	"cell.lost": e => ["Cell ", cellOf(e), " was lost: its supervisor was killed"],
 	"cell.pruned": e => ["removed the timeline of cell ", cellOf(e)],
 	"cell.policy": e => ["set the policy of cell ", cellOf(e)],
 	"cell.allow": e => ["allowed ", word(e.rule ?? "a rule"), " in cell ", cellOf(e)],
@@ -58,7 +58,7 @@ const SENTENCES = {
 	"folder.trusted": e => ["trusted the folder ", word(e.folder)],
 	"profile.trusted": e => ["trusted the profile ", word(e.profile)],
 	"dispatch.asked": e => ["dispatched ", word(e.agent), e.principal ? ` for ${e.principal}` : ""],
-	"dispatch.ended": e => ["dispatch ", h("a", { class: "t", href: `#/dispatches/${encodeURIComponent(e.dispatch)}` }, e.dispatch), ` is ${e.state ?? "over"}`],
+	"dispatch.ended": e => ["Dispatch ", h("a", { class: "t", href: `#/dispatches/${encodeURIComponent(e.dispatch)}` }, e.dispatch), ` is ${e.state ?? "over"}`],
 	"dispatches.cancelled": e => [`cancelled ${many([e.dispatches].flat().length, "dispatch")}`],
 };
 
@@ -71,6 +71,8 @@ function sentence(e) {
 		.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", "))];
 }
 
+// What happens by itself has nobody who did it.
+const BY_ITSELF = new Set(["cell.ended", "cell.lost", "dispatch.ended"]);
 const whoOf = e => e.peer ?? e.by ?? (e.uid === undefined ? "cloister" : `uid ${e.uid}`);
 
 function proofOf(record) {
@@ -87,7 +89,7 @@ function entry(record) {
 		if (proof.childElementCount === 0)
 			fill(proof, proofOf(record));
 	} }, `Proof #${n}`);
-	return h("li", null, h("span", { class: "when", title: stamp(time) }, clock(time)), h("span", { class: "said" }, h("b", { class: "t" }, whoOf(event)), " ", sentence(event), event.why ? h("q", { class: "t" }, event.why) : null), button, proof);
+	return h("li", null, h("span", { class: "when", title: stamp(time) }, clock(time)), h("span", { class: "said" }, BY_ITSELF.has(event.type) ? null : [h("b", { class: "t" }, whoOf(event)), " "], sentence(event), event.why ? h("q", { class: "t" }, event.why) : null), button, proof);
 }
 
 // Newest first, under their days.
