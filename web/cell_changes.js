@@ -170,14 +170,21 @@ export class Changes {
 		this.apply.disabled = true;
 		try {
 			const said = await post(cellPath(this.id, "/changes/apply"), { ...(isAll ? {} : { paths }), ...(force ? { force } : {}) });
-			tell(`Applied ${many(said.applied, "change")}${said.held > 0 ? `; ${said.held} held back` : ""}`);
+			tell(`Applied ${many(said.applied, "change")}${said.held > 0 ? `; ${said.held} held back` : ""}`, said.conflicts > 0 ? "bad" : "ok");
 			await this.load();
+			if (said.conflicts > 0)
+				this.conflict(said.note ?? `${many(said.conflicts, "file")} changed here too (--force overwrites)`);
 			this.changed?.();
 		} catch (error) {
-			fill(this.said, h("div", { class: "conflict" }, h("p", { class: "t" }, error.message), /--force/.test(error.message) ?
-				sureButton("Overwrite them", "Press again: what was written here meanwhile is lost", () => this.put(true), { class: "bad" }) : null));
+			this.conflict(error.message);
 		}
 		this.apply.disabled = false;
+	}
+
+	// Why something was not applied; what changed here too can be overwritten.
+	conflict(message) {
+		fill(this.said, h("div", { class: "conflict" }, h("p", { class: "t" }, say(message, true)), /--force/.test(message) ?
+			sureButton("Overwrite them", "Press again: what was written here meanwhile is lost", () => this.put(true), { class: "bad" }) : null));
 	}
 
 	async discard() {

@@ -196,16 +196,30 @@ api_changes_diff(struct api_call *c)
 	return 0;
 }
 
-/* Each line names a file; "!" begins that of one that was held back. */
-static void
-count_lines(const struct buf *output, json_int_t *ret_applied, json_int_t *ret_held)
-{
-	bool begins = true;
+struct counts {
+	json_int_t applied, held, conflicts;
+};
 
-	for (size_t i = 0; i < output->len; i++) {
-		if (begins)
-			(*(output->data[i] == '!' ? ret_held : ret_applied))++;
-		begins = output->data[i] == '\n';
+/* Each line names a file; "!" begins that of one that was left alone, and its end is the reason. */
+static void
+count_lines(const struct buf *output, struct counts *ret_counts)
+{
+	static const char held[] = "(held back)";
+	const char *line = (const char *)output->data, *end = line + output->len, *newline;
+
+	for (; line < end; line = newline + 1) {
+		size_t len;
+
+		newline = memchr(line, '\n', (size_t)(end - line));
+		if (newline == NULL)
+			newline = end;
+		len = (size_t)(newline - line);
+		if (line[0] != '!')
+			ret_counts->applied++;
+		else if (len >= sizeof(held) - 1 && memcmp(newline - sizeof(held) + 1, held, sizeof(held) - 1) == 0)
+			ret_counts->held++;
+		else
+			ret_counts->conflicts++;
 	}
 }
 
@@ -229,7 +243,7 @@ api_changes_apply(struct api_call *c)
 	static const struct api_member members[] = { { "paths", API_TEXTS, false },
 		{ "force", API_TRUTH, false }, {0} };
 	OWN(command_free) struct command cmd = {0};
-	json_int_t applied = 0, held = 0;
+	struct counts counts = {0};
 	json_t *text;
 	char n[24];
 
@@ -245,12 +259,12 @@ api_changes_apply(struct api_call *c)
 	if (api_note_first(c, "changes.apply", (const char *const[][2]){ { "cell", c->id }, { "paths", n } },
 	                   2) < 0 || run(&cmd, &c->err) < 0)
 		return api_fail(c);
-	count_lines(&cmd.output, &applied, &held);
-	if (cmd.status != 0 && applied + held == 0)
+	count_lines(&cmd.output, &counts);
+	if (cmd.status != 0 && counts.applied + counts.held + counts.conflicts == 0)
 		return fail_with_note(c, &cmd);
 	text = json_stringn(cmd.output.len > 0 ? (const char *)cmd.output.data : "", cmd.output.len);
-	c->answer = json_pack("{s:s, s:I, s:I, s:b, s:o?, s:s?}", "cell", c->id, "applied", applied,
-	                      "held", held, "complete", cmd.status == 0, "text", text, "note", cmd.note);
+	c->answer = json_pack("{s:s, s:I, s:I, s:I, s:b, s:o?, s:s?}", "cell", c->id, "applied",
+	                      counts.applied, "held", counts.held, "conflicts", counts.conflicts, "complete", cmd.status == 0, "text", text, "note", cmd.note);
 	return 0;
 }
 
