@@ -111,7 +111,7 @@ export class Changes {
 		box.checked = !change.held;
 		const name = h("button", { type: "button", class: "plain", onclick: () => this.show(at) }, h("span", { class: `letter ${kind}`, title: change.change }, letter),
 			h("span", { class: "t" }, h("span", { class: "dim" }, this.isOne ? change.path.slice(0, cut) : `${change.workspace}/${change.path.slice(0, cut)}`), h("b", null, change.path.slice(cut)), change.type === "folder" ? "/" : ""));
-		return { change, box, name, element: h("li", null, box, name, change.held ? chip("held back", "warn") : null, h("small", { class: "dim" }, change.type === "file" && change.change !== "deleted" ? size(change.size) : change.type === "file" ? "" : change.type)) };
+		return { change, box, name, element: h("li", null, box, name, change.held ? chip("held back", "warn") : null, change.changed_here ? chip("changed here too", "cold") : null, h("small", { class: "dim" }, change.type === "file" && change.change !== "deleted" ? size(change.size) : change.type === "file" ? "" : change.type)) };
 	}
 
 	choose(on) {
@@ -140,7 +140,8 @@ export class Changes {
 			return;
 		this.at = at;
 		this.rows.forEach((other, i) => setAttr(other.name, "aria-current", i === at ? "true" : null));
-		const head = h("div", { class: "bar" }, h("h2", { class: "t" }, row.change.path), row.change.held ? chip("held back: it would run on this machine", "warn") : null);
+		const head = h("div", { class: "bar" }, h("h2", { class: "t" }, row.change.path), row.change.renamed_from ? h("span", { class: "dim t" }, `renamed from ${row.change.renamed_from}`) : null,
+			row.change.held ? chip("held back: it would run on this machine", "warn") : null);
 		const place = h("div", null, h("p", { class: "dim" }, "…"));
 		fill(this.diff, head, place);
 		const said = await get(cellPath(this.id, "/changes/diff"), { path: fullPath(row.change) }).catch(error => ({ text: "", note: error.message }));
