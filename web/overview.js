@@ -57,8 +57,8 @@ function needs() {
 			more: `${cells.size === 1 ? alike[0].name || alike[0].cell : `${cells.size} cells`} · waits for your answer${Number.isFinite(left) ? `, ${left > 0 ? `${span(left)} left` : "timing out"}` : ""}`, href: "#/approvals" });
 	}
 	const cells = [...live.cells.values()];
-	list.push(...together(cells.filter(cell => cell.state === "not answering"), "bad", "alert", ["does not answer", "do not answer"], () => "its supervisor is stopped or busy", "", "#/cells"),
-		...together(cells.filter(cell => cell.state !== "not answering" && (cell.budget?.fraction ?? 0) >= 1), "warn", "gauge", ["has used up a budget", "have used up a budget"],
+	list.push(...together(cells.filter(cell => cell.state === "silent"), "bad", "alert", ["does not answer", "do not answer"], () => "its supervisor is stopped or busy", "", "#/cells"),
+		...together(cells.filter(cell => cell.state !== "silent" && (cell.budget?.fraction ?? 0) >= 1), "warn", "gauge", ["has used up a budget", "have used up a budget"],
 			cell => `${cell.budget.name ?? ""} ${cell.budget.kind ?? ""}`.trim().replace("_", " "), "/budget", "#/cells"),
 		...together(ended.cells.filter(cell => cell.changes), "info", "file", ["changed files", "changed files"], cell => `ended ${age(cell.ended ?? cell.started)} ago · review, then apply or discard`, "/changes", "#/cells/ended"));
 	return list;
