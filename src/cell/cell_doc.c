@@ -218,6 +218,7 @@ static const struct member document_members[] = {
 	{ .name = "setups", .type = &setups },
 	{ .name = "starts", .type = &starts },
 	{ .name = "version", .type = &number_of_version, .with = "" },
+	{ .name = "waits", .type = &truth },
 	{ .name = "within", .type = &within },
 	{0}
 };

@@ -166,12 +166,13 @@ struct cell_spec {
 	bool claim;                     /* the id was chosen: creating its state entry claims it, or the
 	                                 * start is refused */
 	bool held;                      /* its agent starts on request: CONTROL_START */
+	bool waits;                     /* without an argv: it stays until its time is over, or it is ended */
 	bool keep;                      /* the state entry stays until it is discarded */
 	bool streams;                   /* detached: stdout and stderr are kept separately, instead of a
 	                                 * log */
 	bool input;                     /* detached: standard input is relayed to the agent */
 	char **setups;                  /* commands that run in the cell before the agent; NULL: none.
-	                                 * Without an argv, the cell ends after them */
+	                                 * Without an argv, the cell ends after them, unless it waits */
 	char **starts;                  /* "HASH[,HASH] WORD": the programs that one of these, or the agent,
 	                                 * executes if WORD starts it; NULL: any */
 	char *principal;                /* on whose behalf it runs; "" or NULL: nobody's */

@@ -56,7 +56,7 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
        FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAG_IMAGE = 4194304, FLAG_BARE = 8388608,
        FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAG_ENGINE = 134217728,
-       FLAGS = 268435455 };
+       FLAG_WAITS = 268435456, FLAGS = 536870911 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
@@ -118,7 +118,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->vm_boots ? FLAG_VM_BOOTS : 0) | (spec->vm_tap ? FLAG_VM_TAP : 0) |
 	               (spec->image.name != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0) |
 	               (spec->runtime != NULL ? FLAG_RUNTIME : 0) | (spec->bundle.layers != NULL ? FLAG_BUNDLE : 0) |
-	               (spec->held ? FLAG_HELD : 0) | (spec->engine != NULL ? FLAG_ENGINE : 0));
+	               (spec->held ? FLAG_HELD : 0) | (spec->engine != NULL ? FLAG_ENGINE : 0) |
+	               (spec->waits ? FLAG_WAITS : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -535,6 +536,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.claim = (flags & FLAG_CLAIM) != 0;
 	spec.keep = (flags & FLAG_KEEP) != 0;
 	spec.held = (flags & FLAG_HELD) != 0;
+	spec.waits = (flags & FLAG_WAITS) != 0;
 	spec.streams = (flags & FLAG_STREAMS) != 0;
 	spec.input = (flags & FLAG_INPUT) != 0;
 	spec.audit_strict = (flags & FLAG_STRICT) != 0;

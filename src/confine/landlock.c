@@ -156,6 +156,15 @@ landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
 	return 0;
 }
 
+/* A ruleset for scopes alone takes no rule: then nothing forbids it. */
+void
+landlock_allow_program(int ruleset, int program)
+{
+	const struct path_beneath_attr rule = { FS_EXECUTE | FS_READ_FILE, program };
+
+	(void)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
+}
+
 /* A ruleset without rules, or -1 on a kernel without Landlock. */
 static int
 make_empty(bool dials, int *ret_fd, struct err *err)

@@ -38,6 +38,7 @@ struct registry;
 #define DISPATCH_REASON_MAX 512
 #define DISPATCH_RETRIES_MAX 100
 #define DISPATCH_TIMEOUT_MAX (30ull * 24 * 3600 * 1000)   /* ms */
+#define DISPATCH_SANDBOX_TIME "1h"      /* of a sandbox without a time limit */
 #define DISPATCH_BOOT_MAX 40            /* a boot id, with its NUL */
 #define DISPATCH_DEPTH_MAX 16
 #define DISPATCH_CHAIN_MAX 1025         /* "a/b/c", with its NUL */

@@ -419,6 +419,10 @@ find_limits(struct resolving *v)
 	r = dispatch_limits_merge(json_object_get(v->agent, "limits"),
 	                          json_object_get(document, "limits"), wanted, v->n_capabilities,
 	                          v->request->timeout_ms, &limits, v->err);
+	/* A sandbox that nobody ends would stay for a day. */
+	if (r == 0 && json_is_true(json_object_get(v->agent, "sandbox")) && json_object_get(limits, "time") == NULL &&
+	    json_object_set_new(limits, "time", json_string(DISPATCH_SANDBOX_TIME)) < 0)
+		r = out_of_memory(v->err);
 	return r < 0 ? r : put(v, "limits", limits);
 }
 
@@ -512,7 +516,7 @@ find_root(struct resolving *v, struct dispatch_plan *plan)
 static int
 copy_agent(struct resolving *v)
 {
-	static const char *const names[] = { "command", "delegate", "state", "workspace" };
+	static const char *const names[] = { "command", "delegate", "sandbox", "state", "workspace" };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(names); i++) {

@@ -341,6 +341,8 @@ add_rest(const struct dispatch *d, const json_t *resolved, json_t *doc, struct e
 	    json_object_set(doc, "command", json_object_get(resolved, "command")) < 0 ||
 	    json_object_set(doc, "secrets", json_object_get(resolved, "secrets")) < 0 ||
 	    json_object_set_new(doc, "chain", json_string(d->chain)) < 0 ||
+	    (json_is_true(json_object_get(resolved, "sandbox")) &&
+	     json_object_set_new(doc, "waits", json_true()) < 0) ||
 	    (d->principal[0] != '\0' &&
 	     json_object_set_new(doc, "principal", json_string(d->principal)) < 0) ||
 	    (boundary[0] != '\0' &&

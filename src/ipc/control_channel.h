@@ -26,8 +26,8 @@ enum control_message {
 	CONTROL_DEAD,
 	/* u32 status, str cause */
 	CONTROL_ENDED,
-	/* as INIT_SPAWN without the handle; the descriptors must be pipes or
-	 * /dev/null; answered with CONTROL_STARTED, later CONTROL_EXITED */
+	/* as INIT_SPAWN without the handle and the hashes; the descriptors must be pipes or
+	 * /dev/null; optionally str by, as below; answered with CONTROL_STARTED, later CONTROL_EXITED */
 	CONTROL_EXEC,
 	/* u32 errno (0: it runs); fd: the terminal's master side, or a socket that stands for it */
 	CONTROL_STARTED,

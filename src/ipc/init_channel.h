@@ -85,7 +85,17 @@ enum init_message {
 };
 #define INIT_FRAME(message) (8 + (uint32_t)(message))   /* MUX_TYPES: a mux's own are below */
 
-enum init_spawn_flags { INIT_TTY = 1 };
+enum init_spawn_flags {
+	INIT_TTY = 1,
+	INIT_OWN = 2,                   /* the first word names one of init's own programs: proc/init/init_own.c */
+};
+/* Init's own programs.  They run as any other command of the cell, and exit with 0 or an errno. */
+#define INIT_OWN_WAIT "cloister-wait"           /* until a signal ends it */
+#define INIT_OWN_READ "cloister-read"           /* PATH MAX: a regular file of at most MAX bytes, to standard output */
+#define INIT_OWN_WRITE "cloister-write"         /* PATH SIZE: as many bytes of standard input, to a regular file */
+#define INIT_OWN_LIST "cloister-list"           /* PATH MAX: a folder's entries, as lines of JSON */
+#define INIT_OWN_WATCH "cloister-watch"         /* PATH yes|no: changes of a file or folder, as lines of JSON */
+#define INIT_OWN_DIAL "cloister-dial"           /* PORT: joins standard input and output with a port of the cell */
 
 /* Handle 0 is the agent: when it exits, so does init, and the cell ends. */
 #define INIT_HANDLE_AGENT 0

@@ -378,6 +378,18 @@ read_grantable(struct reading *o, const struct node *node, json_t **ret_value)
 	return r < 0 ? r : give(o, json_pack("{s:O,s:O}", "capabilities", capabilities, "secrets", secrets), ret_value);
 }
 
+/* Whether clients of the service may use its cell. */
+static int
+read_sandbox(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	bool is_plain = node != NULL && node->kind == NODE_SCALAR && node->plain;
+	bool yes = is_plain && strcmp(node->text, "true") == 0;
+
+	if (node != NULL && !node_is_null(node) && !yes && !(is_plain && strcmp(node->text, "false") == 0))
+		return node_err(o->err, node, "`sandbox` is true or false");
+	return give(o, json_boolean(yes), ret_value);
+}
+
 static int
 read_root(struct reading *o, const struct node *node, json_t **ret_value)
 {
@@ -498,6 +510,7 @@ static const struct member {
 		{ "workspace", read_workspace, true },
 		{ "state", read_state, true }, { "delegate", read_delegate, true },
 		{ "root", read_root, true }, { "grantable", read_grantable, true },
+		{ "sandbox", read_sandbox, true },
 	},
 	[REGISTRY_ENV] = {
 		{ "kind", read_kind, true }, { "version", read_version, true },

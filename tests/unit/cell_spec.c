@@ -40,7 +40,7 @@ sample(void)
 		.vm_disk = strdup("/d"), .vm_disk_hash = { 5, [HASH_LEN - 1] = 6 },
 		.vm_kernel_hash = { 1, [HASH_LEN - 1] = 2 }, .vm_initramfs_hash = { 3, [HASH_LEN - 1] = 4 },
 		.image = { layers_of_sample, strdup("a.example/b:1"), { 7, [HASH_LEN - 1] = 8 }, 33, 44, false, 0 }, .bare = true,
-		.held = true, .bundle = { .layers = layers_of_sample, .scratches = setups_of_sample, .uid = 33, .gid = 65535,
+		.held = true, .waits = true, .bundle = { .layers = layers_of_sample, .scratches = setups_of_sample, .uid = 33, .gid = 65535,
 			.groups = { 4, 5 }, .n_groups = 2, .rlimits = { { 7, 1, CELL_RLIMIT_NONE } },
 			.n_rlimits = 1, .first_uid = 100000, .first_gid = 1, .metacopy = true },
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
@@ -113,7 +113,7 @@ TEST(cell_spec_round_trip)
 	CHECK(out.bare && out.image.uid == 33 && out.image.gid == 44 &&
 	      memcmp(out.image.digest, in.image.digest, HASH_LEN) == 0);
 	CHECK_STR(out.bundle.layers[1], "/l/1");
-	CHECK(out.held && out.bundle.layers[2] == NULL && out.bundle.uid == 33 && out.bundle.gid == 65535 &&
+	CHECK(out.held && out.waits && out.bundle.layers[2] == NULL && out.bundle.uid == 33 && out.bundle.gid == 65535 &&
 	      out.bundle.n_rlimits == 1 && out.bundle.rlimits[0].soft == 1 &&
 	      out.bundle.rlimits[0].hard == CELL_RLIMIT_NONE && out.bundle.n_groups == 2 && out.bundle.groups[1] == 5 && out.bundle.first_uid == 100000 &&
 	      out.bundle.first_gid == 1 && out.bundle.metacopy && !out.bundle.readonly);

@@ -35,14 +35,14 @@ static const struct {
 	{ REGISTRY_AGENT, AGENT(""),
 	  "{\"boundary\":null,\"capabilities\":[],\"command\":[\"x\"],\"delegate\":null,"
 	  "\"description\":\"\",\"env\":[],\"grantable\":null,\"kind\":\"agent\",\"limits\":{},\"name\":\"a\",\"policy\":null,\"root\":null,\"runtime\":null,"
-	  "\"secrets\":[],\"state\":\"none\",\"version\":1,\"workspace\":null}" },
+	  "\"sandbox\":false,\"secrets\":[],\"state\":\"none\",\"version\":1,\"workspace\":null}" },
 	{ REGISTRY_AGENT, AGENT(",\"limits\":{\"cpus\":1.5,\"memory\":\"2G\"},\"secrets\":[\"A\",\"b/c=D\"],"
 	                        "\"delegate\":{\"agents\":[\"b\"],\"fan_out\":3},"
-	                        "\"workspace\":{\"path\":\"/srv/x\"},\"policy\":\"p\",\"state\":\"keep\",\"boundary\":[\"strongest\",\"namespace\"]"),
+	                        "\"workspace\":{\"path\":\"/srv/x\"},\"policy\":\"p\",\"state\":\"keep\",\"sandbox\":true,\"boundary\":[\"strongest\",\"namespace\"]"),
 	  "{\"boundary\":\"strongest,namespace\",\"capabilities\":[],\"command\":[\"x\"],\"delegate\":"
 	  "{\"agents\":[\"b\"],\"depth\":1,\"fan_out\":3},\"description\":\"\",\"env\":[],\"grantable\":null,"
 	  "\"kind\":\"agent\",\"limits\":{\"cpus\":\"1.5\",\"memory\":\"2G\"},\"name\":\"a\",\"policy\":\"p\",\"root\":null,\"runtime\":null,"
-	  "\"secrets\":[\"A\",\"b/c=D\"],\"state\":\"keep\",\"version\":1,"
+	  "\"sandbox\":true,\"secrets\":[\"A\",\"b/c=D\"],\"state\":\"keep\",\"version\":1,"
 	  "\"workspace\":{\"mode\":\"overlay\",\"path\":\"/srv/x\"}}" },
 	{ REGISTRY_CAPABILITY, "{\"name\":\"c\",\"rules\":[{\"allow\":\"a.example\",\"headers\":"
 	  "{\"x-a\":{\"absent\":true},\"x-b\":\"absent\"}}]}",

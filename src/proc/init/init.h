@@ -13,6 +13,7 @@
 
 struct err;
 struct ipc_message;
+struct json;
 struct loop;
 struct mux;
 struct mux_carry_types;
@@ -42,6 +43,18 @@ int init_verify_untraced(const struct init_verify *v, pid_t pid);
 /* init_container.c: prepares init, whose arguments are ARGV, in a container.  Afterwards the descriptors are those
  * of init_channel.h. */
 int init_start_container(char *const *argv, bool *ret_landlock, struct err *err);
+
+/* init_own.c: whether the command ARGV is one of init's own programs. */
+bool init_own_is(char *const *argv);
+int init_own_main(int argc, char **argv);
+/* init_files.c, init_watch.c, init_dial.c: the programs.  They return 0 or an errno. */
+/* A name as text, or as base64 if it is not UTF-8. */
+void init_put_name(struct json *w, const char *key, const char *key_base64, const char *name);
+int init_own_read(char **argv);
+int init_own_write(char **argv);
+int init_own_list(char **argv);
+int init_own_watch(char **argv);
+int init_own_dial(char **argv);
 
 /* init_stream.c: the channel over one byte stream, for walls that pass no descriptors.  Before
  * init_stream_open(), messages are sent behind their length.  SSH listens at the SSH agent's socket, or is

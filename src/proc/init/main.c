@@ -39,6 +39,7 @@
 #define SLICE_NS UINT64_C(5000000)
 #define BECOME_MS 5000                  /* how long a process that was stopped may take to exec its command */
 #define REPORT_FD 3                     /* in a process that has yet to exec its command */
+#define EXE_FD 4                        /* in one that is to exec init's own program */
 #define UNTRACED (-1)                   /* instead of an errno: the kernel forbids to trace it */
 #define LAST_FD ((unsigned)INT_MAX)     /* old versions of gVisor take no number above */
 
@@ -58,6 +59,7 @@ struct process {
 static struct process processes[INIT_PROCESSES_MAX];
 static int limit = -1;                  /* a timer: see set_limit() */
 static bool by_stream;                  /* the channel is a byte stream: init_stream.c */
+static int own_exe = -1;                /* init's own executable */
 
 struct spawn {
 	uint32_t handle, flags, rows, columns;
@@ -170,6 +172,7 @@ is_nothing(const struct spawn *spawn)
 static void
 become_process(struct spawn *spawn, int *report)
 {
+	const bool is_own = (spawn->flags & INIT_OWN) != 0;
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -184,7 +187,9 @@ become_process(struct spawn *spawn, int *report)
 	if (dup3(*report, REPORT_FD, O_CLOEXEC) < 0)
 		return;
 	*report = REPORT_FD;
-	if (CONTROL_ON("fds") && syscall(SYS_close_range, REPORT_FD + 1u, LAST_FD, 0u) < 0)
+	if (is_own && own_exe != EXE_FD && dup3(own_exe, EXE_FD, O_CLOEXEC) < 0)
+		return;
+	if (CONTROL_ON("fds") && syscall(SYS_close_range, is_own ? EXE_FD + 1u : REPORT_FD + 1u, LAST_FD, 0u) < 0)
 		return;
 	if (chdir(spawn->cwd) < 0)
 		return;
@@ -193,7 +198,10 @@ become_process(struct spawn *spawn, int *report)
 		_exit(0);
 	if (spawn->verify.n > 0 && !init_verify_trace() && write(*report, &(int){ UNTRACED }, sizeof(int)) < 0)
 		return;
-	execvpe(spawn->argv[0], spawn->argv, spawn->env);
+	if (is_own)
+		syscall(SYS_execveat, EXE_FD, "", spawn->argv, spawn->env, AT_EMPTY_PATH);
+	else
+		execvpe(spawn->argv[0], spawn->argv, spawn->env);
 }
 
 /* The other side of the terminal MASTER.  Old versions of gVisor know it by its path alone. */
@@ -375,6 +383,8 @@ spawn_process(struct spawn *spawn)
 
 	if (process == NULL)
 		error = EAGAIN;
+	if ((spawn->flags & INIT_OWN) != 0 && (own_exe < 0 || !init_own_is(spawn->argv)))
+		error = ENOSYS;
 	if (error == 0 && (spawn->flags & INIT_TTY) != 0)
 		error = -open_terminal(spawn, &master);
 	if (error == 0 && setenv("PATH", path_of(spawn->env), 1) < 0)
@@ -425,11 +435,12 @@ take_signal(struct ipc_message *message)
 	if (buf_get_u32(&message->body, &handle) < 0 ||
 	    buf_get_u32(&message->body, &number) < 0 || number == 0 || number >= NSIG)
 		return -EBADMSG;
-	/* As a terminal does: an interrupted shell waits for its command to end. */
-	group = number == SIGINT || number == SIGQUIT;
+	/* As a terminal does: an interrupted shell waits for its command to end.  A killed one leaves it behind. */
+	group = number == SIGINT || number == SIGQUIT || number == SIGKILL;
 	for (size_t i = 0; i < ARRAY_LEN(processes); i++)
 		if (processes[i].pid > 0 && processes[i].handle == handle)
-			kill(group ? -processes[i].pid : processes[i].pid, (int)number);
+			(void)(group && kill(-processes[i].pid, (int)number) == 0 ? 0 :
+			       kill(processes[i].pid, (int)number));
 	return 0;
 }
 
@@ -577,6 +588,15 @@ take_turn(int children)
 		_exit(0);
 }
 
+/* The executable lies outside the cell's root, where Landlock forbids to execute it. */
+static void
+keep_own_exe(bool has_landlock)
+{
+	own_exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	if (has_landlock && own_exe >= 0)
+		landlock_allow_program(INIT_LANDLOCK_FD, own_exe);
+}
+
 /* Closes everything but the channel and what the flags name. */
 static void
 close_others(bool has_landlock, bool has_ssh)
@@ -611,6 +631,8 @@ main(int argc, char **argv)
 	sigset_t child;
 	int children, prepared = 0;
 
+	if (init_own_is(argv))
+		return init_own_main(argc, argv);
 	if (in_container)
 		prepared = init_start_container(argv, &has_landlock, &why);
 	if (is_timed && timing_attach(INIT_TIMING_FD, NULL) == 0)
@@ -629,6 +651,7 @@ main(int argc, char **argv)
 	}
 	if (prepared < 0)
 		die(&why);
+	keep_own_exe(has_landlock);
 	lock_down(filter_of(argv[1][0]), has_landlock, !by_engine);
 	timing_mark(TIMING_CONFINED);
 	sigemptyset(&child);

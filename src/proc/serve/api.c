@@ -17,6 +17,7 @@
 #include "proc/serve/api_thread.h"
 #include "proc/serve/checker.h"
 #include "proc/serve/follow.h"
+#include "proc/serve/inside.h"
 #include "proc/serve/live.h"
 #include "proc/serve/serve_options.h"
 #include "proc/serve/tallies.h"
@@ -42,18 +43,34 @@ static const struct {
 	{ EOPNOTSUPP, 501, "unsupported" }, { EAGAIN, 503, "unavailable" },
 };
 
+static void
+judge(int error, unsigned *ret_status, const char **ret_code)
+{
+	*ret_status = 500;
+	*ret_code = "internal";
+	for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
+		if (failures[i].error == error) {
+			*ret_status = failures[i].status;
+			*ret_code = failures[i].code;
+		}
+	}
+}
+
 int
 api_fail(struct api_call *c)
 {
-	c->status = 500;
-	c->code = "internal";
-	for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
-		if (failures[i].error == c->err.code) {
-			c->status = failures[i].status;
-			c->code = failures[i].code;
-		}
-	}
+	judge(c->err.code, &c->status, &c->code);
 	return -EIO;
+}
+
+void
+api_refuse_request(struct serve_request *q, const struct err *err)
+{
+	unsigned status;
+	const char *code;
+
+	judge(err->code, &status, &code);
+	serve_refuse(q, status, code, NULL, err->text);
 }
 
 int
@@ -186,6 +203,7 @@ call_free(struct api_call *c)
 	close_fd(&c->fd);
 	close_fd(&c->lock);
 	follow_source_free(c->source);
+	inside_free(c->inside);
 	free(c);
 }
 
@@ -265,7 +283,7 @@ take_body(struct api_call *c)
 	static const struct api_member none[] = { {0} };
 	const char *body = c->route->body;
 
-	if (body == NULL || (body[0] == '?' && c->q->body.len == 0))
+	if (body == NULL || strchr(body, '/') != NULL || (body[0] == '?' && c->q->body.len == 0))
 		return 0;
 	if (read_body(c) < 0)
 		return -EINVAL;
@@ -488,6 +506,7 @@ api_free(struct api *api)
 	if (api->server != NULL)
 		api_settle(api->registry);
 	serve_free(api->server);
+	api_sandboxes_free(api);
 	follow_free(api->follow);
 	live_free(api->live);
 	checker_free(api->checker);

@@ -28,13 +28,18 @@
 #define API_PAGE_HOST "cloister.localhost"
 #define API_OBJECT_MAX (4u << 20)       /* the JSON of an object; of a capability SERVE_BODY_MAX */
 #define API_DISPATCH_MAX (96u << 20)    /* an input of 64 MiB in base64, and the rest */
+#define API_FILE_MAX (64u << 20)        /* a file of a sandbox */
 
 struct api_call;
 struct cell_entry;
 struct checker;
+struct dispatch;
 struct dispatcher;
+struct exec_stream;
 struct follow;
+struct inside;
 struct live;
+struct publishing;
 struct registry;
 struct serve_options;
 struct tallies;
@@ -68,6 +73,8 @@ struct api {
 	struct tallies *tallies;
 	struct live *live;
 	struct checker *checker;
+	struct exec_stream *execs;      /* commands that run in sandboxes */
+	struct publishing *published;   /* ports of sandboxes */
 	struct registry *registry;      /* used by the loop only */
 	struct dispatcher *dispatcher;
 	unsigned concurrency;           /* of dispatches */
@@ -113,6 +120,7 @@ struct api_call {
 	struct follow_source *source;
 	bool is_all_told;               /* SOURCE has nothing left */
 	char id[API_ID_MAX];            /* of a dispatch */
+	struct inside *inside;          /* a process in its cell */
 	int lock;                       /* of one that is to begin, or 0 */
 };
 
@@ -156,6 +164,13 @@ int api_reach(struct api_call *c, unsigned patience_s);
 int api_find_running(struct api_call *c, struct cell_entry *ret_entry);
 /* In BEGIN: sends the response that is in C. */
 void api_answer(struct api_call *c);
+/* The same for a request without a call: its code determines the status. */
+void api_refuse_request(struct serve_request *q, const struct err *err);
+/* Whether the client accepts TYPE, with whatever weight. */
+bool api_accepts(const struct serve_request *q, const char *type);
+/* The dispatch in the path's first parameter, if the client may see it; otherwise the call has failed.  The caller
+ * frees it. */
+int api_find_dispatch(struct api_call *c, struct dispatch *ret_d);
 /* Records in the operator's timeline: TYPE, the requester, and MEMBERS (name and text; NULL is left
  * out).  NOW: signed and on the disk. */
 int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],
@@ -186,6 +201,10 @@ struct api_member {
 /* Checks that the body is an object with only these members, each of its type (or null). */
 int api_body_check(struct api_call *c, const struct api_member *members);
 const json_t *api_body_get(const struct api_call *c, const char *name);        /* or json_null() */
+/* The bytes of PLAIN, a text, or of CODED, the same in base64; NULL if there is neither.  The caller frees
+ * *ret_owned, which is untouched unless it is needed. */
+int api_body_bytes(struct api_call *c, const char *plain, const char *coded, const void **ret_data, size_t *ret_len,
+                   void **ret_owned);
 /* MEMBER caused the failure R; returns R. */
 int api_body_wrong(struct api_call *c, const char *member, int r);
 
@@ -225,6 +244,27 @@ int api_dispatch_files(struct api_call *c);
 int api_dispatch_file(struct api_call *c);
 int api_dispatch_events(struct api_call *c);
 int api_operator_events(struct api_call *c);
+
+int api_sandbox_exec(struct api_call *c);
+void api_sandbox_exec_begin(struct api_call *c);
+int api_sandbox_use(struct api_call *c);
+void api_sandbox_input_begin(struct api_call *c);
+int api_sandbox_signal(struct api_call *c);
+void api_sandbox_signal_begin(struct api_call *c);
+int api_sandbox_resize(struct api_call *c);
+void api_sandbox_resize_begin(struct api_call *c);
+int api_sandbox_read(struct api_call *c);
+void api_sandbox_read_begin(struct api_call *c);
+int api_sandbox_write(struct api_call *c);
+void api_sandbox_write_begin(struct api_call *c);
+int api_sandbox_list(struct api_call *c);
+void api_sandbox_list_begin(struct api_call *c);
+int api_sandbox_watch(struct api_call *c);
+void api_sandbox_watch_begin(struct api_call *c);
+int api_sandbox_publish(struct api_call *c);
+void api_sandbox_publish_begin(struct api_call *c);
+/* Frees what is published. */
+void api_sandboxes_free(struct api *api);
 
 int api_version(struct api_call *c);
 int api_healthz(struct api_call *c);

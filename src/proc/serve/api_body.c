@@ -1,7 +1,9 @@
 /* api_body.c - checks a body against a table of its members: no unknown ones, no other types. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "proc/serve/api.h"
@@ -96,4 +98,25 @@ api_body_wrong(struct api_call *c, const char *member, int r)
 {
 	snprintf(c->pointer, sizeof(c->pointer), "/%s", member);
 	return r;
+}
+
+int
+api_body_bytes(struct api_call *c, const char *plain, const char *coded, const void **ret_data, size_t *ret_len,
+               void **ret_owned)
+{
+	const json_t *text = api_body_get(c, plain), *base64 = api_body_get(c, coded);
+	size_t len = json_string_length(base64);
+
+	if (json_is_string(text) && json_is_string(base64))
+		return api_body_wrong(c, plain, api_fail_with(c, 400, "invalid",
+			"'%s' and '%s' contradict each other: send one", plain, coded));
+	*ret_data = json_string_value(text);
+	*ret_len = json_string_length(text);
+	if (!json_is_string(base64))
+		return 0;
+	*ret_data = *ret_owned = malloc(CODEC_BYTES_LEN(len) + 1);
+	if (*ret_owned == NULL || codec_unbase64(CODEC_BASE64, json_string_value(base64), len, *ret_owned,
+	                                         CODEC_BYTES_LEN(len), ret_len) < 0)
+		return api_body_wrong(c, coded, api_fail_with(c, 400, "invalid", "'%s' is not base64", coded));
+	return 0;
 }

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/codec.h"
 #include "base/data.h"
 #include "base/num.h"
 #include "base/own.h"
@@ -46,7 +45,7 @@ struct asked {
 	struct dispatch_request request;
 	const char *envs[DISPATCH_ENVS_MAX], *capabilities[DISPATCH_CAPABILITIES_MAX],
 	           *secrets[DISPATCH_SECRETS_MAX];
-	unsigned char *input;           /* decoded */
+	void *input;                    /* decoded */
 	char *key;
 };
 
@@ -61,33 +60,6 @@ static const char *
 text_of(const struct api_call *c, const char *name)
 {
 	return json_string_value(api_body_get(c, name));
-}
-
-static bool
-decode(const char *text, size_t len, struct asked *a)
-{
-	a->input = malloc(CODEC_BYTES_LEN(len) + 1);
-	return a->input != NULL && codec_unbase64(CODEC_BASE64, text, len, (unsigned char *)a->input,
-	                                          CODEC_BYTES_LEN(len), &a->request.input_len) == 0;
-}
-
-static int
-read_input(struct api_call *c, struct asked *a)
-{
-	const json_t *plain = api_body_get(c, "input"), *coded = api_body_get(c, "input_base64");
-
-	if (json_is_string(plain) && json_is_string(coded))
-		return api_body_wrong(c, "input", api_fail_with(c, 400, "invalid",
-			"'input' and 'input_base64' contradict each other: send one"));
-	a->request.input = json_string_value(plain);
-	a->request.input_len = json_string_length(plain);
-	if (!json_is_string(coded))
-		return 0;
-	if (!decode(json_string_value(coded), json_string_length(coded), a))
-		return api_body_wrong(c, "input_base64", api_fail_with(c, 400, "invalid",
-			"'input_base64' is not base64"));
-	a->request.input = a->input;
-	return 0;
 }
 
 static int
@@ -170,7 +142,8 @@ read_asked(struct api_call *c, struct asked *a)
 	if (c->q->role == SERVE_AGENT && c->q->door->is_tcp && a->request.principal != NULL)
 		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
 			"an agent cannot choose its principal: leave 'on_behalf_of' out"));
-	if (read_input(c, a) < 0 || read_key(c, a) < 0 || read_numbers(c, a) < 0)
+	if (api_body_bytes(c, "input", "input_base64", &a->request.input, &a->request.input_len, &a->input) < 0 ||
+	    read_key(c, a) < 0 || read_numbers(c, a) < 0)
 		return -EINVAL;
 	return 0;
 }
@@ -274,8 +247,8 @@ may_see(const struct api_call *c, const struct dispatch *d)
 
 /* The requested dispatch, if the client may see it.  To an agent, somebody else's dispatch does not
  * exist, nor does the beginning of its id. */
-static int
-find(struct api_call *c, struct dispatch *ret_d)
+int
+api_find_dispatch(struct api_call *c, struct dispatch *ret_d)
 {
 	struct registry *r = api_registry(c);
 	int found;
@@ -295,7 +268,7 @@ api_dispatch_show(struct api_call *c)
 {
 	OWN(dispatch_free) struct dispatch d = {0};
 
-	return find(c, &d) < 0 ? -EIO : answer_one(c, d.id);
+	return api_find_dispatch(c, &d) < 0 ? -EIO : answer_one(c, d.id);
 }
 
 struct listing {
@@ -354,7 +327,7 @@ api_dispatch_cancel(struct api_call *c)
 	static const struct api_member none[] = { {0} };
 	OWN(dispatch_free) struct dispatch d = {0};
 
-	if ((c->body != NULL && api_body_check(c, none) < 0) || find(c, &d) < 0)
+	if ((c->body != NULL && api_body_check(c, none) < 0) || api_find_dispatch(c, &d) < 0)
 		return -EIO;
 	if (dispatch_cancel(api_registry(c), d.id, GRACE_MS, &c->err) < 0)
 		return api_fail(c);
@@ -391,7 +364,7 @@ api_dispatch_output(struct api_call *c)
 
 	if (stream != NULL && !is_stderr && strcmp(stream, "stdout") != 0)
 		return api_fail_with(c, 400, "invalid", "the parameter 'stream' must be stdout or stderr");
-	if (find(c, &d) < 0)
+	if (api_find_dispatch(c, &d) < 0)
 		return -EIO;
 	if (answer_fd(c, dispatch_open_output(api_registry(c), d.id, is_stderr ? DISPATCH_STDERR :
 	                                      DISPATCH_STDOUT, &truncated, &c->err)) < 0)
@@ -406,7 +379,7 @@ api_dispatch_files(struct api_call *c)
 {
 	OWN(dispatch_free) struct dispatch d = {0};
 
-	if (find(c, &d) < 0)
+	if (api_find_dispatch(c, &d) < 0)
 		return -EIO;
 	return dispatch_get_files(api_registry(c), d.id, &c->answer, &c->err) < 0 ? api_fail(c) : 0;
 }
@@ -416,7 +389,7 @@ api_dispatch_file(struct api_call *c)
 {
 	OWN(dispatch_free) struct dispatch d = {0};
 
-	if (find(c, &d) < 0)
+	if (api_find_dispatch(c, &d) < 0)
 		return -EIO;
 	return answer_fd(c, dispatch_open_file(api_registry(c), d.id, c->params.at[1], &c->err));
 }
@@ -444,7 +417,7 @@ api_dispatch_events(struct api_call *c)
 	OWN(dispatch_free) struct dispatch d = {0};
 	int folder;
 
-	if (find(c, &d) < 0)
+	if (api_find_dispatch(c, &d) < 0)
 		return -EIO;
 	folder = folder_of(d.id);
 	c->source = folder < 0 ? NULL : follow_source_new(folder, "events.jsonl");

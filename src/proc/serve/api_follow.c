@@ -8,9 +8,8 @@
 #include "proc/serve/follow.h"
 #include "proc/serve/live.h"
 
-/* Whether TYPE is in Accept, whatever its weight. */
-static bool
-accepts(const struct serve_request *q, const char *type)
+bool
+api_accepts(const struct serve_request *q, const char *type)
 {
 	for (size_t i = 0; i < q->head.n_fields; i++) {
 		const struct http_field *field = &q->head.fields[i];
@@ -41,7 +40,7 @@ api_follow_prepare(struct api_call *c, bool always)
 {
 	struct follow_source *s = c->source;
 
-	s->sse = accepts(c->q, "text/event-stream");
+	s->sse = api_accepts(c->q, "text/event-stream");
 	if (api_query_bool(c, "follow", always || s->sse, &s->follow) < 0 ||
 	    api_query_number(c, "after", 0, INT64_MAX, 0, &s->after) < 0 ||
 	    api_query_number(c, "limit", 1, INT64_MAX, 0, &s->limit) < 0 ||
@@ -70,7 +69,7 @@ api_follow_begin(struct api_call *c)
 int
 api_live(struct api_call *c)
 {
-	return accepts(c->q, "text/event-stream") ? 0 :
+	return api_accepts(c->q, "text/event-stream") ? 0 :
 	       api_fail_with(c, 406, "not_acceptable", "this stream has no end: send 'Accept: "
 	                     "text/event-stream'");
 }

@@ -34,6 +34,9 @@ static const struct {
 	{ "type", "string", "Only items of this type." },
 	{ "search", "string", "Only items that contain this text." },
 	{ "buckets", "integer", "The maximum number of items." },
+	{ "path", "string", "A path in the cell." },
+	{ "recursive", "boolean", "Include the folders beneath." },
+	{ "end", "boolean", "These are the last bytes." },
 	{ "cell", "string", "A cell's id, its name or the beginning of its id." },
 };
 

@@ -13,6 +13,7 @@
 #define BOTH (SERVE_OPERATOR | SERVE_AGENT)
 #define ANYBODY (SERVE_OPERATOR | SERVE_GUEST)  /* with a browser, before logging in */
 
+#define SANDBOX "/v1/sandboxes/{id}/"
 #define A_VERSION(name) "/v1/" name "/{name}"
 
 /* The same for each kind of registered object: its plural, its name in ids, its schema. */
@@ -126,6 +127,31 @@ static const struct api_route own_routes[] = {
 	  NULL, NULL, "application/octet-stream", 200, 0, .work = api_dispatch_file },
 	{ "POST", "/v1/dispatches/{id}/cancel", BOTH, "cancelDispatch", "Cancel a dispatch. It has ended "
 	  "once its state is final.", NULL, "?Nothing", "Dispatch", 200, 4096, .work = api_dispatch_cancel },
+
+	{ "POST", SANDBOX "exec", BOTH, "execInSandbox", "Run a command in the cell of a running dispatch, whose agent is "
+	  "registered with `sandbox: true`. Its events are `exec.started`, `exec.output` and `exec.exited`. A client that "
+	  "hangs up kills it.", NULL, "Exec", "text/event-stream", 200, API_OBJECT_MAX, .work = api_sandbox_exec,
+	  .begin = api_sandbox_exec_begin },
+	{ "POST", SANDBOX "exec/{exec}/input", BOTH, "sendExecInput", "Bytes for the standard input of a command that was "
+	  "started with `stdin` or `tty`. The response comes when it has taken them.", "end", "application/octet-stream",
+	  NULL, 204, SERVE_BODY_KEPT, .work = api_sandbox_use, .begin = api_sandbox_input_begin },
+	{ "POST", SANDBOX "exec/{exec}/signal", BOTH, "signalExec", "Send a signal to a command.", NULL, "ExecSignal", NULL,
+	  204, 4096, .work = api_sandbox_signal, .begin = api_sandbox_signal_begin },
+	{ "POST", SANDBOX "exec/{exec}/resize", BOTH, "resizeExec", "Give a command's terminal another size.", NULL,
+	  "ExecSize", NULL, 204, 4096, .work = api_sandbox_resize, .begin = api_sandbox_resize_begin },
+	{ "GET", SANDBOX "file", BOTH, "readSandboxFile", "Read a regular file of the cell, as its agent can.", "path", NULL,
+	  "application/octet-stream", 200, 0, .work = api_sandbox_read, .begin = api_sandbox_read_begin },
+	{ "PUT", SANDBOX "file", BOTH, "writeSandboxFile", "Write a regular file of the cell, as its agent can. Missing "
+	  "folders are made.", "path", "application/octet-stream", NULL, 204, API_FILE_MAX, .work = api_sandbox_write,
+	  .begin = api_sandbox_write_begin },
+	{ "GET", SANDBOX "folder", BOTH, "listSandboxFolder", "The entries of a folder of the cell.", "path", NULL,
+	  "SandboxFolder", 200, 0, .work = api_sandbox_list, .begin = api_sandbox_list_begin },
+	{ "GET", SANDBOX "watch", BOTH, "watchSandboxFiles", "Changes of a file or folder of the cell, as they happen: "
+	  "`file.watching`, `file.created`, `file.modified`, `file.removed` and `file.overflow`.", "path recursive", NULL,
+	  "text/event-stream", 200, 0, .work = api_sandbox_watch, .begin = api_sandbox_watch_begin },
+	{ "POST", SANDBOX "publish", OPERATOR, "publishSandboxPort", "Make a port of the cell's loopback reachable at a port of "
+	  "this machine's, until the sandbox or the service ends.", NULL, "Publish", "Published", 200, 4096,
+	  .work = api_sandbox_publish, .begin = api_sandbox_publish_begin },
 
 	{ "GET", "/v1/audit/operator", OPERATOR, "getOperatorTimeline", "The actions of operators: signed "
 	  "records, one per line.", "follow after limit", NULL, "text/event-stream", 200, 0, .work = api_operator_events,

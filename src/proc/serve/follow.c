@@ -74,10 +74,20 @@ gone(struct serve_request *q)
 
 /* ---- lines ---- */
 
-static void
-follow_send(struct stream *s, const void *data, size_t len)
+bool
+follow_send_line(struct serve_request *q, bool sse, uint64_t n, const char *name, const char *line, size_t len)
 {
-	s->full |= !serve_send(s->q, data, len);
+	char head[256];
+	bool more = true;
+
+	if (name != NULL)                       /* names are cloister's own, and short */
+		snprintf(head, sizeof(head), "id: %llu\nevent: %.100s\ndata: ", (unsigned long long)n, name);
+	else
+		snprintf(head, sizeof(head), "id: %llu\ndata: ", (unsigned long long)n);
+	if (sse)
+		more = serve_send(q, head, strlen(head));
+	more = serve_send(q, line, len) && more;
+	return serve_send(q, "\n\n", sse ? 2 : 1) && more;
 }
 
 /* Whether this line is the last. */
@@ -91,20 +101,12 @@ tell(struct stream *s, const char *line, size_t len)
 		json_string_value(json_object_get(object, source->key));
 	bool last = name != NULL && source->last != NULL && strcmp(name, source->last) == 0;
 	bool is_new = n > 0 && (uint64_t)n > s->seen;
-	char head[256];
 
 	if (is_new)
 		s->seen = (uint64_t)n;
 	if (is_new && s->seen > source->after) {
 		s->told++;
-		if (source->sse && name != NULL)        /* names are cloister's own, and short */
-			snprintf(head, sizeof(head), "id: %lld\nevent: %.100s\ndata: ", (long long)n, name);
-		else
-			snprintf(head, sizeof(head), "id: %lld\ndata: ", (long long)n);
-		if (source->sse)
-			follow_send(s, head, strlen(head));
-		follow_send(s, line, len);
-		follow_send(s, "\n\n", source->sse ? 2 : 1);
+		s->full |= !follow_send_line(s->q, source->sse, (uint64_t)n, name, line, len);
 	}
 	json_decref(object);
 	return last || (source->limit > 0 && s->told == source->limit);
@@ -158,7 +160,7 @@ tick(void *arg)
 		return;
 	if (s->source->sse && now - s->pinged_ms >= FOLLOW_PING_MS) {
 		s->pinged_ms = now;
-		follow_send(s, ": still here\n\n", 14);
+		s->full |= !serve_send(s->q, ": still here\n\n", 14);
 	}
 	go_on(s);
 }

@@ -46,6 +46,10 @@ void follow_free(struct follow *f);                     /* NULL is fine; no stre
 /* Answers Q with the lines of SOURCE, of which it takes ownership, to its end. */
 void follow_begin(struct follow *f, struct serve_request *q, struct follow_source *source);
 
+/* Sends LINE, an object with the number N and the name NAME (NULL: none), as an event or as a line.  As
+ * serve_send(). */
+bool follow_send_line(struct serve_request *q, bool sse, uint64_t n, const char *name, const char *line, size_t len);
+
 /* ---- lines (follow_lines.c) ---- */
 
 /* 1 and the next line, valid until the next call; 0: none yet; -errno. */

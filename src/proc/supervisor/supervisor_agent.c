@@ -49,17 +49,18 @@ describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct
          struct err *err)
 {
 	const bool tty = sv->spec.tty && handle == INIT_HANDLE_AGENT;
+	const bool waits = sv->spec.waits && handle == INIT_HANDLE_AGENT && argv[0] == NULL;
 	struct winsize size = { .ws_row = SUPERVISOR_ROWS, .ws_col = SUPERVISOR_COLUMNS };
 
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	ipc_begin(ret_spawn, INIT_SPAWN);
 	buf_put_u32(ret_spawn, handle);
-	buf_put_u32(ret_spawn, tty ? INIT_TTY : 0);
+	buf_put_u32(ret_spawn, (tty ? INIT_TTY : 0) | (waits ? INIT_OWN : 0));
 	buf_put_u32(ret_spawn, size.ws_row);
 	buf_put_u32(ret_spawn, size.ws_col);
 	buf_put_str(ret_spawn, sv->spec.cwd);
-	buf_put_strv(ret_spawn, argv);
+	buf_put_strv(ret_spawn, waits ? (char *[]){ (char[]){ INIT_OWN_WAIT }, NULL } : argv);
 	buf_put_strv(ret_spawn, sv->spec.env);
 	if (put_hashes(sv, argv[0], ret_spawn) < 0)
 		return err_set(err, ENOMEM, "out of memory");
@@ -265,6 +266,6 @@ supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status)
 void
 supervisor_agent_started(const struct supervisor *sv)
 {
-	if (sv->spec.argv[0] != NULL)
+	if (sv->spec.argv[0] != NULL || sv->spec.waits)
 		note_step(sv, NULL, 0);
 }

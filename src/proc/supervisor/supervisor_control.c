@@ -125,12 +125,24 @@ may_enter(int fd)
 	       (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)));
 }
 
+/* A request to run a command. */
+struct spawning {
+	char **argv, **env;
+	struct buf rest;                /* for init */
+	const char *by;                 /* for whom, or NULL */
+};
+
+static void
+spawning_free(struct spawning *s)
+{
+	strv_free(s->argv);
+	strv_free(s->env);
+}
+
 /* Whether init will understand the message: a mistake there would end the cell. */
 static bool
-is_spawn(const struct ipc_message *message)
+read_spawn(const struct ipc_message *message, struct spawning *ret)
 {
-	OWN(strv_freep) char **argv = NULL;
-	OWN(strv_freep) char **env = NULL;
 	struct buf b = message->body;           /* a reader of its own */
 	uint32_t flags, rows, columns;
 	const char *cwd;
@@ -138,27 +150,16 @@ is_spawn(const struct ipc_message *message)
 	for (size_t i = 0; i < message->n_fds; i++)
 		if (!may_enter(message->fds[i]))
 			return false;
-	return buf_get_u32(&b, &flags) == 0 && (flags & ~(uint32_t)INIT_TTY) == 0 &&
-	       buf_get_u32(&b, &rows) == 0 && buf_get_u32(&b, &columns) == 0 &&
-	       buf_get_str(&b, &cwd) == 0 && buf_dup_strv(&b, CELL_ARGS_MAX, &argv) == 0 &&
-	       buf_dup_strv(&b, CELL_ARGS_MAX, &env) == 0 && buf_left(&b) == 0 &&
-	       argv[0] != NULL &&
+	if (buf_get_u32(&b, &flags) < 0 || (flags != 0 && flags != INIT_TTY && flags != INIT_OWN) ||
+	    buf_get_u32(&b, &rows) < 0 || buf_get_u32(&b, &columns) < 0 || buf_get_str(&b, &cwd) < 0 ||
+	    buf_dup_strv(&b, CELL_ARGS_MAX, &ret->argv) < 0 || buf_dup_strv(&b, CELL_ARGS_MAX, &ret->env) < 0)
+		return false;
+	ret->rest = message->body;
+	ret->rest.len = b.pos;
+	if (buf_left(&b) > 0 && (buf_get_str(&b, &ret->by) < 0 || strlen(ret->by) > CONTROL_BY_MAX))
+		return false;
+	return buf_left(&b) == 0 && ret->argv[0] != NULL &&
 	       (flags == INIT_TTY ? message->n_fds <= 1 : message->n_fds == 3);
-}
-
-static void
-record_exec(struct supervisor *sv, const struct steer_call *call)
-{
-	OWN(strv_freep) char **argv = NULL;
-	struct buf body = call->message->body;  /* a reader of its own */
-	uint32_t flags, rows, columns;
-	const char *cwd;
-
-	if (buf_get_u32(&body, &flags) < 0 || buf_get_u32(&body, &rows) < 0 ||
-	    buf_get_u32(&body, &columns) < 0 || buf_get_str(&body, &cwd) < 0 ||
-	    buf_dup_strv(&body, CELL_ARGS_MAX, &argv) < 0)
-		return;
-	supervisor_record_exec(sv, call->who.by, argv);
 }
 
 static int
@@ -166,15 +167,15 @@ answer_exec(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	struct ipc_message *message = call->message;
+	OWN(spawning_free) struct spawning s = {0};
 	struct err err = {0};
 
-	if (!is_spawn(message))
+	if (!read_spawn(message, &s))
 		return -EBADMSG;
 	client->handle = ++sv->next_handle;
-	if (supervisor_send_spawn(sv, client->handle, &message->body, message->fds, message->n_fds,
-	                          &err) < 0)
+	if (supervisor_send_spawn(sv, client->handle, &s.rest, message->fds, message->n_fds, &err) < 0)
 		return steer_refuse(client, &err);
-	record_exec(sv, call);
+	supervisor_record_exec(sv, s.by != NULL && s.by[0] != '\0' ? s.by : call->who.by, s.argv);
 	return 0;
 }
 

@@ -43,6 +43,10 @@ ROUTES = {
     ("POST", "/v1/dispatches"), ("GET", "/v1/dispatches/{id}"), ("GET", "/v1/dispatches/{id}/events"),
     ("GET", "/v1/dispatches/{id}/output"), ("GET", "/v1/dispatches/{id}/files"),
     ("GET", "/v1/dispatches/{id}/files/{path*}"), ("POST", "/v1/dispatches/{id}/cancel"),
+    ("POST", "/v1/sandboxes/{id}/exec"), ("POST", "/v1/sandboxes/{id}/exec/{exec}/input"),
+    ("POST", "/v1/sandboxes/{id}/exec/{exec}/signal"), ("POST", "/v1/sandboxes/{id}/exec/{exec}/resize"),
+    ("GET", "/v1/sandboxes/{id}/file"), ("PUT", "/v1/sandboxes/{id}/file"), ("GET", "/v1/sandboxes/{id}/folder"),
+    ("GET", "/v1/sandboxes/{id}/watch"),
 }
 # TCP, for a browser where nobody is logged in; nothing in a cell gets there.
 GUESTS = {("GET", "/"), ("GET", "/assets/{name}"), ("POST", "/login")}

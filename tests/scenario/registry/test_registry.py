@@ -299,6 +299,7 @@ WRONG = [
     ("agent", "name: a\ncommand: ['']\n", "x.yaml:2:11: "),
     ("agent", "name: a\nroot: debian\n", "x.yaml:2:7: "),
     ("agent", "name: a\nroot: {image: debian, more: 1}\n", "`root`"),
+    ("agent", "name: a\nsandbox: yes\n", "`sandbox` is true or false"),
     ("agent", "name: a\ngrantable: [c]\n", "x.yaml:2:12: "),
     ("agent", "name: a\ngrantable: {env: [e]}\n", "in `grantable`"),
     ("agent", "name: a\ncommand: ls -l\n", "x.yaml:2:10: "),
