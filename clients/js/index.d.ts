@@ -63,6 +63,8 @@ export interface Agent {
   delegate?: { agents: Reference[]; depth?: number; fan_out?: number };
   /** The root of its cells; by default the host's programs. */
   root?: Root | null;
+  /** Whether clients may use its running cell: see Sandbox. */
+  sandbox?: boolean;
   /** What a dispatch may grant beyond all this; by default nothing. */
   grantable?: { capabilities?: Reference[]; secrets?: string[] } | null;
 }
@@ -245,6 +247,141 @@ export interface Dispatch extends AsyncIterable<Event>, PromiseLike<DispatchResu
   cancel(): Promise<Status>;
 }
 
+declare global {
+  interface SymbolConstructor {
+    readonly asyncDispose: unique symbol;
+  }
+}
+
+export interface SandboxOptions {
+  /** A registered agent with `sandbox: true`. */
+  agent: Reference;
+  env?: Reference | Reference[];
+  /** The root of its cell, as `workerImage` of a dispatch. */
+  image?: string;
+  capabilities?: Reference[];
+  secrets?: string[];
+  target?: 'local' | 'docker' | (string & {});
+  /** How long it lives at most: `"10m"`. It can only shorten the agent's own limit. */
+  timeout?: string;
+  onBehalfOf?: string;
+  idempotencyKey?: string;
+  /** Stops waiting for its start. */
+  signal?: AbortSignal;
+}
+
+export interface TerminalSize {
+  rows: number;
+  columns: number;
+}
+
+export interface ExecOptions {
+  /** Variables besides the agent's. */
+  env?: { [name: string]: string };
+  /** An absolute path in the cell. */
+  cwd?: string;
+  /** All of its standard input; or a stream of it. */
+  input?: string | Bytes | AsyncIterable<string | Bytes>;
+  /** Its standard input stays open: see `write` and `end`. */
+  stdin?: boolean;
+  /** It is killed after this time: `"30s"`. */
+  timeout?: string;
+  /** It gets a terminal; all its output is `stdout` then. */
+  tty?: TerminalSize;
+  /** Kills the command. */
+  signal?: AbortSignal;
+}
+
+export interface Output {
+  stream: 'stdout' | 'stderr';
+  data: Buffer;
+  text: string;
+}
+
+/** What came of a command. */
+export class ExecResult {
+  private constructor();
+  /** As a shell has it: 128 and the signal's number if one ended it. */
+  readonly exitCode: number;
+  readonly timedOut: boolean;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** A stream was over 64 MiB: the rest is missing. */
+  readonly truncated: boolean;
+  readonly bytes: { stdout: Buffer; stderr: Buffer };
+}
+
+/** A command that runs: iterate over its output, or await its result. */
+export class Command implements AsyncIterable<Output>, PromiseLike<ExecResult> {
+  private constructor();
+  [Symbol.asyncIterator](): AsyncIterator<Output>;
+  then<A = ExecResult, B = never>(
+    done?: ((result: ExecResult) => A | PromiseLike<A>) | null, failed?: ((reason: any) => B | PromiseLike<B>) | null): Promise<A | B>;
+  catch<T = never>(failed?: ((reason: any) => T | PromiseLike<T>) | null): Promise<ExecResult | T>;
+  finally(always?: (() => void) | null): Promise<ExecResult>;
+  /** What `await` gives. */
+  readonly result: Promise<ExecResult>;
+  /** Settled once the command has taken it. */
+  write(data: string | Bytes): Promise<void>;
+  end(): Promise<void>;
+  signal(name: 'HUP' | 'INT' | 'QUIT' | 'KILL' | 'TERM' | 'USR1' | 'USR2' | 'STOP' | 'CONT'): Promise<void>;
+  kill(): Promise<void>;
+  resize(rows: number, columns: number): Promise<void>;
+}
+
+export interface Change {
+  /** `overflow`: some changes were missed. */
+  change: 'created' | 'modified' | 'removed' | 'overflow';
+  path?: string;
+  /** Instead of a path that is not UTF-8. */
+  pathBytes?: Buffer;
+}
+
+export class Watch implements AsyncIterable<Change> {
+  private constructor();
+  [Symbol.asyncIterator](): AsyncIterator<Change>;
+  close(): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface Entry {
+  name: string;
+  /** If the name is not UTF-8. */
+  nameBytes?: Buffer;
+  type: 'file' | 'folder' | 'link' | 'pipe' | 'socket' | 'device';
+  size: number;
+  mode: number;
+  modified: Date;
+  /** Where a link leads. */
+  target?: string;
+}
+
+/** A cell that stays until its time is over, or `kill`. */
+export class Sandbox {
+  private constructor();
+  /** Without a client, `new Client()`. */
+  static create(options: SandboxOptions & { client?: Client }): Promise<Sandbox>;
+  static connect(id: string, options?: { client?: Client }): Promise<Sandbox>;
+  /** Of its dispatch. */
+  readonly id: string;
+  readonly files: {
+    read(path: string): Promise<Buffer>;
+    readText(path: string): Promise<string>;
+    /** Missing folders are made. */
+    write(path: string, data: string | Bytes): Promise<void>;
+    list(path: string): Promise<{ entries: Entry[]; truncated: boolean }>;
+    /** Settled once it watches. */
+    watch(path: string, options?: { recursive?: boolean; signal?: AbortSignal }): Promise<Watch>;
+  };
+  exec(command: string[], options?: ExecOptions): Command;
+  /** A port of this machine for a port of the cell. */
+  publish(port: number): Promise<{ host: string; port: number; url: string }>;
+  status(): Promise<Status>;
+  /** Settled once it has ended. */
+  kill(): Promise<Status>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
 export interface Why {
   /** What is recorded with it. */
   why?: string;
@@ -269,6 +406,11 @@ export class Client {
     list(options?: { state?: State; limit?: number; after?: string }): Promise<any>;
     /** One that was begun before. */
     get(id: string, options?: { signal?: AbortSignal }): Dispatch;
+  };
+  readonly sandboxes: {
+    /** Settled once it can be used. */
+    create(options: SandboxOptions): Promise<Sandbox>;
+    connect(id: string): Promise<Sandbox>;
   };
   readonly cells: {
     list(options?: { all?: boolean }): Promise<{ cells: any[] }>;

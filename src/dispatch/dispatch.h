@@ -88,6 +88,7 @@ struct dispatch_request {
 	uint64_t timeout_ms;            /* of each attempt; 0: from the agent's limits */
 	unsigned retries;
 	const char *key;                /* idempotency key; NULL: none */
+	bool sandbox;                   /* only if the agent is registered as one: else -EPERM */
 	/* The dispatch that makes this one, known from the connection, never from the message;
 	 * NULL: an operator's.  The children of each parent have their own space of keys. */
 	const char *parent;

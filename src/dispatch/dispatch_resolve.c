@@ -561,6 +561,9 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 
 	if (r == 0)
 		r = find_agent(&v);
+	if (r == 0 && request->sandbox && !json_is_true(json_object_get(v.agent, "sandbox")))
+		r = err_set(err, EPERM, "the agent '%s' is no sandbox: register it with `sandbox: true`",
+		            dispatch_text(v.agent, "name"));
 	if (r == 0)
 		r = find_capabilities(&v);
 	if (r == 0)

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { Dispatch } from './dispatch.js';
 import { CloisterError } from './error.js';
 import { Agents, Registry } from './registry.js';
+import { Sandboxes } from './sandbox.js';
 import { path, Transport } from './transport.js';
 
 /** What `dispatch` takes, and what the API calls it. */
@@ -183,6 +184,7 @@ export class Client {
     this.env = new Registry(this.#transport, 'envs');
     this.policies = new Registry(this.#transport, 'policies');
     this.dispatches = new Dispatches(this.#transport);
+    this.sandboxes = new Sandboxes(this.#transport);
     this.cells = new Cells(this.#transport);
     this.approvals = new Approvals(this.#transport);
   }

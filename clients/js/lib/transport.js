@@ -14,6 +14,8 @@ const ADDRESS_MAX = 107; // bytes of a socket's path
 
 // Nobody was there, or went away while it was asked.
 const GONE = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ECONNABORTED']);
+// Nobody was there, so nobody was asked.
+const ABSENT = new Set(['ECONNREFUSED', 'ENOENT']);
 
 /** Where `cloister serve` of this user listens, as the program itself decides. */
 export function defaultSocket(env = process.env, uid = process.getuid?.()) {
@@ -76,11 +78,11 @@ export class Transport {
     });
   }
 
-  async #once({ method, path, headers, body, signal }) {
+  async #once({ method, path, headers, body, signal, once }) {
     const { base, close } = reach(this.#base);
     try {
       return await new Promise((resolve, reject) => {
-        const request = this.#http.request({ ...base, agent: this.#agent, method, path, headers, signal }, resolve);
+        const request = this.#http.request({ ...base, agent: once ? false : this.#agent, method, path, headers, signal }, resolve);
         request.on('error', reject);
         request.end(body);
       });
@@ -89,8 +91,9 @@ export class Transport {
     }
   }
 
-  /** The answer's head; its body is the caller's to read. Whatever is asked may be asked twice. */
-  async open({ method = 'GET', path, body, headers = {}, accept = 'application/json', signal }) {
+  /** The answer's head; its body is the caller's to read. Whatever is asked may be asked twice, but with `once`: then
+   * only as long as nobody was there. `body` is sent as JSON, `raw` as it is. */
+  async open({ method = 'GET', path, body, raw, headers = {}, accept = 'application/json', signal, once = false }) {
     const all = { accept, ...headers };
     if (this.#token !== undefined) all.authorization = `Bearer ${this.#token}`;
     if (body !== undefined) {
@@ -98,16 +101,19 @@ export class Transport {
       all['content-type'] = 'application/json';
       all['content-length'] = body.length;
     } else if (method !== 'GET') {
-      all['content-length'] = 0;
+      body = raw;
+      if (raw !== undefined) all['content-type'] = 'application/octet-stream';
+      all['content-length'] = raw?.length ?? 0;
     }
     for (let n = 1; ; n++) {
       try {
-        const answer = await this.#once({ method, path, headers: all, body, signal });
+        const answer = await this.#once({ method, path, headers: all, body, signal, once });
         this.#answered = true;
         return answer;
       } catch (error) {
         if (signal?.aborted) throw signal.reason;
-        if (!this.#answered || !GONE.has(error.code) || n === TRIES) throw this.#unreachable(error);
+        const gone = once ? ABSENT : GONE;
+        if (!this.#answered || !gone.has(error.code) || n === TRIES) throw this.#unreachable(error);
       }
       await sleep(PAUSE_MS * 2 ** (n - 1), undefined, { signal });
     }

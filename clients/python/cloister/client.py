@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from .dispatch import Dispatch
 from .error import CloisterError
+from .sandbox import Sandboxes
 from .transport import Transport, path
 
 Content = Union[str, bytes]
@@ -195,6 +196,7 @@ class Client:
         self.env = Registry(self._transport, "envs")
         self.policies = Registry(self._transport, "policies")
         self.dispatches = Dispatches(self._transport)
+        self.sandboxes = Sandboxes(self._transport)
         self.cells = Cells(self._transport)
         self.approvals = Approvals(self._transport)
 

@@ -14,11 +14,11 @@ FAILURES_MAX = 8                # one after the other, without an event between 
 PAUSE = 0.1
 
 
-def parse(lines: Iterable[bytes]) -> Iterator[Tuple[Optional[str], str]]:
+def parse(found: Iterable[bytes]) -> Iterator[Tuple[Optional[str], str]]:
     """(id, data) of each event; what is not ended by an empty line is none."""
     last: Optional[str] = None
     data: List[str] = []
-    for line in lines:
+    for line in found:
         if not line.endswith(b"\n"):
             return
         text = line.rstrip(b"\r\n").decode("utf-8", "replace")
@@ -35,7 +35,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[Tuple[Optional[str], str]]:
             last = value
 
 
-def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+def lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
     while True:
         line = answer.readline(LINE_MAX + 1)
         if not line:
@@ -64,7 +64,7 @@ def follow(transport: Transport, at: str, is_last: Callable[[Dict[str, Any]], bo
             if answer.status != 200:
                 transport.read(answer)
             with answer:
-                for id, data in parse(_lines(answer)):
+                for id, data in parse(lines(answer)):
                     failures = 0
                     last = id if id is not None else last
                     event = _read(data)

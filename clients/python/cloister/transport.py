@@ -1,6 +1,7 @@
 """Requests to the service, over its socket or TCP, each tried again while it restarts."""
 from __future__ import annotations
 
+import builtins
 import http.client
 import json
 import os
@@ -89,12 +90,15 @@ class Transport:
         return CloisterError("unreachable", f"cannot reach cloister at {where} ({why}){hint}")
 
     def open(self, method: str, at: str, body: Any = None, accept: str = "application/json",
-             headers: Optional[Dict[str, str]] = None,
-             timeout: Optional[float] = TIMEOUT) -> http.client.HTTPResponse:
+             headers: Optional[Dict[str, str]] = None, timeout: Optional[float] = TIMEOUT,
+             raw: Optional[builtins.bytes] = None, once: bool = False) -> http.client.HTTPResponse:
         """The answer's head; its body is the caller's to read, and to close.  Whatever is asked may
-        be asked twice."""
+        be asked twice, but with `once`: then only as long as nobody was there.  `body` is sent as JSON,
+        `raw` as it is."""
         all_headers = {"Accept": accept, "Connection": "close", **(headers or {})}
-        data = None
+        data = raw
+        if raw is not None:
+            all_headers["Content-Type"] = "application/octet-stream"
         if self._token is not None:
             all_headers["Authorization"] = "Bearer " + self._token
         if body is not None:
@@ -109,7 +113,8 @@ class Transport:
                 return answer
             except (ConnectionError, FileNotFoundError, http.client.BadStatusLine) as error:
                 connection.close()
-                if not self._answered or n == TRIES:
+                is_absent = isinstance(error, (ConnectionRefusedError, FileNotFoundError))
+                if not self._answered or n == TRIES or (once and not is_absent):
                     raise self._unreachable(error) from error
             except OSError as error:
                 connection.close()

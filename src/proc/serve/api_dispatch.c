@@ -27,7 +27,7 @@ static const struct api_member members[] = {
 	{ "on_behalf_of", API_TEXT, false }, { "target", API_TEXT, false },
 	{ "retries", API_NUMBER, false },    { "timeout", API_TEXT, false },
 	{ "capabilities", API_TEXTS, false }, { "secrets", API_TEXTS, false },
-	{ "worker_image", API_TEXT, false },
+	{ "worker_image", API_TEXT, false }, { "sandbox", API_TRUTH, false },
 	{ "idempotency_key", API_TEXT, false }, {0}
 };
 
@@ -134,6 +134,7 @@ read_asked(struct api_call *c, struct asked *a)
 		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
 		.parent = c->parent[0] != '\0' ? c->parent : NULL, .by_agent = c->q->role == SERVE_AGENT,
 	};
+	a->request.sandbox = json_is_true(api_body_get(c, "sandbox"));
 	if (c->parent[0] != '\0' && a->request.principal != NULL)
 		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
 			"an agent acts for the principal of its own dispatch: leave 'on_behalf_of' out"));
