@@ -326,7 +326,8 @@ test-vm: deps-test
 		tests/scenario/cell/test_terminal.py tests/scenario/cell/test_environment.py \
 		tests/scenario/cell/test_network.py tests/scenario/cell/test_stdio.py \
 		tests/scenario/cell/test_limits.py tests/scenario/steer/test_freeze.py \
-		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py -k microvm $(ARGS)
+		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py \
+		tests/scenario/registry/test_sandbox.py -k microvm $(ARGS)
 
 # Docker and Podman with cloister-oci, also without root, which takes its time.
 test-oci-engines: deps-test
@@ -342,7 +343,7 @@ test-oci: deps-test
 		tests/scenario/cell/test_network.py tests/scenario/cell/test_stdio.py \
 		tests/scenario/cell/test_limits.py tests/scenario/steer/test_freeze.py \
 		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py \
-		-k "crun or runc or runsc or test_oci" $(ARGS)
+		tests/scenario/registry/test_sandbox.py -k "crun or runc or runsc or test_oci" $(ARGS)
 
 # Everything with container engines: Docker's, Podman's, and a rootless one.
 test-docker: deps-test

@@ -65,7 +65,7 @@ def who(request):
 
 # These run a second time with walls that pass no descriptors: the mutant build's boundary `stream`.
 # With CLOISTER_TEST_VM (`make test-vm`) they run in virtual machines too.
-OVER_BOTH = {"test_life", "test_terminal"}
+OVER_BOTH = {"test_life", "test_terminal", "test_sandbox"}
 IN_VMS = ["microvm"] if os.environ.get("CLOISTER_TEST_VM") else []
 # With CLOISTER_TEST_OCI (`make test-oci`) they run in containers of OCI runtimes.
 IN_CONTAINERS = oci.RUNTIMES if os.environ.get("CLOISTER_TEST_OCI") else []

@@ -24,7 +24,7 @@
 #define LAST_PIECES 32                  /* read after its end: more than its pipes hold */
 #define TIMEOUT_MAX_MS (7ull * 24 * 3600 * 1000)
 #define SIZE_MAX_TTY 1000
-#define DEATH_MS 5000                   /* of a killed command */
+#define DEATH_MS 2000                   /* of a killed command */
 
 struct exec_stream {
 	struct exec_stream *next, **at;
