@@ -116,7 +116,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-both test-vm test-oci test-oci-engines test-docker test-packages deb tarball vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-both test-vm test-oci test-oci-engines test-docker test-packages deb tarball npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -361,8 +361,14 @@ deb:
 	@tools/deb.sh $(B)/deb
 tarball: all
 	@B=$(B) tools/tarball.sh $(B)/tarball $(KEY)
+npm-package:
+	@tools/deps.sh clients
+	@tools/clients.sh npm $(B)/clients
+wheel:
+	@tools/deps.sh clients
+	@tools/clients.sh wheel $(B)/clients
 test-packages: deps-test
-	@tools/deps.sh deb
+	@tools/deps.sh deb clients
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) -m pytest -q -p no:cacheprovider tests/packages
 
@@ -478,6 +484,7 @@ FORCE:
 ## make test-docker cells in containers of Docker and Podman, at length
 ## make deb         Debian packages in build/deb, judged by lintian
 ## make tarball     an archive that runs wherever it is unpacked, in build/tarball; KEY=FILE signs it
+## make npm-package, make wheel   the clients for npm and pip, in build/clients
 ## make test-packages  the packages, built twice, and installed in a root of their own
 ## make vm-kernel   build a small kernel for virtual machines from Debian's source, for `make install`
 ##                  (docs/boundaries.md); VM_ARCH=arm64 builds it for the other architecture
