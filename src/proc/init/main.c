@@ -177,6 +177,7 @@ become_process(struct spawn *spawn, int *report)
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
 	setsid();
 	for (int i = 0; i < 3; i++)
 		if (dup2(spawn->stdio[i], i) < 0)
@@ -187,7 +188,7 @@ become_process(struct spawn *spawn, int *report)
 	if (dup3(*report, REPORT_FD, O_CLOEXEC) < 0)
 		return;
 	*report = REPORT_FD;
-	if (is_own && own_exe != EXE_FD && dup3(own_exe, EXE_FD, O_CLOEXEC) < 0)
+	if (is_own && dup3(own_exe, EXE_FD, O_CLOEXEC) < 0)
 		return;
 	if (CONTROL_ON("fds") && syscall(SYS_close_range, is_own ? EXE_FD + 1u : REPORT_FD + 1u, LAST_FD, 0u) < 0)
 		return;
@@ -592,7 +593,9 @@ take_turn(int children)
 static void
 keep_own_exe(bool has_landlock)
 {
-	own_exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	OWN(closep) int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+
+	own_exe = exe < 0 ? -1 : fcntl(exe, F_DUPFD_CLOEXEC, INIT_SSH_FD + 1);
 	if (has_landlock && own_exe >= 0)
 		landlock_allow_program(INIT_LANDLOCK_FD, own_exe);
 }
@@ -657,6 +660,8 @@ main(int argc, char **argv)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
+	/* Linux keeps it from pid 1 anyway, gVisor does not: a process that leaves its input unread would end the cell. */
+	signal(SIGPIPE, SIG_IGN);
 	children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	limit = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (children < 0 || limit < 0 || set_limit(strtoull(argv[2], NULL, 10)) < 0) {

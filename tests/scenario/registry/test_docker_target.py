@@ -4,13 +4,16 @@ import json
 import os
 import shutil
 import signal
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import engines
 import pytest
 from dispatches import agent, all_of, await_over, await_state, capability, detach, dispatch, events, policy, register, show
 from operators import wait_until
-from service import Service
+from sandboxes import Box
+from service import Service, read_all
 from test_docker import supervisor_of
 
 # `make test` has a part of it; `make test-docker` the whole table.
@@ -133,7 +136,29 @@ def crashed(operator, on):
     assert service.stop() == 0, service.log()
 
 
-SCENARIOS = [granted, killed, *([output, result, refused, limits, secret, cancelled, crashed] if IS_WHOLE else [])]
+def sandbox(operator, on):
+    """Commands, files and ports are those of the container."""
+    register(operator, "agent", "box", sandbox=True)
+    service = Service(operator)
+    box = Box(service, target=on[1], worker_image=on[3])
+    assert box.write("/tmp/a/f", b"\x00given").status == 204 and box.read("/tmp/a/f").data == b"\x00given"
+    assert [e["name"] for e in box.list("/tmp/a").ok()["entries"]] == ["f"]
+    assert box.exec("sh", "-c", "cat; ls /usr/bin/python3 2>/dev/null; exit 3", input="in") == (3, "in", "")
+    client, response, _ = box.open("sh", "-c", "while :; do echo answer | nc -l -p 8000; done")
+    port = box.ask("POST", "publish", {"port": 8000}).ok()["port"]
+
+    def ask():
+        with closing(socket.create_connection(("127.0.0.1", port))) as sock:
+            sock.shutdown(socket.SHUT_WR)
+            return read_all(sock) == b"answer\n"
+    wait_until(ask, "the server answers")
+    client.close()
+    response.close()
+    box.kill()
+    assert service.stop() == 0, service.log()
+
+
+SCENARIOS = [granted, killed, *([sandbox, output, result, refused, limits, secret, cancelled, crashed] if IS_WHOLE else [])]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -72,12 +72,14 @@ def test_four_lines(operator, engines_of, image, language, target, name):
 # Of node's own types, the client's mention one.
 BUFFER = "declare class Buffer extends Uint8Array {}\n"
 CHECKERS = {
-    "typescript": ("four_lines_types.ts", ["tsc", "--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes",
-                                           "--target", "es2022", "--module", "es2022", "--moduleResolution", "node",
-                                           "--lib", "es2022,dom", "four_lines_types.ts", "node.d.ts"],
-                   [NODE, "four_lines_types.js"]),
-    "mypy": ("four_lines_types.py", ["mypy", "--strict", "--no-warn-return-any", "--cache-dir=/dev/null",
-                                     "four_lines_types.py"], [sys.executable, "four_lines_types.py"]),
+    "typescript": (["four_lines_types.ts", "sandbox_types.ts"],
+                   ["tsc", "--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes", "--target", "es2022",
+                    "--module", "es2022", "--moduleResolution", "node", "--lib", "es2022,dom", "four_lines_types.ts",
+                    "sandbox_types.ts", "node.d.ts"],
+                   [NODE, "four_lines_types.js", "sandbox_types.js"]),
+    "mypy": (["four_lines_types.py", "sandbox_types.py"],
+             ["mypy", "--strict", "--no-warn-return-any", "--cache-dir=/dev/null", "four_lines_types.py", "sandbox_types.py"],
+             [sys.executable, "four_lines_types.py", "sandbox_types.py"]),
 }
 
 
@@ -86,20 +88,22 @@ CHECKERS = {
     for name, (_, words, run) in CHECKERS.items()])
 def test_types(operator, checker):
     """A program that uses every shape of the four lines passes the check of its types, and its types are true."""
-    file, check, run = CHECKERS[checker]
+    files, check, (program, *runs) = CHECKERS[checker]
     if not operator.is_root and os.geteuid() == 0:
         pytest.skip("a compiler does not mind who runs it")
     shutil.copytree(TREE / "clients", operator.base / "clients",
                     ignore=shutil.ignore_patterns("node_modules", "__pycache__", ".pytest_cache"))
     operator.file("node.d.ts", BUFFER)
     operator.file("package.json", '{"type": "module"}')
-    operator.file(file, (TREE / "tests/scenario" / file).read_text())
+    for file in files:
+        operator.file(file, (TREE / "tests/scenario" / file).read_text())
     found = {"cwd": operator.base, "env": {name: str(operator.base / "clients/python") for name in ("PYTHONPATH", "MYPYPATH")}}
     checked = operator.do(*check, **found)
     assert checked.status == 0, checked.out + checked.err
     operator.cloister("secret", "add", "KEY", "--host", "a.example", input="s3cret\n").ok()
     service = Service(operator)
-    assert operator.do(*run, **found).ok() == "ok\n"
+    for run in runs:
+        assert operator.do(program, run, **found).ok() == "ok\n"
     assert service.stop() == 0, service.log()
 
 
