@@ -234,7 +234,7 @@ static int bad(struct err *err, const char *place, const char *fmt, ...)
 static int
 bad(struct err *err, const char *place, const char *fmt, ...)
 {
-	char text[256];
+	char text[320];
 	va_list args;
 
 	va_start(args, fmt);
@@ -329,7 +329,7 @@ static int
 refuse_member(const struct type *type, const char *name, const char *place, struct err *err)
 {
 	const char *names[MEMBERS_MAX + 1], *nearest;
-	char all[200] = "";
+	char all[240] = "";
 	size_t n = 0;
 
 	for (; type->members[n].name != NULL && n < MEMBERS_MAX; n++)

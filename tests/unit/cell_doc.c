@@ -24,7 +24,7 @@ static const char everything[] =
 	"\"ttl_ms\":9007199254740991},\"policy\":{\"name\":\"p\",\"text\":\"\"},\"ports\":[{\"cell\":1},"
 	"{\"cell\":65535,\"host\":1}],\"principal\":\"j\",\"profile\":\"nested\",\"root\":true,\"rootfs\":\"/r\","
 	"\"runtime\":\"crun\",\"secrets\":[\"K@a.example\"],\"setups\":[\"/s\"],\"starts\":[{\"hashes\":[\"" BLOB "\"],"
-	"\"start\":\"sh\"}],\"version\":1,"
+	"\"start\":\"sh\"}],\"version\":1,\"waits\":true,"
 	"\"within\":[{\"name\":\"q\",\"text\":\"x\"}]}";
 
 static void
@@ -73,7 +73,7 @@ static const struct {
 	{ DOC("\"Env\":[],"), "the cell document has no member 'Env': did you mean 'env'?" },
 	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, bundle, chain, command, env, grants, "
 	  "hostname, image, images, input, limits, policy, ports, principal, profile, root, rootfs, runtime, secrets, setups, starts, "
-	  "version, within" },
+	  "version, waits, within" },
 	{ DOC("\"env\":[{\"name\":\"A\"}],"), "env[0] needs 'value'" },
 	{ DOC("\"env\":[{\"value\":\"A\"}],"), "env[0] needs 'name' or 'file'" },
 	{ DOC("\"env\":[{\"file\":\"/e\",\"name\":\"A\",\"value\":\"\"}],"), "cannot have both" },

@@ -421,7 +421,7 @@ const struct serve_handler api_handler = { take_head, take_request, lose_request
 bool
 api_is_idle(const struct api *api)
 {
-	return serve_pool_busy(api->pool) == 0 && dispatcher_driven(api->dispatcher) == 0;
+	return serve_pool_busy(api->pool) == 0 && dispatcher_driven(api->dispatcher) == 0 && api->published == NULL;
 }
 
 void
