@@ -147,8 +147,8 @@ test('a sandbox lives as long as it may, and no other agent is one', { skip }, a
   const client = new Client({ socket });
   t.after(() => client.close());
   await client.agents.register({ name: 'js-box', sandbox: true });
-  await client.agents.register({ name: 'js-none', command: ['true'] });
-  assert.match((await refused(Sandbox.create({ agent: 'js-none', client }))).message, /is no sandbox/);
+  await client.agents.register({ name: 'js-plain', command: ['true'] });
+  assert.match((await refused(Sandbox.create({ agent: 'js-plain', client }))).message, /is no sandbox/);
   assert.equal((await refused(client.sandboxes.create({ agent: 'js-box', image: 'no-such-image:1' }))).status >= 400, true);
   assert.equal((await refused(client.sandboxes.create({ agent: 'js-box', imgae: 'x' }))).code, 'invalid');
   const box = await client.sandboxes.create({ agent: 'js-box', timeout: '1s' });

@@ -131,8 +131,8 @@ def test_the_end(client):
     assert refused(running.result).code in ("over", "unreachable")
     for call in (lambda: box.files.read("/etc/passwd"), lambda: box.exec(["true"]), lambda: client.sandboxes.connect(box.id)):
         assert refused(call).code == "over"
-    client.agents.register(name="py-none", command=["true"])
-    assert "is no sandbox" in refused(client.sandboxes.create, "py-none").message
+    client.agents.register(name="py-plain", command=["true"])
+    assert "is no sandbox" in refused(client.sandboxes.create, "py-plain").message
     with client.sandboxes.create("py-box", timeout="1s") as box:
         refused(box.exec(["sleep", "1000"]).result)
     assert box.status()["state"] == "timed_out"
