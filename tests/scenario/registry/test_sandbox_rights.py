@@ -1,5 +1,6 @@
 """Who may use a sandbox, what is recorded of it, and when it ends."""
 import json
+import re
 import signal
 import socket
 from contextlib import closing
@@ -53,7 +54,7 @@ def test_who_may_use_it(operator):
         assert service.post("/v1/dispatches", {"agent": "box", "sandbox": True, **more}).status >= 400, more
     # Who did what is in the cell's record.
     seen = [r["event"] for r in service.get(f"/v1/cells/{own.status()['cell']}/timeline?type=cell&limit=50").ok()["records"]]
-    assert any(e.get("did") == "exec" and e["by"].startswith("uid ") and "echo ran" in " ".join(e["argv"]) for e in seen), seen
+    assert any(e.get("did") == "exec" and re.fullmatch(r"uid \d+", e["by"]) and "echo ran" in " ".join(e["argv"]) for e in seen), seen
     wrong = {"exec": [{"command": []}, {"command": "ls"}, {"command": ["a"], "tty": {"rows": 0, "columns": 1}},
                       {"command": ["a"], "env": {"A=B": "x"}}, {"command": ["a"], "cwd": "tmp"}, {"comand": ["a"]},
                       {"command": ["a"], "timeout": "never"}, {"command": ["a"], "input": "x", "input_base64": "eA=="}],
