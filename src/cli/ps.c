@@ -254,12 +254,6 @@ is_shown(const struct ps *ps, const char *id)
 	return false;
 }
 
-static bool
-is_wanted(const struct ps *ps, const struct cell_record *record)
-{
-	return record->ended_ns / 1000000 >= ps->since_ms && !is_shown(ps, record->spec.id);
-}
-
 /* The cells of FOLDER: of the state folder, or of that of cells with nothing but a timeline. */
 static int
 add_ended(struct ps *ps, int folder, bool is_bare, struct err *err)
@@ -279,9 +273,10 @@ add_ended(struct ps *ps, int folder, bool is_bare, struct err *err)
 		OWN(closep) int dir = openat(folder, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		struct cell_record record = {0};
 
-		if (dir < 0 || (is_bare ? ps_read_events(dir, &entries[i], &record) : cell_record_read(dir, &record, NULL)) < 0)
+		if (dir < 0 || is_shown(ps, entries[i].id) ||
+		    (is_bare ? ps_read_events(dir, &entries[i], &record) : cell_record_read(dir, &record, NULL)) < 0)
 			continue;
-		if (is_wanted(ps, &record))
+		if (record.ended_ns / 1000000 >= ps->since_ms)
 			ps->ended[ps->n_ended++] = record;
 		else
 			cell_record_free(&record);

@@ -112,7 +112,7 @@ workspace_keep_base(const struct workspace *ws, int to, uint64_t *ret_kept, stru
 {
 	static const struct walk_hooks hooks = { .visit = keep_visit };
 	struct keeping k = { .ws = ws, .to = to };
-	struct walk walk = { .ws = ws, .hooks = &hooks, .arg = &k };
+	struct walk walk = { .ws = ws, .hooks = &hooks, .arg = &k, .only_replaced = true };
 	int r = walk_run(&walk, err);
 
 	if (r == 0)

@@ -256,6 +256,8 @@ descend(struct walk *walk, const struct place *at, const struct walk_node *node,
 	if (real == -EXDEV ? walk->strict : real == -EMFILE || real == -ENFILE || real == -EIO)
 		return fail(node, -real, err);
 	sub.real = real < 0 ? -1 : real;
+	if (walk->only_replaced && sub.real < 0)
+		return 0;
 	r = find_git_dir(walk, &sub, err);
 	if (r == 0 && walk->ws->named != NULL && sub.real >= 0)
 		r = named_look(walk->ws->named, walk->ws->real, sub.real, false, false, err);

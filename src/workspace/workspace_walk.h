@@ -53,6 +53,7 @@ struct walk {
 	struct walk_choice *choices;    /* NULL: everything */
 	size_t n_choices;
 	bool strict;                    /* a mount on a folder of the workspace is an error */
+	bool only_replaced;             /* folders that the workspace does not have are not entered */
 	struct wtree_path path;
 	uint64_t entries;
 };

@@ -61,7 +61,8 @@ MESSAGES = {
         "EGRESS_RESOLVE", "EGRESS_RESOLVED", "EGRESS_ROUTE", "EGRESS_ROUTED", "EGRESS_REQUEST",
         "EGRESS_RESPONSE", "EGRESS_END", "EGRESS_RESET", "EGRESS_NOTE", "EGRESS_LOGIN", "EGRESS_CANCEL",
         "EGRESS_SHUT", "EGRESS_LOGGED", "EGRESS_SSH_LIST", "EGRESS_SSH_KEYS", "EGRESS_SSH_SIGN", "EGRESS_SSH_SIGNED"},
-    "compare_channel.h": {"COMPARE_ASK", "COMPARE_TEXT", "COMPARE_DONE"},    # who compares files, and `diff`
+    "compare_channel.h": {  # who compares files, and `diff`
+        "COMPARE_ASK", "COMPARE_TEXT", "COMPARE_DONE", "COMPARE_MERGE", "COMPARE_PICK", "COMPARE_LIKENESS"},
     "inspect_channel.h": {  # who looks into bodies, and the courier
         "INSPECT_POLICY", "INSPECT_BODY", "INSPECT_END", "INSPECT_RESULT", "INSPECT_DROP",
         "INSPECT_USAGE", "INSPECT_USAGE_END", "INSPECT_USED", "INSPECT_REWRITE", "INSPECT_REWRITTEN"},

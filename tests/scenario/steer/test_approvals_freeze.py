@@ -30,7 +30,7 @@ def test_the_cell_stands_still(online):
     # And thawed, it waits like any other.
     process, shown = a.ask(f"{UP}/204")
     a.operator.cloister("thaw", a.cell).ok()
-    assert state(a.operator, a.cell) == "running"
+    assert state(a.operator, a.cell) == "waiting"
     a.operator.cloister("exec", a.cell, "--", "true").ok()
     a.answer("approve", shown["id"]).ok()
     assert a.outcome(process) == "204"
