@@ -339,7 +339,7 @@ def test_events_for_people(online):
     assert re.match(rf" +\d+ \d\d:\d\d:\d\d deny +403 .* POST {UP}/echo  no rule allows it$", http[1])
     assert online.operator.cloister("events").ok().splitlines() == lines
     online.operator.cloister("events", "nosuchcell").sentence("there is no cell 'nosuchcell'")
-    online.operator.cloister("events", online.cell, "x").sentence("remove 'x'")
+    online.operator.cloister("events", online.cell, "x").sentence("there is no cell 'x'")
 
 
 def test_events_can_be_followed(online):
