@@ -135,4 +135,4 @@ def test_the_end(client):
     assert "is no sandbox" in refused(client.sandboxes.create, "py-plain").message
     with client.sandboxes.create("py-box", timeout="1s") as box:
         refused(box.exec(["sleep", "1000"]).result)
-    assert box.status()["state"] == "timed_out"
+        assert client.dispatches.get(box.id).ended["state"] == "timed_out"
