@@ -1,6 +1,8 @@
 // api.js - asks the service.  What it refuses is thrown as an Error with its sentence.
 
-let csrf = null;
+// The session's word, which goes with each change.  The browser sends the cookie to every port of this host,
+// and keeps this for the pages of this port.
+const WORD = "cloister.csrf";
 let onLoggedOut = () => {};
 
 export class Refused extends Error {
@@ -19,8 +21,9 @@ async function send(method, path, body, signal) {
 	const headers = { accept: "application/json" };
 	if (body !== undefined)
 		headers["content-type"] = "application/json";
-	if (method !== "GET" && csrf !== null)
-		headers["x-cloister-csrf"] = csrf;
+	const word = localStorage.getItem(WORD);
+	if (method !== "GET" && word !== null)
+		headers["x-cloister-csrf"] = word;
 	let response;
 	try {
 		response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body),
@@ -82,8 +85,7 @@ export async function text(path, max) {
 export async function session() {
 	try {
 		const said = await get("/v1/session");
-		csrf = said.csrf;
-		return said;
+		return localStorage.getItem(WORD) === null ? null : said;
 	} catch (error) {
 		if (error.status === 401)
 			return null;
@@ -92,13 +94,14 @@ export async function session() {
 }
 
 export async function login(how) {
-	await send("POST", "/login", how);
+	const said = await (await send("POST", "/login", how)).json();
+	localStorage.setItem(WORD, said.csrf);
 	return session();
 }
 
 export async function logout() {
 	await send("POST", "/logout", {});
-	csrf = null;
+	localStorage.removeItem(WORD);
 }
 
 export const cellPath = (id, rest = "") => `/v1/cells/${encodeURIComponent(id)}${rest}`;

@@ -1,9 +1,9 @@
 // groups.js - requests that wait and are alike: one look and one answer for all of them.
 //
-// Alike are those that differ only in their cell, their query and their body.  A rule, a secret or a path that
-// differs makes another group, so that nothing is approved that is not shown.
+// Alike are those that differ only in their cell, their query and their body.  A rule, a secret, a path or a header
+// that differs makes another group, so that nothing is approved that is not shown.
 
-const likeness = a => JSON.stringify([a.method, a.protocol, a.host, a.port, a.path, a.rule, a.place, a.secrets, a.needs, a.approvers]);
+const likeness = a => JSON.stringify([a.method, a.protocol, a.scheme, a.host, a.port, a.path, a.headers, a.rule, a.place, a.reason, a.secrets, a.needs, a.approvers]);
 
 // [{key, list}], the oldest first; LIST is in order.
 export function groupsOf(list) {

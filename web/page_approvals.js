@@ -57,7 +57,7 @@ function factsOf(list) {
 		fact("Rule", h("code", { class: "t" }, a.rule || "–"), a.place ? h("span", { class: "dim" }, ` ${placeOf(a.place)}`) : null),
 		fact("Body", same(list, one => one.body) ? bodyOf(a.body) : h("b", null, "they differ: see each")),
 		!same(list, one => one.query) ? fact("Query", h("b", null, "they differ: see each")) : a.query ? fact("Query", shapeOf(a.query, "The query, values masked")) : null,
-		a.headers && list.length === 1 ? fact("Headers", shapeOf(a.headers, "The headers, values masked")) : null,
+		a.headers ? fact("Headers", shapeOf(a.headers, "The headers, values masked")) : null,
 		fact("Secrets", a.secrets?.length ? chips(a.secrets) : h("span", { class: "dim" }, "none go with it")),
 		fact("Approvers", a.approvers?.length ? chips(a.approvers) : "any operator",
 			(a.needs ?? 1) > 1 ? h("b", null, ` ${given.length} of ${a.needs} approved`) : null,
@@ -171,10 +171,11 @@ class Card {
 		this.element.focus();
 	}
 
-	// Those that have been in view for a moment: one that came just now is not answered with the others.
+	// Those that have been in view for a moment: one that came just now is not answered with the others, nor in
+	// the place of one that is gone.
 	ripe() {
 		const waiting = this.list.filter(a => a.state === "pending");
-		return waiting.length === 1 ? waiting : waiting.filter(a => performance.now() - this.seen.get(a.id) >= EYE_MS);
+		return this.seen.size === 1 ? waiting : waiting.filter(a => performance.now() - this.seen.get(a.id) >= EYE_MS);
 	}
 
 	async answer(verb, body, state, done, only) {

@@ -419,11 +419,11 @@ class _Handler(BaseHTTPRequestHandler):
         if url.path == "/login":
             if body.get("token") != TOKEN and body.get("code") != "once":
                 return self.error(401, "that is not the operator's token")
-            return self.send(200, b"{}", set_cookie="session=1; HttpOnly; SameSite=Strict; Path=/")
+            return self.send(200, json.dumps({"csrf": CSRF, "who": "token ops"}).encode(), set_cookie="session=1; HttpOnly; SameSite=Strict; Path=/")
         if "session=1" not in self.headers.get("cookie", ""):
             return self.error(401, "log in first")
         if url.path == "/v1/session":
-            return self.send(200, json.dumps({"csrf": CSRF, "who": "token ops"}).encode())
+            return self.send(200, json.dumps({"csrf": None, "who": "token ops"}).encode())
         if self.command != "GET" and self.headers.get("x-cloister-csrf") != CSRF:
             return self.error(403, "the request does not come from the dashboard")
         query = {k: v[-1] for k, v in parse_qs(url.query).items()}

@@ -400,9 +400,9 @@ take_request(void *arg, struct serve_request *q)
 	struct api_call *c = q->app;
 
 	c->stats = *serve_stats(api->server);
-	/* The body did not fit in memory: few of these are read at once, and no other request waits
-	 * for them. */
-	c->job.heavy = q->body.fd > 0;
+	/* Also if the body did not fit in memory: few of these are worked on at once, and no other request
+	 * waits for them. */
+	c->job.heavy = q->body.fd > 0 || c->route->heavy;
 	serve_pool_add(api->pool, &c->job);
 }
 

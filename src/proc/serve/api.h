@@ -24,7 +24,7 @@
 #define API_PAGE 100                    /* rows, by default */
 #define API_ID_MAX 32
 /* The dashboard's name without TLS.  Browsers look for any name under "localhost" on this machine, and
- * cookies of this one go to no other port's pages, such as those that an agent publishes. */
+ * cookies of this one go to no page at 127.0.0.1, such as those that an agent publishes. */
 #define API_PAGE_HOST "cloister.localhost"
 #define API_OBJECT_MAX (4u << 20)       /* the JSON of an object; of a capability SERVE_BODY_MAX */
 #define API_DISPATCH_MAX (96u << 20)    /* an input of 64 MiB in base64, and the rest */
@@ -62,6 +62,7 @@ struct api_route {
 	/* For a request to a running cell: */
 	enum steer_verb verb;
 	const char *record;             /* in the operator's timeline */
+	bool heavy;                     /* WORK may take minutes: others do not wait for it */
 };
 const struct api_route *api_routes(void);       /* ends with a NULL method */
 

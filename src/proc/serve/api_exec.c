@@ -21,7 +21,7 @@
 
 #define PIECE 16384                     /* bytes of output in one event */
 #define TAIL_MAX 3                      /* of a character that is not complete yet */
-#define LAST_PIECES 32                  /* read after its end: more than its pipes hold */
+#define LAST_PIECES 64                  /* read after its end: more than its pipes hold */
 #define TIMEOUT_MAX_MS (7ull * 24 * 3600 * 1000)
 #define SIZE_MAX_TTY 1000
 #define DEATH_MS 2000                   /* of a killed command */
@@ -48,6 +48,7 @@ struct exec_stream {
 	struct serve_request *feeder;
 	bool keeps_open, ends;          /* more may come; this was the last */
 	bool exited, timed_out;
+	unsigned last[INSIDE_STREAMS];  /* pieces read after its end */
 	int status;
 	struct err lost;                /* code 0: it exited */
 };
@@ -193,8 +194,8 @@ static void
 finish_if_done(struct exec_stream *e)
 {
 	for (int i = 0; i < INSIDE_STREAMS && !e->full; i++)
-		for (int k = 0; k < LAST_PIECES && !e->full && carry(e, (enum inside_stream)i); k++)
-			;
+		while (!e->full && e->last[i] < LAST_PIECES && carry(e, (enum inside_stream)i))
+			e->last[i]++;
 	if (!e->full)
 		finish(e);
 }

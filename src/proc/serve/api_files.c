@@ -3,6 +3,7 @@
  * One of init's own programs does this in the cell, as the agent.  The service opens no file of a cell.  It checks
  * whatever it passes on as anything but bytes, because the agent may have written it. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/own.h"
 #include "canon/canon.h"
 #include "ipc/init_channel.h"
@@ -24,6 +26,7 @@
 #define LINE_BYTES_MAX 16384            /* a line of `watch`: a path in base64 fits */
 #define LINES_MAX (64 * 1024)
 #define TIME_MS 60000                   /* for a file or a folder */
+#define LAST_PIECES 32                  /* read after its end: more than its pipe holds */
 
 enum kind { READS, WRITES, LISTS, WATCHES };
 
@@ -36,7 +39,8 @@ struct job {
 	char *path;
 	bool sse, full, streams, exited, timed_out;
 	int status;
-	uint64_t n;
+	unsigned last;                  /* pieces read after its end */
+	uint64_t n;                     /* events; of READS: bytes */
 	struct buf got;                 /* of LISTS and WATCHES */
 	struct loop_source out, in;
 	struct loop_timer late, ping;
@@ -93,10 +97,22 @@ gone(struct serve_request *q)
 
 /* ---- lists ---- */
 
+/* Whether its name is one: a client may join it with the folder's path. */
 static bool
-is_name(const json_t *entry, const char *plain, const char *coded)
+has_name(const json_t *entry)
 {
-	return json_is_string(json_object_get(entry, plain)) != json_is_string(json_object_get(entry, coded));
+	const char *plain = json_string_value(json_object_get(entry, "name"));
+	const char *coded = json_string_value(json_object_get(entry, "name_base64")), *name;
+	unsigned char bytes[NAME_MAX + 1];
+	size_t len = plain != NULL ? strlen(plain) : 0;
+
+	if ((plain == NULL) == (coded == NULL))
+		return false;
+	if (coded != NULL && codec_unbase64(CODEC_BASE64, coded, strlen(coded), bytes, sizeof(bytes), &len) < 0)
+		return false;
+	name = plain != NULL ? plain : (const char *)bytes;
+	return len > 0 && memchr(name, '/', len) == NULL &&
+	       !(name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')));
 }
 
 /* An entry with only the members that it may have; NULL: it is none. */
@@ -114,7 +130,7 @@ check_entry(const char *line, size_t len)
 	OWN(json_decrefp) json_t *said = canon_value(line, len);
 	OWN(json_decrefp) json_t *entry = json_object();
 
-	if (!json_is_object(said) || !is_name(said, "name", "name_base64") ||
+	if (!json_is_object(said) || !has_name(said) ||
 	    !json_is_string(json_object_get(said, "type")))
 		return NULL;
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
@@ -272,6 +288,9 @@ carry(struct job *j)
 	if (j->kind != LISTS && begin_stream(j) < 0)
 		return -EPIPE;
 	if (j->kind == READS) {
+		j->n += (uint64_t)n;
+		if (j->n > API_FILE_MAX)
+			return -EBADMSG;
 		j->full |= !serve_send(j->q, data, (size_t)n);
 		return 1;
 	}
@@ -323,12 +342,13 @@ fail(struct job *j, int r)
 	refuse(j, &error);
 }
 
+/* After its end.  Whatever its pipe held then is there now; the agent may hold the pipe open, and write forever. */
 static void
 go_on(struct job *j)
 {
 	int r = 1;
 
-	while (r > 0 && !j->full)
+	for (; r > 0 && !j->full && j->last < LAST_PIECES; j->last++)
 		r = carry(j);
 	if (r < 0)
 		fail(j, r);

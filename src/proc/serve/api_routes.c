@@ -37,12 +37,11 @@ static const struct api_route own_routes[] = {
 	{ "GET", "/assets/{name}", ANYBODY, "getDashboardFile", "A file of the dashboard.", NULL, NULL,
 	  "application/octet-stream", 200, 0, .work = api_page, .begin = api_page_begin },
 	{ "POST", "/login", ANYBODY, "login", "Log a browser in with the operator's token, or a one-time code: "
-	  "it gets a cookie.", NULL, "Login", "Session", 200, 4096, .work = api_login, .begin = api_login_begin },
+	  "it gets a cookie, and the CSRF token that it has to send as X-Cloister-Csrf with each change.", NULL, "Login", "Session", 200, 4096, .work = api_login, .begin = api_login_begin },
 	{ "POST", "/logout", OPERATOR, "logout", "End the browser's session.", NULL, "?Nothing", NULL, 204, 4096,
 	  .work = api_nothing, .begin = api_logout_begin },
-	{ "GET", "/v1/session", OPERATOR, "getSession", "The logged-in user, and the CSRF token that a "
-	  "browser has to send as X-Cloister-Csrf with each change.", NULL, NULL, "Session", 200, 0, .work = api_nothing,
-	  .begin = api_session_begin },
+	{ "GET", "/v1/session", OPERATOR, "getSession", "The logged-in user.", NULL, NULL, "Session", 200, 0,
+	  .work = api_nothing, .begin = api_session_begin },
 	{ "POST", "/v1/session/code", OPERATOR, "makeLoginCode", "Make a one-time link that logs a browser "
 	  "in; on the unix socket only.", NULL, "?Nothing", "LoginCode", 200, 4096,
 	  .work = api_nothing, .begin = api_login_code_begin },
@@ -82,17 +81,18 @@ static const struct api_route own_routes[] = {
 	  "lifetime, in at most `buckets` (60) parts.", "buckets", NULL, "Traffic", 200, 0, .work = api_cell_traffic },
 	{ "GET", "/v1/cells/{cell}/changes", OPERATOR, "listChanges", "The files that a cell changed in its "
 	  "workspaces, as `cloister diff --json` lists them.", NULL, NULL, "Changes", 200, 0,
-	  .work = api_changes_list },
+	  .work = api_changes_list, .heavy = true },
 	{ "GET", "/v1/cells/{cell}/changes/diff", OPERATOR, "diffChanges", "The difference of the files at "
 	  "`path`, or of all, as `cloister diff` prints it.", "path", NULL, "ChangesDiff", 200, 0,
-	  .work = api_changes_diff },
+	  .work = api_changes_diff, .heavy = true },
 	{ "POST", "/v1/cells/{cell}/changes/apply", OPERATOR, "applyChanges", "Write a cell's changes to its "
 	  "workspaces, as `cloister apply` does. A file that this machine would run is held back unless "
 	  "`paths` names it.", NULL, "?ChangesApply", "ChangesApplied", 200, API_OBJECT_MAX,
-	  .work = api_changes_apply },
+	  .work = api_changes_apply, .heavy = true },
 	{ "POST", "/v1/cells/{cell}/changes/discard", OPERATOR, "discardChanges", "Delete a cell's changes "
 	  "and its kept data, as `cloister discard` does. Its timeline stays.", NULL, "?Nothing",
-	  "ChangesDiscarded", 200, 4096, .work = api_changes_discard },
+	  "ChangesDiscarded", 200, 4096, .work = api_changes_discard,
+	  .heavy = true },
 
 	{ "POST", "/v1/cells/{cell}/policy/check", OPERATOR, "checkCellPolicy", "Check the text of a "
 	  "policy: its errors, and what it would change.", NULL, "CellPolicyText", "CellPolicyCheck", 200, API_OBJECT_MAX,
@@ -202,7 +202,7 @@ add_steer(size_t n, enum steer_verb verb, const struct steer_http *http, const c
 	if (http->method == NULL)
 		return n;
 	routes[n] = (struct api_route){ http->method, http->path, steer_roles(steer_rows[verb].who), http->id,
-		http->summary, http->query, http->body, http->answer, 200, http->body_max, work, NULL, verb, record };
+		http->summary, http->query, http->body, http->answer, 200, http->body_max, work, NULL, verb, record, false };
 	return n + 1;
 }
 

@@ -2,8 +2,9 @@
  *
  * Requests over TCP without a token are judged here: by the cookie of a session, if the browser's
  * headers show that the requesting page is the dashboard's own.  Everything but reading also
- * requires the session's own word (x-cloister-csrf), which no other page can know.  Sessions are
- * used by the loop only. */
+ * requires the session's own word (x-cloister-csrf), which no other page can know.  Only logging in
+ * tells it: a cookie goes to every port of its host, so a page that an agent publishes may get it.
+ * Sessions are used by the loop only. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +94,7 @@ check_csrf(struct serve_request *q, const struct session *session)
 	}
 	if (!session_is_csrf(session, shown.at, shown.len)) {
 		serve_refuse(q, 403, "csrf", NULL, "the CSRF token is missing or wrong: send "
-		             "'X-Cloister-Csrf' with the 'csrf' of GET /v1/session");
+		             "'X-Cloister-Csrf' with the 'csrf' that POST /login gave");
 		return false;
 	}
 	return true;
@@ -157,11 +158,11 @@ begin_session(struct api_call *c, const char *who)
 }
 
 static void
-answer_session(struct api_call *c, const struct session *session)
+answer_session(struct api_call *c, const struct session *session, const char *csrf)
 {
 	json_int_t left_s = (json_int_t)((session->began_ms + SESSION_LIFE_MS - loop_now_ms()) / 1000);
 
-	c->answer = json_pack("{s:s, s:s, s:I}", "who", session->who, "csrf", session->csrf, "ends",
+	c->answer = json_pack("{s:s, s:s?, s:I}", "who", session->who, "csrf", csrf, "ends",
 	                      (json_int_t)time(NULL) + left_s);
 	api_answer(c);
 }
@@ -182,6 +183,9 @@ api_login(struct api_call *c)
 		return -EINVAL;
 	if (json_is_null(api_body_get(c, "token")) == json_is_null(api_body_get(c, "code")))
 		return api_fail_with(c, 400, "invalid", "log in with a 'token' or with a 'code'");
+	if (c->q->door->tls != NULL && !c->q->is_tls && !json_is_null(api_body_get(c, "token")))
+		return api_fail_with(c, 400, "tls", "a token is sent with TLS only: log in at https://127.0.0.1:%u, or "
+		                     "with the link of `cloister dashboard`", c->q->door->port);
 	return 0;
 }
 
@@ -211,7 +215,7 @@ api_login_begin(struct api_call *c)
 	if (session == NULL)
 		api_fail_with(c, 503, "unavailable", "no random numbers are available for a session");
 	else
-		answer_session(c, session);
+		answer_session(c, session, session->csrf);
 }
 
 int
@@ -241,7 +245,7 @@ api_session_begin(struct api_call *c)
 	const struct session *session = session_get(&c->api->sessions, c->q->session);
 
 	if (session != NULL) {
-		answer_session(c, session);
+		answer_session(c, session, NULL);
 		return;
 	}
 	c->answer = json_pack("{s:s, s:n, s:n}", "who", c->q->who, "csrf", "ends");

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from operators import wait_until
 from sandboxes import Box
-from service import Events, Service
+from service import Events, Service, UnixConnection
 
 CANARY = "canary-of-the-host"
 
@@ -86,5 +86,13 @@ def test_commands_end_with_their_client(operator):
     assert box.ask("POST", f"exec/{id}/input", b"x", octets).status == 404
     # A process in the background keeps its output, and does not hold up the end.
     assert box.exec("sh", "-c", "sleep 1000 & echo done")[1] == "done\n"
+    # Nor does the agent, which can open the pipe of init's own program, end that, and write forever.
+    with closing(UnixConnection(service.socket)) as client:
+        client.request("HEAD", box.at("watch", path="/tmp"))
+        assert client.getresponse().status == 200
+        box.sh("""for p in /proc/[0-9]*; do grep -q ^cloister-watch $p/cmdline && pid=${p#/proc/}; done 2>/dev/null
+               for i in 1 2 3; do yes '{"change":"overflow"}' | dd bs=4092 iflag=fullblock of=/proc/$pid/fd/1 2>/dev/null & done
+               until grep -q "wchar: [0-9]\\{6\\}" /proc/$!/io; do :; done; kill -9 $pid""")
+        assert service.get("/healthz").status == 200
     box.kill()
     assert service.stop() == 0, service.log()
