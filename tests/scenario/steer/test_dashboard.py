@@ -295,8 +295,9 @@ def test_alike_requests_are_answered_together(page, fake):
         fake.ask({**approval(n), "path": "/repos/acme/site/issues"})
     fake.ask(approval(1))                # another path: not one of them
     fake.ask({**approval(60), "path": "/repos/acme/site/issues", "secrets": ["OTHER_TOKEN"]})
+    fake.ask({**approval(61), "path": "/repos/acme/site/issues", "headers": "x-http-method-override: DELETE"})
     go(page, "#/approvals", ".card:has-text('47 times')")
-    assert page.count(".card") == 3 and "49 waiting, of 3 kinds" in page.text(".bar")
+    assert page.count(".card") == 4 and "50 waiting, of 4 kinds" in page.text(".bar")
     page.press("j")
     page.see(".card.chosen[data-armed]:has-text('47 times')")
     assert "Cells\n47: " in page.text(".card.chosen")
@@ -313,7 +314,7 @@ def test_alike_requests_are_answered_together(page, fake):
     page.see(".note:has-text('Approved once: 47 times POST api.github.com/repos/acme/site/issues')")
     answered = [path for _, path, _ in fake.asked]
     assert len(answered) == 47 and "/v1/approvals/c0000070-70/approve" not in answered and "/v1/approvals/c0000060-60/approve" not in answered
-    page.see("#nav .badge:text('3')")
+    page.see("#nav .badge:text('4')")
 
 
 def test_two_people(page, fake):
