@@ -207,8 +207,11 @@ merge(struct policy_flat *f, const struct node *key, const struct node *value, s
 		part->is_list = is_list;
 		part->is_map = !is_list;
 	}
-	/* A list and a map cannot be merged. */
-	for (size_t i = 0; part->is_list == is_list && i < value->n; i++) {
+	/* Nothing may be left out: a person reads and accepts this text. */
+	if (part->is_list != is_list)
+		return node_err(err, value, "`%s` is a list in one file of the policy and a map in another: write the same in both",
+		                key->text);
+	for (size_t i = 0; i < value->n; i++) {
 		if (counts_already(f, key->text, value->items[i], is_list))
 			continue;
 		to = !is_list && is_loose(key->text, value->items[i]->text) ? &part->loose : &part->text;
@@ -235,6 +238,9 @@ policy_flat_part(struct policy_flat *f, const struct node *key, const struct nod
 	for (size_t i = 0; i < ARRAY_LEN(merged) && value->kind != NODE_SCALAR; i++)
 		if (strcmp(key->text, merged[i]) == 0)
 			return merge(f, key, value, err);
+	/* Nothing, to which another file may add. */
+	if (node_is_null(value))
+		return 0;
 	if (policy_flat_find(f, key->text) != NULL)
 		return 0;
 	part = add_part(f, key->text, err);

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "policy/policy.h"
+#include "policy/policy_yaml.h"
 #include "test.h"
 
 static char *
@@ -61,6 +62,26 @@ TEST(policy_flat)
 		again = flatten(got);
 		CHECK_STR(again, got);
 	}
+}
+
+/* A part of another kind is not left out, but refused; one without a value takes what comes. */
+TEST(policy_flat_mixed)
+{
+	static const char *const texts[] = { "secrets: ", "secrets: [A]", "secrets: [B]", "secrets: {C: {hosts: c.x}}" };
+	OWN(policy_flat_free) struct policy_flat f;
+	OWN(buf_free) struct buf b = BUF(4096);
+
+	policy_flat_init(&f);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		OWN(node_freep) struct node *root = NULL;
+		struct err err = {0};
+
+		CHECK_OK(node_parse("t.yaml", texts[i], strlen(texts[i]), &root, &err));
+		CHECK((policy_flat_part(&f, root->items[0], root->values[0], &err) < 0) == (i == 3));
+	}
+	policy_flat_put(&b, &f);
+	buf_put(&b, "", 1);
+	CHECK_STR((char *)b.data, "version: 1\negress: []\nsecrets: [A, B]\n");
 }
 
 /* Presets are written out, and mean what they meant. */
