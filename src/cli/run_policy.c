@@ -207,6 +207,19 @@ tell_found(const struct run *run, const char *where, bool is_above)
 		fprintf(stderr, "cloister: the policy is %s/" POLICY_CLI_FILE "\n", where);
 }
 
+/* An agent's policy was read and accepted earlier, and a person may have taken long to do so. */
+static int
+check_accepted(const struct run *run, int folder, struct err *err)
+{
+	OWN(buf_free) struct buf text = BUF(POLICY_FLAT_MAX);
+	bool is_accepted = true;
+	int r = run->agent != NULL ? policy_cli_read(folder, &text, &is_accepted, err) : 0;
+
+	if (r < 0 || is_accepted)
+		return r;
+	return err_set(err, EPERM, "the project's policy has changed since it was accepted: start the cell again");
+}
+
 /* 0 if there is none. */
 static int
 find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *ret_limits,
@@ -231,6 +244,7 @@ find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *r
 	if (r == 0)
 		r = policy_load_file(folder, POLICY_CLI_FILE, &reader, ret_policy, ret_limits, err);
 	run->policy_folder = NULL;
+	r = r == 0 ? check_accepted(run, folder, err) : r;
 	if (r == 0)
 		tell_found(run, where, up > 0);
 	return r;

@@ -118,7 +118,7 @@ def test_projects_of_real_tools(project):
     project.init().ok()
     for preset in made:
         assert f"include: preset:{preset}" in project.text()
-    assert "repos: [acme/it]" in project.text() and "cases passed" in project.policy("test").ok()
+    assert "repos: ['acme/it']" in project.text() and "cases passed" in project.policy("test").ok()
 
 
 # ---- `cloister run` -----------------------------------------------------------------
@@ -151,6 +151,10 @@ def test_the_projects_agent_runs_once_its_policy_is_accepted(agent):
     run().ok()
     agent.file("more.yaml", "version: 1\negress: [{allow: evil.test}]\n")
     run().sentence("nobody has accepted it")
+    # None of them has a part that is not shown.
+    agent.file("cloister.yaml", "version: 1\nrun: tester\nextends: more.yaml\nsecrets: [A_KEY]\n")
+    agent.file("more.yaml", "version: 1\nsecrets: {HIDDEN: {from: 'file:/etc/passwd', hosts: a.example}}\n")
+    agent.policy("trust").sentence("more.yaml:2:", "list", "map")
     # A person has chosen the secrets, too.
     agent.operator.cloister("secret", "add", "A_KEY", "--host", "a.example", input="of-the-tests-of-the-tests").ok()
     agent.file("cloister.yaml", POLICY + "secrets: [A_KEY]\n")
