@@ -100,6 +100,9 @@ project_add_place(struct project *p, enum project_kind kind, const struct projec
 		return;
 	if (kind == PROJECT_READ && place->is_ssh)
 		return;
+	/* An owner, whose repositories are many. */
+	if (kind != PROJECT_READ && kind != PROJECT_MCP && is_forge(place->host) && strchr(place->path, '/') == NULL)
+		return;
 	for (size_t i = 0; i < p->n; i++)
 		if (is_same(&p->needs[i], kind, place)) {
 			p->needs[i].kind = kind == PROJECT_REMOTE ? kind : p->needs[i].kind;
@@ -172,7 +175,7 @@ look_at_git(struct project *p, int folder)
 		project_read_git(p, config, len);
 	modules = read_one(p, folder, ".gitmodules", &len);
 	if (modules != NULL)
-		project_read_git(p, modules, len);
+		project_read_modules(p, modules, len);
 }
 
 static void

@@ -69,6 +69,8 @@ bool project_url(const char *text, size_t len, struct project_place *ret_place);
 void project_read_package(struct project *p, const char *text, size_t len);     /* package.json */
 void project_read_mcp(struct project *p, const char *text, size_t len);         /* .mcp.json */
 void project_read_git(struct project *p, const char *text, size_t len);         /* .git/config */
+/* .gitmodules.  It comes with a clone, so it names no repository that may be pushed to. */
+void project_read_modules(struct project *p, const char *text, size_t len);
 /* FILE is TOML, or lines of KEY=VALUE: the URLs behind `git`, `url`, `registry` and `index`. */
 void project_read_lines(struct project *p, const char *file, const char *text, size_t len);
 

@@ -102,7 +102,7 @@ put_git(struct buf *b, const struct project_need *need)
 	const bool is_own = need->kind == PROJECT_REMOTE;
 
 	put(b, "  - %s: %s\n    scheme: https\n", need->is_known ? "allow" : "ask", authority(place, at));
-	put(b, "    git: {fetch: true, %srepos: [%s]}\n", is_own ? "push: ['" BRANCHES "'], " : "", place->path);
+	put(b, "    git: {fetch: true, %srepos: ['%s']}\n", is_own ? "push: ['" BRANCHES "'], " : "", place->path);
 	if (!need->is_known)
 		put(b, "    reason: the project's files name this host; a person has to confirm it\n");
 }

@@ -172,8 +172,9 @@ take_value(const char *line, const char *end, size_t *ret_len)
 	return line;
 }
 
-void
-project_read_git(struct project *p, const char *text, size_t len)
+/* ONLY_MODULES: a remote does not count. */
+static void
+read_git(struct project *p, const char *text, size_t len, bool only_modules)
 {
 	const char *all = text + len;
 	char name[NAME_MAX_SHOWN + 1] = "";
@@ -188,10 +189,22 @@ project_read_git(struct project *p, const char *text, size_t len)
 		while (line < end && isspace((unsigned char)*line))
 			line++;
 		if (line < end && *line == '[')
-			is_inside = take_section(line, end, name, &is_module);
+			is_inside = take_section(line, end, name, &is_module) && (is_module || !only_modules);
 		else if (is_inside && (value = take_value(line, end, &n)) != NULL)
 			add_remote(p, name, is_module, value, n);
 	}
+}
+
+void
+project_read_git(struct project *p, const char *text, size_t len)
+{
+	read_git(p, text, len, false);
+}
+
+void
+project_read_modules(struct project *p, const char *text, size_t len)
+{
+	read_git(p, text, len, true);
 }
 
 /* ---- lines of TOML and settings ---- */

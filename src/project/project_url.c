@@ -87,8 +87,10 @@ take_path(struct span s, char ret_path[PROJECT_PATH_MAX + 1])
 		s.at++;
 	while (s.end > s.at && s.end[-1] == '/')
 		s.end--;
+	if (s.end - s.at > 4 && memcmp(s.end - 4, ".git", 4) == 0)
+		s.end -= 4;
 	n = (size_t)(s.end - s.at);
-	if (n > PROJECT_PATH_MAX)
+	if (n > PROJECT_PATH_MAX || (n > 0 && s.end[-1] == '/'))
 		return false;
 	for (const char *part = s.at; part < s.end;) {
 		const char *slash = memchr(part, '/', (size_t)(s.end - part));
@@ -100,8 +102,6 @@ take_path(struct span s, char ret_path[PROJECT_PATH_MAX + 1])
 	}
 	memcpy(ret_path, s.at, n);
 	ret_path[n] = '\0';
-	if (n > 4 && strcmp(ret_path + n - 4, ".git") == 0)
-		ret_path[n - 4] = '\0';
 	return true;
 }
 

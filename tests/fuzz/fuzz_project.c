@@ -17,6 +17,7 @@ read_all(struct project *p, const char *text, size_t len)
 	project_read_package(p, text, len);
 	project_read_mcp(p, text, len);
 	project_read_git(p, text, len);
+	project_read_modules(p, text, len);
 	project_read_lines(p, "f", text, len);
 }
 

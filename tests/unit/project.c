@@ -31,6 +31,7 @@ static const struct {
 	{ "https://-a.example/b", NULL, NULL, false, 0 }, { "https://a.example:0/b", NULL, NULL, false, 0 },
 	{ "https://a.example:99999/b", NULL, NULL, false, 0 }, { "https://a.example//b//c", NULL, NULL, false, 0 },
 	{ "http://a.example/b", NULL, NULL, false, 0 }, { "file:///etc", NULL, NULL, false, 0 },
+	{ "https://a.example/b/...git", NULL, NULL, false, 0 }, { "https://a.example/b/.git", NULL, NULL, false, 0 },
 	{ "../other.git", NULL, NULL, false, 0 }, { "", NULL, NULL, false, 0 }, { "https://", NULL, NULL, false, 0 },
 };
 
@@ -98,6 +99,17 @@ TEST(project_read_git)
 	CHECK(p->n == 3 && needs(p, PROJECT_REMOTE, "github.com", "acme/site"));
 	CHECK(needs(p, PROJECT_FETCH, "github.com", "other/site") && needs(p, PROJECT_FETCH, "git.example.com", "acme/site"));
 	CHECK(p->needs[0].is_known && !p->needs[2].is_known && strchr(p->needs[1].from, '\n') == NULL);
+}
+
+/* A clone brings it along: no push, and no forge's owner as a whole. */
+TEST(project_read_modules)
+{
+	static const char text[] = "[remote \"origin\"]\n\turl = https://github.com/other/out\n[submodule \"m\"]\n"
+		"\turl = https://github.com/acme/m\n[submodule \"o\"]\n\turl = https://github.com/acme\n";
+	OWN(freep) struct project *p = calloc(1, sizeof(*p));
+
+	project_read_modules(p, text, sizeof(text) - 1);
+	CHECK(p->n == 1 && needs(p, PROJECT_FETCH, "github.com", "acme/m"));
 }
 
 TEST(project_read_lines)
