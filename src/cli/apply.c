@@ -322,6 +322,10 @@ cmd_apply(int argc, char **argv)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("no cell is given: cloister apply [OPTION...] CELL [PATH...]");
+	/* Both write files that changed here too, which are not asked about. */
+	if (apply.asks && (apply.force || apply.markers))
+		return cli_failf("--interactive and %s cannot be combined: choose first, then name the paths that were left alone",
+		                 apply.force ? "--force" : "--markers");
 	if (apply.asks && !isatty(STDIN_FILENO))
 		return cli_failf("--interactive asks on a terminal: standard input is none");
 	apply.ask = apply.asks ? &ask : NULL;

@@ -75,6 +75,8 @@ def test_merges_and_leaves_the_rest_alone(operator, workspace, cell):
 
 def test_asks_about_files_and_hunks(operator, workspace, cell):
     operator.cloister("apply", "-i", cell).sentence("--interactive", "terminal")
+    for option in ("--force", "--markers"):
+        operator.cloister("apply", "-i", option, cell).sentence("--interactive", option)
     terminal = Terminal(operator, operator.program, "apply", "--interactive", cell, env={"NO_COLOR": "1"})
     answers = [(r"M binary .*leaves it alone\)\r\nM both .*merges both\)", None), (r"\(1/1\) Apply this hunk", "y"),
                (r"M clash .*conflict\)", None), (r"D folder/\r\nApply this deletion", "n"), (r"A lib/moved", None),
