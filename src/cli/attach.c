@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -262,6 +263,9 @@ give_back_terminal(struct attach *a)
 
 	if (a->joined && !a->ended)
 		(void)write_all(STDOUT_FILENO, modes, screen_reset(&a->screen, modes), NULL);
+	/* Answers of this terminal to questions of the agent must not be typed into the person's shell. */
+	if (a->joined)
+		(void)tcflush(STDIN_FILENO, TCIFLUSH);
 	stdio_close(&a->stdio);
 }
 

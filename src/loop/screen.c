@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/utf8.h"
 
 /* In the order in which they are set.  WAS: as a terminal begins. */
 static const struct {
@@ -171,8 +172,26 @@ screen_reset(const struct screen *s, char ret_text[SCREEN_MODES_MAX])
 static bool
 is_drawing(const struct screen *s, unsigned char last)
 {
+	/* A control character of 8 bits within the sequence would end it, and begin another. */
+	for (size_t i = 0; i < s->n_params; i++)
+		if ((unsigned char)s->params[i] > '?')
+			return false;
 	return (s->n_params == 0 || isdigit((unsigned char)s->params[0]) || s->params[0] == ';' || s->params[0] == ':') &&
 	       strchr("@ABCDEFGHIJKLMPSTXZ`adefmr", last) != NULL;
+}
+
+/* The length of the character at DATA, or 0 if it does more than to show itself: terminals know the controls from
+ * U+0080 to U+009F too, which begin sequences. */
+static size_t
+count_drawn(const unsigned char *data, size_t len)
+{
+	uint32_t code;
+	size_t n;
+
+	if (data[0] < ' ')
+		return data[0] != '\0' && strchr("\b\t\n\r", data[0]) != NULL;
+	n = utf8_next((const char *)data, len, &code);
+	return n > 0 && (code < 0x7f || code > 0x9f) ? n : 0;
 }
 
 size_t
@@ -183,6 +202,7 @@ screen_redraw(const unsigned char *data, size_t len, unsigned char *out)
 
 	for (size_t i = 0; i < len; i++) {
 		enum part part = take(&s, data[i]);
+		size_t drawn;
 
 		if (part == PART_SEQUENCE && is_drawing(&s, data[i])) {
 			out[n++] = 033;
@@ -190,8 +210,10 @@ screen_redraw(const unsigned char *data, size_t len, unsigned char *out)
 			for (size_t at = 0; at < s.n_params; at++)
 				out[n++] = (unsigned char)s.params[at];
 			out[n++] = data[i];
-		} else if (part == PART_TEXT && (data[i] >= ' ' || strchr("\b\t\n\r", data[i]) != NULL) && data[i] != '\0') {
-			out[n++] = data[i];
+		} else if (part == PART_TEXT && (drawn = count_drawn(data + i, len - i)) > 0) {
+			memmove(out + n, data + i, drawn);
+			n += drawn;
+			i += drawn - 1;
 		}
 	}
 	return n;

@@ -58,6 +58,11 @@ static const struct {
 	/* Questions, modes, titles and the bell. */
 	{ "\033[6n\033[c\033[?u\033[>c\033]11;?\007\033[?1049h\033P+q\033\\\007\005x", "x" },
 	{ "\033(B\033=y", "y" },
+	/* The same by controls of 8 bits, in UTF-8 and as bytes: a question, the clipboard, and within a sequence. */
+	{ "\302\2336n\302\23552;c;eA==\302\234z", "6n52;c;eA==z" },
+	{ "\2336n\23552;c;eA==\234z", "6n52;c;eA==z" },
+	{ "\033[1\302\2330Az", "z" },
+	{ "\303\251\342\202\254\033[1mx\342\202", "\303\251\342\202\254\033[1mx" },
 };
 
 TEST(loop_screen_redraw)
