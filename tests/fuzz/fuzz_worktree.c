@@ -65,7 +65,7 @@ set_up(void)
 	outside = open_new("outside");
 	write_file(outside, "config", "canary");
 	write_file(outside, "a", "canary");
-	ws = (struct workspace){ .real = open_new("real"), .changes = open_new("changes") };
+	ws = (struct workspace){ .real = open_new("real"), .changes = open_new("changes"), .base = -1, .since_ns = INT64_MAX };
 }
 
 static void
