@@ -58,12 +58,13 @@ hold_sources(const struct cell_spec *spec, struct changes_part *part, struct err
 	return r < 0 ? r : hold_believed(part, err);
 }
 
-int
-changes_open_part(struct changes *changes, size_t grant, struct err *err)
+/* Opens the overlay of GRANT, if it has changes. */
+static int
+open_part(struct changes *changes, size_t grant, struct err *err)
 {
 	struct changes_part *part = &changes->parts[changes->n_parts];
 	const struct cell_grant *g = &changes->record.spec.grants[grant];
-	char name[32];
+	char name[48];
 	bool main = true;
 
 	snprintf(name, sizeof(name), "%.20s/%zu", changes->now[0] != '\0' ? changes->now : CELL_CHANGES, grant);
@@ -88,6 +89,25 @@ changes_open_part(struct changes *changes, size_t grant, struct err *err)
 		return err_set(err, -part->ws.real, "cannot open the workspace '%s': %s", g->host,
 		               strerrordesc_np(-part->ws.real));
 	return hold_sources(&changes->record.spec, part, err);
+}
+
+int
+changes_open_parts(struct changes *changes, struct changes *ret_changes, struct err *err)
+{
+	const struct cell_spec *spec = &changes->record.spec;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < spec->n_grants; i++)
+		if (spec->grants[i].access == CELL_OVERLAY)
+			r = open_part(changes, i, err);
+	if (r < 0)
+		return r;
+	*ret_changes = *changes;
+	/* The record's grants, to which the parts point, did not move. */
+	*changes = (struct changes){0};
+	for (size_t i = 0; i < ret_changes->n_parts; i++)
+		ret_changes->parts[i].ws.named = &ret_changes->parts[i].named;
+	return 0;
 }
 
 static int
@@ -146,17 +166,7 @@ changes_open(const char *word, struct changes *ret_changes, struct err *err)
 		r = no_overlay(word, err);
 	else if (r == -ENOENT)
 		r = open_unchanged(word, &changes.entry, err);
-	for (size_t i = 0; r == 0 && i < spec->n_grants; i++)
-		if (spec->grants[i].access == CELL_OVERLAY)
-			r = changes_open_part(&changes, i, err);
-	if (r < 0)
-		return r;
-	*ret_changes = changes;
-	/* The record's grants, to which the parts point, did not move. */
-	changes = (struct changes){0};
-	for (size_t i = 0; i < ret_changes->n_parts; i++)
-		ret_changes->parts[i].ws.named = &ret_changes->parts[i].named;
-	return 0;
+	return r < 0 ? r : changes_open_parts(&changes, ret_changes, err);
 }
 
 void

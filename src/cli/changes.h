@@ -37,8 +37,8 @@ int changes_open_now(const char *word, struct changes *ret_changes, struct err *
 void changes_remove_now(const struct changes *changes);
 /* Prints that it is a copy: of when, and how it was made. */
 void changes_tell_now(FILE *out, const struct changes *changes);
-/* Opens the overlay of GRANT, if it has changes. */
-int changes_open_part(struct changes *changes, size_t grant, struct err *err);
+/* Opens the overlays that have changes, and moves CHANGES to *ret_changes. */
+int changes_open_parts(struct changes *changes, struct changes *ret_changes, struct err *err);
 void changes_free(struct changes *changes);     /* for OWN() too */
 
 /* The PATHS (as the operator wrote them: relative to the workspace, or absolute) that are in PART,

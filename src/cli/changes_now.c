@@ -175,16 +175,7 @@ changes_open_now(const char *word, struct changes *ret_changes, struct err *err)
 	remove_stale(&changes);
 	snprintf(changes.now, sizeof(changes.now), NOW "%d", (int)getpid());
 	r = copy_still(&changes, runtime, &entry, err);
-	for (size_t i = 0; r == 0 && i < record->spec.n_grants; i++)
-		if (record->spec.grants[i].access == CELL_OVERLAY)
-			r = changes_open_part(&changes, i, err);
-	if (r < 0)
-		return r;
-	*ret_changes = changes;
-	changes = (struct changes){0};
-	for (size_t i = 0; i < ret_changes->n_parts; i++)
-		ret_changes->parts[i].ws.named = &ret_changes->parts[i].named;
-	return 0;
+	return r < 0 ? r : changes_open_parts(&changes, ret_changes, err);
 }
 
 void

@@ -8,33 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "audit/page.h"
+#include "audit/ends.h"
 #include "base/own.h"
 #include "base/since.h"
 #include "cell/cell_dirs.h"
 #include "cli/ps.h"
-
-#define LAST_RECORDS 4                  /* the cell's end is among them: a checkpoint may follow */
-
-/* Its first record, and its last ones. */
-struct ends {
-	json_t *boot, *end;             /* records, or NULL */
-};
-
-static int
-take_record(void *arg, const char *line, size_t len)
-{
-	struct ends *ends = arg;
-	json_t *record = json_loadb(line, len, 0, NULL);
-	const char *type = json_string_value(json_object_get(json_object_get(record, "event"), "type"));
-
-	if (type != NULL && strcmp(type, "cell.boot") == 0 && ends->boot == NULL)
-		ends->boot = json_incref(record);
-	if (type != NULL && strcmp(type, "cell.end") == 0 && ends->end == NULL)
-		ends->end = json_incref(record);
-	json_decref(record);
-	return 0;
-}
 
 static uint64_t
 time_of(const json_t *record)
@@ -79,15 +57,12 @@ int
 ps_read_events(int dir, const struct cell_entry *entry, struct cell_record *ret_record)
 {
 	OWN(cell_record_free) struct cell_record record = { .is_bare = true };
-	struct ends ends = {0};
-	struct audit_page first = { .is_after = true, .limit = 1, .take = take_record, .arg = &ends };
-	struct audit_page last = { .limit = LAST_RECORDS, .take = take_record, .arg = &ends };
+	OWN(audit_ends_free) struct audit_ends ends = {0};
 	struct stat st;
 	int r = fstatat(dir, CELL_EVENTS, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 
 	if (r == 0) {
-		(void)audit_page_read(&first, dir, CELL_EVENTS, NULL);
-		(void)audit_page_read(&last, dir, CELL_EVENTS, NULL);
+		audit_ends_read(&ends, dir, CELL_EVENTS);
 		r = fill_spec(&record.spec, entry, json_object_get(json_object_get(ends.boot, "event"), "grant"));
 		record.started_ns = time_of(ends.boot);
 		record.ended_ns = ends.end != NULL ? time_of(ends.end) : (uint64_t)st.st_mtim.tv_sec * 1000000000;
@@ -95,8 +70,6 @@ ps_read_events(int dir, const struct cell_entry *entry, struct cell_record *ret_
 		record.status = ends.end == NULL ? 128 + SIGKILL :
 		                (uint32_t)json_integer_value(json_object_get(json_object_get(ends.end, "event"), "status"));
 	}
-	json_decref(ends.boot);
-	json_decref(ends.end);
 	if (r < 0)
 		return r;
 	*ret_record = record;

@@ -130,7 +130,7 @@ def pytest_collection_modifyitems(config, items):
     for name, pair in alike.items():
         if len(pair) == 2:
             out.add(pair[zlib.crc32(name.encode()) % 2])
-    if len(items) > len(out) > 0 and len(items) > 2:
+    if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
 

@@ -6,14 +6,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "audit/page.h"
+#include "audit/ends.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "cell/cell_dirs.h"
 #include "proc/serve/api.h"
 #include "proc/serve/tallies.h"
 
-#define LAST_RECORDS 4                  /* the end of a cell is among them, before a checkpoint */
 #define ENDED_PAGE 50
 
 struct ended {
@@ -72,42 +71,6 @@ by_time(const void *a, const void *b)
 
 /* ---- one of them ---- */
 
-struct ends {
-	json_t *boot, *end;             /* records, or NULL */
-};
-
-static void
-ends_free(struct ends *ends)
-{
-	json_decref(ends->boot);
-	json_decref(ends->end);
-}
-
-static int
-take_record(void *arg, const char *line, size_t len)
-{
-	struct ends *ends = arg;
-	json_t *record = json_loadb(line, len, 0, NULL);
-	const char *type = json_string_value(json_object_get(json_object_get(record, "event"), "type"));
-
-	if (type != NULL && strcmp(type, "cell.boot") == 0 && ends->boot == NULL)
-		ends->boot = json_incref(record);
-	if (type != NULL && strcmp(type, "cell.end") == 0 && ends->end == NULL)
-		ends->end = json_incref(record);
-	json_decref(record);
-	return 0;
-}
-
-static void
-read_ends(int dir, struct ends *ret_ends)
-{
-	struct audit_page first = { .is_after = true, .limit = 1, .take = take_record, .arg = ret_ends };
-	struct audit_page last = { .limit = LAST_RECORDS, .take = take_record, .arg = ret_ends };
-
-	(void)audit_page_read(&first, dir, CELL_EVENTS, NULL);
-	(void)audit_page_read(&last, dir, CELL_EVENTS, NULL);
-}
-
 static json_t *
 refusal_json(const struct audit_refusal *refusal)
 {
@@ -151,11 +114,11 @@ has_changes(int dir)
 static json_t *
 describe(struct api_call *c, int dir, const struct cell_entry *entry)
 {
-	OWN(ends_free) struct ends ends = {0};
+	OWN(audit_ends_free) struct audit_ends ends = {0};
 	const json_t *end, *grant;
 	json_t *out;
 
-	read_ends(dir, &ends);
+	audit_ends_read(&ends, dir, CELL_EVENTS);
 	end = json_object_get(ends.end, "event");
 	grant = json_object_get(json_object_get(ends.boot, "event"), "grant");
 	out = json_pack("{s:s, s:s?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:b}", "id", entry->id,
