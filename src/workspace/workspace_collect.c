@@ -51,7 +51,7 @@ fail(const struct collect *c, int code, struct err *err)
 static bool
 is_of_change(struct collect *c, int code)
 {
-	static const int codes[] = { ENOENT, EEXIST, ENOTDIR, EISDIR, ELOOP, EINVAL, ESTALE, EIO };
+	static const int codes[] = { ENOENT, ENXIO, EEXIST, ENOTDIR, EISDIR, ELOOP, EINVAL, ESTALE, EIO };
 
 	for (size_t i = 0; c->live && i < ARRAY_LEN(codes); i++)
 		if (codes[i] == code)
