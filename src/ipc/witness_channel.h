@@ -1,0 +1,29 @@
+/* witness_channel.h - messages between supervisor and cloister-witness.
+ *
+ * The witness reads what the agent's processes do, so it may be compromised: the supervisor checks
+ * each event as it checks a courier's, and does nothing else that it asks for. */
+#ifndef CLOISTER_WITNESS_CHANNEL_H
+#define CLOISTER_WITNESS_CHANNEL_H
+#include "ipc/ipc.h"
+
+enum witness_message {
+	/* supervisor -> witness, once, first, before the agent starts: u32 enum witness_level, u64 the
+	 * inode of the cell's pid namespace, u32 the host's pid of its first process, u32 n, and n
+	 * times str: the grants' paths in the cell.  With the listener of the agent's filter, if it has one. */
+	WITNESS_START = 1,
+	/* witness -> supervisor, once: it has locked itself down and misses nothing from now on.
+	 * str name of its source, u32 n, n times str: what it cannot see. */
+	WITNESS_READY,
+	/* witness -> supervisor: u32 n (1 to WITNESS_EVENTS_MAX), then n times str event: the members of
+	 * a record's event, valid for members_check(), of a type in WITNESS_TYPES. */
+	WITNESS_EVENTS,
+	/* witness -> supervisor: u32 pid, u32 local port: the process that has connected from there. */
+	WITNESS_CONNECTED,
+	/* supervisor -> witness: the cell has ended.  Answered with the last events and WITNESS_DONE. */
+	WITNESS_FINISH,
+	WITNESS_DONE,
+};
+
+#define WITNESS_TYPES "calls", "danger", "exec", "exit", "file", "lost", "net", "refused"
+#define WITNESS_EVENTS_MAX 256
+#endif

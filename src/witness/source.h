@@ -1,0 +1,43 @@
+/* source.h - where acts come from: eBPF with root's rights, notifications of the filter without.
+ *
+ * A source is made before the process locks itself down, and read from the loop afterwards. */
+#ifndef CLOISTER_WITNESS_SOURCE_H
+#define CLOISTER_WITNESS_SOURCE_H
+#include "witness/act.h"
+
+struct err;
+struct loop;
+
+enum witness_level { WITNESS_OFF, WITNESS_ACTS, WITNESS_FULL };
+
+struct witness_cell {
+	enum witness_level level;
+	pid_t first;                    /* the cell's first process, as the witness sees it */
+	uint64_t pid_namespace;         /* the inode of the cell's pid namespace */
+	int listener;                   /* of the agent's filter, or -1; borrowed */
+};
+
+struct witness_taker {
+	void (*take)(void *arg, const struct act *act);
+	/* The source has failed for good. */
+	void (*failed)(void *arg, const char *why);
+	void *arg;
+};
+
+struct witness_source {
+	const char *name;               /* "ebpf", "notify" */
+	/* What it cannot see, for people; ends with NULL. */
+	const char *const *unseen;
+	/* Whether it works here: 0, or ERR says why not.  Leaves nothing behind. */
+	int (*able)(struct err *err);
+	/* Begins; from then on no act is missed unannounced.  -ENOTSUP: it does not work here. */
+	int (*open)(const struct witness_cell *cell, void **ret_state, struct err *err);
+	/* Called after the lockdown: acts come from now on. */
+	int (*watch)(void *state, struct loop *loop, const struct witness_taker *taker, struct err *err);
+	/* Reports what is still to be reported: the cell has ended. */
+	void (*finish)(void *state);
+	void (*close)(void *state);
+};
+
+extern const struct witness_source witness_bpf, witness_notify;
+#endif
