@@ -139,15 +139,15 @@ write_piece(void *arg, const char *data, size_t len)
 }
 
 static int
-ask_written(struct diff_reader *reader, struct diff_question *q, int out, struct diff_answer *ret_answer,
+ask_written(struct diff_reader *reader, struct diff_question q, int out, struct diff_answer *ret_answer,
             struct err *err)
 {
 	struct written w = { .out = out, .left = WRITTEN_MAX };
 	int r;
 
-	q->take = write_piece;
-	q->arg = &w;
-	r = diff_ask(reader, q, ret_answer, err);
+	q.take = write_piece;
+	q.arg = &w;
+	r = diff_ask(reader, &q, ret_answer, err);
 	if (r == 0 && w.failed != 0) {
 		errno = -w.failed;
 		return err_errno(err, "cannot write the merged text");
@@ -167,7 +167,7 @@ diff_merge_text(struct diff_reader *reader, const struct workspace_merge *files,
 	ipc_begin(&body, COMPARE_MERGE);
 	buf_put_str(&body, label == NULL ? "" : "here");
 	buf_put_str(&body, label == NULL ? "" : label);
-	r = ask_written(reader, &q, out, &answer, err);
+	r = ask_written(reader, q, out, &answer, err);
 	if (r == 0 && answer.binary)
 		return err_set(err, E2BIG, "it is not text");
 	if (r == 0)
@@ -186,7 +186,7 @@ diff_pick_text(struct diff_reader *reader, int old, int new, const unsigned char
 
 	ipc_begin(&body, COMPARE_PICK);
 	buf_put(&body, wanted, n);
-	r = ask_written(reader, &q, out, &answer, err);
+	r = ask_written(reader, q, out, &answer, err);
 	return r == 0 && answer.binary ? err_set(err, E2BIG, "it is not text") : r;
 }
 
