@@ -27,9 +27,9 @@ workspace_is_newer(const struct workspace *ws, const struct stat *st)
 	return changed_ns(st) > ws->since_ns;
 }
 
-/* The folder of PATH beneath TO, which the caller owns; *ret_name is the last name in PATH. */
+/* The folder of PATH beneath TO, which the caller owns. */
 static int
-make_folder(int to, const char *path, const char **ret_name)
+make_folder(int to, const char *path)
 {
 	OWN(closep) int dir = fcntl(to, F_DUPFD_CLOEXEC, 0);
 	char name[NAME_MAX + 1];
@@ -46,7 +46,6 @@ make_folder(int to, const char *path, const char **ret_name)
 			return -errno;
 		dir = openat(outer, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
-	*ret_name = path;
 	return dir < 0 ? -errno : TAKE_FD(dir);
 }
 
@@ -56,16 +55,15 @@ keep_file(struct keeping *k, const struct walk_node *node)
 {
 	OWN(closep) int from = wtree_open_file(node->real, node->name), dir = -1;
 	OWN(closep) int out = -1;
-	const char *name = NULL;
 	struct stat st;
 	int r;
 
 	if (from < 0)
 		return 0;
-	dir = make_folder(k->to, node->path, &name);
+	dir = make_folder(k->to, node->path);
 	if (dir < 0)
 		return dir;
-	out = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	out = openat(dir, node->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (out < 0)
 		return -errno;
 	r = wtree_copy_data(from, out, (uint64_t)node->old.st_size);
@@ -74,7 +72,7 @@ keep_file(struct keeping *k, const struct walk_node *node)
 	if (r == 0)
 		r = wtree_set_mode(out, node->old.st_mode);
 	if (r < 0)
-		unlinkat(dir, name, 0);
+		unlinkat(dir, node->name, 0);
 	k->kept += r == 0;
 	return r == -EBUSY || r == -EIO ? 0 : r;
 }
