@@ -14,7 +14,7 @@ import pytest
 
 import image_lab
 from image_lab import Entry, Layout, archive, folder, images, leftovers, picture, store, symlink
-from operators import as_one, only_root, only_user
+from operators import IS_STATIC, as_one, only_root, only_user
 
 BASE = archive(folder("etc"), Entry("etc/a", b"one"), Entry("etc/b", b"two"), folder("old"), Entry("old/in", b"x"),
                Entry("same", b"x" * 70000), symlink("link", "etc"))
@@ -247,6 +247,7 @@ def test_the_minimal_image(operator):
 
 
 @only_root
+@pytest.mark.skipif(not IS_STATIC, reason="this init is not static")
 def test_the_minimal_image_follows_the_busybox_of_the_machine(operator):
     path = shutil.which("busybox")
     if path is None:
