@@ -18,10 +18,19 @@ endif
 HOSTCC ?= $(CC)
 AR     ?= ar
 
+# WITNESS_BPF=no builds without eBPF, where no clang compiles for it: cells are then recorded as
+# they are for users without root.
+WITNESS_BPF ?= yes
+BPF    := $(if $(filter no,$(WITNESS_BPF)),,src/witness/bpf/witness.bpf.c)
+BPF_CC ?= clang
+# As clang and the kernel's headers name it.
+BPF_TRIPLE := $(shell $(CC) -print-multiarch 2>/dev/null)
+BPF_ARCH := $(if $(findstring x86_64,$(BPF_TRIPLE)),x86,$(if $(findstring aarch64,$(BPF_TRIPLE)),arm64))
+
 # ---- sources: found, not listed ---------------------------------------------
 FILTER_GEN := $(wildcard src/confine/filter_gen.c)
 CAPTURE_GEN := $(wildcard src/boundary/capture/capture_gen.c)
-LIB_SRC    := $(filter-out src/cli/% src/proc/% %_gen.c, \
+LIB_SRC    := $(filter-out src/cli/% src/proc/% %_gen.c %.bpf.c $(if $(BPF),,src/witness/bpf/%), \
                 $(wildcard src/*/*.c src/*/*/*.c))
 CLI_SRC    := $(if $(wildcard src/cli/main.c),$(wildcard src/cli/*.c))
 PROC_SRC   := $(wildcard src/proc/*/*.c)
@@ -43,13 +52,14 @@ PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
 UNIT := $(if $(UNIT_SRC),$(B)/tests/unit)
+BPF_OBJ := $(if $(BPF),$(B)/gen/witness.bpf.o)
 GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h) $(if $(CAPTURE_GEN),$(B)/gen/capture_nft.h) \
-        $(B)/gen/web_files.h $(B)/gen/profile_files.h
+        $(B)/gen/web_files.h $(B)/gen/profile_files.h $(if $(BPF),$(B)/gen/witness_programs.h)
 REPLAY := $(FUZZERS:%=$(B)/tests/replay_%)
 
 # ---- flags --------------------------------------------------------------------
 OPTIONAL := $(shell tools/cc_flags.sh "$(CC)" $(B)/.flags-$(subst /,_,$(subst $() ,_,$(CC))))
-CPPFLAGS_ALL = -D_GNU_SOURCE -Isrc -I$(B)/gen $(CPPFLAGS)
+CPPFLAGS_ALL = -D_GNU_SOURCE -Isrc -I$(B)/gen $(if $(BPF),-DWITNESS_BPF) $(CPPFLAGS)
 CFLAGS ?= -O2 -g
 WARN   := -Wall -Wextra -Werror
 CFLAGS_ALL = -std=gnu17 $(CFLAGS) $(WARN) $(OPTIONAL) $(VARIANT_FLAGS) \
@@ -89,8 +99,10 @@ LIBS_init     := -lnettle
 LIBS_oci      := -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_initramfs := -llzma -lzstd -llz4 -lz -lnettle
 LIBS_unpack   := -larchive -lz -lzstd -lnettle
+# Loads programs into the kernel.
+LIBS_bpf      := $(if $(BPF),-lbpf -lelf -lz -lzstd)
 LIBS_image    := -lyaml -ljansson -lnettle
-LIBS_unit     := $(LIBS_pull) $(LIBS_initramfs) $(LIBS_unpack) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
+LIBS_unit     := $(LIBS_bpf) $(LIBS_pull) $(LIBS_initramfs) $(LIBS_unpack) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_layer    := -ljansson
 LIBS_build    := -lyaml -lpcre2-8 -ljansson -lz $(LIBS_chain)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
@@ -210,6 +222,18 @@ $(B)/gen/filter_bpf.h: $(B)/gen/filter_gen
 	$(call say,GEN,$@)$< >$@
 $(B)/gen/capture_nft.h: $(B)/gen/capture_gen
 	$(call say,GEN,$@)$< >$@
+
+# The programs of the witness, for the kernel.  Their lines and names of variables are of no use there.
+$(BPF_OBJ): $(BPF) $(wildcard src/witness/bpf/*.h) $(B)/.state-flags
+	@mkdir -p $(@D)
+	@command -v $(BPF_CC) >/dev/null || { echo "$(BPF_CC) is missing, which compiles what records cells: \
+	run make deps, or make WITNESS_BPF=no" >&2; exit 1; }
+	$(call say,BPF,$<)$(BPF_CC) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -D__TARGET_ARCH_$(BPF_ARCH) \
+		-Isrc -I/usr/include/$(BPF_TRIPLE) -c $< -o $@
+$(B)/gen/witness_programs.h: $(BPF_OBJ)
+	$(call say,GEN,$@)printf '#define WITNESS_PROGRAMS "%s"\n#define WITNESS_PROGRAMS_ID "%.16s"\n' \
+		$< "$$(sha256sum <$<)" >$@
+$(call obj,src/witness/bpf/bpf_load.c src/witness/bpf/bpf_pins.c): $(B)/gen/witness_programs.h
 
 # ---- tests ----------------------------------------------------------------------
 $(UNIT): $(call obj,$(UNIT_SRC)) $(PARTS) $(LIB) $(B)/.state-links

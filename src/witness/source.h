@@ -15,6 +15,8 @@ struct witness_cell {
 	pid_t first;                    /* the cell's first process, as the witness sees it */
 	uint64_t pid_namespace;         /* the inode of the cell's pid namespace */
 	int listener;                   /* of the agent's filter, or -1; borrowed */
+	/* The paths in the cell whose reading is of interest; ends with NULL.  NULL: none. */
+	char *const *grants;
 };
 
 struct witness_taker {

@@ -1,0 +1,410 @@
+/* bpf.c - the source that watches a cell by programs in the kernel. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "loop/loop.h"
+#include "witness/bpf/bpf.h"
+
+/* Samples are read at most this often: waking up for each would cost more than they do. */
+#define REST_MS 5
+#define LOSSES_MS 1000
+#define ENDS 16                         /* of the last processes, of which threads may report the same end */
+#define REGISTER_MS 5000
+
+struct bpf_state {
+	uint32_t cell;
+	int cells, rings;               /* CELLS is read-only where it is shared */
+	int links[SAMPLE_PROGRAMS];
+	struct bpf_ring ring;
+	char **grants;                  /* absolute paths without a slash at the end */
+	struct loop *loop;
+	struct loop_source ready;
+	struct loop_timer rest, losses;
+	struct witness_taker taker;
+	struct {
+		uint32_t pid;
+		uint64_t start;
+	} ends[ENDS];
+	size_t n_ends;
+	uint64_t lost[SAMPLE_KINDS], spoilt;
+	struct bpf_texts texts;
+};
+
+static const char *const unseen[] = {
+	"datagrams that are sent without connect()",
+	"whether Landlock or the kernel refused a file",
+	NULL
+};
+
+static int
+bpf_able(struct err *err)
+{
+	struct bpf_ring ring = BPF_RING_NONE;
+	int r;
+
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+		return err_set(err, ENOTSUP, "the kernel does not describe its types (/sys/kernel/btf/vmlinux)");
+	r = bpf_ring_new((size_t)sysconf(_SC_PAGESIZE), &ring, err);
+	bpf_ring_free(&ring);
+	return r;
+}
+
+/* ---- open ---- */
+
+static int
+attach_one(const struct bpf_loaded *loaded, uint32_t which, int *ret_link, struct err *err)
+{
+	struct bpf_prog_info program = {0};
+	struct bpf_link_info info = {0};
+	uint32_t size = sizeof(program), id = 0;
+	OWN(closep) int link = -1;
+
+	if (bpf_obj_get_info_by_fd(loaded->programs[which], &program, &size) < 0)
+		return err_errno(err, "cannot look at the programs that watch cells");
+	if (bpf_map_lookup_elem(loaded->links, &which, &id) == 0 && id != 0)
+		link = bpf_link_get_fd_by_id(id);
+	size = sizeof(info);
+	if (link >= 0 && bpf_obj_get_info_by_fd(link, &info, &size) == 0 && info.prog_id == program.id) {
+		*ret_link = TAKE_FD(link);
+		return 0;
+	}
+	closep(&link);
+	link = bpf_link_create(loaded->programs[which], 0, BPF_TRACE_RAW_TP, NULL);
+	size = sizeof(info);
+	if (link < 0 || bpf_obj_get_info_by_fd(link, &info, &size) < 0 ||
+	    bpf_map_update_elem(loaded->links, &which, &info.id, BPF_ANY) < 0)
+		return err_errno(err, "cannot attach the programs that watch cells");
+	*ret_link = TAKE_FD(link);
+	return 0;
+}
+
+static int
+attach(struct bpf_state *s, const struct bpf_loaded *loaded, struct err *err)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < SAMPLE_PROGRAMS && r == 0; i++)
+		r = attach_one(loaded, i, &s->links[i], err);
+	return r;
+}
+
+/* The kernel lets whoever changes the map of ring buffers wait for tens of milliseconds, after the change
+ * is made.  So a child waits. */
+static int
+add_ring(struct bpf_state *s, const struct bpf_owners *owners, int lock, struct err *err)
+{
+	int64_t deadline = io_now_ms() + REGISTER_MS;
+	uint32_t id;
+	pid_t child = fork();
+
+	if (child < 0)
+		return err_errno(err, "cannot start a process");
+	if (child == 0) {
+		int r;
+
+		closep(&lock);
+		r = bpf_map_update_elem(s->rings, &s->cell, &s->ring.fd, BPF_ANY);
+
+		for (size_t i = 0; i < owners->n_stale; i++)
+			if (owners->stale[i] != s->cell)
+				(void)bpf_map_delete_elem(s->rings, &owners->stale[i]);
+		_exit(r == 0 ? 0 : 1);
+	}
+	while (bpf_map_lookup_elem(s->rings, &s->cell, &id) < 0) {
+		if (waitpid(child, NULL, WNOHANG) != 0 || io_now_ms() > deadline)
+			return err_set(err, EIO, "the kernel does not take a cell's ring buffer");
+		sched_yield();
+	}
+	(void)signal(SIGCHLD, SIG_IGN);
+	return 0;
+}
+
+/* Adds the cell: from here on, its processes are watched. */
+static int
+add_cell(struct bpf_state *s, const struct bpf_loaded *loaded, const struct witness_cell *cell,
+         struct err *err)
+{
+	struct sample_cell info = {
+		.owner = (uint32_t)getpid(), .reads = cell->grants != NULL && cell->grants[0] != NULL,
+		.full = cell->level == WITNESS_FULL,
+	};
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) < 0)
+		return err_errno(err, "cannot find this process's pid namespace");
+	info.owner_ns = st.st_ino;
+	if (bpf_map_update_elem(loaded->cells, &s->cell, &info, BPF_ANY) < 0)
+		return err_errno(err, "cannot tell the kernel of the cell");
+	return 0;
+}
+
+/* Forgets cells without a witness, and decides whether calls are counted at all. */
+static int
+settle(const struct bpf_loaded *loaded, const struct witness_cell *cell, struct bpf_owners *ret_owners,
+       struct err *err)
+{
+	uint32_t key = 0, full;
+
+	bpf_owners_count(loaded->cells, ret_owners);
+	for (size_t i = 0; i < ret_owners->n_stale; i++)
+		(void)bpf_map_delete_elem(loaded->cells, &ret_owners->stale[i]);
+	full = (uint32_t)ret_owners->n_full + (cell->level == WITNESS_FULL);
+	if (bpf_map_update_elem(loaded->full, &key, &full, BPF_ANY) < 0)
+		return err_errno(err, "cannot tell the kernel whether to count calls");
+	return 0;
+}
+
+/* A descriptor with which the losses can be read, and no other cell's entry changed. */
+static int
+open_losses(const struct bpf_loaded *loaded, int *ret_cells, struct err *err)
+{
+	LIBBPF_OPTS(bpf_get_fd_by_id_opts, how, .open_flags = BPF_F_RDONLY);
+	struct bpf_map_info info = {0};
+	uint32_t size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(loaded->cells, &info, &size) < 0)
+		return err_errno(err, "cannot look at the map of cells");
+	*ret_cells = bpf_map_get_fd_by_id_opts(info.id, &how);
+	return *ret_cells < 0 ? err_errno(err, "cannot open the map of cells") : 0;
+}
+
+static int
+begin(struct bpf_state *s, const struct witness_cell *cell, struct err *err)
+{
+	struct bpf_loaded loaded = BPF_LOADED_NONE;
+	OWN(closep) int lock = -1;
+	struct bpf_owners owners;
+	int r = bpf_ring_new(SAMPLE_RING, &s->ring, err);
+
+	if (r < 0)
+		return r;
+	r = bpf_pins_open(&loaded, &lock, err);
+	if (r == -ENOENT)
+		r = bpf_load(&loaded, err);
+	if (r == 0)
+		r = attach(s, &loaded, err);
+	if (r == 0)
+		r = settle(&loaded, cell, &owners, err);
+	s->rings = loaded.rings;
+	loaded.rings = -1;
+	if (r == 0)
+		r = add_ring(s, &owners, lock, err);
+	if (r == 0)
+		r = add_cell(s, &loaded, cell, err);
+	if (r == 0)
+		r = open_losses(&loaded, &s->cells, err);
+	bpf_loaded_close(&loaded);
+	return r;
+}
+
+static int
+copy_grants(char *const *grants, char ***ret_copy, struct err *err)
+{
+	size_t n = 0;
+	char **copy;
+
+	while (grants != NULL && grants[n] != NULL)
+		n++;
+	copy = calloc(n + 1, sizeof(*copy));
+	*ret_copy = copy;
+	for (size_t i = 0; copy != NULL && i < n; i++) {
+		copy[i] = strdup(grants[i]);
+		if (copy[i] == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	return copy != NULL ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
+static void
+bpf_close(void *state)
+{
+	struct bpf_state *s = state;
+
+	if (s->loop != NULL) {
+		loop_unwatch(s->loop, &s->ready);
+		loop_cancel_timer(s->loop, &s->rest);
+		loop_cancel_timer(s->loop, &s->losses);
+	}
+	if (s->rings >= 0)
+		(void)bpf_map_delete_elem(s->rings, &s->cell);
+	bpf_ring_free(&s->ring);
+	closep(&s->rings);
+	closep(&s->cells);
+	for (size_t i = 0; i < SAMPLE_PROGRAMS; i++)
+		closep(&s->links[i]);
+	for (size_t i = 0; s->grants != NULL && s->grants[i] != NULL; i++)
+		free(s->grants[i]);
+	free(s->grants);
+	free(s);
+}
+
+static int
+bpf_open(const struct witness_cell *cell, void **ret_state, struct err *err)
+{
+	struct bpf_state *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (s == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	s->cell = (uint32_t)cell->pid_namespace;
+	s->cells = s->rings = s->ring.fd = -1;
+	for (size_t i = 0; i < SAMPLE_PROGRAMS; i++)
+		s->links[i] = -1;
+	r = copy_grants(cell->grants, &s->grants, err);
+	if (r == 0)
+		r = begin(s, cell, err);
+	if (r < 0) {
+		bpf_close(s);
+		return r;
+	}
+	*ret_state = s;
+	return 0;
+}
+
+/* ---- acts ---- */
+
+/* Whether PATH is a granted path or in one. */
+static bool
+is_granted(const struct bpf_state *s, const struct act_text *path)
+{
+	for (char **grant = s->grants; *grant != NULL; grant++) {
+		size_t len = strlen(*grant);
+
+		while (len > 0 && (*grant)[len - 1] == '/')
+			len--;
+		if (path->len >= len && memcmp(path->at, *grant, len) == 0 &&
+		    (path->len == len || path->at[len] == '/'))
+			return true;
+	}
+	return false;
+}
+
+/* The last threads of a process may end at the same time, and then each reports its end. */
+static bool
+has_ended(struct bpf_state *s, const struct sample *sample)
+{
+	for (size_t i = 0; i < ENDS; i++)
+		if (s->ends[i].pid == sample->pid && s->ends[i].start == sample->exit.start)
+			return true;
+	s->ends[s->n_ends % ENDS].pid = sample->pid;
+	s->ends[s->n_ends++ % ENDS].start = sample->exit.start;
+	return false;
+}
+
+static void
+take_sample(void *arg, const void *data, size_t len)
+{
+	struct bpf_state *s = arg;
+	struct act act;
+
+	if (bpf_decode(data, len, &s->texts, &act) < 0) {
+		s->spoilt++;
+		return;
+	}
+	if (act.kind == ACT_FILE && act.file == ACT_READ && !act.path.cut && !is_granted(s, &act.path))
+		return;
+	if (act.kind == ACT_EXIT && has_ended(s, data))
+		return;
+	s->taker.take(s->taker.arg, &act);
+}
+
+static void
+report_loss(struct bpf_state *s, enum act_kind kind, uint64_t n)
+{
+	struct act act = { .kind = ACT_LOST, .lost = kind, .n_lost = n };
+	struct timespec now;
+
+	if (n == 0)
+		return;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	act.time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	s->taker.take(s->taker.arg, &act);
+}
+
+static void
+report_losses(struct bpf_state *s)
+{
+	struct sample_cell info;
+
+	report_loss(s, ACT_KINDS, s->spoilt);
+	s->spoilt = 0;
+	if (bpf_map_lookup_elem(s->cells, &s->cell, &info) < 0)
+		return;
+	for (size_t i = 0; i < SAMPLE_KINDS; i++) {
+		report_loss(s, (enum act_kind)i, info.lost[i] - s->lost[i]);
+		s->lost[i] = info.lost[i];
+	}
+}
+
+/* ---- the loop ---- */
+
+static void
+check_losses(void *arg)
+{
+	report_losses(arg);
+}
+
+static void
+read_samples(void *arg, uint32_t events)
+{
+	struct bpf_state *s = arg;
+
+	(void)events;
+	if (bpf_ring_read(&s->ring, take_sample, s) > s->ring.size / 2)
+		report_losses(s);
+	if (s->losses.at_ms == 0)
+		loop_set_timer(s->loop, &s->losses, LOSSES_MS);
+	loop_unwatch(s->loop, &s->ready);
+	loop_set_timer(s->loop, &s->rest, REST_MS);
+}
+
+static void
+watch_again(void *arg)
+{
+	struct bpf_state *s = arg;
+	struct err err = {0};
+
+	if (loop_watch(s->loop, &s->ready, EPOLLIN, &err) < 0)
+		s->taker.failed(s->taker.arg, err.text);
+}
+
+static int
+bpf_watch(void *state, struct loop *loop, const struct witness_taker *taker, struct err *err)
+{
+	struct bpf_state *s = state;
+
+	s->loop = loop;
+	s->taker = *taker;
+	s->ready = (struct loop_source){ .fd = s->ring.fd, .ready = read_samples, .arg = s };
+	s->rest = (struct loop_timer){ .due = watch_again, .arg = s };
+	s->losses = (struct loop_timer){ .due = check_losses, .arg = s };
+	return loop_watch(loop, &s->ready, EPOLLIN, err);
+}
+
+static void
+bpf_finish(void *state)
+{
+	struct bpf_state *s = state;
+
+	(void)bpf_ring_read(&s->ring, take_sample, s);
+	report_losses(s);
+}
+
+const struct witness_source witness_bpf = {
+	.name = "ebpf", .unseen = unseen, .able = bpf_able, .open = bpf_open, .watch = bpf_watch,
+	.finish = bpf_finish, .close = bpf_close,
+};

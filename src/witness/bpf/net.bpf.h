@@ -1,0 +1,147 @@
+/* net.bpf.h - sockets that connect, are bound, listen and accept. */
+#ifndef CLOISTER_WITNESS_NET_BPF_H
+#define CLOISTER_WITNESS_NET_BPF_H
+#include "call.bpf.h"
+
+struct address {                        /* sockaddr_in, sockaddr_in6 and sockaddr_un */
+	u16 family, port;
+	union {
+		u8 v4[4];
+		struct {
+			u32 flow;
+			u8 v6[16];
+		};
+	};
+};
+#define UNIX_PATH_MAX 108
+
+INLINE bool
+is_watched(u32 family)
+{
+	return family == AF_INET || family == AF_INET6 || family == AF_UNIX;
+}
+
+/* The socket with the descriptor FD of TASK, or NULL. */
+INLINE struct sock *
+socket_of(struct task_struct *task, s32 fd)
+{
+	struct file *file = file_of(task, fd);
+	struct socket *socket;
+
+	if (file == NULL || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return NULL;
+	socket = BPF_CORE_READ(file, private_data);
+	return BPF_CORE_READ(socket, sk);
+}
+
+/* The name of a socket of AF_UNIX, from LEN bytes of a sockaddr_un. */
+INLINE void
+put_unix(struct slot *slot, const void *from, s32 len, bool user)
+{
+	if (len > 2 && len <= 2 + UNIX_PATH_MAX)
+		put_bytes(slot, SAMPLE_NAME, from + 2, len - 2, user);
+}
+
+/* What the process passed. */
+INLINE void
+put_asked(struct slot *slot, const struct call *call)
+{
+	const void *from = (void *)argument(call, 2);
+	struct address address = {0};
+
+	slot->sample.flags |= SAMPLE_ASKED;
+	/* One of AF_INET is shorter. */
+	if (bpf_probe_read_user(&address, sizeof(address), from) != 0)
+		bpf_probe_read_user(&address, 8, from);
+	if (!is_watched(address.family))
+		return;
+	slot->sample.net.family = address.family;
+	if (address.family == AF_UNIX) {
+		put_unix(slot, from, argument(call, 3), true);
+		return;
+	}
+	slot->sample.net.port = __builtin_bswap16(address.port);
+	if (address.family == AF_INET)
+		__builtin_memcpy(slot->sample.net.address, address.v4, 4);
+	else
+		__builtin_memcpy(slot->sample.net.address, address.v6, 16);
+}
+
+/* The other end of a socket, as the kernel knows it. */
+INLINE void
+put_peer(struct slot *slot, struct sock *sk)
+{
+	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+
+	slot->sample.net.family = family;
+	if (family == AF_UNIX) {
+		struct unix_sock *peer = (void *)BPF_CORE_READ((struct unix_sock *)sk, peer);
+		struct unix_address *address = BPF_CORE_READ(peer, addr);
+
+		if (address != NULL)
+			put_unix(slot, (void *)address + bpf_core_field_offset(struct unix_address, name),
+			         BPF_CORE_READ(address, len), false);
+		return;
+	}
+	slot->sample.net.port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	if (family == AF_INET)
+		BPF_CORE_READ_INTO((u32 *)slot->sample.net.address, sk, __sk_common.skc_daddr);
+	else if (bpf_core_field_exists(struct sock_common, skc_v6_daddr))
+		BPF_CORE_READ_INTO((struct in6_addr *)slot->sample.net.address, sk,
+		                   __sk_common.skc_v6_daddr);
+}
+
+INLINE void
+put_local(struct slot *slot, struct sock *sk)
+{
+	if (slot->sample.net.family != AF_UNIX)
+		slot->sample.net.local = BPF_CORE_READ(sk, __sk_common.skc_num);
+}
+
+/* connect() and bind(). */
+INLINE void
+socket_named(struct call *call, const struct at *at)
+{
+	struct sock *sk = socket_of(call->task, argument(call, 1));
+	bool connects = call->how.way == SAMPLE_WAY_CONNECT;
+	bool connected = connects && (call->ret == 0 || call->ret == -EINPROGRESS);
+	struct slot *slot;
+
+	if (sk == NULL || !is_watched(BPF_CORE_READ(sk, __sk_common.skc_family)))
+		return;
+	slot = begin(call->task, at, SAMPLE_NET);
+	if (slot == NULL)
+		return;
+	slot->sample.act = connects ? SAMPLE_CONNECT : SAMPLE_BIND;
+	if (connected)
+		put_peer(slot, sk);
+	else
+		put_asked(slot, call);
+	if (call->ret < 0 && !connected)
+		slot->sample.error = -call->ret;
+	put_local(slot, sk);
+	end(slot, at);
+}
+
+/* listen() and accept(). */
+INLINE void
+socket_opened(struct call *call, const struct at *at)
+{
+	bool accepts = call->how.way == SAMPLE_WAY_ACCEPT;
+	struct slot *slot;
+	struct sock *sk;
+
+	if (call->ret < 0)
+		return;
+	sk = socket_of(call->task, accepts ? (s32)call->ret : (s32)argument(call, 1));
+	if (sk == NULL || !is_watched(BPF_CORE_READ(sk, __sk_common.skc_family)))
+		return;
+	slot = begin(call->task, at, SAMPLE_NET);
+	if (slot == NULL)
+		return;
+	slot->sample.act = accepts ? SAMPLE_ACCEPT : SAMPLE_LISTEN;
+	put_peer(slot, sk);
+	put_local(slot, sk);
+	end(slot, at);
+}
+#endif
