@@ -57,6 +57,10 @@ struct act {
 	struct act_text cwd;            /* EXEC */
 	struct act_text script;         /* EXEC: what was asked to run, if PATH is its interpreter */
 	bool from_memory, from_writable;        /* EXEC */
+	struct {
+		uint64_t size;          /* of the program's file; 0: unknown */
+		int64_t modified_ns;    /* since 1970 */
+	} program;                      /* EXEC: with these, the file is found after the process has ended */
 
 	bool signalled;                 /* EXIT: STATUS is a signal's number */
 	int status;                     /* EXIT */

@@ -148,6 +148,8 @@ take_exec(const struct sample *s, const struct text *t, struct bpf_texts *texts,
 		act->script = resolve(&t[SAMPLE_CWD], script, texts->script);
 	act->argv = plain(&t[SAMPLE_ARGV]);
 	act->n_argv = s->nr;
+	act->program.size = s->exec.size;
+	act->program.modified_ns = s->exec.modified;
 	act->from_writable = (s->flags & SAMPLE_WRITABLE) != 0;
 	act->from_memory = (s->flags & SAMPLE_UNLINKED) != 0 && (t[SAMPLE_PATH].flags & SAMPLE_OUTSIDE) != 0;
 }

@@ -21,7 +21,7 @@ static const struct {
 #define AT_FD(name, act) { SYS_##name, { SAMPLE_WAY_FD, SAMPLE_##act, 1, 0, 0, 0 } }
 #define PLAIN(name, way) { SYS_##name, { SAMPLE_WAY_##way, 0, 0, 0, 0, 0 } }
 #define TEXT(name, way, path) { SYS_##name, { SAMPLE_WAY_##way, 0, 0, path, 0, 0 } }
-#define WHOM(name, way, whom) { SYS_##name, { SAMPLE_WAY_##way, 0, whom, 0, 0, 0 } }
+#define WHOM(name, way, signal) { SYS_##name, { SAMPLE_WAY_##way, 0, 1, 0, 0, signal } }
 	OPEN(openat, 1, 2, 3),
 	OPEN(openat2, 1, 2, 0),
 	NAMES(unlinkat, REMOVE, 1, 2, 0, 0),
@@ -62,11 +62,11 @@ static const struct {
 	PLAIN(pidfd_send_signal, DANGER),
 	PLAIN(clone, CLONE),
 	PLAIN(clone3, CLONE3),
-	WHOM(kill, KILL, 1),
-	WHOM(tgkill, KILL, 1),
-	WHOM(rt_sigqueueinfo, KILL, 1),
-	WHOM(rt_tgsigqueueinfo, KILL, 1),
-	WHOM(tkill, TKILL, 1),
+	WHOM(kill, KILL, 2),
+	WHOM(tgkill, KILL, 3),
+	WHOM(rt_sigqueueinfo, KILL, 2),
+	WHOM(rt_tgsigqueueinfo, KILL, 3),
+	WHOM(tkill, TKILL, 2),
 	/* Looked at only if they are refused. */
 	TEXT(chdir, NONE, 1),
 	TEXT(chroot, NONE, 1),

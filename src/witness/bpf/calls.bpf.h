@@ -54,9 +54,11 @@ is_other(struct call *call, const struct at *at)
 	s32 whom = argument(call, call->how.dir);
 	struct task_struct *task = call->task;
 
+	/* Signal 0 only asks whether there is such a process. */
+	if (argument(call, call->how.to) == 0)
+		return false;
 	if (call->how.way == SAMPLE_WAY_KILL)
 		task = BPF_CORE_READ(task, group_leader);
-
 	return whom != (s32)pid_in(task, at);
 }
 

@@ -264,7 +264,7 @@ walk_step(u32 i, void *data)
 		return 1;
 	}
 	parent = BPF_CORE_READ(dentry, d_parent);
-	if (dentry == parent || dentry == BPF_CORE_READ(mnt, mnt_root)) {
+	if (dentry == BPF_CORE_READ(mnt, mnt_root)) {
 		struct mount *mount = (void *)w->mnt - bpf_core_field_offset(struct mount, mnt);
 		struct mount *above = BPF_CORE_READ(mount, mnt_parent);
 
@@ -284,6 +284,11 @@ walk_step(u32 i, void *data)
 		return 1;
 	w->at = to + n;
 	w->dentry = parent;
+	/* A file in memory, which is in no folder. */
+	if (dentry == parent) {
+		w->flags = SAMPLE_OUTSIDE;
+		return 1;
+	}
 	return 0;
 }
 

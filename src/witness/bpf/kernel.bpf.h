@@ -114,6 +114,19 @@ struct inode {
 	unsigned short i_mode;
 	struct kuid i_uid, i_gid;
 	unsigned i_nlink;
+	s64 i_size;
+	s64 i_mtime_sec;                /* since Linux 6.11 */
+	u32 i_mtime_nsec;
+} KERNEL;
+struct timespec64 {
+	s64 tv_sec;
+	long tv_nsec;
+} KERNEL;
+struct inode___before_6_11 {
+	struct timespec64 __i_mtime;
+} KERNEL;
+struct inode___before_6_7 {
+	struct timespec64 i_mtime;
 } KERNEL;
 struct dentry {
 	struct dentry *d_parent;

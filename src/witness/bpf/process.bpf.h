@@ -19,6 +19,22 @@ may_write(struct task_struct *task, struct file *file)
 	       (mode & 02) != 0;
 }
 
+INLINE s64
+modified(struct inode *inode)
+{
+	struct inode___before_6_11 *older = (void *)inode;
+	struct inode___before_6_7 *oldest = (void *)inode;
+	struct timespec64 at = {0};
+
+	if (bpf_core_field_exists(inode->i_mtime_sec))
+		return BPF_CORE_READ(inode, i_mtime_sec) * SECOND + BPF_CORE_READ(inode, i_mtime_nsec);
+	if (bpf_core_field_exists(older->__i_mtime))
+		BPF_CORE_READ_INTO(&at, older, __i_mtime);
+	else
+		BPF_CORE_READ_INTO(&at, oldest, i_mtime);
+	return at.tv_sec * SECOND + at.tv_nsec;
+}
+
 SEC("tp_btf/sched_process_exec")
 int
 executed(u64 *ctx)
@@ -26,6 +42,7 @@ executed(u64 *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct linux_binprm *bprm = (void *)ctx[2];
 	struct file *file = bprm->file;
+	struct inode *inode;
 	struct slot *slot;
 	struct at at;
 	u64 from;
@@ -38,8 +55,11 @@ executed(u64 *ctx)
 	slot->sample.nr = bprm->argc;
 	if (may_write(task, file))
 		slot->sample.flags |= SAMPLE_WRITABLE;
-	if (BPF_CORE_READ(file, f_inode, i_nlink) == 0)
+	inode = BPF_CORE_READ(file, f_inode);
+	if (BPF_CORE_READ(inode, i_nlink) == 0)
 		slot->sample.flags |= SAMPLE_UNLINKED;
+	slot->sample.exec.size = BPF_CORE_READ(inode, i_size);
+	slot->sample.exec.modified = modified(inode);
 	put_file(slot, task, SAMPLE_PATH, file);
 	put_cwd(slot, task);
 	if (bprm->filename != bprm->interp)

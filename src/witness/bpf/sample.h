@@ -49,6 +49,10 @@ struct sample {
 			__u16 family, port, local, unused;
 			__u8 address[16];
 		} net;
+		struct {
+			__u64 size;     /* of the program's file */
+			__s64 modified; /* ns since 1970 */
+		} exec;
 		__u64 since;            /* COUNTS: ns */
 	};
 };
@@ -84,8 +88,8 @@ enum sample_way {
 	SAMPLE_WAY_CONNECT, SAMPLE_WAY_BIND, SAMPLE_WAY_LISTEN, SAMPLE_WAY_ACCEPT,
 	SAMPLE_WAY_DANGER,              /* PATH: a text, if any */
 	SAMPLE_WAY_FORK, SAMPLE_WAY_CLONE, SAMPLE_WAY_CLONE3,
-	SAMPLE_WAY_KILL,                /* DIR: whom, a process */
-	SAMPLE_WAY_TKILL,               /* DIR: whom, a thread */
+	SAMPLE_WAY_KILL,                /* DIR: whom, a process; TO: the signal */
+	SAMPLE_WAY_TKILL,               /* the same for a thread */
 };
 struct sample_call {
 	__u8 way, act;
