@@ -43,6 +43,8 @@ find_texts(const char *data, size_t len, struct text ret_texts[SAMPLE_WHATS])
 static struct act_text
 plain(const struct text *text)
 {
+	if (text->len > ACT_PATH_MAX)
+		return (struct act_text){ text->at, ACT_PATH_MAX, true };
 	return (struct act_text){ text->at, text->len, (text->flags & SAMPLE_CUT) != 0 };
 }
 

@@ -1,0 +1,139 @@
+"""What the programs in the kernel see of a process agrees with strace(1)."""
+import collections
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from operators import BUILD, IS_ROOT
+
+WATCH = BUILD / "tests/witness_watch"
+pytestmark = pytest.mark.skipif(not IS_ROOT or not WATCH.exists() or not Path("/sys/kernel/btf/vmlinux").exists(),
+                                reason="needs root and a kernel that describes its types")
+
+# A compiler starts programs, which write files with random names; a script starts others.
+WORK = """\
+cd "$1" && cc -o hello hello.c && ./hello >out && cp out copy && ./script.sh two && sed -i s/e/o/ copy && rm hello
+"""
+SCRIPT = """#!/bin/sh
+exec cat out >>copy
+"""
+
+# Loads a filter that refuses mkdir(2) and setsid(2), and meets it.
+REFUSED = """\
+import ctypes, os, struct
+SYS = {sys}
+libc = ctypes.CDLL(None, use_errno=True)
+code = [(0x20, 0, 0, 0), (0x15, 1, 0, SYS["mkdirat"]), (0x15, 0, 1, SYS["setsid"]),
+        (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+program = b"".join(struct.pack("HBBI", *line) for line in code)
+keep = ctypes.create_string_buffer(program)
+fprog = struct.pack("HxxxxxxP", len(code), ctypes.addressof(keep))
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, fprog) == 0
+libc.syscall(SYS["setsid"])
+libc.mkdirat(-100, b"new\\nline", 0o777)
+os.setresuid(65534, 65534, 65534)
+for path in ("/etc/shadow", "/proc/1/environ"):
+    try:
+        open(path)
+    except OSError:
+        pass
+os._exit(7)
+"""
+
+
+def numbers():
+    """The numbers of system calls by name."""
+    macros = subprocess.run(["cc", "-E", "-dM", "-include", "sys/syscall.h", "-"], input="", capture_output=True,
+                            text=True, check=True).stdout
+    return {name: int(number) for name, number in re.findall(r"#define __NR_(\w+) (\d+)$", macros, re.M)}
+
+
+def watch(*command, options=(), status=0):
+    done = subprocess.run([WATCH, *options, *command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    acts = []
+    for line in done.stdout.splitlines():
+        if re.match(r"(exec|exit|file|net|refused|danger|calls|lost) pid=", line):
+            kind, *words = line.split(" ")
+            acts.append({"kind": kind, **dict(word.split("=", 1) for word in words if "=" in word),
+                         "counts": dict(word.split(":") for word in words if re.fullmatch(r"\d+:\d+", word))})
+    assert not [act for act in acts if act["kind"] == "lost"]
+    return acts
+
+
+def same(path):
+    """A path, with the random part of a temporary file left out."""
+    return re.sub(r"/(cc|sed)\w{6}\b", r"/\1", os.path.realpath(path))
+
+
+@pytest.fixture
+def work(tmp_path):
+    (tmp_path / "hello.c").write_text('int puts(const char *); int main(void) { return puts("hello") < 0; }\n')
+    (tmp_path / "script.sh").write_text(SCRIPT)
+    (tmp_path / "script.sh").chmod(0o755)
+    return tmp_path
+
+
+def strace(work):
+    """The programs that were executed, and the files that were opened to write, as strace sees them."""
+    log = work / "strace"
+    subprocess.run(["strace", "-f", "-y", "-s", "9999", "-e", "trace=execve,execveat,open,openat,creat", "-o", log,
+                    "sh", "-c", WORK, "sh", work], check=True, capture_output=True, timeout=60)
+    text = log.read_text()
+    execs = re.findall(r'execve\("(.*?)", .* = 0$', text, re.M)
+    writes = re.findall(r"open(?:at)?\(.*O_(?:WRONLY|RDWR).* = \d+<(.*)>$", text, re.M)
+    return (collections.Counter(same(work / path) for path in execs),
+            collections.Counter(same(path) for path in writes))
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
+def test_programs_and_files_as_strace_sees_them(work):
+    acts = watch("sh", "-c", WORK, "sh", str(work))
+    execs = collections.Counter(same(act.get("script") or act["path"]) for act in acts
+                                if act["kind"] == "exec" and "error" not in act)
+    writes = collections.Counter(same(act["path"]) for act in acts
+                                 if act["kind"] == "file" and act["act"] in ("write", "create"))
+    wanted_execs, wanted_writes = strace(work)
+    assert sum(wanted_execs.values()) > 6 and sum(wanted_writes.values()) > 6
+    assert execs == wanted_execs
+    assert writes == wanted_writes
+    # sed -i moves its copy over the file.
+    assert [act["to"] for act in acts if act.get("act") == "rename"] == [f"{work}/copy"]
+    ended = [act["pid"] for act in acts if act["kind"] == "exit"]
+    assert len(set(ended)) == len(ended)
+    assert {act["pid"] for act in acts} == set(ended)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
+def test_counts_as_strace_counts(tmp_path):
+    command = ["/usr/bin/find", "/usr/share/zoneinfo", "-name", "nothing"]
+    log = tmp_path / "strace"
+    subprocess.run(["strace", "-f", "-c", "-U", "calls,name", "-o", log, *command], check=True, timeout=60)
+    wanted = {name: int(n) for n, name in re.findall(r"^ *(\d+) +(\w+)$", log.read_text(), re.M) if name != "total"}
+    names = {str(number): name for name, number in numbers().items()}
+    counts = collections.Counter()
+    for act in watch(*command, options=["-f"]):
+        if act["kind"] == "calls" and act["pid"] == "2":
+            counts.update({names[nr]: int(n) for nr, n in act["counts"].items()})
+    assert counts["getdents64"] > 10
+    # A forked process calls it before it executes anything.
+    counts["set_robust_list"] -= 1
+    assert counts == wanted
+
+
+def test_refused_calls(tmp_path):
+    calls = numbers()
+    script = tmp_path / "refused.py"
+    script.write_text(REFUSED.format(sys=calls))
+    acts = watch("/usr/bin/python3", "-B", str(script), status=7)
+    refused = {(int(act["nr"]), act["by"], act.get("text"), act["error"]) for act in acts if act["kind"] == "refused"}
+    assert (calls["setsid"], "0", None, "EPERM") in refused
+    assert (calls["mkdirat"], "0", "new\\012line", "EPERM") in refused
+    assert {(text, by, error) for _, by, text, error in refused} >= {
+        ("/etc/shadow", "2", "EACCES"), ("/proc/1/environ", "2", "EACCES")}
+    assert [act["status"] for act in acts if act["kind"] == "exit" and act["pid"] == "2"] == ["7"]
+    assert [act for act in acts if act["kind"] == "danger" and int(act["nr"]) == calls["setresuid"]]
