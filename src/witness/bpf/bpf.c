@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -103,37 +102,41 @@ attach(struct bpf_state *s, const struct bpf_loaded *loaded, struct err *err)
 }
 
 /* The kernel lets whoever changes the map of ring buffers wait for tens of milliseconds, after the change
- * is made.  So a child waits. */
+ * is made.  So a child waits; await_ring() sees the change. */
 static int
 add_ring(struct bpf_state *s, const struct bpf_owners *owners, int lock, struct err *err)
 {
-	int64_t deadline = io_now_ms() + REGISTER_MS;
-	uint32_t id;
-	pid_t child = fork();
+	pid_t child;
 
+	(void)signal(SIGCHLD, SIG_IGN);
+	child = fork();
 	if (child < 0)
 		return err_errno(err, "cannot start a process");
-	if (child == 0) {
-		int r;
+	if (child > 0)
+		return 0;
+	closep(&lock);
+	(void)bpf_map_update_elem(s->rings, &s->cell, &s->ring.fd, BPF_ANY);
+	for (size_t i = 0; i < owners->n_stale; i++)
+		if (owners->stale[i] != s->cell)
+			(void)bpf_map_delete_elem(s->rings, &owners->stale[i]);
+	_exit(0);
+}
 
-		closep(&lock);
-		r = bpf_map_update_elem(s->rings, &s->cell, &s->ring.fd, BPF_ANY);
+static int
+await_ring(const struct bpf_state *s, struct err *err)
+{
+	int64_t deadline = io_now_ms() + REGISTER_MS;
+	uint32_t id;
 
-		for (size_t i = 0; i < owners->n_stale; i++)
-			if (owners->stale[i] != s->cell)
-				(void)bpf_map_delete_elem(s->rings, &owners->stale[i]);
-		_exit(r == 0 ? 0 : 1);
-	}
 	while (bpf_map_lookup_elem(s->rings, &s->cell, &id) < 0) {
-		if (waitpid(child, NULL, WNOHANG) != 0 || io_now_ms() > deadline)
+		if (io_now_ms() > deadline)
 			return err_set(err, EIO, "the kernel does not take a cell's ring buffer");
 		sched_yield();
 	}
-	(void)signal(SIGCHLD, SIG_IGN);
 	return 0;
 }
 
-/* Adds the cell: from here on, its processes are watched. */
+/* Adds the cell: from here on, its processes are watched, and what finds no ring buffer yet is counted. */
 static int
 add_cell(struct bpf_state *s, const struct bpf_loaded *loaded, const struct witness_cell *cell,
          struct err *err)
@@ -362,12 +365,14 @@ static void
 read_samples(void *arg, uint32_t events)
 {
 	struct bpf_state *s = arg;
+	size_t n = bpf_ring_read(&s->ring, take_sample, s);
 
 	(void)events;
-	if (bpf_ring_read(&s->ring, take_sample, s) > s->ring.size / 2)
-		report_losses(s);
 	if (s->losses.at_ms == 0)
 		loop_set_timer(s->loop, &s->losses, LOSSES_MS);
+	/* It would be full before the rest is over. */
+	if (n > s->ring.size / 8)
+		return;
 	loop_unwatch(s->loop, &s->ready);
 	loop_set_timer(s->loop, &s->rest, REST_MS);
 }
@@ -386,7 +391,10 @@ static int
 bpf_watch(void *state, struct loop *loop, const struct witness_taker *taker, struct err *err)
 {
 	struct bpf_state *s = state;
+	int r = await_ring(s, err);
 
+	if (r < 0)
+		return r;
 	s->loop = loop;
 	s->taker = *taker;
 	s->ready = (struct loop_source){ .fd = s->ring.fd, .ready = read_samples, .arg = s };

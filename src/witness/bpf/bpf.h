@@ -6,7 +6,8 @@
  * each cell loads its own.
  *
  * After the lockdown, the source needs epoll(7) on the ring buffer's descriptor and these calls:
- *   bpf(BPF_MAP_LOOKUP_ELEM)   losses
+ *   bpf(BPF_MAP_LOOKUP_ELEM)   losses; in watch(), whether the ring buffer is there
+ *   sched_yield                in watch(), until it is
  *   bpf(BPF_MAP_DELETE_ELEM)   gives the ring buffer back, in close()
  *   munmap, close              in close()
  * It needs no capability since Linux 5.19, no file, and no process.  open() ignores SIGCHLD: it leaves a
