@@ -14,7 +14,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 sources() {
-	find src -name '*.c' ! -name filter_gen.c | sort
+	find src -name '*.c' ! -name filter_gen.c ! -name '*.bpf.c' | sort
 }
 
 # Each check prints what is wrong and returns non-zero for it.

@@ -1,9 +1,9 @@
 /* witness_watch.c - runs a program in a pid namespace of its own and prints what the witness saw of it.
  *
- *   witness_watch [-f] [-q] [-g GRANT]... PROGRAM [ARGUMENT...]
+ *   witness_watch [-f] [-n] [-q] [-g GRANT]... PROGRAM [ARGUMENT...]
  *
- * -f counts calls too; -q prints only how many acts of each kind there were, and times.  Needs root.  The
- * source is used as cloister-witness uses it, without the rest of a cell. */
+ * -f counts calls too; -n watches nothing, for comparison; -q prints only how many acts of each kind there
+ * were, and times.  Needs root.  The source is used as cloister-witness uses it, without the rest of a cell. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ static const char *const nets[] = { "connect", "bind", "listen", "accept" };
 static struct {
 	struct loop *loop;
 	pid_t child;
-	bool quiet, ended;
+	bool quiet, blind;
 	int status;
 	unsigned long n[ACT_KINDS];
 } test;
@@ -151,13 +151,15 @@ main(int argc, char **argv)
 	struct err err = {0};
 	struct stat st;
 	sigset_t set;
-	void *state;
+	void *state = NULL;
 	double opened, started;
 	int go[2], option, n_grants = 0;
 
-	while ((option = getopt(argc, argv, "+fqg:")) > 0) {
+	while ((option = getopt(argc, argv, "+fnqg:")) > 0) {
 		if (option == 'f')
 			cell.level = WITNESS_FULL;
+		else if (option == 'n')
+			test.blind = true;
 		else if (option == 'q')
 			test.quiet = true;
 		else if (option == 'g' && n_grants < 15)
@@ -175,27 +177,31 @@ main(int argc, char **argv)
 		_exit(first(argv + optind, go[0]));
 	}
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)test.child);
-	if (stat(path, &st) < 0)
+	if (stat(path, &st) < 0 || loop_new(&test.loop, &err) < 0)
 		return 2;
 	cell.pid_namespace = st.st_ino;
 	cell.first = test.child;
 	cell.grants = grants;
+	if (!test.blind)
+		witness_bpf.prepare();
 	started = now_ms();
-	if (witness_bpf.open(&cell, &state, &err) < 0 || loop_new(&test.loop, &err) < 0)
+	if (!test.blind && witness_bpf.open(&cell, &state, &err) < 0)
 		failed(NULL, err.text);
 	opened = now_ms() - started;
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	if (loop_catch(test.loop, &set, signalled, NULL, &err) < 0 ||
-	    witness_bpf.watch(state, test.loop, &taker, &err) < 0)
+	    (!test.blind && witness_bpf.watch(state, test.loop, &taker, &err) < 0))
 		failed(NULL, err.text);
 	started = now_ms();
 	if (write(go[1], "", 1) != 1 || loop_run(test.loop, &err) < 0)
 		failed(NULL, err.text);
 	started = now_ms() - started;
-	witness_bpf.finish(state);
-	witness_bpf.close(state);
+	if (!test.blind) {
+		witness_bpf.finish(state);
+		witness_bpf.close(state);
+	}
 	loop_free(test.loop);
 	if (test.quiet) {
 		printf("open %.3f ms, run %.3f ms", opened, started);

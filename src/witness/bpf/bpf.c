@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,20 +92,74 @@ attach_one(const struct bpf_loaded *loaded, uint32_t which, int *ret_link, struc
 	return 0;
 }
 
-static int
-attach(struct bpf_state *s, const struct bpf_loaded *loaded, struct err *err)
-{
-	int r = 0;
+/* All that a cell needs and that does not depend on it. */
+struct ahead {
+	bool done;
+	int result;
+	struct err err;
+	struct bpf_loaded loaded;
+	int links[SAMPLE_PROGRAMS], lock;
+	struct bpf_ring ring;
+};
+static struct ahead ahead;
 
+static int
+make_ahead(struct ahead *a)
+{
+	int r = bpf_ring_new(SAMPLE_RING, &a->ring, &a->err);
+
+	if (r < 0)
+		return r;
+	r = bpf_pins_open(&a->loaded, &a->lock, &a->err);
+	if (r == -ENOENT)
+		r = bpf_load(&a->loaded, &a->err);
 	for (uint32_t i = 0; i < SAMPLE_PROGRAMS && r == 0; i++)
-		r = attach_one(loaded, i, &s->links[i], err);
+		r = attach_one(&a->loaded, i, &a->links[i], &a->err);
+	/* Others may go on; the lock is taken again for what depends on the other cells. */
+	if (a->lock >= 0)
+		(void)flock(a->lock, LOCK_UN);
 	return r;
+}
+
+static void
+bpf_prepare(void)
+{
+	if (ahead.done)
+		return;
+	ahead = (struct ahead){
+		.done = true, .loaded = BPF_LOADED_NONE, .links = { -1, -1, -1 }, .lock = -1, .ring = BPF_RING_NONE,
+	};
+	ahead.result = make_ahead(&ahead);
+}
+
+static void
+drop_ahead(void)
+{
+	bpf_loaded_close(&ahead.loaded);
+	for (size_t i = 0; i < SAMPLE_PROGRAMS; i++)
+		closep(&ahead.links[i]);
+	closep(&ahead.lock);
+	bpf_ring_free(&ahead.ring);
+	ahead.done = false;
+}
+
+/* Closes what a child does not need, so that it keeps neither a lock nor a channel open. */
+static void
+close_others(int a, int b)
+{
+	unsigned first = (unsigned)(a < b ? a : b), second = (unsigned)(a < b ? b : a);
+
+	if (first > 0)
+		(void)close_range(0, first - 1, 0);
+	if (second > first + 1)
+		(void)close_range(first + 1, second - 1, 0);
+	(void)close_range(second + 1, ~0u, 0);
 }
 
 /* The kernel lets whoever changes the map of ring buffers wait for tens of milliseconds, after the change
  * is made.  So a child waits; await_ring() sees the change. */
 static int
-add_ring(struct bpf_state *s, const struct bpf_owners *owners, int lock, struct err *err)
+add_ring(struct bpf_state *s, const struct bpf_owners *owners, struct err *err)
 {
 	pid_t child;
 
@@ -114,7 +169,7 @@ add_ring(struct bpf_state *s, const struct bpf_owners *owners, int lock, struct 
 		return err_errno(err, "cannot start a process");
 	if (child > 0)
 		return 0;
-	closep(&lock);
+	close_others(s->rings, s->ring.fd);
 	(void)bpf_map_update_elem(s->rings, &s->cell, &s->ring.fd, BPF_ANY);
 	for (size_t i = 0; i < owners->n_stale; i++)
 		if (owners->stale[i] != s->cell)
@@ -188,30 +243,29 @@ open_losses(const struct bpf_loaded *loaded, int *ret_cells, struct err *err)
 static int
 begin(struct bpf_state *s, const struct witness_cell *cell, struct err *err)
 {
-	struct bpf_loaded loaded = BPF_LOADED_NONE;
-	OWN(closep) int lock = -1;
 	struct bpf_owners owners;
-	int r = bpf_ring_new(SAMPLE_RING, &s->ring, err);
+	int r;
 
-	if (r < 0)
-		return r;
-	r = bpf_pins_open(&loaded, &lock, err);
-	if (r == -ENOENT)
-		r = bpf_load(&loaded, err);
+	bpf_prepare();
+	if (ahead.result < 0) {
+		*err = ahead.err;
+		return ahead.result;
+	}
+	s->ring = ahead.ring;
+	s->rings = ahead.loaded.rings;
+	memcpy(s->links, ahead.links, sizeof(s->links));
+	ahead.ring.fd = ahead.loaded.rings = ahead.links[0] = ahead.links[1] = ahead.links[2] = -1;
+	while (ahead.lock >= 0 && flock(ahead.lock, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_errno(err, "cannot lock the folder of the programs that watch cells");
+	r = settle(&ahead.loaded, cell, &owners, err);
 	if (r == 0)
-		r = attach(s, &loaded, err);
+		r = add_cell(s, &ahead.loaded, cell, err);
+	if (ahead.lock >= 0)
+		(void)flock(ahead.lock, LOCK_UN);
 	if (r == 0)
-		r = settle(&loaded, cell, &owners, err);
-	s->rings = loaded.rings;
-	loaded.rings = -1;
-	if (r == 0)
-		r = add_ring(s, &owners, lock, err);
-	if (r == 0)
-		r = add_cell(s, &loaded, cell, err);
-	if (r == 0)
-		r = open_losses(&loaded, &s->cells, err);
-	bpf_loaded_close(&loaded);
-	return r;
+		r = add_ring(s, &owners, err);
+	return r == 0 ? open_losses(&ahead.loaded, &s->cells, err) : r;
 }
 
 static int
@@ -270,6 +324,7 @@ bpf_open(const struct witness_cell *cell, void **ret_state, struct err *err)
 	r = copy_grants(cell->grants, &s->grants, err);
 	if (r == 0)
 		r = begin(s, cell, err);
+	drop_ahead();
 	if (r < 0) {
 		bpf_close(s);
 		return r;
@@ -413,6 +468,6 @@ bpf_finish(void *state)
 }
 
 const struct witness_source witness_bpf = {
-	.name = "ebpf", .unseen = unseen, .able = bpf_able, .open = bpf_open, .watch = bpf_watch,
-	.finish = bpf_finish, .close = bpf_close,
+	.name = "ebpf", .unseen = unseen, .able = bpf_able, .prepare = bpf_prepare, .open = bpf_open,
+	.watch = bpf_watch, .finish = bpf_finish, .close = bpf_close,
 };
