@@ -1,7 +1,9 @@
 /* bpf.c - the source that watches a cell by programs in the kernel. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -27,7 +29,8 @@
 
 struct bpf_state {
 	uint32_t cell;
-	int cells, rings;               /* CELLS is read-only where it is shared */
+	int namespace;                  /* held, so that no other cell gets its number meanwhile */
+	int cells, rings;               /* CELLS is read-only */
 	int links[SAMPLE_PROGRAMS];
 	struct bpf_ring ring;
 	char **grants;                  /* absolute paths without a slash at the end */
@@ -170,10 +173,9 @@ add_ring(struct bpf_state *s, const struct bpf_owners *owners, struct err *err)
 	if (child > 0)
 		return 0;
 	close_others(s->rings, s->ring.fd);
-	(void)bpf_map_update_elem(s->rings, &s->cell, &s->ring.fd, BPF_ANY);
+	(void)bpf_map_update_elem(s->rings, &s->ring.id, &s->ring.fd, BPF_ANY);
 	for (size_t i = 0; i < owners->n_stale; i++)
-		if (owners->stale[i] != s->cell)
-			(void)bpf_map_delete_elem(s->rings, &owners->stale[i]);
+		(void)bpf_map_delete_elem(s->rings, &owners->rings[i]);
 	_exit(0);
 }
 
@@ -183,7 +185,7 @@ await_ring(const struct bpf_state *s, struct err *err)
 	int64_t deadline = io_now_ms() + REGISTER_MS;
 	uint32_t id;
 
-	while (bpf_map_lookup_elem(s->rings, &s->cell, &id) < 0) {
+	while (bpf_map_lookup_elem(s->rings, &s->ring.id, &id) < 0) {
 		if (io_now_ms() > deadline)
 			return err_set(err, EIO, "the kernel does not take a cell's ring buffer");
 		sched_yield();
@@ -197,7 +199,7 @@ add_cell(struct bpf_state *s, const struct bpf_loaded *loaded, const struct witn
          struct err *err)
 {
 	struct sample_cell info = {
-		.owner = (uint32_t)getpid(), .reads = cell->grants != NULL && cell->grants[0] != NULL,
+		.owner = (uint32_t)getpid(), .ring = s->ring.id, .reads = cell->grants != NULL && cell->grants[0] != NULL,
 		.full = cell->level == WITNESS_FULL,
 	};
 	struct stat st;
@@ -297,16 +299,32 @@ bpf_close(void *state)
 		loop_cancel_timer(s->loop, &s->losses);
 	}
 	if (s->rings >= 0)
-		(void)bpf_map_delete_elem(s->rings, &s->cell);
+		(void)bpf_map_delete_elem(s->rings, &s->ring.id);
 	bpf_ring_free(&s->ring);
 	closep(&s->rings);
 	closep(&s->cells);
+	closep(&s->namespace);
 	for (size_t i = 0; i < SAMPLE_PROGRAMS; i++)
 		closep(&s->links[i]);
 	for (size_t i = 0; s->grants != NULL && s->grants[i] != NULL; i++)
 		free(s->grants[i]);
 	free(s->grants);
 	free(s);
+}
+
+static int
+hold_namespace(const struct witness_cell *cell, int *ret_namespace, struct err *err)
+{
+	char path[48];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)cell->first);
+	*ret_namespace = open(path, O_RDONLY | O_CLOEXEC);
+	if (*ret_namespace < 0 || fstat(*ret_namespace, &st) < 0)
+		return err_errno(err, "cannot find the cell's first process");
+	if (st.st_ino != cell->pid_namespace)
+		return err_set(err, ESRCH, "the cell's first process is not in the cell");
+	return 0;
 }
 
 static int
@@ -318,10 +336,12 @@ bpf_open(const struct witness_cell *cell, void **ret_state, struct err *err)
 	if (s == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	s->cell = (uint32_t)cell->pid_namespace;
-	s->cells = s->rings = s->ring.fd = -1;
+	s->namespace = s->cells = s->rings = s->ring.fd = -1;
 	for (size_t i = 0; i < SAMPLE_PROGRAMS; i++)
 		s->links[i] = -1;
-	r = copy_grants(cell->grants, &s->grants, err);
+	r = hold_namespace(cell, &s->namespace, err);
+	if (r == 0)
+		r = copy_grants(cell->grants, &s->grants, err);
 	if (r == 0)
 		r = begin(s, cell, err);
 	drop_ahead();

@@ -61,7 +61,8 @@ int bpf_pins_open(struct bpf_loaded *ret_loaded, int *ret_lock, struct err *err)
 struct bpf_owners {
 	size_t n_full;                          /* cells with a witness that want calls counted; this build only */
 	size_t n_alive, n_stale;
-	uint32_t stale[BPF_STALE_MAX];          /* cells without one, whose ring buffers are to be deleted */
+	uint32_t stale[BPF_STALE_MAX];          /* cells without one */
+	uint32_t rings[BPF_STALE_MAX];          /* theirs, to be deleted */
 };
 void bpf_owners_count(int cells, struct bpf_owners *ret_owners);
 
@@ -69,6 +70,7 @@ void bpf_owners_count(int cells, struct bpf_owners *ret_owners);
 
 struct bpf_ring {
 	int fd;
+	uint32_t id;
 	size_t size;
 	unsigned long *consumer;                /* one page, then none */
 	const unsigned long *producer;          /* one page, then the data, twice */

@@ -65,6 +65,7 @@ bpf_owners_count(int cells, struct bpf_owners *ret_owners)
 			ret_owners->n_alive++;
 			ret_owners->n_full += value.cell.full != 0;
 		} else if (ret_owners->n_stale < BPF_STALE_MAX) {
+			ret_owners->rings[ret_owners->n_stale] = value.cell.ring;
 			ret_owners->stale[ret_owners->n_stale++] = key;
 		}
 	}

@@ -17,10 +17,14 @@ bpf_ring_new(size_t size, struct bpf_ring *ret_ring, struct err *err)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	OWN(closep) int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, NULL, 0, 0, (uint32_t)size, NULL);
+	struct bpf_map_info info = {0};
+	uint32_t info_size = sizeof(info);
 	void *consumer, *producer;
 
 	if (fd < 0)
 		return err_set(err, ENOTSUP, "eBPF is not allowed here: %s", strerror(errno));
+	if (bpf_obj_get_info_by_fd(fd, &info, &info_size) < 0)
+		return err_errno(err, "cannot look at a ring buffer");
 	consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (consumer == MAP_FAILED)
 		return err_errno(err, "cannot map a ring buffer");
@@ -31,7 +35,7 @@ bpf_ring_new(size_t size, struct bpf_ring *ret_ring, struct err *err)
 		munmap(consumer, page);
 		return r;
 	}
-	*ret_ring = (struct bpf_ring){ TAKE_FD(fd), size, consumer, producer };
+	*ret_ring = (struct bpf_ring){ TAKE_FD(fd), info.id, size, consumer, producer };
 	return 0;
 }
 

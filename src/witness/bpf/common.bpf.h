@@ -168,8 +168,8 @@ begin(struct task_struct *task, const struct at *at, u32 kind)
 INLINE void
 end(struct slot *slot, const struct at *at)
 {
-	u32 cell = at->cell, kind = slot->sample.kind, len = slot->len;
-	void *ring = bpf_map_lookup_elem(&rings, &cell);
+	u32 key = at->info->ring, kind = slot->sample.kind, len = slot->len;
+	void *ring = bpf_map_lookup_elem(&rings, &key);
 
 	if (len > SAMPLE_TEXTS_MAX)
 		len = SAMPLE_TEXTS_MAX;

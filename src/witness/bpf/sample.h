@@ -103,11 +103,13 @@ struct sample_setup {
 	struct sample_call calls[SAMPLE_CALLS];
 };
 
-/* A cell, by the inode of its pid namespace.  The first two members are the same in all builds: with
- * them, any build finds out whether a cell's witness is still there. */
+/* A cell, by the inode of its pid namespace, which the next cell may get as soon as this one has ended.
+ * The first two members are the same in all builds: with them, any build finds out whether a cell's
+ * witness is still there. */
 struct sample_cell {
 	__u64 owner_ns;                 /* the inode of the witness's pid namespace */
 	__u32 owner;                    /* its pid there */
+	__u32 ring;                     /* the number of its ring buffer, which no other ever has */
 	__u16 reads;                    /* whether it wants files that are opened for reading */
 	__u16 full;                     /* whether it wants calls counted */
 	__u64 lost[SAMPLE_KINDS];       /* samples that found no room */
