@@ -127,6 +127,30 @@ TEST(bpf_long_names)
 	check_text(&act.path, "/a/b", true);
 }
 
+/* A thread may put another file in the place of one that was just opened. */
+TEST(bpf_opened_and_asked)
+{
+	static const struct {
+		const char *name;
+		bool differs;
+	} cases[] = { { "./file", false }, { "/other/file", false }, { "link", true }, { "", true } };
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct sample *s = make(SAMPLE_FILE);
+		struct act act;
+
+		s->act = SAMPLE_WRITE;
+		s->flags = SAMPLE_ASKED;
+		add(SAMPLE_PATH, 0, BYTES("file\0tmp\0"));
+		add(SAMPLE_NAME, 0, cases[i].name, strlen(cases[i].name));
+		add(SAMPLE_DIR, 0, BYTES("tmp\0"));
+		CHECK_OK(bpf_decode(made.bytes, made.len, &texts, &act));
+		check_text(&act.path, "/tmp/file", false);
+		CHECK(!act.asked && (texts.other.at != NULL) == cases[i].differs);
+	}
+	check_text(&texts.other, "/tmp", false);
+}
+
 /* ---- kinds ---- */
 
 TEST(bpf_exec)

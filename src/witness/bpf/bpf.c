@@ -398,6 +398,11 @@ take_sample(void *arg, const void *data, size_t len)
 	if (act.kind == ACT_EXIT && has_ended(s, data))
 		return;
 	s->taker.take(s->taker.arg, &act);
+	if (s->texts.other.at != NULL) {
+		act.path = s->texts.other;
+		act.asked = true;
+		s->taker.take(s->taker.arg, &act);
+	}
 }
 
 static void

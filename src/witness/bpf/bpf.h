@@ -26,6 +26,8 @@
 struct bpf_texts {
 	char path[ACT_PATH_MAX], to[ACT_PATH_MAX], cwd[ACT_PATH_MAX], script[ACT_PATH_MAX];
 	struct act_count counts[SAMPLE_CALLS];
+	/* A file has been opened, but another name was asked for; a link, or another thread, explains it. */
+	struct act_text other;                  /* in TO; AT is NULL: it was the same */
 };
 /* Reads a sample of LEN bytes.  The act's texts point into TEXTS and DATA.  -EBADMSG: it is none. */
 int bpf_decode(const void *data, size_t len, struct bpf_texts *texts, struct act *ret_act);

@@ -166,6 +166,28 @@ take_exit(const struct sample *s, struct act *act)
 	act->peak = s->exit.peak;
 }
 
+/* The last name of a path. */
+static struct act_text
+last_name(const struct act_text *path)
+{
+	const char *slash = path->len != 0 ? memrchr(path->at, '/', path->len) : NULL;
+	size_t at = slash != NULL ? (size_t)(slash - path->at) + 1 : 0;
+
+	return (struct act_text){ path->at + at, path->len - at, false };
+}
+
+/* Compares what was opened with what was asked for. */
+static void
+compare_names(const struct text *t, struct bpf_texts *texts, struct act *act)
+{
+	struct act_text asked = resolve(&t[SAMPLE_DIR], &t[SAMPLE_NAME], texts->to);
+	struct act_text a = last_name(&act->path), b = last_name(&asked);
+
+	act->asked = false;
+	if (a.len != b.len || memcmp(a.at, b.at, a.len) != 0)
+		texts->other = asked;
+}
+
 static int
 take_file(const struct sample *s, const struct text *t, struct bpf_texts *texts, struct act *act)
 {
@@ -175,6 +197,8 @@ take_file(const struct sample *s, const struct text *t, struct bpf_texts *texts,
 	act->path = path_of(&t[SAMPLE_PATH], &t[SAMPLE_DIR], &t[SAMPLE_NAME], texts->path);
 	if (t[SAMPLE_NAME_TO].at != NULL)
 		act->to = resolve(&t[SAMPLE_DIR_TO], &t[SAMPLE_NAME_TO], texts->to);
+	else if (t[SAMPLE_PATH].at != NULL && t[SAMPLE_NAME].at != NULL)
+		compare_names(t, texts, act);
 	return 0;
 }
 
@@ -244,6 +268,7 @@ bpf_decode(const void *data, size_t len, struct bpf_texts *texts, struct act *re
 	struct sample s;
 	int r;
 
+	texts->other = (struct act_text){0};
 	if (len < sizeof(s))
 		return -EBADMSG;
 	memcpy(&s, data, sizeof(s));

@@ -330,6 +330,13 @@ put_file(struct slot *slot, struct task_struct *task, u32 what, struct file *fil
 	put_path(slot, task, what, &path);
 }
 
+/* Whether another thread may put another file in the place of one that was just opened. */
+INLINE bool
+shares_files(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, files, count.counter) > 1;
+}
+
 /* The open file FD of TASK, or NULL. */
 INLINE struct file *
 file_of(struct task_struct *task, s32 fd)

@@ -13,7 +13,7 @@ wants_write(const struct call *call)
 }
 
 /* The descriptor is the kernel's answer, so its file is the one that was opened, unless another
- * thread has already put a different one in its place. */
+ * thread has already put a different one in its place.  Then the name in the call is of interest too. */
 INLINE void
 file_opened(struct call *call, const struct at *at)
 {
@@ -36,10 +36,10 @@ file_opened(struct call *call, const struct at *at)
 		slot->sample.act = SAMPLE_CREATE;
 	else
 		slot->sample.act = raced || (mode & FMODE_WRITE) != 0 ? SAMPLE_WRITE : SAMPLE_READ;
-	if (raced)
-		put_named(slot, call, SAMPLE_NAME, call->how.path, SAMPLE_DIR, call->how.dir);
-	else
+	if (!raced)
 		put_file(slot, call->task, SAMPLE_PATH, file);
+	if (raced || (slot->sample.act != SAMPLE_READ && shares_files(call->task)))
+		put_named(slot, call, SAMPLE_NAME, call->how.path, SAMPLE_DIR, call->how.dir);
 	end(slot, at);
 }
 

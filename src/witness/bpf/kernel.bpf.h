@@ -82,6 +82,7 @@ struct fdtable {
 	struct file **fd;
 } KERNEL;
 struct files_struct {
+	struct atomic count;
 	struct fdtable *fdt;
 } KERNEL;
 struct fs_struct {

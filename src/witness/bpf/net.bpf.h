@@ -98,14 +98,32 @@ put_local(struct slot *slot, struct sock *sk)
 		slot->sample.net.local = BPF_CORE_READ(sk, __sk_common.skc_num);
 }
 
+/* Another thread may have put another socket in the place of the one that was connected, so what was
+ * asked for is of interest too, if it differs. */
+INLINE void
+put_asked_too(struct call *call, const struct at *at, u32 port)
+{
+	struct slot *slot = begin(call->task, at, SAMPLE_NET);
+
+	if (slot == NULL)
+		return;
+	slot->sample.act = SAMPLE_CONNECT;
+	put_asked(slot, call);
+	if (slot->sample.net.family != AF_UNIX && slot->sample.net.port == port)
+		slot->busy = 0;
+	else
+		end(slot, at);
+}
+
 /* connect() and bind(). */
 INLINE void
 socket_named(struct call *call, const struct at *at)
 {
 	struct sock *sk = socket_of(call->task, argument(call, 1));
 	bool connects = call->how.way == SAMPLE_WAY_CONNECT;
-	bool connected = connects && (call->ret == 0 || call->ret == -EINPROGRESS);
+	bool connected = connects && (call->ret == 0 || call->ret == -EINPROGRESS), shared;
 	struct slot *slot;
+	u32 port;
 
 	if (sk == NULL || !is_watched(BPF_CORE_READ(sk, __sk_common.skc_family)))
 		return;
@@ -120,7 +138,11 @@ socket_named(struct call *call, const struct at *at)
 	if (call->ret < 0 && !connected)
 		slot->sample.error = -call->ret;
 	put_local(slot, sk);
+	port = slot->sample.net.port;
+	shared = connected && slot->sample.net.family != AF_UNIX && shares_files(call->task);
 	end(slot, at);
+	if (shared)
+		put_asked_too(call, at, port);
 }
 
 /* listen() and accept(). */
