@@ -54,6 +54,9 @@ struct boundary_ground {
 	void (*tell_once)(void *arg, const char *topic, const char *text);
 	void *arg;
 	struct walls *waiting;          /* of wait(), which start() uses or takes down; else NULL */
+	/* The agent's filter reports its calls before they are done: see listener().  From the agent's first
+	 * call on they wait for an answer, its execution included. */
+	bool notifies;
 };
 
 #define BOUNDARY_LABEL_MAX 80
@@ -136,6 +139,10 @@ struct boundary {
 	struct boundary_facts (*facts)(const struct walls *w);
 	/* Host pids of the first process and of the agent, which was started; 0: unknown. */
 	void (*pids)(const struct walls *w, pid_t *ret_first, pid_t *ret_agent);
+
+	/* The listener of the agent's filter and its enum filter_profile, if the ground was to notify; the
+	 * caller owns it.  -1: these walls have none.  NULL: no walls of this kind have one. */
+	int (*listener)(struct walls *w, uint32_t *ret_filter);
 
 	/* ---- the network ---- */
 

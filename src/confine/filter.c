@@ -1,8 +1,10 @@
 /* filter.c - loads a filter made at build time; see filter_gen.c. */
 #include "confine/filter.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,16 +24,20 @@
 #error "no system-call table for this architecture: see filter_gen.c"
 #endif
 
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+
 #ifdef CLOISTER_MUTANT
 static const struct filter_code *
-choose_code(enum filter_profile profile)
+choose_code(enum filter_profile profile, bool notifies)
 {
 	const struct filter_mutant *m = NATIVE(_mutants);
 
 	for (size_t i = 0; i < sizeof(NATIVE(_mutants)) / sizeof(*m); i++)
 		if (m[i].profile == (int)profile && !CONTROL_ON(m[i].control))
-			return &m[i].code;
-	return &NATIVE()[profile];
+			return notifies ? &m[i].notifying : &m[i].code;
+	return notifies ? &NATIVE(_notifying)[profile] : &NATIVE()[profile];
 }
 
 /* CLOISTER_OFF=monitor-call-NUMBER: that call is absent for the monitor. */
@@ -55,9 +61,9 @@ take_call_away(enum filter_profile profile)
 }
 #else
 static const struct filter_code *
-choose_code(enum filter_profile profile)
+choose_code(enum filter_profile profile, bool notifies)
 {
-	return &NATIVE()[profile];
+	return notifies ? &NATIVE(_notifying)[profile] : &NATIVE()[profile];
 }
 
 static void
@@ -67,20 +73,81 @@ take_call_away(enum filter_profile profile)
 }
 #endif
 
-int
-filter_load(enum filter_profile profile, struct err *err)
+static int
+explain(struct err *err)
 {
-	const struct filter_code *code = choose_code(profile);
-	/* The kernel only reads the code; its header lacks the const. */
-	struct sock_fprog prog = { code->count, (struct sock_filter *)(uintptr_t)code->at };
-
-	if (!CONTROL_ON("seccomp"))
-		return 0;
-	take_call_away(profile);
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0)
-		return 0;
 	if (errno == ENOSYS || errno == EINVAL)
 		return err_set(err, errno, "this kernel has no seccomp filters: "
 		               "it needs CONFIG_SECCOMP_FILTER");
 	return err_errno(err, "cannot load the system-call filter");
+}
+
+/* The kernel only reads the code; its header lacks the const. */
+static struct sock_fprog
+program_of(const struct filter_code *code)
+{
+	return (struct sock_fprog){ code->count, (struct sock_filter *)(uintptr_t)code->at };
+}
+
+int
+filter_load(enum filter_profile profile, struct err *err)
+{
+	struct sock_fprog prog = program_of(choose_code(profile, false));
+
+	if (!CONTROL_ON("seccomp"))
+		return 0;
+	take_call_away(profile);
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0 ? 0 : explain(err);
+}
+
+int
+filter_load_notifying(enum filter_profile profile, int *ret_listener, struct err *err)
+{
+	struct sock_fprog prog = program_of(choose_code(profile, true));
+	long fd;
+
+	/* From Linux 5.19 on, a signal does not interrupt a call that waits for its answer. */
+	fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+	             SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
+	if (fd < 0 && errno == EINVAL)
+		fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+	if (fd < 0)
+		return explain(err);
+	*ret_listener = (int)fd;
+	return 0;
+}
+
+/* Classic BPF, as far as filter_gen.c uses it.  All its jumps go forward: this ends. */
+uint32_t
+filter_answer(enum filter_profile profile, const struct seccomp_data *data)
+{
+	const struct filter_code *code = choose_code(profile, false);
+	uint32_t a = 0;
+
+	for (size_t pc = 0; pc < code->count; pc++) {
+		const struct sock_filter *i = &code->at[pc];
+
+		switch (i->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			assert(i->k <= sizeof(*data) - sizeof(a));
+			memcpy(&a, (const char *)data + i->k, sizeof(a));
+			break;
+		case BPF_ALU | BPF_AND | BPF_K:
+			a &= i->k;
+			break;
+		case BPF_JMP | BPF_JA:
+			pc += i->k;
+			break;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			pc += a == i->k ? i->jt : i->jf;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			pc += a >= i->k ? i->jt : i->jf;
+			break;
+		default:
+			assert(i->code == (BPF_RET | BPF_K));
+			return i->k;
+		}
+	}
+	assert(false);
 }

@@ -6,8 +6,10 @@
  * there, that is a bug or an attack. */
 #ifndef CLOISTER_FILTER_H
 #define CLOISTER_FILTER_H
+#include <stdint.h>
 
 struct err;
+struct seccomp_data;
 
 enum filter_profile {
 	FILTER_DEFAULT,         /* the agent */
@@ -28,6 +30,7 @@ enum filter_profile {
 	FILTER_LAYER,           /* writes the changes of an image as an archive */
 	FILTER_UNPACK,          /* turns a layer of an image into a folder */
 	FILTER_WARDEN,          /* ends and removes the container of a cell */
+	FILTER_ANSWER,          /* answers the notifications of an agent's filter */
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
 	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */
 	FILTER_SHARE_RUST,      /* likewise, the virtiofsd in Rust */
@@ -35,8 +38,17 @@ enum filter_profile {
 	FILTER_DISK,            /* makes a disk of a folder: mkfs.erofs, whose start is filtered too */
 	FILTER_PROFILES
 };
+#define FILTER_LAST_AGENT FILTER_BUILD_ALONE    /* those before it are the agent's, too */
 
 /* Loads the filter on the calling thread; no_new_privs must be set.  Filters add up: a process may
  * make only the calls that every filter it loaded or inherited allows. */
 int filter_load(enum filter_profile profile, struct err *err);
+
+/* Loads the variant of an agent's filter that reports calls before they are done: those of
+ * filter_notify.h, and those that the filter refuses.  Each waits for an answer through the listener,
+ * which is the caller's.  Once nobody holds the listener, they get ENOSYS. */
+int filter_load_notifying(enum filter_profile profile, int *ret_listener, struct err *err);
+/* The verdict of the filter without reports, SECCOMP_RET_ALLOW or SECCOMP_RET_ERRNO and an errno: the
+ * answer that a reported call has to get.  It comes from the same code that filter_load() loads. */
+uint32_t filter_answer(enum filter_profile profile, const struct seccomp_data *data);
 #endif

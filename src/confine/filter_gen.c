@@ -38,6 +38,11 @@ static const struct arch {
 struct answer {                 /* the verdict for one call */
 	uint32_t verdict;
 	const struct filter_case *cases;
+	/* In the variant with notifications: the verdict for a call that is allowed, likewise, and whether
+	 * one that is refused is notified. */
+	uint32_t allowed;
+	const struct filter_case *allowed_cases;
+	bool tells;
 };
 struct range {                  /* from START to the next range's START */
 	uint32_t start;
@@ -125,11 +130,33 @@ fill_from_table(const struct arch *arch, const struct filter_row *rows, size_t c
 				fail("'%s' is named twice in one table, or too high", name);
 			seen[nr] = true;
 			if (open != GROUP_NONE && rows[i].group == open)
-				answers[nr] = (struct answer){ .verdict = ALLOW };
+				answers[nr] = (struct answer){ .verdict = ALLOW, .allowed = ALLOW };
 			else
-				answers[nr] = (struct answer){ rows[i].verdict, rows[i].cases };
+				answers[nr] = (struct answer){ rows[i].verdict, rows[i].cases, .allowed = ALLOW };
 		}
 	}
+}
+
+static void
+add_notifications(const struct arch *arch, struct answer answers[NUMBERS_MAX])
+{
+	const char *quiet = filter_quiet;
+	char name[NAME_MAX_LEN];
+	int nr;
+
+	for (size_t i = 0; i < NUMBERS_MAX; i++)
+		answers[i].tells = true;
+	for (size_t i = 0; i < COUNT(filter_notified); i++)
+		for (const char *names = filter_notified[i].names; next_name(&names, name);) {
+			nr = number_of(arch, name);
+			if (nr < 0)
+				continue;
+			answers[nr].allowed = filter_notified[i].verdict;
+			answers[nr].allowed_cases = filter_notified[i].cases;
+		}
+	while (next_name(&quiet, name))
+		if ((nr = number_of(arch, name)) >= 0)
+			answers[nr].tells = false;
 }
 
 static void
@@ -137,16 +164,19 @@ ranges_add(struct ranges *r, uint32_t start, struct answer answer)
 {
 	const struct answer *last = r->count > 0 ? &r->at[r->count - 1].answer : NULL;
 
-	if (last != NULL && last->verdict == answer.verdict && last->cases == answer.cases)
+	if (last != NULL && last->verdict == answer.verdict && last->cases == answer.cases &&
+	    last->allowed == answer.allowed && last->allowed_cases == answer.allowed_cases &&
+	    last->tells == answer.tells)
 		return;
 	r->at[r->count++] = (struct range){ start, answer };
 }
 
 static void
 ranges_make(const struct arch *arch, const struct filter_profile_spec *profile,
-            enum filter_group open, struct ranges *ret_ranges)
+            enum filter_group open, bool notifies, struct ranges *ret_ranges)
 {
-	const struct answer otherwise = { .verdict = profile->otherwise };
+	const struct answer otherwise = { .verdict = profile->otherwise, .allowed = ALLOW };
+	const struct answer unknown = { .verdict = profile->otherwise, .allowed = ALLOW, .tells = notifies };
 	struct answer answers[NUMBERS_MAX];
 
 	for (size_t i = 0; i < NUMBERS_MAX; i++)
@@ -154,17 +184,19 @@ ranges_make(const struct arch *arch, const struct filter_profile_spec *profile,
 	for (size_t t = FILTER_TABLES_MAX; t-- > 0;)
 		fill_from_table(arch, profile->tables[t].rows, profile->tables[t].count, open,
 		                answers);
+	if (notifies)
+		add_notifications(arch, answers);
 
 	ret_ranges->count = 0;
 	for (uint32_t nr = 0; nr < NUMBERS_MAX; nr++)
 		ranges_add(ret_ranges, nr, answers[nr]);
-	ranges_add(ret_ranges, NUMBERS_MAX, otherwise);
+	ranges_add(ret_ranges, NUMBERS_MAX, unknown);
 	if (arch->has_x32) {
 		/* A foreign architecture that shares this token.  -1 is not one of its calls, but a
 		 * tracer's way to skip one. */
 		uint32_t verdict = open == GROUP_ARCH ? ALLOW : KILL;
 
-		ranges_add(ret_ranges, X32_BIT, (struct answer){ .verdict = verdict });
+		ranges_add(ret_ranges, X32_BIT, (struct answer){ .verdict = verdict, .allowed = ALLOW });
 		ranges_add(ret_ranges, UINT32_MAX, otherwise);
 	}
 }
@@ -235,20 +267,48 @@ emit_test(struct code *c, const struct filter_test *t, struct target holds, stru
 		(uint32_t)(offsetof(struct seccomp_data, args) + 8 * (size_t)(t->arg & 7) + (t->arg & 8 ? 4 : 0))));
 }
 
+/* Where a call goes that is allowed, and whether one that is refused is notified. */
+struct outcome {
+	struct target allowed;
+	bool tells;
+};
+
 static struct target
-emit_cases(struct code *c, const struct filter_case *cases)
+target_of(uint32_t verdict, const struct outcome *outcome)
 {
-	struct target hit = { AT_RETURN, cases->verdict }, miss;
+	const bool refuses = (verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO &&
+	                     (verdict & SECCOMP_RET_DATA) != 0;
+
+	return verdict == ALLOW ? outcome->allowed :
+	       (struct target){ AT_RETURN, refuses && outcome->tells ? NOTIFY : verdict };
+}
+
+static struct target
+emit_cases(struct code *c, const struct filter_case *cases, const struct outcome *outcome)
+{
+	struct target hit = target_of(cases->verdict, outcome), miss;
 	size_t count = 0;
 
 	while (count < FILTER_TESTS_MAX && cases->tests[count].count > 0)
 		count++;
 	if (count == 0)
 		return hit;
-	miss = emit_cases(c, cases + 1);
+	miss = emit_cases(c, cases + 1, outcome);
 	while (count-- > 0)
 		hit = (struct target){ .at = emit_test(c, &cases->tests[count], hit, miss) };
 	return hit;
+}
+
+static struct target
+emit_answer(struct code *c, const struct answer *a)
+{
+	struct outcome outcome = { .allowed = { AT_RETURN, ALLOW }, .tells = a->tells };
+
+	if (a->allowed_cases != NULL && (a->cases != NULL || a->verdict == ALLOW))
+		outcome.allowed = emit_cases(c, a->allowed_cases, &outcome);
+	else if (a->allowed_cases == NULL)
+		outcome.allowed.verdict = a->allowed;
+	return a->cases != NULL ? emit_cases(c, a->cases, &outcome) : target_of(a->verdict, &outcome);
 }
 
 /* Ranges FIRST to LAST, both included. */
@@ -259,8 +319,7 @@ emit_search(struct code *c, const struct ranges *r, size_t first, size_t last)
 	struct target lower, upper;
 
 	if (first == last)
-		return r->at[first].answer.cases != NULL ? emit_cases(c, r->at[first].answer.cases) :
-		       (struct target){ AT_RETURN, r->at[first].answer.verdict };
+		return emit_answer(c, &r->at[first].answer);
 	upper = emit_search(c, r, middle, last);
 	lower = emit_search(c, r, first, middle - 1);
 	jt = emit_near(c, upper, 2);
@@ -271,13 +330,13 @@ emit_search(struct code *c, const struct ranges *r, size_t first, size_t last)
 
 static void
 code_make(const struct arch *arch, const struct filter_profile_spec *profile,
-          enum filter_group open, struct code *ret_code)
+          enum filter_group open, bool notifies, struct code *ret_code)
 {
 	static struct ranges ranges;
 	struct code *c = ret_code;
 	size_t jt, jf;
 
-	ranges_make(arch, profile, open, &ranges);
+	ranges_make(arch, profile, open, notifies, &ranges);
 	c->count = 0;
 	(void)emit_search(c, &ranges, 0, ranges.count - 1);
 	jt = emit(c, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
@@ -312,13 +371,21 @@ print_arch(const struct arch *arch)
 
 	printf("#if defined(%s) || defined(FILTER_EVERY_ARCH)\n", arch->macro);
 	for (size_t p = 0; p < FILTER_PROFILES; p++) {
-		code_make(arch, &filter_profiles[p], GROUP_NONE, &code);
+		code_make(arch, &filter_profiles[p], GROUP_NONE, false, &code);
 		snprintf(name, sizeof(name), "filter_%s_%s", arch->name, filter_profiles[p].name);
+		print_code(name, &code);
+	}
+	for (size_t p = 0; p <= FILTER_LAST_AGENT; p++) {
+		code_make(arch, &filter_profiles[p], GROUP_NONE, true, &code);
+		snprintf(name, sizeof(name), "filter_%s_%s_notifying", arch->name, filter_profiles[p].name);
 		print_code(name, &code);
 	}
 	printf("static const struct filter_code filter_%s[] = {\n", arch->name);
 	for (size_t p = 0; p < FILTER_PROFILES; p++)
 		printf("\tFILTER_CODE(filter_%s_%s),\n", arch->name, filter_profiles[p].name);
+	printf("};\nstatic const struct filter_code filter_%s_notifying[] = {\n", arch->name);
+	for (size_t p = 0; p <= FILTER_LAST_AGENT; p++)
+		printf("\tFILTER_CODE(filter_%s_%s_notifying),\n", arch->name, filter_profiles[p].name);
 	printf("};\n#endif\n");
 }
 
@@ -334,15 +401,19 @@ print_mutants(const struct arch *arch)
 	printf("#if defined(%s) || defined(FILTER_EVERY_ARCH)\n", arch->macro);
 	for (size_t i = 0; i < COUNT(agents); i++)
 		for (enum filter_group g = 1; g < GROUPS; g++) {
-			code_make(arch, &filter_profiles[agents[i]], g, &code);
+			code_make(arch, &filter_profiles[agents[i]], g, false, &code);
 			snprintf(name, sizeof(name), "filter_%s_mutant_%zu_%u", arch->name, i, g);
+			print_code(name, &code);
+			code_make(arch, &filter_profiles[agents[i]], g, true, &code);
+			snprintf(name, sizeof(name), "filter_%s_mutant_%zu_%u_notifying", arch->name, i, g);
 			print_code(name, &code);
 		}
 	printf("static const struct filter_mutant filter_%s_mutants[] = {\n", arch->name);
 	for (size_t i = 0; i < COUNT(agents); i++)
 		for (enum filter_group g = 1; g < GROUPS; g++)
-			printf("\t{ \"%s\", %d, FILTER_CODE(filter_%s_mutant_%zu_%u) },\n",
-			       filter_groups[g], agents[i], arch->name, i, g);
+			printf("\t{ \"%s\", %d, FILTER_CODE(filter_%s_mutant_%zu_%u), "
+			       "FILTER_CODE(filter_%s_mutant_%zu_%u_notifying) },\n",
+			       filter_groups[g], agents[i], arch->name, i, g, arch->name, i, g);
 	printf("};\n#endif\n");
 }
 #endif
@@ -381,7 +452,7 @@ main(void)
 		print_arch(&arches[a]);
 #ifdef CLOISTER_MUTANT
 	printf("struct filter_mutant { const char *control; int profile; "
-	       "struct filter_code code; };\n");
+	       "struct filter_code code, notifying; };\n");
 	for (size_t a = 0; a < COUNT(arches); a++)
 		print_mutants(&arches[a]);
 #endif

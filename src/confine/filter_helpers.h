@@ -286,4 +286,17 @@ static const struct filter_row filter_layer[] = {
 	{ "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall getpid gettid "
 	  "tgkill exit exit_group", .verdict = ALLOW },
 };
+
+/* It reads notifications from the kernel and writes answers to it, and speaks to one process. */
+static const struct filter_case filter_answerer_ioctl[] = {
+	{ ALLOW, { IS(1, SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND) } },
+	{ KILL,  { END } },
+};
+static const struct filter_row filter_answerer[] = {
+	{ "recvfrom sendto poll ppoll close restart_syscall exit exit_group", .verdict = ALLOW },
+	{ "ioctl", .cases = filter_answerer_ioctl },
+	/* assert() */
+	{ "write writev rt_sigaction rt_sigprocmask rt_sigreturn getpid gettid tgkill", .verdict = ALLOW },
+	{ "mmap", .cases = filter_no_exec },
+};
 #endif

@@ -20,6 +20,7 @@
 #define DENY      ERRNO(EPERM)      /* known, and dangerous */
 #define ABSENT    ERRNO(ENOSYS)     /* programs fall back as on an older kernel */
 #define NONE      ERRNO(0)          /* not done, and answered with a zero */
+#define NOTIFY    SECCOMP_RET_USER_NOTIF        /* only in filter_notify.h */
 
 /* The mutant build has one more filter for each of these, with its rows opened. */
 enum filter_group {

@@ -11,6 +11,7 @@
 #include "confine/filter_agent.h"
 #include "confine/filter_helpers.h"
 #include "confine/filter_machines.h"
+#include "confine/filter_notify.h"
 #include "confine/filter_row.h"
 
 #ifdef CLOISTER_SANITIZED
@@ -53,6 +54,7 @@ static const struct filter_profile_spec {
 		TABLE(filter_build), TABLE(filter_agent) } },
 #ifdef CLOISTER_SANITIZED
 	[FILTER_LAYER] = { "layer", KILL, { TABLE(filter_sanitizer), TABLE(filter_layer) } },
+	[FILTER_ANSWER] = { "answer", KILL, { TABLE(filter_sanitizer), TABLE(filter_answerer) } },
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_sanitizer),
 		TABLE(filter_supervisor), TABLE(filter_collect) } },
 	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_sanitizer), TABLE(filter_collect) } },
@@ -60,6 +62,7 @@ static const struct filter_profile_spec {
 #define EGRESS(name) KILL, { TABLE(filter_sanitizer), TABLE(filter_##name), TABLE(filter_egress) }
 #else
 	[FILTER_LAYER] = { "layer", KILL, { TABLE(filter_layer) } },
+	[FILTER_ANSWER] = { "answer", KILL, { TABLE(filter_answerer) } },
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_supervisor),
 		TABLE(filter_collect) } },
 	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_collect) } },

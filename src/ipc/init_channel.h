@@ -28,6 +28,7 @@
 #define INIT_NAMES_AGENT 'U'            /* the container's one user is root: init makes it the agent */
 #define INIT_IS_NESTED 'N'              /* the agent may make namespaces and mounts of its own */
 #define INIT_BY_ENGINE 'E'              /* an engine started it: see proc/init/init_engine.c */
+#define INIT_NOTIFIES 'W'               /* the agent's filter reports calls: INIT_LISTENER; not over a mux */
 
 enum init_message {
 	/* supervisor -> the child that sets up the cell: the id maps are written. */
@@ -82,6 +83,9 @@ enum init_message {
 	/* init -> supervisor: u32 stream, u32 errno (0: the stream is joined).  Before this, neither side
 	 * uses the stream. */
 	INIT_CONNECTED,
+	/* init -> supervisor, before INIT_READY; fd: the listener of the agent's filter.  From now on, calls
+	 * that the filter reports wait for an answer: init's own and the agent's. */
+	INIT_LISTENER,
 };
 #define INIT_FRAME(message) (8 + (uint32_t)(message))   /* MUX_TYPES: a mux's own are below */
 

@@ -64,6 +64,7 @@ struct act {
 
 	bool signalled;                 /* EXIT: STATUS is a signal's number */
 	int status;                     /* EXIT */
+	bool status_unknown;            /* EXIT */
 	uint64_t ran_ns, cpu_ns, peak;  /* EXIT: 0: unknown; PEAK in bytes */
 
 	enum act_file file;             /* FILE */

@@ -17,6 +17,7 @@ struct witness_cell {
 	int listener;                   /* of the agent's filter, or -1; borrowed */
 	/* The paths in the cell whose reading is of interest; ends with NULL.  NULL: none. */
 	char *const *grants;
+	uint32_t filter;                /* the agent's: enum filter_profile */
 };
 
 struct witness_taker {

@@ -16,10 +16,10 @@
 static const struct {
 	const char *name;
 	uint32_t token;
-	const struct filter_code *codes;
+	const struct filter_code *codes, *notifying;
 } arches[] = {
-	{ "x86_64", AUDIT_ARCH_X86_64, filter_x86_64 },
-	{ "aarch64", AUDIT_ARCH_AARCH64, filter_aarch64 },
+	{ "x86_64", AUDIT_ARCH_X86_64, filter_x86_64, filter_x86_64_notifying },
+	{ "aarch64", AUDIT_ARCH_AARCH64, filter_aarch64, filter_aarch64_notifying },
 };
 
 /* ---- classic BPF, as seccomp uses it -------------------------------------------- */
@@ -439,6 +439,12 @@ static const struct {
 	{ FILTER_MONITOR, "unlink", { 0 }, ABSENT },
 	{ FILTER_MONITOR, "mount", { 0 }, ABSENT },
 	{ FILTER_MONITOR, "ptrace", { 0 }, ABSENT },
+	{ FILTER_ANSWER, "ioctl", { 0, SECCOMP_IOCTL_NOTIF_RECV }, ALLOW },
+	{ FILTER_ANSWER, "ioctl", { 0, SECCOMP_IOCTL_NOTIF_SEND }, ALLOW },
+	{ FILTER_ANSWER, "execve", { 0 }, KILL },
+	{ FILTER_ANSWER, "socket", { AF_UNIX }, KILL },
+	{ FILTER_ANSWER, "sendmsg", { 0 }, KILL },
+	{ FILTER_ANSWER, "read", { 0 }, KILL },
 	{ FILTER_AUDIT, "openat", { 0 }, ALLOW },
 	{ FILTER_AUDIT, "flock", { 0 }, ALLOW },
 	{ FILTER_AUDIT, "ioctl", { 0, TIOCGWINSZ }, ALLOW },
@@ -447,6 +453,9 @@ static const struct {
 	{ FILTER_AUDIT, "execve", { 0 }, KILL },
 	{ FILTER_AUDIT, "fchown", { 0 }, KILL },
 #ifndef CLOISTER_SANITIZED
+	{ FILTER_ANSWER, "ioctl", { 0, SECCOMP_IOCTL_NOTIF_ADDFD }, KILL },
+	{ FILTER_ANSWER, "openat", { 0 }, KILL },
+	{ FILTER_ANSWER, "process_vm_readv", { 0 }, KILL },
 	{ FILTER_PULL, "ioctl", { 2, TIOCSTI }, KILL },
 	{ FILTER_PULL, "clone", { 0 }, KILL },
 	{ FILTER_PULL, "mmap", { 0, 4096, PROT_READ | PROT_EXEC }, KILL },
@@ -681,5 +690,170 @@ TEST(filter_common_calls_need_no_filter_run)
 					continue;
 				CHECK(run_code(&arches[a].codes[p], &data, &reads_args) == ALLOW);
 				CHECK(!reads_args);
+			}
+}
+
+/* ---- notifications ---------------------------------------------------------------------------- */
+
+static uint32_t
+notifying_verdict(size_t arch, enum filter_profile profile, int nr, const uint64_t args[6])
+{
+	struct seccomp_data data = { .nr = nr, .arch = arches[arch].token };
+
+	memcpy(data.args, args, sizeof(data.args));
+	return run_code(&arches[arch].notifying[profile], &data, NULL);
+}
+
+/* ALLOW here means: not reported. */
+static const struct {
+	const char *name;
+	uint64_t args[6];
+	uint32_t want, nested;
+} notify_cases[] = {
+	{ "execve", { 0 }, NOTIFY, NOTIFY },
+	{ "execveat", { 0 }, NOTIFY, NOTIFY },
+	{ "read", { 0 }, ALLOW, ALLOW },
+	{ "openat", { 0, 0, O_RDONLY | O_CLOEXEC | O_DIRECTORY }, ALLOW, ALLOW },
+	{ "openat", { 0, 0, O_WRONLY }, NOTIFY, NOTIFY },
+	{ "openat", { 0, 0, O_RDWR | UPPER }, NOTIFY, NOTIFY },
+	{ "openat", { 0, 0, O_ACCMODE }, NOTIFY, NOTIFY },
+	{ "openat", { 0, 0, O_CREAT }, NOTIFY, NOTIFY },
+	{ "openat", { 0, 0, O_TRUNC }, NOTIFY, NOTIFY },
+	{ "openat", { 0, 0, O_CREAT | O_TRUNC | O_EXCL, 0644 }, NOTIFY, NOTIFY },
+	{ "openat", { 0, 0, O_CREAT, 04755 }, NOTIFY, NOTIFY },             /* refused */
+	{ "open", { 0, O_RDONLY }, ALLOW, ALLOW },
+	{ "open", { 0, O_RDWR }, NOTIFY, NOTIFY },
+	{ "creat", { 0 }, NOTIFY, NOTIFY },
+	{ "mq_open", { 0, O_RDWR }, ALLOW, ALLOW },
+	{ "unlinkat", { 0 }, NOTIFY, NOTIFY },
+	{ "connect", { 0 }, NOTIFY, NOTIFY },
+	{ "sendto", { 0 }, ALLOW, ALLOW },
+	{ "kill", { 1, 0 }, ALLOW, ALLOW },
+	{ "kill", { 1, SIGTERM }, NOTIFY, NOTIFY },
+	{ "tgkill", { 1, 1, SIGURG }, ALLOW, ALLOW },
+	{ "tgkill", { 1, 1, SIGKILL }, NOTIFY, NOTIFY },
+	{ "ptrace", { PTRACE_CONT }, ALLOW, ALLOW },
+	{ "ptrace", { PTRACE_SEIZE }, NOTIFY, NOTIFY },
+	{ "clone", { CLONE_VM | CLONE_VFORK | SIGCHLD }, ALLOW, ALLOW },
+	{ "clone", { CLONE_NEWUSER | SIGCHLD }, NOTIFY, NOTIFY },
+	{ "unshare", { CLONE_FILES }, ALLOW, ALLOW },
+	{ "unshare", { CLONE_NEWTIME }, NOTIFY, NOTIFY },
+	{ "bpf", { 0 }, NOTIFY, NOTIFY },
+	{ "io_uring_setup", { 0 }, NOTIFY, NOTIFY },
+	{ "socket", { AF_PACKET, SOCK_RAW, 0 }, NOTIFY, NOTIFY },
+	{ "socket", { AF_UNIX, SOCK_STREAM, 0 }, ALLOW, ALLOW },
+	{ "setxattr", { 0 }, ALLOW, NOTIFY },
+	/* Programs ask for these all the time, and go on without. */
+	{ "clone3", { 0 }, ABSENT, ABSENT },
+	{ "openat2", { 0 }, ABSENT, ABSENT },
+	/* Reports success. */
+	{ "setrlimit", { RLIMIT_CORE }, ERRNO(0), ERRNO(0) },
+};
+
+TEST(filter_notifies)
+{
+	for (size_t i = 0; i < ARRAY_LEN(notify_cases); i++)
+		for (size_t a = 0; a < ARRAY_LEN(arches); a++) {
+			int nr = number_of(notify_cases[i].name, a);
+
+			if (nr < 0)
+				continue;
+			if (notifying_verdict(a, FILTER_DEFAULT, nr, notify_cases[i].args) != notify_cases[i].want ||
+			    notifying_verdict(a, FILTER_NESTED, nr, notify_cases[i].args) != notify_cases[i].nested)
+				test_fail(__FILE__, __LINE__, "%s: %s, case %zu", arches[a].name, notify_cases[i].name, i);
+		}
+	/* bubblewrap has its flags in memory. */
+	CHECK(notifying_verdict(0, FILTER_NESTED_APART, number_of("openat2", 0), (uint64_t[6]){ 0 }) == NOTIFY);
+}
+
+static bool
+is_refusal(uint32_t verdict)
+{
+	return (verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO && (verdict & SECCOMP_RET_DATA) != 0;
+}
+
+/* A report may replace a verdict that the answerer gives again, from the same code, and no other: so a call gets
+ * the same with notifications and without. */
+static void
+check_notifying(size_t arch, enum filter_profile profile, int nr, const uint64_t args[6], bool is_quiet)
+{
+	uint32_t plain = verdict(arch, profile, nr, args), notifying = notifying_verdict(arch, profile, nr, args);
+
+	if (notifying == NOTIFY ? plain != ALLOW && !is_refusal(plain) :
+	    notifying != plain || (is_refusal(plain) && !is_quiet))
+		test_fail(__FILE__, __LINE__, "%s %s: call %d(%#llx, %#llx, %#llx, ...) gets %#x, and %#x with notifications",
+		          arches[arch].name, filter_profiles[profile].name, nr, (unsigned long long)args[0],
+		          (unsigned long long)args[1], (unsigned long long)args[2], plain, notifying);
+}
+
+TEST(filter_notifications_change_no_verdict)
+{
+	for (size_t i = 0; i < ARRAY_LEN(filter_calls); i++)
+		for (enum filter_profile p = 0; p <= FILTER_LAST_AGENT; p++) {
+			const struct filter_row *row = row_of(p, filter_calls[i].name);
+			const bool is_quiet = names_include(filter_quiet, filter_calls[i].name);
+
+			for (size_t n = 0; n < (row != NULL && row->cases != NULL ? DRAWS : 20); n++) {
+				uint64_t args[6];
+
+				draw_args(row != NULL ? row : &(struct filter_row){ 0 }, args);
+				for (size_t a = 0; a < ARRAY_LEN(arches); a++)
+					if (filter_calls[i].nr[a] >= 0)
+						check_notifying(a, p, filter_calls[i].nr[a], args, is_quiet);
+			}
+		}
+}
+
+/* Calls that no table names, foreign architectures, and a tracer's way to skip a call. */
+TEST(filter_notifications_of_unknown_calls)
+{
+	static const int numbers[] = { 447 /* memfd_secret */, 457 /* statmount */, 1023, 1024, 9999, 0x3fffffff };
+	const uint64_t args[6] = { 0 };
+
+	for (size_t a = 0; a < ARRAY_LEN(arches); a++)
+		for (enum filter_profile p = 0; p <= FILTER_LAST_AGENT; p++) {
+			struct seccomp_data foreign = { .nr = 1, .arch = AUDIT_ARCH_I386 };
+
+			for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+				CHECK(notifying_verdict(a, p, numbers[i], args) == NOTIFY);
+			CHECK(run_code(&arches[a].notifying[p], &foreign, NULL) == KILL);
+		}
+	CHECK(notifying_verdict(0, FILTER_DEFAULT, -1, args) == ABSENT);
+	CHECK(notifying_verdict(0, FILTER_DEFAULT, 0x40000000, args) == KILL);
+}
+
+/* The answerer runs the code that the kernel would. */
+TEST(filter_answers_as_the_kernel_does)
+{
+#if defined(__aarch64__)
+	const size_t native = 1;
+#else
+	const size_t native = 0;
+#endif
+	for (size_t i = 0; i < ARRAY_LEN(filter_calls); i++)
+		for (enum filter_profile p = 0; p <= FILTER_LAST_AGENT; p++) {
+			const struct filter_row *row = row_of(p, filter_calls[i].name);
+			struct seccomp_data data = { .nr = filter_calls[i].nr[native], .arch = arches[native].token };
+			uint64_t args[6];
+
+			draw_args(row != NULL ? row : &(struct filter_row){ 0 }, args);
+			memcpy(data.args, args, sizeof(args));
+			CHECK(filter_answer(p, &data) == verdict(native, p, data.nr, args));
+		}
+}
+
+TEST(filter_notifying_leaves_common_calls_alone)
+{
+	static const char *const common[] = { "read", "write", "close", "newfstatat", "fstat", "statx", "mmap", "munmap",
+		"mprotect", "brk", "futex", "ppoll", "epoll_pwait", "clock_gettime", "rt_sigprocmask", "sendmsg", "recvmsg",
+		"wait4", "getdents64", "readlinkat", "getpid" };
+
+	for (size_t i = 0; i < ARRAY_LEN(common); i++)
+		for (size_t a = 0; a < ARRAY_LEN(arches); a++)
+			for (enum filter_profile p = 0; p <= FILTER_LAST_AGENT; p++) {
+				struct seccomp_data data = { .nr = number_of(common[i], a), .arch = arches[a].token };
+				bool reads_args;
+
+				CHECK(run_code(&arches[a].notifying[p], &data, &reads_args) == ALLOW && !reads_args);
 			}
 }

@@ -153,6 +153,10 @@ ns_await_ready(const struct cell_spec *spec, struct walls *w, bool by_stream, st
 			w->scratch = ipc_take_fd(&message, 0);
 			continue;
 		}
+		if (message.type == INIT_LISTENER && w->listener < 0 && message.n_fds == 1) {
+			w->listener = ipc_take_fd(&message, 0);
+			continue;
+		}
 		if (message.type == INIT_UPPER && take_upper(w, &message, spec) == 0)
 			continue;
 		if (message.type == INIT_SSH && w->sockets[BOUNDARY_SSH] < 0) {
@@ -192,7 +196,7 @@ ns_new_walls(const struct cell_spec *spec, const struct boundary_ground *ground)
 	if (w == NULL)
 		return NULL;
 	memcpy(w->id, spec->id, sizeof(w->id));
-	w->pidfd = w->channel = w->userns = w->mntns = w->netns = w->scratch = w->stream = -1;
+	w->pidfd = w->channel = w->userns = w->mntns = w->netns = w->scratch = w->stream = w->listener = -1;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		w->uppers[i] = -1;
 	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
@@ -200,13 +204,14 @@ ns_new_walls(const struct cell_spec *spec, const struct boundary_ground *ground)
 	w->changes = ground->changes;
 	w->libexec = ground->libexec;
 	w->has_range = ns_has_range();
+	w->filter = ns_choose_filter(spec);
 	return w;
 }
 
 void
 ns_drop_fds(struct walls *w)
 {
-	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns, &w->stream };
+	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns, &w->stream, &w->listener };
 
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&w->uppers[i]);

@@ -115,6 +115,13 @@ ns_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent)
 		*ret_agent = (pid_t)strtoul(children, NULL, 10);
 }
 
+int
+ns_listener(struct walls *w, uint32_t *ret_filter)
+{
+	*ret_filter = w->filter;
+	return TAKE_FD(w->listener);
+}
+
 void
 ns_sockets(struct walls *w, int ret_sockets[BOUNDARY_SOCKETS])
 {

@@ -24,6 +24,8 @@ struct walls {
 	 * many cells are killed at once, all are dead sooner. */
 	int mntns, netns;
 	int scratch;                    /* holds all that --disk limits */
+	int listener;                   /* of the agent's filter, or -1 */
+	uint32_t filter;                /* the agent's: enum filter_profile */
 	int sockets[BOUNDARY_SOCKETS];
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
 	int changes, libexec;           /* borrowed: see boundary_ground */
@@ -74,7 +76,7 @@ void ns_give_to_agent(int fd, unsigned slot, const struct cell_spec *spec);
 	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, \
 	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, \
 	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close, \
-	.write_layer = ns_write_layer, \
+	.write_layer = ns_write_layer, .listener = ns_listener, \
 	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown
 
 /* ns_limits.c: makes the cell's cgroup, and refuses a cell whose limits cannot be enforced. */
@@ -108,6 +110,7 @@ void ns_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent);
 void ns_sockets(struct walls *w, int ret_sockets[BOUNDARY_SOCKETS]);
 void ns_enter_net(const struct walls *w, int ret_fds[BOUNDARY_NET_FDS]);
 int ns_counters(const struct walls *w);
+int ns_listener(struct walls *w, uint32_t *ret_filter);
 size_t ns_folders(const struct walls *w, int ret_fds[CELL_GRANTS_MAX]);
 int ns_close(struct walls *w);
 int ns_clear(const struct walls *w, int entry, const char *id);

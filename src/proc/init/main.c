@@ -103,8 +103,23 @@ filter_of(char letter)
 	return FILTER_DEFAULT;
 }
 
+/* Init keeps no copy: once the supervisor's side is gone, the kernel refuses what the filter reports. */
 static void
-lock_down(enum filter_profile filter, bool has_landlock, bool has_parent)
+load_notifying(enum filter_profile filter)
+{
+	OWN(buf_free) struct buf message = {0};
+	struct err err = {0};
+	int listener;
+
+	if (filter_load_notifying(filter, &listener, &err) < 0)
+		die(&err);
+	ipc_begin(&message, INIT_LISTENER);
+	send_or_exit(&message, &listener, 1);
+	close(listener);
+}
+
+static void
+lock_down(enum filter_profile filter, bool notifies, bool has_landlock, bool has_parent)
 {
 	struct err err = {0};
 
@@ -121,7 +136,11 @@ lock_down(enum filter_profile filter, bool has_landlock, bool has_parent)
 	if (has_landlock && CONTROL_ON("nnp") && landlock_enforce(INIT_LANDLOCK_FD, &err) < 0)
 		die(&err);
 	close(INIT_LANDLOCK_FD);
-	if (CONTROL_ON("seccomp") && CONTROL_ON("nnp") && filter_load(filter, &err) < 0)
+	if (!CONTROL_ON("seccomp") || !CONTROL_ON("nnp"))
+		return;
+	if (notifies)
+		load_notifying(filter);
+	else if (filter_load(filter, &err) < 0)
 		die(&err);
 }
 
@@ -629,6 +648,7 @@ main(int argc, char **argv)
 	const bool in_container = argc > 3 && strchr(argv[3], INIT_IN_CONTAINER) != NULL;
 	const bool has_ssh = argc > 3 && strchr(argv[3], INIT_HAS_SSH) != NULL;
 	const bool by_engine = argc > 3 && strchr(argv[3], INIT_BY_ENGINE) != NULL;
+	const bool notifies = argc > 3 && strchr(argv[3], INIT_NOTIFIES) != NULL;
 	const bool is_timed = argc > 3 && strchr(argv[3], INIT_IS_TIMED) != NULL;
 	struct err why = {0};
 	sigset_t child;
@@ -655,7 +675,7 @@ main(int argc, char **argv)
 	if (prepared < 0)
 		die(&why);
 	keep_own_exe(has_landlock);
-	lock_down(filter_of(argv[1][0]), has_landlock, !by_engine);
+	lock_down(filter_of(argv[1][0]), notifies, has_landlock, !by_engine);
 	timing_mark(TIMING_CONFINED);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

@@ -1,0 +1,248 @@
+/* notify_procs.c - the processes that have made reported calls, and their ends. */
+#include "witness/notify/notify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/own.h"
+
+#define STATUS_MAX 4096
+
+/* ---- numbers ---- */
+
+/* The number FIELD of the line that begins with NAME, counted from 0. */
+static bool
+field_of(const char *text, const char *name, unsigned field, uint32_t *ret)
+{
+	const char *line = text;
+	size_t len = strlen(name);
+	char *end;
+
+	while (line != NULL && strncmp(line, name, len) != 0) {
+		line = strchr(line, '\n');
+		line = line == NULL ? NULL : line + 1;
+	}
+	if (line == NULL)
+		return false;
+	for (line += len;; line = end) {
+		unsigned long value;
+
+		line += strspn(line, " \t");
+		if (*line < '0' || *line > '9')
+			return false;
+		value = strtoul(line, &end, 10);
+		if (field-- == 0) {
+			*ret = (uint32_t)value;
+			return value <= UINT32_MAX;
+		}
+	}
+}
+
+int
+notify_parse_status(const char *text, unsigned level, struct notify_ids *ret)
+{
+	uint32_t host, parent;
+
+	if (!field_of(text, "Tgid:", 0, &host) || !field_of(text, "PPid:", 0, &parent) ||
+	    !field_of(text, "NStgid:", level, &ret->pid) || host == 0 || host > INT32_MAX || parent > INT32_MAX)
+		return -EBADMSG;
+	ret->host = (pid_t)host;
+	ret->host_parent = (pid_t)parent;
+	return 0;
+}
+
+static int
+read_small(pid_t tid, const char *what, char *to, size_t max)
+{
+	OWN(closep) int fd = -1;
+	char path[48];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, what);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, to, max - 1);
+	if (n < 0)
+		return -errno;
+	to[n] = '\0';
+	return 0;
+}
+
+int
+notify_read_ids(const struct notify *n, pid_t tid, struct notify_ids *ret)
+{
+	char text[STATUS_MAX];
+	int r = read_small(tid, "status", text, sizeof(text));
+
+	return r < 0 ? r : notify_parse_status(text, n->level, ret);
+}
+
+/* ---- the table ---- */
+
+static struct notify_proc **
+place_of(struct notify *n, pid_t host)
+{
+	struct notify_proc **at = &n->hash[(uint32_t)host % NOTIFY_PROCS_MAX];
+
+	while (*at != NULL && (*at)->host != host)
+		at = &(*at)->next;
+	return at;
+}
+
+void
+notify_drop_proc(struct notify *n, struct notify_proc *p)
+{
+	struct notify_proc **at = place_of(n, p->host);
+
+	*at = p->next;
+	loop_unwatch(n->loop, &p->died);
+	close(p->died.fd);
+	*p = (struct notify_proc){ .next = n->free };
+	n->free = p;
+}
+
+/* ---- ends ---- */
+
+/* Not in the headers of older systems.  The fields that come later are left out. */
+struct info {
+	uint64_t mask, cgroup;
+	uint32_t pid, tgid, ppid, ids[8];
+	int32_t exit_code;
+};
+#define GET_INFO _IOWR(0xFF, 11, struct info)
+#define INFO_EXIT (UINT64_C(1) << 3)    /* from Linux 6.15 on, once the process is reaped */
+
+static bool
+exit_of(const struct notify_proc *p, int *ret_status)
+{
+	struct info info = { .mask = INFO_EXIT };
+	char text[1024], *at;
+	unsigned field = 2;
+
+	if (ioctl(p->died.fd, GET_INFO, &info) == 0 && (info.mask & INFO_EXIT) != 0) {
+		*ret_status = info.exit_code;
+		return true;
+	}
+	/* It is not reaped yet: the last of the 52 fields.  The second one is a name, in brackets. */
+	if (read_small(p->host, "stat", text, sizeof(text)) < 0 || (at = strrchr(text, ')')) == NULL ||
+	    strncmp(at, ") Z", 3) != 0)
+		return false;
+	for (; field < 52 && (at = strchr(at, ' ')) != NULL; field++)
+		at++;
+	if (field < 52 || at == NULL)
+		return false;
+	*ret_status = (int)strtol(at, NULL, 10);
+	return true;
+}
+
+static void
+proc_died(void *arg, uint32_t events)
+{
+	struct notify_proc *p = arg;
+	struct notify *n = p->of;
+	struct act act = { .kind = ACT_EXIT, .time_ns = notify_now_ns(), .pid = p->pid, .parent = p->parent,
+	                   .host_pid = p->host };
+	int status;
+
+	(void)events;
+	act.status_unknown = !exit_of(p, &status);
+	if (!act.status_unknown) {
+		act.signalled = WIFSIGNALED(status);
+		act.status = act.signalled ? WTERMSIG(status) : WEXITSTATUS(status);
+	}
+	act.ran_ns = act.time_ns - p->began_ns;
+	notify_settle_gone(n, p);
+	notify_drop_proc(n, p);
+	notify_take(n, &act);
+}
+
+/* ---- finding ---- */
+
+static bool
+is_dead(const struct notify_proc *p)
+{
+	struct pollfd fd = { .fd = p->died.fd, .events = POLLIN };
+
+	return poll(&fd, 1, 0) != 0;
+}
+
+static uint32_t
+pid_in_cell(struct notify *n, pid_t host)
+{
+	struct notify_proc *known = *place_of(n, host);
+	struct notify_ids ids;
+
+	if (host == 0)
+		return 0;
+	if (known != NULL)
+		return known->pid;
+	return notify_read_ids(n, host, &ids) == 0 ? ids.pid : 0;
+}
+
+static int
+add_proc(struct notify *n, const struct notify_ids *ids, struct notify_proc **ret)
+{
+	struct notify_proc *p = n->free, **at;
+	int fd;
+
+	if (p == NULL)
+		return -ENOSPC;
+	fd = (int)syscall(SYS_pidfd_open, ids->host, 0);
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE ? -ENOSPC : -errno;
+	n->free = p->next;
+	*p = (struct notify_proc){ .of = n, .host = ids->host, .pid = ids->pid, .began_ns = notify_now_ns(),
+	                           .died = { .fd = fd, .ready = proc_died, .arg = p } };
+	p->parent = pid_in_cell(n, ids->host_parent);
+	at = &n->hash[(uint32_t)p->host % NOTIFY_PROCS_MAX];
+	p->next = *at;
+	*at = p;
+	if (loop_watch(n->loop, &p->died, EPOLLIN, NULL) < 0) {
+		notify_drop_proc(n, p);
+		return -ENOSPC;
+	}
+	*ret = p;
+	return 0;
+}
+
+int
+notify_find_proc(struct notify *n, pid_t tid, struct notify_proc **ret, struct notify_proc *spare)
+{
+	struct notify_proc *p = *place_of(n, tid);
+	struct notify_ids ids;
+	int r;
+
+	/* Its number may be another's by now. */
+	if (p != NULL && is_dead(p)) {
+		proc_died(p, 0);
+		p = NULL;
+	}
+	if (p == NULL) {
+		r = notify_read_ids(n, tid, &ids);
+		if (r < 0)
+			return r;
+		p = *place_of(n, ids.host);
+		if (p != NULL) {
+			*ret = p;
+			return 0;
+		}
+		r = add_proc(n, &ids, ret);
+		if (r != -ENOSPC)
+			return r;
+		*spare = (struct notify_proc){ .of = n, .host = ids.host, .pid = ids.pid, .died.fd = -1,
+		                               .parent = pid_in_cell(n, ids.host_parent) };
+		p = spare;
+	}
+	*ret = p;
+	return 0;
+}
