@@ -51,6 +51,14 @@ static const struct filter_case filter_notify_tgkill[] = {
 	{ ALLOW,  { END } },
 };
 
+/* Programs that could be set-id give rights up in vain.  Only root has any to gain. */
+static const struct filter_case filter_notify_setid[] = {
+	{ NOTIFY, { IS(0, 0) } },
+	{ NOTIFY, { IS(1, 0) } },
+	{ NOTIFY, { IS(2, 0) } },
+	{ ALLOW,  { END } },
+};
+
 static const struct filter_case filter_notify_clone[] = {
 	{ ALLOW,  { NO_BITS(0, NAMESPACE_FLAGS) } },
 	{ NOTIFY, { END } },
@@ -77,7 +85,7 @@ static const struct filter_row filter_notified[] = {
 
 	{ "ptrace", .cases = filter_notify_ptrace },
 	{ "process_vm_readv process_vm_writev memfd_create", .verdict = NOTIFY },
-	{ "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups", .verdict = NOTIFY },
+	{ "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid", .cases = filter_notify_setid },
 	{ "kill rt_sigqueueinfo pidfd_send_signal", .cases = filter_notify_kill },
 	{ "tkill", .cases = filter_notify_tkill },
 	{ "tgkill rt_tgsigqueueinfo", .cases = filter_notify_tgkill },

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ptrace.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 #define ANSWERER_LISTENER_FD 3
 #define ANSWERER_PAIR_FD 4
 #define FDS_SPARE 64                    /* besides those of processes */
+#define SLICE_NS UINT64_C(100000)       /* the least that Linux grants */
 
 uint64_t
 notify_now_ns(void)
@@ -71,19 +73,23 @@ look_exit(struct notify *n, const struct notify_call *call, const struct notify_
 
 	*act = (struct act){ .kind = ACT_EXIT, .time_ns = notify_now_ns(), .pid = p->pid, .parent = p->parent,
 	                     .host_pid = p->host, .status = (int)(call->data.args[0] & 0xff) };
-	act->ran_ns = act->time_ns - p->began_ns;
+	act->ran_ns = p->began_ns == 0 ? 0 : act->time_ns - p->began_ns;
 	act->cpu_ns = cpu_of(p->host);
 }
 
 static void
-answer(struct notify *n, uint64_t id)
+fail(const struct notify *n)
+{
+	n->own.failed(n->own.arg, "the process that answers the filter's notifications is gone");
+}
+
+/* If the answerer is gone, calls_ready() notices. */
+static void
+answer(const struct notify *n, uint64_t id)
 {
 	const struct notify_looked looked = { id };
 
-	if (send(n->pair, &looked, sizeof(looked), MSG_NOSIGNAL) != sizeof(looked) && !n->ended) {
-		n->ended = true;
-		n->own.failed(n->own.arg, "the process that answers the filter's notifications is gone");
-	}
+	(void)!send(n->pair, &looked, sizeof(looked), MSG_NOSIGNAL);
 }
 
 /* Init makes no acts: it is cloister's own.  Nor does its child, until it executes its command. */
@@ -101,7 +107,7 @@ is_own(const struct notify *n, const struct notify_call *call, const struct noti
 	return stat(path, &st) == 0 && st.st_dev == n->init_dev && st.st_ino == n->init_ino;
 }
 
-enum outcome { NOTHING, REPORT, PEND_EXEC, PEND_CONNECT, END };
+enum outcome { NOTHING, REPORT, PEND_EXEC, PEND_CONNECT, END, UNREAD };
 
 static enum outcome
 look(struct notify *n, const struct notify_call *call, struct notify_proc *p)
@@ -114,6 +120,8 @@ look(struct notify *n, const struct notify_call *call, struct notify_proc *p)
 	}
 	if (!notify_look(n, call, p))
 		return NOTHING;
+	if (n->unread)
+		return UNREAD;
 	if (n->seen.act.kind == ACT_EXEC)
 		return PEND_EXEC;
 	if (n->seen.act.kind == ACT_NET && n->seen.act.net == ACT_CONNECT)
@@ -130,6 +138,10 @@ report(struct notify *n, const struct notify_call *call, struct notify_proc *p, 
 			notify_take(n, &n->seen.act);
 		else
 			notify_pend(n, p, outcome == PEND_EXEC ? -1 : (int)call->data.args[0], call->tid);
+		return;
+	}
+	if (outcome == UNREAD) {
+		lose(n, n->seen.act.kind);
 		return;
 	}
 	if (outcome == END && p->died.fd >= 0) {
@@ -151,7 +163,7 @@ take_call(struct notify *n, const struct notify_call *call)
 {
 	struct notify_proc spare = { .died.fd = -1 }, *p = &spare;
 	enum outcome outcome = NOTHING;
-	int r = notify_find_proc(n, call->tid, &p, &spare);
+	int r = notify_find_proc(n, call->tid, call->data.nr == SYS_exit_group, &p, &spare);
 
 	if (r == 0) {
 		if (p != &spare)
@@ -179,6 +191,7 @@ calls_ready(void *arg, uint32_t events)
 	struct notify *n = arg;
 	struct notify_call call;
 	ssize_t got = recv(n->pair, &call, sizeof(call), MSG_DONTWAIT);
+	int status;
 
 	(void)events;
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
@@ -187,13 +200,12 @@ calls_ready(void *arg, uint32_t events)
 		take_call(n, &call);
 		return;
 	}
-	/* The filter's last process has ended, or the answerer was killed: then the kernel refuses calls. */
 	loop_unwatch(n->loop, &n->calls);
+	/* If it was killed, the kernel refuses calls from now on. */
 	close_fd(&n->listener);
-	if (!n->ended && kill(n->first, 0) == 0) {
-		n->ended = true;
-		n->own.failed(n->own.arg, "the process that answers the filter's notifications is gone");
-	}
+	if (waitpid(n->answerer, &status, 0) == n->answerer && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+		fail(n);
+	n->answerer = 0;
 }
 
 /* ---- life ---- */
@@ -272,6 +284,25 @@ find_first(struct notify *n, struct err *err)
 	return 0;
 }
 
+/* Before Linux 6.12 this has no effect. */
+static void
+ask_for_short_slices(void)
+{
+	/* The first version of the kernel's struct sched_attr, which later kernels still accept. */
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = {0};
+
+	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 || attr.policy != SCHED_OTHER)
+		return;
+	attr.runtime = SLICE_NS;
+	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
 static void
 raise_limit(void)
 {
@@ -297,6 +328,7 @@ notify_close(void *state)
 			if (n->procs[i].host != 0)
 				notify_drop_proc(n, &n->procs[i]);
 	}
+	closep(&n->root);
 	close_fd(&n->pair);
 	close_fd(&n->listener);
 	if (n->answerer > 0)
@@ -317,11 +349,15 @@ notify_open(const struct witness_cell *cell, void **ret_state, struct err *err)
 	if (n == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	n->first = cell->first;
+	n->root = -1;
+	n->changes_root = cell->filter == FILTER_NESTED || cell->filter == FILTER_NESTED_APART;
 	n->pending = calloc(NOTIFY_PENDING_MAX, sizeof(*n->pending));
 	n->listener = fcntl(cell->listener, F_DUPFD_CLOEXEC, 3);
 	for (size_t i = NOTIFY_PROCS_MAX; i-- > 0; n->free = &n->procs[i])
 		n->procs[i].next = n->free;
 	raise_limit();
+	/* A call waits for both: if processors are busy, they go first.  The answerer inherits it. */
+	ask_for_short_slices();
 	r = n->pending == NULL || n->listener < 0 ? err_set(err, ENOMEM, "out of memory or descriptors") : 0;
 	if (r == 0)
 		r = find_first(n, err);

@@ -54,7 +54,6 @@ struct notify_proc {
 	uint32_t pid, parent;
 	uint64_t began_ns;              /* when it was first seen */
 	struct loop_source died;        /* its pidfd */
-	struct notify_pending *exec;    /* that is not confirmed yet, or NULL */
 	struct notify_proc *next;       /* with the same hash */
 };
 
@@ -104,7 +103,10 @@ struct notify {
 	struct notify_pending *pending; /* NOTIFY_PENDING_MAX */
 	size_t n_pending;
 	struct notify_seen seen;        /* the call that is looked at */
-	bool ended, has_settled;
+	bool has_settled;
+	bool unread;                    /* the kernel forbids to look at the caller */
+	int root;                       /* of all processes, once it is open; else -1 */
+	bool changes_root;              /* the filter lets them have others */
 };
 
 void notify_take(struct notify *n, struct act *act);
@@ -122,7 +124,7 @@ enum notify_follow { NOTIFY_FOLLOW, NOTIFY_NO_FOLLOW, NOTIFY_PARENT /* only the 
 int notify_link(pid_t tid, const char *what, struct notify_text *ret);
 int notify_fd_path(pid_t tid, int fd, struct notify_text *ret);
 /* What PATH, relative to DIR, is to the process.  RET->fd is the caller's; -1 with NOTIFY_PARENT. */
-void notify_resolve(pid_t tid, int dir, const struct notify_text *path, enum notify_follow follow,
+void notify_resolve(struct notify *n, pid_t tid, int dir, const struct notify_text *path, enum notify_follow follow,
                     struct notify_file *ret);
 
 /* notify_procs.c */
@@ -133,8 +135,9 @@ struct notify_ids {
 int notify_read_ids(const struct notify *n, pid_t tid, struct notify_ids *ret);
 /* The text of /proc/PID/status, for fuzzing, too. */
 int notify_parse_status(const char *text, unsigned level, struct notify_ids *ret);
-/* The process of the thread TID.  If there is no room for another one, SPARE is filled with its numbers. */
-int notify_find_proc(struct notify *n, pid_t tid, struct notify_proc **ret, struct notify_proc *spare);
+/* The process of the thread TID.  SPARE is filled instead if it is not in the table, and there is no room for
+ * another one or it ENDS. */
+int notify_find_proc(struct notify *n, pid_t tid, bool ends, struct notify_proc **ret, struct notify_proc *spare);
 void notify_drop_proc(struct notify *n, struct notify_proc *p);
 
 /* notify_look.c: fills n->seen with what CALL does.  False: there is nothing to report. */

@@ -192,10 +192,6 @@ move_texts(struct notify_seen *to, const struct notify_seen *from)
 static void
 report(struct notify *n, struct notify_pending *pending)
 {
-	struct notify_proc *p = pending->proc;
-
-	if (p->exec == pending)
-		p->exec = NULL;
 	pending->proc = NULL;
 	n->n_pending--;
 	notify_take(n, &pending->seen.act);
@@ -228,8 +224,6 @@ notify_pend(struct notify *n, struct notify_proc *p, int fd, pid_t tid)
 	pending->seen = n->seen;
 	move_texts(&pending->seen, &n->seen);
 	n->n_pending++;
-	if (fd < 0)
-		p->exec = pending;
 	if (n->confirm.at_ms == 0)
 		loop_set_timer(n->loop, &n->confirm, FIRST_MS);
 }

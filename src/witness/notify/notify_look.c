@@ -109,6 +109,7 @@ read_path(struct notify *n, const struct notify_call *call, int arg, struct noti
 {
 	int r = notify_read_text(call->tid, call->data.args[arg], ret);
 
+	n->unread = n->unread || r == -EPERM || r == -EACCES;
 	if (r < 0)
 		n->seen.act.error = -r;
 	return r == 0;
@@ -171,8 +172,7 @@ resolve(struct notify *n, const struct notify_call *call, int dir, enum notify_f
 {
 	struct notify_file file;
 
-	(void)n;
-	notify_resolve(call->tid, dir, text, follow, &file);
+	notify_resolve(n, call->tid, dir, text, follow, &file);
 	*text = file.path;
 	if (ret_exists != NULL)
 		*ret_exists = file.fd >= 0;
@@ -271,7 +271,7 @@ set_place(struct act *act, int target, const struct notify_text *path)
 }
 
 static int
-open_target(const struct notify_call *call, const struct row *row, struct notify_text *path, int *ret_error)
+open_target(struct notify *n, const struct notify_call *call, const struct row *row, struct notify_text *path, int *ret_error)
 {
 	uint64_t flags = row->flags == NO ? 0 : call->data.args[row->flags];
 	struct notify_file file;
@@ -284,7 +284,7 @@ open_target(const struct notify_call *call, const struct row *row, struct notify
 		snprintf(of, sizeof(of), "/proc/%d/fd/%d", (int)call->tid, dir);
 		return open(of, O_PATH | O_CLOEXEC);
 	}
-	notify_resolve(call->tid, dir, path, NOTIFY_FOLLOW, &file);
+	notify_resolve(n, call->tid, dir, path, NOTIFY_FOLLOW, &file);
 	*path = file.path;
 	*ret_error = file.error;
 	return file.fd;
@@ -301,7 +301,7 @@ look_exec(struct notify *n, const struct notify_call *call, const struct row *ro
 	act->kind = ACT_EXEC;
 	act->asked = true;
 	if (read_path(n, call, row->path, &seen->path))
-		target = open_target(call, row, &seen->path, &act->error);
+		target = open_target(n, call, row, &seen->path, &act->error);
 	set_text(&act->path, &seen->path);
 	set_place(act, target, &seen->path);
 	act->argv.at = seen->argv;
@@ -356,6 +356,7 @@ look_net(struct notify *n, const struct notify_call *call, const struct row *row
 		return true;
 	act->asked = true;
 	got = len == 0 ? 0 : notify_read(call->tid, call->data.args[1], &address, len);
+	n->unread = got == -EPERM;
 	if (got < (ssize_t)sizeof(address.ss_family)) {
 		act->error = got < 0 ? (int)-got : EINVAL;
 		return true;
@@ -372,6 +373,7 @@ notify_look(struct notify *n, const struct notify_call *call, struct notify_proc
 {
 	const struct row *row = row_of(call->data.nr);
 
+	n->unread = false;
 	n->seen.act = (struct act){ .time_ns = notify_now_ns(), .pid = p->pid, .parent = p->parent, .host_pid = p->host };
 	if (call->error != 0)
 		return look_call(n, call, ACT_REFUSED);

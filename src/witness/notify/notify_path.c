@@ -76,13 +76,14 @@ join(pid_t tid, int dir, const struct notify_text *path, struct notify_text *ret
 	int r = 0;
 
 	ret->len = 0;
-	ret->cut = path->cut;
+	ret->cut = false;
 	if (path->len == 0 || path->at[0] != '/')
 		r = dir == AT_FDCWD ? notify_link(tid, "cwd", ret) : notify_fd_path(tid, dir, ret);
 	/* The root folder, or what is no path, such as a pipe. */
 	if (r == 0 && ret->len == 1 && ret->at[0] == '/')
 		ret->len = 0;
 	append_parts(ret, path->at, path->len);
+	ret->cut = ret->cut || path->cut;
 	if (ret->len == 0)
 		append(ret, "/", 1);
 	return r;
@@ -120,9 +121,9 @@ resolve_parent(int root, struct notify_text *path)
 	struct notify_text folder;
 	int fd, r;
 
-	/* ".." is no name: then the folder itself is meant. */
+	/* ".." is no name: the path stays as it is. */
 	if (slash == NULL || last <= 1 || (last == 3 && memcmp(slash, "/..", 3) == 0))
-		return -EINVAL;
+		return 0;
 	fd = open_beneath(root, last == path->len ? "/" : path->at, last == path->len ? 1 : path->len - last, O_DIRECTORY);
 	if (fd < 0)
 		return fd;
@@ -139,34 +140,58 @@ resolve_parent(int root, struct notify_text *path)
 	return 0;
 }
 
-void
-notify_resolve(pid_t tid, int dir, const struct notify_text *path, enum notify_follow follow, struct notify_file *ret)
+static int
+open_root(struct notify *n, pid_t tid)
 {
-	OWN(closep) int root = -1;
-	char of[48];
-	int r = join(tid, dir, path, &ret->path);
+	char path[48];
+	int fd;
+
+	if (n->root >= 0)
+		return n->root;
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)tid);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (!n->changes_root)
+		n->root = fd;
+	return fd < 0 ? -errno : fd;
+}
+
+static void
+close_root(const struct notify *n, int root)
+{
+	if (root != n->root)
+		close(root);
+}
+
+static int
+look_up(int root, struct notify_text *path, enum notify_follow follow, int *ret_fd)
+{
+	int fd;
+
+	if (follow == NOTIFY_PARENT)
+		return resolve_parent(root, path);
+	fd = open_beneath(root, path->at, path->len, follow == NOTIFY_NO_FOLLOW ? O_NOFOLLOW : 0);
+	if (fd >= 0) {
+		(void)name_fd(fd, path);
+		*ret_fd = fd;
+		return 0;
+	}
+	(void)resolve_parent(root, path);
+	return fd;
+}
+
+void
+notify_resolve(struct notify *n, pid_t tid, int dir, const struct notify_text *path, enum notify_follow follow,
+               struct notify_file *ret)
+{
+	int r = join(tid, dir, path, &ret->path), root;
 
 	ret->fd = -1;
 	ret->error = -r;
 	if (r < 0 || ret->path.cut)
 		return;
-	snprintf(of, sizeof(of), "/proc/%d/root", (int)tid);
-	root = open(of, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0) {
-		ret->error = errno;
-		return;
-	}
-	if (follow == NOTIFY_PARENT) {
-		r = resolve_parent(root, &ret->path);
-		ret->error = r == -EINVAL ? 0 : -r;
-		return;
-	}
-	ret->fd = open_beneath(root, ret->path.at, ret->path.len, follow == NOTIFY_NO_FOLLOW ? O_NOFOLLOW : 0);
-	if (ret->fd >= 0) {
-		(void)name_fd(ret->fd, &ret->path);
-		return;
-	}
-	ret->error = -ret->fd;
-	ret->fd = -1;
-	(void)resolve_parent(root, &ret->path);
+	root = open_root(n, tid);
+	r = root < 0 ? root : look_up(root, &ret->path, follow, &ret->fd);
+	if (root >= 0)
+		close_root(n, root);
+	ret->error = -r;
 }

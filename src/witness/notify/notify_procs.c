@@ -123,17 +123,23 @@ struct info {
 #define INFO_EXIT (UINT64_C(1) << 3)    /* from Linux 6.15 on, once the process is reaped */
 
 static bool
-exit_of(const struct notify_proc *p, int *ret_status)
+exit_of_reaped(const struct notify_proc *p, int *ret_status)
 {
 	struct info info = { .mask = INFO_EXIT };
+
+	if (ioctl(p->died.fd, GET_INFO, &info) < 0 || (info.mask & INFO_EXIT) == 0)
+		return false;
+	*ret_status = info.exit_code;
+	return true;
+}
+
+/* The last of the 52 fields.  The second one is a name, in brackets. */
+static bool
+exit_of_dead(const struct notify_proc *p, int *ret_status)
+{
 	char text[1024], *at;
 	unsigned field = 2;
 
-	if (ioctl(p->died.fd, GET_INFO, &info) == 0 && (info.mask & INFO_EXIT) != 0) {
-		*ret_status = info.exit_code;
-		return true;
-	}
-	/* It is not reaped yet: the last of the 52 fields.  The second one is a name, in brackets. */
 	if (read_small(p->host, "stat", text, sizeof(text)) < 0 || (at = strrchr(text, ')')) == NULL ||
 	    strncmp(at, ") Z", 3) != 0)
 		return false;
@@ -155,7 +161,8 @@ proc_died(void *arg, uint32_t events)
 	int status;
 
 	(void)events;
-	act.status_unknown = !exit_of(p, &status);
+	/* It may be reaped in between. */
+	act.status_unknown = !exit_of_reaped(p, &status) && !exit_of_dead(p, &status) && !exit_of_reaped(p, &status);
 	if (!act.status_unknown) {
 		act.signalled = WIFSIGNALED(status);
 		act.status = act.signalled ? WTERMSIG(status) : WEXITSTATUS(status);
@@ -216,7 +223,7 @@ add_proc(struct notify *n, const struct notify_ids *ids, struct notify_proc **re
 }
 
 int
-notify_find_proc(struct notify *n, pid_t tid, struct notify_proc **ret, struct notify_proc *spare)
+notify_find_proc(struct notify *n, pid_t tid, bool ends, struct notify_proc **ret, struct notify_proc *spare)
 {
 	struct notify_proc *p = *place_of(n, tid);
 	struct notify_ids ids;
@@ -236,7 +243,7 @@ notify_find_proc(struct notify *n, pid_t tid, struct notify_proc **ret, struct n
 			*ret = p;
 			return 0;
 		}
-		r = add_proc(n, &ids, ret);
+		r = ends ? -ENOSPC : add_proc(n, &ids, ret);
 		if (r != -ENOSPC)
 			return r;
 		*spare = (struct notify_proc){ .of = n, .host = ids.host, .pid = ids.pid, .died.fd = -1,
