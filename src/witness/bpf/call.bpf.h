@@ -68,12 +68,12 @@ put_named(struct slot *slot, const struct call *call, u32 what, u32 name, u32 wh
 		struct path path;
 
 		BPF_CORE_READ_INTO(&path, task, fs, pwd);
-		put_path(slot, task, what_dir, &path);
+		put_path(slot, what_dir, &path);
 	} else {
 		struct file *file = file_of(task, fd);
 
 		if (file != NULL)
-			put_file(slot, task, what_dir, file);
+			put_file(slot, what_dir, file);
 	}
 }
 #endif

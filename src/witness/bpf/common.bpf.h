@@ -292,24 +292,33 @@ walk_step(u32 i, void *data)
 	return 0;
 }
 
-/* PATH, as TASK would name it. */
-static __attribute__((noinline)) void
-put_path(struct slot *slot, struct task_struct *task, u32 what, const struct path *path)
+/* DENTRY in MNT, as the current process would name it.  A function of its own for the verifier, which then
+ * looks at it once, rather than once for each caller. */
+__attribute__((noinline)) int
+put_dentry(struct slot *slot, u32 what, u64 dentry, u64 mnt)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct walk w = {
-		.dentry = path->dentry, .mnt = path->mnt, .slot = slot, .flags = SAMPLE_CUT,
+		.dentry = (void *)dentry, .mnt = (void *)mnt, .slot = slot, .flags = SAMPLE_CUT,
 		.root_dentry = BPF_CORE_READ(task, fs, root.dentry),
 		.root_mnt = BPF_CORE_READ(task, fs, root.mnt),
-		.at = slot->len + sizeof(struct sample_text),
 	};
-	u32 at = slot->len;
+	u32 at;
 
-	if (!has_room(slot))
-		return;
-	w.begin = w.at;
+	if (slot == NULL || !has_room(slot))
+		return 0;
+	at = slot->len;
+	w.at = w.begin = at + sizeof(struct sample_text);
 	bpf_loop(SAMPLE_PATH_MAX / 2, walk_step, &w, 0);
 	put_head(slot, at, what, w.flags, w.at - w.begin);
 	slot->len = w.at;
+	return 0;
+}
+
+INLINE void
+put_path(struct slot *slot, u32 what, const struct path *path)
+{
+	put_dentry(slot, what, (u64)path->dentry, (u64)path->mnt);
 }
 
 INLINE void
@@ -318,16 +327,16 @@ put_cwd(struct slot *slot, struct task_struct *task)
 	struct path path;
 
 	BPF_CORE_READ_INTO(&path, task, fs, pwd);
-	put_path(slot, task, SAMPLE_CWD, &path);
+	put_path(slot, SAMPLE_CWD, &path);
 }
 
 INLINE void
-put_file(struct slot *slot, struct task_struct *task, u32 what, struct file *file)
+put_file(struct slot *slot, u32 what, struct file *file)
 {
 	struct path path;
 
 	BPF_CORE_READ_INTO(&path, file, f_path);
-	put_path(slot, task, what, &path);
+	put_path(slot, what, &path);
 }
 
 /* Whether another thread may put another file in the place of one that was just opened. */

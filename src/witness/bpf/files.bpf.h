@@ -37,7 +37,7 @@ file_opened(struct call *call, const struct at *at)
 	else
 		slot->sample.act = raced || (mode & FMODE_WRITE) != 0 ? SAMPLE_WRITE : SAMPLE_READ;
 	if (!raced)
-		put_file(slot, call->task, SAMPLE_PATH, file);
+		put_file(slot, SAMPLE_PATH, file);
 	if (raced || (slot->sample.act != SAMPLE_READ && shares_files(call->task)))
 		put_named(slot, call, SAMPLE_NAME, call->how.path, SAMPLE_DIR, call->how.dir);
 	end(slot, at);
@@ -58,7 +58,7 @@ file_changed(struct call *call, const struct at *at)
 	if (call->how.way == SAMPLE_WAY_FD) {
 		file = file_of(call->task, argument(call, call->how.dir));
 		if (file != NULL)
-			put_file(slot, call->task, SAMPLE_PATH, file);
+			put_file(slot, SAMPLE_PATH, file);
 	} else if (call->how.way == SAMPLE_WAY_SYMLINK) {
 		put_name(slot, call, SAMPLE_NAME, call->how.path);
 	} else {

@@ -60,7 +60,7 @@ executed(u64 *ctx)
 		slot->sample.flags |= SAMPLE_UNLINKED;
 	slot->sample.exec.size = BPF_CORE_READ(inode, i_size);
 	slot->sample.exec.modified = modified(inode);
-	put_file(slot, task, SAMPLE_PATH, file);
+	put_file(slot, SAMPLE_PATH, file);
 	put_cwd(slot, task);
 	if (bprm->filename != bprm->interp)
 		put_string(slot, SAMPLE_SCRIPT, bprm->filename, false);
