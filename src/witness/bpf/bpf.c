@@ -48,7 +48,7 @@ struct bpf_state {
 };
 
 static const char *const unseen[] = {
-	"datagrams that are sent without connect()",
+	"all but the first message of one sendmmsg()",
 	"whether Landlock or the kernel refused a file",
 	NULL
 };

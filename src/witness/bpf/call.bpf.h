@@ -23,6 +23,7 @@ argument(const struct call *call, u32 number)
 	case 3: return args[2];
 	case 4: return args[3];
 	case 5: return args[4];
+	case 6: return args[5];
 	default: return 0;
 	}
 }

@@ -44,9 +44,8 @@ put_unix(struct slot *slot, const void *from, s32 len, bool user)
 
 /* What the process passed. */
 INLINE void
-put_asked(struct slot *slot, const struct call *call)
+put_asked(struct slot *slot, const void *from, s32 len)
 {
-	const void *from = (void *)argument(call, 2);
 	struct address address = {0};
 
 	slot->sample.flags |= SAMPLE_ASKED;
@@ -57,7 +56,7 @@ put_asked(struct slot *slot, const struct call *call)
 		return;
 	slot->sample.net.family = address.family;
 	if (address.family == AF_UNIX) {
-		put_unix(slot, from, argument(call, 3), true);
+		put_unix(slot, from, len, true);
 		return;
 	}
 	slot->sample.net.port = __builtin_bswap16(address.port);
@@ -108,7 +107,7 @@ put_asked_too(struct call *call, const struct at *at, u32 port)
 	if (slot == NULL)
 		return;
 	slot->sample.act = SAMPLE_CONNECT;
-	put_asked(slot, call);
+	put_asked(slot, (void *)argument(call, 2), argument(call, 3));
 	if (slot->sample.net.family != AF_UNIX && slot->sample.net.port == port)
 		slot->busy = 0;
 	else
@@ -134,7 +133,7 @@ socket_named(struct call *call, const struct at *at)
 	if (connected)
 		put_peer(slot, sk);
 	else
-		put_asked(slot, call);
+		put_asked(slot, (void *)argument(call, 2), argument(call, 3));
 	if (call->ret < 0 && !connected)
 		slot->sample.error = -call->ret;
 	put_local(slot, sk);
@@ -143,6 +142,33 @@ socket_named(struct call *call, const struct at *at)
 	end(slot, at);
 	if (shared)
 		put_asked_too(call, at, port);
+}
+
+/* sendto() and sendmsg() with an address: like connect(), for one message. */
+INLINE void
+socket_sent(struct call *call, const struct at *at)
+{
+	struct {
+		u64 name;
+		u32 len;
+	} to = { argument(call, 5), argument(call, 6) };
+	struct slot *slot;
+	struct sock *sk;
+
+	if (call->how.way == SAMPLE_WAY_SENDMSG)
+		bpf_probe_read_user(&to, sizeof(to), (void *)argument(call, 2));
+	if (to.name == 0 || to.len == 0 || call->ret < 0)
+		return;
+	sk = socket_of(call->task, argument(call, 1));
+	if (sk == NULL || !is_watched(BPF_CORE_READ(sk, __sk_common.skc_family)))
+		return;
+	slot = begin(call->task, at, SAMPLE_NET);
+	if (slot == NULL)
+		return;
+	slot->sample.act = SAMPLE_CONNECT;
+	put_asked(slot, (void *)to.name, to.len);
+	put_local(slot, sk);
+	end(slot, at);
 }
 
 /* listen() and accept(). */

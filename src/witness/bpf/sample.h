@@ -86,6 +86,7 @@ enum sample_way {
 	SAMPLE_WAY_FD,                  /* DIR: the file's descriptor */
 	SAMPLE_WAY_EXEC,                /* DIR, PATH */
 	SAMPLE_WAY_CONNECT, SAMPLE_WAY_BIND, SAMPLE_WAY_LISTEN, SAMPLE_WAY_ACCEPT,
+	SAMPLE_WAY_SENDTO, SAMPLE_WAY_SENDMSG,  /* to an address that the call names */
 	SAMPLE_WAY_DANGER,              /* PATH: a text, if any */
 	SAMPLE_WAY_FORK, SAMPLE_WAY_CLONE, SAMPLE_WAY_CLONE3,
 	SAMPLE_WAY_KILL,                /* DIR: whom, a process; TO: the signal */

@@ -42,6 +42,10 @@ look(struct call *call, const struct at *at)
 	case SAMPLE_WAY_ACCEPT:
 		socket_opened(call, at);
 		return;
+	case SAMPLE_WAY_SENDTO:
+	case SAMPLE_WAY_SENDMSG:
+		socket_sent(call, at);
+		return;
 	default:
 		call_dangerous(call, at);
 	}
