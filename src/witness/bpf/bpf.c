@@ -49,6 +49,8 @@ struct bpf_state {
 
 static const char *const unseen[] = {
 	"all but the first message of one sendmmsg()",
+	"what io_uring does, where the filter allows it",
+	"32-bit programs: their calls are counted as lost",
 	"whether Landlock or the kernel refused a file",
 	NULL
 };

@@ -63,6 +63,8 @@ static const struct {
 	PLAIN(setfsgid, DANGER),
 	PLAIN(setgroups, DANGER),
 	PLAIN(pidfd_send_signal, DANGER),
+	/* Its calls are not seen. */
+	PLAIN(io_uring_setup, DANGER),
 	PLAIN(clone, CLONE),
 	PLAIN(clone3, CLONE3),
 	WHOM(kill, KILL, 2),

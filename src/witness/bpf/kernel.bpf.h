@@ -89,7 +89,12 @@ struct fs_struct {
 	struct path root, pwd;
 } KERNEL;
 
+struct thread_info {
+	unsigned long flags;
+	u32 status;                     /* amd64 */
+} KERNEL;
 struct task_struct {
+	struct thread_info thread_info;
 	int pid, tgid, exit_code;
 	u64 start_time;
 	struct task_struct *group_leader, *real_parent;
@@ -221,6 +226,7 @@ struct pt_regs {
 	unsigned long di, si, dx, r10, r8, r9, orig_ax;
 } KERNEL;
 #define SYSCALL_NR(regs) ((u32)(regs)->orig_ax)
+#define IS_32_BIT(task) (((task)->thread_info.status & 2) != 0)           /* TS_COMPAT */
 #define SYSCALL_ARGS(regs) \
 	{ (regs)->di, (regs)->si, (regs)->dx, (regs)->r10, (regs)->r8, (regs)->r9 }
 #elif defined(__TARGET_ARCH_arm64)
@@ -230,6 +236,7 @@ struct pt_regs {
 	int syscallno;
 } KERNEL;
 #define SYSCALL_NR(regs) ((u32)(regs)->syscallno)
+#define IS_32_BIT(task) (((task)->thread_info.flags & 1 << 22) != 0)      /* TIF_32BIT */
 #define SYSCALL_ARGS(r) \
 	{ (r)->orig_x0, (r)->regs[1], (r)->regs[2], (r)->regs[3], (r)->regs[4], (r)->regs[5] }
 #else

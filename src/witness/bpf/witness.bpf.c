@@ -51,6 +51,16 @@ look(struct call *call, const struct at *at)
 	}
 }
 
+/* A call of another kind of program, whose numbers mean other calls. */
+INLINE void
+call_unknown(const struct call *call)
+{
+	struct at at;
+
+	if (call->ret != -ENOSYS && find_cell(call->task, &at))
+		count_lost(at.info, SAMPLE_COUNTS);
+}
+
 SEC("tp_btf/sys_exit")
 int
 call_done(u64 *ctx)
@@ -65,8 +75,10 @@ call_done(u64 *ctx)
 	call.nr = SYSCALL_NR(call.regs);
 	if (call.nr == (u32)-1)
 		call.nr = setup.sigreturn;
-	if (call.nr >= SAMPLE_CALLS)
+	if (call.nr >= SAMPLE_CALLS || IS_32_BIT(call.task)) {
+		call_unknown(&call);
 		return 0;
+	}
 	call.how = setup.calls[call.nr];
 	/* The child's side of a fork, which has not called anything. */
 	if (call.ret == 0 && call.how.way >= SAMPLE_WAY_FORK && call.how.way <= SAMPLE_WAY_CLONE3)
