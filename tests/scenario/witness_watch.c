@@ -167,6 +167,7 @@ main(int argc, char **argv)
 		else
 			return 2;
 	}
+	setlinebuf(stdout);
 	if (optind == argc || pipe(go) < 0)
 		return 2;
 	test.child = (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);

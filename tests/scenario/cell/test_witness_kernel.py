@@ -137,3 +137,24 @@ def test_refused_calls(tmp_path):
         ("/etc/shadow", "2", "EACCES"), ("/proc/1/environ", "2", "EACCES")}
     assert [act["status"] for act in acts if act["kind"] == "exit" and act["pid"] == "2"] == ["7"]
     assert [act for act in acts if act["kind"] == "danger" and int(act["nr"]) == calls["setresuid"]]
+
+
+def test_many_cells_at_once_and_one_whose_witness_is_killed():
+    """Each sees its own processes only, and nothing is lost, whatever becomes of the others."""
+    command = ["sh", "-c", "read line; /bin/true; /bin/true"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    started = [subprocess.Popen([WATCH, "-f", *command], text=True, **pipes) for _ in range(6)]
+    killed = started.pop()
+    # It has printed the program's start, so it watches.
+    killed.stdin.close()
+    assert killed.stdout.readline().startswith("exec ")
+    killed.kill()
+    killed.stdout.close()
+    killed.wait()
+    started.append(subprocess.Popen([WATCH, *command], text=True, **pipes))
+    for one in started:
+        lines = one.communicate("\n", timeout=60)[0].splitlines()
+        assert one.returncode == 0
+        seen = [re.search(r"path=(\S+)", line)[1] for line in lines if line.startswith("exec ") and "error" not in line]
+        assert seen == [os.path.realpath(shutil.which("sh"))] + [os.path.realpath("/bin/true")] * 2
+        assert not [line for line in lines if line.startswith("lost ")]
