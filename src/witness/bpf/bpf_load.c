@@ -183,7 +183,7 @@ bpf_load(struct bpf_loaded *ret_loaded, struct err *err)
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
 	if (r < 0)
-		return err_set(err, -r, "the kernel does not take the programs that watch cells: %s", strerror(-r));
+		return err_set(err, ENOTSUP, "the kernel does not take the programs that watch cells: %s", strerror(-r));
 	*ret_loaded = (struct bpf_loaded){ fds[0], fds[1], fds[2], fds[3], { fds[4], fds[5], fds[6] } };
 	return 0;
 }

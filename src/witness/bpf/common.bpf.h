@@ -196,20 +196,25 @@ has_room(const struct slot *slot)
 	return slot->len + sizeof(struct sample_text) + SAMPLE_PATH_MAX <= SAMPLE_TEXTS_MAX;
 }
 
-/* A NUL-terminated text, in the kernel's memory or the process's. */
+/* A NUL-terminated text, in the kernel's memory or the process's.  One that has gone meanwhile is empty and
+ * cut. */
 INLINE void
 put_string(struct slot *slot, u32 what, const void *from, bool user)
 {
-	u32 at = slot->len, to = (at + sizeof(struct sample_text)) & (SAMPLE_TEXTS_MAX - 1);
+	u32 at = slot->len, to = (at + sizeof(struct sample_text)) & (SAMPLE_TEXTS_MAX - 1), flags = 0;
 	long n;
 
 	if (from == NULL || !has_room(slot))
 		return;
 	n = user ? bpf_probe_read_user_str(&slot->texts[to], SAMPLE_PATH_MAX, from)
 	         : bpf_probe_read_kernel_str(&slot->texts[to], SAMPLE_PATH_MAX, from);
-	if (n <= 0 || n > SAMPLE_PATH_MAX)
-		return;
-	put_head(slot, at, what, n == SAMPLE_PATH_MAX ? SAMPLE_CUT : 0, n - 1);
+	if (n <= 0 || n > SAMPLE_PATH_MAX) {
+		n = 1;
+		flags = SAMPLE_CUT;
+	} else if (n == SAMPLE_PATH_MAX) {
+		flags = SAMPLE_CUT;
+	}
+	put_head(slot, at, what, flags, n - 1);
 	slot->len = to + n - 1;
 }
 
