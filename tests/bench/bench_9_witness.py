@@ -4,6 +4,7 @@ The peers record the same compile outside of any cell.  `kernel' rows measure th
 witness_watch: a process in a pid namespace, without walls."""
 import re
 import shutil
+import subprocess
 import time
 
 from bench import Samples, Unmeasured, group, in_turn
@@ -18,8 +19,9 @@ PEERS = {
     "perf trace": ["perf", "trace", "-o", "/dev/null"],
     "bpftrace, counts": ["bpftrace", "-o", "/dev/null", "-e",
                          "tracepoint:raw_syscalls:sys_exit { @[pid, args->id] = count(); }", "-c"],
-    "sysdig": ["sysdig", "-w", "/dev/null"],
 }
+# These start no program, but watch them all.
+BESIDE = {"sysdig": ["sysdig", "-w", "/dev/null"]}
 PROCESSES = 1000
 
 
@@ -52,9 +54,11 @@ def peers(lab, report, folder):
     """The best of a few compiles each, outside."""
     def best(prefix):
         times = Samples()
+        command = [shutil.which(COMPILE[0]), *COMPILE[1:]]
+        if prefix[:1] == ["bpftrace"]:
+            command = [" ".join(command)]
         for _ in range(report.pick(3, 1)):
             shutil.rmtree(folder / "out", ignore_errors=True)
-            command = [" ".join(COMPILE)] if prefix[:1] == ["bpftrace"] else COMPILE
             begin = time.monotonic()
             done = lab.root.run([*prefix, *command], cwd=folder, timeout=600)
             if done.returncode != 0:
@@ -62,12 +66,23 @@ def peers(lab, report, folder):
             times.append((time.monotonic() - begin) * 1e3)
         return times
 
-    alone = best([])
-    for name, prefix in PEERS.items():
+    def beside(argv):
+        watcher = lab.root.popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            if shutil.which(prefix[0]) is None:
-                raise Unmeasured(f"{prefix[0]} is not installed")
-            times = best(prefix)
+            times = best([])
+            if watcher.poll() is not None:
+                raise Unmeasured(f"{argv[0]} does not work here")
+            return times
+        finally:
+            watcher.kill()
+            watcher.wait()
+
+    alone = best([])
+    for name, argv in (PEERS | BESIDE).items():
+        try:
+            if shutil.which(argv[0]) is None:
+                raise Unmeasured(f"{argv[0]} is not installed")
+            times = beside(argv) if name in BESIDE else best(argv)
             report.row(f"witness: compile, {name}", min(times), "ms", times.spread, "without", min(alone))
         except Unmeasured as e:
             report.note(f"witness: compile, {name}", str(e))
