@@ -1,5 +1,5 @@
 /* page.h - a page of a timeline: a range of its records, backwards from the newest or forwards from
- * a given one, optionally filtered by type or by a word.
+ * a given one, optionally filtered by type, by process or by a word.
  *
  * Binary search finds the beginning, so that a long timeline costs no more than a short one.  A
  * filter reads all records, up to AUDIT_PAGE_SCAN bytes. */
@@ -23,6 +23,8 @@ struct audit_page {
 	size_t limit;
 	const char *types;              /* separated by commas; "refusal" is one, too; NULL: all */
 	const char *search;             /* in their values, ignoring case; NULL: all */
+	bool has_pid;                   /* only those of the process PID in the cell */
+	uint64_t pid;
 	/* Called for each; LINE is valid until the next call.  A negative errno ends the read. */
 	int (*take)(void *arg, const char *line, size_t len);
 	void *arg;

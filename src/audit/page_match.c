@@ -1,7 +1,8 @@
-/* page_match.c - decides which records are on a page: by their type, and by their text. */
+/* page_match.c - decides which records are on a page: by their type, their process and their text. */
 #include <ctype.h>
 #include <string.h>
 
+#include "audit/fields.h"
 #include "audit/log.h"
 #include "audit/page.h"
 #include "base/num.h"
@@ -118,18 +119,19 @@ may_hold(struct http_text event, struct audit_page *page)
 bool
 audit_page_wants(struct audit_page *page, const char *line, size_t len)
 {
-	bool typed = page->types == NULL, found = page->search == NULL;
+	bool typed = page->types == NULL, found = page->search == NULL, of_process = !page->has_pid;
 	struct http_text event;
 	struct json_walk walk;
 	struct json_walk_item item;
+	uint64_t pid;
 
-	if (typed && found)
+	if (typed && found && of_process)
 		return true;
 	event = event_of(line, len);
 	if (len > AUDIT_LINE_MAX || event.len == 0 || (!found && !may_hold(event, page)))
 		return false;
 	json_walk_begin(&walk, event);
-	while (!(typed && found) && json_walk_next(&walk, &item) == 1) {
+	while (!(typed && found && of_process) && json_walk_next(&walk, &item) == 1) {
 		bool is_own = item.depth == 1 && item.kind == JSON_WALK_STRING;
 
 		if (!typed && is_own && http_text_is(item.name, "type"))
@@ -137,7 +139,9 @@ audit_page_wants(struct audit_page *page, const char *line, size_t len)
 		else if (!typed && is_own && http_text_is(item.name, "verdict") &&
 		         (http_text_is(item.raw, "deny") || http_text_is(item.raw, "ask")))
 			typed = is_in(page->types, (struct http_text){ "refusal", 7 });
+		if (!of_process && item.depth == 1 && item.kind == JSON_WALK_NUMBER && http_text_is(item.name, "pid"))
+			of_process = audit_number(item.raw, &pid) && pid == page->pid;
 		found = found || value_holds(&item, page);
 	}
-	return typed && found;
+	return typed && found && of_process;
 }

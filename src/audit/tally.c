@@ -112,17 +112,22 @@ join_pairs(struct audit_tally *t)
 {
 	for (size_t i = 0; i < AUDIT_TALLY_SLOTS / 2; i++) {
 		struct audit_slot sum = t->slots[2 * i];
+		struct audit_use use = t->uses[2 * i];
 
 		add(&sum, &t->slots[2 * i + 1]);
+		audit_use_join(&use, &t->uses[2 * i + 1]);
 		t->slots[i] = sum;
+		t->uses[i] = use;
 	}
 	memset(t->slots + AUDIT_TALLY_SLOTS / 2, 0, AUDIT_TALLY_SLOTS / 2 * sizeof(t->slots[0]));
+	memset(t->uses + AUDIT_TALLY_SLOTS / 2, 0, AUDIT_TALLY_SLOTS / 2 * sizeof(t->uses[0]));
 	t->n_slots = (t->n_slots + 1) / 2;
 	t->step_s *= 2;
 }
 
-/* If a clock was set back, or is far ahead, the last slot is used. */
-static void
+/* If a clock was set back, or is far ahead, the last slot is used.  Returns its number, or
+ * AUDIT_TALLY_SLOTS: no time is known yet. */
+static size_t
 add_at(struct audit_tally *t, uint64_t at_s, const struct audit_slot *more)
 {
 	uint64_t i;
@@ -133,7 +138,7 @@ add_at(struct audit_tally *t, uint64_t at_s, const struct audit_slot *more)
 		t->n_slots = 1;
 	}
 	if (t->since_s == 0)
-		return;
+		return AUDIT_TALLY_SLOTS;
 	i = at_s < t->since_s ? t->n_slots - 1 : (at_s - t->since_s) / t->step_s;
 	while (i >= AUDIT_TALLY_SLOTS && t->step_s < STEP_MAX_S) {
 		join_pairs(t);
@@ -144,6 +149,7 @@ add_at(struct audit_tally *t, uint64_t at_s, const struct audit_slot *more)
 	if (i >= t->n_slots)
 		t->n_slots = (size_t)i + 1;
 	add(&t->slots[i], more);
+	return (size_t)i;
 }
 
 static void
@@ -173,7 +179,7 @@ what_it_was(const struct line *l)
 		{ "cell", AUDIT_WAS_CELL },
 		{ "steer", AUDIT_WAS_STEER | AUDIT_WAS_CELL | AUDIT_WAS_ASK },
 		{ "approval", AUDIT_WAS_ASK | AUDIT_WAS_CELL },
-		{ "budget", AUDIT_WAS_BUDGET }, { "tripwire", AUDIT_WAS_CELL },
+		{ "budget", AUDIT_WAS_BUDGET }, { "tripwire", AUDIT_WAS_CELL }, { "watch", AUDIT_WAS_CELL },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
@@ -189,6 +195,7 @@ audit_tally_line(struct audit_tally *t, const char *line, size_t len)
 	struct audit_slot more = {0};
 	bool refused;
 	struct line l;
+	size_t slot;
 
 	if (!read_line(line, len, &l) || l.n <= t->n)
 		return 0;
@@ -203,7 +210,8 @@ audit_tally_line(struct audit_tally *t, const char *line, size_t len)
 	more.bytes_in = l.received;
 	more.bytes_out = l.sent;
 	add(&t->total, &more);
-	add_at(t, seconds_of(l.time), &more);
+	slot = add_at(t, seconds_of(l.time), &more);
+	audit_tally_act(t, l.type, l.event, l.time, l.count, slot < AUDIT_TALLY_SLOTS ? &t->uses[slot] : NULL);
 	if (refused)
 		keep_refusal(&t->refusal, &l);
 	if (more.thefts > 0)

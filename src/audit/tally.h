@@ -1,5 +1,5 @@
-/* tally.h - sums up a cell's timeline: how much was requested, refused and transferred, in total
- * and over time, the last refusal, and the last attempt to steal a secret.
+/* tally.h - sums up a cell's timeline: how much was requested, refused and transferred, what the cell
+ * used, in total and over time, the acts inside, the last refusal, and the last attempt to steal a secret.
  *
  * Pure, and of a fixed size: the caller passes one line after the other.  Lines that it cannot read
  * are left out; nothing is verified here. */
@@ -10,6 +10,7 @@
 
 #include "audit/record.h"
 #include "cell/cell_refusals.h"
+#include "http/http_head.h"
 
 #define AUDIT_TALLY_SLOTS 256           /* when they are full, they are merged in pairs */
 
@@ -23,13 +24,50 @@ struct audit_refusal {
 	char what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
 };
 
+/* What a `resources` record measures. */
+enum audit_measure {
+	AUDIT_CPU_MS, AUDIT_READ, AUDIT_WRITTEN,        /* sums since the cell's start */
+	AUDIT_SUMS,
+	AUDIT_MEMORY = AUDIT_SUMS, AUDIT_PROCESSES, AUDIT_DISK, /* in use */
+	AUDIT_USES,
+	AUDIT_PEAK = AUDIT_USES,                        /* of memory */
+	AUDIT_PRESSURE_CPU, AUDIT_PRESSURE_IO, AUDIT_PRESSURE_MEMORY,   /* hundredths of a per cent */
+	AUDIT_MEASURES
+};
+
+/* The last `resources` record, or the sums of `cell.end`. */
+struct audit_sample {
+	uint64_t time_ms;               /* since 1970; 0: there is none */
+	uint64_t known;                 /* bits 1 << enum audit_measure */
+	uint64_t at[AUDIT_MEASURES];
+	uint64_t cpu_permille;          /* of one processor, since the sample before */
+};
+
+/* What was used in a slot: more of a sum, and the most that was in use. */
+struct audit_use {
+	uint64_t samples;               /* 0: nothing is known of this time */
+	uint64_t at[AUDIT_USES];
+};
+
+/* Acts inside the cell. */
+struct audit_acts {
+	uint64_t programs;              /* executions */
+	uint64_t refused, dangerous;    /* system calls */
+	uint64_t lost;                  /* acts that are not recorded */
+	uint64_t watches;               /* rules over behaviour that fired */
+};
+
 struct audit_tally {
 	uint64_t n;                     /* the last record */
 	struct audit_slot total;
+	struct audit_acts acts;
+	struct audit_sample sample;
 	uint64_t since_s, step_s;       /* start of the first slot; length of each */
 	size_t n_slots;
 	struct audit_slot slots[AUDIT_TALLY_SLOTS];
+	struct audit_use uses[AUDIT_TALLY_SLOTS];
 	struct audit_refusal refusal, theft;    /* the last of each */
+	struct audit_refusal watch;             /* WHAT: the act; WHY: the rule */
 };
 
 /* Kinds of a line; bits. */
@@ -49,4 +87,19 @@ size_t audit_tally_over_time(const struct audit_tally *t, uint64_t now_s, size_t
 /* Adds the sums from SINCE on to the N slots of STEP seconds each. */
 void audit_tally_add_window(const struct audit_tally *t, uint64_t since_s, uint64_t step_s,
                             struct audit_slot *slots, size_t n);
+
+/* ---- tally_acts.c ---- */
+
+/* Its name in a record. */
+const char *audit_measure_name(enum audit_measure measure);
+/* Adds what was used from SINCE on to the N slots of STEP seconds each.  Between samples, and until
+ * UNTIL, what was in use stays so. */
+void audit_tally_add_uses(const struct audit_tally *t, uint64_t since_s, uint64_t step_s, uint64_t until_s,
+                          struct audit_use *uses, size_t n);
+
+/* For tally.c: counts EVENT of the type TYPE, whose time is AT, for the slot USE (NULL: none). */
+void audit_tally_act(struct audit_tally *t, struct http_text type, struct http_text event, struct http_text time,
+                     uint64_t count, struct audit_use *use);
+/* For tally.c: adds MORE, which is of a later time, to TO. */
+void audit_use_join(struct audit_use *to, const struct audit_use *more);
 #endif

@@ -13,7 +13,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static char low[AUDIT_LINE_MAX + 1];
 	static struct audit_tally tally;
 	struct audit_page page = { .types = "http,refusal", .search = "a", .needle = "a", .low = low };
+	struct audit_page of_process = { .has_pid = true, .pid = 2 };
 	struct audit_slot slots[7], sum = {0};
+	struct audit_use uses[7] = {0};
+	uint64_t cpu_ms = 0;
 	const char *line = (const char *)data, *end = line + size;
 	uint64_t step;
 	size_t n;
@@ -25,6 +28,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		(void)audit_tally_line(&tally, line, len);
 		(void)audit_page_wants(&page, line, len);
+		(void)audit_page_wants(&of_process, line, len);
 		(void)audit_page_number(line, len);
 		line += len + 1;
 	}
@@ -33,5 +37,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < n; i++)
 		sum.requests += slots[i].requests;
 	assert(tally.since_s == 0 || sum.requests <= tally.total.requests);
+	audit_tally_add_uses(&tally, tally.since_s, step, UINT64_MAX, uses, 7);
+	for (size_t i = 0; i < 7; i++)
+		cpu_ms += uses[i].at[AUDIT_CPU_MS];
+	assert(cpu_ms <= tally.sample.at[AUDIT_CPU_MS]);
 	return 0;
 }

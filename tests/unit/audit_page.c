@@ -197,3 +197,45 @@ TEST(audit_tally_window)
 	CHECK(t.step_s == 4 && slots[0].requests == 1 && slots[1].requests == 1 && slots[0].thefts == 1);
 	CHECK(slots[0].refused + slots[1].refused + slots[2].refused + slots[3].refused == 2);
 }
+
+TEST(audit_tally_acts)
+{
+	static struct audit_tally t;
+	struct audit_use uses[4] = {0};
+
+	tell(&t, 1, "\"path\":\"/bin/sh\",\"pid\":2,\"type\":\"exec\"");
+	tell(&t, 1, "\"path\":\"/bin/sh\",\"pid\":2,\"type\":\"exec\"");       /* again */
+	tell(&t, 2, "\"error\":\"ENOENT\",\"path\":\"/bin/no\",\"pid\":3,\"type\":\"exec\"");
+	tell(&t, 3, "\"call\":\"mount\",\"count\":5,\"type\":\"refused\"");
+	tell(&t, 4, "\"call\":\"ptrace\",\"type\":\"danger\"");
+	tell(&t, 5, "\"count\":70,\"type\":\"lost\",\"what\":\"acts\"");
+	CHECK(tell(&t, 6, "\"of\":\"cat wrote /w/.git/hooks/x\",\"pid\":2,\"rule\":\"write .git/hooks\",\"then\":"
+	           "\"freeze\",\"type\":\"watch\"") == AUDIT_WAS_CELL);
+	CHECK(t.acts.programs == 1 && t.acts.refused == 5 && t.acts.dangerous == 1 && t.acts.lost == 70 &&
+	      t.acts.watches == 1);
+	CHECK_STR(t.watch.what, "cat wrote /w/.git/hooks/x");
+	CHECK_STR(t.watch.why, "write .git/hooks");
+	CHECK(t.total.refused == 0 && t.total.requests == 0);   /* these are requests */
+	CHECK(t.sample.time_ms == 0);
+	tell(&t, 7, "\"cpu_ms\":500,\"memory\":4096,\"peak\":9000,\"processes\":3,\"type\":\"resources\",\"written\":10");
+	CHECK(t.sample.at[AUDIT_CPU_MS] == 500 && t.sample.cpu_permille == 0);
+	tell(&t, 9, "\"cpu_ms\":1500,\"memory\":2048,\"type\":\"resources\",\"written\":30");
+	CHECK(t.sample.cpu_permille == 500 && t.sample.known == (1u << AUDIT_CPU_MS | 1u << AUDIT_WRITTEN |
+	                                                          1u << AUDIT_MEMORY));
+	/* Seconds 6 to 9: what is used in the second without a sample stays, and sums are not repeated. */
+	audit_tally_add_uses(&t, t.since_s + 5, 1, t.since_s + 8, uses, 4);
+	CHECK(uses[0].samples == 0 && uses[1].at[AUDIT_CPU_MS] == 500 && uses[1].at[AUDIT_PROCESSES] == 3);
+	CHECK(uses[2].at[AUDIT_MEMORY] == 4096 && uses[2].at[AUDIT_CPU_MS] == 0);
+	CHECK(uses[3].at[AUDIT_MEMORY] == 2048 && uses[3].at[AUDIT_CPU_MS] == 1000 && uses[3].at[AUDIT_WRITTEN] == 20);
+	/* A window that begins later knows what was in use; the next cell is added; nothing comes after its end. */
+	memset(uses, 0, sizeof(uses));
+	audit_tally_add_uses(&t, t.since_s + 7, 1, t.since_s + 8, uses, 4);
+	audit_tally_add_uses(&t, t.since_s + 7, 1, t.since_s + 8, uses, 4);
+	CHECK(uses[0].at[AUDIT_MEMORY] == 2 * 4096 && uses[1].at[AUDIT_MEMORY] == 2 * 2048 && uses[2].samples == 0);
+	/* Longer slots have the most of each, and the sums. */
+	tell(&t, 1000, "\"cpu_ms\":2500,\"peak\":9999,\"processes\":8,\"read\":7,\"status\":0,\"type\":\"cell.end\"");
+	CHECK(t.step_s == 4 && t.uses[1].at[AUDIT_MEMORY] == 4096 && t.uses[1].at[AUDIT_CPU_MS] == 500);
+	CHECK(t.sample.at[AUDIT_CPU_MS] == 2500 && t.sample.at[AUDIT_PEAK] == 9999 && t.sample.at[AUDIT_READ] == 7 &&
+	      t.sample.at[AUDIT_WRITTEN] == 30 && t.sample.at[AUDIT_PROCESSES] == 0);
+	CHECK(t.uses[t.n_slots - 1].at[AUDIT_CPU_MS] == 1000 && t.uses[t.n_slots - 1].samples == 0);
+}

@@ -19,6 +19,7 @@
 #include "proc/serve/follow.h"
 #include "proc/serve/inside.h"
 #include "proc/serve/live.h"
+#include "proc/serve/metrics.h"
 #include "proc/serve/serve_options.h"
 #include "proc/serve/tallies.h"
 #include "registry/registry.h"
@@ -472,6 +473,7 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	r = take_over(api, options->retain_ms, err);
 	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
 	r = r == 0 ? tallies_new(&api->tallies, err) : r;
+	r = r == 0 ? metrics_new(api->tallies, api->started_ms, &api->metrics, err) : r;
 	r = r == 0 ? checker_new(api, &api->checker, err) : r;
 	r = r == 0 ? live_new(api, &api->live, err) : r;
 	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
@@ -510,6 +512,7 @@ api_free(struct api *api)
 	follow_free(api->follow);
 	live_free(api->live);
 	checker_free(api->checker);
+	metrics_free(api->metrics);
 	tallies_free(api->tallies);
 	dispatcher_free(api->dispatcher);
 	registry_close(api->registry);

@@ -39,6 +39,7 @@ struct exec_stream;
 struct follow;
 struct inside;
 struct live;
+struct metrics;
 struct publishing;
 struct registry;
 struct serve_options;
@@ -72,6 +73,7 @@ struct api {
 	struct serve_pool *pool;
 	struct follow *follow;
 	struct tallies *tallies;
+	struct metrics *metrics;
 	struct live *live;
 	struct checker *checker;
 	struct exec_stream *execs;      /* commands that run in sandboxes */
@@ -299,6 +301,8 @@ int api_secret_rotate(struct api_call *c);
 int api_cell_timeline(struct api_call *c);
 int api_cell_traffic(struct api_call *c);
 int api_traffic(struct api_call *c);
+int api_cell_resources(struct api_call *c);
+int api_resources(struct api_call *c);
 int api_ended(struct api_call *c);
 int api_ended_one(struct api_call *c);
 int api_changes_list(struct api_call *c);

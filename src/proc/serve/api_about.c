@@ -8,6 +8,7 @@
 #include "cell/cell_dirs.h"
 #include "dispatch/dispatch.h"
 #include "proc/serve/api.h"
+#include "proc/serve/metrics.h"
 
 int
 api_version(struct api_call *c)
@@ -94,6 +95,7 @@ api_metrics(struct api_call *c)
 	put_answers(out, &c->stats);
 	put_cells(out);
 	put_dispatches(out, api_registry(c));
+	metrics_put(c->api->metrics, out);
 	c->code = NULL;
 	fclose(out);
 	return api_answer_text(c, text, size, "text/plain; version=0.0.4; charset=utf-8");

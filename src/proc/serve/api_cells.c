@@ -303,6 +303,7 @@ api_cell_freeze_or_thaw(struct api_call *c)
 int
 api_cell_events(struct api_call *c)
 {
+	const char *types = api_query(c, "type");
 	struct cell_entry entry;
 	int dir = api_open_state(c->params.at[0], true, &entry, &c->err);
 
@@ -311,6 +312,10 @@ api_cell_events(struct api_call *c)
 	c->source = follow_source_new(dir, CELL_EVENTS);
 	if (c->source == NULL)
 		return api_fail_with(c, 503, "unavailable", "out of memory");
+	if (types != NULL && strlen(types) >= sizeof(c->source->types))
+		return api_fail_with(c, 400, "invalid", "the parameter 'type' is at most %d bytes long",
+		                     FOLLOW_TYPES_MAX - 1);
+	snprintf(c->source->types, sizeof(c->source->types), "%s", types != NULL ? types : "");
 	c->source->is_live = cell_state_is_live;
 	return api_follow_prepare(c, false);
 }

@@ -78,27 +78,38 @@ refusal_json(const struct audit_refusal *refusal)
 	       json_pack("{s:s, s:s, s:s}", "time", refusal->time, "what", refusal->what, "why", refusal->why);
 }
 
+/* What it did and used; unknown numbers are left out. */
+static void
+put_acts(const struct audit_tally *t, json_t *to)
+{
+	const struct audit_acts *acts = &t->acts;
+
+	json_object_update_new(to, json_pack("{s:I, s:I, s:I, s:I, s:I, s:o?}", "programs", (json_int_t)acts->programs,
+		"calls_refused", (json_int_t)acts->refused, "calls_dangerous", (json_int_t)acts->dangerous,
+		"acts_lost", (json_int_t)acts->lost, "watches", (json_int_t)acts->watches,
+		"last_watch", refusal_json(&t->watch)));
+	for (int i = 0; i < AUDIT_MEASURES; i++)
+		if ((t->sample.known & 1u << i) != 0)
+			json_object_set_new(to, audit_measure_name(i), json_integer((json_int_t)t->sample.at[i]));
+}
+
 static void
 put_sums(struct api_call *c, int dir, const char *id, json_t *to)
 {
-	const struct audit_slot *sum;
-	struct tally *tally;
-	bool behind = true;
+	const struct tally *tally = tallies_get_whole(c->api->tallies, dir, ".", id);
 
-	while (behind) {
-		tally = tallies_get(c->api->tallies, dir, ".", id);
-		behind = tally != NULL && tally->behind;
-		if (tally != NULL && !behind) {
-			sum = &tally->sum.total;
-			json_object_update_new(to, json_pack("{s:I, s:I, s:I, s:I, s:I, s:o?, s:o?}",
-				"requests", (json_int_t)sum->requests, "refused", (json_int_t)sum->refused,
-				"bytes_in", (json_int_t)sum->bytes_in, "bytes_out", (json_int_t)sum->bytes_out,
-				"thefts", (json_int_t)sum->thefts,
-				"last_refusal", refusal_json(&tally->sum.refusal),
-				"last_theft", refusal_json(&tally->sum.theft)));
-		}
-		tallies_done(c->api->tallies);
+	if (tally != NULL) {
+		const struct audit_slot *sum = &tally->sum.total;
+
+		json_object_update_new(to, json_pack("{s:I, s:I, s:I, s:I, s:I, s:o?, s:o?}",
+			"requests", (json_int_t)sum->requests, "refused", (json_int_t)sum->refused,
+			"bytes_in", (json_int_t)sum->bytes_in, "bytes_out", (json_int_t)sum->bytes_out,
+			"thefts", (json_int_t)sum->thefts,
+			"last_refusal", refusal_json(&tally->sum.refusal),
+			"last_theft", refusal_json(&tally->sum.theft)));
+		put_acts(&tally->sum, to);
 	}
+	tallies_done(c->api->tallies);
 }
 
 /* Whether changes wait to be applied or discarded. */

@@ -32,6 +32,7 @@ static const struct {
 	{ "hash", "string", "Only this version." },
 	{ "before", "integer", "Only items before this one." },
 	{ "type", "string", "Only items of this type." },
+	{ "pid", "integer", "Only records of this process, by its id in the cell." },
 	{ "search", "string", "Only items that contain this text." },
 	{ "buckets", "integer", "The maximum number of items." },
 	{ "path", "string", "A path in the cell." },

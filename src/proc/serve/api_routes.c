@@ -64,21 +64,25 @@ static const struct api_route own_routes[] = {
 	  "the beginning of its id.", NULL, NULL, "Ended", 200, 0, .work = api_ended_one },
 	{ "GET", "/v1/traffic", OPERATOR, "getTraffic", "The requests of all cells over the last `minutes` "
 	  "(60), in `buckets` (60) parts.", "minutes buckets", NULL, "Traffic", 200, 0, .work = api_traffic },
+	{ "GET", "/v1/resources", OPERATOR, "getResources", "What all cells used over the last `minutes` (60), in "
+	  "`buckets` (60) parts.", "minutes buckets", NULL, "Resources", 200, 0, .work = api_resources },
 	{ "GET", "/v1/live", OPERATOR, "getLive", "Changes in any cell, as they happen: `cells`, `cell`, "
 	  "`gone`, `refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0,
 	  .work = api_live, .begin = api_live_begin },
 	{ "GET", "/v1/cells/{cell}", OPERATOR, "getCell", "One cell, by its id, its name or the "
 	  "beginning of its id.", NULL, NULL, "Cell", 200, 0, .work = api_cell_show },
 	{ "GET", "/v1/cells/{cell}/events", OPERATOR, "getCellEvents", "The records of a cell; as "
-	  "server-sent events if the client accepts them.", "follow after limit", NULL, "text/event-stream", 200, 0,
+	  "server-sent events if the client accepts them.", "follow after limit type", NULL, "text/event-stream", 200, 0,
 	  .work = api_cell_events, .begin = api_follow_begin },
 	{ "GET", "/v1/cells/{cell}/timeline", OPERATOR, "getCellTimeline", "A page of a cell's timeline: "
 	  "the newest records first, or those behind `after`. `type` keeps records of one type, or of "
-	  "several separated by commas (`refusal` is a type, too). `search` keeps records that contain a "
-	  "text.", "after before limit type search", NULL, "TimelinePage", 200, 0,
+	  "several separated by commas (`refusal` is a type, too). `pid` keeps records of one process in the "
+	  "cell. `search` keeps records that contain a text.", "after before limit type pid search", NULL, "TimelinePage", 200, 0,
 	  .work = api_cell_timeline },
 	{ "GET", "/v1/cells/{cell}/traffic", OPERATOR, "getCellTraffic", "A cell's requests over its "
 	  "lifetime, in at most `buckets` (60) parts.", "buckets", NULL, "Traffic", 200, 0, .work = api_cell_traffic },
+	{ "GET", "/v1/cells/{cell}/resources", OPERATOR, "getCellResources", "What a cell used over its lifetime, "
+	  "in at most `buckets` (60) parts.", "buckets", NULL, "Resources", 200, 0, .work = api_cell_resources },
 	{ "GET", "/v1/cells/{cell}/changes", OPERATOR, "listChanges", "The files that a cell changed in its "
 	  "workspaces, as `cloister diff --json` lists them.", NULL, NULL, "Changes", 200, 0,
 	  .work = api_changes_list, .heavy = true },

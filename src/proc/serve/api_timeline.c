@@ -33,11 +33,13 @@ check_page(struct api_call *c, struct audit_page *page, uint64_t *ret_limit)
 {
 	if (api_query_number(c, "after", 0, INT64_MAX, 0, &page->after) < 0 ||
 	    api_query_number(c, "before", 1, INT64_MAX, 0, &page->before) < 0 ||
+	    api_query_number(c, "pid", 0, UINT32_MAX, 0, &page->pid) < 0 ||
 	    api_query_number(c, "limit", 1, AUDIT_PAGE_MAX, API_PAGE, ret_limit) < 0)
 		return -EINVAL;
 	page->is_after = api_query(c, "after") != NULL;
 	page->types = api_query(c, "type");
 	page->search = api_query(c, "search");
+	page->has_pid = api_query(c, "pid") != NULL;
 	if (page->types != NULL && page->types[0] == '\0')
 		page->types = NULL;
 	if (page->search != NULL && page->search[0] == '\0')
@@ -138,7 +140,6 @@ api_cell_traffic(struct api_call *c)
 	size_t size = 0;
 	FILE *out;
 	struct json w;
-	bool behind;
 
 	if (api_query_number(c, "buckets", 1, BUCKETS_MAX, 60, &buckets) < 0)
 		return -EINVAL;
@@ -149,13 +150,10 @@ api_cell_traffic(struct api_call *c)
 	if (out == NULL)
 		return api_answer_text(c, NULL, 0, NULL);
 	w = (struct json){ .out = out };
-	do {
-		tally = tallies_get(c->api->tallies, dir, ".", entry.id);
-		behind = tally != NULL && tally->behind;
-		if (tally != NULL && !behind)
-			put_cell_traffic(&w, &tally->sum, cell_state_is_live(dir), (size_t)buckets);
-		tallies_done(c->api->tallies);
-	} while (behind);
+	tally = tallies_get_whole(c->api->tallies, dir, ".", entry.id);
+	if (tally != NULL)
+		put_cell_traffic(&w, &tally->sum, cell_state_is_live(dir), (size_t)buckets);
+	tallies_done(c->api->tallies);
 	fputc('\n', out);
 	fclose(out);
 	return api_answer_text(c, text, size, "application/json");
@@ -180,22 +178,17 @@ add_cells(struct api_call *c, int folder, struct window *window)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		char path[CELL_ENTRY_MAX + sizeof(CELL_EVENTS) + 1];
-		bool behind = true;
+		const struct tally *tally;
 		struct stat st;
 
 		snprintf(path, sizeof(path), "%s/" CELL_EVENTS, entries[i].dir);
 		if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || (uint64_t)st.st_mtime < window->since_s)
 			continue;
-		while (behind) {
-			const struct tally *tally = tallies_get(c->api->tallies, folder, entries[i].dir,
-			                                        entries[i].id);
-
-			behind = tally != NULL && tally->behind;
-			if (tally != NULL && !behind)
-				audit_tally_add_window(&tally->sum, window->since_s, window->step_s,
-				                       window->slots, window->n);
-			tallies_done(c->api->tallies);
-		}
+		tally = tallies_get_whole(c->api->tallies, folder, entries[i].dir, entries[i].id);
+		if (tally != NULL)
+			audit_tally_add_window(&tally->sum, window->since_s, window->step_s, window->slots,
+			                       window->n);
+		tallies_done(c->api->tallies);
 	}
 }
 

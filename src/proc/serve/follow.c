@@ -9,6 +9,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "audit/page.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon.h"
@@ -90,6 +91,14 @@ follow_send_line(struct serve_request *q, bool sse, uint64_t n, const char *name
 	return serve_send(q, "\n\n", sse ? 2 : 1) && more;
 }
 
+static bool
+is_wanted(const struct follow_source *source, const char *line, size_t len)
+{
+	struct audit_page page = { .types = source->types };
+
+	return source->types[0] == '\0' || audit_page_wants(&page, line, len);
+}
+
 /* Whether this line is the last. */
 static bool
 tell(struct stream *s, const char *line, size_t len)
@@ -104,7 +113,7 @@ tell(struct stream *s, const char *line, size_t len)
 
 	if (is_new)
 		s->seen = (uint64_t)n;
-	if (is_new && s->seen > source->after) {
+	if (is_new && s->seen > source->after && is_wanted(source, line, len)) {
 		s->told++;
 		s->full |= !follow_send_line(s->q, source->sse, (uint64_t)n, name, line, len);
 	}

@@ -17,6 +17,7 @@ struct serve_request;
 
 #define FOLLOW_LINE_MAX (1u << 20)      /* a longer line is skipped */
 #define FOLLOW_PING_MS 15000            /* a comment that shows both sides that the other is there */
+#define FOLLOW_TYPES_MAX 256
 #define FOLLOW_LOOK_MS 500              /* between checks whether the source still lives */
 
 /* The source of the lines: NAME in the folder DIR, and before it NAME.1, NAME.2 ... */
@@ -27,6 +28,7 @@ struct follow_source {
 	uint64_t limit;                 /* maximum of lines; 0: none */
 	bool follow;                    /* wait for more at the end */
 	bool sse;                       /* else JSON lines */
+	char types[FOLLOW_TYPES_MAX];   /* only records of these, separated by commas; "": all */
 	const char *key;                /* the member with the event's name; NULL: no name */
 	const char *last;               /* the final event; NULL: there is none */
 	bool (*is_live)(int dir);       /* NULL: for ever, or until LAST */

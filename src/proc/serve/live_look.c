@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/since.h"
 #include "cell/cell_approvals.h"
 #include "cell/cell_budget.h"
 #include "cell/cell_control.h"
@@ -19,6 +20,7 @@
 #define COMMAND_MAX 512                 /* bytes of a command that are sent */
 #define MEMORY_STEP (64 * 1024)         /* smaller changes do not count */
 #define APPROVALS_AT_ONCE 1024
+#define SAMPLE_OLD_MS 3000              /* resources are measured every second while they change */
 
 /* A supervisor that does not answer must not block this thread. */
 static const struct timeval patience = { .tv_sec = 2 };
@@ -37,7 +39,9 @@ struct cell {
 	bool has_policy, asks_budgets;
 	struct cell_budget_line fullest;
 	double part;                    /* of the fullest budget; below 0: none */
-	struct audit_refusal refusal, theft;
+	struct audit_acts acts;
+	struct audit_sample sample;
+	struct audit_refusal refusal, theft, watch;
 	char *text;                     /* as last sent */
 	bool is_there, changed;
 	bool is_vague;                  /* `fixed` is incomplete: the supervisor did not answer */
@@ -226,6 +230,21 @@ put_approvals(const struct cell *cell, int runtime, uint64_t *seen, bool only_pe
 	}
 }
 
+/* A cell of which nothing changes is not measured: then it does nothing. */
+static void
+take_acts(struct cell *cell, const struct audit_tally *sum)
+{
+	struct audit_sample sample = sum->sample;
+
+	if (since_now_ms() > sample.time_ms + SAMPLE_OLD_MS)
+		sample.cpu_permille = 0;
+	cell->changed |= memcmp(&cell->acts, &sum->acts, sizeof(cell->acts)) != 0 ||
+	                 memcmp(&cell->sample, &sample, sizeof(sample)) != 0;
+	cell->acts = sum->acts;
+	cell->sample = sample;
+	cell->watch = sum->watch;
+}
+
 /* Reads its timeline; true: its supervisor must be asked. */
 static bool
 read_timeline(struct live_look *look, struct cell *cell, int state)
@@ -239,6 +258,7 @@ read_timeline(struct live_look *look, struct cell *cell, int state)
 	if (tally != NULL) {
 		cell->changed |= memcmp(&cell->sum, &tally->sum.total, sizeof(cell->sum)) != 0;
 		cell->sum = tally->sum.total;
+		take_acts(cell, &tally->sum);
 		cell->refusal = tally->sum.refusal;
 		cell->theft = tally->sum.theft;
 		cell->approvals = tally->approvals;
@@ -284,6 +304,28 @@ put_budget(struct json *w, const struct cell *cell)
 	json_close(w, '}');
 }
 
+/* What it uses, and what was done inside.  `memory` is the supervisor's answer. */
+static void
+put_acts(struct json *w, const struct cell *cell)
+{
+	static const enum audit_measure measures[] = {
+		AUDIT_CPU_MS, AUDIT_READ, AUDIT_WRITTEN, AUDIT_DISK, AUDIT_PEAK,
+		AUDIT_PRESSURE_CPU, AUDIT_PRESSURE_IO, AUDIT_PRESSURE_MEMORY,
+	};
+
+	if ((cell->sample.known & 1u << AUDIT_CPU_MS) != 0)
+		json_raw(w, "cpu", "%.1f", (double)cell->sample.cpu_permille / 10);
+	for (size_t i = 0; i < ARRAY_LEN(measures); i++)
+		if ((cell->sample.known & 1u << measures[i]) != 0)
+			json_u64(w, audit_measure_name(measures[i]), cell->sample.at[measures[i]]);
+	json_u64(w, "programs", cell->acts.programs);
+	json_u64(w, "calls_refused", cell->acts.refused);
+	json_u64(w, "calls_dangerous", cell->acts.dangerous);
+	json_u64(w, "acts_lost", cell->acts.lost);
+	json_u64(w, "watches", cell->acts.watches);
+	put_refusal(w, "last_watch", &cell->watch);
+}
+
 static char *
 put_cell(struct live_look *look, const struct cell *cell)
 {
@@ -304,6 +346,7 @@ put_cell(struct live_look *look, const struct cell *cell)
 	put_refusal(&w, "last_refusal", &cell->refusal);
 	json_u64(&w, "thefts", cell->sum.thefts);
 	put_refusal(&w, "last_theft", &cell->theft);
+	put_acts(&w, cell);
 	json_close(&w, '}');
 	return finish(look);
 }

@@ -243,3 +243,15 @@ tallies_done(struct tallies *t)
 {
 	pthread_mutex_unlock(&t->lock);
 }
+
+struct tally *
+tallies_get_whole(struct tallies *t, int state, const char *entry, const char *id)
+{
+	struct tally *tally = tallies_get(t, state, entry, id);
+
+	while (tally != NULL && tally->behind) {
+		tallies_done(t);
+		tally = tallies_get(t, state, entry, id);
+	}
+	return tally;
+}

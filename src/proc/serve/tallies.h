@@ -35,4 +35,6 @@ void tallies_free(struct tallies *t);   /* NULL is fine */
  * of memory.  Locked until tallies_done() in any case. */
 struct tally *tallies_get(struct tallies *t, int state, const char *entry, const char *id);
 void tallies_done(struct tallies *t);
+/* The same, once all of the timeline is read, however long that takes; others get their turn meanwhile. */
+struct tally *tallies_get_whole(struct tallies *t, int state, const char *entry, const char *id);
 #endif
