@@ -1,8 +1,9 @@
 // cell_timeline.js - a cell's timeline: pages of it from the service, filtered there.
 
+import { callOf } from "./acts.js";
 import { cellPath, get } from "./api.js";
 import { fill, h, icon, setAttr, setText } from "./dom.js";
-import { clock, money, size, stamp } from "./format.js";
+import { clock, duration, money, size, stamp, whole, words } from "./format.js";
 import { List } from "./list.js";
 import { follow } from "./live.js";
 import { Chart } from "./chart.js";
@@ -12,14 +13,35 @@ import { attempt } from "./ui.js";
 const PAGE = 200;
 const KEPT_MAX = 20000;                 // records in memory; from there on one goes on from the last
 const NEW_MS = 1000;                    // what is new is asked for at most so often
-const TYPES = ["refusal", "http", "dns", "tcp", "tls", "ssh", "webhook", "secret", "approval", "steer", "cell", "budget", "tripwire", "intent", "many"];
+const TYPES = ["refusal", "exec", "exit", "file", "net", "refused", "danger", "watch", "resources", "calls", "lost", "http", "dns", "tcp", "tls", "ssh", "webhook", "secret", "approval", "steer", "cell", "budget", "tripwire", "intent", "many"];
 
 // A record is {n, time, event}; the API may have put the event's members beside them.
 function eventOf(record) {
 	return record.event ?? record;
 }
 
+const times = e => e.count > 1 ? ` × ${whole(e.count)}` : "";
+const failed = e => e.error ? ` = ${e.error}` : "";
+
+// Acts inside the cell, each in a line.
+const ACTS = {
+	exec: e => `${words(e.argv ?? [e.path])}${e.n_argv > e.argv?.length ? " …" : ""}${failed(e)}`,
+	exit: e => [e.signal ? `killed by SIG${e.signal}` : `exit ${e.status ?? "?"}`, e.ms === undefined ? null : `after ${duration(e.ms)}`, e.cpu_ms === undefined ? null : `${duration(e.cpu_ms)} CPU`, e.peak ? `${size(e.peak)} peak` : null].filter(Boolean).join(", "),
+	file: e => `${e.act} ${e.path}${e.to ? ` → ${e.to}` : ""}${failed(e)}${times(e)}`,
+	net: e => `${e.act} ${e.address ?? ""}${e.port ? ` port ${e.port}` : ""}${failed(e)}${times(e)}`,
+	refused: e => `${callOf(e)}${times(e)}`,
+	danger: e => `${callOf(e)}${times(e)}`,
+	calls: e => (e.counts ?? []).join(", "),
+	lost: e => `${whole(e.count ?? 1)} ${e.what ?? "acts"}: ${e.why ?? ""}`,
+	watch: e => `${e.of ?? ""}: ${e.rule}${e.then ? ` → ${e.then}` : ""}`,
+	resources: e => [["cpu_ms", "CPU", duration], ["memory", "memory", size], ["processes", "processes", whole], ["disk", "disk", size], ["read", "read", size], ["written", "written", size]]
+		.filter(([name]) => e[name] !== undefined).map(([name, title, how]) => `${title} ${how(e[name])}`).join(", "),
+	record: e => `${e.level}, by ${e.by}${e.unseen?.length ? `; not seen: ${e.unseen.join("; ")}` : ""}`,
+};
+
 function summary(e) {
+	if (Object.hasOwn(ACTS, e.type))
+		return ACTS[e.type](e);
 	if (e.type === "checkpoint")
 		return `signed, with the ${e.size} records before it`;
 	if (e.host || e.method)
@@ -45,16 +67,32 @@ function ruleFor(e) {
 }
 
 function kindOf(e) {
+	if (["danger", "watch"].includes(e.type) || (e.type === "exec" && e.from))
+		return "danger";
+	if (e.type === "refused")
+		return "deny";
+	if (e.type === "lost")
+		return "ask";
+	if (Object.hasOwn(ACTS, e.type))
+		return "act";
 	return e.verdict === "deny" ? "deny" : e.verdict === "ask" ? "ask" : e.verdict === "allow" ? "allow" : "note";
 }
 
 function makeRow() {
 	const part = (name, ...children) => h("span", { class: `r-${name}`, role: "gridcell" }, ...children);
-	return h("div", { class: "row" }, part("n"), part("time"), part("type"), part("verdict"), part("what", h("span", { class: "t" })),
+	return h("div", { class: "row" }, part("n"), part("time"), part("type"), part("verdict"), part("what", h("span", { class: "t" }), h("small", { class: "who t" })),
 		part("status"), part("bytes"), part("why", h("span", { class: "t" })));
 }
 
-function fillRow(row, record) {
+// Which process it was, if that is known.
+function whoOf(e, n, inside) {
+	if (e.pid === undefined)
+		return "";
+	const process = inside?.had(e.pid, n);
+	return process?.path ? `${process.name} ${e.pid}` : `process ${e.pid}`;
+}
+
+function fillRow(row, record, inside) {
 	const e = eventOf(record);
 	const [n, time, type, verdict, what, status, bytes, why] = row.children;
 	setAttr(row, "data-verdict", kindOf(e));
@@ -62,16 +100,20 @@ function fillRow(row, record) {
 	setText(time, clock(record.time, true));
 	setAttr(time, "title", stamp(record.time));
 	setText(type, e.type);
-	setText(verdict, e.verdict ?? "");
+	setText(verdict, e.verdict ?? { danger: "danger", watch: "watch", refused: "refused", lost: "lost" }[e.type] ?? (e.from && e.type === "exec" ? e.from : ""));
 	setText(what.firstChild, summary(e));
+	setText(what.lastChild, whoOf(e, record.n, inside));
 	setText(status, e.status === undefined ? "" : String(e.status));
 	setText(bytes, e.sent === undefined && e.received === undefined ? "" : `${size(e.received ?? 0)} / ${size(e.sent ?? 0)}`);
 	setText(why.firstChild, [e.why, e.reason, cost(e)].filter(Boolean).join(": "));
 }
 
 export class Timeline {
-	constructor(panel, id) {
+	// INSIDE knows the processes; PID: only this one's records.
+	constructor(panel, id, inside, pid) {
 		this.id = id;
+		this.inside = inside;
+		this.pid = pid;
 		this.records = [];
 		this.more = true;
 		this.asked = new AbortController();
@@ -83,12 +125,17 @@ export class Timeline {
 		this.from = h("input", { type: "text", inputmode: "numeric", class: "short", placeholder: "from #", "aria-label": "Begin at record number",
 			onchange: () => this.restart() });
 		this.state = h("span", { class: "dim", role: "status" });
+		this.only = h("button", { type: "button", class: "chip cold", hidden: pid === undefined, title: "Show all records again", onclick: () => {
+			this.pid = undefined;
+			this.only.hidden = true;
+			this.restart();
+		} }, `process ${pid} ×`);
 		this.on = h("button", { type: "button", hidden: true, onclick: () => this.goOn() }, "Go on with older records");
 		this.detail = h("aside", { class: "detail", hidden: true, "aria-label": "One record" });
 		this.list = new List({ label: "Timeline, the newest first", columns: ["#", "Time", "Type", "Verdict", "What", "Status", "In / out", "Why"],
-			make: makeRow, fill: fillRow, key: record => String(record.n), open: record => this.show(record), nearEnd: () => this.older() });
+			make: makeRow, fill: (row, record) => fillRow(row, record, this.inside), key: record => String(record.n), open: record => this.show(record), nearEnd: () => this.older() });
 		this.list.element.classList.add("timeline");
-		panel.append(this.chart.element, h("div", { class: "bar" }, h("label", { class: "search" }, icon("search"), this.search), this.type, this.from, this.state),
+		panel.append(this.chart.element, h("div", { class: "bar" }, h("label", { class: "search" }, icon("search"), this.search), this.type, this.only, this.from, this.state),
 			this.list.element, this.on, this.detail);
 		this.end = follow(changes => changes.cells.has(id) && this.newer());
 		this.restart();
@@ -96,7 +143,7 @@ export class Timeline {
 	}
 
 	query(rest) {
-		return { type: this.type.value, search: this.search.value.trim(), limit: PAGE, ...rest };
+		return { type: this.type.value, pid: this.pid, search: this.search.value.trim(), limit: PAGE, ...rest };
 	}
 
 	later() {
@@ -130,10 +177,17 @@ export class Timeline {
 		this.records = anew || known.length === 0 || sorted.length === 0 || sorted[0].n < known.at(-1).n ?
 			[...known, ...sorted] : [...sorted, ...known];
 		this.more = more ?? this.more;
+		this.nameProcesses(records);
 		this.list.set(this.records);
 		this.on.hidden = !(this.more && this.records.length >= KEPT_MAX);
 		setText(this.state, this.records.length === 0 ? "nothing found" :
 			`${this.records.length.toLocaleString("en")} ${this.records.length === 1 ? "record" : "records"}${this.more ? ", and more below" : ""}`);
+	}
+
+	// The names of processes are in records of their own, which are read once one is asked for.
+	nameProcesses(records) {
+		if (!this.named && records.some(record => eventOf(record).pid !== undefined))
+			this.named = this.inside.follow(() => this.list.render(true));
 	}
 
 	async older() {
@@ -216,6 +270,7 @@ export class Timeline {
 
 	close() {
 		this.end();
+		this.named?.();
 		this.asked.abort();
 		this.chart.close();
 		clearTimeout(this.waiting);

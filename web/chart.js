@@ -4,12 +4,12 @@ import { fill, h, s, setText } from "./dom.js";
 import { clock, size, stamp, whole } from "./format.js";
 import { table } from "./ui.js";
 
-const LEFT = 44, BOTTOM = 18;
-const WIDTH_MIN = 240;
+export const LEFT = 44, BOTTOM = 18;
+export const WIDTH_MIN = 240;
 const DAY_S = 86400;
 
 // 1, 2 or 5 times a power of ten (of two, for BYTES) that VALUE fits under.
-function ceiling(value, bytes) {
+export function ceiling(value, bytes) {
 	if (value <= 0)
 		return 1;
 	const base = bytes ? 1024 ** Math.floor(Math.log2(value) / 10) : 1;
@@ -20,7 +20,7 @@ function ceiling(value, bytes) {
 
 const total = list => list.reduce((sum, n) => sum + n, 0);
 
-function grid(width, height, top, format) {
+export function grid(width, height, top, format) {
 	const middle = (height - BOTTOM) / 2;
 	return [s("line", { class: "axis", x1: LEFT, x2: width, y1: height - BOTTOM, y2: height - BOTTOM }),
 		s("line", { class: "grid", x1: LEFT, x2: width, y1: 1, y2: 1 }),
@@ -29,8 +29,8 @@ function grid(width, height, top, format) {
 		s("text", { x: LEFT - 6, y: height - BOTTOM, class: "tick end" }, "0")];
 }
 
-function times(width, height, data) {
-	const last = data.since + data.step_s * data.requests.length;
+export function times(width, height, data, n) {
+	const last = data.since + data.step_s * n;
 	const words = last - data.since > DAY_S ? stamp : clock;
 	return [s("text", { x: LEFT, y: height - 2, class: "tick" }, words(data.since)),
 		s("text", { x: width, y: height - 2, class: "tick end" }, words(last))];
@@ -98,7 +98,7 @@ export class Chart {
 		return this.frame(`${whole(total(requests))} requests since ${clock(this.data.since)}, ${whole(total(refused))} refused`,
 			grid(this.width, this.height, top, whole), this.data.thefts?.map((n, at) => n > 0 && [s("line", { class: "theft", x1: this.x(at + 0.5), x2: this.x(at + 0.5), y1: 8, y2: this.height - BOTTOM }),
 				s("path", { class: "theft", d: `M${this.x(at + 0.5)} -1l6 6l-6 6l-6 -6z` })]), requests.map((n, at) => [bar("asked", at, n, 1), bar("refused", at, refused[at], 0.5)]),
-			this.nothing(requests, refused), times(this.width, this.height, this.data));
+			this.nothing(requests, refused), times(this.width, this.height, this.data, this.data.requests.length));
 	}
 
 	nothing(...lists) {
@@ -114,7 +114,7 @@ export class Chart {
 		const area = list => `${path(list)}L${this.x(list.length - 0.5).toFixed(1)} ${this.height - BOTTOM}L${this.x(0.5).toFixed(1)} ${this.height - BOTTOM}Z`;
 		return this.frame(`${size(total(got))} bytes received and ${size(total(sent))} sent`, grid(this.width, this.height, top, size),
 			total(got) + total(sent) > 0 && [s("path", { class: "in area", d: area(got) }), s("path", { class: "in line", d: path(got) }),
-				s("path", { class: "out line", d: path(sent) })], this.nothing(got, sent), times(this.width, this.height, this.data));
+				s("path", { class: "out line", d: path(sent) })], this.nothing(got, sent), times(this.width, this.height, this.data, this.data.requests.length));
 	}
 
 	pointed(event) {

@@ -40,6 +40,13 @@ export function span(seconds) {
 	return `${Math.floor(value / 86400)}d ${Math.floor(value / 3600) % 24}h`;
 }
 
+// Of milliseconds: "300ms", "1.2s", "3m 04s".
+export function duration(ms) {
+	if (ms === undefined || ms === null)
+		return "";
+	return ms < 1000 ? `${ms}ms` : ms < 10000 ? `${(ms / 1000).toFixed(1)}s` : span(ms / 1000);
+}
+
 // Seconds since 1970 of what the API tells: a number of them, or RFC 3339.
 export function seconds(time) {
 	if (time === null || time === undefined || time === "")

@@ -8,10 +8,10 @@ import { age, count, now, seconds, size, span, whole } from "./format.js";
 import { groupsOf, nameOf } from "./groups.js";
 import { live, pending } from "./live.js";
 import { Chart } from "./chart.js";
+import { Resources } from "./resources.js";
+import { seenThefts, seenWatches } from "./seen.js";
 import { attempt, sureButton } from "./ui.js";
 
-const SEEN = "cloister.thefts";         // by cell: how many attempts somebody has looked at
-const SEEN_MAX = 200;
 const RECENT_S = 7 * 86400;             // an ended cell's attempts and changes are news for so long
 const SHOWN_MAX = 4;
 const TOGETHER_MAX = 3;
@@ -19,19 +19,8 @@ const CHART_HEIGHT = 176;
 const AGAIN_MS = 10000;
 const RANGES = [["60", "1 hour"], ["360", "6 hours"], ["1440", "1 day"], ["10080", "7 days"]];
 const KEPT = "cloister.range";
-
-function seenThefts() {
-	try {
-		return JSON.parse(localStorage.getItem(SEEN)) ?? {};
-	} catch {
-		return {};
-	}
-}
-
-function saw(cell) {
-	const all = Object.entries({ ...seenThefts(), [cell.id]: cell.thefts }).slice(-SEEN_MAX);
-	localStorage.setItem(SEEN, JSON.stringify(Object.fromEntries(all)));
-}
+const WHAT = [["requests", "Requests"], ["resources", "Resources"]];
+const KEPT_WHAT = "cloister.chart";
 
 const called = cell => cell.name || cell.id;
 const cellHref = (id, part = "") => `#/cell/${encodeURIComponent(id)}${part}`;
@@ -40,16 +29,26 @@ const many = (n, word, words = `${word}s`) => `${whole(n)} ${n === 1 ? word : wo
 
 // Attempts to steal a secret that nobody has dealt with.
 function thefts() {
-	const seen = seenThefts();
+	const seen = seenThefts.all();
 	return [...live.cells.values(), ...ended.cells].filter(cell => cell.thefts > (seen[cell.id] ?? 0) && isRecent(cell.last_theft?.time))
 		.sort((a, b) => seconds(b.last_theft.time) - seconds(a.last_theft.time));
 }
 
-// What needs a person, the most urgent first: {kind, icon, what, more, href}.
+// Cells in which a rule over behaviour fired that nobody has looked at.
+function watched() {
+	const seen = seenWatches.all();
+	return [...live.cells.values(), ...ended.cells].filter(cell => cell.watches > (seen[cell.id] ?? 0) && isRecent(cell.last_watch?.time))
+		.sort((a, b) => seconds(b.last_watch.time) - seconds(a.last_watch.time));
+}
+
+// What needs a person, the most urgent first: {kind, icon, what, more, href, seen}; SEEN is called when somebody has seen it.
 function needs() {
 	const list = [];
 	if (live.audit?.state === "broken")
 		list.push({ kind: "bad", icon: "alert", what: "A recorded timeline was changed afterwards", more: live.audit.detail, href: "#/audit" });
+	for (const cell of watched())
+		list.push({ kind: "bad", icon: "eye", what: `${called(cell)}: ${cell.last_watch.what || "a watch rule fired"}`, more: `watch ${cell.last_watch.why}${cell.watches > 1 ? ` · ${whole(cell.watches)} times` : ""} · ${age(cell.last_watch.time)} ago`,
+			href: cellHref(cell.id, "/processes"), seen: () => seenWatches.saw(cell.id, cell.watches) });
 	for (const { list: alike } of groupsOf(pending())) {
 		const cells = new Set(alike.map(a => a.cell));
 		const left = Math.min(...alike.map(a => seconds(a.until) ?? Infinity)) - now();
@@ -71,8 +70,12 @@ function together(cells, kind, name, [one, all], more, part, href) {
 	return [{ kind, icon: name, what: `${whole(cells.length)} cells ${all}`, more: `${cells.slice(0, 3).map(called).join(", ")} and ${cells.length - 3} more`, href }];
 }
 
-function needRow(need) {
-	return h("li", { "data-kind": need.kind }, h("a", { href: need.href }, icon(need.icon), h("span", null, h("b", { class: "t" }, need.what), h("small", { class: "dim t" }, need.more))));
+function needRow(need, again) {
+	return h("li", { "data-kind": need.kind }, h("a", { href: need.href }, icon(need.icon), h("span", null, h("b", { class: "t" }, need.what), h("small", { class: "dim t" }, need.more))),
+		need.seen ? h("button", { type: "button", onclick: () => {
+			need.seen();
+			again();
+		} }, "I have seen it") : null);
 }
 
 export class Overview {
@@ -92,17 +95,30 @@ export class Overview {
 			this.draw();
 		} }, RANGES.map(([value, title]) => h("option", { value }, title)));
 		this.range.value = RANGES.some(([value]) => value === localStorage.getItem(KEPT)) ? localStorage.getItem(KEPT) : "60";
-		this.chart.element.querySelector(".legend").prepend(this.range);
-		root.append(this.alarm, this.glance, h("div", { class: "overview" }, this.chart.element, this.needs));
+		this.resources = new Resources(["Processors", "Memory", "Processes", "Disk traffic"]);
+		this.what = h("div", { class: "choice small", role: "group", "aria-label": "What is shown" }, WHAT.map(([value, title]) => h("button", { type: "button", "data-what": value, onclick: () => this.choose(value) }, title)));
+		this.charts = h("div", { class: "charts" }, h("div", { class: "bar" }, this.what, this.range), this.chart.element, this.resources.element);
+		root.append(this.alarm, this.glance, h("div", { class: "overview" }, this.charts, this.needs));
+		this.choose(localStorage.getItem(KEPT_WHAT) === "resources" ? "resources" : "requests");
 		this.timer = setInterval(() => document.hidden || this.draw(), AGAIN_MS);
-		this.draw();
 		this.show();
 	}
 
+	choose(what) {
+		localStorage.setItem(KEPT_WHAT, what);
+		this.chosen = what;
+		for (const button of this.what.children)
+			setAttr(button, "aria-pressed", String(button.dataset.what === what));
+		this.chart.element.hidden = what !== "requests";
+		this.resources.element.hidden = what === "requests";
+		this.draw();
+	}
+
 	async draw() {
-		const data = await get("/v1/traffic", { minutes: this.range.value, buckets: 60 }).catch(() => null);
-		if (data && !this.closed)
-			this.chart.show(data);
+		const what = this.chosen;
+		const data = await get(what === "requests" ? "/v1/traffic" : "/v1/resources", { minutes: this.range.value, buckets: 60 }).catch(() => null);
+		if (data && !this.closed && what === this.chosen)
+			(what === "requests" ? this.chart : this.resources).show(data);
 	}
 
 	show() {
@@ -112,7 +128,7 @@ export class Overview {
 		this.needs.hidden = list.length === 0;
 		const text = JSON.stringify(list.slice(0, SHOWN_MAX));
 		if (this.shown !== text)
-			fill(this.list, list.slice(0, SHOWN_MAX).map(needRow));
+			fill(this.list, list.slice(0, SHOWN_MAX).map(need => needRow(need, () => this.show())));
 		this.shown = text;
 		setText(this.more, list.length > SHOWN_MAX ? `and ${list.length - SHOWN_MAX} more` : "");
 		this.count();
@@ -137,7 +153,7 @@ export class Overview {
 				runs && cell.state !== "frozen" && cell.can_freeze !== false ? h("button", { type: "button", onclick: () => act("freeze", "Frozen") }, icon("freeze"), " Freeze") : null,
 				runs ? sureButton("Kill", "Press again to kill", () => act("kill", "Killed"), { class: "bad" }) : null,
 				h("button", { type: "button", onclick: () => {
-					saw(cell);
+					seenThefts.saw(cell.id, cell.thefts);
 					this.show();
 				} }, "I have seen it")));
 	}
@@ -158,17 +174,22 @@ export class Overview {
 	}
 
 	count() {
-		let frozen = 0, requests = 0, refused = 0, over = 0, bytes = 0;
+		let frozen = 0, requests = 0, refused = 0, over = 0, bytes = 0, cpu = 0, memory = 0, processes = 0, bad = 0;
 		for (const cell of live.cells.values()) {
 			frozen += cell.state === "frozen";
 			requests += cell.requests ?? 0;
 			refused += cell.refused ?? 0;
 			bytes += (cell.bytes_in ?? 0) + (cell.bytes_out ?? 0);
 			over += (cell.budget?.fraction ?? 0) >= 0.8;
+			cpu += cell.cpu ?? 0;
+			memory += cell.memory ?? 0;
+			processes += cell.pids ?? 0;
+			bad += (cell.calls_refused ?? 0) + (cell.calls_dangerous ?? 0);
 		}
 		const figures = [["cells", whole(live.cells.size), ""], ["frozen", whole(frozen), frozen ? "cold" : ""],
 			["waiting", whole(pending().length), pending().length ? "warn" : ""], ["near budget", whole(over), over ? "warn" : ""],
-			["requests", count(requests), ""], ["refused", count(refused), refused ? "bad" : ""], ["bytes", size(bytes), ""]];
+			["requests", count(requests), ""], ["refused", count(refused), refused ? "bad" : ""], ["bytes", size(bytes), ""],
+			["refused calls", count(bad), bad ? "bad" : ""], ["CPU", `${count(Math.round(cpu))}%`, ""], ["memory", size(memory), ""], ["processes", count(processes), ""]];
 		if (this.figures.childElementCount === 0)
 			for (const [label] of figures)
 				this.figures.append(h("span", null, h("b"), h("small", null, label)));
@@ -182,5 +203,6 @@ export class Overview {
 		this.closed = true;
 		clearInterval(this.timer);
 		this.chart.close();
+		this.resources.close();
 	}
 }

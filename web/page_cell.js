@@ -6,14 +6,19 @@ import { draftOf } from "./drafts.js";
 import { age, count, seconds, size, span, stamp, words } from "./format.js";
 import { follow, live, pending } from "./live.js";
 import { onThisPage } from "./keys.js";
+import { Acts } from "./acts.js";
 import { Budget, Secrets } from "./cell_budget.js";
 import { Changes } from "./cell_changes.js";
+import { Files } from "./cell_files.js";
 import { Policy, ruleForm } from "./cell_policy.js";
+import { Processes } from "./cell_processes.js";
+import { CellResources } from "./cell_resources.js";
+import { seenWatches } from "./seen.js";
 import { Timeline } from "./cell_timeline.js";
 import { attempt, command, empty, meter, setMeter, setState, stateMark, sureButton, tabs, tell } from "./ui.js";
 
 const FIGURES = [["requests", cell => count(cell.requests)], ["refused", cell => count(cell.refused)],
-	["in", cell => size(cell.bytes_in)], ["out", cell => size(cell.bytes_out)], ["memory", cell => size(cell.memory || null)],
+	["in", cell => size(cell.bytes_in)], ["out", cell => size(cell.bytes_out)], ["CPU", cell => cell.cpu === undefined ? "–" : `${Math.round(cell.cpu)}%`], ["memory", cell => size(cell.memory || null)],
 	["processes", cell => count(cell.pids || null)], ["age", cell => cell.ended ? span(seconds(cell.ended) - seconds(cell.started)) : age(cell.started)]];
 const TICK_MS = 1000;
 
@@ -51,11 +56,14 @@ class Cell {
 		this.unsaved = h("span", { class: "chip warn", hidden: !draftOf(id) }, "not set yet");
 		this.toReview = h("span", { class: "chip warn", hidden: true }, "to review");
 		this.theft = h("section", { class: "alarm", role: "alert", hidden: true });
+		this.watch = h("section", { class: "alarm", role: "alert", hidden: true });
+		this.calls = ["danger", "refused"].map(kind => h("a", { class: `chip ${kind === "danger" ? "stop" : "bad"}`, href: `#/cell/${encodeURIComponent(id)}/processes`, hidden: true }));
+		this.inside = new Acts(id);
 		this.tabs = tabs("About this cell", this.parts(), tab, key => {
 			history.replaceState(null, "", `#/cell/${encodeURIComponent(id)}/${key}`);
 			onThisPage(this.keys());
 		});
-		root.append(this.theft, h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.waits, this.who,
+		root.append(this.theft, this.watch, h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.waits, this.calls, this.who,
 			this.acts), this.command, h("div", { class: "bar" }, this.figures, h("span", { class: "budget" }, this.budget, this.budgetOf)), this.tabs.list, this.tabs.panel);
 		this.end = follow(changes => (changes.cells.has(id) || changes.all || changes.approvals.size > 0) && this.show());
 		this.tick = setInterval(() => document.hidden || this.figure(), TICK_MS);
@@ -72,7 +80,14 @@ class Cell {
 				this.part = null;
 			};
 		};
-		return [{ key: "timeline", title: "Timeline", open: hold(Timeline) }, { key: "changes", title: "Changes", badge: this.toReview, open: hold(Changes, () => this.load()) }, { key: "policy", title: "Policy", badge: this.unsaved, open: panel => {
+		return [{ key: "timeline", title: "Timeline", open: panel => {
+			const { pid } = this;
+			this.pid = undefined;
+			return hold(Timeline, this.inside, pid)(panel);
+		} }, { key: "processes", title: "Processes", open: hold(Processes, this.inside, process => {
+			this.pid = process.pid;
+			this.tabs.show("timeline");
+		}) }, { key: "files", title: "Files", open: hold(Files, this.inside) }, { key: "resources", title: "Resources", open: hold(CellResources, () => this.known()) }, { key: "changes", title: "Changes", badge: this.toReview, open: hold(Changes, () => this.load()) }, { key: "policy", title: "Policy", badge: this.unsaved, open: panel => {
 			const place = h("div");
 			const end = hold(Policy, is => {
 				this.unsaved.hidden = !is;
@@ -125,6 +140,11 @@ class Cell {
 		setText(this.waits, waiting === 1 ? "1 request waits for an answer" : `${waiting} requests wait for an answer`);
 		this.toReview.hidden = !(over && known.changes);
 		this.showTheft(known);
+		this.showWatch(known);
+		[known?.calls_dangerous, known?.calls_refused].forEach((n, at) => {
+			this.calls[at].hidden = !n;
+			setText(this.calls[at], n ? `${count(n)} ${at === 0 ? "dangerous" : "refused"} ${n === 1 ? "call" : "calls"}` : "");
+		});
 		this.showActs(cell);
 		// Only a running cell has these.
 		for (const button of this.tabs.list.children)
@@ -139,6 +159,20 @@ class Cell {
 		fill(this.theft, icon("key"), h("div", null, h("h2", null, cell.thefts === 1 ? "This agent tried to send a secret where it may not go" : `This agent tried ${count(cell.thefts)} times to send a secret where it may not go`),
 			h("p", null, h("code", { class: "t" }, cell.last_theft?.what ?? ""), " ", h("span", { class: "t" }, cell.last_theft?.why ?? "")),
 			h("p", null, "It was refused, and carried a placeholder: no real value has left this machine.")));
+	}
+
+	showWatch(cell) {
+		const n = cell?.watches ?? 0;
+		this.watch.hidden = n <= seenWatches.of(this.id);
+		if (this.watch.hidden || this.watches === n)
+			return;
+		this.watches = n;
+		fill(this.watch, icon("eye"), h("div", null, h("h2", null, n === 1 ? "A watch rule fired" : `Watch rules fired ${count(n)} times`),
+			h("p", null, h("code", { class: "t" }, cell.last_watch?.what ?? "")), h("p", null, "The rule: ", h("code", { class: "t" }, cell.last_watch?.why ?? "")),
+			h("p", { class: "acts" }, h("button", { type: "button", onclick: () => {
+				seenWatches.saw(this.id, n);
+				this.watch.hidden = true;
+			} }, "I have seen it"))));
 	}
 
 	showActs(cell) {
@@ -190,7 +224,7 @@ class Cell {
 
 	keys() {
 		const tab = (key, name, title) => [key, title, () => !this.tabs.list.querySelector(`[data-tab=${name}]`).hidden && this.tabs.show(name)];
-		return [tab("t", "timeline", "timeline"), tab("c", "changes", "changes"), tab("p", "policy", "policy"), tab("b", "budget", "budget"), tab("s", "secrets", "secrets"),
+		return [tab("t", "timeline", "timeline"), tab("o", "processes", "processes"), tab("f", "files", "files"), tab("r", "resources", "resources"), tab("c", "changes", "changes"), tab("p", "policy", "policy"), tab("b", "budget", "budget"), tab("s", "secrets", "secrets"),
 			["z", "freeze or thaw", () => {
 				const state = live.cells.get(this.id)?.state;
 				if (state)
@@ -202,6 +236,7 @@ class Cell {
 	close() {
 		this.end();
 		clearInterval(this.tick);
+		this.inside.close();
 		this.tabs.close();
 	}
 }

@@ -21,6 +21,7 @@ const COLUMNS = [
 	["requests", "Requests", cell => -(cell.requests ?? 0)],
 	["refused", "Refused", cell => -(cell.refused ?? 0)],
 	["bytes", "In / out", cell => -((cell.bytes_in ?? 0) + (cell.bytes_out ?? 0))],
+	["cpu", "CPU", cell => -(cell.cpu ?? -1)],
 	["memory", "Memory", cell => -(cell.memory ?? 0)],
 	["started", "Age", cell => -(cell.started ?? 0)],
 	["refusal", "Last refusal", cell => cell.last_refusal ? -Date.parse(cell.last_refusal.time) : Infinity],
@@ -35,14 +36,14 @@ function makeRow(cell) {
 		part("name", h("a", { href: `#/cell/${encodeURIComponent(cell.id)}`, tabindex: "-1" }), h("small", { class: "dim" })),
 		part("command", h("code", { class: "t" })),
 		part("budget", meter()),
-		part("requests"), part("refused"), part("bytes"), part("memory"), part("started"),
+		part("requests"), part("refused"), part("bytes"), part("cpu"), part("memory"), part("started"),
 		part("refusal", h("span", { class: "t" }), h("small", { class: "why" })));
 }
 
 function fillRow(row, cell) {
-	const [state, name, command, budget, requests, refused, bytes, memory, started, refusal] = row.children;
+	const [state, name, command, budget, requests, refused, bytes, cpu, memory, started, refusal] = row.children;
 	setState(state.firstChild, cell.state === "running" && waiting.has(cell.id) ? "waiting" : cell.state);
-	setAttr(row, "data-theft", cell.thefts ? "" : null);
+	setAttr(row, "data-theft", cell.thefts || cell.watches ? "" : null);
 	setText(name.firstChild, cell.name || cell.id);
 	setText(name.lastChild, [cell.name ? cell.id : null, cell.agent, cell.principal].filter(Boolean).join(" · "));
 	setText(command.firstChild, words(cell.command));
@@ -53,6 +54,7 @@ function fillRow(row, cell) {
 	setText(refused, cell.refused ? count(cell.refused) : "–");
 	setAttr(refused, "data-some", cell.refused ? "" : null);
 	setText(bytes, `${size(cell.bytes_in)} / ${size(cell.bytes_out)}`);
+	setText(cpu, cell.cpu === undefined ? "–" : `${Math.round(cell.cpu)}%`);
 	setText(memory, size(cell.memory || null));
 	setText(started, age(cell.started));
 	setText(refusal.firstChild, cell.last_refusal?.what ?? "");
@@ -203,7 +205,7 @@ class Cells {
 		clearTimeout(this.later);
 		this.later = 0;
 		this.sortedAt = performance.now();
-		const by = (COLUMNS.find(([key]) => key === this.sort) ?? COLUMNS[8])[2];
+		const by = (COLUMNS.find(([key]) => key === this.sort) ?? COLUMNS.find(([key]) => key === "started"))[2];
 		const items = [];
 		for (const cell of live.cells.values())
 			if (matches(cell, this.filter))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from browser import AXE, Browser, needs_browser
-from dashboard_fake import BIDI, RECORDS, SCRIPT, START, TOKEN, WEB, Fake, approval, at, cell
+from dashboard_fake import BIDI, INSIDE, RECORDS, SCRIPT, START, TOKEN, WEB, Fake, approval, at, cell
 
 pytestmark = needs_browser
 
@@ -469,6 +469,96 @@ def test_100000_records_are_paged_filtered_and_searched(page, fake):
     assert fake.await_asked("/v1/cells/c0000001/allow")[2]["rule"] == "POST wiki.internal.example/v1/items/495"
 
 
+# ---- what its processes did
+WATCH = {"time": at(10), "what": "x.sh wrote /work/site/.git/hooks/pre-commit", "why": "write: .git/hooks/**"}
+WHOLE = "!document.querySelector('.bar [role=status]').textContent.includes('records read')"
+
+
+def test_processes_of_100_000_records(page):
+    go(page, f"#/cell/{INSIDE}/processes", ".processes .row:has-text('claude')")
+    page.until(WHOLE)
+    assert page.text(".bar [role=status]") == "25,003 processes" and page.count(".processes .row") < 60
+    assert page.run("document.querySelector('.processes').ariaRowCount") == "25004"
+    # Below their parents, and what they did is with them; refused and dangerous calls are marked.
+    levels = page.run("[...document.querySelectorAll('.processes .row')].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).slice(0, 9)"
+                      ".map(r => `${r.ariaLevel} ${r.querySelector('.p-name b').textContent}`)")
+    assert levels == ["1 first process", "2 claude", "3 bash", "4 node", "4 jest", "3 bash", "4 curl", "4 xU+202Egpj.sh", "3 make"]
+    assert page.texts(".row[data-bad]:has-text('gpj.sh') .chip") == ["watch", "5 dangerous", "writable", "1 refused"]
+    assert page.texts(".row[data-bad]:has-text('jest') :is(.chip, .p-files, .p-cpu, .p-peak, .p-state)") == ["2 refused", "14", "1.9s", "240M", "exit 1"]
+    assert page.text(".row:has(.p-name:has-text('curl')) .p-requests") == "1" and page.count("main script, main img") == 0
+    page.see("text=Not seen: system calls that are neither acts nor refused")
+    # The last of 25,003; one's children hidden; and what is searched for, with those above it.
+    page.run("document.querySelector('.processes').focus()")
+    page.press("End")
+    page.see(".row.chosen:has-text('unit24993.c')")
+    page.run("scrollTo(0, 0)")
+    page.click(".row:has-text('make -j8') .fold")
+    page.until("document.querySelector('.processes').ariaRowCount === '10'")
+    page.fill("[aria-label='Search the processes']", "cc1 unit4711.c")
+    page.until("document.querySelectorAll('.processes .row').length === 4")
+    assert page.text(".bar [role=status]") == "1 process"
+    page.fill("[aria-label='Search the processes']", "")
+    page("choose", what="[aria-label='Which processes']", value="bad")
+    page.until("document.querySelectorAll('.processes .row').length === 6")
+    page.click(".row:has-text('gpj.sh') .p-state")
+    detail = page.text(".detail")
+    for part in ("ptrace(PTRACE_ATTACH, 2) = EPERM", "5 times", 'openat("/etc/shadow", O_RDONLY) = EACCES', "write: .git/hooks/** → freeze", "runs from a writable place", "bash 31", "9f86d081", "SIGKILL"):
+        assert part in detail, part
+    page.click(".detail button:text('Its records in the timeline')")
+    page.see(".timeline .row[data-key='22'][data-verdict=danger]:has-text('ptrace(PTRACE_ATTACH, 2) = EPERM × 5')")
+    assert page.run("[...document.querySelectorAll('.timeline .row')].map(r => r.dataset.key)") == ["26", "25", "24", "23", "22", "21"]
+    # A request names its process.
+    page.click("button:text('process 33 ×')")
+    page("choose", what="[aria-label=Type]", value="http")
+    page.see(".row[data-key='19']:has-text('GET https://paste.example/x') .who:text('curl 32')")
+
+
+def test_files_and_resources_of_a_cell(page, fake):
+    fake.records = 27
+    go(page, f"#/cell/{INSIDE}/files", ".files-list .row")
+    page.until(WHOLE)
+    assert [path.replace("\n", "") for path in page.texts(".f-path")] == ["/work/site/.git/hooks/pre-commit", "/work/site/node_modules/left-pad/index.js", "/work/site/src/app.js"]
+    assert page.texts(".row:has-text('left-pad') :is(.chip, .f-count, .f-who, .f-grant, .f-time)") == ["created", "written", "4", "node 15", "/work/site", "13:31:40"]
+    # It grows: what is new comes by itself.
+    fake.records = 400
+    fake.change(INSIDE, programs=100)
+    page.see(".row:has-text('/work/site/build/src/part3/unit3.o')")
+    page.fill("[aria-label='Search the files']", "unit7")
+    page.until("[...document.querySelectorAll('.f-path b')].every(b => b.textContent.startsWith('unit7'))")
+    page("choose", what="[aria-label='Which files']", value="read")
+    page.see("text=No file matches.")
+    page.click("[role=tab]:text('Resources')")
+    page.see(".uses svg")
+    labels = page.run("[...document.querySelectorAll('.uses svg')].map(s => s.getAttribute('aria-label'))")
+    assert [label.split(":")[0] for label in labels] == ["Processors", "Memory", "Processes", "Disk space", "Disk traffic", "Network"]
+    assert labels[0] == "Processors: at most 159% since 13:13:20"
+    page.run("document.querySelector('.uses svg').focus()")
+    page.press("ArrowLeft")
+    assert re.match(r"14:12:20\s+71%", page.text(".uses output"))
+    assert page.texts(".panel .figures span:not([hidden]) b")[:2] == ["27s", "240M"]
+
+
+def test_a_watch_rule_that_fired_needs_a_person(page, fake):
+    assert page.texts(".glance .figures span >> nth=-4") == ["8\nrefused calls"]
+    fake.change("c0000005", watches=1, last_watch=WATCH)
+    page.see(".need-list li[data-kind=bad]:has-text('translate-5: x.sh wrote /work/site/.git/hooks/pre-commit')")
+    page.see(".cells .row[data-theft]:has-text('translate-5')")
+    page.click(".need-list li:has-text('x.sh wrote') a")
+    page.see(".alarm h2:text('A watch rule fired')")
+    page.click(".alarm:has-text('write: .git/hooks/**') button")
+    page.gone(".alarm:has-text('watch')")
+    go(page, "#/cells", ".glance")
+    page.see(".row")
+    assert page.count(".need-list li:has-text('x.sh wrote')") == 0
+    fake.change("c0000005", watches=2, last_watch=WATCH)
+    page.see(".need-list li:has-text('2 times')")
+    page.click(".need-list li:has-text('x.sh wrote') button")
+    page.gone(".need-list li:has-text('x.sh wrote')")
+    # What all of them used is there, too.
+    page.click("button:text('Resources')")
+    page.see(".overview .uses svg[aria-label^='Memory']")
+
+
 def test_chart_and_its_table(page):
     go(page, "#/cell/c0000001", ".plots svg")
     labels = page.run("[...document.querySelectorAll('.plots svg')].map(s => s.getAttribute('aria-label'))")
@@ -654,6 +744,7 @@ PAGES = [("#/cells", ".glance"), ("#/approvals", ".card"), ("#/cell/c0000001", "
          ("#/cell/c0000001/budget", ".budgets li"), ("#/cell/c0000001/secrets", "tbody tr"), ("#/cell/c0000001/about", ".facts dd"), ("#/registry", ".name"),
          ("#/registry/agents/researcher", ".diff"), ("#/dispatches", "tbody tr"), ("#/dispatches/d00000000004", ".files"),
          ("#/secrets", "tbody tr"), ("#/audit", ".acts-list li"),
+         (f"#/cell/{INSIDE}/processes", ".processes .row"), (f"#/cell/{INSIDE}/files", ".files-list .row"), (f"#/cell/{INSIDE}/resources", ".uses svg"),
          ("#/cells/ended", ".cells.ended .row"), ("#/cell/e0000001/changes", ".diff.review .add"), ("#/cell/e0000002", ".timeline .row")]
 
 
@@ -661,6 +752,8 @@ PAGES = [("#/cells", ".glance"), ("#/approvals", ".card"), ("#/cell/c0000001", "
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessible(chromium, fake, scheme):
     fake.ask(approval(1, needs=2, given=[{"by": "user:carol", "time": at(1)}], frozen=True))
+    fake.records = 3000
+    fake.change("c0000005", watches=1, last_watch=WATCH)
     chromium.open(fake.url + "/#code=once", time=START + 30, scheme=scheme)
     chromium.see(".row")
     only = [] if scheme == "light" else ["color-contrast"]      # all else is the same
@@ -674,6 +767,8 @@ def test_accessible(chromium, fake, scheme):
 
 def test_360_pixels(chromium, fake):
     fake.ask(approval(1))
+    fake.records = 3000
+    fake.change("c0000005", watches=1, last_watch=WATCH)
     chromium.open(fake.url + "/#code=once", time=START + 30, width=360, height=740)
     chromium.see(".glance")
     for hash, wait in PAGES:
@@ -718,12 +813,15 @@ def test_screenshots(chromium, fake):
             ("cells", "#/cells", ".row", {}), ("cells-dark", "#/cells", ".row", {"scheme": "dark"}),
             ("cell", "#/cell/c0000001", ".timeline .row", {}), ("approvals", "#/approvals", ".card[data-armed]", {}),
             ("changes", "#/cell/e0000001/changes", ".diff.review .add", {"height": 640}), ("audit", "#/audit", ".acts-list li", {"height": 480}),
-            ("policy", "#/cell/c0000001/policy", ".rules li", {"height": 900}), ("phone", "#/approvals", ".card[data-armed]", {"width": 360, "height": 740})]:
+            ("policy", "#/cell/c0000001/policy", ".rules li", {"height": 900}), ("processes", f"#/cell/{INSIDE}/processes", ".processes .row:has-text('cc1')", {}),
+            ("files", f"#/cell/{INSIDE}/files", ".files-list .row", {"height": 560}), ("resources", f"#/cell/{INSIDE}/resources", ".uses svg", {"height": 640}), ("phone", "#/approvals", ".card[data-armed]", {"width": 360, "height": 740})]:
         chromium.open(fake.url + "/#code=once", time=START + 30, **{"height": 720, "width": 1200, **how})
         chromium.see(".glance")
         go(chromium, hash, wait)
         if name.startswith("cell"):
             chromium.see(".plots svg")
+        if name in ("processes", "files"):
+            chromium.until(WHOLE)
         if name == "policy":
             text = chromium("value", what=".editor textarea")
             chromium.fill(".editor textarea", text.replace("- allow: github.com", "- alow: github.com"))
