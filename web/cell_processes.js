@@ -16,7 +16,7 @@ const WANTED = { "": () => true, bad: isBad, running: process => !process.ended,
 function makeRow() {
 	const part = (name, ...children) => h("span", { class: `p-${name}`, role: "gridcell" }, ...children);
 	return h("div", { class: "row" }, part("name", h("button", { type: "button", class: "fold", tabindex: "-1" }), h("b", { class: "t" }), h("small", { class: "dim" })),
-		part("command", h("code", { class: "t" })), part("bad"), part("files"), part("requests"), part("cpu"), part("peak"), part("started"), part("state"));
+		part("command", h("code", { class: "t" }), h("span", { class: "p-bad" })), part("files"), part("requests"), part("cpu"), part("peak"), part("started"), part("state"));
 }
 
 // What is wrong with a process, each as a mark of its own: [words, kind, why].
@@ -38,7 +38,7 @@ export class Processes {
 		this.lost = h("p", { class: "lost", role: "alert", hidden: true });
 		this.none = h("div", { hidden: true });
 		this.detail = h("aside", { class: "detail", hidden: true, "aria-label": "One process" });
-		this.list = new List({ label: "Processes", columns: ["Process", "Command", "Calls", "Files", "Requests", "CPU", "Peak", "Started", "State"], make: makeRow, fill: (row, item) => this.fillRow(row, item),
+		this.list = new List({ label: "Processes", columns: ["Process", "Command", "Files", "Requests", "CPU", "Peak", "Started", "State"], make: makeRow, fill: (row, item) => this.fillRow(row, item),
 			key: item => item.process.key, open: item => this.open(item.process) });
 		this.list.element.classList.add("processes");
 		this.list.element.setAttribute("role", "treegrid");
@@ -98,7 +98,7 @@ export class Processes {
 	}
 
 	fillRow(row, { process, depth }) {
-		const [name, command, bad, files, requests, cpu, peak, started, state] = row.children;
+		const [name, command, files, requests, cpu, peak, started, state] = row.children;
 		const [fold, title, pid] = name.children;
 		row.style.setProperty("--depth", Math.min(depth, DEPTH_MAX));
 		setAttr(row, "aria-level", String(depth + 1));
@@ -113,7 +113,7 @@ export class Processes {
 		setText(pid, String(process.pid));
 		setText(command.firstChild, process.command);
 		setAttr(command, "title", process.command.slice(0, 1000));
-		const found = marks(process);
+		const found = marks(process), bad = command.lastChild;
 		const text = JSON.stringify(found);
 		if (bad.dataset.marks !== text)
 			fill(bad, found.map(([words, kind, why]) => h("span", { class: `chip ${kind}`, title: why }, words)));

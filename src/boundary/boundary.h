@@ -77,6 +77,11 @@ enum boundary_can { BOUNDARY_CAN_FREEZE = 1 };
 
 struct boundary_usage {
 	uint64_t memory, memory_peak, cpu_us, pids;     /* 0: unknown */
+	uint64_t disk;                          /* bytes in the scratch space */
+	uint64_t read, written;                 /* bytes, from and to disks */
+	/* The share of the time in which something waited for it, in the last 10 s: hundredths of a per cent. */
+	uint64_t pressure_cpu, pressure_io, pressure_memory;
+	bool has_io, has_pressure;              /* these are known */
 	uint64_t oom_kills, pids_refused;       /* number of times each limit applied */
 	bool disk_full;                         /* the scratch space is */
 };

@@ -154,6 +154,18 @@ describe_silent(int runtime, const struct cell_entry *entry, struct cell_info *r
 	return 0;
 }
 
+static void
+get_use(struct buf *b, struct cell_use *ret_use)
+{
+	struct cell_use use = {0};
+
+	if (buf_get_u64(b, &use.cpu_us) == 0 && buf_get_u64(b, &use.peak) == 0 && buf_get_u64(b, &use.disk) == 0 &&
+	    buf_get_u32(b, &use.has_io) == 0 && buf_get_u64(b, &use.read) == 0 && buf_get_u64(b, &use.written) == 0 &&
+	    buf_get_u32(b, &use.has_pressure) == 0 && buf_get_u64(b, &use.pressure_cpu) == 0 &&
+	    buf_get_u64(b, &use.pressure_io) == 0 && buf_get_u64(b, &use.pressure_memory) == 0)
+		*ret_use = use;
+}
+
 static int
 ask_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info, struct err *err)
 {
@@ -177,8 +189,9 @@ ask_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info
 		cell_spec_free(&info.spec);
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	}
-	/* A supervisor from before an update does not send this. */
-	(void)buf_get_u32(b, &info.waiting);
+	/* A supervisor from before an update does not send all of this. */
+	if (buf_get_u32(b, &info.waiting) == 0)
+		get_use(b, &info.use);
 	*ret_info = info;
 	return 0;
 }

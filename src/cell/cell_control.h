@@ -35,6 +35,14 @@ int cell_control_ask_one(int runtime, const struct cell_entry *entry, enum steer
 int cell_control_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state,
                           struct err *err);
 
+/* What a cell uses; a number that is 0 is unknown, unless it is marked as known. */
+struct cell_use {
+	uint64_t cpu_us, peak, disk;
+	uint64_t read, written;
+	uint64_t pressure_cpu, pressure_io, pressure_memory;    /* hundredths of a per cent of the last 10 s */
+	uint32_t has_io, has_pressure;
+};
+
 /* A running cell, as its supervisor describes it.  In CONTROL_STATE_SILENT it does not answer
  * within CELL_ANSWER_MS: then only its id, name, supervisor and approximate start are known. */
 struct cell_info {
@@ -43,6 +51,7 @@ struct cell_info {
 	uint32_t state, supervisor, init, agent;
 	uint32_t can_freeze;            /* 0: it has no cgroup to freeze */
 	uint32_t waiting;               /* requests that wait for approval */
+	struct cell_use use;
 };
 /* -ENOENT: the cell has ended.  The caller frees the spec. */
 int cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info,

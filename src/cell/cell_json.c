@@ -63,6 +63,28 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 	json_close(out, ']');
 }
 
+static void
+json_known(struct json *out, const char *key, bool known, uint64_t value)
+{
+	if (known)
+		json_u64(out, key, value);
+	else
+		json_none(out, key);
+}
+
+static void
+json_use(struct json *out, const struct cell_use *use)
+{
+	json_known(out, "cpu_ms", use->cpu_us > 0, use->cpu_us / 1000);
+	json_number_or_null(out, "peak", use->peak);
+	json_number_or_null(out, "disk", use->disk);
+	json_known(out, "read", use->has_io != 0, use->read);
+	json_known(out, "written", use->has_io != 0, use->written);
+	json_known(out, "pressure_cpu", use->has_pressure != 0, use->pressure_cpu);
+	json_known(out, "pressure_io", use->has_pressure != 0, use->pressure_io);
+	json_known(out, "pressure_memory", use->has_pressure != 0, use->pressure_memory);
+}
+
 void
 cell_info_json(struct json *w, const struct cell_info *info)
 {
@@ -77,6 +99,7 @@ cell_info_json(struct json *w, const struct cell_info *info)
 	json_number_or_null(w, "pids", info->pids);
 	json_bool(w, "can_freeze", info->can_freeze != 0);
 	json_u64(w, "waiting", info->waiting);
+	json_use(w, &info->use);
 	json_close(w, '}');
 }
 

@@ -19,6 +19,8 @@
 #include "cli/ps.h"
 #include "ipc/control_channel.h"
 
+#define WIDE 100                        /* columns of a terminal that has room for all of them */
+
 struct ps {
 	bool all, json, colour;
 	bool has_changes;               /* a cell that was shown has changes */
@@ -107,10 +109,15 @@ tell_age(const struct ps *ps, uint64_t ns, const char *behind, char ret_age[AGE_
 	snprintf(ret_age, AGE_MAX, "%s%s", num_format_age(text, ms), behind);
 }
 
+/* The columns about what a cell uses. */
+struct used {
+	const char *cpu, *memory, *pids, *io;
+};
+
 /* Prints one line without the command; for SPEC, or (NULL) the names of the columns. */
 static void
 print_row(const struct ps *ps, const struct cell_spec *spec, const char *state, const char *colour,
-          const char *age, const char *memory, const char *pids)
+          const char *age, const struct used *used)
 {
 	const char *id = spec != NULL ? spec->id : "CELL";
 	const char *name = spec == NULL ? "NAME" : spec->name[0] != '\0' ? spec->name : "-";
@@ -120,7 +127,9 @@ print_row(const struct ps *ps, const struct cell_spec *spec, const char *state, 
 	fputs(colours ? colour : "", stdout);
 	n += printf("%-11s", state);
 	fputs(colours ? "\033[0m" : "", stdout);
-	n += printf(" %-*s %-7s %-5s ", ps->all ? 10 : 7, age, memory, pids);
+	n += printf(" %-*s %-7s %-7s %-5s ", ps->all ? 10 : 7, age, used->cpu, used->memory, used->pids);
+	if (ps->width == 0 || ps->width >= WIDE)
+		n += printf("%-13s ", used->io);
 	if (spec != NULL)
 		print_command(ps, spec, n);
 	else
@@ -163,7 +172,8 @@ show_formatted(const struct ps *ps, const struct cell_info *info, const struct c
 static void
 show_running(struct ps *ps, const struct cell_info *info)
 {
-	char age[AGE_MAX], memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-", state[32];
+	char age[AGE_MAX], cpu[NUM_TEXT_MAX] = "-", memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-";
+	char read[NUM_TEXT_MAX], written[NUM_TEXT_MAX], io[2 * NUM_TEXT_MAX + 1] = "-", state[32];
 	const char *colour = info->state != CONTROL_STATE_RUNS ? "\033[36m" :
 	                     info->waiting > 0 ? "\033[33m" : "\033[32m";
 
@@ -179,11 +189,16 @@ show_running(struct ps *ps, const struct cell_info *info)
 		num_format_size(memory, info->memory);
 	if (info->pids > 0)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
+	if (info->use.cpu_us > 0)
+		num_format_duration(cpu, info->use.cpu_us / 1000);
+	if (info->use.has_io != 0)
+		snprintf(io, sizeof(io), "%s/%s", num_format_size(read, info->use.read),
+		         num_format_size(written, info->use.written));
 	if (info->state == CONTROL_STATE_SILENT)
 		colour = "\033[31m";
 	tell_age(ps, info->started_ns, "", age);
 	tell_state(info, state);
-	print_row(ps, &info->spec, state, colour, age, memory, pids);
+	print_row(ps, &info->spec, state, colour, age, &(struct used){ cpu, memory, pids, io });
 }
 
 static void
@@ -203,7 +218,8 @@ show_ended(struct ps *ps, const struct cell_record *record)
 	snprintf(state, sizeof(state), "%s %u%s", cell_state_word(CELL_STATE_ENDED, 0), record->status,
 	         record->n_changes > 0 ? "*" : "");
 	ps->has_changes |= record->n_changes > 0;
-	print_row(ps, &record->spec, state, record->status == 0 ? NULL : "\033[31m", age, "-", "-");
+	print_row(ps, &record->spec, state, record->status == 0 ? NULL : "\033[31m", age,
+	          &(struct used){ "-", "-", "-", "-" });
 }
 
 static int
@@ -308,7 +324,7 @@ show_all(struct ps *ps)
 	if (ps->json)
 		json_open(&ps->out, NULL, '[');
 	else if (ps->format == NULL)
-		print_row(ps, NULL, "STATE", NULL, "AGE", "MEMORY", "PIDS");
+		print_row(ps, NULL, "STATE", NULL, "AGE", &(struct used){ "CPU", "MEMORY", "PIDS", "READ/WRITTEN" });
 	for (size_t i = 0; i < ps->n_running; i++)
 		show_running(ps, &ps->running[i]);
 	for (size_t i = 0; i < ps->n_ended; i++)

@@ -12,7 +12,10 @@ enum control_message {
 	CONTROL_INFO = 1,
 	/* u32 enum control_state, spec, u64 started (ns, realtime), u32 supervisor, u32 init, u32
 	 * agent (host pids; 0 if not known), u64 memory, u64 pids, u32 1 if it can be frozen, u32
-	 * number of requests that wait for approval */
+	 * number of requests that wait for approval, u64 processor time (us), u64 peak of memory, u64
+	 * scratch space in use, u32 1 if the next two are known, u64 bytes read, u64 bytes written, u32 1
+	 * if the rest is known, u64 pressure on processors, u64 on disks, u64 on memory (hundredths of
+	 * a per cent) */
 	CONTROL_IS,
 	/* -> answered with CONTROL_ENDED once the cell has ended */
 	CONTROL_WAIT,

@@ -18,6 +18,21 @@
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
+static void
+put_use(struct buf *answer, const struct boundary_usage *usage)
+{
+	buf_put_u64(answer, usage->cpu_us);
+	buf_put_u64(answer, usage->memory_peak);
+	buf_put_u64(answer, usage->disk);
+	buf_put_u32(answer, usage->has_io);
+	buf_put_u64(answer, usage->read);
+	buf_put_u64(answer, usage->written);
+	buf_put_u32(answer, usage->has_pressure);
+	buf_put_u64(answer, usage->pressure_cpu);
+	buf_put_u64(answer, usage->pressure_io);
+	buf_put_u64(answer, usage->pressure_memory);
+}
+
 static int
 answer_info(struct client *client, struct steer_call *call)
 {
@@ -41,6 +56,7 @@ answer_info(struct client *client, struct steer_call *call)
 	buf_put_u64(&answer, usage.pids);
 	buf_put_u32(&answer, sv->boundary->facts(sv->walls).can_freeze);
 	buf_put_u32(&answer, (uint32_t)sv->approvals.n_pending);
+	put_use(&answer, &usage);
 	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;
 }

@@ -31,6 +31,8 @@ struct top_cell {
 	uint32_t state;                 /* enum control_state */
 	uint32_t waiting;               /* requests that wait for approval */
 	uint64_t started_ns, memory, pids;
+	struct cell_use use;
+	int64_t asked_ms;               /* when USE was asked for; 0: never */
 	uint32_t init;                  /* its pid; 0: not known */
 	/* By its processes, see top_procs.c. */
 	uint64_t ticks, found, found_ticks, found_bytes;

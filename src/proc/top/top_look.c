@@ -98,6 +98,20 @@ ask_budgets(struct top_cell *cell, int runtime)
 	(void)cell_budgets_get(fd, &cell->budgets, NULL);
 }
 
+/* The processor time since the last answer, if its cgroup counts it. */
+static void
+take_use(struct top_cell *cell, const struct cell_use *use)
+{
+	int64_t now_ms = io_now_ms(), passed = now_ms - cell->asked_ms;
+
+	if (use->cpu_us > 0 && cell->asked_ms != 0 && passed > 0 && use->cpu_us >= cell->use.cpu_us) {
+		cell->cpu_percent = (double)(use->cpu_us - cell->use.cpu_us) / (10.0 * (double)passed);
+		cell->has_cpu = true;
+	}
+	cell->use = *use;
+	cell->asked_ms = now_ms;
+}
+
 static void
 ask_cell(struct top *t, int runtime, struct top_cell *cell)
 {
@@ -121,6 +135,7 @@ ask_cell(struct top *t, int runtime, struct top_cell *cell)
 	cell->started_ns = info.started_ns;
 	cell->memory = info.memory;
 	cell->pids = info.pids;
+	take_use(cell, &info.use);
 	cell->init = info.init;
 	cell->has_policy = info.spec.has_policy;
 	if (cell->command[0] == '\0')

@@ -178,7 +178,8 @@ top_look_procs(struct top *t)
 
 		if (cell->found == 0)
 			continue;
-		measure(cell, cell->found_ticks, now_ms);
+		if (cell->use.cpu_us == 0)
+			measure(cell, cell->found_ticks, now_ms);
 		cell->memory = cell->memory != 0 ? cell->memory : cell->found_bytes;
 		cell->pids = cell->pids != 0 ? cell->pids : cell->found;
 	}

@@ -287,13 +287,15 @@ format_budget(char text[NUM_TEXT_MAX], const struct top_cell *cell)
 static void
 format_last(char ret_text[TOP_TEXT], const struct top_cell *cell)
 {
-	const struct audit_refusal *last = cell->sum.total.thefts > 0 ? &cell->sum.theft : &cell->sum.refusal;
+	const struct audit_refusal *last = cell->sum.total.thefts > 0 ? &cell->sum.theft :
+	                                   cell->sum.acts.watches > 0 ? &cell->sum.watch : &cell->sum.refusal;
 	char text[2 * CELL_REFUSAL_TEXT + 40];
 
 	ret_text[0] = '\0';
 	if (last->what[0] == '\0')
 		return;
-	snprintf(text, sizeof(text), "%s%s  %s", cell->sum.total.thefts > 0 ? "TRIED TO STEAL A SECRET: " : "",
+	snprintf(text, sizeof(text), "%s%s  %s", cell->sum.total.thefts > 0 ? "TRIED TO STEAL A SECRET: " :
+	         cell->sum.acts.watches > 0 ? "WATCH: " : "",
 	         last->what, last->why);
 	top_safe(ret_text, text);
 }
@@ -301,7 +303,7 @@ format_last(char ret_text[TOP_TEXT], const struct top_cell *cell)
 static enum ink
 kind_of(const struct top_cell *cell)
 {
-	return !cell->answers || cell->sum.total.thefts > 0 ? INK_BAD : cell->state == CONTROL_STATE_FROZEN ? INK_COLD :
+	return !cell->answers || cell->sum.total.thefts > 0 || cell->sum.acts.watches > 0 ? INK_BAD : cell->state == CONTROL_STATE_FROZEN ? INK_COLD :
 	       cell->state == CONTROL_STATE_DEAD ? INK_DIM : INK_OK;
 }
 
@@ -384,6 +386,48 @@ draw_budgets(const struct top *t, const struct top_cell *cell, int y)
 	return y;
 }
 
+/* What its cgroup counts. */
+static int
+draw_use(const struct top *t, const struct cell_use *use, int y)
+{
+	char cpu[NUM_TEXT_MAX], peak[NUM_TEXT_MAX], disk[NUM_TEXT_MAX], read[NUM_TEXT_MAX], written[NUM_TEXT_MAX],
+	     text[8 * NUM_TEXT_MAX];
+
+	if (use->cpu_us == 0 && use->peak == 0)
+		return y;
+	num_format_duration(cpu, use->cpu_us / 1000);
+	format_bytes(peak, use->peak);
+	format_bytes(disk, use->disk);
+	snprintf(text, sizeof(text), "cpu %s, memory at most %s, disk %s", cpu, peak, disk);
+	draw_fact(t, y++, "used", text);
+	if (use->has_io != 0) {
+		format_bytes(read, use->read);
+		format_bytes(written, use->written);
+		snprintf(text, sizeof(text), "%s read, %s written", read, written);
+		draw_fact(t, y++, "disks", text);
+	}
+	if (use->has_pressure != 0) {
+		snprintf(text, sizeof(text), "cpu %.1f%%, disks %.1f%%, memory %.1f%%", (double)use->pressure_cpu / 100,
+		         (double)use->pressure_io / 100, (double)use->pressure_memory / 100);
+		draw_fact(t, y++, "waits", text);
+	}
+	return y;
+}
+
+static int
+draw_acts(const struct top *t, const struct audit_acts *acts, int y)
+{
+	char text[8 * NUM_TEXT_MAX];
+
+	if (acts->programs + acts->refused + acts->dangerous + acts->lost == 0)
+		return y;
+	snprintf(text, sizeof(text), "%llu programs, %llu calls refused, %llu dangerous, %llu acts lost",
+	         (unsigned long long)acts->programs, (unsigned long long)acts->refused,
+	         (unsigned long long)acts->dangerous, (unsigned long long)acts->lost);
+	draw_fact(t, y++, "inside", text);
+	return y;
+}
+
 static int
 draw_figures(const struct top *t, const struct top_cell *cell, int y)
 {
@@ -398,6 +442,8 @@ draw_figures(const struct top *t, const struct top_cell *cell, int y)
 	format_bytes(out, total->bytes_out);
 	snprintf(text, sizeof(text), "cpu %s, memory %s, processes %s", cpu, memory, procs);
 	draw_fact(t, y++, "uses", text);
+	y = draw_use(t, &cell->use, y);
+	y = draw_acts(t, &cell->sum.acts, y);
 	snprintf(text, sizeof(text), "%llu requests, %llu refused, %s in, %s out",
 	         (unsigned long long)total->requests, (unsigned long long)total->refused, in, out);
 	draw_fact(t, y++, "network", text);
@@ -407,7 +453,8 @@ draw_figures(const struct top *t, const struct top_cell *cell, int y)
 static void
 draw_event(const struct top *t, const struct top_event *e, int y)
 {
-	bool refused = strcmp(e->verdict, "deny") == 0 || strcmp(e->verdict, "ask") == 0;
+	bool refused = strcmp(e->verdict, "deny") == 0 || strcmp(e->verdict, "ask") == 0 ||
+	               strcmp(e->type, "refused") == 0 || strcmp(e->type, "danger") == 0 || strcmp(e->type, "watch") == 0;
 	int x;
 
 	ink(t, INK_DIM, false);

@@ -11,6 +11,13 @@ def test_events_of_several_cells_in_their_order(operator):
     second = operator.detach("--name", "second", "--", "sleep", "1000")
     follows = operator.spawn(operator.program, "events", "-f", "first", second, stdout=-1)
     every = operator.spawn(operator.program, "events", "-f", "--all", "--json", "--since", "0s", stdout=-1)
+    # What each uses, if a cgroup counts it: null is unknown.
+    used = operator.cell(first)
+    assert {"cpu_ms", "peak", "disk", "read", "written", "pressure_cpu", "pressure_io", "pressure_memory"} <= used.keys()
+    head, line = operator.cloister("ps").ok().splitlines()[:2]
+    column = head.split().index("CPU")
+    assert re.fullmatch(r"-" if used["cpu_ms"] is None else r"\d+m?s", line.split()[column]) and "READ/WRITTEN" in head
+    assert operator.cloister("ps", "--format", "{peak}").ok().split()[0] == "-" or used["peak"] is not None
     operator.cloister("ttl", "second", "1h").ok()
     third = operator.detach("--name", "third", "--", "true")
     operator.cloister("wait", "third")
@@ -52,7 +59,7 @@ def test_ps_lists_cells_with_nothing_but_events(operator):
     assert listed["gone"]["command"] == ["sh", "-c", "exit 3"] and listed["gone"]["changes"] is False
     assert abs(listed["gone"]["ended"] - time.time()) < 1000
     shown = operator.cloister("ps", "-a").ok()
-    assert re.search(r"^\w+ +gone +ended 3 .* ago +- +- +sh -c exit 3$", shown, re.M)
+    assert re.search(r"^\w+ +gone +ended 3 .* ago +- +- +- +- +sh -c exit 3$", shown, re.M)
     assert operator.cloister("ps", "-a", "--format", "{name}={status}").ok() == "gone=3\nkept=0\n"
     assert operator.cloister("ps", "-a", "--since", "2999-01-01", "--format", "{name}").ok() == ""
     assert operator.cloister("ps", "--format", "{name}").ok() == ""

@@ -58,7 +58,7 @@ def test_cells_live(operator):
     top = Top(operator)
     top.see(r"cloister +1 cell +0 frozen +0 waiting")
     top.see(r"^ running +first .* sleep infinity$")
-    operator.detach("--name", "second", "--", "sh", "-c", ': \x1b[2J\u202e; sleep infinity')
+    second = operator.detach("--name", "second", "--", "sh", "-c", ': \x1b[2J\u202e; sleep infinity')
     # Newest first, whatever an agent's command has in it.
     top.see(r" second .*\\x1b\[2J\\xe2\\x80\\xae")
     top.see(r"cloister +2 cells")
@@ -69,6 +69,11 @@ def test_cells_live(operator):
     wait_until(lambda: [c["state"] for c in operator.cells() if c["name"] == "second"] == ["frozen"], "it is frozen")
     top.type("z")
     top.see(r"^ running +second ")
+    if operator.cell(second)["cpu_ms"] is not None:
+        top.type("\r")
+        top.see(r"used +cpu \d+\S+, memory at most \S+, disk \S+")
+        top.type("q")
+        top.see(r"^ running +second ")
     top.type("K")
     top.see("press K again to kill this cell")
     top.type("j")
