@@ -300,7 +300,7 @@ attach_to(const char *word, const struct detach *keys, bool clipboard, bool is_n
 		return show_ended(&a, word);
 	if (a.left) {
 		fprintf(stderr, "\ncloister: detached from cell %s: `cloister attach %s` joins it again\n", a.entry.id,
-		        a.entry.id);
+		        word);
 		return a.signal > 0 ? 128 + a.signal : 0;
 	}
 	if (a.err.code != 0)

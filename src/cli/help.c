@@ -112,7 +112,8 @@ cli_help_all(void)
 	puts("cloister runs AI agents in throwaway cells.\n\nusage: cloister COMMAND ...\n");
 	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
 		printf("  %-10s %-28s %s\n", c->name, c->args, c->help);
-	puts("\n`cloister help COMMAND` lists the options of a command. `man cloister` explains everything.");
+	puts("\nTo begin, in a project: `cloister run -w . -- sh` starts a shell in a cell, `cloister run claude` an agent.\n"
+	     "`cloister help COMMAND` lists the options of a command. `man cloister` explains everything.");
 }
 
 void

@@ -76,5 +76,8 @@ policy_cli_trust(const struct policy_cli *cli, int argc, char **argv)
 	if (policy_cli_read(folder, &text, &is_accepted, &err) < 0)
 		return cli_fail(&err);
 	policy_cli_print_text(stdout, &text);
-	return policy_cli_accept(&text, &err) < 0 ? cli_fail(&err) : 0;
+	if (policy_cli_accept(&text, &err) < 0)
+		return cli_fail(&err);
+	fputs("cloister: accepted: `cloister run NAME` uses it here, until it changes\n", stderr);
+	return 0;
 }

@@ -132,7 +132,8 @@ ask_trust(const struct run_agent *a, struct err *err)
 
 	fprintf(stderr, "This profile comes with the project ('%s'). Use it? [y/N] ", a->found->file);
 	if (!run_agent_read_answer(answer) || (answer[0] != 'y' && answer[0] != 'Y'))
-		return err_set(err, ECANCELED, "the project's profile '%s' was not accepted", a->found->name);
+		return err_set(err, ECANCELED, "the project's profile '%s' was not accepted: `cloister profile new` writes one "
+		               "of your own", a->found->name);
 	return profile_cli_trust(a->found, err);
 }
 
@@ -233,11 +234,14 @@ ask_which(char *const *choice, const char **ret_chosen, struct err *err)
 }
 
 static int
-add_missing(char *const *choice, const char **ret_chosen, struct err *err)
+add_missing(const struct run_agent *a, char *const *choice, const char **ret_chosen, struct err *err)
 {
 	int r;
 
 	fprintf(stderr, "The vault has no key for it yet. The agent gets a placeholder, and never the key.\n");
+	if (a->found->profile->login.file != NULL)
+		fprintf(stderr, "To log in by browser instead, press Ctrl-C, run `%s` outside a cell once, and start this again.\n",
+		        a->found->profile->program);
 	r = ask_which(choice, ret_chosen, err);
 	return r == 0 ? secret_cli_add(*ret_chosen, err) : r;
 }
@@ -261,7 +265,7 @@ choose_one(const struct run *run, struct run_agent *a, char *const *choice, char
 	if (r == 0 && chosen == NULL && run_agent_find_login(a))
 		return 0;
 	if (r == 0 && chosen == NULL)
-		r = run_agent_can_ask(run) ? add_missing(choice, &chosen, err) : refuse_missing(a, choice, err);
+		r = run_agent_can_ask(run) ? add_missing(a, choice, &chosen, err) : refuse_missing(a, choice, err);
 	if (r == 0)
 		a->secrets[a->n_secrets++] = chosen;
 	return r;

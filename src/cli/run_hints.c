@@ -8,6 +8,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/run.h"
+#include "cli/run_agent.h"
 #include "vault/catalogue.h"
 
 void
@@ -54,6 +55,18 @@ hint_home(const char *path, size_t home_len)
 	fputs(":ro\n", stderr);
 }
 
+/* A profile grants its program where it is, on purpose. */
+static bool
+is_of_agent(const struct run *run, const struct cell_grant *g)
+{
+	const size_t n = run->agent == NULL ? 0 : run->agent->program.n_grants;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(run->agent->program.grants[i].cell, g->cell) == 0)
+			return true;
+	return false;
+}
+
 void
 run_print_hints(const struct run *run)
 {
@@ -70,7 +83,7 @@ run_print_hints(const struct run *run)
 		const struct cell_grant *g = &run->spec.grants[i];
 
 		if (g->workspace || strcmp(g->host, g->cell) != 0 || strncmp(g->host, home, len) != 0 ||
-		    strncmp(g->host + len, "/.", 2) != 0)
+		    strncmp(g->host + len, "/.", 2) != 0 || is_of_agent(run, g))
 			continue;
 		hint_home(g->host, len);
 		break;

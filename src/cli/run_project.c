@@ -103,7 +103,8 @@ ask(const struct buf *text, const char *where, struct err *err)
 	policy_cli_print_text(stderr, text);
 	fprintf(stderr, "This is the policy of the project ('%s/" POLICY_CLI_FILE "'). Use it? [y/N] ", where);
 	if (!run_agent_read_answer(answer) || (answer[0] != 'y' && answer[0] != 'Y'))
-		return err_set(err, ECANCELED, "the project's policy was not accepted");
+		return err_set(err, ECANCELED, "the project's policy was not accepted: change it, or start without it by "
+		               "--no-policy, or with another by -p FILE");
 	return policy_cli_accept(text, err);
 }
 

@@ -311,13 +311,17 @@ secret_cli_add(const char *text, struct err *err)
 {
 	OWN(freep) struct secret_cli *cli = calloc(1, sizeof(*cli));
 	OWN(secret_freep) struct secret *s = NULL;
+	OWN(closep) int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	struct secret_short parsed;
 	int r = cli == NULL ? err_set(err, ENOMEM, "out of memory") : secret_short_parse(text, &parsed, err);
 
 	if (r == 0)
 		r = parsed.hosts != NULL ? secret_short_define(&parsed, &s, err) : define_by_options(cli, parsed.name, &s, err);
-	return r < 0 ? r : run_vault(&(struct vault_request){ .verb = VAULT_ADD, .name = parsed.name, .key = "file",
-		.secret = s }, -1, err);
+	r = r < 0 ? r : run_vault(&(struct vault_request){ .verb = VAULT_ADD, .name = parsed.name, .key = "file",
+		.secret = s }, nowhere, err);
+	if (r == 0)
+		fprintf(stderr, "%s is in the vault: see `cloister secret show %s`.\n", parsed.name, parsed.name);
+	return r;
 }
 
 static const struct verb {

@@ -23,7 +23,8 @@ examine_kvm(struct findings *f)
 		                             strerrordesc_np(-r)), "see 'processes'");
 	else
 		findings_advise(findings_add(f, "kvm", kvm.state == KVM_USABLE ? FINDING_OK : FINDING_MISSING, "%s",
-		                             kvm.found), "%s", kvm.todo);
+		                             kvm.found), "%s%s", kvm.state == KVM_USABLE ? "" : "only --boundary microvm needs it; ",
+		                kvm.todo);
 }
 
 /* A device that opens may still be no use: see vm/kvm.h. */
@@ -78,7 +79,8 @@ add_missing(struct findings *f, const char *name, struct err *err)
 
 	if (todo != NULL)
 		*todo = '\0';
-	findings_advise(findings_add(f, name, FINDING_MISSING, "%s", err->text), "%s", todo != NULL ? todo + 2 : "");
+	findings_advise(findings_add(f, name, FINDING_MISSING, "%s", err->text), "only --boundary microvm needs it; %s",
+	                todo != NULL ? todo + 2 : "");
 }
 
 static const char *

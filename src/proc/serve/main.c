@@ -166,8 +166,9 @@ say_where(const struct service *s)
 		fprintf(stderr, "cloister: serving at %s\n", s->options.socket);
 	else if (n > 0)
 		fprintf(stderr, "cloister: serving at %.*s/" OPERATOR_SOCKET "\n", (int)n, path);
-	if (s->api->page_port != 0 && isatty(STDERR_FILENO))
-		fputs("cloister: `cloister dashboard` logs a browser in\n", stderr);
+	if (isatty(STDERR_FILENO))
+		fputs(s->api->page_port != 0 ? "cloister: `cloister dashboard` logs a browser in\n" :
+		      "cloister: browsers need TCP: --listen 127.0.0.1:7878 adds the dashboard\n", stderr);
 }
 
 static int

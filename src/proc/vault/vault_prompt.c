@@ -25,7 +25,7 @@ read_line(int tty, struct guard *g, struct err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0 || c == 4 || c == 3)
-			return err_set(err, ECANCELED, "nothing was given");
+			return err_set(err, ECANCELED, "nothing was given: a line at this prompt, or the text on standard input, is the value");
 		if (c == '\n' || c == '\r')
 			break;
 		if (c == 127 || c == 8)

@@ -337,15 +337,20 @@ def test_the_key_is_a_placeholder(agent):
 # ---- the first run ------------------------------------------------------------------
 
 def test_the_first_run_asks_and_later_ones_do_not(agent):
-    agent.profile(PROFILE + SECRET)
+    agent.profile(PROFILE + SECRET + "login: {file: .tester-login, secret: claude-login}\n")
     agent.operator.file("home/.gitconfig", "[user]\nname = Ada\n")
     term = agent.terminal("echo it runs")
     for line in ("An agent of the tests", "program .*tester", "hosts +preset:anthropic", "kept +~/.tester",
-                 "read +~/.gitconfig", "2\\) CLAUDE_CODE_OAUTH_TOKEN", "Which key"):
+                 "read +~/.gitconfig", "log in by browser instead.*`tester` outside",
+                 "2\\) CLAUDE_CODE_OAUTH_TOKEN", "Which key"):
         term.expect(line)
     term.type("2\n")
     term.expect("(?i)value|CLAUDE_CODE_OAUTH_TOKEN")
     term.type(KEY + "\n")
+    # Neither the details of the secret, nor a hint about grants that are the profile's.
+    shown = term.expect("(?s)not shown.*: --first").group()
+    assert "CLAUDE_CODE_OAUTH_TOKEN is in the vault" in shown
+    assert "fingerprint" not in shown and "has this path in the cell too" not in shown
     term.expect("it runs")
     assert term.end() == 0, term.text
     assert KEY not in term.text

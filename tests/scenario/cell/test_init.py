@@ -141,7 +141,8 @@ def test_the_projects_agent_runs_once_its_policy_is_accepted(agent):
     run("--", "true").ok()
     run("--no-policy").sentence("no command is given")
     assert "it runs: -c\n" in run("-p", "cloister.yaml").ok()
-    assert "run: tester" in agent.policy("trust").ok()
+    accepted = agent.policy("trust")
+    assert "run: tester" in accepted.ok() and "accepted: `cloister run NAME` uses it" in accepted.err
     assert "it runs: -c\n" in run().ok() and "198.18.0.1" in run("tester").ok()
     assert "policy.trusted" in agent.operator.cloister("audit", "show", "--operator").ok()
     # Any other content is another policy, also in a file that it names.
