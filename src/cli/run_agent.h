@@ -37,7 +37,8 @@ int run_agent_grant(struct run *run, const char *host, const char *cell, bool wr
  * it did.  The second gives the cell a placeholder of it. */
 bool run_agent_find_login(struct run_agent *a);
 int run_agent_use_login(struct run *run, const struct run_agent *a, struct err *err);
-/* run_agent_home.c: opens the folder at PATH beneath DIR, without following links; makes what is missing. */
+/* run_agent_home.c: opens the folder at PATH beneath DIR, without following links; makes what is missing,
+ * and replaces what an agent has put in its way. */
 int run_agent_make_folder(int dir, const char *path, struct err *err);
 /* The folder with all that the agent keeps for the project.  The caller owns *ret_place, its path. */
 int run_agent_open_kept(const struct run_agent *a, char **ret_place, struct err *err);

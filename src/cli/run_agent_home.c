@@ -18,6 +18,7 @@
 #include "cli/run.h"
 #include "cli/run_agent.h"
 #include "inspect/inspect.h"
+#include "workspace/workspace_tree.h"
 
 #define SCANNED_MAX (16u << 20)         /* bytes that are searched for keys, in all */
 #define FILES_MAX 2000
@@ -108,6 +109,17 @@ run_agent_find_reads(struct run_agent *a, struct err *err)
 
 /* ---- making places ---- */
 
+/* Opens the folder NAME.  An agent may have closed it, or put something else there, which is replaced. */
+static int
+open_whatever(int dir, const char *name, struct err *err)
+{
+	int fd = tree_open_dir_anyway(dir, name);
+
+	if (fd != -ENOTDIR && fd != -ELOOP)
+		return fd;
+	return wtree_remove(dir, name, NULL, err) < 0 || mkdirat(dir, name, 0700) < 0 ? fd : tree_open_dir(dir, name);
+}
+
 int
 run_agent_make_folder(int dir, const char *path, struct err *err)
 {
@@ -119,7 +131,7 @@ run_agent_make_folder(int dir, const char *path, struct err *err)
 		int next;
 
 		(void)mkdirat(at, part, 0700);
-		next = tree_open_dir(at, part);
+		next = open_whatever(at, part, err);
 		if (next < 0)
 			return err_set(err, -next, "cannot make '%s' for the agent: %s", path, strerrordesc_np(-next));
 		close(at);
@@ -148,7 +160,8 @@ make_place(int dir, const char *path, const char *host, struct err *err)
 		return at;
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
 		return 0;
-	(void)unlinkat(at, name, 0);
+	if (wtree_remove(at, name, NULL, err) < 0)
+		return err_wrap(err, "cannot make '%s' for the agent", path);
 	file = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return file < 0 ? err_errno(err, "cannot make '%s' for the agent", path) : 0;
 }

@@ -18,6 +18,7 @@
 #include "cli/run_agent.h"
 #include "policy/policy_yaml.h"
 #include "vault/secret_wants.h"
+#include "workspace/workspace_tree.h"
 
 #define DEFINITION_MAX (PROFILE_TEXT_MAX * 2)
 
@@ -92,6 +93,17 @@ find_keep(const struct profile *p, const char *path)
 	return NULL;
 }
 
+/* Renames NEW to NAME, at once unless a folder is in the way. */
+static int
+put_in_place(int folder, const char *new, const char *name, struct err *err)
+{
+	int r = renameat(folder, new, folder, name);
+
+	if (r < 0 && errno == EISDIR && wtree_remove(folder, name, NULL, err) == 0)
+		r = renameat(folder, new, folder, name);
+	return r < 0 ? err_errno(err, "cannot write '%s' for the agent", name) : 0;
+}
+
 /* Replaces whatever the agent has put there. */
 static int
 write_kept(int project, const struct cell_file *file, struct err *err)
@@ -105,13 +117,12 @@ write_kept(int project, const struct cell_file *file, struct err *err)
 
 	if (folder < 0)
 		return folder;
-	(void)unlinkat(folder, new, 0);
+	if (wtree_remove(folder, new, NULL, err) < 0)
+		return err_wrap(err, "cannot write '%s' for the agent", file->path);
 	fd = openat(folder, new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = fd < 0 ? err_errno(err, "cannot write '%s' for the agent", file->path) :
 	    write_all(fd, file->text, strlen(file->text), err);
-	if (r == 0 && renameat(folder, new, folder, slash + 1) < 0)
-		r = err_errno(err, "cannot write '%s' for the agent", file->path);
-	return r;
+	return r < 0 ? r : put_in_place(folder, new, slash + 1, err);
 }
 
 static void

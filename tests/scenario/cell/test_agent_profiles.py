@@ -316,6 +316,11 @@ def test_a_login_of_the_operator_is_a_placeholder(agent):
     # Whatever the agent left there is replaced, and no link of its is followed.
     agent.run("rm -rf ~/.claude/.cred*; ln -s /etc/passwd ~/.claude/.credentials.json; "
               "ln -s /etc/passwd ~/.claude/.credentials.json.new").ok()
+    agent.run("rm ~/.claude/.cred*; mkdir -p ~/.claude/.credentials.json/a ~/.claude/.credentials.json.new/b; "
+              "touch ~/.claude/.credentials.json/a/file; chmod 0 ~/.claude/.credentials.json/a; "
+              "mkdir -p ~/.tester/rules.md/a; chmod 0 ~/.claude ~/.tester").ok()
+    agent.operator.file("home/.tester/rules.md", "rules")
+    assert agent.run("cat ~/.tester/rules.md").ok() == "rules"
     given = json.loads(agent.run("cat ~/.claude/.credentials.json").ok())["claudeAiOauth"]
     assert given["accessToken"].startswith("sk-ant-oat01-") and len(given["accessToken"]) == len(token)
     assert given["accessToken"] != token and KEY not in given.values() and given["expiresAt"] > 4e12
