@@ -109,8 +109,8 @@ merge(void *arg, const struct workspace_merge *files, struct err *err)
 	uint64_t conflicts = 0;
 	int r;
 
-	if (apply->ask != NULL && apply_ask_choice(apply->ask, apply->part, files->path) == WORKSPACE_TAKE_PART) {
-		r = apply_ask_write(apply->ask, &apply->reader, apply->part, files, err);
+	if (apply->ask != NULL) {
+		r = apply_ask_merge(apply->ask, &apply->reader, apply->part, files, err);
 		return r == -E2BIG ? WORKSPACE_MERGE_KIND : r;
 	}
 	r = diff_merge_text(&apply->reader, files, apply->markers ? apply->cell : NULL, files->out, &conflicts,
@@ -126,9 +126,9 @@ merge(void *arg, const struct workspace_merge *files, struct err *err)
 static enum workspace_choice
 choose(void *arg, const struct workspace_change *change)
 {
-	const struct apply *apply = arg;
+	struct apply *apply = arg;
 
-	return apply_ask_choice(apply->ask, apply->part, change->path);
+	return apply_ask_choice(apply->ask, &apply->reader, apply->part, change);
 }
 
 static void

@@ -1,5 +1,6 @@
 /* apply_ask.c - `cloister apply --interactive`: asks about each file, and each hunk of a text. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +11,24 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "canon/hash.h"
 #include "cli/apply_ask.h"
 #include "cli/cli.h"
 #include "ipc/compare_channel.h"
 
 #define HUNKS_TEXT_MAX (8u << 20)       /* bytes of hunks; a file with more is asked about as a whole */
 
+/* What the person saw; the answer is about nothing else. */
+struct shown {
+	unsigned char old[HASH_LEN], all[HASH_LEN];     /* of the file here; of everything */
+};
+
 struct apply_answer {
 	const struct changes_part *part;
 	char *path;                     /* of a git directory: with a final slash, for all beneath it */
 	enum workspace_choice choice;
 	unsigned char *wanted;          /* for WORKSPACE_TAKE_PART: one for each hunk */
+	struct shown shown;
 	size_t n;
 	bool git;                       /* PATH is a git directory */
 	bool folder;                    /* added, and taken if something in it is */
@@ -30,6 +38,7 @@ struct asking {
 	struct apply_ask *ask;
 	struct diff_reader *reader;
 	const struct changes_part *part;
+	struct shown shown;             /* of the question */
 	bool colour, quit;
 	char *git;                      /* the git directory that was asked about last */
 };
@@ -43,6 +52,51 @@ apply_ask_free(struct apply_ask *ask)
 	}
 	free(ask->answers);
 	*ask = (struct apply_ask){0};
+}
+
+/* ---- what is shown ---- */
+
+static int
+hash_whole(int fd, unsigned char ret_hash[HASH_LEN], struct err *err)
+{
+	uint64_t size;
+
+	memset(ret_hash, 0, HASH_LEN);
+	if (fd < 0)
+		return 0;
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_errno(err, "cannot read a file");
+	return hash_fd(fd, UINT64_MAX, ret_hash, &size, err);
+}
+
+static void
+add_link(struct hash *h, int folder, const char *path, mode_t mode)
+{
+	char target[PATH_MAX];
+	ssize_t n = S_ISLNK(mode) ? readlinkat(folder, path, target, sizeof(target)) : 0;
+
+	hash_add(h, &n, sizeof(n));
+	hash_add(h, target, n > 0 ? (size_t)n : 0);
+}
+
+static int
+look_at(const struct changes_part *part, const struct workspace_change *change, const struct diff_files *files,
+        struct shown *ret_shown, struct err *err)
+{
+	const unsigned bits[] = { change->kind, change->mode, change->old_mode, change->mode_only, files->here };
+	unsigned char new[HASH_LEN];
+	struct hash h;
+	int r = hash_whole(files->old, ret_shown->old, err);
+
+	r = r == 0 ? hash_whole(files->new, new, err) : r;
+	hash_begin(&h);
+	hash_add(&h, bits, sizeof(bits));
+	add_link(&h, part->ws.real, change->path, change->old_mode);
+	add_link(&h, part->ws.changes, change->path, change->mode);
+	hash_add(&h, ret_shown->old, HASH_LEN);
+	hash_add(&h, new, HASH_LEN);
+	hash_end(&h, ret_shown->all);
+	return r;
 }
 
 /* ---- questions ---- */
@@ -86,6 +140,7 @@ remember(struct asking *a, const char *path, struct apply_answer answer)
 	if (more != NULL) {
 		ask->answers = more;
 		answer.part = a->part;
+		answer.shown = a->shown;
 		answer.path = strdup(path);
 	}
 	if (more == NULL || answer.path == NULL) {
@@ -105,8 +160,7 @@ show_name(const struct asking *a, const struct workspace_change *change, enum di
 	printf("%c ", "AMD"[change->kind]);
 	changes_print_path(stdout, a->part, change->path);
 	printf("%s%s%s\n", S_ISDIR(change->type) ? "/" : "", diff_here_text(here), a->colour ? "\033[m" : "");
-	if (change->kind == WORKSPACE_MODIFIED && change->old_mode != change->mode)
-		printf("  mode %04o -> %04o\n", change->old_mode & 07777u, change->mode & 07777u);
+	changes_print_inode(a->part, change);
 }
 
 static int
@@ -269,6 +323,7 @@ ask_change(struct asking *a, const struct workspace_change *change, bool more, s
 	if (S_ISDIR(change->mode) && change->kind == WORKSPACE_ADDED && more)
 		return remember(a, change->path, (struct apply_answer){ .folder = true });
 	r = diff_open(a->reader, a->part, change, &files, err);
+	r = r < 0 ? r : look_at(a->part, change, &files, &a->shown, err);
 	if (r < 0)
 		return r;
 	show_name(a, change, files.here);
@@ -329,13 +384,28 @@ find(const struct apply_ask *ask, const struct changes_part *part, const char *p
 	return NULL;
 }
 
-enum workspace_choice
-apply_ask_choice(const struct apply_ask *ask, const struct changes_part *part, const char *path)
+static bool
+is_as_shown(const struct apply_answer *answer, struct diff_reader *reader, const struct workspace_change *change)
 {
+	OWN(diff_files_close) struct diff_files files = { -1, -1, DIFF_HERE_NOT, 0 };
+	struct shown now;
+
+	return diff_open(reader, answer->part, change, &files, NULL) == 0 &&
+	       look_at(answer->part, change, &files, &now, NULL) == 0 &&
+	       memcmp(now.all, answer->shown.all, HASH_LEN) == 0;
+}
+
+enum workspace_choice
+apply_ask_choice(const struct apply_ask *ask, struct diff_reader *reader, const struct changes_part *part,
+                 const struct workspace_change *change)
+{
+	const char *path = change->path;
 	const struct apply_answer *answer = find(ask, part, path);
 
-	if (answer == NULL || !answer->folder)
+	if (answer == NULL || answer->choice == WORKSPACE_TAKE_NONE || answer->git)
 		return answer == NULL ? WORKSPACE_TAKE_NONE : answer->choice;
+	if (!answer->folder)
+		return is_as_shown(answer, reader, change) ? answer->choice : WORKSPACE_TAKE_STALE;
 	for (size_t i = 0; i < ask->n; i++)
 		if (ask->answers[i].part == part && !ask->answers[i].folder &&
 		    ask->answers[i].choice != WORKSPACE_TAKE_NONE && is_beneath(ask->answers[i].path, path))
@@ -344,20 +414,28 @@ apply_ask_choice(const struct apply_ask *ask, const struct changes_part *part, c
 }
 
 int
-apply_ask_write(const struct apply_ask *ask, struct diff_reader *reader, const struct changes_part *part,
+apply_ask_merge(const struct apply_ask *ask, struct diff_reader *reader, const struct changes_part *part,
                 const struct workspace_merge *files, struct err *err)
 {
 	const struct apply_answer *answer = find(ask, part, files->path);
+	unsigned char ours[HASH_LEN];
 	OWN(closep) int merged = files->base < 0 ? -1 : memfd_create("merged", MFD_CLOEXEC);
 	uint64_t conflicts = 0;
-	int r = 0;
+	int r = hash_whole(files->ours, ours, err);
 
+	if (r < 0)
+		return r;
+	if (answer == NULL || memcmp(ours, answer->shown.old, HASH_LEN) != 0)
+		return WORKSPACE_MERGE_STALE;
 	if (files->base >= 0 && merged < 0)
 		return err_errno(err, "cannot merge");
-	if (files->base >= 0)
+	if (answer->choice != WORKSPACE_TAKE_PART)
+		r = diff_merge_text(reader, files, NULL, files->out, &conflicts, err);
+	else if (files->base >= 0)
 		r = diff_merge_text(reader, files, NULL, merged, &conflicts, err);
 	if (r < 0 || conflicts > 0)
 		return r < 0 ? r : WORKSPACE_MERGE_CONFLICT;
-	return diff_pick_text(reader, files->ours, merged >= 0 ? merged : files->theirs, answer->wanted, answer->n,
+	return answer->choice != WORKSPACE_TAKE_PART ? WORKSPACE_MERGED :
+	       diff_pick_text(reader, files->ours, merged >= 0 ? merged : files->theirs, answer->wanted, answer->n,
 	                      files->out, err);
 }

@@ -13,10 +13,11 @@ void apply_ask_free(struct apply_ask *ask);     /* for OWN() too */
  * *ret_quit: the person wants no more questions. */
 int apply_ask_part(struct apply_ask *ask, struct diff_reader *reader, const struct changes_part *part,
                    char *const *chosen, bool *ret_quit, struct err *err);
-/* For struct workspace_apply: what was chosen of a change; none if nobody was asked about it. */
-enum workspace_choice apply_ask_choice(const struct apply_ask *ask, const struct changes_part *part,
-                                       const char *path);
-/* Writes the chosen hunks of a file with WORKSPACE_TAKE_PART, as struct workspace_apply's merge(). */
-int apply_ask_write(const struct apply_ask *ask, struct diff_reader *reader, const struct changes_part *part,
+/* For struct workspace_apply: what was chosen of a change; none if nobody was asked about it.  Stale if it is not as it
+ * was shown. */
+enum workspace_choice apply_ask_choice(const struct apply_ask *ask, struct diff_reader *reader,
+                                       const struct changes_part *part, const struct workspace_change *change);
+/* Its merge(): writes a file, or the chosen hunks of it. */
+int apply_ask_merge(const struct apply_ask *ask, struct diff_reader *reader, const struct changes_part *part,
                     const struct workspace_merge *files, struct err *err);
 #endif

@@ -1,6 +1,7 @@
 /* changes.c - see changes.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,6 +269,38 @@ changes_warn(const struct changes *changes)
 			fprintf(stderr, "cloister: some commands of git's configuration may not be "
 			        "held back: %s\n",
 			        changes->parts[i].named.why.text);
+}
+
+static size_t
+print_link(int folder, const char *path, char sign)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(folder, path, target, sizeof(target));
+
+	if (n < 0) {
+		printf("  (contents not shown: %s)\n", strerrordesc_np(errno));
+		return 1;
+	}
+	printf("%c-> ", sign);
+	text_print_safe(stdout, target, (size_t)n, false);
+	putchar('\n');
+	return 0;
+}
+
+size_t
+changes_print_inode(const struct changes_part *part, const struct workspace_change *change)
+{
+	size_t hidden = 0;
+
+	if (change->old_mode != 0 && change->mode != 0 && change->old_mode != change->mode)
+		printf("  mode %04o -> %04o\n", change->old_mode & 07777u, change->mode & 07777u);
+	else if (change->old_mode == 0 && S_ISREG(change->mode) && (change->mode & 0111) != 0)
+		printf("  mode %04o\n", change->mode & 07777u);
+	if (S_ISLNK(change->old_mode) && !change->mode_only)
+		hidden += print_link(part->ws.real, change->path, '-');
+	if (S_ISLNK(change->mode) && !change->mode_only)
+		hidden += print_link(part->ws.changes, change->path, '+');
+	return hidden;
 }
 
 void

@@ -55,6 +55,9 @@ void changes_tell_rest(const struct changes *changes, bool is_none);
 /* Reports on standard error what could not be examined for changes to hold back. */
 void changes_warn(const struct changes *changes);
 
+/* Prints the modes and the links' targets of a change, as far as it has any.  The number of targets that it could
+ * not read. */
+size_t changes_print_inode(const struct changes_part *part, const struct workspace_change *change);
 /* Prints a path of PART: relative to the workspace, or absolute. */
 void changes_print_path(FILE *out, const struct changes_part *part, const char *path);
 /* The same for LEN bytes of PATH, as one word for a shell.  It is meant to be copied, and the agent

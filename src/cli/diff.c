@@ -94,21 +94,6 @@ show_hidden(struct diff *diff, const char *why)
 	diff->hidden++;
 }
 
-static void
-show_link(struct diff *diff, int folder, const char *path, char sign)
-{
-	char target[4096];
-	ssize_t n = readlinkat(folder, path, target, sizeof(target));
-
-	if (n < 0) {
-		show_hidden(diff, strerrordesc_np(errno));
-		return;
-	}
-	printf("%c-> ", sign);
-	text_print_safe(stdout, target, (size_t)n, false);
-	putchar('\n');
-}
-
 static bool
 needs_quotes(const char *path)
 {
@@ -188,14 +173,9 @@ show_one(struct diff *diff, const struct changes_part *part,
 	show_name(part, change, files.here);
 	if (diff->colour)
 		fputs("\033[m", stdout);
-	if (change->old_mode != 0 && change->mode != 0 && change->old_mode != change->mode)
-		printf("  mode %04o -> %04o\n", change->old_mode & 07777u, change->mode & 07777u);
+	diff->hidden += changes_print_inode(part, change);
 	if (change->mode_only)
 		return 0;
-	if (S_ISLNK(change->old_mode))
-		show_link(diff, part->ws.real, change->path, '-');
-	if (S_ISLNK(change->mode))
-		show_link(diff, part->ws.changes, change->path, '+');
 	if (S_ISREG(change->old_mode) || S_ISREG(change->mode))
 		return show_text(diff, change, &files, err);
 	return 0;

@@ -85,6 +85,7 @@ enum workspace_left {
 	WORKSPACE_LEFT_REMOVED,         /* one side removed it, the other changed it */
 	WORKSPACE_LEFT_MODE,            /* a folder whose mode changed here; its contents are applied */
 	WORKSPACE_LEFT_UNCHOSEN,        /* struct workspace_apply's choose() */
+	WORKSPACE_LEFT_STALE,           /* it is not as it was when it was chosen */
 };
 /* The reason for people, as part of a sentence. */
 const char *workspace_left_text(enum workspace_left left);
@@ -163,8 +164,9 @@ enum workspace_merged {
 	WORKSPACE_MERGED_MARKED,        /* with conflict markers */
 	WORKSPACE_MERGE_CONFLICT,
 	WORKSPACE_MERGE_KIND,
+	WORKSPACE_MERGE_STALE,
 };
-enum workspace_choice { WORKSPACE_TAKE_ALL, WORKSPACE_TAKE_PART, WORKSPACE_TAKE_NONE };
+enum workspace_choice { WORKSPACE_TAKE_ALL, WORKSPACE_TAKE_PART, WORKSPACE_TAKE_NONE, WORKSPACE_TAKE_STALE };
 
 struct workspace_apply {
 	const char *cell;               /* names the temporary file: ".cloister-CELL.tmp" */

@@ -21,6 +21,7 @@ workspace_left_text(enum workspace_left left)
 		[WORKSPACE_LEFT_REMOVED] = "one side removed it, the other changed it",
 		[WORKSPACE_LEFT_MODE] = "the folder's mode changed here too",
 		[WORKSPACE_LEFT_UNCHOSEN] = "not chosen",
+		[WORKSPACE_LEFT_STALE] = "it changed after it was shown: apply again",
 	};
 
 	return texts[left];
@@ -150,6 +151,7 @@ judge_merge(struct apply *a, const struct walk_node *node, bool part, struct err
 		[WORKSPACE_MERGED_MARKED] = WORKSPACE_LEFT_NOT,
 		[WORKSPACE_MERGE_CONFLICT] = WORKSPACE_LEFT_CONFLICT,
 		[WORKSPACE_MERGE_KIND] = WORKSPACE_LEFT_KIND,
+		[WORKSPACE_MERGE_STALE] = WORKSPACE_LEFT_STALE,
 	};
 	OWN(apply_merge_close) struct workspace_merge files = { .base = -1, .ours = -1, .theirs = -1, .out = -1 };
 	struct workspace_change merged = node->change;
@@ -191,8 +193,8 @@ judge(struct apply *a, const struct walk_node *node, struct err *err)
 		return WORKSPACE_LEFT_NOT;
 	if (node->differs && node->chosen && a->how->choose != NULL)
 		choice = a->how->choose(a->how->arg, &node->change);
-	if (choice == WORKSPACE_TAKE_NONE)
-		return WORKSPACE_LEFT_UNCHOSEN;
+	if (choice == WORKSPACE_TAKE_NONE || choice == WORKSPACE_TAKE_STALE)
+		return choice == WORKSPACE_TAKE_NONE ? WORKSPACE_LEFT_UNCHOSEN : WORKSPACE_LEFT_STALE;
 	if (S_ISDIR(node->old.st_mode))
 		return judge_folder(a, node, err);
 	return node->differs ? judge_file(a, node, choice, err) : WORKSPACE_LEFT_NOT;

@@ -275,7 +275,8 @@ static bool
 is_mode_left(const struct walk_node *node)
 {
 	return S_ISDIR(node->old.st_mode) &&
-	       (node->change.left == WORKSPACE_LEFT_MODE || node->change.left == WORKSPACE_LEFT_UNCHOSEN);
+	       (node->change.left == WORKSPACE_LEFT_MODE || node->change.left == WORKSPACE_LEFT_UNCHOSEN ||
+	        node->change.left == WORKSPACE_LEFT_STALE);
 }
 
 static int

@@ -106,6 +106,30 @@ def test_asks_about_files_and_hunks(operator, workspace, cell):
     assert (workspace / "only").read_text() == changed(changed(NUMBERS, 2, "two"), 33, "drei")
 
 
+def test_an_answer_is_about_what_was_shown(operator):
+    """Links and modes are shown; a file that changes before the last answer is not applied."""
+    workspace = operator.folder("shown", {"hunks": NUMBERS, "whole": "here\n"})
+    os.symlink("old-target", workspace / "link")
+    cell = operator.change(workspace, "sed -i 's/^2$/two/; s/^33$/drei/' hunks; ln -sfn /etc/passwd link; "
+                                      "echo cell > whole; echo true > tool; chmod 755 tool")
+    terminal = Terminal(operator, operator.program, "apply", "-i", cell, env={"NO_COLOR": "1"})
+    for pattern in (r"\(1/2\) Apply this hunk", r"\(2/2\) Apply this hunk",
+                    r"M link\r\n--> old-target\r\n\+-> /etc/passwd\r\nApply this change", r"A tool\r\n  mode 0755\r\n"):
+        terminal.expect(pattern)
+        terminal.type("n\n" if "1/2" in pattern else "y\n")
+    terminal.expect("M whole")
+    terminal.expect("Apply this")
+    (workspace / "hunks").write_text("0\n" + NUMBERS)
+    os.unlink(workspace / "link")
+    os.symlink("mine", workspace / "link")
+    terminal.type("y\n")
+    assert terminal.end() == 1
+    for name in ("hunks", "link"):
+        assert f"! {name}  (it changed after it was shown: apply again)" in terminal.text
+    assert (workspace / "hunks").read_text() == "0\n" + NUMBERS and os.readlink(workspace / "link") == "mine"
+    assert (workspace / "whole").read_text() == "cell\n" and (workspace / "tool").exists()
+
+
 # Names before and after, and how the contents change.
 RENAMES = {
     "exact": ("a/one", "b/one", ""),
