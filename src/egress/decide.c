@@ -47,6 +47,7 @@ learn(struct exchange *ex)
 	*d = (struct policy_decision){
 		.verdict = POLICY_ALLOW, .rule = -1, .upload_max = UINT64_MAX, .held_max = COURIER_HELD_MAX,
 		.may_use_private = d->may_use_private && d->verdict != POLICY_DENY,
+		.named_bits = d->verdict != POLICY_DENY ? d->named_bits : 0,
 		.must_look = true,
 	};
 }

@@ -228,9 +228,11 @@ change_head(struct exchange *ex, const struct rewrites *all)
 			return refuse(ex, all->rule, "the head becomes too large");
 		/* Its texts pointed into the former frame. */
 		http_head_copy(&head, exchange_head(ex));
-		if (sends_elsewhere(all->at[i], changed))
+		if (sends_elsewhere(all->at[i], changed)) {
 			ex->decision.may_use_private = policy_rewrite_may_use_private(ex->policy->policy,
 			                                                              all->rule, all->at[i]);
+			ex->decision.named_bits = ex->decision.may_use_private ? POLICY_NAMED_WHOLE : 0;
+		}
 	}
 	if (any)
 		ex->rewrite->n_decided = ex->rewrite->layer + 1;

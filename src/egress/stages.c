@@ -62,6 +62,7 @@ leave(struct exchange *ex)
 	ex->stage = NULL;
 	ex->times.left_ms = loop_now_ms();
 	ex->t.may_use_private = ex->decision.may_use_private;
+	ex->t.named_bits = ex->decision.named_bits;
 	/* gRPC requires HTTP/2; old servers can serve other requests. */
 	ex->t.h2_unasked = ex->t.scheme == HTTP_PLAIN && ex->request.version == 20 &&
 	                   ex->request.is_grpc;

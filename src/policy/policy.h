@@ -53,6 +53,8 @@ struct policy_request {
 /* For each layer, the rule that lets a request through, in that layer's own numbering. */
 struct policy_way { int16_t rule[POLICY_LAYERS_MAX]; };
 
+#define POLICY_NAMED_WHOLE 128          /* bits: all of an address */
+
 struct policy_decision {
 	enum policy_verdict verdict;
 	/* The verdict depends on the body: inspect it and ask again.  VERDICT is that of the first
@@ -63,8 +65,10 @@ struct policy_decision {
 	const char *reason;             /* the rule's `reason`, or NULL; borrowed */
 	bool may_carry_secrets;         /* the rule permits apparent credentials */
 	bool may_pass_placeholders;     /* the rule lets placeholders in bodies pass unchanged */
-	bool may_use_private;           /* the rule names the address itself, or the host of this
-	                                 * machine */
+	bool may_use_private;           /* the rule has `private`, or names the host of this machine */
+	/* The length of the prefix by which the rule names an address; of IPv4, 96 more.  A reserved
+	 * range opens only to a rule for it or for a part of it, not for a network around it. */
+	unsigned char named_bits;
 	bool must_look;                 /* bodies must be scanned for secrets */
 	uint64_t upload_max;            /* most bytes of the request body */
 	uint64_t held_max;              /* most bytes of it to hold, if it must be held */

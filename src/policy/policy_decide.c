@@ -21,18 +21,10 @@ verdict_of(const struct policy_rule *rule)
 	       rule->verb == POLICY_VERB_ASK ? POLICY_ASK : POLICY_DENY;
 }
 
-/* An author who writes 10.0.0.0/8 means that network; 0.0.0.0/0 means the internet. */
-static bool
-names_address(const struct policy_host *host)
-{
-	return host->kind == POLICY_HOST_NET && host->bits >= (policy_net_is_ipv4(host) ? 96 + 8 : 7);
-}
-
 static bool
 may_use_private(const struct policy_rule *rule, const struct policy_host *host)
 {
-	return rule->private || names_address(host) ||
-	       (host->kind == POLICY_HOST_NAME && strcmp(host->name, POLICY_HOST_OF_MACHINE) == 0);
+	return rule->private || (host->kind == POLICY_HOST_NAME && strcmp(host->name, POLICY_HOST_OF_MACHINE) == 0);
 }
 
 static void
@@ -48,6 +40,7 @@ settle(struct deciding *d, const struct policy_rule *rule, const struct policy_h
 	out->may_carry_secrets = rule->secrets;
 	out->may_pass_placeholders = rule->placeholders;
 	out->may_use_private = may_use_private(rule, host);
+	out->named_bits = host->kind == POLICY_HOST_NET ? (unsigned char)host->bits : 0;
 	out->must_look = out->verdict != POLICY_DENY && d->req->protocol == POLICY_HTTP &&
 	                 !rule->secrets;
 	out->upload_max = rule->upload_max;
@@ -164,6 +157,7 @@ decide(const struct policy *p, struct deciding *d, struct policy_decoded *decode
 	if (out->rule < 0 && d->too_large < 0 && p->open) {
 		out->verdict = POLICY_ALLOW;
 		out->may_carry_secrets = out->may_use_private = out->may_pass_placeholders = true;
+		out->named_bits = POLICY_NAMED_WHOLE;
 		out->upload_max = UINT64_MAX;
 	}
 	if (out->rule < 0 && d->too_large >= 0) {
@@ -236,6 +230,8 @@ narrow(struct policy_decision *out, const struct policy_decision *outer)
 	out->may_carry_secrets &= outer->may_carry_secrets;
 	out->may_pass_placeholders &= outer->may_pass_placeholders;
 	out->may_use_private &= outer->may_use_private;
+	if (outer->named_bits < out->named_bits)
+		out->named_bits = outer->named_bits;
 	if (outer->upload_max < out->upload_max)
 		out->upload_max = outer->upload_max;
 }
@@ -280,6 +276,7 @@ join_inner(struct policy_decision *d, const struct policy_decision *inner, unsig
 	d->may_carry_secrets &= inner->may_carry_secrets;
 	d->may_pass_placeholders &= inner->may_pass_placeholders;
 	d->may_use_private &= inner->may_use_private;
+	d->named_bits = inner->named_bits < d->named_bits ? inner->named_bits : d->named_bits;
 	d->must_look |= inner->must_look;
 	d->upload_max = inner->upload_max < d->upload_max ? inner->upload_max : d->upload_max;
 	d->held_max = inner->held_max < d->held_max ? inner->held_max : d->held_max;
@@ -298,7 +295,7 @@ policy_decide_outside(const struct policy *p, unsigned n, const struct policy_re
 {
 	/* The layers inside have nothing against it. */
 	struct policy_decision out = { .verdict = POLICY_ALLOW, .rule = -1, .may_carry_secrets = true,
-	                               .may_pass_placeholders = true, .may_use_private = true,
+	                               .may_pass_placeholders = true, .may_use_private = true, .named_bits = POLICY_NAMED_WHOLE,
 	                               .upload_max = UINT64_MAX, .held_max = POLICY_INSPECTED_MAX };
 	unsigned layer = 0;
 	int base = 0;

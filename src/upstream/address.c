@@ -133,79 +133,87 @@ address_embedded(const struct address *a, struct address ret_inner[ADDRESS_EMBED
 	return n;
 }
 
-static enum address_kind
-judge_by(const struct range *ranges, size_t n, const unsigned char *bytes,
-         const char **ret_what)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (has_prefix(bytes, ranges[i].bytes, ranges[i].bits)) {
-			*ret_what = ranges[i].what;
-			return ranges[i].kind;
-		}
-	}
-	*ret_what = "public";
-	return ADDRESS_PUBLIC;
-}
-
-static enum address_kind
-judge4(const unsigned char *bytes, const char **ret_what)
-{
-	return judge_by(ranges4, ARRAY_LEN(ranges4), bytes, ret_what);
-}
-
-static enum address_kind
-judge6(const unsigned char *bytes, const char **ret_what)
-{
-	enum address_kind kind, inner = ADDRESS_PUBLIC;
-	struct address a = { .family = AF_INET6 }, embedded[ADDRESS_EMBEDDED_MAX];
+struct judged {
+	enum address_kind kind;
 	const char *what;
+	unsigned bits;                  /* of the range's prefix */
+};
+
+/* SKIP: the bits before the address that BYTES is. */
+static struct judged
+judge_by(const struct range *ranges, size_t n, const unsigned char *bytes, unsigned skip)
+{
+	for (size_t i = 0; i < n; i++)
+		if (has_prefix(bytes, ranges[i].bytes, ranges[i].bits))
+			return (struct judged){ ranges[i].kind, ranges[i].what, skip + ranges[i].bits };
+	return (struct judged){ ADDRESS_PUBLIC, "public", 0 };
+}
+
+static struct judged
+judge4(const unsigned char *bytes, unsigned skip)
+{
+	return judge_by(ranges4, ARRAY_LEN(ranges4), bytes, skip);
+}
+
+static struct judged
+judge6(const unsigned char *bytes)
+{
+	struct address a = { .family = AF_INET6 }, embedded[ADDRESS_EMBEDDED_MAX];
+	struct judged outer, inner = { .kind = ADDRESS_PUBLIC };
 	size_t n;
 
 	for (size_t i = 0; i < ARRAY_LEN(embeddings); i++)
 		if (has_prefix(bytes, embeddings[i].bytes, embeddings[i].bits))
-			return judge4(bytes + embeddings[i].at, ret_what);
-	kind = judge_by(ranges6, ARRAY_LEN(ranges6), bytes, ret_what);
+			return judge4(bytes + embeddings[i].at, 8 * embeddings[i].at);
+	outer = judge_by(ranges6, ARRAY_LEN(ranges6), bytes, 0);
 	if (has_isatap(bytes))
-		inner = judge4(bytes + 12, &what);
-	if (inner > kind) {
-		*ret_what = what;
+		inner = judge4(bytes + 12, 96);
+	if (inner.kind > outer.kind)
 		return inner;
-	}
 	/* Metadata addresses remain forbidden behind a private translator. */
 	memcpy(a.bytes, bytes, sizeof(a.bytes));
-	n = kind == ADDRESS_PRIVATE ? address_embedded(&a, embedded) : 0;
-	for (size_t i = 0; i < n; i++)
-		if (judge4(embedded[i].bytes, &what) == ADDRESS_LOCAL) {
-			*ret_what = what;
-			return ADDRESS_LOCAL;
-		}
-	return kind;
+	n = outer.kind == ADDRESS_PRIVATE ? address_embedded(&a, embedded) : 0;
+	for (size_t i = 0; i < n; i++) {
+		inner = judge4(embedded[i].bytes, 0);
+		if (inner.kind == ADDRESS_LOCAL)
+			return (struct judged){ ADDRESS_LOCAL, inner.what, ADDRESS_BITS };
+	}
+	return outer;
+}
+
+static struct judged
+judge(const struct address *a)
+{
+	return a->family == AF_INET ? judge4(a->bytes, 96) : judge6(a->bytes);
 }
 
 enum address_kind
 address_judge(const struct address *a, const char **ret_what)
 {
-	const char *what;
-	enum address_kind kind = a->family == AF_INET ? judge4(a->bytes, &what)
-	                                              : judge6(a->bytes, &what);
+	const struct judged judged = judge(a);
 
 	if (ret_what != NULL)
-		*ret_what = what;
-	return kind;
+		*ret_what = judged.what;
+	return judged.kind;
 }
 
 bool
-address_is_allowed(const struct address *a, bool may_use_private, bool named,
+address_is_allowed(const struct address *a, bool may_use_private, unsigned named_bits,
                    const char **ret_what)
 {
-	switch (address_judge(a, ret_what)) {
+	const struct judged judged = judge(a);
+	const bool named = named_bits >= judged.bits && named_bits > 0;
+
+	if (ret_what != NULL)
+		*ret_what = judged.what;
+	switch (judged.kind) {
 	case ADDRESS_PUBLIC:
 		return true;
 	case ADDRESS_PRIVATE:
-		return may_use_private;
+		return may_use_private || named;
 	case ADDRESS_LOCAL:
 		/* A name is not enough for these: its owner may point it anywhere. */
-		return may_use_private && named;
+		return named;
 	case ADDRESS_UNUSABLE:
 		return false;
 	}

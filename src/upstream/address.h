@@ -36,9 +36,11 @@ enum address_kind address_judge(const struct address *a, const char **ret_what);
 #define ADDRESS_EMBEDDED_MAX 3
 /* Find the IPv4 addresses that A may lead to through a translator.  Returns their number. */
 size_t address_embedded(const struct address *a, struct address ret_inner[ADDRESS_EMBEDDED_MAX]);
-/* Whether a connection to A may be made.  MAY_USE_PRIVATE: a rule allows private addresses.  NAMED:
- * the agent asked for the address itself, so the rule names it. */
-bool address_is_allowed(const struct address *a, bool may_use_private, bool named,
+/* Whether a connection to A may be made.  MAY_USE_PRIVATE: a rule allows private addresses.  NAMED_BITS: a rule names a
+ * network that A is in, with a prefix of this length (IPv4: 96 more); 0: it does not, or a name led here.  A rule for a
+ * larger network than the reserved range of A does not mean that range. */
+#define ADDRESS_BITS 128
+bool address_is_allowed(const struct address *a, bool may_use_private, unsigned named_bits,
                         const char **ret_what);
 
 /* Put N addresses into the order in which they are tried (RFC 8305): families take

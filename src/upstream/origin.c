@@ -23,7 +23,7 @@ is_for(const struct origin *o, const struct transfer *t)
 {
 	return o->port == t->port && o->scheme == t->scheme && o->h1_only == t->h1_only &&
 	       o->h2_unasked == t->h2_unasked && o->certificate == t->certificate &&
-	       o->may_use_private == t->may_use_private && strcmp(o->host, t->host) == 0;
+	       o->may_use_private == t->may_use_private && o->named_bits == t->named_bits && strcmp(o->host, t->host) == 0;
 }
 
 static bool
@@ -75,6 +75,7 @@ origin_find(const struct transfer *t)
 	o->port = t->port;
 	o->scheme = t->scheme;
 	o->may_use_private = t->may_use_private;
+	o->named_bits = t->named_bits;
 	o->h1_only = t->h1_only;
 	o->certificate = t->certificate;
 	o->h2_unasked = t->h2_unasked;

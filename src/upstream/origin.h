@@ -12,6 +12,7 @@ struct origin {
 	uint16_t port;
 	enum http_scheme scheme;
 	bool may_use_private, h1_only;
+	unsigned char named_bits;
 	uint8_t certificate;            /* shown there, and not shared with others */
 	bool h2_unasked;                /* plain HTTP that needs HTTP/2: not negotiated */
 	enum speaks speaks;

@@ -187,6 +187,7 @@ new_upstream(struct pool *pool, const struct transfer *t)
 	up->scheme = t->scheme;
 	up->port = t->port;
 	up->may_use_private = t->may_use_private;
+	up->named_bits = t->named_bits;
 	return up;
 }
 

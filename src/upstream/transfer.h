@@ -95,6 +95,7 @@ struct transfer {
 	enum http_scheme scheme;
 	uint8_t certificate;            /* the client certificate to show; 0: none */
 	bool may_use_private;           /* the destination may be a private address */
+	unsigned char named_bits;       /* see address_is_allowed() */
 	bool h1_only;                   /* needs what HTTP/2 lacks */
 	bool h2_unasked;                /* plain HTTP that needs HTTP/2: not negotiated */
 	bool begins_tls;                /* a raw connection that begins with TLS */

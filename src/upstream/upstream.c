@@ -507,7 +507,8 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 {
 	char shown[ADDRESS_TEXT_MAX];
 	struct address literal;
-	bool named = address_parse(up->host, &literal);
+	const bool named = address_parse(up->host, &literal);
+	const unsigned bits = named ? up->named_bits : 0;
 	const char *what, *rule;
 	size_t kept = 0;
 
@@ -515,15 +516,15 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 	for (size_t i = 0; i < n; i++) {
 		address_format(&addresses[i], shown);
 		if (CONTROL_ON("addresses") &&
-		    !address_is_allowed(&addresses[i], up->may_use_private, named, &what)) {
+		    !address_is_allowed(&addresses[i], up->may_use_private, bits, &what)) {
 			if (strcmp(up->host, CELL_NET_HOST_NAME) == 0)
 				snprintf(text, size, "this machine is reached only where a rule names "
 				         CELL_NET_HOST_NAME);
 			else
 				snprintf(text, size, named ? "the address %s is %s%s"
 				                           : "the name leads to %s, which is %s%s", shown, what,
-				         address_is_allowed(&addresses[i], true, named, NULL) ? ""
-				         : address_is_allowed(&addresses[i], true, true, NULL)
+				         address_is_allowed(&addresses[i], true, named ? ADDRESS_BITS : 0, NULL) ? ""
+				         : address_is_allowed(&addresses[i], true, ADDRESS_BITS, NULL)
 				         ? "; " COURIER_NO_RULE_HELPS " for a name" : "; " COURIER_NO_RULE_HELPS);
 			/* A name with both a public and a forbidden address is an attempt to reach
 			 * the second. */

@@ -72,6 +72,7 @@ struct upstream {
 	uint16_t port;
 	enum http_scheme scheme;
 	bool may_use_private, h1_only, is_raw;
+	unsigned char named_bits;
 	uint8_t certificate;            /* the client certificate to show; 0: none */
 	bool is_stale;                  /* that certificate has been replaced */
 	const struct proxy *proxy;

@@ -351,11 +351,11 @@ TEST(policy_decide_reports_other_facts)
 
 	lab_request(&lab, GET "10.1.2.3/");
 	policy_decide(p, &lab.req, &d, NULL);
-	CHECK(d.may_use_private && d.must_look && !d.may_carry_secrets && d.reason == NULL &&
+	CHECK(!d.may_use_private && d.named_bits >= 96 + 8 && d.must_look && !d.may_carry_secrets && d.reason == NULL &&
 	      !d.may_pass_placeholders);
 	lab_request(&lab, GET "10.2.2.3/");
 	policy_decide(p, &lab.req, &d, NULL);
-	CHECK(d.verdict == POLICY_ALLOW && !d.may_use_private);
+	CHECK(d.verdict == POLICY_ALLOW && !d.may_use_private && d.named_bits < 96 + 8);
 	lab_request(&lab, GET "host.cloister.internal/");
 	policy_decide(p, &lab.req, &d, NULL);
 	CHECK(d.may_use_private);

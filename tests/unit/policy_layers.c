@@ -243,6 +243,8 @@ expect(struct policy *const *alone, unsigned n, struct policy_request req,
 		ret_want->must_look |= all[i].must_look;
 		ret_want->may_carry_secrets &= all[i].may_carry_secrets;
 		ret_want->may_use_private &= all[i].may_use_private;
+		if (all[i].named_bits < ret_want->named_bits)
+			ret_want->named_bits = all[i].named_bits;
 		ret_want->may_pass_placeholders &= all[i].may_pass_placeholders;
 		if (all[i].upload_max < ret_want->upload_max)
 			ret_want->upload_max = all[i].upload_max;
@@ -256,7 +258,7 @@ same(const struct policy_decision *a, const struct policy_decision *b)
 	       a->layer == b->layer && strcmp(a->reason != NULL ? a->reason : "",
 	                                      b->reason != NULL ? b->reason : "") == 0 &&
 	       a->may_carry_secrets == b->may_carry_secrets && a->must_look == b->must_look &&
-	       a->may_use_private == b->may_use_private &&
+	       a->may_use_private == b->may_use_private && a->named_bits == b->named_bits &&
 	       a->may_pass_placeholders == b->may_pass_placeholders && a->upload_max == b->upload_max &&
 	       a->too_large == b->too_large;
 }

@@ -128,22 +128,44 @@ TEST(address_allows)
 {
 	static const struct {
 		const char *text;
-		bool private, named, want;
+		bool private;
+		unsigned bits;
+		bool want;
 	} cases[] = {
-		{ "1.1.1.1",          false, false, true },
-		{ "1.1.1.1",          true,  true,  true },
-		{ "10.0.0.1",         false, false, false },
-		{ "10.0.0.1",         false, true,  false },
-		{ "10.0.0.1",         true,  false, true },
-		{ "169.254.169.254",  true,  false, false },
-		{ "169.254.169.254",  false, true,  false },
-		{ "169.254.169.254",  true,  true,  true },
-		{ "198.18.0.5",       false, false, false },
-		{ "198.18.0.5",       true,  false, true },
-		{ "203.0.113.9",      false, true,  false },
-		{ "203.0.113.9",      true,  true,  true },
-		{ "0.0.0.0",          true,  true,  false },
-		{ "::ffff:127.0.0.1", false, false, false },
+		{ "1.1.1.1",          false, 0,       true },
+		{ "1.1.1.1",          true,  128,     true },
+		{ "10.0.0.1",         false, 0,       false },
+		{ "10.0.0.1",         false, 96,      false },
+		{ "10.0.0.1",         false, 96 + 7,  false },
+		{ "10.0.0.1",         false, 96 + 8,  true },
+		{ "10.0.0.1",         true,  0,       true },
+		{ "169.254.169.254",  true,  0,       false },
+		{ "169.254.169.254",  true,  96 + 8,  false },
+		{ "169.254.169.254",  false, 96 + 16, true },
+		{ "100.100.100.200",  false, 96 + 31, false },
+		{ "100.100.100.200",  false, 128,     true },
+		{ "172.16.0.1",       false, 96 + 8,  false },
+		{ "172.16.0.1",       false, 96 + 12, true },
+		{ "198.18.0.5",       false, 0,       false },
+		{ "198.18.0.5",       true,  0,       true },
+		{ "198.18.0.5",       false, 96 + 14, false },
+		{ "198.18.0.5",       false, 96 + 15, true },
+		{ "203.0.113.9",      false, 96 + 23, false },
+		{ "203.0.113.9",      false, 128,     true },
+		{ "2001:db8::1",      false, 16,      false },
+		{ "2001:db8::1",      false, 32,      true },
+		{ "fc00::1",          false, 6,       false },
+		{ "fc00::1",          false, 7,       true },
+		{ "fd00:ec2::254",    false, 7,       false },
+		{ "fd00:ec2::254",    false, 32,      true },
+		{ "fe80::1",          true,  7,       false },
+		{ "64:ff9b::a00:1",   false, 96,      false },
+		{ "64:ff9b::a00:1",   false, 104,     true },
+		{ "2002:a00:1::",     false, 16,      false },
+		{ "2002:a00:1::",     false, 24,      true },
+		{ "64:ff9b:1::a9fe:a9fe", false, 127, false },
+		{ "0.0.0.0",          true,  128,     false },
+		{ "::ffff:127.0.0.1", false, 0,       false },
 	};
 	const char *what;
 
@@ -151,8 +173,8 @@ TEST(address_allows)
 		struct address a;
 
 		CHECK(address_parse(cases[i].text, &a));
-		CHECK(address_is_allowed(&a, cases[i].private, cases[i].named, &what) ==
-		      cases[i].want);
+		if (address_is_allowed(&a, cases[i].private, cases[i].bits, &what) != cases[i].want)
+			test_fail(__FILE__, __LINE__, "%s by %u bits: not %d", cases[i].text, cases[i].bits, cases[i].want);
 	}
 	CHECK_STR(what, "loopback");
 }
