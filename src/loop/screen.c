@@ -111,12 +111,36 @@ take_sequence(struct screen *s, unsigned char last)
 		s->other_keys = strchr(rest, ';') != NULL ? (unsigned)strtoul(strchr(rest, ';') + 1, NULL, 10) & 3 : 0;
 }
 
+/* Terminals know the controls from U+0080 to U+009F too: as a character of UTF-8, or as a byte that is none.  Returns the
+ * letter that does the same behind an escape; 0: the byte C completes no such control. */
+static unsigned char
+find_control(struct screen *s, unsigned char c)
+{
+	const bool continues = (c & 0xc0) == 0x80 && s->more > 0;
+	const bool is_control = c >= 0x80 && c <= 0x9f && (continues ? s->lead == 0xc2 : true);
+
+	if (continues)
+		s->more--;
+	else
+		s->more = c >= 0xf0 && c <= 0xf4 ? 3 : c >= 0xe0 && c < 0xf0 ? 2 : c >= 0xc2 && c < 0xe0 ? 1 : 0;
+	if (!continues)
+		s->lead = c;
+	return is_control ? c - 0x40 : 0;
+}
+
 void
 screen_watch(struct screen *s, const unsigned char *data, size_t len)
 {
-	for (size_t i = 0; i < len; i++)
-		if (take(s, data[i]) == PART_SEQUENCE)
+	for (size_t i = 0; i < len; i++) {
+		const unsigned char control = find_control(s, data[i]);
+
+		if (control != 0) {
+			(void)take(s, 033);
+			(void)take(s, control);
+		} else if (take(s, data[i]) == PART_SEQUENCE) {
 			take_sequence(s, data[i]);
+		}
+	}
 }
 
 __attribute__((format(printf, 3, 4))) static void

@@ -18,6 +18,7 @@ struct screen {                         /* all zero at the beginning of a stream
 	unsigned keyboards[SCREEN_KEYBOARDS_MAX];
 	size_t n_keyboards;
 	unsigned other_keys;
+	unsigned char lead, more;       /* of a character of UTF-8: its first byte, and how many are to come */
 };
 
 /* Follows LEN bytes of output. */
