@@ -11,9 +11,9 @@
 #include "base/own.h"
 #include "base/spawn.h"
 #include "boundary/boundary.h"
+#include "cell/cell_call.h"
 #include "cell/cell_control.h"
 #include "cell/cell_exec_error.h"
-#include "ipc/control_channel.h"
 #include "ipc/init_channel.h"
 
 static void
@@ -35,16 +35,12 @@ check_end(void *arg)
 /* ---- answers of the supervisor ---- */
 
 static void
-take_started(struct exec *exec, struct ipc_message *message)
+take_started(struct exec *exec, struct cell_answer *answer)
 {
-	uint32_t error;
-
-	if (buf_get_u32(&message->body, &error) < 0)
-		(void)err_set(&exec->err, EBADMSG, "the cell's supervisor is of another version");
-	else if (error != 0)
-		exec->status = cell_explain_exec_error(exec->cell, exec->argv[0], (int)error, &exec->err);
+	if (answer->number != 0)
+		exec->status = cell_explain_exec_error(exec->cell, exec->argv[0], (int)answer->number, &exec->err);
 	else if (exec->tty)
-		(void)stdio_carry_terminal(&exec->stdio, ipc_take_fd(message, 0), exec->clipboard, &exec->err);
+		(void)stdio_carry_terminal(&exec->stdio, ipc_take_fd(&answer->message, 0), exec->clipboard, &exec->err);
 	if (exec->err.code != 0)
 		loop_quit(exec->loop);
 	else if (exec->started != NULL)
@@ -78,26 +74,22 @@ static void
 cell_ready(void *arg, uint32_t events)
 {
 	struct exec *exec = arg;
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	const char *text;
-	uint32_t number;
+	OWN(cell_answer_free) struct cell_answer answer;
+	int r = cell_call_receive(exec->source.fd, &answer, &exec->err);
 
 	(void)events;
-	if (ipc_receive(exec->source.fd, &message, &exec->err) < 0) {
+	if (r < 0 && r != -EBADMSG)
 		explain_hang_up(exec);
-	} else if (message.type == CONTROL_STARTED) {
-		take_started(exec, &message);
-	} else if (message.type == CONTROL_EXITED && buf_get_u32(&message.body, &number) == 0) {
-		take_exited(exec, (int)number);
-	} else if (message.type == CONTROL_SAYS && buf_get_str(&message.body, &text) == 0) {
-		if (exec->says != NULL)
-			exec->says(exec, text);
-	} else if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &number) == 0 &&
-	           buf_get_str(&message.body, &text) == 0) {
-		fail(exec, (int)number, text);
-	} else {
+	else if (r < 0 || answer.kind == CELL_ANSWER_ENDED)
 		fail(exec, EBADMSG, "the cell's supervisor is of another version");
-	}
+	else if (answer.kind == CELL_ANSWER_STARTED)
+		take_started(exec, &answer);
+	else if (answer.kind == CELL_ANSWER_EXITED)
+		take_exited(exec, (int)answer.number);
+	else if (answer.kind == CELL_ANSWER_REFUSED)
+		fail(exec, (int)answer.number, answer.text);
+	else if (exec->says != NULL)
+		exec->says(exec, answer.text);
 }
 
 /* ---- requests ---- */
@@ -106,14 +98,11 @@ static void
 caught(void *arg, const struct signalfd_siginfo *info)
 {
 	struct exec *exec = arg;
-	OWN(buf_free) struct buf message = {0};
 
-	if (info->ssi_signo == SIGWINCH) {
+	if (info->ssi_signo == SIGWINCH)
 		stdio_resize(&exec->stdio);
-		return;
-	}
-	steer_put(&message, &(struct steer_request){ .verb = VERB_SIGNAL, .n = { info->ssi_signo } });
-	(void)ipc_send(exec->source.fd, &message, NULL, 0, NULL);
+	else
+		cell_call_signal(exec->source.fd, (int)info->ssi_signo);
 }
 
 static int
@@ -132,13 +121,9 @@ catch_signals(struct exec *exec, struct err *err)
 static void
 resize(void *arg, unsigned rows, unsigned columns)
 {
-	struct exec *exec = arg;
-	OWN(buf_free) struct buf message;
+	const struct exec *exec = arg;
 
-	ipc_begin(&message, CONTROL_RESIZE);
-	buf_put_u32(&message, rows);
-	buf_put_u32(&message, columns);
-	(void)ipc_send(exec->source.fd, &message, NULL, 0, NULL);
+	cell_call_resize(exec->source.fd, rows, columns);
 }
 
 static int
@@ -146,7 +131,7 @@ send_exec(struct exec *exec, struct err *err)
 {
 	const struct boundary *boundary = boundary_find(exec->cell->boundary, err);
 	struct winsize size = { .ws_row = (unsigned short)exec->rows, .ws_col = (unsigned short)exec->columns };
-	OWN(buf_free) struct buf message = {0};
+	struct cell_call call = { .cwd = exec->cwd, .argv = exec->argv, .env = exec->env };
 	const bool tty = exec->tty;
 	int inside[3], r = boundary == NULL ? -EINVAL : stdio_open(&exec->stdio, tty, inside, err);
 
@@ -156,14 +141,10 @@ send_exec(struct exec *exec, struct err *err)
 		boundary->give_to_agent(inside[i], exec->entry.slot, exec->cell);
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
-	steer_put(&message, &(struct steer_request){ .verb = VERB_EXEC });
-	buf_put_u32(&message, tty ? INIT_TTY : 0);
-	buf_put_u32(&message, size.ws_row);
-	buf_put_u32(&message, size.ws_col);
-	buf_put_str(&message, exec->cwd);
-	buf_put_strv(&message, exec->argv);
-	buf_put_strv(&message, exec->env);
-	r = ipc_send(exec->source.fd, &message, tty ? &inside[2] : inside, tty ? (inside[2] >= 0 ? 1 : 0) : 3, err);
+	call.flags = tty ? INIT_TTY : 0;
+	call.rows = size.ws_row;
+	call.columns = size.ws_col;
+	r = cell_call_exec(exec->source.fd, &call, tty ? &inside[2] : inside, tty ? (inside[2] >= 0 ? 1 : 0) : 3, err);
 	for (int i = 0; i < 3; i++)
 		closep(&inside[i]);
 	return r;

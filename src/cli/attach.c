@@ -16,9 +16,9 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "cell/cell_call.h"
 #include "cell/cell_control.h"
 #include "cli/cli.h"
-#include "ipc/control_channel.h"
 #include "loop/detach.h"
 #include "loop/loop.h"
 #include "loop/screen.h"
@@ -129,75 +129,72 @@ check_end(void *arg)
 }
 
 static void
-send_size(struct attach *a, unsigned rows, unsigned columns)
-{
-	OWN(buf_free) struct buf message = {0};
-
-	steer_put(&message, &(struct steer_request){ .verb = VERB_ATTACH, .n = { rows, columns } });
-	(void)ipc_send(a->source.fd, &message, NULL, 0, NULL);
-}
-
-static void
 resize(void *arg, unsigned rows, unsigned columns)
 {
 	struct attach *a = arg;
 
 	/* The size of the first request is in force. */
 	if (a->joined)
-		send_size(a, rows, columns);
+		cell_call_attach(a->source.fd, rows, columns);
 }
 
 static void
-take_terminal(struct attach *a, struct ipc_message *message)
+take_terminal(struct attach *a, struct cell_answer *answer)
 {
-	uint32_t error;
-	uint64_t log_size;
-
-	if (message->n_fds != 1 || buf_get_u32(&message->body, &error) < 0 || buf_get_u64(&message->body, &log_size) < 0)
+	if (answer->message.n_fds != 1 || !answer->has_log)
 		(void)err_set(&a->err, EBADMSG, "the cell's supervisor is of another version");
 	else {
 		a->stdio.detach = &a->detach;
 		a->stdio.screen = &a->screen;
-		(void)stdio_carry_terminal(&a->stdio, ipc_take_fd(message, 0), a->clipboard, &a->err);
+		(void)stdio_carry_terminal(&a->stdio, ipc_take_fd(&answer->message, 0), a->clipboard, &a->err);
 		a->joined = true;
 		/* Nothing of the new output is copied before the loop goes on. */
-		show_before(a, log_size);
+		show_before(a, answer->log_size);
 	}
 	if (a->err.code != 0)
 		loop_quit(a->loop);
 }
 
 static void
+take_end(struct attach *a, const struct cell_answer *answer)
+{
+	a->status = answer->number;
+	snprintf(a->cause, sizeof(a->cause), "%s", answer->text);
+	a->ended = true;
+	loop_unwatch(a->loop, &a->source);
+	check_end(a);
+}
+
+static void
+fail(struct attach *a, int code, const char *text)
+{
+	(void)err_set(&a->err, code, "%s", text);
+	loop_quit(a->loop);
+}
+
+static void
 supervisor_ready(void *arg, uint32_t events)
 {
 	struct attach *a = arg;
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	const char *text;
-	uint32_t number;
+	OWN(cell_answer_free) struct cell_answer answer;
+	int r = cell_call_receive(a->source.fd, &answer, &a->err);
 
 	(void)events;
-	if (ipc_receive(a->source.fd, &message, &a->err) < 0) {
+	if (r < 0 && r != -EBADMSG) {
 		(void)err_set(&a->err, EPIPE, "cell %s has no supervisor any more", a->entry.id);
 		loop_quit(a->loop);
-	} else if (message.type == CONTROL_STARTED) {
-		take_terminal(a, &message);
-	} else if (message.type == CONTROL_SAYS && buf_get_str(&message.body, &text) == 0) {
-		fputs("cloister: ", stderr);
-		text_print_safe(stderr, text, strlen(text), false);
-		fputs("\r\n", stderr);
-	} else if (message.type == CONTROL_ENDED && buf_get_u32(&message.body, &a->status) == 0 &&
-	           buf_get_str(&message.body, &text) == 0) {
-		snprintf(a->cause, sizeof(a->cause), "%s", text);
-		a->ended = true;
-		loop_unwatch(a->loop, &a->source);
-		check_end(a);
-	} else if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &number) == 0 &&
-	           buf_get_str(&message.body, &text) == 0) {
-		(void)err_set(&a->err, (int)number, "%s", text);
-		loop_quit(a->loop);
+	} else if (r < 0 || answer.kind == CELL_ANSWER_EXITED) {
+		fail(a, EBADMSG, "the cell's supervisor is of another version");
+	} else if (answer.kind == CELL_ANSWER_STARTED) {
+		take_terminal(a, &answer);
+	} else if (answer.kind == CELL_ANSWER_ENDED) {
+		take_end(a, &answer);
+	} else if (answer.kind == CELL_ANSWER_REFUSED) {
+		fail(a, (int)answer.number, answer.text);
 	} else {
-		(void)err_set(&a->err, EBADMSG, "the cell's supervisor is of another version");
-		loop_quit(a->loop);
+		fputs("cloister: ", stderr);
+		text_print_safe(stderr, answer.text, strlen(answer.text), false);
+		fputs("\r\n", stderr);
 	}
 }
 
@@ -250,7 +247,7 @@ run(struct attach *a, int socket)
 	a->stdio.resize = resize;
 	a->stdio.arg = a;
 	a->source = (struct loop_source){ .ready = supervisor_ready, .arg = a, .fd = socket };
-	send_size(a, size.ws_row, size.ws_col);
+	cell_call_attach(socket, size.ws_row, size.ws_col);
 	if (catch_signals(a) == 0 && loop_watch(a->loop, &a->source, EPOLLIN, &a->err) == 0)
 		(void)loop_run(a->loop, &a->err);
 }

@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/own.h"
 #include "boundary/boundary.h"
+#include "cell/cell_call.h"
 #include "cell/cell_control.h"
 #include "cell/cell_dirs.h"
 #include "ipc/control_channel.h"
@@ -54,11 +54,12 @@ make_pipes(struct inside *s, int theirs[3], struct err *err)
 	return 0;
 }
 
-static void
-put_env(struct buf *message, char *const *agents, char *const *more)
+/* The agent's environment, in which MORE goes first.  The caller frees the list alone. */
+static char **
+join_env(char *const *agents, char *const *more)
 {
+	char **all = calloc(strv_len(agents) + (more != NULL ? strv_len(more) : 0) + 1, sizeof(char *));
 	size_t n = 0;
-	OWN(freep) char **all = calloc(strv_len(agents) + (more != NULL ? strv_len(more) : 0) + 1, sizeof(char *));
 
 	for (; all != NULL && *agents != NULL; agents++) {
 		size_t len = strcspn(*agents, "=") + 1, i = 0;
@@ -70,26 +71,21 @@ put_env(struct buf *message, char *const *agents, char *const *more)
 	}
 	for (; all != NULL && more != NULL && *more != NULL; more++)
 		all[n++] = *more;
-	buf_put_strv(message, all != NULL ? all : (char *[]){ NULL });
+	return all;
 }
 
 static int
 ask(int socket, const struct inside_order *order, const struct cell_spec *spec, const int *fds, size_t n_fds,
     struct err *err)
 {
-	OWN(buf_free) struct buf message = {0};
+	OWN(freep) char **env = join_env(spec->env, order->env);
 
-	steer_put(&message, &(struct steer_request){ .verb = VERB_EXEC });
-	buf_put_u32(&message, order->tty ? INIT_TTY : order->own ? INIT_OWN : 0);
-	buf_put_u32(&message, order->rows);
-	buf_put_u32(&message, order->columns);
-	buf_put_str(&message, order->cwd != NULL ? order->cwd : spec->cwd);
-	buf_put_strv(&message, order->argv);
-	put_env(&message, spec->env, order->env);
-	buf_put_str(&message, order->by);
-	if (buf_failed(&message))
-		return err_set(err, E2BIG, "the command and its environment are over %d KiB", IPC_MESSAGE_MAX / 1024);
-	return ipc_send(socket, &message, fds, n_fds, err);
+	if (env == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	return cell_call_exec(socket, &(struct cell_call){
+		.flags = order->tty ? INIT_TTY : order->own ? INIT_OWN : 0, .rows = order->rows, .columns = order->columns,
+		.cwd = order->cwd != NULL ? order->cwd : spec->cwd, .argv = order->argv, .env = env, .by = order->by,
+	}, fds, n_fds, err);
 }
 
 static int
@@ -174,20 +170,15 @@ refuse(struct inside *s, int error)
 }
 
 static void
-take_started(struct inside *s, struct ipc_message *message)
+take_started(struct inside *s, struct cell_answer *answer)
 {
-	uint32_t error;
 	int terminal;
 
-	if (buf_get_u32(&message->body, &error) < 0) {
-		lose(s, EBADMSG, "the cell's supervisor is of another version");
+	if (answer->number != 0) {
+		refuse(s, (int)answer->number);
 		return;
 	}
-	if (error != 0) {
-		refuse(s, (int)error);
-		return;
-	}
-	terminal = s->tty ? ipc_take_fd(message, 0) : -1;
+	terminal = s->tty ? ipc_take_fd(&answer->message, 0) : -1;
 	if (s->tty) {
 		s->to = terminal < 0 ? 0 : fcntl(terminal, F_DUPFD_CLOEXEC, 3);
 		s->from[INSIDE_OUT] = terminal < 0 ? 0 : terminal;
@@ -212,25 +203,21 @@ static void
 ready(void *arg, uint32_t events)
 {
 	struct inside *s = arg;
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	const char *text;
-	uint32_t number;
-
-	int r = ipc_receive(s->source.fd, &message, NULL);
+	OWN(cell_answer_free) struct cell_answer answer;
+	int r = cell_call_receive(s->source.fd, &answer, NULL);
 
 	(void)events;
 	if (r == -EAGAIN)
 		return;
-	if (r < 0)
+	if (r < 0 && r != -EBADMSG)
 		lose(s, EALREADY, "the cell has ended");
-	else if (message.type == CONTROL_STARTED && !s->has_started)
-		take_started(s, &message);
-	else if (message.type == CONTROL_EXITED && s->has_started && buf_get_u32(&message.body, &number) == 0)
-		take_exited(s, (int)number);
-	else if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &number) == 0 &&
-	         buf_get_str(&message.body, &text) == 0)
-		lose(s, (int)number, text);
-	else if (message.type != CONTROL_SAYS)
+	else if (r == 0 && answer.kind == CELL_ANSWER_STARTED && !s->has_started)
+		take_started(s, &answer);
+	else if (r == 0 && answer.kind == CELL_ANSWER_EXITED && s->has_started)
+		take_exited(s, (int)answer.number);
+	else if (r == 0 && answer.kind == CELL_ANSWER_REFUSED)
+		lose(s, (int)answer.number, answer.text);
+	else if (r < 0 || answer.kind != CELL_ANSWER_SAYS)
 		lose(s, EBADMSG, "the cell's supervisor is of another version");
 }
 
@@ -249,27 +236,20 @@ inside_watch(struct inside *s, struct loop *loop, struct err *err)
 void
 inside_signal(struct inside *s, int number)
 {
-	OWN(buf_free) struct buf message = {0};
-
-	if (s->has_ended)
-		return;
-	steer_put(&message, &(struct steer_request){ .verb = VERB_SIGNAL, .n = { (uint64_t)number } });
-	(void)ipc_send(s->source.fd, &message, NULL, 0, NULL);
+	if (!s->has_ended)
+		cell_call_signal(s->source.fd, number);
 }
 
 void
 inside_resize(struct inside *s, unsigned rows, unsigned columns)
 {
 	const struct winsize size = { .ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns };
-	OWN(buf_free) struct buf message = {0};
 
 	if (s->has_ended || !s->tty || s->from[INSIDE_OUT] <= 0)
 		return;
 	/* A socket may stand for the terminal. */
-	if (ioctl(s->from[INSIDE_OUT], TIOCSWINSZ, &size) == 0)
-		return;
-	steer_put(&message, &(struct steer_request){ .verb = VERB_RESIZE, .n = { rows, columns } });
-	(void)ipc_send(s->source.fd, &message, NULL, 0, NULL);
+	if (ioctl(s->from[INSIDE_OUT], TIOCSWINSZ, &size) < 0)
+		cell_call_resize(s->source.fd, rows, columns);
 }
 
 ssize_t
