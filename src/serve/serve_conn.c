@@ -51,7 +51,7 @@ lose_request(struct serve_conn *c)
 		return;
 	c->request = NULL;
 	q->conn = NULL;
-	q->is_gone = true;
+	__atomic_store_n(&q->is_gone, true, __ATOMIC_RELAXED);
 	if (c->step == STEP_STREAMS) {
 		c->way->server->stats.streams--;
 		q->gone(q);

@@ -5,16 +5,15 @@
  * are an agent's; the commands make them safe to print. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/exe.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
 #include "cell/cell_dirs.h"
@@ -22,6 +21,7 @@
 
 #define OUTPUT_MAX (16u << 20)
 #define NOTE_MAX (64u * 1024)
+#define GONE_MS 500                     /* how soon a client is missed */
 #define PATHS_MAX 1000
 #define WORDS_MAX (PATHS_MAX + 8)
 
@@ -33,6 +33,7 @@ struct command {
 	bool cut;                       /* there was more of it */
 	char *note;                     /* standard error, without "cloister: "; NULL: none */
 	int status;
+	const struct serve_request *shows;      /* it changes nothing, and is only for this request; NULL: it must end */
 };
 
 static void
@@ -49,69 +50,94 @@ add_word(struct command *cmd, const char *word)
 		cmd->argv[cmd->n++] = (char *)(uintptr_t)word;
 }
 
-/* What is over OUTPUT_MAX is read, and dropped: a command that writes must not be stopped by it. */
+/* What is over a maximum is read, and dropped: a command that writes must not be stopped by it. */
 static void
-read_output(struct command *cmd, int fd)
+read_some(int *fd, struct buf *to, size_t max, bool *ret_cut)
 {
 	char data[16 * 1024];
-	ssize_t n;
+	ssize_t n = read(*fd, data, sizeof(data));
 
-	while ((n = read(fd, data, sizeof(data))) != 0) {
-		if (n < 0 && errno != EINTR)
+	if (n < 0 && errno == EINTR)
+		return;
+	if (n <= 0) {
+		close(*fd);
+		*fd = -1;
+		return;
+	}
+	*ret_cut |= to->len + (size_t)n > max;
+	if (!*ret_cut)
+		buf_put(to, data, (size_t)n);
+}
+
+/* Until the command has closed both.  Nobody needs the output of a command that only shows something, once the client
+ * has hung up: PID is ended. */
+static void
+read_all(struct command *cmd, int fds[2], struct buf *notes, pid_t pid)
+{
+	struct pollfd waits[2];
+	bool cut = false;
+
+	while (fds[0] >= 0 || fds[1] >= 0) {
+		for (int i = 0; i < 2; i++)
+			waits[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+		if (poll(waits, 2, GONE_MS) < 0 && errno != EINTR)
 			return;
-		if (n > 0 && !cmd->cut && cmd->output.len + (size_t)n > OUTPUT_MAX)
-			cmd->cut = true;
-		if (n > 0 && !cmd->cut)
-			buf_put(&cmd->output, data, (size_t)n);
+		if (cmd->shows != NULL && __atomic_load_n(&cmd->shows->is_gone, __ATOMIC_RELAXED))
+			(void)kill(pid, SIGTERM);
+		if (waits[0].fd >= 0 && waits[0].revents != 0)
+			read_some(&fds[0], &cmd->output, OUTPUT_MAX, &cmd->cut);
+		if (waits[1].fd >= 0 && waits[1].revents != 0)
+			read_some(&fds[1], notes, NOTE_MAX, &cut);
 	}
 }
 
+/* The lines of TEXT without "cloister: "; the caller owns them.  NULL: there are none. */
 static char *
-read_note(int fd)
+make_note(const struct buf *text)
 {
 	static const char prefix[] = "cloister: ";
-	char *text = NULL, *out;
-	size_t len = 0, n = 0;
+	OWN(freep) char *lines = text->len == 0 ? NULL : strndup((const char *)text->data, text->len);
+	char *out = lines == NULL ? NULL : calloc(1, text->len + 1);
+	size_t n = 0;
 
-	if (read_whole(fd, NOTE_MAX, &text, &len, NULL) < 0 || len == 0) {
-		free(text);
-		return NULL;
-	}
-	out = calloc(1, len + 1);
-	for (char *rest = NULL, *line = strtok_r(text, "\n", &rest); out != NULL && line != NULL;
+	for (char *rest = NULL, *line = out == NULL ? NULL : strtok_r(lines, "\n", &rest); line != NULL;
 	     line = strtok_r(NULL, "\n", &rest)) {
 		if (strncmp(line, prefix, sizeof(prefix) - 1) == 0)
 			line += sizeof(prefix) - 1;
-		n += (size_t)snprintf(out + n, len + 1 - n, "%s%s", n > 0 ? "\n" : "", line);
+		n += (size_t)snprintf(out + n, text->len + 1 - n, "%s%s", n > 0 ? "\n" : "", line);
 	}
-	free(text);
 	return out;
 }
 
 static int
 run(struct command *cmd, struct err *err)
 {
-	OWN(closep) int notes = memfd_create("notes", MFD_CLOEXEC), in = -1;
+	OWN(buf_free) struct buf notes = BUF(NOTE_MAX);
+	int out[2] = { -1, -1 }, error[2] = { -1, -1 }, ours[2];
 	char path[PATH_MAX];
-	int ends[2];
-	pid_t pid;
-	int r = exe_find_cloister(path, err);
+	pid_t pid = exe_find_cloister(path, err);
 
-	if (r < 0)
-		return r;
-	if (notes < 0 || pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, "cannot start a command");
-	in = ends[0];
-	buf_init(&cmd->output, OUTPUT_MAX);
-	pid = spawn_start(&(struct spawn){ .argv = cmd->argv, .path = path, .cwd = "/", .n_fds = 3,
-		.fds = (struct spawn_fd[]){ { SPAWN_NULL, STDIN_FILENO }, { ends[1], STDOUT_FILENO },
-		{ notes, STDERR_FILENO } }, .flags = SPAWN_APART }, NULL, err);
-	close(ends[1]);
 	if (pid < 0)
 		return pid;
-	read_output(cmd, in);
+	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(error, O_CLOEXEC) < 0)
+		pid = err_errno(err, "cannot start a command");
+	buf_init(&cmd->output, OUTPUT_MAX);
+	if (pid == 0)
+		pid = spawn_start(&(struct spawn){ .argv = cmd->argv, .path = path, .cwd = "/", .n_fds = 3,
+			.fds = (struct spawn_fd[]){ { SPAWN_NULL, STDIN_FILENO }, { out[1], STDOUT_FILENO },
+			{ error[1], STDERR_FILENO } }, .flags = SPAWN_APART }, NULL, err);
+	closep(&out[1]);
+	closep(&error[1]);
+	ours[0] = out[0];
+	ours[1] = error[0];
+	if (pid > 0)
+		read_all(cmd, ours, &notes, pid);
+	closep(&ours[0]);
+	closep(&ours[1]);
+	if (pid < 0)
+		return pid;
 	cmd->status = spawn_await(pid, err);
-	cmd->note = read_note(notes);
+	cmd->note = make_note(&notes);
 	return cmd->status < 0 ? cmd->status : 0;
 }
 
@@ -157,6 +183,7 @@ api_changes_list(struct api_call *c)
 	if (find_cell(c) < 0)
 		return -EINVAL;
 	begin(&cmd, "diff", "--json", c->id);
+	cmd.shows = c->q;
 	if (run(&cmd, &c->err) < 0)
 		return api_fail(c);
 	if (cmd.cut)
@@ -182,6 +209,7 @@ api_changes_diff(struct api_call *c)
 	if (find_cell(c) < 0)
 		return -EINVAL;
 	begin(&cmd, "diff", NULL, c->id);
+	cmd.shows = c->q;
 	if (path != NULL)
 		add_word(&cmd, path);
 	if (run(&cmd, &c->err) < 0)

@@ -3,13 +3,15 @@ import http.client
 import json
 import os
 import re
+import signal
 import stat
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from operators import SECONDS, TREE
-from service import Service
+from operators import SECONDS, TREE, wait_until
+from service import Service, connect
 
 pytestmark = pytest.mark.parametrize("who", ["user"])
 
@@ -247,8 +249,8 @@ def test_with_and_without_tls_at_one_port(operator):
 
 def test_changes_are_for_operators(plain, operator):
     """The same guards as for other changes, and the same checks as for `cloister apply`."""
-    work = operator.folder("work", {"a": "1\n"})
-    operator.sh(f"echo 2 >{work}/a; mkdir {work}/.vscode; echo x >{work}/.vscode/tasks.json", "-w", work, "--name", "coder").ok()
+    work = operator.folder("work", {"a": "1\n", "b  (held back)": "1\n"})
+    operator.sh(f"echo 2 >{work}/a; echo 2 >'{work}/b  (held back)'; mkdir {work}/.vscode; echo x >{work}/.vscode/tasks.json", "-w", work, "--name", "coder").ok()
     browser = Browser(plain)
     browser.login(token=token_of(operator)).ok()
     path = "/v1/cells/coder/changes"
@@ -276,6 +278,34 @@ def test_changes_are_for_operators(plain, operator):
     assert len(browser.get("/v1/traffic?minutes=10&buckets=5").ok()["thefts"]) == 5
     told = operator.cloister("audit", "show", "--operator").ok()
     assert '"peer":"token operator","type":"changes.discard"' in told and '"type":"changes.discarded"' in told
+
+
+def test_a_diff_ends_with_its_client(plain, operator):
+    """A command that only shows something is ended when nobody waits for it any more."""
+    cell = operator.detach("-w", operator.folder("work", {"a": "1\n"}), "--", "sleep", "1000")
+    supervisor = operator.cell(cell)["supervisor"]
+
+    def diffs():
+        return [int(pid) for task in Path(f"/proc/{plain.process.pid}/task").iterdir()
+                for pid in (task / "children").read_text().split() if b"diff" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def is_asked_to_end(pid):
+        found = re.search(r"ShdPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+        return int(found[1], 16) >> (signal.SIGTERM - 1) & 1
+    # It waits for a supervisor that does not answer, long enough to be stopped itself.
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        client = connect(plain.socket)
+        client.sendall(f"GET /v1/cells/{cell}/changes/diff HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        wait_until(diffs, "the command")
+        (pid,) = diffs()
+        os.kill(pid, signal.SIGSTOP)
+        client.close()
+        wait_until(lambda: is_asked_to_end(pid), "its end")
+        os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: not diffs(), "that it is gone")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
 
 
 # ---- what others cannot do
