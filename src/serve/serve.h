@@ -91,6 +91,7 @@ struct serve_request {
 	bool is_tls;                            /* it came over TLS */
 	bool is_head;                           /* HEAD: answered as GET, without the body */
 	bool is_gone;                           /* nobody waits for the response any more */
+	bool is_leaving;                        /* the client has closed its side, and may have hung up; atomic */
 	/* For the handler; called for a stream only. */
 	void *app;
 	void (*writable)(struct serve_request *q);

@@ -51,7 +51,8 @@ lose_request(struct serve_conn *c)
 		return;
 	c->request = NULL;
 	q->conn = NULL;
-	__atomic_store_n(&q->is_gone, true, __ATOMIC_RELAXED);
+	q->is_gone = true;
+	__atomic_store_n(&q->is_leaving, true, __ATOMIC_RELAXED);
 	if (c->step == STEP_STREAMS) {
 		c->way->server->stats.streams--;
 		q->gone(q);
@@ -373,6 +374,8 @@ take_end(struct serve_conn *c)
 {
 	c->ended = true;
 	conn_pause_reading(&c->conn);
+	if (c->step == STEP_ASKED)
+		__atomic_store_n(&c->request->is_leaving, true, __ATOMIC_RELAXED);
 	/* A client that waits for a response may have sent all it will send; a client that follows
 	 * a stream has no reason to close its side. */
 	if (c->step != STEP_ASKED && c->step != STEP_ANSWERS &&

@@ -82,7 +82,7 @@ read_all(struct command *cmd, int fds[2], struct buf *notes, pid_t pid)
 			waits[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
 		if (poll(waits, 2, GONE_MS) < 0 && errno != EINTR)
 			return;
-		if (cmd->shows != NULL && __atomic_load_n(&cmd->shows->is_gone, __ATOMIC_RELAXED))
+		if (cmd->shows != NULL && __atomic_load_n(&cmd->shows->is_leaving, __ATOMIC_RELAXED))
 			(void)kill(pid, SIGTERM);
 		if (waits[0].fd >= 0 && waits[0].revents != 0)
 			read_some(&fds[0], &cmd->output, OUTPUT_MAX, &cmd->cut);

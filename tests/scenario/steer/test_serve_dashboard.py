@@ -254,7 +254,8 @@ def test_changes_are_for_operators(plain, operator):
     browser = Browser(plain)
     browser.login(token=token_of(operator)).ok()
     path = "/v1/cells/coder/changes"
-    assert {c["path"]: c["held"] for c in browser.get(path).ok()["changes"] if c["type"] == "file"} == {"a": False, ".vscode/tasks.json": True}
+    assert {c["path"]: c["held"] for c in browser.get(path).ok()["changes"] if c["type"] == "file"} == {
+        "a": False, "b  (held back)": False, ".vscode/tasks.json": True}
     assert "-1\n+2\n" in browser.get(f"{path}/diff?path=a").ok()["text"]
     browser.get(f"{path}/diff?path=nosuch").error(409, "refused", "changed nothing")
     browser.get("/v1/cells/nosuch/changes").error(404, "not_found")
@@ -262,9 +263,10 @@ def test_changes_are_for_operators(plain, operator):
         browser.ask("POST", f"{path}/{verb}", headers={"X-Cloister-Csrf": None}).error(403, "csrf")
         plain.post(f"{path}/{verb}", socket=plain.agents).error(404, "not_found")
     browser.ask("POST", f"{path}/apply", json.dumps({"path": "a"})).error(400, "invalid", "did you mean 'paths'")
-    (work / "a").write_text("3\n")
+    for name in ("a", "b  (held back)"):
+        (work / name).write_text("3\n")
     done = browser.ask("POST", f"{path}/apply").ok()
-    assert (done["applied"], done["held"] > 0, done["conflicts"], done["complete"]) == (0, True, 1, False) and "changed here" in done["note"]
+    assert (done["applied"], done["held"] > 0, done["conflicts"], done["complete"]) == (0, True, 2, False) and "changed here" in done["note"]
     assert (work / "a").read_text() == "3\n"
     done = browser.ask("POST", f"{path}/apply", json.dumps({"paths": ["a"], "force": True})).ok()
     assert (done["applied"], done["conflicts"]) == (1, 0) and (work / "a").read_text() == "2\n"
