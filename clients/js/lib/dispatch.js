@@ -1,4 +1,5 @@
 // dispatch.js - one dispatch: its events as they come, and its results.
+import { Awaited } from './awaited.js';
 import { CloisterError } from './error.js';
 import { follow } from './events.js';
 import { DispatchResult } from './result.js';
@@ -10,7 +11,7 @@ import { path } from './transport.js';
  * one likes: each time from the first. Awaiting the dispatch itself gives a DispatchResult once it
  * is over.
  */
-export class Dispatch {
+export class Dispatch extends Awaited {
   #transport;
   #begun;
   #signal;
@@ -18,6 +19,7 @@ export class Dispatch {
 
   /** `begun` is what POST /v1/dispatches answered, or will. */
   constructor(transport, begun, signal) {
+    super();
     this.#transport = transport;
     this.#begun = begun;
     this.#signal = signal;
@@ -53,18 +55,6 @@ export class Dispatch {
       const [stdout, stderr] = await Promise.all([this.stdout, this.stderr]);
       return new DispatchResult(this, { status, resolution, events, output: { stdout, stderr } });
     });
-  }
-
-  then(done, failed) {
-    return this.result.then(done, failed);
-  }
-
-  catch(failed) {
-    return this.result.catch(failed);
-  }
-
-  finally(always) {
-    return this.result.finally(always);
   }
 
   /** How it ended: {state, exit_code, reason, ...}; also if that is not well. */

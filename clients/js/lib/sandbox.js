@@ -1,6 +1,7 @@
 // sandbox.js - a cell that stays: commands, files and ports in it.
 import { randomUUID } from 'node:crypto';
 
+import { Awaited } from './awaited.js';
 import { Client } from './client.js';
 import { CloisterError } from './error.js';
 import { follow, parseEvents } from './events.js';
@@ -55,7 +56,7 @@ export class ExecResult {
  * A command that runs. Iterate over it for its output as it comes, or await it for its ExecResult.
  * Both may be done: what was iterated over is in the result too.
  */
-export class Command {
+export class Command extends Awaited {
   #transport;
   #parts;
   #signal;
@@ -69,6 +70,7 @@ export class Command {
   #result;
 
   constructor(transport, sandbox, { body, input, signal }) {
+    super();
     this.#transport = transport;
     this.#signal = signal;
     this.#parts = ['sandboxes', sandbox, 'exec'];
@@ -139,18 +141,6 @@ export class Command {
       });
     })();
     return this.#result;
-  }
-
-  then(done, failed) {
-    return this.result.then(done, failed);
-  }
-
-  catch(failed) {
-    return this.result.catch(failed);
-  }
-
-  finally(always) {
-    return this.result.finally(always);
   }
 
   async #post(word, { query, ...rest }) {
