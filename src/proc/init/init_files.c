@@ -33,29 +33,37 @@ open_regular(const char *path, int flags, int *ret_fd)
 	return 0;
 }
 
+/* Copies until FROM's end, or *LEFT bytes, of which it takes those that it copies.  Returns an errno. */
+static int
+copy(int from, int to, unsigned long long *left)
+{
+	static char piece[PIECE];
+	ssize_t n = 1;
+
+	while (*left > 0 && (n = read(from, piece, *left < sizeof(piece) ? (size_t)*left : sizeof(piece))) > 0) {
+		if (write_all(to, piece, (size_t)n, NULL) < 0)
+			return errno;
+		*left -= (unsigned long long)n;
+	}
+	return n < 0 ? errno : 0;
+}
+
 int
 init_own_read(char **argv)
 {
 	unsigned long long left = strtoull(argv[1], NULL, 10);
-	static char piece[PIECE];
 	OWN(closep) int fd = -1;
 	int error = open_regular(argv[0], O_RDONLY, &fd);
 	struct stat st;
-	ssize_t n;
+	char more;
 
 	if (error != 0)
 		return error;
 	/* Before the first byte, if that is possible. */
 	if (fstat(fd, &st) == 0 && st.st_size > 0 && (unsigned long long)st.st_size > left)
 		return EFBIG;
-	while ((n = read(fd, piece, sizeof(piece))) > 0) {
-		if ((unsigned long long)n > left)
-			return EFBIG;
-		left -= (unsigned long long)n;
-		if (write_all(STDOUT_FILENO, piece, (size_t)n, NULL) < 0)
-			return EPIPE;
-	}
-	return n < 0 ? errno : 0;
+	error = copy(fd, STDOUT_FILENO, &left);
+	return error == 0 && left == 0 && read(fd, &more, 1) > 0 ? EFBIG : error;
 }
 
 /* Makes the folders above PATH that are missing. */
@@ -78,22 +86,15 @@ int
 init_own_write(char **argv)
 {
 	unsigned long long left = strtoull(argv[1], NULL, 10);
-	static char piece[PIECE];
 	OWN(closep) int fd = -1;
 	int error = argv[0][0] != '\0' ? make_parents(argv[0]) : ENOENT;
 
 	error = error == 0 ? open_regular(argv[0], O_WRONLY | O_CREAT, &fd) : error;
 	if (error == 0 && ftruncate(fd, 0) < 0)
 		error = errno;
-	while (error == 0 && left > 0) {
-		ssize_t n = read(STDIN_FILENO, piece, left < sizeof(piece) ? (size_t)left : sizeof(piece));
-
-		if (n <= 0)
-			return n < 0 ? errno : EPIPE;
-		if (write_all(fd, piece, (size_t)n, NULL) < 0)
-			return errno;
-		left -= (unsigned long long)n;
-	}
+	error = error == 0 ? copy(STDIN_FILENO, fd, &left) : error;
+	if (error == 0 && left > 0)
+		return EPIPE;
 	/* Some file systems report a full disk only here. */
 	return error == 0 && close(TAKE_FD(fd)) < 0 ? errno : error;
 }
