@@ -199,6 +199,18 @@ find_end(const char *id, char ret_hash[HASH_NAME + 1], struct err *err)
 	return 0;
 }
 
+/* Without a timeline there was no cell, so the command is not to blame. */
+static void
+explain_start(const struct build *b, const char *id, struct err *err)
+{
+	const char *policy = args_get(b->options, "policy");
+	char hash[HASH_NAME + 1];
+
+	if (find_end(id, hash, NULL) == -ENOENT)
+		(void)err_set(err, EIO, "no cell could be started for the command%s%s%s: the line above says why",
+		              policy != NULL ? ", with the policy '" : "", policy != NULL ? policy : "", policy != NULL ? "'" : "");
+}
+
 static int
 run_step(struct build *b, const struct state *state, const struct build_step *step, struct layer_made *ret_made,
          struct err *err)
@@ -221,6 +233,8 @@ run_step(struct build *b, const struct state *state, const struct build_step *st
 		r = describe(&words, b, state, step, d.digest, id, err);
 	if (r == 0)
 		r = run_cell(b, words.list, ret_made, err);
+	if (r == -EIO)
+		explain_start(b, id, err);
 	if (r == 0)
 		r = find_end(id, ret_made->timeline, err);
 	memcpy(ret_made->cell, id, sizeof(id));

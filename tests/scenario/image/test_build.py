@@ -279,6 +279,10 @@ def test_limits_hold(builder):
     said = builder.build(files, "--disk", "1M")
     assert said.status == 125 and "failed with status 1" in said.err, said
     builder.build(files, "--disk", "16M").ok()
+    # A cell that does not even start is not the command's fault.
+    policy = builder.operator.file("policy.yaml", "version: 1\nsecrets: [NO_SUCH_KEY]\n")
+    said = builder.build(files, "-p", policy)
+    assert said.status == 125 and f"no cell could be started for the command, with the policy '{policy}'" in said.err, said
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
