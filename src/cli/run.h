@@ -115,7 +115,8 @@ int run_set_layer(struct run *run, const char *value, struct err *err);
 #define RUN_MINIMAL "minimal:"          /* the reference of cloister's own image */
 /* The image alone, in cloister's own store. */
 int run_find_in_store(struct run *run, struct err *err);
-/* run_engine.c: the same for an image in a container engine: sets spec.engine too. */
+/* run_engine.c: the container engine, for spec.engine; then the same for an image in it. */
+int run_find_engine(struct run *run, struct err *err);
 int run_finish_engine(struct run *run, struct err *err);
 
 /* run_config.c: command, working folder and user. */

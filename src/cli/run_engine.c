@@ -13,6 +13,19 @@
 #define TAG_LEN 16                      /* digits of the layer's digest */
 
 /* References of other kinds name files or stores that an engine does not read. */
+static int
+check_kind(const char *ref, struct err *err)
+{
+	static const char *const others[] = { "oci:", "oci-archive:", "docker-archive:" };
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (strncmp(ref, others[i], strlen(others[i])) == 0)
+			return err_set(err, EINVAL, "a container engine does not read '%.*s' itself: `docker load` or `docker import` "
+			               "it, and give --image the name; or leave --boundary docker out",
+			               (int)strlen(others[i]) - 1, others[i]);
+	return 0;
+}
+
 static const char *
 name_of(const char *ref)
 {
@@ -112,13 +125,16 @@ take_theirs(struct run *run, struct err *err)
 }
 
 int
+run_find_engine(struct run *run, struct err *err)
+{
+	int r = check_kind(run->image, err);
+
+	r = r == 0 ? engine_find(&run->spec.engine, err) : r;
+	return r == 0 ? engine_check_owner(run->spec.engine, err) : r;
+}
+
+int
 run_finish_engine(struct run *run, struct err *err)
 {
-	int r = engine_find(&run->spec.engine, err);
-
-	if (r == 0)
-		r = engine_check_owner(run->spec.engine, err);
-	if (r < 0)
-		return r;
 	return strcmp(run->image, RUN_MINIMAL) == 0 ? take_own(run, err) : take_theirs(run, err);
 }

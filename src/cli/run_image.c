@@ -289,6 +289,8 @@ run_finish_image(struct run *run, struct err *err)
 		r = policy_images_check_folder(&run->images, err);
 	if (run->image == NULL && by_engine)
 		run->image = RUN_MINIMAL;
+	if (r == 0 && by_engine)
+		r = run_find_engine(run, err);
 	if (r < 0 || run->image == NULL)
 		return r;
 	r = by_engine ? run_finish_engine(run, err) : run_find_in_store(run, err);

@@ -40,7 +40,8 @@ dial(const char *socket_path, struct err *err)
 		return err_set(err, ENAMETOOLONG, "the path of the engine's socket is too long: '%s'", socket_path);
 	memcpy(at.sun_path, socket_path, strlen(socket_path));
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
-		return err_errno(err, "no engine answers at '%s'", socket_path);
+		return err_set(err, errno, "no engine answers at '%s': %s: start it, or set DOCKER_HOST to another", socket_path,
+		               strerrordesc_np(errno));
 	return TAKE_FD(fd);
 }
 

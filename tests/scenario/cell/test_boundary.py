@@ -49,6 +49,13 @@ def check_microvm(operator, *options):
     operator.run(*options, "--", "true", seconds=LONG).sentence("not the folder of a kernel's modules")
 
 
+def test_an_image_is_not_blamed_for_the_engine(operator):
+    for image, parts in (("debian:12", ("DOCKER_HOST",)), ("oci-archive:x.tar", ("'oci-archive'", "docker load"))):
+        said = operator.run("--boundary", "docker", "--image", image, "--", "true", env={"DOCKER_HOST": "unix:///nowhere"})
+        said.sentence(*parts)
+        assert "the image" not in said.err
+
+
 def test_default_boundary_has_a_name(operator):
     assert operator.run("--boundary", "namespace", "--", "echo", "inside").ok() == "inside\n"
     id = operator.detach("--", "sleep", "1000")
