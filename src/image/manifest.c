@@ -191,7 +191,7 @@ image_document_kind(const char *text, size_t len, const char *media_type, enum i
 {
 	OWN(json_decrefp) json_t *object = NULL;
 	char own[IMAGE_TEXT_MAX + 1];
-	enum image_document members, kind;
+	enum image_document members = IMAGE_DOCUMENT_MANIFEST, kind;
 	int r = read_object(text, len, "manifest", &object, err);
 
 	if (r == 0)
