@@ -17,6 +17,8 @@ CC := $(if $(filter fuzz,$(VARIANT)),clang,gcc)
 endif
 HOSTCC ?= $(CC)
 AR     ?= ar
+# For the libraries of what is built; those of the generators belong to this machine.
+PKG_CONFIG ?= pkg-config
 
 # WITNESS_BPF=no builds without eBPF, where no clang compiles for it: cells are then recorded as
 # they are for users without root.
@@ -72,17 +74,25 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # the distribution's updates of its libraries reach it.
 DYNAMIC := gate courier inspect registry dispatch serve mcp notify top initramfs unpack pull unit replay fuzz
 
+# LINK=portable is for archives that other distributions install: the rest needs libraries that cannot be linked
+# statically, or not whole.
+ifeq ($(LINK),portable)
+DYNAMIC := notify unpack pull unit replay fuzz
+# The linker warns of name services, which these programs do not ask.
+LDFLAGS_ALL += -Wl,--no-warnings
+endif
+
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
 LIBS_cloister := -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 # The linker would warn of name services that a static libcrypto could ask for, and newer ones
 # note that they may be collected, also where they did not warn.
 LIBS_mint     := -Wl,--no-warnings,--no-gc-sections \
-                 $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
+                 $(shell $(PKG_CONFIG) --static --libs libcrypto 2>/dev/null || echo -lcrypto)
 LIBS_vault    := -ljansson $(LIBS_chain) $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
-LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
-LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
+LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lbrotlicommon -lzstd
+LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lbrotlicommon -lzstd
 LIBS_audit    := -ljansson $(LIBS_chain)
 LIBS_supervisor := -ljansson $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
@@ -93,7 +103,7 @@ LIBS_notify   := -lcurl -lyaml -lnettle
 # Fetches images.
 LIBS_pull     := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Its terminals are described in files, so it is not static.
-LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
+LIBS_top      := $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_disk     := -lnettle
 LIBS_init     := -lnettle
 LIBS_oci      := -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
@@ -128,7 +138,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-both test-vm test-oci test-oci-engines test-docker test-packages deb tarball npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-both test-vm test-oci test-oci-engines test-docker test-packages deb rpm tarball provenance npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -189,7 +199,7 @@ $(PARTS): $(call obj,$(PARTS_SRC)) $(B)/.state-files
 define link
 @mkdir -p $(@D)
 $(call say,LD,$@)$(CC) $(CFLAGS_ALL) $(call link_how,$1) $(LDFLAGS_ALL) \
-	$(filter %.o,$^) $(filter $(PARTS),$^) $(LIB) $(LIBS_$1) -o $@
+	$(filter %.o,$^) $(filter $(PARTS),$^) $(LIB) $(LIBS_$1) $(addprefix -Xlinker -Map=,$(if $(MAPS),$@.map)) -o $@
 endef
 
 EXTRA := $(if $(filter asan,$(VARIANT)),tools/asan_options.c)
@@ -381,10 +391,17 @@ test-docker: deps-test
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))
 # Packages: docs/install.md.
 deb:
-	@tools/deps.sh deb
-	@tools/deb.sh $(B)/deb
-tarball: all
-	@B=$(B) tools/tarball.sh $(B)/tarball $(KEY)
+	@tools/deps.sh deb $(if $(SYSTEM),matrix)
+	@tools/deb.sh $(B)/deb $(if $(SYSTEM),"$$($(PYTHON) tools/deb_root.py $(B)/deb-roots $(SYSTEM))" $(lastword $(subst -, ,$(SYSTEM))))
+tarball: deps
+	@tools/tarball.sh $(B)/tarball $(KEY)
+rpm: tarball
+	@tools/deps.sh rpm
+	@tools/rpm.sh $(B)/rpm $(B)/tarball
+PACKED = $(wildcard $(addprefix $(B)/,deb/*.deb rpm/*.rpm tarball/*.tar.gz clients/*.tgz clients/*.whl))
+provenance:
+	@[ -n "$(KEY)" ] || { echo "make provenance KEY=FILE: a private key (Ed25519, in PEM)" >&2; exit 1; }
+	@$(PYTHON) tools/provenance.py $(KEY) $(PACKED) >$(B)/provenance.intoto.jsonl && echo $(B)/provenance.intoto.jsonl
 npm-package:
 	@tools/deps.sh clients
 	@tools/clients.sh npm $(B)/clients
@@ -392,7 +409,7 @@ wheel:
 	@tools/deps.sh clients
 	@tools/clients.sh wheel $(B)/clients
 test-packages: deps-test
-	@tools/deps.sh deb clients
+	@tools/deps.sh deb rpm clients matrix policy
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) -m pytest -q -p no:cacheprovider tests/packages
 
@@ -442,7 +459,9 @@ VM_PLACE := libexec/cloister/vm
 VM_BUILT := $(wildcard $(addprefix $(VM_KERNEL)/,vmlinuz-*-cloister modules.builtin))
 INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
             $(call to,$(STATIC),share/policy.schema.json) $(call to,$(STATIC)/profiles,$(PROFILES)) \
-            $(call to,$(STATIC)/apparmor,contrib/apparmor/cloister) \
+            $(call to,$(STATIC)/apparmor,contrib/apparmor/cloister contrib/apparmor/cloister-helpers) \
+            $(call to,$(STATIC)/apparmor/abstractions,contrib/apparmor/abstractions/cloister-helper) \
+            $(call to,$(STATIC)/selinux,$(wildcard contrib/selinux/cloister.*)) \
             $(call to,share/bash-completion/completions,share/completion/cloister) \
             $(call to,share/zsh/site-functions,share/completion/_cloister) \
             $(call to,share/fish/vendor_completions.d,share/completion/cloister.fish) \
@@ -453,7 +472,7 @@ INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
 FORMERLY := $(patsubst $(STATIC)/%,share/cloister/%,$(filter $(STATIC)/%,$(subst =, ,$(INSTALLED))))
 # Deepest first; a folder that holds anything else stays.
 OWN_DIRS := $(VM_PLACE) libexec/cloister $(foreach d,$(STATIC) share/cloister,$(addprefix $d,/systemd/system \
-            /systemd/user /systemd /apparmor /profiles) $d)
+            /systemd/user /systemd /apparmor/abstractions /apparmor /selinux /profiles) $d)
 # A shell that leaves the tilde of PREFIX=~/.local alone leaves it to us.
 PLACE = $(DESTDIR)$(patsubst ~/%,$(HOME)/%,$(PREFIX))
 
@@ -506,8 +525,11 @@ FORCE:
 ## make test-vm     cells in emulated virtual machines, at length
 ## make test-oci    cells in containers of OCI runtimes, at length
 ## make test-docker cells in containers of Docker and Podman, at length
-## make deb         Debian packages in build/deb, judged by lintian
+## make deb         Debian packages in build/deb, judged by lintian; SYSTEM=debian13-arm64 makes those of
+##                  another release or architecture, in a root of its own (docs/install.md)
+## make rpm         RPM packages in build/rpm, judged by rpmlint
 ## make tarball     an archive that runs wherever it is unpacked, in build/tarball; KEY=FILE signs it
+## make provenance KEY=FILE   a signed statement of how the packages in build/ were made
 ## make npm-package, make wheel   the clients for npm and pip, in build/clients
 ## make test-packages  the packages, built twice, and installed in a root of their own
 ## make vm-kernel   build a small kernel for virtual machines from Debian's source, for `make install`

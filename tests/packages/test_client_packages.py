@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from test_packages import TREE, run, sums
+from packing import TREE, run, sums
 
 NO_NETWORK = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
 JS = """

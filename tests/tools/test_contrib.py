@@ -25,6 +25,8 @@ def archive(tmp_path):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
         (root / name).chmod(0o755)
+    files = [path for path in root.rglob("*") if path.is_file()]
+    (root / "SHA256SUMS").write_text("".join(f"{sha256(path)}  {path.relative_to(root)}\n" for path in files))
     (root / "install.sh").write_text((TREE / "packaging/install.sh").read_text())
     (root / "install.sh").chmod(0o755)
     file = tmp_path / "cloister.tar.gz"
