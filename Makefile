@@ -233,13 +233,14 @@ $(B)/gen/filter_bpf.h: $(B)/gen/filter_gen
 $(B)/gen/capture_nft.h: $(B)/gen/capture_gen
 	$(call say,GEN,$@)$< >$@
 
-# The programs of the witness, for the kernel.  Their lines and names of variables are of no use there.
+# The programs of the witness, for the kernel.  Their lines and names of variables are of no use there, and where they
+# were built is in no package.
 $(BPF_OBJ): $(BPF) $(wildcard src/witness/bpf/*.h) $(B)/.state-flags
 	@mkdir -p $(@D)
 	@command -v $(BPF_CC) >/dev/null || { echo "$(BPF_CC) is missing, which compiles what records cells: \
 	run make deps, or make WITNESS_BPF=no" >&2; exit 1; }
 	$(call say,BPF,$<)$(BPF_CC) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -D__TARGET_ARCH_$(BPF_ARCH) \
-		-Isrc -I/usr/include/$(BPF_TRIPLE) -c $< -o $@
+		-ffile-prefix-map=$(CURDIR)=. -Isrc -I/usr/include/$(BPF_TRIPLE) -c $< -o $@
 $(B)/gen/witness_programs.h: $(BPF_OBJ)
 	$(call say,GEN,$@)printf '#define WITNESS_PROGRAMS "%s"\n#define WITNESS_PROGRAMS_ID "%.16s"\n' \
 		$< "$$(sha256sum <$<)" >$@
