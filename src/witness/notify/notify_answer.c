@@ -1,6 +1,9 @@
 /* notify_answer.c - the answerer: lets calls go on that the agent's filter allows, and refuses the others.
  *
- * It has the listener and a socket to the reader.  The kernel's structures are all that it decides by. */
+ * It has the listener and a socket to the reader.  The kernel's structures are all that it decides by.
+ *
+ * Until a call is received, a signal interrupts it, which programs do not expect of every call.  So each is received
+ * at once, even while the reader looks at others. */
 #include "witness/notify/notify.h"
 
 #include <errno.h>
@@ -12,6 +15,17 @@
 
 #include "confine/filter.h"
 
+#define WAITING_MAX 128                 /* calls that the reader has yet to look at; a socket holds as many */
+
+struct answerer {
+	int listener, pair;
+	uint32_t filter;
+	bool has_reader;
+	/* A ring: the reader looks at one after the other. */
+	struct seccomp_notif_resp waiting[WAITING_MAX];
+	size_t first, n;
+};
+
 static int
 error_of(uint32_t filter, const struct seccomp_data *data)
 {
@@ -22,53 +36,78 @@ error_of(uint32_t filter, const struct seccomp_data *data)
 	return (verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO ? (int)(verdict & SECCOMP_RET_DATA) : EPERM;
 }
 
-/* False once the reader is gone: then nobody has to be asked. */
-static bool
-ask_reader(int pair, const struct seccomp_notif *notif, int error)
+/* It fails if the caller was killed meanwhile. */
+static void
+answer_first(struct answerer *a)
 {
-	const struct notify_call call = { notif->id, (pid_t)notif->pid, error, notif->data };
-	struct notify_looked looked;
-	ssize_t n;
+	(void)ioctl(a->listener, SECCOMP_IOCTL_NOTIF_SEND, &a->waiting[a->first]);
+	a->first = (a->first + 1) % WAITING_MAX;
+	a->n--;
+}
 
-	do
-		n = send(pair, &call, sizeof(call), MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n != sizeof(call))
-		return false;
-	do
-		n = recv(pair, &looked, sizeof(looked), 0);
-	while (n < 0 && errno == EINTR);
-	/* The reader has one call at a time: any other answer is not one. */
-	return n == sizeof(looked) && looked.id == notif->id;
+/* Nobody has to be asked any more. */
+static void
+lose_reader(struct answerer *a)
+{
+	a->has_reader = false;
+	while (a->n > 0)
+		answer_first(a);
+}
+
+static void
+take_call(struct answerer *a)
+{
+	struct seccomp_notif notif;
+	struct seccomp_notif_resp *resp = &a->waiting[(a->first + a->n) % WAITING_MAX];
+	struct notify_call call;
+
+	memset(&notif, 0, sizeof(notif));
+	/* ENOENT: the caller was killed or interrupted meanwhile. */
+	if (ioctl(a->listener, SECCOMP_IOCTL_NOTIF_RECV, &notif) < 0)
+		return;
+	*resp = (struct seccomp_notif_resp){ .id = notif.id, .error = -error_of(a->filter, &notif.data) };
+	if (resp->error == 0)
+		resp->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+	a->n++;
+	call = (struct notify_call){ notif.id, (pid_t)notif.pid, -resp->error, notif.data };
+	if (!a->has_reader || send(a->pair, &call, sizeof(call), MSG_NOSIGNAL) != sizeof(call))
+		lose_reader(a);
+}
+
+static void
+take_looked(struct answerer *a)
+{
+	struct notify_looked looked;
+
+	if (recv(a->pair, &looked, sizeof(looked), MSG_DONTWAIT) != sizeof(looked) || a->n == 0 ||
+	    looked.id != a->waiting[a->first].id)
+		lose_reader(a);
+	else
+		answer_first(a);
 }
 
 _Noreturn void
 notify_answer(int listener, int pair, uint32_t filter)
 {
-	bool has_reader = true;
+	static struct answerer a;
 
+	a = (struct answerer){ .listener = listener, .pair = pair, .filter = filter, .has_reader = true };
 	for (;;) {
-		struct pollfd fds[] = { { .fd = listener, .events = POLLIN }, { .fd = has_reader ? pair : -1 } };
-		struct seccomp_notif notif;
-		struct seccomp_notif_resp resp;
+		struct pollfd fds[] = {
+			{ .fd = a.n < WAITING_MAX ? listener : -1, .events = POLLIN },
+			{ .fd = a.has_reader ? pair : -1, .events = POLLIN },
+		};
 
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
-			_exit(1);
-		if (fds[1].revents != 0)
-			has_reader = false;
-		if ((fds[0].revents & POLLIN) == 0) {
-			if (fds[0].revents != 0)
-				_exit(0);
+		if (poll(fds, 2, -1) < 0) {
+			if (errno != EINTR)
+				_exit(1);
 			continue;
 		}
-		memset(&notif, 0, sizeof(notif));
-		/* ENOENT: the caller was killed or interrupted meanwhile. */
-		if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &notif) < 0)
-			continue;
-		resp = (struct seccomp_notif_resp){ .id = notif.id, .error = -error_of(filter, &notif.data) };
-		if (resp.error == 0)
-			resp.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-		has_reader = has_reader && ask_reader(pair, &notif, -resp.error);
-		(void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+		if ((fds[0].revents & POLLIN) != 0)
+			take_call(&a);
+		else if (fds[1].revents != 0)
+			take_looked(&a);
+		else if (fds[0].revents != 0)
+			_exit(0);       /* the filter's last process has ended */
 	}
 }
