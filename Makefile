@@ -159,7 +159,8 @@ all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
 	@:
 lib: $(B)/.layers $(LIB)
 	@:
-tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append $(if $(BPF),$(B)/tests/witness_watch)
+tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append $(B)/tests/notify_acts \
+       $(if $(BPF),$(B)/tests/witness_watch)
 	@:
 
 # What is compiled again when the compiler or its flags change, and what is put
@@ -266,7 +267,8 @@ $(addprefix $(B)/tests/,decide mint sign_loop swap): $(B)/tests/%: $(B)/obj/test
                                                       $(LIB) $(B)/.state-links
 	$(call link,unit)
 
-$(addprefix $(B)/tests/,resign audit_append witness_watch): $(B)/tests/%: $(B)/obj/tests/scenario/%.o $(LIB) \
+$(addprefix $(B)/tests/,resign audit_append witness_watch notify_acts): $(B)/tests/%: \
+                                              $(B)/obj/tests/scenario/%.o $(LIB) \
                                               $(B)/.state-links
 	$(call link,unit)
 

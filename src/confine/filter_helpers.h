@@ -293,7 +293,7 @@ static const struct filter_case filter_answerer_ioctl[] = {
 	{ KILL,  { END } },
 };
 static const struct filter_row filter_answerer[] = {
-	{ "recvfrom sendto poll ppoll close restart_syscall exit exit_group", .verdict = ALLOW },
+	{ "recvfrom sendto poll ppoll pause futex close restart_syscall exit exit_group", .verdict = ALLOW },
 	{ "ioctl", .cases = filter_answerer_ioctl },
 	/* assert() */
 	{ "write writev rt_sigaction rt_sigprocmask rt_sigreturn getpid gettid tgkill", .verdict = ALLOW },
