@@ -10,6 +10,11 @@
  * So nothing that an agent writes can change what it may do.  A call waits for the reader as long as that lives:
  * none is missed, however many there are.
  *
+ * Two things are different for an agent.  Until the answerer has received a call, some microseconds, a signal whose
+ * handler is installed without SA_RESTART interrupts the call (EINTR): as long as the kernel lets nobody wait
+ * otherwise.  And if a filter of the agent's own has a tracer decide about a call (SECCOMP_RET_TRACE), that tracer does
+ * not see the calls which are reported: the kernel has each call decided once.
+ *
  * After its lockdown the reader needs: process_vm_readv, openat (to read; O_PATH), openat2, readlinkat, newfstatat,
  * fstat, fstatfs, faccessat2, read, pread64, close, poll, pidfd_open, pidfd_getfd, getsockname, getpeername,
  * recvfrom, sendto, clock_gettime, wait4, and ioctl with SECCOMP_IOCTL_NOTIF_ID_VALID and PIDFD_GET_INFO (but never
