@@ -32,6 +32,7 @@ BPF_ARCH := $(if $(findstring x86_64,$(BPF_TRIPLE)),x86,$(if $(findstring aarch6
 # ---- sources: found, not listed ---------------------------------------------
 FILTER_GEN := $(wildcard src/confine/filter_gen.c)
 CAPTURE_GEN := $(wildcard src/boundary/capture/capture_gen.c)
+CALLS_GEN  := $(wildcard src/witness/calls_gen.c)
 LIB_SRC    := $(filter-out src/cli/% src/proc/% %_gen.c %.bpf.c $(if $(BPF),,src/witness/bpf/%), \
                 $(wildcard src/*/*.c src/*/*/*.c))
 CLI_SRC    := $(if $(wildcard src/cli/main.c),$(wildcard src/cli/*.c))
@@ -56,7 +57,8 @@ EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
 UNIT := $(if $(UNIT_SRC),$(B)/tests/unit)
 BPF_OBJ := $(if $(BPF),$(B)/gen/witness.bpf.o)
 GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h) $(if $(CAPTURE_GEN),$(B)/gen/capture_nft.h) \
-        $(B)/gen/web_files.h $(B)/gen/profile_files.h $(if $(BPF),$(B)/gen/witness_programs.h)
+        $(if $(CALLS_GEN),$(B)/gen/witness_calls.h) $(B)/gen/web_files.h $(B)/gen/profile_files.h \
+        $(if $(BPF),$(B)/gen/witness_programs.h)
 REPLAY := $(FUZZERS:%=$(B)/tests/replay_%)
 
 # ---- flags --------------------------------------------------------------------
@@ -105,6 +107,7 @@ LIBS_pull     := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_disk     := -lnettle
+LIBS_witness  = $(LIBS_bpf) -lnettle
 LIBS_init     := -lnettle
 LIBS_oci      := -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_initramfs := -llzma -lzstd -llz4 -lz -lnettle
@@ -222,9 +225,12 @@ $(B)/gen/filter_gen: GEN_SRC = $(FILTER_GEN)
 $(B)/gen/filter_gen: GEN_LIBS = libseccomp
 $(B)/gen/capture_gen: GEN_SRC = $(CAPTURE_GEN)
 $(B)/gen/capture_gen: GEN_LIBS = libnftnl libmnl
+$(B)/gen/calls_gen: GEN_SRC = $(CALLS_GEN)
+$(B)/gen/calls_gen: GEN_LIBS = libseccomp
 $(B)/gen/filter_gen: $(FILTER_GEN)
 $(B)/gen/capture_gen: $(CAPTURE_GEN)
-$(B)/gen/filter_gen $(B)/gen/capture_gen: $(B)/.state-flags
+$(B)/gen/calls_gen: $(CALLS_GEN)
+$(B)/gen/filter_gen $(B)/gen/capture_gen $(B)/gen/calls_gen: $(B)/.state-flags
 	@mkdir -p $(@D)
 	$(call say,HOSTCC,$(GEN_SRC))$(HOSTCC) -std=gnu17 -O1 -g $(WARN) $(CPPFLAGS_ALL) \
 		$(filter -DCLOISTER_%,$(VARIANT_FLAGS)) -MMD -MP -MT $@ -MF $(call gen_deps,$(GEN_SRC)) \
@@ -232,6 +238,8 @@ $(B)/gen/filter_gen $(B)/gen/capture_gen: $(B)/.state-flags
 $(B)/gen/filter_bpf.h: $(B)/gen/filter_gen
 	$(call say,GEN,$@)$< >$@
 $(B)/gen/capture_nft.h: $(B)/gen/capture_gen
+	$(call say,GEN,$@)$< >$@
+$(B)/gen/witness_calls.h: $(B)/gen/calls_gen
 	$(call say,GEN,$@)$< >$@
 
 # The programs of the witness, for the kernel.  Their lines and names of variables are of no use there, and where they
@@ -286,7 +294,7 @@ $(call obj,src/profile/profile_files.c): $(B)/gen/profile_files.h $(PROFILES)
 $(call obj,src/proc/serve/web.c): $(B)/gen/web_files.h $(WEB)
 
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
--include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(call gen_deps,$(FILTER_GEN) $(CAPTURE_GEN)))
+-include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(call gen_deps,$(FILTER_GEN) $(CAPTURE_GEN) $(CALLS_GEN)))
 
 # ---- what people type -------------------------------------------------------------
 # A fresh machine has no compiler until `deps` is done, so what follows it is
