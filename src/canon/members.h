@@ -56,4 +56,8 @@ void members_escape(struct buf *b, const char *text, size_t len, size_t max);
 /* Whether members_put() could have written TEXT, without nested objects: for text from a process
  * that may be compromised.  *ret_type is the value of "type" in TEXT, which is required. */
 bool members_check(const char *text, size_t len, const char **ret_type, size_t *ret_type_len);
+/* The number of the member KEY in TEXT, which members_check() took; false: it has none. */
+bool members_find_u64(const char *text, size_t len, const char *key, uint64_t *ret_value);
+/* Writes TEXT, likewise, with one more member in its place.  If it has one of that name, TEXT as it is. */
+void members_add_u64(struct buf *out, const char *text, size_t len, const char *key, uint64_t value);
 #endif

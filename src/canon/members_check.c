@@ -140,3 +140,62 @@ members_check(const char *text, size_t len, const char **ret_type, size_t *ret_t
 	} while (take(&r, ','));
 	return typed && r.at == r.end;
 }
+
+/* Where in TEXT the member WANTED begins, or would: then *ret_value is NULL. */
+static const char *
+find_member(const char *text, size_t len, const char *wanted, const char **ret_value)
+{
+	struct reader r = { text, text + len };
+	const char *key = NULL, *from;
+	size_t key_len = 0, wanted_len = strlen(wanted), common;
+	int order;
+
+	*ret_value = NULL;
+	for (;;) {
+		from = r.at;
+		if (!take_key(&r, &key, &key_len))
+			return from;
+		common = key_len < wanted_len ? key_len : wanted_len;
+		order = memcmp(key, wanted, common);
+		if (order == 0 && key_len == wanted_len)
+			*ret_value = r.at;
+		if (order > 0 || (order == 0 && key_len >= wanted_len))
+			return from;
+		if (!take_value(&r) || !take(&r, ','))
+			return r.end;
+	}
+}
+
+bool
+members_find_u64(const char *text, size_t len, const char *key, uint64_t *ret_value)
+{
+	const char *value;
+
+	(void)find_member(text, len, key, &value);
+	if (value == NULL || *value < '0' || *value > '9')
+		return false;
+	*ret_value = 0;
+	for (; value < text + len && *value >= '0' && *value <= '9'; value++)
+		*ret_value = *ret_value * 10 + (uint64_t)(*value - '0');
+	return true;
+}
+
+void
+members_add_u64(struct buf *out, const char *text, size_t len, const char *key, uint64_t value)
+{
+	const char *is_there, *at = find_member(text, len, key, &is_there);
+	const size_t before = (size_t)(at - text);
+
+	if (is_there != NULL) {
+		buf_put(out, text, len);
+		return;
+	}
+	buf_put(out, text, before);
+	buf_put_text(out, before == len ? ",\"" : "\"");
+	buf_put_text(out, key);
+	buf_put_text(out, "\":");
+	buf_put_decimal(out, value < MEMBERS_NUMBER_MAX ? value : MEMBERS_NUMBER_MAX);
+	if (before < len)
+		buf_put_text(out, ",");
+	buf_put(out, at, len - before);
+}

@@ -77,6 +77,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memmove(own, own + 1, size - split);
 	assert((cgroup_parse_controllers(mounts) & ~(unsigned)CGROUP_ALL) == 0);
 	cgroup_parse_key(mounts, "oom_kill");
+	cgroup_parse_io(mounts, &(uint64_t){0}, &(uint64_t){0});
+	assert(cgroup_parse_pressure(mounts) <= 10099);
 	cgroup_is_cell_name(mounts);
 	check_tables(mounts, own);
 	return 0;

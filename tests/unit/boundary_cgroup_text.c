@@ -145,6 +145,23 @@ TEST(cgroup_text_keys)
 	CHECK_U64(cgroup_parse_key("", "x"), 0);
 }
 
+TEST(cgroup_text_usage)
+{
+	uint64_t read, written;
+
+	cgroup_parse_io("8:0 rbytes=10 wbytes=20 rios=1\n8:16 rbytes=5 wbytes=7", &read, &written);
+	CHECK(read == 15 && written == 27);
+	cgroup_parse_io("8:0 Read 3\n8:0 Write 4\n8:0 Sync 9\nTotal 16\n", &read, &written);
+	CHECK(read == 3 && written == 4);
+	cgroup_parse_io("", &read, &written);
+	CHECK(read == 0 && written == 0);
+	CHECK_U64(cgroup_parse_pressure("some avg10=1.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=9.00"), 150);
+	CHECK_U64(cgroup_parse_pressure("some avg10=100.00 avg60=0"), 10000);
+	CHECK_U64(cgroup_parse_pressure("some avg10=1000.00"), 0);
+	CHECK_U64(cgroup_parse_pressure("some avg10=1"), 0);
+	CHECK_U64(cgroup_parse_pressure(""), 0);
+}
+
 TEST(cgroup_text_names)
 {
 	char text[64], longest[CGROUP_ID_MAX + 16] = "cloister-";

@@ -110,3 +110,33 @@ TEST(canon_members_check)
 	CHECK(!members_check("\"type\":\"x\0\"", 11, &type, &len));
 	CHECK(!members_check("\"type\":\"x\"\0", 11, &type, &len));
 }
+
+TEST(canon_members_add)
+{
+	static const struct {
+		const char *text, *key, *want;
+	} cases[] = {
+		{ "\"type\":\"x\"", "pid", "\"pid\":7,\"type\":\"x\"" },
+		{ "\"type\":\"x\"", "zone", "\"type\":\"x\",\"zone\":7" },
+		{ "\"a\":1,\"path\":\"\\\"pid\\\":3,\",\"q\":[\"pid\"],\"type\":\"x\"", "pid",
+		  "\"a\":1,\"path\":\"\\\"pid\\\":3,\",\"pid\":7,\"q\":[\"pid\"],\"type\":\"x\"" },
+		/* A key that begins like it comes behind it, or before. */
+		{ "\"pi\":1,\"pids\":2,\"type\":\"x\"", "pid", "\"pi\":1,\"pid\":7,\"pids\":2,\"type\":\"x\"" },
+		{ "\"pid\":3,\"type\":\"x\"", "pid", "\"pid\":3,\"type\":\"x\"" },
+	};
+	const char *type;
+	size_t len;
+	uint64_t n;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(buf_free) struct buf out = BUF(4096);
+
+		members_add_u64(&out, cases[i].text, strlen(cases[i].text), cases[i].key, 7);
+		CHECK(members_check((char *)out.data, out.len, &type, &len));
+		buf_put(&out, "", 1);
+		CHECK_STR((char *)out.data, cases[i].want);
+	}
+	CHECK(members_find_u64("\"a\":1,\"b\":22,\"type\":\"x\"", 24, "b", &n) && n == 22);
+	CHECK(!members_find_u64("\"a\":1,\"b\":22,\"type\":\"x\"", 24, "type", &n));
+	CHECK(!members_find_u64("\"a\":1,\"b\":22,\"type\":\"x\"", 24, "c", &n));
+}

@@ -82,6 +82,9 @@ int cgroup_limit_pids(const struct cgroup *cg, uint64_t pids, struct err *err);
 struct cgroup_usage {
 	uint64_t memory, memory_peak, cpu_us, pids;
 	uint64_t oom_kills, pids_refused;   /* number of times each limit applied */
+	uint64_t read, written;         /* bytes, from and to disks */
+	uint64_t pressure_cpu, pressure_io, pressure_memory;    /* over 10 s, in hundredths of a per cent */
+	bool has_io, has_pressure;
 };
 bool cgroup_counts_cpu(const struct cgroup *cg);
 /* A value that cannot be read is 0. */

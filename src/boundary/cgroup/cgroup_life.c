@@ -112,6 +112,35 @@ cgroup_counts_cpu(const struct cgroup *cg)
 	return find_part(cg, 2, 0) != NULL || find_part(cg, 1, CGROUP_CPUACCT) != NULL;
 }
 
+static bool
+read_pressure(const struct cgroup_part *p, const char *file, uint64_t *ret_pressure)
+{
+	char text[CGROUP_FILE_MAX];
+
+	if (p == NULL || !cgroup_get(p->dir, file, text) || text[0] == '\0')
+		return false;
+	*ret_pressure = cgroup_parse_pressure(text);
+	return true;
+}
+
+/* Only version 2 knows of pressure, in every group. */
+static void
+read_rest(const struct cgroup *cg, struct cgroup_usage *u)
+{
+	const struct cgroup_part *io = find_part(cg, 2, CGROUP_IO), *any = find_part(cg, 2, 0);
+	char text[CGROUP_FILE_MAX] = "";
+
+	if (io != NULL)
+		u->has_io = cgroup_get(io->dir, "io.stat", text);
+	else if ((io = find_part(cg, 1, CGROUP_IO)) != NULL)
+		u->has_io = cgroup_get(io->dir, "blkio.throttle.io_service_bytes", text);
+	if (u->has_io)
+		cgroup_parse_io(text, &u->read, &u->written);
+	u->has_pressure = read_pressure(any, "cpu.pressure", &u->pressure_cpu) &&
+	                  read_pressure(any, "io.pressure", &u->pressure_io) &&
+	                  read_pressure(any, "memory.pressure", &u->pressure_memory);
+}
+
 void
 cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage)
 {
@@ -139,6 +168,7 @@ cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage)
 		u.cpu_us = read_key(cpu, "cpu.stat", "usage_usec");
 	else
 		u.cpu_us = read_number(find_part(cg, 1, CGROUP_CPUACCT), "cpuacct.usage") / 1000;
+	read_rest(cg, &u);
 	*ret_usage = u;
 }
 

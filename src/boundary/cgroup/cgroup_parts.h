@@ -50,6 +50,10 @@ bool cgroup_own_dir(const struct cgroup_hierarchy *h, char dir[PATH_MAX]);
 unsigned cgroup_parse_controllers(const char *list);
 /* The number behind KEY in lines of "key number"; 0 if it is not there. */
 uint64_t cgroup_parse_key(const char *text, const char *key);
+/* The sums over all disks of version 2's io.stat, or of version 1's io_service_bytes. */
+void cgroup_parse_io(const char *text, uint64_t *ret_read, uint64_t *ret_written);
+/* The first line's avg10 of a file such as cpu.pressure, in hundredths of a per cent. */
+uint64_t cgroup_parse_pressure(const char *text);
 #define CGROUP_NAME_MAX (32 + CGROUP_ID_MAX)
 /* "cloister-<id>"; returns NAME. */
 const char *cgroup_cell_name(char name[CGROUP_NAME_MAX], const char *id);

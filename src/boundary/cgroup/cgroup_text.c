@@ -208,6 +208,44 @@ cgroup_parse_key(const char *text, const char *key)
 	return 0;
 }
 
+/* The number behind WORD in the line; 0 if it is not there. */
+static uint64_t
+number_in_line(const char *line, const char *word)
+{
+	const char *end = strchrnul(line, '\n');
+	const char *at = memmem(line, (size_t)(end - line), word, strlen(word));
+
+	return at == NULL ? 0 : strtoull(at + strlen(word), NULL, 10);
+}
+
+void
+cgroup_parse_io(const char *text, uint64_t *ret_read, uint64_t *ret_written)
+{
+	*ret_read = *ret_written = 0;
+	while (*text != '\0') {
+		*ret_read += number_in_line(text, " rbytes=") + number_in_line(text, " Read ");
+		*ret_written += number_in_line(text, " wbytes=") + number_in_line(text, " Write ");
+		text = strchrnul(text, '\n');
+		text += *text == '\n';
+	}
+}
+
+uint64_t
+cgroup_parse_pressure(const char *text)
+{
+	const char *end = strchrnul(text, '\n');
+	const char *at = memmem(text, (size_t)(end - text), " avg10=", 7);
+	char *point;
+	uint64_t whole;
+
+	if (at == NULL)
+		return 0;
+	whole = strtoull(at + 7, &point, 10);
+	if (whole > 100 || point[0] != '.' || point[1] < '0' || point[1] > '9' || point[2] < '0' || point[2] > '9')
+		return 0;
+	return whole * 100 + (uint64_t)(point[1] - '0') * 10 + (uint64_t)(point[2] - '0');
+}
+
 const char *
 cgroup_cell_name(char name[CGROUP_NAME_MAX], const char *id)
 {
