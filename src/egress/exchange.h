@@ -49,6 +49,7 @@ struct exchange_request {
 	struct buf frame;               /* as it came from the gate */
 	size_t head_at;                 /* where the head is in FRAME */
 	enum egress_via via;
+	uint16_t from;                  /* the port of the cell's side of the connection; 0: unknown */
 	uint32_t version;
 	struct http_text path;          /* in FRAME; with its query */
 	uint64_t length;

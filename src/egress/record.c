@@ -87,6 +87,8 @@ put_outcome(struct events *e, const struct exchange *ex)
 		event_u64(e, "status", ex->t.status);
 	event_str(e, "note", ex->note);
 	event_kind_ends(e);
+	if (ex->request.from != 0)
+		event_u64(e, "from", ex->request.from);
 	if (ex->outcome.refused && ex->outcome.why != NULL && strcmp(ex->outcome.why, "too-large") == 0)
 		event_u64(e, "size", ex->request.length != HTTP_LENGTH_UNKNOWN ? ex->request.length : ex->flow.came);
 	if (!ex->outcome.refused) {

@@ -15,7 +15,7 @@ enum egress_frame {
 	/* courier -> gate: u32 permitted (0: refused and recorded) */
 	EGRESS_RESOLVED,
 
-	/* gate -> courier: a new connection.  u32 enum egress_via; str name, as resolved or as given
+	/* gate -> courier: a new connection.  u32 EGRESS_FROM(); str name, as resolved or as given
 	 * to the proxy ("" for a bare address); str address ("" if there is a name); u32 port; u32
 	 * enum egress_looks; str sni.  Answered with EGRESS_ROUTED. */
 	EGRESS_ROUTE,
@@ -27,7 +27,7 @@ enum egress_frame {
 	EGRESS_ROUTED,
 
 	/* gate -> courier: a request.
-	 *   str name, str address, u32 port of its connection (as in EGRESS_ROUTE), u32 via;
+	 *   str name, str address, u32 port of its connection, u32 EGRESS_FROM(), all as in EGRESS_ROUTE;
 	 *   u32 version (10, 11, 20); u32 flags (EGRESS_HAS_BODY exactly if head.length is not 0);
 	 *   with EGRESS_HAS_KEY, the EGRESS_KEY bytes of the key that the client proved to have;
 	 *   the head (http/http_head.h).
@@ -90,6 +90,10 @@ enum egress_ssh { EGRESS_SSH_LOGIN, EGRESS_SSH_TEXT };
 enum egress_note { EGRESS_NOTE_HTTP, EGRESS_NOTE_DNS, EGRESS_NOTE_TCP, EGRESS_NOTE_SSH };
 
 enum egress_via { EGRESS_TRANSPARENT, EGRESS_CONNECT, EGRESS_SOCKS };
+/* How a connection came, and the port of the cell's side of it; 0: unknown. */
+#define EGRESS_FROM(via, port) ((uint32_t)(port) << 16 | (uint32_t)(via))
+#define EGRESS_FROM_VIA(from) ((from) & 0xffff)
+#define EGRESS_FROM_PORT(from) ((uint16_t)((from) >> 16))
 /* The protocol of the first bytes.  EGRESS_LOOKS_UNKNOWN: none or too few have arrived; the courier
  * answers EGRESS_LOOK unless only a raw TCP rule can apply.  A client that then stays silent (its
  * server speaks first), or sends no more, is EGRESS_LOOKS_OTHER. */

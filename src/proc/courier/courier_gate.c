@@ -61,13 +61,14 @@ take_route(struct courier *c, uint32_t id, struct buf *body)
 	if (buf_get_u32(body, &via) < 0 || buf_get_str(body, &name) < 0 ||
 	    buf_get_str(body, &address) < 0 || buf_get_u32(body, &port) < 0 ||
 	    buf_get_u32(body, &looks) < 0 || buf_get_str(body, &sni) < 0 || buf_left(body) != 0 ||
-	    via > EGRESS_SOCKS || looks > EGRESS_LOOKS_OTHER || port == 0 || port > 65535 ||
+	    EGRESS_FROM_VIA(via) > EGRESS_SOCKS || looks > EGRESS_LOOKS_OTHER || port == 0 || port > 65535 ||
 	    strlen(sni) > HTTP_HOST_MAX)
 		return -EBADMSG;
 	ex = exchange_new(c, id, EXCHANGE_TCP);
 	if (ex == NULL)
 		return -ENOMEM;
-	ex->request.via = via;
+	ex->request.via = EGRESS_FROM_VIA(via);
+	ex->request.from = EGRESS_FROM_PORT(via);
 	ex->t.port = (uint16_t)port;
 	if (take_host(name, address, ex->host) < 0)
 		return -EBADMSG;
@@ -115,10 +116,11 @@ take_request(struct courier *c, uint32_t id, struct buf *body)
 	if (buf_get_str(&ex->request.frame, &name) < 0 || buf_get_str(&ex->request.frame, &address) < 0 ||
 	    buf_get_u32(&ex->request.frame, &port) < 0 || buf_get_u32(&ex->request.frame, &via) < 0 ||
 	    buf_get_u32(&ex->request.frame, &version) < 0 || buf_get_u32(&ex->request.frame, &flags) < 0 ||
-	    via > EGRESS_SOCKS || (version != 10 && version != 11 && version != 20) ||
+	    EGRESS_FROM_VIA(via) > EGRESS_SOCKS || (version != 10 && version != 11 && version != 20) ||
 	    port == 0 || port > 65535 || take_host(name, address, host) < 0 || take_key(ex, flags) < 0)
 		return -EBADMSG;
-	ex->request.via = via;
+	ex->request.via = EGRESS_FROM_VIA(via);
+	ex->request.from = EGRESS_FROM_PORT(via);
 	ex->request.version = version;
 	ex->heard_s = c->now_s;
 	ex->request.head_at = ex->request.frame.pos;

@@ -106,6 +106,7 @@ struct gate_conn {
 	char sni[HTTP_HOST_MAX + 1];
 	uint16_t port;
 	enum egress_via via;
+	uint16_t from;                  /* the port of the cell's side; 0: unknown */
 	enum egress_looks looks;
 	enum gate_owes owes;
 	char *refusal, *hint;                   /* the courier's reason for a refusal, and its hint */

@@ -96,7 +96,7 @@ accept_is_for_us(const struct gate_conn *gc)
 }
 
 static void
-accept_start(struct gate *g, int fd, bool is_ssh)
+accept_start(struct gate *g, int fd, const struct sockaddr_storage *from, bool is_ssh)
 {
 	struct gate_conn *gc = gate_conn_new(g, fd);
 	struct sockaddr_storage to = {0};
@@ -114,6 +114,9 @@ accept_start(struct gate *g, int fd, bool is_ssh)
 		return;
 	}
 	gate_set_destination(gc, &to);
+	/* The port is at the same place in both families. */
+	if (from->ss_family == AF_INET || from->ss_family == AF_INET6)
+		gc->from = ntohs(((const struct sockaddr_in *)from)->sin_port);
 	/* The gate answers queries to any DNS server. */
 	if (gc->port == DNS_PORT)
 		gate_dns_start(gc);
@@ -178,9 +181,10 @@ accept_given(struct gate *g, struct loop_source *source)
 
 /* Clients of an SSH agent may come by a socket that does not listen. */
 static int
-accept_next(struct gate *g, struct loop_source *source)
+accept_next(struct gate *g, struct loop_source *source, struct sockaddr_storage *ret_from)
 {
-	int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	socklen_t len = sizeof(*ret_from);
+	int fd = accept4(source->fd, (struct sockaddr *)ret_from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	return fd < 0 && errno == EINVAL ? accept_given(g, source) : fd;
 }
@@ -191,10 +195,12 @@ accept_ready(struct gate *g, struct loop_source *source)
 	int fd;
 
 	for (int i = 0; i < GATE_ACCEPT_MAX && accept_make_room(g); i++) {
-		fd = accept_next(g, source);
+		struct sockaddr_storage from = {0};
+
+		fd = accept_next(g, source, &from);
 		if (fd < 0)
 			return;
-		accept_start(g, fd, source == &g->listeners[GATE_LISTENS_SSH]);
+		accept_start(g, fd, &from, source == &g->listeners[GATE_LISTENS_SSH]);
 	}
 }
 

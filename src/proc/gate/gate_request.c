@@ -72,7 +72,7 @@ gate_request_send(struct gate_conn *gc, struct gate_stream *s, uint32_t version,
 	buf_put_str(&g->frame, gc->name);
 	buf_put_str(&g->frame, gc->address);
 	buf_put_u32(&g->frame, gc->port);
-	buf_put_u32(&g->frame, gc->via);
+	buf_put_u32(&g->frame, EGRESS_FROM(gc->via, gc->from));
 	buf_put_u32(&g->frame, version);
 	buf_put_u32(&g->frame, (head->length != 0 ? EGRESS_HAS_BODY : 0) |
 	                       (gc->has_key ? EGRESS_HAS_KEY : 0));

@@ -184,7 +184,7 @@ route_ask(struct gate_conn *gc)
 		return;
 	}
 	buf_reset(&g->frame);
-	buf_put_u32(&g->frame, gc->via);
+	buf_put_u32(&g->frame, EGRESS_FROM(gc->via, gc->from));
 	buf_put_str(&g->frame, gc->name);
 	buf_put_str(&g->frame, gc->address);
 	buf_put_u32(&g->frame, gc->port);
