@@ -50,6 +50,10 @@ struct boundary_ground {
 	size_t n_spawn_fds;
 	/* Called while the cell is being made, which takes a while, unless NULL.  If it fails, no agent runs. */
 	int (*meanwhile)(void *arg, struct walls *walls, struct err *err);
+	/* Unless NULL: called as soon as the cell's first process has its namespaces and ids, which may be never; and
+	 * before SPAWN is sent, or could be, once init is ready for it. */
+	void (*begun)(void *arg, struct walls *walls);
+	int (*before_spawn)(void *arg, struct err *err);
 	/* Tells the operator that a default is not in force, once for each TOPIC. */
 	void (*tell_once)(void *arg, const char *topic, const char *text);
 	void *arg;
@@ -74,6 +78,9 @@ struct boundary_waiting {
 #define BOUNDARY_NET_FDS 2
 
 enum boundary_can { BOUNDARY_CAN_FREEZE = 1 };
+
+/* By the kernel, for all processes of a pid namespace; by the agent's filter, which asks. */
+enum boundary_sight { BOUNDARY_SIGHT_KERNEL = 1, BOUNDARY_SIGHT_FILTER = 2 };
 
 struct boundary_usage {
 	uint64_t memory, memory_peak, cpu_us, pids;     /* 0: unknown */
@@ -142,6 +149,8 @@ struct boundary {
 	int (*thaw)(struct walls *w, struct err *err);
 	void (*usage)(const struct walls *w, struct boundary_usage *ret_usage);
 	struct boundary_facts (*facts)(const struct walls *w);
+	/* How the acts of its processes can be seen: enum boundary_sight bits. */
+	unsigned sights;
 	/* Host pids of the first process and of the agent, which was started; 0: unknown. */
 	void (*pids)(const struct walls *w, pid_t *ret_first, pid_t *ret_agent);
 

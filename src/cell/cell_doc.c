@@ -190,6 +190,8 @@ static const struct type images = { .kind = TEXT, .least = 1, .most = POLICY_IMA
 static const struct type runtime = { .kind = TEXT, .least = 1, .most = POLICY_RUNTIME_MAX };
 static const char *const profiles[] = { "default", "nested", NULL };
 static const struct type profile = { .kind = WORD, .words = profiles };
+static const char *const levels[] = { "off", "acts", "full", NULL };
+static const struct type record = { .kind = WORD, .words = levels };
 static const struct type hostname = { .kind = TEXT, .least = 1, .most = 63 };
 static const struct type principal = { .kind = TEXT, .least = 1, .most = CELL_PRINCIPAL_MAX };
 static const struct type chain = { .kind = TEXT, .least = 1, .most = CELL_CHAIN_MAX };
@@ -211,6 +213,7 @@ static const struct member document_members[] = {
 	{ .name = "ports", .type = &ports },
 	{ .name = "principal", .type = &principal },
 	{ .name = "profile", .type = &profile },
+	{ .name = "record", .type = &record },
 	{ .name = "root", .type = &root },
 	{ .name = "rootfs", .type = &path },
 	{ .name = "runtime", .type = &runtime, .only_with = "boundary" },

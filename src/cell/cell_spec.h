@@ -112,6 +112,11 @@ struct cell_image {
 	uint64_t epoch;
 };
 
+/* What of its processes is recorded, and what becomes of the cell if that fails while it runs. */
+enum cell_witness { CELL_RECORD_OFF, CELL_RECORD_ACTS, CELL_RECORD_FULL };
+enum cell_witness_lost { CELL_LOST_GO_ON, CELL_LOST_FREEZE, CELL_LOST_KILL };
+#define CELL_RECORD_DEFAULT CELL_RECORD_ACTS
+
 enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
 
 /* A container of an engine: its own root file system, and the ids of its process.  Its changes stay
@@ -199,6 +204,9 @@ struct cell_spec {
 	/* The timeline. */
 	bool audit_strict;              /* no request leaves before its record is on the disk */
 	uint64_t audit_max;             /* bytes, after which no request leaves */
+	enum cell_witness record;
+	bool record_demanded;           /* the policy demands it: without it, the cell does not start */
+	enum cell_witness_lost record_lost;
 	/* Budgets that are watched while the cell sends no request: policy_watch(). */
 	struct {
 		uint64_t limits[2][2][2];

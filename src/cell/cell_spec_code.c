@@ -56,7 +56,8 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
        FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAG_IMAGE = 4194304, FLAG_BARE = 8388608,
        FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAG_ENGINE = 134217728,
-       FLAG_WAITS = 268435456, FLAGS = 536870911 };
+       FLAG_WAITS = 268435456, FLAG_RECORD = 536870912, FLAGS = 1073741823 };
+enum { RECORD_LEVEL = 3, RECORD_DEMANDED = 4, RECORD_LOST_AT = 3, RECORD_FLAGS = 31 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
@@ -119,7 +120,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->image.name != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0) |
 	               (spec->runtime != NULL ? FLAG_RUNTIME : 0) | (spec->bundle.layers != NULL ? FLAG_BUNDLE : 0) |
 	               (spec->held ? FLAG_HELD : 0) | (spec->engine != NULL ? FLAG_ENGINE : 0) |
-	               (spec->waits ? FLAG_WAITS : 0));
+	               (spec->waits ? FLAG_WAITS : 0) | (spec->record != CELL_RECORD_OFF ? FLAG_RECORD : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -169,6 +170,9 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		put_bundle(b, &spec->bundle);
 	if (spec->engine != NULL)
 		buf_put_str(b, spec->engine);
+	if (spec->record != CELL_RECORD_OFF)
+		buf_put_u32(b, spec->record | (spec->record_demanded ? RECORD_DEMANDED : 0u) |
+		               (uint32_t)spec->record_lost << RECORD_LOST_AT);
 }
 
 static int
@@ -335,6 +339,20 @@ get_engine(struct buf *b, struct cell_spec *spec)
 	int r = buf_dup_str(b, &spec->engine);
 
 	return r == 0 && (spec->engine[0] != '/' || spec->image.name == NULL) ? -EBADMSG : r;
+}
+
+static int
+get_record(struct buf *b, struct cell_spec *spec)
+{
+	uint32_t flags;
+
+	if (buf_get_u32(b, &flags) < 0 || (flags & ~(uint32_t)RECORD_FLAGS) != 0 || (flags & RECORD_LEVEL) == 0 ||
+	    (flags & RECORD_LEVEL) > CELL_RECORD_FULL || flags >> RECORD_LOST_AT > CELL_LOST_KILL)
+		return -EBADMSG;
+	spec->record = flags & RECORD_LEVEL;
+	spec->record_demanded = (flags & RECORD_DEMANDED) != 0;
+	spec->record_lost = flags >> RECORD_LOST_AT;
+	return 0;
 }
 
 static int
@@ -516,6 +534,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = -EBADMSG;
 	if (r == 0 && (flags & FLAG_ENGINE) != 0)
 		r = get_engine(b, &spec);
+	if (r == 0 && (flags & FLAG_RECORD) != 0)
+		r = get_record(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;

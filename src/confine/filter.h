@@ -30,6 +30,7 @@ enum filter_profile {
 	FILTER_LAYER,           /* writes the changes of an image as an archive */
 	FILTER_UNPACK,          /* turns a layer of an image into a folder */
 	FILTER_WARDEN,          /* ends and removes the container of a cell */
+	FILTER_WITNESS,         /* records what the processes of a cell do */
 	FILTER_ANSWER,          /* answers the notifications of an agent's filter */
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
 	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */

@@ -2,6 +2,8 @@
 #ifndef CLOISTER_FILTER_HELPERS_H
 #define CLOISTER_FILTER_HELPERS_H
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
@@ -203,6 +205,40 @@ static const struct filter_case filter_local[] = {
 static const struct filter_row filter_warden[] = {
 	{ "socket", .cases = filter_local },
 	{ "connect pidfd_send_signal openat rt_sigpending", .verdict = ALLOW },
+};
+
+/* It opens files of the cell's programs and of /proc, only to read them: its mounts have nothing else. */
+static const struct filter_case filter_witness_openat[] = {
+	{ ALLOW, { NO_BITS(2, O_ACCMODE | O_CREAT | O_TRUNC) } },
+	{ KILL,  { END } },
+};
+/* It asks whether a notification is still valid; it can answer none. */
+#define PIDFD_GET_INFO_ANY 0xff0b       /* PIDFD_GET_INFO, whose size grows with the kernel's versions */
+static const struct filter_case filter_witness_ioctl[] = {
+	{ ALLOW, { IS(1, SECCOMP_IOCTL_NOTIF_ID_VALID) } },
+	{ ALLOW, { BITS(1, 0xffff, PIDFD_GET_INFO_ANY) } },
+	{ KILL,  { END } },
+};
+/* It reads what was lost, and gives its ring buffer back. */
+static const struct filter_case filter_witness_bpf[] = {
+	{ ALLOW, { IS(0, BPF_MAP_LOOKUP_ELEM, BPF_MAP_DELETE_ELEM) } },
+	{ KILL,  { END } },
+};
+/* Signal 0 asks whether a process exists. */
+static const struct filter_case filter_witness_kill[] = {
+	{ ALLOW, { IS(1, 0) } },
+	{ KILL,  { END } },
+};
+static const struct filter_row filter_witness[] = {
+	{ "openat", .cases = filter_witness_openat },
+	{ "openat2 fstat newfstatat statx fstatfs faccessat faccessat2 pread64 lseek readlinkat", .verdict = ALLOW },
+	/* The same, by the names that the C library uses on amd64. */
+	{ "stat lstat readlink access", .verdict = ALLOW },
+	/* It looks at the agent's processes: their memory, and their sockets. */
+	{ "process_vm_readv pidfd_open pidfd_getfd getsockname getpeername wait4", .verdict = ALLOW },
+	{ "kill", .cases = filter_witness_kill },
+	{ "bpf", .cases = filter_witness_bpf },
+	{ "ioctl", .cases = filter_witness_ioctl },
 };
 
 /* Files come over its one socket, and the answer goes back there.  It may raise its time limit for

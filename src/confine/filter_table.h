@@ -78,6 +78,7 @@ static const struct filter_profile_spec {
 	[FILTER_PULL] = { "pull", EGRESS(pull) },
 	[FILTER_WARDEN] = { "warden", EGRESS(warden) },
 	[FILTER_UNPACK] = { "unpack", EGRESS(unpack) },
+	[FILTER_WITNESS] = { "witness", EGRESS(witness) },
 };
 
 /* The names of the groups in CLOISTER_OFF; see control.h. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -33,6 +34,20 @@ map_self(uid_t uid, gid_t gid, struct err *err)
 	return r;
 }
 
+/* Becomes root in the user namespace, if it has one: nobody outside has that id. */
+static int
+join_namespaces(const struct lockdown *l, struct err *err)
+{
+	const int others = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | (l->network ? 0 : CLONE_NEWNET);
+
+	if (setns(l->user_namespace, CLONE_NEWUSER) < 0)
+		return err_errno(err, "cannot join the cell's user namespace");
+	(void)!setgroups(0, NULL);
+	if (geteuid() != 0 && setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) < 0)
+		return err_errno(err, "cannot become root of the cell's user namespace");
+	return unshare(others) == 0 ? 1 : 0;
+}
+
 /* 1: namespaces of its own; 0: this machine forbids them, and the other restrictions have to suffice. */
 static int
 leave_namespaces(const struct lockdown *l, struct err *err)
@@ -43,6 +58,8 @@ leave_namespaces(const struct lockdown *l, struct err *err)
 	gid_t gid = getegid();
 	int r;
 
+	if (l->looks)
+		return l->user_namespace > 0 ? join_namespaces(l, err) : 0;
 	if (unshare(CLONE_NEWUSER | others) == 0) {
 		r = map_self(uid, gid, err);
 		/* AppArmor can take away every right in it (Ubuntu, without a profile for
@@ -104,16 +121,16 @@ change_root(const char *const *readable, struct err *err)
 }
 
 static int
-drop_capabilities(struct err *err)
+drop_capabilities(uint32_t kept, struct err *err)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = {0};
+	struct __user_cap_data_struct rest[2] = { { kept, kept, 0 }, { 0, 0, 0 } };
 
 	/* Without the right to drop them, an exec cannot bring any back either. */
 	for (int cap = 0; cap <= 63 && prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
 		;
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	if (CONTROL_ON("helper-caps") && syscall(SYS_capset, &header, none) < 0)
+	if (CONTROL_ON("helper-caps") && syscall(SYS_capset, &header, rest) < 0)
 		return err_errno(err, "cannot drop capabilities");
 	return 0;
 }
@@ -131,7 +148,7 @@ lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err)
 	if (syscall(SYS_close_range, (unsigned)keep_fds, ~0u, 0u) < 0)
 		return err_errno(err, "cannot close descriptors");
 	/* Here all paths can still be opened. */
-	r = landlock_make_reader(l->readable, l->writable, l->network, &landlock, err);
+	r = l->looks ? 0 : landlock_make_reader(l->readable, l->writable, l->network, &landlock, err);
 	if (r == 0)
 		r = CONTROL_ON("helper-namespaces") ? leave_namespaces(l, err) : 0;
 	if (r > 0)
@@ -143,7 +160,7 @@ lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err)
 		return err_errno(err, "cannot give up privileges");
 	r = landlock_enforce(landlock, err);
 	if (r == 0)
-		r = drop_capabilities(err);
+		r = drop_capabilities(l->kept, err);
 	if (r < 0)
 		return r;
 	closep(&landlock);

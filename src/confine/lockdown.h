@@ -3,6 +3,7 @@
 #ifndef CLOISTER_LOCKDOWN_H
 #define CLOISTER_LOCKDOWN_H
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "confine/filter.h"
 
@@ -15,6 +16,11 @@ struct lockdown {
 	                                 * empty root */
 	const char *const *writable;    /* likewise, folders that it may change, through descriptors that
 	                                 * it has open; NULL: none */
+	bool looks;                     /* it looks at processes of others: no Landlock, which forbids that, and
+	                                 * no namespaces but beside these: */
+	int user_namespace;             /* above 0: join this, as its root, with the rights KEPT over its
+	                                 * processes (a bit for each of the first 32 capabilities) */
+	uint32_t kept;
 };
 /* Call this as any user, before there is a second thread.  The process becomes not dumpable and
  * cannot gain privileges.  It gets its own user, mount, ipc, uts and (without NETWORK) net

@@ -8,11 +8,15 @@
 
 enum witness_message {
 	/* supervisor -> witness, once, first, before the agent starts: u32 enum witness_level, u64 the
-	 * inode of the cell's pid namespace, u32 the host's pid of its first process, u32 n, and n
-	 * times str: the grants' paths in the cell.  With the listener of the agent's filter, if it has one. */
+	 * inode of the cell's pid namespace, u32 the host's pid of its first process, u64 bytes that all its
+	 * events may have, u32 enum filter_profile of the agent, u32 n, and n times str: the grants' paths in
+	 * the cell.  With the listener of the agent's filter, if it has one. */
 	WITNESS_START = 1,
+	/* supervisor -> witness, once, as soon as the cell has it; fd: its root folder. */
+	WITNESS_ROOT,
 	/* witness -> supervisor, once: it has locked itself down and misses nothing from now on.
-	 * str name of its source, u32 n, n times str: what it cannot see. */
+	 * str name of its source ("none": nothing can be seen, and it ends), u32 n (up to
+	 * WITNESS_UNSEEN_MAX), n times str: what it cannot see. */
 	WITNESS_READY,
 	/* witness -> supervisor: u32 n (1 to WITNESS_EVENTS_MAX), then n times str event: the members of
 	 * a record's event, valid for members_check(), of a type in WITNESS_TYPES. */
@@ -26,4 +30,7 @@ enum witness_message {
 
 #define WITNESS_TYPES "calls", "danger", "exec", "exit", "file", "lost", "net", "refused"
 #define WITNESS_EVENTS_MAX 256
+#define WITNESS_UNSEEN_MAX 16
+#define WITNESS_TEXT_MAX 512            /* bytes of such a text */
+#define WITNESS_SUPERVISOR_FD 3         /* in the witness */
 #endif

@@ -115,6 +115,14 @@ def descendants_of(pid):
     return found
 
 
+def is_witness(pid):
+    """Whether it is cloister-witness, or its process that answers the kernel."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text() in ("cloister-witnes\n", "cloister-answer\n")
+    except FileNotFoundError:
+        return False
+
+
 def end(pid):
     try:
         os.kill(pid, signal.SIGKILL)
@@ -268,9 +276,9 @@ class Operator:
         return next((c for c in self.cells() if c["cell"] == id), None)
 
     def pids(self, id):
-        """Everything that runs for a cell, the supervisor first."""
+        """Everything that runs for a cell, but what records it; the supervisor first."""
         supervisor = self.cell(id)["supervisor"]
-        return [supervisor, *descendants_of(supervisor)]
+        return [supervisor, *(pid for pid in descendants_of(supervisor) if not is_witness(pid))]
 
     def names(self, folder):
         """The names in FOLDER, except the list of folders that agents could write, and the timelines of ended cells,

@@ -33,6 +33,7 @@ sample(void)
 		.files = { { path_of_sample, text_of_sample } }, .n_files = 1,
 		.known_hosts = strdup("a.example ssh-ed25519 AAAA\n"),
 		.audit_strict = true, .audit_max = 5 << 20,
+		.record = CELL_RECORD_FULL, .record_demanded = true, .record_lost = CELL_LOST_KILL,
 		.watch = { .limits = { { { 1, 2 }, { 3, 4 } }, { { 5, 6 }, { 7, 8 } } }, .principal = true },
 		.claim = true, .streams = true, .setups = setups_of_sample, .starts = starts_of_sample,
 		.sources = sources_of_sample, .boundary = "other", .weaker = strdup("no KVM"),
@@ -98,6 +99,7 @@ TEST(cell_spec_round_trip)
 	CHECK_STR(out.sources[0], "/w/policies/base.yaml");
 	CHECK(strcmp(out.sources[1], "/p") == 0 && out.sources[2] == NULL);
 	CHECK(out.setups[2] == NULL);
+	CHECK(out.record == CELL_RECORD_FULL && out.record_demanded && out.record_lost == CELL_LOST_KILL);
 	CHECK_STR(out.principal, "J\303\274rgen <j@a.example>");
 	CHECK_STR(out.chain, "lead/helper-2");
 	CHECK_STR(out.boundary, "other");

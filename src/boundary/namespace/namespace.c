@@ -114,7 +114,9 @@ make_net(const struct ns_plan *plan, struct walls *w, struct err *err)
 int
 ns_send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err)
 {
-	return ground->spawn == NULL ? 0 :
+	int r = ground->before_spawn == NULL ? 0 : ground->before_spawn(ground->arg, err);
+
+	return r < 0 || ground->spawn == NULL ? r :
 	       unless_gone(port_start(w->port, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err));
 }
 
@@ -340,6 +342,8 @@ begin_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_strea
 		return r;
 	w->mntns = open_namespace(w, "mnt");
 	timing_mark(TIMING_MAPPED);
+	if (plan->ground->begun != NULL)
+		plan->ground->begun(plan->ground->arg, w);
 	if (CONTROL_ON("netns"))
 		r = make_net(plan, w, err);
 	timing_mark(TIMING_CAPTURED);
@@ -350,14 +354,17 @@ begin_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_strea
 static int
 finish_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *stream, struct err *err)
 {
+	const bool early = !by_stream && plan->ground->before_spawn == NULL;
 	int r = plan->ground->meanwhile == NULL ? 0 : plan->ground->meanwhile(plan->ground->arg, w, err);
 
-	if (r == 0 && !by_stream)
+	if (r == 0 && early)
 		r = ns_send_spawn(plan->ground, w, err);
 	timing_mark(TIMING_RECORDED);
 	if (r == 0)
 		r = ns_await_ready(plan->spec, w, by_stream, err);
 	timing_mark(TIMING_READY);
+	if (r == 0 && !early && !by_stream)
+		r = ns_send_spawn(plan->ground, w, err);
 	if (r < 0 || !by_stream || (plan->inside != NULL && plan->inside->greet == NULL))
 		return r;
 	if (plan->inside != NULL)
@@ -557,7 +564,7 @@ ns_can(void)
 
 const struct boundary boundary_namespace = {
 	.name = BOUNDARY_DEFAULT, .examine = ns_examine, .start = namespace_start,
-	.check = ns_check, .pids = ns_pids, NS_COMMON,
+	.check = ns_check, .pids = ns_pids, .sights = BOUNDARY_SIGHT_KERNEL | BOUNDARY_SIGHT_FILTER, NS_COMMON,
 };
 
 #ifdef CLOISTER_MUTANT
@@ -570,6 +577,6 @@ stream_start(const struct cell_spec *spec, const struct boundary_ground *ground,
 
 const struct boundary boundary_stream = {
 	.name = BOUNDARY_STREAM, .examine = ns_examine, .start = stream_start,
-	.check = ns_check, .pids = ns_pids, NS_COMMON,
+	.check = ns_check, .pids = ns_pids, .sights = BOUNDARY_SIGHT_KERNEL, NS_COMMON,
 };
 #endif

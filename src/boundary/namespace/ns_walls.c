@@ -75,13 +75,18 @@ void
 ns_usage(const struct walls *w, struct boundary_usage *ret_usage)
 {
 	struct cgroup_usage usage;
-	struct statvfs fs;
+	struct statvfs fs = {0};
+	const bool has_disk = fstatvfs(w->scratch, &fs) == 0;
 
 	cgroup_read_usage(w->cgroup, &usage);
 	*ret_usage = (struct boundary_usage){
 		.memory = usage.memory, .memory_peak = usage.memory_peak, .cpu_us = usage.cpu_us,
 		.pids = usage.pids, .oom_kills = usage.oom_kills, .pids_refused = usage.pids_refused,
-		.disk_full = fstatvfs(w->scratch, &fs) == 0 && (fs.f_bavail == 0 || fs.f_favail == 0),
+		.disk = (fs.f_blocks - fs.f_bfree) * fs.f_frsize,
+		.disk_full = has_disk && (fs.f_bavail == 0 || fs.f_favail == 0),
+		.read = usage.read, .written = usage.written, .has_io = usage.has_io,
+		.pressure_cpu = usage.pressure_cpu, .pressure_io = usage.pressure_io,
+		.pressure_memory = usage.pressure_memory, .has_pressure = usage.has_pressure,
 	};
 }
 

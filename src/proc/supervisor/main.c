@@ -167,6 +167,18 @@ make_files(void *arg, struct walls *walls, struct err *err)
 	return r == 0 && sv->changes < 0 && sv->has_inner_root ? supervisor_make_changes(sv, err) : r;
 }
 
+static void
+begun(void *arg, struct walls *walls)
+{
+	supervisor_witness_begin(arg, walls);
+}
+
+static int
+before_spawn(void *arg, struct err *err)
+{
+	return supervisor_witness_await(arg, err);
+}
+
 /* Builds the walls and starts the agent behind them. */
 static int
 start_cell(struct supervisor *sv, struct err *err)
@@ -180,7 +192,8 @@ start_cell(struct supervisor *sv, struct err *err)
 		.changes = sv->changes, .loop = sv->loop,
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL, .waiting = sv->waiting,
 		.spawn = sv->spec.held ? NULL : &spawn, .spawn_fds = inside + (tty ? 2 : 0),
-		.meanwhile = make_files, .tell_once = tell_once, .arg = sv,
+		.meanwhile = make_files, .tell_once = tell_once, .arg = sv, .notifies = sv->witness.by_filter,
+		.begun = begun, .before_spawn = sv->witness.by_filter ? NULL : before_spawn,
 	};
 	int r = supervisor_find_own(&sv->spec, &own, err);
 
@@ -341,6 +354,8 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_take_ports(sv, err);
 	if (r == 0)
 		r = start_cell(sv, err);
+	if (r == 0)
+		r = supervisor_witness_listen(sv, err);
 	/* The files are in the cell by now, or never will be. */
 	cell_spec_free_files(&sv->spec);
 	/* Changes that are written to disk from the start are not under the disk limit. */
@@ -351,7 +366,10 @@ start(struct supervisor *sv, struct err *err)
 		r = watch_cell(sv, err);
 		supervisor_watch_net(sv);
 		supervisor_budget_begin(sv);
+		supervisor_resources_begin(sv);
 	}
+	if (r == 0)
+		r = supervisor_witness_watch(sv, err);
 	if (r == 0 && sv->spec.has_policy)
 		r = supervisor_egress_start(sv, err);
 	if (r == 0 && sv->spec.n_ports > 0)
@@ -535,7 +553,7 @@ main(int argc, char **argv)
 		            .secrets = -1, .keeper = -1, .keeper_process = -1, .names = -1, .hooks = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
-		.notifier.channel.fd = -1, .dials.fd = -1,
+		.notifier.channel.fd = -1, .dials.fd = -1, .witness.channel.fd = -1,
 		.budgets = { .cell_fd = -1, .principal_fd = -1 },
 		.timeline.log.fd = -1,
 	};
@@ -550,6 +568,8 @@ main(int argc, char **argv)
 	if (r == 0 && sv.spec.has_policy)
 		r = supervisor_egress_prepare(&sv, &err);
 	if (r == 0)
+		r = supervisor_witness_prepare(&sv, &err);
+	if (r == 0)
 		r = loop_new(&sv.loop, &err);
 	if (r == 0) {
 		stdio_init(&sv.stdio, sv.loop, output_ended, &sv);
@@ -562,6 +582,7 @@ main(int argc, char **argv)
 	timing_mark(TIMING_PLACED);
 	if (r < 0) {
 		supervisor_egress_close(&sv);
+		supervisor_witness_close(&sv);
 		complain(&sv, &err);
 		supervisor_tell_taker(&sv, 125);
 		return 125;

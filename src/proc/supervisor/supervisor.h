@@ -18,6 +18,7 @@
 #include "cell/cell_spec.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
+#include "ipc/witness_channel.h"
 #include "loop/loop.h"
 #include "loop/stdio.h"
 #include "proc/supervisor/supervisor_approvals.h"
@@ -137,6 +138,31 @@ struct supervisor_repeats {
 	struct loop_timer due;          /* when the counted records are written */
 };
 
+/* cloister-witness, which reports what the cell's processes do: supervisor_witness.c. */
+#define WITNESS_PORTS 1024              /* connections whose process is remembered */
+#define WITNESS_MS 2000                 /* for its last events, when the cell has ended */
+struct witness_ward {
+	struct loop_source channel;     /* .fd -1: it does not run */
+	struct loop_timer patience;
+	pid_t pid;
+	bool by_filter;                 /* it gets the listener of the agent's filter */
+	bool ready, finishing;
+	char by[16];                    /* its source, or "none" */
+	uint64_t bytes, max;            /* of its records */
+	uint64_t programs, refused;     /* executions, and calls that were refused */
+	uint64_t unrecorded;            /* events for which there was no room */
+	struct { uint16_t port; uint32_t pid; } ports[WITNESS_PORTS];
+	size_t next_port;
+};
+
+/* What the cell uses, each second: supervisor_resources.c. */
+struct resources {
+	struct loop_timer due;
+	struct boundary_usage last;     /* as recorded */
+	uint64_t begun_ms, recorded_ms, processes;      /* PROCESSES: the most at once */
+	bool known;                     /* anything is */
+};
+
 #define NOTIFY_MINUTE_MAX 60            /* notifications of a kind in one minute */
 #define NOTIFY_KINDS 4
 struct notifier {
@@ -197,6 +223,8 @@ struct supervisor {
 	struct notifier notifier;
 	struct supervisor_repeats repeats;
 	struct timeline timeline;
+	struct witness_ward witness;
+	struct resources resources;
 	int counters;                   /* without a policy: the cell's network counters; else -1 */
 	struct loop_source resolver;    /* without a policy: a DNS server that knows no name */
 	bool told_net;                  /* the user was informed that there is no network */
@@ -228,7 +256,7 @@ struct supervisor {
 };
 
 enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_BY_TTL,
-                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP, KILLED_BY_BUDGET };
+                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP, KILLED_BY_BUDGET, KILLED_BY_WITNESS };
 
 /* supervisor_agent.c: the setups and the agent.  Describes the first process to run, and makes its
  * input and output. */
@@ -296,7 +324,7 @@ void supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status);
 void supervisor_tell_started(struct supervisor *sv);
 /* Prints TEXT to everyone who runs a command with `exec`, or is at the agent's terminal. */
 void supervisor_say_to_execs(const struct supervisor *sv, const char *text);
-/* Reports the death to every client that had the cell killed. */
+/* Reports the death to every client that had the cell killed, once its helpers have ended, too. */
 void supervisor_tell_dead(struct supervisor *sv);
 /* Whether a client is still to get that report. */
 bool supervisor_is_awaited(const struct supervisor *sv);
@@ -365,7 +393,11 @@ void supervisor_egress_stop(struct supervisor *sv);
 void supervisor_egress_finish(struct supervisor *sv);
 bool supervisor_egress_is_over(const struct supervisor *sv);
 
-/* supervisor_events.c: handles one message from the courier; -EAGAIN if there is none. */
+/* supervisor_events.c: whether TEXT, from a process that may be compromised, is the members of a record of one of the
+ * N TYPES. */
+bool supervisor_is_event(const char *text, const char *const *types, size_t n);
+#define SUPERVISOR_WRAP_MAX 256         /* bytes added around an event, share of a checkpoint included */
+/* Handles one message from the courier; -EAGAIN if there is none. */
 int supervisor_hear_courier(struct supervisor *sv);
 void supervisor_courier_ready(void *arg, uint32_t events);
 /* Tries again to record the message that did not fit. */
@@ -373,6 +405,30 @@ void supervisor_hear_held(struct supervisor *sv);
 /* A new courier starts: no request waits for the held message of the one before it. */
 void supervisor_held_is_anothers(struct supervisor *sv);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
+
+/* supervisor_witness.c */
+/* Starts it, before the walls are built: it takes a while to be there. */
+int supervisor_witness_prepare(struct supervisor *sv, struct err *err);
+/* The walls go up: it may begin to look.  The second waits until it does, and records what it sees.  No process of
+ * the agent's runs before that. */
+void supervisor_witness_begin(struct supervisor *sv, const struct walls *walls);
+int supervisor_witness_await(struct supervisor *sv, struct err *err);
+/* The walls are up.  If it gets the listener of the agent's filter, this waits, and so does the agent. */
+int supervisor_witness_listen(struct supervisor *sv, struct err *err);
+int supervisor_witness_watch(struct supervisor *sv, struct err *err);
+/* The process that has connected from PORT of the cell; 0: unknown. */
+uint32_t supervisor_witness_process(const struct supervisor *sv, uint64_t port);
+/* The cell has ended: it sends its last events. */
+void supervisor_witness_finish(struct supervisor *sv);
+bool supervisor_witness_is_over(const struct supervisor *sv);
+void supervisor_witness_close(struct supervisor *sv);
+void supervisor_witness_put_totals(const struct supervisor *sv, struct members *m);
+
+/* supervisor_resources.c */
+void supervisor_resources_begin(struct supervisor *sv);
+/* The cell is dead: the last record, with all that it used. */
+void supervisor_resources_end(struct supervisor *sv);
+void supervisor_resources_put_totals(const struct supervisor *sv, struct members *m);
 
 /* supervisor_timeline_life.c: every cell has a timeline, unless it cannot be created. */
 void supervisor_timeline_begin(struct supervisor *sv);

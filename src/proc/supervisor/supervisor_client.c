@@ -162,8 +162,10 @@ patience_over(void *arg)
 void
 supervisor_tell_dead(struct supervisor *sv)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
+	if (!supervisor_egress_is_over(sv) || !supervisor_witness_is_over(sv))
+		return;
 	ipc_begin(&message, CONTROL_DEAD);
 	for (struct client *c = sv->clients; c != NULL; c = c->next)
 		if (c->request == CONTROL_KILL)

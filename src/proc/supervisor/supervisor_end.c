@@ -76,6 +76,9 @@ tell_cause(struct supervisor *sv)
 	else if (sv->killed_by == KILLED_BY_ALARM)
 		snprintf(sv->cause, sizeof(sv->cause), "it sent a secret to where that may not go, and was "
 		         "killed");
+	else if (sv->killed_by == KILLED_BY_WITNESS)
+		snprintf(sv->cause, sizeof(sv->cause), "nothing recorded its processes any more, and it was killed "
+		         "(record: {lost: kill})");
 	else if (usage.oom_kills > 0)
 		snprintf(sv->cause, sizeof(sv->cause), "it ran out of memory (--memory %s), and %llu "
 		         "of its processes %s killed for it", num_format_size(text, limits->memory),
@@ -272,7 +275,7 @@ how_ended(const struct supervisor *sv)
 		[KILLED_BY_OPERATOR] = CELL_END_OPERATOR, [KILLED_BY_TIME] = CELL_END_TIME,
 		[KILLED_BY_TTL] = CELL_END_TTL, [KILLED_BY_PEER] = CELL_END_RULES,
 		[KILLED_BY_ALARM] = CELL_END_ALARM, [KILLED_BY_SETUP] = CELL_END_SETUP,
-		[KILLED_BY_BUDGET] = CELL_END_BUDGET,
+		[KILLED_BY_BUDGET] = CELL_END_BUDGET, [KILLED_BY_WITNESS] = CELL_END_ALARM,
 	};
 
 	if (sv->gave_up || sv->spawn_error != 0)
@@ -329,6 +332,7 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	stdio_close(&sv->stdio);
 	supervisor_unpublish(sv);
 	left = supervisor_egress_close(sv);
+	supervisor_witness_close(sv);
 	supervisor_tell_refusals(sv, called(sv));
 	supervisor_tell_net(sv);
 	keep_state(sv, status);
@@ -357,7 +361,8 @@ supervisor_cell_died(struct supervisor *sv)
 	supervisor_unpublish(sv);
 	supervisor_setup_over(sv);
 	supervisor_egress_finish(sv);
-	if (supervisor_egress_is_over(sv))
-		supervisor_tell_dead(sv);
+	supervisor_resources_end(sv);
+	supervisor_witness_finish(sv);
+	supervisor_tell_dead(sv);
 	supervisor_check_end(sv);
 }

@@ -12,21 +12,18 @@
 #include "ipc/courier_channel.h"
 #include "proc/supervisor/supervisor.h"
 
-#define WRAP_MAX 256                    /* added around an event, share of a checkpoint included */
 #define BATCH_MAX 16                    /* messages in one round */
 
-/* Whether TEXT is the members of a record, of a type that the courier may write. */
-static bool
-is_event(const char *text)
+bool
+supervisor_is_event(const char *text, const char *const *types, size_t n)
 {
-	static const char *const types[] = { COURIER_TYPES };
 	const char *type;
 	size_t len;
 
 	/* A longer one could not be recorded, and would be held here for ever. */
 	if (strlen(text) > AUDIT_EVENT_MAX - 2 || !members_check(text, strlen(text), &type, &len))
 		return false;
-	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+	for (size_t i = 0; i < n; i++)
 		if (strlen(types[i]) == len && memcmp(types[i], type, len) == 0)
 			return true;
 	return false;
@@ -52,16 +49,35 @@ notify_of(struct supervisor *sv, const char *event)
 		supervisor_notify_own(sv, "budget", &data);
 }
 
+/* Adds the process that made the connection, if the witness knows it. */
+static int
+put_event(struct supervisor *sv, const char *event)
+{
+	const size_t len = strlen(event);
+	OWN(buf_free) struct buf more = BUF(AUDIT_EVENT_MAX);
+	uint64_t port;
+	uint32_t pid = 0;
+
+	if (sv->witness.next_port > 0 && members_find_u64(event, len, "from", &port))
+		pid = supervisor_witness_process(sv, port);
+	if (pid == 0)
+		return supervisor_timeline_put(sv, event, len);
+	members_add_u64(&more, event, len, "pid", pid);
+	return buf_failed(&more) || more.len > AUDIT_EVENT_MAX - 2 ? supervisor_timeline_put(sv, event, len) :
+	       supervisor_timeline_put(sv, (char *)more.data, more.len);
+}
+
 /* Checks the event; with RECORD, records it. */
 static int
 take_event(struct supervisor *sv, struct buf *body, bool record)
 {
+	static const char *const types[] = { COURIER_TYPES };
 	const char *what, *event;
 	uint32_t refused;
 
 	if (buf_get_u32(body, &refused) < 0 || refused > 1 || buf_get_str(body, &what) < 0 ||
 	    buf_get_str(body, &event) < 0 || strlen(what) > COURIER_WHAT_MAX ||
-	    (!record && !is_event(event)))
+	    (!record && !supervisor_is_event(event, types, ARRAY_LEN(types))))
 		return -EBADMSG;
 	if (!record)
 		return 0;
@@ -70,7 +86,7 @@ take_event(struct supervisor *sv, struct buf *body, bool record)
 		cell_refusals_note(&sv->timeline.refusals, event);
 	if (refused == 0)
 		notify_of(sv, event);
-	return supervisor_timeline_put(sv, event, strlen(event));
+	return put_event(sv, event);
 }
 
 /* Called twice, so that a message is recorded as a whole or rejected as a whole. */
@@ -105,7 +121,7 @@ record_events(struct supervisor *sv, const struct buf *body)
 	int r;
 
 	(void)buf_get_u32(&b, &n);
-	if (!supervisor_timeline_has_room(sv, buf_left(body) + (size_t)n * WRAP_MAX))
+	if (!supervisor_timeline_has_room(sv, buf_left(body) + (size_t)n * SUPERVISOR_WRAP_MAX))
 		return -ENOSPC;
 	r = read_events(sv, *body, true);
 	if (r == 0)

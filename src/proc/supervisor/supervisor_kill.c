@@ -53,7 +53,7 @@ supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason
 void
 supervisor_check_end(struct supervisor *sv)
 {
-	if (sv->dead && supervisor_egress_is_over(sv) && !supervisor_is_awaited(sv) &&
+	if (sv->dead && supervisor_egress_is_over(sv) && supervisor_witness_is_over(sv) && !supervisor_is_awaited(sv) &&
 	    ((stdio_finish(&sv->stdio) && supervisor_terminal_is_idle(sv)) || sv->ending))
 		loop_quit(sv->loop);
 }

@@ -281,6 +281,8 @@ supervisor_put_end(struct supervisor *sv, int status, bool is_changed)
 	/* For a cell that changed nothing, there is no other trace. */
 	if (cell_spec_has_overlay(&sv->spec))
 		members_bool(&m, "changed", is_changed);
+	supervisor_resources_put_totals(sv, &m);
+	supervisor_witness_put_totals(sv, &m);
 	(void)supervisor_put_members(sv, &m);
 }
 

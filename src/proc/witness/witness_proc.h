@@ -1,0 +1,72 @@
+/* witness_proc.h - the parts of cloister-witness. */
+#ifndef CLOISTER_WITNESS_PROC_H
+#define CLOISTER_WITNESS_PROC_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "ipc/witness_channel.h"
+#include "loop/loop.h"
+#include "witness/act.h"
+#include "witness/fold.h"
+#include "witness/programs.h"
+#include "witness/source.h"
+
+#define WITNESS_GRANTS_MAX 64
+#define WITNESS_BATCHES_MAX 8           /* messages that wait for the supervisor */
+#define WITNESS_GATHER_MS 10            /* how long an event waits for others, to be sent with them */
+
+/* witness_out.c: events on their way to the supervisor. */
+struct witness_batch {
+	struct buf message;             /* WITNESS_EVENTS, without its number of events */
+	uint32_t n;
+};
+struct witness_out {
+	struct loop *loop;
+	struct loop_source channel;     /* to the supervisor */
+	struct witness_batch batches[WITNESS_BATCHES_MAX];
+	size_t first, n;                /* a ring; the last one is being filled */
+	struct loop_timer gather;
+};
+
+struct witness {
+	struct loop *loop;
+	struct witness_cell cell;
+	uint64_t total;                 /* bytes of all events */
+	char **grants;
+	int root;                       /* the cell's root folder, or -1 */
+	const struct witness_source *source;    /* NULL: none */
+	void *state;
+	struct fold *fold;
+	struct programs *programs;
+	struct loop_timer turn;
+	struct witness_out out;
+	struct buf event;
+	uint64_t dropped;               /* events that the supervisor was too slow for */
+};
+
+/* 0, or -ENOBUFS: too much waits. */
+int witness_out_event(struct witness_out *out, const char *text, size_t len);
+/* The process PID has connected from its port LOCAL. */
+void witness_out_connected(struct witness_out *out, uint32_t pid, uint16_t local);
+/* Sends all that waits, and a message of TYPE alone, however long that takes. */
+void witness_out_finish(struct witness_out *out, uint32_t type);
+void witness_out_writable(struct witness_out *out);
+void witness_out_free(struct witness_out *out);
+
+/* witness_take.c: makes events of acts. */
+int witness_take_open(struct witness *w);
+void witness_take(void *arg, const struct act *act);
+/* Passes on what waits for repeats. */
+void witness_take_all(struct witness *w);
+void witness_take_close(struct witness *w);
+
+/* witness_files.c: hashes of what was executed. */
+struct witness_hashes {
+	unsigned char program[HASH_LEN], script[HASH_LEN];
+	bool has_program, has_script;
+	const char *why;                /* why there is no program's; NULL: there is */
+};
+void witness_hash(struct witness *w, const struct act *act, struct witness_hashes *ret_hashes);
+#endif
