@@ -161,6 +161,7 @@ cmd_doctor(int argc, char **argv)
 	boundary_find("", NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_MICROVM, NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_DOCKER, NULL)->examine(&d.findings);
+	doctor_record(&d.findings);
 	try_cell(&d.findings);
 	add_place(&d.findings);
 	doctor_runtimes(&d.findings);

@@ -8,6 +8,8 @@ struct findings;
 /* Runs `true` in a cell, in a container of RUNTIME unless that is NULL, started by `cloister run` like any other; nothing is kept of it.  0: it
  * ran.  1: it did not, and RET_WHY is the message of `run`.  Negative: it could not be tried. */
 int doctor_try_cell(const char *runtime, char ret_why[DOCTOR_WHY_MAX]);
+/* How the processes of cells can be seen. */
+void doctor_record(struct findings *f);
 /* Finds the OCI runtimes, and tries each. */
 void doctor_runtimes(struct findings *f);
 #endif

@@ -29,7 +29,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
-       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS };
+       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -70,6 +70,7 @@ const struct cli_option cli_run_options[] = {
 	{ "io", 0, "SIZE", "limit bytes per second from, and to, each disk (1G)", OPT_IO },
 	{ "rate", 0, "N/s", "limit requests: 10/s, 100/m, 500/h", OPT_RATE },
 	{ "bandwidth", 0, "SIZE", "limit bytes per second, both directions together", OPT_BANDWIDTH },
+	{ "record", 0, "LEVEL", "record what its processes do: off, acts (default) or full", OPT_RECORD },
 	{ "ttl", 0, "TIME", "stop the cell after this time: ask it to end, then kill it", OPT_TTL },
 	{ "image", 0, "REF", "use the files of an image instead of the host's /usr", OPT_IMAGE },
 	{ "layer", 0, "FD:TIME", "with --image: write the changes of its files as a layer",
@@ -227,6 +228,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
 	case OPT_RUNTIME:   return run_set_runtime(run, value, "--runtime", err);
+	case OPT_RECORD:    return run_set_record(run, value, "--record", err);
 	case OPT_BOUNDARY:  return run_set_boundary(run, value, "--boundary", err);
 	case OPT_VM_KERNEL: run->vm_kernel = value; return 0;
 	case OPT_VM_BOOT:   run->spec.vm_boots = true; return 0;
@@ -397,6 +399,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = run_set_boundary(run, getenv("CLOISTER_BOUNDARY"), "CLOISTER_BOUNDARY", err);
 	if (r == 0 && getenv("CLOISTER_RUNTIME") != NULL)
 		r = run_set_runtime(run, getenv("CLOISTER_RUNTIME"), "CLOISTER_RUNTIME", err);
+	if (r == 0 && getenv("CLOISTER_RECORD") != NULL)
+		r = run_set_record(run, getenv("CLOISTER_RECORD"), "CLOISTER_RECORD", err);
 	if (r == 0 && getenv("CLOISTER_VM_ACCEL") != NULL)
 		r = run_set_accel(run, getenv("CLOISTER_VM_ACCEL"), err);
 	if (r == 0 && getenv("CLOISTER_VM_MONITOR") != NULL)

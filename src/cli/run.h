@@ -5,6 +5,7 @@
 
 #include "cell/cell_spec.h"
 #include "loop/detach.h"
+#include "policy/policy.h"
 #include "policy/policy_source.h"
 #include "vault/secret_wants.h"
 
@@ -30,6 +31,7 @@ struct run {
 	bool timing, json;              /* --timing, --json */
 	bool warm;                      /* --warm */
 	bool strict;                    /* --strict */
+	enum policy_record record;      /* --record */
 	bool leaves, attaches;          /* --detach-keys; and this process is then a client of its cell */
 	struct detach detach;
 	int hold_fd;                    /* --hold; 0: none */
@@ -236,6 +238,13 @@ int run_finish_env(struct run *run, struct err *err);
 
 /* run_boundary.c: BY asks for the boundary TEXT.  The second sets spec.boundary, once all policies are
  * known. */
+/* run_record.c */
+const char *run_record_name(enum policy_record level);
+int run_set_record(struct run *run, const char *value, const char *by, struct err *err);
+/* A policy demands SAID, and so does one more: the second may only raise it. */
+void run_finish_record(struct run *run, const struct policy_limits *said);
+void run_raise_record(struct cell_spec *spec, const struct policy_limits *said);
+
 int run_set_boundary(struct run *run, const char *text, const char *by, struct err *err);
 extern const char run_by_document[];    /* BY, for a cell document */
 int run_finish_boundary(struct run *run, struct err *err);

@@ -66,7 +66,7 @@ static const struct {
 	const char *member, *option;
 } options[] = {
 	{ "chain", "chain" }, { "hostname", "hostname" }, { "principal", "principal" },
-	{ "profile", "profile" }, { "rootfs", "rootfs" },
+	{ "profile", "profile" }, { "record", "record" }, { "rootfs", "rootfs" },
 	/* These are lists. */
 	{ "secrets", "secret" }, { "setups", "setup" },
 };
@@ -610,6 +610,8 @@ describe(const struct run *run, json_t *doc, struct err *err)
 		r = put_text(doc, "hostname", spec->hostname, err);
 	if (r == 0 && spec->profile == CELL_PROFILE_NESTED)
 		r = put_text(doc, "profile", "nested", err);
+	if (r == 0 && run->record != POLICY_RECORD_UNSAID)
+		r = put_text(doc, "record", run_record_name(run->record), err);
 	for (size_t i = 0; r == 0 && i < run->n_secrets; i++)
 		r = append(doc, "secrets", json_string(run->secrets[i])) < 0 ? no_memory(err) : 0;
 	/* A cell without a command has an empty one. */

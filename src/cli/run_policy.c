@@ -388,6 +388,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	run->spec.audit_strict = limits.audit == POLICY_AUDIT_STRICT;
 	if (limits.audit_max != 0)
 		run->spec.audit_max = limits.audit_max;
+	run_finish_record(run, &limits);
 	run->demanded = limits.boundary;
 	return policy_images_add(&run->images, &limits.images, err);
 }

@@ -130,6 +130,7 @@ narrow_limits(struct cell_spec *spec, const struct policy_limits *said)
 	spec->audit_strict |= said->audit == POLICY_AUDIT_STRICT;
 	if (said->audit_max != 0 && said->audit_max < spec->audit_max)
 		spec->audit_max = said->audit_max;
+	run_raise_record(spec, said);
 }
 
 /* ---- rules ---- */

@@ -162,6 +162,9 @@ struct policy_limits {
 	/* The cell's timeline.  STRICT: no request leaves before its record is on the disk. */
 	enum policy_audit { POLICY_AUDIT_UNSAID, POLICY_AUDIT_BATCHED, POLICY_AUDIT_STRICT } audit;
 	uint64_t audit_max;             /* bytes, after which no request leaves; 0: not set */
+	/* What of the cell's processes is recorded, and what becomes of the cell if that fails. */
+	enum policy_record { POLICY_RECORD_UNSAID, POLICY_RECORD_OFF, POLICY_RECORD_ACTS, POLICY_RECORD_FULL } record;
+	enum policy_lost { POLICY_LOST_UNSAID, POLICY_LOST_GO_ON, POLICY_LOST_FREEZE, POLICY_LOST_KILL } record_lost;
 };
 /* Minimums: nothing runs with less. */
 #define POLICY_MEMORY_LEAST (4ULL << 20)

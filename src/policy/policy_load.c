@@ -393,7 +393,7 @@ check_top(struct policy_loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
 		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", "boundary", "runtime",
-		"images", "run", NULL };
+		"images", "run", "record", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -466,6 +466,8 @@ load_root(struct policy_loading *l, const struct source *source, const struct no
 		r = policy_note_fault(l, policy_load_run(l, part));
 	if (r == 0 && (part = node_get(root, "audit")) != NULL)
 		r = policy_note_fault(l, policy_load_audit(l, part));
+	if (r == 0 && (part = node_get(root, "record")) != NULL)
+		r = policy_note_fault(l, policy_load_record(l, part));
 	if (r == 0 && (part = node_get(root, "secrets")) != NULL)
 		r = policy_note_fault(l, load_secrets(l, part));
 	if (r == 0 && (part = node_get(root, "budgets")) != NULL)

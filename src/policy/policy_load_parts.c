@@ -1,4 +1,4 @@
-/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images and timeline. */
+/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images, timeline and record. */
 #include <errno.h>
 #include <string.h>
 
@@ -196,6 +196,64 @@ policy_load_audit(struct policy_loading *l, const struct node *node)
 			r = policy_note_fault(l, load_audit_max(l, node->values[i]));
 		else
 			r = policy_note_fault(l, policy_read_unknown(node->items[i], names, "in `audit`", l->err));
+	}
+	return r;
+}
+
+/* The place of the node's word in WORDS, from 1 on; 0: it is none of them. */
+static unsigned
+place_of(const struct node *node, const char *const *words)
+{
+	for (unsigned i = 0; node->kind == NODE_SCALAR && words[i] != NULL; i++)
+		if (strcmp(node->text, words[i]) == 0)
+			return i + 1;
+	return 0;
+}
+
+static int
+load_record_level(struct policy_loading *l, const struct node *node)
+{
+	static const char *const words[] = { "off", "acts", "full", NULL };
+	unsigned level = place_of(node, words);
+
+	if (level == 0)
+		return node_err(l->err, node, "what the cell's processes do is recorded: `off`, `acts` or `full`");
+	if (l->limits.record == POLICY_RECORD_UNSAID)
+		l->limits.record = level;
+	return 0;
+}
+
+static int
+load_record_lost(struct policy_loading *l, const struct node *node)
+{
+	static const char *const words[] = { "go-on", "freeze", "kill", NULL };
+	unsigned lost = place_of(node, words);
+
+	if (lost == 0)
+		return node_err(l->err, node, "if nothing records the cell's processes any more, it can `freeze`, `kill` or `go-on`");
+	if (l->limits.record_lost == POLICY_LOST_UNSAID)
+		l->limits.record_lost = lost;
+	return 0;
+}
+
+/* A word, or {level: acts, lost: freeze}. */
+int
+policy_load_record(struct policy_loading *l, const struct node *node)
+{
+	static const char *const names[] = { "level", "lost", NULL };
+	int r = 0;
+
+	if (node->kind != NODE_MAP)
+		return load_record_level(l, node);
+	for (size_t i = 0; r == 0 && i < node->n; i++) {
+		const char *key = node->items[i]->text;
+
+		if (strcmp(key, "level") == 0)
+			r = policy_note_fault(l, load_record_level(l, node->values[i]));
+		else if (strcmp(key, "lost") == 0)
+			r = policy_note_fault(l, load_record_lost(l, node->values[i]));
+		else
+			r = policy_note_fault(l, policy_read_unknown(node->items[i], names, "in `record`", l->err));
 	}
 	return r;
 }

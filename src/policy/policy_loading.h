@@ -33,4 +33,5 @@ int policy_load_images(struct policy_loading *l, const struct node *node);
 /* Checks the name of the agent.  Only `cloister run` without a name uses it. */
 int policy_load_run(struct policy_loading *l, const struct node *node);
 int policy_load_audit(struct policy_loading *l, const struct node *node);
+int policy_load_record(struct policy_loading *l, const struct node *node);
 #endif

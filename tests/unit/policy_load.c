@@ -21,7 +21,7 @@ static const struct {
 	/* shape */
 	{ "allow: x.y", "3:1: there is no key 'allow' in a policy: it takes version, egress, secrets, "
 	  "exfiltration, limits, audit, extends, budgets, prices, tripwires, "
-	  "boundary, runtime, images, run" },
+	  "boundary, runtime, images, run, record" },
 	{ "- x.y", "3:3: a rule is a map: `- allow: api.example.com`" },
 	{ "- methods: [GET]", "3:3: a rule begins with allow, deny, ask or log: "
 	  "`- allow: api.example.com`" },
@@ -338,7 +338,7 @@ TEST(policy_load_whole_files)
 		{ "[version]", "1:1: a policy is a map that begins with `version: 1`" },
 		{ "version: 1\nedges: []", "2:1: there is no key 'edges' in a policy: it takes version, "
 		  "egress, secrets, exfiltration, limits, audit, extends, budgets, prices, tripwires, "
-	  "boundary, runtime, images, run" },
+	  "boundary, runtime, images, run, record" },
 		{ "version: 1\negres: []", "2:1: there is no key 'egres' in a policy: did you mean "
 		  "'egress'?" },
 		{ "version: 1\ninclude: npm", "2:1: `include` is an item of `egress`; to put rules behind "
@@ -356,6 +356,12 @@ TEST(policy_load_whole_files)
 		{ "version: 1\nsecrets: [a]\n", "" },
 		{ "version: 1\nsecrets: a\n", "2:10: `secrets` are a list of names, or a map of "
 		  "definitions: [GITHUB_TOKEN]" },
+		{ "version: 1\nrecord: off\n", "" },
+		{ "version: 1\nrecord: {level: full, lost: go-on}\n", "" },
+		{ "version: 1\nrecord: all\n", "2:9: what the cell's processes do is recorded: `off`, `acts` or `full`" },
+		{ "version: 1\nrecord: {lost: stop}\n", "2:16: if nothing records the cell's processes any more, it can "
+		  "`freeze`, `kill` or `go-on`" },
+		{ "version: 1\nrecord: {size: 1}\n", "2:10: there is no key 'size' in `record`: it takes level, lost" },
 		{ "version: 1\naudit: strict\n", "" },
 		{ "version: 1\naudit: batched\n", "" },
 		{ "version: 1\naudit: {mode: strict, max: 64M}\n", "" },
@@ -474,6 +480,17 @@ TEST(policy_load_audit)
 	CHECK_STR(load_file("near.yaml", &p, &limits), "");
 	CHECK(limits.audit == POLICY_AUDIT_STRICT);
 	CHECK_U64(limits.audit_max, 2 << 20);
+}
+
+TEST(policy_load_record)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+	struct policy_limits limits;
+
+	write_file("near.yaml", 0644, "version: 1\nextends: far.yaml\nrecord: full\n");
+	write_file("far.yaml", 0644, "version: 1\nrecord: {level: acts, lost: kill}\n");
+	CHECK_STR(load_file("near.yaml", &p, &limits), "");
+	CHECK(limits.record == POLICY_RECORD_FULL && limits.record_lost == POLICY_LOST_KILL);
 }
 
 TEST(policy_load_boundary)

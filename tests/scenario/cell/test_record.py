@@ -1,0 +1,91 @@
+"""The record of what a cell's processes do: programs, files, refused calls, resources, and its limits."""
+import hashlib
+import json
+import os
+import signal
+from pathlib import Path
+
+from operators import descendants_of, wait_until
+
+ACTS = {"exec", "exit", "file", "net", "refused", "danger", "calls", "lost", "resources"}
+
+
+def events(operator, cell):
+    return [json.loads(line) for line in operator.cloister("events", "--json", cell).ok().splitlines()]
+
+
+def of(records, kind, **members):
+    return [r for r in records if r["type"] == kind and all(r.get(k) == v for k, v in members.items())]
+
+
+def witness_of(supervisor):
+    found = [pid for pid in descendants_of(supervisor)
+             if b"cloister-witness" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return found[0] if found else None
+
+
+SCRIPT = r"""
+echo one >new; echo two >>new; echo three >>new
+mv new "$(printf 'odd\n\033[2Jname')"
+chmod 700 run.sh; ./run.sh
+mount -t tmpfs none /mnt 2>/dev/null
+exit 3
+"""
+
+
+def test_acts_are_recorded(operator):
+    work = operator.folder("work", {"run.sh": "#!/bin/sh\nexec /bin/ls / >/dev/null\n", "old": "x"})
+    assert operator.run("-q", "--name", "acts", "--keep", "-w", f"{work}:rw", "--", "sh", "-c", SCRIPT).status == 3
+    records = events(operator, "acts")
+    boot, header, *acts, end = records
+    assert (boot["type"], header["type"], end["type"]) == ("cell.boot", "record", "cell.end")
+    assert (header["level"], header["by"]) == ("acts", "ebpf" if operator.is_root else "notify") and header["unseen"]
+    assert {r["type"] for r in acts} <= ACTS
+
+    # The agent is the first program; each has the hash of its file, and its parent.
+    started = [r for r in of(records, "exec") if "error" not in r]
+    shell = hashlib.sha256(Path("/bin/sh").resolve().read_bytes()).hexdigest()
+    assert started[0]["argv"] == ["sh", "-c", SCRIPT] and started[0]["sha256"] == shell
+    ls, = [r for r in started if r["argv"][:1] == ["/bin/ls"]]
+    script, = [r for r in started if "script" in r]
+    assert script["script_sha256"] == hashlib.sha256((work / "run.sh").read_bytes()).hexdigest()
+    assert script["sha256"] == shell and script["parent"] == started[0]["pid"] and script["pid"] == ls["pid"]
+    assert end["programs"] == len(started)
+    assert of(records, "exit", pid=started[0]["pid"], status=3) and of(records, "exit", pid=ls["pid"], status=0)
+
+    # Repeats are counted, and each file names its grant.
+    written = of(records, "file", path=f"{work}/new", grant=str(work))
+    assert sum(r["count"] for r in written if r["act"] in ("write", "create")) == 3 and len(written) <= 3
+    moved, = of(records, "file", act="rename")
+    assert moved["to"] == f"{work}/odd\n\x1b[2Jname"
+    assert of(records, "file", act="mode", path=f"{work}/run.sh")
+    mount, = of(records, "refused", call="mount", by="filter")
+    assert mount["error"] == "EPERM" and end["refused"] >= 1
+    # No byte of the agent's harms a terminal.
+    said = operator.cloister("events", "acts").ok()
+    assert all(c == "\n" or c.isprintable() for c in said)
+    operator.cloister("audit", "verify", "acts").ok()
+    operator.cloister("discard", "acts").ok()
+
+
+def test_nothing_is_recorded(operator):
+    operator.run("-q", "--record", "off", "--name", "off", "--keep", "--", "true").ok()
+    records = events(operator, "off")
+    assert [r["type"] for r in records] == ["cell.boot", "record", "cell.end"]
+    assert records[1]["level"] == "off" and "programs" not in records[2]
+    operator.cloister("discard", "off").ok()
+    operator.run("--record", "some", "--", "true").sentence("--record", "off, acts or full", "some")
+
+
+def test_a_policy_demands_it(operator):
+    """The witness dies: so does the cell.  The option cannot lower the level."""
+    policy = operator.file("p.yaml", "version: 1\nrecord: {level: acts, lost: kill}\n")
+    cell = operator.detach("--record", "off", "-p", policy, "--", "sleep", "60")
+    wait_until(lambda: of(events(operator, cell), "exec"), "the agent's start being recorded")
+    os.kill(witness_of(operator.cell(cell)["supervisor"]), signal.SIGKILL)
+    assert operator.cloister("wait", cell).status == 128 + signal.SIGKILL
+    records = events(operator, cell)
+    assert records[1]["level"] == "acts" and of(records, "cell", did="witness lost")
+    assert "record" in of(records, "cell.end")[0]["cause"]
+    operator.file("p.yaml", "version: 1\nrecord: much\n")
+    operator.run("-p", policy, "--", "true").sentence("off", "acts", "full")
