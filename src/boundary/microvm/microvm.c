@@ -298,6 +298,8 @@ vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, st
 	alone.n_grants = alone.n_files = 0;
 	alone.has_policy = vm->machine.has_net;
 	bare.meanwhile = NULL;
+	bare.begun = NULL;
+	bare.before_spawn = NULL;
 	bare.trust = NULL;
 	bare.changes = -1;
 	r = ns_start(&alone, &bare, true, &inside, &walls, err);

@@ -37,9 +37,11 @@ put_known(struct members *m, const char *key, uint64_t value, bool is_known)
 		members_u64(m, key, value);
 }
 
+/* These records must not use up the room of requests, either. */
 static void
 record(struct supervisor *sv, const struct boundary_usage *u)
 {
+	const uint64_t before = sv->timeline.bytes;
 	OWN(members_free) struct members m;
 
 	members_init(&m, AUDIT_EVENT_MAX);
@@ -55,6 +57,7 @@ record(struct supervisor *sv, const struct boundary_usage *u)
 	put_known(&m, "pressure_io", u->pressure_io, u->has_pressure);
 	put_known(&m, "pressure_memory", u->pressure_memory, u->has_pressure);
 	supervisor_record_members(sv, &m);
+	sv->timeline.bytes = before;
 	sv->resources.last = *u;
 	sv->resources.known = true;
 }
