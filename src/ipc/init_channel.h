@@ -29,6 +29,11 @@
 #define INIT_IS_NESTED 'N'              /* the agent may make namespaces and mounts of its own */
 #define INIT_BY_ENGINE 'E'              /* an engine started it: see proc/init/init_engine.c */
 #define INIT_NOTIFIES 'W'               /* the agent's filter reports calls: INIT_LISTENER; not over a mux */
+/* Its limit on open files, if it is at least INIT_FILES_LEAST, is so much above the agent's: descriptors that the agent has
+ * under way do not keep it from sending the listener. */
+#define INIT_SPARES_FILES 'F'
+#define INIT_FILES_SPARED 512
+#define INIT_FILES_LEAST 3584
 
 enum init_message {
 	/* supervisor -> the child that sets up the cell: the id maps are written. */

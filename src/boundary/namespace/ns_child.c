@@ -116,7 +116,8 @@ int
 ns_set_limits(const struct ns_plan *plan, struct err *err)
 {
 	/* A cgroup's limit should apply first, because it counts how often it did. */
-	return ns_limit_self(ns_most_processes(plan->spec) + (plan->pids_limited ? 64 : 0), !plan->range, err);
+	return ns_limit_self(ns_most_processes(plan->spec) + (plan->pids_limited ? 64 : 0), !plan->range,
+	                     plan->ground->notifies && plan->stream < 0, err);
 }
 
 const char *const ns_writable[] = { "/tmp", "/var/tmp", "/home/agent", "/dev/shm", NULL };
@@ -229,7 +230,7 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
 	const struct cell_limits *limits = &plan->spec->limits;
 	char filter[2] = { (char)('0' + ns_choose_filter(plan->spec)), '\0' }, over[24];
-	char flags[6] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
+	char flags[7] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
 	char *envp[] = { NULL, NULL };
 	int null, channel, ssh = *plan->ssh, timing = timing_file, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
 
@@ -240,11 +241,12 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 #endif
 	snprintf(over, sizeof(over), "%llu",
 	         (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));
-	snprintf(flags, sizeof(flags), "%s%s%s%s%s", landlock >= 0 ? (char[]){ INIT_HAS_LANDLOCK, '\0' } : "",
+	snprintf(flags, sizeof(flags), "%s%s%s%s%s%s", landlock >= 0 ? (char[]){ INIT_HAS_LANDLOCK, '\0' } : "",
 	         ssh >= 0 ? (char[]){ INIT_HAS_SSH, '\0' } : "",
 	         plan->stream >= 0 ? (char[]){ INIT_BY_STREAM, '\0' } : "",
 	         timing >= 0 ? (char[]){ INIT_IS_TIMED, '\0' } : "",
-	         plan->ground->notifies && plan->stream < 0 ? (char[]){ INIT_NOTIFIES, '\0' } : "");
+	         plan->ground->notifies && plan->stream < 0 ? (char[]){ INIT_NOTIFIES, '\0' } : "",
+	         plan->range ? "" : (char[]){ INIT_SPARES_FILES, '\0' });
 	channel = fcntl(plan->stream >= 0 ? plan->stream : plan->channel, F_DUPFD_CLOEXEC, 100);
 	if (landlock >= 0)
 		landlock = fcntl(landlock, F_DUPFD_CLOEXEC, 100);

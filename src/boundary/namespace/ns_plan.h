@@ -100,7 +100,7 @@ enum filter_profile ns_choose_filter(const struct cell_spec *spec);
 extern const char *const ns_writable[];
 /* ns_rlimits.c: sets the resource limits of the calling process: MOST processes of its user.  SPARES: its user is
  * the operator, to whom it leaves some descriptors. */
-int ns_limit_self(uint64_t most, bool spares, struct err *err);
+int ns_limit_self(uint64_t most, bool spares, bool notifies, struct err *err);
 /* The same for the limits of an engine's container. */
 int ns_limit_as_bundle(const struct cell_bundle *bundle, struct err *err);
 int ns_drop_everything(const struct ns_plan *plan, struct err *err);

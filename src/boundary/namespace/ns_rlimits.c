@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "boundary/namespace/ns_plan.h"
+#include "ipc/init_channel.h"
 
 /* Soft limits are the operator's own preference, so a cell begins with the usual ones.  Hard
  * limits, which bind the operator too, stay. */
@@ -40,7 +41,7 @@ reset_soft_limits(void)
  * them than the limit on open files cannot send any: then cloister could not either, for any other
  * cell.  So the agent's limit is below the operator's. */
 static struct rlimit
-files_of(bool spares)
+files_of(bool spares, bool notifies)
 {
 	struct rlimit files = { 1024, 1024 };
 
@@ -48,11 +49,14 @@ files_of(bool spares)
 	if (spares)
 		files.rlim_max -= files.rlim_max / 4 < FILES_SPARED ? files.rlim_max / 4 : FILES_SPARED;
 	files.rlim_cur = files.rlim_cur < files.rlim_max ? files.rlim_cur : files.rlim_max;
+	/* Init takes them away. */
+	if (spares && notifies && files.rlim_max + INIT_FILES_SPARED >= INIT_FILES_LEAST)
+		files.rlim_max += INIT_FILES_SPARED;
 	return files;
 }
 
 int
-ns_limit_self(uint64_t most, bool spares, struct err *err)
+ns_limit_self(uint64_t most, bool spares, bool notifies, struct err *err)
 {
 	/* Counts this user's processes in this user namespace, threads included; init is one. */
 	struct rlimit pids = { most, most };
@@ -70,7 +74,7 @@ ns_limit_self(uint64_t most, bool spares, struct err *err)
 	if (getrlimit(RLIMIT_CORE, &now) == 0 && now.rlim_max == 0)
 		core = now;
 	reset_soft_limits();
-	files = files_of(spares);
+	files = files_of(spares, notifies);
 	if ((CONTROL_ON("limit-user") && setrlimit(RLIMIT_SIGPENDING, &signals) < 0) ||
 	    (CONTROL_ON("limit-user") && setrlimit(RLIMIT_NOFILE, &files) < 0) ||
 	    (CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &pids) < 0) ||

@@ -88,7 +88,7 @@ init_enter_engine(char *const *argv, bool *ret_landlock, struct err *err)
 	if (r == 0 && chdir("/") < 0)
 		r = err_errno(err, "cannot enter the cell's root");
 	if (r == 0)
-		r = ns_limit_self(strtoull(argv[AT_MOST], NULL, 10), false, err);
+		r = ns_limit_self(strtoull(argv[AT_MOST], NULL, 10), false, false, err);
 	for (size_t i = AT_WRITABLE; argv[i] != NULL && n < ARRAY_LEN(writable) - 1; i++)
 		writable[n++] = argv[i];
 	if (r == 0)

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -105,21 +106,31 @@ filter_of(char letter)
 
 /* Init keeps no copy: once the supervisor's side is gone, the kernel refuses what the filter reports. */
 static void
-load_notifying(enum filter_profile filter)
+load_notifying(enum filter_profile filter, bool spares)
 {
 	OWN(buf_free) struct buf message = {0};
 	struct err err = {0};
-	int listener;
+	struct rlimit files;
+	int listener, r;
 
 	if (filter_load_notifying(filter, &listener, &err) < 0)
 		die(&err);
 	ipc_begin(&message, INIT_LISTENER);
-	send_or_exit(&message, &listener, 1);
+	r = ipc_send(INIT_CHANNEL_FD, &message, &listener, 1, NULL);
+	/* First: an exit is reported, too, and would wait for an answer. */
 	close(listener);
+	if (r < 0)
+		_exit(125);
+	if (spares && getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max >= INIT_FILES_LEAST) {
+		files.rlim_max -= INIT_FILES_SPARED;
+		files.rlim_cur = files.rlim_cur < files.rlim_max ? files.rlim_cur : files.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+			_exit(125);
+	}
 }
 
 static void
-lock_down(enum filter_profile filter, bool notifies, bool has_landlock, bool has_parent)
+lock_down(enum filter_profile filter, const char *flags, bool has_landlock, bool has_parent)
 {
 	struct err err = {0};
 
@@ -138,8 +149,8 @@ lock_down(enum filter_profile filter, bool notifies, bool has_landlock, bool has
 	close(INIT_LANDLOCK_FD);
 	if (!CONTROL_ON("seccomp") || !CONTROL_ON("nnp"))
 		return;
-	if (notifies)
-		load_notifying(filter);
+	if (strchr(flags, INIT_NOTIFIES) != NULL)
+		load_notifying(filter, strchr(flags, INIT_SPARES_FILES) != NULL);
 	else if (filter_load(filter, &err) < 0)
 		die(&err);
 }
@@ -648,7 +659,6 @@ main(int argc, char **argv)
 	const bool in_container = argc > 3 && strchr(argv[3], INIT_IN_CONTAINER) != NULL;
 	const bool has_ssh = argc > 3 && strchr(argv[3], INIT_HAS_SSH) != NULL;
 	const bool by_engine = argc > 3 && strchr(argv[3], INIT_BY_ENGINE) != NULL;
-	const bool notifies = argc > 3 && strchr(argv[3], INIT_NOTIFIES) != NULL;
 	const bool is_timed = argc > 3 && strchr(argv[3], INIT_IS_TIMED) != NULL;
 	struct err why = {0};
 	sigset_t child;
@@ -675,7 +685,7 @@ main(int argc, char **argv)
 	if (prepared < 0)
 		die(&why);
 	keep_own_exe(has_landlock);
-	lock_down(filter_of(argv[1][0]), notifies, has_landlock, !by_engine);
+	lock_down(filter_of(argv[1][0]), argv[3], has_landlock, !by_engine);
 	timing_mark(TIMING_CONFINED);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
