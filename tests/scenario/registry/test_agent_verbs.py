@@ -68,6 +68,9 @@ MESSAGES = {
         "INSPECT_USAGE", "INSPECT_USAGE_END", "INSPECT_USED", "INSPECT_REWRITE", "INSPECT_REWRITTEN"},
     "mcp_channel.h": {      # the half of cloister-mcp that reads, and its keeper
         "MCP_BEGIN", "MCP_CONNECT", "MCP_CONNECTED", "MCP_REFUSED"},
+    "witness_channel.h": {  # who looks at the agent's processes, and the supervisor
+        "WITNESS_START", "WITNESS_ROOT", "WITNESS_READY", "WITNESS_EVENTS", "WITNESS_CONNECTED", "WITNESS_FINISH",
+        "WITNESS_DONE"},
 }
 # What a dispatch tells its agent by the environment; by the last two it can ask for something.
 VARIABLES = {"CLOISTER_DISPATCH", "CLOISTER_ATTEMPT", "CLOISTER_AGENT", "CLOISTER_CHAIN", "CLOISTER_PRINCIPAL",
