@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/timeline.h"
+#include "cli/timeline_acts.h"
 
 #define PAUSE_US 100000                 /* between looks, with -f */
 
@@ -22,6 +23,7 @@ struct events {
 	bool follow, json, all, colour;
 	const char *format;             /* --format, or NULL */
 	char since[SINCE_TEXT_MAX];     /* --since; "": from the beginning */
+	struct timeline_types types;    /* --type */
 	bool names_cells;               /* each line has its cell */
 	struct source {
 		struct timeline t;
@@ -41,6 +43,7 @@ const struct cli_option cli_events_options[] = {
 	{ "all", 0, NULL, "all cells with events; with -f, all that run or start", CLI_FLAG(struct events, all) },
 	{ "since", 0, "TIME", "only events since then: 10m, 2h, 2026-11-18T10:00:00Z", 0 },
 	{ "format", 0, "TEXT", "print this for each event, such as '{time} {host}'", 1 },
+	{ "type", 0, "TYPE,...", "only events of these types: exec,file,net,refused,http,...", 2 },
 	{ "json", 0, NULL, "print JSON for programs: one object per line", CLI_FLAG(struct events, json) },
 	{0}
 };
@@ -56,6 +59,8 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		since_format(ms, ev->since);
 	if (option->id <= 0)
 		return r;
+	if (option->id == 2)
+		return timeline_types_parse(value, &ev->types, err);
 	ev->format = value;
 	return format_check(value, err);
 }
@@ -123,6 +128,8 @@ print_line(struct events *ev, const char *cell, const struct timeline_event *e)
 	printf(" %7s %8s %7s  ", e->has_sizes ? sent : ev->none, e->has_sizes ? received : ev->none,
 	       e->has_sizes ? took : ev->none);
 	timeline_print_what(stdout, e);
+	if (timeline_is_decision(e) && timeline_has(e, "pid"))
+		printf(" (process %llu)", (unsigned long long)timeline_number(e, "pid"));
 	if (timeline_is_refusal(e)) {
 		fputs(ev->colour ? "  \033[2m" : "  ", stdout);
 		timeline_print_cause(stdout, e);
@@ -180,7 +187,7 @@ look_ahead(const struct events *ev, struct source *s, struct err *err)
 	while (!s->has_next && (r = timeline_next(&s->t, &s->next, err)) != 0) {
 		if (r < 0)
 			return r;
-		if (strcmp(s->next.time, ev->since) >= 0)
+		if (strcmp(s->next.time, ev->since) >= 0 && timeline_types_have(&ev->types, s->next.type))
 			s->has_next = true;
 		else
 			timeline_event_free(&s->next);
@@ -212,7 +219,7 @@ print_rest(struct events *ev, struct err *err)
 	int r;
 
 	while ((r = find_oldest(ev, &s, err)) == 0 && s != NULL) {
-		if (ev->since[0] == '\0')
+		if (ev->since[0] == '\0' && ev->types.bits == 0)
 			note_gap(&s->next);
 		r = print_event(ev, timeline_cell(&s->t), &s->next, err);
 		timeline_event_free(&s->next);

@@ -338,8 +338,8 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		.ms = number_of(o, "ms", INT64_MAX),
 		.count = number_of(o, "count", INT64_MAX),
 	};
-	/* An operator's reason for an action is not the cause of a refusal. */
-	if (strcmp(ret_event->type, "steer") == 0) {
+	/* Only a refusal has a cause: with these it is an operator's reason, and how records were lost. */
+	if (strcmp(ret_event->type, "steer") == 0 || strcmp(ret_event->type, "lost") == 0) {
 		if (ret_event->note[0] == '\0')
 			ret_event->note = ret_event->why;
 		ret_event->why = "";

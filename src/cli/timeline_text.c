@@ -6,6 +6,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/timeline.h"
+#include "cli/timeline_acts.h"
 
 static void
 put(FILE *out, const char *text)
@@ -29,9 +30,9 @@ timeline_format_time(char ret_text[TIMELINE_TIME_MAX], const char *time, const c
 bool
 timeline_is_decision(const struct timeline_event *e)
 {
-	return !timeline_is_of_budget(e) && strncmp(e->type, "cell", 4) != 0 &&
-	       strcmp(e->type, "setup.ran") != 0 && strcmp(e->type, "steer") != 0 &&
-	       strcmp(e->type, "approval") != 0;
+	return !timeline_is_of_budget(e) && timeline_act(e) == TIMELINE_NO_ACT &&
+	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0 &&
+	       strcmp(e->type, "steer") != 0 && strcmp(e->type, "approval") != 0;
 }
 
 bool
@@ -133,6 +134,8 @@ print_cell(FILE *out, const struct timeline_event *e)
 		fprintf(out, "cell ended with %u", e->status);
 		fputs(e->cause[0] != '\0' ? ": " : "", out);
 		put(out, e->cause);
+		fputs(timeline_has(e, "cpu_ms") ? "; " : "", out);
+		timeline_print_used(out, e);
 	} else if (strcmp(e->type, "setup.ran") == 0) {
 		fputs("setup ", out);
 		put(out, e->path);
@@ -157,6 +160,10 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 {
 	if (timeline_is_of_budget(e)) {
 		timeline_print_budget(out, e);
+		return;
+	}
+	if (timeline_act(e) != TIMELINE_NO_ACT) {
+		timeline_print_act(out, e);
 		return;
 	}
 	if (print_cell(out, e))
