@@ -22,6 +22,7 @@ const struct cli_command cli_commands[] = {
 	  cli_attach_options, cmd_attach },
 	{ "events", "[OPTION...] [CELL...]", "show the events and network requests of cells",
 	  cli_events_options, cmd_events },
+	{ "tree", "[OPTION...] [CELL]", "show the processes of a cell, with what each did", cli_tree_options, cmd_tree },
 	{ "why", "[--json] [CELL] [N]", "explain a refusal, and print the rule that would allow it",
 	  cli_why_options, cmd_why },
 	{ "logs", "[-f] CELL", "print the output of a detached cell", cli_logs_options, cmd_logs },

@@ -341,6 +341,12 @@ timeline_print_act(FILE *out, const struct timeline_event *e)
 {
 	if (timeline_has(e, "pid"))
 		fprintf(out, "%" PRIu64 " ", timeline_number(e, "pid"));
+	timeline_print_deed(out, e);
+}
+
+void
+timeline_print_deed(FILE *out, const struct timeline_event *e)
+{
 	switch (timeline_act(e)) {
 	case TIMELINE_EXEC: put_exec(out, e); break;
 	case TIMELINE_EXIT: timeline_print_exit(out, e); break;

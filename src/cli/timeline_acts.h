@@ -19,6 +19,8 @@ enum timeline_act timeline_act(const struct timeline_event *e);
 
 /* One line: "12 exec /usr/bin/git status", "12 refused ptrace(PTRACE_ATTACH, 1): EPERM by filter". */
 void timeline_print_act(FILE *out, const struct timeline_event *e);
+/* The same without the process. */
+void timeline_print_deed(FILE *out, const struct timeline_event *e);
 
 /* A member as text ("": none) or as number (0: none). */
 const char *timeline_text(const struct timeline_event *e, const char *key);

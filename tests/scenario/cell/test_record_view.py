@@ -1,5 +1,6 @@
 """The commands that look at the record of a cell's processes: events, tree, replay, audit export."""
 import json
+import resource
 
 import pytest
 
@@ -57,3 +58,64 @@ def test_events_of_chosen_types(world):
     assert world.cloister("events", "-f", "--type", "refused", "abcdefgh").ok().count("\n") == 1
     for wrong, hint in (("exek", "did you mean 'exec'?"), ("exec,", "there is no type ''"), ("x" * 99, "there is no type")):
         assert hint in world.cloister("events", "--type", wrong).err
+
+
+# ---- tree ----
+
+TREE = r"""abcdefgh: cell ended with 1; CPU 1s, peak 9M, 3 programs, 3 processes, 7 refused calls, read 4K, written 8K
+record: acts by ebpf; not seen: reads outside of grants
+1 (cloister-init)
+`- 2 /bin/sh -c 'git fetch; evil'  ended with 1 after 3s, CPU 60ms, memory 1M
+   |- 3 /usr/bin/git fetch  ended with 0 after 1s, CPU 40ms, memory 5M
+   |       connect 10.0.0.1:443
+   |       GET https://git.example/x/info/refs  200
+   |       write /work/.git/FETCH_HEAD (grant /work), 3 times
+   `- 4 /tmp/evil 'a b\x1b[2J\x0a'  killed by KILL after 900ms
+           danger memfd_create("x", 0)
+           refused ptrace(PTRACE_ATTACH, 1): EPERM by filter, 7 times
+           rename /work/a\x1b]0;b to /work/b (grant /work)
+           watch: write /work/.git/hooks/x: watch: write .git/hooks/**: freeze
+of unknown processes:
+     tcp evil.example:22  refused: no rule allows it
+20 acts could not be recorded; the last of them: lost: 20 file: the buffer was full
+"""
+
+
+def test_a_tree_of_processes_with_what_each_did(world):
+    world.keep(witnessed())
+    assert world.cloister("tree", "abcdefgh").ok() == TREE
+    world.env["LANG"] = "C.UTF-8"
+    assert "\n   └─ 4 /tmp/evil" in world.cloister("tree").ok()
+    said = json.loads(world.cloister("tree", "--json", "abcdefgh").ok())
+    ids = {p["pid"]: p["id"] for p in said["processes"]}
+    assert {p["pid"]: p["parent"] for p in said["processes"]} == {1: None, 2: ids[1], 3: ids[2], 4: ids[2]}
+    git, = (p for p in said["processes"] if p["pid"] == 3)
+    assert (git["status"], git["ms"], git["cpu_ms"], git["peak"], git["sha256"]) == (0, 1200, 40, 5 << 20, "b" * 64)
+    assert [d["type"] for d in git["did"]] == ["net", "request", "file"] and said["lost"] == 20
+
+
+def test_a_tree_from_odd_records(world):
+    """Numbers that are used again, circles, processes without a program, and records without a number."""
+    acts = [{"type": "exec", "pid": 5, "parent": 6, "path": "/a"}, {"type": "exec", "pid": 6, "parent": 5, "path": "/b"},
+            {"type": "exit", "pid": 6, "parent": 6, "status": 0}, {"type": "exec", "pid": 6, "parent": 5, "path": "/c"},
+            {"type": "exec", "pid": 6, "parent": 5, "path": "/d", "argv": [1, "x"]},
+            {"type": "exec", "pid": 6, "parent": 5, "path": "/e", "error": "ENOENT"},
+            {"type": "file", "path": "/nobody"}, {"type": "exec", "pid": "x"}, {"type": "net", "pid": -1, "act": "bind"},
+            *({"type": "file", "pid": 9, "act": "write", "path": f"/{i}"} for i in range(12)),
+            {"type": "net", "pid": 9, "act": "connect", "address": "::1", "port": 80, "local": 4000},
+            {"type": "http", "verdict": "allow", "method": "GET", "scheme": "http", "host": "a.b", "path": "/", "from": 4000}]
+    world.keep(witnessed(acts=acts, end=None))
+    said = world.cloister("tree", "abcdefgh").ok().splitlines()
+    assert said[1:7] == ["6 /b  ended with 0", "`- 5 /a", "   `- 6 /c", "           exec /d x", "           exec /e: failed with ENOENT",
+                         "9 (no program of its own)"], said
+    assert said[-3:] == ["     connect [::1]:80", "     GET http://a.b/", "     and 2 more files"]
+    assert "and 2 more" not in world.cloister("tree", "--all", "abcdefgh").ok()
+
+
+def test_a_tree_of_many_records_is_drawn_in_bounded_memory(world):
+    acts = [event for i in range(5000) for event in (
+        {"type": "exec", "pid": i + 2, "parent": i + 1, "path": "/usr/bin/cc"},
+        {"type": "file", "pid": i + 2, "act": "write", "path": "/" + "x" * 500})]
+    world.keep(witnessed(acts=acts))
+    said = world.cloister("tree", "abcdefgh", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (48 << 20,) * 2)).ok()
+    assert said.count("/usr/bin/cc") == 5000
