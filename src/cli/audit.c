@@ -21,7 +21,7 @@ const struct cli_option cli_audit_options[] = {
 	  CLI_FLAG(struct audit_cli, all) },
 	{ "operator", 0, NULL, "use the operator's timeline", CLI_FLAG(struct audit_cli, operator) },
 	{ "key", 0, "HEX", "verify: the operator's public key, for files", CLI_TEXT(struct audit_cli, key) },
-	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse (in-toto statements)",
+	{ "format", 0, "FORMAT", "export: jsonl (default), ocsf, otel, or dsse (in-toto statements)",
 	  CLI_TEXT(struct audit_cli, format) },
 	{ "since", 0, "TIME", "show: only records since then: 10m, 2h, 2026-11-18T10:00:00Z",
 	  CLI_TEXT(struct audit_cli, since) },
@@ -29,14 +29,25 @@ const struct cli_option cli_audit_options[] = {
 	{0}
 };
 
+static bool
+is_format(const char *word)
+{
+	static const char *const formats[] = { "jsonl", "ocsf", "otel", "dsse" };
+
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+		if (strcmp(formats[i], word) == 0)
+			return true;
+	return false;
+}
+
 static int
 take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
 {
 	struct audit_cli *cli = arg;
 
 	(void)option;
-	if (value == cli->format && value != NULL && strcmp(value, "jsonl") != 0 && strcmp(value, "dsse") != 0)
-		return err_set(err, EINVAL, "there is no format '%.32s': use jsonl or dsse", value);
+	if (value == cli->format && value != NULL && !is_format(value))
+		return err_set(err, EINVAL, "there is no format '%.32s': use jsonl, ocsf, otel or dsse", value);
 	if (value == cli->key && value != NULL && (strlen(value) != 64 || strspn(value, "0123456789abcdef") != 64))
 		return err_set(err, EINVAL, "--key takes a public key of 64 hex digits, as `cloister "
 		               "audit key` prints it");

@@ -1,11 +1,12 @@
-/* audit_export.c - `cloister audit export`: writes timelines unchanged, or as in-toto statements
- * about ended cells in DSSE envelopes. */
+/* audit_export.c - `cloister audit export`: writes timelines unchanged, for other systems (OCSF,
+ * OpenTelemetry), or as in-toto statements about ended cells in DSSE envelopes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/export.h"
 #include "audit/operator.h"
 #include "audit/reader.h"
 #include "audit/statement.h"
@@ -20,10 +21,11 @@
 
 #define TYPES_MAX MEMBERS_MAX           /* types of events that are counted by name */
 
-/* ---- unchanged ---- */
+/* ---- unchanged, or in the format of another system ---- */
 
+/* X: the format, or NULL. */
 static int
-export_lines(int dir, const char *name, struct err *err)
+export_lines(int dir, const char *name, struct audit_export *x, struct err *err)
 {
 	OWN(audit_reader_close) struct audit_reader r = {0};
 	const char *line;
@@ -34,9 +36,15 @@ export_lines(int dir, const char *name, struct err *err)
 	if (code < 0)
 		return code;
 	while (audit_reader_any(&r, &line, &len, &odd)) {
+		if (x != NULL) {
+			audit_export_line(x, line, len);
+			continue;
+		}
 		fwrite(line, 1, len, stdout);
 		putchar('\n');
 	}
+	if (x != NULL)
+		audit_export_finish(x);
 	if (odd.code != 0)
 		*err = odd;
 	return -odd.code;
@@ -198,15 +206,16 @@ struct export {
 	struct audit_cells cells;
 	struct operator op;
 	bool dsse;
+	struct audit_export *format;    /* NULL: lines as they are, or DSSE */
 	size_t n_bad;                   /* timelines, or parts of them, that were left out */
 	struct err bad;                 /* of the first */
 };
 
 /* If a file is not a regular file, or cannot be read, the rest is exported. */
 static int
-export_timeline(int dir, const struct cell_entry *entry, struct err *err)
+export_timeline(const struct export *x, int dir, const struct cell_entry *entry, struct err *err)
 {
-	int r = export_lines(dir, CELL_EVENTS, err);
+	int r = export_lines(dir, CELL_EVENTS, x->format, err);
 	char why[ERR_TEXT_MAX];
 
 	if (r == 0 || r == -ENOENT || r == -ENOMEM || r == -EMFILE || r == -ENFILE)
@@ -221,7 +230,7 @@ export_entry(struct export *x, int dir, const struct cell_entry *entry, struct e
 	const struct audit_cell *cell = x->dsse ? audit_pick_cell(&x->cells, dir, entry->id) : NULL;
 
 	if (!x->dsse)
-		return export_timeline(dir, entry, err);
+		return export_timeline(x, dir, entry, err);
 	if (cell == NULL || cell->end != AUDIT_CELL_ENDED || !cell->has_chain)
 		return x->args->all ? 0 : err_set(err, EAGAIN, "the operator's timeline does not record "
 		                                  "the end of the cell '%s': a statement is about an ended "
@@ -309,10 +318,34 @@ sign_all(struct err *err)
 	return r < 0 ? r : operator_checkpoint(&op, err);
 }
 
+/* NULL: it is not a format of another system. */
+static struct audit_export *
+open_format(const struct audit_args *args)
+{
+	bool ocsf = strcmp(args->format, "ocsf") == 0;
+	struct audit_export *x = ocsf || strcmp(args->format, "otel") == 0 ? calloc(1, sizeof(*x)) : NULL;
+
+	if (x != NULL) {
+		x->format = ocsf ? AUDIT_OCSF : AUDIT_OTEL;
+		x->out = stdout;
+		x->host = args->host;
+	}
+	return x;
+}
+
+/* Lines that are no records would be missing in silence. */
+static int
+tell_left_out(const struct audit_export *x, struct err *err)
+{
+	return x == NULL || x->left_out == 0 ? 0 : err_set(err, EBADMSG, "%llu lines are no records, and were not exported: "
+	                                                   "see `cloister audit verify`", (unsigned long long)x->left_out);
+}
+
 int
 audit_do_export(const struct audit_args *args, struct err *err)
 {
-	struct export x = { .args = args, .dsse = strcmp(args->format, "dsse") == 0 };
+	OWN(freep) struct audit_export *format = open_format(args);
+	struct export x = { .args = args, .dsse = strcmp(args->format, "dsse") == 0, .format = format };
 	int r = 0;
 
 	if (x.dsse && args->operator)
@@ -324,11 +357,11 @@ audit_do_export(const struct audit_args *args, struct err *err)
 		OWN(closep) int dir = audit_open_operator(err);
 
 		r = dir < 0 ? dir : sign_all(err);
-		r = r == 0 ? export_lines(dir, OPERATOR_LOG, err) : r;
+		r = r == 0 ? export_lines(dir, OPERATOR_LOG, format, err) : r;
 	}
 	if (r == 0)
 		r = args->all ? export_all(&x, err) : export_words(&x, err);
 	audit_cells_free(&x.cells);
 	operator_close(&x.op);
-	return r;
+	return r == 0 ? tell_left_out(format, err) : r;
 }

@@ -15,6 +15,7 @@ struct err;
 
 struct audit_args {
 	const char *verb, *format, *key;        /* "" if not given */
+	const char *host;               /* the name of this machine */
 	bool all, operator, json;
 	char **words;
 	int n_words;

@@ -1,8 +1,10 @@
 /* main.c - cloister-audit: `cloister audit` becomes it.  See audit/audit_request.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "audit/audit_request.h"
 #include "base/data.h"
@@ -44,6 +46,7 @@ lock_down(struct err *err)
 int
 main(int argc, char **argv)
 {
+	char host[HOST_NAME_MAX + 1] = "";
 	struct audit_args args;
 	struct err err = {0};
 	int status = -EINVAL;
@@ -52,8 +55,10 @@ main(int argc, char **argv)
 		fputs("cloister-audit is started by cloister only\n", stderr);
 		return AUDIT_EXIT_FAILED;
 	}
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		host[0] = '\0';
 	args = (struct audit_args){
-		.verb = argv[1], .format = argv[3], .key = argv[4],
+		.verb = argv[1], .format = argv[3], .key = argv[4], .host = host,
 		.all = strchr(argv[2], AUDIT_FLAG_ALL) != NULL,
 		.operator = strchr(argv[2], AUDIT_FLAG_OPERATOR) != NULL,
 		.json = strchr(argv[2], AUDIT_FLAG_JSON) != NULL,

@@ -119,3 +119,85 @@ def test_a_tree_of_many_records_is_drawn_in_bounded_memory(world):
     world.keep(witnessed(acts=acts))
     said = world.cloister("tree", "abcdefgh", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (48 << 20,) * 2)).ok()
     assert said.count("/usr/bin/cc") == 5000
+
+
+# ---- audit export ----
+
+# What OCSF 1.8.0 requires of each class and object that is written, and of which one is enough.
+BASE = {"activity_id", "category_uid", "class_uid", "metadata", "severity_id", "time", "type_uid"}
+CLASSES = {0: set(), 1001: {"actor", "device", "file"}, 1007: {"actor", "device", "process"}, 2004: {"finding_info"},
+           4001: set(), 4002: set(), 4003: set(), 6002: {"app"}}
+ANY = {4001: {"dst_endpoint", "src_endpoint"}, 4002: {"http_request", "http_response"}}
+OBJECTS = {"metadata": {"product", "version"}, "device": {"type_id"}, "file": {"name", "type_id"}, "file_result": {"name", "type_id"},
+           "hashes": {"algorithm_id", "value"}, "finding_info": {"uid"}, "analytic": {"type_id"}, "api": {"operation"},
+           "connection_info": {"direction_id"}, "http_response": {"code"}, "query": {"hostname"}}
+ANY_OF = {"actor": {"process", "app_name"}, "process": {"pid"}, "parent_process": {"pid"}, "url": {"url_string", "path"},
+          "src_endpoint": {"uid"}, "dst_endpoint": {"ip", "hostname", "svc_name"}, "container": {"uid"}, "product": {"name"}}
+
+
+def lacks(name, value):
+    """What an object and those in it lack."""
+    if isinstance(value, list):
+        return [fault for item in value for fault in lacks(name, item)]
+    if not isinstance(value, dict) or name == "unmapped":
+        return []
+    missing = sorted(OBJECTS.get(name, set()) - set(value))
+    missing += [] if name not in ANY_OF or ANY_OF[name] & set(value) else [f"one of {ANY_OF[name]}"]
+    return [(name, m) for m in missing] + [fault for key, item in value.items() for fault in lacks(key, item)]
+
+
+DNS = {"type": "dns", "verdict": "deny", "why": "no-rule", "host": "x.example"}
+MINIMAL = [{"type": name} for name in ("exec", "exit", "file", "net", "http", "tcp", "tls", "refused", "danger", "watch", "new")]
+
+
+def test_export_as_ocsf(world):
+    world.keep(witnessed(acts=[*ACTS, DNS, *MINIMAL]))
+    said = world.cloister("audit", "export", "--format", "ocsf", "abcdefgh").ok()
+    assert is_printable(said)
+    events = [json.loads(line) for line in said.splitlines()]
+    assert len(events) == len(ACTS) + 3 + len(MINIMAL)
+    for event in events:
+        uid = event["class_uid"]
+        assert (BASE | CLASSES[uid]) - set(event) == set() and (uid not in ANY or ANY[uid] & set(event)), event
+        assert event["type_uid"] == uid * 100 + event["activity_id"] and event["category_uid"] == uid // 1000
+        assert lacks("", event) == [], event
+        assert event["metadata"]["version"] == "1.8.0" and event["device"]["container"]["uid"] == "abcdefgh"
+    by_type = {event["metadata"]["event_code"]: event for event in reversed(events)}
+    assert {name: by_type[name]["type_uid"] for name in ("exec", "exit", "file", "net", "http", "tcp", "dns", "refused",
+                                                         "danger", "watch", "cell.boot", "cell.end", "lost")} == {
+        "exec": 100701, "exit": 100702, "file": 100103, "net": 400101, "http": 400203, "tcp": 400105, "dns": 400301,
+        "refused": 200401, "danger": 200401, "watch": 200401, "cell.boot": 600203, "cell.end": 600204, "lost": 99}
+    assert by_type["http"]["actor"]["process"]["name"] == "git" and by_type["http"]["http_request"]["url"]["hostname"] == "git.example"
+    assert (by_type["tcp"]["action_id"], by_type["tcp"]["disposition_id"]) == (2, 2)
+    assert by_type["exec"]["process"]["file"]["hashes"] == [{"algorithm_id": 3, "algorithm": "SHA-256", "value": "a" * 64}]
+    assert by_type["refused"]["count"] == 7 and by_type["refused"]["evidences"][0]["api"] == {"operation": "ptrace"}
+
+
+def value_of(value):
+    (kind, inner), = value.items()
+    return {"stringValue": str, "intValue": int, "boolValue": bool,
+            "arrayValue": lambda v: [value_of(i) for i in v["values"]]}[kind](inner)
+
+
+def test_export_as_logs_of_opentelemetry(world):
+    world.keep(witnessed(acts=ACTS * 20))
+    said = world.cloister("audit", "export", "--format", "otel", "--all").ok()
+    assert is_printable(said)
+    messages = [json.loads(line)["resourceLogs"][0] for line in said.splitlines()]
+    assert {a["key"]: value_of(a["value"]) for a in messages[0]["resource"]["attributes"]}["container.id"] == "abcdefgh"
+    logs = [log for message in messages for log in message["scopeLogs"][0]["logRecords"]]
+    assert len(messages) == 2 and len(logs) == 20 * len(ACTS) + 2
+    for log in logs:
+        assert isinstance(log["timeUnixNano"], str) and log["severityNumber"] in (9, 13, 17) and value_of(log["body"])
+        log["is"] = {a["key"]: value_of(a["value"]) for a in log["attributes"]}
+    exec_, http = (next(log["is"] for log in logs if log["eventName"] == f"cloister.{name}") for name in ("exec", "http"))
+    assert exec_["process.command_args"] == ["sh", "-c", "git fetch; evil"] and exec_["process.pid"] == 2
+    assert (http["http.request.method"], http["http.response.status_code"], http["server.address"], http["process.pid"],
+            http["process.executable.path"]) == ("GET", 200, "git.example", 3, "/usr/bin/git")
+
+
+def test_export_says_what_it_left_out(world):
+    world.keep(witnessed(), data=b"{}\nno record\n")
+    said = world.cloister("audit", "export", "--format", "ocsf", "abcdefgh")
+    assert said.status == 125 and "2 lines are no records" in said.err and said.out == ""
+    assert "use jsonl, ocsf, otel or dsse" in world.cloister("audit", "export", "--format", "x", "abcdefgh").err
