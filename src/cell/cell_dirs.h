@@ -38,6 +38,11 @@ struct err;
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
 #define CELL_STDOUT "stdout"            /* instead of a log, with --streams; absent if empty */
 #define CELL_STDERR "stderr"
+#define CELL_TIMES "times"              /* when output was written: lines "STREAM OFFSET MS", at most
+                                         * CELL_TIMES_MAX.  STREAM: l, o, e for log, stdout, stderr, and r if the
+                                         * log was rotated there.  OFFSET counts from its beginning.  MS: since 1970 */
+#define CELL_TIMES_MAX 65536
+#define CELL_TIMES_STEP_MS 100          /* one line for all output in that time */
 #define CELL_STREAM_MAX (64u << 20)     /* bytes of each; the rest is dropped */
 #define CELL_STEPS "steps.jsonl"        /* with --id or --streams: the steps of a dispatch */
 #define CELL_LOST "lost"                /* an empty file: the supervisor was killed, and the timeline

@@ -23,6 +23,8 @@ const struct cli_command cli_commands[] = {
 	{ "events", "[OPTION...] [CELL...]", "show the events and network requests of cells",
 	  cli_events_options, cmd_events },
 	{ "tree", "[OPTION...] [CELL]", "show the processes of a cell, with what each did", cli_tree_options, cmd_tree },
+	{ "replay", "[OPTION...] [CELL]", "show a cell's events and output again, as they happened", cli_replay_options,
+	  cmd_replay },
 	{ "why", "[--json] [CELL] [N]", "explain a refusal, and print the rule that would allow it",
 	  cli_why_options, cmd_why },
 	{ "logs", "[-f] CELL", "print the output of a detached cell", cli_logs_options, cmd_logs },

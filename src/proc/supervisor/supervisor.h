@@ -176,7 +176,7 @@ struct notifier {
 };
 
 struct stream {
-	const struct supervisor *sv;
+	struct supervisor *sv;
 	const char *name;
 	int fd;                         /* -1 until there is output to store */
 	size_t size;
@@ -236,7 +236,13 @@ struct supervisor {
 	struct stdio stdio;
 	int log;                        /* of a detached cell; else -1 */
 	uint64_t log_size;
+	uint64_t log_total;             /* bytes since the beginning */
 	struct stream streams[2];       /* instead of the log: stdout, stderr */
+	struct {                        /* CELL_TIMES */
+		int fd;                 /* 0: not made yet; -1: it could not be */
+		uint32_t n;
+		uint64_t last_ms[3];    /* of log, stdout, stderr */
+	} times;
 	struct setup setup;
 
 	/* the end */

@@ -1,13 +1,41 @@
 /* supervisor_log.c - stores a detached cell's output: in its log, or in a file for each stream. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/since.h"
 #include "proc/supervisor/supervisor.h"
+
+static int
+make_file(const struct supervisor *sv, const char *name, struct err *err)
+{
+	int fd = openat(sv->state, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+
+	return fd < 0 ? err_errno(err, "cannot make the cell's '%s'", name) : fd;
+}
+
+/* The log itself has no times, so that it stays as the agent wrote it. */
+static void
+note_time(struct supervisor *sv, char stream, uint64_t offset)
+{
+	uint64_t *last = &sv->times.last_ms[stream == 'o' ? 1 : stream == 'e' ? 2 : 0], now = since_now_ms();
+	char line[64];
+	int n;
+
+	if (sv->times.n >= CELL_TIMES_MAX || (stream != 'r' && now - *last < CELL_TIMES_STEP_MS))
+		return;
+	if (sv->times.fd == 0)
+		sv->times.fd = make_file(sv, CELL_TIMES, NULL);
+	n = snprintf(line, sizeof(line), "%c %" PRIu64 " %" PRIu64 "\n", stream, offset, now);
+	if (sv->times.fd > 0 && write_all(sv->times.fd, line, (size_t)n, NULL) == 0)
+		sv->times.n++;
+	*last = now;
+}
 
 /* A full log is rotated, so that a flood of lines costs no more than two logs. */
 ssize_t
@@ -19,10 +47,14 @@ supervisor_log(struct supervisor *sv, const unsigned char *data, size_t len)
 		sv->log = openat(sv->state, CELL_LOG, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND |
 		                 O_CLOEXEC, 0600);
 		sv->log_size = 0;
+		note_time(sv, 'r', sv->log_total);
 	}
+	note_time(sv, 'l', sv->log_total);
 	/* A full disk must not stop the agent: output that cannot be stored is lost. */
-	if (sv->log >= 0 && write_all(sv->log, data, len, NULL) == 0)
+	if (sv->log >= 0 && write_all(sv->log, data, len, NULL) == 0) {
 		sv->log_size += len;
+		sv->log_total += len;
+	}
 	return (ssize_t)len;
 }
 
@@ -30,14 +62,6 @@ static ssize_t
 log_sink(void *arg, const unsigned char *data, size_t len)
 {
 	return supervisor_log(arg, data, len);
-}
-
-static int
-make_file(const struct supervisor *sv, const char *name, struct err *err)
-{
-	int fd = openat(sv->state, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
-
-	return fd < 0 ? err_errno(err, "cannot make the cell's '%s'", name) : fd;
 }
 
 /* The agent's output is stored only after its start was noted: the agent may be quicker than init's
@@ -63,6 +87,7 @@ stream_sink(void *arg, const unsigned char *data, size_t len)
 	}
 	if (stream->cut)
 		return (ssize_t)len;
+	note_time(stream->sv, stream == &stream->sv->streams[0] ? 'o' : 'e', stream->size);
 	if (stream->fd < 0)
 		stream->fd = make_file(stream->sv, stream->name, NULL);
 	stream->cut = stream->fd < 0 || write_all(stream->fd, data, part, NULL) < 0 || part < len;

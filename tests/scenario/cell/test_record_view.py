@@ -1,10 +1,19 @@
 """The commands that look at the record of a cell's processes: events, tree, replay, audit export."""
+import fcntl
 import json
+import os
+import pty
+import re
 import resource
+import select
+import struct
+import subprocess
+import termios
 
 import pytest
 
 pytest.importorskip("cryptography")
+from operators import CLOISTER               # noqa: E402
 from record_world import ACTS, witnessed    # noqa: E402
 from test_audit import World                # noqa: E402
 
@@ -201,3 +210,72 @@ def test_export_says_what_it_left_out(world):
     said = world.cloister("audit", "export", "--format", "ocsf", "abcdefgh")
     assert said.status == 125 and "2 lines are no records" in said.err and said.out == ""
     assert "use jsonl, ocsf, otel or dsse" in world.cloister("audit", "export", "--format", "x", "abcdefgh").err
+
+
+# ---- replay ----
+
+LOG = b"hello\n\x1b[31mred\x1b[0m\n\x9bodd\x07\nlast"
+BEGIN_MS = 1794758400000        # of the first record
+REPLAYED = ["16:00:00 cell started: sh -c make", "16:00:00 | hello", "16:00:03 | red", "16:00:03 | \\x9bodd\\x07",
+            "16:00:05 > GET https://git.example/x/info/refs  200", "16:00:12 > tcp evil.example:22  refused: no rule allows it",
+            "16:00:16 | last", "16:00:17 4 killed by KILL after 900ms"]
+
+
+def on_terminal(world, columns, *words, keys=""):
+    """Everything that the command writes to a terminal of that width, and its exit status."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    before = termios.tcgetattr(slave)
+    os.write(master, keys.encode())
+    with subprocess.Popen([CLOISTER, *words], env={**world.env, "NO_COLOR": "1"}, stdin=slave, stdout=slave, stderr=slave,
+                          start_new_session=True) as process:
+        said = b""
+        while process.poll() is None or select.select([master], [], [], 0)[0]:
+            if select.select([master], [], [], 0.05)[0]:
+                said += os.read(master, 65536)
+        after = termios.tcgetattr(slave)
+    os.close(slave)
+    os.close(master)
+    assert after == before and process.returncode == 0
+    return said.decode().replace("\r", "")
+
+
+def test_a_replay_of_events_and_output(world):
+    world.env["TZ"] = "UTC"
+    folder = world.keep(witnessed()).parent
+    assert "was not kept" in world.cloister("replay", "abcdefgh").err
+    (folder / "log").write_bytes(LOG)
+    said = world.cloister("replay", "abcdefgh")
+    assert "has no times" in said.err and said.out.endswith("\n-        | last\n")
+    (folder / "times").write_text(f"l 0 {BEGIN_MS + 200}\nl 6 {BEGIN_MS + 3300}\nnonsense\nl 22 {BEGIN_MS + 16100}\n")
+    said = world.cloister("replay", "abcdefgh")
+    lines = said.out.splitlines()
+    assert said.err == "" and is_printable(said.out) and len(lines) == len(ACTS) + 2 - 2 + 4, said
+    assert [line for line in lines if line in REPLAYED] == REPLAYED, said.out
+    assert world.cloister("replay", "--type", "refused", "abcdefgh").ok().count("ptrace") == 1
+    for wrong in ("0", "x", "1001"):
+        assert "--speed takes a number" in world.cloister("replay", "--speed", wrong).err
+
+
+def test_a_replay_on_terminals(world):
+    world.env["TZ"] = "UTC"
+    folder = world.keep(witnessed()).parent
+    (folder / "log").write_bytes(LOG)
+    (folder / "times").write_text(f"l 0 {BEGIN_MS + 200}\n")
+    narrow = on_terminal(world, 60, "replay", "--max-gap", "1ms", "abcdefgh")
+    assert is_printable(narrow) and "16:00:00 | hello\n" in narrow and max(map(len, narrow.splitlines())) <= 60
+    wide = on_terminal(world, 129, "replay", "--max-gap", "1ms", "abcdefgh").splitlines()
+    assert wide[0] == "TIME     " + "OUTPUT".ljust(40) + "PROCESSES".ljust(40) + "REQUESTS" and max(map(len, wide)) <= 129
+    assert "16:00:00 hello" in wide and any(line[49:].startswith("4 killed by KILL") for line in wide)
+    assert any(line[89:].startswith("GET https://git.example/") for line in wide), wide
+    # The first event and the output after it by a key each, and no more.
+    stepped = on_terminal(world, 60, "replay", "--step", "abcdefgh", keys="\nnq")
+    assert "cell started" in stepped and "| last\n" in stepped and "record:" not in stepped, stepped
+
+
+def test_the_output_of_a_cell_is_kept_with_its_times(operator):
+    operator.run("-d", "--name", "job", "--", "sh", "-c", "echo one; echo two >&2").ok()
+    operator.cloister("wait", "job").ok()
+    said = operator.cloister("replay", "job")
+    assert re.search(r"^\d\d:\d\d:\d\d \| one\n\d\d:\d\d:\d\d \| two$", said.ok(), re.M) and "no times" not in said.err
+    operator.cloister("discard", "job").ok()
