@@ -247,7 +247,7 @@ def test_a_replay_of_events_and_output(world):
     (folder / "log").write_bytes(LOG)
     said = world.cloister("replay", "abcdefgh")
     assert "has no times" in said.err and said.out.endswith("\n-        | last\n")
-    (folder / "times").write_text(f"l 0 {BEGIN_MS + 200}\nl 6 {BEGIN_MS + 3300}\nnonsense\nl 22 {BEGIN_MS + 16100}\n")
+    (folder / "times").write_text(f"l 0 {BEGIN_MS + 200}\nl 6 {BEGIN_MS + 3300}\nnonsense\nl 25 {BEGIN_MS + 16100}\n")
     said = world.cloister("replay", "abcdefgh")
     lines = said.out.splitlines()
     assert said.err == "" and is_printable(said.out) and len(lines) == len(ACTS) + 2 - 2 + 4, said
