@@ -94,7 +94,7 @@ offer_cells_in(const struct completing *c, int folder, bool runs)
 static void
 offer_cells(const struct completing *c)
 {
-	static const char *const kept[] = { "diff", "apply", "discard", "logs", "events", "tree", "replay", "why", "audit", "wait" };
+	static const char *const kept[] = { "diff", "apply", "discard", "logs", "events", "tree", "replay", "review", "why", "audit", "wait" };
 	OWN(closep) int runtime = cell_runtime_open(NULL), state = cell_state_open(false, NULL);
 
 	offer_cells_in(c, runtime, true);

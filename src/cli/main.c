@@ -27,6 +27,8 @@ const struct cli_command cli_commands[] = {
 	  cmd_replay },
 	{ "why", "[--json] [CELL] [N]", "explain a refusal, and print the rule that would allow it",
 	  cli_why_options, cmd_why },
+	{ "review", "[OPTION...] AGENT|POLICY|CELL...", "show which permissions runs used, and a narrower policy",
+	  cli_review_options, cmd_review },
 	{ "logs", "[-f] CELL", "print the output of a detached cell", cli_logs_options, cmd_logs },
 	{ "wait", "CELL...", "wait for cells to end", cli_no_options, cmd_wait },
 	{ "stop", "[-t TIME] [--all] [CELL...]", "ask cells to end, and kill them after a timeout", cli_stop_options,

@@ -153,6 +153,19 @@ exchange_note_carried(struct exchange *ex, size_t owner)
 	ex->secrets->carried[of] = 1;
 }
 
+void
+exchange_secrets_record(struct events *e, const struct exchange *ex)
+{
+	const char *names[BOUND_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; ex->secrets != NULL && i < BOUND_MAX; i++)
+		if (ex->secrets->carried[i] != 0)
+			names[n++] = ex->courier->secrets.bound.at[i].secret->name;
+	if (n > 0)
+		event_list(e, "secrets", names, n);
+}
+
 /* The name of the secret, also if OWNER is a token that was issued for it. */
 static const char *
 name_of(const struct exchange *ex, size_t owner)

@@ -5,6 +5,7 @@
 #include "base/own.h"
 #include "egress/courier.h"
 #include "egress/git.h"
+#include "egress/secrets_parts.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 
@@ -73,6 +74,7 @@ put_target(struct events *e, const struct exchange *ex)
 	}
 	exchange_rewrite_record(e, ex);
 	exchange_wire_record(e, ex);
+	exchange_secrets_record(e, ex);
 	event_str(e, "via", vias[ex->request.via]);
 	if (ex->kind == EXCHANGE_HTTP)
 		event_str(e, "version", ex->request.version == 20 ? "2" : ex->request.version == 10 ? "1.0" : "1.1");

@@ -14,6 +14,8 @@
 #define EXCHANGE_REASON_MAX EGRESS_REASON_MAX
 #define EXCHANGE_MISFIT_MAX 160
 
+struct events;
+
 /* A response that is held because it may contain tokens. */
 struct exchange_held {
 	const struct secret_capture *capture;
@@ -81,6 +83,8 @@ void exchange_tell_misfit(struct exchange *ex, const struct secret *s, char *tex
 bool exchange_has_ended(struct exchange *ex, size_t owner);
 /* Note that the request carries OWNER, or the secret that it was issued for. */
 void exchange_note_carried(struct exchange *ex, size_t owner);
+/* Records the names of the secrets that EX carried, if any. */
+void exchange_secrets_record(struct events *e, const struct exchange *ex);
 /* For a request: REPLACE where the placeholder is permitted, STOP elsewhere. */
 swap_judge exchange_judge;
 /* For a refused request: LEAVE where the placeholder is permitted, STOP elsewhere. */

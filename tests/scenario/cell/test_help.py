@@ -6,7 +6,7 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
+COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "assign", "secret",
             "dispatch", "dispatches", "serve", "dashboard", "mcp", "audit", "image", "vm", "doctor",
