@@ -21,7 +21,7 @@ const struct cli_option cli_audit_options[] = {
 	  CLI_FLAG(struct audit_cli, all) },
 	{ "operator", 0, NULL, "use the operator's timeline", CLI_FLAG(struct audit_cli, operator) },
 	{ "key", 0, "HEX", "verify: the operator's public key, for files", CLI_TEXT(struct audit_cli, key) },
-	{ "format", 0, "FORMAT", "export: jsonl (default), ocsf, otel, or dsse (in-toto statements)",
+	{ "format", 0, "FORMAT", "export: jsonl (default), ocsf, otel, or dsse (statements)",
 	  CLI_TEXT(struct audit_cli, format) },
 	{ "since", 0, "TIME", "show: only records since then: 10m, 2h, 2026-11-18T10:00:00Z",
 	  CLI_TEXT(struct audit_cli, since) },

@@ -45,7 +45,7 @@ const struct cli_option cli_replay_options[] = {
 	{ "speed", 0, "N", "N times as fast as it happened (1)", 0 },
 	{ "step", 0, NULL, "wait for a key before each event", CLI_FLAG(struct replay, step) },
 	{ "max-gap", 0, "TIME", "wait at most this long between two events (2s)", 1 },
-	{ "type", 0, "TYPE,...", "only events of these types, as with `events`; output is always shown", 2 },
+	{ "type", 0, "TYPE,...", "only events of these types, as with `events`", 2 },
 	{0}
 };
 

@@ -28,7 +28,7 @@ struct drawing {
 };
 
 const struct cli_option cli_tree_options[] = {
-	{ "all", 0, NULL, "show everything that each process did, not only the first of each kind",
+	{ "all", 0, NULL, "show all that each process did, not only the first acts",
 	  CLI_FLAG(struct drawing, all) },
 	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct drawing, json) },
 	{0}
