@@ -27,7 +27,7 @@ const struct cli_command cli_commands[] = {
 	  cmd_replay },
 	{ "why", "[--json] [CELL] [N]", "explain a refusal, and print the rule that would allow it",
 	  cli_why_options, cmd_why },
-	{ "review", "[OPTION...] AGENT|POLICY|CELL", "show which permissions runs used, and a narrower policy",
+	{ "review", "[OPTION...] AGENT|FILE|CELL", "show which permissions runs used, and a narrower policy",
 	  cli_review_options, cmd_review },
 	{ "logs", "[-f] CELL", "print the output of a detached cell", cli_logs_options, cmd_logs },
 	{ "wait", "CELL...", "wait for cells to end", cli_no_options, cmd_wait },

@@ -296,7 +296,7 @@ cmd_review(int argc, char **argv)
 	if (cli_parse(cli_review_options, argc, argv, true, take_option, &c, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
-		return cli_failf("nothing to review is given: cloister review [OPTION...] AGENT|POLICY|CELL...");
+		return cli_failf("nothing to review is given: cloister review [OPTION...] AGENT|FILE|CELL");
 	r = take_words(&c, argc - rest, argv + rest, &err);
 	r = r == 0 ? find_runs(&c, &err) : r;
 	r = r == 0 ? take_last_policy(&c, &err) : r;
