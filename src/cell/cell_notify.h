@@ -3,7 +3,7 @@
 #define CLOISTER_CELL_NOTIFY_H
 
 #define CELL_NOTIFY_FD 3                /* cloister-notify: the channel, SOCK_SEQPACKET (ipc.h) */
-/* supervisor -> notify: str event ("ask", "budget", "tripwire", "consequence"), u32 n, n bytes:
+/* supervisor -> notify: str event ("ask", "budget", "tripwire", "watch", "consequence"), u32 n, n bytes:
  * a JSON object. */
 #define CELL_NOTIFY 1
 /* notify -> supervisor: str what could not be delivered, after all attempts */

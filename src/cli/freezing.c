@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "boundary/boundary.h"
 #include "cli/policy.h"
+#include "policy/policy_behaviour.h"
 #include "policy/policy_budget.h"
 #include "policy/policy_consequence.h"
 
@@ -37,6 +38,9 @@ has_others(const struct policy *p)
 		if (c != NULL && policy_consequence_freezes(c))
 			return true;
 	}
+	for (size_t i = 0; i < policy_n_behaviours(p); i++)
+		if (policy_behaviour_at(p, i)->stops && !policy_behaviour_at(p, i)->kill)
+			return true;
 	for (; p != NULL; p = policy_outer(p)) {
 		const struct policy_tripwires *t = policy_tripwires(p);
 

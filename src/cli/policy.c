@@ -14,6 +14,7 @@
 #include "boundary/boundary.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
+#include "policy/policy_behaviour.h"
 #include "policy/policy_hook.h"
 #include "policy/policy_preset.h"
 #include "vault/secret_wants.h"
@@ -186,6 +187,8 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 		n += note_schemes(p, &notes[n]);
 		n += note_hooks(p, &notes[n]);
 		json_u64(out, "rules", policy_n_own(p));
+		if (policy_n_behaviours(p) > 0)
+			json_u64(out, "watch", policy_n_behaviours(p));
 		if (policy_outer(p) != NULL)
 			json_u64(out, "within", policy_n_rules(p) - policy_n_own(p));
 		if (n > 0)
@@ -214,6 +217,8 @@ print_checked(const struct policy_cli *cli, const char *file, const struct polic
 	struct err note;
 
 	printf("%s: %zu rule%s", file, n, n == 1 ? "" : "s");
+	if (policy_n_behaviours(p) > 0)
+		printf(", %zu of `watch`", policy_n_behaviours(p));
 	for (size_t i = 0; i < cli->n_within; i++) {
 		p = policy_outer(p);
 		outer = policy_n_own(p);

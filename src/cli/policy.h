@@ -100,6 +100,18 @@ int policy_asked_init(struct policy_asked *asked, const char *method, const char
                       size_t n_body, struct err *err);
 void policy_asked_free(struct policy_asked *asked);
 
+/* ---- policy_acts.c: what a process does, and the rules of `watch` ---- */
+
+struct json;
+struct node;
+/* Whether WORD begins an act, as `exec` does; whether the case AT is about one. */
+bool policy_cli_begins_act(const char *word);
+bool policy_cli_is_act(const struct node *at);
+int policy_cli_test_act(const struct policy_cli *cli, const struct policy *p, const struct node *at, struct json *out,
+                        bool *ret_passed, struct err *err);
+/* Print which rules fit the act WORD ("write") of WHAT ("~/.ssh/config"); the exit status. */
+int policy_cli_explain_act(const struct policy_cli *cli, const struct policy *p, const char *word, const char *what);
+
 /* ---- policy_explain.c ---- */
 
 #define POLICY_STEP_TEXT_MAX 256

@@ -431,7 +431,8 @@ add_default(int *argc, char ***argv, char *ret_words[4])
 	int none = 0;
 	char **found = NULL;
 
-	if (*argc < 1 || *argc > 2 || !begins_request((*argv)[0]))
+	if (*argc < 1 || *argc > 2 ||
+	    (!begins_request((*argv)[0]) && !(*argc == 2 && policy_cli_begins_act((*argv)[0]))))
 		return true;
 	if (!policy_cli_default(&none, &found))
 		return false;
@@ -458,14 +459,16 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 		return cli_failf("there is no " POLICY_CLI_FILE " here or above: cloister policy explain FILE [METHOD] URL");
 	if (argc < (cli->n_within > 0 ? 1 : 2) || argc > 3)
 		return cli_failf("`policy explain` takes a policy and a request: cloister policy "
-		                 "explain [FILE] [METHOD] URL; or two policies: cloister policy explain "
-		                 "FILE --within FILE");
+		                 "explain [FILE] [METHOD] URL; an act: cloister policy explain [FILE] write PATH; or "
+		                 "two policies: cloister policy explain FILE --within FILE");
 	if (policy_cli_load(cli, argv[0], &p, &err) < 0)
 		return policy_cli_refuse(cli, argv[0], &err);
 	if (argc == 1) {
 		policy_cli_show_pairs(cli, p);
 		return 0;
 	}
+	if (argc == 3 && policy_cli_begins_act(argv[1]))
+		return policy_cli_explain_act(cli, p, argv[1], argv[2]);
 	e.p = p;
 	e.steps = steps = calloc(policy_n_rules(p) + 1, sizeof(*steps));
 	if (steps == NULL)

@@ -181,7 +181,7 @@ exchange_apply_consequences(struct exchange *ex)
 	return false;
 }
 
-/* At the start: the consequence was caused under a former courier. */
+/* At the start: the consequence was caused under a former courier.  Later: by what a process of the cell did. */
 int
 courier_take_fired(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
 {
@@ -189,8 +189,14 @@ courier_take_fired(struct courier *c, uint64_t number, struct ipc_message *messa
 	uint64_t key;
 	uint32_t len;
 
-	if (number != 0 || message->n_fds != 0 || buf_get_u64(b, &key) < 0 || key == 0 ||
+	int r;
+
+	(void)number;
+	if (message->n_fds != 0 || buf_get_u64(b, &key) < 0 || key == 0 ||
 	    buf_get_u32(b, &len) < 0 || buf_left(b) != len || len > POLICY_NARROW_MAX || is_fired(c, key))
 		return -EBADMSG;
-	return fire(c, key, b->data + b->pos, len, err);
+	r = fire(c, key, b->data + b->pos, len, err);
+	if (r == 0 && len > 0)
+		courier_decide_what_sends(c, NULL);
+	return r;
 }

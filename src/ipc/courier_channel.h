@@ -135,7 +135,8 @@ enum courier_steer {
 	STEER_REVOKE = 24,
 	/* fd: a secret's new value, as in CONTROL_ROTATE. */
 	STEER_ROTATE,
-	/* At the start: u64 key, u32 len, and that many bytes, from COURIER_FIRED. */
+	/* u64 key, u32 len, and that many bytes.  At the start: from COURIER_FIRED.  Later: a rule of `watch`
+	 * has fired, and the bytes are the layer that it adds. */
 	STEER_FIRED,
 	/* At the start: fds: the cell's ledger (ledger.h), and its principal's ledger, if any. */
 	STEER_LEDGER = 16,

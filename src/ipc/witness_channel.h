@@ -26,10 +26,17 @@ enum witness_message {
 	/* supervisor -> witness: the cell has ended.  Answered with the last events and WITNESS_DONE. */
 	WITNESS_FINISH,
 	WITNESS_DONE,
+	/* supervisor -> witness, before WITNESS_START and whenever the cell's policy changes: str the home
+	 * folder of the cell, then the conditions of `watch` (policy_put_matchers), which replace the former. */
+	WITNESS_RULES,
+	/* witness -> supervisor, after the event of that act: a rule fits it.  u64 the rule's key, u32 pid,
+	 * u32 how often it fitted since without a message, str the act, at most WITNESS_WHAT_MAX bytes. */
+	WITNESS_FIRED,
 };
 
 #define WITNESS_TYPES "calls", "danger", "exec", "exit", "file", "lost", "net", "refused"
 #define WITNESS_EVENTS_MAX 256
+#define WITNESS_WHAT_MAX 512
 #define WITNESS_UNSEEN_MAX 16
 #define WITNESS_TEXT_MAX 512            /* bytes of such a text */
 #define WITNESS_SUPERVISOR_FD 3         /* in the witness */

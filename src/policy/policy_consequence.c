@@ -99,6 +99,12 @@ hash_more(uint64_t hash, const void *data, size_t len)
 	return hash;
 }
 
+uint64_t
+policy_bytes_hash(const void *data, size_t len)
+{
+	return hash_more(0xcbf29ce484222325u, data, len);
+}
+
 /* Hashes the text, which stays the same when the rule moves in a newer version of the file. */
 uint64_t
 policy_consequence_hash(const char *text, const struct policy_consequence *c)
@@ -121,8 +127,8 @@ policy_narrow_hash(const struct policy *narrow)
 
 /* ---- writing ---- */
 
-static void
-put_consequence(struct buf *b, const struct policy_consequence *c)
+void
+policy_put_consequence(struct buf *b, const struct policy_consequence *c)
 {
 	buf_put_u32(b, (uint32_t)c->n_narrow);
 	buf_put(b, c->narrow, c->n_narrow);
@@ -143,7 +149,7 @@ policy_put_consequences(struct buf *b, const struct policy *p)
 		if (p->rules[i].then == NULL)
 			continue;
 		buf_put_u32(b, (uint32_t)i);
-		put_consequence(b, p->rules[i].then);
+		policy_put_consequence(b, p->rules[i].then);
 	}
 	buf_put_u32(b, t->credential);
 	buf_put_u32(b, t->transfer.then);
@@ -173,11 +179,12 @@ is_narrow(const unsigned char *at, size_t len)
 	r = policy_get(&b, &p, NULL);
 	inside = false;
 	return r == 0 && buf_left(&b) == 0 && p->within == NULL &&
-	       p->n_consequences == 0 && policy_tripwires(p) == NULL && !policy_has_budgets(p);
+	       p->n_consequences == 0 && p->n_behaviours == 0 && policy_tripwires(p) == NULL &&
+	       !policy_has_budgets(p);
 }
 
-static void
-get_consequence(struct policy_getting *g, struct policy_consequence *c)
+void
+policy_get_consequence(struct policy_getting *g, struct policy_consequence *c)
 {
 	unsigned char *narrow;
 
@@ -197,7 +204,7 @@ get_consequence(struct policy_getting *g, struct policy_consequence *c)
 	c->freeze = policy_get_upto(g, 1) != 0;
 	c->notify = policy_get_upto(g, 1) != 0;
 	c->key = policy_get_u64(g);
-	g->bad |= c->key == 0 || (c->n_narrow == 0 && c->revoke.n == 0 && !c->freeze && !c->notify);
+	g->bad |= c->key == 0;
 }
 
 static void
@@ -234,7 +241,8 @@ policy_get_consequences(struct policy_getting *g)
 			return;
 		}
 		next = at + 1;
-		get_consequence(g, c);
+		policy_get_consequence(g, c);
+		g->bad |= c->n_narrow == 0 && c->revoke.n == 0 && !c->freeze && !c->notify;
 		p->rules[at].then = c;
 		p->n_consequences++;
 	}

@@ -189,7 +189,9 @@ counts_already(struct policy_flat *f, const char *key, const struct node *item, 
 	/* Budgets of all files count, and a budget is not a name. */
 	if (item->kind != NODE_SCALAR)
 		return false;
-	return is_known(f, key, item->text, is_list ? strcspn(item->text, "=:@") : strlen(item->text));
+	/* Items of `watch` are presets, with a colon in the name. */
+	return is_known(f, key, item->text, is_list && strcmp(key, "watch") != 0 ? strcspn(item->text, "=:@") :
+	                strlen(item->text));
 }
 
 /* Several files set this part: each name counts once, and the nearest file wins. */
@@ -230,11 +232,16 @@ policy_flat_part(struct policy_flat *f, const struct node *key, const struct nod
                  struct err *err)
 {
 	static const char *const merged[] = { "budgets", "limits", "prices", "secrets",
-	                                      "tripwires" };
+	                                      "tripwires", "watch" };
 	struct policy_flat_part *part;
+	struct node *items[] = { (struct node *)(uintptr_t)value };
+	const struct node one = { .kind = NODE_LIST, .items = items, .n = 1 };
 
 	if (strcmp(key->text, "version") == 0)
 		return 0;
+	/* A preset alone is a list of one: other files may add to it. */
+	if (strcmp(key->text, "watch") == 0 && value->kind == NODE_SCALAR && !node_is_null(value))
+		value = &one;
 	for (size_t i = 0; i < ARRAY_LEN(merged) && value->kind != NODE_SCALAR; i++)
 		if (strcmp(key->text, merged[i]) == 0)
 			return merge(f, key, value, err);

@@ -112,12 +112,19 @@ int policy_check_ask(const struct policy_draft *d);
 /* ---- policy_read_then.c ---- */
 
 int policy_read_then(struct policy_draft *d, const struct node *node);
+/* The members of a map NODE; whether they do anything is the caller's to check. */
+int policy_read_consequence(struct policy_draft *d, const struct node *node, struct policy_consequence *c);
 /* Make NARROW, which NODE named, the narrowing of C. */
 int policy_set_narrow(struct policy *p, struct policy_consequence *c, const struct node *node,
                       const struct policy *narrow, struct err *err);
 /* *ret_exfiltration is the node for exfiltration, or NULL. */
 int policy_read_tripwires(struct policy *p, const struct node *node,
                           const struct node **ret_exfiltration, struct err *err);
+
+/* ---- policy_read_watch.c ---- */
+
+#define POLICY_MATCHERS_MAX (32 * 1024) /* bytes of the conditions of one policy, encoded */
+int policy_read_watch(struct policy *p, const struct node *node, const char *shown, struct err *err);
 
 /* ---- policy_read_budget.c ---- */
 
@@ -148,6 +155,8 @@ const struct policy_rule *policy_who_covers(const struct policy *p, size_t index
 
 /* "allow api.github.com methods [GET]", in P's memory; NULL if that is full. */
 const char *policy_text_of(struct policy *p, const struct policy_rule *rule);
+/* "watch write [~/.ssh] then freeze" */
+const char *policy_text_of_behaviour(struct policy *p, const struct policy_behaviour *rule);
 
 /* ---- policy_preset.c ---- */
 

@@ -1,4 +1,4 @@
-/* policy_parts.h - a policy's memory and its index; for src/policy and src/vault only. */
+/* policy_parts.h - a policy's memory and its index; for src/policy, src/vault and src/witness only. */
 #ifndef CLOISTER_POLICY_PARTS_H
 #define CLOISTER_POLICY_PARTS_H
 #include "policy/policy_budget.h"
@@ -47,6 +47,8 @@ struct policy {
 	size_t n_prices;
 	struct policy_rate rate;
 	uint64_t bandwidth;             /* bytes a second; 0: no limit */
+	struct policy_behaviour *behaviours;    /* room for POLICY_BEHAVIOURS_MAX */
+	size_t n_behaviours;
 	struct policy *within;          /* the next layer, or NULL */
 };
 
@@ -64,9 +66,26 @@ struct policy_getting;
 bool policy_has_consequences(const struct policy *p);   /* or tripwires, or is open */
 /* The values of `key`, and of `meaning` for its narrowing. */
 uint64_t policy_consequence_hash(const char *text, const struct policy_consequence *c);
+uint64_t policy_bytes_hash(const void *data, size_t len);
 uint64_t policy_narrow_hash(const struct policy *narrow);
 void policy_put_consequences(struct buf *b, const struct policy *p);
 void policy_get_consequences(struct policy_getting *g); /* into g->p, which has its rules */
+
+void policy_put_consequence(struct buf *b, const struct policy_consequence *c);
+void policy_get_consequence(struct policy_getting *g, struct policy_consequence *c);
+
+/* ---- policy_behaviour.c: in front of the rules, for readers that want nothing else ---- */
+
+#define POLICY_FORMAT_WATCH 0x706f6c37u
+struct policy_behaviour;
+/* A new one, all zero; NULL beyond POLICY_BEHAVIOURS_MAX. */
+struct policy_behaviour *policy_add_behaviour(struct policy *p);
+/* The value of `key`. */
+uint64_t policy_behaviour_hash(const struct policy_behaviour *rule);
+/* Whether it has any consequence. */
+bool policy_behaviour_does(const struct policy_behaviour *rule);
+void policy_put_behaviours(struct buf *b, const struct policy *p);      /* of all layers */
+void policy_get_behaviours(struct policy_getting *g);   /* into the layers of g->p */
 
 /* ---- policy_price.c ---- */
 
@@ -102,6 +121,11 @@ void *policy_get_room(struct policy_getting *g, size_t n, size_t size);
 const char *policy_get_text(struct policy_getting *g, size_t max);      /* "" if it is bad */
 struct policy_list policy_get_list(struct policy_getting *g, uint32_t max);
 void policy_put_list(struct buf *b, const struct policy_list *list);
+
+/* ---- policy_put.c ---- */
+
+void policy_put_host(struct buf *b, const struct policy_host *host);
+void policy_get_host(struct policy_getting *g, struct policy_host *host);
 
 /* ---- policy_put_keys.c ---- */
 

@@ -11,6 +11,31 @@
 #define MODEL "    placeholders: pass\n"
 #define BEGIN "version: 1\negress:\n"
 
+/* git itself writes samples into its folder of hooks, so the hooks are named. */
+#define HOOKS "[.git/hooks/applypatch-msg, .git/hooks/commit-msg, .git/hooks/fsmonitor-watchman,\n" \
+	"      .git/hooks/post-applypatch, .git/hooks/post-checkout, .git/hooks/post-commit,\n" \
+	"      .git/hooks/post-merge, .git/hooks/post-rewrite, .git/hooks/pre-applypatch,\n" \
+	"      .git/hooks/pre-auto-gc, .git/hooks/pre-commit, .git/hooks/pre-merge-commit,\n" \
+	"      .git/hooks/pre-push, .git/hooks/pre-rebase, .git/hooks/prepare-commit-msg,\n" \
+	"      .git/hooks/reference-transaction, .git/hooks/update]"
+#define WATCH "version: 1\nwatch:\n" \
+	"  - write: [~/.ssh, ~/.gnupg, ~/.aws, ~/.kube, ~/.netrc]\n" \
+	"    then: freeze\n" \
+	"  - write: " HOOKS "\n" \
+	"    then: freeze\n" \
+	"  - write: [.github/workflows, .gitlab-ci.yml, .circleci, Jenkinsfile, .husky]\n" \
+	"    then: notify\n" \
+	"  - write: [~/.bashrc, ~/.bash_profile, ~/.bash_login, ~/.profile, ~/.zshrc, ~/.zshenv, ~/.zprofile,\n" \
+	"      ~/.config/fish, ~/.config/autostart, ~/.config/systemd, /etc/profile.d, /etc/cron.d]\n" \
+	"    then: notify\n" \
+	"  - refused: [ptrace, process_vm_readv, process_vm_writev, bpf, mount, setns, init_module, finit_module,\n" \
+	"      kexec_load, perf_event_open, keyctl]\n" \
+	"    then: notify\n" \
+	"  - connect: [169.254.0.0/16, /run/docker.sock, /var/run/docker.sock]\n" \
+	"    then: notify\n" \
+	"  - exec: memory\n" \
+	"    then: ask\n"
+
 const struct policy_preset policy_presets[] = {
 	{ "read-only", "reading anything on the internet, writing nothing",
 	  BEGIN
@@ -148,6 +173,16 @@ const struct policy_preset policy_presets[] = {
 	  "    methods: [GET, HEAD, POST]\n"
 	  "    paths: [/api/**, /v1/**]\n"
 	  "    body: {max: 64M}\n" MODEL },
+
+	/* ---- what agents do: rules of `watch` alone ---- */
+	{ "coding", "watching a coding agent: keys, git hooks, start-up files, CI, programs in memory",
+	  WATCH
+	  "  - exec: downloaded\n"
+	  "    then: notify\n" },
+	{ "coding-strict", "the same, and a person is asked before a program goes on that the agent could write",
+	  WATCH
+	  "  - exec: downloaded\n"
+	  "    then: ask\n" },
 	{0}
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "policy/policy_behaviour.h"
 #include "policy/policy_parts.h"
 
 /* These numbers change with the format.  Vaults store policies too.  A policy without layers,
@@ -16,8 +17,8 @@
 
 /* ---- writing ---- */
 
-static void
-put_host(struct buf *b, const struct policy_host *host)
+void
+policy_put_host(struct buf *b, const struct policy_host *host)
 {
 	uint64_t halves[2];
 
@@ -39,7 +40,7 @@ put_rule(struct buf *b, const struct policy_rule *rule, uint32_t format)
 	buf_put_u32(b, rule->protocols);
 	buf_put_u32(b, (uint32_t)rule->n_hosts);
 	for (size_t i = 0; i < rule->n_hosts; i++)
-		put_host(b, &rule->hosts[i]);
+		policy_put_host(b, &rule->hosts[i]);
 	buf_put_u32(b, (uint32_t)rule->n_ports);
 	for (size_t i = 0; i < rule->n_ports; i++) {
 		buf_put_u32(b, rule->ports[i].first);
@@ -96,6 +97,11 @@ policy_put(struct buf *b, const struct policy *p)
 	uint32_t format = format_of(p);
 	size_t layers = 0;
 
+	if (policy_n_behaviours(p) > 0) {
+		buf_put_u32(b, POLICY_FORMAT_WATCH);
+		policy_put_behaviours(b, p);
+	}
+
 	for (const struct policy *at = p; at != NULL; at = at->within)
 		layers++;
 	buf_put_u32(b, format);
@@ -120,8 +126,8 @@ is_name(const char *name)
 	return *name != '\0' && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(name);
 }
 
-static void
-get_host(struct policy_getting *g, struct policy_host *host)
+void
+policy_get_host(struct policy_getting *g, struct policy_host *host)
 {
 	uint64_t halves[2];
 
@@ -147,7 +153,7 @@ get_where(struct policy_getting *g, struct policy_rule *rule)
 	rule->n_hosts = policy_get_upto(g, POLICY_LIST_MAX);
 	rule->hosts = hosts = policy_get_room(g, rule->n_hosts, sizeof(*hosts));
 	for (size_t i = 0; !g->bad && i < rule->n_hosts; i++)
-		get_host(g, &hosts[i]);
+		policy_get_host(g, &hosts[i]);
 	rule->n_ports = policy_get_upto(g, POLICY_LIST_MAX);
 	rule->ports = ports = policy_get_room(g, rule->n_ports, sizeof(*ports));
 	for (size_t i = 0; !g->bad && i < rule->n_ports; i++) {
@@ -213,14 +219,35 @@ get_layer(struct buf *b, uint32_t format, struct policy **ret_policy, struct err
 	return r;
 }
 
+/* They stand in front of the layers that they belong to: skip them, and read them into the layers afterwards. */
+static int
+skip_behaviours(struct buf *b, struct err *err)
+{
+	OWN(policy_freep) struct policy *none = NULL;
+	int r = policy_get_behaviours_only(b, &none, err);
+
+	return r == 0 && policy_n_behaviours(none) == 0 ?
+	       err_set(err, EBADMSG, "the policy is not as this version writes it") : r;
+}
+
 int
 policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
 {
 	OWN(policy_freep) struct policy *p = NULL;
 	struct policy **last = &p;
-	struct policy_getting g = { .b = b };
+	struct buf front = *b;
+	struct policy_getting g = { .b = b }, behind = { .b = &front };
 	uint32_t format = policy_get_upto(&g, UINT32_MAX), layers;
+	bool watches = format == POLICY_FORMAT_WATCH;
 	int r = 0;
+
+	if (watches) {
+		*b = front;
+		r = skip_behaviours(b, err);
+		if (r < 0)
+			return r;
+		format = policy_get_upto(&g, UINT32_MAX);
+	}
 
 	g.bad |= format != FORMAT_PLAIN && format != FORMAT && format != FORMAT_ADDED;
 	layers = format == FORMAT_PLAIN ? 1 : policy_get_upto(&g, POLICY_LAYERS_MAX);
@@ -230,6 +257,12 @@ policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
 	}
 	if (r < 0)
 		return r;
+	if (watches && !g.bad && p != NULL) {
+		behind.p = p;
+		(void)policy_get_upto(&behind, UINT32_MAX);
+		policy_get_behaviours(&behind);
+		g.bad |= behind.bad;
+	}
 	if (g.bad || p == NULL || format != format_of(p))
 		return err_set(err, EBADMSG, "the policy is not as this version writes it");
 	*ret_policy = TAKE(p);

@@ -131,25 +131,41 @@ read_member(struct policy_draft *d, struct policy_consequence *c, const struct n
 	return policy_read_unknown(key, names, "in `then`", d->err);
 }
 
+/* Whether READ_MEMBER has set anything. */
+static bool
+does_something(const struct policy_consequence *c)
+{
+	return c->n_narrow > 0 || c->narrow_file != NULL || c->revoke.n > 0 || c->freeze || c->notify;
+}
+
+int
+policy_read_consequence(struct policy_draft *d, const struct node *node, struct policy_consequence *c)
+{
+	int r = 0;
+
+	if (d->p->is_narrow)
+		return node_err(d->err, node, "what a narrowing leads to has no `then` of its own");
+	for (size_t i = 0; r == 0 && i < node->n; i++)
+		r = read_member(d, c, node->items[i], node->values[i]);
+	if (r == 0 && c->revoke.n > POLICY_REVOKES_MAX)
+		return node_err(d->err, node, "at most %d secrets are revoked at once", POLICY_REVOKES_MAX);
+	return r;
+}
+
 int
 policy_read_then(struct policy_draft *d, const struct node *node)
 {
 	struct policy_consequence *c = policy_alloc(d->p, 1, sizeof(*c));
-	int r = 0;
+	int r;
 
 	if (c == NULL)
 		return policy_read_oom(d);
 	if (node->kind != NODE_MAP || node->n == 0)
 		return node_err(d->err, node, "`then` is a map: {revoke: GITHUB_TOKEN, freeze: true}");
-	if (d->p->is_narrow)
-		return node_err(d->err, node, "what a narrowing leads to has no `then` of its own");
-	for (size_t i = 0; r == 0 && i < node->n; i++)
-		r = read_member(d, c, node->items[i], node->values[i]);
+	r = policy_read_consequence(d, node, c);
 	if (r < 0)
 		return r;
-	if (c->revoke.n > POLICY_REVOKES_MAX)
-		return node_err(d->err, node, "at most %d secrets are revoked at once", POLICY_REVOKES_MAX);
-	if (c->n_narrow == 0 && c->narrow_file == NULL && c->revoke.n == 0 && !c->freeze && !c->notify)
+	if (!does_something(c))
 		return node_err(d->err, node, "this `then` does nothing");
 	if (++d->p->n_consequences > POLICY_CONSEQUENCES_MAX)
 		return node_err(d->err, node, "at most %d rules of a policy have a `then`",

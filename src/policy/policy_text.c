@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_hook.h"
+#include "policy/policy_behaviour.h"
 #include "policy/policy_load.h"
 
 struct line {
@@ -285,6 +286,44 @@ add_then(struct line *line, const struct policy_consequence *then)
 	add(line, "%s%s", then->freeze ? " freeze" : "", then->notify ? " notify" : "");
 }
 
+/* The line as P's own text; a cut line ends with "...". */
+static const char *
+finish(struct policy *p, struct line *line)
+{
+	if (line->len == sizeof(line->text) - 1) {
+		line->len -= 3;
+		/* Do not cut in the middle of a UTF-8 character. */
+		while (line->len > 0 && ((unsigned char)line->text[line->len] & 0xc0) == 0x80)
+			line->len--;
+		add(line, "...");
+	}
+	return policy_copy(p, line->text, line->len);
+}
+
+const char *
+policy_text_of_behaviour(struct policy *p, const struct policy_behaviour *rule)
+{
+	struct line line = {0};
+	size_t n = 0;
+
+	add(&line, "watch %s [", policy_behaviour_name(rule->kind));
+	if (rule->memory)
+		add(&line, "%smemory", n++ > 0 ? ", " : "");
+	if (rule->downloaded)
+		add(&line, "%sdownloaded", n++ > 0 ? ", " : "");
+	for (size_t i = 0; i < rule->patterns.n; i++)
+		add(&line, "%s%s", n++ > 0 ? ", " : "",
+		    rule->patterns.at[i] + (strncmp(rule->patterns.at[i], "**/", 3) == 0 ? 3 : 0));
+	for (size_t i = 0; i < rule->n_nets; i++) {
+		add(&line, "%s", n++ > 0 ? ", " : "");
+		add_host(&line, &rule->nets[i]);
+	}
+	add(&line, "]");
+	add_then(&line, rule->then);
+	add(&line, "%s%s", rule->ask ? " ask" : "", rule->kill ? " kill" : "");
+	return finish(p, &line);
+}
+
 const char *
 policy_text_of(struct policy *p, const struct policy_rule *rule)
 {
@@ -296,12 +335,5 @@ policy_text_of(struct policy *p, const struct policy_rule *rule)
 			printers[i](&line, rule);
 	add_ask(&line, rule);
 	add_then(&line, rule->then);
-	if (line.len == sizeof(line.text) - 1) {
-		line.len -= 3;
-		/* Do not cut in the middle of a UTF-8 character. */
-		while (line.len > 0 && ((unsigned char)line.text[line.len] & 0xc0) == 0x80)
-			line.len--;
-		add(&line, "...");
-	}
-	return policy_copy(p, line.text, line.len);
+	return finish(p, &line);
 }

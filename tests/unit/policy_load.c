@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "policy/policy_behaviour.h"
 #include "policy/policy_load.h"
 #include "policy_lab.h"
 #include "test.h"
@@ -21,7 +22,7 @@ static const struct {
 	/* shape */
 	{ "allow: x.y", "3:1: there is no key 'allow' in a policy: it takes version, egress, secrets, "
 	  "exfiltration, limits, audit, extends, budgets, prices, tripwires, "
-	  "boundary, runtime, images, run, record" },
+	  "boundary, runtime, images, run, record, watch, syscalls" },
 	{ "- x.y", "3:3: a rule is a map: `- allow: api.example.com`" },
 	{ "- methods: [GET]", "3:3: a rule begins with allow, deny, ask or log: "
 	  "`- allow: api.example.com`" },
@@ -338,7 +339,7 @@ TEST(policy_load_whole_files)
 		{ "[version]", "1:1: a policy is a map that begins with `version: 1`" },
 		{ "version: 1\nedges: []", "2:1: there is no key 'edges' in a policy: it takes version, "
 		  "egress, secrets, exfiltration, limits, audit, extends, budgets, prices, tripwires, "
-	  "boundary, runtime, images, run, record" },
+	  "boundary, runtime, images, run, record, watch, syscalls" },
 		{ "version: 1\negres: []", "2:1: there is no key 'egres' in a policy: did you mean "
 		  "'egress'?" },
 		{ "version: 1\ninclude: npm", "2:1: `include` is an item of `egress`; to put rules behind "
@@ -411,7 +412,7 @@ TEST(policy_presets_are_policies)
 		if (policy_load_text(preset->name, preset->text, strlen(preset->text), &p, NULL,
 		                     &err) < 0)
 			test_fail(__FILE__, __LINE__, "%s", err.text);
-		CHECK(policy_n_rules(p) > 0);
+		CHECK(policy_n_rules(p) > 0 || policy_n_behaviours(p) > 0);
 	}
 }
 

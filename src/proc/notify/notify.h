@@ -18,8 +18,8 @@ struct err;
 #define NOTIFY_WEBHOOK_S 10
 
 /* Bits. */
-enum notify_event { NOTIFY_ASK = 1, NOTIFY_BUDGET = 2, NOTIFY_TRIPWIRE = 4, NOTIFY_CONSEQUENCE = 8,
-                    NOTIFY_ALL = 15 };
+enum notify_event { NOTIFY_ASK = 1, NOTIFY_BUDGET = 2, NOTIFY_TRIPWIRE = 4, NOTIFY_CONSEQUENCE = 8, NOTIFY_WATCH = 16,
+                    NOTIFY_ALL = 31 };
 
 struct notify_target {
 	char **command;                 /* or NULL: */

@@ -21,7 +21,7 @@ static const struct {
 	enum notify_event bit;
 } events[] = {
 	{ "ask", NOTIFY_ASK }, { "budget", NOTIFY_BUDGET }, { "tripwire", NOTIFY_TRIPWIRE },
-	{ "consequence", NOTIFY_CONSEQUENCE },
+	{ "consequence", NOTIFY_CONSEQUENCE }, { "watch", NOTIFY_WATCH },
 };
 
 unsigned
@@ -123,7 +123,7 @@ read_on(struct notify_target *t, const struct node *node, struct err *err)
 		unsigned bit = item->kind == NODE_SCALAR ? notify_event_bit(item->text) : 0;
 
 		if (bit == 0)
-			return node_err(err, item, "'on' is a list of ask, budget, tripwire and consequence");
+			return node_err(err, item, "'on' is a list of ask, budget, tripwire, watch and consequence");
 		t->on |= bit;
 	}
 	return 0;

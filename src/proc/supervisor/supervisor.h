@@ -28,6 +28,7 @@
 #include "proc/supervisor/supervisor_policy.h"
 #include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
+#include "proc/supervisor/supervisor_watch.h"
 
 #define SUPERVISOR_CLIENTS_MAX 96
 #define SUPERVISOR_STAY_MAX 64          /* may stay connected; the rest are for ending the cell */
@@ -164,7 +165,7 @@ struct resources {
 };
 
 #define NOTIFY_MINUTE_MAX 60            /* notifications of a kind in one minute */
-#define NOTIFY_KINDS 4
+#define NOTIFY_KINDS 5
 struct notifier {
 	struct loop_source channel;     /* to cloister-notify; .fd -1: none */
 	struct loop_timer minute;       /* armed while the minute lasts */
@@ -220,6 +221,7 @@ struct supervisor {
 	struct supervisor_fired fired;
 	struct supervisor_budgets budgets;
 	struct approvals approvals;
+	struct policy *watch;           /* the rules of `watch`: supervisor_watch.h; NULL: none */
 	struct notifier notifier;
 	struct supervisor_repeats repeats;
 	struct timeline timeline;
@@ -518,7 +520,7 @@ void supervisor_copy_end(struct supervisor *sv, const struct client *client);
 /* supervisor_notify.c: notifies the operator's own programs, if a file names any. */
 /* Call this before the supervisor locks itself down. */
 void supervisor_notify_start(struct supervisor *sv);
-/* EVENT is "ask", "budget", "tripwire" or "consequence"; DATA is a JSON object.  After
+/* EVENT is "ask", "budget", "tripwire", "watch" or "consequence"; DATA is a JSON object.  After
  * NOTIFY_MINUTE_MAX of a kind in a minute, only the newest is sent, at the end of that minute, with
  * the number of those left out. */
 void supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data);

@@ -80,7 +80,10 @@ time_is_up(void *arg)
 		snprintf(text, sizeof(text), "%u people have to approve this, and within %s only %zu did",
 		         a->q.needs, num_format_duration(time, a->q.ms), a->n_given);
 	snprintf(a->why, sizeof(a->why), "%s", text);
-	answer_no(a, "", text);
+	if (a->q.number == APPROVAL_OF_CELL)
+		approval_refuse_cell(a, text);
+	else
+		answer_no(a, "", text);
 	approval_close(a, APPROVAL_TIMED_OUT);
 }
 
@@ -101,7 +104,10 @@ stand_still(struct approval *a)
 	snprintf(text, sizeof(text), "the cell has to stand still while it waits for approval, and "
 	         "cannot: %.150s", err.text);
 	snprintf(a->why, sizeof(a->why), "%s", text);
-	answer_no(a, "", text);
+	if (a->q.number == APPROVAL_OF_CELL)
+		approval_refuse_cell(a, text);
+	else
+		answer_no(a, "", text);
 	approval_close(a, APPROVAL_REFUSED);
 	return false;
 }
@@ -141,8 +147,9 @@ announce(struct approval *a, bool says)
 	supervisor_notify(a->sv, "ask", &json);
 }
 
-int
-supervisor_asked(struct supervisor *sv, struct ipc_message *message)
+/* Takes BODY.  OF_CELL: the question is the supervisor's own. */
+static int
+ask(struct supervisor *sv, struct buf *body, bool of_cell)
 {
 	struct approvals *all = &sv->approvals;
 	struct approval *a = calloc(1, sizeof(*a)), **at = &all->first;
@@ -150,10 +157,11 @@ supervisor_asked(struct supervisor *sv, struct ipc_message *message)
 
 	if (a == NULL)
 		return -ENOMEM;
-	*a = (struct approval){ .sv = sv, .body = message->body, .how = CONTROL_APPROVE_RULE,
+	*a = (struct approval){ .sv = sv, .body = *body, .how = CONTROL_APPROVE_RULE,
 	                        .timer = { .due = time_is_up, .arg = a } };
-	message->body = (struct buf){0};
-	if (approval_question_get(&a->body, &a->q) < 0 || all->n_pending == APPROVALS_PENDING_MAX) {
+	*body = (struct buf){0};
+	if (approval_question_get(&a->body, &a->q) < 0 || all->n_pending == APPROVALS_PENDING_MAX ||
+	    (a->q.number == APPROVAL_OF_CELL) != of_cell) {
 		approval_free(a);
 		return -EBADMSG;
 	}
@@ -173,6 +181,96 @@ supervisor_asked(struct supervisor *sv, struct ipc_message *message)
 	approval_changed(a);
 	announce(a, recorded);
 	return 0;
+}
+
+int
+supervisor_asked(struct supervisor *sv, struct ipc_message *message)
+{
+	return ask(sv, &message->body, false);
+}
+
+/* ---- questions of the cell's own behaviour ---- */
+
+/* Rules that were open for a time. */
+static void
+drop_ended(struct approvals *all)
+{
+	uint64_t now = loop_now_ms();
+
+	for (size_t i = all->n_open; i-- > 0;)
+		if (all->open[i].until_ms != 0 && all->open[i].until_ms <= now)
+			all->open[i] = all->open[--all->n_open];
+}
+
+static bool
+is_settled(struct supervisor *sv, const unsigned char rule[COURIER_ASK_RULE])
+{
+	const struct approvals *all = &sv->approvals;
+
+	drop_ended(&sv->approvals);
+	for (size_t i = 0; i < all->n_open; i++)
+		if (all->open[i].of_cell && memcmp(all->open[i].rule, rule, COURIER_ASK_RULE) == 0)
+			return true;
+	for (const struct approval *a = all->first; a != NULL; a = a->next)
+		if (a->state == APPROVAL_PENDING && a->q.number == APPROVAL_OF_CELL &&
+		    memcmp(a->q.rule, rule, COURIER_ASK_RULE) == 0)
+			return true;
+	return false;
+}
+
+static void
+put_cut(struct buf *b, const char *text, int max)
+{
+	char cut[COURIER_ASK_TEXT + 1];
+
+	snprintf(cut, sizeof(cut), "%.*s", max, text);
+	buf_put_str(b, cut);
+}
+
+/* In the form of COURIER_ASK, so that one parser and one list serve both. */
+int
+supervisor_ask_of_cell(struct supervisor *sv, const struct approval_act *act)
+{
+	unsigned char rule[COURIER_ASK_RULE] = {0};
+	struct buf b = BUF(IPC_MESSAGE_MAX);
+	int r;
+
+	memcpy(rule, &act->key, sizeof(act->key));
+	if (is_settled(sv, rule))
+		return 0;
+	buf_put_u64(&b, APPROVAL_OF_CELL);
+	buf_put_u64(&b, act->ms);
+	buf_put_u32(&b, 1);
+	buf_put_u32(&b, 1);
+	buf_put(&b, rule, sizeof(rule));
+	buf_put_str(&b, "watch");
+	put_cut(&b, act->kind, 32);
+	buf_put_str(&b, "");
+	put_cut(&b, act->what, 300);
+	buf_put_u32(&b, 0);
+	buf_put_str(&b, "");
+	buf_put_str(&b, "");
+	put_cut(&b, act->text, COURIER_ASK_TEXT);
+	put_cut(&b, act->place, COURIER_ASK_TEXT);
+	put_cut(&b, act->reason, COURIER_ASK_TEXT);
+	buf_put_str(&b, "");
+	buf_put_u64(&b, UINT64_MAX);
+	buf_put_str(&b, "");
+	buf_put_u32(&b, 0);
+	buf_put_u32(&b, 0);
+	buf_put_str(&b, "");
+	r = ask(sv, &b, true);
+	buf_free(&b);
+	return r;
+}
+
+void
+approval_refuse_cell(struct approval *a, const char *why)
+{
+	char what[300];
+
+	snprintf(what, sizeof(what), "%.100s: %.150s", a->q.method, why);
+	supervisor_stop_cell(a->sv, false, "watch", what);
 }
 
 /* ---- the end of one ---- */
@@ -221,7 +319,8 @@ supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message)
 
 	if (buf_get_u64(&message->body, &number) < 0 || buf_left(&message->body) != 0)
 		return -EBADMSG;
-	while (a != NULL && (a->state != APPROVAL_PENDING || a->q.number != number))
+	while (a != NULL && (a->state != APPROVAL_PENDING || a->q.number != number ||
+	                     a->q.number == APPROVAL_OF_CELL))
 		a = a->next;
 	/* It was answered, and the answer is on its way. */
 	if (a == NULL)
@@ -235,7 +334,7 @@ void
 supervisor_approvals_gone(struct supervisor *sv, const char *why)
 {
 	for (struct approval *a = sv->approvals.first; a != NULL; a = a->next) {
-		if (a->state != APPROVAL_PENDING)
+		if (a->state != APPROVAL_PENDING || (a->q.number == APPROVAL_OF_CELL && !sv->dead))
 			continue;
 		snprintf(a->why, sizeof(a->why), "%s", why);
 		approval_close(a, APPROVAL_GONE);
@@ -256,16 +355,6 @@ supervisor_approvals_free(struct supervisor *sv)
 /* ---- rules that are open ---- */
 
 static void
-drop_ended(struct approvals *all)
-{
-	uint64_t now = loop_now_ms();
-
-	for (size_t i = all->n_open; i-- > 0;)
-		if (all->open[i].until_ms != 0 && all->open[i].until_ms <= now)
-			all->open[i] = all->open[--all->n_open];
-}
-
-static void
 put_open(struct steer *s, const unsigned char *rule, uint64_t ms)
 {
 	buf_put(&s->message, rule, COURIER_ASK_RULE);
@@ -276,21 +365,26 @@ int
 approval_open_rule(struct approval *a, uint64_t ms)
 {
 	static const struct steer_who nobody;
+	bool of_cell = a->q.number == APPROVAL_OF_CELL;
 	struct approvals *all = &a->sv->approvals;
-	struct steer *s;
+	struct steer *s = NULL;
 	size_t i = 0;
 
 	drop_ended(all);
-	while (i < all->n_open && memcmp(all->open[i].rule, a->q.rule, COURIER_ASK_RULE) != 0)
+	while (i < all->n_open && (all->open[i].of_cell != of_cell ||
+	                           memcmp(all->open[i].rule, a->q.rule, COURIER_ASK_RULE) != 0))
 		i++;
 	if (i == APPROVALS_OPEN_MAX)
 		return -E2BIG;
-	s = steer_begin(a->sv, NULL, STEER_OPEN, &nobody, NULL, NULL);
-	if (s == NULL)
+	s = of_cell ? NULL : steer_begin(a->sv, NULL, STEER_OPEN, &nobody, NULL, NULL);
+	if (s == NULL && !of_cell)
 		return -EBUSY;
+	all->open[i].of_cell = of_cell;
 	all->n_open += i == all->n_open;
 	memcpy(all->open[i].rule, a->q.rule, COURIER_ASK_RULE);
 	all->open[i].until_ms = ms == 0 ? 0 : loop_now_ms() + ms;
+	if (of_cell)
+		return 0;
 	put_open(s, a->q.rule, ms);
 	(void)steer_send(a->sv, s);
 	return 0;
@@ -304,8 +398,10 @@ supervisor_approvals_tell(struct supervisor *sv)
 
 	drop_ended(all);
 	for (size_t i = 0; i < all->n_open; i++) {
-		struct steer *s = steer_tell(sv, STEER_OPEN);
+		struct steer *s = all->open[i].of_cell ? NULL : steer_tell(sv, STEER_OPEN);
 
+		if (all->open[i].of_cell)
+			continue;
 		if (s == NULL)
 			return -ENOMEM;
 		put_open(s, all->open[i].rule, all->open[i].until_ms == 0 ? 0 :

@@ -30,6 +30,9 @@ struct supervisor;
 #define APPROVALS_OPEN_MAX 64           /* rules */
 #define APPROVAL_ID_MAX (CELL_ID_LEN + 24)
 #define APPROVAL_NAMES 3                /* names by which a person may be addressed */
+/* In place of a courier's number: a rule of `watch` asks, and no request waits.  The cell is frozen until the
+ * answer, and killed if that is not yes. */
+#define APPROVAL_OF_CELL UINT64_MAX
 
 enum approval_state { APPROVAL_PENDING, APPROVAL_APPROVED, APPROVAL_REFUSED, APPROVAL_TIMED_OUT,
                       APPROVAL_GONE };
@@ -74,6 +77,7 @@ struct approvals {
 	struct {
 		unsigned char rule[COURIER_ASK_RULE];
 		uint64_t until_ms;      /* on the loop's clock; 0: for good */
+		bool of_cell;           /* APPROVAL_OF_CELL: the courier does not know it */
 	} open[APPROVALS_OPEN_MAX];
 	size_t n_open;
 };
@@ -88,6 +92,16 @@ int approval_question_get(struct buf *b, struct approval_question *q);
 /* COURIER_ASK and COURIER_WITHDRAW. */
 int supervisor_asked(struct supervisor *sv, struct ipc_message *message);
 int supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message);
+/* The question of a rule of `watch`.  Texts are cut.  Nothing happens if one of the same rule waits, or was
+ * answered for the rule as a whole. */
+struct approval_act {
+	uint64_t key, ms;
+	const char *kind, *what;        /* "exec", "/tmp/x" */
+	const char *text, *place, *reason;
+};
+int supervisor_ask_of_cell(struct supervisor *sv, const struct approval_act *act);
+/* The answer is not yes: kills the cell. */
+void approval_refuse_cell(struct approval *a, const char *why);
 /* The courier or the cell is gone: close every pending approval. */
 void supervisor_approvals_gone(struct supervisor *sv, const char *why);
 void supervisor_approvals_free(struct supervisor *sv);

@@ -58,7 +58,7 @@ answer_others(struct approval *a, const struct steer_who *who)
 	struct steer *s;
 
 	for (struct approval *b = a->sv->approvals.first; b != NULL; b = b->next) {
-		if (b == a || b->state != APPROVAL_PENDING ||
+		if (b == a || b->state != APPROVAL_PENDING || b->q.number == APPROVAL_OF_CELL ||
 		    memcmp(a->q.rule, b->q.rule, COURIER_ASK_RULE) != 0)
 			continue;
 		s = steer_begin(a->sv, NULL, STEER_ANSWER, who, NULL, NULL);
@@ -116,6 +116,39 @@ approve(struct approval *a, struct client *client, const struct steer_who *who, 
 	return steer_send(sv, s);
 }
 
+/* The same for a question that the courier knows nothing of: closing it thaws the cell. */
+static int
+approve_cell(struct approval *a, struct client *client, const struct steer_who *who, struct err *err)
+{
+	OWN(buf_free) struct buf answer = {0};
+
+	if (a->how != CONTROL_APPROVE_ONCE &&
+	    approval_open_rule(a, a->how == CONTROL_APPROVE_FOR ? a->for_ms : 0) < 0) {
+		a->n_given--;
+		return err_set(err, E2BIG, "%d rules are open already: approve it --once", APPROVALS_OPEN_MAX);
+	}
+	approval_record_answer(a, VERB_APPROVE, who);
+	approval_close(a, APPROVAL_APPROVED);
+	ipc_begin(&answer, CONTROL_DONE);
+	buf_put_u32(&answer, 1);
+	supervisor_client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}
+
+static int
+refuse_cell(struct approval *a, struct client *client, const struct steer_who *who)
+{
+	OWN(buf_free) struct buf answer = {0};
+
+	note_answer(a, who);
+	approval_record_answer(a, VERB_REFUSE, who);
+	approval_refuse_cell(a, who->why[0] != '\0' ? who->why : "a person refused that the cell goes on");
+	approval_close(a, APPROVAL_REFUSED);
+	ipc_begin(&answer, CONTROL_DONE);
+	supervisor_client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}
+
 int
 supervisor_answer_approve(struct client *client, struct steer_call *call)
 {
@@ -140,7 +173,8 @@ supervisor_answer_approve(struct client *client, struct steer_call *call)
 	note_answer(a, &call->who);
 	give(a, (enum control_approve)how, ms);
 	if (a->n_given >= a->q.needs) {
-		r = approve(a, client, &call->who, &err);
+		r = a->q.number == APPROVAL_OF_CELL ? approve_cell(a, client, &call->who, &err) :
+		    approve(a, client, &call->who, &err);
 		return r < 0 && err.code != 0 ? steer_refuse(client, &err) : r;
 	}
 	approval_record_answer(a, VERB_APPROVE, &call->who);
@@ -163,6 +197,8 @@ supervisor_answer_refuse_asked(struct client *client, struct steer_call *call)
 
 	if (check_pending(sv, a, call->q.n[0], &err) < 0)
 		return steer_refuse(client, &err);
+	if (a->q.number == APPROVAL_OF_CELL)
+		return refuse_cell(a, client, who);
 	s = steer_begin(sv, client, STEER_ANSWER, who, NULL, NULL);
 	if (s == NULL) {
 		(void)steer_busy(&err);

@@ -91,7 +91,8 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 		e->trust.keystore = memfd_create("keystore", MFD_CLOEXEC);
 	if (e->trust.certificate < 0 || e->key < 0 || e->names < 0)
 		return err_errno(err, "cannot make a memory file");
-	r = start_mint(sv, err);
+	r = supervisor_watch_load(sv, err);
+	r = r == 0 ? start_mint(sv, err) : r;
 	return r < 0 || !sv->spec.has_hooks ? r : supervisor_hook_start(sv, err);
 }
 
@@ -432,6 +433,7 @@ supervisor_egress_close(struct supervisor *sv)
 	close_channels(sv);
 	supervisor_secrets_close(sv);
 	supervisor_fired_close(sv);
+	supervisor_watch_close(sv);
 	/* Left alone, it would only go once a program that it waits for has ended. */
 	if (e->keeper_process >= 0)
 		(void)syscall(SYS_pidfd_send_signal, e->keeper_process, SIGKILL, NULL, 0);

@@ -10,30 +10,46 @@
 #include "policy/policy_consequence.h"
 #include "proc/supervisor/supervisor.h"
 
-static int
-keep(struct supervisor *sv, const struct fired_message *f, const struct buf *rest)
+bool
+supervisor_has_fired(const struct supervisor *sv, uint64_t key)
+{
+	for (size_t i = 0; i < sv->fired.n; i++)
+		if (sv->fired.at[i].key == key)
+			return true;
+	return false;
+}
+
+int
+supervisor_keep_fired(struct supervisor *sv, uint64_t key, const void *data, size_t len)
 {
 	struct supervisor_fired *all = &sv->fired;
 	struct buf *bytes;
 
-	for (size_t i = 0; i < all->n; i++)
-		if (all->at[i].key == f->key)
-			return (f->flags & COURIER_FIRED_AGAIN) != 0 ? 0 : -EBADMSG;
-	if ((f->flags & COURIER_FIRED_AGAIN) != 0 || all->n == COURIER_FIRED_MAX)
+	if (all->n == COURIER_FIRED_MAX)
 		return -EBADMSG;
 	bytes = &all->at[all->n].bytes;
 	buf_init(bytes, COURIER_FIRED_BYTES);
-	buf_put(bytes, rest->data + rest->pos, f->len);
+	buf_put(bytes, data, len);
 	if (buf_failed(bytes))
 		return -ENOMEM;
-	all->at[all->n++].key = f->key;
+	all->at[all->n++].key = key;
 	return 0;
+}
+
+static int
+keep(struct supervisor *sv, const struct fired_message *f, const struct buf *rest)
+{
+	bool again = (f->flags & COURIER_FIRED_AGAIN) != 0;
+
+	if (supervisor_has_fired(sv, f->key) != again)
+		return -EBADMSG;
+	return again ? 0 : supervisor_keep_fired(sv, f->key, rest->data + rest->pos, f->len);
 }
 
 /* ---- records and notifications ---- */
 
-static void
-notify(struct supervisor *sv, const char *event, const struct members *m)
+void
+supervisor_notify_members(struct supervisor *sv, const char *event, const struct members *m)
 {
 	OWN(buf_free) struct buf data;
 
@@ -68,7 +84,7 @@ record(struct supervisor *sv, const struct fired_message *f)
 	else
 		(void)supervisor_record_repeated(sv, &m, kind, REPEATS_EACH);
 	if ((f->flags & COURIER_FIRED_NOTIFY) != 0)
-		notify(sv, "consequence", &m);
+		supervisor_notify_members(sv, "consequence", &m);
 }
 
 void
@@ -85,14 +101,13 @@ supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *th
 	kind = m.n;
 	members_str(&m, "note", what);
 	(void)supervisor_record_repeated(sv, &m, kind, REPEATS_EACH);
-	notify(sv, "tripwire", &m);
+	supervisor_notify_members(sv, "tripwire", &m);
 }
 
 /* ---- consequences ---- */
 
-/* If the freeze fails, the cell is killed. */
-static void
-stop_cell(struct supervisor *sv, bool freeze, const char *by, const char *what)
+void
+supervisor_stop_cell(struct supervisor *sv, bool freeze, const char *by, const char *what)
 {
 	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
 	struct err err = {0};
@@ -132,7 +147,7 @@ supervisor_take_fired(struct supervisor *sv, struct ipc_message *message)
 	record(sv, &f);
 	snprintf(what, sizeof(what), "%.200s led to it (%.200s)", f.what, f.place);
 	if ((f.flags & COURIER_FIRED_FREEZE) != 0)
-		stop_cell(sv, true, "consequence", what);
+		supervisor_stop_cell(sv, true, "consequence", what);
 	return 0;
 }
 
@@ -148,7 +163,7 @@ supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
 		return -EBADMSG;
 	supervisor_tell_tripped(sv, which, policy_trip_name(then), what);
 	if (then >= POLICY_TRIP_FREEZE)
-		stop_cell(sv, then == POLICY_TRIP_FREEZE, "tripwire", what);
+		supervisor_stop_cell(sv, then == POLICY_TRIP_FREEZE, "tripwire", what);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
  * The supervisor does not parse a consequence's content. */
 #ifndef CLOISTER_SUPERVISOR_FIRED_H
 #define CLOISTER_SUPERVISOR_FIRED_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 #include "ipc/courier_channel.h"
 
 struct ipc_message;
+struct members;
 struct supervisor;
 
 struct supervisor_fired {
@@ -41,6 +43,13 @@ void supervisor_alarm(struct supervisor *sv);
 /* Notifies the operator that the tripwire WHICH has tripped. */
 void supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *then,
                              const char *what);
+/* Whether the consequence KEY is kept; keep it, with the bytes that a restarted courier gets. */
+bool supervisor_has_fired(const struct supervisor *sv, uint64_t key);
+int supervisor_keep_fired(struct supervisor *sv, uint64_t key, const void *data, size_t len);
+/* Freezes or kills the cell, BY and because of WHAT.  If the freeze fails, the cell is killed. */
+void supervisor_stop_cell(struct supervisor *sv, bool freeze, const char *by, const char *what);
+/* Notifies the operator of EVENT, which M was recorded for. */
+void supervisor_notify_members(struct supervisor *sv, const char *event, const struct members *m);
 /* For supervisor_courier_start.c: what a new courier gets. */
 int supervisor_fired_tell(struct supervisor *sv);
 void supervisor_fired_close(struct supervisor *sv);

@@ -88,7 +88,7 @@ supervisor_notify_start(struct supervisor *sv)
 	close(ends[1]);
 }
 
-static const char *const kinds[NOTIFY_KINDS] = { "ask", "budget", "tripwire", "consequence" };
+static const char *const kinds[NOTIFY_KINDS] = { "ask", "budget", "tripwire", "watch", "consequence" };
 
 /* UNTOLD: how many of the kind were left out before this one. */
 static void

@@ -70,6 +70,16 @@ only_widens(const struct setting *setting)
 	       setting->rule[strspn(setting->rule, " ")] != '{';
 }
 
+/* The courier has read all of the policy, and found it sound. */
+static void
+watch_anew(struct supervisor *sv)
+{
+	struct err err = {0};
+
+	if (supervisor_watch_load(sv, &err) < 0)
+		supervisor_say(sv, "the rules of `watch` stay as they were: %s", err.text);
+}
+
 static void
 is_set(struct supervisor *sv, struct steer *s, const struct err *err)
 {
@@ -89,6 +99,7 @@ is_set(struct supervisor *sv, struct steer *s, const struct err *err)
 		buf_put_str(&s->answer, kept->hash);
 		supervisor_timeline_keep_policy(sv);
 		supervisor_budget_look(sv);
+		watch_anew(sv);
 	}
 	free_policy(setting->policy);
 	free(setting);

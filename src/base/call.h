@@ -1,0 +1,24 @@
+/* call.h - the names of system calls, for each architecture that cloister is built for. */
+#ifndef CLOISTER_CALL_H
+#define CLOISTER_CALL_H
+#include <stdbool.h>
+#include <stdint.h>
+
+enum call_arch { CALL_X86_64, CALL_AARCH64, CALL_ARCHES };
+/* The architecture of this build. */
+#if defined(__aarch64__)
+#define CALL_ARCH_HERE CALL_AARCH64
+#else
+#define CALL_ARCH_HERE CALL_X86_64
+#endif
+#define CALL_NUMBERS_MAX 1024           /* every number is below this */
+
+/* The call NR, or NULL. */
+const char *call_name(enum call_arch arch, uint32_t nr);
+/* The number of NAME, or -1: the architecture has no such call. */
+int call_number(enum call_arch arch, const char *name);
+/* Whether any architecture has it. */
+bool call_is_known(const char *name);
+/* The name nearest to WORD, or NULL. */
+const char *call_nearest(const char *word);
+#endif
