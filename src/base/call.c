@@ -1,8 +1,10 @@
 /* call.c - see call.h. */
 #include "base/call.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/own.h"
 #include "base/text.h"
 #define WITNESS_EVERY_ARCH
@@ -35,6 +37,51 @@ bool
 call_is_known(const char *name)
 {
 	return call_number(CALL_X86_64, name) >= 0 || call_number(CALL_AARCH64, name) >= 0;
+}
+
+bool
+call_set_has(const unsigned char bits[CALL_NUMBERS_MAX / 8], uint32_t nr)
+{
+	return nr < CALL_NUMBERS_MAX && (bits[nr / 8] >> (nr % 8) & 1) != 0;
+}
+
+void
+call_set_add(unsigned char bits[CALL_NUMBERS_MAX / 8], uint32_t nr)
+{
+	bits[nr / 8] = (unsigned char)(bits[nr / 8] | 1u << (nr % 8));
+}
+
+bool
+call_set_is_empty(const struct call_set *set)
+{
+	static const struct call_set none;
+
+	return !set->namespaces && memcmp(set->denied, none.denied, sizeof(none.denied)) == 0 &&
+	       memcmp(set->absent, none.absent, sizeof(none.absent)) == 0;
+}
+
+void
+call_set_put(struct buf *b, const struct call_set *set)
+{
+	buf_put_u32(b, set->namespaces);
+	buf_put(b, set->denied, sizeof(set->denied));
+	buf_put(b, set->absent, sizeof(set->absent));
+}
+
+int
+call_set_get(struct buf *b, struct call_set *ret_set)
+{
+	struct call_set set;
+	uint32_t namespaces;
+
+	if (buf_get_u32(b, &namespaces) < 0 || namespaces > 1 || buf_left(b) < sizeof(set.denied) + sizeof(set.absent))
+		return -EBADMSG;
+	set.namespaces = namespaces == 1;
+	memcpy(set.denied, b->data + b->pos, sizeof(set.denied));
+	memcpy(set.absent, b->data + b->pos + sizeof(set.denied), sizeof(set.absent));
+	b->pos += sizeof(set.denied) + sizeof(set.absent);
+	*ret_set = set;
+	return 0;
 }
 
 const char *

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
+
 enum call_arch { CALL_X86_64, CALL_AARCH64, CALL_ARCHES };
 /* The architecture of this build. */
 #if defined(__aarch64__)
@@ -12,6 +14,18 @@ enum call_arch { CALL_X86_64, CALL_AARCH64, CALL_ARCHES };
 #define CALL_ARCH_HERE CALL_X86_64
 #endif
 #define CALL_NUMBERS_MAX 1024           /* every number is below this */
+
+/* Calls that are taken away from a process, by number. */
+struct call_set {
+	unsigned char denied[CALL_NUMBERS_MAX / 8];     /* EPERM */
+	unsigned char absent[CALL_NUMBERS_MAX / 8];     /* ENOSYS */
+	bool namespaces;                /* clone(2) makes none */
+};
+bool call_set_is_empty(const struct call_set *set);
+bool call_set_has(const unsigned char bits[CALL_NUMBERS_MAX / 8], uint32_t nr);
+void call_set_add(unsigned char bits[CALL_NUMBERS_MAX / 8], uint32_t nr);
+void call_set_put(struct buf *b, const struct call_set *set);
+int call_set_get(struct buf *b, struct call_set *ret_set);      /* -EBADMSG */
 
 /* The call NR, or NULL. */
 const char *call_name(enum call_arch arch, uint32_t nr);

@@ -12,12 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/call.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "cli/timeline.h"
+#include "policy/policy_calls.h"
 #include "policy/policy_suggest.h"
 
 #define LEARN_FILE "cloister.yaml"
@@ -34,6 +37,9 @@ struct learn {
 	struct timeline_event *events;
 	struct policy_seen *seen;
 	size_t n_seen, cap_seen;
+	/* the calls that its processes made, if all of them were counted */
+	unsigned char calls[CALL_NUMBERS_MAX / 8];
+	bool has_calls, lost_calls;
 };
 
 const struct cli_option cli_learn_options[] = {
@@ -222,6 +228,42 @@ add_seen(struct learn *learn, struct timeline_event *e, struct err *err)
 	return 0;
 }
 
+/* A record of calls has "read 100" for each. */
+static void
+add_calls(struct learn *learn, const struct timeline_event *e)
+{
+	const json_t *counts = json_object_get(e->json, "counts"), *one;
+	char name[64];
+	size_t i;
+	int nr;
+
+	json_array_foreach(counts, i, one) {
+		const char *text = json_is_string(one) ? json_string_value(one) : "";
+
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, " "), text);
+		nr = call_number(CALL_ARCH_HERE, name);
+		if (nr >= 0 && nr < CALL_NUMBERS_MAX)
+			call_set_add(learn->calls, (uint32_t)nr);
+		learn->has_calls = true;
+	}
+}
+
+/* Anything that was lost may have been a call that is in no other record. */
+static void
+look_at_calls(struct learn *learn, const struct timeline_event *e)
+{
+	if (strcmp(e->type, "calls") == 0)
+		add_calls(learn, e);
+	else if (strcmp(e->type, "lost") == 0)
+		learn->lost_calls = true;
+}
+
+static bool
+proposes_calls(const struct learn *learn)
+{
+	return learn->has_calls && !learn->lost_calls;
+}
+
 static int
 read_events(struct learn *learn, const char *cell, struct err *err)
 {
@@ -234,6 +276,7 @@ read_events(struct learn *learn, const char *cell, struct err *err)
 		return 0;
 	while (r == 0 && (r = timeline_next(&t, &e, err)) > 0) {
 		r = 0;
+		look_at_calls(learn, &e);
 		/* A name that does not exist is a mistake, and needs no rule.  A request that was
 		 * refused only for its body needs one. */
 		if ((!timeline_is_refusal(&e) || strcmp(e.why, "secret") == 0) && strcmp(e.type, "dns") != 0 &&
@@ -300,6 +343,34 @@ check_policy(const struct learn *learn, struct err *err)
 	return r < 0 ? err_wrap(err, "the learned policy does not pass `policy check`") : 0;
 }
 
+/* Appends the calls that were made, as a list of one's own. */
+static int
+put_calls(const struct learn *learn, char **text, struct err *err)
+{
+	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
+	size_t column = 0;
+
+	buf_put_text(&b, *text);
+	buf_put_text(&b, "syscalls:\n  # Every call that was made.  Other input, and newer programs, may need more.\n  allow: [");
+	for (uint32_t nr = 0; nr < CALL_NUMBERS_MAX; nr++) {
+		const char *name = call_name(CALL_ARCH_HERE, nr);
+
+		if (name == NULL || (!call_set_has(learn->calls, nr) && !policy_call_is_needed(name)))
+			continue;
+		buf_put_text(&b, column == 0 ? "" : column > 80 ? ",\n    " : ", ");
+		column = column > 80 ? 4 : column;
+		buf_put_text(&b, name);
+		column += strlen(name) + 2;
+	}
+	buf_put(&b, "]\n", sizeof("]\n"));
+	if (buf_failed(&b))
+		return err_set(err, E2BIG, "the policy is too large");
+	free(*text);
+	*text = (char *)b.data;
+	buf_init(&b, 0);
+	return 0;
+}
+
 static int
 write_policy(struct learn *learn, struct err *err)
 {
@@ -309,6 +380,8 @@ write_policy(struct learn *learn, struct err *err)
 
 	make_title(learn, title);
 	r = policy_write_for(learn->seen, learn->n_seen, title, &text, err);
+	if (r == 0 && proposes_calls(learn))
+		r = put_calls(learn, &text, err);
 	if (r == 0 && is_printed(learn)) {
 		fputs(text, stdout);
 		return 0;
@@ -357,7 +430,7 @@ cmd_learn(int argc, char **argv)
 		return cli_fail(&err);
 	if (read_events(&learn, run.spec.id, &err) < 0)
 		return cli_fail(&err);
-	if (learn.n_seen == 0) {
+	if (learn.n_seen == 0 && !proposes_calls(&learn)) {
 		if (!run.spec.quiet)
 			fputs("cloister: the command reached nothing, so no policy is written\n", stderr);
 		return status;

@@ -54,7 +54,8 @@ enum init_message {
 	/* supervisor -> init: u32 handle, u32 flags, u32 rows, u32 columns, str cwd,
 	 * strv argv, strv env, strv hashes; fds: stdin, stdout, stderr (with INIT_TTY: none,
 	 * or stderr alone).  An agent without any words exits with 0 at once.  The hashes are
-	 * those of the files that it executes until its program runs; none: any. */
+	 * those of the files that it executes until its program runs; none: any.  Behind them, the calls
+	 * that it may not make (call_set_put). */
 	INIT_SPAWN,
 	/* init -> supervisor: u32 handle, u32 errno (0: it runs; EUCLEAN: its hash is another), u32 pid inside;
 	 * fd: the terminal's master side, with INIT_TTY. */

@@ -257,8 +257,10 @@ get_flat(struct policy_getting *g)
 {
 	uint32_t format = policy_get_upto(g, UINT32_MAX);
 
-	if (!g->bad && format == POLICY_FORMAT_WATCH)
+	if (!g->bad && format == POLICY_FORMAT_WATCH) {
 		get_behaviours(g, false);
+		policy_get_calls(g, false);
+	}
 }
 
 bool

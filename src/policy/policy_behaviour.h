@@ -47,9 +47,10 @@ const struct policy_behaviour *policy_behaviour_find(const struct policy *p, uin
 #define POLICY_LEADS_MAX 96
 const char *policy_behaviour_leads(const struct policy_behaviour *rule, char ret_text[POLICY_LEADS_MAX]);
 
-/* Whether a policy that begins with these bytes, as policy_put() encodes it, has any. */
+/* Whether a policy that begins with these bytes, as policy_put() encodes it, has any, or `syscalls`. */
 bool policy_begins_with_behaviours(const unsigned char bytes[4]);
-/* The behaviours of a policy as policy_put() encodes it, without its other parts.  Their layer is lost. */
+/* The behaviours and `syscalls` of a policy as policy_put() encodes it, without its other parts.  The layers of
+ * behaviours are lost. */
 int policy_get_behaviours_only(struct buf *b, struct policy **ret_policy, struct err *err);
 /* Conditions alone, without consequences and places: for cloister-witness.  RULES is of either form. */
 void policy_put_matchers(struct buf *b, const struct policy *rules);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "policy/policy_calls.h"
 #include "policy/policy_parts.h"
 
 const struct policy_consequence *
@@ -179,7 +180,7 @@ is_narrow(const unsigned char *at, size_t len)
 	r = policy_get(&b, &p, NULL);
 	inside = false;
 	return r == 0 && buf_left(&b) == 0 && p->within == NULL &&
-	       p->n_consequences == 0 && p->n_behaviours == 0 && policy_tripwires(p) == NULL &&
+	       p->n_consequences == 0 && p->n_behaviours == 0 && !policy_narrows_calls(p) && policy_tripwires(p) == NULL &&
 	       !policy_has_budgets(p);
 }
 

@@ -232,7 +232,7 @@ policy_flat_part(struct policy_flat *f, const struct node *key, const struct nod
                  struct err *err)
 {
 	static const char *const merged[] = { "budgets", "limits", "prices", "secrets",
-	                                      "tripwires", "watch" };
+	                                      "syscalls", "tripwires", "watch" };
 	struct policy_flat_part *part;
 	struct node *items[] = { (struct node *)(uintptr_t)value };
 	const struct node one = { .kind = NODE_LIST, .items = items, .n = 1 };

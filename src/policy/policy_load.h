@@ -126,6 +126,10 @@ int policy_read_tripwires(struct policy *p, const struct node *node,
 #define POLICY_MATCHERS_MAX (32 * 1024) /* bytes of the conditions of one policy, encoded */
 int policy_read_watch(struct policy *p, const struct node *node, const char *shown, struct err *err);
 
+/* ---- policy_calls.c ---- */
+
+int policy_read_syscalls(struct policy *p, const struct node *node, struct err *err);
+
 /* ---- policy_read_budget.c ---- */
 
 int policy_read_budget(struct policy_draft *d, const struct node *node);

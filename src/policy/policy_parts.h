@@ -1,6 +1,7 @@
 /* policy_parts.h - a policy's memory and its index; for src/policy, src/vault and src/witness only. */
 #ifndef CLOISTER_POLICY_PARTS_H
 #define CLOISTER_POLICY_PARTS_H
+#include "base/call.h"
 #include "policy/policy_budget.h"
 #include "policy/policy_rule.h"
 
@@ -23,6 +24,9 @@ struct policy_bucket {
 	enum policy_host_kind kind;
 	uint32_t first, n;              /* in struct policy's entries */
 };
+
+#define POLICY_CALLS_MAX CALL_NUMBERS_MAX       /* names in a list of `syscalls` */
+struct policy_calls { struct policy_list deny, allow; };        /* names, of calls and classes */
 
 struct policy {
 	struct policy_rule *rules;
@@ -49,6 +53,7 @@ struct policy {
 	uint64_t bandwidth;             /* bytes a second; 0: no limit */
 	struct policy_behaviour *behaviours;    /* room for POLICY_BEHAVIOURS_MAX */
 	size_t n_behaviours;
+	struct policy_calls calls;
 	struct policy *within;          /* the next layer, or NULL */
 };
 
@@ -86,6 +91,11 @@ uint64_t policy_behaviour_hash(const struct policy_behaviour *rule);
 bool policy_behaviour_does(const struct policy_behaviour *rule);
 void policy_put_behaviours(struct buf *b, const struct policy *p);      /* of all layers */
 void policy_get_behaviours(struct policy_getting *g);   /* into the layers of g->p */
+
+/* ---- policy_calls.c: behind the behaviours ---- */
+
+void policy_put_calls(struct buf *b, const struct policy *p);   /* of all layers */
+void policy_get_calls(struct policy_getting *g, bool layers);
 
 /* ---- policy_price.c ---- */
 

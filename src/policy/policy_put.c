@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_behaviour.h"
+#include "policy/policy_calls.h"
 #include "policy/policy_parts.h"
 
 /* These numbers change with the format.  Vaults store policies too.  A policy without layers,
@@ -97,9 +98,10 @@ policy_put(struct buf *b, const struct policy *p)
 	uint32_t format = format_of(p);
 	size_t layers = 0;
 
-	if (policy_n_behaviours(p) > 0) {
+	if (policy_n_behaviours(p) > 0 || policy_narrows_calls(p)) {
 		buf_put_u32(b, POLICY_FORMAT_WATCH);
 		policy_put_behaviours(b, p);
+		policy_put_calls(b, p);
 	}
 
 	for (const struct policy *at = p; at != NULL; at = at->within)
@@ -226,7 +228,7 @@ skip_behaviours(struct buf *b, struct err *err)
 	OWN(policy_freep) struct policy *none = NULL;
 	int r = policy_get_behaviours_only(b, &none, err);
 
-	return r == 0 && policy_n_behaviours(none) == 0 ?
+	return r == 0 && policy_n_behaviours(none) == 0 && !policy_narrows_calls(none) ?
 	       err_set(err, EBADMSG, "the policy is not as this version writes it") : r;
 }
 
@@ -261,6 +263,7 @@ policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
 		behind.p = p;
 		(void)policy_get_upto(&behind, UINT32_MAX);
 		policy_get_behaviours(&behind);
+		policy_get_calls(&behind, true);
 		g.bad |= behind.bad;
 	}
 	if (g.bad || p == NULL || format != format_of(p))

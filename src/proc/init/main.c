@@ -32,6 +32,7 @@
 #include "base/timing.h"
 #include "cell/cell_spec.h"
 #include "confine/filter.h"
+#include "confine/filter_own.h"
 #include "confine/landlock.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
@@ -61,12 +62,14 @@ static struct process processes[INIT_PROCESSES_MAX];
 static int limit = -1;                  /* a timer: see set_limit() */
 static bool by_stream;                  /* the channel is a byte stream: init_stream.c */
 static int own_exe = -1;                /* init's own executable */
+static struct filter_own own_filter;    /* of the process that is being started */
 
 struct spawn {
 	uint32_t handle, flags, rows, columns;
 	const char *cwd;
 	char **argv, **env;
 	struct init_verify verify;
+	struct call_set calls;          /* taken away from it */
 	int stdio[3];
 	int tty;                        /* the slave side, or -1 */
 };
@@ -228,6 +231,9 @@ become_process(struct spawn *spawn, int *report)
 	if (is_nothing(spawn))
 		_exit(0);
 	if (spawn->verify.n > 0 && !init_verify_trace() && write(*report, &(int){ UNTRACED }, sizeof(int)) < 0)
+		return;
+	/* Last: init itself, and what is left to do here, is not restricted by it. */
+	if (filter_own_load(&own_filter) < 0)
 		return;
 	if (is_own)
 		syscall(SYS_execveat, EXE_FD, "", spawn->argv, spawn->env, AT_EMPTY_PATH);
@@ -442,11 +448,12 @@ take_spawn(struct ipc_message *message)
 	    buf_get_u32(b, &spawn.rows) < 0 || buf_get_u32(b, &spawn.columns) < 0 ||
 	    buf_get_str(b, &spawn.cwd) < 0 || buf_dup_strv(b, CELL_ARGS_MAX, &argv) < 0 ||
 	    buf_dup_strv(b, CELL_ARGS_MAX, &env) < 0 || buf_dup_strv(b, INIT_EXECS_MAX, &hashes) < 0 ||
-	    buf_left(b) != 0 || !init_verify_take(&spawn.verify, hashes) ||
+	    call_set_get(b, &spawn.calls) < 0 || buf_left(b) != 0 || !init_verify_take(&spawn.verify, hashes) ||
 	    (argv[0] == NULL && spawn.handle != INIT_HANDLE_AGENT))
 		return -EBADMSG;
 	spawn.argv = argv;
 	spawn.env = env;
+	filter_own_make(&spawn.calls, CALL_ARCH_HERE, &own_filter);
 	if ((spawn.flags & INIT_TTY) == 0 && message->n_fds == 3)
 		memcpy(spawn.stdio, message->fds, sizeof(spawn.stdio));
 	else if ((spawn.flags & INIT_TTY) != 0 && message->n_fds <= 1)

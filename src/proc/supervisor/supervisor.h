@@ -8,6 +8,7 @@
 
 #include "audit/log.h"
 #include "audit/operator.h"
+#include "base/call.h"
 #include "base/json.h"
 #include "boundary/boundary.h"
 #include "boundary/port/port.h"
@@ -222,6 +223,7 @@ struct supervisor {
 	struct supervisor_budgets budgets;
 	struct approvals approvals;
 	struct policy *watch;           /* the rules of `watch`: supervisor_watch.h; NULL: none */
+	struct call_set calls;          /* the policy's `syscalls`, settled when the cell starts */
 	struct notifier notifier;
 	struct supervisor_repeats repeats;
 	struct timeline timeline;

@@ -21,6 +21,7 @@
 #include "boundary/cgroup/cgroup.h"
 #include "cell/cell_trust.h"
 #include "ipc/courier_channel.h"
+#include "policy/policy_calls.h"
 #include "proc/supervisor/supervisor.h"
 
 #define PEM_MAX 8192
@@ -92,6 +93,8 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 	if (e->trust.certificate < 0 || e->key < 0 || e->names < 0)
 		return err_errno(err, "cannot make a memory file");
 	r = supervisor_watch_load(sv, err);
+	if (r == 0 && sv->watch != NULL)
+		policy_call_set(sv->watch, CALL_ARCH_HERE, &sv->calls);
 	r = r == 0 ? start_mint(sv, err) : r;
 	return r < 0 || !sv->spec.has_hooks ? r : supervisor_hook_start(sv, err);
 }

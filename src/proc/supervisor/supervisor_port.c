@@ -18,6 +18,7 @@ supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
 	buf_put_u32(&message, handle);
 	buf_put(&message, rest->data + rest->pos, buf_left(rest));
 	buf_put_strv(&message, (char *[]){ NULL });     /* any program */
+	call_set_put(&message, &sv->calls);
 	return port_start(sv->boundary->port(sv->walls), &message, fds, n_fds, err);
 }
 
