@@ -361,7 +361,7 @@ fuzz: deps-test
 
 escape: deps-test
 	$(SUB) all mutant
-	@$(call JUDGE,$(B)) tests/escape/run.py $(ARGS)
+	@$(call JUDGE,$(B)) tests/escape/run.py --score docs/escape-score.md $(ARGS)
 
 # Everything that is tested over several kinds of walls, in emulated virtual machines too.
 test-vm: deps-test

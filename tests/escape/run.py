@@ -10,12 +10,13 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from lab import box, catalogue, verdict, world  # noqa: E402, F401
+from lab import box, catalogue, score, verdict, world  # noqa: E402, F401
 
 
 def options():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--json", metavar="FILE", help="write the verdicts here as well")
+    p.add_argument("--score", metavar="FILE", help="write the page of the score here, after a whole run")
     p.add_argument("--box", action="append", help="only these boxes (cloister, bwrap, crun, ...)")
     p.add_argument("--as", dest="who", choices=("root", "user"), help="only as root, or only as a user")
     p.add_argument("-v", "--verbose", action="store_true", help="say why, for every verdict")
@@ -45,17 +46,18 @@ def table(who, chosen, columns, judge, results):
     """Print one line for each probe as its verdicts come in."""
     widths = [max(9, len(b.name)) for b in columns]
     print(f"\nAs {who.name} (uid {who.uid})\n")
-    print(row("", [b.name for b in columns], widths))
+    print(row("", [*[b.name for b in columns], "seen"], [*widths, 4]))
     group = None
     for p in chosen:
         if p.group != group:
             group = p.group
             print(group)
         verdicts = [judge.judge(p, who, b) for b in columns]
-        print(row("  " + p.name, [v.word for v in verdicts], widths), flush=True)
+        seen = next((v.seen for b, v in zip(columns, verdicts) if b.name == "cloister"), "")
+        print(row("  " + p.name, [*[v.word for v in verdicts], seen], [*widths, 4]), flush=True)
         for b, v in zip(columns, verdicts):
             results.append(dict(probe=p.name, group=p.group, says=p.says, who=who.name, box=b.name,
-                                verdict=v.word, why=v.why, ok=v.ok(p)))
+                                verdict=v.word, why=v.why, seen=v.seen, ok=v.ok(p)))
 
 
 def explain(results, everything):
@@ -100,6 +102,8 @@ def main():
     summary(results, time.monotonic() - start)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(results, indent=1) + "\n")
+    if args.score and not (args.box or args.who or args.off or args.probe):
+        score.write(args.score, results)
     bad = [r for r in results if r["box"].startswith("cloister") and not r["ok"]]
     mine = [r for r in results if r["box"].startswith("cloister")]
     return 1 if bad or (not mine and not args.box) else 0

@@ -2,6 +2,7 @@
 import dataclasses
 import os
 
+from . import score
 from .box import Box
 from .cell import NotApplicable, NotRun
 from .world import ROOT, World
@@ -13,6 +14,7 @@ CONTAINED, ESCAPED, VACUOUS, NA, ERROR = "CONTAINED", "ESCAPED", "VACUOUS", "N/A
 class Verdict:
     word: str
     why: str = ""
+    seen: str = ""                      # whether the cell's record shows the attempt
 
     def ok(self, probe):
         """Whether nothing is wrong: not escaped, and not left unproved without excuse."""
@@ -48,9 +50,11 @@ class Judge:
     def __init__(self, lab):
         self.lab = lab
         self.controls = {}
+        self.seen = ""
 
     def attempt(self, probe, who, box):
         """(happened, reason)"""
+        self.seen = ""
         with World(who, box, self.lab) as world:
             try:
                 happened = bool(probe.run(world))
@@ -58,6 +62,8 @@ class Judge:
                 return happened, (lost[-1] if lost else "")
             except NotRun as e:
                 return None, str(e)
+            finally:
+                self.seen = score.seen(world.state) if box.name == "cloister" else ""
 
     def control(self, probe, who):
         """Whether the probe works where nothing is in its way; tried once."""
@@ -88,4 +94,4 @@ class Judge:
             return Verdict(NA, str(e))
         if happened is None:
             return Verdict(ERROR, why)
-        return Verdict(ESCAPED if happened else CONTAINED, why)
+        return Verdict(ESCAPED if happened else CONTAINED, why, self.seen)

