@@ -21,6 +21,7 @@
 #include "cli/run.h"
 #include "http/proxy_url.h"
 #include "policy/policy.h"
+#include "policy/policy_behaviour.h"
 #include "policy/policy_budget.h"
 #include "policy/policy_hook.h"
 #include "policy/policy_yaml.h"
@@ -553,6 +554,9 @@ run_finish_policy(struct run *run, struct err *err)
 		policy_cli_tell_freezing(policy, boundary_find(run->spec.boundary, NULL),
 		                         run->spec.exfiltration == CELL_FREEZE);
 	take_watch(run, policy);
+	/* Without a record nothing sees what these rules are about. */
+	if (policy_n_behaviours(policy) > 0)
+		run_raise_record(&run->spec, &(struct policy_limits){ .record = POLICY_RECORD_ACTS });
 	run->spec.has_policy = true;
 	run->spec.has_hooks = policy_hooks(policy);
 	run->spec.learn = run->learn;

@@ -423,6 +423,8 @@ int supervisor_witness_prepare(struct supervisor *sv, struct err *err);
  * the agent's runs before that. */
 void supervisor_witness_begin(struct supervisor *sv, const struct walls *walls);
 int supervisor_witness_await(struct supervisor *sv, struct err *err);
+/* Sends the policy's rules over acts; again after the policy was replaced. */
+void supervisor_witness_rules(const struct supervisor *sv);
 /* The walls are up.  If it gets the listener of the agent's filter, this waits, and so does the agent. */
 int supervisor_witness_listen(struct supervisor *sv, struct err *err);
 int supervisor_witness_watch(struct supervisor *sv, struct err *err);

@@ -78,6 +78,8 @@ watch_anew(struct supervisor *sv)
 
 	if (supervisor_watch_load(sv, &err) < 0)
 		supervisor_say(sv, "the rules of `watch` stay as they were: %s", err.text);
+	else
+		supervisor_witness_rules(sv);
 }
 
 static void

@@ -107,12 +107,26 @@ pid_namespace_of(pid_t pid)
 	return pid > 0 && stat(path, &st) == 0 ? st.st_ino : 0;
 }
 
+void
+supervisor_witness_rules(const struct supervisor *sv)
+{
+	OWN(buf_free) struct buf message;
+
+	if (sv->witness.channel.fd < 0)
+		return;
+	ipc_begin(&message, WITNESS_RULES);
+	supervisor_watch_put(sv, &message);
+	(void)ipc_send(sv->witness.channel.fd, &message, NULL, 0, NULL);
+}
+
 static int
 send_start(const struct supervisor *sv, const struct walls *walls, int listener, uint32_t filter)
 {
 	OWN(buf_free) struct buf message;
 	pid_t first = 0, agent;
 
+	if (sv->watch != NULL)
+		supervisor_witness_rules(sv);
 	sv->boundary->pids(walls, &first, &agent);
 	ipc_begin(&message, WITNESS_START);
 	buf_put_u32(&message, sv->spec.record);
@@ -414,6 +428,7 @@ hear(struct supervisor *sv)
 	}
 	r = message.n_fds > 0 ? -EBADMSG : message.type == WITNESS_EVENTS ? take_events(sv, &message) :
 	    message.type == WITNESS_CONNECTED ? take_connected(sv, &message) :
+	    message.type == WITNESS_FIRED ? supervisor_watch_fired(sv, &message) :
 	    message.type == WITNESS_DONE ? take_done(sv, &message) : -EBADMSG;
 	if (r == -EBADMSG)
 		is_lost(sv, "cloister-witness broke the rules, so it was killed");

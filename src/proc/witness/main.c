@@ -31,6 +31,14 @@ take_start(struct witness *w, struct err *err)
 	uint32_t level, first;
 	int r = ipc_receive(WITNESS_SUPERVISOR_FD, &message, err);
 
+	if (r == 0 && message.type == WITNESS_RULES) {
+		r = witness_take_rules(w, &message);
+		if (r < 0)
+			return err_set(err, EBADMSG, "the supervisor sent something unexpected");
+		ipc_message_free(&message);
+		message = (struct ipc_message){0};
+		r = ipc_receive(WITNESS_SUPERVISOR_FD, &message, err);
+	}
 	if (r < 0)
 		return r;
 	if (message.type != WITNESS_START || buf_get_u32(&message.body, &level) < 0 || level > WITNESS_FULL ||
@@ -125,9 +133,12 @@ failed(void *arg, const char *why)
 static void
 finish(struct witness *w)
 {
+	OWN(buf_free) struct buf done;
+
+	ipc_begin(&done, WITNESS_DONE);
 	w->source->finish(w->state);
 	witness_take_all(w);
-	witness_out_finish(&w->out, WITNESS_DONE);
+	witness_out_say(&w->out, &done);
 	/* The end of the process closes the source.  To give back a ring buffer would make the cell's end wait for the
 	 * kernel: the next witness does that. */
 }
@@ -150,6 +161,8 @@ supervisor_ready(void *arg, uint32_t events)
 		w->root = ipc_take_fd(&message, 0);
 		return;
 	}
+	if (r == 0 && message.type == WITNESS_RULES && witness_take_rules(w, &message) == 0)
+		return;
 	if (r == 0 && message.type == WITNESS_FINISH)
 		finish(w);
 	loop_quit(w->loop);

@@ -118,15 +118,12 @@ wait_writable(const struct witness_out *out)
 }
 
 void
-witness_out_finish(struct witness_out *out, uint32_t type)
+witness_out_say(struct witness_out *out, const struct buf *message)
 {
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, type);
 	while (out->n > 0)
 		if (send_first(out) == -EAGAIN)
 			wait_writable(out);
-	while (ipc_send(out->channel.fd, &message, NULL, 0, NULL) == -EAGAIN)
+	while (ipc_send(out->channel.fd, message, NULL, 0, NULL) == -EAGAIN)
 		wait_writable(out);
 }
 

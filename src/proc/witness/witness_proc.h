@@ -12,6 +12,7 @@
 #include "witness/fold.h"
 #include "witness/programs.h"
 #include "witness/source.h"
+#include "witness/watch.h"
 
 #define WITNESS_GRANTS_MAX 64
 #define WITNESS_BATCHES_MAX 8           /* messages that wait for the supervisor */
@@ -39,6 +40,7 @@ struct witness {
 	const struct witness_source *source;    /* NULL: none */
 	void *state;
 	struct fold *fold;
+	struct witness_watch *watch;    /* the policy's rules over acts; NULL: none */
 	struct programs *programs;
 	struct loop_timer turn;
 	struct witness_out out;
@@ -50,14 +52,16 @@ struct witness {
 int witness_out_event(struct witness_out *out, const char *text, size_t len);
 /* The process PID has connected from its port LOCAL. */
 void witness_out_connected(struct witness_out *out, uint32_t pid, uint16_t local);
-/* Sends all that waits, and a message of TYPE alone, however long that takes. */
-void witness_out_finish(struct witness_out *out, uint32_t type);
+/* Sends all that waits, and then MESSAGE, however long that takes. */
+void witness_out_say(struct witness_out *out, const struct buf *message);
 void witness_out_writable(struct witness_out *out);
 void witness_out_free(struct witness_out *out);
 
 /* witness_take.c: makes events of acts. */
 int witness_take_open(struct witness *w);
 void witness_take(void *arg, const struct act *act);
+/* WITNESS_RULES: -EBADMSG. */
+int witness_take_rules(struct witness *w, struct ipc_message *message);
 /* Passes on what waits for repeats. */
 void witness_take_all(struct witness *w);
 void witness_take_close(struct witness *w);

@@ -74,6 +74,8 @@ witness_take_close(struct witness *w)
 	loop_cancel_timer(w->loop, &w->turn);
 	fold_free(w->fold);
 	programs_free(w->programs);
+	witness_watch_free(w->watch);
+	w->watch = NULL;
 	buf_free(&w->event);
 	w->fold = NULL;
 	w->programs = NULL;
@@ -147,6 +149,51 @@ take_net(struct witness *w, const struct act *act)
 	take_event(w, act, &(struct put_more){0});
 }
 
+/* ---- the policy's rules over acts ---- */
+
+int
+witness_take_rules(struct witness *w, struct ipc_message *message)
+{
+	struct witness_watch *watch = NULL;
+	const char *home;
+
+	if (buf_get_str(&message->body, &home) < 0 || strlen(home) > WATCH_HOME_MAX ||
+	    witness_watch_new(&message->body, home, &watch, NULL) < 0)
+		return -EBADMSG;
+	witness_watch_free(w->watch);
+	w->watch = watch;
+	return 0;
+}
+
+/* The act's own record goes first. */
+static void
+say_fired(struct witness *w, const struct act *act, size_t rule, uint32_t more)
+{
+	OWN(buf_free) struct buf message;
+	char what[WATCH_WHAT_MAX];
+
+	fold_flush(w->fold, act->pid, loop_now_ms());
+	witness_watch_what(act, what);
+	ipc_begin(&message, WITNESS_FIRED);
+	buf_put_u64(&message, witness_watch_key(w->watch, rule));
+	buf_put_u32(&message, act->pid);
+	buf_put_u32(&message, more);
+	buf_put_str(&message, what);
+	witness_out_say(&w->out, &message);
+}
+
+static void
+look(struct witness *w, const struct act *act)
+{
+	uint32_t more = 0;
+
+	if (w->watch == NULL)
+		return;
+	for (int i = -1; (i = witness_watch_next(w->watch, act, (size_t)(i + 1))) >= 0;)
+		if (witness_watch_fires(w->watch, (size_t)i, act->time_ns, &more))
+			say_fired(w, act, (size_t)i, more);
+}
+
 void
 witness_take(void *arg, const struct act *act)
 {
@@ -168,5 +215,6 @@ witness_take(void *arg, const struct act *act)
 			fold_flush(w->fold, act->pid, loop_now_ms());
 		take_event(w, act, &(struct put_more){0});
 	}
+	look(w, act);
 	set_turn(w);
 }
