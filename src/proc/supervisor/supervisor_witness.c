@@ -110,7 +110,7 @@ pid_namespace_of(pid_t pid)
 void
 supervisor_witness_rules(const struct supervisor *sv)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (sv->witness.channel.fd < 0)
 		return;
