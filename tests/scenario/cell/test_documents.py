@@ -168,6 +168,8 @@ def test_options_in_the_document_exist(document):
         known |= oci_options()
     if document == "docs/testing.md":
         known |= matrix_options()
+    if document == "docs/install.md":
+        known |= set(re.findall(r"--[a-z][a-z-]+", (TREE / "packaging/install.sh").read_text()))
     text = (TREE / document).read_text()
     # In mdoc, "Fl -" by itself is "--".
     said = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))

@@ -70,7 +70,7 @@ MESSAGES = {
         "MCP_BEGIN", "MCP_CONNECT", "MCP_CONNECTED", "MCP_REFUSED"},
     "witness_channel.h": {  # who looks at the agent's processes, and the supervisor
         "WITNESS_START", "WITNESS_ROOT", "WITNESS_READY", "WITNESS_EVENTS", "WITNESS_CONNECTED", "WITNESS_FINISH",
-        "WITNESS_DONE"},
+        "WITNESS_DONE", "WITNESS_RULES", "WITNESS_FIRED"},
 }
 # What a dispatch tells its agent by the environment; by the last two it can ask for something.
 VARIABLES = {"CLOISTER_DISPATCH", "CLOISTER_ATTEMPT", "CLOISTER_AGENT", "CLOISTER_CHAIN", "CLOISTER_PRINCIPAL",
