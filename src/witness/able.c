@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <linux/bpf.h>
+#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -22,6 +24,14 @@ witness_able_by_kernel(void)
 #else
 	return false;
 #endif
+}
+
+bool
+witness_able_to_share(void)
+{
+	struct statfs fs;
+
+	return statfs("/sys/fs/bpf", &fs) == 0 && fs.f_type == BPF_FS_MAGIC;
 }
 
 bool

@@ -5,6 +5,9 @@
 
 /* This process may load programs into the kernel (eBPF), and the kernel describes its types. */
 bool witness_able_by_kernel(void);
+/* Programs stay in the kernel for the cells to come (bpffs).  Without that, each start loads them, which takes half a
+ * second. */
+bool witness_able_to_share(void);
 /* The kernel's filters can ask. */
 bool witness_able_by_filter(void);
 #endif

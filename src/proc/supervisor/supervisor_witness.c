@@ -65,12 +65,15 @@ static unsigned
 sight_of(const struct supervisor *sv)
 {
 	const unsigned sights = sv->boundary->sights;
+	const unsigned filter = witness_able_by_filter() ? sights & BOUNDARY_SIGHT_FILTER : 0;
 
 	if (sv->spec.record == CELL_RECORD_OFF)
 		return 0;
-	if ((sights & BOUNDARY_SIGHT_KERNEL) != 0 && witness_able_by_kernel())
+	/* To see all calls is worth a slow start. */
+	if ((sights & BOUNDARY_SIGHT_KERNEL) != 0 && witness_able_by_kernel() &&
+	    (sv->spec.record == CELL_RECORD_FULL || filter == 0 || witness_able_to_share()))
 		return BOUNDARY_SIGHT_KERNEL;
-	return witness_able_by_filter() ? sights & BOUNDARY_SIGHT_FILTER : 0;
+	return filter;
 }
 
 int

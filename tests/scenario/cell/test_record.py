@@ -5,6 +5,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from operators import descendants_of, wait_until
 
 ACTS = {"exec", "exit", "file", "net", "refused", "danger", "calls", "lost", "resources"}
@@ -33,13 +35,20 @@ exit 3
 """
 
 
-def test_acts_are_recorded(operator):
+def source(operator, level):
+    """Root's cells are seen by the kernel's programs, if these stay for the next cell or every call is wanted."""
+    return "ebpf" if operator.is_root and (level == "full" or os.path.ismount("/sys/fs/bpf")) else "notify"
+
+
+@pytest.mark.parametrize("level", ["acts", "full"])
+def test_acts_are_recorded(operator, level):
     work = operator.folder("work", {"run.sh": "#!/bin/sh\nexec /bin/ls / >/dev/null\n", "old": "x"})
-    assert operator.run("-q", "--name", "acts", "--keep", "-w", f"{work}:rw", "--", "sh", "-c", SCRIPT).status == 3
+    words = ["--record", level] if level == "full" else []
+    assert operator.run("-q", "--name", "acts", "--keep", *words, "-w", f"{work}:rw", "--", "sh", "-c", SCRIPT).status == 3
     records = events(operator, "acts")
     boot, header, *acts, end = records
     assert (boot["type"], header["type"], end["type"]) == ("cell.boot", "record", "cell.end")
-    assert (header["level"], header["by"]) == ("acts", "ebpf" if operator.is_root else "notify") and header["unseen"]
+    assert (header["level"], header["by"]) == (level, source(operator, level)) and header["unseen"]
     assert {r["type"] for r in acts} <= ACTS
 
     # The agent is the first program; each has the hash of its file, and its parent.
