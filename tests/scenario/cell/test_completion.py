@@ -87,7 +87,7 @@ def test_places(operator):
     assert words(operator, "profile", "new", "x", "--like", "gem") == ["gemini"]
     assert words(operator, "run", "--root", "m") == ["minimal", ":programs"]
     assert words(operator, "run", "echo", "--wor") == [":files"]
-    assert words(operator, "help", "rev") == ["revoke"]
+    assert words(operator, "help", "revo") == ["revoke"]
     assert words(operator, "nosuch", "") == []
     assert words(operator, "secret", "add", "--like", "anthr") == ["anthropic"]
 

@@ -1070,7 +1070,7 @@ def test_common_mistakes(world):
     world.finish()
     world.cloister("audit").sentence("verify, show, export, prove or key")
     world.cloister("audit", "verfy").sentence("did you mean 'verify'")
-    world.cloister("audit", "export", "--format", "pdf", "x").sentence("jsonl or dsse")
+    world.cloister("audit", "export", "--format", "pdf", "x").sentence("jsonl, ocsf, otel or dsse")
     world.cloister("audit", "export").sentence("takes cells, --all or --operator")
     world.cloister("audit", "show").sentence("a cell or --operator")
     world.cloister("audit", "verify", "x", "--key", "12").sentence("64 hex digits")
