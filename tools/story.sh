@@ -121,10 +121,11 @@ case $after in *'"error":"refused by cloister"'*) ;; *) wrong "the key still wor
 result "$(reason "$after")"
 
 step PROVED "each request is in a signed timeline, and one record can be proved"
-show "cloister audit prove agent 2 >proof && cloister audit verify proof && cloister audit verify --all"
+n=$("$cloister" events --json --type http agent | sed -n '1s/.*"n": *\([0-9]*\).*/\1/p')
+show "cloister audit prove agent $n >proof && cloister audit verify proof && cloister audit verify --all"
 "$cloister" kill agent >/dev/null
 "$cloister" audit verify --all >"$place/verified" || wrong "the timelines do not verify"
-"$cloister" audit prove agent 2 >"$place/proof" || wrong "there is no proof"
+"$cloister" audit prove agent "$n" >"$place/proof" || wrong "there is no proof"
 "$cloister" audit verify "$place/proof" --key "$("$cloister" audit key)" >"$place/proved" || wrong "the proof does not hold"
 sed 's/verdict/Verdict/' "$place/proof" >"$place/forged"
 ! "$cloister" audit verify "$place/forged" --key "$("$cloister" audit key)" >/dev/null 2>&1 || wrong "a forged proof passes"

@@ -21,15 +21,19 @@ since_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Behind the seconds: "Z", "+01:00", perhaps with a fraction before it; seconds to subtract. */
+/* Behind the seconds: perhaps a fraction, of which the milliseconds count; then "Z" or "+01:00", the seconds to
+ * subtract. */
 static int
-parse_zone(const char *text, int64_t *ret_seconds)
+parse_zone(const char *text, uint64_t *ret_ms, int64_t *ret_seconds)
 {
 	unsigned hours, minutes;
 	int n = 0;
 
-	if (*text == '.')
-		text += 1 + strspn(text + 1, "0123456789");
+	*ret_ms = 0;
+	if (*text == '.') {
+		for (uint64_t unit = 100; *++text >= '0' && *text <= '9'; unit /= 10)
+			*ret_ms += unit * (uint64_t)(*text - '0');
+	}
 	*ret_seconds = 0;
 	if (strcmp(text, "Z") == 0 || strcmp(text, "z") == 0)
 		return 0;
@@ -46,12 +50,13 @@ parse_time(const char *text, uint64_t *ret_ms)
 	struct tm tm = {0};
 	const char *rest = strptime(text, "%Y-%m-%d", &tm);
 	int64_t zone = 0, seconds;
+	uint64_t ms = 0;
 
 	if (rest == NULL)
 		return -EINVAL;
 	if (*rest != '\0') {
 		rest = *rest == 'T' || *rest == 't' || *rest == ' ' ? strptime(rest + 1, "%H:%M:%S", &tm) : NULL;
-		if (rest == NULL || parse_zone(rest, &zone) < 0)
+		if (rest == NULL || parse_zone(rest, &ms, &zone) < 0)
 			return -EINVAL;
 		seconds = (int64_t)timegm(&tm) - zone;
 	} else {
@@ -61,7 +66,7 @@ parse_time(const char *text, uint64_t *ret_ms)
 	}
 	if (seconds < 0 || tm.tm_year + 1900 > YEAR_MAX)
 		return -EINVAL;
-	*ret_ms = (uint64_t)seconds * 1000;
+	*ret_ms = (uint64_t)seconds * 1000 + ms;
 	return 0;
 }
 

@@ -134,7 +134,7 @@ print_cell(FILE *out, const struct timeline_event *e)
 		fprintf(out, "cell ended with %u", e->status);
 		fputs(e->cause[0] != '\0' ? ": " : "", out);
 		put(out, e->cause);
-		fputs(timeline_has(e, "cpu_ms") ? "; " : "", out);
+		fputs(timeline_has(e, "cpu_ms") || timeline_has(e, "programs") ? "; " : "", out);
 		timeline_print_used(out, e);
 	} else if (strcmp(e->type, "setup.ran") == 0) {
 		fputs("setup ", out);

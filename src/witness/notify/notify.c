@@ -165,6 +165,7 @@ take_call(struct notify *n, const struct notify_call *call)
 	enum outcome outcome = NOTHING;
 	int r = notify_find_proc(n, call->tid, call->data.nr == SYS_exit_group, &p, &spare);
 
+	n->doubtful = false;
 	if (r == 0) {
 		if (p != &spare)
 			notify_settle(n, p, call->tid);
@@ -179,6 +180,9 @@ take_call(struct notify *n, const struct notify_call *call)
 	answer(n, call->id);
 	notify_report_settled(n);
 	report(n, call, p, outcome);
+	/* It is recorded under the name that was asked for. */
+	if (n->doubtful && (outcome == REPORT || outcome == PEND_EXEC))
+		lose(n, n->seen.act.kind);
 	if (p == &spare && r == 0 && outcome != END && outcome != NOTHING)
 		lose(n, ACT_EXIT);
 	if (r < 0)
@@ -400,7 +404,9 @@ static const char *const unseen[] = {
 	"processes: they are not counted either",
 	"whether a call succeeded, unless it starts a program or connects",
 	"connections that are accepted, and messages without a connection",
-	"calls that file permissions, Landlock, or a filter of the agent's own refuse",
+	"calls that file permissions, Landlock, `syscalls` of the policy, or a filter of the agent's own refuse",
+	"calls of another architecture, which end their process",
+	"connections that are made by sending (TCP Fast Open)",
 	NULL
 };
 

@@ -110,6 +110,7 @@ struct notify {
 	struct notify_seen seen;        /* the call that is looked at */
 	bool has_settled;
 	bool unread;                    /* the kernel forbids to look at the caller */
+	bool doubtful;                  /* a path of the call may lead elsewhere */
 	int root;                       /* of all processes, once it is open; else -1 */
 	bool changes_root;              /* the filter lets them have others */
 };
@@ -131,6 +132,9 @@ int notify_fd_path(pid_t tid, int fd, struct notify_text *ret);
 /* What PATH, relative to DIR, is to the process.  RET->fd is the caller's; -1 with NOTIFY_PARENT. */
 void notify_resolve(struct notify *n, pid_t tid, int dir, const struct notify_text *path, enum notify_follow follow,
                     struct notify_file *ret);
+
+/* A file without a name in any folder, of memfd_create(). */
+bool notify_is_memory(const struct notify_text *path);
 
 /* notify_procs.c */
 struct notify_ids {

@@ -258,14 +258,12 @@ look_two(struct notify *n, const struct notify_call *call, const struct row *row
 
 /* ---- programs ---- */
 
-#define MEMORY_FILE "/memfd:"
-
 static void
 set_place(struct act *act, int target, const struct notify_text *path)
 {
 	struct statvfs fs;
 
-	act->from_memory = path->len >= strlen(MEMORY_FILE) && memcmp(path->at, MEMORY_FILE, strlen(MEMORY_FILE)) == 0;
+	act->from_memory = notify_is_memory(path);
 	act->from_writable = !act->from_memory && target >= 0 && fstatvfs(target, &fs) == 0 &&
 	                     (fs.f_flag & ST_RDONLY) == 0;
 }

@@ -79,14 +79,118 @@ join(pid_t tid, int dir, const struct notify_text *path, struct notify_text *ret
 	ret->cut = false;
 	if (path->len == 0 || path->at[0] != '/')
 		r = dir == AT_FDCWD ? notify_link(tid, "cwd", ret) : notify_fd_path(tid, dir, ret);
+	/* It may not pass for a path from the root folder. */
+	if (r < 0) {
+		*ret = *path;
+		return r;
+	}
 	/* The root folder, or what is no path, such as a pipe. */
-	if (r == 0 && ret->len == 1 && ret->at[0] == '/')
+	if (ret->len == 1 && ret->at[0] == '/')
 		ret->len = 0;
 	append_parts(ret, path->at, path->len);
 	ret->cut = ret->cut || path->cut;
 	if (ret->len == 0)
 		append(ret, "/", 1);
-	return r;
+	return 0;
+}
+
+/* ---- links of /proc, which lead to another place for each process ---- */
+
+#define LINKS_MAX 8                     /* in a row */
+
+static const char *
+skip(const char *text, const char *front)
+{
+	size_t len = text == NULL ? 0 : strlen(front);
+
+	return text != NULL && strncmp(text, front, len) == 0 ? text + len : NULL;
+}
+
+/* Behind digits and a slash; NULL: there are none. */
+static const char *
+skip_number(const char *text)
+{
+	size_t len = text == NULL ? 0 : strspn(text, "0123456789");
+
+	return len > 0 && text[len] == '/' ? text + len + 1 : NULL;
+}
+
+/* Behind the name of such a link in the folder of a process, at its end or a slash; NULL: it is none. */
+static const char *
+skip_link(const char *text)
+{
+	static const char *const names[] = { "cwd", "root", "exe" };
+	const char *task = skip_number(skip(text, "task/")), *at = skip(task != NULL ? task : text, "fd/");
+	size_t len = at == NULL ? 0 : strspn(at, "0123456789");
+
+	if (len > 0 && (at[len] == '/' || at[len] == '\0'))
+		return at + len;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		at = skip(task != NULL ? task : text, names[i]);
+		if (at != NULL && (*at == '/' || *at == '\0'))
+			return at;
+	}
+	return NULL;
+}
+
+/* Reads the link that TEXT begins with, as it is for TID.  *ret_rest is what follows it.  -ENOENT: there is none. */
+static int
+read_own_link(int root, pid_t tid, const char *text, const char **ret_rest, struct notify_text *ret)
+{
+	char path[ACT_PATH_MAX + 64];
+	const char *own = skip(text, "/proc/self/"), *rest;
+	ssize_t n;
+
+	if (own == NULL)
+		own = skip(text, "/proc/thread-self/");
+	if (own == NULL && skip(text, "/dev/fd/") != NULL)
+		own = text + strlen("/dev/");
+	rest = skip_link(own != NULL ? own : skip_number(skip(text, "/proc/")));
+	if (rest == NULL)
+		return -ENOENT;
+	if (own != NULL)
+		snprintf(path, sizeof(path), "/proc/%d/%.*s", (int)tid, (int)(rest - own), own);
+	else
+		snprintf(path, sizeof(path), "%.*s", (int)(rest - text - 1), text + 1);
+	n = readlinkat(own != NULL ? AT_FDCWD : root, path, ret->at, sizeof(ret->at));
+	ret->len = n < 0 ? 0 : (size_t)n;
+	ret->cut = n == (ssize_t)sizeof(ret->at);
+	*ret_rest = rest;
+	return n < 0 ? -errno : 0;
+}
+
+/* Puts the places into PATH that its links of /proc lead to. */
+static int
+follow_own_links(int root, pid_t tid, enum notify_follow follow, struct notify_text *path)
+{
+	char text[ACT_PATH_MAX + 1];
+	struct notify_text place;
+	const char *rest;
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < LINKS_MAX; i++) {
+		memcpy(text, path->at, path->len);
+		text[path->len] = '\0';
+		r = read_own_link(root, tid, text, &rest, &place);
+		/* The link itself is meant. */
+		if (r == 0 && *rest == '\0' && follow != NOTIFY_FOLLOW)
+			return 0;
+		if (r == 0) {
+			if (place.len == 1 && *rest != '\0')
+				place.len = 0;
+			append(&place, rest, strlen(rest));
+			*path = place;
+		}
+	}
+	return r == -ENOENT ? 0 : r == 0 ? -ELOOP : r;
+}
+
+bool
+notify_is_memory(const struct notify_text *path)
+{
+	static const char front[] = "/memfd:";
+
+	return path->len >= strlen(front) && memcmp(path->at, front, strlen(front)) == 0;
 }
 
 static int
@@ -187,11 +291,17 @@ notify_resolve(struct notify *n, pid_t tid, int dir, const struct notify_text *p
 
 	ret->fd = -1;
 	ret->error = -r;
-	if (r < 0 || ret->path.cut)
+	if (r < 0 || ret->path.cut) {
+		n->doubtful = true;
 		return;
+	}
 	root = open_root(n, tid);
-	r = root < 0 ? root : look_up(root, &ret->path, follow, &ret->fd);
+	r = root < 0 ? root : follow_own_links(root, tid, follow, &ret->path);
+	/* A file in memory has no other name. */
+	if (r == 0 && !notify_is_memory(&ret->path))
+		r = look_up(root, &ret->path, follow, &ret->fd);
 	if (root >= 0)
 		close_root(n, root);
+	n->doubtful = n->doubtful || r == -ELOOP || r == -EXDEV;
 	ret->error = -r;
 }

@@ -13,7 +13,7 @@ TRIED = {
     "profile": ["profile", "list"], "capability": ["capability", "list"], "agent": ["agent", "list"], "env": ["env", "list"],
     "assign": ["assign", "thinker", "common"], "secret": ["secret", "list"], "dispatch": ["dispatch", "thinker"],
     "dispatches": ["dispatches"], "audit": ["audit", "verify", "--all"], "image": ["image", "list"], "vm": ["vm", "list"],
-    "doctor": ["doctor"], "run": ["run", "-q", "--timing", "--", "true"],
+    "doctor": ["doctor"], "tree": ["tree", "fix"], "review": ["review", "fix"], "run": ["run", "-q", "--timing", "--", "true"],
 }
 
 

@@ -11,7 +11,8 @@ STEPS = ["DENIED", "EXPLAINED", "ALLOWED", "ASKED", "SWAPPED", "REVOKED", "PROVE
 RECORDING = TREE / "docs/recording/story.cast"
 # What is another one at each run.
 OWN = [(r"\bdemo_[\w+/-]{10,}", "PLACEHOLDER"), (r"internal:\d+", "internal:PORT"), (r"\b[a-z0-9]{8}(?=-1\b)", "CELL"),
-       (r"cell/[a-z0-9]{8}\b", "cell/CELL"), (r"\x1b\[[0-9;]*m", ""), (r"\r", "")]
+       (r"cell/[a-z0-9]{8}\b", "cell/CELL"), (r"\x1b\[[0-9;]*m", ""), (r"\r", ""),
+       (r"(prove agent|proves record) \d+", r"\1 N")]
 
 
 def plain(text):

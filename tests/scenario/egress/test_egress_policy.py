@@ -331,13 +331,13 @@ def test_why_explains_an_allowed_request(online):
 def test_events_for_people(online):
     rules = "  - allow: up.example.test\n    methods: [GET]\n"
     codes(online, rules, [f"{UP}/echo"], ["-d", "x", f"{UP}/echo"])
-    lines = online.operator.cloister("events", online.cell).ok().splitlines()
+    lines = online.operator.cloister("events", "--type", "http", online.cell).ok().splitlines()
     assert not any("\033" in line for line in lines)
     http = [line for line in lines if "://" in line and "cell started" not in line]
     assert len(http) == 2
-    assert re.match(rf" +\d+ \d\d:\d\d:\d\d allow +200 +0B .* GET {UP}/echo$", http[0]), http[0]
-    assert re.match(rf" +\d+ \d\d:\d\d:\d\d deny +403 .* POST {UP}/echo  no rule allows it$", http[1])
-    assert online.operator.cloister("events").ok().splitlines() == lines
+    assert re.match(rf" +\d+ \d\d:\d\d:\d\d allow +200 +0B .* GET {UP}/echo( \(process \d+\))?$", http[0]), http[0]
+    assert re.match(rf" +\d+ \d\d:\d\d:\d\d deny +403 .* POST {UP}/echo( \(process \d+\))?  no rule allows it$", http[1])
+    assert online.operator.cloister("events", "--type", "http").ok().splitlines() == lines
     online.operator.cloister("events", "nosuchcell").sentence("there is no cell 'nosuchcell'")
     online.operator.cloister("events", online.cell, "x").sentence("there is no cell 'x'")
 
@@ -346,7 +346,7 @@ def test_events_can_be_followed(online):
     cell = online.start("  - allow: up.example.test\n", "sh", "-c",
                         f"sleep 0.5; {' '.join(CURL)} -o /dev/null {UP}/echo; sleep 0.3; "
                         f"{' '.join(CURL)} -o /dev/null {UP}/204")
-    said = online.operator.cloister("events", "-f", "--json", cell).ok()
+    said = online.operator.cloister("events", "-f", "--json", "--type", "http", cell).ok()
     paths = [json.loads(line).get("path") for line in said.splitlines()]
     assert [p for p in paths if p] == ["/echo", "/204"]
 

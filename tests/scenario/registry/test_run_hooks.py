@@ -173,7 +173,7 @@ def test_streams_have_a_limit(operator):
     assert dispatch(operator, "--", "sh", "-c", f"head -c {over} /dev/zero; echo end >&2; exit 3") == 3
     assert (entry(operator) / "stdout").stat().st_size == STREAM_MAX
     assert (entry(operator) / "stderr").read_text() == "end\n"
-    assert operator.names(entry(operator)) == ["events.jsonl", "record", "stderr", "stdout", "steps.jsonl"]
+    assert operator.names(entry(operator)) == ["events.jsonl", "record", "stderr", "stdout", "steps.jsonl", "times"]
 
 
 def test_streams_followed(operator):

@@ -57,10 +57,10 @@ def verify(operator):
 # ---- what is in it ---------------------------------------------------------------------
 
 def test_a_plain_cell(operator):
-    operator.sh("exit 3", "-e", "TOKEN=not-to-be-seen", "--name", "plain", "-v", "/etc/hostname:/h:ro")
+    operator.sh("exit 3", "--record", "off", "-e", "TOKEN=not-to-be-seen", "--name", "plain", "-v", "/etc/hostname:/h:ro")
     found = records(operator)
-    assert types(found) == ["cell.boot", "cell.end", "checkpoint"]
-    boot, end = found[0]["event"], found[1]["event"]
+    assert types(found) == ["cell.boot", "record", "cell.end", "checkpoint"]
+    boot, end = found[0]["event"], found[2]["event"]
     grant = boot["grant"]
     assert grant["argv"] == ["sh", "-c", "exit 3"] and "TOKEN" in grant["env"] and grant["name"] == "plain"
     assert grant["grants"] == [{"access": "ro", "cell": "/h", "host": "/etc/hostname"}]
@@ -70,18 +70,18 @@ def test_a_plain_cell(operator):
     assert "not-to-be-seen" not in json.dumps(found)
     started, ended = of_operator(operator, "cell.started"), of_operator(operator, "cell.ended")
     assert [s["cell"] for s in started] == [found[0]["cell"]] and started[0]["grant"] == boot["hash"]
-    assert started[0]["key"] == found[2]["event"]["key"]
-    assert ended[0]["size"] == 3 and ended[0]["status"] == 3
+    assert started[0]["key"] == found[3]["event"]["key"]
+    assert ended[0]["size"] == 4 and ended[0]["status"] == 3
     verify(operator)
     shown = operator.cloister("events", "plain").ok().splitlines()
-    assert "cell started: sh -c exit 3" in shown[0] and "cell ended with 3" in shown[1] and len(shown) == 2
+    assert "cell started: sh -c exit 3" in shown[0] and "cell ended with 3" in shown[2] and len(shown) == 3
     # Only what is in force.
     limited = {"cpus_milli", "io", "memory"} if can_limit(operator) else set()
     assert set(grant["limits"]) == {"disk", "pids", "time_ms"} | limited
 
 
 def test_actions_on_a_cell(operator):
-    cell = operator.detach("--", "sh", "-c", "echo ready; exec sleep 1000")
+    cell = operator.detach("--record", "off", "--", "sh", "-c", "echo ready; exec sleep 1000")
     wait_until(lambda: "ready" in operator.cloister("logs", cell).out, "it runs")
     operator.cloister("exec", cell, "--", "echo", "a b").ok()
     frozen = operator.cloister("freeze", cell).status == 0
@@ -90,9 +90,9 @@ def test_actions_on_a_cell(operator):
     operator.cloister("stop", cell).ok()
     found = records(operator, cell)
     did = ["exec", *(["frozen", "thawed"] if frozen else []), "stopped"]
-    assert types(found) == ["cell.boot", *did, "cell.end", "checkpoint"]
-    assert found[1]["event"]["argv"] == ["echo", "a b"]
-    for record in found[1:-2]:
+    assert types(found) == ["cell.boot", "record", *did, "cell.end", "checkpoint"]
+    assert found[2]["event"]["argv"] == ["echo", "a b"]
+    for record in found[2:-2]:
         assert record["event"]["by"].startswith(f"uid {operator.uid}, pid "), record
     assert found[-2]["event"]["status"] == 143
     assert found[-2]["event"]["cause"] == "an operator ended it"
@@ -104,7 +104,7 @@ def test_actions_on_a_cell(operator):
 
 
 def test_a_cell_that_is_killed(operator):
-    cell = operator.detach("--", "sleep", "1000")
+    cell = operator.detach("--record", "off", "--", "sleep", "1000")
     operator.cloister("kill", cell).ok()
     operator.cloister("wait", cell)
     found = records(operator, cell)
@@ -138,9 +138,9 @@ def test_without_a_place_for_it(operator):
 
 
 def test_a_killed_supervisor(operator):
-    process = operator.start("-q", "--", "sh", "-c", "echo ready; exec sleep 1000", stdout=subprocess.PIPE)
+    process = operator.start("-q", "--record", "off", "--", "sh", "-c", "echo ready; exec sleep 1000", stdout=subprocess.PIPE)
     read_until(process.stdout.fileno(), b"ready")
-    wait_until(lambda: types(records(operator)) == ["cell.boot"], "it has a timeline")
+    wait_until(lambda: types(records(operator)) == ["cell.boot", "record"], "it has a timeline")
     cell = records(operator)[0]["cell"]
     process.kill()
     process.wait()
@@ -149,8 +149,8 @@ def test_a_killed_supervisor(operator):
         file.write(b'{"cell":"' + cell.encode() + b'","event":{"ty')        # it was killed at that
     operator.run("--", "true").ok()
     lost = of_operator(operator, "cell.lost")
-    assert [(e["cell"], e["size"]) for e in lost] == [(cell, 1)]
-    assert types(records(operator, cell)) == ["cell.boot"]
+    assert [(e["cell"], e["size"]) for e in lost] == [(cell, 2)]
+    assert types(records(operator, cell)) == ["cell.boot", "record"]
     verify(operator)
     operator.run("--", "true").ok()
     assert len(of_operator(operator, "cell.lost")) == 1
