@@ -56,14 +56,14 @@ call_set_is_empty(const struct call_set *set)
 {
 	static const struct call_set none;
 
-	return !set->namespaces && memcmp(set->denied, none.denied, sizeof(none.denied)) == 0 &&
+	return !set->namespaces && !set->programs && memcmp(set->denied, none.denied, sizeof(none.denied)) == 0 &&
 	       memcmp(set->absent, none.absent, sizeof(none.absent)) == 0;
 }
 
 void
 call_set_put(struct buf *b, const struct call_set *set)
 {
-	buf_put_u32(b, set->namespaces);
+	buf_put_u32(b, (uint32_t)set->namespaces | (uint32_t)set->programs << 1);
 	buf_put(b, set->denied, sizeof(set->denied));
 	buf_put(b, set->absent, sizeof(set->absent));
 }
@@ -72,11 +72,12 @@ int
 call_set_get(struct buf *b, struct call_set *ret_set)
 {
 	struct call_set set;
-	uint32_t namespaces;
+	uint32_t bits;
 
-	if (buf_get_u32(b, &namespaces) < 0 || namespaces > 1 || buf_left(b) < sizeof(set.denied) + sizeof(set.absent))
+	if (buf_get_u32(b, &bits) < 0 || bits > 3 || buf_left(b) < sizeof(set.denied) + sizeof(set.absent))
 		return -EBADMSG;
-	set.namespaces = namespaces == 1;
+	set.namespaces = (bits & 1) != 0;
+	set.programs = (bits & 2) != 0;
 	memcpy(set.denied, b->data + b->pos, sizeof(set.denied));
 	memcpy(set.absent, b->data + b->pos + sizeof(set.denied), sizeof(set.absent));
 	b->pos += sizeof(set.denied) + sizeof(set.absent);

@@ -20,6 +20,7 @@ struct call_set {
 	unsigned char denied[CALL_NUMBERS_MAX / 8];     /* EPERM */
 	unsigned char absent[CALL_NUMBERS_MAX / 8];     /* ENOSYS */
 	bool namespaces;                /* clone(2) makes none */
+	bool programs;                  /* it executes none, once cloister has started it */
 };
 bool call_set_is_empty(const struct call_set *set);
 bool call_set_has(const unsigned char bits[CALL_NUMBERS_MAX / 8], uint32_t nr);

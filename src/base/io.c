@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
@@ -272,4 +273,15 @@ io_is_readable(int fd, int64_t deadline)
 		r = poll(&p, 1, left > 0 ? (int)left : 0);
 	} while (r < 0 && errno == EINTR);
 	return r > 0;
+}
+
+void
+io_raise_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == files.rlim_max)
+		return;
+	files.rlim_cur = files.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &files);
 }

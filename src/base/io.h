@@ -44,4 +44,8 @@ int io_pending_end(void);
 
 /* printf into new memory; the caller owns it; NULL when out of memory. */
 char *str_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Raises the limit on open files as far as permitted.  Descriptors under way in sockets count too, those of an agent of
+ * the same user included. */
+void io_raise_files(void);
 #endif

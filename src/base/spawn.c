@@ -151,7 +151,7 @@ spawn_fork(const struct spawn *how, const char *path, int *ret_error)
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
-	pid = vfork();
+	pid = (how->flags & SPAWN_ASIDE) != 0 ? fork() : vfork();
 	if (pid == 0) {
 		failed = spawn_child(how, path, parent);
 		_exit(127);

@@ -1,7 +1,7 @@
 /* spawn.h - starts another program, or becomes it.
  *
- * The child is made with vfork(): nothing is copied, and an error of the child, such as a program
- * that does not exist, is returned to the caller.  It is safe in a process with threads. */
+ * The child is made with vfork() unless SPAWN_ASIDE: nothing is copied, and an error of the child, such as a
+ * program that does not exist, is returned to the caller.  It is safe in a process with threads. */
 #ifndef CLOISTER_SPAWN_H
 #define CLOISTER_SPAWN_H
 #include <stddef.h>
@@ -23,6 +23,9 @@ enum {
 	SPAWN_DIES = 4,                 /* it is killed when this process ends */
 	SPAWN_ONLY = 8,                 /* of our descriptors it has standard ones and those in FDS */
 	SPAWN_COMMAND = 16,             /* PATH is a user's command: as execvp() runs it */
+	/* This process goes on at once, while the child executes the program, which takes longer than a fork.  The
+	 * child's errors are not returned: then it exits with 127. */
+	SPAWN_ASIDE = 32,
 };
 
 struct spawn {

@@ -61,6 +61,7 @@ struct boundary_ground {
 	/* The agent's filter reports its calls before they are done: see listener().  From the agent's first
 	 * call on they wait for an answer, its execution included. */
 	bool notifies;
+	const struct call_set *calls;   /* with NOTIFIES: taken away from all processes of the cell; NULL: none */
 };
 
 #define BOUNDARY_LABEL_MAX 80
@@ -83,7 +84,7 @@ enum boundary_can { BOUNDARY_CAN_FREEZE = 1 };
 enum boundary_sight { BOUNDARY_SIGHT_KERNEL = 1, BOUNDARY_SIGHT_FILTER = 2 };
 
 struct boundary_usage {
-	uint64_t memory, memory_peak, cpu_us, pids;     /* 0: unknown */
+	uint64_t memory, memory_peak, cpu_us, pids, pids_peak;  /* 0: unknown */
 	uint64_t disk;                          /* bytes in the scratch space */
 	uint64_t read, written;                 /* bytes, from and to disks */
 	/* The share of the time in which something waited for it, in the last 10 s: hundredths of a per cent. */

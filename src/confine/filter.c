@@ -14,6 +14,7 @@
 
 #include "base/control.h"
 #include "base/err.h"
+#include "confine/filter_own.h"
 #include "filter_bpf.h"
 
 #if defined(__x86_64__)
@@ -101,11 +102,17 @@ filter_load(enum filter_profile profile, struct err *err)
 }
 
 int
-filter_load_notifying(enum filter_profile profile, int *ret_listener, struct err *err)
+filter_load_notifying(enum filter_profile profile, const struct filter_own *own, int *ret_listener, struct err *err)
 {
+	static struct sock_filter merged[BPF_MAXINSNS];
 	struct sock_fprog prog = program_of(choose_code(profile, true));
 	long fd;
 
+	if (own != NULL && own->count > 0) {
+		assert(own->count + prog.len <= BPF_MAXINSNS);
+		prog.len = (unsigned short)filter_own_merge(own, prog.filter, prog.len, merged);
+		prog.filter = merged;
+	}
 	/* From Linux 5.19 on, a signal does not interrupt a call that waits for its answer. */
 	fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
 	             SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
@@ -117,15 +124,14 @@ filter_load_notifying(enum filter_profile profile, int *ret_listener, struct err
 	return 0;
 }
 
-/* Classic BPF, as far as filter_gen.c uses it.  All its jumps go forward: this ends. */
+/* Classic BPF, as far as filter_gen.c and filter_own.c use it.  All its jumps go forward: this ends. */
 uint32_t
-filter_answer(enum filter_profile profile, const struct seccomp_data *data)
+filter_run(const struct sock_filter *code, size_t count, const struct seccomp_data *data)
 {
-	const struct filter_code *code = choose_code(profile, false);
 	uint32_t a = 0;
 
-	for (size_t pc = 0; pc < code->count; pc++) {
-		const struct sock_filter *i = &code->at[pc];
+	for (size_t pc = 0; pc < count; pc++) {
+		const struct sock_filter *i = &code[pc];
 
 		switch (i->code) {
 		case BPF_LD | BPF_W | BPF_ABS:
@@ -144,10 +150,21 @@ filter_answer(enum filter_profile profile, const struct seccomp_data *data)
 		case BPF_JMP | BPF_JGE | BPF_K:
 			pc += a >= i->k ? i->jt : i->jf;
 			break;
+		case BPF_JMP | BPF_JSET | BPF_K:
+			pc += (a & i->k) != 0 ? i->jt : i->jf;
+			break;
 		default:
 			assert(i->code == (BPF_RET | BPF_K));
 			return i->k;
 		}
 	}
 	assert(false);
+}
+
+uint32_t
+filter_answer(enum filter_profile profile, const struct seccomp_data *data)
+{
+	const struct filter_code *code = choose_code(profile, false);
+
+	return filter_run(code->at, code->count, data);
 }

@@ -6,10 +6,13 @@
  * there, that is a bug or an attack. */
 #ifndef CLOISTER_FILTER_H
 #define CLOISTER_FILTER_H
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
+struct filter_own;
 struct seccomp_data;
+struct sock_filter;
 
 enum filter_profile {
 	FILTER_DEFAULT,         /* the agent */
@@ -27,6 +30,7 @@ enum filter_profile {
 	FILTER_AUDIT,           /* reads timelines, which contain text from agents */
 	FILTER_COMPARE,         /* compares files that agents wrote */
 	FILTER_PULL,            /* fetches images from registries */
+	FILTER_LOGIN,           /* speaks with authorization servers */
 	FILTER_LAYER,           /* writes the changes of an image as an archive */
 	FILTER_UNPACK,          /* turns a layer of an image into a folder */
 	FILTER_WARDEN,          /* ends and removes the container of a cell */
@@ -47,9 +51,12 @@ int filter_load(enum filter_profile profile, struct err *err);
 
 /* Loads the variant of an agent's filter that reports calls before they are done: those of
  * filter_notify.h, and those that the filter refuses.  Each waits for an answer through the listener,
- * which is the caller's.  Once nobody holds the listener, they get ENOSYS. */
-int filter_load_notifying(enum filter_profile profile, int *ret_listener, struct err *err);
+ * which is the caller's.  Once nobody holds the listener, they get ENOSYS.  With OWN (or NULL), a part of a policy's
+ * `syscalls` (FILTER_OWN_TOLD), what that refuses is reported, too: the answer has to refuse it. */
+int filter_load_notifying(enum filter_profile profile, const struct filter_own *own, int *ret_listener, struct err *err);
 /* The verdict of the filter without reports, SECCOMP_RET_ALLOW or SECCOMP_RET_ERRNO and an errno: the
  * answer that a reported call has to get.  It comes from the same code that filter_load() loads. */
 uint32_t filter_answer(enum filter_profile profile, const struct seccomp_data *data);
+/* The verdict of the COUNT instructions at CODE, of the kind that cloister's filters have. */
+uint32_t filter_run(const struct sock_filter *code, size_t count, const struct seccomp_data *data);
 #endif

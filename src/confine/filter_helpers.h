@@ -148,6 +148,14 @@ static const struct filter_case filter_socket_ioctl[] = {
 	{ ALLOW, { IS(1, FIONBIO, FIONREAD) } },
 	{ KILL,  { END } },
 };
+static const struct filter_case filter_local_pair[] = {
+	{ ALLOW, { IS(0, AF_UNIX), BITS(1, SOCKET_TYPE, SOCK_STREAM), IS(2, 0) } },
+	{ KILL,  { END } },
+};
+static const struct filter_case filter_own_files[] = {
+	{ ALLOW, { IS(0, 0), IS(1, RLIMIT_NOFILE) } },
+	{ KILL,  { END } },
+};
 /* The courier resolves and dials, and reads the certificates that it trusts: the mounts and
  * Landlock decide which files it can read. */
 static const struct filter_row filter_courier[] = {
@@ -157,6 +165,9 @@ static const struct filter_row filter_courier[] = {
 	  "faccessat2 getdents64 lseek pread64 getuid geteuid getgid getegid uname",
 	  .verdict = ALLOW },
 	{ "ioctl", .cases = filter_socket_ioctl },
+	/* A connection to cloister-tools is one end of a pair, whose other end it sends there. */
+	{ "socketpair", .cases = filter_local_pair },
+	{ "prlimit64", .cases = filter_own_files },     /* ipc_send() */
 	/* New values of secrets, and tokens from servers, are locked in memory as well. */
 	{ "mlock", .verdict = ALLOW },
 };
@@ -171,10 +182,6 @@ static const struct filter_case filter_reach[] = {
 	{ ALLOW, { IS(0, AF_INET, AF_INET6), BITS(1, SOCKET_TYPE, SOCK_STREAM),
 	           IS(2, 0, IPPROTO_TCP) } },
 	{ ERRNO(EAFNOSUPPORT), { END } },
-};
-static const struct filter_case filter_own_files[] = {
-	{ ALLOW, { IS(0, 0), IS(1, RLIMIT_NOFILE) } },
-	{ KILL,  { END } },
 };
 static const struct filter_row filter_publish[] = {
 	{ "socket", .cases = filter_reach },
@@ -306,6 +313,21 @@ static const struct filter_row filter_pull[] = {
 	{ "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat ftruncate fallocate fchmod umask "
 	  "fsync fdatasync", .verdict = ALLOW },
 	{ "ioctl", .cases = filter_pull_ioctl },
+	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
+};
+
+/* It resolves names, dials, and accepts the browser's connections.  It starts nothing, and Landlock lets it read the
+ * configuration of name servers alone. */
+static const struct filter_case filter_login_ioctl[] = {
+	{ ALLOW, { IS(1, FIONBIO, FIONREAD) } },
+	{ KILL,  { END } },
+};
+static const struct filter_row filter_login[] = {
+	{ "socket", .cases = filter_dial },
+	{ "accept4 connect getsockopt setsockopt getsockname getpeername bind", .verdict = ALLOW },
+	{ "open openat stat lstat fstat newfstatat statx readlink readlinkat access faccessat faccessat2 lseek pread64",
+	  .verdict = ALLOW },
+	{ "ioctl", .cases = filter_login_ioctl },
 	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
 };
 

@@ -69,6 +69,16 @@ static const struct filter_case filter_notify_unshare[] = {
 	{ NOTIFY, { END } },
 };
 
+/* With TCP Fast Open, sending connects. */
+static const struct filter_case filter_notify_sendto[] = {
+	{ ALLOW,  { NO_BITS(3, MSG_FASTOPEN) } },
+	{ NOTIFY, { END } },
+};
+static const struct filter_case filter_notify_sendmsg[] = {
+	{ ALLOW,  { NO_BITS(2, MSG_FASTOPEN) } },
+	{ NOTIFY, { END } },
+};
+
 static const struct filter_row filter_notified[] = {
 	{ "execve execveat exit_group", .verdict = NOTIFY },
 
@@ -82,6 +92,8 @@ static const struct filter_row filter_notified[] = {
 	  .verdict = NOTIFY },
 
 	{ "connect bind listen", .verdict = NOTIFY },
+	{ "sendto sendmmsg", .cases = filter_notify_sendto },
+	{ "sendmsg", .cases = filter_notify_sendmsg },
 
 	{ "ptrace", .cases = filter_notify_ptrace },
 	{ "process_vm_readv process_vm_writev memfd_create", .verdict = NOTIFY },

@@ -17,7 +17,7 @@
 #ifdef CLOISTER_SANITIZED
 /* The sanitizers' run-time, a dynamic program's start, and the search for leaks. */
 static const struct filter_row filter_sanitizer[] = {
-	{ "mmap mprotect clone prctl", .verdict = ALLOW },
+	{ "sigaltstack mmap mprotect clone prctl", .verdict = ALLOW },
 	{ "open openat stat access readlink readlinkat faccessat getcwd sched_getaffinity "
 	  "sched_yield getrusage getrlimit prlimit64 sysinfo uname gettimeofday time munlock "
 	  "mlock msync mincore", .verdict = ALLOW },
@@ -76,6 +76,7 @@ static const struct filter_profile_spec {
 	[FILTER_MCP] = { "mcp", EGRESS(mcp) },
 	[FILTER_COMPARE] = { "compare", EGRESS(compare) },
 	[FILTER_PULL] = { "pull", EGRESS(pull) },
+	[FILTER_LOGIN] = { "login", EGRESS(login) },
 	[FILTER_WARDEN] = { "warden", EGRESS(warden) },
 	[FILTER_UNPACK] = { "unpack", EGRESS(unpack) },
 	[FILTER_WITNESS] = { "witness", EGRESS(witness) },

@@ -126,6 +126,25 @@ allow_files(int ruleset, enum landlock_kind kind, uint64_t known,
 }
 
 int
+landlock_make_apart(int *ret_fd, struct err *err)
+{
+	/* The kernel wants a right that is handled.  Without FS_REFER it would forbid that one. */
+	const struct ruleset_attr attr = { .handled_fs = FS_MAKE_BLOCK | FS_REFER };
+	OWN(closep) int fd = -1;
+	int r;
+
+	if (landlock_abi() < ABI_REFER)
+		return err_set(err, ENOTSUP, "this kernel has no Landlock of version 2");
+	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	if (fd < 0)
+		return err_errno(err, "cannot make a Landlock ruleset");
+	r = allow_beneath(fd, "/", FS_MAKE_BLOCK | FS_REFER, err);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+int
 landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
               struct err *err)
 {

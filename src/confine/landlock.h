@@ -39,6 +39,9 @@ int landlock_make_program(const char *const *readable, const char *const *writab
 /* For a program that fills the folder DIR, and reads nothing else: files, folders, links, pipes and whiteouts,
  * but no devices that are dangerous.  *ret_fd is -1 if the kernel cannot allow links between folders. */
 int landlock_make_filler(int dir, int *ret_fd, struct err *err);
+/* Forbids nothing but to look into processes outside of its domain, in /proc or with ptrace(2), unless they inherit it.
+ * -ENOTSUP if the kernel has no Landlock that can do so. */
+int landlock_make_apart(int *ret_fd, struct err *err);
 /* Also lets the ruleset RULESET run and read the file PROGRAM, if it restricts that at all. */
 void landlock_allow_program(int ruleset, int program);
 /* Restricts the calling thread; no_new_privs must be set.  FD -1 does nothing. */

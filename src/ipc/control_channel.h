@@ -54,8 +54,8 @@ enum control_message {
 	CONTROL_START,
 	/* u32 signal for the agent, whatever it is; answered with CONTROL_DONE */
 	CONTROL_SIGNAL_AGENT,
-	/* u32 rows, u32 columns: take a seat at the agent's terminal, which the supervisor holds; sent again
-	 * when the size changes.  The first is answered with CONTROL_STARTED, which has u64 the size of the
+	/* u32 rows, u32 columns, optionally as the steering requests below who asks: take a seat at the agent's
+	 * terminal, which the supervisor holds; sent again when the size changes.  The first is answered with CONTROL_STARTED, which has u64 the size of the
 	 * log behind its number, and fd a socket that stands for the terminal: what is in the log does not
 	 * come over it.  The cell's end is CONTROL_ENDED.  Hanging up leaves the terminal. */
 	CONTROL_ATTACH,

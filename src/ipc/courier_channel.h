@@ -10,6 +10,8 @@
                                          * there is one (keeper_channel.h) */
 #define COURIER_HOOK_FD 8               /* courier: the channel to cloister-hook (hook_channel.h); not open
                                          * if the cell has no hooks */
+#define COURIER_TOOLS_FD 9              /* courier: the channel to cloister-tools (tools_channel.h); not open if
+                                         * the cell has no tools */
 #define INSPECT_COURIER_FD 3            /* cloister-inspect: its only descriptor */
 #define GATE_TCP_FD 5                   /* gate: accepts captured connections */
 #define GATE_TCP6_FD 6                  /* not open if the host has no IPv6 */

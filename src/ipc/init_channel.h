@@ -8,6 +8,7 @@
  * cell at anything else. */
 #ifndef CLOISTER_INIT_CHANNEL_H
 #define CLOISTER_INIT_CHANNEL_H
+#include "base/call.h"
 
 #define INIT_CHANNEL_FD 3               /* in init */
 #define INIT_LANDLOCK_FD 4              /* in init, if there is a ruleset */
@@ -29,6 +30,10 @@
 #define INIT_IS_NESTED 'N'              /* the agent may make namespaces and mounts of its own */
 #define INIT_BY_ENGINE 'E'              /* an engine started it: see proc/init/init_engine.c */
 #define INIT_NOTIFIES 'W'               /* the agent's filter reports calls: INIT_LISTENER; not over a mux */
+/* In the environment, with INIT_NOTIFIES: the calls that are taken away from all of its processes (call_set_put), in
+ * hex.  The filter reports those that init does not make itself. */
+#define INIT_CALLS "CLOISTER_CALLS"
+#define INIT_CALLS_LEN (4 + 2 * CALL_NUMBERS_MAX / 8)
 /* Its limit on open files, if it is at least INIT_FILES_LEAST, is so much above the agent's: descriptors that the agent has
  * under way do not keep it from sending the listener. */
 #define INIT_SPARES_FILES 'F'

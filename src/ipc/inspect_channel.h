@@ -23,6 +23,9 @@ enum inspect_frame {
 	 *   str pushed  "" or a push: "-" and letters (r: wants a report, s: in a side band, o: has
 	 *               options), then each ref behind a space, with "+" in front if it is forced, ":" if
 	 *               it is deleted; "..." at the end stands for more refs;
+	 *   str call    "", or if any rule is about calls of tools, the call that the body is: "tool
+	 *               SERVER.NAME", "prompt SERVER.NAME", "resource SERVER/URI", or "method NAME" of a
+	 *               message that calls nothing ("method " of a response); cut, in ASCII without spaces;
 	 *   str shape   with INSPECT_SHAPE: lines of text, see body_shape.h; else "";
 	 *   u32 n, n bytes: bit R is set if the body fits rule R. */
 	INSPECT_RESULT,
@@ -51,6 +54,7 @@ enum inspect_frame {
 };
 #define INSPECT_MODEL_MAX 128
 #define INSPECT_PUSHED_MAX 1024
+#define INSPECT_CALL_MAX 320
 #define INSPECT_SHAPE_MAX 2048
 enum inspect_wanted { INSPECT_SECRETS = 1, INSPECT_RULES = 2, INSPECT_SHAPE = 4 };
 /* FOUND: the response reports tokens.  KEPT: it continues from state that the provider keeps.

@@ -9,11 +9,14 @@
 enum witness_message {
 	/* supervisor -> witness, once, first, before the agent starts: u32 enum witness_level, u64 the
 	 * inode of the cell's pid namespace, u32 the host's pid of its first process, u64 bytes that all its
-	 * events may have, u32 enum filter_profile of the agent, u32 n, and n times str: the grants' paths in
-	 * the cell.  With the listener of the agent's filter, if it has one. */
+	 * events may have, the calls that its policy takes away (call_set_put), u32 n, and n times str: the grants'
+	 * paths in the cell. */
 	WITNESS_START = 1,
 	/* supervisor -> witness, once, as soon as the cell has it; fd: its root folder. */
 	WITNESS_ROOT,
+	/* supervisor -> witness, once, if it sees by the agent's filter: u32 enum filter_profile of the agent; fd: the
+	 * filter's listener.  The agent's first call waits until the witness has it. */
+	WITNESS_LISTENER,
 	/* witness -> supervisor, once: it has locked itself down and misses nothing from now on.
 	 * str name of its source ("none": nothing can be seen, and it ends), u32 n (up to
 	 * WITNESS_UNSEEN_MAX), n times str: what it cannot see. */

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
 
@@ -114,6 +115,50 @@ relay_look_behind(struct relay *relay)
 	return relay->is_behind;
 }
 
+/* ---- silence ---- */
+
+/* A test of an hour takes an hour; tests have the mutant build. */
+static uint64_t
+idle_ms(void)
+{
+#ifdef CLOISTER_MUTANT
+	if (!control_is_on("idle-hour"))
+		return 1500;
+#endif
+	return RELAY_IDLE_S * 1000ull;
+}
+
+/* The timer is not moved with each byte. */
+static void
+idle_look(void *arg)
+{
+	struct relay_idle *idle = arg;
+	uint64_t silent = loop_now_ms() - idle->last_ms, most = idle_ms();
+
+	if (silent < most)
+		loop_set_timer(idle->loop, &idle->timer, most - silent);
+	else
+		idle->due(idle->arg);
+}
+
+void
+relay_idle_start(struct relay_idle *idle, struct loop *loop)
+{
+	idle->loop = loop;
+	idle->last_ms = loop_now_ms();
+	idle->timer = (struct loop_timer){ .due = idle_look, .arg = idle };
+	loop_set_timer(loop, &idle->timer, idle_ms());
+}
+
+void
+relay_idle_stop(struct relay_idle *idle)
+{
+	if (idle->loop != NULL)
+		loop_cancel_timer(idle->loop, &idle->timer);
+}
+
+/* ---- carrying ---- */
+
 /* One read and one write.  Returns whether any bytes moved; sets *ret_over at the relay's end. */
 static bool
 relay_step(struct relay *relay, bool *ret_over)
@@ -149,6 +194,8 @@ relay_step(struct relay *relay, bool *ret_over)
 		}
 	}
 	*ret_over = relay->from_ended && relay->len == 0;
+	if (moved && relay->idle != NULL)
+		relay->idle->last_ms = loop_now_ms();
 	return moved;
 }
 

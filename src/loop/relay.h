@@ -6,6 +6,7 @@
 #define CLOISTER_RELAY_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "loop/loop.h"
@@ -14,6 +15,19 @@ struct err;
 
 #define RELAY_BUFFER 65536
 #define RELAY_HELD_MAX 128              /* bytes that a filter may hold back */
+#define RELAY_IDLE_S 3600               /* without a byte of a published port's connection */
+
+/* Shared by the relays of one connection: DUE is called once nothing has moved in any of them for RELAY_IDLE_S. */
+struct relay_idle {
+	struct loop *loop;
+	struct loop_timer timer;
+	uint64_t last_ms;
+	void (*due)(void *arg);
+	void *arg;
+};
+/* Fill in the callback first. */
+void relay_idle_start(struct relay_idle *idle, struct loop *loop);
+void relay_idle_stop(struct relay_idle *idle);  /* also of one that was never started */
 
 struct relay {
 	struct loop *loop;
@@ -29,6 +43,7 @@ struct relay {
 	 * group: nothing is read then, and the relay looks again after a while. */
 	pid_t group;
 	bool is_behind;
+	struct relay_idle *idle;        /* or NULL: it may be silent for ever */
 	struct loop_timer again;        /* retries a relay that no event can wake */
 	/* Called once: at the end of FROM, with everything copied, or when TO accepts no more.  It
 	 * may free the relay. */

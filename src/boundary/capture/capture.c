@@ -270,6 +270,9 @@ open_tap(int device, struct err *err)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", device);
 	tap = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (tap < 0 && errno == EACCES)
+		return err_set(err, EACCES, "cannot make a tap for the virtual machine's network: /dev/net/tun is not "
+		               "for everybody here (as root: chmod 0666 /dev/net/tun, or use --vm-net user)");
 	if (tap < 0 || ioctl(tap, TUNSETIFINDEX, &number) < 0 || ioctl(tap, TUNSETIFF, &ifr) < 0)
 		return err_errno(err, "cannot make a tap for the virtual machine's network (use --vm-net user)");
 	ifr.ifr_flags = IFF_UP | IFF_RUNNING;

@@ -81,6 +81,7 @@ int cgroup_limit_pids(const struct cgroup *cg, uint64_t pids, struct err *err);
 
 struct cgroup_usage {
 	uint64_t memory, memory_peak, cpu_us, pids;
+	uint64_t pids_peak;             /* of Linux 6.11 */
 	uint64_t oom_kills, pids_refused;   /* number of times each limit applied */
 	uint64_t read, written;         /* bytes, from and to disks */
 	uint64_t pressure_cpu, pressure_io, pressure_memory;    /* over 10 s, in hundredths of a per cent */

@@ -162,6 +162,7 @@ cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage)
 	if (pids == NULL)
 		pids = find_part(cg, 1, CGROUP_PIDS);
 	u.pids = read_number(pids, "pids.current");
+	u.pids_peak = read_number(pids, "pids.peak");
 	u.pids_refused = read_key(pids, "pids.events", "max");
 	/* v2 counts time in every group, whatever controllers it has. */
 	if (cpu != NULL)

@@ -134,6 +134,18 @@ is_occupied(int dir)
 	       (!cgroup_get(dir, "cgroup.procs", text) || text[0] != '\0');
 }
 
+/* What cannot be looked into, because it is locked down, is judged by its short name. */
+static bool
+is_named_ours(pid_t pid)
+{
+	char path[64], name[32] = "";
+	OWN(closep) int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, name, sizeof(name) - 1) > 0 && strncmp(name, "cloister-", strlen("cloister-")) == 0;
+}
+
 static bool
 is_ours(pid_t pid)
 {
@@ -148,6 +160,8 @@ is_ours(pid_t pid)
 	/* A process that is gone, or about to be, does not count. */
 	if (n < 0 && (errno == ENOENT || errno == ESRCH))
 		return pid > 0;
+	if (pid > 0 && n < 0 && errno == EACCES)
+		return is_named_ours(pid);
 	if (pid <= 0 || n <= 0)
 		return false;
 	exe[n] = '\0';

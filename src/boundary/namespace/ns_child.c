@@ -2,6 +2,7 @@
  *
  * It starts as a copy of the supervisor, with every capability in the new user namespace and none
  * outside.  It builds the cell around itself, gives all capabilities up and becomes init. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -17,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/control.h"
 #include "base/err.h"
 #include "base/io.h"
@@ -224,6 +226,21 @@ ns_choose_filter(const struct cell_spec *spec)
 	return FILTER_NESTED_APART;
 }
 
+/* "NAME=VALUE" of the calls that are taken away from the cell's processes; NULL: there are none. */
+static char *
+put_calls(const struct boundary_ground *ground, char ret_text[sizeof(INIT_CALLS) + 2 * INIT_CALLS_LEN + 1])
+{
+	OWN(buf_free) struct buf b = BUF(INIT_CALLS_LEN);
+
+	if (ground->calls == NULL || call_set_is_empty(ground->calls))
+		return NULL;
+	call_set_put(&b, ground->calls);
+	assert(!buf_failed(&b) && b.len == INIT_CALLS_LEN);
+	memcpy(ret_text, INIT_CALLS "=", sizeof(INIT_CALLS));
+	codec_hex(b.data, b.len, ret_text + sizeof(INIT_CALLS));
+	return ret_text;
+}
+
 /* Puts descriptors where init expects them; nothing else survives the exec. */
 static int
 become_init(const struct ns_plan *plan, int landlock, struct err *err)
@@ -231,13 +248,13 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 	const struct cell_limits *limits = &plan->spec->limits;
 	char filter[2] = { (char)('0' + ns_choose_filter(plan->spec)), '\0' }, over[24];
 	char flags[7] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
-	char *envp[] = { NULL, NULL };
+	char calls[sizeof(INIT_CALLS) + 2 * INIT_CALLS_LEN + 1], *envp[] = { put_calls(plan->ground, calls), NULL, NULL };
 	int null, channel, ssh = *plan->ssh, timing = timing_file, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
 
 #ifdef CLOISTER_MUTANT
 	const char *off = getenv("CLOISTER_OFF");
 	if (off != NULL)
-		envp[0] = str_format("CLOISTER_OFF=%s", off);
+		envp[envp[0] != NULL] = str_format("CLOISTER_OFF=%s", off);
 #endif
 	snprintf(over, sizeof(over), "%llu",
 	         (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));

@@ -81,7 +81,7 @@ ns_usage(const struct walls *w, struct boundary_usage *ret_usage)
 	cgroup_read_usage(w->cgroup, &usage);
 	*ret_usage = (struct boundary_usage){
 		.memory = usage.memory, .memory_peak = usage.memory_peak, .cpu_us = usage.cpu_us,
-		.pids = usage.pids, .oom_kills = usage.oom_kills, .pids_refused = usage.pids_refused,
+		.pids = usage.pids, .pids_peak = usage.pids_peak, .oom_kills = usage.oom_kills, .pids_refused = usage.pids_refused,
 		.disk = (fs.f_blocks - fs.f_bfree) * fs.f_frsize,
 		.disk_full = has_disk && (fs.f_bavail == 0 || fs.f_favail == 0),
 		.read = usage.read, .written = usage.written, .has_io = usage.has_io,
