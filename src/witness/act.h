@@ -12,6 +12,7 @@
 #define ACT_PATH_MAX 4096
 #define ACT_ARGV_MAX 4096               /* bytes of arguments that are kept, each with its NUL */
 #define ACT_ARGS_MAX 512                /* decoded arguments of a call */
+#define ACT_NR_UNKNOWN UINT32_MAX
 
 enum act_kind {
 	ACT_EXEC,                       /* a program was started in this process */
@@ -49,6 +50,7 @@ struct act {
 	pid_t host_pid;                 /* of the process (not the thread), as the witness sees it; 0: unknown */
 	int error;                      /* errno with which it failed; 0: it did not, or is not known */
 	bool asked;                     /* from the process's memory, and so may differ from what was done */
+	bool unknown;                   /* it may be about any file, address or call, whatever PATH or NR is */
 
 	struct act_text path;           /* EXEC: of the program; FILE; NET: of a socket ("\0..." if abstract) */
 	struct act_text to;             /* FILE: of RENAME and LINK */
@@ -62,8 +64,8 @@ struct act {
 		int64_t modified_ns;    /* since 1970 */
 	} program;                      /* EXEC: with these, the file is found after the process has ended */
 
-	bool signalled;                 /* EXIT: STATUS is a signal's number */
-	int status;                     /* EXIT */
+	bool signalled;                 /* EXIT: STATUS is a signal's number; REFUSED: the call ended the process */
+	int status;                     /* EXIT, REFUSED */
 	bool status_unknown;            /* EXIT */
 	uint64_t ran_ns, cpu_ns, peak;  /* EXIT: 0: unknown; PEAK in bytes */
 
@@ -73,7 +75,7 @@ struct act {
 	int family;                     /* NET: AF_INET, AF_INET6, AF_UNIX, or 0 */
 	uint16_t port, local;           /* NET: 0: unknown */
 
-	uint32_t nr;                    /* REFUSED, DANGER: the call */
+	uint32_t nr;                    /* REFUSED, DANGER: the call; ACT_NR_UNKNOWN */
 	uint64_t args[6];               /* REFUSED, DANGER: as numbers */
 	struct act_text text;           /* REFUSED, DANGER: the text that its first pointer points to, if any */
 	enum act_by by;                 /* REFUSED */

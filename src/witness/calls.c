@@ -19,20 +19,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/call.h"
 #include "base/own.h"
-#include "witness_calls.h"
-
-#if defined(__x86_64__)
-#define CALLS witness_calls_x86_64
-#elif defined(__aarch64__)
-#define CALLS witness_calls_aarch64
-#endif
 
 const char *
 calls_name(uint32_t nr, char ret_name[CALLS_NAME_MAX])
 {
-	if (nr < ARRAY_LEN(CALLS) && CALLS[nr] != NULL)
-		snprintf(ret_name, CALLS_NAME_MAX, "%s", CALLS[nr]);
+	const char *name = nr == ACT_NR_UNKNOWN ? "unknown" : call_name(CALL_ARCH_HERE, nr);
+
+	if (name != NULL)
+		snprintf(ret_name, CALLS_NAME_MAX, "%s", name);
 	else
 		snprintf(ret_name, CALLS_NAME_MAX, "%u", nr);
 	return ret_name;

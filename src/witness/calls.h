@@ -10,7 +10,7 @@
 
 #define CALLS_NAME_MAX 32               /* bytes, with the NUL */
 
-/* "openat", or the number of a call that this build does not know. */
+/* "openat", the number of a call that this build does not know, or "unknown". */
 const char *calls_name(uint32_t nr, char ret_name[CALLS_NAME_MAX]);
 /* "EPERM", or the number. */
 const char *calls_error(int error, char ret_name[CALLS_NAME_MAX]);

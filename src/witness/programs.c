@@ -33,7 +33,7 @@ programs_new(uint64_t now_ms)
 	struct programs *p = calloc(1, sizeof(*p));
 
 	if (p != NULL) {
-		p->left = PROGRAMS_SECOND_MAX;
+		p->left = PROGRAMS_BURST_MAX;
 		p->at_ms = now_ms;
 	}
 	return p;
@@ -70,8 +70,8 @@ fill(struct programs *p, uint64_t now_ms)
 	if (passed > 10000)
 		passed = 10000;
 	p->left += (int64_t)(passed * PROGRAMS_SECOND_MAX / 1000);
-	if (p->left > (int64_t)PROGRAMS_SECOND_MAX)
-		p->left = PROGRAMS_SECOND_MAX;
+	if (p->left > (int64_t)PROGRAMS_BURST_MAX)
+		p->left = PROGRAMS_BURST_MAX;
 	p->at_ms = now_ms;
 }
 

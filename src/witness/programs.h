@@ -9,7 +9,8 @@
 #include "canon/hash.h"
 
 #define PROGRAMS_FILE_MAX (512ULL << 20)        /* bytes of one file */
-#define PROGRAMS_SECOND_MAX (256ULL << 20)      /* bytes in a second, over time; one file more is begun */
+#define PROGRAMS_SECOND_MAX (64ULL << 20)       /* bytes in a second, over time; one file more is begun */
+#define PROGRAMS_BURST_MAX (512ULL << 20)       /* after a quiet time */
 #define PROGRAMS_KNOWN_MAX 512                  /* files */
 
 struct programs;                        /* opaque */

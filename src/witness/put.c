@@ -108,6 +108,7 @@ put_exec(struct members *m, const struct act *act, const struct put_more *more, 
 	put_hash(m, "script_sha256", more->script);
 	members_str(m, "unhashed", more->unhashed);
 	put_flag(m, "asked", act->asked);
+	put_flag(m, "unknown", act->unknown);
 	members_str(m, "from", act->from_memory ? "memory" : act->from_writable ? "writable" : NULL);
 	put_error(m, act->error);
 }
@@ -141,6 +142,7 @@ put_file(struct members *m, const struct act *act, const struct put_more *more, 
 	put_text(m, "to", &act->to, max);
 	members_str(m, "grant", more->grant);
 	put_flag(m, "asked", act->asked);
+	put_flag(m, "unknown", act->unknown);
 	put_error(m, act->error);
 }
 
@@ -176,6 +178,7 @@ put_net(struct members *m, const struct act *act, size_t max)
 	put_number(m, "port", act->port);
 	put_number(m, "local", act->local);
 	put_flag(m, "asked", act->asked);
+	put_flag(m, "unknown", act->unknown);
 	put_error(m, act->error);
 }
 
@@ -192,6 +195,8 @@ put_call(struct members *m, const struct act *act)
 		members_text(m, "args", args, len, sizeof(args));
 	if (act->kind == ACT_REFUSED && (unsigned)act->by < ARRAY_LEN(walls))
 		members_str(m, "by", walls[act->by]);
+	if (act->kind == ACT_REFUSED && act->signalled)
+		members_str(m, "signal", calls_signal(act->status, name));
 	put_error(m, act->error);
 }
 

@@ -3,6 +3,7 @@
  * A source is made before the process locks itself down, and read from the loop afterwards. */
 #ifndef CLOISTER_WITNESS_SOURCE_H
 #define CLOISTER_WITNESS_SOURCE_H
+#include "base/call.h"
 #include "witness/act.h"
 
 struct err;
@@ -14,10 +15,13 @@ struct witness_cell {
 	enum witness_level level;
 	pid_t first;                    /* the cell's first process, as the witness sees it */
 	uint64_t pid_namespace;         /* the inode of the cell's pid namespace */
-	int listener;                   /* of the agent's filter, or -1; borrowed */
+	/* The listener of the agent's filter and its enum filter_profile, if there is one already; borrowed.  -1: see
+	 * hear(). */
+	int listener;
 	/* The paths in the cell whose reading is of interest; ends with NULL.  NULL: none. */
 	char *const *grants;
-	uint32_t filter;                /* the agent's: enum filter_profile */
+	uint32_t filter;
+	struct call_set calls;          /* that the agent's policy takes away */
 };
 
 struct witness_taker {
@@ -41,6 +45,8 @@ struct witness_source {
 	int (*watch)(void *state, struct loop *loop, const struct witness_taker *taker, struct err *err);
 	/* Reports what is still to be reported: the cell has ended. */
 	void (*finish)(void *state);
+	/* The agent's filter is loaded: takes LISTENER.  Also after the lockdown.  NULL: the source needs none. */
+	int (*hear)(void *state, int listener, uint32_t filter, struct err *err);
 	void (*close)(void *state);
 };
 

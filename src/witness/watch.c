@@ -124,6 +124,30 @@ clean_path(const struct act_text *path, char ret_path[ACT_PATH_MAX + 1])
 	return n;
 }
 
+/* Whether one of the rule's patterns may fit something beneath the folder: not for all that "**" stands for, which is
+ * any folder. */
+static bool
+holds_fitting(const struct rule *rule, const struct act_text *folder)
+{
+	char clean[ACT_PATH_MAX + 1], front[ACT_PATH_MAX + 1];
+	size_t len = folder->at == NULL ? 0 : clean_path(folder, clean);
+
+	for (size_t i = 0; len > 0 && i < rule->is->patterns.n; i++) {
+		const char *pattern = rule->patterns[i].alone, *slash = strchr(pattern + 1, '/');
+
+		for (; slash != NULL && (size_t)(slash - pattern) < sizeof(front); slash = strchr(slash + 1, '/')) {
+			size_t n = (size_t)(slash - pattern);
+
+			memcpy(front, pattern, n);
+			front[n] = '\0';
+			if (strcmp(front, "**") != 0 && (n < 3 || strcmp(front + n - 3, "/**") != 0) &&
+			    policy_glob_path(front, clean, len))
+				return true;
+		}
+	}
+	return false;
+}
+
 static bool
 path_fits(const struct rule *rule, const struct act_text *path)
 {
@@ -143,30 +167,33 @@ path_fits(const struct rule *rule, const struct act_text *path)
 static bool
 is_tried(const struct act *act)
 {
-	return act->error == 0 || act->error == EPERM || act->error == EACCES || act->error == EROFS;
+	return act->unknown || act->error == 0 || act->error == EPERM || act->error == EACCES || act->error == EROFS;
 }
 
 static bool
 exec_fits(const struct rule *rule, const struct act *act)
 {
 	return act->kind == ACT_EXEC &&
-	       ((rule->is->memory && act->from_memory) ||
+	       (act->unknown || (rule->is->memory && act->from_memory) ||
 	        (rule->is->downloaded && (act->from_memory || act->from_writable)) ||
 	        path_fits(rule, &act->path) || path_fits(rule, &act->script));
 }
 
-/* Everything that changes a file or its name.  A link to a watched file is a second way to it. */
+/* Everything that changes a file or its name.  A link to a watched file is a second way to it, and so is another name
+ * of a folder that it is in. */
 static bool
 write_fits(const struct rule *rule, const struct act *act)
 {
-	return act->kind == ACT_FILE && act->file != ACT_READ &&
-	       (path_fits(rule, &act->path) || path_fits(rule, &act->to));
+	if (act->kind != ACT_FILE || act->file == ACT_READ)
+		return false;
+	return act->unknown || path_fits(rule, &act->path) || path_fits(rule, &act->to) ||
+	       (act->file == ACT_RENAME && (holds_fitting(rule, &act->path) || holds_fitting(rule, &act->to)));
 }
 
 static bool
 read_fits(const struct rule *rule, const struct act *act)
 {
-	return act->kind == ACT_FILE && act->file == ACT_READ && path_fits(rule, &act->path);
+	return act->kind == ACT_FILE && act->file == ACT_READ && (act->unknown || path_fits(rule, &act->path));
 }
 
 static bool
@@ -183,6 +210,8 @@ connect_fits(const struct rule *rule, const struct act *act)
 
 	if (act->kind != ACT_NET || act->net != ACT_CONNECT)
 		return false;
+	if (act->unknown)
+		return true;
 	if (act->family == AF_UNIX)
 		return path_fits(rule, &act->path);
 	if (act->family == AF_INET)
@@ -202,6 +231,8 @@ refused_fits(const struct rule *rule, const struct act *act)
 {
 	const char *name = act->kind == ACT_REFUSED ? call_name(CALL_ARCH_HERE, act->nr) : NULL;
 
+	if (act->kind == ACT_REFUSED && act->unknown)
+		return true;
 	for (size_t i = 0; name != NULL && i < rule->is->patterns.n; i++)
 		if (policy_glob_text(rule->is->patterns.at[i], name, strlen(name)))
 			return true;
@@ -278,7 +309,7 @@ witness_watch_what(const struct act *act, char ret_what[WATCH_WHAT_MAX])
 		describe_net(act, ret_what);
 	} else if (act->kind == ACT_REFUSED) {
 		name = call_name(CALL_ARCH_HERE, act->nr);
-		snprintf(ret_what, WATCH_WHAT_MAX, "refused %s", name != NULL ? name : "call");
+		snprintf(ret_what, WATCH_WHAT_MAX, "refused %s", name != NULL ? name : act->unknown ? "an unknown call" : "call");
 	} else {
 		snprintf(ret_what, WATCH_WHAT_MAX, "%s %.*s%s%.*s",
 		         act->kind == ACT_EXEC ? act->from_memory ? "exec from memory" : "exec" : files[act->file],

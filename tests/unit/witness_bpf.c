@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "test.h"
+#include "witness/calls.h"
 
 /* ---- samples ---- */
 
@@ -239,4 +240,24 @@ TEST(bpf_setup_knows_calls)
 	CHECK(setup.calls[SYS_openat].way == SAMPLE_WAY_OPEN && setup.calls[SYS_openat].path == 2);
 	CHECK(setup.calls[SYS_renameat2].to == 4 && setup.calls[SYS_read].way == SAMPLE_WAY_NONE);
 	CHECK(setup.sigreturn == SYS_rt_sigreturn && 1u << setup.page_shift == (unsigned)sysconf(_SC_PAGESIZE));
+}
+
+/* A call's first text is where calls_args() shows it. */
+TEST(bpf_setup_texts_are_the_first_ones)
+{
+	struct sample_setup setup;
+	char args[ACT_ARGS_MAX];
+
+	bpf_setup(&setup);
+	for (unsigned nr = 0; nr < SAMPLE_CALLS; nr++) {
+		struct act act = { .kind = ACT_REFUSED, .nr = nr, .args = { 8, 8, 8, 8, 8, 8 }, .text = { "text", 4, false } };
+		unsigned commas = 0;
+
+		if (setup.calls[nr].path == 0 || calls_args(&act, args) == 0)
+			continue;
+		for (const char *at = args, *text = strstr(args, "text"); text != NULL && at < text; at++)
+			commas += *at == ',';
+		if (strstr(args, "text") == NULL || commas + 1 != setup.calls[nr].path)
+			test_fail(__FILE__, __LINE__, "call %u: %s, and not argument %u", nr, args, setup.calls[nr].path);
+	}
 }

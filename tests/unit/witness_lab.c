@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "confine/filter.h"
+#include "confine/filter_own.h"
 #include "ipc/ipc.h"
 #include "test.h"
 
@@ -65,13 +66,14 @@ take(void *arg, const struct act *act)
 	put_text(lab, "argv", &act->argv);
 	put_text(lab, "text", &act->text);
 	if (act->kind == ACT_EXEC)
-		put(lab, " n=%u%s", act->n_argv, act->from_memory ? " memory" : "");
+		put(lab, " n=%u%s", act->n_argv, act->from_memory ? " memory" :
+		    act->from_writable && lab->places ? " writable" : "");
 	if (act->family == AF_INET || act->family == AF_INET6)
 		put(lab, " %s port=%u%s", inet_ntop(act->family, act->address, address, sizeof(address)), act->port,
 		    act->local != 0 ? " local" : "");
 	if (act->error != 0)
 		put(lab, " error=%d", act->error);
-	put(lab, act->asked ? " asked\n" : "\n");
+	put(lab, "%s%s\n", act->unknown ? " unknown" : "", act->asked ? " asked" : "");
 }
 
 static void
@@ -96,13 +98,13 @@ first_died(void *arg, uint32_t events)
 
 /* The first process makes no call that is reported. */
 _Noreturn static void
-be_first(int channel, int (*agent)(void))
+be_first(int channel, int (*agent)(void), const struct filter_own *own)
 {
 	OWN(buf_free) struct buf message = {0};
 	int listener, status = 0;
 	pid_t pid;
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_load_notifying(FILTER_DEFAULT, &listener, NULL) < 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_load_notifying(FILTER_DEFAULT, own, &listener, NULL) < 0)
 		_exit(120);
 	ipc_begin(&message, 1);
 	if (ipc_send(channel, &message, &listener, 1, NULL) < 0)
@@ -123,15 +125,18 @@ witness_lab_start(struct witness_lab *lab, int (*agent)(void))
 	const struct witness_taker taker = { take, failed, lab };
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	struct witness_cell cell = { .level = WITNESS_ACTS, .filter = FILTER_DEFAULT };
+	static struct filter_own own;
 	int ends[2];
 
+	cell.calls = lab->calls;
+	filter_own_make(&lab->calls, CALL_ARCH_HERE, FILTER_OWN_TOLD, NULL, &own);
 	lab->len = 0;
 	lab->failed = false;
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
 	lab->first = fork();
 	CHECK(lab->first >= 0);
 	if (lab->first == 0)
-		be_first(ends[1], agent);
+		be_first(ends[1], agent, &own);
 	close(ends[1]);
 	if (ipc_receive(ends[0], &message, NULL) < 0)
 		test_skip("no filter with notifications can be loaded here");

@@ -17,6 +17,8 @@ struct witness_lab {
 	int status;                     /* of waitpid(2), once it has ended */
 	struct loop_source died;
 	bool failed;
+	struct call_set calls;          /* that are taken away from the agent */
+	bool places;                    /* programs of places that can be written are marked */
 	/* A line for each act: kind, what, "path" and so on; in the order of struct act. */
 	char log[WITNESS_LAB_LOG_MAX];
 	size_t len;

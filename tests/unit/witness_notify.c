@@ -126,6 +126,30 @@ TEST(notify_sees_refused_and_dangerous_calls)
 	CHECK_HAS("text=/nowhere error=1");
 }
 
+static int
+try_taken_away(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || errno != EPERM || syscall(SYS_shmget, 0, 1, 0) >= 0 || errno != ENOSYS ||
+	       /* Of two errors that of the policy's own counts; and this one is allowed. */
+	       syscall(SYS_bpf, 0, NULL, 0) >= 0 || errno != ENOSYS || memfd_create("x", 0) < 0;
+}
+
+/* Calls that the policy's `syscalls` takes away. */
+TEST(notify_sees_what_the_policy_refuses)
+{
+	char want[64];
+
+	call_set_add(lab.calls.denied, SYS_socket);
+	call_set_add(lab.calls.absent, SYS_shmget);
+	call_set_add(lab.calls.absent, SYS_bpf);
+	CHECK(end_of(try_taken_away) == 0);
+	snprintf(want, sizeof(want), "refused nr=%ld error=1\n", (long)SYS_socket);
+	CHECK_HAS(want);
+	snprintf(want, sizeof(want), "refused nr=%ld error=38\n", (long)SYS_shmget);
+	CHECK_HAS(want);
+	lab.calls = (struct call_set){0};
+}
+
 /* ---- agents that hide ---- */
 
 static int
@@ -148,12 +172,12 @@ hide_path(void)
 TEST(notify_reports_paths_it_cannot_read)
 {
 	CHECK(end_of(hide_path) == 0);
-	CHECK_HAS("aaaa... asked");
+	CHECK_HAS("aaaa... unknown asked");
 	CHECK_HAS("file write path=... error=14 asked");
 	CHECK_HAS("net connect error=14 asked");
 	CHECK_HAS("exec path=... argv=... n=0 error=14 asked");
 	/* Where it is relative to is not known: that is said. */
-	CHECK_HAS("file write path=x asked\nlost");
+	CHECK_HAS("file write path=x unknown asked\n");
 }
 
 #define MANY 100000
@@ -262,6 +286,61 @@ TEST(notify_survives_a_crowd)
 	CHECK_U64(witness_lab_count(&lab, "exit signal=9") + witness_lab_count(&lab, "exit unknown"), 300);
 }
 
+#if defined(__x86_64__)
+static int
+make_foreign_call(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		close(open("/dev/null", O_WRONLY));
+		/* getpid() of i386. */
+		__asm__ volatile ("int $0x80" : : "a" (20) : "memory");
+		_exit(1);
+	}
+	return waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS;
+}
+
+TEST(notify_sees_calls_that_kill)
+{
+	CHECK(end_of(make_foreign_call) == 0);
+	CHECK_HAS("refused nr=4294967295 unknown\nexit signal=31\n");
+}
+#endif
+
+static int
+open_often(void)
+{
+	for (int i = 0; i < 300; i++)
+		close(open("/dev/null", O_WRONLY));
+	return 0;
+}
+
+/* The witness works for a part of the time, and misses nothing. */
+TEST(notify_bounds_its_own_time)
+{
+	struct notify_budget b;
+	struct notify *n;
+	uint64_t began;
+
+	notify_budget_begin(&b);
+	CHECK_U64(notify_budget_spend(&b), 0);
+	b.left_ns = -1000000;
+	CHECK(notify_budget_spend(&b) <= NOTIFY_CPU_SHARE + 1);
+	b.left_ns = -INT64_C(1000000000000);
+	CHECK_U64(notify_budget_spend(&b), 1001);
+
+	witness_lab_start(&lab, open_often);
+	n = lab.state;
+	n->budget.left_ns = -INT64_C(300000000);
+	began = notify_now_ns();
+	witness_lab_run(&lab);
+	CHECK(notify_now_ns() - began >= UINT64_C(300000000) * NOTIFY_CPU_SHARE - 50000000);
+	CHECK_U64(witness_lab_count(&lab, "file write path=/dev/null"), 300);
+	witness_lab_close(&lab);
+}
+
 /* ---- dead halves ---- */
 
 static int
@@ -350,5 +429,7 @@ TEST(notify_parses_status)
 	CHECK_ERR(notify_parse_status("Tgid:\t30\nPPid:\t7\nNStgid:\t30\t4\t1\n", 3, &ids), EBADMSG);
 	CHECK_ERR(notify_parse_status("Tgid:\t30\nPPid:\t7\n", 0, &ids), EBADMSG);
 	CHECK_ERR(notify_parse_status("", 0, &ids), EBADMSG);
+	CHECK(notify_parse_levels("Tgid:\t30\nNStgid:\t30\t4\t1\nNSpid:\t9\n") == 3);
+	CHECK(notify_parse_levels("NStgid:\t30\n") == 1 && notify_parse_levels("NSpid:\t30\n") == 0);
 	CHECK_ERR(notify_parse_status("Tgid:\t0\nPPid:\t7\nNStgid:\t30\n", 0, &ids), EBADMSG);
 }

@@ -43,7 +43,7 @@ TEST(witness_programs_are_bounded)
 	CHECK(ftruncate(large, (off_t)PROGRAMS_FILE_MAX + 1) == 0);
 	CHECK_STR(programs_hash(p, large, 0, hash), "its file is over 512 MiB");
 	/* A file without blocks is read quickly. */
-	CHECK(ftruncate(large, (off_t)PROGRAMS_SECOND_MAX) == 0 && write(small, "x", 1) == 1);
+	CHECK(ftruncate(large, (off_t)PROGRAMS_BURST_MAX) == 0 && write(small, "x", 1) == 1);
 	CHECK(programs_hash(p, large, 0, hash) == NULL);
 	CHECK_STR(programs_hash(p, small, 0, hash), "too many bytes of programs were read in this second");
 	/* It is known, and so costs nothing. */

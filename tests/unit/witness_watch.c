@@ -51,6 +51,15 @@ static const struct {
 	{ "{write: ~/.ssh, then: freeze}", ACT_REMOVE, "/home/agent/.ssh/config", NULL, ENOENT, false },
 	{ "{write: ~/.ssh, then: freeze}", ACT_WRITE, "/home/agent/.ssh/config", NULL, EACCES, true },
 	{ "{write: ~/.ssh, then: freeze}", ACT_WRITE, ".ssh/config", NULL, 0, false },
+	/* A folder above it gets another name. */
+	{ "{write: ~/.ssh/config, then: freeze}", ACT_RENAME, "/home/agent/.ssh", "/tmp/x", 0, true },
+	{ "{write: ~/.ssh/config, then: freeze}", ACT_RENAME, "/tmp/x", "/home/agent", 0, true },
+	{ "{write: ~/.ssh/config, then: freeze}", ACT_RENAME, "/home/agent/.sshx", "/home/agent/x", 0, false },
+	{ "{write: ~/.ssh/config, then: freeze}", ACT_REMOVE, "/home/agent/.ssh", NULL, 0, false },
+	{ "{write: .git/hooks, then: freeze}", ACT_RENAME, "/w/.git", "/w/x", 0, true },
+	{ "{write: .git/hooks, then: freeze}", ACT_RENAME, "/w/a", "/w/x", 0, false },
+	{ "{write: '/w/**/x', then: freeze}", ACT_RENAME, "/w/a", "/w/b", 0, false },
+	{ "{write: '/w/*/x/y', then: freeze}", ACT_RENAME, "/w/a", "/w/b", 0, true },
 	{ "{write: .git/hooks, then: freeze}", ACT_CREATE, "/w/a/.git/hooks/pre-commit", NULL, 0, true },
 	{ "{write: .git/hooks, then: freeze}", ACT_CREATE, "/.git/hooks", NULL, 0, true },
 	{ "{write: .git/hooks, then: freeze}", ACT_CREATE, "/w/x.git/hooks/a", NULL, 0, false },
@@ -127,6 +136,32 @@ TEST(witness_watch_connects)
 	CHECK(connects("{connect: 10.0.0.0/8, then: notify}", "::ffff:10.1.2.3", 80));
 	CHECK(connects("{connect: /run/docker.sock, then: notify}", "/run/docker.sock", 0));
 	CHECK(!connects("{connect: /run/docker.sock, then: notify}", "/run/x.sock", 0));
+}
+
+/* What may be about anything fits every rule of its kind, whatever it failed with. */
+TEST(witness_watch_unknown)
+{
+	static const struct { const char *rule; struct act act; bool fits; } cases[] = {
+		{ "{write: /x, then: notify}", { .kind = ACT_FILE, .file = ACT_WRITE, .error = EFAULT }, true },
+		{ "{write: /x, then: notify}", { .kind = ACT_FILE, .file = ACT_READ }, false },
+		{ "{read: /x, then: notify}", { .kind = ACT_FILE, .file = ACT_READ }, true },
+		{ "{exec: curl, then: notify}", { .kind = ACT_EXEC, .error = ENOENT }, true },
+		{ "{exec: memory, then: notify}", { .kind = ACT_EXEC }, true },
+		{ "{connect: 10.0.0.1, then: notify}", { .kind = ACT_NET, .net = ACT_CONNECT }, true },
+		{ "{connect: 10.0.0.1, then: notify}", { .kind = ACT_NET, .net = ACT_BIND }, false },
+		{ "{refused: '*', then: notify}", { .kind = ACT_FILE, .file = ACT_WRITE }, false },
+		{ "{refused: ptrace, then: notify}", { .kind = ACT_REFUSED, .nr = ACT_NR_UNKNOWN }, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(witness_watch_freep) struct witness_watch *w = watch_of(cases[i].rule);
+		struct act act = cases[i].act;
+
+		act.path = text(".");
+		CHECK(witness_watch_next(w, &act, 0) == -1);
+		act.unknown = true;
+		CHECK((witness_watch_next(w, &act, 0) == 0) == cases[i].fits);
+	}
 }
 
 TEST(witness_watch_refused)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "confine/lockdown.h"
 #include "ipc/ipc.h"
@@ -43,14 +44,14 @@ take_start(struct witness *w, struct err *err)
 		return r;
 	if (message.type != WITNESS_START || buf_get_u32(&message.body, &level) < 0 || level > WITNESS_FULL ||
 	    buf_get_u64(&message.body, &w->cell.pid_namespace) < 0 || buf_get_u32(&message.body, &first) < 0 ||
-	    first == 0 || first > INT_MAX || buf_get_u64(&message.body, &w->total) < 0 || buf_get_u32(&message.body, &w->cell.filter) < 0 ||
+	    first == 0 || first > INT_MAX || buf_get_u64(&message.body, &w->total) < 0 ||
+	    call_set_get(&message.body, &w->cell.calls) < 0 ||
 	    buf_dup_strv(&message.body, WITNESS_GRANTS_MAX, &w->grants) < 0 || buf_left(&message.body) != 0 ||
-	    message.n_fds > 1)
+	    message.n_fds > 0)
 		return err_set(err, EBADMSG, "the supervisor sent something unexpected");
 	w->cell.level = level;
 	w->cell.grants = w->grants;
 	w->cell.first = (pid_t)first;
-	w->cell.listener = message.n_fds == 1 ? ipc_take_fd(&message, 0) : -1;
 	return 0;
 }
 
@@ -143,6 +144,21 @@ finish(struct witness *w)
 	 * kernel: the next witness does that. */
 }
 
+static int
+take_listener(const struct witness *w, struct ipc_message *message)
+{
+	struct err err = {0};
+	uint32_t filter;
+	int r;
+
+	if (message->n_fds != 1 || w->source->hear == NULL || buf_get_u32(&message->body, &filter) < 0)
+		return -EBADMSG;
+	r = w->source->hear(w->state, ipc_take_fd(message, 0), filter, &err);
+	if (r < 0)
+		fprintf(stderr, "cloister-witness: %s\n", err.text);
+	return r;
+}
+
 static void
 supervisor_ready(void *arg, uint32_t events)
 {
@@ -161,6 +177,8 @@ supervisor_ready(void *arg, uint32_t events)
 		w->root = ipc_take_fd(&message, 0);
 		return;
 	}
+	if (r == 0 && message.type == WITNESS_LISTENER && take_listener(w, &message) == 0)
+		return;
 	if (r == 0 && message.type == WITNESS_RULES && witness_take_rules(w, &message) == 0)
 		return;
 	if (r == 0 && message.type == WITNESS_FINISH)
@@ -222,6 +240,8 @@ main(int argc, char **argv)
 		return 125;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	/* It hands over the filter's listener, however many descriptors the agent has under way. */
+	io_raise_files();
 	w.source = find_source(argv[1]);
 	/* While the cell is made. */
 	if (w.source != NULL && w.source->prepare != NULL)

@@ -45,6 +45,7 @@ struct bpf_state {
 	size_t n_ends;
 	uint64_t lost[SAMPLE_KINDS], spoilt;
 	struct bpf_texts texts;
+	struct bpf_links known;
 };
 
 static const char *const unseen[] = {
@@ -52,6 +53,9 @@ static const char *const unseen[] = {
 	"what io_uring does, where the filter allows it",
 	"32-bit programs: their calls are counted as lost",
 	"whether Landlock or the kernel refused a file",
+	"names of files to rename, remove or change that another thread replaces while the call runs",
+	"files that were renamed, removed or changed through a symbolic link which was there before the cell, and was "
+	"replaced or removed at once; and through others than the last 256 that the cell made",
 	NULL
 };
 
@@ -311,6 +315,7 @@ bpf_close(void *state)
 	for (size_t i = 0; s->grants != NULL && s->grants[i] != NULL; i++)
 		free(s->grants[i]);
 	free(s->grants);
+	bpf_links_free(&s->known);
 	free(s);
 }
 
@@ -338,6 +343,7 @@ bpf_open(const struct witness_cell *cell, void **ret_state, struct err *err)
 	if (s == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	s->cell = (uint32_t)cell->pid_namespace;
+	s->known.first = cell->first;
 	s->namespace = s->cells = s->rings = s->ring.fd = -1;
 	for (size_t i = 0; i < SAMPLE_PROGRAMS; i++)
 		s->links[i] = -1;
@@ -399,6 +405,7 @@ take_sample(void *arg, const void *data, size_t len)
 		return;
 	if (act.kind == ACT_EXIT && has_ended(s, data))
 		return;
+	bpf_links_follow(&s->known, &s->texts, &act);
 	s->taker.take(s->taker.arg, &act);
 	if (s->texts.other.at != NULL) {
 		act.path = s->texts.other;

@@ -10,7 +10,8 @@
  *   sched_yield                in watch(), until it is
  *   bpf(BPF_MAP_DELETE_ELEM)   gives the ring buffer back, in close()
  *   munmap, close              in close()
- * It needs no capability since Linux 5.19, no file, and no process.  open() ignores SIGCHLD: it leaves a
+ *   openat, openat2, readlink  in /proc and in the roots of the cell's processes
+ * It needs no capability of its own since Linux 5.19, and no process.  open() ignores SIGCHLD: it leaves a
  * child behind for some milliseconds, which waits for the kernel.
  *
  * A witness that is taken over can delete the ring buffers of other cells.  Their witnesses then report
@@ -22,15 +23,39 @@
 
 /* ---- samples: bpf_decode.c ---- */
 
+#define BPF_RAW_MAX (2 * ACT_PATH_MAX)
+
 /* Texts of an act that are put together from a sample. */
 struct bpf_texts {
 	char path[ACT_PATH_MAX], to[ACT_PATH_MAX], cwd[ACT_PATH_MAX], script[ACT_PATH_MAX];
 	struct act_count counts[SAMPLE_CALLS];
 	/* A file has been opened, but another name was asked for; a link, or another thread, explains it. */
 	struct act_text other;                  /* in TO; AT is NULL: it was the same */
+	/* FILE: the names as they were passed, absolute; "": none.  And where bpf_links_follow() puts what they are. */
+	char raw[BPF_RAW_MAX], raw_to[BPF_RAW_MAX], real[BPF_RAW_MAX], real_to[BPF_RAW_MAX];
+	bool follows;                           /* the call follows a link that RAW is */
+	bool is_symlink;                        /* it made one at RAW_TO */
 };
 /* Reads a sample of LEN bytes.  The act's texts point into TEXTS and DATA.  -EBADMSG: it is none. */
 int bpf_decode(const void *data, size_t len, struct bpf_texts *texts, struct act *ret_act);
+
+/* ---- where names lead: bpf_links.c ---- */
+
+#define BPF_LINKS_MAX 256               /* that the cell made last */
+
+struct bpf_link {
+	char *path, *to;
+	size_t len;                             /* of PATH */
+};
+struct bpf_links {
+	pid_t first;                            /* the cell's first process */
+	struct bpf_link all[BPF_LINKS_MAX];
+	size_t n, oldest;
+};
+/* Puts the files that a FILE act is about in place of the names in it, which TEXTS has, and remembers the links that it
+ * makes.  Acts come in their order. */
+void bpf_links_follow(struct bpf_links *links, struct bpf_texts *texts, struct act *act);
+void bpf_links_free(struct bpf_links *links);
 
 /* ---- loading: bpf_load.c ---- */
 

@@ -1,7 +1,10 @@
 /* bpf_decode.c - reads samples: numbers from the kernel, texts from the agent. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "witness/bpf/bpf.h"
 
@@ -188,11 +191,77 @@ compare_names(const struct text *t, struct bpf_texts *texts, struct act *act)
 		texts->other = asked;
 }
 
+#define FCHMODAT2 452                   /* newer than the headers of some systems */
+
+static bool
+is_symlink(const struct sample *s)
+{
+#ifdef SYS_symlink
+	if (s->nr == SYS_symlink)
+		return true;
+#endif
+	return s->nr == SYS_symlinkat;
+}
+
+/* Whether the call follows a link that its first name is. */
+static bool
+is_followed(const struct sample *s)
+{
+	switch (s->nr) {
+#ifdef SYS_chmod
+	case SYS_chmod:
+	case SYS_chown:
+	case SYS_utime:
+	case SYS_utimes:
+	case SYS_futimesat:
+#endif
+	case SYS_truncate:
+	case SYS_fchmodat: return true;
+	case SYS_linkat: return (s->args[4] & AT_SYMLINK_FOLLOW) != 0;
+	case SYS_fchownat: return (s->args[4] & AT_SYMLINK_NOFOLLOW) == 0;
+	case SYS_utimensat:
+	case FCHMODAT2: return (s->args[3] & AT_SYMLINK_NOFOLLOW) == 0;
+	default: return false;
+	}
+}
+
+/* The name as it was passed, from the cell's root on; "" if that is not known. */
+static void
+put_raw(const struct text *dir, const struct text *name, char folder[ACT_PATH_MAX], char ret[BPF_RAW_MAX])
+{
+	struct act_text from = {0};
+	int n = 0;
+
+	ret[0] = '\0';
+	if (name->at == NULL || ((name->flags | dir->flags) & SAMPLE_CUT) != 0 ||
+	    memchr(name->at, '\0', name->len) != NULL)
+		return;
+	if (name->len == 0 || name->at[0] != '/') {
+		if (dir->at == NULL || dir->flags != 0)
+			return;
+		from = join(dir, folder);
+	}
+	n = snprintf(ret, BPF_RAW_MAX, "%.*s/%.*s", (int)from.len, from.len > 0 ? from.at : "", (int)name->len, name->at);
+	if (n >= BPF_RAW_MAX)
+		ret[0] = '\0';
+}
+
+static void
+put_names(const struct sample *s, const struct text *t, struct bpf_texts *texts)
+{
+	texts->is_symlink = s->act == SAMPLE_LINK && t[SAMPLE_DIR].at == NULL && is_symlink(s);
+	texts->follows = is_followed(s);
+	if (!texts->is_symlink && t[SAMPLE_PATH].at == NULL)
+		put_raw(&t[SAMPLE_DIR], &t[SAMPLE_NAME], texts->cwd, texts->raw);
+	put_raw(&t[SAMPLE_DIR_TO], &t[SAMPLE_NAME_TO], texts->cwd, texts->raw_to);
+}
+
 static int
 take_file(const struct sample *s, const struct text *t, struct bpf_texts *texts, struct act *act)
 {
 	if (s->act >= ACT_FILES)
 		return -EBADMSG;
+	put_names(s, t, texts);
 	act->file = s->act;
 	act->path = path_of(&t[SAMPLE_PATH], &t[SAMPLE_DIR], &t[SAMPLE_NAME], texts->path);
 	if (t[SAMPLE_NAME_TO].at != NULL)
@@ -204,17 +273,18 @@ take_file(const struct sample *s, const struct text *t, struct bpf_texts *texts,
 
 /* A name in the file system may be followed by anything behind its NUL. */
 static struct act_text
-socket_name(const struct text *name)
+socket_name(const struct text *dir, const struct text *name, char ret[ACT_PATH_MAX])
 {
-	struct act_text path = plain(name);
+	struct text path = *name;
 
-	if (path.len != 0 && path.at[0] != '\0')
-		path.len = strnlen(path.at, path.len);
-	return path;
+	if (path.len == 0 || path.at[0] == '\0')
+		return plain(&path);
+	path.len = strnlen(path.at, path.len);
+	return resolve(dir, &path, ret);
 }
 
 static int
-take_net(const struct sample *s, const struct text *t, struct act *act)
+take_net(const struct sample *s, const struct text *t, struct bpf_texts *texts, struct act *act)
 {
 	if (s->act >= ACT_NETS)
 		return -EBADMSG;
@@ -223,8 +293,10 @@ take_net(const struct sample *s, const struct text *t, struct act *act)
 	act->port = s->net.port;
 	act->local = s->net.local;
 	memcpy(act->address, s->net.address, sizeof(act->address));
-	if (act->family == AF_UNIX && t[SAMPLE_NAME].at != NULL)
-		act->path = socket_name(&t[SAMPLE_NAME]);
+	if (act->family == AF_UNIX && t[SAMPLE_PATH].at != NULL)
+		act->path = join(&t[SAMPLE_PATH], texts->path);
+	else if (act->family == AF_UNIX && t[SAMPLE_NAME].at != NULL)
+		act->path = socket_name(&t[SAMPLE_DIR], &t[SAMPLE_NAME], texts->path);
 	return 0;
 }
 
@@ -269,6 +341,8 @@ bpf_decode(const void *data, size_t len, struct bpf_texts *texts, struct act *re
 	int r;
 
 	texts->other = (struct act_text){0};
+	texts->raw[0] = texts->raw_to[0] = '\0';
+	texts->follows = texts->is_symlink = false;
 	if (len < sizeof(s))
 		return -EBADMSG;
 	memcpy(&s, data, sizeof(s));
@@ -286,7 +360,7 @@ bpf_decode(const void *data, size_t len, struct bpf_texts *texts, struct act *re
 	case SAMPLE_EXEC: take_exec(&s, t, texts, &act); break;
 	case SAMPLE_EXIT: take_exit(&s, &act); break;
 	case SAMPLE_FILE: r = take_file(&s, t, texts, &act); break;
-	case SAMPLE_NET: r = take_net(&s, t, &act); break;
+	case SAMPLE_NET: r = take_net(&s, t, texts, &act); break;
 	case SAMPLE_REFUSED:
 	case SAMPLE_DANGER: r = take_call(&s, t, &act); break;
 	case SAMPLE_COUNTS: r = take_counts(&s, t, texts, &act); break;

@@ -29,6 +29,24 @@ static const char *const program_names[SAMPLE_PROGRAMS] = {
 	[BPF_EXECUTED] = "executed", [BPF_EXITED] = "exited", [BPF_CALL_DONE] = "call_done",
 };
 
+/* The static libelf of Debian 13 wants these two of a library that its packages leave out.  They keep a tree of parts
+ * of files for a function that nobody here calls. */
+void eu_search_tree_init(void *tree);
+void eu_search_tree_fini(void *tree, void (*release)(void *));
+
+__attribute__((weak)) void
+eu_search_tree_init(void *tree)
+{
+	(void)tree;
+}
+
+__attribute__((weak)) void
+eu_search_tree_fini(void *tree, void (*release)(void *))
+{
+	(void)tree;
+	(void)release;
+}
+
 /* ---- the child ---- */
 
 static int

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -16,7 +17,9 @@ int
 bpf_ring_new(size_t size, struct bpf_ring *ret_ring, struct err *err)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	OWN(closep) int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, NULL, 0, 0, (uint32_t)size, NULL);
+	/* libbpf's function would first load a program, to find out how the kernel accounts for memory. */
+	union bpf_attr ring = { .map_type = BPF_MAP_TYPE_RINGBUF, .max_entries = (uint32_t)size };
+	OWN(closep) int fd = (int)syscall(SYS_bpf, BPF_MAP_CREATE, &ring, sizeof(ring));
 	struct bpf_map_info info = {0};
 	uint32_t info_size = sizeof(info);
 	void *consumer, *producer;

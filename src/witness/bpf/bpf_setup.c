@@ -81,7 +81,7 @@ static const struct {
 	TEXT(faccessat2, NONE, 2),
 	TEXT(readlinkat, NONE, 2),
 	TEXT(newfstatat, NONE, 2),
-	TEXT(mount, NONE, 2),
+	TEXT(mount, NONE, 1),
 	TEXT(umount2, NONE, 1),
 	TEXT(pivot_root, NONE, 1),
 	TEXT(swapon, NONE, 1),

@@ -183,8 +183,10 @@ end(struct slot *slot, const struct at *at)
 INLINE void
 put_head(struct slot *slot, u32 at, u32 what, u32 flags, u32 len)
 {
-	struct sample_text *head = (void *)&slot->texts[at & (SAMPLE_TEXTS_MAX - 1)];
+	struct sample_text *head;
 
+	asm volatile("" : "+r"(at));    /* as in put_bytes(): Linux 6.1 forgets a limit that it saw before a call */
+	head = (void *)&slot->texts[at & (SAMPLE_TEXTS_MAX - 1)];
 	head->what = what;
 	head->flags = flags;
 	head->len = len;

@@ -55,6 +55,7 @@ file_changed(struct call *call, const struct at *at)
 	if (slot == NULL)
 		return;
 	slot->sample.act = call->how.act;
+	put_call(slot, call);
 	if (call->how.way == SAMPLE_WAY_FD) {
 		file = file_of(call->task, argument(call, call->how.dir));
 		if (file != NULL)

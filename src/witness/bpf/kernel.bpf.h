@@ -168,6 +168,7 @@ struct linux_binprm {
 #define MNT_READONLY 0x40
 #define SB_RDONLY 1
 #define SIGNAL_GROUP_EXIT 4
+#define SIGSYS 31
 #define MAX_ERRNO 4095
 #define AT_FDCWD (-100)
 #define O_ACCMODE 3
@@ -185,8 +186,8 @@ struct sock_common {
 	unsigned short skc_family;
 	u16 skc_num;
 	u16 skc_dport;
-	u32 skc_daddr;
-	struct in6_addr skc_v6_daddr;
+	u32 skc_daddr, skc_rcv_saddr;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 } KERNEL;
 struct sock {
 	struct sock_common __sk_common;
@@ -203,6 +204,7 @@ struct unix_address {
 } KERNEL;
 struct unix_sock {
 	struct unix_address *addr;
+	struct path path;               /* of the file, if it has one */
 	struct sock *peer;
 } KERNEL;
 
@@ -223,9 +225,11 @@ struct unix_sock {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long di, si, dx, r10, r8, r9, orig_ax;
+	unsigned long di, si, dx, r10, r8, r9, ax, orig_ax;
 } KERNEL;
 #define SYSCALL_NR(regs) ((u32)(regs)->orig_ax)
+/* As it was before the call: a filter that ends a process has this restored, and no call returns it. */
+#define IS_ROLLED_BACK(regs) ((regs)->ax == (regs)->orig_ax)
 #define IS_32_BIT(task) (((task)->thread_info.status & 2) != 0)           /* TS_COMPAT */
 #define SYSCALL_ARGS(regs) \
 	{ (regs)->di, (regs)->si, (regs)->dx, (regs)->r10, (regs)->r8, (regs)->r9 }
@@ -236,6 +240,7 @@ struct pt_regs {
 	int syscallno;
 } KERNEL;
 #define SYSCALL_NR(regs) ((u32)(regs)->syscallno)
+#define IS_ROLLED_BACK(r) ((r)->regs[0] == (r)->orig_x0)
 #define IS_32_BIT(task) (((task)->thread_info.flags & 1 << 22) != 0)      /* TIF_32BIT */
 #define SYSCALL_ARGS(r) \
 	{ (r)->orig_x0, (r)->regs[1], (r)->regs[2], (r)->regs[3], (r)->regs[4], (r)->regs[5] }

@@ -44,7 +44,7 @@ put_unix(struct slot *slot, const void *from, s32 len, bool user)
 
 /* What the process passed. */
 INLINE void
-put_asked(struct slot *slot, const void *from, s32 len)
+put_asked(struct slot *slot, struct task_struct *task, const void *from, s32 len)
 {
 	struct address address = {0};
 
@@ -56,6 +56,15 @@ put_asked(struct slot *slot, const void *from, s32 len)
 		return;
 	slot->sample.net.family = address.family;
 	if (address.family == AF_UNIX) {
+		char first = address.port;
+
+		/* A name that is relative to the working folder. */
+		if (len > 2 && first != '/' && first != '\0') {
+			struct path path;
+
+			BPF_CORE_READ_INTO(&path, task, fs, pwd);
+			put_path(slot, SAMPLE_DIR, &path);
+		}
 		put_unix(slot, from, len, true);
 		return;
 	}
@@ -66,7 +75,41 @@ put_asked(struct slot *slot, const void *from, s32 len)
 		__builtin_memcpy(slot->sample.net.address, address.v6, 16);
 }
 
-/* The other end of a socket, as the kernel knows it. */
+/* A name without a file; or the file, by its true path. */
+INLINE void
+put_unix_name(struct slot *slot, struct unix_sock *unix_sock)
+{
+	struct unix_address *address = BPF_CORE_READ(unix_sock, addr);
+	struct path path;
+
+	BPF_CORE_READ_INTO(&path, unix_sock, path);
+	if (path.dentry != NULL)
+		put_path(slot, SAMPLE_PATH, &path);
+	else if (address != NULL)
+		put_unix(slot, (void *)address + bpf_core_field_offset(struct unix_address, name),
+		         BPF_CORE_READ(address, len), false);
+}
+
+/* This end of a socket, as the kernel knows it. */
+INLINE void
+put_own(struct slot *slot, struct sock *sk)
+{
+	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+
+	slot->sample.net.family = family;
+	if (family == AF_UNIX) {
+		put_unix_name(slot, (struct unix_sock *)sk);
+		return;
+	}
+	slot->sample.net.port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	if (family == AF_INET)
+		BPF_CORE_READ_INTO((u32 *)slot->sample.net.address, sk, __sk_common.skc_rcv_saddr);
+	else if (bpf_core_field_exists(struct sock_common, skc_v6_rcv_saddr))
+		BPF_CORE_READ_INTO((struct in6_addr *)slot->sample.net.address, sk,
+		                   __sk_common.skc_v6_rcv_saddr);
+}
+
+/* The other end. */
 INLINE void
 put_peer(struct slot *slot, struct sock *sk)
 {
@@ -74,12 +117,7 @@ put_peer(struct slot *slot, struct sock *sk)
 
 	slot->sample.net.family = family;
 	if (family == AF_UNIX) {
-		struct unix_sock *peer = (void *)BPF_CORE_READ((struct unix_sock *)sk, peer);
-		struct unix_address *address = BPF_CORE_READ(peer, addr);
-
-		if (address != NULL)
-			put_unix(slot, (void *)address + bpf_core_field_offset(struct unix_address, name),
-			         BPF_CORE_READ(address, len), false);
+		put_unix_name(slot, (void *)BPF_CORE_READ((struct unix_sock *)sk, peer));
 		return;
 	}
 	slot->sample.net.port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
@@ -107,7 +145,7 @@ put_asked_too(struct call *call, const struct at *at, u32 port)
 	if (slot == NULL)
 		return;
 	slot->sample.act = SAMPLE_CONNECT;
-	put_asked(slot, (void *)argument(call, 2), argument(call, 3));
+	put_asked(slot, call->task, (void *)argument(call, 2), argument(call, 3));
 	if (slot->sample.net.family != AF_UNIX && slot->sample.net.port == port)
 		slot->busy = 0;
 	else
@@ -132,8 +170,10 @@ socket_named(struct call *call, const struct at *at)
 	slot->sample.act = connects ? SAMPLE_CONNECT : SAMPLE_BIND;
 	if (connected)
 		put_peer(slot, sk);
+	else if (!connects && call->ret == 0)
+		put_own(slot, sk);
 	else
-		put_asked(slot, (void *)argument(call, 2), argument(call, 3));
+		put_asked(slot, call->task, (void *)argument(call, 2), argument(call, 3));
 	if (call->ret < 0 && !connected)
 		slot->sample.error = -call->ret;
 	put_local(slot, sk);
@@ -157,7 +197,8 @@ socket_sent(struct call *call, const struct at *at)
 
 	if (call->how.way == SAMPLE_WAY_SENDMSG)
 		bpf_probe_read_user(&to, sizeof(to), (void *)argument(call, 2));
-	if (to.name == 0 || to.len == 0 || call->ret < 0)
+	/* In progress: it connects by sending (TCP Fast Open). */
+	if (to.name == 0 || to.len == 0 || (call->ret < 0 && call->ret != -EINPROGRESS))
 		return;
 	sk = socket_of(call->task, argument(call, 1));
 	if (sk == NULL || !is_watched(BPF_CORE_READ(sk, __sk_common.skc_family)))
@@ -166,7 +207,7 @@ socket_sent(struct call *call, const struct at *at)
 	if (slot == NULL)
 		return;
 	slot->sample.act = SAMPLE_CONNECT;
-	put_asked(slot, (void *)to.name, to.len);
+	put_asked(slot, call->task, (void *)to.name, to.len);
 	put_local(slot, sk);
 	end(slot, at);
 }
@@ -188,7 +229,10 @@ socket_opened(struct call *call, const struct at *at)
 	if (slot == NULL)
 		return;
 	slot->sample.act = accepts ? SAMPLE_ACCEPT : SAMPLE_LISTEN;
-	put_peer(slot, sk);
+	if (accepts)
+		put_peer(slot, sk);
+	else
+		put_own(slot, sk);
 	put_local(slot, sk);
 	end(slot, at);
 }

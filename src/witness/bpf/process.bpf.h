@@ -107,6 +107,29 @@ put_end(struct slot *slot, struct task_struct *task)
 	slot->sample.exit.peak = (u64)signal->maxrss << setup.page_shift;
 }
 
+/* The filter has ended the thread because of a call, which does not return.  Others may also send this signal. */
+INLINE void
+put_killed(struct task_struct *task, const struct at *at)
+{
+	struct call call = { .task = task, .ret = -EPERM, .regs = (void *)bpf_task_pt_regs(task) };
+	struct slot *slot;
+
+	if ((task->exit_code & 127) != SIGSYS || !IS_ROLLED_BACK(call.regs))
+		return;
+	call.nr = SYSCALL_NR(call.regs);
+	if (call.nr >= SAMPLE_CALLS || IS_32_BIT(task)) {
+		count_lost(at->info, SAMPLE_REFUSED);
+		return;
+	}
+	slot = begin(task, at, SAMPLE_REFUSED);
+	if (slot == NULL)
+		return;
+	slot->sample.error = EPERM;
+	slot->sample.by = SAMPLE_BY_FILTER;
+	put_call(slot, &call);
+	end(slot, at);
+}
+
 SEC("tp_btf/sched_process_exit")
 int
 exited(u64 *ctx)
@@ -119,6 +142,7 @@ exited(u64 *ctx)
 	(void)ctx;
 	if (!find_cell(task, &at))
 		return 0;
+	put_killed(task, &at);
 	c = bpf_task_storage_get(&counts, task, NULL, 0);
 	if (c != NULL)
 		flush_counts(task, c, bpf_ktime_get_ns());

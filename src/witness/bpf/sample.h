@@ -37,9 +37,9 @@ struct sample {
 	__u64 time;                     /* CLOCK_MONOTONIC, ns */
 	__u32 pid, parent;              /* in the cell */
 	__u32 host_pid;                 /* as the witness sees it */
-	__u32 nr;                       /* REFUSED, DANGER: the call; EXEC: arguments; COUNTS: pairs */
+	__u32 nr;                       /* REFUSED, DANGER, FILE: the call; EXEC: arguments; COUNTS: pairs */
 	union {
-		__u64 args[6];          /* REFUSED, DANGER */
+		__u64 args[6];          /* REFUSED, DANGER; FILE, unless it was opened */
 		struct {
 			__s32 status;
 			__u32 unused;

@@ -24,6 +24,7 @@
 #include "base/own.h"
 #include "confine/filter.h"
 #include "confine/privileges.h"
+#include "ipc/ipc.h"
 
 #define ANSWERER_LISTENER_FD 3
 #define ANSWERER_PAIR_FD 4
@@ -107,7 +108,7 @@ is_own(const struct notify *n, const struct notify_call *call, const struct noti
 	return stat(path, &st) == 0 && st.st_dev == n->init_dev && st.st_ino == n->init_ino;
 }
 
-enum outcome { NOTHING, REPORT, PEND_EXEC, PEND_CONNECT, END, UNREAD };
+enum outcome { NOTHING, REPORT, PEND_EXEC, PEND_CONNECT, END };
 
 static enum outcome
 look(struct notify *n, const struct notify_call *call, struct notify_proc *p)
@@ -120,8 +121,7 @@ look(struct notify *n, const struct notify_call *call, struct notify_proc *p)
 	}
 	if (!notify_look(n, call, p))
 		return NOTHING;
-	if (n->unread)
-		return UNREAD;
+	n->seen.act.unknown = n->doubtful;
 	if (n->seen.act.kind == ACT_EXEC)
 		return PEND_EXEC;
 	if (n->seen.act.kind == ACT_NET && n->seen.act.net == ACT_CONNECT)
@@ -138,10 +138,6 @@ report(struct notify *n, const struct notify_call *call, struct notify_proc *p, 
 			notify_take(n, &n->seen.act);
 		else
 			notify_pend(n, p, outcome == PEND_EXEC ? -1 : (int)call->data.args[0], call->tid);
-		return;
-	}
-	if (outcome == UNREAD) {
-		lose(n, n->seen.act.kind);
 		return;
 	}
 	if (outcome == END && p->died.fd >= 0) {
@@ -180,13 +176,30 @@ take_call(struct notify *n, const struct notify_call *call)
 	answer(n, call->id);
 	notify_report_settled(n);
 	report(n, call, p, outcome);
-	/* It is recorded under the name that was asked for. */
-	if (n->doubtful && (outcome == REPORT || outcome == PEND_EXEC))
-		lose(n, n->seen.act.kind);
 	if (p == &spare && r == 0 && outcome != END && outcome != NOTHING)
 		lose(n, ACT_EXIT);
 	if (r < 0)
 		lose(n, ACT_KINDS);
+}
+
+static void
+go_on(void *arg)
+{
+	struct notify *n = arg;
+
+	(void)loop_watch(n->loop, &n->calls, EPOLLIN, NULL);
+}
+
+/* The next call waits if the witness has worked too much. */
+static void
+take_rest(struct notify *n)
+{
+	uint64_t ms = notify_budget_spend(&n->budget);
+
+	if (ms == 0)
+		return;
+	loop_unwatch(n->loop, &n->calls);
+	loop_set_timer(n->loop, &n->pause, ms);
 }
 
 static void
@@ -202,6 +215,7 @@ calls_ready(void *arg, uint32_t events)
 		return;
 	if (got == sizeof(call)) {
 		take_call(n, &call);
+		take_rest(n);
 		return;
 	}
 	loop_unwatch(n->loop, &n->calls);
@@ -231,61 +245,50 @@ notify_able(struct err *err)
 }
 
 /* The answerer outlives the reader: if that dies, the cell goes on until the supervisor decides. */
-_Noreturn static void
-become_answerer(int listener, int pair, uint32_t filter)
-{
-	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE };
-	struct err err = {0};
-	int high_listener = fcntl(listener, F_DUPFD, 16), high_pair = fcntl(pair, F_DUPFD, 16);
-
-	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
-		signal(ignored[i], SIG_IGN);
-	if (high_listener < 0 || high_pair < 0 || dup2(high_listener, ANSWERER_LISTENER_FD) < 0 ||
-	    dup2(high_pair, ANSWERER_PAIR_FD) < 0 || syscall(SYS_close_range, ANSWERER_PAIR_FD + 1u, ~0u, 0u) < 0 ||
-	    prctl(PR_SET_NAME, "cloister-answer") < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || privileges_drop(&err) < 0 || filter_load(FILTER_ANSWER, &err) < 0)
-		_exit(1);
-	notify_answer(ANSWERER_LISTENER_FD, ANSWERER_PAIR_FD, filter);
-}
-
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, uint64_t)
 #endif
 #define SYNC_WAKE_UP UINT64_C(1)        /* of Linux 6.6: caller and answerer take turns on one processor */
 
+/* The first message on the pair: enum filter_profile, as its type; the calls that a policy takes away (call_set_put); fd:
+ * the listener. */
 static int
-start_answerer(struct notify *n, uint32_t filter, struct err *err)
+take_listener(uint32_t *ret_filter, struct filter_own *ret_own)
 {
-	int ends[2];
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	struct call_set calls;
+	int listener;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return err_errno(err, "cannot make a channel to the process that answers notifications");
-	(void)ioctl(n->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP);
-	n->answerer = fork();
-	if (n->answerer == 0)
-		become_answerer(n->listener, ends[1], filter);
-	close(ends[1]);
-	n->pair = ends[0];
-	return n->answerer < 0 ? err_errno(err, "cannot start the process that answers notifications") : 0;
+	if (ipc_receive(ANSWERER_PAIR_FD, &message, NULL) < 0 || message.n_fds != 1 || call_set_get(&message.body, &calls) < 0)
+		return -1;
+	filter_own_make(&calls, CALL_ARCH_HERE, FILTER_OWN_TOLD, NULL, ret_own);
+	*ret_filter = message.type;
+	/* Another one is closed with all the rest. */
+	listener = ipc_take_fd(&message, 0);
+	(void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP);
+	return dup2(listener, ANSWERER_LISTENER_FD) < 0 ? -1 : 0;
 }
 
-/* A cell's first process has as many numbers as there are namespaces between it and this process: the last one is 1. */
-static int
-find_first(struct notify *n, struct err *err)
+/* Until the agent's filter is loaded, it has everything but the listener. */
+_Noreturn static void
+become_answerer(int pair)
 {
-	struct notify_ids ids;
-	struct stat st;
-	char path[48];
+	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE };
+	static struct filter_own own;
+	struct err err = {0};
+	uint32_t filter;
 
-	while (notify_read_ids(n, n->first, &ids) == 0)
-		n->level++;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)n->first);
-	if (n->level == 0 || stat(path, &st) < 0)
-		return err_set(err, ESRCH, "cannot look at the cell's first process");
-	n->level--;
-	n->init_dev = st.st_dev;
-	n->init_ino = st.st_ino;
-	return 0;
+	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	if (dup2(pair, ANSWERER_PAIR_FD) < 0 || syscall(SYS_close_range, ANSWERER_PAIR_FD + 1u, ~0u, 0u) < 0 ||
+	    close(ANSWERER_LISTENER_FD) < 0 || prctl(PR_SET_NAME, "cloister-answer") < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || privileges_drop(&err) < 0)
+		_exit(1);
+	if (take_listener(&filter, &own) < 0)
+		_exit(0);
+	if (syscall(SYS_close_range, ANSWERER_PAIR_FD + 1u, ~0u, 0u) < 0 || filter_load(FILTER_ANSWER, &err) < 0)
+		_exit(1);
+	notify_answer(ANSWERER_LISTENER_FD, ANSWERER_PAIR_FD, filter, &own);
 }
 
 /* Before Linux 6.12 this has no effect. */
@@ -318,6 +321,77 @@ raise_limit(void)
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* What needs no cell: made while the cell is, before this process has memory that a fork would copy. */
+static struct {
+	bool done;
+	int pair;
+	pid_t answerer;
+	struct err err;
+} ahead;
+
+static void
+notify_prepare(void)
+{
+	int ends[2];
+
+	if (ahead.done)
+		return;
+	ahead.done = true;
+	ahead.pair = -1;
+	ahead.answerer = -1;
+	raise_limit();
+	/* A call waits for both: if processors are busy, they go first.  The answerer inherits it. */
+	ask_for_short_slices();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+		(void)err_errno(&ahead.err, "cannot make a channel to the process that answers notifications");
+		return;
+	}
+	ahead.answerer = fork();
+	if (ahead.answerer == 0)
+		become_answerer(ends[1]);
+	if (ahead.answerer < 0)
+		(void)err_errno(&ahead.err, "cannot start the process that answers notifications");
+	close(ends[1]);
+	ahead.pair = ends[0];
+}
+
+/* A cell's first process has as many numbers as there are namespaces between it and this process: the last one is 1. */
+static int
+find_first(struct notify *n, struct err *err)
+{
+	const unsigned levels = notify_read_levels(n->first);
+
+	if (levels == 0)
+		return err_set(err, ESRCH, "cannot look at the cell's first process");
+	n->level = levels - 1;
+	return 0;
+}
+
+static int
+notify_hear(void *state, int listener, uint32_t filter, struct err *err)
+{
+	struct notify *n = state;
+	OWN(buf_free) struct buf message = {0};
+	struct stat st;
+	char path[48];
+
+	if (n->listener >= 0 || filter > FILTER_LAST_AGENT) {
+		close(listener);
+		return err_set(err, EINVAL, "the agent's filter is not one that notifies");
+	}
+	n->listener = listener;
+	n->changes_root = filter == FILTER_NESTED || filter == FILTER_NESTED_APART;
+	/* By now it runs its own program. */
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)n->first);
+	if (stat(path, &st) < 0)
+		return err_errno(err, "cannot look at the cell's first process");
+	n->init_dev = st.st_dev;
+	n->init_ino = st.st_ino;
+	ipc_begin(&message, filter);
+	call_set_put(&message, &n->taken);
+	return ipc_send(n->pair, &message, &listener, 1, err);
+}
+
 static void
 notify_close(void *state)
 {
@@ -328,7 +402,8 @@ notify_close(void *state)
 	if (n->loop != NULL) {
 		loop_unwatch(n->loop, &n->calls);
 		loop_cancel_timer(n->loop, &n->confirm);
-		for (size_t i = 0; i < NOTIFY_PROCS_MAX; i++)
+		loop_cancel_timer(n->loop, &n->pause);
+		for (size_t i = 0; i < n->n_procs; i++)
 			if (n->procs[i].host != 0)
 				notify_drop_proc(n, &n->procs[i]);
 	}
@@ -347,26 +422,25 @@ notify_open(const struct witness_cell *cell, void **ret_state, struct err *err)
 	struct notify *n;
 	int r;
 
-	if (cell->listener < 0 || cell->filter > FILTER_LAST_AGENT)
-		return err_set(err, ENOTSUP, "the cell's filter does not notify");
+	notify_prepare();
 	n = calloc(1, sizeof(*n));
 	if (n == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	n->first = cell->first;
-	n->root = -1;
-	n->changes_root = cell->filter == FILTER_NESTED || cell->filter == FILTER_NESTED_APART;
+	n->uid = geteuid();
+	n->taken = cell->calls;
+	n->root = n->listener = -1;
+	n->pair = ahead.pair;
+	n->answerer = ahead.answerer;
+	if (ahead.answerer < 0)
+		*err = ahead.err;
+	ahead.done = false;
 	n->pending = calloc(NOTIFY_PENDING_MAX, sizeof(*n->pending));
-	n->listener = fcntl(cell->listener, F_DUPFD_CLOEXEC, 3);
-	for (size_t i = NOTIFY_PROCS_MAX; i-- > 0; n->free = &n->procs[i])
-		n->procs[i].next = n->free;
-	raise_limit();
-	/* A call waits for both: if processors are busy, they go first.  The answerer inherits it. */
-	ask_for_short_slices();
-	r = n->pending == NULL || n->listener < 0 ? err_set(err, ENOMEM, "out of memory or descriptors") : 0;
+	r = n->answerer < 0 ? -EAGAIN : n->pending == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 	if (r == 0)
 		r = find_first(n, err);
-	if (r == 0)
-		r = start_answerer(n, cell->filter, err);
+	if (r == 0 && cell->listener >= 0)
+		r = notify_hear(n, fcntl(cell->listener, F_DUPFD_CLOEXEC, 3), cell->filter, err);
 	if (r < 0) {
 		notify_close(n);
 		return r;
@@ -382,6 +456,8 @@ notify_watch(void *state, struct loop *loop, const struct witness_taker *taker, 
 
 	n->loop = loop;
 	n->own = *taker;
+	n->pause = (struct loop_timer){ .due = go_on, .arg = n };
+	notify_budget_begin(&n->budget);
 	n->confirm = (struct loop_timer){ .due = notify_confirm_due, .arg = n };
 	n->calls = (struct loop_source){ .fd = n->pair, .ready = calls_ready, .arg = n };
 	return loop_watch(loop, &n->calls, EPOLLIN, err);
@@ -393,7 +469,7 @@ notify_finish(void *state)
 {
 	struct notify *n = state;
 
-	for (size_t i = 0; i < NOTIFY_PROCS_MAX; i++)
+	for (size_t i = 0; i < n->n_procs; i++)
 		if (n->procs[i].host != 0)
 			n->procs[i].died.ready(n->procs[i].died.arg, EPOLLIN);
 }
@@ -404,13 +480,14 @@ static const char *const unseen[] = {
 	"processes: they are not counted either",
 	"whether a call succeeded, unless it starts a program or connects",
 	"connections that are accepted, and messages without a connection",
-	"calls that file permissions, Landlock, `syscalls` of the policy, or a filter of the agent's own refuse",
-	"calls of another architecture, which end their process",
-	"connections that are made by sending (TCP Fast Open)",
+	"calls that file permissions, Landlock or a filter of the agent's own refuse; and of `syscalls` of the policy those "
+	"that every program makes, such as read and execve",
+	"which call of another architecture it was that ended a process; or that there was one, if the process did "
+	"nothing else that is recorded",
 	NULL
 };
 
 const struct witness_source witness_notify = {
 	.name = "notify", .unseen = unseen, .able = notify_able, .open = notify_open, .watch = notify_watch,
-	.finish = notify_finish, .close = notify_close,
+	.prepare = notify_prepare, .hear = notify_hear, .finish = notify_finish, .close = notify_close,
 };

@@ -27,6 +27,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "confine/filter_own.h"
 #include "loop/loop.h"
 #include "witness/act.h"
 #include "witness/source.h"
@@ -43,14 +44,16 @@ struct notify_looked {                  /* reader -> answerer */
 	uint64_t id;
 };
 
-/* notify_answer.c: serves LISTENER and PAIR until the filter has no process any more. */
-_Noreturn void notify_answer(int listener, int pair, uint32_t filter);
+/* notify_answer.c: serves LISTENER and PAIR until the filter has no process any more.  What OWN refuses is refused, too. */
+_Noreturn void notify_answer(int listener, int pair, uint32_t filter, const struct filter_own *own);
 
 /* ---- the reader ---- */
 
 #define NOTIFY_PROCS_MAX 1024           /* processes whose end is awaited */
 #define NOTIFY_PENDING_MAX 64           /* executions and connections that are to be confirmed */
 #define NOTIFY_ARGS_MAX 131072          /* arguments that are counted */
+#define NOTIFY_CPU_SHARE 2              /* of the time of a processor, over time: one of so many parts */
+#define NOTIFY_CPU_BURST_NS INT64_C(2000000000) /* after a quiet time */
 
 /* A process that has made a reported call. */
 struct notify_proc {
@@ -83,6 +86,8 @@ struct notify_seen {                    /* one call, as the reader saw it */
 	/* EXEC: the program's file, and what ran before. */
 	uint64_t dev, ino, before_dev, before_ino, before_random;
 	bool is_script;
+	uint64_t socket;                /* CONNECT: its inode; 0: unknown */
+	bool had_peer;                  /* CONNECT: before */
 };
 
 struct notify_pending {                 /* is to be confirmed */
@@ -94,6 +99,12 @@ struct notify_pending {                 /* is to be confirmed */
 	bool settled;                   /* is reported once the next call is answered */
 };
 
+/* The processor time that the reader may use. */
+struct notify_budget {
+	int64_t left_ns;                /* as of AT_NS */
+	uint64_t at_ns, used_ns;
+};
+
 struct notify {
 	int listener, pair;
 	pid_t answerer;
@@ -103,20 +114,28 @@ struct notify {
 	struct loop *loop;
 	struct witness_taker own;
 	struct loop_source calls;
-	struct loop_timer confirm;
+	struct loop_timer confirm, pause;
+	struct notify_budget budget;
 	struct notify_proc procs[NOTIFY_PROCS_MAX], *hash[NOTIFY_PROCS_MAX], *free;
+	size_t n_procs;                 /* of PROCS; those behind were never in use, and take no memory */
 	struct notify_pending *pending; /* NOTIFY_PENDING_MAX */
 	size_t n_pending;
 	struct notify_seen seen;        /* the call that is looked at */
 	bool has_settled;
-	bool unread;                    /* the kernel forbids to look at the caller */
 	bool doubtful;                  /* a path of the call may lead elsewhere */
 	int root;                       /* of all processes, once it is open; else -1 */
 	bool changes_root;              /* the filter lets them have others */
+	struct call_set taken;          /* calls that the agent's policy takes away */
+	uid_t uid;                      /* the witness's: as an ordinary user, the agent's too */
 };
 
 void notify_take(struct notify *n, struct act *act);
 uint64_t notify_now_ns(void);
+
+/* notify_budget.c */
+void notify_budget_begin(struct notify_budget *b);
+/* How many milliseconds calls are to wait. */
+uint64_t notify_budget_spend(struct notify_budget *b);
 
 /* notify_memory.c: reads of another process's memory.  They return the bytes, or a negative errno. */
 ssize_t notify_read(pid_t tid, uint64_t at, void *to, size_t len);
@@ -125,10 +144,17 @@ int notify_read_text(pid_t tid, uint64_t at, struct notify_text *ret);
 /* The arguments at AT, each with its NUL, as far as they fit; *RET_N is their number. */
 int notify_read_argv(pid_t tid, uint64_t at, char to[ACT_ARGV_MAX], size_t *ret_len, uint32_t *ret_n, bool *ret_cut);
 
-/* notify_path.c: where paths lead, as the cell names them. */
-enum notify_follow { NOTIFY_FOLLOW, NOTIFY_NO_FOLLOW, NOTIFY_PARENT /* only the folder is looked up */ };
+/* notify_fd.c: descriptors and links of a thread.  A path that is too long is cut to that of a folder above it. */
 int notify_link(pid_t tid, const char *what, struct notify_text *ret);
 int notify_fd_path(pid_t tid, int fd, struct notify_text *ret);
+/* A descriptor of one's own for its file (O_PATH, if that is possible), or a copy of it.  The caller owns it. */
+int notify_fd_open(pid_t tid, int fd);
+int notify_fd_take(pid_t tid, int fd);
+/* The path of a descriptor of one's own. */
+int notify_name(int fd, struct notify_text *ret);
+
+/* notify_path.c: where paths lead, as the cell names them. */
+enum notify_follow { NOTIFY_FOLLOW, NOTIFY_NO_FOLLOW, NOTIFY_PARENT /* only the folder is looked up */ };
 /* What PATH, relative to DIR, is to the process.  RET->fd is the caller's; -1 with NOTIFY_PARENT. */
 void notify_resolve(struct notify *n, pid_t tid, int dir, const struct notify_text *path, enum notify_follow follow,
                     struct notify_file *ret);
@@ -142,7 +168,12 @@ struct notify_ids {
 	uint32_t pid;
 };
 int notify_read_ids(const struct notify *n, pid_t tid, struct notify_ids *ret);
+/* A number of /proc/PID/stat, counted as in proc_pid_stat(5); 0: unknown. */
+uint64_t notify_read_stat(pid_t host, unsigned field);
+/* How many numbers it has, one for each pid namespace that it is in; 0: it has gone. */
+unsigned notify_read_levels(pid_t tid);
 /* The text of /proc/PID/status, for fuzzing, too. */
+unsigned notify_parse_levels(const char *text);
 int notify_parse_status(const char *text, unsigned level, struct notify_ids *ret);
 /* The process of the thread TID.  SPARE is filled instead if it is not in the table, and there is no room for
  * another one or it ENDS. */
@@ -153,6 +184,8 @@ void notify_drop_proc(struct notify *n, struct notify_proc *p);
 bool notify_look(struct notify *n, const struct notify_call *call, struct notify_proc *p);
 
 /* notify_confirm.c: executions and connections, after the fact. */
+/* Whether a program is in memory or in a place that the agent can write: TARGET is its file, or -1. */
+void notify_set_place(struct act *act, int target, const struct notify_text *path);
 void notify_exec_before(struct notify_proc *p, struct notify_seen *seen, int target);
 /* Keeps n->seen until it is confirmed.  FD and TID: see notify_pending. */
 void notify_pend(struct notify *n, struct notify_proc *p, int fd, pid_t tid);

@@ -20,17 +20,21 @@
 struct answerer {
 	int listener, pair;
 	uint32_t filter;
+	const struct filter_own *own;
 	bool has_reader;
 	/* A ring: the reader looks at one after the other. */
 	struct seccomp_notif_resp waiting[WAITING_MAX];
 	size_t first, n;
 };
 
+/* Of two filters that refuse, the newer one's error counts. */
 static int
-error_of(uint32_t filter, const struct seccomp_data *data)
+error_of(const struct answerer *a, const struct seccomp_data *data)
 {
-	uint32_t verdict = filter_answer(filter, data);
+	uint32_t verdict = filter_own_answer(a->own, data);
 
+	if (verdict == SECCOMP_RET_ALLOW)
+		verdict = filter_answer(a->filter, data);
 	if (verdict == SECCOMP_RET_ALLOW)
 		return 0;
 	return (verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO ? (int)(verdict & SECCOMP_RET_DATA) : EPERM;
@@ -65,7 +69,7 @@ take_call(struct answerer *a)
 	/* ENOENT: the caller was killed or interrupted meanwhile. */
 	if (ioctl(a->listener, SECCOMP_IOCTL_NOTIF_RECV, &notif) < 0)
 		return;
-	*resp = (struct seccomp_notif_resp){ .id = notif.id, .error = -error_of(a->filter, &notif.data) };
+	*resp = (struct seccomp_notif_resp){ .id = notif.id, .error = -error_of(a, &notif.data) };
 	if (resp->error == 0)
 		resp->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	a->n++;
@@ -87,11 +91,11 @@ take_looked(struct answerer *a)
 }
 
 _Noreturn void
-notify_answer(int listener, int pair, uint32_t filter)
+notify_answer(int listener, int pair, uint32_t filter, const struct filter_own *own)
 {
 	static struct answerer a;
 
-	a = (struct answerer){ .listener = listener, .pair = pair, .filter = filter, .has_reader = true };
+	a = (struct answerer){ .listener = listener, .pair = pair, .filter = filter, .own = own, .has_reader = true };
 	for (;;) {
 		struct pollfd fds[] = {
 			{ .fd = a.n < WAITING_MAX ? listener : -1, .events = POLLIN },

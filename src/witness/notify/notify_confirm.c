@@ -9,7 +9,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,7 +19,7 @@
 
 #define FIRST_MS 1
 #define TRIES_MAX 8                     /* each waits twice as long as the one before */
-#define AUXV_MAX 64                     /* entries */
+#define STACK_FIELD 28                  /* startstack, in proc_pid_stat(5) */
 
 /* ---- executions ---- */
 
@@ -38,22 +37,12 @@ exe_of(pid_t host, uint64_t *ret_dev, uint64_t *ret_ino)
 	return true;
 }
 
-/* Where the kernel has put the random bytes that it gives to each program; 0: unknown. */
+/* Where the kernel has put the stack of the program, at random; 0: unknown.  Even of a process that is not dumpable,
+ * who may look at it may read this. */
 static uint64_t
 random_of(pid_t host)
 {
-	OWN(closep) int fd = -1;
-	uint64_t auxv[AUXV_MAX][2];
-	char path[48];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/auxv", (int)host);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, auxv, sizeof(auxv));
-	for (ssize_t i = 0; i < n / (ssize_t)sizeof(auxv[0]); i++)
-		if (auxv[i][0] == AT_RANDOM)
-			return auxv[i][1];
-	return 0;
+	return notify_read_stat(host, STACK_FIELD);
 }
 
 void
@@ -100,6 +89,24 @@ set_text(struct act_text *to, const struct notify_text *from)
 	*to = (struct act_text){ from->at, from->len, from->cut };
 }
 
+/* From what runs now: another file may be behind the name. */
+static void
+take_place(struct notify_proc *p, struct notify_seen *seen)
+{
+	OWN(closep) int fd = -1;
+	char path[48];
+	bool memory = seen->act.from_memory, writable = seen->act.from_writable;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)p->host);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	notify_set_place(&seen->act, fd, &seen->path);
+	/* A script's interpreter is from elsewhere. */
+	if (seen->is_script) {
+		seen->act.from_memory = seen->act.from_memory || memory;
+		seen->act.from_writable = !seen->act.from_memory && (seen->act.from_writable || writable);
+	}
+}
+
 /* The file that runs is the path; what was asked for is the script, if it is one. */
 static bool
 confirm_exec(struct notify_proc *p, struct notify_seen *seen)
@@ -110,70 +117,117 @@ confirm_exec(struct notify_proc *p, struct notify_seen *seen)
 		return false;
 	seen->act.asked = false;
 	seen->act.error = 0;
-	if (dev == seen->dev && ino == seen->ino)
+	if (dev == seen->dev && ino == seen->ino && !seen->act.unknown)
 		return true;
 	seen->to = seen->path;
-	if (notify_link(p->host, "exe", &seen->path) < 0) {
+	if (notify_link(p->host, "exe", &seen->path) < 0 || seen->path.cut) {
 		seen->path = seen->to;
 		seen->act.asked = true;
+	} else {
+		seen->act.unknown = false;
 	}
 	set_text(&seen->act.path, &seen->path);
 	if (seen->is_script)
 		set_text(&seen->act.script, &seen->to);
+	take_place(p, seen);
 	return true;
 }
 
 /* ---- connections ---- */
 
-static void
-take_peer(struct notify_seen *seen, const struct sockaddr_storage *peer, socklen_t len)
+/* What a socket has as its peer. */
+struct peer {
+	int family;
+	unsigned char address[16];
+	uint16_t port;
+};
+
+static struct peer
+peer_of(const struct sockaddr_storage *from)
 {
-	struct act *act = &seen->act;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
+	struct peer peer = { .family = from->ss_family };
 
-	if (peer->ss_family == AF_UNIX && act->family == AF_UNIX) {
-		act->asked = len <= offsetof(struct sockaddr_un, sun_path);
-		return;
+	if (peer.family == AF_INET) {
+		memcpy(peer.address, &in->sin_addr, sizeof(in->sin_addr));
+		peer.port = ntohs(in->sin_port);
+	} else if (peer.family == AF_INET6) {
+		memcpy(peer.address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+		peer.port = ntohs(in6->sin6_port);
 	}
-	if (peer->ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)peer;
+	return peer;
+}
 
-		memcpy(act->address, &in->sin_addr, sizeof(in->sin_addr));
-		act->port = ntohs(in->sin_port);
-	} else if (peer->ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)peer;
-
-		memcpy(act->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
-		act->port = ntohs(in6->sin6_port);
-	} else {
-		return;
-	}
-	act->family = peer->ss_family;
-	act->asked = false;
+static bool
+is_asked_for(const struct act *act, const struct peer *peer)
+{
+	return act->family == peer->family && act->port == peer->port &&
+	       memcmp(act->address, peer->address, sizeof(peer->address)) == 0;
 }
 
 static uint16_t
 port_of(const struct sockaddr_storage *at)
 {
-	return at->ss_family == AF_INET ? ntohs(((const struct sockaddr_in *)at)->sin_port) :
-	       at->ss_family == AF_INET6 ? ntohs(((const struct sockaddr_in6 *)at)->sin6_port) : 0;
+	return peer_of(at).port;
+}
+
+/* The socket has a peer that was not asked for: both are reported, since another thread may have changed what was. */
+static void
+split(struct notify *n, struct notify_seen *seen, const struct peer *peer)
+{
+	struct act asked = seen->act;
+
+	asked.local = 0;
+	if (asked.family != 0)
+		notify_take(n, &asked);
+	seen->act.family = peer->family;
+	seen->act.port = peer->port;
+	memcpy(seen->act.address, peer->address, sizeof(peer->address));
+	seen->act.path = (struct act_text){ .at = NULL };
+	seen->act.error = 0;
+	seen->act.unknown = false;
+}
+
+/* A peer that the socket had before, or that of another socket with the same number, shows nothing. */
+static bool
+take_peer(struct notify *n, struct notify_seen *seen, const struct sockaddr_storage *from, socklen_t len)
+{
+	const struct peer peer = peer_of(from);
+
+	if (peer.family == AF_UNIX)
+		return seen->act.family == AF_UNIX && !seen->had_peer && len > offsetof(struct sockaddr_un, sun_path);
+	if (peer.family != AF_INET && peer.family != AF_INET6)
+		return false;
+	if (!is_asked_for(&seen->act, &peer)) {
+		if (seen->had_peer)
+			return false;
+		split(n, seen, &peer);
+	}
+	return true;
 }
 
 /* The process's own socket is held only while it is asked. */
 static bool
-confirm_connect(const struct notify_proc *p, struct notify_pending *pending)
+confirm_connect(struct notify *n, const struct notify_proc *p, struct notify_pending *pending)
 {
-	OWN(closep) int fd = (int)syscall(SYS_pidfd_getfd, p->died.fd, pending->fd, 0);
+	struct notify_seen *seen = &pending->seen;
+	OWN(closep) int fd = notify_fd_take(pending->tid, pending->fd);
 	struct sockaddr_storage own = {0}, peer = {0};
 	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
+	struct stat st;
 
+	/* The thread may have ended. */
 	if (fd < 0)
+		fd = notify_fd_take(p->host, pending->fd);
+	if (fd < 0 || seen->socket == 0 || fstat(fd, &st) < 0 || st.st_ino != seen->socket)
 		return false;
 	if (getsockname(fd, (struct sockaddr *)&own, &own_len) == 0)
-		pending->seen.act.local = port_of(&own);
+		seen->act.local = port_of(&own);
 	if (getpeername(fd, (struct sockaddr *)&peer, &peer_len) < 0)
 		return false;
-	take_peer(&pending->seen, &peer, peer_len);
-	return !pending->seen.act.asked;
+	seen->act.asked = seen->act.asked && !take_peer(n, seen, &peer, peer_len);
+	return !seen->act.asked;
 }
 
 /* ---- what waits ---- */
@@ -189,18 +243,23 @@ move_texts(struct notify_seen *to, const struct notify_seen *from)
 			texts[i]->at = (const char *)to + (texts[i]->at - (const char *)from);
 }
 
+/* Of a connection to nowhere nothing has become. */
 static void
 report(struct notify *n, struct notify_pending *pending)
 {
+	struct act *act = &pending->seen.act;
+
 	pending->proc = NULL;
 	n->n_pending--;
-	notify_take(n, &pending->seen.act);
+	if (act->kind != ACT_NET || act->family != 0 || act->unknown || act->error != 0)
+		notify_take(n, act);
 }
 
 static bool
-confirm(struct notify_pending *pending)
+confirm(struct notify *n, struct notify_pending *pending)
 {
-	return pending->fd < 0 ? confirm_exec(pending->proc, &pending->seen) : confirm_connect(pending->proc, pending);
+	return pending->fd < 0 ? confirm_exec(pending->proc, &pending->seen) :
+	       confirm_connect(n, pending->proc, pending);
 }
 
 void
@@ -212,7 +271,7 @@ notify_pend(struct notify *n, struct notify_proc *p, int fd, pid_t tid)
 		if (pending->seen.act.time_ns < oldest->seen.act.time_ns)
 			oldest = pending;
 	if (n->n_pending == NOTIFY_PENDING_MAX) {
-		(void)confirm(oldest);
+		(void)confirm(n, oldest);
 		report(n, oldest);
 		pending = oldest;
 	}
@@ -228,6 +287,13 @@ notify_pend(struct notify *n, struct notify_proc *p, int fd, pid_t tid)
 		loop_set_timer(n->loop, &n->confirm, FIRST_MS);
 }
 
+/* Without random addresses (ADDR_NO_RANDOMIZE), a program that is started again looks like one that was not. */
+static bool
+differs(const struct notify_seen *seen)
+{
+	return seen->dev != 0 && !seen->is_script && (seen->dev != seen->before_dev || seen->ino != seen->before_ino);
+}
+
 /* A thread that makes another call has not executed a program, if that is not the one of before. */
 void
 notify_settle(struct notify *n, struct notify_proc *p, pid_t tid)
@@ -238,9 +304,9 @@ notify_settle(struct notify *n, struct notify_proc *p, pid_t tid)
 
 		if (pending->proc != p || pending->settled)
 			continue;
-		pending->settled = confirm(pending) || failed;
+		pending->settled = confirm(n, pending) || failed;
 		n->has_settled = n->has_settled || pending->settled;
-		if (failed && pending->seen.act.asked && pending->seen.act.error == 0)
+		if (failed && pending->seen.act.asked && pending->seen.act.error == 0 && differs(&pending->seen))
 			pending->seen.act.error = ENOEXEC;
 	}
 }
@@ -257,9 +323,15 @@ notify_report_settled(struct notify *n)
 void
 notify_settle_gone(struct notify *n, struct notify_proc *p)
 {
-	for (size_t i = 0; i < NOTIFY_PENDING_MAX && n->n_pending > 0; i++)
-		if (n->pending[i].proc == p)
-			report(n, &n->pending[i]);
+	for (size_t i = 0; i < NOTIFY_PENDING_MAX && n->n_pending > 0; i++) {
+		struct notify_pending *pending = &n->pending[i];
+
+		if (pending->proc != p)
+			continue;
+		/* Killed before it was seen what it executed: that may be another file. */
+		pending->seen.act.unknown = pending->seen.act.unknown || (pending->fd < 0 && pending->seen.act.asked);
+		report(n, pending);
+	}
 }
 
 void
@@ -273,7 +345,7 @@ notify_confirm_due(void *arg)
 
 		if (pending->proc == NULL)
 			continue;
-		if (confirm(pending) || ++pending->tries == TRIES_MAX)
+		if (confirm(n, pending) || ++pending->tries == TRIES_MAX)
 			report(n, pending);
 		else if (pending->tries < least)
 			least = pending->tries;

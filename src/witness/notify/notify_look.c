@@ -20,8 +20,9 @@
 #include "base/own.h"
 
 #define NO (-1)
+#define FIRST_PAGE 4096
 
-enum how { OPEN, OPEN2, PATH, FD, TWO, SYMLINK, EXEC, NET, SIGNAL, DANGER };
+enum how { OPEN, OPEN2, PATH, FD, TWO, SYMLINK, EXEC, NET, MESSAGE, SIGNAL, DANGER };
 
 /* DIR, PATH and so on are the numbers of arguments; NO: there is none. */
 static const struct row {
@@ -69,8 +70,12 @@ static const struct row {
 	{ SYS_execve, EXEC, 0, NO, 0, NO, 1, NO },
 #endif
 	{ SYS_execveat, EXEC, 0, 0, 1, NO, 2, 4 },
-	{ SYS_connect, NET, ACT_CONNECT, NO, NO, NO, NO, NO },
-	{ SYS_bind, NET, ACT_BIND, NO, NO, NO, NO, NO },
+	/* Of sockets, PATH is the address, and TO its length. */
+	{ SYS_connect, NET, ACT_CONNECT, NO, 1, NO, 2, NO },
+	{ SYS_bind, NET, ACT_BIND, NO, 1, NO, 2, NO },
+	{ SYS_sendto, NET, ACT_CONNECT, NO, 4, NO, 5, NO },
+	{ SYS_sendmsg, MESSAGE, ACT_CONNECT, NO, 1, NO, NO, NO },
+	{ SYS_sendmmsg, MESSAGE, ACT_CONNECT, NO, 1, NO, NO, NO },
 	{ SYS_listen, NET, ACT_LISTEN, NO, NO, NO, NO, NO },
 	{ SYS_kill, SIGNAL, 0, 0, NO, NO, NO, NO },
 	{ SYS_tkill, SIGNAL, 0, 0, NO, NO, NO, NO },
@@ -103,15 +108,23 @@ set_text(struct act_text *to, const struct notify_text *from)
 	*to = (struct act_text){ from->at, from->len, from->cut };
 }
 
-/* A call whose text cannot be read is reported without it: another thread may still put it there. */
+/* Memory that cannot be read, with the error R: another thread may still put something there, but in the first page,
+ * where nothing can be. */
+static void
+miss(struct notify *n, uint64_t at, int r)
+{
+	n->doubtful = n->doubtful || at >= FIRST_PAGE;
+	n->seen.act.error = r == -EFAULT ? EFAULT : 0;
+}
+
+/* A call whose text cannot be read is reported without it. */
 static bool
 read_path(struct notify *n, const struct notify_call *call, int arg, struct notify_text *ret)
 {
 	int r = notify_read_text(call->tid, call->data.args[arg], ret);
 
-	n->unread = n->unread || r == -EPERM || r == -EACCES;
 	if (r < 0)
-		n->seen.act.error = -r;
+		miss(n, call->data.args[arg], r);
 	return r == 0;
 }
 
@@ -122,7 +135,7 @@ look_call(struct notify *n, const struct notify_call *call, enum act_kind kind)
 {
 	const struct row *row = row_of(call->data.nr);
 	struct act *act = &n->seen.act;
-	int arg = row != NULL ? row->path : NO;
+	int arg = row != NULL && row->how != NET && row->how != MESSAGE ? row->path : NO;
 
 	act->kind = kind;
 	act->nr = (uint32_t)call->data.nr;
@@ -202,8 +215,11 @@ look_open(struct notify *n, const struct notify_call *call, const struct row *ro
 static bool
 look_fd(struct notify *n, const struct notify_call *call, const struct row *row)
 {
-	if (notify_fd_path(call->tid, (int)call->data.args[row->dir], &n->seen.path) < 0)
-		n->seen.act.error = EBADF;
+	int r = notify_fd_path(call->tid, (int)call->data.args[row->dir], &n->seen.path);
+
+	/* Another thread may still open it. */
+	n->doubtful = n->doubtful || r < 0 || n->seen.path.cut;
+	n->seen.act.error = r == -ENOENT ? EBADF : 0;
 	look_file(n, call, row->what);
 	n->seen.act.asked = false;
 	return true;
@@ -246,9 +262,10 @@ look_two(struct notify *n, const struct notify_call *call, const struct row *row
 	/* The text of a symbolic link is not a path of its own. */
 	if (read_path(n, call, row->path, &n->seen.path) && row->how != SYMLINK) {
 		if (n->seen.path.len == 0 && (flags & AT_EMPTY_PATH) != 0)
-			(void)notify_fd_path(call->tid, dir_of(row, call), &n->seen.path);
+			n->doubtful = notify_fd_path(call->tid, dir_of(row, call), &n->seen.path) < 0;
 		else
-			resolve(n, call, dir_of(row, call), NOTIFY_PARENT, &n->seen.path, NULL);
+			resolve(n, call, dir_of(row, call), (flags & AT_SYMLINK_FOLLOW) != 0 ? NOTIFY_FOLLOW :
+			        NOTIFY_PARENT, &n->seen.path, NULL);
 	}
 	if (read_path(n, call, row->to, &n->seen.to))
 		resolve(n, call, to_dir, NOTIFY_PARENT, &n->seen.to, NULL);
@@ -258,8 +275,8 @@ look_two(struct notify *n, const struct notify_call *call, const struct row *row
 
 /* ---- programs ---- */
 
-static void
-set_place(struct act *act, int target, const struct notify_text *path)
+void
+notify_set_place(struct act *act, int target, const struct notify_text *path)
 {
 	struct statvfs fs;
 
@@ -273,14 +290,13 @@ open_target(struct notify *n, const struct notify_call *call, const struct row *
 {
 	uint64_t flags = row->flags == NO ? 0 : call->data.args[row->flags];
 	struct notify_file file;
-	char of[64];
-	int dir = dir_of(row, call);
+	int dir = dir_of(row, call), fd;
 
 	*ret_error = 0;
 	if (path->len == 0 && (flags & AT_EMPTY_PATH) != 0 && dir != AT_FDCWD) {
-		(void)notify_fd_path(call->tid, dir, path);
-		snprintf(of, sizeof(of), "/proc/%d/fd/%d", (int)call->tid, dir);
-		return open(of, O_PATH | O_CLOEXEC);
+		fd = notify_fd_open(call->tid, dir);
+		n->doubtful = n->doubtful || fd < 0 || notify_name(fd, path) < 0 || path->cut;
+		return fd;
 	}
 	notify_resolve(n, call->tid, dir, path, NOTIFY_FOLLOW, &file);
 	*path = file.path;
@@ -301,7 +317,7 @@ look_exec(struct notify *n, const struct notify_call *call, const struct row *ro
 	if (read_path(n, call, row->path, &seen->path))
 		target = open_target(n, call, row, &seen->path, &act->error);
 	set_text(&act->path, &seen->path);
-	set_place(act, target, &seen->path);
+	notify_set_place(act, target, &seen->path);
 	act->argv.at = seen->argv;
 	(void)notify_read_argv(call->tid, call->data.args[row->to], seen->argv, &act->argv.len, &act->n_argv, &cut);
 	act->argv.cut = cut;
@@ -340,12 +356,58 @@ set_address(struct notify *n, const struct sockaddr_storage *address, size_t len
 	              address->ss_family == AF_UNIX ? address->ss_family : 0;
 }
 
+/* Which socket it is, and whether it has a peer before. */
+static void
+look_socket(struct notify_seen *seen, const struct notify_call *call)
+{
+	OWN(closep) int fd = notify_fd_take(call->tid, (int)call->data.args[0]);
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	struct stat st;
+
+	seen->socket = fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
+	seen->had_peer = seen->socket != 0 && getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
+}
+
+/* Where the address of the call is, and how long.  False: it cannot be read. */
+static bool
+find_address(struct notify *n, const struct notify_call *call, const struct row *row, uint64_t *ret_at, size_t *ret_len)
+{
+	uint64_t head[2] = {0};         /* struct msghdr: the address, and in 32 bits its length */
+	ssize_t got;
+
+	if (row->how == NET) {
+		*ret_at = call->data.args[row->path];
+		*ret_len = (uint32_t)call->data.args[row->to];
+		return true;
+	}
+	got = notify_read(call->tid, call->data.args[row->path], head, sizeof(head));
+	if (got != sizeof(head))
+		miss(n, call->data.args[row->path], got < 0 ? (int)got : -EFAULT);
+	*ret_at = head[0];
+	*ret_len = (uint32_t)head[1];
+	return got == sizeof(head);
+}
+
+/* A relative path of a socket is that of a file. */
+static void
+resolve_socket(struct notify *n, const struct notify_call *call, const struct row *row)
+{
+	struct notify_text *path = &n->seen.path;
+
+	if (n->seen.act.family != AF_UNIX || path->len == 0 || path->at[0] == '\0' || n->seen.act.path.at == NULL)
+		return;
+	resolve(n, call, AT_FDCWD, row->what == ACT_BIND ? NOTIFY_PARENT : NOTIFY_FOLLOW, path, NULL);
+	set_text(&n->seen.act.path, path);
+}
+
 static bool
 look_net(struct notify *n, const struct notify_call *call, const struct row *row)
 {
 	struct sockaddr_storage address = {0};
 	struct act *act = &n->seen.act;
-	size_t len = (uint32_t)call->data.args[2] < sizeof(address) ? (uint32_t)call->data.args[2] : sizeof(address);
+	uint64_t at = 0;
+	size_t len = 0;
 	ssize_t got;
 
 	act->kind = ACT_NET;
@@ -353,15 +415,22 @@ look_net(struct notify *n, const struct notify_call *call, const struct row *row
 	if (row->what == ACT_LISTEN)
 		return true;
 	act->asked = true;
-	got = len == 0 ? 0 : notify_read(call->tid, call->data.args[1], &address, len);
-	n->unread = got == -EPERM;
-	if (got < (ssize_t)sizeof(address.ss_family)) {
-		act->error = got < 0 ? (int)-got : EINVAL;
+	if (row->what == ACT_CONNECT)
+		look_socket(&n->seen, call);
+	if (!find_address(n, call, row, &at, &len))
 		return true;
-	}
+	len = len < sizeof(address) ? len : sizeof(address);
+	got = len == 0 ? 0 : notify_read(call->tid, at, &address, len);
+	if (got < 0)
+		miss(n, at, (int)got);
+	else if (got < (ssize_t)sizeof(address.ss_family) && row->nr == SYS_connect)
+		act->error = EINVAL;
+	if (got < (ssize_t)sizeof(address.ss_family))
+		return got < 0 || row->nr == SYS_connect || row->nr == SYS_bind;
 	set_address(n, &address, (size_t)got);
-	/* A netlink socket, or one that is to forget its peer. */
-	return act->family != 0;
+	resolve_socket(n, call, row);
+	/* A netlink socket, or one that is to forget its peer: unless it gets another one. */
+	return act->family != 0 || row->what == ACT_CONNECT;
 }
 
 /* ---- all ---- */
@@ -371,7 +440,6 @@ notify_look(struct notify *n, const struct notify_call *call, struct notify_proc
 {
 	const struct row *row = row_of(call->data.nr);
 
-	n->unread = false;
 	n->seen.act = (struct act){ .time_ns = notify_now_ns(), .pid = p->pid, .parent = p->parent, .host_pid = p->host };
 	if (call->error != 0)
 		return look_call(n, call, ACT_REFUSED);
@@ -389,6 +457,7 @@ notify_look(struct notify *n, const struct notify_call *call, struct notify_proc
 	case EXEC:
 		return look_exec(n, call, row, p);
 	case NET:
+	case MESSAGE:
 		return look_net(n, call, row);
 	case SIGNAL:
 		return look_signal(n, call, p);

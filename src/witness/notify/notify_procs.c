@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,16 @@ field_of(const char *text, const char *name, unsigned field, uint32_t *ret)
 	}
 }
 
+unsigned
+notify_parse_levels(const char *text)
+{
+	unsigned n = 0;
+
+	for (uint32_t pid; field_of(text, "NStgid:", n, &pid);)
+		n++;
+	return n;
+}
+
 int
 notify_parse_status(const char *text, unsigned level, struct notify_ids *ret)
 {
@@ -85,6 +96,14 @@ notify_read_ids(const struct notify *n, pid_t tid, struct notify_ids *ret)
 	int r = read_small(tid, "status", text, sizeof(text));
 
 	return r < 0 ? r : notify_parse_status(text, n->level, ret);
+}
+
+unsigned
+notify_read_levels(pid_t tid)
+{
+	char text[STATUS_MAX];
+
+	return read_small(tid, "status", text, sizeof(text)) < 0 ? 0 : notify_parse_levels(text);
 }
 
 /* ---- the table ---- */
@@ -133,22 +152,54 @@ exit_of_reaped(const struct notify_proc *p, int *ret_status)
 	return true;
 }
 
-/* The last of the 52 fields.  The second one is a name, in brackets. */
+/* The field FIELD of a stat file.  The second one is a name, in brackets. */
+static const char *
+field_of_stat(const char *text, unsigned field)
+{
+	const char *at = strrchr(text, ')');
+
+	for (unsigned i = 2; at != NULL && i < field; i++) {
+		at = strchr(at, ' ');
+		at = at == NULL ? NULL : at + 1;
+	}
+	return at;
+}
+
+uint64_t
+notify_read_stat(pid_t host, unsigned field)
+{
+	char text[1024];
+	const char *at = read_small(host, "stat", text, sizeof(text)) < 0 ? NULL : field_of_stat(text, field);
+
+	return at == NULL ? 0 : strtoull(at, NULL, 10);
+}
+
 static bool
 exit_of_dead(const struct notify_proc *p, int *ret_status)
 {
-	char text[1024], *at;
-	unsigned field = 2;
+	char text[1024];
+	const char *state, *status;
 
-	if (read_small(p->host, "stat", text, sizeof(text)) < 0 || (at = strrchr(text, ')')) == NULL ||
-	    strncmp(at, ") Z", 3) != 0)
+	if (read_small(p->host, "stat", text, sizeof(text)) < 0)
 		return false;
-	for (; field < 52 && (at = strchr(at, ' ')) != NULL; field++)
-		at++;
-	if (field < 52 || at == NULL)
+	state = field_of_stat(text, 3);
+	status = field_of_stat(text, 52);
+	if (state == NULL || state[0] != 'Z' || status == NULL)
 		return false;
-	*ret_status = (int)strtol(at, NULL, 10);
+	*ret_status = (int)strtol(status, NULL, 10);
 	return true;
+}
+
+/* A call that kills is not reported: neither those of another architecture, nor those that a filter of the agent's own
+ * does not let live. */
+static void
+report_killed(struct notify *n, const struct act *exit)
+{
+	struct act act = { .kind = ACT_REFUSED, .time_ns = exit->time_ns, .pid = exit->pid, .parent = exit->parent,
+	                   .host_pid = exit->host_pid, .by = ACT_BY_FILTER, .nr = ACT_NR_UNKNOWN, .unknown = true,
+	                   .signalled = true, .status = SIGSYS };
+
+	notify_take(n, &act);
 }
 
 static void
@@ -170,6 +221,8 @@ proc_died(void *arg, uint32_t events)
 	act.ran_ns = act.time_ns - p->began_ns;
 	notify_settle_gone(n, p);
 	notify_drop_proc(n, p);
+	if (act.signalled && act.status == SIGSYS)
+		report_killed(n, &act);
 	notify_take(n, &act);
 }
 
@@ -191,6 +244,9 @@ pid_in_cell(struct notify *n, pid_t host)
 
 	if (host == 0)
 		return 0;
+	/* The file is slow to read. */
+	if (host == n->first)
+		return 1;
 	if (known != NULL)
 		return known->pid;
 	return notify_read_ids(n, host, &ids) == 0 ? ids.pid : 0;
@@ -202,12 +258,15 @@ add_proc(struct notify *n, const struct notify_ids *ids, struct notify_proc **re
 	struct notify_proc *p = n->free, **at;
 	int fd;
 
-	if (p == NULL)
+	if (p == NULL && n->n_procs == NOTIFY_PROCS_MAX)
 		return -ENOSPC;
 	fd = (int)syscall(SYS_pidfd_open, ids->host, 0);
 	if (fd < 0)
 		return errno == EMFILE || errno == ENFILE ? -ENOSPC : -errno;
-	n->free = p->next;
+	if (p == NULL)
+		p = &n->procs[n->n_procs++];
+	else
+		n->free = p->next;
 	*p = (struct notify_proc){ .of = n, .host = ids->host, .pid = ids->pid, .began_ns = notify_now_ns(),
 	                           .died = { .fd = fd, .ready = proc_died, .arg = p } };
 	p->parent = pid_in_cell(n, ids->host_parent);
