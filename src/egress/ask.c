@@ -116,8 +116,15 @@ put_head(struct buf *b, const struct exchange *ex)
 	const char *query = ex->request.path.len > 0 ? memchr(ex->request.path.at, '?', ex->request.path.len) : NULL;
 	struct http_text path = { ex->request.path.at, query == NULL ? ex->request.path.len
 	                                                     : (size_t)(query - ex->request.path.at) };
-	char shown[INSPECT_SHAPE_MAX] = "";
+	char shown[INSPECT_SHAPE_MAX] = "", called[COURIER_ASK_PATH];
 
+	/* No path that is sent has a '#'. */
+	if (exchange_is_for_tools(ex) && strchr(ex->inspect.call, ' ') != NULL) {
+		int n = snprintf(called, sizeof(called), "%.*s#%s", path.len < 64 ? (int)path.len : 64, path.at, ex->inspect.call);
+
+		*strchr(called, ' ') = ':';
+		path = (struct http_text){ called, (size_t)n };
+	}
 	if (query != NULL)
 		body_shape_form((struct http_text){ query + 1, ex->request.path.len - path.len - 1 }, shown);
 	buf_put_str(b, kinds[ex->kind]);

@@ -55,6 +55,7 @@ struct courier {
 	struct loop *loop;
 	struct courier_who who;
 	struct mux *gate, *inspect, *hooks;     /* the last two may be NULL */
+	int tools;                      /* the channel to cloister-tools, borrowed; 0: there is none */
 	struct mux *dead_hooks;         /* cloister-hook has ended */
 	int gate_error;                 /* why the gate has gone, a negative errno; 0: it has not */
 	bool bereft;                    /* gate or inspect has gone, so the courier ends too */

@@ -47,7 +47,7 @@ exchange_new(struct courier *c, uint32_t id, enum exchange_kind kind)
 	memset(ex, 0, offsetof(struct exchange, inspect));
 	memset(&ex->inspect, 0, offsetof(struct exchange_inspect, what));
 	memset(&ex->scan, 0, offsetof(struct exchange_scan, state));
-	ex->host[0] = ex->note[0] = ex->inspect.pushed[0] = '\0';
+	ex->host[0] = ex->note[0] = ex->inspect.pushed[0] = ex->inspect.call[0] = '\0';
 	ex->courier = c;
 	ex->t.owner = &owner;
 	ex->t.pool = c->pool;

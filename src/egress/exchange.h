@@ -110,6 +110,7 @@ struct exchange {
 	struct exchange_strict strict;
 	struct exchange_secrets *secrets;       /* NULL: not searched for placeholders */
 	struct exchange_wire *wire;     /* NULL: not Postgres or Redis with a secret */
+	struct injection *injection;    /* NULL: the response is no result of a tool, or is not searched */
 	struct exchange_ssh *ssh;       /* NULL: no SSH was seen on it */
 
 	/* Large, and not cleared as a whole for each exchange: */

@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "egress/courier.h"
 #include "ipc/courier_channel.h"
+#include "policy/policy_tools.h"
 
 /* ---- holding ---- */
 
@@ -385,6 +386,12 @@ stage_inspect(struct exchange *ex)
 	return STAGE_CONTINUE;
 }
 
+bool
+exchange_is_for_tools(const struct exchange *ex)
+{
+	return ex->kind == EXCHANGE_HTTP && strcmp(ex->host, POLICY_TOOLS_HOST) == 0;
+}
+
 void
 inspect_late(struct exchange *ex)
 {
@@ -402,17 +409,18 @@ inspect_late(struct exchange *ex)
 static int
 take_result(struct exchange *ex, struct buf *body)
 {
-	const char *what, *pushed, *shape;
+	const char *what, *pushed, *call, *shape;
 	uint32_t n;
 
 	if (buf_get_u32(body, &ex->inspect.result) < 0 || buf_get_str(body, &what) < 0 ||
 	    buf_get_str(body, &pushed) < 0 || strlen(pushed) >= sizeof(ex->inspect.pushed) ||
-	    buf_get_str(body, &shape) < 0 || strlen(shape) >= INSPECT_SHAPE_MAX ||
+	    buf_get_str(body, &call) < 0 || strlen(call) >= sizeof(ex->inspect.call) || buf_get_str(body, &shape) < 0 || strlen(shape) >= INSPECT_SHAPE_MAX ||
 	    buf_get_u32(body, &n) < 0 || buf_left(body) != n ||
 	    ex->inspect.result > INSPECT_UNREADABLE || n > POLICY_FITS_MAX)
 		return -EBADMSG;
 	snprintf(ex->inspect.what, sizeof(ex->inspect.what), "%s", what);
 	snprintf(ex->inspect.pushed, sizeof(ex->inspect.pushed), "%s", pushed);
+	snprintf(ex->inspect.call, sizeof(ex->inspect.call), "%s", call);
 	/* No match is not the same as no inspection: FITS must not be NULL. */
 	ex->inspect.fits = calloc(1, (size_t)n + 1);
 	if (ex->inspect.fits == NULL)

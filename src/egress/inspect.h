@@ -35,6 +35,7 @@ struct exchange_inspect {
 	/* Not cleared for each exchange: */
 	char what[128];
 	char pushed[INSPECT_PUSHED_MAX];        /* as in INSPECT_RESULT, or "" */
+	char call[INSPECT_CALL_MAX];    /* likewise */
 };
 
 extern const struct mux_handler courier_inspect_handler;
@@ -49,6 +50,11 @@ void courier_show_policy(struct courier *c, const struct courier_policy *p);
 void exchange_hold_piece(struct exchange *ex, const unsigned char *data, size_t len);
 /* The held body is complete. */
 void exchange_hold_end(struct exchange *ex);
+/* Whether EX goes to the tools' gateway: its body may be a call. */
+bool exchange_is_for_tools(const struct exchange *ex);
+/* Record what a result looks like: injection.c. */
+struct events;
+void exchange_injection_record(struct events *e, const struct exchange *ex);
 /* Forget the inspection and its memory. */
 void exchange_drop_inspect(struct exchange *ex);
 #endif

@@ -49,6 +49,22 @@ put_refs(struct events *e, const char *pushed)
 		event_true(e, "push_options");
 }
 
+/* "tool": "github.create_issue", "server": "github"; "rpc": "tools/list" of what calls nothing. */
+static void
+put_call(struct events *e, const char *call)
+{
+	const char *space = strchr(call, ' '), *name = space != NULL ? space + 1 : "";
+	bool is_method = strncmp(call, "method ", 7) == 0;
+	char kind[16];
+
+	snprintf(kind, sizeof(kind), "%.*s", space != NULL ? (int)(space - call) : 0, call);
+	if (*name == '\0')
+		return;
+	event_str(e, is_method ? "rpc" : kind, name);
+	if (!is_method)
+		event_text(e, "server", name, strcspn(name, "./"));
+}
+
 static void
 put_target(struct events *e, const struct exchange *ex)
 {
@@ -71,6 +87,8 @@ put_target(struct events *e, const struct exchange *ex)
 			event_true(e, "upgrade");
 		if (ex->inspect.pushed[0] != '\0')
 			put_refs(e, ex->inspect.pushed);
+		if (exchange_is_for_tools(ex))
+			put_call(e, ex->inspect.call);
 	}
 	exchange_rewrite_record(e, ex);
 	exchange_wire_record(e, ex);
@@ -88,6 +106,7 @@ put_outcome(struct events *e, const struct exchange *ex)
 	if (ex->t.status != 0)
 		event_u64(e, "status", ex->t.status);
 	event_str(e, "note", ex->note);
+	exchange_injection_record(e, ex);
 	event_kind_ends(e);
 	if (ex->request.from != 0)
 		event_u64(e, "from", ex->request.from);

@@ -452,6 +452,21 @@ exchange_decide_outside(struct exchange *ex, const struct policy_request *req)
 	policy_decide_outside(ex->policy->policy, x->n_decided, req, &x->inner, &ex->decision);
 }
 
+/* The record has the request as it was sent.  Without its own host, nobody could tell where it was meant to go. */
+static void
+record_made_host(struct events *e, const struct exchange *ex)
+{
+	struct http_head made;
+
+	if (!exchange_is_rewritten(ex))
+		return;
+	exchange_made_head((struct exchange *)(uintptr_t)ex, &made);
+	if (http_text_is(made.host, ex->host) && made.port == exchange_head((struct exchange *)(uintptr_t)ex)->port)
+		return;
+	event_text(e, "made_host", made.host.at, made.host.len);
+	event_u64(e, "made_port", made.port);
+}
+
 void
 exchange_rewrite_record(struct events *e, const struct exchange *ex)
 {
@@ -464,4 +479,5 @@ exchange_rewrite_record(struct events *e, const struct exchange *ex)
 	for (at = (const char *)x->texts.data; n < x->n_texts && n < ARRAY_LEN(texts); at += strlen(at) + 1)
 		texts[n++] = at;
 	event_list(e, "rewritten", texts, n);
+	record_made_host(e, ex);
 }

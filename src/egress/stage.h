@@ -75,6 +75,8 @@ enum stage_answer stage_strict(struct exchange *ex);
 
 enum stage_answer meter_head(struct exchange *ex, struct http_head *head, bool has_body);
 enum stage_answer meter_data(struct exchange *ex, const void *data, size_t len);
+enum stage_answer injection_head(struct exchange *ex, struct http_head *head, bool has_body);
+enum stage_answer injection_data(struct exchange *ex, const void *data, size_t len);
 enum stage_answer scrub_head(struct exchange *ex, struct http_head *head, bool has_body);
 enum stage_answer scrub_data(struct exchange *ex, const void *data, size_t len);
 

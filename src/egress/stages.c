@@ -1,5 +1,6 @@
 /* stages.c - the rows of stages, and how an exchange goes along them. */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/own.h"
@@ -36,6 +37,7 @@ static const struct stage way_out[] = {
  * (record.c). */
 static const struct answer_stage way_back[] = {
 	{ "meter", meter_head, meter_data },
+	{ "injection", injection_head, injection_data },
 	{ "scrub", scrub_head, scrub_data },
 };
 
@@ -129,6 +131,7 @@ exchange_free_stages(struct exchange *ex)
 	for (size_t i = 0; i < ARRAY_LEN(way_out); i++)
 		if (way_out[i].free != NULL)
 			way_out[i].free(ex);
+	free(TAKE(ex->injection));
 }
 
 enum stage_answer

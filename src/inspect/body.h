@@ -11,7 +11,10 @@
 
 #include "base/own.h"
 #include "http/http_head.h"
+#include "ipc/inspect_channel.h"
 #include "policy/policy_rule.h"
+
+struct body_regex_time;
 
 enum body_fit {
 	BODY_MISFITS,
@@ -42,10 +45,42 @@ OWN_BY(body_json_freep, json_t *, json_decref)
 const json_t *body_json_get(const json_t *object, const char *name, bool *odd);
 enum body_fit body_json_fits(const json_t *root, const struct policy_body *rule, bool every);
 
+/* The same for one pointer.  FITS, if not NULL, judges each value in place of WANT's values; NULL is
+ * a value that is not there. */
+typedef bool body_json_judge(void *arg, const json_t *value);
+enum body_fit body_json_fits_at(const json_t *root, const struct policy_json *want, bool every, body_json_judge *fits,
+                                void *arg);
+
 /* ---- body_jsonrpc.c ---- */
 
 enum body_fit body_jsonrpc_fits(const json_t *root, const struct policy_body *rule,
                                 bool every);
+
+/* ---- body_call.c ---- */
+
+/* The tools' gateway shows the resource URI of a server as mcp://SERVER/URI. */
+#define BODY_RESOURCE "mcp://"
+
+struct body_call {
+	enum policy_call_kind kind;     /* POLICY_CALL_OTHER: it calls nothing */
+	bool permitted;                 /* OTHER: it is a response, or of a method that is known */
+	const char *name;               /* in the body, but for OTHER */
+	size_t n_name;
+	const char *method;             /* NULL: a response */
+	size_t n_method;
+	const json_t *args;             /* an object, or NULL */
+};
+/* Read one message.  False: it is not one JSON-RPC 2.0 message, or two readers could differ. */
+bool body_call_read(const json_t *root, struct body_call *ret_call);
+enum body_fit body_call_fits(const json_t *root, const struct policy_call *rule, bool every, struct body_regex_time *time);
+/* Describe the arguments of the call that TEXT is, as body_shape().  False: it is no call. */
+bool body_call_shape(const char *text, size_t len, char ret_shape[INSPECT_SHAPE_MAX]);
+/* As INSPECT_RESULT has it. */
+void body_call_describe(const json_t *root, char ret_call[INSPECT_CALL_MAX]);
+
+/* ---- body_schema.c ---- */
+
+enum body_fit body_schema_fits(const json_t *schema, const json_t *value, struct body_regex_time *time);
 
 /* ---- body_graphql.c ---- */
 

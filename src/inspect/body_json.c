@@ -141,7 +141,12 @@ body_json_get(const json_t *object, const char *name, bool *odd)
 	return NULL;
 }
 
-struct tally { size_t found, fit; bool odd; };
+struct tally {
+	size_t found, fit;
+	bool odd;
+	body_json_judge *judge;         /* or NULL: the values of the rule */
+	void *arg;
+};
 
 static bool
 value_fits(const struct policy_value *want, const json_t *got)
@@ -167,7 +172,9 @@ static void
 count_value(const struct policy_json *want, const json_t *got, struct tally *tally)
 {
 	tally->found++;
-	for (size_t i = 0; i < want->n_values; i++) {
+	if (tally->judge != NULL)
+		tally->fit += tally->judge(tally->arg, got);
+	for (size_t i = 0; tally->judge == NULL && i < want->n_values; i++) {
 		if (value_fits(&want->values[i], got)) {
 			tally->fit++;
 			return;
@@ -254,18 +261,26 @@ walk(const struct policy_json *want, const char *pointer, const json_t *at,
 }
 
 enum body_fit
+body_json_fits_at(const json_t *root, const struct policy_json *want, bool every, body_json_judge *judge, void *arg)
+{
+	struct tally tally = { .judge = judge, .arg = arg };
+
+	walk(want, want->pointer, root, &tally);
+	if (tally.odd)
+		return BODY_UNREADABLE;
+	return (every ? tally.fit < tally.found : tally.fit == 0) ? BODY_MISFITS : BODY_FITS;
+}
+
+enum body_fit
 body_json_fits(const json_t *root, const struct policy_body *rule, bool every)
 {
 	if (root == NULL)
 		return BODY_UNREADABLE;
 	for (size_t i = 0; i < rule->n_json; i++) {
-		struct tally tally = {0};
+		enum body_fit fit = body_json_fits_at(root, &rule->json[i], every, NULL, NULL);
 
-		walk(&rule->json[i], rule->json[i].pointer, root, &tally);
-		if (tally.odd)
-			return BODY_UNREADABLE;
-		if (every ? tally.fit < tally.found : tally.fit == 0)
-			return BODY_MISFITS;
+		if (fit != BODY_FITS)
+			return fit;
 	}
 	return BODY_FITS;
 }

@@ -36,6 +36,7 @@ struct inspect {
 
 	bool has_input, has_bytes, done;
 	bool secret, unreadable;
+	char call[INSPECT_CALL_MAX];
 	char what[sizeof(((struct inspect_findings *)0)->what)];
 	unsigned char *fits;
 	size_t n_fits;
@@ -50,7 +51,7 @@ wants_text(const struct policy_rule *rule)
 {
 	const struct policy_body *b = &rule->body;
 
-	return b->n_json > 0 || b->regex.n > 0 || b->graphql || b->jsonrpc;
+	return rule->call.present || b->n_json > 0 || b->regex.n > 0 || b->graphql || b->jsonrpc;
 }
 
 static struct http_text
@@ -259,15 +260,15 @@ fits_graphql(struct reading *rd, const struct policy_body *rule, bool every)
 	return rd->ops_result < 0 ? BODY_UNREADABLE : body_graphql_fits(&rd->ops, rule, every);
 }
 
-enum matcher { MATCH_JSON, MATCH_JSONRPC, MATCH_GRAPHQL, MATCH_REGEX, MATCHERS };
+enum matcher { MATCH_JSON, MATCH_JSONRPC, MATCH_CALL, MATCH_GRAPHQL, MATCH_REGEX, MATCHERS };
 
 /* The result of one matcher of a rule; FITS if the rule has no such matcher. */
 static enum body_fit
-fits_matcher(struct reading *rd, enum matcher matcher, const struct policy_body *rule,
-             bool every)
+fits_matcher(struct reading *rd, enum matcher matcher, const struct policy_rule *of, bool every)
 {
+	const struct policy_body *rule = &of->body;
 	const struct inspect *in = rd->in;
-	bool has[MATCHERS] = { rule->n_json > 0, rule->jsonrpc, rule->graphql, rule->regex.n > 0 };
+	bool has[MATCHERS] = { rule->n_json > 0, rule->jsonrpc, of->call.present, rule->graphql, rule->regex.n > 0 };
 
 	if (!has[matcher])
 		return BODY_FITS;
@@ -284,6 +285,8 @@ fits_matcher(struct reading *rd, enum matcher matcher, const struct policy_body 
 		return body_json_fits(root_of(rd), rule, every);
 	case MATCH_JSONRPC:
 		return body_jsonrpc_fits(root_of(rd), rule, every);
+	case MATCH_CALL:
+		return body_call_fits(root_of(rd), &of->call, every, &rd->time);
 	default:
 		return body_regex_fits(in->text, in->n_text, &rule->regex, &rd->time);
 	}
@@ -313,7 +316,7 @@ fits_rule(struct reading *rd, const struct policy_rule *rule)
 
 	for (enum matcher m = 0; m < MATCHERS && fit != BODY_MISFITS; m++) {
 		unreadable = unreadable || fit == BODY_UNREADABLE;
-		fit = fits_matcher(rd, m, &rule->body, every);
+		fit = fits_matcher(rd, m, rule, every);
 	}
 	unreadable = unreadable || fit == BODY_UNREADABLE;
 	return fit != BODY_MISFITS && !(unreadable && every);
@@ -324,14 +327,20 @@ evaluate(struct inspect *in)
 {
 	struct reading rd = { .in = in };
 	size_t n = in->rules ? policy_n_rules(in->policy) : 0;
+	bool calls = false;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct policy_rule *rule = policy_rule_at(in->policy, i);
 
 		if (policy_rule_wants_body(rule) && fits_rule(&rd, rule))
 			in->fits[i / 8] |= (unsigned char)(1u << i % 8);
+		calls = calls || rule->call.present;
 	}
-	if (in->shape != NULL && !in->unreadable && !in->too_much)
+	if (calls && http_type_is_json(in->body.content_type) && !in->unreadable && !in->too_much && in->n_text > 0)
+		body_call_describe(root_of(&rd), in->call);
+	if (in->shape != NULL && in->call[0] != '\0' && body_call_shape(in->text, in->n_text, in->shape))
+		;
+	else if (in->shape != NULL && !in->unreadable && !in->too_much)
 		body_shape(in->body.content_type, in->text, in->n_text, in->shape);
 	body_graphql_free(&rd.ops);
 	body_json_freep(&rd.root);
@@ -421,6 +430,7 @@ inspect_result(const struct inspect *in, struct inspect_findings *ret_findings)
 	                                           .shape = in->shape != NULL ? in->shape : "" };
 	if (in->secret || in->unreadable)
 		memcpy(ret_findings->what, in->what, sizeof(ret_findings->what));
+	memcpy(ret_findings->call, in->call, sizeof(ret_findings->call));
 	if (in->git != NULL && in->git->has_commands && !in->git_unreadable)
 		git_push_describe(in->git, ret_findings->pushed);
 }

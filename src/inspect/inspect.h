@@ -47,6 +47,7 @@ struct inspect_findings {
 	char what[128];                 /* the kind of secret ("GitHub token"), or why it is unreadable
 	                                 * ("its gzip data are broken"); "" otherwise */
 	char pushed[INSPECT_PUSHED_MAX]; /* as in INSPECT_RESULT */
+	char call[INSPECT_CALL_MAX];    /* likewise */
 	const char *shape;              /* likewise; owned by the inspect */
 	const unsigned char *fits;      /* bit R: the body fits rule R; n bytes, owned by the inspect */
 	size_t n_fits;

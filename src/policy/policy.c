@@ -131,6 +131,12 @@ policy_rule_text(const struct policy *p, int rule)
 	return has_rule(p, rule) ? policy_rule_at(p, (size_t)rule)->text : "";
 }
 
+bool
+policy_rule_is_built_in(const struct policy *p, int rule)
+{
+	return has_rule(p, rule) && policy_rule_at(p, (size_t)rule)->call.others != POLICY_OTHERS_NONE;
+}
+
 const char *
 policy_rule_reason(const struct policy *p, int rule)
 {
@@ -141,7 +147,8 @@ bool
 policy_rule_wants_body(const struct policy_rule *rule)
 {
 	return rule->body.n_json > 0 || rule->body.regex.n > 0 || rule->body.graphql ||
-	       rule->body.jsonrpc || rule->git.push.n > 0;
+	       rule->body.jsonrpc || rule->git.push.n > 0 ||
+	       (rule->call.present && rule->call.others != POLICY_OTHERS_BODILESS);
 }
 
 /* Whether the rule names a port; a rule that names none has 80 and 443. */

@@ -114,6 +114,8 @@ int policy_denies_address(const struct policy *p, const struct policy_way *way,
  * api.github.com methods [GET]".  Both are "" for -1. */
 const char *policy_rule_place(const struct policy *p, int rule);
 const char *policy_rule_text(const struct policy *p, int rule);
+/* Whether nobody wrote the rule: see policy_add_uncalled(). */
+bool policy_rule_is_built_in(const struct policy *p, int rule);
 const char *policy_rule_reason(const struct policy *p, int rule);       /* or NULL */
 /* The first rule at or after FROM, in the first layer, that names a port and allows both plain HTTP
  * and TLS there; -1: none.  Rules of presets are skipped: the reader cannot change them. */

@@ -121,6 +121,7 @@ policy_check_rule(const struct policy_draft *d)
 	const struct policy_rule *rule = &d->rule;
 	int r = policy_check_ask(d);
 
+	r = r == 0 ? policy_check_call(d) : r;
 	if (r == 0 && (rule->verb == POLICY_VERB_ALLOW || rule->verb == POLICY_VERB_ASK))
 		r = check_resolvers(d);
 
@@ -292,7 +293,7 @@ git_covers(const struct policy_rule *a, const struct policy_rule *b)
 static bool
 body_covers(const struct policy_rule *a, const struct policy_rule *b)
 {
-	if (policy_rule_wants_body(a) && !a->git.present)
+	if (policy_rule_wants_body(a) && !a->git.present && !a->call.present)
 		return false;
 	if (a->verb != POLICY_VERB_ALLOW)
 		return true;
@@ -369,6 +370,34 @@ static bool
 chains_cover(const struct policy_rule *a, const struct policy_rule *b)
 {
 	return globs_cover(&a->chains, &b->chains, '\0');
+}
+
+static bool
+patterns_cover(const struct policy_call *a, const struct policy_pattern *b)
+{
+	char separator = b->kind == POLICY_CALL_RESOURCE ? '/' : '.';
+
+	for (size_t i = 0; i < a->n; i++)
+		if (a->at[i].kind == b->kind && glob_covers(a->at[i].glob, b->glob, separator))
+			return true;
+	return false;
+}
+
+/* No two conditions on arguments are compared. */
+static bool
+call_covers(const struct policy_rule *a, const struct policy_rule *b)
+{
+	const struct policy_call *x = &a->call, *y = &b->call;
+	size_t i = 0;
+
+	/* A rule for hosts that allows is for none of the tools' gateway. */
+	if (!x->present)
+		return !y->present || a->verb != POLICY_VERB_ALLOW;
+	if (!y->present || x->n_args > 0 || x->others != y->others)
+		return false;
+	while (i < y->n && patterns_cover(x, &y->at[i]))
+		i++;
+	return i == y->n && (y->n > 0 || y->others != POLICY_OTHERS_NONE);
 }
 
 static const struct {

@@ -76,8 +76,8 @@ ask_for_body(struct deciding *d, const struct policy_rule *rule, const struct po
              int index)
 {
 	struct policy_decision *out = d->out;
-	uint64_t held = rule->upload_said || rule->git.present ? rule->upload_max :
-	                                                         POLICY_HELD_MAX;
+	uint64_t held = rule->upload_said || rule->git.present || rule->call.present ? rule->upload_max :
+	                                                                                POLICY_HELD_MAX;
 
 	if (held > POLICY_INSPECTED_MAX)
 		held = POLICY_INSPECTED_MAX;
@@ -107,7 +107,8 @@ consider(struct deciding *d, const struct policy_rule *rule, const struct policy
 	const struct policy_request *req = d->req;
 
 	if ((rule->protocols >> req->protocol & 1) == 0 ||
-	    !policy_port_fits(rule, host, req->port))
+	    !policy_port_fits(rule, host, req->port) ||
+	    (req->protocol != POLICY_HTTP && d->facts.for_tools && rule->verb != POLICY_VERB_DENY))
 		return false;
 	if (req->protocol == POLICY_HTTP) {
 		if (policy_head_differs(rule, &d->facts) != NULL)
@@ -147,6 +148,7 @@ decide(const struct policy *p, struct deciding *d, struct policy_decoded *decode
 
 	if (req->protocol == POLICY_HTTP)
 		policy_facts_init(&d->facts, req->head, decoded);
+	d->facts.for_tools = policy_is_tools_host(req->host);
 	policy_walk_init(&walk, p, req->host, req->protocol == POLICY_HTTP ? &d->facts : NULL);
 	while ((entry = policy_walk_next(&walk)) != NULL) {
 		const struct policy_rule *rule = &p->rules[entry->rule];

@@ -45,7 +45,8 @@ explain_rule(const struct policy_rule *rule, const struct policy_request *req,
 		                             "principal" : "chain" };
 	if (step.kind != POLICY_STEP_DECIDES)
 		return step;
-	if ((rule->protocols >> req->protocol & 1) == 0)
+	if ((rule->protocols >> req->protocol & 1) == 0 ||
+	    (req->protocol != POLICY_HTTP && facts->for_tools && rule->verb != POLICY_VERB_DENY))
 		return (struct policy_step){ POLICY_STEP_PROTOCOL, NULL };
 	if (req->protocol == POLICY_HTTP) {
 		step.key = policy_head_differs(rule, facts);
@@ -71,6 +72,7 @@ policy_explain(const struct policy *p, const struct policy_request *req,
 
 	if (req->protocol == POLICY_HTTP)
 		policy_facts_init(&facts, req->head, &decoded);
+	facts.for_tools = policy_is_tools_host(req->host);
 	for (; p != NULL; p = p->within) {
 		bool decided = false;
 

@@ -125,6 +125,7 @@ policy_facts_init(struct policy_facts *facts, const struct http_head *head,
 	size_t len = head->path.len;
 
 	facts->head = head;
+	facts->for_tools = false;
 	facts->path = head->path.at;
 	mark = len > 0 ? memchr(head->path.at, '?', len) : NULL;
 	facts->has_query = mark != NULL;
@@ -573,6 +574,13 @@ cookies_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 		if (!cookie_fits(rule, &rule->cookies[i], facts->head))
 			return false;
 	return true;
+}
+
+/* `allow: '*'` is for every host, and for no tool. */
+static bool
+call_fits(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	return !facts->for_tools || rule->call.present || rule->verb != POLICY_VERB_ALLOW;
 }
 
 static bool

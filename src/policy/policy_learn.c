@@ -7,12 +7,14 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "policy/policy_parts.h"
 #include "policy/policy_suggest_parts.h"
 
 #define SIBLINGS_MAX 8          /* names in one place, before they become "*" */
 #define PATHS_MAX 24            /* in one rule, before they are shortened */
 #define SEGMENTS_MAX 16         /* of one path */
 #define METHODS_MAX 32          /* of one host */
+#define CALLS_MAX 512           /* of tools; more are left out */
 
 struct wish {
 	const struct policy_seen *seen;
@@ -458,6 +460,37 @@ put_title(struct buf *b, const char *title, size_t n)
 	            "hashes or many names.\nversion: 1\negress:\n", n, n == 1 ? "" : "s");
 }
 
+/* Calls of the same name are one, in the order in which they came. */
+static bool
+is_first_call(const struct policy_seen *seen, size_t i)
+{
+	const char *kind, *name = suggest_call(&seen[i], &kind), *other_kind, *other;
+
+	for (size_t k = 0; k < i; k++) {
+		other = policy_is_tools_host(seen[k].host) ? suggest_call(&seen[k], &other_kind) : NULL;
+		if (other != NULL && strcmp(kind, other_kind) == 0 && strcmp(name, other) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* Calls of tools: one rule for each, which a person can narrow.  Returns how many there are. */
+static size_t
+put_calls(struct buf *b, const struct policy_seen *seen, size_t n)
+{
+	size_t calls = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (seen[i].host == NULL || !policy_is_tools_host(seen[i].host))
+			continue;
+		if (suggest_call(&seen[i], NULL) == NULL || !is_first_call(seen, i) || calls == CALLS_MAX)
+			continue;
+		suggest_put_call(b, &seen[i], "  - allow: ", "\n");
+		calls++;
+	}
+	return calls;
+}
+
 static int
 put_all(struct buf *b, const struct wish *wishes, size_t n)
 {
@@ -469,8 +502,6 @@ put_all(struct buf *b, const struct wish *wishes, size_t n)
 			;
 		r = put_host(b, wishes + from, to - from, wishes, n);
 	}
-	if (n == 0)
-		suggest_put(b, "  []  # nothing was asked for\n");
 	return r;
 }
 
@@ -481,7 +512,7 @@ policy_write_for(const struct policy_seen *seen, size_t n, const char *title, ch
 	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
 	OWN(freep) struct wish *wishes = NULL;
 	OWN(freep) char *text = NULL;
-	size_t n_wishes = 0;
+	size_t n_wishes = 0, n_tools = 0;
 	int r = 0;
 
 	if (n > POLICY_SEEN_MAX)
@@ -489,15 +520,20 @@ policy_write_for(const struct policy_seen *seen, size_t n, const char *title, ch
 	wishes = calloc(n + 1, sizeof(*wishes));
 	if (wishes == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; r == 0 && i < n; i++)
-		if (suggest_can_say(&seen[i]))
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (seen[i].host != NULL && policy_is_tools_host(seen[i].host))
+			n_tools++;
+		else if (suggest_can_say(&seen[i]))
 			r = make_wish(&seen[i], &wishes[n_wishes++]);
+	}
 	if (r == 0) {
 		qsort(wishes, n_wishes, sizeof(*wishes), compare_wishes);
 		put_title(&b, title, n);
-		if (n_wishes < n)
+		if (n_wishes + n_tools < n)
 			suggest_put(&b, "  # %zu request%s left out: no rule can be written that allows just "
-			            "them.\n", n - n_wishes, n - n_wishes == 1 ? " is" : "s are");
+			            "them.\n", n - n_wishes - n_tools, n - n_wishes - n_tools == 1 ? " is" : "s are");
+		if (put_calls(&b, seen, n_tools > 0 ? n : 0) + n_wishes == 0)
+			suggest_put(&b, "  []  # nothing was asked for\n");
 		r = put_all(&b, wishes, n_wishes);
 	}
 	for (size_t i = 0; i < n_wishes; i++)

@@ -15,19 +15,7 @@
 #include "policy/policy_load.h"
 #include "policy/policy_loading.h"
 
-struct source {
-	const char *name;               /* the path, or "preset:NAME": for errors */
-	const char *shown;              /* its name in places, without the machine's folders */
-	const char *text;
-	size_t len;
-	const struct node *root;        /* in place of TEXT */
-	dev_t dev;
-	ino_t ino;
-	const struct source *from;      /* the source that names it */
-	unsigned depth;
-};
-
-static int load_source(struct policy_loading *l, const struct source *source);
+static int load_source(struct policy_loading *l, const struct policy_load_source *source);
 
 static int
 out_of_memory(struct policy_loading *l)
@@ -35,104 +23,16 @@ out_of_memory(struct policy_loading *l)
 	return err_set(l->err, ENOMEM, "the policy is too large");
 }
 
-/* ---- files ---- */
-
-/* Anyone who can write the policy can do everything that it allows. */
-static int
-check_file(const char *name, const struct stat *st, struct err *err)
-{
-	if (!S_ISREG(st->st_mode))
-		return err_set(err, EINVAL, "%s: this is not a file", name);
-	if ((st->st_mode & 022) != 0)
-		return err_set(err, EPERM, "%s: others may write this policy: `chmod go-w` it", name);
-	if (st->st_uid != 0 && st->st_uid != geteuid())
-		return err_set(err, EPERM, "%s: this policy belongs to uid %u, neither you nor root",
-		               name, (unsigned)st->st_uid);
-	if (st->st_size > POLICY_FILE_MAX)
-		return err_set(err, EFBIG, "%s: a policy is at most %dM", name, POLICY_FILE_MAX >> 20);
-	return 0;
-}
-
-static int
-check_circle(struct policy_loading *l, const struct source *source)
-{
-	for (const struct source *s = source->from; s != NULL; s = s->from)
-		if (s->ino == source->ino && s->dev == source->dev && s->ino != 0)
-			return err_set(l->err, ELOOP, "%s: this file names itself%s%s", source->name,
-			               source->from != s ? " by way of " : "",
-			               source->from != s ? source->from->name : "");
-	return 0;
-}
-
-static int
-read_path(struct policy_loading *l, struct source *source, char **ret_text)
-{
-	OWN(closep) int fd = -1;
-	OWN(freep) char *text = NULL;
-	struct stat st;
-	int r;
-
-	if (++l->n_files > POLICY_FILES_MAX)
-		return err_set(l->err, E2BIG, "%s: more than %d files", source->name, POLICY_FILES_MAX);
-	/* O_NONBLOCK: opening a pipe must not block. */
-	fd = openat(l->dirfd, source->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(l->err, "%s: cannot open this policy", source->name);
-	r = check_file(source->name, &st, l->err);
-	if (r < 0)
-		return r;
-	source->dev = st.st_dev;
-	source->ino = st.st_ino;
-	r = check_circle(l, source);
-	if (r < 0)
-		return r;
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL)
-		return err_errno(l->err, "%s: cannot read this policy", source->name);
-	r = read_exactly(fd, text, (size_t)st.st_size, l->err);
-	if (r < 0)
-		return err_wrap(l->err, "%s: cannot read this policy", source->name);
-	source->text = *ret_text = TAKE(text);
-	source->len = (size_t)st.st_size;
-	return 0;
-}
-
 /* NODE names the file; NULL: the command line does. */
 static int
-load_path(struct policy_loading *l, struct source *source, const struct node *node)
+load_path(struct policy_loading *l, struct policy_load_source *source, const struct node *node)
 {
 	OWN(freep) char *text = NULL;
-	int r = read_path(l, source, &text);
+	int r = policy_load_read(l, source, POLICY_FILE_MAX, &text);
 
 	if (r < 0 && node != NULL)
 		return err_wrap(l->err, "%s:%zu:%zu", node->file, node->line, node->column);
 	return r < 0 ? r : load_source(l, source);
-}
-
-/* PATH relative to the folder of FILE. */
-static const char *
-beside(struct policy_loading *l, const char *file, const char *path)
-{
-	const char *slash = strrchr(file, '/');
-	size_t n = slash != NULL ? (size_t)(slash - file) + 1 : 0, len = strlen(path);
-	char *joined;
-
-	if (path[0] == '/')
-		n = 0;
-	joined = policy_alloc(l->p, n + len + 1, 1);
-	if (joined != NULL) {
-		memcpy(joined, file, n);
-		memcpy(joined + n, path, len + 1);
-	}
-	return joined;
-}
-
-static const char *
-last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
 }
 
 /* ---- files named in a file ---- */
@@ -147,10 +47,10 @@ is_file_name(const char *word)
 }
 
 static int
-load_preset(struct policy_loading *l, const struct source *from, const struct node *node,
+load_preset(struct policy_loading *l, const struct policy_load_source *from, const struct node *node,
             const char *word)
 {
-	struct source source = { .from = from, .depth = from->depth + 1 };
+	struct policy_load_source source = { .from = from, .depth = from->depth + 1 };
 	const struct policy_preset *preset = policy_find_preset(word);
 	char name[64];
 
@@ -166,10 +66,11 @@ load_preset(struct policy_loading *l, const struct source *from, const struct no
 }
 
 static int
-load_word(struct policy_loading *l, const struct source *from, const struct node *node)
+load_word(struct policy_loading *l, const struct policy_load_source *from, const struct node *node)
 {
-	struct source source = { .from = from, .depth = from->depth + 1 };
+	struct policy_load_source source = { .from = from, .depth = from->depth + 1 };
 	const char *word = node->text;
+	int r;
 
 	if (node->kind != NODE_SCALAR || node_is_null(node))
 		return node_err(l->err, node, "here stands the name of a file or a preset");
@@ -181,21 +82,16 @@ load_word(struct policy_loading *l, const struct source *from, const struct node
 		return load_preset(l, from, node, word);
 	if (l->dirfd == -1)
 		return node_err(l->err, node, "a file cannot be read from here");
-	source.name = beside(l, from->name, word);
-	source.shown = word[0] == '/' ? last_part(word) : beside(l, from->shown, word);
+	source.name = policy_load_beside(l, from->name, word);
+	source.shown = word[0] == '/' ? policy_load_last_part(word) : policy_load_beside(l, from->shown, word);
 	if (source.name == NULL || source.shown == NULL)
 		return out_of_memory(l);
-	if (l->reader != NULL && l->reader->file != NULL) {
-		int r = l->reader->file(l->reader->arg, node, source.name, l->err);
-
-		if (r < 0)
-			return r;
-	}
-	return load_path(l, &source, node);
+	r = policy_load_may_read(l, node, source.name);
+	return r < 0 ? r : load_path(l, &source, node);
 }
 
 static int
-load_words(struct policy_loading *l, const struct source *from, const struct node *node)
+load_words(struct policy_loading *l, const struct policy_load_source *from, const struct node *node)
 {
 	int r = 0;
 
@@ -264,7 +160,7 @@ tell_narrow(struct policy_loading *l, const struct node *at, struct buf *text)
 
 /* Load the narrowing of the last rule, the one at AT, from its file.  The reader gets it too. */
 static int
-load_narrow(struct policy_loading *l, const struct source *source, const struct node *at)
+load_narrow(struct policy_loading *l, const struct policy_load_source *source, const struct node *at)
 {
 	OWN(policy_freep) struct policy *narrow = policy_new_empty();
 	const struct policy_rule *rule = &l->p->rules[l->p->n_rules - 1];
@@ -285,6 +181,7 @@ load_narrow(struct policy_loading *l, const struct source *source, const struct 
 	if (r == 0 && l->reader != NULL && l->reader->rule != NULL)
 		r = tell_narrow(l, at, &rules.text);
 	buf_free(&rules.text);
+	r = r == 0 ? policy_finish_narrow(narrow, l->p, true, l->err) : r;
 	r = r == 0 ? policy_set_narrow(l->p, rule->then, node, narrow, l->err) : r;
 	rule->then->narrow_file = NULL;
 	if (r == 0)
@@ -322,7 +219,7 @@ check_hook(const struct policy_loading *l, const struct node *node)
 }
 
 static int
-load_rule(struct policy_loading *l, const struct source *source, const struct node *node)
+load_rule(struct policy_loading *l, const struct policy_load_source *source, const struct node *node)
 {
 	int r = policy_read_rule(l->p, node, source->shown, l->err);
 
@@ -337,7 +234,7 @@ load_rule(struct policy_loading *l, const struct source *source, const struct no
 }
 
 static int
-load_egress(struct policy_loading *l, const struct source *source, const struct node *node)
+load_egress(struct policy_loading *l, const struct policy_load_source *source, const struct node *node)
 {
 	int r = 0;
 
@@ -393,7 +290,7 @@ check_top(struct policy_loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
 		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", "boundary", "runtime",
-		"images", "run", "record", "watch", "syscalls", NULL };
+		"images", "run", "record", "watch", "syscalls", "tools", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -431,7 +328,8 @@ check_top(struct policy_loading *l, const struct node *root)
 	return 0;
 }
 
-/* WALLED: a nearer file has set the boundary, so this one's runtime does not count. */
+/* WALLED: a nearer file has set the boundary, so this one's runtime does not count.  Its `tools` are
+ * told by policy_load_tools(). */
 static int
 tell_parts(struct policy_loading *l, const struct node *root, bool walled)
 {
@@ -441,13 +339,13 @@ tell_parts(struct policy_loading *l, const struct node *root, bool walled)
 		return 0;
 	for (size_t i = 0; r == 0 && i < root->n; i++)
 		if (strcmp(root->items[i]->text, "egress") != 0 && strcmp(root->items[i]->text, "extends") != 0 &&
-		    (strcmp(root->items[i]->text, "runtime") != 0 || !walled))
+		    strcmp(root->items[i]->text, "tools") != 0 && (strcmp(root->items[i]->text, "runtime") != 0 || !walled))
 			r = l->reader->part(l->reader->arg, root->items[i], root->values[i], l->err);
 	return r;
 }
 
 static int
-load_root(struct policy_loading *l, const struct source *source, const struct node *root)
+load_root(struct policy_loading *l, const struct policy_load_source *source, const struct node *root)
 {
 	enum policy_exfiltration exfiltration = l->limits.exfiltration;
 	const bool walled = l->limits.boundary.is_set;
@@ -481,6 +379,8 @@ load_root(struct policy_loading *l, const struct source *source, const struct no
 	if (r == 0 && (part = node_get(root, "prices")) != NULL)
 		r = policy_note_fault(l, policy_read_prices(l->p, part, l->err));
 	r = r == 0 ? tell_parts(l, root, walled) : r;
+	if (r == 0 && (part = node_get(root, "tools")) != NULL)
+		r = policy_note_fault(l, policy_load_tools(l, source, part));
 	if (r == 0 && (part = node_get(root, "egress")) != NULL)
 		r = policy_note_fault(l, load_egress(l, source, part));
 	if (r == 0 && (part = node_get(root, "extends")) != NULL)
@@ -489,7 +389,7 @@ load_root(struct policy_loading *l, const struct source *source, const struct no
 }
 
 static int
-load_source(struct policy_loading *l, const struct source *source)
+load_source(struct policy_loading *l, const struct policy_load_source *source)
 {
 	OWN(node_freep) struct node *root = NULL;
 	int r;
@@ -508,7 +408,7 @@ load_source(struct policy_loading *l, const struct source *source)
 /* ---- public functions ---- */
 
 static int
-load(struct policy_loading *l, struct source *source, struct policy **ret_policy,
+load(struct policy_loading *l, struct policy_load_source *source, struct policy **ret_policy,
      struct policy_limits *ret_limits)
 {
 	OWN(policy_freep) struct policy *p = policy_new_empty();
@@ -519,6 +419,10 @@ load(struct policy_loading *l, struct source *source, struct policy **ret_policy
 	l->p = p;
 	r = source->text != NULL || source->root != NULL ? load_source(l, source) : load_path(l, source, NULL);
 	r = policy_note_fault(l, r);
+	/* An error of `tools` or their lock is enough. */
+	if (r == 0 && (l->faults == NULL || l->faults->n == 0))
+		r = policy_note_fault(l, policy_settle_annotations(p, l->err));
+	r = r == 0 ? policy_add_uncalled(p, l->err) : r;
 	for (size_t i = 0; r == 0 && i < p->n_rules && (l->reader == NULL || !l->reader->may_cover); i++)
 		r = policy_note_fault(l, policy_check_reach(p, i, source->name, source->shown, l->err));
 	if (l->faults != NULL && l->faults->n > 0) {
@@ -540,7 +444,7 @@ policy_load_file(int dirfd, const char *path, const struct policy_reader *reader
                  struct policy **ret_policy, struct policy_limits *ret_limits, struct err *err)
 {
 	struct policy_loading l = { .dirfd = dirfd, .reader = reader, .err = err };
-	struct source source = { .name = path, .shown = last_part(path) };
+	struct policy_load_source source = { .name = path, .shown = policy_load_last_part(path) };
 
 	return load(&l, &source, ret_policy, ret_limits);
 }
@@ -550,7 +454,7 @@ policy_load_file_all(int dirfd, const char *path, const struct policy_reader *re
                      struct policy **ret_policy, struct policy_faults *faults, struct err *err)
 {
 	struct policy_loading l = { .dirfd = dirfd, .reader = reader, .faults = faults, .err = err };
-	struct source source = { .name = path, .shown = last_part(path) };
+	struct policy_load_source source = { .name = path, .shown = policy_load_last_part(path) };
 
 	return load(&l, &source, ret_policy, NULL);
 }
@@ -560,7 +464,7 @@ policy_load_text(const char *name, const char *text, size_t len, struct policy *
                  struct policy_limits *ret_limits, struct err *err)
 {
 	struct policy_loading l = { .dirfd = -1, .err = err };
-	struct source source = { .name = name, .shown = name, .text = text, .len = len };
+	struct policy_load_source source = { .name = name, .shown = name, .text = text, .len = len };
 
 	return load(&l, &source, ret_policy, ret_limits);
 }
@@ -571,7 +475,7 @@ policy_load_text_all(const char *name, const char *text, size_t len,
                      struct policy_faults *faults, struct err *err)
 {
 	struct policy_loading l = { .dirfd = -1, .reader = reader, .faults = faults, .err = err };
-	struct source source = { .name = name, .shown = name, .text = text, .len = len };
+	struct policy_load_source source = { .name = name, .shown = name, .text = text, .len = len };
 
 	return load(&l, &source, ret_policy, NULL);
 }
@@ -581,7 +485,7 @@ policy_load_node(const struct node *root, const struct policy_reader *reader,
                  struct policy **ret_policy, struct policy_limits *ret_limits, struct err *err)
 {
 	struct policy_loading l = { .dirfd = -1, .reader = reader, .err = err };
-	struct source source = { .name = root->file, .shown = last_part(root->file), .root = root };
+	struct policy_load_source source = { .name = root->file, .shown = policy_load_last_part(root->file), .root = root };
 
 	return load(&l, &source, ret_policy, ret_limits);
 }
@@ -590,7 +494,7 @@ int
 policy_load_preset(struct policy *p, const char *name, struct err *err)
 {
 	struct policy_loading l = { .p = p, .dirfd = -1, .err = err };
-	const struct source nowhere = { .name = "", .shown = "" };
+	const struct policy_load_source nowhere = { .name = "", .shown = "" };
 	const struct node node = { .file = "", .line = 1, .column = 1 };
 
 	return load_preset(&l, &nowhere, &node, name);

@@ -27,6 +27,8 @@ enum policy_key_flags {
 	POLICY_KEY_NOT_GRPC = 64,       /* not beside `grpc` */
 	POLICY_KEY_SENDS = 128,         /* about a request that is sent: only in a rule that allows or
 	                                 * asks */
+	POLICY_KEY_OF_CALL = 512,       /* only in a rule for calls of tools */
+	POLICY_KEY_NOT_CALL = 1024,     /* not in such a rule */
 	POLICY_KEY_UNRECORDED = 256,    /* about parts of a request that timelines leave out */
 };
 
@@ -100,6 +102,31 @@ int policy_read_rewrite(struct policy_draft *d, const struct node *node);
 int policy_check_rewrite(const struct policy_draft *d);
 int policy_read_hook(struct policy_draft *d, const struct node *node);
 
+/* ---- policy_read_call.c, policy_read_schema.c ---- */
+
+extern const char *const policy_call_kinds[POLICY_CALL_KINDS];  /* "tool:", as rules begin */
+/* Whether TEXT is for calls, not for a host: "tool:github.get_*". */
+bool policy_is_call(const char *text);
+int policy_read_calls(struct policy_draft *d, const struct node *node);
+int policy_read_args(struct policy_draft *d, const struct node *node);
+int policy_read_annotations(struct policy_draft *d, const struct node *node);
+/* Refuse keys that only one of both kinds of rules may have. */
+int policy_check_call(const struct policy_draft *d);
+/* Check that NODE is JSON Schema, of the keywords that are evaluated.  *ret_json is in P's memory. */
+int policy_read_schema(struct policy_draft *d, const struct node *node, const char **ret_json);
+/* A value of a JSON pointer, and its pointer: policy_read_body.c. */
+int policy_read_value(struct policy_draft *d, const struct node *node, struct policy_value *value);
+int policy_check_pointer(struct policy_draft *d, const struct node *key);
+int policy_check_regex(struct policy_draft *d, const struct node *node, const char *text);
+
+/* ---- policy_call.c ---- */
+
+/* Put the tools of the lock in place of `annotations`, once the whole policy is read. */
+int policy_settle_annotations(struct policy *p, struct err *err);
+/* If P has tools, or rules for calls, add the rules for messages that call nothing: in front of the
+ * first rule for calls, or at the end.  They are added once. */
+int policy_add_uncalled(struct policy *p, struct err *err);
+
 /* ---- policy_read_ask.c ---- */
 
 int policy_read_approvers(struct policy_draft *d, const struct node *node);
@@ -114,6 +141,9 @@ int policy_check_ask(const struct policy_draft *d);
 int policy_read_then(struct policy_draft *d, const struct node *node);
 /* The members of a map NODE; whether they do anything is the caller's to check. */
 int policy_read_consequence(struct policy_draft *d, const struct node *node, struct policy_consequence *c);
+/* Complete the rules for calls of NARROW, a narrowing of OF.  IS_WHOLE: it refuses what it does not
+ * allow. */
+int policy_finish_narrow(struct policy *narrow, const struct policy *of, bool is_whole, struct err *err);
 /* Make NARROW, which NODE named, the narrowing of C. */
 int policy_set_narrow(struct policy *p, struct policy_consequence *c, const struct node *node,
                       const struct policy *narrow, struct err *err);
@@ -126,7 +156,7 @@ int policy_read_tripwires(struct policy *p, const struct node *node,
 #define POLICY_MATCHERS_MAX (32 * 1024) /* bytes of the conditions of one policy, encoded */
 int policy_read_watch(struct policy *p, const struct node *node, const char *shown, struct err *err);
 
-/* ---- policy_calls.c ---- */
+/* ---- policy_read_calls.c ---- */
 
 int policy_read_syscalls(struct policy *p, const struct node *node, struct err *err);
 

@@ -54,6 +54,7 @@ struct policy {
 	struct policy_behaviour *behaviours;    /* room for POLICY_BEHAVIOURS_MAX */
 	size_t n_behaviours;
 	struct policy_calls calls;
+	const struct policy_tools *tools;       /* or NULL */
 	struct policy *within;          /* the next layer, or NULL */
 };
 
@@ -93,6 +94,12 @@ void policy_put_behaviours(struct buf *b, const struct policy *p);      /* of al
 void policy_get_behaviours(struct policy_getting *g);   /* into the layers of g->p */
 
 /* ---- policy_calls.c: behind the behaviours ---- */
+
+#define POLICY_CALL_NAME_MAX 64
+extern const char policy_calls_needed[];        /* no program starts or ends without these; separated by one space */
+bool policy_calls_next(const char **words, char ret_word[POLICY_CALL_NAME_MAX]);        /* false: that was the last */
+bool policy_calls_have(const char *words, const char *word);
+const char *policy_class_calls(const char *name);       /* NULL: there is no such class */
 
 void policy_put_calls(struct buf *b, const struct policy *p);   /* of all layers */
 void policy_get_calls(struct policy_getting *g, bool layers);
@@ -139,6 +146,10 @@ void policy_get_host(struct policy_getting *g, struct policy_host *host);
 
 /* ---- policy_put_keys.c ---- */
 
+/* A pointer with its values; it may have none. */
+struct policy_json;
+void policy_put_json(struct buf *b, const struct policy_json *json);
+void policy_get_json(struct policy_getting *g, struct policy_json *json);
 /* The keys that every message has room for.  PLAIN: without those about the cell. */
 void policy_put_keys(struct buf *b, const struct policy_rule *rule, bool plain);
 void policy_get_keys(struct policy_getting *g, struct policy_rule *rule, bool plain);
@@ -159,6 +170,11 @@ void policy_get_rewrite(struct policy_getting *g, struct policy_rule *rule);
 int policy_check_hook(const struct policy_hook *hook, const char **ret_member, struct err *err);
 void policy_put_hook(struct buf *b, const struct policy_rule *rule);
 void policy_get_hook(struct policy_getting *g, struct policy_rule *rule);
+
+/* ---- policy_put_call.c ---- */
+
+void policy_put_call(struct buf *b, const struct policy_rule *rule);
+void policy_get_call(struct policy_getting *g, struct policy_rule *rule);
 
 /* ---- policy_ask.c ---- */
 
@@ -198,6 +214,7 @@ struct policy_facts {
 	size_t other_len;
 	struct http_text query;         /* as sent, without "?" */
 	bool has_query;
+	bool for_tools;                 /* the caller sets it: for POLICY_TOOLS_HOST */
 	bool names_method, names_path;  /* fields name another method or path: policy_override.c */
 	enum policy_git_op { POLICY_GIT_NONE, POLICY_GIT_FETCH, POLICY_GIT_PUSH_REFS,
 	                     POLICY_GIT_PUSH } git;
@@ -246,6 +263,9 @@ struct policy_walk {
 void policy_walk_init(struct policy_walk *walk, const struct policy *p, const char *host,
                       const struct policy_facts *facts);
 const struct policy_entry *policy_walk_next(struct policy_walk *walk);
+
+/* Whether HOST, a canonical name, is the tools' gateway. */
+bool policy_is_tools_host(const char *host);
 
 #define POLICY_HOST_OF_MACHINE "host.cloister.internal"
 #define POLICY_HOST_OF_GATE "gate.cloister.internal"

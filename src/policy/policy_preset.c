@@ -43,6 +43,11 @@ const struct policy_preset policy_presets[] = {
 	  "  - allow: '*'\n"
 	  "    methods: [GET, HEAD, OPTIONS]\n" },
 
+	{ "read-only-tools", "MCP tools that the lock of `tools` has as read-only",
+	  BEGIN
+	  "  - allow: tool:**\n"
+	  "    annotations: {read_only: true}\n" },
+
 	/* ---- packages: read only ---- */
 	{ "npm", "packages of npm, yarn and pnpm",
 	  BEGIN

@@ -8,6 +8,7 @@
 #include "policy/policy_behaviour.h"
 #include "policy/policy_calls.h"
 #include "policy/policy_parts.h"
+#include "policy/policy_tools_parts.h"
 
 /* These numbers change with the format.  Vaults store policies too.  A policy without layers,
  * principals or approvals therefore keeps the oldest encoding, and only a policy that has a key
@@ -103,7 +104,10 @@ policy_put(struct buf *b, const struct policy *p)
 		policy_put_behaviours(b, p);
 		policy_put_calls(b, p);
 	}
-
+	if (policy_has_tools(p)) {
+		buf_put_u32(b, POLICY_FORMAT_TOOLS);
+		policy_put_tools(b, p);
+	}
 	for (const struct policy *at = p; at != NULL; at = at->within)
 		layers++;
 	buf_put_u32(b, format);
@@ -232,24 +236,59 @@ skip_behaviours(struct buf *b, struct err *err)
 	       err_set(err, EBADMSG, "the policy is not as this version writes it") : r;
 }
 
+static int
+skip_tools(struct buf *b, struct err *err)
+{
+	OWN(policy_freep) struct policy *none = policy_new_empty();
+	struct policy_getting g = { .b = b, .p = none };
+
+	if (none == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	policy_get_tools(&g, false);
+	return g.bad ? err_set(err, EBADMSG, "the policy is not as this version writes it") : 0;
+}
+
+/* Read what stands in front into the layers of P, behind which it is known how many there are. */
+static bool
+get_front(struct buf front, struct policy *p, bool watches, bool has_tools)
+{
+	struct policy_getting g = { .b = &front, .p = p };
+
+	(void)policy_get_upto(&g, UINT32_MAX);
+	if (watches) {
+		policy_get_behaviours(&g);
+		policy_get_calls(&g, true);
+	}
+	if (watches && has_tools)
+		(void)policy_get_upto(&g, UINT32_MAX);
+	if (has_tools)
+		policy_get_tools(&g, true);
+	return !g.bad;
+}
+
 int
 policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
 {
 	OWN(policy_freep) struct policy *p = NULL;
 	struct policy **last = &p;
 	struct buf front = *b;
-	struct policy_getting g = { .b = b }, behind = { .b = &front };
+	struct policy_getting g = { .b = b };
 	uint32_t format = policy_get_upto(&g, UINT32_MAX), layers;
-	bool watches = format == POLICY_FORMAT_WATCH;
+	bool watches = format == POLICY_FORMAT_WATCH, has_tools;
 	int r = 0;
 
 	if (watches) {
 		*b = front;
 		r = skip_behaviours(b, err);
-		if (r < 0)
-			return r;
-		format = policy_get_upto(&g, UINT32_MAX);
+		format = r == 0 ? policy_get_upto(&g, UINT32_MAX) : 0;
 	}
+	has_tools = r == 0 && format == POLICY_FORMAT_TOOLS;
+	if (has_tools) {
+		r = skip_tools(b, err);
+		format = r == 0 ? policy_get_upto(&g, UINT32_MAX) : 0;
+	}
+	if (r < 0)
+		return r;
 
 	g.bad |= format != FORMAT_PLAIN && format != FORMAT && format != FORMAT_ADDED;
 	layers = format == FORMAT_PLAIN ? 1 : policy_get_upto(&g, POLICY_LAYERS_MAX);
@@ -259,13 +298,8 @@ policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
 	}
 	if (r < 0)
 		return r;
-	if (watches && !g.bad && p != NULL) {
-		behind.p = p;
-		(void)policy_get_upto(&behind, UINT32_MAX);
-		policy_get_behaviours(&behind);
-		policy_get_calls(&behind, true);
-		g.bad |= behind.bad;
-	}
+	if ((watches || has_tools) && !g.bad && p != NULL)
+		g.bad |= !get_front(front, p, watches, has_tools);
 	if (g.bad || p == NULL || format != format_of(p))
 		return err_set(err, EBADMSG, "the policy is not as this version writes it");
 	*ret_policy = TAKE(p);

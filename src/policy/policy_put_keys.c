@@ -173,8 +173,8 @@ get_git(struct policy_getting *g, struct policy_rule *rule)
 	g->bad |= !git->present && (git->fetch || git->push.n > 0 || git->repos.n > 0);
 }
 
-static void
-put_json(struct buf *b, const struct policy_json *json)
+void
+policy_put_json(struct buf *b, const struct policy_json *json)
 {
 	buf_put_str(b, json->pointer);
 	buf_put_u32(b, (uint32_t)json->n_values);
@@ -197,7 +197,7 @@ put_body(struct buf *b, const struct policy_rule *rule)
 
 	buf_put_u32(b, (uint32_t)body->n_json);
 	for (size_t i = 0; i < body->n_json; i++)
-		put_json(b, &body->json[i]);
+		policy_put_json(b, &body->json[i]);
 	policy_put_list(b, &body->regex);
 	buf_put_u32(b, body->graphql);
 	buf_put_u32(b, body->graphql_types);
@@ -221,8 +221,8 @@ get_value(struct policy_getting *g, struct policy_value *value)
 	g->bad |= !isfinite(value->number) || (value->kind != POLICY_VALUE_GLOB && *value->glob != '\0');
 }
 
-static void
-get_json(struct policy_getting *g, struct policy_json *json)
+void
+policy_get_json(struct policy_getting *g, struct policy_json *json)
 {
 	struct policy_value *values;
 	size_t n;
@@ -234,7 +234,14 @@ get_json(struct policy_getting *g, struct policy_json *json)
 		get_value(g, &values[i]);
 	json->values = values;
 	json->n_values = g->bad ? 0 : n;
-	g->bad |= n == 0 || (*json->pointer != '\0' && *json->pointer != '/');
+	g->bad |= *json->pointer != '\0' && *json->pointer != '/';
+}
+
+static void
+get_some_json(struct policy_getting *g, struct policy_json *json)
+{
+	policy_get_json(g, json);
+	g->bad |= json->n_values == 0;
 }
 
 static void
@@ -245,7 +252,7 @@ get_body(struct policy_getting *g, struct policy_rule *rule)
 	struct policy_json *json = n > 0 ? policy_get_room(g, n, sizeof(*json)) : NULL;
 
 	for (size_t i = 0; !g->bad && i < n; i++)
-		get_json(g, &json[i]);
+		get_some_json(g, &json[i]);
 	body->json = json;
 	body->n_json = g->bad ? 0 : n;
 	body->regex = policy_get_list(g, POLICY_LIST_MAX);
@@ -341,6 +348,12 @@ static bool
 has_hook(const struct policy_rule *rule)
 {
 	return rule->hook != NULL;
+}
+
+static bool
+has_call(const struct policy_rule *rule)
+{
+	return rule->call.present;
 }
 
 /* ---- the table ---- */

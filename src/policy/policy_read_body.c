@@ -37,8 +37,8 @@ read_parts(struct policy_draft *d, const struct node *node, const struct part *p
 
 /* ---- json ---- */
 
-static int
-read_value(struct policy_draft *d, const struct node *node, struct policy_value *value)
+int
+policy_read_value(struct policy_draft *d, const struct node *node, struct policy_value *value)
 {
 	bool truth;
 
@@ -61,8 +61,8 @@ read_value(struct policy_draft *d, const struct node *node, struct policy_value 
 	return 0;
 }
 
-static int
-check_pointer(struct policy_draft *d, const struct node *key)
+int
+policy_check_pointer(struct policy_draft *d, const struct node *key)
 {
 	const char *text = key->text;
 
@@ -80,7 +80,7 @@ read_pointer(struct policy_draft *d, const struct node *key, const struct node *
 {
 	size_t n = node->kind == NODE_LIST ? node->n : 1;
 	struct policy_value *values;
-	int r = check_pointer(d, key);
+	int r = policy_check_pointer(d, key);
 
 	if (r == 0 && (n == 0 || n > POLICY_LIST_MAX))
 		r = node_err(d->err, node, "there are from 1 to %d values", POLICY_LIST_MAX);
@@ -93,7 +93,7 @@ read_pointer(struct policy_draft *d, const struct node *key, const struct node *
 	if (values == NULL || json->pointer == NULL)
 		return policy_read_oom(d);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = read_value(d, node->kind == NODE_LIST ? node->items[i] : node, &values[i]);
+		r = policy_read_value(d, node->kind == NODE_LIST ? node->items[i] : node, &values[i]);
 	json->values = values;
 	json->n_values = n;
 	return r;
@@ -122,8 +122,8 @@ read_json(struct policy_draft *d, const struct node *node)
 /* ---- regex ---- */
 
 /* The expression runs in another process; compile it here to find errors early. */
-static int
-fix_regex(struct policy_draft *d, const struct node *node, char *text)
+int
+policy_check_regex(struct policy_draft *d, const struct node *node, const char *text)
 {
 	PCRE2_UCHAR message[128];
 	PCRE2_SIZE at;
@@ -139,6 +139,12 @@ fix_regex(struct policy_draft *d, const struct node *node, char *text)
 	}
 	pcre2_code_free(code);
 	return 0;
+}
+
+static int
+fix_regex(struct policy_draft *d, const struct node *node, char *text)
+{
+	return policy_check_regex(d, node, text);
 }
 
 static int

@@ -262,18 +262,25 @@ policy_read_hosts(struct policy_draft *d, const struct node *node)
 	r = policy_read_list(d, node, "a host", NULL, &list);
 	if (r < 0)
 		return r;
+	if (policy_is_call(list.at[0]))
+		return policy_read_calls(d, node);
 	hosts = policy_alloc(d->p, list.n, sizeof(*hosts));
 	if (hosts == NULL)
 		return policy_read_oom(d);
 	for (size_t i = 0; i < list.n; i++) {
 		const struct node *item = node->kind == NODE_LIST ? node->items[i] : node;
 
+		if (policy_is_call(list.at[i]))
+			return node_err(d->err, item, "a rule is about hosts or about tools: write two");
 		if (policy_parse_host(d->p, list.at[i], &hosts[i], &err) < 0)
 			return node_err(d->err, item, "%s", err.text);
 		if ((d->rule.verb == POLICY_VERB_ALLOW || d->rule.verb == POLICY_VERB_ASK) &&
 		    unusable(&hosts[i]) != NULL)
 			return node_err(d->err, item, "nothing is ever sent to this address: it is %s",
 			                unusable(&hosts[i]));
+		if (d->rule.verb != POLICY_VERB_DENY && hosts[i].kind == POLICY_HOST_NAME &&
+		    policy_is_tools_host(hosts[i].name))
+			return node_err(d->err, item, "name the tools: `allow: tool:SERVER.NAME`, or tool:** for all of them");
 	}
 	d->rule.hosts = hosts;
 	d->rule.n_hosts = list.n;

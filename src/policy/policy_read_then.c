@@ -30,6 +30,18 @@ policy_set_narrow(struct policy *p, struct policy_consequence *c, const struct n
 	return c->narrow != NULL ? 0 : err_set(err, ENOMEM, "the policy is too large");
 }
 
+int
+policy_finish_narrow(struct policy *narrow, const struct policy *of, bool is_whole, struct err *err)
+{
+	int r;
+
+	/* The lock is that of the policy around it, as far as it is read. */
+	narrow->tools = of->tools;
+	r = policy_settle_annotations(narrow, err);
+	narrow->tools = NULL;
+	return r == 0 && is_whole ? policy_add_uncalled(narrow, err) : r;
+}
+
 /* The narrowing decides only what it mentions.  The other layers set sizes and similar limits. */
 static void
 leave_to_others(struct policy *p)
@@ -78,6 +90,7 @@ read_narrow(struct policy_draft *d, struct policy_consequence *c, const struct n
 		                "policy, or {egress: [...]}");
 	narrow->is_narrow = true;
 	r = add_rules(d, narrow, list);
+	r = r == 0 ? policy_finish_narrow(narrow, d->p, node->kind == NODE_MAP, d->err) : r;
 	if (r == 0 && node->kind == NODE_LIST)
 		leave_to_others(narrow);
 	return r == 0 ? policy_set_narrow(d->p, c, node, narrow, d->err) : r;
@@ -103,8 +116,10 @@ read_ask(struct policy_draft *d, struct policy_consequence *c, const struct node
 	r = policy_read_rule(narrow, &rule, d->shown, d->err);
 	if (r < 0)
 		return r;
-	narrow->rules[0].protocols = POLICY_ANY_PROTOCOL;
-	narrow->rules[0].n_ports = 0;
+	if (!narrow->rules[0].call.present) {
+		narrow->rules[0].protocols = POLICY_ANY_PROTOCOL;
+		narrow->rules[0].n_ports = 0;
+	}
 	leave_to_others(narrow);
 	return policy_set_narrow(d->p, c, node, narrow, d->err);
 }

@@ -109,6 +109,47 @@ struct policy_git {
 	struct policy_list repos;       /* globs of "owner/name", without ".git" */
 };
 
+/* ---- calls of MCP tools: evaluated by src/inspect ----
+ *
+ * A rule for calls is a rule for POST requests to the tools' gateway: see policy_tools.h.  No rule
+ * that allows, but for such a rule, matches requests to that host. */
+
+#define POLICY_CALL_MAX (4 * 1024 * 1024)       /* bytes of a request's body */
+#define POLICY_CALL_PATTERNS_MAX 1024           /* of one rule */
+#define POLICY_SCHEMA_MAX (16 * 1024)           /* bytes of a schema, as JSON */
+
+enum policy_call_kind {
+	POLICY_CALL_TOOL,               /* tools/call: "server.tool" */
+	POLICY_CALL_PROMPT,             /* prompts/get: "server.prompt" */
+	POLICY_CALL_RESOURCE,           /* resources/read, subscribe and unsubscribe: "server/URI" */
+	POLICY_CALL_KINDS,
+	POLICY_CALL_OTHER = POLICY_CALL_KINDS,  /* any other method; no rule names one */
+};
+struct policy_pattern {
+	enum policy_call_kind kind;
+	const char *glob;               /* policy_glob() with '.', or policy_glob_path() for RESOURCE */
+};
+/* A condition on a call's arguments: a value, or one of the others. */
+struct policy_arg {
+	struct policy_json json;        /* has no values with one of these: */
+	bool has_min, has_max;
+	double min, max;                /* a number in this range, both included */
+	const char *pattern;            /* a regular expression that matches anywhere in a text; "": none */
+	const char *schema;             /* JSON Schema, of the keywords in policy_read_schema.c; "": none */
+};
+struct policy_call {
+	bool present;                   /* the rule is for calls */
+	/* Of a built-in rule: for messages that call nothing, or for requests without a message, which
+	 * wait for those of servers, or end a session. */
+	enum policy_call_others { POLICY_OTHERS_NONE, POLICY_OTHERS_MESSAGES, POLICY_OTHERS_BODILESS, POLICY_OTHERS } others;
+	const struct policy_pattern *at;
+	size_t n;                       /* 0, without OTHERS: no tool has the `annotations` */
+	const struct policy_arg *args;  /* all must fit */
+	size_t n_args;
+	/* While it is loaded: hints that must be true, or false, in the lock. */
+	unsigned hints, no_hints;
+};
+
 enum policy_upgrade {
 	POLICY_UPGRADE_NO,              /* an `allow` rule does not fit upgrade requests */
 	POLICY_UPGRADE_ALSO,            /* websocket: true */
@@ -170,6 +211,7 @@ struct policy_rule {
 	enum policy_upgrade upgrade;
 	struct policy_git git;
 	struct policy_body body;
+	struct policy_call call;
 	uint64_t upload_max;            /* for rules that allow or ask; POLICY_UPLOAD_MAX by default */
 	bool upload_said;
 	bool secrets;                   /* apparent credentials may leave */

@@ -104,6 +104,10 @@ split(struct shortcut *s, const char *text, struct err *err)
 	if (*text == '\0')
 		return err_set(err, EINVAL, "there is no host");
 	memcpy(s->text, text, strlen(text) + 1);
+	if (policy_is_call(text)) {
+		s->host = s->text;
+		return 0;
+	}
 	space = strchr(host, ' ');
 	if (space != NULL) {
 		if (!is_methods(host, (size_t)(space - host)))
@@ -226,7 +230,9 @@ policy_add_short(struct policy **base, const char *text, struct err *err)
 		r = policy_load_preset(p, text + 7, &reason);
 	else
 		r = add_rule(p, text, &reason);
+	r = r == 0 ? policy_settle_annotations(p, &reason) : r;
 	r = r == 0 ? check_reach(p, first, &reason) : r;
+	r = r == 0 ? policy_add_uncalled(p, &reason) : r;
 	r = r == 0 ? policy_seal(p, &reason) : r;
 	if (r < 0) {
 		p->n_rules = first;

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "policy/policy_parts.h"
+#include "policy/policy_load.h"
 #include "policy/policy_suggest_parts.h"
 
 #define PATH_SAID_MAX 1000              /* bytes; events cut longer ones */
@@ -94,6 +94,21 @@ can_say_path(const char *path)
 	return true;
 }
 
+const char *
+suggest_call(const struct policy_seen *seen, const char **ret_kind)
+{
+	const char *const names[POLICY_CALL_KINDS] = { seen->tool, seen->prompt, seen->resource };
+
+	for (size_t k = 0; k < POLICY_CALL_KINDS; k++) {
+		if (names[k] == NULL || strpbrk(names[k], "*?") != NULL || strlen(names[k]) > POLICY_TEXT_MAX / 2)
+			continue;
+		if (ret_kind != NULL)
+			*ret_kind = policy_call_kinds[k];
+		return names[k];
+	}
+	return NULL;
+}
+
 bool
 suggest_can_say(const struct policy_seen *seen)
 {
@@ -101,6 +116,8 @@ suggest_can_say(const struct policy_seen *seen)
 	struct policy_host host;
 	char text[HTTP_HOST_MAX + 16];
 
+	if (seen->host != NULL && policy_is_tools_host(seen->host))
+		return suggest_call(seen, NULL) != NULL;
 	if (seen->host == NULL || seen->port == 0 || strlen(seen->host) > HTTP_HOST_MAX ||
 	    !can_say_method(seen->method))
 		return false;
@@ -215,6 +232,18 @@ suggest_put_extras(struct buf *b, const struct policy_seen *seen)
 		put_max(b, seen->sent);
 }
 
+void
+suggest_put_call(struct buf *b, const struct policy_seen *seen, const char *before, const char *behind)
+{
+	char word[POLICY_TEXT_MAX];
+	const char *kind = "", *name = suggest_call(seen, &kind);
+
+	snprintf(word, sizeof(word), "%s%s", kind, name != NULL ? name : "");
+	suggest_put(b, "%s", before);
+	suggest_put_word(b, word);
+	suggest_put(b, "%s", behind);
+}
+
 /* ---- one rule ---- */
 
 static void
@@ -292,6 +321,14 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 		return err_set(err, EINVAL, "no rule can be written that allows just '%.32s %.100s'",
 		               seen->method != NULL ? seen->method : "",
 		               seen->host != NULL ? seen->host : "");
+	if (policy_is_tools_host(seen->host)) {
+		suggest_put_call(&b, seen, "  - allow: ", "\n");
+		r = suggest_take(&b, &text, err);
+		r = r == 0 ? suggest_check(text, false, err) : r;
+		if (r == 0)
+			*ret_text = TAKE(text);
+		return r;
+	}
 	suggest_host(only_name ? &name : seen, host);
 	suggest_put(&b, "  - allow: ");
 	suggest_put_word(&b, host);

@@ -25,6 +25,7 @@ struct policy_seen {
 	const char *refs;               /* pushed refs, separated by spaces: "+refs/heads/x" forced,
 	                                 * ":refs/heads/x" deleted */
 	bool push_options;
+	const char *tool, *prompt, *resource;   /* a call through the tools' gateway: at most one of them */
 	bool private_address;           /* the name resolved to a private address */
 	bool secret;                    /* its body looked like a credential */
 	uint64_t sent;                  /* bytes of its body */

@@ -25,4 +25,8 @@ bool suggest_other_path(const char *glob, char ret_glob[POLICY_TEXT_MAX + 1]);
 void suggest_put_push(struct buf *b, const struct policy_seen *seen);
 /* Append `private` and `body: {max}`, if SEEN needs them. */
 void suggest_put_extras(struct buf *b, const struct policy_seen *seen);
+/* The name of the call that SEEN is, and "tool:" or its like (RET_KIND may be NULL); NULL: none. */
+const char *suggest_call(const struct policy_seen *seen, const char **ret_kind);
+/* Append the call, as a rule names it, between two texts. */
+void suggest_put_call(struct buf *b, const struct policy_seen *seen, const char *before, const char *behind);
 #endif

@@ -32,57 +32,57 @@ SETTING(ASK, "ask", 0, policy_read_hosts, NULL, NULL, NULL, NULL,
         hosts, "ask a person; until there is one, refuse")
 SETTING(LOG, "log", 0, policy_read_hosts, NULL, NULL, NULL, NULL,
         hosts, "note them, and go on to the next rule")
-SETTING(PROTOCOL, "protocol", 0, policy_read_protocol, NULL, NULL, NULL, NULL,
+SETTING(PROTOCOL, "protocol", POLICY_KEY_NOT_CALL, policy_read_protocol, NULL, NULL, NULL, NULL,
         protocol, "tcp: raw bytes to a named port; tls: passed through by its server name, unread")
-SETTING(PORTS, "ports", 0, policy_read_ports, NULL, NULL, NULL, NULL,
+SETTING(PORTS, "ports", POLICY_KEY_NOT_CALL, policy_read_ports, NULL, NULL, NULL, NULL,
         ports, "ports and ranges, for hosts without one; 80 and 443 otherwise")
 
-CONDITION(SCHEME, "scheme", POLICY_KEY_OF_REQUEST,
+CONDITION(SCHEME, "scheme", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST,
           policy_read_scheme, scheme_fits, schemes_cover, print_scheme, put_scheme, get_scheme, NULL,
           schemes, "")
-CONDITION(METHODS, "methods", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
+CONDITION(METHODS, "methods", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
           policy_read_methods, methods_fit, methods_cover, print_methods, put_methods, get_methods,
           NULL, methods, "in capitals")
-CONDITION(PATHS, "paths", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
+CONDITION(PATHS, "paths", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
           policy_read_paths, paths_fit, paths_cover, print_paths, put_paths, get_paths, NULL,
           paths, "globs: * within a segment, ** across")
-CONDITION(QUERY, "query", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC |
+CONDITION(QUERY, "query", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC |
           POLICY_KEY_UNRECORDED,
           policy_read_query, query_fits, queries_cover, print_query, put_query, get_query, NULL,
           query, "a glob of the whole query ('' is none), or a map of parameters; `absent` for one "
           "that must not be there")
-CONDITION(HEADERS, "headers", POLICY_KEY_OF_REQUEST | POLICY_KEY_UNRECORDED,
+CONDITION(HEADERS, "headers", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_UNRECORDED,
           policy_read_headers, headers_fit, headers_cover, print_headers, put_headers, get_headers,
           NULL, fields, "names that must be there, or a map of globs; `absent` for one that must not "
           "be there")
 CONDITION(CONTENT_TYPE, "content_type",
-          POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC | POLICY_KEY_UNRECORDED,
+          POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC | POLICY_KEY_UNRECORDED,
           policy_read_content_type, content_type_fits, content_types_cover, print_content_type,
           put_content_type, get_content_type, NULL,
           content_types, "globs, without parameters")
-CONDITION(GRPC, "grpc", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT,
+CONDITION(GRPC, "grpc", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT,
           policy_read_grpc, grpc_fits, grpc_covers, NULL, put_grpc, get_grpc, NULL,
           grpc, "")
-CONDITION(UPGRADE, "upgrade", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
+CONDITION(UPGRADE, "upgrade", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC,
           read_upgrade, upgrade_fits, upgrades_cover, NULL, put_upgrade, get_upgrade, NULL,
           websocket, "only WebSockets")
-CONDITION(GIT, "git", POLICY_KEY_OF_REQUEST,
+CONDITION(GIT, "git", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST,
           policy_read_git, git_fits, git_covers, print_git, put_git, get_git, NULL,
           git, "only requests of git over HTTP")
-CONDITION(BODY, "body", POLICY_KEY_OF_REQUEST,
+CONDITION(BODY, "body", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST,
           policy_read_body, any_fits, body_covers, print_body, put_body, get_body, NULL,
           body, "what the body must be")
-SETTING(WEBSOCKET, "websocket", POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC |
+SETTING(WEBSOCKET, "websocket", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_NOT_GIT | POLICY_KEY_NOT_GRPC |
         POLICY_KEY_PERMITS, read_websocket, print_upgrade_and_max, NULL, NULL, NULL,
         boolean, "WebSockets too")
 SETTING(SECRETS, "secrets", POLICY_KEY_OF_HTTP | POLICY_KEY_PERMITS,
         read_secrets, print_secrets, put_passes, get_passes, NULL,
         secrets, "allow: bodies may hold what looks like a credential")
-SETTING(PLACEHOLDERS, "placeholders", POLICY_KEY_OF_HTTP | POLICY_KEY_PERMITS,
+SETTING(PLACEHOLDERS, "placeholders", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_HTTP | POLICY_KEY_PERMITS,
         read_placeholders, print_placeholders, NULL, NULL, NULL,
         placeholders, "pass: placeholders in bodies and WebSocket messages are sent as they are, not "
         "swapped; for models that the agent talks to")
-SETTING(PRIVATE, "private", POLICY_KEY_PERMITS,
+SETTING(PRIVATE, "private", POLICY_KEY_NOT_CALL | POLICY_KEY_PERMITS,
         read_private, print_private, put_private, get_private, NULL,
         boolean, "the names may lead to private addresses")
 CONDITION(PRINCIPAL, "principal", POLICY_KEY_OF_CELL,
@@ -107,22 +107,28 @@ SETTING(BUDGET, "budget", POLICY_KEY_PERMITS, policy_read_budget, NULL, NULL, NU
         budget, "")
 SETTING(PRICE, "price", POLICY_KEY_PERMITS, policy_read_price, NULL, NULL, NULL, NULL,
         price, "what each request costs, in USD")
-SETTING(USAGE, "usage", POLICY_KEY_OF_HTTP | POLICY_KEY_PERMITS,
+SETTING(USAGE, "usage", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_HTTP | POLICY_KEY_PERMITS,
         policy_read_usage, NULL, NULL, NULL, NULL,
         usage, "answers tell of tokens as this provider's do")
 SETTING(THEN, "then", 0, policy_read_then, NULL, NULL, NULL, NULL,
         then, "")
 
-CONDITION(COOKIES, "cookies", POLICY_KEY_OF_REQUEST | POLICY_KEY_UNRECORDED,
+CONDITION(COOKIES, "cookies", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_UNRECORDED,
           policy_read_cookies, cookies_fit, cookies_cover, print_cookies, put_cookies, get_cookies,
           has_cookies, fields, "names that must be there, or a map of globs; `absent` for one that must "
           "not be there")
-SETTING(REWRITE, "rewrite", POLICY_KEY_OF_REQUEST | POLICY_KEY_SENDS,
+SETTING(REWRITE, "rewrite", POLICY_KEY_NOT_CALL | POLICY_KEY_OF_REQUEST | POLICY_KEY_SENDS,
         policy_read_rewrite, print_rewrite, policy_put_rewrite, policy_get_rewrite, has_rewrite,
         rewrite, "changes what is sent after it was allowed")
 SETTING(HOOK, "hook", POLICY_KEY_OF_REQUEST | POLICY_KEY_SENDS,
         policy_read_hook, print_hook, policy_put_hook, policy_get_hook, has_hook,
         hook, "a program or a service of the operator's that judges each request")
+CONDITION(ARGS, "args", POLICY_KEY_OF_REQUEST | POLICY_KEY_OF_CALL | POLICY_KEY_UNRECORDED,
+          policy_read_args, call_fits, call_covers, print_call, policy_put_call, policy_get_call,
+          has_call, args, "of a call: what its arguments must be, by JSON pointers")
+SETTING(ANNOTATIONS, "annotations", POLICY_KEY_OF_REQUEST | POLICY_KEY_OF_CALL,
+        policy_read_annotations, NULL, NULL, NULL, NULL,
+        annotations, "of a tool: what the lock promises of it")
 
 #undef CONDITION
 #undef SETTING

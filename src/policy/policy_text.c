@@ -9,6 +9,7 @@
 #include "policy/policy_hook.h"
 #include "policy/policy_behaviour.h"
 #include "policy/policy_load.h"
+#include "policy/policy_tools.h"
 
 struct line {
 	char text[POLICY_RULE_TEXT_MAX + 1];
@@ -66,10 +67,23 @@ add_host(struct line *line, const struct policy_host *host)
 		add(line, ":%d", host->port);
 }
 
+static const char *const verbs[] = { "allow", "deny", "ask", "log" };
+
+/* "allow tool:github.get_*, resource:fs/x" */
+static void
+add_calls(struct line *line, const struct policy_rule *rule)
+{
+	const struct policy_call *call = &rule->call;
+
+	add(line, "%s%s", verbs[rule->verb], call->others == POLICY_OTHERS_MESSAGES ? " messages that call no tool" :
+	    call->others == POLICY_OTHERS_BODILESS ? " streams of tools" : "");
+	for (size_t i = 0; i < call->n; i++)
+		add(line, "%s%s%s", i > 0 ? ", " : " ", policy_call_kinds[call->at[i].kind], call->at[i].glob);
+}
+
 static void
 add_where(struct line *line, const struct policy_rule *rule)
 {
-	static const char *const verbs[] = { "allow", "deny", "ask", "log" };
 	bool raw = rule->protocols == 1u << POLICY_TCP || rule->protocols == 1u << POLICY_TLS;
 	bool usual = true;
 
@@ -253,6 +267,21 @@ print_hook(struct line *line, const struct policy_rule *rule)
 		add(line, " body %s", num_format_size(text, hook->body_max));
 }
 
+static void
+print_call(struct line *line, const struct policy_rule *rule)
+{
+	const struct policy_call *call = &rule->call;
+	unsigned all = call->hints | call->no_hints;
+
+	for (size_t i = 0; i < call->n_args; i++)
+		add(line, " args %s", *call->args[i].json.pointer != '\0' ? call->args[i].json.pointer : "\"\"");
+	for (unsigned i = 0, n = 0; i < POLICY_TOOL_N_HINTS; i++)
+		if ((all >> i & 1) != 0)
+			add(line, "%s%s%s", n++ > 0 ? ", " : " annotations [", (call->hints >> i & 1) != 0 ? "" : "not ",
+			    policy_tool_hints[i]);
+	add(line, "%s", all != 0 ? "]" : "");
+}
+
 static void (*const printers[])(struct line *line, const struct policy_rule *rule) = {
 #define CONDITION(id, name, flags, read, fits, covers, print, ...) print,
 #define SETTING(id, name, flags, read, print, ...) print,
@@ -327,9 +356,18 @@ policy_text_of_behaviour(struct policy *p, const struct policy_behaviour *rule)
 const char *
 policy_text_of(struct policy *p, const struct policy_rule *rule)
 {
+	struct policy_rule shown = *rule;
 	struct line line = {0};
 
-	add_where(&line, rule);
+	if (rule->call.present) {
+		add_calls(&line, rule);
+		/* The request that a call is. */
+		shown.schemes = 0;
+		shown.methods.n = shown.paths.n = 0;
+		rule = &shown;
+	} else {
+		add_where(&line, rule);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(printers); i++)
 		if (printers[i] != NULL)
 			printers[i](&line, rule);

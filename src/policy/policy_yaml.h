@@ -44,6 +44,9 @@ int node_err(struct err *err, const struct node *node, const char *fmt, ...)
 /* Append any TEXT as a scalar in single quotes. */
 void node_put_quoted(struct buf *b, const char *text, size_t len);
 
+/* Append NODE as JSON. */
+void node_put_json(struct buf *b, const struct node *node);
+
 bool node_is_null(const struct node *node);
 bool node_is_bool(const struct node *node, bool *ret_truth);
 bool node_is_number(const struct node *node, double *ret_number);

@@ -48,7 +48,7 @@ const struct steer_row steer_rows[STEER_VERBS] = {
 	[VERB_START] = { "start", CONTROL_START, "w", .who = STEER_OPERATOR, .when = STEER_ALIVE | STEER_LASTING },
 	[VERB_SIGNAL_AGENT] = { "signal-agent", CONTROL_SIGNAL_AGENT, "wu", .who = STEER_OPERATOR,
 		.when = STEER_ALIVE },
-	[VERB_ATTACH] = { "attach", CONTROL_ATTACH, "uu", .who = STEER_OPERATOR, .when = STEER_BEGUN,
+	[VERB_ATTACH] = { "attach", CONTROL_ATTACH, "uuW", .who = STEER_OPERATOR, .when = STEER_BEGUN,
 		.after = CONTROL_ATTACH, .stays = true },
 	[VERB_COPY] = { "copy", CONTROL_COPY, "", .n_fds = 1, .who = STEER_OPERATOR, .when = STARTED, .stays = true },
 	[VERB_LOST_RIGHTS] = { "lost-rights", CONTROL_LOST_RIGHTS, "w", .who = STEER_OPERATOR },

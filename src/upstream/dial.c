@@ -126,6 +126,20 @@ next_due(void *arg)
 		finish(d, NULL);
 }
 
+static void
+prepare(struct dial *d, struct loop *loop, void (*due)(void *arg),
+        void (*done)(void *arg, int fd, const struct address *address, int error), void *arg)
+{
+	*d = (struct dial){ .loop = loop, .done = done, .arg = arg, .error = EADDRNOTAVAIL,
+	                    .timer = { .due = due, .arg = d } };
+	for (size_t i = 0; i < DIAL_ADDRESSES_MAX; i++) {
+		d->attempts[i].dial = d;
+		d->attempts[i].source = (struct loop_source){ .fd = -1, .ready = attempt_ready,
+		                                              .arg = &d->attempts[i] };
+	}
+	loop_set_timer(loop, &d->timer, 0);
+}
+
 void
 dial_start(struct dial *d, struct loop *loop, const struct address *addresses, size_t n,
            uint16_t port,
@@ -133,14 +147,26 @@ dial_start(struct dial *d, struct loop *loop, const struct address *addresses, s
            void *arg)
 {
 	assert(n <= DIAL_ADDRESSES_MAX);
-	*d = (struct dial){ .loop = loop, .n = n, .port = port, .done = done, .arg = arg,
-	                    .error = EADDRNOTAVAIL };
+	prepare(d, loop, next_due, done, arg);
+	d->n = n;
+	d->port = port;
 	memcpy(d->addresses, addresses, n * sizeof(*addresses));
-	d->timer = (struct loop_timer){ .due = next_due, .arg = d };
-	for (size_t i = 0; i < DIAL_ADDRESSES_MAX; i++) {
-		d->attempts[i].dial = d;
-		d->attempts[i].source = (struct loop_source){ .fd = -1, .ready = attempt_ready,
-		                                              .arg = &d->attempts[i] };
-	}
-	loop_set_timer(loop, &d->timer, 0);
+}
+
+static void
+is_connected(void *arg)
+{
+	struct dial *d = arg;
+
+	finish(d, &d->attempts[0]);
+}
+
+void
+dial_start_connected(struct dial *d, struct loop *loop, int fd,
+                     void (*done)(void *arg, int fd, const struct address *address, int error),
+                     void *arg)
+{
+	prepare(d, loop, is_connected, done, arg);
+	d->attempts[0].source.fd = fd;
+	d->n_attempts = 1;
 }

@@ -39,5 +39,9 @@ void dial_start(struct dial *d, struct loop *loop, const struct address *address
                 uint16_t port,
                 void (*done)(void *arg, int fd, const struct address *address, int error),
                 void *arg);
+/* The same with FD, which is connected already and is DIAL's now. */
+void dial_start_connected(struct dial *d, struct loop *loop, int fd,
+                          void (*done)(void *arg, int fd, const struct address *address, int error),
+                          void *arg);
 void dial_drop(struct dial *d);         /* DONE is not called any more; twice is fine */
 #endif

@@ -26,6 +26,8 @@ struct pool_owner {
 	bool (*has_secrets)(void *arg);
 	/* Use the client certificate of this number for SSL. */
 	int (*show_certificate)(void *arg, unsigned certificate, SSL *ssl, struct err *err);
+	/* A new connection to CELL_NET_TOOLS_NAME, which the caller owns; negative: there are no tools. */
+	int (*connect_tools)(void *arg, struct err *err);
 	/* The handshake is over: forget the key. */
 	void (*certificate_shown)(SSL *ssl);
 	/* Call pool_round_over() when the loop's round ends. */

@@ -148,7 +148,7 @@ proxies_for(const struct proxies *p, enum http_scheme scheme, const char *host, 
 	const char *what;
 	struct address a;
 
-	if (!proxy->used || strcmp(host, CELL_NET_HOST_NAME) == 0 ||
+	if (!proxy->used || strcmp(host, CELL_NET_HOST_NAME) == 0 || strcmp(host, CELL_NET_TOOLS_NAME) == 0 ||
 	    strcmp(host, "localhost") == 0)
 		return NULL;
 	if (address_parse(host, &a) && address_judge(&a, &what) != ADDRESS_PUBLIC &&

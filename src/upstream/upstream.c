@@ -637,12 +637,38 @@ checked(void *arg, const struct address *addresses, size_t n, const char *proble
 	begin_resolve(up);
 }
 
+/* The name is not resolved: it has no address that anything else could have. */
+static void
+begin_tools(struct upstream *up)
+{
+	struct pool *pool = up->pool;
+	struct err err = {0};
+	int fd;
+
+	if (up->is_raw || up->scheme != HTTP_PLAIN) {
+		fail(up, 502, "protocol", "upstream unreachable", CELL_NET_TOOLS_NAME " speaks plain HTTP only");
+		return;
+	}
+	up->dial = malloc(sizeof(*up->dial));
+	fd = up->dial == NULL ? err_set(&err, ENOMEM, "there is no memory") : pool->owner->connect_tools(pool->arg, &err);
+	if (fd < 0) {
+		fail(up, 502, "unreachable", "upstream unreachable", err.text);
+		return;
+	}
+	set_step(up, UP_DIAL, UPSTREAM_CONNECT_S);
+	dial_start_connected(up->dial, pool->loop, fd, dialled, up);
+}
+
 void
 upstream_start(struct upstream *up)
 {
 	struct address literal;
 
 	up->pool->owner->wake(up->pool->arg);
+	if (strcmp(up->host, CELL_NET_TOOLS_NAME) == 0) {
+		begin_tools(up);
+		return;
+	}
 	if (up->proxy == NULL) {
 		begin_resolve(up);
 		return;

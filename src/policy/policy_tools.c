@@ -1,0 +1,322 @@
+/* policy_tools.c - facts about a policy's `tools`, and their form as text: see policy_tools.h. */
+#include "policy/policy_tools.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "policy/policy_parts.h"
+#include "policy/policy_tools_parts.h"
+#include "policy/policy_yaml.h"
+
+const char *const policy_tool_hints[POLICY_TOOL_N_HINTS] = { "read_only", "destructive", "idempotent", "open_world" };
+const char *const policy_tools_injections[POLICY_INJECTIONS + 1] = { "off", "flag", "ask", NULL };
+
+const struct policy_tools *
+policy_tools_of(const struct policy *p)
+{
+	while (p != NULL && p->tools == NULL)
+		p = p->within;
+	return p != NULL ? p->tools : NULL;
+}
+
+const struct policy_tools_server *
+policy_tools_server(const struct policy_tools *tools, const char *name, size_t len)
+{
+	for (size_t i = 0; i < tools->n_servers; i++)
+		if (strlen(tools->servers[i].name) == len && memcmp(tools->servers[i].name, name, len) == 0)
+			return &tools->servers[i];
+	return NULL;
+}
+
+static int
+compare_tool(const void *name, const void *tool)
+{
+	return strcmp(name, ((const struct policy_tool *)tool)->name);
+}
+
+const struct policy_tool *
+policy_tools_locked(const struct policy_tools *tools, const char *name)
+{
+	return tools->n_locked == 0 ? NULL :
+	       bsearch(name, tools->locked, tools->n_locked, sizeof(*tools->locked), compare_tool);
+}
+
+static bool
+is_made_of(const char *name, size_t len, size_t max, const char *letters)
+{
+	for (size_t i = 0; i < len; i++)
+		if (name[i] == '\0' || strchr(letters, name[i]) == NULL)
+			return false;
+	return len > 0 && len <= max;
+}
+
+bool
+policy_tools_is_server(const char *name, size_t len)
+{
+	return is_made_of(name, len, POLICY_TOOLS_SERVER_MAX, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+}
+
+bool
+policy_tools_is_tool(const char *name, size_t len)
+{
+	return is_made_of(name, len, POLICY_TOOLS_TOOL_MAX, "abcdefghijklmnopqrstuvwxyz"
+	                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-");
+}
+
+int
+policy_tools_path(const char *text, const char *folder, const char *home, char *ret_path, size_t size, struct err *err)
+{
+	bool of_home = text[0] == '~', alone = strcmp(text, ".") == 0;
+	const char *rest = of_home ? text + 1 : text;
+	int n;
+
+	if (text[0] == '/')
+		n = snprintf(ret_path, size, "%s", text);
+	else
+		n = snprintf(ret_path, size, "%s%s%s", of_home ? home : folder, of_home || alone ? "" : "/", alone ? "" : rest);
+	return n >= 0 && (size_t)n < size ? 0 : err_set(err, ENAMETOOLONG, "the path '%.64s' is too long", text);
+}
+
+/* ---- checks, of what was read and of what a message holds ---- */
+
+/* No part of it may lead elsewhere, or mean another path to one who compares texts. */
+static bool
+is_plain_path(const char *path)
+{
+	const char *at = path;
+
+	if (strcmp(path, ".") == 0 || strcmp(path, "~") == 0 || strcmp(path, "/") == 0)
+		return true;
+	at += path[0] == '/' ? 1 : strncmp(path, "~/", 2) == 0 ? 2 : 0;
+	if (*at == '~')
+		return false;
+	for (;;) {
+		size_t n = strcspn(at, "/");
+
+		if (n == 0 || (n == 1 && at[0] == '.') || (n == 2 && at[0] == '.' && at[1] == '.'))
+			return false;
+		if (at[n] == '\0')
+			return true;
+		at += n + 1;
+	}
+}
+
+static int
+check_paths(const struct policy_list *paths, struct err *err)
+{
+	for (size_t i = 0; i < paths->n; i++)
+		if (!is_plain_path(paths->at[i]))
+			return err_set(err, EINVAL, "'%.64s' is not a plain path: write /srv/docs, ~/docs, docs or ., without "
+			               "'..' and a slash at the end", paths->at[i]);
+	return 0;
+}
+
+static int
+check_env(const struct policy_list *env, struct err *err)
+{
+	for (size_t i = 0; i < env->n; i++) {
+		size_t n = strcspn(env->at[i], "=");
+		bool digit = env->at[i][0] >= '0' && env->at[i][0] <= '9';
+
+		if (env->at[i][n] == '\0' || digit || !is_made_of(env->at[i], n, 256, "abcdefghijklmnopqrstuvwxyz"
+		                                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
+			return err_set(err, EINVAL, "'%.64s' is not the name of a variable", env->at[i]);
+	}
+	return 0;
+}
+
+static int
+check_url(const struct policy_tools_server *s, struct err *err)
+{
+	const char *host = strstr(s->url, "://");
+	size_t scheme = host != NULL ? (size_t)(host - s->url) : 0;
+
+	if (!(scheme == 5 && strncmp(s->url, "https", 5) == 0) && !(scheme == 4 && strncmp(s->url, "http", 4) == 0))
+		return err_set(err, EINVAL, "'%.64s' is not the URL of a server: https://mcp.example.com/mcp", s->url);
+	host += 3;
+	if (strcspn(host, "/?#") == 0 || strpbrk(host, "@#\\ \t\n") != NULL)
+		return err_set(err, EINVAL, "the URL of a server has a host, and neither a user nor a '#': its token is a secret "
+		               "of `policy`");
+	return 0;
+}
+
+int
+policy_tools_check_server(const struct policy_tools_server *s, const char **ret_member, struct err *err)
+{
+	int r;
+
+	*ret_member = NULL;
+	if ((s->url != NULL) + (s->image != NULL || s->n_command > 0) != 1)
+		return err_set(err, EINVAL, "a server has a `command`, an `image` (and perhaps a command in it), or a `url`");
+	if (s->url != NULL && (s->read.n > 0 || s->write.n > 0 || s->folder != NULL || s->env.n > 0))
+		return err_set(err, EINVAL, "a server with a `url` runs elsewhere: leave `env`, `read`, `write` and `folder` out");
+	*ret_member = "command";
+	if (s->n_command > 0 && s->command[0][0] == '\0')
+		return err_set(err, EINVAL, "a command begins with a program");
+	*ret_member = "url";
+	if (s->url != NULL && (r = check_url(s, err)) < 0)
+		return r;
+	*ret_member = "image";
+	if (s->image != NULL && (s->image[0] == '\0' || s->image[0] == '-' || strpbrk(s->image, " \t\n") != NULL))
+		return err_set(err, EINVAL, "'%.64s' is not the name of an image", s->image);
+	*ret_member = "env";
+	if ((r = check_env(&s->env, err)) < 0)
+		return r;
+	*ret_member = "read";
+	if ((r = check_paths(&s->read, err)) < 0)
+		return r;
+	*ret_member = "write";
+	if ((r = check_paths(&s->write, err)) < 0)
+		return r;
+	*ret_member = "folder";
+	if (s->folder != NULL && (r = check_paths(&(struct policy_list){ &s->folder, 1 }, err)) < 0)
+		return r;
+	*ret_member = "idle";
+	if (s->idle_ms < POLICY_TOOLS_IDLE_LEAST_MS || s->idle_ms > POLICY_TOOLS_IDLE_MOST_MS)
+		return err_set(err, EINVAL, "`idle` is from 1s to 24h: `idle: 5m`");
+	*ret_member = "timeout";
+	if (s->timeout_ms < POLICY_TOOLS_TIMEOUT_LEAST_MS || s->timeout_ms > POLICY_TOOLS_TIMEOUT_MOST_MS)
+		return err_set(err, EINVAL, "`timeout` of a call is from 100ms to 1h: `timeout: 60s`");
+	*ret_member = "result";
+	if (s->result_max < POLICY_TOOLS_RESULT_LEAST || s->result_max > POLICY_TOOLS_RESULT_MOST)
+		return err_set(err, EINVAL, "`result` is the most bytes of one result, from 1K to 64M: `result: 1M`");
+	return 0;
+}
+
+/* ---- text ---- */
+
+static void
+put_word(struct buf *b, const char *text)
+{
+	node_put_quoted(b, text, strlen(text));
+}
+
+static void
+put_words(struct buf *b, const char *key, const char *const *at, size_t n)
+{
+	if (n == 0)
+		return;
+	buf_put_text(b, ", ");
+	buf_put_text(b, key);
+	for (size_t i = 0; i < n; i++) {
+		buf_put_text(b, i == 0 ? ": [" : ", ");
+		put_word(b, at[i]);
+	}
+	buf_put_text(b, "]");
+}
+
+static void
+put_member(struct buf *b, const char *key, const char *value)
+{
+	if (value == NULL)
+		return;
+	buf_put_text(b, ", ");
+	buf_put_text(b, key);
+	buf_put_text(b, ": ");
+	put_word(b, value);
+}
+
+static void
+put_env(struct buf *b, const struct policy_list *env)
+{
+	for (size_t i = 0; i < env->n; i++) {
+		size_t n = strcspn(env->at[i], "=");
+
+		buf_put_text(b, i == 0 ? ", env: {" : ", ");
+		node_put_quoted(b, env->at[i], n);
+		buf_put_text(b, ": ");
+		put_word(b, env->at[i] + n + 1);
+	}
+	buf_put_text(b, env->n > 0 ? "}" : "");
+}
+
+static void
+put_server(struct buf *b, const struct policy_tools_server *s)
+{
+	char numbers[128];
+
+	put_word(b, s->name);
+	snprintf(numbers, sizeof(numbers), ": {per: %s, idle: %" PRIu64 "ms, timeout: %" PRIu64 "ms, result: %" PRIu64,
+	         s->per_call ? "call" : "session", s->idle_ms, s->timeout_ms, s->result_max);
+	buf_put_text(b, numbers);
+	put_words(b, "command", s->command, s->n_command);
+	put_member(b, "image", s->image);
+	put_member(b, "url", s->url);
+	put_env(b, &s->env);
+	put_words(b, "read", s->read.at, s->read.n);
+	put_words(b, "write", s->write.at, s->write.n);
+	put_member(b, "folder", s->folder);
+	if (s->policy[0] != '\0') {
+		buf_put_text(b, ", policy: ");
+		buf_put_text(b, s->policy);
+	}
+	buf_put_text(b, "}");
+}
+
+static void
+put_tool(struct buf *b, const struct policy_tool *tool, size_t server)
+{
+	put_word(b, tool->name + server + 1);
+	buf_put_text(b, ": {sha256: '");
+	buf_put_text(b, tool->hash);
+	buf_put_text(b, "'");
+	for (unsigned i = 0; i < POLICY_TOOL_N_HINTS; i++) {
+		buf_put_text(b, i == 0 ? ", annotations: {" : ", ");
+		buf_put_text(b, policy_tool_hints[i]);
+		buf_put_text(b, (tool->hints >> i & 1) != 0 ? ": true" : ": false");
+	}
+	buf_put_text(b, "}");
+	if (tool->scope[0] != '\0') {
+		buf_put_text(b, ", scope: ");
+		buf_put_text(b, tool->scope);
+	}
+	buf_put_text(b, "}");
+}
+
+static void
+put_lock(struct buf *b, const struct policy_tools *tools)
+{
+	const char *before = "";
+	size_t n_before = 0;
+
+	buf_put_text(b, "lock: {version: 1, servers: {");
+	for (size_t i = 0; i < tools->n_locked; i++) {
+		const char *name = tools->locked[i].name;
+		size_t n = strcspn(name, ".");
+
+		if (i > 0 && n == n_before && memcmp(name, before, n) == 0) {
+			buf_put_text(b, ", ");
+		} else {
+			buf_put_text(b, i > 0 ? "}}, " : "");
+			node_put_quoted(b, name, n);
+			buf_put_text(b, ": {tools: {");
+		}
+		put_tool(b, &tools->locked[i], n);
+		before = name;
+		n_before = n;
+	}
+	buf_put_text(b, tools->n_locked > 0 ? "}}}}, " : "}}, ");
+}
+
+void
+policy_tools_put_yaml(struct buf *b, const struct policy_tools *tools)
+{
+	buf_put_text(b, "{");
+	if (tools->has_lock)
+		put_lock(b, tools);
+	buf_put_text(b, "injection: ");
+	buf_put_text(b, policy_tools_injections[tools->injection]);
+	buf_put_text(b, tools->ask_results ? ", results: ask" : ", results: allow");
+	buf_put_text(b, ", servers: {");
+	for (size_t i = 0; i < tools->n_servers; i++) {
+		buf_put_text(b, i > 0 ? ", " : "");
+		put_server(b, &tools->servers[i]);
+	}
+	buf_put_text(b, "}}");
+}
