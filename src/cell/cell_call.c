@@ -29,30 +29,30 @@ cell_call_exec(int socket, const struct cell_call *call, const int *fds, size_t 
 }
 
 static void
-send_numbers(int socket, enum steer_verb verb, uint64_t first, uint64_t second)
+send_numbers(int socket, enum steer_verb verb, uint64_t first, uint64_t second, const char *by)
 {
 	OWN(buf_free) struct buf message = {0};
 
-	steer_put(&message, &(struct steer_request){ .verb = verb, .n = { first, second } });
+	steer_put(&message, &(struct steer_request){ .verb = verb, .by = by, .n = { first, second } });
 	(void)ipc_send(socket, &message, NULL, 0, NULL);
 }
 
 void
-cell_call_attach(int socket, unsigned rows, unsigned columns)
+cell_call_attach(int socket, unsigned rows, unsigned columns, const char *by)
 {
-	send_numbers(socket, VERB_ATTACH, rows, columns);
+	send_numbers(socket, VERB_ATTACH, rows, columns, by);
 }
 
 void
 cell_call_signal(int socket, int number)
 {
-	send_numbers(socket, VERB_SIGNAL, (uint64_t)number, 0);
+	send_numbers(socket, VERB_SIGNAL, (uint64_t)number, 0, NULL);
 }
 
 void
 cell_call_resize(int socket, unsigned rows, unsigned columns)
 {
-	send_numbers(socket, VERB_RESIZE, rows, columns);
+	send_numbers(socket, VERB_RESIZE, rows, columns, NULL);
 }
 
 void

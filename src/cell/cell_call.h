@@ -21,8 +21,8 @@ struct cell_call {
 	const char *by;                 /* who asks; NULL: this user */
 };
 int cell_call_exec(int socket, const struct cell_call *call, const int *fds, size_t n_fds, struct err *err);
-/* Likewise for the agent's terminal; again when the size changes. */
-void cell_call_attach(int socket, unsigned rows, unsigned columns);
+/* Likewise for the agent's terminal, for BY (NULL: this user); again when the size changes. */
+void cell_call_attach(int socket, unsigned rows, unsigned columns, const char *by);
 /* Of the process. */
 void cell_call_signal(int socket, int number);
 void cell_call_resize(int socket, unsigned rows, unsigned columns);

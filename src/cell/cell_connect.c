@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "cell/cell_dirs.h"
 
@@ -52,13 +53,8 @@ cell_connect_max(void)
 {
 	struct rlimit files = { .rlim_cur = 0 };
 
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-		rlim_t before = files.rlim_cur;
-
-		files.rlim_cur = files.rlim_max;
-		if (setrlimit(RLIMIT_NOFILE, &files) < 0)
-			files.rlim_cur = before;
-	}
+	io_raise_files();
+	(void)getrlimit(RLIMIT_NOFILE, &files);
 	return files.rlim_cur > OTHERS + 1 ? (size_t)files.rlim_cur - OTHERS : 1;
 }
 

@@ -220,6 +220,7 @@ static const struct member document_members[] = {
 	{ .name = "secrets", .type = &secrets },
 	{ .name = "setups", .type = &setups },
 	{ .name = "starts", .type = &starts },
+	{ .name = "terminal", .type = &truth },
 	{ .name = "version", .type = &number_of_version, .with = "" },
 	{ .name = "waits", .type = &truth },
 	{ .name = "within", .type = &within },

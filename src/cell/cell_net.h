@@ -28,6 +28,9 @@
 /* The port on the gate's addresses that receives captured connections. */
 #define CELL_NET_CAPTURE_PORT 1
 
+/* The gateway to the agent's MCP servers, in plain HTTP on port 80. */
+#define CELL_NET_TOOLS_NAME "tools.cloister.internal"
+
 /* In a cell with SSH keys: the socket of the gate's SSH agent. */
 #define CELL_NET_SSH_AGENT "/run/cloister/ssh-agent"
 

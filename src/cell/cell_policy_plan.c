@@ -20,7 +20,7 @@
 
 /* These are fixed when a cell starts. */
 static const char *const fixed[] = { "audit", "boundary", "exfiltration", "limits", "runtime", "secrets",
-                                     "syscalls", "tripwires" };
+                                     "syscalls", "tools", "tripwires" };
 
 void
 cell_policy_plan_free(struct cell_policy_plan *plan)

@@ -187,6 +187,7 @@ struct cell_spec {
 	bool has_policy;                /* without one there is no network */
 	bool has_authorities;
 	bool has_secrets;               /* with a policy only */
+	bool has_tools;                 /* the policy has tools: MCP servers of the agent */
 	bool has_hooks;                 /* a rule of the policy asks a program of the operator's */
 	bool learn;                     /* everything is allowed and recorded */
 	char **sources;                 /* the operator's files that rules came from; NULL: none */

@@ -56,7 +56,7 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
        FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAG_IMAGE = 4194304, FLAG_BARE = 8388608,
        FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAG_ENGINE = 134217728,
-       FLAG_WAITS = 268435456, FLAG_RECORD = 536870912, FLAGS = 1073741823 };
+       FLAG_WAITS = 268435456, FLAG_RECORD = 536870912, FLAG_TOOLS = 1073741824, FLAGS = 2147483647 };
 enum { RECORD_LEVEL = 3, RECORD_DEMANDED = 4, RECORD_LOST_AT = 3, RECORD_FLAGS = 31 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
@@ -114,6 +114,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->streams ? FLAG_STREAMS : 0) | (spec->input ? FLAG_INPUT : 0) |
 	               (spec->audit_strict ? FLAG_STRICT : 0) | (spec->clipboard ? FLAG_CLIPBOARD : 0) |
 	               (spec->sources != NULL ? FLAG_SOURCES : 0) | (spec->has_hooks ? FLAG_HOOKS : 0) |
+	               (spec->has_tools ? FLAG_TOOLS : 0) |
 	               (spec->boundary[0] != '\0' ? FLAG_BOUNDARY : 0) | (spec->vm_kernel != NULL ? FLAG_VM : 0) |
 	               (spec->vm_emulated ? FLAG_VM_EMULATED : 0) | (spec->weaker != NULL ? FLAG_WEAKER : 0) |
 	               (spec->vm_boots ? FLAG_VM_BOOTS : 0) | (spec->vm_tap ? FLAG_VM_TAP : 0) |
@@ -553,6 +554,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.learn = (flags & FLAG_LEARN) != 0;
 	spec.has_secrets = (flags & FLAG_SECRETS) != 0;
 	spec.has_hooks = (flags & FLAG_HOOKS) != 0;
+	spec.has_tools = (flags & FLAG_TOOLS) != 0;
 	spec.claim = (flags & FLAG_CLAIM) != 0;
 	spec.keep = (flags & FLAG_KEEP) != 0;
 	spec.held = (flags & FLAG_HELD) != 0;

@@ -2,14 +2,11 @@
 #include "cli/attach.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -18,14 +15,12 @@
 #include "base/text.h"
 #include "cell/cell_call.h"
 #include "cell/cell_control.h"
+#include "cell/cell_screen.h"
 #include "cli/cli.h"
 #include "loop/detach.h"
 #include "loop/loop.h"
 #include "loop/screen.h"
 #include "loop/stdio.h"
-
-#define SHOWN_MAX (32u << 10)           /* bytes of old output that are shown: more than a screen */
-#define WHOLE UINT64_MAX                /* the size of the log of a cell that has ended */
 
 struct attach {
 	struct loop *loop;
@@ -47,74 +42,14 @@ const struct cli_option cli_attach_options[] = {
 	{0}
 };
 
-/* ---- the screen as it is ---- */
-
-static int
-open_logs(const struct attach *a, int ret_logs[2])
-{
-	OWN(closep) int state = cell_state_open(false, NULL), dir = -1;
-	struct cell_entry entry;
-
-	if (state < 0 || cell_find(state, false, a->entry.id, &entry, NULL) < 0)
-		return -ENOENT;
-	dir = openat(state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	ret_logs[0] = dir < 0 ? -1 : openat(dir, CELL_LOG ".1", O_RDONLY | O_CLOEXEC);
-	ret_logs[1] = dir < 0 ? -1 : openat(dir, CELL_LOG, O_RDONLY | O_CLOEXEC);
-	return 0;
-}
-
-/* Follows the first SIZE bytes of a log, and keeps the last ones of them: the caller frees *TAIL. */
+/* Sets this terminal as the agent's is, and shows the last output that came before. */
 static void
-read_log(int log, uint64_t size, struct screen *screen, unsigned char **tail, size_t *len)
+show_before(struct attach *a, uint64_t size)
 {
-	unsigned char *data = malloc(2 * SHOWN_MAX);
-	size_t kept = 0;
-	ssize_t n;
+	OWN(buf_free) struct buf text = CELL_SCREEN_BUF;
 
-	if (data == NULL)
-		return;
-	while (size > 0 && (n = read(log, data + kept, size < SHOWN_MAX ? (size_t)size : SHOWN_MAX)) > 0) {
-		screen_watch(screen, data + kept, (size_t)n);
-		size -= (size_t)n;
-		kept += (size_t)n;
-		if (kept > SHOWN_MAX) {
-			memmove(data, data + kept - SHOWN_MAX, SHOWN_MAX);
-			kept = SHOWN_MAX;
-		}
-	}
-	free(*tail);
-	*tail = data;
-	*len = kept;
-}
-
-/* Sets this terminal as the agent's is, and shows the last output that came before, from the beginning of a line. */
-static void
-show_before(struct attach *a, uint64_t log_size)
-{
-	int logs[2] = { -1, -1 };
-	OWN(freep) unsigned char *tail = NULL;
-	char modes[SCREEN_MODES_MAX];
-	size_t len = 0, skip = 0;
-	struct stat st;
-
-	if (open_logs(a, logs) < 0)
-		return;
-	if (logs[0] >= 0)
-		read_log(logs[0], UINT64_MAX, &a->screen, &tail, &len);
-	/* A log that is smaller has become the older one since. */
-	if (logs[1] >= 0 && fstat(logs[1], &st) == 0 && log_size > 0 &&
-	    (log_size == WHOLE || (uint64_t)st.st_size >= log_size))
-		read_log(logs[1], log_size, &a->screen, &tail, &len);
-	closep(&logs[0]);
-	closep(&logs[1]);
-	if (log_size != WHOLE)
-		(void)write_all(STDOUT_FILENO, modes, screen_restore(&a->screen, modes), NULL);
-	while (len == SHOWN_MAX && skip < len && tail[skip] != '\n')
-		skip++;
-	if (tail != NULL) {
-		len = screen_redraw(tail + skip, len - skip, tail);
-		(void)write_all(STDOUT_FILENO, tail, len, NULL);
-	}
+	cell_screen_show(a->entry.id, size, &a->screen, &text);
+	(void)write_all(STDOUT_FILENO, text.data, text.len, NULL);
 }
 
 /* ---- the supervisor ---- */
@@ -135,7 +70,7 @@ resize(void *arg, unsigned rows, unsigned columns)
 
 	/* The size of the first request is in force. */
 	if (a->joined)
-		cell_call_attach(a->source.fd, rows, columns);
+		cell_call_attach(a->source.fd, rows, columns, NULL);
 }
 
 static void
@@ -247,7 +182,7 @@ run(struct attach *a, int socket)
 	a->stdio.resize = resize;
 	a->stdio.arg = a;
 	a->source = (struct loop_source){ .ready = supervisor_ready, .arg = a, .fd = socket };
-	cell_call_attach(socket, size.ws_row, size.ws_col);
+	cell_call_attach(socket, size.ws_row, size.ws_col, NULL);
 	if (catch_signals(a) == 0 && loop_watch(a->loop, &a->source, EPOLLIN, &a->err) == 0)
 		(void)loop_run(a->loop, &a->err);
 }
@@ -277,7 +212,7 @@ show_ended(struct attach *a, const char *id)
 	(void)cli_await_tidy(id);
 	if (cli_open_record(id, &a->entry, &dir, &record, &err) < 0)
 		return cli_fail(&err);
-	show_before(a, WHOLE);
+	show_before(a, CELL_SCREEN_WHOLE);
 	return (int)record.status;
 }
 

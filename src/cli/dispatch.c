@@ -6,6 +6,7 @@ const struct cli_option cli_dispatch_options[] = {
 	{ "capability", 0, "CAPABILITY", "also grant it this capability, if its `grantable` names it", 0 },
 	{ "secret", 's', "SECRET", "also grant it this secret, if its `grantable` names it", 0 },
 	{ "image", 0, "IMAGE", "the root of its cell: an image, or '' for cloister's own", 0 },
+	{ "record", 0, "LEVEL", "record at least this of its processes: acts or full", 0 },
 	{ "input", 'i', "FILE", "its standard input; - is that of this command", 0 },
 	{ "on-behalf-of", 0, "PRINCIPAL", "the principal on whose behalf it acts", 0 },
 	{ "parent", 0, "ID", "make it a child of the dispatch ID, with no more rights", 0 },

@@ -79,6 +79,16 @@ static const struct cli_verb image[] = {
 	{ "build FOLDER", "make an image from a Dockerfile or image.yaml, in cells" },
 	{0}
 };
+static const struct cli_verb tools[] = {
+	{ "import [FILE]", "take servers over from another client's file" },
+	{ "list [SERVER...]", "list the servers of a policy" },
+	{ "lock [SERVER...]", "pin what servers state about their tools" },
+	{ "check [SERVER...]", "compare servers with the lock, and their acts with it" },
+	{ "learn SERVER -- SCRIPT...", "propose scopes from the calls of a script" },
+	{ "login SERVER", "log in to a remote server, with a browser" },
+	{ "token NAME", "print the token of a login, for cloister-vault" },
+	{0}
+};
 static const struct cli_verb vm[] = {
 	{ "template", "make a template that virtual machines start from" },
 	{ "list", "list templates and disks" },
@@ -93,7 +103,7 @@ static const struct {
 } all[] = {
 	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "policy", policy },
 	{ "profile", profile },
-	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image },
+	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "tools", tools },
 	{ "vm", vm },
 };
 

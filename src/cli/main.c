@@ -92,6 +92,8 @@ const struct cli_command cli_commands[] = {
 	  cli_audit_options, cmd_audit },
 	{ "image", "pull|load|list|show|diff ...", "manage the images that cells run in", cli_image_options,
 	  cmd_image },
+	{ "tools", "import|lock|check ...", "lock and check the tools of MCP servers", cli_tools_options,
+	  cmd_tools },
 	{ "vm", "template|list|remove ...", "manage the templates and disks that virtual machines start from",
 	  cli_vm_options, cmd_vm },
 	{ "doctor", "[--json]", "show what this machine can enforce", cli_doctor_options,

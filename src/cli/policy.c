@@ -209,11 +209,22 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_close(out, '}');
 }
 
+/* The rules of the first layer that somebody wrote. */
+static size_t
+count_written(const struct policy *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < policy_n_own(p); i++)
+		n += !policy_rule_is_built_in(p, (int)i);
+	return n;
+}
+
 static void
 print_checked(const struct policy_cli *cli, const char *file, const struct policy *p)
 {
 	const struct policy *all = p;
-	size_t n = policy_n_own(p), outer;
+	size_t n = count_written(p), outer;
 	struct err note;
 
 	printf("%s: %zu rule%s", file, n, n == 1 ? "" : "s");
@@ -221,7 +232,7 @@ print_checked(const struct policy_cli *cli, const char *file, const struct polic
 		printf(", %zu of `watch`", policy_n_behaviours(p));
 	for (size_t i = 0; i < cli->n_within; i++) {
 		p = policy_outer(p);
-		outer = policy_n_own(p);
+		outer = count_written(p);
 		printf("%s %s (%zu rule%s)", i == 0 ? ", within" : " and", cli->within[i], outer,
 		       outer == 1 ? "" : "s");
 	}

@@ -88,17 +88,21 @@ struct policy_asked {
 	struct http_head head;
 	char host[HTTP_HOST_MAX + 1];
 	char *texts;                    /* what HEAD points into */
+	char *call;                     /* the body of a call, or NULL */
 	const char *body;               /* borrowed; NULL: none */
 	size_t n_body;
 	char refused[256];              /* why the gate refuses it before any rule is evaluated, or "" */
 };
 
 /* METHOD may be NULL.  URL is http://, https://, ws:// or wss://, or tcp:// or tls:// with a port;
- * the default is https.  HEADERS are "name: value". */
+ * the default is https.  HEADERS are "name: value".  URL may also be a call of an MCP tool, such as
+ * "tool:github.get_issue": then BODY is its arguments, a JSON object. */
 int policy_asked_init(struct policy_asked *asked, const char *method, const char *url,
                       const char *const *headers, size_t n_headers, const char *body,
                       size_t n_body, struct err *err);
 void policy_asked_free(struct policy_asked *asked);
+/* Whether WORD is such a call. */
+bool policy_asked_is_call(const char *word);
 
 /* ---- policy_acts.c: what a process does, and the rules of `watch` ---- */
 

@@ -58,6 +58,8 @@ describe_key(const struct policy_asked *asked, const char *key, char text[POLICY
 	else if (strcmp(key, "upgrade") == 0)
 		snprintf(text, POLICY_STEP_TEXT_MAX, head->upgrade.len > 0 ?
 		         "no: it does not allow WebSockets" : "no: the request is not for a WebSocket");
+	else if (strcmp(key, "args") == 0)
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: a rule for hosts allows no tool");
 	else if (strcmp(key, "git") == 0)
 		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `git` does not match");
 	else if (strcmp(key, "principal") == 0 || strcmp(key, "chain") == 0)
@@ -86,7 +88,7 @@ policy_cli_describe(const struct policy_asked *asked, const struct policy_step *
 		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the body is too large");
 		break;
 	case POLICY_STEP_BODY:
-		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the body does not match");
+		snprintf(text, POLICY_STEP_TEXT_MAX, asked->call != NULL ? "no: the call does not match" : "no: the body does not match");
 		break;
 	case POLICY_STEP_OPEN:
 		snprintf(text, POLICY_STEP_TEXT_MAX, "if the body matches");
@@ -113,6 +115,9 @@ show_layer(const struct explaining *e, size_t first, size_t n)
 	for (size_t i = first; i < n; i++) {
 		const struct policy_step *step = &e->steps[i];
 
+		/* Nobody wrote it. */
+		if (policy_rule_is_built_in(e->p, (int)i) && step->kind != POLICY_STEP_DECIDES)
+			continue;
 		others += step->kind == POLICY_STEP_HOST;
 		behind += step->kind == POLICY_STEP_BEHIND;
 		if (step->kind == POLICY_STEP_HOST || step->kind == POLICY_STEP_BEHIND)
@@ -390,7 +395,7 @@ explain(struct explaining *e, const char *method, const char *url, struct err *e
 	/* Without --body, the request may have one. */
 	if (e->asked.refused[0] != '\0') {
 		return policy_judge(judge, &e->asked, &e->got, err);
-	} else if (body == NULL && !http_text_is(e->asked.head.method, "GET") &&
+	} else if (e->asked.body == NULL && !http_text_is(e->asked.head.method, "GET") &&
 	    !http_text_is(e->asked.head.method, "HEAD")) {
 		e->asked.head.length = HTTP_LENGTH_UNKNOWN;
 		policy_decide(e->p, &e->asked.req, &e->got.decision, &e->got.logged);
@@ -421,7 +426,7 @@ cut_method(char *word, char **ret_url)
 static bool
 begins_request(const char *word)
 {
-	return strstr(word, "://") != NULL || strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == strlen(word);
+	return strstr(word, "://") != NULL || policy_asked_is_call(word) || strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == strlen(word);
 }
 
 /* The words with the default policy in front; false if there is none. */
@@ -459,7 +464,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 		return cli_failf("there is no " POLICY_CLI_FILE " here or above: cloister policy explain FILE [METHOD] URL");
 	if (argc < (cli->n_within > 0 ? 1 : 2) || argc > 3)
 		return cli_failf("`policy explain` takes a policy and a request: cloister policy "
-		                 "explain [FILE] [METHOD] URL; an act: cloister policy explain [FILE] write PATH; or "
+		                 "explain [FILE] [METHOD] URL; a call: cloister policy explain [FILE] tool:SERVER.NAME; an act: cloister policy explain [FILE] write PATH; or "
 		                 "two policies: cloister policy explain FILE --within FILE");
 	if (policy_cli_load(cli, argv[0], &p, &err) < 0)
 		return policy_cli_refuse(cli, argv[0], &err);

@@ -103,14 +103,14 @@ static int
 take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, struct buf *body)
 {
 	struct policy_judge *j = arg;
-	const char *what, *pushed, *shape;
+	const char *what, *pushed, *call, *shape;
 	uint32_t n;
 
 	(void)id;
 	if (type != INSPECT_RESULT || stream == NULL || stream != j->stream)
 		return -EBADMSG;
 	if (buf_get_u32(body, &j->result) < 0 || buf_get_str(body, &what) < 0 ||
-	    buf_get_str(body, &pushed) < 0 || buf_get_str(body, &shape) < 0 ||
+	    buf_get_str(body, &pushed) < 0 || buf_get_str(body, &call) < 0 || buf_get_str(body, &shape) < 0 ||
 	    buf_get_u32(body, &n) < 0 ||
 	    n > sizeof(j->out->fits) || buf_left(body) != n)
 		return -EBADMSG;

@@ -1,13 +1,16 @@
 /* policy_request.c - parses a request as people write it into the form that policies decide on. */
 #include <ctype.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "cli/policy.h"
+#include "policy/policy_tools.h"
 
 static const struct scheme {
 	const char *name;
@@ -129,6 +132,68 @@ take_header(struct policy_asked *asked, const char *text, char **room, struct er
 	return 0;
 }
 
+/* ---- calls of MCP tools ---- */
+
+static const struct call {
+	const char *prefix, *method, *member, *before;
+} calls[] = {
+	{ "tool:", "tools/call", "name", "" },
+	{ "prompt:", "prompts/get", "name", "" },
+	{ "resource:", "resources/read", "uri", "mcp://" },
+};
+
+static const struct call *
+call_of(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		if (strncmp(word, calls[i].prefix, strlen(calls[i].prefix)) == 0)
+			return &calls[i];
+	return NULL;
+}
+
+bool
+policy_asked_is_call(const char *word)
+{
+	return call_of(word) != NULL;
+}
+
+/* The message as a client sends it. */
+static int
+make_call(struct policy_asked *asked, const char *word, const char *args, size_t n_args, struct err *err)
+{
+	const struct call *call = call_of(word);
+	json_t *given = args == NULL ? json_object() : json_loadb(args, n_args, JSON_REJECT_DUPLICATES, NULL);
+	OWN(freep) char *name = str_format("%s%s", call->before, word + strlen(call->prefix));
+	json_t *message;
+
+	if (name == NULL || !json_is_object(given)) {
+		json_decref(given);
+		return name == NULL ? err_set(err, ENOMEM, "out of memory") :
+		       err_set(err, EINVAL, "the arguments of a call are a JSON object: {\"title\": \"x\"}");
+	}
+	message = json_pack("{s:s, s:i, s:s, s:{s:s, s:o}}", "jsonrpc", "2.0", "id", 1, "method", call->method, "params",
+	                    call->member, name, "arguments", given);
+	asked->call = message != NULL ? json_dumps(message, JSON_COMPACT) : NULL;
+	json_decref(message);
+	return asked->call != NULL ? 0 : err_set(err, EINVAL, "'%.100s' cannot be called", word);
+}
+
+static int
+init_call(struct policy_asked *asked, const char *word, const char *args, size_t n_args, struct err *err)
+{
+	static const char *const headers[] = { "content-type: application/json" };
+	OWN(freep) char *message = NULL;
+	int r = make_call(asked, word, args, n_args, err);
+
+	if (r < 0)
+		return r;
+	message = TAKE(asked->call);
+	r = policy_asked_init(asked, "POST", "http://" POLICY_TOOLS_HOST POLICY_TOOLS_PATH, headers, 1, message,
+	                      strlen(message), err);
+	asked->call = TAKE(message);
+	return r;
+}
+
 int
 policy_asked_init(struct policy_asked *asked, const char *method, const char *url,
                   const char *const *headers, size_t n_headers, const char *body,
@@ -139,6 +204,8 @@ policy_asked_init(struct policy_asked *asked, const char *method, const char *ur
 	int r;
 
 	*asked = (struct policy_asked){ .body = body, .n_body = n_body };
+	if (policy_asked_is_call(url))
+		return init_call(asked, url, body, n_body, err);
 	for (size_t i = 0; i < n_headers; i++)
 		size += strlen(headers[i]) + 8;
 	asked->texts = room = calloc(1, size);
@@ -158,5 +225,6 @@ void
 policy_asked_free(struct policy_asked *asked)
 {
 	free(asked->texts);
-	asked->texts = NULL;
+	free(asked->call);
+	asked->texts = asked->call = NULL;
 }

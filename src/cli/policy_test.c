@@ -19,10 +19,10 @@
 #define CASES_FILE_MAX (4 * 1024 * 1024)
 
 enum key { KEY_NAME, KEY_REQUEST, KEY_METHOD, KEY_URL, KEY_HEADERS, KEY_BODY, KEY_PUSH,
-           KEY_DELETE, KEY_OPTIONS, KEY_EXPECT, KEY_RULE, KEYS };
+           KEY_DELETE, KEY_OPTIONS, KEY_TOOL, KEY_PROMPT, KEY_RESOURCE, KEY_ARGS, KEY_EXPECT, KEY_RULE, KEYS };
 
 static const char *const key_names[] = { "name", "request", "method", "url", "headers", "body",
-	"push", "delete", "options", "expect", "rule", NULL };
+	"push", "delete", "options", "tool", "prompt", "resource", "args", "expect", "rule", NULL };
 
 struct test_case {
 	const struct node *at, *keys[KEYS];
@@ -64,7 +64,7 @@ find_keys(struct test_case *c, struct err *err)
 			                nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
 		}
 		c->keys[k] = c->at->values[i];
-		if (k != KEY_HEADERS && k != KEY_PUSH && k != KEY_DELETE && k != KEY_OPTIONS &&
+		if (k != KEY_HEADERS && k != KEY_PUSH && k != KEY_DELETE && k != KEY_OPTIONS && k != KEY_ARGS &&
 		    c->keys[k]->kind != NODE_SCALAR)
 			return node_err(err, c->keys[k], "'%s' takes one word", key_names[k]);
 	}
@@ -93,6 +93,23 @@ read_expected(struct test_case *c, struct err *err)
 	return 0;
 }
 
+/* `tool: github.create_issue`, and `args`. */
+static int
+read_call(struct test_case *c, enum key kind, struct err *err)
+{
+	const struct node *args = c->keys[KEY_ARGS];
+
+	for (enum key k = KEY_REQUEST; k < KEY_EXPECT; k++)
+		if (k != kind && k != KEY_ARGS && c->keys[k] != NULL)
+			return node_err(err, c->keys[k], "a case with `%s` takes `args` and `expect`", key_names[kind]);
+	if (args != NULL && args->kind != NODE_MAP)
+		return node_err(err, args, "`args` is a map: {title: Hello}");
+	c->url = str_format("%s:%s", key_names[kind], c->keys[kind]->text);
+	if (args != NULL)
+		node_put_json(&c->body, args);
+	return c->url != NULL ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
 /* "GET https://x", or `method` and `url` separately. */
 static int
 read_request(struct test_case *c, struct err *err)
@@ -102,6 +119,11 @@ read_request(struct test_case *c, struct err *err)
 	const char *space = request != NULL ? strchr(request->text, ' ') : NULL;
 	const char *rest;
 
+	for (enum key k = KEY_TOOL; k <= KEY_RESOURCE; k++)
+		if (c->keys[k] != NULL)
+			return read_call(c, k, err);
+	if (c->keys[KEY_ARGS] != NULL)
+		return node_err(err, c->keys[KEY_ARGS], "`args` belong to a `tool` or a `prompt`");
 	if ((request == NULL) == (url == NULL) || (request != NULL && method != NULL))
 		return node_err(err, c->at, "a case needs a `request`, or a `method` and a `url`");
 	rest = space != NULL ? space + 1 + strspn(space + 1, " ") :

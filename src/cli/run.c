@@ -29,7 +29,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
-       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD };
+       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD, OPT_TOOLS };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -45,6 +45,8 @@ const struct cli_option cli_run_options[] = {
 	  OPT_POLICY },
 	{ "allow", 0, "RULE", "also allow this: HOST, or \"GET HOST/PATH/**\"",
 	  OPT_ALLOW },
+	{ "tools", 0, "FILE", "give the cell the MCP servers and rules of this file",
+	  OPT_TOOLS },
 	{ "within", 0, "FILE", "allow only what this policy allows too (repeat: outermost last)",
 	  OPT_WITHIN },
 	{ "no-policy", 0, NULL, "ignore any cloister.yaml", OPT_NO_POLICY },
@@ -246,6 +248,11 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 			               "use --publish HOSTPORT:CELLPORT to forward a port", value);
 		run->policy_file = value;
 		return 0;
+	case OPT_TOOLS:
+		if (run->tools_file != NULL)
+			return err_set(err, EINVAL, "only one file of tools can be given: '%s' or '%s'", run->tools_file, value);
+		run->tools_file = value;
+		return 0;
 	case OPT_ALLOW:     return run_add_allow(run, value, err);
 	case OPT_WITHIN:    return run_add_within(run, value, err);
 	case OPT_NO_POLICY: run->no_policy = true; return 0;
@@ -337,7 +344,10 @@ choose_terminal(struct run *run, struct err *err)
 		return err_set(err, ENOTTY, "-t needs a terminal as standard input and output; with -d it does not, and "
 		               "`cloister attach` joins it");
 	run->spec.input = run->input_file != NULL;
-	run->spec.tty = is_apart ? run->tty == RUN_TTY_YES : run->tty != RUN_TTY_NO && !run->spec.input &&
+	if (run->doc_tty && (run->spec.setups != NULL || run->spec.input))
+		return err_set(err, EINVAL, "a cell with a terminal has no set-up and no input: register the agent without "
+		               "`terminal`, or without a capability that is set up");
+	run->spec.tty = is_apart ? run->tty == RUN_TTY_YES || run->doc_tty : run->tty != RUN_TTY_NO && !run->spec.input &&
 	                run->spec.setups == NULL && is_foreground_terminal();
 	if (run->leaves && !run->spec.tty)
 		return err_set(err, EINVAL, "--detach-keys needs a terminal to leave: remove it");
@@ -420,6 +430,10 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	run->asked = run->spec.limits;
 	if (r == 0)
 		r = run_finish_policy(run, err);
+	if (r == 0)
+		r = run_finish_tools(run, err);
+	if (r == 0)
+		r = run_agent_tell_mcp(run, err);
 	if (r == 0)
 		r = run_finish_image(run, err);
 	/* A document has the names of secrets, so the vault need not be open. */

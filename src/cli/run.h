@@ -19,6 +19,7 @@ struct node;
 struct run {
 	struct cell_spec spec;
 	enum { RUN_TTY_AUTO, RUN_TTY_YES, RUN_TTY_NO } tty;
+	bool doc_tty;                   /* the cell document has a terminal, if nobody is at it */
 	bool has_workspace;
 	const char *as_it_is;           /* a variable of -e that is known to hold a key; or NULL */
 	struct run_variable {
@@ -38,6 +39,7 @@ struct run {
 	uint64_t begun_ns;              /* see base/timing.h */
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
+	const char *tools_file;         /* --tools, or NULL */
 	const char *input_file;         /* --input, or NULL */
 	const char *vm_kernel;          /* --vm-kernel, or NULL */
 	const char *image;              /* a reference: --image, --root minimal, or the document's; or NULL */
@@ -207,6 +209,17 @@ struct node;
 struct policy_hook;
 int run_take_hook(void *arg, const struct node *node, const struct policy_hook *hook,
                   struct err *err);
+
+/* run_tools.c */
+/* The policy of --tools with that of -p, as a file to read: *ret_path, which the caller frees, is valid as long as
+ * *ret_fd is open. */
+int run_tools_policy(const struct run *run, char **ret_path, int *ret_fd, struct err *err);
+/* If the policy has tools, gives the cell the program that speaks with them over standard input and output. */
+int run_finish_tools(struct run *run, struct err *err);
+
+/* run_agent_mcp.c: once the policy is known, adds the words and variables that tell the agent of a profile of its MCP
+ * servers, and of the policy's tools. */
+int run_agent_tell_mcp(struct run *run, struct err *err);
 
 /* run_within.c */
 struct vault_binding;

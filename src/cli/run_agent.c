@@ -166,16 +166,14 @@ add_words(struct run *run, const struct run_agent *a, int argc, char **argv, str
 	const struct profile *p = a->found->profile;
 	size_t n_args = p->args == NULL ? 0 : strv_len(p->args), n = 0;
 
-	if (n_args + a->n_words + (size_t)argc > CELL_ARGS_MAX)
+	if (n_args + (size_t)argc > CELL_ARGS_MAX)
 		return err_set(err, E2BIG, "the command has more than %d words", CELL_ARGS_MAX);
-	run->spec.argv = calloc(n_args + a->n_words + (size_t)argc + 1, sizeof(char *));
+	run->spec.argv = calloc(n_args + (size_t)argc + 1, sizeof(char *));
 	if (run->spec.argv == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	run->spec.argv[n++] = strdup(a->program.run != NULL ? a->program.run : p->program);
 	for (size_t i = 0; i < n_args; i++)
 		run->spec.argv[n++] = strdup(p->args[i]);
-	for (size_t i = 0; i < a->n_words; i++)
-		run->spec.argv[n++] = strdup(a->words[i]);
 	for (int i = 1; i < argc; i++)
 		run->spec.argv[n++] = strdup(argv[i]);
 	for (size_t i = 0; i < n; i++)

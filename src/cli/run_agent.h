@@ -43,8 +43,8 @@ int run_agent_make_folder(int dir, const char *path, struct err *err);
 /* The folder with all that the agent keeps for the project.  The caller owns *ret_place, its path. */
 int run_agent_open_kept(const struct run_agent *a, char **ret_place, struct err *err);
 
-/* run_agent_mcp.c: adds the words, variables and rules for the MCP servers of the profile. */
-int run_agent_add_mcp(struct run *run, struct run_agent *a, struct err *err);
+/* run_agent_mcp.c: adds the rules for the MCP servers of the profile; see also run.h. */
+int run_agent_add_mcp(struct run *run, const struct run_agent *a, struct err *err);
 
 /* run_project.c: refuses a policy of the project that no person has accepted, and asks on a terminal. */
 int run_accept_policy(struct run *run, const struct run_agent *a, struct err *err);

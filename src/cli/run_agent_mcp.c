@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "cli/run.h"
 #include "cli/run_agent.h"
+#include "policy/policy_tools.h"
 
 #define SETTINGS ".cloister/settings.json"
 
@@ -161,16 +162,42 @@ add_settings(struct run *run, char *text, struct err *err)
 }
 
 int
-run_agent_add_mcp(struct run *run, struct run_agent *a, struct err *err)
+run_agent_add_mcp(struct run *run, const struct run_agent *a, struct err *err)
 {
 	const struct profile_mcp *mcp = &a->found->profile->mcp;
-	OWN(freep) char *text = NULL;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < mcp->n; i++)
 		r = mcp->servers[i].allow == NULL ? 0 : run_add_allow(run, mcp->servers[i].allow, err);
-	if (r < 0 || mcp->n == 0)
-		return r;
+	return r;
+}
+
+/* Behind the words of the profile, and before those of the operator. */
+static int
+insert_words(struct run *run, const struct run_agent *a, struct err *err)
+{
+	const struct profile *p = a->found->profile;
+	size_t n = strv_len(run->spec.argv), at = 1 + (p->args == NULL ? 0 : strv_len(p->args));
+	char **all = n + a->n_words > CELL_ARGS_MAX ? NULL : calloc(n + a->n_words + 1, sizeof(char *));
+
+	if (all == NULL)
+		return err_set(err, E2BIG, "the command has more than %d words", CELL_ARGS_MAX);
+	memcpy(all, run->spec.argv, at * sizeof(char *));
+	for (size_t i = 0; i < a->n_words; i++)
+		if ((all[at + i] = strdup(a->words[i])) == NULL)
+			return no_memory(err);
+	memcpy(all + at + a->n_words, run->spec.argv + at, (n - at) * sizeof(char *));
+	free(run->spec.argv);
+	run->spec.argv = all;
+	return 0;
+}
+
+static int
+tell(struct run *run, struct run_agent *a, const struct profile_mcp *mcp, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	int r = 0;
+
 	switch (mcp->form) {
 	case PROFILE_MCP_CLAUDE:
 		text = put_all(mcp, "mcpServers", for_claude);
@@ -185,4 +212,25 @@ run_agent_add_mcp(struct run *run, struct run_agent *a, struct err *err)
 		text = put_all(mcp, "mcp", for_opencode);
 		return add_variable(run, "OPENCODE_CONFIG_CONTENT", text, err);
 	}
+}
+
+/* The tools of the policy are one more server, behind one address. */
+int
+run_agent_tell_mcp(struct run *run, struct err *err)
+{
+	static char name[] = "cloister", url[] = POLICY_TOOLS_URL;
+	const struct profile_server tools = { .name = name, .url = url };
+	struct run_agent *a = run->agent;
+	struct profile_mcp mcp;
+	int r;
+
+	if (a == NULL)
+		return 0;
+	mcp = a->found->profile->mcp;
+	if (run->spec.has_tools && mcp.form != PROFILE_MCP_NONE && mcp.n < PROFILE_SERVERS_MAX)
+		mcp.servers[mcp.n++] = tools;
+	if (mcp.n == 0 || mcp.form == PROFILE_MCP_NONE)
+		return 0;
+	r = tell(run, a, &mcp, err);
+	return r < 0 || a->n_words == 0 ? r : insert_words(run, a, err);
 }

@@ -338,6 +338,7 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	run->policy_text = text_of(policy, "text");
 	run->authorities = text_of(doc, "authorities");
 	run->spec.waits = json_is_true(json_object_get(doc, "waits"));
+	run->doc_tty = json_is_true(json_object_get(doc, "terminal"));
 	r = r == 0 ? take_limits(&run->spec.limits, json_object_get(doc, "limits")) : r;
 	r = r == 0 ? take_env(run, json_object_get(doc, "env"), err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "grants"), take_grant, err) : r;
@@ -626,6 +627,7 @@ describe(const struct run *run, json_t *doc, struct err *err)
 	r = r == 0 ? put_given(doc, "bundle", run, err) : r;
 	r = r == 0 ? put_given(doc, "images", run, err) : r;
 	r = r == 0 ? put_given(doc, "starts", run, err) : r;
+	r = r == 0 ? put_given(doc, "terminal", run, err) : r;
 	r = r == 0 ? put_given(doc, "waits", run, err) : r;
 	return r == 0 ? put_input(doc, run, err) : r;
 }

@@ -23,7 +23,9 @@
 #include "policy/policy.h"
 #include "policy/policy_behaviour.h"
 #include "policy/policy_budget.h"
+#include "policy/policy_calls.h"
 #include "policy/policy_hook.h"
+#include "policy/policy_tools.h"
 #include "policy/policy_yaml.h"
 #include "trust/trust.h"
 
@@ -359,7 +361,13 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 		return err_set(err, EINVAL, "--no-policy and -p cannot be combined: remove one");
 	r = put_flow(run, "rate", run->rate, err);
 	r = r == 0 ? put_flow(run, "bandwidth", run->bandwidth, err) : r;
-	if (r == 0 && run->policy_file != NULL) {
+	if (r == 0 && run->tools_file != NULL) {
+		OWN(closep) int fd = -1;
+		OWN(freep) char *path = NULL;
+
+		r = run_tools_policy(run, &path, &fd, err);
+		r = r == 0 ? policy_load_file(AT_FDCWD, path, &reader, ret_policy, &limits, err) : r;
+	} else if (r == 0 && run->policy_file != NULL) {
 		r = trust_path(TRUST_POLICY, run->policy_file, err);
 		r = r == 0 ? run_add_source(run, run->policy_file, err) : r;
 		r = r == 0 ? policy_load_file(AT_FDCWD, run->policy_file, &reader, ret_policy, &limits,
@@ -369,7 +377,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 		r = run_load_policy_text(run->policy_name, run->policy_text, &reader, ret_policy, &limits,
 		                         err);
 	/* A document without a policy has no network, wherever it runs. */
-	if (r == 0 && run->policy_file == NULL && !run->no_policy && run->doc == NULL)
+	if (r == 0 && run->policy_file == NULL && run->tools_file == NULL && !run->no_policy && run->doc == NULL)
 		r = find_policy(run, ret_policy, &limits, err);
 	for (size_t i = 0; r == 0 && i < run->n_allows; i++)
 		if ((r = policy_add_short(ret_policy, run->allows[i], err)) == 0)
@@ -553,12 +561,16 @@ run_finish_policy(struct run *run, struct err *err)
 	if (!run->spec.quiet)
 		policy_cli_tell_freezing(policy, boundary_find(run->spec.boundary, NULL),
 		                         run->spec.exfiltration == CELL_FREEZE);
+	if (policy_denies_exec(policy) && run->spec.profile == CELL_PROFILE_NESTED)
+		return err_set(err, EINVAL, "the policy denies `exec` (`syscalls`), and --profile nested is for programs that start "
+		               "others in namespaces of their own: remove one of them");
 	take_watch(run, policy);
 	/* Without a record nothing sees what these rules are about. */
 	if (policy_n_behaviours(policy) > 0)
 		run_raise_record(&run->spec, &(struct policy_limits){ .record = POLICY_RECORD_ACTS });
 	run->spec.has_policy = true;
 	run->spec.has_hooks = policy_hooks(policy);
+	run->spec.has_tools = policy_tools_of(policy) != NULL;
 	run->spec.learn = run->learn;
 	r = pack_authorities(run, err);
 	if (r == 0)

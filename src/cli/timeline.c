@@ -325,6 +325,7 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		                   json_object_get(json_object_get(o, "grant"), "argv")),
 		.secret = text_of(o, "secret"), .did = text_of(o, "did"), .user = text_of(o, "user"),
 		.sign = text_of(o, "sign"),
+		.tool = text_of(o, "tool"), .prompt = text_of(o, "prompt"), .resource = text_of(o, "resource"),
 		.port = (uint16_t)number_of(o, "port", UINT16_MAX),
 		.status = (uint16_t)number_of(o, "status", 999),
 		.has_query = json_is_true(json_object_get(o, "query")),

@@ -23,6 +23,7 @@ struct timeline_event {
 		*host, *path, *note, *secret, *did, *user, *sign, *of, *cause, *by;
 	uint64_t before;                /* the number of the record before it; 0: none */
 	char *argv;                     /* words with spaces between them; NULL: none */
+	const char *tool, *prompt, *resource;   /* the call that it was; "": none */
 	char *refs;                     /* of a push, as in struct policy_seen; NULL: none */
 	uint16_t port, status;          /* 0: none */
 	bool has_query, is_upgrade, has_push_options;

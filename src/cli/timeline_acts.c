@@ -127,6 +127,14 @@ timeline_command(const struct timeline_event *e, size_t max)
 	return text;
 }
 
+/* Its path or address is not all that it may be about. */
+static void
+put_unknown(FILE *out, const struct timeline_event *e)
+{
+	if (json_is_true(json_object_get(e->json, "unknown")))
+		fputs(" (or another: not known)", out);
+}
+
 static void
 put_exec(FILE *out, const struct timeline_event *e)
 {
@@ -137,7 +145,9 @@ put_exec(FILE *out, const struct timeline_event *e)
 	put(out, command != NULL ? command : "?");
 	if (from[0] != '\0')
 		fprintf(out, " (from %s)", strcmp(from, "memory") == 0 ? "memory" : "a writable place");
-	if (json_is_true(json_object_get(e->json, "asked")))
+	if (timeline_has(e, "unknown"))
+		put_unknown(out, e);
+	else if (json_is_true(json_object_get(e->json, "asked")))
 		fputs(" (not confirmed)", out);
 	if (error[0] != '\0') {
 		fputs(": failed with ", out);
@@ -204,6 +214,7 @@ put_file(FILE *out, const struct timeline_event *e)
 		put(out, grant);
 		fputc(')', out);
 	}
+	put_unknown(out, e);
 	put_error(out, e);
 }
 
@@ -226,6 +237,7 @@ put_net(FILE *out, const struct timeline_event *e)
 	put(out, timeline_text(e, "act"));
 	fputc(' ', out);
 	put(out, address != NULL ? address : "?");
+	put_unknown(out, e);
 	put_error(out, e);
 }
 
@@ -239,6 +251,8 @@ put_call(FILE *out, const struct timeline_event *e)
 	put(out, timeline_text(e, "args"));
 	fputc(')', out);
 	put_error(out, e);
+	if (timeline_has(e, "signal"))
+		fputs(": killed", out);
 	if (e->by[0] != '\0') {
 		fputs(" by ", out);
 		put(out, e->by);
@@ -246,14 +260,14 @@ put_call(FILE *out, const struct timeline_event *e)
 }
 
 static void
-put_list(FILE *out, const struct timeline_event *e, const char *key)
+put_list(FILE *out, const struct timeline_event *e, const char *key, const char *between)
 {
 	const json_t *list = json_object_get(e->json, key);
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const char *text = json_string_value(json_array_get(list, i));
 
-		fputs(i > 0 ? ", " : "", out);
+		fputs(i > 0 ? between : "", out);
 		put(out, text != NULL ? text : "");
 	}
 }
@@ -264,7 +278,7 @@ put_calls(FILE *out, const struct timeline_event *e)
 	char time[NUM_TEXT_MAX];
 
 	fprintf(out, "calls in %s: ", num_format_duration(time, e->ms));
-	put_list(out, e, "counts");
+	put_list(out, e, "counts", ", ");
 }
 
 /* ---- the cell ---- */
@@ -310,23 +324,25 @@ put_record(FILE *out, const struct timeline_event *e)
 		put(out, e->by);
 	}
 	if (json_array_size(json_object_get(e->json, "unseen")) > 0)
-		fputs("; not seen: ", out);
-	put_list(out, e, "unseen");
+		fputs(". Not seen: ", out);
+	put_list(out, e, "unseen", "; ");
 }
 
 static void
 put_watch(FILE *out, const struct timeline_event *e)
 {
-	const char *then = timeline_text(e, "then");
+	const char *then = timeline_text(e, "then"), *place = timeline_text(e, "place");
 
 	fputs("watch: ", out);
 	put(out, e->of);
-	fputs(": ", out);
-	put(out, e->rule);
 	if (then[0] != '\0') {
 		fputs(": ", out);
 		put(out, then);
 	}
+	/* The text of the rule has the same words again. */
+	fputs(" (", out);
+	put(out, place[0] != '\0' ? place : e->rule);
+	fputc(')', out);
 }
 
 static void

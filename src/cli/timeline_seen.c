@@ -34,6 +34,9 @@ timeline_get_seen(const struct timeline_event *e, struct policy_seen *ret_seen)
 		.plain = strcmp(e->scheme, "http") == 0,
 		.websocket = e->is_upgrade || e->status == SWITCHING_PROTOCOLS,
 		.refs = e->refs,
+		.tool = e->tool[0] != '\0' ? e->tool : NULL,
+		.prompt = e->prompt[0] != '\0' ? e->prompt : NULL,
+		.resource = e->resource[0] != '\0' ? e->resource : NULL,
 		.push_options = e->has_push_options,
 		.private_address = strcmp(e->why, "private-address") == 0,
 		.secret = strcmp(e->why, "secret") == 0 ||

@@ -32,7 +32,8 @@ timeline_is_decision(const struct timeline_event *e)
 {
 	return !timeline_is_of_budget(e) && timeline_act(e) == TIMELINE_NO_ACT &&
 	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0 &&
-	       strcmp(e->type, "steer") != 0 && strcmp(e->type, "approval") != 0;
+	       strcmp(e->type, "steer") != 0 && strcmp(e->type, "approval") != 0 &&
+	       strcmp(e->type, "tool") != 0;
 }
 
 bool
@@ -83,6 +84,11 @@ print_request(FILE *out, const struct timeline_event *e)
 		fputs("?...", out);
 	if (e->is_upgrade)
 		fputs(" (WebSocket)", out);
+	if (e->tool[0] != '\0' || e->prompt[0] != '\0' || e->resource[0] != '\0') {
+		fputs(e->tool[0] != '\0' ? " (tool " : e->prompt[0] != '\0' ? " (prompt " : " (resource ", out);
+		put(out, e->tool[0] != '\0' ? e->tool : e->prompt[0] != '\0' ? e->prompt : e->resource);
+		fputs(")", out);
+	}
 	if (e->refs != NULL) {
 		fputs(" (", out);
 		put(out, e->refs);
@@ -183,6 +189,13 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 		put(out, e->secret);
 		fputs(e->host[0] != '\0' ? " to " : "", out);
 		put(out, e->host);
+	} else if (strcmp(e->type, "tool") == 0) {
+		fputs("tool ", out);
+		put(out, e->of);
+		fputc(' ', out);
+		put(out, e->did);
+		fputs(e->reason[0] != '\0' ? ": " : "", out);
+		put(out, e->reason);
 	} else if (strcmp(e->type, "webhook") == 0) {
 		fputs("webhook ", out);
 		put(out, e->method);

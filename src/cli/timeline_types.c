@@ -10,7 +10,7 @@
 
 const char *const timeline_type_names[] = {
 	"approval", "budget", "calls", "cell", "danger", "dns", "exec", "exit", "file", "http", "intent", "lost", "many",
-	"net", "record", "refused", "resources", "secret", "ssh", "steer", "tcp", "tls", "usage", "watch", "webhook", NULL
+	"net", "record", "refused", "resources", "secret", "ssh", "steer", "tcp", "tls", "tool", "usage", "watch", "webhook", NULL
 };
 _Static_assert(ARRAY_LEN(timeline_type_names) - 1 <= TIMELINE_TYPES_MAX, "each has a bit");
 

@@ -205,6 +205,7 @@ print_allow(const struct timeline *t, const struct timeline_event *e)
 	bool is_request = strcmp(e->type, "http") == 0 && e->refs == NULL && !e->is_upgrade;
 
 	if ((!is_request && strcmp(e->type, "dns") != 0) || !is_plain(e->host) || !is_plain(e->path) ||
+	    !is_plain(e->tool) || !is_plain(e->prompt) || strchr(e->resource, '\'') != NULL ||
 	    (strcmp(e->why, "no-rule") != 0 && strcmp(e->why, "rule") != 0) || !timeline_is_live(t))
 		return;
 	printf("\nWhile the cell is running, this adds the rule in front of the others:\n\n  cloister "
@@ -212,6 +213,11 @@ print_allow(const struct timeline *t, const struct timeline_event *e)
 	       timeline_cell(t));
 	if (!is_request) {
 		printf("%s\n", e->host);
+		return;
+	}
+	if (e->tool[0] != '\0' || e->prompt[0] != '\0' || e->resource[0] != '\0') {
+		printf("'%s%s'\n", e->tool[0] != '\0' ? "tool:" : e->prompt[0] != '\0' ? "prompt:" : "resource:",
+		       e->tool[0] != '\0' ? e->tool : e->prompt[0] != '\0' ? e->prompt : e->resource);
 		return;
 	}
 	printf("'{allow: %s", e->host);

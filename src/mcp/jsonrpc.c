@@ -17,7 +17,7 @@ jsonrpc_free(struct jsonrpc *message)
 
 /* Checks the depth and the number of values before anything is built. */
 static const char *
-what_is_wrong(const char *text, size_t len)
+what_is_wrong(const char *text, size_t len, size_t max)
 {
 	struct json_walk_item item;
 	struct json_walk walk;
@@ -28,8 +28,9 @@ what_is_wrong(const char *text, size_t len)
 		return "the message is over 8 MiB";
 	json_walk_begin(&walk, (struct http_text){ text, len });
 	while ((r = json_walk_next(&walk, &item)) > 0)
-		if (item.kind != JSON_WALK_CLOSE && ++n > JSONRPC_VALUES_MAX)
-			return "the message has over 10000 values";
+		if (item.kind != JSON_WALK_CLOSE && ++n > max)
+			return max == JSONRPC_VALUES_MAX ? "the message has over 10000 values" :
+			       "the message has over 100000 values";
 	if (r == -E2BIG)
 		return "the message is nested over 32 deep";
 	return r < 0 ? "this is not JSON" : NULL;
@@ -77,10 +78,10 @@ sort_out(struct jsonrpc *m)
 	return NULL;
 }
 
-int
-jsonrpc_read(const char *text, size_t len, struct jsonrpc *ret_message, json_t **ret_error)
+static int
+read_message(const char *text, size_t len, size_t max, struct jsonrpc *ret_message, json_t **ret_error)
 {
-	const char *why = what_is_wrong(text, len);
+	const char *why = what_is_wrong(text, len, max);
 	OWN(json_decrefp) json_t *root = NULL;
 	struct jsonrpc m = {0};
 	json_error_t error;
@@ -105,6 +106,18 @@ jsonrpc_read(const char *text, size_t len, struct jsonrpc *ret_message, json_t *
 	root = NULL;
 	*ret_message = m;
 	return 0;
+}
+
+int
+jsonrpc_read(const char *text, size_t len, struct jsonrpc *ret_message, json_t **ret_error)
+{
+	return read_message(text, len, JSONRPC_VALUES_MAX, ret_message, ret_error);
+}
+
+int
+jsonrpc_read_big(const char *text, size_t len, struct jsonrpc *ret_message, json_t **ret_error)
+{
+	return read_message(text, len, JSONRPC_VALUES_BIG, ret_message, ret_error);
 }
 
 /* ---- writing ---- */

@@ -10,6 +10,7 @@
 
 #define JSONRPC_MESSAGE_MAX (8u << 20)  /* bytes; contains the agent's whole task */
 #define JSONRPC_VALUES_MAX 10000        /* values in one message; objects and arrays count */
+#define JSONRPC_VALUES_BIG 100000       /* for jsonrpc_read_big() */
 #define JSONRPC_ID_MAX 256              /* bytes of an id that is a string */
 #define JSONRPC_METHOD_MAX 128
 
@@ -32,6 +33,8 @@ struct jsonrpc {
 
 /* 0, or -EBADMSG; then *ret_error, which the caller owns, is the response. */
 int jsonrpc_read(const char *text, size_t len, struct jsonrpc *ret_message, json_t **ret_error);
+/* The same for messages of servers, which have long lists. */
+int jsonrpc_read_big(const char *text, size_t len, struct jsonrpc *ret_message, json_t **ret_error);
 void jsonrpc_free(struct jsonrpc *message);     /* for OWN() too */
 
 /* Take ownership of RESULT and PARAMS; ID is borrowed, and NULL if it could not be read. */

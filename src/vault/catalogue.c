@@ -34,7 +34,7 @@ const struct catalogue_entry catalogue[] = {
 	  "{hosts: [chatgpt.com], paths: [/backend-api/**], members: {secret: /tokens/access_token, id: /tokens/account_id}, "
 	  "files: [codex-login], env: CODEX_LOGIN, " BEARER "}" },
 	{ "gemini-login", "login of Gemini CLI with Google", "GEMINI_LOGIN",
-	  "{hosts: [cloudcode-pa.googleapis.com, www.googleapis.com], members: {secret: /access_token}, "
+	  "{hosts: [cloudcode-pa.googleapis.com, oauth2.googleapis.com, www.googleapis.com], members: {secret: /access_token}, "
 	  "files: [gemini-login], env: GEMINI_LOGIN, " BEARER "}" },
 	{ "openai", "OpenAI API key", "OPENAI_API_KEY",
 	  "{shape: ['sk-proj-{u40+}T3BlbkFJ{u40+}', 'sk-svcacct-{u40+}T3BlbkFJ{u40+}', "

@@ -456,6 +456,8 @@ read_scope(struct reading *r)
 	if (e < 0)
 		return e;
 	read = &r->s->scope->rules[0];
+	if (read->call.present)
+		return node_err(r->d.err, hosts, "a secret goes to hosts: a server of `tools` has those of its own policy");
 	for (size_t i = 0; i < read->n_hosts; i++)
 		if (read->hosts[i].kind == POLICY_HOST_ANY)
 			return node_err(r->d.err, hosts, "a secret that may go to any host is none: name them");

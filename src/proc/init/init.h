@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "canon/hash.h"
+#include "confine/filter_own.h"
 #include "ipc/init_channel.h"
 
 struct err;
@@ -39,6 +40,10 @@ bool init_verify_trace(void);
 int init_verify_stopped(struct init_verify *v, pid_t pid, int status, bool has_executed);
 /* The same for a process that could not be traced: it runs meanwhile. */
 int init_verify_untraced(const struct init_verify *v, pid_t pid);
+
+/* init_exec.c: execvpe(3) with a pass for filter_own.h.  A file without a known format is not given to a shell.  Returns
+ * only with an error, in errno. */
+void init_exec(char *const *argv, char *const *env, const uint64_t pass[FILTER_OWN_PASS]);
 
 /* init_container.c: prepares init, whose arguments are ARGV, in a container.  Afterwards the descriptors are those
  * of init_channel.h. */

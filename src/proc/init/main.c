@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -25,6 +26,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/control.h"
 #include "base/err.h"
 #include "base/io.h"
@@ -62,7 +64,11 @@ static struct process processes[INIT_PROCESSES_MAX];
 static int limit = -1;                  /* a timer: see set_limit() */
 static bool by_stream;                  /* the channel is a byte stream: init_stream.c */
 static int own_exe = -1;                /* init's own executable */
-static struct filter_own own_filter;    /* of the process that is being started */
+/* Of the process that is being started.  A pass is of use in that process and its children alone. */
+static struct filter_own own_filter;
+static uint64_t own_pass[FILTER_OWN_PASS];
+static struct call_set told;            /* calls that are taken away, and of which the filter reports what it can */
+static bool tells;
 
 struct spawn {
 	uint32_t handle, flags, rows, columns;
@@ -116,8 +122,10 @@ load_notifying(enum filter_profile filter, bool spares)
 	struct rlimit files;
 	int listener, r;
 
-	if (filter_load_notifying(filter, &listener, &err) < 0)
+	filter_own_make(&told, CALL_ARCH_HERE, FILTER_OWN_TOLD, own_pass, &own_filter);
+	if (filter_load_notifying(filter, &own_filter, &listener, &err) < 0)
 		die(&err);
+	tells = true;
 	ipc_begin(&message, INIT_LISTENER);
 	r = ipc_send(INIT_CHANNEL_FD, &message, &listener, 1, NULL);
 	/* First: an exit is reported, too, and would wait for an answer. */
@@ -130,6 +138,20 @@ load_notifying(enum filter_profile filter, bool spares)
 		if (setrlimit(RLIMIT_NOFILE, &files) < 0)
 			_exit(125);
 	}
+}
+
+/* The calls that the environment names, as call_set_put() writes them, in hex. */
+static void
+take_calls(void)
+{
+	const char *hex = getenv(INIT_CALLS);
+	unsigned char bytes[INIT_CALLS_LEN];
+	struct buf b;
+
+	buf_init_borrowed(&b, bytes, sizeof(bytes));
+	if (hex != NULL && (strlen(hex) != 2 * sizeof(bytes) || !codec_unhex(hex, bytes, sizeof(bytes)) ||
+	                    call_set_get(&b, &told) < 0))
+		_exit(125);
 }
 
 static void
@@ -152,9 +174,10 @@ lock_down(enum filter_profile filter, const char *flags, bool has_landlock, bool
 	close(INIT_LANDLOCK_FD);
 	if (!CONTROL_ON("seccomp") || !CONTROL_ON("nnp"))
 		return;
-	if (strchr(flags, INIT_NOTIFIES) != NULL)
+	if (strchr(flags, INIT_NOTIFIES) != NULL) {
+		take_calls();
 		load_notifying(filter, strchr(flags, INIT_SPARES_FILES) != NULL);
-	else if (filter_load(filter, &err) < 0)
+	} else if (filter_load(filter, &err) < 0)
 		die(&err);
 }
 
@@ -201,6 +224,19 @@ is_nothing(const struct spawn *spawn)
 	       stat(spawn->argv[0], &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0);
 }
 
+/* While the kernel loads a program, /proc shows the registers of its execve(2), and in them the pass.  So processes
+ * that run already must not look into this one. */
+static int
+stand_apart(void)
+{
+	OWN(closep) int fd = -1;
+	int r = landlock_make_apart(&fd, NULL);
+
+	r = r == 0 ? landlock_enforce(fd, NULL) : r;
+	errno = r < 0 ? -r : errno;
+	return r;
+}
+
 /* Returns only with an error: *REPORT is where to write it. */
 static void
 become_process(struct spawn *spawn, int *report)
@@ -233,10 +269,12 @@ become_process(struct spawn *spawn, int *report)
 	if (spawn->verify.n > 0 && !init_verify_trace() && write(*report, &(int){ UNTRACED }, sizeof(int)) < 0)
 		return;
 	/* Last: init itself, and what is left to do here, is not restricted by it. */
-	if (filter_own_load(&own_filter) < 0)
+	if ((spawn->calls.programs && stand_apart() < 0) || filter_own_load(&own_filter) < 0)
 		return;
 	if (is_own)
-		syscall(SYS_execveat, EXE_FD, "", spawn->argv, spawn->env, AT_EMPTY_PATH);
+		syscall(SYS_execveat, EXE_FD, "", spawn->argv, spawn->env, AT_EMPTY_PATH, own_pass[FILTER_OWN_PASS - 1]);
+	else if (spawn->calls.programs)
+		init_exec(spawn->argv, spawn->env, own_pass);
 	else
 		execvpe(spawn->argv[0], spawn->argv, spawn->env);
 }
@@ -280,9 +318,12 @@ open_terminal(struct spawn *spawn, int *ret_master)
 static void
 end(void)
 {
-	if (!by_stream)
-		_exit(0);
-	init_stream_end();
+	if (by_stream) {
+		init_stream_end();
+		return;
+	}
+	/* Its only thread: the filter reports the end of a process, not that of a thread, and that would wait. */
+	syscall(SYS_exit, 0);
 }
 
 static void
@@ -307,6 +348,23 @@ path_of(char *const *env)
 		if (strncmp(*env, "PATH=", 5) == 0)
 			return *env + 5;
 	return "/usr/bin:/bin";
+}
+
+/* PATH from the first folder on that may have the file NAME: each execution that is tried costs a report. */
+static const char *
+path_from(const char *path, const char *name)
+{
+	char file[PATH_MAX];
+
+	while (strchr(name, '/') == NULL && path[0] == '/') {
+		size_t len = strcspn(path, ":");
+
+		if (path[len] == '\0' || snprintf(file, sizeof(file), "%.*s/%s", (int)len, path, name) >= (int)sizeof(file) ||
+		    access(file, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR))
+			break;
+		path += len + 1;
+	}
+	return path;
 }
 
 /* From here on nothing of the parent may change: this may be a vfork. */
@@ -424,7 +482,7 @@ spawn_process(struct spawn *spawn)
 		error = ENOSYS;
 	if (error == 0 && (spawn->flags & INIT_TTY) != 0)
 		error = -open_terminal(spawn, &master);
-	if (error == 0 && setenv("PATH", path_of(spawn->env), 1) < 0)
+	if (error == 0 && setenv("PATH", path_from(path_of(spawn->env), spawn->argv[0] != NULL ? spawn->argv[0] : ""), 1) < 0)
 		error = errno;
 	if (error == 0)
 		error = fork_process(spawn, process);
@@ -453,7 +511,10 @@ take_spawn(struct ipc_message *message)
 		return -EBADMSG;
 	spawn.argv = argv;
 	spawn.env = env;
-	filter_own_make(&spawn.calls, CALL_ARCH_HERE, &own_filter);
+	if (spawn.calls.programs && getrandom(own_pass, sizeof(own_pass), 0) != (ssize_t)sizeof(own_pass))
+		return -EIO;
+	filter_own_make(&spawn.calls, CALL_ARCH_HERE, tells && memcmp(&told, &spawn.calls, sizeof(told)) == 0 ?
+	                FILTER_OWN_REST : FILTER_OWN_ALL, own_pass, &own_filter);
 	if ((spawn.flags & INIT_TTY) == 0 && message->n_fds == 3)
 		memcpy(spawn.stdio, message->fds, sizeof(spawn.stdio));
 	else if ((spawn.flags & INIT_TTY) != 0 && message->n_fds <= 1)

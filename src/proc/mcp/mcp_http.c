@@ -54,32 +54,6 @@ answer(struct serve_request *q, unsigned status, json_t *message)
 
 /* ---- POST ---- */
 
-static bool
-has_word(struct http_text list, const char *word)
-{
-	return list.at != NULL && memmem(list.at, list.len, word, strlen(word)) != NULL;
-}
-
-static bool
-check_types(struct serve_request *q)
-{
-	static const char json[] = "application/json";
-	struct http_text accept = http_head_get(&q->head, "accept");
-	struct http_text type = http_head_get(&q->head, "content-type");
-
-	if (type.len < sizeof(json) - 1 || strncasecmp(type.at, json, sizeof(json) - 1) != 0) {
-		serve_refuse(q, 415, "type", NULL, "a message must have the type application/json");
-		return false;
-	}
-	if (!has_word(accept, "*/*") &&
-	    (!has_word(accept, json) || !has_word(accept, "text/event-stream"))) {
-		serve_refuse(q, 406, "accept", NULL, "'Accept' has to name application/json and "
-		             "text/event-stream: the answer may be either");
-		return false;
-	}
-	return true;
-}
-
 static void
 reply(struct serve_request *q, struct session *s, const struct jsonrpc *m, const struct asked *a)
 {
@@ -216,7 +190,7 @@ take_head(void *arg, struct serve_request *q)
 		serve_refuse_token(q, "the token is wrong");
 	else if (strcmp(q->path, "/mcp") != 0)
 		serve_refuse(q, 404, "not_found", NULL, "there is only /mcp here");
-	else if (http_text_is(q->head.method, "POST") && check_types(q))
+	else if (http_text_is(q->head.method, "POST") && serve_events_fit(q, false))
 		q->body_max = SERVE_BODY_KEPT;
 }
 

@@ -6,6 +6,7 @@
 #include "loop/loop.h"
 #include "mcp/mcp.h"
 #include "serve/serve.h"
+#include "serve/serve_events.h"
 
 #define MCP_JOBS_MAX 256                /* running calls of all peers together */
 #define MCP_GUEST_JOBS_MAX 32           /* of one token that is not the server's own */
@@ -96,28 +97,14 @@ void mcp_session_end(struct session *s);
 
 /* ---- mcp_stream.c: the response to one HTTP request ---- */
 
-#define STREAM_KEPT_MAX (4u << 20)      /* bytes, of one */
-#define STREAM_ALIVE_S 15               /* between two signs of life */
-
-struct stream_event {
-	struct stream_event *next;
-	unsigned n;
-	size_t len;
-	char text[];
-};
 struct stream {
 	struct stream *next;            /* of the session */
 	struct session *session;        /* NULL: a revision without sessions */
 	struct mcp_peer own;            /* the peer, in that case */
-	struct serve_request *q;        /* NULL while no client is connected */
+	struct serve_request *q;        /* to be answered; NULL if it is, or with events */
 	struct job *job;                /* NULL once it is over */
-	unsigned number, n_events;
 	bool streams;                   /* else the response is one JSON object */
-	struct stream_event *events, **end;     /* kept or still to be sent, */
-	struct stream_event *at;        /* from here on, */
-	size_t sent;                    /* bytes of that one */
-	size_t kept;
-	struct loop_timer alive;
+	struct serve_events events;
 };
 
 /* For the response to Q; S may be NULL.  NULL: out of memory. */

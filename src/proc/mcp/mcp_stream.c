@@ -9,53 +9,26 @@
 #include "base/own.h"
 #include "proc/mcp/mcp_proc.h"
 
-#define PIECE_MAX (64 * 1024)
-#define EVENT_HEAD_MAX 64
-
 /* ---- ends ---- */
 
+/* Nothing was streamed: the request is still to be answered. */
 static void
-forget_first(struct stream *stream)
-{
-	struct stream_event *event = stream->events;
-
-	stream->events = event->next;
-	if (stream->events == NULL)
-		stream->end = &stream->events;
-	if (stream->at == event) {
-		stream->at = event->next;
-		stream->sent = 0;
-	}
-	stream->kept -= event->len;
-	free(event);
-}
-
-/* Detaches the request.  CUT: the client must see that more was to come. */
-static void
-detach(struct stream *stream, bool cut)
+leave_request(struct stream *stream)
 {
 	struct serve_request *q = TAKE(stream->q);
 
-	/* An event that was cut is sent again as a whole. */
-	stream->sent = 0;
-	loop_cancel_timer(mcp_loop, &stream->alive);
-	if (q == NULL)
-		return;
-	if (stream->streams)
-		serve_end(q, cut);
-	else
+	if (q != NULL && !stream->streams)
 		serve_answer(q, 202, NULL, NULL, 0);
 }
 
 void
 stream_free(struct stream *stream)
 {
-	detach(stream, true);
+	leave_request(stream);
+	serve_events_free(&stream->events);
 	if (stream->job != NULL)
 		job_drop(stream->job);
 	mcp_peer_leave(&stream->own);
-	while (stream->events != NULL)
-		forget_first(stream);
 	if (stream->session != NULL) {
 		struct stream **at = &stream->session->streams;
 
@@ -66,60 +39,45 @@ stream_free(struct stream *stream)
 	free(stream);
 }
 
-/* ---- sending ---- */
-
 static void
-pump(struct stream *stream)
+all_sent(void *arg)
 {
-	while (stream->q != NULL && stream->at != NULL) {
-		struct stream_event *event = stream->at;
-		size_t n = event->len - stream->sent;
-		bool room;
+	struct stream *stream = arg;
 
-		n = n < PIECE_MAX ? n : PIECE_MAX;
-		room = serve_send(stream->q, event->text + stream->sent, n);
-		stream->sent += n;
-		if (stream->sent == event->len) {
-			stream->at = event->next;
-			stream->sent = 0;
-			if (stream->session == NULL)
-				forget_first(stream);
-		}
-		if (!room)
-			return;
-	}
 	if (stream->job != NULL)
 		return;
-	if (stream->q != NULL)
-		detach(stream, false);
+	serve_events_detach(&stream->events, false);
 	if (stream->session == NULL)
 		stream_free(stream);
 }
 
 static void
+gone(void *arg)
+{
+	struct stream *stream = arg;
+	struct job *job = stream->job;
+
+	if (stream->session != NULL)
+		return;
+	/* The job outlives the stream, to cancel what it dispatched. */
+	stream->job = NULL;
+	if (job != NULL) {
+		job->arg = NULL;
+		mcp_peer_leave(&stream->own);
+		job_cancel(job);
+	}
+	stream_free(stream);
+}
+
+/* ---- sending ---- */
+
+static void
 add_event(struct stream *stream, const char *data)
 {
-	size_t len = strlen(data) + EVENT_HEAD_MAX;
-	struct stream_event *event = malloc(sizeof(*event) + len);
-	unsigned n = stream->n_events++;
-
-	if (event == NULL) {
-		fputs("cloister: out of memory for answers\n", stderr);
-		exit(125);
-	}
-	event->n = n;
-	event->next = NULL;
-	event->len = (size_t)(stream->session != NULL ?
-		snprintf(event->text, len, "id: %u-%u\ndata: %s\n\n", stream->number, n, data) :
-		snprintf(event->text, len, "data: %s\n\n", data));
-	*stream->end = event;
-	stream->end = &event->next;
-	if (stream->at == NULL)
-		stream->at = event;
-	stream->kept += event->len;
-	/* The oldest are the least useful; a slow client misses some progress. */
-	while (stream->kept > STREAM_KEPT_MAX && stream->events != event && stream->sent == 0)
-		forget_first(stream);
+	if (serve_events_add(&stream->events, NULL, data))
+		return;
+	fputs("cloister: out of memory for answers\n", stderr);
+	exit(125);
 }
 
 static void
@@ -136,7 +94,7 @@ say(struct job *job, json_t *message, bool last)
 	if (stream->streams) {
 		if (text != NULL)
 			add_event(stream, text);
-		pump(stream);
+		serve_events_pump(&stream->events);
 		return;
 	}
 	if (!last)
@@ -152,61 +110,13 @@ static const struct job_handler handler = { .say = say };
 /* ---- the request ---- */
 
 static void
-writable(struct serve_request *q)
-{
-	pump(q->app);
-}
-
-static void
-gone(struct serve_request *q)
-{
-	struct stream *stream = q->app;
-	struct job *job = stream->job;
-
-	detach(stream, true);
-	if (stream->session != NULL)
-		return;
-	/* The job outlives the stream, to cancel what it dispatched. */
-	stream->job = NULL;
-	if (job != NULL) {
-		job->arg = NULL;
-		mcp_peer_leave(&stream->own);
-		job_cancel(job);
-	}
-	stream_free(stream);
-}
-
-/* Keeps intermediaries from taking silence for the end, and detects clients that are gone. */
-static void
-show_life(void *arg)
-{
-	struct stream *stream = arg;
-
-	loop_set_timer(mcp_loop, &stream->alive, STREAM_ALIVE_S * 1000);
-	if (stream->sent == 0)
-		(void)serve_send(stream->q, ":\n\n", 3);
-}
-
-static void
-attach(struct stream *stream, struct serve_request *q)
-{
-	stream->q = q;
-	q->app = stream;
-	q->writable = writable;
-	q->gone = gone;
-	serve_field(q, "x-accel-buffering", "no");
-	serve_stream(q, 200, "text/event-stream");
-	loop_set_timer(mcp_loop, &stream->alive, STREAM_ALIVE_S * 1000);
-}
-
-static void
 make_room(struct session *s)
 {
 	struct stream *oldest = NULL;
 	size_t n = 0;
 
 	for (struct stream *one = s->streams; one != NULL; one = one->next, n++)
-		if (one->job == NULL && one->q == NULL)
+		if (one->job == NULL && one->q == NULL && one->events.q == NULL)
 			oldest = one;
 	if (n >= SESSION_STREAMS_MAX && oldest != NULL)
 		stream_free(oldest);
@@ -220,12 +130,13 @@ stream_new(struct serve_request *q, struct session *s)
 	if (stream == NULL)
 		return NULL;
 	stream->q = q;
-	stream->end = &stream->events;
-	stream->alive = (struct loop_timer){ .due = show_life, .arg = stream };
+	stream->events = (struct serve_events){ .loop = mcp_loop, .arg = stream, .sent = all_sent, .gone = gone };
+	serve_events_init(&stream->events);
 	if (s != NULL) {
 		make_room(s);
 		stream->session = s;
-		stream->number = s->n_streams++;
+		stream->events.keeps = true;
+		stream->events.number = s->n_streams++;
 		stream->next = s->streams;
 		s->streams = stream;
 	}
@@ -235,10 +146,8 @@ stream_new(struct serve_request *q, struct session *s)
 void
 stream_begin(struct stream *stream, struct mcp_call *call)
 {
-	struct serve_request *q = stream->q;
-
 	stream->streams = call->waits;
-	stream->job = job_new(call, q->token, &handler, stream);
+	stream->job = job_new(call, stream->q->token, &handler, stream);
 	if (stream->job == NULL) {
 		stream->streams = false;
 		serve_refuse(TAKE(stream->q), 503, "busy", NULL,
@@ -249,34 +158,23 @@ stream_begin(struct stream *stream, struct mcp_call *call)
 	call->app = stream->job;
 	if (!stream->streams)
 		return;
-	attach(stream, q);
+	serve_events_attach(&stream->events, TAKE(stream->q));
 	/* From 2025-11-25 on, a client gets its position before there is any event. */
 	if (stream->session != NULL && strcmp(stream->session->peer.version, "2025-11-25") == 0) {
 		add_event(stream, "");
-		pump(stream);
+		serve_events_pump(&stream->events);
 	}
 }
 
 bool
 stream_resume(struct session *s, struct serve_request *q, const char *last)
 {
-	unsigned number, n;
 	struct stream *stream = s->streams;
-	char end;
+	unsigned number, n;
 
-	if (sscanf(last, "%9u-%9u%c", &number, &n, &end) != 2)
+	if (!serve_events_id(last, &number, &n))
 		return false;
-	while (stream != NULL && stream->number != number)
+	while (stream != NULL && stream->events.number != number)
 		stream = stream->next;
-	if (stream == NULL || !stream->streams || n >= stream->n_events)
-		return false;
-	/* A client that comes back has lost the old connection, whatever its state here. */
-	detach(stream, true);
-	attach(stream, q);
-	stream->at = stream->events;
-	stream->sent = 0;
-	while (stream->at != NULL && stream->at->n <= n)
-		stream->at = stream->at->next;
-	pump(stream);
-	return true;
+	return stream != NULL && stream->streams && serve_events_resume(&stream->events, q, n);
 }

@@ -192,7 +192,7 @@ start_cell(struct supervisor *sv, struct err *err)
 		.changes = sv->changes, .loop = sv->loop,
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL, .waiting = sv->waiting,
 		.spawn = sv->spec.held ? NULL : &spawn, .spawn_fds = inside + (tty ? 2 : 0),
-		.meanwhile = make_files, .tell_once = tell_once, .arg = sv, .notifies = sv->witness.by_filter,
+		.meanwhile = make_files, .tell_once = tell_once, .arg = sv, .notifies = sv->witness.by_filter, .calls = &sv->calls,
 		.begun = begun, .before_spawn = sv->witness.by_filter ? NULL : before_spawn,
 	};
 	int r = supervisor_find_own(&sv->spec, &own, err);
@@ -550,7 +550,8 @@ main(int argc, char **argv)
 		.sockets = { -1, -1, -1, -1, -1 },
 		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1,
 		            .policy = { .policy = -1, .text = -1, .counts = -1 },
-		            .secrets = -1, .keeper = -1, .keeper_process = -1, .names = -1, .hooks = -1,
+		            .secrets = -1, .keeper = -1, .keeper_process = -1, .names = -1, .hooks = { .channel = -1 },
+		            .tools = { .channel = -1 }, .tool_events = { .fd = -1 },
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
 		.notifier.channel.fd = -1, .dials.fd = -1, .witness.channel.fd = -1,

@@ -61,6 +61,12 @@ struct client {
 	struct client *next;
 };
 
+/* A process that starts before the cell, with the operator's rights, and works for its courier. */
+struct side {
+	int channel;                    /* the starter's to it, until there is a starter; -1: none */
+	pid_t pid;                      /* 0: none */
+};
+
 /* With a policy: the egress processes, and the descriptors that they get. */
 struct egress {
 	struct boundary_trust trust;
@@ -68,9 +74,10 @@ struct egress {
 	struct cell_policy policy;
 	int names;                      /* a memory file; only the gate reads it */
 	int secrets;                    /* a memory file; only the courier reads it */
-	int hooks;                      /* the starter's channel to cloister-hook, until there is a starter */
+	struct side hooks, tools;       /* cloister-hook, cloister-tools */
+	struct loop_source tool_events; /* from cloister-tools; fd is -1 if there is none */
 	int keeper, keeper_process;     /* the courier's channel to the secrets' keeper; the keeper's pidfd */
-	pid_t mint, starter, hook;      /* 0: none */
+	pid_t mint, starter;            /* 0: none */
 	struct cgroup *cgroup;          /* the helpers' group */
 	struct loop_source starter_channel, listeners[BOUNDARY_SOCKETS];
 	struct loop_source webhooks;    /* the courier's end of publish's channel; never read here */
@@ -368,6 +375,7 @@ struct spawn_how {
 	size_t n_fds;
 	uid_t uid;                      /* to run as this user; 0: as this process's */
 	bool silent;                    /* its standard error is discarded */
+	bool aside;                     /* the caller does not wait for its execution: see SPAWN_ASIDE */
 	char **env;                     /* NULL: none */
 };
 /* The caller waits for the process, which dies with the caller. */
@@ -383,9 +391,13 @@ enum starter_message {
 int supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
                             struct err *err);
 
-/* supervisor_hook.c: if the policy has hooks, starts cloister-hook and waits until it is ready.  Call
- * this before the supervisor locks itself down. */
-int supervisor_hook_start(struct supervisor *sv, struct err *err);
+/* supervisor_sides.c: if the policy has hooks or tools, starts cloister-hook or cloister-tools and waits until it is
+ * ready.  Call this before the supervisor locks itself down. */
+int supervisor_sides_start(struct supervisor *sv, struct err *err);
+/* Record what cloister-tools reports. */
+int supervisor_sides_watch(struct supervisor *sv, struct err *err);
+/* What cloister-tools recorded at its end. */
+void supervisor_sides_hear_last(struct supervisor *sv);
 
 /* supervisor_egress.c: the egress processes. */
 int supervisor_egress_prepare(struct supervisor *sv, struct err *err);
@@ -425,7 +437,7 @@ void supervisor_witness_begin(struct supervisor *sv, const struct walls *walls);
 int supervisor_witness_await(struct supervisor *sv, struct err *err);
 /* Sends the policy's rules over acts; again after the policy was replaced. */
 void supervisor_witness_rules(const struct supervisor *sv);
-/* The walls are up.  If it gets the listener of the agent's filter, this waits, and so does the agent. */
+/* The walls are up.  If it sees by the agent's filter, the agent waits until it has the filter's listener. */
 int supervisor_witness_listen(struct supervisor *sv, struct err *err);
 int supervisor_witness_watch(struct supervisor *sv, struct err *err);
 /* The process that has connected from PORT of the cell; 0: unknown. */
@@ -434,6 +446,8 @@ uint32_t supervisor_witness_process(const struct supervisor *sv, uint64_t port);
 void supervisor_witness_finish(struct supervisor *sv);
 bool supervisor_witness_is_over(const struct supervisor *sv);
 void supervisor_witness_close(struct supervisor *sv);
+/* It ends while the supervisor cleans up; this waits until it has. */
+void supervisor_witness_reap(struct supervisor *sv);
 void supervisor_witness_put_totals(const struct supervisor *sv, struct members *m);
 
 /* supervisor_resources.c */

@@ -96,7 +96,7 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 	if (r == 0 && sv->watch != NULL)
 		policy_call_set(sv->watch, CALL_ARCH_HERE, &sv->calls);
 	r = r == 0 ? start_mint(sv, err) : r;
-	return r < 0 || !sv->spec.has_hooks ? r : supervisor_hook_start(sv, err);
+	return r < 0 ? r : supervisor_sides_start(sv, err);
 }
 
 /* ---- starting ------------------------------------------------------------------------ */
@@ -390,6 +390,18 @@ make_group(struct supervisor *sv, struct err *err)
 	                                                        (pid_t)sv->spec.keeper, err);
 }
 
+/* It ends with the starter, or with this descriptor. */
+static void
+end_side(struct side *side, bool wait)
+{
+	closep(&side->channel);
+	side->channel = -1;
+	if (!wait || side->pid <= 0)
+		return;
+	waitpid(side->pid, NULL, 0);
+	side->pid = 0;
+}
+
 int
 supervisor_egress_start(struct supervisor *sv, struct err *err)
 {
@@ -408,8 +420,8 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 		r = supervisor_fork_starter(sv, &channel, &e->starter, err);
 	if (r < 0)
 		return r;
-	closep(&e->hooks);
-	e->hooks = -1;
+	end_side(&e->hooks, false);
+	end_side(&e->tools, false);
 	(void)fcntl(channel, F_SETFL, O_NONBLOCK);
 	e->starter_channel = (struct loop_source){ .fd = channel, .ready = starter_ready, .arg = sv };
 	e->again = (struct loop_timer){ .due = again_due, .arg = sv };
@@ -420,7 +432,8 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 	e->webhooks.ready = webhooks_ready;
 	e->webhooks.arg = sv;
 	supervisor_egress_listen(sv, true);
-	return loop_watch(sv->loop, &e->starter_channel, EPOLLIN, err);
+	r = supervisor_sides_watch(sv, err);
+	return r < 0 ? r : loop_watch(sv->loop, &e->starter_channel, EPOLLIN, err);
 }
 
 int
@@ -448,12 +461,12 @@ supervisor_egress_close(struct supervisor *sv)
 	/* The end of the channel ends the starter and the helpers that it started. */
 	if (e->starter > 0)
 		waitpid(e->starter, NULL, 0);
-	/* It ends with the starter, or with this descriptor. */
-	closep(&e->hooks);
-	e->hooks = -1;
-	if (e->hook > 0)
-		waitpid(e->hook, NULL, 0);
-	e->mint = e->starter = e->hook = 0;
+	end_side(&e->hooks, true);
+	end_side(&e->tools, true);
+	supervisor_sides_hear_last(sv);
+	closep(&e->tool_events.fd);
+	e->tool_events.fd = -1;
+	e->mint = e->starter = 0;
 	r = cgroup_destroy(e->cgroup);
 	e->cgroup = NULL;
 	return r;

@@ -343,6 +343,7 @@ supervisor_clean_up(struct supervisor *sv, int status)
 		left = -EBUSY;
 	sv->walls = NULL;
 	cell_place_leave(&sv->place, left == 0);
+	supervisor_witness_reap(sv);
 	timing_mark(TIMING_REMOVED);
 	closep(&sv->state);
 	sv->state = -1;

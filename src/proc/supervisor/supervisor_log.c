@@ -37,10 +37,29 @@ note_time(struct supervisor *sv, char stream, uint64_t offset)
 	*last = now;
 }
 
+/* The file always holds the beginning, without a gap: after the first failure nothing more is
+ * written.  The agent goes on. */
+static ssize_t
+store(struct stream *stream, const unsigned char *data, size_t len)
+{
+	size_t room = CELL_STREAM_MAX - stream->size, part = len < room ? len : room;
+
+	if (stream->cut)
+		return (ssize_t)len;
+	note_time(stream->sv, stream == &stream->sv->streams[0] ? 'o' : 'e', stream->size);
+	if (stream->fd < 0)
+		stream->fd = make_file(stream->sv, stream->name, NULL);
+	stream->cut = stream->fd < 0 || write_all(stream->fd, data, part, NULL) < 0 || part < len;
+	stream->size += part;
+	return (ssize_t)len;
+}
+
 /* A full log is rotated, so that a flood of lines costs no more than two logs. */
 ssize_t
 supervisor_log(struct supervisor *sv, const unsigned char *data, size_t len)
 {
+	if (sv->spec.streams)
+		return store(&sv->streams[0], data, len);
 	if (sv->log_size + len > SUPERVISOR_LOG_MAX) {
 		closep(&sv->log);
 		(void)renameat(sv->state, CELL_LOG, sv->state, CELL_LOG ".1");
@@ -73,26 +92,15 @@ is_early(const struct supervisor *sv)
 	       !sv->dead;
 }
 
-/* The file always holds the beginning, without a gap: after the first failure nothing more is
- * written.  The agent goes on. */
 static ssize_t
 stream_sink(void *arg, const unsigned char *data, size_t len)
 {
 	struct stream *stream = arg;
-	size_t room = CELL_STREAM_MAX - stream->size, part = len < room ? len : room;
 
-	if (is_early(stream->sv)) {
-		errno = EAGAIN;
-		return -1;
-	}
-	if (stream->cut)
-		return (ssize_t)len;
-	note_time(stream->sv, stream == &stream->sv->streams[0] ? 'o' : 'e', stream->size);
-	if (stream->fd < 0)
-		stream->fd = make_file(stream->sv, stream->name, NULL);
-	stream->cut = stream->fd < 0 || write_all(stream->fd, data, part, NULL) < 0 || part < len;
-	stream->size += part;
-	return (ssize_t)len;
+	if (!is_early(stream->sv))
+		return store(stream, data, len);
+	errno = EAGAIN;
+	return -1;
 }
 
 int

@@ -66,8 +66,11 @@ static bool
 sample(struct supervisor *sv, struct boundary_usage *ret_usage)
 {
 	supervisor_usage(sv, ret_usage);
+	/* Older kernels do not keep the most that there were. */
 	if (ret_usage->pids > sv->resources.processes)
 		sv->resources.processes = ret_usage->pids;
+	if (ret_usage->pids_peak > sv->resources.processes)
+		sv->resources.processes = ret_usage->pids_peak;
 	return ret_usage->cpu_us > 0 || ret_usage->memory > 0 || ret_usage->pids > 0 || ret_usage->has_io;
 }
 

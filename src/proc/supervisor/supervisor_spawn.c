@@ -35,5 +35,6 @@ supervisor_spawn(int libexec, const struct spawn_how *how, struct err *err)
 		fds[FIRST + i] = (struct spawn_fd){ how->fds[i], FIRST + (int)i };
 	return spawn_start(&(struct spawn){ .argv = how->argv, .path = how->argv[0], .dir = libexec,
 		.env = how->env != NULL ? how->env : environment(), .fds = fds, .n_fds = FIRST + how->n_fds,
-		.uid = how->uid, .flags = SPAWN_APART | SPAWN_DIES | SPAWN_ONLY }, NULL, err);
+		.uid = how->uid, .flags = SPAWN_APART | SPAWN_DIES | SPAWN_ONLY | (how->aside ? SPAWN_ASIDE : 0) },
+		NULL, err);
 }

@@ -23,6 +23,7 @@
 #include "boundary/cgroup/cgroup.h"
 #include "ipc/courier_channel.h"
 #include "ipc/hook_channel.h"
+#include "ipc/tools_channel.h"
 #include "proc/supervisor/supervisor.h"
 
 #define ID_OFFSET 0xfff0u               /* the helpers' ids in the cell's range */
@@ -31,7 +32,7 @@
 
 struct starter {
 	int channel, libexec, names, webhooks;
-	int hooks;                      /* the channel to cloister-hook, or -1 */
+	int hooks, tools;               /* the channels to cloister-hook and cloister-tools, or -1 */
 	int listeners[BOUNDARY_SOCKETS];
 	uid_t base;                     /* 0: they run as the operator */
 	bool silent;
@@ -130,23 +131,23 @@ end(struct starter *s, uint32_t which, int status)
 	(void)ipc_send(s->channel, &message, NULL, 0, NULL);
 }
 
-/* If cloister-hook is gone, the courier finds its channel closed, and refuses requests that need a
- * hook. */
+/* Give the process behind CHANNEL one end of a pair, and the courier the other.  If that process is gone, the courier
+ * finds its channel closed, and refuses requests that need it. */
 static int
-connect_hooks(struct starter *s, int *ret_courier)
+connect_side(int channel, uint32_t type, int kind, const char *gone, int *ret_courier)
 {
 	OWN(buf_free) struct buf message;
 	struct err err = {0};
 	int ends[2];
 
 	*ret_courier = -1;
-	ipc_begin(&message, HOOK_SERVE);
-	if (s->hooks < 0)
+	ipc_begin(&message, type);
+	if (channel < 0)
 		return 0;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+	if (socketpair(AF_UNIX, kind | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
-	if (ipc_send(s->hooks, &message, &ends[1], 1, &err) < 0)
-		supervisor_complain("cloister-hook has ended: requests that need a hook are refused");
+	if (ipc_send(channel, &message, &ends[1], 1, &err) < 0)
+		supervisor_complain(gone);
 	close(ends[1]);
 	*ret_courier = ends[0];
 	return 0;
@@ -155,24 +156,29 @@ connect_hooks(struct starter *s, int *ret_courier)
 static int
 start_all(struct starter *s, const struct ipc_message *message)
 {
-	int mux[2] = { -1, -1 }, body[2] = { -1, -1 }, hooks = -1, r = 0;
+	int mux[2] = { -1, -1 }, body[2] = { -1, -1 }, hooks = -1, tools = -1, r = 0;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, mux) < 0 ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, body) < 0)
 		r = -errno;
 	if (r == 0)
-		r = connect_hooks(s, &hooks);
+		r = connect_side(s->hooks, HOOK_SERVE, SOCK_STREAM,
+		                 "cloister-hook has ended: requests that need a hook are refused", &hooks);
+	if (r == 0)
+		r = connect_side(s->tools, TOOLS_SERVE, SOCK_SEQPACKET,
+		                 "cloister-tools has ended: the agent's tools do not answer", &tools);
 	if (r == 0)
 		r = start(s, STARTER_GATE, (int[]){ message->fds[0], mux[0], s->listeners[0],
 		          s->listeners[1], s->listeners[2], s->listeners[3], s->names,
 		          s->listeners[4] }, 8);
 	if (r == 0)
 		r = start(s, STARTER_COURIER, (int[]){ message->fds[1], mux[1], body[0],
-		          s->webhooks, -1, hooks }, 6);
+		          s->webhooks, -1, hooks, tools }, 7);
 	closep(&mux[0]);
 	closep(&mux[1]);
 	closep(&body[0]);
 	closep(&hooks);
+	closep(&tools);
 	s->inspect = body[1];
 	return r;
 }
@@ -271,7 +277,7 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 		{ sv->sockets[0], &s.listeners[0] }, { sv->sockets[1], &s.listeners[1] },
 		{ sv->sockets[2], &s.listeners[2] }, { sv->sockets[3], &s.listeners[3] },
 		{ sv->sockets[4], &s.listeners[4] }, { sv->egress.webhooks.fd, &s.webhooks },
-		{ sv->egress.hooks, &s.hooks },
+		{ sv->egress.hooks.channel, &s.hooks }, { sv->egress.tools.channel, &s.tools },
 	};
 	int aside[ARRAY_LEN(given)], null;
 

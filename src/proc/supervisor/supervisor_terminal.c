@@ -4,6 +4,7 @@
  * terminal has the size of the client that took its seat, or was resized, last. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -25,6 +26,7 @@ struct seat {
 	size_t start, len;
 	struct loop_timer patience;
 	bool closed;                    /* it takes no more output */
+	char by[CONTROL_BY_MAX + 1];
 };
 
 static bool
@@ -148,16 +150,15 @@ supervisor_seat_free(struct client *client)
 	closep(&seat->from);
 	closep(&seat->to);
 	closep(&seat->out.fd);
+	snprintf(by, sizeof(by), "%s", seat->by);
 	free(seat->waits);
 	free(seat);
 	client->seat = NULL;
 	/* The others need not wait for it. */
 	if (!is_waiting(sv))
 		stdio_flush(&sv->stdio);
-	if (sv->dead)
-		return;
-	(void)supervisor_client_describe(client, by, sizeof(by));
-	supervisor_record(sv, "detached", by, "");
+	if (!sv->dead && by[0] != '\0')
+		supervisor_record(sv, "detached", by, "");
 }
 
 static size_t
@@ -238,9 +239,10 @@ supervisor_answer_attach(struct client *client, struct steer_call *call)
 	if (client->seat == NULL) {
 		if (may_sit(sv, &err) < 0 || make_seat(client, &theirs, &err) < 0)
 			return steer_refuse(client, &err);
+		snprintf(client->seat->by, sizeof(client->seat->by), "%s", call->who.by);
 		ipc_begin(&answer, CONTROL_STARTED);
 		buf_put_u32(&answer, 0);
-		buf_put_u64(&answer, sv->log_size);
+		buf_put_u64(&answer, sv->spec.streams ? sv->streams[0].size : sv->log_size);
 		supervisor_client_send(client, &answer, &theirs, 1);
 		supervisor_record(sv, "attached", call->who.by, "");
 		/* Of two sizes one is new, so the agent draws its screen again. */

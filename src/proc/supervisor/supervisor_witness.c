@@ -65,13 +65,14 @@ static unsigned
 sight_of(const struct supervisor *sv)
 {
 	const unsigned sights = sv->boundary->sights;
-	const unsigned filter = witness_able_by_filter() ? sights & BOUNDARY_SIGHT_FILTER : 0;
+	unsigned filter;
 
 	if (sv->spec.record == CELL_RECORD_OFF)
 		return 0;
+	filter = witness_able_by_filter() ? sights & BOUNDARY_SIGHT_FILTER : 0;
 	/* To see all calls is worth a slow start. */
-	if ((sights & BOUNDARY_SIGHT_KERNEL) != 0 && witness_able_by_kernel() &&
-	    (sv->spec.record == CELL_RECORD_FULL || filter == 0 || witness_able_to_share()))
+	if ((sights & BOUNDARY_SIGHT_KERNEL) != 0 &&
+	    (sv->spec.record == CELL_RECORD_FULL || filter == 0 || witness_able_to_share()) && witness_able_by_kernel())
 		return BOUNDARY_SIGHT_KERNEL;
 	return filter;
 }
@@ -83,7 +84,7 @@ supervisor_witness_prepare(struct supervisor *sv, struct err *err)
 	const unsigned sight = sight_of(sv);
 	char source[] = "notify", ebpf[] = "ebpf";
 	char *argv[] = { (char[]){ "cloister-witness" }, sight == BOUNDARY_SIGHT_KERNEL ? ebpf : source, NULL };
-	struct spawn_how how = { .argv = argv, .n_fds = 1, .silent = sv->spec.detached };
+	struct spawn_how how = { .argv = argv, .n_fds = 1, .silent = sv->spec.detached, .aside = true };
 	OWN(closep) int theirs = -1;
 	int ends[2];
 
@@ -122,8 +123,8 @@ supervisor_witness_rules(const struct supervisor *sv)
 	(void)ipc_send(sv->witness.channel.fd, &message, NULL, 0, NULL);
 }
 
-static int
-send_start(const struct supervisor *sv, const struct walls *walls, int listener, uint32_t filter)
+static void
+send_start(const struct supervisor *sv, const struct walls *walls)
 {
 	OWN(buf_free) struct buf message;
 	pid_t first = 0, agent;
@@ -136,19 +137,19 @@ send_start(const struct supervisor *sv, const struct walls *walls, int listener,
 	buf_put_u64(&message, pid_namespace_of(first));
 	buf_put_u32(&message, (uint32_t)first);
 	buf_put_u64(&message, sv->witness.max);
-	buf_put_u32(&message, filter);
+	call_set_put(&message, &sv->calls);
 	buf_put_u32(&message, (uint32_t)sv->spec.n_grants);
 	for (size_t i = 0; i < sv->spec.n_grants; i++)
 		buf_put_str(&message, sv->spec.grants[i].cell);
-	return ipc_send(sv->witness.channel.fd, &message, &listener, listener >= 0 ? 1 : 0, NULL);
+	(void)ipc_send(sv->witness.channel.fd, &message, NULL, 0, NULL);
 }
 
 void
 supervisor_witness_begin(struct supervisor *sv, const struct walls *walls)
 {
 	/* If it has gone, that is noticed when it is waited for. */
-	if (sv->witness.channel.fd >= 0 && !sv->witness.by_filter)
-		(void)send_start(sv, walls, -1, 0);
+	if (sv->witness.channel.fd >= 0)
+		send_start(sv, walls);
 }
 
 /* The message comes before the witness has read anything of the agent's. */
@@ -173,9 +174,8 @@ take_ready(struct supervisor *sv, struct err *err)
 	return 0;
 }
 
-/* It has nothing to do any more, or is broken: then it may not end by itself. */
 static void
-end(struct supervisor *sv)
+hang_up(struct supervisor *sv)
 {
 	struct witness_ward *w = &sv->witness;
 
@@ -185,11 +185,26 @@ end(struct supervisor *sv)
 		close(w->channel.fd);
 	}
 	w->channel.fd = -1;
+}
+
+void
+supervisor_witness_reap(struct supervisor *sv)
+{
+	struct witness_ward *w = &sv->witness;
+
 	if (w->pid > 0) {
 		kill(w->pid, SIGKILL);
 		waitpid(w->pid, NULL, 0);
 	}
 	w->pid = 0;
+}
+
+/* It has nothing to do any more, or is broken: then it may not end by itself. */
+static void
+end(struct supervisor *sv)
+{
+	hang_up(sv);
+	supervisor_witness_reap(sv);
 }
 
 /* With it, the file of a program is found after the program has ended. */
@@ -209,11 +224,25 @@ send_root(const struct supervisor *sv)
 		(void)ipc_send(sv->witness.channel.fd, &message, &root, 1, NULL);
 }
 
+/* From now on it can answer the agent's first call, which waits for that. */
+static bool
+send_listener(const struct supervisor *sv)
+{
+	OWN(buf_free) struct buf message = {0};
+	OWN(closep) int listener = -1;
+	uint32_t filter = 0;
+
+	listener = sv->boundary->listener(sv->walls, &filter);
+	ipc_begin(&message, WITNESS_LISTENER);
+	buf_put_u32(&message, filter);
+	if (listener >= 0)
+		(void)ipc_send(sv->witness.channel.fd, &message, &listener, 1, NULL);
+	return listener >= 0;
+}
+
 int
 supervisor_witness_listen(struct supervisor *sv, struct err *err)
 {
-	OWN(closep) int listener = -1;
-	uint32_t filter = 0;
 	int r;
 
 	if (sv->witness.channel.fd < 0)
@@ -222,12 +251,10 @@ supervisor_witness_listen(struct supervisor *sv, struct err *err)
 		send_root(sv);
 		return 0;
 	}
-	listener = sv->boundary->listener(sv->walls, &filter);
-	if (listener < 0) {
+	if (!send_listener(sv)) {
 		end(sv);
 		return do_without(sv, "the agent's filter does not notify", err);
 	}
-	(void)send_start(sv, sv->walls, listener, filter);
 	send_root(sv);
 	r = supervisor_witness_await(sv, err);
 	/* Without an answer, no program can be started in it. */
@@ -314,7 +341,8 @@ supervisor_witness_close(struct supervisor *sv)
 {
 	if (sv->loop != NULL)
 		loop_cancel_timer(sv->loop, &sv->witness.patience);
-	end(sv);
+	if (sv->witness.channel.fd >= 0)
+		end(sv);
 }
 
 /* ---- its events ---- */
@@ -410,7 +438,8 @@ take_done(struct supervisor *sv, const struct ipc_message *message)
 	if (buf_left(&message->body) != 0 || !sv->witness.finishing)
 		return -EBADMSG;
 	loop_cancel_timer(sv->loop, &sv->witness.patience);
-	end(sv);
+	/* It ends by itself, while the supervisor goes on. */
+	hang_up(sv);
 	supervisor_tell_dead(sv);
 	supervisor_check_end(sv);
 	return -EPIPE;

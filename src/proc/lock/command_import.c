@@ -1,0 +1,427 @@
+/* command_import.c - `cloister tools import`: takes servers over from other clients' files, and keys into the vault. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/exe.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/spawn.h"
+#include "base/text.h"
+#include "policy/policy_flat.h"
+#include "policy/policy_yaml.h"
+#include "proc/lock/import.h"
+#include "proc/lock/lock_proc.h"
+#include "trust/trust.h"
+#include "vault/catalogue.h"
+
+struct importing {
+	const struct args *args;
+	const char *policy;             /* its path */
+	char *text;                     /* of the policy; owned */
+	size_t len;
+	struct node *root;              /* of the policy; owned; NULL: there is none */
+	struct import import;
+	bool moves;                     /* credentials into the vault */
+};
+
+static void
+importing_free(struct importing *im)
+{
+	free(im->text);
+	node_free(im->root);
+	import_free(&im->import);
+}
+
+/* ---- what is there ---- */
+
+static const struct node *
+servers_of(const struct node *root)
+{
+	const struct node *tools = root != NULL && root->kind == NODE_MAP ? node_get(root, "tools") : NULL;
+	const struct node *servers = tools != NULL && tools->kind == NODE_MAP ? node_get(tools, "servers") : NULL;
+
+	return servers != NULL && servers->kind == NODE_MAP && servers->n > 0 ? servers : NULL;
+}
+
+static int
+read_policy(struct importing *im, struct err *err)
+{
+	const char *file = args_get(im->args, "policy");
+
+	im->policy = file != NULL ? file : "cloister.yaml";
+	if (access(im->policy, F_OK) < 0 && errno == ENOENT) {
+		im->text = strdup("version: 1\n");
+		im->len = im->text != NULL ? strlen(im->text) : 0;
+		return im->text != NULL ? 0 : err_set(err, ENOMEM, "out of memory");
+	}
+	if (trust_read(TRUST_POLICY, im->policy, POLICY_FILE_MAX, &im->text, &im->len, err) < 0 ||
+	    node_parse(im->policy, im->text, im->len, &im->root, err) < 0)
+		return -EINVAL;
+	if (im->root->kind == NODE_MAP && node_get(im->root, "tools") != NULL && servers_of(im->root) == NULL)
+		return err_set(err, EINVAL, "'%s' has `tools` without servers: add `servers`, or remove it", im->policy);
+	if (servers_of(im->root) != NULL && servers_of(im->root)->items[0]->line == node_get(im->root, "tools")->line)
+		return err_set(err, EINVAL, "'%s' has its servers on one line: write each on lines of its own", im->policy);
+	return 0;
+}
+
+/* The files of this folder, in the order in which clients look for them. */
+static const char *
+find_file(const struct args *args)
+{
+	static const char *const files[] = { ".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json" };
+
+	if (args->n_words > 0)
+		return args->words[0];
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		if (access(files[i], R_OK) == 0)
+			return files[i];
+	return NULL;
+}
+
+/* ---- the vault ---- */
+
+static int
+run_secret(char *const *argv, const char *value, struct err *err)
+{
+	char program[PATH_MAX];
+	OWN(closep) int fd = value != NULL ? keeper_text_fd(value, strlen(value), err) : -1;
+	int r = exe_find_cloister(program, err);
+
+	if (r < 0 || (value != NULL && fd < 0))
+		return -EIO;
+	return spawn_run(&(struct spawn){ .argv = argv, .path = program, .n_fds = value != NULL ? 1 : 3,
+		.fds = (struct spawn_fd[]){ { value != NULL ? fd : SPAWN_NULL, STDIN_FILENO }, { SPAWN_NULL, STDOUT_FILENO },
+		                            { SPAWN_NULL, STDERR_FILENO } }, .flags = SPAWN_DIES }, err);
+}
+
+static bool
+is_in_vault(const char *name)
+{
+	char *argv[] = { (char[]){ "cloister" }, (char[]){ "secret" }, (char[]){ "show" }, (char *)(uintptr_t)name, NULL };
+
+	return run_secret(argv, NULL, NULL) == 0;
+}
+
+/* The value of --host NAME=HOST, or NULL. */
+static const char *
+host_given(const struct args *args, const char *name)
+{
+	const size_t len = strlen(name);
+	const char *value;
+	size_t at = 0;
+
+	while ((value = args_next(args, "host", &at)) != NULL)
+		if (strncmp(value, name, len) == 0 && value[len] == '=')
+			return value + len + 1;
+	return NULL;
+}
+
+static bool
+ask_line(const char *question, char *ret_line, size_t size)
+{
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return false;
+	fputs(question, stderr);
+	if (fgets(ret_line, (int)size, stdin) == NULL)
+		return false;
+	ret_line[strcspn(ret_line, "\n")] = '\0';
+	return true;
+}
+
+static int
+add_secret(const struct importing *im, const struct imported *server, const struct imported_value *value, struct err *err)
+{
+	const char *host = *server->host != '\0' ? server->host : host_given(im->args, value->variable);
+	OWN(freep) char *question = str_format("cloister: to which host may %s be sent? ", value->variable);
+	OWN(freep) char *host_word = NULL, *env_word = str_format("--env=%s", value->variable);
+	char line[256];
+	char *argv[8] = { (char[]){ "cloister" }, (char[]){ "secret" }, (char[]){ "add" } };
+	size_t n = 3;
+	int status;
+
+	if (host == NULL && catalogue_find(value->variable) == NULL && question != NULL && ask_line(question, line, sizeof(line)))
+		host = line;
+	if (host == NULL && catalogue_find(value->variable) == NULL)
+		return err_set(err, EINVAL, "nothing shows where '%s' may be sent: give it with --host %s=HOST, or leave keys where they "
+		               "are with --no-secrets", value->variable, value->variable);
+	host_word = host != NULL ? str_format("--host=%s", host) : NULL;
+	if (env_word == NULL || (host != NULL && host_word == NULL))
+		return err_set(err, ENOMEM, "out of memory");
+	if (host_word != NULL)
+		argv[n++] = host_word;
+	argv[n++] = env_word;
+	argv[n++] = (char *)(uintptr_t)value->variable;
+	status = run_secret(argv, value->value, err);
+	return status < 0 ? status : status > 0 ? err_set(err, EIO, "the secret '%s' could not be stored", value->variable) : 0;
+}
+
+/* In the file, a reference takes the place of the key. */
+static int
+replace_in_file(const char *file, const struct imported_value *value, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	OWN(buf_free) struct buf b = BUF(IMPORT_FILE_MAX + 65536);
+	OWN(json_decrefp) json_t *string = json_string(value->value);
+	OWN(freep) char *quoted = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL, *path = realpath(file, NULL);
+	const char *at, *found;
+	size_t len, n;
+	int r = read_file_at(AT_FDCWD, file, IMPORT_FILE_MAX, &text, &len, err);
+
+	if (r < 0 || quoted == NULL || path == NULL)
+		return r < 0 ? r : err_set(err, ENOMEM, "out of memory");
+	/* Without its quotes: it may follow "Bearer ". */
+	quoted[strlen(quoted) - 1] = '\0';
+	n = strlen(quoted + 1);
+	for (at = text; (found = memmem(at, (size_t)(text + len - at), quoted + 1, n)) != NULL; at = found + n) {
+		buf_put(&b, at, (size_t)(found - at));
+		buf_put_text(&b, "${");
+		buf_put_text(&b, value->variable);
+		buf_put_text(&b, "}");
+	}
+	buf_put(&b, at, (size_t)(text + len - at));
+	return buf_failed(&b) ? err_set(err, E2BIG, "'%s' is too large", file) : keeper_write(path, b.data, b.len, err);
+}
+
+static int
+move_secrets(const struct importing *im, const struct imported *server, struct err *err)
+{
+	for (size_t i = 0; i < server->n_values; i++) {
+		const struct imported_value *value = &server->values[i];
+		int r = 0;
+
+		if (!value->is_secret)
+			continue;
+		if (is_in_vault(value->variable)) {
+			printf("%s: the vault has it already, and keeps its value\n", value->variable);
+			continue;
+		}
+		if (value->value == NULL || !im->moves) {
+			printf("%s: add its value with `cloister secret add %s --env %s`\n", value->variable, value->variable,
+			       value->variable);
+			continue;
+		}
+		r = add_secret(im, server, value, err);
+		if (r == 0 && value->in_file)
+			r = replace_in_file(im->import.file, value, err);
+		if (r < 0)
+			return r;
+		printf("%s: moved into the vault\n", value->variable);
+	}
+	return 0;
+}
+
+static size_t
+count_secrets(const struct import *import)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < import->n; i++)
+		for (size_t k = 0; k < import->servers[i].n_values; k++)
+			n += import->servers[i].values[k].is_secret && import->servers[i].values[k].value != NULL;
+	return n;
+}
+
+static int
+decide_moves(struct importing *im, struct err *err)
+{
+	const size_t n = count_secrets(&im->import);
+	char line[16] = "", question[256];
+
+	im->moves = args_get(im->args, "yes") != NULL;
+	if (n == 0 || im->moves || args_get(im->args, "no-secrets") != NULL || args_get(im->args, "dry-run") != NULL)
+		return 0;
+	snprintf(question, sizeof(question), "cloister: %zu values look like credentials.  Move them into the vault, and put "
+	         "references in their place? [y/N] ", n);
+	if (!ask_line(question, line, sizeof(line)))
+		return err_set(err, EPERM, "%zu values look like credentials: --yes moves them into the vault, --no-secrets leaves "
+		               "them where they are", n);
+	im->moves = line[0] == 'y' || line[0] == 'Y';
+	return 0;
+}
+
+/* ---- the policy ---- */
+
+static void
+put_word(struct buf *b, const char *text)
+{
+	policy_flat_put_node(b, &(struct node){ .kind = NODE_SCALAR, .plain = false, .text = (char *)(uintptr_t)text });
+}
+
+static void
+put_command(struct buf *b, const char *indent, const struct imported *server)
+{
+	json_t *word;
+	size_t i;
+
+	buf_put_text(b, indent);
+	buf_put_text(b, "command: [");
+	put_word(b, server->command);
+	json_array_foreach((json_t *)(uintptr_t)server->args, i, word) {
+		buf_put_text(b, ", ");
+		put_word(b, json_is_string(word) ? json_string_value(word) : "");
+	}
+	buf_put_text(b, "]\n");
+}
+
+static void
+put_values(struct buf *b, const char *indent, const struct imported *server)
+{
+	const char *comma = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < server->n_values; i++)
+		n += !server->values[i].is_secret && server->values[i].value != NULL;
+	if (n == 0)
+		return;
+	buf_put_text(b, indent);
+	buf_put_text(b, "env: {");
+	for (size_t i = 0; i < server->n_values; i++) {
+		if (server->values[i].is_secret || server->values[i].value == NULL)
+			continue;
+		buf_put_text(b, comma);
+		put_word(b, server->values[i].variable);
+		buf_put_text(b, ": ");
+		put_word(b, server->values[i].value);
+		comma = ", ";
+	}
+	buf_put_text(b, "}\n");
+}
+
+static void
+put_policy(struct buf *b, const char *indent, const struct imported *server)
+{
+	const char *comma = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < server->n_values; i++)
+		n += server->values[i].is_secret;
+	if (n == 0 && server->url == NULL)
+		return;
+	buf_put_text(b, indent);
+	buf_put_text(b, "policy: {");
+	if (server->url != NULL) {
+		buf_put_text(b, "egress: [{allow: ");
+		put_word(b, server->host);
+		buf_put_text(b, n > 0 ? "}], " : "}]");
+	}
+	buf_put_text(b, n > 0 ? "secrets: [" : "");
+	for (size_t i = 0; i < server->n_values; i++)
+		if (server->values[i].is_secret) {
+			buf_put_text(b, comma);
+			put_word(b, server->values[i].variable);
+			comma = ", ";
+		}
+	buf_put_text(b, n > 0 ? "]}\n" : "}\n");
+}
+
+static void
+put_server(struct buf *b, const char *indent, const struct imported *server)
+{
+	char inner[64];
+
+	snprintf(inner, sizeof(inner), "%.56s  ", indent);
+	buf_put_text(b, indent);
+	buf_put_text(b, server->name);
+	buf_put_text(b, ":\n");
+	if (server->url != NULL) {
+		buf_put_text(b, inner);
+		buf_put_text(b, "url: ");
+		put_word(b, server->url);
+		buf_put_text(b, "\n");
+	} else {
+		put_command(b, inner, server);
+	}
+	put_values(b, inner, server);
+	put_policy(b, inner, server);
+}
+
+/* Where line N of TEXT begins. */
+static size_t
+line_at(const char *text, size_t len, size_t n)
+{
+	const char *at = text;
+
+	for (; n > 1 && at != NULL; n--) {
+		at = memchr(at, '\n', (size_t)(text + len - at));
+		at = at != NULL ? at + 1 : NULL;
+	}
+	return at != NULL ? (size_t)(at - text) : len;
+}
+
+/* The new policy: the old text, with the servers in front of its first, or at its end. */
+static size_t
+put_all(struct buf *b, const struct importing *im)
+{
+	const struct node *servers = servers_of(im->root);
+	const size_t at = servers != NULL ? line_at(im->text, im->len, servers->items[0]->line) : im->len;
+	char indent[64] = "    ";
+	size_t n = 0;
+
+	if (servers != NULL)
+		snprintf(indent, sizeof(indent), "%*s", (int)(servers->items[0]->column - 1), "");
+	buf_put(b, im->text, at);
+	if (at > 0 && im->text[at - 1] != '\n')
+		buf_put_text(b, "\n");
+	for (size_t i = 0; i < im->import.n; i++) {
+		const struct imported *server = &im->import.servers[i];
+
+		if (servers != NULL && node_get(servers, server->name) != NULL) {
+			printf("%s: '%s' has it already\n", server->name, im->policy);
+			continue;
+		}
+		if (servers == NULL && n == 0)
+			buf_put_text(b, "tools:\n  lock: " LOCK_FILE "\n  servers:\n");
+		put_server(b, indent, server);
+		n++;
+	}
+	buf_put(b, im->text + at, im->len - at);
+	return n;
+}
+
+static int
+write_all_of(struct importing *im, struct err *err)
+{
+	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
+	const size_t n = put_all(&b, im);
+	int r;
+
+	if (buf_failed(&b))
+		return err_set(err, E2BIG, "the policy would be over %u KiB", POLICY_FILE_MAX / 1024);
+	if (args_get(im->args, "dry-run") != NULL) {
+		text_print_safe(stdout, (const char *)b.data, b.len, true);
+		return 0;
+	}
+	if (n == 0)
+		return 0;
+	for (size_t i = 0; i < im->import.n; i++) {
+		r = move_secrets(im, &im->import.servers[i], err);
+		if (r < 0)
+			return r;
+	}
+	r = keeper_write(im->policy, b.data, b.len, err);
+	if (r == 0)
+		printf("%s has %zu more servers: state what each may read, write and reach, then run `cloister tools lock`\n",
+		       im->policy, n);
+	return r;
+}
+
+int
+command_import(const struct args *args, struct err *err)
+{
+	OWN(importing_free) struct importing im = { .args = args };
+	OWN(freep) char *folder = realpath(".", NULL);
+	const char *file = find_file(args);
+	int r;
+
+	if (file == NULL)
+		return err_set(err, ENOENT, "there is no .mcp.json and no .vscode/mcp.json here: name the file");
+	r = read_policy(&im, err);
+	r = r == 0 ? import_read(file, folder != NULL ? folder : "/", &im.import, err) : r;
+	r = r == 0 ? decide_moves(&im, err) : r;
+	return r == 0 ? write_all_of(&im, err) : r;
+}

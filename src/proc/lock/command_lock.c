@@ -1,0 +1,121 @@
+/* command_lock.c - `cloister tools list` and `lock`: starts servers in cells without a network, and asks for their tools. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "base/text.h"
+#include "ipc/ipc.h"
+#include "ipc/lock_channel.h"
+#include "proc/lock/lock_proc.h"
+
+static const char no_network[] = "version: 1\n";
+
+/* ---- listing ---- */
+
+static int
+ask_list(struct keeper *k, const struct policy_tools_server *server, const struct server_cell *cell, struct buf *changes,
+         struct err *err)
+{
+	OWN(buf_free) struct buf b;
+	struct server_program program;
+	uint64_t unused;
+
+	server_program_find(k, server, &program);
+	ipc_begin(&b, LOCK_LIST);
+	buf_put_str(&b, server->name);
+	buf_put_str(&b, program.path);
+	buf_put_str(&b, program.sha256);
+	buf_put_str(&b, program.package);
+	buf_put_u64(&b, LOCK_START_MS);
+	return keeper_ask(k, &b, cell->fds, 3, LOCK_START_MS, changes, &unused, err);
+}
+
+static int
+list_server(struct keeper *k, const struct policy_tools_server *server, struct buf *changes, struct err *err)
+{
+	const struct cell_wish wish = { .server = server, .policy = no_network, .allows = true };
+	struct server_cell cell;
+	int r = cell_begin(k, &wish, &cell, err);
+
+	if (r < 0)
+		return r;
+	r = ask_list(k, server, &cell, changes, err);
+	cell_finish(k, &cell);
+	cell_forget(&cell);
+	return r;
+}
+
+int
+servers_list(struct keeper *k, struct check_findings *f, bool fails, struct buf *changes, struct err *err)
+{
+	for (size_t i = 0; i < k->tools->n_servers; i++) {
+		const struct policy_tools_server *server = &k->tools->servers[i];
+		struct err why = {0};
+
+		if (!keeper_wants(k, server->name) || list_server(k, server, changes, &why) == 0)
+			continue;
+		if (fails)
+			return err_set(err, why.code, "the server '%s': %s", server->name, why.text);
+		check_add(f, CHECK_NO_ANSWER, server->name, "", "%s", why.text);
+	}
+	return 0;
+}
+
+/* ---- commands ---- */
+
+int
+command_lock(const struct args *args, struct err *err)
+{
+	OWN(keeper_close) struct keeper k;
+	OWN(buf_free) struct buf changes = BUF(LOCK_MAX), b = {0}, text = BUF(LOCK_MAX);
+	int r = keeper_open(&k, args, err);
+
+	r = r == 0 ? servers_list(&k, NULL, true, &changes, err) : r;
+	if (r < 0)
+		return r;
+	ipc_begin(&b, LOCK_TEXT);
+	r = keeper_ask(&k, &b, NULL, 0, 0, &text, NULL, err);
+	if (r < 0)
+		return r;
+	text_print_safe(stdout, (const char *)changes.data, changes.len, true);
+	if (args_get(args, "dry-run") != NULL) {
+		text_print_safe(stdout, (const char *)text.data, text.len, true);
+		return 0;
+	}
+	if (text.len == k.lock_len && memcmp(text.data, k.lock_text, text.len) == 0) {
+		printf("%s: nothing changed\n", k.lock_path);
+		return 0;
+	}
+	r = keeper_write(k.lock_path, text.data, text.len, err);
+	if (r == 0)
+		printf("%s is written: `cloister tools check` shows what it lacks\n", k.lock_path);
+	return r;
+}
+
+static void
+print_server(const struct keeper *k, const struct policy_tools_server *server)
+{
+	const struct node *locked = lock_server(&k->lock, server->name);
+
+	printf("%-16s ", server->name);
+	if (server->url != NULL)
+		printf("%s", server->url);
+	else if (server->image != NULL)
+		printf("image %s", server->image);
+	for (size_t i = 0; i < server->n_command; i++)
+		printf("%s%s", i > 0 || server->image != NULL ? " " : "", server->command[i]);
+	printf("%s\n", locked != NULL ? "" : "  (not locked)");
+}
+
+int
+command_list(const struct args *args, struct err *err)
+{
+	OWN(keeper_close) struct keeper k;
+	int r = keeper_open(&k, args, err);
+
+	for (size_t i = 0; r == 0 && i < k.tools->n_servers; i++)
+		if (keeper_wants(&k, k.tools->servers[i].name))
+			print_server(&k, &k.tools->servers[i]);
+	return r;
+}

@@ -1,0 +1,110 @@
+/* tools_breach.c - finds the breaches of scopes in the timeline of a server's cell, for the keeper.
+ *
+ * The cell's own supervisor writes that timeline.  Lines are read as members of records, and nothing is taken from
+ * them but a few texts. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/fields.h"
+#include "audit/page.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+#include "proc/tools/tools_proc.h"
+#include "tools/scope_hold.h"
+
+/* While the cell runs, its entry is in the first place; then it moves to the second. */
+static int
+open_timeline(const char *cell)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+
+	for (int place = 0; state >= 0 && place < 2; place++) {
+		OWN(closep) int folder = place == 0 ? fcntl(state, F_DUPFD_CLOEXEC, 3) : cell_ended_open(state);
+		struct cell_entry entry;
+
+		if (folder >= 0 && cell_find(folder, false, cell, &entry, NULL) == 0)
+			return openat(folder, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	}
+	return -1;
+}
+
+static const char *
+text_of(struct http_text line, const char *name, char *text, size_t size)
+{
+	if (!audit_field_text(line, name, text, size))
+		text[0] = '\0';
+	return text;
+}
+
+/* What was tried: a request, a connection, a name, or a change of a file. */
+static void
+put_act(struct http_text line, const char *type, char *out, size_t size)
+{
+	char method[32], scheme[16], host[256], path[512];
+
+	/* A rule of `watch` has it in words. */
+	if (text_of(line, "of", out, size)[0] != '\0')
+		return;
+
+	text_of(line, "host", host, sizeof(host));
+	text_of(line, "path", path, sizeof(path));
+	if (text_of(line, "method", method, sizeof(method))[0] != '\0' && host[0] != '\0')
+		snprintf(out, size, "%s %s://%s%s", method, text_of(line, "scheme", scheme, sizeof(scheme)), host, path);
+	else if (host[0] != '\0')
+		snprintf(out, size, "%s %s", type, host);
+	else
+		snprintf(out, size, "%s%s%s", type, path[0] != '\0' ? " " : "", path);
+}
+
+struct reading {
+	const char *server;
+	tools_breach_found *found;
+	void *arg;
+};
+
+/* The reason is ours: it names the tool, "SERVER.NAME". */
+static int
+take(void *arg, const char *data, size_t len)
+{
+	const struct reading *r = arg;
+	struct json_walk_item event;
+	struct http_text line;
+	char type[16], reason[TOOLS_WHY_MAX], act[900], why[1500], of[POLICY_TOOLS_NAME_MAX + 1];
+	const char *tool;
+
+	if (!audit_field((struct http_text){ data, len }, "event", JSON_WALK_OBJECT, &event))
+		return 0;
+	line = event.raw;
+	if (strncmp(text_of(line, "reason", reason, sizeof(reason)), SCOPE_HOLD_BROKEN, strlen(SCOPE_HOLD_BROKEN)) != 0)
+		return 0;
+	tool = reason + strlen(SCOPE_HOLD_BROKEN);
+	snprintf(of, sizeof(of), "%.*s", (int)strcspn(tool, " "), tool);
+	if (strncmp(of, r->server, strlen(r->server)) != 0 || of[strlen(r->server)] != '.')
+		snprintf(of, sizeof(of), "%s", r->server);
+	put_act(line, text_of(line, "type", type, sizeof(type)), act, sizeof(act));
+	snprintf(why, sizeof(why), "%s: %s", reason, act);
+	r->found(r->arg, of, why);
+	return 0;
+}
+
+void
+tools_breach_read(struct tools_breaches *b, const char *cell, const char *server, tools_breach_found *found, void *arg)
+{
+	struct reading r = { server, found, arg };
+	struct audit_page page = { .is_after = true, .after = b->after, .limit = TOOLS_BREACHES_MAX,
+	                           .search = "annotation broken", .take = take, .arg = &r };
+
+	if (b->dir < 0)
+		b->dir = open_timeline(cell);
+	if (b->dir >= 0 && audit_page_read(&page, b->dir, CELL_EVENTS, NULL) == 0 && page.next > b->after)
+		b->after = page.next;
+}
+
+void
+tools_breach_close(struct tools_breaches *b)
+{
+	closep(&b->dir);
+	b->dir = -1;
+}

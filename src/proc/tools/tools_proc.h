@@ -1,0 +1,65 @@
+/* tools_proc.h - cloister-tools: the gateway between an agent and its MCP servers.
+ *
+ * Two processes.  The keeper has the operator's rights, starts the cells of the servers, and reads only the
+ * worker's small requests.  The worker reads what the agent and the servers send, and can do nothing but
+ * talk with them. */
+#ifndef CLOISTER_TOOLS_PROC_H
+#define CLOISTER_TOOLS_PROC_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ipc/tools_channel.h"
+#include "loop/loop.h"
+#include "policy/policy.h"
+#include "policy/policy_tools.h"
+
+struct err;
+
+#define TOOLS_WORKER "cloister-tools-worker"
+
+/* Reads the policy at FD, and closes that. */
+int tools_read_policy(int fd, struct policy **ret_policy, struct err *err);
+
+/* ---- tools_keeper.c: the cells of the servers ---- */
+
+#define KEEPER_STOP_MS 3000             /* between asking a cell to end and killing it */
+#define KEEPER_LOOK_MS 1000             /* between readings of a cell's timeline */
+#define KEEPER_RESTARTS_MAX 5           /* starts of one server that ended by itself, in */
+#define KEEPER_RESTARTS_MS (10 * 60 * 1000)
+
+/* Takes the worker's messages from CHANNEL. */
+int tools_keeper_begin(struct loop *loop, const struct policy_tools *tools, int channel, int events, struct err *err);
+/* The worker asked for what it may not ask for, or has gone. */
+bool tools_keeper_is_over(void);
+/* Sends the worker the channel of a courier. */
+void tools_keeper_serve(int fd);
+/* Ends all cells, and waits until they are gone. */
+void tools_keeper_end(void);
+
+/* ---- tools_hold.c ---- */
+
+/* From now on the cell with this id is held to the scopes of N TOOLS; 0: to nothing.  ALL: of the server's tools. */
+struct scope_hold;
+int tools_hold(const char *cell, const struct policy_tools_server *server, const struct scope_hold *all,
+               const struct policy_tool *const *tools, size_t n, struct err *err);
+
+/* ---- tools_breach.c: what a server's cell was refused, because its tools' scopes do not have it ---- */
+
+#define TOOLS_BREACHES_MAX 16           /* in one reading; the next one continues */
+
+struct tools_breaches {
+	int dir;                        /* of the cell's timeline; -1: not found yet */
+	uint64_t after;                 /* the last record that was read */
+};
+/* OF: "server.tool", or the server if no call was running. */
+typedef void tools_breach_found(void *arg, const char *of, const char *why);
+/* Reads the timeline of CELL, the cell of SERVER, from where the last reading ended. */
+void tools_breach_read(struct tools_breaches *b, const char *cell, const char *server, tools_breach_found *found, void *arg);
+void tools_breach_close(struct tools_breaches *b);
+
+/* ---- tools_worker.c ---- */
+
+/* Returns only to exit, with the status.  LEARNS: no rule holds. */
+int tools_worker_main(bool learns);
+#endif

@@ -1,0 +1,47 @@
+/* scope_hold.h - the scopes of locked tools, as the policy that holds a server's cell while it works for them.
+ *
+ * Pure. */
+#ifndef CLOISTER_TOOLS_SCOPE_HOLD_H
+#define CLOISTER_TOOLS_SCOPE_HOLD_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/policy_tools.h"
+
+struct buf;
+struct err;
+
+#define SCOPE_HOLD_MAX (1u << 20)
+/* How the reason of a refusal begins; the tool's name follows. */
+#define SCOPE_HOLD_BROKEN "annotation broken: outside the scope of "
+
+/* Append a policy that allows what the scopes of N TOOLS allow together; 0: nothing.  A request outside is denied
+ * with a reason that begins with "annotation broken".  -ENOENT: one of them has no scope, and the server's own policy
+ * holds. */
+int scope_hold_put(struct buf *b, const struct policy_tool *const *tools, size_t n, struct err *err);
+/* How scopes bound the paths that a server's cell is granted. */
+struct scope_hold {
+	const struct policy_tool *const *tools;
+	size_t n;
+	const char *folder, *home;      /* of the operator, for relative paths */
+};
+enum scope_hold_cover {
+	SCOPE_HOLD_ALL,                 /* the scope of a tool has PATH or a folder above it, or does not state paths of
+	                                 * this kind */
+	SCOPE_HOLD_PART,                /* only paths beneath it */
+	SCOPE_HOLD_NONE,
+};
+/* Whether scopes let a call read or write the absolute PATH.  A scope without `read` bounds no reading; one without
+ * `write` allows no writing. */
+enum scope_hold_cover scope_hold_reads(const struct scope_hold *hold, const char *path);
+enum scope_hold_cover scope_hold_writes(const struct scope_hold *hold, const char *path);
+/* Append `watch` to that policy: a write to a path of SERVER's that no scope of HOLD has freezes the cell. */
+int scope_hold_put_watch(struct buf *b, const struct scope_hold *hold, const struct policy_tools_server *server,
+                         struct err *err);
+/* How long the scope lets a call take, in milliseconds; 0: there is no scope. */
+uint64_t scope_hold_time(const struct policy_tool *tool);
+/* The locked tools of the server.  At most POLICY_TOOLS_LOCKED_MAX. */
+size_t scope_hold_tools_of(const struct policy_tools *tools, const char *server,
+                           const struct policy_tool *ret_tools[POLICY_TOOLS_LOCKED_MAX]);
+#endif

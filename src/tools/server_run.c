@@ -1,0 +1,246 @@
+/* server_run.c - see server_run.h. */
+#include "tools/server_run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/exe.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "tools/scope_hold.h"
+
+#define FILE_PATH "/proc/self/fd/%d"
+
+void
+server_run_free(struct server_run *run)
+{
+	for (size_t i = 0; i < run->n; i++)
+		free(run->words[i]);
+	run->n = 0;
+	closep(&run->policy);
+	closep(&run->within);
+	run->policy = run->within = -1;
+}
+
+static int
+add_owned(struct server_run *run, char *word, struct err *err)
+{
+	if (word == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (run->n == SERVER_RUN_WORDS_MAX) {
+		free(word);
+		return err_set(err, E2BIG, "the server has too many grants");
+	}
+	run->words[run->n++] = word;
+	run->words[run->n] = NULL;
+	return 0;
+}
+
+static int
+add(struct server_run *run, const char *word, struct err *err)
+{
+	return add_owned(run, strdup(word), err);
+}
+
+/* Only its owner may write it, as every policy. */
+static int
+put_file(const char *name, const char *text, struct err *err)
+{
+	OWN(closep) int fd = memfd_create(name, MFD_CLOEXEC);
+	int r = fd < 0 || fchmod(fd, 0600) < 0 ? err_errno(err, "cannot make a memory file") :
+	        write_all(fd, text, strlen(text), err);
+
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+static int
+add_policies(struct server_run *run, const struct policy_tools_server *server, const struct server_run_place *place,
+             struct err *err)
+{
+	/* A cell without a policy cannot be given one while it runs. */
+	const char *own = server->policy[0] != '\0' ? server->policy : "{version: 1}";
+	OWN(buf_free) struct buf within = BUF(SCOPE_HOLD_MAX);
+	int r = run->policy = put_file("policy", own, err);
+
+	r = r < 0 ? r : add(run, "-p", err);
+	r = r < 0 ? r : add_owned(run, str_format(FILE_PATH, place->policy_at), err);
+	if (r == 0 && place->tool != NULL && place->tool->scope[0] != '\0')
+		r = scope_hold_put(&within, &place->tool, 1, err);
+	/* A scope takes the place of the server's own rules, and gives it no more.  A bridge has its rule besides them. */
+	else if (r == 0 && place->is_held && (server->policy[0] != '\0' || server->url == NULL))
+		buf_put_text(&within, own);
+	if (r < 0 || within.len == 0)
+		return r;
+	buf_put(&within, "", 1);
+	r = run->within = put_file("scope", (char *)within.data, err);
+	r = r < 0 ? r : add(run, "--within", err);
+	return r < 0 ? r : add_owned(run, str_format(FILE_PATH, place->within_at), err);
+}
+
+/* The scopes that bound the grants.  False: none do. */
+static bool
+bounds_of(const struct server_run_place *place, struct scope_hold *ret_hold)
+{
+	*ret_hold = (struct scope_hold){ .tools = place->tool != NULL ? &place->tool : place->all,
+	                                 .n = place->tool != NULL ? 1 : place->n_all, .folder = place->folder,
+	                                 .home = place->home };
+	return ret_hold->tools != NULL;
+}
+
+/* "rw", "ro", or NULL: the cell does not get it.  In a session only a path of which scopes name a part is narrowed here:
+ * the others are watched. */
+static const char *
+mode_of(const struct server_run_place *place, const char *path, bool writes)
+{
+	struct scope_hold hold;
+	enum scope_hold_cover cover;
+
+	if (!bounds_of(place, &hold))
+		return writes ? "rw" : "ro";
+	cover = writes ? scope_hold_writes(&hold, path) : SCOPE_HOLD_NONE;
+	if (writes && (cover == SCOPE_HOLD_ALL || (place->tool == NULL && cover == SCOPE_HOLD_NONE)))
+		return "rw";
+	return place->tool == NULL || scope_hold_reads(&hold, path) == SCOPE_HOLD_ALL ? "ro" : NULL;
+}
+
+static int
+add_grant(struct server_run *run, const struct server_run_place *place, const char *text, bool writes, struct err *err)
+{
+	char path[PATH_MAX];
+	const char *mode;
+	int r = policy_tools_path(text, place->folder, place->home, path, sizeof(path), err);
+
+	if (r < 0)
+		return r;
+	if (strchr(path, ':') != NULL)
+		return err_set(err, EINVAL, "'%.200s' cannot be granted: its path has a ':'", path);
+	mode = mode_of(place, path, writes);
+	if (mode == NULL)
+		return 0;
+	r = add(run, "-v", err);
+	return r < 0 ? r : add_owned(run, str_format("%s:%s:%s", path, path, mode), err);
+}
+
+static bool
+has(const struct policy_list *list, const char *text)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->at[i], text) == 0)
+			return true;
+	return false;
+}
+
+/* The working folder is a grant, too: writable if `write` has it. */
+static int
+add_folder(struct server_run *run, const struct policy_tools_server *server, const struct server_run_place *place,
+           struct err *err)
+{
+	char path[PATH_MAX];
+	const char *mode;
+	int r;
+
+	if (server->folder == NULL)
+		return 0;
+	r = policy_tools_path(server->folder, place->folder, place->home, path, sizeof(path), err);
+	mode = r < 0 ? NULL : mode_of(place, path, has(&server->write, server->folder));
+	if (mode == NULL)
+		return r;
+	r = add(run, "-w", err);
+	return r < 0 ? r : add_owned(run, str_format("%s:%s", path, mode), err);
+}
+
+static int
+add_grants(struct server_run *run, const struct policy_tools_server *server, const struct server_run_place *place,
+           struct err *err)
+{
+	int r = add_folder(run, server, place, err);
+
+	for (size_t i = 0; r == 0 && i < server->read.n; i++)
+		if (server->folder == NULL || strcmp(server->folder, server->read.at[i]) != 0)
+			r = add_grant(run, place, server->read.at[i], false, err);
+	for (size_t i = 0; r == 0 && i < server->write.n; i++)
+		if (server->folder == NULL || strcmp(server->folder, server->write.at[i]) != 0)
+			r = add_grant(run, place, server->write.at[i], true, err);
+	for (size_t i = 0; r == 0 && i < server->env.n; i++) {
+		r = add(run, "-e", err);
+		r = r < 0 ? r : add(run, server->env.at[i], err);
+	}
+	return r;
+}
+
+static int
+add_bridge(struct server_run *run, struct err *err)
+{
+	char helper[PATH_MAX];
+	int r = exe_find_helper("cloister-stdio", helper, err);
+
+	r = r < 0 ? r : add(run, "-v", err);
+	return r < 0 ? r : add_owned(run, str_format("%s:" SERVER_RUN_STDIO ":ro", helper), err);
+}
+
+/* "SERVER_TOKEN": the secret that `cloister tools login` and `import` make. */
+static char *
+token_of(const char *server)
+{
+	char *name = str_format("%s_TOKEN", server);
+
+	for (char *c = name; c != NULL && *c != '\0'; c++)
+		*c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+	return name;
+}
+
+/* A server with a URL is our own bridge, which may reach nothing else. */
+static int
+add_command(struct server_run *run, const struct policy_tools_server *server, struct err *err)
+{
+	OWN(freep) char *rule = NULL;
+	int r = 0;
+
+	if (server->image != NULL) {
+		r = add(run, "--image", err);
+		r = r < 0 ? r : add(run, server->image, err);
+	}
+	if (server->url != NULL) {
+		r = r < 0 ? r : add_bridge(run, err);
+		r = r < 0 ? r : add(run, "--allow", err);
+		r = r < 0 ? r : add_owned(run, str_format("GET,POST,DELETE %.*s", (int)strcspn(server->url, "?#"),
+		                                          server->url), err);
+	}
+	r = r < 0 ? r : add(run, "--", err);
+	if (server->url != NULL) {
+		r = r < 0 ? r : add(run, SERVER_RUN_STDIO, err);
+		r = r < 0 ? r : add(run, server->url, err);
+		r = r < 0 ? r : add_owned(run, token_of(server->name), err);
+	}
+	for (size_t i = 0; r == 0 && i < server->n_command; i++)
+		r = add(run, server->command[i], err);
+	return r;
+}
+
+int
+server_run_build(const struct policy_tools_server *server, const struct server_run_place *place,
+                 struct server_run *ret_run, struct err *err)
+{
+	OWN(server_run_free) struct server_run run = { .policy = -1, .within = -1 };
+	static const char *const first[] = { "cloister", "run", "--quiet", "--no-tty", "--id" };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(first); i++)
+		r = add(&run, first[i], err);
+	r = r < 0 ? r : add(&run, place->id, err);
+	r = r < 0 ? r : add_policies(&run, server, place, err);
+	r = r < 0 ? r : add_grants(&run, server, place, err);
+	r = r < 0 ? r : add_command(&run, server, err);
+	if (r < 0)
+		return err_wrap(err, "the server '%s'", server->name);
+	*ret_run = run;
+	run = (struct server_run){ .policy = -1, .within = -1 };
+	return 0;
+}
