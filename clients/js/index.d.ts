@@ -58,6 +58,8 @@ export interface Agent {
     'strongest,gvisor' | null;
   /** With the boundary oci or gvisor: a name such as crun, or an absolute path. */
   runtime?: string | null;
+  /** What is recorded of its processes; by default `acts`, or what its policy demands. */
+  record?: 'off' | 'acts' | 'full' | null;
   workspace?: { path: string; mode?: 'overlay' | 'ro' | 'rw' } | null;
   state?: 'none' | 'keep';
   delegate?: { agents: Reference[]; depth?: number; fan_out?: number };
@@ -65,6 +67,8 @@ export interface Agent {
   root?: Root | null;
   /** Whether clients may use its running cell: see Sandbox. */
   sandbox?: boolean;
+  /** Its command has a terminal: see `Sandbox.attach`. */
+  terminal?: boolean;
   /** What a dispatch may grant beyond all this; by default nothing. */
   grantable?: { capabilities?: Reference[]; secrets?: string[] } | null;
 }
@@ -107,6 +111,8 @@ export interface DispatchOptions {
   /** Granted for this dispatch only; the agent's `grantable` must name them. */
   capabilities?: Reference[];
   secrets?: string[];
+  /** What is recorded of its processes, at least: it can only raise the agent's. */
+  record?: 'acts' | 'full';
   /** The agent's standard input. */
   input?: string | Bytes;
   /** On whose behalf. */
@@ -133,6 +139,8 @@ export interface Resolution {
   /** The policy in force; null: no network. */
   policy: { hash: Hash } | null;
   root: 'host' | 'none' | 'minimal' | { image: string } | { capability: Named };
+  /** What is recorded of its processes; null: as its policy or the service has it. */
+  record: 'off' | 'acts' | 'full' | null;
   /** The image that is the root. */
   image?: { name: string; digest: Hash };
   /** The programs of the root that are started by name, and the interpreters of scripts. */
@@ -261,6 +269,8 @@ export interface SandboxOptions {
   image?: string;
   capabilities?: Reference[];
   secrets?: string[];
+  /** What is recorded of its processes, at least: it can only raise the agent's. */
+  record?: 'acts' | 'full';
   target?: 'local' | 'docker' | (string & {});
   /** How long it lives at most: `"10m"`. It can only shorten the agent's own limit. */
   timeout?: string;
@@ -329,6 +339,25 @@ export class Command implements AsyncIterable<Output>, PromiseLike<ExecResult> {
   resize(rows: number, columns: number): Promise<void>;
 }
 
+export interface AttachOptions extends Partial<TerminalSize> {
+  /** Leaves the terminal. */
+  signal?: AbortSignal;
+}
+
+/** The terminal of a cell's agent: iterate over its output. `break`, `detach` and a lost connection leave it; the cell goes on. */
+export class Terminal implements AsyncIterable<Buffer> {
+  private constructor();
+  /** The screen as it is comes first; done when the cell has ended, or this client has left. */
+  [Symbol.asyncIterator](): AsyncIterator<Buffer>;
+  /** Of the cell, as a shell has it; undefined until it has ended. */
+  readonly exitCode: number | undefined;
+  /** Settled once the terminal has taken it. */
+  write(data: string | Bytes): Promise<void>;
+  resize(rows: number, columns: number): Promise<void>;
+  detach(): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
 export interface Change {
   /** `overflow`: some changes were missed. */
   change: 'created' | 'modified' | 'removed' | 'overflow';
@@ -374,6 +403,8 @@ export class Sandbox {
     watch(path: string, options?: { recursive?: boolean; signal?: AbortSignal }): Promise<Watch>;
   };
   exec(command: string[], options?: ExecOptions): Command;
+  /** Joins the terminal of its agent, which is registered with `terminal: true`; settled once it has. */
+  attach(options?: AttachOptions): Promise<Terminal>;
   /** A port of this machine for a port of the cell. */
   publish(port: number): Promise<{ host: string; port: number; url: string }>;
   status(): Promise<Status>;

@@ -4,7 +4,7 @@ import { Client } from './lib/client.js';
 export { Client };
 export { Dispatch } from './lib/dispatch.js';
 export { DispatchResult } from './lib/result.js';
-export { Command, ExecResult, Sandbox, Watch } from './lib/sandbox.js';
+export { Command, ExecResult, Sandbox, Terminal, Watch } from './lib/sandbox.js';
 export { CloisterError } from './lib/error.js';
 
 let usual;

@@ -81,6 +81,7 @@ struct dispatch_request {
 	const char *const *secrets;     /* NAME, or as `run -s` takes them */
 	size_t n_secrets;
 	const char *image;              /* the root of its cell; "": cloister's own; NULL: the agent's root */
+	const char *record;             /* acts or full: no less is recorded than that; NULL: as the agent says */
 	const void *input;              /* the agent's standard input; NULL: nothing */
 	size_t input_len;
 	const char *principal;          /* the user it acts for; NULL or "": the operator */

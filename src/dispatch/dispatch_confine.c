@@ -302,6 +302,8 @@ dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_req
 	if (r == 0)
 		r = add_images(parent, plan->resolved, err);
 	if (r == 0)
+		r = dispatch_record_confine(parent->resolved, plan->resolved, err);
+	if (r == 0)
 		r = narrow_limits(parent, plan->resolved, err);
 	if (r == 0)
 		r = narrow_workspace(parent, plan->resolved, left_out, err);

@@ -227,6 +227,18 @@ int dispatch_put_boundary(json_t *resolved, const struct policy_boundary *b, str
 /* The same for "images": what its own policy and its ancestors' require of its image. */
 int dispatch_put_images(json_t *resolved, const struct policy_images *images, struct err *err);
 
+/* ---- dispatch_record.c ---- */
+
+struct policy_limits;
+/* Whether a request may want this level; NULL: it wants none. */
+int dispatch_record_check(const char *wanted, struct err *err);
+/* Sets "record" of RESOLVED: the level of the agent, or else CLOISTER_RECORD, or else the policy's, and more if the
+ * policy demands or the request wants it; null for nothing. */
+int dispatch_record_resolve(const json_t *agent, const struct policy_limits *policy, const char *wanted,
+                            json_t *resolved, struct err *err);
+/* Raises that of a child to its parent's resolution. */
+int dispatch_record_confine(const json_t *parent, json_t *resolved, struct err *err);
+
 /* ---- dispatch_within.c ---- */
 
 /* Does so for rules and secrets; CONFINED gets "rules" and what is left out. */

@@ -121,7 +121,8 @@ dispatch_check_request(const struct dispatch_request *request, struct err *err)
 		return err_set(err, EINVAL, "a time-out is at most 30 days");
 	if (request->input_len > DISPATCH_INPUT_MAX)
 		return err_set(err, EFBIG, "the input is over %u MiB", DISPATCH_INPUT_MAX >> 20);
-	if (request->principal != NULL)
+	r = dispatch_record_check(request->record, err);
+	if (r == 0 && request->principal != NULL)
 		r = check_principal(request->principal, err);
 	if (r == 0 && request->key != NULL)
 		r = check_key(request->key, request->by_agent, err);
@@ -492,6 +493,17 @@ find_images(struct resolving *v, const struct dispatch_plan *plan)
 	return r < 0 ? r : dispatch_put_images(v->resolved, &limits.images, v->err);
 }
 
+/* ---- the record ---- */
+
+static int
+find_record(struct resolving *v, const struct dispatch_plan *plan)
+{
+	struct policy_limits limits;
+	int r = load_limits(v, plan, "record", &limits);
+
+	return r < 0 ? r : dispatch_record_resolve(v->agent, &limits, v->request->record, v->resolved, v->err);
+}
+
 /* ---- the root, and its programs ---- */
 
 static int
@@ -524,6 +536,10 @@ copy_agent(struct resolving *v)
 
 		r = put(v, names[i], value != NULL ? json_incref(value) : json_null());
 	}
+	if (r == 0 && json_is_true(json_object_get(v->agent, "terminal")))
+		r = v->request->input == NULL ? put(v, "terminal", json_true()) :
+		    err_set(v->err, EINVAL, "the agent '%s' has a terminal, and takes no input: attach to it instead",
+		            dispatch_text(v->agent, "name"));
 	return r;
 }
 
@@ -578,6 +594,8 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 		r = find_boundary(&v, &plan);
 	if (r == 0)
 		r = find_images(&v, &plan);
+	if (r == 0)
+		r = find_record(&v, &plan);
 	if (r == 0)
 		r = find_root(&v, &plan);
 	if (r == 0)

@@ -335,7 +335,7 @@ add_rest(const struct dispatch *d, const json_t *resolved, json_t *doc, struct e
 {
 	const char *input = dispatch_text(json_object_get(resolved, "input"), "hash");
 	const char *boundary = dispatch_text(resolved, "boundary"), *runtime = dispatch_text(resolved, "runtime");
-	const char *images = dispatch_text(resolved, "images");
+	const char *images = dispatch_text(resolved, "images"), *record = dispatch_text(resolved, "record");
 
 	if (json_object_set_new(doc, "version", json_integer(CELL_DOC_VERSION)) < 0 ||
 	    json_object_set(doc, "command", json_object_get(resolved, "command")) < 0 ||
@@ -343,11 +343,14 @@ add_rest(const struct dispatch *d, const json_t *resolved, json_t *doc, struct e
 	    json_object_set_new(doc, "chain", json_string(d->chain)) < 0 ||
 	    (json_is_true(json_object_get(resolved, "sandbox")) &&
 	     json_object_set_new(doc, "waits", json_true()) < 0) ||
+	    (json_is_true(json_object_get(resolved, "terminal")) &&
+	     json_object_set_new(doc, "terminal", json_true()) < 0) ||
 	    (d->principal[0] != '\0' &&
 	     json_object_set_new(doc, "principal", json_string(d->principal)) < 0) ||
 	    (boundary[0] != '\0' &&
 	     json_object_set_new(doc, "boundary", json_string(boundary)) < 0) ||
 	    (images[0] != '\0' && json_object_set_new(doc, "images", json_string(images)) < 0) ||
+	    (record[0] != '\0' && json_object_set_new(doc, "record", json_string(record)) < 0) ||
 	    (runtime[0] != '\0' && json_object_set_new(doc, "runtime", json_string(runtime)) < 0) ||
 	    (input[0] != '\0' && json_object_set_new(doc, "input", json_pack("{s:s}", "blob", input)) < 0))
 		return no_memory(err);

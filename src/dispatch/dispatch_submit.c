@@ -47,6 +47,8 @@ hash_request(const struct dispatch_request *request, char ret_hash[HASH_NAME + 1
 	put_words(o, "secrets", request->secrets, request->n_secrets);
 	if (request->image != NULL)
 		json_object_set_new(o, "image", json_string(request->image));
+	if (request->record != NULL)
+		json_object_set_new(o, "record", json_string(request->record));
 	if (request->sandbox)
 		json_object_set_new(o, "sandbox", json_true());
 	if (request->target != NULL && strcmp(request->target, DISPATCH_TARGET) != 0)

@@ -291,6 +291,15 @@ read_runtime(struct reading *o, const struct node *node, json_t **ret_value)
 	return r < 0 ? r : give(o, json_string(b.runtime), ret_value);
 }
 
+/* Nothing: as the policy says, or acts.  Then there is no such member, so older agents keep their hashes. */
+static int
+read_record(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	static const char *const names[] = { "off", "acts", "full", NULL };
+
+	return node == NULL || node_is_null(node) ? 0 : read_one_of(o, node, "`record`", names, ret_value);
+}
+
 static int
 read_state(struct reading *o, const struct node *node, json_t **ret_value)
 {
@@ -378,16 +387,40 @@ read_grantable(struct reading *o, const struct node *node, json_t **ret_value)
 	return r < 0 ? r : give(o, json_pack("{s:O,s:O}", "capabilities", capabilities, "secrets", secrets), ret_value);
 }
 
+static int
+read_truth(struct reading *o, const struct node *node, const char *name, bool *ret_yes)
+{
+	bool is_plain = node != NULL && node->kind == NODE_SCALAR && node->plain;
+
+	*ret_yes = is_plain && strcmp(node->text, "true") == 0;
+	if (node != NULL && !node_is_null(node) && !*ret_yes && !(is_plain && strcmp(node->text, "false") == 0))
+		return node_err(o->err, node, "`%s` is true or false", name);
+	return 0;
+}
+
 /* Whether clients of the service may use its cell. */
 static int
 read_sandbox(struct reading *o, const struct node *node, json_t **ret_value)
 {
-	bool is_plain = node != NULL && node->kind == NODE_SCALAR && node->plain;
-	bool yes = is_plain && strcmp(node->text, "true") == 0;
+	bool yes;
+	int r = read_truth(o, node, "sandbox", &yes);
 
-	if (node != NULL && !node_is_null(node) && !yes && !(is_plain && strcmp(node->text, "false") == 0))
-		return node_err(o->err, node, "`sandbox` is true or false");
-	return give(o, json_boolean(yes), ret_value);
+	return r < 0 ? r : give(o, json_boolean(yes), ret_value);
+}
+
+/* Whether its command has a terminal.  Without one there is no such member, so older agents keep their hashes. */
+static int
+read_terminal(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	const struct node *command = node_get(o->root, "command");
+	bool yes;
+	int r = read_truth(o, node, "terminal", &yes);
+
+	if (r < 0 || !yes)
+		return r;
+	if (command == NULL || node_is_null(command))
+		return node_err(o->err, node, "an agent with a `terminal` needs a `command`, such as [bash]");
+	return give(o, json_true(), ret_value);
 }
 
 static int
@@ -485,7 +518,7 @@ read_document(struct reading *o, const struct node *node, json_t **ret_value)
 
 /* ---- kinds ---- */
 
-#define MEMBERS_MAX 20
+#define MEMBERS_MAX 24                  /* and the end of the table */
 
 /* The members of a kind.  SAID: may be written; the others are computed. */
 static const struct member {
@@ -507,10 +540,10 @@ static const struct member {
 		{ "env", read_envs, true }, { "policy", read_policy_ref, true },
 		{ "secrets", read_secrets, true }, { "limits", read_limits, true },
 		{ "boundary", read_boundary, true }, { "runtime", read_runtime, true },
-		{ "workspace", read_workspace, true },
+		{ "record", read_record, true }, { "workspace", read_workspace, true },
 		{ "state", read_state, true }, { "delegate", read_delegate, true },
 		{ "root", read_root, true }, { "grantable", read_grantable, true },
-		{ "sandbox", read_sandbox, true },
+		{ "sandbox", read_sandbox, true }, { "terminal", read_terminal, true },
 	},
 	[REGISTRY_ENV] = {
 		{ "kind", read_kind, true }, { "version", read_version, true },
@@ -557,7 +590,7 @@ read_members(struct reading *o, json_t *content)
 		json_t *value = NULL;
 
 		r = m->read(o, node_get(o->root, m->name), &value);
-		if (r == 0 && json_object_set_new(content, m->name, value) < 0)
+		if (r == 0 && value != NULL && json_object_set_new(content, m->name, value) < 0)
 			r = no_memory(o);
 	}
 	return r;

@@ -49,7 +49,7 @@ struct serve_token {
 };
 
 struct serve_door {
-	int fd;                                 /* listening; owned by the server */
+	int fd;                                 /* listening; owned by the server; -1: see serve_give() */
 	enum serve_role role;                   /* unix: the role of every client */
 	bool is_tcp;
 	uint16_t port;                          /* of TCP */
@@ -62,6 +62,7 @@ struct serve_door {
 	bool (*judge)(void *arg, struct serve_request *q);
 	void *judge_arg;
 	const char *also_called;                /* borrowed: a name besides localhost; NULL: none */
+	size_t body_kept;                       /* bytes of a body in memory; 0: SERVE_BODY_KEPT */
 	struct ssl_ctx_st *tls;                 /* borrowed; NULL: plain */
 	/* With TLS: clients without it are served too, except those that show a token. */
 	bool takes_plain;
@@ -127,6 +128,9 @@ int serve_new(struct loop *loop, const struct serve_handler *handler, void *arg,
 void serve_free(struct serve_server *s);        /* NULL is fine */
 /* Opens DOOR (copied); the server owns its descriptor. */
 int serve_open_door(struct serve_server *s, const struct serve_door *door, struct err *err);
+/* Serves the connection FD, which is taken, at the last door that was opened: one that listens to nothing.  Its
+ * clients are whoever the caller takes connections from, so their users are not checked. */
+void serve_give(struct serve_server *s, int fd);
 /* Accepts no new connections, and no further requests on old ones; finishes the current responses.
  * Calls DONE once no connection is left (streams are ended as they are). */
 void serve_stop(struct serve_server *s, void (*done)(void *arg), void *arg);

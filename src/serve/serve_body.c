@@ -7,6 +7,12 @@
 #include "base/io.h"
 #include "serve/serve_parts.h"
 
+size_t
+serve_body_kept(const struct serve_door *door)
+{
+	return door->body_kept != 0 ? door->body_kept : SERVE_BODY_KEPT;
+}
+
 static int
 spill(struct serve_body *body, int spool)
 {
@@ -30,7 +36,7 @@ serve_body_add(struct serve_request *q, int spool, const char *data, size_t len)
 
 	if (len > q->body_max || body->len > q->body_max - len)
 		return -EFBIG;
-	if (body->fd <= 0 && body->len + len > SERVE_BODY_KEPT && spill(body, spool) < 0)
+	if (body->fd <= 0 && body->len + len > serve_body_kept(q->door) && spill(body, spool) < 0)
 		return -EIO;
 	if (body->fd > 0) {
 		if (write_all(body->fd, data, len, NULL) < 0)

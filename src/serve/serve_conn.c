@@ -125,7 +125,7 @@ new_request(struct serve_conn *c)
 		return NULL;
 	*q = (struct serve_request){ .door = &c->way->door, .role = c->way->door.role, .uid = c->uid,
 	                             .conn = c, .server = c->way->server, .query = "" };
-	buf_init(&q->body.data, SERVE_BODY_KEPT);
+	buf_init(&q->body.data, serve_body_kept(&c->way->door));
 	buf_init(&q->head_data, 2 * HTTP_HEAD_MAX);
 	buf_init(&q->extra, 16 * 1024);
 	c->request = q;

@@ -175,7 +175,7 @@ static bool
 check_unix(struct serve_request *q)
 {
 	snprintf(q->who, sizeof(q->who), "uid %u", q->uid);
-	if (q->uid != geteuid() && q->uid != 0) {
+	if (q->door->fd >= 0 && q->uid != geteuid() && q->uid != 0) {
 		serve_refuse(q, 403, "forbidden", NULL, "this server is another user's");
 		return false;
 	}
@@ -281,7 +281,20 @@ serve_open_door(struct serve_server *s, const struct serve_door *door, struct er
 	*way = (struct serve_doorway){ .server = s, .door = *door,
 		.source = { .fd = door->fd, .ready = knock, .arg = way } };
 	s->retry = (struct loop_timer){ .due = try_again, .arg = s };
-	return loop_watch(s->loop, &way->source, EPOLLIN, err);
+	return door->fd < 0 ? 0 : loop_watch(s->loop, &way->source, EPOLLIN, err);
+}
+
+void
+serve_give(struct serve_server *s, int fd)
+{
+	struct serve_doorway *way = &s->ways[s->n_ways - 1];
+
+	if (way->n_conns >= SERVE_CONNS_MAX - 1)
+		make_room(way);
+	if (!is_wanted(way))
+		close(fd);
+	else
+		serve_conn_take(way, fd);
 }
 
 static void

@@ -77,6 +77,7 @@ bool serve_conn_pump(struct serve_conn *c);
 void serve_request_free(struct serve_request *q);
 
 /* ---- serve_body.c ---- */
+size_t serve_body_kept(const struct serve_door *door);
 /* 0, -EFBIG beyond q->body_max, -EIO if it cannot be stored. */
 int serve_body_add(struct serve_request *q, int spool, const char *data, size_t len);
 void serve_body_free(struct serve_body *body);

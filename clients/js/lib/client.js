@@ -15,6 +15,7 @@ const NAMES = {
   workerImage: 'worker_image',
   capabilities: 'capabilities',
   secrets: 'secrets',
+  record: 'record',
   onBehalfOf: 'on_behalf_of',
   retries: 'retries',
   timeout: 'timeout',

@@ -19,6 +19,7 @@ const NAMES = {
   image: 'worker_image',
   capabilities: 'capabilities',
   secrets: 'secrets',
+  record: 'record',
   target: 'target',
   timeout: 'timeout',
   onBehalfOf: 'on_behalf_of',
@@ -171,6 +172,86 @@ export class Command extends Awaited {
   }
 }
 
+/** The terminal of a cell's agent. Whoever leaves it, the cell goes on. */
+export class Terminal {
+  #transport;
+  #parts;
+  #answer;
+  #events;
+  #left = false;
+
+  constructor(transport, parts, answer, events) {
+    this.#transport = transport;
+    this.#parts = parts;
+    this.#answer = answer;
+    this.#events = events;
+    this.exitCode = undefined;
+  }
+
+  /** Joins the terminal at `parts`, a path. */
+  static async join(transport, parts, { rows = 24, columns = 80, signal } = {}) {
+    const answer = await transport.open({
+      method: 'POST', path: path(parts), body: { rows, columns }, accept: 'text/event-stream', signal, once: true,
+    });
+    if (answer.statusCode !== 200) await transport.read(answer);
+    const events = read(transport, answer);
+    const first = await events.next();
+    if (first.value?.event !== 'attach.started') throw new CloisterError('protocol', 'the terminal has no beginning');
+    return new Terminal(transport, [...parts, first.value.attach], answer, events);
+  }
+
+  async #next() {
+    try {
+      return (await this.#events.next()).value;
+    } catch (error) {
+      if (this.#left) return undefined;
+      throw error;
+    }
+  }
+
+  async *[Symbol.asyncIterator]() {
+    try {
+      while (!this.#left && this.exitCode === undefined) {
+        const event = await this.#next();
+        if (event?.event === 'attach.output') {
+          yield event.base64 === undefined ? Buffer.from(event.text) : Buffer.from(event.base64, 'base64');
+        } else if (event?.event === 'attach.exited') {
+          this.exitCode = event.exit_code;
+        } else if (!this.#left) {
+          throw event?.event === 'attach.lost' ? new CloisterError('over', event.reason) :
+            new CloisterError('unreachable', 'the connection to cloister broke off');
+        }
+      }
+    } finally {
+      this.detach();
+    }
+  }
+
+  async #post(word, rest) {
+    await this.#transport.bytes({ method: 'POST', path: path([...this.#parts, word]), ...rest });
+  }
+
+  /** Types it; settled once the terminal has taken it. */
+  async write(data) {
+    const all = bytes(data);
+    for (let at = 0; at < all.length; at += PIECE) await this.#post('input', { raw: all.subarray(at, at + PIECE), once: true });
+  }
+
+  async resize(rows, columns) {
+    await this.#post('resize', { body: { rows, columns } });
+  }
+
+  detach() {
+    this.#left = true;
+    this.#answer.destroy();
+  }
+
+  [DISPOSE]() {
+    this.detach();
+    return Promise.resolve();
+  }
+}
+
 /** Changes as they happen, from `watch` on; `close` or `break` ends it. */
 export class Watch {
   #answer;
@@ -295,6 +376,11 @@ export class Sandbox {
     else if (streams) body.stdin = true;
     else if (input !== undefined) body.input_base64 = bytes(input).toString('base64');
     return new Command(this.#transport, this.id, { body, input: streams ? input : undefined, signal });
+  }
+
+  /** The terminal of its agent, which is registered with `terminal: true`; settled once this client has joined it. */
+  async attach(options) {
+    return Terminal.join(this.#transport, ['sandboxes', this.id, 'attach'], options);
   }
 
   /** {host, port, url} of this machine, for a port of the cell's loopback. */

@@ -31,8 +31,12 @@ function get(url) {
 test('a sandbox', { skip }, async (t) => {
   const client = new Client({ socket });
   await client.agents.register({ name: 'js-box', sandbox: true });
-  const box = await Sandbox.create({ agent: 'js-box', timeout: '5m', client });
+  const box = await Sandbox.create({ agent: 'js-box', timeout: '5m', record: 'full', client });
   t.after(() => client.close());
+
+  await t.test('raises what is recorded', async () => {
+    assert.equal((await box.status()).resolved.record, 'full');
+  });
 
   await t.test('runs commands', async () => {
     const done = await box.exec(['sh', '-c', 'cat; echo "$WORD" >&2; pwd; exit 3'], { input: 'in\n', env: { WORD: 'über' }, cwd: '/tmp' });
@@ -157,4 +161,33 @@ test('a sandbox lives as long as it may, and no other agent is one', { skip }, a
   const other = await client.sandboxes.create({ agent: 'js-box' });
   await other[DISPOSE]();
   assert.equal((await other.status()).state, 'cancelled');
+});
+
+test('a terminal', { skip }, async (t) => {
+  const client = new Client({ socket });
+  await client.agents.register({ name: 'js-desk', sandbox: true, terminal: true, command: ['sh', '-c', 'while read a; do echo "got $a"; stty size; done; exit 3'] });
+  const box = await Sandbox.create({ agent: 'js-desk', timeout: '5m', client });
+  t.after(() => client.close());
+  const terminal = await box.attach({ rows: 30, columns: 90 });
+  await terminal.write('one\n');
+  let text = '';
+  for await (const data of terminal) {
+    text += data;
+    if (text.includes('30 90')) break;
+  }
+  assert.match(text, /got one\r\n30 90/);
+  assert.equal(terminal.exitCode, undefined);
+  assert.equal((await refused(terminal.write('x'))).code, 'not_found');
+  // What was there is shown to the next; the end of the cell is the end of its terminal.
+  const again = await box.attach();
+  await again.resize(31, 91);
+  await again.write('two\n');
+  text = '';
+  for await (const data of again) {
+    text += data;
+    if (text.includes('31 91')) again.write('\x04').catch(() => {});
+  }
+  assert.match(text, /got one[^]*got two\r\n31 91/);
+  assert.equal(again.exitCode, 3);
+  assert.equal((await refused(box.attach())).code, 'over');
 });

@@ -120,6 +120,14 @@ test('grants for one dispatch, and for good', { skip }, async (t) => {
   assert.equal((await client.dispatch({ subagent })).output.stdout, 'more\n');
 });
 
+test('what is recorded can be raised', { skip }, async (t) => {
+  const client = connect(t);
+  const subagent = await agent(client, 'quiet', 'true', { record: 'off' });
+  assert.equal((await client.dispatch({ subagent }).resolved).record, 'off');
+  assert.equal((await client.dispatch({ subagent, record: 'full' }).resolved).record, 'full');
+  await assert.rejects(client.dispatch({ subagent, record: 'off' }), { code: 'invalid', message: /only raise/ });
+});
+
 test('events come in order, while it runs and afterwards', { skip }, async (t) => {
   const client = connect(t);
   const run = client.dispatch({ subagent: await agent(client, 'teller', 'echo one; echo two >&2') });

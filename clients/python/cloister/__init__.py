@@ -10,7 +10,7 @@ from .client import Client
 from .dispatch import Dispatch
 from .error import CloisterError
 from .result import DispatchResult, Resolved
-from .sandbox import Change, Command, Entry, ExecResult, Folder, Output, Published, Sandbox, Watch
+from .sandbox import Change, Command, Entry, ExecResult, Folder, Output, Published, Sandbox, Terminal, Watch
 
 __all__ = ["Change", "Client", "CloisterError", "Command", "Dispatch", "DispatchResult", "Entry", "ExecResult", "Folder",
-           "Output", "Published", "Resolved", "Sandbox", "Watch"]
+           "Output", "Published", "Resolved", "Sandbox", "Terminal", "Watch"]

@@ -208,15 +208,16 @@ class Client:
                  on_behalf_of: Optional[str] = None, retries: Optional[int] = None,
                  timeout: Optional[str] = None, idempotency_key: Optional[str] = None,
                  worker_image: Optional[str] = None, capabilities: Optional[Sequence[str]] = None,
-                 secrets: Optional[Sequence[str]] = None) -> Dispatch:
+                 secrets: Optional[Sequence[str]] = None, record: Optional[str] = None) -> Dispatch:
         """Begins it; what comes of it is in the Dispatch, and in its result().
 
         The root of its cell is the image `worker_image` (empty: cloister's own), or the agent's.
-        `capabilities` and `secrets` are granted for this dispatch only; the agent's `grantable` must name them."""
+        `capabilities` and `secrets` are granted for this dispatch only; the agent's `grantable` must name them.
+        `record` ("acts", "full") raises what is recorded of its processes."""
         body = {"agent": subagent, "env": [env] if isinstance(env, str) else env and list(env),
                 "target": target, "on_behalf_of": on_behalf_of, "retries": retries, "timeout": timeout,
                 "worker_image": worker_image, "capabilities": capabilities and list(capabilities),
-                "secrets": secrets and list(secrets),
+                "secrets": secrets and list(secrets), "record": record,
                 # So that asking again, after an answer was lost, does not run it twice.
                 "idempotency_key": idempotency_key or str(uuid.uuid4())}
         if isinstance(input, str):

@@ -176,6 +176,59 @@ class Command(_Stream[Output]):
         self.close()
 
 
+class Terminal(_Stream[bytes]):
+    """The terminal of a cell's agent.  Iterate over it for its output: first the screen as it is, until the cell ends.
+    close(), the end of the block and a lost connection leave it; the cell goes on."""
+
+    def __init__(self, transport: Transport, parts: List[str], rows: int, columns: int):
+        self._transport = transport
+        self.exit_code: Optional[int] = None    # of the cell, once it has ended
+        self._left = False
+        self._events = _Events(transport, transport.open("POST", path(parts), {"rows": rows, "columns": columns},
+                                                         accept="text/event-stream", timeout=None, once=True))
+        first = self._events.next()
+        if first is None or first.get("event") != "attach.started":
+            raise CloisterError("protocol", "the terminal has no beginning")
+        self._parts = [*parts, str(first["attach"])]
+
+    def __iter__(self) -> Iterator[bytes]:
+        while self.exit_code is None and not self._left:
+            event = self._events.next()
+            kind = None if event is None else event.get("event")
+            if event is not None and kind == "attach.output":
+                yield event["text"].encode() if "text" in event else base64.b64decode(event["base64"])
+            elif event is not None and kind == "attach.exited":
+                self.exit_code = event["exit_code"]
+                self._events.close()
+            elif not self._left:
+                raise CloisterError("over", event["reason"]) if event is not None and kind == "attach.lost" else \
+                    CloisterError("unreachable", "the connection to cloister broke off")
+
+    def _post(self, word: str, body: Any = None, raw: Optional[bytes] = None) -> None:
+        self._transport.read(self._transport.open("POST", path([*self._parts, word]), body, raw=raw, timeout=None,
+                                                  once=raw is not None))
+
+    def write(self, data: Data) -> None:
+        """Types it; returns once the terminal has taken it."""
+        whole = _bytes(data)
+        for at in range(0, len(whole), PIECE):
+            self._post("input", raw=whole[at:at + PIECE])
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._post("resize", {"rows": rows, "columns": columns})
+
+    def close(self) -> None:
+        """Leaves the terminal."""
+        self._left = True
+        self._events.close()
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
 @dataclass(frozen=True)
 class Change:
     change: str                 # created, modified, removed; overflow: some were missed
@@ -320,6 +373,10 @@ class Sandbox:
             body["input_base64"] = base64.b64encode(input).decode()
         return Command(self._transport, self.id, {key: value for key, value in body.items() if value is not None})
 
+    def attach(self, rows: int = 24, columns: int = 80) -> Terminal:
+        """Joins the terminal of its agent, which is registered with `terminal: true`."""
+        return Terminal(self._transport, ["sandboxes", self.id, "attach"], rows, columns)
+
     def publish(self, port: int) -> Published:
         """A port of this machine for a port of the cell's loopback."""
         said = self._transport.json("POST", path(["sandboxes", self.id, "publish"]), {"port": port})
@@ -362,13 +419,13 @@ class Sandboxes:
     def create(self, agent: str, env: Union[None, str, Sequence[str]] = None, image: Optional[str] = None,
                capabilities: Optional[Sequence[str]] = None, secrets: Optional[Sequence[str]] = None,
                target: Optional[str] = None, timeout: Optional[str] = None, on_behalf_of: Optional[str] = None,
-               idempotency_key: Optional[str] = None) -> Sandbox:
+               idempotency_key: Optional[str] = None, record: Optional[str] = None) -> Sandbox:
         """Returns once it can be used.  `agent` is registered with `sandbox: true`.  `timeout` is how long it lives
-        at most: it can only shorten the agent's own limit."""
+        at most: it can only shorten the agent's own limit.  `record` ("acts", "full") can only raise the agent's."""
         body = {"agent": agent, "sandbox": True, "env": [env] if isinstance(env, str) else env and list(env),
                 "worker_image": image, "capabilities": capabilities and list(capabilities),
                 "secrets": secrets and list(secrets), "target": target, "timeout": timeout,
-                "on_behalf_of": on_behalf_of,
+                "on_behalf_of": on_behalf_of, "record": record,
                 # So that asking again, after an answer was lost, does not make two.
                 "idempotency_key": idempotency_key or str(uuid.uuid4())}
         id = self._transport.json("POST", path(["dispatches"]),

@@ -23,7 +23,8 @@ def client():
 
 @pytest.fixture(scope="module")
 def box(client):
-    with cloister.Sandbox.create("py-box", client, timeout="5m") as box:
+    with cloister.Sandbox.create("py-box", client, timeout="5m", record="full") as box:
+        assert box.status()["resolved"]["record"] == "full"
         yield box
 
 
@@ -105,6 +106,33 @@ def test_ports(box):
         assert answer.read() == b"canary"
     server.kill()
     assert server.result().exit_code == 137
+
+
+def test_a_terminal(client):
+    client.agents.register(name="py-desk", sandbox=True, terminal=True,
+                           command=["sh", "-c", 'while read a; do echo "got $a"; stty size; done; exit 3'])
+    box = cloister.Sandbox.create("py-desk", client, timeout="5m")
+    text = b""
+    with box.attach(30, 90) as terminal:
+        terminal.write("one\n")
+        for data in terminal:
+            text += data
+            if b"30 90" in text:
+                break
+    assert b"got one\r\n30 90" in text and terminal.exit_code is None and list(terminal) == []
+    assert refused(terminal.write, "x").code == "not_found"
+    # What was there is shown to the next; the end of the cell is the end of its terminal.
+    again, text = box.attach(), b""
+    again.resize(31, 91)
+    again.write("two\n")
+    for data in again:
+        text += data
+        if b"31 91" in text:
+            again.write(b"\x04")
+            break
+    rest = b"".join(again)
+    assert b"got one" in text and b"31 91" in text + rest and again.exit_code == 3
+    assert refused(box.attach).code == "over"
 
 
 def test_asynchronously(client):

@@ -104,6 +104,13 @@ def test_grants(client):
     assert client.dispatch(subagent=name).stdout == "more\n"
 
 
+def test_level_of_the_record(client):
+    name = agent(client, "quiet", "true", record="off")
+    assert client.dispatch(subagent=name).resolved["record"] == "off"
+    assert client.dispatch(subagent=name, record="full").resolved["record"] == "full"
+    assert refused(client.dispatch, subagent=name, record="off").code == "invalid"
+
+
 def test_events(client):
     run = client.dispatch(subagent=agent(client, "teller", "echo one; echo two >&2"))
     live = list(run)

@@ -13,12 +13,12 @@
 #include "base/exe.h"
 #include "base/io.h"
 #include "base/spawn.h"
+#include "base/words.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_net.h"
 #include "cell/cell_spec.h"
 #include "proc/build/build.h"
 
-#define WORDS_MAX (2 * CELL_ARGS_MAX)
 #define LAYER_FD 3
 #define TIMELINE_MAX (512ULL << 20)
 #define OWN_FOLDER CELL_NET_BUILD
@@ -35,44 +35,19 @@ static const struct own_file {
 
 /* ---- the command line ---- */
 
-struct words {
-	char *list[WORDS_MAX + 1];
-	size_t n;
-	bool failed;
-};
-
-static void
-words_free(struct words *w)
-{
-	for (size_t i = 0; i < w->n; i++)
-		free(w->list[i]);
-}
-
-/* Takes WORD. */
-static void
-add(struct words *w, char *word)
-{
-	if (word == NULL || w->n == WORDS_MAX) {
-		w->failed = true;
-		free(word);
-	} else {
-		w->list[w->n++] = word;
-	}
-}
-
 static void
 add_options(struct words *w, const struct build *b)
 {
 	static const char *const repeated[] = { "allow", "secret", "ca", "memory", "disk", "cpus", "time", "pids" };
 	const char *policy = args_get(b->options, "policy");
 
-	add(w, policy != NULL ? str_format("--policy=%s", policy) : strdup("--no-policy"));
+	words_add(w, policy != NULL ? str_format("--policy=%s", policy) : strdup("--no-policy"));
 	for (size_t i = 0; i < ARRAY_LEN(repeated); i++) {
 		const char *value;
 		size_t at = 0;
 
 		while ((value = args_next(b->options, repeated[i], &at)) != NULL)
-			add(w, str_format("--%s=%s", repeated[i], value));
+			words_add(w, str_format("--%s=%s", repeated[i], value));
 	}
 }
 
@@ -93,39 +68,39 @@ static void
 add_variables(struct words *w, const struct build *b, const struct state *state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(own_files); i++) {
-		add(w, str_format("--volume=%s/%s:" OWN_FOLDER "/%s:ro", b->temporary, own_files[i].name, own_files[i].name));
-		add(w, str_format("--env=%s=" OWN_FOLDER "/%s", own_files[i].variable, own_files[i].name));
+		words_add(w, str_format("--volume=%s/%s:" OWN_FOLDER "/%s:ro", b->temporary, own_files[i].name, own_files[i].name));
+		words_add(w, str_format("--env=%s=" OWN_FOLDER "/%s", own_files[i].variable, own_files[i].name));
 	}
-	add(w, str_format("--env=SOURCE_DATE_EPOCH=%lld", (long long)state->epoch));
-	add(w, strdup("--env"));
-	add(w, home_of(state));
+	words_add(w, str_format("--env=SOURCE_DATE_EPOCH=%lld", (long long)state->epoch));
+	words_add(w, strdup("--env"));
+	words_add(w, home_of(state));
 	for (size_t i = 0; i < state->args.n; i++)
 		if (build_vars_get(&state->env, state->args.list[i].name) == NULL)
-			add(w, str_format("--env=%s=%s", state->args.list[i].name, state->args.list[i].value));
+			words_add(w, str_format("--env=%s=%s", state->args.list[i].name, state->args.list[i].value));
 }
 
 static int
 describe(struct words *w, const struct build *b, const struct state *state, const struct build_step *step,
          const char *image, const char *id, struct err *err)
 {
-	add(w, strdup("cloister"));
-	add(w, strdup("run"));
-	add(w, strdup("--no-tty"));
-	add(w, strdup("--root"));
-	add(w, strdup("--boundary=namespace"));
-	add(w, strdup("--entrypoint="));
-	add(w, str_format("--image=%s", image));
-	add(w, str_format("--id=%s", id));
-	add(w, str_format("--layer=%d:%lld", LAYER_FD, (long long)state->epoch));
+	words_add(w, strdup("cloister"));
+	words_add(w, strdup("run"));
+	words_add(w, strdup("--no-tty"));
+	words_add(w, strdup("--root"));
+	words_add(w, strdup("--boundary=namespace"));
+	words_add(w, strdup("--entrypoint="));
+	words_add(w, str_format("--image=%s", image));
+	words_add(w, str_format("--id=%s", id));
+	words_add(w, str_format("--layer=%d:%lld", LAYER_FD, (long long)state->epoch));
 	add_options(w, b);
 	add_variables(w, b, state);
-	add(w, strdup("--"));
+	words_add(w, strdup("--"));
 	if (!step->exec) {
-		add(w, strdup("/bin/sh"));
-		add(w, strdup("-c"));
+		words_add(w, strdup("/bin/sh"));
+		words_add(w, strdup("-c"));
 	}
 	for (size_t i = 0; i < step->n_words; i++)
-		add(w, strdup(step->words[i]));
+		words_add(w, strdup(step->words[i]));
 	return w->failed ? err_set(err, E2BIG, "the command is too long") : 0;
 }
 

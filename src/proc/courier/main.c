@@ -6,6 +6,7 @@
  *   fd 6  cloister-publish, if webhooks come to the cell
  *   fd 7  the keeper, if secrets expire
  *   fd 8  cloister-hook, if rules have hooks
+ *   fd 9  cloister-tools, if the cell has tools
  *
  * It reads its start message before it locks itself down, and messages of the gate only afterwards. */
 #include <errno.h>
@@ -16,11 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "confine/lockdown.h"
 #include "egress/courier.h"
@@ -279,18 +280,6 @@ place_keeper(struct orders *o, struct err *err)
 	return 0;
 }
 
-/* Each connection needs a descriptor, so use as many as permitted. */
-static void
-raise_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 #define FREED 0x5a                      /* the byte that overwrites freed memory */
 
 int
@@ -302,6 +291,7 @@ main(void)
 	int inspect = fcntl(COURIER_INSPECT_FD, F_GETFD) < 0 ? -1 : COURIER_INSPECT_FD;
 	int webhooks = fcntl(COURIER_WEBHOOK_FD, F_GETFD) < 0 ? -1 : COURIER_WEBHOOK_FD;
 	int hooks = fcntl(COURIER_HOOK_FD, F_GETFD) < 0 ? -1 : COURIER_HOOK_FD;
+	bool has_tools = fcntl(COURIER_TOOLS_FD, F_SETFL, O_NONBLOCK) == 0;
 	struct err err = {0};
 	int r;
 
@@ -309,7 +299,8 @@ main(void)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	raise_limit();
+	/* Each connection needs a descriptor. */
+	io_raise_files();
 	/* Memory freed by libraries is overwritten too: heads and bodies with values pass through
 	 * their buffers. */
 	(void)mallopt(M_PERTURB, FREED);
@@ -334,8 +325,11 @@ main(void)
 		close(COURIER_WEBHOOK_FD);
 	if (courier.keeper.fd < 0)
 		close(COURIER_KEEPER_FD);
+	if (hooks < 0)
+		close(COURIER_HOOK_FD);
+	courier.tools = has_tools ? COURIER_TOOLS_FD : 0;
 	if (r == 0)
-		r = lock_down(orders.environment, hooks >= 0 ? COURIER_HOOK_FD + 1 : COURIER_HOOK_FD, &err);
+		r = lock_down(orders.environment, has_tools ? COURIER_TOOLS_FD + 1 : COURIER_TOOLS_FD, &err);
 	if (r == 0)
 		r = loop_new(&loop, &err);
 	if (r == 0)

@@ -95,7 +95,7 @@ look(struct walk *w, int dir, const char *name, int depth, struct err *err)
 	OWN(closep) int inner = -1;
 	struct stat st;
 	bool shown, readable = true;
-	uint64_t mount;
+	uint64_t mount = 0;
 	int r = 0;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || mount_of(dir, name, &mount) < 0)

@@ -244,6 +244,7 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 		.agent = said->words[0], .envs = said->envs, .n_envs = said->n_envs,
 		.capabilities = said->capabilities, .n_capabilities = said->n_capabilities,
 		.secrets = said->secrets, .n_secrets = said->n_secrets, .image = said->image,
+		.record = said->record,
 		.principal = said->principal, .target = said->target, .timeout_ms = said->timeout_ms,
 		.retries = (unsigned)said->retries, .key = said->key, .note = note_asked,
 		.note_arg = &request,

@@ -149,6 +149,8 @@ proc_print_resolved(FILE *out, const json_t *resolved)
 		fprintf(out, "  %-11s%s\n", "boundary", text(resolved, "boundary"));
 	if (text(resolved, "runtime")[0] != '\0')
 		fprintf(out, "  %-11s%s\n", "runtime", text(resolved, "runtime"));
+	if (text(resolved, "record")[0] != '\0')
+		fprintf(out, "  %-11s%s\n", "record", text(resolved, "record"));
 	if (text(resolved, "images")[0] != '\0')
 		fprintf(out, "  %-11s%s\n", "images", text(resolved, "images"));
 	print_words(out, "secrets", json_object_get(resolved, "secrets"));

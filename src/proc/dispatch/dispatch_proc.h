@@ -22,7 +22,7 @@ struct said {
 	size_t n_envs;
 	const char *capabilities[DISPATCH_CAPABILITIES_MAX], *secrets[DISPATCH_SECRETS_MAX];
 	size_t n_capabilities, n_secrets;
-	const char *image;              /* NULL: not given */
+	const char *image, *record;     /* NULL: not given */
 	const char *input, *principal, *target, *key, *state, *to, *parent;
 	uint64_t retries, timeout_ms, limit, grace_ms, older_ms, keep;
 	bool detach, dry_run, json, follow, errors;

@@ -167,6 +167,7 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 		.target = args_get(args, "target"), .key = args_get(args, "key"),
 		.state = args_get(args, "state"), .to = args_get(args, "to"),
 		.parent = args_get(args, "parent"), .image = args_get(args, "image"),
+		.record = args_get(args, "record"),
 		.detach = args_get(args, "detach") != NULL, .dry_run = args_get(args, "dry-run") != NULL,
 		.json = args_get(args, "json") != NULL, .follow = args_get(args, "follow") != NULL,
 		.errors = args_get(args, "stderr") != NULL, .limit = LIST_LIMIT, .grace_ms = GRACE_MS,

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "confine/lockdown.h"
 #include "ipc/courier_channel.h"
@@ -62,10 +63,9 @@ gate_set_limits(struct gate *g)
 	struct rlimit limit;
 
 	g->conns_max = GATE_CONNS_MAX;
+	io_raise_files();
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < GATE_CONNS_MAX + SPARE_FDS)
 		g->conns_max = limit.rlim_cur > 2 * SPARE_FDS ? limit.rlim_cur - SPARE_FDS : SPARE_FDS;
 }

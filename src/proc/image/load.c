@@ -276,7 +276,7 @@ load_docker(struct store *s, const struct source *src, const struct image_name *
 	OWN(json_decrefp) json_t *list = NULL;
 	OWN(json_decrefp) json_t *m = json_pack("{s:i, s:s}", "schemaVersion", 2, "mediaType", IMAGE_TYPE_DOCKER_MANIFEST);
 	OWN(freep) char *text = NULL, *manifest = NULL;
-	const json_t *image;
+	const json_t *image = NULL;
 	size_t len;
 	int r = source_read(src, DOCKER_LIST, &text, &len, err);
 

@@ -105,6 +105,7 @@ send_result(struct server *s, uint32_t id, const struct inspect_findings *f)
 	                                                                : INSPECT_CLEAN);
 	buf_put_str(&answer, f->what);
 	buf_put_str(&answer, f->pushed);
+	buf_put_str(&answer, f->call);
 	buf_put_str(&answer, f->shape);
 	buf_put_u32(&answer, (uint32_t)f->n_fits);
 	buf_put(&answer, f->fits, f->n_fits);

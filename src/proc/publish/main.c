@@ -47,6 +47,7 @@ struct connection {
 	int host_again, cell_again;     /* duplicates of the sockets for the way out: a loop watches
 	                                 * a descriptor for one purpose */
 	struct relay in, out;           /* into the cell, out of it */
+	struct relay_idle idle;
 	unsigned open;                  /* running relays */
 	struct connection *next;        /* in the list of ended ones */
 };
@@ -96,6 +97,7 @@ publish_went(void)
 static void
 drop(struct connection *c)
 {
+	relay_idle_stop(&c->idle);
 	closep(&c->host);
 	closep(&c->host_again);
 	closep(&c->cell);
@@ -122,9 +124,20 @@ carried(void *arg, struct relay *relay)
 }
 
 static void
+silent(void *arg)
+{
+	struct connection *c = arg;
+
+	relay_drop(&c->in);
+	relay_drop(&c->out);
+	drop(c);
+}
+
+static void
 carry(struct connection *c)
 {
-	c->in = c->out = (struct relay){ .done = carried, .arg = c };
+	c->in = c->out = (struct relay){ .done = carried, .arg = c, .idle = &c->idle };
+	c->idle = (struct relay_idle){ .due = silent, .arg = c };
 	c->open = 2;
 	c->host_again = fcntl(c->host, F_DUPFD_CLOEXEC, 0);
 	c->cell_again = fcntl(c->cell, F_DUPFD_CLOEXEC, 0);
@@ -136,7 +149,9 @@ carry(struct connection *c)
 	if (relay_start(&c->out, publish_loop, c->cell_again, c->host_again, NULL) < 0) {
 		relay_drop(&c->in);
 		drop(c);
+		return;
 	}
+	relay_idle_start(&c->idle, publish_loop);
 }
 
 static void

@@ -76,7 +76,7 @@ struct api {
 	struct metrics *metrics;
 	struct live *live;
 	struct checker *checker;
-	struct exec_stream *execs;      /* commands that run in sandboxes */
+	struct exec_stream *execs;      /* commands that run in sandboxes, and terminals */
 	struct publishing *published;   /* ports of sandboxes */
 	struct registry *registry;      /* used by the loop only */
 	struct dispatcher *dispatcher;
@@ -256,6 +256,14 @@ int api_sandbox_signal(struct api_call *c);
 void api_sandbox_signal_begin(struct api_call *c);
 int api_sandbox_resize(struct api_call *c);
 void api_sandbox_resize_begin(struct api_call *c);
+int api_sandbox_attach(struct api_call *c);
+int api_sandbox_attach_resize(struct api_call *c);
+int api_cell_attach(struct api_call *c);
+int api_cell_attach_resize(struct api_call *c);
+int api_cell_use(struct api_call *c);   /* only finds it */
+void api_attach_begin(struct api_call *c);
+void api_attach_input_begin(struct api_call *c);
+void api_attach_resize_begin(struct api_call *c);
 int api_sandbox_read(struct api_call *c);
 void api_sandbox_read_begin(struct api_call *c);
 int api_sandbox_write(struct api_call *c);

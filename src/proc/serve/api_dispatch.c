@@ -28,6 +28,7 @@ static const struct api_member members[] = {
 	{ "retries", API_NUMBER, false },    { "timeout", API_TEXT, false },
 	{ "capabilities", API_TEXTS, false }, { "secrets", API_TEXTS, false },
 	{ "worker_image", API_TEXT, false }, { "sandbox", API_TRUTH, false },
+	{ "record", API_TEXT, false },
 	{ "idempotency_key", API_TEXT, false }, {0}
 };
 
@@ -131,6 +132,7 @@ read_asked(struct api_call *c, struct asked *a)
 		.agent = text_of(c, "agent"), .envs = a->envs, .n_envs = n_envs,
 		.capabilities = a->capabilities, .n_capabilities = n_capabilities,
 		.secrets = a->secrets, .n_secrets = n_secrets, .image = text_of(c, "worker_image"),
+		.record = text_of(c, "record"),
 		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
 		.parent = c->parent[0] != '\0' ? c->parent : NULL, .by_agent = c->q->role == SERVE_AGENT,
 	};

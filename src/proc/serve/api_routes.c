@@ -14,6 +14,7 @@
 #define ANYBODY (SERVE_OPERATOR | SERVE_GUEST)  /* with a browser, before logging in */
 
 #define SANDBOX "/v1/sandboxes/{id}/"
+#define CELL "/v1/cells/{cell}/"
 #define A_VERSION(name) "/v1/" name "/{name}"
 
 /* The same for each kind of registered object: its plural, its name in ids, its schema. */
@@ -30,6 +31,17 @@
 	  "(the last but one) and `to` (the newest).", "from to", NULL, "VersionDiff", 200, 0, .work = api_diff }, \
 	{ "DELETE", A_VERSION(plural), OPERATOR, "retire" One, "Retire a name, or one version of it. The " \
 	  "records of its use stay.", "hash", NULL, "Retired", 200, 0, .work = api_retire }
+
+/* The same for sandboxes and for all cells. */
+#define ATTACH(path, who, Of, of, attach, use, resize) \
+	{ "POST", path "attach", who, "attachTo" Of, "Join the terminal of " of " that was started with one. Its events " \
+	  "are `attach.started`, `attach.output` and `attach.exited`. A client that hangs up has left the terminal; the " \
+	  "cell goes on.", NULL, "ExecSize", "text/event-stream", 200, 4096, .work = attach, .begin = api_attach_begin }, \
+	{ "POST", path "attach/{attach}/input", who, "typeTo" Of, "Bytes to type into the terminal. The response comes " \
+	  "when it has taken them.", NULL, "application/octet-stream", NULL, 204, SERVE_BODY_KEPT, .work = use, \
+	  .begin = api_attach_input_begin }, \
+	{ "POST", path "attach/{attach}/resize", who, "resizeTerminalOf" Of, "Give the terminal another size.", NULL, \
+	  "ExecSize", NULL, 204, 4096, .work = resize, .begin = api_attach_resize_begin }
 
 static const struct api_route own_routes[] = {
 	{ "GET", "/", ANYBODY, "getDashboard", "The dashboard, for browsers.", NULL, NULL, "text/html", 200, 0,
@@ -98,6 +110,7 @@ static const struct api_route own_routes[] = {
 	  "ChangesDiscarded", 200, 4096, .work = api_changes_discard,
 	  .heavy = true },
 
+	ATTACH(CELL, OPERATOR, "Cell", "a cell", api_cell_attach, api_cell_use, api_cell_attach_resize),
 	{ "POST", "/v1/cells/{cell}/policy/check", OPERATOR, "checkCellPolicy", "Check the text of a "
 	  "policy: its errors, and what it would change.", NULL, "CellPolicyText", "CellPolicyCheck", 200, API_OBJECT_MAX,
 	  .work = api_cell_policy_check },
@@ -143,6 +156,7 @@ static const struct api_route own_routes[] = {
 	  204, 4096, .work = api_sandbox_signal, .begin = api_sandbox_signal_begin },
 	{ "POST", SANDBOX "exec/{exec}/resize", BOTH, "resizeExec", "Give a command's terminal another size.", NULL,
 	  "ExecSize", NULL, 204, 4096, .work = api_sandbox_resize, .begin = api_sandbox_resize_begin },
+	ATTACH(SANDBOX, BOTH, "Sandbox", "a sandbox", api_sandbox_attach, api_sandbox_use, api_sandbox_attach_resize),
 	{ "GET", SANDBOX "file", BOTH, "readSandboxFile", "Read a regular file of the cell, as its agent can.", "path", NULL,
 	  "application/octet-stream", 200, 0, .work = api_sandbox_read, .begin = api_sandbox_read_begin },
 	{ "PUT", SANDBOX "file", BOTH, "writeSandboxFile", "Write a regular file of the cell, as its agent can. Missing "

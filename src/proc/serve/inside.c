@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +19,7 @@
 #include "cell/cell_call.h"
 #include "cell/cell_control.h"
 #include "cell/cell_dirs.h"
+#include "cell/cell_screen.h"
 #include "ipc/control_channel.h"
 #include "ipc/init_channel.h"
 
@@ -139,6 +143,66 @@ inside_open(const char *cell, const struct inside_order *order, struct inside **
 	return 0;
 }
 
+/* ---- a terminal ---- */
+
+/* TERMINAL is a socket that stands for it. */
+static int
+take_terminal(struct inside *s, int terminal, struct err *err)
+{
+	s->to = terminal < 0 ? 0 : fcntl(terminal, F_DUPFD_CLOEXEC, 3);
+	s->from[INSIDE_OUT] = terminal < 0 ? 0 : terminal;
+	if (s->to <= 0 || fcntl(terminal, F_SETFL, O_NONBLOCK) < 0)
+		return err_set(err, EIO, "the terminal cannot be used");
+	return 0;
+}
+
+static int
+take_seat(struct inside *s, const struct inside_order *order, uint64_t *ret_log_size, struct err *err)
+{
+	const struct timeval patience = { .tv_sec = CELL_ANSWER_MS / 1000 };
+	OWN(cell_answer_free) struct cell_answer answer = {0};
+	int r;
+
+	(void)setsockopt(s->source.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	cell_call_attach(s->source.fd, order->rows, order->columns, order->by);
+	r = cell_call_receive(s->source.fd, &answer, err);
+	if (r < 0)
+		return r == -EBADMSG ? r : err_set(err, EAGAIN, "the supervisor of the cell does not answer");
+	if (answer.kind == CELL_ANSWER_REFUSED)
+		return err_set(err, (int)answer.number, "%s", answer.text);
+	if (answer.kind != CELL_ANSWER_STARTED || !answer.has_log || answer.message.n_fds != 1)
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	*ret_log_size = answer.log_size;
+	return take_terminal(s, ipc_take_fd(&answer.message, 0), err);
+}
+
+int
+inside_attach(const char *cell, const struct inside_order *order, struct inside **ret_inside, struct buf *before,
+              struct err *err)
+{
+	OWN(closep) int runtime = cell_runtime_open(err);
+	struct inside *s = calloc(1, sizeof(*s));
+	struct screen screen = {0};
+	struct cell_entry entry;
+	uint64_t size = 0;
+	int r = runtime;
+
+	if (s == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	s->source.fd = -1;
+	s->tty = s->attached = s->has_started = true;
+	r = r >= 0 ? cell_find(runtime, true, cell, &entry, err) : r;
+	r = r >= 0 ? s->source.fd = cell_connect(runtime, &entry, err) : r;
+	r = r >= 0 ? take_seat(s, order, &size, err) : r;
+	if (r < 0) {
+		inside_free(s);
+		return r;
+	}
+	cell_screen_show(entry.id, size, &screen, before);
+	*ret_inside = s;
+	return 0;
+}
+
 /* ---- its life ---- */
 
 static void
@@ -172,20 +236,15 @@ refuse(struct inside *s, int error)
 static void
 take_started(struct inside *s, struct cell_answer *answer)
 {
-	int terminal;
+	struct err err = {0};
 
 	if (answer->number != 0) {
 		refuse(s, (int)answer->number);
 		return;
 	}
-	terminal = s->tty ? ipc_take_fd(&answer->message, 0) : -1;
-	if (s->tty) {
-		s->to = terminal < 0 ? 0 : fcntl(terminal, F_DUPFD_CLOEXEC, 3);
-		s->from[INSIDE_OUT] = terminal < 0 ? 0 : terminal;
-		if (s->to <= 0 || fcntl(terminal, F_SETFL, O_NONBLOCK) < 0) {
-			lose(s, EIO, "the command's terminal cannot be used");
-			return;
-		}
+	if (s->tty && take_terminal(s, ipc_take_fd(&answer->message, 0), &err) < 0) {
+		lose(s, err.code, err.text);
+		return;
 	}
 	s->has_started = true;
 	s->started(s->arg, NULL);
@@ -197,6 +256,14 @@ take_exited(struct inside *s, int status)
 	loop_unwatch(s->loop, &s->source);
 	s->has_ended = true;
 	s->ended(s->arg, status, NULL);
+}
+
+/* The cell's status is already that of a shell. */
+static void
+take_cell_end(struct inside *s, const struct cell_answer *answer)
+{
+	snprintf(s->cause, sizeof(s->cause), "%s", answer->text);
+	take_exited(s, W_EXITCODE((int)(answer->number & 0xff), 0));
 }
 
 static void
@@ -213,8 +280,10 @@ ready(void *arg, uint32_t events)
 		lose(s, EALREADY, "the cell has ended");
 	else if (r == 0 && answer.kind == CELL_ANSWER_STARTED && !s->has_started)
 		take_started(s, &answer);
-	else if (r == 0 && answer.kind == CELL_ANSWER_EXITED && s->has_started)
+	else if (r == 0 && answer.kind == CELL_ANSWER_EXITED && s->has_started && !s->attached)
 		take_exited(s, (int)answer.number);
+	else if (r == 0 && answer.kind == CELL_ANSWER_ENDED && s->attached)
+		take_cell_end(s, &answer);
 	else if (r == 0 && answer.kind == CELL_ANSWER_REFUSED)
 		lose(s, (int)answer.number, answer.text);
 	else if (r < 0 || answer.kind != CELL_ANSWER_SAYS)
@@ -236,7 +305,7 @@ inside_watch(struct inside *s, struct loop *loop, struct err *err)
 void
 inside_signal(struct inside *s, int number)
 {
-	if (!s->has_ended)
+	if (!s->has_ended && !s->attached)
 		cell_call_signal(s->source.fd, number);
 }
 
@@ -248,7 +317,9 @@ inside_resize(struct inside *s, unsigned rows, unsigned columns)
 	if (s->has_ended || !s->tty || s->from[INSIDE_OUT] <= 0)
 		return;
 	/* A socket may stand for the terminal. */
-	if (ioctl(s->from[INSIDE_OUT], TIOCSWINSZ, &size) < 0)
+	if (s->attached)
+		cell_call_attach(s->source.fd, rows, columns, NULL);
+	else if (ioctl(s->from[INSIDE_OUT], TIOCSWINSZ, &size) < 0)
 		cell_call_resize(s->source.fd, rows, columns);
 }
 

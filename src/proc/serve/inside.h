@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "loop/loop.h"
 
@@ -33,21 +34,27 @@ struct inside {
 	 * supervisor hung up. */
 	void (*ended)(void *arg, int status, const struct err *error);
 	void *arg;
+	char cause[256];                /* why the cell of a terminal ended; "": its agent did */
 	/* private */
 	struct loop *loop;
 	struct loop_source source;      /* the control socket */
 	char *name;                     /* for errors */
-	bool tty, has_started, has_ended;
+	bool tty, attached, has_started, has_ended;
 };
 
 /* Starts the process in CELL, an id.  -ENOENT: that cell has ended.  The caller owns *ret_inside. */
 int inside_open(const char *cell, const struct inside_order *order, struct inside **ret_inside, struct err *err);
+/* Joins the terminal of the agent of CELL, an id, with the ORDER's size: it is INSIDE_OUT and TO.  It has STARTED, and
+ * ENDED is that of the cell.  BEFORE, a CELL_SCREEN_BUF, is what draws the screen as it is.  Blocks, for a few seconds
+ * at most.  -ENOTTY: the cell has no terminal to join. */
+int inside_attach(const char *cell, const struct inside_order *order, struct inside **ret_inside, struct buf *before,
+                  struct err *err);
 /* From now on the functions above are called, which must be set. */
 int inside_watch(struct inside *inside, struct loop *loop, struct err *err);
 void inside_signal(struct inside *inside, int number);
 void inside_resize(struct inside *inside, unsigned rows, unsigned columns);
 void inside_close_input(struct inside *inside);
-/* Kills the process if it runs, and frees everything; NULL is fine. */
+/* Kills the process if it runs, or leaves the terminal, and frees everything; NULL is fine. */
 void inside_free(struct inside *inside);
 
 /* As read(2): -EAGAIN if there is nothing yet, 0 at the end. */

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -290,7 +289,6 @@ take_lock(struct service *s, struct err *err)
 static int
 set_up(struct service *s, struct err *err)
 {
-	struct rlimit files;
 	sigset_t signals;
 	int r;
 
@@ -303,10 +301,7 @@ set_up(struct service *s, struct err *err)
 	r = take_lock(s, err);
 	if (r < 0)
 		return r;
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files);
-	}
+	io_raise_files();
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

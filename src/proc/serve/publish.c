@@ -39,6 +39,7 @@ struct carried {
 	struct publishing *of;
 	struct inside *inside;
 	struct relay in, out;
+	struct relay_idle idle;
 	int fd;
 	bool opens;                     /* a thread has it */
 };
@@ -62,6 +63,7 @@ end_carried(struct carried *k)
 {
 	struct publishing *p = k->of;
 
+	relay_idle_stop(&k->idle);
 	relay_drop(&k->in);
 	relay_drop(&k->out);
 	inside_free(k->inside);
@@ -139,6 +141,12 @@ out_done(void *arg, struct relay *relay)
 }
 
 static void
+silent(void *arg)
+{
+	end_carried(arg);
+}
+
+static void
 started(void *arg, const struct err *error)
 {
 	struct carried *k = arg;
@@ -151,9 +159,13 @@ started(void *arg, const struct err *error)
 	k->in.done = in_done;
 	k->out.done = out_done;
 	k->in.arg = k->out.arg = k;
+	k->in.idle = k->out.idle = &k->idle;
+	k->idle = (struct relay_idle){ .due = silent, .arg = k };
 	if (relay_start(&k->in, loop, k->fd, k->inside->to, NULL) < 0 ||
 	    relay_start(&k->out, loop, k->inside->from[INSIDE_OUT], k->fd, NULL) < 0)
 		end_carried(k);
+	else
+		relay_idle_start(&k->idle, loop);
 }
 
 /* Its output may still be on the way: the relay sees its end. */
