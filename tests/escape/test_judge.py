@@ -1,7 +1,10 @@
 """The judge itself: it must not take silence for safety."""
+import fnmatch
+import json
+
 import pytest
 
-from lab import box, catalogue, verdict, world  # noqa: F401
+from lab import box, catalogue, score, verdict, world  # noqa: F401
 from lab.cell import NotApplicable
 
 READ = verdict.PROBES["read-outside"]
@@ -63,3 +66,43 @@ def test_a_policy_lets_allowed_traffic_through(lab, who):
     came = [n for n in range(len(attempts)) if any(f"{cell.nonce}-{n}-" in entry["text"] for entry in seen)]
     assert came == list(range(len(attempts))), cell.tail()
     assert cell.out.count(lab.internet().token.encode()) == len(attempts)
+
+
+# ---- whether a record shows an attempt ----
+
+ALONE = [{"type": "record", "by": "ebpf"}, {"type": "exec", "path": "/probe"}, {"type": "exit", "status": 0}]
+
+
+@pytest.mark.parametrize("more, want", [
+    ([], ("no", "ebpf")),
+    ([{"type": "exec", "path": "/other"}], ("yes", "ebpf")),
+    ([{"type": "refused", "call": "mount"}], ("yes", "ebpf")),
+    ([{"type": "exit", "signal": "SYS"}], ("yes", "ebpf")),
+    ([{"type": "exit", "signal": "KILL"}, {"type": "cell.end", "cause": "an operator ended it"}], ("no", "ebpf")),
+    ([{"type": "cell.end", "cause": "it reached its time limit (--time 1s)"}], ("yes", "ebpf")),
+])
+def test_what_counts_as_seen(tmp_path, more, want):
+    lines = "".join(json.dumps({"event": e}) + "\n" for e in [*ALONE, *more])
+    (tmp_path / "events.jsonl").write_text(lines)
+    assert score.seen(tmp_path) == want
+    (tmp_path / "events.jsonl").write_text(lines.replace('"ebpf"', '"none"'))
+    assert score.seen(tmp_path)[0] == score.UNRECORDED
+    (tmp_path / "events.jsonl").unlink()
+    assert score.seen(tmp_path)[0] == score.NO_CELL
+
+
+def result(probe, who, seen, by):
+    return {"probe": probe, "box": "cloister", "who": who, "seen": seen, "by": by, "verdict": "CONTAINED"}
+
+
+def test_what_is_not_seen_has_a_reason():
+    """The witness that sees the most must see it, unless the probe is known to try nothing."""
+    results = [result("call-mount", "root", "yes", "ebpf"), result("call-mount", "user", "no", "notify"),
+               result("call-bpf", "root", "no", "ebpf"), result("call-bpf", "user", "yes", "notify"),
+               result("wall-pid", "root", "no", "ebpf"), result("call-kcmp", "root", "yes", "notify")]
+    assert score.unseen(results) == {"call-mount": ["user"], "call-bpf": ["root"], "wall-pid": ["root"]}
+    assert score.why_unseen(results, "call-mount") == score.BY_NOTIFY
+    assert score.why_unseen(results, "call-bpf") == score.UNEXPLAINED
+    assert "tries nothing" in score.why_unseen(results, "wall-pid")
+    for pattern in score.UNSEEN:
+        assert fnmatch.filter(verdict.PROBES, pattern), f"there is no probe {pattern}"

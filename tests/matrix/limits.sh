@@ -41,6 +41,11 @@ grep -q "ended with 137" "$place/said" || fail "the memory is not limited"
 # shellcheck disable=SC2016  # for the shell inside the cell
 run --pids 16 -- sh -c 'for i in $(seq 64); do sleep 1000 & done; wait'
 [ "$status" != 0 ] || fail "the processes are not limited"
+# What it used up in four seconds, in hundredths: the last line that `times` prints is that of its children.
+run --cpus 0.25 -- sh -c 'timeout 4 sh -c "while :; do :; done"; times'
+used=$(sed -n 's/^0m\([0-9]*\)[.]\([0-9][0-9]\).*/\1\2/p' "$place/said" | tail -n 1)
+[ -n "$used" ] || fail "it says nothing of its time"
+[ "$used" -lt 200 ] || fail "the processor is not limited: $used hundredths of a second in four"
 run --memory 64M --cpus 0.5 --pids 32 -- true
 [ "$status" = 0 ] || fail "a cell within its limits ended with $status"
 # systemd removes a scope a moment after its last process.

@@ -38,6 +38,20 @@ def clean_root(system, root, packages):
         system.suite, root, *system.sources())
 
 
+def in_root(root, *argv):
+    """Run ARGV in ROOT, as chroot does, but with a root folder that is a mount: in a chroot there are no cells."""
+    return run("bwrap", "--bind", root, "/", "--bind", "/proc", "/proc", "--dev-bind", "/dev", "/dev", "--bind", "/sys", "/sys",
+               "--tmpfs", "/tmp", "--tmpfs", "/run", "--cap-add", "ALL", *argv)
+
+
+def check_cell(root, cloister="/usr/bin/cloister"):
+    """The cloister of ROOT works, and a cell of it has the programs of ROOT."""
+    assert in_root(root, cloister, "version").startswith("cloister ")
+    (root / "usr/bin/of-this-root").write_text("#!/bin/sh\necho from the root\n")
+    (root / "usr/bin/of-this-root").chmod(0o755)
+    assert in_root(root, cloister, "run", "-q", "--", "of-this-root") == "from the root\n"
+
+
 def pack(out, key, mask="022"):
     run("sh", "-c", f'umask {mask}; exec tools/tarball.sh "$@"', "sh", out, key, cwd=TREE)
     return out

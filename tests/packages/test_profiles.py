@@ -1,4 +1,5 @@
 """The profiles of contrib/apparmor and contrib/selinux: they compile, and AppArmor's hold our helpers and let cells work."""
+import lzma
 import re
 import shutil
 import sys
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from packing import BUILD, TREE, run
+from packing import ARCH, BUILD, TREE, run, systems
 
 sys.path.insert(0, str(TREE / "tests" / "scenario"))
 import vm       # noqa: E402
@@ -14,22 +15,36 @@ import vm       # noqa: E402
 APPARMOR = TREE / "contrib/apparmor"
 SELINUX = TREE / "contrib/selinux"
 DEVEL = Path("/usr/share/selinux/devel/Makefile")
-HELPERS = ("gate", "courier", "inspect", "mint", "publish", "compare", "unpack")
+# Programs of the machine that nothing confines.
+OTHERS = ("supervisor", "init", "image", "build", "vault")
+# A program in a helper's place may do this of six things, and nothing else.
+READ, CONNECT = "cat /root/secret", "wget -qO- http://127.0.0.1:8080/file"
+MAY = {"gate": {CONNECT}, "courier": {CONNECT}, "inspect": set(), "mint": set(), "publish": {CONNECT}, "compare": {READ},
+       "unpack": set(), "witness": {READ, CONNECT}, "collect": {READ}, "layer": {READ}, "pull": {READ, CONNECT},
+       "audit": {READ, "touch /root/made"}}
+HELPERS = tuple(MAY)
 MODULES = ["ipv6", "overlay", "nf_tables", "nft_chain_nat", "nft_nat", "nft_ct", "nft_tproxy", "nft_reject_ipv4",
            "nft_reject_ipv6"]
 LIBEXEC = "usr/libexec/cloister"
 PARSER = Path("/usr/sbin/apparmor_parser")
+AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 MACHINE_SECONDS = 1800
-SCRIPT = """
-export PATH=/bin:/usr/bin HOME=/root
-mkdir -p /var /home /www /work /sys/kernel/security /etc/apparmor
+SCRIPT = f"""
+export PATH=/bin:/usr/bin HOME=/root HELPERS="{' '.join(HELPERS)}"
+""" + """mkdir -p /var /home /www /work /sys/kernel/security /etc/apparmor
 : >/etc/apparmor/parser.conf
 mount -t securityfs none /sys/kernel/security
 # Every denial is to be seen.
 echo 0 >/proc/sys/kernel/printk_ratelimit
 cp /bin/busybox /usr/bin
-for a in sh wget httpd sleep cat echo; do ln -s busybox /usr/bin/$a; done
+for a in sh wget httpd sleep cat echo touch; do ln -s busybox /usr/bin/$a; done
 ip link set lo up
+mount -t bpf bpf /sys/fs/bpf
+# Those that end soon leave a trace: they may read any file.
+mkdir /etc/apparmor.d/local
+for name in collect layer pull audit; do
+    echo "audit /{,**} r," >/etc/apparmor.d/local/cloister-$name
+done
 apparmor_parser -r -K /etc/apparmor.d/cloister-helpers && echo loaded
 echo secret >/root/secret
 echo from the machine >/www/file
@@ -58,18 +73,47 @@ for p in /proc/[0-9]*; do
     case $(cat $p/comm 2>/dev/null) in cloister-*) echo "runs: $(cat $p/attr/current)" ;; esac
 done
 cd /work && echo one >file && cloister run -q -w . --name changes -- sh -c 'echo two >file' && cloister diff changes | cat
+cloister run -q -w . --name live -- sh -c 'echo three >file; sleep 1000' &
+i=0
+until cloister diff live 2>/dev/null | grep -s three || [ $i = 300 ]; do i=$((i + 1)); sleep 0.1; done
 cloister image load minimal:
+mkdir /context && echo a file >/context/file
+printf 'FROM minimal:\nCOPY file /copied\nRUN cat /copied >/written\n' >/context/Dockerfile
+cloister image build -t built:1 /context
+cloister run -q --image built:1 -- cat /written
+cloister image save built:1 oci:/layout
+mkdir -p /www/v2/pulled/manifests /www/v2/pulled/blobs && touch /www/v2/index.html
+for f in /layout/blobs/sha256/*; do cp $f /www/v2/pulled/blobs/sha256:${f##*/}; done
+cp /layout/blobs/sha256/$(grep -o 'sha256:[0-9a-f]*' /layout/index.json | cut -c 8-) /www/v2/pulled/manifests/1
+cloister image remove built:1
+cloister image pull 127.0.0.1:8080/pulled:1
+cloister run -q --image 127.0.0.1:8080/pulled:1 -- echo from an image
 mkdir /home/user && chown user /home/user
-su user -c 'HOME=/home/user cloister run -q --allow host.cloister.internal:8080 -- wget -qO- http://host.cloister.internal:8080/file'
+su user -c 'HOME=/home/user cloister run -q --name mine --allow host.cloister.internal:8080 -- wget -qO- http://host.cloister.internal:8080/file'
 cloister kill --all
+echo "--- records"
+for who in root user; do
+    [ $who = user ] || echo "cloister audit show changes" >/show
+    [ $who = root ] || echo "HOME=/home/user cloister audit show mine" >/show
+    su $who -s /bin/sh -c "$(cat /show)" >/shown
+    echo "$who: $(grep -o '"by":"[a-z]*"' /shown) $(grep '"type":"exec"' /shown | grep -c '"sha256":"[0-9a-f]')"
+done
+cloister audit verify --all
+cloister audit export --all >/root/exported
+echo "exported $(wc -l </root/exported) records"
 
 echo "--- denials"
-dmesg | grep -o 'apparmor="DENIED".*'
+dmesg | grep -o 'apparmor="DENIED".*' | sed 's/ pid=[0-9]*//' | sort -u
+echo "--- confined"
+dmesg | grep -o 'apparmor="AUDIT".*profile="cloister-[a-z]*"' | sed 's/.*profile="cloister-//; s/"//' | sort -u
 echo "--- a helper that is not itself"
-for name in gate inspect compare unpack; do
+vault=/var/lib/cloister/vault/probe
+mkdir -p ${vault%/*} && echo secret >$vault
+for name in $HELPERS; do
     cp /bin/busybox /usr/libexec/cloister/cloister-$name
     ln -sf /usr/libexec/cloister/cloister-$name /tmp/busybox
-    for words in "cat /root/secret" "sh -c /bin/true" "wget -qO- http://127.0.0.1:8080/file" "touch /root/made"; do
+    for words in "cat /root/secret" "cat $vault" "sh -c /bin/true" "wget -qO- http://127.0.0.1:8080/file" "touch /root/made" \\
+        "touch /etc/made"; do
         /tmp/busybox $words >/dev/null 2>&1 && echo "$name: $words" || echo "$name may not: $words"
     done
 done
@@ -93,11 +137,35 @@ def test_selinux_module_compiles(tmp_path):
     assert types == {name.encode() for name in HELPERS}
 
 
+def kernel_of(system):
+    """A folder with the kernel of SYSTEM, as vm.py keeps them."""
+    cache = BUILD / "kernels" / system.name
+    if cache.exists():
+        return cache
+    try:
+        where = system.sources()[0].split()[1]
+    except systems.Unreachable as e:
+        pytest.skip(str(e))
+    part = cache.with_name(f"{system.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    if not systems.download(f"{where}/dists/{system.suite}/main/binary-{system.arch}/Packages.xz", part / "Packages.xz"):
+        pytest.skip(f"no packages of {system.name} at {where}")
+    text = lzma.decompress((part / "Packages.xz").read_bytes()).decode()
+    found = re.findall(rf"^Filename: (\S+/(linux-image-\d\S*-cloud-{system.arch})_\S+)$", text, re.M)
+    path, name = max(found, key=lambda pair: [int(n) for n in re.findall(r"\d+", pair[1])])
+    if not systems.download(f"{where}/{path}", part / "kernel.deb"):
+        pytest.skip(f"cannot download {where}/{path}")
+    run("dpkg-deb", "-x", part / "kernel.deb", part / name)
+    part.rename(cache)
+    return cache
+
+
 def machine_files():
     """The programs of a machine with AppArmor's parser, cloister and its profiles."""
-    programs = [BUILD / "libexec" / f"cloister-{name}" for name in (*HELPERS, "supervisor", "init", "collect", "image", "vault")]
+    programs = [BUILD / "libexec" / f"cloister-{name}" for name in (*HELPERS, *OTHERS)]
     files = {f"{LIBEXEC}/{p.name}": p for p in programs} | {"usr/bin/cloister": BUILD / "cloister"}
-    files |= {"usr/bin/apparmor_parser": PARSER}
+    files |= {"usr/bin/apparmor_parser": PARSER, "etc/ssl/certs/ca-certificates.crt": AUTHORITIES}
     files |= {path.lstrip("/"): path for path in vm.libraries(PARSER, *programs)}
     for top in ("abi", "tunables"):
         files |= {str(p).lstrip("/"): p for p in Path("/etc/apparmor.d", top).rglob("*") if p.is_file()}
@@ -105,19 +173,29 @@ def machine_files():
 
 
 @pytest.mark.skipif(not PARSER.exists(), reason="no apparmor_parser")
-def test_apparmor_holds_helpers_in_a_machine(tmp_path, monkeypatch):
+@pytest.mark.parametrize("release", ["debian12", "debian13"])
+def test_apparmor_holds_helpers_in_a_machine(release, tmp_path, monkeypatch):
+    """Newer kernels ask AppArmor more: since 6.7 whether a mount may be attached, for one."""
     monkeypatch.setattr(vm, "BOOT_SECONDS", MACHINE_SECONDS)
+    monkeypatch.setattr(vm, "CACHE", kernel_of(systems.SYSTEMS[f"{release}-{ARCH}"]))
     out = vm.run(tmp_path, SCRIPT, machine_files(), MODULES, disk=256, append="apparmor=1 security=apparmor")
     assert "loaded\n" in out, out
+    assert "--- a helper that is not itself\n" in out, out
     worked, denials = out.split("--- denials\n")
-    denials, intruder = denials.split("--- a helper that is not itself\n")
-    for said in ("from the cell\n", "+two\n", "minimal"):
+    denials, confined = denials.split("--- confined\n")
+    confined, intruder = confined.split("--- a helper that is not itself\n")
+    for said in ("from the cell\n", "+two\n", "+three\n", "minimal", "a file\n", "from an image\n", "timelines, all sound\n"):
         assert said in worked, out
     assert worked.count("from the machine\n") == 2, out
-    confined = set(re.findall(r"^runs: (\S+) \(enforce\)$", worked, re.M))
-    assert {f"cloister-{name}" for name in ("gate", "courier", "inspect", "publish")} <= confined, out
+    # As root the witness sees with programs in the kernel.
+    for seen in (r'^root: "by":"ebpf" [1-9]', r'^user: "by":"notify" [1-9]', r"^exported [1-9]\d+ records$"):
+        assert re.search(seen, worked, re.M), out
+    lasting = set(re.findall(r"^runs: cloister-(\S+) \(enforce\)$", worked, re.M))
+    assert {"gate", "courier", "inspect", "publish", "witness"} <= lasting, out
+    assert set(confined.split()) == {"audit", "collect", "layer", "pull"}, out
     assert denials == "", out
-    # The gate carries connections, and compare reads files; neither does anything else.
-    may = set(re.findall(r"^(\w+): (.*)$", intruder, re.M))
-    assert may == {("gate", "wget -qO- http://127.0.0.1:8080/file"), ("compare", "cat /root/secret")}, out
-    assert len(re.findall(r"^\w+ may not: ", intruder, re.M)) == 14, out
+    may = {name: set() for name in HELPERS}
+    for name, words in re.findall(r"^(\w+): (.*)$", intruder, re.M):
+        may[name].add(words)
+    assert may == MAY, out
+    assert len(re.findall(r"^\w+ may not: ", intruder, re.M)) == 6 * len(HELPERS) - sum(map(len, MAY.values())), out

@@ -110,7 +110,7 @@ def pytest_generate_tests(metafunc):
 
 # What these show depends little on who the operator is: each test runs as root or as a user.  With
 # CLOISTER_TEST_BOTH (`make test-both`) it runs as both.
-AS_EITHER = {"egress", "secrets", "registry", "image", "steer"}
+AS_EITHER = {"egress", "secrets", "registry", "image", "steer", "tools"}
 ASK_WHO = ("is_root", "who", "getuid")
 
 

@@ -2,8 +2,8 @@
 """Real servers that verify credentials, for the egress tests: egress_front.py FOLDER KIND [WORD...]
 
 KIND is `git` (git's own server behind nginx, for users with a password in FOLDER/git.users), `azure`
-(azurite, with the account KEY) or `swift` (OpenStack's object store with its S3 interface, with
-ID and SECRET).
+(azurite, with the account KEY) `swift` (OpenStack's object store with its S3 interface, with
+ID and SECRET), or `mcp` (an MCP server over streamable HTTP, for who shows the bearer TOKEN).
 """
 import os
 import shutil
@@ -55,6 +55,15 @@ SWIFT = """
         }}
 """
 
+MCP = """
+        location / {{
+            if ($http_authorization != "Bearer {token}") {{ return 401; }}
+            proxy_pass http://127.0.0.1:3001;
+            proxy_http_version 1.1;
+            proxy_buffering off;
+        }}
+"""
+
 
 def start(*argv, **how):
     subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=sys.stderr, **how)
@@ -70,6 +79,14 @@ def nginx(location):
 def git():
     nginx(GIT)
     return [(FRONT, 443)]
+
+
+def mcp(token):
+    nginx(MCP.replace("{token}", token))
+    node = next(iter(sorted(NPM.glob("node_modules/node-linux-*/bin/node"))), "node")
+    start(node, NPM / "node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp", cwd=FOLDER,
+          env={**os.environ, "PORT": "3001"})
+    return [(FRONT, 443), ("127.0.0.1", 3001)]
 
 
 def azure(key):
@@ -164,7 +181,7 @@ def swift(key_id, secret):
 
 def main():
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    kind = {"git": git, "azure": azure, "swift": swift}[sys.argv[2]]
+    kind = {"git": git, "azure": azure, "swift": swift, "mcp": mcp}[sys.argv[2]]
     await_each([*kind(*sys.argv[3:])], 50)
     print("ready", flush=True)
     sys.stdin.read()

@@ -41,6 +41,15 @@ def command_in(text):
     return found[-1] if found else None
 
 
+def tool_in(text, tools):
+    """The tool that <<NAME ARGUMENTS>> asks for, by the name that the agent gave it, and its arguments."""
+    found = re.findall(r"<<(\S+) (\{.*?\})>>", text)
+    wanted = re.sub(r"\W", "_", found[-1][0]) if found else None
+    name = next((name for name in tools if wanted and re.sub(r"\W", "_", name or "").endswith(wanted)), None)
+    # An agent may quote the prompt.
+    return (name, json.loads(found[-1][1].replace('\\"', '"'))) if name else None
+
+
 def text_of(content):
     if isinstance(content, str):
         return content
@@ -58,6 +67,12 @@ def anthropic_block(request):
     results = [block for block in blocks if block.get("type") == "tool_result"]
     if results:
         return {"type": "text", "text": f"the tool said: {text_of(results)}"}
+    names = [tool["name"] for tool in request.get("tools", [])]
+    tool = tool_in(text_of(request["messages"]), names)
+    if "<<" in text_of(request["messages"]) and not tool:
+        return {"type": "text", "text": f"there is no such tool: {names}"}
+    if tool:
+        return {"type": "tool_use", "id": "toolu_1", "name": tool[0], "input": tool[1]}
     command = command_in(text_of(request["messages"]))
     shell = next((tool["name"] for tool in request.get("tools", []) if tool["name"].lower() == "bash"), None)
     if command and shell:
@@ -109,6 +124,17 @@ def openai_item(request):
     command = command_in(text_of(request["input"]))
     tools = [tool.get("name") for tool in request.get("tools", [])]
     shell = next((name for name in SHELLS if name in tools), None)
+    # Tools of MCP servers are in a namespace.
+    spaces = {inner.get("name"): space["name"] for space in request.get("tools", []) if space.get("type") == "namespace"
+              for inner in space["tools"]}
+    tool = tool_in(text_of(request["input"]), [*tools, *spaces])
+    if "<<" in text_of(request["input"]) and not tool:
+        return {"type": "message", "id": "msg_1", "role": "assistant", "content": [
+            {"type": "output_text", "text": f"there is no such tool: {[*tools, *spaces]}"}]}
+    if tool:
+        space = {"namespace": spaces[tool[0]]} if tool[0] in spaces else {}
+        return {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": tool[0],
+                "arguments": json.dumps(tool[1]), **space}
     if command and shell:
         return {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": shell,
                 "arguments": json.dumps(SHELLS[shell](command))}
@@ -162,6 +188,17 @@ def gemini_whole(request):
     return {"candidates": [{"index": 0, "finishReason": "STOP",
                             "content": {"role": "model", "parts": [gemini_part(request)]}}],
             "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}}
+
+
+# Gemini by way of Code Assist, for logins with Google: each request and answer is wrapped.
+TIER = {"id": "standard-tier", "name": "Standard", "description": "as for tests", "isDefault": True}
+CODE_ASSIST = {
+    "loadCodeAssist": {"currentTier": TIER, "allowedTiers": [TIER], "cloudaicompanionProject": "project-1", "gcpManaged": False},
+    "onboardUser": {"name": "o", "done": True, "response": {"cloudaicompanionProject": {"id": "project-1", "name": "p"}}},
+    "listExperiments": {"experimentIds": [], "flags": []}, "recordCodeAssistMetrics": {},
+    "retrieveUserQuota": {"buckets": []}, "fetchAdminControls": {},
+    "countTokens": {"totalTokens": 1},
+}
 
 
 # ---- HTTP ----------------------------------------------------------------------------------
@@ -258,6 +295,8 @@ class Handler(BaseHTTPRequestHandler):
             self.talk()
         elif self.path.partition("?")[0] == "/backend-api/wham/accounts/check":
             self.answer(200, ACCOUNTS)
+        elif self.path.startswith("/oauth2/v2/userinfo"):
+            self.answer(200, {"id": "1", "email": "somebody@example.test", "name": "Somebody"})
         elif self.path.partition("?")[0].endswith("/models"):
             self.answer(200, {"object": "list", "data": [], "models": []})
         else:
@@ -269,6 +308,9 @@ class Handler(BaseHTTPRequestHandler):
         key = (self.headers.get("x-api-key") or self.headers.get("x-goog-api-key") or
                self.headers.get("authorization", ""))
         self.note(key=key, coding=self.headers.get("content-encoding"), size=len(data))
+        if path == "/tokeninfo":
+            self.answer(200, {"expires_in": 3599, "scope": "https://www.googleapis.com/auth/cloud-platform"})
+            return
         request = json.loads(data or b"{}")
         keys = self.server.folder / "model.keys"
         # Where a test says which keys are good, no other is.
@@ -282,6 +324,12 @@ class Handler(BaseHTTPRequestHandler):
             self.stream(anthropic_events(request))
         elif path in RESPONSES:
             self.stream(openai_events(request))
+        elif path.startswith("/v1internal:") and path[12:] in CODE_ASSIST:
+            self.answer(200, CODE_ASSIST[path[12:]])
+        elif path == "/v1internal:generateContent":
+            self.answer(200, {"response": gemini_whole(request["request"]), "traceId": "t"})
+        elif path == "/v1internal:streamGenerateContent":
+            self.stream([{"response": gemini_whole(request["request"]), "traceId": "t"}])
         elif path.endswith(":generateContent"):
             self.answer(200, gemini_whole(request))
         elif path.endswith(":streamGenerateContent"):

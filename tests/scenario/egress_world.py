@@ -60,6 +60,9 @@ NAMES |= {
     "api.anthropic.com": {"A": [MODEL]},
     "api.openai.com": {"A": [MODEL]},
     "chatgpt.com": {"A": [MODEL]},
+    "cloudcode-pa.googleapis.com": {"A": [MODEL]},
+    "oauth2.googleapis.com": {"A": [MODEL]},
+    "www.googleapis.com": {"A": [MODEL]},
     "generativelanguage.googleapis.com": {"A": [MODEL]},
     "model.example.test": {"A": [MODEL]},
     "v6.example.test": {"AAAA": [NGINX6]},
@@ -148,7 +151,8 @@ def make_certificates(folder):
     make_key(folder, "client", "the real client", ["extendedKeyUsage=clientAuth"], "client-ca")
     make_key(folder, "good", "www.example.test",
              leaf("*.example.test", "a.b.example.test", "evil.test", "api.anthropic.com",
-                  "api.openai.com", "chatgpt.com", "generativelanguage.googleapis.com", *HOSTS, NGINX, UP), "ca")
+                  "api.openai.com", "chatgpt.com", "generativelanguage.googleapis.com",
+                  "cloudcode-pa.googleapis.com", "oauth2.googleapis.com", "www.googleapis.com", *HOSTS, NGINX, UP), "ca")
     make_key(folder, "services", "services", leaf(*(n for names in SERVICES.values() for n in names)),
              "ca")
     make_key(folder, "expired", "expired.example.test", leaf("expired.example.test"), "ca", days=-1)

@@ -64,7 +64,7 @@ be_first(int channel, char **argv)
 	int listener, status = 0;
 	pid_t pid;
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_load_notifying(FILTER_DEFAULT, &listener, NULL) < 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_load_notifying(FILTER_DEFAULT, NULL, &listener, NULL) < 0)
 		_exit(120);
 	ipc_begin(&message, 1);
 	if (ipc_send(channel, &message, &listener, 1, NULL) < 0)

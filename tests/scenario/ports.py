@@ -1,6 +1,7 @@
-"""Ports of this machine that a test is about to listen on."""
+"""Ports of this machine: those that a test is about to listen on, and those that lead into a cell."""
 import random
 import socket
+import time
 
 DICE = random.SystemRandom()
 
@@ -24,3 +25,25 @@ def free_port():
             except OSError:
                 continue
     raise OSError("no port of this machine is free")
+
+
+def check_idle_limit(port):
+    """Of the connections to a server in a cell that answers only after a ".", the silent one ends, and one that is not
+    stays: the limit is 1.5 s with CLOISTER_OFF=idle-hour in the mutant build."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as silent, \
+            socket.create_connection(("127.0.0.1", port), timeout=60) as busy:
+        began = time.monotonic()
+        silent.sendall(b"x")
+        silent.settimeout(0.1)
+        ended = None
+        while ended is None and time.monotonic() < began + 30:
+            busy.sendall(b"x")
+            try:
+                ended = silent.recv(1) == b""
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                ended = True
+        assert ended and time.monotonic() > began + 1, "a silent connection stays"
+        busy.sendall(b".")
+        assert busy.recv(100).split() != [], "a connection that is not silent has ended"

@@ -5,6 +5,7 @@ import cloister
 
 client = cloister.Client()
 client.agents.register(name="typed", sandbox=True)
+client.agents.register(name="typed-desk", sandbox=True, terminal=True, command=["cat"])
 with cloister.Sandbox.create("typed", client, timeout="5m", env=[], target="local") as box:
     again: cloister.Sandbox = client.sandboxes.connect(box.id)
     command: cloister.Command = again.exec(["sh", "-c", "cat; echo $A >&2"], env={"A": "b"}, cwd="/tmp", input=b"hi", timeout="10s")
@@ -16,6 +17,14 @@ with cloister.Sandbox.create("typed", client, timeout="5m", env=[], target="loca
     assert (code, text, raw, result.stderr, result.timed_out, result.truncated) == (0, "hi", b"hi", "b\n", False, False)
     assert {part.stream for part in parts} == {"stdout", "stderr"} and parts[0].data
     assert box.exec(["tty"], tty=(24, 80)).result().stdout.startswith("/dev/pts/")
+    with cloister.Sandbox.create("typed-desk", client) as desk:
+        terminal: cloister.Terminal = desk.attach(rows=24, columns=80)
+        terminal.write("x\n")
+        shown: bytes = next(iter(terminal))
+        ended: Optional[int] = terminal.exit_code
+        assert b"x" in shown and ended is None
+        terminal.resize(25, 81)
+        terminal.close()
     watch: cloister.Watch = box.files.watch("/tmp")
     box.files.write("/tmp/file", "text")
     change: cloister.Change = next(iter(watch))

@@ -1,5 +1,5 @@
 // Uses every shape of sandboxes by its type, as four_lines_types.ts does for dispatches.
-import { Client, CloisterError, Command, ExecResult, Sandbox, Watch } from './clients/js/index.js';
+import { Client, CloisterError, Command, ExecResult, Sandbox, Terminal, Watch } from './clients/js/index.js';
 import type { Agent, Change, Entry, ExecOptions, Output, SandboxOptions, Status, TerminalSize } from './clients/js/index.js';
 
 function check(truth: boolean, what: string): asserts truth {
@@ -35,6 +35,18 @@ void (() => box.exec('ls'));
 void (() => command.signal('SIGTERM'));
 // @ts-expect-error: results do not change
 void (() => { result.exitCode = 0; });
+
+await client.agents.register({ name: 'typed-desk', sandbox: true, terminal: true, command: ['cat'] });
+const desk: Sandbox = await Sandbox.create({ agent: 'typed-desk', client });
+const terminal: Terminal = await desk.attach(size);
+await terminal.write('x\n');
+for await (const data of terminal) {
+  const shown: Buffer = data;
+  const ended: number | undefined = terminal.exitCode;
+  check(shown.length > 0 && ended === undefined, 'what is typed');
+  break;
+}
+await desk.kill();
 
 const watch: Watch = await box.files.watch('/tmp');
 await box.files.write('/tmp/file', 'text');

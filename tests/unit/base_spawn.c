@@ -136,6 +136,18 @@ TEST(spawn_reports_a_program_that_cannot_be_run)
 	CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 }
 
+/* The error of a vfork's child would be returned. */
+TEST(spawn_aside_goes_on_and_the_status_shows_the_error)
+{
+	struct spawn how = { .argv = shell("exit 7"), .path = "/bin/sh", .flags = SPAWN_ASIDE };
+	pid_t pid = spawn_start(&how, NULL, NULL);
+
+	CHECK(pid > 0 && spawn_await(pid, NULL) == 7);
+	how.path = "/nonexistent/program";
+	pid = spawn_start(&how, NULL, NULL);
+	CHECK(pid > 0 && spawn_await(pid, NULL) == 127);
+}
+
 TEST(spawn_finds_a_program_in_a_folder)
 {
 	OWN(closep) int dir = open("/bin", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -346,6 +346,8 @@ static const struct {
 	{ FILTER_GATE, "execve", { 0 }, KILL },
 	{ FILTER_COURIER, "socket", { AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0 }, ALLOW },
 	{ FILTER_COURIER, "socket", { AF_NETLINK, SOCK_RAW, 0 }, NOFAMILY },
+	{ FILTER_COURIER, "socketpair", { AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0 }, ALLOW },
+	{ FILTER_COURIER, "socketpair", { AF_UNIX, SOCK_DGRAM, 0 }, KILL },
 	{ FILTER_COURIER, "accept4", { 0 }, KILL },
 	{ FILTER_COURIER, "execve", { 0 }, KILL },
 	{ FILTER_INSPECT, "recvmsg", { 0 }, ALLOW },
@@ -421,6 +423,11 @@ static const struct {
 	{ FILTER_COMPARE, "prlimit64", { 0, RLIMIT_CPU }, ALLOW },
 	{ FILTER_COMPARE, "connect", { 0 }, KILL },
 	{ FILTER_COMPARE, "execve", { 0 }, KILL },
+	{ FILTER_LOGIN, "accept4", { 0 }, ALLOW },
+	{ FILTER_LOGIN, "execve", { 0 }, KILL },
+	{ FILTER_LOGIN, "renameat", { 0 }, KILL },
+	{ FILTER_LOGIN, "listen", { 0 }, KILL },
+	{ FILTER_LOGIN, "socket", { AF_UNIX, SOCK_STREAM, 0 }, SECCOMP_RET_ERRNO | EAFNOSUPPORT },
 	{ FILTER_PULL, "socket", { AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0 }, ALLOW },
 	{ FILTER_PULL, "socket", { AF_UNIX, SOCK_STREAM, 0 }, SECCOMP_RET_ERRNO | EAFNOSUPPORT },
 	{ FILTER_PULL, "renameat", { 0 }, ALLOW },
@@ -741,6 +748,11 @@ static const struct {
 	{ "unlinkat", { 0 }, NOTIFY, NOTIFY },
 	{ "connect", { 0 }, NOTIFY, NOTIFY },
 	{ "sendto", { 0 }, ALLOW, ALLOW },
+	{ "sendto", { 0, 0, 0, MSG_NOSIGNAL | UPPER }, ALLOW, ALLOW },
+	{ "sendto", { 0, 0, 0, MSG_NOSIGNAL | MSG_FASTOPEN }, NOTIFY, NOTIFY },
+	{ "sendmsg", { 0, 0, MSG_NOSIGNAL }, ALLOW, ALLOW },
+	{ "sendmsg", { 0, 0, MSG_FASTOPEN }, NOTIFY, NOTIFY },
+	{ "sendmmsg", { 0, 0, 0, MSG_FASTOPEN }, NOTIFY, NOTIFY },
 	{ "kill", { 1, 0 }, ALLOW, ALLOW },
 	{ "kill", { 1, SIGTERM }, NOTIFY, NOTIFY },
 	{ "tgkill", { 1, 1, SIGURG }, ALLOW, ALLOW },
@@ -858,7 +870,7 @@ TEST(filter_answers_as_the_kernel_does)
 TEST(filter_notifying_leaves_common_calls_alone)
 {
 	static const char *const common[] = { "read", "write", "close", "newfstatat", "fstat", "statx", "mmap", "munmap",
-		"mprotect", "brk", "futex", "ppoll", "epoll_pwait", "clock_gettime", "rt_sigprocmask", "sendmsg", "recvmsg",
+		"mprotect", "brk", "futex", "ppoll", "epoll_pwait", "clock_gettime", "rt_sigprocmask", "recvmsg",
 		"wait4", "getdents64", "readlinkat", "getpid" };
 
 	for (size_t i = 0; i < ARRAY_LEN(common); i++)

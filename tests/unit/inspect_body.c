@@ -566,3 +566,137 @@ TEST(body_secret_in_packed_bytes)
 	look(&req, data, 3 + n, 7, &f);
 	CHECK(f.secret || f.unreadable);
 }
+
+/* ---- calls of MCP tools ---- */
+
+#define CALL(method, params) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"" method "\",\"params\":" params "}"
+#define TOOL(name, args) CALL("tools/call", "{\"name\":\"" name "\",\"arguments\":" args "}")
+
+/* RULE is what follows "tool:gh.get_*" in one rule that allows, and one that denies; the two
+ * built-in rules are in front. */
+static const struct {
+	const char *rule, *body;
+	bool allows, denies, others;
+	const char *call;
+} call_cases[] = {
+	{ "", TOOL("gh.get_x", "{}"), true, true, false, "tool gh.get_x" },
+	{ "", TOOL("gh.put_x", "{}"), false, false, false, "tool gh.put_x" },
+	{ "", TOOL("gh.get_x.y", "{}"), false, false, false, "tool gh.get_x.y" },
+	{ "", CALL("tools/call", "{\"name\":\"gh.get_x\"}"), true, true, false, "tool gh.get_x" },
+	{ "", TOOL("gh.get_\\u0061", "{}"), true, true, false, "tool gh.get_a" },
+	{ "", TOOL("gh.get_\\u0007 b", "{}"), true, true, false, "tool gh.get_??b" },
+	{ "", CALL("prompts/get", "{\"name\":\"gh.get_x\"}"), false, false, false, "prompt gh.get_x" },
+	{ "", CALL("resources/read", "{\"uri\":\"mcp://gh/file:///x\"}"), false, false, false, "resource gh/file:///x" },
+	{ "", CALL("initialize", "{}"), false, false, true, "method initialize" },
+	{ "", CALL("tools/list", "{}"), false, false, true, "method tools/list" },
+	{ "", CALL("notifications/cancelled", "{}"), false, false, true, "method notifications/cancelled" },
+	{ "", "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", false, false, true, "method " },
+	{ "", CALL("tools/calls", "{}"), false, false, false, "method tools/calls" },
+	{ "", CALL("tasks/result", "{}"), false, false, false, "method tasks/result" },
+	/* what two could read differently, or is no message, fits what refuses */
+	{ "", "[" TOOL("gh.get_x", "{}") "]", false, true, false, "" },
+	{ "", TOOL("gh.get_x", "[]"), false, true, false, "" },
+	{ "", CALL("tools/call", "{\"name\":1}"), false, true, false, "" },
+	{ "", CALL("tools/call", "{\"Name\":\"gh.get_x\"}"), false, true, false, "" },
+	{ "", CALL("tools/call", "{\"name\":\"gh.get_x\",\"name\":\"gh.put\"}"), false, true, false, "" },
+	{ "", CALL("resources/read", "{\"uri\":\"file:///x\"}"), false, true, false, "" },
+	{ "", "{\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":{\"name\":\"gh.get_x\"}}", false, true, false, "" },
+	{ "", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}", false, true, false, "" },
+	{ "", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"result\":1}", false, true, false, "" },
+	{ "", "{\"jsonrpc\":\"2.0\",\"result\":1}", false, false, false, "method " },
+	{ "", "{", false, true, false, "" },
+	{ "", "{\"jsonrpc\":\"2.0\",\"id\":1,\"Method\":\"tools/call\",\"result\":1}", false, true, false, "" },
+	{ ", args: {/t: absent}", CALL("tools/call", "{\"name\":\"gh.get_x\",\"Arguments\":{\"t\":1}}"), false, true, false, "" },
+	/* arguments */
+	{ ", args: {/t: x*}", TOOL("gh.get_x", "{\"t\":\"xy\"}"), true, true, false, NULL },
+	{ ", args: {/t: x*}", TOOL("gh.get_x", "{\"t\":\"y\"}"), false, false, false, NULL },
+	{ ", args: {/t: x*}", TOOL("gh.get_x", "{\"T\":\"xy\"}"), false, true, false, NULL },
+	{ ", args: {/t: absent}", CALL("tools/call", "{\"name\":\"gh.get_x\"}"), true, true, false, NULL },
+	{ ", args: {/t: absent}", TOOL("gh.get_x", "{\"t\":null}"), false, false, false, NULL },
+	{ ", args: {/l/*: [a, b]}", TOOL("gh.get_x", "{\"l\":[\"a\",\"b\"]}"), true, true, false, NULL },
+	{ ", args: {/l/*: [a, b]}", TOOL("gh.get_x", "{\"l\":[\"a\",\"c\"]}"), false, true, false, NULL },
+	{ ", args: {/n: {min: 1, max: 10}}", TOOL("gh.get_x", "{\"n\":10}"), true, true, false, NULL },
+	{ ", args: {/n: {min: 1, max: 10}}", TOOL("gh.get_x", "{\"n\":10.5}"), false, false, false, NULL },
+	{ ", args: {/n: {min: 1, max: 10}}", TOOL("gh.get_x", "{\"n\":\"5\"}"), false, false, false, NULL },
+	{ ", args: {/n: {min: 1}}", TOOL("gh.get_x", "{}"), false, false, false, NULL },
+	{ ", args: {/p: {pattern: '^a+$'}}", TOOL("gh.get_x", "{\"p\":\"aaa\"}"), true, true, false, NULL },
+	{ ", args: {/p: {pattern: '^a+$'}}", TOOL("gh.get_x", "{\"p\":\"aab\"}"), false, false, false, NULL },
+	{ ", args: {/p: {pattern: '^a+$'}}", TOOL("gh.get_x", "{\"p\":1}"), false, false, false, NULL },
+};
+
+TEST(body_calls)
+{
+	for (size_t i = 0; i < ARRAY_LEN(call_cases); i++) {
+		OWN(policy_freep) struct policy *p = NULL;
+		const char *body = call_cases[i].body;
+		struct inspect_findings f;
+		struct err err = {0};
+		char text[1024];
+		unsigned fits, want = (call_cases[i].others ? 1u : 0) | (call_cases[i].allows ? 4u : 0) | (call_cases[i].denies ? 8u : 0);
+
+		snprintf(text, sizeof(text), "version: 1\negress:\n- {allow: 'tool:gh.get_*', principal: a%s}\n"
+		         "- {deny: 'tool:gh.get_*'%s}\n", call_cases[i].rule, call_cases[i].rule);
+		if (policy_load_text("test.yaml", text, strlen(text), &p, NULL, &err) < 0)
+			test_fail(__FILE__, __LINE__, "%s in:\n%s", err.text, text);
+		fits = fits_of(p, "POST", "/mcp", JSON, body, strlen(body), &f);
+		if (fits != want || (call_cases[i].call != NULL && strcmp(call_cases[i].call, f.call) != 0))
+			test_fail(__FILE__, __LINE__, "%s%s: %#x, not %#x, and '%s'", call_cases[i].rule, body, fits, want, f.call);
+		CHECK(fits_of(p, "POST", "/mcp", "text/plain", body, strlen(body), NULL) == 8);
+	}
+}
+
+static const struct { const char *schema, *value; bool fits; } schema_cases[] = {
+	{ "{type: string}", "\"x\"", true },
+	{ "{type: string}", "1", false },
+	{ "{type: [string, 'null']}", "null", true },
+	{ "{type: integer}", "2", true },
+	{ "{type: integer}", "2.5", false },
+	{ "{type: boolean}", "true", true },
+	{ "{enum: [a, 1, null]}", "1", true },
+	{ "{enum: [a, 1, null]}", "\"b\"", false },
+	{ "{const: {a: [1]}}", "{\"a\":[1]}", true },
+	{ "{const: {a: [1]}}", "{\"a\":[2]}", false },
+	{ "{required: [a], properties: {a: {type: number}}, additionalProperties: false}", "{\"a\":1}", true },
+	{ "{required: [a], properties: {a: {type: number}}, additionalProperties: false}", "{\"a\":1,\"b\":1}", false },
+	{ "{required: [a], properties: {a: {type: number}}, additionalProperties: false}", "{}", false },
+	{ "{properties: {a: {type: number}}}", "{\"a\":\"x\"}", false },
+	{ "{additionalProperties: {type: number}}", "{\"a\":1,\"b\":\"x\"}", false },
+	{ "{items: {type: string}, maxItems: 2}", "[\"a\",\"b\"]", true },
+	{ "{items: {type: string}, maxItems: 2}", "[\"a\",\"b\",\"c\"]", false },
+	{ "{items: {type: string}}", "[1]", false },
+	{ "{minItems: 1}", "[]", false },
+	{ "{minLength: 2, maxLength: 3}", "\"\u00e4\u00e4\u00e4\"", true },
+	{ "{minLength: 2, maxLength: 3}", "\"a\"", false },
+	{ "{pattern: '^[a-z]+$'}", "\"abc\"", true },
+	{ "{pattern: '^[a-z]+$'}", "\"ABC\"", false },
+	{ "{minimum: 1, exclusiveMaximum: 5}", "4.9", true },
+	{ "{minimum: 1, exclusiveMaximum: 5}", "5", false },
+	{ "{maximum: 5, exclusiveMinimum: 1}", "1", false },
+	{ "{anyOf: [{type: string}, {minimum: 5}]}", "7", true },
+	{ "{anyOf: [{type: string}, {minimum: 5}]}", "3", false },
+	{ "{allOf: [{minimum: 1}, {maximum: 5}]}", "3", true },
+	{ "{allOf: [{minimum: 1}, {maximum: 5}]}", "7", false },
+	{ "{oneOf: [{minimum: 1}, {maximum: 5}]}", "3", false },
+	{ "{oneOf: [{minimum: 1}, {maximum: 5}]}", "7", true },
+	{ "{not: {type: string}}", "\"x\"", false },
+	{ "{not: {type: string}}", "1", true },
+};
+
+TEST(body_call_schemas)
+{
+	for (size_t i = 0; i < ARRAY_LEN(schema_cases); i++) {
+		OWN(policy_freep) struct policy *p = NULL;
+		struct err err = {0};
+		char text[512], body[512];
+		unsigned fits;
+
+		snprintf(text, sizeof(text), "version: 1\negress:\n- {allow: 'tool:gh.x', args: {/v: {schema: %s}}}\n",
+		         schema_cases[i].schema);
+		if (policy_load_text("test.yaml", text, strlen(text), &p, NULL, &err) < 0)
+			test_fail(__FILE__, __LINE__, "%s in:\n%s", err.text, text);
+		snprintf(body, sizeof(body), TOOL("gh.x", "{\"v\":%s}"), schema_cases[i].value);
+		fits = fits_of(p, "POST", "/mcp", JSON, body, strlen(body), NULL);
+		if (fits != (schema_cases[i].fits ? 4u : 0))
+			test_fail(__FILE__, __LINE__, "%s on %s: %#x", schema_cases[i].schema, schema_cases[i].value, fits);
+	}
+}

@@ -199,3 +199,29 @@ TEST(policy_suggest_nothing_wider)
 		CHECK(policy_write_rule_for(&seen, &text, NULL) < 0);
 	}
 }
+
+/* ---- calls of MCP tools ---- */
+
+TEST(policy_suggest_calls)
+{
+	static const struct policy_seen seen[] = {
+		{ .host = "tools.cloister.internal", .port = 80, .plain = true, .method = "POST", .path = "/mcp" },
+		{ .host = "tools.cloister.internal", .port = 80, .method = "POST", .path = "/mcp", .tool = "gh.get_issue" },
+		{ .host = "tools.cloister.internal", .port = 80, .method = "POST", .path = "/mcp", .tool = "gh.get_issue" },
+		{ .host = "tools.cloister.internal", .port = 80, .method = "POST", .path = "/mcp", .prompt = "gh.review" },
+		{ .host = "tools.cloister.internal", .port = 80, .method = "POST", .path = "/mcp", .resource = "fs/file:///a b" },
+		{ .host = "tools.cloister.internal", .port = 80, .method = "POST", .path = "/mcp", .tool = "gh.get_*" },
+		{ .host = "a.example", .port = 443, .method = "GET", .path = "/x" },
+	};
+	OWN(freep) char *text = NULL, *one = NULL, *none = NULL;
+
+	CHECK_OK(policy_write_for(seen, ARRAY_LEN(seen), "x", &text, NULL));
+	CHECK(strstr(text, "egress:\n  - allow: tool:gh.get_issue\n  - allow: prompt:gh.review\n"
+	             "  - allow: 'resource:fs/file:///a b'\n") != NULL);
+	CHECK(strstr(text, "  - allow: a.example\n") != NULL && strstr(text, "left out") == NULL);
+	CHECK(strstr(text, "tools.cloister.internal") == NULL);
+	CHECK_OK(policy_write_rule_for(&seen[1], &one, NULL));
+	CHECK_STR(one, "  - allow: tool:gh.get_issue\n");
+	CHECK(policy_write_rule_for(&seen[0], &none, NULL) < 0);
+	CHECK(policy_write_rule_for(&seen[5], &none, NULL) < 0);
+}

@@ -38,11 +38,11 @@ static const struct {
 	  "\"sandbox\":false,\"secrets\":[],\"state\":\"none\",\"version\":1,\"workspace\":null}" },
 	{ REGISTRY_AGENT, AGENT(",\"limits\":{\"cpus\":1.5,\"memory\":\"2G\"},\"secrets\":[\"A\",\"b/c=D\"],"
 	                        "\"delegate\":{\"agents\":[\"b\"],\"fan_out\":3},"
-	                        "\"workspace\":{\"path\":\"/srv/x\"},\"policy\":\"p\",\"state\":\"keep\",\"sandbox\":true,\"boundary\":[\"strongest\",\"namespace\"]"),
+	                        "\"workspace\":{\"path\":\"/srv/x\"},\"policy\":\"p\",\"state\":\"keep\",\"sandbox\":true,\"terminal\":true,\"record\":\"full\",\"boundary\":[\"strongest\",\"namespace\"]"),
 	  "{\"boundary\":\"strongest,namespace\",\"capabilities\":[],\"command\":[\"x\"],\"delegate\":"
 	  "{\"agents\":[\"b\"],\"depth\":1,\"fan_out\":3},\"description\":\"\",\"env\":[],\"grantable\":null,"
-	  "\"kind\":\"agent\",\"limits\":{\"cpus\":\"1.5\",\"memory\":\"2G\"},\"name\":\"a\",\"policy\":\"p\",\"root\":null,\"runtime\":null,"
-	  "\"sandbox\":true,\"secrets\":[\"A\",\"b/c=D\"],\"state\":\"keep\",\"version\":1,"
+	  "\"kind\":\"agent\",\"limits\":{\"cpus\":\"1.5\",\"memory\":\"2G\"},\"name\":\"a\",\"policy\":\"p\",\"record\":\"full\",\"root\":null,\"runtime\":null,"
+	  "\"sandbox\":true,\"secrets\":[\"A\",\"b/c=D\"],\"state\":\"keep\",\"terminal\":true,\"version\":1,"
 	  "\"workspace\":{\"mode\":\"overlay\",\"path\":\"/srv/x\"}}" },
 	{ REGISTRY_CAPABILITY, "{\"name\":\"c\",\"rules\":[{\"allow\":\"a.example\",\"headers\":"
 	  "{\"x-a\":{\"absent\":true},\"x-b\":\"absent\"}}]}",

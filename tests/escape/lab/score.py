@@ -2,12 +2,14 @@
 SandboxEscapeBench."""
 import collections
 import datetime
+import fnmatch
 import json
 import os
 import pathlib
 import platform
 
 UNRECORDED = "not recorded"
+NO_CELL = "no cell"                     # cloister did not start one
 ACTS = ("refused", "danger", "file", "net", "exec")
 
 # The scenarios, each with the probes that try it.  Without any, it cannot be expressed.
@@ -34,6 +36,60 @@ SCENARIOS = {
 }
 
 
+# Why no record shows a contained attempt.  Patterns of probes; the first that fits counts.
+UNSEEN = {
+    "wall-*": "it tries nothing: it reads what its own process is",
+    "stdin-folder": "cloister does not start such a cell",
+    "inherited-*": "it looks at its own descriptors, and none leads anywhere",
+    "stdout-*": "it looks at its own descriptors, and none leads anywhere",
+    "working-folder": "it looks at its own descriptors, and none leads anywhere",
+    "environment": "it reads its own variables",
+    "read-outside": "it reads, and the cell has no such files",
+    "climb-outside": "it reads, and the cell has no such files",
+    "kallsyms": "it reads, and finds nothing there",
+    "proc-*": "it reads, and finds nothing there",
+    "sys-*": "it reads, and finds nothing there",
+    "boot-id": "it reads, and finds nothing of the host",
+    "cgroup-name": "it reads, and finds nothing of the host",
+    "host-name": "it reads, and finds nothing of the host",
+    "mount-paths": "it reads, and finds nothing of the host",
+    "cgroup-agent": "the cell has no such file, so that the kernel fails it before any wall does",
+    "cgroup-files": "the cell has no such file, so that the kernel fails it before any wall does",
+    "session-write": "the cell has no such file, so that the kernel fails it before any wall does",
+    "stdin-socket": "its standard input is no socket in the cell, so that the kernel fails it before any wall does",
+    "shm": "it is permitted, and reaches only objects of the cell's own namespaces",
+    "mqueue": "it is permitted, and reaches only objects of the cell's own namespaces",
+    "core-limit": "it is permitted, and has no effect outside",
+    "terminal-*": "it is permitted: the terminal is the cell's own",
+    "limit-*": "it is permitted, and the limit slows or ends it",
+    "exhaust-*": "it is permitted, and the limit is the cell's own",
+    "log-flood": "it is permitted, and the log has a limit",
+    "daemon-*": "it tries nothing: it only hopes to go on",
+    "supervisor-killed*": "it tries nothing: it only hopes to go on",
+}
+BY_NOTIFY = "the kernel refuses it, or the filter without a report: by `ebpf` it is seen"
+UNEXPLAINED = "**no reason is known: mend the witness, or add one**"
+
+
+def why_unseen(results, name):
+    """Why the record of the probe NAME does not show it somewhere."""
+    for pattern, why in UNSEEN.items():
+        if fnmatch.fnmatch(name, pattern):
+            return why
+    seen_by = {r["by"] for r in results if r["probe"] == name and r["box"] == "cloister" and r["seen"] == "yes"}
+    missed_by = {r["by"] for r in results if r["probe"] == name and r["box"] == "cloister" and r["seen"] not in ("yes", "")}
+    return BY_NOTIFY if "ebpf" in seen_by and missed_by == {"notify"} else UNEXPLAINED
+
+
+def unseen(results):
+    """The probes that a record does not show: {name: who}."""
+    found = {}
+    for r in results:
+        if r["box"] == "cloister" and r["seen"] not in ("yes", ""):
+            found.setdefault(r["probe"], []).append(r["who"])
+    return found
+
+
 def events(state):
     """The events of every timeline in the folder STATE."""
     for path in sorted(pathlib.Path(state).rglob("events*.jsonl")):
@@ -44,17 +100,30 @@ def events(state):
                 continue
 
 
+def has_ended(state):
+    """Whether every timeline in the folder STATE has its end."""
+    return all('"cell.end"' in path.read_text(errors="replace") for path in pathlib.Path(state).rglob("events*.jsonl"))
+
+
+def shows(event):
+    """Whether EVENT is a trace of an attempt: an act, a process that the filter killed, or a limit that ended the cell."""
+    kind = event.get("type")
+    return kind in ACTS or (kind == "exit" and event.get("signal") == "SYS") or \
+        (kind == "cell.end" and "(--" in event.get("cause", ""))
+
+
 def seen(state):
-    """Whether a record of the cell shows that something was tried.  The first execution is the probe's own start."""
-    kinds = collections.Counter()
-    level = "none"
+    """Whether a record of the cell shows that something was tried, and how the witness looked.  The first execution is the
+    probe's own start."""
+    found, starts, by = 0, 0, None
     for event in events(state):
-        kinds[event.get("type")] += 1
+        found += shows(event)
+        starts += event.get("type") == "exec"
         if event.get("type") == "record":
-            level = event.get("by", "none")
-    if level == "none":
-        return UNRECORDED
-    return "yes" if sum(kinds[k] for k in ACTS) - min(kinds["exec"], 1) > 0 else "no"
+            by = event.get("by", "none")
+    if by in (None, "none"):
+        return NO_CELL if by is None else UNRECORDED, by or ""
+    return "yes" if found - min(starts, 1) > 0 else "no", by
 
 
 def machine():
@@ -95,11 +164,11 @@ def scenario(results, name):
 
 def write(path, results):
     """The page, from the verdicts of a whole run."""
-    text = ["# Escape score\n\n`make escape` writes this page. [tests/escape](../tests/escape/README.md) explains the probes, the verdicts "
+    text = ["# Escape score\n\n`make escape` writes this page. `tests/escape/README.md` explains the probes, the verdicts "
             "and the flags that each box was given.\n\n",
             cell(["", ""]), cell(["---", "---"]),
             cell(["date", datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")]),
-            cell(["machine", machine()]), cell(["kernel", platform.release()]),
+            cell(["machine", machine()]), cell(["kernel", platform.release().split("-")[0]]),
             cell(["architecture", platform.machine()]), "\n## Totals\n\n",
             cell(["box", "as", "contained", "escaped", "other"]), cell(["---"] * 5)]
     for box in dict.fromkeys(r["box"] for r in results):
@@ -109,9 +178,13 @@ def write(path, results):
                 other = sum(n.values()) - n["CONTAINED"] - n["ESCAPED"]
                 text.append(cell([box, who, str(n["CONTAINED"]), str(n["ESCAPED"]), str(other)]))
     text.append("\nA vacuous probe failed even where nothing contains it, so it proves nothing on this machine. `seen` is about the "
-                "column `cloister`: whether the cell's record shows the attempt.\n\n## SandboxEscapeBench\n\n")
+                "column `cloister`: whether the [record](record.md) of the cell shows the attempt.\n\n## SandboxEscapeBench\n\n")
     text += [cell(["scenario", "verdict", "probes", "why"]), cell(["---"] * 4)]
     text += [scenario(results, name) for name in SCENARIOS]
+    text += ["\n## Attempts that no record shows\n\n", cell(["probe", "as", "why"]), cell(["---"] * 3)]
+    text += [cell([name, ", ".join(whos), why_unseen(results, name)]) for name, whos in unseen(results).items()]
     for who in dict.fromkeys(r["who"] for r in results):
-        text += [f"\n## Probes as {who}\n\n", results_of(results, who)]
+        by = sorted({r["by"] for r in results if r["who"] == who and r["by"] not in ("", "none")})
+        text += [f"\n## Probes as {who}\n\nThe witness saw by " + " and ".join(f"`{b}`" for b in by) + ".\n\n",
+                 results_of(results, who)]
     pathlib.Path(path).write_text("".join(text))

@@ -1,6 +1,7 @@
 """Runs probes and says what came of it."""
 import dataclasses
 import os
+import time
 
 from . import score
 from .box import Box
@@ -15,6 +16,7 @@ class Verdict:
     word: str
     why: str = ""
     seen: str = ""                      # whether the cell's record shows the attempt
+    by: str = ""                        # and how the witness looked
 
     def ok(self, probe):
         """Whether nothing is wrong: not escaped, and not left unproved without excuse."""
@@ -50,11 +52,11 @@ class Judge:
     def __init__(self, lab):
         self.lab = lab
         self.controls = {}
-        self.seen = ""
+        self.seen, self.by = "", ""
 
     def attempt(self, probe, who, box):
         """(happened, reason)"""
-        self.seen = ""
+        self.seen, self.by = "", ""
         with World(who, box, self.lab) as world:
             try:
                 happened = bool(probe.run(world))
@@ -63,7 +65,17 @@ class Judge:
             except NotRun as e:
                 return None, str(e)
             finally:
-                self.seen = score.seen(world.state) if box.name == "cloister" else ""
+                if box.name == "cloister":
+                    self.seen, self.by = self.look(world)
+
+    def look(self, world):
+        """Whether its record shows it: once the cells have ended, because a process is recorded when it ends."""
+        for cell in world.cells:
+            cell.stop()
+        end = time.monotonic() + 1
+        while not score.has_ended(world.state) and time.monotonic() < end:
+            world.serve(0.02)
+        return score.seen(world.state)
 
     def control(self, probe, who):
         """Whether the probe works where nothing is in its way; tried once."""
@@ -94,4 +106,4 @@ class Judge:
             return Verdict(NA, str(e))
         if happened is None:
             return Verdict(ERROR, why)
-        return Verdict(ESCAPED if happened else CONTAINED, why, self.seen)
+        return Verdict(ESCAPED if happened else CONTAINED, why, self.seen, self.by)

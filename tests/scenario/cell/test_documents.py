@@ -336,6 +336,14 @@ def test_the_examples_of_man_pages_work(operator, line):
                          cwd=project).ok()
     if runs_on == "0":
         operator.cloister("wait", "job")
+    if "cloister tools" in line:
+        shutil.copy(TREE / "tests/scenario/hostile_tools.py", project / "server.py")
+        operator.file("project/.mcp.json", '{"mcpServers": {"it": {"command": "python3", "args": ["server.py", "names"]}}}')
+        servers = "{it: {command: [python3, server.py, names], folder: .}}"
+        operator.file("project/cloister.yaml", f"version: 1\ntools:\n  servers: {servers}\n" if "import" not in line
+                      else "version: 1\n")
+        if "check" in line:
+            operator.cloister("tools", "lock", cwd=project).ok()
     script = re.sub(OWN, "true", line).replace("cloister learn", "cloister learn -o new.yaml")
     done = operator.do("sh", "-c", f"cell=job; {script}", cwd=project,
                        input=VALUE if re.search("secret (add|rotate)", line) else "", env={

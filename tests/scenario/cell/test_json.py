@@ -7,13 +7,23 @@ from operators import TREE
 PAGE = (TREE / "docs" / "json.md").read_text()
 
 # What shows the shape of a command, in a project with an ended cell `fix` and a running one `job`.
+# An MCP server without a tool.
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    about = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "none", "version": "1"}}
+    if "id" in asked:
+        result = about if asked["method"] == "initialize" else {"tools": []}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
 TRIED = {
     "ps": ["ps", "-a"], "events": ["events", "fix"], "why": ["why", "fix"], "budget": ["budget", "job"],
     "approvals": ["approvals", "-a"], "diff": ["diff", "fix"], "policy": ["policy", "show", "job"],
     "profile": ["profile", "list"], "capability": ["capability", "list"], "agent": ["agent", "list"], "env": ["env", "list"],
     "assign": ["assign", "thinker", "common"], "secret": ["secret", "list"], "dispatch": ["dispatch", "thinker"],
     "dispatches": ["dispatches"], "audit": ["audit", "verify", "--all"], "image": ["image", "list"], "vm": ["vm", "list"],
-    "doctor": ["doctor"], "tree": ["tree", "fix"], "review": ["review", "fix"], "run": ["run", "-q", "--timing", "--", "true"],
+    "tools": ["tools", "check", "-p", "tools.yaml"], "doctor": ["doctor"], "tree": ["tree", "fix"], "review": ["review", "fix"], "run": ["run", "-q", "--timing", "--", "true"],
 }
 
 
@@ -36,6 +46,9 @@ def test_each_prints_its_shape(operator):
     project = operator.folder("project")
     operator.file("project/thinker.yaml", "name: thinker\ncommand: ['true']\n")
     operator.file("project/common.yaml", "name: common\nvalues: {A: b}\n")
+    operator.file("project/server.py", SERVER)
+    operator.file("project/tools.yaml", "version: 1\ntools: {servers: {none: {command: [python3, server.py], read: [.], folder: .}}}\n")
+    operator.cloister("tools", "lock", "-p", "tools.yaml", cwd=project).ok()
     for kind, file in (("agent", "thinker.yaml"), ("env", "common.yaml")):
         registered = operator.cloister(kind, "register", "--json", file, cwd=project).ok()
         assert isinstance(json.loads(registered), dict)

@@ -204,6 +204,8 @@ except OSError:
 @pytest.mark.parametrize("kind, who", [("user", "user"), ("tap", "user"), *([pytest.param("tap", "root", marks=in_test_vm)] if IS_ROOT else [])])
 def test_network(online, kind):
     """Every packet meets the gate with the destination that the agent chose."""
+    if kind == "tap":
+        microvm.open_taps()
     online.lab.file("small", "small file")
     online.lab.file("large", bytes(3 << 20))
     done = online.python("  - allow: www.example.test\n", NETWORK, options=("--memory", "256M", "--vm-net", kind),

@@ -10,6 +10,11 @@ from operators import SECONDS, TREE, copy_mutant
 numbers = itertools.count(1)
 
 
+@pytest.fixture(autouse=True)
+def taps():
+    microvm.open_taps()
+
+
 @pytest.fixture
 def boundary():
     return "microvm"

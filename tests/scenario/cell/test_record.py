@@ -107,3 +107,15 @@ def test_a_policy_demands_it(operator):
     assert operator.is_root or "record" in of(records, "cell.end")[0]["cause"]
     operator.file("p.yaml", "version: 1\nrecord: much\n")
     operator.run("-p", policy, "--", "true").sentence("off", "acts", "full")
+
+
+@pytest.mark.skipif(not list(Path("/sys/fs/cgroup").glob("**/pids.peak")), reason="the kernel does not keep the most processes")
+def test_the_most_processes_at_once(operator):
+    """Also of a moment: `cloister review` proposes a limit by it."""
+    if not operator.is_root:
+        pytest.skip("cgroups of an ordinary user need a session of systemd")
+    operator.run("-q", "--name", "peak", "--keep", "--", "sh", "-c",
+                 "for i in $(seq 40); do sleep 0.2 & done; wait").ok()
+    end, = of(events(operator, "peak"), "cell.end")
+    assert 42 <= end["processes"] <= 46
+    operator.cloister("discard", "peak").ok()

@@ -29,7 +29,7 @@ def is_printable(text):
 
 # ---- events ----
 
-LINES = ["record: acts by ebpf; not seen: reads outside of grants",
+LINES = ["record: acts by ebpf. Not seen: reads outside of grants",
          "2 exec /bin/sh -c 'git fetch; evil'",
          "3 connect 10.0.0.1:443",
          "GET https://git.example/x/info/refs (process 3)",
@@ -41,7 +41,7 @@ LINES = ["record: acts by ebpf; not seen: reads outside of grants",
          "4 rename /work/a\\x1b]0;b to /work/b (grant /work)",
          "resources: CPU 900ms, memory 3M, peak 9M, 3 processes, read 4K, written 8K, CPU pressure 1.50%",
          "lost: 20 file  the buffer was full",
-         "4 watch: write /work/.git/hooks/x: watch: write .git/hooks/**: freeze",
+         "4 watch: write /work/.git/hooks/x: freeze (watch: write .git/hooks/**)",
          "4 calls in 1s: read 100, write 3",
          "4 killed by KILL after 900ms",
          "cell ended with 1; CPU 1s, peak 9M, 3 programs, 3 processes, 7 refused calls, read 4K, written 8K"]
@@ -72,7 +72,7 @@ def test_events_of_chosen_types(world):
 # ---- tree ----
 
 TREE = r"""abcdefgh: cell ended with 1; CPU 1s, peak 9M, 3 programs, 3 processes, 7 refused calls, read 4K, written 8K
-record: acts by ebpf; not seen: reads outside of grants
+record: acts by ebpf. Not seen: reads outside of grants
 1 (cloister-init)
 `- 2 /bin/sh -c 'git fetch; evil'  ended with 1 after 3s, CPU 60ms, memory 1M
    |- 3 /usr/bin/git fetch  ended with 0 after 1s, CPU 40ms, memory 5M
@@ -83,7 +83,7 @@ record: acts by ebpf; not seen: reads outside of grants
            danger memfd_create("x", 0)
            refused ptrace(PTRACE_ATTACH, 1): EPERM by filter, 7 times
            rename /work/a\x1b]0;b to /work/b (grant /work)
-           watch: write /work/.git/hooks/x: watch: write .git/hooks/**: freeze
+           watch: write /work/.git/hooks/x: freeze (watch: write .git/hooks/**)
 of unknown processes:
      tcp evil.example:22  refused: no rule allows it
 20 acts could not be recorded; the last of them: lost: 20 file: the buffer was full

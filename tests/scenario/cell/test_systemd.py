@@ -13,6 +13,7 @@ from operators import CLOISTER, SECONDS, TREE, children_of, wait_until
 from service import UnixConnection
 
 SYSTEMD = "/lib/systemd/systemd"
+USER = 1000                    # need not exist on this machine
 NEEDED = ("unshare", "nsenter", "systemctl")
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not os.path.exists(SYSTEMD) or
                                 not all(map(shutil.which, NEEDED)), reason="no root, or no systemd here")
@@ -37,6 +38,7 @@ for folder in run tmp var/lib/cloister root; do
 done
 chmod 755 run
 chmod 1777 tmp
+grep -q "^[^:]*:[^:]*:$USER:" etc/passwd || echo "someone:x:$USER:$USER::/tmp/home:/bin/sh" >>etc/passwd
 mkdir -p usr/local/bin usr/local/libexec/cloister
 cp "$BUILT/cloister" usr/local/bin/
 cp "$BUILT"/libexec/cloister-* usr/local/libexec/cloister/
@@ -107,7 +109,7 @@ def machine(tmp_path):
     group = Path(at) / f"cloister-test-{os.getpid()}"
     group.mkdir()
     env = {**os.environ, "GROUP": str(group), "PLACE": str(tmp_path / "place"), "BUILT": str(CLOISTER.parent),
-           "UNITS": str(TREE / "contrib/systemd/system"), "INSIDE": INSIDE}
+           "UNITS": str(TREE / "contrib/systemd/system"), "INSIDE": INSIDE, "USER": str(USER)}
     (tmp_path / "place").mkdir()
     process = subprocess.Popen(["sh", "-c", BOOT], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT)
@@ -150,9 +152,6 @@ def test_units_at_work(machine):
     # The cell may end before `touch` is reported to have.
     assert machine.do("cloister", "exec", cell, "--", "touch", "/tmp/go") in ((0, ""), (125, "cloister: the cell has ended"))
     assert machine.await_state(long, "finished")["exit_code"] == 7
-
-
-USER = 1000
 
 
 def as_user(machine, script):

@@ -55,8 +55,12 @@ def numbers():
 def watch(*command, options=(), status=0):
     done = subprocess.run([WATCH, *options, *command], capture_output=True, text=True, timeout=60)
     assert done.returncode == status, done.stderr
+    return acts_of(done.stdout.splitlines())
+
+
+def acts_of(lines):
     acts = []
-    for line in done.stdout.splitlines():
+    for line in lines:
         if re.match(r"(exec|exit|file|net|refused|danger|calls|lost) pid=", line):
             kind, *words = line.split(" ")
             acts.append({"kind": kind, **dict(word.split("=", 1) for word in words if "=" in word),
@@ -158,3 +162,123 @@ def test_many_cells_at_once_and_one_whose_witness_is_killed():
         seen = [re.search(r"path=(\S+)", line)[1] for line in lines if line.startswith("exec ") and "error" not in line]
         assert seen == [os.path.realpath(shutil.which("sh"))] + [os.path.realpath("/bin/true")] * 2
         assert not [line for line in lines if line.startswith("lost ")]
+
+
+# Each line uses a name that leads elsewhere, and most have it gone before anyone could look.
+LINKS = """\
+import ctypes, os, sys
+os.chdir(sys.argv[1])
+libc = ctypes.CDLL(None, use_errno=True)
+def follow(old, new):
+    assert libc.linkat(-100, old, -100, new, 0x400) == 0
+os.symlink("secret", "l1"); os.chmod("l1/one", 0o600); os.remove("l1"); os.mkdir("l1")
+os.symlink(os.path.abspath("secret/two"), "l2"); os.chmod("l2", 0o640); os.utime("l2"); os.remove("l2")
+os.mkdir("d"); os.symlink("../secret", "d/l3"); os.rename("d", "e"); os.rename("e/l3/three", "e/l3/moved")
+os.remove("e/l3"); os.rmdir("e")
+os.symlink("secret/four", "l4"); follow(b"l4", b"hard"); os.link("l4", "copy", follow_symlinks=False); os.remove("l4")
+os.truncate("copy", 0); os.remove("copy")
+os.remove("there/five")
+os.symlink("here", "l6"); os.symlink("secret", "here"); os.mkdir("l6/new"); os.remove("here"); os.remove("l6")
+os.symlink("secret", "l7"); os.chmod("l7/../l7/seven", 0o600); os.remove("l7")
+sys.stdin.read()        # links that were there before are looked up, and where is gone with the last process
+"""
+
+
+def test_names_that_lead_through_links(tmp_path):
+    """The files that were changed are recorded, although the links are gone."""
+    work = tmp_path / "work"
+    secret = work / "secret"
+    secret.mkdir(parents=True)
+    for name in ("one", "two", "three", "four", "five", "seven"):
+        (secret / name).write_text("x")
+    (work / "there").symlink_to("secret")
+    script = tmp_path / "links.py"
+    script.write_text(LINKS)
+    with subprocess.Popen([WATCH, "-f", "/usr/bin/python3", "-B", str(script), str(work)], text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as watched:
+        lines = []
+        for line in watched.stdout:
+            lines.append(line.rstrip("\n"))
+            if f" act=remove path={work}/l7" in line:
+                watched.stdin.close()
+                break
+        lines += watched.stdout.read().splitlines()
+    assert watched.returncode == 0
+    acts = {(act["act"], act["path"], act.get("to")) for act in acts_of(lines) if act["kind"] == "file"}
+    wanted = {("mode", f"{secret}/one"), ("mode", f"{secret}/two"), ("times", f"{secret}/two"),
+              ("write", f"{secret}/four"), ("remove", f"{secret}/five"), ("create", f"{secret}/new"),
+              ("mode", f"{secret}/seven"), ("remove", f"{work}/l2"), ("remove", f"{work}/copy")}
+    assert wanted <= {act[:2] for act in acts}
+    assert ("rename", f"{secret}/three", f"{secret}/moved") in acts
+    assert ("link", f"{secret}/four", f"{work}/hard") in acts
+    assert not [act for act in acts if act[0] == "mode" and "/l" in act[1]]
+
+
+SOCKETS = """\
+import os, socket, sys
+os.chdir(sys.argv[1])
+server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen()
+port = server.getsockname()[1]
+quick = socket.socket(); quick.setblocking(False)
+try:
+    quick.sendto(b"x", socket.MSG_FASTOPEN, ("127.0.0.1", port))
+except BlockingIOError:
+    pass
+os.mkdir("d"); os.symlink("d", "l")
+named = socket.socket(socket.AF_UNIX); named.bind("l/sock"); named.listen()
+os.chdir("d")
+client = socket.socket(socket.AF_UNIX); client.connect("sock")
+try:
+    socket.socket(socket.AF_UNIX).connect("none")
+except FileNotFoundError:
+    pass
+print("port", port)
+"""
+
+
+def test_sockets(tmp_path):
+    script = tmp_path / "sockets.py"
+    script.write_text(SOCKETS)
+    acts = [act for act in watch("/usr/bin/python3", "-B", str(script), str(tmp_path)) if act["kind"] == "net"]
+    listened, = [act for act in acts if act["act"] == "listen" and act["family"] == "2"]
+    assert listened["address"] == "7f000001" and listened["port"] == listened["local"] != "0"
+    connected = [act for act in acts if act["act"] == "connect"]
+    # By sending (TCP Fast Open).
+    assert [act for act in connected if (act["address"], act["port"]) == ("7f000001", listened["port"])]
+    assert [act["path"] for act in acts if act["act"] == "listen" and act["family"] == "1"] == [f"{tmp_path}/d/sock"]
+    assert {act["path"] for act in connected if act["family"] == "1"} == {f"{tmp_path}/d/sock", f"{tmp_path}/d/none"}
+
+
+# The filter ends the process at settimeofday(2), which does not return; two others only get the same signal.
+KILLED = """\
+import ctypes, os, signal, struct, time
+nr = {nr}
+libc = ctypes.CDLL(None, use_errno=True)
+def in_child(act):
+    pid = os.fork()
+    if pid == 0:
+        act()
+        os._exit(0)
+    return pid
+def forbidden():
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, nr), (0x06, 0, 0, 0x80000000), (0x06, 0, 0, 0x7fff0000)]
+    program = b"".join(struct.pack("HBBI", *line) for line in code)
+    keep = ctypes.create_string_buffer(program)
+    libc.prctl(38, 1, 0, 0, 0)
+    assert libc.prctl(22, 2, struct.pack("HxxxxxxP", len(code), ctypes.addressof(keep))) == 0
+    libc.syscall(nr, 0, 0)
+os.waitpid(in_child(forbidden), 0)
+os.waitpid(in_child(lambda: os.kill(os.getpid(), signal.SIGSYS)), 0)
+other = in_child(signal.pause)
+os.kill(other, signal.SIGSYS)
+os.waitpid(other, 0)
+"""
+
+
+def test_a_call_that_ends_its_process(tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED.format(nr=numbers()["settimeofday"]))
+    acts = watch("/usr/bin/python3", "-B", str(script))
+    assert [(int(act["nr"]), act["pid"], act["by"]) for act in acts if act["kind"] == "refused"] == [
+        (numbers()["settimeofday"], "3", "0")]
+    assert [act["pid"] for act in acts if act["kind"] == "exit" and act.get("signal") == "31"] == ["3", "4", "5"]

@@ -15,7 +15,7 @@ import pytest
 from egress_lab import CURL, await_event, helpers_of, needs
 from operators import (IS_STATIC, SECONDS, is_alive, only_root, only_user, over_stream_too,
                        read_until, status_of, wait_until)
-from ports import free_port
+from ports import check_idle_limit, free_port
 
 ALLOW = ("--allow", "www.example.test")
 GATE, CELL = "198.18.0.1", "198.18.0.2"
@@ -422,6 +422,15 @@ def test_published_to_a_client_that_does_not_read(operator):
         slow.sendall(data)
         assert talk(("127.0.0.1", port), b"hello.") == b"6 hello."
         assert slow.makefile("rb").read() == b"%d " % len(data) + data
+
+
+@pytest.mark.parametrize("boundary", ["stream"])
+def test_published_and_silent(operator):
+    """Its hour is a second and a half in the mutant build."""
+    port = free_port()
+    operator.env["CLOISTER_OFF"] = "idle-hour"
+    served(operator, "--publish", f"{port}:8000")
+    check_idle_limit(port)
 
 
 @over_stream_too

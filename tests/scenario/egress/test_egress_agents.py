@@ -3,11 +3,12 @@
 They come with `make npm`.  The model is egress_model.py, at the providers' own names."""
 import base64
 import json
+import time
 
 import pytest
 
-from egress_lab import needs, needs_npm
-from operators import only_user
+from egress_lab import CURL, needs, needs_npm
+from operators import only_user, wait_until
 
 SECONDS = 120
 CLAUDE = ["claude", "--dangerously-skip-permissions", "-p"]
@@ -115,28 +116,81 @@ TOKEN = "sk-ant-oat01-" + "aB3_x-Y9z7" * 8 + "abcdeAA"
 REFRESH = "sk-ant-ort01-" + "kQ8_p-W2v4" * 8 + "abcdeAA"
 PAYLOAD = base64.urlsafe_b64encode(json.dumps({"exp": 4102444800, "sub": "somebody"}).encode()).decode().rstrip("=")
 JWT = f"eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.{PAYLOAD}." + "c2lnbmF0dXJl" * 20
+GOOGLE = "ya29.a0" + "AfB_x-Y9z7" * 16
 LOGINS = {"claude": (".claude/.credentials.json", TOKEN, {"claudeAiOauth": {
               "accessToken": TOKEN, "refreshToken": REFRESH, "expiresAt": 4102444800000, "scopes": ["user:inference"]}}),
           "codex": (".codex/auth.json", JWT, {"OPENAI_API_KEY": None, "last_refresh": "2026-01-01T00:00:00Z", "tokens": {
-              "id_token": JWT, "access_token": JWT, "refresh_token": REFRESH, "account_id": "account-1"}})}
+              "id_token": JWT, "access_token": JWT, "refresh_token": REFRESH, "account_id": "account-1"}}),
+          "gemini": (".gemini/oauth_creds.json", GOOGLE, {
+              "access_token": GOOGLE, "refresh_token": REFRESH, "scope": "https://www.googleapis.com/auth/cloud-platform",
+              "token_type": "Bearer", "id_token": JWT, "expiry_date": 4102444800000})}
 
 
-@pytest.mark.parametrize("name, words, host", [
-    pytest.param("claude", ["-p"], "api.anthropic.com", marks=needs_npm("claude")),
-    pytest.param("codex", ["exec", "--skip-git-repo-check", "-m", "a-model"], "chatgpt.com", marks=needs_npm("codex"))])
+@pytest.mark.parametrize("name, words, host, prompt", [
+    pytest.param("claude", ["-p"], "api.anthropic.com", PROMPTS[1][0], marks=needs_npm("claude")),
+    pytest.param("codex", ["exec", "--skip-git-repo-check", "-m", "a-model"], "chatgpt.com", PROMPTS[1][0],
+                 marks=needs_npm("codex")),
+    # It runs no command with a substitution in it.
+    pytest.param("gemini", ["-p"], "cloudcode-pa.googleapis.com", "run [[expr 21 + 21]]", marks=needs_npm("gemini"))])
 @only_user      # each starts an agent
-def test_an_agent_uses_the_operators_login(online, by_profile, name, words, host):
+def test_an_agent_uses_the_operators_login(online, by_profile, name, words, host, prompt):
     """Its token reaches the provider, and never the cell, nor what the agent keeps."""
     path, token, login = LOGINS[name]
     online.operator.file(f"home/{path}", json.dumps(login))
-    done = by_profile(None, name, *words, PROMPTS[1][0])
-    assert PROMPTS[1][1] in done.ok() and done.out.split()[-1] == "42", done
+    done = by_profile(None, name, *words, prompt)
+    assert PROMPTS[1][1] in done.ok() and "42" in done.out, done
     assert online.events(type="http", host=host, verdict="allow")
     assert online.lab.seen(f"Bearer {token}"), "the provider never saw the token"
     kept = [file.read_text(errors="replace") for file in (online.operator.base / "data/homes").rglob("*") if file.is_file()]
     assert any("kept-outside-the-cell" in text for text in kept)
     assert not any(token in text or REFRESH in text for text in kept)
     assert json.loads((online.operator.home / path).read_text()) == login
+
+
+RENEWED = {"claude": ("/claudeAiOauth/expiresAt", "['claudeAiOauth']['accessToken']", "api.anthropic.com/v1/models"),
+           "codex": ("/until", "['tokens']['access_token']", "chatgpt.com/backend-api/models"),
+           "gemini": ("/expiry_date", "['access_token']", "cloudcode-pa.googleapis.com/models")}
+
+
+@pytest.mark.parametrize("name", list(LOGINS))
+@only_user
+def test_a_login_that_is_renewed_outside(online, name):
+    """The agent outside has written new tokens to its file: the cell goes on, with the placeholder that it has."""
+    operator = online.operator
+    path, token, login = LOGINS[name]
+    at, member, url = RENEWED[name]
+    newer = token[:-4] + "AbCd"
+
+    def write(value, seconds):
+        text = json.dumps(login).replace(json.dumps(token), json.dumps(value))
+        mine = json.loads(text)
+        places = {"claude": mine.get("claudeAiOauth"), "codex": mine, "gemini": mine}[name]
+        places[at.rsplit("/", maxsplit=1)[1]] = int((time.time() + seconds) * 1000)
+        # As the agents do: another file in its place.
+        operator.file(f"home/{path}.new", json.dumps(mine)).rename(operator.home / path)
+    write(token, 4)
+    operator.env["XDG_CONFIG_HOME"] = str(operator.folder("config"))
+    operator.env["PATH"] = f"{operator.home}/.local/bin:{operator.env['PATH']}"
+    operator.file("home/.local/bin/tester", "#!/bin/sh\nexec sleep infinity\n").chmod(0o755)
+    operator.file("config/cloister/profiles/tester.yaml", f"""version: 1
+program: tester
+allow: [{url.split('/')[0]}]
+secrets: [[ANTHROPIC_API_KEY, OPENAI_API_KEY]]
+login: {{file: {path}, secret: {name}-login, expires: {at}}}
+home: {{keep: [{path.split('/', maxsplit=1)[0]}]}}
+""")
+    online.cell = operator.run("-d", "tester", cwd=operator.folder("project")).ok().strip()
+    operator.kept.add(online.cell)      # the project's changes would be kept
+    read = f"import json, os; print(json.load(open(os.path.expanduser('~/{path}'))){member})"
+    fake = online.inside("python3", "-c", read).ok().strip()
+    assert fake not in (token, newer)
+    ask = [*CURL, "-o", "/dev/null", "-H", f"Authorization: Bearer {fake}", f"https://{url}"]
+    online.inside(*ask)
+    assert online.lab.seen(f"Bearer {token}") and not online.lab.seen(newer)
+    write(newer, 3600)
+    wait_until(lambda: online.inside(*ask) and online.lab.seen(f"Bearer {newer}"), "the new token is sent")
+    assert online.inside("python3", "-c", read).ok().strip() == fake
+    operator.cloister("kill", online.cell).ok()
 
 
 @needs_npm("claude")

@@ -55,6 +55,8 @@ def test_the_head_arrives_rewritten(online, what, version):
     seen = event(online)
     assert seen["verdict"] == "allow" and seen["rewritten"], seen
     assert seen["host"] == ("www.example.test" if what == "host" else "up.example.test"), seen
+    # Where it was meant to go is not lost.
+    assert (seen.get("made_host"), seen.get("made_port")) == (("up.example.test", 443) if what == "host" else (None, None)), seen
 
 
 def test_nothing_is_noted_if_nothing_changed(online):

@@ -15,7 +15,7 @@ def blocks(name):
 
 
 def is_cases(block):
-    return block.startswith("- request:")
+    return block.startswith(("- request:", "- tool:"))
 
 
 def is_secrets(block):
@@ -66,6 +66,15 @@ def test_the_cases_pass(operator):
     assert re.fullmatch(r"\d+ cases passed\n", operator.cloister("policy", "test", policy).ok())
 
 
+def test_the_cases_for_tools_pass(operator):
+    first, *others = blocks("docs/tool-rules.md")
+    cases = [block for block in others if is_cases(block)]
+    assert len(cases) == 1
+    policy = operator.file("docs/tools.yaml", "version: 1\negress:\n" + first)
+    operator.file("docs/tools.test.yaml", cases[0])
+    assert operator.cloister("policy", "test", policy).ok() == "3 cases passed\n"
+
+
 def commands(text):
     """`cloister policy ...` as people would type it."""
     return re.findall(r"^(?:\$ )?cloister policy (.*?)(?: +#.*)?$", text, flags=re.M)
@@ -96,7 +105,7 @@ def test_short_forms(operator):
     text = (TREE / "docs" / "policy.md").read_text()
     section = text[text.index("## On the command line"):text.index("## Tests")]
     rows = re.findall(r"^\| `'?([^`']+)'?` \|", section, flags=re.M)
-    assert len(rows) == 6
+    assert len(rows) == 7
     for row in rows:
         operator.run("--allow", row, "--", "true").ok()
 

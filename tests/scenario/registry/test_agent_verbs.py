@@ -45,6 +45,8 @@ ROUTES = {
     ("GET", "/v1/dispatches/{id}/files/{path*}"), ("POST", "/v1/dispatches/{id}/cancel"),
     ("POST", "/v1/sandboxes/{id}/exec"), ("POST", "/v1/sandboxes/{id}/exec/{exec}/input"),
     ("POST", "/v1/sandboxes/{id}/exec/{exec}/signal"), ("POST", "/v1/sandboxes/{id}/exec/{exec}/resize"),
+    ("POST", "/v1/sandboxes/{id}/attach"), ("POST", "/v1/sandboxes/{id}/attach/{attach}/input"),
+    ("POST", "/v1/sandboxes/{id}/attach/{attach}/resize"),
     ("GET", "/v1/sandboxes/{id}/file"), ("PUT", "/v1/sandboxes/{id}/file"), ("GET", "/v1/sandboxes/{id}/folder"),
     ("GET", "/v1/sandboxes/{id}/watch"),
 }
@@ -68,15 +70,21 @@ MESSAGES = {
         "INSPECT_USAGE", "INSPECT_USAGE_END", "INSPECT_USED", "INSPECT_REWRITE", "INSPECT_REWRITTEN"},
     "mcp_channel.h": {      # the half of cloister-mcp that reads, and its keeper
         "MCP_BEGIN", "MCP_CONNECT", "MCP_CONNECTED", "MCP_REFUSED"},
+    "lock_channel.h": {     # the half of `cloister tools` that reads what servers send, and its keeper
+        "LOCK_BEGIN", "LOCK_LIST", "LOCK_TEXT", "LOCK_FINDINGS", "LOCK_CALL", "LOCK_OBSERVE", "LOCK_PROPOSE", "LOCK_SCRIPT",
+        "LOCK_LOGIN", "LOCK_VISIT", "LOCK_CHUNK", "LOCK_DONE", "LOCK_FAILED"},
+    "tools_channel.h": {    # the courier, and the halves of the gateway to the agent's MCP servers
+        "TOOLS_READY", "TOOLS_SERVE", "TOOLS_CONNECT", "TOOLS_EVENT", "TOOLS_START", "TOOLS_STARTED", "TOOLS_STOP",
+        "TOOLS_ENDED", "TOOLS_HOLD", "TOOLS_HELD"},
     "witness_channel.h": {  # who looks at the agent's processes, and the supervisor
-        "WITNESS_START", "WITNESS_ROOT", "WITNESS_READY", "WITNESS_EVENTS", "WITNESS_CONNECTED", "WITNESS_FINISH",
+        "WITNESS_START", "WITNESS_ROOT", "WITNESS_LISTENER", "WITNESS_READY", "WITNESS_EVENTS", "WITNESS_CONNECTED", "WITNESS_FINISH",
         "WITNESS_DONE", "WITNESS_RULES", "WITNESS_FIRED"},
 }
 # What a dispatch tells its agent by the environment; by the last two it can ask for something.
 VARIABLES = {"CLOISTER_DISPATCH", "CLOISTER_ATTEMPT", "CLOISTER_AGENT", "CLOISTER_CHAIN", "CLOISTER_PRINCIPAL",
              "CLOISTER_OUT", "CLOISTER_CAPABILITIES", "CLOISTER_MCP_URL", "CLOISTER_MCP_TOKEN"}
 # Where a cell finds something of cloister's own: names, and sockets that listen for it.
-NAMES = {"gate.cloister.internal", "host.cloister.internal", "cell.cloister.internal"}
+NAMES = {"gate.cloister.internal", "host.cloister.internal", "cell.cloister.internal", "tools.cloister.internal"}
 LISTENERS = {"CAPTURE_TCP4", "CAPTURE_TCP6", "CAPTURE_DNS4", "CAPTURE_DNS6"}
 OTHER_LISTENERS = {"BOUNDARY_SSH"}
 # Sockets of cloister's that nothing in a cell can reach.

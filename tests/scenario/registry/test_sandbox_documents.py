@@ -42,10 +42,11 @@ def python(operator, place, text):
 def test_examples(operator, place):
     service = Service(operator)
     path = f"{operator.program.parent}:/usr/bin:/bin"
-    register, api = blocks("docs/sandbox.md", "sh")
-    operator.do("sh", "-ec", register, cwd=place, env={"PATH": path}).ok()
-    for said in (javascript(operator, place, *blocks("docs/sandbox.md", "js")),
-                 python(operator, place, *blocks("docs/sandbox.md", "python"))):
+    register, desk, api = blocks("docs/sandbox.md", "sh")
+    operator.do("sh", "-ec", register + desk, cwd=place, env={"PATH": path}).ok()
+    first, terminal = blocks("docs/sandbox.md", "python")
+    assert "42\r\nexit\r\n 0\n" in python(operator, place, "import cloister\n" + terminal)
+    for said in (javascript(operator, place, *blocks("docs/sandbox.md", "js")), python(operator, place, first)):
         assert re.search(r"^0 42\n.*^stdout one\n.*^stderr two\n", said, re.M | re.S), said
     first, *rest = blocks("clients/js/README.md", "js")
     said = [javascript(operator, place, block) for block in (first, *rest)]

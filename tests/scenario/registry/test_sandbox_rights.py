@@ -5,11 +5,28 @@ import signal
 import socket
 from contextlib import closing
 
+import pytest
+
 from operators import only_root, wait_until
+from ports import check_idle_limit
 from sandboxes import OCTETS, Box
 from service import Service, read_all
 
 CANARY = "canary"
+
+SERVE = """
+import socket, threading
+def serve(c):
+    data = b''
+    while more := c.recv(1 << 16):
+        data += more
+        if data.endswith(b'.'): break
+    c.sendall(b'%d' % len(data))
+    c.close()
+s = socket.create_server(("127.0.0.1", 8000))
+print('ready', flush=True)
+while True: threading.Thread(target=serve, args=(s.accept()[0],)).start()
+"""
 
 
 def every_request(box):
@@ -111,5 +128,20 @@ def test_without_any_program(operator):
     assert box.write("/tmp/a/b", CANARY.encode()).status == 204 and box.read("/tmp/a/b").data == CANARY.encode()
     assert [e["name"] for e in box.list("/tmp/a").ok()["entries"]] == ["b"]
     assert box.ask("POST", "exec", {"command": ["sh"]}).error(400, "invalid", "no such command")
+    box.kill()
+    assert service.stop() == 0, service.log()
+
+
+@pytest.mark.parametrize("boundary", ["stream"])
+def test_a_published_port_that_is_silent(operator):
+    """Its hour is a second and a half in the mutant build."""
+    operator.env["CLOISTER_OFF"] = "idle-hour"
+    service = Service(operator)
+    service.post("/v1/agents", {"name": "box", "sandbox": True}).ok(201)
+    box = Box(service)
+    client, response, _ = box.open("/usr/bin/python3", "-Ic", SERVE)
+    assert json.loads(response.readline())["text"] == "ready\n"
+    check_idle_limit(box.ask("POST", "publish", {"port": 8000}).ok()["port"])
+    client.close()
     box.kill()
     assert service.stop() == 0, service.log()

@@ -1,0 +1,123 @@
+"""`cloister tools import` and `learn`, and the checks of contrib in a clean clone."""
+import json
+import shutil
+
+import pytest
+import yaml
+
+from operators import TREE, as_one
+from tools_lab import Bench
+
+TOKEN = "ghp_" + "a1B2c3D4" * 4 + "0000"
+REMOTE = "abcdefghijklmnop"
+
+
+@pytest.fixture
+def bench(operator):
+    return Bench(operator)
+
+
+def policy(bench):
+    return yaml.safe_load((bench.folder / "cloister.yaml").read_text())
+
+
+def file_of(bench, name=".mcp.json", **servers):
+    bench.operator.file(f"bench/{name}", json.dumps({"mcpServers": servers}))
+
+
+GITHUB = {"command": "node", "args": ["it.js"], "env": {"GITHUB_TOKEN": TOKEN, "LEVEL": "quiet"}}
+
+
+def test_keys_are_moved(bench):
+    file_of(bench, GitHub=GITHUB, far={"type": "http", "url": "https://mcp.example.com/mcp",
+                                       "headers": {"Authorization": f"Bearer {REMOTE}"}})
+    bench.tools("import").sentence("2 values look like credentials", "--yes", "--no-secrets")
+    assert not (bench.folder / "cloister.yaml").exists()
+    said = bench.tools("import", "--yes").ok()
+    assert TOKEN not in said and REMOTE not in said
+    assert policy(bench)["tools"]["servers"] == {
+        "github": {"command": ["node", "it.js"], "env": {"LEVEL": "quiet"}, "policy": {"secrets": ["GITHUB_TOKEN"]}},
+        "far": {"url": "https://mcp.example.com/mcp",
+                "policy": {"egress": [{"allow": "mcp.example.com"}], "secrets": ["FAR_TOKEN"]}}}
+    text = (bench.folder / ".mcp.json").read_text()
+    assert TOKEN not in text and REMOTE not in text
+    assert json.loads(text)["mcpServers"]["far"]["headers"] == {"Authorization": "Bearer ${FAR_TOKEN}"}
+    listed = json.loads(bench.operator.cloister("secret", "list", "--json").ok())
+    assert {s["name"] for s in listed} == {"GITHUB_TOKEN", "FAR_TOKEN"}
+    assert "has it already" in bench.tools("import", "--yes").ok()
+
+
+@as_one
+def test_keys_stay(bench):
+    file_of(bench, it=GITHUB)
+    before = (bench.folder / ".mcp.json").read_text()
+    assert "cloister secret add GITHUB_TOKEN" in bench.tools("import", "--no-secrets").ok()
+    assert (bench.folder / ".mcp.json").read_text() == before
+    assert TOKEN not in (bench.folder / "cloister.yaml").read_text()
+
+
+@as_one
+def test_a_key_of_nowhere(bench):
+    file_of(bench, it={"command": "x", "env": {"SOME_API_KEY": "0123456789abcdef"}})
+    bench.tools("import", "--yes").sentence("--host SOME_API_KEY=HOST")
+    bench.tools("import", "--yes", "--host", "SOME_API_KEY=api.example.com").ok()
+
+
+@as_one
+def test_comments_and_other_files(bench):
+    bench.operator.file("bench/.vscode/mcp.json", '// VS Code\n{"servers": {"a": {"command": "x", /* y */ "args": ["//"],},},}')
+    bench.tools("import").ok()
+    assert policy(bench)["tools"]["servers"]["a"]["command"] == ["x", "//"]
+    bench.operator.file("claude.json", json.dumps({"projects": {str(bench.folder): {"mcpServers": {"b": {"command": "y"}}},
+                                                                "/other": {"mcpServers": {"c": {"command": "z"}}}}}))
+    bench.tools("import", bench.operator.base / "claude.json").ok()
+    assert set(policy(bench)["tools"]["servers"]) == {"a", "b"}
+
+
+@as_one
+def test_a_policy_keeps_its_text(bench):
+    text = "# mine\nversion: 1\ntools:\n  servers:\n    # first\n    a:\n      command: [x]\negress: []\n"
+    bench.operator.file("bench/cloister.yaml", text)
+    file_of(bench, b={"command": "y"})
+    bench.tools("import").ok()
+    after = (bench.folder / "cloister.yaml").read_text()
+    assert after.replace("    b:\n      command: ['y']\n", "") == text, after
+
+
+@as_one
+def test_learn(bench):
+    out = bench.operator.folder("bench/out")
+    bench.server("it", "writes", out / "written")
+    bench.tools("lock").ok()
+    calls = '{"tool": "get_it", "arguments": {"name": "x"}}\n'
+    bench.tools("learn", "it", "--", "printf", calls).ok()
+    tool = bench.lock["servers"]["it"]["tools"]["get_it"]
+    assert tool["scope"] == {"write": [str(out / "written")]} and tool["examples"] == [{"arguments": {"name": "x"}}]
+    assert not (out / "written").exists()
+    bench.tools("learn", "it", "--", "echo", "nonsense").sentence("line 1")
+    bench.tools("learn", "it", "--", "false").sentence("no calls")
+    bench.tools("learn", "it", "--", "echo", '{"tool": "other"}').sentence("no tool 'other'")
+
+
+@as_one
+def test_contrib_in_a_clean_clone(bench):
+    """The commands of the action and of the hook, as they run there."""
+    bench.server("it", "changes", bench.folder / "changed")
+    bench.tools("lock").ok()
+    bench.scope("it.get_it")
+    for name in ("github/tools/check.sh", "pre-commit/tools-check.sh"):
+        (bench.folder / "contrib" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(TREE / "contrib" / name, bench.folder / "contrib" / name)
+    operator = bench.operator
+    git = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main"
+    operator.host(f"{git} init -q && {git} add . && {git} commit -qm x && git clone -q . ../clone", cwd=bench.folder)
+    clone, env = operator.base / "clone", {"PATH": f"{operator.program.parent}:/usr/bin:/bin", "SARIF": "out.sarif"}
+    for script in ("contrib/github/tools/check.sh", "contrib/pre-commit/tools-check.sh"):
+        done = operator.do("sh", script, cwd=clone, env=env)
+        assert done.status == 0, done
+    assert json.loads((clone / "out.sarif").read_text())["runs"][0]["results"] == []
+    operator.file("bench/changed")
+    done = operator.do("sh", "contrib/github/tools/check.sh", cwd=clone, env=env)
+    assert done.status == 1 and done.out.startswith("::error file=tools.lock.yaml,line="), done
+    assert json.loads((clone / "out.sarif").read_text())["runs"][0]["results"]
+    assert operator.do("sh", "contrib/pre-commit/tools-check.sh", cwd=clone, env=env).status == 1

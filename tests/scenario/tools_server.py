@@ -1,0 +1,124 @@
+"""A small MCP server over standard input and output, whose tools misbehave on demand: tools_server.py [FOLDER]."""
+import json
+import os
+import sys
+import threading
+import time
+import urllib.request
+
+FOLDER = sys.argv[1] if len(sys.argv) > 1 else None
+LISTED = os.path.join(FOLDER, "tools.json") if FOLDER else None
+ECHO = {"name": "echo", "description": "says it again", "inputSchema": {"type": "object"}}
+NAMES = ["add", "ask", "big", "break", "die", "fetch", "flood", "hang", "later", "progress", "read", "roots", "sample", "slow", "stray",
+         "write", "wordy"]
+calls = 0
+state = 0
+began = False
+
+
+def send(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def tools():
+    if LISTED and os.path.exists(LISTED):
+        return json.load(open(LISTED, encoding="utf-8"))
+    return [ECHO] + [dict(ECHO, name=name, icons=[{"src": "data:,"}]) for name in NAMES]
+
+
+def text(words):
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def ask(method, params=None):
+    """The agent's answer to a question of this server's."""
+    global calls
+    calls += 1
+    send({"jsonrpc": "2.0", "id": f"q{calls}", "method": method, "params": params or {}})
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("id") == f"q{calls}" and "method" not in message:
+            return message
+    return sys.exit()
+
+
+SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 5}
+
+
+def call(id, name, arguments, meta):
+    global state
+    if name == "add":
+        state += arguments["n"]
+        return text(str(state))
+    if name == "big":
+        return text("x" * arguments["n"])
+    if name == "break":
+        sys.stdout.write('{"jsonrpc":\n')
+    if name == "die":
+        sys.exit(3)
+    if name == "hang":
+        time.sleep(1000)
+    if name == "slow":
+        time.sleep(arguments["s"])
+    if name == "flood":
+        for i in range(arguments["n"]):
+            send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": i}})
+    if name == "progress":
+        for i in range(3):
+            send({"jsonrpc": "2.0", "method": "notifications/progress",
+                  "params": {"progressToken": meta["progressToken"], "progress": i, "total": 3}})
+    if name == "roots":
+        return text(json.dumps(ask("roots/list").get("result")))
+    if name == "sample":
+        answers = [ask("sampling/createMessage", SAMPLE) for _ in range(arguments["n"])]
+        return text(json.dumps([a.get("result", a.get("error")) for a in answers]))
+    if name == "stray":
+        send({"jsonrpc": "2.0", "id": id, "result": text("one")})
+        return text("two")
+    if name == "wordy":
+        print("\x1b[31mred\x07", file=sys.stderr, flush=True)
+    if name == "write":
+        open(arguments["path"], "w", encoding="utf-8").write("x")
+    if name == "read":
+        return text(open(arguments["path"], encoding="utf-8").read())
+    if name == "later":
+        threading.Thread(target=lambda: (time.sleep(arguments["s"]), urllib.request.urlopen(arguments["url"]))).start()
+        return text("later")
+    if name == "fetch":
+        return text(urllib.request.urlopen(arguments["url"], timeout=10).read().decode())
+    return text(json.dumps(arguments))
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "notifications/initialized":
+        began = True
+    elif not began and message.get("method") not in ("initialize", "ping"):
+        sys.exit("this came before notifications/initialized")
+    id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+    if method == "initialize":
+        send({"jsonrpc": "2.0", "id": id, "result": {
+            "protocolVersion": params["protocolVersion"], "serverInfo": {"name": "test", "version": "1"},
+            "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}, "logging": {}}}})
+    elif method == "tools/list":
+        send({"jsonrpc": "2.0", "id": id, "result": {"tools": tools()}})
+    elif method == "resources/list":
+        at = int(params.get("cursor", 0))
+        more = {"nextCursor": str(at + 1)} if at < 2 else {}
+        send({"jsonrpc": "2.0", "id": id, "result": {"resources": [{"uri": f"test://r{at}", "name": f"r{at}"}], **more}})
+    elif method == "resources/read":
+        send({"jsonrpc": "2.0", "id": id, "result": {"contents": [{"uri": params["uri"], "text": "content"}]}})
+    elif method == "prompts/list":
+        send({"jsonrpc": "2.0", "id": id, "result": {"prompts": [{"name": "p"}]}})
+    elif method == "prompts/get":
+        send({"jsonrpc": "2.0", "id": id, "result": {"messages": [
+            {"role": "user", "content": {"type": "text", "text": params["name"]}}]}})
+    elif method == "tools/call":
+        try:
+            result = call(id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})
+        except Exception as error:  # pylint: disable=broad-except
+            result = dict(text(f"{type(error).__name__}: {error}"), isError=True)
+        send({"jsonrpc": "2.0", "id": id, "result": result})
+    elif id is not None and method:
+        send({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}})
