@@ -13,7 +13,7 @@ import { attempt } from "./ui.js";
 const PAGE = 200;
 const KEPT_MAX = 20000;                 // records in memory; from there on one goes on from the last
 const NEW_MS = 1000;                    // what is new is asked for at most so often
-const TYPES = ["refusal", "exec", "exit", "file", "net", "refused", "danger", "watch", "resources", "calls", "lost", "http", "dns", "tcp", "tls", "ssh", "webhook", "secret", "approval", "steer", "cell", "budget", "tripwire", "intent", "many"];
+const TYPES = ["refusal", "exec", "exit", "file", "net", "refused", "danger", "watch", "resources", "calls", "lost", "http", "dns", "tcp", "tls", "ssh", "webhook", "tool", "secret", "approval", "steer", "cell", "budget", "tripwire", "intent", "many"];
 
 // A record is {n, time, event}; the API may have put the event's members beside them.
 function eventOf(record) {
@@ -39,13 +39,19 @@ const ACTS = {
 	record: e => `${e.level}, by ${e.by}${e.unseen?.length ? `; not seen: ${e.unseen.join("; ")}` : ""}`,
 };
 
+// "#tool:github.create_issue" of a request to the tools' gateway, as approvals show it.
+function callOf(e) {
+	const kind = ["tool", "prompt", "resource"].find(name => typeof e[name] === "string");
+	return kind ? `#${kind}:${e[kind]}` : "";
+}
+
 function summary(e) {
 	if (Object.hasOwn(ACTS, e.type))
 		return ACTS[e.type](e);
 	if (e.type === "checkpoint")
 		return `signed, with the ${e.size} records before it`;
 	if (e.host || e.method)
-		return [e.method, e.host ? `${e.scheme ? `${e.scheme}://` : ""}${e.host}${e.port && ![80, 443].includes(e.port) ? `:${e.port}` : ""}${e.path ?? ""}` : e.path]
+		return [e.method, e.host ? `${e.scheme ? `${e.scheme}://` : ""}${e.host}${e.port && ![80, 443].includes(e.port) ? `:${e.port}` : ""}${e.path ?? ""}${callOf(e)}` : e.path]
 			.filter(Boolean).join(" ");
 	if (e.type === "steer" || e.did)
 		return [e.did, e.by ? `by ${e.by}` : null, e.why ? `“${e.why}”` : null].filter(Boolean).join(" ");
@@ -63,6 +69,8 @@ function cost(e) {
 // The rule that would let it pass, as a beginning.
 function ruleFor(e) {
 	const port = e.port && ![80, 443].includes(e.port) ? `:${e.port}` : "";
+	if (callOf(e))
+		return callOf(e).slice(1);
 	return e.type === "http" ? `${e.method} ${e.host}${port}${e.path ?? ""}` : `${e.host}${e.port ? `:${e.port}` : ""}${e.type === "dns" ? "" : `/${e.type}`}`;
 }
 
