@@ -74,7 +74,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp notify top initramfs unpack pull unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull lock unit replay fuzz
 
 # LINK=portable is for archives that other distributions install: the rest needs libraries that cannot be linked
 # statically, or not whole.
@@ -101,6 +101,10 @@ LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
+# Speaks to MCP servers, stands in for their upstreams, and logs in.
+LIBS_lock     := -lcurl -lcares -lssl -lcrypto -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
+LIBS_tools    := -lssl -lcrypto -lpcre2-8 -lyaml -ljansson $(LIBS_chain)
+LIBS_stdio    := -ljansson
 LIBS_notify   := -lcurl -lyaml -lnettle
 # Fetches images.
 LIBS_pull     := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
@@ -471,7 +475,7 @@ VM_BUILT := $(wildcard $(addprefix $(VM_KERNEL)/,vmlinuz-*-cloister modules.buil
 INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
             $(call to,$(STATIC),share/policy.schema.json) $(call to,$(STATIC)/profiles,$(PROFILES)) \
             $(call to,$(STATIC)/apparmor,contrib/apparmor/cloister contrib/apparmor/cloister-helpers) \
-            $(call to,$(STATIC)/apparmor/abstractions,contrib/apparmor/abstractions/cloister-helper) \
+            $(call to,$(STATIC)/apparmor/abstractions,$(wildcard contrib/apparmor/abstractions/*)) \
             $(call to,$(STATIC)/selinux,$(wildcard contrib/selinux/cloister.*)) \
             $(call to,share/bash-completion/completions,share/completion/cloister) \
             $(call to,share/zsh/site-functions,share/completion/_cloister) \
@@ -528,7 +532,7 @@ FORCE:
 ## make demo        cloister in one screen: denied, explained, allowed, asked, swapped, revoked, proved
 ## make test        install what is missing, build, and run all tests
 ## make test SUITES="unit seeds"   only these of unit seeds tools cell egress secrets
-##                  registry files steer escape
+##                  registry files steer image mcp escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make test-both   the same, and each scenario both as root and as an ordinary user
 ## make asan        all tests under the address and undefined-behaviour sanitizers

@@ -7,7 +7,7 @@
 exec awk '
 BEGIN {
 	rank("cli proc", 8)
-	rank("dispatch serve mcp", 7)
+	rank("dispatch serve mcp tools", 7)
 	rank("registry audit egress target", 6)
 	rank("upstream boundary vault state workspace cell image witness", 5)
 	rank("policy sign http inspect tls wire ssh confine steer vm profile project", 4)
@@ -16,6 +16,7 @@ BEGIN {
 	rank("base", 1)
 	peers["boundary", "cell"] = 1
 	peers["upstream", "cell"] = 1
+	peers["tools", "mcp"] = 1
 	peers["ipc", "loop"] = 1
 	peers["policy", "http"] = 1
 	peers["profile", "policy"] = 1

@@ -147,6 +147,7 @@ SUITES = {
     "steer": pytest("tests/scenario/steer"),
     "files": pytest("tests/scenario/files"),
     "image": pytest("tests/scenario/image"),
+    "mcp": pytest("tests/scenario/tools"),
     "escape": pytest("tests/escape"),
     "unit": unit,
     "seeds": seeds,
