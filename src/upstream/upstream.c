@@ -1,28 +1,23 @@
 /* upstream.c - see upstream.h: from a name to a connection. */
-#include "upstream/upstream.h"
+#include "upstream/upstream_parts.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "cell/cell_net.h"
 #include "http/h1.h"
-#include "ipc/courier_channel.h"
-
-/* The setting by which the operator lets the proxy resolve names. */
-#define PROXY_RESOLVES "CLOISTER_PROXY_RESOLVES=1"
 
 /* Part of the response has come, so the server's protocol is not in doubt. */
 #define UPSTREAM_CUT "upstream broke off its response"
 
 static void checked(void *arg, const struct address *addresses, size_t n, const char *problem);
 
-static void
-set_step(struct upstream *up, enum upstream_step step, uint64_t seconds)
+void
+upstream_set_step(struct upstream *up, enum upstream_step step, uint64_t seconds)
 {
 	up->step = step;
 	up->deadline_s = up->pool->now_s + seconds + 1;
@@ -104,9 +99,9 @@ upstream_fail(struct upstream *up, const struct failure *failure)
 		pool_failed(up, failure);
 }
 
-static void
-fail(struct upstream *up, uint16_t status, const char *why, const char *error,
-     const char *note)
+void
+upstream_fail_as(struct upstream *up, uint16_t status, const char *why, const char *error,
+                 const char *note)
 {
 	struct failure failure;
 
@@ -186,8 +181,6 @@ conn_is_ready(void *arg)
 	pool_ready(up);
 }
 
-static void proxy_readable(struct upstream *up);
-
 static void
 conn_is_readable(void *arg)
 {
@@ -196,7 +189,7 @@ conn_is_readable(void *arg)
 	if (up->step == UP_READY)
 		up->kind->readable(up);
 	else if (up->step == UP_PROXY)
-		proxy_readable(up);
+		upstream_read_proxy(up);
 }
 
 static void
@@ -292,28 +285,27 @@ upstream_secure(struct upstream *up)
 	SSL *ssl;
 
 	if (pool->tls.problem[0] != '\0') {
-		fail(up, 502, "certificate", "upstream certificate refused", pool->tls.problem);
+		upstream_fail_as(up, 502, "certificate", "upstream certificate refused", pool->tls.problem);
 		return;
 	}
 	ssl = up->is_raw ? tls_client_raw(&pool->tls, up->host) :
 	      tls_client(&pool->tls, up->host, up->h1_only, pool_session(up), up->origin);
 	if (ssl == NULL) {
-		fail(up, 502, "protocol", "upstream speaks no TLS", "there is no memory for TLS");
+		upstream_fail_as(up, 502, "protocol", "upstream speaks no TLS", "there is no memory for TLS");
 		return;
 	}
 	if (up->certificate != 0 &&
 	    pool->owner->show_certificate(pool->arg, up->certificate, ssl, &err) < 0) {
 		SSL_free(ssl);
-		fail(up, 502, "certificate", "no certificate to show", err.text);
+		upstream_fail_as(up, 502, "certificate", "no certificate to show", err.text);
 		return;
 	}
-	set_step(up, UP_TLS, UPSTREAM_TLS_S);
+	upstream_set_step(up, UP_TLS, UPSTREAM_TLS_S);
 	conn_start_tls(&up->conn, ssl);
 }
 
-/* The connection to the server exists. */
-static void
-reached(struct upstream *up)
+void
+upstream_reached(struct upstream *up)
 {
 	if (up->is_raw ? up->transfer->begins_tls : up->scheme == HTTP_TLS) {
 		upstream_secure(up);
@@ -322,123 +314,6 @@ reached(struct upstream *up)
 	up->step = UP_READY;
 	up->deadline_s = 0;
 	pool_ready(up);
-}
-
-/* ---- the operator's proxy ---- */
-
-/* The host that the proxy has to connect to. */
-static void
-proxy_target(const struct upstream *up, char text[HTTP_HOST_MAX + 1])
-{
-	char shown[ADDRESS_TEXT_MAX];
-
-	if (!up->has_target)
-		snprintf(text, HTTP_HOST_MAX + 1, "%s", up->host);
-	else
-		snprintf(text, HTTP_HOST_MAX + 1, up->target.family == AF_INET6 ? "[%s]" : "%s",
-		         address_format(&up->target, shown));
-}
-
-static void
-begin_proxy(struct upstream *up)
-{
-	struct pool *pool = up->pool;
-	struct http_head head = { .method = { "CONNECT", 7 }, .path = { "", 0 }, .port = up->port };
-	char target[HTTP_HOST_MAX + 1];
-
-	proxy_target(up, target);
-	head.host = (struct http_text){ target, strlen(target) };
-	up->reader = malloc(sizeof(*up->reader));
-	if (up->reader == NULL) {
-		fail(up, 502, "unreachable", "upstream unreachable", "there is no memory");
-		return;
-	}
-	h1_reader_init(up->reader, H1_RESPONSES);
-	h1_reader_expect(up->reader, true);
-	set_step(up, UP_PROXY, UPSTREAM_PROXY_S);
-	if (up->proxy->authorization[0] != '\0') {
-		head.fields[0] = (struct http_field){
-			{ "proxy-authorization", 19 },
-			{ up->proxy->authorization, strlen(up->proxy->authorization) } };
-		head.n_fields = 1;
-	}
-	buf_reset(&pool->out);
-	h1_write_head(&pool->out, &head, (struct h1_style){ .keep_alive = true });
-	conn_resume_reading(&up->conn);
-	(void)upstream_write(up, pool->out.data, pool->out.len);
-}
-
-static void
-proxy_refused(struct upstream *up, uint16_t status)
-{
-	struct failure failure;
-	char target[HTTP_HOST_MAX + 1];
-
-	proxy_target(up, target);
-	if (status == 407)
-		failure_set(&failure, 502, "unreachable", "upstream unreachable",
-		                    "the operator's proxy wants a login (407)");
-	else
-		failure_set(&failure, 502, "unreachable", "upstream unreachable",
-		                    "the operator's proxy answered %u to CONNECT %s:%u%s", status, target,
-		                    up->port, up->has_target ?
-		                    "; if it takes names only, the operator can set " PROXY_RESOLVES : "");
-	upstream_fail(up, &failure);
-}
-
-static void
-proxy_answered(struct upstream *up, const char *rest, size_t n_rest)
-{
-	uint16_t status = up->reader->head.status;
-
-	h1_reader_free(up->reader);
-	free(TAKE(up->reader));
-	if (status < 200 || status > 299) {
-		proxy_refused(up, status);
-		return;
-	}
-	/* A TLS server cannot have sent anything yet; a raw one may have sent its greeting. */
-	if (n_rest > 0 && (!up->is_raw || up->transfer->server_waits)) {
-		fail(up, 502, "protocol", "upstream unreachable", "the proxy said too much");
-		return;
-	}
-	reached(up);
-	if (n_rest > 0 && up->step == UP_READY && up->transfer != NULL)
-		up->transfer->owner->give(up->transfer, rest, n_rest);
-}
-
-static void
-proxy_readable(struct upstream *up)
-{
-	struct pool *pool = up->pool;
-	struct http_text piece;
-	struct err err = {0};
-	size_t used;
-	/* Read little: bytes behind the head may have no receiver yet. */
-	ssize_t n = conn_read(&up->conn, pool->in, 2048);
-
-	if (n == -EAGAIN)
-		return;
-	if (n <= 0) {
-		fail(up, 502, "unreachable", "upstream unreachable",
-		     "the operator's proxy closed the connection");
-		return;
-	}
-	for (char *at = (char *)pool->in; ; at += used, n -= (ssize_t)used) {
-		switch (h1_read(up->reader, at, (size_t)n, &used, &piece, &err)) {
-		case H1_HEAD:
-			if (up->reader->head.status < 200)
-				continue;
-			proxy_answered(up, at + used, (size_t)n - used);
-			return;
-		case H1_MORE:
-			return;
-		default:
-			fail(up, 502, "protocol", "upstream unreachable",
-			     "the operator's proxy does not speak HTTP");
-			return;
-		}
-	}
 }
 
 /* ---- dialling ---- */
@@ -462,9 +337,9 @@ dialled(void *arg, int fd, const struct address *address, int error)
 	up->has_conn = true;
 	conn_init(&up->conn, up->pool->loop, fd, NULL, &handler, up);
 	if (up->proxy != NULL && !up->is_absolute)
-		begin_proxy(up);
+		upstream_begin_proxy(up);
 	else
-		reached(up);
+		upstream_reached(up);
 }
 
 static void
@@ -472,79 +347,20 @@ begin_dial(struct upstream *up, const struct address *addresses, size_t n)
 {
 	up->dial = malloc(sizeof(*up->dial));
 	if (up->dial == NULL) {
-		fail(up, 502, "unreachable", "upstream unreachable", "there is no memory");
+		upstream_fail_as(up, 502, "unreachable", "upstream unreachable", "there is no memory");
 		return;
 	}
-	set_step(up, UP_DIAL, UPSTREAM_CONNECT_S);
+	upstream_set_step(up, UP_DIAL, UPSTREAM_CONNECT_S);
 	dial_start(up->dial, up->pool->loop, addresses, n,
 	           up->proxy != NULL ? up->proxy->port : up->port, dialled, up);
 }
 
 /* ---- which addresses ---- */
 
-/* Find the place of a rule of RULES that denies ADDRESS, or an address that it leads to.  The
- * address itself is not checked if it was NAMED and judged already.  NULL: no rule does. */
-static const char *
-upstream_denied_by(const struct pool *pool, const void *rules, const struct address *address,
-                   uint16_t port, bool named)
-{
-	struct address inner[ADDRESS_EMBEDDED_MAX];
-	size_t n = address_embedded(address, inner);
-	char shown[ADDRESS_TEXT_MAX];
-	const char *denied = NULL;
-
-	if (!named)
-		denied = pool->owner->denies(rules, address_format(address, shown), port);
-	for (size_t i = 0; i < n && denied == NULL; i++)
-		denied = pool->owner->denies(rules, address_format(&inner[i], shown), port);
-	return denied;
-}
-
-/* Move the usable ADDRESSES to the front, and return their number.  If one of them is of a
- * forbidden kind, none is usable.  If none is usable, TEXT explains why. */
-static size_t
-vet(const struct upstream *up, struct address *addresses, size_t n, char *text, size_t size)
-{
-	char shown[ADDRESS_TEXT_MAX];
-	struct address literal;
-	const bool named = address_parse(up->host, &literal);
-	const unsigned bits = named ? up->named_bits : 0;
-	const char *what, *rule;
-	size_t kept = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; i < n; i++) {
-		address_format(&addresses[i], shown);
-		if (CONTROL_ON("addresses") &&
-		    !address_is_allowed(&addresses[i], up->may_use_private, bits, &what)) {
-			if (strcmp(up->host, CELL_NET_HOST_NAME) == 0)
-				snprintf(text, size, "this machine is reached only where a rule names "
-				         CELL_NET_HOST_NAME);
-			else
-				snprintf(text, size, named ? "the address %s is %s%s"
-				                           : "the name leads to %s, which is %s%s", shown, what,
-				         address_is_allowed(&addresses[i], true, named ? ADDRESS_BITS : 0, NULL) ? ""
-				         : address_is_allowed(&addresses[i], true, ADDRESS_BITS, NULL)
-				         ? "; " COURIER_NO_RULE_HELPS " for a name" : "; " COURIER_NO_RULE_HELPS);
-			/* A name with both a public and a forbidden address is an attempt to reach
-			 * the second. */
-			return 0;
-		}
-		rule = upstream_denied_by(up->pool, up->rules, &addresses[i], up->port, named);
-		if (rule != NULL) {
-			snprintf(text, size, "the name leads to %s, " COURIER_DENIES_ADDRESS " %s", shown,
-			         rule);
-			continue;
-		}
-		addresses[kept++] = addresses[i];
-	}
-	return kept;
-}
-
 static void
 refuse_address(struct upstream *up, const char *text)
 {
-	fail(up, 403, "private-address", "refused by cloister", text);
+	upstream_fail_as(up, 403, "private-address", "refused by cloister", text);
 }
 
 static void
@@ -566,7 +382,7 @@ resolved(void *arg, const struct address *addresses, size_t n, const char *probl
 	memcpy(list, addresses, n * sizeof(*addresses));
 	/* The proxy is the operator's own, so its address is not vetted. */
 	if (up->proxy == NULL)
-		kept = vet(up, list, n, text, sizeof(text));
+		kept = upstream_vet(up, list, n, text, sizeof(text));
 	if (kept == 0) {
 		refuse_address(up, text);
 		return;
@@ -587,7 +403,7 @@ begin_resolve(struct upstream *up)
 	const char *host = up->proxy != NULL ? up->proxy->host : up->host;
 	struct address literal;
 
-	set_step(up, UP_RESOLVE, UPSTREAM_RESOLVE_S);
+	upstream_set_step(up, UP_RESOLVE, UPSTREAM_RESOLVE_S);
 	up->resolving = (struct resolve_wait){ .done = resolved, .arg = up };
 	if (strcmp(host, CELL_NET_HOST_NAME) == 0)
 		resolved(up, machine, ARRAY_LEN(machine), NULL);
@@ -626,7 +442,7 @@ checked(void *arg, const struct address *addresses, size_t n, const char *proble
 	}
 	if (n > 0) {
 		memcpy(list, addresses, n * sizeof(*addresses));
-		n = vet(up, list, n, text, sizeof(text));
+		n = upstream_vet(up, list, n, text, sizeof(text));
 		if (n == 0) {
 			refuse_address(up, text);
 			return;
@@ -646,16 +462,16 @@ begin_tools(struct upstream *up)
 	int fd;
 
 	if (up->is_raw || up->scheme != HTTP_PLAIN) {
-		fail(up, 502, "protocol", "upstream unreachable", CELL_NET_TOOLS_NAME " speaks plain HTTP only");
+		upstream_fail_as(up, 502, "protocol", "upstream unreachable", CELL_NET_TOOLS_NAME " speaks plain HTTP only");
 		return;
 	}
 	up->dial = malloc(sizeof(*up->dial));
 	fd = up->dial == NULL ? err_set(&err, ENOMEM, "there is no memory") : pool->owner->connect_tools(pool->arg, &err);
 	if (fd < 0) {
-		fail(up, 502, "unreachable", "upstream unreachable", err.text);
+		upstream_fail_as(up, 502, "unreachable", "upstream unreachable", err.text);
 		return;
 	}
-	set_step(up, UP_DIAL, UPSTREAM_CONNECT_S);
+	upstream_set_step(up, UP_DIAL, UPSTREAM_CONNECT_S);
 	dial_start_connected(up->dial, pool->loop, fd, dialled, up);
 }
 
@@ -682,7 +498,7 @@ upstream_start(struct upstream *up)
 		return;
 	}
 	/* On a timeout, the proxy resolves the name if it may; otherwise the request fails. */
-	set_step(up, UP_CHECK, up->pool->proxies.resolves ? UPSTREAM_CHECK_S : UPSTREAM_RESOLVE_S);
+	upstream_set_step(up, UP_CHECK, up->pool->proxies.resolves ? UPSTREAM_CHECK_S : UPSTREAM_RESOLVE_S);
 	up->resolving = (struct resolve_wait){ .done = checked, .arg = up };
 	if (address_parse(up->host, &literal))
 		checked(up, &literal, 1, NULL);
