@@ -1,6 +1,7 @@
 /* init.h - the parts of cloister-init. */
 #ifndef CLOISTER_INIT_H
 #define CLOISTER_INIT_H
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,9 +23,6 @@ struct mux_carry_types;
 /* main.c: does what a message of the supervisor asks for.  -EBADMSG: it is none of those. */
 int init_take(struct ipc_message *message);
 
-/* Opens the side of the terminal MASTER that a process gets; -1: see errno. */
-int init_open_slave(int master);
-
 /* init_verify.c: the hashes of the programs that a process executes, one after the other.  An `env` in the first
  * line of a script executes a second one. */
 struct init_verify {
@@ -40,6 +38,32 @@ bool init_verify_trace(void);
 int init_verify_stopped(struct init_verify *v, pid_t pid, int status, bool has_executed);
 /* The same for a process that could not be traced: it runs meanwhile. */
 int init_verify_untraced(const struct init_verify *v, pid_t pid);
+
+#define INIT_LAST_FD ((unsigned)INT_MAX)        /* old versions of gVisor take no number above */
+
+/* A process to be started. */
+struct init_spawn {
+	uint32_t handle, flags, rows, columns;
+	const char *cwd;
+	char **argv, **env;
+	struct init_verify verify;
+	struct call_set calls;          /* taken away from it */
+	int stdio[3];
+	int tty;                        /* the slave side, or -1 */
+	/* Borrowed: what the calls are taken away with, and the pass for it (filter_own.h). */
+	const struct filter_own *filter;
+	const uint64_t *pass;
+	int own_exe;                    /* init's own executable, or -1 */
+};
+
+/* init_become.c: in the new process, executes the command.  REPORT gets an errno if that fails, or first INIT_UNTRACED if
+ * the kernel forbids to trace the process.  From here on nothing of the parent may change: this may be a vfork. */
+#define INIT_UNTRACED (-1)
+_Noreturn void init_become(struct init_spawn *spawn, int report);
+/* Opens a new terminal for the process, which has its slave side. */
+int init_open_terminal(struct init_spawn *spawn, int *ret_master);
+/* Opens the side of the terminal MASTER that a process gets; -1: see errno. */
+int init_open_slave(int master);
 
 /* init_exec.c: execvpe(3) with a pass for filter_own.h.  A file without a known format is not given to a shell.  Returns
  * only with an error, in errno. */

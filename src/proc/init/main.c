@@ -8,22 +8,18 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "base/codec.h"
@@ -40,12 +36,7 @@
 #include "ipc/ipc.h"
 #include "proc/init/init.h"
 
-#define SLICE_NS UINT64_C(5000000)
 #define BECOME_MS 5000                  /* how long a process that was stopped may take to exec its command */
-#define REPORT_FD 3                     /* in a process that has yet to exec its command */
-#define EXE_FD 4                        /* in one that is to exec init's own program */
-#define UNTRACED (-1)                   /* instead of an errno: the kernel forbids to trace it */
-#define LAST_FD ((unsigned)INT_MAX)     /* old versions of gVisor take no number above */
 
 struct process {
 	pid_t pid;                      /* 0: free */
@@ -69,16 +60,6 @@ static struct filter_own own_filter;
 static uint64_t own_pass[FILTER_OWN_PASS];
 static struct call_set told;            /* calls that are taken away, and of which the filter reports what it can */
 static bool tells;
-
-struct spawn {
-	uint32_t handle, flags, rows, columns;
-	const char *cwd;
-	char **argv, **env;
-	struct init_verify verify;
-	struct call_set calls;          /* taken away from it */
-	int stdio[3];
-	int tty;                        /* the slave side, or -1 */
-};
 
 /* If the supervisor is gone, the channel ends and so does init; nothing else in the cell outlives pid 1. */
 static void
@@ -190,130 +171,6 @@ find_process(pid_t pid)
 	return NULL;
 }
 
-/* Asks for time slices longer than Linux's 1 to 3 ms.  Threads that work together switch less,
- * which makes up for the cost of the walls.  Programs that did not ask for more go first, so the
- * operator's own stay quick.  Before Linux 6.12 this has no effect.  If an operator chose another
- * policy for the whole cell (chrt(1)), that one stays. */
-static void
-ask_for_long_slices(void)
-{
-	/* The first version of the kernel's struct sched_attr, which later kernels still accept. */
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = {0};
-
-	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 ||
-	    attr.policy != SCHED_OTHER)
-		return;
-	attr.runtime = SLICE_NS;
-	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
-/* A set-up without any bytes counts as run, also if the cell has no shell.  So does the agent of a
- * cell that consists of set-ups only. */
-static bool
-is_nothing(const struct spawn *spawn)
-{
-	struct stat st;
-
-	return spawn->argv[0] == NULL || (spawn->handle == INIT_HANDLE_SETUP &&
-	       stat(spawn->argv[0], &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0);
-}
-
-/* While the kernel loads a program, /proc shows the registers of its execve(2), and in them the pass.  So processes
- * that run already must not look into this one. */
-static int
-stand_apart(void)
-{
-	OWN(closep) int fd = -1;
-	int r = landlock_make_apart(&fd, NULL);
-
-	r = r == 0 ? landlock_enforce(fd, NULL) : r;
-	errno = r < 0 ? -r : errno;
-	return r;
-}
-
-/* Returns only with an error: *REPORT is where to write it. */
-static void
-become_process(struct spawn *spawn, int *report)
-{
-	const bool is_own = (spawn->flags & INIT_OWN) != 0;
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	setsid();
-	for (int i = 0; i < 3; i++)
-		if (dup2(spawn->stdio[i], i) < 0)
-			return;
-	if (spawn->tty >= 0 && ioctl(spawn->tty, TIOCSCTTY, 0) < 0)
-		return;
-	/* Takes the place of init's own channel. */
-	if (dup3(*report, REPORT_FD, O_CLOEXEC) < 0)
-		return;
-	*report = REPORT_FD;
-	if (is_own && dup3(own_exe, EXE_FD, O_CLOEXEC) < 0)
-		return;
-	if (CONTROL_ON("fds") && syscall(SYS_close_range, is_own ? EXE_FD + 1u : REPORT_FD + 1u, LAST_FD, 0u) < 0)
-		return;
-	if (chdir(spawn->cwd) < 0)
-		return;
-	ask_for_long_slices();
-	if (is_nothing(spawn))
-		_exit(0);
-	if (spawn->verify.n > 0 && !init_verify_trace() && write(*report, &(int){ UNTRACED }, sizeof(int)) < 0)
-		return;
-	/* Last: init itself, and what is left to do here, is not restricted by it. */
-	if ((spawn->calls.programs && stand_apart() < 0) || filter_own_load(&own_filter) < 0)
-		return;
-	if (is_own)
-		syscall(SYS_execveat, EXE_FD, "", spawn->argv, spawn->env, AT_EMPTY_PATH, own_pass[FILTER_OWN_PASS - 1]);
-	else if (spawn->calls.programs)
-		init_exec(spawn->argv, spawn->env, own_pass);
-	else
-		execvpe(spawn->argv[0], spawn->argv, spawn->env);
-}
-
-/* The other side of the terminal MASTER.  Old versions of gVisor know it by its path alone. */
-int
-init_open_slave(int master)
-{
-	int fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	unsigned number;
-	char path[32];
-
-	if (fd >= 0 || errno != ENOTTY || ioctl(master, TIOCGPTN, &number) < 0)
-		return fd;
-	snprintf(path, sizeof(path), "/dev/pts/%u", number);
-	return open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-}
-
-static int
-open_terminal(struct spawn *spawn, int *ret_master)
-{
-	struct winsize size = { .ws_row = (unsigned short)spawn->rows,
-	                        .ws_col = (unsigned short)spawn->columns };
-	OWN(closep) int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-	int unlock = 0;
-
-	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
-		return -errno;
-	spawn->tty = init_open_slave(master);
-	if (spawn->tty < 0)
-		return -errno;
-	(void)ioctl(master, TIOCSWINSZ, &size);
-	for (int i = 0; i < 3; i++)
-		if (spawn->stdio[i] < 0)
-			spawn->stdio[i] = spawn->tty;
-	*ret_master = TAKE_FD(master);
-	return 0;
-}
-
 /* The agent has ended, or does not run: so ends the cell.  A byte stream has yet to carry its output. */
 static void
 end(void)
@@ -367,23 +224,11 @@ path_from(const char *path, const char *name)
 	return path;
 }
 
-/* From here on nothing of the parent may change: this may be a vfork. */
-_Noreturn static void
-run_child(struct spawn *spawn, int report)
-{
-	int error;
-
-	become_process(spawn, &report);
-	error = errno != 0 ? errno : EINVAL;
-	(void)!write(report, &error, sizeof(error));
-	_exit(127);
-}
-
 /* The pipe ends when the child has executed its command, or carries the reason why it cannot.  A
  * vfork is quicker, but waits for that: so it is used only for the first child.  The agent can stop
  * any later one, like everything in the cell.  A traced one stops at any signal. */
 static int
-fork_process(struct spawn *spawn, struct process *process)
+fork_process(struct init_spawn *spawn, struct process *process)
 {
 	static bool has_begun;
 	int ends[2], error;
@@ -393,7 +238,7 @@ fork_process(struct spawn *spawn, struct process *process)
 		return errno;
 	pid = has_begun || spawn->verify.n > 0 ? fork() : vfork();
 	if (pid == 0)
-		run_child(spawn, ends[1]);
+		init_become(spawn, ends[1]);
 	error = errno;
 	if (spawn->handle == INIT_HANDLE_AGENT)
 		timing_mark(TIMING_AGENT);
@@ -430,7 +275,7 @@ take_report(struct process *process, bool is_dead)
 		error = process->given_up ? ETIMEDOUT : 0;
 		process->has_executed = true;
 	}
-	if (error == UNTRACED) {
+	if (error == INIT_UNTRACED) {
 		process->untraced = true;
 	} else if (error == 0 && process->verify.n > 0 && !is_dead) {
 		if (process->untraced)
@@ -470,7 +315,7 @@ take_stop(struct process *process, int status)
 }
 
 static void
-spawn_process(struct spawn *spawn)
+spawn_process(struct init_spawn *spawn)
 {
 	struct process *process = find_process(0);
 	OWN(closep) int master = -1;
@@ -481,7 +326,7 @@ spawn_process(struct spawn *spawn)
 	if ((spawn->flags & INIT_OWN) != 0 && (own_exe < 0 || !init_own_is(spawn->argv)))
 		error = ENOSYS;
 	if (error == 0 && (spawn->flags & INIT_TTY) != 0)
-		error = -open_terminal(spawn, &master);
+		error = -init_open_terminal(spawn, &master);
 	if (error == 0 && setenv("PATH", path_from(path_of(spawn->env), spawn->argv[0] != NULL ? spawn->argv[0] : ""), 1) < 0)
 		error = errno;
 	if (error == 0)
@@ -499,7 +344,7 @@ take_spawn(struct ipc_message *message)
 	OWN(strv_freep) char **argv = NULL;
 	OWN(strv_freep) char **env = NULL;
 	OWN(strv_freep) char **hashes = NULL;
-	struct spawn spawn = { .stdio = { -1, -1, -1 }, .tty = -1 };
+	struct init_spawn spawn = { .stdio = { -1, -1, -1 }, .tty = -1, .filter = &own_filter, .pass = own_pass, .own_exe = own_exe };
 	struct buf *b = &message->body;
 
 	if (buf_get_u32(b, &spawn.handle) < 0 || buf_get_u32(b, &spawn.flags) < 0 ||
@@ -706,7 +551,7 @@ close_others(bool has_landlock, bool has_ssh)
 
 	if (has_ssh)
 		syscall(SYS_close_range, first, INIT_SSH_FD - 1u, 0u);
-	syscall(SYS_close_range, has_ssh ? INIT_SSH_FD + 1u : first, LAST_FD, 0u);
+	syscall(SYS_close_range, has_ssh ? INIT_SSH_FD + 1u : first, INIT_LAST_FD, 0u);
 }
 
 /* An engine's process has another parent than the supervisor: its channel ends with the supervisor all the same. */

@@ -110,7 +110,12 @@ struct pipes { int in, out, errors; };
 static struct pipes
 take_pipes(struct ipc_message *m)
 {
-	return (struct pipes){ ipc_take_fd(m, 0), ipc_take_fd(m, 1), ipc_take_fd(m, 2) };
+	struct pipes p;
+
+	p.in = ipc_take_fd(m, 0);
+	p.out = ipc_take_fd(m, 1);
+	p.errors = ipc_take_fd(m, 2);
+	return p;
 }
 
 static struct listing *
