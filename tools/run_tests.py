@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CLOISTER_BUILD", "build"))
 SUITE_SECONDS = int(os.environ.get("CLOISTER_SUITE_SECONDS", "3600"))
 SHOWN_MAX = 200_000     # characters of a failing suite's output; the log has all
-AGAIN_MAX = 5           # so many failures may be chance
+AGAIN_MAX = 10          # so many failures may be chance
 PROGRESS_SECONDS = float(os.environ.get("CLOISTER_PROGRESS_SECONDS", "15"))
 
 LOCK = threading.Lock()         # of what is printed, and of:

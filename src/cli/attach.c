@@ -201,19 +201,27 @@ give_back_terminal(struct attach *a)
 	stdio_close(&a->stdio);
 }
 
-/* Its last output, and its status. */
+/* A new cell may have closed its terminal, or ended, before it was joined: its last output, and its status. */
 static int
 show_ended(struct attach *a, const char *id)
 {
-	OWN(cell_record_free) struct cell_record record = {0};
-	OWN(closep) int dir = -1;
 	struct err err = {0};
+	uint32_t status;
 
-	(void)cli_await_tidy(id);
-	if (cli_open_record(id, &a->entry, &dir, &record, &err) < 0)
+	if (cli_await_end(id, &status, &err) < 0)
 		return cli_fail(&err);
+	(void)cli_await_tidy(id);
+	snprintf(a->entry.id, sizeof(a->entry.id), "%s", id);
 	show_before(a, CELL_SCREEN_WHOLE);
-	return (int)record.status;
+	return (int)status;
+}
+
+static bool
+has_no_terminal_any_more(const struct attach *a)
+{
+	const int code = a->err.code;
+
+	return !a->joined && (code == ESRCH || code == ENOENT || code == EPIPE || code == ECONNRESET);
 }
 
 int
@@ -228,7 +236,7 @@ attach_to(const char *word, const struct detach *keys, bool clipboard, bool is_n
 		run(&a, socket);
 		give_back_terminal(&a);
 	}
-	if (is_new && a.err.code != 0 && !a.joined)
+	if (is_new && has_no_terminal_any_more(&a))
 		return show_ended(&a, word);
 	if (a.left) {
 		fprintf(stderr, "\ncloister: detached from cell %s: `cloister attach %s` joins it again\n", a.entry.id,

@@ -161,6 +161,8 @@ int cli_note_every(enum steer_verb verb, size_t n, const char *secret, const cha
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
 /* The same without the connection: returns the folder of running cells and the cell's entry there. */
 int cli_find_running(const char *word, struct cell_entry *ret_entry, struct err *err);
+/* Waits for the cell WORD to end, if it has not ended. */
+int cli_await_end(const char *word, uint32_t *ret_status, struct err *err);
 /* If nothing of the running cell ID lives any more, waits until it has been tidied up.  False: it
  * lives, or its supervisor does not answer. */
 bool cli_await_tidy(const char *id);

@@ -316,8 +316,8 @@ explain_hang_up(const struct cell_entry *entry, struct err *err)
 	       err_set(err, EPIPE, "the cell's supervisor was killed, and the cell with it");
 }
 
-static int
-wait_one(const char *word, uint32_t *ret_status, struct err *err)
+int
+cli_await_end(const char *word, uint32_t *ret_status, struct err *err)
 {
 	OWN(cell_record_free) struct cell_record record = {0};
 	OWN(closep) int fd = -1, dir = -1;
@@ -352,7 +352,7 @@ cmd_wait(int argc, char **argv)
 	if (rest == argc)
 		return cli_failf("no cell is given: cloister wait CELL...");
 	for (int i = rest; i < argc; i++)
-		if (wait_one(argv[i], &status, &err) < 0)
+		if (cli_await_end(argv[i], &status, &err) < 0)
 			return cli_fail(&err);
 	return (int)status;
 }

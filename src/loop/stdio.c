@@ -344,6 +344,8 @@ int
 stdio_carry_sink(struct stdio *s, int master, const struct stdio_sink *out, struct err *err)
 {
 	s->out_fd = master;
+	/* While this one is open, a process that has closed its terminal is not hung up on. */
+	s->in_fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
 	s->out.sink = out->take;
 	s->out.sink_arg = out->arg;
 	s->out.sink_wakes = true;

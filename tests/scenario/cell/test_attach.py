@@ -96,6 +96,10 @@ def test_run_can_be_left(operator, terminal):
     # One that has ended before it is joined.
     t = terminal("run", "-q", "--detach-keys", "ctrl-p,ctrl-q", "--", "sh", "-c", "echo quick; exit 3")
     assert t.end() == 3 and "quick" in t.text
+    # One that closes its terminal goes on.
+    t = terminal("run", "-q", "--detach-keys", "ctrl-p,ctrl-q", "--", "sh", "-c",
+                 "exec </dev/null >/dev/null 2>&1; seq 300000 | sort -R; exit 4")
+    assert t.end() == 4, t.text
     terminal("attach", id).expect("has ended")
     operator.kept.update(c["cell"] for c in operator.cells("-a"))
 
