@@ -531,7 +531,7 @@ FORCE:
 ## make run         install what is missing, build, and show what a cell does
 ## make demo        cloister in one screen: denied, explained, allowed, asked, swapped, revoked, proved
 ## make test        install what is missing, build, and run all tests
-## make test SUITES="unit seeds"   only these of unit seeds tools cell egress secrets
+## make test SUITES="unit seeds"   only these of unit seeds tools cell-1 cell-2 egress secrets
 ##                  registry files steer image mcp escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make test-both   the same, and each scenario both as root and as an ordinary user
