@@ -138,6 +138,9 @@ const struct serve_stats *serve_stats(const struct serve_server *s);
 /* When the last connection ended, by loop_now_ms(); 0 while there is one. */
 uint64_t serve_idle_since(const struct serve_server *s);
 
+/* Whether the field NAME is there.  *OUT is its value, cut to SIZE: let SIZE be more than any valid value needs. */
+bool serve_read_field(const struct serve_request *q, const char *name, char *out, size_t size);
+
 /* ---- responses (serve_answer.c) ---- */
 
 /* Adds a field to the response, before it is sent.  NAME is in lower case.  Responses are not

@@ -38,6 +38,15 @@ give(struct serve_conn *c, const void *data, size_t len)
 	}
 }
 
+bool
+serve_read_field(const struct serve_request *q, const char *name, char *out, size_t size)
+{
+	struct http_text value = http_head_get(&q->head, name);
+
+	snprintf(out, size, "%.*s", (int)(value.len < size ? value.len : size - 1), value.len > 0 ? value.at : "");
+	return value.len > 0;
+}
+
 void
 serve_field(struct serve_request *q, const char *name, const char *value)
 {

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,36 +13,16 @@
 
 #include "base/control.h"
 #include "base/own.h"
+#include "base/slice.h"
 #include "confine/filter_own.h"
 #include "confine/landlock.h"
 #include "proc/init/init.h"
 
+/* Longer than Linux's 1 to 3 ms: threads that work together switch less, which makes up for the cost of the walls.
+ * Programs that did not ask for more go first, so the operator's own stay quick. */
 #define SLICE_NS UINT64_C(5000000)
 #define REPORT_FD 3                     /* the pipe that ends with the exec */
 #define EXE_FD 4                        /* in one that is to exec init's own program */
-
-/* Asks for time slices longer than Linux's 1 to 3 ms.  Threads that work together switch less,
- * which makes up for the cost of the walls.  Programs that did not ask for more go first, so the
- * operator's own stay quick.  Before Linux 6.12 this has no effect.  If an operator chose another
- * policy for the whole cell (chrt(1)), that one stays. */
-static void
-ask_for_long_slices(void)
-{
-	/* The first version of the kernel's struct sched_attr, which later kernels still accept. */
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = {0};
-
-	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 ||
-	    attr.policy != SCHED_OTHER)
-		return;
-	attr.runtime = SLICE_NS;
-	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
-}
 
 /* A set-up without any bytes counts as run, also if the cell has no shell.  So does the agent of a
  * cell that consists of set-ups only. */
@@ -95,7 +74,7 @@ become_process(struct init_spawn *spawn, int *report)
 		return;
 	if (chdir(spawn->cwd) < 0)
 		return;
-	ask_for_long_slices();
+	slice_ask(SLICE_NS);
 	if (is_nothing(spawn))
 		_exit(0);
 	if (spawn->verify.n > 0 && !init_verify_trace() && write(*report, &(int){ INIT_UNTRACED }, sizeof(int)) < 0)

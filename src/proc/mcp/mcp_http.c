@@ -19,25 +19,14 @@ struct asked {
 	struct mcp_fields fields;
 };
 
-static bool
-read_field(const struct serve_request *q, const char *name, char out[FIELD_MAX])
-{
-	struct http_text value = http_head_get(&q->head, name);
-
-	/* A value that is too long cannot be valid here. */
-	snprintf(out, FIELD_MAX, "%.*s", (int)(value.len < FIELD_MAX ? value.len : FIELD_MAX - 1),
-	         value.len > 0 ? value.at : "");
-	return value.len > 0;
-}
-
 static void
 read_fields(const struct serve_request *q, struct asked *a)
 {
-	a->has_session = read_field(q, "mcp-session-id", a->session);
-	a->has_last = read_field(q, "last-event-id", a->last);
-	a->fields.version = read_field(q, "mcp-protocol-version", a->version) ? a->version : NULL;
-	a->fields.method = read_field(q, "mcp-method", a->method) ? a->method : NULL;
-	a->fields.name = read_field(q, "mcp-name", a->name) ? a->name : NULL;
+	a->has_session = serve_read_field(q, "mcp-session-id", a->session, FIELD_MAX);
+	a->has_last = serve_read_field(q, "last-event-id", a->last, FIELD_MAX);
+	a->fields.version = serve_read_field(q, "mcp-protocol-version", a->version, FIELD_MAX) ? a->version : NULL;
+	a->fields.method = serve_read_field(q, "mcp-method", a->method, FIELD_MAX) ? a->method : NULL;
+	a->fields.name = serve_read_field(q, "mcp-name", a->name, FIELD_MAX) ? a->name : NULL;
 }
 
 static void

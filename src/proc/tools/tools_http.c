@@ -14,17 +14,6 @@
 
 static struct serve_server *server;
 
-static bool
-read_field(const struct serve_request *q, const char *name, char out[FIELD_MAX])
-{
-	struct http_text value = http_head_get(&q->head, name);
-
-	/* A value that is too long cannot be valid here. */
-	snprintf(out, FIELD_MAX, "%.*s", (int)(value.len < FIELD_MAX ? value.len : FIELD_MAX - 1),
-	         value.len > 0 ? value.at : "");
-	return value.len > 0;
-}
-
 static void
 answer(struct serve_request *q, unsigned status, json_t *message)
 {
@@ -46,7 +35,7 @@ find_session(struct serve_request *q)
 
 	if (strncmp(q->query, OLD, strlen(OLD)) == 0)
 		snprintf(id, sizeof(id), "%s", q->query + strlen(OLD));
-	else if (!read_field(q, "mcp-session-id", id)) {
+	else if (!serve_read_field(q, "mcp-session-id", id, FIELD_MAX)) {
 		serve_refuse(q, 400, "session", NULL, "'Mcp-Session-Id' is missing: send `initialize` first");
 		return NULL;
 	}
@@ -99,7 +88,7 @@ speaks(const struct serve_request *q, const struct session *s)
 {
 	char version[FIELD_MAX];
 
-	return !read_field(q, "mcp-protocol-version", version) || s->version == NULL ||
+	return !serve_read_field(q, "mcp-protocol-version", version, FIELD_MAX) || s->version == NULL ||
 	       strcmp(version, s->version) == 0;
 }
 
@@ -136,7 +125,7 @@ post(struct serve_request *q)
 		return;
 	}
 	if (m.kind == JSONRPC_REQUEST && strcmp(m.method, "initialize") == 0 && q->query[0] == '\0' &&
-	    !read_field(q, "mcp-session-id", id)) {
+	    !serve_read_field(q, "mcp-session-id", id, FIELD_MAX)) {
 		initialize(q, &m);
 		return;
 	}
@@ -180,14 +169,14 @@ get(struct serve_request *q)
 	struct channel *channel;
 	struct session *s;
 
-	if (!read_field(q, "mcp-session-id", id)) {
+	if (!serve_read_field(q, "mcp-session-id", id, FIELD_MAX)) {
 		begin_old(q);
 		return;
 	}
 	s = find_session(q);
 	if (s == NULL)
 		return;
-	if (read_field(q, "last-event-id", last) && channel_resume(s, q, last))
+	if (serve_read_field(q, "last-event-id", last, FIELD_MAX) && channel_resume(s, q, last))
 		return;
 	channel = channel_new(s, q);
 	if (channel == NULL)

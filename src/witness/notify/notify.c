@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ptrace.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/slice.h"
 #include "confine/filter.h"
 #include "confine/privileges.h"
 #include "ipc/ipc.h"
@@ -291,25 +291,6 @@ become_answerer(int pair)
 	notify_answer(ANSWERER_LISTENER_FD, ANSWERER_PAIR_FD, filter, &own);
 }
 
-/* Before Linux 6.12 this has no effect. */
-static void
-ask_for_short_slices(void)
-{
-	/* The first version of the kernel's struct sched_attr, which later kernels still accept. */
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = {0};
-
-	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 || attr.policy != SCHED_OTHER)
-		return;
-	attr.runtime = SLICE_NS;
-	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 static void
 raise_limit(void)
 {
@@ -341,7 +322,7 @@ notify_prepare(void)
 	ahead.answerer = -1;
 	raise_limit();
 	/* A call waits for both: if processors are busy, they go first.  The answerer inherits it. */
-	ask_for_short_slices();
+	slice_ask(SLICE_NS);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
 		(void)err_errno(&ahead.err, "cannot make a channel to the process that answers notifications");
 		return;
