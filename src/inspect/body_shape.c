@@ -102,20 +102,72 @@ shape_cut(struct http_text text, size_t max)
 	return at;
 }
 
+/* What a credential is made of.  An escape of JSON ends it. */
+static bool
+is_of_word(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c != '\0' && strchr("_-+=.~", c) != NULL);
+}
+
+/* The length of the word at AT, or of an escape or a character that is part of none. */
+static size_t
+word_at(struct http_text raw, size_t at, bool *ret_is_word)
+{
+	size_t len = 0;
+
+	while (at + len < raw.len && is_of_word(raw.at[at + len]))
+		len++;
+	*ret_is_word = len > 0;
+	if (len == 0 && raw.at[at] == '\\' && at + 1 < raw.len)
+		return raw.at[at + 1] == 'u' ? 6 : 2;
+	return len > 0 ? len : 1;
+}
+
+/* Write RAW up to SHOWN.  In place of a word that looks random stands its length, which is shorter. */
+static void
+put_words(char *out, size_t size, struct http_text raw, size_t shown)
+{
+	size_t n = 0, len;
+	bool is_word;
+
+	for (size_t at = 0; at < shown; at += len) {
+		len = word_at(raw, at, &is_word);
+		if (is_word && len >= RANDOM_LEAST && secrets_looks_random((const unsigned char *)raw.at + at, len))
+			n += (size_t)snprintf(out + n, size - n, "(%zu bytes)", len);
+		else
+			n += (size_t)snprintf(out + n, size - n, "%.*s", (int)(len < shown - at ? len : shown - at), raw.at + at);
+	}
+	out[n] = '\0';
+}
+
+/* A value of a result is prose, in which a credential is one of many words. */
+static void
+put_quoted(const struct shape *s, char out[SHAPE_VALUE_TEXT], struct http_text raw, size_t shown)
+{
+	const char *more = shown < raw.len ? "..." : "";
+	char words[SHAPE_VALUE_WIDE + 16];
+
+	if (s->value == SHAPE_VALUE_WIDE) {
+		put_words(words, sizeof(words), raw, shown);
+		snprintf(out, SHAPE_VALUE_TEXT, "\"%s%s\"", words, more);
+	} else {
+		snprintf(out, SHAPE_VALUE_TEXT, "\"%.*s%s\"", (int)shown, raw.at, more);
+	}
+}
+
 void
-shape_value(char out[SHAPE_VALUE_TEXT], const char *name, struct http_text raw,
+shape_value(const struct shape *s, char out[SHAPE_VALUE_TEXT], const char *name, struct http_text raw,
             struct http_text text, size_t len)
 {
 	const char *why = looks_secret(text);
-	size_t shown = shape_cut(raw, SHAPE_VALUE);
+	size_t shown = shape_cut(raw, s->value);
 
 	if (why == NULL && len > 0 && name_tells(name))
 		why = "masked by its name";
 	if (why != NULL)
 		snprintf(out, SHAPE_VALUE_TEXT, "(%.40s, %zu bytes)", why, len);
 	else
-		snprintf(out, SHAPE_VALUE_TEXT, "\"%.*s%s\"", (int)shown, raw.at,
-		         shown < raw.len ? "..." : "");
+		put_quoted(s, out, raw, shown);
 	if (why == NULL && shown < raw.len)
 		snprintf(out + strlen(out), SHAPE_VALUE_TEXT - strlen(out), " (%zu bytes)", len);
 }
@@ -168,7 +220,7 @@ add_field(struct shape *s, struct http_text field)
 	shape_name(name, text, text);
 	if (equals != NULL) {
 		text = decode((struct http_text){ equals + 1, field.len - n - 1 }, room);
-		shape_value(value, name, text, text, text.len);
+		shape_value(s, value, name, text, text, text.len);
 	}
 	snprintf(line, sizeof(line), "%s%s%s", name, equals != NULL ? " = " : "", value);
 	shape_line(s, 0, line);
@@ -177,7 +229,7 @@ add_field(struct shape *s, struct http_text field)
 void
 body_shape_form(struct http_text form, char ret_shape[INSPECT_SHAPE_MAX])
 {
-	struct shape s = { .text = ret_shape };
+	struct shape s = { .text = ret_shape, .value = SHAPE_VALUE };
 
 	while (form.len > 0) {
 		const char *amp = memchr(form.at, '&', form.len);
@@ -206,7 +258,7 @@ add_header(struct shape *s, const struct http_field *f)
 	for (size_t i = 0; i < text.len; i++)
 		room[i] = f->value.at[i] >= 0x20 && f->value.at[i] < 0x7f ? f->value.at[i] : '?';
 	shape_name(name, f->name, f->name);
-	shape_value(value, name, text, text, f->value.len);
+	shape_value(s, value, name, text, text, f->value.len);
 	snprintf(line, sizeof(line), "%s: %s", name, value);
 	shape_line(s, 0, line);
 }
@@ -214,7 +266,7 @@ add_header(struct shape *s, const struct http_field *f)
 void
 body_shape_headers(const struct http_head *head, char ret_shape[INSPECT_SHAPE_MAX])
 {
-	struct shape s = { .text = ret_shape };
+	struct shape s = { .text = ret_shape, .value = SHAPE_VALUE };
 
 	for (size_t i = 0; i < head->n_fields; i++)
 		add_header(&s, &head->fields[i]);

@@ -21,7 +21,7 @@ decode(struct http_text raw, char text[SHAPE_LOOKED_AT])
 
 /* Write an item that is neither an object nor an array, nor the end of one. */
 static void
-put_value(char out[SHAPE_VALUE_TEXT], const struct json_walk_item *item, const char *name)
+put_value(const struct shape *s, char out[SHAPE_VALUE_TEXT], const struct json_walk_item *item, const char *name)
 {
 	char room[SHAPE_LOOKED_AT];
 	struct http_text text;
@@ -29,11 +29,11 @@ put_value(char out[SHAPE_VALUE_TEXT], const struct json_walk_item *item, const c
 
 	if (item->kind == JSON_WALK_STRING) {
 		text = decode(item->raw, room);
-		shape_value(out, name, item->raw, text,
+		shape_value(s, out, name, item->raw, text,
 		            item->raw.len > SHAPE_LOOKED_AT ? item->raw.len : text.len);
 		return;
 	}
-	n = item->raw.len < SHAPE_VALUE ? item->raw.len : SHAPE_VALUE;
+	n = item->raw.len < s->value ? item->raw.len : s->value;
 	snprintf(out, SHAPE_VALUE_TEXT, "%.*s%s", (int)n, item->raw.at,
 	         n < item->raw.len ? "..." : "");
 }
@@ -57,7 +57,7 @@ add_item(struct shape *s, const struct json_walk_item *item)
 		snprintf(value, sizeof(value), "%c", item->raw.at[item->raw.len - 1]);
 		break;
 	default:
-		put_value(value, item, name);
+		put_value(s, value, item, name);
 		break;
 	}
 	snprintf(line, sizeof(line), "%s%s%s", name, item->name.at != NULL ? ": " : "", value);
@@ -65,9 +65,9 @@ add_item(struct shape *s, const struct json_walk_item *item)
 }
 
 static void
-shape_json(const char *data, size_t len, char ret_shape[INSPECT_SHAPE_MAX])
+shape_json(const char *data, size_t len, size_t value, char ret_shape[INSPECT_SHAPE_MAX])
 {
-	struct shape s = { .text = ret_shape };
+	struct shape s = { .text = ret_shape, .value = value };
 	struct json_walk_item item;
 	struct json_walk w;
 	int r;
@@ -106,5 +106,11 @@ body_shape(struct http_text content_type, const char *data, size_t len,
 	if (is_form(content_type))
 		body_shape_form((struct http_text){ data, len }, ret_shape);
 	else if (http_type_is_json(content_type) && begins_json(data, len))
-		shape_json(data, len, ret_shape);
+		shape_json(data, len, SHAPE_VALUE, ret_shape);
+}
+
+void
+body_shape_result(const char *data, size_t len, char ret_shape[INSPECT_SHAPE_MAX])
+{
+	shape_json(data, len, SHAPE_VALUE_WIDE, ret_shape);
 }

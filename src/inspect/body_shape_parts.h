@@ -9,7 +9,8 @@
 #include "inspect/body_shape.h"
 
 #define SHAPE_VALUE 64                  /* bytes shown of a value */
-#define SHAPE_VALUE_TEXT (SHAPE_VALUE + 96)
+#define SHAPE_VALUE_WIDE 640            /* of one in a result, whose text is what matters */
+#define SHAPE_VALUE_TEXT (SHAPE_VALUE_WIDE + 96)
 #define SHAPE_NAME 48
 #define SHAPE_NAME_TEXT (SHAPE_NAME + 8)
 #define SHAPE_LINE_TEXT (SHAPE_NAME_TEXT + SHAPE_VALUE_TEXT + 8)
@@ -18,6 +19,7 @@
 struct shape {
 	char *text;
 	size_t len;
+	size_t value;                   /* bytes shown of a value */
 	size_t left_out;                /* values that did not fit */
 };
 /* Whether there is room.  If not, COUNT values are counted as left out. */
@@ -25,8 +27,8 @@ bool shape_has_room(struct shape *s, size_t count);
 void shape_line(struct shape *s, size_t depth, const char *line);
 /* Write the last line: NOTE, or if it is "", the number of values left out. */
 void shape_end(struct shape *s, const char *note);
-/* Write TEXT as it is shown under NAME.  RAW is TEXT as written, and LEN its full length. */
-void shape_value(char out[SHAPE_VALUE_TEXT], const char *name, struct http_text raw,
+/* Write TEXT as S shows it under NAME.  RAW is TEXT as written, and LEN its full length. */
+void shape_value(const struct shape *s, char out[SHAPE_VALUE_TEXT], const char *name, struct http_text raw,
                  struct http_text text, size_t len);
 void shape_name(char out[SHAPE_NAME_TEXT], struct http_text raw, struct http_text text);
 /* The length of at most MAX bytes of TEXT that splits no character or escape. */

@@ -14,6 +14,8 @@
 
 #define TOOLS_EVENT_TYPE "tool"          /* the only type of event that it may send */
 #define TOOLS_EVENT_MAX 4096            /* bytes of an event */
+#define TOOLS_OF_MAX 512                /* bytes of what a result is of */
+#define TOOLS_ASKS_MAX 64               /* results that wait at once */
 #define TOOLS_WHY_MAX 512               /* bytes of a reason */
 #define TOOLS_INSTANCES_MAX 256         /* cells of servers at once, of one agent's cell */
 
@@ -31,6 +33,18 @@ enum tools_message {
 	 *   str event  the members of a record's event, valid for members_check(), of type "tool", at
 	 *              most TOOLS_EVENT_MAX bytes. */
 	TOOLS_EVENT,
+	/* keeper -> supervisor, on the channel for events: a result waits for approval.
+	 *   u64 its number; u64 ms that it waits; 32 bytes that identify the rule; str "tool:github.get_issue";
+	 *   str rule, str its reason; u64 size of the result, str its shape.
+	 * Answered with TOOLS_ANSWER.  The texts are bounded as in COURIER_ASK.
+	 * worker -> keeper: u64 number, from 1 on; u32 index of the server in the policy; str "tool:github.get_issue", at
+	 * most TOOLS_OF_MAX bytes; str what looks like instructions, or ""; u64 size, str shape. */
+	TOOLS_ASK,
+	/* keeper -> supervisor, worker -> keeper: u64 number: the answer is no longer needed. */
+	TOOLS_WITHDRAW,
+	/* supervisor -> keeper, on the channel for events, and keeper -> worker: u64 number, u32 1 if the agent may
+	 * get the result, str the reason if not. */
+	TOOLS_ANSWER,
 
 	/* ---- worker and keeper.  Instances are numbered by the worker, from 0 to
 	 *      TOOLS_INSTANCES_MAX - 1; a number is used again only after TOOLS_ENDED. ---- */

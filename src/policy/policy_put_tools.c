@@ -59,6 +59,7 @@ put_layer(struct buf *b, const struct policy_tools *tools)
 	}
 	buf_put_u32(b, tools->injection);
 	buf_put_u32(b, tools->ask_results);
+	buf_put_u64(b, tools->ask_ms);
 }
 
 void
@@ -160,6 +161,8 @@ get_layer(struct policy_getting *g)
 		get_locked(g, &locked[i], i > 0 ? locked[i - 1].name : "");
 	tools->injection = policy_get_upto(g, POLICY_INJECTIONS - 1);
 	tools->ask_results = policy_get_bool(g);
+	tools->ask_ms = policy_get_u64(g);
+	g->bad |= tools->ask_ms < POLICY_TIMEOUT_LEAST_MS || tools->ask_ms > POLICY_TIMEOUT_MOST_MS;
 	g->bad |= !tools->has_lock && n_locked > 0;
 	if (g->bad)
 		return NULL;

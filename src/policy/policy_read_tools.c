@@ -279,27 +279,40 @@ static int
 read_injection(const struct node *node, struct policy_tools *tools, struct err *err)
 {
 	for (unsigned k = 0; node->kind == NODE_SCALAR && k < POLICY_INJECTIONS; k++)
-		if (k != POLICY_INJECTION_ASK && strcmp(node->text, policy_tools_injections[k]) == 0) {
+		if (strcmp(node->text, policy_tools_injections[k]) == 0) {
 			tools->injection = k;
 			return 0;
 		}
-	return node_err(err, node, "a result that looks like instructions is flagged in the record, or not: `flag` or `off`; this "
-	                "version cannot ask about results");
+	return node_err(err, node, "a result that looks like instructions is flagged in the record, waits for a person, or "
+	                "passes: `flag`, `ask` or `off`");
 }
 
 static int
 read_results(const struct node *node, struct policy_tools *tools, struct err *err)
 {
-	tools->ask_results = false;
-	return node->kind == NODE_SCALAR && strcmp(node->text, "allow") == 0 ? 0 :
-	       node_err(err, node, "results are passed on: `allow`; this version cannot ask about them");
+	tools->ask_results = node->kind == NODE_SCALAR && strcmp(node->text, "ask") == 0;
+	return tools->ask_results || (node->kind == NODE_SCALAR && strcmp(node->text, "allow") == 0) ? 0 :
+	       node_err(err, node, "results are passed on, or wait for a person: `allow` or `ask`");
+}
+
+static int
+read_ask_timeout(const struct node *node, struct policy_tools *tools, struct err *err)
+{
+	uint64_t ms;
+
+	if (node->kind != NODE_SCALAR || num_parse_duration(node->text, &ms, NULL) < 0 || ms < POLICY_TIMEOUT_LEAST_MS ||
+	    ms > POLICY_TIMEOUT_MOST_MS)
+		return node_err(err, node, "`ask_timeout` is how long a result waits for an answer, from 1s to 24h: "
+		                "`ask_timeout: 10m`");
+	tools->ask_ms = ms;
+	return 0;
 }
 
 int
 policy_read_tools(struct policy *p, const struct node *node, const struct policy_reader *reader,
                   struct policy_tools **ret_tools, const struct node **ret_lock, struct err *err)
 {
-	static const char *const names[] = { "servers", "lock", "injection", "results", NULL };
+	static const char *const names[] = { "servers", "lock", "injection", "results", "ask_timeout", NULL };
 	struct policy_tools *tools = policy_alloc(p, 1, sizeof(*tools));
 	int r = 0;
 
@@ -307,6 +320,7 @@ policy_read_tools(struct policy *p, const struct node *node, const struct policy
 	if (tools == NULL)
 		return err_set(err, ENOMEM, "the policy is too large");
 	tools->injection = POLICY_INJECTION_FLAG;
+	tools->ask_ms = POLICY_TOOLS_ASK_MS;
 	if (node->kind != NODE_MAP || node_get(node, "servers") == NULL)
 		return node_err(err, node, "`tools` is a map with `servers`: {servers: {github: {command: [npx, -y, some-server]}}}");
 	for (size_t i = 0; r == 0 && i < node->n; i++) {
@@ -318,6 +332,8 @@ policy_read_tools(struct policy *p, const struct node *node, const struct policy
 			r = read_injection(value, tools, err);
 		else if (strcmp(key->text, "results") == 0)
 			r = read_results(value, tools, err);
+		else if (strcmp(key->text, "ask_timeout") == 0)
+			r = read_ask_timeout(value, tools, err);
 		else if (strcmp(key->text, "lock") == 0)
 			*ret_lock = value;
 		else

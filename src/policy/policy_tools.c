@@ -307,12 +307,16 @@ put_lock(struct buf *b, const struct policy_tools *tools)
 void
 policy_tools_put_yaml(struct buf *b, const struct policy_tools *tools)
 {
+	char timeout[64];
+
+	snprintf(timeout, sizeof(timeout), ", ask_timeout: %" PRIu64 "ms", tools->ask_ms);
 	buf_put_text(b, "{");
 	if (tools->has_lock)
 		put_lock(b, tools);
 	buf_put_text(b, "injection: ");
 	buf_put_text(b, policy_tools_injections[tools->injection]);
 	buf_put_text(b, tools->ask_results ? ", results: ask" : ", results: allow");
+	buf_put_text(b, timeout);
 	buf_put_text(b, ", servers: {");
 	for (size_t i = 0; i < tools->n_servers; i++) {
 		buf_put_text(b, i > 0 ? ", " : "");

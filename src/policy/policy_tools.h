@@ -37,6 +37,7 @@ struct node;
 #define POLICY_TOOLS_TIMEOUT_MS (60 * 1000)
 #define POLICY_TOOLS_TIMEOUT_LEAST_MS 100
 #define POLICY_TOOLS_TIMEOUT_MOST_MS (60 * 60 * 1000)
+#define POLICY_TOOLS_ASK_MS (10 * 60 * 1000)
 #define POLICY_TOOLS_RESULT (1024 * 1024)
 #define POLICY_TOOLS_RESULT_LEAST 1024
 #define POLICY_TOOLS_RESULT_MOST (64 * 1024 * 1024)
@@ -79,6 +80,7 @@ struct policy_tools {
 	size_t n_locked;
 	enum policy_tools_injection injection;
 	bool ask_results;
+	uint64_t ask_ms;                /* that a result waits for an answer; then the agent does not get it */
 };
 
 /* The `tools` of the first layer that has them, or NULL. */

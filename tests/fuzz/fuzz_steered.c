@@ -191,6 +191,12 @@ supervisor_policy_tell(struct supervisor *s)
 	return 0;
 }
 
+void
+supervisor_tools_answer(struct supervisor *s, uint64_t number, bool yes, const char *text)
+{
+	assert(s == &sv && number != 0 && text[0] == (yes ? '\0' : text[0]));
+}
+
 int
 supervisor_budget_tell(struct supervisor *s)
 {
@@ -210,12 +216,15 @@ drain(int fd)
 		;
 }
 
+/* OTHER: what cloister-tools says, in place of a courier. */
 static int
-say(uint32_t type, const uint8_t *data, size_t len)
+say(uint32_t type, bool other, const uint8_t *data, size_t len)
 {
 	static int (*const takes[])(struct supervisor *sv, struct ipc_message *message) = {
 		supervisor_steered, supervisor_asked, supervisor_withdrawn, supervisor_take_fired,
 		supervisor_take_tripped, supervisor_secrets_used,
+	}, (*const others[])(struct supervisor *sv, struct ipc_message *message) = {
+		supervisor_asked_of_result, supervisor_withdrawn_of_result,
 	};
 	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
 	int r;
@@ -223,7 +232,7 @@ say(uint32_t type, const uint8_t *data, size_t len)
 	buf_init(&message.body, IPC_MESSAGE_MAX);
 	buf_put(&message.body, data, len);
 	assert(!buf_failed(&message.body));
-	r = takes[type % ARRAY_LEN(takes)](&sv, &message);
+	r = other ? others[type % ARRAY_LEN(others)](&sv, &message) : takes[type % ARRAY_LEN(takes)](&sv, &message);
 	assert(r == 0 || r == -EBADMSG);
 	return r;
 }
@@ -279,7 +288,8 @@ static void
 courier_goes(void)
 {
 	supervisor_steer_gone(&sv);
-	supervisor_approvals_gone(&sv, "its courier has gone");
+	supervisor_approvals_gone(&sv, APPROVAL_OF_REQUEST, "its courier has gone");
+	supervisor_approvals_gone(&sv, APPROVAL_OF_RESULT, "the gateway has gone");
 	assert(begun == done && sv.steering.n == 0 && sv.approvals.n_pending == 0);
 }
 
@@ -301,12 +311,12 @@ check(void)
 	for (const struct approval *a = sv.approvals.first; a != NULL; a = a->next, n++)
 		pending += a->state == APPROVAL_PENDING;
 	assert(n == sv.approvals.n && pending == sv.approvals.n_pending);
-	assert(pending <= APPROVALS_PENDING_MAX && n - pending <= APPROVALS_KEPT_MAX);
+	assert(pending <= 2 * APPROVALS_PENDING_MAX && n - pending <= APPROVALS_KEPT_MAX);
 	assert(sv.approvals.n_open <= APPROVALS_OPEN_MAX && sv.fired.n <= COURIER_FIRED_MAX);
 	assert(done <= begun && sv.steering.n <= STEERS_MAX + COURIER_STEERS_FIRST);
 }
 
-/* u8 what, u8 more of it, u16 length, and so many bytes. */
+/* u8 what, u8 more of it (who answers, and 128: what cloister-tools says), u16 length, and so many bytes. */
 static size_t
 step(const uint8_t *data, size_t size, int *ret_r)
 {
@@ -335,7 +345,7 @@ step(const uint8_t *data, size_t size, int *ret_r)
 		sv.frozen = false;
 		break;
 	default:
-		*ret_r = say(data[0] % (ACTS + 6) - ACTS, data + 4, len);
+		*ret_r = say(data[0] % (ACTS + 6) - ACTS, data[1] == 128, data + 4, len);
 	}
 	check();
 	return 4 + len;

@@ -1,6 +1,7 @@
 """A client of the gateway, in the cell: reads steps as JSON from its first argument, and prints what came, a line each.
 
-A step is a message, or {"do": ...}: "forget" the session, "session": use this one, "delete", "listen", "path"."""
+A step is a message, or {"do": ...}: "forget" the session, "session": use this one, "when" a pipe is
+written, "delete", "listen", "path"."""
 import json
 import sys
 import threading
@@ -53,6 +54,10 @@ def step(message):
         print(json.dumps({"status": request(None, "DELETE").status}), flush=True)
     elif do == "listen":
         threading.Thread(target=listen, daemon=True).start()
+    elif do == "when":
+        with open(message["path"], encoding="utf-8") as fifo:
+            fifo.read()
+        step(message["then"])
     elif do == "together":
         threads = [threading.Thread(target=step, args=[one]) for one in message["steps"]]
         for one in threads:

@@ -9,7 +9,7 @@ import urllib.request
 FOLDER = sys.argv[1] if len(sys.argv) > 1 else None
 LISTED = os.path.join(FOLDER, "tools.json") if FOLDER else None
 ECHO = {"name": "echo", "description": "says it again", "inputSchema": {"type": "object"}}
-NAMES = ["add", "ask", "big", "break", "die", "fetch", "flood", "hang", "later", "progress", "read", "roots", "sample", "slow", "stray",
+NAMES = ["add", "ask", "big", "break", "die", "fetch", "flood", "hang", "later", "progress", "read", "refuse", "roots", "sample", "slow", "stray",
          "write", "wordy"]
 calls = 0
 state = 0
@@ -76,6 +76,8 @@ def call(id, name, arguments, meta):
     if name == "stray":
         send({"jsonrpc": "2.0", "id": id, "result": text("one")})
         return text("two")
+    if name == "refuse":
+        return {"error": {"code": -32000, "message": arguments["why"]}}
     if name == "wordy":
         print("\x1b[31mred\x07", file=sys.stderr, flush=True)
     if name == "write":
@@ -119,6 +121,6 @@ for line in sys.stdin:
             result = call(id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})
         except Exception as error:  # pylint: disable=broad-except
             result = dict(text(f"{type(error).__name__}: {error}"), isError=True)
-        send({"jsonrpc": "2.0", "id": id, "result": result})
+        send({"jsonrpc": "2.0", "id": id, **(result if "error" in result else {"result": result})})
     elif id is not None and method:
         send({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}})

@@ -64,6 +64,30 @@ TEST(inspect_shape_masks)
 	CHECK(strstr(shape, "AKIAQ3") == NULL && strstr(shape, "r = \"ok\"") != NULL);
 }
 
+/* Prose of a result is shown at length, and the words of it that may be credentials are not. */
+TEST(inspect_shape_result)
+{
+	static const struct { const char *body, *shape; } results[] = {
+		{ "{\"text\": \"the key is 8fK2mQz7Lw9xTb4Rv1Ny, and\\n8fK2mQz7Lw9xTb4Rv1Ny too\"}",
+		  "{\n  text: \"the key is (20 bytes), and\\n(20 bytes) too\"\n}" },
+		{ "{\"text\": \"{\\\"password\\\": \\\"8fK2mQz7Lw9xTb4Rv1Ny\\\"}\"}",
+		  "{\n  text: \"{\\\"password\\\": \\\"(20 bytes)\\\"}\"\n}" },
+		{ "[\"a plain sentence of more than sixty-four bytes, which an approver has to see as a whole\"]",
+		  "[\n  \"a plain sentence of more than sixty-four bytes, which an approver has to see as a whole\"\n]" },
+		{ "no JSON", "... the rest is no JSON" },
+	};
+	char body[2000], shape[INSPECT_SHAPE_MAX];
+
+	for (size_t i = 0; i < ARRAY_LEN(results); i++) {
+		body_shape_result(results[i].body, strlen(results[i].body), shape);
+		CHECK_STR(shape, results[i].shape);
+	}
+	/* A word that begins before the cut. */
+	snprintf(body, sizeof(body), "[\"%0630d 8fK2mQz7Lw9xTb4Rv1Ny %0599d\"]", 0, 0);
+	body_shape_result(body, strlen(body), shape);
+	CHECK(strstr(shape, "8fK2") == NULL && strstr(shape, "...\" (1251 bytes)") != NULL);
+}
+
 /* Long things are cut, many are counted, and the room is never left. */
 TEST(inspect_shape_headers)
 {

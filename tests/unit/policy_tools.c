@@ -78,6 +78,7 @@ TEST(policy_tools_read)
 {
 	OWN(policy_freep) struct policy *p = load(FILE_OF("lock: " LOCK ", injection: off, results: allow, " SERVERS));
 	OWN(policy_freep) struct policy *plain = load(FILE_OF(SERVERS)), *none = load("version: 1\n");
+	OWN(policy_freep) struct policy *asks = load(FILE_OF("injection: ask, results: ask, ask_timeout: 90s, " SERVERS));
 	const struct policy_tools *tools = policy_tools_of(p);
 
 	check_servers(tools);
@@ -85,6 +86,9 @@ TEST(policy_tools_read)
 	CHECK(tools->injection == POLICY_INJECTION_OFF && !tools->ask_results);
 	tools = policy_tools_of(plain);
 	CHECK(tools->injection == POLICY_INJECTION_FLAG && !tools->ask_results && !tools->has_lock);
+	CHECK(tools->ask_ms == POLICY_TOOLS_ASK_MS);
+	tools = policy_tools_of(asks);
+	CHECK(tools->injection == POLICY_INJECTION_ASK && tools->ask_results && tools->ask_ms == 90 * 1000);
 	CHECK(policy_tools_of(none) == NULL);
 	/* Of layers, the first that has any. */
 	CHECK_OK(policy_within(none, &p, NULL));
@@ -116,10 +120,10 @@ TEST(policy_tools_refused)
 		{ "servers: {gh: {command: x, policy: {egres: []}}}", "2:45: there is no key 'egres'" },
 		{ "servers: {gh: {command: x, policy: {tools: {}}}}", "no servers of its own" },
 		{ "servers: {gh: {command: x, policy: {extends: x.yaml}}}", "a file cannot be read from here" },
-		{ "injection: warn, servers: {gh: {command: x}}", "`flag` or `off`" },
-		{ "results: deny, servers: {gh: {command: x}}", "results are passed on" },
-		{ "injection: ask, servers: {gh: {command: x}}", "cannot ask about results" },
-		{ "results: ask, servers: {gh: {command: x}}", "cannot ask about them" },
+		{ "injection: warn, servers: {gh: {command: x}}", "`flag`, `ask` or `off`" },
+		{ "results: deny, servers: {gh: {command: x}}", "results are passed on, or wait for a person" },
+		{ "ask_timeout: 500ms, servers: {gh: {command: x}}", "2:22: `ask_timeout` is how long a result waits" },
+		{ "ask_timeout: 25h, servers: {gh: {command: x}}", "from 1s to 24h" },
 		{ "lock: x.yaml, servers: {gh: {command: x}}", "2:15: a file cannot be read from here" },
 		{ "lock: {servers: {}}, servers: {gh: {command: x}}", "begins with `version: 1`" },
 		{ "lock: {version: 1}, servers: {gh: {command: x}}", "a lock has `servers`" },
@@ -153,7 +157,7 @@ TEST(policy_tools_refused)
 /* The same policy in a message, and as one text that names no files. */
 TEST(policy_tools_messages)
 {
-	static const char text[] = FILE_OF("lock: " LOCK ", injection: off, results: allow, " SERVERS)
+	static const char text[] = FILE_OF("lock: " LOCK ", injection: ask, results: ask, ask_timeout: 90s, " SERVERS)
 		"watch: [{write: ~/.ssh, then: freeze}]\negress: [{allow: a.x}]\n";
 	OWN(policy_freep) struct policy *p = load(text), *again = NULL, *flat = NULL, *bad = NULL;
 	OWN(policy_flat_free) struct policy_flat f, g;
@@ -183,6 +187,8 @@ TEST(policy_tools_messages)
 	CHECK_OK(policy_flat_load(&g, "p", (const char *)t.data, t.len, NULL, &flat, NULL));
 	check_servers(policy_tools_of(flat));
 	check_lock(policy_tools_of(flat));
+	CHECK(policy_tools_of(flat)->ask_results && policy_tools_of(flat)->ask_ms == 90 * 1000);
+	CHECK(policy_tools_of(flat)->injection == POLICY_INJECTION_ASK);
 	policy_flat_put(&u, &g);
 	CHECK(t.len == u.len && memcmp(t.data, u.data, t.len) == 0);
 }

@@ -394,7 +394,9 @@ int supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_
 /* supervisor_sides.c: if the policy has hooks or tools, starts cloister-hook or cloister-tools and waits until it is
  * ready.  Call this before the supervisor locks itself down. */
 int supervisor_sides_start(struct supervisor *sv, struct err *err);
-/* Record what cloister-tools reports. */
+/* Answers its question of that number. */
+void supervisor_tools_answer(struct supervisor *sv, uint64_t number, bool yes, const char *text);
+/* Record what cloister-tools reports, and ask for it. */
 int supervisor_sides_watch(struct supervisor *sv, struct err *err);
 /* What cloister-tools recorded at its end. */
 void supervisor_sides_hear_last(struct supervisor *sv);

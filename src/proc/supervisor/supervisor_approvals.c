@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "policy/policy_tools.h"
 #include "proc/supervisor/supervisor.h"
 
 struct approval *
@@ -47,9 +48,8 @@ forget_oldest(struct approvals *all)
 	approval_free(a);
 }
 
-/* Refuses A to the courier; no client waits for that. */
 static void
-answer_no(struct approval *a, const char *by, const char *text)
+refuse_request(struct approval *a, const char *text)
 {
 	static const struct steer_who nobody;
 	struct steer *s = steer_begin(a->sv, NULL, STEER_ANSWER, &nobody, NULL, NULL);
@@ -62,9 +62,27 @@ answer_no(struct approval *a, const char *by, const char *text)
 	buf_put_u64(&s->message, a->q.number);
 	buf_put_u32(&s->message, 0);
 	buf_put_str(&s->message, id);
-	buf_put_str(&s->message, by);
+	buf_put_str(&s->message, "");
 	buf_put_str(&s->message, text);
 	(void)steer_send(a->sv, s);
+}
+
+/* Refuses A to whoever holds it; no client waits for that. */
+static void
+answer_no(struct approval *a, const char *text)
+{
+	snprintf(a->why, sizeof(a->why), "%s", text);
+	switch (a->of) {
+	case APPROVAL_OF_REQUEST:
+		refuse_request(a, text);
+		break;
+	case APPROVAL_OF_RESULT:
+		approval_answer_result(a, false, text);
+		break;
+	case APPROVAL_OF_CELL:
+		approval_refuse_cell(a, text);
+		break;
+	}
 }
 
 static void
@@ -79,11 +97,7 @@ time_is_up(void *arg)
 	if (a->n_given > 0)
 		snprintf(text, sizeof(text), "%u people have to approve this, and within %s only %zu did",
 		         a->q.needs, num_format_duration(time, a->q.ms), a->n_given);
-	snprintf(a->why, sizeof(a->why), "%s", text);
-	if (a->q.number == APPROVAL_OF_CELL)
-		approval_refuse_cell(a, text);
-	else
-		answer_no(a, "", text);
+	answer_no(a, text);
 	approval_close(a, APPROVAL_TIMED_OUT);
 }
 
@@ -103,11 +117,7 @@ stand_still(struct approval *a)
 	}
 	snprintf(text, sizeof(text), "the cell has to stand still while it waits for approval, and "
 	         "cannot: %.150s", err.text);
-	snprintf(a->why, sizeof(a->why), "%s", text);
-	if (a->q.number == APPROVAL_OF_CELL)
-		approval_refuse_cell(a, text);
-	else
-		answer_no(a, "", text);
+	answer_no(a, text);
 	approval_close(a, APPROVAL_REFUSED);
 	return false;
 }
@@ -147,9 +157,19 @@ announce(struct approval *a, bool says)
 	supervisor_notify(a->sv, "ask", &json);
 }
 
-/* Takes BODY.  OF_CELL: the question is the supervisor's own. */
+static size_t
+count_pending(const struct approvals *all, enum approval_of of)
+{
+	size_t n = 0;
+
+	for (const struct approval *a = all->first; a != NULL; a = a->next)
+		n += a->state == APPROVAL_PENDING && a->of == of;
+	return n;
+}
+
+/* Takes BODY. */
 static int
-ask(struct supervisor *sv, struct buf *body, bool of_cell)
+ask(struct supervisor *sv, struct buf *body, enum approval_of of)
 {
 	struct approvals *all = &sv->approvals;
 	struct approval *a = calloc(1, sizeof(*a)), **at = &all->first;
@@ -157,11 +177,10 @@ ask(struct supervisor *sv, struct buf *body, bool of_cell)
 
 	if (a == NULL)
 		return -ENOMEM;
-	*a = (struct approval){ .sv = sv, .body = *body, .how = CONTROL_APPROVE_RULE,
+	*a = (struct approval){ .sv = sv, .of = of, .body = *body, .how = CONTROL_APPROVE_RULE,
 	                        .timer = { .due = time_is_up, .arg = a } };
 	*body = (struct buf){0};
-	if (approval_question_get(&a->body, &a->q) < 0 || all->n_pending == APPROVALS_PENDING_MAX ||
-	    (a->q.number == APPROVAL_OF_CELL) != of_cell) {
+	if (approval_question_get(&a->body, &a->q) < 0 || count_pending(all, of) == APPROVALS_PENDING_MAX) {
 		approval_free(a);
 		return -EBADMSG;
 	}
@@ -186,10 +205,10 @@ ask(struct supervisor *sv, struct buf *body, bool of_cell)
 int
 supervisor_asked(struct supervisor *sv, struct ipc_message *message)
 {
-	return ask(sv, &message->body, false);
+	return ask(sv, &message->body, APPROVAL_OF_REQUEST);
 }
 
-/* ---- questions of the cell's own behaviour ---- */
+/* ---- questions of the supervisor's own, and of cloister-tools ---- */
 
 /* Rules that were open for a time. */
 static void
@@ -203,19 +222,22 @@ drop_ended(struct approvals *all)
 }
 
 static bool
-is_settled(struct supervisor *sv, const unsigned char rule[COURIER_ASK_RULE])
+is_open(struct approvals *all, enum approval_of of, const unsigned char rule[COURIER_ASK_RULE])
 {
-	const struct approvals *all = &sv->approvals;
-
-	drop_ended(&sv->approvals);
+	drop_ended(all);
 	for (size_t i = 0; i < all->n_open; i++)
-		if (all->open[i].of_cell && memcmp(all->open[i].rule, rule, COURIER_ASK_RULE) == 0)
-			return true;
-	for (const struct approval *a = all->first; a != NULL; a = a->next)
-		if (a->state == APPROVAL_PENDING && a->q.number == APPROVAL_OF_CELL &&
-		    memcmp(a->q.rule, rule, COURIER_ASK_RULE) == 0)
+		if (all->open[i].of == of && memcmp(all->open[i].rule, rule, COURIER_ASK_RULE) == 0)
 			return true;
 	return false;
+}
+
+static bool
+is_settled(struct supervisor *sv, const unsigned char rule[COURIER_ASK_RULE])
+{
+	for (const struct approval *a = sv->approvals.first; a != NULL; a = a->next)
+		if (a->state == APPROVAL_PENDING && a->of == APPROVAL_OF_CELL && memcmp(a->q.rule, rule, COURIER_ASK_RULE) == 0)
+			return true;
+	return is_open(&sv->approvals, APPROVAL_OF_CELL, rule);
 }
 
 static void
@@ -227,41 +249,97 @@ put_cut(struct buf *b, const char *text, int max)
 	buf_put_str(b, cut);
 }
 
-/* In the form of COURIER_ASK, so that one parser and one list serve both. */
+/* What is asked about, if it is no request. */
+struct subject {
+	uint64_t number, ms, size;      /* SIZE: UINT64_MAX if there is no body */
+	bool freeze;
+	const unsigned char *rule;
+	const char *protocol, *method, *scheme, *host, *path;
+	uint32_t port;
+	const char *text, *place, *reason, *type, *shape;
+};
+
+/* In the form of COURIER_ASK, so that one parser and one list serve all. */
+static int
+ask_of(struct supervisor *sv, const struct subject *s, enum approval_of of)
+{
+	struct buf b = BUF(IPC_MESSAGE_MAX);
+	int r;
+
+	buf_put_u64(&b, s->number);
+	buf_put_u64(&b, s->ms);
+	buf_put_u32(&b, 1);
+	buf_put_u32(&b, s->freeze);
+	buf_put(&b, s->rule, COURIER_ASK_RULE);
+	buf_put_str(&b, s->protocol);
+	put_cut(&b, s->method, 32);
+	buf_put_str(&b, s->scheme);
+	put_cut(&b, s->host, 300);
+	buf_put_u32(&b, s->port);
+	put_cut(&b, s->path, COURIER_ASK_PATH);
+	buf_put_str(&b, "");
+	put_cut(&b, s->text, COURIER_ASK_TEXT);
+	put_cut(&b, s->place, COURIER_ASK_TEXT);
+	put_cut(&b, s->reason, COURIER_ASK_TEXT);
+	buf_put_str(&b, s->type);
+	buf_put_u64(&b, s->size);
+	buf_put_str(&b, s->shape);
+	buf_put_u32(&b, 0);
+	buf_put_u32(&b, 0);
+	buf_put_str(&b, "");
+	r = ask(sv, &b, of);
+	buf_free(&b);
+	return r;
+}
+
 int
 supervisor_ask_of_cell(struct supervisor *sv, const struct approval_act *act)
 {
 	unsigned char rule[COURIER_ASK_RULE] = {0};
-	struct buf b = BUF(IPC_MESSAGE_MAX);
-	int r;
+	const struct subject s = {
+		.number = 1, .ms = act->ms, .size = UINT64_MAX, .freeze = true, .rule = rule, .protocol = "watch",
+		.method = act->kind, .scheme = "", .host = act->what, .path = "", .text = act->text, .place = act->place,
+		.reason = act->reason, .type = "", .shape = "",
+	};
 
 	memcpy(rule, &act->key, sizeof(act->key));
-	if (is_settled(sv, rule))
+	return is_settled(sv, rule) ? 0 : ask_of(sv, &s, APPROVAL_OF_CELL);
+}
+
+int
+supervisor_asked_of_result(struct supervisor *sv, struct ipc_message *message)
+{
+	struct subject s = { .protocol = "tool", .method = "RESULT", .scheme = "http", .host = POLICY_TOOLS_HOST,
+	                     .port = POLICY_TOOLS_PORT, .place = "", .type = "application/json" };
+	struct buf *b = &message->body;
+	char path[COURIER_ASK_PATH + 1];
+	const char *of;
+
+	if (buf_get_u64(b, &s.number) < 0 || buf_get_u64(b, &s.ms) < 0 || buf_left(b) < COURIER_ASK_RULE)
+		return -EBADMSG;
+	s.rule = b->data + b->pos;
+	b->pos += COURIER_ASK_RULE;
+	if (buf_get_str(b, &of) < 0 || buf_get_str(b, &s.text) < 0 || buf_get_str(b, &s.reason) < 0 ||
+	    buf_get_u64(b, &s.size) < 0 || buf_get_str(b, &s.shape) < 0 || buf_left(b) != 0)
+		return -EBADMSG;
+	if (is_open(&sv->approvals, APPROVAL_OF_RESULT, s.rule)) {
+		supervisor_tools_answer(sv, s.number, true, "");
 		return 0;
-	buf_put_u64(&b, APPROVAL_OF_CELL);
-	buf_put_u64(&b, act->ms);
-	buf_put_u32(&b, 1);
-	buf_put_u32(&b, 1);
-	buf_put(&b, rule, sizeof(rule));
-	buf_put_str(&b, "watch");
-	put_cut(&b, act->kind, 32);
-	buf_put_str(&b, "");
-	put_cut(&b, act->what, 300);
-	buf_put_u32(&b, 0);
-	buf_put_str(&b, "");
-	buf_put_str(&b, "");
-	put_cut(&b, act->text, COURIER_ASK_TEXT);
-	put_cut(&b, act->place, COURIER_ASK_TEXT);
-	put_cut(&b, act->reason, COURIER_ASK_TEXT);
-	buf_put_str(&b, "");
-	buf_put_u64(&b, UINT64_MAX);
-	buf_put_str(&b, "");
-	buf_put_u32(&b, 0);
-	buf_put_u32(&b, 0);
-	buf_put_str(&b, "");
-	r = ask(sv, &b, true);
-	buf_free(&b);
-	return r;
+	}
+	if (sv->dead || count_pending(&sv->approvals, APPROVAL_OF_RESULT) == APPROVALS_PENDING_MAX) {
+		supervisor_tools_answer(sv, s.number, false, sv->dead ? "the cell has ended" :
+		                        "too many results wait for approval already");
+		return 0;
+	}
+	snprintf(path, sizeof(path), POLICY_TOOLS_PATH "#%s", of);
+	s.path = path;
+	return ask_of(sv, &s, APPROVAL_OF_RESULT);
+}
+
+void
+approval_answer_result(struct approval *a, bool yes, const char *text)
+{
+	supervisor_tools_answer(a->sv, a->q.number, yes, text);
 }
 
 void
@@ -311,16 +389,15 @@ approval_close(struct approval *a, enum approval_state state)
 		supervisor_thaw_after(sv, id);
 }
 
-int
-supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message)
+static int
+withdrawn(struct supervisor *sv, struct ipc_message *message, enum approval_of of)
 {
 	struct approval *a = sv->approvals.first;
 	uint64_t number;
 
 	if (buf_get_u64(&message->body, &number) < 0 || buf_left(&message->body) != 0)
 		return -EBADMSG;
-	while (a != NULL && (a->state != APPROVAL_PENDING || a->q.number != number ||
-	                     a->q.number == APPROVAL_OF_CELL))
+	while (a != NULL && (a->state != APPROVAL_PENDING || a->of != of || a->q.number != number))
 		a = a->next;
 	/* It was answered, and the answer is on its way. */
 	if (a == NULL)
@@ -330,11 +407,23 @@ supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message)
 	return 0;
 }
 
+int
+supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message)
+{
+	return withdrawn(sv, message, APPROVAL_OF_REQUEST);
+}
+
+int
+supervisor_withdrawn_of_result(struct supervisor *sv, struct ipc_message *message)
+{
+	return withdrawn(sv, message, APPROVAL_OF_RESULT);
+}
+
 void
-supervisor_approvals_gone(struct supervisor *sv, const char *why)
+supervisor_approvals_gone(struct supervisor *sv, enum approval_of of, const char *why)
 {
 	for (struct approval *a = sv->approvals.first; a != NULL; a = a->next) {
-		if (a->state != APPROVAL_PENDING || (a->q.number == APPROVAL_OF_CELL && !sv->dead))
+		if (a->state != APPROVAL_PENDING || (a->of != of && !sv->dead))
 			continue;
 		snprintf(a->why, sizeof(a->why), "%s", why);
 		approval_close(a, APPROVAL_GONE);
@@ -365,25 +454,25 @@ int
 approval_open_rule(struct approval *a, uint64_t ms)
 {
 	static const struct steer_who nobody;
-	bool of_cell = a->q.number == APPROVAL_OF_CELL;
+	bool of_request = a->of == APPROVAL_OF_REQUEST;
 	struct approvals *all = &a->sv->approvals;
 	struct steer *s = NULL;
 	size_t i = 0;
 
 	drop_ended(all);
-	while (i < all->n_open && (all->open[i].of_cell != of_cell ||
+	while (i < all->n_open && (all->open[i].of != a->of ||
 	                           memcmp(all->open[i].rule, a->q.rule, COURIER_ASK_RULE) != 0))
 		i++;
 	if (i == APPROVALS_OPEN_MAX)
 		return -E2BIG;
-	s = of_cell ? NULL : steer_begin(a->sv, NULL, STEER_OPEN, &nobody, NULL, NULL);
-	if (s == NULL && !of_cell)
+	s = of_request ? steer_begin(a->sv, NULL, STEER_OPEN, &nobody, NULL, NULL) : NULL;
+	if (s == NULL && of_request)
 		return -EBUSY;
-	all->open[i].of_cell = of_cell;
+	all->open[i].of = a->of;
 	all->n_open += i == all->n_open;
 	memcpy(all->open[i].rule, a->q.rule, COURIER_ASK_RULE);
 	all->open[i].until_ms = ms == 0 ? 0 : loop_now_ms() + ms;
-	if (of_cell)
+	if (!of_request)
 		return 0;
 	put_open(s, a->q.rule, ms);
 	(void)steer_send(a->sv, s);
@@ -398,10 +487,11 @@ supervisor_approvals_tell(struct supervisor *sv)
 
 	drop_ended(all);
 	for (size_t i = 0; i < all->n_open; i++) {
-		struct steer *s = all->open[i].of_cell ? NULL : steer_tell(sv, STEER_OPEN);
+		struct steer *s;
 
-		if (all->open[i].of_cell)
+		if (all->open[i].of != APPROVAL_OF_REQUEST)
 			continue;
+		s = steer_tell(sv, STEER_OPEN);
 		if (s == NULL)
 			return -ENOMEM;
 		put_open(s, all->open[i].rule, all->open[i].until_ms == 0 ? 0 :

@@ -25,14 +25,18 @@ struct steer_call;
 struct steer_who;
 struct supervisor;
 
-#define APPROVALS_PENDING_MAX 64
+#define APPROVALS_PENDING_MAX 64        /* of each kind */
 #define APPROVALS_KEPT_MAX 64           /* answered ones, for callers that ask for the outcome */
 #define APPROVALS_OPEN_MAX 64           /* rules */
 #define APPROVAL_ID_MAX (CELL_ID_LEN + 24)
 #define APPROVAL_NAMES 3                /* names by which a person may be addressed */
-/* In place of a courier's number: a rule of `watch` asks, and no request waits.  The cell is frozen until the
- * answer, and killed if that is not yes. */
-#define APPROVAL_OF_CELL UINT64_MAX
+/* What waits for the answer. */
+enum approval_of {
+	APPROVAL_OF_REQUEST,            /* a request, which the courier holds */
+	APPROVAL_OF_RESULT,             /* a result of a tool, which cloister-tools holds */
+	APPROVAL_OF_CELL,               /* a rule of `watch` asks: the cell is frozen until the answer, and killed if
+	                                 * that is not yes */
+};
 
 enum approval_state { APPROVAL_PENDING, APPROVAL_APPROVED, APPROVAL_REFUSED, APPROVAL_TIMED_OUT,
                       APPROVAL_GONE };
@@ -56,6 +60,7 @@ struct approval_answer {
 struct approval {
 	struct approval *next;
 	struct supervisor *sv;
+	enum approval_of of;
 	uint64_t n, change;             /* the number of its id; of its last change */
 	struct buf body;
 	struct approval_question q;
@@ -77,7 +82,7 @@ struct approvals {
 	struct {
 		unsigned char rule[COURIER_ASK_RULE];
 		uint64_t until_ms;      /* on the loop's clock; 0: for good */
-		bool of_cell;           /* APPROVAL_OF_CELL: the courier does not know it */
+		enum approval_of of;
 	} open[APPROVALS_OPEN_MAX];
 	size_t n_open;
 };
@@ -92,6 +97,11 @@ int approval_question_get(struct buf *b, struct approval_question *q);
 /* COURIER_ASK and COURIER_WITHDRAW. */
 int supervisor_asked(struct supervisor *sv, struct ipc_message *message);
 int supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message);
+/* TOOLS_ASK and TOOLS_WITHDRAW. */
+int supervisor_asked_of_result(struct supervisor *sv, struct ipc_message *message);
+int supervisor_withdrawn_of_result(struct supervisor *sv, struct ipc_message *message);
+/* Answers cloister-tools. */
+void approval_answer_result(struct approval *a, bool yes, const char *text);
 /* The question of a rule of `watch`.  Texts are cut.  Nothing happens if one of the same rule waits, or was
  * answered for the rule as a whole. */
 struct approval_act {
@@ -102,8 +112,8 @@ struct approval_act {
 int supervisor_ask_of_cell(struct supervisor *sv, const struct approval_act *act);
 /* The answer is not yes: kills the cell. */
 void approval_refuse_cell(struct approval *a, const char *why);
-/* The courier or the cell is gone: close every pending approval. */
-void supervisor_approvals_gone(struct supervisor *sv, const char *why);
+/* Whoever holds what waits is gone: close the pending approvals of it.  If the cell has ended: all. */
+void supervisor_approvals_gone(struct supervisor *sv, enum approval_of of, const char *why);
 void supervisor_approvals_free(struct supervisor *sv);
 /* For supervisor_courier_start.c: sends the rules that are open. */
 int supervisor_approvals_tell(struct supervisor *sv);

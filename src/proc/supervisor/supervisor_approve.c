@@ -58,11 +58,11 @@ answer_others(struct approval *a, const struct steer_who *who)
 	struct steer *s;
 
 	for (struct approval *b = a->sv->approvals.first; b != NULL; b = b->next) {
-		if (b == a || b->state != APPROVAL_PENDING || b->q.number == APPROVAL_OF_CELL ||
+		if (b == a || b->state != APPROVAL_PENDING || b->of != a->of ||
 		    memcmp(a->q.rule, b->q.rule, COURIER_ASK_RULE) != 0)
 			continue;
-		s = steer_begin(a->sv, NULL, STEER_ANSWER, who, NULL, NULL);
-		if (s == NULL)
+		s = b->of == APPROVAL_OF_REQUEST ? steer_begin(a->sv, NULL, STEER_ANSWER, who, NULL, NULL) : NULL;
+		if (s == NULL && b->of == APPROVAL_OF_REQUEST)
 			return;
 		b->last = a->last;
 		b->how = a->how;
@@ -70,8 +70,12 @@ answer_others(struct approval *a, const struct steer_who *who)
 		memcpy(b->given, a->given, sizeof(b->given));
 		b->n_given = a->n_given;
 		snprintf(b->why, sizeof(b->why), "%s", a->why);
-		put_answer(s, b, true, "");
-		(void)steer_send(a->sv, s);
+		if (b->of == APPROVAL_OF_RESULT) {
+			approval_answer_result(b, true, "");
+		} else {
+			put_answer(s, b, true, "");
+			(void)steer_send(a->sv, s);
+		}
 		approval_record_answer(b, VERB_APPROVE, who);
 		approval_close(b, APPROVAL_APPROVED);
 	}
@@ -116,37 +120,49 @@ approve(struct approval *a, struct client *client, const struct steer_who *who, 
 	return steer_send(sv, s);
 }
 
-/* The same for a question that the courier knows nothing of: closing it thaws the cell. */
+/* The client has its answer at once: the courier knows nothing of the question. */
 static int
-approve_cell(struct approval *a, struct client *client, const struct steer_who *who, struct err *err)
+done(struct client *client, const uint32_t *enough)
 {
 	OWN(buf_free) struct buf answer = {0};
+
+	ipc_begin(&answer, CONTROL_DONE);
+	if (enough != NULL)
+		buf_put_u32(&answer, *enough);
+	supervisor_client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}
+
+/* The same for a result, or for the cell: closing that thaws it. */
+static int
+approve_other(struct approval *a, struct client *client, const struct steer_who *who, struct err *err)
+{
+	static const uint32_t enough = 1;
 
 	if (a->how != CONTROL_APPROVE_ONCE &&
 	    approval_open_rule(a, a->how == CONTROL_APPROVE_FOR ? a->for_ms : 0) < 0) {
 		a->n_given--;
 		return err_set(err, E2BIG, "%d rules are open already: approve it --once", APPROVALS_OPEN_MAX);
 	}
+	if (a->of == APPROVAL_OF_RESULT)
+		approval_answer_result(a, true, "");
 	approval_record_answer(a, VERB_APPROVE, who);
 	approval_close(a, APPROVAL_APPROVED);
-	ipc_begin(&answer, CONTROL_DONE);
-	buf_put_u32(&answer, 1);
-	supervisor_client_send(client, &answer, NULL, 0);
-	return -EPIPE;
+	if (a->of == APPROVAL_OF_RESULT && a->how != CONTROL_APPROVE_ONCE)
+		answer_others(a, who);
+	return done(client, &enough);
 }
 
 static int
-refuse_cell(struct approval *a, struct client *client, const struct steer_who *who)
+refuse_other(struct approval *a, struct client *client, const struct steer_who *who, const char *text)
 {
-	OWN(buf_free) struct buf answer = {0};
-
-	note_answer(a, who);
+	if (a->of == APPROVAL_OF_RESULT)
+		approval_answer_result(a, false, text);
 	approval_record_answer(a, VERB_REFUSE, who);
-	approval_refuse_cell(a, who->why[0] != '\0' ? who->why : "a person refused that the cell goes on");
+	if (a->of == APPROVAL_OF_CELL)
+		approval_refuse_cell(a, who->why[0] != '\0' ? who->why : "a person refused that the cell goes on");
 	approval_close(a, APPROVAL_REFUSED);
-	ipc_begin(&answer, CONTROL_DONE);
-	supervisor_client_send(client, &answer, NULL, 0);
-	return -EPIPE;
+	return done(client, NULL);
 }
 
 int
@@ -155,7 +171,7 @@ supervisor_answer_approve(struct client *client, struct steer_call *call)
 	struct supervisor *sv = client->sv;
 	uint64_t n = call->q.n[0], how = call->q.n[1], ms = call->q.n[2];
 	struct approval *a = approval_find(sv, n);
-	OWN(buf_free) struct buf answer = {0};
+	static const uint32_t not_enough = 0;
 	char person[COURIER_ASK_BY + 1];
 	struct err err = {0};
 	int r;
@@ -173,16 +189,13 @@ supervisor_answer_approve(struct client *client, struct steer_call *call)
 	note_answer(a, &call->who);
 	give(a, (enum control_approve)how, ms);
 	if (a->n_given >= a->q.needs) {
-		r = a->q.number == APPROVAL_OF_CELL ? approve_cell(a, client, &call->who, &err) :
-		    approve(a, client, &call->who, &err);
+		r = a->of == APPROVAL_OF_REQUEST ? approve(a, client, &call->who, &err) :
+		    approve_other(a, client, &call->who, &err);
 		return r < 0 && err.code != 0 ? steer_refuse(client, &err) : r;
 	}
 	approval_record_answer(a, VERB_APPROVE, &call->who);
 	approval_changed(a);
-	ipc_begin(&answer, CONTROL_DONE);
-	buf_put_u32(&answer, 0);
-	supervisor_client_send(client, &answer, NULL, 0);
-	return -EPIPE;
+	return done(client, &not_enough);
 }
 
 int
@@ -197,16 +210,16 @@ supervisor_answer_refuse_asked(struct client *client, struct steer_call *call)
 
 	if (check_pending(sv, a, call->q.n[0], &err) < 0)
 		return steer_refuse(client, &err);
-	if (a->q.number == APPROVAL_OF_CELL)
-		return refuse_cell(a, client, who);
-	s = steer_begin(sv, client, STEER_ANSWER, who, NULL, NULL);
-	if (s == NULL) {
+	s = a->of == APPROVAL_OF_REQUEST ? steer_begin(sv, client, STEER_ANSWER, who, NULL, NULL) : NULL;
+	if (s == NULL && a->of == APPROVAL_OF_REQUEST) {
 		(void)steer_busy(&err);
 		return steer_refuse(client, &err);
 	}
 	note_answer(a, who);
 	snprintf(text, sizeof(text), "%s refused this%s%s", a->last.by, who->why[0] != '\0' ? ": " : "",
 	         who->why);
+	if (a->of != APPROVAL_OF_REQUEST)
+		return refuse_other(a, client, who, text);
 	put_answer(s, a, false, text);
 	approval_record_answer(a, VERB_REFUSE, who);
 	approval_close(a, APPROVAL_REFUSED);

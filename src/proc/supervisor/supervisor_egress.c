@@ -340,7 +340,7 @@ starter_ready(void *arg, uint32_t events)
 	loop_cancel_timer(sv->loop, &e->patience);
 	e->running = e->stopping = false;
 	supervisor_steer_gone(sv);
-	supervisor_approvals_gone(sv, sv->dead ? "the cell has ended" :
+	supervisor_approvals_gone(sv, APPROVAL_OF_REQUEST, sv->dead ? "the cell has ended" :
 	                          "the cell's courier has gone, and the request with it");
 	if (r < 0 || e->finishing) {
 		/* As a rule the courier has sent everything and ended by itself. */

@@ -358,7 +358,7 @@ supervisor_cell_died(struct supervisor *sv)
 	sv->dead = true;
 	supervisor_copy_end(sv, NULL);
 	supervisor_find_reason(sv);
-	supervisor_approvals_gone(sv, "the cell has ended");
+	supervisor_approvals_gone(sv, APPROVAL_OF_CELL, "the cell has ended");
 	loop_cancel_timer(sv->loop, &sv->grace);
 	supervisor_unpublish(sv);
 	supervisor_setup_over(sv);

@@ -90,16 +90,12 @@ supervisor_sides_start(struct supervisor *sv, struct err *err)
 
 /* It quotes servers, so a record of it is checked as a courier's is. */
 static int
-take_event(struct supervisor *sv)
+take_event(struct supervisor *sv, struct ipc_message *message)
 {
 	static const char *const types[] = { TOOLS_EVENT_TYPE };
-	OWN(ipc_message_free) struct ipc_message message = {0};
 	const char *event;
-	int r = ipc_receive(sv->egress.tool_events.fd, &message, NULL);
 
-	if (r < 0)
-		return r;
-	if (message.type != TOOLS_EVENT || buf_get_str(&message.body, &event) < 0 || buf_left(&message.body) != 0 ||
+	if (buf_get_str(&message->body, &event) < 0 || buf_left(&message->body) != 0 ||
 	    strlen(event) > TOOLS_EVENT_MAX || !supervisor_is_event(event, types, ARRAY_LEN(types)))
 		return -EBADMSG;
 	/* Without room, requests are refused, and these records are the first to go. */
@@ -107,6 +103,44 @@ take_event(struct supervisor *sv)
 	    supervisor_timeline_put(sv, event, strlen(event)) == 0 && supervisor_timeline_write(sv) == 0)
 		supervisor_timeline_sync(sv);
 	return 0;
+}
+
+static const struct {
+	uint32_t type;
+	int (*take)(struct supervisor *sv, struct ipc_message *message);
+} tools_may_ask[] = {
+	{ TOOLS_EVENT, take_event },
+	{ TOOLS_ASK, supervisor_asked_of_result },
+	{ TOOLS_WITHDRAW, supervisor_withdrawn_of_result },
+};
+
+static int
+take_message(struct supervisor *sv)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(sv->egress.tool_events.fd, &message, NULL);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(tools_may_ask); i++)
+		if (tools_may_ask[i].type == message.type)
+			return tools_may_ask[i].take(sv, &message);
+	return -EBADMSG;
+}
+
+void
+supervisor_tools_answer(struct supervisor *sv, uint64_t number, bool yes, const char *text)
+{
+	OWN(buf_free) struct buf message = {0};
+
+	if (sv->egress.tool_events.fd < 0)
+		return;
+	ipc_begin(&message, TOOLS_ANSWER);
+	buf_put_u64(&message, number);
+	buf_put_u32(&message, yes);
+	buf_put_str(&message, text);
+	/* If it does not take the answer, it refuses the result a little later. */
+	(void)ipc_send(sv->egress.tool_events.fd, &message, NULL, 0, NULL);
 }
 
 static void
@@ -118,12 +152,13 @@ events_ready(void *arg, uint32_t events)
 
 	(void)events;
 	for (int i = 0; r == 0 && i < EVENTS_ROUND; i++)
-		r = take_event(sv);
+		r = take_message(sv);
 	if (r == 0 || r == -EAGAIN)
 		return;
 	loop_unwatch(sv->loop, source);
 	closep(&source->fd);
 	source->fd = -1;
+	supervisor_approvals_gone(sv, APPROVAL_OF_RESULT, "the gateway to the tools has gone, and the result with it");
 	if (r != -EPIPE)
 		supervisor_complain("cloister-tools sent a record that it may not send: the cell's record has no more of it");
 }
@@ -132,7 +167,7 @@ void
 supervisor_sides_hear_last(struct supervisor *sv)
 {
 	for (int i = 0; sv->egress.tool_events.fd >= 0 && i < EVENTS_LAST; i++)
-		if (take_event(sv) < 0)
+		if (take_message(sv) < 0)
 			return;
 }
 

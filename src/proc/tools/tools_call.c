@@ -20,6 +20,7 @@ call_free(struct call *c)
 
 	if (c->ask != NULL)
 		ask_drop(c->ask, "the client has gone");
+	result_drop(c);
 	gateway_scope_end(c);
 	if (c->listing != NULL)
 		tools_listing_free(c->listing);
@@ -32,12 +33,13 @@ call_free(struct call *c)
 	json_decref(c->id);
 	json_decref(c->token);
 	json_decref(c->params);
+	free(c->of);
 	free(c->tool);
 	free(c);
 }
 
-static void
-finish(struct call *c, json_t *message)
+void
+call_finish(struct call *c, json_t *message)
 {
 	struct channel *channel = c->channel;
 
@@ -49,7 +51,7 @@ finish(struct call *c, json_t *message)
 void
 call_result(struct call *c, json_t *result)
 {
-	finish(c, jsonrpc_result(c->id, result));
+	call_finish(c, jsonrpc_result(c->id, result));
 }
 
 void
@@ -62,7 +64,7 @@ call_error(struct call *c, int code, const char *fmt, ...)
 	if (vasprintf(&text, fmt, args) < 0)
 		text = NULL;
 	va_end(args);
-	finish(c, jsonrpc_error(c->id, code, "%s", text != NULL ? text : "out of memory"));
+	call_finish(c, jsonrpc_error(c->id, code, "%s", text != NULL ? text : "out of memory"));
 }
 
 void
@@ -109,9 +111,9 @@ answered(void *arg, json_t *result, json_t *error)
 	c->ask = NULL;
 	if (result != NULL) {
 		names_mark_result(c->instance->server, result);
-		call_result(c, json_incref(result));
+		result_give(c, jsonrpc_result(c->id, json_incref(result)));
 	} else {
-		finish(c, json_pack("{s:s, s:O, s:O}", "jsonrpc", "2.0", "id", c->id, "error", error));
+		result_give(c, json_pack("{s:s, s:O, s:O}", "jsonrpc", "2.0", "id", c->id, "error", error));
 	}
 }
 
@@ -146,6 +148,7 @@ find_server(struct call *c, int index)
 {
 	const struct policy_tools_server *server = &gateway_tools->servers[index];
 
+	c->server = server;
 	c->instance = server->per_call ? instance_new(c->session, (size_t)index, c) :
 	              gateway_session_instance(c->session, (size_t)index);
 	if (c->instance == NULL)
@@ -206,8 +209,9 @@ begin_tool(struct call *c, const json_t *params)
 		return;
 	}
 	c->tool = strdup(tool);
+	c->of = str_format("tool:%s", name);
 	c->params = plain_params(params, "name", tool);
-	if (c->tool == NULL || c->params == NULL) {
+	if (c->tool == NULL || c->of == NULL || c->params == NULL) {
 		call_error(c, GATEWAY_FAILED, "out of memory");
 		return;
 	}
@@ -224,6 +228,12 @@ begin_tool(struct call *c, const json_t *params)
 
 /* ---- what belongs to one server by its name ---- */
 
+static char *
+name_of(const struct policy_tools_server *server, char separator, const char *name)
+{
+	return str_format("%s:%s%c%s", separator == '/' ? "resource" : "prompt", server->name, separator, name);
+}
+
 static void
 begin_named(struct call *c, const char *method, const json_t *params, const char *key, char separator, int code)
 {
@@ -238,7 +248,8 @@ begin_named(struct call *c, const char *method, const json_t *params, const char
 	if (!find_server(c, index))
 		return;
 	copy = plain_params(params, key, rest);
-	if (copy == NULL)
+	c->of = name_of(c->server, separator, rest);
+	if (copy == NULL || c->of == NULL)
 		call_error(c, GATEWAY_FAILED, "out of memory");
 	else
 		ask_server(c, method, copy);
@@ -272,7 +283,12 @@ begin_complete(struct call *c, const char *method, const json_t *params)
 	}
 	if (!find_server(c, index))
 		return;
-	copy = json_deep_copy(params);
+	c->of = name_of(c->server, is_prompt ? '.' : '/', rest);
+	copy = c->of != NULL ? json_deep_copy(params) : NULL;
+	if (copy == NULL) {
+		call_error(c, GATEWAY_FAILED, "out of memory");
+		return;
+	}
 	(void)json_object_set_new(json_object_get(copy, "ref"), key, json_string(rest));
 	ask_server(c, method, copy);
 }

@@ -415,6 +415,15 @@ hear_answer(struct instance *i, const struct jsonrpc *m, size_t len)
 	}
 }
 
+/* NULL: it is none. */
+static json_t *
+number_in(const json_t *params, const char *key)
+{
+	json_t *value = json_object_get(params, key);
+
+	return json_is_number(value) ? value : NULL;
+}
+
 static void
 hear_progress(struct instance *i, const struct jsonrpc *m)
 {
@@ -423,6 +432,9 @@ hear_progress(struct instance *i, const struct jsonrpc *m)
 	if (a == NULL || a->call == NULL || a->call->token == NULL)
 		return;
 	(void)json_object_set(m->params, "progressToken", a->call->token);
+	if (result_is_withheld(m->root))
+		(void)json_object_set_new(m->root, "params", json_pack("{s:O, s:O*, s:O*}", "progressToken", a->call->token,
+			"progress", number_in(m->params, "progress"), "total", number_in(m->params, "total")));
 	if (!channel_send(a->call->channel, json_incref(m->root)))
 		gateway_record(i->server, i->cell, "flood", NULL, "the agent does not take its notifications");
 }
@@ -451,6 +463,21 @@ is_flood(struct instance *i)
 	return i->n_notes > GATEWAY_NOTES_MAX;
 }
 
+/* A note that a person would have to see first passes only if it says nothing of its own. */
+static bool
+strip_note(const struct instance *i, const struct jsonrpc *m)
+{
+	static const char changed[] = "/list_changed";
+	size_t len = strlen(m->method);
+
+	if (len >= sizeof(changed) && strcmp(m->method + len - (sizeof(changed) - 1), changed) == 0) {
+		(void)json_object_set_new(m->root, "params", json_object());
+		return true;
+	}
+	gateway_record(i->server, i->cell, "withheld", NULL, m->method);
+	return false;
+}
+
 static void
 hear_note(struct instance *i, const struct jsonrpc *m)
 {
@@ -471,6 +498,8 @@ hear_note(struct instance *i, const struct jsonrpc *m)
 	}
 	hear_changed(i, m);
 	names_mark(i->server, m->params, "uri", '/');
+	if (result_is_withheld(m->root) && !strip_note(i, m))
+		return;
 	for (size_t n = 0; n < ARRAY_LEN(passed); n++)
 		if (strcmp(m->method, passed[n]) == 0)
 			gateway_session_tell(i->session, i, json_incref(m->root));

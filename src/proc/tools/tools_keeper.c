@@ -19,8 +19,10 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
+#include "canon/hash.h"
 #include "canon/members.h"
 #include "cell/cell_spec.h"
+#include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "proc/tools/tools_proc.h"
 #include "tools/scope_hold.h"
@@ -46,7 +48,7 @@ static struct {
 	struct loop *loop;
 	const struct policy_tools *tools;
 	struct loop_source worker;
-	int events;
+	struct loop_source events;
 	bool over;
 	struct kept at[TOOLS_INSTANCES_MAX];
 	uint64_t starts[POLICY_TOOLS_SERVERS_MAX][KEEPER_RESTARTS_MAX];        /* times of failed ones */
@@ -104,7 +106,7 @@ forward(const char *event)
 
 	ipc_begin(&message, TOOLS_EVENT);
 	buf_put_str(&message, event);
-	(void)ipc_send(keeper.events, &message, NULL, 0, NULL);
+	(void)ipc_send(keeper.events.fd, &message, NULL, 0, NULL);
 }
 
 static void
@@ -436,6 +438,82 @@ take_event(struct ipc_message *message)
 	return 0;
 }
 
+static bool
+is_of_server(const char *of, const struct policy_tools_server *server)
+{
+	static const char *const kinds[][2] = { { "tool:", "." }, { "prompt:", "." }, { "resource:", "/" } };
+	size_t len = strlen(server->name);
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		size_t n = strlen(kinds[i][0]);
+
+		if (strncmp(of, kinds[i][0], n) == 0 && strncmp(of + n, server->name, len) == 0 && of[n + len] == kinds[i][1][0])
+			return true;
+	}
+	return false;
+}
+
+/* An approval that holds for the rule is for this tool, or resource, and not for another reason. */
+static void
+name_rule(const char *text, const char *of, unsigned char ret_rule[HASH_LEN])
+{
+	struct hash h;
+
+	hash_begin(&h);
+	hash_add(&h, text, strlen(text) + 1);
+	hash_add(&h, of, strlen(of));
+	hash_end(&h, ret_rule);
+}
+
+static int
+take_ask(struct ipc_message *message)
+{
+	const struct policy_tools *tools = keeper.tools;
+	OWN(buf_free) struct buf question = {0};
+	const char *of, *kinds, *shape, *text;
+	char reason[TOOLS_WHY_MAX];
+	unsigned char rule[HASH_LEN];
+	uint64_t number, size;
+	uint32_t server;
+
+	if (buf_get_u64(&message->body, &number) < 0 || number == 0 || buf_get_u32(&message->body, &server) < 0 ||
+	    server >= tools->n_servers || buf_get_str(&message->body, &of) < 0 || strlen(of) > TOOLS_OF_MAX ||
+	    !is_of_server(of, &tools->servers[server]) || buf_get_str(&message->body, &kinds) < 0 ||
+	    strlen(kinds) >= TOOLS_WHY_MAX / 2 || buf_get_u64(&message->body, &size) < 0 ||
+	    buf_get_str(&message->body, &shape) < 0 || strlen(shape) > COURIER_ASK_SHAPE ||
+	    !(tools->ask_results || (tools->injection == POLICY_INJECTION_ASK && kinds[0] != '\0')))
+		return -EBADMSG;
+	text = tools->ask_results ? "results: ask" : "injection: ask";
+	name_rule(text, of, rule);
+	snprintf(reason, sizeof(reason), "%s%s", kinds[0] != '\0' ? "it looks like instructions to the model: " : "", kinds);
+	ipc_begin(&question, TOOLS_ASK);
+	buf_put_u64(&question, number);
+	buf_put_u64(&question, tools->ask_ms);
+	buf_put(&question, rule, sizeof(rule));
+	buf_put_str(&question, of);
+	buf_put_str(&question, text);
+	buf_put_str(&question, reason);
+	buf_put_u64(&question, size);
+	buf_put_str(&question, shape);
+	/* If the supervisor is too busy, the worker does not wait for ever. */
+	(void)ipc_send(keeper.events.fd, &question, NULL, 0, NULL);
+	return 0;
+}
+
+static int
+take_withdraw(struct ipc_message *message)
+{
+	OWN(buf_free) struct buf withdrawn = {0};
+	uint64_t number;
+
+	if (buf_get_u64(&message->body, &number) < 0)
+		return -EBADMSG;
+	ipc_begin(&withdrawn, TOOLS_WITHDRAW);
+	buf_put_u64(&withdrawn, number);
+	(void)ipc_send(keeper.events.fd, &withdrawn, NULL, 0, NULL);
+	return 0;
+}
+
 /* What the worker may ask for.  Anything else ends it, and the servers with it. */
 static const struct {
 	uint32_t type;
@@ -445,6 +523,8 @@ static const struct {
 	{ TOOLS_STOP, take_stop },
 	{ TOOLS_HOLD, take_hold },
 	{ TOOLS_EVENT, take_event },
+	{ TOOLS_ASK, take_ask },
+	{ TOOLS_WITHDRAW, take_withdraw },
 };
 
 static int
@@ -477,12 +557,41 @@ worker_ready(void *arg, uint32_t events)
 	}
 }
 
+/* The supervisor's answers. */
+static void
+events_ready(void *arg, uint32_t events)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	OWN(buf_free) struct buf answer = {0};
+	const char *why;
+	uint64_t number;
+	uint32_t yes;
+	int r = ipc_receive(keeper.events.fd, &message, NULL);
+
+	(void)arg, (void)events;
+	if (r == -EAGAIN)
+		return;
+	if (r < 0 || message.type != TOOLS_ANSWER || buf_get_u64(&message.body, &number) < 0 ||
+	    buf_get_u32(&message.body, &yes) < 0 || buf_get_str(&message.body, &why) < 0) {
+		loop_unwatch(keeper.loop, &keeper.events);
+		return;
+	}
+	ipc_begin(&answer, TOOLS_ANSWER);
+	buf_put_u64(&answer, number);
+	buf_put_u32(&answer, yes == 1);
+	buf_put_str(&answer, why);
+	say(&answer, NULL, 0);
+}
+
 int
 tools_keeper_begin(struct loop *loop, const struct policy_tools *tools, int channel, int events, struct err *err)
 {
+	int r;
+
 	keeper.loop = loop;
 	keeper.tools = tools;
-	keeper.events = events;
+	keeper.events = (struct loop_source){ .fd = events, .ready = events_ready };
 	keeper.worker = (struct loop_source){ .fd = channel, .ready = worker_ready };
-	return loop_watch(loop, &keeper.worker, EPOLLIN, err);
+	r = loop_watch(loop, &keeper.events, EPOLLIN, err);
+	return r < 0 ? r : loop_watch(loop, &keeper.worker, EPOLLIN, err);
 }

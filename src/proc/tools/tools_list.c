@@ -104,6 +104,8 @@ fetch_begin(struct instance *i, const char *method, const char *key, struct call
 
 /* ---- tools: which exist ---- */
 
+#define SUSPECT "it looks like instructions to the model"
+
 /* Why it does not exist, or NULL. */
 static const char *
 hidden(const struct instance *i, json_t *tool, const char *name)
@@ -118,7 +120,7 @@ hidden(const struct instance *i, json_t *tool, const char *name)
 	if (json_object_get(i->known, name) != NULL)
 		return "there are two by this name";
 	if (!gateway_tools->has_lock)
-		return NULL;
+		return result_is_suspect(tool) ? SUSPECT : NULL;
 	if (asprintf(&full, "%s.%s", i->server->name, name) < 0) {
 		full = NULL;
 		return "out of memory";
@@ -244,6 +246,11 @@ marked(const struct policy_tools_server *server, json_t *items)
 	json_array_foreach(items, n, one) {
 		json_t *copy = json_copy(one);
 
+		if (result_is_suspect(one)) {
+			gateway_record(server, NULL, "hidden", NULL, SUSPECT);
+			json_decref(copy);
+			continue;
+		}
 		names_mark(server, copy, "uri", '/');
 		names_mark(server, copy, "uriTemplate", '/');
 		if (json_object_get(copy, "uri") == NULL && json_object_get(copy, "uriTemplate") == NULL)

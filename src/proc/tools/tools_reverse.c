@@ -20,10 +20,11 @@ struct reverse {
 static const struct {
 	const char *method, *ability;
 	bool any_time;                  /* else only while the server works for the agent */
+	bool is_plain;                  /* it takes no words of the server's to the agent */
 } questions[] = {
-	{ "sampling/createMessage", "sampling", false },
-	{ "elicitation/create", "elicitation", false },
-	{ "roots/list", "roots", true },
+	{ "sampling/createMessage", "sampling", false, false },
+	{ "elicitation/create", "elicitation", false, false },
+	{ "roots/list", "roots", true, true },
 };
 
 static void
@@ -82,6 +83,10 @@ objection(struct instance *i, const struct jsonrpc *m, size_t which, struct call
 	*ret_code = JSONRPC_NO_METHOD;
 	if (json_object_get(i->session->abilities, questions[which].ability) == NULL)
 		return "the client cannot do this";
+	if (!questions[which].is_plain && result_is_withheld(m->root)) {
+		gateway_record(i->server, i->cell, "withheld", c != NULL ? c->tool : NULL, m->method);
+		return "a person would have to see this first";
+	}
 	*ret_code = GATEWAY_BUSY;
 	if (reverse_count(i) >= GATEWAY_REVERSE_MAX || (c != NULL && c->n_reverse >= GATEWAY_REVERSE_CALL_MAX)) {
 		gateway_record(i->server, i->cell, "refused", c != NULL ? c->tool : NULL, m->method);
@@ -92,8 +97,18 @@ objection(struct instance *i, const struct jsonrpc *m, size_t which, struct call
 	return NULL;
 }
 
+/* NUMBER is its id. */
+static json_t *
+question_of(const struct jsonrpc *m, size_t which, uint64_t number)
+{
+	if (questions[which].is_plain)
+		return json_pack("{s:s, s:I, s:s}", "jsonrpc", "2.0", "id", (json_int_t)number, "method", questions[which].method);
+	(void)json_object_set_new(m->root, "id", json_integer((json_int_t)number));
+	return json_incref(m->root);
+}
+
 static void
-pass_on(struct instance *i, const struct jsonrpc *m, struct call *c)
+pass_on(struct instance *i, const struct jsonrpc *m, size_t which, struct call *c)
 {
 	struct session *s = i->session;
 	struct reverse *r = calloc(1, sizeof(*r));
@@ -113,8 +128,7 @@ pass_on(struct instance *i, const struct jsonrpc *m, struct call *c)
 		if (c->ask != NULL)
 			ask_renew(c->ask, TIME_MS + call_time(c));
 	}
-	(void)json_object_set_new(m->root, "id", json_integer((json_int_t)r->number));
-	(void)channel_send(channel, json_incref(m->root));
+	(void)channel_send(channel, question_of(m, which, r->number));
 }
 
 void
@@ -135,7 +149,7 @@ reverse_ask(struct instance *i, const struct jsonrpc *m)
 		if (why != NULL)
 			refuse(i, m->id, code, why);
 		else
-			pass_on(i, m, c);
+			pass_on(i, m, n, c);
 		return;
 	}
 	refuse(i, m->id, JSONRPC_NO_METHOD, "there is no such method");

@@ -74,6 +74,20 @@ take_courier(int fd)
 /* ---- the keeper ---- */
 
 static int
+hear_answer(struct ipc_message *message)
+{
+	const char *why;
+	uint64_t question;
+	uint32_t yes;
+
+	if (buf_get_u64(&message->body, &question) < 0 || buf_get_u32(&message->body, &yes) < 0 ||
+	    buf_get_str(&message->body, &why) < 0)
+		return -EBADMSG;
+	result_answered(question, yes == 1, why);
+	return 0;
+}
+
+static int
 hear(struct ipc_message *message)
 {
 	int fds[3];
@@ -84,6 +98,8 @@ hear(struct ipc_message *message)
 		take_courier(ipc_take_fd(message, 0));
 		return 0;
 	}
+	if (message->type == TOOLS_ANSWER)
+		return hear_answer(message);
 	if (buf_get_u32(&message->body, &number) < 0 || buf_get_str(&message->body, &text) < 0)
 		return -EBADMSG;
 	if (message->type == TOOLS_ENDED) {

@@ -203,11 +203,16 @@ struct call {
 	struct ask *ask;                /* the one it waits for; NULL: none, or several */
 	struct listing *listing;
 	struct instance *instance;      /* that works for it */
+	const struct policy_tools_server *server;       /* NULL: all */
+	char *of;                       /* "tool:server.name"; NULL: there is none */
 	char *tool;                     /* in the server's own words */
 	json_t *params;                 /* of a call that waits for its server's list */
 	unsigned n_reverse;
 	const struct policy_tool *locked;       /* with a lock */
 	uint64_t hold;                  /* the hold of the instance that it waits for; 0: none */
+	json_t *held;                   /* the answer, which waits for a person; NULL: none */
+	uint64_t question;              /* its number */
+	struct loop_timer late;
 };
 /* Takes M's request from Q. */
 void call_begin(struct session *s, struct channel *channel, const struct jsonrpc *m);
@@ -228,6 +233,22 @@ void call_note(struct session *s, const struct jsonrpc *m);
 uint64_t call_time(const struct call *c);
 /* Its scope is in force. */
 void call_tool(struct call *c);
+
+/* The call is over: MESSAGE is its answer, which this takes ownership of. */
+void call_finish(struct call *c, json_t *message);
+
+/* ---- tools_result.c: results that wait for people ---- */
+
+/* The answer of C's server: MESSAGE, which this takes ownership of, goes to the agent, or waits for a person. */
+void result_give(struct call *c, json_t *message);
+/* Nobody waits for C's result any more. */
+void result_drop(struct call *c);
+/* From the keeper. */
+void result_answered(uint64_t number, bool yes, const char *why);
+/* Whether a person would have to see ONE, text of a server's that is no result: then the agent does not get it. */
+bool result_is_withheld(const json_t *one);
+/* Whether ONE looks like instructions, and the policy asks about such. */
+bool result_is_suspect(const json_t *one);
 
 /* ---- tools_scope.c ---- */
 

@@ -3,12 +3,13 @@ import hashlib
 import http.server
 import json
 import random
+import subprocess
 import threading
 import time
 
 import pytest
 
-from operators import TREE, wait_until
+from operators import SECONDS, TREE, wait_until
 
 HERE = TREE / "tests/scenario"
 START = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -39,6 +40,7 @@ class Gateway:
         self.servers = operator.folder("servers", {"server.py": (HERE / "tools_server.py").read_text()})
         self.tools = {"test": self.server()}
         self.lock = None
+        self.keys = {}
         self.rules = ALLOW
 
     def server(self, **keys):
@@ -46,19 +48,39 @@ class Gateway:
                 "read": [str(self.servers)], **keys}
 
     def policy(self):
-        tools = {"servers": self.tools, **({"lock": self.lock} if self.lock else {})}
+        tools = {"servers": self.tools, **({"lock": self.lock} if self.lock else {}), **self.keys}
         return self.operator.file("policy.yaml", f"version: 1\ntools: {json.dumps(tools)}\n{self.rules}")
+
+    def words(self, steps, options=()):
+        """Of a `run` of the client."""
+        self.cell = "".join(random.choices("abcdefghijklmnopqrstuvwxyz234567", k=8))
+        self.operator.kept.add(self.cell)
+        return ["--id", self.cell, "-p", str(self.policy()), "-w", f"{self.folder}:ro", "--keep", *options, "--",
+                "/usr/bin/python3", "client.py", json.dumps(steps)]
 
     def run(self, *steps, options=(), start=True):
         """What the client got, and its status."""
-        steps = [START, NOTED, *steps] if start else list(steps)
-        self.cell = "".join(random.choices("abcdefghijklmnopqrstuvwxyz234567", k=8))
-        self.operator.kept.add(self.cell)
-        done = self.operator.run("--id", self.cell, "-p", str(self.policy()), "-w", f"{self.folder}:ro", "--keep", *options, "--",
-                                 "/usr/bin/python3", "client.py", json.dumps(steps))
-        self.done = done
-        got = [json.loads(line) for line in done.out.splitlines()]
+        self.done = self.operator.run(*self.words([START, NOTED, *steps] if start else list(steps), options))
+        got = [json.loads(line) for line in self.done.out.splitlines()]
         return got[2:] if start else got
+
+    def begin(self, *steps):
+        """A client that is not waited for; see end()."""
+        return self.operator.spawn(self.operator.program, "run", *self.words([START, NOTED, *steps]),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def end(self, process):
+        """What it got."""
+        out, err = process.communicate(timeout=SECONDS)
+        self.done = (out, err)
+        return [json.loads(line) for line in out.splitlines()][2:]
+
+    def approvals(self, *options):
+        return [json.loads(line) for line in self.operator.cloister("approvals", "--json", *options, self.cell).out.splitlines()]
+
+    def asked(self, n=1):
+        """Until N results wait."""
+        return wait_until(lambda: len(found := self.approvals()) == n and found, f"{n} results wait")
 
     def one(self, *steps, **how):
         got = self.run(*steps, **how)
@@ -72,8 +94,11 @@ class Gateway:
 
     def records(self):
         """What the timeline of the last cell has of its tools."""
+        return self.events("tool")
+
+    def events(self, type):
         lines = self.operator.cloister("events", self.cell, "--json").out.splitlines()
-        return [event for event in map(json.loads, lines) if event["type"] == "tool"]
+        return [event for event in map(json.loads, lines) if event["type"] == type]
 
     def did(self):
         return {(one["did"], one["of"]) for one in self.records()}
