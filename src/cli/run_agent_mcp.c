@@ -1,11 +1,13 @@
 /* run_agent_mcp.c - tells an agent of the MCP servers of its profile, in the cell only.
  *
- * The servers are words or variables of this start, or a file in the cell's home: neither the agent's kept state
- * nor the operator's own configuration has them. */
+ * The servers are words or variables of this start, or a file in the cell's home: the operator's own configuration
+ * does not have them.  Gemini believes only root's settings, so it gets an extension, which the next start replaces. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -15,7 +17,7 @@
 #include "cli/run_agent.h"
 #include "policy/policy_tools.h"
 
-#define SETTINGS ".cloister/settings.json"
+#define EXTENSION ".gemini/extensions/cloister/gemini-extension.json"
 
 static int
 no_memory(struct err *err)
@@ -74,17 +76,32 @@ for_opencode(const struct profile_server *s)
 	                 env_of(s->env), "enabled", 1);
 }
 
-/* {MEMBER: {NAME: ...}}; the caller owns it. */
-static char *
-put_all(const struct profile_mcp *mcp, const char *member, json_t *(*put)(const struct profile_server *s))
+/* {NAME: ...}; the caller owns it. */
+static json_t *
+all_of(const struct profile_mcp *mcp, json_t *(*put)(const struct profile_server *s))
 {
-	OWN(json_decrefp) json_t *servers = json_object(), *all = NULL;
+	OWN(json_decrefp) json_t *servers = json_object();
 
 	for (size_t i = 0; i < mcp->n; i++)
 		if (json_object_set_new(servers, mcp->servers[i].name, put(&mcp->servers[i])) < 0)
 			return NULL;
-	all = json_pack("{s:O}", member, servers);
-	return all == NULL ? NULL : json_dumps(all, JSON_COMPACT | JSON_ENSURE_ASCII);
+	return TAKE(servers);
+}
+
+/* Takes ownership of DOCUMENT; the caller owns the text. */
+static char *
+text_of(json_t *document)
+{
+	OWN(json_decrefp) json_t *owned = document;
+
+	return owned == NULL ? NULL : json_dumps(owned, JSON_COMPACT | JSON_ENSURE_ASCII);
+}
+
+/* {MEMBER: {NAME: ...}}; the caller owns it. */
+static char *
+put_all(const struct profile_mcp *mcp, const char *member, json_t *(*put)(const struct profile_server *s))
+{
+	return text_of(json_pack("{s:o}", member, all_of(mcp, put)));
 }
 
 /* ---- words ---- */
@@ -145,20 +162,29 @@ add_variable(struct run *run, const char *name, const char *value, struct err *e
 
 /* A document has no files. */
 static int
-add_settings(struct run *run, char *text, struct err *err)
+add_extension(struct run *run, const struct profile_mcp *mcp, struct err *err)
 {
 	struct cell_file *file = &run->spec.files[run->spec.n_files];
 
-	if (run->print_doc || run->spec.n_files == CELL_FILES_MAX) {
-		free(text);
+	if (run->print_doc || run->spec.n_files == CELL_FILES_MAX)
 		return err_set(err, EINVAL, "a document cannot have the MCP servers of this agent, which reads them from a file");
-	}
-	file->path = strdup(SETTINGS);
-	file->text = text;
+	file->path = strdup(EXTENSION);
+	file->text = text_of(json_pack("{s:s, s:s, s:o}", "name", "cloister", "version", "1.0.0", "mcpServers",
+	                               all_of(mcp, for_gemini)));
 	run->spec.n_files++;
-	if (file->path == NULL || file->text == NULL)
-		return no_memory(err);
-	return add_variable(run, "GEMINI_CLI_SYSTEM_SETTINGS_PATH", CELL_HOME "/" SETTINGS, err);
+	return file->path == NULL || file->text == NULL ? no_memory(err) : 0;
+}
+
+/* The extension of an earlier start is in a kept folder. */
+static int
+renew_extension(struct run *run, struct run_agent *a, const struct profile_mcp *mcp, struct err *err)
+{
+	OWN(freep) char *place = NULL;
+	OWN(closep) int kept = run->print_doc ? -1 : run_agent_open_kept(a, &place, err);
+
+	if (run->print_doc || kept < 0)
+		return run->print_doc ? 0 : kept;
+	return faccessat(kept, EXTENSION, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : add_extension(run, mcp, err);
 }
 
 int
@@ -207,7 +233,7 @@ tell(struct run *run, struct run_agent *a, const struct profile_mcp *mcp, struct
 			r = add_for_codex(a, &mcp->servers[i], err);
 		return r;
 	case PROFILE_MCP_GEMINI:
-		return add_settings(run, put_all(mcp, "mcpServers", for_gemini), err);
+		return add_extension(run, mcp, err);
 	default:
 		text = put_all(mcp, "mcp", for_opencode);
 		return add_variable(run, "OPENCODE_CONFIG_CONTENT", text, err);
@@ -229,6 +255,8 @@ run_agent_tell_mcp(struct run *run, struct err *err)
 	mcp = a->found->profile->mcp;
 	if (run->spec.has_tools && mcp.form != PROFILE_MCP_NONE && mcp.n < PROFILE_SERVERS_MAX)
 		mcp.servers[mcp.n++] = tools;
+	if (mcp.n == 0 && mcp.form == PROFILE_MCP_GEMINI)
+		return renew_extension(run, a, &mcp, err);
 	if (mcp.n == 0 || mcp.form == PROFILE_MCP_NONE)
 		return 0;
 	r = tell(run, a, &mcp, err);

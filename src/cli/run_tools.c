@@ -14,6 +14,7 @@
 #include "cli/policy.h"
 #include "cli/run.h"
 #include "policy/policy.h"
+#include "policy/policy_tools.h"
 #include "policy/policy_yaml.h"
 #include "tools/server_run.h"
 #include "trust/trust.h"
@@ -157,6 +158,27 @@ run_tools_policy(const struct run *run, char **ret_path, int *ret_fd, struct err
 	return 0;
 }
 
+/* VS Code reads its user's servers from these: on a desktop, and where it serves a browser or another machine. */
+static const char *const editor_files[] = { ".config/Code/User/mcp.json", ".vscode-server/data/User/mcp.json" };
+
+/* An agent with a profile gets words or variables, and may keep these folders. */
+static int
+tell_editors(struct run *run, struct err *err)
+{
+	for (size_t i = 0; run->agent == NULL && i < ARRAY_LEN(editor_files); i++) {
+		struct cell_file *file = &run->spec.files[run->spec.n_files];
+
+		if (run->spec.n_files == CELL_FILES_MAX)
+			return err_set(err, E2BIG, "the cell has more than %d files", CELL_FILES_MAX);
+		run->spec.n_files++;
+		file->path = strdup(editor_files[i]);
+		file->text = strdup("{\"servers\": {\"cloister\": {\"type\": \"http\", \"url\": \"" POLICY_TOOLS_URL "\"}}}\n");
+		if (file->path == NULL || file->text == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
 /* With an image or a folder of programs, too: it is static. */
 int
 run_finish_tools(struct run *run, struct err *err)
@@ -171,5 +193,6 @@ run_finish_tools(struct run *run, struct err *err)
 	if (r < 0)
 		return r;
 	volume = str_format("%s:" SERVER_RUN_STDIO ":ro", helper);
-	return volume == NULL ? err_set(err, ENOMEM, "out of memory") : run_add_volume(run, volume, err);
+	r = volume == NULL ? err_set(err, ENOMEM, "out of memory") : run_add_volume(run, volume, err);
+	return r < 0 ? r : tell_editors(run, err);
 }

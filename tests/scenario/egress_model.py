@@ -179,6 +179,11 @@ def gemini_part(request):
         return {"text": f"the tool said: {text_of(results[-1].get('response'))}"}
     command = command_in(text_of(parts))
     tools = [tool["name"] for group in request.get("tools", []) for tool in group.get("functionDeclarations", [])]
+    tool = tool_in(text_of(parts), tools)
+    if "<<" in text_of(parts) and not tool:
+        return {"text": f"there is no such tool: {tools}"}
+    if tool:
+        return {"functionCall": {"name": tool[0], "args": tool[1]}}
     if command and "run_shell_command" in tools:
         return {"functionCall": {"name": "run_shell_command", "args": {"command": command, "description": "as asked"}}}
     return {"text": HELLO}

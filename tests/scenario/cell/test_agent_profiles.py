@@ -285,10 +285,17 @@ def test_mcp_servers_are_known_in_the_cell_only(agent):
     _, env = doc("opencode")
     assert json.loads(env["OPENCODE_CONFIG_CONTENT"])["mcp"]["here"]["command"] == ["run", "a b"]
     agent.profile(PROFILE + f"mcp: {{as: gemini, servers: {servers}}}\n")
-    told = json.loads(agent.run('cat "$GEMINI_CLI_SYSTEM_SETTINGS_PATH"').ok())
-    assert told == {"mcpServers": {"docs": {"httpUrl": "https://mcp.example/mcp"}, "here": program}}
-    assert not (agent.operator.home / ".cloister").exists()
+    read = "cat ~/.gemini/extensions/cloister/gemini-extension.json"
+    told = json.loads(agent.run(read).ok())
+    assert told == {"name": "cloister", "version": "1.0.0",
+                    "mcpServers": {"docs": {"httpUrl": "https://mcp.example/mcp"}, "here": program}}
+    assert not (agent.operator.home / ".gemini").exists()
     agent.operator.run("--print-doc", "tester", cwd=agent.project).sentence("which reads them from a file")
+    # Where it is kept, a start without servers takes them away.
+    keeps = PROFILE.replace("keep: [.tester,", "keep: [.tester, .gemini,")
+    for servers, known in (("{docs: {url: 'https://mcp.example/mcp'}}", ["docs"]), ("{}", [])):
+        agent.profile(keeps + f"mcp: {{as: gemini, servers: {servers}}}\n")
+        assert list(json.loads(agent.run(read).ok())["mcpServers"]) == known
 
 
 # ---- keys ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ PROMPT = 'use <<test.echo {"word": "parsnip"}>>'
 @pytest.mark.parametrize("name, words, key", [
     pytest.param("claude", ["--dangerously-skip-permissions", "-p"], ["ANTHROPIC_API_KEY"], marks=needs_npm("claude")),
     pytest.param("codex", ["exec", "--skip-git-repo-check", "-m", "a-model"], ["OPENAI_API_KEY"], marks=needs_npm("codex")),
+    pytest.param("gemini", ["-p"], ["GEMINI_API_KEY"], marks=needs_npm("gemini")),
     pytest.param("opencode", ["run"], ["ANTHROPIC_API_KEY"], marks=needs_npm("opencode"))])
 @only_user      # each starts an agent
 def test_an_agent_calls_a_tool(online, name, words, key):
@@ -37,3 +38,24 @@ def test_an_agent_calls_a_tool(online, name, words, key):
     operator.kept |= {cell["cell"] for cell in operator.cells("-a")}
     print(done.out)
     assert re.search(r"the tool said: .*parsnip", done.out, re.S), done
+    texts = [path.read_text(errors="replace") for path in operator.home.rglob("*") if path.is_file()]
+    assert not any("tools.cloister.internal" in text for text in texts), "a file of the operator's has the server"
+
+
+EDITOR = """
+import json, pathlib
+for file in (".config/Code/User/mcp.json", ".vscode-server/data/User/mcp.json"):
+    path = pathlib.Path.home() / file
+    print(path.read_text().strip() if path.exists() else "none")
+"""
+
+
+def test_vs_code_has_a_file(operator):
+    """In the form of its documentation, in the user's folders of the desktop and of the server."""
+    text = {"version": 1, "tools": {"servers": {"test": {"command": ["true"]}}}, "egress": [{"allow": "tool:**"}]}
+    file = operator.file("tools.yaml", json.dumps(text))
+    read = ["python3", "-c", EDITOR]
+    files = [json.loads(line) for line in operator.run("--tools", str(file), "--", *read).ok().splitlines()]
+    assert files == [{"servers": {"cloister": {"type": "http", "url": "http://tools.cloister.internal/mcp"}}}] * 2
+    assert operator.run("--", *read).ok().split() == ["none"] * 2
+    assert not list(operator.home.rglob("mcp.json"))
