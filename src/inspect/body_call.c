@@ -9,7 +9,9 @@
 
 /* Methods that call nothing.  Any other is refused: it may be a call in a later version. */
 static const char *const others[] = { "initialize", "ping", "notifications/**", "*/list", "resources/templates/list",
-                                      "logging/setLevel" };
+                                      "logging/setLevel",
+                                      /* Newer clients ask first; the gateway answers that it wants `initialize`. */
+                                      "server/discover" };
 static const struct {
 	const char *method, *member;
 	enum policy_call_kind kind;

@@ -116,6 +116,13 @@ def test_a_call(gateway):
     assert ("start", "test") in gateway.did()
 
 
+@pytest.mark.parametrize("wanted, offered", [("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"),
+                                             ("2026-07-28", "2025-11-25"), ("1999-01-01", "2025-11-25")])
+def test_the_revision_is_negotiated(gateway, wanted, offered):
+    got = gateway.run(dict(START, params=dict(START["params"], protocolVersion=wanted)), start=False)
+    assert got[0]["result"]["protocolVersion"] == offered
+
+
 def test_names_have_their_servers(gateway):
     gateway.tools["other"] = gateway.server()
     tools, resources, prompts = gateway.run(ask(1, "tools/list"), ask(2, "resources/list"), ask(3, "prompts/list"))

@@ -34,7 +34,7 @@ def node(operator, file, *words, input=""):
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
-@pytest.mark.parametrize("which", ["v1", "v2"])
+@pytest.mark.parametrize("which", ["v1", "v2", "v2-auto"])
 def test_the_sdks(operator, which, transport):
     done = operator.run("--tools", str(tools(operator, everything=([], {}))), "-w", f"{NPM}:ro",
                         "--", str(NODE), "--input-type=module", "-", which, transport,
@@ -42,6 +42,8 @@ def test_the_sdks(operator, which, transport):
     seen = json.loads(done.ok())
     assert "everything.echo" in seen["tools"] and seen["echo"] == "Echo: hello" and "5" in seen["sum"]
     assert "sampled" in seen["sampled"] and "sampling/createMessage" in seen["asked"]
+    assert "parsnip" in seen["elicited"] and "elicitation/create" in seen["asked"]
+    assert seen["version"] in (None, "2025-11-25")      # the newest that the gateway speaks
     # An SDK that reads progress and the result at once may deal with the result first.
     assert seen["progress"] and seen["progress"] == [1, 2][:len(seen["progress"])]
     assert seen["resources"] > 0 and seen["read"] and seen["prompt"] > 0
