@@ -24,7 +24,7 @@ sys.path.insert(0, str(HERE))
 import bench                    # noqa: E402
 from lab import Lab, NoProduct  # noqa: E402
 
-HELPERS = ("spawn_loop", "stamp", "syscall_loop")
+HELPERS = ("mcp_loop", "spawn_loop", "stamp", "syscall_loop")
 LAYOUT = "{:<44} {:>9} {:<6} {:>17}  {:<18} {:>9} {:>6}  {:<14} {}"
 HEADINGS = ("name", "value", "unit", "middle half", "peer", "peer's", "ratio", "bar", "ok")
 
