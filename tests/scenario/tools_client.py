@@ -31,9 +31,10 @@ def events(answer):
 
 
 def take(message):
+    # First, because an answer can end the call, whose result another thread prints.
+    print(json.dumps(message), flush=True)
     if "method" in message and "id" in message:
         request({"jsonrpc": "2.0", "id": message["id"], "result": ANSWERS[message["method"]]}).read()
-    print(json.dumps(message), flush=True)
 
 
 def listen():

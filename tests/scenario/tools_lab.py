@@ -5,7 +5,21 @@ from pathlib import Path
 
 import yaml
 
+from egress_world import NPM
+
+MODULES = NPM / "node_modules"
 SERVER = Path(__file__).with_name("hostile_tools.py")
+
+
+def copy_package(name, to, seen):
+    """The package NAME with all that it needs."""
+    if name in seen or not (MODULES / name).exists():
+        return
+    seen.add(name)
+    shutil.copytree(MODULES / name, to / name, symlinks=True)
+    about = json.loads((MODULES / name / "package.json").read_text())
+    for needed in about.get("dependencies", {}):
+        copy_package(needed, to, seen)
 
 
 class Bench:

@@ -9,8 +9,8 @@ import urllib.request
 FOLDER = sys.argv[1] if len(sys.argv) > 1 else None
 LISTED = os.path.join(FOLDER, "tools.json") if FOLDER else None
 ECHO = {"name": "echo", "description": "says it again", "inputSchema": {"type": "object"}}
-NAMES = ["add", "ask", "big", "break", "die", "fetch", "flood", "hang", "later", "progress", "read", "refuse", "roots", "sample", "slow", "stray",
-         "write", "wordy"]
+NAMES = ["add", "ask", "big", "break", "change", "cross", "die", "fetch", "flood", "hang", "later", "progress", "read", "refuse",
+         "roots", "sample", "slow", "stray", "takes_back", "write", "wordy"]
 calls = 0
 state = 0
 began = False
@@ -55,6 +55,13 @@ def call(id, name, arguments, meta):
         return text("x" * arguments["n"])
     if name == "break":
         sys.stdout.write('{"jsonrpc":\n')
+    if name == "change":
+        with open(LISTED, "w", encoding="utf-8") as file:
+            json.dump(arguments["tools"], file)
+        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    if name == "cross":
+        return {"content": [{"type": "resource_link", "uri": "mcp://other/secret", "name": "x"},
+                            {"type": "resource", "resource": {"uri": "mcp://other/secret", "text": "x"}}]}
     if name == "die":
         sys.exit(3)
     if name == "hang":
@@ -78,6 +85,10 @@ def call(id, name, arguments, meta):
         return text("two")
     if name == "refuse":
         return {"error": {"code": -32000, "message": arguments["why"]}}
+    if name == "takes_back":
+        send({"jsonrpc": "2.0", "id": "late", "method": "sampling/createMessage", "params": SAMPLE})
+        for one in ("late", "never", 1, 2, None, {}):
+            send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": one, "reason": "\x1b[2J"}})
     if name == "wordy":
         print("\x1b[31mred\x07", file=sys.stderr, flush=True)
     if name == "write":

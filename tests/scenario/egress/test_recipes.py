@@ -13,10 +13,11 @@ import tarfile
 import pytest
 
 from egress_databases import Postgres, needs_postgres
-from egress_lab import needs
+from egress_lab import needs, needs_npm_module
 from operators import SECONDS, TREE, only_root, wait_until
 from test_egress_clients import apt_repository, refs  # noqa: F401  a fixture
 from test_real_programs import wheel
+from tools_lab import copy_package
 
 RECIPES = TREE / "docs/recipes"
 VALUE = "cAnary0123456789abcdef0123456789"
@@ -305,6 +306,19 @@ def test_browser(reader):
                            "<img src=https://paste.example/x.png>")
     reader.follow("browser.md")
     assert [e["host"] for e in reader.events("browse", type="dns", verdict="deny") if "paste" in e["host"]]
+
+
+@needs("chromium", "node")
+@needs_npm_module("@playwright/mcp")
+def test_browser_tools(reader):
+    reader.online.lab.file("page.html", "<script>document.title = 'It ' + 'works'</script>"
+                           "<img src=https://paste.example/x.png>")
+    copy_package("@playwright/mcp", reader.project / "node_modules", set())
+    subprocess.run(["chown", "-R", f"{reader.operator.uid}", reader.project], check=True)
+    reader.follow("browser-tools.md")
+    [server] = {event["server_cell"] for event in reader.events("browse", type="tool") if event["did"] == "start"}
+    assert [e["host"] for e in reader.events(server, type="dns", verdict="deny") if "paste" in e["host"]]
+    assert {e["host"] for e in reader.events("browse", type="http")} == {"tools.cloister.internal"}
 
 
 @needs("jq")

@@ -3,18 +3,15 @@ shows."""
 import json
 import re
 import shlex
-import shutil
-from pathlib import Path
 
 import pytest
 import yaml
 
 from egress_lab import needs_npm_module
 from operators import TREE, as_one
-from tools_lab import Bench
+from tools_lab import Bench, copy_package
 
 PAGE = TREE / "docs" / "tools.md"
-NPM = TREE / "build" / "npm" / "node_modules"
 SERVER = "@modelcontextprotocol/server-github"
 pytestmark = needs_npm_module(SERVER)
 TOKEN = "ghp_" + "a1B2c3D4" * 4 + "0000"
@@ -28,17 +25,6 @@ def blocks():
         yield word, dict((r.split("=", 1) if "=" in r else (r, True)) for r in rest), body
 
 
-def copy_package(name, to, seen):
-    """The package NAME with all that it needs."""
-    if name in seen or not (NPM / name).exists():
-        return
-    seen.add(name)
-    shutil.copytree(NPM / name, to / name, symlinks=True)
-    about = json.loads((NPM / name / "package.json").read_text())
-    for needed in about.get("dependencies", {}):
-        copy_package(needed, to, seen)
-
-
 @pytest.fixture
 def bench(operator):
     bench = Bench(operator, "project")
@@ -48,12 +34,12 @@ def bench(operator):
 
 
 def shows(page, said):
-    """Each line of PAGE is in SAID, in order; "..." stands for any lines."""
+    """Each line of PAGE is in SAID, in order; "..." stands for any text at its begin or end, alone for any lines."""
     at = 0
     for line in page.splitlines():
         if line == "...":
             continue
-        found = said.find(line.split("...")[0] + ("\n" if "..." not in line else ""), at)
+        found = said.find(line.strip(".") + ("\n" if not line.endswith("...") else ""), at)
         assert found >= 0, (line, said)
         at = found
 
@@ -69,6 +55,7 @@ def test_the_tutorial(bench):
             bench.scope(how["lock"], entry.pop("scope"), **entry)
         elif word == "sh":
             done = bench.operator.cloister(*shlex.split(body)[1:], cwd=bench.folder)
+            bench.operator.kept |= {cell["cell"] for cell in bench.operator.cells("-a")}
             assert done.status == (1 if "fails" in how else 0), done
             said = done.out
         elif word == "output":
