@@ -376,7 +376,7 @@ test-vm: deps-test
 		tests/scenario/cell/test_network.py tests/scenario/cell/test_stdio.py \
 		tests/scenario/cell/test_limits.py tests/scenario/steer/test_freeze.py \
 		tests/scenario/files/test_workspace.py tests/scenario/files/test_files.py \
-		tests/scenario/registry/test_sandbox.py -k microvm $(ARGS)
+		tests/scenario/registry/test_sandbox.py tests/scenario/tools/test_gateway_walls.py -k microvm $(ARGS)
 
 # Docker and Podman with cloister-oci, also without root, which takes its time.
 test-oci-engines: deps-test

@@ -156,6 +156,13 @@ add_folder(struct server_run *run, const struct policy_tools_server *server, con
 	return r < 0 ? r : add_owned(run, str_format("%s:%s", path, mode), err);
 }
 
+/* Only once: a path that may be written may be read. */
+static bool
+is_granted_else(const struct policy_tools_server *server, const char *path)
+{
+	return (server->folder != NULL && strcmp(server->folder, path) == 0) || has(&server->write, path);
+}
+
 static int
 add_grants(struct server_run *run, const struct policy_tools_server *server, const struct server_run_place *place,
            struct err *err)
@@ -163,7 +170,7 @@ add_grants(struct server_run *run, const struct policy_tools_server *server, con
 	int r = add_folder(run, server, place, err);
 
 	for (size_t i = 0; r == 0 && i < server->read.n; i++)
-		if (server->folder == NULL || strcmp(server->folder, server->read.at[i]) != 0)
+		if (!is_granted_else(server, server->read.at[i]))
 			r = add_grant(run, place, server->read.at[i], false, err);
 	for (size_t i = 0; r == 0 && i < server->write.n; i++)
 		if (server->folder == NULL || strcmp(server->folder, server->write.at[i]) != 0)
