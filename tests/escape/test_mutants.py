@@ -116,6 +116,10 @@ CASES = [
     Case("landlock", "taken-open", under="seccomp,helper-namespaces"),
     Case("seccomp", "taken-exec", under="landlock,helper-namespaces"),
     Case("seccomp", "taken-connect", under="landlock,helper-namespaces"),
+    Case("landlock", "tools-open", under="seccomp,helper-namespaces"),
+    Case("helper-namespaces", "tools-walls"),
+    Case("seccomp", "tools-exec", under="landlock,helper-namespaces"),
+    Case("seccomp", "tools-connect", under="landlock,helper-namespaces"),
 ]
 
 

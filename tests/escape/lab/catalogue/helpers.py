@@ -55,7 +55,11 @@ def results(w, names, word, arg):
     """The result of the call in each of them, or "died"."""
     pids = helpers(w, names)
     # One that dies is the others' end, unless nobody notices.
-    starter = int(status_of(pids[0])["PPid"])
+    return inject(w, pids, word, arg, int(status_of(pids[0])["PPid"]))
+
+
+def inject(w, pids, word, arg, starter):
+    """The result of the call in each of PIDS, or "died"; STARTER does not notice."""
     if not w.control:
         os.kill(starter, signal.SIGSTOP)
     try:
