@@ -59,6 +59,8 @@ enum tools_message {
 	/* keeper -> worker: u32 instance; str why, a sentence: the cell is gone, or could not be
 	 * started. */
 	TOOLS_ENDED,
+	/* keeper -> worker: u32 instance; str why its cell stands still, a sentence; "": it goes on. */
+	TOOLS_FROZEN,
 	/* worker -> keeper: u32 instance; u32 n, and n times the index of a locked tool: from now on the
 	 * cell is held to the scopes of these together; 0: to nothing at all.  Answered in order. */
 	TOOLS_HOLD,

@@ -104,7 +104,7 @@ call_find(const struct session *s, const json_t *id)
 /* ---- one server ---- */
 
 static void
-answered(void *arg, json_t *result, json_t *error)
+answered(void *arg, json_t *result, json_t *error, bool is_ours)
 {
 	struct call *c = arg;
 
@@ -113,7 +113,12 @@ answered(void *arg, json_t *result, json_t *error)
 		names_mark_result(c->instance->server, result);
 		result_give(c, jsonrpc_result(c->id, json_incref(result)));
 	} else {
-		result_give(c, json_pack("{s:s, s:O, s:O}", "jsonrpc", "2.0", "id", c->id, "error", error));
+		json_t *message = json_pack("{s:s, s:O, s:O}", "jsonrpc", "2.0", "id", c->id, "error", error);
+
+		if (is_ours)
+			call_finish(c, message);
+		else
+			result_give(c, message);
 	}
 }
 
@@ -153,7 +158,11 @@ find_server(struct call *c, int index)
 	              gateway_session_instance(c->session, (size_t)index);
 	if (c->instance == NULL)
 		call_error(c, GATEWAY_BUSY, "there are too many servers' cells");
-	return c->instance != NULL;
+	else if (c->instance->frozen[0] != '\0')
+		call_error(c, GATEWAY_FAILED, "the server '%s' stands still: %s", server->name, c->instance->frozen);
+	else
+		return true;
+	return false;
 }
 
 /* The parameters that rules are about: what is called, by its own name, and the arguments.  NULL: out of memory. */

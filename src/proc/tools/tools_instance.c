@@ -33,7 +33,7 @@ wait_idle(struct instance *i)
 }
 
 static void
-ask_end(struct ask *a, json_t *result, json_t *error)
+ask_end(struct ask *a, json_t *result, json_t *error, bool is_ours)
 {
 	struct instance *i = a->instance;
 	ask_answered *answered = a->answered;
@@ -41,7 +41,7 @@ ask_end(struct ask *a, json_t *result, json_t *error)
 
 	ask_free(a);
 	wait_idle(i);
-	answered(arg, result, error);
+	answered(arg, result, error, is_ours);
 }
 
 static void
@@ -49,7 +49,7 @@ ask_fail(struct ask *a, int code, const char *why)
 {
 	OWN(json_decrefp) json_t *error = json_pack("{s:i, s:s}", "code", code, "message", why);
 
-	ask_end(a, NULL, error);
+	ask_end(a, NULL, error, true);
 }
 
 static void
@@ -161,11 +161,12 @@ instance_can(const struct instance *i, const char *ability)
 /* ---- begin ---- */
 
 static void
-begun(void *arg, json_t *result, json_t *error)
+begun(void *arg, json_t *result, json_t *error, bool is_ours)
 {
 	struct instance *i = arg;
 	const char *version = json_string_value(json_object_get(result, "protocolVersion"));
 
+	(void)is_ours;
 	if (error != NULL || version == NULL) {
 		const char *why = json_string_value(json_object_get(error, "message"));
 
@@ -291,14 +292,16 @@ instance_each(const struct session *s, void (*each)(struct instance *i, void *ar
 /* ---- end ---- */
 
 static void
-fail_all(struct instance *i, const char *why)
+fail_all(struct instance *i, const char *state, const char *why)
 {
 	char text[TOOLS_WHY_MAX];
 
-	snprintf(text, sizeof(text), "the server '%s' is gone: %s", i->server->name, why);
+	snprintf(text, sizeof(text), "the server '%s' %s: %s", i->server->name, state, why);
 	reverse_drop_instance(i);
-	while (i->asks != NULL)
+	while (i->asks != NULL) {
+		tell_cancelled(i->asks, "nobody waits any more");
 		ask_fail(i->asks, GATEWAY_FAILED, text);
+	}
 	/* They waited for their scopes. */
 	call_fail_all(i, text);
 }
@@ -361,10 +364,23 @@ instance_ended(unsigned number, const char *why)
 	loop_cancel_round(gateway_loop, &i->next);
 	lines_close(i);
 	leave_session(i);
-	fail_all(i, i->failed[0] != '\0' ? i->failed : why);
+	fail_all(i, "is gone", i->failed[0] != '\0' ? i->failed : why);
 	json_decref(i->abilities);
 	json_decref(i->known);
 	free(i);
+}
+
+/* What waits for it ends, and so does what comes, until it goes on. */
+void
+instance_frozen(unsigned number, const char *why)
+{
+	struct instance *i = number < TOOLS_INSTANCES_MAX ? instances[number] : NULL;
+
+	if (i == NULL || i->step == INSTANCE_ENDS)
+		return;
+	snprintf(i->frozen, sizeof(i->frozen), "%s", why);
+	if (why[0] != '\0')
+		fail_all(i, "stands still", i->frozen);
 }
 
 void
@@ -406,10 +422,10 @@ hear_answer(struct instance *i, const struct jsonrpc *m, size_t len)
 		gateway_record(i->server, i->cell, "cut", a->call != NULL ? a->call->tool : NULL, "the result is too long");
 		ask_fail(a, GATEWAY_FAILED, why);
 	} else if (result != NULL && json_is_object(result)) {
-		ask_end(a, result, NULL);
+		ask_end(a, result, NULL, false);
 	} else if (json_is_object(error) && json_is_integer(json_object_get(error, "code")) &&
 	           json_is_string(json_object_get(error, "message"))) {
-		ask_end(a, NULL, error);
+		ask_end(a, NULL, error, false);
 	} else {
 		ask_fail(a, GATEWAY_FAILED, "the server's answer is neither a result nor an error");
 	}

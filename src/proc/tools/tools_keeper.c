@@ -39,8 +39,10 @@ struct kept {
 	struct loop_source ended;       /* a pidfd */
 	struct loop_timer patience;
 	bool stopping;
-	struct tools_breaches breaches;
-	struct loop_timer look;         /* for breaches */
+	struct tools_timeline timeline;
+	struct loop_file changes;       /* of it */
+	struct loop_timer look;
+	bool frozen;                    /* as the worker knows it */
 	char id[CELL_ID_LEN + 1];
 };
 
@@ -142,17 +144,66 @@ record_breach(void *arg, const char *of, const char *why)
 static void
 read_breaches(struct kept *k)
 {
-	if (keeper.tools->has_lock)
-		tools_breach_read(&k->breaches, k->id, keeper.tools->servers[k->server].name, record_breach, k);
+	bool more = keeper.tools->has_lock;
+
+	while (more)
+		more = tools_timeline_breaches(&k->timeline, keeper.tools->servers[k->server].name, record_breach, k);
+}
+
+static void
+read_freezes(struct kept *k)
+{
+	OWN(buf_free) struct buf message = {0};
+	const char *by = k->timeline.frozen_by;
+	char why[TOOLS_WHY_MAX] = "";
+
+	while (tools_timeline_freezes(&k->timeline))
+		;
+	if (k->frozen == (by[0] != '\0'))
+		return;
+	k->frozen = by[0] != '\0';
+	if (k->frozen)
+		snprintf(why, sizeof(why), "its cell %s is frozen (%s): `cloister events %s` shows why", k->id, by, k->id);
+	record(k, k->frozen ? "frozen" : "thawed", k->frozen ? by : NULL);
+	ipc_begin(&message, TOOLS_FROZEN);
+	buf_put_u32(&message, k->number);
+	buf_put_str(&message, why);
+	say(&message, NULL, 0);
+}
+
+static void
+timeline_changed(void *arg, const char *name)
+{
+	struct kept *k = arg;
+
+	(void)name;
+	if (k->look.at_ms == 0)
+		loop_set_timer(keeper.loop, &k->look, KEEPER_LOOK_MS);
 }
 
 static void
 look(void *arg)
 {
 	struct kept *k = arg;
+	int dir = tools_timeline_open(&k->timeline, k->id);
 
+	/* Before it is read for the first time, so that no change is missed. */
+	if (dir >= 0 && k->changes.watch == 0)
+		(void)loop_watch_file(keeper.loop, &k->changes, dir, LOOP_FILE_MODIFIED, NULL);
 	read_breaches(k);
-	loop_set_timer(keeper.loop, &k->look, KEEPER_LOOK_MS);
+	read_freezes(k);
+	if (k->changes.watch == 0)
+		loop_set_timer(keeper.loop, &k->look, KEEPER_FIND_MS);
+}
+
+static void
+look_last(struct kept *k)
+{
+	loop_cancel_timer(keeper.loop, &k->look);
+	loop_unwatch_file(keeper.loop, &k->changes);
+	(void)tools_timeline_open(&k->timeline, k->id);
+	read_breaches(k);
+	tools_timeline_close(&k->timeline);
 }
 
 /* ---- ends ---- */
@@ -187,12 +238,10 @@ forget(struct kept *k, int status)
 	bool failed = !k->stopping && (status != 0 || !keeper.tools->servers[k->server].per_call);
 
 	loop_cancel_timer(keeper.loop, &k->patience);
-	loop_cancel_timer(keeper.loop, &k->look);
 	loop_unwatch(keeper.loop, &k->ended);
 	closep(&k->ended.fd);
 	k->used = false;
-	read_breaches(k);
-	tools_breach_close(&k->breaches);
+	look_last(k);
 	if (WIFSIGNALED(status))
 		snprintf(why, sizeof(why), "its cell was killed by signal %d", WTERMSIG(status));
 	else
@@ -252,8 +301,7 @@ tools_keeper_end(void)
 		(void)kill(k->pid, SIGKILL);
 		(void)waitpid(k->pid, &status, 0);
 		k->used = false;
-		read_breaches(k);
-		tools_breach_close(&k->breaches);
+		look_last(k);
 	}
 }
 
@@ -333,12 +381,12 @@ start(struct kept *k, uint32_t tool, struct err *err)
 	k->ended.arg = k;
 	k->patience = (struct loop_timer){ .due = kill_late, .arg = k };
 	k->look = (struct loop_timer){ .due = look, .arg = k };
+	k->changes = (struct loop_file){ .changed = timeline_changed, .arg = k };
 	if (r == 0) {
 		k->used = true;
 		r = loop_watch(keeper.loop, &k->ended, EPOLLIN, err);
 		record(k, "start", NULL);
-		if (keeper.tools->has_lock)
-			loop_set_timer(keeper.loop, &k->look, KEEPER_LOOK_MS);
+		loop_set_timer(keeper.loop, &k->look, KEEPER_FIND_MS);
 		ipc_begin(&message, TOOLS_STARTED);
 		buf_put_u32(&message, k->number);
 		buf_put_str(&message, k->id);
@@ -366,7 +414,7 @@ take_start(struct ipc_message *message)
 		return -EBADMSG;
 	k = &keeper.at[number];
 	*k = (struct kept){ .number = number, .server = server, .ended = { .fd = -1 },
-	                    .breaches = { .dir = -1 } };
+	                    .timeline = { .dir = -1 } };
 	if (start(k, tool, &err) < 0) {
 		record(k, "failed", err.text);
 		say_ended(number, err.text);

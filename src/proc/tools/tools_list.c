@@ -23,7 +23,7 @@ struct fetch {
 	void *arg;
 };
 
-static void page(void *arg, json_t *result, json_t *error);
+static void page(void *arg, json_t *result, json_t *error, bool is_ours);
 
 static void
 fetch_free(struct fetch *f)
@@ -66,13 +66,14 @@ ask_page(struct fetch *f, const char *cursor)
 }
 
 static void
-page(void *arg, json_t *result, json_t *error)
+page(void *arg, json_t *result, json_t *error, bool is_ours)
 {
 	struct fetch *f = arg;
 	const char *why = json_string_value(json_object_get(error, "message"));
 	const char *cursor = json_string_value(json_object_get(result, "nextCursor"));
 	json_t *items = json_object_get(result, f->key);
 
+	(void)is_ours;
 	f->ask = NULL;
 	if (error != NULL || !json_is_array(items)) {
 		fetch_end(f, why != NULL ? why : "its answer has no list");
@@ -314,7 +315,7 @@ listing_begin(struct call *c, const char *method, const char *key, const json_t 
 		                      gateway_session_instance(c->session, i);
 
 		p->listing = l;
-		if (in == NULL || cannot(in, key))
+		if (in == NULL || in->frozen[0] != '\0' || cannot(in, key))
 			continue;
 		p->instance = in;
 		p->fetch = fetch_begin(in, method, key, c, part_done, p);

@@ -24,7 +24,8 @@ int tools_read_policy(int fd, struct policy **ret_policy, struct err *err);
 /* ---- tools_keeper.c: the cells of the servers ---- */
 
 #define KEEPER_STOP_MS 3000             /* between asking a cell to end and killing it */
-#define KEEPER_LOOK_MS 1000             /* between readings of a cell's timeline */
+#define KEEPER_FIND_MS 1000             /* between looks for the timeline of a cell that starts */
+#define KEEPER_LOOK_MS 50               /* after a change of a timeline, until it is read */
 #define KEEPER_RESTARTS_MAX 5           /* starts of one server that ended by itself, in */
 #define KEEPER_RESTARTS_MS (10 * 60 * 1000)
 
@@ -44,19 +45,24 @@ struct scope_hold;
 int tools_hold(const char *cell, const struct policy_tools_server *server, const struct scope_hold *all,
                const struct policy_tool *const *tools, size_t n, struct err *err);
 
-/* ---- tools_breach.c: what a server's cell was refused, because its tools' scopes do not have it ---- */
+/* ---- tools_timeline.c: what the timeline of a server's cell says ---- */
 
-#define TOOLS_BREACHES_MAX 16           /* in one reading; the next one continues */
+#define TOOLS_RECORDS_MAX 16            /* in one reading; the next one continues */
 
-struct tools_breaches {
-	int dir;                        /* of the cell's timeline; -1: not found yet */
-	uint64_t after;                 /* the last record that was read */
+struct tools_timeline {
+	int dir;                        /* -1: not found yet */
+	uint64_t breaches, freezes;     /* the last record that was read of each */
+	char frozen_by[128];            /* who or what froze the cell; "": it is not frozen */
 };
+/* The folder of the timeline, which T owns; -1: there is none yet. */
+int tools_timeline_open(struct tools_timeline *t, const char *cell);
 /* OF: "server.tool", or the server if no call was running. */
 typedef void tools_breach_found(void *arg, const char *of, const char *why);
-/* Reads the timeline of CELL, the cell of SERVER, from where the last reading ended. */
-void tools_breach_read(struct tools_breaches *b, const char *cell, const char *server, tools_breach_found *found, void *arg);
-void tools_breach_close(struct tools_breaches *b);
+/* What the cell of SERVER was refused, because its tools' scopes do not have it.  True: there may be more. */
+bool tools_timeline_breaches(struct tools_timeline *t, const char *server, tools_breach_found *found, void *arg);
+/* Sets FROZEN_BY.  True: there may be more. */
+bool tools_timeline_freezes(struct tools_timeline *t);
+void tools_timeline_close(struct tools_timeline *t);
 
 /* ---- tools_worker.c ---- */
 

@@ -106,6 +106,10 @@ hear(struct ipc_message *message)
 		instance_ended(number, text);
 		return 0;
 	}
+	if (message->type == TOOLS_FROZEN) {
+		instance_frozen(number, text);
+		return 0;
+	}
 	if (message->type == TOOLS_HELD) {
 		instance_held(number, text);
 		return 0;

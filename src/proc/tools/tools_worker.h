@@ -114,8 +114,8 @@ size_t reverse_count(const struct instance *i);
 
 /* ---- tools_instance.c: one server's cell ---- */
 
-/* Exactly one of RESULT and ERROR is there, and borrowed. */
-typedef void ask_answered(void *arg, json_t *result, json_t *error);
+/* Exactly one of RESULT and ERROR is there, and borrowed.  IS_OURS: the error is not the server's. */
+typedef void ask_answered(void *arg, json_t *result, json_t *error, bool is_ours);
 
 struct ask {
 	struct ask *next;
@@ -135,6 +135,7 @@ enum instance_step { INSTANCE_STARTS, INSTANCE_BEGINS, INSTANCE_READY, INSTANCE_
 
 struct instance {
 	char failed[TOOLS_WHY_MAX];     /* why it did not begin; "": it did */
+	char frozen[TOOLS_WHY_MAX];     /* why its cell stands still; "": it does not */
 	unsigned number;
 	size_t index;
 	const struct policy_tools_server *server;
@@ -179,6 +180,7 @@ bool instance_can(const struct instance *i, const char *ability);
 void instance_started(unsigned number, const char *cell, int fds[3]);
 void instance_ended(unsigned number, const char *why);
 void instance_held(unsigned number, const char *why);
+void instance_frozen(unsigned number, const char *why);
 void instance_each(const struct session *s, void (*each)(struct instance *i, void *arg), void *arg);
 
 /* ---- tools_lines.c: the bytes of a server ---- */

@@ -1,4 +1,5 @@
-/* tools_breach.c - finds the breaches of scopes in the timeline of a server's cell, for the keeper.
+/* tools_timeline.c - reads the timeline of a server's cell, for the keeper: breaches of scopes, and whether the cell
+ * is frozen.
  *
  * The cell's own supervisor writes that timeline.  Lines are read as members of records, and nothing is taken from
  * them but a few texts. */
@@ -89,22 +90,63 @@ take(void *arg, const char *data, size_t len)
 	return 0;
 }
 
-void
-tools_breach_read(struct tools_breaches *b, const char *cell, const char *server, tools_breach_found *found, void *arg)
+int
+tools_timeline_open(struct tools_timeline *t, const char *cell)
+{
+	if (t->dir < 0)
+		t->dir = open_timeline(cell);
+	return t->dir;
+}
+
+bool
+tools_timeline_breaches(struct tools_timeline *t, const char *server, tools_breach_found *found, void *arg)
 {
 	struct reading r = { server, found, arg };
-	struct audit_page page = { .is_after = true, .after = b->after, .limit = TOOLS_BREACHES_MAX,
+	struct audit_page page = { .is_after = true, .after = t->breaches, .limit = TOOLS_RECORDS_MAX,
 	                           .search = "annotation broken", .take = take, .arg = &r };
 
-	if (b->dir < 0)
-		b->dir = open_timeline(cell);
-	if (b->dir >= 0 && audit_page_read(&page, b->dir, CELL_EVENTS, NULL) == 0 && page.next > b->after)
-		b->after = page.next;
+	if (t->dir < 0 || audit_page_read(&page, t->dir, CELL_EVENTS, NULL) < 0)
+		return false;
+	if (page.next > t->breaches)
+		t->breaches = page.next;
+	return page.more;
+}
+
+/* A cell that stands still until a person answers goes on by itself, and names nobody. */
+static int
+take_freeze(void *arg, const char *data, size_t len)
+{
+	struct tools_timeline *t = arg;
+	struct json_walk_item event;
+	char did[16], by[128];
+
+	if (!audit_field((struct http_text){ data, len }, "event", JSON_WALK_OBJECT, &event))
+		return 0;
+	text_of(event.raw, "did", did, sizeof(did));
+	text_of(event.raw, "by", by, sizeof(by));
+	if (strcmp(did, "frozen") == 0 && by[0] != '\0')
+		snprintf(t->frozen_by, sizeof(t->frozen_by), "%s", by);
+	else if (strcmp(did, "thawed") == 0)
+		t->frozen_by[0] = '\0';
+	return 0;
+}
+
+bool
+tools_timeline_freezes(struct tools_timeline *t)
+{
+	struct audit_page page = { .is_after = true, .after = t->freezes, .limit = TOOLS_RECORDS_MAX, .types = "cell",
+	                           .take = take_freeze, .arg = t };
+
+	if (t->dir < 0 || audit_page_read(&page, t->dir, CELL_EVENTS, NULL) < 0)
+		return false;
+	if (page.next > t->freezes)
+		t->freezes = page.next;
+	return page.more;
 }
 
 void
-tools_breach_close(struct tools_breaches *b)
+tools_timeline_close(struct tools_timeline *t)
 {
-	closep(&b->dir);
-	b->dir = -1;
+	closep(&t->dir);
+	t->dir = -1;
 }
