@@ -118,6 +118,8 @@ CASES = [
     Case("seccomp", "taken-connect", under="landlock,helper-namespaces"),
     Case("landlock", "tools-open", under="seccomp,helper-namespaces"),
     Case("helper-namespaces", "tools-walls"),
+    Case("tools-lock", "tools-unlocked", USER),
+    Case("tools-scope", "tools-scope", USER),
     Case("seccomp", "tools-exec", under="landlock,helper-namespaces"),
     Case("seccomp", "tools-connect", under="landlock,helper-namespaces"),
 ]

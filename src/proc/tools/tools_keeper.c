@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/control.h"
 #include "base/err.h"
 #include "base/exe.h"
 #include "base/io.h"
@@ -351,7 +352,7 @@ spawn_cell(struct kept *k, const struct policy_tool *tool, const int theirs[3], 
 	char program[PATH_MAX], folder[PATH_MAX];
 	const struct scope_hold scopes = scopes_of(k->server, all, folder);
 	const struct server_run_place place = { .folder = scopes.folder, .home = scopes.home, .id = k->id,
-		.tool = tool, .is_held = keeper.tools->has_lock && !keeper.tools->servers[k->server].per_call,
+		.tool = CONTROL_ON("tools-scope") ? tool : NULL, .is_held = keeper.tools->has_lock && !keeper.tools->servers[k->server].per_call,
 		.all = keeper.tools->servers[k->server].per_call ? NULL : scopes.tools, .n_all = scopes.n,
 		.policy_at = POLICY_AT, .within_at = WITHIN_AT };
 	int r = exe_find_cloister(program, err);

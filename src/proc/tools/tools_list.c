@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/control.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -120,7 +121,7 @@ hidden(const struct instance *i, json_t *tool, const char *name)
 		return "its name is none";
 	if (json_object_get(i->known, name) != NULL)
 		return "there are two by this name";
-	if (!gateway_tools->has_lock)
+	if (!gateway_tools->has_lock || !CONTROL_ON("tools-lock"))
 		return result_is_suspect(tool) ? SUSPECT : NULL;
 	if (asprintf(&full, "%s.%s", i->server->name, name) < 0) {
 		full = NULL;

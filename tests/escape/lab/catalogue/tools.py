@@ -1,5 +1,6 @@
 """The gateway to an agent's MCP servers, should the agent or a server have taken over the half that reads what they send;
 and what a server's own cell could reach."""
+import hashlib
 import json
 import os
 import pathlib
@@ -82,3 +83,61 @@ def tools_walls(w):
                  for kind in ("user", "mnt", "ipc", "uts", "net"))
     return (pathlib.Path(f"/proc/{pid}/root{path}").exists() or shared or status["NoNewPrivs"].strip() == "0" or
             status["Seccomp"].strip() != "2" or any(int(status[f"Cap{kind}"], 16) for kind in ("Prm", "Eff", "Amb")))
+
+
+# ---- the lock ----
+
+# Touches the file that its argument names, whichever tool is called.
+SERVER = """
+import json, pathlib, sys
+tool = {"name": "touch", "inputSchema": {"type": "object"}}
+for line in sys.stdin:
+    message = json.loads(line)
+    method, result = message.get("method"), {}
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+    if method == "tools/list":
+        result = {"tools": [tool]}
+    if method == "tools/call":
+        try:
+            pathlib.Path(sys.argv[1]).write_text("called")
+        except OSError:
+            pass
+        result = {"content": []}
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "own.touch", "arguments": {}}}
+PINNED = '{"inputSchema":{"type":"object"},"name":"touch"}'
+
+
+def touches(w, tools):
+    """Whether a call of the server's tool changed its folder; TOOLS are those of the lock."""
+    folder, program = w.folder("made"), w.file(w.folder("work") / "server.py", SERVER)
+    command = ["/usr/bin/python3", "-IB", str(program), str(folder / "called")]
+    server = {"command": command, "read": [str(program.parent)], "write": [str(folder)], "per": "call"}
+    w.file(w.base / "tools.lock.yaml", json.dumps({"version": 1, "servers": {"own": {"tools": tools}}}))
+    policy = w.file(w.base / "tools.yaml", json.dumps({"version": 1, "egress": [{"allow": "tool:own.**"}], "tools": {
+        "lock": "tools.lock.yaml", "servers": {"own": server}}}))
+    lines = w.file(w.base / "lines", "".join(json.dumps(line) + "\n" for line in (
+        START, {"jsonrpc": "2.0", "method": "notifications/initialized"}, CALL)))
+    inside = ["/run/cloister/cloister-tools"]
+    if not w.control:
+        w.box.need("helpers")
+        command = [w.box.tool(w), "run", "-q", "-p", policy, "--", *inside]
+    with open(lines, "rb") as stdin:
+        cell = w.launch(command, "none", stdin=stdin)
+    # The gateway starts the server for its list, and again for the call.
+    if not cell.watch(cell.ended, 30):
+        raise NotRun("it does not end: " + cell.tail())
+    return (folder / "called").exists()
+
+
+@probe("calls a tool that is not in the lock", group="helpers")
+def tools_unlocked(w):
+    return touches(w, {"other": {"sha256": "0" * 64, "scope": {}}})
+
+
+@probe("has a server write what the scope of the called tool does not have", group="helpers")
+def tools_scope(w):
+    return touches(w, {"touch": {"sha256": hashlib.sha256(PINNED.encode()).hexdigest(), "scope": {}}})
