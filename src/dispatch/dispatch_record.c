@@ -16,7 +16,7 @@ parse(const char *text)
 {
 	for (size_t i = POLICY_RECORD_OFF; i < ARRAY_LEN(names); i++)
 		if (strcmp(text, names[i]) == 0)
-			return i;
+			return (enum policy_record)i;
 	return POLICY_RECORD_UNSAID;
 }
 
