@@ -61,6 +61,9 @@ struct serve_door {
 	 * role and identity, or refuses it (false).  NULL: a token is required. */
 	bool (*judge)(void *arg, struct serve_request *q);
 	void *judge_arg;
+	/* The judge also decides on requests with an Authorization field: it is meant for another service, for which this
+	 * server stands in. */
+	bool judges_all;
 	const char *also_called;                /* borrowed: a name besides localhost; NULL: none */
 	size_t body_kept;                       /* bytes of a body in memory; 0: SERVE_BODY_KEPT */
 	struct ssl_ctx_st *tls;                 /* borrowed; NULL: plain */

@@ -80,12 +80,12 @@ is_own_origin(const struct serve_request *q, struct http_text origin)
 	return http_text_is(q->head.host, host) && port == q->head.port;
 }
 
-/* The judge decides on requests that show no token. */
+/* The judge decides on requests that show no token, or on all. */
 static bool
 is_for_judge(const struct serve_request *q)
 {
 	return q->door->is_tcp && q->door->judge != NULL &&
-	       http_head_get(&q->head, "authorization").len == 0;
+	       (q->door->judges_all || http_head_get(&q->head, "authorization").len == 0);
 }
 
 /* The token that was shown, or nothing. */

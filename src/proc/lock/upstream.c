@@ -206,6 +206,7 @@ lose(void *arg, struct serve_request *q)
 	(void)q;
 }
 
+/* Whatever the server's requests show is for the services that this stands in for. */
 static bool
 let_in(void *arg, struct serve_request *q)
 {
@@ -219,7 +220,8 @@ open_door(struct loop *loop, struct ssl_ctx_st *tls, uint16_t port, struct err *
 {
 	static const struct serve_handler handler = { .head = take_head, .request = take_request, .lost = lose };
 	struct serve_door door = { .fd = LISTENER_FD, .role = SERVE_GUEST, .is_tcp = true, .takes_local_origin = true,
-	                           .port = port, .judge = let_in, .tls = tls, .takes_plain = true };
+	                           .port = port, .judge = let_in, .judges_all = true, .tls = tls,
+	                           .takes_plain = true };
 	struct serve_server *server;
 	int r = serve_new(loop, &handler, NULL, -1, &server, err);
 

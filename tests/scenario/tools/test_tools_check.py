@@ -93,6 +93,15 @@ def test_answers_of_an_example(bench):
     assert ("left-its-hosts", "it", "get_it") in bench.check()[0]
 
 
+@pytest.mark.parametrize("login", ["Bearer not-a-secret", "Basic bTp4", "token " + "x" * 300])
+@as_one
+def test_answers_to_requests_with_a_login(bench, login):
+    """What the server does after an answer that only a logged-in client gets."""
+    example = {"upstream": [{"request": "GET https://api.example.com/me", "body": {"then": "https://other.example.com/"}}]}
+    locked(bench, GET, "logs_in", "https://api.example.com/me", "then", login, examples=[example])
+    assert set(bench.check()[0]) == {("left-its-hosts", "it", "get_it")}
+
+
 def test_a_call_that_never_ends(bench):
     locked(bench, {"time": "1s"}, "silent_call")
     rules, found = bench.check()
