@@ -10,6 +10,8 @@ struct findings;
 int doctor_try_cell(const char *runtime, char ret_why[DOCTOR_WHY_MAX]);
 /* How the processes of cells can be seen. */
 void doctor_record(struct findings *f);
+/* Whether MCP servers can run in cells. */
+void doctor_tools(struct findings *f);
 /* Finds the OCI runtimes, and tries each. */
 void doctor_runtimes(struct findings *f);
 #endif

@@ -121,18 +121,6 @@ host_given(const struct args *args, const char *name)
 	return NULL;
 }
 
-static bool
-ask_line(const char *question, char *ret_line, size_t size)
-{
-	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-		return false;
-	fputs(question, stderr);
-	if (fgets(ret_line, (int)size, stdin) == NULL)
-		return false;
-	ret_line[strcspn(ret_line, "\n")] = '\0';
-	return true;
-}
-
 static int
 add_secret(const struct importing *im, const struct imported *server, const struct imported_value *value, struct err *err)
 {
@@ -230,18 +218,19 @@ static int
 decide_moves(struct importing *im, struct err *err)
 {
 	const size_t n = count_secrets(&im->import);
-	char line[16] = "", question[256];
+	char question[256], otherwise[256];
+	int r;
 
 	im->moves = args_get(im->args, "yes") != NULL;
 	if (n == 0 || im->moves || args_get(im->args, "no-secrets") != NULL || args_get(im->args, "dry-run") != NULL)
 		return 0;
 	snprintf(question, sizeof(question), "cloister: %zu values look like credentials.  Move them into the vault, and put "
 	         "references in their place? [y/N] ", n);
-	if (!ask_line(question, line, sizeof(line)))
-		return err_set(err, EPERM, "%zu values look like credentials: --yes moves them into the vault, --no-secrets leaves "
-		               "them where they are", n);
-	im->moves = line[0] == 'y' || line[0] == 'Y';
-	return 0;
+	snprintf(otherwise, sizeof(otherwise), "%zu values look like credentials: --yes moves them into the vault, --no-secrets "
+	         "leaves them where they are", n);
+	r = ask_yes(question, otherwise, err);
+	im->moves = r > 0;
+	return r < 0 ? r : 0;
 }
 
 /* ---- the policy ---- */

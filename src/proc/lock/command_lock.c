@@ -1,4 +1,4 @@
-/* command_lock.c - `cloister tools list` and `lock`: starts servers in cells without a network, and asks for their tools. */
+/* command_lock.c - `cloister tools lock`: starts servers in cells without a network, and asks for their tools. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,32 +90,5 @@ command_lock(const struct args *args, struct err *err)
 	r = keeper_write(k.lock_path, text.data, text.len, err);
 	if (r == 0)
 		printf("%s is written: `cloister tools check` shows what it lacks\n", k.lock_path);
-	return r;
-}
-
-static void
-print_server(const struct keeper *k, const struct policy_tools_server *server)
-{
-	const struct node *locked = lock_server(&k->lock, server->name);
-
-	printf("%-16s ", server->name);
-	if (server->url != NULL)
-		printf("%s", server->url);
-	else if (server->image != NULL)
-		printf("image %s", server->image);
-	for (size_t i = 0; i < server->n_command; i++)
-		printf("%s%s", i > 0 || server->image != NULL ? " " : "", server->command[i]);
-	printf("%s\n", locked != NULL ? "" : "  (not locked)");
-}
-
-int
-command_list(const struct args *args, struct err *err)
-{
-	OWN(keeper_close) struct keeper k;
-	int r = keeper_open(&k, args, err);
-
-	for (size_t i = 0; r == 0 && i < k.tools->n_servers; i++)
-		if (keeper_wants(&k, k.tools->servers[i].name))
-			print_server(&k, &k.tools->servers[i]);
 	return r;
 }

@@ -150,8 +150,8 @@ run_cloister(char *const *argv, int input, struct err *err)
 	return r > 0 ? err_set(err, EIO, "the login could not be stored in the vault") : r;
 }
 
-static bool
-is_in_vault(const char *name)
+bool
+token_is_in_vault(const char *name)
 {
 	char program[PATH_MAX];
 	char *argv[] = { (char[]){ "cloister" }, (char[]){ "secret" }, (char[]){ "show" }, (char *)(uintptr_t)name, NULL };
@@ -170,7 +170,7 @@ store_login(const char *name, const struct buf *login, struct err *err)
 	char *rotate[] = { (char[]){ "cloister" }, (char[]){ "secret" }, (char[]){ "rotate" }, (char *)(uintptr_t)name, NULL };
 	OWN(closep) int fd = keeper_text_fd((const char *)login->data, login->len, err);
 
-	return fd < 0 ? fd : run_cloister(is_in_vault(name) ? rotate : add, fd, err);
+	return fd < 0 ? fd : run_cloister(token_is_in_vault(name) ? rotate : add, fd, err);
 }
 
 /* Cells get a placeholder for the token, which is fetched by `cloister tools token`. */
@@ -184,9 +184,13 @@ define_token(const char *token, const char *login, const char *url, const char *
 	OWN(freep) char *path = str_format("%s/policy.yaml", temporary), *text = NULL, *file = NULL;
 	char program[PATH_MAX];
 	char *argv[] = { (char[]){ "cloister" }, (char[]){ "secret" }, (char[]){ "add" }, NULL, (char *)(uintptr_t)token, NULL };
+	char *remove[] = { (char[]){ "cloister" }, (char[]){ "secret" }, (char[]){ "remove" }, (char *)(uintptr_t)token, NULL };
 	int r = exe_find_cloister(program, err);
 
-	if (r < 0 || is_in_vault(token))
+	/* It may be for another host, or a person's own. */
+	if (r == 0 && token_is_in_vault(token))
+		r = run_cloister(remove, SPAWN_NULL, err);
+	if (r < 0)
 		return r;
 	text = str_format("version: 1\nsecrets:\n  %s:\n    hosts: ['%s%.*s']\n    in: ['header:authorization']\n%s"
 	                  "    from: 'cmd:\"%s\" tools token %s'\n    members: {secret: /access_token}\n    expires: /expires\n",
@@ -201,19 +205,34 @@ define_token(const char *token, const char *login, const char *url, const char *
 
 /* ---- commands ---- */
 
-static void
-upper(const char *server, const char *suffix, char *ret_name, size_t size)
+void
+token_name(const char *server, const char *suffix, char ret_name[TOKEN_NAME_MAX])
 {
-	snprintf(ret_name, size, "%s%s", server, suffix);
+	snprintf(ret_name, TOKEN_NAME_MAX, "%s%s", server, suffix);
 	for (char *c = ret_name; *c != '\0'; c++)
 		*c = *c == '-' ? '_' : (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+}
+
+static int
+decide_replace(const struct args *args, const char *token, const char *kept, struct err *err)
+{
+	const char *there = token_is_in_vault(token) ? token : token_is_in_vault(kept) ? kept : NULL;
+	char question[128], otherwise[160];
+	int r;
+
+	if (there == NULL || args_get(args, "yes") != NULL)
+		return 0;
+	snprintf(question, sizeof(question), "cloister: the vault has %s.  Replace it? [y/N] ", there);
+	snprintf(otherwise, sizeof(otherwise), "the vault has %s already: --yes replaces it", there);
+	r = ask_yes(question, otherwise, err);
+	return r == 0 ? err_set(err, ECANCELED, "%s stays as it is", there) : r < 0 ? r : 0;
 }
 
 int
 command_login(const struct args *args, struct err *err)
 {
 	OWN(keeper_close) struct keeper k;
-	char token[64], kept[64];
+	char token[TOKEN_NAME_MAX], kept[TOKEN_NAME_MAX];
 	const char *id = args_get(args, "client-id");
 	struct logging l = { .is_new = true, .client_id = id != NULL ? id : "", .ca = args_get(args, "ca"),
 	                     .result = BUF_SECRET(LOGIN_MAX) };
@@ -225,10 +244,11 @@ command_login(const struct args *args, struct err *err)
 	server = policy_tools_server(k.tools, args->words[0], strlen(args->words[0]));
 	if (server->url == NULL)
 		return err_set(err, EINVAL, "'%s' is no remote server: it has no `url`", server->name);
-	upper(server->name, "_TOKEN", token, sizeof(token));
-	upper(server->name, "_LOGIN", kept, sizeof(kept));
+	token_name(server->name, "_TOKEN", token);
+	token_name(server->name, "_LOGIN", kept);
 	l.first = server->url;
-	r = run_login(&l, err);
+	r = decide_replace(args, token, kept, err);
+	r = r < 0 ? r : run_login(&l, err);
 	r = r == 0 ? store_login(kept, &l.result, err) : r;
 	r = r == 0 ? define_token(token, kept, server->url, k.temporary, err) : r;
 	buf_free(&l.result);

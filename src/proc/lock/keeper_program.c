@@ -105,8 +105,12 @@ server_program_find(const struct keeper *k, const struct policy_tools_server *se
 
 	*p = (struct server_program){0};
 	/* The digest of an image says it all. */
-	if (server->n_command == 0 || server->image != NULL || !find_file(server->command[0], k->folder, true, p->path))
+	if (server->n_command == 0 || server->image != NULL)
 		return;
+	if (!find_file(server->command[0], k->folder, true, p->path)) {
+		p->path[0] = '\0';
+		return;
+	}
 	for (size_t i = 1; is_runner(p->path) && i < server->n_command; i++) {
 		char script[PATH_MAX];
 

@@ -67,6 +67,20 @@ int keeper_ask(struct keeper *k, const struct buf *question, const int *fds, siz
 /* A pipe's reading end, which has TEXT, or a file that has it. */
 int keeper_text_fd(const char *text, size_t len, struct err *err);
 
+/* ---- ask.c ---- */
+
+/* Asks at the terminal.  False: there is none, or the input has ended. */
+bool ask_line(const char *question, char *ret_line, size_t size);
+/* 1: yes.  0: no.  -EPERM: there is no terminal, and ERR is OTHERWISE. */
+int ask_yes(const char *question, const char *otherwise, struct err *err);
+
+/* ---- command_login.c ---- */
+
+#define TOKEN_NAME_MAX 64
+/* "SERVER_TOKEN": the name of a secret of a server's. */
+void token_name(const char *server, const char *suffix, char ret_name[TOKEN_NAME_MAX]);
+bool token_is_in_vault(const char *name);
+
 /* ---- keeper_cell.c: a server in a cell ---- */
 
 struct cell_wish {

@@ -26,6 +26,34 @@ def test_a_lock_pins_what_a_server_states(bench):
     assert "not locked" not in bench.tools("list").ok()
 
 
+def test_a_list(bench):
+    bench.server("it", "names", "a", "b")
+    bench.servers["gone"] = {"command": ["no-such-program"]}
+    bench.servers["far"] = {"url": "https://mcp.example/", "policy": {"secrets": ["FAR_TOKEN"]}}
+    bench.server("other", "plain")
+    bench.tools("lock", "it").ok()
+    bench.scope("it.a", examples=[{"arguments": {"name": "x"}}])
+    lines = {line.split()[0]: line for line in bench.tools("list").ok().splitlines()}
+    assert lines["it"].endswith("(2 tools locked, 1 without a scope)")
+    assert lines["other"].endswith("(not locked)")
+    assert lines["gone"].endswith("(not locked; the program is not on this machine)")
+    assert lines["far"].endswith("(not locked; `cloister tools login far` first)")
+    listed = json.loads(bench.tools("list", "--json").ok())
+    assert listed["lock"].endswith("tools.lock.yaml")
+    servers = {server["name"]: server for server in listed["servers"]}
+    assert {name: (one["state"], one["lock"]) for name, one in servers.items()} == {
+        "it": ("ready", "locked"), "other": ("ready", "not-locked"), "gone": ("not-found", "not-locked"),
+        "far": ("not-logged-in", "not-locked")}
+    first, second = servers["it"]["tools"]
+    assert (first["name"], first["scope"], first["examples"], second["scope"]) == ("a", True, 1, False)
+    assert first["annotations"] == {"read_only": True, "open_world": False} and len(first["sha256"]) == 64
+    with open(bench.folder / "server.py", "a", encoding="utf-8") as program:
+        program.write("# another one")
+    assert "the program has changed since" in bench.tools("list", "it").ok()
+    [it] = json.loads(bench.tools("list", "it", "--json").ok())["servers"]
+    assert it["lock"] == "program-changed"
+
+
 def test_a_person_s_words_are_kept(bench):
     bench.server("it", "changes", bench.folder / "changed")
     bench.tools("lock").ok()

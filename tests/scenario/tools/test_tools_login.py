@@ -3,6 +3,8 @@ import base64
 import hashlib
 import http.server
 import json
+import os
+import pty
 import re
 import subprocess
 import threading
@@ -11,7 +13,7 @@ import urllib.request
 
 import pytest
 
-from operators import as_one
+from operators import as_one, read_until
 from tools_lab import Bench
 
 
@@ -154,8 +156,37 @@ def test_it_is_renewed(bench, authority):
     assert token(bench)["access_token"] == "access-3"
     authority.refresh = "revoked"
     bench.tools("token", "FAR_AWAY_LOGIN").sentence("log in again")
-    assert log_in(bench)[0] == 0
+    assert log_in(bench, "--yes")[0] == 0
     assert token(bench)["access_token"] == "access-5"
+
+
+def test_a_login_that_is_there_is_replaced_only_if_a_person_says_so(bench, authority):
+    assert log_in(bench)[0] == 0
+    status, _, err = log_in(bench, visits=False)
+    assert status == 125 and "the vault has FAR_AWAY_TOKEN already: --yes replaces it" in err, err
+    assert token(bench)["access_token"] == "access-1" and authority.asked.count("/authorize") == 1
+    assert at_terminal(bench, "n") == 125 and authority.asked.count("/authorize") == 1
+    # A person's own secret by that name.
+    bench.operator.cloister("secret", "remove", "FAR_AWAY_TOKEN").ok()
+    bench.operator.cloister("secret", "add", "FAR_AWAY_TOKEN", "--host", "other.example", input="mine-0123456789abcdef").ok()
+    assert log_in(bench, visits=False)[0] == 125
+    assert "other.example" in str(secrets(bench)["FAR_AWAY_TOKEN"])
+    assert log_in(bench, "--yes")[0] == 0
+    assert "other.example" not in str(secrets(bench)["FAR_AWAY_TOKEN"])
+    assert token(bench)["access_token"] == "access-2"
+
+
+def at_terminal(bench, answer):
+    """The status of a login at a terminal, where a person gives ANSWER to the question."""
+    ours, theirs = pty.openpty()
+    process = bench.operator.spawn(bench.operator.program, "tools", "login", "far-away", cwd=bench.folder, stdin=theirs,
+                                   stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    read_until(ours, b"Replace it? [y/N] ")
+    os.write(ours, f"{answer}\n".encode())
+    status = process.wait(timeout=60)
+    os.close(ours)
+    return status
 
 
 def test_a_cell_gets_a_placeholder(bench, authority):
