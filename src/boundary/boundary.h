@@ -51,17 +51,18 @@ struct boundary_ground {
 	/* Called while the cell is being made, which takes a while, unless NULL.  If it fails, no agent runs. */
 	int (*meanwhile)(void *arg, struct walls *walls, struct err *err);
 	/* Unless NULL: called as soon as the cell's first process has its namespaces and ids, which may be never; and
-	 * before SPAWN is sent, or could be, once init is ready for it. */
+	 * before SPAWN is sent, or could be, once init is ready for it, unless the agent's filter notifies. */
 	void (*begun)(void *arg, struct walls *walls);
 	int (*before_spawn)(void *arg, struct err *err);
 	/* Tells the operator that a default is not in force, once for each TOPIC. */
 	void (*tell_once)(void *arg, const char *topic, const char *text);
 	void *arg;
 	struct walls *waiting;          /* of wait(), which start() uses or takes down; else NULL */
-	/* The agent's filter reports its calls before they are done: see listener().  From the agent's first
-	 * call on they wait for an answer, its execution included. */
-	bool notifies;
-	const struct call_set *calls;   /* with NOTIFIES: taken away from all processes of the cell; NULL: none */
+	/* Whether the agent's filter reports its calls before they are done: see listener().  From the agent's first
+	 * call on they wait for an answer, its execution included.  Called after `begun`, as late as possible.  NULL: it
+	 * does not. */
+	bool (*notifies)(void *arg);
+	const struct call_set *calls;   /* if it does: taken away from all processes of the cell; NULL: none */
 };
 
 #define BOUNDARY_LABEL_MAX 80

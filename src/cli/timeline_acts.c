@@ -323,6 +323,10 @@ put_record(FILE *out, const struct timeline_event *e)
 		fputs(" by ", out);
 		put(out, e->by);
 	}
+	if (timeline_has(e, "why")) {
+		fputs(", because ", out);
+		put(out, timeline_text(e, "why"));
+	}
 	if (json_array_size(json_object_get(e->json, "unseen")) > 0)
 		fputs(". Not seen: ", out);
 	put_list(out, e, "unseen", "; ");

@@ -49,7 +49,8 @@ enum init_message {
 	INIT_UPPER,
 	/* child -> supervisor; fd: the cell's scratch space. */
 	INIT_SCRATCH,
-	/* supervisor -> child; fd: the cell's network namespace. */
+	/* supervisor -> child: u32 whether the agent's filter notifies (INIT_NOTIFIES); fd: the cell's network
+	 * namespace. */
 	INIT_NET,
 	/* child -> supervisor, in a cell with known_hosts; fd: the SSH agent's socket.  Over a mux, init
 	 * keeps it: INIT_ACCEPT. */

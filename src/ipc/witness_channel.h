@@ -17,6 +17,9 @@ enum witness_message {
 	/* supervisor -> witness, once, if it sees by the agent's filter: u32 enum filter_profile of the agent; fd: the
 	 * filter's listener.  The agent's first call waits until the witness has it. */
 	WITNESS_LISTENER,
+	/* witness -> supervisor, once, first: str name of the source that works here, str why it is not the one that the
+	 * witness was started for ("": it is). */
+	WITNESS_SOURCE,
 	/* witness -> supervisor, once: it has locked itself down and misses nothing from now on.
 	 * str name of its source ("none": nothing can be seen, and it ends), u32 n (up to
 	 * WITNESS_UNSEEN_MAX), n times str: what it cannot see. */

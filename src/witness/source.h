@@ -37,8 +37,8 @@ struct witness_source {
 	const char *const *unseen;
 	/* Whether it works here: 0, or ERR says why not.  Leaves nothing behind. */
 	int (*able)(struct err *err);
-	/* Does ahead what needs no cell; open() reports its errors.  NULL: there is nothing to do. */
-	void (*prepare)(void);
+	/* Does ahead what needs no cell: 0, or ERR says why the source does not work here. */
+	int (*prepare)(struct err *err);
 	/* Begins; from then on no act is missed unannounced.  -ENOTSUP: it does not work here. */
 	int (*open)(const struct witness_cell *cell, void **ret_state, struct err *err);
 	/* Called after the lockdown: acts come from now on. */

@@ -184,7 +184,7 @@ main(int argc, char **argv)
 	cell.first = test.child;
 	cell.grants = grants;
 	if (!test.blind)
-		witness_bpf.prepare();
+		(void)witness_bpf.prepare(NULL);
 	started = now_ms();
 	if (!test.blind && witness_bpf.open(&cell, &state, &err) < 0)
 		failed(NULL, err.text);

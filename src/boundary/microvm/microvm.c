@@ -300,6 +300,7 @@ vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, st
 	bare.meanwhile = NULL;
 	bare.begun = NULL;
 	bare.before_spawn = NULL;
+	bare.notifies = NULL;
 	bare.trust = NULL;
 	bare.changes = -1;
 	r = ns_start(&alone, &bare, true, &inside, &walls, err);

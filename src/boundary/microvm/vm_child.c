@@ -97,13 +97,14 @@ prepare(const struct ns_plan *plan, struct vm *vm, int *ret_landlock, struct err
 	static const char *const nothing[] = { NULL }, *const sockets[] = { "/" VM_SOCKETS, NULL };
 	OWN(closep) int tun = -1;
 	int alive = vm->alive, r = ns_set_kernel(plan, err);
+	bool notifies;
 
 	if (r == 0)
 		r = find_tap(plan, vm, &tun, err);
 	if (r == 0)
 		r = vm_build_root(plan, vm, err);
 	if (r == 0)
-		r = ns_join_net(plan, err);
+		r = ns_join_net(plan, &notifies, err);
 	if (r == 0 && tun >= 0)
 		r = capture_make_tap(tun, &vm->machine.tap, err);
 	if (r == 0 && tun >= 0 && vm->driver->opens_tap)

@@ -99,22 +99,25 @@ static int
 make_net(const struct ns_plan *plan, struct walls *w, struct err *err)
 {
 	OWN(buf_free) struct buf message = {0};
+	const bool apart = CONTROL_ON("netns");
 	struct capture made;
-	int r = capture_make(w->userns, plan->spec->has_policy, &made, err);
+	int r = apart ? capture_make(w->userns, plan->spec->has_policy, &made, err) : 0;
 
 	if (r < 0)
 		return r;
-	w->netns = made.netns;
-	for (size_t i = 0; i < CAPTURE_SOCKETS; i++)
+	for (size_t i = 0; apart && i < CAPTURE_SOCKETS; i++)
 		w->sockets[i] = made.sockets[i];
+	w->netns = apart ? made.netns : -1;
+	w->notifies = plan->ground->notifies != NULL && plan->ground->notifies(plan->ground->arg);
 	ipc_begin(&message, INIT_NET);
-	return unless_gone(ipc_send(w->channel, &message, &w->netns, 1, err));
+	buf_put_u32(&message, w->notifies);
+	return unless_gone(ipc_send(w->channel, &message, &w->netns, apart, err));
 }
 
 int
 ns_send_spawn(const struct boundary_ground *ground, const struct walls *w, struct err *err)
 {
-	int r = ground->before_spawn == NULL ? 0 : ground->before_spawn(ground->arg, err);
+	int r = ground->before_spawn == NULL || w->notifies ? 0 : ground->before_spawn(ground->arg, err);
 
 	return r < 0 || ground->spawn == NULL ? r :
 	       unless_gone(port_start(w->port, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err));
@@ -344,8 +347,7 @@ begin_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_strea
 	timing_mark(TIMING_MAPPED);
 	if (plan->ground->begun != NULL)
 		plan->ground->begun(plan->ground->arg, w);
-	if (CONTROL_ON("netns"))
-		r = make_net(plan, w, err);
+	r = make_net(plan, w, err);
 	timing_mark(TIMING_CAPTURED);
 	return r;
 }
@@ -354,7 +356,7 @@ begin_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *ret_strea
 static int
 finish_plan(struct ns_plan *plan, struct walls *w, bool by_stream, int *stream, struct err *err)
 {
-	const bool early = !by_stream && plan->ground->before_spawn == NULL;
+	const bool early = !by_stream && (plan->ground->before_spawn == NULL || w->notifies);
 	int r = plan->ground->meanwhile == NULL ? 0 : plan->ground->meanwhile(plan->ground->arg, w, err);
 
 	if (r == 0 && early)

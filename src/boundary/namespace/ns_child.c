@@ -46,18 +46,23 @@ wait_for_maps(const struct ns_plan *plan, struct err *err)
 
 /* The supervisor made the network meanwhile.  A guest has its own. */
 int
-ns_join_net(const struct ns_plan *plan, struct err *err)
+ns_join_net(const struct ns_plan *plan, bool *ret_notifies, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
+	uint32_t notifies;
 	int r;
 
-	if (plan->channel < 0 || !CONTROL_ON("netns"))
+	*ret_notifies = false;
+	if (plan->channel < 0)
 		return 0;
 	r = ipc_receive(plan->channel, &message, err);
 	if (r < 0)
 		return r;
-	if (message.type != INIT_NET || message.n_fds != 1)
+	if (message.type != INIT_NET || buf_get_u32(&message.body, &notifies) < 0 || message.n_fds != (CONTROL_ON("netns") ? 1 : 0))
 		return err_set(err, EBADMSG, "unexpected message");
+	*ret_notifies = notifies != 0 && plan->stream < 0;
+	if (!CONTROL_ON("netns"))
+		return 0;
 	return setns(message.fds[0], CLONE_NEWNET) < 0 ? err_errno(err, "cannot enter the cell's network") : 0;
 }
 
@@ -119,7 +124,7 @@ ns_set_limits(const struct ns_plan *plan, struct err *err)
 {
 	/* A cgroup's limit should apply first, because it counts how often it did. */
 	return ns_limit_self(ns_most_processes(plan->spec) + (plan->pids_limited ? 64 : 0), !plan->range,
-	                     plan->ground->notifies && plan->stream < 0, err);
+	                     plan->notifies, err);
 }
 
 const char *const ns_writable[] = { "/tmp", "/var/tmp", "/home/agent", "/dev/shm", NULL };
@@ -262,7 +267,7 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 	         ssh >= 0 ? (char[]){ INIT_HAS_SSH, '\0' } : "",
 	         plan->stream >= 0 ? (char[]){ INIT_BY_STREAM, '\0' } : "",
 	         timing >= 0 ? (char[]){ INIT_IS_TIMED, '\0' } : "",
-	         plan->ground->notifies && plan->stream < 0 ? (char[]){ INIT_NOTIFIES, '\0' } : "",
+	         plan->notifies ? (char[]){ INIT_NOTIFIES, '\0' } : "",
 	         plan->range ? "" : (char[]){ INIT_SPARES_FILES, '\0' });
 	channel = fcntl(plan->stream >= 0 ? plan->stream : plan->channel, F_DUPFD_CLOEXEC, 100);
 	if (landlock >= 0)
@@ -293,7 +298,7 @@ ns_build(const struct ns_plan *given, struct err *err)
 	if (r == 0)
 		r = ns_build_root(plan, err);
 	if (r == 0)
-		r = ns_join_net(plan, err);
+		r = ns_join_net(plan, &own.notifies, err);
 	timing_mark(TIMING_NETWORK);
 	if (r == 0)
 		r = ns_set_limits(plan, err);

@@ -57,6 +57,7 @@ struct ns_plan {
 	int rootfs;                     /* likewise */
 	int layers[CELL_LAYERS_MAX];    /* likewise, of an image */
 	bool keeps_proc;                /* the /proc of the namespaces that it is in stays */
+	bool notifies;                  /* the agent's filter does; known once the network has been joined */
 	bool has_etc;                   /* the generated /etc is in the root file system already */
 	int changes;                    /* likewise, for the folder that keeps changes */
 	pid_t mapper;                   /* a dead process that made an id map; 0: none */
@@ -90,7 +91,7 @@ _Noreturn void ns_child_fail(const struct ns_plan *plan, const struct err *err);
 int ns_build(const struct ns_plan *plan, struct err *err);
 /* The steps of it that another kind of walls needs too. */
 int ns_set_kernel(const struct ns_plan *plan, struct err *err);
-int ns_join_net(const struct ns_plan *plan, struct err *err);
+int ns_join_net(const struct ns_plan *plan, bool *ret_notifies, struct err *err);
 /* Threads included.  With a virtual machine, the monitor's and the file server's: the guest limits the
  * agent's. */
 uint64_t ns_most_processes(const struct cell_spec *spec);

@@ -24,7 +24,8 @@ struct walls {
 	 * many cells are killed at once, all are dead sooner. */
 	int mntns, netns;
 	int scratch;                    /* holds all that --disk limits */
-	int listener;                   /* of the agent's filter, or -1 */
+	bool notifies;                  /* the agent's filter does */
+	int listener;                   /* of that filter, or -1 */
 	uint32_t filter;                /* the agent's: enum filter_profile */
 	int sockets[BOUNDARY_SOCKETS];
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */

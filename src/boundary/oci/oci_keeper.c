@@ -241,6 +241,7 @@ show_net(struct err *err)
 static int
 prepare(const struct ns_plan *plan, const struct oci *oci, struct err *err)
 {
+	bool notifies;
 	int r = ns_set_kernel(plan, err);
 
 	if (r == 0)
@@ -250,7 +251,7 @@ prepare(const struct ns_plan *plan, const struct oci *oci, struct err *err)
 	if (r == 0)
 		r = oci_build_root(plan, oci, err);
 	if (r == 0)
-		r = ns_join_net(plan, err);
+		r = ns_join_net(plan, &notifies, err);
 	if (r == 0)
 		r = show_net(err);
 	/* Set again: changing ids has cleared it. */

@@ -173,6 +173,12 @@ begun(void *arg, struct walls *walls)
 	supervisor_witness_begin(arg, walls);
 }
 
+static bool
+notifies(void *arg)
+{
+	return supervisor_witness_choose(arg);
+}
+
 static int
 before_spawn(void *arg, struct err *err)
 {
@@ -192,8 +198,8 @@ start_cell(struct supervisor *sv, struct err *err)
 		.changes = sv->changes, .loop = sv->loop,
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL, .waiting = sv->waiting,
 		.spawn = sv->spec.held ? NULL : &spawn, .spawn_fds = inside + (tty ? 2 : 0),
-		.meanwhile = make_files, .tell_once = tell_once, .arg = sv, .notifies = sv->witness.by_filter, .calls = &sv->calls,
-		.begun = begun, .before_spawn = sv->witness.by_filter ? NULL : before_spawn,
+		.meanwhile = make_files, .tell_once = tell_once, .arg = sv, .notifies = notifies, .calls = &sv->calls,
+		.begun = begun, .before_spawn = before_spawn,
 	};
 	int r = supervisor_find_own(&sv->spec, &own, err);
 

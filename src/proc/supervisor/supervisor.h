@@ -157,6 +157,7 @@ struct witness_ward {
 	bool by_filter;                 /* it gets the listener of the agent's filter */
 	bool ready, finishing;
 	char by[16];                    /* its source, or "none" */
+	char why[WITNESS_TEXT_MAX];     /* it sees by another source than was chosen; "": by that one */
 	uint64_t bytes, max;            /* of its records */
 	uint64_t programs, refused;     /* executions, and calls that were refused */
 	uint64_t unrecorded;            /* events for which there was no room */
@@ -436,6 +437,8 @@ int supervisor_witness_prepare(struct supervisor *sv, struct err *err);
 /* The walls go up: it may begin to look.  The second waits until it does, and records what it sees.  No process of
  * the agent's runs before that. */
 void supervisor_witness_begin(struct supervisor *sv, const struct walls *walls);
+/* Waits until it knows which source works here, and returns whether that needs the agent's filter. */
+bool supervisor_witness_choose(struct supervisor *sv);
 int supervisor_witness_await(struct supervisor *sv, struct err *err);
 /* Sends the policy's rules over acts; again after the policy was replaced. */
 void supervisor_witness_rules(const struct supervisor *sv);

@@ -41,6 +41,8 @@ record_header(struct supervisor *sv, const char *by, const char *const *unseen, 
 	members_str(&m, "level", levels[sv->spec.record]);
 	members_str(&m, "by", by);
 	members_list(&m, "unseen", unseen, n, WITNESS_TEXT_MAX);
+	if (sv->witness.why[0] != '\0')
+		members_str(&m, "why", sv->witness.why);
 	snprintf(sv->witness.by, sizeof(sv->witness.by), "%.15s", by);
 	supervisor_record_members(sv, &m);
 }
@@ -150,6 +152,32 @@ supervisor_witness_begin(struct supervisor *sv, const struct walls *walls)
 	/* If it has gone, that is noticed when it is waited for. */
 	if (sv->witness.channel.fd >= 0)
 		send_start(sv, walls);
+}
+
+/* A cell that another source would see begins all the same; take_ready() reports a witness that is broken. */
+static void
+take_source(struct supervisor *sv, struct ipc_message *message)
+{
+	struct witness_ward *w = &sv->witness;
+	const char *by, *why;
+
+	if (message->type != WITNESS_SOURCE || buf_get_str(&message->body, &by) < 0 ||
+	    buf_get_str(&message->body, &why) < 0 || buf_left(&message->body) != 0)
+		return;
+	w->by_filter = strcmp(by, "notify") == 0 && (sv->boundary->sights & BOUNDARY_SIGHT_FILTER) != 0;
+	snprintf(w->why, sizeof(w->why), "%s", why);
+}
+
+bool
+supervisor_witness_choose(struct supervisor *sv)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	struct witness_ward *w = &sv->witness;
+
+	if (w->channel.fd >= 0 && io_is_readable(w->channel.fd, io_now_ms() + READY_MS) &&
+	    ipc_receive(w->channel.fd, &message, NULL) == 0)
+		take_source(sv, &message);
+	return w->by_filter;
 }
 
 /* The message comes before the witness has read anything of the agent's. */

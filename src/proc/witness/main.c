@@ -72,6 +72,27 @@ find_source(const char *name)
 	return NULL;
 }
 
+/* Another one that works here takes the place of W's; then WHY says why. */
+static void
+choose_source(struct witness *w, struct err *why)
+{
+	if (w->source == NULL || w->source->prepare(why) == 0 || w->source == &witness_notify)
+		return;
+	if (witness_notify.able(NULL) == 0 && witness_notify.prepare(NULL) == 0)
+		w->source = &witness_notify;
+}
+
+static int
+say_source(const struct witness *w, const struct err *why, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, WITNESS_SOURCE);
+	buf_put_str(&message, w->source != NULL ? w->source->name : "none");
+	buf_put_str(&message, why->text);
+	return ipc_send(WITNESS_SUPERVISOR_FD, &message, NULL, 0, err);
+}
+
 /* If it does not work, ERR says why, and there is none. */
 static void
 open_source(struct witness *w, struct err *err)
@@ -244,9 +265,10 @@ main(int argc, char **argv)
 	io_raise_files();
 	w.source = find_source(argv[1]);
 	/* While the cell is made. */
-	if (w.source != NULL && w.source->prepare != NULL)
-		w.source->prepare();
-	r = take_start(&w, &err);
+	choose_source(&w, &why);
+	r = say_source(&w, &why, &err);
+	if (r == 0)
+		r = take_start(&w, &err);
 	if (r == -EPIPE)
 		return 0;
 	if (r == 0)

@@ -104,8 +104,6 @@ attach_one(const struct bpf_loaded *loaded, uint32_t which, int *ret_link, struc
 /* All that a cell needs and that does not depend on it. */
 struct ahead {
 	bool done;
-	int result;
-	struct err err;
 	struct bpf_loaded loaded;
 	int links[SAMPLE_PROGRAMS], lock;
 	struct bpf_ring ring;
@@ -113,32 +111,21 @@ struct ahead {
 static struct ahead ahead;
 
 static int
-make_ahead(struct ahead *a)
+make_ahead(struct ahead *a, struct err *err)
 {
-	int r = bpf_ring_new(SAMPLE_RING, &a->ring, &a->err);
+	int r = bpf_ring_new(SAMPLE_RING, &a->ring, err);
 
 	if (r < 0)
 		return r;
-	r = bpf_pins_open(&a->loaded, &a->lock, &a->err);
+	r = bpf_pins_open(&a->loaded, &a->lock, err);
 	if (r == -ENOENT)
-		r = bpf_load(&a->loaded, &a->err);
+		r = bpf_load(&a->loaded, err);
 	for (uint32_t i = 0; i < SAMPLE_PROGRAMS && r == 0; i++)
-		r = attach_one(&a->loaded, i, &a->links[i], &a->err);
+		r = attach_one(&a->loaded, i, &a->links[i], err);
 	/* Others may go on; the lock is taken again for what depends on the other cells. */
 	if (a->lock >= 0)
 		(void)flock(a->lock, LOCK_UN);
 	return r;
-}
-
-static void
-bpf_prepare(void)
-{
-	if (ahead.done)
-		return;
-	ahead = (struct ahead){
-		.done = true, .loaded = BPF_LOADED_NONE, .links = { -1, -1, -1 }, .lock = -1, .ring = BPF_RING_NONE,
-	};
-	ahead.result = make_ahead(&ahead);
 }
 
 static void
@@ -150,6 +137,21 @@ drop_ahead(void)
 	closep(&ahead.lock);
 	bpf_ring_free(&ahead.ring);
 	ahead.done = false;
+}
+
+static int
+bpf_prepare(struct err *err)
+{
+	int r;
+
+	if (ahead.done)
+		return 0;
+	ahead = (struct ahead){ .loaded = BPF_LOADED_NONE, .links = { -1, -1, -1 }, .lock = -1, .ring = BPF_RING_NONE };
+	r = make_ahead(&ahead, err);
+	ahead.done = r == 0;
+	if (r < 0)
+		drop_ahead();
+	return r;
 }
 
 /* Closes what a child does not need, so that it keeps neither a lock nor a channel open. */
@@ -252,13 +254,10 @@ static int
 begin(struct bpf_state *s, const struct witness_cell *cell, struct err *err)
 {
 	struct bpf_owners owners;
-	int r;
+	int r = bpf_prepare(err);
 
-	bpf_prepare();
-	if (ahead.result < 0) {
-		*err = ahead.err;
-		return ahead.result;
-	}
+	if (r < 0)
+		return r;
 	s->ring = ahead.ring;
 	s->rings = ahead.loaded.rings;
 	memcpy(s->links, ahead.links, sizeof(s->links));

@@ -106,13 +106,13 @@ lock_folder(int *ret_lock, struct err *err)
 static void
 remove_pins(const char *folder)
 {
-	static const char *const names[] = NAMES;
-	char path[PIN_MAX];
+	OWN(closedirp) DIR *dir = opendir(folder);
+	const struct dirent *entry;
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, names[i]) < sizeof(path))
-			(void)unlink(path);
-	}
+	/* Another build's have other names. */
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.')
+			(void)unlinkat(dirfd(dir), entry->d_name, 0);
 	(void)rmdir(folder);
 }
 
@@ -164,26 +164,23 @@ get_pins(struct bpf_loaded *ret_loaded)
 	return 0;
 }
 
-static int
-make_pins(const struct bpf_loaded *loaded, struct err *err)
+static void
+make_pins(const struct bpf_loaded *loaded)
 {
 	static const char *const names[] = NAMES;
 	const int fds[] = {
 		loaded->cells, loaded->rings, loaded->links, loaded->full,
 		loaded->programs[0], loaded->programs[1], loaded->programs[2],
 	};
+	bool done = mkdir(HALF_MADE, 0700) == 0;
 	char path[PIN_MAX];
 
-	if (mkdir(HALF_MADE, 0700) < 0)
-		return err_errno(err, "cannot make " HALF_MADE);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		(void)snprintf(path, sizeof(path), HALF_MADE "/%s", names[i]);
-		if (bpf_obj_pin(fds[i], path) < 0)
-			return err_errno(err, "cannot make %s", path);
+		done = done && bpf_obj_pin(fds[i], path) == 0;
 	}
-	if (rename(HALF_MADE, OURS) < 0)
-		return err_errno(err, "cannot make " OURS);
-	return 0;
+	if (!done || rename(HALF_MADE, OURS) < 0)
+		remove_pins(HALF_MADE);
 }
 
 int
@@ -200,12 +197,10 @@ bpf_pins_open(struct bpf_loaded *ret_loaded, int *ret_lock, struct err *err)
 		remove_pins(OURS);
 		sweep_builds(lock);
 		r = bpf_load(&loaded, err);
-		if (r == 0)
-			r = make_pins(&loaded, err);
-		if (r < 0) {
-			bpf_loaded_close(&loaded);
+		if (r < 0)
 			return r;
-		}
+		/* Without pins the next cell loads its own. */
+		make_pins(&loaded);
 	}
 	*ret_loaded = loaded;
 	*ret_lock = TAKE_FD(lock);

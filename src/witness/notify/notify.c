@@ -307,33 +307,31 @@ static struct {
 	bool done;
 	int pair;
 	pid_t answerer;
-	struct err err;
 } ahead;
 
-static void
-notify_prepare(void)
+static int
+notify_prepare(struct err *err)
 {
 	int ends[2];
 
 	if (ahead.done)
-		return;
-	ahead.done = true;
-	ahead.pair = -1;
-	ahead.answerer = -1;
+		return 0;
 	raise_limit();
 	/* A call waits for both: if processors are busy, they go first.  The answerer inherits it. */
 	slice_ask(SLICE_NS);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
-		(void)err_errno(&ahead.err, "cannot make a channel to the process that answers notifications");
-		return;
-	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel to the process that answers notifications");
 	ahead.answerer = fork();
 	if (ahead.answerer == 0)
 		become_answerer(ends[1]);
-	if (ahead.answerer < 0)
-		(void)err_errno(&ahead.err, "cannot start the process that answers notifications");
 	close(ends[1]);
+	if (ahead.answerer < 0) {
+		close(ends[0]);
+		return err_errno(err, "cannot start the process that answers notifications");
+	}
 	ahead.pair = ends[0];
+	ahead.done = true;
+	return 0;
 }
 
 /* A cell's first process has as many numbers as there are namespaces between it and this process: the last one is 1. */
@@ -401,9 +399,10 @@ static int
 notify_open(const struct witness_cell *cell, void **ret_state, struct err *err)
 {
 	struct notify *n;
-	int r;
+	int r = notify_prepare(err);
 
-	notify_prepare();
+	if (r < 0)
+		return r;
 	n = calloc(1, sizeof(*n));
 	if (n == NULL)
 		return err_set(err, ENOMEM, "out of memory");
@@ -413,11 +412,9 @@ notify_open(const struct witness_cell *cell, void **ret_state, struct err *err)
 	n->root = n->listener = -1;
 	n->pair = ahead.pair;
 	n->answerer = ahead.answerer;
-	if (ahead.answerer < 0)
-		*err = ahead.err;
 	ahead.done = false;
 	n->pending = calloc(NOTIFY_PENDING_MAX, sizeof(*n->pending));
-	r = n->answerer < 0 ? -EAGAIN : n->pending == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+	r = n->pending == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 	if (r == 0)
 		r = find_first(n, err);
 	if (r == 0 && cell->listener >= 0)
