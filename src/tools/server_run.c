@@ -71,10 +71,11 @@ add_policies(struct server_run *run, const struct policy_tools_server *server, c
 
 	r = r < 0 ? r : add(run, "-p", err);
 	r = r < 0 ? r : add_owned(run, str_format(FILE_PATH, place->policy_at), err);
-	if (r == 0 && place->tool != NULL && place->tool->scope[0] != '\0')
+	/* A scope is about what a program does here: a server elsewhere is behind our bridge. */
+	if (r == 0 && server->url == NULL && place->tool != NULL && place->tool->scope[0] != '\0')
 		r = scope_hold_put(&within, &place->tool, 1, err);
-	/* A scope takes the place of the server's own rules, and gives it no more.  A bridge has its rule besides them. */
-	else if (r == 0 && place->is_held && (server->policy[0] != '\0' || server->url == NULL))
+	/* A scope takes the place of the server's own rules, and gives it no more. */
+	else if (r == 0 && server->url == NULL && place->is_held)
 		buf_put_text(&within, own);
 	if (r < 0 || within.len == 0)
 		return r;
@@ -182,49 +183,67 @@ add_grants(struct server_run *run, const struct policy_tools_server *server, con
 	return r;
 }
 
-static int
-add_bridge(struct server_run *run, struct err *err)
+char *
+server_run_bridge_grant(struct err *err)
 {
-	char helper[PATH_MAX];
-	int r = exe_find_helper("cloister-stdio", helper, err);
+	char helper[PATH_MAX], *grant;
 
-	r = r < 0 ? r : add(run, "-v", err);
-	return r < 0 ? r : add_owned(run, str_format("%s:" SERVER_RUN_STDIO ":ro", helper), err);
+	if (exe_find_helper("cloister-stdio", helper, err) < 0)
+		return NULL;
+	grant = str_format("%s:" SERVER_RUN_STDIO ":ro", helper);
+	if (grant == NULL)
+		err_set(err, ENOMEM, "out of memory");
+	return grant;
 }
 
-/* "SERVER_TOKEN": the secret that `cloister tools login` and `import` make. */
-static char *
-token_of(const char *server)
+char *
+server_run_bridge_rule(const struct policy_tools_server *server)
 {
-	char *name = str_format("%s_TOKEN", server);
+	return str_format("GET,POST,DELETE %.*s", (int)strcspn(server->url, "?#"), server->url);
+}
+
+char *
+server_run_token(const char *server, const char *suffix)
+{
+	char *name = str_format("%s%s", server, suffix);
 
 	for (char *c = name; c != NULL && *c != '\0'; c++)
 		*c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
 	return name;
 }
 
+static int
+add_bridge(struct server_run *run, const struct policy_tools_server *server, struct err *err)
+{
+	char *grant = server_run_bridge_grant(err);
+	int r = grant == NULL ? -ENOENT : add(run, "-v", err);
+
+	if (r < 0) {
+		free(grant);
+		return r;
+	}
+	r = add_owned(run, grant, err);
+	r = r < 0 ? r : add(run, "--allow", err);
+	return r < 0 ? r : add_owned(run, server_run_bridge_rule(server), err);
+}
+
 /* A server with a URL is our own bridge, which may reach nothing else. */
 static int
 add_command(struct server_run *run, const struct policy_tools_server *server, struct err *err)
 {
-	OWN(freep) char *rule = NULL;
 	int r = 0;
 
 	if (server->image != NULL) {
 		r = add(run, "--image", err);
 		r = r < 0 ? r : add(run, server->image, err);
 	}
-	if (server->url != NULL) {
-		r = r < 0 ? r : add_bridge(run, err);
-		r = r < 0 ? r : add(run, "--allow", err);
-		r = r < 0 ? r : add_owned(run, str_format("GET,POST,DELETE %.*s", (int)strcspn(server->url, "?#"),
-		                                          server->url), err);
-	}
+	if (server->url != NULL)
+		r = r < 0 ? r : add_bridge(run, server, err);
 	r = r < 0 ? r : add(run, "--", err);
 	if (server->url != NULL) {
 		r = r < 0 ? r : add(run, SERVER_RUN_STDIO, err);
 		r = r < 0 ? r : add(run, server->url, err);
-		r = r < 0 ? r : add_owned(run, token_of(server->name), err);
+		r = r < 0 ? r : add_owned(run, server_run_token(server->name, "_TOKEN"), err);
 	}
 	for (size_t i = 0; r == 0 && i < server->n_command; i++)
 		r = add(run, server->command[i], err);

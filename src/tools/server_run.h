@@ -35,4 +35,12 @@ struct server_run_place {
 int server_run_build(const struct policy_tools_server *server, const struct server_run_place *place,
                      struct server_run *ret_run, struct err *err);
 void server_run_free(struct server_run *run);   /* for OWN() too */
+
+/* A server with a `url` is our own bridge in a cell.  The caller owns these words; NULL: out of memory. */
+/* "PATH:/run/cloister/cloister-tools:ro": the bridge as a grant.  NULL: ERR says why. */
+char *server_run_bridge_grant(struct err *err);
+/* "GET,POST,DELETE https://mcp.example.com/mcp": all that it may reach besides what the server's own policy allows. */
+char *server_run_bridge_rule(const struct policy_tools_server *server);
+/* "SERVER_TOKEN": the name of a secret of the server's that `cloister tools login` and `import` make. */
+char *server_run_token(const char *server, const char *suffix);
 #endif

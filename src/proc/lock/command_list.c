@@ -6,6 +6,7 @@
 #include "base/own.h"
 #include "policy/policy_yaml.h"
 #include "proc/lock/lock_proc.h"
+#include "tools/server_run.h"
 
 struct state {
 	const struct node *locked, *tools;      /* in the lock; NULL: not there */
@@ -16,11 +17,10 @@ struct state {
 static const char *
 state_of_server(const struct policy_tools_server *server, const struct server_program *program)
 {
-	char token[TOKEN_NAME_MAX];
+	OWN(freep) char *token = server->url != NULL ? server_run_token(server->name, "_TOKEN") : NULL;
 
-	token_name(server->name, "_TOKEN", token);
 	if (server->url != NULL)
-		return strstr(server->policy, token) != NULL && !token_is_in_vault(token) ? "not-logged-in" : "ready";
+		return token != NULL && strstr(server->policy, token) != NULL && !token_is_in_vault(token) ? "not-logged-in" : "ready";
 	return server->image == NULL && program->path[0] == '\0' ? "not-found" : "ready";
 }
 

@@ -34,7 +34,9 @@ ask_list(struct keeper *k, const struct policy_tools_server *server, const struc
 static int
 list_server(struct keeper *k, const struct policy_tools_server *server, struct buf *changes, struct err *err)
 {
-	const struct cell_wish wish = { .server = server, .policy = no_network, .allows = true };
+	const bool remote = server->url != NULL;
+	const struct cell_wish wish = { .server = server, .allows = true, .has_secrets = remote,
+	                                .policy = remote && *server->policy != '\0' ? server->policy : no_network };
 	struct server_cell cell;
 	int r = cell_begin(k, &wish, &cell, err);
 

@@ -22,6 +22,7 @@
 #include "policy/policy_yaml.h"
 #include "proc/lock/lock_proc.h"
 #include "serve/serve.h"
+#include "tools/server_run.h"
 #include "trust/trust.h"
 #include "vault/bound.h"
 #include "vault/vault_request.h"
@@ -205,14 +206,6 @@ define_token(const char *token, const char *login, const char *url, const char *
 
 /* ---- commands ---- */
 
-void
-token_name(const char *server, const char *suffix, char ret_name[TOKEN_NAME_MAX])
-{
-	snprintf(ret_name, TOKEN_NAME_MAX, "%s%s", server, suffix);
-	for (char *c = ret_name; *c != '\0'; c++)
-		*c = *c == '-' ? '_' : (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-}
-
 static int
 decide_replace(const struct args *args, const char *token, const char *kept, struct err *err)
 {
@@ -232,7 +225,7 @@ int
 command_login(const struct args *args, struct err *err)
 {
 	OWN(keeper_close) struct keeper k;
-	char token[TOKEN_NAME_MAX], kept[TOKEN_NAME_MAX];
+	OWN(freep) char *token = NULL, *kept = NULL;
 	const char *id = args_get(args, "client-id");
 	struct logging l = { .is_new = true, .client_id = id != NULL ? id : "", .ca = args_get(args, "ca"),
 	                     .result = BUF_SECRET(LOGIN_MAX) };
@@ -244,8 +237,10 @@ command_login(const struct args *args, struct err *err)
 	server = policy_tools_server(k.tools, args->words[0], strlen(args->words[0]));
 	if (server->url == NULL)
 		return err_set(err, EINVAL, "'%s' is no remote server: it has no `url`", server->name);
-	token_name(server->name, "_TOKEN", token);
-	token_name(server->name, "_LOGIN", kept);
+	token = server_run_token(server->name, "_TOKEN");
+	kept = server_run_token(server->name, "_LOGIN");
+	if (token == NULL || kept == NULL)
+		return err_set(err, ENOMEM, "out of memory");
 	l.first = server->url;
 	r = decide_replace(args, token, kept, err);
 	r = r < 0 ? r : run_login(&l, err);

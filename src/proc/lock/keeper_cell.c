@@ -16,6 +16,7 @@
 #include "base/words.h"
 #include "policy/policy_yaml.h"
 #include "proc/lock/lock_proc.h"
+#include "tools/server_run.h"
 #include "vault/catalogue.h"
 
 #define GRACE_MS 1000                   /* for a server whose input was closed */
@@ -95,6 +96,19 @@ add_folder(struct words *w, const struct keeper *k, const struct cell_wish *wish
 	return r;
 }
 
+/* The cell reaches the server through the gate, as its own policy and this one rule have it. */
+static int
+add_bridge(struct words *w, const struct policy_tools_server *server, struct err *err)
+{
+	OWN(freep) char *grant = server_run_bridge_grant(err), *rule = server_run_bridge_rule(server);
+
+	if (grant == NULL)
+		return -ENOENT;
+	words_add(w, str_format("--volume=%s", grant));
+	words_add(w, rule != NULL ? str_format("--allow=%s", rule) : NULL);
+	return 0;
+}
+
 static int
 describe(struct words *w, const struct keeper *k, const struct cell_wish *wish, const char *id, const char *policy,
          struct err *err)
@@ -117,13 +131,19 @@ describe(struct words *w, const struct keeper *k, const struct cell_wish *wish, 
 		words_add(w, str_format("--image=%s", wish->server->image));
 	while (wish->allows && (allow = args_next(k->args, "allow", &at)) != NULL)
 		words_add(w, str_format("--allow=%s", allow));
-	r = add_folder(w, k, wish, folder, err);
+	r = wish->server->url != NULL ? add_bridge(w, wish->server, err) : 0;
+	r = r < 0 ? r : add_folder(w, k, wish, folder, err);
 	r = r == 0 ? add_paths(w, k, &wish->server->read, mode, folder, err) : r;
 	r = r == 0 ? add_paths(w, k, &wish->server->write, "overlay", folder, err) : r;
 	if (r == 0 && wish->writable != NULL)
 		r = add_paths(w, k, wish->writable, "overlay", folder, err);
 	add_variables(w, wish);
 	words_add(w, strdup("--"));
+	if (wish->server->url != NULL) {
+		words_add(w, strdup(SERVER_RUN_STDIO));
+		words_add(w, strdup(wish->server->url));
+		words_add(w, server_run_token(wish->server->name, "_TOKEN"));
+	}
 	for (size_t i = 0; i < wish->server->n_command; i++)
 		words_add(w, strdup(wish->server->command[i]));
 	return r < 0 ? r : w->failed ? err_set(err, E2BIG, "the command is too long") : 0;
@@ -160,8 +180,6 @@ cell_begin(struct keeper *k, const struct cell_wish *wish, struct server_cell *r
 	struct server_cell cell = {0};
 	int theirs[3] = {0}, r;
 
-	if (wish->server->url != NULL)
-		return err_set(err, ENOTSUP, "'%s' is a remote server, which `cloister tools` cannot start yet", wish->server->name);
 	r = cell_make_id(cell.id, err);
 	r = r == 0 ? write_policy(k, wish->policy, policy, err) : r;
 	r = r == 0 ? describe(&words, k, wish, cell.id, policy, err) : r;

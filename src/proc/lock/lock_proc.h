@@ -76,9 +76,6 @@ int ask_yes(const char *question, const char *otherwise, struct err *err);
 
 /* ---- command_login.c ---- */
 
-#define TOKEN_NAME_MAX 64
-/* "SERVER_TOKEN": the name of a secret of a server's. */
-void token_name(const char *server, const char *suffix, char ret_name[TOKEN_NAME_MAX]);
 bool token_is_in_vault(const char *name);
 
 /* ---- keeper_cell.c: a server in a cell ---- */

@@ -39,17 +39,24 @@ hold(struct instance *i)
 	i->n_holds++;
 }
 
+/* A cell of one call is held from its start, and a server elsewhere does not work in its cell. */
+static bool
+is_held(const struct instance *i)
+{
+	return gateway_tools->has_lock && !i->server->per_call && i->server->url == NULL;
+}
+
 void
 gateway_scope_rest(struct instance *i)
 {
-	if (gateway_tools->has_lock && !i->server->per_call && i->session != NULL && i->step == INSTANCE_READY)
+	if (is_held(i) && i->session != NULL && i->step == INSTANCE_READY)
 		hold(i);
 }
 
 bool
 gateway_scope_begin(struct call *c)
 {
-	if (!gateway_tools->has_lock || c->locked == NULL || c->instance->server->per_call)
+	if (c->locked == NULL || !is_held(c->instance))
 		return false;
 	c->hold = c->instance->n_holds + 1;
 	hold(c->instance);
