@@ -40,7 +40,7 @@ const ACTS = {
 };
 
 // "#tool:github.create_issue" of a request to the tools' gateway, as approvals show it.
-function callOf(e) {
+function toolOf(e) {
 	const kind = ["tool", "prompt", "resource"].find(name => typeof e[name] === "string");
 	return kind ? `#${kind}:${e[kind]}` : "";
 }
@@ -51,7 +51,7 @@ function summary(e) {
 	if (e.type === "checkpoint")
 		return `signed, with the ${e.size} records before it`;
 	if (e.host || e.method)
-		return [e.method, e.host ? `${e.scheme ? `${e.scheme}://` : ""}${e.host}${e.port && ![80, 443].includes(e.port) ? `:${e.port}` : ""}${e.path ?? ""}${callOf(e)}` : e.path]
+		return [e.method, e.host ? `${e.scheme ? `${e.scheme}://` : ""}${e.host}${e.port && ![80, 443].includes(e.port) ? `:${e.port}` : ""}${e.path ?? ""}${toolOf(e)}` : e.path]
 			.filter(Boolean).join(" ");
 	if (e.type === "steer" || e.did)
 		return [e.did, e.by ? `by ${e.by}` : null, e.why ? `“${e.why}”` : null].filter(Boolean).join(" ");
@@ -69,8 +69,8 @@ function cost(e) {
 // The rule that would let it pass, as a beginning.
 function ruleFor(e) {
 	const port = e.port && ![80, 443].includes(e.port) ? `:${e.port}` : "";
-	if (callOf(e))
-		return callOf(e).slice(1);
+	if (toolOf(e))
+		return toolOf(e).slice(1);
 	return e.type === "http" ? `${e.method} ${e.host}${port}${e.path ?? ""}` : `${e.host}${e.port ? `:${e.port}` : ""}${e.type === "dns" ? "" : `/${e.type}`}`;
 }
 
