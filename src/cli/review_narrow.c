@@ -240,9 +240,11 @@ uint64_t
 review_lower(enum review_limit limit, uint64_t given, uint64_t used)
 {
 	static const uint64_t least[REVIEW_LIMITS] = { 64u << 20, 32, 10 * 60 * 1000 };
+	/* Processes may be known only as they were once a second. */
+	const uint64_t enough = (limit == REVIEW_PIDS ? 4 : 2) * used;
 	uint64_t lower = least[limit];
 
-	while (lower < 2 * used && lower < given)
+	while (lower < enough && lower < given)
 		lower *= 2;
 	return used > 0 && given > 0 && 4 * used < given && lower < given ? lower : 0;
 }

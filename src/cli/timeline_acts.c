@@ -136,6 +136,13 @@ put_unknown(FILE *out, const struct timeline_event *e)
 }
 
 static void
+put_times(FILE *out, const struct timeline_event *e)
+{
+	if (e->count > 1)
+		fprintf(out, ", %" PRIu64 " times", e->count);
+}
+
+static void
 put_exec(FILE *out, const struct timeline_event *e)
 {
 	OWN(freep) char *command = timeline_command(e, COMMAND_MAX);
@@ -149,9 +156,12 @@ put_exec(FILE *out, const struct timeline_event *e)
 		put_unknown(out, e);
 	else if (json_is_true(json_object_get(e->json, "asked")))
 		fputs(" (not confirmed)", out);
+	if (timeline_has(e, "searched"))
+		fprintf(out, " (not in %" PRIu64 " other folders)", timeline_number(e, "searched"));
 	if (error[0] != '\0') {
 		fputs(": failed with ", out);
 		put(out, error);
+		put_times(out, e);
 	}
 }
 
@@ -180,13 +190,6 @@ timeline_print_exit(FILE *out, const struct timeline_event *e)
 /* ---- files, connections, calls ---- */
 
 static void
-put_times(FILE *out, const struct timeline_event *e)
-{
-	if (e->count > 1)
-		fprintf(out, ", %" PRIu64 " times", e->count);
-}
-
-static void
 put_error(FILE *out, const struct timeline_event *e)
 {
 	const char *error = timeline_text(e, "error");
@@ -204,7 +207,7 @@ put_file(FILE *out, const struct timeline_event *e)
 
 	put(out, timeline_text(e, "act"));
 	fputc(' ', out);
-	put(out, timeline_text(e, "path"));
+	put(out, timeline_has(e, "path") ? timeline_text(e, "path") : "(no path)");
 	if (to[0] != '\0') {
 		fputs(" to ", out);
 		put(out, to);

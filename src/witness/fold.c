@@ -108,8 +108,8 @@ fold_lose(struct fold *f, enum act_kind kind, uint64_t n, const char *why, uint6
 		f->lost_due_ms = now_ms + (f->total_left > 0 ? FOLD_LOST_MS : FOLD_LOST_LATE_MS);
 }
 
-static void
-pass(struct fold *f, enum act_kind kind, uint64_t count, const char *text, size_t len, uint64_t now_ms)
+void
+fold_pass(struct fold *f, enum act_kind kind, uint64_t count, const char *text, size_t len, uint64_t now_ms)
 {
 	fill_burst(f, now_ms);
 	if (f->total_left < len + f->total / 100 * spare[kind].total) {
@@ -208,7 +208,7 @@ pass_entry(struct fold *f, struct entry *e, uint64_t now_ms)
 	if (e->count == 0)
 		return;
 	if (e->count == 1) {
-		pass(f, e->kind, 1, e->text, e->len, now_ms);
+		fold_pass(f, e->kind, 1, e->text, e->len, now_ms);
 		e->count = 0;
 		return;
 	}
@@ -220,7 +220,7 @@ pass_entry(struct fold *f, struct entry *e, uint64_t now_ms)
 		memcpy(text, e->text, e->count_at);
 		memcpy(text + e->count_at, digits, n);
 		memcpy(text + e->count_at + n, e->text + e->count_at + 1, rest);
-		pass(f, e->kind, e->count, text, e->count_at + n + rest, now_ms);
+		fold_pass(f, e->kind, e->count, text, e->count_at + n + rest, now_ms);
 	}
 	e->count = 0;
 }
@@ -274,7 +274,7 @@ fold_take(struct fold *f, enum act_kind kind, uint32_t pid, const char *text, si
 	struct entry *e;
 
 	if (count_at == 0) {
-		pass(f, kind, 1, text, len, now_ms);
+		fold_pass(f, kind, 1, text, len, now_ms);
 		return;
 	}
 	e = find(f, hash, text, len);

@@ -38,6 +38,8 @@ void fold_free(struct fold *f);         /* NULL is fine; nothing is passed on */
 /* Takes an event of the process PID.  COUNT_AT: where its count is, a "1"; 0: it is passed on as it is, now. */
 void fold_take(struct fold *f, enum act_kind kind, uint32_t pid, const char *text, size_t len, size_t count_at,
                uint64_t now_ms);
+/* Passes on an event of COUNT acts as it is, now. */
+void fold_pass(struct fold *f, enum act_kind kind, uint64_t count, const char *text, size_t len, uint64_t now_ms);
 /* N acts were left out before they were events. */
 void fold_lose(struct fold *f, enum act_kind kind, uint64_t n, const char *why, uint64_t now_ms);
 /* The process ends, or becomes another program: passes on what waits of it. */

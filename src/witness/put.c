@@ -107,6 +107,7 @@ put_exec(struct members *m, const struct act *act, const struct put_more *more, 
 	put_text(m, "script", &act->script, max);
 	put_hash(m, "script_sha256", more->script);
 	members_str(m, "unhashed", more->unhashed);
+	put_number(m, "searched", more->searched);
 	put_flag(m, "asked", act->asked);
 	put_flag(m, "unknown", act->unknown);
 	members_str(m, "from", act->from_memory ? "memory" : act->from_writable ? "writable" : NULL);
@@ -221,9 +222,9 @@ put_calls(struct members *m, const struct act *act)
 }
 
 static bool
-is_counted(enum act_kind kind)
+is_counted(enum act_kind kind, const struct put_more *more)
 {
-	return kind == ACT_FILE || kind == ACT_NET || kind == ACT_REFUSED || kind == ACT_DANGER;
+	return (kind == ACT_EXEC && more->counted) || kind == ACT_FILE || kind == ACT_NET || kind == ACT_REFUSED || kind == ACT_DANGER;
 }
 
 /* Texts have at most MAX bytes. */
@@ -247,7 +248,7 @@ put_members(struct members *m, const struct act *act, const struct put_more *mor
 		members_str(m, "what", put_type(act->lost));
 	else
 		put_call(m, act);
-	if (is_counted(act->kind))
+	if (is_counted(act->kind, more))
 		members_u64(m, "count", 1);
 	if (act->kind == ACT_LOST) {
 		members_u64(m, "count", act->n_lost);
@@ -279,7 +280,7 @@ put_act(struct buf *out, const struct act *act, const struct put_more *more, siz
 		buf_put(out, text.data, text.len);
 		*ret_count = 0;
 		/* A quotation mark inside a text has a backslash before it, so this is the member. */
-		count = !is_counted(act->kind) || buf_failed(out) ? NULL :
+		count = !is_counted(act->kind, more) || buf_failed(out) ? NULL :
 		        memmem(out->data + from, text.len, COUNT_MEMBER, strlen(COUNT_MEMBER));
 		if (count != NULL)
 			*ret_count = (size_t)(count - (char *)out->data) - from + strlen(COUNT_MEMBER) - 1;

@@ -3,6 +3,7 @@
  * Pure.  Whatever bytes an act has, members_check() takes the result, and no terminal is harmed by it. */
 #ifndef CLOISTER_WITNESS_PUT_H
 #define CLOISTER_WITNESS_PUT_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,8 @@ struct put_more {
 	const char *grant;              /* FILE: the path of the grant that has the file */
 	const unsigned char *program, *script;  /* EXEC: hashes of the files */
 	const char *unhashed;           /* EXEC: why there is no hash */
+	uint64_t searched;              /* EXEC: attempts to start it that found no file */
+	bool counted;                   /* EXEC: has a count */
 	const char *why;                /* LOST */
 };
 

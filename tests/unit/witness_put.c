@@ -45,6 +45,10 @@ TEST(witness_put_members)
 		    .asked = true }, { .unhashed = "it had ended" },
 		  "\"argv\":[\"a\",\"b\"],\"asked\":true,\"error\":\"ENOENT\",\"n_argv\":9,\"path\":\"/x\",\"pid\":7,"
 		  "\"type\":\"exec\",\"unhashed\":\"it had ended\"" },
+		{ { .kind = ACT_EXEC, .pid = 7, .path = TEXT("/x"), .error = ENOENT }, { .counted = true },
+		  "\"count\":1,\"error\":\"ENOENT\",\"path\":\"/x\",\"pid\":7,\"type\":\"exec\"" },
+		{ { .kind = ACT_EXEC, .pid = 7, .path = TEXT("/x") }, { .searched = 3 },
+		  "\"path\":\"/x\",\"pid\":7,\"searched\":3,\"type\":\"exec\"" },
 		{ { .kind = ACT_EXIT, .pid = 7, .status = 3, .ran_ns = 5000000, .peak = 4096 }, { 0 },
 		  "\"ms\":5,\"peak\":4096,\"pid\":7,\"status\":3,\"type\":\"exit\"" },
 		{ { .kind = ACT_EXIT, .pid = 7, .status = SIGKILL, .signalled = true }, { 0 },

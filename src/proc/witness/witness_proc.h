@@ -16,6 +16,8 @@
 
 #define WITNESS_GRANTS_MAX 64
 #define WITNESS_BATCHES_MAX 8           /* messages that wait for the supervisor */
+#define WITNESS_SEARCHES 16             /* processes that look for a program */
+#define WITNESS_SEARCH_MS 100           /* how long an attempt waits for the next one */
 #define WITNESS_GATHER_MS 10            /* how long an event waits for others, to be sent with them */
 
 /* witness_out.c: events on their way to the supervisor. */
@@ -31,6 +33,15 @@ struct witness_out {
 	struct loop_timer gather;
 };
 
+/* Attempts of a process to start a program that is not there. */
+struct witness_search {
+	uint32_t pid;
+	uint64_t n, since_ms;           /* N is 0: free */
+	char name[256];
+	size_t name_len, count_at;      /* where the number is in EVENT: "1" */
+	struct buf event;               /* of the last one */
+};
+
 struct witness {
 	struct loop *loop;
 	struct witness_cell cell;
@@ -42,6 +53,7 @@ struct witness {
 	struct fold *fold;
 	struct witness_watch *watch;    /* the policy's rules over acts; NULL: none */
 	struct programs *programs;
+	struct witness_search searches[WITNESS_SEARCHES];
 	struct loop_timer turn;
 	struct witness_out out;
 	struct buf event;
@@ -65,6 +77,16 @@ int witness_take_rules(struct witness *w, struct ipc_message *message);
 /* Passes on what waits for repeats. */
 void witness_take_all(struct witness *w);
 void witness_take_close(struct witness *w);
+
+/* witness_search.c: takes a program that was not found; false: it is to be recorded by itself. */
+bool witness_search_take(struct witness *w, const struct act *act);
+/* How often the program of ACT was looked for before it was found.  They need no record any more. */
+uint64_t witness_search_found(struct witness *w, const struct act *act);
+/* The process does something else. */
+void witness_search_flush(struct witness *w, uint32_t pid);
+void witness_search_turn(struct witness *w, bool all);
+/* When the turn is; UINT64_MAX: never. */
+uint64_t witness_search_next(const struct witness *w);
 
 /* witness_files.c: hashes of what was executed. */
 struct witness_hashes {

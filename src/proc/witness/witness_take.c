@@ -16,8 +16,9 @@
 static void
 set_turn(struct witness *w)
 {
-	uint64_t next = fold_next(w->fold), now = loop_now_ms();
+	uint64_t next = fold_next(w->fold), search = witness_search_next(w), now = loop_now_ms();
 
+	next = search < next ? search : next;
 	if (next == UINT64_MAX)
 		loop_cancel_timer(w->loop, &w->turn);
 	else if (w->turn.at_ms == 0 || next < w->turn.at_ms)
@@ -29,6 +30,7 @@ turn(void *arg)
 {
 	struct witness *w = arg;
 
+	witness_search_turn(w, false);
 	fold_turn(w->fold, false, loop_now_ms());
 	set_turn(w);
 }
@@ -84,6 +86,7 @@ witness_take_close(struct witness *w)
 void
 witness_take_all(struct witness *w)
 {
+	witness_search_turn(w, true);
 	fold_turn(w->fold, true, loop_now_ms());
 }
 
@@ -129,12 +132,18 @@ take_exec(struct witness *w, const struct act *act)
 	struct witness_hashes hashes = {0};
 	struct put_more more = {0};
 
+	if (act->error == ENOENT && witness_search_take(w, act))
+		return;
+	if (act->error == 0)
+		more.searched = witness_search_found(w, act);
+	witness_search_flush(w, act->pid);
 	/* Files of the program before belong before it. */
 	fold_flush(w->fold, act->pid, loop_now_ms());
 	if (act->error == 0) {
 		witness_hash(w, act, &hashes);
-		more = (struct put_more){ .program = hashes.has_program ? hashes.program : NULL,
-		                          .script = hashes.has_script ? hashes.script : NULL, .unhashed = hashes.why };
+		more.program = hashes.has_program ? hashes.program : NULL;
+		more.script = hashes.has_script ? hashes.script : NULL;
+		more.unhashed = hashes.why;
 	}
 	take_event(w, act, &more);
 }
@@ -172,6 +181,7 @@ say_fired(struct witness *w, const struct act *act, size_t rule, uint32_t more)
 	OWN(buf_free) struct buf message;
 	char what[WATCH_WHAT_MAX];
 
+	witness_search_flush(w, act->pid);
 	fold_flush(w->fold, act->pid, loop_now_ms());
 	witness_watch_what(act, what);
 	ipc_begin(&message, WITNESS_FIRED);
@@ -199,9 +209,11 @@ witness_take(void *arg, const struct act *act)
 {
 	struct witness *w = arg;
 
-	/* Init is cloister's own: it makes no acts of the agent's. */
-	if (act->pid == INIT_PID)
+	/* Init is cloister's own: it makes no acts of the agent's.  But its filter refuses nothing that it does by itself. */
+	if (act->pid == INIT_PID && (act->kind != ACT_REFUSED || act->by != ACT_BY_FILTER))
 		return;
+	if (act->kind != ACT_EXEC)
+		witness_search_flush(w, act->pid);
 	if (act->kind == ACT_LOST) {
 		fold_lose(w->fold, act->lost, act->n_lost, "they came faster than they could be read", loop_now_ms());
 	} else if (act->kind == ACT_EXEC) {

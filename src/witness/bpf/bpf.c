@@ -55,7 +55,8 @@ static const char *const unseen[] = {
 	"whether Landlock or the kernel refused a file",
 	"names of files to rename, remove or change that another thread replaces while the call runs",
 	"files that were renamed, removed or changed through a symbolic link which was there before the cell, and was "
-	"replaced or removed at once; and through others than the last 256 that the cell made",
+	"replaced or removed at once",
+	"the same through links that the cell made before its last 256",
 	NULL
 };
 

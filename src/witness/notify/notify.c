@@ -93,7 +93,7 @@ answer(const struct notify *n, uint64_t id)
 	(void)!send(n->pair, &looked, sizeof(looked), MSG_NOSIGNAL);
 }
 
-/* Init makes no acts: it is cloister's own.  Nor does its child, until it executes its command. */
+/* Init makes no acts, unless it is taken over: it is cloister's own, and makes no call that the filter refuses.  Nor does its child, until it executes its command. */
 static bool
 is_own(const struct notify *n, const struct notify_call *call, const struct notify_proc *p)
 {
@@ -101,7 +101,7 @@ is_own(const struct notify *n, const struct notify_call *call, const struct noti
 	char path[48];
 
 	if (p->pid == 1)
-		return true;
+		return call->error == 0;
 	if (p->parent != 1 || call->data.nr != SYS_ptrace)
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)p->host);
@@ -458,10 +458,10 @@ static const char *const unseen[] = {
 	"processes: they are not counted either",
 	"whether a call succeeded, unless it starts a program or connects",
 	"connections that are accepted, and messages without a connection",
-	"calls that file permissions, Landlock or a filter of the agent's own refuse; and of `syscalls` of the policy those "
-	"that every program makes, such as read and execve",
-	"which call of another architecture it was that ended a process; or that there was one, if the process did "
-	"nothing else that is recorded",
+	"calls that file permissions, Landlock or a filter of the agent's own refuse",
+	"calls that `syscalls` of the policy refuses and every program makes, such as read and execve",
+	"which call of another architecture ended a process, and that one did if the process did nothing else that is "
+	"recorded",
 	NULL
 };
 

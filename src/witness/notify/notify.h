@@ -170,6 +170,10 @@ struct notify_ids {
 int notify_read_ids(const struct notify *n, pid_t tid, struct notify_ids *ret);
 /* A number of /proc/PID/stat, counted as in proc_pid_stat(5); 0: unknown. */
 uint64_t notify_read_stat(pid_t host, unsigned field);
+/* The arguments of its program, each with its NUL, as they are now: the bytes, or a negative errno. */
+ssize_t notify_read_words(pid_t host, char *to, size_t max);
+/* Whether each program that it executes gets addresses at random. */
+bool notify_is_randomized(pid_t host);
 /* How many numbers it has, one for each pid namespace that it is in; 0: it has gone. */
 unsigned notify_read_levels(pid_t tid);
 /* The text of /proc/PID/status, for fuzzing, too. */

@@ -19,6 +19,8 @@
 
 #define FIRST_MS 1
 #define TRIES_MAX 8                     /* each waits twice as long as the one before */
+#define WORDS_MAX (ACT_ARGV_MAX + 1024) /* bytes of arguments, with those for interpreters */
+#define SCRIPT_WORDS 16                 /* of interpreters */
 #define STACK_FIELD 28                  /* startstack, in proc_pid_stat(5) */
 
 /* ---- executions ---- */
@@ -107,6 +109,31 @@ take_place(struct notify_proc *p, struct notify_seen *seen)
 	}
 }
 
+/* Whether the program has the arguments that were read before: another thread may have replaced them meanwhile.  Those
+ * for the interpreter of a script come first.  A program that has changed its own looks as if they had been replaced. */
+static bool
+has_words(const struct notify_proc *p, const struct notify_seen *seen)
+{
+	const struct act_text *argv = &seen->act.argv;
+	const char *first = seen->is_script && argv->len > 0 ? memchr(argv->at, '\0', argv->len) : NULL;
+	size_t from = first != NULL ? (size_t)(first - argv->at) + 1 : 0, len = argv->len - from, at = 0, rest;
+	char now[WORDS_MAX];
+	const ssize_t n = notify_read_words(p->host, now, sizeof(now));
+
+	if (n < 0)
+		return false;
+	/* Without any, the kernel makes an empty one. */
+	if (argv->len == 0)
+		return seen->act.n_argv == 0 && !argv->cut && n <= 1;
+	for (unsigned word = 0; at <= (size_t)n && word < (seen->is_script ? SCRIPT_WORDS : 1); word++) {
+		rest = (size_t)n - at;
+		if ((rest == len || (rest > len && argv->cut)) && memcmp(now + at, argv->at + from, len) == 0)
+			return true;
+		at += strnlen(now + at, rest) + 1;
+	}
+	return false;
+}
+
 /* The file that runs is the path; what was asked for is the script, if it is one. */
 static bool
 confirm_exec(struct notify_proc *p, struct notify_seen *seen)
@@ -115,7 +142,7 @@ confirm_exec(struct notify_proc *p, struct notify_seen *seen)
 
 	if (!has_executed(p, seen, &dev, &ino))
 		return false;
-	seen->act.asked = false;
+	seen->act.asked = !has_words(p, seen);
 	seen->act.error = 0;
 	if (dev == seen->dev && ino == seen->ino && !seen->act.unknown)
 		return true;
@@ -287,11 +314,14 @@ notify_pend(struct notify *n, struct notify_proc *p, int fd, pid_t tid)
 		loop_set_timer(n->loop, &n->confirm, FIRST_MS);
 }
 
-/* Without random addresses (ADDR_NO_RANDOMIZE), a program that is started again looks like one that was not. */
+/* Whether the process would look otherwise if it had executed what it asked for.  Without random addresses, a program
+ * that is started again looks like one that was not. */
 static bool
-differs(const struct notify_seen *seen)
+differs(const struct notify_proc *p, const struct notify_seen *seen)
 {
-	return seen->dev != 0 && !seen->is_script && (seen->dev != seen->before_dev || seen->ino != seen->before_ino);
+	if (seen->dev != 0 && !seen->is_script && (seen->dev != seen->before_dev || seen->ino != seen->before_ino))
+		return true;
+	return seen->before_random != 0 && random_of(p->host) == seen->before_random && notify_is_randomized(p->host);
 }
 
 /* A thread that makes another call has not executed a program, if that is not the one of before. */
@@ -304,9 +334,11 @@ notify_settle(struct notify *n, struct notify_proc *p, pid_t tid)
 
 		if (pending->proc != p || pending->settled)
 			continue;
-		pending->settled = confirm(n, pending) || failed;
+		pending->settled = confirm(n, pending);
+		failed = failed && !pending->settled;
+		pending->settled = pending->settled || failed;
 		n->has_settled = n->has_settled || pending->settled;
-		if (failed && pending->seen.act.asked && pending->seen.act.error == 0 && differs(&pending->seen))
+		if (failed && pending->seen.act.error == 0 && differs(p, &pending->seen))
 			pending->seen.act.error = ENOEXEC;
 	}
 }

@@ -185,6 +185,11 @@ resolve(struct notify *n, const struct notify_call *call, int dir, enum notify_f
 {
 	struct notify_file file;
 
+	/* Nothing has an empty name. */
+	if (text->len == 0) {
+		n->seen.act.error = ENOENT;
+		return;
+	}
 	notify_resolve(n, call->tid, dir, text, follow, &file);
 	*text = file.path;
 	if (ret_exists != NULL)
@@ -260,7 +265,7 @@ look_two(struct notify *n, const struct notify_call *call, const struct row *row
 	int to_dir = row->to_dir == NO ? AT_FDCWD : (int)call->data.args[row->to_dir];
 
 	/* The text of a symbolic link is not a path of its own. */
-	if (read_path(n, call, row->path, &n->seen.path) && row->how != SYMLINK) {
+	if (read_path(n, call, row->path, &n->seen.path) && (row->how != SYMLINK || n->seen.path.len == 0)) {
 		if (n->seen.path.len == 0 && (flags & AT_EMPTY_PATH) != 0)
 			n->doubtful = notify_fd_path(call->tid, dir_of(row, call), &n->seen.path) < 0;
 		else

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/personality.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,14 +73,11 @@ notify_parse_status(const char *text, unsigned level, struct notify_ids *ret)
 }
 
 static int
-read_small(pid_t tid, const char *what, char *to, size_t max)
+read_text(const char *path, char *to, size_t max)
 {
-	OWN(closep) int fd = -1;
-	char path[48];
+	OWN(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, what);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	n = read(fd, to, max - 1);
@@ -89,6 +87,15 @@ read_small(pid_t tid, const char *what, char *to, size_t max)
 	return 0;
 }
 
+static int
+read_small(pid_t tid, const char *what, char *to, size_t max)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, what);
+	return read_text(path, to, max);
+}
+
 int
 notify_read_ids(const struct notify *n, pid_t tid, struct notify_ids *ret)
 {
@@ -96,6 +103,27 @@ notify_read_ids(const struct notify *n, pid_t tid, struct notify_ids *ret)
 	int r = read_small(tid, "status", text, sizeof(text));
 
 	return r < 0 ? r : notify_parse_status(text, n->level, ret);
+}
+
+ssize_t
+notify_read_words(pid_t host, char *to, size_t max)
+{
+	OWN(closep) int fd = -1;
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)host);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : read(fd, to, max);
+}
+
+bool
+notify_is_randomized(pid_t host)
+{
+	char text[16];
+
+	if (read_small(host, "personality", text, sizeof(text)) < 0 || (strtoul(text, NULL, 16) & ADDR_NO_RANDOMIZE) != 0)
+		return false;
+	return read_text("/proc/sys/kernel/randomize_va_space", text, sizeof(text)) == 0 && text[0] != '0';
 }
 
 unsigned

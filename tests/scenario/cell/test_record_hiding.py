@@ -200,6 +200,60 @@ def test_a_program_that_is_exchanged(operator):
 
 
 @only_user
+def test_arguments_that_are_exchanged(operator):
+    """A record that is not marked has the arguments that the program got, also if it is a script."""
+    records, work = acts_of(operator, """
+        import threading
+        with open("script", "w") as script:
+            script.write("#!/bin/sh\\necho $1 >>ran")
+        os.chmod("script", 0o700)
+        for i in range(80):
+            pid = os.fork()
+            if pid == 0:
+                word = ctypes.create_string_buffer(b"kept")
+                def change():
+                    while True:
+                        ctypes.memmove(word, b"gone", 4); ctypes.memmove(word, b"kept", 4)
+                threading.Thread(target=change, daemon=True).start()
+                words = [b"sh", b"-c", b"echo $0 >>ran"] if i % 2 else [b"script"]
+                argv = (ctypes.c_char_p * 5)(*words)
+                argv[len(words)] = ctypes.cast(word, ctypes.c_char_p)
+                ctypes.cast(argv, ctypes.POINTER(ctypes.c_void_p))[len(words)] = ctypes.addressof(word)
+                libc.execve(b"/bin/sh" if i % 2 else b"script", argv, None)
+                os._exit(99)
+            os.waitpid(pid, 0)
+        """)
+    ran = (work / "ran").read_text().split()
+    found = [r for r in of(records, "exec") if r["argv"][-1] in ("kept", "gone")]
+    assert len(found) == len(ran) == 80 and set(ran) == {"kept", "gone"}
+    assert [r for r in found if "asked" not in r and "script" in r] and [r for r in found if "asked" not in r and "script" not in r]
+    for r, word in zip(found, ran):
+        assert r.get("asked") or r["argv"][-1] == word, (r, word)
+
+
+@only_user
+def test_nothing_has_an_empty_name(operator):
+    """Calls without a path are about nothing, and neither is a program that cannot be started."""
+    records, work = acts_of(operator, """
+        os.makedirs("sub")
+        os.chdir("sub")
+        for call in ("rmdir", "unlink"):
+            assert getattr(libc, call)(b"") == -1
+        libc.open(b"", 1); libc.symlink(b"", b"link"); libc.rename(b"", b"new"); libc.chmod(b"", 0o700); libc.rename(b"x", b"")
+        with open("script", "w") as script:
+            script.write("#!/no/interpreter\\n")
+        os.chmod("script", 0o700)
+        run("script", "lonely")
+        """)
+    tried = [r for r in of(records, "file", error="ENOENT") if r.get("asked")]
+    assert [r["act"] for r in tried] == ["remove", "write", "link", "rename", "mode", "rename"] and tried[0]["count"] == 2
+    assert not [r for r in tried if "path" in r and r["act"] != "rename"]
+    assert not of(records, "file", path=f"{work}/sub", act="remove") and not of(records, "file", path=f"{work}/sub", act="write")
+    lonely, = [r for r in of(records, "exec") if r["argv"] == ["lonely"]]
+    assert lonely["error"] == "ENOEXEC" and of(records, "cell.end")[0]["programs"] == 1
+
+
+@only_user
 def test_calls_that_a_policy_refuses(operator):
     records, work = acts_of(operator, """
         import errno

@@ -108,6 +108,14 @@ def test_a_review_finds_what_was_not_used(world):
         assert hint in world.cloister("review", *words).err
 
 
+def test_limits_have_headroom(world):
+    """Processes may be known only as they were once a second, memory as it was at most."""
+    for cell in ("aaaaaaaa", "bbbbbbbb"):
+        world.keep(witnessed(cell, RUN, {"type": "cell.boot", "grant": GRANT}, {**END, "peak": 70 << 20, "processes": 20}))
+    said = world.cloister("review", "-p", world.file, "fixer").ok()
+    assert "at most 70M of 4G: never near; 256M is enough" in said and "at most 20 of 1000: never near; 128 is enough" in said
+
+
 def test_the_diff_applies_and_the_narrower_policy_is_enough(world):
     diff = world.cloister("review", "--diff", "-p", world.file, "fixer").ok()
     assert diff == DIFF
