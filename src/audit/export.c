@@ -1,6 +1,7 @@
 /* export.c - see export.h. */
 #include "audit/export.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/own.h"
@@ -26,6 +27,21 @@ bool
 audit_exported_has(const struct audit_exported *e, const char *key)
 {
 	return json_object_get(e->event, key) != NULL;
+}
+
+char *
+audit_exported_json(const json_t *value)
+{
+	OWN(freep) char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
+	size_t len = text == NULL ? 0 : strlen(text);
+	char *out = text == NULL ? NULL : malloc(6 * len + 1), *at = out;
+
+	/* Jansson leaves DEL as it is, which can be in a string only. */
+	for (size_t i = 0; out != NULL && i < len; i++)
+		at = text[i] == 0x7f ? stpcpy(at, "\\u007f") : (*at = text[i], at + 1);
+	if (out != NULL)
+		*at = '\0';
+	return out;
 }
 
 bool

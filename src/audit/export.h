@@ -56,6 +56,8 @@ void audit_export_otel_end(struct audit_export *x);
 const char *audit_exported_text(const struct audit_exported *e, const char *key);
 uint64_t audit_exported_number(const struct audit_exported *e, const char *key);
 bool audit_exported_has(const struct audit_exported *e, const char *key);
+/* VALUE as JSON without a byte that a terminal would act on; the caller owns it.  NULL: out of memory. */
+char *audit_exported_json(const json_t *value);
 /* Whether a request was refused. */
 bool audit_exported_is_denied(const struct audit_exported *e);
 /* "https://host:8443/path". */

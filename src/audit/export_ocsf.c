@@ -225,7 +225,7 @@ put_unmapped(struct json *w, const struct audit_exported *e, const char *const *
 		while (mapped[i] != NULL && strcmp(mapped[i], key) != 0)
 			i++;
 		if (mapped[i] == NULL)
-			line = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
+			line = audit_exported_json(value);
 		if (line != NULL)
 			json_raw(w, key, "%s", line);
 	}

@@ -76,7 +76,7 @@ put_value(struct json *w, const char *key, const json_t *value)
 		json_close(w, '}');
 	} else {
 		/* Grants and the like: as their JSON. */
-		text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
+		text = audit_exported_json(value);
 		json_str(w, "stringValue", text != NULL ? text : "");
 	}
 	json_close(w, '}');
