@@ -43,13 +43,13 @@ timeline_is_refusal(const struct timeline_event *e)
 }
 
 static void
-put_port(FILE *out, const struct timeline_event *e)
+put_port(FILE *out, const struct timeline_event *e, uint16_t port)
 {
 	uint16_t usual = strcmp(e->scheme, "https") == 0 ? 443 :
 	                 strcmp(e->scheme, "http") == 0 ? 80 : strcmp(e->type, "ssh") == 0 ? 22 : 0;
 
-	if (e->port != 0 && e->port != usual)
-		fprintf(out, ":%u", e->port);
+	if (port != 0 && port != usual)
+		fprintf(out, ":%u", port);
 }
 
 /* Prints the key, and the user and host it was to log in to, or what it was to sign. */
@@ -66,8 +66,31 @@ print_ssh(FILE *out, const struct timeline_event *e)
 		put(out, e->user);
 		fputc('@', out);
 		put(out, e->host);
-		put_port(out, e);
+		put_port(out, e, e->port);
 	}
+}
+
+/* The host that the agent asked for.  A policy may have sent the request to another one. */
+static void
+print_host(FILE *out, const struct timeline_event *e)
+{
+	const char *made = json_string_value(json_object_get(e->json, "made_host"));
+	const json_int_t port = json_integer_value(json_object_get(e->json, "made_port"));
+
+	put(out, made != NULL ? made : e->host);
+	put_port(out, e, made == NULL ? e->port : port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0);
+}
+
+/* The host that it was sent to. */
+static void
+print_moved(FILE *out, const struct timeline_event *e)
+{
+	if (json_object_get(e->json, "made_host") == NULL)
+		return;
+	fputs(" (sent to ", out);
+	put(out, e->host);
+	put_port(out, e, e->port);
+	fputc(')', out);
 }
 
 static void
@@ -77,11 +100,11 @@ print_request(FILE *out, const struct timeline_event *e)
 	fputc(' ', out);
 	put(out, e->scheme);
 	fputs("://", out);
-	put(out, e->host);
-	put_port(out, e);
+	print_host(out, e);
 	put(out, e->path);
 	if (e->has_query)
 		fputs("?...", out);
+	print_moved(out, e);
 	if (e->is_upgrade)
 		fputs(" (WebSocket)", out);
 	if (e->tool[0] != '\0' || e->prompt[0] != '\0' || e->resource[0] != '\0') {
@@ -211,7 +234,7 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 		put(out, e->of[0] != '\0' ? e->of : e->type);
 		fputc(' ', out);
 		put(out, e->host);
-		put_port(out, e);
+		put_port(out, e, e->port);
 	}
 }
 

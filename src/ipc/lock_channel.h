@@ -12,15 +12,16 @@
 enum lock_message {
 	/* str name of the lock's file; fd: its text, or an empty file. */
 	LOCK_BEGIN = 1,
-	/* str server, str program, str its SHA-256, str package, u64 ms; fds: the server's output, its input, its
-	 * standard error.  The worker lists its tools.  The chunks: lines for people, what changed since the lock. */
+	/* str server, str program, str its SHA-256, str package, u64 ms, then str name and str SHA-256 of each file that
+	 * its command names; fds: the server's output, its input, its standard error.  The worker lists its tools.  The chunks: lines for people, what changed since the lock. */
 	LOCK_LIST,
 	/* Empty.  The chunks: the new lock. */
 	LOCK_TEXT,
 	/* Empty.  The chunks: findings of what was listed, and of all calls since; see check_put(). */
 	LOCK_FINDINGS,
 	/* str server, str tool, u32 number of its example, str arguments as JSON ("": of the example, or made from the
-	 * schema), str folder, str home, u64 ms; fds as of LIST.  One call. */
+	 * schema), str folder, str home, u64 ms; fds as of LIST.  One call.  DONE has 1 if it got an error; the chunks: the
+	 * error, safe to print. */
 	LOCK_CALL,
 	/* u32: 1 if the call's acts are judged; fds: the record of the cell that the last call was in, and the changes of its
 	 * files.  The worker reads both to their ends. */

@@ -152,7 +152,7 @@ read_tool(struct locking *l, const struct node *server, const struct node *key, 
 static int
 read_server(struct locking *l, const struct node *key, const struct node *node)
 {
-	static const char *const names[] = { "program", "package", "image", "url", "server", "protocol", "tools", NULL };
+	static const char *const names[] = { "program", "package", "files", "image", "url", "server", "protocol", "tools", NULL };
 	const struct node *tools;
 	int r = check_keys(node, names, "of a locked server", l->err);
 

@@ -29,6 +29,7 @@ const struct check_row check_rules[CHECK_RULES] = {
 	[CHECK_NAMES_OTHER] = { "names-other-tool", CHECK_WARNING, "The definition of a tool names a tool of another server." },
 	[CHECK_WRITING_SCOPE] = { "read-only-may-write", CHECK_ERROR, "A tool that is read-only has a scope that lets it write." },
 	[CHECK_PROGRAM] = { "program-changed", CHECK_NOTE, "The program or the package of a server is another than the locked one." },
+	[CHECK_FILE] = { "file-changed", CHECK_ERROR, "A file that the command of a server names is not the locked one." },
 	[CHECK_WROTE] = { "read-only-wrote", CHECK_ERROR, "A tool that is read-only changed something during a call." },
 	[CHECK_LEFT_HOSTS] = { "left-its-hosts", CHECK_ERROR, "A tool without open_world went to a host that its scope does not have." },
 	[CHECK_LEFT_SCOPE] = { "outside-scope", CHECK_ERROR, "A call did something that the tool's scope does not allow." },
@@ -317,6 +318,25 @@ check_program(struct check_findings *f, const struct lock *lock, const struct li
 		check_add(f, CHECK_PROGRAM, l->server, "", "the package is %s, and %s was locked", l->package, package->text);
 }
 
+/* The script, for one.  A file that the lock does not have is no finding: a server may make one. */
+static void
+check_files(struct check_findings *f, const struct lock *lock, const struct listing *l)
+{
+	const struct node *files = lock_files(lock, l->server);
+
+	for (size_t i = 0; files != NULL && i < files->n; i++) {
+		const char *name = files->items[i]->text;
+		const struct listed_file *is = listing_file(l, name);
+
+		if (is == NULL)
+			check_add(f, CHECK_FILE, l->server, "", "'%s' was locked, and the server's command does not name it now, or it "
+			             "is gone: look at it, and run `cloister tools lock %s`", name, l->server);
+		else if (files->values[i]->kind != NODE_SCALAR || strcmp(files->values[i]->text, is->sha256) != 0)
+			check_add(f, CHECK_FILE, l->server, "", "'%s' changed since it was locked: look at it, and run `cloister tools "
+			             "lock %s`", name, l->server);
+	}
+}
+
 static void
 check_listing(struct check_findings *f, const struct names *names, const struct listing *l)
 {
@@ -327,6 +347,7 @@ check_listing(struct check_findings *f, const struct names *names, const struct 
 		check_add(f, CHECK_NO_SERVER, l->server, "", "the lock does not have the server: run `cloister tools lock %s`",
 		             l->server);
 	check_program(f, names->lock, l);
+	check_files(f, names->lock, l);
 	for (size_t i = 0; i < l->n; i++) {
 		const char *name = listed_name(&l->tools[i]);
 		const struct node *tool = lock_tool(names->lock, l->server, name);

@@ -20,7 +20,7 @@ enum check_level { CHECK_NOTE, CHECK_WARNING, CHECK_ERROR };
 
 enum check_rule {
 	CHECK_NO_SERVER, CHECK_NO_ANSWER, CHECK_UNLOCKED, CHECK_GONE, CHECK_CHANGED, CHECK_NO_ANNOTATION, CHECK_NO_SCOPE,
-	CHECK_BAD_SCOPE, CHECK_HIDDEN, CHECK_SHADOWED, CHECK_NAMES_OTHER, CHECK_WRITING_SCOPE, CHECK_PROGRAM, CHECK_WROTE,
+	CHECK_BAD_SCOPE, CHECK_HIDDEN, CHECK_SHADOWED, CHECK_NAMES_OTHER, CHECK_WRITING_SCOPE, CHECK_PROGRAM, CHECK_FILE, CHECK_WROTE,
 	CHECK_LEFT_HOSTS, CHECK_LEFT_SCOPE, CHECK_UNSEEN, CHECK_FAILED_CALL,
 	CHECK_RULES
 };
@@ -69,8 +69,9 @@ struct observation {
 };
 void check_observation(struct check_findings *f, const struct observation *o);
 
-/* Append the scope that the calls in EVENTS needed, on one line of YAML. */
-int check_put_scope(struct buf *b, const char *events, size_t n_events, struct err *err);
+/* Append the scope that the calls in EVENTS needed, on one line of YAML.  A record does not show all of it: `time` and
+ * `programs` are those of OLD, which may be NULL. */
+int check_put_scope(struct buf *b, const struct node *old, const char *events, size_t n_events, struct err *err);
 
 /* Arguments for TOOL from its input schema.  The caller owns them; NULL: out of memory. */
 json_t *check_example(const struct listed_tool *tool);

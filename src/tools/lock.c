@@ -16,7 +16,18 @@ listing_free(struct listing *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		json_decref(l->tools[i].pinned);
-	l->n = 0;
+	for (size_t i = 0; i < l->n_files; i++)
+		free(l->files[i].name);
+	l->n = l->n_files = 0;
+}
+
+const struct listed_file *
+listing_file(const struct listing *l, const char *name)
+{
+	for (size_t i = 0; i < l->n_files; i++)
+		if (strcmp(l->files[i].name, name) == 0)
+			return &l->files[i];
+	return NULL;
 }
 
 const char *
@@ -140,6 +151,14 @@ const struct node *
 lock_server(const struct lock *lock, const char *server)
 {
 	return member(member(lock->root, "servers", NODE_MAP), server, NODE_MAP);
+}
+
+const struct node *
+lock_files(const struct lock *lock, const char *server)
+{
+	const struct node *at = lock_server(lock, server), *files = at != NULL ? node_get(at, "files") : NULL;
+
+	return files != NULL && files->kind == NODE_MAP ? files : NULL;
 }
 
 const struct node *

@@ -21,6 +21,7 @@ struct node;
 #define LOCK_WORD_MAX 128               /* bytes of a server's own name and version */
 #define LOCK_DESCRIPTION_MAX 4096       /* bytes of a description that the lock shows; its hash covers all */
 #define LOCK_SCHEMA_MAX (32u << 10)     /* likewise, of a schema */
+#define LOCK_FILES_MAX 16               /* that the command of a server names */
 #define LOCK_EXAMPLES_MAX 16            /* of one tool */
 
 /* ---- a listing: what a server answered to tools/list ---- */
@@ -29,11 +30,17 @@ struct listed_tool {
 	json_t *pinned;                 /* owned: see definition_pin() */
 	char hash[HASH_HEX + 1];
 };
+struct listed_file {
+	char *name;                     /* owned: a word of the server's command */
+	char sha256[HASH_HEX + 1];
+};
 struct listing {
 	char server[POLICY_TOOLS_SERVER_MAX + 1];       /* its name in the policy */
 	char name[LOCK_WORD_MAX + 1], version[LOCK_WORD_MAX + 1];       /* as it calls itself; printable */
 	/* Of this machine: "" is not known. */
 	const char *path, *sha256, *package;
+	struct listed_file files[LOCK_FILES_MAX];       /* in the order of the command */
+	size_t n_files;
 	struct listed_tool tools[LOCK_LISTED_MAX];      /* ordered by name */
 	size_t n;
 };
@@ -42,6 +49,8 @@ void listing_free(struct listing *l);   /* for OWN() too; not L itself */
 int listing_add(struct listing *l, json_t *tools, struct err *err);
 const struct listed_tool *listing_find(const struct listing *l, const char *tool);
 void listing_set_word(char ret_word[LOCK_WORD_MAX + 1], const json_t *text);
+/* The file that the lock has as NAME; NULL: the command names it no more, or it is gone. */
+const struct listed_file *listing_file(const struct listing *l, const char *name);
 const char *listed_name(const struct listed_tool *tool);
 
 /* ---- a lock ---- */
@@ -58,6 +67,8 @@ const struct node *lock_tool(const struct lock *lock, const char *server, const 
 const char *lock_hash(const struct node *tool);         /* "": none */
 struct definition_hints lock_hints(const struct node *tool);
 const struct node *lock_scope(const struct node *tool);
+/* The map of the files of SERVER, from names to their SHA-256; NULL: the lock has none. */
+const struct node *lock_files(const struct lock *lock, const char *server);
 /* Example I of TOOL, a map with `arguments` and `upstream`; NULL: there are no more. */
 const struct node *lock_example(const struct node *tool, size_t i);
 /* The line of TOOL of SERVER, or of SERVER, or 1. */

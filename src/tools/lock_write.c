@@ -1,5 +1,6 @@
 /* lock_write.c - writes a lock of tools, and explains what changed since the last one. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -208,6 +209,21 @@ put_word(struct buf *b, const char *key, const char *text)
 }
 
 static void
+put_files(struct buf *b, const struct listing *l)
+{
+	if (l->n_files == 0)
+		return;
+	put_key(b, "    ", "files");
+	for (size_t i = 0; i < l->n_files; i++) {
+		buf_put_text(b, i == 0 ? "{" : ", ");
+		put_text(b, l->files[i].name, strlen(l->files[i].name), PATH_MAX);
+		buf_put_text(b, ": ");
+		put_text(b, l->files[i].sha256, HASH_HEX, HASH_HEX);
+	}
+	buf_put_text(b, "}\n");
+}
+
+static void
 put_listed(struct buf *b, const struct lock *old, const struct listing *l)
 {
 	put_name_of(b, "  ", l->server, ":\n");
@@ -225,6 +241,7 @@ put_listed(struct buf *b, const struct lock *old, const struct listing *l)
 		put_word(b, "package", l->package);
 		buf_put_text(b, "\n");
 	}
+	put_files(b, l);
 	put_key(b, "    ", "server");
 	buf_put_text(b, "{");
 	put_word(b, "name", l->name);
@@ -325,12 +342,34 @@ put_difference(struct buf *b, const struct node *old, const struct listed_tool *
 	}
 }
 
+/* Files of the server's command. */
+static size_t
+put_changed_files(struct buf *b, const struct lock *old, const struct listing *l)
+{
+	const struct node *files = lock_files(old, l->server);
+	size_t n = 0;
+
+	for (size_t i = 0; files != NULL && i < files->n; i++) {
+		const struct listed_file *is = listing_file(l, files->items[i]->text);
+
+		if (is != NULL && files->values[i]->kind == NODE_SCALAR && strcmp(is->sha256, files->values[i]->text) == 0)
+			continue;
+		n++;
+		buf_put_text(b, is == NULL ? "- " : "~ ");
+		buf_put_text(b, l->server);
+		buf_put_text(b, ": ");
+		buf_put_text(b, files->items[i]->text);
+		buf_put_text(b, is == NULL ? " is gone\n" : " changed\n");
+	}
+	return n;
+}
+
 size_t
 lock_put_changes(struct buf *b, const struct lock *old, const struct listing *l)
 {
 	const struct node *server = lock_server(old, l->server);
 	const struct node *tools = server != NULL ? node_get(server, "tools") : NULL;
-	size_t n = 0;
+	size_t n = put_changed_files(b, old, l);
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct node *was = lock_tool(old, l->server, listed_name(&l->tools[i]));

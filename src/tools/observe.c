@@ -242,7 +242,7 @@ struct proposal {
 	struct policy_seen *seen;
 	json_t *kept;                   /* events whose strings SEEN borrows */
 	size_t n;
-	json_t *writes, *reads;         /* paths: objects, as sets */
+	json_t *writes, *reads, *secrets;       /* paths, and names: objects, as sets */
 };
 
 static void
@@ -250,7 +250,12 @@ propose_event(void *arg, const json_t *event)
 {
 	struct proposal *p = arg;
 	const char *verdict = text_of(event, "verdict");
+	json_t *secret;
+	size_t i;
 
+	json_array_foreach(json_object_get(event, "secrets"), i, secret)
+		if (is_type(event, "http") && json_is_string(secret))
+			(void)json_object_set_new(p->secrets, json_string_value(secret), json_true());
 	if (is_type(event, "file") && *text_of(event, "grant") != '\0')
 		(void)json_object_set_new(strcmp(text_of(event, "act"), "read") == 0 ? p->reads : p->writes,
 		                          text_of(event, "path"), json_true());
@@ -263,20 +268,20 @@ propose_event(void *arg, const json_t *event)
 }
 
 static void
-put_paths(struct buf *b, const char *key, json_t *paths, const char **comma)
+put_words(struct buf *b, const char *key, json_t *words, const char **comma)
 {
-	const char *path;
+	const char *word;
 	json_t *unused;
 	bool first = true;
 
-	if (json_object_size(paths) == 0)
+	if (json_object_size(words) == 0)
 		return;
 	buf_put_text(b, *comma);
 	buf_put_text(b, key);
 	buf_put_text(b, ": [");
-	json_object_foreach(paths, path, unused) {
+	json_object_foreach(words, word, unused) {
 		buf_put_text(b, first ? "" : ", ");
-		policy_flat_put_node(b, &(struct node){ .kind = NODE_SCALAR, .text = (char *)(uintptr_t)path });
+		policy_flat_put_node(b, &(struct node){ .kind = NODE_SCALAR, .text = (char *)(uintptr_t)word });
 		first = false;
 	}
 	buf_put_text(b, "]");
@@ -306,22 +311,41 @@ put_egress(struct buf *b, const struct proposal *p, const char **comma, struct e
 	return 0;
 }
 
+/* What a person wrote, and no record shows. */
+static void
+put_old(struct buf *b, const struct node *old, const char *key, const char **comma)
+{
+	const struct node *value = old != NULL && old->kind == NODE_MAP ? node_get(old, key) : NULL;
+
+	if (value == NULL)
+		return;
+	buf_put_text(b, *comma);
+	buf_put_text(b, key);
+	buf_put_text(b, ": ");
+	policy_flat_put_node(b, value);
+	*comma = ", ";
+}
+
 int
-check_put_scope(struct buf *b, const char *events, size_t n_events, struct err *err)
+check_put_scope(struct buf *b, const struct node *old, const char *events, size_t n_events, struct err *err)
 {
 	OWN(freep) struct policy_seen *seen = calloc(SEEN_MAX, sizeof(*seen));
-	OWN(json_decrefp) json_t *kept = json_array(), *writes = json_object(), *reads = json_object();
-	struct proposal p = { .seen = seen, .kept = kept, .writes = writes, .reads = reads };
+	OWN(json_decrefp) json_t *kept = json_array(), *writes = json_object(), *reads = json_object(),
+	                           *secrets = json_object();
+	struct proposal p = { .seen = seen, .kept = kept, .writes = writes, .reads = reads, .secrets = secrets };
 	const char *comma = "";
 	int r;
 
-	if (seen == NULL || kept == NULL || writes == NULL || reads == NULL)
+	if (seen == NULL || kept == NULL || writes == NULL || reads == NULL || secrets == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	(void)each_event(events, n_events, propose_event, &p);
 	buf_put_text(b, "{");
 	r = put_egress(b, &p, &comma, err);
-	put_paths(b, "read", reads, &comma);
-	put_paths(b, "write", writes, &comma);
+	put_words(b, "read", reads, &comma);
+	put_words(b, "write", writes, &comma);
+	put_words(b, "secrets", secrets, &comma);
+	put_old(b, old, "programs", &comma);
+	put_old(b, old, "time", &comma);
 	buf_put_text(b, "}");
 	return r < 0 ? r : buf_failed(b) ? err_set(err, E2BIG, "the scope would be too large") : 0;
 }

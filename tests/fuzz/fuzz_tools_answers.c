@@ -61,7 +61,7 @@ observe(const struct lock *lock, const char *text, size_t len)
 	check_printable(&f);
 	check_put(&b, &f);
 	assert(buf_failed(&b) || check_get(&b, &again, NULL) == 0);
-	(void)check_put_scope(&scope, text, len, NULL);
+	(void)check_put_scope(&scope, NULL, text, len, NULL);
 }
 
 static void

@@ -87,7 +87,9 @@ def answer(what, arguments, message):
     if method == "tools/list":
         return {"tools": tools(what, arguments)}
     if method == "tools/call" and what == "fails":
-        return {"content": [{"type": "text", "text": "no"}], "isError": True}
+        return {"content": [{"type": "text", "text": "no, \033[31mred: " + "x" * 1000}], "isError": True}
+    if method == "tools/call" and what == "fails_for" and message["params"]["arguments"].get("name") == arguments[0]:
+        return {"content": [{"type": "text", "text": "not for you"}], "isError": True}
     if method == "tools/call":
         return {"content": [{"type": "text", "text": act(what, arguments, message['params']['arguments'])}]}
     return {}

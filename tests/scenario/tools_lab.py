@@ -33,9 +33,10 @@ class Bench:
         self.servers = {}
 
     def server(self, name, *words, **more):
-        """A server that does WORDS; see hostile_tools.py."""
+        """A server that does WORDS; see hostile_tools.py.  MORE are its keys; None takes one away."""
         self.servers[name] = {"command": ["python3", str(self.folder / "server.py"), *map(str, words)],
                               "read": [str(self.folder)], **more}
+        self.servers[name] = {key: value for key, value in self.servers[name].items() if value is not None}
         self.write({"version": 1, "tools": {"servers": self.servers}})
 
     def write(self, policy, name="cloister.yaml"):

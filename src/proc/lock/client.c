@@ -266,17 +266,35 @@ client_list(struct client *c, struct listing *l, struct err *err)
 	return err_set(err, E2BIG, "it lists its tools on over %d pages", CLIENT_PAGES_MAX);
 }
 
+/* The first text of a result, or the message of an error. */
+static void
+put_why(struct buf *b, const json_t *root)
+{
+	json_t *content = json_object_get(json_object_get(root, "result"), "content"), *part;
+	const char *text = json_string_value(json_object_get(json_object_get(root, "error"), "message"));
+	size_t i, n = 0, left;
+
+	json_array_foreach(content, i, part)
+		text = text == NULL ? json_string_value(json_object_get(part, "text")) : text;
+	for (left = text != NULL ? strlen(text) : 0; left > 0 && n < CLIENT_ERROR_MAX; n++, text++, left--)
+		buf_put(b, *text >= ' ' && *text < 0x7f ? text : " ", 1);
+	buf_put_text(b, left > 0 ? "..." : n == 0 ? "(no text)" : "");
+}
+
 int
-client_call(struct client *c, const char *tool, json_t *arguments, bool *ret_failed, struct err *err)
+client_call(struct client *c, const char *tool, json_t *arguments, bool *ret_failed, struct buf *why, struct err *err)
 {
 	json_t *params = json_pack("{s:s, s:O}", "name", tool, "arguments", arguments);
 	OWN(json_decrefp) json_t *root = NULL;
 	int r = request(c, "tools/call", params, &root, err);
 
-	if (r == 0)
-		*ret_failed = !json_is_object(json_object_get(root, "result")) ||
-		              json_is_true(json_object_get(json_object_get(root, "result"), "isError"));
-	return r;
+	if (r < 0)
+		return r;
+	*ret_failed = !json_is_object(json_object_get(root, "result")) ||
+	              json_is_true(json_object_get(json_object_get(root, "result"), "isError"));
+	if (*ret_failed)
+		put_why(why, root);
+	return 0;
 }
 
 int

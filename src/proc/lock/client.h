@@ -16,6 +16,7 @@ struct err;
 #define CLIENT_MESSAGES_MAX 10000       /* likewise */
 #define CLIENT_PAGES_MAX 64             /* of tools/list */
 #define CLIENT_STDERR_KEPT 2048         /* the last bytes of its standard error */
+#define CLIENT_ERROR_MAX 240            /* bytes of an error that people are shown */
 #define CLIENT_ASKED_MAX 1000           /* requests of the server's that are answered */
 
 struct client {
@@ -33,8 +34,8 @@ void client_free(struct client *c);     /* for OWN() too */
 int client_greet(struct client *c, struct listing *l, struct err *err);
 /* All pages of tools/list. */
 int client_list(struct client *c, struct listing *l, struct err *err);
-/* *ret_failed: the result says so, or it is an error. */
-int client_call(struct client *c, const char *tool, json_t *arguments, bool *ret_failed, struct err *err);
+/* *ret_failed: the result says so, or it is an error.  Its text, made safe, is appended to WHY. */
+int client_call(struct client *c, const char *tool, json_t *arguments, bool *ret_failed, struct buf *why, struct err *err);
 /* Adds what it said on standard error last. */
 int client_explain(const struct client *c, struct err *err);
 #endif

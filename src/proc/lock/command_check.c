@@ -24,6 +24,7 @@ struct check_call {
 	const struct node *entry;       /* in the lock */
 	uint32_t example;
 	uint64_t ms;
+	struct buf *why;                /* the error of a call that failed */
 };
 
 /* Everything is let through, to the one upstream.  So a call is observed to its end, and the record has what it did. */
@@ -54,7 +55,7 @@ ask_call(const struct check_call *c, const struct server_cell *cell, uint64_t *r
 	buf_put_str(&b, c->k->folder);
 	buf_put_str(&b, c->k->home);
 	buf_put_u64(&b, c->ms);
-	return keeper_ask(c->k, &b, cell->fds, 3, LOCK_START_MS + (int64_t)c->ms, NULL, ret_failed, err);
+	return keeper_ask(c->k, &b, cell->fds, 3, LOCK_START_MS + (int64_t)c->ms, c->why, ret_failed, err);
 }
 
 int
@@ -150,18 +151,21 @@ static void
 verify_tool(struct keeper *k, struct check_findings *f, const struct policy_tools_server *server, const char *tool,
             const struct node *entry)
 {
-	struct check_call c = { .k = k, .server = server, .tool = tool, .entry = entry, .ms = time_of(entry) };
+	OWN(buf_free) struct buf why = BUF(LOCK_CHUNK_MAX);
+	struct check_call c = { .k = k, .server = server, .tool = tool, .entry = entry, .ms = time_of(entry), .why = &why };
 
 	do {
 		uint64_t failed = 0;
 		struct err err = {0};
 
+		buf_reset(&why);
+
 		if (verify_call(&c, &failed, &err) < 0)
 			check_add(f, CHECK_UNSEEN, server->name, tool, "a call could not be observed: %s", err.text);
 		else if (failed)
-			check_add(f, CHECK_FAILED_CALL, server->name, tool, "%s got an error: add an example with arguments that "
-			             "work, and the answers of its `upstream`", lock_example(entry, c.example) != NULL ?
-			             "an example" : "a call with arguments made from the schema");
+			check_add(f, CHECK_FAILED_CALL, server->name, tool, "%s got the error '%.*s': add an example with "
+			             "arguments that work, and the answers of its `upstream`", lock_example(entry, c.example) != NULL ?
+			             "an example" : "a call with arguments made from the schema", (int)why.len, (char *)why.data);
 		c.example++;
 	} while (lock_example(entry, c.example) != NULL);
 }

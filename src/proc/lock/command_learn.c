@@ -21,6 +21,7 @@ struct lesson {
 	const struct policy_tools_server *server;
 	struct buf calls;               /* str tool, str arguments, ... */
 	size_t n;
+	size_t n_failed;                /* tools whose scope stays, as a call of them failed */
 };
 
 static void
@@ -71,8 +72,8 @@ run_script(struct lesson *l, char *const *argv, struct err *err)
 /* ---- calls ---- */
 
 static int
-ask_call(const struct lesson *l, const char *tool, const char *arguments, const struct server_cell *cell, uint64_t *ret_failed,
-         struct err *err)
+ask_call(const struct lesson *l, const char *tool, const char *arguments, const struct server_cell *cell, struct buf *why,
+         uint64_t *ret_failed, struct err *err)
 {
 	OWN(buf_free) struct buf b;
 
@@ -84,12 +85,21 @@ ask_call(const struct lesson *l, const char *tool, const char *arguments, const 
 	buf_put_str(&b, l->k->folder);
 	buf_put_str(&b, l->k->home);
 	buf_put_u64(&b, l->server->timeout_ms);
-	return keeper_ask(l->k, &b, cell->fds, 3, LOCK_START_MS + (int64_t)l->server->timeout_ms, NULL, ret_failed, err);
+	return keeper_ask(l->k, &b, cell->fds, 3, LOCK_START_MS + (int64_t)l->server->timeout_ms, why, ret_failed, err);
+}
+
+static void
+tell_failed(const struct lesson *l, const char *tool, const struct buf *why)
+{
+	fprintf(stderr, "cloister: %s.%s: a call got the error '", l->server->name, tool);
+	text_print_safe(stderr, (const char *)why->data, why->len, false);
+	fputs("': its scope is not changed\n", stderr);
 }
 
 static int
-call(const struct lesson *l, const char *tool, const char *arguments, struct err *err)
+call(const struct lesson *l, const char *tool, const char *arguments, bool *ret_failed, struct err *err)
 {
+	OWN(buf_free) struct buf why = BUF(LOCK_CHUNK_MAX);
 	const struct cell_wish wish = { .server = l->server, .observes = true, .has_secrets = true, .allows = true,
 	                                .policy = *l->server->policy != '\0' ? l->server->policy : everything };
 	struct server_cell cell;
@@ -98,12 +108,13 @@ call(const struct lesson *l, const char *tool, const char *arguments, struct err
 
 	if (r < 0)
 		return r;
-	r = ask_call(l, tool, arguments, &cell, &failed, err);
+	r = ask_call(l, tool, arguments, &cell, &why, &failed, err);
 	cell_finish(l->k, &cell);
 	observed = keeper_observe(l->k, &cell, false, r == 0 ? err : NULL);
 	cell_forget(&cell);
+	*ret_failed = failed != 0;
 	if (failed)
-		printf("%s.%s: a call got an error\n", l->server->name, tool);
+		tell_failed(l, tool, &why);
 	return r < 0 ? err_wrap(err, "%s.%s", l->server->name, tool) : observed;
 }
 
@@ -128,14 +139,15 @@ propose(const struct lesson *l, const char *tool, const char *arguments, struct 
 
 /* All calls of the tool of call number FIRST, unless they were made before. */
 static int
-learn_tool(const struct lesson *l, size_t first, struct err *err)
+learn_tool(struct lesson *l, size_t first, struct err *err)
 {
 	struct buf calls;
 	const char *tool, *arguments, *wanted = NULL, *example = NULL;
+	bool has_failed = false;
 	int r = 0;
 
 	buf_init_borrowed(&calls, l->calls.data, l->calls.len);
-	for (size_t i = 0; i < l->n && r == 0; i++) {
+	for (size_t i = 0; i < l->n && r == 0 && !has_failed; i++) {
 		if (buf_get_str(&calls, &tool) < 0 || buf_get_str(&calls, &arguments) < 0)
 			return err_set(err, EBADMSG, "the calls are not valid");
 		if (i < first)
@@ -145,9 +157,10 @@ learn_tool(const struct lesson *l, size_t first, struct err *err)
 			example = arguments;
 		}
 		if (strcmp(tool, wanted) == 0)
-			r = call(l, tool, arguments, err);
+			r = call(l, tool, arguments, &has_failed, err);
 	}
-	return r < 0 || wanted == NULL ? r : propose(l, wanted, example, err);
+	l->n_failed += has_failed;
+	return r < 0 || wanted == NULL  ? r : propose(l, wanted, example, err);
 }
 
 /* Whether call number N is the first of its tool, which is *ret_tool. */
@@ -176,17 +189,20 @@ is_first(const struct lesson *l, size_t n, const char **ret_tool)
 }
 
 static int
-learn_all(const struct lesson *l, struct err *err)
+learn_all(struct lesson *l, size_t *ret_learned, struct err *err)
 {
 	const char *tool;
+	size_t n = 0;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < l->n; i++) {
 		if (!is_first(l, i, &tool))
 			continue;
+		n++;
 		r = lock_tool(&l->k->lock, l->server->name, tool) != NULL ? learn_tool(l, i, err) :
 		    err_set(err, ENOENT, "the lock has no tool '%s' of '%s': run `cloister tools lock` first", tool, l->server->name);
 	}
+	*ret_learned = n - l->n_failed;
 	return r;
 }
 
@@ -198,6 +214,7 @@ command_learn(const struct args *args, struct err *err)
 	OWN(lesson_free) struct lesson l = { .k = &k, .calls = BUF(LOCK_MAX) };
 	OWN(buf_free) struct buf b = {0}, text = BUF(LOCK_MAX);
 	char *server[] = { args->words[0], NULL };
+	size_t n = 0;
 	int r;
 
 	own.words = server;
@@ -207,13 +224,15 @@ command_learn(const struct args *args, struct err *err)
 		return r;
 	l.server = policy_tools_server(k.tools, server[0], strlen(server[0]));
 	r = run_script(&l, args->words + 1, err);
-	r = r == 0 ? learn_all(&l, err) : r;
-	if (r < 0 || args_get(args, "dry-run") != NULL)
-		return r;
+	r = r == 0 ? learn_all(&l, &n, err) : r;
+	if (r < 0 || n == 0 || args_get(args, "dry-run") != NULL)
+		return r < 0 ? r : l.n_failed > 0;
 	ipc_begin(&b, LOCK_TEXT);
 	r = keeper_ask(&k, &b, NULL, 0, 0, &text, NULL, err);
 	r = r == 0 ? keeper_write(k.lock_path, text.data, text.len, err) : r;
-	if (r == 0)
-		printf("%s has these scopes now: narrow them, then run `cloister tools check`\n", k.lock_path);
-	return r;
+	if (r < 0)
+		return r;
+	printf("%s has %s now: narrow %s, then run `cloister tools check`\n", k.lock_path, n == 1 ? "this scope" : "these scopes",
+	       n == 1 ? "it" : "them");
+	return l.n_failed > 0;
 }

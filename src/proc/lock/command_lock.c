@@ -28,6 +28,10 @@ ask_list(struct keeper *k, const struct policy_tools_server *server, const struc
 	buf_put_str(&b, program.sha256);
 	buf_put_str(&b, program.package);
 	buf_put_u64(&b, LOCK_START_MS);
+	for (size_t i = 0; i < program.n_files; i++) {
+		buf_put_str(&b, program.files[i].name);
+		buf_put_str(&b, program.files[i].sha256);
+	}
 	return keeper_ask(k, &b, cell->fds, 3, LOCK_START_MS, changes, &unused, err);
 }
 
@@ -45,6 +49,8 @@ list_server(struct keeper *k, const struct policy_tools_server *server, struct b
 	r = ask_list(k, server, &cell, changes, err);
 	cell_finish(k, &cell);
 	cell_forget(&cell);
+	if (r < 0)
+		server_program_explain(k, server, err);
 	return r;
 }
 

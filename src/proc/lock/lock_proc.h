@@ -109,9 +109,14 @@ int keeper_observe(struct keeper *k, const struct server_cell *cell, bool judges
 
 struct server_program {
 	char path[PATH_MAX], sha256[HASH_HEX + 1], package[256];
+	struct listed_file files[LOCK_FILES_MAX];       /* borrowed from the server's command */
+	size_t n_files;
 };
-/* What of this machine the server is: its program, the SHA-256 of it or of its script, its npm package. */
+/* What of this machine the server is: its program, the SHA-256 of it or of its script, its npm package; and the files that
+ * its command names, if its cell has them and it cannot write them. */
 void server_program_find(const struct keeper *k, const struct policy_tools_server *server, struct server_program *ret_program);
+/* Adds to ERR which path of the command its cell does not have. */
+void server_program_explain(const struct keeper *k, const struct policy_tools_server *server, struct err *err);
 
 /* ---- commands ---- */
 

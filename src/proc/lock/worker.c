@@ -136,6 +136,23 @@ listing_drop(struct listing **l)
 }
 
 static int
+read_files(struct buf *b, struct listing *l, struct err *err)
+{
+	while (buf_left(b) > 0) {
+		struct listed_file *file = &l->files[l->n_files];
+		const char *hash;
+
+		if (l->n_files == LOCK_FILES_MAX || buf_dup_str(b, &file->name) < 0)
+			return err_set(err, EBADMSG, "the question is not valid");
+		l->n_files++;
+		if (buf_get_str(b, &hash) < 0 || strlen(hash) != HASH_HEX)
+			return err_set(err, EBADMSG, "the question is not valid");
+		memcpy(file->sha256, hash, HASH_HEX + 1);
+	}
+	return 0;
+}
+
+static int
 do_list(struct ipc_message *m, struct buf *out, uint64_t *number, struct err *err)
 {
 	OWN(listing_drop) struct listing *l = calloc(1, sizeof(*l));
@@ -152,6 +169,9 @@ do_list(struct ipc_message *m, struct buf *out, uint64_t *number, struct err *er
 	    buf_get_u64(&m->body, &ms) < 0 || pipes.errors < 0 || w.n == POLICY_TOOLS_SERVERS_MAX)
 		return err_set(err, EBADMSG, "the question is not valid");
 	snprintf(l->server, sizeof(l->server), "%s", server);
+	r = read_files(&m->body, l, err);
+	if (r < 0)
+		return r;
 	l->path = strdup(path);
 	l->sha256 = strdup(hash);
 	l->package = strdup(package);
@@ -213,6 +233,9 @@ read_call(struct ipc_message *m, uint32_t *ret_example, const char **ret_given, 
 	    buf_get_str(&m->body, ret_given) < 0 || buf_dup_str(&m->body, &w.call.folder) < 0 ||
 	    buf_dup_str(&m->body, &w.call.home) < 0 || buf_get_u64(&m->body, ret_ms) < 0)
 		return -EBADMSG;
+	/* What was seen of another tool is none of this one's. */
+	if (strcmp(w.call.server, server) != 0 || strcmp(w.call.tool, tool) != 0)
+		buf_reset(&w.seen);
 	snprintf(w.call.server, sizeof(w.call.server), "%s", server);
 	snprintf(w.call.tool, sizeof(w.call.tool), "%s", tool);
 	return 0;
@@ -231,7 +254,6 @@ do_call(struct ipc_message *m, struct buf *out, uint64_t *number, struct err *er
 	uint64_t ms;
 	int r = read_call(m, &example, &given, &ms);
 
-	(void)out;
 	if (r < 0 || pipes.errors < 0)
 		return err_set(err, EBADMSG, "the question is not valid");
 	client_init(&client, pipes.in, pipes.out, pipes.errors, LOCK_START_MS);
@@ -241,7 +263,7 @@ do_call(struct ipc_message *m, struct buf *out, uint64_t *number, struct err *er
 		return client_explain(&client, err);
 	note_time(w.call.called);
 	client.deadline = io_now_ms() + (int64_t)ms;
-	r = client_call(&client, w.call.tool, arguments, &failed, err);
+	r = client_call(&client, w.call.tool, arguments, &failed, out, err);
 	if (r < 0)
 		return client_explain(&client, err);
 	*number = failed;
@@ -333,7 +355,7 @@ do_propose(struct ipc_message *m, struct buf *out, uint64_t *number, struct err 
 		return err_set(err, EBADMSG, "the question is not valid");
 	if (buf_failed(&w.seen))
 		return err_set(err, E2BIG, "the records of its calls are too long");
-	r = check_put_scope(out, (const char *)w.seen.data, w.seen.len, err);
+	r = check_put_scope(out, lock_scope(lock_tool(&w.lock, server, tool)), (const char *)w.seen.data, w.seen.len, err);
 	buf_reset(&w.seen);
 	r = r == 0 ? lock_set(&w.lock, server, tool, "scope", (const char *)out->data, out->len, err) : r;
 	if (r < 0 || lock_example(lock_tool(&w.lock, server, tool), 0) != NULL)

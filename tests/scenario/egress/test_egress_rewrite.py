@@ -57,6 +57,9 @@ def test_the_head_arrives_rewritten(online, what, version):
     assert seen["host"] == ("www.example.test" if what == "host" else "up.example.test"), seen
     # Where it was meant to go is not lost.
     assert (seen.get("made_host"), seen.get("made_port")) == (("up.example.test", 443) if what == "host" else (None, None)), seen
+    shown = online.operator.cloister("events", online.cell).ok()
+    moved = " (sent to www.example.test)" if what == "host" else ""
+    assert f"GET https://up.example.test{seen['path']}{'?...' if seen.get('query') else ''}{moved}" in shown, shown
 
 
 def test_nothing_is_noted_if_nothing_changed(online):

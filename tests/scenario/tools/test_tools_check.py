@@ -121,6 +121,8 @@ def test_an_error_is_a_warning(bench):
     locked(bench, {}, "fails")
     rules, found = bench.check()
     assert rules == [("call-failed", "it", "get_it")] and found["errors"] == 0
+    text = found["findings"][0]["text"]
+    assert "'no,  [31mred: xxx" in text and "xxx...'" in text, text
 
 
 @as_one

@@ -100,6 +100,21 @@ def test_learn(bench):
 
 
 @as_one
+def test_a_failed_call_changes_no_scope(bench):
+    bench.server("it", "fails_for", "me")
+    bench.tools("lock").ok()
+    bench.scope("it.get_it", {"secrets": ["NOTES_KEY"], "time": "9s"})
+    before = bench.lock
+    calls = ["printf", r"%s\n", '{"tool": "get_it", "arguments": {"name": "you"}}', '{"tool": "get_it", "arguments": {"name": "me"}}']
+    done = bench.tools("learn", "it", "--", *calls)
+    assert done.status == 1 and done.out == "" and bench.lock == before, done
+    assert done.err == "cloister: it.get_it: a call got the error 'not for you': its scope is not changed\n"
+    bench.tools("learn", "it", "--", *calls[:3]).ok()
+    # What no record shows is kept.
+    assert bench.lock["servers"]["it"]["tools"]["get_it"]["scope"] == {"time": "9s"}
+
+
+@as_one
 def test_contrib_in_a_clean_clone(bench):
     """The commands of the action and of the hook, as they run there."""
     bench.server("it", "changes", bench.folder / "changed")

@@ -112,6 +112,45 @@ def test_a_changed_definition(bench):
     assert "its description" in found["findings"][-1]["text"]
 
 
+@pytest.mark.parametrize("script", ["server.py", "absolute"])
+@as_one
+def test_a_changed_script(bench, script):
+    more = {"read": ["."]} if script == "absolute" else {"folder": ".", "read": None}
+    path = str(bench.folder / "server.py") if script == "absolute" else script
+    bench.server("it", command=["python3", path, "plain", "data", "/etc/passwd"], **more)
+    bench.operator.file("bench/data", "1")
+    bench.tools("lock").ok()
+    bench.scope("it.get_it")
+    assert set(bench.lock["servers"]["it"]["files"]) == ({path, "data"} if script != "absolute" else {path})
+    assert bench.lock["servers"]["it"]["program"]["path"].endswith("/server.py")
+    assert bench.check("--no-run")[0] == []
+    with open(bench.folder / "server.py", "a", encoding="utf-8") as file:
+        file.write("# evil\n")
+    rules, found = bench.check("--no-run")
+    assert rules == [("file-changed", "it", None)] and f"'{path}' changed" in json.dumps(found)
+    assert f"~ it: {path} changed\n" in bench.tools("lock").ok()
+    assert bench.check("--no-run")[0] == []
+    if script != "absolute":
+        (bench.folder / "data").unlink()
+        assert bench.check("--no-run")[0] == [("file-changed", "it", None)]
+
+
+@as_one
+def test_files_that_a_server_writes_are_not_pinned(bench):
+    bench.operator.file("bench/data", "1")
+    bench.server("it", "names", "a", bench.folder / "data", write=[str(bench.folder / "data")])
+    bench.tools("lock").ok()
+    assert set(bench.lock["servers"]["it"]["files"]) == {str(bench.folder / "server.py")}
+
+
+@pytest.mark.parametrize("script, what", [("server.py", "add `folder: .`"), ("/server.py", "add `read: [")])
+@as_one
+def test_a_script_that_the_cell_does_not_have(bench, script, what):
+    path = script if script[0] != "/" else f"{bench.folder}{script}"
+    bench.server("it", command=["python3", path, "plain"], read=None)
+    bench.tools("lock").sentence(f"its cell does not have '{path}'", what)
+
+
 def test_what_is_missing(bench):
     bench.server("it", "bare")
     bench.tools("check").sentence("there is no lock", "cloister tools lock")
