@@ -137,6 +137,177 @@ scope_hold_put_watch(struct buf *b, const struct scope_hold *hold, const struct 
 	return r == 0 && buf_failed(b) ? err_set(err, EFBIG, "the scopes are too long") : r;
 }
 
+/* ---- secrets, programs ---- */
+
+static bool
+list_has(const struct node *list, const char *name, size_t len)
+{
+	for (size_t i = 0; list != NULL && list->kind == NODE_LIST && i < list->n; i++)
+		if (list->items[i]->kind == NODE_SCALAR && strlen(list->items[i]->text) == len &&
+		    memcmp(list->items[i]->text, name, len) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the scope of one of them names the secret. */
+static bool
+names_secret(const struct scope_hold *hold, const char *name, size_t len)
+{
+	bool named = false;
+
+	for (size_t i = 0; i < hold->n && !named; i++) {
+		OWN(node_freep) struct node *root = NULL;
+
+		named = parse(hold->tools[i], &root, NULL) == 0 && list_has(node_get(root, "secrets"), name, len);
+	}
+	return named;
+}
+
+/* Whether each of them has a scope. */
+static bool
+is_bounded(const struct scope_hold *hold)
+{
+	for (size_t i = 0; i < hold->n; i++)
+		if (hold->tools[i]->scope[0] == '\0')
+			return false;
+	return hold->n > 0;
+}
+
+/* Counts the scopes with `programs`, and those whose list is empty. */
+static size_t
+count_programs(const struct scope_hold *hold, size_t *ret_empty)
+{
+	size_t n = 0;
+
+	*ret_empty = 0;
+	for (size_t i = 0; i < hold->n; i++) {
+		OWN(node_freep) struct node *root = NULL;
+		const struct node *programs = parse(hold->tools[i], &root, NULL) == 0 ? node_get(root, "programs") : NULL;
+
+		n += programs != NULL;
+		*ret_empty += programs != NULL && programs->kind == NODE_LIST && programs->n == 0;
+	}
+	return n;
+}
+
+bool
+scope_hold_names_programs(const struct scope_hold *hold)
+{
+	size_t empty, n = count_programs(hold, &empty);
+
+	return n > 0 && !(is_bounded(hold) && empty == hold->n);
+}
+
+bool
+scope_hold_shares_secrets(const struct scope_hold *hold)
+{
+	OWN(buf_free) struct buf first = BUF(SCOPE_HOLD_MAX);
+
+	for (size_t i = 0; is_bounded(hold) && i < hold->n; i++) {
+		OWN(buf_free) struct buf one = BUF(SCOPE_HOLD_MAX);
+		OWN(node_freep) struct node *root = NULL;
+		const struct node *secrets = parse(hold->tools[i], &root, NULL) == 0 ? node_get(root, "secrets") : NULL;
+		struct buf *b = i == 0 ? &first : &one;
+
+		if (secrets != NULL && secrets->n > 0)
+			policy_flat_put_node(b, secrets);
+		if (i > 0 && (one.len != first.len || (one.len > 0 && memcmp(one.data, first.data, one.len) != 0)))
+			return true;
+	}
+	return false;
+}
+
+/* "NAME", "NAME=VARIABLE", "NAME@host"; or a map whose key is the name. */
+static const char *
+name_of_secret(const struct node *node, size_t *ret_len)
+{
+	const struct node *name = node->kind == NODE_MAP && node->n > 0 ? node->items[0] : node;
+
+	*ret_len = name->kind == NODE_SCALAR ? strcspn(name->text, "=:@") : 0;
+	return name->kind == NODE_SCALAR ? name->text : "";
+}
+
+static void
+put_secrets(struct buf *b, const struct scope_hold *hold, const struct node *secrets)
+{
+	const bool is_map = secrets->kind == NODE_MAP;
+	const char *before = "";
+
+	buf_put_text(b, is_map ? "{" : "[");
+	for (size_t i = 0; i < secrets->n; i++) {
+		size_t len;
+		const char *name = name_of_secret(secrets->items[i], &len);
+
+		if (!names_secret(hold, name, len))
+			continue;
+		buf_put_text(b, before);
+		policy_flat_put_node(b, secrets->items[i]);
+		if (is_map) {
+			buf_put_text(b, ": ");
+			policy_flat_put_node(b, secrets->values[i]);
+		}
+		before = ", ";
+	}
+	buf_put_text(b, is_map ? "}" : "]");
+}
+
+static int
+put_bounded(struct buf *b, const struct scope_hold *hold, const struct node *root, struct err *err)
+{
+	size_t empty;
+	bool denies;
+
+	(void)count_programs(hold, &empty);
+	denies = empty == hold->n;
+	if (denies && node_get(root, "syscalls") != NULL)
+		return err_set(err, EINVAL, "its policy has `syscalls`, and its tools `programs: []`: add `exec` to its `deny`, and "
+		               "leave `programs` out");
+	buf_put_text(b, "{");
+	for (size_t i = 0; i < root->n; i++) {
+		const struct node *key = root->items[i], *value = root->values[i];
+
+		buf_put_text(b, i > 0 ? ", " : "");
+		policy_flat_put_node(b, key);
+		buf_put_text(b, ": ");
+		if (strcmp(key->text, "secrets") == 0 && (value->kind == NODE_LIST || value->kind == NODE_MAP))
+			put_secrets(b, hold, value);
+		else
+			policy_flat_put_node(b, value);
+	}
+	buf_put_text(b, denies ? ", syscalls: {deny: [exec]}}" : "}");
+	return buf_failed(b) ? err_set(err, EFBIG, "the policy is too long") : 0;
+}
+
+int
+scope_hold_put_secrets(struct buf *b, const struct scope_hold *hold, const char *policy, struct err *err)
+{
+	OWN(node_freep) struct node *root = NULL;
+	const struct node *secrets;
+	int r = node_parse("policy", policy, strlen(policy), &root, err);
+
+	secrets = r < 0 ? NULL : node_get(root, "secrets");
+	if (secrets != NULL && (secrets->kind == NODE_LIST || secrets->kind == NODE_MAP)) {
+		buf_put_text(b, "secrets: ");
+		put_secrets(b, hold, secrets);
+		buf_put_text(b, "\n");
+	}
+	return r == 0 && buf_failed(b) ? err_set(err, EFBIG, "the policy is too long") : r;
+}
+
+int
+scope_hold_put_policy(struct buf *b, const struct scope_hold *hold, const char *policy, struct err *err)
+{
+	OWN(node_freep) struct node *root = NULL;
+	int r;
+
+	if (!is_bounded(hold)) {
+		buf_put_text(b, policy);
+		return buf_failed(b) ? err_set(err, EFBIG, "the policy is too long") : 0;
+	}
+	r = node_parse("policy", policy, strlen(policy), &root, err);
+	return r < 0 ? r : put_bounded(b, hold, root, err);
+}
+
 /* ---- time, tools ---- */
 
 uint64_t

@@ -39,6 +39,17 @@ enum scope_hold_cover scope_hold_writes(const struct scope_hold *hold, const cha
 /* Append `watch` to that policy: a write to a path of SERVER's that no scope of HOLD has freezes the cell. */
 int scope_hold_put_watch(struct buf *b, const struct scope_hold *hold, const struct policy_tools_server *server,
                          struct err *err);
+/* Append POLICY, a server's own, as it bounds a cell that works for the tools of HOLD: of its secrets, those that the
+ * scope of one of them names.  If none of them may start a program (`programs: []`), the cell loses `exec`.  The same
+ * text, if one of them has no scope. */
+int scope_hold_put_policy(struct buf *b, const struct scope_hold *hold, const char *policy, struct err *err);
+/* Append the `secrets` of POLICY that scopes name, as a key of the policy that scope_hold_put() wrote: a cell gets the
+ * secrets that all its policies give. */
+int scope_hold_put_secrets(struct buf *b, const struct scope_hold *hold, const char *policy, struct err *err);
+/* Whether scopes differ in their secrets. */
+bool scope_hold_shares_secrets(const struct scope_hold *hold);
+/* Whether a scope has `programs` that nothing holds the cell to while it runs. */
+bool scope_hold_names_programs(const struct scope_hold *hold);
 /* How long the scope lets a call take, in milliseconds; 0: there is no scope. */
 uint64_t scope_hold_time(const struct policy_tool *tool);
 /* The locked tools of the server.  At most POLICY_TOOLS_LOCKED_MAX. */

@@ -60,20 +60,39 @@ put_file(const char *name, const char *text, struct err *err)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
+/* The scopes that bound the grants.  False: none do. */
+static bool
+bounds_of(const struct server_run_place *place, struct scope_hold *ret_hold)
+{
+	*ret_hold = (struct scope_hold){ .tools = place->tool != NULL ? &place->tool : place->all,
+	                                 .n = place->tool != NULL ? 1 : place->n_all, .folder = place->folder,
+	                                 .home = place->home };
+	return ret_hold->tools != NULL;
+}
+
 static int
 add_policies(struct server_run *run, const struct policy_tools_server *server, const struct server_run_place *place,
              struct err *err)
 {
 	/* A cell without a policy cannot be given one while it runs. */
 	const char *own = server->policy[0] != '\0' ? server->policy : "{version: 1}";
-	OWN(buf_free) struct buf within = BUF(SCOPE_HOLD_MAX);
-	int r = run->policy = put_file("policy", own, err);
+	OWN(buf_free) struct buf within = BUF(SCOPE_HOLD_MAX), first = BUF(SCOPE_HOLD_MAX);
+	struct scope_hold hold = {0};
+	int r = 0;
 
+	if (server->url == NULL && bounds_of(place, &hold))
+		r = scope_hold_put_policy(&first, &hold, own, err);
+	else
+		buf_put_text(&first, own);
+	buf_put(&first, "", 1);
+	r = r < 0 ? r : (run->policy = put_file("policy", (char *)first.data, err));
 	r = r < 0 ? r : add(run, "-p", err);
 	r = r < 0 ? r : add_owned(run, str_format(FILE_PATH, place->policy_at), err);
 	/* A scope is about what a program does here: a server elsewhere is behind our bridge. */
-	if (r == 0 && server->url == NULL && place->tool != NULL && place->tool->scope[0] != '\0')
+	if (r == 0 && server->url == NULL && place->tool != NULL && place->tool->scope[0] != '\0') {
 		r = scope_hold_put(&within, &place->tool, 1, err);
+		r = r < 0 ? r : scope_hold_put_secrets(&within, &hold, own, err);
+	}
 	/* A scope takes the place of the server's own rules, and gives it no more. */
 	else if (r == 0 && server->url == NULL && place->is_held)
 		buf_put_text(&within, own);
@@ -83,16 +102,6 @@ add_policies(struct server_run *run, const struct policy_tools_server *server, c
 	r = run->within = put_file("scope", (char *)within.data, err);
 	r = r < 0 ? r : add(run, "--within", err);
 	return r < 0 ? r : add_owned(run, str_format(FILE_PATH, place->within_at), err);
-}
-
-/* The scopes that bound the grants.  False: none do. */
-static bool
-bounds_of(const struct server_run_place *place, struct scope_hold *ret_hold)
-{
-	*ret_hold = (struct scope_hold){ .tools = place->tool != NULL ? &place->tool : place->all,
-	                                 .n = place->tool != NULL ? 1 : place->n_all, .folder = place->folder,
-	                                 .home = place->home };
-	return ret_hold->tools != NULL;
 }
 
 /* "rw", "ro", or NULL: the cell does not get it.  In a session only a path of which scopes name a part is narrowed here:

@@ -1,6 +1,7 @@
 """A small MCP server over standard input and output, whose tools misbehave on demand: tools_server.py [FOLDER]."""
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -9,8 +10,8 @@ import urllib.request
 FOLDER = sys.argv[1] if len(sys.argv) > 1 else None
 LISTED = os.path.join(FOLDER, "tools.json") if FOLDER else None
 ECHO = {"name": "echo", "description": "says it again", "inputSchema": {"type": "object"}}
-NAMES = ["add", "ask", "big", "break", "change", "cross", "die", "fetch", "flood", "hang", "later", "progress", "read", "refuse",
-         "roots", "sample", "slow", "stray", "takes_back", "write", "wordy"]
+NAMES = ["add", "ask", "big", "break", "change", "cross", "die", "fetch", "flood", "hang", "later", "progress",
+         "read", "refuse", "roots", "run", "sample", "slow", "stray", "takes_back", "variable", "wordy", "write"]
 calls = 0
 state = 0
 began = False
@@ -86,15 +87,22 @@ def call(id, name, arguments, meta):
     if name == "refuse":
         return {"error": {"code": -32000, "message": arguments["why"]}}
     if name == "takes_back":
-        send({"jsonrpc": "2.0", "id": "late", "method": "sampling/createMessage", "params": SAMPLE})
-        for one in ("late", "never", 1, 2, None, {}):
-            send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": one, "reason": "\x1b[2J"}})
+        # At once, so that the client cannot have answered.
+        sys.stdout.write("".join(json.dumps(one) + "\n" for one in (
+            {"jsonrpc": "2.0", "id": "late", "method": "sampling/createMessage", "params": SAMPLE},
+            *({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": one, "reason": "\x1b[2J"}}
+              for one in ("late", "never", 1, 2, None, {})))))
+        sys.stdout.flush()
     if name == "wordy":
         print("\x1b[31mred\x07", file=sys.stderr, flush=True)
     if name == "write":
         open(arguments["path"], "w", encoding="utf-8").write("x")
     if name == "read":
         return text(open(arguments["path"], encoding="utf-8").read())
+    if name == "variable":
+        return text(os.environ.get(arguments["variable"], "nothing"))
+    if name == "run":
+        return text(subprocess.run(arguments["argv"], capture_output=True, check=True, text=True).stdout)
     if name == "later":
         threading.Thread(target=lambda: (time.sleep(arguments["s"]), urllib.request.urlopen(arguments["url"]))).start()
         return text("later")

@@ -343,6 +343,20 @@ scopes_of(uint32_t server, const struct policy_tool *ret_tools[POLICY_TOOLS_LOCK
 		.home = home != NULL ? home : "/" };
 }
 
+/* What scopes state, and a running cell is not held to. */
+static void
+record_unheld(const struct kept *k, const struct scope_hold *scopes)
+{
+	const struct policy_tools_server *server = &keeper.tools->servers[k->server];
+
+	if (!keeper.tools->has_lock || server->url != NULL || scopes->tools == NULL)
+		return;
+	if (scope_hold_shares_secrets(scopes))
+		record(k, "unheld", "each call may use the secrets of all scopes, unless the server has `per: call`");
+	if (scope_hold_names_programs(scopes))
+		record(k, "unheld", "`programs` of scopes are not enforced while a server runs, unless all are empty");
+}
+
 static int
 spawn_cell(struct kept *k, const struct policy_tool *tool, const int theirs[3], struct err *err)
 {
@@ -361,6 +375,7 @@ spawn_cell(struct kept *k, const struct policy_tool *tool, const int theirs[3], 
 	r = r < 0 ? r : server_run_build(&keeper.tools->servers[k->server], &place, &run, err);
 	if (r < 0)
 		return r;
+	record_unheld(k, tool != NULL ? &(struct scope_hold){ .tools = &tool, .n = 1 } : &scopes);
 	k->pid = spawn_start(&(struct spawn){ .argv = run.words, .path = program, .n_fds = 5,
 		.fds = (struct spawn_fd[]){ { theirs[0], 0 }, { theirs[1], 1 }, { theirs[2], 2 },
 		{ run.policy, POLICY_AT }, { run.within, WITHIN_AT } },

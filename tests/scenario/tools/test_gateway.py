@@ -511,6 +511,43 @@ def test_a_path_of_which_a_scope_has_a_part_is_read_only(gateway, per):
     assert (notes / "sub/b").exists(), inside
 
 
+def own(gateway, scopes, **keys):
+    """Tools of these scopes, of a server that has a secret."""
+    locked(gateway, scopes, **{name: dict(ECHO, name=name) for name in scopes})
+    gateway.tools["test"] = gateway.server(policy={"egress": [{"allow": "api.example.com"}], "secrets": ["TOOL_TOKEN"]}, **keys)
+
+
+@pytest.mark.parametrize("per", ["session", "call"])
+def test_a_cell_has_the_secrets_of_its_scopes(gateway, per):
+    value = f"tool-{random.randbytes(12).hex()}"
+    gateway.operator.cloister("secret", "add", "TOOL_TOKEN", "--host", "api.example.com", input=value).ok()
+    may = {"secrets": ["TOOL_TOKEN"]}
+    asked = call(1, "test.variable", variable="TOOL_TOKEN")
+    own(gateway, {"variable": may, "echo": {}}, per=per)
+    shown = gateway.text(asked)
+    assert shown not in ("nothing", value) and value not in gateway.done.out
+    told = ["secrets of all scopes" in one["reason"] for one in gateway.records() if one["did"] == "unheld"]
+    assert told == ([True] if per == "session" else []), told
+    own(gateway, {"variable": {}, "echo": {}}, per=per)
+    assert gateway.text(asked) == "nothing"
+    assert not [one for one in gateway.records() if one["did"] == "unheld"]
+    # With one for another tool, only its call has it.
+    own(gateway, {"variable": {}, "echo": may}, per=per)
+    assert (gateway.text(asked) == "nothing") == (per == "call")
+
+
+@pytest.mark.parametrize("per", ["session", "call"])
+def test_a_cell_starts_no_program_if_no_scope_has_one(gateway, per):
+    run = call(1, "test.run", argv=["/bin/echo", "ran"])
+    for scope, runs in [({"programs": []}, False), ({}, True), ({"programs": ["echo"]}, True)]:
+        own(gateway, {"run": scope, "echo": scope}, per=per)
+        gateway.tools["test"].pop("policy")
+        got = gateway.one(run)
+        assert ("ran" in str(got)) == runs and ("isError" not in got["result"]) == runs, got
+        told = ["programs" in one["reason"] for one in gateway.records() if one["did"] == "unheld"]
+        assert set(told) == ({True} if scope.get("programs") else set()), gateway.records()
+
+
 # ---- tools that no rule allows
 
 def listed(gateway, rules, *options):
