@@ -223,6 +223,15 @@ check_accepted(const struct run *run, int folder, struct err *err)
 	return err_set(err, EPERM, "the project's policy has changed since it was accepted: start the cell again");
 }
 
+/* A person has seen the servers of an accepted policy, and each runs in a cell.  A hook runs outside. */
+static int
+refuse_hook(void *arg, const struct node *node, const struct policy_hook *hook, struct err *err)
+{
+	(void)arg, (void)hook;
+	return node_err(err, node, "a hook is the operator's own program: only a policy that is given with -p or --within can "
+	                "have one");
+}
+
 /* 0 if there is none. */
 static int
 find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *ret_limits,
@@ -232,6 +241,7 @@ find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *r
 	OWN(closep) int folder = -1;
 	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run,
 	                                      .file = check_extended, .rule = take_rule,
+	                                      .hook = run->policy_accepted ? refuse_hook : NULL,
 	                                      .part = take_part, .text = take_text };
 	unsigned up = 0;
 	int r;

@@ -70,7 +70,7 @@ policy_load_tools(struct policy_loading *l, const struct policy_load_source *sou
 	/* As with a hook: its servers start with what the operator may. */
 	if (l->reader == NULL || l->reader->hook == NULL)
 		return node_err(l->err, node, "`tools` start the operator's own programs: only a policy that is given with -p "
-		                "or --within can have them");
+		                "or --within, or that a person has accepted for an agent, can have them");
 	r = policy_read_tools(l->p, node, l->reader, &tools, &lock, l->err);
 	if (r == 0 && lock != NULL)
 		r = load_lock(l, source, lock, tools);

@@ -1,12 +1,14 @@
 """`cloister init`: a policy for a project, by files that an agent may have written; and `cloister run` without words."""
+import hashlib
 import json
 import os
+import secrets
 import shutil
 import subprocess
 
 import pytest
 
-from operators import as_one
+from operators import TREE, as_one
 from terminal import Terminal
 
 REMOTE = '[core]\n\tbare = false\n[remote "origin"]\n\turl = git@github.com:acme/site.git\n'
@@ -165,6 +167,41 @@ def test_the_projects_agent_runs_once_its_policy_is_accepted(agent):
     agent.policy("trust").ok()
     agent.operator.run("-w", f"{agent.folder}:rw", "--no-policy", "--", "true").ok()
     run().sentence("an agent can or could write")
+
+
+def test_tools_of_an_accepted_policy(agent):
+    canary = secrets.token_hex(8)
+    start = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "mine.echo", "arguments": {"a": canary}}}
+    agent.operator.file("home/bin/tester", f"#!/bin/sh\nexec /usr/bin/python3 client.py '{json.dumps([start, call])}'\n").chmod(0o755)
+    for name in ("client", "server"):
+        agent.file(f"{name}.py", (TREE / f"tests/scenario/tools_{name}.py").read_text())
+    server = {"command": ["/usr/bin/python3", f"{agent.folder}/server.py"], "read": [str(agent.folder)]}
+    echo = {"description": "says it again", "inputSchema": {"type": "object"}, "name": "echo"}
+    digest = hashlib.sha256(json.dumps(echo, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    lock = {"version": 1, "servers": {"mine": {"tools": {"echo": {"sha256": digest, "scope": {}}}}}}
+    policy = {"version": 1, "run": "tester", "egress": [{"allow": "tool:mine.*"}],
+              "tools": {"lock": "tools.lock.yaml", "servers": {"mine": server}}}
+    agent.file("cloister.yaml", policy)
+    agent.file("tools.lock.yaml", lock)
+    run = lambda *words: agent.operator.run(*words, cwd=agent.folder)  # noqa: E731
+    run().sentence("comes with the project, and nobody has accepted it")
+    run("--", "true").sentence("only a policy that is given with -p", "accepted for an agent")
+    shown = agent.policy("trust").ok()
+    assert f"{agent.folder}/server.py" in shown and digest in shown, shown
+    assert canary in run().ok()
+    # What a person has not seen does not start: another lock, another server.
+    agent.file("tools.lock.yaml", {**lock, "servers": {"mine": {"tools": {"echo": {"sha256": "0" * 64}}}}})
+    run().sentence("nobody has accepted it")
+    agent.file("tools.lock.yaml", lock)
+    assert canary in run().ok()
+    agent.file("cloister.yaml", {**policy, "tools": {**policy["tools"], "servers": {"mine": {**server, "env": {"A": "b"}}}}})
+    run().sentence("nobody has accepted it")
+    # A hook runs outside of any cell.
+    agent.file("cloister.yaml", {**policy, "egress": [{"allow": "tool:mine.*", "hook": {"call": ["/bin/true"]}}]})
+    agent.policy("trust").ok()
+    run().sentence("a hook is the operator's own program")
 
 
 @as_one
