@@ -242,7 +242,7 @@ static const struct filter_row filter_witness[] = {
 	/* The same, by the names that the C library uses on amd64. */
 	{ "stat lstat readlink access", .verdict = ALLOW },
 	/* It looks at the agent's processes: their memory, and their sockets. */
-	{ "process_vm_readv pidfd_open pidfd_getfd getsockname getpeername wait4", .verdict = ALLOW },
+	{ "process_vm_readv pidfd_open pidfd_getfd getsockname getpeername getsockopt bind wait4", .verdict = ALLOW },
 	{ "kill", .cases = filter_witness_kill },
 	{ "bpf", .cases = filter_witness_bpf },
 	{ "ioctl", .cases = filter_witness_ioctl },

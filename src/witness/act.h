@@ -74,6 +74,7 @@ struct act {
 	unsigned char address[16];      /* NET: IPv4 in the first 4 bytes */
 	int family;                     /* NET: AF_INET, AF_INET6, AF_UNIX, or 0 */
 	uint16_t port, local;           /* NET: 0: unknown */
+	bool told;                      /* NET: whose LOCAL is, is known already */
 
 	uint32_t nr;                    /* REFUSED, DANGER: the call; ACT_NR_UNKNOWN */
 	uint64_t args[6];               /* REFUSED, DANGER: as numbers */

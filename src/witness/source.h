@@ -26,6 +26,8 @@ struct witness_cell {
 
 struct witness_taker {
 	void (*take)(void *arg, const struct act *act);
+	/* Optional, before take(): a process is about to connect from the port LOCAL. */
+	void (*connects)(void *arg, uint32_t pid, uint16_t local);
 	/* The source has failed for good. */
 	void (*failed)(void *arg, const char *why);
 	void *arg;

@@ -122,7 +122,7 @@ be_first(int channel, int (*agent)(void), const struct filter_own *own)
 void
 witness_lab_start(struct witness_lab *lab, int (*agent)(void))
 {
-	const struct witness_taker taker = { take, failed, lab };
+	const struct witness_taker taker = { take, NULL, failed, lab };
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	struct witness_cell cell = { .level = WITNESS_ACTS, .filter = FILTER_DEFAULT };
 	static struct filter_own own;

@@ -228,7 +228,7 @@ say_ready(const struct witness *w, const struct err *why, struct err *err)
 static int
 serve(struct witness *w, struct err *err)
 {
-	const struct witness_taker taker = { witness_take, failed, w };
+	const struct witness_taker taker = { witness_take, witness_take_port, failed, w };
 	int r = loop_new(&w->loop, err);
 
 	if (r < 0)

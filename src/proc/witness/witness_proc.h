@@ -72,6 +72,7 @@ void witness_out_free(struct witness_out *out);
 /* witness_take.c: makes events of acts. */
 int witness_take_open(struct witness *w);
 void witness_take(void *arg, const struct act *act);
+void witness_take_port(void *arg, uint32_t pid, uint16_t local);
 /* WITNESS_RULES: -EBADMSG. */
 int witness_take_rules(struct witness *w, struct ipc_message *message);
 /* Passes on what waits for repeats. */

@@ -148,11 +148,19 @@ take_exec(struct witness *w, const struct act *act)
 	take_event(w, act, &more);
 }
 
+void
+witness_take_port(void *arg, uint32_t pid, uint16_t local)
+{
+	struct witness *w = arg;
+
+	witness_out_connected(&w->out, pid, local);
+}
+
 /* Tells whose connection it is before the gate has a request of it. */
 static void
 take_net(struct witness *w, const struct act *act)
 {
-	if (act->net == ACT_CONNECT && act->local != 0 && act->family != AF_UNIX &&
+	if (!act->told && act->net == ACT_CONNECT && act->local != 0 && act->family != AF_UNIX &&
 	    (act->error == 0 || act->error == EINPROGRESS))
 		witness_out_connected(&w->out, act->pid, act->local);
 	take_event(w, act, &(struct put_more){0});

@@ -28,7 +28,7 @@
 
 #define ANSWERER_LISTENER_FD 3
 #define ANSWERER_PAIR_FD 4
-#define FDS_SPARE 64                    /* besides those of processes */
+#define FDS_SPARE (64 + NOTIFY_PENDING_MAX)     /* besides those of processes */
 #define SLICE_NS UINT64_C(100000)       /* the least that Linux grants */
 
 uint64_t
@@ -129,15 +129,22 @@ look(struct notify *n, const struct notify_call *call, struct notify_proc *p)
 	return REPORT;
 }
 
+static void
+take_unconfirmed(struct notify *n)
+{
+	close_fd(&n->seen.socket);
+	notify_take(n, &n->seen.act);
+}
+
 /* The call goes on, or not, while its act is reported. */
 static void
 report(struct notify *n, const struct notify_call *call, struct notify_proc *p, enum outcome outcome)
 {
 	if (outcome == PEND_EXEC || outcome == PEND_CONNECT) {
 		if (p->died.fd < 0)
-			notify_take(n, &n->seen.act);
+			take_unconfirmed(n);
 		else
-			notify_pend(n, p, outcome == PEND_EXEC ? -1 : (int)call->data.args[0], call->tid);
+			notify_pend(n, p, call->tid);
 		return;
 	}
 	if (outcome == END && p->died.fd >= 0) {
@@ -172,6 +179,10 @@ take_call(struct notify *n, const struct notify_call *call)
 		answer(n, call->id);
 		notify_report_settled(n);
 		return;
+	}
+	if (outcome == PEND_CONNECT && n->seen.act.local != 0 && n->own.connects != NULL) {
+		n->own.connects(n->own.arg, n->seen.act.pid, n->seen.act.local);
+		n->seen.act.told = true;
 	}
 	answer(n, call->id);
 	notify_report_settled(n);
@@ -387,6 +398,7 @@ notify_close(void *state)
 				notify_drop_proc(n, &n->procs[i]);
 	}
 	closep(&n->root);
+	close_fd(&n->seen.socket);
 	close_fd(&n->pair);
 	close_fd(&n->listener);
 	if (n->answerer > 0)

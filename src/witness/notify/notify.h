@@ -16,8 +16,8 @@
  * not see the calls which are reported: the kernel has each call decided once.
  *
  * After its lockdown the reader needs: process_vm_readv, openat (to read; O_PATH), openat2, readlinkat, newfstatat,
- * fstat, fstatfs, faccessat2, read, pread64, close, poll, pidfd_open, pidfd_getfd, getsockname, getpeername,
- * recvfrom, sendto, clock_gettime, wait4, and ioctl with SECCOMP_IOCTL_NOTIF_ID_VALID and PIDFD_GET_INFO (but never
+ * fstat, fstatfs, faccessat2, read, pread64, close, poll, pidfd_open, pidfd_getfd, getsockname, getpeername, getsockopt,
+ * bind, recvfrom, sendto, clock_gettime, wait4, and ioctl with SECCOMP_IOCTL_NOTIF_ID_VALID and PIDFD_GET_INFO (but never
  * SECCOMP_IOCTL_NOTIF_SEND or _ADDFD); the loop; and /proc at its place.  It may not be in a Landlock domain: that
  * forbids to look at processes outside of it. */
 #ifndef CLOISTER_WITNESS_NOTIFY_H
@@ -86,14 +86,13 @@ struct notify_seen {                    /* one call, as the reader saw it */
 	/* EXEC: the program's file, and what ran before. */
 	uint64_t dev, ino, before_dev, before_ino, before_random;
 	bool is_script;
-	uint64_t socket;                /* CONNECT: its inode; 0: unknown */
+	int socket;                     /* CONNECT: a copy, held until it is confirmed; 0: none */
 	bool had_peer;                  /* CONNECT: before */
 };
 
 struct notify_pending {                 /* is to be confirmed */
 	struct notify_proc *proc;       /* NULL: free */
 	struct notify_seen seen;
-	int fd;                         /* CONNECT: as the process numbers it; else -1 */
 	pid_t tid;                      /* of the caller */
 	unsigned tries;
 	bool settled;                   /* is reported once the next call is answered */
@@ -191,8 +190,8 @@ bool notify_look(struct notify *n, const struct notify_call *call, struct notify
 /* Whether a program is in memory or in a place that the agent can write: TARGET is its file, or -1. */
 void notify_set_place(struct act *act, int target, const struct notify_text *path);
 void notify_exec_before(struct notify_proc *p, struct notify_seen *seen, int target);
-/* Keeps n->seen until it is confirmed.  FD and TID: see notify_pending. */
-void notify_pend(struct notify *n, struct notify_proc *p, int fd, pid_t tid);
+/* Keeps n->seen until it is confirmed.  TID is the caller's. */
+void notify_pend(struct notify *n, struct notify_proc *p, pid_t tid);
 /* The thread TID of the process makes another call, so what it did before is done. */
 void notify_settle(struct notify *n, struct notify_proc *p, pid_t tid);
 /* Reports it. */

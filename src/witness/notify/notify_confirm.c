@@ -234,24 +234,19 @@ take_peer(struct notify *n, struct notify_seen *seen, const struct sockaddr_stor
 	return true;
 }
 
-/* The process's own socket is held only while it is asked. */
+/* A copy of the process's socket is held since the call, or one that is closed at once would have no address.  Its end
+ * thus waits for us, at most a few ms once it is connected. */
 static bool
-confirm_connect(struct notify *n, const struct notify_proc *p, struct notify_pending *pending)
+confirm_connect(struct notify *n, struct notify_seen *seen)
 {
-	struct notify_seen *seen = &pending->seen;
-	OWN(closep) int fd = notify_fd_take(pending->tid, pending->fd);
 	struct sockaddr_storage own = {0}, peer = {0};
 	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
-	struct stat st;
 
-	/* The thread may have ended. */
-	if (fd < 0)
-		fd = notify_fd_take(p->host, pending->fd);
-	if (fd < 0 || seen->socket == 0 || fstat(fd, &st) < 0 || st.st_ino != seen->socket)
+	if (seen->socket <= 0)
 		return false;
-	if (getsockname(fd, (struct sockaddr *)&own, &own_len) == 0)
+	if (getsockname(seen->socket, (struct sockaddr *)&own, &own_len) == 0)
 		seen->act.local = port_of(&own);
-	if (getpeername(fd, (struct sockaddr *)&peer, &peer_len) < 0)
+	if (getpeername(seen->socket, (struct sockaddr *)&peer, &peer_len) < 0)
 		return false;
 	seen->act.asked = seen->act.asked && !take_peer(n, seen, &peer, peer_len);
 	return !seen->act.asked;
@@ -277,20 +272,26 @@ report(struct notify *n, struct notify_pending *pending)
 	struct act *act = &pending->seen.act;
 
 	pending->proc = NULL;
+	close_fd(&pending->seen.socket);
 	n->n_pending--;
 	if (act->kind != ACT_NET || act->family != 0 || act->unknown || act->error != 0)
 		notify_take(n, act);
 }
 
 static bool
+is_exec(const struct notify_pending *pending)
+{
+	return pending->seen.act.kind == ACT_EXEC;
+}
+
+static bool
 confirm(struct notify *n, struct notify_pending *pending)
 {
-	return pending->fd < 0 ? confirm_exec(pending->proc, &pending->seen) :
-	       confirm_connect(n, pending->proc, pending);
+	return is_exec(pending) ? confirm_exec(pending->proc, &pending->seen) : confirm_connect(n, &pending->seen);
 }
 
 void
-notify_pend(struct notify *n, struct notify_proc *p, int fd, pid_t tid)
+notify_pend(struct notify *n, struct notify_proc *p, pid_t tid)
 {
 	struct notify_pending *pending = n->pending, *oldest = n->pending;
 
@@ -303,11 +304,11 @@ notify_pend(struct notify *n, struct notify_proc *p, int fd, pid_t tid)
 		pending = oldest;
 	}
 	pending->proc = p;
-	pending->fd = fd;
 	pending->tid = tid;
 	pending->tries = 0;
 	pending->settled = false;
 	pending->seen = n->seen;
+	n->seen.socket = 0;
 	move_texts(&pending->seen, &n->seen);
 	n->n_pending++;
 	if (n->confirm.at_ms == 0)
@@ -330,7 +331,7 @@ notify_settle(struct notify *n, struct notify_proc *p, pid_t tid)
 {
 	for (size_t i = 0; i < NOTIFY_PENDING_MAX && n->n_pending > 0; i++) {
 		struct notify_pending *pending = &n->pending[i];
-		bool failed = pending->fd < 0 && pending->tid == tid;
+		bool failed = is_exec(pending) && pending->tid == tid;
 
 		if (pending->proc != p || pending->settled)
 			continue;
@@ -360,8 +361,10 @@ notify_settle_gone(struct notify *n, struct notify_proc *p)
 
 		if (pending->proc != p)
 			continue;
+		if (!is_exec(pending))
+			(void)confirm(n, pending);
 		/* Killed before it was seen what it executed: that may be another file. */
-		pending->seen.act.unknown = pending->seen.act.unknown || (pending->fd < 0 && pending->seen.act.asked);
+		pending->seen.act.unknown = pending->seen.act.unknown || (is_exec(pending) && pending->seen.act.asked);
 		report(n, pending);
 	}
 }

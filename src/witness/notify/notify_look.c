@@ -361,7 +361,26 @@ set_address(struct notify *n, const struct sockaddr_storage *address, size_t len
 	              address->ss_family == AF_UNIX ? address->ss_family : 0;
 }
 
-/* Which socket it is, and whether it has a peer before. */
+/* The port that the socket has or, as connect(2) would choose one, gets; 0: unknown.  The port is thus known before a
+ * request is there, which is to name its process. */
+static uint16_t
+choose_port(int fd)
+{
+	struct sockaddr_in6 at = {0};
+	socklen_t len = sizeof(at), type_len = sizeof(int);
+	int type;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) < 0 || (type != SOCK_STREAM && type != SOCK_DGRAM) ||
+	    getsockname(fd, (struct sockaddr *)&at, &len) < 0 || (at.sin6_family != AF_INET && at.sin6_family != AF_INET6))
+		return 0;
+	/* The port stands in the same place in both kinds of address. */
+	if (at.sin6_port == 0 && (bind(fd, (struct sockaddr *)&at, len) < 0 ||
+	                          getsockname(fd, (struct sockaddr *)&at, &len) < 0))
+		return 0;
+	return ntohs(at.sin6_port);
+}
+
+/* Which socket it is, whether it has a peer before, and its port. */
 static void
 look_socket(struct notify_seen *seen, const struct notify_call *call)
 {
@@ -370,8 +389,11 @@ look_socket(struct notify_seen *seen, const struct notify_call *call)
 	socklen_t len = sizeof(peer);
 	struct stat st;
 
-	seen->socket = fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
-	seen->had_peer = seen->socket != 0 && getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
+	close_fd(&seen->socket);
+	seen->socket = fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? TAKE_FD(fd) : 0;
+	seen->had_peer = seen->socket > 0 && getpeername(seen->socket, (struct sockaddr *)&peer, &len) == 0;
+	if (seen->socket > 0 && !seen->had_peer)
+		seen->act.local = choose_port(seen->socket);
 }
 
 /* Where the address of the call is, and how long.  False: it cannot be read. */

@@ -138,3 +138,16 @@ def test_the_most_processes_at_once(operator):
     end, = of(events(operator, "peak"), "cell.end")
     assert 42 <= end["processes"] <= 46
     operator.cloister("discard", "peak").ok()
+
+
+def test_each_request_names_its_process(operator):
+    """However soon it is answered, and its program ends."""
+    policy = operator.folder("policy", {"p.yaml": "version: 1\negress: []\n"}) / "p.yaml"
+    operator.run("-q", "--name", "quick", "-p", policy, "--", "sh", "-c",
+                 "for i in $(seq 20); do curl -s -o /dev/null http://192.0.2.1/$i; done").ok()
+    records = events(operator, "quick")
+    programs = {r["argv"][-1]: r["pid"] for r in of(records, "exec", path="/usr/bin/curl")}
+    asked = {f"http://192.0.2.1{r['path']}": r.get("pid") for r in of(records, "http")}
+    assert len(asked) == 20 and asked == programs
+    # So do the connections, though their sockets are closed at once.
+    assert {r["pid"] for r in of(records, "net", act="connect", port=80) if "asked" not in r} == set(programs.values())
