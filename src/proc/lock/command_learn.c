@@ -160,7 +160,7 @@ learn_tool(struct lesson *l, size_t first, struct err *err)
 			r = call(l, tool, arguments, &has_failed, err);
 	}
 	l->n_failed += has_failed;
-	return r < 0 || wanted == NULL  ? r : propose(l, wanted, example, err);
+	return r < 0 || wanted == NULL || has_failed ? r : propose(l, wanted, example, err);
 }
 
 /* Whether call number N is the first of its tool, which is *ret_tool. */
