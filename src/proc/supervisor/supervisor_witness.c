@@ -21,7 +21,7 @@
 #include "proc/supervisor/supervisor.h"
 #include "witness/able.h"
 
-#define READY_MS 10000                  /* until it sees the cell */
+#define READY_MS 30000                  /* until it sees the cell, on a busy machine */
 #define BATCH_MAX 16                    /* messages in one round */
 #define SLACK (1u << 20)                /* bytes above its limit: the witness counts without our wrapping */
 #define UNSEEN_BYTES (WITNESS_UNSEEN_MAX * (2 * WITNESS_TEXT_MAX + 3))

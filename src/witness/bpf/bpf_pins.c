@@ -128,7 +128,7 @@ sweep_builds(int folder)
 	while (dir != NULL && (entry = readdir(dir)) != NULL) {
 		char path[PIN_MAX], cells_path[PIN_MAX + 8];
 		OWN(closep) int cells = -1;
-		struct bpf_owners owners;
+		struct bpf_owners owners = {0};
 
 		if (entry->d_name[0] == '.' || strcmp(entry->d_name, WITNESS_PROGRAMS_ID) == 0 ||
 		    (size_t)snprintf(path, sizeof(path), FOLDER "/%s", entry->d_name) >= sizeof(path))

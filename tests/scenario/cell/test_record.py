@@ -87,17 +87,21 @@ def test_a_search_for_a_program_is_one_record(operator, level):
     """Neither `env`, which tries one folder after the other, nor what it did before is lost."""
     words = ["env", "PATH=/none/a:/none/b:/usr/bin"]
     operator.run("-q", "--name", "search", "--keep", "--record", level, "--", "sh", "-c",
-                 f"{' '.join(words)} true found; {' '.join(words)} neither; echo >/tmp/new; /none/x/alone; true").ok()
+                 f"{' '.join(words)} true found; {' '.join(words)} neither; echo >/tmp/new; /none/x/alone; "
+                 """perl -e 'no warnings; for ("/none/truest", "/none/true", "/usr/bin/true") { exec {$_} "last" }'""").ok()
     records = events(operator, "search")
     found, = [r for r in of(records, "exec") if r.get("argv") == ["true", "found"]]
     assert (found["searched"], found["path"]) == (2, os.path.realpath("/usr/bin/true"))
     failed = of(records, "exec", error="ENOENT")
-    assert [(r["path"], r["count"]) for r in failed] == [("/usr/bin/neither", 3), ("/none/x/alone", 1)]
+    # A name that only begins like the one before is another search.
+    assert [(r["path"], r["count"]) for r in failed] == [("/usr/bin/neither", 3), ("/none/x/alone", 1), ("/none/truest", 1)]
+    last, = [r for r in of(records, "exec") if r.get("argv") == ["last"] and "error" not in r]
+    assert last["searched"] == 1
     ended, = of(records, "exit", pid=failed[0]["pid"])
     assert records.index(failed[0]) < records.index(ended)
     lines = operator.cloister("events", "search").ok()
     assert "(not in 2 other folders)" in lines and "failed with ENOENT, 3 times" in lines
-    assert of(records, "cell.end")[0]["programs"] == 4
+    assert of(records, "cell.end")[0]["programs"] == 6
     operator.cloister("discard", "search").ok()
 
 
