@@ -16,13 +16,15 @@ APPARMOR = TREE / "contrib/apparmor"
 SELINUX = TREE / "contrib/selinux"
 DEVEL = Path("/usr/share/selinux/devel/Makefile")
 # Programs of the machine that nothing confines.
-OTHERS = ("supervisor", "init", "image", "build", "vault")
+OTHERS = ("supervisor", "init", "image", "build", "vault", "stdio")
 # A program in a helper's place may do this of six things, and nothing else.
-READ, CONNECT = "cat /root/secret", "wget -qO- http://127.0.0.1:8080/file"
+READ, CONNECT, WRITE = "cat /root/secret", "wget -qO- http://127.0.0.1:8080/file", "touch /root/made"
 MAY = {"gate": {CONNECT}, "courier": {CONNECT}, "inspect": set(), "mint": set(), "publish": {CONNECT}, "compare": {READ},
        "unpack": set(), "witness": {READ, CONNECT}, "collect": {READ}, "layer": {READ}, "pull": {READ, CONNECT},
-       "audit": {READ, "touch /root/made"}}
+       "audit": {READ, WRITE}, "tools": {READ}, "lock": {READ, CONNECT, WRITE, "sh -c /bin/true"}}
 HELPERS = tuple(MAY)
+# Their parts are one program.  AppArmor gives the parts that read what others wrote a profile of their own.
+IN_PARTS = {"tools", "lock"}
 MODULES = ["ipv6", "overlay", "nf_tables", "nft_chain_nat", "nft_nat", "nft_ct", "nft_tproxy", "nft_reject_ipv4",
            "nft_reject_ipv6"]
 LIBEXEC = "usr/libexec/cloister"
@@ -42,7 +44,7 @@ ip link set lo up
 mount -t bpf bpf /sys/fs/bpf
 # Those that end soon leave a trace: they may read any file.
 mkdir /etc/apparmor.d/local
-for name in collect layer pull audit; do
+for name in collect layer pull audit lock; do
     echo "audit /{,**} r," >/etc/apparmor.d/local/cloister-$name
 done
 apparmor_parser -r -K /etc/apparmor.d/cloister-helpers && echo loaded
@@ -69,8 +71,36 @@ until grep -qs cloister-inspect /proc/*/attr/current || [ $i = 300 ]; do i=$((i 
 cloister run -q --publish 9000:8000 -- sh -c 'echo from the cell >/tmp/file; httpd -p 127.0.0.1:8000 -h /tmp; sleep 1000' &
 i=0
 until wget -qO- http://127.0.0.1:9000/file 2>/dev/null || [ $i = 300 ]; do i=$((i + 1)); sleep 0.1; done
+cat >/server <<'END'
+#!/bin/sh
+while read -r line; do
+    id=${line#*\\"id\\":}; id=${id%%,*}; id=${id%%\\}*}
+    case $line in
+    *'"initialize"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}' ;;
+    *'"tools/list"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"hello","inputSchema":{"type":"object"}}]}}' ;;
+    *'"tools/call"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"hello from the tool"}]}}' ;;
+    esac
+done
+END
+cat >/calls <<'END'
+{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"own.hello","arguments":{}}}
+END
+mkdir /locked && cat >/locked/cloister.yaml <<'END'
+version: 1
+tools:
+  lock: tools.lock.yaml
+  servers: {own: {command: [sh, /server], read: [/server]}}
+egress: [{allow: tool:own.**}]
+END
+cd /locked && cloister tools lock && cd /
+cloister run -q -p /locked/cloister.yaml -v /calls:/calls:ro -- sh -c '/run/cloister/cloister-tools </calls; sleep 1000' >/called &
+i=0
+until grep -qs 'from the tool' /called || [ $i = 300 ]; do i=$((i + 1)); sleep 0.1; done
+cat /called
 for p in /proc/[0-9]*; do
-    case $(cat $p/comm 2>/dev/null) in cloister-*) echo "runs: $(cat $p/attr/current)" ;; esac
+    case $(cat $p/comm 2>/dev/null) in cloister-*|exe) echo "runs: $(cat $p/attr/current)" ;; esac
 done
 cd /work && echo one >file && cloister run -q -w . --name changes -- sh -c 'echo two >file' && cloister diff changes | cat
 cloister run -q -w . --name live -- sh -c 'echo three >file; sleep 1000' &
@@ -114,6 +144,7 @@ for name in $HELPERS; do
     ln -sf /usr/libexec/cloister/cloister-$name /tmp/busybox
     for words in "cat /root/secret" "cat $vault" "sh -c /bin/true" "wget -qO- http://127.0.0.1:8080/file" "touch /root/made" \\
         "touch /etc/made"; do
+        rm -f /root/made
         /tmp/busybox $words >/dev/null 2>&1 && echo "$name: $words" || echo "$name may not: $words"
     done
 done
@@ -134,7 +165,7 @@ def test_selinux_module_compiles(tmp_path):
     (tmp_path / "cloister.if").touch()
     run("make", "-f", DEVEL, "cloister.pp", cwd=tmp_path)
     types = set(re.findall(rb"cloister_(\w+)_exec_t", (tmp_path / "cloister.pp").read_bytes()))
-    assert types == {name.encode() for name in HELPERS}
+    assert types == {name.encode() for name in set(HELPERS) - IN_PARTS}
 
 
 def kernel_of(system):
@@ -184,15 +215,16 @@ def test_apparmor_holds_helpers_in_a_machine(release, tmp_path, monkeypatch):
     worked, denials = out.split("--- denials\n")
     denials, confined = denials.split("--- confined\n")
     confined, intruder = confined.split("--- a helper that is not itself\n")
-    for said in ("from the cell\n", "+two\n", "+three\n", "minimal", "a file\n", "from an image\n", "timelines, all sound\n"):
+    for said in ("from the cell\n", "+two\n", "+three\n", "minimal", "a file\n", "from an image\n", "timelines, all sound\n",
+                 "+ own.hello is new\n", "hello from the tool"):
         assert said in worked, out
     assert worked.count("from the machine\n") == 2, out
     # As root the witness sees with programs in the kernel.
     for seen in (r'^root: "by":"ebpf" [1-9]', r'^user: "by":"notify" [1-9]', r"^exported [1-9]\d+ records$"):
         assert re.search(seen, worked, re.M), out
     lasting = set(re.findall(r"^runs: cloister-(\S+) \(enforce\)$", worked, re.M))
-    assert {"gate", "courier", "inspect", "publish", "witness"} <= lasting, out
-    assert set(confined.split()) == {"audit", "collect", "layer", "pull"}, out
+    assert {"gate", "courier", "inspect", "publish", "witness", "tools", "tools//worker"} <= lasting, out
+    assert set(confined.split()) == {"audit", "collect", "layer", "lock", "pull"}, out
     assert denials == "", out
     may = {name: set() for name in HELPERS}
     for name, words in re.findall(r"^(\w+): (.*)$", intruder, re.M):
