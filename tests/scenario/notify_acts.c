@@ -85,7 +85,7 @@ int
 main(int argc, char **argv)
 {
 	struct run run = {0};
-	const struct witness_taker taker = { take, failed, &run };
+	const struct witness_taker taker = { .take = take, .failed = failed, .arg = &run };
 	struct witness_cell cell = { .level = WITNESS_ACTS, .filter = FILTER_DEFAULT };
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	struct err err = {0};
