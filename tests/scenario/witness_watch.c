@@ -147,7 +147,7 @@ main(int argc, char **argv)
 {
 	struct witness_cell cell = { .level = WITNESS_ACTS, .listener = -1 };
 	char *grants[16] = {0}, path[64];
-	struct witness_taker taker = { take, failed, NULL };
+	struct witness_taker taker = { .take = take, .failed = failed };
 	struct err err = {0};
 	struct stat st;
 	sigset_t set;
