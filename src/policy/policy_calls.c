@@ -141,18 +141,17 @@ policy_call_set(const struct policy *p, enum call_arch arch, struct call_set *re
 
 /* ---- messages ---- */
 
+static void
+put_layer(struct buf *b, const struct policy *layer)
+{
+	policy_put_list(b, &layer->calls.deny);
+	policy_put_list(b, &layer->calls.allow);
+}
+
 void
 policy_put_calls(struct buf *b, const struct policy *p)
 {
-	uint32_t layers = 0;
-
-	for (const struct policy *at = p; at != NULL; at = at->within)
-		layers++;
-	buf_put_u32(b, layers);
-	for (; p != NULL; p = p->within) {
-		policy_put_list(b, &p->calls.deny);
-		policy_put_list(b, &p->calls.allow);
-	}
+	policy_put_layers(b, p, put_layer);
 }
 
 static struct policy_list
@@ -165,24 +164,15 @@ get_list(struct policy_getting *g)
 	return list;
 }
 
-/* LAYERS: of as many layers as g->p has.  Otherwise layers are added to it. */
+static void
+get_layer(struct policy_getting *g)
+{
+	g->p->calls.deny = get_list(g);
+	g->p->calls.allow = get_list(g);
+}
+
 void
 policy_get_calls(struct policy_getting *g, bool layers)
 {
-	uint32_t n = policy_get_upto(g, POLICY_LAYERS_MAX);
-	struct policy *p = g->p, *first = g->p;
-
-	for (uint32_t i = 0; !g->bad && i < n; i++) {
-		if (i > 0 && p->within == NULL && !layers)
-			p->within = policy_new_empty();
-		p = i > 0 ? p->within : p;
-		g->bad |= p == NULL;
-		g->p = p;
-		if (g->bad)
-			break;
-		p->calls.deny = get_list(g);
-		p->calls.allow = get_list(g);
-	}
-	g->p = first;
-	g->bad |= n == 0;
+	policy_get_layers(g, layers, get_layer);
 }

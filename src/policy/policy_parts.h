@@ -139,6 +139,13 @@ const char *policy_get_text(struct policy_getting *g, size_t max);      /* "" if
 struct policy_list policy_get_list(struct policy_getting *g, uint32_t max);
 void policy_put_list(struct buf *b, const struct policy_list *list);
 
+/* ---- policy_put_layers.c ---- */
+
+void policy_put_layers(struct buf *b, const struct policy *p, void (*put)(struct buf *b, const struct policy *layer));
+/* GET reads into g->p, which is each layer in turn.  LAYERS: there are as many as g->p has; otherwise layers are added
+ * to it. */
+void policy_get_layers(struct policy_getting *g, bool layers, void (*get)(struct policy_getting *g));
+
 /* ---- policy_put.c ---- */
 
 void policy_put_host(struct buf *b, const struct policy_host *host);

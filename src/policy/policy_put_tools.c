@@ -41,8 +41,10 @@ put_server(struct buf *b, const struct policy_tools_server *s)
 }
 
 static void
-put_layer(struct buf *b, const struct policy_tools *tools)
+put_layer(struct buf *b, const struct policy *layer)
 {
+	const struct policy_tools *tools = layer->tools;
+
 	buf_put_u32(b, tools != NULL);
 	if (tools == NULL)
 		return;
@@ -65,13 +67,7 @@ put_layer(struct buf *b, const struct policy_tools *tools)
 void
 policy_put_tools(struct buf *b, const struct policy *p)
 {
-	uint32_t layers = 0;
-
-	for (const struct policy *at = p; at != NULL; at = at->within)
-		layers++;
-	buf_put_u32(b, layers);
-	for (; p != NULL; p = p->within)
-		put_layer(b, p->tools);
+	policy_put_layers(b, p, put_layer);
 }
 
 /* ---- reading: after the first error, BAD stays set and is checked once ---- */
@@ -138,7 +134,7 @@ get_locked(struct policy_getting *g, struct policy_tool *tool, const char *befor
 }
 
 static const struct policy_tools *
-get_layer(struct policy_getting *g)
+get_tools(struct policy_getting *g)
 {
 	struct policy_tools *tools = policy_get_room(g, 1, sizeof(*tools));
 	size_t n = policy_get_upto(g, POLICY_TOOLS_SERVERS_MAX), n_locked;
@@ -171,23 +167,17 @@ get_layer(struct policy_getting *g)
 	return tools;
 }
 
+static void
+get_layer(struct policy_getting *g)
+{
+	if (policy_get_bool(g))
+		g->p->tools = get_tools(g);
+}
+
+/* One of the layers has some: else the message would not have this part. */
 void
 policy_get_tools(struct policy_getting *g, bool layers)
 {
-	uint32_t n = policy_get_upto(g, POLICY_LAYERS_MAX);
-	struct policy *p = g->p, *first = g->p;
-	bool any = false;
-
-	for (uint32_t i = 0; !g->bad && i < n; i++) {
-		if (i > 0 && p->within == NULL && !layers)
-			p->within = policy_new_empty();
-		p = i > 0 ? p->within : p;
-		g->bad |= p == NULL;
-		g->p = p;
-		if (!g->bad && policy_get_bool(g))
-			p->tools = get_layer(g);
-		any = any || (!g->bad && p->tools != NULL);
-	}
-	g->p = first;
-	g->bad |= !any || (layers && p != NULL && p->within != NULL);
+	policy_get_layers(g, layers, get_layer);
+	g->bad = g->bad || !policy_has_tools(g->p);
 }

@@ -8,6 +8,7 @@
 #include "loop/loop.h"
 #include "upstream/address.h"
 
+struct buf;
 struct err;
 struct resolver;                        /* opaque */
 
@@ -31,6 +32,10 @@ void resolver_free(struct resolver *r);         /* NULL is fine; nothing may be 
 /* DONE is called once, possibly before this returns. */
 void resolver_ask(struct resolver *r, const char *name, struct resolve_wait *wait);
 void resolver_cancel(struct resolve_wait *wait);
+/* Append "HOST:PORT:ADDRESS,...", with its NUL, to LINE, as CURLOPT_RESOLVE takes it; runs LOOP until then.  *RET_ANY: one
+ * of the addresses is such. */
+int resolver_line(struct resolver *r, struct loop *loop, const char *host, unsigned port, struct buf *line,
+                  bool (*is_such)(const struct address *a), bool *ret_any, struct err *err);
 /* Whether name servers did not answer, and the machine has changed them since resolver_new(). */
 bool resolver_is_stale(const struct resolver *r);
 #endif

@@ -62,36 +62,19 @@ login_answer_free(struct login_answer *a)
 
 /* ---- names ---- */
 
-struct lookup {
-	struct loop *loop;
-	struct buf *line;
-	const char *problem;
-	bool is_done, is_inside;
-};
-
-static void
-resolved(void *arg, const struct address *addresses, size_t n, const char *problem)
+static bool
+is_inside(const struct address *a)
 {
-	struct lookup *l = arg;
-	char text[ADDRESS_TEXT_MAX];
-
-	l->is_done = true;
-	l->problem = n == 0 ? problem : NULL;
-	for (size_t i = 0; i < n; i++) {
-		l->is_inside |= address_judge(&addresses[i], NULL) != ADDRESS_PUBLIC;
-		buf_put_text(l->line, i == 0 ? "" : ",");
-		buf_put_text(l->line, address_format(&addresses[i], text));
-	}
-	loop_quit(l->loop);
+	return address_judge(a, NULL) != ADDRESS_PUBLIC;
 }
 
 /* Only the MCP server's own host, which the operator named, may be in a private network. */
 static int
-check_inside(const struct oauth *o, const struct challenge_url *to, bool is_inside, struct err *err)
+check_inside(const struct oauth *o, const struct challenge_url *to, bool inside, struct err *err)
 {
 	struct challenge_url own;
 
-	if (is_inside && (challenge_parse_url(o->resource, &own) < 0 || strcmp(own.host, to->host) != 0))
+	if (inside && (challenge_parse_url(o->resource, &own) < 0 || strcmp(own.host, to->host) != 0))
 		return err_set(err, EPERM, "the server leads to a private address: '%s'", to->host);
 	return 0;
 }
@@ -102,33 +85,19 @@ resolve(struct login_http *h, const struct oauth *o, const struct challenge_url 
         struct err *err)
 {
 	OWN(buf_free) struct buf line = BUF(4096);
-	struct lookup l = { .loop = h->loop, .line = &line };
-	struct resolve_wait wait = { .done = resolved, .arg = &l };
 	struct address literal;
-	int r = 0;
+	bool inside;
+	int r;
 
 	if (o->is_here)
 		return 0;
-	if (address_parse(to->host, &literal)) {
-		l.is_inside = address_judge(&literal, NULL) != ADDRESS_PUBLIC;
-		return check_inside(o, to, l.is_inside, err);
-	}
-	buf_put_text(&line, to->host);
-	buf_put_text(&line, ":");
-	buf_put_decimal(&line, to->port);
-	buf_put_text(&line, ":");
-	resolver_ask(h->resolver, to->host, &wait);
-	while (r == 0 && !l.is_done)
-		r = loop_run(h->loop, err);
+	if (address_parse(to->host, &literal))
+		return check_inside(o, to, is_inside(&literal), err);
+	r = resolver_line(h->resolver, h->loop, to->host, to->port, &line, is_inside, &inside, err);
+	r = r < 0 ? r : check_inside(o, to, inside, err);
 	if (r < 0)
 		return r;
-	if (l.problem != NULL)
-		return err_set(err, EHOSTUNREACH, "cannot find '%s': %s", to->host, l.problem);
-	r = check_inside(o, to, l.is_inside, err);
-	if (r < 0)
-		return r;
-	buf_put(&line, "", 1);
-	*ret_line = buf_failed(&line) ? NULL : curl_slist_append(NULL, (char *)line.data);
+	*ret_line = curl_slist_append(NULL, (char *)line.data);
 	return *ret_line != NULL ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 

@@ -2,6 +2,7 @@
  *
  * `cloister tools` becomes it: see base/args.h, and the options in cli/tools.c.  lock_proc.h explains its processes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 #include "base/own.h"
 #include "base/tell.h"
+#include "ipc/lock_channel.h"
 #include "proc/lock/lock_proc.h"
 
 static const struct {
@@ -55,10 +57,10 @@ main(int argc, char **argv)
 	struct args args;
 	int r;
 
-	for (size_t i = 0; argc == 1 && i < ARRAY_LEN(parts); i++)
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; argc == 1 && fcntl(LOCK_CHANNEL_FD, F_GETFD) >= 0 && i < ARRAY_LEN(parts); i++)
 		if (strcmp(argv[0], parts[i].name) == 0)
 			return parts[i].run();
-	signal(SIGPIPE, SIG_IGN);
 	if (!args_parse(argc, argv, &args))
 		r = err_set(&err, EINVAL, "cloister-lock is started by `cloister tools` only");
 	else

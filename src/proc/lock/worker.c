@@ -414,11 +414,6 @@ lock_worker_main(void)
 	struct err err = {0};
 	int r;
 
-	signal(SIGPIPE, SIG_IGN);
-	if (fcntl(LOCK_CHANNEL_FD, F_GETFD) < 0) {
-		fprintf(stderr, "cloister-lock is started by `cloister tools` only\n");
-		return 125;
-	}
 	prepare();
 	buf_init(&w.seen, CHECK_EVENTS_MAX);
 	r = lockdown_enter(&what_is_left, LOCK_CHANNEL_FD + 1, &err);

@@ -56,62 +56,27 @@ names_here(const char *host)
 	return is_here(&a);
 }
 
-struct lookup {
-	struct loop *loop;
-	const char *host;
-	unsigned port;
-	struct buf *line;
-	const char *problem;
-	bool is_done, is_here;
-};
-
-static void
-resolved(void *arg, const struct address *addresses, size_t n, const char *problem)
-{
-	struct lookup *l = arg;
-	char text[ADDRESS_TEXT_MAX];
-
-	l->is_done = true;
-	l->problem = n == 0 ? problem : NULL;
-	for (size_t i = 0; i < n; i++) {
-		l->is_here = l->is_here || is_here(&addresses[i]);
-		buf_put_text(l->line, i == 0 ? "" : ",");
-		buf_put_text(l->line, address_format(&addresses[i], text));
-	}
-	loop_quit(l->loop);
-}
-
 /* libcurl gets the addresses of HOST, so that it asks nobody itself.  *RET_HERE: one of them is this machine's. */
 static int
 resolve(struct pull *p, struct pull_exchange *x, const char *host, unsigned port, bool *ret_here, struct err *err)
 {
 	OWN(buf_free) struct buf line = BUF(4096);
-	struct lookup l = { .loop = p->loop, .host = host, .port = port, .line = &line };
-	struct resolve_wait wait = { .done = resolved, .arg = &l };
 	struct address literal;
 	struct curl_slist *longer;
-	int r = 0;
+	bool here;
+	int r;
 
 	*ret_here = names_here(host);
 	if (*ret_here || address_parse(host, &literal))
 		return 0;
-	buf_put_text(&line, host);
-	buf_put_text(&line, ":");
-	buf_put_decimal(&line, port);
-	buf_put_text(&line, ":");
-	resolver_ask(p->resolver, host, &wait);
-	while (r == 0 && !l.is_done)
-		r = loop_run(p->loop, err);
+	r = resolver_line(p->resolver, p->loop, host, port, &line, is_here, &here, err);
 	if (r < 0)
 		return r;
-	if (l.problem != NULL)
-		return err_set(err, EHOSTUNREACH, "cannot find '%s': %s", host, l.problem);
-	buf_put(&line, "", 1);
-	longer = buf_failed(&line) ? NULL : curl_slist_append(x->addresses, (char *)line.data);
+	longer = curl_slist_append(x->addresses, (char *)line.data);
 	if (longer == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	x->addresses = longer;
-	*ret_here = l.is_here;
+	*ret_here = here;
 	return 0;
 }
 
