@@ -12,20 +12,27 @@
 #include "policy/policy_load.h"
 #include "policy/policy_loading.h"
 
+static const char *
+kind_of(off_t max)
+{
+	return max == POLICY_FILE_MAX ? "policy" : "lock";
+}
+
 /* Anyone who can write the policy can do everything that it allows. */
 static int
 check_file(const char *name, const struct stat *st, off_t max, struct err *err)
 {
+	const char *what = kind_of(max);
+
 	if (!S_ISREG(st->st_mode))
 		return err_set(err, EINVAL, "%s: this is not a file", name);
 	if ((st->st_mode & 022) != 0)
-		return err_set(err, EPERM, "%s: others may write this policy: `chmod go-w` it", name);
+		return err_set(err, EPERM, "%s: others may write this %s: `chmod go-w` it", name, what);
 	if (st->st_uid != 0 && st->st_uid != geteuid())
-		return err_set(err, EPERM, "%s: this policy belongs to uid %u, neither you nor root",
-		               name, (unsigned)st->st_uid);
+		return err_set(err, EPERM, "%s: this %s belongs to uid %u, neither you nor root",
+		               name, what, (unsigned)st->st_uid);
 	if (st->st_size > max)
-		return err_set(err, EFBIG, "%s: a %s is at most %dM", name,
-		               max == POLICY_FILE_MAX ? "policy" : "lock", (int)(max >> 20));
+		return err_set(err, EFBIG, "%s: a %s is at most %dM", name, what, (int)(max >> 20));
 	return 0;
 }
 
@@ -53,7 +60,7 @@ policy_load_read(struct policy_loading *l, struct policy_load_source *source, of
 	/* O_NONBLOCK: opening a pipe must not block. */
 	fd = openat(l->dirfd, source->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(l->err, "%s: cannot open this policy", source->name);
+		return err_errno(l->err, "%s: cannot open this %s", source->name, kind_of(max));
 	r = check_file(source->name, &st, max, l->err);
 	if (r < 0)
 		return r;
@@ -64,10 +71,10 @@ policy_load_read(struct policy_loading *l, struct policy_load_source *source, of
 		return r;
 	text = malloc((size_t)st.st_size + 1);
 	if (text == NULL)
-		return err_errno(l->err, "%s: cannot read this policy", source->name);
+		return err_errno(l->err, "%s: cannot read this %s", source->name, kind_of(max));
 	r = read_exactly(fd, text, (size_t)st.st_size, l->err);
 	if (r < 0)
-		return err_wrap(l->err, "%s: cannot read this policy", source->name);
+		return err_wrap(l->err, "%s: cannot read this %s", source->name, kind_of(max));
 	source->text = *ret_text = TAKE(text);
 	source->len = (size_t)st.st_size;
 	return 0;

@@ -9,6 +9,16 @@
 #include "policy/policy_loading.h"
 #include "policy/policy_tools_parts.h"
 
+static int
+tell_no_lock(struct policy_loading *l, const struct policy_load_source *from, const struct node *node)
+{
+	const char *file = policy_load_last_part(from->name);
+	const bool usual = strcmp(file, "cloister.yaml") == 0;
+
+	return node_err(l->err, node, "the lock '%s' does not exist: `cloister tools lock%s%s` writes it", node->text,
+	                usual ? "" : " -p ", usual ? "" : file);
+}
+
 /* The lock is a map here, or the name of a file. */
 static int
 load_lock(struct policy_loading *l, const struct policy_load_source *from, const struct node *node,
@@ -32,6 +42,8 @@ load_lock(struct policy_loading *l, const struct policy_load_source *from, const
 	if (r < 0)
 		return r;
 	r = policy_load_read(l, &source, POLICY_TOOLS_LOCK_MAX, &text);
+	if (r == -ENOENT)
+		return tell_no_lock(l, from, node);
 	if (r < 0)
 		return err_wrap(l->err, "%s:%zu:%zu", node->file, node->line, node->column);
 	r = node_parse(source.name, source.text, source.len, &root, l->err);
@@ -69,8 +81,9 @@ policy_load_tools(struct policy_loading *l, const struct policy_load_source *sou
 		return 0;
 	/* As with a hook: its servers start with what the operator may. */
 	if (l->reader == NULL || l->reader->hook == NULL)
-		return node_err(l->err, node, "`tools` start the operator's own programs: only a policy that is given with -p "
-		                "or --within, or that a person has accepted for an agent, can have them");
+		return node_err(l->err, node, "`tools` start servers outside of this cell: only a policy that is given with -p or "
+		                "--within, or that a person has accepted for an agent, can have them (`cloister run -p %s -- COMMAND`, "
+		                "or `cloister policy trust` and `cloister run AGENT`)", node->file);
 	r = policy_read_tools(l->p, node, l->reader, &tools, &lock, l->err);
 	if (r == 0 && lock != NULL)
 		r = load_lock(l, source, lock, tools);

@@ -151,7 +151,7 @@ TEST(policy_tools_refused)
 	}
 	/* Only who runs hooks may accept them. */
 	CHECK(policy_load_text("p", text, strlen(text), &p, NULL, &err) < 0);
-	CHECK(strstr(err.text, "p:2:8: `tools` start the operator's own programs") != NULL);
+	CHECK(strstr(err.text, "p:2:8: `tools` start servers outside of this cell") != NULL);
 }
 
 /* The same policy in a message, and as one text that names no files. */

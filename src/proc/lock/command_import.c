@@ -203,31 +203,45 @@ move_secrets(const struct importing *im, const struct imported *server, struct e
 	return 0;
 }
 
+/* Their names: "A, B". */
 static size_t
-count_secrets(const struct import *import)
+list_secrets(const struct import *import, struct buf *names)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < import->n; i++)
-		for (size_t k = 0; k < import->servers[i].n_values; k++)
-			n += import->servers[i].values[k].is_secret && import->servers[i].values[k].value != NULL;
+		for (size_t k = 0; k < import->servers[i].n_values; k++) {
+			const struct imported_value *value = &import->servers[i].values[k];
+
+			if (!value->is_secret || value->value == NULL)
+				continue;
+			buf_put_text(names, n++ > 0 ? ", " : "");
+			definition_put_clean(names, value->variable, strlen(value->variable));
+		}
+	buf_put(names, "", 1);
 	return n;
 }
 
 static int
 decide_moves(struct importing *im, struct err *err)
 {
-	const size_t n = count_secrets(&im->import);
-	char question[256], otherwise[256];
+	OWN(buf_free) struct buf names = BUF(IMPORT_FILE_MAX);
+	const size_t n = list_secrets(&im->import, &names);
+	OWN(freep) char *looks = str_format("%s look%s like %s", buf_failed(&names) ? "Some values" : (char *)names.data,
+	                                    n == 1 ? "s" : "", n == 1 ? "a credential" : "credentials");
+	char question[1024], otherwise[1024];
+	const char *it = n == 1 ? "it" : "them";
 	int r;
 
 	im->moves = args_get(im->args, "yes") != NULL;
 	if (n == 0 || im->moves || args_get(im->args, "no-secrets") != NULL || args_get(im->args, "dry-run") != NULL)
 		return 0;
-	snprintf(question, sizeof(question), "cloister: %zu values look like credentials.  Move them into the vault, and put "
-	         "references in their place? [y/N] ", n);
-	snprintf(otherwise, sizeof(otherwise), "%zu values look like credentials: --yes moves them into the vault, --no-secrets "
-	         "leaves them where they are", n);
+	if (looks == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	snprintf(question, sizeof(question), "cloister: %.600s.  Move %s into the vault, and put references in the file? [y/N] ",
+	         looks, it);
+	snprintf(otherwise, sizeof(otherwise), "%.600s: --yes moves %s into the vault, --no-secrets leaves %s in the file", looks, it,
+	         it);
 	r = ask_yes(question, otherwise, err);
 	im->moves = r > 0;
 	return r < 0 ? r : 0;
@@ -255,6 +269,36 @@ put_command(struct buf *b, const char *indent, const struct imported *server)
 		put_word(b, json_is_string(word) ? json_string_value(word) : "");
 	}
 	buf_put_text(b, "]\n");
+}
+
+/* Whether WORD names something in this folder. */
+static bool
+is_here(const char *word)
+{
+	OWN(freep) char *path = word != NULL && *word != '\0' && *word != '-' ? realpath(word, NULL) : NULL;
+	OWN(freep) char *here = realpath(".", NULL);
+	const size_t len = here != NULL ? strlen(here) : 0;
+	struct stat st;
+
+	/* A plain word may be the name of a folder by chance. */
+	return path != NULL && len > 1 && strncmp(path, here, len) == 0 && (path[len] == '/' || path[len] == '\0') &&
+	       (strpbrk(word, "/.") != NULL || (stat(path, &st) == 0 && S_ISREG(st.st_mode)));
+}
+
+/* The client starts it in the project's folder. */
+static void
+put_folder(struct buf *b, const char *indent, const struct imported *server, const char *policy)
+{
+	bool needs = strchr(server->command, '/') != NULL && is_here(server->command);
+	json_t *word;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)server->args, i, word)
+		needs |= is_here(json_string_value(word));
+	if (!needs || strchr(policy, '/') != NULL)
+		return;
+	buf_put_text(b, indent);
+	buf_put_text(b, "folder: .\n");
 }
 
 static void
@@ -309,7 +353,7 @@ put_policy(struct buf *b, const char *indent, const struct imported *server)
 }
 
 static void
-put_server(struct buf *b, const char *indent, const struct imported *server)
+put_server(struct buf *b, const char *indent, const struct imported *server, const char *policy)
 {
 	char inner[64];
 
@@ -324,6 +368,7 @@ put_server(struct buf *b, const char *indent, const struct imported *server)
 		buf_put_text(b, "\n");
 	} else {
 		put_command(b, inner, server);
+		put_folder(b, inner, server, policy);
 	}
 	put_values(b, inner, server);
 	put_policy(b, inner, server);
@@ -364,8 +409,8 @@ put_all(struct buf *b, const struct importing *im)
 			continue;
 		}
 		if (servers == NULL && n == 0)
-			buf_put_text(b, "tools:\n  lock: " LOCK_FILE "\n  servers:\n");
-		put_server(b, indent, server);
+			buf_put_text(b, "tools:\n  servers:\n");
+		put_server(b, indent, server, im->policy);
 		n++;
 	}
 	buf_put(b, im->text + at, im->len - at);
@@ -377,6 +422,7 @@ write_all_of(struct importing *im, struct err *err)
 {
 	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
 	const size_t n = put_all(&b, im);
+	const char *named = args_get(im->args, "policy");
 	int r;
 
 	if (buf_failed(&b))
@@ -394,8 +440,8 @@ write_all_of(struct importing *im, struct err *err)
 	}
 	r = keeper_write(im->policy, b.data, b.len, err);
 	if (r == 0)
-		printf("%s has %zu more servers: state what each may read, write and reach, then run `cloister tools lock`\n",
-		       im->policy, n);
+		printf("%s has %zu more server%s: state what %s may read, write and reach, then run `cloister tools lock%s%s`\n",
+		       im->policy, n, n == 1 ? "" : "s", n == 1 ? "it" : "each", named != NULL ? " -p " : "", named != NULL ? named : "");
 	return r;
 }
 

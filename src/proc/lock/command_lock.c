@@ -1,13 +1,16 @@
 /* command_lock.c - `cloister tools lock`: starts servers in cells without a network, and asks for their tools. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/own.h"
 #include "base/text.h"
 #include "ipc/ipc.h"
 #include "ipc/lock_channel.h"
+#include "policy/policy_yaml.h"
 #include "proc/lock/lock_proc.h"
+#include "trust/trust.h"
 
 static const char no_network[] = "version: 1\n";
 
@@ -70,6 +73,70 @@ servers_list(struct keeper *k, struct check_findings *f, bool fails, struct buf 
 	return 0;
 }
 
+/* ---- the policy ---- */
+
+/* Where the key `lock` belongs: in front of the first line of `tools`.  NULL: `tools` are on the line of their key. */
+static const struct node *
+first_of_tools(const struct node *root)
+{
+	for (size_t i = 0; root->kind == NODE_MAP && i < root->n; i++) {
+		const struct node *tools = root->values[i];
+
+		if (strcmp(root->items[i]->text, "tools") == 0 && tools->kind == NODE_MAP && tools->n > 0 &&
+		    tools->items[0]->line > root->items[i]->line)
+			return tools->items[0];
+	}
+	return NULL;
+}
+
+static int
+put_lock_key(const struct keeper *k, struct buf *b, struct err *err)
+{
+	OWN(node_freep) struct node *root = NULL, *after = NULL;
+	OWN(freep) char *text = NULL;
+	const struct node *first, *tools;
+	const char *at;
+	size_t len;
+	int r = trust_read(TRUST_POLICY, k->file, POLICY_FILE_MAX, &text, &len, err);
+
+	r = r == 0 ? node_parse(k->file, text, len, &root, err) : r;
+	first = r == 0 ? first_of_tools(root) : NULL;
+	if (first == NULL)
+		return -EINVAL;
+	at = text;
+	for (size_t line = 1; line < first->line; line++)
+		at = (const char *)memchr(at, '\n', (size_t)(text + len - at)) + 1;
+	buf_put(b, text, (size_t)(at - text));
+	for (size_t i = 1; i < first->column; i++)
+		buf_put_text(b, " ");
+	buf_put_text(b, "lock: " LOCK_FILE "\n");
+	buf_put(b, at, (size_t)(text + len - at));
+	r = buf_failed(b) ? -E2BIG : node_parse(k->file, (const char *)b->data, b->len, &after, err);
+	tools = r == 0 && after->kind == NODE_MAP ? node_get(after, "tools") : NULL;
+	return tools != NULL && tools->kind == NODE_MAP && node_get(tools, "lock") != NULL ? 0 : -EINVAL;
+}
+
+/* A lock that the policy does not name holds nobody to anything. */
+static int
+name_lock(const struct keeper *k, struct err *err)
+{
+	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
+	OWN(freep) char *path = realpath(k->file, NULL);
+	struct err why = {0};
+	int r;
+
+	if (k->names_lock)
+		return 0;
+	if (args_get(k->args, "lock") != NULL || path == NULL || put_lock_key(k, &b, &why) < 0) {
+		printf("%s does not name the lock, so `cloister run` does not use it: add `lock: FILE` to its `tools`\n", k->file);
+		return 0;
+	}
+	r = keeper_write(path, b.data, b.len, err);
+	if (r == 0)
+		printf("%s names the lock now: `lock: " LOCK_FILE "`\n", k->file);
+	return r;
+}
+
 /* ---- commands ---- */
 
 int
@@ -93,10 +160,11 @@ command_lock(const struct args *args, struct err *err)
 	}
 	if (text.len == k.lock_len && memcmp(text.data, k.lock_text, text.len) == 0) {
 		printf("%s: nothing changed\n", k.lock_path);
-		return 0;
+		return name_lock(&k, err);
 	}
 	r = keeper_write(k.lock_path, text.data, text.len, err);
-	if (r == 0)
-		printf("%s is written: `cloister tools check` shows what it lacks\n", k.lock_path);
-	return r;
+	if (r < 0)
+		return r;
+	printf("%s is written: `cloister tools check` shows what it lacks\n", k.lock_path);
+	return name_lock(&k, err);
 }

@@ -142,6 +142,7 @@ load_servers(struct keeper *k, const char *text, size_t len, const char **ret_lo
 		               "import`", k->file);
 	for (size_t i = 0; i < tools->n; i++)
 		if (strcmp(tools->items[i]->text, "lock") == 0) {
+			k->names_lock = true;
 			*ret_lock = tools->values[i]->kind == NODE_SCALAR ? strdup(tools->values[i]->text) : NULL;
 			tools->n--;
 			memmove(&tools->items[i], &tools->items[i + 1], (tools->n - i) * sizeof(*tools->items));
@@ -191,7 +192,12 @@ read_files(struct keeper *k, struct err *err)
 	OWN(freep) char *text = NULL;
 	OWN(freep) const char *lock = NULL;
 	size_t len;
-	int r = trust_read(TRUST_POLICY, k->file, POLICY_FILE_MAX, &text, &len, err);
+	int r;
+
+	if (args_get(k->args, "policy") == NULL && access(k->file, F_OK) < 0 && errno == ENOENT)
+		return err_set(err, ENOENT, "there is no '%s' here: `cloister tools import` takes servers over from .mcp.json, and -p "
+		               "names another policy", k->file);
+	r = trust_read(TRUST_POLICY, k->file, POLICY_FILE_MAX, &text, &len, err);
 
 	r = r == 0 ? find_folder(k, err) : r;
 	r = r == 0 ? load_servers(k, text, len, &lock, err) : r;

@@ -41,6 +41,7 @@ struct keeper {
 	const char *file;               /* of the policy */
 	char *folder;                   /* its folder, absolute; owned */
 	char *lock_path;                /* owned */
+	bool names_lock;                /* the policy does */
 	const char *home;
 	struct policy *policy;          /* the servers; owned */
 	const struct policy_tools *tools;

@@ -31,7 +31,7 @@ GITHUB = {"command": "node", "args": ["it.js"], "env": {"GITHUB_TOKEN": TOKEN, "
 def test_keys_are_moved(bench):
     file_of(bench, GitHub=GITHUB, far={"type": "http", "url": "https://mcp.example.com/mcp",
                                        "headers": {"Authorization": f"Bearer {REMOTE}"}})
-    bench.tools("import").sentence("2 values look like credentials", "--yes", "--no-secrets")
+    bench.tools("import").sentence("GITHUB_TOKEN, FAR_TOKEN look like credentials", "--yes", "--no-secrets")
     assert not (bench.folder / "cloister.yaml").exists()
     said = bench.tools("import", "--yes").ok()
     assert TOKEN not in said and REMOTE not in said
@@ -45,6 +45,34 @@ def test_keys_are_moved(bench):
     listed = json.loads(bench.operator.cloister("secret", "list", "--json").ok())
     assert {s["name"] for s in listed} == {"GITHUB_TOKEN", "FAR_TOKEN"}
     assert "has it already" in bench.tools("import", "--yes").ok()
+
+
+@as_one
+def test_a_project_works_after_import(bench):
+    """Before and after the lock is written.  The server gets the folder of its script."""
+    bench.operator.file("bench/cloister.yaml", "version: 1\negress: []\n")
+    file_of(bench, it={"command": "python3", "args": ["server.py", "plain"]}, other={"command": "x", "args": ["plain", "/etc"]})
+    bench.tools("import").ok()
+    assert policy(bench)["tools"]["servers"]["it"] == {"command": ["python3", "server.py", "plain"], "folder": "."}
+    assert policy(bench)["tools"]["servers"]["other"] == {"command": ["x", "plain", "/etc"]}
+    bench.operator.cloister("policy", "trust", cwd=bench.folder).ok()
+    assert "cloister.yaml names the lock now" in bench.tools("lock", "it").ok()
+    assert policy(bench)["tools"]["lock"] == "tools.lock.yaml"
+    bench.operator.cloister("policy", "trust", cwd=bench.folder).ok()
+    (bench.folder / "tools.lock.yaml").unlink()
+    done = bench.operator.cloister("policy", "trust", cwd=bench.folder)
+    done.sentence("the lock 'tools.lock.yaml' does not exist: `cloister tools lock` writes it")
+    bench.operator.run("--", "true", cwd=bench.folder).sentence("`cloister run -p cloister.yaml -- COMMAND`")
+
+
+@as_one
+def test_a_lock_that_the_policy_cannot_name(bench):
+    bench.operator.file("bench/cloister.yaml", 'version: 1\ntools: {servers: {it: {command: [python3, server.py, plain], folder: .}}}\n')
+    before = (bench.folder / "cloister.yaml").read_text()
+    assert "cloister.yaml does not name the lock" in bench.tools("lock").ok()
+    assert "does not name the lock" in bench.tools("lock").ok() and (bench.folder / "cloister.yaml").read_text() == before
+    bench.operator.file("bench/other.yaml", before.replace("{servers", "{lock: null, servers"))
+    assert "does not name" not in bench.tools("lock", "-p", "other.yaml").ok()
 
 
 @as_one

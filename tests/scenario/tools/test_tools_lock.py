@@ -258,7 +258,7 @@ def test_forms_of_a_report(bench):
 def test_another_file(bench):
     bench.server("it", "plain")
     (bench.folder / "cloister.yaml").rename(bench.folder / "servers.yaml")
-    bench.tools("lock").sentence("cloister.yaml")
+    bench.tools("lock").sentence("there is no 'cloister.yaml' here", "cloister tools import")
     bench.tools("lock", "-p", "servers.yaml", "--lock", "other.yaml").ok()
     assert (bench.folder / "other.yaml").exists()
     bench.operator.file("bench/none.yaml", "version: 1\n")
