@@ -1,4 +1,6 @@
 """The record of what a cell's processes do: programs, files, refused calls, resources, and its limits."""
+import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -103,6 +105,52 @@ def test_a_search_for_a_program_is_one_record(operator, level):
     assert "(not in 2 other folders)" in lines and "failed with ENOENT, 3 times" in lines
     assert of(records, "cell.end")[0]["programs"] == 6
     operator.cloister("discard", "search").ok()
+
+
+class Regs(ctypes.Structure):
+    """struct user_regs_struct of x86-64."""
+    _fields_ = [(name, ctypes.c_ulonglong) for name in (
+        "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs").split()]
+
+
+def force(pid, call, argument):
+    """Has a process that waits in a call make another one first; its result."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+
+    def ptrace(request, data=None):
+        assert libc.ptrace(request, pid, None, data) == 0, os.strerror(ctypes.get_errno())
+    regs, own = Regs(), Regs()
+    ptrace(16)                                          # PTRACE_ATTACH
+    os.waitpid(pid, 0x40000000)                         # __WALL
+    ptrace(12, ctypes.addressof(own))                   # PTRACE_GETREGS
+    ptrace(12, ctypes.addressof(regs))
+    regs.rip, regs.rax, regs.orig_rax, regs.rdi = own.rip - 2, call, 2 ** 64 - 1, argument
+    ptrace(13, ctypes.addressof(regs))                  # PTRACE_SETREGS
+    for _ in range(2):                                  # its beginning and its end
+        ptrace(24)                                      # PTRACE_SYSCALL
+        os.waitpid(pid, 0x40000000)
+    ptrace(12, ctypes.addressof(regs))
+    own.rip, own.rax, own.orig_rax = own.rip - 2, own.orig_rax, 2 ** 64 - 1
+    ptrace(13, ctypes.addressof(own))
+    ptrace(17)                                          # PTRACE_DETACH
+    return ctypes.c_longlong(regs.rax).value
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the test knows the registers of x86-64 alone")
+@pytest.mark.parametrize("level", ["acts", "full"])
+def test_init_that_is_taken_over(operator, level):
+    """It makes no call that its filter refuses: such a call shows what has become of it."""
+    if not operator.is_root:
+        pytest.skip("only root looks into init")
+    cell = operator.detach("--record", level, "--", "sleep", "600")
+    init = operator.cell(cell)["init"]
+    assert force(init, 272, 0x10000000) == -errno.EPERM             # unshare(CLONE_NEWUSER)
+    operator.cloister("kill", cell).ok()
+    operator.cloister("wait", cell)
+    refused, = of(events(operator, cell), "refused")
+    assert (refused["pid"], refused["call"], refused["by"]) == (1, "unshare", "filter")
+    operator.cloister("discard", cell)
 
 
 def test_nothing_is_recorded(operator):
