@@ -94,7 +94,7 @@ run_secret(char *const *argv, const char *value, struct err *err)
 
 	if (r < 0 || (value != NULL && fd < 0))
 		return -EIO;
-	return spawn_run(&(struct spawn){ .argv = argv, .path = program, .n_fds = value != NULL ? 1 : 3,
+	return spawn_run(&(struct spawn){ .argv = argv, .path = program, .n_fds = value != NULL ? 2 : 3,
 		.fds = (struct spawn_fd[]){ { value != NULL ? fd : SPAWN_NULL, STDIN_FILENO }, { SPAWN_NULL, STDOUT_FILENO },
 		                            { SPAWN_NULL, STDERR_FILENO } }, .flags = SPAWN_DIES }, err);
 }

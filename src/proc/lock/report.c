@@ -23,6 +23,8 @@ print_subject(const struct check_finding *at)
 void
 report_text(const struct check_findings *f)
 {
+	const size_t errors = check_count(f, CHECK_ERROR), warnings = check_count(f, CHECK_WARNING);
+
 	for (int level = CHECK_ERROR; level >= CHECK_NOTE; level--)
 		for (size_t i = 0; i < f->n; i++) {
 			const struct check_finding *at = &f->list[i];
@@ -37,7 +39,7 @@ report_text(const struct check_findings *f)
 		}
 	if (f->more)
 		puts("error: there are more findings than can be shown");
-	printf("%zu errors, %zu warnings\n", check_count(f, CHECK_ERROR), check_count(f, CHECK_WARNING));
+	printf("%zu error%s, %zu warning%s\n", errors, errors == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
 }
 
 void

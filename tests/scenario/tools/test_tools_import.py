@@ -35,6 +35,9 @@ def test_keys_are_moved(bench):
     assert not (bench.folder / "cloister.yaml").exists()
     said = bench.tools("import", "--yes").ok()
     assert TOKEN not in said and REMOTE not in said
+    assert said.splitlines() == ["GITHUB_TOKEN: moved into the vault", "FAR_TOKEN: moved into the vault",
+                                 "cloister.yaml has 2 more servers: state what each may read, write and reach, then run "
+                                 "`cloister tools lock`"]
     assert policy(bench)["tools"]["servers"] == {
         "github": {"command": ["node", "it.js"], "env": {"LEVEL": "quiet"}, "policy": {"secrets": ["GITHUB_TOKEN"]}},
         "far": {"url": "https://mcp.example.com/mcp",

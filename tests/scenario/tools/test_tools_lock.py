@@ -158,6 +158,7 @@ def test_what_is_missing(bench):
     rules, found = bench.check("--no-run")
     assert rules == [("no-annotation", "it", "get_it"), ("no-scope", "it", "get_it")]
     assert "read_only, destructive, open_world" in found["findings"][0]["text"]
+    assert bench.tools("check", "--no-run").out.endswith("\n2 errors, 0 warnings\n")
     bench.scope("it.get_it", annotations={"read_only": True, "open_world": False})
     assert bench.check("--no-run")[0] == []
 
