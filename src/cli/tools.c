@@ -6,7 +6,7 @@ const struct cli_option cli_tools_options[] = {
 	{ "lock", 0, "FILE", "the lock (tools.lock.yaml, or what the policy names)", 0 },
 	{ "allow", 0, "RULE", "lock, check, learn: also let servers reach this", 0 },
 	{ "dry-run", 0, NULL, "lock, learn, import: print what would be written", 0 },
-	{ "yes", 0, NULL, "import, login: move credentials into the vault, or replace them, without asking", 0 },
+	{ "yes", 0, NULL, "import, login: change the vault without asking", 0 },
 	{ "no-secrets", 0, NULL, "import: leave credentials where they are", 0 },
 	{ "host", 0, "NAME=HOST", "import: the host that this credential may be sent to", 0 },
 	{ "client-id", 0, "ID", "login: the id of a client that is registered already", 0 },
