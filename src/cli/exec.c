@@ -101,6 +101,7 @@ prepare(struct asked *asked, const char *word, struct err *err)
 	asked->run.spec.has_policy = cell->has_policy;
 	memcpy(asked->run.spec.id, cell->id, sizeof(cell->id));
 	r = take_placeholders(&asked->run, cell, err);
+	r = r == 0 ? run_copy_git(&asked->run, cell->env, err) : r;
 	return r < 0 ? r : run_finish_env(&asked->run, err);
 }
 

@@ -76,6 +76,7 @@ struct run {
 	struct run_layer *within;       /* --within, the nearest first: run_within.c */
 	size_t n_within;
 	char **placeholders;            /* NAME=VALUE, from -s; NULL: none */
+	char **git;                     /* NAME=VALUE, by which git uses HTTPS; NULL: none */
 	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets; and the
 	 * channel to spec.keeper. */
 	int policy_fd, policy_text_fd, counts_fd, cas_fd, secrets_fd, keeper_fd;
@@ -201,6 +202,12 @@ int run_load_policy_text(const char *name, const char *text, const struct policy
 int run_read_authorities(const struct run *run, struct buf *ret_all, struct err *err);
 /* Loads the policy, if there is one.  Call it when all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
+
+/* run_git.c: sets run->git.  A cell cannot restrict git over SSH, so with a policy that lets git through over HTTPS
+ * alone, git in the cell uses HTTPS for SSH addresses of those hosts, too. */
+int run_note_git(struct run *run, const struct policy *policy, struct err *err);
+/* The same for a command in the cell of that environment. */
+int run_copy_git(struct run *run, char *const *env, struct err *err);
 
 /* run_trust.c: from here on, files that this cell may write count as written by it. */
 int run_distrust_grants(const struct run *run, struct err *err);

@@ -13,6 +13,8 @@
 #include "cli/run.h"
 #include "cli/run_agent.h"
 
+#define GIT_COUNT "GIT_CONFIG_COUNT="
+
 void
 run_free(struct run *run)
 {
@@ -26,6 +28,7 @@ run_free(struct run *run)
 	free(run->image_text);
 	free(run->input_path);
 	strv_free(run->placeholders);
+	strv_free(run->git);
 	secret_wants_free(&run->wants);
 	policy_source_free(&run->source);
 	run_free_within(run);
@@ -196,6 +199,23 @@ put_usual(const struct run *run, char **env, size_t *n, struct err *err)
 	return r == 0 ? put_pairs(env, n, own, ARRAY_LEN(own)) : r;
 }
 
+/* Not beside other settings of that kind: git reads as many as GIT_CONFIG_COUNT says. */
+static int
+put_git(const struct run *run, char **env, size_t *n)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < *n; i++)
+		if (strncmp(env[i], GIT_COUNT, sizeof(GIT_COUNT) - 1) == 0)
+			return 0;
+	for (size_t i = 0; i < run->n_given; i++)
+		if (strncmp(run->given[i].entry, GIT_COUNT, sizeof(GIT_COUNT) - 1) == 0)
+			return 0;
+	for (char **entry = run->git; r == 0 && entry != NULL && *entry != NULL; entry++)
+		r = put_whole(env, n, *entry);
+	return r;
+}
+
 int
 run_finish_env(struct run *run, struct err *err)
 {
@@ -218,6 +238,7 @@ run_finish_env(struct run *run, struct err *err)
 		r = put_entry(run->spec.env, &n, "TERM", term);
 	if (r == 0)
 		r = run->spec.has_policy ? put_trust(run, run->spec.env, &n) : put_no_retries(run->spec.env, &n);
+	r = r == 0 ? put_git(run, run->spec.env, &n) : r;
 	if (r == 0 && run->placeholders != NULL)
 		r = note_names(run);
 	for (char **p = run->placeholders; r == 0 && p != NULL && *p != NULL; p++)

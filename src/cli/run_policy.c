@@ -582,7 +582,8 @@ run_finish_policy(struct run *run, struct err *err)
 	run->spec.has_hooks = policy_hooks(policy);
 	run->spec.has_tools = policy_tools_of(policy) != NULL;
 	run->spec.learn = run->learn;
-	r = pack_authorities(run, err);
+	r = run_note_git(run, policy, err);
+	r = r == 0 ? pack_authorities(run, err) : r;
 	if (r == 0)
 		r = take_proxies(run, err);
 	return r < 0 ? r : check_proxies(run->spec.egress_env, err);

@@ -113,6 +113,11 @@ find_cause(const char *why)
 	return NULL;
 }
 
+/* Its places are for the host, three times. */
+#define GIT_OVER_SSH "\nThe policy allows git on %s over HTTPS. A rule for port 22 would let the cell push to any\n" \
+	"repository there, so use HTTPS. For git with a configuration of its own:\n\n" \
+	"  git config url.https://%s/.insteadOf git@%s:\n"
+
 static void
 put(const char *text)
 {
@@ -266,11 +271,11 @@ print_suggestion(const struct timeline *t, const struct timeline_event *e)
 		print_allow(t, e);
 }
 
-/* Whether a rule in front of the others would allow it. */
+/* Whether a rule in front of the others would allow it, and is one to advise. */
 static bool
-rule_helps(const struct timeline_event *e, const struct cause *cause)
+rule_helps(const struct timeline *t, const struct timeline_event *e, const struct cause *cause)
 {
-	return !is_denied_address(e) && timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
+	return !why_is_git_over_ssh(t, e) && !is_denied_address(e) && timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
 	       strstr(e->note, COURIER_NO_RULE_HELPS) == NULL && strstr(e->rule_text, " hook ") == NULL;
 }
 
@@ -318,7 +323,7 @@ print_json(const struct timeline *t, const struct timeline_event *e)
 	put_text(&w, "rule_text", e->rule_text);
 	put_text(&w, "reason", e->reason);
 	put_text(&w, "note", e->note);
-	if (rule_helps(e, cause))
+	if (rule_helps(t, e, cause))
 		put_suggestion(&w, e);
 	else
 		json_str(&w, "suggested_rule", NULL);
@@ -347,7 +352,9 @@ explain(const struct timeline *t, const struct timeline_event *e)
 		why_print_near(t, e);
 	if (is_denied_address(e))
 		puts("\nA rule that allows it must be in front of the one that denies the address.");
-	else if (rule_helps(e, cause))
+	else if (why_is_git_over_ssh(t, e))
+		printf(GIT_OVER_SSH, e->host, e->host, e->host);
+	else if (rule_helps(t, e, cause))
 		print_suggestion(t, e);
 }
 

@@ -12,6 +12,7 @@
 #include "policy/policy_explain.h"
 
 #define NEAR_MAX 5                      /* rules to show */
+#define SSH_PORT 22
 
 /* The policy that the cell had, or NULL. */
 static struct policy *
@@ -34,6 +35,14 @@ why_is_layered(const struct timeline *t)
 	OWN(policy_freep) struct policy *p = load_policy(t);
 
 	return p != NULL && policy_outer(p) != NULL;
+}
+
+bool
+why_is_git_over_ssh(const struct timeline *t, const struct timeline_event *e)
+{
+	OWN(policy_freep) struct policy *p = strcmp(e->type, "tcp") != 0 || e->port != SSH_PORT ? NULL : load_policy(t);
+
+	return p != NULL && policy_has_git_host(p, e->host);
 }
 
 /* The request again, as far as it was recorded: without query, headers and body. */

@@ -125,6 +125,14 @@ size_t policy_n_rules(const struct policy *p);          /* in all layers */
  * may confuse with it. */
 bool policy_mentions_header(const struct policy *p, struct http_text name);
 
+/* ---- git: policy_git.c ---- */
+
+/* The hosts that a rule of the first layer allows, or asks about, for git over HTTPS, while no rule opens
+ * their SSH port.  Each is there once; borrowed. */
+#define POLICY_GIT_HOSTS_MAX 16
+size_t policy_git_hosts(const struct policy *p, const char *ret_hosts[POLICY_GIT_HOSTS_MAX]);
+bool policy_has_git_host(const struct policy *p, const char *name);
+
 /* ---- approvals: policy_ask.c ---- */
 
 /* The approval settings of an `ask` rule.  Borrowed. */

@@ -154,8 +154,7 @@ put_rule(struct buf *b, const struct project_need *need)
 	if (need->is_known && strcmp(need->place.host, "github.com") == 0)
 		put_github(b, need);
 	if (need->place.is_ssh)
-		put(b, "  # In a cell, git uses HTTPS here: git config url.https://%s/.insteadOf git@%s:\n",
-		    need->place.host, need->place.host);
+		put(b, "  # In a cell, git uses HTTPS for addresses of git@%s: too.\n", need->place.host);
 }
 
 void

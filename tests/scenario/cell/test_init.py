@@ -224,3 +224,31 @@ def test_at_a_terminal(agent):
     assert term.end() == 0
     term.close()
     agent.operator.run(cwd=agent.folder).ok()
+
+
+# ---- an origin over SSH -------------------------------------------------------------
+
+def test_git_uses_https_for_an_origin_over_ssh(project):
+    """Rules cannot restrict git over SSH, so the cell's git does not use it, and nothing advises to open it."""
+    project.file(".git/config", REMOTE)
+    project.init("--agent", "claude").ok()
+    shown = "git ls-remote --get-url git@github.com:acme/site.git; git ls-remote --get-url ssh://git@github.com/acme/site; "
+    asked = project.operator.run("-p", "cloister.yaml", "--", "sh", "-c", shown, cwd=project.folder).ok()
+    assert asked.split() == ["https://github.com/acme/site.git", "https://github.com/acme/site"]
+    # Another configuration of that kind stays as it is.
+    own = project.operator.run("-p", "cloister.yaml", "-e", "GIT_CONFIG_COUNT=0", "--", "sh", "-c", shown + "env",
+                               cwd=project.folder).ok()
+    assert "ssh://git@github.com/acme/site\n" in own and "GIT_CONFIG_KEY" not in own
+    cell = project.operator.detach("-p", "cloister.yaml", "--", "sleep", "600", cwd=project.folder)
+    assert project.operator.cloister("exec", cell, "--", "sh", "-c", shown).ok() == asked
+    # A program that uses SSH all the same.
+    dial = "import socket; s = socket.create_connection(('github.com', 22)); s.recv(1)"
+    project.operator.run("--name", "ssh", "-p", "cloister.yaml", "--", "python3", "-c", dial, cwd=project.folder)
+    told = project.operator.cloister("why", "ssh").ok()
+    assert "allows git on github.com over HTTPS" in told and "git config url.https://github.com/.insteadOf git@github.com:" in told
+    assert "protocol: tcp" not in told, told
+    said = json.loads(project.operator.cloister("why", "--json", "ssh").ok())
+    assert said["suggested_rule"] is None, said
+    # Where a rule opens the port, git uses it.
+    project.file("cloister.yaml", project.text() + "  - {allow: 'github.com:22', protocol: tcp}\n")
+    assert "git@github.com" in project.operator.run("-p", "cloister.yaml", "--", "sh", "-c", shown, cwd=project.folder).ok()
