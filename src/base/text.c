@@ -101,6 +101,12 @@ text_wants_colour(FILE *out)
 	       strcmp(term, "dumb") != 0 && isatty(fileno(out));
 }
 
+const char *
+text_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 bool
 text_take(const char **at, const char *end, const char *word)
 {

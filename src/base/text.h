@@ -3,6 +3,7 @@
 #define CLOISTER_TEXT_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Print text that an agent may have written: control characters (escape
@@ -12,6 +13,9 @@ void text_print_safe(FILE *out, const char *s, size_t len, bool keep_lines);
 
 /* The name in NAMES (NULL-terminated) nearest to WORD, or NULL if none is near enough. */
 const char *text_nearest(const char *word, const char *const *names);
+
+/* The ending of a counted word: "" for 1, "s" for any other N. */
+const char *text_plural(uint64_t n);
 
 /* Whether the text from *AT to END begins with WORD; then *AT moves behind it. */
 bool text_take(const char **at, const char *end, const char *word);

@@ -17,6 +17,7 @@
 #include "canon/hash.h"
 #include "cell/cell_dirs.h"
 #include "cli/cli.h"
+#include "cli/profile.h"
 
 #define LAST 10                         /* runs, without --last */
 
@@ -33,7 +34,11 @@ struct chosen {
 	size_t len;
 	char hash[HASH_NAME + 1];       /* of FILE, as records name it */
 	bool by_policy;                 /* runs with that policy are chosen */
-	char **words;                   /* cells, names and agents */
+	struct word {
+		const char *text;       /* a cell, a name, an agent or a profile */
+		char *program;          /* the profile's, or NULL; owned */
+		bool is_cell;           /* a cell has exactly this id or name */
+	} *words;
 	int n_words;
 	struct run *runs;
 	size_t n, cap;
@@ -61,6 +66,9 @@ chosen_free(struct chosen *c)
 {
 	policy_free(c->file);
 	free(c->text);
+	for (int i = 0; i < c->n_words; i++)
+		free(c->words[i].program);
+	free(c->words);
 	free(c->runs);
 	review_free(&c->v);
 }
@@ -132,15 +140,24 @@ last_part(const char *text)
 	return slash != NULL ? slash + 1 : text;
 }
 
-/* A cell's id or name, the agent that was dispatched, or the program that ran. */
 static bool
-is_named(const char *word, const struct cell_entry *entry, const json_t *grant)
+is_cell(const char *word, const struct cell_entry *entry)
+{
+	return strcmp(entry->id, word) == 0 || strcmp(entry->name, word) == 0;
+}
+
+/* A cell's id or name; if no cell has it, the agent that was dispatched, or the program that ran. */
+static bool
+is_named(const struct word *word, const struct cell_entry *entry, const json_t *grant)
 {
 	const char *program = json_string_value(json_array_get(json_object_get(grant, "argv"), 0));
 
-	return strcmp(entry->id, word) == 0 || strcmp(entry->name, word) == 0 ||
-	       strcmp(last_part(text_of(grant, "chain")), word) == 0 ||
-	       (program != NULL && strcmp(last_part(program), word) == 0);
+	if (word->is_cell)
+		return is_cell(word->text, entry);
+	if (strcmp(last_part(text_of(grant, "chain")), word->text) == 0)
+		return true;
+	return program != NULL &&
+	       strcmp(last_part(program), word->program != NULL ? word->program : word->text) == 0;
 }
 
 static bool
@@ -149,7 +166,7 @@ is_wanted(const struct chosen *c, const struct cell_entry *entry, const json_t *
 	OWN(policy_freep) struct policy *p = NULL;
 
 	for (int i = 0; i < c->n_words; i++)
-		if (is_named(c->words[i], entry, grant))
+		if (is_named(&c->words[i], entry, grant))
 			return true;
 	if (!c->by_policy)
 		return false;
@@ -178,6 +195,19 @@ add_run(struct chosen *c, const struct cell_entry *entry, const char *started)
 	memcpy(c->runs[c->n].id, entry->id, sizeof(entry->id));
 	snprintf(c->runs[c->n++].started, sizeof(c->runs[0].started), "%.*s", AUDIT_TIME_LEN, started);
 	return 0;
+}
+
+static void
+find_cells_in(struct chosen *c, int folder)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n = 0;
+
+	if (folder < 0 || cell_list(folder, false, &entries, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		for (int k = 0; k < c->n_words; k++)
+			c->words[k].is_cell |= is_cell(c->words[k].text, &entries[i]);
 }
 
 static int
@@ -214,6 +244,8 @@ find_runs(struct chosen *c, struct err *err)
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(closep) int ended = state < 0 ? -1 : cell_ended_open(state);
 
+	find_cells_in(c, state);
+	find_cells_in(c, ended);
 	if (find_runs_in(c, state) < 0 || find_runs_in(c, ended) < 0)
 		return err_set(err, ENOMEM, "out of memory");
 	if (c->n == 0)
@@ -240,6 +272,18 @@ take_last_policy(struct chosen *c, struct err *err)
 
 /* ---- the command ---- */
 
+/* If TEXT is a profile, its runs are those of its program. */
+static void
+add_word(struct chosen *c, const char *text)
+{
+	OWN(profile_found_freep) struct profile_found *f = NULL;
+	struct word *word = &c->words[c->n_words++];
+
+	word->text = text;
+	if (profile_cli_find(text, ".", &f, NULL) == 0)
+		word->program = strdup(last_part(f->profile->program));
+}
+
 /* Words are cells, agents, or the file of a policy. */
 static int
 take_words(struct chosen *c, int argc, char **argv, struct err *err)
@@ -247,10 +291,12 @@ take_words(struct chosen *c, int argc, char **argv, struct err *err)
 	struct stat st;
 	int r = c->policy == NULL ? 0 : load_policy(c, c->policy, err);
 
-	c->words = argv;
+	c->words = calloc((size_t)argc + 1, sizeof(*c->words));
+	if (c->words == NULL)
+		return err_set(err, ENOMEM, "out of memory");
 	for (int i = 0; r == 0 && i < argc; i++) {
 		if (stat(argv[i], &st) < 0 || !S_ISREG(st.st_mode)) {
-			c->words[c->n_words++] = argv[i];
+			add_word(c, argv[i]);
 			continue;
 		}
 		if (c->file != NULL)
@@ -261,13 +307,27 @@ take_words(struct chosen *c, int argc, char **argv, struct err *err)
 	return r;
 }
 
+/* The file that the rules are from is named, if it is one and still here. */
+static int
+explain_no_policy(const struct chosen *c, struct err *err)
+{
+	const char *place = c->v.rules.n > 0 && c->v.rules.at[0].is_given ? c->v.rules.at[0].key : "";
+	const size_t len = strcspn(place, ":");
+	OWN(freep) char *file = strndup(place, len);
+	struct stat st;
+
+	if (file != NULL && len > 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode))
+		return err_set(err, ENOTSUP, "add `-p %.200s`, the file of these rules, to see one", file);
+	return err_set(err, ENOTSUP, "name the policy with -p to see one");
+}
+
 static int
 print(struct chosen *c, struct err *err)
 {
 	OWN(buf_free) struct buf diff = BUF(POLICY_FILE_MAX);
 	OWN(freep) char *path = c->policy == NULL ? NULL : strdup(c->policy);
 	struct err why = {0};
-	int r = path == NULL ? err_set(&why, ENOTSUP, "name the policy with -p to see one") :
+	int r = path == NULL ? explain_no_policy(c, &why) :
 	        review_narrow(&c->v, basename(path), c->text, c->len, &diff, &why);
 	const char *text, *no_diff = r < 0 ? why.text : NULL;
 

@@ -112,6 +112,21 @@ end_of(const struct edit *e, size_t first)
 	return end;
 }
 
+/* The first line of the comment on the item from FIRST to END; FIRST if there is none, or if it may be about the
+ * next item too. */
+static size_t
+first_comment(const struct edit *e, size_t first, size_t end)
+{
+	const size_t dash = indent_of(&e->lines[first]);
+	size_t at = first;
+
+	if (end < e->n && !is_blank(&e->lines[end]) && indent_of(&e->lines[end]) == dash)
+		return first;
+	while (at > 0 && indent_of(&e->lines[at - 1]) == dash && dash < e->lines[at - 1].len && is_blank(&e->lines[at - 1]))
+		at--;
+	return at;
+}
+
 static bool
 is_permission(const struct review_item *rule)
 {
@@ -225,7 +240,9 @@ edit_rules(struct edit *e, bool narrow)
 		if (first < 0)
 			continue;
 		if (rule->uses == 0) {
-			remove_lines(e, (size_t)first, end_of(e, (size_t)first));
+			const size_t end = end_of(e, (size_t)first);
+
+			remove_lines(e, first_comment(e, (size_t)first, end), end);
 		} else if (narrow) {
 			narrow_hosts(e, rule, (size_t)first);
 			narrow_methods(e, rule, (size_t)first);

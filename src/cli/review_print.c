@@ -15,16 +15,10 @@ put(const char *text)
 	text_print_safe(stdout, text, strlen(text), false);
 }
 
-static const char *
-plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static void
 put_uses(const struct review *v, const struct review_item *item, const char *what)
 {
-	printf("%" PRIu64 " %s%s in %u of %u run%s", item->uses, what, plural(item->uses), item->runs, v->n_runs, plural(v->n_runs));
+	printf("%" PRIu64 " %s%s in %u of %u run%s", item->uses, what, text_plural(item->uses), item->runs, v->n_runs, text_plural(v->n_runs));
 }
 
 static void
@@ -60,7 +54,7 @@ print_rule(const struct review *v, const struct review_item *rule)
 	if (rule->approved > 0 && rule->refused == 0)
 		printf("      approved every time (%" PRIu64 "): an `allow` rule would do the same\n", rule->approved);
 	else if (rule->approved + rule->refused > 0)
-		printf("      approved %" PRIu64 " time%s, and %" PRIu64 " not\n", rule->approved, plural(rule->approved), rule->refused);
+		printf("      approved %" PRIu64 " time%s, and %" PRIu64 " not\n", rule->approved, text_plural(rule->approved), rule->refused);
 }
 
 static void
@@ -120,7 +114,7 @@ print_grants(const struct review *v)
 		else if (item->writes == 0 && strcmp(item->access, "ro") != 0)
 			puts("only read: `ro` is enough");
 		else
-			printf("used in %u of %u run%s\n", item->runs, v->n_runs, plural(v->n_runs));
+			printf("used in %u of %u run%s\n", item->runs, v->n_runs, text_plural(v->n_runs));
 	}
 }
 
@@ -178,7 +172,7 @@ print_limits(const struct review *v)
 void
 review_print(const struct review *v, const char *diff, const char *no_diff)
 {
-	printf("%u run%s, %.10s to %.10s", v->n_runs, plural(v->n_runs), v->first, v->last);
+	printf("%u run%s, %.10s to %.10s", v->n_runs, text_plural(v->n_runs), v->first, v->last);
 	if (v->n_recorded < v->n_runs)
 		printf("; %u of them without a record of processes", v->n_runs - v->n_recorded);
 	putchar('\n');

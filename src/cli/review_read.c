@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/since.h"
+#include "base/tree.h"
 #include "cli/review.h"
 #include "cli/timeline_acts.h"
 
@@ -276,6 +277,31 @@ note_file(struct review *v, const struct timeline_event *e)
 	}
 }
 
+/* The grant that has PATH: the innermost. */
+static struct review_item *
+grant_of(struct review *v, const char *path)
+{
+	struct review_item *best = NULL;
+
+	for (size_t i = 0; path[0] == '/' && i < v->grants.n; i++) {
+		struct review_item *item = &v->grants.at[i];
+
+		if (tree_is_beneath(path, item->key) && (best == NULL || strlen(item->key) > strlen(best->key)))
+			best = item;
+	}
+	return best;
+}
+
+/* The kernel reads a program that it starts. */
+static void
+note_exec(struct review *v, const struct timeline_event *e)
+{
+	if (timeline_has(e, "error"))
+		return;
+	use(v, grant_of(v, timeline_text(e, "path")), 1);
+	use(v, grant_of(v, timeline_text(e, "script")), 1);
+}
+
 /* ---- one run ---- */
 
 static void
@@ -305,6 +331,8 @@ note(struct review *v, const struct timeline_event *e, struct run_times *times)
 		v->n_recorded++;
 	if (act == TIMELINE_FILE)
 		note_file(v, e);
+	if (act == TIMELINE_EXEC)
+		note_exec(v, e);
 	if (act == TIMELINE_REFUSED)
 		use(v, review_item(&v->refusals, "call", timeline_text(e, "call")), e->count > 0 ? e->count : 1);
 	if (act == TIMELINE_RESOURCES || strcmp(e->type, "cell.end") == 0) {

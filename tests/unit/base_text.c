@@ -157,6 +157,13 @@ TEST(text_wants_colour_on_a_terminal)
 	CHECK(!text_wants_colour(tty));
 }
 
+TEST(text_plural)
+{
+	CHECK_STR(text_plural(0), "s");
+	CHECK_STR(text_plural(1), "");
+	CHECK_STR(text_plural(2), "s");
+}
+
 TEST(text_take_moves_behind_a_word)
 {
 	const char text[] = "truefalse", *at = text, *end = text + 6;

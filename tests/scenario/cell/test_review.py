@@ -134,3 +134,32 @@ def test_a_policy_that_would_refuse_what_was_allowed_is_not_proposed(world):
     world.keep(witnessed("cccccccc", [request("flow.example", rule=(4, "allow git.example"))], boot, END))
     said = world.cloister("review", "--diff", "-p", world.file, "cccccccc")
     assert said.status == 125 and "no narrower policy was found" in said.err, said
+
+
+def test_a_program_that_ran_was_used(world):
+    """The kernel reads a program that it starts, and its interpreter reads the script."""
+    acts = [RUN[0], {"type": "exec", "pid": 2, "parent": 1, "path": "/opt/node", "script": "/data/lib/cli.js", "argv": ["node"]},
+            {"type": "exec", "pid": 3, "parent": 2, "path": "/out/tool", "argv": ["tool"], "error": "EACCES"}]
+    world.keep(witnessed("eeeeeeee", acts, {"type": "cell.boot", "grant": GRANT}, END))
+    said = world.cloister("review", "eeeeeeee").ok()
+    assert "  /data (ro)  used in 1 of 1 run" in said and "  /out (rw)  never used" in said, said
+
+
+def test_a_cell_comes_before_a_program_of_its_name(world):
+    named = {**GRANT, "argv": ["/usr/bin/aaaaaaaa"]}
+    world.keep(witnessed("ffffffff", RUN[:1], {"type": "cell.boot", "grant": named}, END))
+    assert json.loads(world.cloister("review", "--json", "aaaaaaaa").ok())["runs"] == 1
+    # The runs of a profile are those of its program.
+    mine = world.file.parent / "config/cloister/profiles/mine.yaml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("version: 1\nprogram: agent\n")
+    world.env["XDG_CONFIG_HOME"] = str(world.file.parent / "config")
+    assert json.loads(world.cloister("review", "--json", "mine").ok())["runs"] == 2
+
+
+def test_the_comment_of_a_rule_goes_with_it(world):
+    world.file.write_text("version: 1\negress:\n  # 2 requests\n  - allow: git.example\n  # 1 request\n  - allow: old.example\n"
+                          "  # Both.\n  - allow: flow.example\n  - allow: a.example\n")
+    diff = world.cloister("review", "--diff", "-p", world.file, "fixer").ok()
+    assert "-  # 1 request\n-  - allow: old.example\n" in diff and "   # 2 requests\n" in diff, diff
+    assert "   # Both.\n-  - allow: flow.example\n" in diff, diff
