@@ -26,6 +26,7 @@
 #define LEARN_FILE "cloister.yaml"
 #define LEARN_TITLE_MAX 160             /* of the command, in the first comment */
 #define LEARN_OPTIONS_MAX 64
+#define LEARN_PLACES_MAX 8
 
 struct learn {
 	const char *file;
@@ -40,6 +41,10 @@ struct learn {
 	/* the calls that its processes made, if all of them were counted */
 	unsigned char calls[CALL_NUMBERS_MAX / 8];
 	bool has_calls, lost_calls;
+	/* requests to addresses that are not public: "HOST:PORT", each once */
+	char *places[LEARN_PLACES_MAX];
+	size_t n_places;
+	uint64_t n_refused;
 };
 
 const struct cli_option cli_learn_options[] = {
@@ -59,6 +64,8 @@ learn_free(struct learn *learn)
 		timeline_event_free(&learn->events[i]);
 	free(learn->events);
 	free(learn->seen);
+	for (size_t i = 0; i < learn->n_places; i++)
+		free(learn->places[i]);
 }
 
 /* The list owns WORD, also on failure. */
@@ -264,6 +271,27 @@ proposes_calls(const struct learn *learn)
 	return learn->has_calls && !learn->lost_calls;
 }
 
+/* `learn` opens public addresses alone. */
+static void
+note_private(struct learn *learn, const struct timeline_event *e)
+{
+	char *place;
+
+	if (!timeline_is_refusal(e) || strcmp(e->why, "private-address") != 0 || e->host[0] == '\0' || e->port == 0)
+		return;
+	learn->n_refused += e->count > 0 ? e->count : 1;
+	place = str_format("%s:%u", e->host, e->port);
+	for (size_t i = 0; place != NULL && i < learn->n_places; i++)
+		if (strcmp(learn->places[i], place) == 0) {
+			free(place);
+			return;
+		}
+	if (place == NULL || learn->n_places == LEARN_PLACES_MAX)
+		free(place);
+	else
+		learn->places[learn->n_places++] = place;
+}
+
 static int
 read_events(struct learn *learn, const char *cell, struct err *err)
 {
@@ -283,8 +311,10 @@ read_events(struct learn *learn, const char *cell, struct err *err)
 		    strcmp(e.type, "ssh") != 0 && strcmp(e.type, "intent") != 0 && e.host[0] != '\0' &&
 		    strcmp(e.why, "unresolved") != 0)
 			r = add_seen(learn, &e, err);
-		else
+		else {
+			note_private(learn, &e);
 			timeline_event_free(&e);
+		}
 	}
 	return r;
 }
@@ -391,6 +421,33 @@ write_policy(struct learn *learn, struct err *err)
 	return r < 0 ? r : check_policy(learn, err);
 }
 
+/* Names the places that were refused, as options. */
+static void
+tell_private(const struct learn *learn)
+{
+	fprintf(stderr, "cloister: %llu %s to addresses that are not public refused: to learn them, use `cloister learn",
+	        (unsigned long long)learn->n_refused, learn->n_refused == 1 ? "request was" : "requests were");
+	for (size_t i = 0; i < learn->n_places; i++) {
+		fputs(" --allow ", stderr);
+		text_print_safe(stderr, learn->places[i], strlen(learn->places[i]), false);
+	}
+	fputs(" -- CMD`\n", stderr);
+}
+
+/* The secrets that the command had, since the policy does not give them. */
+static void
+tell_secrets(const struct learn *learn)
+{
+	static const char option[] = "--secret=";
+
+	for (size_t i = 1; i < learn->n_words && strcmp(learn->words[i], "--") != 0; i++)
+		if (strncmp(learn->words[i], option, sizeof(option) - 1) == 0) {
+			fputs(" -s ", stderr);
+			text_print_safe(stderr, learn->words[i] + sizeof(option) - 1, strlen(learn->words[i]) - sizeof(option) + 1,
+			                false);
+		}
+}
+
 static void
 tell(const struct learn *learn)
 {
@@ -405,6 +462,7 @@ tell(const struct learn *learn)
 	fputs("' allows requests like these, and nothing else\n", stderr);
 	fprintf(stderr, "cloister: read it, narrow it, then: cloister run -p ");
 	text_print_safe(stderr, learn->file, strlen(learn->file), false);
+	tell_secrets(learn);
 	fputs(" -- CMD\n", stderr);
 }
 
@@ -430,10 +488,12 @@ cmd_learn(int argc, char **argv)
 		return cli_fail(&err);
 	if (read_events(&learn, run.spec.id, &err) < 0)
 		return cli_fail(&err);
+	if (learn.n_refused > 0)
+		tell_private(&learn);
 	if (learn.n_seen == 0 && !proposes_calls(&learn)) {
 		if (!run.spec.quiet)
 			fputs("cloister: the command reached nothing, so no policy is written\n", stderr);
-		return status;
+		return learn.n_refused > 0 && status == 0 ? CLI_FAILED : status;
 	}
 	if (write_policy(&learn, &err) < 0)
 		return cli_fail(&err);

@@ -52,11 +52,13 @@ compare_hosts(const struct wish *a, const struct wish *b)
 	if (r != 0)
 		return r;
 	r = strcmp(a->host, b->host);
-	if (r != 0 || strlen(a->host) < sizeof(a->host) - 1)
-		return r;
-	suggest_host(a->seen, one);
-	suggest_host(b->seen, two);
-	return strcmp(one, two);
+	if (r == 0 && strlen(a->host) == sizeof(a->host) - 1) {
+		suggest_host(a->seen, one);
+		suggest_host(b->seen, two);
+		r = strcmp(one, two);
+	}
+	/* A rule that names a port names the scheme too. */
+	return r != 0 || !suggest_names_port(a->seen) ? r : a->seen->plain - b->seen->plain;
 }
 
 static int
@@ -299,6 +301,7 @@ put_allow(struct buf *b, const struct policy_seen *seen, size_t requests)
 	suggest_put(b, "  # %zu request%s\n  - allow: ", requests, requests == 1 ? "" : "s");
 	suggest_put_word(b, host);
 	suggest_put(b, "\n");
+	suggest_put_scheme(b, seen);
 }
 
 /* One rule for the method at I and all others with the same paths. */

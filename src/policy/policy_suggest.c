@@ -143,6 +143,19 @@ suggest_host(const struct policy_seen *seen, char ret_text[HTTP_HOST_MAX + 16])
 		         seen->port);
 }
 
+bool
+suggest_names_port(const struct policy_seen *seen)
+{
+	return seen->protocol == POLICY_HTTP && seen->port != 0 && seen->port != (seen->plain ? 80 : 443);
+}
+
+void
+suggest_put_scheme(struct buf *b, const struct policy_seen *seen)
+{
+	if (suggest_names_port(seen))
+		suggest_put(b, "    scheme: %s\n", seen->plain ? "http" : "https");
+}
+
 enum suggest_git
 suggest_git(const struct policy_seen *seen, char ret_repo[POLICY_TEXT_MAX + 1])
 {
@@ -336,6 +349,8 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 	if (only_name)
 		suggest_put(&b, "    # its ports are 80 and 443; for another write %s:PORT, with `protocol: tcp` if "
 		            "it is not HTTP\n", host);
+	if (!only_name)
+		suggest_put_scheme(&b, seen);
 	if (seen->protocol == POLICY_HTTP)
 		put_http(&b, seen);
 	else

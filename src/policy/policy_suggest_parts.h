@@ -15,6 +15,9 @@ int suggest_check(const char *text, bool whole, struct err *err);
 
 bool suggest_can_say(const struct policy_seen *seen);
 void suggest_host(const struct policy_seen *seen, char ret_text[HTTP_HOST_MAX + 16]);
+/* Whether a rule for SEEN names its port; then it names the scheme too, which the second appends. */
+bool suggest_names_port(const struct policy_seen *seen);
+void suggest_put_scheme(struct buf *b, const struct policy_seen *seen);
 enum suggest_git suggest_git(const struct policy_seen *seen,
                              char ret_repo[POLICY_TEXT_MAX + 1]);
 /* A glob that matches PATH and nothing else; false if there is none. */

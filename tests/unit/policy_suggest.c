@@ -16,7 +16,7 @@ static const struct {
 	{ { .method = "GET", .host = "a.x", .port = 443, .path = "/repos/b?c=d" },
 	  "  - allow: a.x\n    methods: [GET]\n    paths: [/repos/b]\n" },
 	{ { .method = "POST", .host = "a.x", .port = 8443, .path = "/" },
-	  "  - allow: a.x:8443\n    methods: [POST]\n    paths: [/]\n" },
+	  "  - allow: a.x:8443\n    scheme: https\n    methods: [POST]\n    paths: [/]\n" },
 	{ { .method = "GET", .host = "a.x", .port = 80, .path = "/a'b [1]", .plain = true },
 	  "  - allow: a.x\n    methods: [GET]\n    paths: ['/a''b%20[1]']\n" },
 	{ { .method = "GET", .host = "a.x", .port = 443, .path = "/@s%2Fn/%20" },
@@ -147,7 +147,7 @@ TEST(policy_write_for)
 		"  # 6 requests\n  - allow: api.x\n    methods: [GET, HEAD]\n"
 		"    paths: [/users/*]\n"
 		"  # 1 request\n  - allow: api.x\n    methods: [POST]\n    paths: [/jobs/*/run]\n"
-		"  # 1 request\n  - allow: api.x:8080\n    methods: [PUT]\n    paths: [/big]\n"
+		"  # 1 request\n  - allow: api.x:8080\n    scheme: http\n    methods: [PUT]\n    paths: [/big]\n"
 		"    body: {max: 21M}\n"
 		"  # 3 requests\n  - allow: git.x\n"
 		"    # better only the branches that it may push: refs/heads/agent/*\n"

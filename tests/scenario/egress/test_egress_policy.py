@@ -430,6 +430,24 @@ def test_learn(online):
                  ["https://api.example.test/hello"]) == ["403", "403", "000"]
 
 
+LOCAL = "curl -s -o /dev/null http://host.cloister.internal:8099/x; curl -s -o /dev/null http://host.cloister.internal:8099/y; true"
+
+
+def test_learn_names_what_it_did_not_open(online):
+    """A server on this machine is opened by name alone, and a policy of nothing is no success."""
+    done = learn(online, "-o", "local.yaml", "--", "sh", "-c", LOCAL)
+    assert done.status == 125, done
+    assert "refused: to learn them, use `cloister learn --allow host.cloister.internal:8099 -- CMD`" in done.err, done
+    assert not (online.operator.base / "learning/local.yaml").exists()
+    online.operator.cloister("secret", "add", "NOTES", "--host", "host.cloister.internal:8099", "--plain", input="x" * 20).ok()
+    done = learn(online, "-o", "local.yaml", "--allow", "host.cloister.internal:8099", "-s", "NOTES", "--", "sh", "-c", LOCAL)
+    assert done.status == 0 and "cloister run -p local.yaml -s NOTES -- CMD" in done.err, done
+    policy = online.operator.base / "learning/local.yaml"
+    assert "allow: host.cloister.internal:8099\n    scheme: http\n" in policy.read_text(), policy.read_text()
+    checked = online.operator.cloister("policy", "check", policy)
+    assert checked.status == 0 and checked.err == "", checked
+
+
 def test_learn_overwrites_nothing(online):
     online.operator.folder("learning", {"cloister.yaml": "mine\n"})
     policy = online.operator.base / "learning/cloister.yaml"
