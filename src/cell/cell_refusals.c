@@ -12,7 +12,7 @@
 
 /* The members of an event that are printed; each is cut to its room. */
 struct event {
-	char type[8], verdict[8], why[16], note[160], rule[96], reason[160], method[16], scheme[8], host[96],
+	char type[8], verdict[8], why[16], note[320], rule[96], reason[320], method[16], scheme[8], host[96],
 		path[64], port[8], count[16], secret[40], user[40];
 };
 

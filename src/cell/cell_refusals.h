@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #define CELL_REFUSALS_MAX 6             /* different ones that are printed */
-#define CELL_REFUSAL_TEXT 272
+#define CELL_REFUSAL_TEXT 432
 #define CELL_REFUSAL_TIMES_MAX UINT32_MAX        /* the most that one event counts for */
 
 struct cell_refusals {

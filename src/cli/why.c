@@ -40,8 +40,8 @@ static const struct cause {
 	{ "exfiltration", false, true, "It carries the placeholder of a secret to a host that the "
 	  "secret is not for, or in a part of the request where it is not allowed: `cloister secret "
 	  "show` shows the secret's own scope. To allow the host, start the cell with `-s "
-	  "NAME@HOST:PORT`, or `cloister secret remove` it and `add` it again with another --host, and "
-	  "with --plain if the host has no TLS. One rule can help: if the host is a model that the "
+	  "NAME@HOST:PORT`, or `cloister secret remove` it and `add` it again with another --host. If the "
+	  "host has no TLS, only the latter helps, with --plain. One rule can help: if the host is a model that the "
 	  "agent talks to, `placeholders: pass` sends placeholders in bodies there unchanged." },
 	{ "credential", false, true, "It carries the placeholder of a secret, or is signed with it, "
 	  "and the real value could not replace it. No rule changes that." },
@@ -170,6 +170,25 @@ is_cut(const struct timeline_event *e)
 	return strcmp(e->why, "unreachable") == 0 && e->status != 0 && e->status != 502 && e->status != 504;
 }
 
+/* The placeholder goes to a right host, in a part of the request where it may not be. */
+static bool
+is_wrong_place(const struct timeline_event *e)
+{
+	return strcmp(e->why, "exfiltration") == 0 && strstr(e->note, COURIER_WRONG_PLACE COURIER_ITS_PLACES) != NULL;
+}
+
+/* NULL: the rule explains it. */
+static const char *
+explanation(const struct timeline_event *e, const struct cause *cause)
+{
+	if (is_wrong_place(e))
+		return "It carries the placeholder of a secret to a host of the secret, but in a part of the request where it is "
+		       "not allowed. To allow that part, `cloister secret remove` the secret and `add` it again with --in and all "
+		       "of its places: `--in header --in query`. One rule can help: if the host is a model that the agent talks to, "
+		       "`placeholders: pass` sends placeholders in bodies there unchanged.";
+	return cause != NULL ? cause->text : NULL;
+}
+
 static void
 print_cause(const struct timeline_event *e, const struct cause *cause)
 {
@@ -179,8 +198,8 @@ print_cause(const struct timeline_event *e, const struct cause *cause)
 		puts("It leads to an address that is not a public one.");
 	else if (is_cut(e))
 		puts("A rule allows it, but the server broke off its response.");
-	else if (cause != NULL && cause->text != NULL)
-		puts(cause->text);
+	else if (explanation(e, cause) != NULL)
+		puts(explanation(e, cause));
 	if (is_in_file(e->rule)) {
 		fputs("The rule at ", stdout);
 		put_place(e->rule);
@@ -318,7 +337,7 @@ print_json(const struct timeline *t, const struct timeline_event *e)
 	json_str(&w, "result", timeline_is_refusal(e) ? "refused" : e->why[0] != '\0' ? "failed" : "allowed");
 	put_text(&w, "what", what);
 	put_text(&w, "why", e->why);
-	put_text(&w, "explanation", cause != NULL ? cause->text : NULL);
+	put_text(&w, "explanation", explanation(e, cause));
 	put_text(&w, "rule", e->rule);
 	put_text(&w, "rule_text", e->rule_text);
 	put_text(&w, "reason", e->reason);

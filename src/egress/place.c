@@ -191,10 +191,10 @@ tell_misplaced(struct exchange *ex, const struct secret *s, const struct swap_se
 	}
 	if (s->places != 0)
 		secret_places_text(s, why, sizeof(why));
-	snprintf(x->reason, sizeof(x->reason), "the placeholder of the secret '%s' is in %s%s%.*s, where it "
-	         "may not be: %s%s", s->name, place_text(seen), seen->place == SWAP_HEADER ? " " : "",
+	snprintf(x->reason, sizeof(x->reason), "the placeholder of the secret '%s' is in %s%s%.*s"
+	         COURIER_WRONG_PLACE "%s%s", s->name, place_text(seen), seen->place == SWAP_HEADER ? " " : "",
 	         seen->place == SWAP_HEADER ? (int)(seen->name.len < 64 ? seen->name.len : 64) : 0,
-	         seen->name.at != NULL ? seen->name.at : "", s->places != 0 ? "its places are " :
+	         seen->name.at != NULL ? seen->name.at : "", s->places != 0 ? COURIER_ITS_PLACES :
 	         "it is a key that signs, and is never sent", s->places != 0 ? why : "");
 }
 

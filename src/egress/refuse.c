@@ -121,6 +121,20 @@ hint_for_address(const struct exchange *ex, const char *reason)
 	return "The operator can name the address in a rule, or a range around it, /8 or narrower.";
 }
 
+/* A hint for a placeholder, if the usual one would not help: the host is right and the place is not, or the request
+ * has no TLS. */
+static const char *
+hint_for_placeholder(const struct exchange *ex, const char *reason)
+{
+	if (strstr(reason, COURIER_WRONG_PLACE COURIER_ITS_PLACES) != NULL)
+		return "Send it in one of its places. The operator can add this one: `cloister secret remove`, then `add` with "
+		       "--in and all of its places.";
+	if (ex->kind == EXCHANGE_HTTP && ex->t.scheme == HTTP_PLAIN)
+		return "Send it only to the hosts that the secret is for. The operator can name this one, which has no TLS: "
+		       "`cloister secret remove`, then `add` with --host HOST:PORT and --plain.";
+	return NULL;
+}
+
 static const char *
 hint_for(const struct exchange *ex, const char *error, const char *why, const char *reason,
          bool refused)
@@ -133,6 +147,8 @@ hint_for(const struct exchange *ex, const char *error, const char *why, const ch
 		return hint_for_scheme(ex, why, reason);
 	if (strcmp(why, "private-address") == 0)
 		hint = hint_for_address(ex, reason);
+	else if (strcmp(why, "exfiltration") == 0)
+		hint = hint_for_placeholder(ex, reason);
 	if (hint != NULL)
 		return hint;
 	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)

@@ -27,6 +27,10 @@
 #define COURIER_NO_RULE_HELPS "no rule changes that"
 /* In an event's note: the body is too large to decompress. */
 #define COURIER_IS_PACKED "the body is packed, and"
+/* In an event's note: a placeholder goes to a right host, in a part of the request where it may not be; either its
+ * places follow, or why it has none. */
+#define COURIER_WRONG_PLACE ", where it may not be: "
+#define COURIER_ITS_PLACES "its places are "
 /* In an event's note: a rule denies the address; the rule's place follows. */
 #define COURIER_DENIES_ADDRESS "which a rule denies:"
 

@@ -178,6 +178,18 @@ def test_anywhere_else_is_refused(online, words, why):
     assert why in json.loads(said)["reason"] and why in online.refusal()["note"]
     assert online.refusal()["why"] == "exfiltration"
     assert not online.lab.seen(fake) and not online.lab.seen(real)
+    # The remedy is another place, or another host.
+    told = online.operator.cloister("why", online.cell).ok()
+    is_elsewhere = "not among its hosts" in why
+    assert ("--in header --in query" in told) != is_elsewhere and ("-s NAME@HOST:PORT" in told) == is_elsewhere, told
+    assert ("with --in" in json.loads(said)["hint"]) != is_elsewhere, said
+
+
+def test_another_host_without_tls(online):
+    """Both that it is another host and that it has no TLS."""
+    give(online, canary())
+    said = sh(online, fetch('-H "Authorization: Bearer $KEY" http://www.example.test/hello', ""))[2]
+    assert "with --host HOST:PORT and --plain" in json.loads(said)["hint"], said
 
 
 @pytest.mark.parametrize("words", [
@@ -288,12 +300,12 @@ while s.recv(65536): pass
 def test_messages_about_exfiltration(online):
     give(online, canary())
     _, _, answer = sh(online, fetch('-H "X-Other: $KEY"', f"{UP}/echo"))
-    assert "`-s NAME@HOST:PORT`" in json.loads(answer)["hint"]
+    assert "`cloister secret remove`, then `add` with --in" in json.loads(answer)["hint"]
     assert "exfiltration: a placeholder is where it may not be" in online.operator.cloister("events", online.cell).ok()
     said = online.operator.cloister("why", online.cell).ok()
     assert "the placeholder of the secret 'KEY' is in a header" in said
     assert "would allow it" not in said         # no rule does
-    assert "`-s NAME@HOST:PORT`" in said
+    assert "`--in header --in query`" in said and "NAME@HOST" not in said
 
 
 def test_responses_contain_no_value(online):
