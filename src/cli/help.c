@@ -42,7 +42,7 @@ static const struct cli_verb secret[] = {
 static const struct cli_verb profile[] = {
 	{ "list", "list all profiles: yours, the project's and built-in ones" },
 	{ "show NAME", "print a profile" },
-	{ "check [FILE...]", "report errors of profiles, by default of all" },
+	{ "check [FILE|NAME...]", "report errors of profiles, by default of all" },
 	{ "new NAME", "write a profile of your own" },
 	{ "edit NAME", "edit your own profile, or a copy of another one" },
 	{ "trust NAME", "print the project's profile, and accept it as it is" },

@@ -234,7 +234,28 @@ check_file(const char *file)
 	size_t len;
 	int r = read_file_at(AT_FDCWD, file, PROFILE_FILE_MAX, &text, &len, &err);
 
-	r = r == 0 ? check_text(file, text, len, &err) : r;
+	if (r < 0)
+		return cli_fail(&err);
+	r = check_text(file, text, len, &err);
+	return r == 0 ? 0 : print_fault(&err);
+}
+
+/* A file, or the name of a profile. */
+static int
+check_word(const char *word)
+{
+	OWN(profile_found_freep) struct profile_found *f = NULL;
+	struct err err = {0};
+	int r;
+
+	if (access(word, F_OK) == 0 || !profile_name_ok(word))
+		return check_file(word);
+	r = profile_cli_find_text(word, ".", &f, &err);
+	if (r == -ENOENT && err.text[0] == '\0')
+		return cli_failf("there is no file '%.64s', and no profile of that name: see `cloister profile list`", word);
+	if (r < 0)
+		return cli_fail(&err);
+	r = check_text(f->file, f->text, f->len, &err);
 	return r == 0 ? 0 : print_fault(&err);
 }
 
@@ -260,7 +281,7 @@ check_all(const struct profile_cli *cli, int argc, char **argv)
 
 	(void)cli;
 	for (int i = 0; i < argc; i++)
-		status |= check_file(argv[i]);
+		status |= check_word(argv[i]);
 	if (argc == 0 && profile_cli_each(".", check_named, &status, &err) < 0)
 		return cli_fail(&err);
 	return status;
@@ -376,6 +397,8 @@ forget_one(const struct profile_cli *cli, int argc, char **argv)
 		return cli_fail(&err);
 	if (n == 0)
 		printf("%s kept nothing for %s\n", argv[0], cli->all ? "any project" : "this folder");
+	else if (isatty(STDOUT_FILENO))
+		printf("forgot what %s kept for %s\n", argv[0], cli->all ? "all projects" : "this folder");
 	return 0;
 }
 

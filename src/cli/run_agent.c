@@ -2,6 +2,7 @@
  *
  * Options of the command line add to the profile, or win over it. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/text.h"
 #include "base/tree.h"
 #include "cli/run.h"
 #include "cli/run_agent.h"
@@ -210,6 +212,44 @@ is_in_image(const struct run *run)
 	return run->image != NULL || run->spec.bare || run->spec.rootfs[0] != '\0';
 }
 
+#define NAMES_MAX 128
+
+struct names {
+	const char *at[NAMES_MAX + 1];
+	size_t n;
+};
+
+static int
+add_name(void *arg, const char *name)
+{
+	struct names *names = arg;
+
+	if (names->n < NAMES_MAX && (names->at[names->n] = strdup(name)) != NULL)
+		names->n++;
+	return 0;
+}
+
+/* A word that is no command here, and nearly the name of a profile, is a slip. */
+static int
+check_slip(const struct run *run, const struct run_agent *a, const char *word, struct err *err)
+{
+	OWN(program_free) struct program program = {0};
+	struct names names = {0};
+	const char *nearest;
+	int r = 0;
+
+	if (strchr(word, '/') != NULL || is_in_image(run) || program_find(word, &program, NULL) != -ENOENT)
+		return 0;
+	(void)profile_cli_each(a->folder, add_name, &names, NULL);
+	nearest = text_nearest(word, names.at);
+	if (nearest != NULL)
+		r = err_set(err, ENOENT, "there is no profile '%.64s', and no such command here: did you mean the profile '%s'? (a "
+		            "command of the cell's own stands behind `--`)", word, nearest);
+	for (size_t i = 0; i < names.n; i++)
+		free((void *)(uintptr_t)names.at[i]);
+	return r;
+}
+
 int
 run_take_agent(struct run *run, int argc, char **argv, struct err *err)
 {
@@ -220,8 +260,10 @@ run_take_agent(struct run *run, int argc, char **argv, struct err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	r = choose_folder(run, a, err);
 	r = r == 0 ? profile_cli_find(argv[0], a->folder, &a->found, err) : r;
+	if (r == -ENOENT && err->text[0] == '\0')
+		return check_slip(run, a, argv[0], err);
 	if (r < 0)
-		return r == -ENOENT && err->text[0] == '\0' ? 0 : r;
+		return r;
 	r = check_folder(a, err);
 	if (r == 0 && !is_in_image(run))
 		run->image = a->found->profile->image;

@@ -71,12 +71,17 @@ show_reads(const struct run_agent *a)
 }
 
 static void
-show_secrets(const struct profile *p)
+show_secrets(const struct profile *p, const char *const *used)
 {
 	const char *title = "key";
 
 	for (size_t i = 0; i < p->n_secrets; i++, title = "") {
 		fprintf(stderr, "  %-9s ", title);
+		if (used[i] != NULL) {
+			text_print_safe(stderr, used[i], strcspn(used[i], "=:@"), false);
+			fprintf(stderr, ", as a placeholder\n");
+			continue;
+		}
 		if (p->login.file != NULL)
 			fprintf(stderr, "your login in ~/%s, or ", p->login.file);
 		for (char **name = p->secrets[i]; *name != NULL; name++) {
@@ -100,8 +105,9 @@ show_servers(const struct profile_mcp *mcp)
 	}
 }
 
+/* USED: the secret that is used for each choice; NULL: not known yet. */
 static void
-show(const struct run_agent *a)
+show(const struct run_agent *a, const char *const *used)
 {
 	const struct profile *p = a->found->profile;
 
@@ -116,7 +122,7 @@ show(const struct run_agent *a)
 	put_list("words", p->args, "", "");
 	put_line("project", a->folder, a->here != NULL ? " (changes stay apart, for `cloister diff` and `apply`)" : "");
 	put_list("hosts", p->allow, "", "");
-	show_secrets(p);
+	show_secrets(p, used);
 	show_servers(&p->mcp);
 	put_list("kept", p->keep, "~/", " (apart from your own, for this project)");
 	show_reads(a);
@@ -166,18 +172,33 @@ find_alternative(char *const *choice, char *const *list)
 	return NULL;
 }
 
-/* Whether -s gives one of them. */
-static bool
-is_given(const struct run *run, char *const *choice)
+/* The one of them that -s gives, or NULL. */
+static const char *
+find_given(const struct run *run, char *const *choice)
 {
 	for (; *choice != NULL; choice++)
 		for (size_t i = 0; i < run->n_secrets; i++) {
 			OWN(freep) char *name = strndup(run->secrets[i], strcspn(run->secrets[i], "=:@"));
 
 			if (name != NULL && is_about(*choice, name))
-				return true;
+				return *choice;
 		}
-	return false;
+	return NULL;
+}
+
+/* The secrets that choose_one() will choose without a question. */
+static void
+find_used(const struct run *run, struct run_agent *a, char *const *names, const char **ret_used)
+{
+	const struct profile *p = a->found->profile;
+
+	for (size_t i = 0; i < p->n_secrets; i++) {
+		ret_used[i] = find_given(run, p->secrets[i]);
+		if (ret_used[i] == NULL)
+			ret_used[i] = find_alternative(p->secrets[i], a->answers.secrets);
+		if (ret_used[i] == NULL && names != NULL)
+			ret_used[i] = find_alternative(p->secrets[i], names);
+	}
 }
 
 /* The command that adds a secret of the short form TEXT. */
@@ -253,7 +274,7 @@ choose_one(const struct run *run, struct run_agent *a, char *const *choice, char
 	const char *chosen = find_alternative(choice, a->answers.secrets);
 	int r = 0;
 
-	if (is_given(run, choice))
+	if (find_given(run, choice) != NULL)
 		return 0;
 	/* A document has names only, so the vault need not be open. */
 	if (chosen == NULL && run->print_doc)
@@ -294,13 +315,20 @@ run_agent_ask(const struct run *run, struct run_agent *a, struct err *err)
 	const struct profile *p = a->found->profile;
 	const bool is_trusted = profile_cli_is_trusted(a->found);
 	const bool is_new = run_agent_can_ask(run) && (strcmp(a->answers.shown, a->found->hash) != 0 || !is_trusted);
+	const char *used[PROFILE_CHOICES_MAX] = { NULL };
 	OWN(strv_freep) char **names = NULL;
 	int r = 0;
 
 	if (!is_trusted && !is_new)
 		return refuse_unknown(a, err);
+	/* A profile that nobody has accepted yet asks the vault nothing. */
+	if (is_new && is_trusted && p->n_secrets > 0)
+		r = secret_cli_names(&names, err);
+	if (r < 0)
+		return r;
+	find_used(run, a, names, used);
 	if (is_new)
-		show(a);
+		show(a, used);
 	if (!is_trusted)
 		r = ask_trust(a, err);
 	for (size_t i = 0; r == 0 && i < p->n_secrets; i++)

@@ -352,7 +352,8 @@ def test_the_first_run_asks_and_later_ones_do_not(agent):
     agent.profile(PROFILE + SECRET + "login: {file: .tester-login, secret: claude-login}\n")
     agent.operator.file("home/.gitconfig", "[user]\nname = Ada\n")
     term = agent.terminal("echo it runs")
-    for line in ("An agent of the tests", "program .*tester", "hosts +preset:anthropic", "kept +~/.tester",
+    first = term.expect("(?s)An agent of the tests.*hosts[^\n]*\n[^\n]*\n").group()
+    for line in ("kept +~/.tester",
                  "read +~/.gitconfig", "log in by browser instead.*`tester` outside",
                  "2\\) CLAUDE_CODE_OAUTH_TOKEN", "Which key"):
         term.expect(line)
@@ -367,7 +368,15 @@ def test_the_first_run_asks_and_later_ones_do_not(agent):
     assert term.end() == 0, term.text
     assert KEY not in term.text
     assert "CLAUDE_CODE_OAUTH_TOKEN" in agent.answers().read_text()
+    assert "ANTHROPIC_API_KEY or CLAUDE" in first, first
     term.close()
+    # Once it is known, the key is named that is used.
+    agent.profile(PROFILE + SECRET + "login: {file: .tester-login, secret: claude-login}\nnested: false\n")
+    known = agent.terminal("echo it runs")
+    known.expect("key +CLAUDE_CODE_OAUTH_TOKEN, as a placeholder")
+    known.expect("it runs")
+    assert known.end() == 0, known.text
+    known.close()
     again = agent.terminal("echo it runs")
     again.expect("it runs")
     assert again.end() == 0
@@ -473,8 +482,19 @@ def test_check(agents):
     assert agents.cloister("check", file).status == 1
     agents.profile("program: tester\nsecrets: ['no name']\n")
     assert "a secret is given as" in agents.cloister("check").err
+    assert agents.cloister("check", "tester").status == 1
     agents.profile()
-    assert agents.cloister("check").ok() == ""
+    assert agents.cloister("check").ok() == "" and agents.cloister("check", "tester", "claude").ok() == ""
+    agents.cloister("check", "nothing").sentence("there is no file 'nothing', and no profile of that name")
+    agents.cloister("check", "./nothing.yaml").sentence("cannot open './nothing.yaml'")
+
+
+@as_one
+def test_a_slip_in_the_name(agents):
+    agents.operator.run("claud", cwd=agents.project).sentence("there is no profile 'claud'", "did you mean the profile 'claude'?")
+    # A command of the cell's own is none, nor is one of this machine.
+    assert agents.operator.run("--", "claud", cwd=agents.project).status == 127
+    agents.operator.run("true", cwd=agents.project).ok()
 
 
 @as_one
@@ -506,6 +526,9 @@ def test_new_and_edit(agents):
 def test_forget_all(agent):
     agent.run("touch ~/.tester/x").ok()
     agent.run("touch ~/.tester/x", cwd=agent.operator.folder("other")).ok()
-    agent.cloister("forget", "tester", "--all").ok()
+    term = Terminal(agent.operator, agent.operator.program, "profile", "forget", "tester", cwd=agent.project)
+    assert term.end() == 0 and "forgot what tester kept for this folder" in term.text, term.text
+    term.close()
+    assert agent.cloister("forget", "tester", "--all").ok() == ""
     assert os.listdir(agent.operator.base / "data/homes/tester") == []
     assert "kept nothing" in agent.cloister("forget", "tester").ok()
