@@ -426,5 +426,7 @@ cmd_discard(int argc, char **argv)
 		if (cli_find_kept(state, argv[i], &entry, &err) < 0 ||
 		    discard_one(state, &entry, &err) < 0)
 			failed = cli_fail(&err);
+		else if (isatty(STDOUT_FILENO))
+			printf("discarded the changes of cell %s\n", entry.name[0] != '\0' ? entry.name : entry.id);
 	return failed;
 }

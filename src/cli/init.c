@@ -72,16 +72,23 @@ choose_agent(const struct init *init, const struct project *p, char ret_name[PRO
 
 /* ---- what was seen ---- */
 
+#define COLUMN_LEAST 20
+
 static void
 show(const struct project *p, const char *agent)
 {
+	int column = COLUMN_LEAST;
+
+	for (size_t i = 0; i < p->n; i++)
+		if ((int)strlen(p->needs[i].from) > column)
+			column = (int)strlen(p->needs[i].from);
 	for (size_t i = 0; i < p->n; i++) {
 		OWN(buf_free) struct buf what = BUF(TEXT_MAX);
 
 		project_put_need(&what, &p->needs[i]);
-		fprintf(stderr, "  %-32s %.*s\n", p->needs[i].from, (int)what.len, (const char *)what.data);
+		fprintf(stderr, "  %-*s  %.*s\n", column, p->needs[i].from, (int)what.len, (const char *)what.data);
 	}
-	fprintf(stderr, "  %-32s %s, and the hosts of its model\n",
+	fprintf(stderr, "  %-*s  %s, and the hosts of its model\n", column,
 	        p->agent_file != NULL && strcmp(p->agent, agent) == 0 ? p->agent_file : "agent", agent);
 	for (size_t i = 0; i < p->n_notes; i++)
 		fprintf(stderr, "Note: %s.\n", p->notes[i]);

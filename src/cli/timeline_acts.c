@@ -291,8 +291,8 @@ timeline_print_used(FILE *out, const struct timeline_event *e)
 {
 	static const struct { const char *key, *before, *after; enum { TIME, SIZE, COUNT, SHARE } kind; } used[] = {
 		{ "cpu_ms", "CPU ", "", TIME }, { "memory", "memory ", "", SIZE }, { "peak", "peak ", "", SIZE },
-		{ "programs", "", " programs", COUNT }, { "processes", "", " processes", COUNT },
-		{ "refused", "", " refused calls", COUNT }, { "disk", "disk ", "", SIZE }, { "read", "read ", "", SIZE },
+		{ "programs", "", " program", COUNT }, { "processes", "", " process", COUNT },
+		{ "refused", "", " refused call", COUNT }, { "disk", "disk ", "", SIZE }, { "read", "read ", "", SIZE },
 		{ "written", "written ", "", SIZE }, { "pressure_cpu", "CPU pressure ", "%", SHARE },
 		{ "pressure_io", "disk pressure ", "%", SHARE }, { "pressure_memory", "memory pressure ", "%", SHARE },
 	};
@@ -312,7 +312,8 @@ timeline_print_used(FILE *out, const struct timeline_event *e)
 			snprintf(text, sizeof(text), "%" PRIu64 ".%02u", n / 100, (unsigned)(n % 100));
 		else
 			snprintf(text, sizeof(text), "%" PRIu64, n);
-		fprintf(out, "%s%s%s%s", between, used[i].before, text, used[i].after);
+		fprintf(out, "%s%s%s%s%s", between, used[i].before, text, used[i].after, used[i].kind != COUNT || n == 1 ? "" :
+		        strcmp(used[i].key, "processes") == 0 ? "es" : "s");
 		between = ", ";
 	}
 }
@@ -330,9 +331,9 @@ put_record(FILE *out, const struct timeline_event *e)
 		fputs(", because ", out);
 		put(out, timeline_text(e, "why"));
 	}
+	/* A paragraph: `events --json` has it. */
 	if (json_array_size(json_object_get(e->json, "unseen")) > 0)
-		fputs(". Not seen: ", out);
-	put_list(out, e, "unseen", "; ");
+		fputs(" (some acts are not seen: docs/record.md)", out);
 }
 
 static void

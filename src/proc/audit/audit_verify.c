@@ -69,8 +69,8 @@ tell_fault(const struct audit_check *check, const char *called, const char *path
 		printf("record %" PRIu64 ": ", seen->fault_n);
 	text_print_safe(stdout, seen->finding, strlen(seen->finding), false);
 	if (sound_records(seen) > 0)
-		printf("\n  sound before that: %" PRIu64 " records, of which %" PRIu64 " are signed",
-		       sound_records(seen), seen->signed_n);
+		printf("\n  sound before that: %" PRIu64 " record%s, of which %" PRIu64 " are signed",
+		       sound_records(seen), text_plural(sound_records(seen)), seen->signed_n);
 	printf("\n");
 }
 
@@ -80,7 +80,7 @@ tell_sound(const struct audit_check *check, const char *called, const char *stat
 	const struct audit_verify *seen = &check->verify;
 	uint64_t n = seen->chain.tree.size;
 
-	printf("%s%s: sound, %s, %" PRIu64 " records", seen->timeline, called, state, n);
+	printf("%s%s: sound, %s, %" PRIu64 " record%s", seen->timeline, called, state, n, text_plural(n));
 	if (seen->first > 1)
 		printf(" (the first %" PRIu64 " dropped, as recorded)", seen->first - 1);
 	if (n > seen->signed_n)

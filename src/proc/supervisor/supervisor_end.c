@@ -116,14 +116,21 @@ called(const struct supervisor *sv)
 	return sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
 }
 
-/* Uses the name only if no other kept cell has it. */
-static void
-tell_changes(struct supervisor *sv, bool whole)
+/* The word for the cell in commands: its name, unless another kept cell has it too. */
+static const char *
+findable(const struct supervisor *sv)
 {
 	OWN(closep) int folder = cell_state_open(false, NULL);
 	struct cell_entry entry;
-	const char *name = folder >= 0 && cell_find(folder, false, called(sv), &entry, NULL) == 0 ?
-	                   called(sv) : sv->spec.id;
+	int r = folder < 0 ? -ENOENT : cell_find(folder, false, called(sv), &entry, NULL);
+
+	return r == -ENOENT || (r == 0 && strcmp(entry.id, sv->spec.id) == 0) ? called(sv) : sv->spec.id;
+}
+
+static void
+tell_changes(struct supervisor *sv, bool whole)
+{
+	const char *name = findable(sv);
 
 	supervisor_say(sv, "%s kept: `cloister diff %s`, then `cloister apply %s` or `cloister discard %s`",
 	               whole ? "the workspace's changes are" : "a part of the workspace's changes is", name, name,
@@ -333,7 +340,7 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	supervisor_unpublish(sv);
 	left = supervisor_egress_close(sv);
 	supervisor_witness_close(sv);
-	supervisor_tell_refusals(sv, called(sv));
+	supervisor_tell_refusals(sv, findable(sv));
 	supervisor_tell_net(sv);
 	keep_state(sv, status);
 	supervisor_timeline_prune(sv);

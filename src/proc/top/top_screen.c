@@ -421,9 +421,10 @@ draw_acts(const struct top *t, const struct audit_acts *acts, int y)
 
 	if (acts->programs + acts->refused + acts->dangerous + acts->lost == 0)
 		return y;
-	snprintf(text, sizeof(text), "%llu programs, %llu calls refused, %llu dangerous, %llu acts lost",
-	         (unsigned long long)acts->programs, (unsigned long long)acts->refused,
-	         (unsigned long long)acts->dangerous, (unsigned long long)acts->lost);
+	snprintf(text, sizeof(text), "%llu program%s, %llu call%s refused, %llu dangerous, %llu act%s lost",
+	         (unsigned long long)acts->programs, text_plural(acts->programs), (unsigned long long)acts->refused,
+	         text_plural(acts->refused), (unsigned long long)acts->dangerous, (unsigned long long)acts->lost,
+	         text_plural(acts->lost));
 	draw_fact(t, y++, "inside", text);
 	return y;
 }
@@ -444,8 +445,8 @@ draw_figures(const struct top *t, const struct top_cell *cell, int y)
 	draw_fact(t, y++, "uses", text);
 	y = draw_use(t, &cell->use, y);
 	y = draw_acts(t, &cell->sum.acts, y);
-	snprintf(text, sizeof(text), "%llu requests, %llu refused, %s in, %s out",
-	         (unsigned long long)total->requests, (unsigned long long)total->refused, in, out);
+	snprintf(text, sizeof(text), "%llu request%s, %llu refused, %s in, %s out",
+	         (unsigned long long)total->requests, text_plural(total->requests), (unsigned long long)total->refused, in, out);
 	draw_fact(t, y++, "network", text);
 	return y;
 }

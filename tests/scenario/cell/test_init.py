@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -233,6 +234,9 @@ def test_git_uses_https_for_an_origin_over_ssh(project):
     project.file(".git/config", REMOTE)
     project.init("--agent", "claude").ok()
     shown = "git ls-remote --get-url git@github.com:acme/site.git; git ls-remote --get-url ssh://git@github.com/acme/site; "
+    # What was found is a table.
+    rows = [line for line in project.init("--force").err.splitlines() if line.startswith("  ")]
+    assert len(rows) == 2 and len({re.match("  .*?  +", row).end() for row in rows}) == 1, rows
     asked = project.operator.run("-p", "cloister.yaml", "--", "sh", "-c", shown, cwd=project.folder).ok()
     assert asked.split() == ["https://github.com/acme/site.git", "https://github.com/acme/site"]
     # Another configuration of that kind stays as it is.
@@ -249,6 +253,9 @@ def test_git_uses_https_for_an_origin_over_ssh(project):
     assert "protocol: tcp" not in told, told
     said = json.loads(project.operator.cloister("why", "--json", "ssh").ok())
     assert said["suggested_rule"] is None, said
+    # Its review names the file of its rules.
+    reviewed = project.operator.cloister("review", "ssh", cwd=project.folder).ok()
+    assert "add `-p cloister.yaml`, the file of these rules, to see one" in reviewed, reviewed
     # Where a rule opens the port, git uses it.
     project.file("cloister.yaml", project.text() + "  - {allow: 'github.com:22', protocol: tcp}\n")
     assert "git@github.com" in project.operator.run("-p", "cloister.yaml", "--", "sh", "-c", shown, cwd=project.folder).ok()

@@ -29,7 +29,7 @@ def is_printable(text):
 
 # ---- events ----
 
-LINES = ["record: acts by ebpf. Not seen: reads outside of grants",
+LINES = ["record: acts by ebpf (some acts are not seen: docs/record.md)",
          "2 exec /bin/sh -c 'git fetch; evil'",
          "3 connect 10.0.0.1:443",
          "GET https://git.example/x/info/refs (process 3)",
@@ -72,7 +72,7 @@ def test_events_of_chosen_types(world):
 # ---- tree ----
 
 TREE = r"""abcdefgh: cell ended with 1; CPU 1s, peak 9M, 3 programs, 3 processes, 7 refused calls, read 4K, written 8K
-record: acts by ebpf. Not seen: reads outside of grants
+record: acts by ebpf (some acts are not seen: docs/record.md)
 1 (cloister-init)
 `- 2 /bin/sh -c 'git fetch; evil'  ended with 1 after 3s, CPU 60ms, memory 1M
    |- 3 /usr/bin/git fetch  ended with 0 after 1s, CPU 40ms, memory 5M
