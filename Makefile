@@ -74,12 +74,12 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull lock unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull lock wasm unit replay fuzz
 
 # LINK=portable is for archives that other distributions install: the rest needs libraries that cannot be linked
 # statically, or not whole.
 ifeq ($(LINK),portable)
-DYNAMIC := notify unpack pull unit replay fuzz
+DYNAMIC := notify unpack pull wasm unit replay fuzz
 # The linker warns of name services, which these programs do not ask.
 LDFLAGS_ALL += -Wl,--no-warnings
 endif
@@ -105,6 +105,8 @@ LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_lock     := -lcurl -lcares -lssl -lcrypto -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_tools    := -lssl -lcrypto -lpcre2-8 -lyaml -ljansson $(LIBS_chain)
 LIBS_stdio    := -ljansson
+# Loads its engine when it runs, and needs nothing else in the cell.
+LIBS_wasm     := -Wl,-Bstatic -ljansson -Wl,-Bdynamic -ldl
 LIBS_notify   := -lcurl -lyaml -lnettle
 # Fetches images.
 LIBS_pull     := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
@@ -288,6 +290,7 @@ $(addprefix $(B)/tests/,resign audit_append witness_watch notify_acts): $(B)/tes
 $(call obj,src/cli/policy_schema.c): share/policy.schema.json share/policy.shapes.json
 $(call obj,src/cli/completion.c): $(wildcard share/completion/*)
 $(call obj,src/proc/serve/api_openapi.c): share/openapi.schemas.json
+$(call obj,src/proc/wasm/wasm_engine.c): src/proc/wasm/wasi.js
 $(B)/gen/web_files.h: tools/embed_files.sh $(B)/.state-web
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)tools/embed_files.sh web $(WEB) >$@

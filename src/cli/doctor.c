@@ -166,6 +166,7 @@ cmd_doctor(int argc, char **argv)
 	try_cell(&d.findings);
 	add_place(&d.findings);
 	doctor_runtimes(&d.findings);
+	doctor_wasm(&d.findings);
 	obstacle = findings_obstacle(&d.findings);
 	if (d.json) {
 		print_json(&d.findings);

@@ -14,4 +14,6 @@ void doctor_record(struct findings *f);
 void doctor_tools(struct findings *f);
 /* Finds the OCI runtimes, and tries each. */
 void doctor_runtimes(struct findings *f);
+/* Whether WASI modules can be run as tools. */
+void doctor_wasm(struct findings *f);
 #endif

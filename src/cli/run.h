@@ -130,9 +130,7 @@ int run_use_config(struct run *run, struct err *err);
 int run_put_image_env(const struct run *run, int (*put)(void *arg, const char *entry), void *arg, struct err *err);
 void run_hint_ports(const struct run *run);
 
-/* run_blobs.c: the path of the folder of a capability, and of a blob, which match their hash.  The
- * caller owns *ret_path. */
-int run_find_capability(const char *hash, char **ret_path, struct err *err);
+/* run_blobs.c: the path of a blob, which matches its hash.  The caller owns *ret_path. */
 int run_find_blob(const char *hash, char **ret_path, struct err *err);
 
 /* run_grants.c */

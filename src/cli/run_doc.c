@@ -18,6 +18,7 @@
 #include "cli/policy.h"
 #include "cli/run.h"
 #include "policy/policy.h"
+#include "registry/registry_tree.h"
 #include "trust/trust.h"
 
 #define UNNAMED "policy"                /* a policy of --allow alone */
@@ -121,7 +122,7 @@ take_grant(struct run *run, const json_t *grant, struct err *err)
 	int r;
 
 	if (blob != NULL) {
-		r = run_find_capability(blob, &path, err);
+		r = registry_find_tree(blob, &path, err);
 		r = r == 0 ? run_grant_path(run, path, cell, CELL_READ, err) : r;
 		if (r == 0)
 			run->blobs[run->spec.n_grants - 1] = blob;

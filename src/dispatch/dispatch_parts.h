@@ -9,6 +9,8 @@
 #include "dispatch/dispatch.h"
 #include "target/target.h"
 
+struct policy;
+struct policy_limits;
 struct child;
 struct db;
 struct dispatch_plan;
@@ -100,9 +102,21 @@ json_t *dispatch_peek_end(const char *id);
 int dispatch_policy_merge(const json_t *document, json_t *const *rules, size_t n,
                           json_t **ret_policy, struct err *err);
 
+/* As policy_load_text(), for a policy that may have tools: those of its capabilities. */
+int dispatch_policy_load(const char *name, const char *text, size_t len, struct policy **ret_policy,
+                         struct policy_limits *ret_limits, struct err *err);
+
 /* DOCUMENT (NULL: none) with RULE in front, without rules that it makes unreachable. */
 int dispatch_policy_front(const json_t *document, json_t *rule, json_t **ret_policy,
                           struct err *err);
+
+/* ---- dispatch_module.c: capabilities of type `wasm`, which are servers of tools ---- */
+
+bool dispatch_is_module(const json_t *capability);
+/* The rules that let an agent call its tools; OWNED, an array, keeps them.  NULL: out of memory. */
+json_t *dispatch_module_rules(const json_t *capability, json_t *owned);
+/* Puts the servers into POLICY.  CONTENTS are those of the objects NAMED. */
+int dispatch_module_servers(json_t *const *contents, const json_t *named, json_t *policy, struct err *err);
 
 /* ---- dispatch_mcp.c ---- */
 

@@ -7,8 +7,20 @@
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
+#include "policy/policy_yaml.h"
 
 #define SHOWN DISPATCH_POLICY_FILE
+
+int
+dispatch_policy_load(const char *name, const char *text, size_t len, struct policy **ret_policy,
+                     struct policy_limits *ret_limits, struct err *err)
+{
+	const struct policy_reader reader = { .hook = policy_any_hook };
+	OWN(node_freep) struct node *root = NULL;
+	int r = node_parse(name, text, len, &root, err);
+
+	return r < 0 ? r : policy_load_node(root, &reader, ret_policy, ret_limits, err);
+}
 
 static int
 try_load(json_t *document, struct err *err)
@@ -18,7 +30,7 @@ try_load(json_t *document, struct err *err)
 	size_t len;
 	int r = canon_dump(document, POLICY_FILE_MAX, &text, &len, err);
 
-	return r < 0 ? r : policy_load_text(SHOWN, text, len, &p, NULL, err);
+	return r < 0 ? r : dispatch_policy_load(SHOWN, text, len, &p, NULL, err);
 }
 
 static int

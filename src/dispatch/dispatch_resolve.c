@@ -207,6 +207,7 @@ add_capability(struct resolving *v, json_t *list, const char *ref)
 		v->capabilities[v->n_capabilities++] = json_incref(content);
 	if (json_object_set(named, "setup", json_object_get(content, "setup")) < 0 ||
 	    json_object_set(named, "tools", json_object_get(content, "tools")) < 0 ||
+	    (dispatch_is_module(content) && json_object_set(named, "type", json_object_get(content, "type")) < 0) ||
 	    json_array_append(list, named) < 0)
 		r = out_of_memory(v->err);
 	json_decref(content);
@@ -368,6 +369,8 @@ find_secrets(struct resolving *v)
 	for (size_t k = 0; r == 0 && k <= v->n_capabilities; k++) {
 		json_t *from = json_object_get(k == 0 ? v->agent : v->capabilities[k - 1], "secrets");
 
+		if (k > 0 && dispatch_is_module(v->capabilities[k - 1]))
+			continue;
 		json_array_foreach(from, i, word)
 			if (find_secret(list, json_string_value(word)) == NULL && json_array_append(list, word) < 0)
 				return out_of_memory(v->err);
@@ -385,17 +388,20 @@ find_policy(struct resolving *v, struct dispatch_plan *plan)
 {
 	const char *ref = json_string_value(json_object_get(v->agent, "policy"));
 	json_t *rules[DISPATCH_CAPABILITIES_MAX];
-	OWN(json_decrefp) json_t *merged = NULL;
+	OWN(json_decrefp) json_t *merged = NULL, *owned = json_array();
 	json_t *named = NULL;
 	unsigned char hash[HASH_LEN];
 	char name[HASH_NAME + 1];
 	int r = ref == NULL ? 0 : look_up(v, REGISTRY_POLICY, ref, &named, &v->policy);
 
 	for (size_t i = 0; i < v->n_capabilities; i++)
-		rules[i] = json_object_get(v->capabilities[i], "rules");
+		rules[i] = dispatch_is_module(v->capabilities[i]) ? dispatch_module_rules(v->capabilities[i], owned) :
+		           json_object_get(v->capabilities[i], "rules");
 	if (r == 0)
 		r = dispatch_policy_merge(json_object_get(v->policy, "document"), rules,
 		                          v->n_capabilities, &merged, v->err);
+	if (r == 0 && merged != NULL)
+		r = dispatch_module_servers(v->capabilities, json_object_get(v->resolved, "capabilities"), merged, v->err);
 	if (r == 0 && merged != NULL)
 		r = canon_dump(merged, POLICY_FILE_MAX, &plan->policy, &plan->policy_len, v->err);
 	if (r < 0 || merged == NULL) {
@@ -416,7 +422,7 @@ find_limits(struct resolving *v)
 	int r;
 
 	for (size_t i = 0; i < v->n_capabilities; i++)
-		wanted[i] = json_object_get(v->capabilities[i], "limits");
+		wanted[i] = dispatch_is_module(v->capabilities[i]) ? NULL : json_object_get(v->capabilities[i], "limits");
 	r = dispatch_limits_merge(json_object_get(v->agent, "limits"),
 	                          json_object_get(document, "limits"), wanted, v->n_capabilities,
 	                          v->request->timeout_ms, &limits, v->err);
@@ -437,7 +443,7 @@ load_limits(struct resolving *v, const struct dispatch_plan *plan, const char *n
 
 	*ret_limits = (struct policy_limits){0};
 	return json_object_get(json_object_get(v->policy, "document"), name) == NULL ? 0 :
-	       policy_load_text(DISPATCH_POLICY_FILE, plan->policy, plan->policy_len, &p, ret_limits, v->err);
+	       dispatch_policy_load(DISPATCH_POLICY_FILE, plan->policy, plan->policy_len, &p, ret_limits, v->err);
 }
 
 /* What the policy in force demands. */

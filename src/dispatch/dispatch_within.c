@@ -166,6 +166,8 @@ make_outer(const struct dispatch_parent *parent, struct dispatch_plan *plan, jso
 	if (r < 0)
 		return err_wrap(err, "the policy of dispatch %s", parent->d->id);
 	(void)json_object_del(document, "limits");
+	/* The parent's tools are its own. */
+	(void)json_object_del(document, "tools");
 	r = add_secrets(document, json_object_get(parent->resolved, "secrets"), err);
 	r = r == 0 ? dump(document, &plan->outer, &plan->outer_len, ret_hash, err) : r;
 	if (r == 0)
@@ -239,7 +241,7 @@ load(const char *shown, const char *text, size_t len, const char *principal, con
 {
 	OWN(policy_freep) struct policy *p = NULL;
 	char before[POLICY_CHAIN_MAX + 1];
-	int r = policy_load_text(shown, text, len, &p, NULL, err);
+	int r = dispatch_policy_load(shown, text, len, &p, NULL, err);
 
 	policy_chain_before(chain, layer, before);
 	r = r == 0 ? policy_bind(p, principal, before, err) : r;

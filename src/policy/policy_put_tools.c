@@ -29,6 +29,7 @@ put_server(struct buf *b, const struct policy_tools_server *s)
 	policy_put_list(b, &command);
 	put_optional(b, s->image);
 	put_optional(b, s->url);
+	put_optional(b, s->wasm);
 	put_optional(b, s->folder);
 	policy_put_list(b, &s->env);
 	policy_put_list(b, &s->read);
@@ -99,6 +100,7 @@ get_server(struct policy_getting *g, struct policy_tools_server *s)
 	get_command(g, s);
 	s->image = get_optional(g);
 	s->url = get_optional(g);
+	s->wasm = get_optional(g);
 	s->folder = get_optional(g);
 	s->env = policy_get_list(g, POLICY_TOOLS_WORDS_MAX);
 	s->read = policy_get_list(g, POLICY_TOOLS_WORDS_MAX);

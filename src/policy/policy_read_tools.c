@@ -101,6 +101,12 @@ read_url(struct reading *rd, const struct node *node)
 }
 
 static int
+read_wasm(struct reading *rd, const struct node *node)
+{
+	return policy_read_text(&rd->d, node, "a WASI module", &rd->server.wasm);
+}
+
+static int
 read_env(struct reading *rd, const struct node *node)
 {
 	const char **at;
@@ -199,7 +205,8 @@ static const struct {
 	const char *name;
 	int (*read)(struct reading *rd, const struct node *node);
 } members[] = {
-	{ "command", read_command }, { "image", read_image }, { "url", read_url }, { "env", read_env },
+	{ "command", read_command }, { "image", read_image }, { "url", read_url }, { "wasm", read_wasm },
+	{ "env", read_env },
 	{ "read", read_read }, { "write", read_write }, { "folder", read_folder }, { "per", read_per },
 	{ "idle", read_idle }, { "timeout", read_timeout }, { "result", read_result }, { "policy", read_policy },
 };
@@ -243,6 +250,8 @@ read_server(struct policy *p, const struct node *key, const struct node *node, c
 		r = read_member(&rd, node->items[i], node->values[i]);
 	if (r < 0)
 		return r;
+	/* A module has nothing to keep between calls. */
+	rd.server.per_call = rd.server.per_call || (rd.server.wasm != NULL && node_get(node, "per") == NULL);
 	rd.server.name = policy_copy(p, key->text, strlen(key->text));
 	if (rd.server.name == NULL)
 		return policy_read_oom(&rd.d);

@@ -132,6 +132,18 @@ check_env(const struct policy_list *env, struct err *err)
 }
 
 static int
+check_wasm(const char *wasm, struct err *err)
+{
+	const size_t n = strlen(POLICY_TOOLS_CAPABILITY "sha256:");
+
+	if (strncmp(wasm, POLICY_TOOLS_CAPABILITY, strlen(POLICY_TOOLS_CAPABILITY)) != 0)
+		return check_paths(&(struct policy_list){ &wasm, 1 }, err);
+	return strncmp(wasm, POLICY_TOOLS_CAPABILITY "sha256:", n) == 0 && strlen(wasm) == n + POLICY_TOOLS_HASH &&
+	       strspn(wasm + n, "0123456789abcdef") == POLICY_TOOLS_HASH ? 0 :
+	       err_set(err, EINVAL, "'%.64s' is not a capability: capability:sha256: and 64 digits", wasm);
+}
+
+static int
 check_url(const struct policy_tools_server *s, struct err *err)
 {
 	const char *host = strstr(s->url, "://");
@@ -152,8 +164,9 @@ policy_tools_check_server(const struct policy_tools_server *s, const char **ret_
 	int r;
 
 	*ret_member = NULL;
-	if ((s->url != NULL) + (s->image != NULL || s->n_command > 0) != 1)
-		return err_set(err, EINVAL, "a server has a `command`, an `image` (and perhaps a command in it), or a `url`");
+	if ((s->url != NULL) + (s->wasm != NULL) + (s->image != NULL || s->n_command > 0) != 1)
+		return err_set(err, EINVAL, "a server has a `command`, an `image` (and perhaps a command in it), a `wasm` module, or "
+		               "a `url`");
 	if (s->url != NULL && (s->read.n > 0 || s->write.n > 0 || s->folder != NULL || s->env.n > 0))
 		return err_set(err, EINVAL, "a server with a `url` runs elsewhere: leave `env`, `read`, `write` and `folder` out");
 	*ret_member = "command";
@@ -162,6 +175,12 @@ policy_tools_check_server(const struct policy_tools_server *s, const char **ret_
 	*ret_member = "url";
 	if (s->url != NULL && (r = check_url(s, err)) < 0)
 		return r;
+	*ret_member = "wasm";
+	if (s->wasm != NULL && (r = check_wasm(s->wasm, err)) < 0)
+		return r;
+	*ret_member = "per";
+	if (s->wasm != NULL && !s->per_call)
+		return err_set(err, EINVAL, "a WASI module is run for each call: leave `per` out");
 	*ret_member = "image";
 	if (s->image != NULL && (s->image[0] == '\0' || s->image[0] == '-' || strpbrk(s->image, " \t\n") != NULL))
 		return err_set(err, EINVAL, "'%.64s' is not the name of an image", s->image);
@@ -248,6 +267,7 @@ put_server(struct buf *b, const struct policy_tools_server *s)
 	put_words(b, "command", s->command, s->n_command);
 	put_member(b, "image", s->image);
 	put_member(b, "url", s->url);
+	put_member(b, "wasm", s->wasm);
 	put_env(b, &s->env);
 	put_words(b, "read", s->read.at, s->read.n);
 	put_words(b, "write", s->write.at, s->write.n);

@@ -20,6 +20,9 @@ struct node;
 #define POLICY_TOOLS_PATH "/mcp"
 #define POLICY_TOOLS_URL "http://" POLICY_TOOLS_HOST POLICY_TOOLS_PATH
 
+/* In front of the hash of a capability of type `wasm`: "capability:sha256:...". */
+#define POLICY_TOOLS_CAPABILITY "capability:"
+
 #define POLICY_TOOLS_SERVERS_MAX 64
 #define POLICY_TOOLS_LOCKED_MAX 1024
 #define POLICY_TOOLS_SERVER_MAX 32      /* bytes of a server's name: [a-z0-9_-] */
@@ -62,7 +65,7 @@ struct policy_tools_server {
 	const char *name;
 	const char *const *command;     /* NULL-terminated; never NULL; may be empty with an image or a URL */
 	size_t n_command;
-	const char *image, *url, *folder;       /* NULL: none */
+	const char *image, *url, *wasm, *folder;        /* NULL: none; WASM: the path of a WASI module, as written */
 	struct policy_list env;         /* "NAME=value" */
 	struct policy_list read, write; /* as written: see policy_tools_path() */
 	bool per_call;

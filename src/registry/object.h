@@ -15,6 +15,8 @@
 #define OBJECT_FILE_MAX (1024 * 1024)   /* of a YAML file, and of JSON without files' contents */
 #define OBJECT_POINTER_MAX 256
 
+/* The file of a capability of type `wasm`. */
+#define OBJECT_MODULE "module.wasm"
 /* The names of files of a capability that run in the cell before the agent, in this order. */
 #define OBJECT_SETUPS 2
 extern const char *const object_setups[OBJECT_SETUPS];

@@ -150,7 +150,7 @@ object_read_folder(struct registry *r, const char *path, const char *name,
 	n = n == 0 ? open_about(dir, path, &text, &len, err) : n;
 	n = n == 0 ? node_parse(file, text, len, &root, err) : n;
 	/* A wrong object stores nothing. */
-	n = n == 0 ? object_read_node(REGISTRY_CAPABILITY, root, name, list, &checked, err) : n;
+	n = n == 0 ? object_read_node(REGISTRY_CAPABILITY, root, name, NULL, &checked, err) : n;
 	n = n == 0 ? walk_folder(&w, dir, 0) : n;
 	if (n == 0 && object_sort_files(&w.files, err) < 0)
 		n = err_wrap(err, "'%s'", path);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_load.h"
+#include "policy/policy_tools.h"
 #include "registry/object_parts.h"
 
 #define TEXT_MAX 4096                   /* bytes of a description or a path */
@@ -22,7 +23,7 @@ struct reading {
 	enum registry_kind kind;
 	const struct node *root;
 	const char *name;               /* given from outside, or NULL */
-	json_t *files;                  /* of a capability */
+	json_t *files;                  /* of a capability; NULL: they are collected later */
 	json_t *grants;                 /* the result of object_read_grants() */
 	struct err *err;
 };
@@ -219,7 +220,7 @@ static int
 read_files(struct reading *o, const struct node *node, json_t **ret_value)
 {
 	(void)node;
-	return give(o, json_incref(o->files), ret_value);
+	return give(o, o->files != NULL ? json_incref(o->files) : json_array(), ret_value);
 }
 
 static int
@@ -247,6 +248,38 @@ read_tools(struct reading *o, const struct node *node, json_t **ret_value)
 	if (r < 0)
 		json_decref(TAKE(*ret_value));
 	return r;
+}
+
+/* A WASI module: OBJECT_MODULE, with OBJECT_MODULE.json if that is there.  Nothing of it is for the agent's cell. */
+static int
+read_type(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	static const char *const types[] = { "files", "wasm", NULL };
+	const struct node *name = node_get(o->root, "name"), *tools = node_get(o->root, "tools");
+	OWN(json_decrefp) json_t *type = NULL;
+	const char *own = o->name != NULL ? o->name : name != NULL && name->kind == NODE_SCALAR ? name->text : "";
+	bool found = o->files == NULL;
+	int r = read_one_of(o, node, "`type`", types, &type);
+
+	/* Content of before has no type. */
+	if (r < 0 || strcmp(json_string_value(type), "wasm") != 0)
+		return r;
+	for (size_t i = 0; i < json_array_size(o->files); i++) {
+		const char *path = json_string_value(json_object_get(json_array_get(o->files, i), "path"));
+
+		found = found || strcmp(path, OBJECT_MODULE) == 0;
+		if (object_is_setup(path))
+			return node_err(o->err, node, "a capability of type `wasm` has no '%s': nothing of it is in the agent's cell",
+			                path);
+	}
+	if (!found)
+		return node_err(o->err, node, "a capability of type `wasm` has a file '" OBJECT_MODULE "'");
+	if (tools != NULL && tools->n > 0)
+		return node_err(o->err, tools, "a WASI module needs no programs: leave `tools` out");
+	if (!policy_tools_is_server(own, strlen(own)))
+		return node_err(o->err, node, "'%.64s' cannot be the name of a server of tools: up to %d of a-z, 0-9, '_' and '-'",
+		                own, POLICY_TOOLS_SERVER_MAX);
+	return give(o, TAKE(type), ret_value);
 }
 
 /* ---- agents ---- */
@@ -532,6 +565,7 @@ static const struct member {
 		{ "rules", read_rules, true }, { "secrets", read_secrets, true },
 		{ "limits", read_limits, true }, { "tools", read_tools, true },
 		{ "files", read_files, false }, { "setup", read_setup, false },
+		{ "type", read_type, true },
 	},
 	[REGISTRY_AGENT] = {
 		{ "kind", read_kind, true }, { "version", read_version, true },

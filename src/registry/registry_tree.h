@@ -13,6 +13,8 @@ struct err;
 /* Checks that the folder NAME of TREES has exactly the files of CONTENT, with their bytes and
  * modes.  NULL: of the content beside them, which must have the hash NAME.  -EUCLEAN: it differs. */
 int registry_check_tree(int trees, const char *name, json_t *content, struct err *err);
+/* The path of the files of the capability HASH ("sha256:..."), which match it.  The caller owns *ret_path. */
+int registry_find_tree(const char *hash, char **ret_path, struct err *err);
 /* The time of the last change to its files, as the kernel keeps it and only root could forge.
  * -EUCLEAN: unknown. */
 int registry_newest_change(int trees, const char *name, uint64_t *ret_ns);

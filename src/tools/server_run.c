@@ -14,7 +14,9 @@
 #include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/words.h"
 #include "tools/scope_hold.h"
+#include "tools/server_wasm.h"
 
 #define FILE_PATH "/proc/self/fd/%d"
 
@@ -236,6 +238,18 @@ add_bridge(struct server_run *run, const struct policy_tools_server *server, str
 	return r < 0 ? r : add_owned(run, server_run_bridge_rule(server), err);
 }
 
+static int
+add_wasm(struct server_run *run, const struct policy_tools_server *server, const struct server_run_place *place,
+         struct err *err)
+{
+	OWN(words_free) struct words words = {0};
+	int r = server_wasm_words(server, place->folder, place->home, &words, err);
+
+	for (size_t i = 0; r == 0 && i < words.n; i++)
+		r = add_owned(run, TAKE(words.list[i]), err);
+	return r;
+}
+
 /* A server with a URL is our own bridge, which may reach nothing else. */
 static int
 add_command(struct server_run *run, const struct policy_tools_server *server, struct err *err)
@@ -272,7 +286,8 @@ server_run_build(const struct policy_tools_server *server, const struct server_r
 	r = r < 0 ? r : add(&run, place->id, err);
 	r = r < 0 ? r : add_policies(&run, server, place, err);
 	r = r < 0 ? r : add_grants(&run, server, place, err);
-	r = r < 0 ? r : add_command(&run, server, err);
+	if (r == 0)
+		r = server->wasm != NULL ? add_wasm(&run, server, place, err) : add_command(&run, server, err);
 	if (r < 0)
 		return err_wrap(err, "the server '%s'", server->name);
 	*ret_run = run;

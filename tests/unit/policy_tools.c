@@ -19,7 +19,8 @@
 	"fs: {tools: {read: {sha256: " HASH ", annotations: {open_world: false}}}}}}"
 #define SERVERS "servers: {gh: {command: [npx, -y, it's], env: {LEVEL: quiet, N: 1}, read: [~/docs, /srv/x], write: [.], " \
 	"folder: ., per: call, idle: 90s, timeout: 250ms, result: 64K, policy: {egress: [{allow: api.github.com}], " \
-	"secrets: [GITHUB_TOKEN]}}, fs: {image: 'mcp/fs:1'}, far: {url: 'https://mcp.example.com/mcp'}}"
+	"secrets: [GITHUB_TOKEN]}}, fs: {image: 'mcp/fs:1'}, far: {url: 'https://mcp.example.com/mcp'}, " \
+	"own: {wasm: tools/own.wasm}}"
 #define FILE_OF(tools) "version: 1\ntools: {" tools "}\n"
 
 static const struct policy_reader reader = { .hook = policy_any_hook };
@@ -40,7 +41,7 @@ check_servers(const struct policy_tools *tools)
 {
 	const struct policy_tools_server *gh = policy_tools_server(tools, "gh.x", 2);
 
-	CHECK(tools->n_servers == 3 && gh == &tools->servers[0]);
+	CHECK(tools->n_servers == 4 && gh == &tools->servers[0]);
 	CHECK(policy_tools_server(tools, "g", 1) == NULL);
 	CHECK_STR(gh->command[2], "it's");
 	CHECK(gh->n_command == 3 && gh->command[3] == NULL && gh->image == NULL && gh->url == NULL && gh->per_call);
@@ -56,6 +57,8 @@ check_servers(const struct policy_tools *tools)
 	      tools->servers[1].result_max == 1 << 20);
 	CHECK_STR(tools->servers[1].image, "mcp/fs:1");
 	CHECK_STR(tools->servers[2].url, "https://mcp.example.com/mcp");
+	CHECK_STR(tools->servers[3].wasm, "tools/own.wasm");
+	CHECK(tools->servers[3].per_call && tools->servers[2].wasm == NULL);
 }
 
 static void
@@ -102,6 +105,10 @@ TEST(policy_tools_refused)
 		{ "servers: {}", "`servers` is a map of names" },
 		{ "servers: {Gh: {command: x}}", "2:19: 'Gh' is not the name of a server" },
 		{ "servers: {gh: {}}", "2:19: a server has a `command`, an `image`" },
+		{ "servers: {gh: {wasm: x, image: y}}", "a server has a `command`, an `image`" },
+		{ "servers: {gh: {wasm: x, per: session}}", "a WASI module is run for each call" },
+		{ "servers: {gh: {wasm: ../x}}", "is not a plain path" },
+		{ "servers: {gh: {wasm: 'capability:words'}}", "is not a capability" },
 		{ "servers: {gh: {command: x, url: 'https://x'}}", "a server has a `command`, an `image`" },
 		{ "servers: {gh: {url: 'https://x', read: /x}}", "runs elsewhere" },
 		{ "servers: {gh: {url: 'ftp://x'}}", "'ftp://x' is not the URL of a server" },

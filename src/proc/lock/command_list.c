@@ -64,6 +64,8 @@ print_server(const struct policy_tools_server *server, const struct state *s)
 		printf("%s", server->url);
 	else if (server->image != NULL)
 		printf("image %s", server->image);
+	else if (server->wasm != NULL)
+		printf("module %s", server->wasm);
 	for (size_t i = 0; i < server->n_command; i++)
 		printf("%s%s", i > 0 || server->image != NULL ? " " : "", server->command[i]);
 	if (s->locked == NULL)
@@ -113,6 +115,8 @@ put_server(struct json *w, const struct policy_tools_server *server, const struc
 		json_strv(w, "command", server->command);
 	if (server->image != NULL)
 		json_str(w, "image", server->image);
+	if (server->wasm != NULL)
+		json_str(w, "wasm", server->wasm);
 	if (server->url != NULL)
 		json_str(w, "url", server->url);
 	json_str(w, "per", server->per_call ? "call" : "session");

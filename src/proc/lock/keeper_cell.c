@@ -17,6 +17,7 @@
 #include "policy/policy_yaml.h"
 #include "proc/lock/lock_proc.h"
 #include "tools/server_run.h"
+#include "tools/server_wasm.h"
 #include "vault/catalogue.h"
 
 #define GRACE_MS 1000                   /* for a server whose input was closed */
@@ -138,6 +139,8 @@ describe(struct words *w, const struct keeper *k, const struct cell_wish *wish, 
 	if (r == 0 && wish->writable != NULL)
 		r = add_paths(w, k, wish->writable, "overlay", folder, err);
 	add_variables(w, wish);
+	if (r == 0 && wish->server->wasm != NULL)
+		return server_wasm_words(wish->server, k->folder, k->home, w, err);
 	words_add(w, strdup("--"));
 	if (wish->server->url != NULL) {
 		words_add(w, strdup(SERVER_RUN_STDIO));

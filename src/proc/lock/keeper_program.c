@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "canon/canon.h"
 #include "proc/lock/lock_proc.h"
+#include "tools/server_wasm.h"
 
 #define PROGRAM_MAX (UINT64_C(1) << 30)
 #define FILE_MAX (UINT64_C(64) << 20)   /* of a file that a command names: a larger one is data */
@@ -187,6 +188,13 @@ server_program_find(const struct keeper *k, const struct policy_tools_server *se
 	char folder[PATH_MAX];
 
 	*p = (struct server_program){0};
+	if (server->wasm != NULL) {
+		if (server_wasm_find(server, k->folder, k->home, p->path, NULL) == 0)
+			hash_file(p->path, PROGRAM_MAX, p->sha256);
+		if (p->sha256[0] == '\0')
+			p->path[0] = '\0';
+		return;
+	}
 	/* The digest of an image says it all. */
 	if (server->n_command == 0 || server->image != NULL ||
 	    policy_tools_path(server->folder != NULL ? server->folder : ".", k->folder, k->home, folder, sizeof(folder), NULL) < 0)

@@ -27,7 +27,7 @@ def test_no_kernel_for_a_guest(operator):
 def test_for_programs(report):
     assert report["can_run"] is True and report["obstacle"] is None
     names = {check["name"] for check in report["checks"]}
-    assert {"user namespaces", "apparmor", "cgroups", "landlock", "nftables", "kvm", "virtual machines", "record"} <= names
+    assert {"user namespaces", "apparmor", "cgroups", "landlock", "nftables", "kvm", "virtual machines", "record", "wasm"} <= names
     assert ("guest kernel" in names) == (state(report, "virtual machines") == "ok")
     for check in report["checks"]:
         assert check["state"] in ("ok", "limited", "missing") and check["found"], check
