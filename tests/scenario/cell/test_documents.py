@@ -146,7 +146,8 @@ FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshar
            "--unix-socket", "--security-opt", "--cacert", "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions",
            "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header",
            "--cached", "--headless", "--disable-gpu", "--dump-dom", "--force", "--delete", "--no-audit", "--no-fund", "--index-url",
-           "--disable-pip-version-check", "--from", "--chown", "--chmod", "--mount", "--network", "--annotation", "--runtime", "--runtime-flag"}
+           "--disable-pip-version-check", "--from", "--chown", "--chmod", "--mount", "--network", "--annotation", "--runtime", "--runtime-flag",
+           "--executable-path", "--isolated"}
 
 
 def matrix_options():
