@@ -1,5 +1,6 @@
 """The gateway to an agent's MCP servers: the time that it adds to a call, calls in a second, and the memory of idle
-servers; beside proxies from npm, which put the same server behind HTTP."""
+servers; beside proxies from npm, which put the same server behind HTTP.  And what a WASI module costs, beyond the cell
+of each call."""
 import json
 import subprocess
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from bench import Samples, Unmeasured, group
 from bench_5_egress import free_port, running
 from lab import SEP, TREE, await_quiet, descendants, private_bytes, processes
+from tools_wasm import TOOLS, missing, module_bytes
 
 MIB = 1024 * 1024
 NAME = "tools.cloister.internal"
@@ -26,14 +28,19 @@ def http(host, address, port, tool):
     return ["http", host, address, port, "/mcp", tool]
 
 
-class Agent:
-    """A cell with N servers, from which their tools are called; they are named s0 and so on."""
+def native(lab, **more):
+    return {"command": [str(word) for word in server(lab)], "read": [str(lab.bin)], "idle": "1h", **more}
 
-    def __init__(self, lab, n=1):
+
+class Agent:
+    """A cell with SERVERS, from which their tools are called: a dictionary, or how many native ones, s0 and so on."""
+
+    def __init__(self, lab, servers=1):
         self.lab, self.who = lab, lab.user
-        row = {"command": [str(word) for word in server(lab)], "read": [str(lab.bin)], "idle": "1h"}
+        if not isinstance(servers, dict):
+            servers = {f"s{i}": native(lab) for i in range(servers)}
         self.file = lab.top / "tools.yaml"
-        self.file.write_text(json.dumps({"version": 1, "tools": {"servers": {f"s{i}": row for i in range(n)}},
+        self.file.write_text(json.dumps({"version": 1, "tools": {"servers": servers},
                                          "egress": [{"allow": "tool:s*.echo"}], "audit": {"max": "16G"}}))
 
     def __enter__(self):
@@ -59,14 +66,14 @@ class Agent:
             raise Unmeasured(f"{words[0]}: {done.stderr.strip()[-300:]}")
         return done
 
-    def target(self):
-        return http(NAME, self.address, 80, "s0.echo")
+    def target(self, server="s0"):
+        return http(NAME, self.address, 80, f"{server}.echo")
 
 
-def added(run, rounds, lab, target):
-    """How much longer a call of TARGET takes than one of the server itself, in microseconds."""
+def added(run, rounds, lab, target, near=None):
+    """How much longer a call of TARGET takes than one of NEAR, or of the server itself, in microseconds."""
     await_quiet()
-    done = run([lab.bin / "mcp_loop", "time", rounds, rounds // 10, SEP, *stdio(lab), SEP, *target])
+    done = run([lab.bin / "mcp_loop", "time", rounds, rounds // 10, SEP, *(near or stdio(lab)), SEP, *target])
     took = [Samples(), Samples()]
     for line in done.stdout.splitlines():
         which, ns = map(int, line.split())
@@ -135,6 +142,20 @@ def memory(lab, report):
                bar="value < 2")
 
 
+def module(lab, report):
+    """A cold call of a WASI module, beside one of a native server that has a cell for each call too."""
+    if missing() is not None:
+        raise Unmeasured(missing())
+    file = lab.top / "parts.wasm"
+    file.write_bytes(module_bytes())
+    file.with_name("parts.wasm.json").write_text(json.dumps(TOOLS))
+    with Agent(lab, {"s0": native(lab, per="call"), "s1": {"wasm": str(file)}}) as agent:
+        took = added(lambda words: agent.who.run(agent.words(*words)), report.pick(200, 10), lab, agent.target("s1"),
+                     agent.target("s0"))
+    report.row("tools: a WASI module, beyond the call's cell", took.median / 1e3, "ms",
+               [us / 1e3 for us in took.spread], bar="value <= 20")
+
+
 @group("tools")
 def tools(lab, report):
     rounds, ms = report.pick(5000, 200), report.pick(5000, 500)
@@ -155,3 +176,4 @@ def tools(lab, report):
         report.row(f"tools: added to a call, beside {name}", took.median, "us", took.spread, name, late[name])
         report.row(f"tools: calls in a second, beside {name}", rate, "/s", None, name, fast[name])
     memory(lab, report)
+    module(lab, report)
