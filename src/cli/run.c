@@ -142,13 +142,13 @@ set_profile(struct run *run, const char *value, struct err *err)
 static int
 set_rootfs(struct run *run, const char *value, struct err *err)
 {
-	OWN(freep) char *path = realpath(value, NULL);
+	char path[PATH_MAX];
 	struct stat st;
 	int r;
 
-	if (path == NULL || stat(path, &st) < 0)
+	if (stat(value, &st) < 0)
 		return err_errno(err, "cannot use '%s' as the root file system", value);
-	r = trust_path(TRUST_ROOTFS, value, err);
+	r = trust_follow(TRUST_ROOTFS, value, path, err);
 	if (r < 0)
 		return r;
 	if (!S_ISDIR(st.st_mode))

@@ -70,19 +70,24 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
           struct cell_grant **ret_grant, struct err *err)
 {
 	struct cell_grant *grant = new_grant(run);
-	OWN(freep) char *real = realpath(host, NULL);
-	OWN(freep) char *inside = NULL;
+	OWN(freep) char *real = NULL, *inside = NULL;
+	char end[PATH_MAX];
+	struct stat st;
 	size_t len;
 	int r;
 
 	if (grant == NULL)
 		return err_set(err, E2BIG, "there are more than %d grants", CELL_GRANTS_MAX);
-	if (real == NULL)
+	if (stat(host, &st) < 0)
 		return err_errno(err, "cannot grant '%s'", host);
-	/* Through a link, an agent could choose what is granted. */
-	r = trust_path(TRUST_GRANT, host, err);
+	/* Through a link, an agent could choose what is granted.  The path that was checked is granted, and is mounted
+	 * only if there is no link in it by then. */
+	r = trust_follow(TRUST_GRANT, host, end, err);
 	if (r < 0)
 		return r;
+	real = strdup(end);
+	if (real == NULL)
+		return err_set(err, ENOMEM, "out of memory");
 	if (cell == NULL && strcmp(real, "/") == 0)
 		return err_set(err, EINVAL, "'%s' is the whole machine and cannot be granted: name a "
 		               "folder in it", host);

@@ -55,6 +55,9 @@ void trust_also(const char *folder);
 /* -EPERM if an agent has influenced, or could have influenced, what PATH leads to.  A missing file
  * is fine if no agent could create it. */
 int trust_path(enum trust_use use, const char *path, struct err *err);
+/* The same.  RET_END is what PATH leads to, by the very links that were checked: use it instead of PATH where an agent
+ * could exchange a folder for a link meanwhile.  It is without links, and may be missing. */
+int trust_follow(enum trust_use use, const char *path, char ret_end[PATH_MAX], struct err *err);
 /* Open the regular file at PATH, check the opened file, and return its descriptor.  Never blocks. */
 int trust_open(enum trust_use use, const char *path, struct err *err);
 /* Read all of it, as read_file_at(). */

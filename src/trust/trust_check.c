@@ -244,10 +244,9 @@ refuse(const struct looking *l, const char *path, struct err *err)
 }
 
 static int
-look(struct looking *l, const char *path)
+look(struct looking *l, const char *path, char ret_end[PATH_MAX])
 {
-	char end[PATH_MAX];
-	int r = tree_follow(path, look_at_step, l, end);
+	int r = tree_follow(path, look_at_step, l, ret_end);
 
 	/* A ring of links, or a name that is too long: it cannot be opened. */
 	if (r < 0 && l->found[0] == '\0') {
@@ -270,7 +269,7 @@ believe(enum trust_use use, const char *path)
 }
 
 int
-trust_path(enum trust_use use, const char *path, struct err *err)
+trust_follow(enum trust_use use, const char *path, char ret_end[PATH_MAX], struct err *err)
 {
 	OWN(looking_free) struct looking l = { .use = use };
 	struct stat st;
@@ -280,7 +279,12 @@ trust_path(enum trust_use use, const char *path, struct err *err)
 	if (r < 0)
 		return r;
 	if (r > 0)
-		refused = look(&l, path);
+		refused = look(&l, path, ret_end);
+	else if (realpath(path, ret_end) == NULL)
+		snprintf(ret_end, PATH_MAX, "%s", path);
+	/* As tree_follow() names the root. */
+	if (refused == 0 && ret_end[0] == '\0')
+		memcpy(ret_end, "/", sizeof("/"));
 	if (r > 0 && refused == 0 && trust_table[use].kind != TRUST_LINKS && is_there)
 		refused = look_for_names(&l, path, &st);
 	if (refused < 0)
@@ -290,11 +294,20 @@ trust_path(enum trust_use use, const char *path, struct err *err)
 	return 0;
 }
 
-/* Check the path of FD's file as the kernel knows it: another file may be there now. */
-static int
-look_at_opened(struct looking *l, int fd)
+int
+trust_path(enum trust_use use, const char *path, struct err *err)
 {
-	char link[48], path[PATH_MAX];
+	char end[PATH_MAX];
+
+	return trust_follow(use, path, end, err);
+}
+
+/* Check the path of FD's file as the kernel knows it: another file may be there now.  Where only links matter, it must
+ * be CHECKED, the end of the path that was. */
+static int
+look_at_opened(struct looking *l, int fd, const char *checked)
+{
+	char link[48], path[PATH_MAX], end[PATH_MAX];
 	struct stat st;
 	ssize_t n;
 	int r;
@@ -307,7 +320,11 @@ look_at_opened(struct looking *l, int fd)
 	/* A pipe or memory file is in no folder. */
 	if (path[0] != '/' || !S_ISREG(st.st_mode) || st.st_nlink == 0)
 		return 0;
-	r = look(l, path) < 0 ? -EPERM : look_for_names(l, path, &st);
+	l->step = path;
+	if (trust_table[l->use].kind == TRUST_LINKS && strcmp(path, checked) != 0)
+		r = note(l, path);
+	else
+		r = look(l, path, end) < 0 ? -EPERM : look_for_names(l, path, &st);
 	l->step = NULL;                 /* it may be in PATH */
 	return r;
 }
@@ -316,13 +333,14 @@ static int
 check_opened(enum trust_use use, const char *path, int fd, struct err *err)
 {
 	OWN(looking_free) struct looking l = { .use = use };
+	char end[PATH_MAX];
 	int r = look_begin(&l, err);
 
 	if (r <= 0)
 		return r;
-	r = look(&l, path);
+	r = look(&l, path, end);
 	if (r == 0)
-		r = look_at_opened(&l, fd);
+		r = look_at_opened(&l, fd, end);
 	return r < 0 ? refuse(&l, path, err) : 0;
 }
 
@@ -354,10 +372,10 @@ bool
 trust_here(void)
 {
 	OWN(looking_free) struct looking l = { .use = TRUST_SECRET_COMMAND };
-	char here[PATH_MAX];
+	char here[PATH_MAX], end[PATH_MAX];
 	int r = look_begin(&l, NULL);
 
-	return r == 0 || (r > 0 && getcwd(here, sizeof(here)) != NULL && look(&l, here) == 0);
+	return r == 0 || (r > 0 && getcwd(here, sizeof(here)) != NULL && look(&l, here, end) == 0);
 }
 
 bool

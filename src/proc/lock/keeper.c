@@ -119,6 +119,34 @@ start_worker(struct keeper *k, struct err *err)
 
 /* ---- files ---- */
 
+/* A hook would run a program of the project, before a person has looked at it. */
+static int
+refuse_hook(void *arg, const struct node *node, const struct policy_hook *hook, struct err *err)
+{
+	(void)arg, (void)hook;
+	return node_err(err, node, "a server's policy can have no `hook` here, because it runs programs on this machine: "
+	                "remove it");
+}
+
+/* So does a runtime. */
+static int
+refuse_runtimes(const struct keeper *k, struct err *err)
+{
+	for (size_t i = 0; i < k->tools->n_servers; i++) {
+		const struct policy_tools_server *server = &k->tools->servers[i];
+		OWN(node_freep) struct node *root = NULL;
+
+		if (*server->policy == '\0')
+			continue;
+		if (node_parse(k->file, server->policy, strlen(server->policy), &root, err) < 0)
+			return -err->code;
+		if (root->kind != NODE_MAP || node_get(root, "runtime") != NULL)
+			return err_set(err, EPERM, "'%s': the policy of the server '%s' can have no `runtime` here, because that runs on "
+			               "this machine: remove it", k->file, server->name);
+	}
+	return 0;
+}
+
 /* A policy of the servers alone: no rule is needed to start them, and the lock may not be there yet. */
 static int
 load_servers(struct keeper *k, const char *text, size_t len, const char **ret_lock, struct err *err)
@@ -129,7 +157,7 @@ load_servers(struct keeper *k, const char *text, size_t len, const char **ret_lo
 	struct node key_tools = { .kind = NODE_SCALAR, .text = tools_key, .plain = true, .file = k->file, .line = 1 };
 	struct node *keys[] = { &key_version, &key_tools }, *values[] = { &value_version, NULL };
 	struct node top = { .kind = NODE_MAP, .file = k->file, .line = 1, .items = keys, .values = values, .n = 2 };
-	static const struct policy_reader reader = { .hook = policy_any_hook };
+	static const struct policy_reader reader = { .hook = refuse_hook };
 	OWN(node_freep) struct node *root = NULL;
 	struct node *tools;
 	int r = node_parse(k->file, text, len, &root, err);
@@ -151,7 +179,9 @@ load_servers(struct keeper *k, const char *text, size_t len, const char **ret_lo
 	values[1] = tools;
 	r = policy_load_node(&top, &reader, &k->policy, NULL, err);
 	k->tools = r == 0 ? policy_tools_of(k->policy) : NULL;
-	return r < 0 || k->tools != NULL ? r : err_set(err, EINVAL, "'%s' has no servers", k->file);
+	if (r == 0 && k->tools == NULL)
+		r = err_set(err, EINVAL, "'%s' has no servers", k->file);
+	return r < 0 ? r : refuse_runtimes(k, err);
 }
 
 static int

@@ -160,6 +160,23 @@ write_policy(const struct keeper *k, const char *text, char ret_path[PATH_MAX], 
 	return create_file_at(AT_FDCWD, ret_path, 0600, text, err);
 }
 
+/* A policy that was found may be a stranger's, and send secrets to hosts of its own. */
+static int
+check_secrets(const struct keeper *k, const struct cell_wish *wish, struct err *err)
+{
+	const char *policy = wish->server->policy;
+	OWN(node_freep) struct node *root = NULL;
+
+	if (!wish->has_secrets || *policy == '\0' || args_get(k->args, "policy") != NULL)
+		return 0;
+	if (node_parse(k->file, policy, strlen(policy), &root, err) < 0)
+		return -err->code;
+	if (root->kind == NODE_MAP && node_get(root, "secrets") == NULL)
+		return 0;
+	return err_set(err, EPERM, "it would use secrets as '%s' says, which may come with the project: look at the file, "
+	               "and name it with `-p %s`", k->file, k->file);
+}
+
 static int
 make_pipes(int ours[3], int theirs[3], struct err *err)
 {
@@ -183,7 +200,8 @@ cell_begin(struct keeper *k, const struct cell_wish *wish, struct server_cell *r
 	struct server_cell cell = {0};
 	int theirs[3] = {0}, r;
 
-	r = cell_make_id(cell.id, err);
+	r = check_secrets(k, wish, err);
+	r = r == 0 ? cell_make_id(cell.id, err) : r;
 	r = r == 0 ? write_policy(k, wish->policy, policy, err) : r;
 	r = r == 0 ? describe(&words, k, wish, cell.id, policy, err) : r;
 	r = r == 0 ? exe_find_cloister(program, err) : r;

@@ -240,11 +240,14 @@ def test_examples_of_the_documents(operator):
     texts = [re.findall(r"^```yaml\n(.*?)^```$", (TREE / "docs/registry.md").read_text(), re.M | re.S)]
     texts += [re.findall(r"^\.Bd .*?\n(name: .*?)^\.Ed$", (TREE / f"man/cloister-{kind}.1").read_text(),
                          re.M | re.S) for kind in ("capability", "agent", "env")]
-    assert [len(blocks) for blocks in texts] == [3, 1, 1, 1]
+    assert [len(blocks) for blocks in texts] == [4, 1, 1, 1]
     for number, text in enumerate(text for blocks in texts for text in blocks):
         kind = "agent" if "\ncommand:" in text else "env" if "\nvalues:" in text else "capability"
         name = f"x{number}/capability.yaml" if kind == "capability" else f"x{number}"
         operator.file(name, text)
+        if "type: wasm" in text:
+            operator.file(f"x{number}/module.wasm", "\0asm\1\0\0\0")
+            operator.file(f"x{number}/module.wasm.json", '{"tools": []}')
         operator.cloister(kind, "register", operator.base / f"x{number}").ok()
 
 

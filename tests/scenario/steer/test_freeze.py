@@ -164,7 +164,7 @@ def test_it_freezes(online):
     # It was told before it was done.
     assert online.events(type="http", why="exfiltration")[0]["n"] < event["n"]
     assert re.search(r" -( +-)+  cell frozen", online.operator.cloister("events", online.cell).ok())
-    assert "to a host that the secret is not for" in online.operator.cloister("why", online.cell).ok()
+    assert "in a part of the request where it is not allowed" in online.operator.cloister("why", online.cell).ok()
     # An operator lets it go on: the next one stops it again, though it is of the same kind.
     online.operator.cloister("thaw", online.cell).ok()
     thawed = await_event(online, type="cell", did="thawed")

@@ -100,7 +100,8 @@ def test_it_gets_its_token_and_nothing_else(bench, remote, operator):
     operator.cloister("secret", "add", "FAR_TOKEN", "--host", host, "--plain", input=remote.token).ok()
     bench.tools("lock").sentence("401")
     bench.write({"version": 1, "tools": {"servers": {"far": {"url": remote.url, "policy": {"secrets": ["FAR_TOKEN"]}}}}})
-    done = bench.tools("lock")
+    bench.tools("lock").sentence("may come with the project", "-p cloister.yaml")
+    done = bench.tools("lock", "-p", "cloister.yaml")
     assert "+ far.get_it is new" in done.ok() and remote.token not in done.out + done.err
     assert remote.wanderers == []
 
