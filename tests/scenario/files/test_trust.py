@@ -1,6 +1,7 @@
 """Cloister neither runs nor reads files that an agent could have written."""
 import os
 import secrets
+import subprocess
 
 import pytest
 
@@ -160,3 +161,19 @@ def test_a_folder_in_a_marked_folder(operator, work):
     outer = operator.cloister("trust", "--yes", work.parent).ok()
     assert str(work) in outer
     assert operator.cloister("trust").ok() == ""
+
+
+def test_a_folder_exchanged_for_a_link_meanwhile(operator, work):
+    """The agent of another cell exchanges them all the time, and asks for cells that get the folder."""
+    secret_folder = operator.folder("outside", {"file": "canary"})
+    operator.folder("work/docs", {"file": "own"})
+    (work / "link").symlink_to(secret_folder)
+    operator.own(work)
+    write_once(operator, work)
+    exchange = ("import ctypes, sys; c = ctypes.CDLL(None); print('go', flush=True)\n"
+                "while True: c.renameat2(-100, b'docs', -100, b'link', 2)")
+    racer = operator.spawn("/usr/bin/python3", "-Ic", exchange, cwd=work, stdout=subprocess.PIPE)
+    racer.stdout.readline()
+    said = {operator.run("-v", f"{work}/docs:/docs:ro", "--no-policy", "--", "cat", "/docs/file").out for _ in range(40)}
+    racer.kill()
+    assert "canary" not in said and "own" in said

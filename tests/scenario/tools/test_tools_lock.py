@@ -264,3 +264,17 @@ def test_another_file(bench):
     assert (bench.folder / "other.yaml").exists()
     bench.operator.file("bench/none.yaml", "version: 1\n")
     bench.tools("lock", "-p", "none.yaml").sentence("has no `tools`", "cloister tools import")
+
+
+@pytest.mark.parametrize("wish", ["hook", "runtime", "secrets"])
+def test_a_project_s_policy_runs_nothing_outside(bench, operator, wish):
+    """Nobody has looked at it, perhaps."""
+    ran = operator.folder("trace") / "ran"
+    program = operator.file("program", f"#!/bin/sh\necho x >{ran}\n")
+    program.chmod(0o755)
+    policy = {"hook": {"egress": [{"allow": "far.example", "hook": {"call": [str(program)]}}]},
+              "runtime": {"boundary": "oci", "runtime": str(program)},
+              "secrets": {"secrets": ["KEY@far.example"]}}[wish]
+    bench.write({"version": 1, "tools": {"servers": {"far": {"url": "https://far.example/mcp", "policy": policy}}}})
+    bench.tools("lock").sentence(wish)
+    assert bench.tools("check").status != 0 and not ran.exists()
