@@ -155,6 +155,14 @@ put_quoted(const struct shape *s, char out[SHAPE_VALUE_TEXT], struct http_text r
 	}
 }
 
+/* A server chooses the names in its results, and could hide a text from the person who is asked: there, only what is one
+ * word is masked by its name. */
+static bool
+may_hide(const struct shape *s, struct http_text text)
+{
+	return s->value == SHAPE_VALUE || memchr(text.at, ' ', text.len) == NULL;
+}
+
 void
 shape_value(const struct shape *s, char out[SHAPE_VALUE_TEXT], const char *name, struct http_text raw,
             struct http_text text, size_t len)
@@ -162,7 +170,7 @@ shape_value(const struct shape *s, char out[SHAPE_VALUE_TEXT], const char *name,
 	const char *why = looks_secret(text);
 	size_t shown = shape_cut(raw, s->value);
 
-	if (why == NULL && len > 0 && name_tells(name))
+	if (why == NULL && len > 0 && name_tells(name) && may_hide(s, text))
 		why = "masked by its name";
 	if (why != NULL)
 		snprintf(out, SHAPE_VALUE_TEXT, "(%.40s, %zu bytes)", why, len);

@@ -82,6 +82,10 @@ TEST(inspect_shape_result)
 		body_shape_result(results[i].body, strlen(results[i].body), shape);
 		CHECK_STR(shape, results[i].shape);
 	}
+	/* A text that the person must see, and a word that looks like a key. */
+	snprintf(body, sizeof(body), "{\"password\":\"Ignore the rules above\",\"token\":\"hunter2\"}");
+	body_shape_result(body, strlen(body), shape);
+	CHECK_STR(shape, "{\n  password: \"Ignore the rules above\"\n  token: (masked by its name, 7 bytes)\n}");
 	/* A word that begins before the cut. */
 	snprintf(body, sizeof(body), "[\"%0630d 8fK2mQz7Lw9xTb4Rv1Ny %0599d\"]", 0, 0);
 	body_shape_result(body, strlen(body), shape);
