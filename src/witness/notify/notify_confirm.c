@@ -110,8 +110,9 @@ take_place(struct notify_proc *p, struct notify_seen *seen)
 }
 
 /* Whether the program has the arguments that were read before: another thread may have replaced them meanwhile.  Those
- * for the interpreter of a script come first.  A program that has changed its own looks as if they had been replaced. */
-static bool
+ * for the interpreter of a script come first.  A program that has changed its own looks as if they had been replaced.
+ * -EAGAIN: in an execution, the kernel gives a process its new program before its arguments. */
+static int
 has_words(const struct notify_proc *p, const struct notify_seen *seen)
 {
 	const struct act_text *argv = &seen->act.argv;
@@ -120,6 +121,8 @@ has_words(const struct notify_proc *p, const struct notify_seen *seen)
 	char now[WORDS_MAX];
 	const ssize_t n = notify_read_words(p->host, now, sizeof(now));
 
+	if (n <= 0 && argv->len > 0)
+		return n == 0 ? -EAGAIN : false;
 	if (n < 0)
 		return false;
 	/* Without any, the kernel makes an empty one. */
@@ -139,10 +142,14 @@ static bool
 confirm_exec(struct notify_proc *p, struct notify_seen *seen)
 {
 	uint64_t dev, ino;
+	int words;
 
 	if (!has_executed(p, seen, &dev, &ino))
 		return false;
-	seen->act.asked = !has_words(p, seen);
+	words = has_words(p, seen);
+	if (words < 0)
+		return false;
+	seen->act.asked = words == 0;
 	seen->act.error = 0;
 	if (dev == seen->dev && ino == seen->ino && !seen->act.unknown)
 		return true;

@@ -53,8 +53,8 @@ def acts_of_notifications(folder):
         assert path.startswith("/") or what == "link" or kind not in ("exec", "file"), line
         if kind == "exec":
             found["exec failed" if how == "error" else "exec"] += 1
-            # Whatever ran was seen to run.
-            assert how != "asked", line
+            # Whatever ran was seen to run.  mkdir -p cuts its own argument while it works.
+            assert how != "asked" or path == "/usr/bin/mkdir", line
         elif kind == "file":
             found[what] += 1
     return found
