@@ -128,22 +128,25 @@ refuse_hook(void *arg, const struct node *node, const struct policy_hook *hook, 
 	                "remove it");
 }
 
+bool
+keeper_policy_has(const struct policy_tools_server *server, const char *key)
+{
+	OWN(node_freep) struct node *root = NULL;
+
+	if (*server->policy == '\0')
+		return false;
+	return node_parse("", server->policy, strlen(server->policy), &root, NULL) < 0 || root->kind != NODE_MAP ||
+	       node_get(root, key) != NULL;
+}
+
 /* So does a runtime. */
 static int
 refuse_runtimes(const struct keeper *k, struct err *err)
 {
-	for (size_t i = 0; i < k->tools->n_servers; i++) {
-		const struct policy_tools_server *server = &k->tools->servers[i];
-		OWN(node_freep) struct node *root = NULL;
-
-		if (*server->policy == '\0')
-			continue;
-		if (node_parse(k->file, server->policy, strlen(server->policy), &root, err) < 0)
-			return -err->code;
-		if (root->kind != NODE_MAP || node_get(root, "runtime") != NULL)
+	for (size_t i = 0; i < k->tools->n_servers; i++)
+		if (keeper_policy_has(&k->tools->servers[i], "runtime"))
 			return err_set(err, EPERM, "'%s': the policy of the server '%s' can have no `runtime` here, because that runs on "
-			               "this machine: remove it", k->file, server->name);
-	}
+			               "this machine: remove it", k->file, k->tools->servers[i].name);
 	return 0;
 }
 

@@ -62,6 +62,9 @@ int keeper_check_words(const struct keeper *k, struct err *err);
 /* Replaces FILE in one step. */
 int keeper_write(const char *path, const void *data, size_t len, struct err *err);
 
+/* Whether the server's own policy has KEY; also if it cannot be read. */
+bool keeper_policy_has(const struct policy_tools_server *server, const char *key);
+
 /* One question to the worker; borrows FDS.  RET_TEXT (may be NULL) gets the chunks. */
 int keeper_ask(struct keeper *k, const struct buf *question, const int *fds, size_t n_fds, int64_t timeout_ms,
                struct buf *ret_text, uint64_t *ret_number, struct err *err);

@@ -93,7 +93,8 @@ answer(const struct notify *n, uint64_t id)
 	(void)!send(n->pair, &looked, sizeof(looked), MSG_NOSIGNAL);
 }
 
-/* Init makes no acts, unless it is taken over: it is cloister's own, and makes no call that the filter refuses.  Nor does its child, until it executes its command. */
+/* Init makes no acts, unless it is taken over: it is cloister's own, and makes no call that the filter refuses.  Nor
+ * does its child, until it executes its command. */
 static bool
 is_own(const struct notify *n, const struct notify_call *call, const struct notify_proc *p)
 {
