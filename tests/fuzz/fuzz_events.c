@@ -136,6 +136,12 @@ supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
 	return -EBADMSG;
 }
 
+void
+supervisor_witness_catch_up(struct supervisor *sv)
+{
+	(void)sv;
+}
+
 uint32_t
 supervisor_witness_process(const struct supervisor *sv, uint64_t port)
 {

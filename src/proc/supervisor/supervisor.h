@@ -445,6 +445,8 @@ void supervisor_witness_rules(const struct supervisor *sv);
 /* The walls are up.  If it sees by the agent's filter, the agent waits until it has the filter's listener. */
 int supervisor_witness_listen(struct supervisor *sv, struct err *err);
 int supervisor_witness_watch(struct supervisor *sv, struct err *err);
+/* Reads all that the witness has sent.  This may freeze or kill the cell, but closes no channel besides its own. */
+void supervisor_witness_catch_up(struct supervisor *sv);
 /* The process that has connected from PORT of the cell; 0: unknown. */
 uint32_t supervisor_witness_process(const struct supervisor *sv, uint64_t port);
 /* The cell has ended: it sends its last events. */

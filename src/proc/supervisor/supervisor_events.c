@@ -144,6 +144,8 @@ take_events(struct supervisor *sv, struct ipc_message *message)
 	/* A courier may go on until it has read that nothing may leave any more, but not for long. */
 	if (t->bytes > sv->spec.audit_max + TIMELINE_SLACK)
 		return -EBADMSG;
+	/* The witness has sent whose connection it is before the request was made, but on a channel of its own. */
+	supervisor_witness_catch_up(sv);
 	if (record_events(sv, &message->body) == 0)
 		return 0;
 	/* Hold the message here, and let the courier wait. */

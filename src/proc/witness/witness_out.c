@@ -97,18 +97,6 @@ witness_out_event(struct witness_out *out, const char *text, size_t len)
 	return 0;
 }
 
-/* If the supervisor is too slow, a request has no process. */
-void
-witness_out_connected(struct witness_out *out, uint32_t pid, uint16_t local)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, WITNESS_CONNECTED);
-	buf_put_u32(&message, pid);
-	buf_put_u32(&message, local);
-	(void)ipc_send(out->channel.fd, &message, NULL, 0, NULL);
-}
-
 static void
 wait_writable(const struct witness_out *out)
 {
@@ -117,14 +105,31 @@ wait_writable(const struct witness_out *out)
 	(void)poll(&p, 1, -1);
 }
 
+static void
+send_one(const struct witness_out *out, const struct buf *message, bool waits)
+{
+	while (ipc_send(out->channel.fd, message, NULL, 0, NULL) == -EAGAIN && waits)
+		wait_writable(out);
+}
+
+void
+witness_out_connected(struct witness_out *out, uint32_t pid, uint16_t local, bool waits)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, WITNESS_CONNECTED);
+	buf_put_u32(&message, pid);
+	buf_put_u32(&message, local);
+	send_one(out, &message, waits);
+}
+
 void
 witness_out_say(struct witness_out *out, const struct buf *message)
 {
 	while (out->n > 0)
 		if (send_first(out) == -EAGAIN)
 			wait_writable(out);
-	while (ipc_send(out->channel.fd, message, NULL, 0, NULL) == -EAGAIN)
-		wait_writable(out);
+	send_one(out, message, true);
 }
 
 void

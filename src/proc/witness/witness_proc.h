@@ -62,8 +62,9 @@ struct witness {
 
 /* 0, or -ENOBUFS: too much waits. */
 int witness_out_event(struct witness_out *out, const char *text, size_t len);
-/* The process PID has connected from its port LOCAL. */
-void witness_out_connected(struct witness_out *out, uint32_t pid, uint16_t local);
+/* The process PID has connected from its port LOCAL.  With WAITS, this is sent however long that takes; else not if the
+ * supervisor is too slow, and the connection's requests have no process. */
+void witness_out_connected(struct witness_out *out, uint32_t pid, uint16_t local, bool waits);
 /* Sends all that waits, and then MESSAGE, however long that takes. */
 void witness_out_say(struct witness_out *out, const struct buf *message);
 void witness_out_writable(struct witness_out *out);

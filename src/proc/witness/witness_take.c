@@ -153,16 +153,17 @@ witness_take_port(void *arg, uint32_t pid, uint16_t local)
 {
 	struct witness *w = arg;
 
-	witness_out_connected(&w->out, pid, local);
+	/* The process waits, too. */
+	witness_out_connected(&w->out, pid, local, true);
 }
 
-/* Tells whose connection it is before the gate has a request of it. */
+/* The kernel's ring goes on to fill meanwhile, so this must not wait. */
 static void
 take_net(struct witness *w, const struct act *act)
 {
 	if (!act->told && act->net == ACT_CONNECT && act->local != 0 && act->family != AF_UNIX &&
 	    (act->error == 0 || act->error == EINPROGRESS))
-		witness_out_connected(&w->out, act->pid, act->local);
+		witness_out_connected(&w->out, act->pid, act->local, false);
 	take_event(w, act, &(struct put_more){0});
 }
 
