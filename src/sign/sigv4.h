@@ -134,6 +134,15 @@ EVP_PKEY *sigv4a_key(const char *label, const char *prefix, const struct sign_ke
 int sigv4_hmac(const void *key, size_t key_len, const void *data, size_t len,
                unsigned char ret_mac[SIGV4_HASH_LEN]);
 
+/* ---- requests of our own (sigv4_fresh.c) --------------------------------------------- */
+
+#define SIGV4_AUTHORIZATION_MAX 2048
+extern const struct sigv4_row sigv4_row;        /* AWS's own */
+/* Sign HEAD, which carries no signature: its host and every field of it.  These include `x-amz-date`,
+ * `x-amz-content-sha256` and, if KEY has a token, `x-amz-security-token`.  The result is the value of `authorization`. */
+int sigv4_sign_fresh(const struct sign_key *key, const char *region, const char *service, const struct http_head *head,
+                     char ret_authorization[SIGV4_AUTHORIZATION_MAX], struct err *err);
+
 /* ---- the schemes (sigv4.c), and their table (sigv4_family.c) ------------------------------ */
 
 /* As struct sign_scheme's sign. */

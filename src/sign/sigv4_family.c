@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "sign/sigv4.h"
 
-static const struct sigv4_row sigv4_row = {
+const struct sigv4_row sigv4_row = {
 	.label = "AWS4-HMAC-SHA256", .prefix = "AWS4", .terminator = "aws4_request", .n_scope = 4,
 	.date = "x-amz-date", .hash = "x-amz-content-sha256", .token = "x-amz-security-token",
 	.query = "X-Amz-", .crypt = SIGV4_HMAC, .flags = SIGV4_TWICE | SIGV4_CHUNKS,

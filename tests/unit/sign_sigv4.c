@@ -707,3 +707,48 @@ TEST(goog4_rsa)
 	free((void *)(uintptr_t)from.secret.at);
 	free((void *)(uintptr_t)to.secret.at);
 }
+
+/* ---- requests of our own ---- */
+
+#define EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+/* From "Signature Calculations for the Authorization Header" of Amazon's S3 API reference. */
+static const struct {
+	const char *method, *path, *field, *value, *hash, *fields, *signature;
+} fresh_cases[] = {
+	{ "GET", "/test.txt", "range", "bytes=0-9", EMPTY_HASH, "host;range;x-amz-content-sha256;x-amz-date",
+	  "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41" },
+	{ "GET", "/?max-keys=2&prefix=J", NULL, NULL, EMPTY_HASH, "host;x-amz-content-sha256;x-amz-date",
+	  "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7" },
+	{ "GET", "/?lifecycle", NULL, NULL, EMPTY_HASH, "host;x-amz-content-sha256;x-amz-date",
+	  "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543" },
+};
+
+static struct http_text
+fresh_text(const char *text)
+{
+	return (struct http_text){ text, strlen(text) };
+}
+
+TEST(sigv4_sign_fresh)
+{
+	for (size_t i = 0; i < ARRAY_LEN(fresh_cases); i++) {
+		char made[SIGV4_AUTHORIZATION_MAX], want[SIGV4_AUTHORIZATION_MAX];
+		struct http_head head = {
+			.method = fresh_text(fresh_cases[i].method), .host = TEXT("examplebucket.s3.amazonaws.com"),
+			.path = fresh_text(fresh_cases[i].path), .port = 443, .scheme = HTTP_TLS, .n_fields = 2,
+			.fields = { { TEXT("x-amz-date"), TEXT("20130524T000000Z") },
+			            { TEXT("x-amz-content-sha256"), fresh_text(fresh_cases[i].hash) } },
+		};
+
+		if (fresh_cases[i].field != NULL)
+			head.fields[head.n_fields++] = (struct http_field){ fresh_text(fresh_cases[i].field),
+			                                                    fresh_text(fresh_cases[i].value) };
+		CHECK_OK(sigv4_sign_fresh(&s3, "us-east-1", "s3", &head, made, NULL));
+		snprintf(want, sizeof(want), "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/"
+		         "aws4_request, SignedHeaders=%s, Signature=%s", fresh_cases[i].fields, fresh_cases[i].signature);
+		CHECK_STR(made, want);
+		head.n_fields = 0;
+		CHECK_ERR(sigv4_sign_fresh(&s3, "us-east-1", "s3", &head, made, NULL), EINVAL);
+	}
+}
