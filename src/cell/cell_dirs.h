@@ -151,8 +151,8 @@ int cell_state_retire(int state, const char *entry, bool is_bare, struct err *er
 void cell_ended_prune(unsigned turn, int (*prunes)(void *arg, const char *id), void *arg);
 
 /* Refuse grants inside OWN, a folder of cloister's own, and a root file system that contains it.
- * Grants of the registry and of dispatches there are permitted if they are not writable, and those of an
- * agent's home always.  A NULL OWN permits everything. */
+ * Grants of the registry, of dispatches and of copies of MCP servers there are permitted if they are not writable, and those
+ * of an agent's home always.  A NULL OWN permits everything. */
 int cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err);
 /* Refuse grants by which the cell could write a link on PATH: cloister finds one of its own folders
  * by it. */

@@ -27,7 +27,7 @@ is_home(const char *rest)
 static bool
 is_lent(const struct cell_grant *grant, const char *own)
 {
-	static const char *const lent[] = { "registry/trees", "dispatches" };
+	static const char *const lent[] = { "registry/trees", "dispatches", "tools" };
 	const char *rest = grant->host + strlen(own);
 
 	if (*rest++ != '/')

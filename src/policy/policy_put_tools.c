@@ -4,6 +4,8 @@
 #include "policy/policy_parts.h"
 #include "policy/policy_tools_parts.h"
 
+enum { LOCK_NONE, LOCK_TOOLS, LOCK_PINS, LOCKS };
+
 bool
 policy_has_tools(const struct policy *p)
 {
@@ -42,6 +44,17 @@ put_server(struct buf *b, const struct policy_tools_server *s)
 }
 
 static void
+put_pins(struct buf *b, const struct policy_tools *tools)
+{
+	buf_put_u32(b, (uint32_t)tools->n_pins);
+	for (size_t i = 0; i < tools->n_pins; i++) {
+		buf_put_str(b, tools->pins[i].server);
+		buf_put_str(b, tools->pins[i].file);
+		buf_put_str(b, tools->pins[i].hash);
+	}
+}
+
+static void
 put_layer(struct buf *b, const struct policy *layer)
 {
 	const struct policy_tools *tools = layer->tools;
@@ -52,7 +65,7 @@ put_layer(struct buf *b, const struct policy *layer)
 	buf_put_u32(b, (uint32_t)tools->n_servers);
 	for (size_t i = 0; i < tools->n_servers; i++)
 		put_server(b, &tools->servers[i]);
-	buf_put_u32(b, tools->has_lock);
+	buf_put_u32(b, !tools->has_lock ? LOCK_NONE : tools->n_pins == 0 ? LOCK_TOOLS : LOCK_PINS);
 	buf_put_u32(b, (uint32_t)tools->n_locked);
 	for (size_t i = 0; i < tools->n_locked; i++) {
 		buf_put_str(b, tools->locked[i].name);
@@ -60,6 +73,8 @@ put_layer(struct buf *b, const struct policy *layer)
 		buf_put_u32(b, tools->locked[i].hints);
 		buf_put_str(b, tools->locked[i].scope);
 	}
+	if (tools->n_pins > 0)
+		put_pins(b, tools);
 	buf_put_u32(b, tools->injection);
 	buf_put_u32(b, tools->ask_results);
 	buf_put_u64(b, tools->ask_ms);
@@ -131,15 +146,33 @@ get_locked(struct policy_getting *g, struct policy_tool *tool, const char *befor
 	tool->hints = policy_get_upto(g, POLICY_TOOL_HINTS);
 	tool->scope = policy_get_text(g, POLICY_TOOLS_SCOPE_MAX);
 	g->bad = g->bad || !is_full_name(tool->name) || strcmp(before, tool->name) >= 0 ||
-	         strlen(tool->hash) != POLICY_TOOLS_HASH ||
-	         strspn(tool->hash, "0123456789abcdef") != POLICY_TOOLS_HASH;
+	         !policy_tools_is_hash(tool->hash);
+}
+
+static void
+get_pins(struct policy_getting *g, struct policy_tools *tools)
+{
+	size_t n = policy_get_upto(g, POLICY_TOOLS_PINS_MAX);
+	struct policy_tools_pin *pins = policy_get_room(g, n, sizeof(*pins));
+
+	g->bad |= n == 0;
+	for (size_t i = 0; !g->bad && i < n; i++) {
+		pins[i].server = policy_get_text(g, POLICY_TOOLS_SERVER_MAX);
+		pins[i].file = policy_get_text(g, POLICY_TEXT_MAX);
+		pins[i].hash = policy_get_text(g, POLICY_TOOLS_HASH);
+		g->bad = g->bad || !policy_tools_is_server(pins[i].server, strlen(pins[i].server)) ||
+		         !policy_tools_is_hash(pins[i].hash) ||
+		         (i > 0 && policy_tools_compare_pins(&pins[i - 1], &pins[i]) >= 0);
+	}
+	tools->pins = pins;
+	tools->n_pins = g->bad ? 0 : n;
 }
 
 static const struct policy_tools *
 get_tools(struct policy_getting *g)
 {
 	struct policy_tools *tools = policy_get_room(g, 1, sizeof(*tools));
-	size_t n = policy_get_upto(g, POLICY_TOOLS_SERVERS_MAX), n_locked;
+	size_t n = policy_get_upto(g, POLICY_TOOLS_SERVERS_MAX), n_locked, lock;
 	struct policy_tools_server *servers = policy_get_room(g, n, sizeof(*servers));
 	struct policy_tool *locked;
 
@@ -152,11 +185,14 @@ get_tools(struct policy_getting *g)
 		return NULL;
 	tools->servers = servers;
 	tools->n_servers = n;
-	tools->has_lock = policy_get_bool(g);
+	lock = policy_get_upto(g, LOCKS - 1);
+	tools->has_lock = lock != LOCK_NONE;
 	n_locked = policy_get_upto(g, POLICY_TOOLS_LOCKED_MAX);
 	locked = policy_get_room(g, n_locked, sizeof(*locked));
 	for (size_t i = 0; !g->bad && i < n_locked; i++)
 		get_locked(g, &locked[i], i > 0 ? locked[i - 1].name : "");
+	if (lock == LOCK_PINS)
+		get_pins(g, tools);
 	tools->injection = policy_get_upto(g, POLICY_INJECTIONS - 1);
 	tools->ask_results = policy_get_bool(g);
 	tools->ask_ms = policy_get_u64(g);

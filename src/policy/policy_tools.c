@@ -47,6 +47,33 @@ policy_tools_locked(const struct policy_tools *tools, const char *name)
 	       bsearch(name, tools->locked, tools->n_locked, sizeof(*tools->locked), compare_tool);
 }
 
+int
+policy_tools_compare_pins(const struct policy_tools_pin *a, const struct policy_tools_pin *b)
+{
+	int differ = strcmp(a->server, b->server);
+
+	return differ != 0 ? differ : strcmp(a->file, b->file);
+}
+
+const struct policy_tools_pin *
+policy_tools_pins(const struct policy_tools *tools, const char *server, size_t *ret_n)
+{
+	size_t first = 0, end;
+
+	while (first < tools->n_pins && strcmp(tools->pins[first].server, server) != 0)
+		first++;
+	for (end = first; end < tools->n_pins && strcmp(tools->pins[end].server, server) == 0;)
+		end++;
+	*ret_n = end - first;
+	return end > first ? &tools->pins[first] : NULL;
+}
+
+bool
+policy_tools_is_hash(const char *text)
+{
+	return strlen(text) == POLICY_TOOLS_HASH && strspn(text, "0123456789abcdef") == POLICY_TOOLS_HASH;
+}
+
 static bool
 is_made_of(const char *name, size_t len, size_t max, const char *letters)
 {
@@ -138,8 +165,7 @@ check_wasm(const char *wasm, struct err *err)
 
 	if (strncmp(wasm, POLICY_TOOLS_CAPABILITY, strlen(POLICY_TOOLS_CAPABILITY)) != 0)
 		return check_paths(&(struct policy_list){ &wasm, 1 }, err);
-	return strncmp(wasm, POLICY_TOOLS_CAPABILITY "sha256:", n) == 0 && strlen(wasm) == n + POLICY_TOOLS_HASH &&
-	       strspn(wasm + n, "0123456789abcdef") == POLICY_TOOLS_HASH ? 0 :
+	return strncmp(wasm, POLICY_TOOLS_CAPABILITY "sha256:", n) == 0 && policy_tools_is_hash(wasm + n) ? 0 :
 	       err_set(err, EINVAL, "'%.64s' is not a capability: capability:sha256: and 64 digits", wasm);
 }
 
@@ -299,6 +325,60 @@ put_tool(struct buf *b, const struct policy_tool *tool, size_t server)
 	buf_put_text(b, "}");
 }
 
+/* "server: {program: {sha256: '...'}, files: {server.py: '...'}, tools: {": of a server whose name has N bytes. */
+static void
+put_locked_server(struct buf *b, const struct policy_tools *tools, const char *name, size_t n)
+{
+	char server[POLICY_TOOLS_SERVER_MAX + 1];
+	const struct policy_tools_pin *pins;
+	size_t n_pins, n_files = 0;
+
+	snprintf(server, sizeof(server), "%.*s", (int)n, name);
+	pins = policy_tools_pins(tools, server, &n_pins);
+	node_put_quoted(b, name, n);
+	buf_put_text(b, ": {");
+	for (size_t i = 0; i < n_pins; i++) {
+		const bool is_program = pins[i].file[0] == '\0';
+
+		buf_put_text(b, is_program ? "program: {sha256" : n_files++ == 0 ? "files: {" : ", ");
+		if (!is_program)
+			put_word(b, pins[i].file);
+		buf_put_text(b, ": '");
+		buf_put_text(b, pins[i].hash);
+		buf_put_text(b, is_program ? "'}, " : "'");
+	}
+	buf_put_text(b, n_files > 0 ? "}, tools: {" : "tools: {");
+}
+
+static bool
+has_locked(const struct policy_tools *tools, const char *server)
+{
+	size_t n = strlen(server);
+
+	for (size_t i = 0; i < tools->n_locked; i++)
+		if (strncmp(tools->locked[i].name, server, n) == 0 && tools->locked[i].name[n] == '.')
+			return true;
+	return false;
+}
+
+/* Servers of which the lock has files, and no tools. */
+static void
+put_pinned_servers(struct buf *b, const struct policy_tools *tools)
+{
+	bool is_first = tools->n_locked == 0;
+
+	for (size_t i = 0; i < tools->n_pins; i++) {
+		const char *server = tools->pins[i].server;
+
+		if ((i > 0 && strcmp(server, tools->pins[i - 1].server) == 0) || has_locked(tools, server))
+			continue;
+		buf_put_text(b, is_first ? "" : ", ");
+		put_locked_server(b, tools, server, strlen(server));
+		buf_put_text(b, "}}");
+		is_first = false;
+	}
+}
+
 static void
 put_lock(struct buf *b, const struct policy_tools *tools)
 {
@@ -314,14 +394,15 @@ put_lock(struct buf *b, const struct policy_tools *tools)
 			buf_put_text(b, ", ");
 		} else {
 			buf_put_text(b, i > 0 ? "}}, " : "");
-			node_put_quoted(b, name, n);
-			buf_put_text(b, ": {tools: {");
+			put_locked_server(b, tools, name, n);
 		}
 		put_tool(b, &tools->locked[i], n);
 		before = name;
 		n_before = n;
 	}
-	buf_put_text(b, tools->n_locked > 0 ? "}}}}, " : "}}, ");
+	buf_put_text(b, tools->n_locked > 0 ? "}}" : "");
+	put_pinned_servers(b, tools);
+	buf_put_text(b, "}}, ");
 }
 
 void

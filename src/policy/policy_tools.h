@@ -33,6 +33,7 @@ struct node;
 #define POLICY_TOOLS_SCOPE_MAX (64 * 1024)      /* bytes of a scope */
 #define POLICY_TOOLS_LOCK_MAX (4 * 1024 * 1024) /* bytes of a lock's file */
 #define POLICY_TOOLS_HASH 64            /* hex digits */
+#define POLICY_TOOLS_PINS_MAX 1024      /* of all servers together */
 
 #define POLICY_TOOLS_IDLE_MS (5 * 60 * 1000)
 #define POLICY_TOOLS_IDLE_LEAST_MS 1000
@@ -61,6 +62,13 @@ struct policy_tool {
 	const char *scope;              /* a map on one line of YAML: egress, read, write, secrets, programs, time; "": none */
 };
 
+/* A file of this machine that a server runs, as it was when it was locked. */
+struct policy_tools_pin {
+	const char *server;
+	const char *file;               /* a word of the server's command; "": its program, its program's script or its module */
+	const char *hash;               /* SHA-256, POLICY_TOOLS_HASH digits in lower case */
+};
+
 struct policy_tools_server {
 	const char *name;
 	const char *const *command;     /* NULL-terminated; never NULL; may be empty with an image or a URL */
@@ -81,6 +89,8 @@ struct policy_tools {
 	bool has_lock;                  /* tools that are not LOCKED do not exist */
 	const struct policy_tool *locked;       /* ordered by strcmp of their names */
 	size_t n_locked;
+	const struct policy_tools_pin *pins;    /* ordered by their servers, then by their files */
+	size_t n_pins;
 	enum policy_tools_injection injection;
 	bool ask_results;
 	uint64_t ask_ms;                /* that a result waits for an answer; then the agent does not get it */
@@ -91,6 +101,9 @@ const struct policy_tools *policy_tools_of(const struct policy *p);
 const struct policy_tools_server *policy_tools_server(const struct policy_tools *tools, const char *name, size_t len);
 /* The locked tool "server.tool", or NULL. */
 const struct policy_tool *policy_tools_locked(const struct policy_tools *tools, const char *name);
+
+/* The first pin of the server, or NULL; *ret_n: how many it has, one behind the other. */
+const struct policy_tools_pin *policy_tools_pins(const struct policy_tools *tools, const char *server, size_t *ret_n);
 
 bool policy_tools_is_server(const char *name, size_t len);
 bool policy_tools_is_tool(const char *name, size_t len);        /* a tool's own name */

@@ -18,6 +18,8 @@ struct locking {
 	struct policy *p;
 	struct policy_tool *tools;      /* room for POLICY_TOOLS_LOCKED_MAX */
 	size_t n;
+	struct policy_tools_pin *pins;  /* room for POLICY_TOOLS_PINS_MAX */
+	size_t n_pins;
 	struct err *err;
 };
 
@@ -132,8 +134,7 @@ read_tool(struct locking *l, const struct node *server, const struct node *key, 
 	if (l->n == POLICY_TOOLS_LOCKED_MAX)
 		return node_err(l->err, key, "a lock has at most %d tools", POLICY_TOOLS_LOCKED_MAX);
 	hash = node_get(node, "sha256");
-	if (hash == NULL || hash->kind != NODE_SCALAR || strlen(hash->text) != POLICY_TOOLS_HASH ||
-	    strspn(hash->text, "0123456789abcdef") != POLICY_TOOLS_HASH)
+	if (hash == NULL || hash->kind != NODE_SCALAR || !policy_tools_is_hash(hash->text))
 		return node_err(l->err, hash != NULL ? hash : key, "a locked tool has its `sha256`: %d digits of 0-9 and a-f",
 		                POLICY_TOOLS_HASH);
 	n = snprintf(name, sizeof(name), "%s.%s", server->text, key->text);
@@ -144,6 +145,43 @@ read_tool(struct locking *l, const struct node *server, const struct node *key, 
 	r = read_hints(l, node_get(node, "annotations"), tool);
 	r = r == 0 ? read_scope(l, node_get(node, "scope"), tool) : r;
 	l->n += r == 0;
+	return r;
+}
+
+/* ---- the files of a server ---- */
+
+static int
+read_pin(struct locking *l, const struct node *server, const char *file, const struct node *hash)
+{
+	struct policy_tools_pin *pin = &l->pins[l->n_pins];
+
+	if (hash->kind != NODE_SCALAR || !policy_tools_is_hash(hash->text))
+		return node_err(l->err, hash, "here stands the SHA-256 of a file: %d digits of 0-9 and a-f", POLICY_TOOLS_HASH);
+	if (l->n_pins == POLICY_TOOLS_PINS_MAX)
+		return node_err(l->err, hash, "a lock has at most %d files", POLICY_TOOLS_PINS_MAX);
+	pin->server = policy_copy(l->p, server->text, strlen(server->text));
+	pin->file = policy_copy(l->p, file, strlen(file));
+	pin->hash = policy_copy(l->p, hash->text, POLICY_TOOLS_HASH);
+	l->n_pins++;
+	return pin->server != NULL && pin->file != NULL && pin->hash != NULL ? 0 : no_memory(l);
+}
+
+static int
+read_pins(struct locking *l, const struct node *key, const struct node *node)
+{
+	static const char *const names[] = { "path", "sha256", NULL };
+	const struct node *program = node_get(node, "program"), *files = node_get(node, "files"), *hash;
+	int r = program != NULL ? check_keys(program, names, "of a locked program", l->err) : 0;
+
+	hash = r == 0 && program != NULL ? node_get(program, "sha256") : NULL;
+	if (hash != NULL)
+		r = read_pin(l, key, "", hash);
+	if (r == 0 && files != NULL && files->kind != NODE_MAP)
+		r = node_err(l->err, files, "`files` is a map of files and their SHA-256");
+	for (size_t i = 0; r == 0 && files != NULL && i < files->n; i++)
+		r = files->items[i]->text[0] == '\0' || strlen(files->items[i]->text) > POLICY_TEXT_MAX ?
+		    node_err(l->err, files->items[i], "a file has a name of 1 to %d bytes", POLICY_TEXT_MAX) :
+		    read_pin(l, key, files->items[i]->text, files->values[i]);
 	return r;
 }
 
@@ -158,6 +196,7 @@ read_server(struct locking *l, const struct node *key, const struct node *node)
 
 	if (r == 0 && !policy_tools_is_server(key->text, strlen(key->text)))
 		r = node_err(l->err, key, "'%.64s' is not the name of a server", key->text);
+	r = r < 0 ? r : read_pins(l, key, node);
 	if (r < 0)
 		return r;
 	tools = node_get(node, "tools");
@@ -176,17 +215,44 @@ compare_tools(const void *a, const void *b)
 	return strcmp(((const struct policy_tool *)a)->name, ((const struct policy_tool *)b)->name);
 }
 
+static int
+compare_pins(const void *a, const void *b)
+{
+	return policy_tools_compare_pins(a, b);
+}
+
+/* Moves what was read into the policy's memory. */
+static int
+keep(struct locking *l, struct policy_tools *tools)
+{
+	struct policy_tool *locked = policy_alloc(l->p, l->n, sizeof(*locked));
+	struct policy_tools_pin *pins = policy_alloc(l->p, l->n_pins, sizeof(*pins));
+
+	if (locked == NULL || pins == NULL)
+		return no_memory(l);
+	memcpy(locked, l->tools, l->n * sizeof(*locked));
+	qsort(locked, l->n, sizeof(*locked), compare_tools);
+	memcpy(pins, l->pins, l->n_pins * sizeof(*pins));
+	qsort(pins, l->n_pins, sizeof(*pins), compare_pins);
+	tools->has_lock = true;
+	tools->locked = locked;
+	tools->n_locked = l->n;
+	tools->pins = pins;
+	tools->n_pins = l->n_pins;
+	return 0;
+}
+
 int
 policy_tools_read_lock(struct policy *p, const struct node *node, struct policy_tools *tools, struct err *err)
 {
 	static const char *const names[] = { "version", "servers", NULL };
 	OWN(freep) struct policy_tool *room = calloc(POLICY_TOOLS_LOCKED_MAX, sizeof(*room));
-	struct locking l = { .p = p, .tools = room, .err = err };
+	OWN(freep) struct policy_tools_pin *pins = calloc(POLICY_TOOLS_PINS_MAX, sizeof(*pins));
+	struct locking l = { .p = p, .tools = room, .pins = pins, .err = err };
 	const struct node *version, *servers;
-	struct policy_tool *kept;
 	int r;
 
-	if (room == NULL)
+	if (room == NULL || pins == NULL)
 		return no_memory(&l);
 	r = check_keys(node, names, "in a lock of tools", err);
 	if (r < 0)
@@ -200,13 +266,5 @@ policy_tools_read_lock(struct policy *p, const struct node *node, struct policy_
 		return node_err(err, servers != NULL ? servers : node, "a lock has `servers`, a map: `cloister tools lock` writes it");
 	for (size_t i = 0; r == 0 && i < servers->n; i++)
 		r = read_server(&l, servers->items[i], servers->values[i]);
-	kept = r == 0 ? policy_alloc(p, l.n, sizeof(*kept)) : NULL;
-	if (r < 0 || kept == NULL)
-		return r < 0 ? r : no_memory(&l);
-	memcpy(kept, room, l.n * sizeof(*kept));
-	qsort(kept, l.n, sizeof(*kept), compare_tools);
-	tools->has_lock = true;
-	tools->locked = kept;
-	tools->n_locked = l.n;
-	return 0;
+	return r < 0 ? r : keep(&l, tools);
 }

@@ -11,6 +11,10 @@ extern const char *const policy_tools_injections[POLICY_INJECTIONS + 1];        
  * member that it is about, or NULL. */
 int policy_tools_check_server(const struct policy_tools_server *s, const char **ret_member, struct err *err);
 
+/* < 0, 0 or > 0, as strcmp(). */
+int policy_tools_compare_pins(const struct policy_tools_pin *a, const struct policy_tools_pin *b);
+bool policy_tools_is_hash(const char *text);
+
 /* ---- policy_read_tools.c ---- */
 
 struct policy_reader;

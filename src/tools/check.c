@@ -28,8 +28,8 @@ const struct check_row check_rules[CHECK_RULES] = {
 	[CHECK_SHADOWED] = { "shadowed-name", CHECK_ERROR, "Two servers have tools whose names are the same or look alike." },
 	[CHECK_NAMES_OTHER] = { "names-other-tool", CHECK_WARNING, "The definition of a tool names a tool of another server." },
 	[CHECK_WRITING_SCOPE] = { "read-only-may-write", CHECK_ERROR, "A tool that is read-only has a scope that lets it write." },
-	[CHECK_PROGRAM] = { "program-changed", CHECK_NOTE, "The program or the package of a server is another than the locked one." },
-	[CHECK_FILE] = { "file-changed", CHECK_ERROR, "A file that the command of a server names is not the locked one." },
+	[CHECK_PROGRAM] = { "program-changed", CHECK_NOTE, "The package of a server is another than the locked one." },
+	[CHECK_FILE] = { "file-changed", CHECK_ERROR, "The program of a server, or a file that its command names, is not the locked one." },
 	[CHECK_WROTE] = { "read-only-wrote", CHECK_ERROR, "A tool that is read-only changed something during a call." },
 	[CHECK_LEFT_HOSTS] = { "left-its-hosts", CHECK_ERROR, "A tool without open_world went to a host that its scope does not have." },
 	[CHECK_LEFT_SCOPE] = { "outside-scope", CHECK_ERROR, "A call did something that the tool's scope does not allow." },
@@ -302,6 +302,16 @@ check_names(struct check_findings *f, const struct names *names, const char *ser
 
 /* ---- servers ---- */
 
+/* Whether the program is a script, which check_files() compares. */
+static bool
+is_file_of(const struct listing *l)
+{
+	for (size_t i = 0; i < l->n_files; i++)
+		if (strcmp(l->files[i].sha256, l->sha256) == 0)
+			return true;
+	return false;
+}
+
 static void
 check_program(struct check_findings *f, const struct lock *lock, const struct listing *l)
 {
@@ -312,8 +322,9 @@ check_program(struct check_findings *f, const struct lock *lock, const struct li
 	program = node_get(server, "program");
 	package = node_get(server, "package");
 	hash = program != NULL && program->kind == NODE_MAP ? node_get(program, "sha256") : NULL;
-	if (hash != NULL && hash->kind == NODE_SCALAR && *l->sha256 != '\0' && strcmp(hash->text, l->sha256) != 0)
-		check_add(f, CHECK_PROGRAM, l->server, "", "the program '%s' is not the one that was locked", l->path);
+	if (hash != NULL && hash->kind == NODE_SCALAR && *l->sha256 != '\0' && strcmp(hash->text, l->sha256) != 0 && !is_file_of(l))
+		check_add(f, CHECK_FILE, l->server, "", "the program '%s' is not the one that was locked: look at it, and run "
+		          "`cloister tools lock %s`", l->path, l->server);
 	if (package != NULL && package->kind == NODE_SCALAR && *l->package != '\0' && strcmp(package->text, l->package) != 0)
 		check_add(f, CHECK_PROGRAM, l->server, "", "the package is %s, and %s was locked", l->package, package->text);
 }

@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "base/words.h"
 #include "tools/scope_hold.h"
+#include "tools/server_hold.h"
 #include "tools/server_wasm.h"
 
 #define FILE_PATH "/proc/self/fd/%d"
@@ -243,7 +244,7 @@ add_wasm(struct server_run *run, const struct policy_tools_server *server, const
          struct err *err)
 {
 	OWN(words_free) struct words words = {0};
-	int r = server_wasm_words(server, place->folder, place->home, &words, err);
+	int r = server_wasm_words(server, place->folder, place->home, place->held != NULL ? place->held->module : NULL, &words, err);
 
 	for (size_t i = 0; r == 0 && i < words.n; i++)
 		r = add_owned(run, TAKE(words.list[i]), err);
@@ -252,9 +253,14 @@ add_wasm(struct server_run *run, const struct policy_tools_server *server, const
 
 /* A server with a URL is our own bridge, which may reach nothing else. */
 static int
-add_command(struct server_run *run, const struct policy_tools_server *server, struct err *err)
+add_command(struct server_run *run, const struct policy_tools_server *server, const struct server_held *held, struct err *err)
 {
 	int r = 0;
+
+	for (size_t i = 0; r == 0 && held != NULL && i < held->n_grants; i++) {
+		r = add(run, "-v", err);
+		r = r < 0 ? r : add(run, held->grants[i], err);
+	}
 
 	if (server->image != NULL) {
 		r = add(run, "--image", err);
@@ -269,7 +275,7 @@ add_command(struct server_run *run, const struct policy_tools_server *server, st
 		r = r < 0 ? r : add_owned(run, server_run_token(server->name, "_TOKEN"), err);
 	}
 	for (size_t i = 0; r == 0 && i < server->n_command; i++)
-		r = add(run, server->command[i], err);
+		r = add(run, held != NULL && held->words[i] != NULL ? held->words[i] : server->command[i], err);
 	return r;
 }
 
@@ -287,7 +293,7 @@ server_run_build(const struct policy_tools_server *server, const struct server_r
 	r = r < 0 ? r : add_policies(&run, server, place, err);
 	r = r < 0 ? r : add_grants(&run, server, place, err);
 	if (r == 0)
-		r = server->wasm != NULL ? add_wasm(&run, server, place, err) : add_command(&run, server, err);
+		r = server->wasm != NULL ? add_wasm(&run, server, place, err) : add_command(&run, server, place->held, err);
 	if (r < 0)
 		return err_wrap(err, "the server '%s'", server->name);
 	*ret_run = run;

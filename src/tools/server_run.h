@@ -9,6 +9,7 @@
 #include "policy/policy_tools.h"
 
 struct err;
+struct server_held;
 
 #define SERVER_RUN_WORDS_MAX 512
 /* Where a cell has cloister's own program for MCP over standard input and output. */
@@ -28,6 +29,7 @@ struct server_run_place {
 	const struct policy_tool *const *all;   /* without TOOL: the locked tools whose scopes bound grants, N_ALL; NULL: */
 	size_t n_all;                   /* there is no lock */
 	bool is_held;                   /* its policy will be changed: the server's own stays around it */
+	const struct server_held *held; /* in place of what the entry names; NULL: nothing */
 	int policy_at, within_at;       /* the numbers that the memory files will have */
 };
 

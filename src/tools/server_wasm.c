@@ -50,8 +50,8 @@ server_wasm_find(const struct policy_tools_server *server, const char *folder, c
 }
 
 int
-server_wasm_words(const struct policy_tools_server *server, const char *folder, const char *home, struct words *w,
-                  struct err *err)
+server_wasm_words(const struct policy_tools_server *server, const char *folder, const char *home, const char *copy,
+                  struct words *w, struct err *err)
 {
 	char program[PATH_MAX], module[PATH_MAX], work[PATH_MAX] = "-";
 	OWN(freep) char *tools = NULL;
@@ -68,7 +68,7 @@ server_wasm_words(const struct policy_tools_server *server, const char *folder, 
 	tools = str_format("%s" SERVER_WASM_TOOLS, module);
 	described = tools != NULL && access(tools, F_OK) == 0;
 	words_add(w, str_format("--volume=%s:" PROGRAM ":ro", program));
-	words_add(w, str_format("--volume=%s:" MODULE ":ro", module));
+	words_add(w, str_format("--volume=%s:" MODULE ":ro", copy != NULL ? copy : module));
 	if (described)
 		words_add(w, str_format("--volume=%s:" MODULE SERVER_WASM_TOOLS ":ro", tools));
 	words_add(w, strdup("--"));

@@ -15,7 +15,7 @@ struct words;
 int server_wasm_find(const struct policy_tools_server *server, const char *folder, const char *home,
                      char ret_path[PATH_MAX], struct err *err);
 /* Append the grants of cloister-wasm, the module and its list of tools, and then the command: the last words.  The
- * module finds the folders of `folder`, `read` and `write` that the cell has. */
-int server_wasm_words(const struct policy_tools_server *server, const char *folder, const char *home, struct words *w,
-                      struct err *err);
+ * module finds the folders of `folder`, `read` and `write` that the cell has.  COPY: the module's bytes; NULL: the module. */
+int server_wasm_words(const struct policy_tools_server *server, const char *folder, const char *home, const char *copy,
+                      struct words *w, struct err *err);
 #endif

@@ -281,11 +281,12 @@ class Operator:
         return [supervisor, *(pid for pid in descendants_of(supervisor) if not is_witness(pid))]
 
     def names(self, folder):
-        """The names in FOLDER, except the list of folders that agents could write, and the timelines of ended cells,
-        which stay."""
+        """The names in FOLDER, except the list of folders that agents could write, the timelines of ended cells, and the
+        empty folder of copies of MCP servers, which stay."""
         try:
             return sorted(name for name in os.listdir(folder)
-                          if name not in ("writable", "believed", "ended", "profiles"))
+                          if name not in ("writable", "believed", "ended", "profiles")
+                          and (name != "tools" or os.listdir(Path(folder) / name)))
         except FileNotFoundError:
             return []
 

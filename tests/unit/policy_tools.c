@@ -12,11 +12,12 @@
 
 #define HASH "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define LOCK "{version: 1, servers: {" \
-	"gh: {program: {path: /usr/bin/x, sha256: y}, server: {name: x, version: 1}, tools: {" \
+	"gh: {program: {path: /usr/bin/x, sha256: " HASH "}, " \
+	"files: {z.js: " HASH ", 'it''s': " HASH "}, server: {name: x, version: 1}, tools: {" \
 	"get_issue: {sha256: " HASH ", description: Get, input: '{}', annotations: {read_only: true, destructive: false}}, " \
 	"create_issue: {sha256: " HASH ", scope: {egress: [{allow: api.github.com, methods: [POST]}], secrets: [GITHUB_TOKEN], " \
 	"write: [], time: 30s}, examples: [{arguments: {a: 1}}]}}}, " \
-	"fs: {tools: {read: {sha256: " HASH ", annotations: {open_world: false}}}}}}"
+	"fs: {tools: {read: {sha256: " HASH ", annotations: {open_world: false}}}}, own: {program: {sha256: " HASH "}}, bare: {}}}"
 #define SERVERS "servers: {gh: {command: [npx, -y, it's], env: {LEVEL: quiet, N: 1}, read: [~/docs, /srv/x], write: [.], " \
 	"folder: ., per: call, idle: 90s, timeout: 250ms, result: 64K, policy: {egress: [{allow: api.github.com}], " \
 	"secrets: [GITHUB_TOKEN]}}, fs: {image: 'mcp/fs:1'}, far: {url: 'https://mcp.example.com/mcp'}, " \
@@ -77,6 +78,22 @@ check_lock(const struct policy_tools *tools)
 	CHECK(policy_tools_locked(tools, "gh.get") == NULL);
 }
 
+static void
+check_pins(const struct policy_tools *tools)
+{
+	size_t n;
+	const struct policy_tools_pin *pins = policy_tools_pins(tools, "gh", &n);
+
+	CHECK(tools->n_pins == 4 && n == 3);
+	CHECK_STR(pins[0].file, "");
+	CHECK_STR(pins[1].file, "it's");
+	CHECK_STR(pins[2].file, "z.js");
+	CHECK_STR(pins[2].hash, HASH);
+	pins = policy_tools_pins(tools, "own", &n);
+	CHECK(n == 1 && pins->file[0] == '\0');
+	CHECK(policy_tools_pins(tools, "fs", &n) == NULL && n == 0 && policy_tools_pins(tools, "g", &n) == NULL);
+}
+
 TEST(policy_tools_read)
 {
 	OWN(policy_freep) struct policy *p = load(FILE_OF("lock: " LOCK ", injection: off, results: allow, " SERVERS));
@@ -86,6 +103,7 @@ TEST(policy_tools_read)
 
 	check_servers(tools);
 	check_lock(tools);
+	check_pins(tools);
 	CHECK(tools->injection == POLICY_INJECTION_OFF && !tools->ask_results);
 	tools = policy_tools_of(plain);
 	CHECK(tools->injection == POLICY_INJECTION_FLAG && !tools->ask_results && !tools->has_lock);
@@ -141,6 +159,11 @@ TEST(policy_tools_refused)
 		  "servers: {gh: {command: x}}", "did you mean 'read_only'?" },
 		{ "lock: {version: 1, servers: {gh: {tools: {'x y': {sha256: " HASH "}}}}}, servers: {gh: {command: x}}",
 		  "'x y' is not the name of a tool" },
+		{ "lock: {version: 1, servers: {gh: {program: {sha256: 12}}}}, servers: {gh: {command: x}}", "the SHA-256 of a file" },
+		{ "lock: {version: 1, servers: {gh: {program: {md5: 12}}}}, servers: {gh: {command: x}}", "of a locked program" },
+		{ "lock: {version: 1, servers: {gh: {files: {x: y}}}}, servers: {gh: {command: x}}", "the SHA-256 of a file" },
+		{ "lock: {version: 1, servers: {gh: {files: x}}}, servers: {gh: {command: x}}", "`files` is a map" },
+		{ "lock: {version: 1, servers: {gh: {files: {'': " HASH "}}}}, servers: {gh: {command: x}}", "has a name" },
 	};
 	static const char text[] = FILE_OF("servers: {gh: {command: x}}");
 	struct policy *p = NULL;
@@ -175,6 +198,7 @@ TEST(policy_tools_messages)
 	CHECK(buf_left(&b) == 0);
 	check_servers(policy_tools_of(again));
 	check_lock(policy_tools_of(again));
+	check_pins(policy_tools_of(again));
 	policy_put(&c, again);
 	CHECK(c.len == b.len && memcmp(c.data, b.data, b.len) == 0);
 	for (size_t n = 0; n < c.len; n += 7) {
@@ -194,6 +218,7 @@ TEST(policy_tools_messages)
 	CHECK_OK(policy_flat_load(&g, "p", (const char *)t.data, t.len, NULL, &flat, NULL));
 	check_servers(policy_tools_of(flat));
 	check_lock(policy_tools_of(flat));
+	check_pins(policy_tools_of(flat));
 	CHECK(policy_tools_of(flat)->ask_results && policy_tools_of(flat)->ask_ms == 90 * 1000);
 	CHECK(policy_tools_of(flat)->injection == POLICY_INJECTION_ASK);
 	policy_flat_put(&u, &g);

@@ -42,7 +42,7 @@ state_of(const struct keeper *k, const struct policy_tools_server *server)
 	struct state s = { .locked = lock_server(&k->lock, server->name) };
 	struct server_program program;
 
-	server_program_find(k, server, &program);
+	keeper_find_program(k, server, &program);
 	s.server = state_of_server(server, &program);
 	s.lock = state_of_lock(s.locked, &program);
 	s.tools = s.locked != NULL ? node_get(s.locked, "tools") : NULL;

@@ -24,7 +24,7 @@ ask_list(struct keeper *k, const struct policy_tools_server *server, const struc
 	struct server_program program;
 	uint64_t unused;
 
-	server_program_find(k, server, &program);
+	keeper_find_program(k, server, &program);
 	ipc_begin(&b, LOCK_LIST);
 	buf_put_str(&b, server->name);
 	buf_put_str(&b, program.path);

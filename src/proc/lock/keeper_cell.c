@@ -140,7 +140,7 @@ describe(struct words *w, const struct keeper *k, const struct cell_wish *wish, 
 		r = add_paths(w, k, wish->writable, "overlay", folder, err);
 	add_variables(w, wish);
 	if (r == 0 && wish->server->wasm != NULL)
-		return server_wasm_words(wish->server, k->folder, k->home, w, err);
+		return server_wasm_words(wish->server, k->folder, k->home, NULL, w, err);
 	words_add(w, strdup("--"));
 	if (wish->server->url != NULL) {
 		words_add(w, strdup(SERVER_RUN_STDIO));

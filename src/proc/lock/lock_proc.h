@@ -118,7 +118,7 @@ struct server_program {
 };
 /* What of this machine the server is: its program, the SHA-256 of it or of its script, its npm package; and the files that
  * its command names, if its cell has them and it cannot write them. */
-void server_program_find(const struct keeper *k, const struct policy_tools_server *server, struct server_program *ret_program);
+void keeper_find_program(const struct keeper *k, const struct policy_tools_server *server, struct server_program *ret_program);
 /* Adds to ERR which path of the command its cell does not have. */
 void server_program_explain(const struct keeper *k, const struct policy_tools_server *server, struct err *err);
 

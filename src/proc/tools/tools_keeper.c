@@ -27,6 +27,7 @@
 #include "ipc/ipc.h"
 #include "proc/tools/tools_proc.h"
 #include "tools/scope_hold.h"
+#include "tools/server_hold.h"
 #include "tools/server_run.h"
 
 #define POLICY_AT 3                     /* numbers of the memory files that a cell's start gets */
@@ -54,6 +55,7 @@ static struct {
 	struct loop_source events;
 	bool over;
 	struct kept at[TOOLS_INSTANCES_MAX];
+	struct server_hold hold;
 	uint64_t starts[POLICY_TOOLS_SERVERS_MAX][KEEPER_RESTARTS_MAX];        /* times of failed ones */
 } keeper;
 
@@ -304,6 +306,7 @@ tools_keeper_end(void)
 		k->used = false;
 		look_last(k);
 	}
+	server_hold_end(&keeper.hold);
 }
 
 /* ---- starts ---- */
@@ -360,21 +363,26 @@ record_unheld(const struct kept *k, const struct scope_hold *scopes)
 static int
 spawn_cell(struct kept *k, const struct policy_tool *tool, const int theirs[3], struct err *err)
 {
-
 	OWN(server_run_free) struct server_run run = { .policy = -1, .within = -1 };
+	OWN(server_held_free) struct server_held held = {0};
 	const struct policy_tool *all[POLICY_TOOLS_LOCKED_MAX];
 	char program[PATH_MAX], folder[PATH_MAX];
 	const struct scope_hold scopes = scopes_of(k->server, all, folder);
 	const struct server_run_place place = { .folder = scopes.folder, .home = scopes.home, .id = k->id,
 		.tool = CONTROL_ON("tools-scope") ? tool : NULL, .is_held = keeper.tools->has_lock && !keeper.tools->servers[k->server].per_call,
-		.all = keeper.tools->servers[k->server].per_call ? NULL : scopes.tools, .n_all = scopes.n,
+		.all = keeper.tools->servers[k->server].per_call ? NULL : scopes.tools, .n_all = scopes.n, .held = &held,
 		.policy_at = POLICY_AT, .within_at = WITHIN_AT };
 	int r = exe_find_cloister(program, err);
 
 	r = r < 0 ? r : cell_make_id(k->id, err);
+	keeper.hold.folder = scopes.folder;
+	keeper.hold.home = scopes.home;
+	r = r < 0 ? r : server_hold_check(&keeper.hold, &keeper.tools->servers[k->server], &held, err);
 	r = r < 0 ? r : server_run_build(&keeper.tools->servers[k->server], &place, &run, err);
 	if (r < 0)
 		return r;
+	if (held.loose[0] != '\0')
+		record(k, "unheld", held.loose);
 	record_unheld(k, tool != NULL ? &(struct scope_hold){ .tools = &tool, .n = 1 } : &scopes);
 	k->pid = spawn_start(&(struct spawn){ .argv = run.words, .path = program, .n_fds = 5,
 		.fds = (struct spawn_fd[]){ { theirs[0], 0 }, { theirs[1], 1 }, { theirs[2], 2 },
@@ -654,6 +662,7 @@ tools_keeper_begin(struct loop *loop, const struct policy_tools *tools, int chan
 
 	keeper.loop = loop;
 	keeper.tools = tools;
+	server_hold_init(&keeper.hold, tools);
 	keeper.events = (struct loop_source){ .fd = events, .ready = events_ready };
 	keeper.worker = (struct loop_source){ .fd = channel, .ready = worker_ready };
 	r = loop_watch(loop, &keeper.events, EPOLLIN, err);

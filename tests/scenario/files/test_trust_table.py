@@ -330,6 +330,29 @@ class ImageTool(Use):
         return self.operator.cloister("image", "load", "containers-storage:a", env={"PATH": f"{path.parent}:/usr/bin:/bin"})
 
 
+class Server(Use):
+    """A cell whose agent asks for the server's tools."""
+    name, mode, text = "server", 0o755, "#!/bin/sh\n"
+    ASKS = """
+import json, sys, urllib.request
+def ask(id, method, **params):
+    head = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
+    body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
+    return urllib.request.urlopen(urllib.request.Request("http://tools.cloister.internal/mcp", body, head))
+session = {}
+got = ask(1, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "x", "version": "1"})
+session = {"Mcp-Session-Id": got.headers["Mcp-Session-Id"], "MCP-Protocol-Version": "2025-11-25"}
+said = ask(2, "tools/call", name="test.x", arguments={}).read().decode()
+print(said)
+sys.exit('"error"' in said)
+"""
+
+    def go(self, path):
+        policy = self.operator.file("told/policy.yaml", "version: 1\ntools: {servers: {test: {command: ['" + str(path) +
+                                    "']}}}\negress: [{allow: 'tool:**'}]\n")
+        return self.operator.run("-p", policy, "--", "/usr/bin/python3", "-c", self.ASKS)
+
+
 USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": PolicyExtended, "within": Within,
         "secret-list": SecretList, "policy-set": PolicySet, "secret-file": SecretFile, "secret-command": SecretCommand,
         "secret-command:quoted": SecretQuoted, "key-command": KeyCommand, "secret-definition": SecretDefinition,
@@ -338,7 +361,7 @@ USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": Policy
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
         "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel, "image-tool": ImageTool,
         "registries": Registries, "logins": Logins, "login-command": LoginCommand, "image-key": ImageKey,
-        "runtime": Runtime, "profile": Profile, "program": Program,
+        "runtime": Runtime, "server": Server, "profile": Profile, "program": Program,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
 # Each of these is checked by the same call as another of its kind.
 ELSEWHERE = {"profile-found": "as profile: test_agent_profiles.py", "answers": "as profile: test_agent_profiles.py",
