@@ -147,7 +147,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-both test-vm test-oci test-oci-engines test-docker test-packages deb rpm tarball provenance npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-both test-store test-vm test-oci test-oci-engines test-docker test-packages deb rpm tarball provenance npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -350,6 +350,11 @@ test: deps-test
 	$(SUB) mutant
 	@$(call JUDGE,$(B)) tools/run_tests.py $(SUITES)
 
+test-store: deps-test
+	$(SUB) all tests
+	$(SUB) mutant
+	@CLOISTER_TEST_STORE=postgres $(call JUDGE,$(B)) tools/run_tests.py $(or $(SUITES),tests/scenario/registry)
+
 test-both: deps-test
 	$(SUB) all tests
 	$(SUB) mutant
@@ -538,6 +543,7 @@ FORCE:
 ##                  registry files steer image mcp escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make test-both   the same, and each scenario both as root and as an ordinary user
+## make test-store  the scenarios of registry and dispatch, with the registry in Postgres
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make test-oci-engines  containers of Docker and Podman as cells, at length
 ## make test-vm     cells in emulated virtual machines, at length

@@ -119,6 +119,7 @@ struct dispatch {
 	unsigned retries, attempts;     /* attempts: begun so far */
 	uint64_t timeout_ms;
 	char *cell;                     /* the id of the last attempt's cell; "" before the first */
+	bool away;                      /* another data folder's, in the same registry */
 	char boot[DISPATCH_BOOT_MAX];   /* the boot of the machine in which that was */
 	bool cancel, cancel_now;        /* was requested; without any grace */
 	uint64_t created_ms, started_ms, ended_ms;      /* realtime; 0: not yet */

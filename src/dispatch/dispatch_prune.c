@@ -11,11 +11,11 @@
 #include "base/own.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
-#include "registry/db.h"
+#include "store/db.h"
 #include "registry/registry.h"
 
 /* Over, and either too old or one of too many.  One whose children go on stays. */
-#define OLD "FROM dispatches d WHERE state >= 3 AND (ended_ms < ? OR seq <= ?) AND seq > ? AND NOT " \
+#define OLD "FROM dispatches d WHERE home = ? AND state >= 3 AND (ended_ms < ? OR seq <= ?) AND seq > ? AND NOT " \
 	"EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id AND c.state < 3)"
 
 struct bounds {
@@ -27,8 +27,8 @@ find_bounds(struct db *db, const struct dispatch_pruning *how, struct bounds *re
 {
 	OWN(db_finish) struct db_query q = {0};
 	uint64_t now = dispatch_now_ms();
-	int r = db_ask(db, &q, err, "SELECT seq FROM dispatches WHERE state >= 3 ORDER BY seq DESC LIMIT "
-	               "1 OFFSET ?", "i", (int64_t)how->keep);
+	int r = db_ask(db, &q, err, "SELECT seq FROM dispatches WHERE home = ? AND state >= 3 ORDER BY seq "
+	               "DESC LIMIT 1 OFFSET ?", "si", db_home(db), (int64_t)how->keep);
 
 	if (r == 0)
 		r = db_next(&q, err);
@@ -59,8 +59,8 @@ static int
 take_batch(struct db *db, const struct bounds *bounds, int64_t *seq, struct batch *b, struct err *err)
 {
 	OWN(db_finish) struct db_query q = {0};
-	int r = db_ask(db, &q, err, "SELECT id, seq " OLD " ORDER BY seq LIMIT ?", "iiii",
-	               bounds->before_ms, bounds->last_seq, *seq, (int64_t)DISPATCH_PRUNE_BATCH);
+	int r = db_ask(db, &q, err, "SELECT id, seq " OLD " ORDER BY seq LIMIT ?", "siiii",
+	               db_home(db), bounds->before_ms, bounds->last_seq, *seq, (int64_t)DISPATCH_PRUNE_BATCH);
 	bool any = false;
 
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
@@ -120,8 +120,8 @@ count_rows(struct db *db, const struct bounds *bounds, struct dispatch_pruned *p
            struct err *err)
 {
 	OWN(db_finish) struct db_query q = {0};
-	int r = db_ask(db, &q, err, "SELECT count(*) " OLD, "iii", bounds->before_ms, bounds->last_seq,
-	               (int64_t)0);
+	int r = db_ask(db, &q, err, "SELECT count(*) " OLD, "siii", db_home(db), bounds->before_ms,
+	               bounds->last_seq, (int64_t)0);
 
 	if (r == 0)
 		r = db_next(&q, err);
@@ -192,8 +192,8 @@ mark_dispatches(void *arg, struct registry_marks *marks, struct err *err)
 	OWN(db_finish) struct db_query q = {0};
 	/* Counts as if those to be removed were gone. */
 	int r = db_ask(registry_db(m->reg), &q, err, "SELECT id, state, resolved, policy_hash, "
-	               "coalesce(result, '') FROM dispatches WHERE NOT ? OR id NOT IN (SELECT id " OLD ")",
-	               "iiii", (int64_t)m->dry_run, m->bounds.before_ms, m->bounds.last_seq, (int64_t)0);
+	               "coalesce(result, '') FROM dispatches WHERE ? = 0 OR id NOT IN (SELECT id " OLD ")",
+	               "isiii", (int64_t)m->dry_run, db_home(registry_db(m->reg)), m->bounds.before_ms, m->bounds.last_seq, (int64_t)0);
 
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
 		r = registry_mark_text(marks, db_text(&q, 2), strlen(db_text(&q, 2)), err);

@@ -10,7 +10,7 @@
 #include "base/own.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
-#include "registry/db.h"
+#include "store/db.h"
 
 /* After this time no process can still be about to start a buried cell. */
 #define GRAVE_MS (24ull * 3600 * 1000)
@@ -19,7 +19,7 @@ static int
 ask_number(struct db *db, int64_t *ret_n, struct err *err, const char *sql, int64_t a, int64_t b)
 {
 	OWN(db_finish) struct db_query q = {0};
-	int r = db_ask(db, &q, err, sql, "ii", a, b);
+	int r = db_ask(db, &q, err, sql, "sii", db_home(db), a, b);
 
 	if (r == 0)
 		r = db_next(&q, err);
@@ -34,13 +34,13 @@ static int
 count_before(struct db *db, int64_t seq, int64_t now, int64_t *ret_n, struct err *err)
 {
 	int64_t running = 0, ahead = 0;
-	int r = ask_number(db, &running, err, "SELECT count(*) FROM dispatches d WHERE state IN (1, 2) "
-	                   "AND ? = ? AND NOT EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id "
+	int r = ask_number(db, &running, err, "SELECT count(*) FROM dispatches d WHERE home = ? AND "
+	                   "state IN (1, 2) AND ? = ? AND NOT EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id "
 	                   "AND c.state < 3)", 0, 0);
 
 	if (r == 0)
-		r = ask_number(db, &ahead, err, "SELECT count(*) FROM dispatches WHERE state = 0 AND "
-		               "seq < ? AND not_before_ms <= ?", seq, now);
+		r = ask_number(db, &ahead, err, "SELECT count(*) FROM dispatches WHERE home = ? AND "
+		               "state = 0 AND seq < ? AND not_before_ms <= ?", seq, now);
 	*ret_n = running + ahead;
 	return r;
 }
@@ -49,7 +49,8 @@ int
 dispatch_check_room(struct db *db, unsigned max, struct err *err)
 {
 	int64_t n = 0;
-	int r = ask_number(db, &n, err, "SELECT count(*) FROM dispatches WHERE state < 3 AND ? = ?", 0, 0);
+	int r = ask_number(db, &n, err, "SELECT count(*) FROM dispatches WHERE home = ? AND "
+	                   "state < 3 AND ? = ?", 0, 0);
 
 	if (r == 0 && n >= (int64_t)max)
 		r = err_set(err, EAGAIN, "%lld dispatches wait or run already: try again when some of them "
@@ -120,7 +121,7 @@ dispatch_replace_cell(struct db *db, const char *id, const char *cell, const cha
 
 	if (r < 0)
 		return r;
-	r = db_do(db, err, "INSERT OR IGNORE INTO graves (cell, buried_ms) VALUES (?, ?)", "si", buried,
+	r = db_do(db, err, "INSERT INTO graves (cell, buried_ms) VALUES (?, ?) ON CONFLICT DO NOTHING", "si", buried,
 	          (int64_t)dispatch_now_ms());
 	if (r >= 0)
 		r = change(db_do(db, err, "UPDATE dispatches SET cell = ? WHERE id = ? AND state = 1 "

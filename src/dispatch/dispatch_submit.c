@@ -8,7 +8,7 @@
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
-#include "registry/db.h"
+#include "store/db.h"
 #include "registry/registry.h"
 
 static void
@@ -265,14 +265,15 @@ write_row(const struct entry *e, struct err *err)
 	int r = db_do(registry_db(e->reg), err,
 	          "INSERT INTO dispatches (id, state, agent, agent_hash, principal, parent, chain, depth, "
 	          "target, policy_hash, build_hash, key, request_hash, resolved, retries, timeout_ms, "
-	          "created_ms) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	          "ssssssissssssiii", e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
+	          "created_ms, home) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	          "ssssssissssssiiis", e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
 	          dispatch_text(resolved, "principal"),
 	          e->request->parent != NULL ? e->request->parent : "", e->descent->chain,
 	          (int64_t)e->descent->depth, dispatch_text(resolved, "target"),
 	          dispatch_text(json_object_get(resolved, "policy"), "hash"),
 	          dispatch_text(resolved, "build"), e->request->key, e->request_hash, e->resolved,
-	          (int64_t)e->request->retries, (int64_t)e->request->timeout_ms, (int64_t)e->now);
+	          (int64_t)e->request->retries, (int64_t)e->request->timeout_ms, (int64_t)e->now,
+	          db_home(registry_db(e->reg)));
 	return r < 0 ? r : 0;
 }
 

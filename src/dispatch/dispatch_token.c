@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
-#include "registry/db.h"
+#include "store/db.h"
 #include "registry/registry.h"
 
 #define RANDOM_LEN 32

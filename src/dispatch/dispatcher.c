@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
+#include "store/db.h"
 
 /* A killed driver notifies nobody, so its dispatches wait up to this long. */
 #define TICK_MS 2000
@@ -106,6 +107,26 @@ adopt(struct dispatcher *dispatcher, size_t *ret_n, struct err *err)
 	return r;
 }
 
+/* Whoever shares the registry, but not this folder, can only leave a mark. */
+static void
+heed_cancels(struct dispatcher *dispatcher)
+{
+	OWN(db_finish) struct db_query q = {0};
+	struct db *db = registry_db(dispatcher->reg);
+	struct drive *drive;
+	int r;
+
+	if (*db_home(db) == '\0')
+		return;
+	r = db_ask(db, &q, NULL, "SELECT id FROM dispatches WHERE home = ? AND state < 3 AND cancel > 0", "s",
+	           db_home(db));
+	while (r == 0 && db_next(&q, NULL) > 0) {
+		drive = find(dispatcher, db_text(&q, 0));
+		if (drive != NULL && !drive->d.cancel)
+			drive_heed_cancel(drive);
+	}
+}
+
 static void
 tick_due(void *arg)
 {
@@ -114,6 +135,7 @@ tick_due(void *arg)
 
 	if (dispatcher->adopting && !dispatcher->draining)
 		(void)adopt(dispatcher, &n, NULL);
+	heed_cancels(dispatcher);
 	dispatcher_soon(dispatcher);
 	loop_set_timer(dispatcher->loop, &dispatcher->tick, TICK_MS);
 }

@@ -196,11 +196,21 @@ was_cancelled(struct drive *drive)
 	return read_row(drive, &err) == 0 && drive->d.cancel;
 }
 
+void
+drive_heed_cancel(struct drive *drive)
+{
+	struct target_order stop = { .verb = TARGET_STOP };
+
+	if (!was_cancelled(drive) || drive->phase != DRIVE_RUNS)
+		return;
+	stop.grace_ms = drive->d.cancel_now ? 0 : CANCEL_GRACE_MS;
+	(void)drive->at->target->control(drive->d.cell, &stop, NULL);
+}
+
 /* Its cell lives, and the target will report the end. */
 static void
 note_runs(struct drive *drive)
 {
-	struct target_order stop = { .verb = TARGET_STOP };
 	struct err err = {0};
 
 	drive->phase = DRIVE_RUNS;
@@ -211,10 +221,7 @@ note_runs(struct drive *drive)
 	drive->d.state = DISPATCH_RUNNING;
 	drive->failures = 0;
 	dispatcher_tell(drive);
-	if (!was_cancelled(drive))
-		return;
-	stop.grace_ms = drive->d.cancel_now ? 0 : CANCEL_GRACE_MS;
-	(void)drive->at->target->control(drive->d.cell, &stop, NULL);
+	drive_heed_cancel(drive);
 }
 
 static void

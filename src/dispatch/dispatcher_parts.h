@@ -81,6 +81,8 @@ void drive_begin(struct drive *drive);
 bool drive_try(struct drive *drive);
 /* Its attempt has begun: starts the cell. */
 void drive_launch(struct drive *drive);
+/* Reads whether it was cancelled, and if so stops its cell. */
+void drive_heed_cancel(struct drive *drive);
 /* Lets go of its cell, which goes on. */
 void drive_detach(struct drive *drive);
 

@@ -65,6 +65,11 @@ struct registry_version {
 	char retired[REGISTRY_TIME_MAX];        /* "" if it is not retired */
 };
 
+/* The variable that names a Postgres (postgres://...) to be used instead of db.sqlite. */
+#define REGISTRY_STORE "CLOISTER_STORE"
+const char *registry_store(void);       /* its value; NULL: none */
+int registry_check_store(const char *store, struct err *err);
+
 /* Without MAKE, -ENOENT if there is none yet.  The caller owns *ret_registry. */
 int registry_open(bool make, struct registry **ret_registry, struct err *err);
 void registry_close(struct registry *r);        /* NULL is fine */

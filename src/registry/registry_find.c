@@ -226,7 +226,7 @@ registry_list(struct registry *r, enum registry_kind kind, enum registry_scope s
 	n = db_ask(r->db, &q, err, "SELECT " COLUMNS " FROM names n JOIN versions v ON v.id = coalesce("
 	           "(SELECT id FROM versions WHERE name = n.id AND retired IS NULL "
 	           "ORDER BY turn DESC LIMIT 1),"
-	           "CASE WHEN ? THEN (SELECT id FROM versions WHERE name = n.id "
+	           "CASE WHEN ? <> 0 THEN (SELECT id FROM versions WHERE name = n.id "
 	           "ORDER BY turn DESC LIMIT 1) END) "
 	           "WHERE n.kind = ? AND n.name > ? ORDER BY n.name LIMIT ?", "issi",
 	           (int64_t)(scope == REGISTRY_ALL), registry_kinds[kind], after, (int64_t)limit + 1);

@@ -11,6 +11,7 @@
 #include "base/codec.h"
 #include "base/data.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "base/tree.h"
 #include "registry/registry_parts.h"
@@ -60,6 +61,80 @@ open_part(struct registry *r, const char *name, int *ret_fd, struct err *err)
 	return *ret_fd < 0 ? err_errno(err, "cannot open '%s/%s'", r->path, name) : 0;
 }
 
+/* ---- the database ---- */
+
+/* Writes a name for this data folder, unless it has one. */
+static int
+make_home(struct registry *r, struct err *err)
+{
+	char tmp[REGISTRY_TMP_MAX], name[REGISTRY_TMP_MAX];
+	OWN(closep) int fd = -1;
+	int n = registry_tmp_name(tmp, err);
+
+	n = n == 0 ? registry_tmp_name(name, err) : n;
+	if (n < 0)
+		return n;
+	fd = openat(r->tmp, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(err, "cannot write to '%s/tmp'", r->path);
+	n = write_all(fd, name, DB_HOME_MAX - 1, err);
+	if (n == 0 && fsync(fd) < 0)
+		n = err_errno(err, "cannot write '%s/home' to the disk", r->path);
+	if (n == 0 && linkat(r->tmp, tmp, r->folder, "home", 0) < 0 && errno != EEXIST)
+		n = err_errno(err, "cannot make '%s/home'", r->path);
+	unlinkat(r->tmp, tmp, 0);
+	return n;
+}
+
+static int
+read_home(struct registry *r, char ret_home[DB_HOME_MAX], struct err *err)
+{
+	OWN(closep) int fd = openat(r->folder, "home", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int n;
+
+	if (fd < 0 && errno == ENOENT) {
+		n = make_home(r, err);
+		if (n < 0)
+			return n;
+		fd = openat(r->folder, "home", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	}
+	n = fd < 0 ? err_errno(err, "cannot open") : read_exactly(fd, ret_home, DB_HOME_MAX - 1, err);
+	ret_home[DB_HOME_MAX - 1] = '\0';
+	if (n == 0 && strspn(ret_home, "0123456789abcdef") != DB_HOME_MAX - 1)
+		n = err_set(err, EUCLEAN, "this is not the name of a data folder");
+	return n < 0 ? err_wrap(err, "'%s/home'", r->path) : 0;
+}
+
+static int
+open_db(struct registry *r, struct err *err)
+{
+	const char *store = registry_store();
+	char home[DB_HOME_MAX];
+	int n;
+
+	if (store == NULL)
+		return db_open_sqlite(r->folder, r->path, &registry_migrations, &r->db, err);
+	n = registry_check_store(store, err);
+	n = n == 0 ? read_home(r, home, err) : n;
+	return n < 0 ? n : db_open_postgres(store, home, &registry_migrations, &r->db, err);
+}
+
+const char *
+registry_store(void)
+{
+	const char *store = getenv(REGISTRY_STORE);
+
+	return store == NULL || *store == '\0' ? NULL : store;
+}
+
+int
+registry_check_store(const char *store, struct err *err)
+{
+	if (strncmp(store, "postgres://", 11) == 0 || strncmp(store, "postgresql://", 13) == 0)
+		return 0;
+	return err_set(err, EINVAL, "this is no store: write postgres://USER@HOST/DATABASE, or leave it out for SQLite");
+}
+
 int
 registry_open(bool make, struct registry **ret_registry, struct err *err)
 {
@@ -71,13 +146,14 @@ registry_open(bool make, struct registry **ret_registry, struct err *err)
 	r->path = data_path("registry", err);
 	if (r->path == NULL)
 		return -ENOENT;
-	r->folder = data_folder("registry", make, err);
+	/* What others have put there is there also for a folder that is new. */
+	r->folder = data_folder("registry", make || registry_store() != NULL, err);
 	if (r->folder < 0)
 		return r->folder;
 	n = open_part(r, "blobs", &r->blobs, err);
 	n = n == 0 ? open_part(r, "trees", &r->trees, err) : n;
 	n = n == 0 ? open_part(r, "tmp", &r->tmp, err) : n;
-	n = n == 0 ? db_open(r->folder, r->path, registry_migrations, &r->db, err) : n;
+	n = n == 0 ? open_db(r, err) : n;
 	if (n == 0 && make && fsync(r->folder) < 0)
 		n = err_errno(err, "cannot write '%s' to the disk", r->path);
 	if (n < 0)

@@ -1,7 +1,7 @@
 /* registry_parts.h - shared only by the files of the registry. */
 #ifndef CLOISTER_REGISTRY_PARTS_H
 #define CLOISTER_REGISTRY_PARTS_H
-#include "registry/db.h"
+#include "store/db.h"
 #include "registry/registry.h"
 
 #define REGISTRY_TMP_MAX 48
@@ -20,7 +20,7 @@ struct registry {
 	bool unsynced[256];
 };
 
-extern const char *const registry_migrations[];         /* ends with NULL */
+extern const struct db_migrations registry_migrations;
 
 /* ---- registry_note.c ---- */
 

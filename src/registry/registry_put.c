@@ -147,7 +147,7 @@ registry_retire(struct registry *r, enum registry_kind kind, const char *text, b
 	if (n < 0)
 		return n;
 	n = db_do(r->db, err, "UPDATE versions SET retired = ? WHERE name = (SELECT id FROM names WHERE "
-	          "kind = ? AND name = ?) AND (hash = ? OR ?) AND (retired IS NULL) = ?", "ssssii",
+	          "kind = ? AND name = ?) AND (hash = ? OR ? <> 0) AND CASE WHEN retired IS NULL THEN 1 ELSE 0 END = ?", "ssssii",
 	          back ? NULL : now, registry_kinds[kind], version.name, version.hash, (int64_t)all,
 	          (int64_t)!back);
 	if (n > 0)

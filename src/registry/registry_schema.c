@@ -1,9 +1,9 @@
 /* registry_schema.c - the tables of the registry, and the migrations from older ones.
  *
- * These have already run on users' disks: never change an entry, only add one. */
+ * These have already run on users' disks: never change an entry, only add one to each list. */
 #include "registry/registry_parts.h"
 
-const char *const registry_migrations[] = {
+static const char *const sqlite[] = {
 	/* 1: names and versions.  TURN is the order in which versions were last registered: the
 	 * newest of a name has the highest that is not retired. */
 	"CREATE TABLE names ("
@@ -77,5 +77,85 @@ const char *const registry_migrations[] = {
 	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	"	event TEXT NOT NULL"
 	") STRICT;",
+
+	/* 5: whose data folder a dispatch or note belongs to, where several share the registry; ""
+	 * where it is the only one. */
+	"ALTER TABLE dispatches ADD COLUMN home TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE notes ADD COLUMN home TEXT NOT NULL DEFAULT '';",
 	NULL
 };
+
+/* Texts compare by their bytes, as in SQLite. */
+#define TEXT "TEXT COLLATE \"C\""
+
+static const char *const postgres[] = {
+	/* 1: all that SQLite has after its fifth. */
+	"CREATE TABLE names ("
+	"	id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+	"	kind " TEXT " NOT NULL,"
+	"	name " TEXT " NOT NULL,"
+	"	UNIQUE (kind, name)"
+	");"
+	"CREATE TABLE versions ("
+	"	id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+	"	name BIGINT NOT NULL REFERENCES names (id),"
+	"	number BIGINT NOT NULL,"
+	"	turn BIGINT NOT NULL,"
+	"	hash " TEXT " NOT NULL,"
+	"	size BIGINT NOT NULL,"
+	"	created " TEXT " NOT NULL,"
+	"	retired " TEXT ","
+	"	content " TEXT " NOT NULL,"
+	"	UNIQUE (name, number),"
+	"	UNIQUE (name, hash)"
+	");"
+	"CREATE UNIQUE INDEX versions_by_turn ON versions (name, turn);"
+	"CREATE INDEX versions_live ON versions (name, turn) WHERE retired IS NULL;"
+	"CREATE TABLE dispatches ("
+	"	seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+	"	id " TEXT " NOT NULL UNIQUE,"
+	"	state BIGINT NOT NULL,"
+	"	agent " TEXT " NOT NULL,"
+	"	agent_hash " TEXT " NOT NULL,"
+	"	principal " TEXT " NOT NULL,"
+	"	parent " TEXT " NOT NULL,"
+	"	chain " TEXT " NOT NULL,"
+	"	depth BIGINT NOT NULL,"
+	"	target " TEXT " NOT NULL,"
+	"	policy_hash " TEXT " NOT NULL,"
+	"	build_hash " TEXT " NOT NULL,"
+	"	key " TEXT ","
+	"	request_hash " TEXT " NOT NULL,"
+	"	resolved " TEXT " NOT NULL,"
+	"	retries BIGINT NOT NULL,"
+	"	attempts BIGINT NOT NULL DEFAULT 0,"
+	"	timeout_ms BIGINT NOT NULL,"
+	"	cell " TEXT " NOT NULL DEFAULT '',"
+	"	boot " TEXT " NOT NULL DEFAULT '',"
+	"	cancel BIGINT NOT NULL DEFAULT 0,"
+	"	not_before_ms BIGINT NOT NULL DEFAULT 0,"
+	"	created_ms BIGINT NOT NULL,"
+	"	started_ms BIGINT NOT NULL DEFAULT 0,"
+	"	ended_ms BIGINT NOT NULL DEFAULT 0,"
+	"	exit_code BIGINT NOT NULL DEFAULT -1,"
+	"	reason " TEXT " NOT NULL DEFAULT '',"
+	"	result " TEXT ","
+	"	token_hash " TEXT " NOT NULL DEFAULT '',"
+	"	home " TEXT " NOT NULL DEFAULT ''"
+	");"
+	"CREATE UNIQUE INDEX dispatches_by_key ON dispatches (parent, key) WHERE key IS NOT NULL;"
+	"CREATE INDEX dispatches_by_state ON dispatches (state, seq);"
+	"CREATE INDEX dispatches_by_parent ON dispatches (parent, seq);"
+	"CREATE TABLE graves ("
+	"	cell " TEXT " PRIMARY KEY,"
+	"	buried_ms BIGINT NOT NULL"
+	");"
+	"CREATE TABLE notes ("
+	"	id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+	"	event " TEXT " NOT NULL,"
+	"	home " TEXT " NOT NULL DEFAULT ''"
+	");",
+	NULL
+};
+
+const struct db_migrations registry_migrations = { .sqlite = sqlite, .postgres = postgres };

@@ -22,6 +22,7 @@ sys.path[:0] = sorted(str(path) for path in Path(__file__).parent.iterdir() if p
 import leftovers  # noqa: E402
 import microvm  # noqa: E402
 import oci  # noqa: E402
+import postgres_store  # noqa: E402
 from egress_lab import lab, online  # noqa: E402, F401  fixtures
 from engines import engines_of  # noqa: E402, F401  a fixture
 from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs  # noqa: E402
@@ -99,7 +100,13 @@ NOT_IN_VMS = {
 }
 
 
+# These run a second time with the registry in Postgres, with CLOISTER_TEST_STORE (`make test-store`) all of them.
+OVER_STORES = {"test_registry", "test_dispatch", "test_dispatch_crash"}
+
+
 def pytest_generate_tests(metafunc):
+    if "operator" in metafunc.fixturenames and metafunc.module.__name__ in OVER_STORES:
+        metafunc.parametrize("store", ["sqlite", "postgres"])
     if "boundary" not in metafunc.fixturenames:
         return
     if metafunc.module.__name__ in OVER_BOTH:
@@ -140,11 +147,26 @@ def boundary():
     return "namespace"
 
 
+@pytest.fixture
+def store():
+    return os.environ.get("CLOISTER_TEST_STORE") or "sqlite"
+
+
+def use_postgres(request, operator):
+    postgres = postgres_store.shared()
+    if "db.sqlite" in inspect.getsource(request.node.function) and request.module.__name__ in OVER_STORES:
+        pytest.skip("it looks into db.sqlite")
+    if postgres is None:
+        pytest.skip("there is no postgresql")
+    operator.database = postgres.new()
+    operator.env["CLOISTER_STORE"] = postgres.url(operator.database)
+
+
 numbers = itertools.count(1)
 
 
 @pytest.fixture
-def operator(request, who, ground, program, boundary):
+def operator(request, who, ground, program, boundary, store):
     mounts = leftovers.mounts()
     if boundary == "microvm" and request.node.originalname in NOT_IN_VMS:
         pytest.skip(NOT_IN_VMS[request.node.originalname])
@@ -155,6 +177,8 @@ def operator(request, who, ground, program, boundary):
         operator.env |= oci.environment(boundary, request.node.originalname, request.module.__name__)
     elif boundary != "namespace":
         operator.env["CLOISTER_BOUNDARY"] = boundary
+    if store == "postgres":
+        use_postgres(request, operator)
     if boundary == "microvm":
         operator.env |= microvm.environment(ground)
         microvm.begin(operator, ground)

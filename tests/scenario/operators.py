@@ -144,6 +144,7 @@ class Operator:
         self.kept = set()           # ids of cells of which something may be left
         self.lab = None             # the namespaces that everything is run in, if any
         self.groups = []            # beside the operator's own
+        self.database = None        # the Postgres that has the registry, if it is not a file
         base.mkdir()
         base.chmod(0o711)
         for name in ("home", "runtime", "state", "xdg", "data"):

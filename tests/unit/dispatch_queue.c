@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
-#include "registry/db.h"
+#include "store/db.h"
 #include "registry/object.h"
 #include "registry/registry.h"
 #include "test.h"

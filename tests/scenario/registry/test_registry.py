@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+import postgres_store
 from operators import IS_ROOT, TREE, only_root, wait_until
 
 KINDS = ["capability", "agent", "env", "policy"]
@@ -62,7 +63,8 @@ def registry(operator):
 @pytest.mark.parametrize("kind", KINDS)
 def test_life(operator, kind):
     operator.cloister(kind, "show", "x1").sentence("'x1'", "no running cell and no registered policy"
-                                                   if kind == "policy" else "nothing is registered yet")
+                                                   if kind == "policy" else f"there is no {kind}"
+                                                   if operator.database else "nothing is registered yet")
     assert operator.cloister(kind, "list").ok() == "" and listed(operator, kind) == []
     first = registered(operator, kind, written(operator, kind, "x1"))
     assert first["new"] and first["newest"] and first["number"] == 1 and first["retired"] is None
@@ -534,14 +536,21 @@ def test_registries_of_earlier_versions(operator):
 
 # ---- many at once, and killed --------------------------------------------------------------
 
-def check_whole(operator):
-    """The database is sound, and has every content that it names."""
+def contents(operator):
+    """The hash and the content of every version, in a database that is sound."""
+    if operator.database:
+        return postgres_store.shared().ask(operator.database, "SELECT hash, content FROM cloister.versions")
     with sqlite3.connect(f"file:{registry(operator)}/db.sqlite?mode=ro", uri=True) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
         rows = db.execute("SELECT hash, content FROM versions").fetchall()
     db.close()
-    for digest, content in rows:
+    return rows
+
+
+def check_whole(operator):
+    """The database has every content that it names."""
+    for digest, content in contents(operator):
         assert digest == "sha256:" + hashlib.sha256(content.encode()).hexdigest()
         for file in json.loads(content).get("files", []):
             blob = registry(operator) / "blobs" / file["hash"][7:9] / file["hash"][9:]

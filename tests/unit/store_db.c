@@ -1,5 +1,5 @@
-/* registry_db.c - tests of the database: statements that are kept, and questions within questions. */
-#include "registry/db.h"
+/* store_db.c - tests of the database: statements that are kept, and questions within questions. */
+#include "store/db.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,8 @@
 #include "base/own.h"
 #include "test.h"
 
-static const char *const migrations[] = { "CREATE TABLE t (n INTEGER PRIMARY KEY, name TEXT)", NULL };
+static const char *const scripts[] = { "CREATE TABLE t (n INTEGER PRIMARY KEY, name TEXT)", NULL };
+static const struct db_migrations migrations = { .sqlite = scripts };
 
 static struct db *
 open_db(void)
@@ -16,7 +17,7 @@ open_db(void)
 	OWN(closep) int folder = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct db *db = NULL;
 
-	CHECK_OK(db_open(folder, test_dir(), migrations, &db, NULL));
+	CHECK_OK(db_open_sqlite(folder, test_dir(), &migrations, &db, NULL));
 	return db;
 }
 

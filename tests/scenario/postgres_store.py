@@ -1,0 +1,89 @@
+"""A real Postgres on a socket of its own, with a database for each operator."""
+import atexit
+import glob
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import leftovers
+from operators import IS_ROOT, wait_until
+
+PROGRAMS = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1:]
+NOBODY = 65534
+numbers = itertools.count(1)
+
+
+class Postgres:
+    """A cluster without a password: its socket is in a folder of the test run's."""
+
+    def __init__(self, programs):
+        self.programs, self.folder = Path(programs), Path(tempfile.mkdtemp(prefix="cloister-store-"))
+        self.process = None
+        if IS_ROOT:
+            os.chown(self.folder, NOBODY, NOBODY)
+            # Operators of tests are other users.
+            self.folder.chmod(0o711)
+        self.run("initdb", "-D", self.folder / "data", "-A", "trust", "-U", "cloister", "--no-sync", "--locale=C.UTF-8")
+        self.start()
+
+    def command(self, program, *words):
+        # Postgres does not run as root.
+        nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if IS_ROOT else []
+        return [*nobody, str(self.programs / program), *map(str, words)]
+
+    def run(self, program, *words):
+        return subprocess.run(self.command(program, *words), check=True, cwd=self.folder, timeout=120,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+    def start(self):
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                self.command("postgres", "-D", self.folder / "data", "-k", self.folder, "-c", "listen_addresses=",
+                             "-c", "fsync=off", "-c", "max_connections=200"),
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        leftovers.LABS.append(self.process.pid)
+        wait_until(lambda: subprocess.run(self.command("pg_isready", "-q", "-h", self.folder), check=False,
+                                          cwd=self.folder).returncode == 0, "Postgres answers")
+
+    def kill(self):
+        """As by `kill -9`: every process of it is gone."""
+        self.process.kill()
+        self.process.wait()
+
+    def url(self, database, user="cloister"):
+        return f"postgresql://{user}@/{database}?host={self.folder}"
+
+    def ask(self, database, sql):
+        """Its rows, each a list of texts."""
+        out = self.run("psql", "-h", self.folder, "-U", "cloister", "-d", database, "-X", "-A", "-t", "-c", sql)
+        return [line.split("|") for line in out.splitlines()]
+
+    def new(self):
+        """The name of a new database."""
+        name = f"store{os.getpid()}_{next(numbers)}"
+        self.ask("postgres", f"CREATE DATABASE {name}")
+        return name
+
+    def close(self):
+        self.process.send_signal(signal.SIGINT)         # without waiting for others to leave
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_shared = []
+
+
+def shared():
+    """One for all tests of this process; None: it is not installed."""
+    if not _shared and PROGRAMS:
+        _shared.append(Postgres(PROGRAMS[0]))
+        atexit.register(_shared[0].close)
+    return _shared[0] if _shared else None
