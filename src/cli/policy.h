@@ -54,9 +54,15 @@ int policy_cli_refuse(const struct policy_cli *cli, const char *file, const stru
 
 /* ---- policy_trust.c: a project's policy counts for an agent once a person has accepted its content ---- */
 
-/* Append the text of the cloister.yaml in FOLDER; if it names other files, all of it as one text. */
+/* Append the text of the cloister.yaml in FOLDER; if it names other files, all of it as one text.  If it has `tools`, comments
+ * behind it have what else the acceptance is bound to. */
 int policy_cli_read(int folder, struct buf *ret_text, bool *ret_is_accepted, struct err *err);
 int policy_cli_accept(const struct buf *text, struct err *err);
+/* ---- policy_bound.c ---- */
+
+/* Append these comments to the TEXT of the policy in FOLDER. */
+int policy_cli_put_bound(int folder, struct buf *text, struct err *err);
+
 /* For people, who are to judge it. */
 void policy_cli_print_text(FILE *out, const struct buf *text);
 

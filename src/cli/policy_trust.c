@@ -34,6 +34,7 @@ policy_cli_read(int folder, struct buf *ret_text, bool *ret_is_accepted, struct 
 	char hash[HASH_NAME + 1];
 	int r = policy_source_load(folder, POLICY_CLI_FILE, NULL, ret_text, err);
 
+	r = r < 0 ? r : policy_cli_put_bound(folder, ret_text, err);
 	if (r < 0)
 		return r;
 	hash_text(ret_text, hash);

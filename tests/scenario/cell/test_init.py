@@ -206,6 +206,44 @@ def test_tools_of_an_accepted_policy(agent):
 
 
 @as_one
+def test_servers_that_lead_elsewhere(agent):
+    """The acceptance of servers is for this project, these programs, and where the grants lead now."""
+    for name in ("one", "two"):
+        agent.file(f"{name}/text", name)
+    agent.file("server.py", "first")
+    (agent.folder / "docs").symlink_to("one")
+    policy = {"version": 1, "run": "tester", "tools": {"servers": {"mine": {
+        "command": ["/usr/bin/python3", "server.py"], "folder": ".", "read": ["docs"]}}}}
+    agent.file("cloister.yaml", policy)
+    run = lambda folder=agent.folder: agent.operator.run(cwd=folder)  # noqa: E731
+    shown = agent.policy("trust").ok()
+    script = hashlib.sha256(b"first").hexdigest()
+    assert f"#   program 'server.py' -> '{agent.folder}/server.py' sha256:{script}\n" in shown, shown
+    assert f"#   read 'docs' -> '{agent.folder}/one'\n" in shown and f"#   folder '.' -> '{agent.folder}'\n" in shown, shown
+    run().ok()
+    agent.file("server.py", "other")
+    run().sentence("nobody has accepted it")
+    agent.file("server.py", "first")
+    run().ok()
+    (agent.folder / "docs").unlink()
+    (agent.folder / "docs").symlink_to("two")
+    run().sentence("nobody has accepted it")
+    (agent.folder / "docs").unlink()
+    (agent.folder / "docs").symlink_to("one")
+    run().ok()
+    # The same files in another project.
+    copy = agent.operator.folder("copy", {"cloister.yaml": (agent.folder / "cloister.yaml").read_text(), "server.py": "first"})
+    agent.operator.folder("copy/one", {"text": "one"})
+    (copy / "docs").symlink_to("one")
+    run(copy).sentence("nobody has accepted it")
+    # A script that is a link to another.
+    (agent.folder / "server.py").unlink()
+    agent.file("evil.py", "evil")
+    (agent.folder / "server.py").symlink_to("evil.py")
+    run().sentence("nobody has accepted it")
+
+
+@as_one
 def test_at_a_terminal(agent):
     agent.file("cloister.yaml", POLICY)
     for answer, status in (("\n", 125), ("y\n", 0)):
