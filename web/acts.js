@@ -176,14 +176,14 @@ export class Acts {
 		const process = this.alive(event.pid, record);
 		this.attach(process, event.parent, record);
 		if (event.error) {
-			process.failed++;
-			process.note(record, "failed", `${words(event.argv ?? [event.path])} = ${event.error}`);
+			process.failed += event.count ?? 1;
+			process.note(record, "failed", `${words(event.argv ?? [event.path])} = ${event.error}`, event.count ?? 1);
 			return;
 		}
 		if (process.path !== null)
 			process.before.push(process.command);
 		Object.assign(process, { path: event.path, argv: event.argv ?? [], n_argv: event.n_argv, cwd: event.cwd, sha256: event.sha256, script: event.script, script_sha256: event.script_sha256,
-			from: event.from, low: null });
+			searched: event.searched, from: event.from, low: null });
 		if (event.from)
 			process.note(record, "danger", `runs from ${event.from === "memory" ? "memory" : "a writable place"}: ${event.path}`);
 	}

@@ -7,7 +7,7 @@ import { List } from "./list.js";
 import { empty } from "./ui.js";
 
 const DEPTH_MAX = 16;                   // deeper ones are not indented further
-const SHOWN = [["", "all processes"], ["bad", "refused or dangerous calls"], ["running", "that run"], ["failed", "that failed"], ["net", "with requests"]];
+const SHOWN = [["", "all processes"], ["bad", "refused or dangerous calls"], ["running", "that run"], ["failed", "that failed"], ["net", "with requests or connections"]];
 
 const isBad = process => process.refused + process.danger + process.watches > 0 || Boolean(process.from);
 const WANTED = { "": () => true, bad: isBad, running: process => !process.ended, failed: process => process.ended ? Boolean(process.ended.signal || process.ended.status) : false,
@@ -119,7 +119,8 @@ export class Processes {
 			fill(bad, found.map(([words, kind, why]) => h("span", { class: `chip ${kind}`, title: why }, words)));
 		bad.dataset.marks = text;
 		setText(files, process.files ? count(process.files) : "");
-		setText(requests, process.requests + process.connections ? count(process.requests || process.connections) : "");
+		setText(requests, process.requests ? count(process.requests) : "");
+		setAttr(requests, "title", process.connections ? `${count(process.connections)} ${process.connections === 1 ? "connection" : "connections"}` : null);
 		setText(cpu, duration(process.ended?.cpu_ms));
 		setText(peak, process.ended?.peak ? size(process.ended.peak) : "");
 		setText(started, clock(process.time));
@@ -143,11 +144,12 @@ export class Processes {
 	}
 
 	fillDetail(process) {
-		const text = JSON.stringify([process.key, process.state, process.files, process.requests, process.refused, process.danger, process.notes.length, process.kids.length, process.path]);
+		const text = JSON.stringify([process.key, process.state, process.files, process.requests, process.refused, process.danger, process.notes.length, process.kids.length, process.path, process.searched]);
 		if (this.detailed === text)
 			return;
 		this.detailed = text;
 		const facts = [["Command", process.command], ["Program", process.path], ["Script", process.script], ["Folder", process.cwd], ["SHA-256", process.sha256], ["Of the script", process.script_sha256],
+			["Looked for", process.searched ? `in ${count(process.searched)} ${process.searched === 1 ? "other place" : "other places"} of PATH first` : null],
 			["Before that", process.before.length > 0 ? process.before.join("\n") : null], ["Parent", process.up ? `${process.up.name} ${process.up.pid}` : null], ["Children", process.kids.length || null],
 			["Started", stamp(process.time)], ["Ended", process.ended ? `${stamp(process.ended.time)}, ${process.state}` : null], ["Ran for", duration(process.ended?.ms ?? (process.ended ? (seconds(process.ended.time) - seconds(process.time)) * 1000 : undefined))],
 			["Processor time", duration(process.ended?.cpu_ms)], ["Peak memory", process.ended?.peak ? size(process.ended.peak) : null], ["Acts on files", process.files || null],

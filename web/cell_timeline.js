@@ -25,7 +25,7 @@ const failed = e => e.error ? ` = ${e.error}` : "";
 
 // Acts inside the cell, each in a line.
 const ACTS = {
-	exec: e => `${words(e.argv ?? [e.path])}${e.n_argv > e.argv?.length ? " …" : ""}${failed(e)}`,
+	exec: e => `${words(e.argv ?? [e.path])}${e.n_argv > e.argv?.length ? " …" : ""}${failed(e)}${times(e)}`,
 	exit: e => [e.signal ? `killed by SIG${e.signal}` : `exit ${e.status ?? "?"}`, e.ms === undefined ? null : `after ${duration(e.ms)}`, e.cpu_ms === undefined ? null : `${duration(e.cpu_ms)} CPU`, e.peak ? `${size(e.peak)} peak` : null].filter(Boolean).join(", "),
 	file: e => `${e.act} ${e.path}${e.to ? ` → ${e.to}` : ""}${failed(e)}${times(e)}`,
 	net: e => `${e.act} ${e.address ?? ""}${e.port ? ` port ${e.port}` : ""}${failed(e)}${times(e)}`,

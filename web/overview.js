@@ -9,8 +9,8 @@ import { groupsOf, nameOf } from "./groups.js";
 import { live, pending } from "./live.js";
 import { Chart } from "./chart.js";
 import { Resources } from "./resources.js";
-import { seenThefts, seenWatches } from "./seen.js";
-import { attempt, sureButton } from "./ui.js";
+import { seenMisplaced, seenThefts, seenWatches } from "./seen.js";
+import { attempt, setKnown, sureButton } from "./ui.js";
 
 const RECENT_S = 7 * 86400;             // an ended cell's attempts and changes are news for so long
 const SHOWN_MAX = 4;
@@ -27,26 +27,21 @@ const cellHref = (id, part = "") => `#/cell/${encodeURIComponent(id)}${part}`;
 const isRecent = time => time && now() - seconds(time) < RECENT_S;
 const many = (n, word, words = `${word}s`) => `${whole(n)} ${n === 1 ? word : words}`;
 
-// Attempts to steal a secret that nobody has dealt with.
-function thefts() {
-	const seen = seenThefts.all();
-	return [...live.cells.values(), ...ended.cells].filter(cell => cell.thefts > (seen[cell.id] ?? 0) && isRecent(cell.last_theft?.time))
-		.sort((a, b) => seconds(b.last_theft.time) - seconds(a.last_theft.time));
+// Cells with NEWS ("thefts", of which the last is LAST) that nobody has looked at, the latest first.
+function unseen(news, last, seen) {
+	const known = seen.all();
+	return [...live.cells.values(), ...ended.cells].filter(cell => cell[news] > (known[cell.id] ?? 0) && isRecent(cell[last]?.time))
+		.sort((a, b) => seconds(b[last].time) - seconds(a[last].time));
 }
 
-// Cells in which a rule over behaviour fired that nobody has looked at.
-function watched() {
-	const seen = seenWatches.all();
-	return [...live.cells.values(), ...ended.cells].filter(cell => cell.watches > (seen[cell.id] ?? 0) && isRecent(cell.last_watch?.time))
-		.sort((a, b) => seconds(b.last_watch.time) - seconds(a.last_watch.time));
-}
+const thefts = () => unseen("thefts", "last_theft", seenThefts);
 
 // What needs a person, the most urgent first: {kind, icon, what, more, href, seen}; SEEN is called when somebody has seen it.
 function needs() {
 	const list = [];
 	if (live.audit?.state === "broken")
 		list.push({ kind: "bad", icon: "alert", what: "A recorded timeline was changed afterwards", more: live.audit.detail, href: "#/audit" });
-	for (const cell of watched())
+	for (const cell of unseen("watches", "last_watch", seenWatches))
 		list.push({ kind: "bad", icon: "eye", what: `${called(cell)}: ${cell.last_watch.what || "a watch rule fired"}`, more: `watch ${cell.last_watch.why}${cell.watches > 1 ? ` · ${whole(cell.watches)} times` : ""} · ${age(cell.last_watch.time)} ago`,
 			href: cellHref(cell.id, "/processes"), seen: () => seenWatches.saw(cell.id, cell.watches) });
 	for (const { list: alike } of groupsOf(pending())) {
@@ -55,6 +50,9 @@ function needs() {
 		list.push({ kind: "warn", icon: "hand", what: `${alike.length > 1 ? `${alike.length} times ` : ""}${nameOf(alike[0])}`,
 			more: `${cells.size === 1 ? alike[0].name || alike[0].cell : `${cells.size} cells`} · waits for your answer${Number.isFinite(left) ? `, ${left > 0 ? `${span(left)} left` : "timing out"}` : ""}`, href: "#/approvals" });
 	}
+	for (const cell of unseen("misplaced", "last_misplaced", seenMisplaced))
+		list.push({ kind: "warn", icon: "key", what: `${called(cell)}: placeholder in the wrong place`, more: `${cell.last_misplaced.what} · ${cell.last_misplaced.why} · refused${cell.misplaced > 1 ? ` ${whole(cell.misplaced)} times` : ""}`,
+			href: cellHref(cell.id), seen: () => seenMisplaced.saw(cell.id, cell.misplaced) });
 	const cells = [...live.cells.values()];
 	list.push(...together(cells.filter(cell => cell.state === "silent"), "bad", "alert", ["does not answer", "do not answer"], () => "its supervisor is stopped or busy", "", "#/cells"),
 		...together(cells.filter(cell => cell.state !== "silent" && (cell.budget?.fraction ?? 0) >= 1), "warn", "gauge", ["has used up a budget", "have used up a budget"],
@@ -71,7 +69,7 @@ function together(cells, kind, name, [one, all], more, part, href) {
 }
 
 function needRow(need, again) {
-	return h("li", { "data-kind": need.kind }, h("a", { href: need.href }, icon(need.icon), h("span", null, h("b", { class: "t" }, need.what), h("small", { class: "dim t" }, need.more))),
+	return h("li", { "data-kind": need.kind }, h("a", { href: need.href }, icon(need.icon), h("span", null, h("b", { class: "t", title: need.what }, need.what.split(/(?<=[/])(?=[^/])/).flatMap((part, at) => at > 0 ? [h("wbr"), part] : part)), h("small", { class: "dim t", title: need.more }, need.more))),
 		need.seen ? h("button", { type: "button", onclick: () => {
 			need.seen();
 			again();
@@ -87,7 +85,10 @@ export class Overview {
 		this.figures = h("div", { class: "figures", role: "group", "aria-label": "All cells" });
 		this.glance = h("section", { class: "glance", "aria-label": "State" }, this.mark, h("div", { role: "status" }, this.title, this.about), this.figures);
 		this.list = h("ul", { class: "need-list" });
-		this.more = h("p", { class: "dim" });
+		this.more = h("button", { type: "button", class: "plain more", hidden: true, "aria-expanded": "false", onclick: () => {
+			this.all = !this.all;
+			this.show();
+		} });
 		this.needs = h("section", { class: "needs", "aria-label": "Needs you" }, h("h2", null, "Needs you"), this.list, this.more);
 		this.chart = new Chart(CHART_HEIGHT);
 		this.range = h("select", { "aria-label": "Time that is shown", onchange: () => {
@@ -126,11 +127,14 @@ export class Overview {
 		this.showAlarm(stolen);
 		this.showVerdict(stolen, list);
 		this.needs.hidden = list.length === 0;
-		const text = JSON.stringify(list.slice(0, SHOWN_MAX));
+		const shown = this.all ? list : list.slice(0, SHOWN_MAX), text = JSON.stringify(shown);
 		if (this.shown !== text)
-			fill(this.list, list.slice(0, SHOWN_MAX).map(need => needRow(need, () => this.show())));
+			fill(this.list, shown.map(need => needRow(need, () => this.show())));
 		this.shown = text;
-		setText(this.more, list.length > SHOWN_MAX ? `and ${list.length - SHOWN_MAX} more` : "");
+		setText(this.needs.firstChild, stolen.length > 0 ? `${many(list.length, "more needs", "more need")} you` : "Needs you");
+		this.more.hidden = list.length <= SHOWN_MAX;
+		setAttr(this.more, "aria-expanded", String(Boolean(this.all)));
+		setText(this.more, this.all ? "Show fewer" : `Show ${list.length - SHOWN_MAX} more`);
 		this.count();
 	}
 
@@ -174,14 +178,14 @@ export class Overview {
 	}
 
 	count() {
-		let frozen = 0, requests = 0, refused = 0, over = 0, bytes = 0, cpu = 0, memory = 0, processes = 0, bad = 0;
+		let frozen = 0, requests = 0, refused = 0, over = 0, bytes = 0, cpu = null, memory = 0, processes = 0, bad = 0;
 		for (const cell of live.cells.values()) {
 			frozen += cell.state === "frozen";
 			requests += cell.requests ?? 0;
 			refused += cell.refused ?? 0;
 			bytes += (cell.bytes_in ?? 0) + (cell.bytes_out ?? 0);
 			over += (cell.budget?.fraction ?? 0) >= 0.8;
-			cpu += cell.cpu ?? 0;
+			cpu = cell.cpu === undefined ? cpu : (cpu ?? 0) + cell.cpu;
 			memory += cell.memory ?? 0;
 			processes += cell.pids ?? 0;
 			bad += (cell.calls_refused ?? 0) + (cell.calls_dangerous ?? 0);
@@ -189,12 +193,12 @@ export class Overview {
 		const figures = [["cells", whole(live.cells.size), ""], ["frozen", whole(frozen), frozen ? "cold" : ""],
 			["waiting", whole(pending().length), pending().length ? "warn" : ""], ["near budget", whole(over), over ? "warn" : ""],
 			["requests", count(requests), ""], ["refused", count(refused), refused ? "bad" : ""], ["bytes", size(bytes), ""],
-			["refused calls", count(bad), bad ? "bad" : ""], ["CPU", `${count(Math.round(cpu))}%`, ""], ["memory", size(memory), ""], ["processes", count(processes), ""]];
+			["refused calls", count(bad), bad ? "bad" : ""], ["CPU", cpu === null ? null : `${count(Math.round(cpu))}%`, ""], ["memory", memory ? size(memory) : null, ""], ["processes", processes ? count(processes) : null, ""]];
 		if (this.figures.childElementCount === 0)
 			for (const [label] of figures)
 				this.figures.append(h("span", null, h("b"), h("small", null, label)));
 		figures.forEach(([, value, kind], at) => {
-			setText(this.figures.children[at].firstChild, String(value));
+			setKnown(this.figures.children[at].firstChild, value, live.cells.size === 0 ? "No cell runs." : undefined);
 			setAttr(this.figures.children[at], "data-kind", kind || null);
 		});
 	}

@@ -15,11 +15,11 @@ import { Processes } from "./cell_processes.js";
 import { CellResources } from "./cell_resources.js";
 import { seenWatches } from "./seen.js";
 import { Timeline } from "./cell_timeline.js";
-import { attempt, command, empty, meter, setMeter, setState, stateMark, sureButton, tabs, tell } from "./ui.js";
+import { attempt, command, empty, meter, setKnown, setMeter, setState, stateMark, sureButton, tabs, tell } from "./ui.js";
 
 const FIGURES = [["requests", cell => count(cell.requests)], ["refused", cell => count(cell.refused)],
-	["in", cell => size(cell.bytes_in)], ["out", cell => size(cell.bytes_out)], ["CPU", cell => cell.cpu === undefined ? "–" : `${Math.round(cell.cpu)}%`], ["memory", cell => size(cell.memory || null)],
-	["processes", cell => count(cell.pids || null)], ["age", cell => cell.ended ? span(seconds(cell.ended) - seconds(cell.started)) : age(cell.started)]];
+	["in", cell => size(cell.bytes_in)], ["out", cell => size(cell.bytes_out)], ["CPU", cell => cell.cpu === undefined ? null : `${Math.round(cell.cpu)}%`], ["memory", cell => cell.memory ? size(cell.memory) : null],
+	["processes", cell => cell.pids ? count(cell.pids) : null], ["age", cell => cell.ended ? span(seconds(cell.ended) - seconds(cell.started)) : age(cell.started)]];
 const TICK_MS = 1000;
 
 // What is known of a cell, for people: [heading, [[name, words], ...]].  What is not known is left out.
@@ -63,8 +63,13 @@ class Cell {
 			history.replaceState(null, "", `#/cell/${encodeURIComponent(id)}/${key}`);
 			onThisPage(this.keys());
 		});
-		root.append(this.theft, this.watch, h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.waits, this.calls, this.who,
-			this.acts), this.command, h("div", { class: "bar" }, this.figures, h("span", { class: "budget" }, this.budget, this.budgetOf)), this.tabs.list, this.tabs.panel);
+		this.none = h("div", { hidden: true }, empty(`There is no cell “${id}”.`, "Its address has a cell's id, not its name. A cell whose record was discarded is not known any more.", "cloister ps --all"));
+		this.none.firstChild.append(h("p", null, h("a", { href: "#/cells" }, "Cells that run"), " · ", h("a", { href: "#/cells/ended" }, "Cells that have ended")));
+		const figures = h("div", { class: "bar" }, this.figures, h("span", { class: "budget" }, this.budget, this.budgetOf));
+		const head = h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.waits, this.calls, this.who,
+			this.acts);
+		this.there = [head, this.command, figures, this.tabs.list, this.tabs.panel];
+		root.append(this.none, this.theft, this.watch, ...this.there);
 		this.end = follow(changes => (changes.cells.has(id) || changes.all || changes.approvals.size > 0) && this.show());
 		this.tick = setInterval(() => document.hidden || this.figure(), TICK_MS);
 		this.show();
@@ -99,7 +104,15 @@ class Cell {
 	}
 
 	async load() {
-		const [record, past] = await Promise.all([get(cellPath(this.id)).catch(() => null), live.cells.has(this.id) ? null : get(`/v1/ended/${encodeURIComponent(this.id)}`).catch(() => null)]);
+		let missing = true;
+		const failed = error => {
+			missing &&= error.status === 404;
+			return null;
+		};
+		const [record, past] = await Promise.all([get(cellPath(this.id)).catch(failed), live.cells.has(this.id) ? null : get(`/v1/ended/${encodeURIComponent(this.id)}`).catch(failed)]);
+		this.unknown = !record && !past && missing && !this.wasKnown;
+		if (this.unknown)
+			this.tabs.close();
 		this.record = record || past ? { ...past, ...record } : null;
 		this.past = past;
 		this.show();
@@ -115,15 +128,20 @@ class Cell {
 	figure() {
 		const cell = this.known();
 		FIGURES.forEach(([, value], at) => {
-			const text = cell ? value(cell) : "–";
-			setText(this.figures.children[at].firstChild, text);
-			this.figures.children[at].hidden = text === "–" && !live.cells.has(this.id);
+			const text = cell ? value(cell) : null;
+			setKnown(this.figures.children[at].firstChild, text);
+			this.figures.children[at].hidden = (text === null || text === "–") && !live.cells.has(this.id);
 		});
 	}
 
 	show() {
 		const cell = live.cells.get(this.id), known = this.known();
 		const over = !cell && (this.past || this.record?.state === "ended");
+		const unknown = !known && Boolean(this.unknown);
+		this.wasKnown ||= Boolean(known);
+		this.none.hidden = !unknown;
+		for (const part of this.there)
+			part.hidden = unknown;
 		setText(this.title, known?.name || this.id);
 		setState(this.state, cell?.state ?? (over ? "ended" : known?.state ?? "gone"));
 		setText(this.who, [known?.name ? this.id : null, cell?.agent, known?.principal, over && known.ended ? `ended ${age(known.ended)} ago` : null, over ? known.cause ?? (known.status ? `exit ${known.status}` : null) : null].filter(Boolean).join(" · "));

@@ -7,7 +7,7 @@ import { age, count, seconds, size, span, words } from "./format.js";
 import { List } from "./list.js";
 import { follow, live, pending } from "./live.js";
 import { Overview } from "./overview.js";
-import { empty, meter, setMeter, setState, stateMark } from "./ui.js";
+import { empty, meter, setKnown, setMeter, setState, setWords, stateMark } from "./ui.js";
 
 const TICK_MS = 1000;
 const SORT_MS = 1000;                   // rows change places at most so often
@@ -46,7 +46,7 @@ function fillRow(row, cell) {
 	setAttr(row, "data-theft", cell.thefts || cell.watches ? "" : null);
 	setText(name.firstChild, cell.name || cell.id);
 	setText(name.lastChild, [cell.name ? cell.id : null, cell.agent, cell.principal].filter(Boolean).join(" · "));
-	setText(command.firstChild, words(cell.command));
+	setWords(command.firstChild, cell.command);
 	setAttr(budget, "data-none", cell.budget ? null : "");
 	if (cell.budget)
 		setMeter(budget.firstChild, cell.budget.fraction, `${cell.budget.name ?? ""} ${cell.budget.kind ?? ""}`.trim());
@@ -54,8 +54,8 @@ function fillRow(row, cell) {
 	setText(refused, cell.refused ? count(cell.refused) : "–");
 	setAttr(refused, "data-some", cell.refused ? "" : null);
 	setText(bytes, `${size(cell.bytes_in)} / ${size(cell.bytes_out)}`);
-	setText(cpu, cell.cpu === undefined ? "–" : `${Math.round(cell.cpu)}%`);
-	setText(memory, size(cell.memory || null));
+	setKnown(cpu, cell.cpu === undefined ? null : `${Math.round(cell.cpu)}%`);
+	setKnown(memory, cell.memory ? size(cell.memory) : null);
 	setText(started, age(cell.started));
 	setText(refusal.firstChild, cell.last_refusal?.what ?? "");
 	setText(refusal.lastChild, cell.last_refusal?.why ?? "");
@@ -97,7 +97,7 @@ function fillEnded(row, cell) {
 	setAttr(state, "title", cell.cause ?? null);
 	setText(name.firstChild, cell.name || cell.id);
 	setText(name.lastChild, [cell.name ? cell.id : null, cell.principal].filter(Boolean).join(" · "));
-	setText(command.firstChild, words(cell.command ?? []));
+	setWords(command.firstChild, cell.command ?? []);
 	setText(when, cell.ended ? `${age(cell.ended)} ago` : "–");
 	setText(lasted, cell.ended && cell.started ? span(seconds(cell.ended) - seconds(cell.started)) : "–");
 	setText(requests, count(cell.requests));

@@ -12,13 +12,16 @@ const perSecond = n => `${size(Math.round(n))}/s`;
 
 // What is drawn: [title, words for a value, whether it counts bytes, [[name in the legend, values of the data], ...]].
 const PLOTS = [
-	["Processors", percent, false, [["of one processor", data => data.cpu_ms.map(ms => ms / data.step_s / 10)]]],
+	["Processors", percent, false, [["of one processor", data => whenKnown(data, data.cpu_ms).map(ms => ms === null ? null : ms / data.step_s / 10)]]],
 	["Memory", size, true, [["in use", data => data.memory]]],
 	["Processes", n => whole(n), false, [["at once", data => data.processes]]],
 	["Disk space", size, true, [["in use", data => data.disk]]],
-	["Disk traffic", perSecond, true, [["read", data => data.read.map(n => n / data.step_s)], ["written", data => data.written.map(n => n / data.step_s)]]],
+	["Disk traffic", perSecond, true, [["read", data => whenKnown(data, data.read).map(n => n === null ? null : n / data.step_s)], ["written", data => whenKnown(data, data.written).map(n => n === null ? null : n / data.step_s)]]],
 	["Network", perSecond, true, [["in", data => data.bytes_in?.map(n => n / data.net_step_s)], ["out", data => data.bytes_out?.map(n => n / data.net_step_s)]]],
 ];
+
+// A sum of nothing, in a time of which nothing was measured, is not known.
+const whenKnown = (data, values) => values.map((n, at) => n === 0 && data.memory[at] === null && data.processes[at] === null ? null : n);
 
 const known = values => (values ?? []).filter(n => n !== null);
 

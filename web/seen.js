@@ -27,3 +27,4 @@ export class Seen {
 
 export const seenThefts = new Seen("thefts");
 export const seenWatches = new Seen("watches");
+export const seenMisplaced = new Seen("misplaced");

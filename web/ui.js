@@ -1,6 +1,7 @@
 // ui.js - the small parts that pages are made of.
 
 import { fill, h, icon, setAttr, setText } from "./dom.js";
+import { words } from "./format.js";
 
 const TOLD_MS = 8000;
 const SURE_MS = 5000;
@@ -56,6 +57,22 @@ export function sureButton(label, again, then, props) {
 
 export function chip(text, kind = "") {
 	return h("span", { class: `chip ${kind}` }, text);
+}
+
+// A command in a few lines, of which none ends within a word.
+export function setWords(element, command) {
+	const text = words(command);
+	if (element.said === text)
+		return;
+	element.said = text;
+	setAttr(element, "title", text);
+	fill(element, text.split(" ").flatMap(word => [h("span", { class: "w" }, word), " "]));
+}
+
+// A number that is not known; WHY is shown when one points at it.
+export function setKnown(element, text, why = "Not measured here: `cloister doctor` explains what this machine can measure.") {
+	setText(element, text ?? "–");
+	setAttr(element, "title", text === null || text === undefined ? why : null);
 }
 
 const STATES = { running: "ok", silent: "bad", frozen: "cold", ending: "dim", ended: "dim", waiting: "warn", approved: "ok",
@@ -146,7 +163,10 @@ export function tabs(label, parts, chosen, onChoose) {
 		next.click();
 		event.preventDefault();
 	});
-	return { list, panel, show, close: () => close?.() };
+	return { list, panel, show, close: () => {
+		close?.();
+		close = null;
+	} };
 }
 
 // What differs between two texts, by lines: [" " | "+" | "-", line].

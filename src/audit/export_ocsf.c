@@ -326,7 +326,8 @@ put_rule(struct json *w, const struct audit_exported *e)
 static struct class
 class_of_request(const struct audit_exported *e, int uid, int activity)
 {
-	bool denied = audit_exported_is_denied(e), stolen = strcmp(text(e, "why"), "exfiltration") == 0;
+	const bool denied = audit_exported_is_denied(e);
+	const bool stolen = strcmp(text(e, "why"), "exfiltration") == 0 && !audit_exported_has(e, "misplaced");
 
 	return (struct class){ uid, activity, stolen ? HIGH : denied ? LOW : INFORMATIONAL, denied ? FAILURE : SUCCESS,
 	                       denied ? DENIED : ALLOWED, denied ? BLOCKED : DISPOSITION_ALLOWED };

@@ -15,6 +15,7 @@
 struct line {
 	struct http_text event, type, verdict, why, time;
 	uint64_t n, sent, received, count;
+	bool misplaced;
 };
 
 static uint64_t
@@ -49,6 +50,8 @@ take_member(struct line *l, const struct json_walk_item *item)
 		{ "count", JSON_WALK_NUMBER, 2, NULL, &l->count },
 	};
 
+	if (item->kind == JSON_WALK_TRUE && item->depth == 2 && http_text_is(item->name, "misplaced"))
+		l->misplaced = true;
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
 		if (item->kind != wanted[i].kind || item->depth != wanted[i].depth ||
 		    !http_text_is(item->name, wanted[i].name))
@@ -105,6 +108,7 @@ add(struct audit_slot *to, const struct audit_slot *more)
 	to->bytes_in += more->bytes_in;
 	to->bytes_out += more->bytes_out;
 	to->thefts += more->thefts;
+	to->misplaced += more->misplaced;
 }
 
 static void
@@ -204,7 +208,7 @@ audit_tally_line(struct audit_tally *t, const char *line, size_t len)
 	if (refused)
 		more.refused = l.count;
 	if (refused && http_text_is(l.why, "exfiltration"))
-		more.thefts = l.count;
+		*(l.misplaced ? &more.misplaced : &more.thefts) = l.count;
 	if (l.verdict.len > 0 && http_text_is_one_of(l.type, requests, ARRAY_LEN(requests)))
 		more.requests = l.count;
 	more.bytes_in = l.received;
@@ -216,6 +220,8 @@ audit_tally_line(struct audit_tally *t, const char *line, size_t len)
 		keep_refusal(&t->refusal, &l);
 	if (more.thefts > 0)
 		t->theft = t->refusal;
+	if (more.misplaced > 0)
+		t->misplaced = t->refusal;
 	return what_it_was(&l) | (refused ? AUDIT_WAS_REFUSAL : 0);
 }
 
@@ -246,7 +252,7 @@ spread(const struct audit_slot *sum, uint64_t parts, uint64_t at, struct audit_s
 {
 #define SHARE(n) ((n) / parts + (at < (n) % parts))
 	add(to, &(struct audit_slot){ SHARE(sum->requests), SHARE(sum->refused), SHARE(sum->bytes_in),
-	                              SHARE(sum->bytes_out), SHARE(sum->thefts) });
+	                              SHARE(sum->bytes_out), SHARE(sum->thefts), SHARE(sum->misplaced) });
 #undef SHARE
 }
 

@@ -16,7 +16,8 @@
 
 struct audit_slot {
 	uint64_t requests, refused, bytes_in, bytes_out;
-	uint64_t thefts;                /* refused: a secret's placeholder went where it may not be */
+	uint64_t thefts;                /* refused: a secret's placeholder was on its way to where it may not go */
+	uint64_t misplaced;             /* refused: on its way to its own host, but in a wrong part or way */
 };
 
 struct audit_refusal {
@@ -66,7 +67,7 @@ struct audit_tally {
 	size_t n_slots;
 	struct audit_slot slots[AUDIT_TALLY_SLOTS];
 	struct audit_use uses[AUDIT_TALLY_SLOTS];
-	struct audit_refusal refusal, theft;    /* the last of each */
+	struct audit_refusal refusal, theft, misplaced; /* the last of each */
 	struct audit_refusal watch;             /* WHAT: the act; WHY: the rule */
 };
 

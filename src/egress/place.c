@@ -164,6 +164,8 @@ exchange_secrets_record(struct events *e, const struct exchange *ex)
 			names[n++] = ex->courier->secrets.bound.at[i].secret->name;
 	if (n > 0)
 		event_list(e, "secrets", names, n);
+	if (ex->secrets != NULL && ex->secrets->misplaced && strcmp(ex->secrets->reason, ex->note) == 0)
+		event_true(e, "misplaced");
 }
 
 /* The name of the secret, also if OWNER is a token that was issued for it. */
@@ -176,6 +178,15 @@ name_of(const struct exchange *ex, size_t owner)
 	return ex->courier->secrets.bound.at[of].secret->name;
 }
 
+static bool
+is_for_host(struct exchange *ex, const struct secret *s)
+{
+	struct policy_request req = { .protocol = POLICY_HTTP, .head = exchange_head(ex),
+	                              .host = ex->host, .port = ex->t.port };
+
+	return secret_is_for_host(s, &req);
+}
+
 static void
 tell_misplaced(struct exchange *ex, const struct secret *s, const struct swap_seen *seen,
                bool in_scope)
@@ -183,6 +194,7 @@ tell_misplaced(struct exchange *ex, const struct secret *s, const struct swap_se
 	struct exchange_secrets *x = ex->secrets;
 	char why[EXCHANGE_MISFIT_MAX] = "";
 
+	x->misplaced = in_scope || is_for_host(ex, s);
 	if (!in_scope) {
 		exchange_tell_misfit(ex, s, why, sizeof(why));
 		snprintf(x->reason, sizeof(x->reason), "the placeholder of the secret '%s' is in %s, on its "
@@ -309,6 +321,7 @@ exchange_judge_never(void *arg, const struct swap_seen *seen)
 		note_passed(ex, s->owner[seen->needle]);
 		return SWAP_LEAVE;
 	}
+	ex->secrets->misplaced = false;
 	snprintf(ex->secrets->reason, sizeof(ex->secrets->reason), "the placeholder of the secret '%s' "
 	         "is in %s, where it may not be", s->at[s->owner[seen->needle]]->secret->name,
 	         place_text(seen));

@@ -36,6 +36,7 @@ struct exchange_secrets {
 	bool signs_body;                /* the body decides who signed, and is held until then: MAYBE */
 	bool covered;                   /* the signature covers the request, which must not change */
 	bool refused_covered;           /* a permitted placeholder was in what is signed */
+	bool misplaced;                 /* REASON is about a placeholder on its way to a host of its own secret */
 	bool measures;                  /* the body is short, and its length is computed anew */
 	struct sign_chunks *chunks;
 	struct swap_stream body, answer;

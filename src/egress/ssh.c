@@ -34,6 +34,7 @@ struct signing {
 	struct exchange *ex;            /* the connection of the session, or NULL */
 	const char *why;                /* as in events; NULL: allowed */
 	char note[COURIER_NOTE_MAX];
+	bool misplaced;                 /* the host is right, but not the use */
 };
 
 /* ---- the cell's keys ---- */
@@ -196,6 +197,13 @@ refuse(struct signing *s, const char *why, const char *note)
 	snprintf(s->note, sizeof(s->note), "%.*s", (int)sizeof(s->note) - 1, note);
 }
 
+static void
+refuse_use(struct signing *s, const char *note)
+{
+	refuse(s, "exfiltration", note);
+	s->misplaced = true;
+}
+
 /* The host has signed the session, and the courier saw that signature on a connection of this cell.
  * So nothing depends on the client's word: the host is the one that the courier dialled. */
 static void
@@ -223,7 +231,7 @@ judge_login(struct signing *s)
 		refuse(s, "unknown-host", "the host has another key than those that are known for it: see "
 		       "`ssh-keygen -F`");
 	} else if (user != NULL && strcmp(user, s->r.user) != 0) {
-		refuse(s, "exfiltration", "the key is not for this user");
+		refuse_use(s, "the key is not for this user");
 	}
 }
 
@@ -233,10 +241,9 @@ judge_text(struct signing *s)
 	const char *space = secret_with(s->of->secret, "sign");
 
 	if (space == NULL)
-		refuse(s, "exfiltration", "the key is for logins only: `with: {sign: git}` in its "
-		       "definition lets it sign commits");
+		refuse_use(s, "the key is for logins only: `with: {sign: git}` in its definition lets it sign commits");
 	else if (strcmp(space, s->r.space) != 0)
-		refuse(s, "exfiltration", "the key does not sign texts for this purpose");
+		refuse_use(s, "the key does not sign texts for this purpose");
 }
 
 static void
@@ -289,6 +296,8 @@ record(const struct signing *s)
 		}
 	}
 	event_str(e, "note", s->note);
+	if (s->misplaced)
+		event_true(e, "misplaced");
 	snprintf(what, sizeof(what), "ssh %s", s->ex != NULL ? s->ex->host :
 	         s->of != NULL ? s->of->secret->name : "");
 	event_done(e, s->why != NULL, what);

@@ -135,6 +135,20 @@ find_misfit(const struct policy *scope, const struct policy_request *req)
 	return (struct policy_step){ POLICY_STEP_DECIDES, NULL };
 }
 
+bool
+secret_is_for_host(const struct secret *s, const struct policy_request *req)
+{
+	struct policy_step steps[POLICY_LAYERS_MAX];
+	size_t n = policy_n_rules(s->scope);
+
+	assert(n <= POLICY_LAYERS_MAX);
+	policy_explain(s->scope, req, steps);
+	for (size_t i = 0; i < n; i++)
+		if (steps[i].kind != POLICY_STEP_DECIDES && steps[i].kind != POLICY_STEP_KEY)
+			return false;
+	return true;
+}
+
 static int
 cut(struct http_text text)
 {

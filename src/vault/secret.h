@@ -92,6 +92,8 @@ bool secret_name_ok(const char *name);
 bool secret_in_scope(const struct secret *s, const struct policy_request *req);
 /* As secret_in_scope(), for a path in lower case; the scope's paths are compared in lower case too. */
 bool secret_in_scope_nocase(const struct secret *s, const struct policy_request *req);
+/* Whether S is for the host and the port of REQ, whatever else of its scope REQ does not fit. */
+bool secret_is_for_host(const struct secret *s, const struct policy_request *req);
 /* Explain to people which part of its scope REQ does not fit: "PUT is not among its methods".  For
  * secrets over HTTP. */
 void secret_misfit_text(const struct secret *s, const struct policy_request *req, char *text,

@@ -81,7 +81,7 @@ def past(n):
     stole = {"time": at(-400), "what": "POST https://paste.example/api/new", "why": "the placeholder of the secret 'GITHUB_TOKEN' is in the body, where it may not be"}
     return {"id": f"e{n:07d}", "name": f"{NAMES[n % 10]}-{n}", "command": told["command"], "principal": told["principal"], "chain": None, "started": at(-300 * n - 500 - n),
             "ended": at(-300 * n), "status": [0, 0, 1, 137][n % 4], "cause": "killed by uid 1000" if n % 4 == 3 else None, "changes": n in (1, 4), "requests": told["requests"],
-            "refused": told["refused"], "bytes_in": told["bytes_in"], "bytes_out": told["bytes_out"], "thefts": 0, "last_refusal": told.get("last_refusal"), "last_theft": None, "watches": 0, "last_watch": None, "calls_refused": 0, "calls_dangerous": 0, "cpu_ms": 41000, "peak": 90 << 20,
+            "refused": told["refused"], "bytes_in": told["bytes_in"], "bytes_out": told["bytes_out"], "thefts": 0, "last_refusal": told.get("last_refusal"), "last_theft": None, "misplaced": 0, "last_misplaced": None, "watches": 0, "last_watch": None, "calls_refused": 0, "calls_dangerous": 0, "cpu_ms": 41000, "peak": 90 << 20,
             **({"thefts": 3, "last_theft": stole} if n == 2 else {})}
 
 
@@ -166,7 +166,7 @@ STORY = [
     {"type": "watch", "pid": 33, "rule": "write: .git/hooks/**", "then": "freeze", "of": "x.sh wrote /work/site/.git/hooks/pre-commit"},
     {"type": "refused", "pid": 33, "call": "openat", "args": '"/etc/shadow", O_RDONLY', "error": "EACCES", "by": "landlock", "count": 1},
     {"type": "exit", "pid": 33, "parent": 31, "signal": "KILL", "ms": 300, "cpu_ms": 20, "peak": 2 << 20},
-    _exec(40, 2, "make", "-j8"),
+    _exec(40, 2, "make", "-j8", searched=3), {"type": "net", "pid": 40, "act": "connect", "address": "10.77.0.9", "port": 443, "local": 41040, "count": 2},
 ]
 
 

@@ -169,6 +169,25 @@ TEST(audit_tally)
 	CHECK(n == 1 && slots[0].requests == 22);
 }
 
+TEST(audit_tally_of_placeholders)
+{
+	static struct audit_tally t;
+
+	(void)tell(&t, 1, "\"host\":\"evil.example\",\"note\":\"on its way\",\"type\":\"http\",\"verdict\":\"deny\","
+	           "\"why\":\"exfiltration\"");
+	/* Only the event's own member counts, and only if it is true. */
+	(void)tell(&t, 2, "\"host\":\"evil.example\",\"misplaced\":false,\"type\":\"http\",\"verdict\":\"deny\","
+	           "\"why\":\"exfiltration\"");
+	(void)tell(&t, 3, "\"host\":\"evil.example\",\"more\":{\"misplaced\":true},\"type\":\"http\",\"verdict\":\"deny\","
+	           "\"why\":\"exfiltration\"");
+	CHECK(t.total.thefts == 3 && t.total.misplaced == 0 && t.misplaced.time[0] == '\0');
+	(void)tell(&t, 4, "\"count\":2,\"host\":\"own.example\",\"misplaced\":true,\"note\":\"in the body\",\"type\":\"http\","
+	           "\"verdict\":\"deny\",\"why\":\"exfiltration\"");
+	CHECK(t.total.thefts == 3 && t.total.misplaced == 2 && t.total.refused == 5);
+	CHECK_STR(t.misplaced.time, "2026-11-15T16:00:04.000Z");
+	CHECK_STR(t.theft.time, "2026-11-15T16:00:03.000Z");
+}
+
 TEST(audit_tally_window)
 {
 	static struct audit_tally t;

@@ -101,12 +101,13 @@ put_sums(struct api_call *c, int dir, const char *id, json_t *to)
 	if (tally != NULL) {
 		const struct audit_slot *sum = &tally->sum.total;
 
-		json_object_update_new(to, json_pack("{s:I, s:I, s:I, s:I, s:I, s:o?, s:o?}",
+		json_object_update_new(to, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o?, s:o?, s:o?}",
 			"requests", (json_int_t)sum->requests, "refused", (json_int_t)sum->refused,
 			"bytes_in", (json_int_t)sum->bytes_in, "bytes_out", (json_int_t)sum->bytes_out,
-			"thefts", (json_int_t)sum->thefts,
+			"thefts", (json_int_t)sum->thefts, "misplaced", (json_int_t)sum->misplaced,
 			"last_refusal", refusal_json(&tally->sum.refusal),
-			"last_theft", refusal_json(&tally->sum.theft)));
+			"last_theft", refusal_json(&tally->sum.theft),
+			"last_misplaced", refusal_json(&tally->sum.misplaced)));
 		put_acts(&tally->sum, to);
 	}
 	tallies_done(c->api->tallies);

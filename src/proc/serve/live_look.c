@@ -41,7 +41,7 @@ struct cell {
 	double part;                    /* of the fullest budget; below 0: none */
 	struct audit_acts acts;
 	struct audit_sample sample;
-	struct audit_refusal refusal, theft, watch;
+	struct audit_refusal refusal, theft, misplaced, watch;
 	char *text;                     /* as last sent */
 	bool is_there, changed;
 	bool is_vague;                  /* `fixed` is incomplete: the supervisor did not answer */
@@ -261,6 +261,7 @@ read_timeline(struct live_look *look, struct cell *cell, int state)
 		take_acts(cell, &tally->sum);
 		cell->refusal = tally->sum.refusal;
 		cell->theft = tally->sum.theft;
+		cell->misplaced = tally->sum.misplaced;
 		cell->approvals = tally->approvals;
 		cell->asks_budgets |= (tally->was & AUDIT_WAS_STEER) != 0;
 		ask = (tally->was & AUDIT_WAS_CELL) != 0;
@@ -346,6 +347,8 @@ put_cell(struct live_look *look, const struct cell *cell)
 	put_refusal(&w, "last_refusal", &cell->refusal);
 	json_u64(&w, "thefts", cell->sum.thefts);
 	put_refusal(&w, "last_theft", &cell->theft);
+	json_u64(&w, "misplaced", cell->sum.misplaced);
+	put_refusal(&w, "last_misplaced", &cell->misplaced);
 	put_acts(&w, cell);
 	json_close(&w, '}');
 	return finish(look);

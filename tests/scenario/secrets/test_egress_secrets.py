@@ -67,6 +67,25 @@ def test_a_header(online, version):
     assert event["verdict"] == "allow" and event["status"] == 200
 
 
+OTHER = "https://www.example.test"
+
+
+@pytest.mark.parametrize("words, is_mistake", [
+    ('-d "$KEY" ' + f"{UP}/echo", True), ('-H "X-Other: $KEY" ' + f"{UP}/echo", True),
+    ('-H "Authorization: Bearer $KEY" ' + UP.replace("https", "http") + ":443/echo", True),
+    ('-H "Authorization: Bearer $KEY" ' + UP + ":8443/echo", False),
+    ('-H "Authorization: Bearer $KEY" ' + f"{OTHER}/echo", False), ('-d "$KEY" ' + f"{OTHER}/echo", False)],
+    ids=["body", "header", "no TLS", "other port", "other host", "body of another"])
+def test_a_mistake_is_marked(online, words, is_mistake):
+    """A placeholder on its way to its secret's own host; it is refused all the same."""
+    real = canary()
+    give(online, real)
+    done, fake, _ = sh(online, fetch(words))
+    event = online.refusal(type="http")
+    assert event["why"] == "exfiltration" and event.get("misplaced", False) is is_mistake
+    assert not online.lab.seen(real) and not online.lab.seen(fake)
+
+
 def test_a_password(online):
     real = canary()
     give(online, real, "--in", "basic-password")
