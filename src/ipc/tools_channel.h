@@ -50,7 +50,9 @@ enum tools_message {
 	 *      TOOLS_INSTANCES_MAX - 1; a number is used again only after TOOLS_ENDED. ---- */
 
 	/* worker -> keeper: u32 instance; u32 index of the server in the policy; u32 index of the locked
-	 * tool whose scope holds the cell from its start (TOOLS_NO_TOOL: none). */
+	 * tool whose scope holds the cell from its start.  With `per: call`, TOOLS_NO_TOOL: the cell gets no
+	 * request, secret or write, because it works for no call of a tool; TOOLS_UNLOCKED, without a lock only: the
+	 * server's own policy. */
 	TOOLS_START,
 	/* keeper -> worker: u32 instance; str cell's id; fds: the server's input, output, errors. */
 	TOOLS_STARTED,
@@ -74,5 +76,6 @@ enum tools_stop {
 	TOOLS_N_STOPS,
 };
 #define TOOLS_NO_TOOL 0xffffffffu
+#define TOOLS_UNLOCKED 0xfffffffeu
 #define TOOLS_HOLD_MAX 64               /* tools in one TOOLS_HOLD */
 #endif

@@ -49,7 +49,7 @@ scope_hold_put(struct buf *b, const struct policy_tool *const *tools, size_t n, 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = put_rules(b, tools[i], err);
 	buf_put_text(b, "  - {deny: [" EVERYTHING "], reason: '" SCOPE_HOLD_BROKEN);
-	buf_put_text(b, n == 0 ? "any call" : tools[0]->name);
+	buf_put_text(b, n == 0 ? SCOPE_HOLD_NO_TOOL : tools[0]->name);
 	buf_put_text(b, n > 1 ? " and others" : "");
 	buf_put_text(b, "'}\n");
 	return r == 0 && buf_failed(b) ? err_set(err, EFBIG, "the scopes are too long") : r;

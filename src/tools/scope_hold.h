@@ -15,6 +15,7 @@ struct err;
 #define SCOPE_HOLD_MAX (1u << 20)
 /* How the reason of a refusal begins; the tool's name follows. */
 #define SCOPE_HOLD_BROKEN "annotation broken: outside the scope of "
+#define SCOPE_HOLD_NO_TOOL "any call"   /* in place of that name */
 
 /* Append a policy that allows what the scopes of N TOOLS allow together; 0: nothing.  A request outside is denied
  * with a reason that begins with "annotation broken".  -ENOENT: one of them has no scope, and the server's own policy

@@ -15,9 +15,11 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/words.h"
+#include "policy/policy_yaml.h"
 #include "tools/scope_hold.h"
 #include "tools/server_hold.h"
 #include "tools/server_wasm.h"
+#include "vault/catalogue.h"
 
 #define FILE_PATH "/proc/self/fd/%d"
 
@@ -239,6 +241,41 @@ add_bridge(struct server_run *run, const struct policy_tools_server *server, str
 	return r < 0 ? r : add_owned(run, server_run_bridge_rule(server), err);
 }
 
+void
+server_run_stand_ins(const struct policy_tools_server *server, struct words *w)
+{
+	OWN(node_freep) struct node *root = NULL;
+	const struct node *secrets = NULL;
+
+	if (*server->policy != '\0' && node_parse("", server->policy, strlen(server->policy), &root, NULL) == 0)
+		secrets = node_get(root, "secrets");
+	for (size_t i = 0; secrets != NULL && i < secrets->n; i++) {
+		const char *text = secrets->items[i]->kind == NODE_SCALAR ? secrets->items[i]->text : "";
+		const size_t len = strcspn(text, "=:@");
+		OWN(freep) char *name = strndup(text, len);
+		const struct catalogue_entry *known = name != NULL ? catalogue_find(name) : NULL;
+
+		if (text[len] == '=')
+			words_add(w, str_format("--env=%.*s=not-a-secret", (int)strcspn(text + len + 1, ":@"), text + len + 1));
+		else if (len > 0)
+			words_add(w, str_format("--env=%s=not-a-secret", name));
+		if (text[len] != '=' && known != NULL)
+			words_add(w, str_format("--env=%.*s=not-a-secret", (int)strcspn(known->variables, " "), known->variables));
+	}
+}
+
+static int
+add_stand_ins(struct server_run *run, const struct policy_tools_server *server, struct err *err)
+{
+	OWN(words_free) struct words words = {0};
+	int r = 0;
+
+	server_run_stand_ins(server, &words);
+	for (size_t i = 0; r == 0 && i < words.n; i++)
+		r = add_owned(run, TAKE(words.list[i]), err);
+	return r < 0 || !words.failed ? r : err_set(err, E2BIG, "the server has too many secrets");
+}
+
 static int
 add_wasm(struct server_run *run, const struct policy_tools_server *server, const struct server_run_place *place,
          struct err *err)
@@ -292,6 +329,8 @@ server_run_build(const struct policy_tools_server *server, const struct server_r
 	r = r < 0 ? r : add(&run, place->id, err);
 	r = r < 0 ? r : add_policies(&run, server, place, err);
 	r = r < 0 ? r : add_grants(&run, server, place, err);
+	if (r == 0 && place->stands_in && server->url == NULL)
+		r = add_stand_ins(&run, server, err);
 	if (r == 0)
 		r = server->wasm != NULL ? add_wasm(&run, server, place, err) : add_command(&run, server, place->held, err);
 	if (r < 0)

@@ -10,6 +10,7 @@
 
 struct err;
 struct server_held;
+struct words;
 
 #define SERVER_RUN_WORDS_MAX 512
 /* Where a cell has cloister's own program for MCP over standard input and output. */
@@ -29,6 +30,7 @@ struct server_run_place {
 	const struct policy_tool *const *all;   /* without TOOL: the locked tools whose scopes bound grants, N_ALL; NULL: */
 	size_t n_all;                   /* there is no lock */
 	bool is_held;                   /* its policy will be changed: the server's own stays around it */
+	bool stands_in;                 /* texts stand in place of the secrets, which it does not get */
 	const struct server_held *held; /* in place of what the entry names; NULL: nothing */
 	int policy_at, within_at;       /* the numbers that the memory files will have */
 };
@@ -37,6 +39,10 @@ struct server_run_place {
 int server_run_build(const struct policy_tools_server *server, const struct server_run_place *place,
                      struct server_run *ret_run, struct err *err);
 void server_run_free(struct server_run *run);   /* for OWN() too */
+
+/* Append "--env=NAME=not-a-secret" for each secret of the server's own policy: programs that insist on a key start with
+ * this. */
+void server_run_stand_ins(const struct policy_tools_server *server, struct words *w);
 
 /* A server with a `url` is our own bridge in a cell.  The caller owns these words; NULL: out of memory. */
 /* "PATH:/run/cloister/cloister-tools:ro": the bridge as a grant.  NULL: ERR says why. */

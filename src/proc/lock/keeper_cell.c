@@ -14,11 +14,9 @@
 #include "base/own.h"
 #include "base/spawn.h"
 #include "base/words.h"
-#include "policy/policy_yaml.h"
 #include "proc/lock/lock_proc.h"
 #include "tools/server_run.h"
 #include "tools/server_wasm.h"
-#include "vault/catalogue.h"
 
 #define GRACE_MS 1000                   /* for a server whose input was closed */
 #define KILL_MS 20000                   /* for a killed cell to be tidied up */
@@ -51,31 +49,13 @@ add_paths(struct words *w, const struct keeper *k, const struct policy_list *pat
 	return 0;
 }
 
-/* Programs that insist on a key start with this. */
 static void
 add_variables(struct words *w, const struct cell_wish *wish)
 {
-	OWN(node_freep) struct node *root = NULL;
-	const struct node *secrets = NULL;
-
 	for (size_t i = 0; i < wish->server->env.n; i++)
 		words_add(w, str_format("--env=%s", wish->server->env.at[i]));
-	if (!wish->has_secrets && *wish->server->policy != '\0' &&
-	    node_parse("", wish->server->policy, strlen(wish->server->policy), &root, NULL) == 0)
-		secrets = node_get(root, "secrets");
-	for (size_t i = 0; secrets != NULL && i < secrets->n; i++) {
-		const char *text = secrets->items[i]->kind == NODE_SCALAR ? secrets->items[i]->text : "";
-		const size_t len = strcspn(text, "=:@");
-		OWN(freep) char *name = strndup(text, len);
-		const struct catalogue_entry *known = name != NULL ? catalogue_find(name) : NULL;
-
-		if (text[len] == '=')
-			words_add(w, str_format("--env=%.*s=not-a-secret", (int)strcspn(text + len + 1, ":@"), text + len + 1));
-		else if (len > 0)
-			words_add(w, str_format("--env=%s=not-a-secret", name));
-		if (text[len] != '=' && known != NULL)
-			words_add(w, str_format("--env=%.*s=not-a-secret", (int)strcspn(known->variables, " "), known->variables));
-	}
+	if (!wish->has_secrets)
+		server_run_stand_ins(wish->server, w);
 }
 
 /* The folder in which the server works: the server's own, or an empty one. */

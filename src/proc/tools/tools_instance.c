@@ -257,6 +257,17 @@ find_number(void)
 	return -1;
 }
 
+/* Whose scope the cell gets, for the keeper. */
+static uint32_t
+tool_of(const struct call *only)
+{
+	if (only == NULL || only->listing != NULL)
+		return TOOLS_NO_TOOL;
+	if (only->locked != NULL)
+		return (uint32_t)(only->locked - gateway_tools->locked);
+	return gateway_tools->has_lock ? TOOLS_NO_TOOL : TOOLS_UNLOCKED;
+}
+
 struct instance *
 instance_new(struct session *s, size_t index, struct call *only)
 {
@@ -275,8 +286,7 @@ instance_new(struct session *s, size_t index, struct call *only)
 	ipc_begin(&message, TOOLS_START);
 	buf_put_u32(&message, i->number);
 	buf_put_u32(&message, (uint32_t)index);
-	buf_put_u32(&message, only != NULL && only->locked != NULL ?
-	            (uint32_t)(only->locked - gateway_tools->locked) : TOOLS_NO_TOOL);
+	buf_put_u32(&message, tool_of(only));
 	worker_send(&message);
 	return i;
 }

@@ -147,7 +147,7 @@ record_breach(void *arg, const char *of, const char *why)
 static void
 read_breaches(struct kept *k)
 {
-	bool more = keeper.tools->has_lock;
+	bool more = true;
 
 	while (more)
 		more = tools_timeline_breaches(&k->timeline, keeper.tools->servers[k->server].name, record_breach, k);
@@ -360,6 +360,18 @@ record_unheld(const struct kept *k, const struct scope_hold *scopes)
 		record(k, "unheld", "`programs` of scopes are not enforced while a server runs, unless all are empty");
 }
 
+/* A cell that lists tools, or reads resources and prompts, works for no tool: as for one whose scope is empty. */
+static const struct policy_tool no_tool = { .name = SCOPE_HOLD_NO_TOOL, .hash = "", .scope = "{}" };
+
+/* NULL: no scope holds the cell from its start. */
+static const struct policy_tool *
+tool_of(const struct kept *k, uint32_t tool)
+{
+	if (tool != TOOLS_NO_TOOL && tool != TOOLS_UNLOCKED)
+		return &keeper.tools->locked[tool];
+	return tool == TOOLS_NO_TOOL && keeper.tools->servers[k->server].per_call ? &no_tool : NULL;
+}
+
 static int
 spawn_cell(struct kept *k, const struct policy_tool *tool, const int theirs[3], struct err *err)
 {
@@ -371,6 +383,7 @@ spawn_cell(struct kept *k, const struct policy_tool *tool, const int theirs[3], 
 	const struct server_run_place place = { .folder = scopes.folder, .home = scopes.home, .id = k->id,
 		.tool = CONTROL_ON("tools-scope") ? tool : NULL, .is_held = keeper.tools->has_lock && !keeper.tools->servers[k->server].per_call,
 		.all = keeper.tools->servers[k->server].per_call ? NULL : scopes.tools, .n_all = scopes.n, .held = &held,
+		.stands_in = tool == &no_tool,
 		.policy_at = POLICY_AT, .within_at = WITHIN_AT };
 	int r = exe_find_cloister(program, err);
 
@@ -400,7 +413,7 @@ start(struct kept *k, uint32_t tool, struct err *err)
 	        err_set(err, EAGAIN, "it ended by itself %d times within 10 minutes: see its errors in the cell's events",
 	                KEEPER_RESTARTS_MAX) : make_pipes(ours, theirs, err);
 
-	r = r < 0 ? r : spawn_cell(k, tool == TOOLS_NO_TOOL ? NULL : &keeper.tools->locked[tool], theirs, err);
+	r = r < 0 ? r : spawn_cell(k, tool_of(k, tool), theirs, err);
 	k->ended.ready = ended;
 	k->ended.arg = k;
 	k->patience = (struct loop_timer){ .due = kill_late, .arg = k };
@@ -425,6 +438,12 @@ start(struct kept *k, uint32_t tool, struct err *err)
 
 /* ---- the worker's requests ---- */
 
+static bool
+is_tool(uint32_t tool)
+{
+	return tool == TOOLS_NO_TOOL || (tool == TOOLS_UNLOCKED ? !keeper.tools->has_lock : tool < keeper.tools->n_locked);
+}
+
 static int
 take_start(struct ipc_message *message)
 {
@@ -434,7 +453,7 @@ take_start(struct ipc_message *message)
 
 	if (buf_get_u32(&message->body, &number) < 0 || number >= TOOLS_INSTANCES_MAX || keeper.at[number].used ||
 	    buf_get_u32(&message->body, &server) < 0 || server >= keeper.tools->n_servers ||
-	    buf_get_u32(&message->body, &tool) < 0 || (tool != TOOLS_NO_TOOL && tool >= keeper.tools->n_locked))
+	    buf_get_u32(&message->body, &tool) < 0 || !is_tool(tool))
 		return -EBADMSG;
 	k = &keeper.at[number];
 	*k = (struct kept){ .number = number, .server = server, .ended = { .fd = -1 },
