@@ -17,6 +17,7 @@ const struct cli_option cli_serve_options[] = {
 	{ "warm", 0, "N", "keep N virtual machines ready for dispatches (64 at most)", 0 },
 	{ "warm-memory", 0, "SIZE", "their memory (4G): they fit dispatches with that limit", 0 },
 	{ "warm-cpus", 0, "N", "their processors (all, 4 at most): likewise", 0 },
+	{ "blobs", 0, "s3://BUCKET/PREFIX", "keep contents of files in S3 (CLOISTER_BLOBS)", 0 },
 	{ "idle-exit", 0, "TIME", "exit after this time without requests and dispatches", 0 },
 	{ "routes", 0, NULL, "only print the possible requests, and who may make them", 0 },
 	{0}

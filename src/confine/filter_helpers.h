@@ -316,6 +316,18 @@ static const struct filter_row filter_pull[] = {
 	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
 };
 
+/* It resolves names, dials, and reads and fills the files that it is given.  Landlock lets it open the configuration of name
+ * servers, and tokens that others renew. */
+static const struct filter_row filter_blobs[] = {
+	{ "socket", .cases = filter_dial },
+	{ "connect getsockopt setsockopt getsockname getpeername bind", .verdict = ALLOW },
+	{ "open openat stat lstat fstat newfstatat statx readlink readlinkat access faccessat faccessat2 lseek pread64 "
+	  "pwrite64 ftruncate", .verdict = ALLOW },
+	{ "ioctl", .cases = filter_socket_ioctl },
+	{ "prlimit64", .cases = filter_own_files },     /* ipc_send() */
+	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
+};
+
 /* It resolves names, dials, and accepts the browser's connections.  It starts nothing, and Landlock lets it read the
  * configuration of name servers alone. */
 static const struct filter_case filter_login_ioctl[] = {

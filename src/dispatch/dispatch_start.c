@@ -360,6 +360,16 @@ add_rest(const struct dispatch *d, const json_t *resolved, json_t *doc, struct e
 	return 0;
 }
 
+/* `cloister run` finds it by its hash in the registry's folder: it may have to be brought there. */
+static int
+bring_input(struct registry *reg, const json_t *resolved, struct err *err)
+{
+	const char *input = dispatch_text(json_object_get(resolved, "input"), "hash");
+	OWN(closep) int fd = input[0] != '\0' ? registry_open_blob(reg, input, err) : -1;
+
+	return input[0] != '\0' && fd < 0 ? err_wrap(err, "the input") : 0;
+}
+
 static int
 describe(struct registry *reg, const struct dispatch *d, const json_t *resolved, json_t *given,
          json_t *doc, struct err *err)
@@ -368,6 +378,7 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 	const json_t *capabilities = json_object_get(resolved, "capabilities");
 	int r = folder < 0 ? folder : add_rest(d, resolved, doc, err);
 
+	r = r == 0 ? bring_input(reg, resolved, err) : r;
 	r = r == 0 ? add_root(reg, resolved, doc, err) : r;
 	r = r == 0 ? add_env(reg, d, resolved, doc, err) : r;
 	r = r == 0 ? add_folders(resolved, doc, err) : r;

@@ -17,11 +17,10 @@
 
 /* A blob younger than this counts as just touched. */
 #define TOUCH_SECONDS ((time_t)(REGISTRY_UNUSED_MS / 1000 / 4))
-/* The path of a blob in blobs/: "ab/cdef..."; its folder is "ab". */
-#define BLOB_PATH_MAX (HASH_HEX + 2)
+#define BLOB_PATH_MAX REGISTRY_BLOB_PATH_MAX
 
-static void
-blob_path(const unsigned char hash[HASH_LEN], char ret_path[BLOB_PATH_MAX])
+void
+registry_blob_path(const unsigned char hash[HASH_LEN], char ret_path[BLOB_PATH_MAX])
 {
 	char hex[HASH_HEX + 1];
 
@@ -84,14 +83,14 @@ copy(int to, int fd, const void *data, uint64_t max, unsigned char ret_hash[HASH
 /* This few are synced one by one; more are synced with the whole file system. */
 #define STAGE_FEW 16
 
-int
-registry_touch_blob(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t *ret_size)
+static int
+touch(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t *ret_size)
 {
 	char path[BLOB_PATH_MAX];
 	struct stat st;
 	int n = 0;
 
-	blob_path(hash, path);
+	registry_blob_path(hash, path);
 	/* Nobody may remove it between the two. */
 	(void)flock(r->blobs, LOCK_SH);
 	if (fstatat(r->blobs, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
@@ -109,7 +108,17 @@ is_there(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t size)
 {
 	uint64_t now;
 
-	return registry_touch_blob(r, hash, &now) == 0 && now == size;
+	return touch(r, hash, &now) == 0 && now == size;
+}
+
+int
+registry_touch_blob(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t *ret_size, struct err *err)
+{
+	if (r->s3 != NULL && !(registry_is_known(r, hash) && touch(r, hash, ret_size) == 0))
+		return registry_touch_s3(r, hash, ret_size, err);
+	if (touch(r, hash, ret_size) == 0)
+		return 0;
+	return err_set(err, ENOENT, "it is not here, or was just removed: register it again");
 }
 
 static int
@@ -165,7 +174,9 @@ registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t max,
 		return n;
 	/* Another process that put the same may not have synced it yet. */
 	r->unsynced[staged.hash[0]] = true;
-	if (!there)
+	if (there)
+		staged.tmp[0] = '\0';
+	if (!there || (r->s3 != NULL && !registry_is_known(r, staged.hash)))
 		r->staged[r->n_staged++] = staged;
 	hash_name(staged.hash, ret_hash);
 	return 0;
@@ -175,7 +186,8 @@ void
 registry_drop_staged(struct registry *r)
 {
 	while (r->n_staged > 0)
-		unlinkat(r->tmp, r->staged[--r->n_staged].tmp, 0);
+		if (r->staged[--r->n_staged].tmp[0] != '\0')
+			unlinkat(r->tmp, r->staged[r->n_staged].tmp, 0);
 }
 
 /* ---- settling ---- */
@@ -213,7 +225,7 @@ settle_one(struct registry *r, const struct registry_staged *staged, struct err 
 {
 	char path[BLOB_PATH_MAX], folder[3];
 
-	blob_path(staged->hash, path);
+	registry_blob_path(staged->hash, path);
 	snprintf(folder, sizeof(folder), "%.2s", path);
 	if (mkdirat(r->blobs, folder, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, "cannot make a folder for blobs");
@@ -223,7 +235,7 @@ settle_one(struct registry *r, const struct registry_staged *staged, struct err 
 }
 
 int
-registry_settle_staged(struct registry *r, struct err *err)
+registry_keep_staged(struct registry *r, struct err *err)
 {
 	int n = 0;
 
@@ -231,11 +243,22 @@ registry_settle_staged(struct registry *r, struct err *err)
 	if (r->n_staged > STAGE_FEW && syncfs(r->tmp) < 0)
 		n = err_errno(err, "cannot write blobs to the disk");
 	for (size_t i = 0; n == 0 && i < r->n_staged; i++)
-		n = settle_one(r, &r->staged[i], err);
+		if (r->staged[i].tmp[0] != '\0')
+			n = settle_one(r, &r->staged[i], err);
 	if (n < 0)
 		registry_drop_staged(r);
 	r->n_staged = 0;
 	return n < 0 ? n : sync_folders(r, err);
+}
+
+int
+registry_settle_staged(struct registry *r, struct err *err)
+{
+	int n = r->s3 != NULL && r->n_staged > 0 ? registry_put_staged(r, err) : 0;
+
+	if (n < 0)
+		registry_drop_staged(r);
+	return n < 0 ? n : registry_keep_staged(r, err);
 }
 
 /* ---- one ---- */
@@ -268,8 +291,14 @@ registry_open_blob(struct registry *r, const char *name, struct err *err)
 
 	if (!hash_parse_name(name, hash))
 		return err_set(err, EINVAL, "'%.80s' is not the hash of a blob", name);
-	blob_path(hash, path);
+	registry_blob_path(hash, path);
 	fd = openat(r->blobs, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 && errno == ENOENT && r->s3 != NULL) {
+		fd = registry_fetch_blob(r, hash, err);
+		if (fd < 0)
+			return err_wrap(err, "the blob %s", name);
+		fd = openat(r->blobs, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	}
 	return fd < 0 ? err_errno(err, "cannot open the blob %s", name) : fd;
 }
 

@@ -22,16 +22,11 @@
 
 /* ---- marks ---- */
 
-/* Open addressing; an all-zero entry is free. */
-struct registry_marks {
-	unsigned char (*at)[HASH_LEN];
-	size_t n, cap;
-};
-
-static void
-marks_free(struct registry_marks *m)
+void
+registry_marks_free(struct registry_marks *m)
 {
 	free(m->at);
+	*m = (struct registry_marks){0};
 }
 
 static bool
@@ -75,6 +70,24 @@ grow(struct registry_marks *m, struct err *err)
 	return 0;
 }
 
+bool
+registry_marks_has(const struct registry_marks *m, const unsigned char hash[HASH_LEN])
+{
+	return m->cap > 0 && !is_free(m->at[find(m, hash)]);
+}
+
+int
+registry_marks_add(struct registry_marks *m, const unsigned char hash[HASH_LEN], struct err *err)
+{
+	int r = m->n * 2 >= m->cap ? grow(m, err) : 0;
+
+	if (r == 0 && is_free(m->at[find(m, hash)])) {
+		memcpy(m->at[find(m, hash)], hash, HASH_LEN);
+		m->n++;
+	}
+	return r;
+}
+
 int
 registry_mark_text(struct registry_marks *m, const char *text, size_t len, struct err *err)
 {
@@ -90,12 +103,7 @@ registry_mark_text(struct registry_marks *m, const char *text, size_t len, struc
 		text += strlen(HASH_PREFIX);
 		if (!hash_parse_name(name, hash))
 			continue;
-		if (m->n * 2 >= m->cap)
-			r = grow(m, err);
-		if (r == 0 && is_free(m->at[find(m, hash)])) {
-			memcpy(m->at[find(m, hash)], hash, HASH_LEN);
-			m->n++;
-		}
+		r = registry_marks_add(m, hash, err);
 	}
 	return r;
 }
@@ -117,6 +125,7 @@ struct sweep {
 	const struct registry_collecting *how;
 	const struct registry_marks *marks;
 	struct timespec before;
+	bool counts;                    /* the folder is no copy of what S3 has */
 	struct registry_collected *ret;
 };
 
@@ -136,14 +145,16 @@ look_at(struct sweep *s, int folder, const char *first, const char *rest)
 
 	if (snprintf(name, sizeof(name), HASH_PREFIX "%s%s", first, rest) != HASH_NAME ||
 	    !hash_parse_name(name, hash) ||
-	    (s->marks->cap > 0 && !is_free(s->marks->at[find(s->marks, hash)])) ||
+	    registry_marks_has(s->marks, hash) ||
 	    fstatat(folder, rest, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
 	    !is_old(s, &st))
 		return;
 	if (!s->how->dry_run && unlinkat(folder, rest, 0) < 0)
 		return;
-	s->ret->n++;
-	s->ret->bytes += (uint64_t)st.st_size;
+	if (s->counts) {
+		s->ret->n++;
+		s->ret->bytes += (uint64_t)st.st_size;
+	}
 }
 
 static void
@@ -169,9 +180,10 @@ int
 registry_collect(struct registry *r, const struct registry_collecting *how,
                  struct registry_collected *ret_collected, struct err *err)
 {
-	OWN(marks_free) struct registry_marks marks = {0};
+	OWN(registry_marks_free) struct registry_marks marks = {0};
 	struct registry_collected collected = {0};
-	struct sweep s = { .how = how, .marks = &marks, .ret = &collected };
+	struct sweep s = { .how = how, .marks = &marks, .counts = r->s3 == NULL,
+	                   .ret = &collected };
 	int n = mark_versions(r, &marks, err);
 
 	if (n == 0 && how->more != NULL)
@@ -180,6 +192,10 @@ registry_collect(struct registry *r, const struct registry_collecting *how,
 		return n;
 	clock_gettime(CLOCK_REALTIME, &s.before);
 	s.before.tv_sec -= (time_t)(REGISTRY_UNUSED_MS / 1000);
+	if (r->s3 != NULL)
+		n = registry_sweep_s3(r, &marks, how->dry_run, &collected, err);
+	if (n < 0)
+		return n;
 	for (unsigned i = 0; i < 256; i++)
 		sweep_folder(r, &s, i);
 	*ret_collected = collected;

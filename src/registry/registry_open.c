@@ -153,6 +153,7 @@ registry_open(bool make, struct registry **ret_registry, struct err *err)
 	n = open_part(r, "blobs", &r->blobs, err);
 	n = n == 0 ? open_part(r, "trees", &r->trees, err) : n;
 	n = n == 0 ? open_part(r, "tmp", &r->tmp, err) : n;
+	n = n == 0 ? s3_open(&r->s3, err) : n;
 	n = n == 0 ? open_db(r, err) : n;
 	if (n == 0 && make && fsync(r->folder) < 0)
 		n = err_errno(err, "cannot write '%s' to the disk", r->path);
@@ -171,6 +172,8 @@ registry_close(struct registry *r)
 		return;
 	registry_drop_staged(r);
 	free(r->staged);
+	s3_close(r->s3);
+	registry_marks_free(&r->known);
 	db_close(r->db);
 	close_fd(&r->folder);
 	close_fd(&r->blobs);

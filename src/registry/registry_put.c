@@ -33,16 +33,14 @@ check_blobs(struct registry *r, const struct object *o, struct err *err)
 	for (size_t i = 0; i < json_array_size(files); i++) {
 		json_t *file = json_array_get(files, i);
 		const char *hash = json_string_value(json_object_get(file, "hash"));
-		OWN(closep) int fd = registry_open_blob(r, hash, err);
 		unsigned char bytes[HASH_LEN];
 		uint64_t size;
+		int n = hash != NULL && hash_parse_name(hash, bytes) ? registry_touch_blob(r, bytes, &size, err) :
+		        err_set(err, EINVAL, "'%.80s' is not the hash of a blob", hash != NULL ? hash : "");
 
-		if (fd >= 0 && (!hash_parse_name(hash, bytes) || registry_touch_blob(r, bytes, &size) < 0))
-			return err_set(err, ENOENT, "the file '%s' was just removed: register it again",
-			               json_string_value(json_object_get(file, "path")));
-		if (fd < 0) {
-			err_wrap(err, "the file '%s'", json_string_value(json_object_get(file, "path")));
-			return fd;
+		if (n < 0) {
+			(void)err_wrap(err, "the file '%s'", json_string_value(json_object_get(file, "path")));
+			return n;
 		}
 	}
 	return 0;

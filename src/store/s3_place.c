@@ -96,7 +96,7 @@ take_endpoint(const char *text, bool insecure, struct s3_place *p, struct err *e
 
 struct options {
 	char endpoint[HTTP_HOST_MAX + 32], region[S3_REGION_MAX + 1], style[8], sse[16], kms_key[S3_KMS_KEY_MAX + 1];
-	char insecure[8];
+	char insecure[8], timeout[8];
 };
 
 static int
@@ -127,6 +127,7 @@ take_option(const char *text, size_t len, struct options *o, struct err *err)
 		{ "endpoint", o->endpoint, sizeof(o->endpoint) }, { "region", o->region, sizeof(o->region) },
 		{ "style", o->style, sizeof(o->style) }, { "sse", o->sse, sizeof(o->sse) },
 		{ "kms_key", o->kms_key, sizeof(o->kms_key) }, { "insecure", o->insecure, sizeof(o->insecure) },
+		{ "timeout", o->timeout, sizeof(o->timeout) },
 	};
 	const char *equals = memchr(text, '=', len);
 	size_t name = equals != NULL ? (size_t)(equals - text) : len;
@@ -229,6 +230,7 @@ parse(const char *text, char *const *environment, struct s3_place *p, struct opt
 {
 	const char *end = strchrnul(text, '?');
 	const char *slash = memchr(text, '/', (size_t)(end - text));
+	uint64_t seconds = S3_STALL_S;
 	int r = take_bucket(text, (size_t)((slash != NULL ? slash : end) - text), p, err);
 
 	if (r == 0 && slash != NULL)
@@ -242,6 +244,12 @@ parse(const char *text, char *const *environment, struct s3_place *p, struct opt
 	if (r == 0)
 		r = set_server(first(o->endpoint, environment, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), o->style,
 		               o->insecure[0] != '\0', p, err);
+	p->stall_s = S3_STALL_S;
+	if (r == 0 && o->timeout[0] != '\0') {
+		r = num_parse_count(o->timeout, 1, 3600, &seconds, err);
+		r = r < 0 ? err_wrap(err, "timeout=%s", o->timeout) : 0;
+		p->stall_s = (unsigned)seconds;
+	}
 	return r == 0 ? set_encryption(o, p, err) : r;
 }
 

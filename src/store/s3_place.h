@@ -6,6 +6,7 @@
  *   region=NAME         (AWS_REGION, AWS_DEFAULT_REGION; else us-east-1)
  *   style=path|host     whether the bucket is in the path or in the host's name
  *   sse=AES256|aws:kms  what the server encrypts objects with; kms_key=ID: with this key
+ *   timeout=SECONDS     a request that moves next to nothing for so long is sent again (30)
  *   insecure=yes        plain HTTP to another machine
  *
  * Pure. */
@@ -25,6 +26,7 @@ struct err;
 #define S3_REGION_MAX 63
 #define S3_KMS_KEY_MAX 2048
 #define S3_PLACE_MAX 4096               /* bytes of the text */
+#define S3_STALL_S 30
 
 struct s3_place {
 	char bucket[S3_BUCKET_MAX + 1];
@@ -35,6 +37,7 @@ struct s3_place {
 	uint16_t port;
 	bool is_tls, is_amazon;
 	bool in_path;                   /* the bucket is */
+	unsigned stall_s;
 	char sse[8];                    /* "", "AES256" or "aws:kms" */
 	char kms_key[S3_KMS_KEY_MAX + 1];
 };

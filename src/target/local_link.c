@@ -16,6 +16,7 @@
 #include "ipc/control_channel.h"
 #include "ipc/ipc.h"
 #include "loop/child.h"
+#include "store/s3.h"
 #include "target/local_parts.h"
 
 #define SAID_BYTES_MAX (1 << 20)
@@ -220,11 +221,14 @@ local_start(struct target_link *link, const struct target_work *work, struct err
 		(char[]){ ENV_PATH }, NULL };
 	OWN(closep) int doc = -1, env = -1, said = -1;
 	OWN(freep) char *text = NULL;
+	OWN(freep) char **inherited = NULL;
 	char path[PATH_MAX];
 	size_t len;
 	int r = cell_doc_write(work->doc, &text, &len, err);
 
 	r = r == 0 ? exe_find_cloister(path, err) : r;
+	/* Neither the supervisor nor anything that it starts has a use for it. */
+	r = r == 0 ? s3_env_without_key(&inherited, err) : r;
 	r = r == 0 ? doc = pack("document", text, len, err) : r;
 	r = r >= 0 && work->env_len > 0 ? env = pack("environment", work->env, work->env_len, err) : r;
 	r = r >= 0 ? said = pack("messages", "", 0, err) : r;
@@ -233,7 +237,7 @@ local_start(struct target_link *link, const struct target_work *work, struct err
 	link->run.ended = run_ended;
 	link->run.arg = link;
 	r = child_start(&link->run, link->place->loop, &(struct spawn){ .argv = argv, .path = path, .cwd = "/",
-		.fds = (const struct spawn_fd[]){ { SPAWN_NULL, 0 }, { SPAWN_NULL, 1 }, { said, 2 },
+		.env = inherited, .fds = (const struct spawn_fd[]){ { SPAWN_NULL, 0 }, { SPAWN_NULL, 1 }, { said, 2 },
 		                                  { doc, DOC_FD }, { env, ENV_FD } }, .n_fds = 5,
 		.flags = SPAWN_APART }, err);
 	if (r == 0)

@@ -20,7 +20,7 @@ OTHERS = ("supervisor", "init", "image", "build", "vault", "stdio")
 # A program in a helper's place may do this of six things, and nothing else.
 READ, CONNECT, WRITE = "cat /root/secret", "wget -qO- http://127.0.0.1:8080/file", "touch /root/made"
 MAY = {"gate": {CONNECT}, "courier": {CONNECT}, "inspect": set(), "mint": set(), "publish": {CONNECT}, "compare": {READ},
-       "unpack": set(), "witness": {READ, CONNECT}, "collect": {READ}, "layer": {READ}, "pull": {READ, CONNECT},
+       "unpack": set(), "witness": {READ, CONNECT}, "collect": {READ}, "layer": {READ}, "pull": {READ, CONNECT}, "blobs": {READ, CONNECT},
        "audit": {READ, WRITE}, "tools": {READ}, "lock": {READ, CONNECT, WRITE, "sh -c /bin/true"}}
 HELPERS = tuple(MAY)
 # Their parts are one program.  AppArmor gives the parts that read what others wrote a profile of their own.

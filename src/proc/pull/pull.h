@@ -18,7 +18,7 @@
 #include "image/registries.h"
 #include "image/signature.h"
 #include "image/store.h"
-#include "upstream/proxy.h"
+#include "upstream/curl_way.h"
 
 #define PULL_PARALLEL 4                 /* blobs at once */
 #define PULL_TRIES 5                    /* of a request that makes no progress */
@@ -135,7 +135,8 @@ struct pull_exchange {
 
 	/* private: */
 	CURL *easy;
-	struct curl_slist *head, *addresses, *proxy_head;
+	struct curl_slist *head;
+	struct curl_way_lists lists;
 	char why[CURL_ERROR_SIZE];
 	struct err err;                         /* of TAKE and BEGIN */
 	bool has_begun;

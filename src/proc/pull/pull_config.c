@@ -49,53 +49,15 @@ read_registries(struct pull *p, struct err *err)
 /* ---- certificates ---- */
 
 static int
-add_file(const char *path, struct buf *pem, struct err *err)
-{
-	OWN(freep) char *text = NULL;
-	size_t len;
-	int r = trust_read(TRUST_AUTHORITY, path, PULL_CA_MAX, &text, &len, err);
-
-	if (r < 0)
-		return r;
-	if (strstr(text, "-----BEGIN CERTIFICATE-----") == NULL)
-		return err_set(err, EINVAL, "there is no certificate in '%.200s' (PEM)", path);
-	buf_put(pem, text, len);
-	buf_put_text(pem, "\n");
-	return 0;
-}
-
-static int
-add_system(struct buf *pem, struct err *err)
-{
-	const char *instead = getenv("SSL_CERT_FILE");
-	OWN(closep) int fd = -1;
-	OWN(freep) char *text = NULL;
-	size_t len;
-	int r;
-
-	if (instead != NULL && *instead != '\0')
-		return add_file(instead, pem, err);
-	fd = cell_trust_open();
-	if (fd < 0)
-		return 0;
-	r = read_open(fd, "the machine's certificate authorities", PULL_CA_MAX, &text, &len, err);
-	if (r < 0)
-		return r;
-	buf_put(pem, text, len);
-	buf_put_text(pem, "\n");
-	return 0;
-}
-
-static int
 read_certificates(const struct pull *p, struct pull_source *s, const struct registries_row *row, struct err *err)
 {
 	struct buf pem = BUF(3 * PULL_CA_MAX);
-	int r = add_system(&pem, err);
+	int r = cell_trust_add_host(&pem, getenv("SSL_CERT_FILE"), PULL_CA_MAX, err);
 
 	if (r == 0 && row != NULL && row->ca != NULL)
-		r = add_file(row->ca, &pem, err);
+		r = cell_trust_add_file(&pem, row->ca, PULL_CA_MAX, err);
 	if (r == 0 && p->ca != NULL)
-		r = add_file(p->ca, &pem, err);
+		r = cell_trust_add_file(&pem, p->ca, PULL_CA_MAX, err);
 	if (r == 0 && buf_failed(&pem))
 		r = err_set(err, EFBIG, "there are too many certificates");
 	if (r < 0) {

@@ -2,7 +2,6 @@
  *
  * Redirects are followed here, not by libcurl: the login stays with the host that it is for, and nobody leads
  * from TLS to plain HTTP. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,75 +17,17 @@
 #include "base/version.h"
 #include "loop/loop.h"
 #include "proc/pull/pull.h"
-#include "upstream/resolve.h"
 
-/* ---- names ---- */
-
-/* The unspecified address leads to this machine too. */
-static bool
-is_here(const struct address *a)
-{
-	static const unsigned char any[16], own[16] = { [15] = 1 };
-	struct address inner[ADDRESS_EMBEDDED_MAX];
-	size_t n = address_embedded(a, inner);
-
-	for (size_t i = 0; i < n; i++)
-		if (is_here(&inner[i]))
-			return true;
-	if (a->family == AF_INET)
-		return a->bytes[0] == 127 || memcmp(a->bytes, any, 4) == 0;
-	return memcmp(a->bytes, any, sizeof(any)) == 0 || memcmp(a->bytes, own, sizeof(own)) == 0;
-}
-
-/* Whether HOST is a name or an address of this machine, without asking anybody. */
-static bool
-names_here(const char *host)
-{
-	struct address a = { .family = AF_INET };
-	struct in_addr four;
-
-	if (challenge_is_loopback(host))
-		return true;
-	if (address_parse(host, &a))
-		return is_here(&a);
-	/* libcurl takes "127.1" and "2130706433" for addresses, too. */
-	if (inet_aton(host, &four) == 0)
-		return false;
-	memcpy(a.bytes, &four, sizeof(four));
-	return is_here(&a);
-}
-
-/* libcurl gets the addresses of HOST, so that it asks nobody itself.  *RET_HERE: one of them is this machine's. */
-static int
-resolve(struct pull *p, struct pull_exchange *x, const char *host, unsigned port, bool *ret_here, struct err *err)
-{
-	OWN(buf_free) struct buf line = BUF(4096);
-	struct address literal;
-	struct curl_slist *longer;
-	bool here;
-	int r;
-
-	*ret_here = names_here(host);
-	if (*ret_here || address_parse(host, &literal))
-		return 0;
-	r = resolver_line(p->resolver, p->loop, host, port, &line, is_here, &here, err);
-	if (r < 0)
-		return r;
-	longer = curl_slist_append(x->addresses, (char *)line.data);
-	if (longer == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	x->addresses = longer;
-	*ret_here = here;
-	return 0;
-}
+/* ---- the way to the server ---- */
 
 /* Only a registry on this machine leads to other servers on it. */
 static int
-resolve_server(struct pull *p, struct pull_exchange *x, const struct challenge_url *to, struct err *err)
+lead(struct pull *p, struct pull_exchange *x, const struct challenge_url *to, struct err *err)
 {
+	const struct curl_way way = { .resolver = p->resolver, .loop = p->loop, .proxies = &p->proxies };
 	struct pull_source *source = x->source;
 	bool here;
-	int r = resolve(p, x, to->host, to->port, &here, err);
+	int r = curl_way_set(&way, x->easy, to->is_tls, to->host, to->port, &x->lists, &here, err);
 
 	if (r < 0)
 		return r;
@@ -97,62 +38,7 @@ resolve_server(struct pull *p, struct pull_exchange *x, const struct challenge_u
 	return 0;
 }
 
-static int
-use_proxy(struct pull *p, struct pull_exchange *x, const struct challenge_url *to, struct err *err)
-{
-	const struct proxy *proxy = proxies_for(&p->proxies, to->is_tls ? HTTP_TLS : HTTP_PLAIN, to->host,
-	                                        (uint16_t)to->port);
-	char url[HTTP_HOST_MAX + 32];
-	struct curl_slist *login = NULL;
-	OWN(freep) char *line = NULL;
-	bool here;
-
-	if (proxy == NULL) {
-		curl_easy_setopt(x->easy, CURLOPT_PROXY, "");
-		return resolve_server(p, x, to, err);
-	}
-	if (proxy->problem != NULL)
-		return err_set(err, EINVAL, "the proxy of this machine cannot be used: %s", proxy->problem);
-	snprintf(url, sizeof(url), "http://%s%s%s:%u", strchr(proxy->host, ':') != NULL ? "[" : "", proxy->host,
-	         strchr(proxy->host, ':') != NULL ? "]" : "", proxy->port);
-	curl_easy_setopt(x->easy, CURLOPT_PROXY, url);
-	curl_easy_setopt(x->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
-	if (proxy->authorization[0] != '\0') {
-		line = str_format("Proxy-Authorization: %s", proxy->authorization);
-		login = line != NULL ? curl_slist_append(NULL, line) : NULL;
-		if (login == NULL)
-			return err_set(err, ENOMEM, "out of memory");
-		curl_easy_setopt(x->easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
-		curl_easy_setopt(x->easy, CURLOPT_PROXYHEADER, login);
-		curl_slist_free_all(x->proxy_head);
-		x->proxy_head = login;
-	}
-	return resolve(p, x, proxy->host, proxy->port, &here, err);
-}
-
 /* ---- the answer ---- */
-
-/* The value of the field NAME if LINE is one; blanks around it are left out. */
-static bool
-take_field(const char *line, size_t len, const char *name, char *value, size_t size)
-{
-	size_t n = strlen(name);
-
-	if (len <= n || line[n] != ':' || strncasecmp(line, name, n) != 0)
-		return false;
-	line += n + 1;
-	len -= n + 1;
-	for (; len > 0 && strchr(" \t", *line) != NULL && *line != '\0'; line++)
-		len--;
-	while (len > 0 && strchr(" \t\r\n", line[len - 1]) != NULL && line[len - 1] != '\0')
-		len--;
-	/* One that is too long, or has a NUL in it, is of no use to us. */
-	if (len >= size || memchr(line, '\0', len) != NULL)
-		len = 0;
-	memcpy(value, line, len);
-	value[len] = '\0';
-	return true;
-}
 
 static void
 forget_answer(struct pull_exchange *x)
@@ -178,20 +64,20 @@ take_head(char *line, size_t size, size_t n, void *arg)
 	/* An answer before the last one: "100 Continue". */
 	if (n > 5 && strncmp(line, "HTTP/", 5) == 0)
 		forget_answer(x);
-	else if (take_field(line, n, "content-type", value, sizeof(value)))
+	else if (curl_way_field(line, n, "content-type", value, sizeof(value)))
 		snprintf(x->type, sizeof(x->type), "%.*s", (int)strcspn(value, "; \t"), value);
-	else if (take_field(line, n, "docker-content-digest", value, sizeof(value)))
+	else if (curl_way_field(line, n, "docker-content-digest", value, sizeof(value)))
 		snprintf(x->digest, sizeof(x->digest), "%.*s", (int)sizeof(x->digest) - 1, value);
-	else if (take_field(line, n, "location", x->location, sizeof(x->location)))
+	else if (curl_way_field(line, n, "location", x->location, sizeof(x->location)))
 		;
-	else if (take_field(line, n, "content-length", value, sizeof(value)))
+	else if (curl_way_field(line, n, "content-length", value, sizeof(value)))
 		(void)num_parse_count(value, 0, INT64_MAX, &x->length, NULL);
-	else if (take_field(line, n, "retry-after", value, sizeof(value)))
+	else if (curl_way_field(line, n, "retry-after", value, sizeof(value)))
 		(void)num_parse_count(value, 0, PULL_WAIT_MAX_S, &x->retry_after, NULL);
-	else if (take_field(line, n, "content-range", value, sizeof(value)) && strncasecmp(value, "bytes ", 6) == 0) {
+	else if (curl_way_field(line, n, "content-range", value, sizeof(value)) && strncasecmp(value, "bytes ", 6) == 0) {
 		value[6 + strspn(value + 6, "0123456789")] = '\0';
 		(void)num_parse_count(value + 6, 0, INT64_MAX, &x->starts_at, NULL);
-	} else if (take_field(line, n, "www-authenticate", value, sizeof(value))) {
+	} else if (curl_way_field(line, n, "www-authenticate", value, sizeof(value))) {
 		used = strlen(x->asks);
 		snprintf(x->asks + used, sizeof(x->asks) - used, "%s%s", used > 0 ? ", " : "", value);
 	}
@@ -294,26 +180,12 @@ make_head(struct pull *p, struct pull_exchange *x, const struct challenge_url *t
 static void
 set_limits(struct pull_exchange *x)
 {
-	curl_easy_setopt(x->easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(x->easy, CURLOPT_CONNECTTIMEOUT, (long)PULL_CONNECT_S);
 	curl_easy_setopt(x->easy, CURLOPT_LOW_SPEED_LIMIT, (long)PULL_SLOW);
 	curl_easy_setopt(x->easy, CURLOPT_LOW_SPEED_TIME, (long)x->stall_s);
 	curl_easy_setopt(x->easy, CURLOPT_BUFFERSIZE, 256L * 1024);
 	if (!x->is_large)
 		curl_easy_setopt(x->easy, CURLOPT_TIMEOUT, (long)PULL_DOCUMENT_S);
-}
-
-static void
-set_security(struct pull_exchange *x, const struct challenge_url *to)
-{
-	struct curl_blob pem = { x->source->pem, x->source->pem_len, CURL_BLOB_NOCOPY };
-
-	curl_easy_setopt(x->easy, CURLOPT_PROTOCOLS_STR, to->is_tls ? "https" : "http");
-	curl_easy_setopt(x->easy, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(x->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	curl_easy_setopt(x->easy, CURLOPT_CAINFO, NULL);
-	curl_easy_setopt(x->easy, CURLOPT_CAPATH, NULL);
-	curl_easy_setopt(x->easy, CURLOPT_CAINFO_BLOB, &pem);
 }
 
 int
@@ -340,18 +212,15 @@ pull_send(struct pull *p, CURLM *multi, struct pull_exchange *x, struct err *err
 	curl_easy_setopt(x->easy, CURLOPT_ERRORBUFFER, x->why);
 	curl_easy_setopt(x->easy, CURLOPT_HEADERFUNCTION, take_head);
 	curl_easy_setopt(x->easy, CURLOPT_HEADERDATA, x);
-	/* What a proxy says to CONNECT is not the server's. */
-	curl_easy_setopt(x->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(x->easy, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(x->easy, CURLOPT_WRITEDATA, x);
 	curl_easy_setopt(x->easy, CURLOPT_PRIVATE, x);
 	set_limits(x);
-	set_security(x, &to);
+	curl_way_secure(x->easy, to.is_tls, x->source->pem, x->source->pem_len);
 	r = make_head(p, x, &to, err);
-	r = r == 0 ? use_proxy(p, x, &to, err) : r;
+	r = r == 0 ? lead(p, x, &to, err) : r;
 	if (r == 0) {
 		curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->head);
-		curl_easy_setopt(x->easy, CURLOPT_RESOLVE, x->addresses);
 		if (curl_multi_add_handle(multi, x->easy) != CURLM_OK)
 			r = err_set(err, ENOMEM, "out of memory");
 	}
@@ -368,10 +237,9 @@ pull_drop(CURLM *multi, struct pull_exchange *x)
 		curl_easy_cleanup(x->easy);
 	}
 	curl_slist_free_all(x->head);
-	curl_slist_free_all(x->addresses);
-	curl_slist_free_all(x->proxy_head);
+	curl_way_free(&x->lists);
 	x->easy = NULL;
-	x->head = x->addresses = x->proxy_head = NULL;
+	x->head = NULL;
 }
 
 /* ---- what an answer means ---- */
@@ -425,24 +293,12 @@ follow(struct pull_exchange *x, struct err *err)
 		(void)err_set(err, EPERM, "the registry redirects from TLS to plain HTTP ('%.200s')", url);
 		return PULL_FAILED;
 	}
-	if (names_here(to.host) && !x->source->is_here) {
+	if (curl_way_is_here(to.host) && !x->source->is_here) {
 		(void)err_set(err, EPERM, "the registry redirects to this machine itself ('%.200s')", url);
 		return PULL_FAILED;
 	}
 	snprintf(x->url, sizeof(x->url), "%s", url);
 	return PULL_AGAIN;
-}
-
-static bool
-is_worth_a_retry(CURLcode code)
-{
-	switch (code) {
-	case CURLE_COULDNT_CONNECT: case CURLE_PARTIAL_FILE: case CURLE_OPERATION_TIMEDOUT: case CURLE_GOT_NOTHING:
-	case CURLE_SEND_ERROR: case CURLE_RECV_ERROR: case CURLE_COULDNT_RESOLVE_HOST: case CURLE_HTTP2_STREAM:
-		return true;
-	default:
-		return false;
-	}
 }
 
 static enum pull_next
@@ -467,7 +323,7 @@ explain_curl(const struct pull_exchange *x, CURLcode code, struct err *err)
 		(void)err_set(err, ETIMEDOUT, "'%s' does not answer, or sends next to nothing", host);
 	else
 		(void)err_set(err, EIO, "'%s': %.300s", host, x->why[0] != '\0' ? x->why : curl_easy_strerror(code));
-	return is_worth_a_retry(code) ? PULL_RETRY : PULL_FAILED;
+	return curl_way_may_retry(code) ? PULL_RETRY : PULL_FAILED;
 }
 
 /* The first message in {"errors": [{"message": ...}]}, as far as it can be printed. */

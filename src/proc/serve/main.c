@@ -25,6 +25,7 @@
 #include "proc/serve/serve_options.h"
 #include "proc/serve/systemd.h"
 #include "proc/serve/warm.h"
+#include "store/s3_place.h"
 
 #define STOP_S 30                       /* for responses under way */
 #define OPERATOR_SOCKET "serve.sock"
@@ -325,6 +326,9 @@ main(int argc, char **argv)
 		api_print_routes();
 		return 0;
 	}
+	/* For this process and all that it starts. */
+	if (r == 0 && s.options.blobs != NULL && setenv(S3_VARIABLE, s.options.blobs, 1) < 0)
+		r = err_errno(&err, "cannot set " S3_VARIABLE);
 	r = r == 0 ? set_up(&s, &err) : r;
 	if (r == 0) {
 		if (s.options.idle_exit_ms > 0) {

@@ -20,6 +20,7 @@
 #include "ipc/mcp_channel.h"
 #include "loop/loop.h"
 #include "serve/serve.h"
+#include "store/s3.h"
 
 #define AGAIN_MS 1000                   /* after it was killed */
 #define PORT_TRIES 100
@@ -39,10 +40,15 @@ spawn(struct mcp_child *b, struct err *err)
 {
 	char port[32], parent[32], program[] = "cloister-mcp", command[] = "mcp", end[] = "--";
 	const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { b->listener, MCP_GIVEN_FD } };
-	const struct spawn how = { .argv = (char *[]){ program, command, port, parent, end, NULL }, .fds = fds,
+	struct spawn how = { .argv = (char *[]){ program, command, port, parent, end, NULL }, .fds = fds,
 		.n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART };
+	OWN(freep) char **inherited = NULL;
 	pid_t pid;
+	int r = s3_env_without_key(&inherited, err);
 
+	if (r < 0)
+		return r;
+	how.env = inherited;
 	snprintf(port, sizeof(port), "--serve-port=%u", b->port);
 	snprintf(parent, sizeof(parent), "--parent=%d", getpid());
 	pid = spawn_start(&how, &b->child.fd, err);

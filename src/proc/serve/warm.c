@@ -15,6 +15,7 @@
 #include "ipc/warm_channel.h"
 #include "loop/child.h"
 #include "loop/loop.h"
+#include "store/s3.h"
 
 #define AGAIN_MS 1000                   /* after one that did not become ready, and twice that after the next */
 #define AGAIN_MAX_MS (5 * 60 * 1000)
@@ -108,9 +109,11 @@ start(struct warm *warm, struct place *place, struct err *err)
 	const struct serve_options *o = warm->options;
 	char program[] = "cloister", command[] = "vm", verb[] = "wait", memory[] = "--memory", cpus[] = "--cpus";
 	char *argv[8] = { program, command, verb }, path[PATH_MAX];
+	OWN(freep) char **inherited = NULL;
 	int ends[2], n = 3, r = exe_find_cloister(path, err);
 	struct spawn_fd fds[] = { { -1, 0 }, { SPAWN_NULL, 1 } };
 
+	r = r == 0 ? s3_env_without_key(&inherited, err) : r;
 	if (r < 0)
 		return r;
 	if (o->warm_memory != NULL) {
@@ -128,7 +131,7 @@ start(struct warm *warm, struct place *place, struct err *err)
 	r = loop_watch(warm->loop, &place->line, EPOLLIN, err);
 	if (r == 0)
 		r = child_start(&warm->starter, warm->loop, &(struct spawn){ .argv = argv, .path = path, .cwd = "/",
-			.fds = fds, .n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART }, err);
+			.env = inherited, .fds = fds, .n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART }, err);
 	close(ends[1]);
 	if (r < 0 && r != -EINPROGRESS)
 		empty(place);

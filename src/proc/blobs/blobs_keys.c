@@ -1,0 +1,349 @@
+/* blobs_keys.c - the key to S3: from variables, a file of the operator's, or a service of the machine or the container.
+ *
+ * The order is that of Amazon's own clients. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/own.h"
+#include "proc/blobs/blobs_proc.h"
+#include "trust/trust.h"
+
+#define FILE_SIZE_MAX (256 * 1024)
+#define EARLY_S 300                     /* before its end, a key is renewed */
+#define AGAIN_S 15
+#define CONTAINER "http://169.254.170.2"
+#define MACHINE "http://169.254.169.254"
+#define TOKEN_S "21600"
+
+OWN_BY(json_freep, json_t *, json_decref)
+
+static const char *
+variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value != NULL && *value != '\0' ? value : NULL;
+}
+
+void
+keys_wipe(struct keys *k)
+{
+	explicit_bzero(k->id, sizeof(k->id));
+	explicit_bzero(k->secret, sizeof(k->secret));
+	explicit_bzero(k->token, sizeof(k->token));
+	explicit_bzero(k->authorization, sizeof(k->authorization));
+}
+
+/* A key goes into a header field. */
+static int
+set(char *to, size_t size, const char *value, size_t len, const char *what, struct err *err)
+{
+	if (len >= size)
+		return err_set(err, EFBIG, "%s of the key to S3 is too long", what);
+	for (size_t i = 0; i < len; i++)
+		if (value[i] <= ' ' || value[i] >= 0x7f)
+			return err_set(err, EINVAL, "%s of the key to S3 has a character that it cannot have", what);
+	memcpy(to, value, len);
+	to[len] = '\0';
+	return 0;
+}
+
+static int
+set_all(struct keys *k, const char *id, const char *secret, const char *token, struct err *err)
+{
+	int r = set(k->id, sizeof(k->id), id, strlen(id), "the id", err);
+
+	r = r == 0 ? set(k->secret, sizeof(k->secret), secret, strlen(secret), "the secret", err) : r;
+	return r == 0 ? set(k->token, sizeof(k->token), token, strlen(token), "the session token", err) : r;
+}
+
+/* ---- a file ---- */
+
+static char *
+file_path(void)
+{
+	const char *named = variable("AWS_SHARED_CREDENTIALS_FILE"), *home = variable("HOME");
+
+	return named != NULL ? strdup(named) : home != NULL ? str_format("%s/.aws/credentials", home) : NULL;
+}
+
+struct line {
+	const char *at;
+	size_t len;
+};
+
+static struct line
+trim(const char *from, const char *to)
+{
+	while (from < to && strchr(" \t\r", *from) != NULL)
+		from++;
+	while (to > from && strchr(" \t\r", to[-1]) != NULL)
+		to--;
+	return (struct line){ from, (size_t)(to - from) };
+}
+
+static bool
+is(struct line l, const char *word)
+{
+	return l.len == strlen(word) && memcmp(l.at, word, l.len) == 0;
+}
+
+static int
+take_setting(struct keys *k, struct line l, struct err *err)
+{
+	const char *equals = memchr(l.at, '=', l.len);
+	struct line name, value;
+
+	if (equals == NULL)
+		return 0;
+	name = trim(l.at, equals);
+	value = trim(equals + 1, l.at + l.len);
+	if (is(name, "aws_access_key_id"))
+		return set(k->id, sizeof(k->id), value.at, value.len, "the id", err);
+	if (is(name, "aws_secret_access_key"))
+		return set(k->secret, sizeof(k->secret), value.at, value.len, "the secret", err);
+	if (is(name, "aws_session_token"))
+		return set(k->token, sizeof(k->token), value.at, value.len, "the session token", err);
+	return 0;
+}
+
+static int
+read_text(struct keys *k, const char *text, size_t len, struct err *err)
+{
+	bool inside = false, found = false;
+	int r = 0;
+
+	for (const char *at = text, *next; r == 0 && at < text + len; at = next + 1) {
+		struct line l;
+
+		next = memchr(at, '\n', (size_t)(text + len - at));
+		next = next != NULL ? next : text + len;
+		l = trim(at, next);
+		if (l.len == 0 || *l.at == '#' || *l.at == ';')
+			continue;
+		if (*l.at == '[') {
+			inside = l.at[l.len - 1] == ']' && is(trim(l.at + 1, l.at + l.len - 1), k->profile);
+			found = found || inside;
+		} else if (inside) {
+			r = take_setting(k, l, err);
+		}
+	}
+	if (r == 0 && (!found || k->id[0] == '\0' || k->secret[0] == '\0'))
+		return err_set(err, ENOENT, "'%s' has %s '%.64s'%s", k->file, found ? "no key in the profile" : "no profile",
+		               k->profile, found ? ": it needs aws_access_key_id and aws_secret_access_key" : "");
+	return r < 0 ? err_wrap(err, "'%s'", k->file) : 0;
+}
+
+static int
+read_keys(struct keys *k, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len = 0;
+	int r = trust_read(TRUST_SECRET_FILE, k->file, FILE_SIZE_MAX, &text, &len, err);
+
+	k->token[0] = '\0';
+	r = r == 0 ? read_text(k, text, len, err) : r;
+	if (text != NULL)
+		explicit_bzero(text, len);
+	return r;
+}
+
+/* ---- where it comes from ---- */
+
+/* Who may get a token over plain HTTP: the machine itself, and the services of Amazon's container platforms. */
+static bool
+is_near(const char *url)
+{
+	static const char *const near[] = { "http://169.254.170.2", "http://169.254.170.23", "http://[fd00:ec2::23]" };
+	char host[HTTP_HOST_MAX + 1];
+	const char *at = strstr(url, "://");
+	size_t len = at != NULL ? strcspn(at + 3, "/?#") : 0;
+	uint16_t port;
+
+	for (size_t i = 0; i < ARRAY_LEN(near); i++)
+		if (strncmp(url, near[i], strlen(near[i])) == 0 && strchr("/:", url[strlen(near[i])]) != NULL)
+			return true;
+	return at != NULL && http_authority_parse((struct http_text){ at + 3, len }, host, &port, NULL) == 0 &&
+	       s3_is_loopback(host);
+}
+
+static int
+find_container(struct keys *k, const char *relative, const char *full, struct err *err)
+{
+	const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+
+	k->from = KEYS_CONTAINER;
+	k->token_file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+	if (snprintf(k->url, sizeof(k->url), "%s%s", relative != NULL ? CONTAINER : "", relative != NULL ? relative : full) >=
+	    (int)sizeof(k->url) || (relative != NULL && *relative != '/'))
+		return err_set(err, EINVAL, "AWS_CONTAINER_CREDENTIALS_%s_URI is malformed", relative != NULL ? "RELATIVE" : "FULL");
+	if (strncmp(k->url, "https://", 8) != 0 && !is_near(k->url))
+		return err_set(err, EPERM, "AWS_CONTAINER_CREDENTIALS_FULL_URI leads to another machine without TLS: '%.100s'",
+		               k->url);
+	return token == NULL ? 0 : set(k->authorization, sizeof(k->authorization), token, strlen(token), "the token", err);
+}
+
+static int
+find_machine(struct keys *k, struct err *err)
+{
+	const char *disabled = variable("AWS_EC2_METADATA_DISABLED"), *service;
+
+	if (disabled != NULL && strcasecmp(disabled, "true") == 0)
+		return err_set(err, ENOENT, "there is no key to S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write "
+		               "~/.aws/credentials");
+	service = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	k->from = KEYS_MACHINE;
+	snprintf(k->service, sizeof(k->service), "%s", service != NULL ? service : MACHINE);
+	if (k->service[strlen(k->service) - 1] == '/')
+		k->service[strlen(k->service) - 1] = '\0';
+	return strncmp(k->service, "http://", 7) == 0 ? 0 :
+	       err_set(err, EINVAL, "AWS_EC2_METADATA_SERVICE_ENDPOINT is not an address: '%.100s'", k->service);
+}
+
+int
+keys_find(struct keys *k, struct err *err)
+{
+	const char *id = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
+	const char *profile = variable("AWS_PROFILE"), *token = variable("AWS_SESSION_TOKEN");
+	const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+	const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+
+	if (id != NULL || secret != NULL) {
+		if (id == NULL || secret == NULL)
+			return err_set(err, EINVAL, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY need each other: set both");
+		return set_all(k, id, secret, token != NULL ? token : "", err);
+	}
+	k->file = file_path();
+	k->profile = profile != NULL ? profile : "default";
+	if (k->file != NULL && (profile != NULL || access(k->file, F_OK) == 0)) {
+		k->from = KEYS_FILE;
+		return read_keys(k, err);
+	}
+	if (relative != NULL || full != NULL)
+		return find_container(k, relative, full, err);
+	return find_machine(k, err);
+}
+
+char *
+keys_folder(const struct keys *k)
+{
+	const char *path = k->from == KEYS_FILE ? k->file : k->from == KEYS_CONTAINER ? k->token_file : NULL;
+	const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+
+	return slash == NULL || slash == path ? NULL : str_format("%.*s", (int)(slash - path), path);
+}
+
+/* ---- services ---- */
+
+static const char *
+member(json_t *answer, const char *name)
+{
+	const char *value = json_string_value(json_object_get(answer, name));
+
+	return value != NULL ? value : "";
+}
+
+static int
+take_answer(struct keys *k, const struct buf *body, long status, struct err *err)
+{
+	OWN(json_freep) json_t *answer = NULL;
+	int r;
+
+	if (status != 200)
+		return err_set(err, EIO, "it answers with %ld", status);
+	answer = json_loadb((char *)body->data, body->len, 0, NULL);
+	if (member(answer, "AccessKeyId")[0] == '\0' || member(answer, "SecretAccessKey")[0] == '\0')
+		return err_set(err, EBADMSG, "its answer has no key");
+	r = set_all(k, member(answer, "AccessKeyId"), member(answer, "SecretAccessKey"), member(answer, "Token"), err);
+	k->until = s3_time_read(member(answer, "Expiration"));
+	k->until = k->until < 0 ? 0 : k->until;
+	return r;
+}
+
+static int
+ask_container(struct blobs *b, struct err *err)
+{
+	OWN(buf_free) struct buf body = BUF_SECRET(64 * 1024);
+	OWN(freep) char *text = NULL, *line = NULL;
+	struct keys *k = &b->keys;
+	size_t len = 0;
+	long status = 0;
+	int r = 0;
+
+	if (k->token_file != NULL)
+		r = read_file_at(AT_FDCWD, k->token_file, sizeof(k->authorization) - 1, &text, &len, err);
+	if (r < 0)
+		return r;
+	while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
+		len--;
+	if (k->token_file != NULL)
+		r = set(k->authorization, sizeof(k->authorization), text, len, "the token", err);
+	if (r == 0 && k->authorization[0] != '\0' && (line = str_format("Authorization: %s", k->authorization)) == NULL)
+		r = err_set(err, ENOMEM, "out of memory");
+	if (r == 0)
+		r = exchange_plain(b, "GET", k->url, (const char *const[]){ line, NULL }, &body, &status, err);
+	if (line != NULL)
+		explicit_bzero(line, strlen(line));
+	r = r == 0 ? take_answer(k, &body, status, err) : r;
+	return r < 0 ? err_wrap(err, "the service for the container's key ('%.100s')", k->url) : 0;
+}
+
+/* Version 2 alone: it wants a token, which no redirected request can have. */
+static int
+ask_machine(struct blobs *b, struct err *err)
+{
+	static const char path[] = "/latest/meta-data/iam/security-credentials/";
+	OWN(buf_free) struct buf token = BUF_SECRET(4096), role = BUF(256), body = BUF_SECRET(64 * 1024);
+	OWN(freep) char *line = NULL, *url = str_format("%s/latest/api/token", b->keys.service);
+	long status = 0;
+	int r = url == NULL ? err_set(err, ENOMEM, "out of memory") :
+		exchange_plain(b, "PUT", url, (const char *const[]){ "X-aws-ec2-metadata-token-ttl-seconds: " TOKEN_S, NULL }, &token,
+		               &status, err);
+
+	if (r == 0 && (status != 200 || token.len == 0 || memchr(token.data, '\n', token.len) != NULL))
+		r = err_set(err, EIO, "it gives no token (%ld)", status);
+	if (r == 0)
+		line = str_format("X-aws-ec2-metadata-token: %.*s", (int)token.len, (char *)token.data);
+	free(TAKE(url));
+	url = str_format("%s%s", b->keys.service, path);
+	if (r == 0)
+		r = line == NULL || url == NULL ? err_set(err, ENOMEM, "out of memory") :
+		    exchange_plain(b, "GET", url, (const char *const[]){ line, NULL }, &role, &status, err);
+	if (r == 0 && (status != 200 || role.len == 0))
+		r = err_set(err, ENOENT, "the machine has no role (%ld)", status);
+	free(TAKE(url));
+	if (r == 0) {
+		url = str_format("%s%s%.*s", b->keys.service, path, (int)strcspn((char *)role.data, "\r\n"), (char *)role.data);
+		r = url == NULL ? err_set(err, ENOMEM, "out of memory") :
+		    exchange_plain(b, "GET", url, (const char *const[]){ line, NULL }, &body, &status, err);
+	}
+	r = r == 0 ? take_answer(&b->keys, &body, status, err) : r;
+	return r < 0 ? err_wrap(err, "there is no key to S3 in variables or files, and none from the machine's service ('%s')",
+	                        b->keys.service) : 0;
+}
+
+int
+keys_renew(struct blobs *b, bool anew, struct err *err)
+{
+	struct keys *k = &b->keys;
+	int64_t now = (int64_t)time(NULL);
+	int r;
+
+	if (k->from == KEYS_VARIABLES)
+		return anew ? -ENOENT : 0;
+	if (k->from == KEYS_FILE)
+		return anew ? read_keys(k, err) : 0;
+	if (!anew && k->id[0] != '\0' && (k->until == 0 || now < k->until - EARLY_S || now < k->again))
+		return 0;
+	r = k->from == KEYS_CONTAINER ? ask_container(b, err) : ask_machine(b, err);
+	/* As long as the old one is good, there is time to try again. */
+	k->again = now + AGAIN_S;
+	return r < 0 && !anew && k->id[0] != '\0' && now < k->until ? 0 : r;
+}
