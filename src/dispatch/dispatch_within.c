@@ -1,4 +1,4 @@
-/* dispatch_within.c - limits a child's rules and secrets to those that its parent has too.
+/* dispatch_within.c - limits a child's rules, secrets and servers to those that its parent has too.
  *
  * No rule is changed.  The child's policy is put within its parent's, and that within the parent's
  * own outer policies: each is evaluated, and the strictest verdict counts (policy/policy.h). */
@@ -154,7 +154,7 @@ dump(json_t *document, char **ret_text, size_t *ret_len, char ret_hash[HASH_NAME
 /* The policy that the parent is held to, with all secrets that it has.  Its limits are the
  * dispatch's, which are handled separately. */
 static int
-make_outer(const struct dispatch_parent *parent, struct dispatch_plan *plan, json_t **ret_document,
+make_outer(const struct dispatch_parent *parent, struct dispatch_plan *plan, json_t **ret_document, json_t **ret_tools,
            char ret_hash[HASH_NAME + 1], struct err *err)
 {
 	OWN(json_decrefp) json_t *document = NULL;
@@ -167,6 +167,7 @@ make_outer(const struct dispatch_parent *parent, struct dispatch_plan *plan, jso
 		return err_wrap(err, "the policy of dispatch %s", parent->d->id);
 	(void)json_object_del(document, "limits");
 	/* The parent's tools are its own. */
+	*ret_tools = json_incref(json_object_get(document, "tools"));
 	(void)json_object_del(document, "tools");
 	r = add_secrets(document, json_object_get(parent->resolved, "secrets"), err);
 	r = r == 0 ? dump(document, &plan->outer, &plan->outer_len, ret_hash, err) : r;
@@ -175,9 +176,67 @@ make_outer(const struct dispatch_parent *parent, struct dispatch_plan *plan, jso
 	return r;
 }
 
-/* The child's own policy, without secrets that it does not get. */
+/* ---- tools ---- */
+
+/* A module that computes, and has neither requests nor secrets nor files. */
+static bool
+is_harmless(json_t *server)
+{
+	static const char *const harmless[] = { "wasm", "per", "idle", "timeout", "result" };
+	const char *key;
+	json_t *value;
+
+	if (!json_is_string(json_object_get(server, "wasm")))
+		return false;
+	json_object_foreach(server, key, value) {
+		bool is_one = false;
+
+		for (size_t i = 0; i < ARRAY_LEN(harmless); i++)
+			is_one |= strcmp(key, harmless[i]) == 0;
+		if (!is_one)
+			return false;
+	}
+	return true;
+}
+
+/* Whether the rest of `tools`, such as the lock and `results: ask`, is the same. */
+static bool
+is_same_beside(const json_t *tools, const json_t *parents)
+{
+	OWN(json_decrefp) json_t *one = json_copy((json_t *)(uintptr_t)tools), *other = json_copy((json_t *)(uintptr_t)parents);
+
+	(void)json_object_del(one, "servers");
+	(void)json_object_del(other, "servers");
+	return one != NULL && other != NULL && json_equal(one, other) == 1;
+}
+
+/* No policy lies around the cells of servers, so a server with rights is left out unless the parent has the very same.
+ * Others go to LEFT_OUT. */
 static int
-narrow_policy(const json_t *outer, struct dispatch_plan *plan, json_t *left_out, struct err *err)
+keep_servers(json_t *document, const json_t *parents, json_t *left_out, struct err *err)
+{
+	json_t *tools = json_object_get(document, "tools"), *servers = json_object_get(tools, "servers"), *server;
+	const bool is_same = is_same_beside(tools, parents);
+	const char *name;
+	void *next;
+
+	json_object_foreach_safe(servers, next, name, server) {
+		if (is_harmless(server) || (is_same && json_equal(server, json_object_get(json_object_get(parents, "servers"), name)) == 1))
+			continue;
+		if (json_array_append_new(left_out, json_string(name)) < 0 || json_object_del(servers, name) < 0)
+			return out_of_memory(err);
+	}
+	if (json_object_size(servers) == 0)
+		(void)json_object_del(document, "tools");
+	return 0;
+}
+
+/* ---- the child's policy ---- */
+
+/* Without the secrets and servers that it does not get. */
+static int
+narrow_policy(const json_t *outer, const json_t *parents_tools, struct dispatch_plan *plan, json_t *left_out,
+              json_t *left_servers, struct err *err)
 {
 	json_t *policy = json_object_get(plan->resolved, "policy"), *secrets;
 	size_t before = json_array_size(left_out);
@@ -191,7 +250,8 @@ narrow_policy(const json_t *outer, struct dispatch_plan *plan, json_t *left_out,
 		return r;
 	secrets = json_object_get(document, "secrets");
 	r = keep_given(secrets, json_object_get(outer, "secrets"), left_out, err);
-	if (r < 0 || json_array_size(left_out) == before)
+	r = r < 0 ? r : keep_servers(document, parents_tools, left_servers, err);
+	if (r < 0 || (json_array_size(left_out) == before && json_array_size(left_servers) == 0))
 		return r;
 	r = dump(document, &text, &len, hash, err);
 	if (r < 0)
@@ -307,6 +367,7 @@ dispatch_within(const struct dispatch_parent *parent, struct dispatch_plan *plan
                 struct err *err)
 {
 	OWN(json_decrefp) json_t *outer = NULL, *left_out = json_array(), *within = json_array();
+	OWN(json_decrefp) json_t *tools = NULL, *left_servers = json_array();
 	json_t *further = json_object_get(parent->resolved, "within");
 	char hash[HASH_NAME + 1];
 	int r = 0;
@@ -314,10 +375,10 @@ dispatch_within(const struct dispatch_parent *parent, struct dispatch_plan *plan
 	if (parent->d->policy_hash[0] == '\0')
 		r = take_all(plan, confined, left_out, err);
 	else if (plan->policy != NULL) {
-		r = make_outer(parent, plan, &outer, hash, err);
+		r = make_outer(parent, plan, &outer, &tools, hash, err);
 		r = r == 0 ? keep_given(json_object_get(plan->resolved, "secrets"),
 		                        json_object_get(outer, "secrets"), left_out, err) : r;
-		r = r == 0 ? narrow_policy(outer, plan, left_out, err) : r;
+		r = r == 0 ? narrow_policy(outer, tools, plan, left_out, left_servers, err) : r;
 		if (r == 0 && (json_array_append_new(within, json_pack("{s:s,s:s}", "agent", parent->d->agent,
 		                                                      "hash", hash)) < 0 ||
 		               (json_is_array(further) && json_array_extend(within, further) < 0) ||
@@ -330,6 +391,9 @@ dispatch_within(const struct dispatch_parent *parent, struct dispatch_plan *plan
 	}
 	if (r == 0 && json_array_size(left_out) > 0 &&
 	    json_object_set(json_object_get(confined, "left_out"), "secrets", left_out) < 0)
+		r = out_of_memory(err);
+	if (r == 0 && json_array_size(left_servers) > 0 &&
+	    json_object_set(json_object_get(confined, "left_out"), "servers", left_servers) < 0)
 		r = out_of_memory(err);
 	return r;
 }

@@ -78,6 +78,7 @@ print_confined(FILE *out, const json_t *resolved)
 	if (json_is_true(json_object_get(confined, "more_rules")))
 		fputs("    and more\n", out);
 	print_words(out, "left out", json_object_get(left_out, "secrets"));
+	print_words(out, "no server", json_object_get(left_out, "servers"));
 	if (json_is_object(json_object_get(left_out, "workspace")))
 		fprintf(out, "  %-11sthe workspace %s\n", "left out",
 		        text(json_object_get(left_out, "workspace"), "path"));

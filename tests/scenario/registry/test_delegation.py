@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import os
+import shlex
 import signal
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from dispatches import agent, all_of, await_over, await_state, detach, dispatch, policy, register, show
 from egress_lab import CURL
 from operators import as_one, only_root, wait_until
+from tools.test_gateway import site  # pylint: disable=unused-import
+from tools.test_tools_wasm import CLIENT, put_capability
+from tools_wasm import missing
 from test_egress_policy import CODE, UP, WWW
 from test_egress_secrets import canary, give
 
@@ -128,6 +132,33 @@ def test_secrets_that_the_parent_has_not(online):
     assert done.ok() == "none none\n" and len(online.lab.seen(real)) == before + 1
     told = plan(operator, parent)
     assert told["secrets"] == ["KEY"] and sorted(told["confined"]["left_out"]["secrets"]) == ["MORE", "THIRD"]
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_tools_that_the_parent_has_not(operator, site):
+    """A module has requests and secrets of its own: its server is left out, unless the parent has the same."""
+    host = f"host.cloister.internal:{site}"
+    value = canary()
+    operator.cloister("secret", "add", "MODULE_KEY", "--host", "api.example.test", input=value).ok()
+    put_capability(operator, "reaching", f"rules: [{{allow: '{host}', scheme: http}}]\nsecrets: [MODULE_KEY]\n").ok()
+    put_capability(operator, "plain").ok()
+    asks = {name: CLIENT.replace("NAME", json.dumps(name)).replace("ARGUMENTS", json.dumps(arguments)) for name, arguments in (
+        ("reaching.http", {"method": "GET", "url": f"http://{host}/", "host": host}), ("plain.echo", {"a": 1}))}
+    policy(operator, "tools", {"allow": "tool:**"})
+    script = "; ".join(f"python3 -c {shlex.quote(text)} 2>&1" for text in asks.values())
+    agent(operator, "child", script, capabilities=["reaching", "plain"])
+    assert "served" in dispatch(operator, "child").ok()
+    parent = lead(operator, policy="tools")
+    told = plan(operator, parent)
+    done = dispatch(operator, "--parent", parent, "child")
+    assert "served" not in done.out and '"a":1' in done.out.replace("\\", ""), done
+    assert told["confined"]["left_out"]["servers"] == ["reaching"]
+    # A parent with the same module.
+    operator.cloister("dispatches", "cancel", "--time", "0s", parent)
+    await_over(operator, parent)
+    parent = lead(operator, policy="tools", capabilities=["reaching", "plain"])
+    assert "served" in dispatch(operator, "--parent", parent, "child").out
+    assert "servers" not in plan(operator, parent)["confined"]["left_out"]
 
 
 def test_a_secret_goes_only_where_the_parents_word_lets_it(online):
