@@ -42,3 +42,42 @@ def put_module(operator, name="modules", tools=TOOLS):
     if tools is not None:
         operator.file(f"{name}/parts.wasm.json", json.dumps(tools))
     return module
+
+
+# ---- modules that no compiler makes
+
+def _number(n):
+    """LEB128."""
+    out = bytearray()
+    while True:
+        out.append(n & 0x7f | (0x80 if n > 0x7f else 0))
+        n >>= 7
+        if n == 0:
+            return bytes(out)
+
+
+def _list(items):
+    return _number(len(items)) + b"".join(items)
+
+
+def _section(kind, body):
+    return bytes([kind]) + _number(len(body)) + body
+
+
+def _name(text):
+    return _number(len(text)) + text.encode()
+
+
+def raw_module(code, tables=(), types=(), more=b""):
+    """A command of CODE, with these TABLES, further TYPES, and sections MORE behind the memory."""
+    body = b"\x00" + code + b"\x0b"
+    return (b"\0asm\1\0\0\0" + _section(1, _list([b"\x60\x00\x00", *types])) + _section(3, _list([b"\x00"]))
+            + (_section(4, _list(list(tables))) if tables else b"") + _section(5, _list([b"\x00\x01"])) + more
+            + _section(7, _list([_name("memory") + b"\x02\x00", _name("_start") + b"\x00\x00"]))
+            + _section(10, _list([_number(len(body)) + body])))
+
+
+def growing(n, entries=b"\x80\x89\xfa\x00"):
+    """Grows each of N tables by 2,000,000 entries, and traps if it can."""
+    one = b"\xd0\x6f\x41" + entries + b"\xfc\x0f%b\x41\x7f\x47\x04\x40\x00\x0b"
+    return raw_module(b"".join(one.replace(b"%b", _number(i)) for i in range(n)), [b"\x6f\x00\x00"] * n)

@@ -15,6 +15,7 @@ struct err;
 
 #define WASM_MODULE_MAX (256u << 20)    /* bytes of a module */
 #define WASM_MEMORY_MAX (1u << 30)      /* bytes that a module's memory grows to */
+#define WASM_ENTRIES_MAX (1u << 20)     /* that all its tables together grow to */
 #define WASM_OUTPUT_MAX (8u << 20)      /* bytes that a call may print */
 #define WASM_AREA (256 * 1024)          /* bytes that pass between the module's memory and a system call */
 #define WASM_FILES_MAX 256              /* that a module has open */

@@ -7,7 +7,7 @@ from egress_lab import Online  # pylint: disable=unused-import
 from operators import as_one
 from tools.test_gateway import ECHO, Gateway, ask, call, locked, site  # pylint: disable=unused-import
 from tools_lab import Bench
-from tools_wasm import READS, TOOLS, missing, put_module
+from tools_wasm import READS, TOOLS, growing, missing, put_module, raw_module
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -162,6 +162,34 @@ def test_a_module_that_eats_memory(gateway):
     late, other = gateway.run(call(1, "test.eats"), call(2, "test.echo", a=1))
     assert late["result"]["isError"] and said(late) == "eat: Out of memory", late
     assert json.loads(said(other)) == {"a": 1}
+
+
+def test_a_module_whose_tables_grow(gateway):
+    """Tables are memory, too."""
+    gateway.module.write_bytes(growing(20))
+    got = gateway.one(call(1, "test.echo"))
+    assert got["result"] == {"content": [{"type": "text", "text": ""}]}, got
+
+
+STRUCT, ARRAY, GROUP = b"\x5f\x00", b"\x5e\x7f\x01", b"\x4e\x01\x5f\x00"
+
+
+REFUSED = {
+    "struct": (raw_module(b"", types=[STRUCT]), "WASM GC"), "array": (raw_module(b"", types=[ARRAY]), "WASM GC"),
+    "group": (raw_module(b"", types=[GROUP]), "WASM GC"), "tag": (raw_module(b"", more=b"\x0d\x03\x01\x00\x00"), "exceptions"),
+    "exceptions": (raw_module(b"", [b"\x69\x00\x00"]), "another kind of table"),
+    "first": (raw_module(b"", [b"\x40\x00\x70\x00\x00\xd0\x70\x0b"]), "another kind of table"),
+    "large": (raw_module(b"", [b"\x70\x00\xc0\xcf\x24"] * 2), "tables of more than"),
+    "cut": (raw_module(b"", types=[b"\x60\x01"]), "not valid WASM")}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@as_one
+def test_memory_that_cannot_be_limited(gateway, name):
+    module, why = REFUSED[name]
+    gateway.module.write_bytes(module)
+    assert "error" in gateway.one(call(1, "test.echo"))
+    assert why in str([one.get("reason") for one in gateway.records() if one["did"] == "stderr"]), gateway.records()
 
 
 def test_a_module_that_prints_without_end(gateway):
