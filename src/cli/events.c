@@ -14,10 +14,13 @@
 #include "base/since.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/hanging.h"
 #include "cli/timeline.h"
 #include "cli/timeline_acts.h"
 
 #define PAUSE_US 100000                 /* between looks, with -f */
+#define INDENT 23                       /* where the event itself begins, on a terminal */
+#define INDENT_CELL 13                  /* the column of the cell */
 
 struct events {
 	bool follow, json, all, colour;
@@ -34,7 +37,7 @@ struct events {
 	char from[SINCE_TEXT_MAX];      /* with --all: ended cells are shown if they had events since then */
 	struct timespec seen[3];        /* the folders of cells, as they were at the last look */
 	bool eyes;                      /* for a terminal; programs get only the lines */
-	const char *none;               /* fills a column that an event does not have */
+	const char *none;               /* fills a column that an event does not have; "" for a terminal */
 	char day[TIMELINE_TIME_MAX];    /* of the last line; initially today */
 };
 
@@ -95,52 +98,114 @@ print_day(struct events *ev, const struct timeline_event *e)
 	printf("%s      %s%s\n", ev->colour ? "\033[2m" : "", day, ev->colour ? "\033[0m" : "");
 }
 
-/* An error response is no success, whatever the verdict. */
 static void
 print_status(const struct events *ev, const struct timeline_event *e)
 {
-	bool is_bad = ev->colour && e->status >= 400 && strncmp(e->type, "cell", 4) != 0;
 	char status[8] = "";
 
 	if (e->status != 0)
 		snprintf(status, sizeof(status), "%u", e->status);
-	printf("%s %6s%s", is_bad ? "\033[33m" : "", e->status != 0 ? status : ev->none,
-	       is_bad ? "\033[0m" : "");
+	printf(" %6s", e->status != 0 ? status : ev->none);
 }
 
+/* The act or request, and what there is to say about it. */
 static void
-print_line(struct events *ev, const char *cell, const struct timeline_event *e)
+put_what(const struct events *ev, FILE *out, const struct timeline_event *e)
 {
-	char sent[NUM_TEXT_MAX], received[NUM_TEXT_MAX], took[NUM_TEXT_MAX], time[TIMELINE_TIME_MAX];
+	timeline_print_what(out, e);
+	if (timeline_is_decision(e) && timeline_has(e, "pid"))
+		fprintf(out, " (process %llu)", (unsigned long long)timeline_number(e, "pid"));
+	if (timeline_is_refusal(e)) {
+		fputs(ev->colour ? "  \033[2m" : "  ", out);
+		timeline_print_cause(out, e);
+		fputs(ev->colour ? "\033[0m" : "", out);
+	} else if (e->note[0] != '\0') {
+		fputs("  ", out);
+		text_print_safe(out, e->note, strlen(e->note), false);
+	}
+	if (!timeline_is_of_budget(e))
+		timeline_print_cost(out, e);
+}
 
-	print_day(ev, e);
+/* ---- for programs: columns, of which each event has a few ---- */
+
+static void
+print_columns(const struct events *ev, const struct timeline_event *e)
+{
+	char sent[NUM_TEXT_MAX], received[NUM_TEXT_MAX], took[NUM_TEXT_MAX];
+
 	if (e->has_sizes) {
 		num_format_size(sent, e->sent);
 		num_format_size(received, e->received);
 		num_format_duration(took, e->ms);
 	}
+	print_status(ev, e);
+	printf(" %7s %8s %7s  ", e->has_sizes ? sent : ev->none, e->has_sizes ? received : ev->none,
+	       e->has_sizes ? took : ev->none);
+	put_what(ev, stdout, e);
+	putchar('\n');
+}
+
+/* ---- for people: the act or request, and then what came of it ---- */
+
+/* The status of a refusal is cloister's own. */
+static void
+put_outcome(const struct events *ev, FILE *out, const struct timeline_event *e)
+{
+	char sent[NUM_TEXT_MAX], received[NUM_TEXT_MAX], took[NUM_TEXT_MAX];
+	const bool has_status = e->status != 0 && timeline_is_decision(e) && !timeline_is_refusal(e);
+
+	if (has_status)
+		fprintf(out, "  %s%u%s", ev->colour && e->status >= 400 ? "\033[33m" : "", e->status,
+		        ev->colour && e->status >= 400 ? "\033[0m" : "");
+	if (e->has_sizes && !timeline_is_refusal(e))
+		fprintf(out, "%s%s sent, %s received, %s", has_status ? ", " : "  ", num_format_size(sent, e->sent),
+		        num_format_size(received, e->received), num_format_duration(took, e->ms));
+}
+
+/* There are many of these, and few are looked for. */
+static bool
+is_quiet(const struct timeline_event *e)
+{
+	return strcmp(e->type, "resources") == 0 || strcmp(e->type, "calls") == 0 ||
+	       (strcmp(e->type, "exit") == 0 && e->status == 0 && !timeline_has(e, "signal"));
+}
+
+static void
+print_hanging(const struct events *ev, const struct timeline_event *e)
+{
+	OWN(freep) char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	const bool dim = ev->colour && is_quiet(e);
+
+	if (out == NULL)
+		return;
+	fputs(dim ? "\033[2m" : "", out);
+	put_what(ev, out, e);
+	put_outcome(ev, out, e);
+	fputs(dim ? "\033[0m" : "", out);
+	if (fclose(out) == 0)
+		hanging_print(stdout, text, (ev->names_cells ? INDENT_CELL : 0) + INDENT, hanging_width(stdout));
+}
+
+static void
+print_line(struct events *ev, const char *cell, const struct timeline_event *e)
+{
+	char time[TIMELINE_TIME_MAX];
+
+	print_day(ev, e);
 	if (ev->names_cells)
 		printf("%-12.12s ", cell);
 	printf("%5llu ", (unsigned long long)e->n);
 	printf("%-8s ", timeline_format_time(time, e->time, "%H:%M:%S") ? time : "-");
 	print_verdict(ev, e);
-	print_status(ev, e);
-	printf(" %7s %8s %7s  ", e->has_sizes ? sent : ev->none, e->has_sizes ? received : ev->none,
-	       e->has_sizes ? took : ev->none);
-	timeline_print_what(stdout, e);
-	if (timeline_is_decision(e) && timeline_has(e, "pid"))
-		printf(" (process %llu)", (unsigned long long)timeline_number(e, "pid"));
-	if (timeline_is_refusal(e)) {
-		fputs(ev->colour ? "  \033[2m" : "  ", stdout);
-		timeline_print_cause(stdout, e);
-		fputs(ev->colour ? "\033[0m" : "", stdout);
-	} else if (e->note[0] != '\0') {
-		fputs("  ", stdout);
-		text_print_safe(stdout, e->note, strlen(e->note), false);
+	if (!ev->eyes) {
+		print_columns(ev, e);
+		return;
 	}
-	if (!timeline_is_of_budget(e))
-		timeline_print_cost(stdout, e);
-	putchar('\n');
+	putchar(' ');
+	print_hanging(ev, e);
 }
 
 static int
@@ -390,8 +455,7 @@ print_head(struct events *ev, const char *cell)
 		printf("cell %s\n", cell);
 	if (ev->names_cells)
 		printf("%-12s ", "CELL");
-	printf("%5s %-8s %-7s %6s %7s %8s %7s  %s\n", "N", "TIME", "VERDICT", "STATUS", "SENT", "RECEIVED",
-	       "TOOK", "REQUEST");
+	printf("%5s %-8s %-7s %s\n", "N", "TIME", "VERDICT", "EVENT");
 }
 
 int

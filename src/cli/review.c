@@ -31,6 +31,7 @@ struct chosen {
 	uint64_t last;
 	struct policy *file;            /* the policy that is reviewed, or NULL */
 	char *text;                     /* of its file */
+	char *found;                    /* the file, if nobody named it */
 	size_t len;
 	char hash[HASH_NAME + 1];       /* of FILE, as records name it */
 	bool by_policy;                 /* runs with that policy are chosen */
@@ -66,6 +67,7 @@ chosen_free(struct chosen *c)
 {
 	policy_free(c->file);
 	free(c->text);
+	free(c->found);
 	for (int i = 0; i < c->n_words; i++)
 		free(c->words[i].program);
 	free(c->words);
@@ -256,7 +258,35 @@ find_runs(struct chosen *c, struct err *err)
 	return 0;
 }
 
-/* Without a policy to compare with, the rules are those of the last run. */
+/* The file that the rule at PLACE is in, if it is here; NULL: it is not, or the rule is in none.  The caller owns it. */
+static char *
+file_of(const char *place)
+{
+	const size_t len = strcspn(place, ":");
+	OWN(freep) char *file = len == 0 ? NULL : strndup(place, len);
+	struct stat st;
+
+	return file != NULL && stat(file, &st) == 0 && S_ISREG(st.st_mode) ? TAKE(file) : NULL;
+}
+
+/* Whether FILE is a policy that is the same as KEPT. */
+static bool
+is_still(const char *file, const struct policy *kept)
+{
+	const struct policy_reader reader = { .hook = policy_any_hook };
+	OWN(policy_freep) struct policy *p = NULL;
+	OWN(buf_free) struct buf now = BUF(POLICY_ENCODED_MAX), then = BUF(POLICY_ENCODED_MAX);
+	struct policy_limits limits;
+
+	if (policy_load_file(AT_FDCWD, file, &reader, &p, &limits, NULL) < 0)
+		return false;
+	policy_put(&now, p);
+	policy_put(&then, kept);
+	return !buf_failed(&now) && !buf_failed(&then) && now.len == then.len && memcmp(now.data, then.data, now.len) == 0;
+}
+
+/* Without a policy to compare with, it is that of the last run: its file, if that is here and has not changed, or else
+ * the rules alone. */
 static int
 take_last_policy(struct chosen *c, struct err *err)
 {
@@ -267,7 +297,12 @@ take_last_policy(struct chosen *c, struct err *err)
 	if (c->file != NULL || timeline_open(c->runs[0].id, &t, NULL) < 0 || timeline_next(&t, &e, NULL) <= 0)
 		return 0;
 	p = t.dir > 0 ? kept_policy(t.dir) : NULL;
-	return p == NULL ? 0 : review_add_rules(&c->v, p, err);
+	if (p == NULL)
+		return 0;
+	c->found = policy_n_own(p) == 0 ? NULL : file_of(policy_rule_place(p, 0));
+	if (c->found != NULL && is_still(c->found, p))
+		return load_policy(c, c->found, err);
+	return review_add_rules(&c->v, p, err);
 }
 
 /* ---- the command ---- */
@@ -311,13 +346,10 @@ take_words(struct chosen *c, int argc, char **argv, struct err *err)
 static int
 explain_no_policy(const struct chosen *c, struct err *err)
 {
-	const char *place = c->v.rules.n > 0 && c->v.rules.at[0].is_given ? c->v.rules.at[0].key : "";
-	const size_t len = strcspn(place, ":");
-	OWN(freep) char *file = strndup(place, len);
-	struct stat st;
+	OWN(freep) char *file = c->v.rules.n > 0 && c->v.rules.at[0].is_given ? file_of(c->v.rules.at[0].key) : NULL;
 
-	if (file != NULL && len > 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode))
-		return err_set(err, ENOTSUP, "add `-p %.200s`, the file of these rules, to see one", file);
+	if (file != NULL)
+		return err_set(err, ENOTSUP, "'%.200s', the file of these rules, has changed since: add `-p` with it to see one", file);
 	return err_set(err, ENOTSUP, "name the policy with -p to see one");
 }
 

@@ -71,6 +71,7 @@ struct run {
 	struct secret_wants wants;      /* the secrets in the policy */
 	struct policy_source source;    /* the policy's text */
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
+	char *allow_places[RUN_WORDS_MAX];      /* where each of ALLOWS is from; NULL: the command line */
 	size_t n_allows, n_cas, n_secrets;
 	const char *rate, *bandwidth;   /* as they were given, or NULL */
 	struct run_layer *within;       /* --within, the nearest first: run_within.c */
@@ -183,6 +184,8 @@ const char *run_find_project(const struct run *run);
 /* Whether a cloister.yaml in FOLDER, whose path is WHERE, counts although nobody named it. */
 int run_check_found(int folder, const char *where, struct err *err);
 int run_add_allow(struct run *run, const char *text, struct err *err);
+/* The same, for a rule of a profile: from LINE of FILE. */
+int run_add_allow_of(struct run *run, const char *text, const char *file, size_t line, struct err *err);
 int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);
 int run_set_rate(struct run *run, const char *text, struct err *err);

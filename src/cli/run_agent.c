@@ -194,8 +194,8 @@ use(struct run *run, struct run_agent *a, struct err *err)
 	r = r == 0 ? run_agent_grant_home(run, a, err) : r;
 	r = r == 0 ? add_env(run, a, err) : r;
 	r = r == 0 ? add_limits(run, p, err) : r;
-	for (char **allow = p->allow; r == 0 && allow != NULL && *allow != NULL; allow++)
-		r = run_add_allow(run, *allow, err);
+	for (size_t i = 0; r == 0 && p->allow != NULL && p->allow[i] != NULL; i++)
+		r = run_add_allow_of(run, p->allow[i], a->found->file, p->allow_lines[i], err);
 	for (size_t i = 0; r == 0 && i < a->n_secrets; i++)
 		r = run_add_secret(run, a->secrets[i], err);
 	r = r == 0 ? run_agent_use_login(run, a, err) : r;

@@ -74,8 +74,8 @@ run_agent_use_login(struct run *run, const struct run_agent *a, struct err *err)
 	const struct profile_login *login = &a->found->profile->login;
 	int r = a->login == NULL ? 0 : define(run, a, err);
 
-	for (char **allow = login->allow; r == 0 && a->login != NULL && allow != NULL && *allow != NULL; allow++)
-		r = run_add_allow(run, *allow, err);
+	for (size_t i = 0; r == 0 && a->login != NULL && login->allow != NULL && login->allow[i] != NULL; i++)
+		r = run_add_allow_of(run, login->allow[i], a->found->file, login->allow_lines[i], err);
 	for (char **env = login->env; r == 0 && a->login != NULL && env != NULL && *env != NULL; env++)
 		r = run_add_env(run, *env, NULL, err);
 	return r;

@@ -194,7 +194,8 @@ run_agent_add_mcp(struct run *run, const struct run_agent *a, struct err *err)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < mcp->n; i++)
-		r = mcp->servers[i].allow == NULL ? 0 : run_add_allow(run, mcp->servers[i].allow, err);
+		if (mcp->servers[i].allow != NULL)
+			r = run_add_allow_of(run, mcp->servers[i].allow, a->found->file, mcp->servers[i].line, err);
 	return r;
 }
 

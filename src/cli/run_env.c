@@ -21,6 +21,8 @@ run_free(struct run *run)
 	for (size_t i = 0; i < run->n_given; i++)
 		free(run->given[i].entry);
 	free(run->given);
+	for (size_t i = 0; i < run->n_allows; i++)
+		free(run->allow_places[i]);
 	run_agent_free(run->agent);
 	json_decref(run->doc);
 	json_decref(run->image_config);

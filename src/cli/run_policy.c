@@ -48,6 +48,17 @@ run_add_allow(struct run *run, const char *text, struct err *err)
 }
 
 int
+run_add_allow_of(struct run *run, const char *text, const char *file, size_t line, struct err *err)
+{
+	int r = run_add_allow(run, text, err);
+
+	if (r < 0)
+		return r;
+	run->allow_places[run->n_allows - 1] = str_format(POLICY_OF_PROFILE "%s:%zu", file, line);
+	return run->allow_places[run->n_allows - 1] == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+int
 run_add_ca(struct run *run, const char *text, struct err *err)
 {
 	return run_add_word(run->cas, &run->n_cas, text, "--ca", err);
@@ -390,7 +401,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	if (r == 0 && run->policy_file == NULL && run->tools_file == NULL && !run->no_policy && run->doc == NULL)
 		r = find_policy(run, ret_policy, &limits, err);
 	for (size_t i = 0; r == 0 && i < run->n_allows; i++)
-		if ((r = policy_add_short(ret_policy, run->allows[i], err)) == 0)
+		if ((r = policy_add_short_from(ret_policy, run->allows[i], run->allow_places[i], err)) == 0)
 			r = policy_source_short(&run->source, run->allows[i], err);
 	if (r == 0 && run->learn && *ret_policy == NULL) {
 		*ret_policy = policy_new_empty();

@@ -139,6 +139,12 @@ is_in_file(const char *rule)
 	return rule[0] != '\0' && strncmp(rule, "--", 2) != 0;
 }
 
+static bool
+is_of_profile(const char *rule)
+{
+	return strncmp(rule, POLICY_OF_PROFILE, strlen(POLICY_OF_PROFILE)) == 0;
+}
+
 static void
 print_line(const char *before, const char *text)
 {
@@ -201,7 +207,7 @@ print_cause(const struct timeline_event *e, const struct cause *cause)
 	else if (explanation(e, cause) != NULL)
 		puts(explanation(e, cause));
 	if (is_in_file(e->rule)) {
-		fputs("The rule at ", stdout);
+		fputs(is_of_profile(e->rule) ? "The rule of the " : "The rule at ", stdout);
 		put_place(e->rule);
 		print_line(cause != NULL && cause->text == NULL ? " refuses it: " : " is: ",
 		           e->rule_text);

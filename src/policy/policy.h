@@ -244,6 +244,9 @@ int policy_load_node(const struct node *root, const struct policy_reader *reader
  * and a glob, "db.internal:5432/tcp", "preset:npm".  They go behind the rules of *BASE, which is
  * replaced.  *BASE may be NULL, and is untouched on failure. */
 int policy_add_short(struct policy **base, const char *text, struct err *err);
+#define POLICY_OF_PROFILE "profile "    /* the beginning of the place of a profile's rule: its file and line follow */
+/* The same; PLACE is where TEXT is from, as people are told.  NULL: the command line. */
+int policy_add_short_from(struct policy **base, const char *text, const char *place, struct err *err);
 /* Write the short form TEXT as one item of `egress`, on one line of YAML.  VERB is "allow" or
  * "deny".  The item is a rule, or "{include: 'preset:npm'}", which needs "allow".  WHAT names the
  * text in errors. */

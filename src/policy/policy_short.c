@@ -161,7 +161,7 @@ write_rule(struct buf *b, const char *verb, const struct shortcut *s)
 }
 
 static int
-add_rule(struct policy *p, const char *text, struct err *err)
+add_rule(struct policy *p, const char *text, const char *from, struct err *err)
 {
 	OWN(buf_free) struct buf b = BUF(4 * POLICY_TEXT_MAX);
 	OWN(node_freep) struct node *root = NULL;
@@ -181,7 +181,7 @@ add_rule(struct policy *p, const char *text, struct err *err)
 	if (r < 0)
 		return r;
 	rule = &p->rules[p->n_rules - 1];
-	snprintf(place, sizeof(place), "--allow %s", text);
+	snprintf(place, sizeof(place), from != NULL ? "%s" : "--allow %s", from != NULL ? from : text);
 	rule->place = policy_copy(p, place, strlen(place));
 	return rule->place != NULL ? 0 : err_set(err, ENOMEM, "the policy is too large");
 }
@@ -215,6 +215,12 @@ wrap(struct err *err, const char *what, const char *text)
 int
 policy_add_short(struct policy **base, const char *text, struct err *err)
 {
+	return policy_add_short_from(base, text, NULL, err);
+}
+
+int
+policy_add_short_from(struct policy **base, const char *text, const char *place, struct err *err)
+{
 	OWN(policy_freep) struct policy *fresh = NULL;
 	struct err reason = {0};
 	struct policy *p = *base;
@@ -229,7 +235,7 @@ policy_add_short(struct policy **base, const char *text, struct err *err)
 	if (strncmp(text, "preset:", 7) == 0)
 		r = policy_load_preset(p, text + 7, &reason);
 	else
-		r = add_rule(p, text, &reason);
+		r = add_rule(p, text, place, &reason);
 	r = r == 0 ? policy_settle_annotations(p, &reason) : r;
 	r = r == 0 ? check_reach(p, first, &reason) : r;
 	r = r == 0 ? policy_add_uncalled(p, &reason) : r;

@@ -35,6 +35,7 @@ struct profile_server {
 	char *name;                     /* letters, digits, '-' and '_' */
 	char *url;                      /* https://...; or NULL */
 	char *allow;                    /* the rule that reaches it, as --allow; with URL */
+	size_t line;                    /* of URL */
 	char **command, **env;          /* without URL */
 };
 
@@ -50,6 +51,7 @@ struct profile_login {
 	char *secret;                   /* the name of its entry in the catalogue of secrets */
 	char *expires;                  /* as in a definition of a secret: when it is read again; or NULL */
 	char **allow, **env;            /* needed besides those of the profile */
+	size_t *allow_lines;            /* where each of ALLOW is in the file, from 1 */
 };
 
 /* Lists end with NULL, and are NULL if the profile does not have them. */
@@ -61,6 +63,7 @@ struct profile {
 	char **args;                    /* before the user's own words */
 	char **env;                     /* "NAME=VALUE"; a VALUE of "~" or "~/..." is in the cell's home */
 	char **allow;                   /* as --allow */
+	size_t *allow_lines;            /* where each of them is in the file, from 1 */
 	/* As -s.  Of each choice, the first that the vault has is used. */
 	char **secrets[PROFILE_CHOICES_MAX];
 	size_t n_secrets;

@@ -58,6 +58,7 @@ read_url(struct profile_server *s, const struct node *node, struct err *err)
 	s->allow = str_format(METHODS "%.*s%s", (int)strcspn(s->url, "?#"), s->url, strchr(rest, '/') != NULL ? "" : "/");
 	if (s->allow == NULL)
 		return err_set(err, ENOMEM, "out of memory");
+	s->line = node->line;
 	return policy_add_short(&policy, s->allow, &why) == 0 ? 0 : node_err(err, node, "%s", why.text);
 }
 

@@ -47,6 +47,7 @@ profile_free(struct profile *p)
 	strv_free(p->args);
 	strv_free(p->env);
 	strv_free(p->allow);
+	free(p->allow_lines);
 	strv_free(p->keep);
 	strv_free(p->read);
 	for (size_t i = 0; i < p->n_secrets; i++)
@@ -58,6 +59,7 @@ profile_free(struct profile *p)
 	free(p->login.secret);
 	free(p->login.expires);
 	strv_free(p->login.allow);
+	free(p->login.allow_lines);
 	strv_free(p->login.env);
 	free(p);
 }
@@ -203,9 +205,24 @@ check_allow(const struct node *item, struct err *err)
 }
 
 static int
+read_rules(const struct node *node, char ***ret_rules, size_t **ret_lines, struct err *err)
+{
+	int r = profile_read_list(node, "`allow`", check_allow, ret_rules, err);
+
+	if (r < 0)
+		return r;
+	*ret_lines = calloc(node->n + 1, sizeof(**ret_lines));
+	if (*ret_lines == NULL)
+		return no_memory(err);
+	for (size_t i = 0; i < node->n; i++)
+		(*ret_lines)[i] = node->items[i]->line;
+	return 0;
+}
+
+static int
 read_allow(struct profile *p, const struct node *node, struct err *err)
 {
-	return profile_read_list(node, "`allow`", check_allow, &p->allow, err);
+	return read_rules(node, &p->allow, &p->allow_lines, err);
 }
 
 static int
@@ -366,7 +383,7 @@ read_login(struct profile *p, const struct node *node, struct err *err)
 		} else if (strcmp(key->text, names[1]) == 0) {
 			r = profile_read_text(value, "`secret`", &l->secret, err);
 		} else if (strcmp(key->text, names[2]) == 0) {
-			r = profile_read_list(value, "`allow`", check_allow, &l->allow, err);
+			r = read_rules(value, &l->allow, &l->allow_lines, err);
 		} else if (strcmp(key->text, names[3]) == 0) {
 			r = profile_read_env(value, &l->env, err);
 		} else if (strcmp(key->text, names[4]) == 0) {

@@ -532,3 +532,15 @@ def test_forget_all(agent):
     assert agent.cloister("forget", "tester", "--all").ok() == ""
     assert os.listdir(agent.operator.base / "data/homes/tester") == []
     assert "kept nothing" in agent.cloister("forget", "tester").ok()
+
+
+def test_why_names_the_line_of_the_profile(agents):
+    agents.install("#!/bin/sh\ncurl -s -X POST http://192.0.2.9/ok; curl -s http://192.0.2.9/ok\n")
+    file = agents.profile("version: 1\nprogram: tester\nallow:\n  - a.example\n  - GET http://192.0.2.9/ok\n")
+    agents.run(options=("--name", "told"))
+    refused, private = [e for e in map(json.loads, agents.operator.cloister("events", "--json", "told").ok().splitlines())
+                        if e["type"] == "http"]
+    why = agents.operator.cloister("why", "told", str(refused["n"])).ok()
+    assert refused["why"] == "no-rule" and f"    profile {file}:5  allow " in why, why
+    why = agents.operator.cloister("why", "told", str(private["n"])).ok()
+    assert private["rule"] == f"profile {file}:5" and f"The rule of the profile {file}:5 is: allow" in why, why

@@ -291,9 +291,15 @@ def test_git_uses_https_for_an_origin_over_ssh(project):
     assert "protocol: tcp" not in told, told
     said = json.loads(project.operator.cloister("why", "--json", "ssh").ok())
     assert said["suggested_rule"] is None, said
-    # Its review names the file of its rules.
+    # Its review is with the policy that it had, which is still there; a file that has changed since is named.
     reviewed = project.operator.cloister("review", "ssh", cwd=project.folder).ok()
-    assert "add `-p cloister.yaml`, the file of these rules, to see one" in reviewed, reviewed
+    assert reviewed == project.operator.cloister("review", "-p", "cloister.yaml", "ssh", cwd=project.folder).ok()
+    assert "--- cloister.yaml" in reviewed, reviewed
+    text = project.text()
+    project.file("cloister.yaml", text + "  - allow: more.example\n")
+    reviewed = project.operator.cloister("review", "ssh", cwd=project.folder).ok()
+    assert "'cloister.yaml', the file of these rules, has changed since: add `-p`" in reviewed and "+++" not in reviewed, reviewed
+    project.file("cloister.yaml", text)
     # Where a rule opens the port, git uses it.
     project.file("cloister.yaml", project.text() + "  - {allow: 'github.com:22', protocol: tcp}\n")
     assert "git@github.com" in project.operator.run("-p", "cloister.yaml", "--", "sh", "-c", shown, cwd=project.folder).ok()

@@ -37,8 +37,8 @@ def numbers(operator, *words):
     return [json.loads(line)["n"] for line in said.splitlines()]
 
 
-def shown(operator, *words, **how):
-    terminal = Terminal(operator, operator.program, "events", *words, columns=120, **how)
+def shown(operator, *words, columns=120, **how):
+    terminal = Terminal(operator, operator.program, "events", *words, columns=columns, **how)
     assert terminal.end() == 0
     terminal.close()
     return terminal.text.replace("\r\n", "\n").splitlines()
@@ -51,18 +51,36 @@ def test_on_a_terminal(operator, record):
            {"n": 3, "time": "2020-11-16T12:04:01.250Z", "type": "cell", "did": "killed", "by": "uid 7", "verdict": "allow"})
     env = {"NO_COLOR": "1", "TZ": "UTC"}
     lines = shown(operator, "abcd1234", env=env)
-    assert lines == ["    N TIME     VERDICT STATUS    SENT RECEIVED    TOOK  REQUEST",
+    assert lines == ["    N TIME     VERDICT EVENT",
                      "      2020-11-15",
-                     "    1 12:03:01 deny       403                           POST https://a.example/x  no rule allows it",
+                     "    1 12:03:01 deny    POST https://a.example/x  no rule allows it",
                      "      2020-11-16",
-                     "    2 12:03:01 allow      403      0B       5B     3ms  POST https://a.example/x",
-                     "    3 12:04:01                                          cell killed by uid 7"]
+                     "    2 12:03:01 allow   POST https://a.example/x  403, 0B sent, 5B received, 3ms",
+                     "    3 12:04:01         cell killed by uid 7"]
     # Which cell it is, if nobody said.
     assert shown(operator, env=env) == ["cell abcd1234", *lines]
     lines = shown(operator, env={"TZ": "UTC"})
-    assert "\x1b[31mdeny   \x1b[0m\x1b[33m    403\x1b[0m " in lines[3] and "\x1b[32mallow" in lines[5]
+    assert "\x1b[31mdeny   \x1b[0m POST" in lines[3] and "\x1b[32mallow" in lines[5] and "  \x1b[33m403\x1b[0m, 0B sent" in lines[5]
     piped = operator.cloister("events", env={"TZ": "UTC"}).ok().splitlines()
     assert len(piped) == 3 and piped[2] == "    3 12:04:01 -            -       -        -       -  cell killed by uid 7"
+
+
+def test_long_lines_keep_their_column(operator, record):
+    """Between words, and within one that is too long for any line; colours take no room."""
+    argv = ["sh", "-c", "one two three four five six seven eight nine ten", "x" * 60, "end"]
+    record({"n": 1, "time": EVENT["time"], "type": "exec", "pid": 2, "path": "/bin/sh", "argv": argv},
+           {"n": 2, "time": EVENT["time"], "type": "exit", "pid": 2, "status": 0, "ms": 1})
+    env = {"NO_COLOR": "1", "TZ": "UTC"}
+    head, day, *lines = shown(operator, "abcd1234", env=env, columns=70)
+    assert len(lines) == 4 and all(len(line) <= 70 for line in lines) and {line[:23] for line in lines[1:-1]} == {" " * 23}
+    whole = " ".join(line[23:] for line in lines[:-1]).replace(" ", "")
+    assert whole == "2exec/bin/sh-c'onetwothreefourfivesixseveneightnineten'" + "x" * 60 + "end"
+    assert lines[0].endswith(" four five six") and lines[1].startswith(" " * 23 + "seven eight nine ten' xxxx")
+    # Too narrow for a column of its own: as the terminal does it.
+    assert len(shown(operator, "abcd1234", env=env, columns=40)) == 4
+    # With colours, the lines are the same; the end of a process that went well is dim.
+    coloured = shown(operator, "abcd1234", env={"TZ": "UTC"}, columns=70)[2:]
+    assert [line.replace("\x1b[2m", "").replace("\x1b[0m", "") for line in coloured] == lines and "\x1b[2m2 ended" in coloured[-1]
 
 
 def test_today_is_not_said(operator, record):
