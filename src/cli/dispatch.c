@@ -1,4 +1,4 @@
-/* dispatch.c - `cloister dispatch` and `cloister dispatches`: become cloister-dispatch. */
+/* dispatch.c - `cloister dispatch`, `dispatches` and `worker`: become cloister-dispatch. */
 #include "cli/cli.h"
 
 const struct cli_option cli_dispatch_options[] = {
@@ -10,7 +10,7 @@ const struct cli_option cli_dispatch_options[] = {
 	{ "input", 'i', "FILE", "its standard input; - is that of this command", 0 },
 	{ "on-behalf-of", 0, "PRINCIPAL", "the principal on whose behalf it acts", 0 },
 	{ "parent", 0, "ID", "make it a child of the dispatch ID, with no more rights", 0 },
-	{ "target", 0, "TARGET", "where it runs: local, or docker for a container of an engine", 0 },
+	{ "target", 0, "TARGET", "where it runs: local, docker for a container of an engine, or pool:NAME for workers", 0 },
 	{ "wait", 0, NULL, "print events until it ends (default)", 0 },
 	{ "detach", 'd', NULL, "print its id, and continue in the background", 0 },
 	{ "retries", 0, "N", "if it fails, try again up to N times (0)", 0 },
@@ -34,6 +34,20 @@ const struct cli_option cli_dispatches_options[] = {
 	{ "json", 0, NULL, "print JSON for programs", 0 },
 	{0}
 };
+
+const struct cli_option cli_worker_options[] = {
+	{ "pool", 'p', "NAME", "take what waits for the target pool:NAME", 0 },
+	{ "store", 0, "URL", "the registry of the services, postgres://USER@HOST/DATABASE", 0 },
+	{ "slots", 0, "N", "how many run at a time (4)", 0 },
+	{ "once", 0, NULL, "run one dispatch, and exit", 0 },
+	{0}
+};
+
+int
+cmd_worker(int argc, char **argv)
+{
+	return cli_hand_over("cloister-dispatch", cli_worker_options, argc, argv);
+}
 
 int
 cmd_dispatch(int argc, char **argv)

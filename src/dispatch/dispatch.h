@@ -119,7 +119,8 @@ struct dispatch {
 	unsigned retries, attempts;     /* attempts: begun so far */
 	uint64_t timeout_ms;
 	char *cell;                     /* the id of the last attempt's cell; "" before the first */
-	bool away;                      /* another data folder's, in the same registry */
+	bool mine;                      /* this data folder asked for it */
+	bool away;                      /* another data folder's, or nobody's yet */
 	char boot[DISPATCH_BOOT_MAX];   /* the boot of the machine in which that was */
 	bool cancel, cancel_now;        /* was requested; without any grace */
 	uint64_t created_ms, started_ms, ended_ms;      /* realtime; 0: not yet */
@@ -255,6 +256,7 @@ int dispatch_prune(struct registry *reg, const struct dispatch_pruning *how,
 struct dispatcher;                      /* opaque */
 
 struct dispatcher_options {
+	const char *pool;               /* takes what waits for it, as a worker; NULL: none */
 	unsigned concurrency;           /* running at a time, over all dispatchers of this data
 	                                 * folder; 0: DISPATCH_CONCURRENCY */
 	/* From time to time a process prunes dispatches that ended this long ago; 0: none does.

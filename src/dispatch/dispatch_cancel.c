@@ -79,9 +79,9 @@ see_to_end(struct registry *reg, const char *id, uint64_t grace_ms, struct err *
 	const struct target *target;
 	int r = dispatch_read(registry_db(reg), id, &now, err);
 
-	/* Its own service looks for marks. */
+	/* Whoever has it looks for marks. */
 	if (r == 0 && now.away)
-		return 0;
+		return target_pool(now.target) != NULL ? dispatch_take_back(registry_db(reg), err) : 0;
 	if (r == 0 && now.state == DISPATCH_QUEUED) {
 		r = end_waiting(reg, id, err);
 		return r == -EBUSY ? 0 : r;

@@ -15,9 +15,9 @@
 #include "base/utf8.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
+#include "registry/registry.h"
 
 #define OUTPUT_EVENT_MAX 16384          /* bytes of output in one event */
-#define LINE_MAX_BYTES (4u << 20)
 #define END_MAX (2 * DISPATCH_RESULT_MAX)       /* of dispatch.finished */
 #define LOG_OUTPUT_MAX (64u << 20)      /* a longer file gets no more output */
 #define LOG_MAX (256u << 20)            /* the most that is read back when a dispatch is adopted */
@@ -187,24 +187,31 @@ put_kind(json_t *line, const char *event)
 }
 
 int
-dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, bool sync,
-                 struct err *err)
+dispatch_put_line(struct buf *b, const char *id, uint64_t n, const char *event, json_t *line, struct err *err)
 {
-	OWN(json_decrefp) json_t *line = members != NULL ? members : json_object();
-	OWN(buf_free) struct buf b = BUF(LINE_MAX_BYTES);
 	char time[DISPATCH_TIME_MAX];
 	int r;
 
 	dispatch_show_time(time, dispatch_now_ms());
-	if (json_object_set_new(line, "dispatch", json_string(log->id)) < 0 ||
+	if (json_object_set_new(line, "dispatch", json_string(id)) < 0 ||
 	    json_object_set_new(line, "event", json_string(event)) < 0 ||
-	    json_object_set_new(line, "n", json_integer((json_int_t)log->n + 1)) < 0 ||
+	    json_object_set_new(line, "n", json_integer((json_int_t)n)) < 0 ||
 	    json_object_set_new(line, "time", json_string(time)) < 0 || put_kind(line, event) < 0)
 		return err_set(err, ENOMEM, "out of memory");
-	r = canon_put(&b, line, err);
-	buf_put(&b, "\n", 1);
-	if (r == 0 && buf_failed(&b))
-		r = err_set(err, E2BIG, "an event of dispatch %s is too large", log->id);
+	r = canon_put(b, line, err);
+	buf_put(b, "\n", 1);
+	return r == 0 && buf_failed(b) ? err_set(err, E2BIG, "an event of dispatch %s is too large", id) : r;
+}
+
+int
+dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, bool sync,
+                 struct err *err)
+{
+	OWN(json_decrefp) json_t *line = members != NULL ? members : json_object();
+	OWN(buf_free) struct buf b = BUF(DISPATCH_LINE_MAX);
+	int r = line == NULL ? err_set(err, ENOMEM, "out of memory") :
+	        dispatch_put_line(&b, log->id, log->n + 1, event, line, err);
+
 	if (r == 0)
 		r = append(log, &b, sync, err);
 	if (r < 0)
@@ -333,6 +340,8 @@ dispatch_open_events(struct registry *reg, const char *id, struct err *err)
 	OWN(closep) int folder = -1;
 	int fd, r = dispatch_get(reg, id, &d, err);
 
+	if (r == 0 && target_pool(d.target) != NULL && (d.away || dispatch_state_is_over(d.state)))
+		r = dispatch_mirror(registry_db(reg), d.id, err);
 	if (r < 0)
 		return r;
 	folder = dispatch_folder(d.id, false, err);

@@ -86,6 +86,10 @@ void dispatch_log_close(struct dispatch_log *log);      /* for OWN() too */
 /* MEMBERS, of which it takes ownership, are the event's own members; may be NULL. */
 int dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, bool sync,
                      struct err *err);
+#define DISPATCH_LINE_MAX (4u << 20)    /* bytes of one event */
+struct buf;
+/* Appends the event's line, with its end, to B; LINE has its own members. */
+int dispatch_put_line(struct buf *b, const char *id, uint64_t n, const char *event, json_t *line, struct err *err);
 /* Records the agent's output, in one event or several.  With MORE to come, an incomplete character
  * at the end is left: log->output has how far it got. */
 int dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const char *data,
@@ -338,6 +342,25 @@ int dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
                      const struct dispatch_ending *end, struct err *err);
 /* Clears cells that were buried long ago: nobody can start them any more. */
 int dispatch_clear_graves(struct db *db, struct err *err);
+
+/* ---- dispatch_pool.c: dispatches that workers of a pool run ---- */
+
+#define DISPATCH_LEASE_MS 30000         /* a claim that is not renewed for so long is another one's */
+
+/* Within the transaction that made its row: stores what is recorded of it so far, for its worker. */
+int dispatch_offer(struct db *db, const char *id, struct err *err);
+/* Takes one that waits for the pool NAME.  1: *ret_id is this data folder's now; 0: none waits. */
+int dispatch_claim(struct db *db, const char *pool, char ret_id[DISPATCH_ID_LEN + 1], struct err *err);
+/* Renews all claims of this data folder. */
+int dispatch_renew_claims(struct db *db, struct err *err);
+/* Puts back what this data folder has not begun yet. */
+int dispatch_release_claims(struct db *db, struct err *err);
+/* Ends or puts back those whose claim is over, and those that were cancelled while nobody had them. */
+int dispatch_take_back(struct db *db, struct err *err);
+/* Copies to the file what the database has of its events. */
+int dispatch_mirror(struct db *db, const char *id, struct err *err);
+/* Copies to the database what the file has behind *UPTO bytes, of a dispatch of this data folder. */
+int dispatch_upload(struct db *db, const char *id, uint64_t *upto, struct err *err);
 
 /* ---- dispatch_spawn.c ---- */
 

@@ -15,7 +15,7 @@
 #include "registry/registry.h"
 
 /* Over, and either too old or one of too many.  One whose children go on stays. */
-#define OLD "FROM dispatches d WHERE home = ? AND state >= 3 AND (ended_ms < ? OR seq <= ?) AND seq > ? AND NOT " \
+#define OLD "FROM dispatches d WHERE origin = ? AND state >= 3 AND (ended_ms < ? OR seq <= ?) AND seq > ? AND NOT " \
 	"EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id AND c.state < 3)"
 
 struct bounds {
@@ -27,7 +27,7 @@ find_bounds(struct db *db, const struct dispatch_pruning *how, struct bounds *re
 {
 	OWN(db_finish) struct db_query q = {0};
 	uint64_t now = dispatch_now_ms();
-	int r = db_ask(db, &q, err, "SELECT seq FROM dispatches WHERE home = ? AND state >= 3 ORDER BY seq "
+	int r = db_ask(db, &q, err, "SELECT seq FROM dispatches WHERE origin = ? AND state >= 3 ORDER BY seq "
 	               "DESC LIMIT 1 OFFSET ?", "si", db_home(db), (int64_t)how->keep);
 
 	if (r == 0)
@@ -85,7 +85,8 @@ remove_rows(struct db *db, const struct batch *b, struct err *err)
 		/* After a crash, the rest of the folder looks young, and the cleanup of such
 		 * folders finds it. */
 		(void)futimens(b->locks[i], NULL);
-		r = db_do(db, err, "DELETE FROM dispatches WHERE id = ? AND state >= 3", "s", b->ids[i]);
+		r = db_do(db, err, "DELETE FROM events WHERE dispatch = ?", "s", b->ids[i]);
+		r = r < 0 ? r : db_do(db, err, "DELETE FROM dispatches WHERE id = ? AND state >= 3", "s", b->ids[i]);
 	}
 	return db_end(db, r < 0 ? r : 0, err);
 }

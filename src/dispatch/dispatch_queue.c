@@ -16,6 +16,12 @@
 #define GRAVE_MS (24ull * 3600 * 1000)
 
 static int
+change(int n, const char *id, struct err *err)
+{
+	return n == 1 ? 0 : n < 0 ? n : err_set(err, ESTALE, "dispatch %s is not what it was", id);
+}
+
+static int
 ask_number(struct db *db, int64_t *ret_n, struct err *err, const char *sql, int64_t a, int64_t b)
 {
 	OWN(db_finish) struct db_query q = {0};
@@ -49,7 +55,7 @@ int
 dispatch_check_room(struct db *db, unsigned max, struct err *err)
 {
 	int64_t n = 0;
-	int r = ask_number(db, &n, err, "SELECT count(*) FROM dispatches WHERE home = ? AND "
+	int r = ask_number(db, &n, err, "SELECT count(*) FROM dispatches WHERE origin = ? AND "
 	                   "state < 3 AND ? = ?", 0, 0);
 
 	if (r == 0 && n >= (int64_t)max)
@@ -89,8 +95,9 @@ dispatch_begin_inside(struct db *db, const char *id, const char *cell, unsigned 
 		return r;
 	(void)dispatch_boot(boot);
 	r = db_do(db, err, "UPDATE dispatches SET state = 1, cell = ?, boot = ?, token_hash = '', "
-	          "attempts = attempts + 1, started_ms = CASE started_ms WHEN 0 THEN ? ELSE started_ms END WHERE id = ?",
-	          "ssis", cell, boot, now, id);
+	          "attempts = attempts + 1, started_ms = CASE started_ms WHEN 0 THEN ? ELSE started_ms END WHERE id = ? "
+	          "AND home = ?", "ssiss", cell, boot, now, id, db_home(db));
+	r = change(r, id, err);
 	return r < 0 ? r : 1;
 }
 
@@ -107,12 +114,6 @@ dispatch_begin(struct db *db, const char *id, const char *cell, unsigned limit,
 	return r < 0 ? r : begun;
 }
 
-static int
-change(int n, const char *id, struct err *err)
-{
-	return n == 1 ? 0 : n < 0 ? n : err_set(err, ESTALE, "dispatch %s is not what it was", id);
-}
-
 int
 dispatch_replace_cell(struct db *db, const char *id, const char *cell, const char *buried,
                       struct err *err)
@@ -125,22 +126,23 @@ dispatch_replace_cell(struct db *db, const char *id, const char *cell, const cha
 	          (int64_t)dispatch_now_ms());
 	if (r >= 0)
 		r = change(db_do(db, err, "UPDATE dispatches SET cell = ? WHERE id = ? AND state = 1 "
-		                 "AND cell = ?", "sss", cell, id, buried), id, err);
+		                 "AND cell = ? AND home = ?", "ssss", cell, id, buried, db_home(db)), id, err);
 	return db_end(db, r, err);
 }
 
 int
 dispatch_set_running(struct db *db, const char *id, struct err *err)
 {
-	return change(db_do(db, err, "UPDATE dispatches SET state = 2 WHERE id = ? AND state IN (1, 2)",
-	                    "s", id), id, err);
+	return change(db_do(db, err, "UPDATE dispatches SET state = 2 WHERE id = ? AND state IN (1, 2) AND "
+	                    "home = ?", "ss", id, db_home(db)), id, err);
 }
 
 int
 dispatch_requeue(struct db *db, const char *id, uint64_t before_ms, struct err *err)
 {
 	return change(db_do(db, err, "UPDATE dispatches SET state = 0, not_before_ms = ?, "
-	                    "token_hash = '' WHERE id = ? AND state IN (1, 2)", "is", (int64_t)before_ms, id), id, err);
+	                    "token_hash = '' WHERE id = ? AND state IN (1, 2) AND home = ?", "iss",
+	                    (int64_t)before_ms, id, db_home(db)), id, err);
 }
 
 int
@@ -154,9 +156,9 @@ dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *en
 	if (r < 0)
 		return r;
 	return change(db_do(db, err, "UPDATE dispatches SET state = ?, exit_code = ?, reason = ?, "
-	                    "result = ?, ended_ms = ?, token_hash = '' WHERE id = ? AND state < 3", "iissis",
+	                    "result = ?, ended_ms = ?, token_hash = '' WHERE id = ? AND state < 3 AND home = ?", "iississ",
 	                    (int64_t)end->state, (int64_t)end->exit_code, end->reason, text,
-	                    (int64_t)end->ended_ms, id), id, err);
+	                    (int64_t)end->ended_ms, id, db_home(db)), id, err);
 }
 
 /* A grave does not tell its target. */

@@ -107,6 +107,9 @@ dispatch_check_request(const struct dispatch_request *request, struct err *err)
 	if (request->agent == NULL || request->agent[0] == '\0')
 		return err_set(err, EINVAL, "which agent?");
 	r = target_find(target_of(request), &target, err);
+	if (r == 0 && target_pool(target_of(request)) != NULL && registry_store() == NULL)
+		r = err_set(err, EINVAL, "the target '%s' needs a registry that workers can reach: start the service "
+		            "with --store, and set " REGISTRY_STORE, target_of(request));
 	if (r < 0)
 		return r;
 	if (request->n_envs > DISPATCH_ENVS_MAX)
@@ -549,6 +552,24 @@ copy_agent(struct resolving *v)
 	return r;
 }
 
+/* What another machine cannot give it. */
+static int
+check_pool(const struct resolving *v)
+{
+	const char *name = dispatch_text(v->agent, "name");
+
+	if (json_is_object(json_object_get(v->resolved, "workspace")))
+		return err_set(v->err, EINVAL, "the agent '%s' works in a folder of this machine, which no worker has: "
+		               "use the target local", name);
+	if (!json_is_null(json_object_get(v->resolved, "delegate")))
+		return err_set(v->err, EINVAL, "the agent '%s' dispatches others, which a worker cannot do for it: use "
+		               "the target local", name);
+	if (json_is_true(json_object_get(v->agent, "sandbox")) || json_is_true(json_object_get(v->agent, "terminal")))
+		return err_set(v->err, EINVAL, "the agent '%s' is for commands and terminals of this machine: use the "
+		               "target local", name);
+	return 0;
+}
+
 static int
 find_rest(struct resolving *v)
 {
@@ -569,7 +590,8 @@ find_rest(struct resolving *v)
 	}
 	if (r == 0)
 		r = put(v, "principal", json_string(request->principal != NULL ? request->principal : ""));
-	return r < 0 ? r : put(v, "target", json_string(target_of(request)));
+	r = r == 0 ? put(v, "target", json_string(target_of(request))) : r;
+	return r == 0 && target_pool(target_of(request)) != NULL ? check_pool(v) : r;
 }
 
 int

@@ -54,7 +54,7 @@ dispatch_free(struct dispatch *d)
 
 #define COLUMNS "seq, id, state, agent, agent_hash, principal, parent, chain, depth, target, " \
 	"policy_hash, build_hash, retries, attempts, timeout_ms, cell, cancel, created_ms, " \
-	"started_ms, ended_ms, exit_code, reason, boot, home"
+	"started_ms, ended_ms, exit_code, reason, boot, home, origin"
 
 static int
 read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
@@ -72,6 +72,7 @@ read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
 		.created_ms = (uint64_t)db_int(q, 17), .started_ms = (uint64_t)db_int(q, 18),
 		.ended_ms = (uint64_t)db_int(q, 19), .exit_code = (int)db_int(q, 20),
 		.reason = strdup(db_text(q, 21)), .away = strcmp(db_text(q, 23), db_home(q->db)) != 0,
+		.mine = strcmp(db_text(q, 24), db_home(q->db)) == 0,
 	};
 
 	snprintf(d.id, sizeof(d.id), "%s", db_text(q, 1));
@@ -304,8 +305,8 @@ dispatch_list_open(struct db *db, char ***ret_ids, struct err *err)
 	OWN(strv_freep) char **ids = NULL;
 	OWN(db_finish) struct db_query q = {0};
 	size_t n = 0;
-	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE home = ? AND state < 3 ORDER BY seq", "s",
-	               db_home(db));
+	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE (home = ?1 OR origin = ?1) AND state < 3 "
+	               "ORDER BY seq", "s", db_home(db));
 
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
 		char **more = reallocarray(ids, n + 2, sizeof(*ids));

@@ -258,6 +258,12 @@ write_folder(const struct entry *e, struct err *err)
 	return r;
 }
 
+static bool
+is_for_pool(const struct entry *e)
+{
+	return target_pool(dispatch_text(e->plan->resolved, "target")) != NULL;
+}
+
 static int
 write_row(const struct entry *e, struct err *err)
 {
@@ -265,15 +271,15 @@ write_row(const struct entry *e, struct err *err)
 	int r = db_do(registry_db(e->reg), err,
 	          "INSERT INTO dispatches (id, state, agent, agent_hash, principal, parent, chain, depth, "
 	          "target, policy_hash, build_hash, key, request_hash, resolved, retries, timeout_ms, "
-	          "created_ms, home) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	          "ssssssissssssiiis", e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
+	          "created_ms, home, origin) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	          "ssssssissssssiiiss", e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
 	          dispatch_text(resolved, "principal"),
 	          e->request->parent != NULL ? e->request->parent : "", e->descent->chain,
 	          (int64_t)e->descent->depth, dispatch_text(resolved, "target"),
 	          dispatch_text(json_object_get(resolved, "policy"), "hash"),
 	          dispatch_text(resolved, "build"), e->request->key, e->request_hash, e->resolved,
 	          (int64_t)e->request->retries, (int64_t)e->request->timeout_ms, (int64_t)e->now,
-	          db_home(registry_db(e->reg)));
+	          is_for_pool(e) ? "" : db_home(registry_db(e->reg)), db_home(registry_db(e->reg)));
 	return r < 0 ? r : 0;
 }
 
@@ -285,7 +291,7 @@ begin(const struct entry *e, struct err *err)
 	uint64_t wait_ms;
 	int r;
 
-	if (e->request->begin == 0)
+	if (e->request->begin == 0 || is_for_pool(e))
 		return 0;
 	r = cell_make_id(cell, err);
 	if (r == 0)
@@ -345,6 +351,8 @@ insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_create
 	r = found != 0 ? (found < 0 ? found : 0) : check_parent(e, err);
 	r = r == 0 && found == 0 ? write_row(e, err) : r;
 	r = r == 0 && found == 0 ? begin(e, err) : r;
+	if (r == 0 && found == 0 && is_for_pool(e))
+		r = dispatch_offer(db, e->id, err);
 	if (r == 0 && found == 0 && e->request->note != NULL)
 		r = note(e, err);
 	r = db_end(db, r, err);

@@ -13,12 +13,15 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/timing.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
 #include "store/db.h"
 
 /* A killed driver notifies nobody, so its dispatches wait up to this long. */
 #define TICK_MS 2000
+#define CLAIM_MS 200
+#define LEASE_SPARE_MS 5000             /* a cell is stopped so long before its claim is over */
 #define PRUNE_FIRST_MS 1000             /* after the first requests were answered */
 #define PRUNE_EVERY_MS (3600 * 1000)
 /* A folder without a row is left alone while it may yet get one.  The search for such folders lasts
@@ -47,6 +50,9 @@ dispatcher_tell(struct drive *drive)
 {
 	struct dispatcher *dispatcher = drive->dispatcher;
 
+	drive->unsent = drive_is_claimed(drive);
+	if (drive->unsent)
+		dispatcher_soon(dispatcher);
 	if (dispatcher->options.changed != NULL)
 		dispatcher->options.changed(dispatcher->options.arg, drive->d.id, drive->d.state);
 }
@@ -80,6 +86,8 @@ look_after(void *arg)
 			drive_enter(drive);
 		if (drive->phase == DRIVE_WAITS && (room || drive->d.cancel))
 			room = drive_try(drive) && room;
+		if (drive->unsent && drive->phase != DRIVE_OVER)
+			(void)drive_upload(drive, NULL);
 	}
 	drop_over(dispatcher);
 }
@@ -116,8 +124,6 @@ heed_cancels(struct dispatcher *dispatcher)
 	struct drive *drive;
 	int r;
 
-	if (*db_home(db) == '\0')
-		return;
 	r = db_ask(db, &q, NULL, "SELECT id FROM dispatches WHERE home = ? AND state < 3 AND cancel > 0", "s",
 	           db_home(db));
 	while (r == 0 && db_next(&q, NULL) > 0) {
@@ -125,6 +131,95 @@ heed_cancels(struct dispatcher *dispatcher)
 		if (drive != NULL && !drive->d.cancel)
 			drive_heed_cancel(drive);
 	}
+}
+
+/* ---- dispatches of pools ---- */
+
+/* How many it runs, or is about to. */
+static size_t
+claimed(const struct dispatcher *dispatcher)
+{
+	size_t n = 0;
+
+	for (const struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
+		n += drive->phase != DRIVE_OVER && drive->phase != DRIVE_AWAY;
+	return n;
+}
+
+static void
+claim_due(void *arg)
+{
+	struct dispatcher *dispatcher = arg;
+	struct db *db = registry_db(dispatcher->reg);
+	char id[DISPATCH_ID_LEN + 1];
+
+	while (!dispatcher->draining && claimed(dispatcher) < dispatcher->options.concurrency &&
+	       dispatch_claim(db, dispatcher->options.pool, id, NULL) > 0) {
+		/* What is recorded so far comes first.  If that fails, the claim ends by itself. */
+		if (dispatch_mirror(db, id, NULL) < 0 || dispatcher_take(dispatcher, id, NULL) < 0)
+			break;
+	}
+	loop_set_timer(dispatcher->loop, &dispatcher->claim, CLAIM_MS);
+}
+
+static void
+lose_all(struct dispatcher *dispatcher)
+{
+	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
+		if (drive->phase != DRIVE_OVER && drive_is_claimed(drive))
+			drive_lose(drive);
+}
+
+/* Finds out which are still this data folder's, and lets go of the others. */
+static int
+look_for_lost(struct dispatcher *dispatcher, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	struct db *db = registry_db(dispatcher->reg);
+	struct drive *drive;
+	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE home = ? AND state < 3 AND target LIKE 'pool:%'", "s",
+	               db_home(db));
+
+	for (drive = dispatcher->drives; r == 0 && drive != NULL; drive = drive->next)
+		drive->kept = false;
+	while (r == 0 && (r = db_next(&q, err)) > 0) {
+		drive = find(dispatcher, db_text(&q, 0));
+		if (drive != NULL)
+			drive->kept = true;
+		r = 0;
+	}
+	for (drive = dispatcher->drives; r == 0 && drive != NULL; drive = drive->next)
+		if (!drive->kept && drive->phase != DRIVE_OVER && drive->phase != DRIVE_AWAY && drive_is_claimed(drive))
+			drive_lose(drive);
+	return r;
+}
+
+/* Whoever cannot renew its claims stops their cells before another machine may begin them. */
+static void
+keep_claims(struct dispatcher *dispatcher)
+{
+	uint64_t now = timing_now_ns();
+
+	if (dispatch_renew_claims(registry_db(dispatcher->reg), NULL) == 0 && look_for_lost(dispatcher, NULL) == 0)
+		dispatcher->renewed_ns = now;
+	else if (timing_now_ns() - dispatcher->renewed_ns > (DISPATCH_LEASE_MS - LEASE_SPARE_MS) * 1000000ull)
+		lose_all(dispatcher);
+}
+
+static void
+look_after_pools(struct dispatcher *dispatcher)
+{
+	struct db *db = registry_db(dispatcher->reg);
+
+	if (*db_home(db) == '\0')
+		return;
+	keep_claims(dispatcher);
+	if (dispatcher->adopting || dispatcher->options.pool != NULL)
+		(void)dispatch_take_back(db, NULL);
+	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
+		if (drive->phase == DRIVE_AWAY)
+			drive_mirror(drive);
+	heed_cancels(dispatcher);
 }
 
 static void
@@ -135,7 +230,7 @@ tick_due(void *arg)
 
 	if (dispatcher->adopting && !dispatcher->draining)
 		(void)adopt(dispatcher, &n, NULL);
-	heed_cancels(dispatcher);
+	look_after_pools(dispatcher);
 	dispatcher_soon(dispatcher);
 	loop_set_timer(dispatcher->loop, &dispatcher->tick, TICK_MS);
 }
@@ -220,7 +315,11 @@ dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_
 	r = open_all(dispatcher, err);
 	if (r < 0)
 		return r;
+	dispatcher->claim = (struct loop_timer){ .due = claim_due, .arg = dispatcher };
+	dispatcher->renewed_ns = timing_now_ns();
 	loop_set_timer(loop, &dispatcher->tick, TICK_MS);
+	if (options->pool != NULL)
+		loop_set_timer(loop, &dispatcher->claim, 0);
 	*ret_dispatcher = TAKE(dispatcher);
 	return 0;
 }
@@ -239,6 +338,7 @@ dispatcher_free(struct dispatcher *dispatcher)
 	loop_cancel_round(dispatcher->loop, &dispatcher->round);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->tick);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->prune);
+	loop_cancel_timer(dispatcher->loop, &dispatcher->claim);
 	child_drop(&dispatcher->pruning);
 	loop_unwatch_file(dispatcher->loop, &dispatcher->turn);
 	for (size_t i = 0; i < TARGETS_MAX && dispatcher->at[i].target != NULL; i++)
@@ -260,7 +360,7 @@ add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = drive;
-	if (is_new)
+	if (is_new && drive->phase != DRIVE_AWAY)
 		drive_begin(drive);
 	dispatcher_soon(dispatcher);
 	return 0;

@@ -68,6 +68,15 @@ timer_due(void *arg)
 	dispatcher_soon(drive->dispatcher);
 }
 
+static void
+kill_cell(struct drive *drive)
+{
+	struct target_order stop = { .verb = TARGET_STOP };
+
+	if (drive->d.cell[0] != '\0')
+		(void)drive->at->target->control(drive->d.cell, &stop, NULL);
+}
+
 static int
 read_row(struct drive *drive, struct err *err)
 {
@@ -76,6 +85,8 @@ read_row(struct drive *drive, struct err *err)
 
 	if (r < 0)
 		return r;
+	if (d.away && drive->at != NULL)
+		kill_cell(drive);
 	dispatch_free(&drive->d);
 	drive->d = d;
 	return 0;
@@ -445,10 +456,68 @@ drive_enter(struct drive *drive)
 		dispatcher_tell(drive);
 		return;
 	}
+	if (r == 0 && drive->d.away) {
+		drive_lose(drive);
+		return;
+	}
 	if (r == 0)
 		r = go_on(drive, &err);
 	if (r < 0)
 		again(drive, &err);
+}
+
+/* ---- on other machines ---- */
+
+bool
+drive_is_claimed(const struct drive *drive)
+{
+	return !drive->d.away && target_pool(drive->d.target) != NULL;
+}
+
+int
+drive_upload(struct drive *drive, struct err *err)
+{
+	int r = drive_is_claimed(drive) ?
+	        dispatch_upload(registry_db(drive->dispatcher->reg), drive->d.id, &drive->sent, err) : 0;
+
+	drive->unsent = r < 0;
+	return r;
+}
+
+void
+drive_lose(struct drive *drive)
+{
+	if (drive->at != NULL)
+		kill_cell(drive);
+	drive_detach(drive);
+	drive->at = NULL;
+	/* Who asked for it still wants to know how it goes. */
+	drive->phase = drive->d.mine ? DRIVE_AWAY : DRIVE_OVER;
+	dispatcher_soon(drive->dispatcher);
+}
+
+void
+drive_mirror(struct drive *drive)
+{
+	enum dispatch_state before = drive->d.state;
+	struct err err = {0};
+	int r = read_row(drive, &err);
+
+	if (r == 0 && !drive->d.away) {
+		r = dispatcher_open_target(drive->dispatcher, drive->d.target, &drive->at, &err);
+		drive->phase = r == 0 ? DRIVE_ENTERS : drive->phase;
+		dispatcher_soon(drive->dispatcher);
+		return;
+	}
+	/* A row is over only when all that was recorded has been sent. */
+	if (r < 0 || dispatch_mirror(registry_db(drive->dispatcher->reg), drive->d.id, &err) < 0)
+		return;
+	if (dispatch_state_is_over(drive->d.state)) {
+		drive->phase = DRIVE_OVER;
+		dispatcher_soon(drive->dispatcher);
+	}
+	if (drive->d.state != before)
+		dispatcher_tell(drive);
 }
 
 void
@@ -477,7 +546,10 @@ drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive 
 	if (r == 0 && dispatch_state_is_over(drive->d.state))
 		r = err_set(err, EALREADY, "dispatch %s is over: it is %s", id,
 		            dispatch_state_name(drive->d.state));
-	r = r == 0 ? dispatcher_open_target(dispatcher, drive->d.target, &drive->at, err) : r;
+	if (r == 0 && drive->d.away)
+		drive->phase = DRIVE_AWAY;
+	else if (r == 0)
+		r = dispatcher_open_target(dispatcher, drive->d.target, &drive->at, err);
 	if (r < 0) {
 		drive_drop(drive);
 		return r;

@@ -80,13 +80,16 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	r = drive->d.cell[0] != '\0' && !keeps ?
 	    drive->at->target->discard(drive->d.cell, err) : 0;
 	r = r == 0 ? note_end(drive, resolved, end, err) : r;
+	r = r == 0 ? drive_upload(drive, err) : r;
 	r = r == 0 ? dispatch_set_end(registry_db(reg), drive->d.id, end, err) : r;
 	if (r < 0)
 		return r;
 	drive->d.state = end->state;
 	drive->d.exit_code = end->exit_code;
 	drive->phase = DRIVE_OVER;
-	if (!keeps)
+	if (!drive->d.mine)
+		dispatch_remove_folder(drive->d.id);
+	else if (!keeps)
 		dispatch_tidy(drive->d.id);
 	if (dispatcher_driven(drive->dispatcher) == 0)
 		dispatch_prepare_folder();

@@ -12,6 +12,7 @@ enum drive_phase {
 	DRIVE_RUNS,                     /* the target will report the end */
 	DRIVE_SETTLES,                  /* its cell is at its end, or has only just begun */
 	DRIVE_HARVESTS,                 /* a process harvests the results */
+	DRIVE_AWAY,                     /* another machine has it, or will: what it records is copied here */
 	DRIVE_OVER,                     /* to be dropped */
 };
 
@@ -24,7 +25,7 @@ struct dispatcher_at {
 /* One driven dispatch. */
 struct drive {
 	struct dispatcher *dispatcher;
-	const struct dispatcher_at *at; /* where it runs */
+	const struct dispatcher_at *at; /* where it runs; NULL: away */
 	struct drive *next;
 	enum drive_phase phase;
 	int lock;
@@ -33,6 +34,9 @@ struct drive {
 	struct child harvest;           /* of large results */
 	struct target_link *link;       /* to its cell; NULL: none */
 	struct loop_timer timer;
+	bool unsent;                    /* others have not got all that is recorded of it */
+	bool kept;                      /* it is still this data folder's, by the last look */
+	uint64_t sent;                  /* bytes of its events that others have */
 	bool appeared;                  /* its cell is there, and cell.boot is recorded */
 	int streams[TARGET_STREAMS];    /* 0: not open */
 	uint64_t steps_read;            /* lines */
@@ -56,6 +60,8 @@ struct dispatcher {
 	struct loop_file turn;          /* the folder of dispatches: a place may be free */
 	struct loop_timer prune;
 	struct child pruning;
+	struct loop_timer claim;        /* of a worker */
+	uint64_t renewed_ns;            /* when its claims were last renewed for certain */
 	bool adopting, draining;
 };
 
@@ -83,6 +89,14 @@ bool drive_try(struct drive *drive);
 void drive_launch(struct drive *drive);
 /* Reads whether it was cancelled, and if so stops its cell. */
 void drive_heed_cancel(struct drive *drive);
+/* DRIVE_AWAY: copies what was recorded of it, and sees whether it is over, or this machine's now. */
+void drive_mirror(struct drive *drive);
+/* Whether it is a pool's, and this machine runs it. */
+bool drive_is_claimed(const struct drive *drive);
+/* Sends what was recorded of it since, so that all machines have it; of one that is claimed. */
+int drive_upload(struct drive *drive, struct err *err);
+/* It is another machine's: kills its cell here, and leaves the rest to that one. */
+void drive_lose(struct drive *drive);
 /* Lets go of its cell, which goes on. */
 void drive_detach(struct drive *drive);
 

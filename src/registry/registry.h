@@ -69,6 +69,9 @@ struct registry_version {
 #define REGISTRY_STORE "CLOISTER_STORE"
 const char *registry_store(void);       /* its value; NULL: none */
 int registry_check_store(const char *store, struct err *err);
+/* Sets it for this process and its children to what --store says (NULL: nothing), if that is a store without a
+ * password: everybody can read a command line. */
+int registry_use_store(const char *url, struct err *err);
 
 /* Without MAKE, -ENOENT if there is none yet.  The caller owns *ret_registry. */
 int registry_open(bool make, struct registry **ret_registry, struct err *err);

@@ -119,22 +119,6 @@ open_db(struct registry *r, struct err *err)
 	return n < 0 ? n : db_open_postgres(store, home, &registry_migrations, &r->db, err);
 }
 
-const char *
-registry_store(void)
-{
-	const char *store = getenv(REGISTRY_STORE);
-
-	return store == NULL || *store == '\0' ? NULL : store;
-}
-
-int
-registry_check_store(const char *store, struct err *err)
-{
-	if (strncmp(store, "postgres://", 11) == 0 || strncmp(store, "postgresql://", 13) == 0)
-		return 0;
-	return err_set(err, EINVAL, "this is no store: write postgres://USER@HOST/DATABASE, or leave it out for SQLite");
-}
-
 int
 registry_open(bool make, struct registry **ret_registry, struct err *err)
 {

@@ -82,6 +82,18 @@ static const char *const sqlite[] = {
 	 * where it is the only one. */
 	"ALTER TABLE dispatches ADD COLUMN home TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE notes ADD COLUMN home TEXT NOT NULL DEFAULT '';",
+
+	/* 6: dispatches that workers take (Postgres only): who asked, and until when whose they are;
+	 * their events, for the other machines. */
+	"ALTER TABLE dispatches ADD COLUMN origin TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE dispatches ADD COLUMN claims INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE dispatches ADD COLUMN lease_ms INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE events ("
+	"	dispatch TEXT NOT NULL,"
+	"	n INTEGER NOT NULL,"
+	"	line TEXT NOT NULL,"
+	"	UNIQUE (dispatch, n)"
+	") STRICT;",
 	NULL
 };
 
@@ -154,6 +166,19 @@ static const char *const postgres[] = {
 	"	id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
 	"	event " TEXT " NOT NULL,"
 	"	home " TEXT " NOT NULL DEFAULT ''"
+	");",
+
+	/* 2: as SQLite's sixth. */
+	"ALTER TABLE dispatches ADD COLUMN origin " TEXT " NOT NULL DEFAULT '';"
+	"UPDATE dispatches SET origin = home;"
+	"ALTER TABLE dispatches ADD COLUMN claims BIGINT NOT NULL DEFAULT 0;"
+	"ALTER TABLE dispatches ADD COLUMN lease_ms BIGINT NOT NULL DEFAULT 0;"
+	"CREATE INDEX dispatches_by_target ON dispatches (target, state, seq) WHERE state < 3;"
+	"CREATE TABLE events ("
+	"	dispatch " TEXT " NOT NULL,"
+	"	n BIGINT NOT NULL,"
+	"	line " TEXT " NOT NULL,"
+	"	UNIQUE (dispatch, n)"
 	");",
 	NULL
 };

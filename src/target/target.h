@@ -132,6 +132,11 @@ struct target {
 
 #define TARGET_DOCKER "docker"
 extern const struct target target_local, target_docker;
+/* What workers take that run it on their own machine: "pool:NAME". */
+#define TARGET_POOL "pool:"
+#define TARGET_POOL_NAME_MAX 32
+/* The name, if TARGET is a pool; else NULL. */
+const char *target_pool(const char *target);
 
 #define TARGETS_MAX 8
 

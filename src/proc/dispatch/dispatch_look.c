@@ -13,8 +13,11 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "dispatch/dispatch_parts.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
+
+#define AWAY_LOOK_MS 500               /* between fetches of what another machine records */
 
 /* If there are no dispatches, there is nothing to open, and that is not an error. */
 static int
@@ -183,18 +186,21 @@ proc_show(const struct said *said)
 
 /* ---- events and output ---- */
 
-/* Waits until there is something new, or it is time to check whether ID has a driver. */
+/* Waits until there is something new, or it is time to check whether ID has a driver.  REG: what another machine
+ * records of it is to be fetched; NULL: this one's records it. */
 static int
-await_news(int notify, const char *id, struct err *err)
+await_news(int notify, const char *id, struct registry *reg, struct err *err)
 {
 	struct pollfd news = { .fd = notify, .events = POLLIN };
 	char data[4096];
-	int n = poll(&news, 1, PROC_LOOK_MS);
+	int n = poll(&news, 1, reg != NULL ? AWAY_LOOK_MS : PROC_LOOK_MS);
 
 	if (n < 0 && errno != EINTR)
 		return err_errno(err, "cannot wait for events");
 	if (n > 0 && read(notify, data, sizeof(data)) < 0 && errno != EINTR)
 		return err_errno(err, "cannot watch the events");
+	if (reg != NULL)
+		return dispatch_mirror(registry_db(reg), id, err);
 	if (n == 0 && !dispatch_is_driven(id))
 		(void)proc_drive_behind(id, NULL);
 	return 0;
@@ -222,9 +228,10 @@ proc_events(const struct said *said)
 	if (r >= 0)
 		r = proc_follow(&follower, &err);
 	/* A database must not be open on both sides of a fork. */
-	registry_close(TAKE(reg));
+	if (!d.away)
+		registry_close(TAKE(reg));
 	while (r == 0 && said->follow && !follower.over) {
-		r = await_news(notify, d.id, &err);
+		r = await_news(notify, d.id, reg, &err);
 		r = r == 0 ? proc_follow(&follower, &err) : r;
 	}
 	return r < 0 ? tell_error(&err) : 0;

@@ -15,6 +15,7 @@
 #include "loop/loop.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
+#include "target/target.h"
 #include "trust/trust.h"
 
 /* ---- the request ---- */
@@ -286,7 +287,7 @@ proc_dispatch(const struct said *said)
 	OWN(dispatch_free) struct dispatch parent = {0};
 	char id[DISPATCH_ID_LEN + 1] = "";
 	struct err err = {0};
-	bool orphans = false;
+	bool orphans = false, pool = said->target != NULL && target_pool(said->target) != NULL;
 	int r;
 
 	if (said->n_words != 1)
@@ -304,7 +305,9 @@ proc_dispatch(const struct said *said)
 			printf("{\"id\":\"%s\"}\n", id);
 		else if (said->detach)
 			puts(id);
-		r = proc_drive_behind(said->detach ? id : NULL, &err);
+		/* Workers have drivers of their own. */
+		if (!pool || orphans)
+			r = proc_drive_behind(said->detach && !pool ? id : NULL, &err);
 		if (said->detach)
 			return r < 0 ? tell_error(&err) : 0;
 		r = registry_open(false, &reg, &err);

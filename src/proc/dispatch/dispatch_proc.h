@@ -59,6 +59,11 @@ int proc_cancel_all(void);
 
 int proc_prune(const struct said *said);
 
+/* ---- worker.c ---- */
+
+struct args;
+int proc_worker(const struct args *args);
+
 /* ---- dispatch_files.c ---- */
 
 int proc_files(const struct said *said);

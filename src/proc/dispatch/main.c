@@ -251,6 +251,8 @@ main(int argc, char **argv)
 		return harvest(args.words[0], args.words[1]);
 	if (strcmp(args.command, "cancel-all") == 0)
 		return proc_cancel_all();
+	if (strcmp(args.command, "worker") == 0)
+		return proc_worker(&args);
 	if (get_said(&args, &said, &err) < 0)
 		return tell_error(&err);
 	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);

@@ -2,8 +2,6 @@
 #include "proc/serve/serve_options.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/args.h"
 #include "base/err.h"
@@ -34,35 +32,6 @@ read_numbers(const struct args *args, struct serve_options *o, struct err *err)
 	return 0;
 }
 
-/* Whether URL contains a password, which every user of the machine could read on a command line. */
-static bool
-has_password(const char *url)
-{
-	const char *start = strstr(url, "://"), *end;
-
-	if (strstr(url, "password=") != NULL)
-		return true;
-	start = start == NULL ? url : start + 3;
-	end = start + strcspn(start, "/?@");
-	return *end == '@' && memchr(start, ':', (size_t)(end - start)) != NULL;
-}
-
-/* For this process and its children. */
-static int
-read_store(const struct args *args, struct err *err)
-{
-	const char *store = args_get(args, "store");
-
-	if (store == NULL)
-		return 0;
-	if (has_password(store))
-		return err_set(err, EINVAL, "--store: every user of this machine can read a password on a command line: "
-		               "write it into ~/.pgpass, or the whole address into " REGISTRY_STORE);
-	if (registry_check_store(store, err) < 0)
-		return err_wrap(err, "--store '%s'", store);
-	return setenv(REGISTRY_STORE, store, 1) < 0 ? err_errno(err, "cannot set a variable") : 0;
-}
-
 int
 serve_options_read(int argc, char **argv, struct serve_options *ret_options, struct err *err)
 {
@@ -85,7 +54,7 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 		.no_tls = args_get(&args, "no-tls") != NULL, .routes = args_get(&args, "routes") != NULL,
 	};
 	r = read_numbers(&args, &o, err);
-	r = r == 0 ? read_store(&args, err) : r;
+	r = r == 0 ? registry_use_store(args_get(&args, "store"), err) : r;
 	if (r < 0)
 		return r;
 	if (o.listen == NULL && (o.tls_cert != NULL || o.token_file != NULL || o.no_tls ||

@@ -1,0 +1,121 @@
+/* worker.c - `cloister worker`: runs the dispatches of a pool, which other machines asked for. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/args.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "dispatch/dispatch_parts.h"
+#include "loop/loop.h"
+#include "proc/dispatch/dispatch_proc.h"
+#include "registry/registry.h"
+#include "target/target.h"
+
+#define SLOTS 4
+#define SLOTS_MAX 1024
+
+struct worker {
+	struct loop *loop;
+	struct dispatcher *dispatcher;
+	bool once, stopping;
+};
+
+static void
+stop(struct worker *w)
+{
+	w->stopping = true;
+	dispatcher_drain(w->dispatcher);
+	if (dispatcher_driven(w->dispatcher) == 0)
+		loop_quit(w->loop);
+}
+
+static void
+over(void *arg)
+{
+	struct worker *w = arg;
+
+	if (w->once || w->stopping)
+		stop(w);
+}
+
+static void
+caught(void *arg, const struct signalfd_siginfo *info)
+{
+	struct worker *w = arg;
+
+	(void)info;
+	if (w->stopping) {
+		loop_quit(w->loop);
+		return;
+	}
+	stop(w);
+	if (dispatcher_driven(w->dispatcher) > 0)
+		fprintf(stderr, "cloister: waiting for %zu dispatches to end; a second signal leaves them\n",
+		        dispatcher_driven(w->dispatcher));
+}
+
+static int
+read_options(const struct args *args, struct dispatcher_options *o, bool *once, struct err *err)
+{
+	const char *pool = args_get(args, "pool"), *slots = args_get(args, "slots");
+	char target[sizeof(TARGET_POOL) + TARGET_POOL_NAME_MAX + 1];
+	const struct target *found;
+	uint64_t n = SLOTS;
+
+	if (pool == NULL)
+		return err_set(err, EINVAL, "which pool? cloister worker --pool NAME");
+	snprintf(target, sizeof(target), TARGET_POOL "%s", pool);
+	*once = args_get(args, "once") != NULL;
+	if (slots != NULL && num_parse_count(slots, 1, SLOTS_MAX, &n, err) < 0)
+		return err_wrap(err, "--slots '%s'", slots);
+	if (*once && slots != NULL)
+		return err_set(err, EINVAL, "--once runs one dispatch: remove --slots");
+	o->pool = pool;
+	o->concurrency = *once ? 1 : (unsigned)n;
+	return target_find(target, &found, err);
+}
+
+static int
+work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struct err *err)
+{
+	sigset_t signals;
+	int r = loop_new(&w->loop, err);
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	r = r == 0 ? loop_catch(w->loop, &signals, caught, w, err) : r;
+	r = r == 0 ? dispatcher_new(w->loop, reg, o, &w->dispatcher, err) : r;
+	if (r < 0)
+		return r;
+	/* What this worker had when it was killed. */
+	(void)dispatcher_recover(w->dispatcher, NULL, NULL);
+	fprintf(stderr, "cloister: working for the pool %s, with %u at a time\n", o->pool, o->concurrency);
+	r = loop_run(w->loop, err);
+	(void)dispatch_release_claims(registry_db(reg), NULL);
+	return r;
+}
+
+int
+proc_worker(const struct args *args)
+{
+	OWN(registry_closep) struct registry *reg = NULL;
+	struct worker w = {0};
+	struct dispatcher_options o = { .over = over, .arg = &w };
+	struct err err = {0};
+	int r = read_options(args, &o, &w.once, &err);
+
+	r = r == 0 ? registry_use_store(args_get(args, "store"), &err) : r;
+	if (r == 0 && registry_store() == NULL)
+		r = err_set(&err, EINVAL, "a worker needs the registry of the service: --store postgres://USER@HOST/DATABASE");
+	signal(SIGPIPE, SIG_IGN);
+	io_raise_files();
+	r = r == 0 ? registry_open(true, &reg, &err) : r;
+	r = r == 0 ? work(&w, reg, &o, &err) : r;
+	dispatcher_free(w.dispatcher);
+	loop_free(w.loop);
+	return r < 0 ? tell_error(&err) : 0;
+}

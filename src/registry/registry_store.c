@@ -1,0 +1,49 @@
+/* registry_store.c - where the database is: CLOISTER_STORE, or --store of a program that runs for long. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "registry/registry.h"
+
+const char *
+registry_store(void)
+{
+	const char *store = getenv(REGISTRY_STORE);
+
+	return store == NULL || *store == '\0' ? NULL : store;
+}
+
+int
+registry_check_store(const char *store, struct err *err)
+{
+	if (strncmp(store, "postgres://", 11) == 0 || strncmp(store, "postgresql://", 13) == 0)
+		return 0;
+	return err_set(err, EINVAL, "this is no store: write postgres://USER@HOST/DATABASE, or leave it out for SQLite");
+}
+
+/* Whether URL contains a password. */
+static bool
+has_password(const char *url)
+{
+	const char *start = strstr(url, "://"), *end;
+
+	if (strstr(url, "password=") != NULL)
+		return true;
+	start = start == NULL ? url : start + 3;
+	end = start + strcspn(start, "/?@");
+	return *end == '@' && memchr(start, ':', (size_t)(end - start)) != NULL;
+}
+
+int
+registry_use_store(const char *url, struct err *err)
+{
+	if (url == NULL)
+		return 0;
+	if (has_password(url))
+		return err_set(err, EINVAL, "--store: every user of this machine can read a password on a command line: "
+		               "write it into ~/.pgpass, or the whole address into " REGISTRY_STORE);
+	if (registry_check_store(url, err) < 0)
+		return err_wrap(err, "--store '%s'", url);
+	return setenv(REGISTRY_STORE, url, 1) < 0 ? err_errno(err, "cannot set a variable") : 0;
+}

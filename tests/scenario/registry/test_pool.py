@@ -1,0 +1,215 @@
+"""`cloister worker`: dispatches that other machines' services asked for.  Each operator here is a machine: folders of
+their own, and one Postgres."""
+import json
+import os
+import signal
+
+import pytest
+
+import dispatches
+import postgres_store
+from operators import Operator, as_one, wait_until
+from service import Service
+
+pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
+FOREVER = "while :; do sleep 1; done"
+
+
+@pytest.fixture
+def store():
+    return "postgres"
+
+
+@pytest.fixture
+def machines(operator):
+    made = []
+
+    def machine():
+        other = Operator(operator.who, operator.base / f"machine{len(made)}", operator.program)
+        other.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"]
+        made.append(other)
+        return other
+    yield machine
+    for other in made:
+        other.close()
+
+
+def work(machine, *options):
+    return machine.spawn(machine.program, "worker", "--pool", "p", *options)
+
+
+def ends(worker):
+    worker.send_signal(signal.SIGTERM)
+    return worker.wait(60) == 0
+
+
+def asked(operator, name="worker", *words):
+    return dispatches.detach(operator, "--target", "pool:p", *words, name)
+
+
+def rows(operator, id, *columns):
+    return postgres_store.shared().ask(operator.database, f"SELECT {', '.join(columns)} FROM cloister.dispatches "
+                                       f"WHERE id = '{id}'")[0]
+
+
+def set_row(operator, id, said):
+    postgres_store.shared().ask(operator.database, f"UPDATE cloister.dispatches SET {said} WHERE id = '{id}'")
+
+
+def is_running(operator, id):
+    return dispatches.show(operator, id)["state"] == "running"
+
+
+def cells_of(machine):
+    return [c for c in json.loads(machine.cloister("ps", "--json").ok() or "[]")]
+
+
+def kinds(told):
+    return [e["event"] for e in told]
+
+
+def test_a_worker_runs_what_was_asked_for_elsewhere(operator, machines):
+    machine = machines()
+    dispatches.agent(operator, "worker", "echo out; echo err >&2; exit 3")
+    id = asked(operator)
+    assert dispatches.show(operator, id)["state"] == "queued"
+    worker = work(machine, "--once")
+    over = dispatches.await_over(operator, id)
+    assert (over["state"], over["exit_code"], over["attempts"], over["target"]) == ("finished", 3, 1, "pool:p")
+    assert worker.wait(60) == 0
+    told = dispatches.events(operator, id)
+    assert [e["n"] for e in told] == list(range(1, len(told) + 1))
+    assert kinds(told)[:2] == ["dispatch.queued", "dispatch.resolved"] and kinds(told)[-1] == "dispatch.finished"
+    said = {e["stream"]: e["text"] for e in told if e["event"] == "agent.output"}
+    assert said == {"stdout": "out\n", "stderr": "err\n"}
+    # Nothing of it is left there.
+    assert not (machine.base / "data" / "dispatches" / id).exists()
+    # Every machine knows the same.
+    assert dispatches.events(machine, id) == told
+
+
+def test_the_command_waits_for_it(operator, machines):
+    worker = work(machines())
+    dispatches.agent(operator, "worker", "echo here; exit 4")
+    told = dispatches.dispatch(operator, "--target", "pool:p", "worker")
+    assert told.status == 4 and "here" in told.out
+    assert ends(worker)
+
+
+def test_a_service_and_three_workers(operator, machines):
+    """Each runs once, on whichever machine."""
+    workers = [work(machines(), "--slots", "2") for _ in range(3)]
+    service = Service(operator)
+    dispatches.agent(operator, "worker", "echo $CLOISTER_DISPATCH")
+    ids = [service.post("/v1/dispatches", {"agent": "worker", "target": "pool:p"}).ok(202)["id"] for _ in range(12)]
+    for id in ids:
+        over = dispatches.await_state(operator, id, "finished")
+        assert over["attempts"] == 1 and rows(operator, id, "claims") == ["1"]
+    assert all(map(ends, workers))
+    service.stop()
+
+
+def test_other_pools_and_targets_are_left_alone(operator, machines):
+    machine = machines()
+    dispatches.agent(operator, "worker", "true")
+    other = dispatches.detach(operator, "--target", "pool:q", "worker")
+    worker = work(machine)
+    dispatches.await_over(operator, asked(operator))
+    assert dispatches.show(operator, other)["state"] == "queued"
+    assert dispatches.await_over(operator, dispatches.detach(operator, "worker"))["state"] == "finished"
+    assert ends(worker)
+    operator.cloister("dispatches", "cancel", other).ok()
+
+
+def test_cancelled_before_and_while_a_worker_has_it(operator, machines):
+    dispatches.agent(operator, "stays", FOREVER)
+    waits = asked(operator, "stays")
+    operator.cloister("dispatches", "cancel", waits).ok()
+    over = dispatches.await_over(operator, waits)
+    assert over["state"] == "cancelled" and over["attempts"] == 0
+    assert kinds(dispatches.events(operator, waits))[-1] == "dispatch.finished"
+    machine = machines()
+    worker = work(machine)
+    runs = asked(operator, "stays")
+    wait_until(lambda: is_running(operator, runs), "it runs")
+    operator.cloister("dispatches", "cancel", "--time", "1s", runs).ok()
+    assert dispatches.await_over(operator, runs)["state"] == "cancelled"
+    assert cells_of(machine) == [] and ends(worker)
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_worker_that_dies(operator, machines, retries):
+    """What may have run is not run again, unless its dispatch says so."""
+    first, second = machines(), machines()
+    service = Service(operator)
+    dispatches.agent(operator, "stays", "[ $CLOISTER_ATTEMPT = 2 ] && exit 7; " + FOREVER)
+    worker = work(first)
+    id = asked(operator, "stays", "--retries", str(retries))
+    wait_until(lambda: is_running(operator, id), "it runs")
+    worker.kill()
+    worker.wait()
+    cell = cells_of(first)[0]["cell"]
+    set_row(operator, id, "lease_ms = 1")           # as if its time were over
+    other = work(second)
+    over = dispatches.await_over(operator, id)
+    if retries:
+        assert (over["state"], over["exit_code"], over["attempts"]) == ("finished", 7, 2)
+    else:
+        assert (over["state"], over["attempts"]) == ("failed", 1) and "worker was lost" in over["reason"]
+    told = dispatches.events(operator, id)
+    assert [e["n"] for e in told] == list(range(1, len(told) + 1)) and kinds(told)[-1] == "dispatch.finished"
+    assert ends(other)
+    service.stop()
+    first.cloister("kill", cell).ok()
+
+
+def test_a_worker_that_comes_back_too_late(operator, machines):
+    """Its cell is killed, and what it would say is not taken."""
+    machine = machines()
+    dispatches.agent(operator, "stays", FOREVER)
+    worker = work(machine)
+    id = asked(operator, "stays")
+    wait_until(lambda: is_running(operator, id), "it runs")
+    os.kill(worker.pid, signal.SIGSTOP)
+    set_row(operator, id, "home = 'another', lease_ms = lease_ms + 100000")
+    os.kill(worker.pid, signal.SIGCONT)
+    wait_until(lambda: not cells_of(machine), "its cell is gone")
+    assert rows(operator, id, "home", "state") == ["another", "2"]
+    assert ends(worker)
+    set_row(operator, id, "cancel = 1, lease_ms = 1")
+    service = Service(operator)
+    assert dispatches.await_over(operator, id)["state"] == "cancelled"
+    service.stop()
+
+
+def test_a_worker_that_starts_again_goes_on(operator, machines):
+    machine = machines()
+    dispatches.agent(operator, "stays", "echo once; " + FOREVER)
+    worker = work(machine)
+    id = asked(operator, "stays")
+    wait_until(lambda: is_running(operator, id), "it runs")
+    worker.kill()
+    worker.wait()
+    worker = work(machine)
+    operator.cloister("dispatches", "cancel", "--time", "1s", id).ok()
+    over = dispatches.await_over(operator, id)
+    assert over["state"] == "cancelled" and over["attempts"] == 1
+    assert ends(worker)
+
+
+@as_one
+def test_what_a_worker_cannot_have(operator):
+    def refused(name, *parts, **said):
+        dispatches.agent(operator, name, "true", **said)
+        dispatches.dispatch(operator, "--target", "pool:p", name).sentence(f"'{name}'", *parts)
+    folder = operator.folder("work")
+    refused("folder", "no worker has", workspace={"path": str(folder), "mode": "overlay"})
+    refused("delegates", "dispatches others", delegate={"agents": ["folder"], "depth": 1, "fan_out": 8})
+    refused("sandbox", "of this machine", sandbox=True)
+    dispatches.agent(operator, "worker", "true")
+    dispatches.dispatch(operator, "--target", "pool:UP", "worker").sentence("no name of a pool")
+    del operator.env["CLOISTER_STORE"]
+    dispatches.agent(operator, "worker", "true")
+    dispatches.dispatch(operator, "--target", "pool:p", "worker").sentence("pool:p", "--store")
+    operator.cloister("worker", "--pool", "p").sentence("--store")
+    operator.cloister("worker").sentence("which pool?")
