@@ -2,6 +2,7 @@
 
 The peers record the same compile outside of any cell.  `kernel' rows measure the eBPF source alone, with
 witness_watch: a process in a pid namespace, without walls."""
+import os
 import re
 import shutil
 import subprocess
@@ -80,6 +81,8 @@ def peers(lab, report, folder):
     alone = best([])
     for name, argv in (PEERS | BESIDE).items():
         try:
+            if argv[0] == "sysdig" and not os.path.exists("/proc/modules"):
+                raise Unmeasured("sysdig reads from a kernel module of its own, and this kernel loads none (CONFIG_MODULES)")
             if shutil.which(argv[0]) is None:
                 raise Unmeasured(f"{argv[0]} is not installed")
             times = beside(argv) if name in BESIDE else best(argv)
