@@ -325,8 +325,28 @@ put_values(struct buf *b, const char *indent, const struct imported *server)
 	buf_put_text(b, "}\n");
 }
 
+/* A host to which a person lets a key be sent is one that its server reaches.  Returns how many there are. */
+static size_t
+put_egress(struct buf *b, const struct importing *im, const struct imported *server)
+{
+	const char *host = server->url != NULL ? server->host : NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < (server->url != NULL ? 1 : server->n_values); i++) {
+		if (server->url == NULL)
+			host = server->values[i].is_secret ? host_given(im->args, server->values[i].variable) : NULL;
+		if (host == NULL)
+			continue;
+		buf_put_text(b, n++ == 0 ? "egress: [{allow: " : ", {allow: ");
+		put_word(b, host);
+		buf_put_text(b, "}");
+	}
+	buf_put_text(b, n > 0 ? "]" : "");
+	return n;
+}
+
 static void
-put_policy(struct buf *b, const char *indent, const struct imported *server)
+put_policy(struct buf *b, const char *indent, const struct importing *im, const struct imported *server)
 {
 	const char *comma = "";
 	size_t n = 0;
@@ -337,11 +357,8 @@ put_policy(struct buf *b, const char *indent, const struct imported *server)
 		return;
 	buf_put_text(b, indent);
 	buf_put_text(b, "policy: {");
-	if (server->url != NULL) {
-		buf_put_text(b, "egress: [{allow: ");
-		put_word(b, server->host);
-		buf_put_text(b, n > 0 ? "}], " : "}]");
-	}
+	if (put_egress(b, im, server) > 0)
+		buf_put_text(b, n > 0 ? ", " : "");
 	buf_put_text(b, n > 0 ? "secrets: [" : "");
 	for (size_t i = 0; i < server->n_values; i++)
 		if (server->values[i].is_secret) {
@@ -353,7 +370,7 @@ put_policy(struct buf *b, const char *indent, const struct imported *server)
 }
 
 static void
-put_server(struct buf *b, const char *indent, const struct imported *server, const char *policy)
+put_server(struct buf *b, const char *indent, const struct importing *im, const struct imported *server)
 {
 	char inner[64];
 
@@ -368,10 +385,10 @@ put_server(struct buf *b, const char *indent, const struct imported *server, con
 		buf_put_text(b, "\n");
 	} else {
 		put_command(b, inner, server);
-		put_folder(b, inner, server, policy);
+		put_folder(b, inner, server, im->policy);
 	}
 	put_values(b, inner, server);
-	put_policy(b, inner, server);
+	put_policy(b, inner, im, server);
 }
 
 /* Where line N of TEXT begins. */
@@ -410,7 +427,7 @@ put_all(struct buf *b, const struct importing *im)
 		}
 		if (servers == NULL && n == 0)
 			buf_put_text(b, "tools:\n  servers:\n");
-		put_server(b, indent, server, im->policy);
+		put_server(b, indent, im, server);
 		n++;
 	}
 	buf_put(b, im->text + at, im->len - at);

@@ -92,6 +92,9 @@ def test_a_key_of_nowhere(bench):
     file_of(bench, it={"command": "x", "env": {"SOME_API_KEY": "0123456789abcdef"}})
     bench.tools("import", "--yes").sentence("--host SOME_API_KEY=HOST")
     bench.tools("import", "--yes", "--host", "SOME_API_KEY=api.example.com").ok()
+    # The server may reach the host that its key is for.
+    assert policy(bench)["tools"]["servers"]["it"]["policy"] == {"egress": [{"allow": "api.example.com"}],
+                                                                "secrets": ["SOME_API_KEY"]}
 
 
 @as_one
