@@ -210,7 +210,7 @@ hold_words(struct server_hold *h, const struct policy_tools_server *server, cons
 		if (pin != NULL && !is_file)
 			r = err_set(err, EUCLEAN, "'%.200s' was locked, and its cell does not have it now, or may write it: look at it with "
 			            "`cloister tools check`", server->command[i]);
-		else if (is_file && i != program && (pin != NULL || server_program_is_run(server)))
+		else if (is_file && i > 0 && i != program && (pin != NULL || server_program_is_run(server)))
 			r = hold_file(h, &(struct file){ .path = path, .pin = pin, .word = i }, held, err);
 	}
 	return r;
@@ -228,6 +228,37 @@ find_loose(const struct server_hold *h, const struct policy_tools_server *server
 	    trust_path(TRUST_SERVER, folder, &why) == -EPERM)
 		snprintf(held->loose, sizeof(held->loose), "an agent can or could write its `folder`: what '%.100s' loads from there "
 		         "is not locked", server->command[0]);
+}
+
+struct checking {
+	const char *program;
+	struct err *err;
+};
+
+static int
+check_interpreter(void *arg, const char *path)
+{
+	const struct checking *c = arg;
+
+	return strcmp(path, c->program) == 0 ? 0 : trust_path(TRUST_SERVER, path, c->err);
+}
+
+/* The lock has the script, and not what runs it. */
+static int
+hold_interpreters(struct server_hold *h, const struct policy_tools_server *server, const struct file *program,
+                  const struct policy_tools_pin *pins, size_t n, struct server_held *held, struct err *err)
+{
+	char path[PATH_MAX];
+	const struct file first = { .path = path, .pin = pin_of(pins, n, server->command[0]) };
+	char *words[] = { path, NULL };
+
+	if (program->word > 0)
+		return server_program_start(server, h->folder, h->home, path) ? hold_file(h, &first, held, err) : 0;
+	/* Those of its first line, which is the copy's if there is one. */
+	if ((held->words[0] != NULL ? snprintf(path, sizeof(path), "%s/%s", h->copies, program->pin) :
+	     snprintf(path, sizeof(path), "%s", program->path)) >= (int)sizeof(path))
+		return err_set(err, ENAMETOOLONG, "the path of the program is too long");
+	return trust_each_path(words, check_interpreter, &(struct checking){ path, err });
 }
 
 static int
@@ -248,6 +279,8 @@ hold_program(struct server_hold *h, const struct policy_tools_server *server, co
 	program.pin = program.pin != NULL ? program.pin : named;
 	if (is_found)
 		r = program.is_module ? hold_module(h, &program, held, err) : hold_file(h, &program, held, err);
+	if (r == 0 && is_found && !program.is_module)
+		r = hold_interpreters(h, server, &program, pins, n, held, err);
 	if (r == 0 && !program.is_module)
 		r = hold_words(h, server, pins, n, is_found ? program.word : SIZE_MAX, held, err);
 	return r;

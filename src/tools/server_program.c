@@ -79,6 +79,17 @@ server_program_is_run(const struct policy_tools_server *server)
 }
 
 bool
+server_program_start(const struct policy_tools_server *server, const char *folder, const char *home, char ret_path[PATH_MAX])
+{
+	char works[PATH_MAX];
+
+	if (server->n_command == 0 || server->image != NULL || !find_folder(server, folder, home, works))
+		return false;
+	return strchr(server->command[0], '/') != NULL ? join(works, server->command[0], ret_path) && is_file(ret_path) :
+	       find_on_path(server, server->command[0], ret_path);
+}
+
+bool
 server_program_path(const struct policy_tools_server *server, const char *folder, const char *home, size_t *ret_word,
                     char ret_path[PATH_MAX])
 {
@@ -87,13 +98,9 @@ server_program_path(const struct policy_tools_server *server, const char *folder
 	*ret_word = 0;
 	if (server->wasm != NULL)
 		return server_wasm_find(server, folder, home, ret_path, NULL) == 0;
-	/* The digest of an image says it all. */
-	if (server->n_command == 0 || server->image != NULL || !find_folder(server, folder, home, works))
+	if (!server_program_start(server, folder, home, ret_path))
 		return false;
-	if (strchr(server->command[0], '/') != NULL ? !join(works, server->command[0], ret_path) || !is_file(ret_path) :
-	    !find_on_path(server, server->command[0], ret_path))
-		return false;
-	for (size_t i = 1; is_runner(ret_path) && i < server->n_command; i++) {
+	for (size_t i = 1; is_runner(ret_path) && find_folder(server, folder, home, works) && i < server->n_command; i++) {
 		if (server->command[i][0] == '-' || !join(works, server->command[i], script) || !is_file(script))
 			continue;
 		memcpy(ret_path, script, PATH_MAX);
@@ -141,6 +148,7 @@ server_program_file(const struct policy_tools_server *server, const char *folder
                     char ret_path[PATH_MAX])
 {
 	const char *word = server->command[i];
+	char works[PATH_MAX];
 	OWN(freep) char *path = NULL;
 
 	/* Without a folder of its own, it works in an empty one. */
@@ -150,5 +158,5 @@ server_program_file(const struct policy_tools_server *server, const char *folder
 	if (path == NULL || !is_file(path) || server_program_is_in(&server->write, folder, home, path) ||
 	    !(is_under(server->folder, folder, home, path) || server_program_is_in(&server->read, folder, home, path)))
 		return false;
-	return snprintf(ret_path, PATH_MAX, "%s", path) < PATH_MAX;
+	return find_folder(server, folder, home, works) && join(works, word, ret_path);
 }

@@ -151,6 +151,24 @@ print(say(2))
     assert first == '{"n": 1}' and "program' is not what was locked" in second, (first, second)
 
 
+@pytest.mark.parametrize("way", ["word", "first line"])
+def test_an_interpreter_behind_a_link_of_the_agent(gateway, way):
+    """The script is locked and elsewhere; what runs it is found by a link that the agent may exchange."""
+    (gateway.servers / "python3").symlink_to("/usr/bin/python3")
+    safe = gateway.operator.folder("safe", {"server.py": (gateway.servers / "server.py").read_text()})
+    script = safe / "server.py"
+    command = [str(gateway.servers / "python3"), str(script)]
+    if way == "first line":
+        script.write_text(f"#!{gateway.servers}/python3\n" + script.read_text())
+        script.chmod(0o755)
+        command = [str(script)]
+    gateway.tools["test"] = gateway.server(command=[*command, str(gateway.servers)], read=[str(gateway.servers), str(safe)])
+    gateway.lock_it()
+    assert gateway.attack("print(say(1))", mode="ro") == ['{"n": 1}']
+    [refused] = gateway.attack("print(say(1))")
+    assert "could write" in refused and "python3" in refused, refused
+
+
 def test_a_script_that_a_person_changes(gateway):
     """No agent could write it: it is compared where it is."""
     gateway.lock_it()
