@@ -69,6 +69,15 @@ dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms
 	return r;
 }
 
+/* One that no worker has is over now. */
+static int
+tell_worker(struct db *db, struct err *err)
+{
+	int r = dispatch_take_back(db, err);
+
+	return r == 0 ? db_tell(db, DB_WORK, err) : r;
+}
+
 /* It is marked.  A driver that is just beginning it reads the mark once the cell is up; one that
  * has begun it has a cell. */
 static int
@@ -81,7 +90,7 @@ see_to_end(struct registry *reg, const char *id, uint64_t grace_ms, struct err *
 
 	/* Whoever has it looks for marks. */
 	if (r == 0 && now.away)
-		return target_pool(now.target) != NULL ? dispatch_take_back(registry_db(reg), err) : 0;
+		return target_pool(now.target) != NULL ? tell_worker(registry_db(reg), err) : 0;
 	if (r == 0 && now.state == DISPATCH_QUEUED) {
 		r = end_waiting(reg, id, err);
 		return r == -EBUSY ? 0 : r;

@@ -111,7 +111,7 @@ dispatch_offer(struct db *db, const char *id, struct err *err)
 	r = r == 0 && text != NULL ? put_events(db, id, text, len, &put, err) : r;
 	/* Workers listen; it is sent when the row is there. */
 	if (r == 0)
-		r = db_do(db, err, "SELECT pg_notify('cloister', '')", "");
+		r = db_tell(db, DB_WORK, err);
 	return r < 0 ? r : 0;
 }
 
@@ -142,7 +142,7 @@ dispatch_upload(struct db *db, const char *id, uint64_t *upto, struct err *err)
 		r = err_set(err, ESTALE, "dispatch %s is another worker's now", id);
 	r = r > 0 ? put_events(db, id, text, len, &put, err) : r;
 	if (r == 0)
-		r = db_do(db, err, "SELECT pg_notify('cloister', '')", "");
+		r = db_tell(db, DB_EVENTS, err);
 	r = db_end(db, r < 0 ? r : 0, err);
 	if (r == 0)
 		*upto += put;
@@ -331,6 +331,6 @@ dispatch_take_back(struct db *db, struct err *err)
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = take_back(db, &lost[i], err);
 	if (r == 0 && n > 0)
-		r = db_do(db, err, "SELECT pg_notify('cloister', '')", "");
+		r = db_tell(db, DB_WORK | DB_EVENTS, err);
 	return db_end(db, r < 0 ? r : 0, err);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +21,8 @@
 
 /* A killed driver notifies nobody, so its dispatches wait up to this long. */
 #define TICK_MS 2000
-#define CLAIM_MS 200
+#define NEWS_MAX 8                      /* in one go */
+#define CLAIM_MS 1000                   /* when no news of work came */
 #define LEASE_SPARE_MS 5000             /* a cell is stopped so long before its claim is over */
 #define PRUNE_FIRST_MS 1000             /* after the first requests were answered */
 #define PRUNE_EVERY_MS (3600 * 1000)
@@ -69,6 +71,9 @@ drop_over(struct dispatcher *dispatcher)
 		}
 		*at = drive->next;
 		drive_drop(drive);
+		/* There is a place for another one. */
+		if (dispatcher->options.pool != NULL)
+			loop_set_timer(dispatcher->loop, &dispatcher->claim, 0);
 		if (dispatcher->options.over != NULL)
 			dispatcher->options.over(dispatcher->options.arg);
 	}
@@ -207,6 +212,46 @@ keep_claims(struct dispatcher *dispatcher)
 }
 
 static void
+mirror_all(struct dispatcher *dispatcher)
+{
+	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
+		if (drive->phase == DRIVE_AWAY)
+			drive_mirror(drive);
+}
+
+static void
+news_came(void *arg, uint32_t events)
+{
+	struct dispatcher *dispatcher = arg;
+	bool any = db_take_news(registry_db(dispatcher->reg));
+
+	(void)events;
+	/* Until the connection has been made again. */
+	if (db_news_fd(registry_db(dispatcher->reg)) < 0)
+		loop_unwatch(dispatcher->loop, &dispatcher->news);
+	/* More may come with the answers to what is asked here. */
+	for (int i = 0; any && i < NEWS_MAX; i++) {
+		mirror_all(dispatcher);
+		if (dispatcher->options.pool != NULL) {
+			heed_cancels(dispatcher);
+			claim_due(dispatcher);
+		}
+		any = db_take_news(registry_db(dispatcher->reg));
+	}
+}
+
+/* The descriptor is another one when the connection was lost. */
+static void
+watch_news(struct dispatcher *dispatcher)
+{
+	loop_unwatch(dispatcher->loop, &dispatcher->news);
+	dispatcher->news.events = 0;
+	dispatcher->news.fd = db_news_fd(registry_db(dispatcher->reg));
+	if (dispatcher->news.fd >= 0)
+		(void)loop_watch(dispatcher->loop, &dispatcher->news, EPOLLIN, NULL);
+}
+
+static void
 look_after_pools(struct dispatcher *dispatcher)
 {
 	struct db *db = registry_db(dispatcher->reg);
@@ -216,10 +261,12 @@ look_after_pools(struct dispatcher *dispatcher)
 	keep_claims(dispatcher);
 	if (dispatcher->adopting || dispatcher->options.pool != NULL)
 		(void)dispatch_take_back(db, NULL);
-	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
-		if (drive->phase == DRIVE_AWAY)
-			drive_mirror(drive);
+	mirror_all(dispatcher);
 	heed_cancels(dispatcher);
+	watch_news(dispatcher);
+	/* What came with the answers to these questions. */
+	if (db_take_news(db))
+		news_came(dispatcher, 0);
 }
 
 static void
@@ -320,6 +367,11 @@ dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_
 	loop_set_timer(loop, &dispatcher->tick, TICK_MS);
 	if (options->pool != NULL)
 		loop_set_timer(loop, &dispatcher->claim, 0);
+	dispatcher->news = (struct loop_source){ .ready = news_came, .arg = dispatcher, .fd = -1 };
+	r = db_listen(registry_db(reg), options->pool != NULL ? DB_WORK : DB_EVENTS, err);
+	if (r < 0)
+		return r;
+	watch_news(dispatcher);
 	*ret_dispatcher = TAKE(dispatcher);
 	return 0;
 }
@@ -339,6 +391,7 @@ dispatcher_free(struct dispatcher *dispatcher)
 	loop_cancel_timer(dispatcher->loop, &dispatcher->tick);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->prune);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->claim);
+	loop_unwatch(dispatcher->loop, &dispatcher->news);
 	child_drop(&dispatcher->pruning);
 	loop_unwatch_file(dispatcher->loop, &dispatcher->turn);
 	for (size_t i = 0; i < TARGETS_MAX && dispatcher->at[i].target != NULL; i++)

@@ -61,6 +61,7 @@ struct dispatcher {
 	struct loop_timer prune;
 	struct child pruning;
 	struct loop_timer claim;        /* of a worker */
+	struct loop_source news;        /* of the database */
 	uint64_t renewed_ns;            /* when its claims were last renewed for certain */
 	bool adopting, draining;
 };

@@ -101,6 +101,30 @@ db_do(struct db *db, struct err *err, const char *sql, const char *types, ...)
 }
 
 int
+db_listen(struct db *db, unsigned kinds, struct err *err)
+{
+	return db->engine->listen == NULL ? 0 : db->engine->listen(db, kinds, err);
+}
+
+int
+db_news_fd(const struct db *db)
+{
+	return db->engine->news_fd == NULL ? -1 : db->engine->news_fd(db);
+}
+
+bool
+db_take_news(struct db *db)
+{
+	return db->engine->take_news != NULL && db->engine->take_news(db);
+}
+
+int
+db_tell(struct db *db, unsigned kinds, struct err *err)
+{
+	return db->engine->tell == NULL ? 0 : db->engine->tell(db, kinds, err);
+}
+
+int
 db_begin(struct db *db, struct err *err)
 {
 	return db->engine->begin(db, err);

@@ -58,6 +58,15 @@ bool db_is_null(const struct db_query *q, int column);
 /* Runs it to the end and ignores its rows; returns how many rows it changed. */
 int db_do(struct db *db, struct err *err, const char *sql, const char *types, ...);
 
+/* From now on others' db_tell() of these kinds wakes this process: its db_news_fd() is readable, and db_take_news() is
+ * true.  Only where several may share the database: elsewhere there is no descriptor (-1). */
+enum db_news { DB_WORK = 1, DB_EVENTS = 2 };
+int db_listen(struct db *db, unsigned kinds, struct err *err);
+int db_news_fd(const struct db *db);    /* another one after each lost connection */
+bool db_take_news(struct db *db);
+/* Tells the others, once the transaction is over. */
+int db_tell(struct db *db, unsigned kinds, struct err *err);
+
 /* A transaction: nobody else begins one meanwhile.  db_end() commits if R is 0, and rolls
  * back otherwise; returns R or the commit's failure. */
 int db_begin(struct db *db, struct err *err);

@@ -25,6 +25,12 @@ struct db_engine {
 	int (*get_version)(struct db *db, size_t *ret_version, struct err *err);
 	int (*set_version)(struct db *db, size_t version, struct err *err);
 
+	/* NULL: nobody else is there. */
+	int (*listen)(struct db *db, unsigned kinds, struct err *err);
+	int (*news_fd)(const struct db *db);
+	bool (*take_news)(struct db *db);
+	int (*tell)(struct db *db, unsigned kinds, struct err *err);
+
 	int (*begin)(struct db *db, struct err *err);
 	int (*commit)(struct db *db, struct err *err);
 	void (*rollback)(struct db *db);

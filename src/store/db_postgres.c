@@ -37,6 +37,7 @@ struct post {
 	const struct pq *pq;
 	struct pg_conn *connection;
 	bool inside;                    /* a transaction */
+	unsigned kinds;                 /* of news that are listened for */
 	struct kept kept[DB_KEPT_MAX];  /* the first ones that were used */
 };
 
@@ -132,17 +133,35 @@ run(struct post *post, const char *sql, struct err *err)
 	return r;
 }
 
+static const struct { enum db_news kind; const char *listen, *tell; } channels[] = {
+	{ DB_WORK, "LISTEN cloister_work", "SELECT pg_notify('cloister_work', '')" },
+	{ DB_EVENTS, "LISTEN cloister_events", "SELECT pg_notify('cloister_events', '')" },
+};
+
+static int
+listen_again(struct post *post, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(channels); i++)
+		if (post->kinds & channels[i].kind)
+			r = run(post, channels[i].listen, err);
+	return r;
+}
+
 /* What a connection needs before its first question. */
 static int
 prepare_session(struct post *post, struct err *err)
 {
 	char sql[256];
+	int r;
 
 	for (size_t i = 0; i < DB_KEPT_MAX; i++)
 		post->kept[i].prepared = false;
 	snprintf(sql, sizeof(sql), "SET search_path = cloister; SET standard_conforming_strings = on; "
 	         "SET synchronous_commit = on; SET lock_timeout = %d; SET client_encoding = 'UTF8'", DB_BUSY_MS);
-	return run(post, sql, err);
+	r = run(post, sql, err);
+	return r == 0 ? listen_again(post, err) : r;
 }
 
 /* Connects again, if the connection was lost, and waits a while for a server that restarts. */
@@ -317,6 +336,50 @@ post_script(struct db *db, const char *sql, struct err *err)
 	return run(post_of(db), sql, err);
 }
 
+/* ---- news ---- */
+
+static int
+post_listen(struct db *db, unsigned kinds, struct err *err)
+{
+	post_of(db)->kinds = kinds;
+	return listen_again(post_of(db), err);
+}
+
+static int
+post_news_fd(const struct db *db)
+{
+	const struct post *post = (const struct post *)db;
+
+	return post->pq->socket(post->connection);
+}
+
+static bool
+post_take_news(struct db *db)
+{
+	struct post *post = post_of(db);
+	struct pq_notice *notice;
+	bool any = false;
+
+	/* A connection that is lost is made again by the next question. */
+	(void)post->pq->read(post->connection);
+	while ((notice = post->pq->notice(post->connection)) != NULL) {
+		any = true;
+		post->pq->free_text(notice);
+	}
+	return any;
+}
+
+static int
+post_tell(struct db *db, unsigned kinds, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(channels); i++)
+		if (kinds & channels[i].kind)
+			r = db_do(db, err, channels[i].tell, "");
+	return r < 0 ? r : 0;
+}
+
 /* ---- changes ---- */
 
 static int
@@ -393,6 +456,7 @@ static const struct db_engine engine = {
 	.ask = post_ask, .next = post_next, .finish = post_finish,
 	.integer = post_integer, .text = post_text, .changed = post_changed,
 	.script = post_script, .get_version = post_get_version, .set_version = post_set_version,
+	.listen = post_listen, .news_fd = post_news_fd, .take_news = post_take_news, .tell = post_tell,
 	.begin = post_begin, .commit = post_commit, .rollback = post_rollback, .close = post_close,
 };
 

@@ -18,6 +18,13 @@ struct pq_option {
 	int size;
 };
 
+struct pq_notice {
+	char *channel;
+	int pid;
+	char *text;
+	struct pq_notice *next;
+};
+
 struct pq {
 	struct pg_conn *(*connect)(const char *const *words, const char *const *values, int first_is_url);
 	void (*reset)(struct pg_conn *c);
@@ -29,6 +36,10 @@ struct pq {
 	struct pq_option *(*parse)(const char *url, char **ret_error);
 	void (*free_options)(struct pq_option *options);
 	void (*free_text)(void *text);
+
+	int (*socket)(const struct pg_conn *c);
+	int (*read)(struct pg_conn *c);
+	struct pq_notice *(*notice)(struct pg_conn *c);
 
 	struct pg_result *(*run)(struct pg_conn *c, const char *sql);
 	struct pg_result *(*prepare)(struct pg_conn *c, const char *name, const char *sql, int n,

@@ -100,13 +100,9 @@ NOT_IN_VMS = {
 }
 
 
-# These run a second time with the registry in Postgres, with CLOISTER_TEST_STORE (`make test-store`) all of them.
-OVER_STORES = {"test_registry", "test_dispatch", "test_dispatch_crash"}
 
 
 def pytest_generate_tests(metafunc):
-    if "operator" in metafunc.fixturenames and metafunc.module.__name__ in OVER_STORES:
-        metafunc.parametrize("store", ["sqlite", "postgres"])
     if "boundary" not in metafunc.fixturenames:
         return
     if metafunc.module.__name__ in OVER_BOTH:
@@ -147,6 +143,7 @@ def boundary():
     return "namespace"
 
 
+# Where the registry is: with CLOISTER_TEST_STORE=postgres (`make test-store`), in Postgres.
 @pytest.fixture
 def store():
     return os.environ.get("CLOISTER_TEST_STORE") or "sqlite"
@@ -154,7 +151,7 @@ def store():
 
 def use_postgres(request, operator):
     postgres = postgres_store.shared()
-    if "db.sqlite" in inspect.getsource(request.node.function) and request.module.__name__ in OVER_STORES:
+    if "CLOISTER_TEST_STORE" in os.environ and "db.sqlite" in inspect.getsource(request.node.function):
         pytest.skip("it looks into db.sqlite")
     if postgres is None:
         pytest.skip("there is no postgresql")
