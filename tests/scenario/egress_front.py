@@ -6,11 +6,11 @@ KIND is `git` (git's own server behind nginx, for users with a password in FOLDE
 ID and SECRET), or `mcp` (an MCP server over streamable HTTP, for who shows the bearer TOKEN).
 """
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import swift_lab
 from egress_world import AZURE, FRONT, NPM, await_each
 
 FOLDER = Path(sys.argv[1])
@@ -97,86 +97,12 @@ def azure(key):
     return [(AZURE, 443)]
 
 
-# ---- Swift: one disk, one copy ---------------------------------------------------------------
-
-SERVER = """
-[DEFAULT]
-devices = {top}/disks
-mount_check = false
-bind_ip = 127.0.0.1
-bind_port = {port}
-workers = 0
-log_name = {kind}
-log_address = {top}/log
-swift_dir = /etc/swift
-user = {user}
-[pipeline:main]
-pipeline = {kind}-server
-[app:{kind}-server]
-use = egg:swift#{kind}
-"""
-PROXY = """
-[DEFAULT]
-bind_ip = 127.0.0.1
-bind_port = 8090
-workers = 0
-log_address = {top}/log
-swift_dir = /etc/swift
-user = {user}
-[pipeline:main]
-pipeline = catch_errors cache s3api tempauth bulk slo copy proxy-server
-[app:proxy-server]
-use = egg:swift#proxy
-account_autocreate = true
-[filter:catch_errors]
-use = egg:swift#catch_errors
-[filter:cache]
-use = egg:swift#memcache
-memcache_servers = 127.0.0.1:11211
-[filter:s3api]
-use = egg:swift#s3api
-location = eu-west-1
-dns_compliant_bucket_names = false
-min_segment_size = 1
-[filter:tempauth]
-use = egg:swift#tempauth
-user_{account}_{name} = {secret} .admin
-[filter:bulk]
-use = egg:swift#bulk
-[filter:slo]
-use = egg:swift#slo
-minimum_segment_size = 1
-[filter:copy]
-use = egg:swift#copy
-"""
-PORTS = {"account": 6202, "container": 6201, "object": 6200}
-
-
 def swift(key_id, secret):
-    from swift.common.ring import RingBuilder
-    top = FOLDER / "swift"
-    etc = top / "etc"
-    etc.mkdir(parents=True)
-    (top / "disks/disk").mkdir(parents=True)
-    user = "root"
-    account, name = key_id.split(":")
-    (etc / "swift.conf").write_text("[swift-hash]\nswift_hash_path_suffix = of-the-tests\n"
-                                    "[storage-policy:0]\nname = one\ndefault = yes\n")
-    for kind, port in PORTS.items():
-        (etc / f"{kind}.conf").write_text(SERVER.format(top=top, port=port, kind=kind, user=user))
-        ring = RingBuilder(2, 1, 1)
-        ring.add_dev({"region": 1, "zone": 1, "ip": "127.0.0.1", "port": port, "device": "disk", "weight": 1})
-        ring.rebalance()
-        ring.get_ring().save(str(etc / f"{kind}.ring.gz"))
-    (etc / "proxy.conf").write_text(PROXY.format(top=top, user=user, account=account, name=name,
-                                                 secret=secret))
-    # It knows no other place; this mount namespace is the tests' own.
-    subprocess.run(["mount", "--bind", etc, "/etc/swift"], check=True)
-    start("memcached", "-u", user, "-l", "127.0.0.1", "-m", "16")
-    for kind in ("account", "container", "object", "proxy"):
-        start(shutil.which(f"swift-{kind}-server"), f"/etc/swift/{kind}.conf")
+    ports = {"proxy": 8090, "memcache": 11211, "account": 6202, "container": 6201, "object": 6200}
+    for argv in swift_lab.prepare(FOLDER / "swift", key_id, secret, ports):
+        start(*argv)
     nginx(SWIFT)
-    return [("127.0.0.1", port) for port in (11211, *PORTS.values(), 8090)] + [(FRONT, 443)]
+    return [("127.0.0.1", port) for port in ports.values()] + [(FRONT, 443)]
 
 
 def main():

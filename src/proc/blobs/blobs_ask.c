@@ -138,10 +138,13 @@ blobs_put(struct blobs *b, const unsigned char hash[HASH_LEN], uint64_t size, in
 
 	key_of(b, blobs_folder, hash, key);
 	next = head(b, key, &there, &age, err);
+	if (next == BLOBS_OK && there == size && age >= BLOBS_RENEW_S) {
+		next = copy(b, key, key, err);
+		next = next == BLOBS_OK ? head(b, key, &there, &age, err) : next;
+	}
+	/* Not every server makes it young by a copy. */
 	if (next == BLOBS_OK && there == size && age < BLOBS_RENEW_S)
 		return 0;
-	if (next == BLOBS_OK && there == size)
-		return failed(copy(b, key, key, err), err);
 	if (next == BLOBS_FAIL)
 		return failed(next, err);
 	/* One of another size is damaged, and is replaced. */

@@ -483,7 +483,7 @@ ask_why(struct blobs *b, struct exchange *x)
 	char why[CURL_ERROR_SIZE];
 	CURLcode code;
 
-	if (strcmp(x->method, "HEAD") != 0)
+	if (strcmp(x->method, "HEAD") != 0 || x->status < 300)
 		return;
 	if (send_once(b, x, "GET", &code, why, NULL) == 0 && code == CURLE_OK && x->status >= 300)
 		s3_error_read((char *)x->body.data, x->body.len, &x->error);
@@ -537,8 +537,12 @@ exchange_run(struct blobs *b, struct exchange *x, struct err *err)
 		if (v == LATER) {
 			tries = x->at > before ? 1 : tries + 1;
 			before = x->at;
-			if (tries >= BLOBS_TRIES || io_now_ms() >= b->deadline)
+			if (tries >= BLOBS_TRIES || io_now_ms() >= b->deadline) {
 				v = HOPELESS;
+				ask_why(b, x);
+				if (x->error.code[0] != '\0')
+					(void)explain_status(b, x, &why);
+			}
 		}
 		if (v == GOOD)
 			return BLOBS_OK;

@@ -141,12 +141,14 @@ read_text(struct keys *k, const char *text, size_t len, struct err *err)
 	return r < 0 ? err_wrap(err, "'%s'", k->file) : 0;
 }
 
+/* AGAIN: its folder is all that is seen here now, and was checked when the file was first read. */
 static int
-read_keys(struct keys *k, struct err *err)
+read_keys(struct keys *k, bool again, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	size_t len = 0;
-	int r = trust_read(TRUST_SECRET_FILE, k->file, FILE_SIZE_MAX, &text, &len, err);
+	int r = again ? read_file_at(AT_FDCWD, k->file, FILE_SIZE_MAX, &text, &len, err) :
+	        trust_read(TRUST_SECRET_FILE, k->file, FILE_SIZE_MAX, &text, &len, err);
 
 	k->token[0] = '\0';
 	r = r == 0 ? read_text(k, text, len, err) : r;
@@ -224,7 +226,7 @@ keys_find(struct keys *k, struct err *err)
 	k->profile = profile != NULL ? profile : "default";
 	if (k->file != NULL && (profile != NULL || access(k->file, F_OK) == 0)) {
 		k->from = KEYS_FILE;
-		return read_keys(k, err);
+		return read_keys(k, false, err);
 	}
 	if (relative != NULL || full != NULL)
 		return find_container(k, relative, full, err);
@@ -318,7 +320,10 @@ ask_machine(struct blobs *b, struct err *err)
 		    exchange_plain(b, "GET", url, (const char *const[]){ line, NULL }, &role, &status, err);
 	if (r == 0 && (status != 200 || role.len == 0))
 		r = err_set(err, ENOENT, "the machine has no role (%ld)", status);
+	buf_put(&role, "", 1);
 	free(TAKE(url));
+	if (r == 0 && buf_failed(&role))
+		r = err_set(err, EBADMSG, "the name of the machine's role is too long");
 	if (r == 0) {
 		url = str_format("%s%s%.*s", b->keys.service, path, (int)strcspn((char *)role.data, "\r\n"), (char *)role.data);
 		r = url == NULL ? err_set(err, ENOMEM, "out of memory") :
@@ -339,7 +344,7 @@ keys_renew(struct blobs *b, bool anew, struct err *err)
 	if (k->from == KEYS_VARIABLES)
 		return anew ? -ENOENT : 0;
 	if (k->from == KEYS_FILE)
-		return anew ? read_keys(k, err) : 0;
+		return anew ? read_keys(k, true, err) : 0;
 	if (!anew && k->id[0] != '\0' && (k->until == 0 || now < k->until - EARLY_S || now < k->again))
 		return 0;
 	r = k->from == KEYS_CONTAINER ? ask_container(b, err) : ask_machine(b, err);

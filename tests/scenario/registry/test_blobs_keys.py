@@ -1,0 +1,180 @@
+"""Where the key to S3 comes from: variables, files, and the services of containers and machines."""
+import datetime
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from dispatches import capability
+from operators import as_one
+from ports import free_port
+from s3_servers import answers, error, front_of, server_of, stop_all, times
+from test_blobs_s3 import Place, fails
+
+pytestmark = as_one
+TOKEN = "/latest/api/token"
+ROLES = "/latest/meta-data/iam/security-credentials/"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers():
+    yield
+    stop_all()
+
+
+@pytest.fixture
+def place(operator, tmp_path_factory):
+    """A place whose key is in no variable."""
+    server = server_of("swift", tmp_path_factory)
+    place = Place(operator, server, server.port)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        del operator.env[name]
+    operator.env["AWS_EC2_METADATA_DISABLED"] = "true"
+    return place
+
+
+class Service:
+    """Of a machine or a container: answers GET and PUT of PATHS with a status and a body, and records its requests."""
+
+    def __init__(self, paths):
+        self.seen = seen = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                seen.append((self.command, self.path, {name.lower(): value for name, value in self.headers.items()}))
+                status, body = paths.get((self.command, self.path), lambda _: (404, ""))(seen[-1][2])
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            do_PUT = do_GET
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def answer_of(server, seconds=3600, secret=None):
+    until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    return json.dumps({"Code": "Success", "AccessKeyId": server.id, "SecretAccessKey": secret or server.secret, "Token": "",
+                       "Expiration": until.strftime("%Y-%m-%dT%H:%M:%SZ")})
+
+
+def profile(name, server, secret=None):
+    return f"[{name}]\naws_access_key_id = {server.id}\naws_secret_access_key={secret or server.secret}\n"
+
+
+def register(operator):
+    operator.folder("c", {"capability.yaml": '{"name": "c"}', "f": "x"})
+    return operator.cloister("capability", "register", operator.base / "c")
+
+
+# ---- files -----------------------------------------------------------------------------------------
+
+
+def test_the_file_of_the_home(operator, place):
+    operator.file("home/.aws/credentials", "# keys\n" + profile("other", place.server, "wrong") +
+                  profile("default", place.server))
+    capability(operator, "c", {"f": "x"})
+    assert place.has("x")
+    operator.env["AWS_PROFILE"] = "other"
+    operator.file("capability-c/f", "y")
+    assert "is another one" in fails(operator, "capability", "register", operator.base / "capability-c")
+
+
+def test_a_profile_of_another_file(operator, place):
+    operator.env |= {"AWS_SHARED_CREDENTIALS_FILE": str(operator.file("keys", profile("box", place.server))), "AWS_PROFILE": "box"}
+    assert register(operator).status == 0 and place.has("x")
+    operator.env["AWS_PROFILE"] = "none"
+    operator.file("c/f", "y")
+    assert "no profile 'none'" in fails(operator, "capability", "register", operator.base / "c")
+
+
+@pytest.mark.parametrize("text, part", [
+    ("[default]\nrole_arn = arn:aws:iam::1:role/x\n", "no key in the profile 'default'"),
+    ("", "no profile 'default'"),
+    ("[default]\naws_access_key_id = a b\naws_secret_access_key = c\n", "a character that it cannot have"),
+])
+def test_files_without_a_key(operator, place, text, part):
+    operator.file("home/.aws/credentials", text)
+    assert part in register(operator).sentence()
+
+
+def test_one_variable_is_not_enough(operator, place):
+    operator.env["AWS_ACCESS_KEY_ID"] = "id"
+    assert "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY need each other" in register(operator).sentence()
+
+
+def test_no_key(operator, place):
+    assert "there is no key to S3" in register(operator).sentence()
+
+
+def test_a_file_that_was_renewed(operator, tmp_path_factory):
+    """The server calls the key expired, and the file has a new one meanwhile."""
+    server = server_of("s3rver", tmp_path_factory)
+    with front_of(server) as front:
+        place = Place(operator, server, front.port)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            del operator.env[name]
+        path = operator.file("home/.aws/credentials", "[default]\naws_access_key_id = OLD\naws_secret_access_key = old\n")
+
+        def renew(handler, request):
+            new = path.with_name("new")
+            new.write_text(profile("default", server))
+            operator.own(new).rename(path)
+            return handler.answer(400, error("ExpiredToken"))
+        front.plans.append(times(1, "PUT", "/blobs/", renew))
+        # HEAD is asked with the old key as well.
+        front.plans.append(times(1, "HEAD", "/blobs/", answers(404)))
+        assert register(operator).status == 0 and place.has("x")
+        assert "Credential=OLD/" in front.seen[0].fields["authorization"]
+        assert "Credential=S3RVER/" in front.seen[-1].fields["authorization"]
+
+
+# ---- services ----------------------------------------------------------------------------------------
+
+
+def test_the_service_of_a_container(operator, place):
+    token = operator.file("token/now", "first\n")
+    with Service({("GET", "/key"): lambda fields: (200, answer_of(place.server)) if fields.get("authorization") == "first"
+                  else (403, "")}) as service:
+        operator.env |= {"AWS_CONTAINER_CREDENTIALS_FULL_URI": service.url + "/key",
+                         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token)}
+        assert register(operator).status == 0 and place.has("x")
+        assert len(service.seen) == 1
+        token.write_text("another")
+        operator.file("c/f", "y")
+        assert "answers with 403" in fails(operator, "capability", "register", operator.base / "c")
+
+
+def test_a_service_elsewhere_needs_tls(operator, place):
+    operator.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "http://192.0.2.1/key"
+    assert "another machine without TLS" in register(operator).sentence()
+
+
+def test_the_service_of_a_machine(operator, place):
+    def with_token(body):
+        return lambda fields: (200, body) if fields.get("x-aws-ec2-metadata-token") == "T0ken" else (401, "")
+    with Service({("PUT", TOKEN): lambda fields: (200, "T0ken") if fields.get("x-aws-ec2-metadata-token-ttl-seconds") else
+                  (400, ""), ("GET", ROLES): with_token("box"),
+                  ("GET", ROLES + "box"): with_token(answer_of(place.server))}) as service:
+        operator.env |= {"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url + "/"}
+        assert register(operator).status == 0 and place.has("x")
+        assert [path for _, path, _ in service.seen] == [TOKEN, ROLES, ROLES + "box"]
+
+
+def test_a_machine_without_a_service(operator, place):
+    operator.env |= {"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{free_port()}"}
+    assert "there is no key to S3 in variables or files" in register(operator).sentence()
