@@ -296,6 +296,8 @@ def test_alike_requests_are_answered_together(page, fake):
     fake.ask(approval(1))                # another path: not one of them
     fake.ask({**approval(60), "path": "/repos/acme/site/issues", "secrets": ["OTHER_TOKEN"]})
     fake.ask({**approval(61), "path": "/repos/acme/site/issues", "headers": "x-http-method-override: DELETE"})
+    # The page selects the first of those that it knows of when it opens.
+    page.see("#nav .badge:text('50')")
     go(page, "#/approvals", ".card:has-text('47 times')")
     assert page.count(".card") == 4 and "50 waiting, of 4 kinds" in page.text(".bar")
     page.press("j")
