@@ -8,11 +8,18 @@ import pytest
 
 import dispatches
 import postgres_store
+import s3_servers
 from operators import Operator, as_one, wait_until
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
 FOREVER = "while :; do sleep 1; done"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers():
+    yield
+    s3_servers.stop_all()
 
 
 @pytest.fixture
@@ -194,6 +201,31 @@ def test_a_worker_that_starts_again_goes_on(operator, machines):
     operator.cloister("dispatches", "cancel", "--time", "1s", id).ok()
     over = dispatches.await_over(operator, id)
     assert over["state"] == "cancelled" and over["attempts"] == 1
+    assert ends(worker)
+
+
+@pytest.mark.parametrize("name", ["s3rver", "swift"])
+def test_files_go_through_s3(operator, machines, tmp_path_factory, name):
+    """A capability, input and a policy reach the worker, and output and files come back."""
+    server = s3_servers.server_of(name, tmp_path_factory)
+    where = {"CLOISTER_BLOBS": f"s3://{s3_servers.BUCKET}/{os.urandom(4).hex()}?endpoint=http://127.0.0.1:{server.port}"
+                               f"&region={s3_servers.REGION}",
+             "AWS_ACCESS_KEY_ID": server.id, "AWS_SECRET_ACCESS_KEY": server.secret}
+    machine = machines()
+    operator.env |= where
+    machine.env |= where
+    word, said = os.urandom(8).hex(), os.urandom(8).hex()
+    dispatches.capability(operator, "tool", {"say": f"echo {word}\n"})
+    dispatches.policy(operator, "none", {"deny": "*"})
+    dispatches.agent(operator, "worker", "cat; sh /capabilities/tool/say; env | grep -c AWS_; head -c 3000000 /dev/zero "
+                     "| tr '\\0' x > /out/much", capabilities=["tool"], policy="none")
+    id = dispatches.detach(operator, "--target", "pool:p", "--input", operator.file("input", said + "\n"), "worker")
+    worker = work(machine)
+    over = dispatches.await_over(operator, id)
+    assert over["state"] == "finished", over
+    assert operator.cloister("dispatches", "output", id).ok() == f"{said}\n{word}\n0\n"
+    operator.cloister("dispatches", "files", id, "--to", operator.base / "got").ok()
+    assert (operator.base / "got" / "much").read_bytes() == b"x" * 3_000_000
     assert ends(worker)
 
 
