@@ -217,7 +217,7 @@ def test_files_go_through_s3(operator, machines, tmp_path_factory, name):
     word, said = os.urandom(8).hex(), os.urandom(8).hex()
     dispatches.capability(operator, "tool", {"say": f"echo {word}\n"})
     dispatches.policy(operator, "none", {"deny": "*"})
-    dispatches.agent(operator, "worker", "cat; sh /capabilities/tool/say; env | grep -c AWS_; head -c 3000000 /dev/zero "
+    dispatches.agent(operator, "worker", "cat; sh /capabilities/tool/say; env | grep -cE 'AWS_(ACC|SEC)|CLOISTER_(BLOBS|STORE)'; head -c 3000000 /dev/zero "
                      "| tr '\\0' x > /out/much", capabilities=["tool"], policy="none")
     id = dispatches.detach(operator, "--target", "pool:p", "--input", operator.file("input", said + "\n"), "worker")
     worker = work(machine)
