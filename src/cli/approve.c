@@ -79,7 +79,7 @@ approve(const char *id, const struct answer *a, struct err *err)
 {
 	uint64_t n;
 	OWN(closep) int fd = connect_to(id, &n, err);
-	bool enough;
+	bool enough = false;
 	int r = fd < 0 ? fd : cell_approve(fd, n, a->how, a->ms, &a->who, &enough, err);
 
 	if (r == 0 && !enough)
