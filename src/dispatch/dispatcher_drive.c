@@ -17,6 +17,7 @@
 #define LOOK_MS 5                       /* while a cell begins or ends */
 #define LOOK_MAX_MS 500
 #define HARVESTS_MAX 5
+#define HARVESTS_REMOTE_MAX 120         /* S3 may be away for a while: each takes some seconds, or minutes */
 #define CANCEL_GRACE_MS 10000
 
 static void drive_look(struct drive *drive);
@@ -98,12 +99,13 @@ read_row(struct drive *drive, struct err *err)
 static void
 conclude(struct drive *drive, const json_t *result)
 {
+	const unsigned most = registry_is_remote(drive->dispatcher->reg) ? HARVESTS_REMOTE_MAX : HARVESTS_MAX;
 	struct err err = {0};
 
 	if (result != NULL && drive_conclude(drive, result, &err) == 0)
 		return;
-	if (result == NULL && ++drive->failures >= HARVESTS_MAX &&
-	    drive_fail(drive, "what the agent left could not be kept: is the disk full?", true, &err) == 0)
+	if (result == NULL && ++drive->failures >= most &&
+	    drive_fail(drive, "what the agent left could not be kept: is the disk full, or the place of blobs away?", true, &err) == 0)
 		return;
 	again(drive, &err);
 }
@@ -134,14 +136,14 @@ harvest_small(struct drive *drive)
 	conclude(drive, result);
 }
 
-/* A large result takes long, and others must not wait for it. */
+/* A large result, or one that goes to S3, takes long, and others must not wait for it. */
 static void
 begin_harvest(struct drive *drive)
 {
 	struct err err = {0};
 
 	drive->phase = DRIVE_HARVESTS;
-	if (dispatch_harvest_is_small(&drive->d)) {
+	if (!registry_is_remote(drive->dispatcher->reg) && dispatch_harvest_is_small(&drive->d)) {
 		harvest_small(drive);
 		return;
 	}

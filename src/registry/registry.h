@@ -80,6 +80,9 @@ OWN_BY(registry_closep, struct registry *, registry_close)
 /* Its database, for the tables of src/dispatch: db.h. */
 struct db *registry_db(struct registry *r);
 
+/* Whether blobs are in S3: to put or open one may take long, and fail for a while. */
+bool registry_is_remote(const struct registry *r);
+
 /* ---- versions: registry_put.c, registry_find.c ---- */
 
 /* Makes OBJECT a version, the newest of its name.  The same content is the same version: then

@@ -18,6 +18,12 @@
 #define KNOWN_MS (3600ll * 1000)
 #define KNOWN_MAX (256 * 1024)
 
+bool
+registry_is_remote(const struct registry *r)
+{
+	return r->s3 != NULL;
+}
+
 /* ---- what is there ---- */
 
 bool

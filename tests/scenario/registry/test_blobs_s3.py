@@ -249,6 +249,29 @@ def test_failures_that_do_not_pass(operator, behind):
     assert list((folder_of(operator) / "tmp").iterdir()) == [] and local(operator) == set()
 
 
+def test_a_result_waits_until_it_can_be_kept(operator, behind):
+    place, front = behind
+    agent(operator, "a", "echo done >/out/file; echo said")
+    front.plans.append(times(8, "PUT", "/blobs/", answers(403, error("AccessDenied"))))
+    assert dispatch(operator, "a", seconds=SECONDS).ok() == "said\n"
+    assert len(front.requests("PUT", "/blobs/")) > 8 and place.has("done\n") and place.has("said\n")
+
+
+def test_an_input_of_a_dispatch_that_waits(operator, place):
+    agent(operator, "first", "while [ ! -e /out/go ]; do sleep 0.05; done")
+    agent(operator, "second", "cat")
+    service = Service(operator, "--concurrency", "1")
+    first = service.post("/v1/dispatches", {"agent": "first"}).ok(202)["id"]
+    cell = wait_until(lambda: next(iter(operator.cells()), None), "it runs")["cell"]
+    second = service.post("/v1/dispatches", {"agent": "second", "input": "given"}).ok(202)["id"]
+    forget(operator)
+    operator.cloister("exec", cell, "--", "touch", "/out/go").ok()
+    await_over(operator, first)
+    assert await_over(operator, second)["state"] == "finished"
+    assert service.get(f"/v1/dispatches/{second}/output?stream=stdout").data == b"given"
+    assert service.stop() == 0
+
+
 @pytest.mark.parametrize("status, body, fields, parts", [
     (403, error("AccessDenied", Message="Access Denied"), [], ["denies the key 'S3RVER' s3:PutObject on s3://"]),
     (403, error("InvalidAccessKeyId"), [], ["does not know the key 'S3RVER'"]),
