@@ -92,24 +92,27 @@ check_key(const char *key, bool by_agent, struct err *err)
 	return 0;
 }
 
-static const char *
-target_of(const struct dispatch_request *request)
+static int
+check_target(const char *name, struct err *err)
 {
-	return request->target != NULL ? request->target : DISPATCH_TARGET;
+	const struct target *target;
+	int r = target_find(name, &target, err);
+
+	if (r == 0 && target_pool(name) != NULL && registry_store() == NULL)
+		r = err_set(err, EINVAL, "the target '%s' needs a registry that workers can reach: start the service "
+		            "with --store, and set " REGISTRY_STORE, name);
+	return r;
 }
 
 int
 dispatch_check_request(const struct dispatch_request *request, struct err *err)
 {
-	const struct target *target;
-	int r;
+	int r = 0;
 
 	if (request->agent == NULL || request->agent[0] == '\0')
 		return err_set(err, EINVAL, "which agent?");
-	r = target_find(target_of(request), &target, err);
-	if (r == 0 && target_pool(target_of(request)) != NULL && registry_store() == NULL)
-		r = err_set(err, EINVAL, "the target '%s' needs a registry that workers can reach: start the service "
-		            "with --store, and set " REGISTRY_STORE, target_of(request));
+	if (request->target != NULL)
+		r = check_target(request->target, err);
 	if (r < 0)
 		return r;
 	if (request->n_envs > DISPATCH_ENVS_MAX)
@@ -145,6 +148,15 @@ struct resolving {
 	json_t *resolved;
 	struct err *err;
 };
+
+/* The request's, else the agent's. */
+static const char *
+target_of(const struct resolving *v)
+{
+	const char *own = dispatch_text(v->agent, "target");
+
+	return v->request->target != NULL ? v->request->target : own[0] != '\0' ? own : DISPATCH_TARGET;
+}
 
 static void
 resolving_free(struct resolving *v)
@@ -479,7 +491,7 @@ find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 	r = r == 0 ? find_demand(v, plan, &demanded) : r;
 	r = r == 0 ? policy_boundary_check(&asked, by, &demanded, v->err) : r;
 	r = r == 0 ? policy_boundary_raise(&asked, &demanded, v->err) : r;
-	if (r == 0 && strcmp(target_of(v->request), TARGET_DOCKER) == 0) {
+	if (r == 0 && strcmp(target_of(v), TARGET_DOCKER) == 0) {
 		/* Its walls are a container, and that must do for the agent and the policy. */
 		demanded = asked;
 		r = policy_boundary_parse(BOUNDARY_DOCKER, &asked, v->err);
@@ -590,8 +602,8 @@ find_rest(struct resolving *v)
 	}
 	if (r == 0)
 		r = put(v, "principal", json_string(request->principal != NULL ? request->principal : ""));
-	r = r == 0 ? put(v, "target", json_string(target_of(request))) : r;
-	return r == 0 && target_pool(target_of(request)) != NULL ? check_pool(v) : r;
+	r = r == 0 ? put(v, "target", json_string(target_of(v))) : r;
+	return r == 0 && target_pool(target_of(v)) != NULL ? check_pool(v) : r;
 }
 
 int
@@ -608,6 +620,8 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 	if (r == 0 && request->sandbox && !json_is_true(json_object_get(v.agent, "sandbox")))
 		r = err_set(err, EPERM, "the agent '%s' is no sandbox: register it with `sandbox: true`",
 		            dispatch_text(v.agent, "name"));
+	if (r == 0 && request->target == NULL && (r = check_target(target_of(&v), err)) < 0)
+		return err_wrap(err, "the agent '%s'", dispatch_text(v.agent, "name"));
 	if (r == 0)
 		r = find_capabilities(&v);
 	if (r == 0)

@@ -35,6 +35,8 @@ int object_read_grants(const struct node *at, const struct node *rules, const st
 
 /* ---- object_read.c ---- */
 
+#define OBJECT_TARGET_MAX 40            /* "pool:" and a name */
+
 /* The object at NODE; FILES (of a capability, or NULL) is borrowed.  NAME, if it is not NULL, is its name. */
 int object_read_node(enum registry_kind kind, const struct node *node, const char *name,
                      json_t *files, struct object **ret_object, struct err *err);

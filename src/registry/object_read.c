@@ -333,6 +333,19 @@ read_record(struct reading *o, const struct node *node, json_t **ret_value)
 	return node == NULL || node_is_null(node) ? 0 : read_one_of(o, node, "`record`", names, ret_value);
 }
 
+/* Whether there is one of that name is known where it is dispatched. */
+static int
+read_target(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	const char *text;
+	int r;
+
+	if (node == NULL || node_is_null(node))
+		return 0;
+	r = object_read_text(node, "`target`", OBJECT_TARGET_MAX, &text, o->err);
+	return r < 0 ? r : give(o, json_string(text), ret_value);
+}
+
 static int
 read_state(struct reading *o, const struct node *node, json_t **ret_value)
 {
@@ -578,6 +591,7 @@ static const struct member {
 		{ "state", read_state, true }, { "delegate", read_delegate, true },
 		{ "root", read_root, true }, { "grantable", read_grantable, true },
 		{ "sandbox", read_sandbox, true }, { "terminal", read_terminal, true },
+		{ "target", read_target, true },
 	},
 	[REGISTRY_ENV] = {
 		{ "kind", read_kind, true }, { "version", read_version, true },

@@ -280,6 +280,14 @@ mention_input(const struct said *said)
 		fputs("cloister: standard input was not read: --input - gives it to the agent\n", stderr);
 }
 
+static bool
+is_for_pool(struct registry *reg, const char *id)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+
+	return dispatch_get(reg, id, &d, NULL) == 0 && target_pool(d.target) != NULL;
+}
+
 int
 proc_dispatch(const struct said *said)
 {
@@ -287,7 +295,7 @@ proc_dispatch(const struct said *said)
 	OWN(dispatch_free) struct dispatch parent = {0};
 	char id[DISPATCH_ID_LEN + 1] = "";
 	struct err err = {0};
-	bool orphans = false, pool = said->target != NULL && target_pool(said->target) != NULL;
+	bool orphans = false, pool = false;
 	int r;
 
 	if (said->n_words != 1)
@@ -299,6 +307,7 @@ proc_dispatch(const struct said *said)
 	if (said->detach)
 		mention_input(said);
 	if (said->detach || orphans) {
+		pool = is_for_pool(reg, id);
 		/* A database must not be open on both sides of a fork. */
 		registry_close(TAKE(reg));
 		if (said->detach && said->json)

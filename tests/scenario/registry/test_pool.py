@@ -116,6 +116,18 @@ def test_a_service_and_three_workers(operator, machines):
     service.stop()
 
 
+def test_an_agents_own_target(operator, machines):
+    """What a dispatch says comes first."""
+    dispatches.agent(operator, "worker", "true", target="pool:p")
+    waits = dispatches.detach(operator, "worker")
+    assert dispatches.await_over(operator, dispatches.detach(operator, "--target", "local", "worker"))["state"] == "finished"
+    assert dispatches.show(operator, waits)["state"] == "queued"
+    worker = work(machines(), "--once")
+    assert dispatches.await_over(operator, waits)["state"] == "finished" and worker.wait(60) == 0
+    dispatches.agent(operator, "lost", "true", target="moon")
+    dispatches.dispatch(operator, "lost").sentence("'lost'", "no target 'moon'")
+
+
 def test_other_pools_and_targets_are_left_alone(operator, machines):
     machine = machines()
     dispatches.agent(operator, "worker", "true")
