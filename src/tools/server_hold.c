@@ -124,7 +124,7 @@ static int
 hold_copy(struct server_hold *h, const struct file *f, struct server_held *held, struct err *err)
 {
 	OWN(freep) char *copy = NULL;
-	char hex[2 * HASH_LEN + 1];
+	char hex[2 * HASH_LEN + 1] = "";
 	struct stat st;
 	OWN(closep) int fd = open_file(f->path, 0, &st, err);
 	int r = fd;
