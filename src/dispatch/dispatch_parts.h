@@ -353,7 +353,8 @@ int dispatch_offer(struct db *db, const char *id, struct err *err);
 int dispatch_claim(struct db *db, const char *pool, char ret_id[DISPATCH_ID_LEN + 1], struct err *err);
 /* Renews all claims of this data folder. */
 int dispatch_renew_claims(struct db *db, struct err *err);
-/* Puts back what this data folder has not begun yet. */
+/* Puts back what this data folder has not begun yet: one, or all. */
+int dispatch_release_claim(struct db *db, const char *id, struct err *err);
 int dispatch_release_claims(struct db *db, struct err *err);
 /* Ends or puts back those whose claim is over, and those that were cancelled while nobody had them. */
 int dispatch_take_back(struct db *db, struct err *err);

@@ -149,14 +149,14 @@ dispatch_upload(struct db *db, const char *id, uint64_t *upto, struct err *err)
 	return r;
 }
 
-/* The number of the last line in the file, which ends with a whole line; *ret_size. */
+/* The number of the last line in the file, which ends with a whole line then. */
 static int
 last_in_file(int fd, uint64_t *ret_n, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	struct stat st;
 	const char *line;
-	size_t len;
+	size_t len, rest;
 
 	*ret_n = 0;
 	if (fstat(fd, &st) < 0)
@@ -165,11 +165,13 @@ last_in_file(int fd, uint64_t *ret_n, struct err *err)
 	text = malloc(len + 1);
 	if (text == NULL || pread(fd, text, len, st.st_size - (off_t)len) != (ssize_t)len)
 		return err_errno(err, "cannot read events");
-	while (len > 0 && text[len - 1] != '\n')
+	for (rest = 0; len > 0 && text[len - 1] != '\n'; rest++)
 		len--;
-	/* Whoever wrote the rest of the last line was killed. */
+	/* Whoever wrote the rest of the last line was killed, or the disk was full. */
+	if (rest > 0 && ftruncate(fd, st.st_size - (off_t)rest) < 0)
+		return err_errno(err, "cannot mend events");
 	if (len == 0)
-		return ftruncate(fd, 0) < 0 ? err_errno(err, "cannot mend events") : 0;
+		return 0;
 	line = memrchr(text, '\n', len - 1);
 	line = line == NULL ? text : line + 1;
 	*ret_n = number_of(line, (size_t)(text + len - line));
@@ -242,6 +244,15 @@ dispatch_renew_claims(struct db *db, struct err *err)
 {
 	int r = db_do(db, err, "UPDATE dispatches SET lease_ms = " NOW " + ? WHERE home = ? AND state < 3 AND target LIKE "
 	              "'pool:%'", "is", (int64_t)DISPATCH_LEASE_MS, db_home(db));
+
+	return r < 0 ? r : 0;
+}
+
+int
+dispatch_release_claim(struct db *db, const char *id, struct err *err)
+{
+	int r = db_do(db, err, "UPDATE dispatches SET home = '', lease_ms = 0 WHERE id = ? AND home = ? AND state = 0 AND "
+	              "target LIKE 'pool:%'", "ss", id, db_home(db));
 
 	return r < 0 ? r : 0;
 }

@@ -107,6 +107,26 @@ turn_changed(void *arg, const char *name)
 	dispatcher_soon(arg);
 }
 
+/* Takes ownership of LOCK. */
+static int
+add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
+{
+	struct drive *drive, **at = &dispatcher->drives;
+	int r = drive_new(dispatcher, id, lock, &drive, err);
+
+	if (r < 0) {
+		close(lock);
+		return r;
+	}
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = drive;
+	if (is_new && drive->phase != DRIVE_AWAY)
+		drive_begin(drive);
+	dispatcher_soon(dispatcher);
+	return 0;
+}
+
 static int
 adopt(struct dispatcher *dispatcher, size_t *ret_n, struct err *err)
 {
@@ -151,6 +171,22 @@ claimed(const struct dispatcher *dispatcher)
 	return n;
 }
 
+/* Begins what is this data folder's, or lets others have it. */
+static bool
+take_claimed(struct dispatcher *dispatcher, const char *id)
+{
+	struct db *db = registry_db(dispatcher->reg);
+	OWN(closep) int lock = dispatch_lock(id, NULL);
+	/* What is recorded so far comes first. */
+	int r = lock < 0 ? lock : dispatch_mirror(db, id, NULL);
+
+	r = r == 0 ? add(dispatcher, id, TAKE_FD(lock), false, NULL) : r;
+	/* -EBUSY: another process of this folder drives it. */
+	if (r < 0 && r != -EBUSY)
+		(void)dispatch_release_claim(db, id, NULL);
+	return r == 0;
+}
+
 static void
 claim_due(void *arg)
 {
@@ -159,11 +195,8 @@ claim_due(void *arg)
 	char id[DISPATCH_ID_LEN + 1];
 
 	while (!dispatcher->draining && claimed(dispatcher) < dispatcher->options.concurrency &&
-	       dispatch_claim(db, dispatcher->options.pool, id, NULL) > 0) {
-		/* What is recorded so far comes first.  If that fails, the claim ends by itself. */
-		if (dispatch_mirror(db, id, NULL) < 0 || dispatcher_take(dispatcher, id, NULL) < 0)
-			break;
-	}
+	       dispatch_claim(db, dispatcher->options.pool, id, NULL) > 0 && take_claimed(dispatcher, id))
+		;
 	loop_set_timer(dispatcher->loop, &dispatcher->claim, CLAIM_MS);
 }
 
@@ -175,7 +208,8 @@ lose_all(struct dispatcher *dispatcher)
 			drive_lose(drive);
 }
 
-/* Finds out which are still this data folder's, and lets go of the others. */
+/* Finds out which are still this data folder's, and lets go of the others.  A worker goes on with those that nobody
+ * drives: another one with this folder was killed, or the answer to a claim was lost. */
 static int
 look_for_lost(struct dispatcher *dispatcher, struct err *err)
 {
@@ -189,6 +223,9 @@ look_for_lost(struct dispatcher *dispatcher, struct err *err)
 		drive->kept = false;
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
 		drive = find(dispatcher, db_text(&q, 0));
+		if (drive == NULL && dispatcher->options.pool != NULL && !dispatcher->draining &&
+		    take_claimed(dispatcher, db_text(&q, 0)))
+			drive = find(dispatcher, db_text(&q, 0));
 		if (drive != NULL)
 			drive->kept = true;
 		r = 0;
@@ -244,9 +281,14 @@ news_came(void *arg, uint32_t events)
 static void
 watch_news(struct dispatcher *dispatcher)
 {
+	int fd = db_news_fd(registry_db(dispatcher->reg));
+
+	/* Its number may be that of something else by now, which must still be watched. */
+	if (fd != dispatcher->news.fd)
+		dispatcher->news.fd = -1;
 	loop_unwatch(dispatcher->loop, &dispatcher->news);
 	dispatcher->news.events = 0;
-	dispatcher->news.fd = db_news_fd(registry_db(dispatcher->reg));
+	dispatcher->news.fd = fd;
 	if (dispatcher->news.fd >= 0)
 		(void)loop_watch(dispatcher->loop, &dispatcher->news, EPOLLIN, NULL);
 }
@@ -397,26 +439,6 @@ dispatcher_free(struct dispatcher *dispatcher)
 	for (size_t i = 0; i < TARGETS_MAX && dispatcher->at[i].target != NULL; i++)
 		dispatcher->at[i].target->close(dispatcher->at[i].place);
 	free(dispatcher);
-}
-
-/* Takes ownership of LOCK. */
-static int
-add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
-{
-	struct drive *drive, **at = &dispatcher->drives;
-	int r = drive_new(dispatcher, id, lock, &drive, err);
-
-	if (r < 0) {
-		close(lock);
-		return r;
-	}
-	while (*at != NULL)
-		at = &(*at)->next;
-	*at = drive;
-	if (is_new && drive->phase != DRIVE_AWAY)
-		drive_begin(drive);
-	dispatcher_soon(dispatcher);
-	return 0;
 }
 
 int

@@ -428,8 +428,12 @@ go_on(struct drive *drive, struct err *err)
 	OWN(json_decrefp) json_t *result = NULL;
 	int r = 0;
 
-	if (drive->log.fd <= 0)
-		r = dispatch_log_open(drive->d.id, &drive->log, err);
+	if (drive->log.fd <= 0) {
+		/* Its first events may be another machine's. */
+		if (drive_is_claimed(drive))
+			r = dispatch_mirror(registry_db(drive->dispatcher->reg), drive->d.id, err);
+		r = r == 0 ? dispatch_log_open(drive->d.id, &drive->log, err) : r;
+	}
 	if (r == 0 && drive->log.end != NULL) {
 		r = drive_end_again(drive, err);
 	} else if (r == 0 && drive->d.state == DISPATCH_QUEUED) {
@@ -492,6 +496,8 @@ drive_lose(struct drive *drive)
 	if (drive->at != NULL)
 		kill_cell(drive);
 	drive_detach(drive);
+	/* Others write what follows. */
+	dispatch_log_close(&drive->log);
 	drive->at = NULL;
 	/* Who asked for it still wants to know how it goes. */
 	drive->phase = drive->d.mine ? DRIVE_AWAY : DRIVE_OVER;

@@ -218,6 +218,9 @@ end_attempt(struct drive *drive, struct dispatch_ending end, const char *last, s
 
 	if (r < 0)
 		return r;
+	/* What another machine records is the end of it. */
+	if (now.away)
+		return err_set(err, ESTALE, "dispatch %s is another worker's now", drive->d.id);
 	if (now.cancel && end.state != DISPATCH_FINISHED) {
 		end.state = DISPATCH_CANCELLED;
 		end.reason = "";

@@ -31,7 +31,8 @@ has_password(const char *url)
 	if (strstr(url, "password=") != NULL)
 		return true;
 	start = start == NULL ? url : start + 3;
-	end = start + strcspn(start, "/?@");
+	/* As libpq does, for which a "?" may be part of it. */
+	end = start + strcspn(start, "/@");
 	return *end == '@' && memchr(start, ':', (size_t)(end - start)) != NULL;
 }
 

@@ -201,6 +201,64 @@ def test_a_worker_that_comes_back_too_late(operator, machines):
     service.stop()
 
 
+def test_a_worker_that_cannot_begin_it(operator, machines):
+    """It does not keep the claim."""
+    first, second = machines(), machines()
+    dispatches.agent(operator, "worker", "true")
+    id = asked(operator)
+    folder = first.base / "data" / "dispatches"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, first.uid, first.gid)
+    (folder / id).write_text("not a folder")
+    worker = work(first)
+    wait_until(lambda: rows(operator, id, "claims") != ["0"], "it was claimed")
+    other = work(second)
+    assert dispatches.await_over(operator, id)["state"] == "finished"
+    assert ends(worker) and ends(other)
+
+
+def test_another_worker_with_its_folder_goes_on(operator, machines):
+    machine = machines()
+    dispatches.agent(operator, "stays", "echo once; " + FOREVER)
+    worker = work(machine)
+    id = asked(operator, "stays")
+    wait_until(lambda: is_running(operator, id), "it runs")
+    other = work(machine)
+    worker.kill()
+    worker.wait()
+    operator.cloister("dispatches", "cancel", "--time", "1s", id).ok()
+    over = dispatches.await_over(operator, id)
+    assert over["state"] == "cancelled" and over["attempts"] == 1
+    assert ends(other)
+
+
+def test_what_it_recorded_before_a_worker_that_began_nothing(operator, machines):
+    """It was killed between the claim and its first file."""
+    machine = machines()
+    dispatches.agent(operator, "worker", "true")
+    id = asked(operator)
+    machine.cloister("agent", "list").ok()
+    home = (machine.base / "data" / "registry" / "home").read_text()
+    set_row(operator, id, f"home = '{home}', lease_ms = {2 ** 60}, claims = 1, state = 0")
+    worker = work(machine)
+    assert dispatches.await_over(operator, id)["state"] == "finished"
+    told = dispatches.events(operator, id)
+    assert [e["n"] for e in told] == list(range(1, len(told) + 1))
+    assert "cell.boot" in kinds(told) and kinds(told)[-1] == "dispatch.finished"
+    assert ends(worker)
+
+
+def test_half_a_line_of_events(operator, machines):
+    """Whoever copied them was killed, or its disk was full."""
+    dispatches.agent(operator, "worker", "true")
+    id = asked(operator)
+    assert work(machines(), "--once").wait(60) == 0
+    told = dispatches.events(operator, id)
+    path = operator.base / "data" / "dispatches" / id / "events.jsonl"
+    os.truncate(path, path.stat().st_size - 10)
+    assert dispatches.events(operator, id) == told
+
+
 def test_a_worker_that_starts_again_goes_on(operator, machines):
     machine = machines()
     dispatches.agent(operator, "stays", "echo once; " + FOREVER)

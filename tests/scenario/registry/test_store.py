@@ -162,7 +162,7 @@ def test_a_store_that_cannot_be_used(operator):
 
 @as_one
 def test_no_password_on_a_command_line(operator):
-    for url in ("postgres://me:secret@db/x", "postgres://db/x?user=me&password=secret"):
+    for url in ("postgres://me:secret@db/x", "postgres://me:secret?@db/x", "postgres://db/x?user=me&password=secret"):
         said = operator.cloister("serve", "--store", url).sentence("--store", "password", "CLOISTER_STORE")
         assert "secret" not in said
     operator.cloister("serve", "--store", "mysql://x").sentence("--store", "no store")
