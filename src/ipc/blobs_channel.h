@@ -24,6 +24,8 @@ enum blobs_message {
 	BLOBS_REMOVE,
 	/* HASH.  Removes it from the trash; with u32 1, it is put back before. */
 	BLOBS_PURGE,
+	/* HASH, the name of a database: whether the place is its own, which it is from now on if it is nobody's.  EPERM. */
+	BLOBS_OWN,
 	/* Empty: whether the bucket can be read and written. */
 	BLOBS_CHECK,
 

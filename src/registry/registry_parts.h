@@ -21,6 +21,7 @@ struct registry {
 	bool unsynced[256];
 	/* NULL: the folder has all blobs.  Otherwise S3 has them, and the folder those that this machine has needed. */
 	struct s3 *s3;
+	bool owns_place;                /* S3 has agreed that it is this database's */
 	/* Of blobs that are in S3 and were just put or touched there. */
 	struct registry_marks {
 		unsigned char (*at)[HASH_LEN];  /* open addressing; an all-zero entry is free */

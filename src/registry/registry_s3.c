@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -41,6 +43,49 @@ know(struct registry *r, const unsigned char hash[HASH_LEN])
 		r->known_since = io_now_ms();
 	/* If there is no memory, S3 is asked once more. */
 	(void)registry_marks_add(&r->known, hash, NULL);
+}
+
+/* ---- whose place it is ---- */
+
+/* A name that the database keeps: every service that uses it has the same. */
+static int
+read_owner(struct registry *r, unsigned char ret_id[HASH_LEN], struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	unsigned char random[HASH_LEN];
+	char hex[HASH_HEX + 1];
+	int n;
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return err_errno(err, "cannot get random bytes");
+	codec_hex(random, sizeof(random), hex);
+	n = db_ask(r->db, &q, err, "SELECT owner FROM places WHERE place = ?", "s", s3_place_text(r->s3));
+	n = n == 0 ? db_next(&q, err) : n;
+	if (n == 0) {
+		db_finish(&q);
+		n = db_do(r->db, err, "INSERT INTO places (place, owner) VALUES (?, ?) ON CONFLICT DO NOTHING", "ss",
+		          s3_place_text(r->s3), hex);
+		n = n < 0 ? n : db_ask(r->db, &q, err, "SELECT owner FROM places WHERE place = ?", "s", s3_place_text(r->s3));
+		n = n < 0 ? n : db_next(&q, err);
+	}
+	if (n < 0)
+		return n;
+	if (strlen(db_text(&q, 0)) != HASH_HEX || !codec_unhex_lower(db_text(&q, 0), ret_id, HASH_LEN))
+		return err_set(err, EUCLEAN, "the database's table 'places' is damaged");
+	return 0;
+}
+
+/* Another database would remove what this one refers to. */
+static int
+own_place(struct registry *r, struct err *err)
+{
+	unsigned char id[HASH_LEN];
+	int n = r->owns_place ? 0 : read_owner(r, id, err);
+
+	if (n == 0 && !r->owns_place)
+		n = s3_own(r->s3, id, err);
+	r->owns_place = n == 0;
+	return n;
 }
 
 /* ---- there ---- */
@@ -77,8 +122,9 @@ give_staged(void *arg, size_t i, struct s3_put *ret_put, struct err *err)
 int
 registry_put_staged(struct registry *r, struct err *err)
 {
-	int n = s3_put_all(r->s3, r->n_staged, give_staged, r, err);
+	int n = own_place(r, err);
 
+	n = n == 0 ? s3_put_all(r->s3, r->n_staged, give_staged, r, err) : n;
 	if (n < 0)
 		return err_wrap(err, "cannot keep blobs in %s", s3_place_text(r->s3));
 	for (size_t i = 0; i < r->n_staged; i++)
@@ -108,7 +154,9 @@ registry_touch_s3(struct registry *r, const unsigned char hash[HASH_LEN], uint64
 	char path[REGISTRY_BLOB_PATH_MAX];
 	struct err why = {0};
 	struct stat st;
-	int n = s3_touch(r->s3, hash, ret_size, &why);
+	int n = own_place(r, &why);
+
+	n = n == 0 ? s3_touch(r->s3, hash, ret_size, &why) : n;
 
 	registry_blob_path(hash, path);
 	/* It was put when blobs were not in S3. */
@@ -240,7 +288,9 @@ registry_sweep_s3(struct registry *r, const struct registry_marks *marks, bool d
                   struct registry_collected *collected, struct err *err)
 {
 	struct sweep_s3 s = { .r = r, .marks = marks, .dry_run = dry_run, .collected = collected };
-	int n = sweep_all(&s, true, err);
+	int n = own_place(r, err);
+
+	n = n == 0 ? sweep_all(&s, true, err) : n;
 
 	n = n == 0 ? sweep_all(&s, false, err) : n;
 	return n == 0 ? 0 : err_wrap(err, "unused blobs of %s", s3_place_text(r->s3));

@@ -94,6 +94,12 @@ static const char *const sqlite[] = {
 	"	line TEXT NOT NULL,"
 	"	UNIQUE (dispatch, n)"
 	") STRICT;",
+
+	/* 7: under which name this database owns a place of blobs. */
+	"CREATE TABLE places ("
+	"	place TEXT PRIMARY KEY,"
+	"	owner TEXT NOT NULL"
+	") STRICT;",
 	NULL
 };
 
@@ -179,6 +185,12 @@ static const char *const postgres[] = {
 	"	n BIGINT NOT NULL,"
 	"	line " TEXT " NOT NULL,"
 	"	UNIQUE (dispatch, n)"
+	");",
+
+	/* 3: as SQLite's seventh. */
+	"CREATE TABLE places ("
+	"	place " TEXT " PRIMARY KEY,"
+	"	owner " TEXT " NOT NULL"
 	");",
 	NULL
 };

@@ -181,6 +181,17 @@ s3_purge(struct s3 *s, const unsigned char hash[HASH_LEN], bool put_back, struct
 	return ask(s, &question, -1, &answer, err);
 }
 
+int
+s3_own(struct s3 *s, const unsigned char id[HASH_LEN], struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message answer = {0};
+	struct buf question;
+
+	ipc_begin(&question, BLOBS_OWN);
+	buf_put(&question, id, HASH_LEN);
+	return ask(s, &question, -1, &answer, err);
+}
+
 static bool
 read_page(struct buf *b, struct s3_page *page, int64_t *ret_now)
 {

@@ -38,6 +38,8 @@ int s3_touch(struct s3 *s, const unsigned char hash[HASH_LEN], uint64_t *ret_siz
 int s3_remove(struct s3 *s, const unsigned char hash[HASH_LEN], uint64_t *ret_size, struct err *err);
 /* Remove it from the trash; with PUT_BACK, it is among the blobs then. */
 int s3_purge(struct s3 *s, const unsigned char hash[HASH_LEN], bool put_back, struct err *err);
+/* Whether the place belongs to the database ID, which it does from now on if it is nobody's.  -EPERM. */
+int s3_own(struct s3 *s, const unsigned char id[HASH_LEN], struct err *err);
 /* A page of the blobs or of the TRASH, in their order, behind AFTER (NULL: from the first).  *RET_NOW: the server's time. */
 int s3_list(struct s3 *s, bool trash, const unsigned char *after, struct s3_page *ret_page, int64_t *ret_now,
             struct err *err);

@@ -258,6 +258,44 @@ blobs_list(struct blobs *b, bool trash, const unsigned char *after, struct s3_pa
 	return r == 0 && x.date < 0 ? err_set(err, EBADMSG, "'%s' does not say what time it is", b->host) : r;
 }
 
+/* The object "owner" has the name of the database whose blobs these are. */
+int
+blobs_own(struct blobs *b, const unsigned char id[HASH_LEN], struct err *err)
+{
+	char key[BLOBS_KEY_MAX], hex[HASH_HEX + 1];
+	enum blobs_next next = BLOBS_FAIL;
+
+	codec_hex(id, HASH_LEN, hex);
+	snprintf(key, sizeof(key), "%sowner", b->place.prefix);
+	/* After it was put, it is read: another one may have been faster. */
+	for (int i = 0; i < 2; i++) {
+		OWN(exchange_free) struct exchange x = {0}, put = {0};
+		unsigned char digest[HASH_LEN];
+
+		exchange_begin(&x, b, "GET", key, "", GETS);
+		next = exchange_run(b, &x, err);
+		if (next == BLOBS_OK && x.body.len == HASH_HEX && memcmp(x.body.data, hex, HASH_HEX) == 0)
+			return 0;
+		if (next == BLOBS_OK)
+			return err_set(err, EPERM, "the blobs in %s are those of another database, which would remove this one's: give "
+			               "this one a prefix of its own. If the other one is gone for good, remove the object '%s'",
+			               b->place_text, key);
+		if (next != BLOBS_MISSING)
+			break;
+		exchange_begin(&put, b, "PUT", key, "", PUTS);
+		put.data = hex;
+		put.length = HASH_HEX;
+		hash_of(hex, HASH_HEX, digest);
+		codec_hex(digest, HASH_LEN, put.payload);
+		blobs_add_encryption(b, &put);
+		exchange_field(&put, "if-none-match", "*");
+		next = exchange_run(b, &put, err);
+		if (next == BLOBS_FAIL)
+			break;
+	}
+	return failed(next, err);
+}
+
 /* One object, in a place where nobody looks for blobs. */
 int
 blobs_check(struct blobs *b, struct err *err)

@@ -141,6 +141,7 @@ int blobs_purge(struct blobs *b, const unsigned char hash[HASH_LEN], bool put_ba
 /* AFTER: NULL for the first page. */
 int blobs_list(struct blobs *b, bool trash, const unsigned char *after, struct s3_page *ret_page, int64_t *ret_now,
                struct err *err);
+int blobs_own(struct blobs *b, const unsigned char id[HASH_LEN], struct err *err);
 int blobs_check(struct blobs *b, struct err *err);
 
 /* ---- blobs_parts.c: large ones ---- */

@@ -174,6 +174,8 @@ answer(struct blobs *b, struct ipc_message *m, struct buf *out, struct err *err)
 	case BLOBS_REMOVE:
 		r = blobs_remove(b, hash, &size, err);
 		break;
+	case BLOBS_OWN:
+		return blobs_own(b, hash, err);
 	case BLOBS_PURGE:
 		return blobs_purge(b, hash, flag != 0, err);
 	default:

@@ -101,7 +101,7 @@ def test_a_dispatch_and_another_machine(operator, place):
     done = dispatch(operator, "a", "--input", operator.file("in", "given"))
     assert done.ok() == hello + "given"
     # All that this machine has is there.
-    assert {f"blobs/{hash[:2]}/{hash[2:]}" for hash in local(operator)} == place.server.keys(place.prefix)
+    assert {"owner", *(f"blobs/{hash[:2]}/{hash[2:]}" for hash in local(operator))} == place.server.keys(place.prefix)
     assert place.has("left\n") and place.has("given")
     id = json.loads(operator.cloister("dispatches", "--json").ok())[0]["id"]
 
@@ -295,10 +295,11 @@ def test_refusals_are_not_repeated(operator, behind, status, body, fields, parts
 def test_a_refusal_without_a_body(operator, behind):
     """The answer to HEAD has none, so the reason is asked for."""
     place, front = behind
-    front.plans.append(lambda handler, request: handler.answer(403, error("InvalidAccessKeyId")))
+    front.plans.append(lambda handler, request: "/blobs/" in request.path and
+                       handler.answer(403, error("InvalidAccessKeyId")))
     operator.folder("c", {"capability.yaml": '{"name": "c"}', "f": "x"})
     assert "does not know the key" in fails(operator, "capability", "register", operator.base / "c")
-    assert [request.method for request in front.seen] == ["HEAD", "GET"]
+    assert [request.method for request in front.seen if "/blobs/" in request.path] == ["HEAD", "GET"]
 
 
 def test_a_server_without_conditions(operator, behind):
@@ -309,7 +310,8 @@ def test_a_server_without_conditions(operator, behind):
         return "if-none-match" in request.fields and handler.answer(501, error("NotImplemented"))
     front.plans.append(plan)
     capability(operator, "c", {"f": content})
-    assert place.has(content) and len(front.requests("PUT", "/blobs/")) == 2
+    # The owner's name is put twice: after that, it is known.
+    assert place.has(content) and len(front.requests("PUT")) == 3
 
 
 @pytest.mark.parametrize("url, part", [
@@ -363,6 +365,23 @@ def test_collecting(operator, s3rver):
     s3rver.age(place.key(unused, "trash"))
     assert prune(operator)["blobs"] == 0 and not place.has(unused, "trash")
     assert place.has(used) and not place.has(used, "trash")
+
+
+def test_one_prefix_for_one_database(operator, place):
+    """Another one would remove what this one has put."""
+    content = os.urandom(8).hex()
+    folder = operator.folder("c", {"capability.yaml": '{"name": "c"}', "f": content})
+    operator.cloister("capability", "register", folder).ok()
+    other = {"CLOISTER_DATA_DIR": str(operator.folder("other")), "CLOISTER_STORE": ""}
+    Path(other["CLOISTER_DATA_DIR"]).chmod(0o700)
+    for words in ("capability", "register", folder), ("dispatches", "prune"):
+        told = operator.cloister(*words, env=other).sentence()
+        assert "are those of another database" in told and f"'{place.prefix}/owner'" in told
+    assert place.has(content)
+    # The first is gone for good.
+    place.server.client().delete_object(Bucket=BUCKET, Key=f"{place.prefix}/owner")
+    operator.cloister("capability", "register", folder, env=other).ok()
+    assert "are those of another database" in operator.cloister("dispatches", "prune").sentence()
 
 
 def test_collected_in_the_moment_of_its_use(operator, s3rver):
