@@ -23,7 +23,7 @@
 #define TICK_MS 2000
 #define NEWS_MAX 8                      /* in one go */
 #define CLAIM_MS 1000                   /* when no news of work came */
-#define LEASE_SPARE_MS 5000             /* a cell is stopped so long before its claim is over */
+#define LEASE_SPARE_MS 10000            /* a cell is stopped so long before its claim is over */
 #define PRUNE_FIRST_MS 1000             /* after the first requests were answered */
 #define PRUNE_EVERY_MS (3600 * 1000)
 /* A folder without a row is left alone while it may yet get one.  The search for such folders lasts

@@ -24,7 +24,10 @@
 #define TYPE_TEXT 25
 #define NUMBER_MAX 24
 #define SQL_MAX (64 * 1024)
-#define CONNECT_SECONDS "10"
+#define CONNECT_SECONDS "5"
+#define IDLE_SECONDS "5"                /* then the other side is asked whether it is there */
+#define UNHEARD_MS "5000"               /* a peer that acknowledges nothing for so long is lost */
+#define REST_MS 1000                    /* between tries, for a process that has other things to do */
 #define SYSTEM_CAS "/etc/ssl/certs/ca-certificates.crt"
 
 struct kept {
@@ -38,6 +41,7 @@ struct post {
 	struct pg_conn *connection;
 	bool inside;                    /* a transaction */
 	unsigned kinds;                 /* of news that are listened for */
+	uint64_t lost_ns, tried_ns;     /* when the connection was found lost, and last tried in vain; 0: it is not lost */
 	struct kept kept[DB_KEPT_MAX];  /* the first ones that were used */
 };
 
@@ -164,21 +168,28 @@ prepare_session(struct post *post, struct err *err)
 	return r == 0 ? listen_again(post, err) : r;
 }
 
-/* Connects again, if the connection was lost, and waits a while for a server that restarts. */
+/* Connects again, if the connection was lost, and waits a while for a server that restarts.  One that listens waits
+ * once and not for each question: it has cells to look after. */
 static int
 revive(struct post *post, struct err *err)
 {
-	uint64_t until = timing_now_ns() + DB_BUSY_MS * 1000000ull;
+	uint64_t now = timing_now_ns(), until;
 	int r = 0;
 
 	if (!is_lost(post))
 		return 0;
-	if (post->inside)
+	if (post->inside || (post->kinds != 0 && post->lost_ns != 0 && now - post->tried_ns < REST_MS * 1000000ull))
 		return fail(post, NULL, err);
+	if (post->lost_ns == 0 || post->kinds == 0)
+		post->lost_ns = now;
+	until = post->lost_ns + DB_BUSY_MS * 1000000ull;
 	for (;;) {
 		post->pq->reset(post->connection);
 		r = is_lost(post) ? fail(post, NULL, err) : prepare_session(post, err);
-		if (r == 0 || timing_now_ns() >= until)
+		post->tried_ns = timing_now_ns();
+		if (r == 0)
+			post->lost_ns = 0;
+		if (r == 0 || post->tried_ns >= until)
 			return r;
 		(void)poll(NULL, 0, RETRY_MS);
 	}
@@ -481,7 +492,9 @@ option(const struct pq_option *options, const char *name)
 static int
 reach(struct post *post, const char *url, struct err *err)
 {
-	const char *words[8] = { "dbname" }, *values[8] = { url };
+	static const char *const times[][2] = { { "connect_timeout", CONNECT_SECONDS }, { "keepalives_idle", IDLE_SECONDS },
+		{ "keepalives_interval", IDLE_SECONDS }, { "tcp_user_timeout", UNHEARD_MS } };
+	const char *words[10] = { "dbname" }, *values[10] = { url };
 	struct pq_option *options;
 	char *said = NULL;
 	size_t n = 1;
@@ -496,8 +509,9 @@ reach(struct post *post, const char *url, struct err *err)
 		return r;
 	}
 	words[n] = "application_name", values[n++] = "cloister";
-	if (option(options, "connect_timeout") == NULL)
-		words[n] = "connect_timeout", values[n++] = CONNECT_SECONDS;
+	for (size_t i = 0; i < ARRAY_LEN(times); i++)
+		if (option(options, times[i][0]) == NULL)
+			words[n] = times[i][0], values[n++] = times[i][1];
 	if (option(options, "sslmode") == NULL && getenv("PGSSLMODE") == NULL && !is_near(option(options, "host"))) {
 		words[n] = "sslmode", values[n++] = "verify-full";
 		if (option(options, "sslrootcert") == NULL && getenv("PGSSLROOTCERT") == NULL)

@@ -2,7 +2,13 @@
 their own, and one Postgres."""
 import json
 import os
+import shutil
 import signal
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -257,6 +263,69 @@ def test_half_a_line_of_events(operator, machines):
     path = operator.base / "data" / "dispatches" / id / "events.jsonl"
     os.truncate(path, path.stat().st_size - 10)
     assert dispatches.events(operator, id) == told
+
+
+class Way:
+    """To the Postgres, until it is cut for whoever takes it."""
+
+    def __init__(self, to):
+        self.folder = Path(tempfile.mkdtemp(prefix="way-"))
+        self.folder.chmod(0o711)
+        self.at, self.to, self.ends = self.folder / ".s.PGSQL.5432", str(to / ".s.PGSQL.5432"), []
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(self.at))
+        self.at.chmod(0o777)
+        self.listener.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near = self.listener.accept()[0]
+            except OSError:
+                return
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self.to)
+            self.ends += [near, far]
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self.carry, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def carry(one, other):
+        try:
+            while data := one.recv(65536):
+                other.sendall(data)
+        except OSError:
+            pass
+
+    def cut(self):
+        self.at.unlink()
+        self.listener.shutdown(socket.SHUT_RDWR)
+        for end in self.ends:
+            end.shutdown(socket.SHUT_RDWR)
+        shutil.rmtree(self.folder)
+
+
+def test_a_worker_that_cannot_reach_the_database(operator, machines):
+    """Its cells are gone before another machine may begin them, however much it has to tell."""
+    machine, way = machines(), Way(postgres_store.shared().folder)
+    machine.env["CLOISTER_STORE"] = machine.env["CLOISTER_STORE"].replace(str(postgres_store.shared().folder),
+                                                                          str(way.folder))
+    dispatches.agent(operator, "talks", "while :; do echo x; sleep 0.1; done")
+    worker = work(machine)
+    ids = [asked(operator, "talks") for _ in range(3)]
+    for id in ids:
+        wait_until(lambda: is_running(operator, id), "it runs")
+    way.cut()
+    wait_until(lambda: not cells_of(machine), "its cells are gone", 120)
+    for id in ids:
+        assert rows(operator, id, f"lease_ms > {time.time_ns() // 1000000}") == ["t"]
+    worker.kill()
+    worker.wait()
+    for id in ids:
+        set_row(operator, id, "lease_ms = 1")
+        operator.cloister("dispatches", "cancel", id).ok()
+        assert dispatches.await_over(operator, id)["state"] == "cancelled"
 
 
 def test_a_worker_that_starts_again_goes_on(operator, machines):
