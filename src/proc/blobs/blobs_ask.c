@@ -217,25 +217,30 @@ blobs_purge(struct blobs *b, const unsigned char hash[HASH_LEN], bool put_back, 
 	return r < 0 ? r : failed(drop(b, trash, err), err);
 }
 
+static void
+escape(const char *key, char ret_text[3 * BLOBS_KEY_MAX])
+{
+	char *out = ret_text;
+
+	for (; *key != '\0'; key++)
+		out += codec_percent((unsigned char)*key, out);
+	*out = '\0';
+}
+
 /* The keys of a query are in order: a signature covers them so. */
 static void
 make_query(const struct blobs *b, bool trash, const unsigned char *after, unsigned most, char *query, size_t size)
 {
-	char prefix[3 * S3_PREFIX_MAX], key[BLOBS_KEY_MAX], escaped[3 * BLOBS_KEY_MAX];
-	const char *texts[] = { b->place.prefix, key };
-	char *to[] = { prefix, escaped };
+	const char *folder = trash ? trash_folder : blobs_folder;
+	char key[BLOBS_KEY_MAX], prefix[3 * BLOBS_KEY_MAX], last[3 * BLOBS_KEY_MAX] = "";
 
-	if (after != NULL)
-		key_of(b, trash ? trash_folder : blobs_folder, after, key);
-	for (size_t i = 0; i < (after != NULL ? 2 : 1); i++) {
-		char *out = to[i];
-
-		for (const char *at = texts[i]; *at != '\0'; at++)
-			out += codec_percent((unsigned char)*at, out);
-		*out = '\0';
+	snprintf(key, sizeof(key), "%s%s", b->place.prefix, folder);
+	escape(key, prefix);
+	if (after != NULL) {
+		key_of(b, folder, after, key);
+		escape(key, last);
 	}
-	snprintf(query, size, "list-type=2&max-keys=%u&prefix=%s%s%%2F%s%s", most, prefix, trash ? "trash" : "blobs",
-	         after != NULL ? "&start-after=" : "", after != NULL ? escaped : "");
+	snprintf(query, size, "list-type=2&max-keys=%u&prefix=%s%s%s", most, prefix, after != NULL ? "&start-after=" : "", last);
 }
 
 int

@@ -151,9 +151,10 @@ read_keys(struct keys *k, bool again, struct err *err)
 	        trust_read(TRUST_SECRET_FILE, k->file, FILE_SIZE_MAX, &text, &len, err);
 
 	k->token[0] = '\0';
-	r = r == 0 ? read_text(k, text, len, err) : r;
-	if (text != NULL)
-		explicit_bzero(text, len);
+	if (r < 0)
+		return r;
+	r = read_text(k, text, len, err);
+	explicit_bzero(text, len);
 	return r;
 }
 
