@@ -7,8 +7,6 @@
 #include "policy/policy_load.h"
 #include "policy/policy_tools.h"
 
-const char *const policy_call_kinds[POLICY_CALL_KINDS] = { "tool:", "prompt:", "resource:" };
-
 static int
 kind_of(const char *text)
 {

@@ -29,6 +29,8 @@ add(struct line *line, const char *fmt, ...)
 	line->len += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
 
+const char *const policy_call_kinds[POLICY_CALL_KINDS] = { "tool:", "prompt:", "resource:" };
+
 static void
 add_list(struct line *line, const char *name, const struct policy_list *list)
 {

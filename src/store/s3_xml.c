@@ -23,7 +23,7 @@ find(struct part p, const char *name, struct part *ret_text, struct part *rest)
 	const char *from, *to;
 	int n = snprintf(open, sizeof(open), "<%s>", name), m = snprintf(close, sizeof(close), "</%s>", name);
 
-	from = memmem(p.at, (size_t)(p.end - p.at), open, (size_t)n);
+	from = p.at == p.end ? NULL : memmem(p.at, (size_t)(p.end - p.at), open, (size_t)n);
 	if (from == NULL)
 		return false;
 	from += n;
@@ -77,7 +77,7 @@ s3_error_read(const char *text, size_t len, struct s3_error *ret_error)
 bool
 s3_is_error(const char *text, size_t len)
 {
-	return memmem(text, len, "<Error", 6) != NULL;
+	return len > 0 && memmem(text, len, "<Error", 6) != NULL;
 }
 
 /* ---- lists ---- */

@@ -173,7 +173,8 @@ def test_many_come_first_at_the_same_time(operator):
     """Each would make the tables."""
     crowd = [operator.spawn(operator.program, "agent", "list", "--json") for _ in range(8)]
     assert [process.wait() for process in crowd] == [0] * 8
-    assert postgres_store.shared().ask(operator.database, "SELECT count(*), max(n) FROM cloister.migrations") == [["1", "2"]]
+    [[rows, done]] = postgres_store.shared().ask(operator.database, "SELECT count(*), max(n) FROM cloister.migrations")
+    assert rows == "1" and int(done) > 1
 
 
 def test_what_was_said_to_one_is_in_that_ones_timeline(operator, other):
