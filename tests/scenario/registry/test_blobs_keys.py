@@ -7,12 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from dispatches import capability
-from operators import as_one
 from ports import free_port
 from s3_servers import error, front_of, server_of, stop_all, times
 from test_blobs_s3 import Place, fails
 
-pytestmark = as_one
 TOKEN = "/latest/api/token"
 ROLES = "/latest/meta-data/iam/security-credentials/"
 

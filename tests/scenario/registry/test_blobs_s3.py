@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from dispatches import agent, await_over, capability, detach, dispatch
-from operators import as_one, children_of, is_alive, status_of, wait_until
+from operators import children_of, is_alive, status_of, wait_until
 from ports import free_port
 from s3_servers import BUCKET, REGION, answers, cut, error, front_of, server_of, stall, stop_all, times
 from service import Service
 
-pytestmark = as_one
 SECONDS = 240
 
 
@@ -107,8 +106,8 @@ def test_a_dispatch_and_another_machine(operator, place):
     id = json.loads(operator.cloister("dispatches", "--json").ok())[0]["id"]
 
     forget(operator)
-    operator.cloister("dispatches", "files", id, "--to", operator.base / "got").ok()
-    assert (operator.base / "got/file").read_text() == "left\n"
+    operator.cloister("dispatches", "files", id, "--to", operator.home / "got").ok()
+    assert (operator.home / "got/file").read_text() == "left\n"
     assert hashlib.sha256(b"left\n").hexdigest() in local(operator)
     # The input is in the registry's folder before the cell needs it.
     assert dispatch(operator, "a", "--input", operator.file("in", "given")).ok() == hello + "given"
