@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -19,6 +20,7 @@
 /* Any two numbers that others hardly use. */
 #define LOCK_CHANGES "7166351, 1"
 #define LOCK_MIGRATION "7166351, 2"
+#define ANSWER_MS (DB_BUSY_MS + 2000)    /* it may wait for a lock */
 #define RETRY_MS 200
 #define TYPE_INT8 20
 #define TYPE_TEXT 25
@@ -40,6 +42,7 @@ struct post {
 	const struct pq *pq;
 	struct pg_conn *connection;
 	bool inside;                    /* a transaction */
+	bool silent;                    /* the last question had no answer in time */
 	unsigned kinds;                 /* of news that are listened for */
 	uint64_t lost_ns, tried_ns;     /* when the connection was found lost, and last tried in vain; 0: it is not lost */
 	struct kept kept[DB_KEPT_MAX];  /* the first ones that were used */
@@ -106,6 +109,8 @@ fail(struct post *post, const struct pg_result *result, struct err *err)
 	if (code == EBUSY)
 		return err_set(err, EBUSY, "the registry has been busy with another change for %d s: "
 		               "try again", DB_BUSY_MS / 1000);
+	if (post->silent)
+		return err_set(err, EPIPE, "the registry's Postgres has not answered for %d s", ANSWER_MS / 1000);
 	text = line_of(post->pq->error(post->connection), &width);
 	return err_set(err, code, "the registry's Postgres: %.*s", width, text);
 }
@@ -127,10 +132,53 @@ is_good(const struct post *post, const struct pg_result *result)
 	return status == PQ_DONE || status == PQ_ROWS;
 }
 
+/* Whether there is an answer to take; a server that does not answer in time is left. */
+static bool
+await_answer(struct post *post, uint64_t until)
+{
+	while (post->pq->is_busy(post->connection)) {
+		uint64_t now = timing_now_ns();
+		struct pollfd socket = { .fd = post->pq->socket(post->connection), .events = POLLIN };
+
+		if (now >= until) {
+			post->silent = true;
+			(void)shutdown(socket.fd, SHUT_RDWR);
+		} else if (poll(&socket, 1, (int)((until - now) / 1000000) + 1) == 0) {
+			continue;
+		}
+		if (!post->pq->read(post->connection))
+			return false;
+	}
+	return true;
+}
+
+/* The answer to what was SENT, the last if there are several: a failure is the last.  NULL: it is lost. */
+static struct pg_result *
+answer(struct post *post, int sent)
+{
+	uint64_t until = timing_now_ns() + ANSWER_MS * 1000000ull;
+	struct pg_result *last = NULL, *next;
+
+	post->silent = false;
+	if (!sent)
+		return NULL;
+	while (await_answer(post, until) && (next = post->pq->result(post->connection)) != NULL) {
+		post->pq->clear(last);
+		last = next;
+	}
+	return last;
+}
+
+static struct pg_result *
+run_sql(struct post *post, const char *sql)
+{
+	return answer(post, post->pq->send(post->connection, sql));
+}
+
 static int
 run(struct post *post, const char *sql, struct err *err)
 {
-	struct pg_result *result = post->pq->run(post->connection, sql);
+	struct pg_result *result = run_sql(post, sql);
 	int r = is_good(post, result) ? 0 : fail(post, result, err);
 
 	post->pq->clear(result);
@@ -264,16 +312,16 @@ ask_once(struct post *post, struct kept *kept, const char *sql, const struct wor
 	if ((kept == NULL || !kept->prepared) && translate(sql, &own, NULL) < 0)
 		return NULL;
 	if (kept == NULL)
-		return post->pq->run_with(post->connection, own, n, w->types, w->at, NULL, NULL, 0);
+		return answer(post, post->pq->send_with(post->connection, own, n, w->types, w->at, NULL, NULL, 0));
 	snprintf(name, sizeof(name), "kept%td", kept - post->kept);
 	if (!kept->prepared) {
-		result = post->pq->prepare(post->connection, name, own, n, w->types);
+		result = answer(post, post->pq->prepare(post->connection, name, own, n, w->types));
 		if (!is_good(post, result))
 			return result;
 		post->pq->clear(result);
 		kept->prepared = true;
 	}
-	return post->pq->run_prepared(post->connection, name, n, w->at, NULL, NULL, 0);
+	return answer(post, post->pq->send_prepared(post->connection, name, n, w->at, NULL, NULL, 0));
 }
 
 static int
@@ -401,7 +449,7 @@ post_begin(struct db *db, struct err *err)
 
 	r = r == 0 ? run(post, "BEGIN; SELECT pg_advisory_xact_lock(" LOCK_CHANGES ")", err) : r;
 	if (r < 0)
-		post->pq->clear(post->pq->run(post->connection, "ROLLBACK"));
+		post->pq->clear(run_sql(post, "ROLLBACK"));
 	post->inside = r == 0;
 	return r;
 }
@@ -410,7 +458,7 @@ static int
 post_commit(struct db *db, struct err *err)
 {
 	struct post *post = post_of(db);
-	struct pg_result *result = post->pq->run(post->connection, "COMMIT");
+	struct pg_result *result = run_sql(post, "COMMIT");
 	int r = is_good(post, result) ? 0 : fail(post, result, err);
 
 	/* That is how it answers if a statement failed before. */
@@ -426,7 +474,7 @@ post_rollback(struct db *db)
 {
 	struct post *post = post_of(db);
 
-	post->pq->clear(post->pq->run(post->connection, "ROLLBACK"));
+	post->pq->clear(run_sql(post, "ROLLBACK"));
 	post->inside = false;
 }
 

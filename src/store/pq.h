@@ -41,14 +41,15 @@ struct pq {
 	int (*read)(struct pg_conn *c);
 	struct pq_notice *(*notice)(struct pg_conn *c);
 
-	struct pg_result *(*run)(struct pg_conn *c, const char *sql);
-	struct pg_result *(*prepare)(struct pg_conn *c, const char *name, const char *sql, int n,
-	                             const unsigned *types);
-	struct pg_result *(*run_prepared)(struct pg_conn *c, const char *name, int n, const char *const *values,
-	                                  const int *lengths, const int *formats, int format);
-	struct pg_result *(*run_with)(struct pg_conn *c, const char *sql, int n, const unsigned *types,
-	                              const char *const *values, const int *lengths, const int *formats,
-	                              int format);
+	/* These return 0 if it could not be sent. */
+	int (*send)(struct pg_conn *c, const char *sql);
+	int (*prepare)(struct pg_conn *c, const char *name, const char *sql, int n, const unsigned *types);
+	int (*send_prepared)(struct pg_conn *c, const char *name, int n, const char *const *values,
+	                     const int *lengths, const int *formats, int format);
+	int (*send_with)(struct pg_conn *c, const char *sql, int n, const unsigned *types,
+	                 const char *const *values, const int *lengths, const int *formats, int format);
+	int (*is_busy)(struct pg_conn *c);
+	struct pg_result *(*result)(struct pg_conn *c);         /* NULL: no more */
 	int (*result_status)(const struct pg_result *r);
 	char *(*result_error)(const struct pg_result *r, int field);
 	char *(*command)(struct pg_result *r);

@@ -1,14 +1,16 @@
 """The registry in Postgres: several services, a server that dies, and what is said when it cannot be used."""
+import os
 import signal
 import sqlite3
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 import dispatches
 import postgres_store
-from operators import Operator, as_one, wait_until
+from operators import Operator, as_one, children_of, wait_until
 from service import Service
 
 needs_postgres = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
@@ -107,6 +109,22 @@ def test_a_server_that_dies_and_comes_back(operator, own):
         for id in (before, after):
             wait_until(lambda: state(operator, id) == "finished", f"{id} is finished")
             assert dispatches.show(operator, id)["attempts"] == 1
+
+
+@as_one
+def test_a_server_that_does_not_answer(operator, own):
+    """Its disk hangs, say: whoever waits is told, and the next question goes to another of its processes."""
+    dispatches.agent(operator, "worker", "echo here")
+    with closing_service(operator) as service:
+        for pid in children_of(own.process.pid):
+            if b"cloister" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b":", 1)[1]:
+                os.kill(pid, signal.SIGSTOP)
+        said = service.get("/v1/dispatches")
+        assert said.status == 200 or "has not answered" in said.json["error"]["message"], said.data
+        id = service.post("/v1/dispatches", {"agent": "worker"}).ok(202)["id"]
+        wait_until(lambda: state(operator, id) == "finished", f"{id} is finished")
+        for pid in children_of(own.process.pid):
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_the_agent_does_not_learn_where_the_registry_is(operator):
