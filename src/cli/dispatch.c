@@ -10,7 +10,7 @@ const struct cli_option cli_dispatch_options[] = {
 	{ "input", 'i', "FILE", "its standard input; - is that of this command", 0 },
 	{ "on-behalf-of", 0, "PRINCIPAL", "the principal on whose behalf it acts", 0 },
 	{ "parent", 0, "ID", "make it a child of the dispatch ID, with no more rights", 0 },
-	{ "target", 0, "TARGET", "where it runs: local, docker for a container of an engine, or pool:NAME for workers", 0 },
+	{ "target", 0, "TARGET", "where it runs: local, docker, or pool:NAME for workers", 0 },
 	{ "wait", 0, NULL, "print events until it ends (default)", 0 },
 	{ "detach", 'd', NULL, "print its id, and continue in the background", 0 },
 	{ "retries", 0, "N", "if it fails, try again up to N times (0)", 0 },
