@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,16 +13,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "base/timing.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
-#include "store/db.h"
 
 /* A killed driver notifies nobody, so its dispatches wait up to this long. */
 #define TICK_MS 2000
-#define NEWS_MAX 8                      /* in one go */
-#define CLAIM_MS 1000                   /* when no news of work came */
-#define LEASE_SPARE_MS 10000            /* a cell is stopped so long before its claim is over */
 #define PRUNE_FIRST_MS 1000             /* after the first requests were answered */
 #define PRUNE_EVERY_MS (3600 * 1000)
 /* A folder without a row is left alone while it may yet get one.  The search for such folders lasts
@@ -31,8 +25,8 @@
 #define ORPHAN_SECONDS 3600
 #define ORPHAN_SECONDS_MAX (7 * 24 * 3600)
 
-static struct drive *
-find(struct dispatcher *dispatcher, const char *id)
+struct drive *
+dispatcher_find(struct dispatcher *dispatcher, const char *id)
 {
 	struct drive *drive = dispatcher->drives;
 
@@ -107,9 +101,8 @@ turn_changed(void *arg, const char *name)
 	dispatcher_soon(arg);
 }
 
-/* Takes ownership of LOCK. */
-static int
-add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
+int
+dispatcher_add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
 {
 	struct drive *drive, **at = &dispatcher->drives;
 	int r = drive_new(dispatcher, id, lock, &drive, err);
@@ -135,180 +128,9 @@ adopt(struct dispatcher *dispatcher, size_t *ret_n, struct err *err)
 
 	*ret_n = 0;
 	for (char **id = ids; r == 0 && *id != NULL; id++)
-		if (find(dispatcher, *id) == NULL && dispatcher_take(dispatcher, *id, NULL) == 0)
+		if (dispatcher_find(dispatcher, *id) == NULL && dispatcher_take(dispatcher, *id, NULL) == 0)
 			++*ret_n;
 	return r;
-}
-
-/* Whoever shares the registry, but not this folder, can only leave a mark. */
-static void
-heed_cancels(struct dispatcher *dispatcher)
-{
-	OWN(db_finish) struct db_query q = {0};
-	struct db *db = registry_db(dispatcher->reg);
-	struct drive *drive;
-	int r;
-
-	r = db_ask(db, &q, NULL, "SELECT id FROM dispatches WHERE home = ? AND state < 3 AND cancel > 0", "s",
-	           db_home(db));
-	while (r == 0 && db_next(&q, NULL) > 0) {
-		drive = find(dispatcher, db_text(&q, 0));
-		if (drive != NULL && !drive->d.cancel)
-			drive_heed_cancel(drive);
-	}
-}
-
-/* ---- dispatches of pools ---- */
-
-/* How many it runs, or is about to. */
-static size_t
-claimed(const struct dispatcher *dispatcher)
-{
-	size_t n = 0;
-
-	for (const struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
-		n += drive->phase != DRIVE_OVER && drive->phase != DRIVE_AWAY;
-	return n;
-}
-
-/* Begins what is this data folder's, or lets others have it. */
-static bool
-take_claimed(struct dispatcher *dispatcher, const char *id)
-{
-	struct db *db = registry_db(dispatcher->reg);
-	OWN(closep) int lock = dispatch_lock(id, NULL);
-	/* What is recorded so far comes first. */
-	int r = lock < 0 ? lock : dispatch_mirror(db, id, NULL);
-
-	r = r == 0 ? add(dispatcher, id, TAKE_FD(lock), false, NULL) : r;
-	/* -EBUSY: another process of this folder drives it. */
-	if (r < 0 && r != -EBUSY)
-		(void)dispatch_release_claim(db, id, NULL);
-	return r == 0;
-}
-
-static void
-claim_due(void *arg)
-{
-	struct dispatcher *dispatcher = arg;
-	struct db *db = registry_db(dispatcher->reg);
-	char id[DISPATCH_ID_LEN + 1];
-
-	while (!dispatcher->draining && claimed(dispatcher) < dispatcher->options.concurrency &&
-	       dispatch_claim(db, dispatcher->options.pool, id, NULL) > 0 && take_claimed(dispatcher, id))
-		;
-	loop_set_timer(dispatcher->loop, &dispatcher->claim, CLAIM_MS);
-}
-
-static void
-lose_all(struct dispatcher *dispatcher)
-{
-	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
-		if (drive->phase != DRIVE_OVER && drive_is_claimed(drive))
-			drive_lose(drive);
-}
-
-/* Finds out which are still this data folder's, and lets go of the others.  A worker goes on with those that nobody
- * drives: another one with this folder was killed, or the answer to a claim was lost. */
-static int
-look_for_lost(struct dispatcher *dispatcher, struct err *err)
-{
-	OWN(db_finish) struct db_query q = {0};
-	struct db *db = registry_db(dispatcher->reg);
-	struct drive *drive;
-	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE home = ? AND state < 3 AND target LIKE 'pool:%'", "s",
-	               db_home(db));
-
-	for (drive = dispatcher->drives; r == 0 && drive != NULL; drive = drive->next)
-		drive->kept = false;
-	while (r == 0 && (r = db_next(&q, err)) > 0) {
-		drive = find(dispatcher, db_text(&q, 0));
-		if (drive == NULL && dispatcher->options.pool != NULL && !dispatcher->draining &&
-		    take_claimed(dispatcher, db_text(&q, 0)))
-			drive = find(dispatcher, db_text(&q, 0));
-		if (drive != NULL)
-			drive->kept = true;
-		r = 0;
-	}
-	for (drive = dispatcher->drives; r == 0 && drive != NULL; drive = drive->next)
-		if (!drive->kept && drive->phase != DRIVE_OVER && drive->phase != DRIVE_AWAY && drive_is_claimed(drive))
-			drive_lose(drive);
-	return r;
-}
-
-/* Whoever cannot renew its claims stops their cells before another machine may begin them. */
-static void
-keep_claims(struct dispatcher *dispatcher)
-{
-	uint64_t now = timing_now_ns();
-
-	if (dispatch_renew_claims(registry_db(dispatcher->reg), NULL) == 0 && look_for_lost(dispatcher, NULL) == 0)
-		dispatcher->renewed_ns = now;
-	else if (timing_now_ns() - dispatcher->renewed_ns > (DISPATCH_LEASE_MS - LEASE_SPARE_MS) * 1000000ull)
-		lose_all(dispatcher);
-}
-
-static void
-mirror_all(struct dispatcher *dispatcher)
-{
-	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
-		if (drive->phase == DRIVE_AWAY)
-			drive_mirror(drive);
-}
-
-static void
-news_came(void *arg, uint32_t events)
-{
-	struct dispatcher *dispatcher = arg;
-	bool any = db_take_news(registry_db(dispatcher->reg));
-
-	(void)events;
-	/* Until the connection has been made again. */
-	if (db_news_fd(registry_db(dispatcher->reg)) < 0)
-		loop_unwatch(dispatcher->loop, &dispatcher->news);
-	/* More may come with the answers to what is asked here. */
-	for (int i = 0; any && i < NEWS_MAX; i++) {
-		mirror_all(dispatcher);
-		if (dispatcher->options.pool != NULL) {
-			heed_cancels(dispatcher);
-			claim_due(dispatcher);
-		}
-		any = db_take_news(registry_db(dispatcher->reg));
-	}
-}
-
-/* The descriptor is another one when the connection was lost. */
-static void
-watch_news(struct dispatcher *dispatcher)
-{
-	int fd = db_news_fd(registry_db(dispatcher->reg));
-
-	/* Its number may be that of something else by now, which must still be watched. */
-	if (fd != dispatcher->news.fd)
-		dispatcher->news.fd = -1;
-	loop_unwatch(dispatcher->loop, &dispatcher->news);
-	dispatcher->news.events = 0;
-	dispatcher->news.fd = fd;
-	if (dispatcher->news.fd >= 0)
-		(void)loop_watch(dispatcher->loop, &dispatcher->news, EPOLLIN, NULL);
-}
-
-static void
-look_after_pools(struct dispatcher *dispatcher)
-{
-	struct db *db = registry_db(dispatcher->reg);
-
-	if (*db_home(db) == '\0')
-		return;
-	keep_claims(dispatcher);
-	if (dispatcher->adopting || dispatcher->options.pool != NULL)
-		(void)dispatch_take_back(db, NULL);
-	mirror_all(dispatcher);
-	heed_cancels(dispatcher);
-	watch_news(dispatcher);
-	/* What came with the answers to these questions. */
-	if (db_take_news(db))
-		news_came(dispatcher, 0);
 }
 
 static void
@@ -319,7 +141,7 @@ tick_due(void *arg)
 
 	if (dispatcher->adopting && !dispatcher->draining)
 		(void)adopt(dispatcher, &n, NULL);
-	look_after_pools(dispatcher);
+	dispatcher_look_after_pools(dispatcher);
 	dispatcher_soon(dispatcher);
 	loop_set_timer(dispatcher->loop, &dispatcher->tick, TICK_MS);
 }
@@ -404,16 +226,10 @@ dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_
 	r = open_all(dispatcher, err);
 	if (r < 0)
 		return r;
-	dispatcher->claim = (struct loop_timer){ .due = claim_due, .arg = dispatcher };
-	dispatcher->renewed_ns = timing_now_ns();
 	loop_set_timer(loop, &dispatcher->tick, TICK_MS);
-	if (options->pool != NULL)
-		loop_set_timer(loop, &dispatcher->claim, 0);
-	dispatcher->news = (struct loop_source){ .ready = news_came, .arg = dispatcher, .fd = -1 };
-	r = db_listen(registry_db(reg), options->pool != NULL ? DB_WORK : DB_EVENTS, err);
+	r = dispatcher_begin_pools(dispatcher, err);
 	if (r < 0)
 		return r;
-	watch_news(dispatcher);
 	*ret_dispatcher = TAKE(dispatcher);
 	return 0;
 }
@@ -432,8 +248,7 @@ dispatcher_free(struct dispatcher *dispatcher)
 	loop_cancel_round(dispatcher->loop, &dispatcher->round);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->tick);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->prune);
-	loop_cancel_timer(dispatcher->loop, &dispatcher->claim);
-	loop_unwatch(dispatcher->loop, &dispatcher->news);
+	dispatcher_end_pools(dispatcher);
 	child_drop(&dispatcher->pruning);
 	loop_unwatch_file(dispatcher->loop, &dispatcher->turn);
 	for (size_t i = 0; i < TARGETS_MAX && dispatcher->at[i].target != NULL; i++)
@@ -446,16 +261,16 @@ dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err)
 {
 	int lock;
 
-	if (find(dispatcher, id) != NULL)
+	if (dispatcher_find(dispatcher, id) != NULL)
 		return 0;
 	lock = dispatch_lock(id, err);
-	return lock < 0 ? lock : add(dispatcher, id, lock, false, err);
+	return lock < 0 ? lock : dispatcher_add(dispatcher, id, lock, false, err);
 }
 
 int
 dispatcher_begin(struct dispatcher *dispatcher, const char *id, int lock, struct err *err)
 {
-	return add(dispatcher, id, lock, true, err);
+	return dispatcher_add(dispatcher, id, lock, true, err);
 }
 
 size_t

@@ -71,9 +71,20 @@ struct dispatcher {
 /* The target NAME, opened; borrowed. */
 int dispatcher_open_target(struct dispatcher *dispatcher, const char *name,
                            const struct dispatcher_at **ret_at, struct err *err);
+/* The drive of ID; NULL: it is not driven here. */
+struct drive *dispatcher_find(struct dispatcher *dispatcher, const char *id);
+/* Drives ID.  Takes ownership of LOCK. */
+int dispatcher_add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err);
 /* Looks after the drives soon, but not from within the caller. */
 void dispatcher_soon(struct dispatcher *dispatcher);
 void dispatcher_tell(struct drive *drive);
+
+/* ---- dispatcher_pool.c ---- */
+
+int dispatcher_begin_pools(struct dispatcher *dispatcher, struct err *err);
+void dispatcher_end_pools(struct dispatcher *dispatcher);
+/* Now and then. */
+void dispatcher_look_after_pools(struct dispatcher *dispatcher);
 
 /* ---- dispatcher_drive.c ---- */
 
