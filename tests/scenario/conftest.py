@@ -145,7 +145,7 @@ def boundary():
 
 # Where the registry is: with CLOISTER_TEST_STORE=postgres (`make test-store`), in Postgres.
 @pytest.fixture
-def store():
+def registry_place():
     return os.environ.get("CLOISTER_TEST_STORE") or "sqlite"
 
 
@@ -163,7 +163,7 @@ numbers = itertools.count(1)
 
 
 @pytest.fixture
-def operator(request, who, ground, program, boundary, store):
+def operator(request, who, ground, program, boundary, registry_place):
     mounts = leftovers.mounts()
     if boundary == "microvm" and request.node.originalname in NOT_IN_VMS:
         pytest.skip(NOT_IN_VMS[request.node.originalname])
@@ -174,7 +174,7 @@ def operator(request, who, ground, program, boundary, store):
         operator.env |= oci.environment(boundary, request.node.originalname, request.module.__name__)
     elif boundary != "namespace":
         operator.env["CLOISTER_BOUNDARY"] = boundary
-    if store == "postgres":
+    if registry_place == "postgres":
         use_postgres(request, operator)
     if boundary == "microvm":
         operator.env |= microvm.environment(ground)

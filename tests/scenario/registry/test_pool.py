@@ -29,7 +29,7 @@ def servers():
 
 
 @pytest.fixture
-def store():
+def registry_place():
     return "postgres"
 
 

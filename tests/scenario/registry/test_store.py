@@ -19,7 +19,7 @@ FOREVER = "while :; do sleep 1; done"
 
 
 @pytest.fixture
-def store():
+def registry_place():
     return "postgres"
 
 
