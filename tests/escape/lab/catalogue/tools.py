@@ -111,11 +111,11 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "o
 PINNED = '{"inputSchema":{"type":"object"},"name":"touch"}'
 
 
-def touches(w, tools):
+def touches(w, tools, per):
     """Whether a call of the server's tool changed its folder; TOOLS are those of the lock."""
     folder, program = w.folder("made"), w.file(w.folder("work") / "server.py", SERVER)
     command = ["/usr/bin/python3", "-IB", str(program), str(folder / "called")]
-    server = {"command": command, "read": [str(program.parent)], "write": [str(folder)], "per": "call"}
+    server = {"command": command, "read": [str(program.parent)], "write": [str(folder)], "per": per}
     w.file(w.base / "tools.lock.yaml", json.dumps({"version": 1, "servers": {"own": {"tools": tools}}}))
     policy = w.file(w.base / "tools.yaml", json.dumps({"version": 1, "egress": [{"allow": "tool:own.**"}], "tools": {
         "lock": "tools.lock.yaml", "servers": {"own": server}}}))
@@ -135,9 +135,10 @@ def touches(w, tools):
 
 @probe("calls a tool that is not in the lock", group="helpers")
 def tools_unlocked(w):
-    return touches(w, {"other": {"sha256": "0" * 64, "scope": {}}})
+    # With `per: call`, the cell of such a call could not write either.
+    return touches(w, {"other": {"sha256": "0" * 64, "scope": {}}}, "session")
 
 
 @probe("has a server write what the scope of the called tool does not have", group="helpers")
 def tools_scope(w):
-    return touches(w, {"touch": {"sha256": hashlib.sha256(PINNED.encode()).hexdigest(), "scope": {}}})
+    return touches(w, {"touch": {"sha256": hashlib.sha256(PINNED.encode()).hexdigest(), "scope": {}}}, "call")
