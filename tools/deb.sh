@@ -37,9 +37,12 @@ packages=$(sed -n 's/^build *\([a-z0-9.+-]*\).*/\1/p' tools/packages |
 	sed -E 's/^(clang|libseccomp-dev|libnftnl-dev|libmnl-dev)$/&:native/' | paste -sd, | sed 's/,/, /g')
 sed "s/@BUILD@/$packages/; s/@MAINTAINER@/$maintainer/" packaging/deb/control.in >"$tree/debian/control"
 sed "s/@YEAR@/$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y)/" packaging/deb/copyright >"$tree/debian/copyright"
+# lintian knows the suites of each system by other names.
+# shellcheck source=/dev/null  # the system's own
+suite=$(. "$root/etc/os-release" && [ "$ID" = ubuntu ] && echo "$VERSION_CODENAME") || suite=unstable
 echo '3.0 (native)' >"$tree/debian/source/format"
 cat >"$tree/debian/changelog" <<CHANGES
-cloister ($version) unstable; urgency=medium
+cloister ($version) $suite; urgency=medium
 
   * The sources as of $(date -u -d "@$SOURCE_DATE_EPOCH" +%F).
 
