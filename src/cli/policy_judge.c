@@ -220,7 +220,7 @@ policy_judge_inspect(struct policy_judge *j, struct policy_asked *asked,
 	j->out = out;
 	j->sent = 0;
 	j->failed = NULL;
-	j->timer = (struct loop_timer){ .due = is_late, .arg = j };
+	loop_prepare_timer(&j->timer, is_late, j);
 	j->stream = mux_open(j->mux, j);
 	if (j->stream == NULL || buf_failed(&b))
 		return err_set(err, E2BIG, "the request is too large");

@@ -218,9 +218,9 @@ dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_
 	dispatcher->options = *options;
 	if (options->concurrency == 0)
 		dispatcher->options.concurrency = DISPATCH_CONCURRENCY;
-	dispatcher->round = (struct loop_round){ .run = look_after, .arg = dispatcher };
-	dispatcher->tick = (struct loop_timer){ .due = tick_due, .arg = dispatcher };
-	dispatcher->prune = (struct loop_timer){ .due = prune_due, .arg = dispatcher };
+	loop_prepare_round(&dispatcher->round, look_after, dispatcher);
+	loop_prepare_timer(&dispatcher->tick, tick_due, dispatcher);
+	loop_prepare_timer(&dispatcher->prune, prune_due, dispatcher);
 	dispatcher->pruning = (struct child){ .ended = prune_done };
 	dispatcher->turn = (struct loop_file){ .changed = turn_changed, .arg = dispatcher };
 	r = open_all(dispatcher, err);

@@ -189,7 +189,7 @@ dispatcher_begin_pools(struct dispatcher *dispatcher, struct err *err)
 	bool works = dispatcher->options.pool != NULL;
 	int r = db_listen(registry_db(dispatcher->reg), works ? DB_WORK : DB_EVENTS, err);
 
-	dispatcher->claim = (struct loop_timer){ .due = claim_due, .arg = dispatcher };
+	loop_prepare_timer(&dispatcher->claim, claim_due, dispatcher);
 	dispatcher->news = (struct loop_source){ .ready = news_came, .arg = dispatcher, .fd = -1 };
 	dispatcher->renewed_ns = timing_now_ns();
 	if (r < 0)

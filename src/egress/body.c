@@ -155,7 +155,7 @@ stream(struct exchange *ex, const unsigned char *data, size_t len)
 void
 exchange_scan_as_it_passes(struct exchange *ex, bool scans, bool may_hold_back)
 {
-	ex->scan.timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
+	loop_prepare_timer(&ex->scan.timer, tail_is_due, ex);
 	ex->scan.on = scans;
 	ex->scan.holds_back = scans && may_hold_back;
 	ex->scan.state = (struct secrets_scan){0};

@@ -153,8 +153,8 @@ courier_start(struct courier *c, struct loop *loop, int supervisor, int gate,
 	int r = mux_new(loop, gate, handler, c, &c->gate, err);
 
 	c->loop = loop;
-	c->round = (struct loop_round){ .run = round_over, .arg = c };
-	c->tick = (struct loop_timer){ .due = tick_due, .arg = c };
+	loop_prepare_round(&c->round, round_over, c);
+	loop_prepare_timer(&c->tick, tick_due, c);
 	events_init(&c->events, loop, supervisor);
 	courier_steer_init(c);
 	courier_budget_init(c);

@@ -276,8 +276,8 @@ events_init(struct events *e, struct loop *loop, int fd)
 	*e = (struct events){ .loop = loop, .fd = fd };
 	members_init(&e->line, EVENT_MAX);
 	buf_init(&e->batch, IPC_MESSAGE_MAX);
-	e->timer = (struct loop_timer){ .due = timer_due, .arg = e };
-	e->repeats_timer = (struct loop_timer){ .due = repeats_due, .arg = e };
+	loop_prepare_timer(&e->timer, timer_due, e);
+	loop_prepare_timer(&e->repeats_timer, repeats_due, e);
 }
 
 void

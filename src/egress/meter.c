@@ -116,7 +116,7 @@ lazy_due(void *arg)
 void
 courier_meters_init(struct courier *c)
 {
-	c->budgets.lazy = (struct loop_timer){ .due = lazy_due, .arg = c };
+	loop_prepare_timer(&c->budgets.lazy, lazy_due, c);
 }
 
 void

@@ -97,7 +97,7 @@ static void
 watch(struct exchange *ex)
 {
 	ex->secrets->watched = ex->secrets->waits = true;
-	ex->scan.timer = (struct loop_timer){ .due = is_late, .arg = ex };
+	loop_prepare_timer(&ex->scan.timer, is_late, ex);
 	loop_set_timer(ex->courier->loop, &ex->scan.timer, COURIER_STRAY_MS);
 }
 

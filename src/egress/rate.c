@@ -91,7 +91,7 @@ again_due(void *arg)
 void
 courier_rate_init(struct courier *c)
 {
-	c->budgets.again = (struct loop_timer){ .due = again_due, .arg = c };
+	loop_prepare_timer(&c->budgets.again, again_due, c);
 }
 
 /* The current delay was computed for the old bandwidth. */

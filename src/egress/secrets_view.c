@@ -297,7 +297,7 @@ set_sweep(struct courier *c)
 	first += TOKEN_GRACE_S;
 	/* If the clock is changed in between, this costs at most one check a day. */
 	first = first > now ? first - now : 1;
-	s->sweep = (struct loop_timer){ .due = sweep_due, .arg = c, .at_ms = s->sweep.at_ms };
+	loop_prepare_timer(&s->sweep, sweep_due, c);
 	loop_set_timer(c->loop, &s->sweep, (first > 86400 ? 86400 : first) * 1000);
 }
 

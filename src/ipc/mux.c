@@ -327,8 +327,8 @@ mux_new(struct loop *loop, int fd, const struct mux_handler *handler, void *arg,
 	mux->handler = handler;
 	mux->arg = arg;
 	mux->source = (struct loop_source){ .fd = fd, .ready = mux_ready, .arg = mux };
-	mux->round = (struct loop_round){ .run = mux_round_over, .arg = mux };
-	mux->idle = (struct loop_timer){ .due = mux_idle, .arg = mux };
+	loop_prepare_round(&mux->round, mux_round_over, mux);
+	loop_prepare_timer(&mux->idle, mux_idle, mux);
 	r = loop_watch(loop, &mux->source, EPOLLIN, err);
 	if (r < 0)
 		return r;

@@ -245,6 +245,13 @@ timers_add(struct loop *loop, struct loop_timer *timer)
 }
 
 void
+loop_prepare_timer(struct loop_timer *timer, void (*due)(void *arg), void *arg)
+{
+	timer->due = due;
+	timer->arg = arg;
+}
+
+void
 loop_cancel_timer(struct loop *loop, struct loop_timer *timer)
 {
 	if (timer->at_ms == 0)
@@ -299,6 +306,13 @@ loop_wait_ms(const struct loop *loop)
 }
 
 /* ---- rounds ---- */
+
+void
+loop_prepare_round(struct loop_round *round, void (*run)(void *arg), void *arg)
+{
+	round->run = run;
+	round->arg = arg;
+}
 
 void
 loop_at_round_end(struct loop *loop, struct loop_round *round)

@@ -75,11 +75,17 @@ void loop_unwatch_file(struct loop *loop, struct loop_file *file);
 
 /* ---- timers and rounds ---- */
 
+/* What TIMER calls.  It starts out as zeros; preparing it again while it is set only changes what it
+ * calls. */
+void loop_prepare_timer(struct loop_timer *timer, void (*due)(void *arg), void *arg);
+
 /* Call DUE once, AFTER_MS from now; setting it again moves it.  Moving it to a later time, as idle
  * connections do with every sign of life, costs next to nothing.  Timers due at the same time run
  * in any order. */
 void loop_set_timer(struct loop *loop, struct loop_timer *timer, uint64_t after_ms);
 void loop_cancel_timer(struct loop *loop, struct loop_timer *timer);
+
+void loop_prepare_round(struct loop_round *round, void (*run)(void *arg), void *arg);
 
 /* Run ROUND once, after the current events and before the loop waits for the next ones.  Requesting
  * it again before that changes nothing.  A round that requests itself runs again in the next round,

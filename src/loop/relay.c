@@ -146,7 +146,7 @@ relay_idle_start(struct relay_idle *idle, struct loop *loop)
 {
 	idle->loop = loop;
 	idle->last_ms = loop_now_ms();
-	idle->timer = (struct loop_timer){ .due = idle_look, .arg = idle };
+	loop_prepare_timer(&idle->timer, idle_look, idle);
 	loop_set_timer(loop, &idle->timer, idle_ms());
 }
 
@@ -244,7 +244,7 @@ relay_start(struct relay *relay, struct loop *loop, int from, int to, struct err
 	relay->loop = loop;
 	relay->from = (struct loop_source){ .fd = from, .ready = relay_ready, .arg = relay };
 	relay->to = (struct loop_source){ .fd = to, .ready = relay_ready, .arg = relay };
-	relay->again = (struct loop_timer){ .due = relay_advance, .arg = relay };
+	loop_prepare_timer(&relay->again, relay_advance, relay);
 	relay->start = relay->len = 0;
 	relay->from_ended = relay->is_behind = false;
 	relay->data = malloc(RELAY_BUFFER);

@@ -516,8 +516,8 @@ serve_conn_take(struct serve_doorway *way, int fd)
 	c->way = way;
 	c->uid = peer.uid;
 	c->is_unsure = way->door.takes_plain && way->door.tls != NULL;
-	c->late = (struct loop_timer){ .due = late, .arg = c };
-	c->again = (struct loop_round){ .run = go_on, .arg = c };
+	loop_prepare_timer(&c->late, late, c);
+	loop_prepare_round(&c->again, go_on, c);
 	h1_reader_init(&c->reader, H1_REQUESTS);
 	buf_init(&c->ahead, SERVE_AHEAD_MAX + IN_MAX);
 	buf_init(&c->out, 0);

@@ -280,7 +280,7 @@ serve_open_door(struct serve_server *s, const struct serve_door *door, struct er
 	way = &s->ways[s->n_ways++];
 	*way = (struct serve_doorway){ .server = s, .door = *door,
 		.source = { .fd = door->fd, .ready = knock, .arg = way } };
-	s->retry = (struct loop_timer){ .due = try_again, .arg = s };
+	loop_prepare_timer(&s->retry, try_again, s);
 	return door->fd < 0 ? 0 : loop_watch(s->loop, &way->source, EPOLLIN, err);
 }
 

@@ -146,7 +146,7 @@ void
 serve_events_init(struct serve_events *e)
 {
 	e->end = &e->first;
-	e->alive = (struct loop_timer){ .due = show_life, .arg = e };
+	loop_prepare_timer(&e->alive, show_life, e);
 }
 
 void

@@ -152,7 +152,7 @@ resolver_new(struct resolver **ret_resolver, struct err *err)
 		r->sockets[i].source = (struct loop_source){ .fd = -1, .ready = socket_ready,
 		                                             .arg = &r->sockets[i] };
 	}
-	r->timer = (struct loop_timer){ .due = timer_due, .arg = r };
+	loop_prepare_timer(&r->timer, timer_due, r);
 	(void)stat("/etc/resolv.conf", &r->conf);
 	code = make_channel(r, err);
 	if (code < 0) {
@@ -373,7 +373,7 @@ look_up(struct resolver *r, const char *text)
 		    (n = calloc(1, sizeof(*n))) == NULL)
 			return NULL;
 		n->resolver = r;
-		n->patience = (struct loop_timer){ .due = patience_is_over, .arg = n };
+		loop_prepare_timer(&n->patience, patience_is_over, n);
 		memcpy(n->text, text, strlen(text) + 1);
 		r->n_names++;
 	}

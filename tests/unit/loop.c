@@ -61,6 +61,31 @@ TEST(loop_timers_in_order)
 	CHECK_STR(order.text, "acd");
 }
 
+TEST(loop_timer_prepared_while_it_is_set)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	struct order order = {0};
+	struct due a = { &order, 'a', false }, b = { &order, 'b', false }, c = { &order, 'c', false },
+	           d = { &order, 'd', true }, other = { &order, 'o', false };
+	struct loop_timer ta = {0}, tb = {0}, tc = {0}, td = {0};
+
+	CHECK_OK(loop_new(&loop, NULL));
+	order.loop = loop;
+	loop_prepare_timer(&ta, note, &a);
+	loop_prepare_timer(&tb, note, &b);
+	loop_prepare_timer(&tc, note, &c);
+	loop_prepare_timer(&td, note, &d);
+	loop_set_timer(loop, &ta, 0);
+	loop_set_timer(loop, &td, 30);
+	loop_set_timer(loop, &tc, 20);
+	loop_set_timer(loop, &tb, 10);
+	loop_prepare_timer(&ta, note, &other);  /* the others hang below it, and must not be lost */
+	loop_prepare_timer(&tc, note, &c);
+	loop_set_timer(loop, &tc, 21);
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK_STR(order.text, "obcd");
+}
+
 struct two {
 	struct loop *loop;
 	struct loop_source sources[2];

@@ -267,8 +267,8 @@ port_connections_new(struct port *port, struct mux *mux, const struct mux_carry_
 	if (connections == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	*connections = (struct port_connections){ .port = port, .mux = mux, .ends = ends, .clients = -1 };
-	connections->round = (struct loop_round){ .run = free_over, .arg = connections };
-	connections->again = (struct loop_timer){ .due = accept_next, .arg = connections };
+	loop_prepare_round(&connections->round, free_over, connections);
+	loop_prepare_timer(&connections->again, accept_next, connections);
 	*ret_connections = connections;
 	return 0;
 }

@@ -509,7 +509,7 @@ port_by_stream(struct loop *loop, int socket, int64_t until_ms, struct port **re
 		return r < 0 ? r : err_set(err, ENOMEM, "out of memory");
 	p->port = (struct port){ .maker = &maker, .loop = loop };
 	p->socket = socket;
-	p->round = (struct loop_round){ .run = settle, .arg = p };
+	loop_prepare_round(&p->round, settle, p);
 	r = mux_new(loop, socket, &handler, p, &p->mux, err);
 	if (r == 0)
 		r = port_connections_new(&p->port, p->mux, &carry_types, &p->connections, err);

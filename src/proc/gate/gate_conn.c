@@ -209,8 +209,8 @@ gate_conn_new(struct gate *g, int fd)
 	}
 	gc->gate = g;
 	gc->heard_ms = loop_now_ms();
-	gc->late = (struct loop_timer){ .due = conn_late, .arg = gc };
-	gc->stall = (struct loop_timer){ .due = conn_stalled, .arg = gc };
+	loop_prepare_timer(&gc->late, conn_late, gc);
+	loop_prepare_timer(&gc->stall, conn_stalled, gc);
 	g->n_conns++;
 	list_add(&g->busy, gc);
 	conn_init(&gc->conn, g->loop, fd, NULL, &conn_handler, gc);
@@ -358,10 +358,10 @@ conn_pressed(void *arg)
 void
 gate_conn_init(struct gate *g)
 {
-	g->round = (struct loop_round){ .run = conn_round_end, .arg = g };
-	g->pressed = (struct loop_timer){ .due = conn_pressed, .arg = g };
-	g->unblock = (struct loop_timer){ .due = conn_unblock, .arg = g };
-	g->trim = (struct loop_timer){ .due = conn_trim, .arg = g };
+	loop_prepare_round(&g->round, conn_round_end, g);
+	loop_prepare_timer(&g->pressed, conn_pressed, g);
+	loop_prepare_timer(&g->unblock, conn_unblock, g);
+	loop_prepare_timer(&g->trim, conn_trim, g);
 }
 
 /* ---- closing ---- */

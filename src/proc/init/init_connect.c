@@ -150,6 +150,6 @@ init_connect_open(struct loop *of, struct mux *channel, const struct mux_carry_t
 	loop = of;
 	mux = channel;
 	types = ends;
-	bury = (struct loop_round){ .run = bury_over };
+	loop_prepare_round(&bury, bury_over, NULL);
 	listener = (struct loop_source){ .fd = ssh, .ready = listener_ready };
 }

@@ -453,7 +453,7 @@ init_stream_open(int ssh)
 	static const struct mux_handler handler = { take_frame, mux_carry_data, mux_carry_writable, mux_ended };
 	int r = loop_new(&loop, NULL);
 
-	round_end = (struct loop_round){ .run = settle };
+	loop_prepare_round(&round_end, settle, NULL);
 	if (r == 0)
 		r = mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
 	if (r == 0 && is_device())

@@ -225,7 +225,7 @@ static int
 question_open(struct server *s, uint32_t id, struct question *q)
 {
 	q->server = s;
-	q->idle = (struct loop_timer){ .due = question_is_idle, .arg = q };
+	loop_prepare_timer(&q->idle, question_is_idle, q);
 	q->rules = s->rules;
 	if (q->rules != NULL)
 		q->rules->users++;

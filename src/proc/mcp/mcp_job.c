@@ -307,7 +307,7 @@ begin_link(struct job *job, int fd)
 	}
 	job->link = link;
 	link->job = job;
-	link->late = (struct loop_timer){ .due = is_late, .arg = link };
+	loop_prepare_timer(&link->late, is_late, link);
 	h1_reader_init(&link->reader, H1_RESPONSES);
 	buf_init(&link->body, MCP_JSON_MAX);
 	conn_init(&link->conn, mcp_loop, fd, NULL, &link_handler, link);

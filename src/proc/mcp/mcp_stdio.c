@@ -223,8 +223,8 @@ stdio_begin(struct err *err)
 	buf_init(&out, OUT_MAX);
 	input.ready = input_ready;
 	output.ready = write_output;
-	input_round = (struct loop_round){ .run = receive_input };
-	end_timer = (struct loop_timer){ .due = look_for_end };
+	loop_prepare_round(&input_round, receive_input, NULL);
+	loop_prepare_timer(&end_timer, look_for_end, NULL);
 	r = loop_watch(mcp_loop, &input, EPOLLIN, err);
 	if (r != -EPERM)
 		return r;

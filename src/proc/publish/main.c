@@ -278,7 +278,7 @@ main(int argc, char **argv)
 		r = lockdown_enter(&what_is_left, LISTENERS + 2 * (int)n_ports, &err);
 	if (r == 0)
 		r = loop_new(&publish_loop, &err);
-	bury = (struct loop_round){ .run = bury_gone };
+	loop_prepare_round(&bury, bury_gone, NULL);
 	if (r == 0 && has_channel)
 		r = publish_dial_start_channel(&err);
 	if (r == 0 && has_webhooks)

@@ -532,7 +532,7 @@ webhook_take(uint16_t port, int fd)
 	w->port = port;
 	w->host = (struct loop_source){ .fd = fd, .ready = host_ready, .arg = w };
 	w->cell = (struct loop_source){ .fd = -1, .ready = cell_ready, .arg = w };
-	w->late = (struct loop_timer){ .due = late, .arg = w };
+	loop_prepare_timer(&w->late, late, w);
 	h1_reader_init(&w->reader, H1_REQUESTS);
 	buf_init(&w->head, 2 * HTTP_HEAD_MAX);
 	buf_init(&w->body, WEBHOOK_BODY_MAX);
@@ -550,7 +550,7 @@ webhook_take(uint16_t port, int fd)
 int
 webhook_start(struct err *err)
 {
-	bury = (struct loop_round){ .run = bury_gone };
+	loop_prepare_round(&bury, bury_gone, NULL);
 	channel.ready = channel_ready;
 	return loop_watch(publish_loop, &channel, EPOLLIN, err);
 }

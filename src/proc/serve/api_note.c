@@ -150,7 +150,7 @@ settle_due(void *arg)
 void
 api_settle_begin(struct api *api)
 {
-	api->settle_due = (struct loop_timer){ .due = settle_due, .arg = api };
+	loop_prepare_timer(&api->settle_due, settle_due, api);
 	/* At once: the last service may have been killed. */
 	loop_set_timer(api->loop, &api->settle_due, 0);
 }

@@ -135,7 +135,7 @@ expire(void *arg)
 void
 api_sessions_start(struct api *api)
 {
-	api->expire = (struct loop_timer){ .due = expire, .arg = api };
+	loop_prepare_timer(&api->expire, expire, api);
 	loop_set_timer(api->loop, &api->expire, EXPIRE_MS);
 }
 

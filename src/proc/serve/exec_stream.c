@@ -381,8 +381,8 @@ prepare(struct exec_stream *e, struct api_call *c, enum exec_kind kind)
 	e->out[INSIDE_OUT] = (struct loop_source){ .fd = -1, .ready = stdout_ready, .arg = e };
 	e->out[INSIDE_ERR] = (struct loop_source){ .fd = -1, .ready = stderr_ready, .arg = e };
 	e->in = (struct loop_source){ .fd = -1, .ready = can_feed, .arg = e };
-	e->late = (struct loop_timer){ .due = late, .arg = e };
-	e->ping = (struct loop_timer){ .due = ping, .arg = e };
+	loop_prepare_timer(&e->late, late, e);
+	loop_prepare_timer(&e->ping, ping, e);
 	e->inside->started = started;
 	e->inside->ended = ended;
 	e->inside->arg = e;

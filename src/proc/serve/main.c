@@ -235,7 +235,7 @@ stop(struct service *s)
 	warm_stop(TAKE(s->warm));
 	remove_sockets(s);
 	loop_cancel_timer(s->loop, &s->idle);
-	s->late = (struct loop_timer){ .due = too_late, .arg = s };
+	loop_prepare_timer(&s->late, too_late, s);
 	loop_set_timer(s->loop, &s->late, STOP_S * 1000);
 	api_stop(s->api, all_answered, s);
 }
@@ -332,7 +332,7 @@ main(int argc, char **argv)
 	r = r == 0 ? set_up(&s, &err) : r;
 	if (r == 0) {
 		if (s.options.idle_exit_ms > 0) {
-			s.idle = (struct loop_timer){ .due = look_idle, .arg = &s };
+			loop_prepare_timer(&s.idle, look_idle, &s);
 			loop_set_timer(s.loop, &s.idle, 1000);
 		}
 		systemd_notify("READY=1");

@@ -171,7 +171,7 @@ warm_start(struct loop *loop, const struct serve_options *options, struct warm *
 	warm->options = options;
 	warm->n = options->warm;
 	warm->starter = (struct child){ .ended = starter_ended, .arg = warm };
-	warm->again = (struct loop_timer){ .due = fill, .arg = warm };
+	loop_prepare_timer(&warm->again, fill, warm);
 	for (size_t i = 0; i < warm->n; i++)
 		warm->places[i] = (struct place){ .warm = warm,
 			.line = { .ready = line_ready, .arg = &warm->places[i] } };

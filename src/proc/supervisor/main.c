@@ -287,8 +287,8 @@ watch_cell(struct supervisor *sv, struct err *err)
 
 	sv->boundary->sockets(sv->walls, sv->sockets);
 	sv->died = (struct loop_source){ .fd = sv->boundary->died(sv->walls), .arg = sv, .ready = walls_died };
-	sv->time = (struct loop_timer){ .due = time_over, .arg = sv };
-	sv->ttl = (struct loop_timer){ .due = ttl_over, .arg = sv };
+	loop_prepare_timer(&sv->time, time_over, sv);
+	loop_prepare_timer(&sv->ttl, ttl_over, sv);
 	loop_set_timer(sv->loop, &sv->time, sv->spec.limits.time_ms);
 	if (sv->spec.limits.ttl_ms > 0)
 		loop_set_timer(sv->loop, &sv->ttl, sv->spec.limits.ttl_ms);

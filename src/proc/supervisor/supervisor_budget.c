@@ -329,7 +329,7 @@ supervisor_budget_begin(struct supervisor *sv)
 {
 	struct supervisor_budgets *b = &sv->budgets;
 
-	b->tick = (struct loop_timer){ .due = tick_due, .arg = sv };
+	loop_prepare_timer(&b->tick, tick_due, sv);
 	b->counted_ms = loop_now_ms();
 	if (sv->spec.watch.times) {
 		supervisor_budget_look(sv);

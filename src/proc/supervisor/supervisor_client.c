@@ -170,7 +170,7 @@ supervisor_tell_dead(struct supervisor *sv)
 	for (struct client *c = sv->clients; c != NULL; c = c->next)
 		if (c->request == CONTROL_KILL)
 			supervisor_client_send(c, &message, NULL, 0);
-	sv->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
+	loop_prepare_timer(&sv->patience, patience_over, sv);
 	loop_set_timer(sv->loop, &sv->patience, 1000);
 }
 

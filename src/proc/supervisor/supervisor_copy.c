@@ -175,7 +175,7 @@ supervisor_answer_copy(struct client *client, struct steer_call *call)
 		return steer_refuse(client, &err);
 	}
 	c->client = client;
-	c->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
+	loop_prepare_timer(&c->patience, patience_over, sv);
 	loop_set_timer(sv->loop, &c->patience, SUPERVISOR_COPY_MS);
 	return 0;
 }

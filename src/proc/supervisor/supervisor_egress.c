@@ -424,8 +424,8 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 	end_side(&e->tools, false);
 	(void)fcntl(channel, F_SETFL, O_NONBLOCK);
 	e->starter_channel = (struct loop_source){ .fd = channel, .ready = starter_ready, .arg = sv };
-	e->again = (struct loop_timer){ .due = again_due, .arg = sv };
-	e->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
+	loop_prepare_timer(&e->again, again_due, sv);
+	loop_prepare_timer(&e->patience, patience_over, sv);
 	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
 		e->listeners[i] = (struct loop_source){ .fd = sv->sockets[i],
 			.ready = listener_ready, .arg = sv };

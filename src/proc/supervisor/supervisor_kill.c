@@ -46,9 +46,7 @@ supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason
 	if (sv->killed_by == KILLED_NOT)
 		sv->killed_by = reason;
 	supervisor_signal(sv, sv->setup.runs ? INIT_HANDLE_SETUP : INIT_HANDLE_AGENT, SIGTERM);
-	/* It may be running, from an earlier stop. */
-	loop_cancel_timer(sv->loop, &sv->grace);
-	sv->grace = (struct loop_timer){ .due = grace_over, .arg = sv };
+	loop_prepare_timer(&sv->grace, grace_over, sv);
 	loop_set_timer(sv->loop, &sv->grace, grace_ms);
 }
 

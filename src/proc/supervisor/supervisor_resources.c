@@ -99,7 +99,7 @@ supervisor_resources_begin(struct supervisor *sv)
 	if (sv->spec.record == CELL_RECORD_OFF)
 		return;
 	r->begun_ms = loop_now_ms();
-	r->due = (struct loop_timer){ .due = due, .arg = sv };
+	loop_prepare_timer(&r->due, due, sv);
 	loop_set_timer(sv->loop, &r->due, SECOND_MS);
 }
 

@@ -208,7 +208,7 @@ make_seat(struct client *client, int *ret_theirs, struct err *err)
 	*ret_theirs = ends[1];
 	seat->client = client;
 	seat->out = (struct loop_source){ .fd = ends[0], .ready = out_ready, .arg = seat };
-	seat->patience = (struct loop_timer){ .due = patience_over, .arg = seat };
+	loop_prepare_timer(&seat->patience, patience_over, seat);
 	/* Epoll needs a descriptor for each. */
 	seat->from = fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
 	seat->to = fcntl(sv->stdio.out_fd, F_DUPFD_CLOEXEC, 3);

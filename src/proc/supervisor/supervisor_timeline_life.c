@@ -24,9 +24,9 @@ supervisor_timeline_begin(struct supervisor *sv)
 	struct err err = {0};
 
 	buf_init(&t->event, AUDIT_EVENT_MAX);
-	t->again = (struct loop_timer){ .due = look_again, .arg = sv };
-	t->sync = (struct loop_round){ .run = supervisor_timeline_sync_due, .arg = sv };
-	t->gather = (struct loop_timer){ .due = supervisor_timeline_sync_now, .arg = sv };
+	loop_prepare_timer(&t->again, look_again, sv);
+	loop_prepare_round(&t->sync, supervisor_timeline_sync_due, sv);
+	loop_prepare_timer(&t->gather, supervisor_timeline_sync_now, sv);
 	if (operator_open(&t->operator, &err) < 0)
 		supervisor_say(sv, "the operator's timeline does not tell of the cell: %s", err.text);
 	(void)supervisor_timeline_open(sv);

@@ -59,7 +59,7 @@ supervisor_timeline_open(struct supervisor *sv)
 	}
 	if (r == 0) {
 		set_log(sv);
-		t->sign = (struct loop_timer){ .due = sign_due, .arg = sv };
+		loop_prepare_timer(&t->sign, sign_due, sv);
 		r = supervisor_record_boot(sv, &err);
 		if (r < 0)
 			audit_log_close(&t->log);

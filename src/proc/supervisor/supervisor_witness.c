@@ -354,7 +354,7 @@ supervisor_witness_finish(struct supervisor *sv)
 	if (w->channel.fd < 0 || w->finishing)
 		return;
 	w->finishing = true;
-	w->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
+	loop_prepare_timer(&w->patience, patience_over, sv);
 	loop_set_timer(sv->loop, &w->patience, WITNESS_MS);
 	(void)ipc_send(w->channel.fd, &message, NULL, 0, NULL);
 }

@@ -416,8 +416,8 @@ start(struct kept *k, uint32_t tool, struct err *err)
 	r = r < 0 ? r : spawn_cell(k, tool_of(k, tool), theirs, err);
 	k->ended.ready = ended;
 	k->ended.arg = k;
-	k->patience = (struct loop_timer){ .due = kill_late, .arg = k };
-	k->look = (struct loop_timer){ .due = look, .arg = k };
+	loop_prepare_timer(&k->patience, kill_late, k);
+	loop_prepare_timer(&k->look, look, k);
 	k->changes = (struct loop_file){ .changed = timeline_changed, .arg = k };
 	if (r == 0) {
 		k->used = true;

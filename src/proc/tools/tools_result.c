@@ -120,7 +120,7 @@ ask(struct call *c, const char *text, const char *kinds)
 
 	body_shape_result(text, strlen(text), shape);
 	c->question = ++n_questions;
-	c->late = (struct loop_timer){ .due = late, .arg = c };
+	loop_prepare_timer(&c->late, late, c);
 	loop_set_timer(gateway_loop, &c->late, gateway_tools->ask_ms + LATE_MS);
 	ipc_begin(&message, TOOLS_ASK);
 	buf_put_u64(&message, c->question);

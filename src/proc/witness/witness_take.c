@@ -64,7 +64,7 @@ witness_take_open(struct witness *w)
 	const struct fold_sink sink = { pass, lose, w };
 
 	buf_init(&w->event, PUT_MAX + 1);
-	w->turn = (struct loop_timer){ .due = turn, .arg = w };
+	loop_prepare_timer(&w->turn, turn, w);
 	w->fold = fold_new(&sink, w->total, loop_now_ms());
 	w->programs = programs_new(loop_now_ms());
 	return w->fold == NULL || w->programs == NULL ? -ENOMEM : 0;

@@ -487,8 +487,8 @@ bpf_watch(void *state, struct loop *loop, const struct witness_taker *taker, str
 	s->loop = loop;
 	s->taker = *taker;
 	s->ready = (struct loop_source){ .fd = s->ring.fd, .ready = read_samples, .arg = s };
-	s->rest = (struct loop_timer){ .due = watch_again, .arg = s };
-	s->losses = (struct loop_timer){ .due = check_losses, .arg = s };
+	loop_prepare_timer(&s->rest, watch_again, s);
+	loop_prepare_timer(&s->losses, check_losses, s);
 	return loop_watch(loop, &s->ready, EPOLLIN, err);
 }
 

@@ -447,9 +447,9 @@ notify_watch(void *state, struct loop *loop, const struct witness_taker *taker, 
 
 	n->loop = loop;
 	n->own = *taker;
-	n->pause = (struct loop_timer){ .due = go_on, .arg = n };
+	loop_prepare_timer(&n->pause, go_on, n);
 	notify_budget_begin(&n->budget);
-	n->confirm = (struct loop_timer){ .due = notify_confirm_due, .arg = n };
+	loop_prepare_timer(&n->confirm, notify_confirm_due, n);
 	n->calls = (struct loop_source){ .fd = n->pair, .ready = calls_ready, .arg = n };
 	return loop_watch(loop, &n->calls, EPOLLIN, err);
 }

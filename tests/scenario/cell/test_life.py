@@ -348,6 +348,20 @@ def test_stop(operator):
     assert "operator" in ended(operator, id)["cause"]
 
 
+def test_stop_again(operator):
+    """The last one counts, and the cell can still be reached between them."""
+    id = operator.detach("--", "sh", "-c", "trap 'echo told' TERM; echo ready; while :; do sleep 0.01; done")
+    wait_until(lambda: "ready" in operator.cloister("logs", id).out, "it catches TERM")
+    stopping = []
+    for n in range(1, 4):
+        stopping.append(operator.spawn(operator.program, "stop", "-t", "1h", id))
+        wait_until(lambda: operator.cloister("logs", id).ok() == "ready\n" + n * "told\n", "it is told again")
+        operator.cloister("exec", id, "true").ok()
+    operator.cloister("stop", "-t", "100ms", id).ok()
+    assert [p.wait(SECONDS) for p in stopping] == [0] * 3
+    assert ended(operator, id)["status"] == 128 + signal.SIGKILL
+
+
 def test_stop_kills_a_cell_that_ignores_it(operator, boundary):
     # An emulated machine on a busy host needs time to say that it was told.
     patience = 5 if boundary == "microvm" else 0.3
