@@ -7,6 +7,7 @@
 
 #include "base/codec.h"
 #include "base/err.h"
+#include "base/io.h"
 
 void
 hash_begin(struct hash *h)
@@ -36,17 +37,32 @@ hash_of(const void *data, size_t len, unsigned char ret_hash[HASH_LEN])
 	hash_end(&h, ret_hash);
 }
 
-int
-hash_fd(int fd, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *ret_size,
-        struct err *err)
+static bool
+is_zero(const unsigned char *data, size_t len)
+{
+	return len > 0 && data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
+}
+
+static int
+write_block(int to, const unsigned char *data, size_t len, struct err *err)
+{
+	if (!is_zero(data, len))
+		return write_all(to, data, len, err);
+	return lseek(to, (off_t)len, SEEK_CUR) < 0 ? err_errno(err, "cannot write") : 0;
+}
+
+/* With TO < 0, nothing is written. */
+static int
+hash_pass(int from, int to, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *ret_size, struct err *err)
 {
 	unsigned char block[64 * 1024];
 	uint64_t size = 0;
 	struct hash h;
 	ssize_t n;
+	int r = 0;
 
 	hash_begin(&h);
-	while ((n = read(fd, block, sizeof(block))) != 0) {
+	while (r == 0 && (n = read(from, block, sizeof(block))) != 0) {
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -55,10 +71,25 @@ hash_fd(int fd, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *ret_si
 		if (size > max)
 			return err_set(err, EFBIG, "this is over %llu bytes", (unsigned long long)max);
 		hash_add(&h, block, (size_t)n);
+		r = to < 0 ? 0 : write_block(to, block, (size_t)n, err);
 	}
 	hash_end(&h, ret_hash);
 	*ret_size = size;
-	return 0;
+	return r;
+}
+
+int
+hash_fd(int fd, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *ret_size, struct err *err)
+{
+	return hash_pass(fd, -1, max, ret_hash, ret_size, err);
+}
+
+int
+hash_copy(int from, int to, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *ret_size, struct err *err)
+{
+	int r = hash_pass(from, to, max, ret_hash, ret_size, err);
+
+	return r == 0 && ftruncate(to, (off_t)*ret_size) < 0 ? err_errno(err, "cannot write") : r;
 }
 
 void

@@ -23,6 +23,9 @@ void hash_of(const void *data, size_t len, unsigned char ret_hash[HASH_LEN]);
 /* Hash everything from FD's position on, at most MAX bytes (-EFBIG). */
 int hash_fd(int fd, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *ret_size,
             struct err *err);
+/* The same, and writes it to the new file TO, from its start.  A hole stays a hole: it took no room where an agent
+ * made it. */
+int hash_copy(int from, int to, uint64_t max, unsigned char ret_hash[HASH_LEN], uint64_t *ret_size, struct err *err);
 
 /* "sha256:ab12..." and back.  Parsing is strict: lower case, nothing before or behind. */
 void hash_name(const unsigned char hash[HASH_LEN], char ret_name[HASH_NAME + 1]);

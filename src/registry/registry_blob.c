@@ -28,54 +28,17 @@ registry_blob_path(const unsigned char hash[HASH_LEN], char ret_path[BLOB_PATH_M
 	snprintf(ret_path, BLOB_PATH_MAX, "%.2s/%s", hex, hex + 2);
 }
 
-static bool
-is_zero(const unsigned char *data, size_t len)
-{
-	return len > 0 && data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
-}
-
-/* A hole stays a hole: it took no room where an agent made it. */
-static int
-write_block(int to, const unsigned char *data, size_t len, struct err *err)
-{
-	if (!is_zero(data, len))
-		return write_all(to, data, len, err);
-	return lseek(to, (off_t)len, SEEK_CUR) < 0 ? err_errno(err, "cannot write") : 0;
-}
-
 /* Copy from FD, or DATA if that is not NULL, and hash what is written. */
 static int
 copy(int to, int fd, const void *data, uint64_t max, unsigned char ret_hash[HASH_LEN],
      uint64_t *ret_size, struct err *err)
 {
-	unsigned char block[64 * 1024];
-	uint64_t size = 0;
-	struct hash h;
-	ssize_t n;
-	int r = 0;
-
 	if (data != NULL) {
 		hash_of(data, max, ret_hash);
 		*ret_size = max;
 		return write_all(to, data, max, err);
 	}
-	hash_begin(&h);
-	while (r == 0 && (n = read(fd, block, sizeof(block))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, "cannot read");
-		size += (uint64_t)n;
-		if (size > max)
-			return err_set(err, EFBIG, "this is over %llu bytes", (unsigned long long)max);
-		hash_add(&h, block, (size_t)n);
-		r = write_block(to, block, (size_t)n, err);
-	}
-	hash_end(&h, ret_hash);
-	*ret_size = size;
-	if (r == 0 && ftruncate(to, (off_t)size) < 0)
-		return err_errno(err, "cannot write");
-	return r;
+	return hash_copy(fd, to, max, ret_hash, ret_size, err);
 }
 
 /* ---- staging ---- */

@@ -75,26 +75,12 @@ server_copies_close(int dir, const char *path)
 static int
 pass(int from, int to, uint64_t max, char ret_hex[2 * HASH_LEN + 1], struct err *err)
 {
-	unsigned char block[64 * 1024], sum[HASH_LEN];
-	uint64_t size = 0;
-	struct hash h;
-	ssize_t n;
-	int r = 0;
+	unsigned char sum[HASH_LEN];
+	uint64_t size;
+	int r = to < 0 ? hash_fd(from, max, sum, &size, err) : hash_copy(from, to, max, sum, &size, err);
 
-	hash_begin(&h);
-	while (r == 0 && (n = read(from, block, sizeof(block))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, "cannot read");
-		size += (uint64_t)n;
-		if (size > max)
-			return err_set(err, EFBIG, "this is over %llu bytes", (unsigned long long)max);
-		hash_add(&h, block, (size_t)n);
-		r = to < 0 ? 0 : write_all(to, block, (size_t)n, err);
-	}
-	hash_end(&h, sum);
-	codec_hex(sum, sizeof(sum), ret_hex);
+	if (r == 0)
+		codec_hex(sum, sizeof(sum), ret_hex);
 	return r;
 }
 

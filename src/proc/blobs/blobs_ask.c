@@ -105,18 +105,30 @@ put_whole(struct blobs *b, const char *key, const unsigned char hash[HASH_LEN], 
 
 /* ---- questions ---- */
 
+/* Whether it is there; and where it is, and where it would be once it was removed. */
+static enum blobs_next
+find(struct blobs *b, const unsigned char hash[HASH_LEN], char ret_key[BLOBS_KEY_MAX], char ret_trash[BLOBS_KEY_MAX],
+     uint64_t *ret_size, bool *ret_is_young, struct err *err)
+{
+	enum blobs_next next;
+	int64_t age = 0;
+
+	key_of(b, blobs_folder, hash, ret_key);
+	key_of(b, trash_folder, hash, ret_trash);
+	next = head(b, ret_key, ret_size, &age, err);
+	*ret_is_young = next == BLOBS_OK && age < BLOBS_RENEW_S;
+	return next;
+}
+
 /* 0: it is there, with that size, and young. */
 static int
 renew(struct blobs *b, const unsigned char hash[HASH_LEN], uint64_t *ret_size, struct err *err)
 {
 	char key[BLOBS_KEY_MAX], trash[BLOBS_KEY_MAX];
-	enum blobs_next next;
-	int64_t age = 0;
+	bool is_young;
+	enum blobs_next next = find(b, hash, key, trash, ret_size, &is_young, err);
 
-	key_of(b, blobs_folder, hash, key);
-	key_of(b, trash_folder, hash, trash);
-	next = head(b, key, ret_size, &age, err);
-	if (next == BLOBS_OK && age < BLOBS_RENEW_S)
+	if (is_young)
 		return 0;
 	if (next == BLOBS_OK)
 		return failed(copy(b, key, key, err), err);
@@ -124,7 +136,7 @@ renew(struct blobs *b, const unsigned char hash[HASH_LEN], uint64_t *ret_size, s
 		return failed(next, err);
 	next = copy(b, trash, key, err);
 	if (next == BLOBS_OK)
-		next = head(b, key, ret_size, &age, err);
+		next = find(b, hash, key, trash, ret_size, &is_young, err);
 	return next == BLOBS_MISSING ? err_set(err, ENOENT, "there is no such blob in %s", b->place_text) : failed(next, err);
 }
 
@@ -191,14 +203,11 @@ int
 blobs_remove(struct blobs *b, const unsigned char hash[HASH_LEN], uint64_t *ret_size, struct err *err)
 {
 	char key[BLOBS_KEY_MAX], trash[BLOBS_KEY_MAX];
-	enum blobs_next next;
-	int64_t age = 0;
+	bool is_young;
+	enum blobs_next next = find(b, hash, key, trash, ret_size, &is_young, err);
 
-	key_of(b, blobs_folder, hash, key);
-	key_of(b, trash_folder, hash, trash);
 	/* Somebody may have put it again since it was listed. */
-	next = head(b, key, ret_size, &age, err);
-	if (next == BLOBS_OK && age < BLOBS_RENEW_S)
+	if (is_young)
 		return err_set(err, EBUSY, "the blob is in use again");
 	next = next == BLOBS_OK ? copy(b, key, trash, err) : next;
 	next = next == BLOBS_OK ? drop(b, key, err) : next;
