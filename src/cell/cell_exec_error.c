@@ -265,8 +265,8 @@ cell_explain_exec_error(const struct cell_spec *spec, const char *command, int e
 		(void)err_set(err, ETIMEDOUT, "cannot run '%s': it was stopped again and again before it began, by "
 		              "something in the cell", command);
 	else if (error == ENOTSUP)
-		(void)err_set(err, ENOTSUP, "cannot run '%s': its policy denies `exec` (`syscalls`), for which this kernel's "
-		              "Landlock must be of version 2 or later", command);
+		(void)err_set(err, ENOTSUP, "cannot run '%s': its policy bounds which programs are started (`programs`, or `exec` in "
+		              "`syscalls`), for which this kernel's Landlock must be of version 2 or later", command);
 	else
 		(void)err_set(err, error, "cannot run '%s': %s", command, strerrordesc_np(error));
 	return error == ENOENT ? 127 : 126;

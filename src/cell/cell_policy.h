@@ -49,6 +49,9 @@ char *cell_policy_place(char text[CELL_POLICY_PLACE], const char *place);
 int cell_policy_counts(const uint64_t *counts, size_t n, struct err *err);
 int cell_policy_seal(const char *name, const void *data, size_t len, struct err *err);
 
+/* Whether the KEY of a policy is settled when a cell starts. */
+bool cell_policy_is_fixed(const char *key);
+
 /* A planned change.  Nothing has changed yet. */
 struct cell_policy_plan {
 	struct cell_policy_now now;     /* the current policy */

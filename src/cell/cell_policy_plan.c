@@ -19,8 +19,17 @@
 #define DIFF_MAX (16 * 1024 * 1024)
 
 /* These are fixed when a cell starts. */
-static const char *const fixed[] = { "audit", "boundary", "exfiltration", "limits", "runtime", "secrets",
+static const char *const fixed[] = { "audit", "boundary", "exfiltration", "limits", "programs", "runtime", "secrets",
                                      "syscalls", "tools", "tripwires" };
+
+bool
+cell_policy_is_fixed(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		if (strcmp(fixed[i], key) == 0)
+			return true;
+	return false;
+}
 
 void
 cell_policy_plan_free(struct cell_policy_plan *plan)

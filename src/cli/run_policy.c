@@ -582,9 +582,9 @@ run_finish_policy(struct run *run, struct err *err)
 	if (!run->spec.quiet)
 		policy_cli_tell_freezing(policy, boundary_find(run->spec.boundary, NULL),
 		                         run->spec.exfiltration == CELL_FREEZE);
-	if (policy_denies_exec(policy) && run->spec.profile == CELL_PROFILE_NESTED)
-		return err_set(err, EINVAL, "the policy denies `exec` (`syscalls`), and --profile nested is for programs that start "
-		               "others in namespaces of their own: remove one of them");
+	if (policy_narrows_exec(policy) && run->spec.profile == CELL_PROFILE_NESTED)
+		return err_set(err, EINVAL, "the policy bounds which programs are started (`programs`, or `exec` in `syscalls`), and "
+		               "--profile nested is for programs that start others in namespaces of their own: remove one of them");
 	take_watch(run, policy);
 	/* Without a record nothing sees what these rules are about. */
 	if (policy_n_behaviours(policy) > 0)

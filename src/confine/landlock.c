@@ -145,6 +145,32 @@ landlock_make_apart(int *ret_fd, struct err *err)
 }
 
 int
+landlock_make_execute(int *ret_fd, struct err *err)
+{
+	const struct ruleset_attr attr = { .handled_fs = FS_EXECUTE | FS_REFER };
+	OWN(closep) int fd = -1;
+	int r;
+
+	if (landlock_abi() < ABI_REFER)
+		return err_set(err, ENOTSUP, "this kernel has no Landlock of version 2");
+	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	if (fd < 0)
+		return err_errno(err, "cannot make a Landlock ruleset");
+	r = allow_beneath(fd, "/", FS_REFER, err);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+void
+landlock_allow_execute(int ruleset, int program)
+{
+	const struct path_beneath_attr rule = { FS_EXECUTE, program };
+
+	(void)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
+}
+
+int
 landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
               struct err *err)
 {

@@ -42,6 +42,11 @@ int landlock_make_filler(int dir, int *ret_fd, struct err *err);
 /* Forbids nothing but to look into processes outside of its domain, in /proc or with ptrace(2), unless they inherit it.
  * -ENOTSUP if the kernel has no Landlock that can do so. */
 int landlock_make_apart(int *ret_fd, struct err *err);
+/* Forbids to execute any file but those that landlock_allow_execute() adds.  A file in memory can be executed all the same:
+ * the kernel does not ask Landlock about it.  -ENOTSUP as above. */
+int landlock_make_execute(int *ret_fd, struct err *err);
+/* If that fails, the file stays forbidden. */
+void landlock_allow_execute(int ruleset, int program);
 /* Also lets the ruleset RULESET run and read the file PROGRAM, if it restricts that at all. */
 void landlock_allow_program(int ruleset, int program);
 /* Restricts the calling thread; no_new_privs must be set.  FD -1 does nothing. */

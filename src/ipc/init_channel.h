@@ -61,7 +61,8 @@ enum init_message {
 	 * strv argv, strv env, strv hashes; fds: stdin, stdout, stderr (with INIT_TTY: none,
 	 * or stderr alone).  An agent without any words exits with 0 at once.  The hashes are
 	 * those of the files that it executes until its program runs; none: any.  Behind them, the calls
-	 * that it may not make (call_set_put). */
+	 * that it may not make (call_set_put), and u32 lists, strv programs, ...: it executes no other program than its
+	 * own and those that all lists have. */
 	INIT_SPAWN,
 	/* init -> supervisor: u32 handle, u32 errno (0: it runs; EUCLEAN: its hash is another), u32 pid inside;
 	 * fd: the terminal's master side, with INIT_TTY. */
@@ -117,5 +118,7 @@ enum init_spawn_flags {
 #define INIT_HANDLE_AGENT 0
 #define INIT_HANDLE_SETUP UINT32_MAX    /* the setup command, which runs before it */
 #define INIT_EXECS_MAX 2                /* hashes of INIT_SPAWN */
+#define INIT_PROGRAM_LISTS_MAX 16       /* as many as a policy has layers */
+#define INIT_PROGRAMS_MAX 256           /* in one list */
 #define INIT_PROCESSES_MAX 64           /* started by exec, at the same time */
 #endif

@@ -9,8 +9,8 @@
 enum witness_message {
 	/* supervisor -> witness, once, first, before the agent starts: u32 enum witness_level, u64 the
 	 * inode of the cell's pid namespace, u32 the host's pid of its first process, u64 bytes that all its
-	 * events may have, the calls that its policy takes away (call_set_put), u32 n, and n times str: the grants'
-	 * paths in the cell. */
+	 * events may have, the calls that its policy takes away (call_set_put), u32 whether it lists programs,
+	 * u32 n, and n times str: the grants' paths in the cell. */
 	WITNESS_START = 1,
 	/* supervisor -> witness, once, as soon as the cell has it; fd: its root folder. */
 	WITNESS_ROOT,

@@ -99,6 +99,7 @@ put_matcher(struct buf *b, const struct policy_behaviour *rule)
 	buf_put_u32(b, rule->kind);
 	buf_put_u32(b, rule->memory);
 	buf_put_u32(b, rule->downloaded);
+	buf_put_u32(b, rule->refused);
 	buf_put_u32(b, rule->stops);
 	policy_put_list(b, &rule->patterns);
 	buf_put_u32(b, (uint32_t)rule->n_nets);
@@ -162,6 +163,7 @@ get_matcher(struct policy_getting *g, struct policy_behaviour *rule)
 	rule->kind = policy_get_upto(g, POLICY_BEHAVIOURS - 1);
 	rule->memory = policy_get_bool(g);
 	rule->downloaded = policy_get_bool(g);
+	rule->refused = policy_get_bool(g);
 	rule->stops = policy_get_bool(g);
 	rule->patterns = policy_get_list(g, POLICY_LIST_MAX);
 	rule->n_nets = policy_get_upto(g, POLICY_LIST_MAX);
@@ -170,9 +172,9 @@ get_matcher(struct policy_getting *g, struct policy_behaviour *rule)
 		policy_get_host(g, &nets[i]);
 		g->bad |= nets[i].kind != POLICY_HOST_NET && nets[i].kind != POLICY_HOST_ANY;
 	}
-	g->bad |= rule->key == 0 || ((rule->downloaded || rule->memory) && rule->kind != POLICY_EXEC) ||
+	g->bad |= rule->key == 0 || ((rule->downloaded || rule->memory || rule->refused) && rule->kind != POLICY_EXEC) ||
 	          (rule->n_nets > 0 && rule->kind != POLICY_CONNECT) ||
-	          (rule->patterns.n == 0 && rule->n_nets == 0 && !rule->downloaded && !rule->memory);
+	          (rule->patterns.n == 0 && rule->n_nets == 0 && !rule->downloaded && !rule->memory && !rule->refused);
 }
 
 static void

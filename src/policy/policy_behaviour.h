@@ -29,6 +29,7 @@ struct policy_behaviour {
 	size_t n_nets;
 	bool memory;                    /* POLICY_EXEC: from memory, without a file */
 	bool downloaded;                /* POLICY_EXEC: from memory, or from where the agent may write */
+	bool refused;                   /* POLICY_EXEC: a wall refused it */
 	bool stops;                     /* the consequence stops the cell */
 	bool ask, kill;
 	uint64_t key;                   /* policy_consequence_key() */

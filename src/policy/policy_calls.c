@@ -75,27 +75,27 @@ policy_class_calls(const char *name)
 
 /* ---- sets ---- */
 
-bool
-policy_narrows_calls(const struct policy *p)
-{
-	while (p != NULL && p->calls.deny.n == 0 && p->calls.allow.n == 0)
-		p = p->within;
-	return p != NULL;
-}
-
 static bool
 denies(const struct policy *p, const char *class)
 {
 	for (size_t i = 0; i < p->calls.deny.n; i++)
 		if (strcmp(p->calls.deny.at[i], class) == 0)
 			return true;
-	return false;
+	return strcmp(class, EXEC) == 0 && p->calls.has_programs && p->calls.programs.n == 0;
 }
 
 bool
-policy_denies_exec(const struct policy *p)
+policy_narrows_calls(const struct policy *p)
 {
-	while (p != NULL && !denies(p, EXEC))
+	while (p != NULL && p->calls.deny.n == 0 && p->calls.allow.n == 0 && !p->calls.has_programs)
+		p = p->within;
+	return p != NULL;
+}
+
+bool
+policy_narrows_exec(const struct policy *p)
+{
+	while (p != NULL && !p->calls.has_programs && !denies(p, EXEC))
 		p = p->within;
 	return p != NULL;
 }
@@ -139,6 +139,40 @@ policy_call_set(const struct policy *p, enum call_arch arch, struct call_set *re
 		call_set_add(ret_set->absent, (uint32_t)call_number(arch, "clone3"));
 }
 
+/* ---- programs ---- */
+
+bool
+policy_is_program(const char *text)
+{
+	const size_t len = strlen(text);
+
+	if (len == 0 || len > POLICY_PROGRAM_MAX || text[len - 1] == '/' || strpbrk(text, "*\n") != NULL)
+		return false;
+	return strchr(text, '/') == NULL ? strcmp(text, ".") != 0 && strcmp(text, "..") != 0 :
+	       text[0] == '/' || strncmp(text, "~/", 2) == 0;
+}
+
+bool
+policy_lists_programs(const struct policy *p)
+{
+	while (p != NULL && p->calls.programs.n == 0)
+		p = p->within;
+	return p != NULL;
+}
+
+void
+policy_put_programs(struct buf *b, const struct policy *p)
+{
+	uint32_t layers = 0;
+
+	for (const struct policy *at = p; at != NULL; at = at->within)
+		layers += at->calls.programs.n > 0;
+	buf_put_u32(b, layers);
+	for (; p != NULL; p = p->within)
+		if (p->calls.programs.n > 0)
+			policy_put_list(b, &p->calls.programs);
+}
+
 /* ---- messages ---- */
 
 static void
@@ -146,6 +180,8 @@ put_layer(struct buf *b, const struct policy *layer)
 {
 	policy_put_list(b, &layer->calls.deny);
 	policy_put_list(b, &layer->calls.allow);
+	buf_put_u32(b, layer->calls.has_programs);
+	policy_put_list(b, &layer->calls.programs);
 }
 
 void
@@ -167,8 +203,16 @@ get_list(struct policy_getting *g)
 static void
 get_layer(struct policy_getting *g)
 {
+	struct policy_list programs;
+
 	g->p->calls.deny = get_list(g);
 	g->p->calls.allow = get_list(g);
+	g->p->calls.has_programs = policy_get_bool(g);
+	programs = policy_get_list(g, POLICY_PROGRAMS_MAX);
+	for (size_t i = 0; i < programs.n; i++)
+		g->bad |= !policy_is_program(programs.at[i]);
+	g->bad |= programs.n > 0 && !g->p->calls.has_programs;
+	g->p->calls.programs = programs;
 }
 
 void

@@ -290,7 +290,7 @@ check_top(struct policy_loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
 		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", "boundary", "runtime",
-		"images", "run", "record", "watch", "syscalls", "tools", NULL };
+		"images", "run", "record", "watch", "syscalls", "programs", "tools", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -376,6 +376,8 @@ load_root(struct policy_loading *l, const struct policy_load_source *source, con
 		r = policy_note_fault(l, policy_read_watch(l->p, part, source->shown, l->err));
 	if (r == 0 && (part = node_get(root, "syscalls")) != NULL)
 		r = policy_note_fault(l, policy_read_syscalls(l->p, part, l->err));
+	if (r == 0 && (part = node_get(root, "programs")) != NULL)
+		r = policy_note_fault(l, policy_read_programs(l->p, part, l->err));
 	if (r == 0 && (part = node_get(root, "prices")) != NULL)
 		r = policy_note_fault(l, policy_read_prices(l->p, part, l->err));
 	r = r == 0 ? tell_parts(l, root, walled) : r;

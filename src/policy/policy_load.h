@@ -159,6 +159,7 @@ int policy_read_watch(struct policy *p, const struct node *node, const char *sho
 /* ---- policy_read_calls.c ---- */
 
 int policy_read_syscalls(struct policy *p, const struct node *node, struct err *err);
+int policy_read_programs(struct policy *p, const struct node *node, struct err *err);
 
 /* ---- policy_read_budget.c ---- */
 

@@ -26,7 +26,11 @@ struct policy_bucket {
 };
 
 #define POLICY_CALLS_MAX CALL_NUMBERS_MAX       /* names in a list of `syscalls` */
-struct policy_calls { struct policy_list deny, allow; };        /* names, of calls and classes */
+struct policy_calls {
+	struct policy_list deny, allow; /* names, of calls and classes */
+	bool has_programs;              /* `programs` is there; without any, it denies `exec` */
+	struct policy_list programs;    /* names and paths */
+};
 
 struct policy {
 	struct policy_rule *rules;

@@ -41,6 +41,7 @@ put_server(struct buf *b, const struct policy_tools_server *s)
 	buf_put_u64(b, s->timeout_ms);
 	buf_put_u64(b, s->result_max);
 	buf_put_str(b, s->policy);
+	buf_put_str(b, s->start);
 }
 
 static void
@@ -125,6 +126,7 @@ get_server(struct policy_getting *g, struct policy_tools_server *s)
 	s->timeout_ms = policy_get_u64(g);
 	s->result_max = policy_get_u64(g);
 	s->policy = policy_get_text(g, POLICY_TOOLS_POLICY_MAX);
+	s->start = policy_get_text(g, POLICY_TOOLS_SCOPE_MAX);
 	g->bad = g->bad || !policy_tools_is_server(s->name, strlen(s->name)) ||
 	         policy_tools_check_server(s, &member, NULL) < 0;
 }

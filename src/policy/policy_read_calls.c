@@ -1,4 +1,4 @@
-/* policy_read_calls.c - reads `syscalls`: see policy_calls.h.
+/* policy_read_calls.c - reads `syscalls` and `programs`: see policy_calls.h.
  *
  * Apart from the rest, which processes that load no policy have, too. */
 #include <errno.h>
@@ -116,4 +116,33 @@ policy_read_syscalls(struct policy *p, const struct node *node, struct err *err)
 			r = policy_read_unknown(key, names, "in `syscalls`", err);
 	}
 	return r;
+}
+
+int
+policy_read_programs(struct policy *p, const struct node *node, struct err *err)
+{
+	const char **at = node->kind == NODE_LIST ? policy_alloc(p, node->n, sizeof(*at)) : NULL;
+
+	if (node_is_null(node))
+		return 0;
+	if (node->kind != NODE_LIST || node->n > POLICY_PROGRAMS_MAX)
+		return node_err(err, node, "`programs` is a list of at most %d names and paths: [git, /usr/bin/node]",
+		                POLICY_PROGRAMS_MAX);
+	for (size_t i = 0; at != NULL && i < node->n; i++) {
+		const struct node *item = node->items[i];
+
+		if (item->kind != NODE_SCALAR || node_is_null(item) || !policy_is_program(item->text))
+			return node_err(err, item, "a program is a name such as 'git', or a path that begins with '/' or '~/' and has no "
+			                "'*'");
+		at[i] = policy_copy(p, item->text, strlen(item->text));
+		if (at[i] == NULL)
+			return err_set(err, ENOMEM, "the policy is too large");
+	}
+	if (at == NULL && node->n > 0)
+		return err_set(err, ENOMEM, "the policy is too large");
+	/* A nearer file has set it. */
+	if (!p->calls.has_programs)
+		p->calls.programs = (struct policy_list){ at, node->n };
+	p->calls.has_programs = true;
+	return 0;
 }

@@ -201,6 +201,30 @@ read_policy(struct reading *rd, const struct node *node)
 	return rd->server.policy != NULL ? 0 : policy_read_oom(&rd->d);
 }
 
+/* Rules, as in a policy that has nothing else. */
+static int
+read_start(struct reading *rd, const struct node *node)
+{
+	static char egress[] = "egress";
+	OWN(buf_free) struct buf unused = BUF(POLICY_FLAT_MAX), b = BUF(POLICY_FLAT_MAX);
+	struct node key = { .kind = NODE_SCALAR, .text = egress, .plain = true, .file = node->file, .line = node->line };
+	struct node *items[] = { &key }, *values[] = { (struct node *)(uintptr_t)node }, rules = *node;
+	int r;
+
+	rules.kind = NODE_MAP;
+	rules.items = items;
+	rules.values = values;
+	rules.n = 1;
+	r = policy_read_within(&rules, NULL, "`start` of a server", POLICY_TOOLS_SCOPE_MAX, &unused, rd->d.err);
+	if (r < 0)
+		return r;
+	policy_flat_put_node(&b, node);
+	if (buf_failed(&b) || b.len > POLICY_TOOLS_SCOPE_MAX)
+		return policy_read_oom(&rd->d);
+	rd->server.start = policy_copy(rd->d.p, (const char *)b.data, b.len);
+	return rd->server.start != NULL ? 0 : policy_read_oom(&rd->d);
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct reading *rd, const struct node *node);
@@ -209,6 +233,7 @@ static const struct {
 	{ "env", read_env },
 	{ "read", read_read }, { "write", read_write }, { "folder", read_folder }, { "per", read_per },
 	{ "idle", read_idle }, { "timeout", read_timeout }, { "result", read_result }, { "policy", read_policy },
+	{ "start", read_start },
 };
 
 /* ---- servers ---- */
@@ -234,7 +259,7 @@ read_server(struct policy *p, const struct node *key, const struct node *node, c
 	struct reading rd = {
 		.d = { .p = p, .at = node, .err = err }, .reader = reader,
 		.server = { .command = nothing, .idle_ms = POLICY_TOOLS_IDLE_MS, .timeout_ms = POLICY_TOOLS_TIMEOUT_MS,
-		            .result_max = POLICY_TOOLS_RESULT, .policy = "" },
+		            .result_max = POLICY_TOOLS_RESULT, .policy = "", .start = "" },
 	};
 	const struct node *at;
 	const char *member;

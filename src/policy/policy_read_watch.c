@@ -12,6 +12,7 @@
 /* Words of `exec` that are not programs. */
 #define MEMORY "memory"
 #define DOWNLOADED "downloaded"
+#define REFUSED "refused"
 
 /* ---- patterns ---- */
 
@@ -109,6 +110,8 @@ read_patterns(struct policy_draft *d, struct policy_behaviour *rule, const struc
 			rule->downloaded = true;
 		else if (rule->kind == POLICY_EXEC && strcmp(word, MEMORY) == 0)
 			rule->memory = true;
+		else if (rule->kind == POLICY_EXEC && strcmp(word, REFUSED) == 0)
+			rule->refused = true;
 		else if (rule->kind == POLICY_REFUSED)
 			r = read_call(d, item, word, &patterns[rule->patterns.n++]);
 		else if (rule->kind == POLICY_CONNECT && word[0] != '/' && word[0] != '~')

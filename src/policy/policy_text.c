@@ -342,6 +342,8 @@ policy_text_of_behaviour(struct policy *p, const struct policy_behaviour *rule)
 		add(&line, "%smemory", n++ > 0 ? ", " : "");
 	if (rule->downloaded)
 		add(&line, "%sdownloaded", n++ > 0 ? ", " : "");
+	if (rule->refused)
+		add(&line, "%srefused", n++ > 0 ? ", " : "");
 	for (size_t i = 0; i < rule->patterns.n; i++)
 		add(&line, "%s%s", n++ > 0 ? ", " : "",
 		    rule->patterns.at[i] + (strncmp(rule->patterns.at[i], "**/", 3) == 0 ? 3 : 0));

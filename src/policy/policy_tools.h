@@ -79,6 +79,8 @@ struct policy_tools_server {
 	bool per_call;
 	uint64_t idle_ms, timeout_ms, result_max;
 	const char *policy;             /* its own policy, a map on one line of YAML that policy_load_text() takes; "": none */
+	const char *start;              /* rules of `egress`, a list on one line: what it may request while it starts, if a lock
+	                                 * holds it; "": nothing */
 };
 
 enum policy_tools_injection { POLICY_INJECTION_OFF, POLICY_INJECTION_FLAG, POLICY_INJECTION_ASK, POLICY_INJECTIONS };

@@ -79,6 +79,10 @@ put_server(struct buf *b, const struct policy_tools_server *s)
 		buf_put_text(b, ", policy: ");
 		buf_put_text(b, s->policy);
 	}
+	if (s->start[0] != '\0') {
+		buf_put_text(b, ", start: ");
+		buf_put_text(b, s->start);
+	}
 	buf_put_text(b, "}");
 }
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/words.h"
 #include "policy/policy_flat.h"
 #include "policy/policy_yaml.h"
 #include "tools/scope.h"
@@ -117,27 +118,7 @@ scope_hold_writes(const struct scope_hold *hold, const char *path)
 	return cover(hold, "write", path, SCOPE_HOLD_NONE);
 }
 
-int
-scope_hold_put_watch(struct buf *b, const struct scope_hold *hold, const struct policy_tools_server *server,
-                     struct err *err)
-{
-	char path[PATH_MAX];
-	size_t n = 0;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < server->write.n; i++) {
-		r = policy_tools_path(server->write.at[i], hold->folder, hold->home, path, sizeof(path), err);
-		if (r < 0 || scope_hold_writes(hold, path) != SCOPE_HOLD_NONE)
-			continue;
-		buf_put_text(b, n++ == 0 ? "watch:\n  - write: [" : ", ");
-		policy_flat_put_node(b, &(struct node){ .kind = NODE_SCALAR, .text = path });
-	}
-	if (n > 0)
-		buf_put_text(b, "]\n    then: freeze\n    reason: '" SCOPE_HOLD_BROKEN "all tools'\n");
-	return r == 0 && buf_failed(b) ? err_set(err, EFBIG, "the scopes are too long") : r;
-}
-
-/* ---- secrets, programs ---- */
+/* ---- programs, secrets ---- */
 
 static bool
 list_has(const struct node *list, const char *name, size_t len)
@@ -173,48 +154,91 @@ is_bounded(const struct scope_hold *hold)
 	return hold->n > 0;
 }
 
-/* Counts the scopes with `programs`, and those whose list is empty. */
-static size_t
-count_programs(const struct scope_hold *hold, size_t *ret_empty)
+/* Whether each scope lists programs: then a call executes no others.  *RET_LISTED: whether any does. */
+static bool
+lists_programs(const struct scope_hold *hold, bool *ret_listed)
 {
 	size_t n = 0;
 
-	*ret_empty = 0;
 	for (size_t i = 0; i < hold->n; i++) {
 		OWN(node_freep) struct node *root = NULL;
 		const struct node *programs = parse(hold->tools[i], &root, NULL) == 0 ? node_get(root, "programs") : NULL;
 
-		n += programs != NULL;
-		*ret_empty += programs != NULL && programs->kind == NODE_LIST && programs->n == 0;
+		n += programs != NULL && programs->kind == NODE_LIST;
 	}
-	return n;
+	*ret_listed = n > 0;
+	return n > 0 && n == hold->n;
 }
 
-bool
-scope_hold_names_programs(const struct scope_hold *hold)
+/* Whether scopes differ in the list KEY. */
+static bool
+differ(const struct scope_hold *hold, const char *key)
 {
-	size_t empty, n = count_programs(hold, &empty);
+	OWN(buf_free) struct buf first = BUF(SCOPE_HOLD_MAX);
 
-	return n > 0 && !(is_bounded(hold) && empty == hold->n);
+	for (size_t i = 0; i < hold->n; i++) {
+		OWN(buf_free) struct buf one = BUF(SCOPE_HOLD_MAX);
+		OWN(node_freep) struct node *root = NULL;
+		const struct node *list = parse(hold->tools[i], &root, NULL) == 0 ? node_get(root, key) : NULL;
+		struct buf *b = i == 0 ? &first : &one;
+
+		if (list != NULL && list->n > 0)
+			policy_flat_put_node(b, list);
+		if (i > 0 && (one.len != first.len || (one.len > 0 && memcmp(one.data, first.data, one.len) != 0)))
+			return true;
+	}
+	return false;
+}
+
+enum scope_hold_programs
+scope_hold_programs(const struct scope_hold *hold)
+{
+	bool listed;
+
+	if (!lists_programs(hold, &listed))
+		return listed ? SCOPE_HOLD_PROGRAMS_ANY : SCOPE_HOLD_PROGRAMS_HELD;
+	return differ(hold, "programs") ? SCOPE_HOLD_PROGRAMS_SHARED : SCOPE_HOLD_PROGRAMS_HELD;
+}
+
+static bool
+has_word(const struct words *words, const char *word)
+{
+	for (size_t i = 0; i < words->n; i++)
+		if (strcmp(words->list[i], word) == 0)
+			return true;
+	return false;
+}
+
+/* The programs of all scopes, each once. */
+int
+scope_hold_put_programs(struct buf *b, const struct scope_hold *hold, struct err *err)
+{
+	OWN(words_free) struct words all = {0};
+	bool listed;
+
+	if (!lists_programs(hold, &listed))
+		return 0;
+	for (size_t i = 0; i < hold->n; i++) {
+		OWN(node_freep) struct node *root = NULL;
+		const struct node *programs = parse(hold->tools[i], &root, NULL) == 0 ? node_get(root, "programs") : NULL;
+
+		for (size_t k = 0; programs != NULL && k < programs->n; k++)
+			if (programs->items[k]->kind == NODE_SCALAR && !has_word(&all, programs->items[k]->text))
+				words_add(&all, strdup(programs->items[k]->text));
+	}
+	buf_put_text(b, "programs: [");
+	for (size_t i = 0; i < all.n; i++) {
+		buf_put_text(b, i > 0 ? ", " : "");
+		policy_flat_put_node(b, &(struct node){ .kind = NODE_SCALAR, .text = all.list[i] });
+	}
+	buf_put_text(b, "]\n");
+	return all.failed || buf_failed(b) ? err_set(err, EFBIG, "the scopes list too many programs") : 0;
 }
 
 bool
 scope_hold_shares_secrets(const struct scope_hold *hold)
 {
-	OWN(buf_free) struct buf first = BUF(SCOPE_HOLD_MAX);
-
-	for (size_t i = 0; is_bounded(hold) && i < hold->n; i++) {
-		OWN(buf_free) struct buf one = BUF(SCOPE_HOLD_MAX);
-		OWN(node_freep) struct node *root = NULL;
-		const struct node *secrets = parse(hold->tools[i], &root, NULL) == 0 ? node_get(root, "secrets") : NULL;
-		struct buf *b = i == 0 ? &first : &one;
-
-		if (secrets != NULL && secrets->n > 0)
-			policy_flat_put_node(b, secrets);
-		if (i > 0 && (one.len != first.len || (one.len > 0 && memcmp(one.data, first.data, one.len) != 0)))
-			return true;
-	}
-	return false;
+	return is_bounded(hold) && differ(hold, "secrets");
 }
 
 /* "NAME", "NAME=VARIABLE", "NAME@host"; or a map whose key is the name. */
@@ -238,7 +262,7 @@ put_secrets(struct buf *b, const struct scope_hold *hold, const struct node *sec
 		size_t len;
 		const char *name = name_of_secret(secrets->items[i], &len);
 
-		if (!names_secret(hold, name, len))
+		if (is_bounded(hold) && !names_secret(hold, name, len))
 			continue;
 		buf_put_text(b, before);
 		policy_flat_put_node(b, secrets->items[i]);
@@ -249,33 +273,6 @@ put_secrets(struct buf *b, const struct scope_hold *hold, const struct node *sec
 		before = ", ";
 	}
 	buf_put_text(b, is_map ? "}" : "]");
-}
-
-static int
-put_bounded(struct buf *b, const struct scope_hold *hold, const struct node *root, struct err *err)
-{
-	size_t empty;
-	bool denies;
-
-	(void)count_programs(hold, &empty);
-	denies = empty == hold->n;
-	if (denies && node_get(root, "syscalls") != NULL)
-		return err_set(err, EINVAL, "its policy has `syscalls`, and its tools `programs: []`: add `exec` to its `deny`, and "
-		               "leave `programs` out");
-	buf_put_text(b, "{");
-	for (size_t i = 0; i < root->n; i++) {
-		const struct node *key = root->items[i], *value = root->values[i];
-
-		buf_put_text(b, i > 0 ? ", " : "");
-		policy_flat_put_node(b, key);
-		buf_put_text(b, ": ");
-		if (strcmp(key->text, "secrets") == 0 && (value->kind == NODE_LIST || value->kind == NODE_MAP))
-			put_secrets(b, hold, value);
-		else
-			policy_flat_put_node(b, value);
-	}
-	buf_put_text(b, denies ? ", syscalls: {deny: [exec]}}" : "}");
-	return buf_failed(b) ? err_set(err, EFBIG, "the policy is too long") : 0;
 }
 
 int
@@ -298,14 +295,65 @@ int
 scope_hold_put_policy(struct buf *b, const struct scope_hold *hold, const char *policy, struct err *err)
 {
 	OWN(node_freep) struct node *root = NULL;
-	int r;
+	int r = node_parse("policy", policy, strlen(policy), &root, err);
 
-	if (!is_bounded(hold)) {
-		buf_put_text(b, policy);
-		return buf_failed(b) ? err_set(err, EFBIG, "the policy is too long") : 0;
+	if (r < 0)
+		return r;
+	buf_put_text(b, "{");
+	for (size_t i = 0; i < root->n; i++) {
+		const struct node *key = root->items[i], *value = root->values[i];
+
+		buf_put_text(b, i > 0 ? ", " : "");
+		policy_flat_put_node(b, key);
+		buf_put_text(b, ": ");
+		if (strcmp(key->text, "secrets") == 0 && (value->kind == NODE_LIST || value->kind == NODE_MAP))
+			put_secrets(b, hold, value);
+		else
+			policy_flat_put_node(b, value);
 	}
-	r = node_parse("policy", policy, strlen(policy), &root, err);
-	return r < 0 ? r : put_bounded(b, hold, root, err);
+	buf_put_text(b, "}");
+	return buf_failed(b) ? err_set(err, EFBIG, "the policy is too long") : 0;
+}
+
+/* ---- what is watched ---- */
+
+static int
+put_writes(struct buf *b, const struct scope_hold *hold, const struct policy_tools_server *server, size_t *n, struct err *err)
+{
+	char path[PATH_MAX];
+	const size_t first = *n;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < server->write.n; i++) {
+		r = policy_tools_path(server->write.at[i], hold->folder, hold->home, path, sizeof(path), err);
+		if (r < 0 || scope_hold_writes(hold, path) != SCOPE_HOLD_NONE)
+			continue;
+		buf_put_text(b, *n == first ? "watch:\n  - write: [" : ", ");
+		policy_flat_put_node(b, &(struct node){ .kind = NODE_SCALAR, .text = path });
+		(*n)++;
+	}
+	if (*n > first)
+		buf_put_text(b, "]\n    then: freeze\n    reason: '" SCOPE_HOLD_BROKEN "all tools'\n");
+	return r;
+}
+
+int
+scope_hold_put_watch(struct buf *b, const struct scope_hold *hold, const struct policy_tools_server *server,
+                     struct err *err)
+{
+	size_t n = 0;
+	bool listed;
+	int r = server != NULL ? put_writes(b, hold, server, &n, err) : 0;
+
+	/* Landlock does not see a file in memory, nor what a loader is told to load. */
+	if (r == 0 && lists_programs(hold, &listed)) {
+		buf_put_text(b, n == 0 ? "watch:\n" : "");
+		buf_put_text(b, "  - exec: [refused, memory, 'ld-linux*', 'ld-musl-*', 'ld-2*.so']\n    then: notify\n    reason: '"
+		             SCOPE_HOLD_BROKEN);
+		buf_put_text(b, server != NULL ? "all tools" : hold->tools[0]->name);
+		buf_put_text(b, "'\n");
+	}
+	return r == 0 && buf_failed(b) ? err_set(err, EFBIG, "the scopes are too long") : r;
 }
 
 /* ---- time, tools ---- */

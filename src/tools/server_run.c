@@ -75,6 +75,44 @@ bounds_of(const struct server_run_place *place, struct scope_hold *ret_hold)
 	return ret_hold->tools != NULL;
 }
 
+/* A scope is about what a program does here: a server elsewhere is behind our bridge. */
+static int
+put_scope(struct buf *b, const struct server_run_place *place, const struct scope_hold *hold, const char *own, struct err *err)
+{
+	int r = scope_hold_put(b, &place->tool, 1, err);
+
+	r = r < 0 ? r : scope_hold_put_secrets(b, hold, own, err);
+	r = r < 0 ? r : scope_hold_put_programs(b, hold, err);
+	return r < 0 ? r : scope_hold_put_watch(b, hold, NULL, err);
+}
+
+/* Of a server that starts, with what is settled for the life of the cell. */
+static int
+put_start(struct buf *b, const struct policy_tools_server *server, const struct scope_hold *hold, const char *own,
+         struct err *err)
+{
+	OWN(freep) char *scope = server->start[0] != '\0' ? str_format("{egress: %s}", server->start) : strdup("{}");
+	const struct policy_tool start = { .name = SCOPE_HOLD_START, .hash = "", .scope = scope }, *tool = &start;
+	int r = scope == NULL ? err_set(err, ENOMEM, "out of memory") : scope_hold_put(b, &tool, 1, err);
+
+	r = r < 0 ? r : scope_hold_put_secrets(b, hold, own, err);
+	r = r < 0 ? r : scope_hold_put_programs(b, hold, err);
+	return r < 0 ? r : scope_hold_put_watch(b, hold, server, err);
+}
+
+static int
+add_file(struct server_run *run, const char *option, int *ret_fd, int at, struct buf *text, struct err *err)
+{
+	int r;
+
+	buf_put(text, "", 1);
+	if (buf_failed(text))
+		return err_set(err, EFBIG, "the policy is too long");
+	r = *ret_fd = put_file(option + strspn(option, "-"), (char *)text->data, err);
+	r = r < 0 ? r : add(run, option, err);
+	return r < 0 ? r : add_owned(run, str_format(FILE_PATH, at), err);
+}
+
 static int
 add_policies(struct server_run *run, const struct policy_tools_server *server, const struct server_run_place *place,
              struct err *err)
@@ -83,30 +121,22 @@ add_policies(struct server_run *run, const struct policy_tools_server *server, c
 	const char *own = server->policy[0] != '\0' ? server->policy : "{version: 1}";
 	OWN(buf_free) struct buf within = BUF(SCOPE_HOLD_MAX), first = BUF(SCOPE_HOLD_MAX);
 	struct scope_hold hold = {0};
+	const bool is_here = server->url == NULL, is_bounded = is_here && bounds_of(place, &hold);
 	int r = 0;
 
-	if (server->url == NULL && bounds_of(place, &hold))
-		r = scope_hold_put_policy(&first, &hold, own, err);
-	else
-		buf_put_text(&first, own);
-	buf_put(&first, "", 1);
-	r = r < 0 ? r : (run->policy = put_file("policy", (char *)first.data, err));
-	r = r < 0 ? r : add(run, "-p", err);
-	r = r < 0 ? r : add_owned(run, str_format(FILE_PATH, place->policy_at), err);
-	/* A scope is about what a program does here: a server elsewhere is behind our bridge. */
-	if (r == 0 && server->url == NULL && place->tool != NULL && place->tool->scope[0] != '\0') {
-		r = scope_hold_put(&within, &place->tool, 1, err);
-		r = r < 0 ? r : scope_hold_put_secrets(&within, &hold, own, err);
-	}
 	/* A scope takes the place of the server's own rules, and gives it no more. */
-	else if (r == 0 && server->url == NULL && place->is_held)
+	if (is_bounded && place->is_held && place->tool == NULL) {
+		r = put_start(&first, server, &hold, own, err);
 		buf_put_text(&within, own);
-	if (r < 0 || within.len == 0)
-		return r;
-	buf_put(&within, "", 1);
-	r = run->within = put_file("scope", (char *)within.data, err);
-	r = r < 0 ? r : add(run, "--within", err);
-	return r < 0 ? r : add_owned(run, str_format(FILE_PATH, place->within_at), err);
+	} else if (is_bounded) {
+		r = scope_hold_put_policy(&first, &hold, own, err);
+		if (r == 0 && place->tool != NULL && place->tool->scope[0] != '\0')
+			r = put_scope(&within, place, &hold, own, err);
+	} else {
+		buf_put_text(&first, own);
+	}
+	r = r < 0 ? r : add_file(run, "-p", &run->policy, place->policy_at, &first, err);
+	return r < 0 || within.len == 0 ? r : add_file(run, "--within", &run->within, place->within_at, &within, err);
 }
 
 /* "rw", "ro", or NULL: the cell does not get it.  In a session only a path of which scopes name a part is narrowed here:

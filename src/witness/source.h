@@ -22,6 +22,7 @@ struct witness_cell {
 	char *const *grants;
 	uint32_t filter;
 	struct call_set calls;          /* that the agent's policy takes away */
+	bool holds_programs;            /* the policy lists the programs that may be executed */
 };
 
 struct witness_taker {

@@ -170,11 +170,27 @@ is_tried(const struct act *act)
 	return act->unknown || act->error == 0 || act->error == EPERM || act->error == EACCES || act->error == EROFS;
 }
 
+/* One source has what a wall refuses as a call, the other as a program that was not started. */
+static bool
+is_refused_exec(const struct act *act)
+{
+	const int nr = (int)act->nr;
+
+	if (act->kind == ACT_REFUSED)
+		return nr == call_number(CALL_ARCH_HERE, "execve") || nr == call_number(CALL_ARCH_HERE, "execveat");
+	return act->kind == ACT_EXEC && (act->error == EPERM || act->error == EACCES);
+}
+
+/* Which file it was does not matter to `refused` alone. */
 static bool
 exec_fits(const struct rule *rule, const struct act *act)
 {
+	const bool is_about_files = rule->is->memory || rule->is->downloaded || rule->is->patterns.n > 0;
+
+	if (rule->is->refused && is_refused_exec(act))
+		return true;
 	return act->kind == ACT_EXEC &&
-	       (act->unknown || (rule->is->memory && act->from_memory) ||
+	       ((act->unknown && is_about_files) || (rule->is->memory && act->from_memory) ||
 	        (rule->is->downloaded && (act->from_memory || act->from_writable)) ||
 	        path_fits(rule, &act->path) || path_fits(rule, &act->script));
 }

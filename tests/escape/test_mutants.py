@@ -120,6 +120,7 @@ CASES = [
     Case("helper-namespaces", "tools-walls"),
     Case("tools-lock", "tools-unlocked", USER),
     Case("tools-scope", "tools-scope", USER),
+    Case("programs", "tools-programs", USER),
     Case("seccomp", "tools-exec", under="landlock,helper-namespaces"),
     Case("seccomp", "tools-connect", under="landlock,helper-namespaces"),
 ]

@@ -14,7 +14,7 @@ NAMES = ["add", "ask", "big", "break", "change", "cross", "die", "fetch", "flood
          "read", "refuse", "roots", "run", "sample", "slow", "stray", "takes_back", "variable", "wordy", "write"]
 calls = 0
 state = 0
-began = False
+began = wrote = False
 
 
 def send(message):
@@ -48,7 +48,7 @@ SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}
 
 
 def call(id, name, arguments, meta):
-    global state
+    global state, wrote
     if name == "add":
         state += arguments["n"]
         return text(str(state))
@@ -65,7 +65,7 @@ def call(id, name, arguments, meta):
                             {"type": "resource", "resource": {"uri": "mcp://other/secret", "text": "x"}}]}
     if name == "die":
         sys.exit(3)
-    if name == "hang":
+    if name == "hang" and (wrote or "if_wrote" not in arguments):
         time.sleep(1000)
     if name == "slow":
         time.sleep(arguments["s"])
@@ -97,6 +97,7 @@ def call(id, name, arguments, meta):
         print("\x1b[31mred\x07", file=sys.stderr, flush=True)
     if name == "write":
         open(arguments["path"], "w", encoding="utf-8").write("x")
+        wrote = True
     if name == "read":
         return text(open(arguments["path"], encoding="utf-8").read())
     if name == "variable":
@@ -119,6 +120,11 @@ for line in sys.stdin:
         sys.exit("this came before notifications/initialized")
     id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
     if method == "initialize":
+        if "START_URL" in os.environ:
+            try:
+                os.environ["STARTED"] = urllib.request.urlopen(os.environ["START_URL"], timeout=10).read().decode()
+            except OSError as error:
+                os.environ["STARTED"] = str(error)
         send({"jsonrpc": "2.0", "id": id, "result": {
             "protocolVersion": params["protocolVersion"], "serverInfo": {"name": "test", "version": "1"},
             "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}, "logging": {}}}})

@@ -29,6 +29,7 @@ static const struct {
 	  "notify, kill" },
 	{ "{read: '*.pem', then: {ask: true, notify: true}}", "watch read [*.pem] then notify ask", "notify, ask" },
 	{ "{exec: [downloaded, curl, memory], then: ask}", "watch exec [memory, downloaded, curl] then ask", "ask" },
+	{ "{exec: refused, then: notify}", "watch exec [refused] then notify", "notify" },
 	{ "{connect: [10.0.0.0/8, '*:25', /run/x], then: {narrow: [{deny: '*'}]}}",
 	  "watch connect [/run/x, 10.0.0.0/8, *:25] then narrow", "narrow" },
 	{ "{refused: [ptrace, 'mount*'], then: {revoke: [A, B]}}", "watch refused [ptrace, mount*] then revoke [A, B]",

@@ -227,3 +227,68 @@ TEST(policy_calls_layers)
 	CHECK(memcmp(set.denied, other.denied, sizeof(set.denied)) == 0 && other.programs && !other.namespaces);
 	CHECK_ERR(call_set_get(&sent, &other), EBADMSG);
 }
+
+/* ---- programs ---- */
+
+static struct policy *
+load_programs(const char *programs)
+{
+	char text[256];
+	struct policy *p = NULL;
+
+	snprintf(text, sizeof(text), "version: 1\nprograms: %s\n", programs);
+	CHECK_OK(policy_load_text("t.yaml", text, strlen(text), &p, NULL, NULL));
+	return p;
+}
+
+/* Each layer that lists programs is a list of its own, and an empty one denies `exec`. */
+TEST(policy_programs_layers)
+{
+	OWN(policy_freep) struct policy *p = load_programs("[git, ~/bin/x]"), *again = NULL, *none = load_programs("[]");
+	struct policy *outer = load_programs("[/usr/bin/git]"), *other = load("{deny: links}");
+	OWN(buf_free) struct buf b = BUF(POLICY_ENCODED_MAX), sent = BUF(1024);
+	OWN(strv_freep) char **first = NULL, **second = NULL;
+	struct call_set set;
+	uint32_t n;
+
+	CHECK(policy_lists_programs(p) && policy_narrows_exec(p) && policy_narrows_calls(p));
+	CHECK_OK(policy_within(p, &other, NULL));
+	CHECK_OK(policy_within(p, &outer, NULL));
+	policy_put(&b, p);
+	CHECK_OK(policy_get(&b, &again, NULL));
+	CHECK_U64(buf_left(&b), 0);
+	policy_put_programs(&sent, again);
+	CHECK_OK(buf_get_u32(&sent, &n));
+	CHECK_U64(n, 2);
+	CHECK_OK(buf_dup_strv(&sent, POLICY_PROGRAMS_MAX, &first));
+	CHECK_OK(buf_dup_strv(&sent, POLICY_PROGRAMS_MAX, &second));
+	CHECK(buf_left(&sent) == 0 && strv_len(first) == 2 && strv_len(second) == 1);
+	CHECK_STR(first[0], "git");
+	CHECK_STR(first[1], "~/bin/x");
+	CHECK_STR(second[0], "/usr/bin/git");
+	policy_call_set(again, CALL_X86_64, &set);
+	CHECK(!set.programs && call_set_has(set.denied, 88));
+	CHECK(policy_narrows_exec(none) && !policy_lists_programs(none));
+	policy_call_set(none, CALL_X86_64, &set);
+	CHECK(set.programs);
+}
+
+static const struct {
+	const char *programs, *error;
+} wrong_programs[] = {
+	{ "git", "`programs` is a list" },       { "[bin/git]", "a program is a name" },
+	{ "[/usr/bin/]", "a program is a name" }, { "['/usr/bin/*']", "a program is a name" },
+	{ "['']", "a program is a name" },       { "[..]", "a program is a name" },
+	{ "[~/]", "a program is a name" },       { "[{a: b}]", "a program is a name" },
+};
+
+TEST(policy_programs_refuses)
+{
+	for (size_t i = 0; i < ARRAY_LEN(wrong_programs); i++) {
+		char text[512];
+
+		snprintf(text, sizeof(text), "version: 1\nprograms: %s\n", wrong_programs[i].programs);
+		if (strstr(lab_refuses_file(text), wrong_programs[i].error) == NULL)
+			CHECK_STR(lab_refuses_file(text), wrong_programs[i].error);
+	}
+}

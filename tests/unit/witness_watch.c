@@ -112,6 +112,32 @@ TEST(witness_watch_programs)
 	}
 }
 
+static const struct {
+	enum act_kind kind;
+	const char *call;               /* of ACT_REFUSED */
+	int error;
+	bool unknown, fits;
+} tries[] = {
+	{ ACT_EXEC, NULL, EACCES, false, true },     { ACT_EXEC, NULL, EPERM, true, true },
+	{ ACT_EXEC, NULL, 0, false, false },         { ACT_EXEC, NULL, 0, true, false },
+	{ ACT_EXEC, NULL, ENOENT, false, false },    { ACT_REFUSED, "execve", EACCES, false, true },
+	{ ACT_REFUSED, "execveat", EPERM, false, true }, { ACT_REFUSED, "ptrace", EPERM, false, false },
+};
+
+TEST(witness_watch_refused_programs)
+{
+	OWN(witness_watch_freep) struct witness_watch *w = watch_of("{exec: refused, then: notify}");
+
+	for (size_t i = 0; i < ARRAY_LEN(tries); i++) {
+		struct act act = { .kind = tries[i].kind, .error = tries[i].error, .unknown = tries[i].unknown };
+
+		act.path = text("/usr/bin/x");
+		if (tries[i].call != NULL)
+			act.nr = (uint32_t)call_number(CALL_ARCH_HERE, tries[i].call);
+		CHECK_U64(witness_watch_next(w, &act, 0) == 0, tries[i].fits);
+	}
+}
+
 static bool
 connects(const char *rule, const char *address, uint16_t port)
 {

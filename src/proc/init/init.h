@@ -48,6 +48,9 @@ struct init_spawn {
 	char **argv, **env;
 	struct init_verify verify;
 	struct call_set calls;          /* taken away from it */
+	/* Besides its own program, it can execute those that each of these lists has.  Each ends with NULL. */
+	char **programs[INIT_PROGRAM_LISTS_MAX];
+	uint32_t n_programs;
 	int stdio[3];
 	int tty;                        /* the slave side, or -1 */
 	/* Borrowed: what the calls are taken away with, and the pass for it (filter_own.h). */
@@ -68,6 +71,11 @@ int init_open_slave(int master);
 /* init_exec.c: execvpe(3) with a pass for filter_own.h.  A file without a known format is not given to a shell.  Returns
  * only with an error, in errno. */
 void init_exec(char *const *argv, char *const *env, const uint64_t pass[FILTER_OWN_PASS]);
+
+/* init_programs.c: in the process, before it executes its command: from then on it executes only that, and the PROGRAMS
+ * of a list.  OWN_EXE: init's own executable, if that is the command; or -1.  0, or -1 and errno: ENOTSUP without
+ * Landlock of version 2. */
+int init_hold_programs(const struct init_spawn *spawn, char *const *programs, int own_exe);
 
 /* init_container.c: prepares init, whose arguments are ARGV, in a container.  Afterwards the descriptors are those
  * of init_channel.h. */

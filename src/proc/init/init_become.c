@@ -79,6 +79,9 @@ become_process(struct init_spawn *spawn, int *report)
 		_exit(0);
 	if (spawn->verify.n > 0 && !init_verify_trace() && write(*report, &(int){ INIT_UNTRACED }, sizeof(int)) < 0)
 		return;
+	for (uint32_t i = 0; CONTROL_ON("programs") && i < spawn->n_programs; i++)
+		if (init_hold_programs(spawn, spawn->programs[i], is_own ? EXE_FD : -1) < 0)
+			return;
 	/* Last: init itself, and what is left to do here, is not restricted by it. */
 	if ((spawn->calls.programs && stand_apart() < 0) || filter_own_load(spawn->filter) < 0)
 		return;

@@ -338,20 +338,40 @@ spawn_process(struct init_spawn *spawn)
 		process->master = TAKE_FD(master);
 }
 
+static void
+free_programs(struct init_spawn *spawn)
+{
+	for (uint32_t i = 0; i < spawn->n_programs; i++)
+		strv_free(spawn->programs[i]);
+}
+
+static int
+take_programs(struct buf *b, struct init_spawn *spawn)
+{
+	uint32_t n;
+
+	if (buf_get_u32(b, &n) < 0 || n > INIT_PROGRAM_LISTS_MAX)
+		return -EBADMSG;
+	for (; spawn->n_programs < n; spawn->n_programs++)
+		if (buf_dup_strv(b, INIT_PROGRAMS_MAX, &spawn->programs[spawn->n_programs]) < 0)
+			return -EBADMSG;
+	return 0;
+}
+
 static int
 take_spawn(struct ipc_message *message)
 {
 	OWN(strv_freep) char **argv = NULL;
 	OWN(strv_freep) char **env = NULL;
 	OWN(strv_freep) char **hashes = NULL;
-	struct init_spawn spawn = { .stdio = { -1, -1, -1 }, .tty = -1, .filter = &own_filter, .pass = own_pass, .own_exe = own_exe };
+	OWN(free_programs) struct init_spawn spawn = { .stdio = { -1, -1, -1 }, .tty = -1, .filter = &own_filter, .pass = own_pass, .own_exe = own_exe };
 	struct buf *b = &message->body;
 
 	if (buf_get_u32(b, &spawn.handle) < 0 || buf_get_u32(b, &spawn.flags) < 0 ||
 	    buf_get_u32(b, &spawn.rows) < 0 || buf_get_u32(b, &spawn.columns) < 0 ||
 	    buf_get_str(b, &spawn.cwd) < 0 || buf_dup_strv(b, CELL_ARGS_MAX, &argv) < 0 ||
 	    buf_dup_strv(b, CELL_ARGS_MAX, &env) < 0 || buf_dup_strv(b, INIT_EXECS_MAX, &hashes) < 0 ||
-	    call_set_get(b, &spawn.calls) < 0 || buf_left(b) != 0 || !init_verify_take(&spawn.verify, hashes) ||
+	    call_set_get(b, &spawn.calls) < 0 || take_programs(b, &spawn) < 0 || buf_left(b) != 0 || !init_verify_take(&spawn.verify, hashes) ||
 	    (argv[0] == NULL && spawn.handle != INIT_HANDLE_AGENT))
 		return -EBADMSG;
 	spawn.argv = argv;

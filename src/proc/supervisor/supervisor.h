@@ -232,6 +232,7 @@ struct supervisor {
 	struct approvals approvals;
 	struct policy *watch;           /* the rules of `watch`: supervisor_watch.h; NULL: none */
 	struct call_set calls;          /* the policy's `syscalls`, settled when the cell starts */
+	struct buf programs;            /* likewise its `programs`, as INIT_SPAWN has them; empty: there are none */
 	struct notifier notifier;
 	struct supervisor_repeats repeats;
 	struct timeline timeline;
@@ -358,6 +359,8 @@ int supervisor_watch_port(struct supervisor *sv, struct err *err);
 void supervisor_cell_died(struct supervisor *sv);
 /* A process of the cell runs: `run -d` may return. */
 void supervisor_begun(struct supervisor *sv);
+/* Append what every process of the cell is held to, as INIT_SPAWN ends. */
+void supervisor_put_walls(const struct supervisor *sv, struct buf *spawn);
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);

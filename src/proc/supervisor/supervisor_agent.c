@@ -64,7 +64,7 @@ describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct
 	buf_put_strv(ret_spawn, sv->spec.env);
 	if (put_hashes(sv, argv[0], ret_spawn) < 0)
 		return err_set(err, ENOMEM, "out of memory");
-	call_set_put(ret_spawn, &sv->calls);
+	supervisor_put_walls(sv, ret_spawn);
 	if (buf_failed(ret_spawn))
 		return err_set(err, E2BIG, "the command and its environment are over %d KiB",
 		               IPC_MESSAGE_MAX / 1024);

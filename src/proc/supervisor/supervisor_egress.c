@@ -65,6 +65,16 @@ start_mint(struct supervisor *sv, struct err *err)
 }
 
 /* The certificate is made while the cell is. */
+/* What no later change of the policy changes. */
+static int
+settle_calls(struct supervisor *sv, struct err *err)
+{
+	buf_init(&sv->programs, IPC_MESSAGE_MAX);
+	policy_call_set(sv->watch, CALL_ARCH_HERE, &sv->calls);
+	policy_put_programs(&sv->programs, sv->watch);
+	return buf_failed(&sv->programs) ? err_set(err, E2BIG, "the policy lists too many `programs`") : 0;
+}
+
 int
 supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 {
@@ -94,7 +104,7 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 		return err_errno(err, "cannot make a memory file");
 	r = supervisor_watch_load(sv, err);
 	if (r == 0 && sv->watch != NULL)
-		policy_call_set(sv->watch, CALL_ARCH_HERE, &sv->calls);
+		r = settle_calls(sv, err);
 	r = r == 0 ? start_mint(sv, err) : r;
 	return r < 0 ? r : supervisor_sides_start(sv, err);
 }

@@ -8,6 +8,16 @@
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
+void
+supervisor_put_walls(const struct supervisor *sv, struct buf *spawn)
+{
+	call_set_put(spawn, &sv->calls);
+	if (sv->programs.len > 0)
+		buf_put(spawn, sv->programs.data, sv->programs.len);
+	else
+		buf_put_u32(spawn, 0);
+}
+
 int
 supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                       const int *fds, size_t n_fds, struct err *err)
@@ -18,7 +28,7 @@ supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
 	buf_put_u32(&message, handle);
 	buf_put(&message, rest->data + rest->pos, buf_left(rest));
 	buf_put_strv(&message, (char *[]){ NULL });     /* any program */
-	call_set_put(&message, &sv->calls);
+	supervisor_put_walls(sv, &message);
 	return port_start(sv->boundary->port(sv->walls), &message, fds, n_fds, err);
 }
 

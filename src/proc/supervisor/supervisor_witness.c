@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "policy/policy_calls.h"
 #include "proc/supervisor/supervisor.h"
 #include "witness/able.h"
 
@@ -141,6 +142,7 @@ send_start(const struct supervisor *sv, const struct walls *walls)
 	buf_put_u32(&message, (uint32_t)first);
 	buf_put_u64(&message, sv->witness.max);
 	call_set_put(&message, &sv->calls);
+	buf_put_u32(&message, sv->watch != NULL && policy_lists_programs(sv->watch));
 	buf_put_u32(&message, (uint32_t)sv->spec.n_grants);
 	for (size_t i = 0; i < sv->spec.n_grants; i++)
 		buf_put_str(&message, sv->spec.grants[i].cell);

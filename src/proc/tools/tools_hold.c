@@ -7,8 +7,32 @@
 #include "base/own.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_policy.h"
+#include "policy/policy_flat.h"
+#include "policy/policy_yaml.h"
 #include "proc/tools/tools_proc.h"
 #include "tools/scope_hold.h"
+
+/* The server's own policy, but for what was settled when its cell started: that holds around it. */
+static int
+put_own(struct buf *b, const struct policy_tools_server *server, struct err *err)
+{
+	const char *own = server->policy[0] != '\0' ? server->policy : "{version: 1}", *between = "";
+	OWN(node_freep) struct node *root = NULL;
+	int r = node_parse("policy", own, strlen(own), &root, err);
+
+	buf_put_text(b, "{");
+	for (size_t i = 0; r == 0 && i < root->n; i++) {
+		if (cell_policy_is_fixed(root->items[i]->text))
+			continue;
+		buf_put_text(b, between);
+		policy_flat_put_node(b, root->items[i]);
+		buf_put_text(b, ": ");
+		policy_flat_put_node(b, root->values[i]);
+		between = ", ";
+	}
+	buf_put_text(b, "}");
+	return r == 0 && buf_failed(b) ? err_set(err, ENOMEM, "out of memory") : r;
+}
 
 /* The text of the policy, for a server with this policy of its own. */
 static int
@@ -20,8 +44,7 @@ put_text(struct buf *b, const struct policy_tools_server *server, const struct s
 	if (r != -ENOENT)
 		return r < 0 ? r : scope_hold_put_watch(b, all, server, err);
 	buf_reset(b);
-	buf_put_text(b, server->policy[0] != '\0' ? server->policy : "{version: 1}");
-	return buf_failed(b) ? err_set(err, ENOMEM, "out of memory") : 0;
+	return put_own(b, server, err);
 }
 
 int

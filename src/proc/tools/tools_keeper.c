@@ -356,8 +356,11 @@ record_unheld(const struct kept *k, const struct scope_hold *scopes)
 		return;
 	if (scope_hold_shares_secrets(scopes))
 		record(k, "unheld", "each call may use the secrets of all scopes, unless the server has `per: call`");
-	if (scope_hold_names_programs(scopes))
-		record(k, "unheld", "`programs` of scopes are not enforced while a server runs, unless all are empty");
+	if (scope_hold_programs(scopes) == SCOPE_HOLD_PROGRAMS_SHARED)
+		record(k, "unheld", "each call may start the programs of all scopes, unless the server has `per: call`");
+	else if (scope_hold_programs(scopes) == SCOPE_HOLD_PROGRAMS_ANY)
+		record(k, "unheld", "each call may start any program, because the scope of a tool has no `programs`, unless the server "
+		       "has `per: call`");
 }
 
 /* A cell that lists tools, or reads resources and prompts, works for no tool: as for one whose scope is empty. */

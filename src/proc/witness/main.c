@@ -29,7 +29,7 @@ static int
 take_start(struct witness *w, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
-	uint32_t level, first;
+	uint32_t level, first, holds;
 	int r = ipc_receive(WITNESS_SUPERVISOR_FD, &message, err);
 
 	if (r == 0 && message.type == WITNESS_RULES) {
@@ -45,11 +45,12 @@ take_start(struct witness *w, struct err *err)
 	if (message.type != WITNESS_START || buf_get_u32(&message.body, &level) < 0 || level > WITNESS_FULL ||
 	    buf_get_u64(&message.body, &w->cell.pid_namespace) < 0 || buf_get_u32(&message.body, &first) < 0 ||
 	    first == 0 || first > INT_MAX || buf_get_u64(&message.body, &w->total) < 0 ||
-	    call_set_get(&message.body, &w->cell.calls) < 0 ||
+	    call_set_get(&message.body, &w->cell.calls) < 0 || buf_get_u32(&message.body, &holds) < 0 || holds > 1 ||
 	    buf_dup_strv(&message.body, WITNESS_GRANTS_MAX, &w->grants) < 0 || buf_left(&message.body) != 0 ||
 	    message.n_fds > 0)
 		return err_set(err, EBADMSG, "the supervisor sent something unexpected");
 	w->cell.level = level;
+	w->cell.holds_programs = holds == 1;
 	w->cell.grants = w->grants;
 	w->cell.first = (pid_t)first;
 	return 0;

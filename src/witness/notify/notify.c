@@ -422,6 +422,7 @@ notify_open(const struct witness_cell *cell, void **ret_state, struct err *err)
 	n->first = cell->first;
 	n->uid = geteuid();
 	n->taken = cell->calls;
+	n->holds_programs = cell->holds_programs;
 	n->root = n->listener = -1;
 	n->pair = ahead.pair;
 	n->answerer = ahead.answerer;

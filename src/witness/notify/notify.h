@@ -85,7 +85,7 @@ struct notify_seen {                    /* one call, as the reader saw it */
 	char argv[ACT_ARGV_MAX];
 	/* EXEC: the program's file, and what ran before. */
 	uint64_t dev, ino, before_dev, before_ino, before_random;
-	bool is_script;
+	bool is_script, is_program;     /* by the first bytes of the file */
 	int socket;                     /* CONNECT: a copy, held until it is confirmed; 0: none */
 	bool had_peer;                  /* CONNECT: before */
 };
@@ -125,6 +125,7 @@ struct notify {
 	int root;                       /* of all processes, once it is open; else -1 */
 	bool changes_root;              /* the filter lets them have others */
 	struct call_set taken;          /* calls that the agent's policy takes away */
+	bool holds_programs;            /* Landlock refuses to execute others than it lists */
 	uid_t uid;                      /* the witness's: as an ordinary user, the agent's too */
 };
 

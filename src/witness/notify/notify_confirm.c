@@ -4,6 +4,7 @@
  * kernel.  A socket knows its peer. */
 #include "witness/notify/notify.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -50,11 +51,11 @@ random_of(pid_t host)
 void
 notify_exec_before(struct notify_proc *p, struct notify_seen *seen, int target)
 {
-	char path[48], bytes[2];
+	char path[48], bytes[4] = "";
 	struct stat st;
 	int fd;
 
-	seen->is_script = false;
+	seen->is_script = seen->is_program = false;
 	seen->dev = seen->ino = seen->before_dev = seen->before_ino = seen->before_random = 0;
 	(void)exe_of(p->host, &seen->before_dev, &seen->before_ino);
 	if (target >= 0 && fstat(target, &st) == 0) {
@@ -64,7 +65,8 @@ notify_exec_before(struct notify_proc *p, struct notify_seen *seen, int target)
 			seen->act.error = EACCES;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
 		fd = S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-		seen->is_script = fd >= 0 && pread(fd, bytes, sizeof(bytes), 0) == 2 && memcmp(bytes, "#!", 2) == 0;
+		seen->is_script = fd >= 0 && pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) && memcmp(bytes, "#!", 2) == 0;
+		seen->is_program = seen->is_script || memcmp(bytes, ELFMAG, SELFMAG) == 0;
 		closep(&fd);
 	}
 	if (target < 0 || seen->is_script || (seen->dev == seen->before_dev && seen->ino == seen->before_ino))
@@ -347,7 +349,7 @@ notify_settle(struct notify *n, struct notify_proc *p, pid_t tid)
 		pending->settled = pending->settled || failed;
 		n->has_settled = n->has_settled || pending->settled;
 		if (failed && pending->seen.act.error == 0 && differs(p, &pending->seen))
-			pending->seen.act.error = ENOEXEC;
+			pending->seen.act.error = n->holds_programs && pending->seen.is_program ? EACCES : ENOEXEC;
 	}
 }
 

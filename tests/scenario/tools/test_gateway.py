@@ -467,16 +467,19 @@ def breaches(gateway):
 
 def test_a_write_outside_all_scopes_freezes_the_server(gateway):
     may, other = gateway.operator.folder("may"), gateway.operator.folder("other")
-    locked(gateway, {"write": {"write": [str(may)]}, "echo": {}, "slow": {}}, echo=ECHO, write=dict(ECHO, name="write"),
-           slow=dict(ECHO, name="slow"))
+    locked(gateway, {"write": {"write": [str(may)]}, "echo": {}, "hang": {"time": "10m"}}, echo=ECHO, write=dict(ECHO, name="write"),
+           hang=dict(ECHO, name="hang"))
     gateway.tools["test"] = gateway.server(write=[str(may), str(other)], timeout="10m")
     got = gateway.run(call(1, "test.write", path=f"{may}/x"), call(2, "test.echo", a=1))
     assert ["result" in one for one in got] == [True, True] and not breaches(gateway), (got, gateway.records())
     assert (may / "x").read_text() == "x"
-    got = gateway.run(call(1, "test.write", path=f"{other}/x"), call(2, "test.slow", s=2))
+    # The second call never ends in the process that wrote, but by the freeze.
+    got = gateway.run(call(1, "test.write", path=f"{other}/x"), call(2, "test.hang", if_wrote=True))
     # A cell that cannot be frozen is killed, and the next call may have a new one.
     errors = [one["error"]["message"] for one in got if "error" in one]
-    assert errors and all("stands still" in one or "is gone" in one or "has just ended" in one for one in errors), got
+    assert all("stands still" in one or "is gone" in one or "has just ended" in one or "could not be put in force" in one
+               for one in errors), got
+    assert errors or [one["did"] for one in gateway.records() if one["of"] == "test"].count("start") == 2, gateway.records()
     [broken] = breaches(gateway)
     assert broken["of"] == "test" and "outside the scope of all tools" in broken["reason"], broken
     assert broken["reason"].endswith(f"create {other}/x"), broken
@@ -536,16 +539,66 @@ def test_a_cell_has_the_secrets_of_its_scopes(gateway, per):
     assert (gateway.text(asked) == "nothing") == (per == "call")
 
 
+def unheld(gateway):
+    return [one["reason"] for one in gateway.records() if one["did"] == "unheld"]
+
+
 @pytest.mark.parametrize("per", ["session", "call"])
-def test_a_cell_starts_no_program_if_no_scope_has_one(gateway, per):
-    run = call(1, "test.run", argv=["/bin/echo", "ran"])
-    for scope, runs in [({"programs": []}, False), ({}, True), ({"programs": ["echo"]}, True)]:
+def test_a_call_starts_the_programs_of_its_scope(gateway, per):
+    echo, cat = call(1, "test.run", argv=["/bin/echo", "ran"]), call(2, "test.run", argv=["/bin/cat", "/etc/hostname"])
+    for scope, runs in [({"programs": []}, (False, False)), ({}, (True, True)), ({"programs": ["echo"]}, (True, False)),
+                        ({"programs": ["/usr/bin/cat", "/bin/echo"]}, (True, True))]:
         own(gateway, {"run": scope, "echo": scope}, per=per)
         gateway.tools["test"].pop("policy")
-        got = gateway.one(run)
-        assert ("ran" in str(got)) == runs and ("isError" not in got["result"]) == runs, got
-        told = ["programs" in one["reason"] for one in gateway.records() if one["did"] == "unheld"]
-        assert set(told) == ({True} if scope.get("programs") else set()), gateway.records()
+        got = gateway.run(echo, cat)
+        assert tuple("isError" not in one["result"] for one in got) == runs, (scope, got)
+        assert ("ran" in str(got[0])) == runs[0] and not unheld(gateway), (got, gateway.records())
+        broken = [one["reason"] for one in breaches(gateway)]
+        if scope.get("programs") == ["echo"]:
+            of = "test.run" if per == "call" else "all tools"
+            assert broken and all(f"annotation broken: outside the scope of {of}: " in one for one in broken), broken
+        elif scope.get("programs") != []:
+            assert not broken, broken
+
+
+@pytest.mark.parametrize("per", ["session", "call"])
+def test_programs_of_several_scopes(gateway, per):
+    """A running server has those of all; the record says so."""
+    ran = call(1, "test.run", argv=["/bin/echo", "ran"])
+    for other, of_session, told in [({"programs": ["cat"]}, True, "the programs of all scopes"),
+                                    ({}, True, "any program, because the scope of a tool has no `programs`")]:
+        for mine, theirs in [({"programs": ["sh"]}, {"programs": ["echo"]}), ({"programs": ["sh"]}, other)]:
+            own(gateway, {"run": mine, "echo": theirs}, per=per)
+            gateway.tools["test"].pop("policy")
+            got = gateway.one(ran)
+            has_it = theirs.get("programs") != ["cat"]
+            assert ("isError" not in got["result"]) == (of_session and has_it and per == "session"), (mine, theirs, got)
+            if theirs is other:
+                assert [told in one for one in unheld(gateway)] == ([True] if per == "session" else []), unheld(gateway)
+
+
+def test_code_that_landlock_does_not_see_is_a_breach(gateway):
+    """A loader starts a program that no scope lists: nothing refuses that, and the record has it."""
+    own(gateway, {"run": {"programs": ["echo"]}}, per="call")
+    gateway.tools["test"].pop("policy")
+    loader = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}[os.uname().machine]
+    gateway.one(call(1, "test.run", argv=[loader, "/bin/true"]))
+    assert any("outside the scope of test.run: exec" in one["reason"] for one in breaches(gateway)), gateway.records()
+
+
+def test_a_server_starts_with_the_rules_of_start(gateway, site):
+    host = f"host.cloister.internal:{site}"
+    rule = {"allow": host, "scheme": "http"}
+    started = call(1, "test.variable", variable="STARTED")
+    for start, served in [(None, False), ([rule], True), ([{"allow": "other.example"}], False)]:
+        scoped(gateway, host, {"variable": {"egress": [rule]}, "fetch": {}}, env={"START_URL": f"http://{host}/"},
+               **({"start": start} if start else {}))
+        assert (gateway.text(started) == "served") == served, (start, gateway.records())
+        broken = [one["reason"] for one in breaches(gateway)]
+        assert served != any("outside the scope of `start`: GET" in one for one in broken), (start, broken)
+        # It is over when the server has started.
+        got = gateway.one(call(1, "test.fetch", url=f"http://{host}/"))
+        assert "403" in got["result"]["content"][0]["text"], got
 
 
 # ---- tools that no rule allows

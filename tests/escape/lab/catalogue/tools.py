@@ -87,9 +87,9 @@ def tools_walls(w):
 
 # ---- the lock ----
 
-# Touches the file that its argument names, whichever tool is called.
+# Touches the file that its argument names, whichever tool is called; with a second argument, by a program of that path.
 SERVER = """
-import json, pathlib, sys
+import json, pathlib, subprocess, sys
 tool = {"name": "touch", "inputSchema": {"type": "object"}}
 for line in sys.stdin:
     message = json.loads(line)
@@ -100,7 +100,10 @@ for line in sys.stdin:
         result = {"tools": [tool]}
     if method == "tools/call":
         try:
-            pathlib.Path(sys.argv[1]).write_text("called")
+            if len(sys.argv) > 2:
+                subprocess.run([sys.argv[2], sys.argv[1]])
+            else:
+                pathlib.Path(sys.argv[1]).write_text("called")
         except OSError:
             pass
         result = {"content": []}
@@ -111,12 +114,12 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "o
 PINNED = '{"inputSchema":{"type":"object"},"name":"touch"}'
 
 
-def touches(w, tools, per):
-    """Whether a call of the server's tool changed its folder; TOOLS are those of the lock."""
-    folder, program = w.folder("made"), w.file(w.folder("work") / "server.py", SERVER)
-    command = ["/usr/bin/python3", "-IB", str(program), str(folder / "called")]
-    server = {"command": command, "read": [str(program.parent)], "write": [str(folder)], "per": per}
-    w.file(w.base / "tools.lock.yaml", json.dumps({"version": 1, "servers": {"own": {"tools": tools}}}))
+def touches(w, tools, per, *program):
+    """Whether a call of the server's tool changed its folder; TOOLS is a function of that folder: those of the lock."""
+    folder, server_py = w.folder("made"), w.file(w.folder("work") / "server.py", SERVER)
+    command = ["/usr/bin/python3", "-IB", str(server_py), str(folder / "called"), *program]
+    server = {"command": command, "read": [str(server_py.parent)], "write": [str(folder)], "per": per}
+    w.file(w.base / "tools.lock.yaml", json.dumps({"version": 1, "servers": {"own": {"tools": tools(folder)}}}))
     policy = w.file(w.base / "tools.yaml", json.dumps({"version": 1, "egress": [{"allow": "tool:own.**"}], "tools": {
         "lock": "tools.lock.yaml", "servers": {"own": server}}}))
     lines = w.file(w.base / "lines", "".join(json.dumps(line) + "\n" for line in (
@@ -136,9 +139,18 @@ def touches(w, tools, per):
 @probe("calls a tool that is not in the lock", group="helpers")
 def tools_unlocked(w):
     # With `per: call`, the cell of such a call could not write either.
-    return touches(w, {"other": {"sha256": "0" * 64, "scope": {}}}, "session")
+    return touches(w, lambda _: {"other": {"sha256": "0" * 64, "scope": {}}}, "session")
+
+
+def touch(scope):
+    return {"touch": {"sha256": hashlib.sha256(PINNED.encode()).hexdigest(), "scope": scope}}
 
 
 @probe("has a server write what the scope of the called tool does not have", group="helpers")
 def tools_scope(w):
-    return touches(w, {"touch": {"sha256": hashlib.sha256(PINNED.encode()).hexdigest(), "scope": {}}}, "call")
+    return touches(w, lambda _: touch({}), "call")
+
+
+@probe("has a server start a program that the scope of the called tool does not list", group="helpers")
+def tools_programs(w):
+    return touches(w, lambda folder: touch({"write": [str(folder)], "programs": ["true"]}), "call", "/usr/bin/touch")
