@@ -24,6 +24,8 @@
 #define BACK_MAX 64                     /* in one round */
 #define LINES_MAX 256                   /* events in one question */
 #define FILE_MAX (256u << 20)           /* of events */
+#define PUT_ENOUGH (1u << 20)           /* of events, in one statement */
+#define PUT_MAX (PUT_ENOUGH + 2 * DISPATCH_LINE_MAX)
 
 /* ---- events ---- */
 
@@ -47,30 +49,37 @@ number_of(const char *line, size_t len)
 	return (uint64_t)json_integer_value(json_object_get(event, "n"));
 }
 
+/* Puts whole lines of TEXT, until they are PUT_ENOUGH bytes: in one statement, so that many events do not keep others
+ * waiting.  *ret_len: how long they are; 0 without any.  Returns how many were new, which is none if HOME is not the
+ * row's. */
 static int
-put_event(struct db *db, const char *id, const char *line, size_t len, struct err *err)
+put_lines(struct db *db, const char *id, const char *home, const char *text, size_t len, size_t *ret_len,
+          struct err *err)
 {
-	OWN(freep) char *text = strndup(line, len);
-	int r = text == NULL ? err_set(err, ENOMEM, "out of memory") :
-	        db_do(db, err, "INSERT INTO events (dispatch, n, line) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", "sis",
-	              id, (int64_t)number_of(line, len), text);
-
-	return r < 0 ? r : 0;
-}
-
-/* Puts the whole lines of TEXT; *ret_len: how long they are. */
-static int
-put_events(struct db *db, const char *id, const char *text, size_t len, size_t *ret_len, struct err *err)
-{
+	OWN(buf_free) struct buf numbers = BUF(PUT_MAX), lines = BUF(PUT_MAX);
 	const char *end;
-	int r = 0;
+	size_t at = 0;
 
-	*ret_len = 0;
-	while (r == 0 && (end = memchr(text + *ret_len, '\n', len - *ret_len)) != NULL) {
-		r = put_event(db, id, text + *ret_len, (size_t)(end - text) - *ret_len, err);
-		*ret_len = r == 0 ? (size_t)(end - text) + 1 : *ret_len;
+	while (at < PUT_ENOUGH && (end = memchr(text + at, '\n', len - at)) != NULL) {
+		size_t n = (size_t)(end - text) - at;
+		char number[24];
+
+		snprintf(number, sizeof(number), "%s%llu", at == 0 ? "" : ",", (unsigned long long)number_of(text + at, n));
+		buf_put_text(&numbers, number);
+		at += n + 1;
 	}
-	return r;
+	*ret_len = at;
+	if (at == 0)
+		return 0;
+	buf_put(&numbers, "", 1);
+	buf_put(&lines, text, at - 1);
+	buf_put(&lines, "", 1);
+	if (buf_failed(&numbers) || buf_failed(&lines))
+		return err_set(err, ENOMEM, "out of memory");
+	return db_do(db, err, "INSERT INTO events (dispatch, n, line) SELECT d.id, l.n, l.line FROM (SELECT id FROM "
+	             "dispatches WHERE id = ? AND home = ? FOR UPDATE) AS d, unnest(string_to_array(?, ',')::bigint[], "
+	             "string_to_array(?, chr(10))) AS l (n, line) ON CONFLICT DO NOTHING", "ssss", id, home,
+	             (const char *)numbers.data, (const char *)lines.data);
 }
 
 static int
@@ -101,6 +110,21 @@ read_events(const char *id, uint64_t from, char **ret_text, size_t *ret_len, str
 	return 0;
 }
 
+/* Puts all whole lines of TEXT; *ret_len: how long those are that were put. */
+static int
+put_events(struct db *db, const char *id, const char *home, const char *text, size_t len, size_t *ret_len,
+           struct err *err)
+{
+	size_t put = 1;
+	int n = 0, r = 0;
+
+	for (*ret_len = 0; r >= 0 && put > 0; *ret_len += r < 0 ? 0 : put) {
+		r = put_lines(db, id, home, text + *ret_len, len - *ret_len, &put, err);
+		n += r > 0 ? r : 0;
+	}
+	return r < 0 ? r : n;
+}
+
 int
 dispatch_offer(struct db *db, const char *id, struct err *err)
 {
@@ -108,11 +132,9 @@ dispatch_offer(struct db *db, const char *id, struct err *err)
 	size_t len, put;
 	int r = read_events(id, 0, &text, &len, err);
 
-	r = r == 0 && text != NULL ? put_events(db, id, text, len, &put, err) : r;
+	r = r == 0 && text != NULL ? put_events(db, id, "", text, len, &put, err) : r;
 	/* Workers listen; it is sent when the row is there. */
-	if (r == 0)
-		r = db_tell(db, DB_WORK, err);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : db_tell(db, DB_WORK, err);
 }
 
 /* Whether the row is this data folder's. */
@@ -130,23 +152,21 @@ dispatch_upload(struct db *db, const char *id, uint64_t *upto, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	size_t len, put = 0;
-	int r = read_events(id, *upto, &text, &len, err);
+	int n = 0, r = read_events(id, *upto, &text, &len, err);
 
 	if (r < 0 || text == NULL)
 		return r;
-	r = db_begin(db, err);
-	if (r < 0)
-		return r;
-	r = is_ours(db, id, err);
+	r = n = put_events(db, id, db_home(db), text, len, &put, err);
+	/* They may be there already, if an answer was lost. */
+	if (n == 0)
+		r = is_ours(db, id, err);
 	if (r == 0)
-		r = err_set(err, ESTALE, "dispatch %s is another worker's now", id);
-	r = r > 0 ? put_events(db, id, text, len, &put, err) : r;
-	if (r == 0)
-		r = db_tell(db, DB_EVENTS, err);
-	r = db_end(db, r < 0 ? r : 0, err);
-	if (r == 0)
+		return err_set(err, ESTALE, "dispatch %s is another worker's now", id);
+	if (r > 0) {
 		*upto += put;
-	return r;
+		r = n > 0 ? db_tell(db, DB_EVENTS, err) : 0;
+	}
+	return r < 0 ? r : 0;
 }
 
 /* The number of the last line in the file, which ends with a whole line then. */
@@ -187,12 +207,17 @@ append_events(struct db *db, const char *id, int fd, uint64_t *n, bool *ret_more
 
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
 		OWN(buf_free) struct buf b = BUF(2 * DISPATCH_LINE_MAX);
+		const char *line = db_text(&q, 1);
 
-		buf_put_text(&b, db_text(&q, 1));
-		buf_put(&b, "\n", 1);
-		r = buf_failed(&b) ? err_set(err, ENOMEM, "out of memory") : write_all(fd, b.data, b.len, err);
 		*n = (uint64_t)db_int(&q, 0);
 		rows++;
+		buf_put_text(&b, line);
+		buf_put(&b, "\n", 1);
+		/* One with another number is nobody's of ours, and would be copied again each time. */
+		if (number_of(line, strlen(line)) == *n)
+			r = buf_failed(&b) ? err_set(err, ENOMEM, "out of memory") : write_all(fd, b.data, b.len, err);
+		else
+			r = 0;
 	}
 	*ret_more = rows == LINES_MAX;
 	return r;
@@ -283,10 +308,12 @@ put_finished(struct db *db, const struct lost *l, const char *state, const char 
 	OWN(json_decrefp) json_t *line = json_pack("{s:i,s:s,s:n,s:s?,s:n}", "attempts", (int)l->attempts, "state", state,
 	                                           "exit_code", "reason", *reason != '\0' ? reason : NULL, "result");
 	uint64_t n = 0;
+	size_t len;
 	int r = line == NULL ? err_set(err, ENOMEM, "out of memory") : last_event(db, l->id, &n, err);
 
 	r = r == 0 ? dispatch_put_line(&b, l->id, n + 1, "dispatch.finished", line, err) : r;
-	return r < 0 ? r : put_event(db, l->id, (const char *)b.data, b.len - 1, err);
+	r = r == 0 ? put_lines(db, l->id, l->home, (const char *)b.data, b.len, &len, err) : r;
+	return r < 0 ? r : 0;
 }
 
 /* The caller's transaction holds the row. */

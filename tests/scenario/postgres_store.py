@@ -1,5 +1,6 @@
 """A real Postgres on a socket of its own, with a database for each operator."""
 import atexit
+import contextlib
 import glob
 import itertools
 import os
@@ -61,6 +62,21 @@ class Postgres:
         """Its rows, each a list of texts."""
         out = self.run("psql", "-h", self.folder, "-U", "cloister", "-d", database, "-X", "-A", "-t", "-c", sql)
         return [line.split("|") for line in out.splitlines()]
+
+    @contextlib.contextmanager
+    def holding(self, database, sql):
+        """Another client, which has done SQL and stays."""
+        client = subprocess.Popen(self.command("psql", "-h", self.folder, "-U", "cloister", "-d", database, "-X", "-q"),
+                                  cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+        try:
+            client.stdin.write(sql + ";\n\\echo done\n")
+            client.stdin.flush()
+            while "done" not in client.stdout.readline():
+                assert client.poll() is None, "psql ended"
+            yield
+        finally:
+            client.communicate()
 
     def new(self):
         """The name of a new database."""

@@ -19,6 +19,7 @@ from operators import Operator, as_one, wait_until
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
+LOCK_CHANGES = "7166351, 1"             # what transactions take, as in db_postgres.c
 FOREVER = "while :; do sleep 1; done"
 
 
@@ -252,6 +253,37 @@ def test_what_it_recorded_before_a_worker_that_began_nothing(operator, machines)
     assert [e["n"] for e in told] == list(range(1, len(told) + 1))
     assert "cell.boot" in kinds(told) and kinds(told)[-1] == "dispatch.finished"
     assert ends(worker)
+
+
+def test_events_do_not_wait_for_others_changes(operator, machines):
+    machine = machines()
+    dispatches.agent(operator, "worker", "until [ -e /tmp/go ]; do sleep 0.01; done; seq 20000; " + FOREVER)
+    worker = work(machine)
+    id = asked(operator)
+    wait_until(lambda: is_running(operator, id), "it runs")
+    with postgres_store.shared().holding(operator.database, f"SELECT pg_advisory_lock({LOCK_CHANGES})"):
+        machine.cloister("exec", cells_of(machine)[0]["cell"], "touch", "/tmp/go").ok()
+        wait_until(lambda: "20000\n" in "".join(e.get("text", "") for e in dispatches.events(operator, id)),
+                   "all output came")
+    told = dispatches.events(operator, id)
+    assert [e["n"] for e in told] == list(range(1, len(told) + 1))
+    operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
+    assert dispatches.await_over(operator, id)["state"] == "cancelled" and ends(worker)
+
+
+def test_events_with_numbers_that_are_not_theirs(operator, machines):
+    """They are left out, and not copied again and again."""
+    worker = work(machines(), "--once")
+    dispatches.agent(operator, "worker", "true")
+    id = asked(operator)
+    dispatches.await_over(operator, id)
+    assert worker.wait(60) == 0
+    told = dispatches.events(operator, id)
+    for n, line in ((1000, '{"n":3,"event":"agent.output"}'), (1001, "no event"), (1002, "")):
+        postgres_store.shared().ask(operator.database,
+                                    f"INSERT INTO cloister.events VALUES ('{id}', {n}, '{line}')")
+    for _ in range(3):
+        assert dispatches.events(operator, id) == told
 
 
 def test_half_a_line_of_events(operator, machines):
