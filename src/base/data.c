@@ -20,6 +20,7 @@ const struct data_part data_parts[] = {
 	{ "dispatches", "dispatches and their results" },
 	{ "serve", "the service's token and certificate" },
 	{ "budgets", "the budgets that principals have used" },
+	{ "worker", "the keys by which services know this worker" },
 	{ "vm", "what virtual machines boot" },
 	{ "images", "images, and their layers unpacked" },
 	{ DATA_HOMES, "what agents keep between runs" },

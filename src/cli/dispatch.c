@@ -1,4 +1,6 @@
 /* dispatch.c - `cloister dispatch`, `dispatches` and `worker`: become cloister-dispatch. */
+#include <string.h>
+
 #include "cli/cli.h"
 
 const struct cli_option cli_dispatch_options[] = {
@@ -40,12 +42,19 @@ const struct cli_option cli_worker_options[] = {
 	{ "store", 0, "URL", "the registry of the services, postgres://USER@HOST/DATABASE", 0 },
 	{ "slots", 0, "N", "how many run at a time (4)", 0 },
 	{ "once", 0, NULL, "run one dispatch, and exit", 0 },
+	{ "join", 0, "TOKEN", "make this worker known to a service, by a token of its", 0 },
+	{ "ttl", 0, "TIME", "token: how long it can be used (1h)", 0 },
+	{ "address", 0, "HOST:PORT", "token: where workers dial this service, if it listens elsewhere", 0 },
+	{ "json", 0, NULL, "list: print JSON for programs", 0 },
 	{0}
 };
 
 int
 cmd_worker(int argc, char **argv)
 {
+	/* Whom the service of this machine lets in. */
+	if (argc > 1 && (strcmp(argv[1], "token") == 0 || strcmp(argv[1], "list") == 0 || strcmp(argv[1], "remove") == 0))
+		return cli_hand_over("cloister-link", cli_worker_options, argc, argv);
 	return cli_hand_over("cloister-dispatch", cli_worker_options, argc, argv);
 }
 

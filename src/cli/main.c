@@ -84,7 +84,7 @@ const struct cli_command cli_commands[] = {
 	  cli_dispatches_options, cmd_dispatches },
 	{ "serve", "[OPTION...]", "serve this user's cells, agents and dispatches over HTTP", cli_serve_options,
 	  cmd_serve },
-	{ "worker", "--pool NAME [OPTION...]", "run the dispatches of a pool, for services on other machines",
+	{ "worker", "--pool NAME|token|list|remove ...", "run the dispatches of a pool; say which workers may connect",
 	  cli_worker_options, cmd_worker },
 	{ "dashboard", "[--open]", "log a browser in to the service's dashboard", cli_dashboard_options,
 	  cmd_dashboard },

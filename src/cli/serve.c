@@ -12,6 +12,7 @@ const struct cli_option cli_serve_options[] = {
 	{ "no-tls", 0, NULL, "TCP: do not encrypt", 0 },
 	{ "mcp", 0, "127.0.0.1:PORT", "start an MCP server that lets agents in cells dispatch others", 0 },
 	{ "store", 0, "URL", "keep the registry in a Postgres, postgres://USER@HOST/DATABASE", 0 },
+	{ "workers", 0, "ADDRESS:PORT", "let workers on other machines connect here; needs --store", 0 },
 	{ "concurrency", 'c', "N", "how many dispatches run at a time", 0 },
 	{ "retain", 0, "TIME", "remove dispatches that ended longer ago (30d); 0: never", 0 },
 	{ "warm", 0, "N", "keep N virtual machines ready for dispatches (64 at most)", 0 },

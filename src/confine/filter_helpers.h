@@ -343,6 +343,21 @@ static const struct filter_row filter_login[] = {
 	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
 };
 
+/* It accepts workers or dials the service, and keeps whom it knows in its own folder, which Landlock lets it change.  It starts
+ * nothing and signals nobody. */
+static const struct filter_row filter_link[] = {
+	{ "socket", .cases = filter_dial },
+	{ "socketpair", .cases = filter_local_pair },
+	{ "accept4 connect getsockopt setsockopt getsockname getpeername bind", .verdict = ALLOW },
+	{ "open openat stat lstat fstat newfstatat statx readlink readlinkat access faccessat faccessat2 getdents64 lseek "
+	  "pread64", .verdict = ALLOW },
+	{ "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 ftruncate fchmod fsync fdatasync umask",
+	  .verdict = ALLOW },
+	{ "ioctl", .cases = filter_login_ioctl },
+	{ "prlimit64", .cases = filter_own_files },     /* ipc_send() */
+	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
+};
+
 /* It reads files beneath the folders that it has, and writes to a pipe.  The supervisor starts it too, so each of
  * these is in the supervisor's table. */
 static const struct filter_row filter_layer[] = {

@@ -2,16 +2,20 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/args.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "dispatch/dispatch_parts.h"
 #include "loop/loop.h"
 #include "proc/dispatch/dispatch_proc.h"
+#include "proc/dispatch/uplink.h"
 #include "registry/registry.h"
+#include "store/db.h"
 #include "target/target.h"
 
 #define SLOTS 4
@@ -20,6 +24,7 @@
 struct worker {
 	struct loop *loop;
 	struct dispatcher *dispatcher;
+	struct uplink *uplink;
 	bool once, stopping;
 };
 
@@ -78,6 +83,21 @@ read_options(const struct args *args, struct dispatcher_options *o, bool *once, 
 	return target_find(target, &found, err);
 }
 
+/* cloister-link joins: it alone reads what comes from the network. */
+static int
+join(struct registry *reg, const char *token, const char *pool, struct err *err)
+{
+	union { const char *in; char *out; } words[] = { { .in = token }, { .in = db_home(registry_db(reg)) }, { .in = pool } };
+	char *argv[] = { (char[]){ "cloister-link" }, (char[]){ "join" }, (char[]){ "--" }, words[0].out, words[1].out,
+		words[2].out, NULL };
+	int r = spawn_run(&(struct spawn){ .argv = argv, .flags = SPAWN_DIES }, err);
+
+	/* It has said why. */
+	if (r > 0)
+		exit(TELL_FAILED);
+	return r;
+}
+
 static int
 work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struct err *err)
 {
@@ -88,6 +108,7 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	r = r == 0 ? loop_catch(w->loop, &signals, caught, w, err) : r;
+	r = r == 0 ? uplink_new(w->loop, &w->uplink, err) : r;
 	r = r == 0 ? dispatcher_new(w->loop, reg, o, &w->dispatcher, err) : r;
 	if (r < 0)
 		return r;
@@ -114,8 +135,11 @@ proc_worker(const struct args *args)
 	signal(SIGPIPE, SIG_IGN);
 	io_raise_files();
 	r = r == 0 ? registry_open(true, &reg, &err) : r;
+	if (r == 0 && args_get(args, "join") != NULL)
+		r = join(reg, args_get(args, "join"), o.pool, &err);
 	r = r == 0 ? work(&w, reg, &o, &err) : r;
 	dispatcher_free(w.dispatcher);
+	uplink_free(w.uplink);
 	loop_free(w.loop);
 	return r < 0 ? tell_error(&err) : 0;
 }

@@ -25,6 +25,7 @@
 #include "proc/serve/serve_options.h"
 #include "proc/serve/systemd.h"
 #include "proc/serve/warm.h"
+#include "proc/serve/workers.h"
 #include "store/s3_place.h"
 
 #define STOP_S 30                       /* for responses under way */
@@ -37,6 +38,7 @@ struct service {
 	struct api *api;
 	struct mcp_child *mcp;          /* NULL: none */
 	struct warm *warm;              /* likewise */
+	struct workers *workers;        /* likewise */
 	int folder, runtime, lock;      /* DATA/serve, the runtime folder, the lock */
 	struct serve_token tokens[2];
 	size_t n_tokens;
@@ -190,6 +192,8 @@ open_doors(struct service *s, struct err *err)
 	}
 	if (r == 0 && s->options.mcp != NULL)
 		r = mcp_child_start(s->loop, s->options.mcp, &s->mcp, err);
+	if (r == 0 && s->options.workers != NULL)
+		r = workers_start(s->loop, s->api->registry, s->options.workers, &s->workers, err);
 	if (r == 0 && s->made[0])
 		say_where(s);
 	return r;
@@ -233,6 +237,7 @@ stop(struct service *s)
 	systemd_notify("STOPPING=1");
 	mcp_child_stop(TAKE(s->mcp));
 	warm_stop(TAKE(s->warm));
+	workers_stop(TAKE(s->workers));
 	remove_sockets(s);
 	loop_cancel_timer(s->loop, &s->idle);
 	loop_prepare_timer(&s->late, too_late, s);
@@ -343,6 +348,7 @@ main(int argc, char **argv)
 		remove_sockets(&s);
 	mcp_child_stop(s.mcp);
 	warm_stop(s.warm);
+	workers_stop(s.workers);
 	api_free(s.api);
 	SSL_CTX_free(s.tls);
 	loop_free(s.loop);

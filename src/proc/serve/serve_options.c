@@ -50,7 +50,7 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 		.agent_token_file = args_get(&args, "agent-token-file"),
 		.tls_cert = args_get(&args, "tls-cert"), .tls_key = args_get(&args, "tls-key"),
 		.warm_memory = args_get(&args, "warm-memory"), .warm_cpus = args_get(&args, "warm-cpus"),
-		.blobs = args_get(&args, "blobs"),
+		.blobs = args_get(&args, "blobs"), .workers = args_get(&args, "workers"),
 		.no_tls = args_get(&args, "no-tls") != NULL, .routes = args_get(&args, "routes") != NULL,
 	};
 	r = read_numbers(&args, &o, err);

@@ -13,6 +13,7 @@ struct serve_options {
 	const char *token_file, *agent_token_file;
 	const char *tls_cert, *tls_key;
 	const char *blobs;                      /* a place in S3; NULL: CLOISTER_BLOBS, or the data folder */
+	const char *workers;            /* ADDRESS:PORT; NULL: none */
 	bool no_tls, routes;
 	uint64_t warm;                          /* virtual machines that wait for dispatches */
 	const char *warm_memory, *warm_cpus;    /* their size; NULL: the default */
