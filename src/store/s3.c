@@ -315,36 +315,3 @@ s3_put_all(struct s3 *s, size_t n, int (*give)(void *arg, size_t i, struct s3_pu
 	} while ((next < n && r == 0) || (find_idle(s, &busy), busy > 0));
 	return r;
 }
-
-/* ---- the environment ---- */
-
-int
-s3_env_without_key(char ***ret_env, struct err *err)
-{
-	static const char *const names[] = { "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_SESSION_TOKEN=",
-		"AWS_CONTAINER_AUTHORIZATION_TOKEN=" };
-	static const char store[] = "CLOISTER_STORE";   /* may have a password */
-	const char *place = getenv(S3_VARIABLE);
-	bool has_place = place != NULL && *place != '\0';
-	size_t n = 0, m = 0;
-	char **env;
-
-	*ret_env = NULL;
-	if (!has_place && getenv(store) == NULL)
-		return 0;
-	while (environ[n] != NULL)
-		n++;
-	env = calloc(n + 1, sizeof(*env));
-	if (env == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		bool keeps = strncmp(environ[i], store, strlen(store)) != 0;
-
-		for (size_t j = 0; has_place && j < ARRAY_LEN(names); j++)
-			keeps = keeps && strncmp(environ[i], names[j], strlen(names[j])) != 0;
-		if (keeps)
-			env[m++] = environ[i];
-	}
-	*ret_env = env;
-	return 0;
-}

@@ -43,9 +43,4 @@ int s3_own(struct s3 *s, const unsigned char id[HASH_LEN], struct err *err);
 /* A page of the blobs or of the TRASH, in their order, behind AFTER (NULL: from the first).  *RET_NOW: the server's time. */
 int s3_list(struct s3 *s, bool trash, const unsigned char *after, struct s3_page *ret_page, int64_t *ret_now,
             struct err *err);
-
-/* The environment of this process without CLOISTER_STORE and, if CLOISTER_BLOBS is set, without the variables that hold the key
- * to S3: for programs that have no use for them.  NULL: that of this process will do.  The caller frees the array, whose strings
- * are borrowed. */
-int s3_env_without_key(char ***ret_env, struct err *err);
 #endif

@@ -16,7 +16,7 @@
 #include "ipc/control_channel.h"
 #include "ipc/ipc.h"
 #include "loop/child.h"
-#include "store/s3.h"
+#include "store/keyless.h"
 #include "target/local_parts.h"
 
 #define SAID_BYTES_MAX (1 << 20)
@@ -228,7 +228,7 @@ local_start(struct target_link *link, const struct target_work *work, struct err
 
 	r = r == 0 ? exe_find_cloister(path, err) : r;
 	/* Neither the supervisor nor anything that it starts has a use for it. */
-	r = r == 0 ? s3_env_without_key(&inherited, err) : r;
+	r = r == 0 ? keyless_env(&inherited, err) : r;
 	r = r == 0 ? doc = pack("document", text, len, err) : r;
 	r = r >= 0 && work->env_len > 0 ? env = pack("environment", work->env, work->env_len, err) : r;
 	r = r >= 0 ? said = pack("messages", "", 0, err) : r;

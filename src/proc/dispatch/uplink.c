@@ -16,7 +16,7 @@
 #include "link/link_line.h"
 #include "link/link_services.h"
 #include "loop/child.h"
-#include "store/s3.h"
+#include "store/keyless.h"
 
 #define AGAIN_MS 1000                   /* after cloister-link was killed */
 
@@ -135,7 +135,7 @@ spawn(struct uplink *u, struct err *err)
 	char *argv[] = { (char[]){ "cloister-link" }, (char[]){ "dial" }, (char[]){ "--" }, NULL };
 	OWN(freep) char **inherited = NULL;
 	OWN(closep) int theirs = -1;
-	int ends[2], r = s3_env_without_key(&inherited, err);
+	int ends[2], r = keyless_env(&inherited, err);
 
 	if (r < 0)
 		return r;

@@ -20,7 +20,7 @@
 #include "ipc/mcp_channel.h"
 #include "loop/loop.h"
 #include "serve/serve.h"
-#include "store/s3.h"
+#include "store/keyless.h"
 
 #define AGAIN_MS 1000                   /* after it was killed */
 #define PORT_TRIES 100
@@ -44,7 +44,7 @@ spawn(struct mcp_child *b, struct err *err)
 		.n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART };
 	OWN(freep) char **inherited = NULL;
 	pid_t pid;
-	int r = s3_env_without_key(&inherited, err);
+	int r = keyless_env(&inherited, err);
 
 	if (r < 0)
 		return r;

@@ -15,7 +15,7 @@
 #include "ipc/warm_channel.h"
 #include "loop/child.h"
 #include "loop/loop.h"
-#include "store/s3.h"
+#include "store/keyless.h"
 
 #define AGAIN_MS 1000                   /* after one that did not become ready, and twice that after the next */
 #define AGAIN_MAX_MS (5 * 60 * 1000)
@@ -113,7 +113,7 @@ start(struct warm *warm, struct place *place, struct err *err)
 	int ends[2], n = 3, r = exe_find_cloister(path, err);
 	struct spawn_fd fds[] = { { -1, 0 }, { SPAWN_NULL, 1 } };
 
-	r = r == 0 ? s3_env_without_key(&inherited, err) : r;
+	r = r == 0 ? keyless_env(&inherited, err) : r;
 	if (r < 0)
 		return r;
 	if (o->warm_memory != NULL) {

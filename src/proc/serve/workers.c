@@ -14,7 +14,7 @@
 #include "ipc/link_channel.h"
 #include "proc/serve/workers_parts.h"
 #include "registry/registry.h"
-#include "store/s3.h"
+#include "store/keyless.h"
 
 #define AGAIN_MS 1000                   /* after cloister-link was killed */
 
@@ -101,7 +101,7 @@ spawn(struct workers *w, struct err *err)
 	char *argv[] = { (char[]){ "cloister-link" }, (char[]){ "serve" }, (char[]){ "--" }, w->address, NULL };
 	OWN(freep) char **inherited = NULL;
 	OWN(closep) int theirs = -1;
-	int ends[2], r = s3_env_without_key(&inherited, err);
+	int ends[2], r = keyless_env(&inherited, err);
 
 	if (r < 0)
 		return r;

@@ -400,6 +400,22 @@ def test_files_go_through_s3(operator, machines, tmp_path_factory, name):
     assert ends(worker)
 
 
+def test_the_stores_password_ends_with_the_worker(operator, machines):
+    machine, canary = machines(), os.urandom(12).hex()
+    machine.env["PGPASSWORD"] = canary
+    dispatches.agent(operator, "stays", FOREVER)
+    worker = work(machine)
+    id = asked(operator, "stays")
+    wait_until(lambda: is_running(operator, id), "it runs")
+    cell = cells_of(machine)[0]["cell"]
+    for pid in (machine.cell(cell)["supervisor"], *machine.pids(cell)):
+        env = Path(f"/proc/{pid}/environ").read_text()
+        assert canary not in env and "CLOISTER_STORE" not in env, pid
+    assert canary in Path(f"/proc/{worker.pid}/environ").read_text()
+    operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
+    assert dispatches.await_over(operator, id)["state"] == "cancelled" and ends(worker)
+
+
 @as_one
 def test_what_a_worker_cannot_have(operator):
     def refused(name, *parts, **said):
