@@ -84,7 +84,7 @@ stage_certificate(struct exchange *ex)
 	for (size_t i = 0; ex->request.has_key && i < s->bound.n; i++) {
 		if (!s->mtls.is[i] || memcmp(s->mtls.at[i], ex->request.key, EGRESS_KEY) != 0)
 			continue;
-		if (exchange_fits_scope(ex, s->bound.at[i].secret)) {
+		if (exchange_may_use(ex, s->bound.at[i].secret)) {
 			if (secrets_is_revoked(s, s->view, i, reason, sizeof(reason))) {
 				exchange_note_quiet(ex, s->view, i);
 				exchange_refuse(ex, "revoked", reason);

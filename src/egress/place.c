@@ -15,13 +15,28 @@ exchange_fits_scope(struct exchange *ex, const struct secret *s)
 	return secret_in_scope(s, &req);
 }
 
+static bool
+is_let_use(const struct exchange *ex, const struct secret *s)
+{
+	return ex->learned || policy_may_use(ex->policy->policy, &ex->decision.way, s->name);
+}
+
+bool
+exchange_may_use(struct exchange *ex, const struct secret *s)
+{
+	return is_let_use(ex, s) && exchange_fits_scope(ex, s);
+}
+
 void
 exchange_tell_misfit(struct exchange *ex, const struct secret *s, char *text, size_t size)
 {
 	struct policy_request req = { .protocol = POLICY_HTTP, .head = exchange_head(ex),
 	                              .host = ex->host, .port = ex->t.port };
 
-	secret_misfit_text(s, &req, text, size);
+	if (!is_let_use(ex, s) && secret_in_scope(s, &req))
+		snprintf(text, size, COURIER_NOT_USED);
+	else
+		secret_misfit_text(s, &req, text, size);
 }
 
 /* Whether the placeholder is in a parameter that S names.  A different spelling of the name does
@@ -279,7 +294,7 @@ exchange_judge(void *arg, const struct swap_seen *seen)
 	const struct secrets_view *s = x->view;
 	size_t owner = s->owner[seen->needle];
 	const struct secret *secret = s->at[owner]->secret;
-	bool in_scope = exchange_fits_scope(ex, secret);
+	bool in_scope = exchange_may_use(ex, secret);
 	bool fits = in_scope && (is_lone_id(ex, seen) || fits_place(secret, exchange_head(ex), seen));
 
 	if (passes(ex, seen)) {

@@ -279,7 +279,7 @@ exchange_may_fill_body(struct exchange *ex)
 		return false;
 	for (size_t i = 0; s != NULL && !ex->secrets->covered && i < s->n_known; i++)
 		if ((s->at[i]->secret->places & SECRET_IN_BODY) != 0 &&
-		    exchange_fits_scope(ex, s->at[i]->secret)) {
+		    exchange_may_use(ex, s->at[i]->secret)) {
 			ex->secrets->measures = ex->request.length <= SECRETS_MEASURED_MAX;
 			return true;
 		}

@@ -78,6 +78,8 @@ bool exchange_refuse_secret(struct exchange *ex, int r, const struct err *err);
 
 /* Whether the secret may go to EX's destination. */
 bool exchange_fits_scope(struct exchange *ex, const struct secret *s);
+/* The same, and whether the rules that let the request through let it use the secret (`uses`). */
+bool exchange_may_use(struct exchange *ex, const struct secret *s);
 /* Explain to people why it may not. */
 void exchange_tell_misfit(struct exchange *ex, const struct secret *s, char *text, size_t size);
 /* Whether the token OWNER (its number in the view) has ended.  If so, the reason is set. */

@@ -257,7 +257,7 @@ find_signers(struct exchange *ex, const struct http_head *head)
 	for (size_t i = 0; i < s->n_known; i++) {
 		bool may = may_be_signed(s, i, head, &id);
 
-		who->maybe[i] = may && exchange_fits_scope(ex, s->at[i]->secret);
+		who->maybe[i] = may && exchange_may_use(ex, s->at[i]->secret);
 		who->strays[i] = may && !who->maybe[i];
 		/* An id that the agent sees unchanged may also belong to another key. */
 		who->named[i] = may && id.len > 0 && !scheme_same(s->at[i]->placeholder[SECRET_ID],

@@ -97,12 +97,16 @@ courier_ssh_list(struct courier *c, uint32_t id, struct buf *body)
 
 /* ---- connections ---- */
 
+/* By the policy that holds now. */
 static bool
 in_scope(const struct secret *s, const struct exchange *ex)
 {
+	const struct courier *c = ex->courier;
 	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->t.port };
+	struct policy_decision decision;
 
-	return secret_in_scope(s, &req);
+	policy_decide(c->policy->policy, &req, &decision, NULL);
+	return secret_in_scope(s, &req) && (c->learn || policy_may_use(c->policy->policy, &decision.way, s->name));
 }
 
 /* The connection was allowed when it was opened; the policy may have changed. */

@@ -34,7 +34,8 @@ wire_fits(const struct exchange *ex, const struct bound_secret *b, enum egress_r
 	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->t.port };
 
 	return strcmp(b->secret->scheme->name, kind_name(kind)) == 0 &&
-	       secret_in_scope(b->secret, &req);
+	       secret_in_scope(b->secret, &req) &&
+	       (ex->learned || policy_may_use(ex->policy->policy, &ex->decision.way, b->secret->name));
 }
 
 bool

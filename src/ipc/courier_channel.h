@@ -29,6 +29,8 @@
 #define COURIER_IS_PACKED "the body is packed, and"
 /* In an event's note: a placeholder goes to a right host, in a part of the request where it may not be; either its
  * places follow, or why it has none. */
+/* Why a secret may not go where it would go otherwise. */
+#define COURIER_NOT_USED "the rule that allows the request does not name it in `uses`"
 #define COURIER_WRONG_PLACE ", where it may not be: "
 #define COURIER_ITS_PLACES "its places are "
 /* In an event's note: a rule denies the address; the rule's place follows. */

@@ -150,6 +150,8 @@ bool policy_asks(const struct policy *p);
 bool policy_question(const struct policy *p, int rule, struct policy_question *ret_question);
 /* The rule by which WAY passes LAYER, numbered through all layers; -1: none. */
 int policy_way_rule(const struct policy *p, const struct policy_way *way, unsigned layer);
+/* Whether a request that passed by WAY may use the secret: no rule on the way has `uses` without it. */
+bool policy_may_use(const struct policy *p, const struct policy_way *way, const char *secret);
 /* Append RULE's meaning as bytes.  Two rules have equal bytes exactly if they mean the same,
  * wherever they stand. */
 void policy_put_meaning(struct buf *b, const struct policy *p, int rule);

@@ -206,6 +206,27 @@ policy_rule_of(const struct policy *layer, const struct policy_way *way, size_t 
 	return rule >= 0 && (size_t)rule < layer->n_rules ? &layer->rules[rule] : NULL;
 }
 
+static bool
+list_has(const struct policy_list *list, const char *text)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->at[i], text) == 0)
+			return true;
+	return false;
+}
+
+bool
+policy_may_use(const struct policy *p, const struct policy_way *way, const char *secret)
+{
+	for (size_t i = 0; p != NULL; p = p->within, i++) {
+		const struct policy_rule *rule = policy_rule_of(p, way, i);
+
+		if (rule != NULL && rule->bounds_uses && !list_has(&rule->uses, secret))
+			return false;
+	}
+	return true;
+}
+
 uint64_t
 policy_price_of_request(const struct policy *p, const struct policy_way *way)
 {

@@ -351,6 +351,25 @@ has_hook(const struct policy_rule *rule)
 }
 
 static bool
+has_uses(const struct policy_rule *rule)
+{
+	return rule->bounds_uses;
+}
+
+static void
+put_uses(struct buf *b, const struct policy_rule *rule)
+{
+	policy_put_list(b, &rule->uses);
+}
+
+static void
+get_uses(struct policy_getting *g, struct policy_rule *rule)
+{
+	rule->uses = policy_get_list(g, POLICY_LIST_MAX);
+	rule->bounds_uses = true;
+}
+
+static bool
 has_call(const struct policy_rule *rule)
 {
 	return rule->call.present;

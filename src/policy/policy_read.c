@@ -190,6 +190,14 @@ read_chain(struct policy_draft *d, const struct node *node)
 	return policy_read_list(d, node, "an agent", fix_agent, &d->rule.chains);
 }
 
+/* An empty list is one, too: no secret. */
+static int
+read_uses(struct policy_draft *d, const struct node *node)
+{
+	d->rule.bounds_uses = true;
+	return node->kind == NODE_LIST && node->n == 0 ? 0 : policy_read_list(d, node, "the name of a secret", NULL, &d->rule.uses);
+}
+
 static int
 read_reason(struct policy_draft *d, const struct node *node)
 {

@@ -227,6 +227,8 @@ struct policy_rule {
 	enum policy_usage usage;
 	const struct policy_rewrite *rewrite;   /* or NULL; not in rules that refuse or log */
 	const struct policy_hook *hook;         /* likewise */
+	bool bounds_uses;               /* its requests may use only the secrets USES */
+	struct policy_list uses;
 	const char *reason;             /* or NULL */
 	const char *place, *text;       /* see policy_rule_place(), policy_rule_text() */
 };

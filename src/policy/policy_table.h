@@ -129,6 +129,8 @@ CONDITION(ARGS, "args", POLICY_KEY_OF_REQUEST | POLICY_KEY_OF_CALL | POLICY_KEY_
 SETTING(ANNOTATIONS, "annotations", POLICY_KEY_OF_REQUEST | POLICY_KEY_OF_CALL,
         policy_read_annotations, NULL, NULL, NULL, NULL,
         annotations, "of a tool: what the lock promises of it")
+SETTING(USES, "uses", POLICY_KEY_NOT_CALL | POLICY_KEY_PERMITS, read_uses, print_uses, put_uses, get_uses, has_uses,
+        uses, "the only secrets that its requests may use; [] for none")
 
 #undef CONDITION
 #undef SETTING

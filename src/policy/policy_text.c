@@ -251,6 +251,15 @@ print_rewrite(struct line *line, const struct policy_rule *rule)
 }
 
 static void
+print_uses(struct line *line, const struct policy_rule *rule)
+{
+	if (rule->bounds_uses && rule->uses.n == 0)
+		add(line, " uses []");
+	else
+		add_list(line, "uses", &rule->uses);
+}
+
+static void
 print_hook(struct line *line, const struct policy_rule *rule)
 {
 	const struct policy_hook *hook = rule->hook;

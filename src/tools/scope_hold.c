@@ -25,17 +25,41 @@ parse(const struct policy_tool *tool, struct node **ret_root, struct err *err)
 	return node_parse("scope", tool->scope, strlen(tool->scope), ret_root, err);
 }
 
+/* A rule that lets requests through lets them use the secrets of its scope, and no others. */
+static void
+put_rule(struct buf *b, const struct node *rule, const struct node *secrets)
+{
+	static const struct node none = { .kind = NODE_LIST };
+	const bool permits = rule->kind == NODE_MAP && (node_get(rule, "allow") != NULL || node_get(rule, "ask") != NULL);
+
+	if (!permits || node_get(rule, "uses") != NULL) {
+		policy_flat_put_node(b, rule);
+		return;
+	}
+	buf_put_text(b, "{");
+	for (size_t i = 0; i < rule->n; i++) {
+		policy_flat_put_node(b, rule->items[i]);
+		buf_put_text(b, ": ");
+		policy_flat_put_node(b, rule->values[i]);
+		buf_put_text(b, ", ");
+	}
+	buf_put_text(b, "uses: ");
+	policy_flat_put_node(b, secrets != NULL && secrets->kind == NODE_LIST ? secrets : &none);
+	buf_put_text(b, "}");
+}
+
 static int
 put_rules(struct buf *b, const struct policy_tool *tool, struct err *err)
 {
 	OWN(node_freep) struct node *root = NULL;
-	const struct node *rules;
+	const struct node *rules, *secrets;
 	int r = parse(tool, &root, err);
 
 	rules = r < 0 ? NULL : node_get(root, "egress");
+	secrets = r < 0 ? NULL : node_get(root, "secrets");
 	for (size_t i = 0; rules != NULL && i < rules->n; i++) {
 		buf_put_text(b, "  - ");
-		policy_flat_put_node(b, rules->items[i]);
+		put_rule(b, rules->items[i], secrets);
 		buf_put_text(b, "\n");
 	}
 	return r;
@@ -170,16 +194,16 @@ lists_programs(const struct scope_hold *hold, bool *ret_listed)
 	return n > 0 && n == hold->n;
 }
 
-/* Whether scopes differ in the list KEY. */
+/* Whether scopes list other programs than each other. */
 static bool
-differ(const struct scope_hold *hold, const char *key)
+differ(const struct scope_hold *hold)
 {
 	OWN(buf_free) struct buf first = BUF(SCOPE_HOLD_MAX);
 
 	for (size_t i = 0; i < hold->n; i++) {
 		OWN(buf_free) struct buf one = BUF(SCOPE_HOLD_MAX);
 		OWN(node_freep) struct node *root = NULL;
-		const struct node *list = parse(hold->tools[i], &root, NULL) == 0 ? node_get(root, key) : NULL;
+		const struct node *list = parse(hold->tools[i], &root, NULL) == 0 ? node_get(root, "programs") : NULL;
 		struct buf *b = i == 0 ? &first : &one;
 
 		if (list != NULL && list->n > 0)
@@ -197,7 +221,7 @@ scope_hold_programs(const struct scope_hold *hold)
 
 	if (!lists_programs(hold, &listed))
 		return listed ? SCOPE_HOLD_PROGRAMS_ANY : SCOPE_HOLD_PROGRAMS_HELD;
-	return differ(hold, "programs") ? SCOPE_HOLD_PROGRAMS_SHARED : SCOPE_HOLD_PROGRAMS_HELD;
+	return differ(hold) ? SCOPE_HOLD_PROGRAMS_SHARED : SCOPE_HOLD_PROGRAMS_HELD;
 }
 
 static bool
@@ -233,12 +257,6 @@ scope_hold_put_programs(struct buf *b, const struct scope_hold *hold, struct err
 	}
 	buf_put_text(b, "]\n");
 	return all.failed || buf_failed(b) ? err_set(err, EFBIG, "the scopes list too many programs") : 0;
-}
-
-bool
-scope_hold_shares_secrets(const struct scope_hold *hold)
-{
-	return is_bounded(hold) && differ(hold, "secrets");
 }
 
 /* "NAME", "NAME=VARIABLE", "NAME@host"; or a map whose key is the name. */

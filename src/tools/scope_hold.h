@@ -19,7 +19,8 @@ struct err;
 #define SCOPE_HOLD_NO_TOOL "any call"
 #define SCOPE_HOLD_START "`start`"
 
-/* Append a policy that allows what the scopes of N TOOLS allow together; 0: nothing.  A request outside is denied
+/* Append a policy that allows what the scopes of N TOOLS allow together; 0: nothing.  The requests of each use its own
+ * secrets alone.  A request outside is denied
  * with a reason that begins with "annotation broken".  -ENOENT: one of them has no scope, and the server's own policy
  * holds. */
 int scope_hold_put(struct buf *b, const struct policy_tool *const *tools, size_t n, struct err *err);
@@ -51,8 +52,6 @@ int scope_hold_put_policy(struct buf *b, const struct scope_hold *hold, const ch
 int scope_hold_put_secrets(struct buf *b, const struct scope_hold *hold, const char *policy, struct err *err);
 /* Append the `programs` that scopes list, likewise.  Nothing, if one of them lists none: it may start any. */
 int scope_hold_put_programs(struct buf *b, const struct scope_hold *hold, struct err *err);
-/* Whether scopes differ in their secrets. */
-bool scope_hold_shares_secrets(const struct scope_hold *hold);
 /* How a cell that works for all of them is held to `programs`. */
 enum scope_hold_programs {
 	SCOPE_HOLD_PROGRAMS_HELD,       /* to the same list in each scope, or no scope has one */

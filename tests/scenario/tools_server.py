@@ -49,6 +49,7 @@ SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}
 
 def call(id, name, arguments, meta):
     global state, wrote
+    name = arguments.get("do", name)
     if name == "add":
         state += arguments["n"]
         return text(str(state))
@@ -108,7 +109,9 @@ def call(id, name, arguments, meta):
         threading.Thread(target=lambda: (time.sleep(arguments["s"]), urllib.request.urlopen(arguments["url"]))).start()
         return text("later")
     if name == "fetch":
-        return text(urllib.request.urlopen(arguments["url"], timeout=10).read().decode())
+        key = os.environ.get(arguments.get("key", ""))
+        sent = urllib.request.Request(arguments["url"], headers={"Authorization": f"Bearer {key}"} if key else {})
+        return text(urllib.request.urlopen(sent, timeout=10).read().decode())
     return text(json.dumps(arguments))
 
 

@@ -518,3 +518,36 @@ TEST(policy_pairs_by_chance)
 	}
 	CHECK(found > 1000);
 }
+
+/* `uses` of each layer's deciding rule counts; a rule without it leaves every secret. */
+TEST(policy_layers_uses)
+{
+	static const struct {
+		const char *inner, *outer, *secret;
+		bool may;
+	} cases[] = {
+		{ "", "", "A", true },
+		{ ", uses: [A]", "", "A", true },
+		{ ", uses: [A]", "", "B", false },
+		{ ", uses: A", ", uses: [B, A]", "A", true },
+		{ ", uses: [A, B]", ", uses: [B]", "A", false },
+		{ "", ", uses: []", "A", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(policy_freep) struct policy *p = NULL;
+		struct policy *outer = NULL;
+		struct policy_request req = { .protocol = POLICY_TCP, .host = "a.x", .port = 1 };
+		struct policy_decision d;
+		char text[200];
+
+		snprintf(text, sizeof(text), "version: 1\negress: [{allow: 'a.x:1', protocol: tcp%s}]\n", cases[i].inner);
+		CHECK_OK(policy_load_text("t.yaml", text, strlen(text), &p, NULL, NULL));
+		snprintf(text, sizeof(text), "version: 1\negress: [{allow: b.x}, {allow: 'a.x:1', protocol: tcp%s}]\n", cases[i].outer);
+		CHECK_OK(policy_load_text("t.yaml", text, strlen(text), &outer, NULL, NULL));
+		CHECK_OK(policy_within(p, &outer, NULL));
+		policy_decide(p, &req, &d, NULL);
+		CHECK_U64(d.verdict, POLICY_ALLOW);
+		CHECK_U64(policy_may_use(p, &d.way, cases[i].secret), cases[i].may);
+	}
+}

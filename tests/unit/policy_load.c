@@ -183,6 +183,7 @@ static const struct {
 	{ "- {allow: x.y, placeholders: true}", "3:30: 'placeholders' is pass or refuse" },
 	{ "- {deny: x.y, placeholders: pass}", "3:15: 'placeholders' permits something: it belongs to allow "
 	  "or ask" },
+	{ "- {deny: x.y, uses: [A]}", "3:15: 'uses' permits something: it belongs to allow or ask" },
 	{ "- {allow: x.y:1, protocol: tcp, placeholders: pass}", "3:33: 'placeholders' needs HTTP, which "
 	  "raw TCP is not: leave it or `protocol: tcp` out" },
 	{ "- {allow: x.y, secrets: true}", "3:25: 'secrets' is allow or deny" },

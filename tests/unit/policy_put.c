@@ -27,7 +27,9 @@ static const char rules[] =
 	"- {allow: u.x, principal: [ann@*, bob], chain: [lead, 'w*']}\n"
 	"- {ask: v.x, approvers: [ann, 'token:ops', 'uid:7'], approvals: 2, timeout: 90s, freeze: true}\n"
 	"- {allow: m.x, placeholders: pass}\n"
-	"- {allow: n.x, placeholders: pass, secrets: allow}\n";
+	"- {allow: n.x, placeholders: pass, secrets: allow}\n"
+	"- {allow: o.x, uses: []}\n"
+	"- {allow: p.x, uses: [A, B]}\n";
 
 static void
 put(struct buf *b, const struct policy *p)

@@ -354,8 +354,6 @@ record_unheld(const struct kept *k, const struct scope_hold *scopes)
 
 	if (!keeper.tools->has_lock || server->url != NULL || scopes->tools == NULL)
 		return;
-	if (scope_hold_shares_secrets(scopes))
-		record(k, "unheld", "each call may use the secrets of all scopes, unless the server has `per: call`");
 	if (scope_hold_programs(scopes) == SCOPE_HOLD_PROGRAMS_SHARED)
 		record(k, "unheld", "each call may start the programs of all scopes, unless the server has `per: call`");
 	else if (scope_hold_programs(scopes) == SCOPE_HOLD_PROGRAMS_ANY)

@@ -51,7 +51,7 @@ int tools_hold(const char *cell, const struct policy_tools_server *server, const
 
 struct tools_timeline {
 	int dir;                        /* -1: not found yet */
-	uint64_t breaches, freezes;     /* the last record that was read of each */
+	uint64_t breaches, uses, freezes;       /* the last record that was read of each */
 	char frozen_by[128];            /* who or what froze the cell; "": it is not frozen */
 };
 /* The folder of the timeline, which T owns; -1: there is none yet. */

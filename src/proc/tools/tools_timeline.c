@@ -12,6 +12,7 @@
 #include "audit/page.h"
 #include "base/own.h"
 #include "cell/cell_dirs.h"
+#include "ipc/courier_channel.h"
 #include "proc/tools/tools_proc.h"
 #include "tools/scope_hold.h"
 
@@ -90,6 +91,23 @@ take(void *arg, const char *data, size_t len)
 	return 0;
 }
 
+/* A secret that no scope of the running calls has. */
+static int
+take_use(void *arg, const char *data, size_t len)
+{
+	const struct reading *r = arg;
+	struct json_walk_item event;
+	char type[16], note[TOOLS_WHY_MAX], act[900], why[1500];
+
+	if (!audit_field((struct http_text){ data, len }, "event", JSON_WALK_OBJECT, &event) ||
+	    strstr(text_of(event.raw, "note", note, sizeof(note)), COURIER_NOT_USED) == NULL)
+		return 0;
+	put_act(event.raw, text_of(event.raw, "type", type, sizeof(type)), act, sizeof(act));
+	snprintf(why, sizeof(why), SCOPE_HOLD_BROKEN "the call: %s: %.400s", act, note);
+	r->found(r->arg, r->server, why);
+	return 0;
+}
+
 int
 tools_timeline_open(struct tools_timeline *t, const char *cell)
 {
@@ -98,18 +116,27 @@ tools_timeline_open(struct tools_timeline *t, const char *cell)
 	return t->dir;
 }
 
+static bool
+read_more(const struct tools_timeline *t, const char *search, uint64_t *after, int (*taken)(void *arg, const char *line, size_t len),
+          struct reading *r)
+{
+	struct audit_page page = { .is_after = true, .after = *after, .limit = TOOLS_RECORDS_MAX,
+	                           .search = search, .take = taken, .arg = r };
+
+	if (t->dir < 0 || audit_page_read(&page, t->dir, CELL_EVENTS, NULL) < 0)
+		return false;
+	if (page.next > *after)
+		*after = page.next;
+	return page.more;
+}
+
 bool
 tools_timeline_breaches(struct tools_timeline *t, const char *server, tools_breach_found *found, void *arg)
 {
 	struct reading r = { server, found, arg };
-	struct audit_page page = { .is_after = true, .after = t->breaches, .limit = TOOLS_RECORDS_MAX,
-	                           .search = "annotation broken", .take = take, .arg = &r };
+	const bool more = read_more(t, "annotation broken", &t->breaches, take, &r);
 
-	if (t->dir < 0 || audit_page_read(&page, t->dir, CELL_EVENTS, NULL) < 0)
-		return false;
-	if (page.next > t->breaches)
-		t->breaches = page.next;
-	return page.more;
+	return read_more(t, COURIER_NOT_USED, &t->uses, take_use, &r) || more;
 }
 
 /* A cell that stands still until a person answers goes on by itself, and names nobody. */

@@ -417,11 +417,16 @@ def scoped(gateway, host, scopes, **keys):
                                            **keys)
 
 
+class Port(int):
+    """Of a server; KEYS is what its requests had in Authorization."""
+
+
 @pytest.fixture
 def site():
     """A server on this machine; its port."""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
+            self.server.keys.append(self.headers.get("Authorization"))
             self.send_response(200)
             self.end_headers()
             self.wfile.write(b"served")
@@ -429,8 +434,9 @@ def site():
         def log_message(self, *_):
             pass
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.keys = Port.keys = []
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
+    yield Port(server.server_port)
     server.shutdown()
 
 
@@ -529,14 +535,33 @@ def test_a_cell_has_the_secrets_of_its_scopes(gateway, per):
     own(gateway, {"variable": may, "echo": {}}, per=per)
     shown = gateway.text(asked)
     assert shown not in ("nothing", value) and value not in gateway.done.out
-    told = ["secrets of all scopes" in one["reason"] for one in gateway.records() if one["did"] == "unheld"]
-    assert told == ([True] if per == "session" else []), told
+    assert not unheld(gateway)
     own(gateway, {"variable": {}, "echo": {}}, per=per)
     assert gateway.text(asked) == "nothing"
-    assert not [one for one in gateway.records() if one["did"] == "unheld"]
     # With one for another tool, only its call has it.
     own(gateway, {"variable": {}, "echo": may}, per=per)
     assert (gateway.text(asked) == "nothing") == (per == "call")
+
+
+@pytest.mark.parametrize("per", ["session", "call"])
+def test_a_call_uses_the_secrets_of_its_scope(gateway, site, per):
+    """In one running server, too: the placeholder is in its variables, and only some calls may use it."""
+    value, host = f"tool-{random.randbytes(12).hex()}", f"host.cloister.internal:{site}"
+    gateway.operator.cloister("secret", "add", "TOOL_TOKEN", "--host", host, "--plain", input=value).ok()
+    rules = [{"allow": host, "scheme": "http"}]
+    scoped(gateway, host, {"fetch": {"egress": rules, "secrets": ["TOOL_TOKEN"]}, "variable": {"egress": rules}}, per=per)
+    gateway.tools["test"]["policy"]["secrets"] = ["TOOL_TOKEN"]
+    send = {"url": f"http://{host}/", "key": "TOOL_TOKEN"}
+    for tool, may in [("fetch", True), ("variable", False)]:
+        # The same request, by the tool's name.
+        got = gateway.run(call(1, f"test.{tool}", do="fetch", **send), call(2, "test.fetch", **send))
+        assert ("served" in str(got[0])) == may or (per == "call" and not may), (tool, got)
+        assert "served" in str(got[1]), got
+        assert site.keys == ([f"Bearer {value}"] * 2 if may else ([None] if per == "call" else []) + [f"Bearer {value}"]), site.keys
+        site.keys.clear()
+        told = [one["reason"] for one in breaches(gateway)]
+        assert [f"GET http://{host.split(':')[0]}" in one and "does not name it in `uses`" in one for one in told] == (
+            [] if may or per == "call" else [True]), told
 
 
 def unheld(gateway):
