@@ -5,6 +5,7 @@
 #include "base/control.h"
 #include "base/own.h"
 #include "egress/courier.h"
+#include "egress/secrets_parts.h"
 #include "ipc/inspect_channel.h"
 
 /* ---- names ---- */
@@ -183,7 +184,7 @@ exchange_decide_again(struct exchange *ex, struct courier_policy *p)
 	else if (exchange_has_question(ex))
 		exchange_refuse(ex, "ask", "the policy was changed, and somebody is to be asked for this "
 		                "request, which was under way: send it again");
-	else if (exchange_settle(ex))
+	else if (exchange_settle(ex) && exchange_keeps_to_uses(ex))
 		ex->inspect.wanted &= ~(uint32_t)INSPECT_RULES;
 }
 

@@ -15,25 +15,13 @@ exchange_fits_scope(struct exchange *ex, const struct secret *s)
 	return secret_in_scope(s, &req);
 }
 
-static bool
-is_let_use(const struct exchange *ex, const struct secret *s)
-{
-	return ex->learned || policy_may_use(ex->policy->policy, &ex->decision.way, s->name);
-}
-
-bool
-exchange_may_use(struct exchange *ex, const struct secret *s)
-{
-	return is_let_use(ex, s) && exchange_fits_scope(ex, s);
-}
-
 void
 exchange_tell_misfit(struct exchange *ex, const struct secret *s, char *text, size_t size)
 {
 	struct policy_request req = { .protocol = POLICY_HTTP, .head = exchange_head(ex),
 	                              .host = ex->host, .port = ex->t.port };
 
-	if (!is_let_use(ex, s) && secret_in_scope(s, &req))
+	if (!exchange_lets_use(ex, s) && secret_in_scope(s, &req))
 		snprintf(text, size, COURIER_NOT_USED);
 	else
 		secret_misfit_text(s, &req, text, size);

@@ -78,8 +78,6 @@ bool exchange_refuse_secret(struct exchange *ex, int r, const struct err *err);
 
 /* Whether the secret may go to EX's destination. */
 bool exchange_fits_scope(struct exchange *ex, const struct secret *s);
-/* The same, and whether the rules that let the request through let it use the secret (`uses`). */
-bool exchange_may_use(struct exchange *ex, const struct secret *s);
 /* Explain to people why it may not. */
 void exchange_tell_misfit(struct exchange *ex, const struct secret *s, char *text, size_t size);
 /* Whether the token OWNER (its number in the view) has ended.  If so, the reason is set. */
@@ -96,6 +94,16 @@ swap_judge exchange_judge_stray;
 swap_judge exchange_judge_never;
 /* Discards bytes that are only searched. */
 swap_sink exchange_no_sink;
+
+/* ---- uses.c ---- */
+
+/* Whether the rules that let EX through let it use the secret (`uses`). */
+bool exchange_lets_use(const struct exchange *ex, const struct secret *s);
+/* The same, and exchange_fits_scope().  As long as the body may decide which rule applies, any secret fits `uses`. */
+bool exchange_may_use(struct exchange *ex, const struct secret *s);
+/* The decision on EX is final, or was made anew.  False: EX carries a secret that its rules do not let it use, and is
+ * refused. */
+bool exchange_keeps_to_uses(struct exchange *ex);
 
 /* ---- sign.c ---- */
 

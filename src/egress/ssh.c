@@ -97,26 +97,23 @@ courier_ssh_list(struct courier *c, uint32_t id, struct buf *body)
 
 /* ---- connections ---- */
 
-/* By the policy that holds now. */
 static bool
 in_scope(const struct secret *s, const struct exchange *ex)
 {
-	const struct courier *c = ex->courier;
 	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->t.port };
-	struct policy_decision decision;
 
-	policy_decide(c->policy->policy, &req, &decision, NULL);
-	return secret_in_scope(s, &req) && (c->learn || policy_may_use(c->policy->policy, &decision.way, s->name));
+	return secret_in_scope(s, &req);
 }
 
 /* The connection was allowed when it was opened; the policy may have changed. */
 static bool
-is_allowed(const struct courier *c, const struct exchange *ex)
+is_allowed(const struct courier *c, const struct exchange *ex, const struct secret *s, bool *ret_used)
 {
 	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->t.port };
 	struct policy_decision decision;
 
 	policy_decide(c->policy->policy, &req, &decision, NULL);
+	*ret_used = c->learn || policy_may_use(c->policy->policy, &decision.way, s->name);
 	return decision.verdict == POLICY_ALLOW || c->learn;
 }
 
@@ -215,6 +212,7 @@ judge_login(struct signing *s)
 {
 	const struct secret *secret = s->of->secret;
 	const char *user = secret_with(secret, "user");
+	bool used;
 
 	if (s->bound.len == 0) {
 		refuse(s, "unbound", "the client did not say which host it speaks with: OpenSSH does since "
@@ -229,8 +227,10 @@ judge_login(struct signing *s)
 		refuse(s, "exfiltration", "the session is on no connection that this cell has open itself");
 	} else if (!in_scope(secret, s->ex)) {
 		refuse(s, "exfiltration", "the key is not for this host");
-	} else if (!is_allowed(s->c, s->ex)) {
+	} else if (!is_allowed(s->c, s->ex, secret, &used)) {
 		refuse(s, "no-rule", "no rule allows raw TCP to this host any more");
+	} else if (!used) {
+		refuse_use(s, COURIER_NOT_USED);
 	} else if (!is_known(s->of, s->ex, s->host_key)) {
 		refuse(s, "unknown-host", "the host has another key than those that are known for it: see "
 		       "`ssh-keygen -F`");

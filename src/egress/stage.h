@@ -68,6 +68,7 @@ enum stage_answer stage_inspect(struct exchange *ex);
 enum stage_answer stage_ask(struct exchange *ex);
 enum stage_answer stage_sign(struct exchange *ex);
 enum stage_answer stage_login(struct exchange *ex);
+enum stage_answer stage_uses(struct exchange *ex);
 enum stage_answer stage_tripwire(struct exchange *ex);
 enum stage_answer stage_budget(struct exchange *ex);
 enum stage_answer stage_consequence(struct exchange *ex);

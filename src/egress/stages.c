@@ -13,6 +13,7 @@
  *   credentials.
  * - The body is inspected before people are asked, so that they see what it is.
  * - Signing comes after that: it needs the whole body as it is sent.
+ * - Then it is settled which rules let the request through, and which secrets are in it.
  * - Only a request that is about to leave counts for budgets and has consequences, and its record
  *   is the last thing that it waits for. */
 static const struct stage way_out[] = {
@@ -26,6 +27,7 @@ static const struct stage way_out[] = {
 	{ "ask",         STAGE_BOTH, stage_ask,         ask_stop,     ask_late,     exchange_ask_free },
 	{ "sign",        STAGE_HTTP, stage_sign,        NULL,         NULL,         NULL },
 	{ "login",       STAGE_RAW,  stage_login,       NULL,         login_late,   exchange_wire_free },
+	{ "uses",        STAGE_BOTH, stage_uses,        NULL,         NULL,         NULL },
 	{ "tripwire",    STAGE_BOTH, stage_tripwire,    NULL,         NULL,         NULL },
 	{ "budget",      STAGE_BOTH, stage_budget,      budget_stop,  budget_late,  NULL },
 	{ "consequence", STAGE_BOTH, stage_consequence, NULL,         NULL,         NULL },

@@ -34,8 +34,7 @@ wire_fits(const struct exchange *ex, const struct bound_secret *b, enum egress_r
 	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->t.port };
 
 	return strcmp(b->secret->scheme->name, kind_name(kind)) == 0 &&
-	       secret_in_scope(b->secret, &req) &&
-	       (ex->learned || policy_may_use(ex->policy->policy, &ex->decision.way, b->secret->name));
+	       secret_in_scope(b->secret, &req);
 }
 
 bool
@@ -267,6 +266,12 @@ wire_judge(struct exchange *ex, const struct wire_attempt *a, size_t *ret_secret
 		good = search_text(ex, a->password);
 	if (good && found == NULL) {
 		refuse_password(ex, a, other_user);
+		good = false;
+	}
+	if (good && !exchange_lets_use(ex, found->secret)) {
+		snprintf(reason, sizeof(reason), "the login is with the secret '%s', but " COURIER_NOT_USED,
+		         found->secret->name);
+		exchange_refuse(ex, "exfiltration", reason);
 		good = false;
 	}
 	if (good && secrets_is_revoked(&ex->courier->secrets, ex->secrets->view, secret_number(ex, found),

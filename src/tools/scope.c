@@ -23,25 +23,48 @@ list_of(const struct node *map, const char *name)
 }
 
 static int
-load_egress(const struct node *rules, struct policy **ret_egress, struct err *err)
+put_egress(struct buf *b, const struct node *node, struct err *err)
+{
+	const struct node *rules = list_of(node, "egress");
+
+	buf_put_text(b, "version: 1\n");
+	if (rules != NULL) {
+		buf_put_text(b, "egress: ");
+		policy_flat_put_node(b, rules);
+		buf_put_text(b, "\n");
+	}
+	return buf_failed(b) ? err_set(err, E2BIG, "the scope is too large") : 0;
+}
+
+static int
+load_egress(const struct node *node, struct policy **ret_egress, struct err *err)
 {
 	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
+	int r = put_egress(&b, node, err);
 
-	buf_put_text(&b, "version: 1\n");
-	if (rules != NULL) {
-		buf_put_text(&b, "egress: ");
-		policy_flat_put_node(&b, rules);
-		buf_put_text(&b, "\n");
-	}
-	return buf_failed(&b) ? err_set(err, E2BIG, "the scope is too large") :
-	       policy_load_text("scope", (const char *)b.data, b.len, ret_egress, NULL, err);
+	return r < 0 ? r : policy_load_text("scope", (const char *)b.data, b.len, ret_egress, NULL, err);
+}
+
+int
+scope_rules(const struct node *node, struct node **ret_rules, struct err *err)
+{
+	OWN(policy_flat_free) struct policy_flat flat;
+	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
+	int r = put_egress(&b, node, err);
+
+	policy_flat_init(&flat);
+	r = r < 0 ? r : policy_flat_load(&flat, "scope", (const char *)b.data, b.len, NULL, NULL, err);
+	if (r < 0)
+		return r;
+	return flat.rules.len > 0 ? node_parse("scope", (const char *)flat.rules.data, flat.rules.len, ret_rules, err) :
+	       node_parse("scope", "[]", 2, ret_rules, err);
 }
 
 int
 scope_read(const struct node *node, struct scope *ret_scope, struct err *err)
 {
 	const struct node *time = node_get(node, "time");
-	struct scope s = { .rules = list_of(node, "egress"), .read = list_of(node, "read"), .write = list_of(node, "write"),
+	struct scope s = { .read = list_of(node, "read"), .write = list_of(node, "write"),
 	                   .secrets = list_of(node, "secrets"), .programs = list_of(node, "programs"),
 	                   .time_ms = SCOPE_TIME_MS };
 	int r = 0;
@@ -49,8 +72,11 @@ scope_read(const struct node *node, struct scope *ret_scope, struct err *err)
 	if (time != NULL)
 		r = time->kind == NODE_SCALAR ? num_parse_duration(time->text, &s.time_ms, err) :
 		    err_set(err, EINVAL, "`time` of a scope is how long a call may take: 30s");
-	r = r == 0 ? load_egress(s.rules, &s.egress, err) : r;
-	if (r == 0)
+	r = r == 0 ? load_egress(node, &s.egress, err) : r;
+	r = r == 0 ? scope_rules(node, &s.rules, err) : r;
+	if (r < 0)
+		scope_free(&s);
+	else
 		*ret_scope = s;
 	return r;
 }
@@ -60,6 +86,8 @@ scope_free(struct scope *s)
 {
 	policy_free(s->egress);
 	s->egress = NULL;
+	node_free(s->rules);
+	s->rules = NULL;
 }
 
 /* ---- what it lets a call change ---- */

@@ -16,9 +16,12 @@ struct node;
 
 struct scope {
 	struct policy *egress;          /* owned */
-	const struct node *rules, *read, *write, *secrets, *programs;   /* lists, or NULL */
+	struct node *rules;             /* owned; see scope_rules() */
+	const struct node *read, *write, *secrets, *programs;   /* lists, or NULL */
 	uint64_t time_ms;
 };
+/* The rules of the scope NODE, a list which the caller frees: each `include` is replaced by the rules that it names. */
+int scope_rules(const struct node *node, struct node **ret_rules, struct err *err);
 int scope_read(const struct node *node, struct scope *ret_scope, struct err *err);
 void scope_free(struct scope *s);       /* for OWN() too */
 /* Whether it lets a call change something; then WHAT says by what. */

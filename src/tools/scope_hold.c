@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -25,54 +26,112 @@ parse(const struct policy_tool *tool, struct node **ret_root, struct err *err)
 	return node_parse("scope", tool->scope, strlen(tool->scope), ret_root, err);
 }
 
+static bool
+list_has(const struct node *list, const char *name, size_t len)
+{
+	for (size_t i = 0; list != NULL && list->kind == NODE_LIST && i < list->n; i++)
+		if (list->items[i]->kind == NODE_SCALAR && strlen(list->items[i]->text) == len &&
+		    memcmp(list->items[i]->text, name, len) == 0)
+			return true;
+	return false;
+}
+
+/* The secrets of a scope; a rule's own `uses` can only take some of them away. */
+static void
+put_uses(struct buf *b, const struct node *uses, const struct node *secrets)
+{
+	const char *before = "";
+
+	buf_put_text(b, "uses: [");
+	for (size_t i = 0; secrets != NULL && secrets->kind == NODE_LIST && i < secrets->n; i++) {
+		const struct node *one = secrets->items[i];
+
+		if (one->kind != NODE_SCALAR || (uses != NULL && !list_has(uses, one->text, strlen(one->text))))
+			continue;
+		buf_put_text(b, before);
+		policy_flat_put_node(b, one);
+		before = ", ";
+	}
+	buf_put_text(b, "]");
+}
+
 /* A rule that lets requests through lets them use the secrets of its scope, and no others. */
 static void
 put_rule(struct buf *b, const struct node *rule, const struct node *secrets)
 {
-	static const struct node none = { .kind = NODE_LIST };
 	const bool permits = rule->kind == NODE_MAP && (node_get(rule, "allow") != NULL || node_get(rule, "ask") != NULL);
 
-	if (!permits || node_get(rule, "uses") != NULL) {
+	if (!permits) {
 		policy_flat_put_node(b, rule);
 		return;
 	}
 	buf_put_text(b, "{");
 	for (size_t i = 0; i < rule->n; i++) {
+		if (strcmp(rule->items[i]->text, "uses") == 0)
+			continue;
 		policy_flat_put_node(b, rule->items[i]);
 		buf_put_text(b, ": ");
 		policy_flat_put_node(b, rule->values[i]);
 		buf_put_text(b, ", ");
 	}
-	buf_put_text(b, "uses: ");
-	policy_flat_put_node(b, secrets != NULL && secrets->kind == NODE_LIST ? secrets : &none);
+	put_uses(b, node_get(rule, "uses"), secrets);
 	buf_put_text(b, "}");
 }
 
 static int
 put_rules(struct buf *b, const struct policy_tool *tool, struct err *err)
 {
-	OWN(node_freep) struct node *root = NULL;
-	const struct node *rules, *secrets;
+	OWN(node_freep) struct node *root = NULL, *rules = NULL;
 	int r = parse(tool, &root, err);
 
-	rules = r < 0 ? NULL : node_get(root, "egress");
-	secrets = r < 0 ? NULL : node_get(root, "secrets");
-	for (size_t i = 0; rules != NULL && i < rules->n; i++) {
+	r = r < 0 ? r : scope_rules(root, &rules, err);
+	for (size_t i = 0; r == 0 && i < rules->n; i++) {
 		buf_put_text(b, "  - ");
-		put_rule(b, rules->items[i], secrets);
+		put_rule(b, rules->items[i], node_get(root, "secrets"));
 		buf_put_text(b, "\n");
 	}
 	return r;
 }
 
+static size_t
+n_secrets(const struct policy_tool *tool)
+{
+	OWN(node_freep) struct node *root = NULL;
+	const struct node *secrets = parse(tool, &root, NULL) == 0 ? node_get(root, "secrets") : NULL;
+
+	return secrets != NULL && secrets->kind == NODE_LIST ? secrets->n : 0;
+}
+
+/* The most secrets that one of TOOLS has, below LIMIT.  False: none has fewer. */
+static bool
+most_secrets(const struct policy_tool *const *tools, size_t n, size_t limit, size_t *ret_most)
+{
+	bool any = false;
+
+	*ret_most = 0;
+	for (size_t i = 0; i < n; i++) {
+		const size_t has = n_secrets(tools[i]);
+
+		if (has >= limit)
+			continue;
+		any = true;
+		*ret_most = has > *ret_most ? has : *ret_most;
+	}
+	return any;
+}
+
 int
 scope_hold_put(struct buf *b, const struct policy_tool *const *tools, size_t n, struct err *err)
 {
+	size_t has = SIZE_MAX;
 	int r = 0;
 
 	buf_put_text(b, "version: 1\negress:\n");
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = put_rules(b, tools[i], err);
+	/* The first rule that fits a request decides which secrets it may use.  So scopes with more secrets come first:
+	 * otherwise a call without secrets would take them from those beside it. */
+	while (r == 0 && most_secrets(tools, n, has, &has))
+		for (size_t i = 0; r == 0 && i < n; i++)
+			r = n_secrets(tools[i]) == has ? put_rules(b, tools[i], err) : 0;
 	buf_put_text(b, "  - {deny: [" EVERYTHING "], reason: '" SCOPE_HOLD_BROKEN);
 	buf_put_text(b, n == 0 ? SCOPE_HOLD_NO_TOOL : tools[0]->name);
 	buf_put_text(b, n > 1 ? " and others" : "");
@@ -143,16 +202,6 @@ scope_hold_writes(const struct scope_hold *hold, const char *path)
 }
 
 /* ---- programs, secrets ---- */
-
-static bool
-list_has(const struct node *list, const char *name, size_t len)
-{
-	for (size_t i = 0; list != NULL && list->kind == NODE_LIST && i < list->n; i++)
-		if (list->items[i]->kind == NODE_SCALAR && strlen(list->items[i]->text) == len &&
-		    memcmp(list->items[i]->text, name, len) == 0)
-			return true;
-	return false;
-}
 
 /* Whether the scope of one of them names the secret. */
 static bool

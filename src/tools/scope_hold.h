@@ -20,7 +20,7 @@ struct err;
 #define SCOPE_HOLD_START "`start`"
 
 /* Append a policy that allows what the scopes of N TOOLS allow together; 0: nothing.  The requests of each use its own
- * secrets alone.  A request outside is denied
+ * secrets alone; if rules of several fit a request, it uses those of the scope with the most.  A request outside is denied
  * with a reason that begins with "annotation broken".  -ENOENT: one of them has no scope, and the server's own policy
  * holds. */
 int scope_hold_put(struct buf *b, const struct policy_tool *const *tools, size_t n, struct err *err);
