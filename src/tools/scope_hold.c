@@ -36,12 +36,14 @@ list_has(const struct node *list, const char *name, size_t len)
 	return false;
 }
 
-/* The secrets of a scope; a rule's own `uses` can only take some of them away. */
+/* A rule's own `uses` can only take away secrets of its scope. */
 static void
 put_uses(struct buf *b, const struct node *uses, const struct node *secrets)
 {
 	const char *before = "";
 
+	if (uses != NULL && secrets != NULL && secrets->kind == NODE_SCALAR && strcmp(secrets->text, SCOPE_HOLD_OWN_USES) == 0)
+		secrets = uses;
 	buf_put_text(b, "uses: [");
 	for (size_t i = 0; secrets != NULL && secrets->kind == NODE_LIST && i < secrets->n; i++) {
 		const struct node *one = secrets->items[i];

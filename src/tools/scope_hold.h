@@ -18,6 +18,8 @@ struct err;
 /* In place of that name. */
 #define SCOPE_HOLD_NO_TOOL "any call"
 #define SCOPE_HOLD_START "`start`"
+/* In place of the list `secrets`: each rule has those that its own `uses` names. */
+#define SCOPE_HOLD_OWN_USES "own"
 
 /* Append a policy that allows what the scopes of N TOOLS allow together; 0: nothing.  The requests of each use its own
  * secrets alone; if rules of several fit a request, it uses those of the scope with the most.  A request outside is denied

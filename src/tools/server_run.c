@@ -91,7 +91,8 @@ static int
 put_start(struct buf *b, const struct policy_tools_server *server, const struct scope_hold *hold, const char *own,
          struct err *err)
 {
-	OWN(freep) char *scope = server->start[0] != '\0' ? str_format("{egress: %s}", server->start) : strdup("{}");
+	OWN(freep) char *scope = server->start[0] != '\0' ? str_format("{egress: %s, secrets: " SCOPE_HOLD_OWN_USES "}", server->start) :
+	                                                      strdup("{}");
 	const struct policy_tool start = { .name = SCOPE_HOLD_START, .hash = "", .scope = scope }, *tool = &start;
 	int r = scope == NULL ? err_set(err, ENOMEM, "out of memory") : scope_hold_put(b, &tool, 1, err);
 

@@ -47,6 +47,13 @@ def ask(method, params=None):
 SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 5}
 
 
+def fetch(url, variable):
+    """With the credential that is in the variable."""
+    key = os.environ.get(variable)
+    sent = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+    return urllib.request.urlopen(sent, timeout=10).read().decode()
+
+
 def call(id, name, arguments, meta):
     global state, wrote
     name = arguments.get("do", name)
@@ -109,9 +116,7 @@ def call(id, name, arguments, meta):
         threading.Thread(target=lambda: (time.sleep(arguments["s"]), urllib.request.urlopen(arguments["url"]))).start()
         return text("later")
     if name == "fetch":
-        key = os.environ.get(arguments.get("key", ""))
-        sent = urllib.request.Request(arguments["url"], headers={"Authorization": f"Bearer {key}"} if key else {})
-        return text(urllib.request.urlopen(sent, timeout=10).read().decode())
+        return text(fetch(arguments["url"], arguments.get("key", "")))
     return text(json.dumps(arguments))
 
 
@@ -125,7 +130,7 @@ for line in sys.stdin:
     if method == "initialize":
         if "START_URL" in os.environ:
             try:
-                os.environ["STARTED"] = urllib.request.urlopen(os.environ["START_URL"], timeout=10).read().decode()
+                os.environ["STARTED"] = fetch(os.environ["START_URL"], os.environ.get("START_KEY", ""))
             except OSError as error:
                 os.environ["STARTED"] = str(error)
         send({"jsonrpc": "2.0", "id": id, "result": {

@@ -48,6 +48,8 @@ static const struct {
 	/* A rule's own `uses` takes away, and gives nothing. */
 	{ { "{egress: [{allow: a.example, uses: []}, {allow: b.example}], secrets: [A]}" }, "a.example", "" },
 	{ { "{egress: [{allow: a.example, uses: [A, B]}], secrets: [A]}" }, "a.example", "A" },
+	{ { "{egress: [{allow: a.example, uses: [A, B]}], secrets: own}" }, "a.example", "A B" },
+	{ { "{egress: [{allow: a.example}], secrets: own}" }, "a.example", "" },
 	/* So do the rules of a preset. */
 	{ { "{egress: [{include: preset:npm}]}" }, "registry.npmjs.org", "" },
 	{ { "{egress: [{include: preset:npm}], secrets: [B]}" }, "registry.npmjs.org", "B" },

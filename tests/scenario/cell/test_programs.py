@@ -1,6 +1,11 @@
 """`programs` in a policy: the agent starts the programs that it lists, and no other."""
+import ast
+import errno
+import os
+
 from operators import wait_until
 
+LOADER = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}[os.uname().machine]
 TRY = "for word in /usr/bin/id /usr/bin/true 'cat /etc/hostname' 'sh -c true'; do $word >/tmp/out 2>&1; echo $?; done"
 
 
@@ -73,3 +78,41 @@ def test_mistakes_are_errors_before_the_start(operator):
     rules = policy(operator, "programs: [bin/id]\n")
     assert "a program is a name such as 'git'" in operator.cloister("policy", "check", rules).err
     assert operator.run("-p", rules, "--", "true").status == 125
+
+
+# Each line is a way to start `cat`, which is not listed, and how that ended.
+AROUND = r"""
+import os, shutil, subprocess, sys
+def child(start):
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        try:
+            start()
+        except OSError as error:
+            os._exit(error.errno)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+words, env = ["cat", "/etc/hostname"], {"PATH": os.environ["HOME"] + ":/usr/bin"}
+held = os.open(shutil.which("cat"), os.O_RDONLY)
+path = os.open(shutil.which("cat"), os.O_PATH)
+home = os.environ["HOME"]
+shutil.copy(shutil.which("cat"), home + "/id")
+shutil.copy(sys.argv[1], home + "/ld.so")
+script = home + "/script"
+open(script, "w").write("#!" + shutil.which("cat") + "\n")
+os.chmod(script, 0o755)
+ways = {"descriptor": lambda: os.execve(held, words, env), "path": lambda: os.execve(path, words, env),
+        "proc": lambda: os.execve(f"/proc/self/fd/{held}", words, env),
+        "copy": lambda: os.execve(home + "/id", words, env),
+        "loader": lambda: os.execve(home + "/ld.so", ["ld.so", *words], env),
+        "script": lambda: os.execve(script, words, env), "listed": lambda: os.execve(shutil.which("id"), ["id"], env)}
+print({name: child(start) for name, start in ways.items()})
+"""
+
+
+def test_ways_around(operator):
+    """Landlock looks at the file, whatever name or descriptor leads to it."""
+    rules = policy(operator, "programs: [id]\n")
+    done = operator.run("-q", "-p", rules, "--", "python3", "-c", AROUND, LOADER)
+    assert ast.literal_eval(done.ok()) == {"listed": 0, **dict.fromkeys(
+        ("descriptor", "path", "proc", "copy", "loader", "script"), errno.EACCES)}

@@ -626,6 +626,17 @@ def test_a_server_starts_with_the_rules_of_start(gateway, site):
         assert "403" in got["result"]["content"][0]["text"], got
 
 
+def test_a_rule_of_start_names_its_secrets(gateway, site):
+    value, host = f"tool-{random.randbytes(12).hex()}", f"host.cloister.internal:{site}"
+    gateway.operator.cloister("secret", "add", "TOOL_TOKEN", "--host", host, "--plain", input=value).ok()
+    for uses, came in [({}, []), ({"uses": ["TOOL_TOKEN"]}, [f"Bearer {value}"])]:
+        scoped(gateway, host, {"variable": {"secrets": ["TOOL_TOKEN"]}}, start=[{"allow": host, "scheme": "http", **uses}],
+               env={"START_URL": f"http://{host}/", "START_KEY": "TOOL_TOKEN"})
+        gateway.tools["test"]["policy"]["secrets"] = ["TOOL_TOKEN"]
+        assert (gateway.text(call(1, "test.variable", variable="STARTED")) == "served") == bool(came), gateway.records()
+        assert site.keys == came and bool(breaches(gateway)) != bool(came), gateway.records()
+
+
 # ---- tools that no rule allows
 
 def listed(gateway, rules, *options):
