@@ -55,6 +55,7 @@ const SENTENCES = {
 	"secret.added": e => ["added the secret ", word(e.secret)],
 	"secret.rotated": e => ["rotated the secret ", word(e.secret)],
 	"secret.removed": e => ["removed the secret ", word(e.secret)],
+	"secret.lent": e => ["lent the secret ", word(e.secret), ` to dispatch ${e.dispatch} at worker ${e.worker}`],
 	"folder.trusted": e => ["trusted the folder ", word(e.folder)],
 	"profile.trusted": e => ["trusted the profile ", word(e.profile)],
 	"dispatch.asked": e => ["dispatched ", word(e.agent), e.principal ? ` for ${e.principal}` : ""],

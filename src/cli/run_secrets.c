@@ -95,7 +95,8 @@ add_wanted(struct vault_request *q, struct secret_want *want, struct err *err)
 static int
 pack_request(struct run *run, int fd, struct err *err)
 {
-	OWN(vault_request_free) struct vault_request q = { .verb = VAULT_BIND, .name = "", .key = "" };
+	OWN(vault_request_free) struct vault_request q = { .verb = VAULT_BIND, .name = "", .key = "",
+		.lent = run->lent_fd > 0 };
 	OWN(freep) struct secret_short *words = calloc(run->n_secrets + 1, sizeof(*words));
 	OWN(buf_free) struct buf b;
 	int r = words == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
@@ -296,7 +297,7 @@ run_finish_secrets(struct run *run, struct err *err)
 	if (r == 0) {
 		const struct spawn_fd fds[] = { { request, VAULT_REQUEST_FD }, { run->secrets_fd, VAULT_BOUND_FD },
 			{ variables, VAULT_VARIABLES_FD }, { files, VAULT_FILES_FD }, { ends[1], VAULT_KEEPER_FD },
-			{ hosts, VAULT_HOSTS_FD } };
+			{ hosts, VAULT_HOSTS_FD }, { run->lent_fd > 0 ? run->lent_fd : -1, VAULT_LEND_FD } };
 
 		r = ask_vault(run, fds, ARRAY_LEN(fds), ends[1], err);
 	}

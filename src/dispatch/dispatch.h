@@ -20,6 +20,7 @@
 
 #include "base/own.h"
 #include "canon/hash.h"
+#include "store/db.h"
 
 struct err;
 struct loop;
@@ -120,6 +121,8 @@ struct dispatch {
 	uint64_t timeout_ms;
 	char *cell;                     /* the id of the last attempt's cell; "" before the first */
 	bool mine;                      /* this data folder asked for it */
+	char origin[DB_HOME_MAX];       /* whose data folder asked */
+	uint64_t claim;                 /* how often a worker took it: the number of its claim */
 	bool away;                      /* another data folder's, or nobody's yet */
 	char boot[DISPATCH_BOOT_MAX];   /* the boot of the machine in which that was */
 	bool cancel, cancel_now;        /* was requested; without any grace */
@@ -222,6 +225,21 @@ int dispatch_token_find(struct registry *reg, const char *token, struct dispatch
 bool dispatch_may_ask_for(const json_t *agents, const char *name, const char *hash,
                           const char *ref);
 
+/* ---- secrets for a worker: dispatch_lend.c ---- */
+
+#define DISPATCH_LENT_MAX 64
+/* What a worker says that it has.  All of it is borrowed. */
+struct dispatch_claimed {
+	const char *id;                 /* of a dispatch */
+	uint64_t claim;
+	const char *worker;             /* its data folder, and the pool that it may work for ("": any): both known from its
+	                                 * connection, never from the message */
+	const char *pool;
+};
+/* The names of the secrets that its document gives to the cell; strv_free().  -EPERM: this data folder did not ask for the
+ * dispatch, or the claim is not the worker's, or is over. */
+int dispatch_lent_names(struct registry *reg, const struct dispatch_claimed *claimed, char ***ret_names, struct err *err);
+
 /* ---- cancelling: dispatch_cancel.c ---- */
 
 /* Requests it and returns.  Queued ones are over at once.  The cell of a running one is asked to
@@ -262,6 +280,9 @@ struct dispatcher_options {
 	/* From time to time a process prunes dispatches that ended this long ago; 0: none does.
 	 * Only while adopting. */
 	uint64_t prune_ms;
+	/* A descriptor for target_work's `lent`, which the dispatcher closes; -ENOENT: D gets its secrets here.  NULL: all
+	 * do. */
+	int (*lend)(void *arg, const struct dispatch *d, struct err *err);
 	/* A driven dispatch made progress: its state changed or events were written.  Not called
 	 * from within dispatcher_take(); may call anything but dispatcher_free(). */
 	void (*changed)(void *arg, const char *id, enum dispatch_state state);

@@ -382,10 +382,10 @@ const char *dispatch_lost_text(uint32_t lost);
 
 /* ---- dispatch_start.c ---- */
 
-/* Starts the attempt's cell, of LINK.  GIVEN gets, by the hash of each capability, the time since
+/* Starts the attempt's cell, of LINK; LENT is as in struct target_work.  GIVEN gets, by the hash of each capability, the time since
  * which its files must not change. */
 int dispatch_start(struct registry *reg, const struct dispatch *d, const struct target *target,
-                   struct target_link *link, json_t *given, struct err *err);
+                   struct target_link *link, int lent, json_t *given, struct err *err);
 
 /* ---- dispatch_harvest.c ---- */
 

@@ -391,7 +391,7 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 
 int
 dispatch_start(struct registry *reg, const struct dispatch *d, const struct target *target,
-               struct target_link *link, json_t *given, struct err *err)
+               struct target_link *link, int lent, json_t *given, struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL, *doc = json_object();
 	OWN(buf_free) struct buf env = BUF(FILE_MAX);
@@ -400,6 +400,6 @@ dispatch_start(struct registry *reg, const struct dispatch *d, const struct targ
 	r = dispatch_get_resolved(reg, d->id, &resolved, err);
 	r = r == 0 ? describe(reg, d, resolved, given, doc, err) : r;
 	r = r == 0 ? put_mcp(reg, d, resolved, &env, err) : r;
-	return r < 0 ? r : target->start(link, &(struct target_work){ .doc = doc, .env = env.data,
-	                                                              .env_len = env.len }, err);
+	return r < 0 ? r : target->start(link, &(struct target_work){ .doc = doc, .env = env.data, .env_len = env.len,
+	                                                              .lent = lent }, err);
 }

@@ -54,7 +54,7 @@ dispatch_free(struct dispatch *d)
 
 #define COLUMNS "seq, id, state, agent, agent_hash, principal, parent, chain, depth, target, " \
 	"policy_hash, build_hash, retries, attempts, timeout_ms, cell, cancel, created_ms, " \
-	"started_ms, ended_ms, exit_code, reason, boot, home, origin"
+	"started_ms, ended_ms, exit_code, reason, boot, home, origin, claims"
 
 static int
 read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
@@ -72,11 +72,12 @@ read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
 		.created_ms = (uint64_t)db_int(q, 17), .started_ms = (uint64_t)db_int(q, 18),
 		.ended_ms = (uint64_t)db_int(q, 19), .exit_code = (int)db_int(q, 20),
 		.reason = strdup(db_text(q, 21)), .away = strcmp(db_text(q, 23), db_home(q->db)) != 0,
-		.mine = strcmp(db_text(q, 24), db_home(q->db)) == 0,
+		.mine = strcmp(db_text(q, 24), db_home(q->db)) == 0, .claim = (uint64_t)db_int(q, 25),
 	};
 
 	snprintf(d.id, sizeof(d.id), "%s", db_text(q, 1));
 	snprintf(d.boot, sizeof(d.boot), "%s", db_text(q, 22));
+	snprintf(d.origin, sizeof(d.origin), "%s", db_text(q, 24));
 	if (d.agent == NULL || d.agent_hash == NULL || d.principal == NULL || d.parent == NULL ||
 	    d.chain == NULL || d.target == NULL || d.policy_hash == NULL || d.build_hash == NULL ||
 	    d.cell == NULL || d.reason == NULL) {

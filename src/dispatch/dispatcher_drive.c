@@ -368,10 +368,22 @@ run_done(void *arg, bool sure, const char *said)
 	drive_look(drive);
 }
 
+/* Where its secrets come from, unless they are this machine's. */
+static int
+open_lent(const struct drive *drive, int *ret_lent, struct err *err)
+{
+	const struct dispatcher_options *o = &drive->dispatcher->options;
+	int fd = o->lend == NULL ? -ENOENT : o->lend(o->arg, &drive->d, err);
+
+	*ret_lent = fd < 0 ? -1 : fd;
+	return fd < 0 && fd != -ENOENT ? fd : 0;
+}
+
 void
 drive_launch(struct drive *drive)
 {
 	struct dispatcher *dispatcher = drive->dispatcher;
+	OWN(closep) int lent = -1;
 	struct err err = {0};
 	int r;
 
@@ -383,8 +395,9 @@ drive_launch(struct drive *drive)
 	json_decref(drive->given);
 	drive->given = json_object();
 	attach(drive);
-	r = drive->link == NULL ? err_set(&err, ENOMEM, "out of memory") :
-	    dispatch_start(dispatcher->reg, &drive->d, drive->at->target, drive->link, drive->given, &err);
+	r = drive->link == NULL ? err_set(&err, ENOMEM, "out of memory") : open_lent(drive, &lent, &err);
+	if (r == 0)
+		r = dispatch_start(dispatcher->reg, &drive->d, drive->at->target, drive->link, lent, drive->given, &err);
 	/* If nothing was started, there is no cell to look for. */
 	if (r == -EINPROGRESS || (r < 0 && drive_fail(drive, err.text, false, &err) < 0))
 		again(drive, &err);

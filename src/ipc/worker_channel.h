@@ -9,24 +9,17 @@
 enum worker_frame { WORKER_OPEN = MUX_TYPES, WORKER_CLOSE };
 
 enum worker_talk {
-	/* Opened by the worker: str dispatch, u64 claim.  The secrets of one claimed dispatch, for one cell:
-	 * LEND_* messages. */
+	/* Opened by the worker: str dispatch, u64 claim, LEND_KEY bytes.  The secrets of one claimed dispatch, sealed to that
+	 * key (vault/lend.h).  The service sends one message, and closes it. */
 	WORKER_SECRETS = 1,
 };
 
-/* Messages of WORKER_SECRETS.  The worker sees placeholders and sealed boxes alone. */
-enum worker_lend {
-	/* service -> worker: u32 enum lend_file, u32 length, bytes: one of the files that cloister-vault makes for a cell,
-	 * the values left out */
-	LEND_FILE = 1,
-	/* service -> worker: all files were sent */
-	LEND_GIVEN,
-	/* service -> worker: str why; the talk is over */
-	LEND_REFUSED,
-	/* either: u32 length and that many bytes: a message of keeper_channel.h */
-	LEND_KEEPER,
+enum worker_secrets {
+	/* service -> worker: the box */
+	WORKER_BOX = 1,
+	/* service -> worker: str why, at most LEND_WHY_MAX bytes */
+	WORKER_REFUSES,
 };
-enum lend_file { LEND_BOUND = 1, LEND_VARIABLES, LEND_FILES, LEND_HOSTS };
 
 /* Bytes of one message of a talk, at most. */
 #define WORKER_MESSAGE_MAX (9 * 1024 * 1024)

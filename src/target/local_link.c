@@ -25,6 +25,8 @@
 #define ENV_FD 4
 #define DOC_PATH "/proc/self/fd/3"
 #define ENV_PATH "/proc/self/fd/4"
+#define LENT_FD 5
+#define LENT_FD_TEXT "5"
 /* Messages of `cloister run` begin so.  Nobody gave that option. */
 #define SAYS "cloister: "
 #define SAYS_DOC "--doc '" DOC_PATH "': "
@@ -215,10 +217,11 @@ pack(const char *name, const void *data, size_t len, struct err *err)
 int
 local_start(struct target_link *link, const struct target_work *work, struct err *err)
 {
-	char *const argv[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-d" },
+	char *argv[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-d" },
 		(char[]){ "--keep" }, (char[]){ "--streams" }, (char[]){ "--warm" }, (char[]){ "--id" }, link->cell,
-		(char[]){ "--doc" }, (char[]){ DOC_PATH }, work->env_len > 0 ? (char[]){ "--env-file" } : NULL,
-		(char[]){ ENV_PATH }, NULL };
+		(char[]){ "--doc" }, (char[]){ DOC_PATH }, NULL, NULL, NULL, NULL, NULL };
+	char env_words[2][sizeof(ENV_PATH)] = { "--env-file", ENV_PATH }, lent_words[2][8] = { "--lent", LENT_FD_TEXT };
+	char **more = argv + 10;
 	OWN(closep) int doc = -1, env = -1, said = -1;
 	OWN(freep) char *text = NULL;
 	OWN(freep) char **inherited = NULL;
@@ -234,11 +237,19 @@ local_start(struct target_link *link, const struct target_work *work, struct err
 	r = r >= 0 ? said = pack("messages", "", 0, err) : r;
 	if (r < 0)
 		return r;
+	if (work->env_len > 0) {
+		*more++ = env_words[0];
+		*more++ = env_words[1];
+	}
+	if (work->lent >= 0) {
+		*more++ = lent_words[0];
+		*more++ = lent_words[1];
+	}
 	link->run.ended = run_ended;
 	link->run.arg = link;
 	r = child_start(&link->run, link->place->loop, &(struct spawn){ .argv = argv, .path = path, .cwd = "/",
 		.env = inherited, .fds = (const struct spawn_fd[]){ { SPAWN_NULL, 0 }, { SPAWN_NULL, 1 }, { said, 2 },
-		                                  { doc, DOC_FD }, { env, ENV_FD } }, .n_fds = 5,
+		                                  { doc, DOC_FD }, { env, ENV_FD }, { work->lent, LENT_FD } }, .n_fds = 6,
 		.flags = SPAWN_APART }, err);
 	if (r == 0)
 		link->said = TAKE_FD(said);

@@ -15,8 +15,8 @@
 /* ---- writing ---- */
 
 int
-bound_write(int fd, const struct secret *s, const struct placeholder *placeholder,
-            const struct secret_values *real, struct err *err)
+bound_pack(const struct secret *s, const struct placeholder *placeholder, const struct secret_values *real,
+           struct guard *ret_packed, struct err *err)
 {
 	OWN(guard_free) struct guard g = {0};
 	OWN(buf_free) struct buf b = BUF(SECRET_ENCODED_MAX + 64);
@@ -42,7 +42,18 @@ bound_write(int fd, const struct secret *s, const struct placeholder *placeholde
 		guard_put_str(&g, fake[i], strlen(fake[i]));
 		guard_put_str(&g, real->field[i].at, real->field[i].len);
 	}
-	return write_all(fd, g.at, g.len, err);
+	*ret_packed = guard_take(&g);
+	return 0;
+}
+
+int
+bound_write(int fd, const struct secret *s, const struct placeholder *placeholder,
+            const struct secret_values *real, struct err *err)
+{
+	OWN(guard_free) struct guard g = {0};
+	int r = bound_pack(s, placeholder, real, &g, err);
+
+	return r < 0 ? r : write_all(fd, g.at, g.len, err);
 }
 
 /* ---- reading ---- */

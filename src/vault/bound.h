@@ -38,6 +38,9 @@ int bound_get(struct bound *bound, struct err *err);    /* parses its memory */
 struct sign_key bound_key(const struct http_text field[SECRET_FIELDS]);
 void bound_free(struct bound *bound);   /* for OWN() too; wipes */
 
+/* One secret, as it is in such a file. */
+int bound_pack(const struct secret *s, const struct placeholder *placeholder, const struct secret_values *real,
+               struct guard *ret_packed, struct err *err);
 /* Append one secret to FD. */
 int bound_write(int fd, const struct secret *s, const struct placeholder *placeholder,
                 const struct secret_values *real, struct err *err);

@@ -2,6 +2,7 @@
 #include "vault/vault_request.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -38,6 +39,11 @@ vault_request_put(struct buf *b, const struct vault_request *r)
 	buf_put_str(b, r->key);
 	if (r->verb == VAULT_ADD)
 		secret_put(b, r->secret);
+	buf_put_u32(b, r->lent);
+	if (r->verb == VAULT_LEND) {
+		lend_put_claim(b, &r->claim);
+		buf_put(b, r->to, sizeof(r->to));
+	}
 	buf_put_u32(b, (uint32_t)r->n_bind);
 	for (size_t i = 0; i < r->n_bind; i++) {
 		buf_put_str(b, r->bind[i].name);
@@ -82,17 +88,29 @@ get_binding(struct buf *b, struct vault_binding *ret_binding)
 }
 
 static int
+get_key(struct buf *b, unsigned char ret_key[LEND_KEY])
+{
+	if (buf_left(b) < LEND_KEY)
+		return -EBADMSG;
+	memcpy(ret_key, b->data + b->pos, LEND_KEY);
+	b->pos += LEND_KEY;
+	return 0;
+}
+
+static int
 get_request(struct buf *b, struct vault_request *r)
 {
-	uint32_t verb, json, n;
+	uint32_t verb, json, lent, n;
 
 	if (buf_get_u32(b, &verb) < 0 || verb >= VAULT_VERBS || buf_get_u32(b, &json) < 0 || json > 1 ||
 	    buf_get_str(b, &r->name) < 0 || buf_get_str(b, &r->key) < 0 ||
-	    (verb == VAULT_ADD && secret_get(b, &r->secret, NULL) < 0) ||
+	    (verb == VAULT_ADD && secret_get(b, &r->secret, NULL) < 0) || buf_get_u32(b, &lent) < 0 || lent > 1 ||
+	    (verb == VAULT_LEND && (lend_get_claim(b, &r->claim) < 0 || get_key(b, r->to) < 0)) ||
 	    buf_get_u32(b, &n) < 0 || n > VAULT_BIND_MAX)
 		return -EBADMSG;
 	r->verb = verb;
 	r->json = json;
+	r->lent = lent;
 	while (r->n_bind < n)
 		if (get_binding(b, &r->bind[r->n_bind++]) < 0)
 			return -EBADMSG;

@@ -7,6 +7,7 @@
 #define CLOISTER_VAULT_REQUEST_H
 #include <stdbool.h>
 
+#include "vault/lend.h"
 #include "vault/secret.h"
 
 #define VAULT_REQUEST_FD 3
@@ -21,13 +22,17 @@
 #define VAULT_KEEPER_FD 7               /* BIND: a socket, for the process that stays to renew values; see
                                          * keeper_channel.h */
 #define VAULT_HOSTS_FD 8                /* BIND: a memory file for the cell's known_hosts */
+#define VAULT_LEND_FD 9                 /* BIND, if LENT: a socket; see lend_channel.h */
 #define VAULT_BIND_MAX 64
 #define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 
 enum vault_verb { VAULT_INIT, VAULT_ADD, VAULT_LIST, VAULT_SHOW, VAULT_ROTATE, VAULT_REMOVE,
                   VAULT_BIND,
                   /* as BIND, for one secret, without renewal: for a cell that already runs */
-                  VAULT_VALUE, VAULT_VERBS };
+                  VAULT_VALUE,
+                  /* those of the secrets in BIND that the vault has, with their values, sealed to the key TO for
+                   * CLAIM, into VAULT_BOUND_FD.  Only the names of BIND are used. */
+                  VAULT_LEND, VAULT_VERBS };
 
 /* The same secret, in an outer policy of the cell's own. */
 struct vault_layer {
@@ -55,6 +60,9 @@ struct vault_request {
 	struct secret *secret;          /* ADD; owned */
 	struct vault_binding bind[VAULT_BIND_MAX];
 	size_t n_bind;
+	bool lent;                      /* BIND: a service lends them, and this machine's vault is not opened */
+	struct lend_claim claim;        /* LEND */
+	unsigned char to[LEND_KEY];     /* LEND */
 };
 void vault_request_free(struct vault_request *r);       /* for OWN() too */
 

@@ -13,29 +13,10 @@
 #include "base/own.h"
 #include "ipc/ipc.h"
 #include "ipc/link_channel.h"
-#include "link/link_line.h"
-#include "link/link_services.h"
-#include "loop/child.h"
+#include "proc/dispatch/uplink_parts.h"
 #include "store/keyless.h"
 
 #define AGAIN_MS 1000                   /* after cloister-link was killed */
-
-struct service {
-	struct uplink *uplink;
-	struct link_service known;
-	struct link_line *line;         /* NULL: it is away */
-	bool over;                      /* LINE is to be freed */
-};
-
-struct uplink {
-	struct loop *loop;
-	struct child link;
-	struct loop_source channel;     /* owns its descriptor */
-	struct loop_timer again;
-	struct loop_round sweep;
-	struct service services[LINK_SERVICES_MAX];
-	size_t n;
-};
 
 /* ---- streams ---- */
 
@@ -44,6 +25,7 @@ sweep(void *arg)
 {
 	struct uplink *u = arg;
 
+	uplink_sweep_loans(u);
 	for (size_t i = 0; i < u->n; i++)
 		if (u->services[i].over) {
 			u->services[i].over = false;
@@ -78,6 +60,20 @@ find(struct uplink *u, const char *home)
 	return NULL;
 }
 
+bool
+uplink_knows(struct uplink *u, const char *home)
+{
+	return find(u, home) != NULL;
+}
+
+struct link_line *
+uplink_line(struct uplink *u, const char *home)
+{
+	struct service *s = find(u, home);
+
+	return s == NULL || s->over ? NULL : s->line;
+}
+
 static int
 take_service(struct uplink *u, struct ipc_message *message)
 {
@@ -87,9 +83,12 @@ take_service(struct uplink *u, struct ipc_message *message)
 	if (message->n_fds != 1 || buf_get_str(&message->body, &home) < 0 || (s = find(u, home)) == NULL)
 		return -EBADMSG;
 	s->over = false;
+	uplink_forget_talks(u, home);
 	link_line_free(TAKE(s->line));
-	if (link_line_new(u->loop, ipc_take_fd(message, 0), false, &line_handler, s, &s->line, NULL) == 0)
-		fprintf(stderr, "cloister: connected to the service at %s\n", s->known.address);
+	if (link_line_new(u->loop, ipc_take_fd(message, 0), false, &line_handler, s, &s->line, NULL) < 0)
+		return 0;
+	fprintf(stderr, "cloister: connected to the service at %s\n", s->known.address);
+	uplink_ask_again(u);
 	return 0;
 }
 
@@ -173,7 +172,7 @@ link_ended(void *arg, bool exited, int status)
 }
 
 int
-uplink_new(struct loop *loop, struct uplink **ret_uplink, struct err *err)
+uplink_new(struct loop *loop, const char *home, struct uplink **ret_uplink, struct err *err)
 {
 	OWN(closep) int dir = data_folder(LINK_SERVICES, false, err);
 	struct link_service services[LINK_SERVICES_MAX];
@@ -189,6 +188,7 @@ uplink_new(struct loop *loop, struct uplink **ret_uplink, struct err *err)
 	*u = (struct uplink){ .loop = loop, .n = n, .link = { .ended = link_ended, .arg = u },
 		.channel = { .ready = channel_ready, .arg = u }, .again = { .due = start_again, .arg = u },
 		.sweep = { .run = sweep, .arg = u } };
+	snprintf(u->home, sizeof(u->home), "%s", home);
 	for (size_t i = 0; i < n; i++)
 		u->services[i] = (struct service){ .uplink = u, .known = services[i] };
 	r = spawn(u, err);
@@ -207,6 +207,7 @@ uplink_free(struct uplink *u)
 		return;
 	for (size_t i = 0; i < u->n; i++)
 		link_line_free(u->services[i].line);
+	uplink_free_loans(u);
 	loop_cancel_round(u->loop, &u->sweep);
 	loop_cancel_timer(u->loop, &u->again);
 	drop_channel(u);

@@ -3,11 +3,15 @@
 #define CLOISTER_DISPATCH_UPLINK_H
 #include <stdbool.h>
 
+struct dispatch;
 struct err;
 struct loop;
 struct uplink;                          /* opaque */
 
-/* *RET_UPLINK is NULL if this worker has joined none. */
-int uplink_new(struct loop *loop, struct uplink **ret_uplink, struct err *err);
+/* HOME: this worker's data folder.  *RET_UPLINK is NULL if this worker has joined none. */
+int uplink_new(struct loop *loop, const char *home, struct uplink **ret_uplink, struct err *err);
 void uplink_free(struct uplink *u);     /* NULL is fine */
+/* A socket of ipc/lend_channel.h for the cell of D, which the caller closes: the service that asked for it lends its
+ * secrets. */
+int uplink_lend(struct uplink *u, const struct dispatch *d, struct err *err);
 #endif

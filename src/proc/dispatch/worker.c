@@ -46,6 +46,15 @@ over(void *arg)
 		stop(w);
 }
 
+/* A worker that has joined a service has no secrets of its own to give. */
+static int
+lend(void *arg, const struct dispatch *d, struct err *err)
+{
+	struct worker *w = arg;
+
+	return w->uplink == NULL ? -ENOENT : uplink_lend(w->uplink, d, err);
+}
+
 static void
 caught(void *arg, const struct signalfd_siginfo *info)
 {
@@ -108,7 +117,7 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	r = r == 0 ? loop_catch(w->loop, &signals, caught, w, err) : r;
-	r = r == 0 ? uplink_new(w->loop, &w->uplink, err) : r;
+	r = r == 0 ? uplink_new(w->loop, db_home(registry_db(reg)), &w->uplink, err) : r;
 	r = r == 0 ? dispatcher_new(w->loop, reg, o, &w->dispatcher, err) : r;
 	if (r < 0)
 		return r;
@@ -125,7 +134,7 @@ proc_worker(const struct args *args)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
 	struct worker w = {0};
-	struct dispatcher_options o = { .over = over, .arg = &w };
+	struct dispatcher_options o = { .over = over, .lend = lend, .arg = &w };
 	struct err err = {0};
 	int r = read_options(args, &o, &w.once, &err);
 

@@ -152,6 +152,23 @@ ready(void *arg)
 		drop(peer);
 }
 
+/* A worker's claims are known by its data folder, so nobody else may have the name of it. */
+static int
+check_home(struct server *s, const char *home, struct err *err)
+{
+	OWN(freep) struct link_worker *all = NULL;
+	size_t n = 0;
+	int r = strcmp(home, s->home) == 0 ?
+	        err_set(err, EEXIST, "a worker needs a data folder of its own, and not the service's") :
+	        link_workers_list(s->dir, &all, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (strcmp(all[i].home, home) == 0)
+			r = err_set(err, EEXIST, "a worker with this data folder has joined already, as %s: remove that one first, with "
+			            "`cloister worker remove %s`", all[i].id, all[i].id);
+	return r;
+}
+
 static int
 enrol(struct server *s, const struct link_hello_message *said, char ret_cert[LINK_CERT_MAX], struct link_worker *w,
       struct err *err)
@@ -160,6 +177,7 @@ enrol(struct server *s, const struct link_hello_message *said, char ret_cert[LIN
 	uint64_t now = (uint64_t)time(NULL);
 	int r = link_workers_use_token(s->dir, said->secret, now, w->pool, err);
 
+	r = r == 0 ? check_home(s, said->home, err) : r;
 	if (r < 0)
 		return r;
 	if (*w->pool != '\0' && strcmp(w->pool, said->pool) != 0)

@@ -32,9 +32,11 @@ sweep(void *arg)
 			continue;
 		}
 		*at = m->next;
+		workers_drop_loans(w, m);
 		link_line_free(m->line);
 		free(m);
 	}
+	workers_sweep_loans(w);
 }
 
 static void
@@ -57,8 +59,7 @@ line_ended(void *arg)
 static int
 talk_opened(void *arg, struct link_talk *talk, struct buf *body)
 {
-	(void)arg, (void)talk, (void)body;
-	return -EBADMSG;
+	return talk->kind == WORKER_SECRETS ? workers_lend(arg, talk, body) : -EBADMSG;
 }
 
 static const struct link_line_handler line_handler = { .opened = talk_opened, .ended = line_ended };
@@ -219,6 +220,7 @@ workers_stop(struct workers *w)
 	if (w == NULL)
 		return;
 	w->stopping = true;
+	workers_drop_loans(w, NULL);
 	for (struct member *m = w->members; m != NULL; m = m->next)
 		m->over = true;
 	sweep(w);

@@ -24,6 +24,15 @@ struct workers {
 	struct loop_timer again;
 	struct loop_round sweep;
 	struct member *members;
+	struct loan *loans;             /* workers_lend.c */
 	bool listens, stopping;
 };
+
+/* ---- workers_lend.c ---- */
+
+/* WORKER_SECRETS was opened.  Negative: M may not say that. */
+int workers_lend(struct member *m, struct link_talk *talk, struct buf *body);
+void workers_sweep_loans(struct workers *w);
+/* Those of M, whose stream is about to be freed; NULL: all. */
+void workers_drop_loans(struct workers *w, const struct member *m);
 #endif

@@ -76,6 +76,17 @@ note(const char *type, const char *name, const struct secret *s, struct err *err
 	return r < 0 ? err_wrap(err, "the change is made, but not recorded") : 0;
 }
 
+static int
+note_lent(const struct vault_request *q, const char *name, struct err *err)
+{
+	struct audit_member members[] = {
+		{ .name = "secret", .text = name }, { .name = "dispatch", .text = q->claim.dispatch },
+		{ .name = "worker", .text = q->claim.worker },
+	};
+
+	return operator_note("secret.lent", members, ARRAY_LEN(members), err);
+}
+
 /* Checks that it can be recorded before anything is done. */
 static int
 can_note(struct err *err)
@@ -225,7 +236,33 @@ bind_to_cell(int folder, const struct vault_request *q, struct keeper *keeper, s
 	OWN(vault_freep) struct vault *v = NULL;
 	int r = folder < 0 ? 0 : vault_open(folder, false, prompt_passphrase, &kept, &v, err);
 
-	return r < 0 ? r : bind_all(v, q, now(), keeper, err);
+	return r < 0 ? r : bind_all(v, NULL, q, now(), keeper, err);
+}
+
+/* This machine's vault stays closed. */
+static int
+bind_lent(const struct vault_request *q, struct keeper *keeper, struct err *err)
+{
+	const struct lent *lent;
+	int r = lent_fetch(&lent, err);
+
+	r = r == 0 ? bind_all(NULL, lent, q, now(), keeper, err) : r;
+	lent_forget();
+	return r;
+}
+
+static int
+lend(int folder, const struct vault_request *q, struct err *err)
+{
+	OWN(guard_free) struct guard kept = {0};
+	OWN(vault_freep) struct vault *v = NULL;
+	int r = folder < 0 ? 0 : vault_open(folder, false, prompt_passphrase, &kept, &v, err);
+
+	r = r == 0 ? can_note(err) : r;
+	for (size_t i = 0; r == 0 && i < q->n_bind; i++)
+		if (v != NULL && vault_find(v, q->bind[i].name, NULL) != NULL)
+			r = note_lent(q, q->bind[i].name, err);
+	return r == 0 ? lend_all(v, q, now(), err) : r;
 }
 
 static int
@@ -234,6 +271,8 @@ serve(struct vault_request *q, struct keeper *keeper, struct err *err)
 	OWN(closep) int folder = -1;
 	bool makes = q->verb == VAULT_ADD || q->verb == VAULT_INIT;
 
+	if (q->verb == VAULT_BIND && q->lent)
+		return bind_lent(q, keeper, err);
 	folder = vault_folder(makes, err);
 	/* No vault counts as an empty one. */
 	if (folder == -ENOENT && q->verb == VAULT_LIST) {
@@ -243,6 +282,8 @@ serve(struct vault_request *q, struct keeper *keeper, struct err *err)
 	}
 	if (folder == -ENOENT && (q->verb == VAULT_BIND || q->verb == VAULT_VALUE))
 		return bind_to_cell(-1, q, keeper, err);
+	if (folder == -ENOENT && q->verb == VAULT_LEND)
+		return lend(-1, q, err);
 	if (folder == -ENOENT && !makes)
 		return no_such(NULL, q->name, err);
 	if (folder < 0)
@@ -259,6 +300,8 @@ serve(struct vault_request *q, struct keeper *keeper, struct err *err)
 	case VAULT_BIND:
 	case VAULT_VALUE:
 		return bind_to_cell(folder, q, keeper, err);
+	case VAULT_LEND:
+		return lend(folder, q, err);
 	default:
 		return look(folder, q, err);
 	}

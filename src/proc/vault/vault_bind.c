@@ -24,22 +24,32 @@ static const struct {
 	{ "PGPASSWORD", "PGUSER", NULL },
 };
 
+/* Where secrets are known from: this machine's vault, or a service. */
+struct from {
+	const struct vault *vault;
+	const struct lent *lent;
+};
+
 /* The value comes from the source in the cell's own definition; else from the vault; else from the
  * operator's variable of the same name. */
 static int
-fetch(const struct vault *v, const struct secret *s, const struct vault_entry *entry, uint64_t now,
+fetch(const struct from *at, const struct secret *s, const struct secret *entry, uint64_t now,
       struct secret_values *ret_values, struct err *err)
 {
 	OWN(guard_free) struct guard text = {0};
 	char from[SECRET_NAME_MAX + 8];
 	int r;
 
-	if (*s->from != '\0' && (entry == NULL || s != entry->secret)) {
+	if (*s->from != '\0' && (entry == NULL || s != entry)) {
 		r = source_fetch(s->from, &text, err);
 		return r < 0 ? r : source_fields(s, &text, now, ret_values, err);
 	}
 	if (entry != NULL)
-		return vault_values(v, s->name, now, ret_values, err);
+		return at->lent != NULL ? lent_values(at->lent, s->name, ret_values, err) :
+		                          vault_values(at->vault, s->name, now, ret_values, err);
+	if (at->lent != NULL)
+		return err_set(err, ENOENT, "there is no secret '%s' in the service's vault: `cloister secret add %s` there",
+		               s->name, s->name);
 	snprintf(from, sizeof(from), "env:%s", s->name);
 	r = source_fetch(from, &text, NULL);
 	if (r < 0)
@@ -194,8 +204,11 @@ put_sources(const char *from, struct err *err)
 }
 
 static int
-no_such(const char *name, const char *nearest, struct err *err)
+no_such(const struct from *from, const char *name, const char *nearest, struct err *err)
 {
+	if (from->lent != NULL)
+		return err_set(err, ENOENT, "there is no secret '%.64s' in the service's vault: `cloister secret add %.64s` "
+		               "there", name, name);
 	if (nearest != NULL)
 		return err_set(err, ENOENT, "there is no secret '%.64s': did you mean '%.64s'?", name, nearest);
 	return err_set(err, ENOENT, "there is no secret '%.64s' in the vault: `cloister secret add %.64s` "
@@ -205,14 +218,14 @@ no_such(const char *name, const char *nearest, struct err *err)
 
 /* Chooses between a definition, if there is one, and the vault's entry. */
 static const struct secret *
-choose(const struct secret *defined, bool unless_known, const struct vault_entry *entry)
+choose(const struct secret *defined, bool unless_known, const struct secret *entry)
 {
-	return entry != NULL && (defined == NULL || unless_known) ? entry->secret : defined;
+	return entry != NULL && (defined == NULL || unless_known) ? entry : defined;
 }
 
 /* A secret that other policies must give too goes only where all of them permit. */
 static int
-narrow(struct bound_one *one, const struct vault_entry *entry, struct err *err)
+narrow(const struct from *from, struct bound_one *one, const struct secret *entry, struct err *err)
 {
 	const struct vault_binding *b = one->asked;
 
@@ -222,7 +235,7 @@ narrow(struct bound_one *one, const struct vault_entry *entry, struct err *err)
 		int r;
 
 		if (outer == NULL)
-			return no_such(b->name, NULL, err);
+			return no_such(from, b->name, NULL, err);
 		if (outer == one->secret)
 			continue;
 		r = secret_narrow(one->secret, outer, &narrower, err);
@@ -234,31 +247,43 @@ narrow(struct bound_one *one, const struct vault_entry *entry, struct err *err)
 	return 0;
 }
 
+/* Its definition, as the vault or the service has it. */
+static const struct secret *
+find_known(const struct from *from, const char *name, const char **ret_nearest)
+{
+	const struct vault_entry *entry;
+
+	if (from->lent != NULL)
+		return lent_find(from->lent, name);
+	entry = from->vault == NULL ? NULL : vault_find(from->vault, name, ret_nearest);
+	return entry == NULL ? NULL : entry->secret;
+}
+
 static int
-bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keeper *keeper,
+bind_one(const struct from *from, struct bound_one *one, uint64_t now, struct keeper *keeper,
          struct err *err)
 {
 	OWN(secret_values_free) struct secret_values values = {0};
 	const struct vault_binding *b = one->asked;
 	const char *nearest = NULL;
-	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, &nearest);
+	const struct secret *entry = find_known(from, b->name, &nearest);
 	const struct secret *s = choose(b->secret, b->unless_known, entry), *source;
 	int r;
 
 	if (s == NULL)
-		return no_such(b->name, nearest, err);
-	source = *s->from != '\0' || entry == NULL ? s : entry->secret;
-	r = fetch(v, s, entry, now, &values, err);
+		return no_such(from, b->name, nearest, err);
+	source = *s->from != '\0' || entry == NULL ? s : entry;
+	r = fetch(from, s, entry, now, &values, err);
 	r = r == 0 ? put_sources(source->from, err) : r;
 	one->secret = s;
-	r = r == 0 ? narrow(one, entry, err) : r;
+	r = r == 0 ? narrow(from, one, entry, err) : r;
 	s = one->secret;
 	r = r == 0 ? put_described(s, err) : r;
 	if (r == 0 && ssh_is_scheme(s))
 		return ssh_bind(s, &values, variable_of(s, b->variable), err);
 	r = r == 0 ? placeholder_mint(s, &values, &one->fake, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &one->fake, &values, err) : r;
-	r = r == 0 ? keeper_add(keeper, source, &values, now, err) : r;
+	r = r == 0 ? keeper_add(keeper, source, from->lent != NULL && source == entry, &values, now, err) : r;
 	r = r == 0 ? put_ports(s, err) : r;
 	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
 }
@@ -278,15 +303,16 @@ check_variables(const struct bound_one *all, size_t n, struct err *err)
 }
 
 int
-bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
+bind_all(const struct vault *v, const struct lent *lent, const struct vault_request *q, uint64_t now,
          struct keeper *keeper, struct err *err)
 {
+	const struct from from = { .vault = v, .lent = lent };
 	struct bound_one all[VAULT_BIND_MAX] = {0};
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < q->n_bind; i++) {
 		all[i].asked = &q->bind[i];
-		r = bind_one(v, &all[i], now, keeper, err);
+		r = bind_one(&from, &all[i], now, keeper, err);
 		r = r == 0 ? check_variables(all, i + 1, err) : r;
 	}
 	r = r == 0 ? bind_files(all, q->n_bind, err) : r;

@@ -32,14 +32,14 @@ now(void)
 }
 
 int
-keeper_add(struct keeper *k, const struct secret *source, struct secret_values *values,
+keeper_add(struct keeper *k, const struct secret *source, bool lent, struct secret_values *values,
            uint64_t fetched, struct err *err)
 {
 	OWN(buf_free) struct buf b = {0};
 	struct kept *kept = &k->at[k->n];
 	int r;
 
-	if (*source->from == '\0' || values->expires == 0)
+	if ((*source->from == '\0' && !lent) || values->expires == 0)
 		return 0;
 	/* The vault that owns SOURCE will be closed. */
 	buf_init(&b, SECRET_ENCODED_MAX);
@@ -48,6 +48,7 @@ keeper_add(struct keeper *k, const struct secret *source, struct secret_values *
 	                     secret_get(&b, &kept->secret, err);
 	if (r < 0)
 		return r;
+	kept->lent = lent;
 	kept->due = source_due(fetched, values->expires);
 	kept->values = *values;
 	*values = (struct secret_values){0};
@@ -115,13 +116,29 @@ tell_current(uint32_t number)
 /* ---- renewing ---- */
 
 static int
-fetch(const struct secret *s, struct secret_values *ret_values, struct err *err)
+fetch_lent(const struct secret *s, struct secret_values *ret_values, struct err *err)
 {
+	const struct lent *lent;
+	int r = lent_fetch(&lent, err);
+
+	if (r < 0)
+		return r;
+	r = lent_find(lent, s->name) == NULL ? err_set(err, ENOENT, "the service has no secret '%s' any more", s->name) :
+	    lent_values(lent, s->name, ret_values, err);
+	lent_forget();
+	return r;
+}
+
+static int
+fetch(const struct kept *kept, struct secret_values *ret_values, struct err *err)
+{
+	const struct secret *s = kept->secret;
 	OWN(guard_free) struct guard text = {0};
 	OWN(secret_values_free) struct secret_values values = {0};
-	int r = source_fetch(s->from, &text, err);
+	int r = kept->lent ? fetch_lent(s, &values, err) : source_fetch(s->from, &text, err);
 
-	r = r == 0 ? source_fields(s, &text, now(), &values, err) : r;
+	if (r == 0 && !kept->lent)
+		r = source_fields(s, &text, now(), &values, err);
 	if (r == 0 && values.expires <= now())
 		r = err_set(err, ETIME, "the source of '%s' returned a value that has already "
 		            "expired", s->name);
@@ -139,7 +156,7 @@ renew(struct kept *kept, bool wait)
 	struct err err = {0};
 	uint64_t pause;
 
-	if (fetch(kept->secret, &values, &err) < 0) {
+	if (fetch(kept, &values, &err) < 0) {
 		pause = 1ULL << (kept->failures < 6 ? kept->failures : 6);
 		kept->failures++;
 		kept->due = now() + (pause < RETRY_MAX_S ? pause : RETRY_MAX_S);
@@ -193,9 +210,18 @@ wait_ms(const struct keeper *k)
 	return first > now() ? (int)(first - now()) * 1000 : 0;
 }
 
+static bool
+keeps_lending(const struct keeper *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (k->at[i].lent)
+			return true;
+	return false;
+}
+
 /* Lets go of the operator's terminal and shell, and of everything open. */
 static int
-leave(struct err *err)
+leave(const struct keeper *k, struct err *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -204,7 +230,8 @@ leave(struct err *err)
 		if (null < 0 || dup2(null, fd) < 0)
 			return err_errno(err, "cannot open /dev/null");
 	if (syscall(SYS_close_range, STDERR_FILENO + 1u, VAULT_KEEPER_FD - 1u, 0u) < 0 ||
-	    syscall(SYS_close_range, VAULT_KEEPER_FD + 1u, ~0u, 0u) < 0 ||
+	    syscall(SYS_close_range, VAULT_KEEPER_FD + 1u, VAULT_LEND_FD - 1u, 0u) < 0 ||
+	    syscall(SYS_close_range, VAULT_LEND_FD + (keeps_lending(k) ? 1u : 0u), ~0u, 0u) < 0 ||
 	    fcntl(VAULT_KEEPER_FD, F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(VAULT_KEEPER_FD, F_SETFL, O_NONBLOCK) < 0)
 		return err_errno(err, "cannot close descriptors");
@@ -216,7 +243,7 @@ int
 keeper_run(struct keeper *k, struct err *err)
 {
 	struct pollfd p = { .fd = VAULT_KEEPER_FD, .events = POLLIN };
-	int r = leave(err), n;
+	int r = leave(k, err), n;
 
 	if (r < 0)
 		return r;

@@ -15,11 +15,28 @@ int prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct 
 int prompt_values(const struct secret *s, uint64_t now, struct secret_values *ret_values,
                   struct err *err);
 
+/* ---- vault_lend.c ---- */
+
+/* Secrets of a service, for this one cell. */
+struct lent;
+/* Asks for them over VAULT_LEND_FD; *RET_LENT is the process's own. */
+int lent_fetch(const struct lent **ret_lent, struct err *err);
+/* The definition of NAME; NULL: the service has none. */
+const struct secret *lent_find(const struct lent *lent, const char *name);
+/* The values that came last. */
+int lent_values(const struct lent *lent, const char *name, struct secret_values *ret_values, struct err *err);
+void lent_forget(void);                 /* the values; it can be asked again */
+
+struct vault_request;
+/* VAULT_LEND */
+int lend_all(const struct vault *v, const struct vault_request *q, uint64_t now, struct err *err);
+
 /* ---- vault_keeper.c ---- */
 
 /* A secret that expires. */
 struct kept {
 	struct secret *secret;          /* with the source of its value */
+	bool lent;                      /* which is the service */
 	struct secret_values values;
 	uint64_t due;                   /* when it is next fetched: seconds since 1970 */
 	unsigned failures;              /* consecutive */
@@ -29,9 +46,9 @@ struct keeper {
 	size_t n;
 	bool asked;                     /* the courier needs new values */
 };
-/* If VALUES, from SOURCE, expire and can be fetched again, the keeper takes ownership of them; else
+/* If VALUES, from SOURCE or LENT, expire and can be fetched again, the keeper takes ownership of them; else
  * they are left alone. */
-int keeper_add(struct keeper *k, const struct secret *source, struct secret_values *values,
+int keeper_add(struct keeper *k, const struct secret *source, bool lent, struct secret_values *values,
                uint64_t fetched, struct err *err);
 void keeper_free(struct keeper *k);     /* for OWN() too */
 /* Runs until the cell is over. */
@@ -40,7 +57,6 @@ int keeper_run(struct keeper *k, struct err *err);
 /* ---- vault_bind.c ---- */
 
 struct vault_binding;
-struct vault_request;
 
 /* A secret that was given to the cell. */
 struct bound_one {
@@ -52,9 +68,9 @@ struct bound_one {
 /* NAME=VALUE for the cell's environment; NULL and "" are left out. */
 int put_variable(const char *name, const char *value, struct err *err);
 
-/* V: NULL without a vault: then values can only come from elsewhere.  Expiring ones are in KEEPER
- * too, which the caller frees in any case. */
-int bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
+/* V: NULL without a vault: then values can only come from elsewhere, which is LENT unless that is NULL.  Expiring ones
+ * are in KEEPER too, which the caller frees in any case. */
+int bind_all(const struct vault *v, const struct lent *lent, const struct vault_request *q, uint64_t now,
              struct keeper *keeper, struct err *err);
 
 /* ---- vault_files.c ---- */

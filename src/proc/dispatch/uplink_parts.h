@@ -1,0 +1,43 @@
+/* uplink_parts.h - shared by the files of a worker that speak with services. */
+#ifndef CLOISTER_DISPATCH_UPLINK_PARTS_H
+#define CLOISTER_DISPATCH_UPLINK_PARTS_H
+#include "link/link_line.h"
+#include "link/link_services.h"
+#include "loop/child.h"
+#include "proc/dispatch/uplink.h"
+
+struct service {
+	struct uplink *uplink;
+	struct link_service known;
+	struct link_line *line;         /* NULL: it is away */
+	bool over;                      /* LINE is to be freed */
+};
+
+struct uplink {
+	struct loop *loop;
+	struct child link;
+	struct loop_source channel;     /* owns its descriptor */
+	struct loop_timer again;
+	struct loop_round sweep;
+	struct service services[LINK_SERVICES_MAX];
+	size_t n;
+	char home[LINK_HOME_MAX + 1];   /* this worker's data folder */
+	struct loan *loans;             /* uplink_lend.c */
+};
+
+/* ---- uplink.c ---- */
+
+bool uplink_knows(struct uplink *u, const char *home);
+/* The stream to the service HOME; NULL: it is away. */
+struct link_line *uplink_line(struct uplink *u, const char *home);
+
+/* ---- uplink_lend.c ---- */
+
+/* The stream to the service HOME is about to be freed. */
+void uplink_forget_talks(struct uplink *u, const char *home);
+/* A service is there again. */
+void uplink_ask_again(struct uplink *u);
+void uplink_sweep_loans(struct uplink *u);
+/* After the lines. */
+void uplink_free_loans(struct uplink *u);
+#endif
