@@ -224,6 +224,38 @@ find_script_folder(const char *path, char ret_folder[PATH_MAX])
 	return name != NULL && name > ret_folder && strcmp(name, "/bin") != 0;
 }
 
+/* The nearest folder above PATH that a package's own file is in. */
+static bool
+find_project(const char *path, char ret_folder[PATH_MAX])
+{
+	static const char *const files[] = { "package.json", "pyproject.toml", "deno.json" };
+
+	snprintf(ret_folder, PATH_MAX, "%s", path);
+	while (program_join(ret_folder, ret_folder, "..") && !is_too_wide(ret_folder))
+		for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+			OWN(freep) char *file = str_format("%s/%s", ret_folder, files[i]);
+
+			if (file != NULL && access(file, F_OK) == 0)
+				return true;
+		}
+	return false;
+}
+
+/* A folder at the top, such as /tmp or /srv, has more than a script's files. */
+static bool
+find_own_folder(const char *path, char ret_folder[PATH_MAX])
+{
+	return program_join(ret_folder, path, "..") && strchr(ret_folder + 1, '/') != NULL && !is_too_wide(ret_folder);
+}
+
+void
+program_choose_script(const char *path, char ret_grant[PATH_MAX])
+{
+	if (!find_package(path, ret_grant) && !find_in_opt(path, ret_grant) && !find_project(path, ret_grant) &&
+	    !find_own_folder(path, ret_grant))
+		snprintf(ret_grant, PATH_MAX, "%s", path);
+}
+
 /* ---- collecting ---- */
 
 static int

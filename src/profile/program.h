@@ -47,4 +47,7 @@ bool program_follow(const char *path, char ret_next[PATH_MAX]);
 /* What to grant for an interpreter at PATH: the folder with PATH in its bin and a lib beside it, unless
  * that is too wide, or else PATH alone. */
 void program_choose(const char *path, char ret_grant[PATH_MAX]);
+/* What to grant for the script at PATH, which loads what is beside it: its package, or else its folder, unless that is
+ * too wide, or else PATH alone. */
+void program_choose_script(const char *path, char ret_grant[PATH_MAX]);
 #endif

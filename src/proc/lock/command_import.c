@@ -256,14 +256,16 @@ put_word(struct buf *b, const char *text)
 }
 
 static void
-put_command(struct buf *b, const char *indent, const struct imported *server)
+put_command(struct buf *b, const char *indent, const struct imported *server, const struct import_grants *grants)
 {
+	/* A cell does not have the PATH of its operator. */
+	const bool is_elsewhere = grants->program.run != NULL && !program_is_usual(grants->program.run);
 	json_t *word;
 	size_t i;
 
 	buf_put_text(b, indent);
 	buf_put_text(b, "command: [");
-	put_word(b, server->command);
+	put_word(b, is_elsewhere ? grants->program.run : server->command);
 	json_array_foreach((json_t *)(uintptr_t)server->args, i, word) {
 		buf_put_text(b, ", ");
 		put_word(b, json_is_string(word) ? json_string_value(word) : "");
@@ -271,30 +273,16 @@ put_command(struct buf *b, const char *indent, const struct imported *server)
 	buf_put_text(b, "]\n");
 }
 
-/* Whether WORD names something in this folder. */
-static bool
-is_here(const char *word)
-{
-	OWN(freep) char *path = word != NULL && *word != '\0' && *word != '-' ? realpath(word, NULL) : NULL;
-	OWN(freep) char *here = realpath(".", NULL);
-	const size_t len = here != NULL ? strlen(here) : 0;
-	struct stat st;
-
-	/* A plain word may be the name of a folder by chance. */
-	return path != NULL && len > 1 && strncmp(path, here, len) == 0 && (path[len] == '/' || path[len] == '\0') &&
-	       (strpbrk(word, "/.") != NULL || (stat(path, &st) == 0 && S_ISREG(st.st_mode)));
-}
-
 /* The client starts it in the project's folder. */
 static void
 put_folder(struct buf *b, const char *indent, const struct imported *server, const char *policy)
 {
-	bool needs = strchr(server->command, '/') != NULL && is_here(server->command);
+	bool needs = strchr(server->command, '/') != NULL && import_is_here(server->command);
 	json_t *word;
 	size_t i;
 
 	json_array_foreach((json_t *)(uintptr_t)server->args, i, word)
-		needs |= is_here(json_string_value(word));
+		needs |= import_is_here(json_string_value(word));
 	if (!needs || strchr(policy, '/') != NULL)
 		return;
 	buf_put_text(b, indent);
@@ -302,17 +290,54 @@ put_folder(struct buf *b, const char *indent, const struct imported *server, con
 }
 
 static void
-put_values(struct buf *b, const char *indent, const struct imported *server)
+put_reads(struct buf *b, const char *indent, const struct import_grants *grants)
+{
+	if (grants->n_reads == 0)
+		return;
+	buf_put_text(b, indent);
+	buf_put_text(b, "read: [");
+	for (size_t i = 0; i < grants->n_reads; i++) {
+		buf_put_text(b, i > 0 ? ", " : "");
+		put_word(b, grants->reads[i]);
+	}
+	buf_put_text(b, "]\n");
+}
+
+/* The folders of the program's interpreter, in front of those of all cells. */
+static void
+put_path(struct buf *b, const struct import_grants *grants)
+{
+	OWN(buf_free) struct buf path = BUF(PROGRAM_BINS_MAX * PATH_MAX);
+
+	for (size_t i = 0; i < grants->program.n_bins; i++) {
+		buf_put_text(&path, grants->program.bins[i]);
+		buf_put_text(&path, ":");
+	}
+	buf_put_text(&path, PROGRAM_USUAL_PATH);
+	buf_put(&path, "", 1);
+	buf_put_text(b, "PATH: ");
+	put_word(b, (const char *)path.data);
+}
+
+static void
+put_values(struct buf *b, const char *indent, const struct imported *server, const struct import_grants *grants)
 {
 	const char *comma = "";
+	bool has_path = grants->program.n_bins == 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < server->n_values; i++)
+	for (size_t i = 0; i < server->n_values; i++) {
 		n += !server->values[i].is_secret && server->values[i].value != NULL;
-	if (n == 0)
+		has_path |= strcmp(server->values[i].variable, "PATH") == 0;
+	}
+	if (n == 0 && has_path)
 		return;
 	buf_put_text(b, indent);
 	buf_put_text(b, "env: {");
+	if (!has_path) {
+		put_path(b, grants);
+		comma = ", ";
+	}
 	for (size_t i = 0; i < server->n_values; i++) {
 		if (server->values[i].is_secret || server->values[i].value == NULL)
 			continue;
@@ -369,11 +394,15 @@ put_policy(struct buf *b, const char *indent, const struct importing *im, const 
 	buf_put_text(b, n > 0 ? "]}\n" : "}\n");
 }
 
-static void
-put_server(struct buf *b, const char *indent, const struct importing *im, const struct imported *server)
+static int
+put_server(struct buf *b, const char *indent, const struct importing *im, const struct imported *server, struct err *err)
 {
+	OWN(import_grants_free) struct import_grants grants = {0};
 	char inner[64];
+	int r = import_grants_find(server, &grants, err);
 
+	if (r < 0)
+		return r;
 	snprintf(inner, sizeof(inner), "%.56s  ", indent);
 	buf_put_text(b, indent);
 	buf_put_text(b, server->name);
@@ -384,11 +413,13 @@ put_server(struct buf *b, const char *indent, const struct importing *im, const 
 		put_word(b, server->url);
 		buf_put_text(b, "\n");
 	} else {
-		put_command(b, inner, server);
+		put_command(b, inner, server, &grants);
 		put_folder(b, inner, server, im->policy);
+		put_reads(b, inner, &grants);
 	}
-	put_values(b, inner, server);
+	put_values(b, inner, server, &grants);
 	put_policy(b, inner, im, server);
+	return 0;
 }
 
 /* Where line N of TEXT begins. */
@@ -405,20 +436,21 @@ line_at(const char *text, size_t len, size_t n)
 }
 
 /* The new policy: the old text, with the servers in front of its first, or at its end. */
-static size_t
-put_all(struct buf *b, const struct importing *im)
+static int
+put_all(struct buf *b, const struct importing *im, size_t *ret_n, struct err *err)
 {
 	const struct node *servers = servers_of(im->root);
 	const size_t at = servers != NULL ? line_at(im->text, im->len, servers->items[0]->line) : im->len;
 	char indent[64] = "    ";
 	size_t n = 0;
+	int r = 0;
 
 	if (servers != NULL)
 		snprintf(indent, sizeof(indent), "%*s", (int)(servers->items[0]->column - 1), "");
 	buf_put(b, im->text, at);
 	if (at > 0 && im->text[at - 1] != '\n')
 		buf_put_text(b, "\n");
-	for (size_t i = 0; i < im->import.n; i++) {
+	for (size_t i = 0; r == 0 && i < im->import.n; i++) {
 		const struct imported *server = &im->import.servers[i];
 
 		if (servers != NULL && node_get(servers, server->name) != NULL) {
@@ -427,21 +459,24 @@ put_all(struct buf *b, const struct importing *im)
 		}
 		if (servers == NULL && n == 0)
 			buf_put_text(b, "tools:\n  servers:\n");
-		put_server(b, indent, im, server);
+		r = put_server(b, indent, im, server, err);
 		n++;
 	}
 	buf_put(b, im->text + at, im->len - at);
-	return n;
+	*ret_n = n;
+	return r;
 }
 
 static int
 write_all_of(struct importing *im, struct err *err)
 {
 	OWN(buf_free) struct buf b = BUF(POLICY_FILE_MAX);
-	const size_t n = put_all(&b, im);
 	const char *named = args_get(im->args, "policy");
-	int r;
+	size_t n;
+	int r = put_all(&b, im, &n, err);
 
+	if (r < 0)
+		return r;
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the policy would be over %u KiB", POLICY_FILE_MAX / 1024);
 	if (args_get(im->args, "dry-run") != NULL) {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "policy/policy_tools.h"
+#include "profile/program.h"
 
 struct err;
 
@@ -35,6 +36,17 @@ struct import {
 /* Those of all projects, and of the project in FOLDER. */
 int import_read(const char *file, const char *folder, struct import *ret_import, struct err *err);
 void import_free(struct import *import);        /* for OWN() too */
+/* What a server's program needs in its cell. */
+#define IMPORT_READS_MAX (PROGRAM_GRANTS_MAX + 1)
+struct import_grants {
+	struct program program;         /* without a path: it was not found, or the project's folder has it */
+	char *reads[IMPORT_READS_MAX];  /* owned */
+	size_t n_reads;
+};
+int import_grants_find(const struct imported *server, struct import_grants *ret_grants, struct err *err);
+void import_grants_free(struct import_grants *g);       /* for OWN() too */
+/* Whether WORD names something in the current folder. */
+bool import_is_here(const char *word);
 /* Whether the variable NAME with VALUE is probably a credential. */
 bool import_is_credential(const char *name, const char *value);
 #endif

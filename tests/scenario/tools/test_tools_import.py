@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from operators import TREE, as_one
-from tools_lab import Bench
+from tools_lab import SERVER, Bench
 
 TOKEN = "ghp_" + "a1B2c3D4" * 4 + "0000"
 REMOTE = "abcdefghijklmnop"
@@ -66,6 +66,56 @@ def test_a_project_works_after_import(bench):
     done = bench.operator.cloister("policy", "trust", cwd=bench.folder)
     done.sentence("the lock 'tools.lock.yaml' does not exist: `cloister tools lock` writes it")
     bench.operator.run("--", "true", cwd=bench.folder).sentence("`cloister run -p cloister.yaml -- COMMAND`")
+
+
+def imported(bench, **server):
+    """What the policy has of it."""
+    (bench.folder / "cloister.yaml").unlink(missing_ok=True)
+    file_of(bench, it=server)
+    bench.tools("import").ok()
+    return policy(bench)["tools"]["servers"]["it"]
+
+
+@as_one
+def test_a_script_outside_the_project(bench):
+    """The server's cell has it, and what it loads."""
+    package, home = bench.operator.folder("elsewhere/it/dist").parent, bench.operator.home
+    shutil.copy(SERVER, package / "dist/server.py")
+    shutil.copy(SERVER, home / "server.py")
+    for file in (package / "dist/server.py", home / "server.py"):
+        bench.operator.own(file)
+    run = {"command": "python3", "args": ["-B", str(package / "dist/server.py"), "plain"]}
+    assert imported(bench, **run) == {"command": ["python3", *run["args"]], "read": [str(package / "dist")]}
+    bench.operator.file("elsewhere/it/package.json", "{}")
+    assert imported(bench, **run)["read"] == [str(package)]
+    bench.tools("lock").ok()
+    assert list(bench.lock["servers"]["it"]["tools"]) == ["get_it"]
+    # The home folder has much more.
+    run["args"][1] = str(home / "server.py")
+    assert imported(bench, **run)["read"] == [run["args"][1]]
+    bench.tools("lock").ok()
+    # What every cell has, data, and a script that is not there.
+    for args in (["/usr/bin/env"], ["x", str(home / "server.py")], ["/nowhere/x.py"]):
+        assert "read" not in imported(bench, command="python3", args=args)
+
+
+@as_one
+def test_a_program_of_the_operator_s_own(bench):
+    """As nvm and uv install them: it is on the operator's PATH, and its interpreter is beside it."""
+    tool = bench.operator.folder("home/.tool")
+    for name in ("bin", "lib"):
+        bench.operator.folder(f"home/.tool/{name}")
+    bench.operator.file("home/.tool/lib/server.py", SERVER.read_text())
+    for name, text in (("it", f"#!/usr/bin/env its-python\nimport runpy, sys\nsys.argv[0] = '{tool}/lib/server.py'\n"
+                              "runpy.run_path(sys.argv[0], run_name='__main__')\n"), ("its-python", "#!/bin/sh\nexec python3 \"$@\"\n")):
+        bench.operator.file(f"home/.tool/bin/{name}", text).chmod(0o755)
+    file_of(bench, it={"command": "it", "args": ["plain"]})
+    bench.tools("import", env={"PATH": f"{tool}/bin:/usr/bin:/bin"}).ok()
+    assert policy(bench)["tools"]["servers"]["it"] == {
+        "command": [f"{tool}/bin/it", "plain"], "read": [str(tool)],
+        "env": {"PATH": f"{tool}/bin:/usr/local/bin:/usr/bin:/bin"}}
+    bench.tools("lock").ok()
+    assert list(bench.lock["servers"]["it"]["tools"]) == ["get_it"]
 
 
 @as_one
