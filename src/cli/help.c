@@ -97,6 +97,11 @@ static const struct cli_verb vm[] = {
 	{0}
 };
 
+static const struct cli_verb store[] = {
+	{ "copy", "copy everything, and read it back" },
+	{0}
+};
+
 static const struct {
 	const char *command;
 	const struct cli_verb *verbs;
@@ -104,7 +109,7 @@ static const struct {
 	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "policy", policy },
 	{ "profile", profile },
 	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "tools", tools },
-	{ "vm", vm },
+	{ "vm", vm }, { "store", store },
 };
 
 const struct cli_verb *

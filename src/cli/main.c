@@ -86,6 +86,8 @@ const struct cli_command cli_commands[] = {
 	  cmd_serve },
 	{ "worker", "--pool NAME|token|list|remove ...", "run the dispatches of a pool; say which workers may connect",
 	  cli_worker_options, cmd_worker },
+	{ "store", "copy [--to STORE] [--to-blobs PLACE]", "copy the registry to Postgres, its blobs to S3, or back",
+	  cli_store_options, cmd_registry },
 	{ "dashboard", "[--open]", "log a browser in to the service's dashboard", cli_dashboard_options,
 	  cmd_dashboard },
 	{ "mcp", "[OPTION...]", "let an orchestrating agent dispatch agents", cli_mcp_options,

@@ -1,4 +1,4 @@
-/* registry.c - `cloister capability`, `agent` and `env`, and the registry verbs of `policy`:
+/* registry.c - `cloister capability`, `agent`, `env`, `assign` and `store`, and the registry verbs of `policy`:
  * becomes cloister-registry. */
 #include <string.h>
 
@@ -11,6 +11,13 @@ const struct cli_option cli_assign_options[] = {
 	{0}
 };
 
+const struct cli_option cli_store_options[] = {
+	{ "to", 0, "STORE", "copy the database to postgres://USER@HOST/DATABASE, or to sqlite", 0 },
+	{ "to-blobs", 0, "PLACE", "copy the blobs to s3://BUCKET/PREFIX, or to folder", 0 },
+	{ "json", 0, NULL, "print JSON for programs", 0 },
+	{0}
+};
+
 const char *const cli_registry_verbs[CLI_REGISTRY_VERBS + 1] = {
 	"register", "list", "show", "diff", "history", "retire", NULL
 };
@@ -18,8 +25,9 @@ const char *const cli_registry_verbs[CLI_REGISTRY_VERBS + 1] = {
 int
 cmd_registry(int argc, char **argv)
 {
-	return cli_hand_over("cloister-registry", strcmp(argv[0], "assign") == 0 ? cli_assign_options :
-	                     cli_registry_options, argc, argv);
+	/* Others of its options are for other verbs. */
+	return cli_hand_over("cloister-registry", strcmp(argv[0], "policy") == 0 ? cli_registry_options :
+	                     cli_current->options, argc, argv);
 }
 
 bool

@@ -69,6 +69,8 @@ struct registry_version {
 #define REGISTRY_STORE "CLOISTER_STORE"
 const char *registry_store(void);       /* its value; NULL: none */
 int registry_check_store(const char *store, struct err *err);
+/* The same for the value of an OPTION, which has no password. */
+int registry_check_given_store(const char *option, const char *url, struct err *err);
 /* Sets it for this process and its children to what --store says (NULL: nothing), if that is a store without a
  * password: everybody can read a command line. */
 int registry_use_store(const char *url, struct err *err);
@@ -175,6 +177,30 @@ int registry_open_blob(struct registry *r, const char *hash, struct err *err);
 /* All of it, at most MAX bytes (-EFBIG), NUL-terminated; the caller owns *ret_text. */
 int registry_read_blob(struct registry *r, const char *hash, size_t max, char **ret_text,
                        size_t *ret_len, struct err *err);
+
+/* ---- another place: registry_copy.c ---- */
+
+#define REGISTRY_SQLITE "sqlite"
+#define REGISTRY_FOLDER "folder"
+struct registry_copying {
+	/* "postgres://..." or REGISTRY_SQLITE, and "s3://..." or REGISTRY_FOLDER; NULL: stays where it is. */
+	const char *store, *blobs;
+	void (*show)(const char *what, uint64_t done, uint64_t total);  /* bytes; a TOTAL of 0 is unknown */
+};
+#define REGISTRY_TABLES 6
+struct registry_copied {
+	struct {
+		const char *table;
+		uint64_t rows;
+		unsigned char hash[HASH_LEN];   /* of all its rows */
+	} tables[REGISTRY_TABLES];
+	size_t n_tables;
+	uint64_t n_blobs, blob_bytes;
+};
+/* Copies all rows and blobs to a place that has none, and reads them back.  Nothing is removed here.  -EBUSY: a
+ * dispatch is not over.  Sets CLOISTER_BLOBS of this process. */
+int registry_copy(struct registry *r, const struct registry_copying *how, struct registry_copied *ret_copied,
+                  struct err *err);
 
 /* ---- unused blobs: registry_collect.c ---- */
 

@@ -105,18 +105,17 @@ read_home(struct registry *r, char ret_home[DB_HOME_MAX], struct err *err)
 	return n < 0 ? err_wrap(err, "'%s/home'", r->path) : 0;
 }
 
-static int
-open_db(struct registry *r, struct err *err)
+int
+registry_open_db(struct registry *r, const char *store, struct db **ret_db, struct err *err)
 {
-	const char *store = registry_store();
 	char home[DB_HOME_MAX];
 	int n;
 
 	if (store == NULL)
-		return db_open_sqlite(r->folder, r->path, &registry_migrations, &r->db, err);
+		return db_open_sqlite(r->folder, r->path, &registry_migrations, ret_db, err);
 	n = registry_check_store(store, err);
 	n = n == 0 ? read_home(r, home, err) : n;
-	return n < 0 ? n : db_open_postgres(store, home, &registry_migrations, &r->db, err);
+	return n < 0 ? n : db_open_postgres(store, home, &registry_migrations, ret_db, err);
 }
 
 int
@@ -138,7 +137,7 @@ registry_open(bool make, struct registry **ret_registry, struct err *err)
 	n = n == 0 ? open_part(r, "trees", &r->trees, err) : n;
 	n = n == 0 ? open_part(r, "tmp", &r->tmp, err) : n;
 	n = n == 0 ? s3_open(&r->s3, err) : n;
-	n = n == 0 ? open_db(r, err) : n;
+	n = n == 0 ? registry_open_db(r, registry_store(), &r->db, err) : n;
 	if (n == 0 && make && fsync(r->folder) < 0)
 		n = err_errno(err, "cannot write '%s' to the disk", r->path);
 	if (n < 0)

@@ -41,6 +41,8 @@ int registry_note(struct registry *r, const char *note, struct err *err);
 
 /* A unique name in tmp/. */
 int registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err);
+/* Opens the database STORE (NULL: db.sqlite), which may be another one than R's. */
+int registry_open_db(struct registry *r, const char *store, struct db **ret_db, struct err *err);
 
 /* ---- registry_blob.c ---- */
 
@@ -60,11 +62,28 @@ int registry_put_staged(struct registry *r, struct err *err);
 int registry_fetch_blob(struct registry *r, const unsigned char hash[HASH_LEN], struct err *err);
 /* As registry_touch_blob(), in S3. */
 int registry_touch_s3(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t *ret_size, struct err *err);
+/* Check that S3 has the blob with its content. */
+int registry_verify_s3(struct registry *r, const unsigned char hash[HASH_LEN], struct err *err);
+/* Agree with S3 that the place is this database's.  -EPERM. */
+int registry_own_place(struct registry *r, struct err *err);
 /* Whether the blob was put or touched in S3 a short while ago. */
 bool registry_is_known(struct registry *r, const unsigned char hash[HASH_LEN]);
 /* Sweep S3 as registry_collect() sweeps the folder: what it removes counts. */
 int registry_sweep_s3(struct registry *r, const struct registry_marks *marks, bool dry_run,
                       struct registry_collected *collected, struct err *err);
+
+/* Opens a blob in blobs/ for s3_put_all(). */
+int registry_open_put(struct registry *r, const unsigned char hash[HASH_LEN], struct s3_put *ret_put, struct err *err);
+
+/* ---- registry_copy_rows.c ---- */
+
+/* -EBUSY: a dispatch is not over. */
+int registry_check_over(struct db *db, struct err *err);
+/* -EEXIST: a table has rows. */
+int registry_check_empty(struct db *db, struct err *err);
+/* Within a transaction of TO: -EIO if it does not give back what was put. */
+int registry_copy_rows(struct db *from, struct db *to, void (*show)(const char *what, uint64_t done, uint64_t total),
+                       struct registry_copied *copied, struct err *err);
 
 /* ---- registry_collect.c ---- */
 

@@ -76,8 +76,8 @@ read_owner(struct registry *r, unsigned char ret_id[HASH_LEN], struct err *err)
 }
 
 /* Another database would remove what this one refers to. */
-static int
-own_place(struct registry *r, struct err *err)
+int
+registry_own_place(struct registry *r, struct err *err)
 {
 	unsigned char id[HASH_LEN];
 	int n = r->owns_place ? 0 : read_owner(r, id, err);
@@ -107,22 +107,29 @@ open_put(int folder, const char *path, const unsigned char hash[HASH_LEN], struc
 	return 0;
 }
 
+int
+registry_open_put(struct registry *r, const unsigned char hash[HASH_LEN], struct s3_put *ret_put, struct err *err)
+{
+	char path[REGISTRY_BLOB_PATH_MAX];
+
+	registry_blob_path(hash, path);
+	return open_put(r->blobs, path, hash, ret_put, err);
+}
+
 static int
 give_staged(void *arg, size_t i, struct s3_put *ret_put, struct err *err)
 {
 	struct registry *r = arg;
 	const struct registry_staged *staged = &r->staged[i];
-	char path[REGISTRY_BLOB_PATH_MAX];
 
-	registry_blob_path(staged->hash, path);
 	return staged->tmp[0] != '\0' ? open_put(r->tmp, staged->tmp, staged->hash, ret_put, err) :
-	       open_put(r->blobs, path, staged->hash, ret_put, err);
+	       registry_open_put(r, staged->hash, ret_put, err);
 }
 
 int
 registry_put_staged(struct registry *r, struct err *err)
 {
-	int n = own_place(r, err);
+	int n = registry_own_place(r, err);
 
 	n = n == 0 ? s3_put_all(r->s3, r->n_staged, give_staged, r, err) : n;
 	if (n < 0)
@@ -141,11 +148,9 @@ static int
 give_kept(void *arg, size_t i, struct s3_put *ret_put, struct err *err)
 {
 	const struct kept *kept = arg;
-	char path[REGISTRY_BLOB_PATH_MAX];
 
 	(void)i;
-	registry_blob_path(kept->hash, path);
-	return open_put(kept->r->blobs, path, kept->hash, ret_put, err);
+	return registry_open_put(kept->r, kept->hash, ret_put, err);
 }
 
 int
@@ -154,7 +159,7 @@ registry_touch_s3(struct registry *r, const unsigned char hash[HASH_LEN], uint64
 	char path[REGISTRY_BLOB_PATH_MAX];
 	struct err why = {0};
 	struct stat st;
-	int n = own_place(r, &why);
+	int n = registry_own_place(r, &why);
 
 	n = n == 0 ? s3_touch(r->s3, hash, ret_size, &why) : n;
 
@@ -186,6 +191,18 @@ check(struct registry *r, int fd, const unsigned char hash[HASH_LEN], struct err
 		return err_set(err, EUCLEAN, "%s has another content under its name: somebody has changed it there. Nothing of it "
 		               "was kept", s3_place_text(r->s3));
 	return n;
+}
+
+int
+registry_verify_s3(struct registry *r, const unsigned char hash[HASH_LEN], struct err *err)
+{
+	OWN(closep) int fd = openat(r->tmp, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	int n;
+
+	if (fd < 0)
+		return err_errno(err, "cannot write to '%s/tmp'", r->path);
+	n = s3_get(r->s3, hash, fd, err);
+	return n == 0 ? check(r, fd, hash, err) : n;
 }
 
 int
@@ -288,7 +305,7 @@ registry_sweep_s3(struct registry *r, const struct registry_marks *marks, bool d
                   struct registry_collected *collected, struct err *err)
 {
 	struct sweep_s3 s = { .r = r, .marks = marks, .dry_run = dry_run, .collected = collected };
-	int n = own_place(r, err);
+	int n = registry_own_place(r, err);
 
 	n = n == 0 ? sweep_all(&s, true, err) : n;
 

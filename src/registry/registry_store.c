@@ -37,14 +37,20 @@ has_password(const char *url)
 }
 
 int
+registry_check_given_store(const char *option, const char *url, struct err *err)
+{
+	if (has_password(url))
+		return err_set(err, EINVAL, "%s: every user of this machine can read a password on a command line: "
+		               "write it into ~/.pgpass, or the whole address into " REGISTRY_STORE, option);
+	return registry_check_store(url, err) < 0 ? err_wrap(err, "%s '%s'", option, url) : 0;
+}
+
+int
 registry_use_store(const char *url, struct err *err)
 {
-	if (url == NULL)
-		return 0;
-	if (has_password(url))
-		return err_set(err, EINVAL, "--store: every user of this machine can read a password on a command line: "
-		               "write it into ~/.pgpass, or the whole address into " REGISTRY_STORE);
-	if (registry_check_store(url, err) < 0)
-		return err_wrap(err, "--store '%s'", url);
+	int r = url == NULL ? 0 : registry_check_given_store("--store", url, err);
+
+	if (r < 0 || url == NULL)
+		return r;
 	return setenv(REGISTRY_STORE, url, 1) < 0 ? err_errno(err, "cannot set a variable") : 0;
 }

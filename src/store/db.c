@@ -9,16 +9,33 @@
 #include "base/err.h"
 #include "store/db_engine.h"
 
+#define DB_ARGS_MAX 24                  /* of a function with '...' */
+
+int
+db_ask_values(struct db *db, struct db_query *ret_query, struct err *err, const char *sql,
+              const struct db_value *values, size_t n)
+{
+	struct db_query q = { .db = db, .row = -1 };
+	int r;
+
+	assert(n <= DB_VALUES_MAX);
+	r = db->engine->ask(db, &q, sql, values, n, err);
+	if (r < 0) {
+		db_finish(&q);
+		return r;
+	}
+	*ret_query = q;
+	return 0;
+}
+
 static int
 ask(struct db *db, struct db_query *ret_query, struct err *err, const char *sql, const char *types,
     va_list args)
 {
-	struct db_value values[DB_VALUES_MAX] = {0};
-	struct db_query q = { .db = db, .row = -1 };
+	struct db_value values[DB_ARGS_MAX] = {0};
 	size_t n = strlen(types);
-	int r;
 
-	assert(n <= DB_VALUES_MAX);
+	assert(n <= DB_ARGS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		assert(types[i] == 's' || types[i] == 'i');
 		values[i].is_text = types[i] == 's';
@@ -27,13 +44,7 @@ ask(struct db *db, struct db_query *ret_query, struct err *err, const char *sql,
 		else
 			values[i].number = va_arg(args, int64_t);
 	}
-	r = db->engine->ask(db, &q, sql, values, n, err);
-	if (r < 0) {
-		db_finish(&q);
-		return r;
-	}
-	*ret_query = q;
-	return 0;
+	return db_ask_values(db, ret_query, err, sql, values, n);
 }
 
 int

@@ -18,7 +18,7 @@ struct db;                              /* opaque */
 
 #define DB_BUSY_MS 10000                /* how long to wait for another process's change */
 #define DB_KEPT_MAX 64                  /* prepared statements that are kept */
-#define DB_VALUES_MAX 24                /* of one question */
+#define DB_VALUES_MAX 256               /* of one question */
 
 /* SQL scripts in the order in which they are done, with NULL at the end.  A database records how many
  * were done.  These have run on users' disks: never change an entry, only add one to each list. */
@@ -49,6 +49,14 @@ struct db_query {
 /* TYPES has a letter for each value: s a string (NULL is null), i an int64_t. */
 int db_ask(struct db *db, struct db_query *ret_query, struct err *err, const char *sql,
            const char *types, ...);
+/* The same, with N values. */
+struct db_value {
+	bool is_text;
+	const char *text;               /* NULL: null */
+	int64_t number;
+};
+int db_ask_values(struct db *db, struct db_query *ret_query, struct err *err, const char *sql,
+                  const struct db_value *values, size_t n);
 int db_next(struct db_query *q, struct err *err);       /* 1: a row, 0: no more */
 void db_finish(struct db_query *q);     /* for OWN() */
 int64_t db_int(const struct db_query *q, int column);   /* a condition is 0 or 1 */

@@ -3,12 +3,6 @@
 #define CLOISTER_DB_ENGINE_H
 #include "store/db.h"
 
-struct db_value {
-	bool is_text;
-	const char *text;               /* NULL: null */
-	int64_t number;
-};
-
 struct db_engine {
 	/* Fills ROWS and KEPT of Q; db_finish() follows also after a failure. */
 	int (*ask)(struct db *db, struct db_query *q, const char *sql, const struct db_value *values, size_t n,

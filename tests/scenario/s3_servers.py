@@ -1,5 +1,6 @@
 """S3 servers that others wrote, started on this machine, and a front that records what reaches them and misbehaves."""
 import email.utils
+import hashlib
 import http.client
 import json
 import os
@@ -71,6 +72,23 @@ class Server:
         self.process.stdin.close()
         self.process.wait(SECONDS)
         self.process.stdout.close()
+
+
+class Place:
+    """A prefix of its own, for an operator."""
+
+    def __init__(self, operator, server, port, **options):
+        self.operator, self.server, self.prefix = operator, server, f"test/{os.urandom(4).hex()}"
+        options = {"endpoint": f"http://127.0.0.1:{port}", "region": REGION, **options}
+        self.url = f"s3://{BUCKET}/{self.prefix}?" + "&".join(f"{name}={value}" for name, value in options.items())
+        operator.env |= {"CLOISTER_BLOBS": self.url, "AWS_ACCESS_KEY_ID": server.id, "AWS_SECRET_ACCESS_KEY": server.secret}
+
+    def key(self, content, folder="blobs"):
+        digest = hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
+        return f"{self.prefix}/{folder}/{digest[:2]}/{digest[2:]}"
+
+    def has(self, content, folder="blobs"):
+        return self.key(content, folder)[len(self.prefix) + 1:] in self.server.keys(self.prefix)
 
 
 def missing(name):

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/progress.h"
 #include "base/text.h"
 #include "base/tree.h"
 #include "proc/image/image_proc.h"

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/progress.h"
 #include "base/text.h"
 #include "proc/image/image_proc.h"
 #include "proc/image/image_view.h"

@@ -11,13 +11,6 @@
 
 struct err;
 
-/* ---- progress, on a terminal, of what takes more than two seconds ---- */
-
-void progress_begin(const char *what);
-/* DONE of TOTAL bytes; a TOTAL of 0 is unknown. */
-void progress_show(uint64_t done, uint64_t total);
-void progress_end(void);
-
 /* ---- unpacking ---- */
 
 /* Have cloister-unpack turn the bytes of FD into the tree beneath FOLDER.  DIFF_ID is what they must hash to;

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/num.h"
+#include "base/progress.h"
 #include "base/spawn.h"
 #include "proc/image/image_proc.h"
 

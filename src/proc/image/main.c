@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/progress.h"
 #include "base/tell.h"
 #include "proc/image/image_proc.h"
 

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/progress.h"
 #include "base/tree.h"
 #include "image/tar_write.h"
 #include "proc/image/image_proc.h"

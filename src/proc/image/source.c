@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/progress.h"
 #include "base/spawn.h"
 #include "proc/image/image_proc.h"
 #include "trust/trust.h"

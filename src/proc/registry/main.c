@@ -18,6 +18,7 @@ static const struct {
 	{ "env", cmd_objects },
 	{ "policy", cmd_objects },
 	{ "assign", cmd_assign },
+	{ "store", cmd_store },
 };
 
 static int

@@ -9,7 +9,7 @@ from operators import CLOISTER, only_root
 COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "assign", "secret",
-            "dispatch", "dispatches", "serve", "worker", "dashboard", "mcp", "audit", "image", "tools", "vm", "doctor",
+            "dispatch", "dispatches", "serve", "worker", "store", "dashboard", "mcp", "audit", "image", "tools", "vm", "doctor",
             "completion", "help", "version"]
 
 

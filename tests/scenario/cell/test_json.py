@@ -23,6 +23,7 @@ TRIED = {
     "profile": ["profile", "list"], "capability": ["capability", "list"], "agent": ["agent", "list"], "env": ["env", "list"],
     "assign": ["assign", "thinker", "common"], "secret": ["secret", "list"], "dispatch": ["dispatch", "thinker"],
     "dispatches": ["dispatches"], "audit": ["audit", "verify", "--all"], "image": ["image", "list"], "vm": ["vm", "list"],
+    "store": None,              # test_store_copy.py has it: another database is needed
     "tools": ["tools", "check", "-p", "tools.yaml"], "doctor": ["doctor"], "tree": ["tree", "fix"], "review": ["review", "fix"], "run": ["run", "-q", "--timing", "--", "true"],
 }
 
@@ -56,7 +57,7 @@ def test_each_prints_its_shape(operator):
                  "getent hosts b.example; echo 1 >\"$(printf 'n\\033[2Jew')\"", cwd=project)
     operator.kept |= {c["cell"] for c in operator.cells("-a")}
     operator.detach("--name", "job", "--allow", "a.example", "--", "sleep", "1000")
-    for command, words in TRIED.items():
+    for command, words in ((command, words) for command, words in TRIED.items() if words is not None):
         at = words.index("--") if "--" in words else len(words)
         said = operator.cloister(*words[:at], "--json", *words[at:], cwd=project)
         assert said.status == 0, (words, said)

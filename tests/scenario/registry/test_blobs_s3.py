@@ -11,7 +11,7 @@ import pytest
 from dispatches import agent, await_over, capability, detach, dispatch
 from operators import children_of, is_alive, status_of, wait_until
 from ports import free_port
-from s3_servers import BUCKET, REGION, answers, cut, error, front_of, server_of, stall, stop_all, times
+from s3_servers import BUCKET, Place, answers, cut, error, front_of, server_of, stall, stop_all, times
 from service import Service
 
 SECONDS = 240
@@ -36,23 +36,6 @@ def s3rver(tmp_path_factory):
 @pytest.fixture
 def swift(tmp_path_factory):
     return server_of("swift", tmp_path_factory)
-
-
-class Place:
-    """A prefix of its own, for an operator."""
-
-    def __init__(self, operator, server, port, **options):
-        self.operator, self.server, self.prefix = operator, server, f"test/{os.urandom(4).hex()}"
-        options = {"endpoint": f"http://127.0.0.1:{port}", "region": REGION, **options}
-        self.url = f"s3://{BUCKET}/{self.prefix}?" + "&".join(f"{name}={value}" for name, value in options.items())
-        operator.env |= {"CLOISTER_BLOBS": self.url, "AWS_ACCESS_KEY_ID": server.id, "AWS_SECRET_ACCESS_KEY": server.secret}
-
-    def key(self, content, folder="blobs"):
-        digest = hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
-        return f"{self.prefix}/{folder}/{digest[:2]}/{digest[2:]}"
-
-    def has(self, content, folder="blobs"):
-        return self.key(content, folder)[len(self.prefix) + 1:] in self.server.keys(self.prefix)
 
 
 @pytest.fixture

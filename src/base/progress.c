@@ -1,4 +1,6 @@
-/* progress.c - one line on a terminal that shows how far a long task is. */
+/* progress.c - see progress.h. */
+#include "base/progress.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/text.h"
-#include "proc/image/image_proc.h"
 
 #define PATIENCE_MS 2000
 #define REDRAW_MS 100
