@@ -12,7 +12,7 @@ const struct cli_option cli_assign_options[] = {
 };
 
 const struct cli_option cli_store_options[] = {
-	{ "to", 0, "STORE", "copy the database to postgres://USER@HOST/DATABASE, or to sqlite", 0 },
+	{ "to", 0, "STORE", "copy the rows to postgres://USER@HOST/DATABASE, or to sqlite", 0 },
 	{ "to-blobs", 0, "PLACE", "copy the blobs to s3://BUCKET/PREFIX, or to folder", 0 },
 	{ "json", 0, NULL, "print JSON for programs", 0 },
 	{0}

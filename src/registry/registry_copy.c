@@ -283,7 +283,8 @@ registry_copy(struct registry *r, const struct registry_copying *how, struct reg
               struct err *err)
 {
 	struct moving m = { .r = r, .how = how, .copied = ret_copied,
-		.to = { .folder = r->folder, .blobs = r->blobs, .trees = r->trees, .tmp = r->tmp, .path = r->path, .db = r->db } };
+		.to = { .folder = r->folder, .blobs = r->blobs, .trees = r->trees, .tmp = r->tmp, .path = r->path,
+		        .db = how->store == NULL ? r->db : NULL } };
 	int n = check_places(how, err);
 
 	*ret_copied = (struct registry_copied){0};

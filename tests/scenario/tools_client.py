@@ -1,7 +1,7 @@
 """A client of the gateway, in the cell: reads steps as JSON from its first argument, and prints what came, a line each.
 
 A step is a message, or {"do": ...}: "forget" the session, "session": use this one, "when" a pipe is
-written, "delete", "listen", "path"."""
+written, "delete", "listen", "path", a call that is "cancelled"."""
 import json
 import sys
 import threading
@@ -59,6 +59,13 @@ def step(message):
         with open(message["path"], encoding="utf-8") as fifo:
             fifo.read()
         step(message["then"])
+    elif do == "cancelled":
+        # Again until it ends: one that arrives before the request is for nothing.
+        call = threading.Thread(target=step, args=[message["call"]])
+        call.start()
+        while call.is_alive():
+            request({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": message["call"]["id"]}}).read()
+            call.join(0.1)
     elif do == "together":
         threads = [threading.Thread(target=step, args=[one]) for one in message["steps"]]
         for one in threads:

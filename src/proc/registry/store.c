@@ -53,7 +53,7 @@ print_copied(const struct registry_copying *how, const struct registry_copied *c
 		printf("%-12s %8" PRIu64 " rows\n", copied->tables[i].table, copied->tables[i].rows);
 	if (how->blobs != NULL)
 		printf("%-12s %8" PRIu64 ", %s\n", "blobs", copied->n_blobs, num_format_size(size, copied->blob_bytes));
-	puts("All of it was read back and compared. What it was copied from is as it was.");
+	puts("All of it was read back and compared. The old place is as it was.");
 	if (how->store != NULL && strcmp(how->store, REGISTRY_SQLITE) == 0)
 		puts("Use it: without --store, and without " REGISTRY_STORE ".");
 	else if (how->store != NULL)
