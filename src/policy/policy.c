@@ -165,6 +165,15 @@ names_port(const struct policy_rule *rule)
 	return false;
 }
 
+/* Also through a profile: policy_add_short_from(). */
+static bool
+is_of_preset(const char *place)
+{
+	if (strncmp(place, POLICY_OF_PROFILE, strlen(POLICY_OF_PROFILE)) == 0 && strstr(place, ", preset:") != NULL)
+		return true;
+	return strncmp(place, "preset:", 7) == 0;
+}
+
 int
 policy_rule_of_any_scheme(const struct policy *p, size_t from)
 {
@@ -174,7 +183,7 @@ policy_rule_of_any_scheme(const struct policy *p, size_t from)
 		if ((rule->verb == POLICY_VERB_ALLOW || rule->verb == POLICY_VERB_ASK) &&
 		    rule->protocols == 1u << POLICY_HTTP &&
 		    rule->schemes == (POLICY_SCHEME_PLAIN | POLICY_SCHEME_TLS) && names_port(rule) &&
-		    strncmp(rule->place, "preset:", 7) != 0)
+		    !is_of_preset(rule->place))
 			return (int)i;
 	}
 	return -1;

@@ -212,6 +212,23 @@ wrap(struct err *err, const char *what, const char *text)
 	return err_wrap(err, "%s '%.200s'", what, text);
 }
 
+/* "PLACE, preset:npm:3:5" for each rule of a preset, from FIRST on. */
+static int
+place_preset(struct policy *p, size_t first, const char *place, struct err *err)
+{
+	char text[POLICY_PLACE_MAX];
+
+	for (size_t i = first; i < p->n_rules; i++) {
+		struct policy_rule *rule = &p->rules[i];
+
+		snprintf(text, sizeof(text), "%s, %s", place, rule->place);
+		rule->place = policy_copy(p, text, strlen(text));
+		if (rule->place == NULL)
+			return err_set(err, ENOMEM, "the policy is too large");
+	}
+	return 0;
+}
+
 int
 policy_add_short(struct policy **base, const char *text, struct err *err)
 {
@@ -236,6 +253,8 @@ policy_add_short_from(struct policy **base, const char *text, const char *place,
 		r = policy_load_preset(p, text + 7, &reason);
 	else
 		r = add_rule(p, text, place, &reason);
+	if (r == 0 && place != NULL && strncmp(text, "preset:", 7) == 0)
+		r = place_preset(p, first, place, &reason);
 	r = r == 0 ? policy_settle_annotations(p, &reason) : r;
 	r = r == 0 ? check_reach(p, first, &reason) : r;
 	r = r == 0 ? policy_add_uncalled(p, &reason) : r;

@@ -1,6 +1,7 @@
 """`cloister run NAME`: an agent by its profile, wherever its program is installed."""
 import json
 import os
+import re
 
 import pytest
 
@@ -544,3 +545,13 @@ def test_why_names_the_line_of_the_profile(agents):
     assert refused["why"] == "no-rule" and f"    profile {file}:5  allow " in why, why
     why = agents.operator.cloister("why", "told", str(private["n"])).ok()
     assert private["rule"] == f"profile {file}:5" and f"The rule of the profile {file}:5 is: allow" in why, why
+
+
+def test_why_names_the_profile_and_its_preset(agents):
+    agents.install("#!/bin/sh\ncurl -s -X PUT http://registry.npmjs.org/mine\n")
+    file = agents.profile("version: 1\nprogram: tester\nallow:\n  - preset:npm\n")
+    agents.run(options=("--name", "told"))
+    refused, = [e for e in map(json.loads, agents.operator.cloister("events", "--json", "told").ok().splitlines())
+                if e["type"] == "http"]
+    why = agents.operator.cloister("why", "told", str(refused["n"])).ok()
+    assert re.search(rf"^    profile {re.escape(str(file))}:4, preset:npm:\d+:\d+  allow ", why, re.M), why
