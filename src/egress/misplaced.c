@@ -72,13 +72,27 @@ exchange_strays_in_name(struct exchange *ex, const char *name, const char *what)
 
 /* ---- refused requests ---- */
 
+/* What the search has found is what EX is refused for. */
+static void
+note_stray(struct exchange *ex)
+{
+	ex->outcome.why = "exfiltration";
+	snprintf(ex->note, sizeof(ex->note), "%s", ex->secrets->reason);
+}
+
+void
+exchange_note_mistake(struct exchange *ex)
+{
+	if (ex->secrets != NULL && ex->secrets->watched && ex->secrets->misplaced)
+		note_stray(ex);
+}
+
 /* The search has found a placeholder in the body: record that. */
 static void
 tell_stray(struct exchange *ex)
 {
 	ex->secrets->watched = false;
-	ex->outcome.why = "exfiltration";
-	snprintf(ex->note, sizeof(ex->note), "%s", ex->secrets->reason);
+	note_stray(ex);
 	ex->outcome.recorded = false;
 	exchange_record(ex);
 }
@@ -101,25 +115,36 @@ watch(struct exchange *ex)
 	loop_set_timer(ex->courier->loop, &ex->scan.timer, COURIER_STRAY_MS);
 }
 
-/* Whether the body has a placeholder, as far as it was HELD.  The rest is watched. */
-static bool
-strays_in_body(struct exchange *ex, const struct buf *held)
+/* Search the body for placeholders, as far as it was HELD.  The rest is watched. */
+static void
+search_body(struct exchange *ex, const struct buf *held)
 {
 	struct exchange_secrets *x = ex->secrets;
 	int r;
 
 	if (!ex->t.has_body)
-		return false;
+		return;
 	x->body = (struct swap_stream){
 		.set = x->view->out, .place = swap_body_place(http_head_get(exchange_head(ex), "content-type")),
 		.lengths = SWAP_ANY_LENGTH, .judge = exchange_judge_stray, .sink = exchange_no_sink, .arg = ex,
 	};
 	r = held->len > 0 ? swap_feed(&x->body, held->data, held->len, NULL) : 0;
 	if (r == 0 && ex->t.came_all)
-		r = swap_finish(&x->body, NULL);
+		(void)swap_finish(&x->body, NULL);
 	else if (r == 0)
 		watch(ex);
-	return r == -EACCES;
+}
+
+/* A misplaced placeholder was found while the body was sent: watch its rest. */
+static void
+go_on(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	x->body.judge = exchange_judge_stray;
+	x->body.sink = exchange_no_sink;
+	if (!ex->t.came_all)
+		watch(ex);
 }
 
 static bool
@@ -156,16 +181,23 @@ exchange_find_stray(struct exchange *ex, const struct buf *held)
 {
 	const struct secrets_view *s = ex->courier->secrets.view;
 	bool is_new = ex->secrets == NULL;
+	struct exchange_secrets *x;
 
 	if (ex->kind != EXCHANGE_HTTP || s == NULL || s->out == NULL || (is_new && !exchange_secrets_new(ex)))
 		return NULL;
+	x = ex->secrets;
 	/* In a request with secrets of its own, the head was searched already. */
 	if (is_new && strays_in_head(ex))
-		return ex->secrets->reason;
-	if (!is_new && (!is_unsearched(ex) || ex->secrets->view->out == NULL ||
-	                ex->secrets->reason[0] != '\0'))
+		return x->reason;
+	if (!is_new && x->view->out == NULL)
 		return NULL;
-	return strays_in_body(ex, held) ? ex->secrets->reason : NULL;
+	if (!is_new && x->misplaced && x->in_body)
+		go_on(ex);
+	else if (is_new || (is_unsearched(ex) && x->reason[0] == '\0') || (x->misplaced && !x->in_body))
+		search_body(ex, held);
+	else
+		return NULL;
+	return x->reason[0] != '\0' ? x->reason : NULL;
 }
 
 bool
@@ -190,7 +222,7 @@ exchange_watch_end(struct exchange *ex)
 
 	if (x == NULL || !x->watched)
 		return;
-	if (swap_finish(&x->body, NULL) == -EACCES) {
+	if (swap_finish(&x->body, NULL) == -EACCES || (x->misplaced && strcmp(ex->note, x->reason) != 0)) {
 		tell_stray(ex);
 		return;
 	}

@@ -257,6 +257,18 @@ note_passed(struct exchange *ex, size_t owner)
 	event_done(e, false, NULL);
 }
 
+/* A placeholder on its way to its own host may be a mistake.  It must not hide a theft, so the search goes on behind it. */
+static enum swap_verdict
+find_misplaced(struct exchange *ex, const struct secret *s, const struct swap_seen *seen, bool in_scope)
+{
+	struct exchange_secrets *x = ex->secrets;
+	bool is_mistake = in_scope || is_for_host(ex, s);
+
+	if (!is_mistake || x->reason[0] == '\0')
+		tell_misplaced(ex, s, seen, in_scope);
+	return is_mistake ? SWAP_LEAVE : SWAP_STOP;
+}
+
 enum swap_verdict
 exchange_judge_stray(void *arg, const struct swap_seen *seen)
 {
@@ -270,8 +282,7 @@ exchange_judge_stray(void *arg, const struct swap_seen *seen)
 	if (in_scope && (is_lone_id(ex, seen) || is_signers(ex, seen) ||
 	                 fits_place(secret, exchange_head(ex), seen)))
 		return SWAP_LEAVE;
-	tell_misplaced(ex, secret, seen, in_scope);
-	return SWAP_STOP;
+	return find_misplaced(ex, secret, seen, in_scope);
 }
 
 enum swap_verdict
@@ -285,6 +296,9 @@ exchange_judge(void *arg, const struct swap_seen *seen)
 	bool in_scope = exchange_may_use(ex, secret);
 	bool fits = in_scope && (is_lone_id(ex, seen) || fits_place(secret, exchange_head(ex), seen));
 
+	/* EX is going to be refused. */
+	if (x->misplaced)
+		return exchange_judge_stray(arg, seen);
 	if (passes(ex, seen)) {
 		note_passed(ex, owner);
 		return SWAP_LEAVE;
@@ -310,8 +324,7 @@ exchange_judge(void *arg, const struct swap_seen *seen)
 		         "secret '%s' in %s cannot become the real one", secret->name, place_text(seen));
 		return SWAP_STOP;
 	}
-	tell_misplaced(ex, secret, seen, in_scope);
-	return SWAP_STOP;
+	return find_misplaced(ex, secret, seen, in_scope);
 }
 
 enum swap_verdict

@@ -144,6 +144,7 @@ record(struct exchange *ex)
 	if (ex->outcome.recorded)
 		return;
 	ex->outcome.recorded = true;
+	exchange_note_mistake(ex);
 	if (ex->outcome.refused)
 		verdict = ex->outcome.why != NULL && strcmp(ex->outcome.why, "ask") == 0 ? "ask" : "deny";
 	event_begin(e, types[ex->kind]);

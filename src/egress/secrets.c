@@ -181,6 +181,13 @@ keep_head(struct exchange *ex, struct http_head *head)
 	return true;
 }
 
+/* R of a search with exchange_judge(), which goes on behind a misplaced placeholder. */
+static int
+found(const struct exchange *ex, int r)
+{
+	return r == 0 && ex->secrets->misplaced ? -EACCES : r;
+}
+
 /* Replace placeholders in HEAD where permitted.  False: EX is refused. */
 static bool
 swap_in_head(struct exchange *ex, struct http_head *head)
@@ -191,7 +198,7 @@ swap_in_head(struct exchange *ex, struct http_head *head)
 
 	if (how.set == NULL)
 		return true;
-	r = swap_head(&how, head, &ex->courier->secrets.scratch, &err);
+	r = found(ex, swap_head(&how, head, &ex->courier->secrets.scratch, &err));
 	return r == 0 || exchange_refuse_secret(ex, r, &err);
 }
 
@@ -312,6 +319,8 @@ body_sink(void *arg, const unsigned char *data, size_t len)
 {
 	struct exchange *ex = arg;
 
+	if (ex->secrets->misplaced)
+		return 0;
 	if (!ex->inspect.holds && !has_room(ex, len)) {
 		ex->secrets->grew = true;
 		return -ECANCELED;
@@ -360,9 +369,9 @@ feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
 		return len == 0 || x->pass(ex, data, len);
 	begin_body(ex, exchange_judge, body_sink);
 	r = swap_feed(&x->body, data, len, &err);
-	if (r == 0 && ends)
+	if (r == 0 && (ends || (x->misplaced && ex->t.came_all)))
 		r = swap_finish(&x->body, &err);
-	return went(ex, r, &err);
+	return went(ex, found(ex, r), &err);
 }
 
 /* False: EX is refused. */
@@ -483,7 +492,7 @@ exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
 		x->sent = exchange_new_messages(true, &how);
 	if (x->sent != NULL)
 		r = swap_ws_feed(x->sent, data, len, &err);
-	return went(ex, r, &err);
+	return went(ex, found(ex, r), &err);
 }
 
 bool

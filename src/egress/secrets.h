@@ -210,12 +210,14 @@ bool exchange_strays_in_name(struct exchange *ex, const char *name, const char *
 
 /* Take the body that EX holds, unless it was searched for placeholders.  The caller owns it. */
 struct buf exchange_take_unsearched(struct exchange *ex);
-/* The reason why a placeholder in EX's head, or in the body that was HELD, is misplaced, or NULL if
- * none is.  If NULL, the rest of the body is searched as it comes, and the record waits for it. */
+/* The reason why a placeholder in EX's head, or in the body that was HELD, is misplaced, or NULL if none is.  Unless one is
+ * stolen, the rest of the body is searched as it comes, and the record waits for it. */
 const char *exchange_find_stray(struct exchange *ex, const struct buf *held);
 bool exchange_awaits_stray(const struct exchange *ex);
 void exchange_watch(struct exchange *ex, const unsigned char *data, size_t len);
 void exchange_watch_end(struct exchange *ex);
+/* EX is recorded before the search has ended: what it is refused for is a misplaced placeholder, if one was found. */
+void exchange_note_mistake(struct exchange *ex);
 
 /* Whether the response is cleaned: its request carried a real value.  It may be held from its head
  * on: exchange_is_held(). */

