@@ -107,3 +107,18 @@ def test_the_template(archive, tmp_path):
     assert done.returncode == 0 and done.stdout == "cloister doctor\n", done
     assert sh(script, tmp_path, **env, CLOISTER_SHA256="0" * 64).returncode != 0
     assert sh(script, tmp_path, **env).returncode != 0
+
+
+def test_each_program_is_confined_or_has_its_reason():
+    """A new program gets a profile for AppArmor and one for SELinux, or its reason in docs/install.md."""
+    programs = {path.name for path in (TREE / "src/proc").iterdir() if (path / "main.c").exists()}
+    labels = (TREE / "contrib/selinux/cloister.fc").read_text()
+    confined = set(re.findall(r"^profile cloister-(\w+) ", (TREE / "contrib/apparmor/cloister-helpers").read_text(), re.M))
+    assert confined == set(re.findall(r"^cloister_helper\((\w+)\)$", (TREE / "contrib/selinux/cloister.te").read_text(), re.M))
+    for place in ("/usr/libexec", "/usr/local/libexec", "/opt/cloister/libexec"):
+        assert confined == set(re.findall(rf"^{place}/cloister/cloister-(\w+)\t--\t", labels, re.M)), place
+    reasons = (TREE / "docs/install.md").read_text().partition("These programs have no profile:\n")[2].partition("\n\nA ")[0]
+    free = set(re.findall(r"`cloister-(\w+)`", reasons))
+    assert confined | free == programs and confined & free == set()
+    explained = (TREE / "docs/install.md").read_text().partition("a profile lets them |\n")[2].partition("\n\n")[0]
+    assert {name for row in explained.splitlines()[1:] for name in row.split("|")[1].replace(",", " ").split()} == confined
