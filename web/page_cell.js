@@ -29,7 +29,7 @@ function aboutOf(cell, past) {
 	return [
 		["What it runs", [["Command", cell.command ? words(cell.command) : null], ["Agent", typeof cell.agent === "string" ? cell.agent : null], ["For", cell.principal], ["Through", cell.chain],
 			["In the background", yes(cell.detached)]]],
-		["Its walls", [["Boundary", cell.boundary], ["Runtime", cell.runtime], ["Network", cell.policy === undefined ? null : cell.policy ? "what its policy allows" : "none: it has no policy"],
+		["Its walls", [["Machine", cell.machine], ["Boundary", cell.boundary], ["Runtime", cell.runtime], ["Network", cell.policy === undefined ? null : cell.policy ? "what its policy allows" : "none: it has no policy"],
 			["Published ports", list((cell.ports ?? []).map(port => `${port.cell} in the cell is ${port.host} here`))], ["Can be frozen", past ? null : yes(cell.can_freeze)]]],
 		["Its files", [["Workspaces", list(cell.workspace)], ["Changes", past ? cell.changes ? "wait to be reviewed" : "none are kept" : null]]],
 		["Its life", [["Started", cell.started ? stamp(cell.started) : null], ["Ended", cell.ended ? stamp(cell.ended) : null],

@@ -45,7 +45,7 @@ function fillRow(row, cell) {
 	setState(state.firstChild, cell.state === "running" && waiting.has(cell.id) ? "waiting" : cell.state);
 	setAttr(row, "data-theft", cell.thefts || cell.watches ? "" : null);
 	setText(name.firstChild, cell.name || cell.id);
-	setText(name.lastChild, [cell.name ? cell.id : null, cell.agent, cell.principal].filter(Boolean).join(" · "));
+	setText(name.lastChild, [cell.name ? cell.id : null, cell.agent, cell.principal, cell.machine ? `on ${cell.machine}` : null].filter(Boolean).join(" · "));
 	setWords(command.firstChild, cell.command);
 	setAttr(budget, "data-none", cell.budget ? null : "");
 	if (cell.budget)
@@ -63,7 +63,7 @@ function fillRow(row, cell) {
 }
 
 function matches(cell, filter) {
-	return filter.every(word => [cell.id, cell.name, cell.state, cell.agent, cell.principal, words(cell.command),
+	return filter.every(word => [cell.id, cell.name, cell.state, cell.agent, cell.principal, cell.machine, words(cell.command),
 		cell.last_refusal?.what].some(text => text && String(text).toLowerCase().includes(word)));
 }
 

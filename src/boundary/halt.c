@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "boundary/boundary.h"
 #include "cell/cell_control.h"
+#include "cell/cell_far.h"
 #include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
 
@@ -68,7 +69,12 @@ halt_by_kernel(int runtime, struct halt *h, const struct cell_steer_who *who)
 {
 	OWN(closep) int entry = openat(runtime, h->entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	const struct boundary *kind = boundary_of(entry);
+	char machine[CELL_MACHINE_MAX + 1];
 
+	if (h->entry.far)
+		return !cell_is_alive(runtime, &h->entry) ? 0 :
+		       err_set(&h->err, EHOSTUNREACH, "cell %s is on the machine %s, which does not answer: it may still run",
+		               h->entry.id, cell_far_machine(runtime, &h->entry, machine) ? machine : "?");
 	if (kind == NULL && cell_is_alive(runtime, &h->entry))
 		return err_set(&h->err, ENOTSUP, "cell %s does not answer, and this version of cloister does "
 		               "not know its boundary: kill it with the version that started it", h->entry.id);

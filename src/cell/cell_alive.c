@@ -68,6 +68,8 @@ cell_is_alive(int runtime, const struct cell_entry *entry)
 
 	if (dir < 0)
 		return errno != ENOENT;
+	if (entry->far)
+		return has_holder(dir, &pid);
 	return slot_is_locked(runtime, entry->slot) &&
 	       (has_holder(dir, &pid) || !slot_is_anothers(runtime, entry));
 }
@@ -84,6 +86,8 @@ cell_supervisor(int runtime, const struct cell_entry *entry)
 int
 cell_is_silent(const struct cell_entry *entry, struct err *err)
 {
+	if (entry->far)
+		return err_set(err, EAGAIN, "cell %s is on another machine, which does not answer now", entry->id);
 	return err_set(err, EAGAIN, "cell %s is not answering: its supervisor is stopped or too busy; "
 	               "`cloister kill %s` ends the cell all the same", entry->id, entry->id);
 }

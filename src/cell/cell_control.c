@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "cell/cell_far.h"
 #include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
 
@@ -202,8 +203,10 @@ cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info 
 {
 	int r = ask_info(runtime, entry, ret_info, err);
 
-	if (r == 0 || r == -ENOENT)
-		return r;
-	return cell_is_alive(runtime, entry) ? describe_silent(runtime, entry, ret_info, err) :
-	       err_set(err, ENOENT, "cell %s has just ended", entry->id);
+	if (r < 0 && r != -ENOENT)
+		r = cell_is_alive(runtime, entry) ? describe_silent(runtime, entry, ret_info, err) :
+		    err_set(err, ENOENT, "cell %s has just ended", entry->id);
+	if (r == 0)
+		(void)cell_far_machine(runtime, entry, ret_info->machine);
+	return r;
 }

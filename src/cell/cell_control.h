@@ -52,6 +52,7 @@ struct cell_info {
 	uint32_t can_freeze;            /* 0: it has no cgroup to freeze */
 	uint32_t waiting;               /* requests that wait for approval */
 	struct cell_use use;
+	char machine[CELL_MACHINE_MAX + 1];     /* "": this one */
 };
 /* -ENOENT: the cell has ended.  The caller frees the spec. */
 int cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info,

@@ -68,9 +68,10 @@ parse_entry(const char *dir, bool runtime, struct cell_entry *ret_entry)
 		if (dot == NULL)
 			return false;
 		*dot = '\0';
-		if (num_parse_count(number, 0, CELL_SLOTS - 1, &slot, NULL) < 0)
+		entry.far = strcmp(number, CELL_FAR) == 0;
+		if (!entry.far && num_parse_count(number, 0, CELL_SLOTS - 1, &slot, NULL) < 0)
 			return false;
-		entry.slot = (unsigned)slot;
+		entry.slot = entry.far ? CELL_SLOTS : (unsigned)slot;
 		rest += dot - number + 1;
 	}
 	if (!cell_name_ok(entry.id) || (*rest != '\0' && !cell_name_ok(rest)))

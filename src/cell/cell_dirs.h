@@ -25,6 +25,10 @@ struct err;
 #define CELL_SLOTS_FILE "slots"
 #define CELL_ENTRY_MAX 96               /* a folder entry's name */
 #define CELL_CONTROL "control"          /* the socket in a runtime entry */
+#define CELL_FAR "far"                  /* in place of a slot: another machine has the cell, and the service of this one
+                                         * answers at the entry's socket for it (cell_far.h) */
+#define CELL_MACHINE "machine"          /* in such an entry: the machine's name */
+#define CELL_MACHINE_MAX 64
 #define CELL_BOUNDARY "boundary"        /* in a runtime entry: the kind of its walls, unless it is
                                          * the default */
 #define CELL_WALLS "cgroups"            /* in a runtime entry: what the boundary needs to kill and
@@ -62,6 +66,7 @@ struct cell_entry {
 	char id[CELL_ID_LEN + 1];
 	char name[CELL_NAME_MAX + 1];   /* "" if it has none */
 	unsigned slot;                  /* runtime entries only */
+	bool far;                       /* runtime entries only: CELL_FAR, and no slot */
 };
 
 /* A running cell's slot and entry, with their locks. */

@@ -95,6 +95,7 @@ cell_info_json(struct json *w, const struct cell_info *info)
 	json_number_or_null(w, "agent", info->agent);
 	json_u64(w, "started", info->started_ns / 1000000000);
 	json_u64(w, "user", geteuid());
+	json_str(w, "machine", info->machine[0] != '\0' ? info->machine : NULL);
 	json_number_or_null(w, "memory", info->memory);
 	json_number_or_null(w, "pids", info->pids);
 	json_bool(w, "can_freeze", info->can_freeze != 0);

@@ -86,7 +86,7 @@ name_is_taken(int runtime, int lock, unsigned own_slot, const char *name)
 	if (cell_list(runtime, true, &entries, &n, NULL) < 0)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(entries[i].name, name) == 0 && entries[i].slot != own_slot &&
+		if (!entries[i].far && strcmp(entries[i].name, name) == 0 && entries[i].slot != own_slot &&
 		    !slot_is_free(lock, entries[i].slot))
 			return true;
 	return false;
@@ -285,7 +285,7 @@ cell_clear_stale(const struct cell_place *place, const struct cell_clearer *clea
 
 	if (cell_list(place->runtime, true, &entries, &n, NULL) == 0) {
 		for (size_t i = 0; i < n; i++) {
-			if (strcmp(entries[i].dir, place->entry.dir) == 0)
+			if (strcmp(entries[i].dir, place->entry.dir) == 0 || entries[i].far)
 				continue;
 			/* Our own slot is ours: any other entry with it is left over. */
 			if (entries[i].slot == place->entry.slot ||

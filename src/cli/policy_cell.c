@@ -137,7 +137,7 @@ carry_out(const struct policy_cli *cli, int runtime, const struct cell_entry *en
 	const struct cell_policy_order order = { .cut = cli->now, .verb = VERB_POLICY, .rule = "",
 	                                         .who = { .why = cli->why } };
 	OWN(closep) int dir = openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	const struct boundary *boundary = boundary_of(dir);
+	const struct boundary *boundary = entry->far ? NULL : boundary_of(dir);
 	char hash[HASH_NAME + 1];
 	struct err err = {0};
 

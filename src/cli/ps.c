@@ -24,6 +24,7 @@
 struct ps {
 	bool all, json, colour;
 	bool has_changes;               /* a cell that was shown has changes */
+	bool has_machines;              /* one is on another machine */
 	struct json out;
 	uint64_t now_ns;
 	size_t width;                   /* of the terminal; 0: no terminal */
@@ -117,7 +118,7 @@ struct used {
 /* Prints one line without the command; for SPEC, or (NULL) the names of the columns. */
 static void
 print_row(const struct ps *ps, const struct cell_spec *spec, const char *state, const char *colour,
-          const char *age, const struct used *used)
+          const char *age, const char *machine, const struct used *used)
 {
 	const char *id = spec != NULL ? spec->id : "CELL";
 	const char *name = spec == NULL ? "NAME" : spec->name[0] != '\0' ? spec->name : "-";
@@ -130,6 +131,8 @@ print_row(const struct ps *ps, const struct cell_spec *spec, const char *state, 
 	n += printf(" %-*s %-7s %-7s %-5s ", ps->all ? 10 : 7, age, used->cpu, used->memory, used->pids);
 	if (ps->width == 0 || ps->width >= WIDE)
 		n += printf("%-13s ", used->io);
+	if (ps->has_machines)
+		n += printf("%-12s ", machine);
 	if (spec != NULL)
 		print_command(ps, spec, n);
 	else
@@ -198,7 +201,8 @@ show_running(struct ps *ps, const struct cell_info *info)
 		colour = "\033[31m";
 	tell_age(ps, info->started_ns, "", age);
 	tell_state(info, state);
-	print_row(ps, &info->spec, state, colour, age, &(struct used){ cpu, memory, pids, io });
+	print_row(ps, &info->spec, state, colour, age, info->machine[0] != '\0' ? info->machine : "-",
+	          &(struct used){ cpu, memory, pids, io });
 }
 
 static void
@@ -218,7 +222,7 @@ show_ended(struct ps *ps, const struct cell_record *record)
 	snprintf(state, sizeof(state), "%s %u%s", cell_state_word(CELL_STATE_ENDED, 0), record->status,
 	         record->n_changes > 0 ? "*" : "");
 	ps->has_changes |= record->n_changes > 0;
-	print_row(ps, &record->spec, state, record->status == 0 ? NULL : "\033[31m", age,
+	print_row(ps, &record->spec, state, record->status == 0 ? NULL : "\033[31m", age, "-",
 	          &(struct used){ "-", "-", "-", "-" });
 }
 
@@ -247,7 +251,7 @@ find_running(struct ps *ps, struct err *err)
 	/* A cell that ended meanwhile is not running; one that does not answer is. */
 	for (size_t i = 0; i < n; i++)
 		if (cell_control_info(runtime, &entries[i], &ps->running[ps->n_running], NULL) == 0)
-			ps->n_running++;
+			ps->has_machines |= ps->running[ps->n_running++].machine[0] != '\0';
 	qsort(ps->running, ps->n_running, sizeof(*ps->running), by_start);
 	return 0;
 }
@@ -324,7 +328,7 @@ show_all(struct ps *ps)
 	if (ps->json)
 		json_open(&ps->out, NULL, '[');
 	else if (ps->format == NULL)
-		print_row(ps, NULL, "STATE", NULL, "AGE", &(struct used){ "CPU", "MEMORY", "PIDS", "READ/WRITTEN" });
+		print_row(ps, NULL, "STATE", NULL, "AGE", "MACHINE", &(struct used){ "CPU", "MEMORY", "PIDS", "READ/WRITTEN" });
 	for (size_t i = 0; i < ps->n_running; i++)
 		show_running(ps, &ps->running[i]);
 	for (size_t i = 0; i < ps->n_ended; i++)

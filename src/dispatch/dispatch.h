@@ -164,6 +164,9 @@ bool dispatch_is_driven(const char *id);
 /* ID may be cut to DISPATCH_PREFIX_MIN letters or more if that is unambiguous.  -ENOENT, -ENOTUNIQ.
  * The caller frees *ret_d. */
 int dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err);
+/* The same for an ID in full, and the data folder that has it now. */
+int dispatch_holder(struct registry *reg, const char *id, struct dispatch *ret_d, char ret_home[DB_HOME_MAX],
+                    struct err *err);
 /* The resolution of ID (in full), as dispatch_resolve() returns it; the caller owns it. */
 int dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved,
                           struct err *err);

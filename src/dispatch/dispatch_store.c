@@ -207,6 +207,21 @@ dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struc
 	return 0;
 }
 
+int
+dispatch_holder(struct registry *reg, const char *id, struct dispatch *ret_d, char ret_home[DB_HOME_MAX], struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE id = ?", "s", id);
+
+	r = r == 0 ? db_next(&q, err) : r;
+	if (r == 0)
+		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
+	if (r < 0)
+		return r;
+	snprintf(ret_home, DB_HOME_MAX, "%s", db_text(&q, 23));
+	return read_row(&q, ret_d, err);
+}
+
 /* A JSON column of ID (in full); null if it is empty. */
 static int
 get_json(struct registry *reg, const char *sql, const char *id, json_t **ret_value, struct err *err)

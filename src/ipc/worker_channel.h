@@ -12,7 +12,45 @@ enum worker_talk {
 	/* Opened by the worker: str dispatch, u64 claim, LEND_KEY bytes.  The secrets of one claimed dispatch, sealed to that
 	 * key (vault/lend.h).  The service sends one message, and closes it. */
 	WORKER_SECRETS = 1,
+	/* Opened by the worker, without fields, whenever it is connected: the cells that it has of this service's
+	 * dispatches. */
+	WORKER_CELLS,
+	/* Opened by the service: str cell.  One connection to the control socket of such a cell (link/link_control.h). */
+	WORKER_CONTROL,
 };
+
+enum worker_cells {
+	/* worker -> service: str dispatch, str cell */
+	WORKER_HAS = 1,
+	/* worker -> service: str cell */
+	WORKER_HAS_NOT,
+};
+
+/* Messages of WORKER_CONTROL, in both directions.  A descriptor that comes with a message of control_channel.h is a file,
+ * whose content comes along, or a lane, which carries bytes until both of its ends are closed. */
+enum worker_control {
+	/* u32 n, n times a descriptor (u32 enum worker_fd, u32 lane or seals; for a file u32 length and bytes), and the
+	 * message: u32 type, fields */
+	WORKER_MESSAGE = 1,
+	/* u32 lane, bytes */
+	WORKER_DATA,
+	/* u32 lane: no more bytes come from this side */
+	WORKER_END,
+	/* u32 lane, u32 n: so many bytes have left this side; a side may send WORKER_LANE_WINDOW that have not */
+	WORKER_CREDIT,
+	/* the connection to the control socket is over; lanes go on */
+	WORKER_HANGUP,
+};
+enum worker_fd {
+	WORKER_FD_NULL = 1,             /* /dev/null */
+	WORKER_FD_FILE,
+	WORKER_FD_READ,                 /* the other side reads from its end */
+	WORKER_FD_WRITE,                /* the other side writes to it */
+	WORKER_FD_BOTH,
+};
+#define WORKER_LANES_MAX 8              /* of one connection */
+#define WORKER_LANE_WINDOW (256 * 1024)
+#define WORKER_FILE_MAX (4 * 1024 * 1024)
 
 enum worker_secrets {
 	/* service -> worker: the box */

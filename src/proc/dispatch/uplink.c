@@ -25,6 +25,7 @@ sweep(void *arg)
 {
 	struct uplink *u = arg;
 
+	uplink_sweep_visits(u);
 	uplink_sweep_loans(u);
 	for (size_t i = 0; i < u->n; i++)
 		if (u->services[i].over) {
@@ -45,8 +46,7 @@ line_ended(void *arg)
 static int
 talk_opened(void *arg, struct link_talk *talk, struct buf *body)
 {
-	(void)arg, (void)talk, (void)body;
-	return -EBADMSG;
+	return talk->kind == WORKER_CONTROL ? uplink_visit(arg, talk, body) : -EBADMSG;
 }
 
 static const struct link_line_handler line_handler = { .opened = talk_opened, .ended = line_ended };
@@ -84,11 +84,14 @@ take_service(struct uplink *u, struct ipc_message *message)
 		return -EBADMSG;
 	s->over = false;
 	uplink_forget_talks(u, home);
+	uplink_drop_visits(u, s);
+	s->cells = NULL;
 	link_line_free(TAKE(s->line));
 	if (link_line_new(u->loop, ipc_take_fd(message, 0), false, &line_handler, s, &s->line, NULL) < 0)
 		return 0;
 	fprintf(stderr, "cloister: connected to the service at %s\n", s->known.address);
 	uplink_ask_again(u);
+	uplink_tell_all(s);
 	return 0;
 }
 
@@ -205,6 +208,8 @@ uplink_free(struct uplink *u)
 {
 	if (u == NULL)
 		return;
+	uplink_drop_visits(u, NULL);
+	uplink_free_cells(u);
 	for (size_t i = 0; i < u->n; i++)
 		link_line_free(u->services[i].line);
 	uplink_free_loans(u);

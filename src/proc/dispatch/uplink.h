@@ -14,4 +14,8 @@ void uplink_free(struct uplink *u);     /* NULL is fine */
 /* A socket of ipc/lend_channel.h for the cell of D, which the caller closes: the service that asked for it lends its
  * secrets. */
 int uplink_lend(struct uplink *u, const struct dispatch *d, struct err *err);
+/* D has come to another state: the service that asked for it steers its cell, while that runs. */
+void uplink_tell(struct uplink *u, const struct dispatch *d);
+/* Whether uplink_tell() would have something new for ID in this state. */
+bool uplink_wants(const struct uplink *u, const char *id, bool runs);
 #endif

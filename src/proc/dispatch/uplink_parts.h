@@ -11,6 +11,7 @@ struct service {
 	struct link_service known;
 	struct link_line *line;         /* NULL: it is away */
 	bool over;                      /* LINE is to be freed */
+	struct link_talk *cells;        /* WORKER_CELLS; NULL: none */
 };
 
 struct uplink {
@@ -23,6 +24,8 @@ struct uplink {
 	size_t n;
 	char home[LINK_HOME_MAX + 1];   /* this worker's data folder */
 	struct loan *loans;             /* uplink_lend.c */
+	struct held *held;              /* uplink_cells.c */
+	struct visit *visits;
 };
 
 /* ---- uplink.c ---- */
@@ -30,6 +33,17 @@ struct uplink {
 bool uplink_knows(struct uplink *u, const char *home);
 /* The stream to the service HOME; NULL: it is away. */
 struct link_line *uplink_line(struct uplink *u, const char *home);
+
+/* ---- uplink_cells.c ---- */
+
+/* The service S is there again: tells it which of its cells are here. */
+void uplink_tell_all(struct service *s);
+/* WORKER_CONTROL was opened.  Negative: S may not say that. */
+int uplink_visit(struct service *s, struct link_talk *talk, struct buf *body);
+void uplink_sweep_visits(struct uplink *u);
+/* The stream to S is about to be freed; NULL: all. */
+void uplink_drop_visits(struct uplink *u, const struct service *s);
+void uplink_free_cells(struct uplink *u);
 
 /* ---- uplink_lend.c ---- */
 

@@ -25,6 +25,7 @@ struct worker {
 	struct loop *loop;
 	struct dispatcher *dispatcher;
 	struct uplink *uplink;
+	struct registry *reg;
 	bool once, stopping;
 };
 
@@ -53,6 +54,20 @@ lend(void *arg, const struct dispatch *d, struct err *err)
 	struct worker *w = arg;
 
 	return w->uplink == NULL ? -ENOENT : uplink_lend(w->uplink, d, err);
+}
+
+/* Its service steers the cell, for as long as it runs. */
+static void
+changed(void *arg, const char *id, enum dispatch_state state)
+{
+	struct worker *w = arg;
+	OWN(dispatch_free) struct dispatch d = {0};
+	bool runs = state == DISPATCH_STARTING || state == DISPATCH_RUNNING;
+
+	if (w->uplink != NULL && uplink_wants(w->uplink, id, runs) && dispatch_get(w->reg, id, &d, NULL) == 0) {
+		d.state = state;
+		uplink_tell(w->uplink, &d);
+	}
 }
 
 static void
@@ -113,6 +128,7 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	sigset_t signals;
 	int r = loop_new(&w->loop, err);
 
+	w->reg = reg;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
@@ -134,7 +150,7 @@ proc_worker(const struct args *args)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
 	struct worker w = {0};
-	struct dispatcher_options o = { .over = over, .lend = lend, .arg = &w };
+	struct dispatcher_options o = { .over = over, .lend = lend, .changed = changed, .arg = &w };
 	struct err err = {0};
 	int r = read_options(args, &o, &w.once, &err);
 

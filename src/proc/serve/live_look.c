@@ -153,6 +153,8 @@ put_fixed(struct live_look *look, const struct cell_info *info)
 	json_bool(&w, "policy", spec->has_policy);
 	json_u64(&w, "started", info->started_ns / 1000000000);
 	json_bool(&w, "can_freeze", info->can_freeze != 0);
+	if (info->machine[0] != '\0')
+		json_str(&w, "machine", info->machine);
 	return finish(look);
 }
 

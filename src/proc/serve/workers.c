@@ -33,10 +33,12 @@ sweep(void *arg)
 		}
 		*at = m->next;
 		workers_drop_loans(w, m);
+		workers_lose_cells(w, m);
 		link_line_free(m->line);
 		free(m);
 	}
 	workers_sweep_loans(w);
+	workers_sweep_cells(w);
 }
 
 static void
@@ -59,7 +61,8 @@ line_ended(void *arg)
 static int
 talk_opened(void *arg, struct link_talk *talk, struct buf *body)
 {
-	return talk->kind == WORKER_SECRETS ? workers_lend(arg, talk, body) : -EBADMSG;
+	return talk->kind == WORKER_SECRETS ? workers_lend(arg, talk, body) :
+	       talk->kind == WORKER_CELLS ? workers_take_cells(arg, talk, body) : -EBADMSG;
 }
 
 static const struct link_line_handler line_handler = { .opened = talk_opened, .ended = line_ended };
@@ -210,6 +213,7 @@ workers_start(struct loop *loop, struct registry *reg, const char *address, stru
 		workers_stop(w);
 		return err_wrap(err, "--workers");
 	}
+	workers_begin_cells(w);
 	*ret_workers = w;
 	return 0;
 }
@@ -224,6 +228,7 @@ workers_stop(struct workers *w)
 	for (struct member *m = w->members; m != NULL; m = m->next)
 		m->over = true;
 	sweep(w);
+	workers_free_cells(w);
 	loop_cancel_round(w->loop, &w->sweep);
 	loop_cancel_timer(w->loop, &w->again);
 	drop_channel(w);

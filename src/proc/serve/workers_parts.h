@@ -25,8 +25,21 @@ struct workers {
 	struct loop_round sweep;
 	struct member *members;
 	struct loan *loans;             /* workers_lend.c */
+	struct far *fars;               /* workers_cells.c */
+	struct visit *visits;
+	struct loop_timer look;
 	bool listens, stopping;
 };
+
+/* ---- workers_cells.c ---- */
+
+void workers_begin_cells(struct workers *w);
+/* WORKER_CELLS was opened.  Negative: M may not say that. */
+int workers_take_cells(struct member *m, struct link_talk *talk, struct buf *body);
+/* M's stream is over: its cells are silent. */
+void workers_lose_cells(struct workers *w, const struct member *m);
+void workers_sweep_cells(struct workers *w);
+void workers_free_cells(struct workers *w);
 
 /* ---- workers_lend.c ---- */
 

@@ -34,6 +34,7 @@ struct top_cell {
 	struct cell_use use;
 	int64_t asked_ms;               /* when USE was asked for; 0: never */
 	uint32_t init;                  /* its pid; 0: not known */
+	char machine[CELL_MACHINE_MAX + 1];     /* "": this one */
 	/* By its processes, see top_procs.c. */
 	uint64_t ticks, found, found_ticks, found_bytes;
 	int64_t measured_ms;            /* 0: never */

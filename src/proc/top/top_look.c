@@ -127,6 +127,7 @@ ask_cell(struct top *t, int runtime, struct top_cell *cell)
 		return;
 	cell->state = info.state;
 	cell->waiting = info.waiting;
+	snprintf(cell->machine, sizeof(cell->machine), "%s", info.machine);
 	if (!cell->answers) {
 		cell->started_ns = cell->started_ns != 0 ? cell->started_ns : info.started_ns;
 		cell_spec_free(&info.spec);

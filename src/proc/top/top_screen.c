@@ -310,6 +310,7 @@ kind_of(const struct top_cell *cell)
 static void
 draw_cell(const struct top *t, const struct top_cell *cell, int y)
 {
+	char label[CELL_NAME_MAX + CELL_MACHINE_MAX + 2];
 	const struct audit_slot *total = &cell->sum.total;
 	bool chosen = t->pane == TOP_CELLS && strcmp(cell->entry.id, t->cell) == 0;
 	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[TOP_TEXT];
@@ -331,7 +332,9 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 		fill_line(y);
 	x = put_column(y, x, &columns[0], cell_state_word(cell->answers ? cell->state : CONTROL_STATE_SILENT, cell->waiting));
 	ink(t, chosen ? INK_BAR : INK_PLAIN, true);
-	x = put_column(y, x, &columns[1], cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id);
+	snprintf(label, sizeof(label), "%s%s%s", cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id,
+	         cell->machine[0] != '\0' ? "@" : "", cell->machine);
+	x = put_column(y, x, &columns[1], label);
 	for (size_t i = 2; i < LAST_COLUMN; i++) {
 		bool bad = (i == 7 && total->refused > 0) || (i == 10 && percent >= 100);
 

@@ -1,0 +1,256 @@
+/* uplink_cells.c - see uplink.h: cells of this worker, for the services that asked for them.
+ *
+ * A service steers the cells of its own dispatches, and no other cell of this machine.  What it asks is checked here again,
+ * whatever its own process has checked. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+#include "dispatch/dispatch.h"
+#include "ipc/control_channel.h"
+#include "ipc/ipc.h"
+#include "link/link_control.h"
+#include "proc/dispatch/uplink_parts.h"
+#include "steer/steer.h"
+
+#define VISITS_MAX 256                  /* of one service */
+
+/* A cell that runs here. */
+struct held {
+	struct held *next;
+	char id[DISPATCH_ID_LEN + 1], cell[CELL_ID_LEN + 1], service[LINK_HOME_MAX + 1];
+};
+
+/* A connection of a service to one of them. */
+struct visit {
+	struct visit *next;
+	struct service *service;
+	struct link_control *control;
+	uint32_t first;                 /* its request; 0: none yet */
+	bool over;
+};
+
+/* ---- what runs here ---- */
+
+static void
+say(struct service *s, uint32_t type, const struct held *held)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, type);
+	if (type == WORKER_HAS)
+		buf_put_str(&message, held->id);
+	buf_put_str(&message, held->cell);
+	if (s->cells != NULL && !s->over)
+		link_talk_send(s->cells, &message);
+}
+
+static struct service *
+service_of(struct uplink *u, const char *home)
+{
+	for (size_t i = 0; i < u->n; i++)
+		if (strcmp(u->services[i].known.home, home) == 0)
+			return &u->services[i];
+	return NULL;
+}
+
+static struct held **
+find(struct uplink *u, const char *id)
+{
+	struct held **at = &u->held;
+
+	while (*at != NULL && strcmp((*at)->id, id) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+bool
+uplink_wants(const struct uplink *u, const char *id, bool runs)
+{
+	const struct held *held = u->held;
+
+	while (held != NULL && strcmp(held->id, id) != 0)
+		held = held->next;
+	return (held != NULL) != runs;
+}
+
+void
+uplink_tell(struct uplink *u, const struct dispatch *d)
+{
+	struct service *s = service_of(u, d->origin);
+	struct held **at = find(u, d->id), *held = *at;
+	bool runs = d->state == DISPATCH_STARTING || d->state == DISPATCH_RUNNING;
+
+	if (held != NULL && !runs) {
+		if (s != NULL)
+			say(s, WORKER_HAS_NOT, held);
+		*at = held->next;
+		free(held);
+		return;
+	}
+	if (held != NULL || !runs || s == NULL || strlen(d->cell) != CELL_ID_LEN || (held = calloc(1, sizeof(*held))) == NULL)
+		return;
+	held->next = u->held;
+	snprintf(held->id, sizeof(held->id), "%s", d->id);
+	snprintf(held->cell, sizeof(held->cell), "%s", d->cell);
+	snprintf(held->service, sizeof(held->service), "%s", d->origin);
+	u->held = held;
+	say(s, WORKER_HAS, held);
+}
+
+static void
+hear_nothing(void *arg, uint32_t type, struct buf *body)
+{
+	(void)arg, (void)type, (void)body;
+}
+
+static void
+cells_closed(void *arg)
+{
+	struct service *s = arg;
+
+	s->cells = NULL;
+}
+
+void
+uplink_tell_all(struct service *s)
+{
+	s->cells = link_line_open(s->line, WORKER_CELLS, NULL);
+	if (s->cells == NULL)
+		return;
+	s->cells->heard = hear_nothing;
+	s->cells->closed = cells_closed;
+	s->cells->arg = s;
+	for (const struct held *held = s->uplink->held; held != NULL; held = held->next)
+		if (strcmp(held->service, s->known.home) == 0)
+			say(s, WORKER_HAS, held);
+}
+
+/* ---- steering ---- */
+
+/* Neither values nor folders pass, and a cell that was made to wait is its own operator's. */
+static bool
+may_pass(enum steer_verb verb)
+{
+	return verb != VERB_ROTATE && verb != VERB_COPY && verb != VERB_START;
+}
+
+/* The supervisor checks what is within a request. */
+static int
+check(void *arg, bool out, uint32_t type, struct buf *body, size_t n_fds, struct err *err)
+{
+	struct visit *v = arg;
+	struct steer_request q;
+	struct buf b = *body;
+	const struct steer_row *row;
+
+	(void)err;
+	if (out)
+		return 0;
+	if (steer_get(type, &b, n_fds, &q) < 0 || !may_pass(q.verb))
+		return -EBADMSG;
+	row = &steer_rows[q.verb];
+	if (v->first != 0 ? row->after != (enum control_message)v->first : row->later)
+		return -EBADMSG;
+	v->first = v->first == 0 ? type : v->first;
+	return 0;
+}
+
+static void
+visit_over(void *arg)
+{
+	struct visit *v = arg;
+	struct uplink *u = v->service->uplink;
+
+	v->over = true;
+	loop_at_round_end(u->loop, &u->sweep);
+}
+
+static const struct link_control_handler handler = { .check = check, .over = visit_over };
+
+void
+uplink_sweep_visits(struct uplink *u)
+{
+	struct visit **at = &u->visits, *v;
+
+	while ((v = *at) != NULL) {
+		if (!v->over) {
+			at = &v->next;
+			continue;
+		}
+		*at = v->next;
+		link_control_free(v->control);
+		free(v);
+	}
+}
+
+void
+uplink_drop_visits(struct uplink *u, const struct service *s)
+{
+	for (struct visit *v = u->visits; v != NULL; v = v->next)
+		if (s == NULL || v->service == s) {
+			link_control_forget(v->control);
+			v->over = true;
+		}
+	uplink_sweep_visits(u);
+}
+
+static int
+connect_to(const char *cell)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+	struct cell_entry entry;
+
+	if (runtime < 0 || cell_find(runtime, true, cell, &entry, NULL) < 0 || entry.far || strcmp(entry.id, cell) != 0)
+		return -ENOENT;
+	return cell_connect_now(runtime, &entry, NULL);
+}
+
+int
+uplink_visit(struct service *s, struct link_talk *talk, struct buf *body)
+{
+	struct uplink *u = s->uplink;
+	const struct held *held = u->held;
+	struct visit *v;
+	const char *cell;
+	size_t n = 0;
+	int fd;
+
+	if (buf_get_str(body, &cell) < 0 || buf_left(body) != 0)
+		return -EBADMSG;
+	while (held != NULL && (strcmp(held->cell, cell) != 0 || strcmp(held->service, s->known.home) != 0))
+		held = held->next;
+	for (v = u->visits; v != NULL; v = v->next)
+		n += v->service == s;
+	fd = held == NULL || n >= VISITS_MAX ? -ENOENT : connect_to(cell);
+	v = fd < 0 ? NULL : calloc(1, sizeof(*v));
+	if (v == NULL) {
+		if (fd >= 0)
+			close(fd);
+		/* It has just ended, or never was. */
+		link_talk_finish(talk);
+		return 0;
+	}
+	*v = (struct visit){ .service = s, .next = u->visits };
+	if (link_control_new(u->loop, fd, talk, &handler, v, &v->control, NULL) < 0) {
+		free(v);
+		return 0;
+	}
+	u->visits = v;
+	return 0;
+}
+
+void
+uplink_free_cells(struct uplink *u)
+{
+	while (u->held != NULL) {
+		struct held *held = u->held;
+
+		u->held = held->next;
+		free(held);
+	}
+}

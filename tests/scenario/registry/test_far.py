@@ -1,0 +1,209 @@
+"""Cells of workers, steered on the machine of the service that asked for them, with the commands for its own cells."""
+import json
+import os
+import shutil
+import signal
+
+import pytest
+
+import dispatches
+import postgres_store
+from operators import Operator, as_one, wait_until
+from test_link import Worker, joined, port_of
+from service import Service
+
+pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
+FOREVER = "while :; do sleep 0.05; done"
+
+
+@pytest.fixture
+def registry_place():
+    return "postgres"
+
+
+@pytest.fixture
+def machines(operator):
+    made = []
+
+    def machine():
+        other = Operator(operator.who, operator.base / f"machine{len(made)}", operator.program)
+        other.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"]
+        made.append(other)
+        return other
+    yield machine
+    for other in made:
+        other.close()
+
+
+@pytest.fixture
+def service(operator):
+    service = Service(operator, "--workers", "127.0.0.1:0")
+    yield service
+    if service.process.poll() is None:
+        service.stop()
+
+
+def ps(operator):
+    return {c["cell"]: c for c in json.loads(operator.cloister("ps", "--json").ok())}
+
+
+def far_cell(operator, id):
+    """The cell of dispatch ID, as the operator's machine sees it."""
+    def seen():
+        cell = dispatches.show(operator, id)["cell"]
+        return cell in ps(operator) and ps(operator)[cell]["state"] == "running" and cell
+    return wait_until(seen, "its cell is there")
+
+
+@pytest.fixture
+def far(operator, machines, service):
+    dispatches.agent(operator, "stays", "echo begun; " + FOREVER)
+    machine = machines()
+    worker = joined(operator, machine)
+    id = dispatches.detach(operator, "--target", "pool:p", "stays")
+    yield machine, worker, id, far_cell(operator, id)
+    operator.cloister("dispatches", "cancel", "--time", "0s", id)
+    dispatches.await_over(operator, id)
+    assert worker.end() == 0
+    wait_until(lambda: not ps(operator), "no entry is left")
+
+
+def test_it_is_there_as_any_other(operator, far):
+    machine, _, _, cell = far
+    seen, own = ps(operator)[cell], ps(machine)[cell]
+    assert seen["machine"] and own["machine"] is None
+    # Numbers of processes are those of the other machine.
+    assert own["supervisor"] and seen["supervisor"] is None and seen["init"] is None and seen["agent"] is None
+    assert {k: seen[k] for k in ("command", "started")} == {k: own[k] for k in ("command", "started")}
+    assert seen["machine"] in operator.cloister("ps").ok()
+
+
+def test_exec(operator, far):
+    _, _, _, cell = far
+    done = operator.cloister("exec", cell, "--", "sh", "-c", "cat; echo err >&2; exit 7", input="said\n")
+    assert (done.status, done.out, done.err) == (7, "said\n", "err\n")
+    # More than a window of a lane, in both directions.
+    much = os.urandom(1_500_000)
+    done = operator.cloister("exec", cell, "--", "cat", input=much, binary=True)
+    assert done.status == 0 and done.out == much
+    assert operator.cloister("exec", cell, "--", "head", "-c", "1", input="ab" * 500_000).out == "a"
+    assert operator.cloister("exec", cell, "--", "no-such-program").status == 127
+
+
+def test_freeze_and_thaw(operator, far):
+    machine, _, _, cell = far
+    operator.cloister("freeze", cell).ok()
+    assert ps(operator)[cell]["state"] == ps(machine)[cell]["state"] == "frozen"
+    operator.cloister("thaw", cell).ok()
+    assert ps(operator)[cell]["state"] == ps(machine)[cell]["state"] == "running"
+
+
+RULES = [{"ask": "ask.example.com", "secrets": "allow"}, {"allow": "open.example.com"}]
+
+
+@pytest.fixture
+def ruled(operator, machines, service):
+    """The same, with a policy, a budget and a secret.  Both machines have its policy, as if by S3."""
+    operator.cloister("secret", "add", "KEY", "--host", "ask.example.com", input="a-secret-of-some-length").ok()
+    dispatches.policy(operator, "web", *RULES, budgets=[{"per": "cell", "requests": 5}])
+    dispatches.agent(operator, "ruled", "echo begun; " + FOREVER, policy="web", secrets=["KEY"])
+    machine = machines()
+    id = dispatches.detach(operator, "--target", "pool:p", "ruled")
+    copy_blobs(operator, machine)
+    worker = joined(operator, machine)
+    cell = far_cell(operator, id)
+    yield machine, id, cell
+    operator.cloister("dispatches", "cancel", "--time", "0s", id)
+    dispatches.await_over(operator, id)
+    assert worker.end() == 0
+
+
+def copy_blobs(operator, machine):
+    machine.cloister("agent", "list").ok()
+    shutil.copytree(operator.base / "data/registry/blobs", machine.base / "data/registry/blobs", dirs_exist_ok=True)
+    for path in [machine.base / "data/registry/blobs", *(machine.base / "data/registry/blobs").rglob("*")]:
+        machine.own(path)
+
+
+def test_rules_approvals_budgets_and_secrets(operator, ruled):
+    machine, _, cell = ruled
+    by = f"uid {operator.uid}"
+
+    def asks(n):
+        operator.spawn(operator.program, "exec", cell, "--", "curl", "-sS", "-m", "20", f"http://ask.example.com/{n}")
+        wait_until(lambda: f"{cell}-{n}" in operator.cloister("approvals").ok(), "it asks")
+        return f"{cell}-{n}"
+    first, second = asks(1), asks(2)
+    assert ps(operator)[cell]["state"] == "waiting" and ps(operator)[cell]["waiting"] == 2
+    operator.cloister("approve", first).ok()
+    operator.cloister("refuse", second, "--reason", "not today").ok()
+    operator.cloister("deny", cell, "open.example.com").ok()
+    assert "open.example.com" in operator.cloister("policy", "show", cell).ok()
+    assert operator.cloister("policy", "show", cell).ok() == machine.cloister("policy", "show", cell).ok()
+    operator.cloister("allow", cell, "GET docs.example.com", "--why", "to read").ok()
+    operator.cloister("budget", cell, "--raise", "cell", "requests=+4").ok()
+    assert operator.cloister("budget", cell).ok() == machine.cloister("budget", cell).ok()
+    operator.cloister("ttl", cell, "1h").ok()
+    # No new value leaves this machine.
+    operator.cloister("rotate", cell, "KEY").sentence("on another machine")
+    operator.cloister("revoke", cell, "KEY").ok()
+    done = operator.cloister("secret", "list", "--cell", cell, "--json").ok()
+    assert done == machine.cloister("secret", "list", "--cell", cell, "--json").ok() and '"revoked":true' in done.replace(" ", "")
+    # Each is recorded there, with who asked.
+    acts = [e for line in machine.cloister("audit", "show", "--operator").ok().splitlines()
+            if (e := json.loads(line)["event"]).get("cell") == cell and "by" in e]
+    assert [e["type"] for e in acts] == ["approval.approve", "approval.refuse", "cell.deny", "cell.allow", "cell.budget",
+                                         "cell.ttl", "cell.revoke"] and {e["by"] for e in acts} == {by}
+
+
+def test_kill(operator, far):
+    machine, _, id, cell = far
+    operator.cloister("kill", cell).ok()
+    assert ps(machine) == {}
+    over = dispatches.await_over(operator, id)
+    assert over["state"] in ("failed", "cancelled") and not ps(operator)
+
+
+@as_one
+def test_kill_all_says_who_did_not_answer(operator, machines, service):
+    dispatches.agent(operator, "stays", FOREVER)
+    both, ids = [machines(), machines()], []
+    workers = []
+    for machine in both:
+        workers.append(joined(operator, machine, "--slots", "1"))
+        ids.append(dispatches.detach(operator, "--target", "pool:p", "stays"))
+        far_cell(operator, ids[-1])
+    assert len(ps(operator)) == 2
+    stopped, cell = workers[0], next(iter(ps(both[0])))
+    os.kill(stopped.process.pid, signal.SIGSTOP)
+    done = operator.cloister("kill", "--all")
+    assert done.status != 0 and cell in done.err and "does not answer" in done.err, done
+    assert ps(both[1]) == {} and cell in ps(both[0])
+    os.kill(stopped.process.pid, signal.SIGCONT)
+    # The dispatches were cancelled, too.
+    for id in ids:
+        assert dispatches.await_over(operator, id)["state"] in ("cancelled", "failed")
+    assert all(w.end() == 0 for w in workers)
+
+
+@as_one
+def test_a_service_that_comes_back(operator, machines, service):
+    dispatches.agent(operator, "stays", FOREVER)
+    machine = machines()
+    worker = joined(operator, machine)
+    id = dispatches.detach(operator, "--target", "pool:p", "stays")
+    cell, port = far_cell(operator, id), port_of(service)
+    service.stop(signal.SIGKILL)
+    assert cell not in ps(operator) and cell in ps(machine)
+    again = Service(operator, "--workers", f"127.0.0.1:{port}")
+    assert far_cell(operator, id) == cell
+    # A worker that comes back says what it has.
+    worker.process.kill()
+    worker.process.wait()
+    wait_until(lambda: ps(operator)[cell]["state"] == "silent", "it does not answer")
+    worker = Worker(machine)
+    assert far_cell(operator, id) == cell
+    operator.cloister("kill", cell).ok()
+    dispatches.await_over(operator, id)
+    assert worker.end() == 0
+    again.stop()
