@@ -43,7 +43,22 @@ echo "--- denials"
 dmesg | grep -o 'apparmor="DENIED".*' | sed 's/ pid=[0-9]*//' | sort -u
 echo "--- confined"
 dmesg | grep -o 'apparmor="AUDIT".*profile="cloister-[a-z]*"' | sed 's/.*profile="cloister-//; s/"//' | sort -u
-""" + INTRUDER
+""" + INTRUDER + """
+echo "--- the registry"
+registry=/var/lib/cloister/registry
+mkdir -p $registry/trees/0/files
+for file in registry.db trees/0/files/module.wasm; do echo something >$registry/$file; done
+for name in $HELPERS; do
+    ln -sf /usr/libexec/cloister/cloister-$name /tmp/busybox
+    for file in registry.db trees/0/files/module.wasm; do
+        /tmp/busybox cat $registry/$file 2>/dev/null | grep -q something && echo "$name reads $file"
+    done
+    /tmp/busybox touch $registry/trees/0/files/made.$name
+done
+ls $registry/trees/0/files
+"""
+# Modules and programs of capabilities are there; so are an agent's records.
+READ_TREES = {"witness", "tools", "lock"}
 
 
 @pytest.mark.skipif(not PARSER.exists(), reason="no apparmor_parser")
@@ -81,4 +96,7 @@ def test_apparmor_holds_helpers_in_a_machine(release, tmp_path, monkeypatch):
     assert {"gate", "courier", "inspect", "publish", "witness", "tools", "tools//worker"} <= lasting, out
     assert set(confined.split()) == {"audit", "collect", "layer", "link", "lock", "pull"}, out
     assert denials == "", out
+    intruder, registry = intruder.split("--- the registry\n")
     check_intruder(intruder, MAY)
+    assert set(registry.split("\n")) == {*(f"{name} reads trees/0/files/module.wasm" for name in READ_TREES),
+                                         "module.wasm", ""}, out
