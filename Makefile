@@ -151,7 +151,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-both test-store test-vm test-oci test-oci-engines test-docker test-packages deb rpm tarball provenance npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-both test-store test-vm test-oci test-oci-engines test-docker test-packages deb rpm tarball image provenance npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -408,11 +408,11 @@ test-oci: deps-test
 
 # Everything with container engines: Docker's, Podman's, and a rootless one.
 test-docker: deps-test
-	$(SUB) all tests
+	$(SUB) all tests image
 	@CLOISTER_TEST_ENGINES=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
 		tests/scenario/cell/test_docker.py tests/scenario/registry/test_docker_target.py \
-		tests/scenario/registry/test_four_lines.py tests/scenario/image/test_image_engines.py \
-		tests/scenario/image/test_image_judges.py -k "docker or podman or rootless or mmdebstrap" $(ARGS)
+		tests/scenario/registry/test_four_lines.py tests/scenario/registry/test_worker_image.py \
+		tests/scenario/image/test_image_engines.py tests/scenario/image/test_image_judges.py -k "docker or podman or rootless or mmdebstrap" $(ARGS)
 
 # No test and no other build makes it.
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))
@@ -426,6 +426,10 @@ rpm: tarball
 	@tools/deps.sh rpm
 	@tools/rpm.sh $(B)/rpm $(B)/tarball
 PACKED = $(wildcard $(addprefix $(B)/,deb/*.deb rpm/*.rpm tarball/*.tar.gz clients/*.tgz clients/*.whl))
+# The container image of `cloister worker`: docs/store.md.
+image: deps
+	@tools/deps.sh image
+	@$(PYTHON) tools/worker_image.py $(B)/image
 provenance:
 	@[ -n "$(KEY)" ] || { echo "make provenance KEY=FILE: a private key (Ed25519, in PEM)" >&2; exit 1; }
 	@$(PYTHON) tools/provenance.py $(KEY) $(PACKED) >$(B)/provenance.intoto.jsonl && echo $(B)/provenance.intoto.jsonl
@@ -557,6 +561,7 @@ FORCE:
 ##                  another release or architecture, in a root of its own (docs/install.md)
 ## make rpm         RPM packages in build/rpm, judged by rpmlint
 ## make tarball     an archive that runs wherever it is unpacked, in build/tarball; KEY=FILE signs it
+## make image       a container image of `cloister worker`, in build/image (docs/store.md)
 ## make provenance KEY=FILE   a signed statement of how the packages in build/ were made
 ## make npm-package, make wheel   the clients for npm and pip, in build/clients
 ## make test-packages  the packages, built twice, and installed in a root of their own

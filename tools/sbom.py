@@ -62,6 +62,9 @@ def machine(path):
 
 def linked(program, build):
     """Components of the libraries that PROGRAM has in it, and of those that it loads."""
+    if ".so." in program.name:
+        yield library(next(str(p) for p in Path("/").glob(f"usr/lib*/**/{program.name}") if machine(p) == machine(program)), "copy")
+        return
     for listed in (build / "libexec" / f"{program.name}.map", build / f"{program.name}.map"):
         if listed.exists():
             break

@@ -23,18 +23,18 @@ exe_folder(char ret_path[PATH_MAX], struct err *err)
 	return 0;
 }
 
-/* In a build it is beside libexec/, in an installation in bin/. */
+/* In a build it is beside libexec/, in an installation in bin/; and it finds itself. */
 int
 exe_find_cloister(char ret_path[PATH_MAX], struct err *err)
 {
-	static const char *const places[] = { "../cloister", "../../bin/cloister" };
+	static const char *const places[] = { "cloister", "../cloister", "../../bin/cloister" };
 	char dir[PATH_MAX], path[PATH_MAX + 32] = "";
 	struct stat st;
 	int r = exe_folder(dir, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
-		/* In an installation, the first candidate is the helpers' own folder. */
+		/* In an installation, the second candidate is the helpers' own folder. */
 		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
 			return realpath(path, ret_path) != NULL ? 0 : err_errno(err, "cannot find cloister");
 	}

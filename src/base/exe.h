@@ -7,7 +7,7 @@ struct err;
 
 /* The folder of this program. */
 int exe_folder(char ret_path[PATH_MAX], struct err *err);
-/* For a helper in libexec/: the path of the program `cloister`. */
+/* The path of the program `cloister`. */
 int exe_find_cloister(char ret_path[PATH_MAX], struct err *err);
 /* The path of the helper NAME, for `cloister` and for another helper. */
 int exe_find_helper(const char *name, char ret_path[PATH_MAX], struct err *err);

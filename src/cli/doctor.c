@@ -11,6 +11,7 @@
 #include "boundary/boundary.h"
 #include "boundary/findings.h"
 #include "boundary/place.h"
+#include "cell/cell_try.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
 
@@ -33,7 +34,7 @@ static void
 try_cell(struct findings *f)
 {
 	const struct finding *obstacle = findings_obstacle(f);
-	char text[DOCTOR_WHY_MAX];
+	char text[CELL_TRY_WHY_MAX];
 	struct finding *c;
 	int r;
 
@@ -41,7 +42,7 @@ try_cell(struct findings *f)
 		findings_add(f, "a real cell", FINDING_MISSING, "not tried, because '%s' is missing", obstacle->name);
 		return;
 	}
-	r = doctor_try_cell(NULL, text);
+	r = cell_try(NULL, text);
 	if (r == 0) {
 		findings_add(f, "a real cell", FINDING_OK, "`cloister run -- true` works");
 		return;

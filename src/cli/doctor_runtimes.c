@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "boundary/findings.h"
+#include "cell/cell_try.h"
 #include "cli/doctor.h"
 #include "cli/run.h"
 
 void
 doctor_runtimes(struct findings *f)
 {
-	char path[PATH_MAX], version[RUN_VERSION_MAX], why[DOCTOR_WHY_MAX];
+	char path[PATH_MAX], version[RUN_VERSION_MAX], why[CELL_TRY_WHY_MAX];
 	bool any = false;
 
 	for (size_t i = 0; run_runtimes[i] != NULL; i++) {
@@ -20,7 +21,7 @@ doctor_runtimes(struct findings *f)
 		run_ask_version(path, version);
 		if (version[0] == '\0')
 			snprintf(version, sizeof(version), "%.100s", path);
-		if (doctor_try_cell(run_runtimes[i], why) == 0)
+		if (cell_try(run_runtimes[i], why) == 0)
 			findings_add(f, run_runtimes[i], FINDING_OK, "%s carries a cell, for --boundary %s", version,
 			             strcmp(run_runtimes[i], "runsc") == 0 ? "gvisor" : "oci");
 		else

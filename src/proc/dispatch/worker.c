@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/spawn.h"
+#include "cell/cell_try.h"
 #include "dispatch/dispatch_parts.h"
 #include "loop/loop.h"
 #include "proc/dispatch/dispatch_proc.h"
@@ -122,12 +123,25 @@ join(struct registry *reg, const char *token, const char *pool, struct err *err)
 	return r;
 }
 
+/* One that cannot run cells would only make dispatches fail. */
+static int
+check_cells(struct err *err)
+{
+	char why[CELL_TRY_WHY_MAX];
+	int r = cell_try(NULL, why);
+
+	if (r <= 0)
+		return r < 0 ? err_set(err, -r, "cannot try whether cells run here") : 0;
+	return err_set(err, ENOTSUP, "cells cannot run here: %s. `cloister doctor` says what to change", why);
+}
+
 static int
 work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struct err *err)
 {
 	sigset_t signals;
-	int r = loop_new(&w->loop, err);
+	int r = check_cells(err);
 
+	r = r == 0 ? loop_new(&w->loop, err) : r;
 	w->reg = reg;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);

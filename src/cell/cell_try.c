@@ -1,8 +1,10 @@
-/* doctor_cell.c - see doctor.h. */
-#include "cli/doctor.h"
+/* cell_try.c - see cell_try.h. */
+#include "cell/cell_try.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "base/spawn.h"
@@ -21,26 +24,36 @@
 static pid_t
 start_run(const char *folder, const char *runtime, int out, struct err *err)
 {
-	char *plain[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-q" }, (char[]){ "--no-policy" },
-	                  (char[]){ "--time" }, (char[]){ "30s" }, (char[]){ "--" }, (char[]){ "true" }, NULL };
-	char *contained[] = { plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], (char[]){ "--boundary" },
-	                      (char[]){ "oci" }, (char[]){ "--runtime" }, (char *)(uintptr_t)runtime, plain[6], plain[7],
-	                      NULL };
-	char **argv = runtime == NULL ? plain : contained;
+	char path[PATH_MAX];
+	char *contained[] = { (char[]){ "--boundary" }, (char[]){ "oci" }, (char[]){ "--runtime" }, (char *)(uintptr_t)runtime };
+	char *truth[] = { (char[]){ "true" } }, *own[] = { path, (char[]){ "version" } };
+	/* Where there is nothing but cloister. */
+	bool bare = access("/usr/bin/true", X_OK) < 0 && access("/bin/true", X_OK) < 0;
+	char *argv[16] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-q" }, (char[]){ "--no-policy" },
+	                   (char[]){ "--time" }, (char[]){ "30s" } };
+	size_t n = 6;
+	int r = exe_find_cloister(path, err);
+
+	for (size_t i = 0; runtime != NULL && i < ARRAY_LEN(contained); i++)
+		argv[n++] = contained[i];
+	argv[n++] = (char[]){ "--" };
+	argv[n++] = bare ? own[0] : truth[0];
+	if (bare)
+		argv[n++] = own[1];
 	OWN(freep) char *state = str_format("CLOISTER_STATE_DIR=%s", folder);
 	OWN(freep) char *data = str_format("CLOISTER_DATA_DIR=%s", folder);
 	OWN(freep) char **env = state == NULL || data == NULL ? NULL : spawn_env((char *[]){ state, data, NULL });
 	const struct spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { SPAWN_NULL, STDOUT_FILENO },
 		{ out, STDERR_FILENO } };
 
-	return env == NULL ? err_set(err, ENOMEM, "out of memory") :
-	       spawn_start(&(struct spawn){ .argv = argv, .path = "/proc/self/exe", .env = env, .cwd = "/",
+	return r < 0 ? r : env == NULL ? err_set(err, ENOMEM, "out of memory") :
+	       spawn_start(&(struct spawn){ .argv = argv, .path = path, .env = env, .cwd = "/",
 	                   .fds = fds, .n_fds = ARRAY_LEN(fds) }, NULL, err);
 }
 
 /* The last line of output is the reason why it failed. */
 static void
-keep_last_line(char *said, char ret_why[DOCTOR_WHY_MAX])
+keep_last_line(char *said, char ret_why[CELL_TRY_WHY_MAX])
 {
 	static const char prefix[] = "cloister: ";
 	size_t len = strlen(said);
@@ -52,11 +65,11 @@ keep_last_line(char *said, char ret_why[DOCTOR_WHY_MAX])
 	line = line == NULL ? said : line + 1;
 	if (strncmp(line, prefix, sizeof(prefix) - 1) == 0)
 		line += sizeof(prefix) - 1;
-	snprintf(ret_why, DOCTOR_WHY_MAX, "%s", line[0] != '\0' ? line : "it gave no reason");
+	snprintf(ret_why, CELL_TRY_WHY_MAX, "%s", line[0] != '\0' ? line : "it gave no reason");
 }
 
 static int
-run_true(const char *folder, const char *runtime, char ret_why[DOCTOR_WHY_MAX])
+run_true(const char *folder, const char *runtime, char ret_why[CELL_TRY_WHY_MAX])
 {
 	char said[SAID_MAX] = "", rest[256];
 	struct err err = {0};
@@ -87,9 +100,9 @@ run_true(const char *folder, const char *runtime, char ret_why[DOCTOR_WHY_MAX])
 }
 
 int
-doctor_try_cell(const char *runtime, char ret_why[DOCTOR_WHY_MAX])
+cell_try(const char *runtime, char ret_why[CELL_TRY_WHY_MAX])
 {
-	char folder[] = "/tmp/cloister-doctor-XXXXXX";
+	char folder[] = "/tmp/cloister-try-XXXXXX";
 	int r;
 
 	if (mkdtemp(folder) == NULL)
