@@ -25,6 +25,11 @@ export function count(n) {
 	return `${(value / 1e6).toFixed(value < 1e7 ? 1 : 0)}m`;
 }
 
+// Percent of one processor; of many, how many.
+export function processors(percent) {
+	return percent < 1000 ? `${Math.round(percent)}%` : `${Math.round(percent / 100)} cores`;
+}
+
 export function whole(n) {
 	return Number(n).toLocaleString("en");
 }

@@ -4,7 +4,7 @@
 import { get, post, cellPath } from "./api.js";
 import { fill, h, icon, setAttr, setText } from "./dom.js";
 import { ended } from "./ended.js";
-import { age, count, now, seconds, size, span, whole } from "./format.js";
+import { age, count, now, processors, seconds, size, span, whole } from "./format.js";
 import { groupsOf, nameOf } from "./groups.js";
 import { live, pending } from "./live.js";
 import { Chart } from "./chart.js";
@@ -135,6 +135,8 @@ export class Overview {
 		this.more.hidden = list.length <= SHOWN_MAX;
 		setAttr(this.more, "aria-expanded", String(Boolean(this.all)));
 		setText(this.more, this.all ? "Show fewer" : `Show ${list.length - SHOWN_MAX} more`);
+		// Before the first cell there is nothing to draw; the command that starts one is in view.
+		this.charts.hidden = live.state === "live" && live.cells.size === 0 && ended.known && ended.cells.length === 0;
 		this.count();
 	}
 
@@ -193,7 +195,7 @@ export class Overview {
 		const figures = [["cells", whole(live.cells.size), ""], ["frozen", whole(frozen), frozen ? "cold" : ""],
 			["waiting", whole(pending().length), pending().length ? "warn" : ""], ["near budget", whole(over), over ? "warn" : ""],
 			["requests", count(requests), ""], ["refused", count(refused), refused ? "bad" : ""], ["bytes", size(bytes), ""],
-			["refused calls", count(bad), bad ? "bad" : ""], ["CPU", cpu === null ? null : `${count(Math.round(cpu))}%`, ""], ["memory", memory ? size(memory) : null, ""], ["processes", processes ? count(processes) : null, ""]];
+			["refused calls", count(bad), bad ? "bad" : ""], ["CPU", cpu === null ? null : processors(cpu), ""], ["memory", memory ? size(memory) : null, ""], ["processes", processes ? count(processes) : null, ""]];
 		if (this.figures.childElementCount === 0)
 			for (const [label] of figures)
 				this.figures.append(h("span", null, h("b"), h("small", null, label)));

@@ -123,6 +123,8 @@ def test_without_cells_the_pages_name_a_command(chromium):
     chromium.open(fake.url + "/#code=once", time=START + 30)
     chromium.see("h1:text('Nothing needs you')")
     chromium.see(".empty :text('cloister run claude')")
+    # No empty picture is above it.
+    chromium.gone(".overview .charts")
     chromium.gone("#stop")
     chromium.press("e")
     chromium.see("text=No cell has ended yet.")
@@ -851,6 +853,8 @@ def test_360_pixels(chromium, fake):
     go(chromium, "#/cell/c0000001", "[role=tab]")
     assert chromium.run("(t => t.scrollWidth <= t.clientWidth)(document.querySelector('[role=tablist]'))")
     chromium.see("#live :text('live')")
+    go(chromium, "#/dispatches", "tbody tr")
+    assert chromium.run("Math.max(...[...document.querySelectorAll('table td')].map(cell => cell.getBoundingClientRect().right))") <= 360
     # What can be done to a secret is in view without scrolling aside.
     for hash in ("#/secrets", "#/cell/c0000001/secrets"):
         go(chromium, hash, "[data-secret] button:has-text('Revoke')")
@@ -874,6 +878,19 @@ def test_theme_switch(chromium, fake):
     assert chromium.run(ground) == dark
     chromium.press("d")                  # as the system
     assert chromium.run(ground) == light
+
+
+def test_columns_have_room(chromium, fake):
+    for width in (1100, 1600):
+        chromium.open(fake.url + "/#code=once", time=START + 30, width=width, height=1400)
+        chromium.see(".cells .row >> nth=15")
+        for column in ("started", "cpu", "memory", "bytes"):
+            cut = f"[...document.querySelectorAll('.cells .row > .c-{column}')].filter(cell => cell.scrollWidth > cell.clientWidth).length"
+            assert chromium.run(cut) == 0, (width, column)
+        # The figures of all cells begin where the title does, if they are on a line of their own.
+        left = "document.querySelector('.glance .figures').getBoundingClientRect().left"
+        assert width > 1240 or chromium.run(left) == chromium.run("document.querySelector('.glance').getBoundingClientRect().left")
+        assert chromium.run("[...document.querySelectorAll('.figures > span')].find(f => f.innerText.includes('CPU')).innerText.includes('237 cores')")
 
 
 # ---- pictures for the documentation: `make screenshots`
