@@ -3,16 +3,21 @@ import json
 import os
 import shutil
 import signal
+import struct
+import threading
 
 import pytest
 
 import dispatches
 import postgres_store
 from operators import Operator, as_one, wait_until
+from test_lend import CLOSE, DATA, OPEN, Played, home_of, set_row, text
 from test_link import Worker, joined, port_of
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
+CELLS, HAS, MESSAGE = 2, 1, 1             # a talk of a worker, and messages
+IS, REFUSED, SAYS, DONE = 2, 15, 16, 14 # of control_channel.h
 FOREVER = "while :; do sleep 0.05; done"
 
 
@@ -207,3 +212,69 @@ def test_a_service_that_comes_back(operator, machines, service):
     dispatches.await_over(operator, id)
     assert worker.end() == 0
     again.stop()
+
+
+class Hostile(Played):
+    """It says what it has, and answers every request with the same bytes."""
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.answer = None
+        self.send(1, OPEN, struct.pack("<I", CELLS))
+        threading.Thread(target=self.go_on, daemon=True).start()
+
+    def go_on(self):
+        try:
+            while True:
+                stream, type, _ = self.frame()
+                if type == OPEN and self.answer is not None:
+                    self.say(stream, self.answer)
+        except (EOFError, OSError, ValueError):
+            pass
+
+    def say(self, stream, message):
+        self.send(stream, DATA, struct.pack("<I", len(message)) + message)
+
+    def has(self, id, cell):
+        self.say(1, struct.pack("<I", HAS) + text(id) + text(cell))
+
+
+@as_one
+def test_a_hostile_worker(operator, machines, service):
+    """It has only cells that the database gives it, and its answers reach no terminal as they are."""
+    dispatches.agent(operator, "stays", FOREVER)
+    own = operator.detach("--", "sleep", "1000")
+    machine = machines()
+    assert joined(operator, machine).end() == 0
+    id, other = (dispatches.detach(operator, "--target", "pool:p", "stays") for _ in range(2))
+    set_row(operator, id, f"home = '{home_of(machine)}', claims = 1, lease_ms = {2 ** 60}, state = 2, cell = 'abcdefgh'")
+    set_row(operator, other, f"home = 'another', claims = 1, lease_ms = {2 ** 60}, state = 2, cell = 'zyxwvuts'")
+    worker = Hostile(machine)
+    for said in ((other, "zyxwvuts"), (id, "zyxwvuts"), (id, own), (id, "../../.."), ("x" * 5000, "y" * 5000), ("", "")):
+        worker.has(*said)
+    worker.has(id, "abcdefgh")
+    wait_until(lambda: "abcdefgh" in ps(operator), "that one is there")
+    assert set(ps(operator)) == {own, "abcdefgh"} and ps(operator)["abcdefgh"]["state"] == "silent"
+    assert ps(operator)[own]["machine"] is None
+
+    def answered(type, body, *words, fds=b""):
+        worker.answer = struct.pack("<II", MESSAGE, len(fds) // 8) + fds + struct.pack("<I", type) + body
+        return operator.cloister(*words)
+    escape = "\x1b]0;owned\x07\x1b[2J"
+    done = answered(REFUSED, struct.pack("<I", 1) + text(escape + "no"), "freeze", "abcdefgh")
+    assert done.status == 125 and "no" in done.err and "\x1b" not in done.err and "\x07" not in done.err
+    for type, body, fds in ((IS, b"", b""), (IS, b"\0" * 5000, b""), (IS, b"\xff" * 100_000, b""), (99, b"", b""), (1, b"", b""),
+                            (SAYS, b"\xff\xff\xff\xff", b""), (DONE, b"", struct.pack("<II", 2, 0)),
+                            (DONE, b"", struct.pack("<II", 77, 0)), (DONE, b"", struct.pack("<II", 1, 0) * 500)):
+        assert answered(type, body, "policy", "show", "abcdefgh", fds=fds).status == 125
+        answered(type, body, "ps", "--json", fds=fds).ok()
+    worker.answer = None
+    assert service.get("/healthz").status == 200 and service.get("/v1/cells").status == 200
+    worker.close()
+    # It does not answer, and nothing of this machine is killed in its place.
+    done = operator.cloister("kill", "abcdefgh")
+    assert done.status == 125 and "does not answer" in done.err and own in ps(operator), done
+    set_row(operator, id, "state = 4")
+    set_row(operator, other, "state = 4")
+    wait_until(lambda: "abcdefgh" not in ps(operator), "it is over")
+    operator.cloister("kill", own).ok()

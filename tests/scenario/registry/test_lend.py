@@ -261,7 +261,7 @@ class Played:
         host, _, port = (folder / "service").read_text().split()[0].rpartition(":")
         # The connection is made in the world of the machine.
         near, far = socket.socketpair()
-        self.way = subprocess.Popen([*machine.lab.enter, sys.executable, "-c", WAY, host, port], stdin=far)
+        self.way = subprocess.Popen([*(machine.lab.enter if machine.lab else []), sys.executable, "-c", WAY, host, port], stdin=far)
         far.close()
         near.settimeout(60)
         self.tls = context.wrap_socket(near)
