@@ -21,6 +21,7 @@ const struct data_part data_parts[] = {
 	{ "serve", "the service's token and certificate" },
 	{ "budgets", "the budgets that principals have used" },
 	{ "worker", "the keys by which services know this worker" },
+	{ "owed", "which timelines services have not fetched yet" },
 	{ "vm", "what virtual machines boot" },
 	{ "images", "images, and their layers unpacked" },
 	{ DATA_HOMES, "what agents keep between runs" },

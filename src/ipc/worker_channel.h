@@ -17,6 +17,8 @@ enum worker_talk {
 	WORKER_CELLS,
 	/* Opened by the service: str cell.  One connection to the control socket of such a cell (link/link_control.h). */
 	WORKER_CONTROL,
+	/* Opened by the service: str cell, u64 bytes that it has of the cell's timeline. */
+	WORKER_TIMELINE,
 };
 
 enum worker_cells {
@@ -24,7 +26,19 @@ enum worker_cells {
 	WORKER_HAS = 1,
 	/* worker -> service: str cell */
 	WORKER_HAS_NOT,
+	/* worker -> service: str dispatch, str cell: it has ended, and its timeline was not fetched to its end */
+	WORKER_HAD,
 };
+
+enum worker_timeline {
+	/* worker -> service: whole lines, at most WORKER_LINES_MAX bytes of them */
+	WORKER_LINES = 1,
+	/* worker -> service: the cell has ended, and these were all */
+	WORKER_COMPLETE,
+	/* service -> worker: all of it is on this machine's disk */
+	WORKER_KEPT,
+};
+#define WORKER_LINES_MAX (256 * 1024)
 
 /* Messages of WORKER_CONTROL, in both directions.  A descriptor that comes with a message of control_channel.h is a file,
  * whose content comes along, or a lane, which carries bytes until both of its ends are closed. */

@@ -26,6 +26,7 @@ sweep(void *arg)
 	struct uplink *u = arg;
 
 	uplink_sweep_visits(u);
+	uplink_sweep_deliveries(u);
 	uplink_sweep_loans(u);
 	for (size_t i = 0; i < u->n; i++)
 		if (u->services[i].over) {
@@ -46,7 +47,8 @@ line_ended(void *arg)
 static int
 talk_opened(void *arg, struct link_talk *talk, struct buf *body)
 {
-	return talk->kind == WORKER_CONTROL ? uplink_visit(arg, talk, body) : -EBADMSG;
+	return talk->kind == WORKER_CONTROL ? uplink_visit(arg, talk, body) :
+	       talk->kind == WORKER_TIMELINE ? uplink_deliver(arg, talk, body) : -EBADMSG;
 }
 
 static const struct link_line_handler line_handler = { .opened = talk_opened, .ended = line_ended };
@@ -85,6 +87,7 @@ take_service(struct uplink *u, struct ipc_message *message)
 	s->over = false;
 	uplink_forget_talks(u, home);
 	uplink_drop_visits(u, s);
+	uplink_drop_deliveries(u, s);
 	s->cells = NULL;
 	link_line_free(TAKE(s->line));
 	if (link_line_new(u->loop, ipc_take_fd(message, 0), false, &line_handler, s, &s->line, NULL) < 0)
@@ -209,6 +212,7 @@ uplink_free(struct uplink *u)
 	if (u == NULL)
 		return;
 	uplink_drop_visits(u, NULL);
+	uplink_drop_deliveries(u, NULL);
 	uplink_free_cells(u);
 	for (size_t i = 0; i < u->n; i++)
 		link_line_free(u->services[i].line);

@@ -90,6 +90,7 @@ uplink_tell(struct uplink *u, const struct dispatch *d)
 			say(s, WORKER_HAS_NOT, held);
 		*at = held->next;
 		free(held);
+		uplink_look_at_deliveries(u);
 		return;
 	}
 	if (held != NULL || !runs || s == NULL || strlen(d->cell) != CELL_ID_LEN || (held = calloc(1, sizeof(*held))) == NULL)
@@ -99,6 +100,7 @@ uplink_tell(struct uplink *u, const struct dispatch *d)
 	snprintf(held->cell, sizeof(held->cell), "%s", d->cell);
 	snprintf(held->service, sizeof(held->service), "%s", d->origin);
 	u->held = held;
+	uplink_owe(held->service, held->id, held->cell);
 	say(s, WORKER_HAS, held);
 }
 
@@ -116,6 +118,25 @@ cells_closed(void *arg)
 	s->cells = NULL;
 }
 
+/* It ended while the service was away, or this worker. */
+static void
+say_owed(void *arg, const char *id, const char *cell)
+{
+	struct service *s = arg;
+	const struct held *held = s->uplink->held;
+	OWN(buf_free) struct buf message = {0};
+
+	while (held != NULL && strcmp(held->cell, cell) != 0)
+		held = held->next;
+	if (held != NULL)
+		return;
+	ipc_begin(&message, WORKER_HAD);
+	buf_put_str(&message, id);
+	buf_put_str(&message, cell);
+	if (s->cells != NULL && !s->over)
+		link_talk_send(s->cells, &message);
+}
+
 void
 uplink_tell_all(struct service *s)
 {
@@ -128,6 +149,7 @@ uplink_tell_all(struct service *s)
 	for (const struct held *held = s->uplink->held; held != NULL; held = held->next)
 		if (strcmp(held->service, s->known.home) == 0)
 			say(s, WORKER_HAS, held);
+	uplink_each_owed(s->known.home, say_owed, s);
 }
 
 /* ---- steering ---- */

@@ -26,6 +26,7 @@ struct uplink {
 	struct loan *loans;             /* uplink_lend.c */
 	struct held *held;              /* uplink_cells.c */
 	struct visit *visits;
+	struct delivery *deliveries;    /* uplink_timeline.c */
 };
 
 /* ---- uplink.c ---- */
@@ -44,6 +45,20 @@ void uplink_sweep_visits(struct uplink *u);
 /* The stream to S is about to be freed; NULL: all. */
 void uplink_drop_visits(struct uplink *u, const struct service *s);
 void uplink_free_cells(struct uplink *u);
+
+/* ---- uplink_timeline.c ---- */
+
+/* The timeline of CELL, of dispatch ID, is owed to the service HOME, until that has all of it. */
+void uplink_owe(const char *home, const char *id, const char *cell);
+/* Calls EACH for all that is owed to HOME. */
+void uplink_each_owed(const char *home, void (*each)(void *arg, const char *id, const char *cell), void *arg);
+/* WORKER_TIMELINE was opened.  Negative: S may not say that. */
+int uplink_deliver(struct service *s, struct link_talk *talk, struct buf *body);
+/* A cell may have ended. */
+void uplink_look_at_deliveries(struct uplink *u);
+void uplink_sweep_deliveries(struct uplink *u);
+/* The stream to S is about to be freed; NULL: all. */
+void uplink_drop_deliveries(struct uplink *u, const struct service *s);
 
 /* ---- uplink_lend.c ---- */
 

@@ -34,11 +34,13 @@ sweep(void *arg)
 		*at = m->next;
 		workers_drop_loans(w, m);
 		workers_lose_cells(w, m);
+		workers_lose_timelines(w, m);
 		link_line_free(m->line);
 		free(m);
 	}
 	workers_sweep_loans(w);
 	workers_sweep_cells(w);
+	workers_sweep_timelines(w);
 }
 
 static void
@@ -225,6 +227,7 @@ workers_stop(struct workers *w)
 		return;
 	w->stopping = true;
 	workers_drop_loans(w, NULL);
+	workers_lose_timelines(w, NULL);
 	for (struct member *m = w->members; m != NULL; m = m->next)
 		m->over = true;
 	sweep(w);

@@ -197,15 +197,15 @@ workers_free_cells(struct workers *w)
 
 /* ---- which there are ---- */
 
-/* The worker of HOME has the cell of this data folder's dispatch ID, and it is not over. */
+/* The worker of HOME has the cell of this data folder's dispatch ID, or (OVER) had it last. */
 static bool
-is_so(struct workers *w, const char *id, const char *cell, const char *home)
+is_so(struct workers *w, const char *id, const char *cell, const char *home, bool over)
 {
 	char has[DB_HOME_MAX];
 	OWN(dispatch_free) struct dispatch d = {0};
 
 	return strlen(id) == DISPATCH_ID_LEN && dispatch_holder(w->reg, id, &d, has, NULL) == 0 && d.mine &&
-	       strcmp(has, home) == 0 && strcmp(d.cell, cell) == 0 && !dispatch_state_is_over(d.state);
+	       strcmp(has, home) == 0 && strcmp(d.cell, cell) == 0 && (over || !dispatch_state_is_over(d.state));
 }
 
 static void
@@ -214,13 +214,13 @@ look(void *arg)
 	struct workers *w = arg;
 
 	for (struct far *far = w->fars; far != NULL; far = far->next)
-		if (far->member == NULL && !far->over && !is_so(w, far->id, far->cell, far->home))
+		if (far->member == NULL && !far->over && !is_so(w, far->id, far->cell, far->home, false))
 			far->over = true;
 	workers_sweep_cells(w);
 	loop_set_timer(w->loop, &w->look, LOOK_MS);
 }
 
-static void
+static struct far *
 add_far(struct member *m, const char *id, const char *cell)
 {
 	struct workers *w = m->workers;
@@ -229,11 +229,11 @@ add_far(struct member *m, const char *id, const char *cell)
 	char machine[CELL_MACHINE_MAX + 1];
 
 	if (far == NULL)
-		return;
+		return NULL;
 	snprintf(machine, sizeof(machine), "%s", m->who.name);
 	if (cell_far_make(runtime, cell, machine, &far->dir, &far->listener.fd, NULL) < 0) {
 		free(far);
-		return;
+		return NULL;
 	}
 	far->workers = w;
 	far->member = m;
@@ -246,6 +246,7 @@ add_far(struct member *m, const char *id, const char *cell)
 	w->fars = far;
 	if (loop_watch(w->loop, &far->listener, EPOLLIN, NULL) < 0)
 		far->over = true;
+	return far;
 }
 
 static void
@@ -263,9 +264,11 @@ take_has(struct member *m, const char *id, const char *cell)
 		/* It is back. */
 		if (far->member == NULL && strcmp(far->home, m->who.home) == 0 && strcmp(far->id, id) == 0)
 			far->member = m;
-	} else if (n < FARS_MAX && strlen(cell) == CELL_ID_LEN && is_so(m->workers, id, cell, m->who.home)) {
-		add_far(m, id, cell);
+	} else if (n < FARS_MAX && strlen(cell) == CELL_ID_LEN && is_so(m->workers, id, cell, m->who.home, false)) {
+		far = add_far(m, id, cell);
 	}
+	if (far != NULL && far->member == m)
+		workers_follow(m, cell);
 }
 
 static void
@@ -275,6 +278,18 @@ take_has_not(struct member *m, const char *cell)
 		if (far->member == m && strcmp(far->cell, cell) == 0)
 			far->over = true;
 	loop_at_round_end(m->workers->loop, &m->workers->sweep);
+}
+
+/* A cell of this machine has a timeline of its own. */
+static void
+take_had(struct member *m, const char *id, const char *cell)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	struct cell_entry entry;
+
+	if (strlen(cell) == CELL_ID_LEN && (state < 0 || cell_find(state, false, cell, &entry, NULL) < 0) &&
+	    is_so(m->workers, id, cell, m->who.home, true))
+		workers_follow(m, cell);
 }
 
 static void
@@ -287,6 +302,8 @@ heard(void *arg, uint32_t type, struct buf *body)
 		take_has(m, id, cell);
 	else if (type == WORKER_HAS_NOT && buf_get_str(body, &cell) == 0)
 		take_has_not(m, cell);
+	else if (type == WORKER_HAD && buf_get_str(body, &id) == 0 && buf_get_str(body, &cell) == 0)
+		take_had(m, id, cell);
 }
 
 static void

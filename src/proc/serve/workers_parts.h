@@ -28,6 +28,7 @@ struct workers {
 	struct far *fars;               /* workers_cells.c */
 	struct visit *visits;
 	struct loop_timer look;
+	struct mirror *mirrors;         /* workers_timeline.c */
 	bool listens, stopping;
 };
 
@@ -40,6 +41,14 @@ int workers_take_cells(struct member *m, struct link_talk *talk, struct buf *bod
 void workers_lose_cells(struct workers *w, const struct member *m);
 void workers_sweep_cells(struct workers *w);
 void workers_free_cells(struct workers *w);
+
+/* ---- workers_timeline.c ---- */
+
+/* Fetches the timeline of CELL, which M has or had, as far as it is not here. */
+void workers_follow(struct member *m, const char *cell);
+void workers_sweep_timelines(struct workers *w);
+/* M's stream is about to be freed; NULL: all. */
+void workers_lose_timelines(struct workers *w, const struct member *m);
 
 /* ---- workers_lend.c ---- */
 

@@ -4,19 +4,21 @@ import os
 import shutil
 import signal
 import struct
+import subprocess
 import threading
 
 import pytest
 
 import dispatches
 import postgres_store
-from operators import Operator, as_one, wait_until
+from operators import Operator, as_one, read_until, wait_until
 from test_lend import CLOSE, DATA, OPEN, Played, home_of, set_row, text
 from test_link import Worker, joined, port_of
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
-CELLS, HAS, MESSAGE = 2, 1, 1             # a talk of a worker, and messages
+CELLS, TIMELINE = 2, 4                    # talks of a worker
+HAS, MESSAGE, LINES = 1, 1, 1           # their messages
 IS, REFUSED, SAYS, DONE = 2, 15, 16, 14 # of control_channel.h
 FOREVER = "while :; do sleep 0.05; done"
 
@@ -169,6 +171,71 @@ def test_kill(operator, far):
     assert over["state"] in ("failed", "cancelled") and not ps(operator)
 
 
+def records(machine, cell):
+    return machine.cloister("audit", "show", cell).ok().splitlines()
+
+
+def is_proved(operator, machine, cell):
+    """Whether all that the worker has is on the service's machine, which proves it."""
+    done = operator.cloister("audit", "verify", cell)
+    return done.status == 0 and records(operator, cell) == records(machine, cell)
+
+
+def test_its_timeline_is_here_too(operator, far):
+    machine, _, id, cell = far
+    wait_until(lambda: operator.cloister("events", cell).status == 0, "it has begun")
+    follows = operator.spawn(operator.program, "events", "-f", "--json", cell, stdout=subprocess.PIPE)
+    operator.cloister("exec", cell, "--", "true").ok()
+    read_until(follows.stdout.fileno(), b'"exec"')
+    wait_until(lambda: len(records(machine, cell)) > 2 and
+               operator.cloister("audit", "show", cell).out == machine.cloister("audit", "show", cell).out, "it is copied")
+    kinds = [json.loads(line)["type"] for line in operator.cloister("events", "--json", cell).ok().splitlines()]
+    assert "exec" in kinds and kinds == [json.loads(line)["type"] for line in
+                                         machine.cloister("events", "--json", cell).ok().splitlines()]
+    operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
+    dispatches.await_over(operator, id)
+    wait_until(lambda: is_proved(operator, machine, cell), "all of it is here")
+    assert not list((machine.base / "data/owed").iterdir())
+    assert operator.cloister("audit", "verify").status == 0
+    # What somebody changes here later shows.
+    path, = (operator.state / "ended").glob(f"{cell}.*/events.jsonl")
+    path.write_bytes(path.read_bytes().replace(b'"true"', b'"rm"', 1) if b'"true"' in path.read_bytes() else path.read_bytes()[:-9])
+    assert operator.cloister("audit", "verify", cell).status != 0
+
+
+@as_one
+def test_records_are_delivered_later(operator, machines, service):
+    """The service dies while a cell runs; another cell begins and ends meanwhile."""
+    dispatches.agent(operator, "stays", FOREVER)
+    dispatches.agent(operator, "short", "true")
+    machine = machines()
+    worker, port = joined(operator, machine), port_of(service)
+    id = dispatches.detach(operator, "--target", "pool:p", "stays")
+    cell = far_cell(operator, id)
+    wait_until(lambda: len(records(operator, cell)) > 1, "it has begun")
+    service.stop(signal.SIGKILL)
+    for _ in range(20):
+        machine.cloister("exec", cell, "--", "true").ok()
+    short = dispatches.detach(operator, "--target", "pool:p", "short")
+    missed = dispatches.await_over(operator, short)["cell"]
+    assert operator.cloister("audit", "show", missed).status != 0
+    worker.end(signal.SIGKILL)
+    worker = Worker(machine)
+    again = Service(operator, "--workers", f"127.0.0.1:{port}")
+    wait_until(lambda: operator.cloister("audit", "show", missed).status == 0 and is_proved(operator, machine, missed),
+               "the one that was missed is here")
+    wait_until(lambda: operator.cloister("audit", "show", cell).out == machine.cloister("audit", "show", cell).out,
+               "the other goes on")
+    operator.cloister("kill", cell).ok()
+    dispatches.await_over(operator, id)
+    wait_until(lambda: is_proved(operator, machine, cell), "all of it is here")
+    numbers = [json.loads(line)["n"] for line in records(operator, cell)]
+    assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) > 20
+    assert operator.cloister("audit", "verify").status == 0
+    assert not list((machine.base / "data/owed").iterdir()) and worker.end() == 0
+    again.stop()
+
+
 @as_one
 def test_kill_all_says_who_did_not_answer(operator, machines, service):
     dispatches.agent(operator, "stays", FOREVER)
@@ -226,8 +293,10 @@ class Hostile(Played):
     def go_on(self):
         try:
             while True:
-                stream, type, _ = self.frame()
-                if type == OPEN and self.answer is not None:
+                stream, type, body = self.frame()
+                if type == OPEN and body[:4] == struct.pack("<I", TIMELINE):
+                    self.say(stream, struct.pack("<I", LINES) + b'{"cell":"abcdefgh","event":{},"n":1}\n')
+                elif type == OPEN and self.answer is not None:
                     self.say(stream, self.answer)
         except (EOFError, OSError, ValueError):
             pass
@@ -247,8 +316,10 @@ def test_a_hostile_worker(operator, machines, service):
     machine = machines()
     assert joined(operator, machine).end() == 0
     id, other = (dispatches.detach(operator, "--target", "pool:p", "stays") for _ in range(2))
-    set_row(operator, id, f"home = '{home_of(machine)}', claims = 1, lease_ms = {2 ** 60}, state = 2, cell = 'abcdefgh'")
-    set_row(operator, other, f"home = 'another', claims = 1, lease_ms = {2 ** 60}, state = 2, cell = 'zyxwvuts'")
+    set_row(operator, id, f"home = '{home_of(machine)}', claims = 1, lease_ms = {2 ** 60}, state = 2, cell = 'abcdefgh', "
+            f"ended_ms = {2 ** 60}")
+    set_row(operator, other, f"home = 'another', claims = 1, lease_ms = {2 ** 60}, state = 2, cell = 'zyxwvuts', "
+            f"ended_ms = {2 ** 60}")
     worker = Hostile(machine)
     for said in ((other, "zyxwvuts"), (id, "zyxwvuts"), (id, own), (id, "../../.."), ("x" * 5000, "y" * 5000), ("", "")):
         worker.has(*said)
@@ -269,6 +340,10 @@ def test_a_hostile_worker(operator, machines, service):
         assert answered(type, body, "policy", "show", "abcdefgh", fds=fds).status == 125
         answered(type, body, "ps", "--json", fds=fds).ok()
     worker.answer = None
+    # Nothing of what is no timeline is kept.
+    assert "timeline of cell abcdefgh" in service.log() and records(operator, own)
+    assert not any(f.stat().st_size for f in (operator.state / "ended").glob("abcdefgh.*/events.jsonl"))
+    assert operator.cloister("audit", "verify").status == 0
     assert service.get("/healthz").status == 200 and service.get("/v1/cells").status == 200
     worker.close()
     # It does not answer, and nothing of this machine is killed in its place.

@@ -322,7 +322,7 @@ def held(online, machines, service):
     for machine in both:
         assert Worker(machine, join=operator).end()
     id = asked(operator, "uses")
-    set_row(operator, id, f"home = '{home_of(both[0])}', claims = 3, lease_ms = {2 ** 60}")
+    set_row(operator, id, f"home = '{home_of(both[0])}', claims = 3, lease_ms = {2 ** 60}, ended_ms = {2 ** 60}")
     yield operator, real, id, both
     set_row(operator, id, "home = '', lease_ms = 0")
     operator.cloister("dispatches", "cancel", id).ok()

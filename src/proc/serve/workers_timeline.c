@@ -1,0 +1,305 @@
+/* workers_timeline.c - timelines of workers' cells, as far as they are written, among those of ended cells here.
+ *
+ * Each line is verified before it is kept, and the operator's timeline names the cell's key and where its timeline ends: so
+ * `cloister audit verify` proves here what came, whatever happens to the worker later. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/fields.h"
+#include "audit/operator.h"
+#include "audit/verify.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+#include "ipc/ipc.h"
+#include "proc/serve/workers_parts.h"
+
+#define TIMELINE_MAX (1ull << 30)       /* bytes of one cell */
+#define LOCK_TRIES 50
+#define FAR "far"                       /* in its entry: it is no cell's of this machine */
+#define TIED "tied"                     /* in its entry: the operator's timeline names its key */
+#define KEPT "kept"                     /* all of it is there */
+
+struct mirror {
+	struct workers *workers;
+	struct mirror *next;
+	struct member *member;
+	struct link_talk *talk;         /* NULL: it is over */
+	int dir, fd;
+	uint64_t size, status;
+	struct audit_verify v;
+	bool over, tied;
+	char cell[CELL_ID_LEN + 1], grant[80];
+};
+
+/* ---- its end ---- */
+
+static void
+settle(struct mirror *m)
+{
+	if (m->over)
+		return;
+	m->over = true;
+	if (m->talk != NULL)
+		link_talk_finish(TAKE(m->talk));
+	loop_at_round_end(m->workers->loop, &m->workers->sweep);
+}
+
+static void
+give_up(struct mirror *m, const char *why)
+{
+	fprintf(stderr, "cloister: the timeline of cell %s, from worker %s (%s), is not kept any more: %.300s\n", m->cell,
+	        m->member->who.id, m->member->who.name, why);
+	settle(m);
+}
+
+void
+workers_sweep_timelines(struct workers *w)
+{
+	struct mirror **at = &w->mirrors, *m;
+
+	while ((m = *at) != NULL) {
+		if (!m->over) {
+			at = &m->next;
+			continue;
+		}
+		*at = m->next;
+		close_fd(&m->fd);
+		close_fd(&m->dir);
+		free(m);
+	}
+}
+
+void
+workers_lose_timelines(struct workers *w, const struct member *member)
+{
+	for (struct mirror *m = w->mirrors; m != NULL; m = m->next)
+		if (member == NULL || m->member == member) {
+			m->talk = NULL;
+			m->over = true;
+		}
+	workers_sweep_timelines(w);
+}
+
+/* ---- lines ---- */
+
+/* What the operator's timeline says of it. */
+static void
+note_members(struct mirror *m, const char *line, size_t len)
+{
+	struct audit_record record;
+	char type[32];
+
+	if (audit_record_read(line, len, &record, NULL) < 0 || !audit_field_text(record.event, "type", type, sizeof(type)))
+		return;
+	if (strcmp(type, "cell.boot") == 0)
+		(void)audit_field_text(record.event, "hash", m->grant, sizeof(m->grant));
+	else if (strcmp(type, "cell.end") == 0)
+		(void)audit_field_number(record.event, "status", &m->status);
+}
+
+/* All of TEXT is whole lines. */
+static int
+verify(struct mirror *m, const char *text, size_t len)
+{
+	for (size_t at = 0; at < len;) {
+		const char *end = memchr(text + at, '\n', len - at);
+		size_t n = end == NULL ? 0 : (size_t)(end - text) - at;
+
+		if (end == NULL || n == 0 || n > AUDIT_LINE_MAX || audit_verify_line(&m->v, text + at, n) < 0)
+			return -EBADMSG;
+		note_members(m, text + at, n);
+		at += n + 1;
+	}
+	return 0;
+}
+
+/* Its key is known with the first checkpoint. */
+static int
+tie(struct mirror *m, struct err *err)
+{
+	OWN(operator_close) struct operator op = {0};
+	int r;
+
+	if (m->tied || !m->v.has_key)
+		return 0;
+	r = operator_open(&op, err);
+	r = r == 0 ? operator_cell_started(&op, m->cell, m->v.key, m->grant, err) : r;
+	r = r == 0 ? create_file_at(m->dir, TIED, 0600, "", err) : r;
+	m->tied = r == 0;
+	return r;
+}
+
+static void
+take_lines(struct mirror *m, const struct buf *body)
+{
+	const char *text = (const char *)body->data + body->pos;
+	size_t len = buf_left(body);
+	struct err err = {0};
+
+	if (len == 0 || len > WORKER_LINES_MAX || m->size + len > TIMELINE_MAX)
+		give_up(m, "it is too large");
+	else if (verify(m, text, len) < 0)
+		give_up(m, *m->v.finding != '\0' ? m->v.finding : "it is malformed");
+	else if (write_all(m->fd, text, len, &err) < 0 || tie(m, &err) < 0)
+		give_up(m, err.text);
+	m->size += len;
+}
+
+static int
+finish(struct mirror *m, struct err *err)
+{
+	OWN(operator_close) struct operator op = {0};
+	int r = 0;
+
+	if (faccessat(m->dir, KEPT, F_OK, 0) == 0)
+		return 0;
+	if (audit_verify_end(&m->v) < 0 || !m->tied)
+		return err_set(err, EBADMSG, "%s", *m->v.finding != '\0' ? m->v.finding : "nothing of it is signed");
+	r = fdatasync(m->fd) < 0 ? err_errno(err, "cannot keep it") : operator_open(&op, err);
+	r = r == 0 ? operator_cell_ended(&op, m->cell, &m->v.chain, (uint32_t)m->status, err) : r;
+	return r == 0 ? create_file_at(m->dir, KEPT, 0600, "", err) : r;
+}
+
+static void
+heard(void *arg, uint32_t type, struct buf *body)
+{
+	struct mirror *m = arg;
+	OWN(buf_free) struct buf message = {0};
+	struct err err = {0};
+
+	if (m->over)
+		return;
+	if (type == WORKER_LINES) {
+		take_lines(m, body);
+	} else if (type != WORKER_COMPLETE || finish(m, &err) < 0) {
+		give_up(m, err.code != 0 ? err.text : "it sent something else");
+	} else {
+		ipc_begin(&message, WORKER_KEPT);
+		link_talk_send(m->talk, &message);
+		settle(m);
+	}
+}
+
+static void
+closed(void *arg)
+{
+	struct mirror *m = arg;
+
+	m->talk = NULL;
+	settle(m);
+}
+
+/* ---- the beginning ---- */
+
+static int
+open_entry(const char *cell, struct err *err)
+{
+	OWN(closep) int state = cell_state_open(true, err), ended = -1;
+	OWN(closep) int dir = -1;
+	char name[CELL_ENTRY_MAX];
+	bool new;
+
+	if (state < 0)
+		return state;
+	if (mkdirat(state, CELL_ENDED, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make the folder of ended cells");
+	ended = cell_ended_open(state);
+	snprintf(name, sizeof(name), "%s.", cell);
+	new = ended >= 0 && mkdirat(ended, name, 0700) == 0;
+	if (ended < 0 || (!new && errno != EEXIST))
+		return err_errno(err, "cannot make its folder");
+	dir = openat(ended, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0 || (new && create_file_at(dir, FAR, 0600, "", NULL) < 0))
+		return err_errno(err, "cannot make its folder");
+	if (faccessat(dir, FAR, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(err, EEXIST, "a cell of this machine had that id");
+	return TAKE_FD(dir);
+}
+
+/* A command that looks whether it is locked locks it for a moment. */
+static int
+lock_entry(int dir, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(dir, LOCK_EX | LOCK_NB) == 0)
+			return 0;
+		(void)nanosleep(&pause, NULL);
+	}
+	return err_errno(err, "another service has it");
+}
+
+/* What is there from before, but for a line that is not whole. */
+static int
+go_on(struct mirror *m, struct err *err)
+{
+	OWN(freep) char *text = malloc(WORKER_LINES_MAX);
+	const char *end;
+	ssize_t n = 1;
+
+	while (text != NULL && (n = pread(m->fd, text, WORKER_LINES_MAX, (off_t)m->size)) > 0 &&
+	       (end = memrchr(text, '\n', (size_t)n)) != NULL) {
+		if (verify(m, text, (size_t)(end + 1 - text)) < 0)
+			return err_set(err, EBADMSG, "what is there of it was changed: %s", m->v.finding);
+		m->size += (uint64_t)(end + 1 - text);
+	}
+	if (text == NULL || n < 0 || ftruncate(m->fd, (off_t)m->size) < 0)
+		return err_errno(err, "cannot read what is there of it");
+	return tie(m, err);
+}
+
+static int
+ask(struct mirror *m, struct err *err)
+{
+	OWN(buf_free) struct buf body = BUF(64);
+
+	buf_put_str(&body, m->cell);
+	buf_put_u64(&body, m->size);
+	m->talk = link_line_open(m->member->line, WORKER_TIMELINE, &body);
+	if (m->talk == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	m->talk->heard = heard;
+	m->talk->closed = closed;
+	m->talk->arg = m;
+	return 0;
+}
+
+void
+workers_follow(struct member *member, const char *cell)
+{
+	struct workers *w = member->workers;
+	struct mirror *m = w->mirrors;
+	struct err err = {0};
+	int r;
+
+	while (m != NULL && (m->over || strcmp(m->cell, cell) != 0))
+		m = m->next;
+	if (m != NULL || (m = calloc(1, sizeof(*m))) == NULL)
+		return;
+	*m = (struct mirror){ .workers = w, .next = w->mirrors, .member = member };
+	snprintf(m->cell, sizeof(m->cell), "%s", cell);
+	snprintf(m->v.timeline, sizeof(m->v.timeline), "cell/%s", cell);
+	w->mirrors = m;
+	r = m->dir = open_entry(cell, &err);
+	/* Whoever follows it sees that there is more to come. */
+	r = r >= 0 ? lock_entry(m->dir, &err) : r;
+	if (r >= 0)
+		r = m->fd = openat(m->dir, CELL_EVENTS, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (r >= 0) {
+		m->tied = faccessat(m->dir, TIED, F_OK, 0) == 0;
+		r = go_on(m, &err);
+	}
+	r = r >= 0 ? ask(m, &err) : r;
+	if (r < 0)
+		give_up(m, err.text);
+}
