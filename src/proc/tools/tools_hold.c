@@ -52,14 +52,16 @@ tools_hold(const char *cell, const struct policy_tools_server *server, const str
            const struct policy_tool *const *tools, size_t n, struct err *err)
 {
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
+	char why[POLICY_TOOLS_NAME_MAX + sizeof(TOOLS_HOLD_OTHERS)];
 	const struct cell_policy_order order = { .cut = true, .verb = VERB_POLICY, .rule = "",
-		.who = { .by = "cloister-tools", .why = n > 0 ? tools[0]->name : "no call" } };
+		.who = { .by = TOOLS_HOLD_BY, .why = why } };
 	OWN(buf_free) struct buf text = BUF(SCOPE_HOLD_MAX);
 	OWN(closep) int runtime = cell_runtime_open(err);
 	struct cell_entry entry;
 	char hash[HASH_NAME + 1];
 	int r = runtime < 0 ? runtime : cell_find(runtime, true, cell, &entry, err);
 
+	snprintf(why, sizeof(why), "%s%s", n > 0 ? tools[0]->name : "no call", n > 1 ? TOOLS_HOLD_OTHERS : "");
 	r = r < 0 ? r : put_text(&text, server, all, tools, n, err);
 	r = r < 0 ? r : cell_policy_plan_text(runtime, &entry, "scope", (char *)text.data, text.len, NULL, &plan, err);
 	return r < 0 || plan.diff[0] == '\0' ? r : cell_policy_carry_out(runtime, &entry, &plan, &order, hash, err);

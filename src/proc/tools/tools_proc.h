@@ -49,9 +49,13 @@ int tools_hold(const char *cell, const struct policy_tools_server *server, const
 
 #define TOOLS_RECORDS_MAX 16            /* in one reading; the next one continues */
 
+#define TOOLS_HOLD_BY "cloister-tools"  /* in the records of such changes */
+#define TOOLS_HOLD_OTHERS " and others"
+
 struct tools_timeline {
 	int dir;                        /* -1: not found yet */
 	uint64_t breaches, uses, freezes;       /* the last record that was read of each */
+	char held[POLICY_TOOLS_NAME_MAX + sizeof(TOOLS_HOLD_OTHERS)];   /* the tools whose scopes hold; "": the start's */
 	char frozen_by[128];            /* who or what froze the cell; "": it is not frozen */
 };
 /* The folder of the timeline, which T owns; -1: there is none yet. */

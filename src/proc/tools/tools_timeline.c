@@ -61,6 +61,7 @@ put_act(struct http_text line, const char *type, char *out, size_t size)
 }
 
 struct reading {
+	struct tools_timeline *t;
 	const char *server;
 	tools_breach_found *found;
 	void *arg;
@@ -91,20 +92,36 @@ take(void *arg, const char *data, size_t len)
 	return 0;
 }
 
-/* A secret that no scope of the running calls has. */
+/* The cell is held to another scope, by tools_hold(). */
+static void
+take_hold(struct tools_timeline *t, struct http_text line)
+{
+	char by[32], why[sizeof(t->held)];
+
+	if (strcmp(text_of(line, "by", by, sizeof(by)), TOOLS_HOLD_BY) == 0)
+		snprintf(t->held, sizeof(t->held), "%s", text_of(line, "why", why, sizeof(why)));
+}
+
+/* A secret that no scope of the running calls has: the reason does not name them. */
 static int
 take_use(void *arg, const char *data, size_t len)
 {
 	const struct reading *r = arg;
+	const char *held = r->t->held;
+	const size_t n = strlen(r->server);
 	struct json_walk_item event;
-	char type[16], note[TOOLS_WHY_MAX], act[900], why[1500];
+	char type[16], note[TOOLS_WHY_MAX], act[900], why[1700];
 
-	if (!audit_field((struct http_text){ data, len }, "event", JSON_WALK_OBJECT, &event) ||
-	    strstr(text_of(event.raw, "note", note, sizeof(note)), COURIER_NOT_USED) == NULL)
+	if (!audit_field((struct http_text){ data, len }, "event", JSON_WALK_OBJECT, &event))
 		return 0;
-	put_act(event.raw, text_of(event.raw, "type", type, sizeof(type)), act, sizeof(act));
-	snprintf(why, sizeof(why), SCOPE_HOLD_BROKEN "the call: %s: %.400s", act, note);
-	r->found(r->arg, r->server, why);
+	if (strcmp(text_of(event.raw, "type", type, sizeof(type)), "steer") == 0)
+		take_hold(r->t, event.raw);
+	if (strstr(text_of(event.raw, "note", note, sizeof(note)), COURIER_NOT_USED) == NULL)
+		return 0;
+	put_act(event.raw, type, act, sizeof(act));
+	snprintf(why, sizeof(why), SCOPE_HOLD_BROKEN "%s: %s: %.400s", held[0] != '\0' ? held : SCOPE_HOLD_START, act, note);
+	/* Calls that overlap are told apart by nothing. */
+	r->found(r->arg, strncmp(held, r->server, n) == 0 && held[n] == '.' && strchr(held, ' ') == NULL ? held : r->server, why);
 	return 0;
 }
 
@@ -117,12 +134,14 @@ tools_timeline_open(struct tools_timeline *t, const char *cell)
 }
 
 static bool
-read_more(const struct tools_timeline *t, const char *search, uint64_t *after, int (*taken)(void *arg, const char *line, size_t len),
-          struct reading *r)
+read_more(struct audit_page page, uint64_t *after, struct reading *r)
 {
-	struct audit_page page = { .is_after = true, .after = *after, .limit = TOOLS_RECORDS_MAX,
-	                           .search = search, .take = taken, .arg = r };
+	const struct tools_timeline *t = r->t;
 
+	page.is_after = true;
+	page.after = *after;
+	page.limit = TOOLS_RECORDS_MAX;
+	page.arg = r;
 	if (t->dir < 0 || audit_page_read(&page, t->dir, CELL_EVENTS, NULL) < 0)
 		return false;
 	if (page.next > *after)
@@ -133,10 +152,12 @@ read_more(const struct tools_timeline *t, const char *search, uint64_t *after, i
 bool
 tools_timeline_breaches(struct tools_timeline *t, const char *server, tools_breach_found *found, void *arg)
 {
-	struct reading r = { server, found, arg };
-	const bool more = read_more(t, "annotation broken", &t->breaches, take, &r);
+	const struct audit_page breaches = { .search = "annotation broken", .take = take };
+	const struct audit_page uses = { .types = "http,tcp,ssh,steer", .take = take_use };
+	struct reading r = { t, server, found, arg };
+	const bool more = read_more(breaches, &t->breaches, &r);
 
-	return read_more(t, COURIER_NOT_USED, &t->uses, take_use, &r) || more;
+	return read_more(uses, &t->uses, &r) || more;
 }
 
 /* A cell that stands still until a person answers goes on by itself, and names nobody. */
