@@ -459,8 +459,10 @@ MODE ?= all
 ROUNDS ?= 1000
 crash: deps-test
 	$(SUB) all
-	@$(call JUDGE,$(B)) tests/soak/crash.py --mode $(MODE) \
-		--rounds $(ROUNDS) $(ARGS)
+	$(if $(filter pool,$(MODE)),,@$(call JUDGE,$(B)) tests/soak/crash.py --mode $(MODE) \
+		--rounds $(ROUNDS) $(ARGS))
+	$(if $(filter all pool,$(MODE)),@CLOISTER_STRIKES=$(ROUNDS) $(call JUDGE,$(B)) -m pytest -q -s \
+		-p no:cacheprovider tests/scenario/registry/test_pool_crash.py)
 
 growth: deps-test
 	$(SUB) all
@@ -571,7 +573,8 @@ FORCE:
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
 ## make crash       drivers of dispatches, the service, supervisors and couriers killed at random
-##                  ROUNDS (1000) times each, and a full disk; MODE=serve: only one of them
+##                  ROUNDS (1000) times each, and a full disk; MODE=serve: only one of them;
+##                  MODE=pool: workers, the service and Postgres
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
 ## make matrix      boot Debian 12 and 13 and Ubuntu 24.04, amd64 and arm64, and run the tests in

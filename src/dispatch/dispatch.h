@@ -182,6 +182,10 @@ int dispatch_list(struct registry *reg, const struct dispatch_filter *filter,
                   int (*each)(void *arg, const struct dispatch *d), void *arg, struct err *err);
 /* The number of dispatches in each state. */
 int dispatch_count(struct registry *reg, uint64_t ret_counts[DISPATCH_STATES], struct err *err);
+/* Calls EACH for every pool that has a dispatch that is not over.  OLDEST_MS: when the first that waits was asked for;
+ * 0: none waits. */
+int dispatch_count_pools(struct registry *reg, void (*each)(void *arg, const char *pool, uint64_t waiting, uint64_t taken,
+                         uint64_t oldest_ms), void *arg, struct err *err);
 
 /* ---- results: dispatch_result.c.  For a dispatch that is over; -EBUSY before ---- */
 

@@ -316,6 +316,23 @@ dispatch_count(struct registry *reg, uint64_t ret_counts[DISPATCH_STATES], struc
 }
 
 int
+dispatch_count_pools(struct registry *reg, void (*each)(void *arg, const char *pool, uint64_t waiting, uint64_t taken,
+                     uint64_t oldest_ms), void *arg, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int r = db_ask(registry_db(reg), &q, err, "SELECT target, sum(CASE WHEN home = '' THEN 1 ELSE 0 END), sum(CASE WHEN home "
+	               "= '' THEN 0 ELSE 1 END), min(CASE WHEN home = '' THEN created_ms END) FROM dispatches WHERE state < 3 AND "
+	               "target LIKE 'pool:%' GROUP BY target ORDER BY target", "");
+
+	while (r == 0 && (r = db_next(&q, err)) > 0) {
+		each(arg, db_text(&q, 0) + strlen(TARGET_POOL), (uint64_t)db_int(&q, 1), (uint64_t)db_int(&q, 2),
+		     (uint64_t)db_int(&q, 3));
+		r = 0;
+	}
+	return r;
+}
+
+int
 dispatch_list_open(struct db *db, char ***ret_ids, struct err *err)
 {
 	OWN(strv_freep) char **ids = NULL;

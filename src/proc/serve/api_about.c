@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/own.h"
 #include "base/version.h"
@@ -72,6 +73,43 @@ put_dispatches(FILE *out, struct registry *r)
 		        (unsigned long long)counts[i]);
 }
 
+/* Prometheus wants the lines of a name together. */
+struct pools {
+	FILE *out;
+	enum { POOL_WAITING, POOL_TAKEN, POOL_OLDEST, POOL_NUMBERS } which;
+};
+
+static void
+put_pool(void *arg, const char *pool, uint64_t waiting, uint64_t taken, uint64_t oldest_ms)
+{
+	const struct pools *pools = arg;
+	uint64_t now = (uint64_t)time(NULL) * 1000, age = oldest_ms == 0 || now < oldest_ms ? 0 : (now - oldest_ms) / 1000;
+	const uint64_t numbers[POOL_NUMBERS] = { waiting, taken, age };
+	static const char *const names[POOL_NUMBERS] = { "waiting", "taken", "oldest_seconds" };
+
+	/* A name of a pool needs no quoting. */
+	fprintf(pools->out, "cloister_pool_%s{pool=\"%s\"} %llu\n", names[pools->which], pool,
+	        (unsigned long long)numbers[pools->which]);
+}
+
+static void
+put_pools(FILE *out, struct registry *r)
+{
+	static const char *const heads[POOL_NUMBERS] = {
+		"# HELP cloister_pool_waiting Dispatches that wait for a worker.\n# TYPE cloister_pool_waiting gauge\n",
+		"# HELP cloister_pool_taken Dispatches that workers have.\n# TYPE cloister_pool_taken gauge\n",
+		"# HELP cloister_pool_oldest_seconds How long the first has waited.\n# TYPE cloister_pool_oldest_seconds gauge\n",
+	};
+	struct pools pools = { .out = out };
+
+	for (int i = 0; r != NULL && i < POOL_NUMBERS; i++) {
+		pools.which = i;
+		fputs(heads[i], out);
+		if (dispatch_count_pools(r, put_pool, &pools, NULL) < 0)
+			return;
+	}
+}
+
 int
 api_metrics(struct api_call *c)
 {
@@ -95,6 +133,7 @@ api_metrics(struct api_call *c)
 	put_answers(out, &c->stats);
 	put_cells(out);
 	put_dispatches(out, api_registry(c));
+	put_pools(out, api_registry(c));
 	metrics_put(c->api->metrics, out);
 	c->code = NULL;
 	fclose(out);

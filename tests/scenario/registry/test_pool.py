@@ -432,3 +432,32 @@ def test_what_a_worker_cannot_have(operator):
     dispatches.dispatch(operator, "--target", "pool:p", "worker").sentence("pool:p", "--store")
     operator.cloister("worker", "--pool", "p").sentence("--store")
     operator.cloister("worker").sentence("which pool?")
+
+
+def test_metrics_of_pools(operator, machines):
+    """What waits and what was taken, for whoever starts workers."""
+    def numbers():
+        found = {}
+        for line in service.get("/metrics").data.decode().splitlines():
+            if line.startswith("cloister_pool_"):
+                name, value = line.rsplit(" ", 1)
+                found[name.removeprefix("cloister_pool_")] = int(value)
+        return found
+    dispatches.agent(operator, "stays", FOREVER)
+    service = Service(operator)
+    assert numbers() == {}
+    ids = [asked(operator, "stays") for _ in range(3)]
+    other = dispatches.detach(operator, "--target", "pool:q", "stays")
+    worker = work(machines(), "--slots", "1")
+    taken = wait_until(lambda: [id for id in ids if is_running(operator, id)], "one runs")
+    set_row(operator, other, "created_ms = created_ms - 100000")
+    said = numbers()
+    assert said.pop('oldest_seconds{pool="q"}') in range(100, 200)
+    assert said.pop('oldest_seconds{pool="p"}') < 100
+    assert said == {'waiting{pool="p"}': 2, 'taken{pool="p"}': 1, 'waiting{pool="q"}': 1, 'taken{pool="q"}': 0}
+    operator.cloister("dispatches", "cancel", "--time", "0s", *ids, other).ok()
+    for id in (*ids, other):
+        dispatches.await_over(operator, id)
+    assert numbers() == {} and len(taken) == 1
+    assert ends(worker)
+    service.stop()
