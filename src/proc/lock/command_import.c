@@ -506,7 +506,8 @@ command_import(const struct args *args, struct err *err)
 	int r;
 
 	if (file == NULL)
-		return err_set(err, ENOENT, "there is no .mcp.json and no .vscode/mcp.json here: name the file");
+		return err_set(err, ENOENT, "there is no .mcp.json and no .vscode/mcp.json here: name the file, such as "
+		               "~/.claude.json");
 	r = read_policy(&im, err);
 	r = r == 0 ? import_read(file, folder != NULL ? folder : "/", &im.import, err) : r;
 	r = r == 0 ? decide_moves(&im, err) : r;

@@ -17,14 +17,15 @@ static const struct {
 	const char *name;
 	int (*run)(const struct args *args, struct err *err);
 	size_t words_min, words_max;
+	const char *words;
 } commands[] = {
-	{ "import", command_import, 0, 1 },
-	{ "list", command_list, 0, POLICY_TOOLS_SERVERS_MAX },
-	{ "lock", command_lock, 0, POLICY_TOOLS_SERVERS_MAX },
-	{ "check", command_check, 0, POLICY_TOOLS_SERVERS_MAX },
-	{ "learn", command_learn, 1, SIZE_MAX },
-	{ "login", command_login, 1, 1 },
-	{ "token", command_token, 1, 1 },
+	{ "import", command_import, 0, 1, "[FILE]" },
+	{ "list", command_list, 0, POLICY_TOOLS_SERVERS_MAX, "[SERVER...]" },
+	{ "lock", command_lock, 0, POLICY_TOOLS_SERVERS_MAX, "[SERVER...]" },
+	{ "check", command_check, 0, POLICY_TOOLS_SERVERS_MAX, "[SERVER...]" },
+	{ "learn", command_learn, 2, SIZE_MAX, "SERVER -- SCRIPT..." },
+	{ "login", command_login, 1, 1, "SERVER" },
+	{ "token", command_token, 1, 1, "NAME" },
 };
 
 static const struct {
@@ -43,7 +44,8 @@ run(struct args *args, struct err *err)
 		args->words++;
 		args->n_words--;
 		if (args->n_words < commands[i].words_min || args->n_words > commands[i].words_max)
-			return err_set(err, EINVAL, "`cloister tools %s` takes other arguments: see `cloister help tools`", verb);
+			return err_set(err, EINVAL, "it is `cloister tools %s %s`: see `cloister help tools`", verb,
+			               commands[i].words);
 		return commands[i].run(args, err);
 	}
 	return *verb == '\0' ? err_set(err, EINVAL, "`cloister tools` needs a verb: import, list, lock, check, learn or login") :

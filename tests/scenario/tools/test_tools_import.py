@@ -169,6 +169,14 @@ def test_a_policy_keeps_its_text(bench):
 
 
 @as_one
+def test_a_command_without_its_words(bench):
+    bench.server("it", "plain")
+    bench.tools("learn", "it").sentence("it is `cloister tools learn SERVER -- SCRIPT...`")
+    bench.tools("login").sentence("it is `cloister tools login SERVER`")
+    bench.tools("import").sentence("name the file, such as ~/.claude.json")
+
+
+@as_one
 def test_learn(bench):
     out = bench.operator.folder("bench/out")
     bench.server("it", "writes", out / "written")
