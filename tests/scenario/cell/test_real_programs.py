@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from operators import BUILD, TREE
+from operators import TREE
 
 PYTHON = "/usr/bin/python3"
 SECONDS = 300           # compilers and browsers, on a busy machine
@@ -521,19 +521,3 @@ def test_programs_see_the_terminals_size(operator):
     os.close(master)
     assert process.wait(timeout=SECONDS) == 0, out
     assert out.decode().split() == ["37", "123", "37", "123", "123", "37", "/dev/pts/0"]
-
-
-# ---- agents -------------------------------------------------------------------------------
-
-AGENTS = BUILD / "agents"
-
-
-@pytest.mark.skipif(not (AGENTS / "node_modules/.bin/claude").exists(),
-                    reason="not installed: npm install --prefix build/agents "
-                           "@anthropic-ai/claude-code")
-def test_claude_code_starts(operator):
-    shutil.copytree(AGENTS, operator.base / "agents", symlinks=True)
-    said = operator.sh("claude --version; claude --help", "-v",
-                       f"{operator.base}/agents:/opt/agents:ro", "-e",
-                       "PATH=/opt/agents/node_modules/.bin:/usr/bin:/bin", seconds=SECONDS)
-    assert "(Claude Code)" in said.ok() and "Usage: claude" in said.out
