@@ -28,6 +28,9 @@ struct link_control {
 	const struct link_control_handler *handler;
 	void *arg;
 	bool told, over;                /* the peer knows that the socket is over */
+	/* The end of a process, which waits for its last output. */
+	struct buf late_out, late_in;   /* empty: none waits */
+	bool hangs;                     /* the socket is over after LATE_IN */
 };
 
 /* ---- its end ---- */
@@ -60,10 +63,32 @@ drop_socket(struct link_control *c)
 	c->socket.fd = -1;
 }
 
+/* What waited for output, once that has left. */
+static void
+send_late(struct link_control *c)
+{
+	if (link_lanes_are_due(&c->lanes))
+		return;
+	if (c->late_out.len > 0 && c->talk != NULL) {
+		link_talk_send(c->talk, &c->late_out);
+		buf_reset(&c->late_out);
+		if (c->socket.fd >= 0)
+			(void)loop_watch(c->loop, &c->socket, EPOLLIN, NULL);
+	}
+	if (c->late_in.len > 0) {
+		if (c->socket.fd >= 0)
+			(void)ipc_send(c->socket.fd, &c->late_in, NULL, 0, NULL);
+		buf_reset(&c->late_in);
+		if (c->hangs && c->socket.fd >= 0)
+			drop_socket(c);
+	}
+}
+
 static void
 check_over(struct link_control *c)
 {
-	if (c->talk == NULL || (c->socket.fd < 0 && link_lanes_are_over(&c->lanes)))
+	send_late(c);
+	if (c->socket.fd < 0 && link_lanes_are_over(&c->lanes))
 		end(c);
 }
 
@@ -79,6 +104,14 @@ hang_up(struct link_control *c)
 		link_talk_send(c->talk, &message);
 	c->told = true;
 	check_over(c);
+}
+
+static void
+hang_up_later(struct link_control *c)
+{
+	c->hangs = true;
+	if (c->socket.fd >= 0 && c->late_in.len == 0)
+		drop_socket(c);
 }
 
 static void
@@ -172,7 +205,11 @@ make_lane(struct link_control *c, uint32_t kind, uint32_t lane)
 	theirs = ends[kind == WORKER_FD_WRITE];
 	ours = ends[kind != WORKER_FD_WRITE];
 	r = link_lanes_add(&c->lanes, ours, reads, writes, lane, &lane);
-	return r < 0 ? r : TAKE_FD(theirs);
+	if (r < 0)
+		return r;
+	if (c->handler->made != NULL)
+		c->handler->made(c->arg, theirs);
+	return TAKE_FD(theirs);
 }
 
 static int
@@ -192,6 +229,13 @@ get_fd(struct link_control *c, struct buf *b)
 	default:
 		return -EBADMSG;
 	}
+}
+
+/* A client does not wait for output after that: what there is of it must be there before. */
+static bool
+is_end(uint32_t type)
+{
+	return type == CONTROL_EXITED || type == CONTROL_ENDED;
 }
 
 /* ---- to the peer ---- */
@@ -214,6 +258,14 @@ pass_out(struct link_control *c, struct ipc_message *m, struct err *err)
 	buf_put(&message, body.data, body.len);
 	if (r < 0 || buf_failed(&body) || buf_failed(&message))
 		return -EBADMSG;
+	if (is_end(m->type) && c->late_out.len == 0) {
+		link_lanes_mark(&c->lanes);
+		if (link_lanes_are_due(&c->lanes)) {
+			buf_put(&c->late_out, message.data, message.len);
+			/* Its end of file comes after that. */
+			return loop_watch(c->loop, &c->socket, 0, NULL);
+		}
+	}
 	link_talk_send(c->talk, &message);
 	return 0;
 }
@@ -284,7 +336,12 @@ pass_in(struct link_control *c, struct buf *b)
 	if (r == 0 && c->socket.fd >= 0) {
 		ipc_begin(&message, type);
 		buf_put(&message, body.data, body.len);
-		r = ipc_send(c->socket.fd, &message, fds, made, NULL);
+		if (is_end(type))
+			link_lanes_mark(&c->lanes);
+		if (is_end(type) && c->late_in.len == 0 && link_lanes_are_due(&c->lanes))
+			buf_put(&c->late_in, message.data, message.len);
+		else
+			r = ipc_send(c->socket.fd, &message, fds, made, NULL);
 		/* It may have been answered and closed just now. */
 		r = r == -EPIPE || r == -ECONNRESET ? 0 : r;
 	}
@@ -305,8 +362,7 @@ heard(void *arg, uint32_t type, struct buf *body)
 		r = pass_in(c, body);
 	} else if (type == WORKER_HANGUP) {
 		c->told = true;
-		if (c->socket.fd >= 0)
-			drop_socket(c);
+		hang_up_later(c);
 		if (c->talk->theirs)
 			link_lanes_drop_terminals(&c->lanes);
 		r = 0;
@@ -325,7 +381,10 @@ talk_closed(void *arg)
 	struct link_control *c = arg;
 
 	c->talk = NULL;
-	break_off(c);
+	hang_up_later(c);
+	/* What has come may still be on its way to a slow reader. */
+	link_lanes_finish(&c->lanes);
+	check_over(c);
 }
 
 static void
@@ -370,7 +429,8 @@ link_control_new(struct loop *loop, int socket, struct link_talk *talk, const st
 		return err_set(err, ENOMEM, "out of memory");
 	}
 	*c = (struct link_control){ .loop = loop, .talk = talk, .handler = handler, .arg = arg,
-		.socket = { .fd = socket, .ready = socket_ready, .arg = c } };
+		.socket = { .fd = socket, .ready = socket_ready, .arg = c }, .late_out = BUF(WORKER_MESSAGE_MAX),
+		.late_in = BUF(IPC_MESSAGE_MAX) };
 	loop_prepare_round(&c->rest, tell_over, c);
 	link_lanes_begin(&c->lanes, loop, talk->theirs, lanes_say, lanes_changed, c);
 	talk->heard = heard;
@@ -404,6 +464,8 @@ link_control_free(struct link_control *c)
 	if (c->socket.fd >= 0)
 		drop_socket(c);
 	link_lanes_free(&c->lanes);
+	buf_free(&c->late_out);
+	buf_free(&c->late_in);
 	loop_cancel_round(c->loop, &c->rest);
 	free(c);
 }

@@ -14,6 +14,8 @@ struct link_control_handler {
 	 * others, of which the link_control becomes the owner.  Negative: it is not let through, and the connection ends;
 	 * -EPERM with OUT: the sender is refused, for the reason in ERR. */
 	int (*check)(void *arg, bool out, uint32_t type, struct buf *body, size_t n_fds, struct err *err);
+	/* FD is an end of a pipe that goes to the socket.  NULL: nothing is done with it. */
+	void (*made)(void *arg, int fd);
 	/* It is over.  The owner frees it later, not in here. */
 	void (*over)(void *arg);
 };

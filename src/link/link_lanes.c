@@ -63,12 +63,23 @@ check_lane(struct link_lane *lane)
 }
 
 static void
+pass_on(struct link_lane *lane, size_t n)
+{
+	if (lane->due == 0)
+		return;
+	lane->due -= n < lane->due ? n : lane->due;
+	if (lane->due == 0)
+		lane->lanes->changed(lane->lanes->arg);
+}
+
+static void
 stop_reading(struct link_lane *lane)
 {
 	if (!lane->reads)
 		return;
 	lane->reads = false;
 	say_of(lane, WORKER_END, 0, false);
+	pass_on(lane, lane->due);
 }
 
 static void
@@ -78,6 +89,7 @@ stop_writing(struct link_lane *lane)
 		return;
 	lane->writes = false;
 	buf_reset(&lane->out);
+	pass_on(lane, lane->due);
 	/* The other direction of a terminal goes on. */
 	if (lane->reads && !lane->is_terminal)
 		(void)shutdown(lane->fd.fd, SHUT_WR);
@@ -100,6 +112,8 @@ flush(struct link_lane *lane)
 		}
 		lane->out.pos += (size_t)n;
 		lane->written += (uint32_t)n;
+		if (!lane->reads)
+			pass_on(lane, (size_t)n);
 	}
 	if (buf_left(&lane->out) == 0)
 		buf_reset(&lane->out);
@@ -135,6 +149,7 @@ read_some(struct link_lane *lane)
 	message.len -= max - (size_t)n;
 	lane->may_send -= (uint32_t)n;
 	(void)lane->lanes->say(lane->lanes->arg, &message);
+	pass_on(lane, (size_t)n);
 }
 
 static void
@@ -300,6 +315,44 @@ link_lanes_add(struct link_lanes *l, int fd, bool reads, bool writes, uint32_t i
 	*ret_id = lane->id;
 	check_lane(lane);
 	return 0;
+}
+
+void
+link_lanes_mark(struct link_lanes *l)
+{
+	for (size_t i = 0; i < ARRAY_LEN(l->at); i++) {
+		struct link_lane *lane = &l->at[i];
+		int n = 0;
+
+		if (lane->id == 0)
+			continue;
+		/* Of a terminal only what comes from it is due. */
+		lane->due = lane->reads && ioctl(lane->fd.fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n :
+		            lane->reads ? 0 : buf_left(&lane->out);
+	}
+}
+
+bool
+link_lanes_are_due(const struct link_lanes *l)
+{
+	for (size_t i = 0; i < ARRAY_LEN(l->at); i++)
+		if (l->at[i].id != 0 && l->at[i].due > 0)
+			return true;
+	return false;
+}
+
+void
+link_lanes_finish(struct link_lanes *l)
+{
+	for (size_t i = 0; i < ARRAY_LEN(l->at); i++) {
+		struct link_lane *lane = &l->at[i];
+
+		lane->reads = false;
+		lane->finishing = true;
+		if (lane->id != 0 && lane->writes)
+			flush(lane);
+		check_lane(lane);
+	}
 }
 
 void

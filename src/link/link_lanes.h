@@ -16,6 +16,7 @@ struct link_lane {
 	bool reads, writes;             /* bytes still come from it; bytes still go to it */
 	bool finishing;                 /* nothing more comes from the peer */
 	bool both, is_terminal;
+	size_t due;                     /* bytes that were there when link_lanes_mark() was called */
 	uint32_t may_send, written;     /* credit; bytes that left, and were not given back as credit */
 	struct buf out;
 };
@@ -26,7 +27,7 @@ struct link_lanes {
 	struct link_lane at[WORKER_LANES_MAX];
 	/* Sends MESSAGE to the peer (NULL: nothing); whether there is room for more. */
 	bool (*say)(void *arg, const struct buf *message);
-	void (*changed)(void *arg);     /* one is over */
+	void (*changed)(void *arg);     /* one is over, or has passed on what was due */
 	void *arg;
 };
 
@@ -42,6 +43,11 @@ int link_lanes_hear(struct link_lanes *lanes, uint32_t type, struct buf *body);
 void link_lanes_go_on(struct link_lanes *lanes);
 /* Gives the terminal among them the size of BODY (CONTROL_RESIZE); false: there is none. */
 bool link_lanes_resize(struct link_lanes *lanes, const struct buf *body);
+/* What is in pipes and buffers now is due: a message that comes after it must not overtake it. */
+void link_lanes_mark(struct link_lanes *lanes);
+bool link_lanes_are_due(const struct link_lanes *lanes);
+/* Nothing more comes from the peer. */
+void link_lanes_finish(struct link_lanes *lanes);
 /* Nobody is at them any more. */
 void link_lanes_drop_terminals(struct link_lanes *lanes);
 bool link_lanes_are_over(const struct link_lanes *lanes);

@@ -135,7 +135,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct link_line_handler of_line = { opened, ended };
-	static const struct link_control_handler handler = { check, over };
+	static const struct link_control_handler handler = { .check = check, .over = over };
 	struct state s = {0};
 	struct link_talk *talk;
 	int ends[2], client[2];

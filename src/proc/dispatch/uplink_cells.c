@@ -9,6 +9,8 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "boundary/boundary.h"
+#include "cell/cell_control.h"
 #include "cell/cell_dirs.h"
 #include "dispatch/dispatch.h"
 #include "ipc/control_channel.h"
@@ -31,6 +33,7 @@ struct visit {
 	struct service *service;
 	struct link_control *control;
 	uint32_t first;                 /* its request; 0: none yet */
+	struct cell_entry entry;
 	bool over;
 };
 
@@ -182,6 +185,23 @@ check(void *arg, bool out, uint32_t type, struct buf *body, size_t n_fds, struct
 	return 0;
 }
 
+/* A command in the cell may open its own streams again, as with a client of this machine. */
+static void
+made(void *arg, int fd)
+{
+	const struct visit *v = arg;
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+	const struct boundary *boundary;
+	struct cell_info info;
+
+	if (runtime < 0 || cell_control_info(runtime, &v->entry, &info, NULL) < 0)
+		return;
+	boundary = info.state == CONTROL_STATE_SILENT ? NULL : boundary_find(info.spec.boundary, NULL);
+	if (boundary != NULL)
+		boundary->give_to_agent(fd, v->entry.slot, &info.spec);
+	cell_spec_free(&info.spec);
+}
+
 static void
 visit_over(void *arg)
 {
@@ -192,7 +212,7 @@ visit_over(void *arg)
 	loop_at_round_end(u->loop, &u->sweep);
 }
 
-static const struct link_control_handler handler = { .check = check, .over = visit_over };
+static const struct link_control_handler handler = { .check = check, .made = made, .over = visit_over };
 
 void
 uplink_sweep_visits(struct uplink *u)
@@ -222,14 +242,14 @@ uplink_drop_visits(struct uplink *u, const struct service *s)
 }
 
 static int
-connect_to(const char *cell)
+connect_to(const char *cell, struct cell_entry *ret_entry)
 {
 	OWN(closep) int runtime = cell_runtime_open(NULL);
-	struct cell_entry entry;
 
-	if (runtime < 0 || cell_find(runtime, true, cell, &entry, NULL) < 0 || entry.far || strcmp(entry.id, cell) != 0)
+	if (runtime < 0 || cell_find(runtime, true, cell, ret_entry, NULL) < 0 || ret_entry->far ||
+	    strcmp(ret_entry->id, cell) != 0)
 		return -ENOENT;
-	return cell_connect_now(runtime, &entry, NULL);
+	return cell_connect_now(runtime, ret_entry, NULL);
 }
 
 int
@@ -238,6 +258,7 @@ uplink_visit(struct service *s, struct link_talk *talk, struct buf *body)
 	struct uplink *u = s->uplink;
 	const struct held *held = u->held;
 	struct visit *v;
+	struct cell_entry entry = {0};
 	const char *cell;
 	size_t n = 0;
 	int fd;
@@ -248,7 +269,7 @@ uplink_visit(struct service *s, struct link_talk *talk, struct buf *body)
 		held = held->next;
 	for (v = u->visits; v != NULL; v = v->next)
 		n += v->service == s;
-	fd = held == NULL || n >= VISITS_MAX ? -ENOENT : connect_to(cell);
+	fd = held == NULL || n >= VISITS_MAX ? -ENOENT : connect_to(cell, &entry);
 	v = fd < 0 ? NULL : calloc(1, sizeof(*v));
 	if (v == NULL) {
 		if (fd >= 0)
@@ -257,7 +278,7 @@ uplink_visit(struct service *s, struct link_talk *talk, struct buf *body)
 		link_talk_finish(talk);
 		return 0;
 	}
-	*v = (struct visit){ .service = s, .next = u->visits };
+	*v = (struct visit){ .service = s, .next = u->visits, .entry = entry };
 	if (link_control_new(u->loop, fd, talk, &handler, v, &v->control, NULL) < 0) {
 		free(v);
 		return 0;

@@ -54,6 +54,12 @@ def ps(operator):
     return {c["cell"]: c for c in json.loads(operator.cloister("ps", "--json").ok())}
 
 
+def begun(operator, id):
+    """The same, once its agent has said something."""
+    wait_until(lambda: any(e["event"] == "agent.output" for e in dispatches.events(operator, id)), "its agent has begun")
+    return far_cell(operator, id)
+
+
 def far_cell(operator, id):
     """The cell of dispatch ID, as the operator's machine sees it."""
     def seen():
@@ -68,7 +74,7 @@ def far(operator, machines, service):
     machine = machines()
     worker = joined(operator, machine)
     id = dispatches.detach(operator, "--target", "pool:p", "stays")
-    yield machine, worker, id, far_cell(operator, id)
+    yield machine, worker, id, begun(operator, id)
     operator.cloister("dispatches", "cancel", "--time", "0s", id)
     dispatches.await_over(operator, id)
     assert worker.end() == 0
@@ -89,6 +95,8 @@ def test_exec(operator, far):
     _, _, _, cell = far
     done = operator.cloister("exec", cell, "--", "sh", "-c", "cat; echo err >&2; exit 7", input="said\n")
     assert (done.status, done.out, done.err) == (7, "said\n", "err\n")
+    done = operator.cloister("exec", cell, "--", "sh", "-c", "echo again >/dev/stdout")
+    assert done.ok() == "again\n"
     # More than a window of a lane, in both directions.
     much = os.urandom(1_500_000)
     done = operator.cloister("exec", cell, "--", "cat", input=much, binary=True)
@@ -118,8 +126,7 @@ def ruled(operator, machines, service):
     id = dispatches.detach(operator, "--target", "pool:p", "ruled")
     copy_blobs(operator, machine)
     worker = joined(operator, machine)
-    cell = far_cell(operator, id)
-    yield machine, id, cell
+    yield machine, id, begun(operator, id)
     operator.cloister("dispatches", "cancel", "--time", "0s", id)
     dispatches.await_over(operator, id)
     assert worker.end() == 0

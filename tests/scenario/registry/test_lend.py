@@ -18,6 +18,7 @@ import postgres_store
 from egress_lab import CURL
 from operators import Operator, as_one, wait_until
 from service import Service
+from test_secret_refresh import Source
 
 hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")
 from cryptography.exceptions import InvalidTag  # noqa: E402
@@ -228,6 +229,25 @@ def test_a_service_that_is_away_for_a_moment(online, machines, service):
     finishes(operator, id)
     assert online.lab.seen(real) and worker.end()
     again.stop()
+
+
+@as_one
+def test_a_value_that_expires(online, machines, service):
+    """The cell's keeper asks the service again; the source is on the service's machine alone."""
+    operator, machine, first, second = online.operator, machines(), canary(), canary()
+    source = Source(online, f"{first} 3", f"{second} 1000")
+    agent(operator, "uses", f"while :; do {fetch('echo?again')}; sleep 0.2; done")
+    id = asked(operator, "uses", machine)
+    worker = Worker(machine, join=operator)
+    wait_until(lambda: online.lab.seen(first), "the first value is used")
+    wait_until(lambda: online.lab.seen(second), "the second one is, in the same cell")
+    assert source.calls() == 2 and dispatches.show(operator, id)["attempts"] == 1
+    told = [e for e in operator_events(operator) if e["type"] == "secret.lent"]
+    assert [e["dispatch"] for e in told] == [id, id]
+    assert not files_with(first, machine.base) and not files_with(second, machine.base)
+    operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
+    dispatches.await_over(operator, id)
+    assert worker.end()
 
 
 # ---- a worker that is not what it should be ------------------------------------------------------
