@@ -242,6 +242,15 @@ move_all(struct moving *m, struct err *err)
 	return n == 0 && m->how->store != NULL ? move_rows(m, err) : n;
 }
 
+/* Blobs may take longer than other changes are given. */
+static int
+take_time(struct db *db, struct err *err)
+{
+	int n = *db_home(db) == '\0' ? 0 : db_do(db, err, "SET LOCAL idle_in_transaction_session_timeout = 0", "");
+
+	return n < 0 ? n : 0;
+}
+
 /* Nobody else changes what is copied. */
 static int
 move_locked(struct moving *m, struct err *err)
@@ -250,8 +259,11 @@ move_locked(struct moving *m, struct err *err)
 	int n = registry_open_db(m->r, to_sqlite ? NULL : m->how->store, &m->to.db, err);
 
 	n = n == 0 ? db_begin(m->r->db, err) : n;
-	if (n == 0)
-		n = db_end(m->r->db, move_all(m, err), err);
+	if (n == 0) {
+		n = take_time(m->r->db, err);
+		n = n == 0 ? move_all(m, err) : n;
+		n = db_end(m->r->db, n, err);
+	}
 	db_close(m->to.db);
 	return n;
 }

@@ -21,6 +21,7 @@
 #define LOCK_CHANGES "7166351, 1"
 #define LOCK_MIGRATION "7166351, 2"
 #define ANSWER_MS (DB_BUSY_MS + 2000)    /* it may wait for a lock */
+#define IDLE_MS 5000                    /* in a change, doing nothing: a process that is stopped does not stop all others */
 #define RETRY_MS 200
 #define TYPE_INT8 20
 #define TYPE_TEXT 25
@@ -205,13 +206,14 @@ listen_again(struct post *post, struct err *err)
 static int
 prepare_session(struct post *post, struct err *err)
 {
-	char sql[256];
+	char sql[320];
 	int r;
 
 	for (size_t i = 0; i < DB_KEPT_MAX; i++)
 		post->kept[i].prepared = false;
 	snprintf(sql, sizeof(sql), "SET search_path = cloister; SET standard_conforming_strings = on; "
-	         "SET synchronous_commit = on; SET lock_timeout = %d; SET client_encoding = 'UTF8'", DB_BUSY_MS);
+	         "SET synchronous_commit = on; SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d; "
+	         "SET client_encoding = 'UTF8'", DB_BUSY_MS, IDLE_MS);
 	r = run(post, sql, err);
 	return r == 0 ? listen_again(post, err) : r;
 }

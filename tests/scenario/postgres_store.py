@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import leftovers
-from operators import IS_ROOT, wait_until
+from operators import IS_ROOT, children_of, end, wait_until
 
 PROGRAMS = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1:]
 NOBODY = 65534
@@ -52,7 +52,10 @@ class Postgres:
 
     def kill(self):
         """As by `kill -9`: every process of it is gone."""
+        children = children_of(self.process.pid)
         self.process.kill()
+        for pid in children:
+            end(pid)
         self.process.wait()
 
     def url(self, database, user="cloister"):

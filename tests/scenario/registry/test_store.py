@@ -2,6 +2,7 @@
 import os
 import signal
 import sqlite3
+import subprocess
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from service import Service
 
 needs_postgres = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
 pytestmark = needs_postgres
+AGENT = "name: stopped\ncommand: ['true']\n"
 FOREVER = "while :; do sleep 1; done"
 
 
@@ -109,6 +111,21 @@ def test_a_server_that_dies_and_comes_back(operator, own):
         for id in (before, after):
             wait_until(lambda: state(operator, id) == "finished", f"{id} is finished")
             assert dispatches.show(operator, id)["attempts"] == 1
+
+
+def test_a_process_that_is_stopped_in_a_change(operator, own):
+    """Its machine sleeps, say: others wait for a while, and then go on."""
+    database = operator.env["CLOISTER_STORE"].split("@/")[1].split("?")[0]
+    dispatches.agent(operator, "first", "true")
+    with own.holding(database, "BEGIN; LOCK TABLE cloister.names"):
+        stopped = operator.spawn(operator.program, "agent", "register", operator.file("stopped.yaml", AGENT), stderr=subprocess.PIPE)
+        wait_until(lambda: own.ask(database, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'cloister' AND "
+                                   "wait_event_type = 'Lock'"), "it waits")
+        os.kill(stopped.pid, signal.SIGSTOP)
+    dispatches.agent(operator, "second", "true")
+    os.kill(stopped.pid, signal.SIGCONT)
+    assert b"the registry's Postgres" in stopped.communicate()[1] and stopped.returncode == 125
+    operator.cloister("agent", "register", operator.base / "stopped.yaml").ok()
 
 
 @as_one
