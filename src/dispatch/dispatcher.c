@@ -339,8 +339,10 @@ dispatch_has_orphans(struct registry *reg, const char *but)
 		return false;
 	for (char **id = ids; *id != NULL && !found; id++) {
 		OWN(closep) int lock = but != NULL && strcmp(*id, but) == 0 ? -1 : dispatch_lock(*id, NULL);
+		OWN(dispatch_free) struct dispatch d = {0};
 
-		found = lock >= 0;
+		/* What a worker has, or will have, is driven by that. */
+		found = lock >= 0 && dispatch_get(reg, *id, &d, NULL) == 0 && !(d.away && target_pool(d.target) != NULL);
 	}
 	return found;
 }
