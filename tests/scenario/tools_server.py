@@ -57,6 +57,8 @@ def fetch(url, variable):
 def call(id, name, arguments, meta):
     global state, wrote
     name = arguments.get("do", name)
+    if "after" in arguments:
+        open(arguments["after"], encoding="utf-8").read()
     if name == "add":
         state += arguments["n"]
         return text(str(state))

@@ -562,6 +562,33 @@ def test_a_call_uses_the_secrets_of_its_scope(gateway, site, per):
             [] if may or per == "call" else [True]), told
 
 
+def test_calls_that_overlap_have_the_scopes_of_all(gateway, site):
+    """Their secrets, too, for requests that the scope with the secret allows; the record says so."""
+    value, host = f"tool-{random.randbytes(12).hex()}", f"host.cloister.internal:{site}"
+    gateway.operator.cloister("secret", "add", "TOOL_TOKEN", "--host", host, "--plain", input=value).ok()
+    rule = {"allow": host, "scheme": "http"}
+    for paths, came in [({}, [f"Bearer {value}"]), ({"paths": ["/only"]}, [])]:
+        scoped(gateway, host, {"variable": {"egress": [rule]}, "fetch": {"egress": [dict(rule, **paths)],
+                                                                       "secrets": ["TOOL_TOKEN"]}})
+        gateway.tools["test"]["policy"]["secrets"] = ["TOOL_TOKEN"]
+        told, held = (pipe(gateway, folder, f"{name}{len(came)}")
+                      for folder, name in ((gateway.folder, "told"), (gateway.servers, "held")))
+        process = gateway.begin({"do": "together", "steps": [
+            call(1, "test.variable", do="fetch", after=str(held), url=f"http://{host}/", key="TOOL_TOKEN"),
+            {"do": "when", "path": told.name, "then": call(2, "test.fetch", do="echo")}]})
+        writer = os.open(held, os.O_WRONLY)     # the first is under way
+        told.write_text("go")
+        cell = server_cell(gateway)
+        wait_until(lambda: " and others" in gateway.operator.cloister("events", cell, "--type", "steer").out,
+                   "the scopes of both are in force")
+        assert ("held", "test") in gateway.did()
+        os.close(writer)
+        got = {one["id"]: one["result"]["content"][0]["text"] for one in gateway.end(process)}
+        assert ("served" == got[1]) == bool(came) and site.keys == came, (got, gateway.records())
+        assert [one["of"] for one in breaches(gateway)] == ([] if came else ["test"]), gateway.records()
+        site.keys.clear()
+
+
 def unheld(gateway):
     return [one["reason"] for one in gateway.records() if one["did"] == "unheld"]
 

@@ -112,6 +112,23 @@ def test_a_changed_definition(bench):
     assert "its description" in found["findings"][-1]["text"]
 
 
+@as_one
+def test_another_version_of_a_package(bench):
+    """A note: the hash of its program decides."""
+    place = bench.operator.folder("bench/node_modules/@it/server/dist")
+    (bench.folder / "server.py").rename(place / "server.py")
+    bench.operator.file("bench/node_modules/@it/server/package.json", '{"name": "@it/server", "version": "1.0.0"}')
+    bench.server("it", command=["python3", "node_modules/@it/server/dist/server.py", "plain"], folder=".", read=None)
+    bench.tools("lock").ok()
+    assert bench.lock["servers"]["it"]["package"] == "@it/server@1.0.0"
+    bench.scope("it.get_it")
+    bench.operator.file("bench/node_modules/@it/server/package.json", '{"name": "@it/server", "version": "1.0.1"}')
+    rules, found = bench.check("--no-run")
+    assert rules == []
+    assert [(f["level"], f["text"]) for f in found["findings"] if f["rule"] == "program-changed"] == [
+        ("note", "the package is @it/server@1.0.1, and @it/server@1.0.0 was locked")], found
+
+
 @pytest.mark.parametrize("script", ["server.py", "absolute"])
 @as_one
 def test_a_changed_script(bench, script):
