@@ -508,10 +508,24 @@ def test_units(kind, tmp_path):
         text = path.read_text().replace("/usr/local/bin/cloister", str(CLOISTER))
         (tmp_path / path.name).write_text(text)
     units = sorted(str(path) for path in tmp_path.iterdir())
-    assert len(units) == 3
+    assert len(units) == {"system": 4, "user": 3}[kind]
     done = subprocess.run(["systemd-analyze", f"--{kind}", "verify", "--man=no", *units], cwd=tmp_path,
                           env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0 and str(tmp_path) not in done.stderr, done
+
+
+@pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="no systemd-sysusers")
+def test_users_and_temporary_files(tmp_path):
+    """systemd's own programs understand them, in a root of their own."""
+    for folder in ("etc", "tmp/cloister-1000", "tmp/other"):
+        (tmp_path / folder).mkdir(parents=True)
+    folder = TREE / "contrib/systemd"
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", folder / "sysusers.d/cloister.conf"], check=True)
+    assert "\ncloister:x:" in "\n" + (tmp_path / "etc/passwd").read_text()
+    rules = tmp_path / "cloister.conf"
+    rules.write_text("q /tmp 1777 - - 1us\n" + (folder / "tmpfiles.d/cloister.conf").read_text())
+    subprocess.run(["systemd-tmpfiles", "--clean", f"--root={tmp_path}", rules], check=True)
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["cloister-1000"]
 
 
 def test_idle_exit(operator):
