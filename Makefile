@@ -498,7 +498,7 @@ INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
             $(call to,share/bash-completion/completions,share/completion/cloister) \
             $(call to,share/zsh/site-functions,share/completion/_cloister) \
             $(call to,share/fish/vendor_completions.d,share/completion/cloister.fish) \
-            $(foreach d,system user sysusers.d tmpfiles.d,$(call to,$(STATIC)/systemd/$d,$(wildcard contrib/systemd/$d/*))) \
+            $(foreach d,system user sysusers tmpfiles,$(call to,$(STATIC)/systemd/$d,$(wildcard contrib/systemd/$d/*))) \
             $(foreach m,$(MAN),$(call to,share/man/man$(patsubst .%,%,$(suffix $m)),$m)) \
             $(call to,$(VM_PLACE),$(VM_BUILT))
 # Earlier builds put the static files into share/cloister.

@@ -196,3 +196,18 @@ def operator(request, who, ground, program, boundary, registry_place):
                 if not os.path.islink(os.path.join(folder, name)):
                     os.chmod(os.path.join(folder, name), 0o700)
         shutil.rmtree(operator.base, ignore_errors=True)
+
+
+@pytest.fixture
+def machines(operator):
+    """Makes other machines with the operator's registry: folders of their own."""
+    made = []
+
+    def machine():
+        other = Operator(operator.who, operator.base / f"machine{len(made)}", operator.program)
+        other.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"]
+        made.append(other)
+        return other
+    yield machine
+    for other in made:
+        other.close()

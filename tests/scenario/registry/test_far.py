@@ -11,7 +11,7 @@ import pytest
 
 import dispatches
 import postgres_store
-from operators import Operator, as_one, read_until, wait_until
+from operators import as_one, read_until, wait_until
 from test_lend import CLOSE, DATA, OPEN, Played, home_of, set_row, text
 from test_link import Worker, joined, port_of
 from service import Service
@@ -26,20 +26,6 @@ FOREVER = "while :; do sleep 0.05; done"
 @pytest.fixture
 def registry_place():
     return "postgres"
-
-
-@pytest.fixture
-def machines(operator):
-    made = []
-
-    def machine():
-        other = Operator(operator.who, operator.base / f"machine{len(made)}", operator.program)
-        other.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"]
-        made.append(other)
-        return other
-    yield machine
-    for other in made:
-        other.close()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 import dispatches
 import postgres_store
-from operators import Operator, as_one, descendants_of, wait_until
+from operators import as_one, descendants_of, wait_until
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
@@ -22,20 +22,6 @@ pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no
 @pytest.fixture
 def registry_place():
     return "postgres"
-
-
-@pytest.fixture
-def machines(operator):
-    made = []
-
-    def machine():
-        other = Operator(operator.who, operator.base / f"machine{len(made)}", operator.program)
-        other.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"]
-        made.append(other)
-        return other
-    yield machine
-    for other in made:
-        other.close()
 
 
 @pytest.fixture

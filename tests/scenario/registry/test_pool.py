@@ -15,7 +15,7 @@ import pytest
 import dispatches
 import postgres_store
 import s3_servers
-from operators import Operator, as_one, wait_until
+from operators import as_one, wait_until
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
@@ -32,20 +32,6 @@ def servers():
 @pytest.fixture
 def registry_place():
     return "postgres"
-
-
-@pytest.fixture
-def machines(operator):
-    made = []
-
-    def machine():
-        other = Operator(operator.who, operator.base / f"machine{len(made)}", operator.program)
-        other.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"]
-        made.append(other)
-        return other
-    yield machine
-    for other in made:
-        other.close()
 
 
 def work(machine, *options):

@@ -13,7 +13,7 @@ import pytest
 
 import dispatches
 import postgres_store
-from operators import Operator, wait_until
+from operators import wait_until
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
@@ -65,11 +65,10 @@ def marks():
 class Fleet:
     """Three machines with a worker each, a service, and who strikes them."""
 
-    def __init__(self, operator, postgres):
+    def __init__(self, operator, postgres, machines):
         self.operator, self.postgres, self.rng = operator, postgres, random.Random(SEED)
-        self.machines = [Operator(operator.who, operator.base / f"machine{i}", operator.program) for i in range(MACHINES)]
+        self.machines = [machines() for _ in range(MACHINES)]
         for machine in self.machines:
-            machine.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"]
             # The policy is there, as if through S3.
             machine.cloister("agent", "list").ok()
             machine.do("cp", "-r", operator.base / "data/registry/blobs", machine.base / "data/registry")
@@ -113,8 +112,6 @@ class Fleet:
         for worker in self.workers:
             assert worker.wait(LONG) == 0
         self.service.stop()
-        for machine in self.machines:
-            machine.close()
 
 
 def ask(operator, number):
@@ -146,13 +143,13 @@ def complaints_about(operator, number, id, ran):
         yield f"ended as {ends}"
 
 
-def test_struck_at_random(operator, postgres, marks):
+def test_struck_at_random(operator, postgres, machines, marks):
     port, ran = marks
     dispatches.policy(operator, "mark", {"allow": f"host.cloister.internal:{port}"})
     dispatches.agent(operator, "marker", f"curl -sS http://host.cloister.internal:{port}/$CLOISTER_DISPATCH/$CLOISTER_CELL || exit 9;"
                      "echo out; sleep 0.2; echo end; exit 3", policy="mark")
     ids, over = {0: ask(operator, 0)}, threading.Event()
-    fleet = Fleet(operator, postgres)
+    fleet = Fleet(operator, postgres, machines)
 
     def asking():
         number = 0

@@ -520,10 +520,10 @@ def test_users_and_temporary_files(tmp_path):
     for folder in ("etc", "tmp/cloister-1000", "tmp/other"):
         (tmp_path / folder).mkdir(parents=True)
     folder = TREE / "contrib/systemd"
-    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", folder / "sysusers.d/cloister.conf"], check=True)
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", folder / "sysusers/cloister.conf"], check=True)
     assert "\ncloister:x:" in "\n" + (tmp_path / "etc/passwd").read_text()
     rules = tmp_path / "cloister.conf"
-    rules.write_text("q /tmp 1777 - - 1us\n" + (folder / "tmpfiles.d/cloister.conf").read_text())
+    rules.write_text("q /tmp 1777 - - 1us\n" + (folder / "tmpfiles/cloister.conf").read_text())
     subprocess.run(["systemd-tmpfiles", "--clean", f"--root={tmp_path}", rules], check=True)
     assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["cloister-1000"]
 

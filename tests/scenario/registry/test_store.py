@@ -11,7 +11,7 @@ import pytest
 
 import dispatches
 import postgres_store
-from operators import Operator, as_one, children_of, wait_until
+from operators import as_one, children_of, wait_until
 from service import Service
 
 needs_postgres = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
@@ -35,12 +35,9 @@ def own(operator):
 
 
 @pytest.fixture
-def other(operator):
+def other(machines):
     """Another machine's operator, with folders of their own, and the same registry."""
-    other = Operator(operator.who, operator.base / "other", operator.program)
-    other.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"]
-    yield other
-    other.close()
+    return machines()
 
 
 def state(operator, id):
