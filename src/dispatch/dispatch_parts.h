@@ -335,8 +335,11 @@ struct dispatch_ending {
 	json_t *result;                 /* or NULL */
 	uint64_t ended_ms;
 };
-int dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *end,
-                     struct err *err);
+/* What dispatch.finished says, as long as EVENT is there. */
+void dispatch_ending_of(json_t *event, struct dispatch_ending *ret_end);
+int dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *end, struct err *err);
+/* The same for one of the data folder HOME's. */
+int dispatch_set_end_of(struct db *db, const char *id, const char *home, const struct dispatch_ending *end, struct err *err);
 /* Writes dispatch.finished durably; the row follows. */
 int dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
                      const struct dispatch_ending *end, struct err *err);

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "store/db.h"
 #include "target/target.h"
@@ -316,15 +317,39 @@ put_finished(struct db *db, const struct lost *l, const char *state, const char 
 	return r < 0 ? r : 0;
 }
 
+/* Its last event, if that is dispatch.finished; the caller owns it. */
+static int
+read_end(struct db *db, const char *id, json_t **ret_event, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	OWN(json_decrefp) json_t *event = NULL;
+	int r = db_ask(db, &q, err, "SELECT line FROM events WHERE dispatch = ? ORDER BY n DESC LIMIT 1", "s", id);
+
+	r = r == 0 ? db_next(&q, err) : r;
+	if (r > 0 && canon_read(db_text(&q, 0), strlen(db_text(&q, 0)), &event, NULL) == 0 &&
+	    strcmp(dispatch_text(event, "event"), "dispatch.finished") == 0)
+		*ret_event = TAKE(event);
+	return r < 0 ? r : 0;
+}
+
 /* The caller's transaction holds the row. */
 static int
 take_back(struct db *db, const struct lost *l, struct err *err)
 {
+	OWN(json_decrefp) json_t *end = NULL;
+	struct dispatch_ending ending;
 	bool ran = l->state != DISPATCH_QUEUED, ends = l->cancel || (ran && l->attempts > l->retries);
 	const char *reason = l->cancel ? "" : "its worker was lost while it ran, and it is not to be run twice";
 	enum dispatch_state state = l->cancel ? DISPATCH_CANCELLED : DISPATCH_FAILED;
-	int r;
+	int r = read_end(db, l->id, &end, err);
 
+	if (r < 0)
+		return r;
+	/* Its worker was lost between the event and the row. */
+	if (end != NULL) {
+		dispatch_ending_of(end, &ending);
+		return dispatch_set_end_of(db, l->id, l->home, &ending, err);
+	}
 	if (!ends)
 		r = db_do(db, err, "UPDATE dispatches SET home = '', state = 0, lease_ms = 0, token_hash = '' WHERE id = ? AND "
 		          "home = ?", "ss", l->id, l->home);

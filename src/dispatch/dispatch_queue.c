@@ -145,8 +145,20 @@ dispatch_requeue(struct db *db, const char *id, uint64_t before_ms, struct err *
 	                    (int64_t)before_ms, id, db_home(db)), id, err);
 }
 
+void
+dispatch_ending_of(json_t *event, struct dispatch_ending *ret_end)
+{
+	json_t *result = json_object_get(event, "result");
+	const json_t *code = json_object_get(event, "exit_code");
+
+	*ret_end = (struct dispatch_ending){ .state = DISPATCH_FAILED, .reason = dispatch_text(event, "reason"),
+		.exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1,
+		.result = json_is_object(result) ? result : NULL, .ended_ms = dispatch_now_ms() };
+	(void)dispatch_state_parse(dispatch_text(event, "state"), &ret_end->state);
+}
+
 int
-dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *end, struct err *err)
+dispatch_set_end_of(struct db *db, const char *id, const char *home, const struct dispatch_ending *end, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	size_t len;
@@ -158,7 +170,13 @@ dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *en
 	return change(db_do(db, err, "UPDATE dispatches SET state = ?, exit_code = ?, reason = ?, "
 	                    "result = ?, ended_ms = ?, token_hash = '' WHERE id = ? AND state < 3 AND home = ?", "iississ",
 	                    (int64_t)end->state, (int64_t)end->exit_code, end->reason, text,
-	                    (int64_t)end->ended_ms, id, db_home(db)), id, err);
+	                    (int64_t)end->ended_ms, id, home), id, err);
+}
+
+int
+dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *end, struct err *err)
+{
+	return dispatch_set_end_of(db, id, db_home(db), end, err);
 }
 
 /* A grave does not tell its target. */

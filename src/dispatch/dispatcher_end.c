@@ -319,12 +319,8 @@ drive_conclude(struct drive *drive, const json_t *result, struct err *err)
 int
 drive_end_again(struct drive *drive, struct err *err)
 {
-	json_t *event = drive->log.end, *result = json_object_get(event, "result");
-	const json_t *code = json_object_get(event, "exit_code");
-	struct dispatch_ending end = { .state = DISPATCH_FAILED, .reason = dispatch_text(event, "reason"),
-		.exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1,
-		.result = json_is_object(result) ? result : NULL, .ended_ms = dispatch_now_ms() };
+	struct dispatch_ending end;
 
-	(void)dispatch_state_parse(dispatch_text(event, "state"), &end.state);
+	dispatch_ending_of(drive->log.end, &end);
 	return write_end(drive, &end, err);
 }

@@ -197,6 +197,22 @@ def test_a_worker_that_dies(operator, machines, retries):
     first.cloister("kill", cell).ok()
 
 
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_worker_that_dies_between_its_last_event_and_the_row(operator, machines, retries):
+    """What everybody can read of its end is its end: it is neither failed nor run again."""
+    dispatches.agent(operator, "worker", "echo said; exit 5")
+    id = asked(operator, "worker", "--retries", str(retries))
+    assert work(machines(), "--once").wait(60) == 0
+    told = dispatches.events(operator, id)
+    result = rows(operator, id, "result")
+    set_row(operator, id, "state = 2, exit_code = -1, result = NULL, ended_ms = 0, lease_ms = 1")
+    worker = work(machines())
+    wait_until(lambda: rows(operator, id, "state", "exit_code") != ["2", "-1"], "it is taken back")
+    assert rows(operator, id, "state", "exit_code") == ["3", "5"]
+    assert dispatches.events(operator, id) == told and rows(operator, id, "result") == result
+    assert ends(worker)
+
+
 def test_a_worker_that_comes_back_too_late(operator, machines):
     """Its cell is killed, and what it would say is not taken."""
     machine = machines()
