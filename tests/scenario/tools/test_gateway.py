@@ -681,6 +681,31 @@ def test_tools_that_no_rule_could_allow_are_not_listed(gateway):
     assert listed(gateway, "egress: [{allow: tool:test.echo}, {deny: '*'}]\n") == {"echo"}
 
 
+def test_rules_for_principals(gateway):
+    """Some may call a tool, and others may not; the server's own folder shows who did."""
+    may = gateway.operator.folder("may")
+    gateway.tools["test"] = gateway.server(write=[str(may)])
+    secret = gateway.operator.file("servers/secret", os.urandom(8).hex())
+    gateway.rules = """egress:
+  - {allow: tool:test.write, principal: '*@acme.example'}
+  - {deny: tool:test.read, principal: bob@acme.example, reason: not for bob}
+  - {allow: tool:test.read, chain: lead}
+"""
+
+    def calls(*options):
+        """The tools that the agent sees, who wrote, and whether it read."""
+        made = may / "-".join(("made", *options)).replace("/", "")
+        tools, _, read = gateway.run(ask(1, "tools/list"), call(2, "test.write", path=str(made)),
+                                     call(3, "test.read", path=str(secret)), options=options)
+        return sorted(tool["name"] for tool in tools["result"]["tools"]), made.exists(), secret.read_text() in str(read)
+    assert calls("--chain", "lead/helper") == (["test.read"], False, True)
+    assert calls("--principal", "ann@acme.example", "--chain", "lead") == (["test.read", "test.write"], True, True)
+    assert calls("--principal", "bob@acme.example", "--chain", "lead") == (["test.write"], True, False)
+    refused = [one for one in gateway.events("http") if one["verdict"] == "deny"]
+    assert [one["reason"] for one in refused] == ["not for bob"], refused
+    assert calls("--principal", "ann@acme.example.test", "--chain", "helper/leader") == ([], False, False)
+
+
 def test_a_cell_that_learns_lists_everything(gateway):
     everything = listed(gateway, ALLOW)
     file = gateway.operator.file("tools.yaml", f"version: 1\ntools: {json.dumps({'servers': gateway.tools})}\n")
