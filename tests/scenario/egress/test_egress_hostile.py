@@ -467,6 +467,22 @@ def test_a_rule_may_name_an_address(online):
     assert online.curl(rules, *CODE, "http://synthetic.example.test/echo").ok() == "200"
 
 
+def test_a_resolver_that_invents_addresses(online):
+    """Its range is the cell's own, too: the names that it answers open it, and an address is an error that says so."""
+    before = len(private_visits(online.lab))
+    plain, private = "  - allow: synthetic.example.test\n", "  - allow: '*.example.test'\n    private: true\n"
+    assert online.curl(plain, *CODE, "http://synthetic.example.test/echo").out in ("403", "502")
+    assert online.refusal(type="http")["why"] == "private-address"
+    assert online.curl(private, *CODE, "http://198.18.0.20/echo").out in ("403", "000")
+    denied = "  - deny: 198.18.0.0/15\n" + private
+    assert online.curl(denied, *CODE, "http://synthetic.example.test/echo").out == "403"
+    assert len(private_visits(online.lab)) == before
+    assert online.curl(private, *CODE, "http://synthetic.example.test/echo").ok() == "200"
+    assert len(private_visits(online.lab)) == before + 1
+    for address in ("198.18.0.0/15", "198.18.0.20", "198.19.0.0/16"):
+        online.operator.run("-p", online.policy(f"  - allow: {address}\n"), "--", "true").sentence("needs `private: true`")
+
+
 def test_a_metadata_address_wants_its_own_rule(online):
     rules = "  - allow: meta.example.test\n    private: true\n"
     assert online.curl(rules, *CODE, "http://meta.example.test/echo").out in ("403", "502")
