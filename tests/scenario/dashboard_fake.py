@@ -224,7 +224,7 @@ class Fake:
             {"name": "cell", "per": "cell", "of": "", "kind": "money", "used": 4.1375, "limit": 5, "then": "ask", "reached": False},
             {"name": "cell", "per": "cell", "of": "", "kind": "requests", "used": 500, "limit": 500, "then": "ask", "reached": True, "raised": True},
             {"name": "alice", "per": "principal", "of": "alice", "kind": "bytes_out", "used": 41 << 20, "limit": 1 << 30, "then": "refuse", "reached": False}]
-        self.audit = {"state": "verified", "at": at(0), "records": 184_223, "detail": ""}
+        self.audit = {"state": "verified", "at": at(25), "records": 184_223, "detail": ""}
         self.asked = []
         self.streams = []
         self.lock = threading.Lock()
