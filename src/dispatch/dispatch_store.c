@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon.h"
+#include "cell/cell_spec.h"
 #include "dispatch/dispatch_parts.h"
 #include "store/db.h"
 #include "registry/registry.h"
@@ -75,6 +76,9 @@ read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
 		.mine = strcmp(db_text(q, 24), db_home(q->db)) == 0, .claim = (uint64_t)db_int(q, 25),
 	};
 
+	/* Folders and sockets have its name. */
+	if (d.cell != NULL && !cell_id_ok(d.cell))
+		d.cell[0] = '\0';
 	snprintf(d.id, sizeof(d.id), "%s", db_text(q, 1));
 	snprintf(d.boot, sizeof(d.boot), "%s", db_text(q, 22));
 	snprintf(d.origin, sizeof(d.origin), "%s", db_text(q, 24));

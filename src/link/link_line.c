@@ -63,7 +63,7 @@ new_talk(struct link_line *line, uint32_t kind)
 	if (talk == NULL)
 		return NULL;
 	*talk = (struct link_talk){ .line = line, .kind = kind, .in = BUF(WORKER_MESSAGE_MAX + 4), .out = BUF(OUT_MAX),
-	                            .next = line->talks };
+	                            .next = line->talks, .max = WORKER_MESSAGE_MAX };
 	line->talks = talk;
 	return talk;
 }
@@ -238,7 +238,7 @@ hear(struct link_talk *talk)
 	while (!talk->dead && buf_left(&talk->in) >= sizeof(len)) {
 		memcpy(&len, talk->in.data + talk->in.pos, sizeof(len));
 		len = le32toh(len);
-		if (len < sizeof(type) || len > WORKER_MESSAGE_MAX)
+		if (len < sizeof(type) || len > talk->max)
 			return -EBADMSG;
 		if (buf_left(&talk->in) - sizeof(len) < len)
 			return 0;

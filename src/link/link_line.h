@@ -24,6 +24,7 @@ struct link_talk {
 	struct link_talk *next;
 	bool dead, theirs, finishing;
 	/* The owner's: set in `opened`, or right after link_line_open(). */
+	uint32_t max;                   /* bytes of a message from the peer; WORKER_MESSAGE_MAX unless the owner sets less */
 	void (*heard)(void *arg, uint32_t type, struct buf *body);
 	/* The peer has closed it, or the line is over.  The talk is freed then. */
 	void (*closed)(void *arg);

@@ -146,6 +146,7 @@ uplink_tell_all(struct service *s)
 	s->cells = link_line_open(s->line, WORKER_CELLS, NULL);
 	if (s->cells == NULL)
 		return;
+	s->cells->max = sizeof(uint32_t);
 	s->cells->heard = hear_nothing;
 	s->cells->closed = cells_closed;
 	s->cells->arg = s;

@@ -274,6 +274,7 @@ uplink_deliver(struct service *s, struct link_talk *talk, struct buf *body)
 		.file = { .changed = changed, .arg = d } };
 	snprintf(d->cell, sizeof(d->cell), "%s", cell);
 	loop_prepare_timer(&d->begins, again, d);
+	talk->max = sizeof(uint32_t);
 	talk->heard = heard;
 	talk->closed = closed;
 	talk->drained = again;

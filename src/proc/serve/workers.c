@@ -36,6 +36,7 @@ sweep(void *arg)
 		workers_lose_cells(w, m);
 		workers_lose_timelines(w, m);
 		link_line_free(m->line);
+		free(m->followed);
 		free(m);
 	}
 	workers_sweep_loans(w);

@@ -24,6 +24,7 @@
 
 #define FARS_MAX 4096                   /* of one worker */
 #define VISITS_MAX 64                   /* of one cell */
+#define SAID_MAX 16384                  /* bytes of what a worker says of one cell */
 #define LOOK_MS 5000                    /* how often cells of workers that are away are looked for in the database */
 
 struct far {
@@ -315,8 +316,10 @@ talk_closed(void *arg)
 int
 workers_take_cells(struct member *m, struct link_talk *talk, struct buf *body)
 {
-	if (buf_left(body) != 0)
+	if (buf_left(body) != 0 || m->has_cells)
 		return -EBADMSG;
+	m->has_cells = true;
+	talk->max = SAID_MAX;
 	talk->heard = heard;
 	talk->closed = talk_closed;
 	talk->arg = m;

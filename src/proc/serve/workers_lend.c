@@ -200,7 +200,7 @@ begin_next(struct workers *w)
 
 	for (struct loan *loan = w->loans; loan != NULL; loan = loan->next)
 		n += child_runs(&loan->vault);
-	while (n++ < SEALING_MAX) {
+	while (n < SEALING_MAX) {
 		oldest = NULL;
 		for (struct loan *loan = w->loans; loan != NULL; loan = loan->next)
 			if (!loan->over && loan->box == 0 && loan->member != NULL)
@@ -208,6 +208,7 @@ begin_next(struct workers *w)
 		if (oldest == NULL)
 			return;
 		begin(oldest);
+		n += child_runs(&oldest->vault);
 	}
 }
 
@@ -257,6 +258,7 @@ workers_lend(struct member *m, struct link_talk *talk, struct buf *body)
 	snprintf(loan->id, sizeof(loan->id), "%s", id);
 	memcpy(loan->key, body->data + body->pos, LEND_KEY);
 	w->loans = loan;
+	talk->max = sizeof(uint32_t);
 	talk->heard = hear_nothing;
 	talk->closed = talk_closed;
 	talk->arg = loan;

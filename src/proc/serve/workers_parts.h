@@ -1,6 +1,7 @@
 /* workers_parts.h - shared by the files of the service that speak with workers. */
 #ifndef CLOISTER_SERVE_WORKERS_PARTS_H
 #define CLOISTER_SERVE_WORKERS_PARTS_H
+#include "cell/cell_spec.h"
 #include "link/link_line.h"
 #include "link/link_workers.h"
 #include "loop/child.h"
@@ -12,7 +13,9 @@ struct member {
 	struct member *next;
 	struct link_worker who;
 	struct link_line *line;
-	bool over;
+	bool over, has_cells;           /* WORKER_CELLS is open, or was */
+	char (*followed)[CELL_ID_LEN + 1];      /* cells whose timelines were asked for over this stream */
+	size_t n_followed;
 };
 
 struct workers {

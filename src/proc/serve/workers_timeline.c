@@ -24,7 +24,8 @@
 
 #define TIMELINE_MAX (1ull << 30)       /* bytes of one cell */
 #define LOCK_TRIES 50
-#define FAR "far"                       /* in its entry: it is no cell's of this machine */
+#define FOLLOWED_MAX 16384              /* timelines, over one stream */
+#define FAR "far"                       /* in its entry: the data folder of the worker that has the cell */
 #define TIED "tied"                     /* in its entry: the operator's timeline names its key */
 #define KEPT "kept"                     /* all of it is there */
 
@@ -200,13 +201,26 @@ closed(void *arg)
 
 /* ---- the beginning ---- */
 
+/* One worker has a cell: no other goes on with what that one has sent. */
 static int
-open_entry(const char *cell, struct err *err)
+check_far(int dir, const char *home, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	int r = read_file_at(dir, FAR, LINK_HOME_MAX, &text, NULL, err);
+
+	if (r == -ENOENT)
+		return err_set(err, EEXIST, "a cell of this machine had that id");
+	return r < 0 || strcmp(text, home) == 0 ? r : err_set(err, EEXIST, "a cell of another worker had that id");
+}
+
+static int
+open_entry(const char *cell, const char *home, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(true, err), ended = -1;
 	OWN(closep) int dir = -1;
 	char name[CELL_ENTRY_MAX];
 	bool new;
+	int r;
 
 	if (state < 0)
 		return state;
@@ -218,11 +232,10 @@ open_entry(const char *cell, struct err *err)
 	if (ended < 0 || (!new && errno != EEXIST))
 		return err_errno(err, "cannot make its folder");
 	dir = openat(ended, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (dir < 0 || (new && create_file_at(dir, FAR, 0600, "", NULL) < 0))
+	if (dir < 0 || (new && create_file_at(dir, FAR, 0600, home, NULL) < 0))
 		return err_errno(err, "cannot make its folder");
-	if (faccessat(dir, FAR, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_set(err, EEXIST, "a cell of this machine had that id");
-	return TAKE_FD(dir);
+	r = check_far(dir, home, err);
+	return r < 0 ? r : TAKE_FD(dir);
 }
 
 /* A command that looks whether it is locked locks it for a moment. */
@@ -268,10 +281,30 @@ ask(struct mirror *m, struct err *err)
 	m->talk = link_line_open(m->member->line, WORKER_TIMELINE, &body);
 	if (m->talk == NULL)
 		return err_set(err, ENOMEM, "out of memory");
+	m->talk->max = WORKER_LINES_MAX + sizeof(uint32_t);
 	m->talk->heard = heard;
 	m->talk->closed = closed;
 	m->talk->arg = m;
 	return 0;
+}
+
+/* To read again what is here may take long, so it is done once. */
+static bool
+note_followed(struct member *member, const char *cell)
+{
+	char (*more)[CELL_ID_LEN + 1];
+
+	for (size_t i = 0; i < member->n_followed; i++)
+		if (strcmp(member->followed[i], cell) == 0)
+			return false;
+	if (member->n_followed == FOLLOWED_MAX)
+		return false;
+	more = reallocarray(member->followed, member->n_followed + 1, sizeof(*more));
+	if (more == NULL)
+		return false;
+	member->followed = more;
+	snprintf(more[member->n_followed++], sizeof(*more), "%s", cell);
+	return true;
 }
 
 void
@@ -284,13 +317,13 @@ workers_follow(struct member *member, const char *cell)
 
 	while (m != NULL && (m->over || strcmp(m->cell, cell) != 0))
 		m = m->next;
-	if (m != NULL || (m = calloc(1, sizeof(*m))) == NULL)
+	if (m != NULL || !note_followed(member, cell) || (m = calloc(1, sizeof(*m))) == NULL)
 		return;
 	*m = (struct mirror){ .workers = w, .next = w->mirrors, .member = member };
 	snprintf(m->cell, sizeof(m->cell), "%s", cell);
 	snprintf(m->v.timeline, sizeof(m->v.timeline), "cell/%s", cell);
 	w->mirrors = m;
-	r = m->dir = open_entry(cell, &err);
+	r = m->dir = open_entry(cell, member->who.home, &err);
 	/* Whoever follows it sees that there is more to come. */
 	r = r >= 0 ? lock_entry(m->dir, &err) : r;
 	if (r >= 0)

@@ -18,7 +18,7 @@ from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
 CELLS, TIMELINE = 2, 4                    # talks of a worker
-HAS, MESSAGE, LINES = 1, 1, 1           # their messages
+HAS, HAD, MESSAGE, LINES = 1, 3, 1, 1   # their messages
 IS, REFUSED, SAYS, DONE = 2, 15, 16, 14 # of control_channel.h
 FOREVER = "while :; do sleep 0.05; done"
 
@@ -300,26 +300,38 @@ class Hostile(Played):
     def has(self, id, cell):
         self.say(1, struct.pack("<I", HAS) + text(id) + text(cell))
 
+    def had(self, id, cell):
+        self.say(1, struct.pack("<I", HAD) + text(id) + text(cell))
+
 
 @as_one
 def test_a_hostile_worker(operator, machines, service):
     """It has only cells that the database gives it, and its answers reach no terminal as they are."""
     dispatches.agent(operator, "stays", FOREVER)
     own = operator.detach("--", "sleep", "1000")
-    machine = machines()
-    assert joined(operator, machine).end() == 0
-    id, other = (dispatches.detach(operator, "--target", "pool:p", "stays") for _ in range(2))
+    machine, thief = machines(), machines()
+    assert joined(operator, machine).end() == 0 and joined(operator, thief).end() == 0
+    id, other, stolen, path = (dispatches.detach(operator, "--target", "pool:p", "stays") for _ in range(4))
     set_row(operator, id, f"home = '{home_of(machine)}', claims = 1, lease_ms = {2 ** 60}, state = 2, cell = 'abcdefgh', "
             f"ended_ms = {2 ** 60}")
+    set_row(operator, stolen, f"home = '{home_of(thief)}', claims = 1, state = 4, cell = 'abcdefgh', "
+            f"ended_ms = {2 ** 60}")
+    set_row(operator, path, f"home = '{home_of(machine)}', claims = 1, lease_ms = {2 ** 60}, state = 2, "
+            f"cell = '../../zz', ended_ms = {2 ** 60}")
     set_row(operator, other, f"home = 'another', claims = 1, lease_ms = {2 ** 60}, state = 2, cell = 'zyxwvuts', "
             f"ended_ms = {2 ** 60}")
     worker = Hostile(machine)
-    for said in ((other, "zyxwvuts"), (id, "zyxwvuts"), (id, own), (id, "../../.."), ("x" * 5000, "y" * 5000), ("", "")):
+    for said in ((other, "zyxwvuts"), (id, "zyxwvuts"), (id, own), (id, "../../.."), (path, "../../zz"),
+                 ("x" * 5000, "y" * 5000), ("", "")):
         worker.has(*said)
     worker.has(id, "abcdefgh")
     wait_until(lambda: "abcdefgh" in ps(operator), "that one is there")
     assert set(ps(operator)) == {own, "abcdefgh"} and ps(operator)["abcdefgh"]["state"] == "silent"
     assert ps(operator)[own]["machine"] is None
+
+    # Nothing of what is no timeline is kept, and it is not tried again and again.
+    wait_until(lambda: "timeline of cell abcdefgh" in service.log(), "its timeline is refused")
+    worker.has(id, "abcdefgh")
 
     def answered(type, body, *words, fds=b""):
         worker.answer = struct.pack("<II", MESSAGE, len(fds) // 8) + fds + struct.pack("<I", type) + body
@@ -333,8 +345,12 @@ def test_a_hostile_worker(operator, machines, service):
         assert answered(type, body, "policy", "show", "abcdefgh", fds=fds).status == 125
         answered(type, body, "ps", "--json", fds=fds).ok()
     worker.answer = None
-    # Nothing of what is no timeline is kept.
-    assert "timeline of cell abcdefgh" in service.log() and records(operator, own)
+    assert service.log().count("timeline of cell abcdefgh") == 1 and records(operator, own)
+    assert not list(operator.base.rglob("zz.*"))
+    other_worker = Hostile(thief)
+    other_worker.had(stolen, "abcdefgh")
+    wait_until(lambda: "a cell of another worker had that id" in service.log(), "nobody else goes on with it")
+    other_worker.close()
     assert not any(f.stat().st_size for f in (operator.state / "ended").glob("abcdefgh.*/events.jsonl"))
     assert operator.cloister("audit", "verify").status == 0
     assert service.get("/healthz").status == 200 and service.get("/v1/cells").status == 200
@@ -344,5 +360,6 @@ def test_a_hostile_worker(operator, machines, service):
     assert done.status == 125 and "does not answer" in done.err and own in ps(operator), done
     set_row(operator, id, "state = 4")
     set_row(operator, other, "state = 4")
+    set_row(operator, path, "state = 4")
     wait_until(lambda: "abcdefgh" not in ps(operator), "it is over")
     operator.cloister("kill", own).ok()

@@ -396,21 +396,44 @@ def test_whoever_has_no_claim_gets_nothing(held):
 
 
 @as_one
+def test_questions_in_vain_hold_up_nobody(held):
+    operator, _, id, (machine, _) = held
+    key = X25519PrivateKey.generate().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    worker = Played(machine)
+    # As many as are sealed at a time, and behind them what is refused at once.
+    for stream, claim in enumerate([3] * 4 + [7] * 40 + [3], 1):
+        body = struct.pack("<I", SECRETS) + text(id) + struct.pack("<Q", claim) + key
+        worker.send(stream, OPEN, body)
+    waits = set(range(1, 46))
+    while waits:
+        stream, type, _ = worker.frame()
+        waits -= {stream} if type == CLOSE else set()
+    worker.close()
+
+
+@as_one
 def test_frames_that_no_worker_sends(held, service):
     operator, _, id, (machine, stranger) = held
     key = X25519PrivateKey.generate().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     good = struct.pack("<I", SECRETS) + text(id) + struct.pack("<Q", 3) + key
+
+    def cells(stream):
+        return struct.pack("<IIII", stream, OPEN, 4, 2)
     wrong = (struct.pack("<III", 1, OPEN, len(good) - 1) + good[:-1], struct.pack("<III", 1, OPEN, len(good) + 1) + good + b"x",
              struct.pack("<III", 1, OPEN, 2 ** 31), struct.pack("<III", 1, OPEN, 4) + struct.pack("<I", 77),
              struct.pack("<III", 2 ** 31 + 1, OPEN, len(good)) + good, struct.pack("<III", 1, DATA, 2 ** 20),
              struct.pack("<III", 1, OPEN, 8) + struct.pack("<II", SECRETS, 2 ** 32 - 1),
-             b"".join(struct.pack("<III", n, OPEN, len(good)) + good for n in range(1, 2000)))
+             b"".join(struct.pack("<III", n, OPEN, len(good)) + good for n in range(1, 2000)),
+             # What would be kept in memory until it is whole.
+             cells(1) + cells(2), cells(1) + struct.pack("<IIII", 1, DATA, 4, 2 ** 20),
+             struct.pack("<III", 1, OPEN, len(good)) + good + struct.pack("<IIII", 1, DATA, 4, 2 ** 20))
     for said in wrong:
         worker = Played(machine)
         worker.tls.sendall(said)
-        with pytest.raises((EOFError, OSError)):
+        with pytest.raises((EOFError, OSError)) as ended:
             while True:
                 worker.frame()
+        assert not isinstance(ended.value, TimeoutError), said[:100]
         worker.close()
         # Nobody else is disturbed.
         assert service.get("/healthz").status == 200
