@@ -79,7 +79,29 @@ dmesg -c >/dev/null
 """ + INTRUDER + """
 echo "--- refused"
 dmesg | grep -o 'avc:  denied.*' | grep -o 'scontext=[^ ]*' | grep -o 'cloister_[a-z_]*_t' | sort -u
+echo "--- the registry"
+registry=/var/lib/cloister/registry
+rm -rf $registry
+mkdir -p $registry/blobs/00 $registry/tmp/x/files $registry/trees
+for file in registry.db tmp/blob tmp/x/files/module.wasm; do echo something >$registry/$file; done
+mv $registry/tmp/blob $registry/blobs/00
+mv $registry/tmp/x $registry/trees/0
+echo something >$registry/tmp/staged
+relabel=$(restorecon -Rnv $registry)
+for name in $HELPERS; do
+    ln -sf /usr/libexec/cloister/cloister-$name /tmp/busybox
+    for file in registry.db blobs/00/blob tmp/staged trees/0/files/module.wasm; do
+        /tmp/busybox cat $registry/$file 2>/dev/null | grep -q something && echo "$name reads $file"
+    done
+    /tmp/busybox touch $registry/trees/0/files/made.$name $registry/tmp/made.$name $registry/made.$name 2>/dev/null
+done
+echo "made: $(find $registry -name 'made.*')"
+echo "relabel: $relabel"
+echo "--- end"
 """
+# Modules and programs of capabilities are in trees.  link reads registry/home, which has the type of database and blobs.
+READ_REGISTRY = {("witness", "trees/0/files/module.wasm"), ("tools", "trees/0/files/module.wasm"),
+                 ("lock", "trees/0/files/module.wasm"), ("link", "registry.db"), ("link", "blobs/00/blob")}
 
 
 @pytest.mark.skipif(not DEVEL.exists(), reason="no selinux-policy-dev")
@@ -157,6 +179,7 @@ def test_selinux_holds_helpers_in_a_machine(disk, tmp_path):
     denials, confined = denials.split("--- confined\n")
     confined, intruder = confined.split("--- a helper that is not itself\n")
     intruder, refused = intruder.split("--- refused\n")
+    refused, registry = refused.split("--- the registry\n")
     check_work(worked)
     lasting = set(re.findall(r"^runs: \S+:cloister_(\w+)_t:", worked, re.M))
     assert {"gate", "courier", "inspect", "publish", "witness", "tools", "tools_worker"} <= lasting, out
@@ -166,3 +189,6 @@ def test_selinux_holds_helpers_in_a_machine(disk, tmp_path):
     assert denials == "", out
     check_intruder(intruder, MAY)
     assert {f"cloister_{name}_t" for name in HELPERS} <= set(refused.split()), out
+    # Restoring labels would change none of those that the files got when they were made.
+    assert set(registry.partition("--- end\n")[0].splitlines()) == {
+        *(f"{name} reads {file}" for name, file in READ_REGISTRY), "made: ", "relabel: "}, out
