@@ -182,9 +182,10 @@ def test_its_timeline_is_here_too(operator, far):
     read_until(follows.stdout.fileno(), b'"exec"')
     wait_until(lambda: len(records(machine, cell)) > 2 and
                operator.cloister("audit", "show", cell).out == machine.cloister("audit", "show", cell).out, "it is copied")
-    kinds = [json.loads(line)["type"] for line in operator.cloister("events", "--json", cell).ok().splitlines()]
-    assert "exec" in kinds and kinds == [json.loads(line)["type"] for line in
-                                         machine.cloister("events", "--json", cell).ok().splitlines()]
+
+    def kinds(who):
+        return [json.loads(line)["type"] for line in who.cloister("events", "--json", cell).ok().splitlines()]
+    wait_until(lambda: "exec" in (here := kinds(operator)) and here == kinds(machine), "its events are the same")
     operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
     dispatches.await_over(operator, id)
     wait_until(lambda: is_proved(operator, machine, cell), "all of it is here")
