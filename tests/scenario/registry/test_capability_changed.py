@@ -61,7 +61,7 @@ def test_a_file_that_is_changed_while_it_runs(operator, tree):
             was.rename(tree / "files/away")
             (tree / "files/away").rename(was)
             (tree / "files").chmod(0o555)
-        operator.cloister("exec", cell, "--", "touch", "/tmp/go").ok()
+        operator.cloister("exec", cell, "--", "touch", "/tmp/go")
         over = dispatches.await_over(operator, id)
         assert over["state"] == ("failed" if touch else "finished"), over
         assert not touch or "capability" in json.dumps(over)
