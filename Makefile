@@ -505,7 +505,7 @@ INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
 FORMERLY := $(patsubst $(STATIC)/%,share/cloister/%,$(filter $(STATIC)/%,$(subst =, ,$(INSTALLED))))
 # Deepest first; a folder that holds anything else stays.
 OWN_DIRS := $(VM_PLACE) libexec/cloister $(foreach d,$(STATIC) share/cloister,$(addprefix $d,/systemd/system \
-            /systemd/user /systemd /apparmor/abstractions /apparmor /selinux /profiles) $d)
+            /systemd/user /systemd/sysusers /systemd/tmpfiles /systemd /apparmor/abstractions /apparmor /selinux /profiles) $d)
 # A shell that leaves the tilde of PREFIX=~/.local alone leaves it to us.
 PLACE = $(DESTDIR)$(patsubst ~/%,$(HOME)/%,$(PREFIX))
 
