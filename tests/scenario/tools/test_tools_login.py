@@ -247,5 +247,5 @@ def test_a_client_that_is_registered(bench, authority):
 def test_what_is_no_remote_server(bench):
     bench.server("near", "plain")
     bench.tools("login", "near").sentence("no remote server")
-    bench.tools("login").sentence("takes other arguments")
+    bench.tools("login").sentence("cloister tools login SERVER")
     assert bench.tools("token", "NOSUCH_LOGIN").status == 125
