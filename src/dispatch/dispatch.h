@@ -121,6 +121,7 @@ struct dispatch {
 	uint64_t timeout_ms;
 	char *cell;                     /* the id of the last attempt's cell; "" before the first */
 	bool mine;                      /* this data folder asked for it */
+	char home[DB_HOME_MAX];         /* whose data folder has it; "": nobody's yet, or there is only one */
 	char origin[DB_HOME_MAX];       /* whose data folder asked */
 	uint64_t claim;                 /* how often a worker took it: the number of its claim */
 	bool away;                      /* another data folder's, or nobody's yet */
@@ -164,9 +165,8 @@ bool dispatch_is_driven(const char *id);
 /* ID may be cut to DISPATCH_PREFIX_MIN letters or more if that is unambiguous.  -ENOENT, -ENOTUNIQ.
  * The caller frees *ret_d. */
 int dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err);
-/* The same for an ID in full, and the data folder that has it now. */
-int dispatch_holder(struct registry *reg, const char *id, struct dispatch *ret_d, char ret_home[DB_HOME_MAX],
-                    struct err *err);
+/* Its row as it is, by its exact id. */
+int dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct err *err);
 /* The resolution of ID (in full), as dispatch_resolve() returns it; the caller owns it. */
 int dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved,
                           struct err *err);

@@ -132,7 +132,7 @@ dispatch_cancel_all(struct registry *reg, unsigned *ret_n, struct err *err)
 		return n;
 	*ret_n = (unsigned)n;
 	dispatch_tell();
-	r = dispatch_list_open(registry_db(reg), &ids, err);
+	r = dispatch_list_open(registry_db(reg), false, &ids, err);
 	/* If one of them cannot be ended, the others still can. */
 	for (char **id = ids; id != NULL && *id != NULL; id++) {
 		one = see_to_end(reg, *id, 0, r == 0 ? err : NULL);

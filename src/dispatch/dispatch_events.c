@@ -309,13 +309,21 @@ dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const
 /* ---- for others ---- */
 
 json_t *
+dispatch_read_end(const char *line, size_t len)
+{
+	OWN(json_decrefp) json_t *event = NULL;
+
+	return canon_read(line, len, &event, NULL) == 0 && strcmp(dispatch_text(event, "event"), "dispatch.finished") == 0 ?
+	       TAKE(event) : NULL;
+}
+
+json_t *
 dispatch_peek_end(const char *id)
 {
 	OWN(closep) int folder = dispatch_folder(id, false, NULL);
 	OWN(closep) int fd = folder < 0 ? -1 : openat(folder, DISPATCH_EVENTS_FILE, O_RDONLY | O_CLOEXEC |
 	                                              O_NOFOLLOW);
 	OWN(freep) char *text = malloc(END_MAX);
-	OWN(json_decrefp) json_t *event = NULL;
 	const char *line;
 	struct stat st;
 	ssize_t n;
@@ -327,10 +335,7 @@ dispatch_peek_end(const char *id)
 		return NULL;
 	line = memrchr(text, '\n', (size_t)n - 1);
 	line = line != NULL ? line + 1 : text;
-	if (canon_read(line, (size_t)(text + n - 1 - line), &event, NULL) < 0 ||
-	    strcmp(dispatch_text(event, "event"), "dispatch.finished") != 0)
-		return NULL;
-	return TAKE(event);
+	return dispatch_read_end(line, (size_t)(text + n - 1 - line));
 }
 
 int

@@ -98,6 +98,8 @@ int dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, c
 /* dispatch.finished, if that is the last event; else NULL.  The row will follow in a moment, and
  * callers must already see the end.  The caller owns it. */
 json_t *dispatch_peek_end(const char *id);
+/* The event on LINE, if it is dispatch.finished; else NULL.  The caller owns it. */
+json_t *dispatch_read_end(const char *line, size_t len);
 
 /* ---- dispatch_policy.c ---- */
 
@@ -306,10 +308,9 @@ int dispatch_limits_number(const json_t *limits, uint64_t time_ms, json_t **ret_
 
 /* Where it runs. */
 int dispatch_target(const struct dispatch *d, const struct target **ret_target, struct err *err);
-/* By its exact id. */
-int dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct err *err);
-/* Ids of all unfinished dispatches, the oldest first; strv_free(). */
-int dispatch_list_open(struct db *db, char ***ret_ids, struct err *err);
+/* Ids of all unfinished dispatches, the oldest first; strv_free().  HELD: that this data folder has; else also those that it
+ * has asked for, and that wait for a worker or are with one. */
+int dispatch_list_open(struct db *db, bool held, char ***ret_ids, struct err *err);
 
 /* ---- dispatch_queue.c ---- */
 

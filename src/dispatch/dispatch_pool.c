@@ -16,7 +16,6 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "store/db.h"
 #include "target/target.h"
@@ -322,13 +321,11 @@ static int
 read_end(struct db *db, const char *id, json_t **ret_event, struct err *err)
 {
 	OWN(db_finish) struct db_query q = {0};
-	OWN(json_decrefp) json_t *event = NULL;
 	int r = db_ask(db, &q, err, "SELECT line FROM events WHERE dispatch = ? ORDER BY n DESC LIMIT 1", "s", id);
 
 	r = r == 0 ? db_next(&q, err) : r;
-	if (r > 0 && canon_read(db_text(&q, 0), strlen(db_text(&q, 0)), &event, NULL) == 0 &&
-	    strcmp(dispatch_text(event, "event"), "dispatch.finished") == 0)
-		*ret_event = TAKE(event);
+	if (r > 0)
+		*ret_event = dispatch_read_end(db_text(&q, 0), strlen(db_text(&q, 0)));
 	return r < 0 ? r : 0;
 }
 

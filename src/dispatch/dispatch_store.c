@@ -81,6 +81,7 @@ read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
 		d.cell[0] = '\0';
 	snprintf(d.id, sizeof(d.id), "%s", db_text(q, 1));
 	snprintf(d.boot, sizeof(d.boot), "%s", db_text(q, 22));
+	snprintf(d.home, sizeof(d.home), "%s", db_text(q, 23));
 	snprintf(d.origin, sizeof(d.origin), "%s", db_text(q, 24));
 	if (d.agent == NULL || d.agent_hash == NULL || d.principal == NULL || d.parent == NULL ||
 	    d.chain == NULL || d.target == NULL || d.policy_hash == NULL || d.build_hash == NULL ||
@@ -160,18 +161,19 @@ static int
 anticipate(struct dispatch *d, struct err *err)
 {
 	OWN(json_decrefp) json_t *end = dispatch_state_is_over(d->state) ? NULL : dispatch_peek_end(d->id);
-	const json_t *code = json_object_get(end, "exit_code");
+	struct dispatch_ending ending;
 	char *reason;
 
 	if (end == NULL || dispatch_state_parse(dispatch_text(end, "state"), &d->state) < 0)
 		return 0;
-	reason = strdup(dispatch_text(end, "reason"));
+	dispatch_ending_of(end, &ending);
+	reason = strdup(ending.reason);
 	if (reason == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	free(d->reason);
 	d->reason = reason;
-	d->exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1;
-	d->ended_ms = dispatch_now_ms();
+	d->exit_code = ending.exit_code;
+	d->ended_ms = ending.ended_ms;
 	return 0;
 }
 
@@ -209,21 +211,6 @@ dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struc
 	*ret_d = d;
 	d = (struct dispatch){0};
 	return 0;
-}
-
-int
-dispatch_holder(struct registry *reg, const char *id, struct dispatch *ret_d, char ret_home[DB_HOME_MAX], struct err *err)
-{
-	OWN(db_finish) struct db_query q = {0};
-	int r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE id = ?", "s", id);
-
-	r = r == 0 ? db_next(&q, err) : r;
-	if (r == 0)
-		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
-	if (r < 0)
-		return r;
-	snprintf(ret_home, DB_HOME_MAX, "%s", db_text(&q, 23));
-	return read_row(&q, ret_d, err);
 }
 
 /* A JSON column of ID (in full); null if it is empty. */
@@ -337,13 +324,13 @@ dispatch_count_pools(struct registry *reg, void (*each)(void *arg, const char *p
 }
 
 int
-dispatch_list_open(struct db *db, char ***ret_ids, struct err *err)
+dispatch_list_open(struct db *db, bool held, char ***ret_ids, struct err *err)
 {
 	OWN(strv_freep) char **ids = NULL;
 	OWN(db_finish) struct db_query q = {0};
 	size_t n = 0;
-	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE (home = ?1 OR origin = ?1) AND state < 3 "
-	               "ORDER BY seq", "s", db_home(db));
+	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE (home = ?1 OR (?2 = 0 AND origin = ?1)) AND "
+	               "state < 3 ORDER BY seq", "si", db_home(db), (int64_t)held);
 
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
 		char **more = reallocarray(ids, n + 2, sizeof(*ids));

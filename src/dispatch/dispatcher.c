@@ -124,7 +124,7 @@ static int
 adopt(struct dispatcher *dispatcher, size_t *ret_n, struct err *err)
 {
 	OWN(strv_freep) char **ids = NULL;
-	int r = dispatch_list_open(registry_db(dispatcher->reg), &ids, err);
+	int r = dispatch_list_open(registry_db(dispatcher->reg), false, &ids, err);
 
 	*ret_n = 0;
 	for (char **id = ids; r == 0 && *id != NULL; id++)
@@ -335,14 +335,13 @@ dispatch_has_orphans(struct registry *reg, const char *but)
 	OWN(strv_freep) char **ids = NULL;
 	bool found = false;
 
-	if (dispatch_list_open(registry_db(reg), &ids, NULL) < 0)
+	/* What a worker has, or will have, is driven by that. */
+	if (dispatch_list_open(registry_db(reg), true, &ids, NULL) < 0)
 		return false;
 	for (char **id = ids; *id != NULL && !found; id++) {
 		OWN(closep) int lock = but != NULL && strcmp(*id, but) == 0 ? -1 : dispatch_lock(*id, NULL);
-		OWN(dispatch_free) struct dispatch d = {0};
 
-		/* What a worker has, or will have, is driven by that. */
-		found = lock >= 0 && dispatch_get(reg, *id, &d, NULL) == 0 && !(d.away && target_pool(d.target) != NULL);
+		found = lock >= 0;
 	}
 	return found;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/own.h"
 #include "base/version.h"
 #include "cell/cell_dirs.h"
@@ -74,22 +75,24 @@ put_dispatches(FILE *out, struct registry *r)
 }
 
 /* Prometheus wants the lines of a name together. */
-struct pools {
-	FILE *out;
-	enum { POOL_WAITING, POOL_TAKEN, POOL_OLDEST, POOL_NUMBERS } which;
-};
+enum { POOL_WAITING, POOL_TAKEN, POOL_OLDEST, POOL_NUMBERS };
+#define POOL_LINES_MAX (1 << 20)
 
 static void
 put_pool(void *arg, const char *pool, uint64_t waiting, uint64_t taken, uint64_t oldest_ms)
 {
-	const struct pools *pools = arg;
+	struct buf *lines = arg;
 	uint64_t now = (uint64_t)time(NULL) * 1000, age = oldest_ms == 0 || now < oldest_ms ? 0 : (now - oldest_ms) / 1000;
 	const uint64_t numbers[POOL_NUMBERS] = { waiting, taken, age };
 	static const char *const names[POOL_NUMBERS] = { "waiting", "taken", "oldest_seconds" };
+	char line[256];
 
 	/* A name of a pool needs no quoting. */
-	fprintf(pools->out, "cloister_pool_%s{pool=\"%s\"} %llu\n", names[pools->which], pool,
-	        (unsigned long long)numbers[pools->which]);
+	for (int i = 0; i < POOL_NUMBERS; i++) {
+		snprintf(line, sizeof(line), "cloister_pool_%s{pool=\"%s\"} %llu\n", names[i], pool,
+		         (unsigned long long)numbers[i]);
+		buf_put_text(&lines[i], line);
+	}
 }
 
 static void
@@ -100,13 +103,15 @@ put_pools(FILE *out, struct registry *r)
 		"# HELP cloister_pool_taken Dispatches that workers have.\n# TYPE cloister_pool_taken gauge\n",
 		"# HELP cloister_pool_oldest_seconds How long the first has waited.\n# TYPE cloister_pool_oldest_seconds gauge\n",
 	};
-	struct pools pools = { .out = out };
+	struct buf lines[POOL_NUMBERS] = { BUF(POOL_LINES_MAX), BUF(POOL_LINES_MAX), BUF(POOL_LINES_MAX) };
+	bool good = r != NULL && dispatch_count_pools(r, put_pool, lines, NULL) == 0;
 
-	for (int i = 0; r != NULL && i < POOL_NUMBERS; i++) {
-		pools.which = i;
-		fputs(heads[i], out);
-		if (dispatch_count_pools(r, put_pool, &pools, NULL) < 0)
-			return;
+	for (int i = 0; i < POOL_NUMBERS; i++) {
+		if (good && !buf_failed(&lines[i])) {
+			fputs(heads[i], out);
+			fwrite(lines[i].data, 1, lines[i].len, out);
+		}
+		buf_free(&lines[i]);
 	}
 }
 

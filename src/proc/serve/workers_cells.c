@@ -202,11 +202,10 @@ workers_free_cells(struct workers *w)
 static bool
 is_so(struct workers *w, const char *id, const char *cell, const char *home, bool over)
 {
-	char has[DB_HOME_MAX];
 	OWN(dispatch_free) struct dispatch d = {0};
 
-	return strlen(id) == DISPATCH_ID_LEN && dispatch_holder(w->reg, id, &d, has, NULL) == 0 && d.mine &&
-	       strcmp(has, home) == 0 && strcmp(d.cell, cell) == 0 && (over || !dispatch_state_is_over(d.state));
+	return strlen(id) == DISPATCH_ID_LEN && dispatch_read(registry_db(w->reg), id, &d, NULL) == 0 && d.mine &&
+	       strcmp(d.home, home) == 0 && strcmp(d.cell, cell) == 0 && (over || !dispatch_state_is_over(d.state));
 }
 
 static void
