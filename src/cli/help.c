@@ -106,7 +106,7 @@ static const struct {
 	const char *command;
 	const struct cli_verb *verbs;
 } all[] = {
-	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "policy", policy },
+	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "target", agent }, { "policy", policy },
 	{ "profile", profile },
 	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "tools", tools },
 	{ "vm", vm }, { "store", store },

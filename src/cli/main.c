@@ -74,6 +74,8 @@ const struct cli_command cli_commands[] = {
 	  cli_registry_options, cmd_registry },
 	{ "env", "register|list|show|diff ...", "register plain values for agents",
 	  cli_registry_options, cmd_registry },
+	{ "target", "register|list|show|diff ...", "register engines that start workers on other machines",
+	  cli_registry_options, cmd_registry },
 	{ "assign", "AGENT CAPABILITY|SECRET|ENV", "give an agent one more grant: its next version",
 	  cli_assign_options, cmd_registry },
 	{ "secret", "add|list|show|rotate|remove", "store credentials that cells never see",

@@ -1,4 +1,4 @@
-/* registry.c - `cloister capability`, `agent`, `env`, `assign` and `store`, and the registry verbs of `policy`:
+/* registry.c - `cloister capability`, `agent`, `env`, `target`, `assign` and `store`, and the registry verbs of `policy`:
  * becomes cloister-registry. */
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* dispatch_resolve.c - resolves a request to versions, policy, limits and secrets. */
+#include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +12,10 @@
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 #include "policy/policy.h"
+#include "registry/object.h"
 #include "registry/registry.h"
+
+static_assert(OBJECT_POOL_MAX == TARGET_POOL_NAME_MAX, "a registered target names a pool");
 
 const char *
 dispatch_text(const json_t *object, const char *name)
@@ -92,29 +97,13 @@ check_key(const char *key, bool by_agent, struct err *err)
 	return 0;
 }
 
-static int
-check_target(const char *name, struct err *err)
-{
-	const struct target *target;
-	int r = target_find(name, &target, err);
-
-	if (r == 0 && target_pool(name) != NULL && registry_store() == NULL)
-		r = err_set(err, EINVAL, "the target '%s' needs a registry that workers can reach: start the service "
-		            "with --store, and set " REGISTRY_STORE, name);
-	return r;
-}
-
 int
 dispatch_check_request(const struct dispatch_request *request, struct err *err)
 {
-	int r = 0;
+	int r;
 
 	if (request->agent == NULL || request->agent[0] == '\0')
 		return err_set(err, EINVAL, "which agent?");
-	if (request->target != NULL)
-		r = check_target(request->target, err);
-	if (r < 0)
-		return r;
 	if (request->n_envs > DISPATCH_ENVS_MAX)
 		return err_set(err, E2BIG, "there are over %d envs", DISPATCH_ENVS_MAX);
 	if (request->n_capabilities > DISPATCH_CAPABILITIES_MAX)
@@ -146,17 +135,9 @@ struct resolving {
 	json_t *policy;                 /* the agent's own, or NULL */
 	char *search;                   /* PATH of its envs, or NULL */
 	json_t *resolved;
+	char target[sizeof(TARGET_POOL) + TARGET_POOL_NAME_MAX];
 	struct err *err;
 };
-
-/* The request's, else the agent's. */
-static const char *
-target_of(const struct resolving *v)
-{
-	const char *own = dispatch_text(v->agent, "target");
-
-	return v->request->target != NULL ? v->request->target : own[0] != '\0' ? own : DISPATCH_TARGET;
-}
 
 static void
 resolving_free(struct resolving *v)
@@ -204,6 +185,41 @@ find_agent(struct resolving *v)
 	if (r < 0)
 		return r;
 	return put(v, "agent", named);
+}
+
+/* The pool of a target that is registered. */
+static int
+find_registered_target(struct resolving *v, const char *name)
+{
+	OWN(json_decrefp) json_t *content = NULL;
+	struct registry_version version;
+	int r = registry_resolve(v->reg, REGISTRY_TARGET, name, REGISTRY_LIVE, &version, &content, v->err);
+
+	if (r == 0)
+		snprintf(v->target, sizeof(v->target), TARGET_POOL "%s", dispatch_text(content, "pool"));
+	return r;
+}
+
+/* The request's, else the agent's. */
+static int
+find_target(struct resolving *v)
+{
+	const char *own = dispatch_text(v->agent, "target"), *asked = v->request->target;
+	const char *name = asked != NULL ? asked : own[0] != '\0' ? own : DISPATCH_TARGET;
+	const struct target *target;
+	int r = target_find(name, &target, v->err);
+
+	if (r == 0)
+		snprintf(v->target, sizeof(v->target), "%s", name);
+	else if (registry_name_ok(name))
+		r = find_registered_target(v, name);
+	if (r == -ENOENT)
+		r = err_set(v->err, EINVAL, "there is no target '%s': there is local, docker, " TARGET_POOL "NAME for workers, and "
+		            "what `cloister target list` shows", name);
+	if (r == 0 && target_pool(v->target) != NULL && registry_store() == NULL)
+		r = err_set(v->err, EINVAL, "the target '%s' needs a registry that workers can reach: start the service "
+		            "with --store, and set " REGISTRY_STORE, name);
+	return r < 0 && asked == NULL ? err_wrap(v->err, "the agent '%s'", dispatch_text(v->agent, "name")) : r;
 }
 
 static int
@@ -491,7 +507,7 @@ find_boundary(struct resolving *v, const struct dispatch_plan *plan)
 	r = r == 0 ? find_demand(v, plan, &demanded) : r;
 	r = r == 0 ? policy_boundary_check(&asked, by, &demanded, v->err) : r;
 	r = r == 0 ? policy_boundary_raise(&asked, &demanded, v->err) : r;
-	if (r == 0 && strcmp(target_of(v), TARGET_DOCKER) == 0) {
+	if (r == 0 && strcmp(v->target, TARGET_DOCKER) == 0) {
 		/* Its walls are a container, and that must do for the agent and the policy. */
 		demanded = asked;
 		r = policy_boundary_parse(BOUNDARY_DOCKER, &asked, v->err);
@@ -602,8 +618,8 @@ find_rest(struct resolving *v)
 	}
 	if (r == 0)
 		r = put(v, "principal", json_string(request->principal != NULL ? request->principal : ""));
-	r = r == 0 ? put(v, "target", json_string(target_of(v))) : r;
-	return r == 0 && target_pool(target_of(v)) != NULL ? check_pool(v) : r;
+	r = r == 0 ? put(v, "target", json_string(v->target)) : r;
+	return r == 0 && target_pool(v->target) != NULL ? check_pool(v) : r;
 }
 
 int
@@ -620,8 +636,8 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 	if (r == 0 && request->sandbox && !json_is_true(json_object_get(v.agent, "sandbox")))
 		r = err_set(err, EPERM, "the agent '%s' is no sandbox: register it with `sandbox: true`",
 		            dispatch_text(v.agent, "name"));
-	if (r == 0 && request->target == NULL && (r = check_target(target_of(&v), err)) < 0)
-		return err_wrap(err, "the agent '%s'", dispatch_text(v.agent, "name"));
+	if (r == 0)
+		r = find_target(&v);
 	if (r == 0)
 		r = find_capabilities(&v);
 	if (r == 0)

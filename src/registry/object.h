@@ -22,6 +22,9 @@
 extern const char *const object_setups[OBJECT_SETUPS];
 bool object_is_setup(const char *path);
 
+#define OBJECT_POOL_MAX 32              /* bytes of a pool's name */
+#define OBJECT_WORKERS_MAX 1000         /* of one target */
+
 struct object {
 	enum registry_kind kind;
 	char name[REGISTRY_NAME_MAX + 1];
@@ -33,7 +36,7 @@ struct object {
 void object_free(struct object *o);     /* NULL is fine */
 OWN_BY(object_freep, struct object *, object_free)
 
-/* Reads an agent, env or policy from the file PATH: YAML.  NAME, if it is not NULL, overrides the
+/* Reads an agent, env, policy or target from the file PATH: YAML.  NAME, if it is not NULL, overrides the
  * name in the file.  A policy's file contains no name; the default is the file's own name without
  * ".yaml".  The caller owns *ret_object. */
 int object_read_file(enum registry_kind kind, const char *path, const char *name,

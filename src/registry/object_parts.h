@@ -35,11 +35,17 @@ int object_read_grants(const struct node *at, const struct node *rules, const st
 
 /* ---- object_read.c ---- */
 
-#define OBJECT_TARGET_MAX 40            /* "pool:" and a name */
+#define OBJECT_TARGET_MAX REGISTRY_NAME_MAX     /* "pool:" and a name, or that of a registered target */
 
 /* The object at NODE; FILES (of a capability, or NULL) is borrowed.  NAME, if it is not NULL, is its name. */
 int object_read_node(enum registry_kind kind, const struct node *node, const char *name,
                      json_t *files, struct object **ret_object, struct err *err);
+
+/* ---- object_target.c ---- */
+
+/* What a target has besides the members that every object has: its engine, bounds, and so on.  NAME as above.  The
+ * caller owns *ret_members. */
+int object_read_target(const struct node *node, const char *name, json_t **ret_members, struct err *err);
 
 /* ---- object_root.c ---- */
 

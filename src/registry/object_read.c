@@ -24,7 +24,7 @@ struct reading {
 	const struct node *root;
 	const char *name;               /* given from outside, or NULL */
 	json_t *files;                  /* of a capability; NULL: they are collected later */
-	json_t *grants;                 /* the result of object_read_grants() */
+	json_t *grants;                 /* the result of object_read_grants(), or object_read_target() */
 	struct err *err;
 };
 typedef int read_member(struct reading *o, const struct node *node, json_t **ret_value);
@@ -518,6 +518,21 @@ read_workspace(struct reading *o, const struct node *node, json_t **ret_value)
 	return r < 0 ? r : give(o, json_pack("{s:O,s:s}", "mode", mode, "path", path), ret_value);
 }
 
+/* ---- targets ---- */
+
+/* Those that are built in have names, too. */
+static int
+read_target_name(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	int r = read_name(o, node, ret_value);
+
+	if (r == 0 && (strcmp(json_string_value(*ret_value), "local") == 0 || strcmp(json_string_value(*ret_value), "docker") == 0)) {
+		json_decref(TAKE(*ret_value));
+		r = node_err(o->err, node != NULL ? node : o->root, "the targets 'local' and 'docker' are built in: choose another name");
+	}
+	return r;
+}
+
 /* ---- envs and policies ---- */
 
 static bool
@@ -566,7 +581,7 @@ read_document(struct reading *o, const struct node *node, json_t **ret_value)
 
 #define MEMBERS_MAX 24                  /* and the end of the table */
 
-/* The members of a kind.  SAID: may be written; the others are computed. */
+/* The members of a kind.  SAID: may be written; the others are computed.  Without READ, it was read with the grants. */
 static const struct member {
 	const char *name;
 	read_member *read;
@@ -601,13 +616,21 @@ static const struct member {
 		{ "kind", read_kind, true }, { "version", read_version, true },
 		{ "name", read_name, true }, { "document", read_document, true },
 	},
+	[REGISTRY_TARGET] = {
+		{ "kind", read_kind, true }, { "version", read_version, true },
+		{ "name", read_target_name, true }, { "description", read_description, true },
+		{ "engine", NULL, true }, { "pool", NULL, true }, { "workers", NULL, true }, { "slots", NULL, true },
+		{ "once", NULL, true }, { "idle", NULL, true }, { "image", NULL, true }, { "service", NULL, true },
+		{ "cpus", NULL, true }, { "memory", NULL, true }, { "env", NULL, true }, { "secrets", NULL, true },
+		{ "docker", NULL, true }, { "swarm", NULL, true }, { "kubernetes", NULL, true }, { "ecs", NULL, true },
+	},
 };
 
 static int
 check_members(struct reading *o)
 {
 	static const char *const where[REGISTRY_KINDS] = { "in a capability", "in an agent", "in an env",
-		"in a registered policy" };
+		"in a registered policy", "in a target" };
 	const char *names[MEMBERS_MAX + 1];
 	size_t n = 0;
 
@@ -623,6 +646,8 @@ check_members(struct reading *o)
 static int
 read_grants(struct reading *o)
 {
+	if (o->kind == REGISTRY_TARGET)
+		return object_read_target(o->root, o->name, &o->grants, o->err);
 	if (o->kind != REGISTRY_CAPABILITY && o->kind != REGISTRY_AGENT)
 		return 0;
 	return object_read_grants(o->root, node_get(o->root, "rules"), node_get(o->root, "secrets"),
@@ -637,7 +662,10 @@ read_members(struct reading *o, json_t *content)
 	for (const struct member *m = members[o->kind]; r == 0 && m->name != NULL; m++) {
 		json_t *value = NULL;
 
-		r = m->read(o, node_get(o->root, m->name), &value);
+		if (m->read == NULL)
+			value = json_incref(json_object_get(o->grants, m->name));
+		else
+			r = m->read(o, node_get(o->root, m->name), &value);
 		if (r == 0 && value != NULL && json_object_set_new(content, m->name, value) < 0)
 			r = no_memory(o);
 	}

@@ -1,4 +1,4 @@
-/* registry.h - registered objects: capabilities, agents, envs and policies.
+/* registry.h - registered objects: capabilities, agents, envs, policies and targets.
  *
  * A version is immutable and named by its content: canonical JSON (canon/canon.h), and the SHA-256
  * of that.  A name refers to its newest version that is not retired.
@@ -35,7 +35,7 @@ struct registry;                        /* opaque */
 #define REGISTRY_PAGE_MAX 1000
 #define REGISTRY_BLOB_MAX (1024ull * 1024 * 1024)
 
-enum registry_kind { REGISTRY_CAPABILITY, REGISTRY_AGENT, REGISTRY_ENV, REGISTRY_POLICY,
+enum registry_kind { REGISTRY_CAPABILITY, REGISTRY_AGENT, REGISTRY_ENV, REGISTRY_POLICY, REGISTRY_TARGET,
                      REGISTRY_KINDS };
 /* "capability", "agent" ...; and "capabilities", "agents" ... */
 extern const char *const registry_kinds[REGISTRY_KINDS + 1];

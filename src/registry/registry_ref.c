@@ -6,8 +6,8 @@
 #include "base/err.h"
 #include "registry/registry.h"
 
-const char *const registry_kinds[] = { "capability", "agent", "env", "policy", NULL };
-const char *const registry_plurals[] = { "capabilities", "agents", "envs", "policies", NULL };
+const char *const registry_kinds[] = { "capability", "agent", "env", "policy", "target", NULL };
+const char *const registry_plurals[] = { "capabilities", "agents", "envs", "policies", "targets", NULL };
 
 static bool
 is_letter(char c)

@@ -17,6 +17,7 @@ static const struct {
 	{ "agent", cmd_objects },
 	{ "env", cmd_objects },
 	{ "policy", cmd_objects },
+	{ "target", cmd_objects },
 	{ "assign", cmd_assign },
 	{ "store", cmd_store },
 };

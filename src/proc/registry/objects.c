@@ -1,4 +1,4 @@
-/* objects.c - `cloister capability|agent|env|policy`: register, list, show, diff, history and
+/* objects.c - `cloister capability|agent|env|policy|target`: register, list, show, diff, history and
  * retire. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* api_registry.c - capabilities, agents, envs and policies over the API: the same for each kind. */
+/* api_registry.c - capabilities, agents, envs, policies and targets over the API: the same for each kind. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -123,6 +123,7 @@ static const struct api_route own_routes[] = {
 	  "version.", NULL, "Assignment", "Registered", 201, API_OBJECT_MAX, .work = api_assign },
 	REGISTERED("envs", "Env", "Envs", API_OBJECT_MAX, OPERATOR),
 	REGISTERED("policies", "Policy", "Policies", API_OBJECT_MAX, OPERATOR),
+	REGISTERED("targets", "Target", "Targets", API_OBJECT_MAX, OPERATOR),
 
 	{ "POST", "/v1/dispatches", BOTH, "dispatch", "Dispatch an agent. The dispatch is on disk before "
 	  "the answer; the same idempotency key gives the same dispatch.", NULL, "DispatchRequest",

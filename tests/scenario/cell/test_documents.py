@@ -315,12 +315,14 @@ def test_the_examples_of_man_pages_work(operator, line):
     if re.search(r"cloister\.yaml|policy (test|trust)$", line):
         operator.file("project/cloister.yaml", "version: 1\negress: []\n")
         operator.file("project/cloister.test.yaml", "- {request: https://x.y, expect: deny}\n")
-    if re.search("cloister (capability|agent|env|assign|dispatch)", line):
+    if re.search("cloister (capability|agent|env|target|assign|dispatch)", line):
         operator.folder("project/web-search", {"capability.yaml": "name: web-search\n"})
         operator.file("project/question.txt", "why?\n")
         operator.file("project/researcher.yaml", "name: researcher\ncommand: [cp, /etc/hostname, /out]\n")
         operator.file("project/common.yaml", "name: common\nvalues: {}\n")
-        for kind, file in (("capability", "web-search"), ("agent", "researcher.yaml"), ("env", "common.yaml")):
+        operator.file("project/builders.yaml", "name: builders\nengine: swarm\nimage: worker:1\n")
+        for kind, file in (("capability", "web-search"), ("agent", "researcher.yaml"), ("env", "common.yaml"),
+                           ("target", "builders.yaml")):
             operator.cloister(kind, "register", file, cwd=project).ok()
     if "cloister trust" in line:
         operator.run("-v", f"{operator.own(operator.folder('home/project'))}:/w", "--", "true").ok()

@@ -8,7 +8,7 @@ from operators import CLOISTER, only_root
 
 COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
-            "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "assign", "secret",
+            "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "target", "assign", "secret",
             "dispatch", "dispatches", "serve", "worker", "store", "dashboard", "mcp", "audit", "image", "tools", "vm", "doctor",
             "completion", "help", "version"]
 
@@ -60,7 +60,7 @@ def test_every_option_is_one(operator):
 
 
 VERBS = {
-    **dict.fromkeys(("capability", "agent", "env"), ["register", "list", "show", "diff", "history", "retire"]),
+    **dict.fromkeys(("capability", "agent", "env", "target"), ["register", "list", "show", "diff", "history", "retire"]),
     "policy": ["check", "test", "explain", "presets", "schema", "trust", "show", "set", "edit", "register", "list", "show", "diff",
                "history", "retire"],
     "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],

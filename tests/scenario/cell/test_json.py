@@ -20,7 +20,7 @@ for line in sys.stdin:
 TRIED = {
     "ps": ["ps", "-a"], "events": ["events", "fix"], "why": ["why", "fix"], "budget": ["budget", "job"],
     "approvals": ["approvals", "-a"], "diff": ["diff", "fix"], "policy": ["policy", "show", "job"],
-    "profile": ["profile", "list"], "capability": ["capability", "list"], "agent": ["agent", "list"], "env": ["env", "list"],
+    "profile": ["profile", "list"], "capability": ["capability", "list"], "agent": ["agent", "list"], "env": ["env", "list"], "target": ["target", "list"],
     "assign": ["assign", "thinker", "common"], "secret": ["secret", "list"], "dispatch": ["dispatch", "thinker"],
     "dispatches": ["dispatches"], "audit": ["audit", "verify", "--all"], "image": ["image", "list"], "vm": ["vm", "list"],
     "worker": ["worker", "list"],

@@ -1,4 +1,4 @@
-"""`cloister capability|agent|env|policy`: versions that never change, named by their content."""
+"""`cloister capability|agent|env|policy|target`: versions that never change, named by their content."""
 import hashlib
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 import postgres_store
 from operators import IS_ROOT, TREE, only_root, wait_until
 
-KINDS = ["capability", "agent", "env", "policy"]
+KINDS = ["capability", "agent", "env", "policy", "target"]
 RULES = [{"allow": "api.example.com", "methods": ["GET"], "ports": 8443}]
 
 
@@ -34,6 +34,9 @@ def written(operator, kind, name, text="1"):
         return capability(operator, name, {"file": text})
     if kind == "policy":
         return operator.file(f"{name}.yaml", f"version: 1\negress:\n- allow: a{text}.example\n")
+    if kind == "target":
+        members = {"engine": "swarm", "image": "worker:1", "description": text}
+        return operator.file(f"{name}.{kind}.yaml", about(name=name, **members))
     members = {"values": {"A": text}} if kind == "env" else {"command": ["x", text]}
     return operator.file(f"{name}.{kind}.yaml", about(name=name, **members))
 
