@@ -151,7 +151,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape test-both test-store test-vm test-oci test-oci-engines test-docker test-packages deb rpm tarball image provenance npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
+        escape test-both test-store test-vm test-oci test-oci-engines test-docker test-kubernetes kubernetes-lab test-packages deb rpm tarball image provenance npm-package wheel vm-kernel soak crash growth matrix npm screenshots clean deps deps-test deps-lint deps-vm-kernel help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -414,6 +414,14 @@ test-docker: deps-test
 		tests/scenario/registry/test_four_lines.py tests/scenario/registry/test_worker_image.py \
 		tests/scenario/image/test_image_engines.py tests/scenario/image/test_image_judges.py -k "docker or podman or rootless or mmdebstrap" $(ARGS)
 
+# A real Kubernetes, built from Debian's source: no other test builds it.
+kubernetes-lab:
+	@tools/deps.sh kubernetes
+	@tools/kubernetes_lab.sh $(B)/kubernetes
+test-kubernetes: deps-test kubernetes-lab
+	$(SUB) all tests image
+	@$(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider tests/scenario/kubernetes $(ARGS)
+
 # No test and no other build makes it.
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))
 # Packages: docs/install.md.
@@ -559,6 +567,7 @@ FORCE:
 ## make test-vm     cells in emulated virtual machines, at length
 ## make test-oci    cells in containers of OCI runtimes, at length
 ## make test-docker cells in containers of Docker and Podman, at length
+## make test-kubernetes  workers on a real Kubernetes, which `make kubernetes-lab` builds before
 ## make deb         Debian packages in build/deb, judged by lintian; SYSTEM=debian13-arm64 makes those of
 ##                  another release or architecture, in a root of its own (docs/install.md)
 ## make rpm         RPM packages in build/rpm, judged by rpmlint

@@ -25,6 +25,7 @@ import oci  # noqa: E402
 import postgres_store  # noqa: E402
 from egress_lab import lab, online  # noqa: E402, F401  fixtures
 from engines import engines_of  # noqa: E402, F401  a fixture
+from kube_lab import kubernetes  # noqa: E402, F401  a fixture
 from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
