@@ -97,7 +97,7 @@ dispatch_lent_names(struct registry *reg, const struct dispatch_claimed *claimed
 		return r;
 	if (r == 0)
 		return err_set(err, EPERM, "the service lends secrets to the worker that has the dispatch, and to no other");
-	r = dispatch_get_resolved(reg, id, &resolved, err);
+	r = dispatch_get_asked(reg, id, &resolved, err);
 	r = r == 0 ? add_names(names, json_object_get(resolved, "secrets"), err) : r;
 	r = r == 0 ? add_policys(reg, names, resolved, err) : r;
 	if (r == 0)

@@ -21,6 +21,7 @@ struct policy_images;
 #define DISPATCH_TOOLS_FILE "tools"
 #define DISPATCH_RESULT_FILE "result.json"
 #define DISPATCH_EVENTS_FILE "events.jsonl"
+#define DISPATCH_ASKED_FILE "asked.json"        /* the resolution, of dispatches that were asked for here */
 #define DISPATCH_TIME_MAX 32
 #define DISPATCH_JSON_MAX (16u << 20)   /* of any own file that is read back */
 #define DISPATCH_RESULT_MAX (64u << 10) /* result.json */
@@ -46,6 +47,9 @@ int dispatch_folder(const char *id, bool make, struct err *err);
 int dispatch_new_folder(const char *id, struct err *err);
 void dispatch_prepare_folder(void);
 char *dispatch_path(const char *id, const char *name, struct err *err); /* the caller owns it */
+/* The resolution of ID, which was asked for with this data folder.  Others write to a shared database, too, so it is then read
+ * from the file that only this machine writes.  -EPERM: there is none. */
+int dispatch_get_asked(struct registry *reg, const char *id, json_t **ret_resolved, struct err *err);
 /* Becomes its driver: returns a descriptor that holds the lock, or -EBUSY. */
 int dispatch_lock(const char *id, struct err *err);
 /* Wakes all processes that wait for a place, or for news of their own dispatches. */

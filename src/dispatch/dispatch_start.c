@@ -200,13 +200,14 @@ static int
 add_policies(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
              json_t *doc, struct err *err)
 {
+	const char *hash = dispatch_text(json_object_get(resolved, "policy"), "hash");
 	char name[DISPATCH_WITHIN_MAX];
 	json_t *named, *policy;
 	size_t i;
 	int r = 0;
 
-	if (d->policy_hash[0] != '\0') {
-		r = take_policy(reg, folder, d->id, DISPATCH_POLICY_FILE, d->policy_hash, &policy, err);
+	if (*hash != '\0') {
+		r = take_policy(reg, folder, d->id, DISPATCH_POLICY_FILE, hash, &policy, err);
 		if (r == 0 && json_object_set_new(doc, "policy", policy) < 0)
 			r = no_memory(err);
 	}
@@ -397,7 +398,9 @@ dispatch_start(struct registry *reg, const struct dispatch *d, const struct targ
 	OWN(buf_free) struct buf env = BUF(FILE_MAX);
 	int r;
 
-	r = dispatch_get_resolved(reg, d->id, &resolved, err);
+	/* A worker has no record of its own of what others asked for. */
+	r = d->mine && target_pool(d->target) == NULL ? dispatch_get_asked(reg, d->id, &resolved, err) :
+	    dispatch_get_resolved(reg, d->id, &resolved, err);
 	r = r == 0 ? describe(reg, d, resolved, given, doc, err) : r;
 	r = r == 0 ? put_mcp(reg, d, resolved, &env, err) : r;
 	return r < 0 ? r : target->start(link, &(struct target_work){ .doc = doc, .env = env.data, .env_len = env.len,

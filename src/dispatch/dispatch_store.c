@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
 #include "cell/cell_spec.h"
@@ -239,6 +240,23 @@ int
 dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved, struct err *err)
 {
 	return get_json(reg, "SELECT resolved FROM dispatches WHERE id = ?", id, ret_resolved, err);
+}
+
+int
+dispatch_get_asked(struct registry *reg, const char *id, json_t **ret_resolved, struct err *err)
+{
+	OWN(closep) int folder = -1;
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r;
+
+	if (registry_store() == NULL)
+		return dispatch_get_resolved(reg, id, ret_resolved, err);
+	folder = dispatch_folder(id, false, NULL);
+	r = folder < 0 ? -ENOENT : read_file_at(folder, DISPATCH_ASKED_FILE, DISPATCH_JSON_MAX, &text, &len, err);
+	if (r == -ENOENT)
+		return err_set(err, EPERM, "dispatch %s was not asked for on this machine, although the database says so", id);
+	return r < 0 ? r : canon_read(text, len, ret_resolved, err);
 }
 
 int

@@ -249,6 +249,9 @@ write_folder(const struct entry *e, struct err *err)
 		r = dispatch_write_file(folder, DISPATCH_POLICY_FILE, e->plan->policy, e->plan->policy_len,
 		                        false, err);
 	if (r == 0)
+		r = dispatch_write_file(folder, DISPATCH_ASKED_FILE, e->resolved, strlen(e->resolved),
+		                        registry_store() != NULL, err);
+	if (r == 0)
 		r = dispatch_log_make(folder, e->id, &log, err);
 	if (r == 0)
 		r = dispatch_log_put(&log, "dispatch.queued", NULL, false, err);

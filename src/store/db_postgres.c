@@ -583,9 +583,9 @@ migrate(struct post *post, const char *const *scripts, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = run(post, "CREATE SCHEMA IF NOT EXISTS cloister; "
-	        "CREATE TABLE IF NOT EXISTS cloister.migrations (n BIGINT NOT NULL); "
-	        "INSERT INTO cloister.migrations SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM cloister.migrations)",
+	/* Where it exists, a role without the right to create anything will do. */
+	r = run(post, "DO $$ BEGIN IF to_regclass('cloister.migrations') IS NULL THEN CREATE SCHEMA IF NOT EXISTS cloister; "
+	        "CREATE TABLE cloister.migrations (n BIGINT NOT NULL); INSERT INTO cloister.migrations VALUES (0); END IF; END $$",
 	        err);
 	r = r == 0 ? prepare_session(post, err) : r;
 	r = r == 0 ? db_migrate(&post->db, scripts, err) : r;

@@ -396,6 +396,49 @@ def test_whoever_has_no_claim_gets_nothing(held):
 
 
 @as_one
+def test_whoever_writes_to_the_database_gets_no_other_secret(held):
+    operator, real, id, (machine, _) = held
+    private, worker = X25519PrivateKey.generate(), Played(machine)
+    key = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    columns = ("state, agent, agent_hash, principal, parent, chain, depth, target, policy_hash, build_hash, request_hash, "
+               "resolved, retries, timeout_ms, created_ms, origin, home, claims, lease_ms, ended_ms")
+    forged = "2" * len(id)
+    postgres_store.shared().ask(operator.database, f"INSERT INTO cloister.dispatches (id, {columns}) SELECT '{forged}', "
+                                f"{columns} FROM cloister.dispatches WHERE id = '{id}'")
+    # Its events are looked at, too, which makes a folder.
+    operator.cloister("dispatches", "events", forged)
+    kind, why = worker.ask(forged, 3, key)
+    assert kind == REFUSES and b"was not asked for on this machine" in why, (kind, why)
+    set_row(operator, forged, "state = 5")
+    set_row(operator, id, "resolved = replace(resolved, '\"KEY\"', '\"KEY\",\"OTHER\"')")
+    assert row(operator, id, "resolved")[0].count("OTHER") > 0
+    kind, box = worker.ask(id, 3, key)
+    opened = open_box(private, box, id, 3, home_of(operator), home_of(machine))
+    assert kind == BOX and real.encode() in opened and b"OTHER" not in opened
+    worker.close()
+
+
+@as_one
+def test_whoever_writes_to_the_database_starts_nothing_on_the_services_machine(online, service):
+    operator = online.operator
+    trace = operator.base / "trace"
+    dispatches.agent(operator, "real", "true")
+    id = dispatches.detach(operator, "real")
+    finishes(operator, id)
+    columns = ("agent, agent_hash, principal, parent, chain, depth, target, policy_hash, build_hash, request_hash, retries, "
+               "timeout_ms, created_ms, origin, home")
+    forged = "3" * len(id)
+    postgres_store.shared().ask(operator.database, f"INSERT INTO cloister.dispatches (id, state, resolved, {columns}) SELECT "
+                                f"'{forged}', 0, replace(resolved, '\"true\"', '\"touch {trace}\"'), {columns} FROM "
+                                f"cloister.dispatches WHERE id = '{id}'")
+    service.stop()
+    again = Service(operator, "--workers", "127.0.0.1:0")
+    over = dispatches.await_over(operator, forged)
+    assert over["state"] == "failed" and "was not asked for on this machine" in over["reason"], over
+    again.stop()
+
+
+@as_one
 def test_questions_in_vain_hold_up_nobody(held):
     operator, _, id, (machine, _) = held
     key = X25519PrivateKey.generate().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)

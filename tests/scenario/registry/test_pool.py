@@ -2,9 +2,11 @@
 their own, and one Postgres."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -54,6 +56,15 @@ def rows(operator, id, *columns):
 
 def set_row(operator, id, said):
     postgres_store.shared().ask(operator.database, f"UPDATE cloister.dispatches SET {said} WHERE id = '{id}'")
+
+
+def role_of_the_docs(operator, name):
+    """The address of the database for a worker's role, made as docs/store.md says."""
+    text = (Path(__file__).parents[3] / "docs/store.md").read_text()
+    sql, = re.findall(r"```sql\n(CREATE ROLE worker .*?)```", text, re.DOTALL)
+    server = postgres_store.shared()
+    server.ask(operator.database, re.sub(r"\bworker\b", name, sql))
+    return server.url(operator.database, name)
 
 
 def is_running(operator, id):
@@ -415,6 +426,7 @@ def test_files_go_through_s3(operator, machines, tmp_path_factory, name):
     dispatches.agent(operator, "worker", "cat; sh /capabilities/tool/say; env | grep -cE 'AWS_(ACC|SEC)|CLOISTER_(BLOBS|STORE)'; head -c 3000000 /dev/zero "
                      "| tr '\\0' x > /out/much", capabilities=["tool"], policy="none")
     id = dispatches.detach(operator, "--target", "pool:p", "--input", operator.file("input", said + "\n"), "worker")
+    machine.env["CLOISTER_STORE"] = role_of_the_docs(operator, f"files{operator.database}")
     worker = work(machine)
     over = dispatches.await_over(operator, id)
     assert over["state"] == "finished", over
@@ -438,6 +450,38 @@ def test_the_stores_password_ends_with_the_worker(operator, machines):
     assert canary in Path(f"/proc/{worker.pid}/environ").read_text()
     operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
     assert dispatches.await_over(operator, id)["state"] == "cancelled" and ends(worker)
+
+
+def the_docs_role(operator, name):
+    """The address of the database for a worker's role, as docs/store.md makes it."""
+    text = (Path(__file__).parents[3] / "docs/store.md").read_text()
+    sql, = re.findall(r"```sql\n(CREATE ROLE worker .*?)```", text, re.DOTALL)
+    server = postgres_store.shared()
+    server.ask(operator.database, sql.replace("worker", name))
+    return server.url(operator.database, name)
+
+
+@as_one
+def test_a_worker_with_a_role_of_few_rights(operator, machines):
+    server, name, machine = postgres_store.shared(), f"few{os.getpid()}", machines()
+    dispatches.agent(operator, "worker", "exit 3")
+    dispatches.agent(operator, "stays", FOREVER)
+    machine.env["CLOISTER_STORE"] = role_of_the_docs(operator, name)
+    ended, cancelled = asked(operator), asked(operator, "stays")
+    worker = work(machine)
+    over = dispatches.await_over(operator, ended)
+    assert (over["state"], over["exit_code"]) == ("finished", 3)
+    wait_until(lambda: is_running(operator, cancelled), "it runs")
+    operator.cloister("dispatches", "cancel", "--time", "0s", cancelled).ok()
+    assert dispatches.await_over(operator, cancelled)["state"] == "cancelled" and ends(worker)
+    for sql in ("UPDATE cloister.dispatches SET resolved = ''", "UPDATE cloister.dispatches SET target = 'local'",
+                "UPDATE cloister.dispatches SET origin = home", "INSERT INTO cloister.dispatches (id) VALUES ('x')",
+                "DELETE FROM cloister.dispatches", "UPDATE cloister.versions SET content = ''", "DELETE FROM cloister.events",
+                "INSERT INTO cloister.names (kind, name) VALUES ('agent', 'x')", "UPDATE cloister.events SET line = ''",
+                "INSERT INTO cloister.notes (event) VALUES ('{}')", "UPDATE cloister.places SET owner = ''"):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            server.run("psql", "-h", server.folder, "-U", name, "-d", operator.database, "-c", sql)
+        assert "permission denied" in refused.value.stdout, (sql, refused.value.stdout)
 
 
 @as_one
