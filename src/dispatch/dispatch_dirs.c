@@ -212,7 +212,7 @@ dispatch_tell(void)
 void
 dispatch_tidy(const char *id)
 {
-	static const char *const names[] = { DISPATCH_TOOLS_FILE, DISPATCH_RESULT_FILE };
+	static const char *const names[] = { DISPATCH_TOOLS_FILE, DISPATCH_RESULT_FILE, DISPATCH_ASKED_FILE };
 	OWN(closep) int folder = dispatch_folder(id, false, NULL);
 
 	for (size_t i = 0; folder >= 0 && i < ARRAY_LEN(names); i++)

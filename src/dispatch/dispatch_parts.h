@@ -54,7 +54,7 @@ int dispatch_get_asked(struct registry *reg, const char *id, json_t **ret_resolv
 int dispatch_lock(const char *id, struct err *err);
 /* Wakes all processes that wait for a place, or for news of their own dispatches. */
 void dispatch_tell(void);
-/* It is over: removes files that only its cells needed. */
+/* It is over: removes files that only its cells needed, and its resolution, so that it never runs again. */
 void dispatch_tidy(const char *id);
 /* An empty folder, which every /out shows before its cell writes: a descriptor, and its path, which
  * the caller owns. */

@@ -535,6 +535,8 @@ drive_mirror(struct drive *drive)
 		return;
 	if (dispatch_state_is_over(drive->d.state)) {
 		drive->phase = DRIVE_OVER;
+		if (drive->d.mine)
+			dispatch_tidy(drive->d.id);
 		dispatcher_soon(drive->dispatcher);
 	}
 	if (drive->d.state != before)
