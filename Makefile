@@ -74,12 +74,12 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull blobs link lock wasm unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull blobs fleet link lock wasm unit replay fuzz
 
 # LINK=portable is for archives that other distributions install: the rest needs libraries that cannot be linked
 # statically, or not whole.
 ifeq ($(LINK),portable)
-DYNAMIC := notify unpack pull blobs link wasm unit replay fuzz
+DYNAMIC := notify unpack pull blobs fleet link wasm unit replay fuzz
 # The linker warns of name services, which these programs do not ask.
 LDFLAGS_ALL += -Wl,--no-warnings
 endif
@@ -112,6 +112,8 @@ LIBS_notify   := -lcurl -lyaml -lnettle
 LIBS_pull     := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Keeps blobs in S3.
 LIBS_blobs    := -lcurl -lcares -lcrypto -ljansson -lnettle
+# Asks engines to start workers.
+LIBS_fleet    := -lcurl -lcares -lcrypto -ljansson -lnettle
 # Speaks TLS between a service and its workers.
 LIBS_link     := -lcares -lssl -lcrypto -lnettle
 # Its terminals are described in files, so it is not static.

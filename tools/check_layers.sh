@@ -8,7 +8,7 @@ exec awk '
 BEGIN {
 	rank("cli proc", 8)
 	rank("dispatch serve mcp tools", 7)
-	rank("registry audit egress target", 6)
+	rank("registry audit egress target fleet", 6)
 	rank("upstream boundary vault state store workspace cell image witness link", 5)
 	rank("policy sign http inspect tls wire ssh confine steer vm profile project", 4)
 	rank("ipc loop", 3)

@@ -42,6 +42,8 @@ const struct cli_option cli_worker_options[] = {
 	{ "store", 0, "URL", "the registry of the services, postgres://USER@HOST/DATABASE", 0 },
 	{ "slots", 0, "N", "how many run at a time (4)", 0 },
 	{ "once", 0, NULL, "run one dispatch, and exit", 0 },
+	{ "idle", 0, "TIME", "exit after this time without work", 0 },
+	{ "try", 0, NULL, "say whether a worker could work here, and exit", 0 },
 	{ "join", 0, "TOKEN", "make this worker known to a service, by a token of its", 0 },
 	{ "ttl", 0, "TIME", "token: how long it can be used (1h)", 0 },
 	{ "address", 0, "HOST:PORT", "token: where workers dial this service, if it listens elsewhere", 0 },

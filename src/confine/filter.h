@@ -31,6 +31,7 @@ enum filter_profile {
 	FILTER_COMPARE,         /* compares files that agents wrote */
 	FILTER_PULL,            /* fetches images from registries */
 	FILTER_BLOBS,           /* keeps blobs in S3 */
+	FILTER_FLEET,           /* asks engines to start workers */
 	FILTER_LINK,            /* speaks TLS with workers, or with the service */
 	FILTER_LOGIN,           /* speaks with authorization servers */
 	FILTER_LAYER,           /* writes the changes of an image as an archive */

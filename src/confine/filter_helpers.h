@@ -328,6 +328,24 @@ static const struct filter_row filter_blobs[] = {
 	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
 };
 
+/* It resolves names and dials, an engine's Unix socket too: it goes to the folder of that, which it has open.  Landlock
+ * lets it read the configuration of name servers, and tokens that others renew. */
+static const struct filter_case filter_engine[] = {
+	{ ALLOW, { IS(0, AF_INET, AF_INET6), BITS(1, SOCKET_TYPE, SOCK_STREAM, SOCK_DGRAM),
+	           IS(2, 0, IPPROTO_TCP, IPPROTO_UDP) } },
+	{ ALLOW, { IS(0, AF_UNIX), BITS(1, SOCKET_TYPE, SOCK_STREAM), IS(2, 0) } },
+	{ ERRNO(EAFNOSUPPORT), { END } },
+};
+static const struct filter_row filter_fleet[] = {
+	{ "socket", .cases = filter_engine },
+	{ "connect getsockopt setsockopt getsockname getpeername bind fchdir", .verdict = ALLOW },
+	{ "open openat stat lstat fstat newfstatat statx readlink readlinkat access faccessat faccessat2 lseek pread64",
+	  .verdict = ALLOW },
+	{ "ioctl", .cases = filter_socket_ioctl },
+	{ "prlimit64", .cases = filter_own_files },     /* ipc_send() */
+	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
+};
+
 /* It resolves names, dials, and accepts the browser's connections.  It starts nothing, and Landlock lets it read the
  * configuration of name servers alone. */
 static const struct filter_case filter_login_ioctl[] = {

@@ -77,6 +77,7 @@ static const struct filter_profile_spec {
 	[FILTER_COMPARE] = { "compare", EGRESS(compare) },
 	[FILTER_PULL] = { "pull", EGRESS(pull) },
 	[FILTER_BLOBS] = { "blobs", EGRESS(blobs) },
+	[FILTER_FLEET] = { "fleet", EGRESS(fleet) },
 	[FILTER_LINK] = { "link", EGRESS(link) },
 	[FILTER_LOGIN] = { "login", EGRESS(login) },
 	[FILTER_WARDEN] = { "warden", EGRESS(warden) },

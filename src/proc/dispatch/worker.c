@@ -1,8 +1,13 @@
-/* worker.c - `cloister worker`: runs the dispatches of a pool, which other machines asked for. */
+/* worker.c - `cloister worker`: runs the dispatches of a pool, which other machines asked for.
+ *
+ * In a container it gets what is secret in variables, or in files that they name: see take_files(). */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/args.h"
 #include "base/err.h"
@@ -12,6 +17,7 @@
 #include "base/spawn.h"
 #include "cell/cell_try.h"
 #include "dispatch/dispatch_parts.h"
+#include "fleet/fleet_worker.h"
 #include "loop/loop.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "proc/dispatch/uplink.h"
@@ -21,13 +27,17 @@
 
 #define SLOTS 4
 #define SLOTS_MAX 1024
+#define IDLE_LOOKS 20                   /* in the time after which it exits */
+#define FILE_MAX (16 * 1024)
 
 struct worker {
 	struct loop *loop;
+	struct loop_timer idle;
+	uint64_t idle_ms, idle_since;   /* 0: it stays; it has work */
 	struct dispatcher *dispatcher;
 	struct uplink *uplink;
 	struct registry *reg;
-	bool once, stopping;
+	bool once, tries, stopping;
 };
 
 static void
@@ -37,6 +47,25 @@ stop(struct worker *w)
 	dispatcher_drain(w->dispatcher);
 	if (dispatcher_driven(w->dispatcher) == 0)
 		loop_quit(w->loop);
+}
+
+/* Whether it has work can change in this loop alone, so nothing is claimed between the look and the end. */
+static void
+look_idle(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t now = loop_now_ms();
+
+	if (dispatcher_driven(w->dispatcher) > 0)
+		w->idle_since = 0;
+	else if (w->idle_since == 0)
+		w->idle_since = now;
+	else if (now - w->idle_since >= w->idle_ms) {
+		fputs("cloister: there was no work: the worker ends\n", stderr);
+		stop(w);
+		return;
+	}
+	loop_set_timer(w->loop, &w->idle, w->idle_ms / IDLE_LOOKS + 1);
 }
 
 static void
@@ -87,9 +116,39 @@ caught(void *arg, const struct signalfd_siginfo *info)
 		        dispatcher_driven(w->dispatcher));
 }
 
+/* What an engine keeps as a secret is in a file of the container: NAME_FILE names that of the variable NAME. */
 static int
-read_options(const struct args *args, struct dispatcher_options *o, bool *once, struct err *err)
+take_files(struct err *err)
 {
+	static const char *const names[] = { FLEET_JOIN, "CLOISTER_STORE", "CLOISTER_BLOBS", "PGPASSWORD", "AWS_ACCESS_KEY_ID",
+		"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		OWN(freep) char *name = str_format("%s" FLEET_FILE_SUFFIX, names[i]), *text = NULL;
+		const char *path = name != NULL ? getenv(name) : NULL;
+		size_t len = 0;
+		int r;
+
+		if (path == NULL || *path == '\0')
+			continue;
+		r = read_file_at(AT_FDCWD, path, FILE_MAX, &text, &len, err);
+		if (r < 0)
+			return err_wrap(err, "%s", name);
+		while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+			text[--len] = '\0';
+		r = setenv(names[i], text, 1) < 0 ? err_errno(err, "cannot set a variable") : 0;
+		explicit_bzero(text, len);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int
+read_options(const struct args *args, struct dispatcher_options *o, struct worker *w, struct err *err)
+{
+	const char *idle = args_get(args, "idle");
+	bool *once = &w->once;
 	const char *pool = args_get(args, "pool"), *slots = args_get(args, "slots");
 	char target[sizeof(TARGET_POOL) + TARGET_POOL_NAME_MAX + 1];
 	const struct target *found;
@@ -101,6 +160,11 @@ read_options(const struct args *args, struct dispatcher_options *o, bool *once, 
 	*once = args_get(args, "once") != NULL;
 	if (slots != NULL && num_parse_count(slots, 1, SLOTS_MAX, &n, err) < 0)
 		return err_wrap(err, "--slots '%s'", slots);
+	if (idle != NULL && num_parse_duration(idle, &w->idle_ms, err) < 0)
+		return err_wrap(err, "--idle '%s'", idle);
+	if (idle != NULL && w->idle_ms == 0)
+		return err_set(err, EINVAL, "--idle '%s': leave it out, and the worker stays", idle);
+	w->tries = args_get(args, "try") != NULL;
 	if (*once && slots != NULL)
 		return err_set(err, EINVAL, "--once runs one dispatch: remove --slots");
 	o->pool = pool;
@@ -108,7 +172,7 @@ read_options(const struct args *args, struct dispatcher_options *o, bool *once, 
 	return target_find(target, &found, err);
 }
 
-/* cloister-link joins: it alone reads what comes from the network. */
+/* cloister-link joins: it alone reads what comes from the network.  Returns its exit status. */
 static int
 join(struct registry *reg, const char *token, const char *pool, struct err *err)
 {
@@ -117,13 +181,10 @@ join(struct registry *reg, const char *token, const char *pool, struct err *err)
 		words[2].out, NULL };
 	int r = spawn_run(&(struct spawn){ .argv = argv, .flags = SPAWN_DIES }, err);
 
-	/* It has said why. */
-	if (r > 0)
-		exit(TELL_FAILED);
+	/* Above 0, it has said why. */
 	return r;
 }
 
-/* One that cannot run cells would only make dispatches fail. */
 static int
 check_cells(struct err *err)
 {
@@ -139,9 +200,9 @@ static int
 work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struct err *err)
 {
 	sigset_t signals;
-	int r = check_cells(err);
+	int r;
 
-	r = r == 0 ? loop_new(&w->loop, err) : r;
+	r = loop_new(&w->loop, err);
 	w->reg = reg;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
@@ -151,6 +212,9 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	r = r == 0 ? dispatcher_new(w->loop, reg, o, &w->dispatcher, err) : r;
 	if (r < 0)
 		return r;
+	loop_prepare_timer(&w->idle, look_idle, w);
+	if (w->idle_ms > 0)
+		loop_set_timer(w->loop, &w->idle, 0);
 	/* What this worker had when it was killed. */
 	(void)dispatcher_recover(w->dispatcher, NULL, NULL);
 	fprintf(stderr, "cloister: working for the pool %s, with %u at a time\n", o->pool, o->concurrency);
@@ -159,26 +223,54 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	return r;
 }
 
+/* The exit status says what an engine's worker lacks, where nobody reads what it prints. */
+static int
+fail(const struct worker *w, int status, const struct err *err)
+{
+	(void)tell_error(err);
+	return w->tries ? status : TELL_FAILED;
+}
+
+static int
+run(const struct args *args, struct worker *w, struct dispatcher_options *o, struct err *err)
+{
+	OWN(registry_closep) struct registry *reg = NULL;
+	const char *token = args_get(args, "join") != NULL ? args_get(args, "join") : getenv(FLEET_JOIN);
+	int r = registry_use_store(args_get(args, "store"), err);
+
+	if (r == 0 && registry_store() == NULL)
+		r = err_set(err, EINVAL, "a worker needs the registry of the service: --store postgres://USER@HOST/DATABASE");
+	/* One that cannot run cells would only make dispatches fail. */
+	if (r == 0 && check_cells(err) < 0)
+		return fail(w, FLEET_WORKER_NO_CELLS, err);
+	r = r == 0 ? registry_open(true, &reg, err) : r;
+	if (r < 0)
+		return fail(w, FLEET_WORKER_NO_STORE, err);
+	if (token != NULL && *token != '\0' && (r = join(reg, token, o->pool, err)) != 0)
+		return r > 0 ? (w->tries ? FLEET_WORKER_NO_SERVICE : TELL_FAILED) : fail(w, FLEET_WORKER_NO_SERVICE, err);
+	/* It is used up, and nothing that this worker starts needs it. */
+	(void)unsetenv(FLEET_JOIN);
+	if (w->tries) {
+		puts("a worker can run cells here, and reaches the registry");
+		return 0;
+	}
+	r = work(w, reg, o, err);
+	dispatcher_free(w->dispatcher);
+	uplink_free(w->uplink);
+	loop_free(w->loop);
+	return r < 0 ? tell_error(err) : 0;
+}
+
 int
 proc_worker(const struct args *args)
 {
-	OWN(registry_closep) struct registry *reg = NULL;
 	struct worker w = {0};
 	struct dispatcher_options o = { .over = over, .lend = lend, .changed = changed, .arg = &w };
 	struct err err = {0};
-	int r = read_options(args, &o, &w.once, &err);
+	int r = read_options(args, &o, &w, &err);
 
-	r = r == 0 ? registry_use_store(args_get(args, "store"), &err) : r;
-	if (r == 0 && registry_store() == NULL)
-		r = err_set(&err, EINVAL, "a worker needs the registry of the service: --store postgres://USER@HOST/DATABASE");
 	signal(SIGPIPE, SIG_IGN);
 	io_raise_files();
-	r = r == 0 ? registry_open(true, &reg, &err) : r;
-	if (r == 0 && args_get(args, "join") != NULL)
-		r = join(reg, args_get(args, "join"), o.pool, &err);
-	r = r == 0 ? work(&w, reg, &o, &err) : r;
-	dispatcher_free(w.dispatcher);
-	uplink_free(w.uplink);
-	loop_free(w.loop);
-	return r < 0 ? tell_error(&err) : 0;
+	r = r == 0 ? take_files(&err) : r;
+	return r < 0 ? tell_error(&err) : run(args, &w, &o, &err);
 }
