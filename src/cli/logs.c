@@ -126,6 +126,32 @@ follow(int dir, int fd, struct err *err)
 	return r;
 }
 
+/* The output of a cell of another machine is where its timeline is: among those of ended cells. */
+static int
+open_far(int state, const char *word, struct cell_entry *ret_entry)
+{
+	OWN(closep) int ended = cell_ended_open(state);
+	OWN(closep) int dir = -1;
+
+	if (ended < 0 || cell_find(ended, false, word, ret_entry, NULL) < 0)
+		return -ENOENT;
+	dir = openat(ended, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return dir >= 0 && faccessat(dir, CELL_STEPS, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? TAKE_FD(dir) : -ENOENT;
+}
+
+static int
+open_entry(int state, const char *word, struct cell_entry *ret_entry, struct err *err)
+{
+	int dir, r = cli_find_kept(state, word, ret_entry, err);
+
+	if (r == -ENOENT && (dir = open_far(state, word, ret_entry)) >= 0)
+		return dir;
+	if (r < 0)
+		return r;
+	dir = openat(state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return dir < 0 ? err_errno(err, "cannot open what is kept of cell %s", ret_entry->id) : dir;
+}
+
 int
 cmd_logs(int argc, char **argv)
 {
@@ -144,10 +170,10 @@ cmd_logs(int argc, char **argv)
 		return cli_fail(&err);
 	if (state < 0)
 		return cli_failf("there is no cell '%s' with a log: see `cloister ps -a`", argv[rest]);
-	if (cli_find_kept(state, argv[rest], &entry, &err) < 0)
+	dir = open_entry(state, argv[rest], &entry, &err);
+	if (dir < 0)
 		return cli_fail(&err);
-	dir = openat(state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	fd = dir < 0 ? -1 : openat(dir, CELL_LOG, O_RDONLY | O_CLOEXEC);
+	fd = openat(dir, CELL_LOG, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		r = print_streams(dir, goes_on, &err);
 		if (r < 0)

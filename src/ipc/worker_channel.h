@@ -17,8 +17,8 @@ enum worker_talk {
 	WORKER_CELLS,
 	/* Opened by the service: str cell.  One connection to the control socket of such a cell (link/link_control.h). */
 	WORKER_CONTROL,
-	/* Opened by the service: str cell, u64 bytes that it has of the cell's timeline. */
-	WORKER_TIMELINE,
+	/* Opened by the service: str cell, u32 enum worker_record, u64 bytes that it has of it. */
+	WORKER_FETCH,
 };
 
 enum worker_cells {
@@ -30,15 +30,18 @@ enum worker_cells {
 	WORKER_HAD,
 };
 
-enum worker_timeline {
-	/* worker -> service: whole lines, at most WORKER_LINES_MAX bytes of them */
-	WORKER_LINES = 1,
+/* What is kept of a cell: files of its entry (cell/cell_dirs.h). */
+enum worker_record { WORKER_EVENTS, WORKER_STDOUT, WORKER_STDERR, WORKER_TIMES, WORKER_RECORDS };
+
+enum worker_fetch {
+	/* worker -> service: at most WORKER_PART_MAX bytes; of a file of lines, whole lines */
+	WORKER_PART = 1,
 	/* worker -> service: the cell has ended, and these were all */
 	WORKER_COMPLETE,
-	/* service -> worker: all of it is on this machine's disk */
+	/* service -> worker: all of the timeline is on this machine's disk */
 	WORKER_KEPT,
 };
-#define WORKER_LINES_MAX (256 * 1024)
+#define WORKER_PART_MAX (256 * 1024)
 
 /* Messages of WORKER_CONTROL, in both directions.  A descriptor that comes with a message of control_channel.h is a file,
  * whose content comes along, or a lane, which carries bytes until both of its ends are closed. */

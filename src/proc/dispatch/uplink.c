@@ -48,7 +48,7 @@ static int
 talk_opened(void *arg, struct link_talk *talk, struct buf *body)
 {
 	return talk->kind == WORKER_CONTROL ? uplink_visit(arg, talk, body) :
-	       talk->kind == WORKER_TIMELINE ? uplink_deliver(arg, talk, body) : -EBADMSG;
+	       talk->kind == WORKER_FETCH ? uplink_deliver(arg, talk, body) : -EBADMSG;
 }
 
 static const struct link_line_handler line_handler = { .opened = talk_opened, .ended = line_ended };

@@ -52,7 +52,7 @@ void uplink_free_cells(struct uplink *u);
 void uplink_owe(const char *home, const char *id, const char *cell);
 /* Calls EACH for all that is owed to HOME. */
 void uplink_each_owed(const char *home, void (*each)(void *arg, const char *id, const char *cell), void *arg);
-/* WORKER_TIMELINE was opened.  Negative: S may not say that. */
+/* WORKER_FETCH was opened.  Negative: S may not say that. */
 int uplink_deliver(struct service *s, struct link_talk *talk, struct buf *body);
 /* A cell may have ended. */
 void uplink_look_at_deliveries(struct uplink *u);

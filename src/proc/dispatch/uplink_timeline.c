@@ -1,7 +1,7 @@
-/* uplink_timeline.c - see uplink.h: the timelines of this worker's cells, for the services that asked for them.
+/* uplink_timeline.c - see uplink.h: the timelines of this worker's cells and their output, for the services that asked for them.
  *
- * A service says how much it has, and gets the rest as it is written.  What it has not got to its end is noted in the data
- * folder (owed/HOME.CELL, with the dispatch), so that nothing is lost whoever is away meanwhile. */
+ * A service says how much it has, and gets the rest as it is written.  A timeline that it has not got to its end is noted in the
+ * data folder (owed/HOME.CELL, with the dispatch), so that nothing is lost whoever is away meanwhile. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,11 @@
 
 #define OWED "owed"
 #define OWED_NAME_MAX (LINK_HOME_MAX + CELL_ID_LEN + 2)
-#define DELIVERIES_MAX 4096
+#define DELIVERIES_MAX (WORKER_RECORDS * 4096)
 #define BEGINS_MS 100                   /* until a cell that is only just made is looked for again */
+#define BEGINS_MAX 100                  /* times: then it is one that was removed */
+
+static const char *const record_files[WORKER_RECORDS] = { CELL_EVENTS, CELL_STDOUT, CELL_STDERR, CELL_TIMES };
 
 struct delivery {
 	struct delivery *next;
@@ -31,7 +34,9 @@ struct delivery {
 	struct link_talk *talk;         /* NULL: it is over */
 	struct loop_file file;
 	struct loop_timer begins;
-	int dir, fd;                    /* its state entry, and the timeline there; 0: not found yet */
+	enum worker_record record;
+	int dir, fd;                    /* its state entry, and the file there; 0: not found yet */
+	unsigned looked;                /* how often for the entry */
 	uint64_t at;
 	bool over, complete;
 	char cell[CELL_ID_LEN + 1];
@@ -118,36 +123,51 @@ open_in(int folder, const char *cell)
 }
 
 static void
-find(struct delivery *d)
+find_entry(struct delivery *d)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(closep) int ended = state < 0 ? -1 : cell_ended_open(state);
 	/* In this order: the entry moves when the cell ends. */
 	OWN(closep) int here = open_in(state, d->cell);
-	OWN(closep) int there = here < 0 ? open_in(ended, d->cell) : -1;
-	OWN(closep) int dir = here >= 0 ? TAKE_FD(here) : TAKE_FD(there);
-	int fd = dir < 0 ? -1 : openat(dir, CELL_EVENTS, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int dir = here >= 0 ? TAKE_FD(here) : open_in(ended, d->cell);
 
-	if (fd < 0)
+	if (dir < 0)
 		return;
-	d->dir = TAKE_FD(dir);
-	d->fd = fd;
-	(void)loop_watch_file(d->service->uplink->loop, &d->file, d->fd, LOOP_FILE_MODIFIED, NULL);
+	d->dir = dir;
+	/* A cell without output has no file of it. */
+	(void)loop_watch_file(d->service->uplink->loop, &d->file, d->dir, LOOP_FILE_CREATED, NULL);
 }
 
-/* Sends whole lines.  1: some were sent, 0: there are none now. */
+static void
+find(struct delivery *d)
+{
+	struct loop *loop = d->service->uplink->loop;
+	int fd;
+
+	if (d->dir == 0)
+		find_entry(d);
+	fd = d->dir == 0 ? -1 : openat(d->dir, record_files[d->record], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return;
+	d->fd = fd;
+	loop_unwatch_file(loop, &d->file);
+	(void)loop_watch_file(loop, &d->file, d->fd, LOOP_FILE_MODIFIED, NULL);
+}
+
+/* 1: some was sent, 0: there is no more now. */
 static int
 send_some(struct delivery *d)
 {
-	OWN(buf_free) struct buf message = BUF(WORKER_LINES_MAX + 4);
+	OWN(buf_free) struct buf message = BUF(WORKER_PART_MAX + 4);
 	unsigned char *at;
+	bool lines = d->record == WORKER_EVENTS || d->record == WORKER_TIMES;
 	const char *end;
 	ssize_t n;
 
-	buf_put_u32(&message, WORKER_LINES);
-	at = buf_add(&message, WORKER_LINES_MAX);
-	n = at == NULL ? -1 : pread(d->fd, at, WORKER_LINES_MAX, (off_t)d->at);
-	end = n <= 0 ? NULL : memrchr(at, '\n', (size_t)n);
+	buf_put_u32(&message, WORKER_PART);
+	at = buf_add(&message, WORKER_PART_MAX);
+	n = at == NULL ? -1 : pread(d->fd, at, WORKER_PART_MAX, (off_t)d->at);
+	end = n <= 0 ? NULL : !lines ? (const char *)at + n - 1 : memrchr(at, '\n', (size_t)n);
 	if (end == NULL)
 		return 0;
 	n = end + 1 - (const char *)at;
@@ -155,6 +175,21 @@ send_some(struct delivery *d)
 	d->at += (uint64_t)n;
 	link_talk_send(d->talk, &message);
 	return 1;
+}
+
+/* Its cell is only just made.  What `cloister purge` has removed can no longer be delivered. */
+static void
+look_again(struct delivery *d)
+{
+	if (d->looked < BEGINS_MAX) {
+		loop_set_timer(d->service->uplink->loop, &d->begins, BEGINS_MS);
+		return;
+	}
+	if (d->record == WORKER_EVENTS) {
+		fprintf(stderr, "cloister: the timeline of cell %s is not there any more: its service does not get it\n", d->cell);
+		forget(d->service->known.home, d->cell);
+	}
+	settle(d);
 }
 
 static void
@@ -165,15 +200,17 @@ go_on(struct delivery *d)
 
 	if (d->over || d->talk == NULL || d->complete)
 		return;
-	if (d->fd == 0)
+	if (d->dir == 0)
 		find(d);
-	if (d->fd == 0) {
-		loop_set_timer(d->service->uplink->loop, &d->begins, BEGINS_MS);
+	if (d->dir == 0) {
+		look_again(d);
 		return;
 	}
 	/* Asked before the last look at the file. */
 	live = cell_state_is_live(d->dir);
-	while (d->talk != NULL && !link_talk_is_full(d->talk) && send_some(d) > 0)
+	if (d->fd == 0)
+		find(d);
+	while (d->fd != 0 && d->talk != NULL && !link_talk_is_full(d->talk) && send_some(d) > 0)
 		;
 	if (d->talk == NULL || link_talk_is_full(d->talk) || live)
 		return;
@@ -189,6 +226,15 @@ again(void *arg)
 }
 
 static void
+begins_due(void *arg)
+{
+	struct delivery *d = arg;
+
+	d->looked++;
+	go_on(d);
+}
+
+static void
 changed(void *arg, const char *name)
 {
 	(void)name;
@@ -201,7 +247,7 @@ heard(void *arg, uint32_t type, struct buf *body)
 	struct delivery *d = arg;
 
 	(void)body;
-	if (type == WORKER_KEPT && d->complete)
+	if (type == WORKER_KEPT && d->complete && d->record == WORKER_EVENTS)
 		forget(d->service->known.home, d->cell);
 	settle(d);
 }
@@ -258,10 +304,12 @@ uplink_deliver(struct service *s, struct link_talk *talk, struct buf *body)
 	struct uplink *u = s->uplink;
 	struct delivery *d;
 	const char *cell;
+	uint32_t record;
 	uint64_t at;
 	size_t n = 0;
 
-	if (buf_get_str(body, &cell) < 0 || buf_get_u64(body, &at) < 0 || buf_left(body) != 0 || at > INT64_MAX)
+	if (buf_get_str(body, &cell) < 0 || buf_get_u32(body, &record) < 0 || record >= WORKER_RECORDS ||
+	    buf_get_u64(body, &at) < 0 || buf_left(body) != 0 || at > INT64_MAX)
 		return -EBADMSG;
 	for (d = u->deliveries; d != NULL; d = d->next)
 		n += d->service == s;
@@ -270,10 +318,10 @@ uplink_deliver(struct service *s, struct link_talk *talk, struct buf *body)
 		link_talk_finish(talk);
 		return 0;
 	}
-	*d = (struct delivery){ .service = s, .next = u->deliveries, .talk = talk, .at = at,
+	*d = (struct delivery){ .service = s, .next = u->deliveries, .talk = talk, .record = (enum worker_record)record, .at = at,
 		.file = { .changed = changed, .arg = d } };
 	snprintf(d->cell, sizeof(d->cell), "%s", cell);
-	loop_prepare_timer(&d->begins, again, d);
+	loop_prepare_timer(&d->begins, begins_due, d);
 	talk->max = sizeof(uint32_t);
 	talk->heard = heard;
 	talk->closed = closed;

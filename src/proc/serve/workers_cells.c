@@ -268,7 +268,7 @@ take_has(struct member *m, const char *id, const char *cell)
 		far = add_far(m, id, cell);
 	}
 	if (far != NULL && far->member == m)
-		workers_follow(m, cell);
+		workers_follow(m, cell, true);
 }
 
 static void
@@ -289,7 +289,7 @@ take_had(struct member *m, const char *id, const char *cell)
 
 	if (strlen(cell) == CELL_ID_LEN && (state < 0 || cell_find(state, false, cell, &entry, NULL) < 0) &&
 	    is_so(m->workers, id, cell, m->who.home, true))
-		workers_follow(m, cell);
+		workers_follow(m, cell, false);
 }
 
 static void

@@ -47,8 +47,8 @@ void workers_free_cells(struct workers *w);
 
 /* ---- workers_timeline.c ---- */
 
-/* Fetches the timeline of CELL, which M has or had, as far as it is not here. */
-void workers_follow(struct member *m, const char *cell);
+/* Fetches the timeline of CELL, which M has or had, as far as it is not here; if it LIVES, its output, too. */
+void workers_follow(struct member *m, const char *cell, bool lives);
 void workers_sweep_timelines(struct workers *w);
 /* M's stream is about to be freed; NULL: all. */
 void workers_lose_timelines(struct workers *w, const struct member *m);

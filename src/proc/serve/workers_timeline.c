@@ -1,4 +1,4 @@
-/* workers_timeline.c - timelines of workers' cells, as far as they are written, among those of ended cells here.
+/* workers_timeline.c - timelines of workers' cells and their output, as far as they are written, among those of ended cells here.
  *
  * Each line is verified before it is kept, and the operator's timeline names the cell's key and where its timeline ends: so
  * `cloister audit verify` proves here what came, whatever happens to the worker later. */
@@ -23,6 +23,8 @@
 #include "proc/serve/workers_parts.h"
 
 #define TIMELINE_MAX (1ull << 30)       /* bytes of one cell */
+#define OUTPUT_MAX (64ull << 20)        /* of each stream of one cell */
+#define TIMES_MAX (4ull << 20)
 #define LOCK_TRIES 50
 #define FOLLOWED_MAX 16384              /* timelines, over one stream */
 #define FAR "far"                       /* in its entry: the data folder of the worker that has the cell */
@@ -34,9 +36,10 @@ struct mirror {
 	struct mirror *next;
 	struct member *member;
 	struct link_talk *talk;         /* NULL: it is over */
+	enum worker_record record;
 	int dir, fd;
 	uint64_t size, status;
-	struct audit_verify v;
+	struct audit_verify v;          /* of a timeline */
 	bool over, tied;
 	char cell[CELL_ID_LEN + 1], grant[80];
 };
@@ -57,8 +60,8 @@ settle(struct mirror *m)
 static void
 give_up(struct mirror *m, const char *why)
 {
-	fprintf(stderr, "cloister: the timeline of cell %s, from worker %s (%s), is not kept any more: %.300s\n", m->cell,
-	        m->member->who.id, m->member->who.name, why);
+	fprintf(stderr, "cloister: the %s of cell %s, from worker %s (%s), is not kept any more: %.300s\n",
+	        m->record == WORKER_EVENTS ? "timeline" : "output", m->cell, m->member->who.id, m->member->who.name, why);
 	settle(m);
 }
 
@@ -146,7 +149,7 @@ take_lines(struct mirror *m, const struct buf *body)
 	size_t len = buf_left(body);
 	struct err err = {0};
 
-	if (len == 0 || len > WORKER_LINES_MAX || m->size + len > TIMELINE_MAX)
+	if (len == 0 || len > WORKER_PART_MAX || m->size + len > TIMELINE_MAX)
 		give_up(m, "it is too large");
 	else if (verify(m, text, len) < 0)
 		give_up(m, *m->v.finding != '\0' ? m->v.finding : "it is malformed");
@@ -170,6 +173,20 @@ finish(struct mirror *m, struct err *err)
 	return r == 0 ? create_file_at(m->dir, KEPT, 0600, "", err) : r;
 }
 
+/* Output is what the agent printed: nobody verifies it. */
+static void
+take_output(struct mirror *m, const struct buf *body)
+{
+	size_t len = buf_left(body);
+	struct err err = {0};
+
+	if (len == 0 || m->size + len > (m->record == WORKER_TIMES ? TIMES_MAX : OUTPUT_MAX))
+		give_up(m, "it is too large");
+	else if (write_all(m->fd, body->data + body->pos, len, &err) < 0)
+		give_up(m, err.text);
+	m->size += len;
+}
+
 static void
 heard(void *arg, uint32_t type, struct buf *body)
 {
@@ -179,13 +196,17 @@ heard(void *arg, uint32_t type, struct buf *body)
 
 	if (m->over)
 		return;
-	if (type == WORKER_LINES) {
+	if (type == WORKER_PART && m->record == WORKER_EVENTS) {
 		take_lines(m, body);
-	} else if (type != WORKER_COMPLETE || finish(m, &err) < 0) {
+	} else if (type == WORKER_PART) {
+		take_output(m, body);
+	} else if (type != WORKER_COMPLETE || (m->record == WORKER_EVENTS && finish(m, &err) < 0)) {
 		give_up(m, err.code != 0 ? err.text : "it sent something else");
 	} else {
-		ipc_begin(&message, WORKER_KEPT);
-		link_talk_send(m->talk, &message);
+		if (m->record == WORKER_EVENTS) {
+			ipc_begin(&message, WORKER_KEPT);
+			link_talk_send(m->talk, &message);
+		}
 		settle(m);
 	}
 }
@@ -256,11 +277,11 @@ lock_entry(int dir, struct err *err)
 static int
 go_on(struct mirror *m, struct err *err)
 {
-	OWN(freep) char *text = malloc(WORKER_LINES_MAX);
+	OWN(freep) char *text = malloc(WORKER_PART_MAX);
 	const char *end;
 	ssize_t n = 1;
 
-	while (text != NULL && (n = pread(m->fd, text, WORKER_LINES_MAX, (off_t)m->size)) > 0 &&
+	while (text != NULL && (n = pread(m->fd, text, WORKER_PART_MAX, (off_t)m->size)) > 0 &&
 	       (end = memrchr(text, '\n', (size_t)n)) != NULL) {
 		if (verify(m, text, (size_t)(end + 1 - text)) < 0)
 			return err_set(err, EBADMSG, "what is there of it was changed: %s", m->v.finding);
@@ -277,11 +298,12 @@ ask(struct mirror *m, struct err *err)
 	OWN(buf_free) struct buf body = BUF(64);
 
 	buf_put_str(&body, m->cell);
+	buf_put_u32(&body, m->record);
 	buf_put_u64(&body, m->size);
-	m->talk = link_line_open(m->member->line, WORKER_TIMELINE, &body);
+	m->talk = link_line_open(m->member->line, WORKER_FETCH, &body);
 	if (m->talk == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	m->talk->max = WORKER_LINES_MAX + sizeof(uint32_t);
+	m->talk->max = WORKER_PART_MAX + sizeof(uint32_t);
 	m->talk->heard = heard;
 	m->talk->closed = closed;
 	m->talk->arg = m;
@@ -307,32 +329,77 @@ note_followed(struct member *member, const char *cell)
 	return true;
 }
 
-void
-workers_follow(struct member *member, const char *cell)
+static struct mirror *
+add(struct member *member, const char *cell, enum worker_record record)
 {
 	struct workers *w = member->workers;
-	struct mirror *m = w->mirrors;
-	struct err err = {0};
+	struct mirror *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	*m = (struct mirror){ .workers = w, .next = w->mirrors, .member = member, .record = record };
+	snprintf(m->cell, sizeof(m->cell), "%s", cell);
+	w->mirrors = m;
+	return m;
+}
+
+static int
+open_record(struct mirror *m, const char *name, struct err *err)
+{
+	m->fd = openat(m->dir, name, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return m->fd < 0 ? err_errno(err, "cannot open it") : 0;
+}
+
+static int
+begin_timeline(struct mirror *m, struct err *err)
+{
+	int r = m->dir = open_entry(m->cell, m->member->who.home, err);
+
+	/* Whoever follows it sees that there is more to come. */
+	r = r >= 0 ? lock_entry(m->dir, err) : r;
+	r = r >= 0 ? open_record(m, CELL_EVENTS, err) : r;
+	if (r == 0) {
+		m->tied = faccessat(m->dir, TIED, F_OK, 0) == 0;
+		snprintf(m->v.timeline, sizeof(m->v.timeline), "cell/%s", m->cell);
+		r = go_on(m, err);
+	}
+	return r == 0 ? ask(m, err) : r;
+}
+
+static int
+begin_output(struct mirror *m, const struct mirror *timeline, struct err *err)
+{
+	static const char *const names[] = { [WORKER_STDOUT] = CELL_STDOUT, [WORKER_STDERR] = CELL_STDERR,
+	                                     [WORKER_TIMES] = CELL_TIMES };
+	struct stat st;
 	int r;
+
+	/* With the entry's lock: the cell is over here when all of it has come. */
+	m->dir = fcntl(timeline->dir, F_DUPFD_CLOEXEC, 0);
+	r = m->dir < 0 ? err_errno(err, "cannot open it") : open_record(m, names[m->record], err);
+	if (r == 0 && fstat(m->fd, &st) == 0)
+		m->size = (uint64_t)st.st_size;
+	return r == 0 ? ask(m, err) : r;
+}
+
+void
+workers_follow(struct member *member, const char *cell, bool lives)
+{
+	struct mirror *m = member->workers->mirrors, *timeline;
+	struct err err = {0};
 
 	while (m != NULL && (m->over || strcmp(m->cell, cell) != 0))
 		m = m->next;
-	if (m != NULL || !note_followed(member, cell) || (m = calloc(1, sizeof(*m))) == NULL)
+	if (m != NULL || !note_followed(member, cell) || (timeline = add(member, cell, WORKER_EVENTS)) == NULL)
 		return;
-	*m = (struct mirror){ .workers = w, .next = w->mirrors, .member = member };
-	snprintf(m->cell, sizeof(m->cell), "%s", cell);
-	snprintf(m->v.timeline, sizeof(m->v.timeline), "cell/%s", cell);
-	w->mirrors = m;
-	r = m->dir = open_entry(cell, member->who.home, &err);
-	/* Whoever follows it sees that there is more to come. */
-	r = r >= 0 ? lock_entry(m->dir, &err) : r;
-	if (r >= 0)
-		r = m->fd = openat(m->dir, CELL_EVENTS, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (r >= 0) {
-		m->tied = faccessat(m->dir, TIED, F_OK, 0) == 0;
-		r = go_on(m, &err);
+	if (begin_timeline(timeline, &err) < 0) {
+		give_up(timeline, err.text);
+		return;
 	}
-	r = r >= 0 ? ask(m, &err) : r;
-	if (r < 0)
-		give_up(m, err.text);
+	/* Shows that its output is kept by streams. */
+	if (lives && faccessat(timeline->dir, CELL_STEPS, F_OK, 0) < 0)
+		(void)create_file_at(timeline->dir, CELL_STEPS, 0600, "", NULL);
+	for (enum worker_record record = WORKER_STDOUT; lives && record < WORKER_RECORDS; record++)
+		if ((m = add(member, cell, record)) != NULL && begin_output(m, timeline, &err) < 0)
+			give_up(m, err.text);
 }

@@ -17,8 +17,8 @@ from test_link import Worker, joined, port_of
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
-CELLS, TIMELINE = 2, 4                    # talks of a worker
-HAS, HAD, MESSAGE, LINES = 1, 3, 1, 1   # their messages
+CELLS, FETCH = 2, 4                       # talks of a worker
+HAS, HAD, MESSAGE, PART = 1, 3, 1, 1    # their messages
 IS, REFUSED, SAYS, DONE = 2, 15, 16, 14 # of control_channel.h
 FOREVER = "while :; do sleep 0.05; done"
 
@@ -198,6 +198,53 @@ def test_its_timeline_is_here_too(operator, far):
 
 
 @as_one
+def test_its_output_is_here_too(operator, machines, service):
+    dispatches.agent(operator, "talks", "mkfifo /tmp/go; echo begun; echo wrong >&2; cat /tmp/go; head -c 3000000 /dev/zero | "
+                     "tr '\\0' x; echo last; " + FOREVER)
+    dispatches.agent(operator, "mute", FOREVER)
+    machine = machines()
+    worker = joined(operator, machine)
+    id, mute = (dispatches.detach(operator, "--target", "pool:p", name) for name in ("talks", "mute"))
+    cell, quiet = begun(operator, id), far_cell(operator, mute)
+    wait_until(lambda: operator.cloister("logs", cell).out == "begun\n", "it is here")
+    assert operator.cloister("logs", cell).err == "wrong\n"
+    wait_until(lambda: operator.cloister("logs", quiet).status == 0, "there is no output yet")
+    assert operator.cloister("logs", quiet).out == ""
+    with open(operator.base / "followed", "wb") as out:
+        follows = operator.spawn(operator.program, "logs", "-f", cell, stdout=out)
+    operator.cloister("exec", cell, "--", "sh", "-c", "echo go >/tmp/go").ok()
+    wait_until(lambda: (operator.base / "followed").read_bytes().endswith(b"last\n"), "it follows")
+    operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
+    assert follows.wait(60) == 0
+    whole = b"begun\ngo\n" + b"x" * 3_000_000 + b"last\n"
+    assert (operator.base / "followed").read_bytes() == whole
+    assert operator.cloister("logs", cell).out.encode() == whole
+    shown = operator.cloister("replay", cell).ok()
+    assert "begun" in shown and "wrong" in shown and "last" in shown
+    operator.cloister("dispatches", "cancel", "--time", "0s", mute).ok()
+    dispatches.await_over(operator, id)
+    dispatches.await_over(operator, mute)
+    assert worker.end() == 0
+
+
+@as_one
+def test_a_timeline_that_was_removed_is_not_asked_for_for_ever(operator, machines, service):
+    dispatches.agent(operator, "short", "true")
+    machine = machines()
+    worker, port = joined(operator, machine), port_of(service)
+    service.stop()
+    missed = dispatches.await_over(operator, dispatches.detach(operator, "--target", "pool:p", "short"))["cell"]
+    assert [f.name.split(".")[-1] for f in (machine.base / "data/owed").iterdir()] == [missed]
+    for entry in (machine.state / "ended").glob(f"{missed}.*"):
+        shutil.rmtree(entry)
+    again = Service(operator, "--workers", f"127.0.0.1:{port}")
+    worker.says("is not there any more: its service does not get it")
+    wait_until(lambda: not list((machine.base / "data/owed").iterdir()), "it is not owed any more")
+    assert worker.end() == 0
+    again.stop()
+
+
+@as_one
 def test_records_are_delivered_later(operator, machines, service):
     """The service dies while a cell runs; another cell begins and ends meanwhile."""
     dispatches.agent(operator, "stays", FOREVER)
@@ -288,8 +335,8 @@ class Hostile(Played):
         try:
             while True:
                 stream, type, body = self.frame()
-                if type == OPEN and body[:4] == struct.pack("<I", TIMELINE):
-                    self.say(stream, struct.pack("<I", LINES) + b'{"cell":"abcdefgh","event":{},"n":1}\n')
+                if type == OPEN and body[:4] == struct.pack("<I", FETCH):
+                    self.say(stream, struct.pack("<I", PART) + b'{"cell":"abcdefgh","event":{},"n":1}\n')
                 elif type == OPEN and self.answer is not None:
                     self.say(stream, self.answer)
         except (EOFError, OSError, ValueError):
