@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/spawn.h"
 #include "base/utf8.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
@@ -242,13 +243,7 @@ int
 dispatch_harvest_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child,
                        struct err *err)
 {
-	char id[DISPATCH_ID_LEN + 1], parent[32];
-	char *const argv[] = { (char[]){ "cloister-dispatch" }, (char[]){ "harvest" }, (char[]){ "--" },
-	                       id, parent, NULL };
-
-	snprintf(id, sizeof(id), "%s", d->id);
-	snprintf(parent, sizeof(parent), "%d", getpid());
-	return dispatch_spawn(child, loop, argv, lock, err);
+	return dispatch_spawn_for(child, loop, "harvest", d->id, lock, SPAWN_NULL, err);
 }
 
 json_t *

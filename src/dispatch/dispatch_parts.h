@@ -50,6 +50,8 @@ char *dispatch_path(const char *id, const char *name, struct err *err); /* the c
 /* The resolution of ID, which was asked for with this data folder.  Others write to a shared database, too, so it is then read
  * from the file that only this machine writes.  -EPERM: there is none. */
 int dispatch_get_asked(struct registry *reg, const char *id, json_t **ret_resolved, struct err *err);
+/* The resolution to run D by, on this machine. */
+int dispatch_get_to_run(struct registry *reg, const struct dispatch *d, json_t **ret_resolved, struct err *err);
 /* Becomes its driver: returns a descriptor that holds the lock, or -EBUSY. */
 int dispatch_lock(const char *id, struct err *err);
 /* Wakes all processes that wait for a place, or for news of their own dispatches. */
@@ -377,6 +379,10 @@ int dispatch_upload(struct db *db, const char *id, uint64_t *upto, struct err *e
  * none. */
 int dispatch_spawn(struct child *child, struct loop *loop, char *const *argv, int lock,
                    struct err *err);
+/* `cloister-dispatch VERB` for the dispatch ID.  It ends with this process and inherits LOCK, so that a dispatcher that adopts
+ * the dispatch waits for its end.  SAID is its standard error; SPAWN_NULL: nothing. */
+int dispatch_spawn_for(struct child *child, struct loop *loop, const char *verb, const char *id, int lock, int said,
+                       struct err *err);
 /* The same for `cloister dispatches prune`, of those that ended this long ago. */
 int dispatch_prune_start(struct child *child, struct loop *loop, uint64_t older_ms, struct err *err);
 
@@ -405,11 +411,19 @@ int dispatch_harvest_take(struct registry *reg, const struct dispatch *d, json_t
 int dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err);
 /* Whether the results are so small that others can wait for them. */
 bool dispatch_harvest_is_small(const struct dispatch *d);
-/* The same in a separate process, `cloister-dispatch harvest`.  It ends with this process and
- * inherits LOCK, so that a dispatcher that adopts the dispatch waits for its end. */
+/* The same in a separate process, `cloister-dispatch harvest`. */
 int dispatch_harvest_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child,
                            struct err *err);
 /* The result that it wrote, if it belongs to CELL; else NULL.  The caller owns it. */
 json_t *dispatch_harvest_read(const char *id, const char *cell);
+
+/* ---- dispatch_bring.c ---- */
+
+/* Whether blobs that D needs are in S3 only. */
+bool dispatch_lacks_blobs(struct registry *reg, const struct dispatch *d);
+int dispatch_bring(struct registry *reg, const struct dispatch *d, struct err *err);
+/* The same in a separate process, `cloister-dispatch bring`.  *RET_SAID, the caller's, is for tell_read(). */
+int dispatch_bring_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child, int *ret_said,
+                         struct err *err);
 
 #endif

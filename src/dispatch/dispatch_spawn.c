@@ -1,18 +1,38 @@
 /* dispatch_spawn.c - starts the programs that do the work. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
 #include "loop/child.h"
 
 /* Signals from the terminal must not reach it. */
-int
-dispatch_spawn(struct child *child, struct loop *loop, char *const *argv, int lock, struct err *err)
+static int
+start(struct child *child, struct loop *loop, char *const *argv, int lock, int said, struct err *err)
 {
-	const struct spawn_fd fds[] = { { SPAWN_NULL, 0 }, { SPAWN_NULL, 1 }, { SPAWN_NULL, 2 }, { lock, 3 } };
+	const struct spawn_fd fds[] = { { SPAWN_NULL, 0 }, { SPAWN_NULL, 1 }, { said, 2 }, { lock, 3 } };
 
 	return child_start(child, loop, &(struct spawn){ .argv = argv, .cwd = "/", .fds = fds,
 		.n_fds = ARRAY_LEN(fds), .flags = SPAWN_APART }, err);
+}
+
+int
+dispatch_spawn(struct child *child, struct loop *loop, char *const *argv, int lock, struct err *err)
+{
+	return start(child, loop, argv, lock, SPAWN_NULL, err);
+}
+
+int
+dispatch_spawn_for(struct child *child, struct loop *loop, const char *verb, const char *id, int lock, int said,
+                   struct err *err)
+{
+	char verb_word[16], id_word[DISPATCH_ID_LEN + 1], parent[32];
+	char *const argv[] = { (char[]){ "cloister-dispatch" }, verb_word, (char[]){ "--" }, id_word, parent, NULL };
+
+	snprintf(verb_word, sizeof(verb_word), "%s", verb);
+	snprintf(id_word, sizeof(id_word), "%s", id);
+	snprintf(parent, sizeof(parent), "%d", getpid());
+	return start(child, loop, argv, lock, said, err);
 }
 
 int

@@ -398,9 +398,7 @@ dispatch_start(struct registry *reg, const struct dispatch *d, const struct targ
 	OWN(buf_free) struct buf env = BUF(FILE_MAX);
 	int r;
 
-	/* A worker has no record of its own of what others asked for. */
-	r = d->mine && target_pool(d->target) == NULL ? dispatch_get_asked(reg, d->id, &resolved, err) :
-	    dispatch_get_resolved(reg, d->id, &resolved, err);
+	r = dispatch_get_to_run(reg, d, &resolved, err);
 	r = r == 0 ? describe(reg, d, resolved, given, doc, err) : r;
 	r = r == 0 ? put_mcp(reg, d, resolved, &env, err) : r;
 	return r < 0 ? r : target->start(link, &(struct target_work){ .doc = doc, .env = env.data, .env_len = env.len,

@@ -260,6 +260,14 @@ dispatch_get_asked(struct registry *reg, const char *id, json_t **ret_resolved, 
 }
 
 int
+dispatch_get_to_run(struct registry *reg, const struct dispatch *d, json_t **ret_resolved, struct err *err)
+{
+	/* A worker has no record of its own of what others asked for. */
+	return d->mine && target_pool(d->target) == NULL ? dispatch_get_asked(reg, d->id, ret_resolved, err) :
+	       dispatch_get_resolved(reg, d->id, ret_resolved, err);
+}
+
+int
 dispatch_get_result(struct registry *reg, const char *id, json_t **ret_result, struct err *err)
 {
 	OWN(json_decrefp) json_t *end = NULL;

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tell.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
 
@@ -28,7 +29,8 @@ static void look_later(struct drive *drive);
 void
 drive_detach(struct drive *drive)
 {
-	child_drop(&drive->harvest);
+	child_drop(&drive->helper);
+	close_fd(&drive->said);
 	if (drive->link != NULL)
 		drive->at->target->detach(TAKE(drive->link));
 	loop_cancel_timer(drive->dispatcher->loop, &drive->timer);
@@ -147,8 +149,8 @@ begin_harvest(struct drive *drive)
 		harvest_small(drive);
 		return;
 	}
-	drive->harvest = (struct child){ .ended = harvest_done, .arg = drive };
-	if (dispatch_harvest_start(&drive->d, drive->lock, drive->dispatcher->loop, &drive->harvest, &err) < 0)
+	drive->helper = (struct child){ .ended = harvest_done, .arg = drive };
+	if (dispatch_harvest_start(&drive->d, drive->lock, drive->dispatcher->loop, &drive->helper, &err) < 0)
 		again(drive, &err);
 }
 
@@ -379,13 +381,46 @@ open_lent(const struct drive *drive, int *ret_lent, struct err *err)
 	return fd < 0 && fd != -ENOENT ? fd : 0;
 }
 
-void
-drive_launch(struct drive *drive)
+static void
+start_cell(struct drive *drive)
 {
 	struct dispatcher *dispatcher = drive->dispatcher;
 	OWN(closep) int lent = -1;
 	struct err err = {0};
 	int r;
+
+	drive->phase = DRIVE_STARTS;
+	attach(drive);
+	r = drive->link == NULL ? err_set(&err, ENOMEM, "out of memory") : open_lent(drive, &lent, &err);
+	if (r == 0)
+		r = dispatch_start(dispatcher->reg, &drive->d, drive->at->target, drive->link, lent, drive->given, &err);
+	/* If nothing was started, there is no cell to look for. */
+	if (r == -EINPROGRESS || (r < 0 && drive_fail(drive, err.text, false, &err) < 0))
+		again(drive, &err);
+}
+
+static void
+brought(void *arg, bool exited, int status)
+{
+	struct drive *drive = arg;
+	char why[DISPATCH_REASON_MAX];
+	struct err err = {0};
+
+	if (exited && status == 0) {
+		start_cell(drive);
+		return;
+	}
+	tell_read(drive->said, "its files could not be brought", why, sizeof(why));
+	dispatch_own_words(why);
+	if (drive_fail(drive, why, false, &err) < 0)
+		again(drive, &err);
+}
+
+void
+drive_launch(struct drive *drive)
+{
+	struct dispatcher *dispatcher = drive->dispatcher;
+	struct err err = {0};
 
 	drive_detach(drive);
 	drive->phase = DRIVE_STARTS;
@@ -394,12 +429,13 @@ drive_launch(struct drive *drive)
 	dispatcher_tell(drive);
 	json_decref(drive->given);
 	drive->given = json_object();
-	attach(drive);
-	r = drive->link == NULL ? err_set(&err, ENOMEM, "out of memory") : open_lent(drive, &lent, &err);
-	if (r == 0)
-		r = dispatch_start(dispatcher->reg, &drive->d, drive->at->target, drive->link, lent, drive->given, &err);
-	/* If nothing was started, there is no cell to look for. */
-	if (r == -EINPROGRESS || (r < 0 && drive_fail(drive, err.text, false, &err) < 0))
+	if (!dispatch_lacks_blobs(dispatcher->reg, &drive->d)) {
+		start_cell(drive);
+		return;
+	}
+	drive->phase = DRIVE_BRINGS;
+	drive->helper = (struct child){ .ended = brought, .arg = drive };
+	if (dispatch_bring_start(&drive->d, drive->lock, dispatcher->loop, &drive->helper, &drive->said, &err) < 0)
 		again(drive, &err);
 }
 

@@ -8,6 +8,7 @@
 enum drive_phase {
 	DRIVE_ENTERS,                   /* its state is determined from the beginning */
 	DRIVE_WAITS,                    /* for a place, or for the time of the next attempt */
+	DRIVE_BRINGS,                   /* a process brings the files that it needs */
 	DRIVE_STARTS,                   /* the target starts its cell */
 	DRIVE_RUNS,                     /* the target will report the end */
 	DRIVE_SETTLES,                  /* its cell is at its end, or has only just begun */
@@ -31,7 +32,8 @@ struct drive {
 	int lock;
 	struct dispatch d;              /* the row, as last read */
 	struct dispatch_log log;
-	struct child harvest;           /* of large results */
+	struct child helper;            /* brings what it needs, or harvests large results */
+	int said;                       /* by the first; 0: none */
 	struct target_link *link;       /* to its cell; NULL: none */
 	struct loop_timer timer;
 	bool unsent;                    /* others have not got all that is recorded of it */

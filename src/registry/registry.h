@@ -172,6 +172,8 @@ int registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t m
 int registry_settle_staged(struct registry *r, struct err *err);
 void registry_drop_staged(struct registry *r);
 
+/* Whether it is on this machine. */
+bool registry_has_blob(struct registry *r, const char *hash);
 /* A descriptor to read it; -ENOENT if there is none. */
 int registry_open_blob(struct registry *r, const char *hash, struct err *err);
 /* All of it, at most MAX bytes (-EFBIG), NUL-terminated; the caller owns *ret_text. */

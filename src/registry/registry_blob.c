@@ -245,6 +245,18 @@ registry_put_blob(struct registry *r, const void *data, size_t len, char ret_has
 	return n < 0 ? n : registry_settle_staged(r, err);
 }
 
+bool
+registry_has_blob(struct registry *r, const char *name)
+{
+	unsigned char hash[HASH_LEN];
+	char path[BLOB_PATH_MAX];
+
+	if (!hash_parse_name(name, hash))
+		return false;
+	registry_blob_path(hash, path);
+	return faccessat(r->blobs, path, R_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int
 registry_open_blob(struct registry *r, const char *name, struct err *err)
 {

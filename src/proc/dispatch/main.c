@@ -226,15 +226,16 @@ run_verb(struct said *said)
 /* Runs for a driver, PARENT, which holds the lock and has passed it on.  If the driver is gone,
  * nobody would use the result: another driver begins anew. */
 static int
-harvest(const char *id, const char *parent)
+run_for(const char *parent, const char *id, int (*run)(struct registry *reg, const struct dispatch *d, struct err *err))
 {
 	OWN(registry_closep) struct registry *reg = NULL;
 	OWN(dispatch_free) struct dispatch d = {0};
+	struct err err = {0};
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != (pid_t)strtol(parent, NULL, 10))
 		return 1;
-	return registry_open(false, &reg, NULL) < 0 || dispatch_get(reg, id, &d, NULL) < 0 ||
-	       dispatch_harvest(reg, &d, NULL) < 0;
+	return registry_open(false, &reg, &err) < 0 || dispatch_get(reg, id, &d, &err) < 0 || run(reg, &d, &err) < 0 ?
+	       tell_error(&err) : 0;
 }
 
 int
@@ -248,7 +249,9 @@ main(int argc, char **argv)
 	if (!args_parse(argc, argv, &args))
 		return proc_failf("cloister-dispatch is started by cloister only");
 	if (strcmp(args.command, "harvest") == 0 && args.n_words == 2)
-		return harvest(args.words[0], args.words[1]);
+		return run_for(args.words[1], args.words[0], dispatch_harvest);
+	if (strcmp(args.command, "bring") == 0 && args.n_words == 2)
+		return run_for(args.words[1], args.words[0], dispatch_bring);
 	if (strcmp(args.command, "cancel-all") == 0)
 		return proc_cancel_all();
 	if (strcmp(args.command, "worker") == 0)

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tell.h"
 #include "base/spawn.h"
 #include "canon/canon.h"
 #include "vault/vault_request.h"
@@ -36,15 +37,10 @@ read_back(int fd, size_t *ret_len)
 static int
 fail_as_said(int said, struct err *err)
 {
-	static const char front[] = "cloister: ";
-	size_t len = 0;
-	OWN(freep) char *text = read_back(said, &len);
-	const char *at = text;
+	char why[sizeof(err->text)];
 
-	if (text != NULL && strncmp(text, front, sizeof(front) - 1) == 0)
-		at += sizeof(front) - 1;
-	return err_set(err, ENOENT, "%.*s", at != NULL && *at != '\0' ? (int)strcspn(at, "\n") : 26,
-	               at != NULL && *at != '\0' ? at : "the vault cannot be opened");
+	tell_read(said, "the vault cannot be opened", why, sizeof(why));
+	return err_set(err, ENOENT, "%s", why);
 }
 
 /* VALUE -1: no value is wanted.  OUT gets its output. */

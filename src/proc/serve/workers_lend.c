@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tell.h"
 #include "dispatch/dispatch.h"
 #include "ipc/ipc.h"
 #include "ipc/lend_channel.h"
@@ -24,7 +25,6 @@
 
 #define SEALING_MAX 4                   /* at a time */
 #define ASKING_MAX 64                   /* of one worker */
-#define SAID_MAX 4096
 
 struct loan {
 	struct workers *workers;
@@ -96,23 +96,6 @@ refuse(struct loan *loan, const char *why)
 
 /* ---- the vault ---- */
 
-/* The sentence that it printed. */
-static void
-refuse_as_said(struct loan *loan)
-{
-	static const char front[] = "cloister: ";
-	OWN(freep) char *text = NULL;
-	const char *at;
-
-	if (read_whole(loan->said, SAID_MAX, &text, NULL, NULL) < 0 || *text == '\0') {
-		refuse(loan, "the service's vault cannot be opened");
-		return;
-	}
-	text[strcspn(text, "\n")] = '\0';
-	at = strncmp(text, front, sizeof(front) - 1) == 0 ? text + sizeof(front) - 1 : text;
-	refuse(loan, at);
-}
-
 static void
 send_box(struct loan *loan)
 {
@@ -138,13 +121,16 @@ sealed(void *arg, bool exited, int status)
 {
 	struct loan *loan = arg;
 	struct workers *w = loan->workers;
+	char why[LEND_WHY_MAX];
 
-	if (loan->member == NULL)
+	if (loan->member == NULL) {
 		settle(loan);
-	else if (exited && status == 0)
+	} else if (exited && status == 0) {
 		send_box(loan);
-	else
-		refuse_as_said(loan);
+	} else {
+		tell_read(loan->said, "the service's vault cannot be opened", why, sizeof(why));
+		refuse(loan, why);
+	}
 	begin_next(w);
 }
 

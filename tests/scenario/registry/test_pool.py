@@ -436,6 +436,43 @@ def test_files_go_through_s3(operator, machines, tmp_path_factory, name):
     assert ends(worker)
 
 
+def test_s3_that_stalls_holds_up_no_other_dispatch(operator, machines, tmp_path_factory):
+    """A worker keeps its claims, and begins what others want, while the files of one dispatch do not come."""
+    server, machine = s3_servers.server_of("s3rver", tmp_path_factory), machines()
+    with s3_servers.front_of(server) as front:
+        where = {"CLOISTER_BLOBS": f"s3://{s3_servers.BUCKET}/{os.urandom(4).hex()}?region={s3_servers.REGION}&timeout=3600"
+                                   "&endpoint=http://127.0.0.1:", "AWS_ACCESS_KEY_ID": server.id,
+                 "AWS_SECRET_ACCESS_KEY": server.secret}
+        for who, port in ((operator, server.port), (machine, front.port)):
+            who.env |= where | {"CLOISTER_BLOBS": f"{where['CLOISTER_BLOBS']}{port}"}
+        dispatches.capability(operator, "slow", {"say": f"echo {os.urandom(8).hex()}\n"})
+        dispatches.agent(operator, "waits", "sh /capabilities/slow/say", capabilities=["slow"])
+        dispatches.agent(operator, "goes", "exit 5")
+        front.plans.append(lambda handler, request: request.is_for("GET", "blobs/") and s3_servers.stall(front)(handler, request))
+        worker = work(machine)
+        waits = asked(operator, "waits")
+        wait_until(lambda: front.requests("GET", "blobs/"), "its file is asked for")
+        until = int(rows(operator, waits, "lease_ms")[0])
+        over = dispatches.await_over(operator, asked(operator, "goes"))
+        assert (over["state"], over["exit_code"]) == ("finished", 5)
+        wait_until(lambda: int(rows(operator, waits, "lease_ms")[0]) > until, "its claim is renewed")
+        assert rows(operator, waits, "state", "claims") == ["1", "1"]
+        front.plans.clear()
+        worker.kill()
+        worker.wait()
+        worker = work(machine)
+        over = dispatches.await_over(operator, waits)
+        assert (over["state"], over["exit_code"], over["attempts"]) == ("finished", 0, 1), over
+        # What never comes is said so.
+        dispatches.capability(operator, "lost", {"say": f"echo {os.urandom(8).hex()}\n"})
+        dispatches.agent(operator, "fails", "true", capabilities=["lost"])
+        front.plans.append(lambda handler, request: request.is_for("GET", "blobs/") and
+                           s3_servers.answers(403, s3_servers.error("AccessDenied"))(handler, request))
+        over = dispatches.await_over(operator, asked(operator, "fails"))
+        assert over["state"] == "failed" and "the blob sha256:" in over["reason"], over
+        assert ends(worker)
+
+
 def test_the_stores_password_ends_with_the_worker(operator, machines):
     machine, canary = machines(), os.urandom(12).hex()
     machine.env["PGPASSWORD"] = canary
