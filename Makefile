@@ -113,7 +113,7 @@ LIBS_pull     := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Keeps blobs in S3.
 LIBS_blobs    := -lcurl -lcares -lcrypto -ljansson -lnettle
 # Asks engines to start workers.
-LIBS_fleet    := -lcurl -lcares -lcrypto -ljansson -lnettle
+LIBS_fleet    := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Speaks TLS between a service and its workers.
 LIBS_link     := -lcares -lssl -lcrypto -lnettle
 # Its terminals are described in files, so it is not static.

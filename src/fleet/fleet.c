@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const struct fleet *const engines[] = { &fleet_docker, &fleet_swarm };
+static const struct fleet *const engines[] = { &fleet_docker, &fleet_swarm, &fleet_kubernetes };
 
 const struct fleet *
 fleet_engine(const char *name)

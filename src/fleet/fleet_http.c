@@ -28,6 +28,7 @@ struct fleet_http {
 	struct loop *loop;
 	struct resolver *resolver;
 	struct proxies proxies;
+	CURLM *multi;                   /* made before the lockdown, which allows no more of what it needs */
 	CURL *easy;
 	char *own_pem;                  /* authorities of this machine */
 	size_t own_pem_len;
@@ -47,6 +48,7 @@ fleet_http_free(struct fleet_http *h)
 	if (h->key != NULL)
 		explicit_bzero(h->key, strlen(h->key));
 	curl_easy_cleanup(h->easy);
+	curl_multi_cleanup(h->multi);
 	resolver_free(h->resolver);
 	loop_free(h->loop);
 	close_fd(&h->folder);
@@ -73,7 +75,8 @@ fleet_http_new(struct fleet_http **ret_http, struct err *err)
 	r = cell_trust_add_host(&pem, own, CA_MAX, err);
 	h->own_pem = (char *)pem.data;
 	h->own_pem_len = pem.len;
-	if (r == 0 && (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK || (h->easy = curl_easy_init()) == NULL))
+	if (r == 0 && (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK || (h->multi = curl_multi_init()) == NULL ||
+	               (h->easy = curl_easy_init()) == NULL))
 		r = err_set(err, ENOMEM, "cannot set up libcurl");
 	proxies_load(&h->proxies, environ);
 	r = r == 0 ? loop_new(&h->loop, err) : r;
@@ -266,7 +269,29 @@ explain(const struct fleet_http *h, const struct fleet_request *q, CURLcode code
 		return err_set(err, ETIMEDOUT, "'%.200s' does not answer in time", where);
 	if (code == CURLE_WRITE_ERROR)
 		return err_set(err, EFBIG, "the answer of '%.200s' is over %u MiB", where, FLEET_BODY_MAX >> 20);
+	if (h->folder >= 0 && q->url == NULL && code == CURLE_COULDNT_CONNECT)
+		return err_set(err, EIO, "cannot reach the engine: nobody answers at the socket '%.200s', or this user may not use it", where);
 	return err_set(err, EIO, "cannot reach '%.200s': %.250s", where, text);
+}
+
+static CURLcode
+perform(struct fleet_http *h)
+{
+	CURLcode code = CURLE_FAILED_INIT;
+	CURLMsg *message = NULL;
+	int running = 1, left;
+
+	if (curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)
+		return code;
+	while (message == NULL && curl_multi_perform(h->multi, &running) == CURLM_OK) {
+		message = curl_multi_info_read(h->multi, &left);
+		if (message == NULL && (running == 0 || curl_multi_poll(h->multi, NULL, 0, 1000, NULL) != CURLM_OK))
+			break;
+	}
+	if (message != NULL)
+		code = message->data.result;
+	(void)curl_multi_remove_handle(h->multi, h->easy);
+	return code;
 }
 
 int
@@ -282,7 +307,7 @@ fleet_http_ask(struct fleet_http *h, const struct fleet_request *q, struct fleet
 	set_common(h, q, &reply, why);
 	r = q->url != NULL ? set_url(h, q, &lists, err) : set_server(h, q, &lists, err);
 	r = r == 0 ? set_lines(h, q, &lines, err) : r;
-	if (r == 0 && (code = curl_easy_perform(h->easy)) != CURLE_OK)
+	if (r == 0 && (code = perform(h)) != CURLE_OK)
 		r = explain(h, q, code, why, err);
 	curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &reply.status);
 	for (struct curl_slist *line = lines; line != NULL; line = line->next)

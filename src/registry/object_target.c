@@ -39,6 +39,7 @@ static const struct engine {
 		{ "context", KEY_TEXT }, { "namespace", KEY_TEXT }, { "serviceAccount", KEY_TEXT },
 		{ "runtimeClass", KEY_TEXT }, { "nodeSelector", KEY_MAP }, { "seccomp", KEY_TEXT },
 		{ "apparmor", KEY_TEXT }, { "hostUsers", KEY_TRUTH }, { "pullSecrets", KEY_TEXTS },
+		{ "hostProc", KEY_TRUTH }, { "grace", KEY_TEXT },
 	} },
 	{ "ecs", {
 		{ "region", KEY_TEXT }, { "cluster", KEY_TEXT }, { "subnets", KEY_TEXTS }, { "securityGroups", KEY_TEXTS },

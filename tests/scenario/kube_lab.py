@@ -1,5 +1,5 @@
 """A real Kubernetes of one node, which the tests start themselves: etcd, API server, controllers, scheduler and kubelet as
-`make kubernetes-lab` builds them from Debian's source, and Docker as the runtime of containers.
+`make kubernetes-lab` builds them from Debian's source, and Debian's containerd.
 
 All of it is in namespaces of its own, of processes too: whoever ends the first one ends everything.  A pair of interfaces
 leads from this machine to the node, and a route to its pods.
@@ -8,6 +8,8 @@ import base64
 import contextlib
 import datetime
 import functools
+import hashlib
+import io
 import ipaddress
 import json
 import os
@@ -15,37 +17,43 @@ import shutil
 import signal
 import socket
 import subprocess
+import tarfile
 import threading
-import urllib.parse
 from pathlib import Path
 
 import pytest
-from engines import ALONE, Connection, busybox
+from engines import ALONE, busybox
 from leftovers import LABS
 from operators import BUILD, IS_ROOT, Result, children_of, wait_until
 
 PROGRAMS = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"]
 FOLDER = Path(os.environ.get("CLOISTER_KUBERNETES", BUILD / "kubernetes"))
-NEEDED = ["etcd", "dockerd", "containerd", "runc", "busybox", "unshare", "nsenter", "ip", "iptables", "jq"]
-NODE, BOX, PAUSE = "lab", "box:1", "pause:1"
+NEEDED = ["etcd", "containerd", "ctr", "runc", "busybox", "unshare", "nsenter", "ip", "iptables"]
+NODE, BOX, PAUSE = "lab", "docker.io/library/box:1", "docker.io/library/pause:1"
+PLUGINS = "/usr/lib/cni"
+SOCKET = "/run/containerd.sock"
+# Not everybody may spare what holds a pod's namespaces from the kernel's killer.
+CONFIG = """version = 2
+root = "{own}/root"
+state = "/run/containerd"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause}"
+restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "/usr/lib/cni"
+conf_dir = "{own}/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.other]
+runtime_type = "io.containerd.runc.v2"
+"""
 SERVICES, API = "10.96.0.0/24", "10.96.0.1"
 ETCD = "http://127.0.0.1:2379"
 SLOW = 180                      # seconds until a busy machine has a node that is ready
 # With its alpha feature, containers may have all of /proc.
 GATES = "ProcMountType=true"
 TOP = "cloister-kubernetes"
-# Without CAP_SYS_RESOURCE, nobody can spare what holds a pod's namespaces from the kernel's killer.
-RUNC = """#!/bin/sh
-for word; do
-    [ "$before" != --bundle ] || bundle=$word
-    before=$word
-done
-if [ -n "$bundle" ]; then
-    jq '.process.oomScoreAdj |= ([. // 0, 0] | max)' "$bundle/config.json" >"$bundle/config.new"
-    cat "$bundle/config.new" >"$bundle/config.json"
-fi
-exec runc "$@"
-"""
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def missing():
@@ -54,6 +62,8 @@ def missing():
         return "only root can start a Kubernetes of its own"
     if not all((FOLDER / name).exists() for name in PROGRAMS):
         return f"there is no Kubernetes in {FOLDER}: `make kubernetes-lab`"
+    if not Path(PLUGINS).exists():
+        return f"there is no {PLUGINS}: `make test-kubernetes` installs it"
     lacking = [name for name in NEEDED if shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") is None]
     return f"there is no {lacking[0]}: `make test-kubernetes` installs it" if lacking else None
 
@@ -112,6 +122,31 @@ class Authority:
         return (self.folder / name).read_text()
 
 
+def archive(name, layer, *command, base=None):
+    """An image, as `docker load` takes it: LAYER alone, or upon the image in the archive BASE."""
+    files, config, layers = {}, {"architecture": MACHINES[os.uname().machine], "os": "linux", "config": {}, "rootfs": {
+        "type": "layers", "diff_ids": []}}, []
+    if base is not None:
+        with tarfile.open(base) as tar:
+            about, = json.load(tar.extractfile("manifest.json"))
+            config = json.load(tar.extractfile(about["Config"]))
+            layers = about["Layers"]
+            files = {path: tar.extractfile(path).read() for path in layers}
+    digest = hashlib.sha256(layer).hexdigest()
+    config["rootfs"]["diff_ids"].append(f"sha256:{digest}")
+    if command:
+        config["config"]["Cmd"] = list(command)
+    files[f"{digest}.tar"], files["config.json"] = layer, json.dumps(config).encode()
+    files["manifest.json"] = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": [*layers, f"{digest}.tar"]}]).encode()
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for path, data in files.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
 def encoded(text):
     return base64.b64encode(text.encode()).decode()
 
@@ -121,7 +156,7 @@ class Kubernetes:
         self.base = base
         base.mkdir()
         base.chmod(0o711)
-        for name in "log", "run", "home", "kubelet", "docker":
+        for name in "log", "run", "home", "kubelet", "containerd":
             (base / name).mkdir()
         net = 16 + os.getpid() % 200
         self.here, self.node, self.pods = f"10.213.{net}.1", f"10.213.{net}.2", f"10.214.{net}.0/24"
@@ -195,7 +230,7 @@ class Kubernetes:
     def begin(self):
         wait_until((self.base / "ready").exists, f"the namespaces are made: {self.said('anchor')}")
         self.connect()
-        self.start_docker()
+        self.start_containerd()
         self.start_control()
         self.launch("kubelet", FOLDER / "kubelet", *self.kubelet())
         wait_until(lambda: self.alive("kubelet") and self.is_ready(), "the node is ready", SLOW)
@@ -212,45 +247,27 @@ class Kubernetes:
         run(self.enter("ip", "route", "add", "default", "via", self.here))
         run(["ip", "route", "add", self.pods, "via", self.node])
 
-    def start_docker(self):
-        own = self.base / "docker"
-        (own / "containerd.toml").write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
-        (own / "runc").write_text(RUNC)
-        (own / "runc").chmod(0o755)
-        gateway = self.pods.replace(".0/24", ".1/24")
-        self.launch("containerd", "containerd", "-c", own / "containerd.toml", "--root", own / "containerd", "--state",
-                    "/run/containerd", "--address", "/run/containerd.sock")
-        wait_until(lambda: self.alive("containerd") and Path(f"/proc/{self.first()}/root/run/containerd.sock").exists(),
-                   "containerd answers")
-        self.launch("dockerd", "dockerd", "--containerd", "/run/containerd.sock", "--data-root", own / "root", "--exec-root",
-                    "/run/docker", "-H", f"unix://{own}/docker.sock", "-p", own / "pid", "--iptables=false",
-                    "--ip-masq=false", "--bip", gateway, "--exec-opt", "native.cgroupdriver=cgroupfs",
-                    "--add-runtime", f"lab={own}/runc", "--default-runtime", "lab")
-        self.docker_socket = own / "docker.sock"
-        wait_until(lambda: self.alive("dockerd") and self.docker_answers(), "dockerd answers")
+    def start_containerd(self):
+        own = self.base / "containerd"
+        (own / "cni").mkdir()
+        (own / "cni" / "lab.conflist").write_text(json.dumps({"cniVersion": "0.4.0", "name": "lab", "plugins": [
+            {"type": "bridge", "bridge": "pods", "isGateway": True, "ipMasq": False, "ipam": {
+                "type": "host-local", "dataDir": f"{own}/addresses", "ranges": [[{"subnet": self.pods}]],
+                "routes": [{"dst": "0.0.0.0/0"}]}}]}))
+        (own / "config.toml").write_text(CONFIG.format(own=own, pause=PAUSE))
+        self.launch("containerd", "containerd", "-c", own / "config.toml", "--address", SOCKET)
+        wait_until(lambda: self.alive("containerd") and self.ctr("version", check=False).returncode == 0, "containerd answers")
         # BOX is for the pods of tests; what holds a pod's namespaces waits.
-        for name, words in (PAUSE, ["/bin/busybox", "sleep", "2147483647"]), (BOX, ["/bin/sh"]):
-            change = urllib.parse.quote(f"CMD {json.dumps(words)}")
-            self.docker("POST", f"/images/create?fromSrc=-&repo={name}&changes={change}", busybox(), "application/x-tar")
+        self.load(archive(PAUSE, busybox(), "/bin/busybox", "sleep", "2147483647"))
+        self.load(archive(BOX, busybox(), "/bin/sh"))
 
-    def docker_answers(self):
-        try:
-            return self.docker("GET", "/_ping") is not None
-        except OSError:
-            return False
+    def ctr(self, *words, check=True, **how):
+        return subprocess.run(self.enter("ctr", "--address", SOCKET, "-n", "k8s.io", *words), check=check,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **how)
 
-    def docker(self, method, path, body=None, type="application/json"):
-        connection = Connection(self.docker_socket)
-        connection.request(method, path, body, {"Content-Type": type})
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
-        assert answer.status < 300, (method, path, data)
-        return data
-
-    def load(self, archive):
-        """What `docker save` has written; nothing pulls it."""
-        self.docker("POST", "/images/load", archive.read_bytes(), "application/x-tar")
+    def load(self, data):
+        """An archive, as `docker save` writes it; nothing pulls images."""
+        self.ctr("images", "import", "-", input=data)
 
     def config(self, name, namespace="default"):
         """A kubeconfig of a client that has a certificate."""
@@ -320,8 +337,9 @@ class Kubernetes:
             "protectKernelDefaults": False, "healthzPort": 0}
         (self.base / "kubelet.json").write_text(json.dumps(settings))
         return [f"--config={self.base}/kubelet.json", f"--kubeconfig={folder}/kubelet.config", f"--hostname-override={NODE}",
-                f"--node-ip={self.node}", f"--root-dir={self.base}/kubelet", f"--docker-endpoint=unix://{self.docker_socket}",
-                f"--pod-infra-container-image={PAUSE}", "--image-pull-progress-deadline=5s", f"--cert-dir={self.base}/run"]
+                f"--node-ip={self.node}", f"--root-dir={self.base}/kubelet", "--container-runtime=remote",
+                f"--container-runtime-endpoint=unix://{SOCKET}",
+                f"--seccomp-profile-root={self.base}/kubelet/seccomp", f"--cert-dir={self.base}/run"]
 
     def is_ready(self):
         node = self.kubectl("get", "node", NODE, "-o", "json", check=False)
@@ -361,7 +379,7 @@ class Kubernetes:
     def seccomp(self, name, text):
         """A profile that pods name as localhost/NAME."""
         path = self.base / "kubelet" / "seccomp" / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
     # ---- the end
