@@ -100,6 +100,19 @@ static const char *const sqlite[] = {
 	"	place TEXT PRIMARY KEY,"
 	"	owner TEXT NOT NULL"
 	") STRICT;",
+
+	/* 8: which service scales a registered target, until when, and what it knows of it.  TAG marks the target's
+	 * workers at its engine. */
+	"CREATE TABLE fleets ("
+	"	target TEXT PRIMARY KEY,"
+	"	tag TEXT NOT NULL,"
+	"	home TEXT NOT NULL DEFAULT '',"
+	"	lease_ms INTEGER NOT NULL DEFAULT 0,"
+	"	workers INTEGER NOT NULL DEFAULT 0,"
+	"	wanted INTEGER NOT NULL DEFAULT 0,"
+	"	error TEXT NOT NULL DEFAULT '',"
+	"	since_ms INTEGER NOT NULL DEFAULT 0"
+	") STRICT;",
 	NULL
 };
 
@@ -191,6 +204,18 @@ static const char *const postgres[] = {
 	"CREATE TABLE places ("
 	"	place " TEXT " PRIMARY KEY,"
 	"	owner " TEXT " NOT NULL"
+	");",
+
+	/* 4: as SQLite's eighth. */
+	"CREATE TABLE fleets ("
+	"	target " TEXT " PRIMARY KEY,"
+	"	tag " TEXT " NOT NULL,"
+	"	home " TEXT " NOT NULL DEFAULT '',"
+	"	lease_ms BIGINT NOT NULL DEFAULT 0,"
+	"	workers BIGINT NOT NULL DEFAULT 0,"
+	"	wanted BIGINT NOT NULL DEFAULT 0,"
+	"	error " TEXT " NOT NULL DEFAULT '',"
+	"	since_ms BIGINT NOT NULL DEFAULT 0"
 	");",
 	NULL
 };

@@ -176,6 +176,12 @@ db_migrate(struct db *db, const char *const *scripts, struct err *err)
 }
 
 const char *
+db_now(const struct db *db)
+{
+	return db->engine->now;
+}
+
+const char *
 db_home(const struct db *db)
 {
 	return db->home;

@@ -41,6 +41,9 @@ OWN_BY(db_closep, struct db *, db_close)
 /* Whose rows are this data folder's own; "" where nobody else has rows. */
 const char *db_home(const struct db *db);
 
+/* An expression of SQL: milliseconds since 1970 by the database's clock, which all that share it have. */
+const char *db_now(const struct db *db);
+
 struct db_query {
 	struct db *db;                  /* NULL: there is nothing to finish */
 	void *rows, *kept;              /* the engine's */

@@ -4,6 +4,7 @@
 #include "store/db.h"
 
 struct db_engine {
+	const char *now;                /* db_now() */
 	/* Fills ROWS and KEPT of Q; db_finish() follows also after a failure. */
 	int (*ask)(struct db *db, struct db_query *q, const char *sql, const struct db_value *values, size_t n,
 	           struct err *err);

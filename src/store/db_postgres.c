@@ -514,6 +514,7 @@ post_close(struct db *db)
 }
 
 static const struct db_engine engine = {
+	.now = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 	.ask = post_ask, .next = post_next, .finish = post_finish,
 	.integer = post_integer, .text = post_text, .changed = post_changed,
 	.script = post_script, .get_version = post_get_version, .set_version = post_set_version,

@@ -224,6 +224,7 @@ lite_close(struct db *db)
 }
 
 static const struct db_engine engine = {
+	.now = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
 	.ask = lite_ask, .next = lite_next, .finish = lite_finish,
 	.integer = lite_integer, .text = lite_text, .changed = lite_changed,
 	.script = lite_script, .get_version = lite_get_version, .set_version = lite_set_version,

@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "fleet/fleet_rows.h"
 #include "proc/registry/registry_proc.h"
 #include "registry/object.h"
 
@@ -257,7 +258,7 @@ history(struct asked *a)
 static int
 show(struct asked *a)
 {
-	OWN(json_decrefp) json_t *content = NULL;
+	OWN(json_decrefp) json_t *content = NULL, *status = NULL;
 	struct registry_version v;
 	json_t *told;
 	int r = registry_resolve(a->r, a->kind, a->words[0], REGISTRY_ALL, &v, &content, a->err);
@@ -266,12 +267,16 @@ show(struct asked *a)
 		return r;
 	if (args_get(a->args, "canonical") != NULL)
 		return objects_print_canonical(content, a->err);
+	if (a->kind == REGISTRY_TARGET)
+		status = fleet_row_json(registry_db(a->r), v.name);
 	if (!a->json) {
 		objects_print_one(&v, content);
+		objects_print_status(status);
 		return 0;
 	}
 	told = registry_version_json(&v);
-	if (told == NULL || json_object_set(told, "content", content) < 0)
+	if (told == NULL || json_object_set(told, "content", content) < 0 ||
+	    (status != NULL && json_object_set(told, "status", status) < 0))
 		return no_memory(a);
 	return objects_print_json(told, a->err);
 }

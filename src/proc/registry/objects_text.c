@@ -83,6 +83,19 @@ objects_print_one(const struct registry_version *v, json_t *content)
 	putchar('\n');
 }
 
+void
+objects_print_status(const json_t *status)
+{
+	const char *error = json_string_value(json_object_get(status, "error"));
+
+	if (!json_is_object(status))
+		return;
+	printf("\n%-10s %lld, %lld wanted\n", "workers", (long long)json_integer_value(json_object_get(status, "workers")),
+	       (long long)json_integer_value(json_object_get(status, "wanted")));
+	if (error != NULL)
+		printf("%-10s %s\n", "failing", error);
+}
+
 static int
 print_change(const char *sign, const char *path, json_t *value, struct err *err)
 {

@@ -17,6 +17,8 @@ registry_command cmd_store;             /* store.c */
 /* Prints a list: one line each, in columns; the versions of one NAME, or else names. */
 void objects_print_page(const struct registry_page *page, bool history);
 void objects_print_one(const struct registry_version *v, json_t *content);
+/* What the service knows of a target; prints nothing if that is nothing. */
+void objects_print_status(const json_t *status);
 int objects_print_diff(json_t *diff, struct err *err);
 /* Prints VALUE as canonical JSON, and nothing else. */
 int objects_print_canonical(json_t *value, struct err *err);

@@ -9,6 +9,8 @@
 #include "base/version.h"
 #include "cell/cell_dirs.h"
 #include "dispatch/dispatch.h"
+#include "fleet/fleet_rows.h"
+#include "registry/registry.h"
 #include "proc/serve/api.h"
 #include "proc/serve/metrics.h"
 
@@ -115,6 +117,42 @@ put_pools(FILE *out, struct registry *r)
 	}
 }
 
+enum { TARGET_WORKERS, TARGET_WANTED, TARGET_FAILING, TARGET_NUMBERS };
+
+static void
+put_target(void *arg, const char *target, const struct fleet_row *row)
+{
+	struct buf *lines = arg;
+	const unsigned numbers[TARGET_NUMBERS] = { row->workers, row->wanted, *row->error != '\0' };
+	static const char *const names[TARGET_NUMBERS] = { "workers", "workers_wanted", "failing" };
+	char line[256];
+
+	for (int i = 0; i < TARGET_NUMBERS; i++) {
+		snprintf(line, sizeof(line), "cloister_target_%s{target=\"%s\"} %u\n", names[i], target, numbers[i]);
+		buf_put_text(&lines[i], line);
+	}
+}
+
+static void
+put_targets(FILE *out, struct registry *r)
+{
+	static const char *const heads[TARGET_NUMBERS] = {
+		"# HELP cloister_target_workers Workers that the engine of a target has.\n# TYPE cloister_target_workers gauge\n",
+		"# HELP cloister_target_workers_wanted Workers that the queue needs.\n# TYPE cloister_target_workers_wanted gauge\n",
+		"# HELP cloister_target_failing Whether its engine or its workers fail.\n# TYPE cloister_target_failing gauge\n",
+	};
+	struct buf lines[TARGET_NUMBERS] = { BUF(POOL_LINES_MAX), BUF(POOL_LINES_MAX), BUF(POOL_LINES_MAX) };
+	bool good = r != NULL && fleet_rows_each(registry_db(r), put_target, lines, NULL) == 0;
+
+	for (int i = 0; i < TARGET_NUMBERS; i++) {
+		if (good && !buf_failed(&lines[i]) && lines[i].len > 0) {
+			fputs(heads[i], out);
+			fwrite(lines[i].data, 1, lines[i].len, out);
+		}
+		buf_free(&lines[i]);
+	}
+}
+
 int
 api_metrics(struct api_call *c)
 {
@@ -139,6 +177,7 @@ api_metrics(struct api_call *c)
 	put_cells(out);
 	put_dispatches(out, api_registry(c));
 	put_pools(out, api_registry(c));
+	put_targets(out, api_registry(c));
 	metrics_put(c->api->metrics, out);
 	c->code = NULL;
 	fclose(out);

@@ -22,10 +22,12 @@
 #include "loop/loop.h"
 #include "proc/serve/api.h"
 #include "proc/serve/mcp_child.h"
+#include "proc/serve/scaler.h"
 #include "proc/serve/serve_options.h"
 #include "proc/serve/systemd.h"
 #include "proc/serve/warm.h"
 #include "proc/serve/workers.h"
+#include "registry/registry.h"
 #include "store/s3_place.h"
 
 #define STOP_S 30                       /* for responses under way */
@@ -39,6 +41,7 @@ struct service {
 	struct mcp_child *mcp;          /* NULL: none */
 	struct warm *warm;              /* likewise */
 	struct workers *workers;        /* likewise */
+	struct scaler *scaler;          /* likewise */
 	int folder, runtime, lock;      /* DATA/serve, the runtime folder, the lock */
 	struct serve_token tokens[2];
 	size_t n_tokens;
@@ -194,6 +197,9 @@ open_doors(struct service *s, struct err *err)
 		r = mcp_child_start(s->loop, s->options.mcp, &s->mcp, err);
 	if (r == 0 && s->options.workers != NULL)
 		r = workers_start(s->loop, s->api->registry, s->options.workers, &s->workers, err);
+	/* Without a store that workers can reach, there is nothing for them to do. */
+	if (r == 0 && registry_store() != NULL)
+		r = scaler_start(s->loop, s->folder, s->options.workers != NULL, &s->scaler, err);
 	if (r == 0 && s->made[0])
 		say_where(s);
 	return r;
@@ -237,6 +243,7 @@ stop(struct service *s)
 	systemd_notify("STOPPING=1");
 	mcp_child_stop(TAKE(s->mcp));
 	warm_stop(TAKE(s->warm));
+	scaler_stop(TAKE(s->scaler));
 	workers_stop(TAKE(s->workers));
 	remove_sockets(s);
 	loop_cancel_timer(s->loop, &s->idle);
@@ -348,6 +355,7 @@ main(int argc, char **argv)
 		remove_sockets(&s);
 	mcp_child_stop(s.mcp);
 	warm_stop(s.warm);
+	scaler_stop(s.scaler);
 	workers_stop(s.workers);
 	api_free(s.api);
 	SSL_CTX_free(s.tls);

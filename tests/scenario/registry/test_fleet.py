@@ -1,0 +1,235 @@
+"""Registered targets: `cloister serve` has an engine start workers while dispatches wait, and they leave by themselves."""
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import dispatches
+import postgres_store
+from fake_engine import FakeEngine
+from operators import wait_until
+from service import Service
+
+pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
+
+
+@pytest.fixture
+def registry_place():
+    return "postgres"
+
+
+@pytest.fixture
+def engine(machines):
+    # A socket's path is short.
+    with tempfile.TemporaryDirectory(prefix="cloister-engine-") as folder:
+        os.chmod(folder, 0o711)
+        engine = FakeEngine(Path(folder) / "e.sock", machines)
+        yield engine
+        engine.end()
+
+
+@pytest.fixture
+def serve(operator):
+    """Starts services that end with the test."""
+    started = []
+
+    def serve(*options, of=operator):
+        started.append(Service(of, *options))
+        return started[-1]
+    yield serve
+    for service in started:
+        if service.process.poll() is None:
+            service.stop()
+
+
+def target(operator, engine, name="far", **members):
+    """A target at ENGINE; the store's address is a secret of the engine."""
+    secret = operator.own(operator.file("secret", operator.env["CLOISTER_STORE"] + "\n"))
+    return dispatches.register(operator, "target", name, **{
+        "engine": "docker", "image": "worker:1", "idle": "1s", "secrets": {"CLOISTER_STORE": str(secret)},
+        "docker": {"host": f"unix://{engine.path}"}, **members})
+
+
+def status(operator, name="far"):
+    return json.loads(operator.cloister("target", "show", "--json", name).ok())["status"]
+
+
+def asked(operator, *words, name="worker", to="far"):
+    return dispatches.detach(operator, "--target", to, *words, name)
+
+
+def test_from_zero_to_a_result_and_back(operator, engine, serve):
+    dispatches.agent(operator, "worker", "echo done")
+    target(operator, engine)
+    serve()
+    id = asked(operator)
+    over = dispatches.await_over(operator, id)
+    assert (over["state"], over["target"]) == ("finished", "pool:far")
+    assert engine.most == 1
+    wait_until(lambda: not engine.containers, "the worker leaves, and its container is removed")
+    wait_until(lambda: status(operator) == {"workers": 0, "wanted": 0, "error": None, "since": None}, "it is known to be gone")
+
+
+def test_an_agents_own_target(operator, engine, serve):
+    dispatches.agent(operator, "worker", "true", target="far")
+    dispatches.agent(operator, "other", "true", target="nowhere")
+    target(operator, engine)
+    serve()
+    assert dispatches.await_over(operator, dispatches.detach(operator, "worker"))["target"] == "pool:far"
+    dispatches.dispatch(operator, "--detach", "other").sentence("the agent 'other'", "no target 'nowhere'", "target list")
+
+
+def test_up_to_the_bound(operator, engine, serve):
+    """Twenty dispatches, two at a time each, and at most three workers."""
+    dispatches.agent(operator, "worker", "true")
+    target(operator, engine, workers={"max": 3}, slots=2)
+    ids = [asked(operator) for _ in range(20)]
+    serve()
+    for id in ids:
+        assert dispatches.await_over(operator, id)["state"] == "finished"
+    assert engine.most == 3
+    wait_until(lambda: not engine.containers, "all leave")
+
+
+def test_what_workers_get(operator, engine, serve):
+    """Nothing secret is in a container's words, labels or variables."""
+    dispatches.agent(operator, "worker", "true")
+    target(operator, engine, env={"LANG": "C"}, cpus=2, memory="1G", pool="p", slots=3, idle="1h")
+    serve()
+    dispatches.await_over(operator, asked(operator))
+    body = next(iter(engine.containers.values())).body
+    assert body["Cmd"] == ["--pool", "p", "--idle", "1h", "--slots", "3"]
+    assert sorted(body["Env"]) == ["CLOISTER_STORE_FILE=/run/secrets/CLOISTER_STORE", "LANG=C"]
+    assert {name: value for name, value in body["Labels"].items() if name != "io.cloister.fleet"} == {"io.cloister.target": "far"}
+    host = body["HostConfig"]
+    assert (host["NanoCpus"], host["Memory"], host["CapDrop"]) == (2_000_000_000, 2 ** 30, ["ALL"])
+    assert operator.env["CLOISTER_STORE"] not in json.dumps(body)
+
+
+@pytest.mark.parametrize("way", ["stop", "kill"])
+def test_a_service_that_starts_anew_finds_its_workers(operator, engine, serve, way):
+    dispatches.agent(operator, "worker", "while [ ! -e /tmp/never ]; do sleep 0.1; done")
+    target(operator, engine)
+    service = serve()
+    id = asked(operator)
+    dispatches.await_state(operator, id, "running")
+    if way == "stop":
+        service.stop()
+    else:
+        service.process.kill()
+        service.process.wait()
+    before = len(engine.asked)
+    serve()
+    wait_until(lambda: ("GET", "/containers/json") in engine.asked[before:], "it counts")
+    wait_until(lambda: status(operator)["workers"] == 1, "it finds the worker")
+    assert engine.made == 1
+    operator.cloister("dispatches", "cancel", id).ok()
+    wait_until(lambda: not engine.containers, "it leaves")
+
+
+def test_one_of_two_services_scales(operator, engine, serve, machines):
+    other = machines()
+    dispatches.agent(operator, "worker", "sleep 3")
+    target(operator, engine, once=True, workers={"max": 20})
+    ids = [asked(operator) for _ in range(4)]
+    serve()
+    serve(of=other)
+    for id in ids:
+        assert dispatches.await_over(operator, id)["state"] == "finished"
+    assert engine.made == 4
+
+
+def test_another_service_takes_over(operator, engine, serve, machines):
+    """One that stops lets others go on at once."""
+    other = machines()
+    dispatches.agent(operator, "worker", "true")
+    target(operator, engine)
+    first = serve()
+    wait_until(lambda: status(operator) is not None, "the first has it")
+    serve(of=other)
+    first.stop()
+    assert dispatches.await_over(operator, asked(operator))["state"] == "finished"
+
+
+def test_an_engine_that_fails(operator, engine, serve):
+    """Shown once, and tried again."""
+    dispatches.agent(operator, "worker", "true")
+    target(operator, engine)
+    engine.instead = lambda method, path: (500, {"message": "no\nroom\x1b[31m"}) if path == "/containers/create" else None
+    service = serve()
+    id = asked(operator)
+    sentence = wait_until(lambda: (status(operator) or {}).get("error"), "the error is known")
+    assert sentence.endswith("answers POST /containers/create with 500: no room [31m")
+    wait_until(lambda: len([c for c in engine.asked if c[1] == "/containers/create"]) >= 3, "it tries again")
+    assert service.log().count("target far: ") == 1
+    assert 'cloister_target_failing{target="far"} 1' in service.get("/metrics").data.decode()
+    assert operator.cloister("target", "show", "far").ok().splitlines()[-1].startswith("failing")
+    assert service.get("/v1/targets/far").ok()["status"]["error"] == sentence
+    engine.instead = None
+    assert dispatches.await_over(operator, id)["state"] == "finished"
+
+
+def test_an_engine_that_is_not_there(operator, engine, serve):
+    dispatches.agent(operator, "worker", "true")
+    target(operator, engine)
+    engine.close()
+    serve()
+    id = asked(operator)
+    assert "cannot reach" in wait_until(lambda: (status(operator) or {}).get("error"), "the error is known")
+    # As after dockerd was started again: another socket with the name of the old.
+    engine.open()
+    assert dispatches.await_over(operator, id)["state"] == "finished"
+
+
+def test_workers_that_cannot_start(operator, engine, serve):
+    """Their last words are shown, and there are not more and more of them."""
+    dispatches.agent(operator, "worker", "true")
+    nowhere = operator.own(operator.file("nowhere", "postgres://me@/none?host=/nonexistent\n"))
+    target(operator, engine, secrets={"CLOISTER_STORE": str(nowhere)})
+    serve()
+    asked(operator)
+    assert "nonexistent" in wait_until(lambda: (status(operator) or {}).get("error"), "the error is known")
+    assert engine.made <= 3
+
+
+def test_a_worker_that_is_lost(operator, engine, serve):
+    dispatches.agent(operator, "worker", "echo $$ >>/out/ran; [ -e /out/never ] || sleep 2")
+    target(operator, engine)
+    serve()
+    id = asked(operator, "--retries", "1")
+    dispatches.await_state(operator, id, "running")
+    engine.kill(engine.running()[0])
+    wait_until(lambda: engine.made == 2, "another one is started")
+
+
+def test_workers_join_the_service(operator, engine, serve):
+    dispatches.agent(operator, "worker", "true")
+    service = serve("--workers", "127.0.0.1:0")
+    port = wait_until(lambda: [line for line in service.log().splitlines() if "workers find this service at" in line],
+                      "it listens")[0].rsplit(":", 1)[1].split()[0]
+    target(operator, engine, service=f"127.0.0.1:{port}", once=True)
+    ids = [asked(operator) for _ in range(2)]
+    for id in ids:
+        assert dispatches.await_over(operator, id)["state"] == "finished"
+    joined = json.loads(operator.cloister("worker", "list", "--json").ok())
+    assert len(joined) == 2 and {worker["pool"] for worker in joined} == {"far"}
+
+
+def test_a_service_that_lets_no_worker_in(operator, engine, serve):
+    dispatches.agent(operator, "worker", "true")
+    target(operator, engine, service="127.0.0.1:7")
+    serve()
+    asked(operator)
+    assert "--workers" in wait_until(lambda: (status(operator) or {}).get("error"), "the error is known")
+    assert engine.made == 0
+
+
+def test_a_minimum(operator, engine, serve):
+    target(operator, engine, workers={"min": 2, "max": 3}, idle="1h")
+    serve()
+    wait_until(lambda: len(engine.running()) == 2, "they wait for work")
+    wait_until(lambda: status(operator) == {"workers": 2, "wanted": 2, "error": None, "since": None}, "it is known")
+
+
