@@ -11,6 +11,7 @@ const struct cli_option cli_serve_options[] = {
 	{ "tls-key", 0, "FILE", "TCP: the certificate's key", 0 },
 	{ "no-tls", 0, NULL, "TCP: do not encrypt", 0 },
 	{ "mcp", 0, "127.0.0.1:PORT", "start an MCP server that lets agents in cells dispatch others", 0 },
+	{ "e2b", 0, "127.0.0.1:PORT", "also serve E2B's API, for its SDKs; see docs/e2b.md", 0 },
 	{ "store", 0, "URL", "keep the registry in a Postgres, postgres://USER@HOST/DATABASE", 0 },
 	{ "workers", 0, "ADDRESS:PORT", "let workers on other machines connect here; needs --store", 0 },
 	{ "concurrency", 'c', "N", "how many dispatches run at a time", 0 },

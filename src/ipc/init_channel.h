@@ -111,8 +111,16 @@ enum init_spawn_flags {
 #define INIT_OWN_READ "cloister-read"           /* PATH MAX: a regular file of at most MAX bytes, to standard output */
 #define INIT_OWN_WRITE "cloister-write"         /* PATH SIZE: as many bytes of standard input, to a regular file */
 #define INIT_OWN_LIST "cloister-list"           /* PATH MAX: a folder's entries, as lines of JSON */
-#define INIT_OWN_WATCH "cloister-watch"         /* PATH yes|no: changes of a file or folder, as lines of JSON */
+/* PATH yes|no|names|all-names: changes of a file or folder, as lines of JSON; yes: and beneath it.  The last two tell
+ * renamed entries and changed attributes apart (init_watch.c). */
+#define INIT_OWN_WATCH "cloister-watch"
 #define INIT_OWN_DIAL "cloister-dial"           /* PORT: joins standard input and output with a port of the cell */
+/* These print the entry that they leave, and TREE those beneath a folder, as lines of JSON (init_entries.c). */
+#define INIT_OWN_STAT "cloister-stat"           /* PATH */
+#define INIT_OWN_TREE "cloister-tree"           /* PATH MAX DEPTH */
+#define INIT_OWN_MAKE_FOLDER "cloister-make-folder"     /* PATH: and those above it */
+#define INIT_OWN_MOVE "cloister-move"           /* FROM TO: and makes the folders above TO */
+#define INIT_OWN_REMOVE "cloister-remove"       /* PATH: a folder with all that is beneath it; prints nothing */
 
 /* Handle 0 is the agent: when it exits, so does init, and the cell ends. */
 #define INIT_HANDLE_AGENT 0

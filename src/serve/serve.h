@@ -65,6 +65,9 @@ struct serve_door {
 	 * server stands in. */
 	bool judges_all;
 	const char *also_called;                /* borrowed: a name besides localhost; NULL: none */
+	const void *routes;                     /* borrowed: for the handler */
+	/* Writes every refusal in the form that this door's clients expect, and ends the request.  NULL: serve_refuse()'s. */
+	void (*refuse)(struct serve_request *q, unsigned status, const char *code, const char *message);
 	size_t body_kept;                       /* bytes of a body in memory; 0: SERVE_BODY_KEPT */
 	struct ssl_ctx_st *tls;                 /* borrowed; NULL: plain */
 	/* With TLS: clients without it are served too, except those that show a token. */

@@ -238,9 +238,15 @@ serve_refuse(struct serve_request *q, unsigned status, const char *code, const c
 {
 	OWN(freep) char *text = NULL;
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-	struct json w = { .out = out };
+	FILE *out = NULL;
+	struct json w;
 
+	if (q->door->refuse != NULL) {
+		q->door->refuse(q, status, code, message);
+		return;
+	}
+	out = open_memstream(&text, &size);
+	w = (struct json){ .out = out };
 	if (out != NULL) {
 		json_open(&w, NULL, '{');
 		json_open(&w, "error", '{');

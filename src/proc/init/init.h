@@ -84,7 +84,7 @@ int init_start_container(char *const *argv, bool *ret_landlock, struct err *err)
 /* init_own.c: whether the command ARGV is one of init's own programs. */
 bool init_own_is(char *const *argv);
 int init_own_main(int argc, char **argv);
-/* init_files.c, init_watch.c, init_dial.c: the programs.  They return 0 or an errno. */
+/* init_files.c, init_entries.c, init_watch.c, init_dial.c: the programs.  They return 0 or an errno. */
 /* A name as text, or as base64 if it is not UTF-8. */
 void init_put_name(struct json *w, const char *key, const char *key_base64, const char *name);
 int init_own_read(char **argv);
@@ -92,6 +92,15 @@ int init_own_write(char **argv);
 int init_own_list(char **argv);
 int init_own_watch(char **argv);
 int init_own_dial(char **argv);
+int init_own_stat(char **argv);
+int init_own_tree(char **argv);
+int init_own_make_folder(char **argv);
+int init_own_move(char **argv);
+int init_own_remove(char **argv);
+/* Makes the folders above PATH that are missing.  Returns an errno. */
+int init_make_parents(char *path);
+/* "file", "folder", "link" and so on. */
+const char *init_type_of(mode_t mode);
 
 /* init_stream.c: the channel over one byte stream, for walls that pass no descriptors.  Before
  * init_stream_open(), messages are sent behind their length.  SSH listens at the SSH agent's socket, or is

@@ -66,9 +66,8 @@ init_own_read(char **argv)
 	return error == 0 && left == 0 && read(fd, &more, 1) > 0 ? EFBIG : error;
 }
 
-/* Makes the folders above PATH that are missing. */
-static int
-make_parents(char *path)
+int
+init_make_parents(char *path)
 {
 	for (char *at = strchr(path + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
 		int r;
@@ -87,7 +86,7 @@ init_own_write(char **argv)
 {
 	unsigned long long left = strtoull(argv[1], NULL, 10);
 	OWN(closep) int fd = -1;
-	int error = argv[0][0] != '\0' ? make_parents(argv[0]) : ENOENT;
+	int error = argv[0][0] != '\0' ? init_make_parents(argv[0]) : ENOENT;
 
 	error = error == 0 ? open_regular(argv[0], O_WRONLY | O_CREAT, &fd) : error;
 	if (error == 0 && ftruncate(fd, 0) < 0)
@@ -118,8 +117,8 @@ init_put_name(struct json *w, const char *key, const char *key_base64, const cha
 	}
 }
 
-static const char *
-type_of(mode_t mode)
+const char *
+init_type_of(mode_t mode)
 {
 	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "folder" : S_ISLNK(mode) ? "link" : S_ISFIFO(mode) ? "pipe" :
 	       S_ISSOCK(mode) ? "socket" : "device";
@@ -134,7 +133,7 @@ put_entry(DIR *dir, const char *name, const struct stat *st)
 
 	json_open(&w, NULL, '{');
 	init_put_name(&w, "name", "name_base64", name);
-	json_str(&w, "type", type_of(st->st_mode));
+	json_str(&w, "type", init_type_of(st->st_mode));
 	json_u64(&w, "size", (uint64_t)st->st_size);
 	json_u64(&w, "mode", st->st_mode & 07777);
 	json_u64(&w, "modified_ms", st->st_mtim.tv_sec < 0 ? 0 :

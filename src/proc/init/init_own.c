@@ -27,6 +27,9 @@ static const struct {
 	{ INIT_OWN_WAIT, 0, wait_for_signal },  { INIT_OWN_READ, 2, init_own_read },
 	{ INIT_OWN_WRITE, 2, init_own_write },  { INIT_OWN_LIST, 2, init_own_list },
 	{ INIT_OWN_WATCH, 2, init_own_watch },  { INIT_OWN_DIAL, 1, init_own_dial },
+	{ INIT_OWN_STAT, 1, init_own_stat },    { INIT_OWN_TREE, 3, init_own_tree },
+	{ INIT_OWN_MOVE, 2, init_own_move },    { INIT_OWN_REMOVE, 1, init_own_remove },
+	{ INIT_OWN_MAKE_FOLDER, 1, init_own_make_folder },
 };
 
 bool

@@ -1,6 +1,7 @@
 /* init_watch.c - reports changes of files in the cell: see init_own.c.
  *
- * Each line is an object: `change` (watching, created, modified, removed or overflow), and `path`. */
+ * Each line is an object: `change` (watching, created, modified, removed or overflow), and `path`.  With names, a
+ * renamed entry is `renamed` instead of removed, and changed attributes are `attributes`. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ struct watched {
 static struct watched watched[WATCHES_MAX];
 static size_t n_watched;
 static int inotify = -1;
-static bool recursive;
+static bool recursive, tells_names;
 
 static void
 put_change(const char *change, const char *path)
@@ -56,7 +57,7 @@ join(const char *path, const char *name)
 static int
 watch_one(const char *path, uint32_t flags)
 {
-	int wd = inotify_add_watch(inotify, path, CHANGES | flags);
+	int wd = inotify_add_watch(inotify, path, CHANGES | (tells_names ? IN_ATTRIB : 0) | flags);
 
 	if (wd < 0)
 		return errno;
@@ -116,7 +117,13 @@ forget(const char *path)
 static const char *
 change_of(uint32_t mask)
 {
-	return (mask & (IN_CREATE | IN_MOVED_TO)) != 0 ? "created" : (mask & IN_MODIFY) != 0 ? "modified" : "removed";
+	if ((mask & (IN_CREATE | IN_MOVED_TO)) != 0)
+		return "created";
+	if ((mask & IN_MODIFY) != 0)
+		return "modified";
+	if ((mask & IN_ATTRIB) != 0)
+		return "attributes";
+	return tells_names && (mask & (IN_MOVED_FROM | IN_MOVE_SELF)) != 0 ? "renamed" : "removed";
 }
 
 static void
@@ -130,7 +137,7 @@ take_event(const struct inotify_event *event)
 	for (size_t i = 0; i < n_watched && of == NULL; i++)
 		of = watched[i].wd == event->wd ? &watched[i] : NULL;
 	/* A folder beneath is reported by the one above it. */
-	if (of == NULL || (event->mask & CHANGES) == 0 || (event->len == 0 && of != watched))
+	if (of == NULL || (event->mask & (CHANGES | IN_ATTRIB)) == 0 || (event->len == 0 && of != watched))
 		return;
 	path = event->len > 0 ? join(of->path, event->name) : strdup(of->path);
 	if (path == NULL)
@@ -172,9 +179,10 @@ init_own_watch(char **argv)
 {
 	int error;
 
-	recursive = strcmp(argv[1], "yes") == 0;
+	recursive = strcmp(argv[1], "yes") == 0 || strcmp(argv[1], "all-names") == 0;
+	tells_names = strstr(argv[1], "names") != NULL;
 	inotify = inotify_init1(IN_CLOEXEC);
-	error = inotify < 0 ? errno : watch_one(argv[0], 0);
+	error = inotify < 0 ? errno : watch_one(argv[0], tells_names ? IN_ONLYDIR : 0);
 	if (error != 0)
 		return error;
 	if (recursive)

@@ -16,6 +16,7 @@
 #include "loop/loop.h"
 #include "proc/serve/api_thread.h"
 #include "proc/serve/checker.h"
+#include "proc/serve/e2b.h"
 #include "proc/serve/follow.h"
 #include "proc/serve/inside.h"
 #include "proc/serve/live.h"
@@ -205,6 +206,7 @@ call_free(struct api_call *c)
 	close_fd(&c->lock);
 	follow_source_free(c->source);
 	inside_free(c->inside);
+	e2b_call_free(c->e2b);
 	free(c);
 }
 
@@ -240,11 +242,12 @@ static void
 done(struct serve_job *job)
 {
 	struct api_call *c = (struct api_call *)job;
-	bool begins = c->code == NULL && c->route->begin != NULL && c->then == NULL;
+	bool begins = c->code == NULL && c->route->begin != NULL && (c->then == NULL || c->again);
 
+	c->kept = c->again = false;
 	if (begins)
 		c->route->begin(c);
-	if (begins && c->then != NULL)
+	if (c->kept)
 		return;
 	if (c->code != NULL)
 		serve_refuse(c->q, c->status, c->code, c->pointer[0] != '\0' ? c->pointer : NULL,
@@ -314,6 +317,7 @@ void
 api_go_on(struct api_call *c, int (*then)(struct api_call *c))
 {
 	c->then = then;
+	c->kept = true;
 	c->job.heavy = false;
 	serve_pool_add(c->api->pool, &c->job);
 }
@@ -342,7 +346,9 @@ find_route(struct serve_request *q, struct route_params *ret_params)
 	char allow[ALLOW_MAX] = "";
 	struct route_params params = {0};
 
-	for (const struct api_route *route = api_routes(); route->method != NULL; route++) {
+	const struct api_route *route = q->door->routes != NULL ? q->door->routes : api_routes();
+
+	for (; route->method != NULL; route++) {
 		if ((route->roles & q->role) == 0 || !route_match(route->path, q->path, &params))
 			continue;
 		if (has_method(q, route)) {
@@ -355,7 +361,8 @@ find_route(struct serve_request *q, struct route_params *ret_params)
 		         strcmp(route->method, "GET") == 0 ? ", HEAD" : "");
 	}
 	if (q->role == SERVE_GUEST)
-		serve_refuse_token(q, "the token is missing: send 'Authorization: Bearer TOKEN' with the "
+		serve_refuse_token(q, q->door->routes != NULL ? "this path is none of a sandbox's" :
+		                   "the token is missing: send 'Authorization: Bearer TOKEN' with the "
 		                   "token in the server's token file (serve/token in the data folder), or "
 		                   "log in with a browser (`cloister dashboard`)");
 	else if (allow[0] != '\0')
@@ -422,7 +429,8 @@ const struct serve_handler api_handler = { take_head, take_request, lose_request
 bool
 api_is_idle(const struct api *api)
 {
-	return serve_pool_busy(api->pool) == 0 && dispatcher_driven(api->dispatcher) == 0 && api->published == NULL;
+	return serve_pool_busy(api->pool) == 0 && dispatcher_driven(api->dispatcher) == 0 && api->published == NULL &&
+	       e2b_is_idle(api->e2b);
 }
 
 void
@@ -439,7 +447,7 @@ static int
 take_over(struct api *api, uint64_t retain_ms, struct err *err)
 {
 	const struct dispatcher_options options = { .concurrency = api->concurrency,
-	                                            .prune_ms = retain_ms };
+	                                            .prune_ms = retain_ms, .changed = e2b_changed, .arg = api };
 	size_t n = 0;
 	int r = registry_open(true, &api->registry, err);
 
@@ -492,6 +500,7 @@ api_stop(struct api *api, void (*stopped)(void *arg), void *arg)
 {
 	api->stopping = true;
 	checker_stop(api->checker);
+	e2b_stop(api->e2b);
 	dispatcher_drain(api->dispatcher);
 	serve_stop(api->server, stopped, arg);
 }
@@ -508,6 +517,7 @@ api_free(struct api *api)
 	if (api->server != NULL)
 		api_settle(api->registry);
 	serve_free(api->server);
+	e2b_free(api->e2b);
 	api_sandboxes_free(api);
 	follow_free(api->follow);
 	live_free(api->live);

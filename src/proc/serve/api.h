@@ -35,6 +35,8 @@ struct cell_entry;
 struct checker;
 struct dispatch;
 struct dispatcher;
+struct e2b;
+struct e2b_call;
 struct exec_stream;
 struct follow;
 struct inside;
@@ -78,6 +80,7 @@ struct api {
 	struct checker *checker;
 	struct exec_stream *execs;      /* commands that run in sandboxes, and terminals */
 	struct publishing *published;   /* ports of sandboxes */
+	struct e2b *e2b;                /* NULL: its API is not served */
 	struct registry *registry;      /* used by the loop only */
 	struct dispatcher *dispatcher;
 	unsigned concurrency;           /* of dispatches */
@@ -99,6 +102,8 @@ struct api_call {
 	struct serve_request *q;
 	const struct api_route *route;
 	int (*then)(struct api_call *c); /* instead of the route's WORK, the second time */
+	bool again;                     /* set by THEN: it is not over, and BEGIN is called again */
+	bool kept;                      /* the loop's: BEGIN keeps it, or has sent it to a thread */
 	struct route_params params;
 	char *query[ROUTE_QUERY_MAX];   /* in the route's order */
 	struct serve_stats stats;       /* as of the request */
@@ -125,6 +130,7 @@ struct api_call {
 	char id[API_ID_MAX];            /* of a dispatch */
 	struct inside *inside;          /* a process in its cell */
 	int lock;                       /* of one that is to begin, or 0 */
+	struct e2b_call *e2b;           /* e2b.h */
 };
 
 int api_start(struct loop *loop, int spool, const struct serve_options *options,
@@ -174,6 +180,14 @@ bool api_accepts(const struct serve_request *q, const char *type);
 /* The dispatch in the path's first parameter, if the client may see it; otherwise the call has failed.  The caller
  * frees it. */
 int api_find_dispatch(struct api_call *c, struct dispatch *ret_d);
+/* Makes a dispatch, whose id is in C->id then, and records it.  BEGIN must call api_submit_begin(). */
+struct dispatch_request;
+int api_submit(struct api_call *c, struct dispatch_request *request, bool *ret_created);
+void api_submit_begin(struct api_call *c);
+/* The folder of a dispatch, open; negative if it has none. */
+int api_dispatch_folder(const char *id);
+/* Whether the client of C may see it. */
+bool api_may_see(const struct api_call *c, const struct dispatch *d);
 /* Records in the operator's timeline: TYPE, the requester, and MEMBERS (name and text; NULL is left
  * out).  NOW: signed and on the disk. */
 int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],

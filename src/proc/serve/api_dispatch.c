@@ -32,8 +32,8 @@ static const struct api_member members[] = {
 	{ "idempotency_key", API_TEXT, false }, {0}
 };
 
-static int
-folder_of(const char *id)
+int
+api_dispatch_folder(const char *id)
 {
 	OWN(closep) int top = data_folder("dispatches", false, NULL);
 
@@ -134,7 +134,7 @@ read_asked(struct api_call *c, struct asked *a)
 		.secrets = a->secrets, .n_secrets = n_secrets, .image = text_of(c, "worker_image"),
 		.record = text_of(c, "record"),
 		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
-		.parent = c->parent[0] != '\0' ? c->parent : NULL, .by_agent = c->q->role == SERVE_AGENT,
+		.parent = c->parent[0] != '\0' ? c->parent : NULL,
 	};
 	a->request.sandbox = json_is_true(api_body_get(c, "sandbox"));
 	if (c->parent[0] != '\0' && a->request.principal != NULL)
@@ -154,7 +154,7 @@ read_asked(struct api_call *c, struct asked *a)
 static int
 mark(const char *id, struct err *err)
 {
-	OWN(closep) int folder = folder_of(id);
+	OWN(closep) int folder = api_dispatch_folder(id);
 	OWN(closep) int fd = folder < 0 ? -1 : openat(folder, MARK, O_WRONLY | O_CREAT | O_CLOEXEC |
 	                                              O_NOFOLLOW, 0600);
 
@@ -179,39 +179,50 @@ answer_one(struct api_call *c, const char *id)
 	return 0;
 }
 
+struct noting {
+	struct api_call *call;
+	const struct dispatch_request *request;
+};
+
 /* Recorded before it is accepted: nothing runs without a record. */
 static int
 note_asked(void *arg, const struct dispatch_note *note, struct err *err)
 {
-	struct api_call *c = arg;
+	struct noting *n = arg;
 
 	(void)err;                      /* it is the call's own */
-	return api_note_first(c, "dispatch.asked", (const char *const[][2]){ { "dispatch", note->id },
-	                      { "agent", text_of(c, "agent") },
-	                      { "principal", text_of(c, "on_behalf_of") },
+	return api_note_first(n->call, "dispatch.asked", (const char *const[][2]){ { "dispatch", note->id },
+	                      { "agent", n->request->agent },
+	                      { "principal", n->request->principal },
 	                      { "resolved", note->resolved }, { "image", note->image },
 	                      { "programs", note->programs } }, 6);
+}
+
+int
+api_submit(struct api_call *c, struct dispatch_request *request, bool *ret_created)
+{
+	struct noting noting = { c, request };
+
+	if (c->api->stopping)
+		return api_fail_with(c, 503, "stopping", "the service is about to stop: try again in a moment");
+	request->by_agent = c->q->role == SERVE_AGENT;
+	request->note = note_asked;
+	request->note_arg = &noting;
+	request->begin = c->api->concurrency;
+	request->lock = &c->lock;
+	if (dispatch_submit(api_registry(c), request, c->id, ret_created, &c->err) < 0)
+		return api_fail(c);
+	return c->q->role != SERVE_AGENT || c->parent[0] != '\0' || mark(c->id, &c->err) == 0 ? 0 : api_fail(c);
 }
 
 int
 api_dispatch(struct api_call *c)
 {
 	OWN(asked_free) struct asked a = {0};
-	struct registry *r = api_registry(c);
 	bool created;
 
-	if (r == NULL || read_asked(c, &a) < 0)
+	if (api_registry(c) == NULL || read_asked(c, &a) < 0 || api_submit(c, &a.request, &created) < 0)
 		return -EIO;
-	a.request.note = note_asked;
-	a.request.note_arg = c;
-	if (c->api->stopping)
-		return api_fail_with(c, 503, "stopping", "the service is about to stop: try again in a moment");
-	a.request.begin = c->api->concurrency;
-	a.request.lock = &c->lock;
-	if (dispatch_submit(r, &a.request, c->id, &created, &c->err) < 0)
-		return api_fail(c);
-	if (c->q->role == SERVE_AGENT && c->parent[0] == '\0' && mark(c->id, &c->err) < 0)
-		return api_fail(c);
 	c->status = created ? 202 : 200;
 	return 0;
 }
@@ -222,21 +233,27 @@ answer_asked(struct api_call *c)
 	return answer_one(c, c->id);
 }
 
-/* The row exists: it can begin while the response is made. */
 void
-api_dispatch_begin(struct api_call *c)
+api_submit_begin(struct api_call *c)
 {
 	if (c->lock > 0)
 		(void)dispatcher_begin(c->api->dispatcher, c->id, TAKE_FD(c->lock), NULL);
 	else
 		(void)dispatcher_take(c->api->dispatcher, c->id, NULL);
+}
+
+/* The row exists: it can begin while the response is made. */
+void
+api_dispatch_begin(struct api_call *c)
+{
+	api_submit_begin(c);
 	api_go_on(c, answer_asked);
 }
 
 /* ---- looking ---- */
 
-static bool
-may_see(const struct api_call *c, const struct dispatch *d)
+bool
+api_may_see(const struct api_call *c, const struct dispatch *d)
 {
 	OWN(closep) int folder = -1;
 
@@ -244,7 +261,7 @@ may_see(const struct api_call *c, const struct dispatch *d)
 		return true;
 	if (c->parent[0] != '\0')
 		return strcmp(d->parent, c->parent) == 0;
-	folder = folder_of(d->id);
+	folder = api_dispatch_folder(d->id);
 	return folder >= 0 && faccessat(folder, MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -259,7 +276,7 @@ api_find_dispatch(struct api_call *c, struct dispatch *ret_d)
 	if (r == NULL)
 		return -EIO;
 	found = dispatch_get(r, c->params.at[0], ret_d, &c->err);
-	if (found == 0 && may_see(c, ret_d))
+	if (found == 0 && api_may_see(c, ret_d))
 		return 0;
 	if (found < 0 && (c->q->role == SERVE_OPERATOR || (found != -ENOENT && found != -ENOTUNIQ)))
 		return api_fail(c);
@@ -422,7 +439,7 @@ api_dispatch_events(struct api_call *c)
 
 	if (api_find_dispatch(c, &d) < 0)
 		return -EIO;
-	folder = folder_of(d.id);
+	folder = api_dispatch_folder(d.id);
 	c->source = folder < 0 ? NULL : follow_source_new(folder, "events.jsonl");
 	if (c->source == NULL)
 		return api_fail_with(c, 503, "unavailable", "the events cannot be opened");

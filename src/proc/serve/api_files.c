@@ -513,7 +513,7 @@ begin(struct api_call *c, enum kind kind)
 	/* The call lives on until its list is made. */
 	if (kind == LISTS) {
 		j->call = c;
-		c->then = answer_list;
+		c->kept = true;
 	}
 	if (kind != WATCHES)
 		loop_set_timer(c->api->loop, &j->late, TIME_MS);

@@ -21,6 +21,7 @@
 #include "cell/cell_dirs.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
+#include "proc/serve/e2b.h"
 #include "proc/serve/mcp_child.h"
 #include "proc/serve/scaler.h"
 #include "proc/serve/serve_options.h"
@@ -136,6 +137,24 @@ open_tcp(struct service *s, struct err *err)
 	return fd < 0 ? fd : open_tcp_fd(s, fd, port, err);
 }
 
+static int
+open_e2b(struct service *s, struct err *err)
+{
+	struct serve_door door = { .is_tcp = true, .tls = s->tls, .tokens = s->tokens, .n_tokens = s->n_tokens,
+	                           .judge = e2b_judge, .judge_arg = s->api, .judges_all = true, .routes = e2b_routes(),
+	                           .refuse = e2b_refuse };
+	int r = e2b_start(s->api, s->folder, err);
+
+	if (r == 0)
+		r = door.fd = serve_listen_tcp(s->options.e2b, &door.port, err);
+	if (r < 0)
+		return r;
+	r = serve_open_door(s->api->server, &door, err);
+	if (r == 0)
+		fprintf(stderr, "cloister: E2B's API is at %s://127.0.0.1:%u\n", s->tls != NULL ? "https" : "http", door.port);
+	return r;
+}
+
 /* ---- sockets that systemd opened ---- */
 
 static int
@@ -192,6 +211,10 @@ open_doors(struct service *s, struct err *err)
 	if (r == 0 && s->options.listen != NULL) {
 		r = s->n_tokens > 0 ? 0 : load_tcp(s, err);
 		r = r == 0 ? open_tcp(s, err) : r;
+	}
+	if (r == 0 && s->options.e2b != NULL) {
+		r = s->n_tokens > 0 ? 0 : load_tcp(s, err);
+		r = r == 0 ? open_e2b(s, err) : r;
 	}
 	if (r == 0 && s->options.mcp != NULL)
 		r = mcp_child_start(s->loop, s->options.mcp, &s->mcp, err);

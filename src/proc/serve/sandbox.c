@@ -72,7 +72,7 @@ static int
 code_of(int error)
 {
 	switch (error) {
-	case ENOENT: case EFBIG: case ENOSPC: case EDQUOT:
+	case ENOENT: case EEXIST: case EFBIG: case ENOSPC: case EDQUOT:
 		return error;
 	case EACCES: case EPERM: case EROFS:
 		return EPERM;

@@ -46,6 +46,7 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 	o = (struct serve_options){
 		.socket = args_get(&args, "socket"), .agents_socket = args_get(&args, "agents-socket"),
 		.listen = args_get(&args, "listen"), .mcp = args_get(&args, "mcp"),
+		.e2b = args_get(&args, "e2b"),
 		.token_file = args_get(&args, "token-file"),
 		.agent_token_file = args_get(&args, "agent-token-file"),
 		.tls_cert = args_get(&args, "tls-cert"), .tls_key = args_get(&args, "tls-key"),
@@ -57,7 +58,7 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 	r = r == 0 ? registry_use_store(args_get(&args, "store"), err) : r;
 	if (r < 0)
 		return r;
-	if (o.listen == NULL && (o.tls_cert != NULL || o.token_file != NULL || o.no_tls ||
+	if (o.listen == NULL && o.e2b == NULL && (o.tls_cert != NULL || o.token_file != NULL || o.no_tls ||
 	                         o.agent_token_file != NULL))
 		return err_set(err, EINVAL, "tokens and TLS need TCP: add --listen 127.0.0.1:PORT");
 	if ((o.tls_cert == NULL) != (o.tls_key == NULL))

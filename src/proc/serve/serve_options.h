@@ -9,6 +9,7 @@ struct err;
 struct serve_options {
 	const char *socket, *agents_socket;     /* NULL: in the runtime folder */
 	const char *listen;                     /* NULL: no TCP */
+	const char *e2b;                        /* where E2B's API is served; NULL: nowhere */
 	const char *mcp;                        /* where cells find cloister-mcp; NULL: nowhere */
 	const char *token_file, *agent_token_file;
 	const char *tls_cert, *tls_key;
