@@ -341,9 +341,9 @@ test('the walls', async () => {
 });
 
 test('it ends', async () => {
-  const running = box.commands.run('sleep 1000', { timeoutMs: 0 });
-  running.catch(() => {});
+  const running = await box.commands.run('sleep 1000', { background: true, timeoutMs: 0 });
+  const over = assert.rejects(running.wait(), TimeoutError);
   assert.equal(await box.kill(), true);
-  await assert.rejects(running, TimeoutError);
+  await over;
   assert.equal(await box.isRunning(), false);
 });

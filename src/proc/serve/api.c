@@ -447,7 +447,8 @@ static int
 take_over(struct api *api, uint64_t retain_ms, struct err *err)
 {
 	const struct dispatcher_options options = { .concurrency = api->concurrency,
-	                                            .prune_ms = retain_ms, .changed = e2b_changed, .arg = api };
+	                                            .prune_ms = retain_ms, .changed = e2b_changed, .over = e2b_over,
+	                                            .arg = api };
 	size_t n = 0;
 	int r = registry_open(true, &api->registry, err);
 

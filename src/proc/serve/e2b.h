@@ -70,6 +70,7 @@ bool e2b_is_idle(const struct e2b *e);
 void e2b_stop(struct e2b *e);
 /* For dispatcher_options: ARG is the api. */
 void e2b_changed(void *arg, const char *id, enum dispatch_state state);
+void e2b_over(void *arg);
 
 /* ---- for the door ---- */
 

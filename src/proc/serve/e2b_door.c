@@ -21,23 +21,32 @@
 /* ---- tokens of sandboxes ---- */
 
 static int
-read_key(int folder, struct e2b *e, struct err *err)
+make_key(int folder, struct e2b *e, struct err *err)
 {
-	OWN(freep) char *text = NULL;
-	size_t len = 0;
-	char fresh[2 * sizeof(e->key) + 1];
+	char text[2 * sizeof(e->key) + 1];
 	int r;
 
 	if (RAND_bytes(e->key, sizeof(e->key)) != 1)
 		return err_set(err, EIO, "there is no randomness for a key");
-	codec_hex(e->key, sizeof(e->key), fresh);
-	r = create_file_at(folder, KEY_FILE, 0600, fresh, err);
-	OPENSSL_cleanse(fresh, sizeof(fresh));
-	if (r < 0 && r != -EEXIST)
-		return r;
-	r = read_file_at(folder, KEY_FILE, sizeof(fresh), &text, &len, err);
+	codec_hex(e->key, sizeof(e->key), text);
+	r = create_file_at(folder, KEY_FILE, 0600, text, err);
+	OPENSSL_cleanse(text, sizeof(text));
+	return r;
+}
+
+/* It stays, and with it the tokens. */
+static int
+read_key(int folder, struct e2b *e, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	struct err none = {0};
+	size_t len = 0;
+	int r = read_file_at(folder, KEY_FILE, 4 * sizeof(e->key), &text, &len, &none);
+
+	if (r == -ENOENT)
+		return make_key(folder, e, err);
 	if (r < 0)
-		return r;
+		return err_set(err, -r, "%s", none.text);
 	if (len != 2 * sizeof(e->key) || !codec_unhex_lower(text, e->key, sizeof(e->key)))
 		r = err_set(err, EINVAL, "the file serve/" KEY_FILE " in the data folder is damaged: remove it, and one is made");
 	OPENSSL_cleanse(text, len);

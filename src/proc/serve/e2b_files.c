@@ -525,12 +525,12 @@ next_part(struct api_call *c, const char *data, size_t len, const char *boundary
 		if (body == NULL)
 			return api_fail_with(c, 400, "invalid", "the body is no multipart form");
 		body += 4;
-		stop = body - 2;
+		stop = body;
 		do {
 			stop = memmem(stop, (size_t)(end - stop), boundary, n);
 			if (stop == NULL)
 				return api_fail_with(c, 400, "invalid", "the body is no multipart form");
-			if (stop - body >= 0 && stop[-1] == '\n' && stop[-2] == '\r')
+			if (stop - body >= 2 && stop[-1] == '\n' && stop[-2] == '\r')
 				break;
 			stop++;
 		} while (true);
@@ -543,7 +543,7 @@ next_part(struct api_call *c, const char *data, size_t len, const char *boundary
 		if (!read_parameter(field, (size_t)(field_end - field), "filename", ret_name, PATH_MAX))
 			return api_fail_with(c, 400, "invalid", "a file of the form has no name");
 		e->part = body;
-		e->part_len = stop - 2 > body ? (size_t)(stop - 2 - body) : 0;
+		e->part_len = (size_t)(stop - 2 - body);
 		return 1;
 	}
 }

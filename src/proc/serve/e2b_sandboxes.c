@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/codec.h"
+#include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "cell/cell_control.h"
@@ -141,14 +142,18 @@ read_timeout(struct api_call *c, uint64_t *ret_ms)
 }
 
 static int
+refuse_time(struct api_call *c, const char *agent, const json_t *resolved)
+{
+	return api_fail_with(c, 400, "invalid", "the timeout is longer than the agent's time limit: '%.64s' has %s in all", agent,
+	                     e2b_text(json_object_get(resolved, "limits"), "time"));
+}
+
+static int
 check_wall(struct api_call *c, const struct dispatch *d, const json_t *resolved, uint64_t ms)
 {
 	uint64_t wall = wall_of(d, resolved), now = dispatch_now_ms();
 
-	/* A second of grace: the clocks of the two need not agree on its start. */
-	return now + ms <= wall || (d->started_ms == 0 && now + ms - wall < 1000) ? 0 :
-	       api_fail_with(c, 400, "invalid", "the timeout is longer than the agent's time limit: '%s' has %s", d->agent,
-	                     e2b_text(json_object_get(resolved, "limits"), "time"));
+	return now + ms <= wall ? 0 : refuse_time(c, d->agent, resolved);
 }
 
 static int
@@ -241,6 +246,12 @@ e2b_changed(void *arg, const char *id, enum dispatch_state state)
 }
 
 void
+e2b_over(void *arg)
+{
+	e2b_stop(((struct api *)arg)->e2b);
+}
+
+void
 e2b_stop(struct e2b *e)
 {
 	if (e != NULL)
@@ -303,26 +314,40 @@ object_or_empty(const json_t *value)
 
 static int look_created(struct api_call *c);
 
-/* The dispatch exists, and has not begun. */
+/* Whether a sandbox of RESOLVED is what is asked for. */
 static int
-check_accepted(struct api_call *c, bool asked_time)
+check_wanted(struct api_call *c, const json_t *resolved)
 {
-	OWN(json_decrefp) json_t *resolved = NULL;
-	OWN(dispatch_free) struct dispatch d = {0};
 	struct e2b_call *e = c->e2b;
-	uint64_t time;
+	const bool asked = e->end_ms != 0;
+	const uint64_t time = limit_of(resolved, "time", num_parse_duration);
+	const char *agent = e2b_text(c->body, "templateID");
 
-	if (dispatch_get(api_registry(c), c->id, &d, &c->err) < 0 ||
-	    dispatch_get_resolved(api_registry(c), c->id, &resolved, &c->err) < 0)
-		return api_fail(c);
-	time = limit_of(resolved, "time", num_parse_duration);
-	if (!asked_time && time != 0 && time < e->end_ms)
+	e->end_ms = asked ? e->end_ms : E2B_TIMEOUT_MS;
+	if (!asked && time != 0 && time < e->end_ms)
 		e->end_ms = time;
-	if (check_wall(c, &d, resolved, e->end_ms) < 0)
-		return -EIO;
+	if (time != 0 && e->end_ms > time)
+		return refuse_time(c, agent, resolved);
 	if (json_is_false(api_body_get(c, "allow_internet_access")) && !json_is_null(json_object_get(resolved, "policy")))
 		return api_fail_with(c, 400, "invalid", "'allow_internet_access': what a sandbox may reach is its agent's policy, and "
-		                     "'%s' has one: register an agent without", d.agent);
+		                     "'%.64s' has one: register an agent without", agent);
+	return 0;
+}
+
+/* The version that was checked, whatever is registered meanwhile. */
+static int
+submit(struct api_call *c, const json_t *resolved)
+{
+	const json_t *agent = json_object_get(resolved, "agent");
+	OWN(freep) char *pinned = str_format("%s@%s", e2b_text(agent, "name"), e2b_text(agent, "hash"));
+	struct dispatch_request request = { .sandbox = true, .agent = pinned };
+	struct e2b_call *e = c->e2b;
+	bool created;
+
+	if (pinned == NULL)
+		return api_fail_with(c, 503, "unavailable", "out of memory");
+	if (api_submit(c, &request, &created) < 0)
+		return -EIO;
 	e->record = json_pack("{s:o, s:o, s:I}", "metadata", object_or_empty(api_body_get(c, "metadata")), "envs",
 	                      object_or_empty(api_body_get(c, "envVars")), "end_ms",
 	                      (json_int_t)(dispatch_now_ms() + e->end_ms));
@@ -332,25 +357,19 @@ check_accepted(struct api_call *c, bool asked_time)
 int
 e2b_create(struct api_call *c)
 {
-	struct dispatch_request request = { .sandbox = true };
+	struct dispatch_request request = { .sandbox = true, .by_agent = c->q->role == SERVE_AGENT };
 	struct e2b_call *e = e2b_call_of(c);
-	bool created, asked_time;
+	OWN(json_decrefp) json_t *resolved = NULL;
 
 	if (e == NULL || api_body_check(c, members) < 0 || check_unserved(c) < 0 ||
 	    check_texts(c, "metadata", METADATA_MAX) < 0 || check_texts(c, "envVars", CELL_ARGS_MAX / 4) < 0 ||
 	    read_timeout(c, &e->end_ms) < 0)
 		return -EIO;
-	asked_time = e->end_ms != 0;
-	e->end_ms = asked_time ? e->end_ms : E2B_TIMEOUT_MS;
 	e->after = look_created;
 	request.agent = e2b_text(c->body, "templateID");
-	if (api_submit(c, &request, &created) < 0)
-		return -EIO;
-	if (check_accepted(c, asked_time) == 0)
-		return 0;
-	/* It has not begun, so it is over at once. */
-	(void)dispatch_cancel(api_registry(c), c->id, 0, NULL);
-	return -EIO;
+	if (dispatch_resolve(api_registry(c), &request, &resolved, &c->err) < 0)
+		return api_fail(c);
+	return check_wanted(c, resolved) < 0 || submit(c, resolved) < 0 ? -EIO : 0;
 }
 
 void
@@ -586,7 +605,9 @@ look_killed(struct api_call *c)
 {
 	OWN(dispatch_free) struct dispatch d = {0};
 
-	if (dispatch_get(api_registry(c), c->id, &d, &c->err) == 0 && !dispatch_state_is_over(d.state) && !c->api->stopping)
+	/* Nothing of it is left when its driver is done, either. */
+	if (!c->api->stopping && dispatch_get(api_registry(c), c->id, &d, &c->err) == 0 &&
+	    (!dispatch_state_is_over(d.state) || dispatch_is_driven(c->id)))
 		c->again = true;
 	return 0;
 }

@@ -153,13 +153,13 @@ FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshar
 def matrix_options():
     said = subprocess.run([sys.executable, TREE / "tests/matrix/run.py", "--help"], capture_output=True,
                           text=True, check=True).stdout
-    return set(re.findall(r"--[a-z][a-z-]+", said))
+    return set(re.findall(r"--[a-z][a-z0-9-]+", said))
 
 
 def oci_options():
     """Those of cloister-oci, which are not cloister's."""
     source = (TREE / "src/proc/oci/main.c").read_text()
-    return {f"--{name}" for name in re.findall(r'{ "([a-z-]{2,})", [A-Z_]+, ', source)}
+    return {f"--{name}" for name in re.findall(r'{ "([a-z0-9-]{2,})", [A-Z_]+, ', source)}
 
 
 @pytest.mark.parametrize("document", names([*DOCUMENTS, *PAGES]))
@@ -170,11 +170,11 @@ def test_options_in_the_document_exist(document):
     if document == "docs/testing.md":
         known |= matrix_options()
     if document == "docs/install.md":
-        known |= set(re.findall(r"--[a-z][a-z-]+", (TREE / "packaging/install.sh").read_text()))
+        known |= set(re.findall(r"--[a-z][a-z0-9-]+", (TREE / "packaging/install.sh").read_text()))
     text = (TREE / document).read_text()
     # In mdoc, "Fl -" by itself is "--".
-    said = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
-    said |= {f"-{name}" for name in re.findall(r"\bFl (-[a-z][a-z-]+)", text)}
+    said = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text))
+    said |= {f"-{name}" for name in re.findall(r"\bFl (-[a-z][a-z0-9-]+)", text)}
     assert said <= known
 
 

@@ -81,3 +81,153 @@ def test_real_sdk(operator, e2b):
         "NODE_EXTRA_CA_CERTS": str(operator.file("ca.pem", e2b.certificate()))})
     server.shutdown()
     assert done.status == 0 and re.search(r"^# skipped 0$", done.out, re.M), done.out + done.err
+
+
+def frame(message):
+    """A message of Connect's streams."""
+    text = json.dumps(message).encode()
+    return b"\0" + len(text).to_bytes(4, "big") + text
+
+
+def frames(data):
+    """Those of a response: (flags, message)."""
+    while data:
+        size = int.from_bytes(data[1:5], "big")
+        yield data[0], json.loads(data[5:5 + size])
+        data = data[5 + size:]
+
+
+class Box:
+    """A sandbox, as the Python SDK uses it: the same messages, and watches that it polls."""
+
+    def __init__(self, e2b, **more):
+        self.e2b = e2b
+        made = e2b.create(**more)
+        self.id, self.token = made["sandboxID"], made["envdAccessToken"]
+
+    def ask(self, method, path, body=None, id=None, **headers):
+        return self.e2b.rest(method, path, body, E2b_Sandbox_Id=id or self.id, X_Access_Token=self.token, **headers)
+
+    def rpc(self, name, message):
+        return self.ask("POST", name, message)
+
+    def start(self, *command, body=None, **headers):
+        message = {"process": {"cmd": command[0], "args": list(command[1:])}, "stdin": False} if command else None
+        return self.ask("POST", "/process.Process/Start", frame(message) if body is None else body,
+                        Content_Type="application/connect+json", **headers)
+
+    def kill(self):
+        assert self.e2b.rest("DELETE", f"/sandboxes/{self.id}", X_API_Key=self.e2b.key).status == 204
+
+
+def test_strangers_get_nothing(operator, e2b):
+    box = Box(e2b)
+    for key in ({}, {"X_API_Key": "x" * 64}, {"X_API_Key": box.token}, {"Authorization": f"Bearer {e2b.key}"},
+                {"E2b_Sandbox_Id": box.id, "X_Access_Token": box.token}):
+        for method, path in (("GET", "/v2/sandboxes"), ("GET", f"/sandboxes/{box.id}"), ("DELETE", f"/sandboxes/{box.id}"),
+                             ("GET", "/v1/agents"), ("GET", "/v1/cells")):
+            answer = e2b.rest(method, path, **key)
+            assert answer.status == 401 and answer.json["code"] == 401, (key, path, answer.data)
+    # The service's own API is not behind this door, whatever the token.
+    assert e2b.rest("GET", "/v1/agents", X_API_Key=e2b.key).status == 404
+    # A sandbox's token is for that one, and the service's token for none.
+    other = Box(e2b)
+    for token in ("", "x", "0" * 64, other.token, e2b.key, box.token[:-1], box.token.upper()):
+        for method, path in (("GET", "/health"), ("POST", "/process.Process/List"), ("GET", "/files?path=/etc/passwd")):
+            answer = e2b.rest(method, path, {} if method == "POST" else None, E2b_Sandbox_Id=box.id, X_Access_Token=token)
+            assert answer.status == 401, (token, path, answer.data)
+    assert box.ask("GET", "/health").status == 204
+    # Not without TLS, from a page, or under another name.
+    plain = e2b.tcp("GET", "/health", tls=False)
+    assert plain.status == 400 and plain.json["error"]["code"] == "tls", plain.data
+    assert box.ask("GET", "/health", Origin="https://evil.example").status == 403
+    assert box.ask("GET", "/health", Host=f"evil.example:{e2b.port}").status == 421
+    for one in (box, other):
+        one.kill()
+
+
+def test_messages(operator, e2b):
+    box = Box(e2b)
+    events = list(frames(box.start("sh", "-c", "echo out; echo err >&2; exit 3").data))
+    assert [next(iter(m["event"])) for _, m in events[:-1]] == ["start", "data", "data", "end"], events
+    assert events[-2][1]["event"]["end"] == {"exitCode": 3, "exited": True, "status": "exit status 3", "error": "exit status 3"}
+    assert events[-1] == (2, {})
+    for body in (b"", b"\0\0\0", frame({})[:-1], frame({}) + b"x", b"\1" + frame({})[1:], frame({}), frame([]), frame({"process": {}}),
+                 frame({"process": {"cmd": "sh", "args": [1]}}), frame({"process": {"cmd": "sh", "envs": {"A=": "b"}}}),
+                 b"\0\xff\xff\xff\xff{}", frame({"process": {"cmd": "sh"}, "pty": {"size": {"cols": 0, "rows": 1}}})):
+        answer = box.start(body=body)
+        (flags, end), = frames(answer.data)
+        assert answer.status == 200 and flags == 2 and end["error"]["code"] in ("invalid_argument", "unimplemented"), (body, end)
+    assert box.rpc("/filesystem.Filesystem/Stat", {"path": ""}).json["code"] == "invalid_argument"
+    assert box.rpc("/filesystem.Filesystem/Stat", {"path": "/none"}).json["code"] == "not_found"
+    # A form whose parts are no parts.
+    form = {"Content_Type": "multipart/form-data; boundary=b"}
+    for body in (b"", b"--b", b"--b\r\n", b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--',
+                 b'--b\r\nContent-Disposition: form-data; name="file"; filename="/tmp/f"\r\n\r\nx'):
+        assert box.ask("POST", "/files", body, **form).status == 400, body
+    whole = b'--b\r\nContent-Disposition: form-data; name="file"; filename="/tmp/f"\r\n\r\n%s\r\n--b--\r\n'
+    for data in (b"", b"x", b"\r\n--", b"\r\n--c\r\n\r\n", b"--b"):
+        assert box.ask("POST", "/files", whole % data, **form).ok() == [{"name": "f", "type": "file", "path": "/tmp/f"}]
+        assert box.ask("GET", "/files?path=/tmp/f").data == data
+    # A watch that is polled.
+    assert box.rpc("/filesystem.Filesystem/MakeDir", {"path": "/tmp/w"}).status == 200
+    watch = box.rpc("/filesystem.Filesystem/CreateWatcher", {"path": "/tmp/w"}).ok()
+    box.ask("POST", "/files?path=/tmp/w/new", b"x", Content_Type="application/octet-stream").ok()
+    seen = []
+
+    def look():
+        seen.extend(box.rpc("/filesystem.Filesystem/GetWatcherEvents", watch).ok()["events"])
+        return {"name": "new", "type": "EVENT_TYPE_WRITE"} in seen
+    wait_until(look, "the change is seen")
+    assert seen[0] == {"name": "new", "type": "EVENT_TYPE_CREATE"}
+    assert box.rpc("/filesystem.Filesystem/RemoveWatcher", watch).status == 200
+    assert box.rpc("/filesystem.Filesystem/GetWatcherEvents", watch).json["code"] == "not_found"
+    box.kill()
+    assert box.ask("GET", "/health").status == 502
+    assert box.rpc("/process.Process/List", {}).json["code"] == "unavailable"
+
+
+def test_agent_key(operator):
+    """A key with an agent's rights has its own sandboxes, and does not see an operator's."""
+    file = operator.home / "agent-token"
+    e2b = E2b(operator, "--agent-token-file", str(file))
+    key = file.read_text().strip()
+    box = Box(e2b)
+    assert e2b.rest("GET", f"/sandboxes/{box.id}", X_API_Key=key).status == 404
+    assert e2b.rest("GET", "/v2/sandboxes", X_API_Key=key).ok() == []
+    assert e2b.rest("DELETE", f"/sandboxes/{box.id}", X_API_Key=key).status == 404
+    own = e2b.rest("POST", "/v2/sandboxes", {"templateID": "base"}, X_API_Key=key).ok(201)["sandboxID"]
+    assert [one["sandboxID"] for one in e2b.rest("GET", "/v2/sandboxes", X_API_Key=key).ok()] == [own]
+    assert {one["sandboxID"] for one in e2b.rest("GET", "/v2/sandboxes", X_API_Key=e2b.key).ok()} == {own, box.id}
+    assert e2b.rest("DELETE", f"/sandboxes/{own}", X_API_Key=key).status == 204
+    box.kill()
+    assert e2b.stop() == 0, e2b.log()
+
+
+def test_service_comes_back(operator):
+    """The sandbox, its token and its variables stay; its commands were the service's."""
+    e2b = E2b(operator)
+    box = Box(e2b, envVars={"WHO": "kept"}, timeout=300)
+    e2b.stop(9)
+    e2b.start()
+    e2b.port = int(re.search(r"E2B's API is at https://127\.0\.0\.1:(\d+)", e2b.log())[1])
+    events = list(frames(box.start("sh", "-c", "echo $WHO").data))
+    assert len(events) > 1, events
+    assert events[1][1]["event"]["data"] == {"stdout": "a2VwdAo="}, events
+    assert box.rpc("/process.Process/List", {}).ok() == {"processes": []}
+    box.kill()
+    assert e2b.stop() == 0, e2b.log()
+
+
+def test_records(operator, e2b):
+    """Who did it is in the cell's timeline, and who made it in the operator's."""
+    box = Box(e2b, timeout=100)
+    cell = e2b.get(f"/v1/dispatches/{box.id}").ok()["cell"]
+    box.start("true", "of-e2b")
+    records = [json.loads(line) for line in operator.cloister("events", cell, "--json").out.splitlines()]
+    ran = [r for r in records if r.get("argv") == ["true", "of-e2b"] and "by" in r]
+    assert ran and ran[0]["by"] == f"sandbox {box.id}", records
+    assert any("ttl" in (r.get("did"), r["type"]) and r.get("by") == "token operator" for r in records), records
+    box.kill()
+    acts = e2b.get("/v1/audit/operator?follow=false").data.decode()
+    assert all(word in acts for word in ("dispatch.asked", "cell.ttl", "dispatch.cancelled")), acts
