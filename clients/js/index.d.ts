@@ -13,10 +13,93 @@ export interface ClientOptions {
   token?: string;
   /** For https: whom to trust, PEM. */
   ca?: string | Buffer;
+  /** Where dispatches run that name no target; by default where their agents say. */
+  target?: 'local' | 'docker' | 'fargate' | (string & {});
+  /** `s3://BUCKET/PREFIX` or `postgres://HOST/DATABASE`: an error with the code `store`, before the first dispatch, if the
+   * service keeps its contents of files, or its registry, elsewhere. */
+  store?: string;
+}
+
+/** Registers the target before the first dispatch. `fargate` is `ecs` with the launch type FARGATE. */
+export interface TargetOptions extends ClientOptions, Omit<Target, 'name' | 'engine' | Engine>, DockerKeys, SwarmKeys, KubernetesKeys, EcsKeys {
+  target: string;
+  /** By default what the target is called, if that is an engine. */
+  engine?: Engine | 'fargate';
+}
+
+export type Engine = 'docker' | 'swarm' | 'kubernetes' | 'ecs';
+
+export interface DockerKeys {
+  host?: string;
+  network?: string;
+  runtime?: string;
+  seccomp?: string;
+  apparmor?: string;
+}
+
+export interface SwarmKeys extends Omit<DockerKeys, 'runtime'> {
+  constraints?: string[];
+  hostProc?: boolean;
+}
+
+export interface KubernetesKeys {
+  context?: string;
+  namespace?: string;
+  serviceAccount?: string;
+  runtimeClass?: string;
+  nodeSelector?: { [label: string]: string };
+  seccomp?: string;
+  apparmor?: string;
+  hostUsers?: boolean;
+  pullSecrets?: string[];
+  hostProc?: boolean;
+  grace?: string;
+}
+
+export interface EcsKeys {
+  region?: string;
+  cluster?: string;
+  subnets?: string[];
+  securityGroups?: string[];
+  assignPublicIp?: boolean;
+  launchType?: string;
+  taskDefinition?: string;
+  container?: string;
+  taskRole?: string;
+  executionRole?: string;
+  platformVersion?: string;
+  logGroup?: string;
+}
+
+/** An engine on other machines that starts workers. */
+export interface Target {
+  name: string;
+  engine: Engine;
+  description?: string;
+  /** The image of its workers. */
+  image?: string;
+  /** By default the target's name. */
+  pool?: string;
+  workers?: { min?: number; max?: number };
+  slots?: number;
+  once?: boolean;
+  idle?: string;
+  /** Which service the workers join: `HOST:PORT`. */
+  service?: string;
+  cpus?: string | number;
+  memory?: string;
+  /** Plain variables of workers. */
+  env?: { [variable: string]: string };
+  /** Variables of workers whose values are secrets of the engine. */
+  secrets?: { [variable: string]: string };
+  docker?: DockerKeys;
+  swarm?: SwarmKeys;
+  kubernetes?: KubernetesKeys;
+  ecs?: EcsKeys;
 }
 
 export interface Registered {
-  kind: 'capability' | 'agent' | 'env' | 'policy';
+  kind: 'capability' | 'agent' | 'env' | 'policy' | 'target';
   name: string;
   hash: Hash;
   /** Counts the versions of this name, from 1. */
@@ -426,13 +509,14 @@ export interface Done {
 }
 
 export class Client {
-  constructor(options?: ClientOptions);
+  constructor(options?: ClientOptions | TargetOptions);
   readonly capabilities: Registry<Capability>;
   readonly subagent: Agents;
   /** The same registry. */
   readonly agents: Agents;
   readonly env: Registry<Env>;
   readonly policies: Registry<Policy>;
+  readonly targets: Registry<Target>;
   readonly dispatches: {
     list(options?: { state?: State; limit?: number; after?: string }): Promise<any>;
     /** One that was begun before. */

@@ -271,6 +271,23 @@ open_capability(struct registry *reg, const json_t *named, struct dispatch_root 
 	return r == 0 ? dispatch_root_add(root, path, err) : r;
 }
 
+/* This machine may be another than that which resolved it, and have made no minimal image yet. */
+static int
+open_minimal(const char *digest, struct dispatch_root *root, struct err *err)
+{
+	OWN(json_decrefp) json_t *own = NULL;
+	int r;
+
+	if (open_image(digest, "", root, NULL, &(struct err){0}) == 0)
+		return 0;
+	dispatch_root_close(root);
+	r = open_image(DISPATCH_MINIMAL, "", root, &own, err);
+	if (r == 0 && strcmp(dispatch_text(own, "digest"), digest) != 0)
+		r = err_set(err, EUCLEAN, "the minimal image of this machine is not the one that was resolved (%s): let them have "
+		            "the same busybox", digest);
+	return r;
+}
+
 int
 dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch_root *ret_root, struct err *err)
 {
@@ -283,6 +300,8 @@ dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch
 		r = dispatch_root_add(&root, "/", err);
 	else if (json_is_object(image) && dispatch_root_is_engines(resolved))
 		r = open_engines(dispatch_text(image, "digest"), &root, NULL, err);
+	else if (json_is_object(image) && is_word(asked, "minimal"))
+		r = open_minimal(dispatch_text(image, "digest"), &root, err);
 	else if (json_is_object(image))
 		r = open_image(dispatch_text(image, "digest"), "", &root, NULL, err);
 	else if (json_object_get(asked, "capability") != NULL)

@@ -33,6 +33,9 @@ assert output == {"stdout": "hello from agora-worker\ninfo\n", "stderr": ""}
 assert list(resolved) == ["subagent", "capabilities", "env"] and hash == result.resolution["agent"]["hash"]
 assert image is not None and image["digest"].startswith("sha256:") and programs and starts
 assert [event["kind"] for event in events][-1] == "dispatch.finished" and text.count("\n") >= 2
+fargate: cloister.Client = cloister.Client(target="fargate", cluster="agents", subnets=["subnet-1"], store="s3://bucket/prefix")
+there: Dict[str, Any] = fargate.targets.register(name="far", engine="ecs", image="worker:1", ecs={"cluster": "agents"})
+assert there["kind"] == "target"
 try:
     client.dispatch(subagent="echo", secrets=["OTHER"]).result()
 except cloister.CloisterError as error:

@@ -92,6 +92,21 @@ check(text.split('\n').every((line) => typeof (JSON.parse(line) as Event).kind =
 
 // ---- failures
 
+// ---- targets
+
+const fargate = new Client({ target: 'fargate', cluster: 'agents', subnets: ['subnet-1'], store: 's3://bucket/prefix' });
+const builders: Client = new Client({ target: 'builders', engine: 'swarm', image: 'worker:1', workers: { max: 4 } });
+const here = new Client({ target: 'local' });
+// @ts-expect-error: subnets are a list
+void (() => new Client({ target: 'fargate', subnets: 'subnet-1' }));
+// @ts-expect-error: there is no such key
+void (() => new Client({ target: 'fargate', clutser: 'agents' }));
+// @ts-expect-error: only a target has an engine's keys
+void (() => new Client({ cluster: 'agents' }));
+const there: Registered = await here.targets.register({ name: 'far', engine: 'ecs', image: 'worker:1', ecs: { cluster: 'agents' } });
+check(there.kind === 'target', 'targets are registered');
+for (const client of [fargate, builders, here]) client.close();
+
 const one = new Client();
 const failed: CloisterError | undefined = await one.dispatch({ subagent: 'echo', secrets: ['OTHER'] }).then(
   () => undefined, (error: unknown) => (error instanceof CloisterError ? error : undefined));

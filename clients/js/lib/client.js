@@ -5,6 +5,7 @@ import { Dispatch } from './dispatch.js';
 import { CloisterError } from './error.js';
 import { Agents, Registry } from './registry.js';
 import { Sandboxes } from './sandbox.js';
+import { Target } from './target.js';
 import { path, Transport } from './transport.js';
 
 /** What `dispatch` takes, and what the API calls it. */
@@ -173,8 +174,10 @@ class Dispatches {
 
 export class Client {
   #transport;
+  #target;
 
-  /** {socket} or {url, token, ca}; by default the socket of this user's `cloister serve`. */
+  /** {socket} or {url, token, ca}; by default the socket of this user's `cloister serve`. {target}, with its engine's
+   * keys or without, is where its dispatches run. */
   constructor(options = {}) {
     const { CLOISTER_URL: url, CLOISTER_TOKEN: token } = process.env;
     const given = options.socket !== undefined || options.url !== undefined || url === undefined;
@@ -185,7 +188,9 @@ export class Client {
     this.env = new Registry(this.#transport, 'envs');
     this.policies = new Registry(this.#transport, 'policies');
     this.dispatches = new Dispatches(this.#transport);
-    this.sandboxes = new Sandboxes(this.#transport);
+    this.targets = new Registry(this.#transport, 'targets');
+    this.#target = new Target(this.#transport, options);
+    this.sandboxes = new Sandboxes(this.#transport, this.#target);
     this.cells = new Cells(this.#transport);
     this.approvals = new Approvals(this.#transport);
   }
@@ -198,7 +203,7 @@ export class Client {
   dispatch(options) {
     const { body, signal } = request(options);
 
-    return new Dispatch(this.#transport, this.#transport.json({ method: 'POST', path: path(['dispatches']), body, signal }), signal);
+    return new Dispatch(this.#transport, this.#target.dispatch(body, signal), signal);
   }
 
   /** Idle connections are closed; the client can still be used. */

@@ -415,9 +415,11 @@ function isLast(event) {
 
 export class Sandboxes {
   #transport;
+  #target;
 
-  constructor(transport) {
+  constructor(transport, target) {
     this.#transport = transport;
+    this.#target = target;
   }
 
   /** Settled once it can be used. */
@@ -430,7 +432,7 @@ export class Sandboxes {
     if (typeof body.env === 'string') body.env = [body.env];
     // So that asking again, after an answer was lost, does not make two.
     body.idempotency_key ??= randomUUID();
-    const begun = await this.#transport.json({ method: 'POST', path: path(['dispatches']), body, signal });
+    const begun = await this.#target.dispatch(body, signal);
     const events = path(['dispatches', begun.id, 'events']);
     for await (const event of follow(this.#transport, events, isLast, signal)) {
       if (event.event === 'agent.started') return new Sandbox(this.#transport, begun.id, close);

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 from .dispatch import Dispatch
 from .error import CloisterError
 from .sandbox import Sandboxes
+from .target import Target
 from .transport import Transport, path
 
 Content = Union[str, bytes]
@@ -184,10 +185,16 @@ def _without_none(**body: Any) -> Dict[str, Any]:
 
 class Client:
     """With `socket`, or `url` (https://127.0.0.1:PORT) and `token`, and `ca` (PEM) for https; else
-    CLOISTER_URL and CLOISTER_TOKEN, or this user's socket."""
+    CLOISTER_URL and CLOISTER_TOKEN, or this user's socket.
+
+    Dispatches that name no target run at `target`. With an engine's keys (`cluster`, `subnets`, `security_groups`...) and
+    members of a target (`image`, `workers`...), that target is registered before the first dispatch: its `engine` is
+    docker, swarm, kubernetes, ecs or fargate, which its name may say. `store` (s3:// or postgres://) is an error with the
+    code "store", before the first dispatch, if the service keeps everything elsewhere."""
 
     def __init__(self, socket: Optional[str] = None, url: Optional[str] = None,
-                 token: Optional[str] = None, ca: Optional[str] = None):
+                 token: Optional[str] = None, ca: Optional[str] = None, target: Optional[str] = None,
+                 engine: Optional[str] = None, store: Optional[str] = None, **keys: Any):
         if socket is None and url is None and "CLOISTER_URL" in os.environ:
             url, token = os.environ["CLOISTER_URL"], token or os.environ.get("CLOISTER_TOKEN")
         self._transport = Transport(socket, url, token, ca)
@@ -196,7 +203,9 @@ class Client:
         self.env = Registry(self._transport, "envs")
         self.policies = Registry(self._transport, "policies")
         self.dispatches = Dispatches(self._transport)
-        self.sandboxes = Sandboxes(self._transport)
+        self.targets = Registry(self._transport, "targets")
+        self._target = Target(self._transport, target, engine, store, keys)
+        self.sandboxes = Sandboxes(self._transport, self._target)
         self.cells = Cells(self._transport)
         self.approvals = Approvals(self._transport)
 
@@ -224,5 +233,5 @@ class Client:
             body["input"] = input
         elif input is not None:
             body["input_base64"] = base64.b64encode(input).decode()
-        return Dispatch(self._transport, self._transport.json(
-            "POST", path(["dispatches"]), {key: value for key, value in body.items() if value is not None}))
+        return Dispatch(self._transport, self._target.dispatch(
+            {key: value for key, value in body.items() if value is not None}))

@@ -12,6 +12,7 @@ from typing import (TYPE_CHECKING, Any, AsyncIterator, Dict, Generic, Iterator, 
 
 from .error import CloisterError
 from .events import follow, lines, parse
+from .target import Target
 from .transport import Transport, path
 
 if TYPE_CHECKING:
@@ -413,8 +414,9 @@ def _client(client: Optional[Client]) -> Client:
 
 
 class Sandboxes:
-    def __init__(self, transport: Transport):
+    def __init__(self, transport: Transport, target: Target):
         self._transport = transport
+        self._target = target
 
     def create(self, agent: str, env: Union[None, str, Sequence[str]] = None, image: Optional[str] = None,
                capabilities: Optional[Sequence[str]] = None, secrets: Optional[Sequence[str]] = None,
@@ -428,8 +430,7 @@ class Sandboxes:
                 "on_behalf_of": on_behalf_of, "record": record,
                 # So that asking again, after an answer was lost, does not make two.
                 "idempotency_key": idempotency_key or str(uuid.uuid4())}
-        id = self._transport.json("POST", path(["dispatches"]),
-                                  {key: value for key, value in body.items() if value is not None})["id"]
+        id = self._target.dispatch({key: value for key, value in body.items() if value is not None})["id"]
         for event in follow(self._transport, path(["dispatches", id, "events"]), _is_last):
             if event["event"] == "agent.started":
                 return Sandbox(self._transport, id)

@@ -292,6 +292,7 @@ void api_sandbox_publish_begin(struct api_call *c);
 void api_sandboxes_free(struct api *api);
 
 int api_version(struct api_call *c);
+int api_store(struct api_call *c);
 int api_healthz(struct api_call *c);
 int api_metrics(struct api_call *c);
 int api_openapi(struct api_call *c);

@@ -13,12 +13,45 @@
 #include "registry/registry.h"
 #include "proc/serve/api.h"
 #include "proc/serve/metrics.h"
+#include "registry/registry.h"
+#include "store/s3_place.h"
 
 int
 api_version(struct api_call *c)
 {
 	c->answer = json_pack("{s:s, s:s, s:[s]}", "version", CLOISTER_VERSION, "build", c->api->build,
 	                      "api", "v1");
+	return 0;
+}
+
+/* Where a place is, without what is for opening it. */
+static json_t *
+place_of(const char *url)
+{
+	const char *rest = strstr(url, "://"), *at;
+	size_t len;
+
+	if (rest == NULL)
+		return json_null();
+	rest += 3;
+	len = strcspn(rest, "?");
+	at = memrchr(rest, '@', len);
+	if (at != NULL) {
+		len -= (size_t)(at + 1 - rest);
+		rest = at + 1;
+	}
+	while (len > 0 && rest[len - 1] == '/')
+		len--;
+	return json_sprintf("%.*s%.*s", (int)(strstr(url, "://") + 3 - url), url, (int)len, rest);
+}
+
+int
+api_store(struct api_call *c)
+{
+	const char *store = registry_store(), *blobs = getenv(S3_VARIABLE);
+
+	c->answer = json_pack("{s:o, s:o}", "registry", store != NULL ? place_of(store) : json_null(), "blobs",
+	                      blobs != NULL && blobs[0] != '\0' ? place_of(blobs) : json_null());
 	return 0;
 }
 

@@ -64,6 +64,8 @@ static const struct api_route own_routes[] = {
 	  NULL, NULL, "text/plain", 200, 0, .work = api_metrics },
 	{ "GET", "/v1/version", BOTH, "getVersion", "The version of cloister.",
 	  NULL, NULL, "Version", 200, 0, .work = api_version },
+	{ "GET", "/v1/store", OPERATOR, "getStore", "Where the service keeps its registry and the contents of files.",
+	  NULL, NULL, "Store", 200, 0, .work = api_store },
 	{ "GET", "/v1/openapi.json", BOTH, "getOpenapi", "This document, limited to the requests that the "
 	  "caller may make.",
 	  NULL, NULL, "application/json", 200, 0, .work = api_openapi },

@@ -225,7 +225,7 @@ refuse(struct inside *s, int error)
 	struct err text = {0};
 
 	if (error == ENOENT)
-		(void)err_set(&text, EINVAL, "cannot run '%.200s': the cell has no such command, or not the folder that it is to work in", s->name);
+		(void)err_set(&text, EINVAL, "cannot run '%.200s': there is no such command in the cell, or no such folder to work in", s->name);
 	else if (error == EAGAIN)
 		(void)err_set(&text, EBUSY, "too many commands run in the cell: end some of them");
 	else
