@@ -19,13 +19,18 @@ static const char *const state_names[] = { "ok", "limited", "missing" };
 
 struct doctor {
 	bool json;
+	const char *target;             /* NULL: this machine */
 	struct findings findings;
 };
 
 const struct cli_option cli_doctor_options[] = {
+	{ "target", 0, "NAME", "show what a registered target lacks instead; starts a worker there", CLI_TEXT(struct doctor, target) },
 	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct doctor, json) },
 	{0}
 };
+
+/* The same, to be handed over. */
+static const struct cli_option handed_options[] = { { "target", 0, "NAME", "", 0 }, { "json", 0, NULL, "", 0 }, {0} };
 
 /* ---- findings of its own ---- */
 
@@ -159,6 +164,9 @@ cmd_doctor(int argc, char **argv)
 		return cli_fail(&err);
 	if (rest < argc)
 		return cli_failf("'doctor' takes no argument: '%s'", argv[rest]);
+	/* It knows what is registered. */
+	if (d.target != NULL)
+		return cli_hand_over("cloister-registry", handed_options, argc, argv);
 	boundary_find("", NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_MICROVM, NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_DOCKER, NULL)->examine(&d.findings);

@@ -102,7 +102,7 @@ const struct cli_command cli_commands[] = {
 	  cmd_tools },
 	{ "vm", "template|list|remove ...", "manage the templates and disks that virtual machines start from",
 	  cli_vm_options, cmd_vm },
-	{ "doctor", "[--json]", "show what this machine can enforce", cli_doctor_options,
+	{ "doctor", "[--target NAME] [--json]", "show what this machine or a target can enforce", cli_doctor_options,
 	  cmd_doctor },
 	{ "completion", "bash|zsh|fish", "print the script that completes words of cloister in a shell",
 	  cli_no_options, cmd_completion },

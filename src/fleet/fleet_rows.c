@@ -42,15 +42,23 @@ get_tag(struct db *db, const char *target, char ret_tag[FLEET_TAG_LEN + 1], stru
 }
 
 int
-fleet_lease_take(struct db *db, const char *target, char ret_tag[FLEET_TAG_LEN + 1], struct err *err)
+fleet_row_tag(struct db *db, const char *target, char ret_tag[FLEET_TAG_LEN + 1], struct err *err)
 {
-	char sql[SQL_MAX];
 	int r = get_tag(db, target, ret_tag, err);
 
 	if (r == 0) {
 		r = make_row(db, target, err);
 		r = r == 0 ? get_tag(db, target, ret_tag, err) : r;
 	}
+	return r < 0 ? r : 0;
+}
+
+int
+fleet_lease_take(struct db *db, const char *target, char ret_tag[FLEET_TAG_LEN + 1], struct err *err)
+{
+	char sql[SQL_MAX];
+	int r = fleet_row_tag(db, target, ret_tag, err);
+
 	if (r < 0)
 		return r;
 	snprintf(sql, sizeof(sql), "UPDATE fleets SET home = ?, lease_ms = %s + ? WHERE target = ? AND (home = ? OR lease_ms < %s)",

@@ -15,6 +15,8 @@ struct db;
 /* Makes this data folder the one that scales TARGET, for FLEET_LEASE_MS, unless another one does.  1: it is this one's; 0:
  * another's.  RET_TAG is the target's, the same for all. */
 int fleet_lease_take(struct db *db, const char *target, char ret_tag[FLEET_TAG_LEN + 1], struct err *err);
+/* The tag alone.  Makes the row if it is missing. */
+int fleet_row_tag(struct db *db, const char *target, char ret_tag[FLEET_TAG_LEN + 1], struct err *err);
 /* Lets another one have all of them now. */
 void fleet_lease_drop_all(struct db *db);
 

@@ -92,6 +92,20 @@ ns_send_fds(const struct ns_plan *plan, uint32_t type, uint32_t number, const in
 	return ipc_send(plan->channel, &message, fds, n_fds, err);
 }
 
+/* In a container whose engine shows it a read-only /proc/sys, a new /proc has the setting, too. */
+static int
+write_setting(const struct ns_plan *plan, const char *name, const char *value, struct err *err)
+{
+	OWN(closep) int old = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), new = -1;
+	struct err why = {0};
+	int r = old < 0 ? err_errno(&why, "cannot open /proc") : write_file_at(old, name, value, &why);
+
+	if (r != -EROFS)
+		return r < 0 ? err_set(err, -r, "%s", why.text) : 0;
+	new = ns_new_proc(plan, err);
+	return new < 0 ? new : write_file_at(new, name, value, err);
+}
+
 /* Kernel settings of the cell's own namespaces. */
 int
 ns_set_kernel(const struct ns_plan *plan, struct err *err)
@@ -102,10 +116,10 @@ ns_set_kernel(const struct ns_plan *plan, struct err *err)
 	if (CONTROL_ON("utsns") && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
 	if (spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("max-userns"))
-		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", err);
+		r = write_setting(plan, "sys/user/max_user_namespaces", "0", err);
 	/* The kernel counts these with the operator's own; this leaves the operator most. */
 	if (r == 0 && CONTROL_ON("limit-user"))
-		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "32", err);
+		r = write_setting(plan, "sys/user/max_inotify_instances", "32", err);
 	return r;
 }
 

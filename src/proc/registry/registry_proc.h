@@ -10,6 +10,7 @@ typedef int registry_command(const struct args *args, struct err *err);
 
 registry_command cmd_objects;           /* objects.c: capability, agent, env, policy */
 registry_command cmd_assign;            /* objects.c */
+registry_command cmd_doctor_target;     /* doctor_target.c: `cloister doctor --target` */
 registry_command cmd_store;             /* store.c */
 
 /* ---- objects_text.c: for people, on standard output ---- */

@@ -233,3 +233,35 @@ def test_a_minimum(operator, engine, serve):
     wait_until(lambda: status(operator) == {"workers": 2, "wanted": 2, "error": None, "since": None}, "it is known")
 
 
+
+
+# ---- cloister doctor --target ----------------------------------------------------------------------
+
+def doctor(operator, name="far"):
+    done = operator.cloister("doctor", "--target", name, "--json")
+    told = json.loads(done.out)
+    assert done.status == (0 if told["can_run"] else 1), done
+    return told["can_run"], {check["found"]: check["state"] for check in told["checks"]}
+
+
+def test_doctor_tries_a_worker(operator, engine):
+    target(operator, engine, docker={"host": f"unix://{engine.path}", "seccomp": "unconfined"})
+    can_run, found = doctor(operator)
+    assert can_run and found["a worker there runs cells, and reaches the registry"] == "ok"
+    assert engine.made == 1 and not engine.containers
+    said = operator.cloister("doctor", "--target", "far").ok()
+    assert said.startswith("ok       the engine at ") and said.endswith("\nWorkers can run there.\n")
+
+
+def test_doctor_says_what_is_missing(operator, engine):
+    nowhere = operator.own(operator.file("nowhere", "postgres://me@/none?host=/nonexistent\n"))
+    target(operator, engine, secrets={"CLOISTER_STORE": str(nowhere)})
+    can_run, found = doctor(operator)
+    missing = [text for text, state in found.items() if state == "missing"]
+    assert not can_run and len(missing) == 2, found
+    assert "seccomp profile" in missing[0] and "cannot reach the registry" in missing[1] and "nonexistent" in missing[1]
+    assert not engine.containers
+    engine.close()
+    can_run, found = doctor(operator)
+    assert not can_run and ["cannot reach the engine" in text for text in found] == [True]
+    operator.cloister("doctor", "--target", "none").sentence("there is no target 'none'")
