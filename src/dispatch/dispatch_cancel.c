@@ -71,11 +71,11 @@ dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms
 
 /* One that no worker has is over now. */
 static int
-tell_worker(struct db *db, struct err *err)
+tell_worker(struct db *db, const char *id, struct err *err)
 {
 	int r = dispatch_take_back(db, err);
 
-	return r == 0 ? db_tell(db, DB_WORK, err) : r;
+	return r == 0 ? db_tell(db, DB_WORK, id, err) : r;
 }
 
 /* It is marked.  A driver that is just beginning it reads the mark once the cell is up; one that
@@ -90,7 +90,7 @@ see_to_end(struct registry *reg, const char *id, uint64_t grace_ms, struct err *
 
 	/* Whoever has it looks for marks. */
 	if (r == 0 && now.away)
-		return target_pool(now.target) != NULL ? tell_worker(registry_db(reg), err) : 0;
+		return target_pool(now.target) != NULL ? tell_worker(registry_db(reg), id, err) : 0;
 	if (r == 0 && now.state == DISPATCH_QUEUED) {
 		r = end_waiting(reg, id, err);
 		return r == -EBUSY ? 0 : r;

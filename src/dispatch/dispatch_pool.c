@@ -134,7 +134,7 @@ dispatch_offer(struct db *db, const char *id, struct err *err)
 
 	r = r == 0 && text != NULL ? put_events(db, id, "", text, len, &put, err) : r;
 	/* Workers listen; it is sent when the row is there. */
-	return r < 0 ? r : db_tell(db, DB_WORK, err);
+	return r < 0 ? r : db_tell(db, DB_WORK, id, err);
 }
 
 /* Whether the row is this data folder's. */
@@ -164,7 +164,7 @@ dispatch_upload(struct db *db, const char *id, uint64_t *upto, struct err *err)
 		return err_set(err, ESTALE, "dispatch %s is another worker's now", id);
 	if (r > 0) {
 		*upto += put;
-		r = n > 0 ? db_tell(db, DB_EVENTS, err) : 0;
+		r = n > 0 ? db_tell(db, DB_EVENTS, id, err) : 0;
 	}
 	return r < 0 ? r : 0;
 }
@@ -389,8 +389,7 @@ dispatch_take_back(struct db *db, struct err *err)
 		return r;
 	r = find_lost(db, lost, &n, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = take_back(db, &lost[i], err);
-	if (r == 0 && n > 0)
-		r = db_tell(db, DB_WORK | DB_EVENTS, err);
+		if ((r = take_back(db, &lost[i], err)) == 0)
+			r = db_tell(db, DB_WORK | DB_EVENTS, lost[i].id, err);
 	return db_end(db, r < 0 ? r : 0, err);
 }

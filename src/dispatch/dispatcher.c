@@ -48,7 +48,7 @@ dispatcher_tell(struct drive *drive)
 
 	drive->unsent = drive_is_claimed(drive);
 	if (drive->unsent)
-		dispatcher_soon(dispatcher);
+		dispatcher_send_soon(dispatcher);
 	if (dispatcher->options.changed != NULL)
 		dispatcher->options.changed(dispatcher->options.arg, drive->d.id, drive->d.state);
 }
@@ -85,8 +85,6 @@ look_after(void *arg)
 			drive_enter(drive);
 		if (drive->phase == DRIVE_WAITS && (room || drive->d.cancel))
 			room = drive_try(drive) && room;
-		if (drive->unsent && drive->phase != DRIVE_OVER)
-			(void)drive_upload(drive, NULL);
 	}
 	drop_over(dispatcher);
 }

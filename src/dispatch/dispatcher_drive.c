@@ -553,6 +553,12 @@ drive_lose(struct drive *drive)
 	dispatcher_soon(drive->dispatcher);
 }
 
+bool
+drive_waits_for_worker(const struct drive *drive)
+{
+	return drive->d.home[0] == '\0' && drive->d.state == DISPATCH_QUEUED;
+}
+
 void
 drive_mirror(struct drive *drive)
 {

@@ -63,7 +63,10 @@ struct dispatcher {
 	struct loop_timer prune;
 	struct child pruning;
 	struct loop_timer claim;        /* of a worker */
+	struct loop_timer send;         /* events to the database: those of some ms in one go */
+	bool sends;                     /* that timer is set */
 	struct loop_source news;        /* of the database */
+	size_t looked_at;               /* of those that wait for a worker: where the next round begins */
 	uint64_t renewed_ns;            /* when its claims were last renewed for certain */
 	bool adopting, draining;
 };
@@ -105,6 +108,10 @@ void drive_launch(struct drive *drive);
 void drive_heed_cancel(struct drive *drive);
 /* DRIVE_AWAY: copies what was recorded of it, and sees whether it is over, or this machine's now. */
 void drive_mirror(struct drive *drive);
+/* The events of claimed dispatches are sent soon. */
+void dispatcher_send_soon(struct dispatcher *dispatcher);
+/* It had no worker when its row was last read. */
+bool drive_waits_for_worker(const struct drive *drive);
 /* Whether it is a pool's, and this machine runs it. */
 bool drive_is_claimed(const struct drive *drive);
 /* Sends what was recorded of it since, so that all machines have it; of one that is claimed. */

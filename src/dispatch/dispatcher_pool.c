@@ -10,7 +10,10 @@
 #include "registry/registry.h"
 #include "store/db.h"
 
-#define NEWS_MAX 8                      /* in one go */
+#define NEWS_MAX 1024                   /* in one go */
+#define ROUNDS_MAX 8
+#define WAITING_MAX 64                  /* in one round */
+#define SEND_MS 25
 #define CLAIM_MS 1000                   /* when no news of work came */
 #define LEASE_SPARE_MS 10000            /* a cell is stopped so long before its claim is over */
 
@@ -41,6 +44,26 @@ claimed(const struct dispatcher *dispatcher)
 	for (const struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
 		n += drive->phase != DRIVE_OVER && drive->phase != DRIVE_AWAY;
 	return n;
+}
+
+/* What fails is sent again with the next round. */
+static void
+send_due(void *arg)
+{
+	struct dispatcher *dispatcher = arg;
+
+	dispatcher->sends = false;
+	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
+		if (drive->unsent && drive->phase != DRIVE_OVER)
+			(void)drive_upload(drive, NULL);
+}
+
+void
+dispatcher_send_soon(struct dispatcher *dispatcher)
+{
+	if (!dispatcher->sends)
+		loop_set_timer(dispatcher->loop, &dispatcher->send, SEND_MS);
+	dispatcher->sends = true;
 }
 
 /* Begins what is this data folder's, or lets others have it. */
@@ -120,32 +143,56 @@ keep_claims(struct dispatcher *dispatcher)
 		lose_all(dispatcher);
 }
 
+/* Those that a worker has, and some of those that still wait: of these, news comes when one is taken, but news may get
+ * lost with a connection. */
 static void
 mirror_all(struct dispatcher *dispatcher)
 {
-	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
-		if (drive->phase == DRIVE_AWAY)
+	size_t i = 0, waiting = 0, first = dispatcher->looked_at;
+
+	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next) {
+		if (drive->phase != DRIVE_AWAY)
+			continue;
+		if (!drive_waits_for_worker(drive)) {
 			drive_mirror(drive);
+		} else if (i++ >= first && waiting < WAITING_MAX) {
+			waiting++;
+			drive_mirror(drive);
+		}
+	}
+	dispatcher->looked_at = first + waiting >= i ? 0 : first + waiting;
+}
+
+static bool
+take_news(struct dispatcher *dispatcher)
+{
+	char about[DB_ABOUT_MAX];
+	struct drive *drive;
+	int n = 0;
+
+	for (; n < NEWS_MAX && db_take_news(registry_db(dispatcher->reg), about); n++) {
+		drive = dispatcher_find(dispatcher, about);
+		if (drive != NULL && drive->phase == DRIVE_AWAY)
+			drive_mirror(drive);
+	}
+	return n > 0;
 }
 
 static void
 news_came(void *arg, uint32_t events)
 {
 	struct dispatcher *dispatcher = arg;
-	bool any = db_take_news(registry_db(dispatcher->reg));
+	bool any = take_news(dispatcher);
 
 	(void)events;
 	/* Until the connection has been made again. */
 	if (db_news_fd(registry_db(dispatcher->reg)) < 0)
 		loop_unwatch(dispatcher->loop, &dispatcher->news);
 	/* More may come with the answers to what is asked here. */
-	for (int i = 0; any && i < NEWS_MAX; i++) {
-		mirror_all(dispatcher);
-		if (dispatcher->options.pool != NULL) {
-			heed_cancels(dispatcher);
-			claim_due(dispatcher);
-		}
-		any = db_take_news(registry_db(dispatcher->reg));
+	for (int i = 0; any && i < ROUNDS_MAX && dispatcher->options.pool != NULL; i++) {
+		heed_cancels(dispatcher);
+		claim_due(dispatcher);
+		any = take_news(dispatcher);
 	}
 }
 
@@ -176,11 +223,11 @@ dispatcher_look_after_pools(struct dispatcher *dispatcher)
 	if (dispatcher->adopting || dispatcher->options.pool != NULL)
 		(void)dispatch_take_back(db, NULL);
 	mirror_all(dispatcher);
+	send_due(dispatcher);
 	heed_cancels(dispatcher);
 	watch_news(dispatcher);
 	/* What came with the answers to these questions. */
-	if (db_take_news(db))
-		news_came(dispatcher, 0);
+	news_came(dispatcher, 0);
 }
 
 int
@@ -190,6 +237,7 @@ dispatcher_begin_pools(struct dispatcher *dispatcher, struct err *err)
 	int r = db_listen(registry_db(dispatcher->reg), works ? DB_WORK : DB_EVENTS, err);
 
 	loop_prepare_timer(&dispatcher->claim, claim_due, dispatcher);
+	loop_prepare_timer(&dispatcher->send, send_due, dispatcher);
 	dispatcher->news = (struct loop_source){ .ready = news_came, .arg = dispatcher, .fd = -1 };
 	dispatcher->renewed_ns = timing_now_ns();
 	if (r < 0)
@@ -204,5 +252,6 @@ void
 dispatcher_end_pools(struct dispatcher *dispatcher)
 {
 	loop_cancel_timer(dispatcher->loop, &dispatcher->claim);
+	loop_cancel_timer(dispatcher->loop, &dispatcher->send);
 	loop_unwatch(dispatcher->loop, &dispatcher->news);
 }

@@ -124,15 +124,15 @@ db_news_fd(const struct db *db)
 }
 
 bool
-db_take_news(struct db *db)
+db_take_news(struct db *db, char ret_about[DB_ABOUT_MAX])
 {
-	return db->engine->take_news != NULL && db->engine->take_news(db);
+	return db->engine->take_news != NULL && db->engine->take_news(db, ret_about);
 }
 
 int
-db_tell(struct db *db, unsigned kinds, struct err *err)
+db_tell(struct db *db, unsigned kinds, const char *about, struct err *err)
 {
-	return db->engine->tell == NULL ? 0 : db->engine->tell(db, kinds, err);
+	return db->engine->tell == NULL ? 0 : db->engine->tell(db, kinds, about, err);
 }
 
 int

@@ -70,13 +70,14 @@ bool db_is_null(const struct db_query *q, int column);
 int db_do(struct db *db, struct err *err, const char *sql, const char *types, ...);
 
 /* From now on others' db_tell() of these kinds wakes this process: its db_news_fd() is readable, and db_take_news() is
- * true.  Only where several may share the database: elsewhere there is no descriptor (-1). */
+ * true, once for each.  Only where several may share the database: elsewhere there is no descriptor (-1). */
 enum db_news { DB_WORK = 1, DB_EVENTS = 2 };
+#define DB_ABOUT_MAX 64                 /* with its NUL */
 int db_listen(struct db *db, unsigned kinds, struct err *err);
 int db_news_fd(const struct db *db);    /* another one after each lost connection */
-bool db_take_news(struct db *db);
-/* Tells the others, once the transaction is over. */
-int db_tell(struct db *db, unsigned kinds, struct err *err);
+bool db_take_news(struct db *db, char ret_about[DB_ABOUT_MAX]);
+/* Tells the others, once the transaction is over, what has news: a dispatch's id, or "". */
+int db_tell(struct db *db, unsigned kinds, const char *about, struct err *err);
 
 /* A transaction: nobody else begins one meanwhile.  db_end() commits if R is 0, and rolls
  * back otherwise; returns R or the commit's failure. */

@@ -23,8 +23,8 @@ struct db_engine {
 	/* NULL: nobody else is there. */
 	int (*listen)(struct db *db, unsigned kinds, struct err *err);
 	int (*news_fd)(const struct db *db);
-	bool (*take_news)(struct db *db);
-	int (*tell)(struct db *db, unsigned kinds, struct err *err);
+	bool (*take_news)(struct db *db, char ret_about[DB_ABOUT_MAX]);
+	int (*tell)(struct db *db, unsigned kinds, const char *about, struct err *err);
 
 	int (*begin)(struct db *db, struct err *err);
 	int (*commit)(struct db *db, struct err *err);

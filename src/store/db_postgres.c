@@ -187,8 +187,8 @@ run(struct post *post, const char *sql, struct err *err)
 }
 
 static const struct { enum db_news kind; const char *listen, *tell; } channels[] = {
-	{ DB_WORK, "LISTEN cloister_work", "SELECT pg_notify('cloister_work', '')" },
-	{ DB_EVENTS, "LISTEN cloister_events", "SELECT pg_notify('cloister_events', '')" },
+	{ DB_WORK, "LISTEN cloister_work", "SELECT pg_notify('cloister_work', ?)" },
+	{ DB_EVENTS, "LISTEN cloister_events", "SELECT pg_notify('cloister_events', ?)" },
 };
 
 static int
@@ -415,29 +415,29 @@ post_news_fd(const struct db *db)
 }
 
 static bool
-post_take_news(struct db *db)
+post_take_news(struct db *db, char ret_about[DB_ABOUT_MAX])
 {
 	struct post *post = post_of(db);
 	struct pq_notice *notice;
-	bool any = false;
 
 	/* A connection that is lost is made again by the next question. */
 	(void)post->pq->read(post->connection);
-	while ((notice = post->pq->notice(post->connection)) != NULL) {
-		any = true;
-		post->pq->free_text(notice);
-	}
-	return any;
+	notice = post->pq->notice(post->connection);
+	if (notice == NULL)
+		return false;
+	snprintf(ret_about, DB_ABOUT_MAX, "%s", notice->text);
+	post->pq->free_text(notice);
+	return true;
 }
 
 static int
-post_tell(struct db *db, unsigned kinds, struct err *err)
+post_tell(struct db *db, unsigned kinds, const char *about, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(channels); i++)
 		if (kinds & channels[i].kind)
-			r = db_do(db, err, channels[i].tell, "");
+			r = db_do(db, err, channels[i].tell, "s", about);
 	return r < 0 ? r : 0;
 }
 
