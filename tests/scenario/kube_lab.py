@@ -363,7 +363,7 @@ class Kubernetes:
         return json.loads(self.kubectl("-n", namespace, "get", kind, "-o", "json", *words).out)["items"]
 
     def apply(self, *objects):
-        return self.kubectl("apply", "-f", "-", input="\n---\n".join(map(json.dumps, objects))).out
+        return self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})).out
 
     def make_namespace(self, name):
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
