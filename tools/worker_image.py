@@ -17,11 +17,13 @@ import tarfile
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[1]
-# What `cloister worker` starts, directly or not.
-PROGRAMS = ["blobs", "collect", "courier", "dispatch", "gate", "hook", "image", "init", "inspect", "layer", "link", "mint",
-            "publish", "pull", "registry", "stdio", "supervisor", "tools", "unpack", "vault", "wasm", "witness"]
+# What `cloister worker` and `cloister serve` start, directly or not.
+PROGRAMS = ["audit", "blobs", "collect", "courier", "dispatch", "fleet", "gate", "hook", "image", "init", "inspect", "layer",
+            "link", "mint", "publish", "pull", "registry", "serve", "stdio", "supervisor", "tools", "unpack", "vault", "wasm",
+            "witness"]
 # Besides those of a normal build: nothing here starts before its libraries are there.
-DYNAMIC = ["gate", "courier", "inspect", "registry", "dispatch", "tools", "unpack", "pull", "blobs", "link", "wasm", "mint", "vault"]
+DYNAMIC = ["gate", "courier", "inspect", "registry", "dispatch", "tools", "unpack", "pull", "blobs", "fleet", "link",
+           "serve", "wasm", "mint", "vault"]
 # The reader of tar alone, without the libraries of other formats.
 UNPACK = "-l:libarchive.a -lz -lzstd -lnettle"
 LOADED = ["libpq.so.5"]                     # by name, when it is wanted
