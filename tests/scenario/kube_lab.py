@@ -189,6 +189,7 @@ class Kubernetes:
         own = self.base
         cpuset = "/sys/fs/cgroup/cpuset"
         return (f"{ALONE} mount -t tmpfs none /run; mount -t tmpfs none /var/log; mkdir -p /run/lock; "
+                f"mount -t tmpfs none /var/lib; "
                 f"for c in cpu cpuacct cpuset memory devices freezer blkio pids systemd; do "
                 f"mkdir -p /sys/fs/cgroup/$c/{self.cgroup}; done; "
                 f"for f in cpus mems; do cat {cpuset}/cpuset.$f >{cpuset}/{self.cgroup}/cpuset.$f; done; "
@@ -339,7 +340,7 @@ class Kubernetes:
         return [f"--config={self.base}/kubelet.json", f"--kubeconfig={folder}/kubelet.config", f"--hostname-override={NODE}",
                 f"--node-ip={self.node}", f"--root-dir={self.base}/kubelet", "--container-runtime=remote",
                 f"--container-runtime-endpoint=unix://{SOCKET}",
-                f"--seccomp-profile-root={self.base}/kubelet/seccomp", f"--cert-dir={self.base}/run"]
+                f"--cert-dir={self.base}/run"]
 
     def is_ready(self):
         node = self.kubectl("get", "node", NODE, "-o", "json", check=False)
@@ -378,9 +379,13 @@ class Kubernetes:
 
     def seccomp(self, name, text):
         """A profile that pods name as localhost/NAME."""
-        path = self.base / "kubelet" / "seccomp" / name
+        path = self.profiles() / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+    def profiles(self):
+        """The folder of the node's profiles: its own /var/lib is empty at first."""
+        return Path(f"/proc/{self.first()}/root/var/lib/kubelet/seccomp")
 
     # ---- the end
 

@@ -147,6 +147,7 @@ FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshar
            "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header",
            "--cached", "--headless", "--disable-gpu", "--dump-dom", "--force", "--delete", "--no-audit", "--no-fund", "--index-url",
            "--disable-pip-version-check", "--from", "--chown", "--chmod", "--mount", "--network", "--annotation", "--runtime", "--runtime-flag",
+           "--from-literal", "--set", "--target",
            "--executable-path", "--isolated", "--cap-drop", "--env", "--pids-limit", "--read-only", "--rm", "--tmpfs", "--volume"}
 
 
