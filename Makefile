@@ -414,7 +414,8 @@ test-docker: deps-test
 	@CLOISTER_TEST_ENGINES=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
 		tests/scenario/cell/test_docker.py tests/scenario/registry/test_docker_target.py \
 		tests/scenario/registry/test_four_lines.py tests/scenario/registry/test_worker_image.py tests/scenario/registry/test_swarm.py \
-		tests/scenario/image/test_image_engines.py tests/scenario/image/test_image_judges.py -k "docker or podman or rootless or mmdebstrap or swarm" $(ARGS)
+		tests/scenario/registry/test_ten.py \
+		tests/scenario/image/test_image_engines.py tests/scenario/image/test_image_judges.py -k "docker or podman or rootless or mmdebstrap or swarm or everywhere" $(ARGS)
 
 # A real Kubernetes, built from Debian's source: no other test builds it.
 kubernetes-lab:
