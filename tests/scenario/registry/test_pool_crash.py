@@ -1,5 +1,5 @@
-"""Workers, the service and Postgres are killed at random while dispatches run on three machines: none is lost, and none
-runs more often than it may.  `make crash` does so for long."""
+"""Workers, the service and Postgres are killed at random while dispatches run on three machines, their connections to Postgres
+break or fall silent, and S3 fails: no dispatch is lost, and none runs more often than it may.  `make crash` does so for long."""
 import collections
 import json
 import os
@@ -13,8 +13,10 @@ import pytest
 
 import dispatches
 import postgres_store
+import s3_servers
 from operators import wait_until
 from service import Service
+from wire import Wire
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
 STRIKES = int(os.environ.get("CLOISTER_STRIKES", "6"))
@@ -62,13 +64,33 @@ def marks():
     server.server_close()
 
 
+@pytest.fixture
+def front(operator, tmp_path_factory):
+    """What lies before S3, for workers; the operator reaches it directly."""
+    if s3_servers.missing("s3rver"):
+        yield None
+        return
+    server = s3_servers.server_of("s3rver", tmp_path_factory)
+    with s3_servers.front_of(server) as front:
+        operator.env |= {"CLOISTER_BLOBS": f"s3://{s3_servers.BUCKET}/{os.urandom(4).hex()}?region={s3_servers.REGION}&timeout=3"
+                                           f"&endpoint=http://127.0.0.1:{server.port}",
+                         "AWS_ACCESS_KEY_ID": server.id, "AWS_SECRET_ACCESS_KEY": server.secret}
+        yield front
+    s3_servers.stop_all()
+
+
 class Fleet:
     """Three machines with a worker each, a service, and who strikes them."""
 
-    def __init__(self, operator, postgres, machines):
-        self.operator, self.postgres, self.rng = operator, postgres, random.Random(SEED)
-        self.machines = [machines() for _ in range(MACHINES)]
-        for machine in self.machines:
+    def __init__(self, operator, postgres, machines, front):
+        self.operator, self.postgres, self.front, self.rng = operator, postgres, front, random.Random(SEED)
+        self.machines, self.wires = [machines() for _ in range(MACHINES)], [Wire(postgres.folder) for _ in range(MACHINES)]
+        for machine, wire in zip(self.machines, self.wires):
+            machine.env["CLOISTER_STORE"] = operator.env["CLOISTER_STORE"].replace(str(postgres.folder), str(wire.folder))
+            if front is not None:
+                blobs = operator.env["CLOISTER_BLOBS"].rpartition(":")[0] + f":{front.port}"
+                machine.env |= {k: v for k, v in operator.env.items() if k.startswith("AWS_")} | {"CLOISTER_BLOBS": blobs}
+                continue
             # The policy is there, as if through S3.
             machine.cloister("agent", "list").ok()
             machine.do("cp", "-r", operator.base / "data/registry/blobs", machine.base / "data/registry")
@@ -82,8 +104,10 @@ class Fleet:
     def strike(self):
         """A worker that is killed is started again; one that is stopped goes on, perhaps when its claims are over."""
         time.sleep(self.rng.expovariate(3))
-        what = self.rng.choices(["worker", "stopped", "service", "postgres"], [6, 2, 1, 1])[0]
+        what = self.rng.choices(["worker", "stopped", "service", "postgres", "cut", "silent", "s3"], [6, 2, 1, 1, 2, 2, 3])[0]
         i = self.rng.randrange(MACHINES)
+        # Too late once in a while, where there is time for it.
+        pause = LEASE + 2 if STRIKES > 100 and self.rng.random() < 0.1 else self.rng.random()
         self.struck[what] += 1
         if what == "worker":
             self.workers[i].kill()
@@ -91,10 +115,15 @@ class Fleet:
             time.sleep(self.rng.expovariate(3))
             self.workers[i] = self.work(i)
         elif what == "stopped":
-            # Too late once in a while, where there is time for it.
             self.workers[i].send_signal(signal.SIGSTOP)
-            time.sleep(LEASE + 2 if STRIKES > 100 and self.rng.random() < 0.1 else self.rng.random())
+            time.sleep(pause)
             self.workers[i].send_signal(signal.SIGCONT)
+        elif what in ("cut", "silent"):
+            self.wires[i].cut() if what == "cut" else self.wires[i].silence()
+            time.sleep(pause)
+            self.wires[i].mend()
+        elif what == "s3":
+            self.fail_s3()
         elif what == "service":
             self.service.stop(signal.SIGKILL)
             self.service = Service(self.operator)
@@ -106,12 +135,25 @@ class Fleet:
             if worker.poll() is not None:
                 self.workers[i] = self.work(i)
 
+    def fail_s3(self):
+        """Some of the next requests fail."""
+        act = self.rng.choice([s3_servers.answers(500, s3_servers.error("InternalError")), s3_servers.cut(self.rng.random()),
+                               s3_servers.answers(503, s3_servers.error("SlowDown")), self.slowly])
+        if self.front is not None:
+            self.front.plans.append(s3_servers.times(self.rng.randrange(1, 6), self.rng.choice(["GET", "PUT"]), "", act))
+
+    def slowly(self, handler, request):
+        time.sleep(self.rng.random())
+        return False
+
     def close(self):
         for worker in self.workers:
             worker.send_signal(signal.SIGTERM)
         for worker in self.workers:
             assert worker.wait(LONG) == 0
         self.service.stop()
+        for wire in self.wires:
+            wire.close()
 
 
 def ask(operator, number):
@@ -125,7 +167,7 @@ def ask(operator, number):
         assert ("Postgres" in said.err or "busy" in said.err) and time.monotonic() < end, said
 
 
-def complaints_about(operator, number, id, ran):
+def complaints_about(operator, number, id, ran, has_s3):
     d, told = dispatches.show(operator, id), dispatches.events(operator, id)
     may = 1 + RETRIES if number % 2 else 1
     if len(ran) > may or len(set(ran)) != len(ran):
@@ -134,6 +176,8 @@ def complaints_about(operator, number, id, ran):
         out = "".join(e["text"] for e in told if e["event"] == "agent.output")
         if not ran or d["exit_code"] != 3 or not out.endswith("out\nend\n"):
             yield f"finished with {d['exit_code']}, {out!r} and {len(ran)} runs"
+        if has_s3 and (kept := operator.cloister("dispatches", "output", id)).out != "out\nend\n":
+            yield f"its output is {kept}"
     elif "lost" not in d["reason"]:
         yield "failed"
     if [e["n"] for e in told] != list(range(1, len(told) + 1)):
@@ -143,13 +187,13 @@ def complaints_about(operator, number, id, ran):
         yield f"ended as {ends}"
 
 
-def test_struck_at_random(operator, postgres, machines, marks):
+def test_struck_at_random(operator, postgres, machines, marks, front):
     port, ran = marks
     dispatches.policy(operator, "mark", {"allow": f"host.cloister.internal:{port}"})
     dispatches.agent(operator, "marker", f"curl -sS http://host.cloister.internal:{port}/$CLOISTER_DISPATCH/$CLOISTER_CELL || exit 9;"
                      "echo out; sleep 0.2; echo end; exit 3", policy="mark")
     ids, over = {0: ask(operator, 0)}, threading.Event()
-    fleet = Fleet(operator, postgres, machines)
+    fleet = Fleet(operator, postgres, machines, front)
 
     def asking():
         number = 0
@@ -171,7 +215,7 @@ def test_struck_at_random(operator, postgres, machines, marks):
     found = {id: wait_until(lambda: (d := dispatches.show(operator, id))["state"] in OVER and d, f"{id} is over", LONG)
              for id in ids.values()}
     complaints = [f"{number} {id} ({found[id]['state']}: {found[id]['reason']}): {text}" for number, id in ids.items()
-                  for text in complaints_about(operator, number, id, ran[id])]
+                  for text in complaints_about(operator, number, id, ran[id], front is not None)]
     fleet.close()
     print(f"seed {SEED}: {len(ids)} dispatches, {collections.Counter(d['state'] for d in found.values())}, struck {fleet.struck}")
     assert not complaints, (SEED, complaints)
