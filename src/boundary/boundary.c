@@ -14,6 +14,7 @@ static const struct boundary *const kinds[] = {
 	&boundary_gvisor,
 	&boundary_microvm,
 	&boundary_docker,
+	&boundary_process,
 #ifdef CLOISTER_MUTANT
 	&boundary_stream,
 #endif

@@ -35,6 +35,7 @@ choose_code(enum filter_profile profile, bool notifies)
 {
 	const struct filter_mutant *m = NATIVE(_mutants);
 
+	notifies = notifies && profile <= FILTER_LAST_AGENT;
 	for (size_t i = 0; i < sizeof(NATIVE(_mutants)) / sizeof(*m); i++)
 		if (m[i].profile == (int)profile && !CONTROL_ON(m[i].control))
 			return notifies ? &m[i].notifying : &m[i].code;
@@ -64,7 +65,7 @@ take_call_away(enum filter_profile profile)
 static const struct filter_code *
 choose_code(enum filter_profile profile, bool notifies)
 {
-	return notifies ? &NATIVE(_notifying)[profile] : &NATIVE()[profile];
+	return notifies && profile <= FILTER_LAST_AGENT ? &NATIVE(_notifying)[profile] : &NATIVE()[profile];
 }
 
 static void

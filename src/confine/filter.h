@@ -20,6 +20,8 @@ enum filter_profile {
 	FILTER_NESTED_APART,    /* likewise, if no folder of the host can be written */
 	FILTER_BUILD,           /* a step of a build, with ids of its own */
 	FILTER_BUILD_ALONE,     /* likewise, with one id: owners are not kept */
+	FILTER_PROCESS,         /* the agent, without namespaces: reports to the porter */
+	FILTER_PORTER,          /* makes the calls that FILTER_PROCESS reports */
 	FILTER_SUPERVISOR,      /* the supervisor, once the cell runs */
 	FILTER_COLLECT,         /* the collector of workspace changes */
 	FILTER_GATE,            /* parses the agent's bytes */
@@ -54,7 +56,8 @@ int filter_load(enum filter_profile profile, struct err *err);
 
 /* Loads the variant of an agent's filter that reports calls before they are done: those of
  * filter_notify.h, and those that the filter refuses.  Each waits for an answer through the listener,
- * which is the caller's.  Once nobody holds the listener, they get ENOSYS.  With OWN (or NULL), a part of a policy's
+ * which is the caller's.  Once nobody holds the listener, they get ENOSYS.  FILTER_PROCESS has no other variant, and reports
+ * what filter_process.h says.  With OWN (or NULL), a part of a policy's
  * `syscalls` (FILTER_OWN_TOLD), what that refuses is reported, too: the answer has to refuse it. */
 int filter_load_notifying(enum filter_profile profile, const struct filter_own *own, int *ret_listener, struct err *err);
 /* The verdict of the filter without reports, SECCOMP_RET_ALLOW or SECCOMP_RET_ERRNO and an errno: the

@@ -12,6 +12,8 @@
 #include "confine/filter_helpers.h"
 #include "confine/filter_machines.h"
 #include "confine/filter_notify.h"
+#include "confine/filter_porter.h"
+#include "confine/filter_process.h"
 #include "confine/filter_row.h"
 
 #ifdef CLOISTER_SANITIZED
@@ -52,7 +54,9 @@ static const struct filter_profile_spec {
 	[FILTER_BUILD] = { "build", ABSENT, { TABLE(filter_build), TABLE(filter_agent) } },
 	[FILTER_BUILD_ALONE] = { "build_alone", ABSENT, { TABLE(filter_alone),
 		TABLE(filter_build), TABLE(filter_agent) } },
+	[FILTER_PROCESS] = { "process", ABSENT, { TABLE(filter_process), TABLE(filter_agent) } },
 #ifdef CLOISTER_SANITIZED
+	[FILTER_PORTER] = { "porter", KILL, { TABLE(filter_sanitizer), TABLE(filter_porter) } },
 	[FILTER_LAYER] = { "layer", KILL, { TABLE(filter_sanitizer), TABLE(filter_layer) } },
 	[FILTER_ANSWER] = { "answer", KILL, { TABLE(filter_sanitizer), TABLE(filter_answerer) } },
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_sanitizer),
@@ -61,6 +65,7 @@ static const struct filter_profile_spec {
 	[FILTER_AUDIT] = { "audit", KILL, { TABLE(filter_sanitizer), TABLE(filter_audit) } },
 #define EGRESS(name) KILL, { TABLE(filter_sanitizer), TABLE(filter_##name), TABLE(filter_egress) }
 #else
+	[FILTER_PORTER] = { "porter", KILL, { TABLE(filter_porter) } },
 	[FILTER_LAYER] = { "layer", KILL, { TABLE(filter_layer) } },
 	[FILTER_ANSWER] = { "answer", KILL, { TABLE(filter_answerer) } },
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_supervisor),

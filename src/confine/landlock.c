@@ -298,6 +298,40 @@ landlock_make_filler(int dir, int *ret_fd, struct err *err)
 }
 
 int
+landlock_make_cell(const struct landlock_cell *cell, int *ret_fd, struct err *err)
+{
+	const int abi = landlock_abi();
+	const uint64_t known = known_rights(abi);
+	const char *const folder[] = { cell->folder, NULL };
+	struct ruleset_attr attr = { .handled_fs = known };
+	OWN(closep) int fd = -1;
+	int r;
+
+	if (abi < LANDLOCK_LEAST)
+		return err_set(err, ENOTSUP, abi == 0 ? "this kernel has no Landlock" :
+		               "this kernel's Landlock does not restrict truncation (Linux 6.2 has it)");
+	if (cell->is_agent && abi >= ABI_NETWORK)
+		attr.handled_net = NET_BIND_TCP | NET_CONNECT_TCP;
+	if (cell->is_agent && abi >= ABI_SCOPES)
+		attr.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
+	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	if (fd < 0)
+		return err_errno(err, "cannot make a Landlock ruleset");
+	r = allow_all(fd, cell->readable, FS_EXECUTE | FS_READ_FILE | FS_READ_DIR, err);
+	if (r == 0)
+		r = allow_all(fd, cell->looks, FS_READ_FILE | FS_READ_DIR, err);
+	if (r == 0)
+		r = allow_all(fd, cell->devices, known & (FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV), err);
+	if (r == 0)
+		r = allow_all(fd, cell->writable, known & ~(uint64_t)(FS_MAKE_BLOCK | FS_MAKE_CHAR), err);
+	if (r == 0 && !cell->is_agent)
+		r = allow_all(fd, folder, FS_REMOVE_DIR, err);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+int
 landlock_enforce(int fd, struct err *err)
 {
 	if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0) == 0)

@@ -39,6 +39,19 @@ int landlock_make_program(const char *const *readable, const char *const *writab
 /* For a program that fills the folder DIR, and reads nothing else: files, folders, links, pipes and whiteouts,
  * but no devices that are dangerous.  *ret_fd is -1 if the kernel cannot allow links between folders. */
 int landlock_make_filler(int dir, int *ret_fd, struct err *err);
+/* For a cell without namespaces of its own: what it may reach at all.  All lists end with NULL.  The agent reads and runs
+ * what is beneath READABLE, reads what is beneath LOOKS, uses the DEVICES, and changes what is beneath WRITABLE, but for
+ * device nodes.  An agent that IS_AGENT binds and connects nothing, and its signals and abstract sockets stay in the
+ * domain.  Otherwise it is the agent's porter, who may also remove a folder that lies in FOLDER.  -ENOTSUP if the kernel's
+ * Landlock does not do for that. */
+struct landlock_cell {
+	const char *const *readable, *const *looks, *const *devices, *const *writable;
+	const char *folder;
+	bool is_agent;
+};
+int landlock_make_cell(const struct landlock_cell *cell, int *ret_fd, struct err *err);
+#define LANDLOCK_LEAST 3                /* truncation */
+#define LANDLOCK_HAS_SCOPES 6           /* signals, too */
 /* Forbids nothing but to look into processes outside of its domain, in /proc or with ptrace(2), unless they inherit it.
  * -ENOTSUP if the kernel has no Landlock that can do so. */
 int landlock_make_apart(int *ret_fd, struct err *err);

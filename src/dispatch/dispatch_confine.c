@@ -238,6 +238,9 @@ raise_boundary(const struct dispatch_parent *parent, json_t *resolved, struct er
 	struct policy_boundary all = {0}, docker = { .is_set = true, .by_engine = true };
 	int r = add_boundary(&all, resolved, err);
 
+	/* A parent that asks for nothing has the default. */
+	if (r == 0 && all.by_process && dispatch_text(parent->resolved, "boundary")[0] == '\0')
+		all.by_process = false;
 	r = r == 0 ? add_boundary(&all, parent->resolved, err) : r;
 	/* A container must do for the parent's demand, too. */
 	if (r == 0 && strcmp(dispatch_text(resolved, "boundary"), BOUNDARY_DOCKER) == 0)

@@ -21,7 +21,9 @@
                                          * gate, so that addresses keep their meaning */
 #define GATE_SSH_FD 10                  /* accepts clients of an SSH agent, or receives them as messages:
                                          * GATE_CLIENT; not open if the cell has no SSH key */
-#define GATE_CLIENT 1                   /* supervisor -> gate; fd: a connection of a client */
+#define GATE_CLIENT 1                   /* supervisor -> gate; fd: a connection of a client.  From the porter of a cell
+                                         * without a network of its own, to GATE_TCP_FD: u32 4 or 6, four u32
+                                         * address, u32 port: its destination; u32 port: its own */
 
 /* In an event's note: the address is one that no rule can allow. */
 #define COURIER_NO_RULE_HELPS "no rule changes that"

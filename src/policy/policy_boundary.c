@@ -43,14 +43,15 @@ no_such(struct err *err, const char *name, size_t len, const char *last)
 
 	for (int i = 0; i <= TOP; i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s, ", policy_boundary_names[i]);
-	return err_set(err, EINVAL, "there is no boundary '%.*s': use %.*s%s" BOUNDARY_DOCKER "%s", len > 64 ? 64 : (int)len,
+	return err_set(err, EINVAL, "there is no boundary '%.*s': use %.*s%s" BOUNDARY_DOCKER ", " BOUNDARY_PROCESS "%s", len > 64 ? 64 : (int)len,
 	               name, (int)n - 2, list, last[0] == '\0' ? " or " : ", ", last);
 }
 
 int
 policy_boundary_check_name(const char *name, struct err *err)
 {
-	return find_name(name, strlen(name)) >= 0 || strcmp(name, BOUNDARY_DOCKER) == 0 ? 0 :
+	return find_name(name, strlen(name)) >= 0 || strcmp(name, BOUNDARY_DOCKER) == 0 ||
+	       strcmp(name, BOUNDARY_PROCESS) == 0 ? 0 :
 	       no_such(err, name, strlen(name), "");
 }
 
@@ -62,7 +63,8 @@ policy_boundary_parse(const char *text, struct policy_boundary *ret_boundary, st
 	int least;
 
 	b.by_engine = strcmp(text, BOUNDARY_DOCKER) == 0;
-	if (b.by_engine) {
+	b.by_process = strcmp(text, BOUNDARY_PROCESS) == 0;
+	if (b.by_engine || b.by_process) {
 		*ret_boundary = b;
 		return 0;
 	}
@@ -75,6 +77,9 @@ policy_boundary_parse(const char *text, struct policy_boundary *ret_boundary, st
 		if (strcmp(text, BOUNDARY_DOCKER) == 0)
 			return err_set(err, EINVAL, "'" POLICY_BOUNDARY_STRONGEST "," BOUNDARY_DOCKER "' is not a boundary: '" BOUNDARY_DOCKER "' is no "
 			               "stronger than '" BOUNDARY_DEFAULT "'");
+		if (strcmp(text, BOUNDARY_PROCESS) == 0)
+			return err_set(err, EINVAL, "'" POLICY_BOUNDARY_STRONGEST "," BOUNDARY_PROCESS "' is not a boundary: ask for '"
+			               BOUNDARY_PROCESS "', which is weaker than '" BOUNDARY_DEFAULT "', by itself");
 		least = find_name(text, strlen(text));
 		if (least < 0)
 			return no_such(err, text, strlen(text), "");
@@ -119,8 +124,8 @@ policy_boundary_text(const struct policy_boundary *b, char text[POLICY_BOUNDARY_
 {
 	bool has_name = !b->strongest || b->least < TOP;
 
-	if (b->by_engine) {
-		snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, BOUNDARY_DOCKER);
+	if (b->by_engine || b->by_process) {
+		snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, "%s", b->by_engine ? BOUNDARY_DOCKER : BOUNDARY_PROCESS);
 		return text;
 	}
 	snprintf(text, POLICY_BOUNDARY_TEXT_MAX + 1, "%s%s%s", b->strongest ? POLICY_BOUNDARY_STRONGEST : "",
@@ -137,7 +142,7 @@ policy_boundary_has_runtime(const struct policy_boundary *b)
 {
 	const char *name = policy_boundary_names[b->least];
 
-	return b->is_set && !b->by_engine && (strcmp(name, BOUNDARY_OCI) == 0 || strcmp(name, BOUNDARY_GVISOR) == 0);
+	return b->is_set && !b->by_engine && !b->by_process && (strcmp(name, BOUNDARY_OCI) == 0 || strcmp(name, BOUNDARY_GVISOR) == 0);
 }
 
 int
@@ -203,6 +208,9 @@ policy_boundary_raise(struct policy_boundary *all, const struct policy_boundary 
 	if (demand->least == all->least && differ(all->runtime, demand->runtime))
 		return err_set(err, EPERM, "a cell has one OCI runtime, and both '%s' and '%s' are demanded", all->runtime,
 		               demand->runtime);
+	/* All others are stronger. */
+	if (demand->is_set)
+		all->by_process = demand->by_process && (!all->is_set || all->by_process);
 	all->is_set = all->is_set || demand->is_set;
 	all->strongest = all->strongest || demand->strongest;
 	if (demand->least > all->least || (demand->least == all->least && demand->runtime[0] != '\0'))
@@ -236,7 +244,8 @@ int
 policy_boundary_check(const struct policy_boundary *asked, const char *by,
                       const struct policy_boundary *demanded, struct err *err)
 {
-	if (asked->is_set && best(asked) < demanded->least)
+	if (asked->is_set && (best(asked) < demanded->least ||
+	                      (asked->by_process && demanded->is_set && !demanded->by_process)))
 		return too_weak(asked, by, demanded, err);
 	return asked->is_set && asked->least == demanded->least ? check_runtime(asked, by, demanded, err) : 0;
 }
@@ -265,7 +274,7 @@ policy_boundary_resolve(const struct policy_boundary *asked, const char *by,
 	/* The policy's wish for the strongest kind comes true here. */
 	if (asked->is_set && kind > best(asked))
 		return too_weak(asked, by, demanded, err);
-	*ret_name = asked->by_engine ? BOUNDARY_DOCKER : policy_boundary_names[kind];
+	*ret_name = asked->by_engine ? BOUNDARY_DOCKER : asked->by_process ? BOUNDARY_PROCESS : policy_boundary_names[kind];
 	return missing;
 }
 

@@ -16,6 +16,7 @@ struct node;
 #define BOUNDARY_GVISOR "gvisor"
 #define BOUNDARY_MICROVM "microvm"
 #define BOUNDARY_DOCKER "docker"        /* beside the others: no stronger than the default */
+#define BOUNDARY_PROCESS "process"      /* weaker than all others */
 #ifdef CLOISTER_MUTANT
 #define BOUNDARY_STREAM "stream"
 #endif
@@ -34,6 +35,7 @@ struct policy_boundary {
 	bool is_set;
 	bool strongest;                 /* the strongest kind that this machine can run */
 	unsigned least;                 /* the weakest kind that will do: an index of the names */
+	bool by_process;                /* BOUNDARY_PROCESS.  Who asks gets it; as a demand, all kinds will do */
 	bool by_engine;                 /* BOUNDARY_DOCKER, which is as strong as the default; only who asks has it */
 	char runtime[POLICY_RUNTIME_MAX + 1];   /* the OCI runtime, a name or an absolute path; "": any */
 };

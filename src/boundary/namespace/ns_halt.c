@@ -93,9 +93,9 @@ is_init(pid_t pid, pid_t parent)
 	return read_numbers(text, "\nNSpid:", &first, &last) >= 2 && last == 1;
 }
 
-/* A pidfd of the cell's pid 1.  -ESRCH: there is none; other errors: it could not be searched for. */
+/* A pidfd of the child of the supervisor that IS_OUTER recognises: the cell's pid 1.  -ESRCH: there is none; other errors: it could not be searched for. */
 static int
-open_init(pid_t supervisor)
+open_init(pid_t supervisor, bool (*is_outer)(pid_t pid, pid_t parent))
 {
 	OWN(freep) char *text = NULL;
 	char path[64], *at, *end;
@@ -109,7 +109,7 @@ open_init(pid_t supervisor)
 		/* Opened first, so that the data read afterwards belongs to the process behind the
 		 * descriptor. */
 		pidfd = open_pid(pid);
-		if (pidfd >= 0 && is_init(pid, supervisor))
+		if (pidfd >= 0 && is_outer(pid, supervisor))
 			return pidfd;
 		closep(&pidfd);
 	}
@@ -128,7 +128,7 @@ ns_leave_mark(int dir, const struct cell_steer_who *who)
 }
 
 static int
-kill_init(int dir, int init, const struct cell_steer_who *who)
+kill_init(int dir, int init, int number, const struct cell_steer_who *who)
 {
 	OWN(freep) char *groups = NULL;
 
@@ -138,7 +138,7 @@ kill_init(int dir, int init, const struct cell_steer_who *who)
 	/* A group frozen by version 1 dies only when it is thawed. */
 	if (read_file_at(dir, CELL_WALLS, PROC_FILE_MAX, &groups, NULL, NULL) == 0)
 		cgroup_kill_paths(groups);
-	send_signal(init, SIGKILL);
+	send_signal(init, number);
 	return is_dead(init, DEATH_MS) ? 1 : -ETIMEDOUT;
 }
 
@@ -156,8 +156,8 @@ kill_supervisor(int dir, int supervisor, bool may_tidy)
 /* The supervisor itself is spared, because it still has to keep the cell's changes.  It gets SIGCONT,
  * in case somebody stopped it.  It is killed only if no pid 1 is found. */
 int
-ns_halt(int runtime, const struct cell_entry *entry, int socket, const struct cell_steer_who *who,
-        struct err *err)
+ns_halt_by(bool (*is_outer)(pid_t pid, pid_t parent), int number, int runtime, const struct cell_entry *entry,
+           int socket, const struct cell_steer_who *who, struct err *err)
 {
 	OWN(closep) int dir = openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	OWN(closep) int supervisor = -1, init = -1;
@@ -171,12 +171,19 @@ ns_halt(int runtime, const struct cell_entry *entry, int socket, const struct ce
 	if (supervisor < 0)
 		return err_set(err, ESRCH, "cell %s does not answer, and its supervisor is not among the "
 		               "processes that are seen from here: kill it where it was started", entry->id);
-	init = open_init(pid);
-	r = init >= 0 ? kill_init(dir, init, who) : kill_supervisor(dir, supervisor, init == -ESRCH);
+	init = open_init(pid, is_outer);
+	r = init >= 0 ? kill_init(dir, init, number, who) : kill_supervisor(dir, supervisor, init == -ESRCH);
 	send_signal(supervisor, SIGCONT);
 	if (r < 0)
 		return err_set(err, -r, "cell %s was killed, but is not dead yet: the kernel may have much to tidy "
 		               "up after it, a group above its own may be frozen, or its disk may hang; `cloister "
 		               "ps` tells when it is gone", entry->id);
 	return r;
+}
+
+int
+ns_halt(int runtime, const struct cell_entry *entry, int socket, const struct cell_steer_who *who,
+        struct err *err)
+{
+	return ns_halt_by(is_init, SIGKILL, runtime, entry, socket, who, err);
 }

@@ -37,18 +37,23 @@ make_file(int home, const struct cell_file *file, uid_t agent, struct err *err)
 }
 
 int
+ns_fill_home(int home, const struct cell_spec *spec, uid_t agent, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < spec->n_files; i++)
+		r = make_file(home, &spec->files[i], agent, err);
+	return r;
+}
+
+int
 ns_make_home(int root, const struct cell_spec *spec, struct err *err)
 {
-	uid_t agent = cell_spec_uid(spec);
 	OWN(closep) int home = -1;
-	int r = 0;
 
 	if (spec->n_files == 0)
 		return 0;
 	home = openat(root, "home/agent", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (home < 0)
-		return err_errno(err, "cannot open the home folder");
-	for (size_t i = 0; r == 0 && i < spec->n_files; i++)
-		r = make_file(home, &spec->files[i], agent, err);
-	return r;
+	return home < 0 ? err_errno(err, "cannot open the home folder") :
+	       ns_fill_home(home, spec, cell_spec_uid(spec), err);
 }

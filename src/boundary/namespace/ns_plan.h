@@ -167,6 +167,8 @@ int ns_replace_names(int etc, const struct cell_spec *spec, struct err *err);
 
 /* ns_home.c: makes the files of the agent's home, before any grant is attached. */
 int ns_make_home(int root, const struct cell_spec *spec, struct err *err);
+/* The same in the folder HOME; AGENT owns them. */
+int ns_fill_home(int home, const struct cell_spec *spec, uid_t agent, struct err *err);
 
 /* ns_trust.c: the cell's certificate authority in its /etc; with a policy only. */
 extern const char *const ns_trust_folders[];    /* beneath /etc; ends with NULL */

@@ -34,6 +34,8 @@ struct walls {
 	bool frozen, reaped;
 	int stream;                     /* while they wait for a cell: to what will start init; else -1 */
 	void *waiting;                  /* likewise: the maker's own; else NULL */
+	int porter;                     /* with the boundary `process`: the channel to the porter; else -1 */
+	pid_t first;                    /* likewise: the first process within; else 0 */
 	struct dk_container *container; /* the engine's, with that boundary; else NULL */
 };
 
@@ -97,6 +99,9 @@ int ns_write_layer(struct walls *w, const struct cell_spec *spec, int out, struc
 void ns_remove_overlay_folders(const struct walls *w);
 int ns_halt(int runtime, const struct cell_entry *entry, int socket, const struct cell_steer_who *who,
             struct err *err);
+/* The same for a cell whose outermost process is the child of the supervisor that IS_OUTER recognises: it gets NUMBER. */
+int ns_halt_by(bool (*is_outer)(pid_t pid, pid_t parent), int number, int runtime, const struct cell_entry *entry,
+               int socket, const struct cell_steer_who *who, struct err *err);
 /* Leaves word in the runtime folder DIR of who killed the cell, for its supervisor. */
 void ns_leave_mark(int dir, const struct cell_steer_who *who);
 struct port *ns_port(const struct walls *w);

@@ -96,10 +96,11 @@ accept_is_for_us(const struct gate_conn *gc)
 }
 
 static void
-accept_start(struct gate *g, int fd, const struct sockaddr_storage *from, bool is_ssh)
+accept_start(struct gate *g, int fd, const struct sockaddr_storage *given, const struct sockaddr_storage *from,
+             bool is_ssh)
 {
 	struct gate_conn *gc = gate_conn_new(g, fd);
-	struct sockaddr_storage to = {0};
+	struct sockaddr_storage to = *given;
 	socklen_t len = sizeof(to);
 
 	if (gc == NULL)
@@ -109,7 +110,7 @@ accept_start(struct gate *g, int fd, const struct sockaddr_storage *from, bool i
 		return;
 	}
 	/* A captured connection keeps its original destination as its local address. */
-	if (getsockname(fd, (struct sockaddr *)&to, &len) < 0) {
+	if (to.ss_family == AF_UNSPEC && getsockname(fd, (struct sockaddr *)&to, &len) < 0) {
 		gate_conn_drop(gc, true);
 		return;
 	}
@@ -165,9 +166,30 @@ accept_make_room(struct gate *g)
 	return false;
 }
 
+/* Of a connection that was captured elsewhere: where it was to go, and its port. */
+static void
+accept_read_address(struct buf *body, struct sockaddr_storage *ret_to, struct sockaddr_storage *ret_from)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ret_to;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret_to;
+	uint32_t family, address[4], port, from;
+	int r = buf_get_u32(body, &family);
+
+	for (size_t i = 0; i < ARRAY_LEN(address); i++)
+		r = r == 0 ? buf_get_u32(body, &address[i]) : r;
+	if (r < 0 || buf_get_u32(body, &port) < 0 || buf_get_u32(body, &from) < 0)
+		return;
+	ret_to->ss_family = family == 4 ? AF_INET : AF_INET6;
+	in->sin_port = htons((uint16_t)port);
+	memcpy(family == 4 ? (void *)&in->sin_addr : (void *)&in6->sin6_addr, address, family == 4 ? 4 : 16);
+	ret_from->ss_family = AF_INET;
+	((struct sockaddr_in *)ret_from)->sin_port = htons((uint16_t)from);
+}
+
 /* A connection that somebody else has accepted; -1: there is none. */
 static int
-accept_given(struct gate *g, struct loop_source *source)
+accept_given(struct gate *g, struct loop_source *source, struct sockaddr_storage *ret_to,
+             struct sockaddr_storage *ret_from)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	int r = ipc_receive(source->fd, &message, NULL);
@@ -176,17 +198,22 @@ accept_given(struct gate *g, struct loop_source *source)
 		loop_unwatch(g->loop, source);
 		source->fd = -1;
 	}
-	return r == 0 && message.type == GATE_CLIENT ? ipc_take_fd(&message, 0) : -1;
+	if (r < 0 || message.type != GATE_CLIENT)
+		return -1;
+	accept_read_address(&message.body, ret_to, ret_from);
+	return ipc_take_fd(&message, 0);
 }
 
-/* Clients of an SSH agent may come by a socket that does not listen. */
+/* Clients of an SSH agent, and connections of a cell without a network of its own, may come by a socket that does not
+ * listen.  *ret_to is then as it was, or the destination. */
 static int
-accept_next(struct gate *g, struct loop_source *source, struct sockaddr_storage *ret_from)
+accept_next(struct gate *g, struct loop_source *source, struct sockaddr_storage *ret_to,
+            struct sockaddr_storage *ret_from)
 {
 	socklen_t len = sizeof(*ret_from);
 	int fd = accept4(source->fd, (struct sockaddr *)ret_from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	return fd < 0 && errno == EINVAL ? accept_given(g, source) : fd;
+	return fd < 0 && errno == EINVAL ? accept_given(g, source, ret_to, ret_from) : fd;
 }
 
 static void
@@ -195,12 +222,12 @@ accept_ready(struct gate *g, struct loop_source *source)
 	int fd;
 
 	for (int i = 0; i < GATE_ACCEPT_MAX && accept_make_room(g); i++) {
-		struct sockaddr_storage from = {0};
+		struct sockaddr_storage to = {0}, from = {0};
 
-		fd = accept_next(g, source, &from);
+		fd = accept_next(g, source, &to, &from);
 		if (fd < 0)
 			return;
-		accept_start(g, fd, &from, source == &g->listeners[GATE_LISTENS_SSH]);
+		accept_start(g, fd, &to, &from, source == &g->listeners[GATE_LISTENS_SSH]);
 	}
 }
 

@@ -86,7 +86,8 @@ die(const struct err *err)
 static enum filter_profile
 filter_of(char letter)
 {
-	static const enum filter_profile agents[] = { FILTER_NESTED, FILTER_NESTED_APART, FILTER_BUILD, FILTER_BUILD_ALONE };
+	static const enum filter_profile agents[] = { FILTER_NESTED, FILTER_NESTED_APART, FILTER_BUILD, FILTER_BUILD_ALONE,
+	                                             FILTER_PROCESS };
 
 	for (size_t i = 0; i < ARRAY_LEN(agents); i++)
 		if (letter == (char)('0' + agents[i]))
@@ -103,10 +104,11 @@ load_notifying(enum filter_profile filter, bool spares)
 	struct rlimit files;
 	int listener, r;
 
+	/* The porter makes what is reported to it: what is taken away must not get there. */
+	tells = filter != FILTER_PROCESS;
 	filter_own_make(&told, CALL_ARCH_HERE, FILTER_OWN_TOLD, own_pass, &own_filter);
-	if (filter_load_notifying(filter, &own_filter, &listener, &err) < 0)
+	if (filter_load_notifying(filter, tells ? &own_filter : NULL, &listener, &err) < 0)
 		die(&err);
-	tells = true;
 	ipc_begin(&message, INIT_LISTENER);
 	r = ipc_send(INIT_CHANNEL_FD, &message, &listener, 1, NULL);
 	/* First: an exit is reported, too, and would wait for an answer. */

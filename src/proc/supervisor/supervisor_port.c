@@ -18,6 +18,31 @@ supervisor_put_walls(const struct supervisor *sv, struct buf *spawn)
 		buf_put_u32(spawn, 0);
 }
 
+/* The command of a client, whose variables name places as every other kind of walls has them. */
+static int
+settle(const struct supervisor *sv, const struct buf *rest, struct buf *message, struct err *err)
+{
+	OWN(strv_freep) char **argv = NULL;
+	OWN(strv_freep) char **env = NULL;
+	OWN(freep) char *cwd = NULL;
+	struct buf b = *rest;
+	uint32_t number;
+	int r = 0;
+
+	for (int i = 0; i < 3; i++) {
+		r = r == 0 ? buf_get_u32(&b, &number) : r;
+		buf_put_u32(message, number);
+	}
+	if (r < 0 || buf_dup_str(&b, &cwd) < 0 || buf_dup_strv(&b, CELL_ARGS_MAX, &argv) < 0 ||
+	    buf_dup_strv(&b, CELL_ARGS_MAX, &env) < 0)
+		return err_set(err, EBADMSG, "unexpected message");
+	r = sv->boundary->settle(sv->spec.id, &env, &cwd, err);
+	buf_put_str(message, cwd);
+	buf_put_strv(message, argv);
+	buf_put_strv(message, env);
+	return r;
+}
+
 int
 supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                       const int *fds, size_t n_fds, struct err *err)
@@ -26,7 +51,10 @@ supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
 
 	ipc_begin(&message, INIT_SPAWN);
 	buf_put_u32(&message, handle);
-	buf_put(&message, rest->data + rest->pos, buf_left(rest));
+	if (sv->boundary->settle == NULL)
+		buf_put(&message, rest->data + rest->pos, buf_left(rest));
+	else if (settle(sv, rest, &message, err) < 0)
+		return -err->code;
 	buf_put_strv(&message, (char *[]){ NULL });     /* any program */
 	supervisor_put_walls(sv, &message);
 	return port_start(sv->boundary->port(sv->walls), &message, fds, n_fds, err);
