@@ -39,7 +39,7 @@ static const struct filter_row filter_porter[] = {
 	{ "brk munmap mremap madvise sysinfo futex getrandom clock_gettime clock_nanosleep nanosleep time gettimeofday",
 	  .verdict = ALLOW },
 	{ "mmap mprotect", .cases = filter_no_exec },
-	{ "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall getpid gettid tgkill exit exit_group "
+	{ "rt_sigaction rt_sigtimedwait rt_sigprocmask rt_sigreturn sigaltstack restart_syscall getpid gettid tgkill exit exit_group "
 	  "getuid geteuid getgid getegid", .verdict = ALLOW },
 };
 #endif

@@ -29,7 +29,8 @@ def options():
 
 def boxes(args, who):
     mine = [box.Cloister(off=args.off)] if args.off else box.cloisters()
-    every = [b for b in mine + box.peers() if not args.box or b.name in args.box]
+    asked = box.processes() if args.box else []
+    every = [b for b in mine + asked + box.peers() if not args.box or b.name in args.box]
     absent = [b.name for b in every if b.missing(who)]
     if absent:
         print(f"not tried as {who.name}: " + ", ".join(f"{b.name} ({b.missing(who)})" for b in every

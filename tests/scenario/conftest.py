@@ -71,7 +71,7 @@ OVER_BOTH = {"test_life", "test_terminal", "test_sandbox"}
 IN_VMS = ["microvm"] if os.environ.get("CLOISTER_TEST_VM") else []
 # With CLOISTER_TEST_OCI (`make test-oci`) they run in containers of OCI runtimes.
 IN_CONTAINERS = oci.RUNTIMES if os.environ.get("CLOISTER_TEST_OCI") else []
-BOUNDARIES = ["namespace", "stream", *IN_VMS, *IN_CONTAINERS]
+BOUNDARIES = ["namespace", "stream", "process", *IN_VMS, *IN_CONTAINERS]
 # These only with CLOISTER_TEST_VM or CLOISTER_TEST_OCI.
 OVER_VMS = {"test_environment", "test_network", "test_stdio", "test_workspace", "test_files", "test_limits",
             "test_freeze"}
@@ -139,9 +139,10 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in out]
 
 
+# With CLOISTER_TEST_BOUNDARY=process, a test that is given to one boundary alone runs with that.
 @pytest.fixture
 def boundary():
-    return "namespace"
+    return os.environ.get("CLOISTER_TEST_BOUNDARY", "namespace")
 
 
 # Where the registry is: with CLOISTER_TEST_STORE=postgres (`make test-store`), in Postgres.

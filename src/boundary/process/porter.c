@@ -29,6 +29,7 @@ static const struct {
 	{ SYS_listen, porter_listen },
 	{ SYS_getsockname, porter_getsockname },
 	{ SYS_getpeername, porter_getpeername },
+	{ SYS_setsockopt, porter_setsockopt },
 	{ SYS_sendto, porter_sendto },
 	{ SYS_recvfrom, porter_recvfrom },
 	{ SYS_recvmsg, porter_recvmsg },

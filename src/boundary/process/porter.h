@@ -137,7 +137,8 @@ int porter_write_name(const struct porter_call *c, uint64_t to, uint64_t to_len,
                       socklen_t len);
 
 /* ---- porter_sockets.c ---- */
-porter_handler porter_socket, porter_connect, porter_bind, porter_listen, porter_getsockname, porter_getpeername;
+porter_handler porter_socket, porter_connect, porter_bind, porter_listen, porter_getsockname, porter_getpeername,
+	porter_setsockopt;
 /* The socket behind descriptor FD of the caller: 0 with NULL if the porter does not hold it. */
 int porter_find(struct porter *p, const struct porter_call *c, int fd, struct porter_socket **ret_socket);
 struct porter_socket *porter_by_number(struct porter *p, uint32_t number);

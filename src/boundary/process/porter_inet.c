@@ -331,9 +331,6 @@ porter_bind_inet(struct porter *p, struct porter_socket *s, const struct sockadd
 		return -EADDRNOTAVAIL;
 	if (getsockopt(s->fd, SOL_SOCKET, SO_REUSEPORT, &on, &size) == 0)
 		s->shares_port = on != 0;
-	size = sizeof(on);
-	if (s->domain == AF_INET6 && getsockopt(s->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, &size) == 0)
-		s->v6only = on != 0;
 	port = porter_port_of(at);
 	if (port != 0 && is_taken(p, s, port, s->shares_port)) {
 		porter_sweep(p, s);

@@ -320,3 +320,24 @@ porter_getpeername(struct porter *p, const struct porter_call *c, int64_t *ret_v
 	return porter_write_name(c, c->data.args[1], c->data.args[2], &s->peer,
 	                         s->domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
 }
+
+/* IPV6_V6ONLY, which the agent's sockets have by name alone. */
+int
+porter_setsockopt(struct porter *p, const struct porter_call *c, int64_t *ret_value)
+{
+	struct porter_socket *s = NULL;
+	int32_t on = 0;
+	int r = porter_find(p, c, (int)c->data.args[0], &s);
+
+	(void)ret_value;
+	if (r == 0 && (int)c->data.args[4] < (int)sizeof(on))
+		r = -EINVAL;
+	if (r == 0)
+		r = porter_read(c, c->data.args[3], &on, sizeof(on));
+	if (r < 0)
+		return r;
+	if (s == NULL || s->domain != AF_INET6 || s->bound)
+		return s != NULL && s->domain != AF_INET6 ? -ENOPROTOOPT : -EINVAL;
+	s->v6only = on != 0;
+	return 0;
+}

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/codec.h"
@@ -194,12 +195,38 @@ tell_first(const struct porter *p)
 	return ipc_send(CONTROL, &message, NULL, 0, NULL);
 }
 
+/* Outside of the porter, so that nothing outlives a porter that was killed.  If this process is killed, the porter kills
+ * everything. */
+_Noreturn static void
+watch(const struct pr_plan *plan, pid_t porter)
+{
+	sigset_t signals;
+	bool ends = false;
+	pid_t pid;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGTERM);
+	(void)close_range(3, ~0u, 0);
+	if (filter_load(FILTER_PORTER, NULL) < 0)
+		_exit(125);
+	while (!ends) {
+		ends = sigwaitinfo(&signals, NULL) == SIGTERM;
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			ends = ends || pid == porter;
+	}
+	porter_kill_all();
+	porter_remove_folder(plan->folder);
+	_exit(0);
+}
+
 void
 pr_child_run(const struct pr_plan *plan)
 {
 	static struct porter porter;
 	struct err err = {0};
 	sigset_t signals;
+	pid_t pid;
 
 	(void)prctl(PR_SET_NAME, PR_NAME);
 	signal(SIGPIPE, SIG_DFL);
@@ -219,6 +246,14 @@ pr_child_run(const struct pr_plan *plan)
 	io_raise_files();
 	if (prepare(&porter, plan, &err) < 0)
 		fail(CHANNEL, &err);
+	pid = fork();
+	if (pid > 0)
+		watch(plan, pid);
+	/* Itself a subreaper: the cell's processes are its descendants, whatever they do. */
+	if (pid < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0) {
+		(void)err_errno(&err, "cannot start the porter");
+		fail(CHANNEL, &err);
+	}
 	porter.first = fork();
 	if (porter.first == 0)
 		become_init(plan);

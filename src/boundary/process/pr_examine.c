@@ -37,11 +37,6 @@ pr_has_own_uid(void)
 /* ---- a trial ---- */
 
 /* A call of a child is reported, answered with a descriptor, and its memory is read: all that the porter does. */
-struct trial {
-	int listener;                   /* a socket on which the child sends it */
-	unsigned char secret[8];
-};
-
 _Noreturn static void
 run_child(int channel, const unsigned char *secret)
 {
@@ -70,6 +65,8 @@ run_child(int channel, const unsigned char *secret)
 	memcpy(CMSG_DATA(c), &(int){ (int)listener }, sizeof(int));
 	if (sendmsg(channel, &message, 0) < 0)
 		_exit(1);
+	/* If the other side ends, the kernel refuses the call. */
+	close((int)listener);
 	_exit(syscall(SYS_epoll_create1, secret) >= 0 ? 0 : 3);
 }
 
@@ -123,8 +120,11 @@ try_notification(struct err *err)
 	ours = ends[0];
 	theirs = ends[1];
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
+		/* Else what is sent would stay, and the call wait for ever. */
+		close(ours);
 		run_child(theirs, secret);
+	}
 	if (pid < 0)
 		return err_errno(err, "cannot start a process");
 	close(theirs);

@@ -50,6 +50,9 @@ new_file(int dir, const char *name, struct err *err)
 {
 	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
+	/* Whatever the operator's umask is. */
+	if (fd >= 0)
+		(void)fchmod(fd, 0644);
 	return fd >= 0 ? fd : err_errno(err, "cannot make the cell's '%s'", name);
 }
 
@@ -86,7 +89,7 @@ pr_make_folder(const struct pr_plan *plan, struct err *err)
 	if (mkdir(plan->folder, 0700) < 0)
 		return err_errno(err, "cannot make the cell's folder '%s'", plan->folder);
 	dir = open(plan->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0 || mkdirat(dir, "etc", 0755) < 0 || (etc = openat(dir, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+	if (dir < 0 || mkdirat(dir, "etc", 0755) < 0 || fchmodat(dir, "etc", 0755, 0) < 0 || (etc = openat(dir, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		return err_errno(err, "cannot make the cell's folder '%s'", plan->folder);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (mkdirat(dir, names[i], 0700) < 0 || fchownat(dir, names[i], uid, uid, AT_SYMLINK_NOFOLLOW) < 0)
@@ -121,7 +124,7 @@ static const char *const looks[] = { "/proc", NULL };
 static const char *const devices[] = {
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", NULL
 };
-/* For a user that has no other terminals. */
+/* For a terminal of its own, and a user that has no others. */
 static const char *const devices_and_terminals[] = {
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", NULL
 };
@@ -133,9 +136,6 @@ pr_list_writable(const struct pr_plan *plan, const char **ret_list)
 
 	ret_list[n++] = plan->home;
 	ret_list[n++] = plan->tmp;
-	/* Other users' files there are not its own. */
-	if (plan->has_own_uid)
-		ret_list[n++] = "/dev/shm";
 	for (size_t i = 0; i < plan->spec->n_grants; i++)
 		if (plan->spec->grants[i].access == CELL_WRITE)
 			ret_list[n++] = plan->spec->grants[i].host;
@@ -149,7 +149,7 @@ pr_make_rulesets(const struct pr_plan *plan, int *ret_agents, int *ret_porters, 
 	/* The porter empties the cell's folder. */
 	const char *porters[PORTER_ROOTS_MAX + 2] = { plan->folder };
 	struct landlock_cell cell = { .readable = reads, .looks = looks, .writable = writable, .is_agent = true,
-	                              .devices = plan->has_own_uid ? devices_and_terminals : devices, .folder = "/tmp" };
+	                              .devices = plan->has_own_uid && plan->spec->tty ? devices_and_terminals : devices, .folder = "/tmp" };
 	size_t n = ARRAY_LEN(readable);
 	int r;
 

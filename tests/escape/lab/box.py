@@ -99,7 +99,8 @@ class Cloister(Box):
         return [*argv, "--", *request.argv]
 
     def excuse(self, cell):
-        if cell.process.returncode == 125 and "cannot be enforced" in cell.tail():
+        if cell.process.returncode == 125 and any(words in cell.tail() for words in (
+                "cannot be enforced", "the boundary 'process' has no")):
             raise NotApplicable(cell.tail().splitlines()[-1])
 
     def flags(self, who):
@@ -128,6 +129,12 @@ class CloisterPolicy(Cloister):
     def flags(self, who):
         flags = super().flags(who).replace("-v PROBE", "-p POLICY [--ca CA] -v PROBE", 1)
         return f"{flags}; POLICY:\n{textwrap.indent(POLICY.strip(), ' ' * 8)}"
+
+
+def processes():
+    """Without namespaces: docs/process-boundary.md names what these do not contain."""
+    return [Cloister("--boundary", "process", name="process"),
+            CloisterPolicy("--boundary", "process", name="process -p")]
 
 
 class CloisterExec(Cloister):

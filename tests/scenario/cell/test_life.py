@@ -41,15 +41,20 @@ def is_vm(operator):
     return operator.env.get("CLOISTER_BOUNDARY") == "microvm"
 
 
+def is_bare(operator):
+    """Whether it has no namespaces, and so no /tmp and no overlays of its own."""
+    return operator.env.get("CLOISTER_BOUNDARY") == "process"
+
+
 def is_hidden(operator):
     """Whether its agent has no pid outside."""
     return is_vm(operator) or oci.is_sandboxed(operator)
 
 
 def are_all(operator, pids, n):
-    """Whether they are the N processes of an ordinary cell, and the keeper of a container; in gVisor, there are as
-    many as it likes."""
-    return len(pids) >= 3 if oci.is_sandboxed(operator) else len(pids) == n + oci.is_container(operator)
+    """Whether they are the N processes of an ordinary cell, and the keeper of a container, or the porter and its watcher; in gVisor,
+    there are as many as it likes."""
+    return len(pids) >= 3 if oci.is_sandboxed(operator) else len(pids) == n + oci.is_container(operator) + 2 * is_bare(operator)
 
 
 def daemons(operator, *options):
