@@ -174,7 +174,7 @@ all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
 	@:
 lib: $(B)/.layers $(LIB)
 	@:
-tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append $(B)/tests/notify_acts \
+tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append $(B)/tests/notify_acts $(B)/tests/process_attacker \
        $(if $(BPF),$(B)/tests/witness_watch)
 	@:
 
@@ -287,7 +287,7 @@ $(addprefix $(B)/tests/,decide mint sign_loop swap): $(B)/tests/%: $(B)/obj/test
                                                       $(LIB) $(B)/.state-links
 	$(call link,unit)
 
-$(addprefix $(B)/tests/,resign audit_append witness_watch notify_acts): $(B)/tests/%: \
+$(addprefix $(B)/tests/,resign audit_append witness_watch notify_acts process_attacker): $(B)/tests/%: \
                                               $(B)/obj/tests/scenario/%.o $(LIB) \
                                               $(B)/.state-links
 	$(call link,unit)

@@ -170,6 +170,7 @@ cmd_doctor(int argc, char **argv)
 	boundary_find("", NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_MICROVM, NULL)->examine(&d.findings);
 	boundary_find(BOUNDARY_DOCKER, NULL)->examine(&d.findings);
+	boundary_find(BOUNDARY_PROCESS, NULL)->examine(&d.findings);
 	doctor_record(&d.findings);
 	doctor_tools(&d.findings);
 	try_cell(&d.findings);

@@ -310,7 +310,7 @@ landlock_make_cell(const struct landlock_cell *cell, int *ret_fd, struct err *er
 	if (abi < LANDLOCK_LEAST)
 		return err_set(err, ENOTSUP, abi == 0 ? "this kernel has no Landlock" :
 		               "this kernel's Landlock does not restrict truncation (Linux 6.2 has it)");
-	if (cell->is_agent && abi >= ABI_NETWORK)
+	if (cell->is_agent && abi >= ABI_NETWORK && CONTROL_ON("landlock"))
 		attr.handled_net = NET_BIND_TCP | NET_CONNECT_TCP;
 	if (cell->is_agent && abi >= ABI_SCOPES)
 		attr.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "ipc/ipc.h"
@@ -69,7 +70,10 @@ take_call(struct porter *p, const struct porter_call *c)
 	int64_t value = 0;
 	int r = -EPERM;
 
-	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+	/* So a test can see what the porter is for. */
+	if (!CONTROL_ON("porter"))
+		r = PORTER_GO_ON;
+	for (size_t i = 0; CONTROL_ON("porter") && i < ARRAY_LEN(calls); i++)
 		if (calls[i].nr == c->data.nr) {
 			r = calls[i].handle(p, c, &value);
 			break;
