@@ -21,7 +21,6 @@ enum filter_profile {
 	FILTER_BUILD,           /* a step of a build, with ids of its own */
 	FILTER_BUILD_ALONE,     /* likewise, with one id: owners are not kept */
 	FILTER_PROCESS,         /* the agent, without namespaces: reports to the porter */
-	FILTER_PORTER,          /* makes the calls that FILTER_PROCESS reports */
 	FILTER_SUPERVISOR,      /* the supervisor, once the cell runs */
 	FILTER_COLLECT,         /* the collector of workspace changes */
 	FILTER_GATE,            /* parses the agent's bytes */
@@ -41,6 +40,7 @@ enum filter_profile {
 	FILTER_WARDEN,          /* ends and removes the container of a cell */
 	FILTER_WITNESS,         /* records what the processes of a cell do */
 	FILTER_ANSWER,          /* answers the notifications of an agent's filter */
+	FILTER_PORTER,          /* makes the calls that FILTER_PROCESS reports */
 	FILTER_MONITOR,         /* runs a virtual machine: QEMU, whose start is filtered too */
 	FILTER_SHARE,           /* serves files to a virtual machine: virtiofsd */
 	FILTER_SHARE_RUST,      /* likewise, the virtiofsd in Rust */

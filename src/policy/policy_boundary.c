@@ -43,8 +43,8 @@ no_such(struct err *err, const char *name, size_t len, const char *last)
 
 	for (int i = 0; i <= TOP; i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s, ", policy_boundary_names[i]);
-	return err_set(err, EINVAL, "there is no boundary '%.*s': use %.*s%s" BOUNDARY_DOCKER ", " BOUNDARY_PROCESS "%s", len > 64 ? 64 : (int)len,
-	               name, (int)n - 2, list, last[0] == '\0' ? " or " : ", ", last);
+	return err_set(err, EINVAL, "there is no boundary '%.*s': use %.*s, " BOUNDARY_DOCKER "%s" BOUNDARY_PROCESS "%s",
+	               len > 64 ? 64 : (int)len, name, (int)n - 2, list, last[0] == '\0' ? " or " : ", ", last);
 }
 
 int

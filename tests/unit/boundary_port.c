@@ -495,5 +495,5 @@ TEST(boundary_names_are_listed)
 	CHECK_OK(policy_boundary_check_name(BOUNDARY_DEFAULT, NULL));
 	CHECK(boundary_find("", NULL) == &boundary_namespace && boundary_find("namespace", NULL) == &boundary_namespace);
 	CHECK(boundary_find("cardboard", &err) == NULL);
-	CHECK_STR(err.text, "there is no boundary 'cardboard': use namespace, oci, gvisor, microvm or docker");
+	CHECK_STR(err.text, "there is no boundary 'cardboard': use namespace, oci, gvisor, microvm, docker or process");
 }

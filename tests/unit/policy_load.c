@@ -379,7 +379,7 @@ TEST(policy_load_whole_files)
 		{ "version: 1\nboundary: microvm\n", "" },
 		{ "version: 1\nboundary: [strongest, namespace]\n", "" },
 		{ "version: 1\nboundary: cardboard\n", "2:11: there is no boundary 'cardboard': use namespace, oci, gvisor, "
-		  "microvm, docker or strongest" },
+		  "microvm, docker, process or strongest" },
 		{ "version: 1\nboundary: [strongest, [namespace]]\n", "2:23: the boundary is a name, or [strongest, "
 		  "namespace]" },
 		{ "version: 1\nboundary:\n", "2:10: the boundary is a name, or [strongest, namespace]" },

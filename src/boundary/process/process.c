@@ -93,7 +93,7 @@ take_first(struct walls *w, struct err *err)
 static int
 give_listener(struct walls *w, struct err *err)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 	OWN(closep) int listener = TAKE_FD(w->listener);
 
 	if (listener < 0)

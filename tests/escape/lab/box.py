@@ -132,7 +132,7 @@ class CloisterPolicy(Cloister):
 
 
 def processes():
-    """Without namespaces: docs/process-boundary.md names what these do not contain."""
+    """Without namespaces: docs/process-boundary.md names the gaps of these."""
     return [Cloister("--boundary", "process", name="process"),
             CloisterPolicy("--boundary", "process", name="process -p")]
 

@@ -66,7 +66,7 @@ def test_default_boundary_has_a_name(operator):
 
 
 def test_unknown_boundary_is_refused_with_the_list(operator):
-    names = "use namespace, oci, gvisor, microvm, docker or strongest"
+    names = "use namespace, oci, gvisor, microvm, docker, process or strongest"
     operator.run("--boundary", "cardboard", "--", "true").sentence("no boundary 'cardboard'", names)
     operator.run("--boundary", "", "--", "true").sentence("no boundary ''", names)
     operator.run("--boundary", "microvm,namespace", "--", "true").sentence("only 'strongest'", "strongest,namespace")
