@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const struct fleet *const engines[] = { &fleet_docker, &fleet_swarm, &fleet_kubernetes };
+static const struct fleet *const engines[] = { &fleet_docker, &fleet_swarm, &fleet_kubernetes, &fleet_ecs };
 
 const struct fleet *
 fleet_engine(const char *name)

@@ -118,7 +118,7 @@ struct fleet {
 	/* Ends the worker, and removes what is left of it.  -ENOENT: there is none. */
 	int (*stop)(struct fleet_place *place, const char *id, struct err *err);
 };
-extern const struct fleet fleet_docker, fleet_swarm, fleet_kubernetes;
+extern const struct fleet fleet_docker, fleet_swarm, fleet_kubernetes, fleet_ecs;
 
 /* The engine NAME; NULL: this build has none of that name.  Only cloister-fleet links it, and with it libcurl. */
 const struct fleet *fleet_engine(const char *name);

@@ -132,6 +132,12 @@ fleet_http_to(struct fleet_http *h, const struct fleet_server *s, struct err *er
 	       err_set(err, ENOMEM, "out of memory") : 0;
 }
 
+bool
+fleet_http_is_tls(const struct fleet_http *h)
+{
+	return h->is_tls;
+}
+
 const char *
 fleet_http_where(const struct fleet_http *h)
 {

@@ -29,6 +29,7 @@ struct fleet_server {
 	const char *cert, *key;         /* PEM of the client; NULL: none */
 };
 int fleet_http_to(struct fleet_http *http, const struct fleet_server *server, struct err *err);
+bool fleet_http_is_tls(const struct fleet_http *http);
 /* "HOST:PORT" or the path of the socket, for messages. */
 const char *fleet_http_where(const struct fleet_http *http);
 

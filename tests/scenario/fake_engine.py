@@ -143,3 +143,29 @@ class FakeEngine:
         """As a machine that loses power does."""
         container.process.send_signal(signal.SIGKILL)
         container.process.wait()
+
+
+class Worker:
+    """A `cloister worker` as another machine's, with these words and variables."""
+
+    def __init__(self, machine, words, env):
+        self.machine = machine
+        machine.env.pop("CLOISTER_STORE", None)
+        with (machine.base / "said").open("wb") as said:
+            self.process = machine.spawn(machine.program, "worker", *words, env=env, stdout=said, stderr=said)
+
+    def over(self):
+        return self.process.poll() is not None
+
+    def status(self):
+        code = self.process.poll()
+        return 128 - code if code < 0 else code
+
+    def end(self):
+        if not self.over():
+            self.process.kill()
+            self.process.wait()
+
+
+def worker_of(machines, words, env):
+    return Worker(machines(), words, env)

@@ -455,6 +455,62 @@ explain_curl(const struct blobs *b, CURLcode code, const char *why, struct err *
 	return err_set(err, EIO, "cannot reach '%s': %.300s", b->host, why[0] != '\0' ? why : curl_easy_strerror(code));
 }
 
+/* ---- services of the machine ---- */
+
+static size_t
+take_plain(char *data, size_t size, size_t n, void *arg)
+{
+	struct buf *body = arg;
+
+	buf_put(body, data, size * n);
+	return buf_failed(body) ? CURL_WRITEFUNC_ERROR : size * n;
+}
+
+/* An aws_asker. */
+static int
+ask_plain(void *arg, const char *method, const char *url, const char *const *fields, struct buf *body, long *ret_status,
+          struct err *err)
+{
+	struct blobs *b = arg;
+	struct curl_slist *lines = NULL;
+	char why[CURL_ERROR_SIZE] = "";
+	CURLcode code;
+	int r = 0;
+
+	curl_easy_reset(b->easy);
+	set_common(b, url, why, PLAIN_MS);
+	curl_easy_setopt(b->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)PLAIN_CONNECT_MS);
+	curl_easy_setopt(b->easy, CURLOPT_PROXY, "");
+	curl_easy_setopt(b->easy, CURLOPT_CUSTOMREQUEST, method);
+	curl_easy_setopt(b->easy, CURLOPT_WRITEFUNCTION, take_plain);
+	curl_easy_setopt(b->easy, CURLOPT_WRITEDATA, body);
+	curl_way_secure(b->easy, strncmp(url, "https:", 6) == 0, b->pem, b->pem_len);
+	for (; r == 0 && *fields != NULL; fields++) {
+		struct curl_slist *longer = curl_slist_append(lines, *fields);
+
+		r = longer == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+		lines = longer != NULL ? longer : lines;
+	}
+	curl_easy_setopt(b->easy, CURLOPT_HTTPHEADER, lines);
+	if (r == 0 && curl_multi_add_handle(b->multi, b->easy) != CURLM_OK)
+		r = err_set(err, ENOMEM, "out of memory");
+	if (r == 0) {
+		code = await(b);
+		(void)curl_multi_remove_handle(b->multi, b->easy);
+		if (code != CURLE_OK)
+			r = err_set(err, EIO, "%s", why[0] != '\0' ? why : curl_easy_strerror(code));
+		curl_easy_getinfo(b->easy, CURLINFO_RESPONSE_CODE, ret_status);
+	}
+	curl_slist_free_all(lines);
+	return r;
+}
+
+static int
+renew_keys(struct blobs *b, bool anew, struct err *err)
+{
+	return aws_keys_renew(&b->keys, &(struct aws_asker){ ask_plain, b }, anew, err);
+}
+
 /* ---- until it is answered ---- */
 
 static void
@@ -496,7 +552,7 @@ try_once(struct blobs *b, struct exchange *x, struct err *err)
 	enum verdict v;
 	CURLcode code;
 
-	if (keys_renew(b, false, err) < 0 || send_once(b, x, x->method, &code, why, err) < 0)
+	if (renew_keys(b, false, err) < 0 || send_once(b, x, x->method, &code, why, err) < 0)
 		return HOPELESS;
 	if (x->err.code != 0) {
 		*err = x->err;
@@ -532,7 +588,7 @@ exchange_run(struct blobs *b, struct exchange *x, struct err *err)
 		struct err why = {0};
 
 		v = try_once(b, x, &why);
-		if (v == ANEW && (renewed++ > 0 || keys_renew(b, true, NULL) < 0))
+		if (v == ANEW && (renewed++ > 0 || renew_keys(b, true, NULL) < 0))
 			v = HOPELESS;
 		if (v == LATER) {
 			tries = x->at > before ? 1 : tries + 1;
@@ -554,52 +610,4 @@ exchange_run(struct blobs *b, struct exchange *x, struct err *err)
 		if (v == LATER)
 			pause_for(b, x, tries);
 	}
-}
-
-/* ---- services of the machine ---- */
-
-static size_t
-take_plain(char *data, size_t size, size_t n, void *arg)
-{
-	struct buf *body = arg;
-
-	buf_put(body, data, size * n);
-	return buf_failed(body) ? CURL_WRITEFUNC_ERROR : size * n;
-}
-
-int
-exchange_plain(struct blobs *b, const char *method, const char *url, const char *const *fields, struct buf *body,
-               long *ret_status, struct err *err)
-{
-	struct curl_slist *lines = NULL;
-	char why[CURL_ERROR_SIZE] = "";
-	CURLcode code;
-	int r = 0;
-
-	curl_easy_reset(b->easy);
-	set_common(b, url, why, PLAIN_MS);
-	curl_easy_setopt(b->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)PLAIN_CONNECT_MS);
-	curl_easy_setopt(b->easy, CURLOPT_PROXY, "");
-	curl_easy_setopt(b->easy, CURLOPT_CUSTOMREQUEST, method);
-	curl_easy_setopt(b->easy, CURLOPT_WRITEFUNCTION, take_plain);
-	curl_easy_setopt(b->easy, CURLOPT_WRITEDATA, body);
-	curl_way_secure(b->easy, strncmp(url, "https:", 6) == 0, b->pem, b->pem_len);
-	for (; r == 0 && *fields != NULL; fields++) {
-		struct curl_slist *longer = curl_slist_append(lines, *fields);
-
-		r = longer == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
-		lines = longer != NULL ? longer : lines;
-	}
-	curl_easy_setopt(b->easy, CURLOPT_HTTPHEADER, lines);
-	if (r == 0 && curl_multi_add_handle(b->multi, b->easy) != CURLM_OK)
-		r = err_set(err, ENOMEM, "out of memory");
-	if (r == 0) {
-		code = await(b);
-		(void)curl_multi_remove_handle(b->multi, b->easy);
-		if (code != CURLE_OK)
-			r = err_set(err, EIO, "%s", why[0] != '\0' ? why : curl_easy_strerror(code));
-		curl_easy_getinfo(b->easy, CURLINFO_RESPONSE_CODE, ret_status);
-	}
-	curl_slist_free_all(lines);
-	return r;
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "canon/hash.h"
 #include "http/http_head.h"
+#include "store/aws_keys.h"
 #include "store/s3_place.h"
 #include "store/s3_xml.h"
 #include "upstream/curl_way.h"
@@ -31,38 +32,6 @@
 #define BLOBS_KEY_MAX (S3_PREFIX_MAX + 128)     /* bytes of an object's key */
 #define BLOBS_PATH_MAX (BLOBS_KEY_MAX + S3_BUCKET_MAX + 3 * S3_UPLOAD_MAX + 256)
 #define BLOBS_FIELDS_MAX 8
-
-/* ---- blobs_keys.c: the key to S3 ---- */
-
-#define KEYS_ID_MAX 255
-#define KEYS_SECRET_MAX 1023
-#define KEYS_TOKEN_MAX (16 * 1024)
-
-enum keys_from { KEYS_VARIABLES, KEYS_FILE, KEYS_CONTAINER, KEYS_MACHINE };
-
-struct keys {
-	enum keys_from from;
-	char id[KEYS_ID_MAX + 1], secret[KEYS_SECRET_MAX + 1], token[KEYS_TOKEN_MAX + 1];
-	int64_t until;                  /* seconds since 1970; 0: they do not end */
-	int64_t again;                  /* not before this time is a source asked again that has failed */
-	/* KEYS_CONTAINER */
-	char url[1024], authorization[4096];
-	const char *token_file;         /* NULL: none */
-	/* KEYS_MACHINE */
-	char service[256];
-	/* KEYS_FILE, read again if the server calls them expired */
-	char *file;
-	const char *profile;
-};
-
-struct blobs;
-/* Find where the key comes from, and read it if it is in variables or a file. */
-int keys_find(struct keys *k, struct err *err);
-/* The folder of a file that others write anew; NULL: none.  The caller owns it. */
-char *keys_folder(const struct keys *k);
-/* Ask for the key, if its source is a service and it is about to end.  ANEW: the server calls it expired. */
-int keys_renew(struct blobs *b, bool anew, struct err *err);
-void keys_wipe(struct keys *k);
 
 /* ---- blobs_http.c: one request ---- */
 
@@ -95,6 +64,7 @@ struct exchange {
 	struct err err;
 };
 
+struct blobs;
 enum blobs_next {
 	BLOBS_OK,
 	BLOBS_MISSING,                  /* 404, but not of the bucket */
@@ -106,7 +76,7 @@ struct blobs {
 	struct s3_place place;
 	char *place_text;               /* as people wrote it, without the options */
 	char host[HTTP_HOST_MAX + S3_BUCKET_MAX + 2];   /* where requests go: with the bucket, unless that is in the path */
-	struct keys keys;
+	struct aws_keys keys;
 	struct loop *loop;
 	struct resolver *resolver;
 	struct proxies proxies;
@@ -126,11 +96,6 @@ void exchange_begin(struct exchange *x, const struct blobs *b, const char *metho
 void exchange_field(struct exchange *x, const char *name, const char *value);
 /* Send X until it is answered, or there is no hope.  ERR explains all but BLOBS_OK. */
 enum blobs_next exchange_run(struct blobs *b, struct exchange *x, struct err *err);
-/* A request of plain HTTP to a service of the machine, for keys: its body, of at most BODY->max bytes.  FIELDS: lines, ends
- * with NULL. */
-int exchange_plain(struct blobs *b, const char *method, const char *url, const char *const *fields, struct buf *body,
-                   long *ret_status, struct err *err);
-
 /* ---- blobs_ask.c: the questions ---- */
 
 int blobs_put(struct blobs *b, const unsigned char hash[HASH_LEN], uint64_t size, int fd, struct err *err);

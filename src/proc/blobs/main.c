@@ -77,7 +77,7 @@ open_network(struct blobs *b, struct err *err)
 static int
 lock_down(const struct blobs *b, struct err *err)
 {
-	OWN(freep) char *folder = keys_folder(&b->keys);
+	OWN(freep) char *folder = aws_keys_folder(&b->keys);
 	const char *const readable[] = { "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf", folder, NULL };
 
 	/* All descriptors that are open now are our own. */
@@ -89,7 +89,8 @@ begin(struct blobs *b, struct err *err)
 {
 	int r = read_place(b, err);
 
-	r = r == 0 ? keys_find(&b->keys, err) : r;
+	b->keys.to = "S3";
+	r = r == 0 ? aws_keys_find(&b->keys, err) : r;
 	r = r == 0 ? read_authorities(b, err) : r;
 	r = r == 0 ? open_network(b, err) : r;
 	return r == 0 ? lock_down(b, err) : r;
@@ -253,6 +254,6 @@ main(int argc, char **argv)
 		if (r == 0)
 			printf("%s at %s\n", b.place_text, b.host);
 	}
-	keys_wipe(&b.keys);
+	aws_keys_wipe(&b.keys);
 	return r < 0 && checks ? tell_error(&err) : r < 0 ? TELL_FAILED : 0;
 }

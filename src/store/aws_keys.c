@@ -1,6 +1,8 @@
-/* blobs_keys.c - the key to S3: from variables, a file of the operator's, or a service of the machine or the container.
+/* aws_keys.c - see aws_keys.h.
  *
  * The order is that of Amazon's own clients. */
+#include "store/aws_keys.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -10,9 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "proc/blobs/blobs_proc.h"
+#include "http/http_head.h"
+#include "store/s3_place.h"
+#include "store/s3_xml.h"
 #include "trust/trust.h"
 
 #define FILE_SIZE_MAX (256 * 1024)
@@ -33,7 +39,7 @@ variable(const char *name)
 }
 
 void
-keys_wipe(struct keys *k)
+aws_keys_wipe(struct aws_keys *k)
 {
 	explicit_bzero(k->id, sizeof(k->id));
 	explicit_bzero(k->secret, sizeof(k->secret));
@@ -43,25 +49,25 @@ keys_wipe(struct keys *k)
 
 /* A key goes into a header field. */
 static int
-set(char *to, size_t size, const char *value, size_t len, const char *what, struct err *err)
+set(const struct aws_keys *k, char *to, size_t size, const char *value, size_t len, const char *what, struct err *err)
 {
 	if (len >= size)
-		return err_set(err, EFBIG, "%s of the key to S3 is too long", what);
+		return err_set(err, EFBIG, "%s of the key to %s is too long", what, k->to);
 	for (size_t i = 0; i < len; i++)
 		if (value[i] <= ' ' || value[i] >= 0x7f)
-			return err_set(err, EINVAL, "%s of the key to S3 has a character that it cannot have", what);
+			return err_set(err, EINVAL, "%s of the key to %s has a character that it cannot have", what, k->to);
 	memcpy(to, value, len);
 	to[len] = '\0';
 	return 0;
 }
 
 static int
-set_all(struct keys *k, const char *id, const char *secret, const char *token, struct err *err)
+set_all(struct aws_keys *k, const char *id, const char *secret, const char *token, struct err *err)
 {
-	int r = set(k->id, sizeof(k->id), id, strlen(id), "the id", err);
+	int r = set(k, k->id, sizeof(k->id), id, strlen(id), "the id", err);
 
-	r = r == 0 ? set(k->secret, sizeof(k->secret), secret, strlen(secret), "the secret", err) : r;
-	return r == 0 ? set(k->token, sizeof(k->token), token, strlen(token), "the session token", err) : r;
+	r = r == 0 ? set(k, k->secret, sizeof(k->secret), secret, strlen(secret), "the secret", err) : r;
+	return r == 0 ? set(k, k->token, sizeof(k->token), token, strlen(token), "the session token", err) : r;
 }
 
 /* ---- a file ---- */
@@ -96,7 +102,7 @@ is(struct line l, const char *word)
 }
 
 static int
-take_setting(struct keys *k, struct line l, struct err *err)
+take_setting(struct aws_keys *k, struct line l, struct err *err)
 {
 	const char *equals = memchr(l.at, '=', l.len);
 	struct line name, value;
@@ -106,16 +112,16 @@ take_setting(struct keys *k, struct line l, struct err *err)
 	name = trim(l.at, equals);
 	value = trim(equals + 1, l.at + l.len);
 	if (is(name, "aws_access_key_id"))
-		return set(k->id, sizeof(k->id), value.at, value.len, "the id", err);
+		return set(k, k->id, sizeof(k->id), value.at, value.len, "the id", err);
 	if (is(name, "aws_secret_access_key"))
-		return set(k->secret, sizeof(k->secret), value.at, value.len, "the secret", err);
+		return set(k, k->secret, sizeof(k->secret), value.at, value.len, "the secret", err);
 	if (is(name, "aws_session_token"))
-		return set(k->token, sizeof(k->token), value.at, value.len, "the session token", err);
+		return set(k, k->token, sizeof(k->token), value.at, value.len, "the session token", err);
 	return 0;
 }
 
 static int
-read_text(struct keys *k, const char *text, size_t len, struct err *err)
+read_text(struct aws_keys *k, const char *text, size_t len, struct err *err)
 {
 	bool inside = false, found = false;
 	int r = 0;
@@ -143,7 +149,7 @@ read_text(struct keys *k, const char *text, size_t len, struct err *err)
 
 /* AGAIN: its folder is all that is seen here now, and was checked when the file was first read. */
 static int
-read_keys(struct keys *k, bool again, struct err *err)
+read_keys(struct aws_keys *k, bool again, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	size_t len = 0;
@@ -178,11 +184,11 @@ is_near(const char *url)
 }
 
 static int
-find_container(struct keys *k, const char *relative, const char *full, struct err *err)
+find_container(struct aws_keys *k, const char *relative, const char *full, struct err *err)
 {
 	const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
 
-	k->from = KEYS_CONTAINER;
+	k->from = AWS_KEYS_CONTAINER;
 	k->token_file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
 	if (snprintf(k->url, sizeof(k->url), "%s%s", relative != NULL ? CONTAINER : "", relative != NULL ? relative : full) >=
 	    (int)sizeof(k->url) || (relative != NULL && *relative != '/'))
@@ -190,19 +196,19 @@ find_container(struct keys *k, const char *relative, const char *full, struct er
 	if (strncmp(k->url, "https://", 8) != 0 && !is_near(k->url))
 		return err_set(err, EPERM, "AWS_CONTAINER_CREDENTIALS_FULL_URI leads to another machine without TLS: '%.100s'",
 		               k->url);
-	return token == NULL ? 0 : set(k->authorization, sizeof(k->authorization), token, strlen(token), "the token", err);
+	return token == NULL ? 0 : set(k, k->authorization, sizeof(k->authorization), token, strlen(token), "the token", err);
 }
 
 static int
-find_machine(struct keys *k, struct err *err)
+find_machine(struct aws_keys *k, struct err *err)
 {
 	const char *disabled = variable("AWS_EC2_METADATA_DISABLED"), *service;
 
 	if (disabled != NULL && strcasecmp(disabled, "true") == 0)
-		return err_set(err, ENOENT, "there is no key to S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write "
-		               "~/.aws/credentials");
+		return err_set(err, ENOENT, "there is no key to %s: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write "
+		               "~/.aws/credentials", k->to);
 	service = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-	k->from = KEYS_MACHINE;
+	k->from = AWS_KEYS_MACHINE;
 	snprintf(k->service, sizeof(k->service), "%s", service != NULL ? service : MACHINE);
 	if (k->service[strlen(k->service) - 1] == '/')
 		k->service[strlen(k->service) - 1] = '\0';
@@ -211,7 +217,7 @@ find_machine(struct keys *k, struct err *err)
 }
 
 int
-keys_find(struct keys *k, struct err *err)
+aws_keys_find(struct aws_keys *k, struct err *err)
 {
 	const char *id = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
 	const char *profile = variable("AWS_PROFILE"), *token = variable("AWS_SESSION_TOKEN");
@@ -226,7 +232,7 @@ keys_find(struct keys *k, struct err *err)
 	k->file = file_path();
 	k->profile = profile != NULL ? profile : "default";
 	if (k->file != NULL && (profile != NULL || access(k->file, F_OK) == 0)) {
-		k->from = KEYS_FILE;
+		k->from = AWS_KEYS_FILE;
 		return read_keys(k, false, err);
 	}
 	if (relative != NULL || full != NULL)
@@ -235,9 +241,9 @@ keys_find(struct keys *k, struct err *err)
 }
 
 char *
-keys_folder(const struct keys *k)
+aws_keys_folder(const struct aws_keys *k)
 {
-	const char *path = k->from == KEYS_FILE ? k->file : k->from == KEYS_CONTAINER ? k->token_file : NULL;
+	const char *path = k->from == AWS_KEYS_FILE ? k->file : k->from == AWS_KEYS_CONTAINER ? k->token_file : NULL;
 	const char *slash = path != NULL ? strrchr(path, '/') : NULL;
 
 	return slash == NULL || slash == path ? NULL : str_format("%.*s", (int)(slash - path), path);
@@ -254,7 +260,7 @@ member(json_t *answer, const char *name)
 }
 
 static int
-take_answer(struct keys *k, const struct buf *body, long status, struct err *err)
+take_answer(struct aws_keys *k, const struct buf *body, long status, struct err *err)
 {
 	OWN(json_freep) json_t *answer = NULL;
 	int r;
@@ -271,11 +277,10 @@ take_answer(struct keys *k, const struct buf *body, long status, struct err *err
 }
 
 static int
-ask_container(struct blobs *b, struct err *err)
+ask_container(struct aws_keys *k, const struct aws_asker *asker, struct err *err)
 {
 	OWN(buf_free) struct buf body = BUF_SECRET(64 * 1024);
 	OWN(freep) char *text = NULL, *line = NULL;
-	struct keys *k = &b->keys;
 	size_t len = 0;
 	long status = 0;
 	int r = 0;
@@ -287,11 +292,11 @@ ask_container(struct blobs *b, struct err *err)
 	while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
 		len--;
 	if (k->token_file != NULL)
-		r = set(k->authorization, sizeof(k->authorization), text, len, "the token", err);
+		r = set(k, k->authorization, sizeof(k->authorization), text, len, "the token", err);
 	if (r == 0 && k->authorization[0] != '\0' && (line = str_format("Authorization: %s", k->authorization)) == NULL)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0)
-		r = exchange_plain(b, "GET", k->url, (const char *const[]){ line, NULL }, &body, &status, err);
+		r = asker->ask(asker->arg, "GET", k->url, (const char *const[]){ line, NULL }, &body, &status, err);
 	if (line != NULL)
 		explicit_bzero(line, strlen(line));
 	r = r == 0 ? take_answer(k, &body, status, err) : r;
@@ -300,14 +305,14 @@ ask_container(struct blobs *b, struct err *err)
 
 /* Version 2 alone: it wants a token, which no redirected request can have. */
 static int
-ask_machine(struct blobs *b, struct err *err)
+ask_machine(struct aws_keys *k, const struct aws_asker *asker, struct err *err)
 {
 	static const char path[] = "/latest/meta-data/iam/security-credentials/";
 	OWN(buf_free) struct buf token = BUF_SECRET(4096), role = BUF(256), body = BUF_SECRET(64 * 1024);
-	OWN(freep) char *line = NULL, *url = str_format("%s/latest/api/token", b->keys.service);
+	OWN(freep) char *line = NULL, *url = str_format("%s/latest/api/token", k->service);
 	long status = 0;
 	int r = url == NULL ? err_set(err, ENOMEM, "out of memory") :
-		exchange_plain(b, "PUT", url, (const char *const[]){ "X-aws-ec2-metadata-token-ttl-seconds: " TOKEN_S, NULL }, &token,
+		asker->ask(asker->arg, "PUT", url, (const char *const[]){ "X-aws-ec2-metadata-token-ttl-seconds: " TOKEN_S, NULL }, &token,
 		               &status, err);
 
 	if (r == 0 && (status != 200 || token.len == 0 || memchr(token.data, '\n', token.len) != NULL))
@@ -315,10 +320,10 @@ ask_machine(struct blobs *b, struct err *err)
 	if (r == 0)
 		line = str_format("X-aws-ec2-metadata-token: %.*s", (int)token.len, (char *)token.data);
 	free(TAKE(url));
-	url = str_format("%s%s", b->keys.service, path);
+	url = str_format("%s%s", k->service, path);
 	if (r == 0)
 		r = line == NULL || url == NULL ? err_set(err, ENOMEM, "out of memory") :
-		    exchange_plain(b, "GET", url, (const char *const[]){ line, NULL }, &role, &status, err);
+		    asker->ask(asker->arg, "GET", url, (const char *const[]){ line, NULL }, &role, &status, err);
 	if (r == 0 && (status != 200 || role.len == 0))
 		r = err_set(err, ENOENT, "the machine has no role (%ld)", status);
 	buf_put(&role, "", 1);
@@ -326,29 +331,28 @@ ask_machine(struct blobs *b, struct err *err)
 	if (r == 0 && buf_failed(&role))
 		r = err_set(err, EBADMSG, "the name of the machine's role is too long");
 	if (r == 0) {
-		url = str_format("%s%s%.*s", b->keys.service, path, (int)strcspn((char *)role.data, "\r\n"), (char *)role.data);
+		url = str_format("%s%s%.*s", k->service, path, (int)strcspn((char *)role.data, "\r\n"), (char *)role.data);
 		r = url == NULL ? err_set(err, ENOMEM, "out of memory") :
-		    exchange_plain(b, "GET", url, (const char *const[]){ line, NULL }, &body, &status, err);
+		    asker->ask(asker->arg, "GET", url, (const char *const[]){ line, NULL }, &body, &status, err);
 	}
-	r = r == 0 ? take_answer(&b->keys, &body, status, err) : r;
-	return r < 0 ? err_wrap(err, "there is no key to S3 in variables or files, and none from the machine's service ('%s')",
-	                        b->keys.service) : 0;
+	r = r == 0 ? take_answer(k, &body, status, err) : r;
+	return r < 0 ? err_wrap(err, "there is no key to %s in variables or files, and none from the machine's service ('%s')",
+	                        k->to, k->service) : 0;
 }
 
 int
-keys_renew(struct blobs *b, bool anew, struct err *err)
+aws_keys_renew(struct aws_keys *k, const struct aws_asker *asker, bool anew, struct err *err)
 {
-	struct keys *k = &b->keys;
 	int64_t now = (int64_t)time(NULL);
 	int r;
 
-	if (k->from == KEYS_VARIABLES)
+	if (k->from == AWS_KEYS_VARIABLES)
 		return anew ? -ENOENT : 0;
-	if (k->from == KEYS_FILE)
+	if (k->from == AWS_KEYS_FILE)
 		return anew ? read_keys(k, true, err) : 0;
 	if (!anew && k->id[0] != '\0' && (k->until == 0 || now < k->until - EARLY_S || now < k->again))
 		return 0;
-	r = k->from == KEYS_CONTAINER ? ask_container(b, err) : ask_machine(b, err);
+	r = k->from == AWS_KEYS_CONTAINER ? ask_container(k, asker, err) : ask_machine(k, asker, err);
 	/* As long as the old one is good, there is time to try again. */
 	k->again = now + AGAIN_S;
 	return r < 0 && !anew && k->id[0] != '\0' && now < k->until ? 0 : r;

@@ -1,0 +1,50 @@
+/* aws_keys.h - the key to a service of Amazon's, or one like it: from variables, a file of the operator's, or a service of
+ * the machine or the container.
+ *
+ * Variables and files are read once, before the lockdown, but for a file that somebody else renews. */
+#ifndef CLOISTER_AWS_KEYS_H
+#define CLOISTER_AWS_KEYS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+
+#define AWS_KEY_ID_MAX 255
+#define AWS_KEY_SECRET_MAX 1023
+#define AWS_KEY_TOKEN_MAX (16 * 1024)
+
+enum aws_keys_from { AWS_KEYS_VARIABLES, AWS_KEYS_FILE, AWS_KEYS_CONTAINER, AWS_KEYS_MACHINE };
+
+struct aws_keys {
+	const char *to;                 /* "S3", for messages: set by the caller */
+	enum aws_keys_from from;
+	char id[AWS_KEY_ID_MAX + 1], secret[AWS_KEY_SECRET_MAX + 1], token[AWS_KEY_TOKEN_MAX + 1];
+	int64_t until;                  /* seconds since 1970; 0: they do not end */
+	int64_t again;                  /* not before this time is a source asked again that has failed */
+	/* AWS_KEYS_CONTAINER */
+	char url[1024], authorization[4096];
+	const char *token_file;         /* NULL: none */
+	/* AWS_KEYS_MACHINE */
+	char service[256];
+	/* AWS_KEYS_FILE, read again if the server calls them expired */
+	char *file;
+	const char *profile;
+};
+
+/* Sends a request to a service of the machine or the container: its answer, of at most BODY->max bytes.  FIELDS: lines,
+ * ends with NULL. */
+struct aws_asker {
+	int (*ask)(void *arg, const char *method, const char *url, const char *const *fields, struct buf *body,
+	           long *ret_status, struct err *err);
+	void *arg;
+};
+
+/* Finds where the key comes from, and reads it if it is in variables or a file. */
+int aws_keys_find(struct aws_keys *k, struct err *err);
+/* The folder of a file that others write anew; NULL: none.  The caller owns it. */
+char *aws_keys_folder(const struct aws_keys *k);
+/* Asks for the key, if its source is a service and it is about to end.  ANEW: the server calls it expired. */
+int aws_keys_renew(struct aws_keys *k, const struct aws_asker *asker, bool anew, struct err *err);
+void aws_keys_wipe(struct aws_keys *k);
+#endif
