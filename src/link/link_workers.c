@@ -16,6 +16,7 @@
 
 #define FILE_MAX 512
 #define NONE "-"                        /* in place of an empty field */
+#define PASSES "passes"
 
 static int
 open_folder(int dir, const char *name, struct err *err)
@@ -70,7 +71,7 @@ count(int folder)
 }
 
 int
-link_workers_add_token(int dir, const char *pool, uint64_t until, char ret_secret[LINK_HEX + 1], struct err *err)
+link_workers_add_token(int dir, const char *pool, uint64_t until, bool passes, char ret_secret[LINK_HEX + 1], struct err *err)
 {
 	unsigned char bytes[LINK_HEX / 2];
 	char name[LINK_HEX + 1], text[FILE_MAX];
@@ -84,25 +85,28 @@ link_workers_add_token(int dir, const char *pool, uint64_t until, char ret_secre
 		return err_set(err, EIO, "there is no randomness for a token");
 	codec_hex(bytes, sizeof(bytes), ret_secret);
 	name_token(ret_secret, name);
-	snprintf(text, sizeof(text), "%" PRIu64 " %s\n", until, *pool != '\0' ? pool : NONE);
+	snprintf(text, sizeof(text), "%" PRIu64 " %s%s\n", until, *pool != '\0' ? pool : NONE, passes ? " " PASSES : "");
 	return write_new(folder, name, text, err);
 }
 
 static bool
-read_token(int folder, const char *name, uint64_t *ret_until, char ret_pool[LINK_POOL_MAX + 1])
+read_token(int folder, const char *name, uint64_t *ret_until, char ret_pool[LINK_POOL_MAX + 1], bool *ret_passes)
 {
 	OWN(freep) char *text = NULL;
+	char more[8] = "";
 
 	if (read_file_at(folder, name, FILE_MAX, &text, NULL, NULL) < 0 ||
-	    sscanf(text, "%" SCNu64 " %32s", ret_until, ret_pool) != 2)
+	    sscanf(text, "%" SCNu64 " %32s %7s", ret_until, ret_pool, more) < 2)
 		return false;
+	*ret_passes = strcmp(more, PASSES) == 0;
 	if (strcmp(ret_pool, NONE) == 0)
 		*ret_pool = '\0';
 	return true;
 }
 
 int
-link_workers_use_token(int dir, const char *secret, uint64_t now, char ret_pool[LINK_POOL_MAX + 1], struct err *err)
+link_workers_use_token(int dir, const char *secret, uint64_t now, char ret_pool[LINK_POOL_MAX + 1], bool *ret_passes,
+                       struct err *err)
 {
 	OWN(closep) int folder = open_folder(dir, LINK_TOKENS, err);
 	char name[LINK_HEX + 1];
@@ -112,7 +116,7 @@ link_workers_use_token(int dir, const char *secret, uint64_t now, char ret_pool[
 		return folder;
 	name_token(secret, name);
 	/* Two that come at once: one of them removes it. */
-	if (!read_token(folder, name, &until, ret_pool) || unlinkat(folder, name, 0) < 0 || fsync(folder) < 0 || until <= now)
+	if (!read_token(folder, name, &until, ret_pool, ret_passes) || unlinkat(folder, name, 0) < 0 || fsync(folder) < 0 || until <= now)
 		return err_set(err, ENOENT, "the token was used, or is too old: `cloister worker token` makes another one");
 	return 0;
 }
@@ -126,9 +130,10 @@ link_workers_drop_tokens(int dir, uint64_t now)
 	char pool[LINK_POOL_MAX + 1];
 	struct dirent *e;
 	uint64_t until;
+	bool passes;
 
 	while (at != NULL && (e = readdir(at)) != NULL)
-		if (link_is_hex(e->d_name, LINK_HEX) && read_token(folder, e->d_name, &until, pool) && until <= now)
+		if (link_is_hex(e->d_name, LINK_HEX) && read_token(folder, e->d_name, &until, pool, &passes) && until <= now)
 			(void)!unlinkat(folder, e->d_name, 0);
 }
 
@@ -144,8 +149,8 @@ link_workers_add(int dir, const struct link_worker *w, struct err *err)
 		return folder;
 	if (count(folder) > LINK_JOINED_MAX)
 		return err_set(err, E2BIG, "there are %d workers already: remove some", LINK_JOINED_MAX);
-	snprintf(text, sizeof(text), "%s %s %s %s %" PRIu64 "\n", w->print, w->name, w->home, *w->pool != '\0' ? w->pool : NONE,
-	         w->since);
+	snprintf(text, sizeof(text), "%s %s %s %s %" PRIu64 " %" PRIu64 "\n", w->print, w->name, w->home, *w->pool != '\0' ? w->pool : NONE,
+	         w->since, w->seen);
 	return write_new(folder, w->id, text, err);
 }
 
@@ -160,7 +165,7 @@ read_worker(int folder, const char *id, struct link_worker *ret_worker, struct e
 		return err_set(err, ENOENT, "there is no worker %s: see `cloister worker list`", id);
 	if (r < 0)
 		return r;
-	if (sscanf(text, "%64s %64s %32s %32s %" SCNu64, w.print, w.name, w.home, w.pool, &w.since) != 5)
+	if (sscanf(text, "%64s %64s %32s %32s %" SCNu64 " %" SCNu64, w.print, w.name, w.home, w.pool, &w.since, &w.seen) < 5)
 		return err_set(err, EBADMSG, "the file of worker %s is damaged: remove the worker, and let it join again", id);
 	if (strcmp(w.pool, NONE) == 0)
 		w.pool[0] = '\0';
@@ -215,4 +220,17 @@ link_workers_remove(int dir, const char *id, struct err *err)
 		r = err_errno(err, "cannot remove worker %s", id);
 	/* Its connection ends now. */
 	return r < 0 ? r : create_file_at(dir, LINK_CHANGED, 0600, "", err);
+}
+
+void
+link_workers_forget(int dir, uint64_t now, bool (*is_connected)(void *arg, const char *id), void *arg)
+{
+	OWN(freep) struct link_worker *all = NULL;
+	size_t n = 0;
+
+	if (link_workers_list(dir, &all, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (all[i].seen != 0 && now > all[i].seen + LINK_AWAY_S && !is_connected(arg, all[i].id))
+			(void)link_workers_remove(dir, all[i].id, NULL);
 }

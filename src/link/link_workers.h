@@ -8,6 +8,7 @@
  *   changed              written after a removal */
 #ifndef CLOISTER_LINK_WORKERS_H
 #define CLOISTER_LINK_WORKERS_H
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "link/link_hello.h"
@@ -21,20 +22,29 @@ struct err;
 #define LINK_ADDRESS "address"
 #define LINK_JOINED_MAX 4096
 #define LINK_TOKENS_MAX 1024
+#define LINK_AWAY_S 600
 
 struct link_worker {
 	char id[LINK_ID_LEN + 1], print[LINK_HEX + 1];
 	char name[LINK_NAME_MAX + 1], home[LINK_HOME_MAX + 1], pool[LINK_POOL_MAX + 1]; /* POOL "": any */
 	uint64_t since;                 /* seconds since 1970 */
+	/* When it was last connected, if it will not come back for good once it has left: an engine made its machine for it alone.
+	 * 0: it stays known. */
+	uint64_t seen;
 };
 
-/* Keeps a new token for POOL (""; any), which is good until UNTIL; only its hash is written. */
-int link_workers_add_token(int dir, const char *pool, uint64_t until, char ret_secret[LINK_HEX + 1], struct err *err);
+/* Keeps a new token for POOL (""; any), which is good until UNTIL; only its hash is written.  PASSES: whoever joins with it
+ * has a `seen`. */
+int link_workers_add_token(int dir, const char *pool, uint64_t until, bool passes, char ret_secret[LINK_HEX + 1], struct err *err);
 /* Takes the token away, so that it is of no use any more.  -ENOENT: it never was, was used, or is too old. */
-int link_workers_use_token(int dir, const char *secret, uint64_t now, char ret_pool[LINK_POOL_MAX + 1], struct err *err);
+int link_workers_use_token(int dir, const char *secret, uint64_t now, char ret_pool[LINK_POOL_MAX + 1], bool *ret_passes,
+                           struct err *err);
 void link_workers_drop_tokens(int dir, uint64_t now);   /* those that are too old */
 
+/* Also for one that is known, with another `seen`. */
 int link_workers_add(int dir, const struct link_worker *worker, struct err *err);
+/* Removes those with a `seen` that is LINK_AWAY_S ago, unless they are connected. */
+void link_workers_forget(int dir, uint64_t now, bool (*is_connected)(void *arg, const char *id), void *arg);
 /* -ENOENT: it is none, or was removed. */
 int link_workers_get(int dir, const char *id, struct link_worker *ret_worker, struct err *err);
 /* The caller frees *ret_workers. */

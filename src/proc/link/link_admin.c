@@ -71,7 +71,7 @@ make_token(int dir, const struct args *args, struct err *err)
 	if (r < 0)
 		return r;
 	link_workers_drop_tokens(dir, now);
-	r = link_workers_add_token(dir, pool != NULL ? pool : "", now + ms / 1000, t.secret, err);
+	r = link_workers_add_token(dir, pool != NULL ? pool : "", now + ms / 1000, false, t.secret, err);
 	if (r < 0)
 		return r;
 	memcpy(t.print, authority.print, sizeof(t.print));

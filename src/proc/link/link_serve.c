@@ -25,6 +25,7 @@
 #define STRANGERS_MAX 64                /* that have shown nothing yet */
 #define STRANGER_MS 10000
 #define BACKLOG 64
+#define FORGET_MS 60000
 
 struct peer {
 	struct server *server;
@@ -42,6 +43,7 @@ struct server {
 	struct loop_source listener;
 	struct loop_file changed;
 	struct loop_round sweep;
+	struct loop_timer forget;       /* workers that are gone for good */
 	struct peer *peers;
 	size_t n, strangers;
 	int dir;
@@ -49,6 +51,40 @@ struct server {
 };
 
 /* ---- its end ---- */
+
+/* From now on the time counts after which nobody knows it any more. */
+static void
+note_end(struct server *s, struct link_worker *w)
+{
+	struct link_worker known;
+
+	/* It may have been removed. */
+	if (w->seen == 0 || link_workers_get(s->dir, w->id, &known, NULL) < 0)
+		return;
+	w->seen = (uint64_t)time(NULL);
+	(void)link_workers_add(s->dir, w, NULL);
+}
+
+static bool
+is_connected(void *arg, const char *id)
+{
+	const struct server *s = arg;
+	const struct peer *peer = s->peers;
+
+	while (peer != NULL && strcmp(peer->worker.id, id) != 0)
+		peer = peer->next;
+	return peer != NULL;
+}
+
+/* Not before those that are there had the time to come back. */
+static void
+forget_due(void *arg)
+{
+	struct server *s = arg;
+
+	link_workers_forget(s->dir, (uint64_t)time(NULL), is_connected, s);
+	loop_set_timer(s->loop, &s->forget, FORGET_MS);
+}
 
 static void
 sweep(void *arg)
@@ -63,6 +99,7 @@ sweep(void *arg)
 		}
 		*at = peer->next;
 		s->n--;
+		note_end(s, &peer->worker);
 		s->strangers -= peer->worker.id[0] == '\0';
 		loop_cancel_timer(s->loop, &peer->late);
 		pump_close(&peer->pump);
@@ -175,7 +212,8 @@ enrol(struct server *s, const struct link_hello_message *said, char ret_cert[LIN
 {
 	unsigned char id[LINK_ID_LEN / 2];
 	uint64_t now = (uint64_t)time(NULL);
-	int r = link_workers_use_token(s->dir, said->secret, now, w->pool, err);
+	bool passes = false;
+	int r = link_workers_use_token(s->dir, said->secret, now, w->pool, &passes, err);
 
 	r = r == 0 ? check_home(s, said->home, err) : r;
 	if (r < 0)
@@ -188,6 +226,7 @@ enrol(struct server *s, const struct link_hello_message *said, char ret_cert[LIN
 	snprintf(w->name, sizeof(w->name), "%s", said->name);
 	snprintf(w->home, sizeof(w->home), "%s", said->home);
 	w->since = now;
+	w->seen = passes ? now : 0;
 	r = link_authority_sign(&s->authority, said->pem, w->id, ret_cert, err);
 	r = r == 0 ? link_cert_print(ret_cert, w->print, err) : r;
 	return r == 0 ? link_workers_add(s->dir, w, err) : r;
@@ -346,6 +385,8 @@ begin(struct server *s, const char *address, uint16_t *ret_port, struct err *err
 	if (r < 0)
 		return r;
 	loop_prepare_round(&s->sweep, sweep, s);
+	loop_prepare_timer(&s->forget, forget_due, s);
+	loop_set_timer(s->loop, &s->forget, LINK_AWAY_S * 1000);
 	s->changed = (struct loop_file){ .changed = changed, .arg = s };
 	s->listener = (struct loop_source){ .ready = accept_ready, .arg = s, .fd = listen_at(address, ret_port, err) };
 	r = s->listener.fd < 0 ? s->listener.fd : loop_watch(s->loop, &s->listener, EPOLLIN, err);

@@ -161,7 +161,8 @@ static int
 make_token(struct work *w, const struct link_authority *authority, char ret_text[LINK_TOKEN_MAX])
 {
 	struct link_token t = {0};
-	int r = link_workers_add_token(w->seat->scaler->folder, w->plan.pool, (uint64_t)time(NULL) + TOKEN_S, t.secret, w->err);
+	int r = link_workers_add_token(w->seat->scaler->folder, w->plan.pool, (uint64_t)time(NULL) + TOKEN_S, true, t.secret,
+	                               w->err);
 
 	if (r < 0)
 		return r;
