@@ -75,11 +75,28 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
 
+class TcpServer(http.server.ThreadingHTTPServer):
+    """With TLS, for clients with a certificate alone."""
+    daemon_threads = True
+
+    def __init__(self, context):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.context = context
+
+    def get_request(self):
+        sock, address = self.socket.accept()
+        sock.settimeout(10)
+        return self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False), address
+
+    def handle_error(self, *_):
+        pass
+
+
 class FakeEngine:
     def __init__(self, path, machines):
         self.path, self.machines = path, machines
         self.containers, self.asked, self.instead = {}, [], None
-        self.most, self.made = 0, 0
+        self.most, self.made, self.tls = 0, 0, None
         self.lock = threading.RLock()
         self.open()
 
@@ -90,12 +107,22 @@ class FakeEngine:
         self.server.engine = self
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
+    def open_tls(self, context):
+        """The port at which it listens, too."""
+        self.tls = TcpServer(context)
+        self.tls.engine = self
+        threading.Thread(target=self.tls.serve_forever, args=(0.01,), daemon=True).start()
+        return self.tls.server_address[1]
+
     def close(self):
         self.server.shutdown()
         self.server.server_close()
 
     def end(self):
         self.close()
+        if self.tls is not None:
+            self.tls.shutdown()
+            self.tls.server_close()
         for container in self.containers.values():
             container.end()
 

@@ -1,6 +1,9 @@
 """Registered targets: `cloister serve` has an engine start workers while dispatches wait, and they leave by themselves."""
 import json
 import os
+import re
+import ssl
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest
 import dispatches
 import postgres_store
 from fake_engine import FakeEngine
-from operators import wait_until
+from operators import TREE, wait_until
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
@@ -235,6 +238,67 @@ def test_a_minimum(operator, engine, serve):
 
 
 
+# ---- TLS ---------------------------------------------------------------------------------------------
+
+def certificates(folder, *names):
+    """An authority in FOLDER, and for each of NAMES a key and a certificate of it."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    openssl("req", "-x509", *new, "-subj", "/CN=authority", "-keyout", "ca-key.pem", "-out", "ca.pem")
+    for name in names:
+        openssl("req", "-x509", *new, "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-addext",
+                "basicConstraints=critical,CA:FALSE", "-CA", "ca.pem", "-CAkey", "ca-key.pem", "-keyout", f"{name}-key.pem",
+                "-out", f"{name}.pem")
+
+
+@pytest.fixture
+def tls(operator, engine, tmp_path):
+    """Its port, and the folder that DOCKER_CERT_PATH names."""
+    certificates(tmp_path, "server", "client")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server-key.pem")
+    context.load_verify_locations(tmp_path / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    folder = operator.folder("certificates", {"ca.pem": (tmp_path / "ca.pem").read_text(), "cert.pem": (tmp_path / "client.pem").read_text(),
+                                              "key.pem": (tmp_path / "client-key.pem").read_text()})
+    for file in folder.iterdir():
+        file.chmod(0o600)
+    operator.env |= {"DOCKER_HOST": f"tcp://127.0.0.1:{engine.open_tls(context)}", "DOCKER_CERT_PATH": str(folder)}
+    return folder
+
+
+def test_an_engine_over_tls(operator, engine, serve, tls):
+    dispatches.agent(operator, "worker", "true")
+    target(operator, engine, docker={})
+    serve()
+    assert dispatches.await_over(operator, asked(operator))["state"] == "finished"
+
+
+@pytest.mark.parametrize("what", ["another authority", "another client", "nothing"])
+def test_an_engine_and_wrong_certificates(operator, engine, tls, tmp_path, what):
+    other = tmp_path / "other"
+    other.mkdir()
+    certificates(other, "client")
+    if what == "another authority":
+        (tls / "ca.pem").write_text((other / "ca.pem").read_text())
+    elif what == "another client":
+        (tls / "cert.pem").write_text((other / "client.pem").read_text())
+        (tls / "key.pem").write_text((other / "client-key.pem").read_text())
+    else:
+        del operator.env["DOCKER_CERT_PATH"]
+    target(operator, engine, docker={})
+    can_run, found = doctor(operator)
+    assert not can_run and not engine.asked
+    assert ("is not trusted" in next(iter(found))) == (what == "another authority"), found
+
+
+def test_an_engine_of_another_machine_without_tls(operator, engine):
+    target(operator, engine, docker={"host": "tcp://192.0.2.1:2375"})
+    can_run, found = doctor(operator)
+    assert not can_run and "use TLS" in next(iter(found))
+
+
 # ---- cloister doctor --target ----------------------------------------------------------------------
 
 def doctor(operator, name="far"):
@@ -265,3 +329,13 @@ def test_doctor_says_what_is_missing(operator, engine):
     can_run, found = doctor(operator)
     assert not can_run and ["cannot reach the engine" in text for text in found] == [True]
     operator.cloister("doctor", "--target", "none").sentence("there is no target 'none'")
+
+
+# ---- docs/targets.md -------------------------------------------------------------------------------
+
+def test_examples_of_the_document(operator):
+    """Each can be registered."""
+    blocks = re.findall(r"```yaml\n(name: .*?)```", (TREE / "docs/targets.md").read_text(), re.S)
+    assert len(blocks) >= 4
+    for block in blocks:
+        operator.cloister("target", "register", operator.file("example.yaml", block)).ok()
