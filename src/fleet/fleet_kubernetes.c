@@ -17,6 +17,7 @@
 #include "fleet/kube_place.h"
 
 #define REMOVED_MAX 64                  /* Jobs that one count removes */
+#define EXPLAINED_MAX 4                 /* Jobs without a pod, for each of which one count asks for events */
 
 /* ---- before the lockdown ---- */
 
@@ -201,11 +202,13 @@ static void
 explain_absence(struct kube_place *at, const char *job, char to[FLEET_WHY_MAX])
 {
 	OWN(json_decrefp) json_t *answer = NULL;
-	OWN(freep) char *path = str_format("/api/v1/namespaces/%s/events?fieldSelector=involvedObject.kind%%3DJob%%2C"
-	                                   "involvedObject.name%%3D%s&limit=%d", at->namespace, job, KUBE_PAGE);
+	OWN(freep) char *name = fleet_http_escape(job), *path = NULL;
 	const json_t *one;
 	size_t i;
 
+	if (name != NULL)
+		path = str_format("/api/v1/namespaces/%s/events?fieldSelector=involvedObject.kind%%3DJob%%2CinvolvedObject.name%%3D%s"
+		                  "&limit=%d", at->namespace, name, KUBE_PAGE);
 	if (path == NULL || kube_ask(&at->kube, "GET", path, NULL, &answer, NULL) < 0)
 		return;
 	json_array_foreach(json_object_get(answer, "items"), i, one)
@@ -227,7 +230,7 @@ state_of(const json_t *job)
 
 /* Whether a worker of the Job works or will; pods that are being deleted finish what they run, and take nothing more. */
 static bool
-is_alive(struct kube_place *at, const char *name, const json_t *pods, char why[FLEET_WHY_MAX])
+is_alive(struct kube_place *at, const char *name, const json_t *pods, unsigned *explained, char why[FLEET_WHY_MAX])
 {
 	bool found = false, alive = false;
 	const json_t *pod;
@@ -240,7 +243,7 @@ is_alive(struct kube_place *at, const char *name, const json_t *pods, char why[F
 		explain_wait(pod, why);
 		alive = alive || !is_lost(pod);
 	}
-	if (!found)
+	if (!found && (*explained)++ < EXPLAINED_MAX)
 		explain_absence(at, name, why);
 	return alive || !found;
 }
@@ -264,7 +267,7 @@ kubernetes_count(struct fleet_place *place, struct fleet_count *ret_count, struc
 	struct kube_place *at = place->own;
 	OWN(json_decrefp) json_t *jobs = NULL, *pods = NULL;
 	struct fleet_count count = { .why = "" };
-	unsigned removed = 0;
+	unsigned removed = 0, explained = 0;
 	const json_t *job;
 	int r, status;
 	size_t i;
@@ -281,7 +284,7 @@ kubernetes_count(struct fleet_place *place, struct fleet_count *ret_count, struc
 		if (json_object_get(json_object_get(job, "metadata"), "deletionTimestamp") != NULL)
 			continue;
 		if (state == JOB_GOES_ON) {
-			count.alive += is_alive(at, name, pods, count.why);
+			count.alive += is_alive(at, name, pods, &explained, count.why);
 			continue;
 		}
 		/* A failure counts once: when its Job goes. */
@@ -297,12 +300,27 @@ kubernetes_count(struct fleet_place *place, struct fleet_count *ret_count, struc
 	return 0;
 }
 
+/* Whether WHY, of explain_wait() or explain_absence(), is not over by waiting: a probe need not wait for it.  The Secret of a
+ * worker itself comes a moment after its pod. */
+static bool
+is_final(const char *why, const char *id)
+{
+	static const char *const reasons[] = { "CreateContainerError:", "CreateContainerConfigError:", "ErrImagePull:",
+		"ImagePullBackOff:", "ErrImageNeverPull:", "InvalidImageName:", "RunContainerError:", "FailedCreate:" };
+
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+		if (strncmp(why, reasons[i], strlen(reasons[i])) == 0)
+			return strstr(why, id) == NULL || strcmp(reasons[i], "CreateContainerConfigError:") != 0;
+	return false;
+}
+
 static int
 kubernetes_look(struct fleet_place *place, const char *id, struct fleet_outcome *o, struct err *err)
 {
 	struct kube_place *at = place->own;
 	OWN(freep) char *name = fleet_http_escape(id), *path = name != NULL ? str_format("%s/%s", at->jobs, name) : NULL;
 	OWN(json_decrefp) json_t *job = NULL, *pods = NULL;
+	unsigned explained = 0;
 	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : kube_ask(&at->kube, "GET", path, NULL, &job, err);
 
 	r = r == 0 ? kube_list(&at->kube, at->pods, "job-name", name, &pods, err) : r;
@@ -318,7 +336,8 @@ kubernetes_look(struct fleet_place *place, const char *id, struct fleet_outcome 
 		explain_failure(job, id, pods, &o->status, o->text);
 		break;
 	case JOB_GOES_ON:
-		(void)is_alive(at, id, pods, o->text);
+		(void)is_alive(at, id, pods, &explained, o->text);
+		o->ended = is_final(o->text, id);
 		break;
 	}
 	return 0;

@@ -100,6 +100,7 @@ kube_list(struct kube *k, const char *path, const char *name, const char *value,
 {
 	OWN(json_decrefp) json_t *items = json_array();
 	OWN(freep) char *next = strdup("");
+	unsigned pages = 0;
 	int r = items == NULL || next == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 
 	do {
@@ -111,7 +112,7 @@ kube_list(struct kube *k, const char *path, const char *name, const char *value,
 			r = asked == NULL ? err_set(err, ENOMEM, "out of memory") : kube_ask(k, "GET", asked, NULL, &page, err);
 		if (r == 0 && json_array_extend(items, json_object_get(page, "items")) < 0)
 			r = err_set(err, EPROTO, "what answers at '%.200s' is no Kubernetes", fleet_http_where(k->http));
-		if (r == 0 && json_array_size(items) > KUBE_LIST_MAX)
+		if (r == 0 && (json_array_size(items) > KUBE_LIST_MAX || ++pages > KUBE_LIST_MAX / KUBE_PAGE))
 			r = err_set(err, EFBIG, "there are over %d workers at '%.200s'", KUBE_LIST_MAX, fleet_http_where(k->http));
 		free(next);
 		next = fleet_http_escape(kube_text(page, "metadata", "continue", NULL));

@@ -54,8 +54,6 @@ def test_several_workers_and_back_to_none(place):
     assert fleet.count()[0] == 3
     for id in ids:
         place.is_over(id)
-    used = {json.dumps(sorted(pod["status"]["podIP"] for pod in place.get("pods") if "podIP" in pod["status"]))}
-    assert used
     wait_until(lambda: fleet.count() == (0, 0, ""), "workers without work exit", SLOW)
     wait_until(place.is_empty, "nothing is left of them", SLOW)
 
@@ -70,8 +68,7 @@ def test_the_server_knows_all_of_a_worker(place):
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "procMount": "Unmasked", "readOnlyRootFilesystem": True}
     assert pod["securityContext"]["seccompProfile"] == {"type": "Localhost", "localhostProfile": "cloister/worker.json"}
-    assert container["resources"]["limits"] == {"cpu": "100m", "memory": "256M"} == container["resources"]["requests"] or \
-        container["resources"]["limits"] == container["resources"]["requests"]
+    assert container["resources"] == {kind: {"cpu": "100m", "memory": str(256 << 20)} for kind in ("limits", "requests")}
     again = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "again", "namespace": place.name},
              "spec": {**job["spec"], "selector": None, "template": {"spec": pod}}}
     del again["spec"]["selector"]
@@ -141,7 +138,8 @@ def test_a_worker_that_does_not_start_says_why(place, said, part):
     fleet = place.fleet(**said)
     probe, = fleet.start("", probes=True)
     outcome = wait_until(lambda: (o := fleet.look(probe))[2] and o, "there is a reason", SLOW)
-    assert outcome[0] is False and part in outcome[2], outcome
+    # A node may come that it fits on; nothing else is over by waiting.
+    assert outcome[0] == ("nodeSelector" not in str(said)) and part in outcome[2], outcome
     fleet.stop(probe)
     with pytest.raises(Exception, match="not found"):
         fleet.look(probe)
@@ -159,10 +157,7 @@ def test_a_runtime_class(place, cluster):  # noqa: F811
 
 
 def test_workers_of_another_store_are_left_alone(place):
-    fleet, other = place.fleet(), place.fleet()
-    other.close()
-    place.fleets.remove(other)
-
+    fleet = place.fleet()
     other = fleet_client.Fleet(place.target(), {"KUBECONFIG": str(place.cluster.admin)}, tag="f" * 16)
     place.fleets.append(other)
     worker, = fleet.start("")
@@ -258,11 +253,10 @@ def test_credentials_that_the_server_does_not_know(place, cluster):  # noqa: F81
 
 
 def test_another_authority(place, cluster):  # noqa: F811
+    """Without one in the kubeconfig, those of this machine count."""
     config = cluster.base / "pki" / "another.config"
     text = json.loads(cluster.admin.read_text())
-    text["clusters"][0]["cluster"]["certificate-authority-data"] = json.loads(
-        cluster.configured("x", {}).read_text())["clusters"][0]["cluster"]["certificate-authority-data"]
-    text["clusters"][0]["cluster"].pop("certificate-authority-data")
+    del text["clusters"][0]["cluster"]["certificate-authority-data"]
     config.write_text(json.dumps(text))
     assert "is not trusted" in refused(place, config)
 

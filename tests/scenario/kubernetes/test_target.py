@@ -115,3 +115,40 @@ def test_too_few_rights_are_said(place, serve):
     assert 'cannot create resource "jobs"' in error, error
     assert dispatches.show(place.operator, id)["state"] == "queued"
     place.operator.cloister("dispatches", "cancel", id).ok()
+
+
+# ---- cloister doctor --target
+
+
+def doctor(place, config=None):
+    done = place.operator.cloister("doctor", "--target", "builders", "--json", env={"KUBECONFIG": str(config or place.cluster.admin)})
+    told = json.loads(done.out)
+    return told["can_run"], [check["found"] for check in told["checks"] if check["state"] == "missing"]
+
+
+def test_doctor_tries_a_worker(place):
+    register(place)
+    assert doctor(place) == (True, [])
+    wait_until(place.is_empty, "nothing is left of it", SLOW)
+
+
+def test_doctor_says_what_is_missing(place):
+    register(place, secrets={"CLOISTER_STORE": "bad-store"})
+    place.secret("bad-store", CLOISTER_STORE=place.store.replace(place.operator.database, "no_such_database"))
+    can_run, missing = doctor(place)
+    assert not can_run and len(missing) == 1 and "no_such_database" in missing[0], missing
+    config = place.limited(("batch", ["jobs"], ["list"]))
+    can_run, missing = doctor(place, config)
+    assert not can_run and "may not create jobs" in missing[0], missing
+
+
+def test_doctor_without_the_seccomp_profile(place):
+    register(place, kubernetes={"seccomp": "no/such.json"})
+    can_run, missing = doctor(place)
+    assert not can_run and any("no/such.json" in one for one in missing), missing
+
+
+def test_the_nodes_own_proc(place):
+    """Where the server knows no `procMount`."""
+    register(place, kubernetes={"seccomp": "unconfined", "hostProc": True})
+    assert doctor(place) == (True, [])
