@@ -1,4 +1,5 @@
 """E2B's API: its real SDK from npm uses sandboxes of a `cloister serve --e2b`, and strangers get nothing."""
+import base64
 import json
 import re
 import shutil
@@ -231,3 +232,25 @@ def test_records(operator, e2b):
     box.kill()
     acts = e2b.get("/v1/audit/operator?follow=false").data.decode()
     assert all(word in acts for word in ("dispatch.asked", "cell.ttl", "dispatch.cancelled")), acts
+
+
+def test_a_follower_that_reads_nothing(operator, e2b):
+    """Its command waits, and the service gathers nothing for it."""
+    box = Box(e2b)
+    context = ssl.create_default_context(cadata=e2b.certificate())
+    with closing(HTTPSConnection("127.0.0.1", e2b.port, context=context, timeout=SECONDS)) as client:
+        client.request("POST", "/process.Process/Start", frame({"process": {"cmd": "dd", "args": [
+            "if=/dev/zero", "bs=64k", "count=4000", "status=none"]}}), {
+            "Content-Type": "application/connect+json", "E2b-Sandbox-Id": box.id, "X-Access-Token": box.token})
+        assert client.getresponse().status == 200
+        written = []
+
+        def is_still():
+            said = list(frames(box.start("sh", "-c", "for p in /proc/[0-9]*; do read name <$p/comm; echo $name; [ $name != dd ] || io=$p/io; done; grep wchar $io").data))
+            out = b"".join(base64.b64decode(m["event"]["data"].get("stdout", "")) for _, m in said
+                           if "data" in m.get("event", {})).decode()
+            assert "dd" in out.split(), "it went on to its end"
+            written.append(out.splitlines()[-1])
+            return len(written) > 10 and len(set(written[-10:])) == 1
+        wait_until(is_still, "dd waits")
+    box.kill()
