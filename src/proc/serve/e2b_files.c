@@ -312,7 +312,8 @@ answer_list(struct api_call *c)
 		return -EIO;
 	if (buf_failed(got))
 		return api_fail_with(c, 413, "too_large", "the folder '%.200s' has too many entries", c->e2b->path);
-	for (const char *at = (char *)got->data, *end = at + got->len; at != NULL && at < end; at += len + 1) {
+	for (const char *at = (char *)got->data, *end = at + got->len;
+	     at != NULL && at < end && json_array_size(list) <= ENTRIES_MAX; at += len + 1) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
 		json_t *entry;
 

@@ -18,6 +18,7 @@
 #define LINES_MAX (64 * 1024)
 #define ALIVE_MS 20000
 #define KEPT_MAX 10000                  /* events that nobody asks for */
+#define KEPT_BYTES (4u << 20)           /* of their lines */
 #define WATCHES_MAX 256
 #define KEPT_MS 60000                   /* of one that is polled, and is over */
 #define LAST_PIECES 32
@@ -28,11 +29,12 @@ struct e2b_watch {
 	char of[API_ID_MAX];
 	char id[CELL_ID_LEN + 1];       /* of one that is polled; "" else */
 	struct serve_request *q;        /* the stream, or the request that waits for the start; NULL: it is polled */
-	bool streams, full, over;
+	bool began, streams, full;
 	struct inside *inside;
 	char *path;
 	struct buf got;
 	json_t *events;                 /* of one that is polled */
+	size_t kept;                    /* bytes of their lines */
 	struct err lost;                /* why it sees no more; code 0: it does */
 	struct loop_source out;
 	struct loop_timer alive;
@@ -172,6 +174,10 @@ take_line(struct e2b_watch *w, const char *line, size_t len)
 	if (change == NULL)
 		return false;
 	if (strcmp(change, "watching") == 0) {
+		/* The agent can write this, too. */
+		if (w->began)
+			return false;
+		w->began = true;
 		begin(w);
 		return true;
 	}
@@ -187,7 +193,7 @@ take_line(struct e2b_watch *w, const char *line, size_t len)
 	event = json_pack("{s:s, s:s}", "name", relative(w, path), "type", type_of(change));
 	if (w->streams)
 		w->full |= !e2b_send(w->q, json_pack("{s:o}", "filesystem", event));
-	else if (json_array_size(w->events) < KEPT_MAX)
+	else if (json_array_size(w->events) < KEPT_MAX && (w->kept += len) <= KEPT_BYTES)
 		json_array_append_new(w->events, event);
 	else {
 		json_decref(event);
@@ -400,6 +406,7 @@ e2b_watch_events_begin(struct api_call *c)
 	}
 	c->answer = json_pack("{s:o}", "events", w->events);
 	w->events = json_array();
+	w->kept = 0;
 	api_answer(c);
 }
 

@@ -188,6 +188,27 @@ def test_messages(operator, e2b):
     assert box.rpc("/process.Process/List", {}).json["code"] == "unavailable"
 
 
+def test_forged_changes(operator, e2b):
+    """The agent can write into the pipe of init's own program: what comes there twice, or too early, ends that watch alone."""
+    box = Box(e2b)
+    forge = """for p in /proc/[0-9]*; do grep -q ^cloister-watch $p/cmdline && pid=${p#/proc/}; done 2>/dev/null
+            printf '{"change":"watching"}\\n' >/proc/$pid/fd/1"""
+    watch = box.rpc("/filesystem.Filesystem/CreateWatcher", {"path": "/tmp"}).ok()
+    box.start("sh", "-c", forge)
+    wait_until(lambda: box.rpc("/filesystem.Filesystem/GetWatcherEvents", watch).status == 500, "the watch is over")
+    assert box.rpc("/filesystem.Filesystem/RemoveWatcher", watch).status == 200
+    # A stream of it.
+    ended = []
+    follows = threading.Thread(target=lambda: ended.extend(frames(box.ask(
+        "POST", "/filesystem.Filesystem/WatchDir", frame({"path": "/tmp"}), Content_Type="application/connect+json").data)))
+    follows.start()
+    wait_until(lambda: b"stdout" in box.start("sh", "-c", "grep -l ^cloister-watch /proc/[0-9]*/cmdline").data, "it watches")
+    box.start("sh", "-c", forge)
+    follows.join(SECONDS)
+    assert ended and ended[-1][1]["error"]["code"] == "internal", ended
+    box.kill()
+
+
 def test_agent_key(operator):
     """A key with an agent's rights has its own sandboxes, and does not see an operator's."""
     file = operator.home / "agent-token"
