@@ -21,7 +21,7 @@
 #include "proc/link/link_proc.h"
 #include "upstream/address.h"
 
-#define PEERS_MAX 1024
+#define PEERS_MAX 2048
 #define STRANGERS_MAX 64                /* that have shown nothing yet */
 #define STRANGER_MS 10000
 #define BACKLOG 64
@@ -45,7 +45,7 @@ struct server {
 	struct loop_round sweep;
 	struct loop_timer forget;       /* workers that are gone for good */
 	struct peer *peers;
-	size_t n, strangers;
+	size_t n;
 	int dir;
 	char home[LINK_HOME_MAX + 1];
 };
@@ -100,13 +100,12 @@ sweep(void *arg)
 		*at = peer->next;
 		s->n--;
 		note_end(s, &peer->worker);
-		s->strangers -= peer->worker.id[0] == '\0';
 		loop_cancel_timer(s->loop, &peer->late);
 		pump_close(&peer->pump);
 		free(peer);
 	}
 	/* There may be places again. */
-	if (s->strangers < STRANGERS_MAX && s->n < PEERS_MAX)
+	if (s->n < PEERS_MAX)
 		(void)loop_watch(s->loop, &s->listener, EPOLLIN, NULL);
 }
 
@@ -181,7 +180,6 @@ ready(void *arg)
 		return;
 	}
 	peer->worker = worker;
-	s->strangers--;
 	loop_cancel_timer(s->loop, &peer->late);
 	replace(s, peer);
 	if (pump_say(&peer->pump, &(struct link_hello_message){ .type = LINK_WELCOME, .home = s->home }) < 0 ||
@@ -285,9 +283,24 @@ add_peer(struct server *s, int fd)
 		.pump = { .ready = ready, .heard = heard, .over = over, .arg = peer } };
 	s->peers = peer;
 	s->n++;
-	s->strangers++;
 	loop_set_timer(s->loop, &peer->late, STRANGER_MS);
 	pump_open(&peer->pump, s->loop, fd, ssl);
+}
+
+/* Those who say nothing do not keep out those who come after them. */
+static void
+make_room(struct server *s)
+{
+	struct peer *oldest = NULL;
+	size_t n = 0;
+
+	for (struct peer *peer = s->peers; peer != NULL; peer = peer->next)
+		if (peer->worker.id[0] == '\0' && !peer->dead) {
+			oldest = peer;
+			n++;
+		}
+	if (n >= STRANGERS_MAX)
+		drop(oldest);
 }
 
 static void
@@ -297,10 +310,14 @@ accept_ready(void *arg, uint32_t events)
 	int fd;
 
 	(void)events;
-	while (s->strangers < STRANGERS_MAX && s->n < PEERS_MAX &&
-	       (fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+	for (int i = 0; i < BACKLOG && s->n < PEERS_MAX; i++) {
+		fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			break;
+		make_room(s);
 		add_peer(s, fd);
-	if (s->strangers >= STRANGERS_MAX || s->n >= PEERS_MAX)
+	}
+	if (s->n >= PEERS_MAX)
 		loop_unwatch(s->loop, &s->listener);
 }
 

@@ -186,6 +186,22 @@ def test_what_is_not_tls_1_3_or_no_worker_of_it(operator, service, tmp_path):
     assert service.get("/healthz").status == 200
 
 
+def test_those_who_say_nothing_keep_nobody_out(operator, service):
+    address = ("127.0.0.1", port_of(service))
+    silent = [socket.create_connection(address, 60) for _ in range(64)]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with context.wrap_socket(socket.create_connection(address, 60)) as last:
+        assert last.version() == "TLSv1.3"
+        # The first made room; the others are still waited for.
+        assert silent[0].recv(1) == b""
+        silent[1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent[1].recv(1)
+    for one in silent:
+        one.close()
+
+
 def test_it_comes_back_after_a_service_that_was_killed(operator, machines, service):
     worker = joined(operator, machines())
     port = port_of(service)
