@@ -130,27 +130,32 @@ def first_instruction(lab, who, report, client):
     return done
 
 
-def sustained(lab, who, report, client, before):
-    total, clients = report.pick(1000, 96), 8
-    client.ask("POST", "/v1/agents", {"name": "nothing", "command": ["true"]})
+def submit(paths, n, body):
+    """N dispatches by a client of its own at each of PATHS, all at once."""
     failures = []
 
-    def worker():
-        with contextlib.closing(Client(client.path)) as c:
+    def one(path):
+        with contextlib.closing(Client(path)) as client:
             try:
-                for _ in range(total // clients):
-                    c.ask("POST", "/v1/dispatches", {"agent": "nothing"})
+                for _ in range(n):
+                    client.ask("POST", "/v1/dispatches", body)
             except (Unmeasured, OSError) as e:
                 failures.append(str(e))
-    await_quiet()
-    begin = time.monotonic()
-    threads = [threading.Thread(target=worker) for _ in range(clients)]
+    threads = [threading.Thread(target=one, args=(path,)) for path in paths]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if failures:
         raise Unmeasured(failures[0])
+
+
+def sustained(lab, who, report, client, before):
+    total, clients = report.pick(1000, 96), 8
+    client.ask("POST", "/v1/agents", {"name": "nothing", "command": ["true"]})
+    await_quiet()
+    begin = time.monotonic()
+    submit([client.path] * clients, total // clients, {"agent": "nothing"})
     finished = until_over(client, before + total, 0.1)
     took = time.monotonic() - begin
     if finished != before + total:

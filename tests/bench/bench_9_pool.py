@@ -8,18 +8,17 @@ import secrets
 import sqlite3
 import subprocess
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import scale_model
 from bench import Samples, Unmeasured, group
-from bench_8_dispatch import Client, until_over
+from bench_8_dispatch import Client, submit, until_over
 from lab import Who, await_quiet, descendants, processes
 
 PROGRAMS = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1:]
 NOBODY = 65534
-POOL, SLOTS, WORKERS = "bench", 8, 4
+POOL, SLOTS, WORKERS, CLIENTS = "bench", 8, 4, 8
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"    # of ids
 
 
@@ -121,27 +120,13 @@ def cpu_of(pid):
 
 # ---- how many in a second -----------------------------------------------------------------------
 
-def submit(machine, total, target, failures):
-    with contextlib.closing(machine.client()) as client:
-        try:
-            for _ in range(total):
-                client.ask("POST", "/v1/dispatches", {"agent": "nothing", "target": target})
-        except (Unmeasured, OSError) as e:
-            failures.append(str(e))
-
-
 def run_all(machines, total, target):
     """Seconds until TOTAL dispatches, which MACHINES' services share, are over."""
-    failures, share = [], total // len(machines)
-    threads = [threading.Thread(target=submit, args=(m, share // 2, target, failures)) for m in machines for _ in range(2)]
+    share = total // len(machines)
     await_quiet()
     begin = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise Unmeasured(failures[0])
+    submit([m.runtime / "serve.sock" for m in machines for _ in range(CLIENTS // len(machines))], total // CLIENTS,
+           {"agent": "nothing", "target": target})
     for machine in machines:
         if until_over(machine.client(), share, 0.1) != share:
             raise Unmeasured("not all of them finished")
