@@ -99,7 +99,8 @@ def test_freeze_and_thaw(operator, far):
     assert ps(operator)[cell]["state"] == ps(machine)[cell]["state"] == "running"
 
 
-RULES = [{"ask": "ask.example.com", "secrets": "allow"}, {"allow": "open.example.com"}]
+RULES = [{"ask": "ask.example.com", "secrets": "allow"}, {"ask": "late.example.com", "timeout": "1s"},
+         {"allow": "open.example.com"}]
 
 
 @pytest.fixture
@@ -154,6 +155,27 @@ def test_rules_approvals_budgets_and_secrets(operator, ruled):
             if (e := json.loads(line)["event"]).get("cell") == cell and "by" in e]
     assert [e["type"] for e in acts] == ["approval.approve", "approval.refuse", "cell.deny", "cell.allow", "cell.budget",
                                          "cell.ttl", "cell.revoke"] and {e["by"] for e in acts} == {by}
+
+
+@as_one
+def test_asks_while_the_service_is_away(operator, ruled, service):
+    """They wait, and time out, as on any machine; a service that comes back has them again."""
+    machine, _, cell = ruled
+    port = port_of(service)
+    service.stop(signal.SIGKILL)
+    asks = machine.spawn(machine.program, "exec", cell, "--", "curl", "-sS", "-m", "60", "http://ask.example.com/")
+    wait_until(lambda: f"{cell}-1" in machine.cloister("approvals").ok(), "it asks")
+    said = machine.cloister("exec", cell, "--", "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "http://late.example.com/")
+    assert said.out == "403", said
+    assert f"{cell}-1" in machine.cloister("approvals").ok() and asks.poll() is None
+    again = Service(operator, "--workers", f"127.0.0.1:{port}")
+    wait_until(lambda: f"{cell}-1" in operator.cloister("approvals").out, "it is here again")
+    operator.cloister("refuse", f"{cell}-1", "--reason", "too late").ok()
+    assert asks.wait(60) == 0
+    told = [json.loads(line) for line in machine.cloister("events", "--json", cell).ok().splitlines()]
+    assert any("too late" in json.dumps(e) and "ask.example.com" in json.dumps(e) for e in told)
+    operator.cloister("kill", cell).ok()
+    again.stop()
 
 
 def test_kill(operator, far):
