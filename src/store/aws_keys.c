@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -199,6 +200,27 @@ find_container(struct aws_keys *k, const char *relative, const char *full, struc
 	return token == NULL ? 0 : set(k, k->authorization, sizeof(k->authorization), token, strlen(token), "the token", err);
 }
 
+/* Amazon's token service gives a role for a token of somebody whom it trusts. */
+static int
+find_web(struct aws_keys *k, const char *file, const char *role, struct err *err)
+{
+	const char *own = variable("AWS_ENDPOINT_URL_STS"), *region = variable("AWS_REGION");
+	const char *session = variable("AWS_ROLE_SESSION_NAME");
+	int n;
+
+	k->from = AWS_KEYS_WEB;
+	k->token_file = file;
+	k->role = role;
+	k->session = session != NULL ? session : "cloister";
+	region = region != NULL ? region : variable("AWS_DEFAULT_REGION");
+	n = own != NULL ? snprintf(k->url, sizeof(k->url), "%s", own) :
+	    snprintf(k->url, sizeof(k->url), "https://sts.%s%samazonaws.com", region != NULL ? region : "", region != NULL ? "." : "");
+	if (n >= (int)sizeof(k->url) || strpbrk(k->url, "?# \t\n@") != NULL)
+		return err_set(err, EINVAL, "AWS_ENDPOINT_URL_STS or AWS_REGION is malformed");
+	return strncmp(k->url, "https://", 8) == 0 || is_near(k->url) ? 0 :
+	       err_set(err, EPERM, "AWS_ENDPOINT_URL_STS leads to another machine without TLS: '%.100s'", k->url);
+}
+
 static int
 find_machine(struct aws_keys *k, struct err *err)
 {
@@ -223,12 +245,15 @@ aws_keys_find(struct aws_keys *k, struct err *err)
 	const char *profile = variable("AWS_PROFILE"), *token = variable("AWS_SESSION_TOKEN");
 	const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
 	const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	const char *web = variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = variable("AWS_ROLE_ARN");
 
 	if (id != NULL || secret != NULL) {
 		if (id == NULL || secret == NULL)
 			return err_set(err, EINVAL, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY need each other: set both");
 		return set_all(k, id, secret, token != NULL ? token : "", err);
 	}
+	if (web != NULL && role != NULL && profile == NULL)
+		return find_web(k, web, role, err);
 	k->file = file_path();
 	k->profile = profile != NULL ? profile : "default";
 	if (k->file != NULL && (profile != NULL || access(k->file, F_OK) == 0)) {
@@ -243,7 +268,8 @@ aws_keys_find(struct aws_keys *k, struct err *err)
 char *
 aws_keys_folder(const struct aws_keys *k)
 {
-	const char *path = k->from == AWS_KEYS_FILE ? k->file : k->from == AWS_KEYS_CONTAINER ? k->token_file : NULL;
+	const char *path = k->from == AWS_KEYS_FILE ? k->file : k->from == AWS_KEYS_CONTAINER || k->from == AWS_KEYS_WEB ?
+	                   k->token_file : NULL;
 	const char *slash = path != NULL ? strrchr(path, '/') : NULL;
 
 	return slash == NULL || slash == path ? NULL : str_format("%.*s", (int)(slash - path), path);
@@ -276,24 +302,83 @@ take_answer(struct aws_keys *k, const struct buf *body, long status, struct err 
 	return r;
 }
 
+/* Others renew it. */
+static int
+read_token(struct aws_keys *k, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len = 0;
+	int r = read_file_at(AT_FDCWD, k->token_file, sizeof(k->authorization) - 1, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
+		text[--len] = '\0';
+	r = set(k, k->authorization, sizeof(k->authorization), text, len, "the token", err);
+	explicit_bzero(text, len);
+	return r;
+}
+
+static void
+put_escaped(struct buf *b, const char *name, const char *value)
+{
+	char escaped[3];
+
+	buf_put_text(b, name);
+	for (; *value != '\0'; value++)
+		buf_put(b, escaped, codec_percent((unsigned char)*value, escaped));
+}
+
+/* AssumeRoleWithWebIdentity: the token is what proves the request, which nobody signs. */
+static int
+ask_web(struct aws_keys *k, const struct aws_asker *asker, struct err *err)
+{
+	OWN(buf_free) struct buf body = BUF_SECRET(64 * 1024), url = BUF_SECRET(32 * 1024);
+	char id[AWS_KEY_ID_MAX + 1], secret[AWS_KEY_SECRET_MAX + 1], token[AWS_KEY_TOKEN_MAX + 1], until[64];
+	struct s3_error said;
+	const char *text;
+	long status = 0;
+	int r = read_token(k, err);
+
+	buf_put_text(&url, k->url);
+	buf_put_text(&url, "/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15");
+	put_escaped(&url, "&RoleArn=", k->role);
+	put_escaped(&url, "&RoleSessionName=", k->session);
+	put_escaped(&url, "&WebIdentityToken=", k->authorization);
+	buf_put(&url, "", 1);
+	if (r == 0 && buf_failed(&url))
+		r = err_set(err, EFBIG, "the token is too long");
+	if (r == 0)
+		r = asker->ask(asker->arg, "GET", (const char *)url.data, (const char *const[]){ NULL }, &body, &status, err);
+	text = (const char *)body.data;
+	if (r == 0 && status != 200) {
+		s3_error_read(text, body.len, &said);
+		r = err_set(err, EACCES, "it answers with %ld %s: %s", status, said.code, said.message);
+	} else if (r == 0 && (!s3_word_read(text, body.len, "AccessKeyId", id, sizeof(id)) ||
+	                      !s3_word_read(text, body.len, "SecretAccessKey", secret, sizeof(secret)) ||
+	                      !s3_word_read(text, body.len, "SessionToken", token, sizeof(token)))) {
+		r = err_set(err, EBADMSG, "its answer has no key");
+	} else if (r == 0) {
+		r = set_all(k, id, secret, token, err);
+		k->until = s3_word_read(text, body.len, "Expiration", until, sizeof(until)) ? s3_time_read(until) : 0;
+		k->until = k->until < 0 ? 0 : k->until;
+	}
+	explicit_bzero(secret, sizeof(secret));
+	explicit_bzero(token, sizeof(token));
+	return r < 0 ? err_wrap(err, "the token service for the role '%.100s' ('%.100s')", k->role, k->url) : 0;
+}
+
 static int
 ask_container(struct aws_keys *k, const struct aws_asker *asker, struct err *err)
 {
 	OWN(buf_free) struct buf body = BUF_SECRET(64 * 1024);
-	OWN(freep) char *text = NULL, *line = NULL;
-	size_t len = 0;
+	OWN(freep) char *line = NULL;
 	long status = 0;
-	int r = 0;
+	int r = k->token_file != NULL ? read_token(k, err) : 0;
 
-	if (k->token_file != NULL)
-		r = read_file_at(AT_FDCWD, k->token_file, sizeof(k->authorization) - 1, &text, &len, err);
 	if (r < 0)
 		return r;
-	while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
-		len--;
-	if (k->token_file != NULL)
-		r = set(k, k->authorization, sizeof(k->authorization), text, len, "the token", err);
-	if (r == 0 && k->authorization[0] != '\0' && (line = str_format("Authorization: %s", k->authorization)) == NULL)
+	if (k->authorization[0] != '\0' && (line = str_format("Authorization: %s", k->authorization)) == NULL)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0)
 		r = asker->ask(asker->arg, "GET", k->url, (const char *const[]){ line, NULL }, &body, &status, err);
@@ -352,7 +437,8 @@ aws_keys_renew(struct aws_keys *k, const struct aws_asker *asker, bool anew, str
 		return anew ? read_keys(k, true, err) : 0;
 	if (!anew && k->id[0] != '\0' && (k->until == 0 || now < k->until - EARLY_S || now < k->again))
 		return 0;
-	r = k->from == AWS_KEYS_CONTAINER ? ask_container(k, asker, err) : ask_machine(k, asker, err);
+	r = k->from == AWS_KEYS_WEB ? ask_web(k, asker, err) :
+	    k->from == AWS_KEYS_CONTAINER ? ask_container(k, asker, err) : ask_machine(k, asker, err);
 	/* As long as the old one is good, there is time to try again. */
 	k->again = now + AGAIN_S;
 	return r < 0 && !anew && k->id[0] != '\0' && now < k->until ? 0 : r;

@@ -14,7 +14,7 @@ struct err;
 #define AWS_KEY_SECRET_MAX 1023
 #define AWS_KEY_TOKEN_MAX (16 * 1024)
 
-enum aws_keys_from { AWS_KEYS_VARIABLES, AWS_KEYS_FILE, AWS_KEYS_CONTAINER, AWS_KEYS_MACHINE };
+enum aws_keys_from { AWS_KEYS_VARIABLES, AWS_KEYS_WEB, AWS_KEYS_FILE, AWS_KEYS_CONTAINER, AWS_KEYS_MACHINE };
 
 struct aws_keys {
 	const char *to;                 /* "S3", for messages: set by the caller */
@@ -22,9 +22,10 @@ struct aws_keys {
 	char id[AWS_KEY_ID_MAX + 1], secret[AWS_KEY_SECRET_MAX + 1], token[AWS_KEY_TOKEN_MAX + 1];
 	int64_t until;                  /* seconds since 1970; 0: they do not end */
 	int64_t again;                  /* not before this time is a source asked again that has failed */
-	/* AWS_KEYS_CONTAINER */
+	/* AWS_KEYS_CONTAINER, AWS_KEYS_WEB */
 	char url[1024], authorization[4096];
 	const char *token_file;         /* NULL: none */
+	const char *role, *session;     /* AWS_KEYS_WEB: of a pod's service account, for one */
 	/* AWS_KEYS_MACHINE */
 	char service[256];
 	/* AWS_KEYS_FILE, read again if the server calls them expired */

@@ -75,6 +75,12 @@ s3_error_read(const char *text, size_t len, struct s3_error *ret_error)
 }
 
 bool
+s3_word_read(const char *text, size_t len, const char *name, char *ret_word, size_t size)
+{
+	return take((struct part){ text, text + len }, name, ret_word, size);
+}
+
+bool
 s3_is_error(const char *text, size_t len)
 {
 	return len > 0 && memmem(text, len, "<Error", 6) != NULL;

@@ -44,6 +44,9 @@ int s3_page_read(const char *text, size_t len, const char *folder, struct s3_pag
  * than those of base64. */
 int s3_upload_read(const char *text, size_t len, char ret_id[S3_UPLOAD_MAX + 1], struct err *err);
 
+/* The text of the first element NAME; false: there is none, or it is longer than SIZE allows. */
+bool s3_word_read(const char *text, size_t len, const char *name, char *ret_word, size_t size);
+
 /* Whether a response with status 200 is an error nevertheless, as those to copies and completed uploads can be. */
 bool s3_is_error(const char *text, size_t len);
 

@@ -2,6 +2,7 @@
 import datetime
 import json
 import threading
+import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -44,7 +45,7 @@ class Service:
 
             def do_GET(self):
                 seen.append((self.command, self.path, {name.lower(): value for name, value in self.headers.items()}))
-                status, body = paths.get((self.command, self.path), lambda _: (404, ""))(seen[-1][2])
+                status, body = paths.get((self.command, self.path.partition("?")[0]), lambda _: (404, ""))(seen[-1][2])
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -174,3 +175,50 @@ def test_the_service_of_a_machine(operator, place):
 def test_a_machine_without_a_service(operator, place):
     operator.env |= {"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{free_port()}"}
     assert "there is no key to S3 in variables or files" in register(operator).sentence()
+
+
+# ---- the token service -----------------------------------------------------------------------------
+
+ROLE, JWT = "arn:aws:iam::123456789012:role/cells", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.c2ln+/="
+
+
+def token_service(server, seen, seconds=3600):
+    """Amazon's, as botocore describes it: it checks the request by that model, and answers as documented."""
+    session = pytest.importorskip("botocore.session").get_session()
+    from botocore.validate import ParamValidator
+    operation = session.get_service_model("sts").operation_model("AssumeRoleWithWebIdentity")
+
+    def answer(_):
+        said = dict(urllib.parse.parse_qsl(seen()[-1][1].partition("?")[2], strict_parsing=True))
+        assert (said.pop("Action"), said.pop("Version")) == (operation.name, operation.service_model.api_version)
+        report = ParamValidator().validate(said, operation.input_shape)
+        assert not report.has_errors(), report.generate_report()
+        if (said["RoleArn"], said["WebIdentityToken"]) != (ROLE, JWT):
+            return 400, "<ErrorResponse><Error><Code>InvalidIdentityToken</Code><Message>no</Message></Error></ErrorResponse>"
+        until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+        return 200, (f"<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>{server.id}"
+                     f"</AccessKeyId><SecretAccessKey>{server.secret}</SecretAccessKey><SessionToken></SessionToken><Expiration>"
+                     f"{until:%Y-%m-%dT%H:%M:%SZ}</Expiration></Credentials></AssumeRoleWithWebIdentityResult>"
+                     "</AssumeRoleWithWebIdentityResponse>")
+    return answer
+
+
+def test_a_role_for_a_token(operator, place):
+    answers = {}
+    with Service(answers) as sts:
+        answers["GET", "/"] = token_service(place.server, lambda: sts.seen)
+        operator.env |= {"AWS_ROLE_ARN": ROLE, "AWS_ENDPOINT_URL_STS": sts.url,
+                         "AWS_WEB_IDENTITY_TOKEN_FILE": str(operator.own(operator.file("token/jwt", JWT + "\n")))}
+        # A file with a key comes after it.
+        operator.file("home/.aws/credentials", profile("default", place.server, "wrong"))
+        assert register(operator).status == 0 and place.has("x")
+        assert "authorization" not in sts.seen[0][2]
+        operator.own(operator.file("token/jwt", "another"))
+        operator.file("c/f", "y")
+        said = fails(operator, "capability", "register", operator.base / "c")
+        assert "InvalidIdentityToken" in said and ROLE in said and "another" not in said
+        operator.env["AWS_PROFILE"] = "default"
+        assert "is another one" in fails(operator, "capability", "register", operator.base / "c")
+    del operator.env["AWS_PROFILE"]
+    operator.env["AWS_ENDPOINT_URL_STS"] = "http://sts.example.com"
+    assert "without TLS" in fails(operator, "capability", "register", operator.base / "c")
