@@ -28,7 +28,7 @@ static const struct filter_row filter_porter[] = {
 	{ "stat lstat readlink open unlink rmdir", .verdict = ALLOW },
 	/* On the agent's behalf. */
 	{ "fchmodat fchownat utimensat bind connect listen accept4 getsockname getsockopt setsockopt socketpair "
-	  "sendmsg recvmsg sendto recvfrom shutdown process_vm_readv process_vm_writev umask", .verdict = ALLOW },
+	  "sendmsg recvmsg sendto recvfrom shutdown pread64 pwrite64 umask", .verdict = ALLOW },
 	{ "chmod chown", .verdict = ALLOW },
 	{ "socket", .cases = filter_porter_socket },
 	{ "ioctl", .cases = filter_porter_ioctl },

@@ -319,7 +319,7 @@ landlock_make_cell(const struct landlock_cell *cell, int *ret_fd, struct err *er
 		return err_errno(err, "cannot make a Landlock ruleset");
 	r = allow_all(fd, cell->readable, FS_EXECUTE | FS_READ_FILE | FS_READ_DIR, err);
 	if (r == 0)
-		r = allow_all(fd, cell->looks, FS_READ_FILE | FS_READ_DIR, err);
+		r = allow_all(fd, cell->looks, FS_READ_FILE | FS_READ_DIR | (cell->is_agent ? 0 : FS_WRITE_FILE), err);
 	if (r == 0)
 		r = allow_all(fd, cell->devices, known & (FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV), err);
 	if (r == 0)

@@ -42,7 +42,8 @@ int landlock_make_filler(int dir, int *ret_fd, struct err *err);
 /* For a cell without namespaces of its own: what it may reach at all.  All lists end with NULL.  The agent reads and runs
  * what is beneath READABLE, reads what is beneath LOOKS, uses the DEVICES, and changes what is beneath WRITABLE, but for
  * device nodes.  An agent that IS_AGENT binds and connects nothing, and its signals and abstract sockets stay in the
- * domain.  Otherwise it is the agent's porter, who may also remove a folder that lies in FOLDER.  -ENOTSUP if the kernel's
+ * domain.  Otherwise it is the agent's porter, who may also write what it LOOKS at, and remove a folder
+ * that lies in FOLDER.  -ENOTSUP if the kernel's
  * Landlock does not do for that. */
 struct landlock_cell {
 	const char *const *readable, *const *looks, *const *devices, *const *writable;

@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "base/own.h"
 #include "boundary/namespace/ns_plan.h"
 #include "boundary/namespace/ns_walls.h"
+#include "boundary/process/porter.h"
 #include "boundary/process/pr.h"
 #include "confine/landlock.h"
 
@@ -91,15 +91,14 @@ answer(int listener, const unsigned char *secret, struct err *err)
 	struct seccomp_notif notif = {0};
 	struct seccomp_notif_addfd add = { .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = STDERR_FILENO };
 	unsigned char seen[8] = {0};
-	struct iovec local = { seen, sizeof(seen) }, remote;
+	struct porter_call call;
 
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &notif) < 0)
 		return err_errno(err, "the kernel does not report system calls to user space");
-	remote = (struct iovec){ (void *)(uintptr_t)notif.data.args[0], sizeof(seen) };
-	if (process_vm_readv((pid_t)notif.pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(seen) ||
-	    memcmp(seen, secret, sizeof(seen)) != 0)
-		return err_errno(err, "a process may not read the memory of its own children here (process_vm_readv; "
-		                 "/proc/sys/kernel/yama/ptrace_scope, or a filter of the container)");
+	call = (struct porter_call){ notif.id, (pid_t)notif.pid, notif.data };
+	if (porter_read(&call, notif.data.args[0], seen, sizeof(seen)) < 0 || memcmp(seen, secret, sizeof(seen)) != 0)
+		return err_set(err, EPERM, "the boundary 'process' reads the arguments of system calls, and a process may not read "
+		               "the memory of its own children here (see /proc/sys/kernel/yama/ptrace_scope)");
 	add.id = notif.id;
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0)
 		return err_errno(err, "this kernel cannot answer a reported call with a descriptor (Linux 5.14 can)");
@@ -210,11 +209,11 @@ pr_check(const struct cell_spec *spec, struct err *err)
 	if (r < 0)
 		return r;
 	if (cell_spec_programs(spec) != CELL_PROGRAMS_HOST)
-		return refuse(err, "programs of its own", "leave out --rootfs, --image and --bare");
+		return refuse(err, "programs of its own", "leave out --rootfs, --image and --root none");
 	if (spec->root)
 		return refuse(err, "a root user", "leave out --root");
 	if (spec->profile == CELL_PROFILE_NESTED)
-		return refuse(err, "sandboxes within it", "leave out --nested");
+		return refuse(err, "sandboxes within it", "leave out --profile nested");
 	if (spec->n_ports > 0)
 		return refuse(err, "published ports", "leave out --publish");
 	if (spec->known_hosts[0] != '\0')

@@ -193,8 +193,8 @@ process_pids(const struct walls *w, pid_t *ret_first, pid_t *ret_agent)
 static uid_t
 process_inner_root(unsigned slot)
 {
-	(void)slot;
-	return geteuid();
+	/* The helpers' users are in the same range. */
+	return pr_has_own_uid() ? ns_inner_root(slot) : geteuid();
 }
 
 static void

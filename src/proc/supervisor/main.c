@@ -28,6 +28,7 @@
 #include "base/tree.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
+#include "confine/privileges.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 #include "trust/trust.h"
@@ -88,7 +89,8 @@ leave_keyring(struct err *err)
 	if (CONTROL_ON("keyring") &&
 	    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, "cloister", 0, 0, 0) < 0 &&
 	    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 &&
-	    errno != ENOSYS)
+	    /* The filter of a container around us, which nobody in the cell can pass either. */
+	    errno != ENOSYS && errno != EPERM)
 		return err_errno(err, "cannot leave the operator's keyring");
 	return 0;
 }
@@ -330,15 +332,15 @@ static int
 lock_down(const struct supervisor *sv, struct err *err)
 {
 	const unsigned kept = geteuid() == 0 ? 1u << CAP_DAC_OVERRIDE : 0;
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { kept, kept, 0 }, { 0, 0, 0 } };
 	OWN(closep) int landlock = -1;
 	int r;
 
-	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    syscall(SYS_capset, &header, data) < 0)
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "cannot drop the supervisor's own rights");
-	r = make_landlock(sv, &landlock, err);
+	/* Root of a container may not have it. */
+	r = privileges_keep(kept, err);
+	if (r == 0)
+		r = make_landlock(sv, &landlock, err);
 	if (r == 0)
 		r = landlock_enforce(landlock, err);
 	return r < 0 ? r : filter_load(FILTER_SUPERVISOR, err);

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "boundary/cgroup/cgroup.h"
+#include "confine/privileges.h"
 #include "ipc/courier_channel.h"
 #include "ipc/hook_channel.h"
 #include "ipc/tools_channel.h"
@@ -257,13 +258,11 @@ restrict_self(bool has_ids)
 {
 	const unsigned kept = geteuid() != 0 ? 0 : !has_ids ? 1u << CAP_SETFCAP :
 		1u << CAP_KILL | 1u << CAP_SETUID | 1u << CAP_SETGID;
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { kept, kept, 0 }, { 0, 0, 0 } };
 
-	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    syscall(SYS_capset, &header, data) < 0)
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
-	return 0;
+	/* Root of a container may not have them. */
+	return privileges_keep(kept, NULL);
 }
 
 static void

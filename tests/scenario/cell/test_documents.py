@@ -142,7 +142,7 @@ def test_the_document_knows_nothing_of_this_machine(document):
 
 
 # Of other programs.
-FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshare-all",
+FOREIGN = {"--no-sandbox", "--box", "--user", "--scope", "--help", "--version", "--unshare-all",
            "--unix-socket", "--security-opt", "--cacert", "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions",
            "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header",
            "--cached", "--headless", "--disable-gpu", "--dump-dom", "--force", "--delete", "--no-audit", "--no-fund", "--index-url",
