@@ -3,12 +3,14 @@ import json
 import os
 import secrets
 import selectors
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import engines
 import pytest
 
 from operators import BUILD, copy_mutant
@@ -202,3 +204,43 @@ def test_without_the_porter_they_would(bare, canaries, ground):
         bare.env["CLOISTER_OFF"] = off
         reach(bare, canaries, "unix_stream", "tcp4")
         assert canaries.arrived() == arrive
+
+
+IN_CONTAINER = """
+import os, socket, subprocess
+print(os.getuid(), open("/proc/self/status").read().split("CapEff:")[1].split()[0])
+print(subprocess.run(["/b/cloister", "run", "-q", "--", "true"], stderr=subprocess.DEVNULL).returncode)
+def attempt(*options):
+    return subprocess.run(["/b/cloister", "run", "-q", "--boundary", "process", *options, "--", "python3", "-c", '''
+import socket
+print(socket.getaddrinfo("example.test", 80, socket.AF_INET)[0][4][0])
+s = socket.create_connection(("example.test", 80))
+s.sendall(b"GET / HTTP/1.1\\\\r\\\\nHost: example.test\\\\r\\\\n\\\\r\\\\n")
+print(s.recv(12).decode())
+s = socket.socket()
+print(s.connect_ex(("127.0.0.1", %d)))
+''' % port], capture_output=True, text=True)
+own = socket.create_server(("127.0.0.1", 0))
+port = own.getsockname()[1]
+print(attempt("--allow", "example.test").stdout)
+print(attempt().returncode, [name for name in os.listdir("/tmp") if name.startswith("cloister-cell")])
+"""
+
+
+@pytest.mark.parametrize("uid", ["0", "1000"])
+def test_in_a_container_without_rights(operator, engines_of, uid, who):
+    """Docker's own filter, no capabilities, no new privileges: a cell with namespaces fails there, and this one does not."""
+    if who != "root" or shutil.which("docker") is None:
+        pytest.skip("only root starts an engine, and its client is needed")
+    engine = engines_of("docker")
+    place = operator.folder("place")
+    place.chmod(0o1777)
+    shown = [f"{path}:{path}:ro" for path in ("/usr", "/bin", "/lib", "/lib64", "/etc") if os.path.exists(path)]
+    volumes = [word for one in [*shown, f"{operator.program.parent}:/b:ro", f"{place}:/tmp"] for word in ("-v", one)]
+    done = subprocess.run(["docker", "-H", f"unix://{engine.socket}", "run", "--rm", "--network", "none", "--cap-drop", "ALL",
+                           "--security-opt", "no-new-privileges", "--user", uid, "-e", "HOME=/tmp", *volumes, engines.IMAGE,
+                           "/usr/bin/python3", "-c", IN_CONTAINER], capture_output=True, text=True, timeout=120)
+    lines = done.stdout.split()
+    assert lines[:3] == [uid, "0000000000000000", "125"], done
+    # The gate has no network to go on to.  The server of the container is not reached: nobody listens in the cell.
+    assert lines[3:] == ["198.18.0.16", "HTTP/1.1", "502", "111", "1", "[]"], done
