@@ -117,7 +117,8 @@ static const char *const readable[] = {
 	"/etc/java-25-openjdk", "/etc/maven", "/etc/services", "/etc/protocols", "/etc/mime.types", "/etc/passwd",
 	"/etc/group", "/etc/hosts", "/etc/hostname", "/etc/nsswitch.conf", "/etc/resolv.conf", "/etc/host.conf",
 	"/etc/gai.conf", "/etc/localtime", "/etc/timezone", "/etc/os-release", "/etc/debian_version", "/etc/alpine-release",
-	"/etc/terminfo", "/etc/ld-musl-x86_64.path", "/etc/ld-musl-aarch64.path",
+	"/etc/terminfo", "/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/inputrc", "/etc/wgetrc",
+	"/etc/ssh/ssh_config", "/etc/ssh/ssh_config.d", "/etc/ld-musl-x86_64.path", "/etc/ld-musl-aarch64.path",
 };
 /* The processes of the cell are in it, and the machine's. */
 static const char *const looks[] = { "/proc", NULL };
@@ -220,24 +221,39 @@ settle_one(const char *id, char **text)
 	return *text == NULL ? -ENOMEM : 0;
 }
 
+/* ENTRY, which it takes, unless there is one that begins with NAME. */
+static int
+add_variable(char ***env, const char *name, char *entry)
+{
+	OWN(freep) char *own = entry;
+	size_t n = 0;
+	char **grown;
+
+	for (; (*env)[n] != NULL; n++)
+		if (strncmp((*env)[n], name, strlen(name)) == 0)
+			return 0;
+	grown = own == NULL ? NULL : realloc(*env, (n + 2) * sizeof(char *));
+	if (grown == NULL)
+		return -ENOMEM;
+	*env = grown;
+	grown[n] = TAKE(own);
+	grown[n + 1] = NULL;
+	return 0;
+}
+
 int
 pr_settle(const char *id, char ***env, char **cwd, struct err *err)
 {
 	char folder[PR_FOLDER_MAX];
 	size_t n = 0;
-	bool has_tmp = false;
 	int r = settle_one(id, cwd);
-	char **grown;
 
-	for (; r == 0 && (*env)[n] != NULL; n++) {
-		has_tmp = has_tmp || strncmp((*env)[n], "TMPDIR=", 7) == 0;
+	for (; r == 0 && (*env)[n] != NULL; n++)
 		r = settle_one(id, &(*env)[n]);
-	}
-	grown = r < 0 || has_tmp ? NULL : realloc(*env, (n + 2) * sizeof(char *));
-	if (grown != NULL) {
-		*env = grown;
-		grown[n] = str_format("TMPDIR=%s/tmp", pr_folder(id, folder));
-		grown[n + 1] = NULL;
-	}
-	return r < 0 || (!has_tmp && (grown == NULL || grown[n] == NULL)) ? err_set(err, ENOMEM, "out of memory") : 0;
+	if (r == 0)
+		r = add_variable(env, "TMPDIR=", str_format("TMPDIR=%s/tmp", pr_folder(id, folder)));
+	/* Git gives up if it may not read the machine's configuration. */
+	if (r == 0)
+		r = add_variable(env, "GIT_CONFIG_NOSYSTEM=", strdup("GIT_CONFIG_NOSYSTEM=1"));
+	return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }
