@@ -24,7 +24,7 @@ struct doctor {
 };
 
 const struct cli_option cli_doctor_options[] = {
-	{ "target", 0, "NAME", "show what a registered target lacks instead; starts a worker there", CLI_TEXT(struct doctor, target) },
+	{ "target", 0, "NAME", "show what a registered target lacks; tries a worker there", CLI_TEXT(struct doctor, target) },
 	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct doctor, json) },
 	{0}
 };

@@ -4,6 +4,7 @@
  * target.  Then it reads the engine's variables and files, and locks itself down before the first byte goes out: it
  * reads the configuration of name servers and what the engine's own file names, and changes no file. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -221,7 +222,7 @@ main(int argc, char **argv)
 	struct err err = {0};
 
 	(void)argv;
-	if (argc > 1) {
+	if (argc > 1 || fcntl(FLEET_CHANNEL_FD, F_GETFD) < 0) {
 		(void)err_set(&err, EINVAL, "cloister-fleet is started by cloister only");
 		return tell_error(&err);
 	}

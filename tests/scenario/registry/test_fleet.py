@@ -133,15 +133,20 @@ def test_a_service_that_starts_anew_finds_its_workers(operator, engine, serve, w
 
 
 def test_one_of_two_services_scales(operator, engine, serve, machines):
-    other = machines()
-    dispatches.agent(operator, "worker", "sleep 3")
+    """The other one does not even ask the engine."""
+    dispatches.agent(operator, "worker", "while :; do sleep 1; done")
     target(operator, engine, once=True, workers={"max": 20})
     ids = [asked(operator) for _ in range(4)]
     serve()
-    serve(of=other)
+    serve(of=machines())
     for id in ids:
-        assert dispatches.await_over(operator, id)["state"] == "finished"
-    assert engine.made == 4
+        dispatches.await_state(operator, id, "running")
+    counts = engine.asked.count(("GET", "/containers/json"))
+    wait_until(lambda: engine.asked.count(("GET", "/containers/json")) >= counts + 4, "both have looked")
+    # Each cloister-fleet asks for it once.
+    assert engine.asked.count(("GET", "/version")) == 1 and engine.made == 4
+    for id in ids:
+        operator.cloister("dispatches", "cancel", id).ok()
 
 
 def test_another_service_takes_over(operator, engine, serve, machines):
