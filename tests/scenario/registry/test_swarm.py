@@ -4,6 +4,7 @@ import json
 import pytest
 
 import dispatches
+import fake_ecs
 import postgres_store
 import swarm_lab
 from operators import BUILD, wait_until
@@ -212,3 +213,46 @@ def test_doctor_and_no_secret(operator, swarm, target):
     told = json.loads(operator.cloister("doctor", "--target", "far", "--json").out)
     assert not told["can_run"]
     assert any("no secret 'nosuch'" in check["found"] for check in told["checks"])
+
+
+class Task:
+    """A task of the stand-in for ECS: a container of the first node's engine, as the agent of ECS starts it on EC2."""
+
+    def __init__(self, node, words, env):
+        self.node = node
+        body = {"Image": IMAGE, "Cmd": words, "Env": [f"{name}={value}" for name, value in env.items()],
+                "HostConfig": {"NetworkMode": "host", "CapDrop": ["ALL"], "MaskedPaths": [], "ReadonlyPaths": []}}
+        self.id = node.ask("POST", "/containers/create", body)["Id"]
+        node.ask("POST", f"/containers/{self.id}/start")
+
+    def state(self):
+        return self.node.ask("GET", f"/containers/{self.id}/json")["State"]
+
+    def over(self):
+        return not self.state()["Running"]
+
+    def status(self):
+        return self.state()["ExitCode"]
+
+    def end(self):
+        self.node.ask("DELETE", f"/containers/{self.id}?force=true&v=true")
+
+
+@pytest.mark.skipif(fake_ecs.SigV4Auth is None, reason="there is no python3-botocore")
+def test_ecs_with_containers(operator, swarm, serve):
+    dispatches.register(operator, "agent", "worker", command=["/usr/bin/busybox", "echo", "done"])
+    ecs = fake_ecs.FakeEcs(None, run=lambda _, words, env: Task(swarm.nodes[0], words, env))
+    ecs.secrets = {"arn:store": swarm.store(operator.database)}
+    operator.env.update(ecs.env())
+    try:
+        dispatches.register(operator, "target", "far", engine="ecs", image=IMAGE, idle="1s", slots=1, workers={"max": 2},
+                            secrets={"CLOISTER_STORE": "arn:store"}, ecs={"cluster": "work", "launchType": "EC2", "subnets": ["s"]})
+        serve()
+        ids = [asked(operator) for _ in range(4)]
+        for id in ids:
+            over = dispatches.await_over(operator, id)
+            assert over["state"] == "finished", (over, status(operator))
+        wait_until(lambda: is_calm(operator), "all leave")
+        assert not ecs.wrong and len(ecs.tasks) >= 2
+    finally:
+        ecs.end()
