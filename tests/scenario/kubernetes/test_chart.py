@@ -86,7 +86,9 @@ def test_the_service_starts_workers(place, cluster, installed):  # noqa: F811
     volume.mkdir()
     volume.chmod(0o777)
     cluster.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": place.name}, "spec": {
-        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": str(volume)}}})
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": str(volume)},
+        # Not of another test's claim that still waits.
+        "claimRef": {"namespace": place.name, "name": "data-cloister-0"}}})
     of_workers = installed()
     cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloister-store", "namespace": of_workers},
                    "stringData": {"CLOISTER_STORE": place.store}})
