@@ -47,7 +47,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def answer(self, status, value=None, raw=None):
-        data = raw if raw is not None else b"" if status == 204 else json.dumps(value or {}).encode()
+        data = raw if raw is not None else b"" if status == 204 else json.dumps(value).encode()
         self.send_response(status)
         if status != 204:
             self.send_header("Content-Length", str(len(data)))

@@ -336,6 +336,26 @@ def test_doctor_says_what_is_missing(operator, engine):
     operator.cloister("doctor", "--target", "none").sentence("there is no target 'none'")
 
 
+DEEP = [[[[]]]]
+HOSTILE = [None, [], {}, 1, "text", [None, 1, "x", DEEP, {}], {"Id": "../../x", "ApiVersion": "1.99999999999", "State": DEEP},
+           {"Id": 5, "Status": 7, "SecurityOptions": [1, {}], "ApiVersion": "1.41", "State": {"Status": "exited", "ExitCode": "x"}},
+           {"Id": "a" * 4000, "message": "\x1b[31m" * 5000, "State": {"Status": "exited", "ExitCode": 2 ** 62, "Error": "e" * 9000}}]
+
+
+@pytest.mark.parametrize("path", ["/version", "/info", "/images/worker", "/containers/create", "/json"])
+def test_what_a_hostile_engine_answers(operator, engine, path):
+    """cloister-fleet says something of it, whatever it is, and ends no other way than by itself."""
+    target(operator, engine)
+    for status in (200, 500):
+        # A worker whose end nobody reports is waited for.
+        for value in HOSTILE[-2:] if path == "/json" else HOSTILE:
+            engine.instead = lambda method, at, said=(status, value): said if at.startswith(path) or at.endswith(path) else None
+            _, found = doctor(operator)
+            assert found and not any("has ended" in text or "\x1b" in text for text in found), (value, found)
+            for container in list(engine.containers.values()):
+                container.end()
+
+
 # ---- docs/targets.md -------------------------------------------------------------------------------
 
 def test_examples_of_the_document(operator):

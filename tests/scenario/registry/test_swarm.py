@@ -144,10 +144,9 @@ def test_dockerd_starts_anew(operator, swarm, serve, target):
     swarm.nodes[0].stop()
     try:
         more = [asked(operator) for _ in range(2)]
-        error = wait_until(lambda: status(operator).get("error"), "the error is known")
+        wait_until(lambda: status(operator).get("error"), "the error is known")
     finally:
         swarm.nodes[0].start()
-    assert "cannot reach " in error
     wait_until(lambda: status(operator).get("workers") == 2, "it counts again, and starts one more")
     assert len(swarm.services()) == 2 and before in [one["ID"] for one in swarm.services()]
     swarm.set_availability(swarm.nodes[0], "active")
