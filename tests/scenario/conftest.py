@@ -71,7 +71,7 @@ OVER_BOTH = {"test_life", "test_terminal", "test_sandbox"}
 IN_VMS = ["microvm"] if os.environ.get("CLOISTER_TEST_VM") else []
 # With CLOISTER_TEST_OCI (`make test-oci`) they run in containers of OCI runtimes.
 IN_CONTAINERS = oci.RUNTIMES if os.environ.get("CLOISTER_TEST_OCI") else []
-BOUNDARIES = ["namespace", "stream", "process", *IN_VMS, *IN_CONTAINERS]
+BOUNDARIES = ["namespace", "stream", *IN_VMS, *IN_CONTAINERS]
 # These only with CLOISTER_TEST_VM or CLOISTER_TEST_OCI.
 OVER_VMS = {"test_environment", "test_network", "test_stdio", "test_workspace", "test_files", "test_limits",
             "test_freeze"}
@@ -103,11 +103,31 @@ NOT_IN_VMS = {
 
 
 
+# And these without namespaces, but for those that need what is not there then: docs/process-boundary.md says so too.
+OVER_PROCESSES = {"test_life"}
+NO_OVERLAYS, NO_TMP = "it has an overlay workspace", "it writes to /tmp"
+NOT_IN_PROCESSES = {
+    "test_ps_shows_cells": NO_OVERLAYS,
+    "test_ps_on_a_terminal": NO_OVERLAYS,
+    "test_supervisor_killed": NO_OVERLAYS,
+    "test_logs_of_a_foreground_cell": NO_OVERLAYS,
+    "test_changes_of_a_killed_cell_are_kept": NO_OVERLAYS,
+    "test_logs_follow_ends_with_the_cell": NO_TMP,
+    "test_logs_follow_through_a_flood": NO_TMP,
+    "test_exec": NO_TMP,
+    "test_exec_shares_everything": NO_TMP,
+    "test_stopped_supervisor_does_not_stop_the_cell": NO_TMP,
+    "test_wait": NO_TMP,
+    "test_exec_does_not_outlive_and_does_not_keep": NO_TMP,
+}
+
+
 def pytest_generate_tests(metafunc):
     if "boundary" not in metafunc.fixturenames:
         return
     if metafunc.module.__name__ in OVER_BOTH:
-        metafunc.parametrize("boundary", BOUNDARIES)
+        bare = ["process"] if metafunc.module.__name__ in OVER_PROCESSES else []
+        metafunc.parametrize("boundary", BOUNDARIES + bare)
     elif metafunc.module.__name__ in OVER_VMS and (IN_VMS or IN_CONTAINERS):
         metafunc.parametrize("boundary", ["namespace", *IN_VMS, *IN_CONTAINERS])
 
@@ -169,6 +189,8 @@ def operator(request, who, ground, program, boundary, registry_place):
     mounts = leftovers.mounts()
     if boundary == "microvm" and request.node.originalname in NOT_IN_VMS:
         pytest.skip(NOT_IN_VMS[request.node.originalname])
+    if boundary == "process" and request.node.originalname in NOT_IN_PROCESSES:
+        pytest.skip(NOT_IN_PROCESSES[request.node.originalname])
     if boundary == "stream":
         program = copy_mutant(ground)
     operator = Operator(who, ground / f"{who}{next(numbers)}", program)

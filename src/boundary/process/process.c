@@ -4,6 +4,7 @@
  * starts it.  The porter (porter.h) makes the agent's calls that could reach a peer. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "boundary/process/pr.h"
 #include "ipc/ipc.h"
 
+#define END_MS 5000                     /* for the porter to kill everything */
 #define AGENT_ID 1000                   /* within the range of the cell's slot, as with namespaces */
 
 static int
@@ -129,6 +131,18 @@ start(struct pr_plan *plan, struct walls *w, struct err *err)
 	if (r == 0)
 		r = give_listener(w, err);
 	return r < 0 ? r : ns_send_spawn(ground, w, err);
+}
+
+/* If the watcher was killed, the porter has yet to kill everything. */
+static bool
+process_reap(struct walls *w, bool wait)
+{
+	struct pollfd porter = { .fd = w->porter };
+
+	if (!ns_reap(w, wait))
+		return false;
+	(void)poll(&porter, 1, END_MS);
+	return true;
 }
 
 static void
@@ -250,7 +264,7 @@ process_clear(const struct walls *w, int entry, const char *id)
 const struct boundary boundary_process = {
 	.name = BOUNDARY_PROCESS, .examine = pr_examine, .able = pr_able, .can = ns_can, .check = pr_check,
 	.settle = pr_settle, .inner_root = process_inner_root, .keeps_changes = overlay_fits_memory,
-	.give_to_agent = process_give_to_agent, .start = process_start, .port = ns_port, .died = ns_died, .reap = ns_reap,
+	.give_to_agent = process_give_to_agent, .start = process_start, .port = ns_port, .died = ns_died, .reap = process_reap,
 	.kill = process_kill, .freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts,
 	.pids = process_pids, .sockets = ns_sockets, .enter_net = process_enter_net, .counters = process_counters,
 	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = process_close,
