@@ -207,6 +207,7 @@ call_free(struct api_call *c)
 	follow_source_free(c->source);
 	inside_free(c->inside);
 	e2b_call_free(c->e2b);
+	e2b_dismiss(c);
 	free(c);
 }
 
@@ -398,6 +399,11 @@ take_head(void *arg, struct serve_request *q)
 		return;
 	}
 	q->body_max = c->route->body_max;
+	if (!e2b_admit(c)) {
+		serve_refuse(q, 429, "busy", NULL, "too many uploads with a signature at a time: try again in a moment");
+		call_free(c);
+		return;
+	}
 	q->app = c;
 }
 

@@ -131,6 +131,7 @@ struct api_call {
 	struct inside *inside;          /* a process in its cell */
 	int lock;                       /* of one that is to begin, or 0 */
 	struct e2b_call *e2b;           /* e2b.h */
+	bool is_signed;                 /* e2b_admit() has counted it */
 };
 
 int api_start(struct loop *loop, int spool, const struct serve_options *options,

@@ -21,6 +21,7 @@ struct e2b_watch;
 #define E2B_BODY_MAX SERVE_BODY_KEPT
 #define E2B_STREAM "application/connect+json"
 #define E2B_PROCESSES_MAX 1024          /* of all sandboxes, also those that ended a moment ago */
+#define E2B_SIGNED_MAX 16               /* bodies at a time whose signature is not judged yet */
 
 /* All of it belongs to the loop, but KEY. */
 struct e2b {
@@ -29,6 +30,7 @@ struct e2b {
 	struct e2b_process *processes;
 	struct e2b_watch *watches;
 	uint32_t last_pid;
+	unsigned n_signed;
 	struct api_call *waiting;       /* for news of their dispatch; linked by e2b->next */
 	uint64_t news;                  /* counts them */
 };
@@ -76,6 +78,10 @@ void e2b_over(void *arg);
 
 const struct api_route *e2b_routes(void);
 bool e2b_judge(void *arg, struct serve_request *q);
+/* A signature is judged with the sandboxes that there are, when the body has come: anybody's bodies must not fill the disk.
+ * False: there are too many.  Bounds the request's body, and is undone by e2b_dismiss(). */
+bool e2b_admit(struct api_call *c);
+void e2b_dismiss(const struct api_call *c);
 void e2b_refuse(struct serve_request *q, unsigned status, const char *code, const char *message);
 void e2b_make_token(const struct e2b *e, const char *id, char ret_token[E2B_TOKEN_LEN + 1]);
 

@@ -17,6 +17,8 @@
 #define KEY_FILE "e2b.key"
 #define FIELD_MAX 128
 #define LABEL "cloister e2b sandbox "
+#define BY_SIGNATURE "signature"
+#define FORM_MAX 65536                  /* of a form, around a file */
 
 /* ---- tokens of sandboxes ---- */
 
@@ -135,7 +137,7 @@ judge_inside(const struct e2b *e, struct serve_request *q)
 	q->role = SERVE_GUEST;
 	/* The signature is judged with the sandboxes that there are. */
 	if (!serve_read_field(q, "x-access-token", shown, sizeof(shown)) && strcmp(q->path, "/files") == 0) {
-		snprintf(q->who, sizeof(q->who), "signature");
+		snprintf(q->who, sizeof(q->who), BY_SIGNATURE);
 		return true;
 	}
 	if (!serve_read_field(q, "e2b-sandbox-id", id, sizeof(id)) || strlen(id) != DISPATCH_ID_LEN)
@@ -153,4 +155,26 @@ e2b_judge(void *arg, struct serve_request *q)
 	const struct api *api = arg;
 
 	return e2b_is_inside(q->path) ? judge_inside(api->e2b, q) : judge_key(q);
+}
+
+bool
+e2b_admit(struct api_call *c)
+{
+	struct serve_request *q = c->q;
+
+	if (q->body_max == 0 || strcmp(q->who, BY_SIGNATURE) != 0)
+		return true;
+	if (c->api->e2b->n_signed == E2B_SIGNED_MAX)
+		return false;
+	c->api->e2b->n_signed++;
+	c->is_signed = true;
+	q->body_max = API_FILE_MAX + FORM_MAX;
+	return true;
+}
+
+void
+e2b_dismiss(const struct api_call *c)
+{
+	if (c->is_signed)
+		c->api->e2b->n_signed--;
 }

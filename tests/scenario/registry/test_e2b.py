@@ -209,6 +209,27 @@ def test_forged_changes(operator, e2b):
     box.kill()
 
 
+def test_anybodys_uploads(operator, e2b):
+    """A signature is judged when its body is there: until then it is nobody's, and few and bounded."""
+    path = "/files?path=/tmp/f&username=user&signature=v1_forged"
+    assert e2b.rest("POST", path, b"x").status == 401
+    context = ssl.create_default_context(cadata=e2b.certificate())
+    clients = [HTTPSConnection("127.0.0.1", e2b.port, context=context, timeout=SECONDS) for _ in range(17)]
+    for client in clients:
+        client.putrequest("POST", path)
+        client.putheader("Content-Length", str(64 << 20))
+        client.putheader("Expect", "100-continue")
+        client.endheaders()
+        if client is not clients[-1]:
+            # It may go on.
+            assert client.sock.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert Answer(clients[-1].getresponse()).status == 429
+    for client in clients:
+        client.close()
+    wait_until(lambda: e2b.rest("POST", path, b"x").status == 401, "their places are free")
+    assert e2b.rest("POST", path, Content_Length=str(65 << 20)).status == 413
+
+
 def test_agent_key(operator):
     """A key with an agent's rights has its own sandboxes, and does not see an operator's."""
     file = operator.home / "agent-token"
