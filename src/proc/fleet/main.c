@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,15 @@ name_job(const struct fleet_plan *plan, struct fleet_job *job, struct err *err)
 	return 0;
 }
 
+/* Whoever asked has given up, and waits for this process to end. */
+static bool
+is_alone(void)
+{
+	struct pollfd p = { .fd = FLEET_CHANNEL_FD };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 static int
 answer_start(struct asked *a, struct buf *body, struct buf *out, struct err *err)
 {
@@ -106,7 +116,7 @@ answer_start(struct asked *a, struct buf *body, struct buf *out, struct err *err
 
 	if (buf_get_u32(body, &tries) < 0 || buf_get_u32(body, &n) < 0 || n == 0 || n > FLEET_START_MAX)
 		return -EBADMSG;
-	for (; r == 0 && done < n; done += r == 0) {
+	for (; r == 0 && done < n && !is_alone(); done += r == 0) {
 		struct fleet_job job = { .tries = tries == 1 };
 		char id[FLEET_ID_MAX] = "";
 		const char *token;

@@ -4,6 +4,7 @@ import base64
 import http.server
 import json
 import ssl
+import struct
 import threading
 
 import pytest
@@ -165,3 +166,19 @@ def test_a_node_that_is_lost(server, fleet):
     server.on(f"GET {JOBS}", (200, {"items": [job("good"), job("lost"), job("ending")]}))
     server.on(f"GET {PODS}", (200, {"items": [pod("good", "True", True), pod("lost", "False", True), pod("ending", "False", False)]}))
     assert fleet.count() == (2, 0, "the node does not answer: n7")
+
+
+def test_nobody_waits_any_more(server, fleet):
+    """An engine that is slow holds up nothing: once whoever asked is gone, no further worker is started."""
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(_):
+        begun.set()
+        return (201, {"metadata": {"uid": "u"}}) if go.wait(fleet_client.SECONDS) else (500, {})
+    server.on(f"POST {JOBS}", slow)
+    fleet.channel.send(struct.pack("<III", fleet_client.START, 0, 3) + 3 * fleet_client.text(""))
+    assert begun.wait(fleet_client.SECONDS)
+    fleet.channel.close()
+    go.set()
+    assert fleet.process.wait(fleet_client.SECONDS) == 0
+    assert [method for method, path, *_ in server.asked if path.endswith(JOBS)] == ["POST"]
