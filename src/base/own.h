@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* OWN(freep) char *text = NULL; frees text on every exit from its scope. */
@@ -30,6 +31,16 @@ closep(const int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
+}
+
+/* For a secret. */
+static inline void
+wipe_text(char **text)
+{
+	if (*text != NULL)
+		explicit_bzero(*text, strlen(*text));
+	free(*text);
+	*text = NULL;
 }
 
 /* For a member of a struct.  It is open if it is above 0, so that {0} is closed, as -1 is: in all

@@ -66,6 +66,8 @@ struct fleet_job {
 };
 /* The arguments of `cloister worker`, which are the container's.  WORDS are borrowed from PLAN; returns their number. */
 size_t fleet_job_words(const struct fleet_plan *plan, const struct fleet_job *job, const char *words[FLEET_WORDS_MAX]);
+/* The same as a list, which the caller owns; NULL when out of memory. */
+json_t *fleet_job_word_list(const struct fleet_plan *plan, const struct fleet_job *job);
 /* Its plain variables, as an object of texts that the caller owns; NULL when out of memory. */
 json_t *fleet_job_env(const struct fleet_plan *plan, const struct fleet_job *job);
 

@@ -82,7 +82,7 @@ make_container(const struct fleet_place *p, const struct fleet_job *job, json_t 
 		(void)json_object_set_new(host, "NetworkMode", json_string(network));
 	if (host != NULL && runtime != NULL)
 		(void)json_object_set_new(host, "Runtime", json_string(runtime));
-	*ret_body = json_pack("{s:s, s:o, s:o, s:o, s:o}", "Image", plan->image, "Cmd", engine_words(plan, job), "Env",
+	*ret_body = json_pack("{s:s, s:o, s:o, s:o, s:o}", "Image", plan->image, "Cmd", fleet_job_word_list(plan, job), "Env",
 	                      engine_env(plan, job), "Labels", engine_labels(plan, job->tries), "HostConfig", host);
 	return *ret_body != NULL ? 0 : err_set(err, ENOMEM, "out of memory");
 }

@@ -338,17 +338,14 @@ find_definition(struct fleet_place *p, struct err *err)
 static json_t *
 make_overrides(const struct fleet_place *p, const struct fleet_job *job)
 {
-	const char *container = fleet_own_text(p->plan, "container"), *words[FLEET_WORDS_MAX], *name;
-	size_t n = fleet_job_words(p->plan, job, words);
+	const char *container = fleet_own_text(p->plan, "container"), *name;
 	OWN(json_decrefp) json_t *env = fleet_job_env(p->plan, job);
-	json_t *command = json_array(), *list = json_array(), *value;
+	json_t *list = json_array(), *value;
 
-	for (size_t i = 0; i < n; i++)
-		(void)json_array_append_new(command, json_string(words[i]));
 	json_object_foreach(env, name, value)
 		(void)json_array_append_new(list, json_pack("{s:s, s:O}", "name", name, "value", value));
 	return json_pack("{s:[{s:s, s:o, s:o}]}", "containerOverrides", "name", container != NULL ? container : CONTAINER, "command",
-	                 command, "environment", list);
+	                 fleet_job_word_list(p->plan, job), "environment", list);
 }
 
 static json_t *

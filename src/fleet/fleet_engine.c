@@ -178,18 +178,6 @@ engine_ask(struct fleet_place *p, const char *method, const char *path, json_t *
 
 /* ---- workers ---- */
 
-json_t *
-engine_words(const struct fleet_plan *plan, const struct fleet_job *job)
-{
-	const char *words[FLEET_WORDS_MAX];
-	size_t n = fleet_job_words(plan, job, words);
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < n; i++)
-		(void)json_array_append_new(list, json_string(words[i]));
-	return list;
-}
-
 static void
 put_variable(json_t *list, const char *name, const char *middle, const char *value)
 {

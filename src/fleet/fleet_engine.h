@@ -22,7 +22,6 @@ int engine_ask(struct fleet_place *place, const char *method, const char *path, 
                struct err *err);
 /* "NAME=VALUE" of a worker's variables, with those of secrets in files: a list that the caller owns. */
 json_t *engine_env(const struct fleet_plan *plan, const struct fleet_job *job);
-json_t *engine_words(const struct fleet_plan *plan, const struct fleet_job *job);
 /* The labels that a worker is found by; probes have others, so that they are not counted. */
 json_t *engine_labels(const struct fleet_plan *plan, bool tries);
 /* "?filters=..." for these labels; the caller frees it. */

@@ -98,6 +98,18 @@ fleet_job_words(const struct fleet_plan *plan, const struct fleet_job *job, cons
 }
 
 json_t *
+fleet_job_word_list(const struct fleet_plan *plan, const struct fleet_job *job)
+{
+	const char *words[FLEET_WORDS_MAX];
+	size_t n = fleet_job_words(plan, job, words);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		(void)json_array_append_new(list, json_string(words[i]));
+	return list;
+}
+
+json_t *
 fleet_job_env(const struct fleet_plan *plan, const struct fleet_job *job)
 {
 	json_t *env = plan->env != NULL ? json_copy((json_t *)(uintptr_t)plan->env) : json_object();

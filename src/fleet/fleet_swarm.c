@@ -99,7 +99,7 @@ make_container(struct fleet_place *p, const struct fleet_job *job, json_t **ret_
 	if (fleet_own_truth(plan, "hostProc"))
 		(void)json_array_append_new(mounts, json_pack("{s:s, s:s, s:s}", "Type", "bind", "Source", "/proc", "Target",
 		                            "/run/host-proc"));
-	*ret_spec = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:[s], s:I}", "Image", plan->image, "Args", engine_words(plan, job),
+	*ret_spec = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:[s], s:I}", "Image", plan->image, "Args", fleet_job_word_list(plan, job),
 	                      "Env", engine_env(plan, job), "Labels", engine_labels(plan, job->tries), "Mounts", mounts, "Secrets",
 	                      secrets, "CapabilityDrop", "ALL", "StopGracePeriod", (json_int_t)GRACE_NS);
 	if (r == 0 && *ret_spec == NULL)

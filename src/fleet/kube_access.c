@@ -18,20 +18,11 @@
 #define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
 #define PATH_ITSELF_MAX 256             /* of the server's address */
 
-static void
-wipe(char **text)
-{
-	if (*text != NULL)
-		explicit_bzero(*text, strlen(*text));
-	free(*text);
-	*text = NULL;
-}
-
 void
 kube_access_free(struct kube_access *a)
 {
-	wipe(&a->key);
-	wipe(&a->token);
+	wipe_text(&a->key);
+	wipe_text(&a->token);
 	free(a->server);
 	free(a->prefix);
 	free(a->ca);

@@ -106,18 +106,6 @@ variables(const struct fleet_plan *plan, const struct fleet_job *job)
 	return list;
 }
 
-static json_t *
-words(const struct fleet_plan *plan, const struct fleet_job *job)
-{
-	const char *words[FLEET_WORDS_MAX];
-	size_t n = fleet_job_words(plan, job, words);
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < n; i++)
-		(void)json_array_append_new(list, json_string(words[i]));
-	return list;
-}
-
 /* ---- the container ---- */
 
 /* Requests are the limits: a worker's cells take what they may. */
@@ -151,7 +139,7 @@ container(const struct fleet_plan *plan, const struct fleet_job *job)
 	else
 		(void)json_object_set_new(security, "procMount", json_string("Unmasked"));
 	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s}", "name", KUBE_CONTAINER, "image", plan->image, "args",
-	                 words(plan, job), "env", variables(plan, job), "volumeMounts", mounts, "securityContext", security,
+	                 fleet_job_word_list(plan, job), "env", variables(plan, job), "volumeMounts", mounts, "securityContext", security,
 	                 "resources", resources(plan), "terminationMessagePolicy", "FallbackToLogsOnError");
 }
 

@@ -17,22 +17,13 @@
 /* Docker's own name for its registry, in files and for helpers. */
 #define HUB_SERVER "https://index.docker.io/v1/"
 
-static void
-wipe(char **text)
-{
-	if (*text != NULL)
-		explicit_bzero(*text, strlen(*text));
-	free(*text);
-	*text = NULL;
-}
-
 void
 auth_free(struct auth *a)
 {
-	wipe(&a->user);
-	wipe(&a->password);
-	wipe(&a->identity);
-	wipe(&a->bearer);
+	wipe_text(&a->user);
+	wipe_text(&a->password);
+	wipe_text(&a->identity);
+	wipe_text(&a->bearer);
 }
 
 /* ---- names of registries ---- */
@@ -247,7 +238,7 @@ auth_read_answer(const char *text, size_t len, struct auth *ret_auth, struct err
 	if (r < 0)
 		return err_set(err, -r, "it printed no Username and Secret");
 	if (strcmp(found.user, "<token>") == 0) {
-		wipe(&found.user);
+		wipe_text(&found.user);
 		found.identity = TAKE(found.password);
 	}
 	*ret_auth = found;

@@ -15,19 +15,11 @@
 #include "image/login.h"
 #include "image/ref.h"
 
-static void
-wipe(char **text)
-{
-	if (*text != NULL)
-		explicit_bzero(*text, strlen(*text));
-	free(*text);
-}
-
 /* The value of X-Registry-Auth; the caller wipes it. */
 static int
 encode(const struct auth *auth, const char *registry, char **ret_login, struct err *err)
 {
-	OWN(wipe) char *text = NULL;
+	OWN(wipe_text) char *text = NULL;
 	size_t len = 0;
 	struct json w = { .out = open_memstream(&text, &len) };
 	char *login;
@@ -69,7 +61,7 @@ find_login(const char *ref, char **ret_login, struct err *err)
 int
 docker_image_get(const char *socket, const char *ref, struct engine_image *ret_image, struct err *err)
 {
-	OWN(wipe) char *login = NULL;
+	OWN(wipe_text) char *login = NULL;
 	int r = engine_find_image(socket, ref, ret_image, err);
 
 	/* An id names no image of a registry. */

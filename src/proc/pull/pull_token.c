@@ -16,15 +16,6 @@
 #define CLIENT "cloister"
 #define FORM_MAX (2 * AUTH_TOKEN_MAX)
 
-static void
-wipe(char **text)
-{
-	if (*text != NULL)
-		explicit_bzero(*text, strlen(*text));
-	free(*text);
-	*text = NULL;
-}
-
 static bool
 has_login(const struct auth *a)
 {
@@ -191,7 +182,7 @@ get_token(struct pull *p, struct pull_source *s, struct err *err)
 	r = r == 0 ? send_for_token(p, s, is_trusted, &answer, err) : r;
 	if (r < 0)
 		return r;
-	wipe(&s->token);
+	wipe_text(&s->token);
 	r = auth_read_token((char *)answer.body.data, answer.body.len, &s->token, &seconds, err);
 	if (r == 0)
 		s->n_tokens++;
