@@ -200,15 +200,20 @@ find_registered_target(struct resolving *v, const char *name)
 	return r;
 }
 
-/* The request's, else the agent's. */
+/* The request's, else the agent's.  Other machines cost money and have other owners: where an agent runs is for the operator
+ * to say, and not for agents that dispatch it. */
 static int
 find_target(struct resolving *v)
 {
 	const char *own = dispatch_text(v->agent, "target"), *asked = v->request->target;
-	const char *name = asked != NULL ? asked : own[0] != '\0' ? own : DISPATCH_TARGET;
+	const char *usual = own[0] != '\0' ? own : DISPATCH_TARGET, *name = asked != NULL ? asked : usual;
 	const struct target *target;
-	int r = target_find(name, &target, v->err);
+	int r;
 
+	if ((v->request->by_agent || v->request->parent != NULL) && strcmp(name, usual) != 0)
+		return err_set(v->err, EPERM, "agents dispatch others to the targets that these have: the agent '%s' has '%s', not '%s'",
+		               dispatch_text(v->agent, "name"), usual, name);
+	r = target_find(name, &target, v->err);
 	if (r == 0)
 		snprintf(v->target, sizeof(v->target), "%s", name);
 	else if (registry_name_ok(name))

@@ -298,6 +298,49 @@ make_definition(const struct fleet_place *p, const char *family)
 	return body;
 }
 
+/* Whether TOLD has what ASKED has. */
+static bool
+has_all(const json_t *told, json_t *asked, const char *but)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(asked, name, value)
+		if (strcmp(name, but) != 0 && !json_equal(json_object_get(told, name), value))
+			return false;
+	return true;
+}
+
+/* Whoever may register definitions can add a revision to the family, with another image: it must be the one that BODY asks
+ * for, with one container that starts what its image says. */
+static bool
+is_asked_for(const json_t *told, const json_t *body)
+{
+	static const char *const others[] = { "entryPoint", "command", "environmentFiles", "mountPoints", "volumesFrom", "links" };
+	const json_t *containers = json_object_get(told, "containerDefinitions"), *container = json_array_get(containers, 0);
+	json_t *ours = json_array_get(json_object_get(body, "containerDefinitions"), 0);
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (json_array_size(json_object_get(container, others[i])) > 0 && json_object_get(ours, others[i]) == NULL)
+			return false;
+	return json_array_size(containers) == 1 && json_array_size(json_object_get(told, "volumes")) == 0 &&
+	       has_all(container, ours, "") && has_all(told, (json_t *)(uintptr_t)body, "containerDefinitions") &&
+	       (json_object_get(body, "taskRoleArn") != NULL || *text_of(told, "taskRoleArn") == '\0') &&
+	       (json_object_get(body, "executionRoleArn") != NULL || *text_of(told, "executionRoleArn") == '\0');
+}
+
+/* Runs are of this revision, whatever is registered later. */
+static int
+take_definition(struct ecs *e, const json_t *answer, struct err *err)
+{
+	const char *arn = text_of(json_object_get(answer, "taskDefinition"), "taskDefinitionArn");
+
+	if (*arn == '\0' || strlen(arn) >= sizeof(e->definition))
+		return err_set(err, EPROTO, "ECS in %s names no task definition", e->region);
+	snprintf(e->definition, sizeof(e->definition), "%s", arn);
+	return 0;
+}
+
 /* One definition for each content: its family's name has the content's hash. */
 static int
 find_definition(struct fleet_place *p, struct err *err)
@@ -322,15 +365,14 @@ find_definition(struct fleet_place *p, struct err *err)
 	for (char *at = family; *at != '\0'; at++)
 		*at = *at == '.' ? '-' : *at;
 	question = json_pack("{s:s}", "taskDefinition", family);
+	(void)json_object_set_new(body, "family", json_string(family));
 	r = ask(p, "DescribeTaskDefinition", question, &answer, &why);
-	if (r < 0) {
+	if (r < 0 || !is_asked_for(json_object_get(answer, "taskDefinition"), body)) {
 		/* There is none: ECS has the same error for one that is malformed. */
-		(void)json_object_set_new(body, "family", json_string(family));
+		json_decref(TAKE(answer));
 		r = ask(p, "RegisterTaskDefinition", body, &answer, err);
 	}
-	if (r == 0)
-		snprintf(e->definition, sizeof(e->definition), "%.500s", family);
-	return r;
+	return r == 0 ? take_definition(e, answer, err) : r;
 }
 
 /* ---- start ---- */

@@ -144,6 +144,8 @@ const struct serve_stats *serve_stats(const struct serve_server *s);
 /* When the last connection ended, by loop_now_ms(); 0 while there is one. */
 uint64_t serve_idle_since(const struct serve_server *s);
 
+/* The judge knows who asks, although the role is SERVE_GUEST: strangers do not push the connection out. */
+void serve_know(struct serve_request *q);
 /* Whether the field NAME is there.  *OUT is its value, cut to SIZE: let SIZE be more than any valid value needs. */
 bool serve_read_field(const struct serve_request *q, const char *name, char *out, size_t size);
 

@@ -206,6 +206,12 @@ serve_door_check(struct serve_request *q)
 	return true;
 }
 
+void
+serve_know(struct serve_request *q)
+{
+	q->conn->is_known = true;
+}
+
 /* ---- accepting ---- */
 
 static bool
