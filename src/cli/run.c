@@ -82,7 +82,7 @@ const struct cli_option cli_run_options[] = {
 	{ "root", 0, "[none|host|minimal]", "run as uid 0; with a word: choose the cell's programs", OPT_ROOT },
 	{ "hostname", 0, "NAME", "the host name in the cell (cell)", OPT_HOSTNAME },
 	{ "profile", 0, "NAME", "default, or nested: let the command create namespaces", OPT_PROFILE },
-	{ "boundary", 0, "NAME", "walls: namespace, oci, gvisor, microvm, docker, process or strongest", OPT_BOUNDARY },
+	{ "boundary", 0, "NAME", "namespace, oci, gvisor, microvm, docker, process or strongest", OPT_BOUNDARY },
 	{ "runtime", 0, "NAME", "with --boundary oci: crun, runc, runsc, kata-runtime or a path", OPT_RUNTIME },
 	{ "vm-kernel", 0, "FILE", "with --boundary microvm: the kernel of the virtual machine", OPT_VM_KERNEL },
 	{ "vm-boot", 0, NULL, "boot the virtual machine, instead of copying a booted one", OPT_VM_BOOT },

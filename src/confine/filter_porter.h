@@ -25,11 +25,11 @@ static const struct filter_case filter_porter_socket[] = {
 static const struct filter_row filter_porter[] = {
 	{ "read write readv writev close fcntl dup openat openat2 readlinkat fstat newfstatat statx getdents64 unlinkat fchmod lseek renameat renameat2",
 	  .verdict = ALLOW },
-	{ "stat lstat readlink open unlink rmdir", .verdict = ALLOW },
+	{ "stat lstat readlink open unlink rmdir rename epoll_create pause", .verdict = ALLOW },
 	/* On the agent's behalf. */
 	{ "fchmodat fchownat utimensat bind connect listen accept4 getsockname getsockopt setsockopt socketpair "
 	  "sendmsg recvmsg sendto recvfrom shutdown pread64 pwrite64 umask", .verdict = ALLOW },
-	{ "chmod chown", .verdict = ALLOW },
+	{ "chmod chown lchown", .verdict = ALLOW },
 	{ "socket", .cases = filter_porter_socket },
 	{ "ioctl", .cases = filter_porter_ioctl },
 	{ "epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll signalfd4 timerfd_create timerfd_settime",
