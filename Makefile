@@ -454,6 +454,8 @@ test-packages: deps-test
 	@tools/deps.sh deb rpm clients matrix policy
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) -m pytest -q -p no:cacheprovider tests/packages
+	@CLOISTER_TEST_PACKAGES=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
+		tests/scenario/cell/test_contrib_iac.py
 
 vm-kernel: deps-vm-kernel
 	@JOBS=$(or $(filter -j%,$(MAKEFLAGS)),-j$(shell nproc)) tools/vm_kernel.sh $(VM_KERNEL) $(VM_ARCH)

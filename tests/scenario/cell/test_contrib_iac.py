@@ -80,6 +80,7 @@ def test_ansible_lint():
 
 @NEEDS
 @needs("ansible-playbook")
+@pytest.mark.skipif("CLOISTER_TEST_PACKAGES" not in os.environ, reason="takes long: `make test-packages`")
 def test_ansible(machine, archive):
     given = {"cloister_archive": "/root/cloister.tar.gz", "cloister_sha256": archive[1], "cloister_service": True,
              "cloister_service_options": ["--concurrency", "3"], "cloister_service_env": {"WORD": "s3cret-word"},
