@@ -77,7 +77,7 @@ class FakeEcs:
         self.machines, self.run = machines, run
         self.model = ServiceModel(Loader().load_service_model("ecs", "service-2"))
         self.key = {"id": "AKIDEXAMPLE", "secret": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token": ""}
-        self.tasks, self.definitions, self.asked, self.wrong, self.instead = {}, {}, [], [], None
+        self.tasks, self.definitions, self.revisions, self.asked, self.wrong, self.instead = {}, {}, {}, [], [], None
         self.lock = threading.RLock()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
@@ -137,11 +137,14 @@ class FakeEcs:
         return 200, {"taskDefinition": found}
 
     def RegisterTaskDefinition(self, said):
-        self.definitions[said["family"]] = said
-        return 200, {"taskDefinition": said}
+        arn = f"{ACCOUNT}:task-definition/{said['family']}:{len(self.revisions) + 1}"
+        # The family's name is that of its newest.
+        self.definitions[said["family"]] = self.revisions[arn] = {
+            **said, "taskDefinitionArn": arn, "revision": len(self.revisions) + 1, "status": "ACTIVE", "volumes": []}
+        return 200, {"taskDefinition": self.revisions[arn]}
 
     def RunTask(self, said):
-        definition = self.definitions[said["taskDefinition"]]
+        definition = self.revisions.get(said["taskDefinition"]) or self.definitions[said["taskDefinition"]]
         container, = definition["containerDefinitions"]
         override, = said["overrides"]["containerOverrides"]
         assert override["name"] == container["name"]

@@ -90,6 +90,25 @@ def test_a_service_that_starts_anew(operator, ecs, serve):
     operator.cloister("dispatches", "cancel", id).ok()
 
 
+@pytest.mark.parametrize("other", [{"image": "evil:1"}, {"entryPoint": ["/evil"]}], ids=lambda other: next(iter(other)))
+def test_a_revision_that_somebody_else_has_added(operator, ecs, serve, other):
+    dispatches.agent(operator, "worker", "true")
+    target(operator)
+    service = serve()
+    dispatches.await_over(operator, asked(operator))
+    wait_until(lambda: all(task["worker"].over() for task in ecs.tasks.values()), "its worker leaves")
+    service.stop()
+    true, = ecs.revisions.values()
+    ecs.RegisterTaskDefinition({**true, "containerDefinitions": [{**true["containerDefinitions"][0], **other}]})
+    ran = len(ecs.tasks)
+    serve()
+    dispatches.await_over(operator, asked(operator))
+    for task in list(ecs.tasks.values())[ran:]:
+        container, = ecs.revisions[task["said"]["taskDefinition"]]["containerDefinitions"]
+        assert container == true["containerDefinitions"][0]
+    assert len(ecs.tasks) > ran
+
+
 def test_a_definition_of_the_operators(operator, ecs, serve):
     dispatches.agent(operator, "worker", "true")
     ecs.definitions["mine:3"] = {"containerDefinitions": [{"name": "box", "secrets": [{"name": "CLOISTER_STORE", "valueFrom": STORE}]}]}
